@@ -1,0 +1,40 @@
+# Libraries from the distribution. fmt and spdlog are used header-only and the compression and ELF
+# libraries are linked statically, so that a binary built here runs on another distribution.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+
+# cupola_find_static(<target> <header> <archive> [<archive>...]): an INTERFACE target of that name.
+function(cupola_find_static target header)
+  find_path(${target}_INCLUDE_DIR ${header} REQUIRED)
+  set(archives "")
+  foreach(name IN LISTS ARGN)
+    find_library(${target}_${name} NAMES lib${name}.a ${name} REQUIRED)
+    list(APPEND archives ${${target}_${name}})
+  endforeach()
+  add_library(${target} INTERFACE)
+  target_include_directories(${target} SYSTEM INTERFACE ${${target}_INCLUDE_DIR})
+  target_link_libraries(${target} INTERFACE ${archives})
+endfunction()
+
+cupola_find_static(cupola_elf gelf.h elf z)
+cupola_find_static(cupola_zstd zstd.h zstd)
+cupola_find_static(cupola_lz4 lz4.h lz4)
+
+# The headers of the CUDA toolkit (cuda.h, cudaTypedefs.h, fatbinary_section.h): host code only
+# reads declarations from them. nvcc and ptxas are needed by tests/apps and by `cupola build`.
+find_program(CUPOLA_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin
+             ${PROJECT_SOURCE_DIR}/.toolchain/cuda/bin /usr/local/cuda/bin)
+if(NOT CUPOLA_NVCC)
+  message(FATAL_ERROR "no CUDA toolkit found: run scripts/bootstrap, or set CUDA_HOME to one")
+endif()
+get_filename_component(CUPOLA_CUDA_BIN ${CUPOLA_NVCC} REALPATH)
+get_filename_component(CUPOLA_CUDA_BIN ${CUPOLA_CUDA_BIN} DIRECTORY)
+get_filename_component(CUPOLA_CUDA_HOME ${CUPOLA_CUDA_BIN} DIRECTORY)
+find_path(CUPOLA_CUDA_INCLUDE_DIR cuda.h HINTS ${CUPOLA_CUDA_HOME}/include
+          ${CUPOLA_CUDA_HOME}/targets/x86_64-linux/include REQUIRED)
+find_program(CUPOLA_PTXAS ptxas HINTS ${CUPOLA_CUDA_BIN})
+add_library(cupola_cuda_headers INTERFACE)
+target_include_directories(cupola_cuda_headers SYSTEM INTERFACE ${CUPOLA_CUDA_INCLUDE_DIR})

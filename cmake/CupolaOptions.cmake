@@ -1,0 +1,25 @@
+# Language level, warnings, sanitizers and output folders, for every target of the tree.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+
+add_library(cupola_options INTERFACE)
+target_compile_options(cupola_options INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -Wno-missing-field-initializers>)
+target_include_directories(cupola_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+
+# Objects that are preloaded into, or loaded by, a program that knows nothing of sanitizers
+# link cupola_options only; everything else links cupola_sanitized as well.
+add_library(cupola_sanitized INTERFACE)
+if(CUPOLA_SANITIZE)
+  target_compile_options(cupola_sanitized INTERFACE
+    -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(cupola_sanitized INTERFACE -fsanitize=address,undefined)
+endif()

@@ -1,0 +1,177 @@
+// The IR of a PTX module: what the parser builds, passes change, the writer prints and the
+// interpreter decodes. Plain values, no pointers between nodes: copy, move and edit freely; no
+// thread rule beyond that. Names follow the PTX ISA (9.0), section numbers in brackets.
+//
+// Nothing is dropped: an opcode, modifier, directive or operand that Cupola does not understand is
+// kept as text and written back as it was.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace cupola::ptx {
+
+/// Where a node began in the text it was parsed from, 1-based; 0 for nodes made by a pass.
+struct SourcePos {
+  uint32_t line = 0;
+  uint32_t column = 0;
+};
+
+/// State spaces [5.1]. kNone where the text names none.
+enum class StateSpace : uint8_t { kNone, kReg, kSreg, kConst, kGlobal, kLocal, kParam, kShared, kTex };
+
+/// One operand [6.3]. `text` and the children mean, by kind:
+struct Operand {
+  enum class Kind : uint8_t {
+    kName,       ///< a register, special register ("%tid.x"), label, variable or function: `text`
+    kInteger,    ///< an integer literal: value in `integer`, its spelling in `text`
+    kFloat,      ///< a floating literal: bits in `integer`; spelling ("0f3F800000") in `text`;
+                 ///< `width` is 32 for 0f, 64 for 0d and decimal
+    kVector,     ///< {a, b, ...}: children. Also the lists in braces of tensor operands
+    kAddress,    ///< [base + offset, ...]: children[0] is the base (kName or kInteger); constant
+                 ///< byte offset in `integer`; further children for tensor coordinates
+    kPair,       ///< a|b, the two destinations of setp, shfl and match: two children
+    kList,       ///< (a, b): the parenthesised lists of call: children
+    kIndexed,    ///< name[3], an element of a register array: `text`, index in `integer`
+    kOffset,     ///< name+4 or name-4 outside brackets: `text`, byte offset in `integer`
+    kVerbatim,   ///< anything else, kept as it was: `text`
+  };
+  Kind kind = Kind::kName;
+  bool negated = false;  ///< "!" or "-" before a name
+  uint8_t width = 0;     ///< kFloat: 32 or 64
+  std::string text;
+  int64_t integer = 0;
+  std::vector<Operand> children;
+
+  static Operand Name(std::string text) { return {.kind = Kind::kName, .text = std::move(text)}; }
+  static Operand Integer(int64_t value) {
+    return {.kind = Kind::kInteger, .text = std::to_string(value), .integer = value};
+  }
+};
+
+/// The guard of a predicated instruction [9.3]: @p or @!p.
+struct Guard {
+  std::string predicate;
+  bool negated = false;
+};
+
+/// One instruction: [@guard] opcode.modifier.modifier operands; [4.3.2]
+struct Instruction {
+  std::optional<Guard> guard;
+  std::string opcode;                  ///< "ld": the text before the first dot
+  std::vector<std::string> modifiers;  ///< {"global", "v4", "f32"}: without their dots; a modifier
+                                       ///< with "::" is one ("shared::cta")
+  std::vector<Operand> operands;       ///< in the order of the text, destinations first
+  SourcePos pos;
+
+  bool HasModifier(std::string_view modifier) const {
+    for (const std::string& own : modifiers) {
+      if (own == modifier) return true;
+    }
+    return false;
+  }
+};
+
+/// An initializer of a module variable [5.4.4]: a tree of literals, names and generic(name).
+struct Initializer {
+  enum class Kind : uint8_t { kInteger, kFloat, kAddress, kMaskedAddress, kAggregate };
+  Kind kind = Kind::kInteger;
+  int64_t integer = 0;   ///< value, float bits, or the byte offset added to the address
+  uint8_t width = 0;     ///< kFloat: 32 or 64
+  uint64_t mask = 0;     ///< kMaskedAddress: 0xFF.. of mask(address) [5.4.4]
+  bool generic = false;  ///< kAddress: written generic(name)
+  std::string text;      ///< spelling of a literal, or the name whose address is taken
+  std::vector<Initializer> elements;
+};
+
+/// A variable: of a module, of a function body, or a parameter [5.4, 11.1].
+struct Variable {
+  std::string linking;                ///< "", "visible", "extern", "weak", "common"
+  StateSpace space = StateSpace::kNone;
+  std::vector<std::string> qualifiers;  ///< verbatim, in order: "ptr", "attribute(.managed)", ...
+  uint32_t align = 0;                 ///< bytes; 0 = natural
+  bool is_pointer = false;            ///< .ptr on a kernel parameter [10.1.2]
+  StateSpace pointee_space = StateSpace::kNone;
+  uint32_t pointee_align = 0;         ///< bytes: of what it points to, not of the parameter
+  uint8_t vector = 1;                 ///< 2 or 4 for .v2 and .v4
+  std::string type;                   ///< "u32", "b8", "pred", "texref", "f64" ...
+  std::string name;
+  bool has_name = true;               ///< false for the "_" of a prototype
+  uint32_t range = 0;                 ///< .reg %r<17>: 17; else 0 [5.4.6]
+  std::vector<uint64_t> dims;         ///< array dimensions; 0 for an open one ("d[]")
+  std::optional<Initializer> init;
+  SourcePos pos;
+};
+
+struct Statement;
+
+/// { ... } with its own scope [4.3 and inline asm].
+struct Block {
+  std::vector<Statement> statements;
+};
+
+struct Label {
+  std::string name;
+  SourcePos pos;
+};
+
+/// A directive kept as text: ".loc 1 20 3", ".pragma \"nounroll\";", ".section ...", ".file ...",
+/// a whole debug section. `text` includes its terminator if it had one.
+struct Directive {
+  std::string name;  ///< "loc", "pragma", "section", "file"...
+  std::string text;  ///< verbatim
+  SourcePos pos;
+};
+
+/// "name: .branchtargets a, b, c;" | ".calltargets f, g;" [11.2]
+struct TargetList {
+  std::string label;
+  bool is_call = false;
+  std::vector<std::string> targets;
+  SourcePos pos;
+};
+
+/// "name: .callprototype (ret) _ (params) .noreturn ...;" [11.2]
+struct CallPrototype {
+  std::string label;
+  std::vector<Variable> returns;
+  std::vector<Variable> params;
+  std::vector<std::string> attributes;  ///< verbatim: "noreturn", "abi_preserve 4"...
+  SourcePos pos;
+};
+
+struct Statement {
+  std::variant<Instruction, Label, Variable, Block, Directive, TargetList, CallPrototype> node;
+};
+
+/// A kernel (.entry) or device function (.func) [10].
+struct Function {
+  bool is_entry = false;
+  std::string linking;  ///< "", "visible", "extern", "weak"
+  std::string name;
+  std::vector<Variable> returns;  ///< .func only
+  std::vector<Variable> params;
+  std::vector<Directive> attributes;  ///< .maxntid, .reqntid, .minnctapersm, .maxnreg, .pragma,
+                                      ///< .noreturn, .explicitcluster...: between ')' and '{'
+  std::optional<Block> body;          ///< none for a declaration
+  SourcePos pos;
+};
+
+/// A module: the directives of its head and then its items in the order of the text [11].
+struct Module {
+  std::string name;                  ///< of the file, for errors; may be empty
+  uint32_t version_major = 0;
+  uint32_t version_minor = 0;
+  std::vector<std::string> targets;  ///< {"sm_90", "debug"}
+  uint32_t address_size = 64;        ///< bits
+  bool has_address_size = false;     ///< whether the text said so
+  std::vector<std::variant<Directive, Variable, Function>> items;
+
+  const Function* FindFunction(std::string_view function_name) const;
+  Function* FindFunction(std::string_view function_name);
+};
+
+}  // namespace cupola::ptx

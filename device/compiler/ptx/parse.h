@@ -1,0 +1,15 @@
+// PTX text to IR. Pure; any thread.
+#pragma once
+
+#include <string_view>
+
+#include "base/result.h"
+#include "device/compiler/ptx/ir.h"
+
+namespace cupola::ptx {
+
+/// Parses one PTX module (PTX ISA 9.0, chapters 4, 5, 6, 10, 11). Trailing NULs are ignored.
+/// `name` is used in error locations only. Errors: kDamaged with line and column.
+Result<Module> Parse(std::string_view text, std::string_view name);
+
+}  // namespace cupola::ptx

@@ -1,0 +1,92 @@
+// The stream of launch records: what the preloaded library writes and a consumer reads.
+//
+// One file per process, made by the library in the folder that CUPOLA_RECORDS names, mapped by both
+// sides. Layout, in this order, each part aligned to a page:
+//   RecordsHeader | name bytes [kNameBytes] | LaunchRecord slots [kSlots]
+// Several threads of the process write; one consumer reads, in another process, also after the
+// writer was killed. A writer never waits: when the ring is full the record is dropped and counted.
+//
+// Slot protocol. A writer takes ticket t = tail.fetch_add(1); if t >= head + kSlots it adds to
+// `dropped` and marks nothing (see launch_ring.h for how the reader skips it); else it fills slot
+// t % kSlots and stores sequence = t + 1 with release order. The reader takes ticket t when
+// sequence == t + 1 (acquire), copies, then stores head = t + 1 with release order.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace cupola {
+
+inline constexpr uint32_t kRecordsMagic = 0x4C505543;  // "CUPL"
+inline constexpr uint32_t kRecordsVersion = 1;
+inline constexpr uint64_t kNameBytes = 16u << 20;
+inline constexpr uint32_t kSlots = 1u << 16;
+
+/// What the record tells of.
+enum class RecordKind : uint8_t {
+  kKernel = 1,        ///< one kernel launch
+  kGraph = 2,         ///< one graph launch: `kernel_nodes` kernels inside it, counted apart
+  kCapturedKernel = 3,///< a launch recorded into a graph being captured: nothing ran
+};
+
+/// The call through which the program made the launch.
+enum class LaunchDoor : uint8_t {
+  kLaunchKernel = 1,             ///< cuLaunchKernel
+  kLaunchKernelEx = 2,           ///< cuLaunchKernelEx
+  kLaunchCooperative = 3,        ///< cuLaunchCooperativeKernel
+  kLaunchCooperativeMulti = 4,   ///< cuLaunchCooperativeKernelMultiDevice
+  kLaunchGraph = 5,              ///< cuGraphLaunch
+  kLegacy = 6,                   ///< cuLaunch, cuLaunchGrid, cuLaunchGridAsync
+};
+
+enum LaunchFlag : uint16_t {
+  kFlagPerThreadStream = 1,  ///< the _ptsz form, or stream handle 2
+  kFlagLegacyStream = 2,     ///< stream handle 0 or 1 (legacy default stream)
+  kFlagRuntimeDoor = 4,      ///< came through a hooked call of a shared libcudart
+  kFlagPackedArgs = 8,       ///< arguments came packed, through `extra`
+  kFlagCooperative = 16,
+  kFlagDeviceTimed = 32,     ///< device_start_ns and device_end_ns are valid
+  kFlagFailed = 64,          ///< the driver refused the launch: `result` is its CUresult
+};
+
+/// One launch: 128 bytes, two cache lines. Times are CLOCK_MONOTONIC nanoseconds.
+struct LaunchRecord {
+  std::atomic<uint64_t> sequence;  ///< ticket + 1 once complete
+  uint64_t call_start_ns;          ///< when the program called
+  uint64_t call_end_ns;            ///< when the driver's call returned
+  uint64_t device_start_ns;        ///< when the kernel started on the device, host clock; see flags
+  uint64_t device_end_ns;
+  uint64_t stream;                 ///< 0 = legacy default, else an id unique in the process
+  uint64_t context;                ///< CUcontext handle
+  uint32_t name_offset;            ///< NUL-terminated kernel name in the name bytes; 0 = unknown
+  uint32_t thread_id;              ///< gettid() of the caller
+  uint32_t grid[3];
+  uint32_t block[3];
+  uint32_t shared_bytes;           ///< dynamic shared memory
+  uint32_t kernel_nodes;           ///< kGraph: kernel nodes inside
+  int32_t result;                  ///< CUresult
+  uint16_t flags;                  ///< LaunchFlag
+  RecordKind kind;
+  LaunchDoor door;
+  uint32_t reserved[2];
+};
+static_assert(sizeof(LaunchRecord) == 128);
+
+struct RecordsHeader {
+  uint32_t magic;
+  uint32_t version;
+  uint32_t pid;
+  uint32_t slots;                       ///< kSlots of the writer
+  uint64_t start_ns;                    ///< CLOCK_MONOTONIC when the file was made
+  char executable[256];                 ///< /proc/self/exe, cut at 255 bytes
+  alignas(64) std::atomic<uint64_t> tail;     ///< next ticket; writers
+  alignas(64) std::atomic<uint64_t> head;     ///< tickets consumed; the reader
+  alignas(64) std::atomic<uint64_t> dropped;  ///< records lost because the ring was full
+  std::atomic<uint64_t> launches;             ///< kernel launches seen, recorded or not
+  std::atomic<uint64_t> graph_launches;
+  std::atomic<uint64_t> graph_kernel_nodes;
+  std::atomic<uint64_t> captured;             ///< launches recorded into graphs
+  std::atomic<uint32_t> names_used;           ///< bytes used of the name bytes
+};
+
+}  // namespace cupola
