@@ -6,10 +6,11 @@
 // Several threads of the process write; one consumer reads, in another process, also after the
 // writer was killed. A writer never waits: when the ring is full the record is dropped and counted.
 //
-// Slot protocol. A writer takes ticket t = tail.fetch_add(1); if t >= head + kSlots it adds to
-// `dropped` and marks nothing (see launch_ring.h for how the reader skips it); else it fills slot
-// t % kSlots and stores sequence = t + 1 with release order. The reader takes ticket t when
-// sequence == t + 1 (acquire), copies, then stores head = t + 1 with release order.
+// Slot protocol. A writer loads `tail`; when tail - head >= kSlots it adds one to `dropped` and gives
+// up; else it claims ticket tail by compare-exchange (tail -> tail + 1), fills slot ticket % kSlots and
+// stores sequence = ticket + 1 with release order. The reader takes ticket t when slot t % kSlots has
+// sequence == t + 1 (acquire), copies it, then stores head = t + 1 with release order. A writer that
+// was killed between claim and store leaves a hole: once the process is gone the reader skips it.
 #pragma once
 
 #include <atomic>
@@ -68,7 +69,7 @@ struct LaunchRecord {
   uint16_t flags;                  ///< LaunchFlag
   RecordKind kind;
   LaunchDoor door;
-  uint32_t reserved[2];
+  uint32_t reserved[6];
 };
 static_assert(sizeof(LaunchRecord) == 128);
 
