@@ -1,14 +1,28 @@
-# cupola_folder(<name> [SOURCES ...] [DEPS ...] [LIBS ...])
+# cupola_folder(<name> [LOADABLE] [SOURCES ...] [DEPS ...] [LIBS ...])
 # One CMake target per folder: cupola_<name>. DEPS are other folders of this tree, LIBS anything
 # else. A folder without sources yet is an INTERFACE target: it still carries its dependency rule.
+#
+# LOADABLE adds cupola_<name>_loadable, for shared objects that load into programs which know nothing
+# of sanitizers (libcupola.so, the simulated libcuda and libcudart): the same sources, never
+# sanitized. In a build without sanitizers it is the same target.
 function(cupola_folder name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS" ${ARGN})
-  list(TRANSFORM ARG_DEPS PREPEND cupola_)
+  cmake_parse_arguments(ARG "LOADABLE" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  list(TRANSFORM ARG_DEPS PREPEND cupola_ OUTPUT_VARIABLE deps)
   if(ARG_SOURCES)
     add_library(cupola_${name} STATIC ${ARG_SOURCES})
-    target_link_libraries(cupola_${name} PUBLIC ${ARG_DEPS} ${ARG_LIBS} cupola_options cupola_sanitized)
+    target_link_libraries(cupola_${name} PUBLIC ${deps} ${ARG_LIBS} cupola_options cupola_sanitized)
   else()
     add_library(cupola_${name} INTERFACE)
-    target_link_libraries(cupola_${name} INTERFACE ${ARG_DEPS} ${ARG_LIBS} cupola_options cupola_sanitized)
+    target_link_libraries(cupola_${name} INTERFACE ${deps} ${ARG_LIBS} cupola_options cupola_sanitized)
+  endif()
+  if(NOT ARG_LOADABLE)
+    return()
+  endif()
+  if(CUPOLA_SANITIZE AND ARG_SOURCES)
+    list(TRANSFORM deps APPEND _loadable)
+    add_library(cupola_${name}_loadable STATIC ${ARG_SOURCES})
+    target_link_libraries(cupola_${name}_loadable PUBLIC ${deps} ${ARG_LIBS} cupola_options)
+  else()
+    add_library(cupola_${name}_loadable ALIAS cupola_${name})
   endif()
 endfunction()
