@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Checks the tree's include rules: which folder may include which, and how files are written.
+
+Usage: include_rules.py ROOT [--self-test]
+Prints one line per violation and exits 1 if there is any. The table is the one of
+docs/architecture.md.
+"""
+import pathlib
+import re
+import sys
+
+# folder -> folders it may include besides itself. The longest matching prefix names a file's folder.
+RULES = {
+    "base": [],
+    "profiles": ["base"],
+    "models": ["base", "profiles"],
+    "sched": ["base", "models", "profiles"],
+    "sched/board": ["base", "sched"],
+    "sched/daemon": ["base", "sched", "sched/board"],
+    "device/compiler/fatbin": ["base"],
+    "device/compiler/ptx": ["base"],
+    "device/compiler": ["base", "device/compiler/fatbin", "device/compiler/ptx"],
+    "device/runtime": ["base"],
+    "device/sim": ["base", "device/compiler", "device/compiler/fatbin", "device/compiler/ptx"],
+    "intercept": ["base", "sched", "sched/board", "models", "profiles", "device/runtime"],
+    "cli": ["*"],
+    "tests": ["*"],
+}
+# Nothing includes these: the preloaded library and the command are ends, not parts.
+ENDS = ("intercept", "cli")
+SOURCES = {".h", ".cpp", ".cu", ".cuh", ".c", ".S"}
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+
+
+def folder_of(path):
+    """The rule that a root-relative path falls under, or None."""
+    best = None
+    for folder in RULES:
+        if path.startswith(folder + "/") and (best is None or len(folder) > len(best)):
+            best = folder
+    return best
+
+
+def violations_of(path, text):
+    """Messages for one source file; `path` is relative to the root, with slashes."""
+    home = folder_of(path)
+    if home is None:
+        return [f"{path}: in no folder of the table"]
+    allowed = RULES[home]
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        target = folder_of(match.group(1))
+        if target is None or target == home or "*" in allowed:
+            continue
+        if target in ENDS:
+            found.append(f"{path}:{number}: nothing includes {target}/")
+        elif target not in allowed:
+            found.append(f"{path}:{number}: {home}/ may not include {target}/")
+    return found
+
+
+def self_test():
+    assert violations_of("base/x.h", '#include "base/y.h"\n#include <vector>\n') == []
+    assert violations_of("base/x.h", '#include "sched/y.h"\n')
+    assert violations_of("sched/x.cpp", '#include "intercept/y.h"\n')
+    assert violations_of("device/compiler/ptx/x.cpp", '#include "device/sim/exec/y.h"\n')
+    assert violations_of("device/sim/driver/x.cpp", '#include "device/compiler/ptx/y.h"\n') == []
+    assert violations_of("stray/x.cpp", "")
+
+
+def main():
+    self_test()
+    root = pathlib.Path(sys.argv[1])
+    files = 0
+    messages = []
+    for path in sorted(root.rglob("*")):
+        relative = path.relative_to(root).as_posix()
+        if path.suffix not in SOURCES or relative.startswith(("build/", ".", "include/")):
+            continue
+        files += 1
+        messages += violations_of(relative, path.read_text(errors="replace"))
+    print("\n".join(messages) if messages else f"{files} files obey the include rules")
+    return 1 if messages or files == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
