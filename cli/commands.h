@@ -1,0 +1,28 @@
+// How the subcommands of `cupola` plug in. A subcommand is a pair of files cli/<name>_command.{h,cpp}
+// with one function `void Add<Name>Command(CLI::App& app)`; main.cpp calls it, CMakeLists.txt lists it.
+//
+// Rules for a subcommand: it adds itself with app.add_subcommand(name, one line that says what it
+// does), gives examples in its footer, keeps its options in a shared_ptr captured by its callback,
+// and ends the command with throw CLI::RuntimeError(code) where the exit code is not 0, after it
+// printed one line by PrintError. Results go to standard output, everything else to standard error.
+// A stage of `cupola ptx` is given the App of `ptx` and adds itself below that.
+#pragma once
+
+#include "base/result.h"
+
+namespace cupola {
+
+/// What `cupola` exits with when it is not the program of `cupola run` that decides.
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitBadInput = 1,       ///< a tool's input is damaged, unsupported or missing
+  kExitUsage = 2,          ///< the command line makes no sense
+  kExitCupolaFailed = 125, ///< `cupola run` could not do its own part; the program was not started
+  kExitCannotExecute = 126,///< the program exists and cannot be executed, as env(1)
+  kExitNotFound = 127,     ///< the program does not exist, as env(1)
+};
+
+/// Prints "cupola: " and `error` (with its file, line or offset) to standard error.
+void PrintError(const Error& error);
+
+}  // namespace cupola

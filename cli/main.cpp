@@ -1,0 +1,47 @@
+// The command `cupola`: reads the command line and hands over to a subcommand.
+#include <CLI/CLI.hpp>
+
+#include "base/log.h"
+#include "cli/commands.h"
+#include "cli/run_command.h"
+
+namespace {
+
+constexpr char kFooter[] =
+    "\nExamples:\n"
+    "  cupola run -- ./app                     run a CUDA program, every launch passing through\n"
+    "  cupola run --trace out.json -- ./app    the same, and write a trace for ui.perfetto.dev\n"
+    "  cupola run --device sim -- ./app        the same, without a GPU\n"
+    "\n"
+    "Exit codes:\n"
+    "  of `cupola run`: that of the program; 125 when cupola itself failed, 126 when the program\n"
+    "  cannot be executed, 127 when it was not found. A signal that ends the program ends cupola.\n"
+    "  of the others: 0 done, 1 bad input, 2 wrong usage.\n"
+    "\n"
+    "`cupola SUBCOMMAND --help` says more about each.";
+
+/// Registers every subcommand. The place to add one: include its header, add its line.
+void AddCommands(CLI::App& app) {
+  cupola::AddRunCommand(app);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cupola::InitLog();
+  CLI::App app("Cupola runs unmodified CUDA programs and sees every kernel launch that they make.",
+               "cupola");
+  app.set_version_flag("--version", "cupola " CUPOLA_VERSION);
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  AddCommands(app);
+  const int own_args = cupola::TakeRunProgram(app, argc, argv);
+  try {
+    app.parse(own_args, argv);
+  } catch (const CLI::RuntimeError& error) {
+    return error.get_exit_code();
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? cupola::kExitOk : cupola::kExitUsage;
+  }
+  return cupola::kExitOk;
+}
