@@ -1,0 +1,181 @@
+#include "profiles/launch_ring_reader.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace cupola {
+namespace {
+
+// The layout of the file: three parts, each aligned to a page (4 KiB on x86-64).
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t RoundUp(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+constexpr uint64_t kNamesOffset = RoundUp(sizeof(RecordsHeader));
+constexpr uint64_t kSlotsOffset = kNamesOffset + RoundUp(kNameBytes);
+constexpr uint64_t kFileBytes = kSlotsOffset + RoundUp(kSlots * sizeof(LaunchRecord));
+
+Error FileError(ErrorCode code, const std::string& path, std::string message) {
+  return MakeError(code, std::move(message), Location{.file = path});
+}
+
+Error SystemError(const std::string& path, const char* what) {
+  return FileError(ErrorCode::kIo, path, std::string(what) + ": " + std::strerror(errno));
+}
+
+/// Whether `header` is one that this reader understands.
+Status CheckHeader(const std::string& path, const RecordsHeader& header) {
+  // Whoever makes the file stores the magic last.
+  const uint32_t magic =
+      std::atomic_ref<uint32_t>(const_cast<uint32_t&>(header.magic)).load(std::memory_order_acquire);
+  if (magic == 0) return FileError(ErrorCode::kExhausted, path, "launch records not ready yet");
+  if (magic != kRecordsMagic) {
+    return FileError(ErrorCode::kDamaged, path, "not a file of launch records");
+  }
+  if (header.version != kRecordsVersion) {
+    return FileError(ErrorCode::kUnsupported, path,
+                     "launch records of version " + std::to_string(header.version) +
+                         "; this cupola reads version " + std::to_string(kRecordsVersion));
+  }
+  if (header.slots != kSlots) {
+    return FileError(ErrorCode::kDamaged, path,
+                     "a ring of " + std::to_string(header.slots) + " slots, not " +
+                         std::to_string(kSlots));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LaunchRingReader>> LaunchRingReader::Open(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return SystemError(path, "cannot open the launch records");
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(fd);
+    return FileError(ErrorCode::kDamaged, path, "not a file of launch records");
+  }
+  const auto size = static_cast<uint64_t>(info.st_size);
+  // A header may be there before the rest: look at it to tell "not ready" from "cut short".
+  uint32_t magic = 0;
+  const bool has_magic = pread(fd, &magic, sizeof(magic), 0) == sizeof(magic);
+  if (size < kFileBytes) {
+    close(fd);
+    if (!has_magic || magic == 0) {
+      return FileError(ErrorCode::kExhausted, path, "launch records not ready yet");
+    }
+    return FileError(ErrorCode::kDamaged, path,
+                     magic == kRecordsMagic ? "launch records cut short"
+                                            : "not a file of launch records");
+  }
+  void* base = mmap(nullptr, kFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) {
+    Error error = SystemError(path, "cannot map the launch records");
+    close(fd);
+    return error;
+  }
+  std::unique_ptr<LaunchRingReader> reader(
+      new LaunchRingReader(path, fd, static_cast<uint8_t*>(base)));
+  if (Status status = CheckHeader(path, *reader->header_); !status) {
+    return std::move(status).error();
+  }
+  reader->pid_ = reader->header_->pid;
+  reader->start_ns_ = reader->header_->start_ns;
+  const char* executable = reader->header_->executable;
+  reader->executable_.assign(executable, strnlen(executable, sizeof(reader->header_->executable)));
+  return reader;
+}
+
+LaunchRingReader::LaunchRingReader(std::string path, int fd, uint8_t* base)
+    : path_(std::move(path)),
+      fd_(fd),
+      base_(base),
+      header_(reinterpret_cast<RecordsHeader*>(base)),
+      slots_(reinterpret_cast<LaunchRecord*>(base + kSlotsOffset)) {}
+
+LaunchRingReader::~LaunchRingReader() {
+  munmap(base_, kFileBytes);
+  close(fd_);
+}
+
+Status LaunchRingReader::CheckSize() const {
+  // A mapped page beyond the end of its file is a bus error: look before each drain. The folder is
+  // private to the user, so nobody shortens a file by accident between the look and the read.
+  struct stat info {};
+  if (fstat(fd_, &info) != 0) return SystemError(path_, "cannot look at the launch records");
+  if (static_cast<uint64_t>(info.st_size) < kFileBytes) {
+    return FileError(ErrorCode::kDamaged, path_, "launch records cut short");
+  }
+  return {};
+}
+
+Result<size_t> LaunchRingReader::Drain(WriterState writer,
+                                       const std::function<void(const Launch&)>& sink) {
+  if (Status status = CheckSize(); !status) return std::move(status).error();
+  uint64_t head = header_->head.load(std::memory_order_relaxed);  // ours alone
+  const uint64_t tail = header_->tail.load(std::memory_order_acquire);
+  if (tail - head > kSlots) {
+    return FileError(ErrorCode::kDamaged, path_,
+                     "tickets " + std::to_string(head) + " to " + std::to_string(tail) +
+                         " do not fit the ring");
+  }
+  size_t count = 0;
+  for (; head != tail; ++head) {
+    LaunchRecord& record = slots_[head % kSlots];
+    const bool complete = record.sequence.load(std::memory_order_acquire) == head + 1;
+    if (!complete && writer == WriterState::kAlive) break;
+    if (complete) {
+      sink(Copy(record));
+      ++count;
+    } else {
+      ++holes_;
+    }
+    // Release: the copy above is done before a writer may claim this slot again.
+    header_->head.store(head + 1, std::memory_order_release);
+  }
+  return count;
+}
+
+std::string_view LaunchRingReader::NameAt(uint32_t offset) const {
+  if (offset == 0 || offset >= kNameBytes) return {};
+  const char* name = reinterpret_cast<const char*>(base_ + kNamesOffset) + offset;
+  return {name, strnlen(name, kNameBytes - offset)};
+}
+
+Launch LaunchRingReader::Copy(const LaunchRecord& record) const {
+  Launch launch;
+  launch.call_start_ns = record.call_start_ns;
+  launch.call_end_ns = record.call_end_ns;
+  launch.device_start_ns = record.device_start_ns;
+  launch.device_end_ns = record.device_end_ns;
+  launch.stream = record.stream;
+  launch.context = record.context;
+  launch.name = NameAt(record.name_offset);
+  launch.thread_id = record.thread_id;
+  std::memcpy(launch.grid, record.grid, sizeof(launch.grid));
+  std::memcpy(launch.block, record.block, sizeof(launch.block));
+  launch.shared_bytes = record.shared_bytes;
+  launch.kernel_nodes = record.kernel_nodes;
+  launch.result = record.result;
+  launch.flags = record.flags;
+  launch.kind = record.kind;
+  launch.door = record.door;
+  return launch;
+}
+
+LaunchTotals LaunchRingReader::totals() const {
+  LaunchTotals totals;
+  if (!CheckSize()) return totals;
+  totals.launches = header_->launches.load(std::memory_order_relaxed);
+  totals.graph_launches = header_->graph_launches.load(std::memory_order_relaxed);
+  totals.graph_kernel_nodes = header_->graph_kernel_nodes.load(std::memory_order_relaxed);
+  totals.captured = header_->captured.load(std::memory_order_relaxed);
+  totals.dropped = header_->dropped.load(std::memory_order_relaxed);
+  return totals;
+}
+
+}  // namespace cupola

@@ -1,0 +1,95 @@
+// LaunchRingReader: the consumer's side of one launch-record file (profiles/launch_record.h).
+//
+// Owned by one thread. The writer is another process, alive or gone; nothing it leaves in the file,
+// and no file of another kind, can crash the reader: what breaks the format is an Error.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "profiles/launch_record.h"
+
+namespace cupola {
+
+/// One launch record, copied out of the ring. `name` is valid while the reader lives; empty = the
+/// kernel has no known name. The other fields are those of LaunchRecord.
+struct Launch {
+  uint64_t call_start_ns = 0;
+  uint64_t call_end_ns = 0;
+  uint64_t device_start_ns = 0;
+  uint64_t device_end_ns = 0;
+  uint64_t stream = 0;
+  uint64_t context = 0;
+  std::string_view name;
+  uint32_t thread_id = 0;
+  uint32_t grid[3] = {};
+  uint32_t block[3] = {};
+  uint32_t shared_bytes = 0;
+  uint32_t kernel_nodes = 0;
+  int32_t result = 0;
+  uint16_t flags = 0;
+  RecordKind kind = RecordKind::kKernel;
+  LaunchDoor door = LaunchDoor::kLaunchKernel;
+};
+
+/// Counters that the writer keeps for itself; they count what was dropped from the ring, too.
+struct LaunchTotals {
+  uint64_t launches = 0;            ///< kernel launches
+  uint64_t graph_launches = 0;
+  uint64_t graph_kernel_nodes = 0;  ///< kernels inside launched graphs
+  uint64_t captured = 0;            ///< launches recorded into graphs
+  uint64_t dropped = 0;             ///< records lost because the ring was full
+};
+
+/// Whether the writer may still complete a claimed slot.
+enum class WriterState : uint8_t {
+  kAlive,  ///< an incomplete slot ends the drain: it will be completed
+  kGone,   ///< an incomplete slot is a hole that a killed thread left: it is skipped
+};
+
+class LaunchRingReader {
+ public:
+  /// Maps the file at `path`. kExhausted: the writer has not finished making it, try again later.
+  /// kDamaged: not a launch-record file, or cut short. kUnsupported: of another version. kIo.
+  static Result<std::unique_ptr<LaunchRingReader>> Open(const std::string& path);
+
+  ~LaunchRingReader();
+  LaunchRingReader(const LaunchRingReader&) = delete;
+  LaunchRingReader& operator=(const LaunchRingReader&) = delete;
+
+  /// Hands every complete record to `sink`, oldest first, frees its slot, and returns how many there
+  /// were. At most one ring's worth a call, so that a busy writer cannot hold the caller. kDamaged:
+  /// the file was cut short, or its tickets make no sense; the reader is of no more use then.
+  Result<size_t> Drain(WriterState writer, const std::function<void(const Launch&)>& sink);
+
+  uint32_t pid() const { return pid_; }
+  /// CLOCK_MONOTONIC when the writer made the file, in ns.
+  uint64_t start_ns() const { return start_ns_; }
+  /// The program's path, as the writer saw it; cut at 255 bytes.
+  const std::string& executable() const { return executable_; }
+  /// Slots that a killed thread had claimed and not completed.
+  uint64_t holes() const { return holes_; }
+  /// What the writer has counted so far.
+  LaunchTotals totals() const;
+
+ private:
+  LaunchRingReader(std::string path, int fd, uint8_t* base);
+  Status CheckSize() const;
+  std::string_view NameAt(uint32_t offset) const;
+  Launch Copy(const LaunchRecord& record) const;
+
+  std::string path_;
+  int fd_;
+  uint8_t* base_;
+  RecordsHeader* header_;
+  LaunchRecord* slots_;
+  uint32_t pid_ = 0;
+  uint64_t start_ns_ = 0;
+  std::string executable_;
+  uint64_t holes_ = 0;
+};
+
+}  // namespace cupola

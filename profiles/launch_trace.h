@@ -1,0 +1,89 @@
+// LaunchTrace: writes launches as a Chrome JSON trace, the format that ui.perfetto.dev and
+// chrome://tracing open ("Trace Event Format", Google). A row per process and stream with what ran
+// there, and a row per thread with the calls that launched it.
+//
+// Owned by one thread. Events are streamed to a temporary file next to the final one, which appears,
+// whole and valid, at Finish(); without Finish() it never appears.
+#pragma once
+
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/strong_id.h"
+#include "profiles/launch_ring_reader.h"
+
+namespace cupola {
+
+struct TraceProcessTag;
+/// One process of a trace.
+using TraceProcessId = StrongId<TraceProcessTag>;
+
+class LaunchTrace {
+ public:
+  /// Opens a temporary file next to `path` (next to its target, where it is a link). `base_ns` is
+  /// the CLOCK_MONOTONIC time that becomes 0 in the trace. kInvalidArgument: `path` exists and is not
+  /// a regular file; kIo: it cannot be written there.
+  static Result<std::unique_ptr<LaunchTrace>> Create(const std::string& path, uint64_t base_ns);
+
+  /// Removes the temporary file unless Finish() succeeded.
+  ~LaunchTrace();
+  LaunchTrace(const LaunchTrace&) = delete;
+  LaunchTrace& operator=(const LaunchTrace&) = delete;
+
+  /// A new group of rows. A pid that was seen before (a program that replaced another by exec) gets
+  /// a group of its own.
+  TraceProcessId AddProcess(uint32_t pid, const std::string& executable);
+
+  /// Adds one launch of `process`: kernels and graphs as slices, captured and failed launches as
+  /// instants. Times that were not taken on the device are those of the call ("timed": "host").
+  void Add(TraceProcessId process, const Launch& launch);
+
+  /// Launches added so far, of every kind.
+  uint64_t count() const { return count_; }
+
+  /// Ends the JSON text and puts the file in place. kIo: something could not be written; the file
+  /// that stood at `path` before is untouched.
+  Status Finish(const LaunchTotals& totals);
+
+ private:
+  /// Rows of one stream: slices of one row must not overlap, so launches that do get a second row.
+  struct StreamRows {
+    std::string label;
+    std::vector<uint64_t> tids;      ///< one a row
+    std::vector<uint64_t> end_ns;    ///< of the last slice of each row
+  };
+  struct Process {
+    uint64_t pid = 0;                                             ///< as the trace shows it
+    std::vector<uint64_t> contexts;                               ///< in order of appearance
+    std::map<std::pair<uint64_t, uint64_t>, StreamRows> streams;  ///< by context, stream
+    std::set<uint32_t> threads;                                   ///< that have a row
+    std::unordered_map<std::string, std::string> kernels;         ///< symbol -> JSON text of its name
+    uint64_t next_row = 0;
+  };
+
+  LaunchTrace(std::string path, std::string temporary, std::FILE* file, uint64_t base_ns);
+  void Write(const std::string& event);
+  void NameRow(uint64_t pid, uint64_t tid, const std::string& name, uint64_t order);
+  uint64_t RowFor(Process& process, const Launch& launch, uint64_t start_ns, uint64_t end_ns);
+  const std::string& KernelName(Process& process, const Launch& launch);
+  void AddCall(Process& process, const Launch& launch, const std::string& name, uint64_t flow);
+  std::string Micros(uint64_t ns) const;
+
+  std::string path_;
+  std::string temporary_;
+  std::FILE* file_;
+  uint64_t base_ns_;
+  std::vector<Process> processes_;
+  uint64_t count_ = 0;
+  bool first_ = true;
+  bool finished_ = false;
+};
+
+}  // namespace cupola
