@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -27,12 +28,13 @@ enum class StateSpace : uint8_t { kNone, kReg, kSreg, kConst, kGlobal, kLocal, k
 struct Operand {
   enum class Kind : uint8_t {
     kName,       ///< a register, special register ("%tid.x"), label, variable or function: `text`
-    kInteger,    ///< an integer literal: value in `integer`, its spelling in `text`
+    kInteger,    ///< an integer literal or constant expression: value in `integer`, its spelling
+                 ///< in `text` (written where not empty: change both)
     kFloat,      ///< a floating literal: bits in `integer`; spelling ("0f3F800000") in `text`;
                  ///< `width` is 32 for 0f, 64 for 0d and decimal
     kVector,     ///< {a, b, ...}: children. Also the lists in braces of tensor operands
-    kAddress,    ///< [base + offset, ...]: children[0] is the base (kName or kInteger); constant
-                 ///< byte offset in `integer`; further children for tensor coordinates
+    kAddress,    ///< [base + offset, ...]: children[0] is the base (kName, kInteger or kIndexed);
+                 ///< constant byte offset in `integer`; further children: tensor coordinates, sampler
     kPair,       ///< a|b, the two destinations of setp, shfl and match: two children
     kList,       ///< (a, b): the parenthesised lists of call: children
     kIndexed,    ///< name[3], an element of a register array: `text`, index in `integer`
@@ -40,7 +42,7 @@ struct Operand {
     kVerbatim,   ///< anything else, kept as it was: `text`
   };
   Kind kind = Kind::kName;
-  bool negated = false;  ///< "!" or "-" before a name
+  bool negated = false;  ///< "!" before a name
   uint8_t width = 0;     ///< kFloat: 32 or 64
   std::string text;
   int64_t integer = 0;
@@ -77,12 +79,15 @@ struct Instruction {
 
 /// An initializer of a module variable [5.4.4]: a tree of literals, names and generic(name).
 struct Initializer {
-  enum class Kind : uint8_t { kInteger, kFloat, kAddress, kMaskedAddress, kAggregate };
+  enum class Kind : uint8_t {
+    kInteger, kFloat, kAddress, kMaskedAddress, kAggregate,
+    kVerbatim,  ///< anything else, kept as it was: `text` ("addr_mode_0 = wrap" of a .samplerref)
+  };
   Kind kind = Kind::kInteger;
   int64_t integer = 0;   ///< value, float bits, or the byte offset added to the address
   uint8_t width = 0;     ///< kFloat: 32 or 64
-  uint64_t mask = 0;     ///< kMaskedAddress: 0xFF.. of mask(address) [5.4.4]
-  bool generic = false;  ///< kAddress: written generic(name)
+  uint64_t mask = 0;     ///< kMaskedAddress: the 0xFF00 of 0xFF00(name) [5.4.4]
+  bool generic = false;  ///< an address written generic(name)
   std::string text;      ///< spelling of a literal, or the name whose address is taken
   std::vector<Initializer> elements;
 };
@@ -91,12 +96,13 @@ struct Initializer {
 struct Variable {
   std::string linking;                ///< "", "visible", "extern", "weak", "common"
   StateSpace space = StateSpace::kNone;
-  std::vector<std::string> qualifiers;  ///< verbatim, in order: "ptr", "attribute(.managed)", ...
+  std::vector<std::string> qualifiers;  ///< verbatim, in order: "attribute(.managed)", and any
+                                        ///< dotted word that Cupola does not know
   uint32_t align = 0;                 ///< bytes; 0 = natural
   bool is_pointer = false;            ///< .ptr on a kernel parameter [10.1.2]
   StateSpace pointee_space = StateSpace::kNone;
   uint32_t pointee_align = 0;         ///< bytes: of what it points to, not of the parameter
-  uint8_t vector = 1;                 ///< 2 or 4 for .v2 and .v4
+  uint8_t vector = 1;                 ///< 2, 4 or 8 for .v2, .v4 and .v8
   std::string type;                   ///< "u32", "b8", "pred", "texref", "f64" ...
   std::string name;
   bool has_name = true;               ///< false for the "_" of a prototype
@@ -151,6 +157,8 @@ struct Statement {
 struct Function {
   bool is_entry = false;
   std::string linking;  ///< "", "visible", "extern", "weak"
+  std::vector<std::string> qualifiers;  ///< verbatim, between ".func" and the name:
+                                        ///< "attribute(.unified(1, 2))", "noreturn"
   std::string name;
   std::vector<Variable> returns;  ///< .func only
   std::vector<Variable> params;
@@ -160,7 +168,8 @@ struct Function {
   SourcePos pos;
 };
 
-/// A module: the directives of its head and then its items in the order of the text [11].
+/// A module: the directives of its head and then its items in the order of the text [11]. Further
+/// .version and .target directives after the first are items.
 struct Module {
   std::string name;                  ///< of the file, for errors; may be empty
   uint32_t version_major = 0;
@@ -170,6 +179,7 @@ struct Module {
   bool has_address_size = false;     ///< whether the text said so
   std::vector<std::variant<Directive, Variable, Function>> items;
 
+  /// The definition of that name, else its first declaration, else null. Linear in items.
   const Function* FindFunction(std::string_view function_name) const;
   Function* FindFunction(std::string_view function_name);
 };

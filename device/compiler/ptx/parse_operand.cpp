@@ -1,0 +1,215 @@
+// Operands [6] of the Parser.
+#include <bit>
+
+#include "device/compiler/ptx/parser.h"
+
+namespace cupola::ptx {
+namespace {
+
+bool IsNumber(const Token& token) {
+  return token.kind == Token::Kind::kInteger || token.kind == Token::Kind::kFloat;
+}
+
+/// Words and literals, of which two never stand side by side.
+bool IsValue(const Token& token) {
+  return IsNumber(token) || token.kind == Token::Kind::kIdentifier ||
+         token.kind == Token::Kind::kString;
+}
+
+bool IsOpener(const Token& token) { return token.Is('{') || token.Is('[') || token.Is('('); }
+bool IsCloser(const Token& token) { return token.Is('}') || token.Is(']') || token.Is(')'); }
+
+bool EndsOperand(const Token& token) {
+  return token.Is(',') || token.Is(';') || token.kind == Token::Kind::kEnd || IsCloser(token);
+}
+
+char CloserOf(const Token& opener) { return opener.Is('{') ? '}' : opener.Is('[') ? ']' : ')'; }
+
+}  // namespace
+
+bool Parser::ParseOperand(Operand& operand, bool call_list, int depth) {
+  if (EndsOperand(Peek())) return FailExpected("an operand");
+  const Lexer start = lexer_;
+  const Outcome outcome = ParseOperandStrictly(operand, call_list, depth);
+  if (outcome != Outcome::kOdd) return outcome == Outcome::kOk;
+  lexer_ = start;
+  operand = Operand{.kind = Operand::Kind::kVerbatim};
+  return TakeVerbatim(operand.text);
+}
+
+Parser::Outcome Parser::ParseOperandStrictly(Operand& operand, bool call_list, int depth) {
+  Outcome outcome = ParsePrimary(operand, call_list, depth);
+  if (outcome != Outcome::kOk) return outcome;
+  if (TakeIf('|')) {
+    Operand pair{.kind = Operand::Kind::kPair};
+    pair.children.push_back(std::move(operand));
+    outcome = ParsePrimary(pair.children.emplace_back(), false, depth);
+    if (outcome != Outcome::kOk) return outcome;
+    operand = std::move(pair);
+  }
+  return EndsOperand(Peek()) ? Outcome::kOk : Outcome::kOdd;
+}
+
+Parser::Outcome Parser::ParsePrimary(Operand& operand, bool call_list, int depth) {
+  const Token first = Peek();
+  if (depth > kMaxDepth) {
+    Fail(first.pos, "an operand is nested more than 256 deep");
+    return Outcome::kDamaged;
+  }
+  if (first.kind == Token::Kind::kBad) {
+    FailExpected("an operand");
+    return Outcome::kDamaged;
+  }
+  if (first.Is('[')) return ParseAddress(operand, depth);
+  if (first.Is('{') || (first.Is('(') && call_list)) {
+    Next();
+    operand.kind = first.Is('{') ? Operand::Kind::kVector : Operand::Kind::kList;
+    return ParseChildren(operand, CloserOf(first), first, depth) ? Outcome::kOk : Outcome::kDamaged;
+  }
+  if (first.kind == Token::Kind::kIdentifier && first.text != "WARP_SZ") return ParseName(operand);
+  const bool minus = first.Is('-');
+  if (first.Is('!') || minus) {
+    const Lexer start = lexer_;
+    Next();
+    if (!minus && Peek().kind == Token::Kind::kIdentifier && Peek().text != "WARP_SZ") {
+      operand.negated = true;
+      return ParseName(operand);
+    }
+    if (Peek().kind != Token::Kind::kFloat) lexer_ = start;
+  }
+  if (Peek().kind == Token::Kind::kFloat) {
+    const std::optional<FloatValue> value = FloatLiteral(Peek().text);
+    if (!value) {
+      Fail(Peek().pos, "malformed float literal " + Describe(Peek()));
+      return Outcome::kDamaged;
+    }
+    const uint64_t sign = minus ? uint64_t{1} << (value->width - 1) : 0;
+    operand.kind = Operand::Kind::kFloat;
+    operand.width = value->width;
+    operand.integer = static_cast<int64_t>(value->bits ^ sign);
+    Next();
+    operand.text = lexer_.SliceFrom(first);
+    return Outcome::kOk;
+  }
+  ConstantValue value;
+  const Outcome outcome = ParseExpression(value, 0, depth);
+  if (outcome != Outcome::kOk) return outcome;
+  operand.kind = Operand::Kind::kInteger;
+  operand.integer = static_cast<int64_t>(value.bits);
+  operand.text = lexer_.SliceFrom(first);
+  return Outcome::kOk;
+}
+
+bool Parser::ParseChildren(Operand& operand, char closer, const Token& opener, int depth) {
+  if (TakeIf(closer)) return true;
+  for (;;) {
+    if (!ParseOperand(operand.children.emplace_back(), false, depth + 1)) return false;
+    if (TakeIf(closer)) return true;
+    if (Peek().kind == Token::Kind::kEnd) return FailUnclosed(opener);
+    if (!TakeIf(',')) {
+      return FailExpected("',' or '" + std::string(1, closer) + "' in a list of operands");
+    }
+  }
+}
+
+// [base], [base + constant], [base, {coordinates}...] [6.4.1, 9.7.10].
+Parser::Outcome Parser::ParseAddress(Operand& operand, int depth) {
+  const Token opener = Peek();
+  Next();
+  operand.kind = Operand::Kind::kAddress;
+  Operand& base = operand.children.emplace_back();
+  if (Peek().kind == Token::Kind::kIdentifier && Peek().text != "WARP_SZ") {
+    Outcome outcome = ParseName(base);
+    if (outcome != Outcome::kOk) return outcome;
+    if (base.kind == Operand::Kind::kOffset) {
+      operand.integer = base.integer;
+      base.kind = Operand::Kind::kName;
+      base.integer = 0;
+    } else if (Peek().Is('+') || Peek().Is('-')) {
+      outcome = ParseOffset(operand.integer);
+      if (outcome != Outcome::kOk) return outcome;
+    }
+  } else {
+    const Token first = Peek();
+    ConstantValue value;
+    const Outcome outcome = ParseExpression(value, 0, depth);
+    if (outcome != Outcome::kOk) return outcome;
+    base.kind = Operand::Kind::kInteger;
+    base.integer = static_cast<int64_t>(value.bits);
+    base.text = lexer_.SliceFrom(first);
+  }
+  while (TakeIf(',')) {
+    if (!ParseOperand(operand.children.emplace_back(), false, depth + 1)) return Outcome::kDamaged;
+  }
+  if (TakeIf(']')) return Outcome::kOk;
+  if (Peek().kind == Token::Kind::kEnd || Peek().Is(';')) {
+    FailUnclosed(opener);
+    return Outcome::kDamaged;
+  }
+  return Outcome::kOdd;
+}
+
+// A name, with what may be stuck to it: ".x" of a vector or special register, "[3]", "+4".
+Parser::Outcome Parser::ParseName(Operand& operand) {
+  const Token first = Peek();
+  operand.kind = Operand::Kind::kName;
+  Next();
+  while (Peek().kind == Token::Kind::kDotWord && !Peek().spaced) Next();
+  operand.text = lexer_.SliceFrom(first);
+  if (Peek().Is('[')) {
+    Next();
+    ConstantValue index;
+    const Outcome outcome = ParseExpression(index, 0, 0);
+    if (outcome != Outcome::kOk) return outcome;
+    operand.kind = Operand::Kind::kIndexed;
+    operand.integer = static_cast<int64_t>(index.bits);
+    return TakeIf(']') ? Outcome::kOk : Outcome::kOdd;
+  }
+  if (Peek().Is('+') || Peek().Is('-')) {
+    operand.kind = Operand::Kind::kOffset;
+    return ParseOffset(operand.integer);
+  }
+  return Outcome::kOk;
+}
+
+// "+ 4", "-4", "+-4", "+(1 << 3)", "+4+8": terms that add up to a byte offset.
+Parser::Outcome Parser::ParseOffset(int64_t& offset) {
+  constexpr int kAboveAddition = 11;
+  uint64_t sum = 0;
+  while (Peek().Is('+') || Peek().Is('-')) {
+    const bool minus = Peek().Is('-');
+    Next();
+    ConstantValue term;
+    const Outcome outcome = ParseExpression(term, kAboveAddition, 0);
+    if (outcome != Outcome::kOk) return outcome;
+    sum = minus ? sum - term.bits : sum + term.bits;
+  }
+  offset = static_cast<int64_t>(sum);
+  return Outcome::kOk;
+}
+
+// What no rule describes, up to the ',' ';' or closing bracket that ends it.
+bool Parser::TakeVerbatim(std::string& text) {
+  const Token first = Peek();
+  std::vector<Token> open;
+  bool after_value = false;
+  while (!open.empty() || !EndsOperand(Peek())) {
+    const Token token = Peek();
+    if (token.kind == Token::Kind::kBad) return FailExpected("an operand");
+    if (token.kind == Token::Kind::kEnd || token.Is(';')) return FailUnclosed(open.back());
+    if (after_value && IsValue(token)) return FailExpected("',' or ';' after an operand");
+    if (IsOpener(token)) {
+      open.push_back(token);
+    } else if (IsCloser(token)) {
+      if (!token.Is(CloserOf(open.back()))) return FailUnclosed(open.back());
+      open.pop_back();
+    }
+    after_value = IsValue(token);
+    Next();
+  }
+  text = lexer_.SliceFrom(first);
+  if (Peek().kind == Token::Kind::kEnd) return FailExpected("';' after an operand");
+  return true;
+}
+
+}  // namespace cupola::ptx
