@@ -2,6 +2,9 @@
 
 #include <elf.h>
 
+#include <algorithm>
+#include <cstddef>
+
 namespace cupola::fatbin {
 namespace {
 
@@ -164,7 +167,9 @@ ContainerReading ReadContainer(Bytes bytes, uint64_t offset, std::string_view fi
   const uint64_t available = bytes.size();
   Bytes container = bytes;
   reading.size = available;
-  if (header->header_size > available || header->size > available - header->header_size) {
+  const bool size_is_false =
+      header->header_size > available || header->size > available - header->header_size;
+  if (size_is_false) {
     reading.damage =
         DamageAt(offset, file,
                  "a container claims " + std::to_string(header->size) +
@@ -184,6 +189,9 @@ ContainerReading ReadContainer(Bytes bytes, uint64_t offset, std::string_view fi
     }
     reading.images.push_back(*std::move(image));
   }
+  // Past what was read, never back into it: a scan that goes on from here stays linear. A
+  // container whose end is known is left as a whole.
+  reading.consumed = size_is_false ? std::min(at, available) : reading.size;
   return reading;
 }
 

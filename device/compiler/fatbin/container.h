@@ -67,7 +67,10 @@ struct Image {
 struct ContainerReading {
   std::vector<Image> images;     ///< the good ones, in order, also when there is damage after them
   std::optional<Error> damage;   ///< why reading stopped early
-  uint64_t size = 0;             ///< bytes from the container's header to its end, as it claims
+  uint64_t size = 0;             ///< bytes from the container's header to its end, as far as it is
+                                 ///< there
+  uint64_t consumed = 0;         ///< bytes that were understood; `size` without damage, else up to
+                                 ///< the damaged image, where the next container may be looked for
 };
 
 /// Whether `bytes` begins with the magic of a container.
