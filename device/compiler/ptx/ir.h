@@ -19,6 +19,9 @@ namespace cupola::ptx {
 struct SourcePos {
   uint32_t line = 0;
   uint32_t column = 0;
+
+  /// Nodes are compared by what they say, not by where they stood.
+  bool operator==(const SourcePos&) const { return true; }
 };
 
 /// State spaces [5.1]. kNone where the text names none.
@@ -48,6 +51,7 @@ struct Operand {
   int64_t integer = 0;
   std::vector<Operand> children;
 
+  bool operator==(const Operand&) const = default;
   static Operand Name(std::string text) { return {.kind = Kind::kName, .text = std::move(text)}; }
   static Operand Integer(int64_t value) {
     return {.kind = Kind::kInteger, .text = std::to_string(value), .integer = value};
@@ -58,6 +62,7 @@ struct Operand {
 struct Guard {
   std::string predicate;
   bool negated = false;
+  bool operator==(const Guard&) const = default;
 };
 
 /// One instruction: [@guard] opcode.modifier.modifier operands; [4.3.2]
@@ -69,6 +74,7 @@ struct Instruction {
   std::vector<Operand> operands;       ///< in the order of the text, destinations first
   SourcePos pos;
 
+  bool operator==(const Instruction&) const = default;
   bool HasModifier(std::string_view modifier) const {
     for (const std::string& own : modifiers) {
       if (own == modifier) return true;
@@ -90,7 +96,8 @@ struct Initializer {
   bool generic = false;  ///< an address written generic(name)
   std::string text;      ///< spelling of a literal, or the name whose address is taken
   std::vector<Initializer> elements;
-};
+
+  bool operator==(const Initializer&) const = default;};
 
 /// A variable: of a module, of a function body, or a parameter [5.4, 11.1].
 struct Variable {
@@ -110,19 +117,22 @@ struct Variable {
   std::vector<uint64_t> dims;         ///< array dimensions; 0 for an open one ("d[]")
   std::optional<Initializer> init;
   SourcePos pos;
-};
+
+  bool operator==(const Variable&) const = default;};
 
 struct Statement;
 
 /// { ... } with its own scope [4.3 and inline asm].
 struct Block {
   std::vector<Statement> statements;
-};
+
+  bool operator==(const Block&) const = default;};
 
 struct Label {
   std::string name;
   SourcePos pos;
-};
+
+  bool operator==(const Label&) const = default;};
 
 /// A directive kept as text: ".loc 1 20 3", ".pragma \"nounroll\";", ".section ...", ".file ...",
 /// a whole debug section. `text` includes its terminator if it had one.
@@ -130,7 +140,8 @@ struct Directive {
   std::string name;  ///< "loc", "pragma", "section", "file"...
   std::string text;  ///< verbatim
   SourcePos pos;
-};
+
+  bool operator==(const Directive&) const = default;};
 
 /// "name: .branchtargets a, b, c;" | ".calltargets f, g;" [11.2]
 struct TargetList {
@@ -138,7 +149,8 @@ struct TargetList {
   bool is_call = false;
   std::vector<std::string> targets;
   SourcePos pos;
-};
+
+  bool operator==(const TargetList&) const = default;};
 
 /// "name: .callprototype (ret) _ (params) .noreturn ...;" [11.2]
 struct CallPrototype {
@@ -147,11 +159,13 @@ struct CallPrototype {
   std::vector<Variable> params;
   std::vector<std::string> attributes;  ///< verbatim: "noreturn", "abi_preserve 4"...
   SourcePos pos;
-};
+
+  bool operator==(const CallPrototype&) const = default;};
 
 struct Statement {
   std::variant<Instruction, Label, Variable, Block, Directive, TargetList, CallPrototype> node;
-};
+
+  bool operator==(const Statement&) const = default;};
 
 /// A kernel (.entry) or device function (.func) [10].
 struct Function {
@@ -166,7 +180,8 @@ struct Function {
                                       ///< .noreturn, .explicitcluster...: between ')' and '{'
   std::optional<Block> body;          ///< none for a declaration
   SourcePos pos;
-};
+
+  bool operator==(const Function&) const = default;};
 
 /// A module: the directives of its head and then its items in the order of the text [11]. Further
 /// .version and .target directives after the first are items.
@@ -179,6 +194,7 @@ struct Module {
   bool has_address_size = false;     ///< whether the text said so
   std::vector<std::variant<Directive, Variable, Function>> items;
 
+  bool operator==(const Module&) const = default;
   /// The definition of that name, else its first declaration, else null. Linear in items.
   const Function* FindFunction(std::string_view function_name) const;
   Function* FindFunction(std::string_view function_name);

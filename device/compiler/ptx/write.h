@@ -11,4 +11,9 @@ namespace cupola::ptx {
 /// Parse(Write(m)) equals m but for source positions; Write(Parse(Write(m))) == Write(m).
 std::string Write(const Module& module);
 
+/// One node as text, for messages and dumps: "@%p1 bra $L_2;" without a newline for an instruction.
+std::string Write(const Statement& statement);
+std::string Write(const Instruction& instruction);
+std::string Write(const Operand& operand);
+
 }  // namespace cupola::ptx
