@@ -23,10 +23,9 @@ except ImportError:
 
 
 def fnv1a(tensor):
-    """FNV-1a over the tensor's bytes, taken as 8 lanes so that it ends in this life."""
     data = tensor.detach().contiguous().cpu().view(torch.uint8).numpy().tobytes()
     value = 0xcbf29ce484222325
-    for byte in data[:65536]:
+    for byte in data:
         value = ((value ^ byte) * 0x100000001b3) & 0xffffffffffffffff
     return f"{value:016x}"
 

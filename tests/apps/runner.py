@@ -1,0 +1,115 @@
+"""Runs programs plain and under Cupola: environments, time-outs, launches in a trace.
+
+Used by scripts/run-apps and by the checks in tests/gpu. Standard library only. `build` is a build
+folder, `device` is "sim" or "gpu".
+"""
+import glob
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+NOT_POSSIBLE_HERE = 77
+
+
+class NotPossible(Exception):
+    """Something that a run needs is missing here; the message says what."""
+
+
+def default_build():
+    candidates = [os.path.join(ROOT, "build", name) for name in ("release", "gpu", "dev")]
+    return next((path for path in candidates if os.path.isdir(path + "/apps")), candidates[0])
+
+
+def runtime_folder():
+    """The folder of a real libcudart.so.13: "" where the loader knows it; None where there is none."""
+    loader = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
+    if "libcudart.so.13" in loader:
+        return ""
+    patterns = ["/usr/local/cuda*/lib64", "/usr/local/cuda*/targets/x86_64-linux/lib",
+                "/opt/*/.venv/lib/python3*/site-packages/nvidia/*/lib",
+                "/usr/*/python3*/*-packages/nvidia/*/lib"]
+    patterns += [os.path.join(path, "nvidia/*/lib") for path in sys.path if path]
+    for pattern in patterns:
+        for folder in sorted(glob.glob(pattern)):
+            if os.path.exists(os.path.join(folder, "libcudart.so.13")):
+                return folder
+    return None
+
+
+def environment(build, device):
+    """The environment of a program that runs plain on `device`, and under `cupola run` too."""
+    plain = {key: value for key, value in os.environ.items()
+             if not key.startswith("CUPOLA_") and key != "LD_PRELOAD"}
+    folder = build + "/lib/sim" if device == "sim" else runtime_folder()
+    for name in ("libcuda.so.1", "libcudart.so.13") if device == "sim" else ():
+        if not os.path.exists(f"{folder}/{name}"):
+            raise NotPossible(f"no {name} of the simulated device in {folder}: build it first")
+    if folder:
+        plain["LD_LIBRARY_PATH"] = ":".join(filter(None, [folder, plain.get("LD_LIBRARY_PATH")]))
+    return plain
+
+
+def cupola_command(build, device, trace=None):
+    """`cupola run` with what goes before the program."""
+    command = build + "/bin/cupola"
+    if not os.path.exists(command):
+        raise NotPossible(f"{command} does not exist: build it first")
+    return [command, "run", "--device", device] + (["--trace", trace] if trace else []) + ["--"]
+
+
+def prepare_child():
+    """Runs in the child before exec: no core files, and SIGINT as a terminal's programs have it."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def run(command, environ, timeout, stdin=b""):
+    """Runs to the end or the time-out (seconds). `code` is negative for a signal, or "timeout"."""
+    start = time.monotonic()
+    process = subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, start_new_session=True,
+                               preexec_fn=prepare_child)
+    try:
+        out, err = process.communicate(stdin, timeout=timeout)
+        code = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        code = "timeout"
+    return {"code": code, "stdout": out, "stderr": err, "seconds": time.monotonic() - start}
+
+
+def describe_code(code):
+    if code == "timeout":
+        return code
+    return f"exit {code}" if code >= 0 else signal.Signals(-code).name
+
+
+def load_trace(path):
+    """The events of a trace, or None where it cannot be read."""
+    try:
+        with open(path) as file:
+            return json.load(file)["traceEvents"]
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def count_launches(events):
+    """Launches by kind: kernels that ran, captured ones, graphs and the kernels in them, refused."""
+    if events is None:
+        return None
+    counts = {"kernels": 0, "captured": 0, "graphs": 0, "graph_kernels": 0, "failed": 0}
+    keys = {"kernel": "kernels", "captured": "captured", "graph": "graphs", "failed": "failed"}
+    for event in events:
+        key = keys.get(event.get("cat"))
+        if key is None:
+            continue
+        counts[key] += 1
+        if key == "graphs":
+            counts["graph_kernels"] += event["args"]["kernel_nodes"]
+    return counts
