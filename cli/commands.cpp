@@ -1,9 +1,12 @@
 #include "cli/commands.h"
 
-#include <fmt/format.h>
+#include <cstdio>
 
 namespace cupola {
 
-void PrintError(const Error& error) { fmt::print(stderr, "cupola: {}\n", error.ToString()); }
+void PrintError(const Error& error) {
+  // fputs, as fmt::print throws where standard error is closed.
+  std::fputs(("cupola: " + error.ToString() + "\n").c_str(), stderr);
+}
 
 }  // namespace cupola

@@ -1,4 +1,7 @@
 // The command `cupola`: reads the command line and hands over to a subcommand.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 
 #include "base/log.h"
@@ -25,9 +28,20 @@ void AddCommands(CLI::App& app) {
   cupola::AddRunCommand(app);
 }
 
+/// Fills the places of standard streams that the caller closed, so that no file of ours gets their
+/// numbers. Close-on-exec: a program that cupola becomes or starts finds them closed, as plain.
+void GuardStandardStreams() {
+  int fd = 0;
+  do {
+    fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) close(fd);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  GuardStandardStreams();
   cupola::InitLog();
   CLI::App app("Cupola runs unmodified CUDA programs and sees every kernel launch that they make.",
                "cupola");

@@ -1,0 +1,171 @@
+#include "cli/launch_collector.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+namespace cupola {
+namespace {
+
+namespace fs = std::filesystem;
+
+// How long the thread rests when no ring had a record: a ring of 65536 records lasts longer than
+// this at ten million launches a second.
+constexpr auto kRest = std::chrono::milliseconds(5);
+
+uint64_t MonotonicNs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+/// Whether the process has ended. Its number may belong to another one by now; then its last records
+/// wait for Finish().
+bool IsGone(uint32_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }
+
+/// A new folder that only this user can enter. Memory-backed where the session has such a place.
+Result<std::string> MakeFolder() {
+  for (const char* variable : {"XDG_RUNTIME_DIR", "TMPDIR", ""}) {
+    const char* value = *variable != '\0' ? std::getenv(variable) : "/tmp";
+    if (value == nullptr || value[0] != '/') continue;
+    std::string folder = std::string(value) + "/cupola-XXXXXX";
+    if (mkdtemp(folder.data()) != nullptr) return folder;
+  }
+  return MakeError(ErrorCode::kIo, fmt::format("cannot make a folder for launch records in /tmp: {}",
+                                               std::strerror(errno)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LaunchCollector>> LaunchCollector::Create(const std::string& trace_file) {
+  std::unique_ptr<LaunchTrace> trace;
+  if (!trace_file.empty()) {
+    auto created = LaunchTrace::Create(trace_file, MonotonicNs());
+    if (!created) return std::move(created).error();
+    trace = std::move(created).value();
+  }
+  auto folder = MakeFolder();
+  if (!folder) return std::move(folder).error();
+  std::unique_ptr<LaunchCollector> collector(new LaunchCollector(std::move(folder).value()));
+  collector->trace_ = std::move(trace);
+  return collector;
+}
+
+LaunchCollector::~LaunchCollector() {
+  if (thread_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+void LaunchCollector::Start() {
+  thread_ = std::thread([this] { Loop(); });
+}
+
+void LaunchCollector::Loop() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    lock.unlock();
+    const size_t got = Poll(/*last=*/false);
+    lock.lock();
+    if (got == 0) wake_.wait_for(lock, kRest, [this] { return stop_; });
+  }
+}
+
+void LaunchCollector::OpenNewFiles(bool last) {
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(folder_, failure)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(".") || sources_.contains(name) || closed_.contains(name)) continue;
+    auto reader = LaunchRingReader::Open(entry.path().string());
+    if (!reader) {
+      // Not ready: a process is making it; one that was killed then has launched nothing.
+      if (reader.error().code == ErrorCode::kExhausted) continue;
+      problems_.push_back(std::move(reader).error());
+      closed_.insert(name);
+      continue;
+    }
+    Source source{std::move(reader).value(), TraceProcessId()};
+    if (trace_) source.process = trace_->AddProcess(source.reader->pid(), source.reader->executable());
+    sources_.emplace(name, std::move(source));
+  }
+  if (failure && last) {
+    problems_.push_back(MakeError(ErrorCode::kIo, "cannot read the folder of launch records: " +
+                                                      failure.message()));
+  }
+}
+
+size_t LaunchCollector::DrainSource(Source& source, WriterState state) {
+  auto count = source.reader->Drain(state, [&](const Launch& launch) {
+    summary_.Add(launch);
+    if (trace_) trace_->Add(source.process, launch);
+  });
+  if (count) {
+    read_ += *count;
+    return *count;
+  }
+  problems_.push_back(std::move(count).error());
+  return 0;
+}
+
+void LaunchCollector::Close(const std::string& name, Source& source) {
+  const LaunchTotals totals = source.reader->totals();
+  totals_.launches += totals.launches;
+  totals_.graph_launches += totals.graph_launches;
+  totals_.graph_kernel_nodes += totals.graph_kernel_nodes;
+  totals_.captured += totals.captured;
+  totals_.dropped += totals.dropped;
+  closed_.insert(name);
+  unlink((folder_ + "/" + name).c_str());  // frees the memory behind it
+}
+
+size_t LaunchCollector::Poll(bool last) {
+  OpenNewFiles(last);
+  size_t total = 0;
+  for (auto it = sources_.begin(); it != sources_.end();) {
+    Source& source = it->second;
+    // Asked before the drain: what a process wrote before its end is then all there.
+    const bool gone = last || IsGone(source.reader->pid());
+    const size_t problems = problems_.size();
+    total += DrainSource(source, gone ? WriterState::kGone : WriterState::kAlive);
+    const bool damaged = problems_.size() != problems;
+    if (gone || damaged) {
+      Close(it->first, source);
+      it = sources_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  return total;
+}
+
+Status LaunchCollector::Finish() {
+  if (thread_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  Poll(/*last=*/true);
+  return trace_ ? trace_->Finish(totals_) : Status();
+}
+
+}  // namespace cupola

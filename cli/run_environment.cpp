@@ -1,0 +1,69 @@
+#include "cli/run_environment.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <unistd.h>
+
+namespace cupola {
+namespace {
+
+std::string* Find(std::vector<std::string>& environment, std::string_view name) {
+  for (std::string& entry : environment) {
+    if (entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name)) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}
+
+void Remove(std::vector<std::string>& environment, const std::string& name) {
+  std::erase_if(environment, [&](const std::string& entry) { return entry.starts_with(name + "="); });
+}
+
+void Set(std::vector<std::string>& environment, const std::string& name, const std::string& value) {
+  Remove(environment, name);
+  if (!value.empty()) environment.push_back(name + "=" + value);
+}
+
+/// Puts `value` first in the colon-separated list `name`, and there only.
+void Prepend(std::vector<std::string>& environment, const std::string& name,
+             const std::string& value) {
+  if (value.empty()) return;
+  std::string list = value;
+  if (const std::string* entry = Find(environment, name)) {
+    std::string_view rest = std::string_view(*entry).substr(name.size() + 1);
+    // An empty word stays: in LD_LIBRARY_PATH it means the current folder. An empty list has none.
+    for (bool more = !rest.empty(); more;) {
+      const size_t end = rest.find(':');
+      const std::string_view word = rest.substr(0, end);
+      if (word != value) list.append(":").append(word);
+      more = end != std::string_view::npos;
+      if (more) rest.remove_prefix(end + 1);
+    }
+  }
+  Set(environment, name, list);
+}
+
+}  // namespace
+
+std::vector<std::string> WithCupola(const std::vector<std::string>& existing,
+                                    const RunEnvironment& additions) {
+  std::vector<std::string> environment = existing;
+  Prepend(environment, "LD_PRELOAD", additions.preload);
+  Prepend(environment, "LD_LIBRARY_PATH", additions.library_folder);
+  if (!additions.driver.empty()) Set(environment, "CUPOLA_DRIVER", additions.driver);
+  Set(environment, "CUPOLA_RECORDS", additions.records);
+  Set(environment, "CUPOLA_TIMING", additions.timing);
+  return environment;
+}
+
+std::vector<std::string> CurrentEnvironment() {
+  std::vector<std::string> environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    environment.emplace_back(*entry);
+  }
+  return environment;
+}
+
+}  // namespace cupola
