@@ -1,6 +1,6 @@
 // The driver API without any runtime: modules from PTX text and from a fatbin, a library, launches
 // in every form, stream memory operations, module variables, a refused image.
-#include <cstring>
+#include <cstddef>
 #include <vector>
 
 #include "driver_api_kernels_fatbin.h"
@@ -49,7 +49,7 @@ void LaunchBothWays(Work* work, CUfunction affine, CUstream stream) {
     Pair pair;
     int n;
   } packed = {work->out, work->out, {5, 11}, work->n};
-  size_t packed_bytes = sizeof(packed);
+  size_t packed_bytes = offsetof(decltype(packed), n) + sizeof(int);
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE,
                    &packed_bytes, CU_LAUNCH_PARAM_END};
   CHECK(cuLaunchKernel(affine, work->blocks, 1, 1, kBlock, 1, 1, 0, stream, nullptr, extra));

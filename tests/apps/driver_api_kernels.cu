@@ -1,4 +1,4 @@
-// The kernels of driver_api.cpp and driver_dlopen.cpp: built to PTX and to a fatbin, embedded as bytes.
+// Kernels of driver_api.cpp and driver_dlopen.cpp: built to PTX and a fatbin, embedded as bytes.
 
 struct Pair {
   int factor;

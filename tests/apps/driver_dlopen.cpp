@@ -1,4 +1,4 @@
-// Links to no CUDA library at all: opens libcuda.so.1 itself, takes the first functions by dlsym and
+// Links to no CUDA library at all: opens libcuda.so.1 itself, takes the first functions by dlsym,
 // the others, as the CUDA runtime does, from cuGetProcAddress with a version and flags.
 #include <cuda.h>
 #include <cudaTypedefs.h>

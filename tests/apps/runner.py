@@ -26,7 +26,7 @@ def default_build():
 
 
 def runtime_folder():
-    """The folder of a real libcudart.so.13: "" where the loader knows it; None where there is none."""
+    """The folder of a real libcudart.so.13; "" where the loader knows it, None without one."""
     loader = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
     if "libcudart.so.13" in loader:
         return ""
@@ -100,7 +100,7 @@ def load_trace(path):
 
 
 def count_launches(events):
-    """Launches by kind: kernels that ran, captured ones, graphs and the kernels in them, refused."""
+    """Launches by kind: kernels run, captured, graphs, the kernels in graphs, failed."""
     if events is None:
         return None
     counts = {"kernels": 0, "captured": 0, "graphs": 0, "graph_kernels": 0, "failed": 0}

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """`cupola run` is invisible: exit codes, signals, standard streams, shells, Python, fork and exec.
 
-Every case runs plain and under Cupola; exit code, standard output and standard error
-must be equal, and the exit code the one that the case names. Prints a table; exit code 1 where a case differs, 77 where nothing can be run here.
+Every case runs plain and under Cupola; exit code, standard output and standard error must be equal,
+and the exit code the one that the case names. Prints a table; exit code 1 where a case differs, 77
+where nothing can be run here.
 """
 import argparse
 import json
@@ -19,7 +20,8 @@ import runner  # noqa: E402
 def cases(folder):
     """(name, command, standard input, exit code; negative for a signal)"""
     add = folder + "/vector_add"
-    python = (f"import subprocess, sys; r = subprocess.run([{add!r}, '2000'], capture_output=True); "
+    python = ("import subprocess, sys; "
+              f"r = subprocess.run([{add!r}, '2000'], capture_output=True); "
               "sys.stdout.write(r.stdout.decode()); sys.exit(r.returncode + 5)")
     fork = (f"import os, sys; p = os.fork(); \n"
             f"if p == 0: os.execv({add!r}, [{add!r}, '3000'])\n"

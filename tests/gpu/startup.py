@@ -3,7 +3,7 @@
 
 Programs: one that never touches CUDA, vector_add in both forms, and Python with PyTorch making one
 tensor on the GPU (where there is PyTorch). Prints medians in milliseconds and the median of the
-differences of neighbouring runs. Exit code 1 where a program fails or the difference exceeds --limit.
+differences of neighbouring runs. Exit code 1 where a program fails or a difference exceeds --limit.
 """
 import argparse
 import json

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The trace of `cupola run --trace` is whole and says what happened.
 
-Runs a shell that runs two programs, one of which forks and executes a third, under one trace and checks:
-valid JSON; a group of rows for each process that launched; every kernel there by name, with its grid and
-block; numbers that are finite and not negative; slices of one row that do not overlap; the calls and
-kernels of a stream in order. Prints what was checked; exit code 1 where something is wrong.
+A shell runs three programs, one of which forks and executes a fourth, under one trace. Checked:
+it is valid JSON; each process that launched has rows of its own; every kernel is there by name, grid
+and block; graphs with the kernels in them; sane times; slices of one row do not overlap. Prints what
+was found; exit code 1 where something is wrong, 77 where nothing can be run here.
 """
 import argparse
 import collections
