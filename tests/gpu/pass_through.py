@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """`cupola run` is invisible: exit codes, signals, standard streams, shells, Python, fork and exec.
 
-Every case runs plain and under Cupola; exit code, standard output and standard error must be equal,
-and the exit code the one that the case names. Prints a table; exit code 1 where a case differs, 77
-where nothing can be run here.
+Every case runs plain, under Cupola, and under Cupola with a trace (where `cupola run` stays as the
+parent); exit code, standard output and standard error must be equal, and the exit code the one that
+the case names. Prints a table; exit code 1 where a case differs, 77 where nothing can be run here.
 """
 import argparse
 import json
@@ -11,10 +11,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../apps"))
 import runner  # noqa: E402
+
+WAYS = ["plain", "cupola", "traced"]
 
 
 def cases(folder):
@@ -63,18 +66,40 @@ def signal_case(prefix, environ, number, timeout):
     return {"code": process.returncode if quick else "timeout", "stdout": line, "stderr": b""}
 
 
-def compare(name, plain, cupola, code):
-    row = {"case": name, "plain": runner.describe_code(plain["code"]),
-           "cupola": runner.describe_code(cupola["code"]),
-           "identical": plain["code"] == code
-           and all(plain[key] == cupola[key] for key in ("code", "stdout", "stderr"))}
-    print(f"{name:24} {row['plain']:10} {row['cupola']:10} {'yes' if row['identical'] else 'NO'}",
-          flush=True)
+def compare(name, results, code):
+    """`results`: plain, under Cupola, under Cupola with a trace."""
+    plain = results[0]
+    keys = ("code", "stdout", "stderr")
+    same = all(result[key] == plain[key] for result in results for key in keys)
+    row = {"case": name, "identical": same and plain["code"] == code}
+    for way, result in zip(WAYS, results):
+        row[way] = runner.describe_code(result["code"])
+    print(f"{name:24} {row['plain']:10} {row['cupola']:10} {row['traced']:10} "
+          f"{'yes' if row['identical'] else 'NO'}", flush=True)
     if not row["identical"]:
-        for side, result in (("plain", plain), ("cupola", cupola)):
-            row[side + "_output"] = (result["stdout"] + result["stderr"]).decode(errors="replace")
-            print(f"    {side}: {row[side + '_output'][-600:]!r}")
+        for way, result in zip(WAYS, results):
+            row[way + "_output"] = (result["stdout"] + result["stderr"]).decode(errors="replace")
+            print(f"    {way}: {row[way + '_output'][-600:]!r}")
     return row
+
+
+def run_all(build, options, trace):
+    environ = runner.environment(build, options.device)
+    prefixes = [[], runner.cupola_command(build, options.device),
+                runner.cupola_command(build, options.device, trace)]
+    folder = f"{build}/apps/{options.form}"
+    if not os.path.exists(folder + "/vector_add"):
+        raise runner.NotPossible(f"no programs in {folder}: build cupola_apps")
+    print(f"{'case':24} {'plain':10} {'cupola':10} {'traced':10} identical")
+    rows = []
+    for name, command, stdin, code in cases(folder):
+        results = [runner.run(prefix + command, environ, options.timeout, stdin)
+                   for prefix in prefixes]
+        rows.append(compare(name, results, code))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        results = [signal_case(prefix, environ, number, 25) for prefix in prefixes]
+        rows.append(compare(f"{number.name} from outside", results, -number))
+    return rows
 
 
 def main():
@@ -87,21 +112,9 @@ def main():
     parser.add_argument("--json")
     options = parser.parse_args()
     build = os.path.abspath(options.build)
-    rows = []
     try:
-        environ = runner.environment(build, options.device)
-        prefix = runner.cupola_command(build, options.device)
-        folder = f"{build}/apps/{options.form}"
-        if not os.path.exists(folder + "/vector_add"):
-            raise runner.NotPossible(f"no programs in {folder}: build cupola_apps")
-        print(f"{'case':24} {'plain':10} {'cupola':10} identical")
-        for name, command, stdin, code in cases(folder):
-            results = [runner.run(before + command, environ, options.timeout, stdin)
-                       for before in ([], prefix)]
-            rows.append(compare(name, *results, code))
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            results = [signal_case(before, environ, number, 25) for before in ([], prefix)]
-            rows.append(compare(f"{number.name} from outside", *results, -number))
+        with tempfile.TemporaryDirectory(prefix="pass-through-") as folder:
+            rows = run_all(build, options, folder + "/trace.json")
     except runner.NotPossible as reason:
         print(f"pass_through: {reason}", file=sys.stderr)
         return runner.NOT_POSSIBLE_HERE

@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS results independent of streams
 
@@ -103,17 +104,21 @@ WORKLOADS = {"eager": eager, "graph": graph, "compile": compiled}
 
 
 def count_launches(work):
-    """Kernel launches by call and kernels that ran, as torch.profiler (CUPTI) sees them."""
+    """Launches by call and kernels that ran (also in graphs), as torch.profiler (CUPTI) sees them."""
     from torch.profiler import ProfilerActivity, profile
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         work()
         torch.cuda.synchronize()
+    with tempfile.TemporaryDirectory() as folder:
+        profiler.export_chrome_trace(folder + "/trace.json")
+        with open(folder + "/trace.json") as file:
+            events = json.load(file)["traceEvents"]
     calls, kernels = {}, 0
-    for event in profiler.events():
-        if event.device_type == torch.autograd.DeviceType.CUDA:
-            kernels += not event.name.startswith(("Memcpy", "Memset"))
-        elif "Launch" in event.name and event.name.startswith("cu"):
-            calls[event.name] = calls.get(event.name, 0) + 1
+    for event in events:
+        category, name = event.get("cat"), event.get("name", "")
+        kernels += category == "kernel"
+        if category in ("cuda_runtime", "cuda_driver") and "Launch" in name:
+            calls[name] = calls.get(name, 0) + 1
     return {"calls": calls, "device_kernels": kernels}
 
 
