@@ -1,0 +1,102 @@
+// Making blocks, and their barriers [PTX ISA 9.7.13.1].
+#include <algorithm>
+
+#include "device/sim/exec/state.h"
+
+namespace cupola::sim {
+namespace {
+
+uint8_t* AlignUp(uint8_t* pointer, uint64_t align) {
+  return reinterpret_cast<uint8_t*>((reinterpret_cast<uint64_t>(pointer) + align - 1) & ~(align - 1));
+}
+
+std::unique_ptr<Warp> MakeWarp(Block& block, uint32_t index, MemoryView* view) {
+  const FunctionCode& function = block.program->functions[block.grid->function];
+  auto warp = std::make_unique<Warp>();
+  warp->block = &block;
+  warp->index = index;
+  const uint32_t threads = std::min(kLanes, block.thread_count - index * kLanes);
+  warp->exists = threads == kLanes ? kFullMask : (1u << threads) - 1;
+  warp->live = warp->exists;
+  warp->code = block.program->code.data();
+  warp->bases[1] = block.program->constants_base;
+  warp->view = view;
+  warp->windows = block.machine->memory->windows();
+  warp->EnterFrame(0, std::max(function.frame_bytes, 64u));
+  warp->ReserveLocal(function.local_bytes);
+  warp->pc.fill(function.entry_pc);
+  warp->function.fill(block.grid->function);
+  for (uint32_t lane = threads; lane < kLanes; ++lane) warp->status[lane] = LaneStatus::kExited;
+  return warp;
+}
+
+}  // namespace
+
+std::unique_ptr<Block> MakeBlock(const Machine& machine, const Grid& grid, Dim3 index, uint32_t sm,
+                                 MemoryView* view) {
+  auto block = std::make_unique<Block>();
+  block->machine = &machine;
+  block->grid = &grid;
+  block->program = grid.program.get();
+  block->index = index;
+  block->sm = sm;
+  block->thread_count = grid.block.x * grid.block.y * grid.block.z;
+  block->live_threads = block->thread_count;
+  const FunctionCode& function = grid.program->functions[grid.function];
+  block->dynamic_shared_at = function.dynamic_shared_at;
+  block->shared_bytes = function.dynamic_shared_at + grid.dynamic_shared_bytes;
+  if (block->shared_bytes != 0) {
+    block->shared_store = std::make_unique<uint8_t[]>(block->shared_bytes + kSharedBase);
+    block->shared = AlignUp(block->shared_store.get(), kSharedBase);
+  }
+  const uint32_t warps = (block->thread_count + kLanes - 1) / kLanes;
+  for (uint32_t w = 0; w < warps; ++w) block->warps.push_back(MakeWarp(*block, w, view));
+  return block;
+}
+
+void Block::CheckBarriers() {
+  for (uint32_t i = 0; i < barriers.size(); ++i) {
+    if (barriers[i].count != 0) CheckBarrier(i);
+  }
+}
+
+void Block::CheckBarrier(uint32_t index_) {
+  Barrier& barrier = barriers[index_];
+  uint32_t present = barrier.count;
+  if (barrier.expected == 0) {
+    // Exited threads are not waited for.
+    if (present < live_threads) return;
+  } else {
+    // Counted barriers count whole warps: lanes without a thread, or with one that has exited,
+    // count with the first lane of their warp that arrives.
+    for (size_t w = 0; w < warps.size(); ++w) {
+      if (barrier.arrived[w] != 0) {
+        present += std::popcount(~warps[w]->live & ~barrier.arrived[w]);
+      }
+    }
+    if (present < barrier.expected) return;
+  }
+  const Barrier done = barrier;
+  barrier = Barrier{};
+  for (size_t w = 0; w < warps.size(); ++w) {
+    Warp& warp = *warps[w];
+    if (done.waiting[w] != 0) warp.Park();
+    ForLanes(done.waiting[w] & warp.live, [&](uint32_t lane) {
+      const Insn& in = warp.code[warp.pc[lane]];
+      if (in.d != kNoRef) {
+        uint8_t* frame = warp.registers + warp.frame[lane];
+        uint32_t* row = reinterpret_cast<uint32_t*>(frame + in.d);
+        if (in.small == 1) {
+          row[lane] = done.popc;
+        } else {
+          const bool value = in.small == 2 ? done.all : done.any;
+          *row = value ? *row | (1u << lane) : *row & ~(1u << lane);
+        }
+      }
+      warp.status[lane] = LaneStatus::kReady;
+      ++warp.pc[lane];
+    });
+  }
+}
+
+}  // namespace cupola::sim

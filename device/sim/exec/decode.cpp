@@ -1,0 +1,337 @@
+// Functions: scopes, registers, labels and the order of instructions.
+#include "device/sim/exec/decode.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "device/sim/exec/families.h"
+
+namespace cupola::sim {
+
+const OpTable& Opcodes() {
+  static const OpTable table = [] {
+    OpTable t;
+    AddMoveOps(t);
+    AddMemoryOps(t);
+    AddFlowOps(t);
+    AddIntegerOps(t);
+    AddBitOps(t);
+    AddFloatOps(t);
+    AddApproximateOps(t);
+    AddHalfOps(t);
+    AddCompareOps(t);
+    AddConvertOps(t);
+    AddAtomicOps(t);
+    AddBarrierOps(t);
+    AddWarpOps(t);
+    AddCopyOps(t);
+    AddMatrixOps(t);
+    return t;
+  }();
+  return table;
+}
+
+uint64_t VariableBytes(const ptx::Variable& variable) {
+  uint64_t bytes = uint64_t{std::max(TypeBytes(ParseType(variable.type)), 1u)} * variable.vector;
+  if (ParseType(variable.type) == Type::kNone) bytes = 8;  // texref, samplerref, surfref
+  for (size_t i = 0; i < variable.dims.size(); ++i) {
+    uint64_t dim = variable.dims[i];
+    if (dim == 0 && i == 0 && variable.init) dim = variable.init->elements.size();
+    bytes *= dim;
+  }
+  return bytes;
+}
+
+uint32_t VariableAlign(const ptx::Variable& variable) {
+  if (variable.align != 0) return variable.align;
+  return std::max(TypeBytes(ParseType(variable.type)), 1u) * variable.vector;
+}
+
+void Decoder::Undeclared(const std::string& name) {
+  if (error_) return;
+  const ptx::SourcePos pos = in_ != nullptr ? in_->pos : ptx::SourcePos{};
+  error_ = MakeError(ErrorCode::kDamaged, fmt::format("\"{}\" is not declared", name),
+                     {program_->module.name, pos.line, pos.column, {}});
+}
+
+void Decoder::Append(Insn insn) {
+  insn.source = source_;
+  program_->code.push_back(insn);
+}
+
+uint32_t Decoder::AddRow(Type type) {
+  const uint32_t bytes = type == Type::kPred ? 4 : CellBytes(type) * kLanes;
+  const uint32_t align = type == Type::kPred ? 4 : 64;
+  const uint32_t at = (frame_bytes_ + align - 1) / align * align;
+  frame_bytes_ = at + bytes;
+  return at;
+}
+
+uint32_t Decoder::AddLocal(uint32_t bytes, uint32_t align) {
+  const uint32_t at = (local_bytes_ + align - 1) / align * align;
+  local_bytes_ = at + bytes;
+  return at;
+}
+
+Ref Decoder::Temporary(Type type) {
+  for (size_t i = temporaries_used_; i < temporaries_.size(); ++i) {
+    if (temporaries_[i].first != type) continue;
+    std::swap(temporaries_[i], temporaries_[temporaries_used_]);
+    return temporaries_[temporaries_used_++].second;
+  }
+  temporaries_.emplace_back(type, AddRow(type));
+  std::swap(temporaries_.back(), temporaries_[temporaries_used_]);
+  return temporaries_[temporaries_used_++].second;
+}
+
+const Symbol* Decoder::Find(const std::string& name) {
+  for (int s = scope_; s >= 0; s = scopes_[s].parent) {
+    const auto it = scopes_[s].symbols.find(name);
+    if (it != scopes_[s].symbols.end()) return &it->second;
+  }
+  if (const Symbol* shared = find_shared_(name)) return shared;
+  const auto it = module_symbols_->find(name);
+  return it == module_symbols_->end() ? nullptr : &it->second;
+}
+
+int32_t Decoder::FindFunction(const std::string& name) const {
+  const auto it = function_indices_->find(name);
+  return it == function_indices_->end() ? -1 : it->second;
+}
+
+const ptx::CallPrototype* Decoder::FindPrototype(const std::string& label) const {
+  for (int s = scope_; s >= 0; s = scopes_[s].parent) {
+    const auto it = scopes_[s].prototypes.find(label);
+    if (it != scopes_[s].prototypes.end()) return it->second;
+  }
+  return nullptr;
+}
+
+bool Decoder::UseLabel(const std::string& label) {
+  fixups_.push_back({static_cast<uint32_t>(program_->code.size()), scope_, &label, -1,
+                     in_->pos.line});
+  return true;
+}
+
+bool Decoder::UseTargets(const std::string& label, uint32_t* list, uint32_t* count) {
+  for (int s = scope_; s >= 0; s = scopes_[s].parent) {
+    const auto it = scopes_[s].targets.find(label);
+    if (it == scopes_[s].targets.end()) continue;
+    *list = static_cast<uint32_t>(program_->lists.size());
+    *count = static_cast<uint32_t>(it->second->targets.size());
+    for (const std::string& target : it->second->targets) {
+      fixups_.push_back({0, scope_, &target, static_cast<int64_t>(program_->lists.size()),
+                         in_->pos.line});
+      program_->lists.push_back(0);
+    }
+    return true;
+  }
+  return false;
+}
+
+uint32_t Decoder::AddList(const std::vector<uint32_t>& values) {
+  const uint32_t at = static_cast<uint32_t>(program_->lists.size());
+  program_->lists.insert(program_->lists.end(), values.begin(), values.end());
+  return at;
+}
+
+uint32_t Decoder::AddCallSite(CallSite site) {
+  program_->call_sites.push_back(std::move(site));
+  return static_cast<uint32_t>(program_->call_sites.size() - 1);
+}
+
+void Decoder::DeclareRegisters(const ptx::Variable& variable) {
+  const Type type = ParseType(variable.type);
+  auto& symbols = scopes_[scope_].symbols;
+  if (variable.range != 0) {
+    for (uint32_t i = 0; i < variable.range; ++i) {
+      symbols[variable.name + std::to_string(i)] = {Symbol::Kind::kRegister, type, AddRow(type), 0};
+    }
+    return;
+  }
+  // A vector register is its elements: %v.x, %v.y, %v.z, %v.w.
+  if (variable.vector > 1) {
+    static constexpr const char* kElements[] = {".x", ".y", ".z", ".w"};
+    for (uint32_t i = 0; i < variable.vector; ++i) {
+      symbols[variable.name + kElements[i]] = {Symbol::Kind::kRegister, type, AddRow(type), 0};
+    }
+    return;
+  }
+  symbols[variable.name] = {Symbol::Kind::kRegister, type, AddRow(type), 0};
+}
+
+void Decoder::DecodeVariable(const ptx::Variable& variable) {
+  using Kind = Symbol::Kind;
+  const Type type = ParseType(variable.type);
+  const uint32_t bytes = static_cast<uint32_t>(VariableBytes(variable));
+  Symbol symbol{Kind::kLocal, type, 0, bytes};
+  switch (variable.space) {
+    case ptx::StateSpace::kReg: DeclareRegisters(variable); return;
+    case ptx::StateSpace::kLocal: symbol.at = AddLocal(bytes, VariableAlign(variable)); break;
+    case ptx::StateSpace::kParam:
+      symbol.kind = Kind::kFunctionParam;
+      symbol.at = AddLocal(bytes, std::max(VariableAlign(variable), 8u));
+      break;
+    case ptx::StateSpace::kShared:
+      if (variable.linking == "extern" || bytes == 0) {
+        symbol.kind = Kind::kDynamicShared;
+      } else {
+        symbol.kind = Kind::kShared;
+        symbol.at = place_shared_(variable);
+      }
+      break;
+    default: return;  // .global and .const in a body were placed with the module's
+  }
+  scopes_[scope_].symbols[variable.name] = symbol;
+}
+
+void Decoder::DecodeBlock(const ptx::Block& block) {
+  const int outer = scope_;
+  scopes_.emplace_back();
+  scopes_.back().parent = outer;
+  scope_ = static_cast<int>(scopes_.size()) - 1;
+  // Target lists and prototypes may stand behind their use.
+  for (const ptx::Statement& statement : block.statements) {
+    if (const auto* targets = std::get_if<ptx::TargetList>(&statement.node)) {
+      scopes_[scope_].targets[targets->label] = targets;
+    } else if (const auto* prototype = std::get_if<ptx::CallPrototype>(&statement.node)) {
+      scopes_[scope_].prototypes[prototype->label] = prototype;
+    }
+  }
+  for (const ptx::Statement& statement : block.statements) {
+    if (const auto* instruction = std::get_if<ptx::Instruction>(&statement.node)) {
+      DecodeInstruction(*instruction);
+    } else if (const auto* label = std::get_if<ptx::Label>(&statement.node)) {
+      scopes_[scope_].labels[label->name] = static_cast<uint32_t>(program_->code.size());
+    } else if (const auto* variable = std::get_if<ptx::Variable>(&statement.node)) {
+      DecodeVariable(*variable);
+    } else if (const auto* inner = std::get_if<ptx::Block>(&statement.node)) {
+      DecodeBlock(*inner);
+    }
+  }
+  scope_ = outer;
+}
+
+bool Decoder::SetGuard() {
+  if (!in_->guard) return true;
+  const Symbol* symbol = Find(in_->guard->predicate);
+  if (symbol == nullptr || symbol->type != Type::kPred) {
+    Undeclared(in_->guard->predicate);
+    return false;
+  }
+  out.guard = static_cast<Ref>(symbol->at);
+  out.guard_negated = in_->guard->negated;
+  return true;
+}
+
+void Decoder::DecodeInstruction(const ptx::Instruction& instruction) {
+  if (error_) return;
+  in_ = &instruction;
+  out = Insn{};
+  after_.clear();
+  temporaries_used_ = 0;
+  source_ = static_cast<uint32_t>(program_->sources.size());
+  program_->sources.push_back({&instruction, function_index_});
+  const size_t first = program_->code.size();
+  const size_t fixups = fixups_.size();
+  const auto it = Opcodes().find(instruction.opcode);
+  const bool known = it != Opcodes().end() && it->second(*this);
+  if (!known) {
+    program_->code.resize(first);
+    fixups_.resize(fixups);
+    out = Insn{};
+    out.run = RunUnsupported;
+    after_.clear();
+  }
+  if (!SetGuard()) return;
+  // What was emitted before must not have moved the fix-up of this very instruction.
+  for (size_t i = fixups; i < fixups_.size(); ++i) {
+    if (fixups_[i].list_at < 0) fixups_[i].pc = static_cast<uint32_t>(program_->code.size());
+  }
+  Append(out);
+  for (Insn after : after_) {
+    after.guard = out.guard;
+    after.guard_negated = out.guard_negated;
+    Append(after);
+  }
+}
+
+void Decoder::DeclareFormals(const ptx::Function& function) {
+  FunctionCode& code = program_->functions[function_index_];
+  scopes_.emplace_back();
+  scope_ = 0;
+  if (function.is_entry) {
+    const std::vector<ParamInfo>* infos = nullptr;
+    for (size_t k = 0; k < program_->kernel_functions.size(); ++k) {
+      if (program_->kernel_functions[k] == function_index_) infos = &program_->kernel_infos[k].params;
+    }
+    for (size_t i = 0; infos != nullptr && i < function.params.size(); ++i) {
+      const ptx::Variable& param = function.params[i];
+      scopes_[0].symbols[param.name] = {Symbol::Kind::kKernelParam, ParseType(param.type),
+                                        (*infos)[i].offset, (*infos)[i].size};
+    }
+    return;
+  }
+  for (const auto& [formals, slots] :
+       {std::pair{&function.returns, &code.returns}, std::pair{&function.params, &code.params}}) {
+    for (const ptx::Variable& formal : *formals) {
+      DecodeVariable(formal);
+      const Symbol& symbol = scopes_[0].symbols[formal.name];
+      const bool in_memory = symbol.kind != Symbol::Kind::kRegister;
+      slots->push_back({in_memory, static_cast<uint32_t>(symbol.at),
+                        in_memory ? symbol.bytes
+                                  : (symbol.type == Type::kPred ? 0 : CellBytes(symbol.type))});
+    }
+  }
+}
+
+Status Decoder::ResolveLabels() {
+  for (const Fixup& fixup : fixups_) {
+    const uint32_t* pc = nullptr;
+    for (int s = fixup.scope; s >= 0 && pc == nullptr; s = scopes_[s].parent) {
+      const auto it = scopes_[s].labels.find(*fixup.label);
+      if (it != scopes_[s].labels.end()) pc = &it->second;
+    }
+    if (pc == nullptr) {
+      return MakeError(ErrorCode::kDamaged, fmt::format("label \"{}\" is not defined", *fixup.label),
+                       {program_->module.name, fixup.line, 0, {}});
+    }
+    if (fixup.list_at >= 0) {
+      program_->lists[static_cast<size_t>(fixup.list_at)] = *pc;
+    } else {
+      program_->code[fixup.pc].imm = *pc;
+    }
+  }
+  return {};
+}
+
+Status Decoder::DecodeFunction(const ptx::Function& function, uint32_t index,
+                               std::function<uint64_t(const ptx::Variable&)> place_shared,
+                               std::function<const Symbol*(const std::string&)> find_shared) {
+  place_shared_ = std::move(place_shared);
+  find_shared_ = std::move(find_shared);
+  function_index_ = index;
+  scopes_.clear();
+  fixups_.clear();
+  temporaries_.clear();
+  temporaries_used_ = 0;
+  frame_bytes_ = 0;
+  local_bytes_ = 0;
+  in_ = nullptr;
+  program_->functions[index].entry_pc = static_cast<uint32_t>(program_->code.size());
+  DeclareFormals(function);
+  DecodeBlock(*function.body);
+  Insn end;
+  end.run = RunEndOfFunction;
+  Append(end);
+  if (error_) return *error_;
+  FunctionCode& code = program_->functions[index];
+  code.has_body = true;
+  code.end_pc = static_cast<uint32_t>(program_->code.size());
+  code.frame_bytes = (frame_bytes_ + 63) & ~63u;
+  code.local_bytes = (local_bytes_ + 15) & ~15u;
+  return ResolveLabels();
+}
+
+}  // namespace cupola::sim

@@ -1,0 +1,193 @@
+#include "device/sim/exec/free_run.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace cupola::sim {
+namespace {
+
+constexpr uint32_t kQuantum = 512;          // instructions of a warp before the next one's turn
+constexpr uint32_t kReservedShared = 1024;  // of every block, as on sm_80 and later
+
+}  // namespace
+
+FreeRun::~FreeRun() {
+  {
+    std::unique_lock lock(mutex_);
+    idle_.wait(lock, [&] { return active_ == 0; });
+    stop_ = true;
+  }
+  work_.notify_all();
+  for (auto& sm : sms_) sm->thread.join();
+}
+
+uint32_t FreeRun::MaxResident(uint32_t threads, uint32_t shared_bytes) const {
+  if (threads == 0 || threads > 1024 || shared_bytes > config_.max_shared_bytes_per_block) return 0;
+  const uint32_t rounded = (threads + kLanes - 1) / kLanes * kLanes;
+  return std::min({config_.max_blocks_per_sm, config_.max_threads_per_sm / rounded,
+                   config_.shared_bytes_per_sm / (shared_bytes + kReservedShared)});
+}
+
+void FreeRun::Submit(Grid grid, bool cooperative, std::function<void(const Fault*)> done) {
+  auto run = std::make_shared<Run>();
+  run->cooperative = cooperative;
+  run->done = std::move(done);
+  run->total = uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
+  const uint32_t threads = grid.block.x * grid.block.y * grid.block.z;
+  run->threads = (threads + kLanes - 1) / kLanes * kLanes;
+  run->shared_bytes = grid.program->functions[grid.function].dynamic_shared_at +
+                      grid.dynamic_shared_bytes + kReservedShared;
+  run->grid = std::move(grid);
+  {
+    std::lock_guard lock(mutex_);
+    if (sms_.empty()) Start();
+    queue_.push_back(run);
+    ++active_;
+    waiting_ += run->total;
+  }
+  work_.notify_all();
+}
+
+void FreeRun::Start() {
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  for (uint32_t i = 0; i < config_.sm_count; ++i) {
+    auto sm = std::make_unique<Sm>();
+    sm->index = i;
+    sms_.push_back(std::move(sm));
+  }
+  for (auto& sm : sms_) {
+    Sm* self = sm.get();
+    sm->thread = std::thread([this, self] { Loop(*self); });
+    char name[16];
+    std::snprintf(name, sizeof(name), "cupola-sm%u", self->index);
+    pthread_setname_np(sm->thread.native_handle(), name);
+  }
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+}
+
+bool FreeRun::Fits(const Sm& sm, const Run& run) const {
+  return sm.blocks.size() < config_.max_blocks_per_sm &&
+         sm.threads + run.threads <= config_.max_threads_per_sm &&
+         sm.shared_bytes + run.shared_bytes <= config_.shared_bytes_per_sm;
+}
+
+/// Called with the lock held.
+std::shared_ptr<FreeRun::Run> FreeRun::TakeBlock(Sm& sm, uint64_t* block) {
+  for (auto it = queue_.begin(); it != queue_.end(); ++it) {
+    const std::shared_ptr<Run> run = *it;
+    if (!Fits(sm, *run)) {
+      // What comes behind a cooperative grid must not take the room that its blocks wait for.
+      if (run->cooperative) return nullptr;
+      continue;
+    }
+    *block = run->next++;
+    ++run->running;
+    --waiting_;
+    if (run->next == run->total) queue_.erase(it);
+    return run;
+  }
+  return nullptr;
+}
+
+bool FreeRun::Admit(Sm& sm, MemoryView* view) {
+  uint64_t number = 0;
+  std::shared_ptr<Run> run;
+  {
+    std::unique_lock lock(mutex_);
+    if (sm.blocks.empty()) {
+      work_.wait(lock, [&] {
+        if (stop_) return true;
+        return (run = TakeBlock(sm, &number)) != nullptr;
+      });
+    } else {
+      run = TakeBlock(sm, &number);
+    }
+    if (!run) return !stop_;
+  }
+  const Dim3 shape = run->grid.grid;
+  const Dim3 index{static_cast<uint32_t>(number % shape.x),
+                   static_cast<uint32_t>(number / shape.x % shape.y),
+                   static_cast<uint32_t>(number / shape.x / shape.y)};
+  sm.threads += run->threads;
+  sm.shared_bytes += run->shared_bytes;
+  sm.blocks.push_back({run, MakeBlock(machine_, run->grid, index, sm.index, view)});
+  return true;
+}
+
+bool FreeRun::Pass(Sm& sm) {
+  bool busy = false;
+  for (Resident& resident : sm.blocks) {
+    Block& block = *resident.block;
+    bool ran = false;
+    for (auto& warp : block.warps) {
+      if (warp->live == 0 || block.fault || resident.run->stopped.load(std::memory_order_relaxed)) continue;
+      warp->rested = false;
+      if (StepWarp(*warp, kQuantum) == StepResult::kBlocked) continue;
+      ran = true;
+      busy |= !warp->rested;
+    }
+    if (!ran && !block.fault && block.live_threads != 0 && !resident.run->stopped) {
+      // Barriers and warp synchronisation are the block's own affair: nobody can wake it.
+      for (auto& warp : block.warps) {
+        if (warp->live == 0) continue;
+        const uint32_t lane = static_cast<uint32_t>(std::countr_zero(warp->live));
+        warp->group_pc = warp->pc[lane] + 1;
+        warp->Raise(FaultKind::kTrap, lane, "deadlock, every thread of the block waits");
+        break;
+      }
+    }
+  }
+  return busy;
+}
+
+void FreeRun::Retire(Sm& sm) {
+  for (size_t i = 0; i < sm.blocks.size();) {
+    Resident& resident = sm.blocks[i];
+    const std::shared_ptr<Run> run = resident.run;
+    if (resident.block->live_threads != 0 && !resident.block->fault && !run->stopped) {
+      ++i;
+      continue;
+    }
+    bool last = false;
+    {
+      std::lock_guard lock(mutex_);
+      if (resident.block->fault && !run->fault) {
+        run->fault = std::move(resident.block->fault);
+        run->stopped = true;
+        waiting_ -= run->total - run->next;
+        run->next = run->total;
+        queue_.remove(run);
+      }
+      last = --run->running == 0 && run->next == run->total;
+    }
+    sm.threads -= run->threads;
+    sm.shared_bytes -= run->shared_bytes;
+    sm.blocks.erase(sm.blocks.begin() + static_cast<ptrdiff_t>(i));
+    if (!last) continue;
+    if (run->grid.workspace != 0) machine_.memory->Free(run->grid.workspace);
+    run->done(run->fault.get());
+    std::lock_guard lock(mutex_);
+    if (--active_ == 0) idle_.notify_all();
+  }
+}
+
+void FreeRun::Loop(Sm& sm) {
+  MemoryView view(machine_.memory);
+  while (true) {
+    if (sm.blocks.empty() || waiting_.load(std::memory_order_relaxed) != 0) {
+      if (!Admit(sm, &view)) return;
+    }
+    view.Refresh();
+    const bool busy = Pass(sm);
+    Retire(sm);
+    if (!busy && !sm.blocks.empty()) sched_yield();
+  }
+}
+
+}  // namespace cupola::sim

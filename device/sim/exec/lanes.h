@@ -1,0 +1,160 @@
+// How handlers read and write lanes: Map1, Map2 and Map3 turn a function of values into a Handler
+// over rows. Internal to the instruction families.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "device/sim/exec/families.h"
+#include "device/sim/exec/state.h"
+
+namespace cupola::sim {
+
+/// The cell that holds a T: values shorter than 32 bits live in the low bits of 32.
+template <typename T>
+using CellOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+template <typename T>
+inline T ReadCell(const CellOf<T>* row, uint32_t lane) {
+  if constexpr (sizeof(T) >= 4) {
+    return std::bit_cast<T>(row[lane]);
+  } else {
+    return static_cast<T>(row[lane]);
+  }
+}
+
+template <typename T>
+inline void WriteCell(CellOf<T>* row, uint32_t lane, T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    row[lane] = std::bit_cast<CellOf<T>>(value);
+  } else {
+    row[lane] = static_cast<CellOf<T>>(static_cast<std::make_unsigned_t<T>>(value));
+  }
+}
+
+template <typename R, typename A, typename Op>
+void Map1(Warp& warp, const Insn& in, uint32_t active) {
+  auto* d = warp.Row<CellOf<R>>(in.d);
+  const auto* a = warp.Row<CellOf<A>>(in.a);
+  ForLanes(active, [=](uint32_t lane) { WriteCell<R>(d, lane, Op{}(ReadCell<A>(a, lane))); });
+}
+
+template <typename R, typename A, typename B, typename Op>
+void Map2(Warp& warp, const Insn& in, uint32_t active) {
+  auto* d = warp.Row<CellOf<R>>(in.d);
+  const auto* a = warp.Row<CellOf<A>>(in.a);
+  const auto* b = warp.Row<CellOf<B>>(in.b);
+  ForLanes(active, [=](uint32_t lane) {
+    WriteCell<R>(d, lane, Op{}(ReadCell<A>(a, lane), ReadCell<B>(b, lane)));
+  });
+}
+
+template <typename R, typename A, typename B, typename C, typename Op>
+void Map3(Warp& warp, const Insn& in, uint32_t active) {
+  auto* d = warp.Row<CellOf<R>>(in.d);
+  const auto* a = warp.Row<CellOf<A>>(in.a);
+  const auto* b = warp.Row<CellOf<B>>(in.b);
+  const auto* c = warp.Row<CellOf<C>>(in.c);
+  ForLanes(active, [=](uint32_t lane) {
+    WriteCell<R>(d, lane,
+                 Op{}(ReadCell<A>(a, lane), ReadCell<B>(b, lane), ReadCell<C>(c, lane)));
+  });
+}
+
+/// Calls pick.operator()<T>() with the C++ type of an integer Type; nullptr for other types.
+template <typename Pick>
+Handler PickInteger(Type type, Pick pick) {
+  switch (type) {
+    case Type::kU16: return pick.template operator()<uint16_t>();
+    case Type::kU32: return pick.template operator()<uint32_t>();
+    case Type::kU64: return pick.template operator()<uint64_t>();
+    case Type::kS16: return pick.template operator()<int16_t>();
+    case Type::kS32: return pick.template operator()<int32_t>();
+    case Type::kS64: return pick.template operator()<int64_t>();
+    default: return nullptr;
+  }
+}
+
+/// The same for the untyped sizes 16, 32 and 64 bits (any type of that size).
+template <typename Pick>
+Handler PickBits(Type type, Pick pick) {
+  switch (TypeBytes(type)) {
+    case 2: return pick.template operator()<uint16_t>();
+    case 4: return pick.template operator()<uint32_t>();
+    case 8: return pick.template operator()<uint64_t>();
+    default: return nullptr;
+  }
+}
+
+/// Sets d, a (b, c) from operands 0, 1 (2, 3), all of `type`, and the handler.
+inline bool Simple(Decoder& decoder, Type type, Handler handler) {
+  const size_t count = decoder.OperandCount();
+  if (handler == nullptr || count < 2 || count > 4) return false;
+  decoder.out.run = handler;
+  decoder.out.a = decoder.Source(1, type);
+  if (count > 2) decoder.out.b = decoder.Source(2, type);
+  if (count > 3) decoder.out.c = decoder.Source(3, type);
+  decoder.out.d = decoder.Destination(0, type);
+  return true;
+}
+
+/// The addresses of an instruction decoded with Decoder::UseAddress.
+class AddressReader {
+ public:
+  AddressReader(Warp& warp, const Insn& in)
+      : row_(warp.Row<uint8_t>(in.a)),
+        narrow_((in.flags & kAddress32) != 0),
+        offset_(static_cast<uint64_t>(in.imm)) {
+    if ((in.flags & kAddLocalFrame) != 0) offset_ += warp.group_local;
+    if ((in.flags & kAddDynamicShared) != 0) {
+      offset_ += kSharedBase + warp.block->dynamic_shared_at;
+    }
+  }
+  uint64_t operator()(uint32_t lane) const {
+    if (narrow_) {
+      // 32-bit addresses wrap at 32 bits.
+      return static_cast<uint32_t>(reinterpret_cast<const uint32_t*>(row_)[lane] +
+                                   static_cast<uint32_t>(offset_));
+    }
+    return reinterpret_cast<const uint64_t*>(row_)[lane] + offset_;
+  }
+
+ private:
+  const uint8_t* row_;
+  bool narrow_;
+  uint64_t offset_;
+};
+
+/// Which memory an access goes to.
+enum class Space : uint8_t { kGeneric, kGlobal, kShared, kLocal, kParam };
+
+constexpr uint64_t kFunctionParamTag = 1ull << 32;  ///< param-space addresses of .func parameters
+
+template <Space S>
+inline uint8_t* Resolve(Warp& warp, uint64_t address, uint32_t size, uint32_t lane) {
+  if constexpr (S == Space::kGlobal) return warp.Global(address, size, lane);
+  if constexpr (S == Space::kShared) return warp.Shared(address, size, lane);
+  if constexpr (S == Space::kLocal) return warp.Local(address, size, lane);
+  if constexpr (S == Space::kGeneric) return warp.Generic(address, size, lane);
+  if ((address & kFunctionParamTag) != 0) {
+    return warp.Local(address & ~kFunctionParamTag, size, lane);
+  }
+  return warp.KernelParam(address, size, lane);
+}
+
+inline uint8_t* ResolveIn(Space space, Warp& warp, uint64_t address, uint32_t size, uint32_t lane) {
+  switch (space) {
+    case Space::kGlobal: return Resolve<Space::kGlobal>(warp, address, size, lane);
+    case Space::kShared: return Resolve<Space::kShared>(warp, address, size, lane);
+    case Space::kLocal: return Resolve<Space::kLocal>(warp, address, size, lane);
+    case Space::kParam: return Resolve<Space::kParam>(warp, address, size, lane);
+    case Space::kGeneric: break;
+  }
+  return Resolve<Space::kGeneric>(warp, address, size, lane);
+}
+
+/// The space that the modifiers name; kGeneric if none.
+Space SpaceOf(const ptx::Instruction& instruction);
+
+}  // namespace cupola::sim

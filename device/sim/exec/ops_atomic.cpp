@@ -1,0 +1,2 @@
+#include "device/sim/exec/families.h"
+namespace cupola::sim { void AddAtomicOps(OpTable&) {} }

@@ -1,0 +1,121 @@
+// A PTX module decoded for execution: compact instructions with resolved operands, laid out once at
+// load time. Built by decode.cpp, immutable afterwards: any number of threads may run it.
+//
+// A register is a row of 32 cells, one per lane, of 4, 8 or 16 bytes; a predicate is one word with a
+// bit per lane. A Ref is a row's byte offset in the frame of its function, or, with kConstBit, in
+// the module's pool of constants, where every literal is spread over 32 cells so that a handler
+// need not know registers from literals.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/compiler/ptx/ir.h"
+#include "device/sim/exec/device.h"
+#include "device/sim/exec/memory.h"
+#include "device/sim/exec/types.h"
+
+namespace cupola::sim {
+
+struct Warp;
+struct Insn;
+
+using Ref = uint32_t;
+constexpr Ref kConstBit = 1u << 31;
+constexpr Ref kNoRef = 0xFFFFFFFFu;
+constexpr uint32_t kLanes = 32;
+constexpr uint32_t kFullMask = 0xFFFFFFFFu;
+
+/// Executes one instruction for the lanes of `active` (never 0) of the warp's current group.
+using Handler = void (*)(Warp& warp, const Insn& in, uint32_t active);
+
+struct Insn {
+  Handler run = nullptr;
+  Ref d = kNoRef, a = kNoRef, b = kNoRef, c = kNoRef;  ///< destination and sources
+  Ref e = kNoRef;              ///< second destination, or fourth source
+  Ref guard = kNoRef;          ///< predicate row; kNoRef: not predicated
+  bool guard_negated = false;
+  uint8_t flags = 0;           ///< meaning belongs to the handler
+  uint16_t small = 0;          ///< likewise
+  uint32_t list = 0;           ///< index into Program::lists, or a call site
+  int64_t imm = 0;             ///< address offset, branch target...
+  uint32_t source = 0;         ///< index into Program::sources
+};
+
+/// Where arguments lie on one side of a call: in local memory (.param) or in a register row.
+struct ArgSlot {
+  bool in_memory = true;
+  uint32_t at = 0;     ///< byte offset in the function's local frame, or a Ref
+  uint32_t bytes = 0;  ///< size in memory, or bytes of a cell; 0 for a predicate register
+};
+
+struct CallSite {
+  int32_t function = -1;  ///< into Program::functions; -1: the address is in `target`
+  Ref target = kNoRef;
+  std::vector<ArgSlot> args, returns;
+};
+
+/// Runs a function that the device provides (vprintf, __assertfail, malloc, free).
+using Builtin = void (*)(Warp& warp, const CallSite& site, uint32_t active);
+
+struct FunctionCode {
+  std::string name;
+  bool is_entry = false;
+  bool has_body = false;
+  Builtin builtin = nullptr;
+  uint32_t entry_pc = 0;
+  uint32_t end_pc = 0;
+  uint32_t frame_bytes = 0;   ///< of registers, multiple of 64
+  uint32_t local_bytes = 0;   ///< per lane: .local and .param variables, multiple of 16
+  std::vector<ArgSlot> params, returns;
+  bool calls = false;         ///< has a call to a function with a body, or an indirect one
+  uint32_t shared_bytes = 0;  ///< entry: static shared memory
+  uint32_t dynamic_shared_at = 0;  ///< entry: where dynamic shared memory begins
+};
+
+/// Where an instruction came from, for messages.
+struct InsnSource {
+  const ptx::Instruction* instruction = nullptr;
+  uint32_t function = 0;
+};
+
+/// Function addresses that kernels may store, pass and call: kCodeBase + 16 * (index + 1).
+constexpr uint64_t kCodeBase = 0x0F00'0000'0000ull;
+/// Shared addresses begin here, as on sm_80 and later, which keep the first KiB for themselves.
+constexpr uint32_t kSharedBase = 1024;
+
+class Program final : public LoadedModule {
+ public:
+  explicit Program(std::shared_ptr<AddressSpace> memory) : memory_(std::move(memory)) {}
+  ~Program() override;
+
+  const std::vector<KernelInfo>& kernels() const override { return kernel_infos; }
+  const std::vector<GlobalInfo>& globals() const override { return global_infos; }
+
+  /// "ld.global.u32 at line 12", from the text of the module.
+  std::string Describe(uint32_t pc) const;
+
+  ptx::Module module;
+  std::vector<Insn> code;
+  std::vector<uint32_t> lists;
+  std::vector<InsnSource> sources;
+  std::vector<CallSite> call_sites;
+  std::vector<FunctionCode> functions;
+  std::vector<std::string> messages;        ///< of instructions that fault as unsupported
+  std::vector<std::byte> constants;         ///< the pool; aligned by constants_base
+  uint8_t* constants_base = nullptr;
+  std::vector<KernelInfo> kernel_infos;
+  std::vector<uint32_t> kernel_functions;   ///< kernel index -> function index
+  std::vector<GlobalInfo> global_infos;
+
+ private:
+  std::shared_ptr<AddressSpace> memory_;
+};
+
+/// Decodes a module and places its variables in device memory. Errors: kDamaged (undeclared names),
+/// kExhausted (no device memory).
+Result<std::shared_ptr<Program>> Decode(ptx::Module module, std::shared_ptr<AddressSpace> memory);
+
+}  // namespace cupola::sim

@@ -1,0 +1,248 @@
+// The motor of a warp: which lanes run, one instruction after the other.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "device/sim/exec/state.h"
+
+namespace cupola::sim {
+namespace {
+
+constexpr uint32_t kNeverMerge = 0xFFFFFFFFu;
+constexpr uint32_t kMaxRegisterBytes = 64u << 20;
+constexpr uint32_t kMaxLocalBytes = 512u << 10;  // per lane, as on sm_90
+
+/// Lanes that could run now.
+uint32_t ReadyLanes(const Warp& warp) {
+  uint32_t ready = 0;
+  ForLanes(warp.live, [&](uint32_t lane) {
+    if (warp.status[lane] == LaneStatus::kReady) ready |= 1u << lane;
+  });
+  return ready;
+}
+
+/// The lane whose group runs next. Deeper frames first, so that a callee's lanes come back before
+/// the caller goes on; then the lowest pc, so that the sides of a branch meet again behind it.
+uint32_t LeadingLane(const Warp& warp, uint32_t lanes) {
+  uint32_t best = std::countr_zero(lanes);
+  ForLanes(lanes, [&](uint32_t lane) {
+    if (warp.frame[lane] > warp.frame[best] ||
+        (warp.frame[lane] == warp.frame[best] && warp.pc[lane] < warp.pc[best])) {
+      best = lane;
+    }
+  });
+  return best;
+}
+
+uint32_t LongestWaitingLane(const Warp& warp, uint32_t lanes) {
+  uint32_t best = std::countr_zero(lanes);
+  ForLanes(lanes, [&](uint32_t lane) {
+    if (warp.ran_at[lane] < warp.ran_at[best]) best = lane;
+  });
+  return best;
+}
+
+bool Choose(Warp& warp) {
+  const uint32_t ready = ReadyLanes(warp);
+  warp.group = 0;
+  if (ready == 0) return false;
+  if (warp.patience == 0) {
+    warp.patience = Warp::kPatience;
+    // Turns alternate between the group that waited longest and the usual order.
+    warp.favoured = warp.favoured != 0 ? 0 : 1u << LongestWaitingLane(warp, ready);
+  }
+  if ((warp.favoured & ready) == 0) warp.favoured = 0;
+  const uint32_t lead = LeadingLane(warp, warp.favoured != 0 ? warp.favoured & ready : ready);
+  uint32_t merge = kNeverMerge;
+  uint32_t group = 0;
+  ForLanes(ready, [&](uint32_t lane) {
+    if (warp.frame[lane] != warp.frame[lead]) return;
+    if (warp.pc[lane] == warp.pc[lead]) {
+      group |= 1u << lane;
+    } else if (warp.pc[lane] > warp.pc[lead] && warp.pc[lane] < merge) {
+      merge = warp.pc[lane];
+    }
+  });
+  ++warp.turn;
+  ForLanes(group, [&](uint32_t lane) { warp.ran_at[lane] = warp.turn; });
+  if (warp.favoured != 0) warp.favoured |= group;
+  warp.group = group;
+  warp.group_pc = warp.pc[lead];
+  warp.group_frame = warp.frame[lead];
+  warp.group_local = warp.local[lead];
+  warp.merge_pc = merge;
+  warp.split = group != ready;
+  warp.choose = false;
+  warp.bases[0] = warp.registers + warp.group_frame;
+  return true;
+}
+
+}  // namespace
+
+void Warp::Park() {
+  ForLanes(group, [&](uint32_t lane) {
+    pc[lane] = group_pc;
+    frame[lane] = group_frame;
+    local[lane] = group_local;
+  });
+  group = 0;
+  choose = true;
+}
+
+void Warp::EndTurn() {
+  patience = 0;
+  Park();
+}
+
+void Warp::EnterFrame(uint32_t frame_offset, uint32_t bytes) {
+  const uint64_t end = uint64_t{frame_offset} + bytes;
+  if (end > kMaxRegisterBytes) {
+    Raise(FaultKind::kIllegalAddress, std::countr_zero(group), "the call stack is too deep");
+    return;
+  }
+  if (end > register_bytes) {
+    const uint32_t grown = static_cast<uint32_t>(std::max<uint64_t>(end, register_bytes * 2ull));
+    auto store = std::make_unique<uint8_t[]>(grown + 64);
+    uint8_t* aligned = reinterpret_cast<uint8_t*>((reinterpret_cast<uint64_t>(store.get()) + 63) & ~63ull);
+    if (register_bytes != 0) std::memcpy(aligned, registers, register_bytes);
+    register_store = std::move(store);
+    registers = aligned;
+    register_bytes = grown;
+  }
+  group_frame = frame_offset;
+  bases[0] = registers + group_frame;
+}
+
+bool Warp::ReserveLocal(uint32_t bytes) {
+  if (bytes <= local_stride) return true;
+  if (bytes > kMaxLocalBytes) return false;
+  const uint32_t stride = std::min(kMaxLocalBytes, (std::max({bytes, local_stride * 2, 256u}) + 15) & ~15u);
+  std::vector<uint8_t> grown(size_t{stride} * kLanes + 64);
+  for (uint32_t lane = 0; lane < kLanes && local_stride != 0; ++lane) {
+    std::memcpy(&grown[size_t{lane} * stride], &local_memory[size_t{lane} * local_stride], local_stride);
+  }
+  local_memory = std::move(grown);
+  local_stride = stride;
+  return true;
+}
+
+void Warp::Exit(uint32_t lanes) {
+  live &= ~lanes;
+  ForLanes(lanes, [&](uint32_t lane) { status[lane] = LaneStatus::kExited; });
+  block->live_threads -= std::popcount(lanes);
+  Park();
+  CheckWarpSync();
+  block->CheckBarriers();
+}
+
+void Warp::Raise(FaultKind kind, uint32_t lane, const std::string& what) {
+  choose = true;
+  if (block->fault) return;
+  const Dim3& shape = block->grid->block;
+  const uint32_t thread = index * kLanes + lane;
+  const uint32_t x = thread % shape.x, y = thread / shape.x % shape.y, z = thread / shape.x / shape.y;
+  const Program& program = *block->program;
+  const std::string place = program.Describe(group_pc - 1);
+  auto fault = std::make_unique<Fault>();
+  fault->kind = kind;
+  fault->message = fmt::format(
+      "{}: kernel {}, block ({},{},{}), thread ({},{},{}){}{}", what,
+      program.functions[block->grid->function].name, block->index.x, block->index.y, block->index.z,
+      x, y, z, place.empty() ? "" : ": ", place);
+  block->fault = std::move(fault);
+}
+
+StepResult StepWarp(Warp& warp, uint32_t max_instructions) {
+  Block& block = *warp.block;
+  if (block.fault) return StepResult::kFaulted;
+  uint32_t left = max_instructions;
+  uint64_t lanes = 0;
+  while (left != 0) {
+    if (warp.choose && (block.fault || warp.live == 0 || !Choose(warp))) break;
+    while (left != 0) {
+      const Insn& in = warp.code[warp.group_pc++];
+      uint32_t active = warp.group;
+      if (in.guard != kNoRef) {
+        const uint32_t predicate = warp.Pred(in.guard);
+        active &= in.guard_negated ? ~predicate : predicate;
+      }
+      --left;
+      if (active != 0) {
+        lanes += static_cast<uint32_t>(std::popcount(active));
+        in.run(warp, in, active);
+      }
+      if (warp.choose) break;
+      if (warp.group_pc >= warp.merge_pc) {
+        warp.Park();
+        break;
+      }
+    }
+  }
+  warp.instructions += max_instructions - left;
+  warp.lane_instructions += lanes;
+  if (block.fault) return StepResult::kFaulted;
+  if (warp.live == 0) return StepResult::kExited;
+  return left == max_instructions ? StepResult::kBlocked : StepResult::kRan;
+}
+
+// ---- memory ---------------------------------------------------------------------------------
+
+uint8_t* Warp::Global(uint64_t address, uint32_t size, uint32_t lane) {
+  if ((address & (size - 1)) != 0) {
+    Raise(FaultKind::kMisalignedAddress, lane, fmt::format("misaligned address {:#x}", address));
+    return nullptr;
+  }
+  if (!view->Contains(address, size)) {
+    Raise(FaultKind::kIllegalAddress, lane, fmt::format("illegal address {:#x}", address));
+    return nullptr;
+  }
+  return reinterpret_cast<uint8_t*>(address);
+}
+
+uint8_t* Warp::Shared(uint64_t offset, uint32_t size, uint32_t lane) {
+  const uint64_t at = offset - kSharedBase;
+  if ((offset & (size - 1)) != 0) {
+    Raise(FaultKind::kMisalignedAddress, lane, fmt::format("misaligned shared address {:#x}", offset));
+    return nullptr;
+  }
+  if (at >= block->shared_bytes || block->shared_bytes - at < size) {
+    Raise(FaultKind::kIllegalAddress, lane, fmt::format("illegal shared address {:#x}", offset));
+    return nullptr;
+  }
+  return block->shared + at;
+}
+
+uint8_t* Warp::Local(uint64_t offset, uint32_t size, uint32_t lane) {
+  if ((offset & (size - 1)) != 0) {
+    Raise(FaultKind::kMisalignedAddress, lane, fmt::format("misaligned local address {:#x}", offset));
+    return nullptr;
+  }
+  if (offset >= local_stride || local_stride - offset < size) {
+    Raise(FaultKind::kIllegalAddress, lane, fmt::format("illegal local address {:#x}", offset));
+    return nullptr;
+  }
+  return local_memory.data() + size_t{lane} * local_stride + offset;
+}
+
+uint8_t* Warp::KernelParam(uint64_t offset, uint32_t size, uint32_t lane) {
+  const auto& params = block->grid->params;
+  if ((offset & (size - 1)) != 0) {
+    Raise(FaultKind::kMisalignedAddress, lane, fmt::format("misaligned parameter {:#x}", offset));
+    return nullptr;
+  }
+  if (offset >= params.size() || params.size() - offset < size) {
+    Raise(FaultKind::kIllegalAddress, lane, fmt::format("illegal parameter address {:#x}", offset));
+    return nullptr;
+  }
+  return reinterpret_cast<uint8_t*>(const_cast<std::byte*>(params.data() + offset));
+}
+
+uint8_t* Warp::Generic(uint64_t address, uint32_t size, uint32_t lane) {
+  const uint64_t window = address - windows.base;
+  if (window >= Windows::kBytes * Windows::kCount) return Global(address, size, lane);
+  if (window < Windows::kBytes) return Shared(window, size, lane);
+  if (window < 2 * Windows::kBytes) return Local(window - Windows::kBytes, size, lane);
+  return KernelParam(window - 2 * Windows::kBytes, size, lane);
+}
+
+}  // namespace cupola::sim
