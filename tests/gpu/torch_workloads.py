@@ -104,7 +104,7 @@ WORKLOADS = {"eager": eager, "graph": graph, "compile": compiled}
 
 
 def count_launches(work):
-    """Launches by call and kernels that ran (also in graphs), as torch.profiler (CUPTI) sees them."""
+    """Launches by call, and kernels that ran (also in graphs), as torch.profiler sees them."""
     from torch.profiler import ProfilerActivity, profile
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         work()
