@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The trace of `cupola run --trace` is whole and says what happened.
 
-A shell runs three programs, one of which forks and executes a fourth, under one trace. Checked: it is
-valid JSON; each process that launched has rows of its own; every kernel is there by name, grid and
-block; graphs with the kernels in them; sane times; slices of one row do not overlap. Prints what was
-found; exit code 1 where something is wrong, 77 where nothing can be run here.
+A shell runs three programs, one of which forks and executes a fourth, under one trace. Checked:
+it is valid JSON; each process that launched has rows of its own; every kernel is there by name,
+grid and block; graphs with the kernels in them; sane times; slices of one row do not overlap.
+Prints what was found; exit code 1 where something is wrong, 77 where nothing can be run here.
 """
 import argparse
 import collections
