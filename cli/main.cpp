@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/inspect_command.h"
 #include "cli/run_command.h"
 
 namespace {
@@ -15,6 +16,7 @@ constexpr char kFooter[] =
     "  cupola run -- ./app                     run a CUDA program, every launch passing through\n"
     "  cupola run --trace out.json -- ./app    the same, and write a trace for ui.perfetto.dev\n"
     "  cupola run --device sim -- ./app        the same, without a GPU\n"
+    "  cupola inspect ./app                    its device images and kernels\n"
     "\n"
     "Exit codes:\n"
     "  of `cupola run`: that of the program; 125 when cupola itself failed, 126 when the program\n"
@@ -26,6 +28,7 @@ constexpr char kFooter[] =
 /// Registers every subcommand. The place to add one: include its header, add its line.
 void AddCommands(CLI::App& app) {
   cupola::AddRunCommand(app);
+  cupola::AddInspectCommand(app);
 }
 
 /// Fills the places of standard streams that the caller closed, so that no file of ours gets their

@@ -1,0 +1,23 @@
+// An Inspection as tables for people and as JSON for programs. Pure; any thread.
+#pragma once
+
+#include <string>
+
+#include "cli/inspect.h"
+
+namespace cupola {
+
+struct InspectPrintOptions {
+  bool mangled = false;     ///< kernels by their mangled names
+  bool all_images = false;  ///< a row per image even where there are many
+};
+
+/// Tables of images and kernels, and what they mean for Cupola in a sentence. `sm` is the device
+/// whose numbers are shown where a kernel has code for several (90 = H100, H200).
+std::string InspectionText(const Inspection& inspection, const InspectPrintOptions& options,
+                           uint32_t sm = 90);
+
+/// Everything that is known, as one JSON object (docs/formats.md).
+std::string InspectionJson(const Inspection& inspection);
+
+}  // namespace cupola

@@ -1,0 +1,39 @@
+// The flow graph of one PTX function body, and questions that variants ask of it. Borrows from the
+// function. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "device/compiler/ptx/ir.h"
+
+namespace cupola::ptx {
+
+/// A straight run of instructions. Scopes in braces do not end it.
+struct FlowNode {
+  std::vector<const Instruction*> instructions;
+  std::vector<uint32_t> next;  ///< nodes that may follow, without duplicates
+  bool leaves = false;         ///< a thread may leave the function at its end
+  bool in_loop = false;        ///< it may come after itself
+};
+
+/// Nodes in the order of the text; the first is where the function begins.
+struct FlowGraph {
+  std::vector<FlowNode> nodes;
+};
+
+/// Builds the graph. Branches whose targets are unknown (a label that is not there, an index list
+/// that is not there) may go anywhere.
+FlowGraph BuildFlowGraph(const Function& function);
+
+/// Tells whether an instruction makes threads of a block wait for each other.
+using IsBarrier = std::function<bool(const Instruction&)>;
+
+/// Whether a thread may leave the function without a further barrier where another thread of its
+/// block still comes to one. Branches on what is the same for a whole block (parameters, block
+/// indices, loop counters) do not count; what is not known to be the same does (so the answer may
+/// be yes where it need not be, not the other way).
+bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier);
+
+}  // namespace cupola::ptx
