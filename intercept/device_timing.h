@@ -1,0 +1,43 @@
+// Device times of launches, by an event pair around each (CUPOLA_TIMING=events). Pairs come from a
+// pool per context, made at the context's first launch; an agent thread harvests them in relaxed
+// capture mode, maps them to the host's clock and publishes the finished record. Off unless asked for,
+// off under profilers and debuggers, and never while a capture is open. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <cuda.h>
+
+#include "profiles/launch_record.h"
+
+namespace cupola::intercept {
+
+/// A launch under way between its two events. Null `pair`: not timed.
+struct TimedLaunch {
+  struct EventPair* pair = nullptr;
+};
+
+extern std::atomic<bool> timing_on;
+
+/// Reads CUPOLA_TIMING; called once when recording starts.
+void StartTiming() noexcept;
+
+/// Records the first event on the launch's stream. The launch goes untimed when the pool is empty, a
+/// capture is open, or the driver refuses.
+TimedLaunch BeginTimed(uint64_t context, CUstream stream, bool per_thread) noexcept;
+
+/// Records the second event. True: the agent takes over `record` and publishes it. False: the caller
+/// publishes it now, untimed.
+bool EndTimed(const TimedLaunch& launch, CUstream stream, bool per_thread,
+              const LaunchRecord& record) noexcept;
+
+/// The context is about to go: harvests what is ready within a bound, publishes the rest untimed.
+void FlushTimingOf(CUcontext context) noexcept;
+
+/// At exit: like FlushTimingOf for every context.
+void FlushTimingAtExit() noexcept;
+
+void ResetTimingAfterFork() noexcept;
+
+}  // namespace cupola::intercept

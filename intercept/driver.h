@@ -1,0 +1,21 @@
+// The real driver: opened once, at the process's first CUDA call, never closed. Thread-safe.
+#pragma once
+
+namespace cupola::intercept {
+
+/// Opens the driver and fills cupola_real, once. Holds no lock of ours while the dynamic linker
+/// works: another thread may be inside a constructor that calls CUDA. Two threads that arrive
+/// together both do it, with the same result. Returns false when there is no driver.
+bool OpenDriver() noexcept;
+
+/// True once OpenDriver has found a driver.
+bool IsDriverOpen() noexcept;
+
+/// True for functions that stand in for what a driver lacks (see calls.h).
+bool IsStandIn(const void* function) noexcept;
+
+/// The dynamic linker's own functions, past the interposed ones.
+void* RealDlopen(const char* file, int mode) noexcept;
+void* RealDlsym(void* handle, const char* name) noexcept;
+
+}  // namespace cupola::intercept

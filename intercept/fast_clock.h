@@ -1,0 +1,50 @@
+// CLOCK_MONOTONIC nanoseconds from the time stamp counter: no system call, a few nanoseconds.
+// Any thread. Where the counter is not invariant, clock_gettime instead.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <x86intrin.h>
+
+namespace cupola::intercept {
+
+/// One fit of the counter to the clock: ns = base_ns + ((ticks - base_ticks) * scale >> 32).
+struct ClockFit {
+  uint64_t base_ticks;
+  uint64_t base_ns;
+  uint64_t scale;          ///< nanoseconds a tick, 32.32 fixed point
+  uint64_t refresh_ticks;  ///< age at which the fit is made anew
+};
+
+/// CLOCK_MONOTONIC now, by clock_gettime.
+uint64_t MonotonicNs() noexcept;
+
+/// Fits the clock; called once before NowNs. Takes about 100 us.
+void StartFastClock() noexcept;
+
+/// The current fit; null where the counter is not used. Fits are written once and kept in a ring of
+/// 1,024 that takes longer than ten seconds to come round, so a reader needs no lock.
+extern std::atomic<const ClockFit*> clock_fit;
+
+/// Makes a new fit if no other thread is at it.
+void RefreshClockFit() noexcept;
+
+/// CLOCK_MONOTONIC now, within a microsecond or so. Not monotonic across a refresh by that much.
+inline uint64_t NowNs() noexcept {
+  const ClockFit* fit = clock_fit.load(std::memory_order_acquire);
+  if (fit == nullptr) [[unlikely]] return MonotonicNs();
+  const uint64_t age = __rdtsc() - fit->base_ticks;
+  if (age > fit->refresh_ticks) [[unlikely]] {
+    // A "negative" age comes of a thread that read the counter before another thread's refresh.
+    if (static_cast<int64_t>(age) < 0) {
+      return fit->base_ns - static_cast<uint64_t>(
+          (static_cast<unsigned __int128>(-age) * fit->scale) >> 32);
+    }
+    RefreshClockFit();
+  }
+  return fit->base_ns +
+         static_cast<uint64_t>((static_cast<unsigned __int128>(age) * fit->scale) >> 32);
+}
+
+}  // namespace cupola::intercept

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Makes the forwarding stubs of libcupola.so from classes.def, hooks.def and the driver's exports.
+
+Writes into --out: stubs.S (one trampoline per export), calls.inc (X-macro: index, name, class),
+exports.map (the linker's export map). Run by the build; nothing of it is committed.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+
+DOORS = [
+    "cudaLaunchKernel", "cudaLaunchKernel_ptsz", "__cudaLaunchKernel", "__cudaLaunchKernel_ptsz",
+    "cudaLaunchKernelExC", "cudaLaunchKernelExC_ptsz", "cudaLaunchCooperativeKernel",
+    "cudaLaunchCooperativeKernel_ptsz",
+]
+LINKER = ["dlopen", "dlsym"]
+
+
+def read_classes(path):
+    return dict(re.findall(r"^CUPOLA_CALL\((\w+), (\w+)\)", path.read_text(), re.M))
+
+
+def read_hooks(path):
+    return set(re.findall(r"^CUPOLA_HOOK\((\w+),", path.read_text(), re.M))
+
+
+def exports_of(library, nm):
+    text = subprocess.run([nm, "-D", "--defined-only", library], check=True, capture_output=True,
+                          text=True).stdout
+    return {line.split()[2].split("@")[0] for line in text.splitlines() if line.split()[1] in "TW"}
+
+
+def stub_text(names, hooks):
+    lines = ["    .text"]
+    for index, name in enumerate(names):
+        target = f"jmp hook_{name}" if name in hooks else f"jmp *cupola_real+{8 * index}(%rip)"
+        lines += [f"    .globl {name}", f"    .type {name},@function", "    .p2align 4", f"{name}:",
+                  "    endbr64", f"    {target}", f"    .size {name},.-{name}"]
+    for index, _ in enumerate(names):
+        lines += [f".Llazy{index}:", "    endbr64", f"    pushq ${index}", "    jmp cupola_lazy_call"]
+    lines += ["    .data", "    .p2align 6", "    .globl cupola_real", "    .hidden cupola_real",
+              "    .type cupola_real,@object", "cupola_real:"]
+    lines += [f"    .quad .Llazy{index}" for index, _ in enumerate(names)]
+    lines += [f"    .size cupola_real,{8 * len(names)}",
+              '    .section .note.GNU-stack,"",@progbits', ""]
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--classes", type=pathlib.Path, required=True)
+    parser.add_argument("--hooks", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--library", help="the toolkit's stub libcuda.so, for exports newer than "
+                                          "classes.def")
+    parser.add_argument("--nm", default="nm")
+    args = parser.parse_args()
+
+    classes = read_classes(args.classes)
+    hooks = read_hooks(args.hooks)
+    names = set(classes)
+    if args.library:
+        names |= exports_of(args.library, args.nm)
+    names = sorted(names)
+    missing = hooks - set(names)
+    if missing:
+        raise SystemExit(f"stubs.py: hooks of calls that the driver does not export: {sorted(missing)}")
+
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "stubs.S").write_text(stub_text(names, hooks))
+    (args.out / "calls.inc").write_text("".join(
+        f"CUPOLA_CALL({name}, {classes.get(name, 'kMayWait')})\n" for name in names))
+    (args.out / "exports.map").write_text(
+        "{\n  global:\n" + "".join(f"    {name};\n" for name in LINKER + DOORS + names) +
+        "  local: *;\n};\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+// HandleMap: CUDA handle -> 64-bit value. Readers take no lock and never wait; writers take a mutex.
+// Grows by doubling; old tables are kept, since a reader may be in one (all of them together are
+// smaller than the newest). Constant initialisation, no destructor: safe at any time of a process.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <pthread.h>
+
+namespace cupola::intercept {
+
+class HandleMap {
+ public:
+  constexpr HandleMap() = default;
+  HandleMap(const HandleMap&) = delete;
+  HandleMap& operator=(const HandleMap&) = delete;
+
+  /// The value of `handle`, or `fallback`. One probe or two; nothing else.
+  uint64_t Find(const void* handle, uint64_t fallback) const noexcept {
+    const Table* table = table_.load(std::memory_order_acquire);
+    if (table == nullptr) return fallback;
+    const uint64_t key = reinterpret_cast<uint64_t>(handle);
+    for (size_t at = Hash(key) & table->mask;; at = (at + 1) & table->mask) {
+      const uint64_t found = table->slots[at].key.load(std::memory_order_acquire);
+      if (found == key) return table->slots[at].value.load(std::memory_order_relaxed);
+      if (found == kEmpty) return fallback;
+    }
+  }
+
+  /// Adds or replaces. Null and out of memory: nothing happens, the handle stays unknown.
+  void Set(const void* handle, uint64_t value) noexcept;
+
+  /// Forgets `handle`. A reader that looks it up at the same time may still get its value.
+  void Erase(const void* handle) noexcept;
+
+  /// Forgets everything. In the child after a fork: also usable though another thread of the
+  /// parent held the mutex.
+  void ResetAfterFork() noexcept;
+
+ private:
+  struct Slot {
+    std::atomic<uint64_t> key;
+    std::atomic<uint64_t> value;
+  };
+  struct Table {
+    size_t mask;
+    Slot slots[];
+  };
+  static constexpr uint64_t kEmpty = 0;
+  static constexpr uint64_t kErased = 1;  // no handle of ours: 0, 1 and 2 name default streams
+
+  static size_t Hash(uint64_t key) noexcept {
+    return static_cast<size_t>((key >> 4) * 0x9E3779B97F4A7C15ull >> 20);
+  }
+  static Table* MakeTable(size_t slots) noexcept;
+  static void Insert(Table* table, uint64_t key, uint64_t value) noexcept;
+  bool Grow() noexcept;
+
+  std::atomic<Table*> table_{nullptr};
+  size_t used_ = 0;  // slots that are not empty, erased ones included
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+}  // namespace cupola::intercept

@@ -1,0 +1,140 @@
+// Hooks of the launch calls: each says what it knows of the launch and passes it on unchanged.
+// CUDA Driver API, "Execution Control".
+#include <cuda.h>
+
+#include "intercept/calls.h"
+#include "intercept/graphs.h"
+#include "intercept/launch_path.h"
+
+namespace cupola::intercept {
+namespace {
+
+template <typename Function>
+CUresult PassKernel(Function real, bool per_thread, CUfunction f, const uint32_t (&grid)[3],
+                    const uint32_t (&block)[3], unsigned shared, CUstream stream, void** params,
+                    void** extra) noexcept {
+  const LaunchFacts facts{
+      .function = f, .stream = stream, .per_thread = per_thread,
+      .grid = {grid[0], grid[1], grid[2]}, .block = {block[0], block[1], block[2]},
+      .shared_bytes = shared,
+      .flags = static_cast<uint16_t>(extra != nullptr ? kFlagPackedArgs : 0),
+      .door = LaunchDoor::kLaunchKernel};
+  return PassLaunch(facts, [&] {
+    return real(f, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, stream, params,
+                extra);
+  });
+}
+
+// Cooperative launches also arrive as an attribute of cuLaunchKernelEx.
+bool IsCooperative(const CUlaunchConfig& config) {
+  for (unsigned i = 0; config.attrs != nullptr && i < config.numAttrs; ++i) {
+    if (config.attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) {
+      return config.attrs[i].value.cooperative != 0;
+    }
+  }
+  return false;
+}
+
+template <typename Function>
+CUresult PassKernelEx(Function real, bool per_thread, const CUlaunchConfig* config, CUfunction f,
+                      void** params, void** extra) noexcept {
+  if (config == nullptr) return real(config, f, params, extra);
+  const LaunchFacts facts{
+      .function = f, .stream = config->hStream, .per_thread = per_thread,
+      .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+      .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+      .shared_bytes = config->sharedMemBytes,
+      .flags = static_cast<uint16_t>((extra != nullptr ? kFlagPackedArgs : 0) |
+                                     (IsCooperative(*config) ? kFlagCooperative : 0)),
+      .door = LaunchDoor::kLaunchKernelEx};
+  return PassLaunch(facts, [&] { return real(config, f, params, extra); });
+}
+
+template <typename Function>
+CUresult PassCooperative(Function real, bool per_thread, CUfunction f, const uint32_t (&grid)[3],
+                         const uint32_t (&block)[3], unsigned shared, CUstream stream,
+                         void** params) noexcept {
+  const LaunchFacts facts{
+      .function = f, .stream = stream, .per_thread = per_thread,
+      .grid = {grid[0], grid[1], grid[2]}, .block = {block[0], block[1], block[2]},
+      .shared_bytes = shared, .flags = kFlagCooperative, .door = LaunchDoor::kLaunchCooperative};
+  return PassLaunch(facts, [&] {
+    return real(f, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, stream, params);
+  });
+}
+
+template <typename Function>
+CUresult PassGraph(Function real, bool per_thread, CUgraphExec exec, CUstream stream) noexcept {
+  const LaunchFacts facts{.stream = stream, .per_thread = per_thread,
+                          .kernel_nodes = KernelNodesOf(exec), .door = LaunchDoor::kLaunchGraph};
+  return PassLaunch(facts, [&] { return real(exec, stream); });
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult hook_cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                             unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                             void** params, void** extra) noexcept {
+  return PassKernel(CUPOLA_REAL(cuLaunchKernel), false, f, {gx, gy, gz}, {bx, by, bz}, shared,
+                    stream, params, extra);
+}
+
+CUresult hook_cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                  unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                  void** params, void** extra) noexcept {
+  return PassKernel(CUPOLA_REAL(cuLaunchKernel_ptsz), true, f, {gx, gy, gz}, {bx, by, bz}, shared,
+                    stream, params, extra);
+}
+
+CUresult hook_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** params,
+                               void** extra) noexcept {
+  return PassKernelEx(CUPOLA_REAL(cuLaunchKernelEx), false, config, f, params, extra);
+}
+
+CUresult hook_cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** params,
+                                    void** extra) noexcept {
+  return PassKernelEx(CUPOLA_REAL(cuLaunchKernelEx_ptsz), true, config, f, params, extra);
+}
+
+CUresult hook_cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
+                                        unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                        CUstream stream, void** params) noexcept {
+  return PassCooperative(CUPOLA_REAL(cuLaunchCooperativeKernel), false, f, {gx, gy, gz},
+                         {bx, by, bz}, shared, stream, params);
+}
+
+CUresult hook_cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
+                                             unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                             CUstream stream, void** params) noexcept {
+  return PassCooperative(CUPOLA_REAL(cuLaunchCooperativeKernel_ptsz), true, f, {gx, gy, gz},
+                         {bx, by, bz}, shared, stream, params);
+}
+
+CUresult hook_cuGraphLaunch(CUgraphExec exec, CUstream stream) noexcept {
+  return PassGraph(CUPOLA_REAL(cuGraphLaunch), false, exec, stream);
+}
+
+CUresult hook_cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream) noexcept {
+  return PassGraph(CUPOLA_REAL(cuGraphLaunch_ptsz), true, exec, stream);
+}
+
+}  // extern "C"
+
+CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, CUresult (*call)(void*),
+                     void* data) {
+  LaunchRecord record{};
+  Describe(facts, false, &record);
+  const TimedLaunch timed = BeginTimed(record.context, facts.stream, facts.per_thread);
+  record.call_start_ns = NowNs();
+  const CUresult result = call(data);
+  record.call_end_ns = NowNs();
+  record.result = result;
+  if (result != CUDA_SUCCESS) record.flags |= kFlagFailed;
+  if (EndTimed(timed, facts.stream, facts.per_thread, record)) return result;
+  PublishRecord(ring, record);
+  return result;
+}
+
+}  // namespace cupola::intercept

@@ -1,0 +1,182 @@
+// Hooks that learn which handle is which kernel, and when that stops being true. The images pass on
+// untouched, damaged ones too. CUDA Driver API, "Module Management", "Library Management".
+#include <cuda.h>
+
+#include "intercept/calls.h"
+#include "intercept/device_timing.h"
+#include "intercept/handle_map.h"
+#include "intercept/kernel_names.h"
+#include "intercept/recorder.h"
+#include "intercept/streams.h"
+#include "intercept/thread_state.h"
+
+namespace cupola::intercept {
+namespace {
+
+// device + 4 -> its primary context, as last retained (0, 1 are no keys of a HandleMap).
+HandleMap primary_contexts;
+
+const void* DeviceKey(CUdevice device) {
+  return reinterpret_cast<const void*>(static_cast<uintptr_t>(device) * 16 + 16);
+}
+
+// True when a hook has something to do: outermost on this thread, and launches are recorded.
+bool Watching() { return !InsideHook() && ActiveRing() != nullptr; }
+
+template <typename CallReal>
+CUresult LoadModule(CUmodule* module, CallReal&& call) noexcept {
+  if (!Watching()) return call();
+  const HookScope scope;
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS && module != nullptr) NoteModule(*module, CurrentContext());
+  return result;
+}
+
+template <typename CallReal>
+CUresult Forget(const void* owner, CallReal&& call) noexcept {
+  if (!Watching()) return call();
+  const HookScope scope;
+  ForgetOwner(owner);  // before the call: afterwards the handles may belong to another module
+  return call();
+}
+
+template <typename CallReal>
+CUresult EndContext(CUcontext context, CallReal&& call) noexcept {
+  if (!Watching()) return call();
+  const HookScope scope;
+  FlushTimingOf(context);
+  ForgetContext(context);
+  return call();
+}
+
+CUcontext PrimaryOf(CUdevice device) {
+  return reinterpret_cast<CUcontext>(primary_contexts.Find(DeviceKey(device), 0));
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult hook_cuModuleLoad(CUmodule* module, const char* file) noexcept {
+  return LoadModule(module, [&] { return CUPOLA_REAL(cuModuleLoad)(module, file); });
+}
+
+CUresult hook_cuModuleLoadData(CUmodule* module, const void* image) noexcept {
+  return LoadModule(module, [&] { return CUPOLA_REAL(cuModuleLoadData)(module, image); });
+}
+
+CUresult hook_cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count,
+                                 CUjit_option* options, void** values) noexcept {
+  return LoadModule(module, [&] {
+    return CUPOLA_REAL(cuModuleLoadDataEx)(module, image, count, options, values);
+  });
+}
+
+CUresult hook_cuModuleLoadFatBinary(CUmodule* module, const void* image) noexcept {
+  return LoadModule(module, [&] { return CUPOLA_REAL(cuModuleLoadFatBinary)(module, image); });
+}
+
+CUresult hook_cuModuleUnload(CUmodule module) noexcept {
+  return Forget(module, [&] { return CUPOLA_REAL(cuModuleUnload)(module); });
+}
+
+CUresult hook_cuLibraryUnload(CUlibrary library) noexcept {
+  return Forget(library, [&] { return CUPOLA_REAL(cuLibraryUnload)(library); });
+}
+
+CUresult hook_cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) noexcept {
+  const auto real = CUPOLA_REAL(cuModuleGetFunction);
+  if (!Watching()) return real(function, module, name);
+  const HookScope scope;
+  const CUresult result = real(function, module, name);
+  if (result == CUDA_SUCCESS && function != nullptr) NameKernel(*function, module, name);
+  return result;
+}
+
+CUresult hook_cuModuleEnumerateFunctions(CUfunction* functions, unsigned count,
+                                         CUmodule module) noexcept {
+  const auto real = CUPOLA_REAL(cuModuleEnumerateFunctions);
+  if (!Watching()) return real(functions, count, module);
+  const HookScope scope;
+  const CUresult result = real(functions, count, module);
+  for (unsigned i = 0; result == CUDA_SUCCESS && functions != nullptr && i < count; ++i) {
+    NameEnumerated(functions[i], module);
+  }
+  return result;
+}
+
+CUresult hook_cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) noexcept {
+  const auto real = CUPOLA_REAL(cuLibraryGetKernel);
+  if (!Watching()) return real(kernel, library, name);
+  const HookScope scope;
+  const CUresult result = real(kernel, library, name);
+  if (result == CUDA_SUCCESS && kernel != nullptr) NameKernel(*kernel, library, name);
+  return result;
+}
+
+CUresult hook_cuLibraryEnumerateKernels(CUkernel* kernels, unsigned count,
+                                        CUlibrary library) noexcept {
+  const auto real = CUPOLA_REAL(cuLibraryEnumerateKernels);
+  if (!Watching()) return real(kernels, count, library);
+  const HookScope scope;
+  const CUresult result = real(kernels, count, library);
+  for (unsigned i = 0; result == CUDA_SUCCESS && kernels != nullptr && i < count; ++i) {
+    NameEnumerated(kernels[i], library);
+  }
+  return result;
+}
+
+CUresult hook_cuKernelGetFunction(CUfunction* function, CUkernel kernel) noexcept {
+  const auto real = CUPOLA_REAL(cuKernelGetFunction);
+  if (!Watching()) return real(function, kernel);
+  const HookScope scope;
+  const CUresult result = real(function, kernel);
+  if (result == CUDA_SUCCESS && function != nullptr) AliasKernel(*function, kernel);
+  return result;
+}
+
+CUresult hook_cuCtxDestroy(CUcontext context) noexcept {
+  return EndContext(context, [&] { return CUPOLA_REAL(cuCtxDestroy)(context); });
+}
+
+CUresult hook_cuCtxDestroy_v2(CUcontext context) noexcept {
+  return EndContext(context, [&] { return CUPOLA_REAL(cuCtxDestroy_v2)(context); });
+}
+
+CUresult hook_cuCtxDetach(CUcontext context) noexcept {
+  return EndContext(context, [&] { return CUPOLA_REAL(cuCtxDetach)(context); });
+}
+
+CUresult hook_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) noexcept {
+  const auto real = CUPOLA_REAL(cuDevicePrimaryCtxRetain);
+  if (!Watching()) return real(context, device);
+  const HookScope scope;
+  const CUresult result = real(context, device);
+  if (result == CUDA_SUCCESS && context != nullptr) {
+    primary_contexts.Set(DeviceKey(device), reinterpret_cast<uint64_t>(*context));
+  }
+  return result;
+}
+
+CUresult hook_cuDevicePrimaryCtxReset(CUdevice device) noexcept {
+  return EndContext(PrimaryOf(device), [&] { return CUPOLA_REAL(cuDevicePrimaryCtxReset)(device); });
+}
+
+CUresult hook_cuDevicePrimaryCtxReset_v2(CUdevice device) noexcept {
+  return EndContext(PrimaryOf(device),
+                    [&] { return CUPOLA_REAL(cuDevicePrimaryCtxReset_v2)(device); });
+}
+
+// Only the last release ends the context; treating each as the last costs some look-ups again.
+CUresult hook_cuDevicePrimaryCtxRelease(CUdevice device) noexcept {
+  return EndContext(PrimaryOf(device),
+                    [&] { return CUPOLA_REAL(cuDevicePrimaryCtxRelease)(device); });
+}
+
+CUresult hook_cuDevicePrimaryCtxRelease_v2(CUdevice device) noexcept {
+  return EndContext(PrimaryOf(device),
+                    [&] { return CUPOLA_REAL(cuDevicePrimaryCtxRelease_v2)(device); });
+}
+
+}  // extern "C"
+}  // namespace cupola::intercept

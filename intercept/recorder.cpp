@@ -1,0 +1,107 @@
+#include "intercept/recorder.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "intercept/device_timing.h"
+#include "intercept/fast_clock.h"
+#include "intercept/graphs.h"
+#include "intercept/kernel_names.h"
+#include "intercept/mutex_lock.h"
+#include "intercept/notice.h"
+#include "intercept/streams.h"
+#include "intercept/thread_state.h"
+
+namespace cupola::intercept {
+
+Counters counters;
+std::atomic<RecordingState> recording_state{RecordingState::kNotStarted};
+RingWriter ring_writer;
+
+namespace {
+
+pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
+std::atomic<bool> has_handlers{false};
+std::atomic<uint64_t> next_stream_id{1};
+
+// The child has one thread, and none of the parent's CUDA objects: it starts afresh, with a file of
+// its own made at its first CUDA call. No lock is taken: its owner may not exist any more.
+void ForgetAfterFork() {
+  start_mutex = PTHREAD_MUTEX_INITIALIZER;
+  this_thread.thread_id = 0;
+  this_thread.per_thread_stream = 0;
+  counters.launches = counters.graph_launches = counters.graph_kernel_nodes = counters.captured = 0;
+  ResetTimingAfterFork();
+  ResetKernelNamesAfterFork();
+  ResetStreamsAfterFork();
+  ResetGraphsAfterFork();
+  recording_state.store(RecordingState::kNotStarted, std::memory_order_release);
+}
+
+// Runs from exit(), before the driver's own handlers, while other threads may still launch. It
+// frees nothing: the rest is left to the system on purpose.
+void AtExit() {
+  FlushTimingAtExit();
+  const RecordsHeader* header =
+      recording_state.load() == RecordingState::kOn ? &ring_writer.header() : nullptr;
+  const auto launches = header != nullptr ? header->launches.load() : counters.launches.load();
+  const auto graphs =
+      header != nullptr ? header->graph_launches.load() : counters.graph_launches.load();
+  Say(Level::kInfo, {Decimal(launches), " launches and ", Decimal(graphs), " graph launches seen"});
+  if (header != nullptr && header->dropped.load() != 0) {
+    Say(Level::kWarn, {Decimal(header->dropped.load()), " launch records lost: the ring was full"});
+  }
+}
+
+RecordingState Start() {
+  if (!has_handlers.exchange(true)) {
+    pthread_atfork(nullptr, nullptr, &ForgetAfterFork);
+    atexit(&AtExit);
+  }
+  const char* folder = getenv("CUPOLA_RECORDS");
+  if (folder == nullptr || *folder == '\0') return RecordingState::kOff;
+  StartFastClock();
+  const char* why = nullptr;
+  if (!ring_writer.Open(folder, &why)) {
+    Say(Level::kWarn, {"launches are not recorded: cannot make a file in ", folder, ": ", why});
+    return RecordingState::kOff;
+  }
+  StartTiming();
+  return RecordingState::kOn;
+}
+
+}  // namespace
+
+bool StartRecording() noexcept {
+  const MutexLock lock(start_mutex);
+  if (recording_state.load(std::memory_order_relaxed) == RecordingState::kNotStarted) {
+    recording_state.store(Start(), std::memory_order_release);
+  }
+  return recording_state.load(std::memory_order_relaxed) == RecordingState::kOn;
+}
+
+void PublishRecord(RingWriter& ring, const LaunchRecord& record) noexcept {
+  constexpr size_t kSequenceBytes = sizeof(record.sequence);
+  uint64_t ticket;
+  LaunchRecord* const slot = ring.Claim(&ticket);
+  if (slot == nullptr) return;
+  memcpy(reinterpret_cast<char*>(slot) + kSequenceBytes,
+         reinterpret_cast<const char*>(&record) + kSequenceBytes,
+         sizeof(record) - kSequenceBytes);
+  RingWriter::Publish(slot, ticket);
+}
+
+uint32_t ThreadId() noexcept {
+  if (this_thread.thread_id == 0) [[unlikely]] {
+    this_thread.thread_id = static_cast<uint32_t>(syscall(SYS_gettid));
+  }
+  return this_thread.thread_id;
+}
+
+uint64_t NewStreamId() noexcept { return next_stream_id.fetch_add(1, std::memory_order_relaxed); }
+
+}  // namespace cupola::intercept

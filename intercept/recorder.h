@@ -1,0 +1,46 @@
+// The process's recording of launches: the ring writer (if CUPOLA_RECORDS names a folder), counters,
+// and the fork and exit handlers of the library. Thread-safe; nothing happens before the first call.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "intercept/ring_writer.h"
+
+namespace cupola::intercept {
+
+/// Counts of this process, kept also where nothing is recorded.
+struct Counters {
+  std::atomic<uint64_t> launches;
+  std::atomic<uint64_t> graph_launches;
+  std::atomic<uint64_t> graph_kernel_nodes;
+  std::atomic<uint64_t> captured;
+};
+extern Counters counters;
+
+enum class RecordingState : uint8_t { kNotStarted, kOn, kOff };
+extern std::atomic<RecordingState> recording_state;
+extern RingWriter ring_writer;
+
+/// Starts recording if the environment asks for it: called when the driver has been opened, and in
+/// a forked child at its first CUDA call. Returns whether recording is on.
+bool StartRecording() noexcept;
+
+/// The ring, or null when nothing is recorded. On the launch path: one load.
+inline RingWriter* ActiveRing() noexcept {
+  const RecordingState state = recording_state.load(std::memory_order_acquire);
+  if (state == RecordingState::kOn) [[likely]] return &ring_writer;
+  if (state == RecordingState::kOff) return nullptr;
+  return StartRecording() ? &ring_writer : nullptr;
+}
+
+/// Puts a finished record into the ring; dropped and counted when it is full. Lock-free.
+void PublishRecord(RingWriter& ring, const LaunchRecord& record) noexcept;
+
+/// The id of the calling thread, asked of the system once a thread.
+uint32_t ThreadId() noexcept;
+
+/// A number that no other stream of the process has. Never 0.
+uint64_t NewStreamId() noexcept;
+
+}  // namespace cupola::intercept

@@ -1,0 +1,53 @@
+// RingWriter: the writing side of a file of launch records (profiles/launch_record.h has the layout
+// and the protocol). Claim, fill and publish are lock-free and make no system call; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "profiles/launch_record.h"
+
+namespace cupola::intercept {
+
+class RingWriter {
+ public:
+  /// Makes and maps `<folder>/<pid>.launches` (`<pid>.<n>.launches` where a program of this process
+  /// id was there before, as after exec), mode 0600. Returns false, with a reason in `why`, if it
+  /// cannot. Never called twice on one object.
+  bool Open(const char* folder, const char** why) noexcept;
+
+  /// A slot to fill, or null when the ring is full (counted as dropped).
+  LaunchRecord* Claim(uint64_t* ticket) noexcept {
+    uint64_t tail = header_->tail.load(std::memory_order_relaxed);
+    do {
+      // Acquire: the reader has copied a slot before it moves head past it.
+      if (tail - header_->head.load(std::memory_order_acquire) >= kSlots) [[unlikely]] {
+        header_->dropped.fetch_add(1, std::memory_order_relaxed);
+        return nullptr;
+      }
+    } while (!header_->tail.compare_exchange_weak(tail, tail + 1, std::memory_order_relaxed));
+    *ticket = tail;
+    return &slots_[tail % kSlots];
+  }
+
+  /// Hands a filled slot to the reader.
+  static void Publish(LaunchRecord* slot, uint64_t ticket) noexcept {
+    slot->sequence.store(ticket + 1, std::memory_order_release);
+  }
+
+  /// Appends a name to the name bytes. Returns its offset, 0 when there is no room. The caller makes
+  /// sure that only one thread is here.
+  uint32_t AddName(std::string_view name) noexcept;
+
+  RecordsHeader& header() noexcept { return *header_; }
+
+ private:
+  bool ReadyNames(uint64_t end) noexcept;
+
+  RecordsHeader* header_ = nullptr;
+  char* names_ = nullptr;
+  uint64_t names_ready_ = 0;  // name bytes that have blocks on the disk
+  LaunchRecord* slots_ = nullptr;
+};
+
+}  // namespace cupola::intercept

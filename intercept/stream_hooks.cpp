@@ -1,0 +1,126 @@
+// Hooks that learn of streams made and destroyed and of captures begun and ended.
+// CUDA Driver API, "Stream Management", "Green Contexts".
+#include <cuda.h>
+
+#include "intercept/calls.h"
+#include "intercept/recorder.h"
+#include "intercept/streams.h"
+#include "intercept/thread_state.h"
+
+namespace cupola::intercept {
+namespace {
+
+bool Watching() { return !InsideHook() && ActiveRing() != nullptr; }
+
+template <typename CallReal>
+CUresult MakeStream(CUstream* stream, CallReal&& call) noexcept {
+  if (!Watching()) return call();
+  const HookScope scope;
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS && stream != nullptr) NoteStreamCreated(*stream);
+  return result;
+}
+
+template <typename CallReal>
+CUresult EndStream(CUstream stream, CallReal&& call) noexcept {
+  if (!Watching()) return call();
+  const HookScope scope;
+  NoteStreamDestroyed(stream);  // before: afterwards another thread may get the same handle
+  return call();
+}
+
+template <typename CallReal>
+CUresult BeginCapture(CUstream stream, CallReal&& call) noexcept {
+  if (!Watching()) return call();
+  const HookScope scope;
+  NoteCaptureBegins();
+  const CUresult result = call();
+  NoteCaptureBegun(stream, result);
+  return result;
+}
+
+template <typename CallReal>
+CUresult EndCapture(CUstream stream, bool per_thread, CallReal&& call) noexcept {
+  if (!Watching()) return call();
+  const HookScope scope;
+  const CUresult result = call();
+  NoteCaptureEnded(stream, per_thread, result);
+  return result;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult hook_cuStreamCreate(CUstream* stream, unsigned flags) noexcept {
+  return MakeStream(stream, [&] { return CUPOLA_REAL(cuStreamCreate)(stream, flags); });
+}
+
+CUresult hook_cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) noexcept {
+  return MakeStream(stream, [&] {
+    return CUPOLA_REAL(cuStreamCreateWithPriority)(stream, flags, priority);
+  });
+}
+
+CUresult hook_cuGreenCtxStreamCreate(CUstream* stream, CUgreenCtx green, unsigned flags,
+                                     int priority) noexcept {
+  return MakeStream(stream, [&] {
+    return CUPOLA_REAL(cuGreenCtxStreamCreate)(stream, green, flags, priority);
+  });
+}
+
+CUresult hook_cuStreamDestroy(CUstream stream) noexcept {
+  return EndStream(stream, [&] { return CUPOLA_REAL(cuStreamDestroy)(stream); });
+}
+
+CUresult hook_cuStreamDestroy_v2(CUstream stream) noexcept {
+  return EndStream(stream, [&] { return CUPOLA_REAL(cuStreamDestroy_v2)(stream); });
+}
+
+CUresult hook_cuStreamBeginCapture(CUstream stream) noexcept {
+  return BeginCapture(stream, [&] { return CUPOLA_REAL(cuStreamBeginCapture)(stream); });
+}
+
+CUresult hook_cuStreamBeginCapture_ptsz(CUstream stream) noexcept {
+  return BeginCapture(stream, [&] { return CUPOLA_REAL(cuStreamBeginCapture_ptsz)(stream); });
+}
+
+CUresult hook_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) noexcept {
+  return BeginCapture(stream, [&] { return CUPOLA_REAL(cuStreamBeginCapture_v2)(stream, mode); });
+}
+
+CUresult hook_cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode) noexcept {
+  return BeginCapture(stream,
+                      [&] { return CUPOLA_REAL(cuStreamBeginCapture_v2_ptsz)(stream, mode); });
+}
+
+CUresult hook_cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
+                                          const CUgraphNode* dependencies,
+                                          const CUgraphEdgeData* edges, size_t count,
+                                          CUstreamCaptureMode mode) noexcept {
+  return BeginCapture(stream, [&] {
+    return CUPOLA_REAL(cuStreamBeginCaptureToGraph)(stream, graph, dependencies, edges, count, mode);
+  });
+}
+
+CUresult hook_cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
+                                               const CUgraphNode* dependencies,
+                                               const CUgraphEdgeData* edges, size_t count,
+                                               CUstreamCaptureMode mode) noexcept {
+  return BeginCapture(stream, [&] {
+    return CUPOLA_REAL(cuStreamBeginCaptureToGraph_ptsz)(stream, graph, dependencies, edges, count,
+                                                         mode);
+  });
+}
+
+CUresult hook_cuStreamEndCapture(CUstream stream, CUgraph* graph) noexcept {
+  return EndCapture(stream, false, [&] { return CUPOLA_REAL(cuStreamEndCapture)(stream, graph); });
+}
+
+CUresult hook_cuStreamEndCapture_ptsz(CUstream stream, CUgraph* graph) noexcept {
+  return EndCapture(stream, true,
+                    [&] { return CUPOLA_REAL(cuStreamEndCapture_ptsz)(stream, graph); });
+}
+
+}  // extern "C"
+}  // namespace cupola::intercept

@@ -1,0 +1,117 @@
+#include "intercept/streams.h"
+
+#include <cudaTypedefs.h>
+
+#include "intercept/calls.h"
+#include "intercept/handle_map.h"
+#include "intercept/recorder.h"
+#include "intercept/thread_state.h"
+#include "profiles/launch_record.h"
+
+namespace cupola::intercept {
+
+std::atomic<uint32_t> open_captures{0};
+
+namespace {
+
+// Two maps of the same keys, for two words of value. The id goes in last and is looked up first.
+HandleMap stream_ids;
+HandleMap stream_contexts;
+// Streams in which a capture was begun: handle, or for the default streams a key of ours -> 1.
+HandleMap capturing;
+
+// Capture of the legacy stream is an error, so a default stream here is this thread's own.
+const void* CaptureKey(CUstream stream) {
+  return reinterpret_cast<uintptr_t>(stream) > 2 ? static_cast<const void*>(stream) : &this_thread;
+}
+
+uint64_t PerThreadStream() {
+  if (this_thread.per_thread_stream == 0) [[unlikely]] this_thread.per_thread_stream = NewStreamId();
+  return this_thread.per_thread_stream;
+}
+
+// A stream that no hook saw being made: through an export table, or before us.
+StreamKey FirstSight(CUstream stream, bool per_thread) {
+  CUcontext context = nullptr;
+  const auto get_context = Real<PFN_cuStreamGetCtx_v9020>(
+      per_thread ? Call::k_cuStreamGetCtx_ptsz : Call::k_cuStreamGetCtx);
+  if (get_context(stream, &context) != CUDA_SUCCESS) context = CurrentContext();
+  stream_contexts.Set(stream, reinterpret_cast<uint64_t>(context));
+  const uint64_t id = NewStreamId();
+  stream_ids.Set(stream, id);
+  return {reinterpret_cast<uint64_t>(context), id, 0};
+}
+
+}  // namespace
+
+CUcontext CurrentContext() noexcept {
+  CUcontext context = nullptr;
+  const auto get_current = Real<PFN_cuCtxGetCurrent_v4000>(Call::k_cuCtxGetCurrent);
+  return get_current(&context) == CUDA_SUCCESS ? context : nullptr;
+}
+
+StreamKey ResolveStream(CUstream stream, bool per_thread) noexcept {
+  const auto value = reinterpret_cast<uintptr_t>(stream);
+  if (value > 2) [[likely]] {
+    const uint64_t id = stream_ids.Find(stream, 0);
+    if (id == 0) [[unlikely]] return FirstSight(stream, per_thread);
+    return {stream_contexts.Find(stream, 0), id, 0};
+  }
+  const auto context = reinterpret_cast<uint64_t>(CurrentContext());
+  // Handle 1 is always the legacy stream, 2 always the per-thread one, 0 depends on the form.
+  if (value == 2 || (value == 0 && per_thread)) {
+    return {context, PerThreadStream(), kFlagPerThreadStream};
+  }
+  return {context, 0, kFlagLegacyStream};
+}
+
+void NoteStreamCreated(CUstream stream) noexcept {
+  stream_contexts.Set(stream, reinterpret_cast<uint64_t>(CurrentContext()));
+  stream_ids.Set(stream, NewStreamId());
+}
+
+void NoteStreamDestroyed(CUstream stream) noexcept {
+  stream_ids.Erase(stream);
+  stream_contexts.Erase(stream);
+  if (capturing.Find(stream, 0) != 0) {
+    capturing.Erase(stream);
+    open_captures.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+void NoteCaptureBegins() noexcept { open_captures.fetch_add(1); }
+
+void NoteCaptureBegun(CUstream stream, CUresult result) noexcept {
+  if (result == CUDA_SUCCESS) {
+    capturing.Set(CaptureKey(stream), 1);
+  } else {
+    open_captures.fetch_sub(1);
+  }
+}
+
+void NoteCaptureEnded(CUstream stream, bool per_thread, CUresult result) noexcept {
+  const void* key = CaptureKey(stream);
+  if (capturing.Find(key, 0) == 0) return;
+  // A failed end may have ended the capture (invalidated, unjoined) or not (wrong thread or stream).
+  if (result != CUDA_SUCCESS && IsCapturing(stream, per_thread)) return;
+  capturing.Erase(key);
+  open_captures.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool IsCapturing(CUstream stream, bool per_thread) noexcept {
+  if (open_captures.load(std::memory_order_relaxed) == 0) [[likely]] return false;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const auto is_capturing = Real<PFN_cuStreamIsCapturing_v10000>(
+      per_thread ? Call::k_cuStreamIsCapturing_ptsz : Call::k_cuStreamIsCapturing);
+  // An error (the legacy stream while a blocking stream captures) leaves the status unspecified.
+  return is_capturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void ResetStreamsAfterFork() noexcept {
+  stream_ids.ResetAfterFork();
+  stream_contexts.ResetAfterFork();
+  capturing.ResetAfterFork();
+  open_captures.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace cupola::intercept

@@ -1,0 +1,46 @@
+// Streams: every handle, special handle and per-thread form becomes (context, stream id); and which
+// captures are open. Look-ups are lock-free; thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <cuda.h>
+
+namespace cupola::intercept {
+
+/// A stream as the records name it.
+struct StreamKey {
+  uint64_t context;  ///< CUcontext
+  uint64_t stream;   ///< 0 = the context's legacy default stream, else unique in the process
+  uint16_t flags;    ///< kFlagPerThreadStream, kFlagLegacyStream
+};
+
+/// What `stream` means in a call of the given form (`per_thread`: the _ptsz form, whose handle 0 is
+/// the per-thread default stream). For default streams it asks the driver for the current context.
+StreamKey ResolveStream(CUstream stream, bool per_thread) noexcept;
+
+/// A stream was made in the current context.
+void NoteStreamCreated(CUstream stream) noexcept;
+/// A stream is about to be destroyed.
+void NoteStreamDestroyed(CUstream stream) noexcept;
+
+/// How many captures are open in the process.
+extern std::atomic<uint32_t> open_captures;
+
+/// A capture is about to begin; then, what came of it. Counted from before the call, so
+/// that no thread starts anything of ours once the capture may be open.
+void NoteCaptureBegins() noexcept;
+void NoteCaptureBegun(CUstream stream, CUresult result) noexcept;
+/// After cuStreamEndCapture returned, with whatever result.
+void NoteCaptureEnded(CUstream stream, bool per_thread, CUresult result) noexcept;
+
+/// Whether a launch into `stream` would be captured. Asks the driver only while captures are open.
+bool IsCapturing(CUstream stream, bool per_thread) noexcept;
+
+/// The calling thread's current context, by the driver; null if none.
+CUcontext CurrentContext() noexcept;
+
+void ResetStreamsAfterFork() noexcept;
+
+}  // namespace cupola::intercept

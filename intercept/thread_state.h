@@ -1,0 +1,31 @@
+// What Cupola keeps of each thread of the host. Plain data with constant initialisation, in static
+// TLS: touching it allocates nothing and runs no code.
+#pragma once
+
+#include <cstdint>
+
+namespace cupola::intercept {
+
+struct ThreadState {
+  uint32_t depth;              ///< hooks on this thread's stack; inside one, calls pass straight on
+  uint32_t runtime_doors;      ///< hooked libcudart calls on this thread's stack
+  uint32_t thread_id;          ///< gettid(); 0 = not asked yet
+  bool opening_driver;         ///< the driver is being loaded by this thread
+  uint64_t per_thread_stream;  ///< id of this thread's default stream; 0 = none yet
+};
+
+extern thread_local constinit ThreadState this_thread __attribute__((tls_model("initial-exec")));
+
+/// Marks the thread as being inside a hook: what the driver calls from here on is its own affair.
+class HookScope {
+ public:
+  HookScope() noexcept { ++this_thread.depth; }
+  ~HookScope() { --this_thread.depth; }
+  HookScope(const HookScope&) = delete;
+  HookScope& operator=(const HookScope&) = delete;
+};
+
+/// True when a hook is already under way on this thread.
+inline bool InsideHook() noexcept { return this_thread.depth != 0; }
+
+}  // namespace cupola::intercept
