@@ -1,0 +1,82 @@
+// Who stands in front of whom: SONAME rules, entry points, older, newer and missing drivers.
+#include <gtest/gtest.h>
+
+#include "tests/preload/preload_run.h"
+
+namespace cupola::preload_test {
+namespace {
+
+void ExpectGood(const Outcome& outcome) {
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST(Finding, EveryWayOfOpeningTheDriverGivesTheLibrary) {
+  ExpectGood(RunProbe({"opened-as", "libcuda.so.1", "libcuda.so", CUPOLA_NULL_DRIVER}));
+}
+
+TEST(Finding, ADecoyInTheLibraryPathDoesNotWin) {
+  ExpectGood(RunProbe({"opened-as", "libcuda.so.1"},
+                      {.environment = {{"LD_LIBRARY_PATH", CUPOLA_NULL_DRIVER_FOLDER}}}));
+}
+
+TEST(Finding, TheDriverIsFoundInTheLibraryPath) {
+  ExpectGood(RunProbe({"forwarded"},
+                      {.driver = "", .environment = {{"LD_LIBRARY_PATH", CUPOLA_NULL_DRIVER_FOLDER}}}));
+}
+
+TEST(Finding, TheDriverIsFoundByThePathTheProgramGave) {
+  ExpectGood(RunProbe({"opened-as", CUPOLA_NULL_DRIVER}, {.driver = ""}));
+}
+
+TEST(Finding, WithoutThePreloadTheProbeSeesTheDriverItself) {
+  const Outcome outcome = RunProbe({"opened-as", CUPOLA_NULL_DRIVER}, {.preload = false});
+  EXPECT_EQ(outcome.exit_code, 1);  // the check that the others pass can fail
+}
+
+TEST(Finding, EntryPointsByVersionAndStreamForm) { ExpectGood(RunProbe({"entry-points"})); }
+
+TEST(Finding, EntryPointsOfAnOlderDriver) {
+  ExpectGood(RunProbe({"entry-points-older"}, {.environment = {{"NULL_DRIVER_VERSION", "11080"}}}));
+}
+
+TEST(Finding, ANewerDriversCallsPassThrough) {
+  ExpectGood(RunProbe({"newer-driver"}, {.driver = CUPOLA_NULL_DRIVER_NEWER}));
+}
+
+TEST(Finding, CallsThatAnOlderDriverLacks) {
+  ExpectGood(RunProbe({"older-driver"}, {.driver = CUPOLA_NULL_DRIVER_OLDER}));
+}
+
+TEST(Finding, NoDriver) {
+  const Outcome outcome = RunProbe({"no-driver"}, {.driver = "/nonexistent/libcuda.so.1"});
+  ExpectGood(outcome);
+  EXPECT_NE(outcome.err.find("CUPOLA_DRIVER=/nonexistent/libcuda.so.1"), std::string::npos);
+  EXPECT_TRUE(outcome.records.empty());
+}
+
+TEST(Finding, AProgramWithoutCudaIsLeftAlone) {
+  RunOptions options;
+  options.record = false;
+  const std::string folder = testing::TempDir() + "cupola-not-cuda";
+  std::filesystem::create_directory(folder);
+  options.environment["CUPOLA_RECORDS"] = folder;
+  const Outcome outcome = RunProbe({"not-cuda", folder}, options);
+  ExpectGood(outcome);
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(Finding, DlsymStillMeansTheCaller) { ExpectGood(RunProbe({"next-dlsym"})); }
+
+TEST(Finding, DamagedImagesGiveTheDriversError) { ExpectGood(RunProbe({"damaged-images"})); }
+
+TEST(Finding, ShellsPassItOn) {
+  const Outcome outcome =
+      RunProgram({.command = {"/bin/sh", "-c", "exec " CUPOLA_PROBE " launches 5"}});
+  ExpectGood(outcome);
+  ASSERT_EQ(outcome.records.size(), 1u);
+  EXPECT_EQ(outcome.records[0].list.size(), 5u);
+}
+
+}  // namespace
+}  // namespace cupola::preload_test

@@ -1,0 +1,154 @@
+// Launches: what is recorded of each form and door.
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/preload/preload_run.h"
+
+namespace cupola::preload_test {
+namespace {
+
+const Records& OnlyRecords(const Outcome& outcome) {
+  static const Records none;
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.records.size(), 1u);
+  return outcome.records.size() == 1 ? outcome.records[0] : none;
+}
+
+void ExpectShape(const Launch& launch, std::vector<uint32_t> shape) {
+  const std::vector<uint32_t> seen = {launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0],
+                                      launch.block[1], launch.block[2], launch.shared_bytes};
+  EXPECT_EQ(seen, shape);
+}
+
+TEST(Launch, EveryFormIsRecordedAsItCame) {
+  const Outcome outcome = RunProbe({"launch-forms"});
+  const Records& records = OnlyRecords(outcome);
+  ASSERT_EQ(records.list.size(), 18u);
+  EXPECT_EQ(records.launches, 18u);
+  EXPECT_EQ(records.tail, 18u);
+  const auto& all = records.list;
+
+  ExpectShape(all[0], {1, 2, 3, 4, 5, 6, 7});
+  EXPECT_EQ(all[0].name, "named_by_module");
+  EXPECT_EQ(all[0].flags, 0);
+  ExpectShape(all[1], {0xFFFFFFFF, 2, 3, 4, 5, 6, 0xFFFFFFFF});
+  EXPECT_EQ(all[1].name, "named_by_library");
+  EXPECT_EQ(all[1].flags, kFlagPackedArgs | kFlagLegacyStream);
+  EXPECT_EQ(all[2].flags, 0);
+  EXPECT_EQ(all[3].flags, kFlagPackedArgs | kFlagPerThreadStream);
+  EXPECT_EQ(all[4].flags, kFlagLegacyStream);
+  EXPECT_EQ(all[5].flags, kFlagPerThreadStream);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(all[i].door, LaunchDoor::kLaunchKernel);
+    EXPECT_EQ(all[i].kind, RecordKind::kKernel);
+    EXPECT_NE(all[i].context, 0u);
+    EXPECT_NE(all[i].thread_id, 0u);
+    EXPECT_LE(all[i].call_start_ns, all[i].call_end_ns);
+  }
+  EXPECT_EQ(all[0].stream, all[2].stream);
+  EXPECT_NE(all[0].stream, 0u);
+  EXPECT_EQ(all[1].stream, 0u);
+  EXPECT_EQ(all[4].stream, 0u);
+  EXPECT_EQ(all[3].stream, all[5].stream);  // the per-thread stream, under both names
+  EXPECT_NE(all[3].stream, all[0].stream);
+
+  for (int i = 6; i < 10; ++i) {
+    EXPECT_EQ(all[i].door, LaunchDoor::kLaunchKernelEx);
+    ExpectShape(all[i], {8, 9, 10, 11, 12, 13, 14});
+    EXPECT_EQ(all[i].flags, i % 2 == 0 ? 0 : kFlagPackedArgs | kFlagCooperative);
+  }
+  for (int i = 10; i < 12; ++i) {
+    EXPECT_EQ(all[i].door, LaunchDoor::kLaunchCooperative);
+    EXPECT_EQ(all[i].flags, kFlagCooperative);
+    ExpectShape(all[i], {1, 2, 3, 4, 5, 6, 7});
+  }
+  EXPECT_EQ(all[12].door, LaunchDoor::kLaunchCooperativeMulti);
+  EXPECT_EQ(all[12].grid[0], 21u);
+  EXPECT_EQ(all[13].door, LaunchDoor::kLaunchCooperativeMulti);
+  EXPECT_EQ(all[13].grid[0], 22u);
+  ExpectShape(all[14], {1, 1, 1, 31, 32, 33, 34});
+  ExpectShape(all[15], {35, 36, 1, 31, 32, 33, 34});
+  ExpectShape(all[16], {37, 38, 1, 31, 32, 33, 34});
+  EXPECT_EQ(all[16].door, LaunchDoor::kLegacy);
+  EXPECT_EQ(all[16].stream, all[0].stream);
+  EXPECT_EQ(all[17].flags, kFlagFailed);
+  EXPECT_EQ(all[17].result, 701);  // CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+}
+
+TEST(Launch, NamesOfEveryKindOfHandle) {
+  const Outcome outcome =
+      RunProbe({"names"}, {.environment = {{"PROBE_DRIVER_LINK", CUPOLA_NULL_DRIVER_LINK}}});
+  std::vector<std::string> names;
+  for (const Launch& launch : OnlyRecords(outcome).list) names.push_back(launch.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"named_by_module", "named_by_library",
+                                             "named_by_library", "enumerated1", "unseen_function",
+                                             "unseen_function", "unseen_kernel", "named_by_module"}));
+}
+
+TEST(Launch, ForwardedCallsAreExact) { OnlyRecords(RunProbe({"forwarded"})); }
+
+TEST(Launch, EveryLaunchOfEveryThreadIsCounted) {
+  const Outcome outcome = RunProbe({"stress", "8", "100000"});
+  const Records& records = OnlyRecords(outcome);
+  EXPECT_EQ(records.launches, 800000u);
+  EXPECT_EQ(records.tail, kSlots);  // nobody reads: the ring fills, the rest is dropped and counted
+  EXPECT_EQ(records.dropped, 800000u - kSlots);
+  EXPECT_EQ(records.list.size(), kSlots);
+}
+
+TEST(Launch, RecordsOfThreadsAreWhole) {
+  const Outcome outcome = RunProbe({"stress", "8", "8000"});
+  const Records& records = OnlyRecords(outcome);
+  ASSERT_EQ(records.list.size(), 64000u);
+  std::map<uint32_t, uint32_t> next;  // thread -> launches so far
+  std::map<uint32_t, uint64_t> stream_of;
+  std::set<uint64_t> streams;
+  for (const Launch& launch : records.list) {
+    EXPECT_EQ(launch.grid[0], ++next[launch.thread_id]);
+    EXPECT_EQ(launch.name, "named_by_module");
+    const uint64_t stream = stream_of.try_emplace(launch.thread_id, launch.stream).first->second;
+    EXPECT_EQ(launch.stream, stream);
+    streams.insert(launch.stream);
+    if (testing::Test::HasFailure()) break;
+  }
+  EXPECT_EQ(streams.size(), 8u);
+}
+
+TEST(Launch, ForkAndExecMakeFilesOfTheirOwn) {
+  const Outcome outcome = RunProbe({"fork-exec", CUPOLA_PROBE});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  ASSERT_EQ(outcome.records.size(), 3u);
+  std::multiset<size_t> sizes;
+  std::set<uint32_t> processes;
+  for (const Records& records : outcome.records) {
+    sizes.insert(records.list.size());
+    processes.insert(records.pid);
+    for (const Launch& launch : records.list) EXPECT_EQ(launch.name, "named_by_module");
+  }
+  EXPECT_EQ(sizes, (std::multiset<size_t>{2, 3, 5}));
+  EXPECT_EQ(processes.size(), 2u);
+}
+
+TEST(Launch, NothingIsWrittenWithoutAFolder) {
+  const Outcome outcome = RunProbe({"launches", "10"}, {.record = false});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_TRUE(outcome.records.empty());
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(Launch, AFolderThatCannotBeWrittenStopsNothing) {
+  const Outcome outcome = RunProbe({"launches", "10"}, {.record = false,
+                                   .environment = {{"CUPOLA_RECORDS", "/nonexistent/folder"}}});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("/nonexistent/folder"), std::string::npos);
+}
+
+TEST(Launch, ExitWhileThreadsLaunch) {
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(RunProbe({"exit-while-launching"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace cupola::preload_test

@@ -1,0 +1,109 @@
+#include "tests/preload/preload_run.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace cupola::preload_test {
+namespace {
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+uint64_t PageUp(uint64_t bytes) { return (bytes + 4095) & ~uint64_t{4095}; }
+
+Records ReadRecords(const std::filesystem::path& path) {
+  const std::string bytes = ReadFile(path);
+  Records records;
+  const uint64_t names_at = PageUp(sizeof(RecordsHeader));
+  const uint64_t slots_at = names_at + PageUp(kNameBytes);
+  if (bytes.size() < slots_at + kSlots * sizeof(LaunchRecord)) return records;
+  const auto* header = reinterpret_cast<const RecordsHeader*>(bytes.data());
+  if (header->magic != kRecordsMagic || header->version != kRecordsVersion) return records;
+  records.executable = header->executable;
+  records.pid = header->pid;
+  records.tail = header->tail;
+  records.dropped = header->dropped;
+  records.launches = header->launches;
+  records.graph_launches = header->graph_launches;
+  records.graph_kernel_nodes = header->graph_kernel_nodes;
+  records.captured = header->captured;
+  for (uint64_t ticket = header->head; ticket < header->tail; ++ticket) {
+    const auto* slot =
+        reinterpret_cast<const LaunchRecord*>(bytes.data() + slots_at) + ticket % kSlots;
+    if (slot->sequence != ticket + 1) continue;
+    Launch launch{bytes.data() + names_at + slot->name_offset, slot->call_start_ns, slot->call_end_ns,
+                  slot->device_start_ns, slot->device_end_ns, slot->stream, slot->context,
+                  slot->thread_id, {}, {}, slot->shared_bytes, slot->kernel_nodes, slot->result,
+                  slot->flags, slot->kind, slot->door};
+    memcpy(launch.grid, slot->grid, sizeof(launch.grid));
+    memcpy(launch.block, slot->block, sizeof(launch.block));
+    records.list.push_back(launch);
+  }
+  return records;
+}
+
+[[noreturn]] void BecomeProgram(const RunOptions& options, const std::filesystem::path& folder) {
+  std::vector<std::string> environment;
+  environment.push_back("PATH=/usr/bin:/bin");
+  if (options.preload) environment.push_back("LD_PRELOAD=" CUPOLA_PRELOAD);
+  if (options.record) environment.push_back("CUPOLA_RECORDS=" + (folder / "records").string());
+  if (!options.driver.empty()) environment.push_back("CUPOLA_DRIVER=" + options.driver);
+  for (const auto& [name, value] : options.environment) environment.push_back(name + "=" + value);
+  std::vector<char*> envp, argv;
+  for (auto& one : environment) envp.push_back(one.data());
+  envp.push_back(nullptr);
+  auto command = options.command;
+  for (auto& one : command) argv.push_back(one.data());
+  argv.push_back(nullptr);
+  if (freopen((folder / "out").c_str(), "w", stdout) == nullptr) _exit(125);
+  if (freopen((folder / "err").c_str(), "w", stderr) == nullptr) _exit(125);
+  alarm(100);
+  execve(argv[0], argv.data(), envp.data());
+  _exit(126);
+}
+
+}  // namespace
+
+Outcome RunProgram(const RunOptions& options) {
+  char pattern[] = "/tmp/cupola-preload-test-XXXXXX";
+  const std::filesystem::path folder = mkdtemp(pattern);
+  std::filesystem::create_directory(folder / "records");
+  const pid_t child = fork();
+  if (child == 0) BecomeProgram(options, folder);
+  int status = 0;
+  waitpid(child, &status, 0);
+  Outcome outcome;
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  outcome.out = ReadFile(folder / "out");
+  outcome.err = ReadFile(folder / "err");
+  std::vector<std::filesystem::path> files;
+  if (std::filesystem::exists(folder / "records")) {
+    for (const auto& file : std::filesystem::directory_iterator(folder / "records")) {
+      files.push_back(file.path());
+    }
+  }
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) {
+    return a.stem().string() < b.stem().string();
+  });
+  for (const auto& file : files) outcome.records.push_back(ReadRecords(file));
+  std::filesystem::remove_all(folder);
+  return outcome;
+}
+
+Outcome RunProbe(std::vector<std::string> arguments, RunOptions options) {
+  arguments.insert(arguments.begin(), CUPOLA_PROBE);
+  options.command = std::move(arguments);
+  return RunProgram(options);
+}
+
+}  // namespace cupola::preload_test

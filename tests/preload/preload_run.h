@@ -1,0 +1,53 @@
+// Runs a program under libcupola.so over a null driver and reads the launch records that it left.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "profiles/launch_record.h"
+
+namespace cupola::preload_test {
+
+/// A launch record with its name.
+struct Launch {
+  std::string name;
+  uint64_t call_start_ns, call_end_ns, device_start_ns, device_end_ns, stream, context;
+  uint32_t thread_id, grid[3], block[3], shared_bytes, kernel_nodes;
+  int32_t result;
+  uint16_t flags;
+  RecordKind kind;
+  LaunchDoor door;
+};
+
+/// One file of launch records.
+struct Records {
+  std::string executable;
+  uint32_t pid = 0;
+  uint64_t tail = 0, dropped = 0, launches = 0, graph_launches = 0, graph_kernel_nodes = 0, captured = 0;
+  std::vector<Launch> list;  ///< in ticket order
+};
+
+struct Outcome {
+  int exit_code = -1;  ///< 128 + signal when killed
+  std::string out, err;
+  std::vector<Records> records;  ///< one per file, by file name
+};
+
+struct RunOptions {
+  std::vector<std::string> command = {};        ///< program and arguments
+  std::string driver = CUPOLA_NULL_DRIVER;      ///< CUPOLA_DRIVER; "" = not set
+  bool preload = true;
+  bool record = true;
+  std::map<std::string, std::string> environment = {};
+};
+
+/// Runs to the end, at most 100 s. The folder of the records is made anew and removed after.
+Outcome RunProgram(const RunOptions& options);
+
+/// The probe in a scenario.
+Outcome RunProbe(std::vector<std::string> arguments, RunOptions options = {});
+
+}  // namespace cupola::preload_test
