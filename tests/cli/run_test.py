@@ -39,8 +39,11 @@ class RunTest(unittest.TestCase):
                               capture_output="stderr" not in more and "stdout" not in more, **more)
 
     def start(self, *options, env=None, **more):
-        return subprocess.Popen([CUPOLA, "run", "--device", "sim", *options],
-                                env={**self.env, **(env or {})}, stdout=subprocess.PIPE, **more)
+        process = subprocess.Popen([CUPOLA, "run", "--device", "sim", *options],
+                                   env={**self.env, **(env or {})}, stdout=subprocess.PIPE, **more)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)  # does nothing where it was waited for
+        return process
 
     def events(self):
         subprocess.run([sys.executable, "-m", "json.tool", self.trace], check=True,
@@ -141,7 +144,6 @@ class Signals(RunTest):
         self.assertEqual(process.stdout.readline(), b"ready\n")
         process.send_signal(number)
         self.assertEqual(process.wait(TIMEOUT), 9)
-        process.stdout.close()
 
     def test_signals_to_cupola_reach_the_program(self):
         for name, mode in MODES.items():
@@ -157,7 +159,6 @@ class Signals(RunTest):
         process.terminate()
         self.assertEqual(process.wait(TIMEOUT), -signal.SIGTERM)
         process.stdin.close()
-        process.stdout.close()
 
     def test_ignored_signals_stay_ignored(self):
         for mode in MODES.values():
@@ -165,7 +166,6 @@ class Signals(RunTest):
                                  stderr=subprocess.DEVNULL,
                                  preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
             self.assertEqual(process.wait(TIMEOUT), 4)
-            process.stdout.close()
 
     def test_caller_that_ignores_sigchld(self):
         for mode in MODES.values():
