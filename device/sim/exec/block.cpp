@@ -64,14 +64,18 @@ void Block::CheckBarrier(uint32_t index_) {
   Barrier& barrier = barriers[index_];
   uint32_t present = barrier.count;
   if (barrier.expected == 0) {
-    // Exited threads are not waited for.
+    // Exited threads are not waited for, nor counted if they arrived before.
+    present = 0;
+    for (size_t w = 0; w < warps.size(); ++w) {
+      present += static_cast<uint32_t>(std::popcount(barrier.arrived[w] & warps[w]->live));
+    }
     if (present < live_threads) return;
   } else {
     // Counted barriers count whole warps: lanes without a thread, or with one that has exited,
     // count with the first lane of their warp that arrives.
     for (size_t w = 0; w < warps.size(); ++w) {
       if (barrier.arrived[w] != 0) {
-        present += std::popcount(~warps[w]->live & ~barrier.arrived[w]);
+        present += static_cast<uint32_t>(std::popcount(~warps[w]->live & ~barrier.arrived[w]));
       }
     }
     if (present < barrier.expected) return;

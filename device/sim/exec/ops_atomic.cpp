@@ -1,2 +1,172 @@
-#include "device/sim/exec/families.h"
-namespace cupola::sim { void AddAtomicOps(OpTable&) {} }
+// atom, red, membar, fence [PTX ISA 9.7.13.5-8]. Atomics are the host's own, sequentially consistent,
+// so that they meet those of other SM threads and of the program's threads.
+#include <atomic>
+#include <cmath>
+
+#include "device/sim/exec/half.h"
+#include "device/sim/exec/lanes.h"
+
+namespace cupola::sim {
+namespace {
+
+enum class AtomOp : uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor, kExch, kCas, kInc, kDec, kNone };
+
+template <typename T>
+T AddFloat(T old_bits, T b_bits, Type type, bool flush) {
+  if constexpr (sizeof(T) == 8) {
+    return std::bit_cast<T>(std::bit_cast<double>(old_bits) + std::bit_cast<double>(b_bits));
+  } else if constexpr (sizeof(T) == 4) {
+    if (type == Type::kF32) {
+      float x = std::bit_cast<float>(old_bits), y = std::bit_cast<float>(b_bits);
+      const auto to_zero = [flush](float v) {
+        const uint32_t bits = std::bit_cast<uint32_t>(v);
+        return flush && (bits & 0x7F800000u) == 0 ? std::bit_cast<float>(bits & 0x80000000u) : v;
+      };
+      x = to_zero(to_zero(x) + to_zero(y));
+      return std::isnan(x) ? 0x7FFFFFFFu : std::bit_cast<uint32_t>(x);
+    }
+    const bool half = type == Type::kF16x2;
+    uint32_t result = 0;
+    for (uint32_t i = 0; i < 32; i += 16) {
+      const uint16_t x = static_cast<uint16_t>(old_bits >> i), y = static_cast<uint16_t>(b_bits >> i);
+      const uint16_t sum = half ? RoundToHalf(double{HalfToFloat(x)} + HalfToFloat(y))
+                                : RoundToBfloat(FmaToOdd(BfloatToFloat(x), 1.0, BfloatToFloat(y)));
+      result |= uint32_t{sum} << i;
+    }
+    return result;
+  } else {
+    if (type == Type::kF16) return RoundToHalf(double{HalfToFloat(old_bits)} + HalfToFloat(b_bits));
+    return RoundToBfloat(FmaToOdd(BfloatToFloat(old_bits), 1.0, BfloatToFloat(b_bits)));
+  }
+}
+
+template <typename T>
+T MinMaxHalves(T old, T b, Type type, bool max) {
+  const auto pick = [&](uint16_t x, uint16_t y) -> uint16_t {
+    const bool half = type == Type::kF16 || type == Type::kF16x2;
+    const float u = half ? HalfToFloat(x) : BfloatToFloat(x), v = half ? HalfToFloat(y) : BfloatToFloat(y);
+    if (std::isnan(u)) return std::isnan(v) ? 0x7FFF : y;
+    if (std::isnan(v)) return x;
+    return (max ? v > u : v < u) ? y : x;
+  };
+  T result = 0;
+  for (uint32_t i = 0; i < sizeof(T) * 8; i += 16) {
+    result |= static_cast<T>(static_cast<T>(pick(static_cast<uint16_t>(old >> i), static_cast<uint16_t>(b >> i))) << i);
+  }
+  return result;
+}
+
+template <typename T>
+T Apply(AtomOp op, Type type, T old, T b, T c, bool flush) {
+  using S = std::make_signed_t<T>;
+  const bool is_float = IsFloat(type);
+  switch (op) {
+    case AtomOp::kAdd: return is_float ? AddFloat<T>(old, b, type, flush) : static_cast<T>(old + b);
+    case AtomOp::kMin:
+      if (is_float) return MinMaxHalves(old, b, type, false);
+      if (IsSigned(type)) return static_cast<S>(b) < static_cast<S>(old) ? b : old;
+      return b < old ? b : old;
+    case AtomOp::kMax:
+      if (is_float) return MinMaxHalves(old, b, type, true);
+      if (IsSigned(type)) return static_cast<S>(b) > static_cast<S>(old) ? b : old;
+      return b > old ? b : old;
+    case AtomOp::kAnd: return old & b;
+    case AtomOp::kOr: return old | b;
+    case AtomOp::kXor: return old ^ b;
+    case AtomOp::kExch: return b;
+    case AtomOp::kCas: return old == b ? c : old;
+    case AtomOp::kInc: return old >= b ? 0 : static_cast<T>(old + 1);
+    case AtomOp::kDec: return old == 0 || old > b ? b : static_cast<T>(old - 1);
+    case AtomOp::kNone: break;
+  }
+  return old;
+}
+
+/// small: Type | AtomOp << 8; list: Space. d may be missing (red).
+template <typename T>
+void Atomic(Warp& warp, const Insn& in, uint32_t active) {
+  const AddressReader address(warp, in);
+  const Type type = static_cast<Type>(in.small & 0xFF);
+  const AtomOp op = static_cast<AtomOp>(in.small >> 8);
+  const Space space = static_cast<Space>(in.list);
+  using Cell = CellOf<T>;
+  const Cell* b = warp.Row<Cell>(in.b);
+  const Cell* c = in.c == kNoRef ? b : warp.Row<Cell>(in.c);
+  Cell* d = in.d == kNoRef ? nullptr : warp.Row<Cell>(in.d);
+  const uint64_t shared = reinterpret_cast<uint64_t>(warp.block->shared);
+  ForLanes(active, [&](uint32_t lane) {
+    uint8_t* p = ResolveIn(space, warp, address(lane), sizeof(T), lane);
+    if (p == nullptr) return;
+    T* word = reinterpret_cast<T*>(p);
+    // atom.add.f32 flushes subnormals in global memory and keeps them in shared memory.
+    const bool flush = reinterpret_cast<uint64_t>(p) - shared >= warp.block->shared_bytes;
+    T old = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+    T fresh;
+    do {
+      fresh = Apply<T>(op, type, old, static_cast<T>(b[lane]), static_cast<T>(c[lane]), flush);
+    } while (!__atomic_compare_exchange_n(word, &old, fresh, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+    if (d != nullptr) d[lane] = old;
+  });
+  warp.rested = true;
+}
+
+AtomOp OpOf(const Decoder& decoder) {
+  static constexpr std::pair<const char*, AtomOp> kOps[] = {
+      {"add", AtomOp::kAdd}, {"min", AtomOp::kMin}, {"max", AtomOp::kMax},   {"and", AtomOp::kAnd},
+      {"or", AtomOp::kOr},   {"xor", AtomOp::kXor}, {"exch", AtomOp::kExch}, {"cas", AtomOp::kCas},
+      {"inc", AtomOp::kInc}, {"dec", AtomOp::kDec}};
+  for (const auto& [name, op] : kOps) {
+    if (decoder.Has(name)) return op;
+  }
+  return AtomOp::kNone;
+}
+
+bool DecodeAtomic(Decoder& decoder, bool returns) {
+  const Type type = decoder.TypeAt(0);
+  const AtomOp op = OpOf(decoder);
+  const size_t first = returns ? 1 : 0;
+  const size_t sources = op == AtomOp::kCas ? 2 : 1;
+  if (op == AtomOp::kNone || decoder.OperandCount() < first + 1 + sources) return false;
+  if (decoder.Operand(first + 1).kind == ptx::Operand::Kind::kVector || decoder.Has("noinc")) return false;
+  const bool f32_or_f64 = type == Type::kF32 || type == Type::kF64;
+  if (f32_or_f64 && op != AtomOp::kAdd && op != AtomOp::kExch && op != AtomOp::kCas) return false;
+  Insn& out = decoder.out;
+  switch (TypeBytes(type)) {
+    case 2: out.run = Atomic<uint16_t>; break;
+    case 4: out.run = Atomic<uint32_t>; break;
+    case 8: out.run = Atomic<uint64_t>; break;
+    default: return false;
+  }
+  const Address address = decoder.UseAddress(decoder.Operand(first));
+  Space space = SpaceOf(decoder.in());
+  if (address.names == Symbol::Kind::kShared || address.names == Symbol::Kind::kDynamicShared) {
+    space = Space::kShared;
+  }
+  out.list = static_cast<uint32_t>(space);
+  out.small = static_cast<uint16_t>(static_cast<uint16_t>(type) | static_cast<uint16_t>(op) << 8);
+  out.b = decoder.Source(first + 1, type);
+  if (op == AtomOp::kCas) out.c = decoder.Source(first + 2, type);
+  if (returns) out.d = decoder.Destination(0, type);
+  return true;
+}
+
+bool DecodeAtom(Decoder& decoder) { return DecodeAtomic(decoder, true); }
+bool DecodeRed(Decoder& decoder) { return !decoder.Has("async") && DecodeAtomic(decoder, false); }
+
+void Fence(Warp&, const Insn&, uint32_t) { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+bool DecodeFence(Decoder& decoder) {
+  decoder.out.run = Fence;
+  return true;
+}
+
+}  // namespace
+
+void AddAtomicOps(OpTable& table) {
+  table["atom"] = DecodeAtom;
+  table["red"] = DecodeRed;
+  table["membar"] = DecodeFence;
+  table["fence"] = DecodeFence;
+}
+
+}  // namespace cupola::sim

@@ -168,7 +168,7 @@ struct Block {
   uint8_t* shared = nullptr;   ///< 1024-byte aligned; byte 0 is shared address kSharedBase
   uint32_t shared_bytes = 0;
   uint32_t dynamic_shared_at = 0;  ///< bytes from the start of `shared`
-  std::array<Barrier, 16> barriers{};
+  std::array<Barrier, 17> barriers{};  ///< 16 named ones and the cluster's
   std::unique_ptr<Fault> fault;  ///< set: no warp of the block runs again
 
   /// Completes barriers that no longer have anyone to wait for.
