@@ -315,10 +315,9 @@ void Testp(Warp& warp, const Insn& in, uint32_t active) {
       case 1: is = kind == FP_INFINITE; break;
       case 2: is = kind != FP_NAN; break;
       case 3: is = kind == FP_NAN; break;
-      case 4: is = kind == FP_NORMAL || kind == FP_INFINITE; break;
+      case 4: is = kind == FP_NORMAL || kind == FP_ZERO; break;
       default: is = kind == FP_SUBNORMAL; break;
     }
-    if (in.small == 4) is = kind == FP_NORMAL;
     result |= uint32_t{is} << lane;
   });
   warp.SetPred(in.d, active, result);

@@ -58,10 +58,11 @@ float RoundToFloat(double value, Rounding rounding) {
   return nearest;
 }
 
-uint64_t FloatToInteger(Type to, double value, Rounding rounding) {
+uint64_t FloatToInteger(Type to, Type from, double value, Rounding rounding) {
   if (std::isnan(value)) {
-    // 0 for narrow and 32-bit results, the highest bit for 64-bit ones, as the device does.
-    return TypeBytes(to) == 8 ? 0x8000'0000'0000'0000ull : 0;
+    // As an H200 does: the highest bit for 64-bit results, and for 32-bit ones of f64; else 0.
+    if (TypeBytes(to) == 8) return 0x8000'0000'0000'0000ull;
+    return TypeBytes(to) == 4 && from == Type::kF64 ? 0x8000'0000u : 0;
   }
   const double rounded = RoundInteger(value, rounding);
   const uint32_t bits = TypeBytes(to) * 8;
@@ -124,6 +125,11 @@ uint64_t FloatResult(const Shape& shape, double value, uint8_t flags) {
   switch (shape.to) {
     case Type::kF16:
     case Type::kBF16: {
+      if (std::isnan(value) && shape.from == Type::kF64 && (flags & kRelu) == 0) {
+        const uint64_t nan = std::bit_cast<uint64_t>(value);
+        const uint32_t top = shape.to == Type::kF16 ? 0x7E00 | (nan >> 42 & 0x3FF) : 0x7FC0 | (nan >> 45 & 0x7F);
+        return (nan >> 48 & 0x8000) | top;
+      }
       uint16_t bits = shape.to == Type::kF16 ? RoundToHalf(value, rounding) : RoundToBfloat(value, rounding);
       const uint16_t infinity = shape.to == Type::kF16 ? 0x7C00 : 0x7F80;
       if ((flags & kSatFinite) != 0 && (bits & 0x7FFF) == infinity) --bits;
@@ -131,7 +137,8 @@ uint64_t FloatResult(const Shape& shape, double value, uint8_t flags) {
     }
     case Type::kF32: {
       float result = RoundToFloat(value, rounding);
-      if (std::isnan(result)) return 0x7FFFFFFFu;
+      // A NaN of f64 keeps its sign and the payload that fits.
+      if (std::isnan(result) && shape.from != Type::kF64) return 0x7FFFFFFFu;
       if ((flags & kFtz) != 0) result = FlushFloat(result);
       return std::bit_cast<uint32_t>(result);
     }
@@ -144,7 +151,7 @@ uint64_t Convert(const Shape& shape, uint64_t bits, uint8_t flags) {
     if (shape.from == shape.to && (flags & ~kFtz) == 0 && (shape.from != Type::kF32)) return bits;
     const double value = FloatValue(shape.from, bits, (flags & kFtz) != 0);
     if (IsFloat(shape.to)) return FloatResult(shape, value, flags);
-    return FloatToInteger(shape.to, value, shape.rounding);
+    return FloatToInteger(shape.to, shape.from, value, shape.rounding);
   }
   if (!IsFloat(shape.to)) {
     return (flags & kSat) != 0 ? SaturateInteger(shape.to, shape.from, bits) : SignExtend(shape.from, bits);
@@ -188,12 +195,7 @@ void CvtInteger(Warp& warp, const Insn& in, uint32_t active) {
 }
 
 struct FloatToDouble { double operator()(float a) const { return a; } };
-struct DoubleToFloat {
-  float operator()(double a) const {
-    const float r = static_cast<float>(a);
-    return std::isnan(r) ? std::bit_cast<float>(0x7FFFFFFFu) : r;
-  }
-};
+struct DoubleToFloat { float operator()(double a) const { return static_cast<float>(a); } };
 struct IntToFloat { float operator()(int32_t a) const { return static_cast<float>(a); } };
 struct UintToFloat { float operator()(uint32_t a) const { return static_cast<float>(a); } };
 struct IntToDouble { double operator()(int32_t a) const { return a; } };
@@ -254,7 +256,7 @@ Rounding RoundingOf(const Decoder& decoder, bool* integral) {
 template <bool kAway>
 struct ToTf32 {
   uint32_t operator()(uint32_t a) const {
-    if ((a & 0x7F800000u) == 0x7F800000u) return (a & 0x7FFFFFu) != 0 ? 0x7FFFFFFFu : a;
+    if ((a & 0x7F800000u) == 0x7F800000u) return a & 0xFFFFE000u;
     const uint32_t half = 0x1000u;
     const uint32_t add = kAway ? half : half - 1 + ((a >> 13) & 1);
     return (a + add) & 0xFFFFE000u;

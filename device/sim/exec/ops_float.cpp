@@ -1,5 +1,5 @@
 // f32 and f64 arithmetic with IEEE rounding [PTX ISA 9.7.3]. NaN results of f32 are the device's
-// canonical NaN, 0x7FFFFFFF. Compiled with -frounding-math: directed roundings switch the mode of
+// canonical NaN, 0x7FFFFFFF; f64 keeps the payload of a NaN operand, on the device as on the host. Compiled with -frounding-math: directed roundings switch the mode of
 // the host's floating-point unit around the loop over lanes.
 #include <cfenv>
 #include <cmath>
@@ -18,9 +18,7 @@ inline float Flush(float value) {
 inline float Canonical(float value) {
   return std::isnan(value) ? std::bit_cast<float>(0x7FFFFFFFu) : value;
 }
-inline double Canonical(double value) {
-  return std::isnan(value) ? std::bit_cast<double>(0xFFF8'0000'0000'0000ull) : value;
-}
+inline double Canonical(double value) { return value; }
 inline float Saturate(float value) {
   if (!(value > 0)) return 0.0f;  // NaN too [9.7.3]
   return value > 1 ? 1.0f : value;
@@ -116,7 +114,7 @@ void MinMax(Warp& warp, const Insn& in, uint32_t active) {
   const CellOf<T>* rows[3] = {warp.Row<CellOf<T>>(in.a), warp.Row<CellOf<T>>(in.b), nullptr};
   if (in.c != kNoRef) rows[2] = warp.Row<CellOf<T>>(in.c);
   ForLanes(active, [&](uint32_t lane) {
-    T best = 0;
+    T best = 0, nan_value = 0;
     bool have = false, nan = false, sign = false;
     for (const auto* row : rows) {
       if (row == nullptr) continue;
@@ -128,6 +126,7 @@ void MinMax(Warp& warp, const Insn& in, uint32_t active) {
       if ((flags & (kXorSign | kAbsIn)) != 0) value = std::fabs(value);
       if (std::isnan(value)) {
         nan = true;
+        nan_value = value;
         continue;
       }
       // -0 is less than +0.
@@ -138,7 +137,7 @@ void MinMax(Warp& warp, const Insn& in, uint32_t active) {
     }
     T result = best;
     if (!have || (nan && (flags & kNanIn) != 0)) {
-      result = Canonical(std::numeric_limits<T>::quiet_NaN());
+      result = Canonical(nan_value);
     } else if ((flags & kXorSign) != 0) {
       result = std::copysign(best, sign ? T{-1} : T{1});
     }
@@ -167,7 +166,12 @@ void Sign(Warp& warp, const Insn& in, uint32_t active) {
   ForLanes(active, [=](uint32_t lane) {
     Cell bits = a[lane];
     if (ftz && sizeof(Cell) == 4) bits = std::bit_cast<uint32_t>(Flush(std::bit_cast<float>(static_cast<uint32_t>(bits))));
-    d[lane] = kNegate ? bits ^ kSign : bits & ~kSign;
+    const Cell magnitude = bits & ~kSign;
+    if constexpr (sizeof(Cell) == 4) {
+      d[lane] = magnitude > 0x7F800000u ? 0x7FFFFFFFu : kNegate ? bits ^ kSign : magnitude;
+    } else {  // a NaN stays what it is
+      d[lane] = magnitude > 0x7FF0'0000'0000'0000ull ? bits : kNegate ? bits ^ kSign : magnitude;
+    }
   });
 }
 

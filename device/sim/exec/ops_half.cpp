@@ -37,7 +37,8 @@ uint16_t MinMaxHalf(uint16_t a, uint16_t b, bool max, uint8_t flags) {
   }
   if (IsNan<F>(a) || IsNan<F>(b)) {
     if ((flags & kNan) != 0 || (IsNan<F>(a) && IsNan<F>(b))) return 0x7FFF;
-    return IsNan<F>(a) ? b : a;
+    const uint16_t other = IsNan<F>(a) ? b : a;
+    return (flags & kXorSign) != 0 ? static_cast<uint16_t>((other & 0x7FFF) | sign) : other;
   }
   const double x = F::Read(a), y = F::Read(b);
   bool first = x < y || (x == y && std::signbit(x));
@@ -55,8 +56,10 @@ uint16_t Apply(uint16_t a, uint16_t b, uint16_t c, uint8_t flags) {
   a = flush(a);
   b = flush(b);
   c = flush(c);
-  if constexpr (kOp == HalfOp::kAbs) return a & 0x7FFF;
-  if constexpr (kOp == HalfOp::kNeg) return a ^ 0x8000;
+  if constexpr (kOp == HalfOp::kAbs || kOp == HalfOp::kNeg) {
+    if (IsNan<F>(a)) return 0x7FFF;
+    return kOp == HalfOp::kAbs ? a & 0x7FFF : a ^ 0x8000;
+  }
   uint16_t result = 0;
   if constexpr (kOp == HalfOp::kMin || kOp == HalfOp::kMax) {
     return MinMaxHalf<F>(a, b, kOp == HalfOp::kMax, flags);
