@@ -13,9 +13,13 @@
 
 namespace cupola::intercept {
 
+class EventPool;
+struct EventPair;
+
 /// A launch under way between its two events. Null `pair`: not timed.
 struct TimedLaunch {
-  struct EventPair* pair = nullptr;
+  EventPool* pool = nullptr;
+  EventPair* pair = nullptr;
 };
 
 extern std::atomic<bool> timing_on;
@@ -34,6 +38,9 @@ bool EndTimed(const TimedLaunch& launch, CUstream stream, bool per_thread,
 
 /// The context is about to go: harvests what is ready within a bound, publishes the rest untimed.
 void FlushTimingOf(CUcontext context) noexcept;
+
+/// The context did not go after all (a primary context with other users).
+void ResumeTimingOf(CUcontext context) noexcept;
 
 /// At exit: like FlushTimingOf for every context.
 void FlushTimingAtExit() noexcept;

@@ -53,6 +53,22 @@ CUcontext PrimaryOf(CUdevice device) {
   return reinterpret_cast<CUcontext>(primary_contexts.Find(DeviceKey(device), 0));
 }
 
+// Only the last release ends the context; before the call nobody knows which is the last.
+template <typename CallReal>
+CUresult ReleasePrimary(CUdevice device, CallReal&& call) noexcept {
+  const CUcontext context = PrimaryOf(device);
+  const bool watching = Watching();
+  const CUresult result = EndContext(context, call);
+  if (!watching || context == nullptr) return result;
+  const HookScope scope;
+  unsigned flags = 0;
+  int active = 0;
+  const auto get_state = Real<CUresult (*)(CUdevice, unsigned*, int*)>(
+      Call::k_cuDevicePrimaryCtxGetState);
+  if (get_state(device, &flags, &active) == CUDA_SUCCESS && active != 0) ResumeTimingOf(context);
+  return result;
+}
+
 }  // namespace
 
 extern "C" {
@@ -167,15 +183,12 @@ CUresult hook_cuDevicePrimaryCtxReset_v2(CUdevice device) noexcept {
                     [&] { return CUPOLA_REAL(cuDevicePrimaryCtxReset_v2)(device); });
 }
 
-// Only the last release ends the context; treating each as the last costs some look-ups again.
 CUresult hook_cuDevicePrimaryCtxRelease(CUdevice device) noexcept {
-  return EndContext(PrimaryOf(device),
-                    [&] { return CUPOLA_REAL(cuDevicePrimaryCtxRelease)(device); });
+  return ReleasePrimary(device, [&] { return CUPOLA_REAL(cuDevicePrimaryCtxRelease)(device); });
 }
 
 CUresult hook_cuDevicePrimaryCtxRelease_v2(CUdevice device) noexcept {
-  return EndContext(PrimaryOf(device),
-                    [&] { return CUPOLA_REAL(cuDevicePrimaryCtxRelease_v2)(device); });
+  return ReleasePrimary(device, [&] { return CUPOLA_REAL(cuDevicePrimaryCtxRelease_v2)(device); });
 }
 
 }  // extern "C"

@@ -30,12 +30,20 @@ const char* BaseName(const char* path) {
 
 bool IsRuntime(const char* path) { return strncmp(BaseName(path), "libcudart.so", 12) == 0; }
 
-// An entry of an object's dynamic section. glibc has relocated the pointers among them.
+// An entry of an object's dynamic section.
 const ElfW(Dyn)* FindDynamic(const link_map* object, ElfW(Sxword) tag) {
   for (const ElfW(Dyn)* entry = object->l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
     if (entry->d_tag == tag) return entry;
   }
   return nullptr;
+}
+
+// An object's strings. glibc relocates the pointer, but not in a read-only dynamic section (the vDSO).
+const char* StringsOf(const link_map* object) {
+  const ElfW(Dyn)* entry = FindDynamic(object, DT_STRTAB);
+  if (entry == nullptr) return nullptr;
+  const ElfW(Addr) at = entry->d_un.d_ptr;
+  return reinterpret_cast<const char*>(at < object->l_addr ? at + object->l_addr : at);
 }
 
 // A handle on a loaded file that keeps it loaded for good: pointers into it are kept for ever.
@@ -50,10 +58,10 @@ void* DefinitionIn(const char* path, const char* name) {
 }
 
 bool HasSoname(const link_map* object, const char* soname) {
-  const ElfW(Dyn)* strings = FindDynamic(object, DT_STRTAB);
+  const char* texts = StringsOf(object);
   const ElfW(Dyn)* own = FindDynamic(object, DT_SONAME);
-  if (strings == nullptr || own == nullptr) return strcmp(BaseName(object->l_name), soname) == 0;
-  return strcmp(reinterpret_cast<const char*>(strings->d_un.d_ptr) + own->d_un.d_val, soname) == 0;
+  if (texts == nullptr || own == nullptr) return strcmp(BaseName(object->l_name), soname) == 0;
+  return strcmp(texts + own->d_un.d_val, soname) == 0;
 }
 
 link_map* FirstObject(link_map* any) {
@@ -63,9 +71,8 @@ link_map* FirstObject(link_map* any) {
 
 // The libcudart among the caller's needed libraries.
 void* FromNeeded(link_map* caller, const char* name) {
-  const ElfW(Dyn)* strings = FindDynamic(caller, DT_STRTAB);
-  if (strings == nullptr) return nullptr;
-  const char* texts = reinterpret_cast<const char*>(strings->d_un.d_ptr);
+  const char* texts = StringsOf(caller);
+  if (texts == nullptr) return nullptr;
   for (const ElfW(Dyn)* entry = caller->l_ld; entry->d_tag != DT_NULL; ++entry) {
     const char* soname = texts + entry->d_un.d_val;
     if (entry->d_tag != DT_NEEDED || !IsRuntime(soname)) continue;

@@ -21,7 +21,9 @@ enum class DoorName : uint8_t {
 
 /// The definition of `door` that the object holding the address `caller` means: that of the
 /// libcudart among its own needed libraries; else the next in the global scope; else that of any
-/// libcudart in the process. Null when there is none.
+/// libcudart in the process. Null when there is none. `caller` is a return address: a caller that
+/// reached us by a tail call is taken for its own caller, which matters only between libraries of
+/// different libcudarts.
 void* NextDefinition(DoorName door, const void* caller) noexcept;
 
 }  // namespace cupola::intercept

@@ -146,6 +146,17 @@ TEST(Launch, AFolderThatCannotBeWrittenStopsNothing) {
   EXPECT_NE(outcome.err.find("/nonexistent/folder"), std::string::npos);
 }
 
+TEST(Launch, EveryCallerReachesItsOwnRuntime) {
+  const Outcome outcome = RunProbe(
+      {"runtime-doors", CUPOLA_RUNTIME_CALLER_13, "13", CUPOLA_RUNTIME_CALLER_12, "12"});
+  const Records& records = OnlyRecords(outcome);
+  EXPECT_EQ(records.list.size(), 16u);  // each launch once, by the driver's door
+  for (const Launch& launch : records.list) {
+    EXPECT_EQ(launch.flags & kFlagRuntimeDoor, kFlagRuntimeDoor);
+    EXPECT_EQ(launch.door, LaunchDoor::kLaunchKernel);
+  }
+}
+
 TEST(Launch, ExitWhileThreadsLaunch) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(RunProbe({"exit-while-launching"}).exit_code, 0);
 }

@@ -41,6 +41,7 @@ std::string FileOf(const void* address);
 /// Runs the scenario; never returns if something in it is wrong. False: no such scenario.
 bool RunFindingScenario(const std::string& name, int argc, char** argv);
 bool RunLaunchScenario(const std::string& name, int argc, char** argv);
+bool RunGraphScenario(const std::string& name, int argc, char** argv);
 
 }  // namespace cupola::probe
 

@@ -193,7 +193,8 @@ int main(int argc, char** argv) {
   CHECK(argc >= 2);
   const std::string name = argv[1];
   const bool known = cupola::probe::RunFindingScenario(name, argc - 2, argv + 2) ||
-                     cupola::probe::RunLaunchScenario(name, argc - 2, argv + 2);
+                     cupola::probe::RunLaunchScenario(name, argc - 2, argv + 2) ||
+                     cupola::probe::RunGraphScenario(name, argc - 2, argv + 2);
   if (!known) fprintf(stderr, "no scenario %s\n", name.c_str());
   return known ? 0 : 2;
 }

@@ -7,32 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/preload/probe.h"
+#include "tests/preload/probe_kernels.h"
 
 namespace cupola::probe {
-namespace {
-
-uint64_t Word(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
-
-NullDriverCall LastCall() {
-  return Find<decltype(&null_driver_call)>("null_driver_call")(
-      Find<decltype(&null_driver_calls)>("null_driver_calls")() - 1);
-}
-
-void ExpectCall(const char* name, std::vector<uint64_t> arguments) {
-  const NullDriverCall call = LastCall();
-  CHECK(strcmp(call.name, name) == 0);
-  for (size_t i = 0; i < arguments.size(); ++i) CHECK(call.arguments[i] == arguments[i]);
-}
-
-struct Kernels {
-  CUcontext context = nullptr;
-  CUmodule module = nullptr;
-  CUlibrary library = nullptr;
-  CUfunction function = nullptr;  // "named_by_module"
-  CUkernel kernel = nullptr;      // "named_by_library"
-  CUstream stream = nullptr;
-};
 
 Kernels Prepare() {
   Kernels made;
@@ -46,6 +23,21 @@ Kernels Prepare() {
   CHECK(DRIVER_CALL(cuLibraryGetKernel)(&made.kernel, made.library, "named_by_library") == CUDA_SUCCESS);
   CHECK(DRIVER_CALL(cuStreamCreate)(&made.stream, 0) == CUDA_SUCCESS);
   return made;
+}
+
+namespace {
+
+uint64_t Word(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+NullDriverCall LastCall() {
+  return Find<decltype(&null_driver_call)>("null_driver_call")(
+      Find<decltype(&null_driver_calls)>("null_driver_calls")() - 1);
+}
+
+void ExpectCall(const char* name, std::vector<uint64_t> arguments) {
+  const NullDriverCall call = LastCall();
+  CHECK(strcmp(call.name, name) == 0);
+  for (size_t i = 0; i < arguments.size(); ++i) CHECK(call.arguments[i] == arguments[i]);
 }
 
 CUfunction AsFunction(CUkernel kernel) { return reinterpret_cast<CUfunction>(kernel); }
@@ -173,6 +165,7 @@ void Stress(const Kernels& k, int threads, int launches) {
   std::vector<std::thread> all;
   for (int t = 0; t < threads; ++t) {
     all.emplace_back([&, t] {
+      CHECK(DRIVER_CALL(cuCtxSetCurrent)(k.context) == CUDA_SUCCESS);
       for (int i = 0; i < launches; ++i) {
         CHECK(launch(k.function, static_cast<unsigned>(i + 1), static_cast<unsigned>(t + 1), 1, 32, 1, 1,
                      0, nullptr, nullptr, nullptr) == CUDA_SUCCESS);
@@ -205,6 +198,27 @@ void ForkAndExec(const Kernels& k, char* program) {
   int status = 0;
   CHECK(waitpid(child, &status, 0) == child && status == 0);
   Launches(k, 4);
+}
+
+// argv: plugins; each must reach the libcudart that it was linked with, whatever else is loaded.
+void RuntimeDoors(const Kernels& k, int argc, char** argv) {
+  void* arguments[] = {nullptr};
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i + 1 < argc; i += 2) {
+      void* plugin = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);
+      if (plugin == nullptr) fprintf(stderr, "%s\n", dlerror());
+      CHECK(plugin != nullptr);
+      const auto call = reinterpret_cast<int (*)(int, const void*, void**, void*)>(
+          dlsym(plugin, "call_runtime"));
+      for (int door = 0; door < 4; ++door) {
+        CHECK(call(door, k.function, arguments, k.stream) == atoi(argv[i + 1]));
+        if (door < 3) {
+          ExpectCall("cuLaunchKernel", {Word(k.function), 41, 42, 43, 44, 45, 46, 47, Word(k.stream),
+                                        Word(arguments), 0});
+        }
+      }
+    }
+  }
 }
 
 // Threads still launch while main() returns.
@@ -240,6 +254,8 @@ bool RunLaunchScenario(const std::string& name, int argc, char** argv) {
     Launches(Prepare(), atoi(argv[0]));
   } else if (name == "fork-exec" && argc == 1) {
     ForkAndExec(Prepare(), argv[0]);
+  } else if (name == "runtime-doors") {
+    RuntimeDoors(Prepare(), argc, argv);
   } else if (name == "exit-while-launching") {
     ExitWhileLaunching(Prepare());
   } else {

@@ -303,6 +303,10 @@ EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph,
                                              CUDA_GRAPH_INSTANTIATE_PARAMS*) {
   return Make(exec, Object::kExec);
 }
+EXPORT CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec* exec, CUgraph,
+                                                  CUDA_GRAPH_INSTANTIATE_PARAMS*) {
+  return Make(exec, Object::kExec);
+}
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   return Log("cuGraphLaunch", exec, stream);
 }

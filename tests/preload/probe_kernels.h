@@ -1,0 +1,19 @@
+// What the launch scenarios of the probe start from: a context, a module, a library, a stream.
+#pragma once
+
+#include "tests/preload/probe.h"
+
+namespace cupola::probe {
+
+struct Kernels {
+  CUcontext context = nullptr;
+  CUmodule module = nullptr;
+  CUlibrary library = nullptr;
+  CUfunction function = nullptr;  ///< "named_by_module"
+  CUkernel kernel = nullptr;      ///< "named_by_library"
+  CUstream stream = nullptr;
+};
+
+Kernels Prepare();
+
+}  // namespace cupola::probe
