@@ -1,0 +1,204 @@
+#include "device/sim/driver/driver.h"
+
+namespace cupola::sim {
+namespace {
+
+/// The calling thread's own default stream in each context. Its work is finished, not abandoned,
+/// when the thread ends.
+class PerThreadStreams {
+ public:
+  ~PerThreadStreams() {
+    for (auto& [context, entry] : by_context_) entry.first->Close(*entry.second);
+  }
+  std::shared_ptr<Stream>& At(Context& context, Engine& engine) {
+    auto& entry = by_context_[context.id];
+    entry.first = &engine;
+    return entry.second;
+  }
+
+ private:
+  std::unordered_map<uint64_t, std::pair<Engine*, std::shared_ptr<Stream>>> by_context_;
+};
+thread_local PerThreadStreams per_thread_streams;
+
+}  // namespace
+
+std::shared_ptr<Stream> Driver::CreateStream(Context& context, uint32_t flags, int priority) {
+  auto stream = std::make_shared<Stream>(&context, Stream::Kind::kCreated, flags, priority);
+  streams.Add(stream);
+  std::lock_guard lock(engine_.mutex());
+  context.streams.push_back(stream);
+  return stream;
+}
+
+CUresult Driver::DestroyStream(CUstream handle) {
+  std::shared_ptr<Stream> stream = streams.Take(handle);
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  engine_.Close(*stream);  // what was submitted still runs
+  {
+    std::lock_guard lock(engine_.mutex());
+    if (stream->capture) Invalidate(*stream->capture);
+    // Its work still orders later work in the legacy stream, so it stays listed until it is done.
+    std::erase_if(stream->context->streams, [&](const auto& other) {
+      return other->closing && other->completed == other->submitted;
+    });
+  }
+  return CUDA_SUCCESS;
+}
+
+std::shared_ptr<Stream> Driver::Resolve(Context& context, CUstream handle,
+                                        DefaultStream null_means) {
+  const bool is_per_thread = handle == CU_STREAM_PER_THREAD ||
+                             (handle == nullptr && null_means == DefaultStream::kPerThread);
+  if (is_per_thread) {
+    std::shared_ptr<Stream>& own = per_thread_streams.At(context, engine_);
+    if (!own) {
+      own = std::make_shared<Stream>(&context, Stream::Kind::kPerThread, 0, 0);
+      std::lock_guard lock(engine_.mutex());
+      context.streams.push_back(own);
+    }
+    return own;
+  }
+  if (handle == nullptr || handle == CU_STREAM_LEGACY) return context.legacy;
+  return streams.Find(handle);
+}
+
+CUresult Driver::Enqueue(Stream& stream, Work work, StreamPoint* point) {
+  bool is_captured = false;
+  if (CUresult result = CaptureWork(stream, work, &is_captured); result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (is_captured) return CUDA_SUCCESS;
+  StreamPoint place = engine_.Submit(stream, std::move(work));
+  if (point != nullptr) *point = std::move(place);
+  return CUDA_SUCCESS;
+}
+
+CUresult Driver::EnqueueAndWait(Stream& stream, Work work) {
+  StreamPoint point;
+  if (CUresult result = Enqueue(stream, std::move(work), &point); result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (point.stream == nullptr) {  // a wait inside a capture
+    std::lock_guard lock(engine_.mutex());
+    if (stream.capture) Invalidate(*stream.capture);
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  engine_.Wait(point);
+  device_->FlushPrintf();
+  return stream.context->sticky();
+}
+
+CUresult Driver::Synchronize(Stream& stream) {
+  {
+    std::lock_guard lock(engine_.mutex());
+    if (stream.capture) {
+      Invalidate(*stream.capture);
+      return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+  }
+  for (const StreamPoint& point : engine_.PointsOf(stream)) engine_.Wait(point);
+  device_->FlushPrintf();
+  return stream.context->sticky();
+}
+
+CUresult Driver::Query(Stream& stream) {
+  {
+    std::lock_guard lock(engine_.mutex());
+    if (stream.capture) {
+      Invalidate(*stream.capture);
+      return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+  }
+  if (CUresult fault = stream.context->sticky(); fault != CUDA_SUCCESS) return fault;
+  for (const StreamPoint& point : engine_.PointsOf(stream)) {
+    if (!engine_.IsReached(point)) return CUDA_ERROR_NOT_READY;
+  }
+  return stream.context->sticky();
+}
+
+CUresult Driver::Record(Stream& stream, Event& event, uint32_t flags) {
+  auto shared = events.Find(&event);
+  auto record = std::make_shared<EventRecord>();
+  {
+    std::lock_guard lock(engine_.mutex());
+    if (stream.capture && (flags & CU_EVENT_RECORD_EXTERNAL) == 0) {
+      event.capture = stream.capture;
+      event.captured_nodes = stream.capture_tail;
+      return stream.capture->is_invalidated ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_SUCCESS;
+    }
+    if (!stream.capture) {
+      event.capture = nullptr;
+      event.record = record;
+    } else {
+      record = nullptr;
+    }
+  }
+  return Enqueue(stream, EventRecordWork{std::move(shared), std::move(record)});
+}
+
+CUresult Driver::WaitFor(Stream& stream, Event& event, uint32_t flags) {
+  std::shared_ptr<EventRecord> record;
+  {
+    std::lock_guard lock(engine_.mutex());
+    const bool is_external = (flags & CU_EVENT_WAIT_EXTERNAL) != 0;
+    if (event.capture && !is_external) {
+      if (event.capture->is_over) return CUDA_ERROR_CAPTURED_EVENT;
+      if (stream.kind == Stream::Kind::kLegacy) {
+        Invalidate(*event.capture);
+        return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+      }
+      if (stream.capture && stream.capture != event.capture) {
+        Invalidate(*stream.capture);
+        Invalidate(*event.capture);
+        return CUDA_ERROR_STREAM_CAPTURE_MERGE;
+      }
+      if (!stream.capture) {
+        stream.capture = event.capture;
+        stream.capture->members.push_back(stream.shared_from_this());
+      }
+      for (GraphNode* node : event.captured_nodes) {
+        if (!Reaches(stream.capture_tail, {node})) stream.capture_tail.push_back(node);
+      }
+      return CUDA_SUCCESS;
+    }
+    if (stream.capture && !is_external) {
+      Invalidate(*stream.capture);
+      return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+    }
+    record = event.record;
+    if (!record && !stream.capture) return CUDA_SUCCESS;  // never recorded: nothing to wait for
+  }
+  return Enqueue(stream, EventWaitWork{events.Find(&event), std::move(record)});
+}
+
+CUresult Driver::Synchronize(Event& event) {
+  std::shared_ptr<EventRecord> record;
+  {
+    std::lock_guard lock(engine_.mutex());
+    if (event.capture) return CUDA_ERROR_CAPTURED_EVENT;
+    record = event.record;
+  }
+  if (record) engine_.WaitRecord(*record);
+  device_->FlushPrintf();
+  return event.context->sticky();
+}
+
+CUresult Driver::Query(Event& event) {
+  std::lock_guard lock(engine_.mutex());
+  if (event.capture) return CUDA_ERROR_CAPTURED_EVENT;
+  if (event.record && !event.record->done) return CUDA_ERROR_NOT_READY;
+  return event.context->sticky();
+}
+
+CUresult Driver::Elapsed(Event& start, Event& end, float* milliseconds) {
+  if (((start.flags | end.flags) & CU_EVENT_DISABLE_TIMING) != 0) return CUDA_ERROR_INVALID_HANDLE;
+  std::lock_guard lock(engine_.mutex());
+  if (!start.record || !end.record) return CUDA_ERROR_INVALID_HANDLE;
+  if (!start.record->done || !end.record->done) return CUDA_ERROR_NOT_READY;
+  const auto nanoseconds = static_cast<int64_t>(end.record->time_ns - start.record->time_ns);
+  *milliseconds = static_cast<float>(static_cast<double>(nanoseconds) * 1e-6);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace cupola::sim

@@ -1,0 +1,106 @@
+#include "device/sim/driver/module.h"
+
+#include <algorithm>
+
+#include "device/compiler/fatbin/loaded_image.h"
+#include "device/sim/driver/link_units.h"
+
+namespace cupola::sim {
+namespace {
+
+constexpr uint32_t kDefaultSharedBytes = 48 * 1024;  // CUDA C++ guide, table of limits
+constexpr uint32_t kComputeCapability = 90;
+
+LoadFailure ImageText(const fatbin::Image& image, std::string* text) {
+  Result<fatbin::ImageBytes> contents = image.Contents();
+  if (!contents) return {CUDA_ERROR_INVALID_IMAGE, contents.error().ToString()};
+  *text = contents->text();
+  return {};
+}
+
+/// The PTX of each -rdc unit behind a linked wrapper, merged.
+LoadFailure MergeUnits(const fatbin::LoadedImage& image, std::string* ptx) {
+  std::vector<std::string> units;
+  for (uint32_t container = 1; container < image.containers; ++container) {
+    std::vector<fatbin::Image> unit;
+    for (const fatbin::Image& candidate : image.images) {
+      if (candidate.container == container) unit.push_back(candidate);
+    }
+    const std::optional<size_t> best = fatbin::BestPtx(unit, kComputeCapability);
+    if (!best) {
+      return {CUDA_ERROR_NO_BINARY_FOR_GPU,
+              "unit " + std::to_string(container) + " of the -rdc program has no PTX for sm_90"};
+    }
+    std::string text;
+    if (LoadFailure failure = ImageText(unit[*best], &text); failure.result != CUDA_SUCCESS) {
+      return failure;
+    }
+    units.push_back(std::move(text));
+  }
+  Result<std::string> merged = LinkUnits(units);
+  if (!merged) return {CUDA_ERROR_INVALID_PTX, merged.error().ToString()};
+  *ptx = std::move(*merged);
+  return {};
+}
+
+}  // namespace
+
+Function* Module::Find(std::string_view name) const {
+  for (const auto& function : functions) {
+    if (function->info->name == name) return function.get();
+  }
+  return nullptr;
+}
+
+const GlobalInfo* Module::FindGlobal(std::string_view name) const {
+  for (const GlobalInfo& global : loaded->globals()) {
+    if (global.name == name) return &global;
+  }
+  return nullptr;
+}
+
+LoadFailure ReadPtx(const void* image, std::string* ptx) {
+  if (image == nullptr) return {CUDA_ERROR_INVALID_VALUE, "the image is null"};
+  Result<fatbin::LoadedImage> read = fatbin::ReadLoadedImage(image);
+  if (!read) return {CUDA_ERROR_INVALID_IMAGE, read.error().ToString()};
+  if (read->form == fatbin::LoadedForm::kPtxText) {
+    ptx->assign(reinterpret_cast<const char*>(read->bytes.data()), read->bytes.size());
+    return {};
+  }
+  if (read->form == fatbin::LoadedForm::kLinkedWrapper && read->containers > 1) {
+    return MergeUnits(*read, ptx);
+  }
+  const std::optional<size_t> best = fatbin::BestPtx(read->images, kComputeCapability);
+  if (!best) {
+    return {CUDA_ERROR_NO_BINARY_FOR_GPU,
+            "the image has no PTX for sm_90, and the simulated device runs nothing but PTX: build "
+            "with -arch=sm_90 or add -gencode arch=compute_90,code=compute_90"};
+  }
+  return ImageText(read->images[*best], ptx);
+}
+
+LoadFailure LoadModule(Device& device, const std::string& ptx, std::shared_ptr<Module>* module) {
+  Result<std::shared_ptr<LoadedModule>> loaded = device.LoadPtx(ptx, "");
+  if (!loaded) {
+    const Error& error = loaded.error();
+    CUresult result = CUDA_ERROR_INVALID_PTX;
+    if (error.code == ErrorCode::kUnsupported) result = CUDA_ERROR_NOT_SUPPORTED;
+    if (error.code == ErrorCode::kExhausted) result = CUDA_ERROR_OUT_OF_MEMORY;
+    return {result, error.ToString()};
+  }
+  auto made = std::make_shared<Module>();
+  made->loaded = std::move(*loaded);
+  for (uint32_t i = 0; i < made->loaded->kernels().size(); ++i) {
+    auto function = std::make_shared<Function>();
+    function->module = made.get();
+    function->index = i;
+    function->info = &made->loaded->kernels()[i];
+    const uint32_t own = function->info->static_shared_bytes;
+    function->max_dynamic_shared_bytes = kDefaultSharedBytes - std::min(own, kDefaultSharedBytes);
+    made->functions.push_back(std::move(function));
+  }
+  *module = std::move(made);
+  return {};
+}
+
+}  // namespace cupola::sim

@@ -1,0 +1,162 @@
+// Running one piece of work on its stream's thread.
+#include <sched.h>
+#include <time.h>
+
+#include <cstring>
+
+#include "device/sim/driver/context.h"
+#include "device/sim/driver/stream.h"
+
+namespace cupola::sim {
+namespace {
+
+template <typename... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <typename... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
+
+void RunCopy(const CopyWork& copy) {
+  const auto* source = copy.staged ? copy.staged->data()
+                                   : reinterpret_cast<const std::byte*>(copy.source);
+  auto* destination = reinterpret_cast<std::byte*>(copy.destination);
+  for (uint64_t z = 0; z < copy.depth; ++z) {
+    for (uint64_t y = 0; y < copy.height; ++y) {
+      std::memmove(destination + z * copy.destination_slice + y * copy.destination_pitch,
+                   source + z * copy.source_slice + y * copy.source_pitch, copy.width_bytes);
+    }
+  }
+}
+
+template <typename T>
+void FillRows(const FillWork& fill) {
+  for (uint64_t y = 0; y < fill.height; ++y) {
+    T* row = reinterpret_cast<T*>(fill.address + y * fill.pitch);
+    for (uint64_t x = 0; x < fill.width; ++x) row[x] = static_cast<T>(fill.value);
+  }
+}
+
+void RunFill(const FillWork& fill) {
+  switch (fill.element_bytes) {
+    case 1: return FillRows<uint8_t>(fill);
+    case 2: return FillRows<uint16_t>(fill);
+    default: return FillRows<uint32_t>(fill);
+  }
+}
+
+/// CUDA driver API, CUstreamWaitValue_flags.
+template <typename T>
+bool Holds(T now, T value, unsigned int flags) {
+  switch (flags & 3) {
+    case CU_STREAM_WAIT_VALUE_GEQ:
+      return static_cast<std::make_signed_t<T>>(now - value) >= 0;  // cyclic
+    case CU_STREAM_WAIT_VALUE_EQ: return now == value;
+    case CU_STREAM_WAIT_VALUE_AND: return (now & value) != 0;
+    default: return ~(now | value) != 0;  // NOR
+  }
+}
+
+bool ValueHolds(const CUstreamBatchMemOpParams& op) {
+  if (op.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64) {
+    const auto* word = reinterpret_cast<const uint64_t*>(op.waitValue.address);
+    return Holds<uint64_t>(__atomic_load_n(word, __ATOMIC_ACQUIRE), op.waitValue.value64,
+                           op.waitValue.flags);
+  }
+  const auto* word = reinterpret_cast<const uint32_t*>(op.waitValue.address);
+  return Holds<uint32_t>(__atomic_load_n(word, __ATOMIC_ACQUIRE), op.waitValue.value,
+                         op.waitValue.flags);
+}
+
+}  // namespace
+
+bool Engine::WaitForValue(Context& context, const CUstreamBatchMemOpParams& op) {
+  // The word is written by a host thread or a kernel, neither of which can wake anybody: look,
+  // first often, then every 50 us.
+  for (int looks = 0; !ValueHolds(op); ++looks) {
+    if (context.sticky() != CUDA_SUCCESS || context.destroyed.load()) return false;
+    if (looks < 1000) {
+      sched_yield();
+    } else {
+      const timespec pause{0, 50'000};
+      nanosleep(&pause, nullptr);
+    }
+  }
+  return true;
+}
+
+void Engine::RunMemOps(Context& context, const MemOpsWork& work) {
+  for (const CUstreamBatchMemOpParams& op : work.ops) {
+    switch (op.operation) {
+      case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+      case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        if (!WaitForValue(context, op)) return;
+        break;
+      case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        __atomic_store_n(reinterpret_cast<uint32_t*>(op.writeValue.address), op.writeValue.value,
+                         __ATOMIC_RELEASE);
+        break;
+      case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        __atomic_store_n(reinterpret_cast<uint64_t*>(op.writeValue.address), op.writeValue.value64,
+                         __ATOMIC_RELEASE);
+        break;
+      default: __atomic_thread_fence(__ATOMIC_SEQ_CST); break;  // barrier, flush of remote writes
+    }
+  }
+}
+
+void Engine::RunHost(Context& context, const HostWork& work) {
+  if (work.callback != nullptr) {
+    work.callback(work.stream, context.sticky(), work.data);  // told also of an error
+  } else if (context.sticky() == CUDA_SUCCESS) {
+    work.function(work.data);
+  }
+}
+
+void Engine::RunKernel(Context& context, KernelWork& work) {
+  struct Outcome {
+    std::mutex mutex;
+    std::condition_variable ended;
+    bool is_over = false;
+  };
+  auto outcome = std::make_shared<Outcome>();
+  device_->Submit(work.launch, [outcome, &context](const Fault* fault) {
+    if (fault != nullptr) context.Poison(ToResult(fault->kind), fault->message);
+    std::unique_lock lock(outcome->mutex);
+    outcome->is_over = true;
+    outcome->ended.notify_all();
+  });
+  std::unique_lock lock(outcome->mutex);
+  outcome->ended.wait(lock, [&] { return outcome->is_over; });
+}
+
+void Engine::Skip(Work& work) {
+  if (auto* record = std::get_if<EventRecordWork>(&work)) {
+    if (record->record) MarkDone(*record->record);
+  } else if (auto* graph = std::get_if<GraphWork>(&work)) {
+    for (Work step : graph->plan->steps) Skip(step);
+  }
+}
+
+void Engine::Run(Context& context, Work& work) {
+  const bool is_callback =
+      std::holds_alternative<HostWork>(work) && std::get<HostWork>(work).callback != nullptr;
+  if (context.sticky() != CUDA_SUCCESS && !is_callback) return Skip(work);
+  std::visit(Overloaded{
+                 [](EmptyWork&) {},
+                 [&](KernelWork& kernel) { RunKernel(context, kernel); },
+                 [](CopyWork& copy) { RunCopy(copy); },
+                 [](FillWork& fill) { RunFill(fill); },
+                 [&](HostWork& host) { RunHost(context, host); },
+                 [&](EventRecordWork& event) { if (event.record) MarkDone(*event.record); },
+                 [&](EventWaitWork& event) { if (event.record) WaitRecord(*event.record); },
+                 [&](MemOpsWork& ops) { RunMemOps(context, ops); },
+                 [&](FreeWork& free) { device_->Free(free.address); },
+                 [&](GraphWork& graph) {
+                   for (Work step : graph.plan->steps) Run(context, step);
+                 },
+             },
+             work);
+}
+
+}  // namespace cupola::sim
