@@ -1,0 +1,112 @@
+// cuInit, cuDriverGetVersion and what every call begins with.
+#include <pthread.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+#include "device/sim/driver/api.h"
+
+namespace cupola::sim {
+namespace {
+
+constexpr int kDriverVersion = 13000;
+
+// Leaked on purpose: threads of streams and SMs may be anywhere when the process ends, and nothing
+// here may be destroyed under them.
+std::atomic<Driver*> the_driver{nullptr};
+std::atomic<bool> is_forked_child{false};
+std::mutex init_mutex;
+
+/// A positive number from the environment, else `otherwise`.
+uint64_t NumberFrom(const char* variable, uint64_t otherwise, uint64_t most) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return otherwise;
+  char* end = nullptr;
+  const unsigned long long number = std::strtoull(text, &end, 10);
+  if (*end == '\0' && number >= 1 && number <= most) return number;
+  std::fprintf(stderr, "cupola simulated device: %s=%s is not a number from 1 to %llu; using %llu\n",
+               variable, text, static_cast<unsigned long long>(most),
+               static_cast<unsigned long long>(otherwise));
+  return otherwise;
+}
+
+}  // namespace
+
+CUresult Initialize(uint32_t flags) {
+  if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (is_forked_child.load()) return CUDA_ERROR_NOT_INITIALIZED;
+  std::lock_guard lock(init_mutex);
+  if (the_driver.load() != nullptr) return CUDA_SUCCESS;
+  DeviceConfig config;
+  config.sm_count = NumberFrom("CUPOLA_SIM_SMS", config.sm_count, 1024);
+  config.memory_bytes =
+      NumberFrom("CUPOLA_SIM_MEMORY_MB", config.memory_bytes >> 20, 1 << 20) << 20;
+  sigset_t all, before;  // the SMs' threads must not take the program's signals
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::unique_ptr<Device> device = Device::Create(config);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_atfork(nullptr, nullptr, [] { is_forked_child.store(true); });
+  the_driver.store(new Driver(std::move(device)));
+  return CUDA_SUCCESS;
+}
+
+CUresult Enter(Driver** driver) {
+  *driver = the_driver.load(std::memory_order_acquire);
+  const bool is_usable = *driver != nullptr && !is_forked_child.load(std::memory_order_relaxed);
+  return is_usable ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+CUresult Enter(Driver** driver, Context** context) {
+  SIM_TRY(Enter(driver));
+  *context = (*driver)->Current();
+  if (*context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  if ((*context)->destroyed.load()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return (*context)->sticky();
+}
+
+CUresult Enter(Driver** driver, Context** context, CUstream handle, DefaultStream null_means,
+               std::shared_ptr<Stream>* stream) {
+  SIM_TRY(Enter(driver));
+  // A created stream belongs to its own context, whichever is current.
+  *stream = (*driver)->streams.Find(handle);
+  if (*stream) {
+    *context = (*stream)->context;
+    return (*context)->sticky();
+  }
+  SIM_TRY(Enter(driver, context));
+  *stream = (*driver)->Resolve(**context, handle, null_means);
+  return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult CheckDevice(CUdevice device) {
+  return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+}  // namespace cupola::sim
+
+/// Where the generated stubs of calls that the simulated device lacks end (stubs.cmake).
+extern "C" __attribute__((visibility("hidden"))) CUresult cupola_sim_lacks(const char* name) {
+  cupola::sim::SayLacks(name);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+using namespace cupola::sim;  // NOLINT: the edge is outside the namespace
+
+SIM_EXPORT CUresult cuInit(unsigned int flags) { return Initialize(flags); }
+
+SIM_EXPORT CUresult cuDriverGetVersion(int* version) {
+  if (version == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *version = kDriverVersion;
+  return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuGetExportTable(const void** table, const CUuuid*) {
+  if (table != nullptr) *table = nullptr;
+  return CUDA_ERROR_NOT_FOUND;
+}
+
+SIM_EXPORT CUresult cuProfilerStart(void) { return CUDA_SUCCESS; }
+SIM_EXPORT CUresult cuProfilerStop(void) { return CUDA_SUCCESS; }

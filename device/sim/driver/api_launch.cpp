@@ -1,0 +1,86 @@
+// cuLaunchKernel, its extended and cooperative forms.
+#include "device/sim/driver/api.h"
+
+using namespace cupola::sim;  // NOLINT
+
+namespace {
+
+CUresult Launch(DefaultStream null_means, CUfunction function, const Driver::LaunchShape& shape,
+                CUstream handle, void** params, void** extra) {
+  Driver* driver;
+  Context* context;
+  std::shared_ptr<Stream> stream;
+  SIM_TRY(Enter(&driver, &context, handle, null_means, &stream));
+  KernelWork work;
+  SIM_TRY(driver->MakeKernelWork(*context, function, shape, params, extra, &work));
+  return driver->Enqueue(*stream, std::move(work));
+}
+
+/// Reads the attributes of a launch: what changes nothing here is accepted, what would change what
+/// the kernel computes is refused by name.
+CUresult ReadAttributes(const CUlaunchConfig& config, Driver::LaunchShape* shape) {
+  for (unsigned int i = 0; i < config.numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config.attrs[i];
+    switch (attribute.id) {
+      case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        shape->cooperative = attribute.value.cooperative != 0;
+        break;
+      case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        if (attribute.value.clusterDim.x <= 1 && attribute.value.clusterDim.y <= 1 &&
+            attribute.value.clusterDim.z <= 1) {
+          break;
+        }
+        SayLacks("a launch with CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION");
+        return CUDA_ERROR_NOT_SUPPORTED;
+      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+        SayLacks("a launch with CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT");
+        return CUDA_ERROR_NOT_SUPPORTED;
+      case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+        SayLacks("a launch with CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT");
+        return CUDA_ERROR_NOT_SUPPORTED;
+      case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+        SayLacks("a launch with CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE");
+        return CUDA_ERROR_NOT_SUPPORTED;
+      default: break;  // priority, memory domains, carve-out, serialisation: hints of performance
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIM_CALL_BOTH(cuLaunchKernel, _ptsz,
+              (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+               unsigned int block_x, unsigned int block_y, unsigned int block_z,
+               unsigned int dynamic_bytes, CUstream stream, void** params, void** extra),
+              (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, dynamic_bytes, stream,
+               params, extra)) {
+  const Driver::LaunchShape shape{
+      {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, dynamic_bytes, false};
+  return Launch(null_means, function, shape, stream, params, extra);
+}
+
+SIM_CALL_BOTH(cuLaunchCooperativeKernel, _ptsz,
+              (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+               unsigned int block_x, unsigned int block_y, unsigned int block_z,
+               unsigned int dynamic_bytes, CUstream stream, void** params),
+              (function, grid_x, grid_y, grid_z, block_x, block_y, block_z, dynamic_bytes, stream,
+               params)) {
+  const Driver::LaunchShape shape{
+      {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, dynamic_bytes, true};
+  return Launch(null_means, function, shape, stream, params, nullptr);
+}
+
+SIM_CALL_BOTH(cuLaunchKernelEx, _ptsz,
+              (const CUlaunchConfig* config, CUfunction function, void** params, void** extra),
+              (config, function, params, extra)) {
+  if (config == nullptr || (config->numAttrs != 0 && config->attrs == nullptr)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  Driver::LaunchShape shape{{config->gridDimX, config->gridDimY, config->gridDimZ},
+                            {config->blockDimX, config->blockDimY, config->blockDimZ},
+                            config->sharedMemBytes,
+                            false};
+  SIM_TRY(ReadAttributes(*config, &shape));
+  return Launch(null_means, function, shape, config->hStream, params, extra);
+}

@@ -1,0 +1,270 @@
+// cuModule* and cuLibrary*, cuKernel*: images and what is in them.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "device/sim/driver/api.h"
+
+using namespace cupola::sim;  // NOLINT
+
+namespace {
+
+/// Gives a failure's sentence to the program's log buffer where it passed one, and to standard
+/// error in any case: a program that only prints the code would leave its user in the dark.
+CUresult Tell(const LoadFailure& failure, unsigned int count, CUjit_option* options,
+              void** values) {
+  if (failure.result == CUDA_SUCCESS) return CUDA_SUCCESS;
+  std::fprintf(stderr, "cupola simulated device: cannot load a module: %s\n",
+               failure.message.c_str());
+  char* buffer = nullptr;
+  size_t bytes = 0, at = 0;
+  for (unsigned int i = 0; i < count && options != nullptr && values != nullptr; ++i) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) buffer = static_cast<char*>(values[i]);
+    if (options[i] != CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) continue;
+    bytes = reinterpret_cast<size_t>(values[i]);
+    at = i;
+  }
+  if (buffer != nullptr && bytes > 0) {
+    const int written = std::snprintf(buffer, bytes, "%s", failure.message.c_str());
+    values[at] = reinterpret_cast<void*>(std::min<size_t>(bytes - 1, written < 0 ? 0 : written));
+  }
+  return failure.result;
+}
+
+bool ReadFile(const char* path, std::vector<char>* bytes) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return false;
+  bytes->assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  bytes->push_back('\0');  // PTX text ends with one
+  return true;
+}
+
+CUresult FindKernel(CUkernel handle, Driver** driver, std::shared_ptr<Kernel>* kernel) {
+  SIM_TRY(Enter(driver));
+  *kernel = (*driver)->kernels.Find(handle);
+  return *kernel ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult FindLibrary(CUlibrary handle, Driver** driver, std::shared_ptr<Library>* library) {
+  SIM_TRY(Enter(driver));
+  *library = (*driver)->libraries.Find(handle);
+  return *library ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult FindGlobal(const Module& module, CUdeviceptr* address, size_t* bytes, const char* name) {
+  if (name == nullptr || (address == nullptr && bytes == nullptr)) return CUDA_ERROR_INVALID_VALUE;
+  const GlobalInfo* global = module.FindGlobal(name);
+  if (global == nullptr) return CUDA_ERROR_NOT_FOUND;
+  if (address != nullptr) *address = global->address;
+  if (bytes != nullptr) *bytes = global->bytes;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIM_EXPORT CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int count,
+                                       CUjit_option* options, void** values) {
+  Driver* driver;
+  Context* context;
+  SIM_TRY(Enter(&driver, &context));
+  if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<Module> loaded;
+  SIM_TRY(Tell(driver->LoadModuleImage(*context, image, &loaded), count, options, values));
+  *module = reinterpret_cast<CUmodule>(loaded.get());
+  return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  return cuModuleLoadDataEx(module, image, 0, nullptr, nullptr);
+}
+
+SIM_EXPORT CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) {
+  return cuModuleLoadDataEx(module, image, 0, nullptr, nullptr);
+}
+
+SIM_EXPORT CUresult cuModuleLoad(CUmodule* module, const char* path) {
+  std::vector<char> bytes;
+  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!ReadFile(path, &bytes)) return CUDA_ERROR_FILE_NOT_FOUND;
+  return cuModuleLoadDataEx(module, bytes.data(), 0, nullptr, nullptr);
+}
+
+SIM_EXPORT CUresult cuModuleUnload(CUmodule module) {
+  Driver* driver;
+  Context* context;
+  SIM_TRY(Enter(&driver, &context));
+  return driver->UnloadModule(module);
+}
+
+SIM_EXPORT CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
+  if (mode == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *mode = CU_MODULE_EAGER_LOADING;
+  return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuModuleGetFunction(CUfunction* function, CUmodule handle, const char* name) {
+  Driver* driver;
+  Context* context;
+  SIM_TRY(Enter(&driver, &context));
+  if (function == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<Module> module = driver->modules.Find(handle);
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  Function* found = module->Find(name);
+  if (found == nullptr) return CUDA_ERROR_NOT_FOUND;
+  *function = reinterpret_cast<CUfunction>(found);
+  return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuModuleGetFunctionCount(unsigned int* count, CUmodule handle) {
+  Driver* driver;
+  SIM_TRY(Enter(&driver));
+  std::shared_ptr<Module> module = driver->modules.Find(handle);
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *count = static_cast<unsigned int>(module->functions.size());
+  return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuModuleEnumerateFunctions(CUfunction* functions, unsigned int count,
+                                               CUmodule handle) {
+  Driver* driver;
+  SIM_TRY(Enter(&driver));
+  std::shared_ptr<Module> module = driver->modules.Find(handle);
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  if (functions == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < std::min<size_t>(count, module->functions.size()); ++i) {
+    functions[i] = reinterpret_cast<CUfunction>(module->functions[i].get());
+  }
+  return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, size_t* bytes, CUmodule handle,
+                                         const char* name) {
+  Driver* driver;
+  Context* context;
+  SIM_TRY(Enter(&driver, &context));
+  std::shared_ptr<Module> module = driver->modules.Find(handle);
+  if (!module) return CUDA_ERROR_INVALID_HANDLE;
+  return FindGlobal(*module, address, bytes, name);
+}
+
+SIM_EXPORT CUresult cuLibraryLoadData(CUlibrary* library, const void* code,
+                                      CUjit_option* jit_options, void** jit_values,
+                                      unsigned int jit_count, CUlibraryOption*, void**,
+                                      unsigned int) {
+  Driver* driver;
+  SIM_TRY(Enter(&driver));
+  if (library == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<Library> loaded;
+  SIM_TRY(Tell(driver->LoadLibrary(code, &loaded), jit_count, jit_options, jit_values));
+  *library = reinterpret_cast<CUlibrary>(loaded.get());
+  return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* path,
+                                          CUjit_option* jit_options, void** jit_values,
+                                          unsigned int jit_count, CUlibraryOption* options,
+                                          void** values, unsigned int count) {
+  std::vector<char> bytes;
+  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!ReadFile(path, &bytes)) return CUDA_ERROR_FILE_NOT_FOUND;
+  return cuLibraryLoadData(library, bytes.data(), jit_options, jit_values, jit_count, options,
+                           values, count);
+}
+
+SIM_EXPORT CUresult cuLibraryUnload(CUlibrary library) {
+  Driver* driver;
+  SIM_TRY(Enter(&driver));
+  return driver->UnloadLibrary(library);
+}
+
+SIM_EXPORT CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary handle, const char* name) {
+  Driver* driver;
+  std::shared_ptr<Library> library;
+  SIM_TRY(FindLibrary(handle, &driver, &library));
+  if (kernel == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (const auto& candidate : library->kernels) {
+    if (candidate->name != name) continue;
+    *kernel = reinterpret_cast<CUkernel>(candidate.get());
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_NOT_FOUND;
+}
+
+SIM_EXPORT CUresult cuLibraryGetKernelCount(unsigned int* count, CUlibrary handle) {
+  Driver* driver;
+  std::shared_ptr<Library> library;
+  SIM_TRY(FindLibrary(handle, &driver, &library));
+  if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *count = static_cast<unsigned int>(library->kernels.size());
+  return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuLibraryEnumerateKernels(CUkernel* kernels, unsigned int count,
+                                              CUlibrary handle) {
+  Driver* driver;
+  std::shared_ptr<Library> library;
+  SIM_TRY(FindLibrary(handle, &driver, &library));
+  if (kernels == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < std::min<size_t>(count, library->kernels.size()); ++i) {
+    kernels[i] = reinterpret_cast<CUkernel>(library->kernels[i].get());
+  }
+  return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuLibraryGetModule(CUmodule* module, CUlibrary handle) {
+  Driver* driver;
+  Context* context;
+  SIM_TRY(Enter(&driver, &context));
+  std::shared_ptr<Library> library = driver->libraries.Find(handle);
+  if (!library) return CUDA_ERROR_INVALID_HANDLE;
+  if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::shared_ptr<Module> own;
+  SIM_TRY(driver->ModuleOf(*library, *context, &own));
+  *module = reinterpret_cast<CUmodule>(own.get());
+  return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUlibrary handle,
+                                       const char* name) {
+  CUmodule module;
+  SIM_TRY(cuLibraryGetModule(&module, handle));
+  return cuModuleGetGlobal_v2(address, bytes, module, name);
+}
+
+SIM_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary handle,
+                                        const char* name) {
+  return cuLibraryGetGlobal(address, bytes, handle, name);  // device memory is host memory here
+}
+
+SIM_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel handle) {
+  Driver* driver;
+  Context* context;
+  SIM_TRY(Enter(&driver, &context));
+  if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!driver->kernels.Find(handle)) return CUDA_ERROR_INVALID_HANDLE;
+  std::shared_ptr<Function> found;
+  SIM_TRY(driver->ResolveFunction(*context, reinterpret_cast<CUfunction>(handle), &found));
+  *function = reinterpret_cast<CUfunction>(found.get());
+  return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel handle) {
+  Driver* driver;
+  std::shared_ptr<Kernel> kernel;
+  SIM_TRY(FindKernel(handle, &driver, &kernel));
+  if (library == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *library = reinterpret_cast<CUlibrary>(kernel->library);
+  return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuKernelGetName(const char** name, CUkernel handle) {
+  Driver* driver;
+  std::shared_ptr<Kernel> kernel;
+  SIM_TRY(FindKernel(handle, &driver, &kernel));
+  if (name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *name = kernel->name.c_str();
+  return CUDA_SUCCESS;
+}
