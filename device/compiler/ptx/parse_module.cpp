@@ -2,6 +2,17 @@
 #include "device/compiler/ptx/parser.h"
 
 namespace cupola::ptx {
+namespace {
+
+/// Whether a dotted word opens an item of a module, so that it is no attribute of a function.
+bool StartsItem(const Token& token) {
+  if (token.kind != Token::Kind::kDotWord) return false;
+  const std::string_view word = token.text.substr(1);
+  return IsLinking(word) || word == "entry" || word == "func" || word == "section" ||
+         word == "file" || word == "alias" || StateSpaceOf(word).has_value();
+}
+
+}  // namespace
 
 Result<Module> Parser::ParseModule() {
   Module module;
@@ -31,7 +42,8 @@ bool Parser::ParseItem(Module& module) {
   if (!ParseHead(module, taken)) return false;
   if (taken) return true;
   const std::string_view word = token.text.substr(1);
-  if (IsLinking(word) || word == "entry" || word == "func" || StateSpaceOf(word)) {
+  if (IsLinking(word) || word == "entry" || word == "func" || word == "attribute" ||
+      StateSpaceOf(word)) {
     return ParseLinked(module);
   }
   return ParseDirective(std::get<Directive>(module.items.emplace_back(Directive{})), false);
@@ -119,7 +131,8 @@ bool Parser::ParseFunction(Module& module, std::string linking, SourcePos pos) {
   if (!ExpectName(function.name, "the name of a function")) return false;
   if (Peek().Is('(') && !ParseParameters(function.params, "parameters")) return false;
   if (!ParseFunctionAttributes(function)) return false;
-  if (TakeIf(';')) return true;
+  // The ';' of a declaration may be missing.
+  if (TakeIf(';') || Peek().kind == Token::Kind::kEnd || StartsItem(Peek())) return true;
   if (!Peek().Is('{')) {
     return FailExpected("'{', ';' or an attribute after the head of '" + function.name + "'");
   }
@@ -127,7 +140,7 @@ bool Parser::ParseFunction(Module& module, std::string linking, SourcePos pos) {
 }
 
 bool Parser::ParseFunctionAttributes(Function& function) {
-  while (Peek().kind == Token::Kind::kDotWord) {
+  while (Peek().kind == Token::Kind::kDotWord && !StartsItem(Peek())) {
     if (!ParseDirective(function.attributes.emplace_back(), true)) return false;
   }
   return true;

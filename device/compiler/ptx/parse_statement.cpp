@@ -5,7 +5,7 @@ namespace cupola::ptx {
 namespace {
 
 bool IsHandledAsDeclaration(std::string_view word) {
-  return StateSpaceOf(word).has_value() || IsLinking(word);
+  return StateSpaceOf(word).has_value() || IsLinking(word) || word == "attribute";
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 // Declarations of variables and parameters [5.4] of the Parser.
-#include <algorithm>
-#include <array>
-
 #include "device/compiler/ptx/parser.h"
+#include "device/compiler/ptx/target.h"
 
 namespace cupola::ptx {
 
@@ -21,15 +19,6 @@ std::optional<StateSpace> StateSpaceOf(std::string_view word) {
   if (word == "shared") return StateSpace::kShared;
   if (word == "tex") return StateSpace::kTex;
   return std::nullopt;
-}
-
-bool IsTypeWord(std::string_view word) {
-  static constexpr std::array<std::string_view, 33> kTypes = {
-      "b32",  "b64",  "pred", "u32",  "u64",    "s32",    "s64",        "f32",      "f64",
-      "b8",   "b16",  "b128", "u8",   "u16",    "s8",     "s16",        "f16",      "f16x2",
-      "bf16", "bf16x2", "tf32", "e4m3", "e5m2", "e4m3x2", "e5m2x2",     "e2m3",     "e3m2",
-      "e2m1", "ue8m0", "f128", "texref", "samplerref", "surfref"};
-  return std::find(kTypes.begin(), kTypes.end(), word) != kTypes.end();
 }
 
 bool Parser::ParseVariablePrefix(Variable& variable) {

@@ -109,7 +109,5 @@ class Parser {
 bool IsLinking(std::string_view word);
 /// The space of ".global" or ".shared::cta"; nothing for other words.
 std::optional<StateSpace> StateSpaceOf(std::string_view word);
-/// Whether ".f32" and the like may be the type of a variable.
-bool IsTypeWord(std::string_view word);
 
 }  // namespace cupola::ptx

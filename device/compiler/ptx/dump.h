@@ -1,0 +1,15 @@
+// The IR as an indented outline, one node a line: to see what the parser understood. Pure; any
+// thread.
+#pragma once
+
+#include <string>
+
+#include "device/compiler/ptx/ir.h"
+
+namespace cupola::ptx {
+
+/// Every field of every node that is not at its default, without source positions; for people and
+/// golden tests, not for parsing back.
+std::string Dump(const Module& module);
+
+}  // namespace cupola::ptx
