@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/inspect_command.h"
+#include "cli/ptx_command.h"
 #include "cli/run_command.h"
 
 namespace {
@@ -27,6 +28,7 @@ constexpr char kFooter[] =
 
 /// Registers every subcommand. The place to add one: include its header, add its line.
 void AddCommands(CLI::App& app) {
+  cupola::AddPtxCommand(app);
   cupola::AddRunCommand(app);
   cupola::AddInspectCommand(app);
 }

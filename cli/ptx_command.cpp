@@ -1,0 +1,120 @@
+#include "cli/ptx_command.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "cli/commands.h"
+#include "cli/ptx_input.h"
+#include "cli/ptx_report.h"
+#include "device/compiler/ptx/dump.h"
+#include "device/compiler/ptx/validate.h"
+#include "device/compiler/ptx/write.h"
+
+namespace cupola {
+namespace {
+
+constexpr char kFileHelp[] = "PTX text; - reads standard input";
+
+[[noreturn]] void Fail(const Error& error) {
+  PrintError(error);
+  throw CLI::RuntimeError(kExitBadInput);
+}
+
+ptx::Module MustRead(const std::string& path) {
+  Result<ptx::Module> module = ReadPtx(path);
+  if (!module) Fail(module.error());
+  return std::move(*module);
+}
+
+void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+void AddParse(CLI::App& ptx) {
+  struct Options {
+    std::string file;
+    bool json = false;
+    bool dump = false;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* parse = ptx.add_subcommand("parse", "Parse PTX and tell what is in it");
+  parse->add_option("FILE", options->file, kFileHelp)->required();
+  CLI::Option* json = parse->add_flag("--json", options->json,
+                                      "one JSON object with functions, opcodes and diagnostics");
+  parse->add_flag("--dump", options->dump, "the whole IR as an outline, one node a line")
+      ->excludes(json);
+  parse->footer("\nExamples:\n"
+                "  cupola ptx parse kernel.ptx           version, functions, unknown instructions\n"
+                "  cupola ptx parse --dump kernel.ptx    how every statement was understood\n"
+                "  nvcc -ptx -o - k.cu | cupola ptx parse --json -");
+  parse->callback([options] {
+    const ptx::Module module = MustRead(options->file);
+    Print(options->dump ? ptx::Dump(module)
+                        : options->json ? PtxJson(module) : PtxSummary(module));
+  });
+}
+
+void WriteFile(const std::string& path, const std::string& text) {
+  FILE* file = std::fopen(path.c_str(), "wb");
+  bool good = file != nullptr;
+  if (good) {
+    good = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+    good = std::fclose(file) == 0 && good;
+  }
+  if (!good) Fail(MakeError(ErrorCode::kIo, std::strerror(errno), {.file = path}));
+}
+
+void AddWrite(CLI::App& ptx) {
+  struct Options {
+    std::string file;
+    std::string output;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* write = ptx.add_subcommand("write", "Parse PTX and write it again in one fixed form");
+  write->add_option("FILE", options->file, kFileHelp)->required();
+  write->add_option("-o,--output", options->output, "file to write (default: standard output)");
+  write->footer("\nptxas makes the same machine code of the result. Comments are dropped, what is not\n"
+                "understood is kept.\n"
+                "\nExample:\n"
+                "  cupola ptx write kernel.ptx -o canonical.ptx");
+  write->callback([options] {
+    const std::string text = ptx::Write(MustRead(options->file));
+    if (options->output.empty() || options->output == "-") {
+      Print(text);
+    } else {
+      WriteFile(options->output, text);
+    }
+  });
+}
+
+void AddValidate(CLI::App& ptx) {
+  const auto file = std::make_shared<std::string>();
+  CLI::App* validate = ptx.add_subcommand("validate", "Check PTX for mistakes");
+  validate->add_option("FILE", *file, kFileHelp)->required();
+  validate->footer("\nPrints one line for each finding. The exit code is 1 where one is an error, 0 where\n"
+                   "there are warnings only or nothing.\n"
+                   "\nExample:\n"
+                   "  cupola ptx validate kernel.ptx");
+  validate->callback([file] {
+    const ptx::Module module = MustRead(*file);
+    const std::vector<ptx::Diagnostic> diagnostics = ptx::Validate(module);
+    for (const ptx::Diagnostic& diagnostic : diagnostics) {
+      Print(diagnostic.ToString(module.name) + "\n");
+    }
+    if (ptx::HasErrors(diagnostics)) throw CLI::RuntimeError(kExitBadInput);
+  });
+}
+
+}  // namespace
+
+void AddPtxCommand(CLI::App& app) {
+  CLI::App* ptx = app.add_subcommand("ptx", "Parse, write and check PTX text");
+  ptx->require_subcommand(1);
+  ptx->footer("\nPTX comes from 'nvcc -ptx', or out of a program by 'cupola inspect --extract'.");
+  AddParse(*ptx);
+  AddWrite(*ptx);
+  AddValidate(*ptx);
+}
+
+}  // namespace cupola

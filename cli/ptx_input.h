@@ -1,0 +1,18 @@
+// Reading PTX for the stages of `cupola ptx`.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "device/compiler/ptx/ir.h"
+
+namespace cupola {
+
+/// The bytes of a file, or of standard input for "-". Errors: kNotFound, kIo.
+Result<std::string> ReadInput(const std::string& path);
+
+/// Parses the PTX text of a file, or of standard input for "-". Errors: those of ReadInput and of
+/// ptx::Parse; kUnsupported, with what to do instead, for a file that holds no text.
+Result<ptx::Module> ReadPtx(const std::string& path);
+
+}  // namespace cupola
