@@ -39,8 +39,16 @@ template <typename Op>
 void Double(Warp& warp, const Insn& in, uint32_t active) {
   double* d = warp.Row<double>(in.d);
   const double* a = warp.Row<double>(in.a);
-  ForLanes(active, [=](uint32_t lane) { d[lane] = Op{}(a[lane]); });
+  ForLanes(active, [=](uint32_t lane) {
+    // The device computes from and to the upper 32 bits [9.7.3.16, 9.7.3.20].
+    double value = a[lane];
+    if (std::fabs(value) < 0x1p-1022) value = std::copysign(0.0, value);
+    const uint64_t bits = std::bit_cast<uint64_t>(Op{}(value));
+    d[lane] = std::bit_cast<double>(std::isnan(value) ? bits : bits & 0xFFFF'FFFF'0000'0000ull);
+  });
 }
+
+struct Rcp { double operator()(double a) const { return 1.0 / a; } };
 
 template <typename Op>
 bool DecodeApproximate(Decoder& decoder) {
@@ -61,6 +69,7 @@ void AddApproximateOps(OpTable& table) {
   table["sin"] = DecodeApproximate<Sin>;
   table["cos"] = DecodeApproximate<Cos>;
   table["tanh"] = DecodeApproximate<Tanh>;
+  table["rcp approx f64"] = DecodeApproximate<Rcp>;
   table["rsqrt"] = DecodeApproximate<Rsqrt>;
 }
 

@@ -97,7 +97,10 @@ bool DecodeFloat(Decoder& decoder) {
 /// div, rcp and sqrt: correctly rounded, or .approx and .full by the same exact operation, which
 /// lies within every bound that the ISA gives for them.
 template <typename Op>
-bool DecodeExactable(Decoder& decoder) { return DecodeFloat<Op>(decoder); }
+bool DecodeExactable(Decoder& decoder) {
+  const bool coarse = decoder.Has("approx") && decoder.TypeAt(0) == Type::kF64;
+  return coarse ? Opcodes().at("rcp approx f64")(decoder) : DecodeFloat<Op>(decoder);
+}
 
 bool DecodeFma(Decoder& decoder) {
   const Type type = decoder.TypeAt(0);
