@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/inspect_command.h"
 #include "cli/ptx_command.h"
+#include "cli/ptx_run.h"
 #include "cli/run_command.h"
 
 namespace {
@@ -29,6 +30,7 @@ constexpr char kFooter[] =
 /// Registers every subcommand. The place to add one: include its header, add its line.
 void AddCommands(CLI::App& app) {
   cupola::AddPtxCommand(app);
+  cupola::AddPtxRunCommand(*app.get_subcommand("ptx"));
   cupola::AddRunCommand(app);
   cupola::AddInspectCommand(app);
 }
