@@ -190,6 +190,7 @@ Parser::Outcome Parser::ParseOffset(int64_t& offset) {
 
 // What no rule describes, up to the ',' ';' or closing bracket that ends it.
 bool Parser::TakeVerbatim(std::string& text) {
+  if (EndsOperand(Peek())) return FailExpected("a value");
   const Token first = Peek();
   std::vector<Token> open;
   bool after_value = false;

@@ -44,14 +44,17 @@ bool Parser::ParsePrefixWord(Variable& variable) {
   } else if (word == "ptr") {
     variable.is_pointer = true;
   } else if (const std::optional<StateSpace> space = StateSpaceOf(word);
-             space && word.find(':') == std::string_view::npos &&
-             (variable.is_pointer || variable.space == StateSpace::kNone)) {
-    (variable.is_pointer ? variable.pointee_space : variable.space) = *space;
+             space && word.find(':') == std::string_view::npos) {
+    StateSpace& own = variable.is_pointer ? variable.pointee_space : variable.space;
+    if (own != StateSpace::kNone) return Fail(token.pos, "a second state space in a declaration");
+    own = *space;
   } else if (word == "v2" || word == "v4" || word == "v8") {
     variable.vector = static_cast<uint8_t>(word[1] - '0');
-  } else if (IsTypeWord(word) && variable.type.empty()) {
+  } else if (IsTypeWord(word)) {
+    if (!variable.type.empty()) return Fail(token.pos, "a second type in a declaration");
     variable.type = word;
-  } else if (IsLinking(word) && variable.linking.empty()) {
+  } else if (IsLinking(word)) {
+    if (!variable.linking.empty()) return Fail(token.pos, "a second linking directive");
     variable.linking = word;
   } else {
     if (TakeIf('(') && !SkipBalanced(")", token)) return false;
@@ -105,7 +108,6 @@ bool Parser::ParseInitializer(Initializer& initializer, int depth) {
   if (outcome == Outcome::kOk && ends) return true;
   lexer_ = start;
   initializer = Initializer{.kind = Initializer::Kind::kVerbatim};
-  if (Peek().Is(',') || Peek().Is(';') || Peek().Is('}')) return FailExpected("an initial value");
   return TakeVerbatim(initializer.text);
 }
 
