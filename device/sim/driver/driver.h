@@ -76,6 +76,7 @@ class Driver {
   CUresult CheckMaySynchronize();
   CUresult LaunchGraph(GraphExec& exec, Stream& stream);
   void AddNodeHandle(GraphNode* node, std::shared_ptr<Graph> graph);
+  void DropNodeHandle(const GraphNode* node);
   void DropNodeHandles(const Graph& graph);
   GraphNode* FindNode(CUgraphNode handle);
   /// Makes every node of a captured or cloned graph a handle.

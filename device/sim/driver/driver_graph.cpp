@@ -204,12 +204,14 @@ void Driver::AddGraph(const std::shared_ptr<Graph>& graph) {
   }
 }
 
+void Driver::DropNodeHandle(const GraphNode* node) {
+  std::lock_guard lock(mutex_);
+  graph_of_node_.erase(node);
+}
+
 void Driver::DropNodeHandles(const Graph& graph) {
   for (const auto& node : graph.nodes()) {
-    {
-      std::lock_guard lock(mutex_);
-      graph_of_node_.erase(node.get());
-    }
+    DropNodeHandle(node.get());
     if (node->child) {
       DropNodeHandles(*node->child);
       graphs.Take(node->child.get());

@@ -22,6 +22,7 @@ struct GraphNode {
   Work work;
   std::vector<GraphNode*> dependencies;
   std::shared_ptr<Graph> child;  ///< CU_GRAPH_NODE_TYPE_GRAPH
+  std::vector<void*> param_pointers;  ///< what cuGraphKernelNodeGetParams hands out
   const GraphNode* original = nullptr;  ///< in a clone: the node it was made from
 };
 
