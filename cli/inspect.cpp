@@ -155,7 +155,7 @@ class KernelTable {
     for (InspectedKernel& kernel : kernels_) {
       std::stable_sort(kernel.code.begin(), kernel.code.end(),
                        [](const KernelCode& a, const KernelCode& b) {
-                         return a.sm != b.sm         ? a.sm < b.sm
+                         return a.sm != b.sm       ? a.sm < b.sm
                                 : a.arch != b.arch ? a.arch < b.arch
                                                    : a.unit < b.unit;
                        });

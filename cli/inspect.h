@@ -24,21 +24,21 @@ struct InspectOptions {
 /// One image of the file, by its number there.
 struct InspectedImage {
   uint32_t index = 0;
-  std::string arch;          ///< "sm_90a", "compute_90", "unknown"
-  std::string version;       ///< PTX: of its ISA ("9.0"); cubin: "CUDA 13" style; else empty
+  std::string arch;     ///< "sm_90a", "compute_90", "unknown"
+  std::string version;  ///< PTX: of its ISA ("9.0"); cubin: "CUDA 13" style; else empty
   uint32_t kernel_count = 0;
-  bool unit = false;         ///< of -rdc: means something only linked with its companions
-  bool readable = true;      ///< false: see Inspection::damages
-  std::optional<fatbin::Cubin> cubin;               ///< kind cubin
-  std::vector<ptx::KernelFeatures> ptx_kernels;     ///< kind PTX
+  bool unit = false;                   ///< of -rdc: means something only linked with its companions
+  bool readable = true;                ///< false: see Inspection::damages
+  std::optional<fatbin::Cubin> cubin;  ///< kind cubin
+  std::vector<ptx::KernelFeatures> ptx_kernels;  ///< kind PTX
 };
 
 /// What one cubin says about a kernel.
 struct KernelCode {
   uint32_t image = 0;
-  uint32_t sm = 0;        ///< 90
-  std::string arch;       ///< "sm_90a"
-  bool unit = false;      ///< of a -rdc unit, before linking
+  uint32_t sm = 0;    ///< 90
+  std::string arch;   ///< "sm_90a"
+  bool unit = false;  ///< of a -rdc unit, before linking
   fatbin::CubinKernel facts;
 };
 
@@ -52,8 +52,8 @@ struct KernelPtx {
 
 /// One kernel: everything of that name in the file, once per architecture.
 struct InspectedKernel {
-  std::string name;       ///< mangled
-  std::string demangled;  ///< equals name where that is not mangled
+  std::string name;              ///< mangled
+  std::string demangled;         ///< equals name where that is not mangled
   std::vector<KernelCode> code;  ///< by architecture; linked code before that of units
   std::vector<KernelPtx> ptx;    ///< by architecture
   bool linked_together = false;  ///< its PTX is of a -rdc unit: link with the other units

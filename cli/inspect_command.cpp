@@ -89,8 +89,9 @@ void AddInspectCommand(CLI::App& app) {
                     "A row for each image even where there are many");
   CLI::Option* image = inspect->add_option("--image", options->inspect.image,
                                            "Only the image of this number (the first is 0)");
-  inspect->add_option("--extract", options->extract,
-                      "Write the contents of --image to this file (- for standard output)")
+  inspect
+      ->add_option("--extract", options->extract,
+                   "Write the contents of --image to this file (- for standard output)")
       ->needs(image);
   inspect->footer(kFooter);
   inspect->callback([options] { Run(*options); });

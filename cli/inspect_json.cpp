@@ -8,9 +8,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json ContainerJson(const fatbin::ContainerPlace& place) {
-  return {{"section", place.section},      {"offset", place.offset},
-          {"address", place.address},      {"bytes", place.size},
-          {"unit", place.is_unit},         {"first_image", place.first_image},
+  return {{"section", place.section},   {"offset", place.offset},
+          {"address", place.address},   {"bytes", place.size},
+          {"unit", place.is_unit},      {"first_image", place.first_image},
           {"images", place.image_count}};
 }
 
@@ -81,9 +81,12 @@ Json KernelJson(const InspectedKernel& kernel) {
 
 std::string InspectionJson(const Inspection& inspection) {
   const fatbin::FileImages& file = inspection.file.images;
-  Json json = {{"file", inspection.file.file.path()}, {"form", ToString(file.form)},
-               {"build_id", file.build_id},           {"containers", Json::array()},
-               {"images", Json::array()},             {"kernels", Json::array()},
+  Json json = {{"file", inspection.file.file.path()},
+               {"form", ToString(file.form)},
+               {"build_id", file.build_id},
+               {"containers", Json::array()},
+               {"images", Json::array()},
+               {"kernels", Json::array()},
                {"damages", Json::array()}};
   for (const fatbin::ContainerPlace& place : file.containers) {
     json["containers"].push_back(ContainerJson(place));

@@ -1,8 +1,8 @@
 #include "cli/inspect_print.h"
 
-#include <map>
-
 #include <fmt/format.h>
+
+#include <map>
 
 namespace cupola {
 namespace {
@@ -148,8 +148,9 @@ std::string KernelRows(const Inspection& inspection, const InspectPrintOptions& 
     const std::string& name = options.mangled ? kernel.name : kernel.demangled;
     if (code != nullptr) {
       const fatbin::CubinKernel& facts = code->facts;
-      out += fmt::format("{:>4} {:>7} {:>6} {:>7}  {:<28} {:<8}  {}\n", facts.registers,
-                         facts.shared_bytes, facts.frame_bytes, facts.param_bytes, codes, ptx, name);
+      out +=
+          fmt::format("{:>4} {:>7} {:>6} {:>7}  {:<28} {:<8}  {}\n", facts.registers,
+                      facts.shared_bytes, facts.frame_bytes, facts.param_bytes, codes, ptx, name);
     } else {
       out += fmt::format("{:>4} {:>7} {:>6} {:>7}  {:<28} {:<8}  {}\n", "-", "-", "-", "-", codes,
                          ptx, name);
@@ -164,10 +165,11 @@ std::string Conclusion(const Inspection& inspection) {
   size_t without = 0;
   for (const InspectedKernel& kernel : inspection.kernels) without += kernel.ptx.empty();
   std::string out = "\n" + Plural(inspection.kernels.size(), "kernel");
-  if (without == 0) return out + ", all with PTX: variants can be considered for each.\n";
-  return out + fmt::format(", {} without PTX: those run as they are, and can be ordered and gated, "
-                           "but not transformed.\n",
-                           without);
+  if (without == 0) return out + ", each with PTX: variants can be considered.\n";
+  return out + fmt::format(
+                   ", {} without PTX: those run as they are, and can be ordered and gated, "
+                   "but not transformed.\n",
+                   without);
 }
 
 }  // namespace
@@ -179,8 +181,10 @@ std::string InspectionText(const Inspection& inspection, const InspectPrintOptio
   if (file.images.empty()) {
     if (!inspection.damages.empty()) return fmt::format("{}: no readable device images\n", path);
     return fmt::format(
-        "{}: {} without device images: it has no kernels of its own. Kernels that it launches come\n"
-        "from the libraries that it loads (inspect those; `ldd {}` lists them) or are compiled while\n"
+        "{}: {} without device images: it has no kernels of its own. Kernels that it launches "
+        "come\n"
+        "from the libraries that it loads (inspect those; `ldd {}` lists them) or are compiled "
+        "while\n"
         "it runs.\n",
         path, ToString(file.form), path);
   }

@@ -1,5 +1,5 @@
-// Any bytes as a file: finding its images, unpacking them, reading cubins. Must never crash, hang or
-// take memory out of proportion.
+// Any bytes as a file: finding its images, unpacking them, reading cubins. Must never crash, hang
+// or take memory out of proportion.
 #include "device/compiler/fatbin/cubin.h"
 #include "device/compiler/fatbin/elf_images.h"
 

@@ -125,9 +125,12 @@ Result<Image> ReadEntry(Bytes container, uint64_t& at, uint64_t base, std::strin
 
 std::string ToString(ImageKind kind) {
   switch (kind) {
-    case ImageKind::kPtx: return "PTX";
-    case ImageKind::kCubin: return "cubin";
-    case ImageKind::kLtoIr: return "LTO-IR";
+    case ImageKind::kPtx:
+      return "PTX";
+    case ImageKind::kCubin:
+      return "cubin";
+    case ImageKind::kLtoIr:
+      return "LTO-IR";
   }
   return "kind " + std::to_string(static_cast<unsigned>(kind));
 }
@@ -170,12 +173,12 @@ ContainerReading ReadContainer(Bytes bytes, uint64_t offset, std::string_view fi
   const bool size_is_false =
       header->header_size > available || header->size > available - header->header_size;
   if (size_is_false) {
-    reading.damage =
-        DamageAt(offset, file,
-                 "a container claims " + std::to_string(header->size) +
-                     " bytes after its header, but only " +
-                     std::to_string(available - std::min<uint64_t>(available, header->header_size)) +
-                     " are there");
+    reading.damage = DamageAt(
+        offset, file,
+        "a container claims " + std::to_string(header->size) +
+            " bytes after its header, but only " +
+            std::to_string(available - std::min<uint64_t>(available, header->header_size)) +
+            " are there");
   } else {
     reading.size = header->header_size + header->size;
     container = bytes.first(static_cast<size_t>(reading.size));

@@ -33,27 +33,27 @@ enum ImageFlag : uint64_t {
   kFlagLz4 = 0x2000,
   kFlagZstd = 0x8000,
   kFlagLtoIr = 0x10000,
-  kFlagArchSpecific = 0x100000,   ///< sm_90a: runs on exactly that architecture
+  kFlagArchSpecific = 0x100000,    ///< sm_90a: runs on exactly that architecture
   kFlagFamilySpecific = 0x200000,  ///< sm_100f: runs on that family
 };
 
 /// One device image. The bytes, name and options are borrowed from what was read.
 struct Image {
   ImageKind kind = ImageKind::kPtx;
-  uint16_t entry_version = 0;   ///< of the entry header: 0x0101
-  uint16_t major = 0;           ///< PTX: version of the ISA (9.0); cubin: 1.7 CUDA 12, 1.8 CUDA 13
+  uint16_t entry_version = 0;  ///< of the entry header: 0x0101
+  uint16_t major = 0;          ///< PTX: version of the ISA (9.0); cubin: 1.7 CUDA 12, 1.8 CUDA 13
   uint16_t minor = 0;
-  uint32_t arch = 0;            ///< 75, 90, 100 ...; 0 when not known (a bare image)
-  char arch_suffix = 0;         ///< 'a', 'f' or 0
-  uint64_t flags = 0;           ///< ImageFlag bits and unknown ones
-  std::string_view name;        ///< source name (-g, -lineinfo), else empty
-  std::string_view options;     ///< what its compiler must be told: "-O1  -maxrregcount=32 "
+  uint32_t arch = 0;         ///< 75, 90, 100 ...; 0 when not known (a bare image)
+  char arch_suffix = 0;      ///< 'a', 'f' or 0
+  uint64_t flags = 0;        ///< ImageFlag bits and unknown ones
+  std::string_view name;     ///< source name (-g, -lineinfo), else empty
+  std::string_view options;  ///< what its compiler must be told: "-O1  -maxrregcount=32 "
   Compression compression = Compression::kStored;
-  Bytes payload;                ///< as it lies in the file, without padding when compressed
+  Bytes payload;                   ///< as it lies in the file, without padding when compressed
   uint64_t uncompressed_size = 0;  ///< bytes; equals payload.size() when stored
-  uint64_t offset = 0;          ///< of the payload, bytes from the start of the file or container
-  uint32_t container = 0;       ///< index of its container in what was read
-  bool relocatable = false;     ///< -rdc unit: means something only linked with its companions
+  uint64_t offset = 0;       ///< of the payload, bytes from the start of the file or container
+  uint32_t container = 0;    ///< index of its container in what was read
+  bool relocatable = false;  ///< -rdc unit: means something only linked with its companions
 
   /// "sm_90a" for code, "compute_90a" for PTX and LTO-IR; "unknown" without an arch.
   std::string ArchName() const;
@@ -65,12 +65,12 @@ struct Image {
 
 /// What was read of one container.
 struct ContainerReading {
-  std::vector<Image> images;     ///< the good ones, in order, also when there is damage after them
-  std::optional<Error> damage;   ///< why reading stopped early
-  uint64_t size = 0;             ///< bytes from the container's header to its end, as far as it is
-                                 ///< there
-  uint64_t consumed = 0;         ///< bytes that were understood; `size` without damage, else up to
-                                 ///< the damaged image, where the next container may be looked for
+  std::vector<Image> images;    ///< the good ones, in order, also when there is damage after them
+  std::optional<Error> damage;  ///< why reading stopped early
+  uint64_t size = 0;            ///< bytes from the container's header to its end, as far as it is
+                                ///< there
+  uint64_t consumed = 0;        ///< bytes that were understood; `size` without damage, else up to
+                                ///< the damaged image, where the next container may be looked for
 };
 
 /// Whether `bytes` begins with the magic of a container.

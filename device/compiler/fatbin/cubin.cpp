@@ -9,8 +9,8 @@
 namespace cupola::fatbin {
 namespace {
 
-constexpr uint16_t kMachineCuda = 190;   // EM_CUDA
-constexpr uint8_t kOsAbiCuda12 = 0x33;   // EI_OSABI up to CUDA 12; 0x41 since CUDA 13
+constexpr uint16_t kMachineCuda = 190;     // EM_CUDA
+constexpr uint8_t kOsAbiCuda12 = 0x33;     // EI_OSABI up to CUDA 12; 0x41 since CUDA 13
 constexpr uint8_t kSymbolIsKernel = 0x10;  // in st_other of a function symbol
 // From sm_90 on a linked kernel's shared memory starts with what the system reserves; the
 // section .nv.shared.reserved.0 is there when sizes include it.
@@ -95,8 +95,8 @@ class Reader {
       if (type == STT_FUNC && (symbol->st_other & kSymbolIsKernel) != 0) {
         if (!kernel_names_.insert(name).second) continue;
         kernel_of_symbol_.emplace(static_cast<uint32_t>(i), cubin_.kernels.size());
-        cubin_.kernels.push_back(CubinKernel{.name = std::string(name),
-                                             .code_bytes = symbol->st_size});
+        cubin_.kernels.push_back(
+            CubinKernel{.name = std::string(name), .code_bytes = symbol->st_size});
       } else if (type == STT_OBJECT) {
         AddVariable(*symbol, name);
       }
@@ -126,8 +126,8 @@ class Reader {
       const auto attribute = ReadAt<uint8_t>(section.contents, at + 1);
       const auto value = ReadAt<uint16_t>(section.contents, at + 2);
       if (!value || *format < 1 || *format > 4) {
-        Damage(section.header.sh_offset + at, "a record of " + std::string(section.name) +
-                                                  " is damaged");
+        Damage(section.header.sh_offset + at,
+               "a record of " + std::string(section.name) + " is damaged");
         return;
       }
       at += 4;
@@ -135,8 +135,8 @@ class Reader {
       if (*format == 4) {
         const auto payload = SliceAt(section.contents, at, *value);
         if (!payload) {
-          Damage(section.header.sh_offset + at - 4, "a record of " + std::string(section.name) +
-                                                        " goes beyond its section");
+          Damage(section.header.sh_offset + at - 4,
+                 "a record of " + std::string(section.name) + " goes beyond its section");
           return;
         }
         record.payload = *payload;
@@ -180,15 +180,32 @@ class Reader {
 
   void ReadKernelRecord(const Record& record, CubinKernel& kernel) {
     switch (record.attribute) {
-      case kMaxThreads: kernel.max_threads = ExtentsOf(record); break;
-      case kRequiredThreads: kernel.required_threads = ExtentsOf(record); break;
-      case kClusterExtents: kernel.cluster = ExtentsOf(record); break;
-      case kExplicitCluster: kernel.explicit_cluster = true; break;
-      case kParamInfo: AddParam(record, kernel); break;
-      case kParamBytes: kernel.param_bytes = record.value; break;
-      case kBarrierCount: kernel.barriers = record.value & 0xff; break;
-      case kMbarrierCount: kernel.mbarriers = record.value; break;
-      default: break;
+      case kMaxThreads:
+        kernel.max_threads = ExtentsOf(record);
+        break;
+      case kRequiredThreads:
+        kernel.required_threads = ExtentsOf(record);
+        break;
+      case kClusterExtents:
+        kernel.cluster = ExtentsOf(record);
+        break;
+      case kExplicitCluster:
+        kernel.explicit_cluster = true;
+        break;
+      case kParamInfo:
+        AddParam(record, kernel);
+        break;
+      case kParamBytes:
+        kernel.param_bytes = record.value;
+        break;
+      case kBarrierCount:
+        kernel.barriers = record.value & 0xff;
+        break;
+      case kMbarrierCount:
+        kernel.mbarriers = record.value;
+        break;
+      default:
+        break;
     }
   }
 

@@ -17,10 +17,16 @@ constexpr uint64_t kRatioSlack = uint64_t{128} << 10;
 
 bool DecodeLz4(Bytes in, uint8_t* out, uint64_t size) {
   if (in.size() > INT_MAX || size > INT_MAX) return false;
-  const int decoded = LZ4_decompress_safe(reinterpret_cast<const char*>(in.data()),
-                                          reinterpret_cast<char*>(out), static_cast<int>(in.size()),
-                                          static_cast<int>(size));
+  const int decoded =
+      LZ4_decompress_safe(reinterpret_cast<const char*>(in.data()), reinterpret_cast<char*>(out),
+                          static_cast<int>(in.size()), static_cast<int>(size));
   return decoded >= 0 && static_cast<uint64_t>(decoded) == size;
+}
+
+// A ZSTD frame usually says how much it holds: a false claim is then found before memory is taken.
+bool ZstdClaimHolds(Bytes in, uint64_t size) {
+  const unsigned long long held = ZSTD_getFrameContentSize(in.data(), in.size());
+  return held == ZSTD_CONTENTSIZE_UNKNOWN || held == size;
 }
 
 bool DecodeZstd(Bytes in, uint8_t* out, uint64_t size) {
@@ -32,10 +38,14 @@ bool DecodeZstd(Bytes in, uint8_t* out, uint64_t size) {
 
 const char* ToString(Compression compression) {
   switch (compression) {
-    case Compression::kStored: return "stored";
-    case Compression::kLz4: return "lz4";
-    case Compression::kZstd: return "zstd";
-    case Compression::kUnknown: return "unknown";
+    case Compression::kStored:
+      return "stored";
+    case Compression::kLz4:
+      return "lz4";
+    case Compression::kZstd:
+      return "zstd";
+    case Compression::kUnknown:
+      return "unknown";
   }
   return "unknown";
 }
@@ -57,17 +67,18 @@ Result<ImageBytes> Decompress(Compression compression, Bytes compressed,
   if (uncompressed_size / ratio > compressed.size() + kRatioSlack / ratio) {
     return MakeError(ErrorCode::kDamaged, "the image claims to decompress from " +
                                               std::to_string(compressed.size()) + " to " +
-                                              std::to_string(uncompressed_size) +
-                                              " bytes, which " + name + " cannot");
+                                              std::to_string(uncompressed_size) + " bytes, which " +
+                                              name + " cannot");
   }
+  const Error undecodable =
+      MakeError(ErrorCode::kDamaged, "the " + name + " data of the image does not decode to " +
+                                         std::to_string(uncompressed_size) + " bytes");
+  if (!lz4 && !ZstdClaimHolds(compressed, uncompressed_size)) return undecodable;
   std::unique_ptr<uint8_t[]> out(new (std::nothrow) uint8_t[uncompressed_size + 1]);
   if (!out) return MakeError(ErrorCode::kExhausted, "no memory to decompress the image");
   const bool decoded = lz4 ? DecodeLz4(compressed, out.get(), uncompressed_size)
                            : DecodeZstd(compressed, out.get(), uncompressed_size);
-  if (!decoded) {
-    return MakeError(ErrorCode::kDamaged, "the " + name + " data of the image does not decode to " +
-                                              std::to_string(uncompressed_size) + " bytes");
-  }
+  if (!decoded) return undecodable;
   return ImageBytes(std::move(out), static_cast<size_t>(uncompressed_size));
 }
 

@@ -33,7 +33,8 @@ Result<ElfFile> ElfFile::Open(Bytes bytes) {
   const auto ident = ReadAt<Elf64_Ehdr>(bytes, 0);
   if (!ident) return ElfError(ErrorCode::kDamaged, "the file ends inside the ELF header", 0);
   if (ident->e_ident[EI_CLASS] != ELFCLASS64 || ident->e_ident[EI_DATA] != ELFDATA2LSB) {
-    return ElfError(ErrorCode::kUnsupported, "an ELF, but not a 64-bit little-endian one", EI_CLASS);
+    return ElfError(ErrorCode::kUnsupported, "an ELF, but not a 64-bit little-endian one",
+                    EI_CLASS);
   }
   ElfFile file;
   file.bytes_ = bytes;
@@ -41,8 +42,8 @@ Result<ElfFile> ElfFile::Open(Bytes bytes) {
   auto* image = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
   file.elf_.reset(elf_memory(image, bytes.size()));
   if (!file.elf_ || gelf_getehdr(file.elf_.get(), &file.header_) == nullptr) {
-    return ElfError(ErrorCode::kDamaged, std::string("the ELF header is damaged: ") + elf_errmsg(-1),
-                    0);
+    return ElfError(ErrorCode::kDamaged,
+                    std::string("the ELF header is damaged: ") + elf_errmsg(-1), 0);
   }
   size_t count = 0;
   size_t names = 0;

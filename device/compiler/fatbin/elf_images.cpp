@@ -90,7 +90,8 @@ std::vector<Range> AllocatedRanges(const ElfFile& elf, std::string_view name, Fi
     }
     if ((section.header.sh_flags & SHF_ALLOC) == 0 || section.contents.empty()) continue;
     const uint64_t begin = section.header.sh_offset;
-    ranges.push_back({begin, begin + section.contents.size(), section.header.sh_addr, section.name});
+    ranges.push_back(
+        {begin, begin + section.contents.size(), section.header.sh_addr, section.name});
   }
   std::stable_sort(ranges.begin(), ranges.end(),
                    [](const Range& a, const Range& b) { return a.begin < b.begin; });
@@ -177,10 +178,14 @@ bool IsPtxText(Bytes file) {
 
 const char* ToString(FileForm form) {
   switch (form) {
-    case FileForm::kElf: return "ELF file";
-    case FileForm::kContainer: return "fatbin";
-    case FileForm::kCubin: return "cubin";
-    case FileForm::kPtxText: return "PTX text";
+    case FileForm::kElf:
+      return "ELF file";
+    case FileForm::kContainer:
+      return "fatbin";
+    case FileForm::kCubin:
+      return "cubin";
+    case FileForm::kPtxText:
+      return "PTX text";
   }
   return "file";
 }

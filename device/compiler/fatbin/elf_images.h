@@ -21,11 +21,11 @@ const char* ToString(FileForm form);
 
 /// Where a container lies.
 struct ContainerPlace {
-  uint64_t offset = 0;    ///< of its header, bytes from the start of the file
-  uint64_t size = 0;      ///< bytes with its header
-  uint64_t address = 0;   ///< virtual address in the ELF: at run time, its address - load bias
-  std::string section;    ///< ".nv_fatbin", "__nv_relfatbin" ...; empty outside an ELF
-  bool is_unit = false;   ///< a -rdc unit: all units of the file must be linked together
+  uint64_t offset = 0;       ///< of its header, bytes from the start of the file
+  uint64_t size = 0;         ///< bytes with its header
+  uint64_t address = 0;      ///< virtual address in the ELF: at run time, its address - load bias
+  std::string section;       ///< ".nv_fatbin", "__nv_relfatbin" ...; empty outside an ELF
+  bool is_unit = false;      ///< a -rdc unit: all units of the file must be linked together
   uint32_t first_image = 0;  ///< its images are [first_image, first_image + image_count)
   uint32_t image_count = 0;
 };

@@ -115,7 +115,8 @@ uint64_t ElfSize(const void* start) {
 }
 
 Result<LoadedImage> ReadLoadedImage(const void* image) {
-  if (image == nullptr) return MakeError(ErrorCode::kInvalidArgument, "the image is a null pointer");
+  if (image == nullptr)
+    return MakeError(ErrorCode::kInvalidArgument, "the image is a null pointer");
   const auto* text = static_cast<const char*>(image);
   // One byte decides whether it may be text, which can be shorter than a magic number.
   if (LooksLikeText(*text)) {
@@ -136,8 +137,7 @@ Result<LoadedImage> ReadLoadedImage(const void* image) {
     const Bytes bytes(static_cast<const uint8_t*>(image), static_cast<size_t>(size));
     return BareImage(LoadedForm::kCubin, ImageKind::kCubin, bytes);
   }
-  return MakeError(ErrorCode::kDamaged,
-                   "the image is neither a fatbin, nor an ELF, nor PTX text");
+  return MakeError(ErrorCode::kDamaged, "the image is neither a fatbin, nor an ELF, nor PTX text");
 }
 
 std::optional<size_t> BestPtx(std::span<const Image> images, uint32_t sm) {

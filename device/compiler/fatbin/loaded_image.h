@@ -28,8 +28,8 @@ enum class LoadedForm : uint8_t {
 /// The images behind such a pointer. Everything is borrowed from the program's memory.
 struct LoadedImage {
   LoadedForm form = LoadedForm::kContainer;
-  Bytes bytes;                ///< the (first) container, ELF or text, without the text's NUL
-  uint32_t containers = 0;    ///< how many were read; 0 for bare images
+  Bytes bytes;              ///< the (first) container, ELF or text, without the text's NUL
+  uint32_t containers = 0;  ///< how many were read; 0 for bare images
   /// All images in order; Image::container says which container. kLinkedWrapper: container 0 is
   /// the result of device linking (cubins only) and 1, 2, ... are the -rdc units (relocatable),
   /// whose PTX must be linked together. Bare images have container 0 and Image::offset 0.

@@ -13,7 +13,8 @@ namespace cupola::fatbin {
 namespace {
 
 Error SystemError(const std::string& path, int error) {
-  const ErrorCode code = error == ENOENT || error == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kIo;
+  const ErrorCode code =
+      error == ENOENT || error == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kIo;
   return MakeError(code, std::strerror(error), Location{.file = path});
 }
 
@@ -21,7 +22,8 @@ Result<Bytes> MapDescriptor(int descriptor, const std::string& path) {
   struct stat status;
   if (fstat(descriptor, &status) != 0) return SystemError(path, errno);
   if (!S_ISREG(status.st_mode)) {
-    return MakeError(ErrorCode::kIo, S_ISDIR(status.st_mode) ? "is a directory" : "is no regular file",
+    return MakeError(ErrorCode::kIo,
+                     S_ISDIR(status.st_mode) ? "is a directory" : "is no regular file",
                      Location{.file = path});
   }
   const auto size = static_cast<size_t>(status.st_size);

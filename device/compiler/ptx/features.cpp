@@ -13,14 +13,31 @@
 namespace cupola::ptx {
 namespace {
 
-constexpr std::array<const char*, kFeatureCount> kWords = {
-    "block barrier", "early return with barriers", "named barrier", "warp synchronisation",
-    "grid synchronisation", "cluster", "mbarrier", "bulk copy (TMA)",
-    "programmatic launch (griddepcontrol)", "dynamic parallelism", "placement (%smid, %gridid)",
-    "polled load", "static shared memory", "dynamic shared memory", "local memory",
-    "call through a pointer", "module variables", "printf", "assert", "device heap",
-    "register reallocation (setmaxnreg)", "tensor cores", "texture or surface", "float atomics",
-    "calls outside the module"};
+constexpr std::array<const char*, kFeatureCount> kWords = {"block barrier",
+                                                           "early return with barriers",
+                                                           "named barrier",
+                                                           "warp synchronisation",
+                                                           "grid synchronisation",
+                                                           "cluster",
+                                                           "mbarrier",
+                                                           "bulk copy (TMA)",
+                                                           "programmatic launch (griddepcontrol)",
+                                                           "dynamic parallelism",
+                                                           "placement (%smid, %gridid)",
+                                                           "polled load",
+                                                           "static shared memory",
+                                                           "dynamic shared memory",
+                                                           "local memory",
+                                                           "call through a pointer",
+                                                           "module variables",
+                                                           "printf",
+                                                           "assert",
+                                                           "device heap",
+                                                           "register reallocation (setmaxnreg)",
+                                                           "tensor cores",
+                                                           "texture or surface",
+                                                           "float atomics",
+                                                           "calls outside the module"};
 
 // Bytes of one element of a PTX type; 0 for types without a size of their own.
 uint64_t TypeBytes(std::string_view type) {
@@ -144,10 +161,9 @@ void NoteCall(const Instruction& instruction, BodyFacts& facts) {
 }
 
 void NoteAtomic(const Instruction& instruction, BodyFacts& facts) {
-  const bool floating = HasModifierBeginning(instruction, "f16") ||
-                        HasModifierBeginning(instruction, "bf16") ||
-                        HasModifierBeginning(instruction, "f32") ||
-                        HasModifierBeginning(instruction, "f64");
+  const bool floating =
+      HasModifierBeginning(instruction, "f16") || HasModifierBeginning(instruction, "bf16") ||
+      HasModifierBeginning(instruction, "f32") || HasModifierBeginning(instruction, "f64");
   if (floating && instruction.HasModifier("add")) facts.Set(Feature::kFloatAtomic);
 }
 
@@ -185,20 +201,44 @@ void NoteStatements(const Block& block, BodyFacts& facts) {
   }
 }
 
+using NameCounts = std::unordered_map<std::string_view, int>;
+
+void CountNames(const Operand& operand, NameCounts& counts) {
+  if (!operand.text.empty()) ++counts[operand.text];
+  for (const Operand& child : operand.children) CountNames(child, counts);
+}
+
+// How often each name occurs in the function, guards included.
+NameCounts CountNames(const FlowGraph& graph) {
+  NameCounts counts;
+  for (const FlowNode& node : graph.nodes) {
+    for (const Instruction* instruction : node.instructions) {
+      for (const Operand& operand : instruction->operands) CountNames(operand, counts);
+      if (instruction->guard) ++counts[instruction->guard->predicate];
+    }
+  }
+  return counts;
+}
+
 // Reads that another block or the host may have to answer: memory that others write, not shared.
-bool IsPolledRead(const Instruction& instruction) {
-  if (HasModifierBeginning(instruction, "shared")) return false;
-  if (instruction.opcode == "atom") return true;
+// An atomic whose result is named nowhere else reads nothing.
+bool IsPolledRead(const Instruction& instruction, const NameCounts& counts) {
+  if (HasModifierBeginning(instruction, "shared") || instruction.operands.empty()) return false;
+  if (instruction.opcode == "atom") {
+    const auto result = counts.find(instruction.operands[0].text);
+    return result == counts.end() || result->second > 1;
+  }
   if (instruction.opcode != "ld") return false;
   return instruction.HasModifier("volatile") || instruction.HasModifier("acquire") ||
          instruction.HasModifier("relaxed") || instruction.HasModifier("mmio");
 }
 
 bool PollsInLoop(const FlowGraph& graph) {
+  const NameCounts counts = CountNames(graph);
   for (const FlowNode& node : graph.nodes) {
     if (!node.in_loop) continue;
     for (const Instruction* instruction : node.instructions) {
-      if (IsPolledRead(*instruction)) return true;
+      if (IsPolledRead(*instruction, counts)) return true;
     }
   }
   return false;

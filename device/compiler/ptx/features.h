@@ -11,31 +11,31 @@
 namespace cupola::ptx {
 
 enum class Feature : uint8_t {
-  kBlockBarrier,         ///< waits for its whole block: bar.sync 0 and the like [9.7.13.1]
-  kEarlyReturn,          ///< and may leave before others of the block come to a barrier
-  kNamedBarrier,         ///< barriers other than 0, or for a counted number of threads
-  kWarpSync,             ///< shfl, vote, match, redux, bar.warp.sync, elect
-  kGridSync,             ///< reads the workspace of a cooperative launch (%envreg)
-  kCluster,              ///< clusters: attributes, ranks, mapa, barrier.cluster
-  kMbarrier,             ///< mbarrier objects
-  kBulkCopy,             ///< TMA: cp.async.bulk and its kin
-  kProgrammaticLaunch,   ///< griddepcontrol
-  kDynamicParallelism,   ///< launches kernels itself
-  kPlacement,            ///< reads %smid, %nsmid, %gridid, %warpid or %nwarpid
-  kPolledLoad,           ///< volatile, acquire, relaxed or atomic reads in a loop: may wait for others
-  kStaticShared,         ///< detail: bytes
-  kDynamicShared,        ///< has an extern .shared array
-  kLocalMemory,          ///< detail: bytes
-  kIndirectCall,         ///< calls through a pointer
-  kModuleVariable,       ///< detail: names of the __device__ and __constant__ variables it names
+  kBlockBarrier,        ///< waits for its whole block: bar.sync 0 and the like [9.7.13.1]
+  kEarlyReturn,         ///< and may leave before others of the block come to a barrier
+  kNamedBarrier,        ///< barriers other than 0, or for a counted number of threads
+  kWarpSync,            ///< shfl, vote, match, redux, bar.warp.sync, elect
+  kGridSync,            ///< reads the workspace of a cooperative launch (%envreg)
+  kCluster,             ///< clusters: attributes, ranks, mapa, barrier.cluster
+  kMbarrier,            ///< mbarrier objects
+  kBulkCopy,            ///< TMA: cp.async.bulk and its kin
+  kProgrammaticLaunch,  ///< griddepcontrol
+  kDynamicParallelism,  ///< launches kernels itself
+  kPlacement,           ///< reads %smid, %nsmid, %gridid, %warpid or %nwarpid
+  kPolledLoad,          ///< volatile, acquire, relaxed or atomic reads in a loop: may wait
+  kStaticShared,        ///< detail: bytes
+  kDynamicShared,       ///< has an extern .shared array
+  kLocalMemory,         ///< detail: bytes
+  kIndirectCall,        ///< calls through a pointer
+  kModuleVariable,      ///< detail: names of the __device__ and __constant__ variables it names
   kPrintf,
   kAssert,
-  kDeviceHeap,           ///< malloc and free in the kernel
-  kRegisterReallocation, ///< setmaxnreg
-  kTensorCore,           ///< mma, wmma, wgmma, tcgen05
-  kTexture,              ///< texture and surface instructions
-  kFloatAtomic,          ///< float atomics: results depend on the order of blocks
-  kUnknownCall,          ///< calls code that this module does not have; detail: names
+  kDeviceHeap,            ///< malloc and free in the kernel
+  kRegisterReallocation,  ///< setmaxnreg
+  kTensorCore,            ///< mma, wmma, wgmma, tcgen05
+  kTexture,               ///< texture and surface instructions
+  kFloatAtomic,           ///< float atomics: results depend on the order of blocks
+  kUnknownCall,           ///< calls code that this module does not have; detail: names
 };
 
 /// How many features there are.
@@ -51,8 +51,8 @@ struct FeatureNote {
 };
 
 struct KernelFeatures {
-  std::string kernel;               ///< mangled name
-  std::vector<FeatureNote> notes;   ///< in the order of Feature, each at most once
+  std::string kernel;              ///< mangled name
+  std::vector<FeatureNote> notes;  ///< in the order of Feature, each at most once
 
   bool Has(Feature feature) const {
     for (const FeatureNote& note : notes) {

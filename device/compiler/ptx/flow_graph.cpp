@@ -165,8 +165,8 @@ class Divergence {
 
  private:
   static bool IsUniformSpecial(std::string_view name) {
-    return name.starts_with("%ctaid") || name.starts_with("%nctaid") ||
-           name.starts_with("%ntid") || name.starts_with("%gridid") || name.starts_with("%envreg") ||
+    return name.starts_with("%ctaid") || name.starts_with("%nctaid") || name.starts_with("%ntid") ||
+           name.starts_with("%gridid") || name.starts_with("%envreg") ||
            name.starts_with("%cluster_ctaid") || name.starts_with("%clusterid") ||
            name.starts_with("%nclusterid") || name.starts_with("%cluster_nctaid") ||
            name.starts_with("%dynamic_smem_size") || name.starts_with("%total_smem_size");
@@ -174,9 +174,10 @@ class Divergence {
 
   static bool IsThreadSpecial(std::string_view name) {
     static const std::unordered_set<std::string_view> kNames = {
-        "%laneid",      "%warpid",      "%lanemask_eq", "%lanemask_le", "%lanemask_lt",
-        "%lanemask_ge", "%lanemask_gt", "%clock",       "%clock_hi",    "%clock64",
-        "%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%nwarpid", "%smid", "%nsmid"};
+        "%laneid",         "%warpid",      "%lanemask_eq", "%lanemask_le",
+        "%lanemask_lt",    "%lanemask_ge", "%lanemask_gt", "%clock",
+        "%clock_hi",       "%clock64",     "%globaltimer", "%globaltimer_lo",
+        "%globaltimer_hi", "%nwarpid",     "%smid",        "%nsmid"};
     return name.starts_with("%tid") || kNames.contains(name);
   }
 
@@ -192,8 +193,8 @@ class Divergence {
   // Results that may differ whatever the operands: other memory, other threads, unknown code.
   static bool ResultDiffers(const Instruction& instruction) {
     static const std::unordered_set<std::string_view> kOpcodes = {
-        "atom", "shfl", "vote", "match", "redux", "call", "activemask", "elect", "tex", "tld4",
-        "suld", "ldu", "mbarrier", "ldmatrix", "mma", "wmma", "wgmma", "ld"};
+        "atom", "shfl", "vote", "match",    "redux",    "call", "activemask", "elect", "tex",
+        "tld4", "suld", "ldu",  "mbarrier", "ldmatrix", "mma",  "wmma",       "wgmma", "ld"};
     if (!kOpcodes.contains(instruction.opcode)) return false;
     if (instruction.opcode != "ld") return true;
     return !instruction.HasModifier("param") && !instruction.HasModifier("const");
@@ -320,9 +321,8 @@ bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier) {
   }
   if (candidates.empty()) return false;
   const Divergence divergence(graph);
-  return std::any_of(candidates.begin(), candidates.end(), [&](const Instruction* branch) {
-    return divergence.BranchDiffers(*branch);
-  });
+  return std::any_of(candidates.begin(), candidates.end(),
+                     [&](const Instruction* branch) { return divergence.BranchDiffers(*branch); });
 }
 
 }  // namespace cupola::ptx

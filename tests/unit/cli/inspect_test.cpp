@@ -17,7 +17,8 @@ using InspectBuilt = fatbin::NvccTest;
 std::string WriteFile(const std::string& name, const std::vector<uint8_t>& bytes) {
   const std::string path = testing::TempDir() + name;
   std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
   return path;
 }
 
@@ -37,7 +38,7 @@ TEST(Inspect, KernelsAreMergedAcrossImages) {
   EXPECT_EQ(inspection->kernels[0].CodeFor(90), nullptr);
   const std::string text = InspectionText(*inspection, {});
   EXPECT_NE(text.find("scale(float*)"), std::string::npos) << text;
-  EXPECT_NE(text.find("2 kernels, all with PTX"), std::string::npos) << text;
+  EXPECT_NE(text.find("2 kernels, each with PTX"), std::string::npos) << text;
   EXPECT_NE(InspectionText(*inspection, {.mangled = true}).find("_Z5scalePf"), std::string::npos);
 }
 
@@ -89,17 +90,20 @@ TEST(Inspect, ProgramsWithoutImagesAreToldSo) {
 }
 
 TEST(Inspect, NamesThatAreNoUtf8StillGiveJson) {
-  const std::string path = WriteFile(
-      "utf8.fatbin", fatbin::BuildContainer({{.contents = fatbin::SamplePtx(90), .name = "\xff.cu"}}));
+  const std::string path =
+      WriteFile("utf8.fatbin",
+                fatbin::BuildContainer({{.contents = fatbin::SamplePtx(90), .name = "\xff.cu"}}));
   const auto json = nlohmann::json::parse(InspectionJson(*Inspect(path, {})), nullptr, false);
   EXPECT_FALSE(json.is_discarded());
 }
 
 TEST_F(InspectBuilt, EverySideOfAKernel) {
-  CompileSample("-c -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 "
-                "-gencode arch=compute_90,code=compute_90",
-                Path("a.o"));
-  const Result<Inspection> inspection = Inspect(Path("a.o"), {.image = {}, .kernels = "shared_sum"});
+  CompileSample(
+      "-c -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 "
+      "-gencode arch=compute_90,code=compute_90",
+      Path("a.o"));
+  const Result<Inspection> inspection =
+      Inspect(Path("a.o"), {.image = {}, .kernels = "shared_sum"});
   ASSERT_TRUE(inspection.ok());
   ASSERT_EQ(inspection->kernels.size(), 1u);
   const InspectedKernel& kernel = inspection->kernels[0];

@@ -17,12 +17,13 @@ std::string Compress(const EntrySpec& spec) {
   std::string out;
   if (spec.compression == EntrySpec::kLz4) {
     out.resize(static_cast<size_t>(LZ4_compressBound(static_cast<int>(spec.contents.size()))));
-    out.resize(static_cast<size_t>(
-        LZ4_compress_default(spec.contents.data(), out.data(),
-                             static_cast<int>(spec.contents.size()), static_cast<int>(out.size()))));
+    out.resize(static_cast<size_t>(LZ4_compress_default(spec.contents.data(), out.data(),
+                                                        static_cast<int>(spec.contents.size()),
+                                                        static_cast<int>(out.size()))));
   } else if (spec.compression == EntrySpec::kZstd) {
     out.resize(ZSTD_compressBound(spec.contents.size()));
-    out.resize(ZSTD_compress(out.data(), out.size(), spec.contents.data(), spec.contents.size(), 3));
+    out.resize(
+        ZSTD_compress(out.data(), out.size(), spec.contents.data(), spec.contents.size(), 3));
   } else {
     out = spec.contents;
   }

@@ -11,10 +11,10 @@ namespace cupola::fatbin {
 /// What to write into one entry; fields that a test wants wrong can be set to anything.
 struct EntrySpec {
   uint16_t kind = 1;
-  std::string contents;          ///< uncompressed
+  std::string contents;  ///< uncompressed
   enum { kStored, kLz4, kZstd } compression = kStored;
   uint32_t arch = 90;
-  uint64_t flags = 0x11;         ///< compression flags are added
+  uint64_t flags = 0x11;  ///< compression flags are added
   uint16_t major = 9, minor = 0;
   std::string name;
   std::string options;

@@ -24,8 +24,10 @@ size_t TouchAll(const ContainerReading& reading) {
 }
 
 std::vector<uint8_t> SmallContainer() {
-  return BuildContainer({{.contents = SamplePtx(90), .compression = EntrySpec::kZstd,
-                          .name = "a.cu", .options = "-maxrregcount=32 "},
+  return BuildContainer({{.contents = SamplePtx(90),
+                          .compression = EntrySpec::kZstd,
+                          .name = "a.cu",
+                          .options = "-maxrregcount=32 "},
                          {.contents = SamplePtx(80), .compression = EntrySpec::kLz4},
                          {.kind = 2, .contents = "not really a cubin", .arch = 90}});
 }
@@ -62,12 +64,12 @@ TEST(Container, ReadsHeaderFields) {
 }
 
 TEST(Container, KnowsSuffixesKindsAndRelocatableUnits) {
-  const std::vector<uint8_t> bytes = BuildContainer(
-      {{.contents = SamplePtx(90), .flags = 0x100011},
-       {.contents = SamplePtx(100), .arch = 100, .flags = 0x200011},
-       {.contents = SamplePtx(90), .options = "--compile-only  "},
-       {.kind = 8, .contents = "opaque", .flags = 0x10011},
-       {.kind = 64, .contents = "new"}});
+  const std::vector<uint8_t> bytes =
+      BuildContainer({{.contents = SamplePtx(90), .flags = 0x100011},
+                      {.contents = SamplePtx(100), .arch = 100, .flags = 0x200011},
+                      {.contents = SamplePtx(90), .options = "--compile-only  "},
+                      {.kind = 8, .contents = "opaque", .flags = 0x10011},
+                      {.kind = 64, .contents = "new"}});
   const ContainerReading reading = ReadContainer(bytes);
   ASSERT_EQ(reading.images.size(), 5u);
   EXPECT_EQ(reading.images[0].ArchName(), "compute_90a");
@@ -137,7 +139,8 @@ TEST(Container, FlippedBitsAreNeverACrash) {
   Prng prng(7);
   for (int round = 0; round < 4000; ++round) {
     std::vector<uint8_t> bytes = whole;
-    for (int i = 0; i < 4; ++i) bytes[prng.Next() % bytes.size()] = static_cast<uint8_t>(prng.Next());
+    for (int i = 0; i < 4; ++i)
+      bytes[prng.Next() % bytes.size()] = static_cast<uint8_t>(prng.Next());
     TouchAll(ReadContainer(bytes));
   }
 }

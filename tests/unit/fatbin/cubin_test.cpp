@@ -53,8 +53,8 @@ std::map<std::string, Told> ParseVerbose(const std::string& text) {
 TEST_F(CubinOf, EveryArchitectureAgreesWithPtxas) {
   for (const char* arch : {"75", "80", "90", "100", "120"}) {
     const std::string path = Path(std::string(arch) + ".cubin");
-    const auto told = ParseVerbose(
-        CompileSample("-cubin -Xptxas -v -arch=sm_" + std::string(arch), path));
+    const auto told =
+        ParseVerbose(CompileSample("-cubin -Xptxas -v -arch=sm_" + std::string(arch), path));
     ASSERT_EQ(told.size(), 3u);
     const Result<MappedFile> file = MappedFile::Open(path);
     const Result<Cubin> cubin = ReadCubin(file->bytes());
@@ -101,11 +101,12 @@ TEST_F(CubinOf, ParametersBoundsAndVariables) {
 }
 
 TEST_F(CubinOf, RelocatableUnitsAndClusters) {
-  const std::string source = WriteSource(
-      "unit.cu", "extern __device__ int helper(int);\n"
-                 "__global__ void __cluster_dims__(2, 1, 1) plain(int* p) {\n"
-                 "  __shared__ int s[32];\n  s[threadIdx.x] = helper(*p);\n  __syncthreads();\n"
-                 "  *p = s[31 - threadIdx.x];\n}\n");
+  const std::string source =
+      WriteSource("unit.cu",
+                  "extern __device__ int helper(int);\n"
+                  "__global__ void __cluster_dims__(2, 1, 1) plain(int* p) {\n"
+                  "  __shared__ int s[32];\n  s[threadIdx.x] = helper(*p);\n  __syncthreads();\n"
+                  "  *p = s[31 - threadIdx.x];\n}\n");
   Nvcc("-rdc=true -cubin -arch=sm_90 '" + source + "' -o '" + Path("unit.cubin") + "'");
   const Result<MappedFile> file = MappedFile::Open(Path("unit.cubin"));
   const Result<Cubin> cubin = ReadCubin(file->bytes());
@@ -128,7 +129,8 @@ TEST_F(CubinOf, DamagedInputIsNeverACrash) {
   Prng prng(11);
   for (int round = 0; round < 1500; ++round) {
     std::vector<uint8_t> bytes = whole;
-    for (int i = 0; i < 3; ++i) bytes[prng.Next() % bytes.size()] = static_cast<uint8_t>(prng.Next());
+    for (int i = 0; i < 3; ++i)
+      bytes[prng.Next() % bytes.size()] = static_cast<uint8_t>(prng.Next());
     // The headers are where a flip matters most.
     bytes[prng.Next() % 64] ^= static_cast<uint8_t>(1u << (prng.Next() % 8));
     (void)ReadCubin(bytes);

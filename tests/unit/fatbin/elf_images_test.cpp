@@ -93,13 +93,14 @@ TEST_F(ElfImages, OptionsAndNames) {
 }
 
 TEST_F(ElfImages, LinkedProgramOfUnits) {
-  const std::string one = WriteSource(
-      "one.cu", "extern __device__ int helper(int);\n"
-                "extern \"C\" __global__ void plain(int* p) { *p = helper(*p); }\n"
-                "int main() { plain<<<1, 1>>>(nullptr); }\n");
-  const std::string two = WriteSource(
-      "two.cu", "__device__ int helper(int i) { return i + 1; }\n"
-                "__global__ void other(int* p) { *p = 2; }\n");
+  const std::string one =
+      WriteSource("one.cu",
+                  "extern __device__ int helper(int);\n"
+                  "extern \"C\" __global__ void plain(int* p) { *p = helper(*p); }\n"
+                  "int main() { plain<<<1, 1>>>(nullptr); }\n");
+  const std::string two = WriteSource("two.cu",
+                                      "__device__ int helper(int i) { return i + 1; }\n"
+                                      "__global__ void other(int* p) { *p = 2; }\n");
   Nvcc("-rdc=true -arch=sm_90 '" + one + "' '" + two + "' -o '" + Path("app") + "'");
   const Result<ImageFile> file = OpenImageFile(Path("app"));
   ASSERT_TRUE(file.ok()) << file.error().ToString();

@@ -55,7 +55,8 @@ TEST(Features, SingleInstructions) {
       {"mov.u32 %r1, %cluster_ctarank;", Feature::kCluster},
       {"mapa.u64 %rd1, %rd2, %r1;", Feature::kCluster},
       {"mbarrier.init.shared::cta.b64 [%r1], 1;", Feature::kMbarrier},
-      {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 16, [%r2];",
+      {"cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 16, "
+       "[%r2];",
        Feature::kBulkCopy},
       {"griddepcontrol.wait;", Feature::kProgrammaticLaunch},
       {"mov.u32 %r1, %smid;", Feature::kPlacement},
@@ -118,16 +119,20 @@ TEST(Features, CallsAreFollowed) {
 
 TEST(Features, ReadsThatMayWaitForOthers) {
   const std::string loop = "\nsetp.eq.s32 %p1, %r1, 0;\n@%p1 bra L;\nret;";
-  EXPECT_TRUE(FeaturesOf("L: ld.volatile.global.u32 %r1, [%rd1];" + loop).Has(Feature::kPolledLoad));
+  EXPECT_TRUE(
+      FeaturesOf("L: ld.volatile.global.u32 %r1, [%rd1];" + loop).Has(Feature::kPolledLoad));
   EXPECT_TRUE(
       FeaturesOf("L: ld.acquire.gpu.global.u32 %r1, [%rd1];" + loop).Has(Feature::kPolledLoad));
   EXPECT_TRUE(
       FeaturesOf("L: atom.global.cas.b32 %r1, [%rd1], 0, 1;" + loop).Has(Feature::kPolledLoad));
+  EXPECT_FALSE(
+      FeaturesOf("L: atom.global.add.u32 %r9, [%rd1], 1;" + loop).Has(Feature::kPolledLoad))
+      << "its result is not read";
   EXPECT_FALSE(FeaturesOf("L: ld.global.u32 %r1, [%rd1];" + loop).Has(Feature::kPolledLoad));
   EXPECT_FALSE(
       FeaturesOf("L: ld.volatile.shared.u32 %r1, [%r2];" + loop).Has(Feature::kPolledLoad));
-  EXPECT_FALSE(FeaturesOf("ld.volatile.global.u32 %r1, [%rd1];\nL:" + loop).Has(
-      Feature::kPolledLoad));
+  EXPECT_FALSE(
+      FeaturesOf("ld.volatile.global.u32 %r1, [%rd1];\nL:" + loop).Has(Feature::kPolledLoad));
 }
 
 bool ReturnsEarly(const std::string& body, const std::string& before = "") {
@@ -158,24 +163,27 @@ TEST(EarlyReturn, LoopsThatABlockRunsTogether) {
   const std::string start = "ld.param.u32 %r6, [n];\nmov.u32 %r5, 0;\nL:\n";
   EXPECT_FALSE(ReturnsEarly(start + kLoopEnd));
   // A branch of threads in the body, as in a reduction, leaves the counter alone.
-  EXPECT_FALSE(ReturnsEarly(start + kByThread + "@%p1 bra SKIP;\nadd.u32 %r9, %r1, 1;\nSKIP:\n" +
-                            kLoopEnd));
+  EXPECT_FALSE(
+      ReturnsEarly(start + kByThread + "@%p1 bra SKIP;\nadd.u32 %r9, %r1, 1;\nSKIP:\n" + kLoopEnd));
 }
 
 TEST(EarlyReturn, LoopsWhoseLengthDependsOnTheThread) {
   EXPECT_TRUE(ReturnsEarly(std::string("mov.u32 %r6, %tid.x;\nmov.u32 %r5, 0;\nL:\n") + kLoopEnd));
-  EXPECT_TRUE(ReturnsEarly(std::string("ld.global.u32 %r6, [%rd1];\nmov.u32 %r5, 0;\nL:\n") +
-                           kLoopEnd));
+  EXPECT_TRUE(
+      ReturnsEarly(std::string("ld.global.u32 %r6, [%rd1];\nmov.u32 %r5, 0;\nL:\n") + kLoopEnd));
   // The bound is a constant on each way, but the way depends on the thread.
-  EXPECT_TRUE(ReturnsEarly(std::string(kByThread) +
-                           "mov.u32 %r6, 3;\n@%p1 bra GO;\nmov.u32 %r6, 5;\nGO:\nmov.u32 %r5, 0;\n" +
-                           "L:\n" + kLoopEnd));
+  EXPECT_TRUE(
+      ReturnsEarly(std::string(kByThread) +
+                   "mov.u32 %r6, 3;\n@%p1 bra GO;\nmov.u32 %r6, 5;\nGO:\nmov.u32 %r5, 0;\n" +
+                   "L:\n" + kLoopEnd));
 }
 
 TEST(EarlyReturn, BarriersInCalledFunctionsCount) {
   const std::string function = ".func waits()\n{\nbar.sync 0;\nret;\n}\n";
-  EXPECT_TRUE(ReturnsEarly(std::string(kByThread) + "@%p1 ret;\ncall.uni waits, ();\nret;", function));
-  EXPECT_FALSE(ReturnsEarly(std::string(kByBlock) + "@%p1 ret;\ncall.uni waits, ();\nret;", function));
+  EXPECT_TRUE(
+      ReturnsEarly(std::string(kByThread) + "@%p1 ret;\ncall.uni waits, ();\nret;", function));
+  EXPECT_FALSE(
+      ReturnsEarly(std::string(kByBlock) + "@%p1 ret;\ncall.uni waits, ();\nret;", function));
 }
 
 TEST(EarlyReturn, JumpTables) {
