@@ -117,6 +117,15 @@ TEST(Launch, RecordsOfThreadsAreWhole) {
   EXPECT_EQ(streams.size(), 8u);
 }
 
+TEST(Launch, TheFastPathAllocatesLocksAndCallsNothing) {
+  const auto run = [](const char* what) {
+    return RunProgram({.command = {CUPOLA_QUIET_PROBE, what}}).exit_code;
+  };
+  EXPECT_EQ(run("quiet"), 0);
+  for (const char* what : {"malloc", "lock", "getenv"}) EXPECT_EQ(run(what), 1) << what;
+  EXPECT_EQ(run("syscall"), 128 + 31);  // SIGSYS
+}
+
 TEST(Launch, ForkAndExecMakeFilesOfTheirOwn) {
   const Outcome outcome = RunProbe({"fork-exec", CUPOLA_PROBE});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
