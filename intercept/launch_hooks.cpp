@@ -10,7 +10,7 @@ namespace cupola::intercept {
 namespace {
 
 template <typename Function>
-CUresult PassKernel(Function real, bool per_thread, CUfunction f, const uint32_t (&grid)[3],
+[[gnu::always_inline]] inline CUresult PassKernel(Function real, bool per_thread, CUfunction f, const uint32_t (&grid)[3],
                     const uint32_t (&block)[3], unsigned shared, CUstream stream, void** params,
                     void** extra) noexcept {
   const LaunchFacts facts{

@@ -31,7 +31,7 @@ struct LaunchFacts {
 };
 
 /// Fills `record` but for its times and sequence.
-inline void Describe(const LaunchFacts& facts, bool captured, LaunchRecord* record) noexcept {
+[[gnu::always_inline]] inline void Describe(const LaunchFacts& facts, bool captured, LaunchRecord* record) noexcept {
   const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
   const bool is_graph = facts.door == LaunchDoor::kLaunchGraph;
   record->stream = key.stream;
@@ -54,7 +54,7 @@ inline void Describe(const LaunchFacts& facts, bool captured, LaunchRecord* reco
 }
 
 template <typename CounterSet>
-inline void CountLaunch(CounterSet& set, const LaunchFacts& facts, bool captured) noexcept {
+[[gnu::always_inline]] inline void CountLaunch(CounterSet& set, const LaunchFacts& facts, bool captured) noexcept {
   if (captured) {
     set.captured.fetch_add(1, std::memory_order_relaxed);
   } else if (facts.door == LaunchDoor::kLaunchGraph) {
@@ -70,7 +70,7 @@ CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, CUresult (*call
 
 /// Passes a launch on by `call()` and records it.
 template <typename CallReal>
-inline CUresult PassLaunch(const LaunchFacts& facts, const CallReal& call) noexcept {
+[[gnu::always_inline]] inline CUresult PassLaunch(const LaunchFacts& facts, const CallReal& call) noexcept {
   if (InsideHook()) return call();
   const HookScope scope;
   RingWriter* const ring = ActiveRing();
