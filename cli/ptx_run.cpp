@@ -52,12 +52,14 @@ void Run(const Options& options) {
     if (last.arg >= spec.args.size() || !spec.args[last.arg].is_buffer ||
         last.count * sim::TypeBytes(last.type) > spec.args[last.arg].bytes.size()) {
       Fail(kExitUsage, MakeError(ErrorCode::kInvalidArgument,
-                                 fmt::format("--dump {}: argument {} is no buffer of that size", dump, last.arg)));
+                                 fmt::format("--dump {}: argument {} is no buffer of that size",
+                                             dump, last.arg)));
     }
   }
   std::ifstream file(options.file, std::ios::binary);
   if (!file) {
-    Fail(kExitBadInput, MakeError(ErrorCode::kNotFound, "cannot read the file", {options.file, 0, 0, {}}));
+    Fail(kExitBadInput,
+         MakeError(ErrorCode::kNotFound, "cannot read the file", {options.file, 0, 0, {}}));
   }
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   auto device = sim::Device::Create({});
@@ -65,7 +67,8 @@ void Run(const Options& options) {
     Fail(kExitBadInput, status.error());
   }
   for (const sim::DumpSpec& dump : dumps) {
-    const std::string values = sim::FormatValues(dump.type, spec.args[dump.arg].bytes.data(), dump.count);
+    const std::string values =
+        sim::FormatValues(dump.type, spec.args[dump.arg].bytes.data(), dump.count);
     std::fputs((values + "\n").c_str(), stdout);
   }
 }
@@ -74,21 +77,25 @@ void Run(const Options& options) {
 
 void AddPtxRunCommand(CLI::App& ptx_app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = ptx_app.add_subcommand("run", "Run one kernel of a PTX file on the simulated device");
+  CLI::App* command =
+      ptx_app.add_subcommand("run", "Run one kernel of a PTX file on the simulated device");
   command->add_option("FILE", options->file, "PTX text")->required();
-  command->add_option("--kernel", options->kernel, "Name of the kernel; may be left out if there is only one");
+  command->add_option("--kernel", options->kernel,
+                      "Name of the kernel; may be left out if there is only one");
   command->add_option("--grid", options->grid, "Blocks, X[,Y[,Z]]");
   command->add_option("--block", options->block, "Threads of a block, X[,Y[,Z]]");
-  command
-      ->add_option("--arg", options->args,
-                   "An argument, in order: TYPE:VALUE (u32:5, f32:1.5) or a buffer, buf:TYPE:COUNT[=VALUES] "
-                   "(buf:u32:64 holds zeros, =7 sevens, =1;2;3 these in turn, =iota 0, 1, 2...)");
+  command->add_option(
+      "--arg", options->args,
+      "An argument, in order: TYPE:VALUE (u32:5, f32:1.5) or a buffer, buf:TYPE:COUNT[=VALUES] "
+      "(buf:u32:64 holds zeros, =7 sevens, =1;2;3 these in turn, =iota 0, 1, 2...)");
   command->add_option("--shared", options->shared_bytes, "Dynamic shared memory, bytes");
   command->add_flag("--cooperative", options->cooperative, "Launch so that grid.sync() works");
-  command->add_option("--dump", options->dumps,
-                      "Print a buffer afterwards: ARG:TYPE:COUNT, ARG counted from 0; one line each");
+  command->add_option(
+      "--dump", options->dumps,
+      "Print a buffer afterwards: ARG:TYPE:COUNT, ARG counted from 0; one line each");
   command->footer(
-      "Example:\n  cupola ptx run add.ptx --grid 4 --block 256 --arg buf:f32:1000=iota --arg buf:f32:1000=0.5 \\\n"
+      "Example:\n  cupola ptx run add.ptx --grid 4 --block 256 --arg buf:f32:1000=iota --arg "
+      "buf:f32:1000=0.5 \\\n"
       "      --arg buf:f32:1000 --arg u32:1000 --dump 2:f32:8\n"
       "Exit code: 0, 1 when the file or the kernel is at fault, 2 for a bad command line.");
   command->callback([options] { Run(*options); });

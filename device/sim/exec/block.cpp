@@ -7,7 +7,8 @@ namespace cupola::sim {
 namespace {
 
 uint8_t* AlignUp(uint8_t* pointer, uint64_t align) {
-  return reinterpret_cast<uint8_t*>((reinterpret_cast<uint64_t>(pointer) + align - 1) & ~(align - 1));
+  return reinterpret_cast<uint8_t*>((reinterpret_cast<uint64_t>(pointer) + align - 1) &
+                                    ~(align - 1));
 }
 
 std::unique_ptr<Warp> MakeWarp(Block& block, uint32_t index, MemoryView* view) {

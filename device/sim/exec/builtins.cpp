@@ -20,8 +20,9 @@ uint64_t Argument(Warp& warp, const CallSite& site, size_t index, uint32_t lane)
   const ArgSlot& slot = site.args[index];
   uint64_t value = 0;
   const uint8_t* from =
-      slot.in_memory ? warp.local_memory.data() + size_t{lane} * warp.local_stride + warp.group_local + slot.at
-                     : warp.Row<uint8_t>(slot.at) + size_t{lane} * slot.bytes;
+      slot.in_memory
+          ? warp.local_memory.data() + size_t{lane} * warp.local_stride + warp.group_local + slot.at
+          : warp.Row<uint8_t>(slot.at) + size_t{lane} * slot.bytes;
   std::memcpy(&value, from, std::min(slot.bytes, 8u));
   return value;
 }
@@ -29,9 +30,9 @@ uint64_t Argument(Warp& warp, const CallSite& site, size_t index, uint32_t lane)
 void SetReturn(Warp& warp, const CallSite& site, uint32_t lane, uint64_t value) {
   if (site.returns.empty()) return;
   const ArgSlot& slot = site.returns[0];
-  uint8_t* to = slot.in_memory
-                    ? warp.local_memory.data() + size_t{lane} * warp.local_stride + warp.group_local + slot.at
-                    : warp.Row<uint8_t>(slot.at) + size_t{lane} * slot.bytes;
+  uint8_t* to = slot.in_memory ? warp.local_memory.data() + size_t{lane} * warp.local_stride +
+                                     warp.group_local + slot.at
+                               : warp.Row<uint8_t>(slot.at) + size_t{lane} * slot.bytes;
   std::memcpy(to, &value, std::min(slot.bytes, 8u));
 }
 
@@ -74,7 +75,8 @@ std::string Printed(const std::string& spec, T value) {
   char buffer[512];
   const int length = std::snprintf(buffer, sizeof(buffer), spec.c_str(), value);
   if (length < 0) return "";
-  if (static_cast<size_t>(length) < sizeof(buffer)) return std::string(buffer, static_cast<size_t>(length));
+  if (static_cast<size_t>(length) < sizeof(buffer))
+    return std::string(buffer, static_cast<size_t>(length));
   std::string large(static_cast<size_t>(length) + 1, '\0');
   std::snprintf(large.data(), large.size(), spec.c_str(), value);
   large.resize(static_cast<size_t>(length));
@@ -82,7 +84,8 @@ std::string Printed(const std::string& spec, T value) {
 }
 
 /// Formats one conversion that starts behind the '%' at `at`; moves `at` behind it.
-std::string Conversion(Warp& warp, const std::string& format, size_t* at, VarArgs& args, uint32_t lane) {
+std::string Conversion(Warp& warp, const std::string& format, size_t* at, VarArgs& args,
+                       uint32_t lane) {
   std::string spec = "%";
   size_t i = *at;
   while (i < format.size() && std::strchr("-+ #0", format[i]) != nullptr) spec += format[i++];
@@ -108,21 +111,35 @@ std::string Conversion(Warp& warp, const std::string& format, size_t* at, VarArg
   const char kind = i < format.size() ? format[i++] : '\0';
   *at = i;
   switch (kind) {
-    case '%': return "%";
-    case 'd': case 'i': {
+    case '%':
+      return "%";
+    case 'd':
+    case 'i': {
       const uint64_t value = args.Next(wide ? 8 : 4);
       if (wide) return Printed(spec + "ll" + kind, static_cast<long long>(value));
       return Printed(spec + shortness + kind, static_cast<int>(value));
     }
-    case 'u': case 'x': case 'X': case 'o': {
+    case 'u':
+    case 'x':
+    case 'X':
+    case 'o': {
       const uint64_t value = args.Next(wide ? 8 : 4);
       if (wide) return Printed(spec + "ll" + kind, static_cast<unsigned long long>(value));
       return Printed(spec + shortness + kind, static_cast<unsigned>(value));
     }
-    case 'c': return Printed(spec + kind, static_cast<int>(args.Next(4)));
-    case 'f': case 'F': case 'e': case 'E': case 'g': case 'G': case 'a': case 'A':
+    case 'c':
+      return Printed(spec + kind, static_cast<int>(args.Next(4)));
+    case 'f':
+    case 'F':
+    case 'e':
+    case 'E':
+    case 'g':
+    case 'G':
+    case 'a':
+    case 'A':
       return Printed(spec + kind, std::bit_cast<double>(args.Next(8)));
-    case 'p': return Printed(spec + kind, reinterpret_cast<void*>(args.Next(8)));
+    case 'p':
+      return Printed(spec + kind, reinterpret_cast<void*>(args.Next(8)));
     case 's': {
       const uint64_t address = args.Next(8);
       std::string text;
@@ -133,7 +150,8 @@ std::string Conversion(Warp& warp, const std::string& format, size_t* at, VarArg
       }
       return Printed(spec + kind, text.c_str());
     }
-    default: return spec + kind;
+    default:
+      return spec + kind;
   }
 }
 
@@ -172,18 +190,21 @@ void AssertFail(Warp& warp, const CallSite& site, uint32_t active) {
       return;
     }
     const uint32_t thread = warp.index * kLanes + lane;
-    const std::string line = fmt::format(
-        "{}:{}: {}: block: [{},{},{}], thread: [{},{},{}] Assertion `{}` failed.\n", file,
-        static_cast<uint32_t>(Argument(warp, site, 2, lane)), function, block.index.x, block.index.y,
-        block.index.z, thread % shape.x, thread / shape.x % shape.y, thread / shape.x / shape.y, message);
+    const std::string line =
+        fmt::format("{}:{}: {}: block: [{},{},{}], thread: [{},{},{}] Assertion `{}` failed.\n",
+                    file, static_cast<uint32_t>(Argument(warp, site, 2, lane)), function,
+                    block.index.x, block.index.y, block.index.z, thread % shape.x,
+                    thread / shape.x % shape.y, thread / shape.x / shape.y, message);
     std::fwrite(line.data(), 1, line.size(), stderr);
   });
-  warp.Raise(FaultKind::kAssert, static_cast<uint32_t>(std::countr_zero(active)), "assertion failed");
+  warp.Raise(FaultKind::kAssert, static_cast<uint32_t>(std::countr_zero(active)),
+             "assertion failed");
 }
 
 void Malloc(Warp& warp, const CallSite& site, uint32_t active) {
   ForLanes(active, [&](uint32_t lane) {
-    SetReturn(warp, site, lane, warp.block->machine->memory->Allocate(Argument(warp, site, 0, lane)));
+    SetReturn(warp, site, lane,
+              warp.block->machine->memory->Allocate(Argument(warp, site, 0, lane)));
   });
 }
 
@@ -191,7 +212,8 @@ void FreeMemory(Warp& warp, const CallSite& site, uint32_t active) {
   ForLanes(active, [&](uint32_t lane) {
     const uint64_t address = Argument(warp, site, 0, lane);
     if (address != 0 && !warp.block->machine->memory->Free(address)) {
-      warp.Raise(FaultKind::kIllegalAddress, lane, fmt::format("free of {:#x}, which is no allocation", address));
+      warp.Raise(FaultKind::kIllegalAddress, lane,
+                 fmt::format("free of {:#x}, which is no allocation", address));
     }
   });
 }

@@ -109,8 +109,8 @@ const ptx::CallPrototype* Decoder::FindPrototype(const std::string& label) const
 }
 
 bool Decoder::UseLabel(const std::string& label) {
-  fixups_.push_back({static_cast<uint32_t>(program_->code.size()), scope_, &label, -1,
-                     in_->pos.line});
+  fixups_.push_back(
+      {static_cast<uint32_t>(program_->code.size()), scope_, &label, -1, in_->pos.line});
   return true;
 }
 
@@ -121,8 +121,8 @@ bool Decoder::UseTargets(const std::string& label, uint32_t* list, uint32_t* cou
     *list = static_cast<uint32_t>(program_->lists.size());
     *count = static_cast<uint32_t>(it->second->targets.size());
     for (const std::string& target : it->second->targets) {
-      fixups_.push_back({0, scope_, &target, static_cast<int64_t>(program_->lists.size()),
-                         in_->pos.line});
+      fixups_.push_back(
+          {0, scope_, &target, static_cast<int64_t>(program_->lists.size()), in_->pos.line});
       program_->lists.push_back(0);
     }
     return true;
@@ -167,8 +167,12 @@ void Decoder::DecodeVariable(const ptx::Variable& variable) {
   const uint32_t bytes = static_cast<uint32_t>(VariableBytes(variable));
   Symbol symbol{Kind::kLocal, type, 0, bytes};
   switch (variable.space) {
-    case ptx::StateSpace::kReg: DeclareRegisters(variable); return;
-    case ptx::StateSpace::kLocal: symbol.at = AddLocal(bytes, VariableAlign(variable)); break;
+    case ptx::StateSpace::kReg:
+      DeclareRegisters(variable);
+      return;
+    case ptx::StateSpace::kLocal:
+      symbol.at = AddLocal(bytes, VariableAlign(variable));
+      break;
     case ptx::StateSpace::kParam:
       symbol.kind = Kind::kFunctionParam;
       symbol.at = AddLocal(bytes, std::max(VariableAlign(variable), 8u));
@@ -181,7 +185,8 @@ void Decoder::DecodeVariable(const ptx::Variable& variable) {
         symbol.at = place_shared_(variable);
       }
       break;
-    default: return;  // .global and .const in a body were placed with the module's
+    default:
+      return;  // .global and .const in a body were placed with the module's
   }
   scopes_[scope_].symbols[variable.name] = symbol;
 }
@@ -264,7 +269,8 @@ void Decoder::DeclareFormals(const ptx::Function& function) {
   if (function.is_entry) {
     const std::vector<ParamInfo>* infos = nullptr;
     for (size_t k = 0; k < program_->kernel_functions.size(); ++k) {
-      if (program_->kernel_functions[k] == function_index_) infos = &program_->kernel_infos[k].params;
+      if (program_->kernel_functions[k] == function_index_)
+        infos = &program_->kernel_infos[k].params;
     }
     for (size_t i = 0; infos != nullptr && i < function.params.size(); ++i) {
       const ptx::Variable& param = function.params[i];
@@ -279,9 +285,9 @@ void Decoder::DeclareFormals(const ptx::Function& function) {
       DecodeVariable(formal);
       const Symbol& symbol = scopes_[0].symbols[formal.name];
       const bool in_memory = symbol.kind != Symbol::Kind::kRegister;
-      slots->push_back({in_memory, static_cast<uint32_t>(symbol.at),
-                        in_memory ? symbol.bytes
-                                  : (symbol.type == Type::kPred ? 0 : CellBytes(symbol.type))});
+      slots->push_back(
+          {in_memory, static_cast<uint32_t>(symbol.at),
+           in_memory ? symbol.bytes : (symbol.type == Type::kPred ? 0 : CellBytes(symbol.type))});
     }
   }
 }
@@ -294,7 +300,8 @@ Status Decoder::ResolveLabels() {
       if (it != scopes_[s].labels.end()) pc = &it->second;
     }
     if (pc == nullptr) {
-      return MakeError(ErrorCode::kDamaged, fmt::format("label \"{}\" is not defined", *fixup.label),
+      return MakeError(ErrorCode::kDamaged,
+                       fmt::format("label \"{}\" is not defined", *fixup.label),
                        {program_->module.name, fixup.line, 0, {}});
     }
     if (fixup.list_at >= 0) {

@@ -29,25 +29,32 @@ const OpTable& Opcodes();
 /// A name in scope.
 struct Symbol {
   enum class Kind : uint8_t {
-    kRegister, kLocal, kKernelParam, kFunctionParam, kShared, kDynamicShared, kGlobal, kUnresolved,
+    kRegister,
+    kLocal,
+    kKernelParam,
+    kFunctionParam,
+    kShared,
+    kDynamicShared,
+    kGlobal,
+    kUnresolved,
   };
   Kind kind = Kind::kRegister;
   Type type = Type::kNone;
-  uint64_t at = 0;     ///< Ref, frame offset, shared address, global address
+  uint64_t at = 0;  ///< Ref, frame offset, shared address, global address
   uint32_t bytes = 0;
 };
 
 /// An address operand, resolved as far as it can be before execution.
 struct Address {
-  Ref base = kNoRef;       ///< 64-bit row, or 32-bit with kAddress32
+  Ref base = kNoRef;  ///< 64-bit row, or 32-bit with kAddress32
   int64_t offset = 0;
-  uint8_t flags = 0;       ///< AddressFlags
+  uint8_t flags = 0;                             ///< AddressFlags
   Symbol::Kind names = Symbol::Kind::kRegister;  ///< what the base names
 };
 
 enum AddressFlags : uint8_t {
-  kAddress32 = 1,       ///< the base row has 4-byte cells
-  kAddLocalFrame = 2,   ///< add the local frame of the running function
+  kAddress32 = 1,      ///< the base row has 4-byte cells
+  kAddLocalFrame = 2,  ///< add the local frame of the running function
   kAddDynamicShared = 4,
 };
 

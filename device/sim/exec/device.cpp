@@ -29,8 +29,10 @@ class FreeDevice final : public Device {
 
   const DeviceConfig& config() const override { return config_; }
 
-  Result<std::shared_ptr<LoadedModule>> LoadPtx(std::string_view text, std::string_view name) override {
-    if (!memory_->ok()) return MakeError(ErrorCode::kExhausted, "no address space for the simulated device");
+  Result<std::shared_ptr<LoadedModule>> LoadPtx(std::string_view text,
+                                                std::string_view name) override {
+    if (!memory_->ok())
+      return MakeError(ErrorCode::kExhausted, "no address space for the simulated device");
     auto module = ptx::Parse(text, name);
     if (!module) return module.error();
     auto program = Decode(std::move(module.value()), memory_);
@@ -51,7 +53,8 @@ class FreeDevice final : public Device {
   uint32_t MaxResidentBlocks(const KernelInfo& kernel, uint32_t threads_per_block,
                              uint32_t dynamic_shared_bytes) const override {
     if (threads_per_block > kernel.max_threads_per_block) return 0;
-    return runner_.MaxResident(threads_per_block, kernel.static_shared_bytes + dynamic_shared_bytes);
+    return runner_.MaxResident(threads_per_block,
+                               kernel.static_shared_bytes + dynamic_shared_bytes);
   }
 
   void Submit(GridLaunch launch, std::function<void(const Fault* fault)> done) override {

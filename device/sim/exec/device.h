@@ -2,8 +2,8 @@
 // SMs. The driver (device/sim/driver) adds contexts, streams, events and the CUDA calls; it alone
 // decides order: a grid submitted here may start at once and grids run concurrently.
 //
-// Free mode: each SM is a host thread that interleaves its resident blocks warp by warp; kernels and
-// host threads share memory for real, so a kernel may spin on a word that the host writes.
+// Free mode: each SM is a host thread that interleaves its resident blocks warp by warp; kernels
+// and host threads share memory for real, so a kernel may spin on a word that the host writes.
 // Device pointers are host addresses. All methods are thread-safe unless they say otherwise.
 #pragma once
 
@@ -29,9 +29,9 @@ struct DeviceConfig {
   uint32_t sm_count = 4;
   uint32_t max_blocks_per_sm = 8;
   uint32_t max_threads_per_sm = 2048;
-  uint32_t shared_bytes_per_sm = 228 * 1024;        ///< like sm_90
-  uint32_t max_shared_bytes_per_block = 227 * 1024; ///< opt-in limit, like sm_90
-  uint64_t memory_bytes = 8ull << 30;               ///< size of device memory
+  uint32_t shared_bytes_per_sm = 228 * 1024;         ///< like sm_90
+  uint32_t max_shared_bytes_per_block = 227 * 1024;  ///< opt-in limit, like sm_90
+  uint64_t memory_bytes = 8ull << 30;                ///< size of device memory
 };
 
 /// How a grid ended badly; names map onto CUresult codes of the same meaning.
@@ -59,8 +59,8 @@ struct KernelInfo {
   std::vector<ParamInfo> params;
   uint32_t param_bytes = 0;
   uint32_t static_shared_bytes = 0;
-  uint32_t local_bytes = 0;          ///< per thread
-  uint32_t registers = 0;            ///< an estimate, from the declared registers, at most 255
+  uint32_t local_bytes = 0;               ///< per thread
+  uint32_t registers = 0;                 ///< an estimate, from the declared registers, at most 255
   uint32_t max_threads_per_block = 1024;  ///< .maxntid / .reqntid, else 1024
 };
 
@@ -109,7 +109,10 @@ class Device {
   virtual void UnmapHost(uint64_t address) = 0;
   /// The device allocation or mapped range or module variable that holds `address`: {start, bytes},
   /// or {0, 0}.
-  struct Range { uint64_t start = 0, bytes = 0; bool is_host = false; };
+  struct Range {
+    uint64_t start = 0, bytes = 0;
+    bool is_host = false;
+  };
   virtual Range FindRange(uint64_t address) const = 0;
   virtual uint64_t FreeBytes() const = 0;
 

@@ -126,7 +126,8 @@ bool FreeRun::Pass(Sm& sm) {
     Block& block = *resident.block;
     bool ran = false;
     for (auto& warp : block.warps) {
-      if (warp->live == 0 || block.fault || resident.run->stopped.load(std::memory_order_relaxed)) continue;
+      if (warp->live == 0 || block.fault || resident.run->stopped.load(std::memory_order_relaxed))
+        continue;
       warp->rested = false;
       if (StepWarp(*warp, kQuantum) == StepResult::kBlocked) continue;
       ran = true;

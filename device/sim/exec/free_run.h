@@ -30,7 +30,7 @@ class FreeRun {
     bool cooperative = false;
     std::function<void(const Fault*)> done;
     uint64_t total = 0;
-    uint64_t next = 0;       ///< first block that has not started
+    uint64_t next = 0;  ///< first block that has not started
     uint64_t running = 0;
     uint32_t threads = 0, shared_bytes = 0;  ///< of a block, as resources
     std::atomic<bool> stopped{false};

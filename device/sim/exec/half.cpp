@@ -46,11 +46,16 @@ uint16_t RoundTo(const Format& format, double value, Rounding rounding) {
 
 double RoundInteger(double value, Rounding rounding) {
   switch (rounding) {
-    case Rounding::kZero: return std::trunc(value);
-    case Rounding::kDown: return std::floor(value);
-    case Rounding::kUp: return std::ceil(value);
-    case Rounding::kNearestAway: return std::round(value);
-    case Rounding::kNearest: break;
+    case Rounding::kZero:
+      return std::trunc(value);
+    case Rounding::kDown:
+      return std::floor(value);
+    case Rounding::kUp:
+      return std::ceil(value);
+    case Rounding::kNearestAway:
+      return std::round(value);
+    case Rounding::kNearest:
+      break;
   }
   const double floor = std::floor(value);
   const double rest = value - floor;
@@ -60,6 +65,8 @@ double RoundInteger(double value, Rounding rounding) {
 }
 
 uint16_t RoundToHalf(double value, Rounding rounding) { return RoundTo(kHalf, value, rounding); }
-uint16_t RoundToBfloat(double value, Rounding rounding) { return RoundTo(kBfloat, value, rounding); }
+uint16_t RoundToBfloat(double value, Rounding rounding) {
+  return RoundTo(kBfloat, value, rounding);
+}
 
 }  // namespace cupola::sim

@@ -15,7 +15,9 @@
 namespace cupola::sim {
 namespace {
 
-Error Invalid(std::string message) { return MakeError(ErrorCode::kInvalidArgument, std::move(message)); }
+Error Invalid(std::string message) {
+  return MakeError(ErrorCode::kInvalidArgument, std::move(message));
+}
 
 std::vector<std::string> Split(std::string_view text, char separator) {
   std::vector<std::string> parts;
@@ -47,11 +49,16 @@ std::optional<uint64_t> ParseValue(Type type, const std::string& text) {
   const double value = std::strtod(text.c_str(), &end);
   if (text.empty() || *end != '\0') return std::nullopt;
   switch (type) {
-    case Type::kF32: return std::bit_cast<uint32_t>(static_cast<float>(value));
-    case Type::kF16: return RoundToHalf(value);
-    case Type::kBF16: return RoundToBfloat(value);
-    case Type::kF64: return std::bit_cast<uint64_t>(value);
-    default: return std::nullopt;
+    case Type::kF32:
+      return std::bit_cast<uint32_t>(static_cast<float>(value));
+    case Type::kF16:
+      return RoundToHalf(value);
+    case Type::kBF16:
+      return RoundToBfloat(value);
+    case Type::kF64:
+      return std::bit_cast<uint64_t>(value);
+    default:
+      return std::nullopt;
   }
 }
 
@@ -69,7 +76,8 @@ Result<Dim3> ParseDim3(std::string_view text) {
   if (parts.size() > 3) return Invalid(fmt::format("\"{}\": expected X[,Y[,Z]]", text));
   for (size_t i = 0; i < parts.size(); ++i) {
     const auto value = ParseInteger(parts[i]);
-    if (!value || *value == 0 || *value > 0x7FFFFFFF) return Invalid(fmt::format("\"{}\": expected X[,Y[,Z]]", text));
+    if (!value || *value == 0 || *value > 0x7FFFFFFF)
+      return Invalid(fmt::format("\"{}\": expected X[,Y[,Z]]", text));
     values[i] = static_cast<uint32_t>(*value);
   }
   return Dim3{values[0], values[1], values[2]};
@@ -81,7 +89,8 @@ Result<ArgSpec> ParseArg(std::string_view text) {
   if (parts.size() == 2) {
     arg.type = ParseType(parts[0]);
     const auto value = ParseValue(arg.type, parts[1]);
-    if (TypeBytes(arg.type) == 0 || !value) return Invalid(fmt::format("\"{}\": expected TYPE:VALUE, like u32:5", text));
+    if (TypeBytes(arg.type) == 0 || !value)
+      return Invalid(fmt::format("\"{}\": expected TYPE:VALUE, like u32:5", text));
     AppendValue(&arg.bytes, arg.type, *value);
     return arg;
   }
@@ -104,7 +113,8 @@ Result<ArgSpec> ParseArg(std::string_view text) {
     values.push_back(*value);
   }
   for (uint64_t i = 0; i < *count; ++i) {
-    const uint64_t bits = values.empty() ? *ParseValue(arg.type, std::to_string(i)) : values[i % values.size()];
+    const uint64_t bits =
+        values.empty() ? *ParseValue(arg.type, std::to_string(i)) : values[i % values.size()];
     AppendValue(&arg.bytes, arg.type, bits);
   }
   return arg;
@@ -139,7 +149,8 @@ std::string FormatValues(Type type, const std::byte* bytes, uint64_t count) {
       text += fmt::format("{}", std::bit_cast<double>(bits));
     } else if (IsSigned(type)) {
       text += fmt::format("{}", static_cast<int64_t>(bits << shift) >> shift);
-    } else if (type == Type::kU8 || type == Type::kU16 || type == Type::kU32 || type == Type::kU64) {
+    } else if (type == Type::kU8 || type == Type::kU16 || type == Type::kU32 ||
+               type == Type::kU64) {
       text += fmt::format("{}", bits);
     } else {
       text += fmt::format("{:#0{}x}", bits, size * 2 + 2);
@@ -153,16 +164,18 @@ Status RunKernel(Device& device, std::string_view ptx, std::string_view name, Ke
   if (!module) return module.error();
   const auto& kernels = (*module)->kernels();
   uint32_t index = 0;
-  while (index < kernels.size() && !spec->kernel.empty() && kernels[index].name != spec->kernel) ++index;
+  while (index < kernels.size() && !spec->kernel.empty() && kernels[index].name != spec->kernel)
+    ++index;
   if (index == kernels.size() || (spec->kernel.empty() && kernels.size() != 1)) {
     std::string known;
     for (const KernelInfo& kernel : kernels) known += (known.empty() ? "" : ", ") + kernel.name;
-    return MakeError(ErrorCode::kNotFound, fmt::format("no kernel \"{}\"; the module has: {}", spec->kernel, known));
+    return MakeError(ErrorCode::kNotFound,
+                     fmt::format("no kernel \"{}\"; the module has: {}", spec->kernel, known));
   }
   const KernelInfo& kernel = kernels[index];
   if (kernel.params.size() != spec->args.size()) {
-    return Invalid(fmt::format("kernel {} takes {} arguments, {} given", kernel.name, kernel.params.size(),
-                               spec->args.size()));
+    return Invalid(fmt::format("kernel {} takes {} arguments, {} given", kernel.name,
+                               kernel.params.size(), spec->args.size()));
   }
   GridLaunch launch;
   launch.module = *module;
@@ -174,8 +187,9 @@ Status RunKernel(Device& device, std::string_view ptx, std::string_view name, Ke
   launch.params.resize(kernel.param_bytes);
   const uint32_t threads = spec->block.x * spec->block.y * spec->block.z;
   if (device.MaxResidentBlocks(kernel, threads, spec->dynamic_shared_bytes) == 0) {
-    return Invalid(fmt::format("a block of {} threads with {} bytes of shared memory does not fit on an SM", threads,
-                               kernel.static_shared_bytes + spec->dynamic_shared_bytes));
+    return Invalid(
+        fmt::format("a block of {} threads with {} bytes of shared memory does not fit on an SM",
+                    threads, kernel.static_shared_bytes + spec->dynamic_shared_bytes));
   }
   std::vector<uint64_t> buffers;
   for (size_t i = 0; i < spec->args.size(); ++i) {
@@ -192,7 +206,9 @@ Status RunKernel(Device& device, std::string_view ptx, std::string_view name, Ke
       bytes = 8;
     }
     buffers.push_back(address);
-    if (bytes > param.size) return Invalid(fmt::format("argument {} has {} bytes, the parameter {}", i, bytes, param.size));
+    if (bytes > param.size)
+      return Invalid(
+          fmt::format("argument {} has {} bytes, the parameter {}", i, bytes, param.size));
     std::memcpy(launch.params.data() + param.offset, from, bytes);
   }
   std::mutex mutex;
@@ -212,12 +228,14 @@ Status RunKernel(Device& device, std::string_view ptx, std::string_view name, Ke
   device.FlushPrintf();
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i] == 0) continue;
-    std::memcpy(spec->args[i].bytes.data(), reinterpret_cast<void*>(buffers[i]), spec->args[i].bytes.size());
+    std::memcpy(spec->args[i].bytes.data(), reinterpret_cast<void*>(buffers[i]),
+                spec->args[i].bytes.size());
     device.Free(buffers[i]);
   }
   if (!fault) return {};
-  return MakeError(fault->kind == FaultKind::kUnsupported ? ErrorCode::kUnsupported : ErrorCode::kInternal,
-                   fault->message);
+  return MakeError(
+      fault->kind == FaultKind::kUnsupported ? ErrorCode::kUnsupported : ErrorCode::kInternal,
+      fault->message);
 }
 
 }  // namespace cupola::sim

@@ -57,8 +57,7 @@ void Map3(Warp& warp, const Insn& in, uint32_t active) {
   const auto* b = warp.Row<CellOf<B>>(in.b);
   const auto* c = warp.Row<CellOf<C>>(in.c);
   ForLanes(active, [=](uint32_t lane) {
-    WriteCell<R>(d, lane,
-                 Op{}(ReadCell<A>(a, lane), ReadCell<B>(b, lane), ReadCell<C>(c, lane)));
+    WriteCell<R>(d, lane, Op{}(ReadCell<A>(a, lane), ReadCell<B>(b, lane), ReadCell<C>(c, lane)));
   });
 }
 
@@ -66,13 +65,20 @@ void Map3(Warp& warp, const Insn& in, uint32_t active) {
 template <typename Pick>
 Handler PickInteger(Type type, Pick pick) {
   switch (type) {
-    case Type::kU16: return pick.template operator()<uint16_t>();
-    case Type::kU32: return pick.template operator()<uint32_t>();
-    case Type::kU64: return pick.template operator()<uint64_t>();
-    case Type::kS16: return pick.template operator()<int16_t>();
-    case Type::kS32: return pick.template operator()<int32_t>();
-    case Type::kS64: return pick.template operator()<int64_t>();
-    default: return nullptr;
+    case Type::kU16:
+      return pick.template operator()<uint16_t>();
+    case Type::kU32:
+      return pick.template operator()<uint32_t>();
+    case Type::kU64:
+      return pick.template operator()<uint64_t>();
+    case Type::kS16:
+      return pick.template operator()<int16_t>();
+    case Type::kS32:
+      return pick.template operator()<int32_t>();
+    case Type::kS64:
+      return pick.template operator()<int64_t>();
+    default:
+      return nullptr;
   }
 }
 
@@ -80,10 +86,14 @@ Handler PickInteger(Type type, Pick pick) {
 template <typename Pick>
 Handler PickBits(Type type, Pick pick) {
   switch (TypeBytes(type)) {
-    case 2: return pick.template operator()<uint16_t>();
-    case 4: return pick.template operator()<uint32_t>();
-    case 8: return pick.template operator()<uint64_t>();
-    default: return nullptr;
+    case 2:
+      return pick.template operator()<uint16_t>();
+    case 4:
+      return pick.template operator()<uint32_t>();
+    case 8:
+      return pick.template operator()<uint64_t>();
+    default:
+      return nullptr;
   }
 }
 
@@ -145,11 +155,16 @@ inline uint8_t* Resolve(Warp& warp, uint64_t address, uint32_t size, uint32_t la
 
 inline uint8_t* ResolveIn(Space space, Warp& warp, uint64_t address, uint32_t size, uint32_t lane) {
   switch (space) {
-    case Space::kGlobal: return Resolve<Space::kGlobal>(warp, address, size, lane);
-    case Space::kShared: return Resolve<Space::kShared>(warp, address, size, lane);
-    case Space::kLocal: return Resolve<Space::kLocal>(warp, address, size, lane);
-    case Space::kParam: return Resolve<Space::kParam>(warp, address, size, lane);
-    case Space::kGeneric: break;
+    case Space::kGlobal:
+      return Resolve<Space::kGlobal>(warp, address, size, lane);
+    case Space::kShared:
+      return Resolve<Space::kShared>(warp, address, size, lane);
+    case Space::kLocal:
+      return Resolve<Space::kLocal>(warp, address, size, lane);
+    case Space::kParam:
+      return Resolve<Space::kParam>(warp, address, size, lane);
+    case Space::kGeneric:
+      break;
   }
   return Resolve<Space::kGeneric>(warp, address, size, lane);
 }

@@ -11,7 +11,8 @@ constexpr uint64_t kAlign = 256;
 constexpr uint64_t kPage = 4096;
 
 uint64_t Reserve(uint64_t bytes, int protection) {
-  void* address = mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* address =
+      mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return address == MAP_FAILED ? 0 : reinterpret_cast<uint64_t>(address);
 }
 

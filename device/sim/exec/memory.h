@@ -61,9 +61,9 @@ class AddressSpace {
   uint64_t free_bytes_ = 0;
   Windows windows_;
   mutable std::mutex mutex_;
-  std::map<uint64_t, uint64_t> free_;        ///< start -> bytes, neighbours merged
-  std::map<uint64_t, uint64_t> allocated_;   ///< start -> bytes asked for
-  std::map<uint64_t, uint64_t> host_;        ///< start -> bytes
+  std::map<uint64_t, uint64_t> free_;       ///< start -> bytes, neighbours merged
+  std::map<uint64_t, uint64_t> allocated_;  ///< start -> bytes asked for
+  std::map<uint64_t, uint64_t> host_;       ///< start -> bytes
   mutable std::shared_ptr<const Snapshot> snapshot_;
   mutable uint64_t snapshot_version_ = 0;
   std::atomic<uint64_t> version_{1};

@@ -187,7 +187,8 @@ class Loader {
     }
   }
 
-  /// Whether a kernel needs the common part of shared memory: it calls, or names one of its variables.
+  /// Whether a kernel needs the common part of shared memory: it calls, or names one of its
+  /// variables.
   bool NeedsCommon(const ptx::Function& function, bool* calls) {
     bool needs = false;
     WalkNames(
@@ -278,11 +279,12 @@ class Loader {
       bytes /= std::max<uint64_t>(count, 1);
       strides.push_back(bytes);
     }
-    return Fill(*variable.init, variable, address, address + VariableBytes(variable), strides, 0, element);
+    return Fill(*variable.init, variable, address, address + VariableBytes(variable), strides, 0,
+                element);
   }
 
-  Status Fill(const ptx::Initializer& init, const ptx::Variable& variable, uint64_t at, uint64_t end,
-              const std::vector<uint64_t>& strides, size_t depth, uint64_t element) {
+  Status Fill(const ptx::Initializer& init, const ptx::Variable& variable, uint64_t at,
+              uint64_t end, const std::vector<uint64_t>& strides, size_t depth, uint64_t element) {
     if (init.kind == ptx::Initializer::Kind::kAggregate) {
       for (const ptx::Initializer& child : init.elements) {
         const bool nested = child.kind == ptx::Initializer::Kind::kAggregate;

@@ -35,10 +35,14 @@ uint64_t LiteralBits(const ptx::Operand& operand, Type type) {
 
 uint64_t Truncate(uint64_t bits, Type type) {
   switch (TypeBytes(type)) {
-    case 1: return bits & 0xFF;
-    case 2: return bits & 0xFFFF;
-    case 4: return bits & 0xFFFFFFFF;
-    default: return bits;
+    case 1:
+      return bits & 0xFF;
+    case 2:
+      return bits & 0xFFFF;
+    case 4:
+      return bits & 0xFFFFFFFF;
+    default:
+      return bits;
   }
 }
 
@@ -84,9 +88,11 @@ Type Decoder::RegisterType(const ptx::Operand& operand, Type otherwise) const {
 Ref Decoder::Source(const ptx::Operand& operand, Type type) {
   switch (operand.kind) {
     case Kind::kInteger:
-    case Kind::kFloat: return Constant(LiteralBits(operand, type), type);
+    case Kind::kFloat:
+      return Constant(LiteralBits(operand, type), type);
     case Kind::kName:
-    case Kind::kOffset: break;
+    case Kind::kOffset:
+      break;
     case Kind::kIndexed: {
       const Symbol* element = Find(operand.text + std::to_string(operand.integer));
       if (element != nullptr && element->kind == Symbol::Kind::kRegister) {
@@ -95,7 +101,9 @@ Ref Decoder::Source(const ptx::Operand& operand, Type type) {
       Undeclared(operand.text);
       return Constant(0, type);
     }
-    default: Undeclared(operand.text.empty() ? "operand" : operand.text); return Constant(0, type);
+    default:
+      Undeclared(operand.text.empty() ? "operand" : operand.text);
+      return Constant(0, type);
   }
   const Symbol* symbol = operand.kind == Kind::kName ? Find(operand.text) : nullptr;
   if (symbol != nullptr && symbol->kind == Symbol::Kind::kRegister) {
@@ -137,14 +145,16 @@ Ref Decoder::SpecialOrAddress(const ptx::Operand& operand, Type type) {
   switch (symbol->kind) {
     case Symbol::Kind::kGlobal:
     case Symbol::Kind::kShared:
-    case Symbol::Kind::kKernelParam: return Constant(at, type);
+    case Symbol::Kind::kKernelParam:
+      return Constant(at, type);
     case Symbol::Kind::kUnresolved: {
       Insn missing;
       missing.run = RunUnsupported;
       EmitBefore(missing);
       return Constant(0, type);
     }
-    default: break;
+    default:
+      break;
   }
   Insn address;
   address.run = symbol->kind == Symbol::Kind::kDynamicShared ? RunDynamicShared : RunLocalAddress;
@@ -197,12 +207,20 @@ Address Decoder::AddressOf(const ptx::Operand& operand) {
   address.base = Constant(0, Type::kU64);
   switch (symbol->kind) {
     case Symbol::Kind::kLocal:
-    case Symbol::Kind::kFunctionParam: address.flags |= kAddLocalFrame; break;
-    case Symbol::Kind::kDynamicShared: address.flags |= kAddDynamicShared; break;
-    case Symbol::Kind::kUnresolved: address.base = Source(*base, Type::kU64); break;
-    default: break;
+    case Symbol::Kind::kFunctionParam:
+      address.flags |= kAddLocalFrame;
+      break;
+    case Symbol::Kind::kDynamicShared:
+      address.flags |= kAddDynamicShared;
+      break;
+    case Symbol::Kind::kUnresolved:
+      address.base = Source(*base, Type::kU64);
+      break;
+    default:
+      break;
   }
-  if (symbol->kind != Symbol::Kind::kDynamicShared) address.offset += static_cast<int64_t>(symbol->at);
+  if (symbol->kind != Symbol::Kind::kDynamicShared)
+    address.offset += static_cast<int64_t>(symbol->at);
   return address;
 }
 

@@ -9,12 +9,24 @@ namespace {
 
 constexpr uint8_t kFtz = 1;
 
-struct Ex2 { double operator()(double a) const { return std::exp2(a); } };
-struct Lg2 { double operator()(double a) const { return std::log2(a); } };
-struct Sin { double operator()(double a) const { return std::sin(a); } };
-struct Cos { double operator()(double a) const { return std::cos(a); } };
-struct Tanh { double operator()(double a) const { return std::tanh(a); } };
-struct Rsqrt { double operator()(double a) const { return 1.0 / std::sqrt(a); } };
+struct Ex2 {
+  double operator()(double a) const { return std::exp2(a); }
+};
+struct Lg2 {
+  double operator()(double a) const { return std::log2(a); }
+};
+struct Sin {
+  double operator()(double a) const { return std::sin(a); }
+};
+struct Cos {
+  double operator()(double a) const { return std::cos(a); }
+};
+struct Tanh {
+  double operator()(double a) const { return std::tanh(a); }
+};
+struct Rsqrt {
+  double operator()(double a) const { return 1.0 / std::sqrt(a); }
+};
 
 float Flush(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -48,7 +60,9 @@ void Double(Warp& warp, const Insn& in, uint32_t active) {
   });
 }
 
-struct Rcp { double operator()(double a) const { return 1.0 / a; } };
+struct Rcp {
+  double operator()(double a) const { return 1.0 / a; }
+};
 
 template <typename Op>
 bool DecodeApproximate(Decoder& decoder) {

@@ -1,5 +1,5 @@
-// atom, red, membar, fence [PTX ISA 9.7.13.5-8]. Atomics are the host's own, sequentially consistent,
-// so that they meet those of other SM threads and of the program's threads.
+// atom, red, membar, fence [PTX ISA 9.7.13.5-8]. Atomics are the host's own, sequentially
+// consistent, so that they meet those of other SM threads and of the program's threads.
 #include <atomic>
 #include <cmath>
 
@@ -28,7 +28,8 @@ T AddFloat(T old_bits, T b_bits, Type type, bool flush) {
     const bool half = type == Type::kF16x2;
     uint32_t result = 0;
     for (uint32_t i = 0; i < 32; i += 16) {
-      const uint16_t x = static_cast<uint16_t>(old_bits >> i), y = static_cast<uint16_t>(b_bits >> i);
+      const uint16_t x = static_cast<uint16_t>(old_bits >> i),
+                     y = static_cast<uint16_t>(b_bits >> i);
       const uint16_t sum = half ? RoundToHalf(double{HalfToFloat(x)} + HalfToFloat(y))
                                 : RoundToBfloat(FmaToOdd(BfloatToFloat(x), 1.0, BfloatToFloat(y)));
       result |= uint32_t{sum} << i;
@@ -44,14 +45,16 @@ template <typename T>
 T MinMaxHalves(T old, T b, Type type, bool max) {
   const auto pick = [&](uint16_t x, uint16_t y) -> uint16_t {
     const bool half = type == Type::kF16 || type == Type::kF16x2;
-    const float u = half ? HalfToFloat(x) : BfloatToFloat(x), v = half ? HalfToFloat(y) : BfloatToFloat(y);
+    const float u = half ? HalfToFloat(x) : BfloatToFloat(x),
+                v = half ? HalfToFloat(y) : BfloatToFloat(y);
     if (std::isnan(u)) return std::isnan(v) ? 0x7FFF : y;
     if (std::isnan(v)) return x;
     return (max ? v > u : v < u) ? y : x;
   };
   T result = 0;
   for (uint32_t i = 0; i < sizeof(T) * 8; i += 16) {
-    result |= static_cast<T>(static_cast<T>(pick(static_cast<uint16_t>(old >> i), static_cast<uint16_t>(b >> i))) << i);
+    result |= static_cast<T>(
+        static_cast<T>(pick(static_cast<uint16_t>(old >> i), static_cast<uint16_t>(b >> i))) << i);
   }
   return result;
 }
@@ -61,7 +64,8 @@ T Apply(AtomOp op, Type type, T old, T b, T c, bool flush) {
   using S = std::make_signed_t<T>;
   const bool is_float = IsFloat(type);
   switch (op) {
-    case AtomOp::kAdd: return is_float ? AddFloat<T>(old, b, type, flush) : static_cast<T>(old + b);
+    case AtomOp::kAdd:
+      return is_float ? AddFloat<T>(old, b, type, flush) : static_cast<T>(old + b);
     case AtomOp::kMin:
       if (is_float) return MinMaxHalves(old, b, type, false);
       if (IsSigned(type)) return static_cast<S>(b) < static_cast<S>(old) ? b : old;
@@ -70,14 +74,22 @@ T Apply(AtomOp op, Type type, T old, T b, T c, bool flush) {
       if (is_float) return MinMaxHalves(old, b, type, true);
       if (IsSigned(type)) return static_cast<S>(b) > static_cast<S>(old) ? b : old;
       return b > old ? b : old;
-    case AtomOp::kAnd: return old & b;
-    case AtomOp::kOr: return old | b;
-    case AtomOp::kXor: return old ^ b;
-    case AtomOp::kExch: return b;
-    case AtomOp::kCas: return old == b ? c : old;
-    case AtomOp::kInc: return old >= b ? 0 : static_cast<T>(old + 1);
-    case AtomOp::kDec: return old == 0 || old > b ? b : static_cast<T>(old - 1);
-    case AtomOp::kNone: break;
+    case AtomOp::kAnd:
+      return old & b;
+    case AtomOp::kOr:
+      return old | b;
+    case AtomOp::kXor:
+      return old ^ b;
+    case AtomOp::kExch:
+      return b;
+    case AtomOp::kCas:
+      return old == b ? c : old;
+    case AtomOp::kInc:
+      return old >= b ? 0 : static_cast<T>(old + 1);
+    case AtomOp::kDec:
+      return old == 0 || old > b ? b : static_cast<T>(old - 1);
+    case AtomOp::kNone:
+      break;
   }
   return old;
 }
@@ -104,7 +116,8 @@ void Atomic(Warp& warp, const Insn& in, uint32_t active) {
     T fresh;
     do {
       fresh = Apply<T>(op, type, old, static_cast<T>(b[lane]), static_cast<T>(c[lane]), flush);
-    } while (!__atomic_compare_exchange_n(word, &old, fresh, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+    } while (
+        !__atomic_compare_exchange_n(word, &old, fresh, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
     if (d != nullptr) d[lane] = old;
   });
   warp.rested = true;
@@ -127,15 +140,23 @@ bool DecodeAtomic(Decoder& decoder, bool returns) {
   const size_t first = returns ? 1 : 0;
   const size_t sources = op == AtomOp::kCas ? 2 : 1;
   if (op == AtomOp::kNone || decoder.OperandCount() < first + 1 + sources) return false;
-  if (decoder.Operand(first + 1).kind == ptx::Operand::Kind::kVector || decoder.Has("noinc")) return false;
+  if (decoder.Operand(first + 1).kind == ptx::Operand::Kind::kVector || decoder.Has("noinc"))
+    return false;
   const bool f32_or_f64 = type == Type::kF32 || type == Type::kF64;
   if (f32_or_f64 && op != AtomOp::kAdd && op != AtomOp::kExch && op != AtomOp::kCas) return false;
   Insn& out = decoder.out;
   switch (TypeBytes(type)) {
-    case 2: out.run = Atomic<uint16_t>; break;
-    case 4: out.run = Atomic<uint32_t>; break;
-    case 8: out.run = Atomic<uint64_t>; break;
-    default: return false;
+    case 2:
+      out.run = Atomic<uint16_t>;
+      break;
+    case 4:
+      out.run = Atomic<uint32_t>;
+      break;
+    case 8:
+      out.run = Atomic<uint64_t>;
+      break;
+    default:
+      return false;
   }
   const Address address = decoder.UseAddress(decoder.Operand(first));
   Space space = SpaceOf(decoder.in());

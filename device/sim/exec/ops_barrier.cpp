@@ -20,7 +20,8 @@ void BarrierLanes(Warp& warp, const Insn& in, uint32_t active) {
   uint32_t touched = 0;
   ForLanes(active, [&](uint32_t lane) {
     if (index[lane] >= block.barriers.size()) {
-      warp.Raise(FaultKind::kIllegalInstruction, lane, fmt::format("barrier {} of 16", index[lane]));
+      warp.Raise(FaultKind::kIllegalInstruction, lane,
+                 fmt::format("barrier {} of 16", index[lane]));
       return;
     }
     Barrier& barrier = block.barriers[index[lane]];

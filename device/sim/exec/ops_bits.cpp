@@ -6,16 +6,43 @@
 namespace cupola::sim {
 namespace {
 
-struct And { template <typename T> T operator()(T a, T b) const { return a & b; } };
-struct Or { template <typename T> T operator()(T a, T b) const { return a | b; } };
-struct Xor { template <typename T> T operator()(T a, T b) const { return a ^ b; } };
-struct Not { template <typename T> T operator()(T a) const { return static_cast<T>(~a); } };
-struct CNot { template <typename T> T operator()(T a) const { return a == 0 ? 1 : 0; } };
+struct And {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return a & b;
+  }
+};
+struct Or {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return a | b;
+  }
+};
+struct Xor {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return a ^ b;
+  }
+};
+struct Not {
+  template <typename T>
+  T operator()(T a) const {
+    return static_cast<T>(~a);
+  }
+};
+struct CNot {
+  template <typename T>
+  T operator()(T a) const {
+    return a == 0 ? 1 : 0;
+  }
+};
 
 /// Shift amounts beyond the width clamp to it.
 struct Shl {
   template <typename T>
-  T operator()(T a, uint32_t b) const { return b >= sizeof(T) * 8 ? 0 : static_cast<T>(a << b); }
+  T operator()(T a, uint32_t b) const {
+    return b >= sizeof(T) * 8 ? 0 : static_cast<T>(a << b);
+  }
 };
 struct Shr {
   template <typename T>
@@ -25,13 +52,24 @@ struct Shr {
   }
 };
 
-struct Popc { template <typename T> uint32_t operator()(T a) const { return static_cast<uint32_t>(std::popcount(a)); } };
-struct Clz { template <typename T> uint32_t operator()(T a) const { return static_cast<uint32_t>(std::countl_zero(a)); } };
+struct Popc {
+  template <typename T>
+  uint32_t operator()(T a) const {
+    return static_cast<uint32_t>(std::popcount(a));
+  }
+};
+struct Clz {
+  template <typename T>
+  uint32_t operator()(T a) const {
+    return static_cast<uint32_t>(std::countl_zero(a));
+  }
+};
 struct Brev {
   template <typename T>
   T operator()(T a) const {
     T result = 0;
-    for (uint32_t i = 0; i < sizeof(T) * 8; ++i) result = static_cast<T>(result << 1 | ((a >> i) & 1));
+    for (uint32_t i = 0; i < sizeof(T) * 8; ++i)
+      result = static_cast<T>(result << 1 | ((a >> i) & 1));
     return result;
   }
 };
@@ -53,7 +91,8 @@ struct Bfe {
     const uint32_t pos = b & 0xFF, len = c & 0xFF;
     using U = std::make_unsigned_t<T>;
     const U bits = static_cast<U>(a);
-    const bool sign = std::is_signed_v<T> && len != 0 && ((bits >> std::min(pos + len - 1, kTop)) & 1);
+    const bool sign =
+        std::is_signed_v<T> && len != 0 && ((bits >> std::min(pos + len - 1, kTop)) & 1);
     const U field = pos > kTop ? 0 : bits >> pos;
     if (len > kTop) {
       // The field reaches beyond the value; what lies there is the sign.
@@ -64,8 +103,10 @@ struct Bfe {
     U value = field & mask;
     if (sign) {
       value |= ~mask;
-      if (pos > kTop) value = ~U{0};
-      else if (pos != 0) value |= ~(~U{0} >> pos);
+      if (pos > kTop)
+        value = ~U{0};
+      else if (pos != 0)
+        value |= ~(~U{0} >> pos);
     }
     return static_cast<T>(value);
   }
@@ -81,7 +122,9 @@ struct Szext {  // szext.clamp / .wrap are told apart by masking the position fi
 };
 struct SzextWrap {
   template <typename T>
-  T operator()(T a, uint32_t n) const { return Szext{}(a, n & 31); }
+  T operator()(T a, uint32_t n) const {
+    return Szext{}(a, n & 31);
+  }
 };
 template <bool kWrap>
 struct Bmsk {
@@ -172,10 +215,11 @@ struct Funnel {
 bool DecodeShf(Decoder& decoder) {
   const bool left = decoder.Has("l"), wrap = decoder.Has("wrap");
   using U = uint32_t;
-  return Simple(decoder, Type::kB32,
-                left ? (wrap ? Map3<U, U, U, U, Funnel<true, true>> : Map3<U, U, U, U, Funnel<true, false>>)
-                     : (wrap ? Map3<U, U, U, U, Funnel<false, true>>
-                             : Map3<U, U, U, U, Funnel<false, false>>));
+  return Simple(
+      decoder, Type::kB32,
+      left ? (wrap ? Map3<U, U, U, U, Funnel<true, true>> : Map3<U, U, U, U, Funnel<true, false>>)
+           : (wrap ? Map3<U, U, U, U, Funnel<false, true>>
+                   : Map3<U, U, U, U, Funnel<false, false>>));
 }
 
 /// small: 0 generic, 1 f4e, 2 b4e, 3 rc8, 4 ecl, 5 ecr, 6 rc16.
@@ -193,13 +237,27 @@ void Prmt(Warp& warp, const Insn& in, uint32_t active) {
     for (uint32_t i = 0; i < 4; ++i) {
       uint32_t pick = 0;
       switch (mode) {
-        case 1: pick = (n + i) & 7; break;
-        case 2: pick = (n - i) & 7; break;
-        case 3: pick = n; break;
-        case 4: pick = std::max(n, i); break;
-        case 5: pick = std::min(n, i); break;
-        case 6: pick = (n & 1) * 2 + (i & 1); break;
-        default: pick = (select >> (4 * i)) & 0xF; break;
+        case 1:
+          pick = (n + i) & 7;
+          break;
+        case 2:
+          pick = (n - i) & 7;
+          break;
+        case 3:
+          pick = n;
+          break;
+        case 4:
+          pick = std::max(n, i);
+          break;
+        case 5:
+          pick = std::min(n, i);
+          break;
+        case 6:
+          pick = (n & 1) * 2 + (i & 1);
+          break;
+        default:
+          pick = (select >> (4 * i)) & 0xF;
+          break;
       }
       uint32_t byte = (bytes >> ((pick & 7) * 8)) & 0xFF;
       if ((pick & 8) != 0) byte = (byte & 0x80) != 0 ? 0xFF : 0;
@@ -223,7 +281,7 @@ struct Fns {  // find the n-th set bit [9.7.1.19]
     if (offset == 0) return base < 32 && ((mask >> base) & 1) ? base : 0xFFFFFFFFu;
     int64_t pos = base;
     int32_t left = offset > 0 ? offset : -offset;
-    for (; pos >= 0 && pos < 32; pos += offset > 0 ? 1 : -1) {
+    for (; pos >= 0 && pos<32; pos += offset> 0 ? 1 : -1) {
       if (((mask >> pos) & 1) != 0 && --left == 0) return static_cast<uint32_t>(pos);
     }
     return 0xFFFFFFFFu;
@@ -251,12 +309,14 @@ bool DecodeLogic(Decoder& decoder) {
 bool DecodeNot(Decoder& decoder) {
   const Type type = decoder.TypeAt(0);
   if (type == Type::kPred) return Simple(decoder, type, RunNotPredicate);
-  return Simple(decoder, type, PickBits(type, []<typename T>() -> Handler { return Map1<T, T, Not>; }));
+  return Simple(decoder, type,
+                PickBits(type, []<typename T>() -> Handler { return Map1<T, T, Not>; }));
 }
 
 bool DecodeCNot(Decoder& decoder) {
   const Type type = decoder.TypeAt(0);
-  return Simple(decoder, type, PickBits(type, []<typename T>() -> Handler { return Map1<T, T, CNot>; }));
+  return Simple(decoder, type,
+                PickBits(type, []<typename T>() -> Handler { return Map1<T, T, CNot>; }));
 }
 
 template <typename Op>
@@ -286,20 +346,23 @@ bool DecodeShift(Decoder& decoder) {
 template <typename Op>
 bool DecodeCount(Decoder& decoder) {
   const Type type = decoder.TypeAt(0);
-  return SimpleU32(decoder, type, Type::kU32,
-                   TypeBytes(type) == 8 ? Map1<uint32_t, uint64_t, Op> : Map1<uint32_t, uint32_t, Op>);
+  return SimpleU32(
+      decoder, type, Type::kU32,
+      TypeBytes(type) == 8 ? Map1<uint32_t, uint64_t, Op> : Map1<uint32_t, uint32_t, Op>);
 }
 
 bool DecodeBrev(Decoder& decoder) {
   const Type type = decoder.TypeAt(0);
-  return Simple(decoder, type, PickBits(type, []<typename T>() -> Handler { return Map1<T, T, Brev>; }));
+  return Simple(decoder, type,
+                PickBits(type, []<typename T>() -> Handler { return Map1<T, T, Brev>; }));
 }
 
 bool DecodeBfind(Decoder& decoder) {
   const Type type = decoder.TypeAt(0);
   const bool shift = decoder.Has("shiftamt");
   return SimpleU32(decoder, type, Type::kU32, PickInteger(type, [shift]<typename T>() -> Handler {
-                     return shift ? Map1<uint32_t, T, Bfind<true>> : Map1<uint32_t, T, Bfind<false>>;
+                     return shift ? Map1<uint32_t, T, Bfind<true>>
+                                  : Map1<uint32_t, T, Bfind<false>>;
                    }));
 }
 
@@ -313,11 +376,13 @@ bool DecodeBfe(Decoder& decoder) {
 bool DecodeSzext(Decoder& decoder) {
   const bool wrap = decoder.Has("wrap");
   if (decoder.TypeAt(0) == Type::kS32) {
-    return Simple(decoder, Type::kB32, wrap ? Map2<int32_t, int32_t, uint32_t, SzextWrap>
-                                            : Map2<int32_t, int32_t, uint32_t, Szext>);
+    return Simple(decoder, Type::kB32,
+                  wrap ? Map2<int32_t, int32_t, uint32_t, SzextWrap>
+                       : Map2<int32_t, int32_t, uint32_t, Szext>);
   }
-  return Simple(decoder, Type::kB32, wrap ? Map2<uint32_t, uint32_t, uint32_t, SzextWrap>
-                                          : Map2<uint32_t, uint32_t, uint32_t, Szext>);
+  return Simple(decoder, Type::kB32,
+                wrap ? Map2<uint32_t, uint32_t, uint32_t, SzextWrap>
+                     : Map2<uint32_t, uint32_t, uint32_t, Szext>);
 }
 
 bool DecodeBmsk(Decoder& decoder) {

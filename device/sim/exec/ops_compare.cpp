@@ -7,7 +7,23 @@
 namespace cupola::sim {
 namespace {
 
-enum class Cmp : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kEqu, kNeu, kLtu, kLeu, kGtu, kGeu, kNum, kNan, kNone };
+enum class Cmp : uint8_t {
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kEqu,
+  kNeu,
+  kLtu,
+  kLeu,
+  kGtu,
+  kGeu,
+  kNum,
+  kNan,
+  kNone
+};
 
 Cmp CompareOf(const Decoder& decoder) {
   static constexpr std::pair<const char*, Cmp> kNames[] = {
@@ -48,7 +64,8 @@ struct BfloatTag {};
 struct FtzTag {};  // f32 with subnormal inputs flushed
 
 template <typename T>
-inline auto Value(const CellOf<std::conditional_t<std::is_empty_v<T>, uint32_t, T>>* row, uint32_t lane) {
+inline auto Value(const CellOf<std::conditional_t<std::is_empty_v<T>, uint32_t, T>>* row,
+                  uint32_t lane) {
   if constexpr (std::is_same_v<T, HalfTag>) {
     return HalfToFloat(static_cast<uint16_t>(row[lane]));
   } else if constexpr (std::is_same_v<T, BfloatTag>) {
@@ -76,10 +93,14 @@ uint32_t CompareRows(Warp& warp, const Insn& in, uint32_t active) {
 /// small: 0 none, 1 and, 2 or, 3 xor with the predicate in c.
 uint32_t Combine(Warp& warp, const Insn& in, uint32_t value) {
   switch (in.small & 3) {
-    case 1: return value & warp.Pred(in.c);
-    case 2: return value | warp.Pred(in.c);
-    case 3: return value ^ warp.Pred(in.c);
-    default: return value;
+    case 1:
+      return value & warp.Pred(in.c);
+    case 2:
+      return value | warp.Pred(in.c);
+    case 3:
+      return value ^ warp.Pred(in.c);
+    default:
+      return value;
   }
 }
 
@@ -106,49 +127,83 @@ void Set(Warp& warp, const Insn& in, uint32_t active) {
 template <template <Cmp, typename> typename Make, typename T>
 Handler PickCompare(Cmp cmp) {
   switch (cmp) {
-    case Cmp::kEq: return Make<Cmp::kEq, T>::kRun;
-    case Cmp::kNe: return Make<Cmp::kNe, T>::kRun;
-    case Cmp::kLt: return Make<Cmp::kLt, T>::kRun;
-    case Cmp::kLe: return Make<Cmp::kLe, T>::kRun;
-    case Cmp::kGt: return Make<Cmp::kGt, T>::kRun;
-    case Cmp::kGe: return Make<Cmp::kGe, T>::kRun;
-    default: break;
+    case Cmp::kEq:
+      return Make<Cmp::kEq, T>::kRun;
+    case Cmp::kNe:
+      return Make<Cmp::kNe, T>::kRun;
+    case Cmp::kLt:
+      return Make<Cmp::kLt, T>::kRun;
+    case Cmp::kLe:
+      return Make<Cmp::kLe, T>::kRun;
+    case Cmp::kGt:
+      return Make<Cmp::kGt, T>::kRun;
+    case Cmp::kGe:
+      return Make<Cmp::kGe, T>::kRun;
+    default:
+      break;
   }
   if constexpr (std::is_floating_point_v<T> || std::is_empty_v<T>) {
     switch (cmp) {
-      case Cmp::kEqu: return Make<Cmp::kEqu, T>::kRun;
-      case Cmp::kNeu: return Make<Cmp::kNeu, T>::kRun;
-      case Cmp::kLtu: return Make<Cmp::kLtu, T>::kRun;
-      case Cmp::kLeu: return Make<Cmp::kLeu, T>::kRun;
-      case Cmp::kGtu: return Make<Cmp::kGtu, T>::kRun;
-      case Cmp::kGeu: return Make<Cmp::kGeu, T>::kRun;
-      case Cmp::kNum: return Make<Cmp::kNum, T>::kRun;
-      case Cmp::kNan: return Make<Cmp::kNan, T>::kRun;
-      default: break;
+      case Cmp::kEqu:
+        return Make<Cmp::kEqu, T>::kRun;
+      case Cmp::kNeu:
+        return Make<Cmp::kNeu, T>::kRun;
+      case Cmp::kLtu:
+        return Make<Cmp::kLtu, T>::kRun;
+      case Cmp::kLeu:
+        return Make<Cmp::kLeu, T>::kRun;
+      case Cmp::kGtu:
+        return Make<Cmp::kGtu, T>::kRun;
+      case Cmp::kGeu:
+        return Make<Cmp::kGeu, T>::kRun;
+      case Cmp::kNum:
+        return Make<Cmp::kNum, T>::kRun;
+      case Cmp::kNan:
+        return Make<Cmp::kNan, T>::kRun;
+      default:
+        break;
     }
   }
   return nullptr;
 }
 
 template <Cmp C, typename T>
-struct MakeSetp { static constexpr Handler kRun = Setp<C, T>; };
+struct MakeSetp {
+  static constexpr Handler kRun = Setp<C, T>;
+};
 template <Cmp C, typename T>
-struct MakeSet { static constexpr Handler kRun = Set<C, T>; };
+struct MakeSet {
+  static constexpr Handler kRun = Set<C, T>;
+};
 
 template <template <Cmp, typename> typename Make>
 Handler PickType(Type type, bool ftz, Cmp cmp) {
   switch (type) {
-    case Type::kF32: return ftz ? PickCompare<Make, FtzTag>(cmp) : PickCompare<Make, float>(cmp);
-    case Type::kF64: return PickCompare<Make, double>(cmp);
-    case Type::kF16: return PickCompare<Make, HalfTag>(cmp);
-    case Type::kBF16: return PickCompare<Make, BfloatTag>(cmp);
-    case Type::kS16: return PickCompare<Make, int16_t>(cmp);
-    case Type::kS32: return PickCompare<Make, int32_t>(cmp);
-    case Type::kS64: return PickCompare<Make, int64_t>(cmp);
-    case Type::kU16: case Type::kB16: return PickCompare<Make, uint16_t>(cmp);
-    case Type::kU32: case Type::kB32: return PickCompare<Make, uint32_t>(cmp);
-    case Type::kU64: case Type::kB64: return PickCompare<Make, uint64_t>(cmp);
-    default: return nullptr;
+    case Type::kF32:
+      return ftz ? PickCompare<Make, FtzTag>(cmp) : PickCompare<Make, float>(cmp);
+    case Type::kF64:
+      return PickCompare<Make, double>(cmp);
+    case Type::kF16:
+      return PickCompare<Make, HalfTag>(cmp);
+    case Type::kBF16:
+      return PickCompare<Make, BfloatTag>(cmp);
+    case Type::kS16:
+      return PickCompare<Make, int16_t>(cmp);
+    case Type::kS32:
+      return PickCompare<Make, int32_t>(cmp);
+    case Type::kS64:
+      return PickCompare<Make, int64_t>(cmp);
+    case Type::kU16:
+    case Type::kB16:
+      return PickCompare<Make, uint16_t>(cmp);
+    case Type::kU32:
+    case Type::kB32:
+      return PickCompare<Make, uint32_t>(cmp);
+    case Type::kU64:
+    case Type::kB64:
+      return PickCompare<Make, uint64_t>(cmp);
+    default:
+      return nullptr;
   }
 }
 
@@ -175,21 +230,50 @@ void SetpPair(Warp& warp, const Insn& in, uint32_t active) {
       const bool unordered = std::isnan(u) || std::isnan(v);
       bool r = false;
       switch (static_cast<Cmp>(in.imm)) {
-        case Cmp::kEq: r = u == v; break;
-        case Cmp::kNe: r = !unordered && u != v; break;
-        case Cmp::kLt: r = u < v; break;
-        case Cmp::kLe: r = u <= v; break;
-        case Cmp::kGt: r = u > v; break;
-        case Cmp::kGe: r = u >= v; break;
-        case Cmp::kEqu: r = unordered || u == v; break;
-        case Cmp::kNeu: r = u != v; break;
-        case Cmp::kLtu: r = !(u >= v); break;
-        case Cmp::kLeu: r = !(u > v); break;
-        case Cmp::kGtu: r = !(u <= v); break;
-        case Cmp::kGeu: r = !(u < v); break;
-        case Cmp::kNum: r = !unordered; break;
-        case Cmp::kNan: r = unordered; break;
-        case Cmp::kNone: break;
+        case Cmp::kEq:
+          r = u == v;
+          break;
+        case Cmp::kNe:
+          r = !unordered && u != v;
+          break;
+        case Cmp::kLt:
+          r = u < v;
+          break;
+        case Cmp::kLe:
+          r = u <= v;
+          break;
+        case Cmp::kGt:
+          r = u > v;
+          break;
+        case Cmp::kGe:
+          r = u >= v;
+          break;
+        case Cmp::kEqu:
+          r = unordered || u == v;
+          break;
+        case Cmp::kNeu:
+          r = u != v;
+          break;
+        case Cmp::kLtu:
+          r = !(u >= v);
+          break;
+        case Cmp::kLeu:
+          r = !(u > v);
+          break;
+        case Cmp::kGtu:
+          r = !(u <= v);
+          break;
+        case Cmp::kGeu:
+          r = !(u < v);
+          break;
+        case Cmp::kNum:
+          r = !unordered;
+          break;
+        case Cmp::kNan:
+          r = unordered;
+          break;
+        case Cmp::kNone:
+          break;
       }
       results[half] |= uint32_t{r} << lane;
     }
@@ -241,10 +325,11 @@ bool DecodeSet(Decoder& decoder) {
     out.flags = result == Type::kF16x2 ? 1 : result == Type::kBF16x2 ? 2 : 3;
     out.run = type == Type::kF16x2 ? SetpPair<false> : SetpPair<true>;
   } else {
-    out.imm = result == Type::kF32   ? 0x3F800000
-              : result == Type::kF16 ? 0x3C00
-              : result == Type::kBF16 ? 0x3F80
-              : TypeBytes(result) == 2 ? 0xFFFF : 0xFFFFFFFF;
+    out.imm = result == Type::kF32     ? 0x3F800000
+              : result == Type::kF16   ? 0x3C00
+              : result == Type::kBF16  ? 0x3F80
+              : TypeBytes(result) == 2 ? 0xFFFF
+                                       : 0xFFFFFFFF;
     out.run = PickType<MakeSet>(type, decoder.Has("ftz"), cmp);
   }
   out.a = decoder.Source(1, type);
@@ -311,12 +396,24 @@ void Testp(Warp& warp, const Insn& in, uint32_t active) {
     const int kind = std::fpclassify(ReadCell<T>(a, lane));
     bool is = false;
     switch (in.small) {
-      case 0: is = kind != FP_INFINITE && kind != FP_NAN; break;
-      case 1: is = kind == FP_INFINITE; break;
-      case 2: is = kind != FP_NAN; break;
-      case 3: is = kind == FP_NAN; break;
-      case 4: is = kind == FP_NORMAL || kind == FP_ZERO; break;
-      default: is = kind == FP_SUBNORMAL; break;
+      case 0:
+        is = kind != FP_INFINITE && kind != FP_NAN;
+        break;
+      case 1:
+        is = kind == FP_INFINITE;
+        break;
+      case 2:
+        is = kind != FP_NAN;
+        break;
+      case 3:
+        is = kind == FP_NAN;
+        break;
+      case 4:
+        is = kind == FP_NORMAL || kind == FP_ZERO;
+        break;
+      default:
+        is = kind == FP_SUBNORMAL;
+        break;
     }
     result |= uint32_t{is} << lane;
   });
@@ -324,7 +421,8 @@ void Testp(Warp& warp, const Insn& in, uint32_t active) {
 }
 
 bool DecodeTestp(Decoder& decoder) {
-  static constexpr const char* kTests[] = {"finite", "infinite", "number", "notanumber", "normal", "subnormal"};
+  static constexpr const char* kTests[] = {"finite",     "infinite", "number",
+                                           "notanumber", "normal",   "subnormal"};
   const Type type = decoder.TypeAt(0);
   if (decoder.OperandCount() != 2) return false;
   for (uint16_t i = 0; i < 6; ++i) {

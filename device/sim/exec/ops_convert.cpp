@@ -18,7 +18,8 @@ struct Shape {
 };
 
 Shape ShapeOf(const Insn& in) {
-  return {static_cast<Type>(in.imm), static_cast<Type>(in.small), static_cast<Rounding>(in.list & 7)};
+  return {static_cast<Type>(in.imm), static_cast<Type>(in.small),
+          static_cast<Rounding>(in.list & 7)};
 }
 
 float FlushFloat(float value) {
@@ -29,13 +30,16 @@ float FlushFloat(float value) {
 /// The source as a double, exactly; only for floats.
 double FloatValue(Type type, uint64_t bits, bool ftz) {
   switch (type) {
-    case Type::kF16: return HalfToFloat(static_cast<uint16_t>(bits));
-    case Type::kBF16: return BfloatToFloat(static_cast<uint16_t>(bits));
+    case Type::kF16:
+      return HalfToFloat(static_cast<uint16_t>(bits));
+    case Type::kBF16:
+      return BfloatToFloat(static_cast<uint16_t>(bits));
     case Type::kF32: {
       const float value = std::bit_cast<float>(static_cast<uint32_t>(bits));
       return ftz ? FlushFloat(value) : value;
     }
-    default: return std::bit_cast<double>(bits);
+    default:
+      return std::bit_cast<double>(bits);
   }
 }
 
@@ -48,7 +52,8 @@ uint64_t SignExtend(Type type, uint64_t bits) {
 /// The nearest float in the given direction.
 float RoundToFloat(double value, Rounding rounding) {
   const float nearest = static_cast<float>(value);
-  if (rounding == Rounding::kNearest || std::isnan(value) || static_cast<double>(nearest) == value) {
+  if (rounding == Rounding::kNearest || std::isnan(value) ||
+      static_cast<double>(nearest) == value) {
     return nearest;
   }
   // Overflow to infinity goes through here as well: nextafter steps back to the largest float.
@@ -73,7 +78,8 @@ uint64_t FloatToInteger(Type to, Type from, double value, Rounding rounding) {
     return static_cast<uint64_t>(static_cast<int64_t>(rounded));
   }
   if (rounded <= 0) return 0;
-  if (rounded >= std::ldexp(1.0, static_cast<int>(bits))) return bits == 64 ? ~0ull : (1ull << bits) - 1;
+  if (rounded >= std::ldexp(1.0, static_cast<int>(bits)))
+    return bits == 64 ? ~0ull : (1ull << bits) - 1;
   return static_cast<uint64_t>(rounded);
 }
 
@@ -107,11 +113,20 @@ double IntegerToDouble(Type from, uint64_t bits, Rounding rounding, bool single)
   const uint64_t rest = magnitude & ((1ull << drop) - 1), half = 1ull << (drop - 1);
   bool up = false;
   switch (rounding) {
-    case Rounding::kNearest: up = rest > half || (rest == half && (kept & 1)); break;
-    case Rounding::kNearestAway: up = rest >= half; break;
-    case Rounding::kZero: break;
-    case Rounding::kDown: up = negative && rest != 0; break;
-    case Rounding::kUp: up = !negative && rest != 0; break;
+    case Rounding::kNearest:
+      up = rest > half || (rest == half && (kept & 1));
+      break;
+    case Rounding::kNearestAway:
+      up = rest >= half;
+      break;
+    case Rounding::kZero:
+      break;
+    case Rounding::kDown:
+      up = negative && rest != 0;
+      break;
+    case Rounding::kUp:
+      up = !negative && rest != 0;
+      break;
   }
   const double result = std::ldexp(static_cast<double>(kept + up), static_cast<int>(drop));
   return negative ? -result : result;
@@ -127,10 +142,12 @@ uint64_t FloatResult(const Shape& shape, double value, uint8_t flags) {
     case Type::kBF16: {
       if (std::isnan(value) && shape.from == Type::kF64 && (flags & kRelu) == 0) {
         const uint64_t nan = std::bit_cast<uint64_t>(value);
-        const uint32_t top = shape.to == Type::kF16 ? 0x7E00 | (nan >> 42 & 0x3FF) : 0x7FC0 | (nan >> 45 & 0x7F);
+        const uint32_t top =
+            shape.to == Type::kF16 ? 0x7E00 | (nan >> 42 & 0x3FF) : 0x7FC0 | (nan >> 45 & 0x7F);
         return (nan >> 48 & 0x8000) | top;
       }
-      uint16_t bits = shape.to == Type::kF16 ? RoundToHalf(value, rounding) : RoundToBfloat(value, rounding);
+      uint16_t bits =
+          shape.to == Type::kF16 ? RoundToHalf(value, rounding) : RoundToBfloat(value, rounding);
       const uint16_t infinity = shape.to == Type::kF16 ? 0x7C00 : 0x7F80;
       if ((flags & kSatFinite) != 0 && (bits & 0x7FFF) == infinity) --bits;
       return bits;
@@ -142,7 +159,8 @@ uint64_t FloatResult(const Shape& shape, double value, uint8_t flags) {
       if ((flags & kFtz) != 0) result = FlushFloat(result);
       return std::bit_cast<uint32_t>(result);
     }
-    default: return std::bit_cast<uint64_t>(value);
+    default:
+      return std::bit_cast<uint64_t>(value);
   }
 }
 
@@ -154,7 +172,8 @@ uint64_t Convert(const Shape& shape, uint64_t bits, uint8_t flags) {
     return FloatToInteger(shape.to, shape.from, value, shape.rounding);
   }
   if (!IsFloat(shape.to)) {
-    return (flags & kSat) != 0 ? SaturateInteger(shape.to, shape.from, bits) : SignExtend(shape.from, bits);
+    return (flags & kSat) != 0 ? SaturateInteger(shape.to, shape.from, bits)
+                               : SignExtend(shape.from, bits);
   }
   if (shape.to == Type::kF16 || shape.to == Type::kBF16) {
     // Round once: to odd into a double, then to the 16-bit format.
@@ -190,23 +209,36 @@ void CvtInteger(Warp& warp, const Insn& in, uint32_t active) {
   const A* a = warp.Row<A>(in.a);
   ForLanes(active, [=](uint32_t lane) {
     const To narrow = static_cast<To>(static_cast<From>(a[lane]));
-    d[lane] = static_cast<D>(static_cast<std::conditional_t<std::is_signed_v<To>, int64_t, uint64_t>>(narrow));
+    d[lane] = static_cast<D>(
+        static_cast<std::conditional_t<std::is_signed_v<To>, int64_t, uint64_t>>(narrow));
   });
 }
 
-struct FloatToDouble { double operator()(float a) const { return a; } };
-struct DoubleToFloat { float operator()(double a) const { return static_cast<float>(a); } };
-struct IntToFloat { float operator()(int32_t a) const { return static_cast<float>(a); } };
-struct UintToFloat { float operator()(uint32_t a) const { return static_cast<float>(a); } };
-struct IntToDouble { double operator()(int32_t a) const { return a; } };
+struct FloatToDouble {
+  double operator()(float a) const { return a; }
+};
+struct DoubleToFloat {
+  float operator()(double a) const { return static_cast<float>(a); }
+};
+struct IntToFloat {
+  float operator()(int32_t a) const { return static_cast<float>(a); }
+};
+struct UintToFloat {
+  float operator()(uint32_t a) const { return static_cast<float>(a); }
+};
+struct IntToDouble {
+  double operator()(int32_t a) const { return a; }
+};
 
 Handler FastPath(const Shape& shape, uint8_t flags, uint32_t to_cell, uint32_t from_cell) {
   if (flags != 0) return nullptr;
   const bool plain = to_cell == CellBytes(shape.to) && from_cell == CellBytes(shape.from);
   if (!plain) return nullptr;
   const Type to = shape.to, from = shape.from;
-  if (to == Type::kU64 && from == Type::kU32) return CvtInteger<uint64_t, uint32_t, uint32_t, uint64_t>;
-  if (to == Type::kS64 && from == Type::kS32) return CvtInteger<uint64_t, uint32_t, int32_t, int64_t>;
+  if (to == Type::kU64 && from == Type::kU32)
+    return CvtInteger<uint64_t, uint32_t, uint32_t, uint64_t>;
+  if (to == Type::kS64 && from == Type::kS32)
+    return CvtInteger<uint64_t, uint32_t, int32_t, int64_t>;
   if (TypeBytes(to) == 4 && !IsFloat(to) && TypeBytes(from) == 8 && !IsFloat(from)) {
     return CvtInteger<uint32_t, uint64_t, uint64_t, uint32_t>;
   }
@@ -235,11 +267,15 @@ void CvtPair(Warp& warp, const Insn& in, uint32_t active) {
 
 /// The rounding of the modifiers; integer roundings set kIntegral.
 Rounding RoundingOf(const Decoder& decoder, bool* integral) {
-  static constexpr std::pair<const char*, Rounding> kFloat[] = {
-      {"rn", Rounding::kNearest}, {"rz", Rounding::kZero}, {"rm", Rounding::kDown},
-      {"rp", Rounding::kUp},      {"rna", Rounding::kNearestAway}};
-  static constexpr std::pair<const char*, Rounding> kInteger[] = {
-      {"rni", Rounding::kNearest}, {"rzi", Rounding::kZero}, {"rmi", Rounding::kDown}, {"rpi", Rounding::kUp}};
+  static constexpr std::pair<const char*, Rounding> kFloat[] = {{"rn", Rounding::kNearest},
+                                                                {"rz", Rounding::kZero},
+                                                                {"rm", Rounding::kDown},
+                                                                {"rp", Rounding::kUp},
+                                                                {"rna", Rounding::kNearestAway}};
+  static constexpr std::pair<const char*, Rounding> kInteger[] = {{"rni", Rounding::kNearest},
+                                                                  {"rzi", Rounding::kZero},
+                                                                  {"rmi", Rounding::kDown},
+                                                                  {"rpi", Rounding::kUp}};
   for (const auto& [name, rounding] : kInteger) {
     if (decoder.Has(name)) {
       *integral = true;
@@ -267,9 +303,11 @@ bool DecodeCvt(Decoder& decoder) {
   if (decoder.OperandCount() < 2 || decoder.Has("pack")) return false;
   Insn& out = decoder.out;
   if (decoder.Has("tf32")) {
-    if (decoder.OperandCount() != 2 || decoder.Has("relu") || decoder.Has("satfinite")) return false;
-    return Simple(decoder, Type::kF32, decoder.Has("rna") ? Map1<uint32_t, uint32_t, ToTf32<true>>
-                                                          : Map1<uint32_t, uint32_t, ToTf32<false>>);
+    if (decoder.OperandCount() != 2 || decoder.Has("relu") || decoder.Has("satfinite"))
+      return false;
+    return Simple(decoder, Type::kF32,
+                  decoder.Has("rna") ? Map1<uint32_t, uint32_t, ToTf32<true>>
+                                     : Map1<uint32_t, uint32_t, ToTf32<false>>);
   }
   Type to = decoder.TypeAt(0);
   const Type from = decoder.TypeAt(1);
@@ -279,9 +317,10 @@ bool DecodeCvt(Decoder& decoder) {
   if (!IsFloat(from)) integral = false;
   if (!IsFloat(to)) integral = false;  // FloatToInteger rounds by itself
   out.list = static_cast<uint32_t>(rounding);
-  out.flags = static_cast<uint8_t>((decoder.Has("ftz") ? kFtz : 0) | (decoder.Has("sat") ? kSat : 0) |
-                                   (integral ? kIntegral : 0) | (decoder.Has("relu") ? kRelu : 0) |
-                                   (decoder.Has("satfinite") ? kSatFinite : 0));
+  out.flags =
+      static_cast<uint8_t>((decoder.Has("ftz") ? kFtz : 0) | (decoder.Has("sat") ? kSat : 0) |
+                           (integral ? kIntegral : 0) | (decoder.Has("relu") ? kRelu : 0) |
+                           (decoder.Has("satfinite") ? kSatFinite : 0));
   out.small = static_cast<uint16_t>(from);
   if (decoder.OperandCount() == 3) {
     if (from != Type::kF32 || (to != Type::kF16x2 && to != Type::kBF16x2)) return false;

@@ -26,7 +26,16 @@ uint64_t Settle(uint64_t phase, uint64_t expected, uint64_t pending, uint64_t by
   return phase | bytes << 40 | pending << 20 | expected;
 }
 
-enum class BarOp : uint16_t { kInit, kArrive, kDrop, kExpect, kComplete, kTest, kTestParity, kInvalidate };
+enum class BarOp : uint16_t {
+  kInit,
+  kArrive,
+  kDrop,
+  kExpect,
+  kComplete,
+  kTest,
+  kTestParity,
+  kInvalidate
+};
 
 /// small: BarOp | 256 when arriving expects bytes first; b: count or bytes; c: bytes of arrive.
 void MBarrier(Warp& warp, const Insn& in, uint32_t active) {
@@ -40,11 +49,13 @@ void MBarrier(Warp& warp, const Insn& in, uint32_t active) {
     const uint64_t old = *word;
     const uint64_t phase = old & kPhase, expected = Expected(old), pending = Pending(old);
     const uint64_t bytes = PendingBytes(old);
-    const uint64_t b = in.b == kNoRef ? 1
+    const uint64_t b = in.b == kNoRef       ? 1
                        : op == BarOp::kTest ? warp.Row<uint64_t>(in.b)[lane]
                                             : warp.Row<uint32_t>(in.b)[lane];
     switch (op) {
-      case BarOp::kInit: *word = (b & kCount) << 20 | (b & kCount); break;
+      case BarOp::kInit:
+        *word = (b & kCount) << 20 | (b & kCount);
+        break;
       case BarOp::kArrive:
         if ((in.small & 256) != 0) {
           *word = Settle(phase, expected, pending - 1, bytes + b);
@@ -52,14 +63,26 @@ void MBarrier(Warp& warp, const Insn& in, uint32_t active) {
           *word = Settle(phase, expected, pending - b, bytes);
         }
         break;
-      case BarOp::kDrop: *word = Settle(phase, (expected - b) & kCount, pending - b, bytes); break;
-      case BarOp::kExpect: *word = phase | ((bytes + b) & kBytes) << 40 | pending << 20 | expected; break;
-      case BarOp::kComplete: *word = Settle(phase, expected, pending, bytes - b); break;
-      case BarOp::kTest: result |= uint32_t{(b & kPhase) != phase} << lane; break;
-      case BarOp::kTestParity: result |= uint32_t{(b & 1) != phase >> 63} << lane; break;
-      case BarOp::kInvalidate: break;
+      case BarOp::kDrop:
+        *word = Settle(phase, (expected - b) & kCount, pending - b, bytes);
+        break;
+      case BarOp::kExpect:
+        *word = phase | ((bytes + b) & kBytes) << 40 | pending << 20 | expected;
+        break;
+      case BarOp::kComplete:
+        *word = Settle(phase, expected, pending, bytes - b);
+        break;
+      case BarOp::kTest:
+        result |= uint32_t{(b & kPhase) != phase} << lane;
+        break;
+      case BarOp::kTestParity:
+        result |= uint32_t{(b & 1) != phase >> 63} << lane;
+        break;
+      case BarOp::kInvalidate:
+        break;
     }
-    if ((op == BarOp::kArrive || op == BarOp::kDrop) && in.d != kNoRef) warp.Row<uint64_t>(in.d)[lane] = old;
+    if ((op == BarOp::kArrive || op == BarOp::kDrop) && in.d != kNoRef)
+      warp.Row<uint64_t>(in.d)[lane] = old;
   });
   if (op == BarOp::kTest || op == BarOp::kTestParity) {
     warp.SetPred(in.d, active, result);
@@ -84,7 +107,8 @@ bool DecodeMBarrier(Decoder& decoder) {
   Insn& out = decoder.out;
   if (decoder.Has("init")) return UseBarrier(decoder, BarOp::kInit, 0, 1, Type::kU32);
   if (decoder.Has("inval")) return UseBarrier(decoder, BarOp::kInvalidate, 0, 9, Type::kU32);
-  if (decoder.Has("expect_tx") && !decoder.Has("arrive")) return UseBarrier(decoder, BarOp::kExpect, 0, 1, Type::kU32);
+  if (decoder.Has("expect_tx") && !decoder.Has("arrive"))
+    return UseBarrier(decoder, BarOp::kExpect, 0, 1, Type::kU32);
   if (decoder.Has("complete_tx")) return UseBarrier(decoder, BarOp::kComplete, 0, 1, Type::kU32);
   if (decoder.Has("arrive") || decoder.Has("arrive_drop")) {
     const BarOp op = decoder.Has("arrive") ? BarOp::kArrive : BarOp::kDrop;
@@ -96,7 +120,9 @@ bool DecodeMBarrier(Decoder& decoder) {
   }
   if (decoder.Has("test_wait") || decoder.Has("try_wait")) {
     const bool parity = decoder.Has("parity");
-    if (!UseBarrier(decoder, parity ? BarOp::kTestParity : BarOp::kTest, 1, 2, parity ? Type::kU32 : Type::kB64)) return false;
+    if (!UseBarrier(decoder, parity ? BarOp::kTestParity : BarOp::kTest, 1, 2,
+                    parity ? Type::kU32 : Type::kB64))
+      return false;
     out.d = decoder.Destination(0, Type::kPred);
     return true;
   }
@@ -105,8 +131,8 @@ bool DecodeMBarrier(Decoder& decoder) {
 
 // ---- copies ----
 
-/// From d-address (a, imm) what lies at the list's address: list = source Ref, offset, flags, Space of
-/// both; b: bytes to read (fewer than `small` leave zeros), c: predicate "ignore the source".
+/// From d-address (a, imm) what lies at the list's address: list = source Ref, offset, flags, Space
+/// of both; b: bytes to read (fewer than `small` leave zeros), c: predicate "ignore the source".
 void Copy(Warp& warp, const Insn& in, uint32_t active) {
   const AddressReader to(warp, in);
   const uint32_t* list = &warp.block->program->lists[in.list];
@@ -128,7 +154,8 @@ void Copy(Warp& warp, const Insn& in, uint32_t active) {
       std::memset(d, 0, step);
       if (bytes <= at) continue;
       // The source is aligned to the whole piece even where less of it is read.
-      const uint8_t* s = ResolveIn(static_cast<Space>(list[4]), warp, from(lane) + at, bytes >= at + step ? step : 1, lane);
+      const uint8_t* s = ResolveIn(static_cast<Space>(list[4]), warp, from(lane) + at,
+                                   bytes >= at + step ? step : 1, lane);
       if (s == nullptr) return;
       std::memcpy(d, s, std::min(step, bytes - at));
     }
@@ -149,9 +176,13 @@ bool UseCopy(Decoder& decoder, Space to, Space from) {
 
 /// cp.async.bulk between global and shared memory, without tensor maps [9.7.9.25.4].
 bool DecodeBulk(Decoder& decoder) {
-  if (decoder.Has("tensor") || decoder.Has("prefetch") || decoder.Has("multicast::cluster") || decoder.OperandCount() < 3) return false;
-  const bool to_shared = decoder.in().modifiers.size() > 2 && decoder.in().modifiers[2].starts_with("shared");
-  UseCopy(decoder, to_shared ? Space::kShared : Space::kGlobal, to_shared ? Space::kGlobal : Space::kShared);
+  if (decoder.Has("tensor") || decoder.Has("prefetch") || decoder.Has("multicast::cluster") ||
+      decoder.OperandCount() < 3)
+    return false;
+  const bool to_shared =
+      decoder.in().modifiers.size() > 2 && decoder.in().modifiers[2].starts_with("shared");
+  UseCopy(decoder, to_shared ? Space::kShared : Space::kGlobal,
+          to_shared ? Space::kGlobal : Space::kShared);
   decoder.out.b = decoder.Source(2, Type::kU32);
   if (!to_shared) return true;
   if (decoder.OperandCount() < 4) return false;
@@ -197,7 +228,6 @@ bool DecodeCp(Decoder& decoder) {
   }
   return true;
 }
-
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // f32 and f64 arithmetic with IEEE rounding [PTX ISA 9.7.3]. NaN results of f32 are the device's
-// canonical NaN, 0x7FFFFFFF; f64 keeps the payload of a NaN operand, on the device as on the host. Compiled with -frounding-math: directed roundings switch the mode of
-// the host's floating-point unit around the loop over lanes.
+// canonical NaN, 0x7FFFFFFF; f64 keeps the payload of a NaN operand, on the device as on the host.
+// Compiled with -frounding-math: directed roundings switch the mode of the host's floating-point
+// unit around the loop over lanes.
 #include <cfenv>
 #include <cmath>
 
@@ -24,13 +25,48 @@ inline float Saturate(float value) {
   return value > 1 ? 1.0f : value;
 }
 
-struct FAdd { template <typename T> T operator()(T a, T b, T) const { return a + b; } };
-struct FSub { template <typename T> T operator()(T a, T b, T) const { return a - b; } };
-struct FMul { template <typename T> T operator()(T a, T b, T) const { return a * b; } };
-struct FDiv { template <typename T> T operator()(T a, T b, T) const { return a / b; } };
-struct FFma { template <typename T> T operator()(T a, T b, T c) const { return std::fma(a, b, c); } };
-struct FSqrt { template <typename T> T operator()(T a, T, T) const { return std::sqrt(a); } };
-struct FRcp { template <typename T> T operator()(T a, T, T) const { return T{1} / a; } };
+struct FAdd {
+  template <typename T>
+  T operator()(T a, T b, T) const {
+    return a + b;
+  }
+};
+struct FSub {
+  template <typename T>
+  T operator()(T a, T b, T) const {
+    return a - b;
+  }
+};
+struct FMul {
+  template <typename T>
+  T operator()(T a, T b, T) const {
+    return a * b;
+  }
+};
+struct FDiv {
+  template <typename T>
+  T operator()(T a, T b, T) const {
+    return a / b;
+  }
+};
+struct FFma {
+  template <typename T>
+  T operator()(T a, T b, T c) const {
+    return std::fma(a, b, c);
+  }
+};
+struct FSqrt {
+  template <typename T>
+  T operator()(T a, T, T) const {
+    return std::sqrt(a);
+  }
+};
+struct FRcp {
+  template <typename T>
+  T operator()(T a, T, T) const {
+    return T{1} / a;
+  }
+};
 
 template <typename T, typename Op, bool kPlain>
 void Lanes(Warp& warp, const Insn& in, uint32_t active) {
@@ -81,7 +117,8 @@ bool DecodeFloat(Decoder& decoder) {
   if (!Simple(decoder, type, RoundedLanes<float, Op>)) return false;
   if (out.b == kNoRef) out.b = out.a;
   if (out.c == kNoRef) out.c = out.a;
-  out.flags = static_cast<uint8_t>((decoder.Has("ftz") ? kFtz : 0) | (decoder.Has("sat") ? kSat : 0));
+  out.flags =
+      static_cast<uint8_t>((decoder.Has("ftz") ? kFtz : 0) | (decoder.Has("sat") ? kSat : 0));
   const int rounding = HostRounding(decoder);
   out.small = static_cast<uint16_t>(rounding);
   if (rounding == FE_TONEAREST) {
@@ -133,8 +170,10 @@ void MinMax(Warp& warp, const Insn& in, uint32_t active) {
         continue;
       }
       // -0 is less than +0.
-      const bool less = value < best || (value == best && std::signbit(value) && !std::signbit(best));
-      const bool greater = value > best || (value == best && !std::signbit(value) && std::signbit(best));
+      const bool less =
+          value < best || (value == best && std::signbit(value) && !std::signbit(best));
+      const bool greater =
+          value > best || (value == best && !std::signbit(value) && std::signbit(best));
       if (!have || (kMax ? greater : less)) best = value;
       have = true;
     }
@@ -151,7 +190,8 @@ void MinMax(Warp& warp, const Insn& in, uint32_t active) {
 template <bool kMax>
 bool DecodeMinMax(Decoder& decoder) {
   const Type type = decoder.TypeAt(0);
-  if (!Simple(decoder, type, type == Type::kF64 ? MinMax<double, kMax> : MinMax<float, kMax>)) return false;
+  if (!Simple(decoder, type, type == Type::kF64 ? MinMax<double, kMax> : MinMax<float, kMax>))
+    return false;
   decoder.out.flags = static_cast<uint8_t>(
       (decoder.Has("ftz") ? kFtz : 0) | (decoder.Has("NaN") ? kNanIn : 0) |
       (decoder.Has("xorsign") ? kXorSign : 0) | (decoder.Has("abs") ? kAbsIn : 0));
@@ -168,7 +208,8 @@ void Sign(Warp& warp, const Insn& in, uint32_t active) {
   const bool ftz = (in.flags & kFtz) != 0;
   ForLanes(active, [=](uint32_t lane) {
     Cell bits = a[lane];
-    if (ftz && sizeof(Cell) == 4) bits = std::bit_cast<uint32_t>(Flush(std::bit_cast<float>(static_cast<uint32_t>(bits))));
+    if (ftz && sizeof(Cell) == 4)
+      bits = std::bit_cast<uint32_t>(Flush(std::bit_cast<float>(static_cast<uint32_t>(bits))));
     const Cell magnitude = bits & ~kSign;
     if constexpr (sizeof(Cell) == 4) {
       d[lane] = magnitude > 0x7F800000u ? 0x7FFFFFFFu : kNegate ? bits ^ kSign : magnitude;
@@ -182,7 +223,8 @@ template <bool kNegate>
 bool DecodeSign(Decoder& decoder) {
   const Type type = decoder.TypeAt(0);
   decoder.out.flags = decoder.Has("ftz") ? kFtz : 0;
-  return Simple(decoder, type, type == Type::kF64 ? Sign<uint64_t, kNegate> : Sign<uint32_t, kNegate>);
+  return Simple(decoder, type,
+                type == Type::kF64 ? Sign<uint64_t, kNegate> : Sign<uint32_t, kNegate>);
 }
 
 template <typename Cell>

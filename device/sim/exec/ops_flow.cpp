@@ -97,7 +97,8 @@ void CallFunction(Warp& warp, const Insn& in, uint32_t active, uint32_t callee_i
     return;
   }
   if (!callee.has_body) {
-    warp.Raise(FaultKind::kUnsupported, first, fmt::format("call of unknown function {}", callee.name));
+    warp.Raise(FaultKind::kUnsupported, first,
+               fmt::format("call of unknown function {}", callee.name));
     return;
   }
   if (callee.params.size() != site.args.size() || callee.returns.size() != site.returns.size()) {

@@ -91,9 +91,10 @@ void Half(Warp& warp, const Insn& in, uint32_t active) {
     uint32_t result = Apply<F, kOp>(static_cast<uint16_t>(x), static_cast<uint16_t>(y),
                                     static_cast<uint16_t>(z), flags);
     if (kPair) {
-      result |= uint32_t{Apply<F, kOp>(static_cast<uint16_t>(x >> 16), static_cast<uint16_t>(y >> 16),
-                                       static_cast<uint16_t>(z >> 16), flags)}
-                << 16;
+      result |=
+          uint32_t{Apply<F, kOp>(static_cast<uint16_t>(x >> 16), static_cast<uint16_t>(y >> 16),
+                                 static_cast<uint16_t>(z >> 16), flags)}
+          << 16;
     }
     d[lane] = result;
   });
@@ -104,20 +105,29 @@ bool DecodeHalf(Decoder& decoder) {
   const Type type = decoder.TypeAt(0);
   Handler handler = nullptr;
   switch (type) {
-    case Type::kF16: handler = Half<F16, kOp, false>; break;
-    case Type::kF16x2: handler = Half<F16, kOp, true>; break;
-    case Type::kBF16: handler = Half<Bf16, kOp, false>; break;
-    case Type::kBF16x2: handler = Half<Bf16, kOp, true>; break;
-    default: return false;
+    case Type::kF16:
+      handler = Half<F16, kOp, false>;
+      break;
+    case Type::kF16x2:
+      handler = Half<F16, kOp, true>;
+      break;
+    case Type::kBF16:
+      handler = Half<Bf16, kOp, false>;
+      break;
+    case Type::kBF16x2:
+      handler = Half<Bf16, kOp, true>;
+      break;
+    default:
+      return false;
   }
   if (!Simple(decoder, type, handler)) return false;
   Insn& out = decoder.out;
   if (out.b == kNoRef) out.b = out.a;
   if (out.c == kNoRef) out.c = out.a;
   out.flags = static_cast<uint8_t>(
-      (decoder.Has("ftz") ? kFtz : 0) | (decoder.Has("sat") ? kSat : 0) | (decoder.Has("relu") ? kRelu : 0) |
-      (decoder.Has("NaN") ? kNan : 0) | (decoder.Has("xorsign") ? kXorSign : 0) |
-      (decoder.Has("abs") ? kAbsIn : 0));
+      (decoder.Has("ftz") ? kFtz : 0) | (decoder.Has("sat") ? kSat : 0) |
+      (decoder.Has("relu") ? kRelu : 0) | (decoder.Has("NaN") ? kNan : 0) |
+      (decoder.Has("xorsign") ? kXorSign : 0) | (decoder.Has("abs") ? kAbsIn : 0));
   return true;
 }
 

@@ -13,15 +13,21 @@ using Unsigned = std::make_unsigned_t<T>;
 // Arithmetic is done unsigned and wide enough that nothing overflows in C++.
 struct Add {
   template <typename T>
-  T operator()(T a, T b) const { return static_cast<T>(uint64_t(Unsigned<T>(a)) + Unsigned<T>(b)); }
+  T operator()(T a, T b) const {
+    return static_cast<T>(uint64_t(Unsigned<T>(a)) + Unsigned<T>(b));
+  }
 };
 struct Sub {
   template <typename T>
-  T operator()(T a, T b) const { return static_cast<T>(uint64_t(Unsigned<T>(a)) - Unsigned<T>(b)); }
+  T operator()(T a, T b) const {
+    return static_cast<T>(uint64_t(Unsigned<T>(a)) - Unsigned<T>(b));
+  }
 };
 struct MulLow {
   template <typename T>
-  T operator()(T a, T b) const { return static_cast<T>(uint64_t(Unsigned<T>(a)) * Unsigned<T>(b)); }
+  T operator()(T a, T b) const {
+    return static_cast<T>(uint64_t(Unsigned<T>(a)) * Unsigned<T>(b));
+  }
 };
 struct MulHigh {
   template <typename T>
@@ -37,8 +43,9 @@ struct MulWide {
   template <typename T>
   auto operator()(T a, T b) const {
     using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
-    using Result = std::conditional_t<
-        sizeof(T) == 2, std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>, Wide>;
+    using Result =
+        std::conditional_t<sizeof(T) == 2,
+                           std::conditional_t<std::is_signed_v<T>, int32_t, uint32_t>, Wide>;
     return static_cast<Result>(static_cast<Wide>(a) * static_cast<Wide>(b));
   }
 };
@@ -47,8 +54,10 @@ template <bool kHigh>
 struct Mul24 {
   template <typename T>
   T operator()(T a, T b) const {
-    const int64_t x = std::is_signed_v<T> ? int64_t(int32_t(uint32_t(a) << 8) >> 8) : int64_t(uint32_t(a) & 0xFFFFFF);
-    const int64_t y = std::is_signed_v<T> ? int64_t(int32_t(uint32_t(b) << 8) >> 8) : int64_t(uint32_t(b) & 0xFFFFFF);
+    const int64_t x = std::is_signed_v<T> ? int64_t(int32_t(uint32_t(a) << 8) >> 8)
+                                          : int64_t(uint32_t(a) & 0xFFFFFF);
+    const int64_t y = std::is_signed_v<T> ? int64_t(int32_t(uint32_t(b) << 8) >> 8)
+                                          : int64_t(uint32_t(b) & 0xFFFFFF);
     const int64_t product = x * y;
     return static_cast<T>(static_cast<uint32_t>(kHigh ? product >> 16 : product));
   }
@@ -56,7 +65,9 @@ struct Mul24 {
 template <typename Mul>
 struct MulAdd {
   template <typename T, typename C>
-  C operator()(T a, T b, C c) const { return Add{}(static_cast<C>(Mul{}(a, b)), c); }
+  C operator()(T a, T b, C c) const {
+    return Add{}(static_cast<C>(Mul{}(a, b)), c);
+  }
 };
 struct MulHighAddSat {  // mad.hi.sat.s32
   int32_t operator()(int32_t a, int32_t b, int32_t c) const {
@@ -93,11 +104,15 @@ struct Rem {
 };
 struct Min {
   template <typename T>
-  T operator()(T a, T b) const { return b < a ? b : a; }
+  T operator()(T a, T b) const {
+    return b < a ? b : a;
+  }
 };
 struct Max {
   template <typename T>
-  T operator()(T a, T b) const { return a < b ? b : a; }
+  T operator()(T a, T b) const {
+    return a < b ? b : a;
+  }
 };
 struct MinRelu {
   int32_t operator()(int32_t a, int32_t b) const { return std::max(0, std::min(a, b)); }
@@ -107,15 +122,21 @@ struct MaxRelu {
 };
 struct Abs {
   template <typename T>
-  T operator()(T a) const { return std::is_signed_v<T> && a < 0 ? Sub{}(T{0}, a) : a; }
+  T operator()(T a) const {
+    return std::is_signed_v<T> && a < 0 ? Sub{}(T{0}, a) : a;
+  }
 };
 struct Neg {
   template <typename T>
-  T operator()(T a) const { return Sub{}(T{0}, a); }
+  T operator()(T a) const {
+    return Sub{}(T{0}, a);
+  }
 };
 struct Sad {
   template <typename T>
-  T operator()(T a, T b, T c) const { return Add{}(c, a < b ? Sub{}(b, a) : Sub{}(a, b)); }
+  T operator()(T a, T b, T c) const {
+    return Add{}(c, a < b ? Sub{}(b, a) : Sub{}(a, b));
+  }
 };
 
 /// Applies Op to both 16-bit halves.
@@ -123,7 +144,8 @@ template <typename T, typename Op>
 struct Pair {
   uint32_t operator()(uint32_t a, uint32_t b) const {
     const uint16_t low = static_cast<uint16_t>(Op{}(static_cast<T>(a), static_cast<T>(b)));
-    const uint16_t high = static_cast<uint16_t>(Op{}(static_cast<T>(a >> 16), static_cast<T>(b >> 16)));
+    const uint16_t high =
+        static_cast<uint16_t>(Op{}(static_cast<T>(a >> 16), static_cast<T>(b >> 16)));
     return low | uint32_t{high} << 16;
   }
 };
@@ -200,8 +222,7 @@ bool DecodeAddSub(Decoder& decoder) {
   const Type type = decoder.TypeAt(0);
   if (decoder.Has("cc")) return DecodeCarry<kSubtract>(decoder);
   if (decoder.Has("sat")) {
-    return type == Type::kS32 &&
-           Simple(decoder, type, Map2<int32_t, int32_t, int32_t, Saturated>);
+    return type == Type::kS32 && Simple(decoder, type, Map2<int32_t, int32_t, int32_t, Saturated>);
   }
   return Simple(decoder, type, PickBinary<Op>(type));
 }
@@ -225,11 +246,20 @@ bool DecodeMul(Decoder& decoder) {
     Insn& out = decoder.out;
     if (decoder.OperandCount() != 3) return false;
     switch (type) {
-      case Type::kU16: out.run = Map2<uint32_t, uint16_t, uint16_t, MulWide>; break;
-      case Type::kS16: out.run = Map2<int32_t, int16_t, int16_t, MulWide>; break;
-      case Type::kU32: out.run = Map2<uint64_t, uint32_t, uint32_t, MulWide>; break;
-      case Type::kS32: out.run = Map2<int64_t, int32_t, int32_t, MulWide>; break;
-      default: return false;
+      case Type::kU16:
+        out.run = Map2<uint32_t, uint16_t, uint16_t, MulWide>;
+        break;
+      case Type::kS16:
+        out.run = Map2<int32_t, int16_t, int16_t, MulWide>;
+        break;
+      case Type::kU32:
+        out.run = Map2<uint64_t, uint32_t, uint32_t, MulWide>;
+        break;
+      case Type::kS32:
+        out.run = Map2<int64_t, int32_t, int32_t, MulWide>;
+        break;
+      default:
+        return false;
     }
     out.a = decoder.Source(1, type);
     out.b = decoder.Source(2, type);
@@ -246,19 +276,22 @@ bool DecodeMul24(Decoder& decoder) {
   const bool high = decoder.Has("hi");
   if (decoder.OperandCount() == 4) {  // mad24
     if (decoder.Has("sat")) return false;
-    return Simple(decoder, type,
-                  type == Type::kS32
-                      ? (high ? Map3<int32_t, int32_t, int32_t, int32_t, MulAdd<Mul24<true>>>
-                              : Map3<int32_t, int32_t, int32_t, int32_t, MulAdd<Mul24<false>>>)
-                      : (high ? Map3<uint32_t, uint32_t, uint32_t, uint32_t, MulAdd<Mul24<true>>>
-                              : Map3<uint32_t, uint32_t, uint32_t, uint32_t, MulAdd<Mul24<false>>>));
+    return Simple(
+        decoder, type,
+        type == Type::kS32
+            ? (high ? Map3<int32_t, int32_t, int32_t, int32_t, MulAdd<Mul24<true>>>
+                    : Map3<int32_t, int32_t, int32_t, int32_t, MulAdd<Mul24<false>>>)
+            : (high ? Map3<uint32_t, uint32_t, uint32_t, uint32_t, MulAdd<Mul24<true>>>
+                    : Map3<uint32_t, uint32_t, uint32_t, uint32_t, MulAdd<Mul24<false>>>));
   }
   if (type == Type::kS32) {
-    return Simple(decoder, type, high ? Map2<int32_t, int32_t, int32_t, Mul24<true>>
-                                      : Map2<int32_t, int32_t, int32_t, Mul24<false>>);
+    return Simple(decoder, type,
+                  high ? Map2<int32_t, int32_t, int32_t, Mul24<true>>
+                       : Map2<int32_t, int32_t, int32_t, Mul24<false>>);
   }
-  return Simple(decoder, type, high ? Map2<uint32_t, uint32_t, uint32_t, Mul24<true>>
-                                    : Map2<uint32_t, uint32_t, uint32_t, Mul24<false>>);
+  return Simple(decoder, type,
+                high ? Map2<uint32_t, uint32_t, uint32_t, Mul24<true>>
+                     : Map2<uint32_t, uint32_t, uint32_t, Mul24<false>>);
 }
 
 template <typename T>
@@ -276,11 +309,16 @@ bool DecodeMadCarry(Decoder& decoder, Type type) {
   const bool set = decoder.Has("cc");
   const bool high = decoder.Has("hi");
   switch (type) {
-    case Type::kU32: return Simple(decoder, type, PickMadCarry<uint32_t>(high, use, set));
-    case Type::kS32: return Simple(decoder, type, PickMadCarry<int32_t>(high, use, set));
-    case Type::kU64: return Simple(decoder, type, PickMadCarry<uint64_t>(high, use, set));
-    case Type::kS64: return Simple(decoder, type, PickMadCarry<int64_t>(high, use, set));
-    default: return false;
+    case Type::kU32:
+      return Simple(decoder, type, PickMadCarry<uint32_t>(high, use, set));
+    case Type::kS32:
+      return Simple(decoder, type, PickMadCarry<int32_t>(high, use, set));
+    case Type::kU64:
+      return Simple(decoder, type, PickMadCarry<uint64_t>(high, use, set));
+    case Type::kS64:
+      return Simple(decoder, type, PickMadCarry<int64_t>(high, use, set));
+    default:
+      return false;
   }
 }
 
@@ -293,11 +331,20 @@ bool DecodeMad(Decoder& decoder) {
     const Type wide = TypeBytes(type) == 2 ? Type::kU32 : Type::kU64;
     Insn& out = decoder.out;
     switch (type) {
-      case Type::kU16: out.run = Map3<uint32_t, uint16_t, uint16_t, uint32_t, MulAdd<MulWide>>; break;
-      case Type::kS16: out.run = Map3<int32_t, int16_t, int16_t, int32_t, MulAdd<MulWide>>; break;
-      case Type::kU32: out.run = Map3<uint64_t, uint32_t, uint32_t, uint64_t, MulAdd<MulWide>>; break;
-      case Type::kS32: out.run = Map3<int64_t, int32_t, int32_t, int64_t, MulAdd<MulWide>>; break;
-      default: return false;
+      case Type::kU16:
+        out.run = Map3<uint32_t, uint16_t, uint16_t, uint32_t, MulAdd<MulWide>>;
+        break;
+      case Type::kS16:
+        out.run = Map3<int32_t, int16_t, int16_t, int32_t, MulAdd<MulWide>>;
+        break;
+      case Type::kU32:
+        out.run = Map3<uint64_t, uint32_t, uint32_t, uint64_t, MulAdd<MulWide>>;
+        break;
+      case Type::kS32:
+        out.run = Map3<int64_t, int32_t, int32_t, int64_t, MulAdd<MulWide>>;
+        break;
+      default:
+        return false;
     }
     out.a = decoder.Source(1, type);
     out.b = decoder.Source(2, type);
@@ -373,8 +420,8 @@ void DotProduct(Warp& warp, const Insn& in, uint32_t active) {
 bool DecodeDotProduct(Decoder& decoder) {
   if (!Simple(decoder, Type::kB32, DotProduct) || decoder.OperandCount() != 4) return false;
   decoder.out.small = decoder.in().opcode == "dp4a" ? 4 : 2;
-  decoder.out.flags = static_cast<uint8_t>(IsSigned(decoder.TypeAt(0)) | IsSigned(decoder.TypeAt(1)) << 1 |
-                                           decoder.Has("hi") << 2);
+  decoder.out.flags = static_cast<uint8_t>(
+      IsSigned(decoder.TypeAt(0)) | IsSigned(decoder.TypeAt(1)) << 1 | decoder.Has("hi") << 2);
   return true;
 }
 

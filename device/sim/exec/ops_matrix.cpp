@@ -15,12 +15,18 @@ struct Spot {
 
 double ReadElement(Type type, uint32_t word, uint32_t index) {
   switch (type) {
-    case Type::kF16: return HalfToFloat(static_cast<uint16_t>(word >> (16 * index)));
-    case Type::kBF16: return BfloatToFloat(static_cast<uint16_t>(word >> (16 * index)));
-    case Type::kS8: return static_cast<int8_t>(word >> (8 * index));
-    case Type::kU8: return static_cast<uint8_t>(word >> (8 * index));
-    case Type::kS32: return static_cast<int32_t>(word);
-    default: return std::bit_cast<float>(word);
+    case Type::kF16:
+      return HalfToFloat(static_cast<uint16_t>(word >> (16 * index)));
+    case Type::kBF16:
+      return BfloatToFloat(static_cast<uint16_t>(word >> (16 * index)));
+    case Type::kS8:
+      return static_cast<int8_t>(word >> (8 * index));
+    case Type::kU8:
+      return static_cast<uint8_t>(word >> (8 * index));
+    case Type::kS32:
+      return static_cast<int32_t>(word);
+    default:
+      return std::bit_cast<float>(word);
   }
 }
 
@@ -30,8 +36,10 @@ uint32_t PutElement(Type type, uint32_t word, uint32_t index, double value) {
       const uint32_t shift = 16 * index;
       return (word & ~(0xFFFFu << shift)) | uint32_t{RoundToHalf(value)} << shift;
     }
-    case Type::kS32: return static_cast<uint32_t>(static_cast<int64_t>(value));
-    default: return std::bit_cast<uint32_t>(static_cast<float>(value));
+    case Type::kS32:
+      return static_cast<uint32_t>(static_cast<int64_t>(value));
+    default:
+      return std::bit_cast<uint32_t>(static_cast<float>(value));
   }
 }
 
@@ -43,7 +51,8 @@ uint32_t PerWord(Type type) {
 /// Where element `i` of lane `lane` lies in A (16 x k), by the width of the elements [9.7.14.5].
 Spot PlaceA(uint32_t lane, uint32_t i, uint32_t per_word) {
   const uint32_t word = i / per_word;
-  return {lane / 4 + (word & 1) * 8, (lane % 4) * per_word + i % per_word + (word / 2) * 4 * per_word};
+  return {lane / 4 + (word & 1) * 8,
+          (lane % 4) * per_word + i % per_word + (word / 2) * 4 * per_word};
 }
 /// ... in B (k x 8).
 Spot PlaceB(uint32_t lane, uint32_t i, uint32_t per_word) {
@@ -51,7 +60,9 @@ Spot PlaceB(uint32_t lane, uint32_t i, uint32_t per_word) {
   return {(lane % 4) * per_word + i % per_word + word * 4 * per_word, lane / 4};
 }
 /// ... in C and D (16 x 8).
-Spot PlaceC(uint32_t lane, uint32_t i) { return {lane / 4 + (i / 2) * 8, (lane % 4) * 2 + (i & 1)}; }
+Spot PlaceC(uint32_t lane, uint32_t i) {
+  return {lane / 4 + (i / 2) * 8, (lane % 4) * 2 + (i & 1)};
+}
 
 /// list: types of a, b, c, d; k; numbers of registers of d, a, b, c; then the Refs.
 void Mma(Warp& warp, const Insn& in, uint32_t active) {
@@ -98,7 +109,8 @@ bool DecodeMma(Decoder& decoder) {
   for (const uint32_t known : {8u, 16u, 32u}) {
     if (decoder.Has("m16n8k" + std::to_string(known))) k = known;
   }
-  if (k == 0 || decoder.OperandCount() != 4 || decoder.Has("sp") || decoder.Has("satfinite")) return false;
+  if (k == 0 || decoder.OperandCount() != 4 || decoder.Has("sp") || decoder.Has("satfinite"))
+    return false;
   std::vector<Type> types;
   for (const std::string& modifier : decoder.in().modifiers) {
     Type type = ParseType(modifier);
@@ -112,15 +124,16 @@ bool DecodeMma(Decoder& decoder) {
     const auto& children = decoder.Operand(n).children;
     counts.push_back(static_cast<uint32_t>(children.size()));
     for (const auto& child : children) {
-      refs.push_back(n == 0 ? decoder.Destination(child, Type::kB32) : decoder.Source(child, Type::kB32));
+      refs.push_back(n == 0 ? decoder.Destination(child, Type::kB32)
+                            : decoder.Source(child, Type::kB32));
     }
   }
   if (counts[1] * PerWord(ta) != k / 2 || counts[2] * PerWord(tb) != k / 4 ||
       counts[3] * PerWord(tc) != 4 || counts[0] * PerWord(td) != 4) {
     return false;
   }
-  std::vector<uint32_t> list = {static_cast<uint32_t>(ta), static_cast<uint32_t>(tb), static_cast<uint32_t>(tc),
-                                static_cast<uint32_t>(td), k};
+  std::vector<uint32_t> list = {static_cast<uint32_t>(ta), static_cast<uint32_t>(tb),
+                                static_cast<uint32_t>(tc), static_cast<uint32_t>(td), k};
   list.insert(list.end(), counts.begin(), counts.end());
   list.insert(list.end(), refs.begin(), refs.end());
   decoder.out.list = decoder.AddList(list);
@@ -142,7 +155,8 @@ void MatrixMove(Warp& warp, const Insn& in, uint32_t active) {
       const uint32_t lane = m * 8 + r;
       const uint64_t at = address(lane);
       const bool generic = static_cast<Space>(in.e) == Space::kGeneric;
-      rows[r] = reinterpret_cast<uint16_t*>(generic ? warp.Generic(at, 16, lane) : warp.Shared(at, 16, lane));
+      rows[r] = reinterpret_cast<uint16_t*>(generic ? warp.Generic(at, 16, lane)
+                                                    : warp.Shared(at, 16, lane));
       if (rows[r] == nullptr) return;
     }
     uint32_t* d = warp.Row<uint32_t>(refs[m]);
@@ -161,7 +175,8 @@ void MatrixMove(Warp& warp, const Insn& in, uint32_t active) {
 }
 
 bool DecodeMatrixMove(Decoder& decoder, bool store) {
-  if (!decoder.Has("m8n8") || decoder.TypeAt(0) != Type::kB16 || decoder.OperandCount() != 2) return false;
+  if (!decoder.Has("m8n8") || decoder.TypeAt(0) != Type::kB16 || decoder.OperandCount() != 2)
+    return false;
   Insn& out = decoder.out;
   out.small = decoder.Has("x4") ? 4 : decoder.Has("x2") ? 2 : 1;
   const ptx::Operand& registers = decoder.Operand(store ? 1 : 0);
@@ -169,7 +184,8 @@ bool DecodeMatrixMove(Decoder& decoder, bool store) {
   if (list.empty()) list = {registers};
   if (list.size() != out.small) return false;
   std::vector<uint32_t> refs;
-  for (const auto& r : list) refs.push_back(store ? decoder.Source(r, Type::kB32) : decoder.Destination(r, Type::kB32));
+  for (const auto& r : list)
+    refs.push_back(store ? decoder.Source(r, Type::kB32) : decoder.Destination(r, Type::kB32));
   decoder.UseAddress(decoder.Operand(store ? 0 : 1));
   out.list = decoder.AddList(refs);
   out.e = static_cast<uint32_t>(SpaceOf(decoder.in()));
@@ -204,10 +220,12 @@ void WmmaMove(Warp& warp, const Insn& in, uint32_t active) {
   const uint32_t bytes = type == Type::kF32 || type == Type::kS32 ? 4 : 2, per_word = 4 / bytes;
   const uint32_t own = rows * columns / kLanes;
   ForLanes(active, [&](uint32_t lane) {
-    const uint32_t stride = in.b == kNoRef ? (list[4] != 0 ? rows : columns) : warp.Row<uint32_t>(in.b)[lane];
+    const uint32_t stride =
+        in.b == kNoRef ? (list[4] != 0 ? rows : columns) : warp.Row<uint32_t>(in.b)[lane];
     for (uint32_t i = 0; i < own; ++i) {
       const uint32_t row = (lane * own + i) / columns, column = (lane * own + i) % columns;
-      const uint64_t at = address(lane) + uint64_t{bytes} * (list[4] != 0 ? column * stride + row : row * stride + column);
+      const uint64_t at = address(lane) + uint64_t{bytes} * (list[4] != 0 ? column * stride + row
+                                                                          : row * stride + column);
       uint8_t* p = ResolveIn(static_cast<Space>(list[3]), warp, at, bytes, lane);
       if (p == nullptr) return;
       uint32_t* word = &warp.Row<uint32_t>(list[6 + i / per_word])[lane];
@@ -227,15 +245,20 @@ bool DecodeWmmaMove(Decoder& decoder, bool store) {
   const WmmaShape shape = ShapeOf(decoder);
   const Type type = decoder.TypeAt(0);
   const bool is_a = decoder.Has("a"), is_b = decoder.Has("b");
-  if (shape.m == 0 || (type != Type::kF16 && type != Type::kF32 && type != Type::kBF16)) return false;
+  if (shape.m == 0 || (type != Type::kF16 && type != Type::kF32 && type != Type::kBF16))
+    return false;
   const uint32_t rows = is_b ? shape.k : shape.m, columns = is_a ? shape.k : shape.n;
   const auto& registers = decoder.Operand(store ? 1 : 0).children;
   const uint32_t own = rows * columns / kLanes;
   if (registers.size() * (type == Type::kF32 ? 1 : 2) < own) return false;
-  std::vector<uint32_t> list = {rows, columns, static_cast<uint32_t>(type),
-                                static_cast<uint32_t>(SpaceOf(decoder.in())), decoder.Has("col"),
+  std::vector<uint32_t> list = {rows,
+                                columns,
+                                static_cast<uint32_t>(type),
+                                static_cast<uint32_t>(SpaceOf(decoder.in())),
+                                decoder.Has("col"),
                                 static_cast<uint32_t>(registers.size())};
-  for (const auto& r : registers) list.push_back(store ? decoder.Source(r, Type::kB32) : decoder.Destination(r, Type::kB32));
+  for (const auto& r : registers)
+    list.push_back(store ? decoder.Source(r, Type::kB32) : decoder.Destination(r, Type::kB32));
   decoder.UseAddress(decoder.Operand(store ? 0 : 1));
   if (decoder.OperandCount() > 2) decoder.out.b = decoder.Source(2, Type::kU32);
   decoder.out.list = decoder.AddList(list);
@@ -247,8 +270,10 @@ bool DecodeWmmaMove(Decoder& decoder, bool store) {
 void WmmaMultiply(Warp& warp, const Insn& in, uint32_t) {
   const uint32_t* list = &warp.block->program->lists[in.list];
   const uint32_t m = list[0], n = list[1], k = list[2];
-  const Type td = static_cast<Type>(list[3]), ta = static_cast<Type>(list[4]), tc = static_cast<Type>(list[5]);
-  const uint32_t *counts = list + 6, *rd = list + 10, *ra = rd + counts[0], *rb = ra + counts[1], *rc = rb + counts[2];
+  const Type td = static_cast<Type>(list[3]), ta = static_cast<Type>(list[4]),
+             tc = static_cast<Type>(list[5]);
+  const uint32_t *counts = list + 6, *rd = list + 10, *ra = rd + counts[0], *rb = ra + counts[1],
+                 *rc = rb + counts[2];
   const auto read = [&warp](const uint32_t* refs, Type type, uint32_t own, uint32_t index) {
     const uint32_t lane = index / own, i = index % own, per = PerWord(type);
     return ReadElement(type, warp.Row<uint32_t>(refs[i / per])[lane], i % per);
@@ -258,7 +283,8 @@ void WmmaMultiply(Warp& warp, const Insn& in, uint32_t) {
     for (uint32_t column = 0; column < n; ++column) {
       double sum = read(rc, tc, m * n / kLanes, row * n + column);
       for (uint32_t j = 0; j < k; ++j) {
-        sum += read(ra, ta, m * k / kLanes, row * k + j) * read(rb, ta, k * n / kLanes, j * n + column);
+        sum += read(ra, ta, m * k / kLanes, row * k + j) *
+               read(rb, ta, k * n / kLanes, j * n + column);
       }
       d[size_t{row} * n + column] = sum;
     }
@@ -290,7 +316,12 @@ bool DecodeWmma(Decoder& decoder) {
       refs.push_back(i == 0 ? decoder.Destination(r, Type::kB32) : decoder.Source(r, Type::kB32));
     }
   }
-  std::vector<uint32_t> list = {shape.m, shape.n, shape.k, static_cast<uint32_t>(td), static_cast<uint32_t>(ta), static_cast<uint32_t>(tc)};
+  std::vector<uint32_t> list = {shape.m,
+                                shape.n,
+                                shape.k,
+                                static_cast<uint32_t>(td),
+                                static_cast<uint32_t>(ta),
+                                static_cast<uint32_t>(tc)};
   list.insert(list.end(), counts.begin(), counts.end());
   list.insert(list.end(), refs.begin(), refs.end());
   decoder.out.list = decoder.AddList(list);

@@ -23,7 +23,8 @@ void Load(Warp& warp, const Insn& in, uint32_t active) {
     const uint8_t* p = Resolve<S>(warp, address(lane), sizeof(T), lane);
     if (p == nullptr) return;
     const T value = *reinterpret_cast<const volatile T*>(p);
-    d[lane] = static_cast<Cell>(static_cast<std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>(value));
+    d[lane] = static_cast<Cell>(
+        static_cast<std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>(value));
   });
   if (in.small != 0) {
     if ((in.small & kAcquire) != 0) std::atomic_thread_fence(std::memory_order_acquire);
@@ -50,10 +51,17 @@ void CopyWhole(uint8_t* to, const uint8_t* from, uint32_t bytes) {
                      _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }
   switch (bytes) {
-    case 8: std::memcpy(to, from, 8); break;
-    case 4: std::memcpy(to, from, 4); break;
-    case 2: std::memcpy(to, from, 2); break;
-    default: break;
+    case 8:
+      std::memcpy(to, from, 8);
+      break;
+    case 4:
+      std::memcpy(to, from, 4);
+      break;
+    case 2:
+      std::memcpy(to, from, 2);
+      break;
+    default:
+      break;
   }
 }
 
@@ -68,7 +76,8 @@ struct VectorShape {
 
 VectorShape ShapeOf(Warp& warp, const Insn& in) {
   const uint32_t* list = &warp.block->program->lists[in.list];
-  return {static_cast<Space>(list[0]), list[1], list[2], list[3] != 0, list + 4, list + 4 + list[1]};
+  return {static_cast<Space>(list[0]), list[1], list[2], list[3] != 0, list + 4,
+          list + 4 + list[1]};
 }
 
 void LoadVector(Warp& warp, const Insn& in, uint32_t active) {
@@ -133,22 +142,32 @@ Handler PickAccess(Type type, uint32_t cell) {
   };
   const bool sign = kLoad && IsSigned(type);
   switch (TypeBytes(type)) {
-    case 1: return sign ? pick.template operator()<int8_t>() : pick.template operator()<uint8_t>();
-    case 2: return sign ? pick.template operator()<int16_t>() : pick.template operator()<uint16_t>();
-    case 4: return sign ? pick.template operator()<int32_t>() : pick.template operator()<uint32_t>();
-    case 8: return pick.template operator()<uint64_t>();
-    default: return nullptr;
+    case 1:
+      return sign ? pick.template operator()<int8_t>() : pick.template operator()<uint8_t>();
+    case 2:
+      return sign ? pick.template operator()<int16_t>() : pick.template operator()<uint16_t>();
+    case 4:
+      return sign ? pick.template operator()<int32_t>() : pick.template operator()<uint32_t>();
+    case 8:
+      return pick.template operator()<uint64_t>();
+    default:
+      return nullptr;
   }
 }
 
 template <bool kLoad>
 Handler PickSpace(Space space, Type type, uint32_t cell) {
   switch (space) {
-    case Space::kGlobal: return PickAccess<Space::kGlobal, kLoad>(type, cell);
-    case Space::kShared: return PickAccess<Space::kShared, kLoad>(type, cell);
-    case Space::kLocal: return PickAccess<Space::kLocal, kLoad>(type, cell);
-    case Space::kParam: return PickAccess<Space::kParam, kLoad>(type, cell);
-    case Space::kGeneric: return PickAccess<Space::kGeneric, kLoad>(type, cell);
+    case Space::kGlobal:
+      return PickAccess<Space::kGlobal, kLoad>(type, cell);
+    case Space::kShared:
+      return PickAccess<Space::kShared, kLoad>(type, cell);
+    case Space::kLocal:
+      return PickAccess<Space::kLocal, kLoad>(type, cell);
+    case Space::kParam:
+      return PickAccess<Space::kParam, kLoad>(type, cell);
+    case Space::kGeneric:
+      return PickAccess<Space::kGeneric, kLoad>(type, cell);
   }
   return nullptr;
 }
@@ -197,7 +216,8 @@ bool DecodeAccess(Decoder& decoder, bool load) {
   if (value.kind != Kind::kVector) elements = {value};
   const uint32_t count = static_cast<uint32_t>(elements.size());
   if (count == 0 || count * TypeBytes(type) > 32) return false;
-  std::vector<uint32_t> list = {static_cast<uint32_t>(space), count, TypeBytes(type), IsSigned(type)};
+  std::vector<uint32_t> list = {static_cast<uint32_t>(space), count, TypeBytes(type),
+                                IsSigned(type)};
   std::vector<uint32_t> cells;
   for (const ptx::Operand& element : elements) {
     list.push_back(load ? decoder.Destination(element, type) : decoder.Source(element, type));

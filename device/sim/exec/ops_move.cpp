@@ -10,7 +10,9 @@ using Kind = ptx::Operand::Kind;
 
 struct Same {
   template <typename T>
-  T operator()(T a) const { return a; }
+  T operator()(T a) const {
+    return a;
+  }
 };
 
 void Move128(Warp& warp, const Insn& in, uint32_t active) {
@@ -117,7 +119,8 @@ bool DecodeMov(Decoder& decoder) {
       return true;
     }
   }
-  return Simple(decoder, type, wide ? Map1<uint64_t, uint64_t, Same> : Map1<uint32_t, uint32_t, Same>);
+  return Simple(decoder, type,
+                wide ? Map1<uint64_t, uint64_t, Same> : Map1<uint32_t, uint32_t, Same>);
 }
 
 // ---- generic addresses ----
@@ -163,8 +166,10 @@ bool DecodeCvta(Decoder& decoder) {
   out.a = decoder.Source(1, type);
   out.d = decoder.Destination(0, type);
   const bool wide_from = CellBytes(from) == 8, wide_to = CellBytes(to) == 8;
-  out.run = wide_to ? (wide_from ? ConvertAddress<uint64_t, uint64_t> : ConvertAddress<uint64_t, uint32_t>)
-                    : (wide_from ? ConvertAddress<uint32_t, uint64_t> : ConvertAddress<uint32_t, uint32_t>);
+  out.run =
+      wide_to
+          ? (wide_from ? ConvertAddress<uint64_t, uint64_t> : ConvertAddress<uint64_t, uint32_t>)
+          : (wide_from ? ConvertAddress<uint32_t, uint64_t> : ConvertAddress<uint32_t, uint32_t>);
   return true;
 }
 
@@ -174,8 +179,8 @@ void IsSpace(Warp& warp, const Insn& in, uint32_t active) {
   uint32_t result = 0;
   ForLanes(active, [&](uint32_t lane) {
     const uint64_t window = a[lane] - warp.windows.base;
-    const Space own = window >= 3 * Windows::kBytes ? Space::kGlobal
-                      : window < Windows::kBytes    ? Space::kShared
+    const Space own = window >= 3 * Windows::kBytes  ? Space::kGlobal
+                      : window < Windows::kBytes     ? Space::kShared
                       : window < 2 * Windows::kBytes ? Space::kLocal
                                                      : Space::kParam;
     bool is = own == space;

@@ -1,7 +1,7 @@
 // Instructions that join the lanes of a warp: shfl, vote, match, redux, elect, bar.warp.sync,
 // activemask [PTX ISA 9.7.9.5-6, 9.7.13.9-16]. A lane that arrives leaves its operands in
-// Warp::sync and waits; when all live lanes of its mask have arrived, results are written for all of
-// them at once. Exited lanes are not waited for.
+// Warp::sync and waits; when all live lanes of its mask have arrived, results are written for all
+// of them at once. Exited lanes are not waited for.
 #include <algorithm>
 
 #include "device/sim/exec/lanes.h"
@@ -10,9 +10,26 @@ namespace cupola::sim {
 namespace {
 
 enum class WarpOp : uint16_t {
-  kBarrier, kShflUp, kShflDown, kShflBfly, kShflIdx, kVoteAll, kVoteAny, kVoteUni, kVoteBallot,
-  kMatchAny, kMatchAll, kReduxAdd, kReduxMinU, kReduxMaxU, kReduxMinS, kReduxMaxS, kReduxAnd,
-  kReduxOr, kReduxXor, kElect,
+  kBarrier,
+  kShflUp,
+  kShflDown,
+  kShflBfly,
+  kShflIdx,
+  kVoteAll,
+  kVoteAny,
+  kVoteUni,
+  kVoteBallot,
+  kMatchAny,
+  kMatchAll,
+  kReduxAdd,
+  kReduxMinU,
+  kReduxMaxU,
+  kReduxMinS,
+  kReduxMaxS,
+  kReduxAnd,
+  kReduxOr,
+  kReduxXor,
+  kElect,
 };
 
 constexpr uint8_t kWide = 1, kMaskIsActive = 2, kPredicateSource = 4;
@@ -59,14 +76,32 @@ uint32_t Reduce(const Warp& warp, WarpOp op, uint32_t lanes) {
   ForLanes(lanes & (lanes - 1), [&](uint32_t lane) {
     const uint32_t a = warp.sync[lane].a;
     switch (op) {
-      case WarpOp::kReduxAdd: result += a; break;
-      case WarpOp::kReduxMinU: result = std::min(result, a); break;
-      case WarpOp::kReduxMaxU: result = std::max(result, a); break;
-      case WarpOp::kReduxMinS: result = static_cast<uint32_t>(std::min(static_cast<int32_t>(result), static_cast<int32_t>(a))); break;
-      case WarpOp::kReduxMaxS: result = static_cast<uint32_t>(std::max(static_cast<int32_t>(result), static_cast<int32_t>(a))); break;
-      case WarpOp::kReduxAnd: result &= a; break;
-      case WarpOp::kReduxOr: result |= a; break;
-      default: result ^= a; break;
+      case WarpOp::kReduxAdd:
+        result += a;
+        break;
+      case WarpOp::kReduxMinU:
+        result = std::min(result, a);
+        break;
+      case WarpOp::kReduxMaxU:
+        result = std::max(result, a);
+        break;
+      case WarpOp::kReduxMinS:
+        result =
+            static_cast<uint32_t>(std::min(static_cast<int32_t>(result), static_cast<int32_t>(a)));
+        break;
+      case WarpOp::kReduxMaxS:
+        result =
+            static_cast<uint32_t>(std::max(static_cast<int32_t>(result), static_cast<int32_t>(a)));
+        break;
+      case WarpOp::kReduxAnd:
+        result &= a;
+        break;
+      case WarpOp::kReduxOr:
+        result |= a;
+        break;
+      default:
+        result ^= a;
+        break;
     }
   });
   return result;
@@ -78,10 +113,18 @@ void CompleteVote(Warp& warp, WarpOp op, uint32_t lanes) {
   ForLanes(lanes, [&](uint32_t lane) {
     const Insn& in = warp.code[warp.pc[lane]];
     switch (op) {
-      case WarpOp::kVoteAll: PutBit(warp, lane, in.d, votes == lanes); break;
-      case WarpOp::kVoteAny: PutBit(warp, lane, in.d, votes != 0); break;
-      case WarpOp::kVoteUni: PutBit(warp, lane, in.d, votes == lanes || votes == 0); break;
-      default: RowOf(warp, lane, in.d)[lane] = votes; break;
+      case WarpOp::kVoteAll:
+        PutBit(warp, lane, in.d, votes == lanes);
+        break;
+      case WarpOp::kVoteAny:
+        PutBit(warp, lane, in.d, votes != 0);
+        break;
+      case WarpOp::kVoteUni:
+        PutBit(warp, lane, in.d, votes == lanes || votes == 0);
+        break;
+      default:
+        RowOf(warp, lane, in.d)[lane] = votes;
+        break;
     }
   });
 }
@@ -116,14 +159,24 @@ void CompleteShuffle(Warp& warp, WarpOp op, uint32_t lanes) {
 /// All live lanes of the mask are here: writes the results and lets them go on.
 void Complete(Warp& warp, WarpOp op, uint32_t lanes) {
   switch (op) {
-    case WarpOp::kBarrier: break;
-    case WarpOp::kShflUp: case WarpOp::kShflDown: case WarpOp::kShflBfly: case WarpOp::kShflIdx:
+    case WarpOp::kBarrier:
+      break;
+    case WarpOp::kShflUp:
+    case WarpOp::kShflDown:
+    case WarpOp::kShflBfly:
+    case WarpOp::kShflIdx:
       CompleteShuffle(warp, op, lanes);
       break;
-    case WarpOp::kVoteAll: case WarpOp::kVoteAny: case WarpOp::kVoteUni: case WarpOp::kVoteBallot:
+    case WarpOp::kVoteAll:
+    case WarpOp::kVoteAny:
+    case WarpOp::kVoteUni:
+    case WarpOp::kVoteBallot:
       CompleteVote(warp, op, lanes);
       break;
-    case WarpOp::kMatchAny: case WarpOp::kMatchAll: CompleteMatch(warp, op, lanes); break;
+    case WarpOp::kMatchAny:
+    case WarpOp::kMatchAll:
+      CompleteMatch(warp, op, lanes);
+      break;
     case WarpOp::kElect: {
       const uint32_t leader = static_cast<uint32_t>(std::countr_zero(lanes));
       ForLanes(lanes, [&](uint32_t lane) {
@@ -135,7 +188,8 @@ void Complete(Warp& warp, WarpOp op, uint32_t lanes) {
     }
     default: {
       const uint32_t value = Reduce(warp, op, lanes);
-      ForLanes(lanes, [&](uint32_t lane) { RowOf(warp, lane, warp.code[warp.pc[lane]].d)[lane] = value; });
+      ForLanes(lanes,
+               [&](uint32_t lane) { RowOf(warp, lane, warp.code[warp.pc[lane]].d)[lane] = value; });
       break;
     }
   }
@@ -244,16 +298,18 @@ bool DecodeMatch(Decoder& decoder) {
 
 bool DecodeRedux(Decoder& decoder) {
   const Type type = decoder.TypeAt(0);
-  if (TypeBytes(type) != 4 || IsFloat(type) || decoder.OperandCount() < 3 || !UseMask(decoder, 2)) return false;
+  if (TypeBytes(type) != 4 || IsFloat(type) || decoder.OperandCount() < 3 || !UseMask(decoder, 2))
+    return false;
   decoder.out.a = decoder.Source(1, type);
   decoder.out.d = decoder.Destination(0, type);
   const bool is_signed = IsSigned(type);
-  return Finish(decoder, decoder.Has("add")   ? WarpOp::kReduxAdd
-                         : decoder.Has("min") ? (is_signed ? WarpOp::kReduxMinS : WarpOp::kReduxMinU)
-                         : decoder.Has("max") ? (is_signed ? WarpOp::kReduxMaxS : WarpOp::kReduxMaxU)
-                         : decoder.Has("and") ? WarpOp::kReduxAnd
-                         : decoder.Has("or")  ? WarpOp::kReduxOr
-                                              : WarpOp::kReduxXor);
+  return Finish(decoder,
+                decoder.Has("add")   ? WarpOp::kReduxAdd
+                : decoder.Has("min") ? (is_signed ? WarpOp::kReduxMinS : WarpOp::kReduxMinU)
+                : decoder.Has("max") ? (is_signed ? WarpOp::kReduxMaxS : WarpOp::kReduxMaxU)
+                : decoder.Has("and") ? WarpOp::kReduxAnd
+                : decoder.Has("or")  ? WarpOp::kReduxOr
+                                     : WarpOp::kReduxXor);
 }
 
 bool DecodeElect(Decoder& decoder) {

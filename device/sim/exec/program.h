@@ -1,8 +1,8 @@
 // A PTX module decoded for execution: compact instructions with resolved operands, laid out once at
 // load time. Built by decode.cpp, immutable afterwards: any number of threads may run it.
 //
-// A register is a row of 32 cells, one per lane, of 4, 8 or 16 bytes; a predicate is one word with a
-// bit per lane. A Ref is a row's byte offset in the frame of its function, or, with kConstBit, in
+// A register is a row of 32 cells, one per lane, of 4, 8 or 16 bytes; a predicate is one word with
+// a bit per lane. A Ref is a row's byte offset in the frame of its function, or, with kConstBit, in
 // the module's pool of constants, where every literal is spread over 32 cells so that a handler
 // need not know registers from literals.
 #pragma once
@@ -34,14 +34,14 @@ using Handler = void (*)(Warp& warp, const Insn& in, uint32_t active);
 struct Insn {
   Handler run = nullptr;
   Ref d = kNoRef, a = kNoRef, b = kNoRef, c = kNoRef;  ///< destination and sources
-  Ref e = kNoRef;              ///< second destination, or fourth source
-  Ref guard = kNoRef;          ///< predicate row; kNoRef: not predicated
+  Ref e = kNoRef;                                      ///< second destination, or fourth source
+  Ref guard = kNoRef;                                  ///< predicate row; kNoRef: not predicated
   bool guard_negated = false;
-  uint8_t flags = 0;           ///< meaning belongs to the handler
-  uint16_t small = 0;          ///< likewise
-  uint32_t list = 0;           ///< index into Program::lists, or a call site
-  int64_t imm = 0;             ///< address offset, branch target...
-  uint32_t source = 0;         ///< index into Program::sources
+  uint8_t flags = 0;    ///< meaning belongs to the handler
+  uint16_t small = 0;   ///< likewise
+  uint32_t list = 0;    ///< index into Program::lists, or a call site
+  int64_t imm = 0;      ///< address offset, branch target...
+  uint32_t source = 0;  ///< index into Program::sources
 };
 
 /// Where arguments lie on one side of a call: in local memory (.param) or in a register row.
@@ -67,11 +67,11 @@ struct FunctionCode {
   Builtin builtin = nullptr;
   uint32_t entry_pc = 0;
   uint32_t end_pc = 0;
-  uint32_t frame_bytes = 0;   ///< of registers, multiple of 64
-  uint32_t local_bytes = 0;   ///< per lane: .local and .param variables, multiple of 16
+  uint32_t frame_bytes = 0;  ///< of registers, multiple of 64
+  uint32_t local_bytes = 0;  ///< per lane: .local and .param variables, multiple of 16
   std::vector<ArgSlot> params, returns;
-  bool calls = false;         ///< has a call to a function with a body, or an indirect one
-  uint32_t shared_bytes = 0;  ///< entry: static shared memory
+  bool calls = false;              ///< has a call to a function with a body, or an indirect one
+  uint32_t shared_bytes = 0;       ///< entry: static shared memory
   uint32_t dynamic_shared_at = 0;  ///< entry: where dynamic shared memory begins
 };
 
@@ -103,11 +103,11 @@ class Program final : public LoadedModule {
   std::vector<InsnSource> sources;
   std::vector<CallSite> call_sites;
   std::vector<FunctionCode> functions;
-  std::vector<std::string> messages;        ///< of instructions that fault as unsupported
-  std::vector<std::byte> constants;         ///< the pool; aligned by constants_base
+  std::vector<std::string> messages;  ///< of instructions that fault as unsupported
+  std::vector<std::byte> constants;   ///< the pool; aligned by constants_base
   uint8_t* constants_base = nullptr;
   std::vector<KernelInfo> kernel_infos;
-  std::vector<uint32_t> kernel_functions;   ///< kernel index -> function index
+  std::vector<uint32_t> kernel_functions;  ///< kernel index -> function index
   std::vector<GlobalInfo> global_infos;
 
  private:

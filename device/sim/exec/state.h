@@ -1,6 +1,6 @@
-// The state of running blocks: plain data, owned and touched by one thread at a time (an SM's thread
-// in free mode, the test's in stepped mode). No hidden threads, locks or clocks: StepWarp is the
-// only motor.
+// The state of running blocks: plain data, owned and touched by one thread at a time (an SM's
+// thread in free mode, the test's in stepped mode). No hidden threads, locks or clocks: StepWarp is
+// the only motor.
 #pragma once
 
 #include <array>
@@ -66,20 +66,20 @@ struct Warp {
   static constexpr uint32_t kPatience = 256;
 
   Block* block = nullptr;
-  uint32_t index = 0;      ///< in the block
-  uint32_t exists = 0;     ///< lanes that have a thread
-  uint32_t live = 0;       ///< exists and has not exited
+  uint32_t index = 0;   ///< in the block
+  uint32_t exists = 0;  ///< lanes that have a thread
+  uint32_t live = 0;    ///< exists and has not exited
 
   // The group. `group` == 0: none chosen yet.
   uint32_t group = 0;
   uint32_t group_pc = 0;
   uint32_t group_frame = 0;
   uint32_t group_local = 0;
-  uint32_t merge_pc = 0;      ///< choose again when the group gets here or beyond
-  bool choose = true;         ///< the group must be chosen again before the next instruction
-  bool split = false;         ///< other lanes are ready too
+  uint32_t merge_pc = 0;          ///< choose again when the group gets here or beyond
+  bool choose = true;             ///< the group must be chosen again before the next instruction
+  bool split = false;             ///< other lanes are ready too
   uint32_t patience = kPatience;  ///< backward branches left before another group gets its turn
-  uint32_t favoured = 0;      ///< lanes whose turn it is; 0: lowest pc first
+  uint32_t favoured = 0;          ///< lanes whose turn it is; 0: lowest pc first
 
   uint8_t* bases[2] = {nullptr, nullptr};  ///< frame of the group, pool of constants
   const Insn* code = nullptr;
@@ -87,25 +87,25 @@ struct Warp {
   Windows windows;
 
   std::array<uint32_t, kLanes> pc{};
-  std::array<uint32_t, kLanes> frame{};   ///< byte offset of the frame in `registers`
-  std::array<uint32_t, kLanes> local{};   ///< byte offset of the local frame in the lane's memory
-  std::array<uint32_t, kLanes> function{};///< index of the function that runs
-  std::array<uint64_t, kLanes> ran_at{};  ///< value of `turn` when last in a group
+  std::array<uint32_t, kLanes> frame{};     ///< byte offset of the frame in `registers`
+  std::array<uint32_t, kLanes> local{};     ///< byte offset of the local frame in the lane's memory
+  std::array<uint32_t, kLanes> function{};  ///< index of the function that runs
+  std::array<uint64_t, kLanes> ran_at{};    ///< value of `turn` when last in a group
   std::array<LaneStatus, kLanes> status{};
   std::array<std::vector<CallFrame>, kLanes> calls;
   std::array<SyncArrival, kLanes> sync{};
   uint64_t turn = 0;
 
   std::unique_ptr<uint8_t[]> register_store;
-  uint8_t* registers = nullptr;           ///< 64-byte aligned
+  uint8_t* registers = nullptr;  ///< 64-byte aligned
   uint32_t register_bytes = 0;
-  std::vector<uint8_t> local_memory;      ///< lane-major: lane * local_stride
+  std::vector<uint8_t> local_memory;  ///< lane-major: lane * local_stride
   uint32_t local_stride = 0;
 
-  uint32_t carry = 0;                     ///< CC.CF, a bit per lane [9.7.2]
-  uint64_t instructions = 0;              ///< warp instructions executed
+  uint32_t carry = 0;         ///< CC.CF, a bit per lane [9.7.2]
+  uint64_t instructions = 0;  ///< warp instructions executed
   uint64_t lane_instructions = 0;
-  bool rested = false;                    ///< nanosleep, or a strong read without a plain store
+  bool rested = false;  ///< nanosleep, or a strong read without a plain store
 
   // ---- operands ----
   template <typename T>
@@ -159,17 +159,17 @@ struct Block {
   const Machine* machine = nullptr;
   const Grid* grid = nullptr;
   const Program* program = nullptr;
-  Dim3 index;             ///< %ctaid
+  Dim3 index;  ///< %ctaid
   uint32_t sm = 0;
   uint32_t thread_count = 0;
   uint32_t live_threads = 0;
   std::vector<std::unique_ptr<Warp>> warps;
   std::unique_ptr<uint8_t[]> shared_store;
-  uint8_t* shared = nullptr;   ///< 1024-byte aligned; byte 0 is shared address kSharedBase
+  uint8_t* shared = nullptr;  ///< 1024-byte aligned; byte 0 is shared address kSharedBase
   uint32_t shared_bytes = 0;
-  uint32_t dynamic_shared_at = 0;  ///< bytes from the start of `shared`
+  uint32_t dynamic_shared_at = 0;      ///< bytes from the start of `shared`
   std::array<Barrier, 17> barriers{};  ///< 16 named ones and the cluster's
-  std::unique_ptr<Fault> fault;  ///< set: no warp of the block runs again
+  std::unique_ptr<Fault> fault;        ///< set: no warp of the block runs again
 
   /// Completes barriers that no longer have anyone to wait for.
   void CheckBarriers();

@@ -103,7 +103,8 @@ void Warp::EnterFrame(uint32_t frame_offset, uint32_t bytes) {
   if (end > register_bytes) {
     const uint32_t grown = static_cast<uint32_t>(std::max<uint64_t>(end, register_bytes * 2ull));
     auto store = std::make_unique<uint8_t[]>(grown + 64);
-    uint8_t* aligned = reinterpret_cast<uint8_t*>((reinterpret_cast<uint64_t>(store.get()) + 63) & ~63ull);
+    uint8_t* aligned =
+        reinterpret_cast<uint8_t*>((reinterpret_cast<uint64_t>(store.get()) + 63) & ~63ull);
     if (register_bytes != 0) std::memcpy(aligned, registers, register_bytes);
     register_store = std::move(store);
     registers = aligned;
@@ -116,10 +117,12 @@ void Warp::EnterFrame(uint32_t frame_offset, uint32_t bytes) {
 bool Warp::ReserveLocal(uint32_t bytes) {
   if (bytes <= local_stride) return true;
   if (bytes > kMaxLocalBytes) return false;
-  const uint32_t stride = std::min(kMaxLocalBytes, (std::max({bytes, local_stride * 2, 256u}) + 15) & ~15u);
+  const uint32_t stride =
+      std::min(kMaxLocalBytes, (std::max({bytes, local_stride * 2, 256u}) + 15) & ~15u);
   std::vector<uint8_t> grown(size_t{stride} * kLanes + 64);
   for (uint32_t lane = 0; lane < kLanes && local_stride != 0; ++lane) {
-    std::memcpy(&grown[size_t{lane} * stride], &local_memory[size_t{lane} * local_stride], local_stride);
+    std::memcpy(&grown[size_t{lane} * stride], &local_memory[size_t{lane} * local_stride],
+                local_stride);
   }
   local_memory = std::move(grown);
   local_stride = stride;
@@ -140,15 +143,16 @@ void Warp::Raise(FaultKind kind, uint32_t lane, const std::string& what) {
   if (block->fault) return;
   const Dim3& shape = block->grid->block;
   const uint32_t thread = index * kLanes + lane;
-  const uint32_t x = thread % shape.x, y = thread / shape.x % shape.y, z = thread / shape.x / shape.y;
+  const uint32_t x = thread % shape.x, y = thread / shape.x % shape.y,
+                 z = thread / shape.x / shape.y;
   const Program& program = *block->program;
   const std::string place = program.Describe(group_pc - 1);
   auto fault = std::make_unique<Fault>();
   fault->kind = kind;
-  fault->message = fmt::format(
-      "{}: kernel {}, block ({},{},{}), thread ({},{},{}){}{}", what,
-      program.functions[block->grid->function].name, block->index.x, block->index.y, block->index.z,
-      x, y, z, place.empty() ? "" : ": ", place);
+  fault->message =
+      fmt::format("{}: kernel {}, block ({},{},{}), thread ({},{},{}){}{}", what,
+                  program.functions[block->grid->function].name, block->index.x, block->index.y,
+                  block->index.z, x, y, z, place.empty() ? "" : ": ", place);
   block->fault = std::move(fault);
 }
 
@@ -202,7 +206,8 @@ uint8_t* Warp::Global(uint64_t address, uint32_t size, uint32_t lane) {
 uint8_t* Warp::Shared(uint64_t offset, uint32_t size, uint32_t lane) {
   const uint64_t at = offset - kSharedBase;
   if ((offset & (size - 1)) != 0) {
-    Raise(FaultKind::kMisalignedAddress, lane, fmt::format("misaligned shared address {:#x}", offset));
+    Raise(FaultKind::kMisalignedAddress, lane,
+          fmt::format("misaligned shared address {:#x}", offset));
     return nullptr;
   }
   if (at >= block->shared_bytes || block->shared_bytes - at < size) {
@@ -214,7 +219,8 @@ uint8_t* Warp::Shared(uint64_t offset, uint32_t size, uint32_t lane) {
 
 uint8_t* Warp::Local(uint64_t offset, uint32_t size, uint32_t lane) {
   if ((offset & (size - 1)) != 0) {
-    Raise(FaultKind::kMisalignedAddress, lane, fmt::format("misaligned local address {:#x}", offset));
+    Raise(FaultKind::kMisalignedAddress, lane,
+          fmt::format("misaligned local address {:#x}", offset));
     return nullptr;
   }
   if (offset >= local_stride || local_stride - offset < size) {

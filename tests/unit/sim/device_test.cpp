@@ -8,7 +8,9 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 namespace cupola::sim {
 namespace {
@@ -122,9 +124,203 @@ TEST(DeviceTest, NamesAnIllegalAddress) {
   ASSERT_TRUE(fault);
   EXPECT_EQ(fault->kind, FaultKind::kIllegalAddress);
   EXPECT_NE(fault->message.find("illegal address 0x10"), std::string::npos) << fault->message;
-  EXPECT_NE(fault->message.find("kernel add, block (0,0,0), thread (0,0,0): st.global.f32 at line 28"),
-            std::string::npos)
+  EXPECT_NE(
+      fault->message.find("kernel add, block (0,0,0), thread (0,0,0): st.global.f32 at line 28"),
+      std::string::npos)
       << fault->message;
+}
+
+/// One kernel "k" with a pointer parameter p in %rd0 and thread number %r0.
+std::string Kernel(const std::string& body, const std::string& declarations = "") {
+  return ".version 8.0\n.target sm_90\n.address_size 64\n" + declarations +
+         ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred "
+         "%p<5>;\n"
+         "ld.param.u64 %rd0, [p];\nmov.u32 %r0, %tid.x;\n" +
+         body + "\nret;\n}\n";
+}
+
+class SmallKernelTest : public testing::Test {
+ protected:
+  explicit SmallKernelTest(DeviceConfig config = {}) : device_(Device::Create(config)) {
+    word_ = device_->Allocate(256);
+    std::memset(reinterpret_cast<void*>(word_), 0, 256);
+  }
+
+  GridLaunch Make(const std::string& text, uint64_t pointer, uint32_t threads = 32,
+                  uint32_t blocks = 1) {
+    auto module = device_->LoadPtx(text, "small.ptx");
+    EXPECT_TRUE(module) << module.error().ToString();
+    GridLaunch launch;
+    launch.module = *module;
+    launch.grid = {blocks, 1, 1};
+    launch.block = {threads, 1, 1};
+    launch.params = Pack((*module)->kernels()[0], pointer);
+    return launch;
+  }
+
+  std::optional<Fault> Run(const std::string& body, uint32_t threads = 32) {
+    Launcher launcher(device_.get());
+    launcher.Submit(Make(Kernel(body), word_, threads));
+    return launcher.Wait();
+  }
+
+  volatile uint32_t* Words() { return reinterpret_cast<volatile uint32_t*>(word_); }
+
+  std::unique_ptr<Device> device_;
+  uint64_t word_ = 0;
+};
+
+TEST_F(SmallKernelTest, FaultsAtAnUnknownInstructionOnlyWhenItIsExecuted) {
+  const std::string body =
+      "setp.eq.u32 %p1, %r0, 99;\n@%p1 tensormap.replace.tile.rank %r1, %r2;\n"
+      "st.global.u32 [%rd0], 5;";
+  EXPECT_FALSE(Run(body));
+  EXPECT_EQ(Words()[0], 5u);
+  const auto fault = Run("frobnicate.weird.u32 %r1, %r2;");
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->kind, FaultKind::kUnsupported);
+  EXPECT_NE(fault->message.find("frobnicate.weird.u32 at line 9"), std::string::npos)
+      << fault->message;
+}
+
+TEST_F(SmallKernelTest, TellsFaultsApart) {
+  EXPECT_EQ(Run("st.global.u32 [%rd0+2], 1;")->kind, FaultKind::kMisalignedAddress);
+  EXPECT_EQ(Run("st.global.u32 [%rd0+256], 1;")->kind, FaultKind::kIllegalAddress);
+  EXPECT_EQ(Run("ld.shared.u32 %r1, [1024];")->kind, FaultKind::kIllegalAddress);
+  EXPECT_EQ(Run("ld.local.u32 %r1, [1048576];")->kind, FaultKind::kIllegalAddress);
+  EXPECT_EQ(Run("trap;")->kind, FaultKind::kTrap);
+  EXPECT_FALSE(Run("st.global.u32 [%rd0+252], 1;")) << "the device works on after a fault";
+}
+
+TEST_F(SmallKernelTest, NamesADeadlock) {
+  const auto fault = Run("bar.sync 1, 64;");
+  ASSERT_TRUE(fault);
+  EXPECT_NE(fault->message.find("deadlock"), std::string::npos) << fault->message;
+}
+
+TEST_F(SmallKernelTest, RefusesUndeclaredNames) {
+  const auto module = device_->LoadPtx(Kernel("add.u32 %r1, %r2, %x;"), "bad.ptx");
+  ASSERT_FALSE(module);
+  EXPECT_EQ(module.error().code, ErrorCode::kDamaged);
+  EXPECT_EQ(module.error().ToString(), "bad.ptx:9:1: \"%x\" is not declared");
+  EXPECT_FALSE(device_->LoadPtx(Kernel("bra NOWHERE;"), "bad.ptx"));
+}
+
+TEST_F(SmallKernelTest, FreedMemoryIsOutOfReach) {
+  const uint64_t other = device_->Allocate(64);
+  Launcher launcher(device_.get());
+  launcher.Submit(Make(Kernel("st.global.u32 [%rd0], 1;"), other));
+  EXPECT_FALSE(launcher.Wait());
+  EXPECT_EQ(device_->FindRange(other + 63).start, other);
+  EXPECT_TRUE(device_->Free(other));
+  EXPECT_FALSE(device_->Free(other));
+  EXPECT_EQ(device_->FindRange(other).bytes, 0u);
+  Launcher again(device_.get());
+  again.Submit(Make(Kernel("st.global.u32 [%rd0], 1;"), other));
+  EXPECT_TRUE(again.Wait());
+}
+
+TEST_F(SmallKernelTest, MemoryComesBackWhole) {
+  const uint64_t free_bytes = device_->FreeBytes();
+  EXPECT_EQ(device_->Allocate(device_->config().memory_bytes), 0u);
+  std::vector<uint64_t> all;
+  for (int i = 1; i < 50; ++i) all.push_back(device_->Allocate(static_cast<uint64_t>(i) * 777));
+  for (size_t i = 0; i < all.size(); i += 2) EXPECT_TRUE(device_->Free(all[i]));
+  for (size_t i = 1; i < all.size(); i += 2) EXPECT_TRUE(device_->Free(all[i]));
+  EXPECT_EQ(device_->FreeBytes(), free_bytes);
+  const uint64_t large = device_->Allocate(free_bytes - (1 << 20));
+  EXPECT_NE(large, 0u);
+  EXPECT_TRUE(device_->Free(large));
+}
+
+constexpr char kWaitForWord[] =
+    "WAIT:\nld.volatile.global.u32 %r1, [%rd0];\nsetp.eq.u32 %p1, %r1, 0;\n@%p1 bra WAIT;\n"
+    "add.u32 %r1, %r1, 1;\nst.volatile.global.u32 [%rd0+4], %r1;";
+
+TEST_F(SmallKernelTest, KernelAndHostShareMappedMemory) {
+  alignas(64) volatile uint32_t host[2] = {0, 0};
+  const uint64_t address = reinterpret_cast<uint64_t>(&host[0]);
+  device_->MapHost(address, sizeof(host));
+  EXPECT_TRUE(device_->FindRange(address + 4).is_host);
+  Launcher launcher(device_.get());
+  launcher.Submit(Make(Kernel(kWaitForWord), address));
+  host[0] = 41;
+  EXPECT_FALSE(launcher.Wait());
+  EXPECT_EQ(host[1], 42u);
+  device_->UnmapHost(address);
+  Launcher unmapped(device_.get());
+  unmapped.Submit(Make(Kernel(kWaitForWord), address));
+  EXPECT_TRUE(unmapped.Wait());
+}
+
+class OneSmTest : public SmallKernelTest {
+ protected:
+  OneSmTest() : SmallKernelTest({.sm_count = 1}) {}
+};
+
+TEST_F(OneSmTest, ASpinningGridLetsAnotherRun) {
+  Launcher launcher(device_.get());
+  launcher.Submit(Make(Kernel(kWaitForWord), word_));
+  launcher.Submit(Make(Kernel("st.volatile.global.u32 [%rd0], 9;"), word_, 1));
+  EXPECT_FALSE(launcher.Wait());
+  EXPECT_EQ(Words()[1], 10u);
+}
+
+TEST_F(OneSmTest, CountsWhatFitsOnAnSm) {
+  const auto module =
+      device_->LoadPtx(Kernel("st.shared.u32 [s], 1;", ".shared .align 4 .b8 s[32768];\n"), "s");
+  ASSERT_TRUE(module) << module.error().ToString();
+  const KernelInfo& kernel = (*module)->kernels()[0];
+  EXPECT_EQ(kernel.static_shared_bytes, 32768u);
+  EXPECT_EQ(device_->MaxResidentBlocks(kernel, 128, 0), 6u);
+  EXPECT_EQ(device_->MaxResidentBlocks(kernel, 1024, 0), 2u);
+  EXPECT_EQ(device_->MaxResidentBlocks(kernel, 128, 200 * 1024), 0u);
+  EXPECT_EQ(device_->MaxResidentBlocks(kernel, 1025, 0), 0u);
+}
+
+TEST_F(SmallKernelTest, ThreadsSubmitTogether) {
+  const std::string text = Kernel("red.global.add.u32 [%rd0], 1;");
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      Launcher launcher(device_.get());
+      for (int i = 0; i < 20; ++i) launcher.Submit(Make(text, word_, 64, 5));
+      EXPECT_FALSE(launcher.Wait());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(Words()[0], 4u * 20 * 5 * 64);
+}
+
+TEST_F(SmallKernelTest, AFaultStopsTheGridsOtherBlocks) {
+  const std::string text = Kernel(
+      "mov.u32 %r1, %ctaid.x;\nsetp.eq.u32 %p1, %r1, 3;\n@%p1 trap;\nFOREVER:\nbra FOREVER;");
+  Launcher launcher(device_.get());
+  launcher.Submit(Make(text, word_, 32, 1000));
+  const auto fault = launcher.Wait();
+  ASSERT_TRUE(fault);
+  EXPECT_NE(fault->message.find("block (3,0,0)"), std::string::npos) << fault->message;
+}
+
+TEST_F(SmallKernelTest, AssertSaysWhere) {
+  const std::string text = Kernel(
+      "{ .param .b64 a; .param .b64 b; .param .b32 c; .param .b64 d; .param .b64 e;\n"
+      "mov.u64 %rd1, m; mov.u64 %rd2, f; mov.u64 %rd3, n;\n"
+      "st.param.b64 [a], %rd1; st.param.b64 [b], %rd2; st.param.b32 [c], 17; st.param.b64 [d], "
+      "%rd3;\n"
+      "st.param.b64 [e], 1; call.uni __assertfail, (a, b, c, d, e); }",
+      ".extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, "
+      ".param "
+      ".b64 e);\n.global .b8 m[4] = {120, 62, 48};\n.global .b8 f[5] = {97, 46, 99, 117};\n"
+      ".global .b8 n[7] = {118, 32, 107, 40, 41};\n");
+  testing::internal::CaptureStderr();
+  Launcher launcher(device_.get());
+  launcher.Submit(Make(text, word_, 1));
+  const auto fault = launcher.Wait();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "a.cu:17: v k(): block: [0,0,0], thread: [0,0,0] Assertion `x>0` failed.\n");
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->kind, FaultKind::kAssert);
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ struct Golden {
 
 std::vector<std::filesystem::path> Files() {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(CUPOLA_SOURCE_DIR "/tests/golden/sim")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(CUPOLA_SOURCE_DIR "/tests/golden/sim")) {
     if (entry.path().extension() == ".ptx") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
@@ -74,7 +75,8 @@ std::string Output(const KernelSpec& spec) {
     const uint64_t count = arg.bytes.size() / TypeBytes(arg.type);
     for (uint64_t at = 0; at < count; at += 8) {
       text += "// " + std::to_string(i) + "[" + std::to_string(at) + "]: " +
-              FormatValues(arg.type, arg.bytes.data() + at * TypeBytes(arg.type), std::min<uint64_t>(8, count - at)) +
+              FormatValues(arg.type, arg.bytes.data() + at * TypeBytes(arg.type),
+                           std::min<uint64_t>(8, count - at)) +
               "\n";
     }
   }

@@ -25,9 +25,12 @@ namespace {
 /// The PTX of real_kernels.cu; empty where there is no nvcc.
 const std::string& Ptx() {
   static const std::string text = [] {
-    const std::string out = testing::TempDir() + "/real_kernels_" + std::to_string(getpid()) + ".ptx";
-    const std::string command = std::string(CUPOLA_TEST_NVCC) + " -std=c++17 -arch=sm_90 -ptx " CUPOLA_SOURCE_DIR
-                                "/tests/unit/sim/kernels/real_kernels.cu -o " + out;
+    const std::string out =
+        testing::TempDir() + "/real_kernels_" + std::to_string(getpid()) + ".ptx";
+    const std::string command = std::string(CUPOLA_TEST_NVCC) +
+                                " -std=c++17 -arch=sm_90 -ptx " CUPOLA_SOURCE_DIR
+                                "/tests/unit/sim/kernels/real_kernels.cu -o " +
+                                out;
     if (std::system(command.c_str()) != 0) return std::string();
     std::ifstream file(out);
     std::string ptx((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -40,7 +43,8 @@ const std::string& Ptx() {
 class RealKernelTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(CUPOLA_TEST_NVCC)) GTEST_SKIP() << "no nvcc at " << CUPOLA_TEST_NVCC;
+    if (!std::filesystem::exists(CUPOLA_TEST_NVCC))
+      GTEST_SKIP() << "no nvcc at " << CUPOLA_TEST_NVCC;
     ASSERT_FALSE(Ptx().empty()) << "nvcc failed";
     device_ = Device::Create({});
     auto module = device_->LoadPtx(Ptx(), "real_kernels.ptx");
@@ -56,11 +60,13 @@ class RealKernelTest : public testing::Test {
   }
 
   template <typename... Args>
-  void Launch(const char* name, Dim3 grid, Dim3 block, uint32_t shared, bool cooperative, Args... args) {
+  void Launch(const char* name, Dim3 grid, Dim3 block, uint32_t shared, bool cooperative,
+              Args... args) {
     GridLaunch launch;
     launch.module = module_;
     const auto& kernels = module_->kernels();
-    const auto it = std::find_if(kernels.begin(), kernels.end(), [&](const KernelInfo& k) { return k.name == name; });
+    const auto it = std::find_if(kernels.begin(), kernels.end(),
+                                 [&](const KernelInfo& k) { return k.name == name; });
     ASSERT_NE(it, kernels.end()) << name;
     launch.kernel_index = static_cast<uint32_t>(it - kernels.begin());
     launch.grid = grid;
@@ -95,7 +101,8 @@ TEST_F(RealKernelTest, CubBlockScan) {
   Launch("block_scan", {2}, {128}, 0, false, in, out);
   for (int b = 0; b < 2; ++b) {
     int sum = 0;
-    for (int i = 0; i < 512; ++i) ASSERT_EQ(out[b * 512 + i], sum += in[b * 512 + i]) << b << " " << i;
+    for (int i = 0; i < 512; ++i)
+      ASSERT_EQ(out[b * 512 + i], sum += in[b * 512 + i]) << b << " " << i;
   }
 }
 
@@ -159,7 +166,8 @@ TEST_F(RealKernelTest, Halves) {
     EXPECT_NEAR(out[i * 4 + 1], std::sqrt(x), 2e-3f) << i;
     EXPECT_NEAR(out[i * 4 + 2], x * 1.5f, 1e-2f * (x + 1)) << i;
     const float larger = std::max(x, x * x + 0.25f);
-    EXPECT_NEAR(out[i * 4 + 3], in[i] > in[(i + 1) % 32] ? 1.0f : larger, 2e-3f * (larger + 1)) << i;
+    EXPECT_NEAR(out[i * 4 + 3], in[i] > in[(i + 1) % 32] ? 1.0f : larger, 2e-3f * (larger + 1))
+        << i;
   }
 }
 
@@ -170,8 +178,10 @@ TEST_F(RealKernelTest, MathLibrary) {
   for (int i = 0; i < 32; ++i) {
     const double x = in[i];
     const float f = static_cast<float>(x);
-    const double expected[10] = {std::sin(x), std::exp(x), std::log(x), std::pow(x, 1.7), std::erf(x), std::sqrt(x) / (x + 1),
-                                 std::sin(f), std::exp(f), std::pow(f, 1.7f), std::tanh(f)};
+    const double expected[10] = {std::sin(x),      std::exp(x), std::log(x),
+                                 std::pow(x, 1.7), std::erf(x), std::sqrt(x) / (x + 1),
+                                 std::sin(f),      std::exp(f), std::pow(f, 1.7f),
+                                 std::tanh(f)};
     for (int k = 0; k < 10; ++k) {
       const double tolerance = (k < 6 ? 1e-14 : 1e-6) * std::max(1.0, std::fabs(expected[k]));
       EXPECT_NEAR(out[i * 10 + k], expected[k], tolerance) << i << " " << k;
@@ -192,7 +202,8 @@ TEST_F(RealKernelTest, VirtualFunctions) {
 uint16_t HalfOfInteger(int value) {
   if (value == 0) return 0;
   const int exponent = static_cast<int>(std::log2(value));
-  return static_cast<uint16_t>((exponent + 15) << 10 | (value - (1 << exponent)) << (10 - exponent));
+  return static_cast<uint16_t>((exponent + 15) << 10 | (value - (1 << exponent))
+                                                           << (10 - exponent));
 }
 
 TEST_F(RealKernelTest, TensorCores) {
