@@ -1,0 +1,150 @@
+// The shared object itself, as a program finds it: what it exports and needs, how calls are looked
+// up, and what it says about a call that it lacks.
+#include <cuda.h>
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <set>
+#include <sstream>
+#include <string>
+
+namespace {
+
+constexpr char kLibrary[] = CUPOLA_BINARY_DIR "/lib/sim/libcuda.so.1";
+
+std::string Output(const std::string& command) {
+  std::string text;
+  FILE* pipe = popen(command.c_str(), "r");
+  char buffer[4096];
+  while (pipe != nullptr && std::fgets(buffer, sizeof buffer, pipe) != nullptr) text += buffer;
+  if (pipe != nullptr) pclose(pipe);
+  return text;
+}
+
+/// The defined dynamic symbols of a shared object that begin with "cu".
+std::set<std::string> Exports(const std::string& path) {
+  std::istringstream lines(Output(CUPOLA_NM " -D --defined-only " + path));
+  std::set<std::string> names;
+  for (std::string address, type, name; lines >> address >> type >> name;) {
+    if (name.rfind("cu", 0) == 0) names.insert(name.substr(0, name.find('@')));
+  }
+  return names;
+}
+
+class LibcudaTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    library_ = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library_, nullptr) << dlerror();
+  }
+  template <typename Call>
+  Call Find(const char* name) {
+    auto call = reinterpret_cast<Call>(dlsym(library_, name));
+    EXPECT_NE(call, nullptr) << name;
+    return call;
+  }
+  void* library_ = nullptr;
+};
+
+TEST_F(LibcudaTest, ExportsWhatTheDriverExports) {
+  EXPECT_EQ(Exports(kLibrary), Exports(CUPOLA_STUB_LIBRARY));
+}
+
+TEST_F(LibcudaTest, NeedsNothingButTheCLibrary) {
+  std::istringstream lines(Output("readelf -d " + std::string(kLibrary)));
+  const std::set<std::string> allowed{"[libc.so.6]", "[libm.so.6]", "[ld-linux-x86-64.so.2]"};
+  bool has_soname = false;
+  int needed = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string last = line.substr(line.rfind(' ') + 1);
+    if (line.find("(NEEDED)") != std::string::npos) {
+      ++needed;
+      EXPECT_EQ(allowed.count(last), 1u) << line;
+    }
+    if (line.find("(SONAME)") != std::string::npos) has_soname = last == "[libcuda.so.1]";
+  }
+  EXPECT_GT(needed, 0);
+  EXPECT_TRUE(has_soname);
+}
+
+TEST_F(LibcudaTest, LooksUpByVersionAndStreamForm) {
+  using Look = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
+  const Look look = Find<Look>("cuGetProcAddress_v2");
+  struct Case {
+    const char* name;
+    int version;
+    cuuint64_t flags;
+    const char* symbol;  ///< null: none fits
+  };
+  const Case cases[] = {
+      {"cuMemAlloc", 13000, 0, "cuMemAlloc_v2"},
+      {"cuMemAlloc", 2000, 0, "cuMemAlloc"},
+      {"cuMemcpyHtoD", 13000, 0, "cuMemcpyHtoD_v2"},
+      {"cuMemcpyHtoD", 13000, 2, "cuMemcpyHtoD_v2_ptds"},
+      {"cuStreamSynchronize", 13000, 2, "cuStreamSynchronize_ptsz"},
+      {"cuStreamSynchronize", 13000, 1, "cuStreamSynchronize"},
+      {"cuStreamGetCaptureInfo", 11030, 0, "cuStreamGetCaptureInfo_v2"},
+      {"cuStreamGetCaptureInfo", 12030, 0, "cuStreamGetCaptureInfo_v3"},
+      {"cuStreamBeginCapture", 13000, 2, "cuStreamBeginCapture_v2_ptsz"},
+      {"cuGraphInstantiate", 10000, 0, "cuGraphInstantiate"},
+      {"cuGraphInstantiate", 11000, 0, "cuGraphInstantiate_v2"},
+      {"cuGetProcAddress", 12000, 0, "cuGetProcAddress_v2"},
+      {"cuInit", 13000, 2, "cuInit"},
+      {"cuLibraryLoadData", 11000, 0, nullptr},
+      {"cuNoSuchCall", 13000, 0, nullptr},
+  };
+  for (const Case& one : cases) {
+    void* found = nullptr;
+    CUdriverProcAddressQueryResult status;
+    const CUresult result = look(one.name, &found, one.version, one.flags, &status);
+    const std::string what = std::string(one.name) + " " + std::to_string(one.version);
+    if (one.symbol == nullptr) {
+      EXPECT_EQ(result, CUDA_ERROR_NOT_FOUND) << what;
+      EXPECT_EQ(found, nullptr) << what;
+      continue;
+    }
+    EXPECT_EQ(result, CUDA_SUCCESS) << what;
+    EXPECT_EQ(found, dlsym(library_, one.symbol)) << what << " should be " << one.symbol;
+  }
+}
+
+TEST_F(LibcudaTest, ALackingCallSaysItsNameOnce) {
+  using Call = CUresult (*)(void);
+  const Call lacking = Find<Call>("cuTexObjectCreate");
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(lacking(), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(lacking(), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "cupola simulated device: cuTexObjectCreate is not supported\n");
+}
+
+TEST_F(LibcudaTest, EveryErrorHasANameAndAText) {
+  using Name = CUresult (*)(CUresult, const char**);
+  const Name name = Find<Name>("cuGetErrorName"), text = Find<Name>("cuGetErrorString");
+  const char* words = nullptr;
+  EXPECT_EQ(name(CUDA_ERROR_ILLEGAL_ADDRESS, &words), CUDA_SUCCESS);
+  EXPECT_STREQ(words, "CUDA_ERROR_ILLEGAL_ADDRESS");
+  EXPECT_EQ(text(CUDA_ERROR_STREAM_CAPTURE_UNJOINED, &words), CUDA_SUCCESS);
+  EXPECT_STREQ(words, "stream capture unjoined");
+  EXPECT_EQ(name(static_cast<CUresult>(12345), &words), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(words, nullptr);
+}
+
+TEST_F(LibcudaTest, AForkedChildIsNotInitialized) {
+  const auto init = Find<CUresult (*)(unsigned)>("cuInit");
+  const auto count = Find<CUresult (*)(int*)>("cuDeviceGetCount");
+  int devices = 0;
+  ASSERT_EQ(init(0), CUDA_SUCCESS);
+  EXPECT_EQ(count(&devices), CUDA_SUCCESS);
+  EXPECT_EQ(devices, 1);
+  const pid_t child = fork();
+  if (child == 0) _exit(count(&devices) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+}  // namespace
