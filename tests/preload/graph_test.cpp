@@ -28,8 +28,8 @@ void ExpectCaptures(const Outcome& outcome) {
   ASSERT_EQ(outcome.records.size(), 1u);
   const Records& records = outcome.records[0];
   EXPECT_EQ(records.captured, 4u);
-  EXPECT_EQ(records.launches, 4u);
-  ASSERT_EQ(records.list.size(), 8u);
+  EXPECT_EQ(records.launches, 5u);
+  ASSERT_EQ(records.list.size(), 9u);
   size_t captured = 0;
   for (const Launch& launch : records.list) {
     captured += launch.kind == RecordKind::kCapturedKernel;

@@ -85,7 +85,8 @@ TEST(Launch, NamesOfEveryKindOfHandle) {
   for (const Launch& launch : OnlyRecords(outcome).list) names.push_back(launch.name);
   EXPECT_EQ(names, (std::vector<std::string>{"named_by_module", "named_by_library",
                                              "named_by_library", "enumerated1", "unseen_function",
-                                             "unseen_function", "unseen_kernel", "named_by_module"}));
+                                             "unseen_function", "unseen_kernel", "named_by_module",
+                                             "named_by_module"}));
 }
 
 TEST(Launch, ForwardedCallsAreExact) { OnlyRecords(RunProbe({"forwarded"})); }

@@ -2,6 +2,8 @@
 #include <cstring>
 #include <vector>
 
+#include <sched.h>
+
 #include "tests/preload/probe_kernels.h"
 
 namespace cupola::probe {
@@ -74,8 +76,15 @@ void Captures() {
   CUgraph graph = nullptr;
   CHECK(DRIVER_CALL(cuStreamCreate)(&other, 0) == CUDA_SUCCESS);
   const auto begin = Find<CUresult (*)(CUstream, CUstreamCaptureMode)>("cuStreamBeginCapture_v2");
+  const auto hang = Find<decltype(&null_driver_hang)>("null_driver_hang");
+  const auto count = Find<decltype(&null_driver_count)>("null_driver_count");
+  Launch(k, other);
+  hang(1);  // the next launch is still under way when the capture begins: its events are asked after
   Launch(k, other);
   CHECK(begin(k.stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
+  const uint64_t queries = count("cuEventQuery");
+  while (getenv("CUPOLA_TIMING") != nullptr && count("cuEventQuery") < queries + 2) sched_yield();
+  hang(0);
   CHECK(begin(k.stream, CU_STREAM_CAPTURE_MODE_GLOBAL) != CUDA_SUCCESS);  // must not count twice
   Launch(k, k.stream);
   Launch(k, other);

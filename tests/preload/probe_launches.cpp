@@ -147,9 +147,12 @@ void Names(const Kernels& k) {
   go(unseen);
   CHECK(count("cuFuncGetName") == asked);  // asked once
   go(unseen_kernel);
+  const uint64_t before_unload = count("cuFuncGetName");
+  go(k.function);
+  CHECK(count("cuFuncGetName") == before_unload);
   CHECK(DRIVER_CALL(cuModuleUnload)(k.module) == CUDA_SUCCESS);
   go(k.function);  // forgotten: asked again, and the null driver still knows it
-  CHECK(count("cuFuncGetName") > asked);
+  CHECK(count("cuFuncGetName") == before_unload + 1);
 }
 
 void DamagedImages() {

@@ -323,6 +323,7 @@ EXPORT CUresult cuEventDestroy_v2(CUevent) { return CUDA_SUCCESS; }
 EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) { return Record(event, stream); }
 EXPORT CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) { return Record(event, stream); }
 EXPORT CUresult cuEventQuery(CUevent) {
+  Count("cuEventQuery");
   Unsafe();
   return hang ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
