@@ -7,6 +7,7 @@
 
 #include "device/compiler/ptx/parse.h"
 #include "device/sim/exec/free_run.h"
+#include "device/sim/exec/link.h"
 #include "device/sim/exec/printer.h"
 #include "device/sim/exec/program.h"
 
@@ -31,13 +32,22 @@ class FreeDevice final : public Device {
 
   Result<std::shared_ptr<LoadedModule>> LoadPtx(std::string_view text,
                                                 std::string_view name) override {
-    if (!memory_->ok())
-      return MakeError(ErrorCode::kExhausted, "no address space for the simulated device");
     auto module = ptx::Parse(text, name);
     if (!module) return module.error();
-    auto program = Decode(std::move(module.value()), memory_);
-    if (!program) return program.error();
-    return std::shared_ptr<LoadedModule>(std::move(program.value()));
+    return Place(std::move(module.value()));
+  }
+
+  Result<std::shared_ptr<LoadedModule>> LoadLinkedPtx(std::span<const std::string_view> texts,
+                                                      std::string_view name) override {
+    std::vector<ptx::Module> units;
+    for (const std::string_view text : texts) {
+      auto module = ptx::Parse(text, name);
+      if (!module) return module.error();
+      units.push_back(std::move(module.value()));
+    }
+    auto whole = LinkModules(std::move(units));
+    if (!whole) return whole.error();
+    return Place(std::move(whole.value()));
   }
 
   uint64_t Allocate(uint64_t bytes) override { return memory_->Allocate(bytes); }
@@ -77,6 +87,15 @@ class FreeDevice final : public Device {
   void FlushPrintf() override { printer_.Flush(); }
 
  private:
+  Result<std::shared_ptr<LoadedModule>> Place(ptx::Module module) {
+    if (!memory_->ok()) {
+      return MakeError(ErrorCode::kExhausted, "no address space for the simulated device");
+    }
+    auto program = Decode(std::move(module), memory_);
+    if (!program) return program.error();
+    return std::shared_ptr<LoadedModule>(std::move(program.value()));
+  }
+
   const DeviceConfig config_;
   std::shared_ptr<AddressSpace> memory_;
   PrintBuffer printer_;

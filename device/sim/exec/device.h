@@ -101,6 +101,11 @@ class Device {
   virtual Result<std::shared_ptr<LoadedModule>> LoadPtx(std::string_view text,
                                                         std::string_view name) = 0;
 
+  /// The same for the units of a program compiled with -rdc=true, linked into one module. Errors
+  /// also: kDamaged where two units define one name.
+  virtual Result<std::shared_ptr<LoadedModule>> LoadLinkedPtx(
+      std::span<const std::string_view> texts, std::string_view name) = 0;
+
   /// Device memory, 256-byte aligned. 0 when there is not enough.
   virtual uint64_t Allocate(uint64_t bytes) = 0;
   virtual bool Free(uint64_t address) = 0;  ///< false: not the start of an allocation
@@ -127,8 +132,9 @@ class Device {
   /// Nanoseconds of %globaltimer.
   virtual uint64_t NowNs() const = 0;
 
-  /// Where printf output of kernels goes when a grid ends or the device is synchronised; by default
-  /// the process's standard output.
+  /// Writes what kernels printed since the last flush to the process's standard output. Called by
+  /// the driver where CUDA flushes (synchronisation, launch, blocking copy, unload); a grid's end
+  /// alone writes nothing, so that the order of lines does not depend on timing.
   virtual void FlushPrintf() = 0;
 };
 

@@ -68,6 +68,24 @@ void AppendValue(std::vector<std::byte>* bytes, Type type, uint64_t bits) {
   std::memcpy(bytes->data() + at, &bits, std::min(TypeBytes(type), 8u));
 }
 
+std::optional<Fault> SubmitAndWait(Device& device, GridLaunch launch) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  std::optional<Fault> fault;
+  device.Submit(std::move(launch), [&](const Fault* bad) {
+    std::lock_guard lock(mutex);
+    if (bad != nullptr) fault = *bad;
+    done = true;
+    changed.notify_all();
+  });
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return done; });
+  }
+  return fault;
+}
+
 }  // namespace
 
 Result<Dim3> ParseDim3(std::string_view text) {
@@ -211,20 +229,7 @@ Status RunKernel(Device& device, std::string_view ptx, std::string_view name, Ke
           fmt::format("argument {} has {} bytes, the parameter {}", i, bytes, param.size));
     std::memcpy(launch.params.data() + param.offset, from, bytes);
   }
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-  std::optional<Fault> fault;
-  device.Submit(std::move(launch), [&](const Fault* bad) {
-    std::lock_guard lock(mutex);
-    if (bad != nullptr) fault = *bad;
-    done = true;
-    changed.notify_all();
-  });
-  {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return done; });
-  }
+  const std::optional<Fault> fault = SubmitAndWait(device, std::move(launch));
   device.FlushPrintf();
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i] == 0) continue;

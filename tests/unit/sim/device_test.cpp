@@ -323,5 +323,34 @@ TEST_F(SmallKernelTest, AssertSaysWhere) {
   EXPECT_EQ(fault->kind, FaultKind::kAssert);
 }
 
+TEST_F(SmallKernelTest, LinksUnits) {
+  const std::string head = ".version 8.0\n.target sm_90\n.address_size 64\n";
+  const std::string first = Kernel(
+      "ld.global.u32 %r1, [shared_word]; ld.global.u32 %r2, [own];\n"
+      "{ .param .b32 r; call.uni (r), other, (); ld.param.b32 %r3, [r]; }\n"
+      "mad.lo.u32 %r1, %r1, 100, %r2; mad.lo.u32 %r1, %r1, 100, %r3;\n"
+      "st.global.u32 [%rd0], %r1;",
+      ".extern .global .u32 shared_word;\n.global .u32 own = 2;\n"
+      ".extern .func (.param .b32 r) other();\n");
+  const std::string second =
+      head +
+      ".visible .global .u32 shared_word = 7;\n.global .u32 own = 5;\n"
+      ".visible .func (.param .b32 r) other()\n{ .reg .b32 %r1; ld.global.u32 %r1, [own]; "
+      "st.param.b32 [r], %r1; ret; }\n";
+  const std::string_view units[] = {first, second};
+  auto module = device_->LoadLinkedPtx(units, "units");
+  ASSERT_TRUE(module) << module.error().ToString();
+  GridLaunch launch;
+  launch.module = *module;
+  launch.params = Pack((*module)->kernels()[0], word_);
+  Launcher launcher(device_.get());
+  launcher.Submit(launch);
+  const auto fault = launcher.Wait();
+  ASSERT_FALSE(fault) << fault->message;
+  EXPECT_EQ(Words()[0], 70205u);
+  const std::string_view twice[] = {second, second};
+  EXPECT_FALSE(device_->LoadLinkedPtx(twice, "units"));
+}
+
 }  // namespace
 }  // namespace cupola::sim
