@@ -1,0 +1,58 @@
+// Error names and texts, and the answer of the calls that this runtime lacks.
+#include <atomic>
+#include <cstring>
+
+#include <unistd.h>
+
+#include "device/sim/cudart/runtime.h"
+
+namespace {
+
+struct NamedError {
+  int code;
+  const char* name;
+};
+
+constexpr NamedError kErrors[] = {
+#define CUPOLA_CUDART_ERROR(code, name) {code, #name},
+#include "device/sim/cudart/errors.inc"  // generated from driver_types.h
+#undef CUPOLA_CUDART_ERROR
+};
+
+}  // namespace
+
+extern "C" const char* cudaGetErrorName(cudaError_t error) {
+  for (const NamedError& known : kErrors) {
+    if (known.code == error) return known.name;
+  }
+  return "unrecognized error code";
+}
+
+// The driver's text: both APIs describe one code alike.
+extern "C" const char* cudaGetErrorString(cudaError_t error) {
+  const cupola::cudart::DriverCalls* calls = nullptr;
+  const cudaError_t state = cupola::cudart::EnterDriver(&calls);
+  const char* text = nullptr;
+  if (state == cudaSuccess &&
+      calls->cuGetErrorString(static_cast<CUresult>(error), &text) == CUDA_SUCCESS) {
+    return text;
+  }
+  if (error == cudaErrorInsufficientDriver) {
+    return "CUDA driver version is insufficient for CUDA runtime version";
+  }
+  return cudaGetErrorName(error);
+}
+
+// Called by the generated stubs (stubs.c). `said` is one flag per call.
+extern "C" __attribute__((visibility("hidden"))) int cupola_cudart_missing(const char* name, int* said) {
+  if (__atomic_exchange_n(said, 1, __ATOMIC_RELAXED) == 0) {
+    static constexpr char kBefore[] = "cupola: the simulated device's CUDA runtime lacks ";
+    char line[256];
+    const size_t length = strnlen(name, sizeof(line) - sizeof(kBefore) - 1);
+    std::memcpy(line, kBefore, sizeof(kBefore) - 1);
+    std::memcpy(line + sizeof(kBefore) - 1, name, length);
+    line[sizeof(kBefore) - 1 + length] = '\n';
+    [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, line, sizeof(kBefore) + length);
+  }
+  return cupola::cudart::Leave(cudaErrorNotSupported);
+}
