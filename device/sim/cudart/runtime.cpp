@@ -34,14 +34,18 @@ using GetProcAddress = CUresult (*)(const char*, void**, int, cuuint64_t,
 
 void Resolve(GetProcAddress get, cuuint64_t flags, DriverCalls* calls) {
   CUdriverProcAddressQueryResult status;
-#define CUPOLA_DRIVER_CALL(name)                                                       \
-  {                                                                                    \
-    void* pointer = nullptr;                                                           \
-    if (get(#name, &pointer, CUDA_VERSION, flags, &status) != CUDA_SUCCESS) pointer = nullptr; \
-    calls->name = reinterpret_cast<decltype(calls->name)>(pointer);                    \
+// The name must be made text before cuda.h's macros turn it into its _v2.
+#define CUPOLA_RESOLVE(text, name, version)                                                      \
+  {                                                                                              \
+    void* pointer = nullptr;                                                                     \
+    if (get(text, &pointer, version, flags, &status) != CUDA_SUCCESS) pointer = nullptr;         \
+    calls->name = reinterpret_cast<decltype(calls->name)>(pointer);                              \
   }
+#define CUPOLA_DRIVER_CALL(name) CUPOLA_RESOLVE(#name, name, CUDA_VERSION)
+#define CUPOLA_DRIVER_CALL_AT(name, version) CUPOLA_RESOLVE(#name, name, version)
 #include "device/sim/cudart/driver_calls.def"
 #undef CUPOLA_DRIVER_CALL
+#undef CUPOLA_RESOLVE
 }
 
 bool IsComplete(const DriverCalls& calls) {
