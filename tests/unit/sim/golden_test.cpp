@@ -1,6 +1,6 @@
 // Golden kernels: tests/golden/sim/*.ptx, each with its launch and what its buffers must hold
 // afterwards in comments. The expectations follow the PTX ISA and hold on a GPU too
-// (tests/golden/sim/check_on_gpu.py). CUPOLA_REBASE=1 rewrites them from what the interpreter does.
+// (tests/gpu/golden_kernels.py). CUPOLA_REBASE=1 rewrites them from what the interpreter does.
 #include <gtest/gtest.h>
 
 #include <algorithm>

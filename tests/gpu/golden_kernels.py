@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the golden kernels on the real GPU and compares their expectations with what it does.
 
-usage: check_on_gpu.py [--write FOLDER] [FILE...]   (default: every .ptx beside this script)
+usage: golden_kernels.py [--write FOLDER] [FILE...]   (default: every .ptx of tests/golden/sim)
 --write puts copies whose expectations are the GPU's into FOLDER. Needs libcuda.so.1 and a GPU.
 Exit code 1 if any file differs."""
 import argparse, ctypes, os, struct, sys
@@ -110,8 +110,9 @@ def main():
     parser.add_argument("--write")
     parser.add_argument("files", nargs="*")
     options = parser.parse_args()
-    folder = os.path.dirname(os.path.abspath(__file__))
-    files = options.files or sorted(os.path.join(folder, f) for f in os.listdir(folder) if f.endswith(".ptx"))
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/sim")
+    files = options.files or sorted(os.path.join(folder, name) for name in os.listdir(folder)
+                                    if name.endswith(".ptx"))
     gpu, bad = Gpu(), 0
     for path in files:
         text = open(path).read()
