@@ -32,10 +32,17 @@ class Gate {
   bool is_open_ = false;
 };
 
+/// A driver that lives for ever, like the one of the shared library: its streams' threads are
+/// detached. Kept reachable, so that only what a driver itself loses counts as a leak.
+inline Driver& NewDriver() {
+  static auto* kept = new std::vector<Driver*>;
+  kept->push_back(new Driver(Device::Create({.sm_count = 2, .memory_bytes = 64 << 20})));
+  return *kept->back();
+}
+
 class DriverTest : public ::testing::Test {
  protected:
-  // Leaked like the one of the shared library: its streams' threads are detached.
-  Driver& driver_ = *new Driver(Device::Create({.sm_count = 2, .memory_bytes = 64 << 20}));
+  Driver& driver_ = NewDriver();
   Context& context_ = *driver_.RetainPrimary();
 
   void SetUp() override { driver_.SetCurrent(&context_); }
