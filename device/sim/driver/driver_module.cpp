@@ -16,9 +16,9 @@ void Driver::DropModule(const std::shared_ptr<Module>& module) {
 
 LoadFailure Driver::LoadModuleImage(Context& context, const void* image,
                                     std::shared_ptr<Module>* module) {
-  std::string ptx;
-  LoadFailure failure = ReadPtx(image, &ptx);
-  if (failure.result == CUDA_SUCCESS) failure = LoadModule(*device_, ptx, module);
+  std::vector<std::string> units;
+  LoadFailure failure = ReadPtx(image, &units);
+  if (failure.result == CUDA_SUCCESS) failure = LoadModule(*device_, units, module);
   if (failure.result != CUDA_SUCCESS) return failure;
   (*module)->context = &context;
   RegisterModule(*module);
@@ -27,8 +27,8 @@ LoadFailure Driver::LoadModuleImage(Context& context, const void* image,
 
 LoadFailure Driver::LoadLibrary(const void* image, std::shared_ptr<Library>* library) {
   auto made = std::make_shared<Library>();
-  LoadFailure failure = ReadPtx(image, &made->ptx);
-  if (failure.result == CUDA_SUCCESS) failure = LoadModule(*device_, made->ptx, &made->spare);
+  LoadFailure failure = ReadPtx(image, &made->units);
+  if (failure.result == CUDA_SUCCESS) failure = LoadModule(*device_, made->units, &made->spare);
   if (failure.result != CUDA_SUCCESS) return failure;
   made->spare->library = made.get();
   for (const auto& function : made->spare->functions) {
@@ -51,7 +51,7 @@ CUresult Driver::ModuleOf(Library& library, Context& context, std::shared_ptr<Mo
     if (library.spare) {
       own = std::move(library.spare);
       library.spare = nullptr;
-    } else if (LoadFailure failure = LoadModule(*device_, library.ptx, &own);
+    } else if (LoadFailure failure = LoadModule(*device_, library.units, &own);
                failure.result != CUDA_SUCCESS) {
       library.modules.erase(&context);
       return failure.result;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "device/compiler/fatbin/loaded_image.h"
-#include "device/sim/driver/link_units.h"
 
 namespace cupola::sim {
 namespace {
@@ -18,9 +17,8 @@ LoadFailure ImageText(const fatbin::Image& image, std::string* text) {
   return {};
 }
 
-/// The PTX of each -rdc unit behind a linked wrapper, merged.
-LoadFailure MergeUnits(const fatbin::LoadedImage& image, std::string* ptx) {
-  std::vector<std::string> units;
+/// The PTX of each -rdc unit behind a linked wrapper.
+LoadFailure UnitTexts(const fatbin::LoadedImage& image, std::vector<std::string>* units) {
   for (uint32_t container = 1; container < image.containers; ++container) {
     std::vector<fatbin::Image> unit;
     for (const fatbin::Image& candidate : image.images) {
@@ -35,11 +33,8 @@ LoadFailure MergeUnits(const fatbin::LoadedImage& image, std::string* ptx) {
     if (LoadFailure failure = ImageText(unit[*best], &text); failure.result != CUDA_SUCCESS) {
       return failure;
     }
-    units.push_back(std::move(text));
+    units->push_back(std::move(text));
   }
-  Result<std::string> merged = LinkUnits(units);
-  if (!merged) return {CUDA_ERROR_INVALID_PTX, merged.error().ToString()};
-  *ptx = std::move(*merged);
   return {};
 }
 
@@ -59,16 +54,16 @@ const GlobalInfo* Module::FindGlobal(std::string_view name) const {
   return nullptr;
 }
 
-LoadFailure ReadPtx(const void* image, std::string* ptx) {
+LoadFailure ReadPtx(const void* image, std::vector<std::string>* units) {
   if (image == nullptr) return {CUDA_ERROR_INVALID_VALUE, "the image is null"};
   Result<fatbin::LoadedImage> read = fatbin::ReadLoadedImage(image);
   if (!read) return {CUDA_ERROR_INVALID_IMAGE, read.error().ToString()};
   if (read->form == fatbin::LoadedForm::kPtxText) {
-    ptx->assign(reinterpret_cast<const char*>(read->bytes.data()), read->bytes.size());
+    units->emplace_back(reinterpret_cast<const char*>(read->bytes.data()), read->bytes.size());
     return {};
   }
   if (read->form == fatbin::LoadedForm::kLinkedWrapper && read->containers > 1) {
-    return MergeUnits(*read, ptx);
+    return UnitTexts(*read, units);
   }
   const std::optional<size_t> best = fatbin::BestPtx(read->images, kComputeCapability);
   if (!best) {
@@ -76,11 +71,14 @@ LoadFailure ReadPtx(const void* image, std::string* ptx) {
             "the image has no PTX for sm_90, and the simulated device runs nothing but PTX: build "
             "with -arch=sm_90 or add -gencode arch=compute_90,code=compute_90"};
   }
-  return ImageText(read->images[*best], ptx);
+  return ImageText(read->images[*best], &units->emplace_back());
 }
 
-LoadFailure LoadModule(Device& device, const std::string& ptx, std::shared_ptr<Module>* module) {
-  Result<std::shared_ptr<LoadedModule>> loaded = device.LoadPtx(ptx, "");
+LoadFailure LoadModule(Device& device, const std::vector<std::string>& units,
+                       std::shared_ptr<Module>* module) {
+  const std::vector<std::string_view> texts(units.begin(), units.end());
+  Result<std::shared_ptr<LoadedModule>> loaded =
+      texts.size() == 1 ? device.LoadPtx(texts.front(), "") : device.LoadLinkedPtx(texts, "");
   if (!loaded) {
     const Error& error = loaded.error();
     CUresult result = CUDA_ERROR_INVALID_PTX;

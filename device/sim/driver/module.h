@@ -49,7 +49,7 @@ struct Kernel {
 
 /// An image that is loaded into each context that uses it. Its text is kept for that.
 struct Library {
-  std::string ptx;
+  std::vector<std::string> units;  ///< PTX; more than one for an -rdc program
   std::vector<std::shared_ptr<Kernel>> kernels;
   std::mutex mutex;                                     ///< guards the modules
   std::map<Context*, std::shared_ptr<Module>> modules;
@@ -62,13 +62,14 @@ struct LoadFailure {
   std::string message;
 };
 
-/// The PTX text behind an image pointer (wrapper, container or text). The units of an -rdc program
-/// are merged into one. Failures: CUDA_ERROR_INVALID_IMAGE for damage, CUDA_ERROR_INVALID_VALUE for
+/// Appends the PTX texts behind an image pointer (wrapper, container or text): one, or one for each
+/// unit of an -rdc program. Failures: CUDA_ERROR_INVALID_IMAGE for damage, CUDA_ERROR_INVALID_VALUE for
 /// null, CUDA_ERROR_NO_BINARY_FOR_GPU where there is no PTX that a device of 9.0 compiles.
-LoadFailure ReadPtx(const void* image, std::string* ptx);
+LoadFailure ReadPtx(const void* image, std::vector<std::string>* units);
 
-/// Loads PTX text into the device. Failures: CUDA_ERROR_INVALID_PTX, CUDA_ERROR_NOT_SUPPORTED,
+/// Loads PTX texts into the device, linked into one module. Failures: CUDA_ERROR_INVALID_PTX, CUDA_ERROR_NOT_SUPPORTED,
 /// CUDA_ERROR_OUT_OF_MEMORY.
-LoadFailure LoadModule(Device& device, const std::string& ptx, std::shared_ptr<Module>* module);
+LoadFailure LoadModule(Device& device, const std::vector<std::string>& units,
+                       std::shared_ptr<Module>* module);
 
 }  // namespace cupola::sim

@@ -1,7 +1,6 @@
 // Images good and bad, launches, faults that stick.
 #include <cstring>
 
-#include "device/sim/driver/link_units.h"
 #include "tests/unit/sim/driver/fixture.h"
 
 namespace cupola::sim {
@@ -134,7 +133,7 @@ TEST_F(ModuleTest, AKernelOfALibraryStandsForItsFunction) {
   EXPECT_EQ(*reinterpret_cast<uint32_t*>(to), 9u);
 }
 
-TEST(LinkUnitsTest, DeclarationsMeetDefinitions) {
+TEST_F(ModuleTest, UnitsAreLinkedIntoOneModule) {
   const std::string head = ".version 8.0\n.target sm_90\n.address_size 64\n";
   const std::string user = head +
                            ".extern .global .align 4 .u32 shared_word;\n"
@@ -144,11 +143,16 @@ TEST(LinkUnitsTest, DeclarationsMeetDefinitions) {
   const std::string owner = head +
                             ".visible .global .align 4 .u32 shared_word = 7;\n"
                             ".visible .func helper\n{\n  ret;\n}\n";
-  auto linked = LinkUnits({user, owner});
-  ASSERT_TRUE(linked.ok()) << linked.error().ToString();
-  EXPECT_EQ(linked->find(".extern"), std::string::npos) << *linked;
-  EXPECT_NE(linked->find("= 7"), std::string::npos);
-  EXPECT_FALSE(LinkUnits({owner, owner}).ok());
+  std::shared_ptr<Module> module;
+  const LoadFailure linked = LoadModule(driver_.device(), {user, owner}, &module);
+  ASSERT_EQ(linked.result, CUDA_SUCCESS) << linked.message;
+  EXPECT_NE(module->Find("Go"), nullptr);
+  const GlobalInfo* word = module->FindGlobal("shared_word");
+  ASSERT_NE(word, nullptr);
+  EXPECT_EQ(*reinterpret_cast<const uint32_t*>(word->address), 7u);
+  const LoadFailure twice = LoadModule(driver_.device(), {owner, owner}, &module);
+  EXPECT_EQ(twice.result, CUDA_ERROR_INVALID_PTX);
+  EXPECT_NE(twice.message.find("shared_word"), std::string::npos) << twice.message;
 }
 
 }  // namespace
