@@ -117,6 +117,34 @@ cudaError_t AvailableShared(const DriverCalls& calls, size_t* bytes, const void*
       calls.cuOccupancyAvailableDynamicSMemPerBlock(bytes, handle, blocks, threads));
 }
 
+cudaError_t FunctionName(const DriverCalls& calls, const char** name, const void* function) {
+  CUkernel kernel = nullptr;
+  if (const cudaError_t error = FindKernel(calls, function, &kernel); error != cudaSuccess) {
+    return error;
+  }
+  return static_cast<cudaError_t>(calls.cuKernelGetName(name, kernel));
+}
+
+// Of cuGetProcAddress, which has the same statuses; a symbol that is not found is no error here.
+cudaError_t DriverEntry(const DriverCalls& calls, const char* symbol, void** out, unsigned version,
+                        unsigned long long flags, cudaDriverEntryPointQueryResult* status,
+                        bool per_thread) {
+  if (symbol == nullptr || out == nullptr) return cudaErrorInvalidValue;
+  if (flags == cudaEnableDefault && per_thread) flags = cudaEnablePerThreadDefaultStream;
+  CUdriverProcAddressQueryResult found = {};
+  *out = nullptr;
+  const CUresult result =
+      calls.cuGetProcAddress(symbol, out, static_cast<int>(version), flags, &found);
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_FOUND) {
+    return static_cast<cudaError_t>(result);
+  }
+  if (result == CUDA_ERROR_NOT_FOUND && found == CU_GET_PROC_ADDRESS_SUCCESS) {
+    found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  }
+  if (status != nullptr) *status = static_cast<cudaDriverEntryPointQueryResult>(found);
+  return cudaSuccess;
+}
+
 CUresult Reset(const DriverCalls& calls) {
   CUdevice device = 0;
   const CUresult result = calls.cuDeviceGet(&device, CurrentDevice());
@@ -211,3 +239,21 @@ CUPOLA_CUDART_CALL(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
 CUPOLA_CUDART_CALL(cudaOccupancyAvailableDynamicSMemPerBlock,
                    (size_t* bytes, const void* function, int blocks, int threads),
                    AvailableShared(calls, bytes, function, blocks, threads))
+CUPOLA_CUDART_CALL(cudaFuncGetName, (const char** name, const void* function),
+                   FunctionName(calls, name, function))
+CUPOLA_CUDART_CALL(cudaDeviceGetPCIBusId, (char* id, int bytes, int device),
+                   calls.cuDeviceGetPCIBusId(id, bytes, device))
+CUPOLA_CUDART_CALL(cudaDeviceGetByPCIBusId, (int* device, const char* id),
+                   calls.cuDeviceGetByPCIBusId(device, id))
+
+#define CUPOLA_CUDART_ENTRY_POINT(suffix, per_thread)                                             \
+  CUPOLA_CUDART_CALL(cudaGetDriverEntryPoint##suffix,                                             \
+                     (const char* symbol, void** out, unsigned long long flags,                   \
+                      cudaDriverEntryPointQueryResult* status),                                   \
+                     DriverEntry(calls, symbol, out, CUDART_VERSION, flags, status, per_thread))  \
+  CUPOLA_CUDART_CALL(cudaGetDriverEntryPointByVersion##suffix,                                    \
+                     (const char* symbol, void** out, unsigned version, unsigned long long flags, \
+                      cudaDriverEntryPointQueryResult* status),                                   \
+                     DriverEntry(calls, symbol, out, version, flags, status, per_thread))
+CUPOLA_CUDART_ENTRY_POINT(, false)
+CUPOLA_CUDART_ENTRY_POINT(_ptsz, true)

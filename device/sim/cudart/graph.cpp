@@ -117,6 +117,23 @@ CUresult IsCapturing(const DriverCalls& calls, cudaStream_t stream, cudaStreamCa
   return result;
 }
 
+CUresult CaptureInfo(const DriverCalls& calls, cudaStream_t stream, cudaStreamCaptureStatus* status,
+                     unsigned long long* id, cudaGraph_t* graph,
+                     const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
+                     size_t* count) {
+  static_assert(sizeof(cudaGraphEdgeData) == sizeof(CUgraphEdgeData));
+  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  CUstreamCaptureStatus found = {};
+  cuuint64_t found_id = 0;
+  const CUresult result = calls.cuStreamGetCaptureInfo(
+      stream, &found, &found_id, graph, dependencies,
+      reinterpret_cast<const CUgraphEdgeData**>(edges), count);
+  if (result != CUDA_SUCCESS) return result;
+  *status = static_cast<cudaStreamCaptureStatus>(found);
+  if (id != nullptr) *id = found_id;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 }  // namespace cupola::cudart
 
@@ -185,3 +202,24 @@ CUPOLA_CUDART_CALL(cudaGraphExecKernelNodeSetParams,
                    (cudaGraphExec_t graph, cudaGraphNode_t node, const cudaKernelNodeParams* params),
                    SetKernelNode(calls, graph, node, params))
 CUPOLA_CUDART_CALL(cudaGraphExecDestroy, (cudaGraphExec_t graph), calls.cuGraphExecDestroy(graph))
+CUPOLA_CUDART_STREAM_CALL(cudaStreamGetCaptureInfo, _ptsz,
+                          (cudaStream_t stream, cudaStreamCaptureStatus* status,
+                           unsigned long long* id, cudaGraph_t* graph,
+                           const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
+                           size_t* count),
+                          CaptureInfo(calls, stream, status, id, graph, dependencies, edges, count))
+static_assert(sizeof(cudaGraphInstantiateParams) == sizeof(CUDA_GRAPH_INSTANTIATE_PARAMS));
+CUPOLA_CUDART_STREAM_CALL(cudaGraphInstantiateWithParams, _ptsz,
+                          (cudaGraphExec_t* out, cudaGraph_t graph,
+                           cudaGraphInstantiateParams* params),
+                          calls.cuGraphInstantiateWithParams(
+                              out, graph, reinterpret_cast<CUDA_GRAPH_INSTANTIATE_PARAMS*>(params)))
+CUPOLA_CUDART_CALL(cudaGraphGetRootNodes,
+                   (cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count),
+                   calls.cuGraphGetRootNodes(graph, nodes, count))
+CUPOLA_CUDART_CALL(cudaGraphGetEdges,
+                   (cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
+                    cudaGraphEdgeData* edges, size_t* count),
+                   calls.cuGraphGetEdges(graph, from, to, reinterpret_cast<CUgraphEdgeData*>(edges),
+                                         count))
+CUPOLA_CUDART_CALL(cudaGraphDestroyNode, (cudaGraphNode_t node), calls.cuGraphDestroyNode(node))

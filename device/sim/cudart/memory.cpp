@@ -176,12 +176,19 @@ CUPOLA_CUDART_STREAM_CALL(cudaMemcpyAsync, _ptsz,
                            cudaStream_t stream),
                           CopyAsync(calls, to, from, bytes, kind, stream))
 
+static bool FitsPitches(const CUDA_MEMCPY2D& copy) {
+  return copy.Height <= 1 ||
+         (copy.WidthInBytes <= copy.srcPitch && copy.WidthInBytes <= copy.dstPitch);
+}
 static CUresult Run2D(const DriverCalls& calls, const CUDA_MEMCPY2D& copy) {
-  return copy.WidthInBytes == 0 || copy.Height == 0 ? CUDA_SUCCESS : calls.cuMemcpy2DUnaligned(&copy);
+  if (copy.WidthInBytes == 0 || copy.Height == 0) return CUDA_SUCCESS;
+  if (!FitsPitches(copy)) return static_cast<CUresult>(cudaErrorInvalidPitchValue);
+  return calls.cuMemcpy2DUnaligned(&copy);
 }
 static CUresult Run2DAsync(const DriverCalls& calls, const CUDA_MEMCPY2D& copy, cudaStream_t stream) {
-  return copy.WidthInBytes == 0 || copy.Height == 0 ? CUDA_SUCCESS
-                                                    : calls.cuMemcpy2DAsync(&copy, stream);
+  if (copy.WidthInBytes == 0 || copy.Height == 0) return CUDA_SUCCESS;
+  if (!FitsPitches(copy)) return static_cast<CUresult>(cudaErrorInvalidPitchValue);
+  return calls.cuMemcpy2DAsync(&copy, stream);
 }
 CUPOLA_CUDART_STREAM_CALL(cudaMemcpy2D, _ptds,
                           (void* to, size_t to_pitch, const void* from, size_t from_pitch,

@@ -83,8 +83,10 @@ cudaError_t FindKernel(const DriverCalls& calls, const void* function, CUkernel*
   } else if (registry.handles.count(function) != 0) {
     found = static_cast<Kernel*>(const_cast<void*>(function));
   } else {
-    *kernel = static_cast<CUkernel>(const_cast<void*>(function));  // from cudaGetKernel
-    return cudaSuccess;
+    const char* name = nullptr;
+    *kernel = static_cast<CUkernel>(const_cast<void*>(function));  // from cudaGetKernel, or nothing
+    return calls.cuKernelGetName(&name, *kernel) == CUDA_SUCCESS ? cudaSuccess
+                                                                 : cudaErrorInvalidDeviceFunction;
   }
   if (found->handle == nullptr) {
     if (const CUresult result = Load(calls, found->module); result != CUDA_SUCCESS) {
