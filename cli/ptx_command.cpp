@@ -109,7 +109,7 @@ void AddValidate(CLI::App& ptx) {
 }  // namespace
 
 void AddPtxCommand(CLI::App& app) {
-  CLI::App* ptx = app.add_subcommand("ptx", "Parse, write and check PTX text");
+  CLI::App* ptx = app.add_subcommand("ptx", "Parse, write, check and run PTX text");
   ptx->require_subcommand(1);
   ptx->footer("\nPTX comes from 'nvcc -ptx', or out of a program by 'cupola inspect --extract'.");
   AddParse(*ptx);

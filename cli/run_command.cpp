@@ -45,7 +45,7 @@ constexpr char kRunFooter[] =
     "  host    only the calls are timed; adds nothing to the device's work\n"
     "\nExamples:\n"
     "  cupola run -- ./vector_add 1000\n"
-    "  cupola run --device sim --stats -- python3 train.py\n"
+    "  cupola run --device sim --stats -- ./vector_add\n"
     "  cupola run --trace out.json -- sh -c './a; ./b'    open out.json in ui.perfetto.dev\n"
     "\nExit codes: that of CMD; 2 wrong usage, 125 cupola itself failed, 126 CMD cannot be executed,\n"
     "127 CMD was not found. When a signal ends CMD, the same signal ends cupola.\n"
@@ -172,7 +172,9 @@ int RunCollecting(const RunOptions& options, RunEnvironment additions) {
 
 void AddRunCommand(CLI::App& app) {
   auto options = std::make_shared<RunOptions>();
-  CLI::App* run = app.add_subcommand("run", "Run a program with Cupola in front of its CUDA driver");
+  CLI::App* run = app.add_subcommand("run",
+                                      "Run a program with Cupola in front of its CUDA driver:\n"
+                                      "  cupola run [OPTIONS] -- CMD [ARG...]");
   run->add_option("--device", options->device, "Where kernels run: auto, gpu or sim")
       ->check(CLI::IsMember({"auto", "gpu", "sim"}))
       ->capture_default_str();
