@@ -147,8 +147,12 @@ cudaError_t DriverEntry(const DriverCalls& calls, const char* symbol, void** out
 
 CUresult Reset(const DriverCalls& calls) {
   CUdevice device = 0;
-  const CUresult result = calls.cuDeviceGet(&device, CurrentDevice());
-  return result != CUDA_SUCCESS ? result : calls.cuDevicePrimaryCtxReset(device);
+  if (const CUresult result = calls.cuDeviceGet(&device, CurrentDevice()); result != CUDA_SUCCESS) {
+    return result;
+  }
+  const CUresult result = calls.cuDevicePrimaryCtxReset(device);
+  ForgetPrimaryContext();
+  return result;
 }
 
 cudaError_t WithDriver(CUresult (*call)(const DriverCalls&, int*), int* out) {

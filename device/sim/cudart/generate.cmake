@@ -2,7 +2,9 @@
 # win), and OUT_ERRORS, the names of the error codes of driver_types.h.
 execute_process(COMMAND ${NM} -D --defined-only ${CUDART} OUTPUT_VARIABLE symbols
                 COMMAND_ERROR_IS_FATAL ANY)
-string(REGEX MATCHALL "_?_?cuda[A-Za-z0-9_]+" names "${symbols}")
+# Lines read "<address> T <name>@@<version>".
+string(REGEX MATCHALL " [TW] _?_?cuda[A-Za-z0-9_]+" names "${symbols}")
+list(TRANSFORM names REPLACE " [TW] " "")
 list(REMOVE_DUPLICATES names)
 set(text "int cupola_cudart_missing(const char* name, int* said);\n")
 foreach(name IN LISTS names)

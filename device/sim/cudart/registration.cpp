@@ -168,6 +168,7 @@ void __cudaRegisterHostVar(void** handle, const char* name, char* host_variable,
 void __cudaRegisterManagedVar(void** handle, void** host_pointer, char*, const char* name, int,
                               size_t, int, int) {
   AddVariable(handle, host_pointer, name);
+  std::lock_guard lock(TheRegistry().mutex);
   reinterpret_cast<Module*>(handle)->managed.push_back({host_pointer, name});
 }
 

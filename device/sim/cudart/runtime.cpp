@@ -118,6 +118,12 @@ cudaError_t SelectDevice(int device) {
   return static_cast<cudaError_t>(result);
 }
 
+void ForgetPrimaryContext() {
+  State& state = TheState();
+  std::lock_guard lock(state.devices_mutex);
+  state.primary[current_device] = nullptr;
+}
+
 }  // namespace cupola::cudart
 
 extern "C" cudaError_t cudaGetLastError() {

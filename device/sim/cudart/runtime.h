@@ -11,7 +11,7 @@
 
 namespace cupola::cudart {
 
-/// The driver's entry points. A call the driver lacks is nullptr.
+/// The driver's entry points, all of them: a driver that lacks one is too old for this runtime.
 struct DriverCalls {
 #define CUPOLA_DRIVER_CALL(name) decltype(&::name) name = nullptr;
 #include "device/sim/cudart/driver_calls.def"
@@ -35,6 +35,8 @@ cudaError_t Leave(cudaError_t error);
 /// The thread's device, and setting it (retains its primary context).
 int CurrentDevice();
 cudaError_t SelectDevice(int device);
+/// After a reset: the next use of the thread's device retains a fresh primary context.
+void ForgetPrimaryContext();
 
 /// The kernel behind `function`: the address of a host stub, or a handle from __cudaGetKernel or
 /// cudaGetKernel. Loads its module. Error: cudaErrorInvalidDeviceFunction, or that of the load.

@@ -1,5 +1,6 @@
 // Errors: which is remembered, what it is called, devices that are not there, calls that are lacking,
 // processes without a driver or after fork.
+#include <thread>
 #include <cuda.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -75,6 +76,20 @@ TEST_F(ErrorsTest, FunctionsAndTheirAttributes) {
   EXPECT_EQ(cudaFuncGetAttributes(&found, nullptr), cudaErrorInvalidDeviceFunction);
   int stranger = 0;
   EXPECT_EQ(cudaFuncGetAttributes(&found, &stranger), cudaErrorInvalidDeviceFunction);
+}
+
+TEST_F(ErrorsTest, AResetDeviceIsUsableInEveryThread) {
+  void* before = nullptr;
+  ASSERT_EQ(cudaMalloc(&before, 256), cudaSuccess);
+  ASSERT_EQ(cudaDeviceReset(), cudaSuccess);
+  void* after = nullptr;
+  EXPECT_EQ(cudaMalloc(&after, 256), cudaSuccess);
+  cudaError_t in_thread = cudaErrorUnknown;
+  std::thread([&in_thread] {
+    void* own = nullptr;
+    in_thread = cudaMalloc(&own, 256);
+  }).join();
+  EXPECT_EQ(in_thread, cudaSuccess);
 }
 
 TEST_F(ErrorsTest, DriverEntryPoints) {
