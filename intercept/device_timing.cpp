@@ -105,7 +105,7 @@ EventPool* MakePool(uint64_t context) {
 }
 
 // Waits, within the bound, for what is under way in the pools that `chosen` accepts; what is not
-// ready by then is published untimed. The caller is about to end the context or the process.
+// ready by then stays untimed. The caller is about to end the context or the process.
 template <typename Chosen>
 void Flush(Chosen&& chosen) {
   const uint32_t count = pool_count.load(std::memory_order_acquire);
@@ -178,16 +178,23 @@ TimedLaunch BeginTimed(uint64_t context, CUstream stream, bool per_thread) noexc
 }
 
 bool EndTimed(const TimedLaunch& launch, CUstream stream, bool per_thread,
-              const LaunchRecord& record) noexcept {
+              CUresult result) noexcept {
   if (launch.pair == nullptr) return false;
   const bool captured = open_captures.load() != 0;
-  if (captured || record.result != CUDA_SUCCESS ||
+  if (captured || result != CUDA_SUCCESS ||
       !launch.pool->RecordEnd(launch.pair, stream, per_thread)) {
     launch.pool->GiveBack(launch.pair);
     return false;
   }
-  launch.pool->Submit(launch.pair, record);
   return true;
+}
+
+void SubmitTimed(const TimedLaunch& launch, const uint64_t* ticket) noexcept {
+  if (ticket != nullptr) {
+    launch.pool->Submit(launch.pair, *ticket);
+  } else {
+    launch.pool->GiveBack(launch.pair);
+  }
 }
 
 void FlushTimingOf(CUcontext context) noexcept {

@@ -1,6 +1,6 @@
 // Device times of launches, by an event pair around each (CUPOLA_TIMING=events). Pairs come from a
 // pool per context, made at the context's first launch; an agent thread harvests them in relaxed
-// capture mode, maps them to the host's clock and publishes the finished record. Off unless asked for,
+// capture mode, maps them to the host's clock and publishes them after the launch. Off unless asked for,
 // off under profilers and debuggers, and never while a capture is open. Thread-safe.
 #pragma once
 
@@ -31,12 +31,15 @@ void StartTiming() noexcept;
 /// capture is open, or the driver refuses.
 TimedLaunch BeginTimed(uint64_t context, CUstream stream, bool per_thread) noexcept;
 
-/// Records the second event. True: the agent takes over `record` and publishes it. False: the caller
-/// publishes it now, untimed.
-bool EndTimed(const TimedLaunch& launch, CUstream stream, bool per_thread,
-              const LaunchRecord& record) noexcept;
+/// Records the second event after the launch gave `result`. True: the caller publishes the launch
+/// with kFlagTimesFollow, then calls SubmitTimed. False: it goes untimed.
+bool EndTimed(const TimedLaunch& launch, CUstream stream, bool per_thread, CUresult result) noexcept;
 
-/// The context is about to go: harvests what is ready within a bound, publishes the rest untimed.
+/// The launch stands in the ring under `*ticket`: the agent will publish its times. Null: the ring
+/// was full, so nobody wants them.
+void SubmitTimed(const TimedLaunch& launch, const uint64_t* ticket) noexcept;
+
+/// The context is about to go: harvests what is ready within a bound, gives up the rest.
 void FlushTimingOf(CUcontext context) noexcept;
 
 /// The context did not go after all (a primary context with other users).

@@ -1,7 +1,6 @@
 #include "intercept/event_pool.h"
 
 #include <bit>
-#include <cstring>
 #include <new>
 #include <utility>
 
@@ -129,15 +128,13 @@ bool EventPool::RecordEnd(EventPair* pair, CUstream stream, bool per_thread) noe
   return Record(pair->end, stream, per_thread) == CUDA_SUCCESS;
 }
 
-void EventPool::Submit(EventPair* pair, const LaunchRecord& record) noexcept {
-  constexpr size_t kSequenceBytes = sizeof(record.sequence);
-  memcpy(reinterpret_cast<char*>(&pair->record) + kSequenceBytes,
-         reinterpret_cast<const char*>(&record) + kSequenceBytes, sizeof(record) - kSequenceBytes);
+void EventPool::Submit(EventPair* pair, uint64_t ticket) noexcept {
+  pair->ticket = ticket;
   const uint32_t index = IndexOf(pair);
   submitted_[index / 64].fetch_or(uint64_t{1} << index % 64, std::memory_order_release);
 }
 
-bool EventPool::FillTimes(EventPair& pair) noexcept {
+bool EventPool::FillTimes(const EventPair& pair, LaunchRecord* times) noexcept {
   float from_base_ms = 0, length_ms = 0;
   if (Elapsed(&from_base_ms, base_, pair.start) != CUDA_SUCCESS ||
       Elapsed(&length_ms, pair.start, pair.end) != CUDA_SUCCESS) {
@@ -145,10 +142,10 @@ bool EventPool::FillTimes(EventPair& pair) noexcept {
   }
   const int64_t start_ns = static_cast<int64_t>(base_ns_) +
                            static_cast<int64_t>(static_cast<double>(from_base_ms) * 1e6);
-  pair.record.device_start_ns = static_cast<uint64_t>(start_ns);
-  pair.record.device_end_ns =
+  times->device_start_ns = static_cast<uint64_t>(start_ns);
+  times->device_end_ns =
       static_cast<uint64_t>(start_ns + static_cast<int64_t>(static_cast<double>(length_ms) * 1e6));
-  pair.record.flags |= kFlagDeviceTimed;
+  times->flags |= kFlagDeviceTimed;
   return true;
 }
 
@@ -175,8 +172,12 @@ uint32_t EventPool::Harvest(bool give_up) noexcept {
         continue;
       }
       if (!base_is_fresh && state == CUDA_SUCCESS) base_is_fresh = SetBase();
-      if (state == CUDA_SUCCESS) FillTimes(pair);
-      PublishRecord(*ring, pair.record);
+      LaunchRecord times{};
+      times.kind = RecordKind::kDeviceTimes;
+      times.launch_ticket = pair.ticket;
+      if (state == CUDA_SUCCESS) FillTimes(pair, &times);
+      uint64_t ticket;
+      PublishRecord(*ring, times, &ticket);  // ring full: the launch stays untimed
       submitted_[word].fetch_and(~(bits & -bits), std::memory_order_relaxed);
       if (state != CUDA_ERROR_NOT_READY) GiveBack(&pair);
     }

@@ -15,7 +15,7 @@ namespace cupola::intercept {
 struct EventPair {
   CUevent start;
   CUevent end;
-  LaunchRecord record;  ///< valid once submitted
+  uint64_t ticket;  ///< of the launch in the ring; valid once submitted
 };
 
 /// cuThreadExchangeStreamCaptureMode of the real driver.
@@ -44,17 +44,18 @@ class EventPool {
   bool RecordStart(EventPair* pair, CUstream stream, bool per_thread) noexcept;
   bool RecordEnd(EventPair* pair, CUstream stream, bool per_thread) noexcept;
 
-  /// Both events are recorded: the harvest will publish the record with its device times.
-  void Submit(EventPair* pair, const LaunchRecord& record) noexcept;
+  /// Both events are recorded and the launch is in the ring: the harvest will publish its times.
+  void Submit(EventPair* pair, uint64_t ticket) noexcept;
 
-  /// Publishes the submitted launches that have ended; with `give_up`, the others too, untimed.
+  /// Publishes the times of the submitted launches that have ended; with `give_up`, says of the
+  /// others that none will come.
   /// Returns how many are left.
   uint32_t Harvest(bool give_up) noexcept;
 
  private:
   bool SetBase() noexcept;
   bool HasSubmitted() const noexcept;
-  bool FillTimes(EventPair& pair) noexcept;
+  bool FillTimes(const EventPair& pair, LaunchRecord* times) noexcept;
   uint32_t IndexOf(const EventPair* pair) const noexcept { return static_cast<uint32_t>(pair - pairs_); }
 
   uint64_t context_ = 0;

@@ -132,8 +132,12 @@ CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, CUresult (*call
   record.call_end_ns = NowNs();
   record.result = result;
   if (result != CUDA_SUCCESS) record.flags |= kFlagFailed;
-  if (EndTimed(timed, facts.stream, facts.per_thread, record)) return result;
-  PublishRecord(ring, record);
+  const bool is_timed = EndTimed(timed, facts.stream, facts.per_thread, result);
+  if (is_timed) record.flags |= kFlagTimesFollow;
+  uint64_t ticket;
+  const bool published = PublishRecord(ring, record, &ticket);
+  // Only now: the times must not come before the launch.
+  if (is_timed) SubmitTimed(timed, published ? &ticket : nullptr);
   return result;
 }
 

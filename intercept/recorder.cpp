@@ -84,15 +84,15 @@ bool StartRecording() noexcept {
   return recording_state.load(std::memory_order_relaxed) == RecordingState::kOn;
 }
 
-void PublishRecord(RingWriter& ring, const LaunchRecord& record) noexcept {
+bool PublishRecord(RingWriter& ring, const LaunchRecord& record, uint64_t* ticket) noexcept {
   constexpr size_t kSequenceBytes = sizeof(record.sequence);
-  uint64_t ticket;
-  LaunchRecord* const slot = ring.Claim(&ticket);
-  if (slot == nullptr) return;
+  LaunchRecord* const slot = ring.Claim(ticket, record.kind != RecordKind::kDeviceTimes);
+  if (slot == nullptr) return false;
   memcpy(reinterpret_cast<char*>(slot) + kSequenceBytes,
          reinterpret_cast<const char*>(&record) + kSequenceBytes,
          sizeof(record) - kSequenceBytes);
-  RingWriter::Publish(slot, ticket);
+  RingWriter::Publish(slot, *ticket);
+  return true;
 }
 
 uint32_t ThreadId() noexcept {

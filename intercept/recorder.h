@@ -34,8 +34,9 @@ inline RingWriter* ActiveRing() noexcept {
   return StartRecording() ? &ring_writer : nullptr;
 }
 
-/// Puts a finished record into the ring; dropped and counted when it is full. Lock-free.
-void PublishRecord(RingWriter& ring, const LaunchRecord& record) noexcept;
+/// Puts a finished record into the ring; its ticket goes to `ticket`. False when the ring is full: it
+/// is dropped, and counted unless it is one of device times. Lock-free.
+bool PublishRecord(RingWriter& ring, const LaunchRecord& record, uint64_t* ticket) noexcept;
 
 /// The id of the calling thread, asked of the system once a thread.
 uint32_t ThreadId() noexcept;

@@ -16,13 +16,13 @@ class RingWriter {
   /// cannot. Never called twice on one object.
   bool Open(const char* folder, const char** why) noexcept;
 
-  /// A slot to fill, or null when the ring is full (counted as dropped).
-  LaunchRecord* Claim(uint64_t* ticket) noexcept {
+  /// A slot to fill, or null when the ring is full. Counted as dropped only where a launch is lost.
+  LaunchRecord* Claim(uint64_t* ticket, bool is_launch = true) noexcept {
     uint64_t tail = header_->tail.load(std::memory_order_relaxed);
     do {
       // Acquire: the reader has copied a slot before it moves head past it.
       if (tail - header_->head.load(std::memory_order_acquire) >= kSlots) [[unlikely]] {
-        header_->dropped.fetch_add(1, std::memory_order_relaxed);
+        if (is_launch) header_->dropped.fetch_add(1, std::memory_order_relaxed);
         return nullptr;
       }
     } while (!header_->tail.compare_exchange_weak(tail, tail + 1, std::memory_order_relaxed));

@@ -11,6 +11,11 @@
 // stores sequence = ticket + 1 with release order. The reader takes ticket t when slot t % kSlots has
 // sequence == t + 1 (acquire), copies it, then stores head = t + 1 with release order. A writer that
 // was killed between claim and store leaves a hole: once the process is gone the reader skips it.
+//
+// Device times. A launch is published when its call has returned, so that it survives however the
+// process ends. Where it is timed it has kFlagTimesFollow, and a record of kDeviceTimes with its ticket
+// comes when the device is done, or when the writer gives up; none when the process was killed
+// before, or when the ring was full then.
 #pragma once
 
 #include <atomic>
@@ -19,7 +24,7 @@
 namespace cupola {
 
 inline constexpr uint32_t kRecordsMagic = 0x4C505543;  // "CUPL"
-inline constexpr uint32_t kRecordsVersion = 1;
+inline constexpr uint32_t kRecordsVersion = 2;
 inline constexpr uint64_t kNameBytes = 16u << 20;
 inline constexpr uint32_t kSlots = 1u << 16;
 
@@ -28,6 +33,9 @@ enum class RecordKind : uint8_t {
   kKernel = 1,        ///< one kernel launch
   kGraph = 2,         ///< one graph launch: `kernel_nodes` kernels inside it, counted apart
   kCapturedKernel = 3,///< a launch recorded into a graph being captured: nothing ran
+  kDeviceTimes = 4,   ///< not a launch: the device times of the one of ticket `launch_ticket`. Only
+                      ///< that, `flags` and `device_*_ns` are valid; without kFlagDeviceTimed in
+                      ///< `flags` the launch stays untimed
 };
 
 /// The call through which the program made the launch.
@@ -48,6 +56,7 @@ enum LaunchFlag : uint16_t {
   kFlagCooperative = 16,
   kFlagDeviceTimed = 32,     ///< device_start_ns and device_end_ns are valid
   kFlagFailed = 64,          ///< the driver refused the launch: `result` is its CUresult
+  kFlagTimesFollow = 128,    ///< a record of kDeviceTimes may follow
 };
 
 /// One launch: 128 bytes, two cache lines. Times are CLOCK_MONOTONIC nanoseconds.
@@ -69,7 +78,8 @@ struct LaunchRecord {
   uint16_t flags;                  ///< LaunchFlag
   RecordKind kind;
   LaunchDoor door;
-  uint32_t reserved[6];
+  uint64_t launch_ticket;          ///< kDeviceTimes: the ticket of its launch
+  uint32_t reserved[4];
 };
 static_assert(sizeof(LaunchRecord) == 128);
 
@@ -82,7 +92,7 @@ struct RecordsHeader {
   char executable[256];                 ///< /proc/self/exe, cut at 255 bytes
   alignas(64) std::atomic<uint64_t> tail;     ///< next ticket; writers
   alignas(64) std::atomic<uint64_t> head;     ///< tickets consumed; the reader
-  alignas(64) std::atomic<uint64_t> dropped;  ///< records lost because the ring was full
+  alignas(64) std::atomic<uint64_t> dropped;  ///< launches lost because the ring was full; not times
   std::atomic<uint64_t> launches;             ///< kernel launches seen, recorded or not
   std::atomic<uint64_t> graph_launches;
   std::atomic<uint64_t> graph_kernel_nodes;

@@ -129,15 +129,46 @@ Result<size_t> LaunchRingReader::Drain(WriterState writer,
     const bool complete = record.sequence.load(std::memory_order_acquire) == head + 1;
     if (!complete && writer == WriterState::kAlive) break;
     if (complete) {
-      sink(Copy(record));
-      ++count;
+      count += Take(head, record, sink);
     } else {
       ++holes_;
     }
     // Release: the copy above is done before a writer may claim this slot again.
     header_->head.store(head + 1, std::memory_order_release);
   }
+  while (writer == WriterState::kGone && !waiting_.empty()) count += HandOnOldest(sink);
   return count;
+}
+
+size_t LaunchRingReader::Take(uint64_t ticket, const LaunchRecord& record,
+                              const std::function<void(const Launch&)>& sink) {
+  if (record.kind == RecordKind::kDeviceTimes) {
+    const auto entry = waiting_.find(record.launch_ticket);
+    if (entry == waiting_.end()) return 0;  // it had to go before, or a hole was in its place
+    if ((record.flags & kFlagDeviceTimed) != 0) {
+      entry->second.device_start_ns = record.device_start_ns;
+      entry->second.device_end_ns = record.device_end_ns;
+      entry->second.flags |= kFlagDeviceTimed;
+    }
+    sink(entry->second);
+    waiting_.erase(entry);
+    return 1;
+  }
+  Launch launch = Copy(record);
+  if ((launch.flags & kFlagTimesFollow) == 0) {
+    sink(launch);
+    return 1;
+  }
+  launch.flags &= static_cast<uint16_t>(~kFlagTimesFollow);
+  const size_t handed_on = waiting_.size() == kMostWaiting ? HandOnOldest(sink) : 0;
+  waiting_.emplace(ticket, launch);
+  return handed_on;
+}
+
+size_t LaunchRingReader::HandOnOldest(const std::function<void(const Launch&)>& sink) {
+  sink(waiting_.begin()->second);
+  waiting_.erase(waiting_.begin());
+  return 1;
 }
 
 std::string_view LaunchRingReader::NameAt(uint32_t offset) const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,7 +16,8 @@
 namespace cupola {
 
 /// One launch record, copied out of the ring. `name` is valid while the reader lives; empty = the
-/// kernel has no known name. The other fields are those of LaunchRecord.
+/// kernel has no known name. The other fields are those of LaunchRecord, joined with the device times
+/// that followed; kFlagTimesFollow is gone.
 struct Launch {
   uint64_t call_start_ns = 0;
   uint64_t call_end_ns = 0;
@@ -52,6 +54,9 @@ enum class WriterState : uint8_t {
 
 class LaunchRingReader {
  public:
+  /// Launches that wait for their device times, at most: about 9 MB.
+  static constexpr size_t kMostWaiting = 1u << 16;
+
   /// Maps the file at `path`. kExhausted: the writer has not finished making it, try again later.
   /// kDamaged: not a launch-record file, or cut short. kUnsupported: of another version. kIo.
   static Result<std::unique_ptr<LaunchRingReader>> Open(const std::string& path);
@@ -60,8 +65,9 @@ class LaunchRingReader {
   LaunchRingReader(const LaunchRingReader&) = delete;
   LaunchRingReader& operator=(const LaunchRingReader&) = delete;
 
-  /// Hands every complete record to `sink`, oldest first, frees its slot, and returns how many there
-  /// were. At most one ring's worth a call, so that a busy writer cannot hold the caller. kDamaged:
+  /// Takes every complete record, oldest first, and frees its slot. Hands each launch to `sink` and
+  /// returns how many it handed on. A launch whose device times follow waits for them, here; it goes
+  /// untimed when the writer gave up, when it is gone, or as the oldest of kMostWaiting. At most one ring's worth a call, so that a busy writer cannot hold the caller. kDamaged:
   /// the file was cut short, or its tickets make no sense; the reader is of no more use then.
   Result<size_t> Drain(WriterState writer, const std::function<void(const Launch&)>& sink);
 
@@ -80,6 +86,9 @@ class LaunchRingReader {
   Status CheckSize() const;
   std::string_view NameAt(uint32_t offset) const;
   Launch Copy(const LaunchRecord& record) const;
+  size_t Take(uint64_t ticket, const LaunchRecord& record,
+              const std::function<void(const Launch&)>& sink);
+  size_t HandOnOldest(const std::function<void(const Launch&)>& sink);
 
   std::string path_;
   int fd_;
@@ -90,6 +99,7 @@ class LaunchRingReader {
   uint64_t start_ns_ = 0;
   std::string executable_;
   uint64_t holes_ = 0;
+  std::map<uint64_t, Launch> waiting_;  ///< for device times, by ticket; at most kMostWaiting
 };
 
 }  // namespace cupola

@@ -37,10 +37,21 @@ Records ReadRecords(const std::filesystem::path& path) {
   records.graph_launches = header->graph_launches;
   records.graph_kernel_nodes = header->graph_kernel_nodes;
   records.captured = header->captured;
+  std::map<uint64_t, size_t> places;  // in the list, by ticket
   for (uint64_t ticket = header->head; ticket < header->tail; ++ticket) {
     const auto* slot =
         reinterpret_cast<const LaunchRecord*>(bytes.data() + slots_at) + ticket % kSlots;
     if (slot->sequence != ticket + 1) continue;
+    if (slot->kind == RecordKind::kDeviceTimes) {
+      const auto place = places.find(slot->launch_ticket);
+      if (place == places.end() || (slot->flags & kFlagDeviceTimed) == 0) continue;
+      Launch& launch = records.list[place->second];
+      launch.device_start_ns = slot->device_start_ns;
+      launch.device_end_ns = slot->device_end_ns;
+      launch.flags |= kFlagDeviceTimed;
+      continue;
+    }
+    places[ticket] = records.list.size();
     Launch launch{bytes.data() + names_at + slot->name_offset, slot->call_start_ns, slot->call_end_ns,
                   slot->device_start_ns, slot->device_end_ns, slot->stream, slot->context,
                   slot->thread_id, {}, {}, slot->shared_bytes, slot->kernel_nodes, slot->result,

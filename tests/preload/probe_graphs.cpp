@@ -1,4 +1,5 @@
 // Scenarios about graphs, captures and device times.
+#include <csignal>
 #include <cstring>
 #include <vector>
 
@@ -109,6 +110,7 @@ void Hang(const char* when) {
   Launch(k, k.stream);
   hang(1);
   for (int i = 0; i < 2000; ++i) Launch(k, k.stream);
+  if (strcmp(when, "killed") == 0) raise(SIGKILL);
   if (strcmp(when, "reset") == 0) {
     CHECK(Find<CUresult (*)(CUdevice)>("cuDevicePrimaryCtxReset_v2")(0) == CUDA_SUCCESS);
   }

@@ -1,4 +1,6 @@
 // Device times by events, over the null driver: its events take the time of the host.
+#include <csignal>
+
 #include <gtest/gtest.h>
 
 #include "tests/preload/preload_run.h"
@@ -61,6 +63,17 @@ TEST(Timing, AHangingDeviceHoldsNobody) {
     EXPECT_EQ(outcome.records[0].list.size(), 2001u) << when;
     EXPECT_LE(CountTimed(outcome.records[0]), 1u) << when;
   }
+}
+
+// The launches are in the ring before their times: a killed program loses none.
+TEST(Timing, AKilledProgramKeepsItsLaunches) {
+  const Outcome outcome = RunProbe({"hang", "killed"}, Timed());
+  ASSERT_EQ(outcome.exit_code, 128 + SIGKILL) << outcome.err;
+  ASSERT_EQ(outcome.records.size(), 1u);
+  EXPECT_EQ(outcome.records[0].list.size(), 2001u);
+  EXPECT_EQ(outcome.records[0].launches, 2001u);
+  EXPECT_EQ(outcome.records[0].dropped, 0u);
+  EXPECT_LE(CountTimed(outcome.records[0]), 1u);
 }
 
 TEST(Timing, ContextsComeAndGo) {

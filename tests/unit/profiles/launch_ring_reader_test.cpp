@@ -130,6 +130,60 @@ TEST_F(LaunchRingReaderTest, SeveralThreadsEveryRecordOnceAndInOrder) {
   EXPECT_EQ((*reader)->holes(), 0u);
 }
 
+TEST_F(LaunchRingReaderTest, JoinsLaunchesWithTheTimesThatFollow) {
+  RingWriter writer(path_);
+  auto reader = LaunchRingReader::Open(path_);
+  ASSERT_TRUE(reader.ok());
+  const auto launch = [&](uint64_t stream) {
+    writer.Write([&](LaunchRecord& r) { r.stream = stream, r.flags = kFlagTimesFollow; });
+  };
+  const auto times = [&](uint64_t ticket, uint16_t flags) {
+    writer.Write([&](LaunchRecord& r) {
+      r.kind = RecordKind::kDeviceTimes;
+      r.launch_ticket = ticket;
+      r.flags = flags;
+      r.device_start_ns = 100 + ticket;
+      r.device_end_ns = 200 + ticket;
+    });
+  };
+  for (uint64_t i = 0; i < 4; ++i) launch(i);
+  EXPECT_TRUE(DrainAll(**reader, WriterState::kAlive).empty());
+  times(2, kFlagDeviceTimed);
+  times(0, 0);                 // given up
+  times(2, kFlagDeviceTimed);  // nobody waits for it
+  auto got = DrainAll(**reader, WriterState::kAlive);
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_EQ(got[0].stream, 2u);
+  EXPECT_EQ(got[0].flags, kFlagDeviceTimed);
+  EXPECT_EQ(got[0].device_start_ns, 102u);
+  EXPECT_EQ(got[0].device_end_ns, 202u);
+  EXPECT_EQ(got[1].stream, 0u);
+  EXPECT_EQ(got[1].flags, 0u);
+  got = DrainAll(**reader, WriterState::kGone);
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_EQ(got[0].stream, 1u);
+  EXPECT_EQ(got[1].stream, 3u);
+  EXPECT_EQ(got[1].flags, 0u);
+}
+
+TEST_F(LaunchRingReaderTest, TheOldestOfTooManyWaitingGoesUntimed) {
+  RingWriter writer(path_);
+  auto reader = LaunchRingReader::Open(path_);
+  ASSERT_TRUE(reader.ok());
+  constexpr size_t kMore = 3;
+  size_t handed_on = 0;
+  for (uint64_t i = 0; i < LaunchRingReader::kMostWaiting + kMore; ++i) {
+    writer.Write([&](LaunchRecord& r) { r.stream = i, r.flags = kFlagTimesFollow; });
+    if (i % 1024 != 0 && i < LaunchRingReader::kMostWaiting) continue;
+    for (const Launch& launch : DrainAll(**reader, WriterState::kAlive)) {
+      EXPECT_EQ(launch.stream, handed_on++);
+      EXPECT_EQ(launch.flags, 0u);
+    }
+  }
+  EXPECT_EQ(handed_on, kMore);
+  EXPECT_EQ(DrainAll(**reader, WriterState::kGone).size(), LaunchRingReader::kMostWaiting);
+}
+
 TEST_F(LaunchRingReaderTest, FullRingDropsAndCounts) {
   RingWriter writer(path_);
   auto reader = LaunchRingReader::Open(path_);
