@@ -69,6 +69,13 @@ def measure(options, name, command, rounds):
             "differences_ms": [round(value, 2) for value in differences]}
 
 
+def write_json(options, rows):
+    """After each program, so that a run cut short leaves what it measured."""
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({"limit_ms": options.limit, "programs": rows}, file, indent=1)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -89,6 +96,7 @@ def main():
         for name, command, rounds in programs(options):
             row = measure(options, name, command, rounds)
             rows.append(row)
+            write_json(options, rows)
             if "failed" in row:
                 print(f"{name:20} {row['failed']} run failed: {row['code']} {row['stderr']}")
                 continue
@@ -97,9 +105,6 @@ def main():
     except runner.NotPossible as reason:
         print(f"startup: {reason}", file=sys.stderr)
         return runner.NOT_POSSIBLE_HERE
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"limit_ms": options.limit, "programs": rows}, file, indent=1)
     return 0 if all(row.get("difference_ms", 1e9) <= options.limit for row in rows) else 1
 
 
