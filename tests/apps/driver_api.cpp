@@ -102,7 +102,8 @@ void LaunchCooperative(Work* work, CUmodule module, CUstream stream) {
   CUdeviceptr arrived;
   CHECK(cuModuleGetFunction(&meet, module, "Meet"));
   CHECK(cuMemAlloc(&arrived, sizeof(unsigned)));
-  CHECK(cuMemsetD32(arrived, 0, 1));
+  // On the launch's own stream: a non-blocking one does not wait for the default stream's work.
+  CHECK(cuMemsetD32Async(arrived, 0, 1, stream));
   void* params[] = {&work->out, &arrived};
   CHECK(cuLaunchCooperativeKernel(meet, 4, 1, 1, 64, 1, 1, 0, stream, params));
   CHECK(cuStreamSynchronize(stream));
@@ -174,6 +175,7 @@ int main(int argc, char** argv) {
   CHECK(cuMemAlloc(&work.in, work.bytes));
   CHECK(cuMemAlloc(&work.out, work.bytes));
   CHECK(cuMemcpyHtoD(work.in, work.expected.data(), work.bytes));
+  CHECK(cuCtxSynchronize());  // the streams are non-blocking, the copy is the default stream's
 
   CUmodule from_fatbin, from_ptx = LoadPtx();
   CUfunction affine;
