@@ -10,6 +10,8 @@
 #include "cli/ptx_input.h"
 #include "cli/ptx_report.h"
 #include "device/compiler/ptx/dump.h"
+#include "device/compiler/ptx/parse.h"
+#include "device/compiler/ptx/same_tokens.h"
 #include "device/compiler/ptx/validate.h"
 #include "device/compiler/ptx/write.h"
 
@@ -65,21 +67,49 @@ void WriteFile(const std::string& path, const std::string& text) {
   if (!good) Fail(MakeError(ErrorCode::kIo, std::strerror(errno), {.file = path}));
 }
 
+/// What is wrong with the written form of a text, or an empty string.
+std::string CheckWritten(const std::string& text, const ptx::Module& module,
+                         const std::string& written) {
+  const Result<ptx::Module> again = ptx::Parse(written, module.name);
+  if (!again) return "the written text is refused: " + again.error().ToString();
+  if (!(*again == module)) return "the written text is parsed as another module";
+  const auto difference = ptx::FirstTokenDifference(text, written);
+  if (!difference) return "";
+  return "line " + std::to_string(difference->first_pos.line) + ": " + difference->first +
+         " is written as " + difference->second + " in line " +
+         std::to_string(difference->second_pos.line);
+}
+
 void AddWrite(CLI::App& ptx) {
   struct Options {
     std::string file;
     std::string output;
+    bool check = false;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* write = ptx.add_subcommand("write", "Parse PTX and write it again in one fixed form");
   write->add_option("FILE", options->file, kFileHelp)->required();
   write->add_option("-o,--output", options->output, "file to write (default: standard output)");
+  write->add_flag("--check", options->check,
+                  "compare the result with FILE, token by token: exit code 1 and the first "
+                  "difference where there is one; written to -o only");
   write->footer("\nptxas makes the same machine code of the result. Comments are dropped, what is not\n"
                 "understood is kept.\n"
-                "\nExample:\n"
-                "  cupola ptx write kernel.ptx -o canonical.ptx");
+                "\nExamples:\n"
+                "  cupola ptx write kernel.ptx -o canonical.ptx\n"
+                "  cupola ptx write --check kernel.ptx");
   write->callback([options] {
-    const std::string text = ptx::Write(MustRead(options->file));
+    const Result<std::string> input = ReadPtxText(options->file);
+    if (!input) Fail(input.error());
+    const Result<ptx::Module> module = ptx::Parse(*input, ShownName(options->file));
+    if (!module) Fail(module.error());
+    const std::string text = ptx::Write(*module);
+    if (options->check) {
+      const std::string problem = CheckWritten(*input, *module, text);
+      if (!options->output.empty()) WriteFile(options->output, text);
+      if (problem.empty()) return;
+      Fail(MakeError(ErrorCode::kDamaged, problem, {.file = ShownName(options->file)}));
+    }
     if (options->output.empty() || options->output == "-") {
       Print(text);
     } else {

@@ -10,8 +10,6 @@
 namespace cupola {
 namespace {
 
-std::string ShownName(const std::string& path) { return path == "-" ? "standard input" : path; }
-
 /// ELF files, fatbins and the wrappers of fatbins begin with these.
 bool IsBinary(const std::string& bytes) {
   for (const char* magic : {"\x7f" "ELF", "\x50\xed\x55\xba", "\xb1\x43\x62\x46"}) {
@@ -21,6 +19,8 @@ bool IsBinary(const std::string& bytes) {
 }
 
 }  // namespace
+
+std::string ShownName(const std::string& path) { return path == "-" ? "standard input" : path; }
 
 Result<std::string> ReadInput(const std::string& path) {
   using File = std::unique_ptr<FILE, int (*)(FILE*)>;
@@ -42,16 +42,21 @@ Result<std::string> ReadInput(const std::string& path) {
   return bytes;
 }
 
-Result<ptx::Module> ReadPtx(const std::string& path) {
-  const Result<std::string> bytes = ReadInput(path);
-  if (!bytes) return bytes.error();
-  if (IsBinary(*bytes)) {
+Result<std::string> ReadPtxText(const std::string& path) {
+  Result<std::string> bytes = ReadInput(path);
+  if (bytes && IsBinary(*bytes)) {
     return MakeError(ErrorCode::kUnsupported,
                      "this is a binary, not PTX text: take its PTX out with "
                      "'cupola inspect --extract', then give the .ptx file",
                      {.file = ShownName(path)});
   }
-  return ptx::Parse(*bytes, ShownName(path));
+  return bytes;
+}
+
+Result<ptx::Module> ReadPtx(const std::string& path) {
+  const Result<std::string> text = ReadPtxText(path);
+  if (!text) return text.error();
+  return ptx::Parse(*text, ShownName(path));
 }
 
 }  // namespace cupola

@@ -8,11 +8,18 @@
 
 namespace cupola {
 
+/// The name of an input for messages: the path, or "standard input" for "-".
+std::string ShownName(const std::string& path);
+
 /// The bytes of a file, or of standard input for "-". Errors: kNotFound, kIo.
 Result<std::string> ReadInput(const std::string& path);
 
-/// Parses the PTX text of a file, or of standard input for "-". Errors: those of ReadInput and of
-/// ptx::Parse; kUnsupported, with what to do instead, for a file that holds no text.
+/// The PTX text of a file, or of standard input for "-". Errors: those of ReadInput; kUnsupported,
+/// with what to do instead, for a file that holds no text.
+Result<std::string> ReadPtxText(const std::string& path);
+
+/// Parses the PTX text of a file, or of standard input for "-". Errors: those of ReadPtxText and of
+/// ptx::Parse.
 Result<ptx::Module> ReadPtx(const std::string& path);
 
 }  // namespace cupola

@@ -103,7 +103,8 @@ void Dumper::DumpNode(const Variable& variable, int depth, const char* role) {
   if (variable.is_pointer) line += std::string(" pointer-to=") + SpaceWord(variable.pointee_space);
   if (variable.pointee_align != 0) line += " pointee-align=" + std::to_string(variable.pointee_align);
   line += variable.has_name ? " name=" + variable.name : " unnamed";
-  if (variable.range != 0) line += " range=" + std::to_string(variable.range);
+  if (variable.has_range || variable.range != 0) line += " range=" + std::to_string(variable.range);
+  if (variable.joined) line += " joined";
   for (uint64_t dim : variable.dims) line += " dim=" + std::to_string(dim);
   Line(depth, line);
   if (variable.init) DumpInitializer(*variable.init, depth + 1);
@@ -137,7 +138,10 @@ void Dumper::DumpNode(const Function& function, int depth) {
 }
 
 void Dumper::DumpNode(const Block& block, int depth) {
-  Line(depth, "block");
+  std::string line = "block";
+  if (!block.open_mark.empty()) line += " open=" + Quoted(block.open_mark);
+  if (!block.close_mark.empty()) line += " close=" + Quoted(block.close_mark);
+  Line(depth, line);
   for (const Statement& statement : block.statements) {
     std::visit([&](const auto& node) { DumpNode(node, depth + 1); }, statement.node);
   }

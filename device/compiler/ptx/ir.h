@@ -37,11 +37,14 @@ struct Operand {
                  ///< `width` is 32 for 0f, 64 for 0d and decimal
     kVector,     ///< {a, b, ...}: children. Also the lists in braces of tensor operands
     kAddress,    ///< [base + offset, ...]: children[0] is the base (kName, kInteger or kIndexed);
-                 ///< constant byte offset in `integer`; further children: tensor coordinates, sampler
+                 ///< constant byte offset in `integer`, its spelling ("+0", "+(1<<3)") in `text`
+                 ///< where that is not "+" and the number: change both;
+                 ///< further children: tensor coordinates, sampler
     kPair,       ///< a|b, the two destinations of setp, shfl and match: two children
     kList,       ///< (a, b): the parenthesised lists of call: children
     kIndexed,    ///< name[3], an element of a register array: `text`, index in `integer`
-    kOffset,     ///< name+4 or name-4 outside brackets: `text`, byte offset in `integer`
+    kOffset,     ///< name+4 outside brackets: `text`, byte offset in `integer`; children[0], where
+                 ///< there is one, is the spelling of the offset as for kAddress, kVerbatim
     kVerbatim,   ///< anything else, kept as it was: `text`
   };
   Kind kind = Kind::kName;
@@ -95,7 +98,8 @@ struct Initializer {
   uint64_t mask = 0;     ///< kMaskedAddress: the 0xFF00 of 0xFF00(name) [5.4.4]
   bool generic = false;  ///< an address written generic(name)
   std::string text;      ///< spelling of a literal, or the name whose address is taken
-  std::vector<Initializer> elements;
+  std::vector<Initializer> elements;  ///< of an aggregate; of an address: elements[0], where there
+                                      ///< is one, is the spelling of the offset, kVerbatim
 
   bool operator==(const Initializer&) const = default;};
 
@@ -113,6 +117,8 @@ struct Variable {
   std::string type;                   ///< "u32", "b8", "pred", "texref", "f64" ...
   std::string name;
   bool has_name = true;               ///< false for the "_" of a prototype
+  bool has_range = false;             ///< .reg %r<N>: true, which tells N = 0 from no range
+  bool joined = false;                ///< named after a comma in the declaration before this one
   uint32_t range = 0;                 ///< .reg %r<17>: 17; else 0 [5.4.6]
   std::vector<uint64_t> dims;         ///< array dimensions; 0 for an open one ("d[]")
   std::optional<Initializer> init;
@@ -122,9 +128,12 @@ struct Variable {
 
 struct Statement;
 
-/// { ... } with its own scope [4.3 and inline asm].
+/// { ... } with its own scope [4.3 and inline asm]. nvcc marks the block of a call by the comments
+/// "// callseq 0, 0" after '{' and "// callseq 0" after '}'; ptxas copies them into debug sections.
 struct Block {
   std::vector<Statement> statements;
+  std::string open_mark;   ///< "callseq 0, 0", or empty
+  std::string close_mark;  ///< "callseq 0", or empty
 
   bool operator==(const Block&) const = default;};
 
@@ -155,6 +164,8 @@ struct TargetList {
 /// "name: .callprototype (ret) _ (params) .noreturn ...;" [11.2]
 struct CallPrototype {
   std::string label;
+  bool has_returns_list = false;        ///< where `returns` is empty: whether "()" was written
+  bool has_params_list = true;          ///< the same for `params`
   std::vector<Variable> returns;
   std::vector<Variable> params;
   std::vector<std::string> attributes;  ///< verbatim: "noreturn", "abi_preserve 4"...
@@ -174,6 +185,8 @@ struct Function {
   std::vector<std::string> qualifiers;  ///< verbatim, between ".func" and the name:
                                         ///< "attribute(.unified(1, 2))", "noreturn"
   std::string name;
+  bool has_returns_list = false;  ///< where `returns` is empty: whether "()" was written
+  bool has_params_list = true;    ///< the same for `params`
   std::vector<Variable> returns;  ///< .func only
   std::vector<Variable> params;
   std::vector<Directive> attributes;  ///< .maxntid, .reqntid, .minnctapersm, .maxnreg, .pragma,

@@ -33,6 +33,7 @@ void Lexer::Advance() {
   token_.spaced = false;
   token_.starts_line = cursor_ == 0;
   token_.text = text_.substr(cursor_, 0);
+  token_.mark = {};
   if (!SkipBlanks()) return;
   token_.pos = Here();
   if (cursor_ >= text_.size()) return Take(Token::Kind::kEnd, 0);
@@ -45,6 +46,7 @@ void Lexer::Advance() {
     if (c == '%' && end == cursor_ + 1) return TakePunctuation();
     return Take(Token::Kind::kIdentifier, end - cursor_);
   }
+  if (c == '.' && Is(At(cursor_ + 1), kDigit) && TakeFraction()) return;
   if (c == '.' && Is(At(cursor_ + 1), kFollow)) return TakeDotWord();
   if (c == '"') return TakeString();
   if (c == '#' && token_.starts_line) {
@@ -77,8 +79,14 @@ bool Lexer::SkipBlanks() {
 }
 
 void Lexer::SkipLineComment() {
+  constexpr std::string_view kMark = "callseq ";
+  const size_t begin = cursor_ + 2;
   const size_t end = text_.find('\n', cursor_);
   cursor_ = end == std::string_view::npos ? text_.size() : end;
+  std::string_view comment = text_.substr(begin, cursor_ - begin);
+  while (!comment.empty() && Is(comment.front(), kBlank)) comment.remove_prefix(1);
+  while (!comment.empty() && Is(comment.back(), kBlank)) comment.remove_suffix(1);
+  if (token_.mark.empty() && comment.starts_with(kMark)) token_.mark = comment;
 }
 
 bool Lexer::SkipBlockComment() {
@@ -158,6 +166,23 @@ void Lexer::TakeNumber() {
   }
   while (Is(At(end), kFollow)) ++end;  // a U, or what makes the literal malformed
   Take(kind, end - cursor_);
+}
+
+// ".5" and ".5e-3": a float where the token before is no word and nothing sticks to it (".2d").
+bool Lexer::TakeFraction() {
+  // token_ still is the token before.
+  if (token_.kind == Token::Kind::kIdentifier || token_.kind == Token::Kind::kDotWord) return false;
+  size_t end = cursor_ + 1;
+  while (Is(At(end), kDigit)) ++end;
+  if (At(end) == 'e' || At(end) == 'E') {
+    const size_t sign = At(end + 1) == '+' || At(end + 1) == '-';
+    end += 1 + sign;
+    if (!Is(At(end), kDigit)) return false;
+    while (Is(At(end), kDigit)) ++end;
+  }
+  if (Is(At(end), kFollow) || At(end) == ':') return false;
+  Take(Token::Kind::kFloat, end - cursor_);
+  return true;
 }
 
 void Lexer::TakeString() {

@@ -25,6 +25,7 @@ struct Token {
   bool spaced = false;      ///< white space or a comment stands before it
   bool starts_line = false; ///< the first token of its line
   std::string_view text;    ///< the spelling, a slice of the source
+  std::string_view mark;    ///< "callseq 0, 0" of the first such comment before the token, or empty
   SourcePos pos;
   const char* problem = nullptr;
 
@@ -59,6 +60,7 @@ class Lexer {
  private:
   bool SkipBlanks();
   void SkipLineComment();
+  bool TakeFraction();
   bool SkipBlockComment();
   void Take(Token::Kind kind, size_t length);
   void TakeDotWord();

@@ -127,8 +127,10 @@ bool Parser::ParseFunction(Module& module, std::string linking, SourcePos pos) {
     }
     function.qualifiers.emplace_back(lexer_.SliceFrom(word).substr(1));
   }
+  function.has_returns_list = Peek().Is('(');
   if (Peek().Is('(') && !ParseParameters(function.returns, "returned values")) return false;
   if (!ExpectName(function.name, "the name of a function")) return false;
+  function.has_params_list = Peek().Is('(');
   if (Peek().Is('(') && !ParseParameters(function.params, "parameters")) return false;
   if (!ParseFunctionAttributes(function)) return false;
   // The ';' of a declaration may be missing.

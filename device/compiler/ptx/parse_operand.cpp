@@ -1,5 +1,5 @@
 // Operands [6] of the Parser.
-#include <bit>
+#include <charconv>
 
 #include "device/compiler/ptx/parser.h"
 
@@ -21,6 +21,14 @@ bool IsCloser(const Token& token) { return token.Is('}') || token.Is(']') || tok
 
 bool EndsOperand(const Token& token) {
   return token.Is(',') || token.Is(';') || token.kind == Token::Kind::kEnd || IsCloser(token);
+}
+
+/// "+8", "+-8": what the writer makes of an offset.
+bool IsPlusNumber(std::string_view text, int64_t number) {
+  char digits[24];
+  const char* end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+  return text.substr(0, 1) == "+" &&
+         text.substr(1) == std::string_view(digits, static_cast<size_t>(end - digits));
 }
 
 char CloserOf(const Token& opener) { return opener.Is('{') ? '}' : opener.Is('[') ? ']' : ')'; }
@@ -123,10 +131,10 @@ Parser::Outcome Parser::ParseAddress(Operand& operand, int depth) {
     if (outcome != Outcome::kOk) return outcome;
     if (base.kind == Operand::Kind::kOffset) {
       operand.integer = base.integer;
-      base.kind = Operand::Kind::kName;
-      base.integer = 0;
+      if (!base.children.empty()) operand.text = std::move(base.children[0].text);
+      base = Operand::Name(std::move(base.text));
     } else if (Peek().Is('+') || Peek().Is('-')) {
-      outcome = ParseOffset(operand.integer);
+      outcome = ParseOffset(operand.integer, operand.text);
       if (outcome != Outcome::kOk) return outcome;
     }
   } else {
@@ -167,14 +175,21 @@ Parser::Outcome Parser::ParseName(Operand& operand) {
   }
   if (Peek().Is('+') || Peek().Is('-')) {
     operand.kind = Operand::Kind::kOffset;
-    return ParseOffset(operand.integer);
+    std::string spelling;
+    const Outcome outcome = ParseOffset(operand.integer, spelling);
+    if (!spelling.empty()) {
+      operand.children.push_back({.kind = Operand::Kind::kVerbatim, .text = std::move(spelling)});
+    }
+    return outcome;
   }
   return Outcome::kOk;
 }
 
-// "+ 4", "-4", "+-4", "+(1 << 3)", "+4+8": terms that add up to a byte offset.
-Parser::Outcome Parser::ParseOffset(int64_t& offset) {
+// "+ 4", "-4", "+-4", "+(1 << 3)", "+4+8": terms that add up to a byte offset. The spelling is kept
+// where the writer would give another one: ptxas makes other code of [x+0] than of [x] with -g.
+Parser::Outcome Parser::ParseOffset(int64_t& offset, std::string& spelling) {
   constexpr int kAboveAddition = 11;
+  const Token first = Peek();
   uint64_t sum = 0;
   while (Peek().Is('+') || Peek().Is('-')) {
     const bool minus = Peek().Is('-');
@@ -185,6 +200,8 @@ Parser::Outcome Parser::ParseOffset(int64_t& offset) {
     sum = minus ? sum - term.bits : sum + term.bits;
   }
   offset = static_cast<int64_t>(sum);
+  const std::string_view written = lexer_.SliceFrom(first);
+  if (offset == 0 || !IsPlusNumber(written, offset)) spelling = written;
   return Outcome::kOk;
 }
 

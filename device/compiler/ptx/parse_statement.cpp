@@ -15,10 +15,12 @@ bool Parser::ParseBlock(Block& block, int depth) {
   const Token opener = Peek();
   if (depth > kMaxDepth) return Fail(opener.pos, "blocks are nested more than 256 deep");
   Next();
+  block.open_mark = Peek().mark;
   while (!TakeIf('}')) {
     if (Peek().kind == Token::Kind::kEnd) return FailUnclosed(opener);
     if (!ParseStatement(block, depth)) return false;
   }
+  block.close_mark = Peek().mark;
   return true;
 }
 
@@ -73,9 +75,11 @@ bool Parser::ParseTargetList(TargetList list, Block& block) {
 // .callprototype [(returns)] _ [(parameters)] attributes ; [11.2.4]
 bool Parser::ParseCallPrototype(CallPrototype prototype, Block& block) {
   Next();
+  prototype.has_returns_list = Peek().Is('(');
   if (Peek().Is('(') && !ParseParameters(prototype.returns, "returned values")) return false;
   std::string name;
   if (!ExpectName(name, "'_' in a '.callprototype'")) return false;
+  prototype.has_params_list = Peek().Is('(');
   if (Peek().Is('(') && !ParseParameters(prototype.params, "parameters")) return false;
   while (Peek().kind == Token::Kind::kDotWord) {
     Directive attribute;

@@ -71,6 +71,7 @@ bool Parser::ParseDeclarator(Variable& variable) {
     uint64_t range = 0;
     if (!ParseUnsigned(range, "a number of registers after '<'", kNoComparison)) return false;
     if (range > UINT32_MAX) return Fail(variable.pos, "a range of more than 2^32 registers");
+    variable.has_range = true;
     variable.range = static_cast<uint32_t>(range);
     if (!Expect('>', "after the number of registers")) return false;
   }
@@ -93,6 +94,7 @@ bool Parser::ParseDeclaration(std::string linking, SourcePos pos,
     if (!ParseDeclarator(variable)) return false;
     if (TakeIf('=') && !ParseInitializer(variable.init.emplace(), 0)) return false;
     if (variables.empty()) variable.pos = pos;
+    variable.joined = !variables.empty();
     variables.push_back(std::move(variable));
   } while (TakeIf(','));
   return Expect(';', "after the declaration of '" + variables.back().name + "'");
@@ -178,7 +180,14 @@ Parser::Outcome Parser::ParseInitializerAddress(Initializer& initializer) {
     Next();
     if (!TakeIf(')')) return Outcome::kOdd;
   }
-  return ParseOffset(initializer.integer);
+  if (!Peek().Is('+') && !Peek().Is('-')) return Outcome::kOk;
+  std::string spelling;
+  const Outcome outcome = ParseOffset(initializer.integer, spelling);
+  if (!spelling.empty()) {
+    initializer.elements.push_back(
+        {.kind = Initializer::Kind::kVerbatim, .text = std::move(spelling)});
+  }
+  return outcome;
 }
 
 }  // namespace cupola::ptx

@@ -74,7 +74,7 @@ class Parser {
   bool ParseChildren(Operand& operand, char closer, const Token& opener, int depth);
   Outcome ParseAddress(Operand& operand, int depth);
   Outcome ParseName(Operand& operand);
-  Outcome ParseOffset(int64_t& offset);
+  Outcome ParseOffset(int64_t& offset, std::string& spelling);
   bool TakeVerbatim(std::string& text);
 
   // parse_expression.cpp

@@ -8,7 +8,7 @@ namespace cupola::ptx {
 
 bool Scopes::Declare(std::string_view name, const Symbol& symbol) {
   Scope& scope = scopes_.back();
-  if (symbol.variable != nullptr && symbol.variable->range != 0) {
+  if (symbol.variable != nullptr && (symbol.variable->has_range || symbol.variable->range != 0)) {
     return scope.ranges.try_emplace(name, symbol).second;
   }
   if (FindIn(scope, name) != nullptr) return false;

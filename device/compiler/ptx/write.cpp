@@ -25,7 +25,7 @@ class Writer {
   explicit Writer(std::string& out) : out_(out) {}
 
   void WriteModule(const Module& module);
-  void WriteStatement(const Statement& statement) { WriteNode(statement, 0); }
+  void WriteStatement(const Statement& statement) { WriteNode(statement, nullptr, 0); }
   void WriteInstruction(const Instruction& instruction);
   void WriteOperand(const Operand& operand);
 
@@ -34,7 +34,7 @@ class Writer {
   void Put(char c) { out_.push_back(c); }
   void PutNumber(int64_t value);
   void PutUnsigned(uint64_t value, int base = 10);
-  void PutOffset(int64_t value);
+  void PutOffset(std::string_view spelling, int64_t value);
   void PutFloat(const std::string& text, int64_t bits, uint8_t width);
   void PutWord(std::string_view word) {
     if (word.empty()) return;
@@ -44,19 +44,41 @@ class Writer {
   }
   void PutOperands(const std::vector<Operand>& operands, size_t first);
   void PutMaskOpener(uint64_t mask);
+  void PutMark(const std::string& mark);
 
-  void WriteNode(const Statement& statement, int depth);
+  void WriteNode(const Statement& statement, const Variable* next, int depth);
   void WriteBlock(const Block& block, int depth);
   void WriteDirective(const Directive& directive, int depth);
   void WriteFunction(const Function& function);
   void WriteVariable(const Variable& variable);
+  void WriteDeclarator(const Variable& variable);
+  void WriteDeclaration(const Variable& variable, const Variable* next);
   void WriteParameters(const std::vector<Variable>& parameters, bool on_lines);
   void WriteInitializer(const Initializer& initializer);
   void WriteTargetList(const TargetList& list);
   void WriteCallPrototype(const CallPrototype& prototype);
 
   std::string& out_;
+  bool joining_ = false;  ///< the declaration before waits for one more name
 };
+
+bool HaveSamePrefix(const Variable& a, const Variable& b) {
+  return a.linking == b.linking && a.space == b.space && a.qualifiers == b.qualifiers &&
+         a.align == b.align && a.is_pointer == b.is_pointer &&
+         a.pointee_space == b.pointee_space && a.pointee_align == b.pointee_align &&
+         a.vector == b.vector && a.type == b.type;
+}
+
+/// The variable that a node is, or null: of the statement or item after one, null at the end.
+template <typename Nodes>
+const Variable* VariableAt(const Nodes& nodes, size_t index) {
+  if (index >= nodes.size()) return nullptr;
+  if constexpr (requires { nodes[index].node; }) {
+    return std::get_if<Variable>(&nodes[index].node);
+  } else {
+    return std::get_if<Variable>(&nodes[index]);
+  }
+}
 
 void Writer::PutNumber(int64_t value) {
   char digits[24];
@@ -70,7 +92,9 @@ void Writer::PutUnsigned(uint64_t value, int base) {
   out_.append(digits, end);
 }
 
-void Writer::PutOffset(int64_t value) {
+void Writer::PutOffset(std::string_view spelling, int64_t value) {
+  if (!spelling.empty()) return Put(spelling);
+  if (value == 0) return;
   Put('+');
   PutNumber(value);
 }
@@ -110,7 +134,7 @@ void Writer::WriteOperand(const Operand& operand) {
     case Operand::Kind::kAddress:
       Put('[');
       if (!operand.children.empty()) WriteOperand(operand.children[0]);
-      if (operand.integer != 0) PutOffset(operand.integer);
+      PutOffset(operand.text, operand.integer);
       if (operand.children.size() > 1) Put(", ");
       PutOperands(operand.children, 1);
       return Put(']');
@@ -127,7 +151,7 @@ void Writer::WriteOperand(const Operand& operand) {
       return Put(']');
     case Operand::Kind::kOffset:
       Put(operand.text);
-      return PutOffset(operand.integer);
+      return PutOffset(operand.children.empty() ? "" : operand.children[0].text, operand.integer);
   }
 }
 
@@ -167,7 +191,8 @@ void Writer::WriteInitializer(const Initializer& initializer) {
       if (initializer.generic) Put("generic(");
       Put(initializer.text);
       if (initializer.generic) Put(')');
-      if (initializer.integer != 0) PutOffset(initializer.integer);
+      PutOffset(initializer.elements.empty() ? "" : initializer.elements[0].text,
+                initializer.integer);
       if (masked) Put(')');
       return;
     }
@@ -205,8 +230,12 @@ void Writer::WriteVariable(const Variable& variable) {
       Put(' ');
     }
   }
+  WriteDeclarator(variable);
+}
+
+void Writer::WriteDeclarator(const Variable& variable) {
   Put(variable.has_name ? std::string_view(variable.name) : "_");
-  if (variable.range != 0) {
+  if (variable.has_range || variable.range != 0) {
     Put('<');
     PutUnsigned(variable.range);
     Put('>');
@@ -220,6 +249,17 @@ void Writer::WriteVariable(const Variable& variable) {
     Put(" = ");
     WriteInitializer(*variable.init);
   }
+}
+
+// The names of one declaration are written together: the ';' waits while the next one joins it.
+void Writer::WriteDeclaration(const Variable& variable, const Variable* next) {
+  if (joining_) {
+    WriteDeclarator(variable);
+  } else {
+    WriteVariable(variable);
+  }
+  joining_ = next != nullptr && next->joined && HaveSamePrefix(variable, *next);
+  Put(joining_ ? ", " : ";\n");
 }
 
 void Writer::WriteParameters(const std::vector<Variable>& parameters, bool on_lines) {
@@ -245,12 +285,15 @@ void Writer::WriteTargetList(const TargetList& list) {
 void Writer::WriteCallPrototype(const CallPrototype& prototype) {
   Put(prototype.label);
   Put(": .callprototype ");
-  if (!prototype.returns.empty()) {
+  if (!prototype.returns.empty() || prototype.has_returns_list) {
     WriteParameters(prototype.returns, false);
     Put(' ');
   }
-  Put("_ ");
-  WriteParameters(prototype.params, false);
+  Put('_');
+  if (!prototype.params.empty() || prototype.has_params_list) {
+    Put(' ');
+    WriteParameters(prototype.params, false);
+  }
   for (const std::string& attribute : prototype.attributes) {
     Put(" .");
     Put(attribute);
@@ -266,7 +309,7 @@ void Writer::WriteDirective(const Directive& directive, int depth) {
   Put('\n');
 }
 
-void Writer::WriteNode(const Statement& statement, int depth) {
+void Writer::WriteNode(const Statement& statement, const Variable* next, int depth) {
   if (const auto* directive = std::get_if<Directive>(&statement.node)) {
     return WriteDirective(*directive, depth);
   }
@@ -274,13 +317,12 @@ void Writer::WriteNode(const Statement& statement, int depth) {
     Put(label->name);
     return Put(":\n");
   }
-  out_.append(static_cast<size_t>(depth), '\t');
+  if (!joining_) out_.append(static_cast<size_t>(depth), '\t');
   if (const auto* instruction = std::get_if<Instruction>(&statement.node)) {
     WriteInstruction(*instruction);
     Put('\n');
   } else if (const auto* variable = std::get_if<Variable>(&statement.node)) {
-    WriteVariable(*variable);
-    Put(";\n");
+    WriteDeclaration(*variable, next);
   } else if (const auto* block = std::get_if<Block>(&statement.node)) {
     WriteBlock(*block, depth);
   } else if (const auto* targets = std::get_if<TargetList>(&statement.node)) {
@@ -290,23 +332,33 @@ void Writer::WriteNode(const Statement& statement, int depth) {
   }
 }
 
+void Writer::PutMark(const std::string& mark) {
+  if (!mark.empty()) Put(" // ");
+  Put(mark);
+  Put('\n');
+}
+
 void Writer::WriteBlock(const Block& block, int depth) {
-  Put("{\n");
-  for (const Statement& statement : block.statements) WriteNode(statement, depth + 1);
+  Put('{');
+  PutMark(block.open_mark);
+  for (size_t i = 0; i < block.statements.size(); ++i) {
+    WriteNode(block.statements[i], VariableAt(block.statements, i + 1), depth + 1);
+  }
   out_.append(static_cast<size_t>(depth), '\t');
-  Put("}\n");
+  Put('}');
+  PutMark(block.close_mark);
 }
 
 void Writer::WriteFunction(const Function& function) {
   PutWord(function.linking);
   PutWord(function.is_entry ? "entry" : "func");
   for (const std::string& qualifier : function.qualifiers) PutWord(qualifier);
-  if (!function.returns.empty()) {
+  if (!function.returns.empty() || function.has_returns_list) {
     WriteParameters(function.returns, false);
     Put(' ');
   }
   Put(function.name);
-  WriteParameters(function.params, true);
+  if (!function.params.empty() || function.has_params_list) WriteParameters(function.params, true);
   for (const Directive& attribute : function.attributes) {
     Put('\n');
     Put(attribute.text);
@@ -334,13 +386,13 @@ void Writer::WriteModule(const Module& module) {
     PutUnsigned(module.address_size);
     Put('\n');
   }
-  for (const auto& item : module.items) {
+  for (size_t i = 0; i < module.items.size(); ++i) {
+    const auto& item = module.items[i];
     if (const auto* function = std::get_if<Function>(&item)) {
       Put('\n');
       WriteFunction(*function);
     } else if (const auto* variable = std::get_if<Variable>(&item)) {
-      WriteVariable(*variable);
-      Put(";\n");
+      WriteDeclaration(*variable, VariableAt(module.items, i + 1));
     } else {
       WriteDirective(std::get<Directive>(item), 0);
     }
