@@ -18,7 +18,7 @@
 
 namespace cupola::intercept {
 
-std::atomic<bool> timing_on{false};
+std::atomic<TimingMode> timing_mode{TimingMode::kNone};
 
 namespace {
 
@@ -75,7 +75,7 @@ bool StartAgent() {
   const bool started = pthread_create(&thread, &attributes, &Agent, nullptr) == 0;
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!started) timing_on.store(false);
+  if (!started) timing_mode.store(TimingMode::kCalls);
   return started;
 }
 
@@ -94,7 +94,7 @@ EventPool* MakePool(uint64_t context) {
   if (pool == nullptr) {
     static std::atomic_flag said;
     SayOnce(said, Level::kWarn, {"no device times: the driver made no events"});
-    timing_on.store(false);
+    timing_mode.store(TimingMode::kCalls);
     return nullptr;
   }
   // Registered after the driver's own exit handlers, so it runs before them.
@@ -152,15 +152,18 @@ const char* ProfilerInTheWay() {
 void StartTiming() noexcept {
   const char* asked = getenv("CUPOLA_TIMING");
   if (asked == nullptr || *asked == '\0' || strcmp(asked, "none") == 0) return;
-  if (strcmp(asked, "events") != 0) {
-    Say(Level::kWarn, {"CUPOLA_TIMING=", asked, " is not known: use events or none"});
+  const bool events = strcmp(asked, "events") == 0;
+  if (!events && strcmp(asked, "host") != 0) {
+    Say(Level::kWarn, {"CUPOLA_TIMING=", asked, " is not known: use events, host or none"});
     return;
   }
+  timing_mode.store(TimingMode::kCalls);
+  if (!events) return;
   if (const char* why = ProfilerInTheWay()) {
     Say(Level::kWarn, {"no device times: ", why, " in the environment, a tool is at work"});
     return;
   }
-  timing_on.store(true);
+  timing_mode.store(TimingMode::kEvents);
 }
 
 TimedLaunch BeginTimed(uint64_t context, CUstream stream, bool per_thread) noexcept {
@@ -198,7 +201,7 @@ void SubmitTimed(const TimedLaunch& launch, const uint64_t* ticket) noexcept {
 }
 
 void FlushTimingOf(CUcontext context) noexcept {
-  if (!timing_on.load()) return;
+  if (timing_mode.load() != TimingMode::kEvents) return;
   Flush([&](const EventPool& pool) { return pool.context() == reinterpret_cast<uint64_t>(context); });
 }
 
@@ -213,12 +216,13 @@ void ResumeTimingOf(CUcontext context) noexcept {
 }
 
 void FlushTimingAtExit() noexcept {
-  if (!timing_on.exchange(false)) return;
+  TimingMode mode = TimingMode::kEvents;
+  if (!timing_mode.compare_exchange_strong(mode, TimingMode::kCalls)) return;
   Flush([](const EventPool&) { return true; });
 }
 
 void ResetTimingAfterFork() noexcept {
-  timing_on.store(false);
+  timing_mode.store(TimingMode::kNone);
   make_mutex = PTHREAD_MUTEX_INITIALIZER;
   harvest_mutex = PTHREAD_MUTEX_INITIALIZER;
   pool_count.store(0);

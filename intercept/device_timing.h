@@ -22,7 +22,13 @@ struct TimedLaunch {
   EventPair* pair = nullptr;
 };
 
-extern std::atomic<bool> timing_on;
+/// What is measured of a launch besides when it was called.
+enum class TimingMode : uint8_t {
+  kNone,
+  kCalls,   ///< the host's time in the driver's call: a second reading of the clock
+  kEvents,  ///< that, and the device's times by events
+};
+extern std::atomic<TimingMode> timing_mode;
 
 /// Reads CUPOLA_TIMING; called once when recording starts.
 void StartTiming() noexcept;

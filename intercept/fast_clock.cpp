@@ -41,15 +41,32 @@ Sample TakeSample() {
   return best;
 }
 
+// a * b / c without overflow on the way; c is not 0.
+uint64_t MultiplyDivide(uint64_t a, uint64_t b, uint64_t c) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b / c);
+}
+
+// The new line starts where the old one is now and aims at where the clock will be at the next
+// refresh: so the time never steps back, and an error of one reading is gone 10 ms later. Where the
+// two are far apart (the machine slept), it steps.
 void PublishFit(const Sample& now) {
   const uint64_t ticks = now.ticks - first_sample.ticks;
   if (ticks == 0 || now.ns <= first_sample.ns) return;
-  const auto scale = static_cast<uint64_t>(
-      (static_cast<unsigned __int128>(now.ns - first_sample.ns) << 32) / ticks);
-  if (scale == 0) return;
+  const uint64_t true_scale = MultiplyDivide(now.ns - first_sample.ns, uint64_t{1} << 32, ticks);
+  if (true_scale == 0) return;
+  const uint64_t refresh_ticks = MultiplyDivide(kRefreshNs, uint64_t{1} << 32, true_scale);
+  uint64_t base_ns = now.ns, scale = true_scale;
+  if (const ClockFit* old = clock_fit.load(std::memory_order_relaxed)) {
+    const uint64_t shown_ns =
+        old->base_ns + MultiplyDivide(now.ticks - old->base_ticks, old->scale, uint64_t{1} << 32);
+    const uint64_t target_ns = now.ns + kRefreshNs;
+    if (shown_ns < now.ns + kRefreshNs / 2 && now.ns < shown_ns + kRefreshNs / 2) {
+      base_ns = shown_ns;
+      scale = MultiplyDivide(target_ns - shown_ns, uint64_t{1} << 32, refresh_ticks);
+    }
+  }
   ClockFit& fit = fits[next_fit++ % kFits];
-  fit = {now.ticks, now.ns, scale,
-         static_cast<uint64_t>((static_cast<unsigned __int128>(kRefreshNs) << 32) / scale)};
+  fit = {now.ticks, base_ns, scale, refresh_ticks};
   clock_fit.store(&fit, std::memory_order_release);
 }
 

@@ -30,7 +30,8 @@ extern std::atomic<const ClockFit*> clock_fit;
 /// Makes a new fit if no other thread is at it.
 void RefreshClockFit() noexcept;
 
-/// CLOCK_MONOTONIC now, within a microsecond or so. Not monotonic across a refresh by that much.
+/// CLOCK_MONOTONIC now, within a microsecond or so. Does not step back, but for what the threads
+/// that read during a refresh may differ by.
 inline uint64_t NowNs() noexcept {
   const ClockFit* fit = clock_fit.load(std::memory_order_acquire);
   if (fit == nullptr) [[unlikely]] return MonotonicNs();

@@ -122,8 +122,44 @@ CUresult hook_cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream) noexcept {
 
 }  // extern "C"
 
+void Describe(const LaunchFacts& facts, bool captured, LaunchRecord* record) noexcept {
+  const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
+  const bool is_graph = facts.door == LaunchDoor::kLaunchGraph;
+  record->stream = key.stream;
+  record->context = key.context;
+  record->name_offset = is_graph ? 0 : KernelNameOf(facts.function);
+  record->thread_id = ThreadId();
+  for (int i = 0; i < 3; ++i) {
+    record->grid[i] = facts.grid[i];
+    record->block[i] = facts.block[i];
+  }
+  record->shared_bytes = facts.shared_bytes;
+  record->kernel_nodes = facts.kernel_nodes;
+  record->flags = static_cast<uint16_t>(facts.flags | key.flags);
+  if (this_thread.runtime_doors != 0) record->flags |= kFlagRuntimeDoor;
+  record->kind = captured ? RecordKind::kCapturedKernel
+                          : is_graph ? RecordKind::kGraph : RecordKind::kKernel;
+  record->door = facts.door;
+  record->device_start_ns = 0;
+  record->device_end_ns = 0;
+}
+
+void RecordInRing(RingWriter& ring, const LaunchFacts& facts, bool captured, CUresult result,
+                  uint64_t start_ns, uint64_t call_ns) noexcept {
+  CountLaunch(ring.header(), facts, captured);
+  LaunchRecord record{};
+  Describe(facts, captured, &record);
+  record.call_start_ns = start_ns;
+  record.call_end_ns = start_ns + call_ns;
+  record.result = result;
+  if (result != CUDA_SUCCESS) record.flags |= kFlagFailed;
+  uint64_t ticket;
+  (void)PublishRecord(ring, record, &ticket);
+}
+
 CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, CUresult (*call)(void*),
                      void* data) {
+  CountLaunch(ring.header(), facts, false);
   LaunchRecord record{};
   Describe(facts, false, &record);
   const TimedLaunch timed = BeginTimed(record.context, facts.stream, facts.per_thread);

@@ -31,27 +31,7 @@ struct LaunchFacts {
 };
 
 /// Fills `record` but for its times and sequence.
-[[gnu::always_inline]] inline void Describe(const LaunchFacts& facts, bool captured, LaunchRecord* record) noexcept {
-  const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
-  const bool is_graph = facts.door == LaunchDoor::kLaunchGraph;
-  record->stream = key.stream;
-  record->context = key.context;
-  record->name_offset = is_graph ? 0 : KernelNameOf(facts.function);
-  record->thread_id = ThreadId();
-  for (int i = 0; i < 3; ++i) {
-    record->grid[i] = facts.grid[i];
-    record->block[i] = facts.block[i];
-  }
-  record->shared_bytes = facts.shared_bytes;
-  record->kernel_nodes = facts.kernel_nodes;
-  record->flags = static_cast<uint16_t>(facts.flags | key.flags);
-  if (this_thread.runtime_doors != 0) record->flags |= kFlagRuntimeDoor;
-  record->kind = captured ? RecordKind::kCapturedKernel
-                          : is_graph ? RecordKind::kGraph : RecordKind::kKernel;
-  record->door = facts.door;
-  record->device_start_ns = 0;
-  record->device_end_ns = 0;
-}
+void Describe(const LaunchFacts& facts, bool captured, LaunchRecord* record) noexcept;
 
 template <typename CounterSet>
 [[gnu::always_inline]] inline void CountLaunch(CounterSet& set, const LaunchFacts& facts, bool captured) noexcept {
@@ -68,6 +48,37 @@ template <typename CounterSet>
 /// The record of a launch with its event pair; out of line, since it costs microseconds anyway.
 CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, CUresult (*call)(void*), void* data);
 
+/// The record, in the ring, of a launch that was made and did not go into a lane.
+void RecordInRing(RingWriter& ring, const LaunchFacts& facts, bool captured, CUresult result,
+                  uint64_t start_ns, uint64_t call_ns) noexcept;
+
+/// Records a launch that the driver took in the lane of the thread. False: it is to go to the ring.
+[[gnu::always_inline]] inline bool RecordInLane(RingWriter& ring, const LaunchFacts& facts,
+                                                uint64_t start_ns, uint64_t call_ns) noexcept {
+  LaneWriter& lane = ThreadLane(ring);
+  LaneRecord* const record = lane.NextSlot();
+  const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
+  const bool fits = ((facts.block[0] | facts.block[1] | facts.block[2]) >> 16) == 0 &&
+                    (key.stream >> 32) == 0;
+  if (record == nullptr || !fits) [[unlikely]] return false;
+  record->call_start_ns = start_ns;
+  record->context = key.context;
+  record->call_ns = call_ns >> 32 == 0 ? static_cast<uint32_t>(call_ns) : UINT32_MAX;
+  record->stream = static_cast<uint32_t>(key.stream);
+  record->name_offset = KernelNameOf(facts.function);
+  record->thread_id = ThreadId();
+  for (int i = 0; i < 3; ++i) {
+    record->grid[i] = facts.grid[i];
+    record->block[i] = static_cast<uint16_t>(facts.block[i]);
+  }
+  record->shared_bytes = facts.shared_bytes;
+  record->flags = static_cast<uint16_t>(facts.flags | key.flags |
+                                        (this_thread.runtime_doors != 0 ? kFlagRuntimeDoor : 0));
+  record->door = facts.door;
+  lane.Publish();
+  return true;
+}
+
 /// Passes a launch on by `call()` and records it.
 template <typename CallReal>
 [[gnu::always_inline]] inline CUresult PassLaunch(const LaunchFacts& facts, const CallReal& call) noexcept {
@@ -79,23 +90,18 @@ template <typename CallReal>
     return call();
   }
   const bool captured = IsCapturing(facts.stream, facts.per_thread);
-  CountLaunch(ring->header(), facts, captured);
-  if (timing_on.load(std::memory_order_relaxed) && !captured) [[unlikely]] {
+  const TimingMode timing = timing_mode.load(std::memory_order_relaxed);
+  if (timing == TimingMode::kEvents && !captured) [[unlikely]] {
     return LaunchTimed(*ring, facts, [](void* data) { return (*static_cast<const CallReal*>(data))(); },
                        const_cast<void*>(static_cast<const void*>(&call)));
   }
   const uint64_t start_ns = NowNs();
   const CUresult result = call();
-  const uint64_t end_ns = NowNs();
-  uint64_t ticket;
-  LaunchRecord* const record = ring->Claim(&ticket);
-  if (record == nullptr) [[unlikely]] return result;
-  Describe(facts, captured, record);
-  record->call_start_ns = start_ns;
-  record->call_end_ns = end_ns;
-  record->result = result;
-  if (result != CUDA_SUCCESS) [[unlikely]] record->flags |= kFlagFailed;
-  RingWriter::Publish(record, ticket);
+  const uint64_t call_ns = timing == TimingMode::kNone ? 0 : NowNs() - start_ns;
+  const bool plain = result == CUDA_SUCCESS && !captured && facts.door != LaunchDoor::kLaunchGraph;
+  if (!plain || !RecordInLane(*ring, facts, start_ns, call_ns)) [[unlikely]] {
+    RecordInRing(*ring, facts, captured, result, start_ns, call_ns);
+  }
   return result;
 }
 

@@ -27,6 +27,8 @@ namespace {
 pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<bool> has_handlers{false};
 std::atomic<uint64_t> next_stream_id{1};
+pthread_key_t lane_key;
+bool has_lane_key = false;
 
 // The child has one thread, and none of the parent's CUDA objects: it starts afresh, with a file of
 // its own made at its first CUDA call. No lock is taken: its owner may not exist any more.
@@ -34,6 +36,8 @@ void ForgetAfterFork() {
   start_mutex = PTHREAD_MUTEX_INITIALIZER;
   this_thread.thread_id = 0;
   this_thread.per_thread_stream = 0;
+  this_thread.lane = nullptr;
+  if (has_lane_key) pthread_setspecific(lane_key, nullptr);
   counters.launches = counters.graph_launches = counters.graph_kernel_nodes = counters.captured = 0;
   ResetTimingAfterFork();
   ResetKernelNamesAfterFork();
@@ -48,7 +52,7 @@ void AtExit() {
   FlushTimingAtExit();
   const RecordsHeader* header =
       recording_state.load() == RecordingState::kOn ? &ring_writer.header() : nullptr;
-  const auto launches = header != nullptr ? header->launches.load() : counters.launches.load();
+  const auto launches = header != nullptr ? ring_writer.LaunchesSeen() : counters.launches.load();
   const auto graphs =
       header != nullptr ? header->graph_launches.load() : counters.graph_launches.load();
   Say(Level::kInfo, {Decimal(launches), " launches and ", Decimal(graphs), " graph launches seen"});
@@ -57,8 +61,16 @@ void AtExit() {
   }
 }
 
+// Runs when a thread that has a lane ends. What it may still launch after this, in a destructor that
+// runs later, takes a lane again.
+void FreeLaneOfThread(void* lane) {
+  this_thread.lane = nullptr;
+  RingWriter::FreeLane(static_cast<LaneWriter*>(lane));
+}
+
 RecordingState Start() {
   if (!has_handlers.exchange(true)) {
+    has_lane_key = pthread_key_create(&lane_key, &FreeLaneOfThread) == 0;
     pthread_atfork(nullptr, nullptr, &ForgetAfterFork);
     atexit(&AtExit);
   }
@@ -93,6 +105,14 @@ bool PublishRecord(RingWriter& ring, const LaunchRecord& record, uint64_t* ticke
          sizeof(record) - kSequenceBytes);
   RingWriter::Publish(slot, *ticket);
   return true;
+}
+
+LaneWriter& ThreadLane(RingWriter& ring) noexcept {
+  if (this_thread.lane == nullptr) [[unlikely]] {
+    this_thread.lane = ring.TakeLane(ThreadId());
+    if (has_lane_key) pthread_setspecific(lane_key, this_thread.lane);
+  }
+  return *this_thread.lane;
 }
 
 uint32_t ThreadId() noexcept {

@@ -38,6 +38,9 @@ inline RingWriter* ActiveRing() noexcept {
 /// is dropped, and counted unless it is one of device times. Lock-free.
 bool PublishRecord(RingWriter& ring, const LaunchRecord& record, uint64_t* ticket) noexcept;
 
+/// The lane of the calling thread; the first call of a thread takes one, lock-free.
+LaneWriter& ThreadLane(RingWriter& ring) noexcept;
+
 /// The id of the calling thread, asked of the system once a thread.
 uint32_t ThreadId() noexcept;
 

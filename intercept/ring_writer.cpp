@@ -23,7 +23,8 @@ constexpr int kMostFilesOfAProcess = 64;
 constexpr uint64_t PageUp(uint64_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); }
 constexpr uint64_t kNamesAt = PageUp(sizeof(RecordsHeader));
 constexpr uint64_t kSlotsAt = kNamesAt + PageUp(kNameBytes);
-constexpr uint64_t kFileBytes = kSlotsAt + PageUp(kSlots * sizeof(LaunchRecord));
+constexpr uint64_t kLanesAt = kSlotsAt + PageUp(kSlots * sizeof(LaunchRecord));
+constexpr uint64_t kFileBytes = kLanesAt + kLanes * kLaneSlots * sizeof(LaneRecord);
 
 int MakeFile(const char* folder) {
   for (int attempt = 0; attempt < kMostFilesOfAProcess; ++attempt) {
@@ -46,7 +47,7 @@ int MakeFile(const char* folder) {
 bool RingWriter::Open(const char* folder, const char** why) noexcept {
   rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < kFileBytes) {
-    *why = "the limit on file sizes (ulimit -f) is below 26 MB";  // to try would raise SIGXFSZ
+    *why = "the limit on file sizes (ulimit -f) is below 30 MB";  // to try would raise SIGXFSZ
     return false;
   }
   const int file = MakeFile(folder);
@@ -81,6 +82,13 @@ bool RingWriter::Open(const char* folder, const char** why) noexcept {
   header_->start_ns = MonotonicNs();
   const ssize_t bytes = readlink("/proc/self/exe", header_->executable, sizeof(header_->executable) - 1);
   header_->executable[bytes > 0 ? bytes : 0] = '\0';
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    lanes_[i] = LaneWriter{};
+    lanes_[i].slots_ = reinterpret_cast<LaneRecord*>(base + kLanesAt) + size_t{i} * kLaneSlots;
+    lanes_[i].lane_ = &header_->lanes[i];
+  }
+  no_lane_ = LaneWriter{};
+  no_lane_.lane_ = &full_lane_;
   header_->names_used.store(1, std::memory_order_relaxed);  // offset 0 means unknown
   // The magic last: a reader that finds it finds the rest.
   std::atomic_ref<uint32_t>(header_->magic).store(kRecordsMagic, std::memory_order_release);
@@ -99,6 +107,31 @@ bool RingWriter::ReadyNames(uint64_t end) noexcept {
 #endif
   }
   return true;
+}
+
+LaneWriter* RingWriter::TakeLane(uint32_t thread_id) noexcept {
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    uint32_t nobody = 0;
+    // Acquire: with FreeLane's release, all that the thread before did to the lane is seen.
+    if (!header_->lanes[i].owner.compare_exchange_strong(nobody, thread_id,
+                                                         std::memory_order_acquire)) {
+      continue;
+    }
+    lanes_[i].tail_ = header_->lanes[i].tail.load(std::memory_order_relaxed);
+    lanes_[i].head_seen_ = header_->lanes[i].head.load(std::memory_order_acquire);
+    return &lanes_[i];
+  }
+  return &no_lane_;
+}
+
+void RingWriter::FreeLane(LaneWriter* lane) noexcept {
+  lane->lane_->owner.store(0, std::memory_order_release);
+}
+
+uint64_t RingWriter::LaunchesSeen() const noexcept {
+  uint64_t launches = header_->launches.load(std::memory_order_relaxed);
+  for (const Lane& lane : header_->lanes) launches += lane.tail.load(std::memory_order_relaxed);
+  return launches;
 }
 
 uint32_t RingWriter::AddName(std::string_view name) noexcept {

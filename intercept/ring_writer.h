@@ -9,6 +9,33 @@
 
 namespace cupola::intercept {
 
+/// The lane of one thread, as that thread sees it. Used by that thread only.
+class LaneWriter {
+ public:
+  /// The slot for the thread's next launch, or null when the lane is full.
+  LaneRecord* NextSlot() noexcept {
+    if (tail_ - head_seen_ >= kLaneSlots) [[unlikely]] {
+      // Acquire: the reader has copied a slot before it moves head past it.
+      head_seen_ = lane_->head.load(std::memory_order_acquire);
+      if (tail_ - head_seen_ >= kLaneSlots) return nullptr;
+    }
+    // The reader has had the lines that come next: ask for them before they are needed.
+    __builtin_prefetch(&slots_[(tail_ + kFetchAhead) % kLaneSlots], 1);
+    return &slots_[tail_ % kLaneSlots];
+  }
+  /// Hands the slot that NextSlot gave to the reader.
+  void Publish() noexcept { lane_->tail.store(++tail_, std::memory_order_release); }
+
+ private:
+  friend class RingWriter;
+  static constexpr uint64_t kFetchAhead = 4;
+
+  LaneRecord* slots_ = nullptr;
+  Lane* lane_ = nullptr;
+  uint64_t tail_ = kLaneSlots;  // full for ever, until it is bound to a lane
+  uint64_t head_seen_ = 0;
+};
+
 class RingWriter {
  public:
   /// Makes and maps `<folder>/<pid>.launches` (`<pid>.<n>.launches` where a program of this process
@@ -43,6 +70,15 @@ class RingWriter {
   /// sure that only one thread is here.
   uint32_t AddName(std::string_view name) noexcept;
 
+  /// A free lane for thread `thread_id`, which keeps it until FreeLane; where none is free, one that
+  /// is always full. Lock-free, no system call.
+  LaneWriter* TakeLane(uint32_t thread_id) noexcept;
+  /// The lane's thread has made its last launch.
+  static void FreeLane(LaneWriter* lane) noexcept;
+
+  /// Kernel launches seen so far.
+  uint64_t LaunchesSeen() const noexcept;
+
   RecordsHeader& header() noexcept { return *header_; }
 
  private:
@@ -54,6 +90,9 @@ class RingWriter {
   char* names_ = nullptr;
   uint64_t names_ready_ = 0;  // name bytes that have blocks on the disk
   LaunchRecord* slots_ = nullptr;
+  LaneWriter lanes_[kLanes];
+  LaneWriter no_lane_;
+  Lane full_lane_{};  // of no_lane_
 };
 
 }  // namespace cupola::intercept

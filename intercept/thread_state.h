@@ -6,12 +6,15 @@
 
 namespace cupola::intercept {
 
+class LaneWriter;
+
 struct ThreadState {
   uint32_t depth;              ///< hooks on this thread's stack; inside one, calls pass straight on
   uint32_t runtime_doors;      ///< hooked libcudart calls on this thread's stack
   uint32_t thread_id;          ///< gettid(); 0 = not asked yet
   bool opening_driver;         ///< the driver is being loaded by this thread
   uint64_t per_thread_stream;  ///< id of this thread's default stream; 0 = none yet
+  LaneWriter* lane;            ///< where its launches are recorded; null = not asked yet
 };
 
 extern thread_local constinit ThreadState this_thread __attribute__((tls_model("initial-exec")));

@@ -3,10 +3,18 @@
 // One file per process, made by the library in the folder that CUPOLA_RECORDS names, mapped by both
 // sides. Layout, in this order, each part aligned to a page:
 //   RecordsHeader | name bytes [kNameBytes] | LaunchRecord slots [kSlots]
+//                 | LaneRecord slots [kLanes][kLaneSlots]
 // Several threads of the process write; one consumer reads, in another process, also after the
 // writer was killed. A writer never waits: when the ring is full the record is dropped and counted.
 //
-// Slot protocol. A writer loads `tail`; when tail - head >= kSlots it adds one to `dropped` and gives
+// Lanes. A thread that launches takes a lane for itself, if one is free, and gives it back when it
+// ends. Plain launches go there: a lane has one writer, so that its protocol needs no read-modify-write
+// and its slots stay in the writer's cache. The writer fills slot tail % kLaneSlots and stores
+// tail + 1 with release order; the reader loads tail (acquire), copies, and stores head with release
+// order. A full lane is no loss: what does not fit there, of whatever reason, goes to the ring. So a
+// thread's launches come in order but for those that found the lane full.
+//
+// The ring's slot protocol. A writer loads `tail`; when tail - head >= kSlots it adds one to `dropped` and gives
 // up; else it claims ticket tail by compare-exchange (tail -> tail + 1), fills slot ticket % kSlots and
 // stores sequence = ticket + 1 with release order. The reader takes ticket t when slot t % kSlots has
 // sequence == t + 1 (acquire), copies it, then stores head = t + 1 with release order. A writer that
@@ -24,9 +32,11 @@
 namespace cupola {
 
 inline constexpr uint32_t kRecordsMagic = 0x4C505543;  // "CUPL"
-inline constexpr uint32_t kRecordsVersion = 2;
+inline constexpr uint32_t kRecordsVersion = 3;
 inline constexpr uint64_t kNameBytes = 16u << 20;
 inline constexpr uint32_t kSlots = 1u << 16;
+inline constexpr uint32_t kLanes = 16;
+inline constexpr uint32_t kLaneSlots = 1u << 12;
 
 /// What the record tells of.
 enum class RecordKind : uint8_t {
@@ -63,7 +73,7 @@ enum LaunchFlag : uint16_t {
 struct LaunchRecord {
   std::atomic<uint64_t> sequence;  ///< ticket + 1 once complete
   uint64_t call_start_ns;          ///< when the program called
-  uint64_t call_end_ns;            ///< when the driver's call returned
+  uint64_t call_end_ns;            ///< when the driver's call returned; not measured: call_start_ns
   uint64_t device_start_ns;        ///< when the kernel started on the device, host clock; see flags
   uint64_t device_end_ns;
   uint64_t stream;                 ///< 0 = legacy default, else an id unique in the process
@@ -83,6 +93,29 @@ struct LaunchRecord {
 };
 static_assert(sizeof(LaunchRecord) == 128);
 
+/// A kernel launch that the driver took, not captured and without device times: one cache line.
+struct alignas(64) LaneRecord {
+  uint64_t call_start_ns;  ///< when the program called, CLOCK_MONOTONIC
+  uint64_t context;        ///< CUcontext handle
+  uint32_t call_ns;        ///< host time in the driver's call, at most UINT32_MAX; 0 = not measured
+  uint32_t stream;         ///< as in LaunchRecord
+  uint32_t name_offset;
+  uint32_t thread_id;
+  uint32_t grid[3];
+  uint32_t shared_bytes;
+  uint16_t block[3];
+  uint16_t flags;          ///< LaunchFlag
+  LaunchDoor door;
+};
+static_assert(sizeof(LaneRecord) == 64);
+
+/// The indexes of a lane. Its first `tail` records are as many launches, ever.
+struct Lane {
+  alignas(64) std::atomic<uint64_t> tail;   ///< records written; the lane's thread
+  std::atomic<uint32_t> owner;              ///< gettid() of that thread; 0 = free; any thread
+  alignas(64) std::atomic<uint64_t> head;   ///< records consumed; the reader
+};
+
 struct RecordsHeader {
   uint32_t magic;
   uint32_t version;
@@ -93,11 +126,13 @@ struct RecordsHeader {
   alignas(64) std::atomic<uint64_t> tail;     ///< next ticket; writers
   alignas(64) std::atomic<uint64_t> head;     ///< tickets consumed; the reader
   alignas(64) std::atomic<uint64_t> dropped;  ///< launches lost because the ring was full; not times
-  std::atomic<uint64_t> launches;             ///< kernel launches seen, recorded or not
+  std::atomic<uint64_t> launches;             ///< kernel launches seen, recorded or not, but for
+                                              ///< those in lanes
   std::atomic<uint64_t> graph_launches;
   std::atomic<uint64_t> graph_kernel_nodes;
   std::atomic<uint64_t> captured;             ///< launches recorded into graphs
   std::atomic<uint32_t> names_used;           ///< bytes used of the name bytes
+  Lane lanes[kLanes];
 };
 
 }  // namespace cupola

@@ -17,7 +17,8 @@ constexpr uint64_t kPage = 4096;
 constexpr uint64_t RoundUp(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 constexpr uint64_t kNamesOffset = RoundUp(sizeof(RecordsHeader));
 constexpr uint64_t kSlotsOffset = kNamesOffset + RoundUp(kNameBytes);
-constexpr uint64_t kFileBytes = kSlotsOffset + RoundUp(kSlots * sizeof(LaunchRecord));
+constexpr uint64_t kLanesOffset = kSlotsOffset + RoundUp(kSlots * sizeof(LaunchRecord));
+constexpr uint64_t kFileBytes = kLanesOffset + kLanes * kLaneSlots * sizeof(LaneRecord);
 
 Error FileError(ErrorCode code, const std::string& path, std::string message) {
   return MakeError(code, std::move(message), Location{.file = path});
@@ -95,7 +96,8 @@ LaunchRingReader::LaunchRingReader(std::string path, int fd, uint8_t* base)
       fd_(fd),
       base_(base),
       header_(reinterpret_cast<RecordsHeader*>(base)),
-      slots_(reinterpret_cast<LaunchRecord*>(base + kSlotsOffset)) {}
+      slots_(reinterpret_cast<LaunchRecord*>(base + kSlotsOffset)),
+      lane_slots_(reinterpret_cast<const LaneRecord*>(base + kLanesOffset)) {}
 
 LaunchRingReader::~LaunchRingReader() {
   munmap(base_, kFileBytes);
@@ -116,6 +118,37 @@ Status LaunchRingReader::CheckSize() const {
 Result<size_t> LaunchRingReader::Drain(WriterState writer,
                                        const std::function<void(const Launch&)>& sink) {
   if (Status status = CheckSize(); !status) return std::move(status).error();
+  size_t count = 0;
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    const Result<size_t> taken = DrainLane(i, sink);
+    if (!taken) return taken;
+    count += *taken;
+  }
+  const Result<size_t> taken = DrainRing(writer, sink);
+  if (!taken) return taken;
+  return count + *taken;
+}
+
+Result<size_t> LaunchRingReader::DrainLane(uint32_t index,
+                                           const std::function<void(const Launch&)>& sink) {
+  Lane& lane = header_->lanes[index];
+  const uint64_t head = lane.head.load(std::memory_order_relaxed);  // ours alone
+  const uint64_t tail = lane.tail.load(std::memory_order_acquire);
+  if (tail - head > kLaneSlots) {
+    return FileError(ErrorCode::kDamaged, path_,
+                     "records " + std::to_string(head) + " to " + std::to_string(tail) +
+                         " do not fit lane " + std::to_string(index));
+  }
+  for (uint64_t at = head; at != tail; ++at) {
+    sink(Copy(lane_slots_[size_t{index} * kLaneSlots + at % kLaneSlots]));
+    // Release: the copy above is done before the writer may use this slot again.
+    lane.head.store(at + 1, std::memory_order_release);
+  }
+  return static_cast<size_t>(tail - head);
+}
+
+Result<size_t> LaunchRingReader::DrainRing(WriterState writer,
+                                           const std::function<void(const Launch&)>& sink) {
   uint64_t head = header_->head.load(std::memory_order_relaxed);  // ours alone
   const uint64_t tail = header_->tail.load(std::memory_order_acquire);
   if (tail - head > kSlots) {
@@ -198,10 +231,29 @@ Launch LaunchRingReader::Copy(const LaunchRecord& record) const {
   return launch;
 }
 
+Launch LaunchRingReader::Copy(const LaneRecord& record) const {
+  Launch launch;
+  launch.call_start_ns = record.call_start_ns;
+  launch.call_end_ns = record.call_start_ns + record.call_ns;
+  launch.stream = record.stream;
+  launch.context = record.context;
+  launch.name = NameAt(record.name_offset);
+  launch.thread_id = record.thread_id;
+  std::memcpy(launch.grid, record.grid, sizeof(launch.grid));
+  for (int i = 0; i < 3; ++i) launch.block[i] = record.block[i];
+  launch.shared_bytes = record.shared_bytes;
+  launch.flags = record.flags;
+  launch.door = record.door;
+  return launch;
+}
+
 LaunchTotals LaunchRingReader::totals() const {
   LaunchTotals totals;
   if (!CheckSize()) return totals;
   totals.launches = header_->launches.load(std::memory_order_relaxed);
+  for (const Lane& lane : header_->lanes) {
+    totals.launches += lane.tail.load(std::memory_order_relaxed);
+  }
   totals.graph_launches = header_->graph_launches.load(std::memory_order_relaxed);
   totals.graph_kernel_nodes = header_->graph_kernel_nodes.load(std::memory_order_relaxed);
   totals.captured = header_->captured.load(std::memory_order_relaxed);

@@ -65,7 +65,7 @@ class LaunchRingReader {
   LaunchRingReader(const LaunchRingReader&) = delete;
   LaunchRingReader& operator=(const LaunchRingReader&) = delete;
 
-  /// Takes every complete record, oldest first, and frees its slot. Hands each launch to `sink` and
+  /// Takes every complete record, lane after lane and then the ring, each oldest first, and frees its slot. Hands each launch to `sink` and
   /// returns how many it handed on. A launch whose device times follow waits for them, here; it goes
   /// untimed when the writer gave up, when it is gone, or as the oldest of kMostWaiting. At most one ring's worth a call, so that a busy writer cannot hold the caller. kDamaged:
   /// the file was cut short, or its tickets make no sense; the reader is of no more use then.
@@ -86,6 +86,9 @@ class LaunchRingReader {
   Status CheckSize() const;
   std::string_view NameAt(uint32_t offset) const;
   Launch Copy(const LaunchRecord& record) const;
+  Launch Copy(const LaneRecord& record) const;
+  Result<size_t> DrainLane(uint32_t index, const std::function<void(const Launch&)>& sink);
+  Result<size_t> DrainRing(WriterState writer, const std::function<void(const Launch&)>& sink);
   size_t Take(uint64_t ticket, const LaunchRecord& record,
               const std::function<void(const Launch&)>& sink);
   size_t HandOnOldest(const std::function<void(const Launch&)>& sink);
@@ -95,6 +98,7 @@ class LaunchRingReader {
   uint8_t* base_;
   RecordsHeader* header_;
   LaunchRecord* slots_;
+  const LaneRecord* lane_slots_;  ///< [kLanes][kLaneSlots]
   uint32_t pid_ = 0;
   uint64_t start_ns_ = 0;
   std::string executable_;

@@ -28,7 +28,8 @@ TEST(Launch, EveryFormIsRecordedAsItCame) {
   const Records& records = OnlyRecords(outcome);
   ASSERT_EQ(records.list.size(), 18u);
   EXPECT_EQ(records.launches, 18u);
-  EXPECT_EQ(records.tail, 18u);
+  EXPECT_EQ(records.in_lanes, 17u);
+  EXPECT_EQ(records.tail, 1u);  // the one that failed
   const auto& all = records.list;
 
   ExpectShape(all[0], {1, 2, 3, 4, 5, 6, 7});
@@ -95,9 +96,30 @@ TEST(Launch, EveryLaunchOfEveryThreadIsCounted) {
   const Outcome outcome = RunProbe({"stress", "8", "100000"});
   const Records& records = OnlyRecords(outcome);
   EXPECT_EQ(records.launches, 800000u);
-  EXPECT_EQ(records.tail, kSlots);  // nobody reads: the ring fills, the rest is dropped and counted
-  EXPECT_EQ(records.dropped, 800000u - kSlots);
-  EXPECT_EQ(records.list.size(), kSlots);
+  // Nobody reads: the lanes fill, then the ring; the rest is dropped and counted.
+  EXPECT_EQ(records.in_lanes, 8u * kLaneSlots);
+  EXPECT_EQ(records.tail, kSlots);
+  EXPECT_EQ(records.dropped, 800000u - kSlots - 8u * kLaneSlots);
+  EXPECT_EQ(records.list.size(), kSlots + 8u * kLaneSlots);
+}
+
+TEST(Launch, AThreadThatEndsLeavesItsLaneToTheNext) {
+  const Outcome outcome = RunProbe({"in-turn", "40", "5"});
+  const Records& records = OnlyRecords(outcome);
+  EXPECT_EQ(records.launches, 200u);
+  EXPECT_EQ(records.in_lanes, 200u);
+  EXPECT_EQ(records.list.size(), 200u);
+}
+
+TEST(Launch, MoreThreadsThanLanesShareTheRing) {
+  const Outcome outcome = RunProbe({"stress", "40", "500"});
+  const Records& records = OnlyRecords(outcome);
+  EXPECT_EQ(records.launches, 20000u);
+  EXPECT_EQ(records.list.size(), 20000u);
+  std::map<uint32_t, uint32_t> next;
+  for (const Launch& launch : records.list) {
+    ASSERT_EQ(launch.grid[0], ++next[launch.grid[1]]);  // of the thread
+  }
 }
 
 TEST(Launch, RecordsOfThreadsAreWhole) {
@@ -123,8 +145,34 @@ TEST(Launch, TheFastPathAllocatesLocksAndCallsNothing) {
     return RunProgram({.command = {CUPOLA_QUIET_PROBE, what}}).exit_code;
   };
   EXPECT_EQ(run("quiet"), 0);
-  for (const char* what : {"malloc", "lock", "getenv"}) EXPECT_EQ(run(what), 1) << what;
+  for (const char* what : {"malloc", "calloc", "mmap", "lock", "rwlock", "getenv"}) {
+    EXPECT_EQ(run(what), 1) << what;
+  }
   EXPECT_EQ(run("syscall"), 128 + 31);  // SIGSYS
+}
+
+TEST(Launch, TheFastPathIsQuietWithoutRecordsAndWithCallTimes) {
+  EXPECT_EQ(RunProgram({.command = {CUPOLA_QUIET_PROBE, "quiet"}, .record = false}).exit_code, 0);
+  EXPECT_EQ(RunProgram({.command = {CUPOLA_QUIET_PROBE, "quiet"},
+                        .environment = {{"CUPOLA_TIMING", "host"}}}).exit_code, 0);
+}
+
+// Instructions, not nanoseconds: they do not depend on what else the machine does.
+TEST(Launch, TheFastPathIsShort) {
+  struct Path {
+    const char* what;
+    bool record;
+    int most;
+  };
+  for (const Path& path : {Path{"created", false, 150}, Path{"created", true, 400},
+                           Path{"legacy", true, 400}}) {
+    const Outcome outcome =
+        RunProgram({.command = {CUPOLA_STEP_PROBE, path.what}, .record = path.record});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const int steps = std::stoi(outcome.out);
+    EXPECT_GT(steps, 10) << path.what;
+    EXPECT_LE(steps, path.most) << path.what << (path.record ? ", recorded" : "");
+  }
 }
 
 TEST(Launch, ForkAndExecMakeFilesOfTheirOwn) {

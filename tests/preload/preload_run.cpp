@@ -26,7 +26,8 @@ Records ReadRecords(const std::filesystem::path& path) {
   Records records;
   const uint64_t names_at = PageUp(sizeof(RecordsHeader));
   const uint64_t slots_at = names_at + PageUp(kNameBytes);
-  if (bytes.size() < slots_at + kSlots * sizeof(LaunchRecord)) return records;
+  const uint64_t lanes_at = slots_at + PageUp(kSlots * sizeof(LaunchRecord));
+  if (bytes.size() < lanes_at + kLanes * kLaneSlots * sizeof(LaneRecord)) return records;
   const auto* header = reinterpret_cast<const RecordsHeader*>(bytes.data());
   if (header->magic != kRecordsMagic || header->version != kRecordsVersion) return records;
   records.executable = header->executable;
@@ -37,6 +38,23 @@ Records ReadRecords(const std::filesystem::path& path) {
   records.graph_launches = header->graph_launches;
   records.graph_kernel_nodes = header->graph_kernel_nodes;
   records.captured = header->captured;
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    const auto* slots =
+        reinterpret_cast<const LaneRecord*>(bytes.data() + lanes_at) + lane * kLaneSlots;
+    const uint64_t tail = header->lanes[lane].tail;
+    records.launches += tail;
+    records.in_lanes += tail;
+    for (uint64_t at = header->lanes[lane].head; at < tail; ++at) {
+      const LaneRecord& slot = slots[at % kLaneSlots];
+      records.list.push_back(Launch{bytes.data() + names_at + slot.name_offset, slot.call_start_ns,
+                                    slot.call_start_ns + slot.call_ns, 0, 0, slot.stream,
+                                    slot.context, slot.thread_id,
+                                    {slot.grid[0], slot.grid[1], slot.grid[2]},
+                                    {slot.block[0], slot.block[1], slot.block[2]},
+                                    slot.shared_bytes, 0, 0, slot.flags, RecordKind::kKernel,
+                                    slot.door});
+    }
+  }
   std::map<uint64_t, size_t> places;  // in the list, by ticket
   for (uint64_t ticket = header->head; ticket < header->tail; ++ticket) {
     const auto* slot =
@@ -60,6 +78,9 @@ Records ReadRecords(const std::filesystem::path& path) {
     memcpy(launch.block, slot->block, sizeof(launch.block));
     records.list.push_back(launch);
   }
+  std::stable_sort(records.list.begin(), records.list.end(), [](const Launch& a, const Launch& b) {
+    return a.call_start_ns < b.call_start_ns;
+  });
   return records;
 }
 

@@ -178,6 +178,11 @@ void Stress(const Kernels& k, int threads, int launches) {
   for (std::thread& one : all) one.join();
 }
 
+// One thread after the other: what a thread had of the library is there for the next.
+void InTurn(const Kernels& k, int threads, int launches) {
+  for (int t = 0; t < threads; ++t) Stress(k, 1, launches);
+}
+
 void Launches(const Kernels& k, int count) {
   const auto launch = Find<LaunchKernel>("cuLaunchKernel");
   for (int i = 0; i < count; ++i) {
@@ -253,6 +258,8 @@ bool RunLaunchScenario(const std::string& name, int argc, char** argv) {
     DamagedImages();
   } else if (name == "stress" && argc == 2) {
     Stress(Prepare(), atoi(argv[0]), atoi(argv[1]));
+  } else if (name == "in-turn" && argc == 2) {
+    InTurn(Prepare(), atoi(argv[0]), atoi(argv[1]));
   } else if (name == "launches" && argc >= 1) {
     Launches(Prepare(), atoi(argv[0]));
   } else if (name == "fork-exec" && argc == 1) {

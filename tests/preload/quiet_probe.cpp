@@ -1,6 +1,7 @@
 // Proves that a launch, once its thread, kernel and stream are known, allocates nothing, takes no lock,
-// reads no environment and makes no system call: this program defines malloc, pthread_mutex_lock and
-// getenv for the whole process, and the kernel kills it at any system call but exit.
+// reads no environment and makes no system call: this program defines malloc and its kin, locks and
+// getenv for the whole process, and the kernel kills it at any system call but exit. Every launch call is
+// made in both forms, from empty lanes and rings to full ones.
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,12 +20,43 @@
 extern "C" {
 
 void* __libc_malloc(size_t bytes);
+void* __libc_calloc(size_t count, size_t bytes);
+void* __libc_realloc(void* old, size_t bytes);
+void __libc_free(void* memory);
 static volatile bool watching = false;
 static volatile int calls = 0;
 
 void* malloc(size_t bytes) {
   if (watching) calls = calls + 1;
   return __libc_malloc(bytes);
+}
+
+void* calloc(size_t count, size_t bytes) {
+  if (watching) calls = calls + 1;
+  return __libc_calloc(count, bytes);
+}
+
+void* realloc(void* old, size_t bytes) {
+  if (watching) calls = calls + 1;
+  return __libc_realloc(old, bytes);
+}
+
+void free(void* memory) {
+  if (watching && memory != nullptr) calls = calls + 1;
+  __libc_free(memory);
+}
+
+void* mmap(void* at, size_t bytes, int protection, int flags, int file, off_t offset) {
+  if (watching) calls = calls + 1;
+  return reinterpret_cast<void*>(
+      syscall(SYS_mmap, at, bytes, protection, flags, file, offset));
+}
+
+int pthread_rwlock_rdlock(pthread_rwlock_t* lock) {
+  static auto real =
+      reinterpret_cast<int (*)(pthread_rwlock_t*)>(dlsym(RTLD_NEXT, "pthread_rwlock_rdlock"));
+  if (watching) calls = calls + 1;
+  return real(lock);
 }
 
 int pthread_mutex_lock(pthread_mutex_t* mutex) {
@@ -52,37 +85,86 @@ static bool ForbidSystemCalls() {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// argv[1]: "quiet", or what must be noticed: "malloc", "lock", "getenv", "syscall".
+namespace {
+
+template <typename Function>
+Function Find(void* driver, const char* name) {
+  const auto found = reinterpret_cast<Function>(dlsym(driver, name));
+  if (found == nullptr) _exit(3);
+  return found;
+}
+
+// Every call of execution control that launches one kernel.
+struct Doors {
+  explicit Doors(void* driver) {
+    constexpr const char* kLaunch[] = {"cuLaunchKernel", "cuLaunchKernel_ptsz"};
+    constexpr const char* kEx[] = {"cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"};
+    constexpr const char* kCooperative[] = {"cuLaunchCooperativeKernel",
+                                            "cuLaunchCooperativeKernel_ptsz"};
+    for (int i = 0; i < 2; ++i) {
+      launch[i] = Find<decltype(&cuLaunchKernel)>(driver, kLaunch[i]);
+      ex[i] = Find<decltype(&cuLaunchKernelEx)>(driver, kEx[i]);
+      cooperative[i] = Find<decltype(&cuLaunchCooperativeKernel)>(driver, kCooperative[i]);
+    }
+  }
+
+  void LaunchAll(CUfunction function, CUstream stream) const {
+    CUlaunchConfig config{1, 1, 1, 1, 1, 1, 0, stream, nullptr, 0};
+    for (int i = 0; i < 2; ++i) {
+      launch[i](function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
+      ex[i](&config, function, nullptr, nullptr);
+      cooperative[i](function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr);
+    }
+  }
+
+  decltype(&cuLaunchKernel) launch[2];
+  decltype(&cuLaunchKernelEx) ex[2];
+  decltype(&cuLaunchCooperativeKernel) cooperative[2];
+};
+
+void BeNoisy(const char* how) {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+  if (strcmp(how, "malloc") == 0) free(malloc(16));
+  if (strcmp(how, "calloc") == 0) free(calloc(1, 16));
+  if (strcmp(how, "lock") == 0) pthread_mutex_lock(&mutex);
+  if (strcmp(how, "rwlock") == 0) pthread_rwlock_rdlock(&rwlock);
+  if (strcmp(how, "getenv") == 0) (void)getenv("HOME");
+  if (strcmp(how, "syscall") == 0) syscall(SYS_getppid);
+}
+
+}  // namespace
+
+// argv[1]: "quiet", or what must be noticed: "malloc", "calloc", "mmap", "lock", "rwlock", "getenv",
+// "syscall".
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
-  const auto launch = reinterpret_cast<decltype(&cuLaunchKernel)>(dlsym(driver, "cuLaunchKernel"));
-  const auto launch_ex = reinterpret_cast<CUresult (*)(const CUlaunchConfig*, CUfunction, void**, void**)>(
-      dlsym(driver, "cuLaunchKernelEx"));
-  const auto load = reinterpret_cast<CUresult (*)(CUmodule*, const void*)>(dlsym(driver, "cuModuleLoadData"));
-  const auto find = reinterpret_cast<CUresult (*)(CUfunction*, CUmodule, const char*)>(
-      dlsym(driver, "cuModuleGetFunction"));
-  const auto make = reinterpret_cast<CUresult (*)(CUstream*, unsigned)>(dlsym(driver, "cuStreamCreate"));
+  const Doors doors(driver);
   CUmodule module = nullptr;
   CUfunction function = nullptr;
   CUstream stream = nullptr;
-  if (load(&module, "image") != 0 || find(&function, module, "kernel") != 0 || make(&stream, 0) != 0) return 3;
-  CUlaunchConfig config{1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, 0};
+  if (Find<CUresult (*)(CUmodule*, const void*)>(driver, "cuModuleLoadData")(&module, "image") != 0 ||
+      Find<CUresult (*)(CUfunction*, CUmodule, const char*)>(driver, "cuModuleGetFunction")(
+          &function, module, "kernel") != 0 ||
+      Find<CUresult (*)(CUstream*, unsigned)>(driver, "cuStreamCreate")(&stream, 0) != 0) {
+    return 3;
+  }
   const auto go = [&] {
-    launch(function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
-    launch(function, 1, 1, 1, 1, 1, 1, 0, CU_STREAM_PER_THREAD, nullptr, nullptr);
-    launch_ex(&config, function, nullptr, nullptr);
+    doors.LaunchAll(function, stream);
+    doors.LaunchAll(function, nullptr);
+    doors.LaunchAll(function, CU_STREAM_PER_THREAD);
   };
-  for (int i = 0; i < 100; ++i) go();
+  for (int i = 0; i < 10; ++i) go();
+  if (strcmp(argv[1], "mmap") == 0) {  // a system call as well: before those are forbidden
+    watching = true;
+    mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  }
 
   if (!ForbidSystemCalls()) return 4;
   watching = true;
-  for (int i = 0; i < 10000; ++i) go();
-  if (strcmp(argv[1], "malloc") == 0) free(malloc(16));
-  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-  if (strcmp(argv[1], "lock") == 0) pthread_mutex_lock(&mutex);
-  if (strcmp(argv[1], "getenv") == 0) getenv("HOME");
-  if (strcmp(argv[1], "syscall") == 0) syscall(SYS_getppid);
+  for (int i = 0; i < 5000; ++i) go();  // 90,000 launches: the lane and the ring fill
+  BeNoisy(argv[1]);
   watching = false;
   syscall(SYS_exit, calls == 0 ? 0 : 1);
 }

@@ -130,6 +130,90 @@ TEST_F(LaunchRingReaderTest, SeveralThreadsEveryRecordOnceAndInOrder) {
   EXPECT_EQ((*reader)->holes(), 0u);
 }
 
+TEST_F(LaunchRingReaderTest, ReadsEveryFieldOfALane) {
+  RingWriter writer(path_);
+  const uint32_t name = writer.AddName("_Z3barPf");
+  ASSERT_TRUE(writer.WriteLane(kLanes - 1, [&](LaneRecord& r) {
+    r.call_start_ns = 1;
+    r.context = 2;
+    r.call_ns = 3;
+    r.stream = 4;
+    r.name_offset = name;
+    r.thread_id = 5;
+    for (uint32_t i = 0; i < 3; ++i) r.grid[i] = 6 + i, r.block[i] = static_cast<uint16_t>(9 + i);
+    r.shared_bytes = 12;
+    r.flags = kFlagRuntimeDoor;
+    r.door = LaunchDoor::kLaunchKernelEx;
+  }));
+  auto reader = LaunchRingReader::Open(path_);
+  ASSERT_TRUE(reader.ok());
+  const auto launches = DrainAll(**reader, WriterState::kAlive);
+  ASSERT_EQ(launches.size(), 1u);
+  const Launch& l = launches[0];
+  EXPECT_EQ(l.call_start_ns, 1u);
+  EXPECT_EQ(l.call_end_ns, 4u);
+  EXPECT_EQ(l.context, 2u);
+  EXPECT_EQ(l.stream, 4u);
+  EXPECT_EQ(l.name, "_Z3barPf");
+  EXPECT_EQ(l.thread_id, 5u);
+  EXPECT_EQ(l.grid[1], 7u);
+  EXPECT_EQ(l.block[2], 11u);
+  EXPECT_EQ(l.shared_bytes, 12u);
+  EXPECT_EQ(l.flags, kFlagRuntimeDoor);
+  EXPECT_EQ(l.kind, RecordKind::kKernel);
+  EXPECT_EQ(l.door, LaunchDoor::kLaunchKernelEx);
+  EXPECT_EQ((*reader)->totals().launches, 1u);
+  EXPECT_TRUE(DrainAll(**reader, WriterState::kAlive).empty());
+}
+
+TEST_F(LaunchRingReaderTest, LanesOfSeveralThreadsEveryRecordOnceAndInOrder) {
+  constexpr uint32_t kThreads = 4;
+  constexpr uint64_t kEach = 8 * uint64_t{kLaneSlots} + 7;
+  RingWriter writer(path_);
+  auto reader = LaunchRingReader::Open(path_);
+  ASSERT_TRUE(reader.ok());
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < kEach;) {
+        const bool written = writer.WriteLane(t, [&](LaneRecord& r) {
+          r.thread_id = t;
+          r.call_start_ns = i;
+          r.context = i * 3 + t;  // tears show
+        });
+        if (written) ++i; else std::this_thread::yield();
+      }
+    });
+  }
+  std::vector<uint64_t> next(kThreads, 0);
+  uint64_t total = 0;
+  bool sound = true;
+  while (total < kThreads * kEach) {
+    auto count = (*reader)->Drain(WriterState::kAlive, [&](const Launch& l) {
+      sound = sound && l.thread_id < kThreads && l.call_start_ns == next[l.thread_id] &&
+              l.context == l.call_start_ns * 3 + l.thread_id;
+      if (l.thread_id < kThreads) next[l.thread_id] = l.call_start_ns + 1;
+    });
+    ASSERT_TRUE(count.ok());
+    total += *count;
+    if (*count == 0) std::this_thread::yield();
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_TRUE(sound);
+  EXPECT_EQ(next, std::vector<uint64_t>(kThreads, kEach));
+  EXPECT_EQ((*reader)->totals().launches, kThreads * kEach);
+}
+
+TEST_F(LaunchRingReaderTest, RefusesALaneThatDoesNotFit) {
+  RingWriter writer(path_);
+  auto reader = LaunchRingReader::Open(path_);
+  ASSERT_TRUE(reader.ok());
+  writer.header().lanes[3].tail = uint64_t{kLaneSlots} + 1;
+  auto count = (*reader)->Drain(WriterState::kGone, [](const Launch&) {});
+  ASSERT_FALSE(count.ok());
+  EXPECT_EQ(count.error().code, ErrorCode::kDamaged);
+}
+
 TEST_F(LaunchRingReaderTest, JoinsLaunchesWithTheTimesThatFollow) {
   RingWriter writer(path_);
   auto reader = LaunchRingReader::Open(path_);

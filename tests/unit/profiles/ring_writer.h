@@ -18,7 +18,8 @@ class RingWriter {
  public:
   static constexpr uint64_t kNames = 4096;
   static constexpr uint64_t kSlotsAt = kNames + kNameBytes;
-  static constexpr uint64_t kBytes = kSlotsAt + uint64_t{kSlots} * sizeof(LaunchRecord);
+  static constexpr uint64_t kLanesAt = kSlotsAt + uint64_t{kSlots} * sizeof(LaunchRecord);
+  static constexpr uint64_t kBytes = kLanesAt + uint64_t{kLanes} * kLaneSlots * sizeof(LaneRecord);
   static_assert(sizeof(RecordsHeader) <= kNames);
 
   explicit RingWriter(const std::string& path) {
@@ -48,6 +49,20 @@ class RingWriter {
     const uint32_t at = header().names_used.fetch_add(static_cast<uint32_t>(name.size() + 1));
     std::memcpy(names() + at, name.c_str(), name.size() + 1);
     return at;
+  }
+
+  /// Writes into a lane by `fill(LaneRecord&)`; false = the lane is full. One thread per lane.
+  template <typename Fill>
+  bool WriteLane(uint32_t index, Fill fill) {
+    Lane& lane = header().lanes[index];
+    const uint64_t tail = lane.tail.load();
+    if (tail - lane.head.load() >= kLaneSlots) return false;
+    auto* slots = reinterpret_cast<LaneRecord*>(base_ + kLanesAt) + uint64_t{index} * kLaneSlots;
+    LaneRecord& record = slots[tail % kLaneSlots];
+    record.door = LaunchDoor::kLaunchKernel;
+    fill(record);
+    lane.tail.store(tail + 1, std::memory_order_release);
+    return true;
   }
 
   /// Claims a ticket; false = the ring is full, which is counted.

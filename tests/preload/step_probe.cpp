@@ -1,0 +1,110 @@
+// Counts the instructions that a launch takes in libcupola.so once its thread, kernel and stream are
+// known: a child launches over the null driver, its parent steps through some launches of it and
+// prints the smallest count of steps that were in the library: stepping is so slow that the library may
+// renew its clock within one. The steps in the null driver do not count.
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <csignal>
+#include <dlfcn.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cuda.h>
+
+namespace {
+
+template <typename Function>
+Function Find(void* driver, const char* name) {
+  const auto found = reinterpret_cast<Function>(dlsym(driver, name));
+  if (found == nullptr) _exit(3);
+  return found;
+}
+
+constexpr int kStepped = 5;
+
+// The child: ten launches to warm up, then for ever one at full speed and one to be stepped through,
+// between SIGUSR1 and SIGUSR2.
+[[noreturn]] void Launch(bool created) {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  if (driver == nullptr) _exit(3);
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  CUstream stream = nullptr;
+  Find<CUresult (*)(CUmodule*, const void*)>(driver, "cuModuleLoadData")(&module, "image");
+  Find<CUresult (*)(CUfunction*, CUmodule, const char*)>(driver, "cuModuleGetFunction")(
+      &function, module, "kernel");
+  if (created) Find<CUresult (*)(CUstream*, unsigned)>(driver, "cuStreamCreate")(&stream, 0);
+  const auto launch = Find<decltype(&cuLaunchKernel)>(driver, "cuLaunchKernel");
+  for (int i = 0; i < 10; ++i) launch(function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
+  ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+  for (;;) {
+    launch(function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
+    raise(SIGUSR1);
+    launch(function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
+    raise(SIGUSR2);
+  }
+}
+
+struct Range {
+  uint64_t begin = 0, end = 0;
+  bool Has(uint64_t at) const { return at >= begin && at < end; }
+};
+
+// Where the code of libcupola.so lies in a process.
+Range CodeOf(pid_t process) {
+  std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("libcupola.so") == std::string::npos || line.find(" r-xp ") == std::string::npos) {
+      continue;
+    }
+    Range range;
+    if (sscanf(line.c_str(), "%lx-%lx", &range.begin, &range.end) == 2) return range;
+  }
+  return {};
+}
+
+// Steps from a SIGUSR1 to the next SIGUSR2; how many of them were in `code`. Signals are not passed on.
+int StepThrough(pid_t child, const Range& code) {
+  int steps = 0;
+  for (int all = 0; all < 100'000; ++all) {
+    user_regs_struct registers;
+    int status = 0;
+    if (ptrace(PTRACE_GETREGS, child, nullptr, &registers) != 0) break;
+    steps += code.Has(registers.rip);
+    if (ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) != 0) break;
+    if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) break;
+    if (WSTOPSIG(status) == SIGUSR2) return steps;
+  }
+  fprintf(stderr, "lost the child\n");
+  _exit(9);
+}
+
+}  // namespace
+
+// argv[1]: the stream: "created" or "legacy".
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  const pid_t child = fork();
+  if (child == 0) Launch(strcmp(argv[1], "created") == 0);
+  int fewest = INT_MAX;
+  for (int i = 0; i < kStepped; ++i) {
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) return 4;
+    if (WSTOPSIG(status) != SIGUSR1) return 5;
+    fewest = std::min(fewest, StepThrough(child, CodeOf(child)));
+    ptrace(PTRACE_CONT, child, nullptr, nullptr);
+  }
+  kill(child, SIGKILL);
+  printf("%d\n", fewest);
+  return 0;
+}
