@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -24,6 +25,7 @@ struct Options {
   std::vector<std::string> dumps;
   uint32_t shared_bytes = 0;
   bool cooperative = false;
+  bool check = false;
 };
 
 [[noreturn]] void Fail(int code, const Error& error) {
@@ -37,7 +39,31 @@ T Need(Result<T> result) {
   return std::move(result.value());
 }
 
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    Fail(kExitBadInput, MakeError(ErrorCode::kNotFound, "cannot read the file", {path, 0, 0, {}}));
+  }
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// Lists what the simulated device lacks, most used first.
+void Check(const Options& options) {
+  auto device = sim::Device::Create({});
+  auto module = device->LoadPtx(ReadText(options.file), options.file);
+  if (!module) Fail(kExitBadInput, module.error());
+  auto forms = (*module)->Lacks();
+  std::stable_sort(forms.begin(), forms.end(),
+                   [](const auto& a, const auto& b) { return a.count > b.count; });
+  for (const sim::LackedForm& form : forms) {
+    fmt::print("{}\t{} time{}, first at line {}\n", form.form, form.count,
+               form.count == 1 ? "" : "s", form.line);
+  }
+  if (!forms.empty()) throw CLI::RuntimeError(kExitBadInput);
+}
+
 void Run(const Options& options) {
+  if (options.check) return Check(options);
   sim::KernelSpec spec;
   spec.kernel = options.kernel;
   spec.grid = Need(sim::ParseDim3(options.grid));
@@ -56,12 +82,7 @@ void Run(const Options& options) {
                                              dump, last.arg)));
     }
   }
-  std::ifstream file(options.file, std::ios::binary);
-  if (!file) {
-    Fail(kExitBadInput,
-         MakeError(ErrorCode::kNotFound, "cannot read the file", {options.file, 0, 0, {}}));
-  }
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = ReadText(options.file);
   auto device = sim::Device::Create({});
   if (const Status status = sim::RunKernel(*device, text, options.file, &spec); !status) {
     Fail(kExitBadInput, status.error());
@@ -93,6 +114,8 @@ void AddPtxRunCommand(CLI::App& ptx_app) {
   command->add_option(
       "--dump", options->dumps,
       "Print a buffer afterwards: ARG:TYPE:COUNT, ARG counted from 0; one line each");
+  command->add_flag("--check", options->check,
+                    "Run nothing: list the instructions that the simulated device lacks");
   command->footer(
       "Example:\n  cupola ptx run add.ptx --grid 4 --block 256 --arg buf:f32:1000=iota --arg "
       "buf:f32:1000=0.5 \\\n"

@@ -71,6 +71,13 @@ struct GlobalInfo {
   bool is_constant = false;
 };
 
+/// An instruction form that the interpreter lacks: it faults when, and only when, it is executed.
+struct LackedForm {
+  std::string form;    ///< opcode and modifiers, "tex.2d.v4.f32.f32"
+  uint32_t line = 0;   ///< of its first use
+  uint32_t count = 0;  ///< uses in the module
+};
+
 /// A module in device memory: its variables have addresses, its kernels can run. Unloads when
 /// destroyed; no grid of it may be running then.
 class LoadedModule {
@@ -78,6 +85,8 @@ class LoadedModule {
   virtual ~LoadedModule() = default;
   virtual const std::vector<KernelInfo>& kernels() const = 0;
   virtual const std::vector<GlobalInfo>& globals() const = 0;
+  /// What the module has and the interpreter lacks, ordered by form.
+  virtual std::vector<LackedForm> Lacks() const = 0;
 };
 
 struct GridLaunch {

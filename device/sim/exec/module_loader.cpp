@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <set>
 #include <unordered_set>
 
@@ -336,12 +337,34 @@ Program::~Program() {
   for (const GlobalInfo& global : global_infos) memory_->Free(global.address);
 }
 
+namespace {
+std::string FormOf(const ptx::Instruction& instruction) {
+  std::string text = instruction.opcode;
+  for (const std::string& modifier : instruction.modifiers) text += "." + modifier;
+  return text;
+}
+}  // namespace
+
 std::string Program::Describe(uint32_t pc) const {
   if (pc >= code.size() || code[pc].source >= sources.size()) return "";
-  const InsnSource& source = sources[code[pc].source];
-  std::string text = source.instruction->opcode;
-  for (const std::string& modifier : source.instruction->modifiers) text += "." + modifier;
-  return fmt::format("{} at line {}", text, source.instruction->pos.line);
+  const ptx::Instruction& instruction = *sources[code[pc].source].instruction;
+  return fmt::format("{} at line {}", FormOf(instruction), instruction.pos.line);
+}
+
+std::vector<LackedForm> Program::Lacks() const {
+  std::map<std::string, LackedForm> forms;
+  for (const Insn& insn : code) {
+    if (insn.run != RunUnsupported) continue;
+    const ptx::Instruction& instruction = *sources[insn.source].instruction;
+    LackedForm& form = forms[FormOf(instruction)];
+    if (form.count++ == 0) form.line = instruction.pos.line;
+  }
+  std::vector<LackedForm> list;
+  for (auto& [text, form] : forms) {
+    form.form = text;
+    list.push_back(std::move(form));
+  }
+  return list;
 }
 
 Result<std::shared_ptr<Program>> Decode(ptx::Module module, std::shared_ptr<AddressSpace> memory) {

@@ -93,6 +93,7 @@ class Program final : public LoadedModule {
 
   const std::vector<KernelInfo>& kernels() const override { return kernel_infos; }
   const std::vector<GlobalInfo>& globals() const override { return global_infos; }
+  std::vector<LackedForm> Lacks() const override;
 
   /// "ld.global.u32 at line 12", from the text of the module.
   std::string Describe(uint32_t pc) const;
