@@ -46,10 +46,9 @@ std::unique_ptr<Block> MakeBlock(const Machine& machine, const Grid& grid, Dim3 
   const FunctionCode& function = grid.program->functions[grid.function];
   block->dynamic_shared_at = function.dynamic_shared_at;
   block->shared_bytes = function.dynamic_shared_at + grid.dynamic_shared_bytes;
-  if (block->shared_bytes != 0) {
-    block->shared_store = std::make_unique<uint8_t[]>(block->shared_bytes + kSharedBase);
-    block->shared = AlignUp(block->shared_store.get(), kSharedBase);
-  }
+  // The reserved part lies below byte 0 of the block's own.
+  block->shared_store = std::make_unique<uint8_t[]>(block->shared_bytes + 2 * kSharedBase);
+  block->shared = AlignUp(block->shared_store.get() + kSharedBase, kSharedBase);
   const uint32_t warps = (block->thread_count + kLanes - 1) / kLanes;
   for (uint32_t w = 0; w < warps; ++w) block->warps.push_back(MakeWarp(*block, w, view));
   return block;

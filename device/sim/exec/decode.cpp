@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "device/sim/exec/families.h"
 
@@ -23,8 +24,13 @@ const OpTable& Opcodes() {
     AddCompareOps(t);
     AddConvertOps(t);
     AddAtomicOps(t);
+    AddWideAtomicOps(t);
     AddBarrierOps(t);
     AddWarpOps(t);
+    AddNarrowOps(t);
+    AddStackOps(t);
+    AddWmmaOps(t);
+    AddVideoOps(t);
     AddCopyOps(t);
     AddMatrixOps(t);
     return t;
@@ -230,9 +236,74 @@ bool Decoder::SetGuard() {
   return true;
 }
 
+bool Decoder::Has(std::string_view modifier) const {
+  bool has = false;
+  for (size_t i = 0; i < in_->modifiers.size(); ++i) {
+    if (in_->modifiers[i] != modifier) continue;
+    has = true;
+    asked_ |= 1ull << (i & 63);
+  }
+  return has;
+}
+
+namespace {
+
+/// Modifiers that change nothing here: order and scope of accesses (all are the strongest), hints
+/// to caches, state spaces (SpaceOf reads them), and what only repeats the default.
+bool IsHarmless(std::string_view opcode, std::string_view modifier) {
+  static const std::set<std::string_view> everywhere = {
+      "sync", "aligned", "weak",     "relaxed", "acquire", "release", "acq_rel", "sc",
+      "cta",  "cluster", "gpu",      "sys",     "ca",      "cg",      "cs",      "lu",
+      "cv",   "wb",      "wt",       "nc",      "uni",     "noftz",   "rn",      "clamp",
+      "v2",   "v4",      "v8",       "global",  "shared",  "local",   "param",   "const",
+      "full", "approx",  "volatile", "b32",     "pred"};
+  static const std::set<std::string_view> hints = {
+      "fence",        "membar",         "prefetch",   "prefetchu", "discard",   "applypriority",
+      "createpolicy", "griddepcontrol", "setmaxnreg", "pmevent",   "nanosleep", "nop"};
+  static const std::set<std::pair<std::string_view, std::string_view>> own = {
+      {"dp2a", "lo"},
+      {"shfl", "idx"},
+      {"vote", "uni"},
+      {"match", "all"},
+      {"redux", "xor"},
+      {"mul24", "lo"},
+      {"mad24", "lo"},
+      {"mad", "lo"},
+      {"madc", "lo"},
+      {"bar", "u32"},
+      {"barrier", "u32"},
+      {"bar", "or"},
+      {"barrier", "or"},
+      {"mbarrier", "b64"},
+      {"mbarrier", "noComplete"},
+      {"cp", "bulk_group"},
+      {"cp", "b64"},
+      {"cp", "read"},
+      {"cp", "arrive"},
+      {"cp", "bulk"},
+      {"shf", "r"},
+      {"barrier", "arrive"},
+      {"cp", "mbarrier::complete_tx::bytes"}};
+  if (everywhere.contains(modifier) || hints.contains(opcode)) return true;
+  for (const std::string_view prefix : {"L1::", "L2::", "level::", "shared::", "param::"}) {
+    if (modifier.starts_with(prefix)) return true;
+  }
+  return own.contains({opcode, modifier});
+}
+
+}  // namespace
+
+bool Decoder::KnowsModifiers() const {
+  for (size_t i = 0; i < in_->modifiers.size(); ++i) {
+    if ((asked_ >> (i & 63) & 1) == 0 && !IsHarmless(in_->opcode, in_->modifiers[i])) return false;
+  }
+  return true;
+}
+
 void Decoder::DecodeInstruction(const ptx::Instruction& instruction) {
   if (error_) return;
   in_ = &instruction;
+  asked_ = 0;
   out = Insn{};
   after_.clear();
   temporaries_used_ = 0;
@@ -241,7 +312,7 @@ void Decoder::DecodeInstruction(const ptx::Instruction& instruction) {
   const size_t first = program_->code.size();
   const size_t fixups = fixups_.size();
   const auto it = Opcodes().find(instruction.opcode);
-  const bool known = it != Opcodes().end() && it->second(*this);
+  const bool known = it != Opcodes().end() && it->second(*this) && KnowsModifiers();
   if (!known) {
     program_->code.resize(first);
     fixups_.resize(fixups);

@@ -82,7 +82,9 @@ class Decoder {
   // ---- the current instruction ----
   const ptx::Instruction& in() const { return *in_; }
   Insn out;
-  bool Has(std::string_view modifier) const { return in_->HasModifier(modifier); }
+  /// Whether the instruction has the modifier. Asking for one, here or as a type, is how a family
+  /// says that it knows it: a modifier that nobody asked for makes the form unknown.
+  bool Has(std::string_view modifier) const;
   /// The nth modifier that is a type ("u32", "f16x2"...), kNone if there are fewer.
   Type TypeAt(size_t n) const;
   size_t OperandCount() const { return in_->operands.size(); }
@@ -133,6 +135,8 @@ class Decoder {
   };
 
   void Append(Insn insn);
+  /// Whether every modifier was asked for, or says nothing that matters here.
+  bool KnowsModifiers() const;
   void DecodeBlock(const ptx::Block& block);
   void DecodeVariable(const ptx::Variable& variable);
   void DecodeInstruction(const ptx::Instruction& instruction);
@@ -159,6 +163,7 @@ class Decoder {
   std::vector<Fixup> fixups_;
   std::vector<Insn> after_;
   const ptx::Instruction* in_ = nullptr;
+  mutable uint64_t asked_ = 0;  ///< modifiers of *in_ that the family asked for, a bit each
   uint32_t source_ = 0;
   std::map<std::tuple<uint64_t, uint64_t, uint32_t>, Ref> constants_;
   std::optional<Error> error_;

@@ -49,10 +49,12 @@ uint64_t Truncate(uint64_t bits, Type type) {
 }  // namespace
 
 Type Decoder::TypeAt(size_t n) const {
-  for (const std::string& modifier : in_->modifiers) {
-    const Type type = ParseType(modifier);
+  for (size_t i = 0; i < in_->modifiers.size(); ++i) {
+    const Type type = ParseType(in_->modifiers[i]);
     if (type == Type::kNone) continue;
-    if (n-- == 0) return type;
+    if (n-- != 0) continue;
+    asked_ |= 1ull << (i & 63);
+    return type;
   }
   return Type::kNone;
 }

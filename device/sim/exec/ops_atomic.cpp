@@ -1,9 +1,8 @@
 // atom, red, membar, fence [PTX ISA 9.7.13.5-8]. Atomics are the host's own, sequentially
 // consistent, so that they meet those of other SM threads and of the program's threads.
 #include <atomic>
-#include <cmath>
 
-#include "device/sim/exec/half.h"
+#include "device/sim/exec/float_atomics.h"
 #include "device/sim/exec/lanes.h"
 
 namespace cupola::sim {
@@ -12,66 +11,18 @@ namespace {
 enum class AtomOp : uint8_t { kAdd, kMin, kMax, kAnd, kOr, kXor, kExch, kCas, kInc, kDec, kNone };
 
 template <typename T>
-T AddFloat(T old_bits, T b_bits, Type type, bool flush) {
-  if constexpr (sizeof(T) == 8) {
-    return std::bit_cast<T>(std::bit_cast<double>(old_bits) + std::bit_cast<double>(b_bits));
-  } else if constexpr (sizeof(T) == 4) {
-    if (type == Type::kF32) {
-      float x = std::bit_cast<float>(old_bits), y = std::bit_cast<float>(b_bits);
-      const auto to_zero = [flush](float v) {
-        const uint32_t bits = std::bit_cast<uint32_t>(v);
-        return flush && (bits & 0x7F800000u) == 0 ? std::bit_cast<float>(bits & 0x80000000u) : v;
-      };
-      x = to_zero(to_zero(x) + to_zero(y));
-      return std::isnan(x) ? 0x7FFFFFFFu : std::bit_cast<uint32_t>(x);
-    }
-    const bool half = type == Type::kF16x2;
-    uint32_t result = 0;
-    for (uint32_t i = 0; i < 32; i += 16) {
-      const uint16_t x = static_cast<uint16_t>(old_bits >> i),
-                     y = static_cast<uint16_t>(b_bits >> i);
-      const uint16_t sum = half ? RoundToHalf(double{HalfToFloat(x)} + HalfToFloat(y))
-                                : RoundToBfloat(FmaToOdd(BfloatToFloat(x), 1.0, BfloatToFloat(y)));
-      result |= uint32_t{sum} << i;
-    }
-    return result;
-  } else {
-    if (type == Type::kF16) return RoundToHalf(double{HalfToFloat(old_bits)} + HalfToFloat(b_bits));
-    return RoundToBfloat(FmaToOdd(BfloatToFloat(old_bits), 1.0, BfloatToFloat(b_bits)));
-  }
-}
-
-template <typename T>
-T MinMaxHalves(T old, T b, Type type, bool max) {
-  const auto pick = [&](uint16_t x, uint16_t y) -> uint16_t {
-    const bool half = type == Type::kF16 || type == Type::kF16x2;
-    const float u = half ? HalfToFloat(x) : BfloatToFloat(x),
-                v = half ? HalfToFloat(y) : BfloatToFloat(y);
-    if (std::isnan(u)) return std::isnan(v) ? 0x7FFF : y;
-    if (std::isnan(v)) return x;
-    return (max ? v > u : v < u) ? y : x;
-  };
-  T result = 0;
-  for (uint32_t i = 0; i < sizeof(T) * 8; i += 16) {
-    result |= static_cast<T>(
-        static_cast<T>(pick(static_cast<uint16_t>(old >> i), static_cast<uint16_t>(b >> i))) << i);
-  }
-  return result;
-}
-
-template <typename T>
 T Apply(AtomOp op, Type type, T old, T b, T c, bool flush) {
   using S = std::make_signed_t<T>;
   const bool is_float = IsFloat(type);
   switch (op) {
     case AtomOp::kAdd:
-      return is_float ? AddFloat<T>(old, b, type, flush) : static_cast<T>(old + b);
+      return is_float ? ApplyFloat<T>(FloatOp::kAdd, type, old, b, flush) : static_cast<T>(old + b);
     case AtomOp::kMin:
-      if (is_float) return MinMaxHalves(old, b, type, false);
+      if (is_float) return ApplyFloat<T>(FloatOp::kMin, type, old, b, flush);
       if (IsSigned(type)) return static_cast<S>(b) < static_cast<S>(old) ? b : old;
       return b < old ? b : old;
     case AtomOp::kMax:
-      if (is_float) return MinMaxHalves(old, b, type, true);
+      if (is_float) return ApplyFloat<T>(FloatOp::kMax, type, old, b, flush);
       if (IsSigned(type)) return static_cast<S>(b) > static_cast<S>(old) ? b : old;
       return b > old ? b : old;
     case AtomOp::kAnd:
@@ -140,8 +91,9 @@ bool DecodeAtomic(Decoder& decoder, bool returns) {
   const size_t first = returns ? 1 : 0;
   const size_t sources = op == AtomOp::kCas ? 2 : 1;
   if (op == AtomOp::kNone || decoder.OperandCount() < first + 1 + sources) return false;
-  if (decoder.Operand(first + 1).kind == ptx::Operand::Kind::kVector || decoder.Has("noinc"))
-    return false;
+  if (decoder.Operand(first + 1).kind == ptx::Operand::Kind::kVector)
+    return Opcodes().at("atom vector")(decoder);
+  if (type == Type::kB128) return Opcodes().at("atom b128")(decoder);
   const bool f32_or_f64 = type == Type::kF32 || type == Type::kF64;
   if (f32_or_f64 && op != AtomOp::kAdd && op != AtomOp::kExch && op != AtomOp::kCas) return false;
   Insn& out = decoder.out;

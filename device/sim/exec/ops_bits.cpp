@@ -190,10 +190,34 @@ void Lop3(Warp& warp, const Insn& in, uint32_t active) {
   });
 }
 
+/// lop3.or.b32 d|p, a, b, c, table, q: p = (d != 0) or q; flags: 1 or, 2 and; list: row of q.
+void Lop3Predicate(Warp& warp, const Insn& in, uint32_t active) {
+  const uint32_t q = warp.Pred(in.list);
+  Lop3(warp, in, active);
+  const uint32_t* d = warp.Row<uint32_t>(in.d);
+  uint32_t result = 0;
+  ForLanes(active, [&](uint32_t lane) { result |= uint32_t{d[lane] != 0} << lane; });
+  warp.SetPred(in.e, active, in.flags == 1 ? result | q : result & q);
+}
+
 bool DecodeLop3(Decoder& decoder) {
-  // lop3.or.b32 d|p, ... : the predicate form [9.7.8.6] is not supported.
-  if (decoder.OperandCount() != 5 || decoder.Has("or") || decoder.Has("and")) return false;
   Insn& out = decoder.out;
+  const bool either = decoder.Has("or"), both = decoder.Has("and");
+  if (either || both) {
+    const ptx::Operand& to = decoder.Operand(0);
+    if (decoder.OperandCount() != 6 || to.kind != ptx::Operand::Kind::kPair) return false;
+    out.imm = decoder.Operand(4).integer;
+    out.a = decoder.Source(1, Type::kB32);
+    out.b = decoder.Source(2, Type::kB32);
+    out.c = decoder.Source(3, Type::kB32);
+    out.list = decoder.Source(5, Type::kPred);
+    out.d = decoder.Destination(to.children[0], Type::kB32);
+    out.e = decoder.Destination(to.children[1], Type::kPred);
+    out.flags = either ? 1 : 2;
+    out.run = Lop3Predicate;
+    return true;
+  }
+  if (decoder.OperandCount() != 5) return false;
   out.imm = decoder.Operand(4).integer;
   out.a = decoder.Source(1, Type::kB32);
   out.b = decoder.Source(2, Type::kB32);

@@ -1,4 +1,4 @@
-// cvt and cvt.pack [PTX ISA 9.7.9.21-22].
+// cvt between register types [PTX ISA 9.7.9.21]; other formats: ops_narrow.cpp.
 #include <cmath>
 #include <limits>
 
@@ -288,27 +288,12 @@ Rounding RoundingOf(const Decoder& decoder, bool* integral) {
   return Rounding::kNearest;
 }
 
-/// cvt.rna.tf32.f32 and cvt.rn.tf32.f32: the upper 19 bits.
-template <bool kAway>
-struct ToTf32 {
-  uint32_t operator()(uint32_t a) const {
-    if ((a & 0x7F800000u) == 0x7F800000u) return a & 0xFFFFE000u;
-    const uint32_t half = 0x1000u;
-    const uint32_t add = kAway ? half : half - 1 + ((a >> 13) & 1);
-    return (a + add) & 0xFFFFE000u;
-  }
-};
-
 bool DecodeCvt(Decoder& decoder) {
-  if (decoder.OperandCount() < 2 || decoder.Has("pack")) return false;
+  if (decoder.OperandCount() < 2) return false;
+  if (decoder.Has("pack")) return Opcodes().at("cvt pack")(decoder);
+  if (decoder.Has("tf32")) return Opcodes().at("cvt tf32")(decoder);
+  if (decoder.Has("e4m3x2") || decoder.Has("e5m2x2")) return Opcodes().at("cvt fp8")(decoder);
   Insn& out = decoder.out;
-  if (decoder.Has("tf32")) {
-    if (decoder.OperandCount() != 2 || decoder.Has("relu") || decoder.Has("satfinite"))
-      return false;
-    return Simple(decoder, Type::kF32,
-                  decoder.Has("rna") ? Map1<uint32_t, uint32_t, ToTf32<true>>
-                                     : Map1<uint32_t, uint32_t, ToTf32<false>>);
-  }
   Type to = decoder.TypeAt(0);
   const Type from = decoder.TypeAt(1);
   if (to == Type::kNone || from == Type::kNone || to == Type::kPred) return false;

@@ -123,7 +123,8 @@ void CallFunction(Warp& warp, const Insn& in, uint32_t active, uint32_t callee_i
       CopyArgument(warp, lane, site.args[i], old_frame, old_local, callee.params[i], new_frame,
                    new_local);
     }
-    warp.calls[lane].push_back({return_pc, old_frame, old_local, in.list, warp.function[lane]});
+    warp.calls[lane].push_back(
+        {return_pc, old_frame, old_local, in.list, warp.function[lane], warp.alloca_top[lane]});
     warp.function[lane] = callee_index;
   });
   if (whole) {
@@ -250,6 +251,7 @@ void Return(Warp& warp, const Insn&, uint32_t active) {
     warp.frame[lane] = frame.frame;
     warp.local[lane] = frame.local;
     warp.function[lane] = frame.function;
+    warp.alloca_top[lane] = frame.alloca_top;
   });
   if (leaving != 0) warp.Exit(leaving);
 }

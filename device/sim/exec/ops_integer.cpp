@@ -69,9 +69,10 @@ struct MulAdd {
     return Add{}(static_cast<C>(Mul{}(a, b)), c);
   }
 };
-struct MulHighAddSat {  // mad.hi.sat.s32
+template <typename Mul>
+struct MulHighAddSat {  // mad.hi.sat.s32, mad24.hi.sat.s32
   int32_t operator()(int32_t a, int32_t b, int32_t c) const {
-    const int64_t sum = int64_t{MulHigh{}(a, b)} + c;
+    const int64_t sum = int64_t{Mul{}(a, b)} + c;
     return static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX));
   }
 };
@@ -115,10 +116,16 @@ struct Max {
   }
 };
 struct MinRelu {
-  int32_t operator()(int32_t a, int32_t b) const { return std::max(0, std::min(a, b)); }
+  template <typename T>
+  T operator()(T a, T b) const {
+    return std::max(T{0}, std::min(a, b));
+  }
 };
 struct MaxRelu {
-  int32_t operator()(int32_t a, int32_t b) const { return std::max(0, std::max(a, b)); }
+  template <typename T>
+  T operator()(T a, T b) const {
+    return std::max(T{0}, std::max(a, b));
+  }
 };
 struct Abs {
   template <typename T>
@@ -275,7 +282,11 @@ bool DecodeMul24(Decoder& decoder) {
   if (type != Type::kU32 && type != Type::kS32) return false;
   const bool high = decoder.Has("hi");
   if (decoder.OperandCount() == 4) {  // mad24
-    if (decoder.Has("sat")) return false;
+    if (decoder.Has("sat")) {
+      return high && type == Type::kS32 &&
+             Simple(decoder, type,
+                    Map3<int32_t, int32_t, int32_t, int32_t, MulHighAddSat<Mul24<true>>>);
+    }
     return Simple(
         decoder, type,
         type == Type::kS32
@@ -355,7 +366,8 @@ bool DecodeMad(Decoder& decoder) {
   if (decoder.Has("hi")) {
     if (decoder.Has("sat")) {
       return type == Type::kS32 &&
-             Simple(decoder, type, Map3<int32_t, int32_t, int32_t, int32_t, MulHighAddSat>);
+             Simple(decoder, type,
+                    Map3<int32_t, int32_t, int32_t, int32_t, MulHighAddSat<MulHigh>>);
     }
     return Simple(decoder, type, PickInteger(type, []<typename T>() -> Handler {
                     return Map3<T, T, T, T, MulAdd<MulHigh>>;
@@ -386,6 +398,9 @@ bool DecodeShared(Decoder& decoder) {
 template <typename Op, typename Relu>
 bool DecodeMinMax(Decoder& decoder) {
   if (decoder.Has("relu")) {
+    if (decoder.TypeAt(0) == Type::kS16x2) {
+      return Simple(decoder, Type::kS16x2, Map2<uint32_t, uint32_t, uint32_t, Pair<int16_t, Relu>>);
+    }
     return decoder.TypeAt(0) == Type::kS32 &&
            Simple(decoder, Type::kS32, Map2<int32_t, int32_t, int32_t, Relu>);
   }

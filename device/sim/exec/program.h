@@ -85,6 +85,9 @@ struct InsnSource {
 constexpr uint64_t kCodeBase = 0x0F00'0000'0000ull;
 /// Shared addresses begin here, as on sm_80 and later, which keep the first KiB for themselves.
 constexpr uint32_t kSharedBase = 1024;
+/// The part of that KiB which %reserved_smem_offset_1 names: cooperative groups keep their barriers
+/// of tiles of several warps in it. Zero when a block starts.
+constexpr uint32_t kReservedAt = 512;
 
 class Program final : public LoadedModule {
  public:

@@ -124,6 +124,8 @@ void MaskGreaterEqual(Warp& warp, const Insn& in, uint32_t active) {
   Put(warp, in, active, [](uint32_t lane) { return ~((1u << lane) - 1); });
 }
 
+void NotExplicit(Warp& warp, const Insn& in, uint32_t active) { warp.SetPred(in.d, active, 0); }
+
 struct Entry {
   Handler handler;
   Type type;
@@ -167,10 +169,13 @@ std::unordered_map<std::string_view, Entry> MakeTable() {
       {"%reserved_smem_offset_begin", {Fixed<0>, k32}},
       {"%reserved_smem_offset_end", {Fixed<kSharedBase>, k32}},
       {"%reserved_smem_offset_cap", {Fixed<kSharedBase>, k32}},
+      {"%reserved_smem_offset_0", {Fixed<kReservedAt>, k32}},
+      {"%reserved_smem_offset_1", {Fixed<kReservedAt>, k32}},
+      {"%current_graph_exec", {Fixed<0>, k64}},
+      {"%is_explicit_cluster", {NotExplicit, Type::kPred}},
       {"%envreg1", {WorkspaceHigh, k32}},
       {"%envreg2", {WorkspaceLow, k32}},
       // A cluster is one block.
-      {"%is_explicit_cluster", {nullptr, Type::kPred}},
       {"%clusterid.x", {Ctaid<'x'>, k32}},
       {"%clusterid.y", {Ctaid<'y'>, k32}},
       {"%clusterid.z", {Ctaid<'z'>, k32}},

@@ -51,6 +51,7 @@ enum class LaneStatus : uint8_t {
 struct CallFrame {
   uint32_t pc, frame, local, site;
   uint32_t function;
+  uint32_t alloca_top;
 };
 
 /// What a lane brought to an instruction that waits for other lanes of its warp.
@@ -64,6 +65,8 @@ struct SyncArrival {
 /// keep their own in `pc` and `frame`. Lanes of the group have stale entries there until Park().
 struct Warp {
   static constexpr uint32_t kPatience = 256;
+  /// Local addresses from here on are those of alloca, below are the frames of functions.
+  static constexpr uint32_t kAllocaBase = 8u << 20;
 
   Block* block = nullptr;
   uint32_t index = 0;   ///< in the block
@@ -101,6 +104,8 @@ struct Warp {
   uint32_t register_bytes = 0;
   std::vector<uint8_t> local_memory;  ///< lane-major: lane * local_stride
   uint32_t local_stride = 0;
+  std::array<std::vector<uint8_t>, kLanes> alloca_memory;  ///< each from local address kAllocaBase
+  std::array<uint32_t, kLanes> alloca_top{};               ///< bytes in use
 
   uint32_t carry = 0;         ///< CC.CF, a bit per lane [9.7.2]
   uint64_t instructions = 0;  ///< warp instructions executed

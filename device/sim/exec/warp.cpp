@@ -204,17 +204,18 @@ uint8_t* Warp::Global(uint64_t address, uint32_t size, uint32_t lane) {
 }
 
 uint8_t* Warp::Shared(uint64_t offset, uint32_t size, uint32_t lane) {
-  const uint64_t at = offset - kSharedBase;
+  const uint64_t at = offset - kReservedAt;
+  const uint64_t end = uint64_t{block->shared_bytes} + kSharedBase - kReservedAt;
   if ((offset & (size - 1)) != 0) {
     Raise(FaultKind::kMisalignedAddress, lane,
           fmt::format("misaligned shared address {:#x}", offset));
     return nullptr;
   }
-  if (at >= block->shared_bytes || block->shared_bytes - at < size) {
+  if (at >= end || end - at < size) {
     Raise(FaultKind::kIllegalAddress, lane, fmt::format("illegal shared address {:#x}", offset));
     return nullptr;
   }
-  return block->shared + at;
+  return block->shared + offset - kSharedBase;
 }
 
 uint8_t* Warp::Local(uint64_t offset, uint32_t size, uint32_t lane) {
@@ -224,6 +225,12 @@ uint8_t* Warp::Local(uint64_t offset, uint32_t size, uint32_t lane) {
     return nullptr;
   }
   if (offset >= local_stride || local_stride - offset < size) {
+    const uint64_t at = offset - kAllocaBase;
+    if (at < alloca_top[lane] && alloca_top[lane] - at < size) {
+      Raise(FaultKind::kIllegalAddress, lane, fmt::format("illegal local address {:#x}", offset));
+      return nullptr;
+    }
+    if (at < alloca_top[lane]) return alloca_memory[lane].data() + at;
     Raise(FaultKind::kIllegalAddress, lane, fmt::format("illegal local address {:#x}", offset));
     return nullptr;
   }
