@@ -6,9 +6,12 @@
 #include <memory>
 #include <string>
 
+#include <fmt/format.h>
+
 #include "cli/commands.h"
 #include "cli/ptx_input.h"
 #include "cli/ptx_report.h"
+#include "device/compiler/fatbin/elf_images.h"
 #include "device/compiler/ptx/dump.h"
 #include "device/compiler/ptx/parse.h"
 #include "device/compiler/ptx/same_tokens.h"
@@ -136,6 +139,29 @@ void AddValidate(CLI::App& ptx) {
   });
 }
 
+void AddImages(CLI::App& ptx) {
+  const auto file = std::make_shared<std::string>();
+  CLI::App* images = ptx.add_subcommand("images", "List the PTX images of a program or library");
+  images->add_option("FILE", *file, "A program, library, object file or fatbin")->required();
+  images->footer("\nOne row for each, without decompressing any. The options are what its compiler must be\n"
+                 "told.\n"
+                 "\nExamples:\n"
+                 "  cupola ptx images libcublas.so.13\n"
+                 "  cupola inspect libcublas.so.13 --image 4 --extract 4.ptx   take one out");
+  images->callback([file] {
+    const Result<fatbin::ImageFile> opened = fatbin::OpenImageFile(*file);
+    if (!opened) Fail(opened.error());
+    std::string text = "IMAGE       BYTES  ARCH          OPTIONS\n";
+    const std::vector<fatbin::Image>& all = opened->images.images;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i].kind != fatbin::ImageKind::kPtx) continue;
+      text += fmt::format("{:5}  {:10}  {:12}  {}\n", i, all[i].uncompressed_size,
+                          all[i].ArchName(), all[i].options);
+    }
+    Print(text);
+  });
+}
+
 }  // namespace
 
 void AddPtxCommand(CLI::App& app) {
@@ -145,6 +171,7 @@ void AddPtxCommand(CLI::App& app) {
   AddParse(*ptx);
   AddWrite(*ptx);
   AddValidate(*ptx);
+  AddImages(*ptx);
 }
 
 }  // namespace cupola

@@ -37,6 +37,11 @@ bool Parser::FailUnclosed(const Token& opener) {
                               Describe(Peek()) + " at line " + std::to_string(Peek().pos.line));
 }
 
+bool Parser::FailSecond(const Token& token, const char* what) {
+  return Fail(token.pos, std::string("expected one ") + what + " in a declaration, found " +
+                             Describe(token) + " after another");
+}
+
 bool Parser::Expect(char punctuation, std::string_view where) {
   if (TakeIf(punctuation)) return true;
   return FailExpected("'" + std::string(1, punctuation) + "' " + std::string(where));
@@ -60,7 +65,9 @@ bool Parser::ParseUnsigned(uint64_t& value, const char* what, int min_precedence
     case Outcome::kOdd: break;
   }
   if (Peek().kind == Token::Kind::kBad) return FailExpected(what);
-  return Fail(first.pos, "expected " + std::string(what) + ", found " + Describe(first));
+  const bool is_number = first.kind == Token::Kind::kInteger || first.Is('(');
+  return Fail(first.pos, "expected " + std::string(what) + ", found " +
+                             (is_number ? "an expression without a value" : Describe(first)));
 }
 
 }  // namespace cupola::ptx

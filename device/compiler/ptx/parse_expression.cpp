@@ -61,7 +61,8 @@ Parser::Outcome Parser::ParseUnary(ConstantValue& value, int depth) {
   if (token.kind == Token::Kind::kInteger) {
     const std::optional<ConstantValue> literal = IntegerLiteral(token.text);
     if (!literal) {
-      Fail(token.pos, "malformed integer literal " + Describe(token));
+      Fail(token.pos, "malformed integer literal " + Describe(token) +
+                          ", expected digits of one base that fit 64 bits, with at most a U");
       return Outcome::kDamaged;
     }
     value = *literal;

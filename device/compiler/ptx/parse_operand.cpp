@@ -1,4 +1,5 @@
 // Operands [6] of the Parser.
+#include <algorithm>
 #include <charconv>
 
 #include "device/compiler/ptx/parser.h"
@@ -23,12 +24,13 @@ bool EndsOperand(const Token& token) {
   return token.Is(',') || token.Is(';') || token.kind == Token::Kind::kEnd || IsCloser(token);
 }
 
-/// "+8", "+-8": what the writer makes of an offset.
+/// "+8", "+-8", "+ 8": the tokens that the writer makes of an offset.
 bool IsPlusNumber(std::string_view text, int64_t number) {
   char digits[24];
   const char* end = std::to_chars(digits, digits + sizeof digits, number).ptr;
-  return text.substr(0, 1) == "+" &&
-         text.substr(1) == std::string_view(digits, static_cast<size_t>(end - digits));
+  if (!text.starts_with('+')) return false;
+  text.remove_prefix(std::min(text.find_first_not_of(" \t", 1), text.size()));
+  return text == std::string_view(digits, static_cast<size_t>(end - digits));
 }
 
 char CloserOf(const Token& opener) { return opener.Is('{') ? '}' : opener.Is('[') ? ']' : ')'; }
@@ -88,7 +90,7 @@ Parser::Outcome Parser::ParsePrimary(Operand& operand, bool call_list, int depth
   if (Peek().kind == Token::Kind::kFloat) {
     const std::optional<FloatValue> value = FloatLiteral(Peek().text);
     if (!value) {
-      Fail(Peek().pos, "malformed float literal " + Describe(Peek()));
+      Fail(Peek().pos, "malformed float literal " + Describe(Peek()) + kFloatForms);
       return Outcome::kDamaged;
     }
     const uint64_t sign = minus ? uint64_t{1} << (value->width - 1) : 0;

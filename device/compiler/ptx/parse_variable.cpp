@@ -46,15 +46,15 @@ bool Parser::ParsePrefixWord(Variable& variable) {
   } else if (const std::optional<StateSpace> space = StateSpaceOf(word);
              space && word.find(':') == std::string_view::npos) {
     StateSpace& own = variable.is_pointer ? variable.pointee_space : variable.space;
-    if (own != StateSpace::kNone) return Fail(token.pos, "a second state space in a declaration");
+    if (own != StateSpace::kNone) return FailSecond(token, "state space");
     own = *space;
   } else if (word == "v2" || word == "v4" || word == "v8") {
     variable.vector = static_cast<uint8_t>(word[1] - '0');
   } else if (IsTypeWord(word)) {
-    if (!variable.type.empty()) return Fail(token.pos, "a second type in a declaration");
+    if (!variable.type.empty()) return FailSecond(token, "type");
     variable.type = word;
   } else if (IsLinking(word)) {
-    if (!variable.linking.empty()) return Fail(token.pos, "a second linking directive");
+    if (!variable.linking.empty()) return FailSecond(token, "linking directive");
     variable.linking = word;
   } else {
     if (TakeIf('(') && !SkipBalanced(")", token)) return false;
@@ -141,7 +141,7 @@ Parser::Outcome Parser::ParseScalarInitializer(Initializer& initializer) {
   if (Peek().kind == Token::Kind::kFloat) {
     const std::optional<FloatValue> value = FloatLiteral(Peek().text);
     if (!value) {
-      Fail(Peek().pos, "malformed float literal " + Describe(Peek()));
+      Fail(Peek().pos, "malformed float literal " + Describe(Peek()) + kFloatForms);
       return Outcome::kDamaged;
     }
     initializer.kind = Initializer::Kind::kFloat;

@@ -98,12 +98,15 @@ class Parser {
   bool Fail(SourcePos pos, std::string message);
   bool FailExpected(std::string_view expected);
   bool FailUnclosed(const Token& opener);
+  bool FailSecond(const Token& token, const char* what);
   static std::string Describe(const Token& token);
 
   Lexer lexer_;
   std::string_view name_;
   std::optional<Error> error_;
 };
+
+inline constexpr char kFloatForms[] = ", expected one such as 1.5, 0f3F800000 or 0d3FF0000000000000";
 
 /// "visible", "extern", "weak", "common".
 bool IsLinking(std::string_view word);

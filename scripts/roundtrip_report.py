@@ -1,0 +1,116 @@
+"""The figures of scripts/roundtrip-all: a line for the terminal and the page docs/results/roundtrip.md."""
+import collections
+import datetime
+import os
+import platform
+import re
+import subprocess
+
+COLUMNS = ("modules", "bytes", "parsed", "tokens", "compared", "compared_bytes", "identical",
+           "refused", "differing", "open")
+
+
+def figures(checker, modules):
+    """({library: Counter of COLUMNS}, Counter of refusals, lines on what is wrong, Counter of notes)."""
+    libraries = collections.defaultdict(collections.Counter)
+    refusals, wrong, texts, notes = collections.Counter(), [], set(), collections.Counter()
+    for module in modules:
+        row = libraries[module["name"]]
+        row["modules"] += 1
+        row["bytes"] += module["bytes"]
+        verdict = checker.verdict_from_records(module)
+        image = checker.results.get("image", module["library"], module["image"])
+        written = image and checker.results.get("written", image["text"], checker.writer)
+        place = f"{module['name']} image {module['image']}"
+        if written:
+            row["parsed"] += "written" in written
+            row["tokens"] += "written" in written and "problem" not in written
+            if "problem" in written:
+                wrong.append(f"{place}: {written['problem']}")
+        if not verdict:
+            row["open"] += 1
+            continue
+        texts.add(verdict["text"])
+        if "refused" in verdict:
+            row["refused"] += 1
+            refusals[reason(verdict["refused"])] += 1
+            continue
+        if verdict["invalid"]:
+            wrong.append(f"{place}: validate finds an error where ptxas does not: {verdict['invalid']}")
+        row["compared"] += 1
+        row["compared_bytes"] += module["bytes"]
+        row["differing" if verdict.get("differs", ["not parsed"]) else "identical"] += 1
+        notes["sections"] += bool(checker.results.get(
+            "compare", image["text"], written.get("written"), verdict["options"]))
+        if verdict.get("differs"):
+            wrong.append(f"{place}: {', '.join(verdict['differs'])}")
+    notes["texts"] = len(texts)
+    return libraries, refusals, wrong, notes
+
+
+def reason(refusal):
+    """ptxas's complaint without places and numbers of lines."""
+    refusal = re.sub(r"^ptxas\s*(fatal|error)?\s*[:,]?\s*", "", refusal)
+    return re.sub(r"^line \d+;\s*\w+\s*:\s*", "", refusal)
+
+
+def total(libraries):
+    row = collections.Counter()
+    for counts in libraries.values():
+        row.update(counts)
+    return row
+
+
+def summary(checker, modules):
+    libraries, _, wrong, _ = figures(checker, modules)
+    row = total(libraries)
+    return (f"{row['modules']} modules, {row['bytes'] / 1e6:.0f} MB: {row['parsed']} parsed, "
+            f"{row['tokens']} written with the same tokens; {row['compared']} compared, "
+            f"{row['identical']} identical, {row['differing']} differing; {row['refused']} refused by "
+            f"ptxas; {row['open']} not done" + "".join("\n" + line for line in wrong))
+
+
+def command_output(*words):
+    run = subprocess.run(words, capture_output=True, text=True, cwd=os.path.dirname(__file__) or ".")
+    return run.stdout.strip()
+
+
+def processor():
+    with open("/proc/cpuinfo") as file:
+        found = re.search(r"model name\s*:\s*(.*)", file.read())
+    return found.group(1) if found else platform.processor()
+
+
+def write(path, checker, modules):
+    libraries, refusals, wrong, notes = figures(checker, modules)
+    row = total(libraries)
+    changed = bool(command_output("git", "status", "--porcelain", "../device", "../cli"))
+    lines = [
+        "# PTX of the CUDA libraries through the IR and back", "",
+        "Written by `scripts/roundtrip-all --report`; `docs/ptx.md` says what is compared and how.", "",
+        f"- date: {datetime.date.today()}",
+        f"- commit: {command_output('git', 'rev-parse', '--short=12', 'HEAD')}"
+        + (" with changes" if changed else ""),
+        f"- ptxas: {checker.version}",
+        f"- machine: {processor()}, {os.cpu_count()} cores, {platform.system()}", "",
+        "Parsed: parsed, written, parsed again with the same IR. Tokens: the written text has the tokens of",
+        "the original. Compared: ptxas takes the original, and both cubins were made. Identical: all",
+        "sections but debug ones are equal. To do: not compared yet, largest modules last.", "",
+        "| library | modules | MB | parsed | tokens | compared | MB | identical | differing | refused | to do |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
+    for name, counts in [*sorted(libraries.items()), ("**all**", row)]:
+        lines.append(f"| {name} | {counts['modules']} | {counts['bytes'] / 1e6:.1f} | {counts['parsed']} | "
+                     f"{counts['tokens']} | {counts['compared']} | {counts['compared_bytes'] / 1e6:.1f} | "
+                     f"{counts['identical']} | {counts['differing']} | {counts['refused']} | "
+                     f"{counts['open']} |")
+    lines += ["", f"The modules that were done are {notes['texts']} different texts, since libraries share",
+              "some; each was compiled once for each set of options.", ""]
+    if notes["sections"]:
+        lines += [f"{notes['sections']} of the identical ones differ in names that ptxas makes of lines of the",
+                  "text (shared variables of `-rdc` units); without these they are equal.", ""]
+    lines += ["## Refused by ptxas", ""]
+    lines += [f"- {count}: {text}" for text, count in refusals.most_common()] or ["None."]
+    lines += ["", "## Wrong", ""]
+    lines += [f"- {line}" for line in wrong] or ["Nothing."]
+    with open(path, "w") as file:
+        file.write("\n".join(lines) + "\n")
