@@ -43,6 +43,7 @@ constexpr char kRunFooter[] =
     "\nTiming, for --trace and --stats:\n"
     "  events  each kernel is timed on the device\n"
     "  host    only the calls are timed; adds nothing to the device's work\n"
+    "  none    only the times of the calls' beginnings: the least that a launch can cost\n"
     "\nExamples:\n"
     "  cupola run -- ./vector_add 1000\n"
     "  cupola run --device sim --stats -- ./vector_add\n"
@@ -182,8 +183,8 @@ void AddRunCommand(CLI::App& app) {
                   "Write a trace to this file, to be opened in ui.perfetto.dev");
   run->add_flag("--stats", options->stats,
                 "After CMD ended, print a table of its kernels to standard error");
-  run->add_option("--timing", options->timing, "How kernels are timed: events or host")
-      ->check(CLI::IsMember({"events", "host"}))
+  run->add_option("--timing", options->timing, "How kernels are timed: events, host or none")
+      ->check(CLI::IsMember({"events", "host", "none"}))
       ->capture_default_str();
   run->footer(kRunFooter);
   run->callback([options] { Run(*options); });

@@ -104,7 +104,8 @@ WORKLOADS = {"eager": eager, "graph": graph, "compile": compiled}
 
 
 def count_launches(work):
-    """Launches by call, and kernels that ran (also in graphs), as torch.profiler sees them."""
+    """Launches by call, and kernels that ran (also in graphs) by grid and block, as torch.profiler
+    sees them."""
     from torch.profiler import ProfilerActivity, profile
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
         work()
@@ -113,13 +114,16 @@ def count_launches(work):
         profiler.export_chrome_trace(folder + "/trace.json")
         with open(folder + "/trace.json") as file:
             events = json.load(file)["traceEvents"]
-    calls, kernels = {}, 0
+    calls, shapes = {}, {}
     for event in events:
         category, name = event.get("cat"), event.get("name", "")
-        kernels += category == "kernel"
+        if category == "kernel":
+            grid, block = event["args"]["grid"], event["args"]["block"]
+            shape = "x".join(map(str, grid)) + " " + "x".join(map(str, block))
+            shapes[shape] = shapes.get(shape, 0) + 1
         if category in ("cuda_runtime", "cuda_driver") and "Launch" in name:
             calls[name] = calls.get(name, 0) + 1
-    return {"calls": calls, "device_kernels": kernels}
+    return {"calls": calls, "device_kernels": sum(shapes.values()), "shapes": shapes}
 
 
 def main():

@@ -1,0 +1,38 @@
+"""Statistics of interleaved measurements: medians, percentiles, and confidence intervals by bootstrap.
+
+A sample is a list of numbers. The same seed gives the same interval. Standard library only."""
+import random
+import statistics
+
+median = statistics.median
+
+
+def percentile(sample, share):
+    """The value below which `share` (0..1) of the sample lies; linear between neighbours."""
+    ordered = sorted(sample)
+    at = share * (len(ordered) - 1)
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+def bootstrap(sample, statistic=median, confidence=0.95, resamples=4000, seed=1):
+    """(low, high): the percentile interval of `statistic` over resamples with replacement (Efron)."""
+    prng = random.Random(seed)
+    values = [statistic(prng.choices(sample, k=len(sample))) for _ in range(resamples)]
+    tail = (1 - confidence) / 2
+    return percentile(values, tail), percentile(values, 1 - tail)
+
+
+def paired_difference(plain, other, seed=1):
+    """Of measurements made in pairs: the median of the differences other - plain and its interval."""
+    differences = [b - a for a, b in zip(plain, other, strict=True)]
+    low, high = bootstrap(differences, seed=seed)
+    return median(differences), low, high
+
+
+def orders(pairs, seed):
+    """For each pair, which of its two runs goes first (0 or 1): as often one as the other, shuffled."""
+    first = [i % 2 for i in range(pairs)]
+    random.Random(seed).shuffle(first)
+    return first
