@@ -54,6 +54,15 @@ def reason(refusal):
     return re.sub(r"^line \d+;\s*\w+\s*:\s*", "", refusal)
 
 
+def files_by_mode(results):
+    """{nvcc's flags: Counter of verdicts} of what scripts/roundtrip --record found."""
+    modes = collections.defaultdict(collections.Counter)
+    for key, record in results.records.items():
+        if key[0] == "file":
+            modes[record["mode"]][record["verdict"]] += 1
+    return modes
+
+
 def total(libraries):
     row = collections.Counter()
     for counts in libraries.values():
@@ -112,5 +121,12 @@ def write(path, checker, modules):
     lines += [f"- {count}: {text}" for text, count in refusals.most_common()] or ["None."]
     lines += ["", "## Wrong", ""]
     lines += [f"- {line}" for line in wrong] or ["Nothing."]
+    modes = files_by_mode(checker.results)
+    if modes:
+        lines += ["", "## What nvcc makes of tests/apps", "",
+                  "By `scripts/roundtrip --record`; the flags of nvcc, then how many programs.", ""]
+        lines += [f"- `{mode or 'no flags'}`: " +
+                  ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+                  for mode, counts in sorted(modes.items())]
     with open(path, "w") as file:
         file.write("\n".join(lines) + "\n")
