@@ -176,10 +176,12 @@ uint64_t Convert(const Shape& shape, uint64_t bits, uint8_t flags) {
                                : SignExtend(shape.from, bits);
   }
   if (shape.to == Type::kF16 || shape.to == Type::kBF16) {
-    // Round once: to odd into a double, then to the 16-bit format.
+    // Round once: to odd into a double, then to the 16-bit format. Inexact where the two
+    // directed roundings differ.
     double value = IntegerToDouble(shape.from, bits, Rounding::kZero, false);
-    const double up = IntegerToDouble(shape.from, bits, Rounding::kNearest, false);
-    if (value != up) value = std::bit_cast<double>(std::bit_cast<uint64_t>(value) | 1);
+    const double down = IntegerToDouble(shape.from, bits, Rounding::kDown, false);
+    const double up = IntegerToDouble(shape.from, bits, Rounding::kUp, false);
+    if (down != up) value = std::bit_cast<double>(std::bit_cast<uint64_t>(value) | 1);
     return FloatResult(shape, value, flags);
   }
   const double value = IntegerToDouble(shape.from, bits, shape.rounding, shape.to == Type::kF32);

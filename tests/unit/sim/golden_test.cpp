@@ -107,8 +107,8 @@ TEST_P(GoldenKernelTest, MatchesItsExpectation) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, GoldenKernelTest, testing::ValuesIn(Files()),
-                         [](const testing::TestParamInfo<std::filesystem::path>& info) {
-                           return info.param.stem().string();
+                         [](const testing::TestParamInfo<std::filesystem::path>& file) {
+                           return file.param.stem().string();
                          });
 
 }  // namespace

@@ -90,20 +90,20 @@ TEST_F(ConvertOracleTest, FloatToFloat) {
 }
 
 TEST_F(ConvertOracleTest, FloatToInteger) {
+  Value value, low, high;
   for (const FloatType& from : kFloats) {
     std::vector<Row> rows = Every(from.format);
     std::erase_if(rows, [&](const Row& r) { return from.format.is_nan(r[0]); });
     for (const IntegerType& to : kIntegers) {
+      mpfr_set_si_2exp(low, to.is_signed ? -1 : 0, to.bits - 1, MPFR_RNDN);
+      mpfr_set_si_2exp(high, 1, to.is_signed ? to.bits - 1 : to.bits, MPFR_RNDN);
+      mpfr_sub_ui(high, high, 1, MPFR_RNDN);
       for (const Mode& mode : kModes) {
         const std::string reg = to.bits == 64 ? "b64" : "b32";
         const std::string name = std::string("cvt.") + mode.name + "i." + to.name + "." + from.name;
         ExpectRows(runner_, name + " %0, $0;", {from.reg}, reg, rows, [&](const Row& r) {
-          Value value, low, high;
           Set(value, from.format, r[0]);
           mpfr_rint(value, value, mode.mode);
-          mpfr_set_si_2exp(low, to.is_signed ? -1 : 0, to.bits - 1, MPFR_RNDN);
-          mpfr_set_si_2exp(high, 1, to.is_signed ? to.bits - 1 : to.bits, MPFR_RNDN);
-          mpfr_sub_ui(high, high, 1, MPFR_RNDN);
           if (mpfr_cmp(value, low) < 0) mpfr_set(value, low, MPFR_RNDN);
           if (mpfr_cmp(value, high) > 0) mpfr_set(value, high, MPFR_RNDN);
           uint64_t word = to.is_signed ? static_cast<uint64_t>(mpfr_get_sj(value, MPFR_RNDN))
@@ -189,6 +189,7 @@ double Fp8Value(bool e4m3, int code) {
 /// The nearest code to a magnitude, ties to the even one, saturating.
 uint64_t NearestFp8(bool e4m3, double magnitude) {
   const int largest = e4m3 ? 0x7E : 0x7B;
+  if (std::isinf(magnitude)) return static_cast<uint64_t>(largest);
   int best = 0;
   for (int code = 1; code <= largest; ++code) {
     const double now = std::fabs(Fp8Value(e4m3, code) - magnitude),

@@ -279,18 +279,18 @@ TEST_F(FloatOracleTest, SignsAndTests) {
   // copysign.f32 d, a, b: the sign of a, the magnitude of b.
   ExpectRows(runner_, "copysign.f32 %0, $0, $1;", two, "f32", rows,
              [](const Row& r) { return (r[0] & 0x80000000u) | (r[1] & 0x7FFFFFFFu); });
-  struct Test {
+  struct Probe {
     const char* name;
     bool (*holds)(uint64_t magnitude);
   };
-  const Test tests[] = {
+  const Probe tests[] = {
       {"finite", [](uint64_t m) { return m < 0x7F800000; }},
       {"infinite", [](uint64_t m) { return m == 0x7F800000; }},
       {"number", [](uint64_t m) { return m <= 0x7F800000; }},
       {"notanumber", [](uint64_t m) { return m > 0x7F800000; }},
       {"normal", [](uint64_t m) { return m == 0 || (m >= 0x800000 && m < 0x7F800000); }},
       {"subnormal", [](uint64_t m) { return m != 0 && m < 0x800000; }}};
-  for (const Test& test : tests) {
+  for (const Probe& test : tests) {
     ExpectRows(runner_, std::string("testp.") + test.name + ".f32 %0, $0;", {"f32"}, "pred",
                Operands(kBinary32, 1, 500),
                [&](const Row& r) { return uint64_t{test.holds(r[0] & 0x7FFFFFFF)}; });
