@@ -22,6 +22,7 @@ std::unique_ptr<Warp> MakeWarp(Block& block, uint32_t index, MemoryView* view) {
   warp->code = block.program->code.data();
   warp->bases[1] = block.program->constants_base;
   warp->view = view;
+  warp->observer = block.machine->observer;
   warp->windows = block.machine->memory->windows();
   warp->EnterFrame(0, std::max(function.frame_bytes, 64u));
   warp->ReserveLocal(function.local_bytes);
@@ -81,6 +82,7 @@ void Block::CheckBarrier(uint32_t index_) {
     if (present < barrier.expected) return;
   }
   const Barrier done = barrier;
+  if (machine->observer != nullptr) machine->observer->CompleteBarrier(*this, done);
   barrier = Barrier{};
   for (size_t w = 0; w < warps.size(); ++w) {
     Warp& warp = *warps[w];

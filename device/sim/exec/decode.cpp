@@ -291,6 +291,51 @@ bool IsHarmless(std::string_view opcode, std::string_view modifier) {
   return own.contains({opcode, modifier});
 }
 
+Effect EffectOf(const ptx::Instruction& instruction) {
+  static const std::set<std::string_view> visible = {
+      "atom", "red",  "membar", "fence", "bar",   "barrier", "mbarrier",
+      "cp",   "shfl", "vote",   "match", "redux", "elect",   "activemask",
+      "st",   "ld",   "ldu",    "call",  "trap",  "brkpt",   "nanosleep"};
+  static const std::set<std::string_view> collective = {"mma", "wmma", "ldmatrix", "stmatrix",
+                                                        "movmatrix"};
+  if (collective.contains(instruction.opcode)) return Effect::kCollective;
+  if (!visible.contains(instruction.opcode)) return Effect::kNone;
+  if (instruction.opcode != "ld" && instruction.opcode != "st") return Effect::kVisible;
+  const bool own = std::ranges::any_of(instruction.modifiers, [](const std::string& modifier) {
+    return modifier.starts_with("param") || modifier == "local" || modifier == "const";
+  });
+  return own ? Effect::kNone : Effect::kVisible;
+}
+
+bool Says(const ptx::Instruction& instruction, std::string_view modifier) {
+  return std::ranges::find(instruction.modifiers, modifier) != instruction.modifiers.end();
+}
+
+/// Fences between proxies order nothing among threads here: kWeak.
+Order OrderOf(const ptx::Instruction& in) {
+  const bool fence = in.opcode == "fence" || in.opcode == "membar";
+  for (const std::string& modifier : in.modifiers) {
+    if (fence && modifier.starts_with("proxy")) return Order::kWeak;
+  }
+  if (Says(in, "acquire")) return Order::kAcquire;
+  if (Says(in, "release")) return Order::kRelease;
+  if (Says(in, "acq_rel")) return Order::kAcquireRelease;
+  if (fence) return Order::kSc;
+  if (in.opcode == "atom" || in.opcode == "red") return Order::kRelaxed;
+  if (Says(in, "relaxed") || Says(in, "volatile") || Says(in, "mmio")) return Order::kRelaxed;
+  if (in.opcode == "cp" && Says(in, "mbarrier")) return Order::kRelease;
+  if (in.opcode != "mbarrier") return Order::kWeak;
+  if (Says(in, "test_wait") || Says(in, "try_wait")) return Order::kAcquire;
+  return Says(in, "init") || Says(in, "inval") ? Order::kWeak : Order::kRelease;
+}
+
+Scope ScopeOf(const ptx::Instruction& in) {
+  if (Says(in, "sys") || Says(in, "volatile") || Says(in, "mmio")) return Scope::kSys;
+  if (Says(in, "cta") || Says(in, "cluster") || Says(in, "mbarrier") || in.opcode == "mbarrier")
+    return Scope::kCta;
+  return Scope::kGpu;
+}
+
 }  // namespace
 
 bool Decoder::KnowsModifiers() const {
@@ -320,6 +365,9 @@ void Decoder::DecodeInstruction(const ptx::Instruction& instruction) {
     out.run = RunUnsupported;
     after_.clear();
   }
+  out.effect = EffectOf(instruction);
+  out.order = OrderOf(instruction);
+  out.scope = ScopeOf(instruction);
   if (!SetGuard()) return;
   // What was emitted before must not have moved the fix-up of this very instruction.
   for (size_t i = fixups; i < fixups_.size(); ++i) {
@@ -329,6 +377,7 @@ void Decoder::DecodeInstruction(const ptx::Instruction& instruction) {
   for (Insn after : after_) {
     after.guard = out.guard;
     after.guard_negated = out.guard_negated;
+    after.effect = out.effect;
     Append(after);
   }
 }

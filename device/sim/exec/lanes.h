@@ -169,6 +169,10 @@ inline uint8_t* ResolveIn(Space space, Warp& warp, uint64_t address, uint32_t si
   return Resolve<Space::kGeneric>(warp, address, size, lane);
 }
 
+inline Access AccessTo(const Insn& in, const uint8_t* at, uint32_t bytes) {
+  return {const_cast<uint8_t*>(at), bytes, in.order, in.scope, false};
+}
+
 /// The space that the modifiers name; kGeneric if none.
 Space SpaceOf(const ptx::Instruction& instruction);
 

@@ -69,6 +69,10 @@ void Atomic(Warp& warp, const Insn& in, uint32_t active) {
       fresh = Apply<T>(op, type, old, static_cast<T>(b[lane]), static_cast<T>(c[lane]), flush);
     } while (
         !__atomic_compare_exchange_n(word, &old, fresh, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+    if (warp.observer != nullptr) {
+      const bool wrote = op != AtomOp::kCas || old == static_cast<T>(b[lane]);
+      warp.observer->Update(warp, lane, AccessTo(in, p, sizeof(T)), &old, wrote ? &fresh : nullptr);
+    }
     if (d != nullptr) d[lane] = old;
   });
   warp.rested = true;
@@ -126,7 +130,11 @@ bool DecodeAtomic(Decoder& decoder, bool returns) {
 bool DecodeAtom(Decoder& decoder) { return DecodeAtomic(decoder, true); }
 bool DecodeRed(Decoder& decoder) { return !decoder.Has("async") && DecodeAtomic(decoder, false); }
 
-void Fence(Warp&, const Insn&, uint32_t) { std::atomic_thread_fence(std::memory_order_seq_cst); }
+void Fence(Warp& warp, const Insn& in, uint32_t active) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (warp.observer != nullptr && in.order != Order::kWeak)
+    warp.observer->Fence(warp, active, in.order, in.scope);
+}
 
 bool DecodeFence(Decoder& decoder) {
   decoder.out.run = Fence;

@@ -32,6 +32,11 @@ void Atomic128(Warp& warp, const Insn& in, uint32_t active) {
         old = seen;
       }
     }
+    if (warp.observer != nullptr) {
+      const Wide after = in.small == 1 ? c : b;
+      const bool wrote = in.small != 1 || old == b;
+      warp.observer->Update(warp, lane, AccessTo(in, p, 16), &old, wrote ? &after : nullptr);
+    }
     if (in.d != kNoRef) std::memcpy(warp.Row<uint8_t>(in.d) + size_t{lane} * 16, &old, 16);
   });
   warp.rested = true;
@@ -59,6 +64,10 @@ void AtomicVector(Warp& warp, const Insn& in, uint32_t active) {
         fresh = ApplyFloat<T>(op, type, old, b, true);
       } while (!__atomic_compare_exchange_n(word, &old, fresh, false, __ATOMIC_SEQ_CST,
                                             __ATOMIC_SEQ_CST));
+      if (warp.observer != nullptr) {
+        warp.observer->Update(warp, lane, AccessTo(in, reinterpret_cast<uint8_t*>(word), sizeof(T)),
+                              &old, &fresh);
+      }
       if (destinations != nullptr) warp.Row<uint32_t>(destinations[i])[lane] = old;
     }
   });

@@ -73,10 +73,16 @@ bool DecodeBar(Decoder& decoder) {
   return count <= 2;
 }
 
-void Nanosleep(Warp& warp, const Insn&, uint32_t) { warp.rested = true; }
+void Nanosleep(Warp& warp, const Insn& in, uint32_t active) {
+  warp.rested = true;
+  if (warp.observer == nullptr || in.a == kNoRef) return;
+  const uint32_t* nanoseconds = warp.Row<uint32_t>(in.a);
+  ForLanes(active, [&](uint32_t lane) { warp.observer->Sleep(warp, lane, nanoseconds[lane]); });
+}
 
 bool DecodeNanosleep(Decoder& decoder) {
   decoder.out.run = Nanosleep;
+  if (decoder.OperandCount() == 1) decoder.out.a = decoder.Source(0, Type::kU32);
   return true;
 }
 

@@ -34,8 +34,24 @@ enum class BarOp : uint16_t {
   kComplete,
   kTest,
   kTestParity,
-  kInvalidate
+  kInvalidate,
+  kTouch,  ///< changes nothing, but orders: the arrival that follows the thread's own copies
 };
+
+constexpr uint8_t kAsync = 0x80;  // of flags: done by the thread's asynchronous copies
+
+/// What the operation was to others: waiting reads, all else updates.
+void Observe(Warp& warp, const Insn& in, uint32_t lane, uint8_t* p, BarOp op, uint64_t old) {
+  Access access = AccessTo(in, p, 8);
+  access.async = (in.flags & kAsync) != 0;
+  if (op == BarOp::kInit || op == BarOp::kInvalidate) {
+    warp.observer->Write(warp, lane, access, p);
+  } else if (op == BarOp::kTest || op == BarOp::kTestParity) {
+    warp.observer->Update(warp, lane, access, &old, nullptr);
+  } else {
+    warp.observer->Update(warp, lane, access, &old, p);
+  }
+}
 
 /// small: BarOp | 256 when arriving expects bytes first; b: count or bytes; c: bytes of arrive.
 void MBarrier(Warp& warp, const Insn& in, uint32_t active) {
@@ -79,8 +95,10 @@ void MBarrier(Warp& warp, const Insn& in, uint32_t active) {
         result |= uint32_t{(b & 1) != phase >> 63} << lane;
         break;
       case BarOp::kInvalidate:
+      case BarOp::kTouch:
         break;
     }
+    if (warp.observer != nullptr) Observe(warp, in, lane, p, op, old);
     if ((op == BarOp::kArrive || op == BarOp::kDrop) && in.d != kNoRef)
       warp.Row<uint64_t>(in.d)[lane] = old;
   });
@@ -131,6 +149,10 @@ bool DecodeMBarrier(Decoder& decoder) {
 
 // ---- copies ----
 
+Access AsyncTo(const uint8_t* at, uint32_t bytes) {
+  return {const_cast<uint8_t*>(at), bytes, Order::kWeak, Scope::kGpu, true};
+}
+
 /// From d-address (a, imm) what lies at the list's address: list = source Ref, offset, flags, Space
 /// of both; b: bytes to read (fewer than `small` leave zeros), c: predicate "ignore the source".
 void Copy(Warp& warp, const Insn& in, uint32_t active) {
@@ -151,18 +173,38 @@ void Copy(Warp& warp, const Insn& in, uint32_t active) {
     for (uint32_t at = 0; at < total; at += step) {
       uint8_t* d = ResolveIn(static_cast<Space>(list[3]), warp, to(lane) + at, step, lane);
       if (d == nullptr) return;
+      if (warp.observer != nullptr) warp.observer->Write(warp, lane, AsyncTo(d, step), nullptr);
       std::memset(d, 0, step);
       if (bytes <= at) continue;
       // The source is aligned to the whole piece even where less of it is read.
       const uint8_t* s = ResolveIn(static_cast<Space>(list[4]), warp, from(lane) + at,
                                    bytes >= at + step ? step : 1, lane);
       if (s == nullptr) return;
+      if (warp.observer != nullptr)
+        warp.observer->Read(warp, lane, AsyncTo(s, std::min(step, bytes - at)), nullptr);
       std::memcpy(d, s, std::min(step, bytes - at));
     }
   });
 }
 
-void Nothing(Warp&, const Insn&, uint32_t) {}
+/// flags: 1 bulk; small: 0 commit, 1 wait; imm: groups that may stay unfinished.
+void CopyGroup(Warp& warp, const Insn& in, uint32_t active) {
+  if (warp.observer == nullptr) return;
+  if (in.small == 0) {
+    warp.observer->CommitCopies(warp, active, in.flags != 0);
+  } else {
+    warp.observer->WaitForCopies(warp, active, in.flags != 0, static_cast<uint32_t>(in.imm));
+  }
+}
+
+bool UseGroup(Decoder& decoder, bool waits) {
+  Insn& out = decoder.out;
+  out.run = CopyGroup;
+  out.flags = decoder.Has("bulk");
+  out.small = waits;
+  if (decoder.OperandCount() == 1) out.imm = static_cast<int64_t>(decoder.Operand(0).integer);
+  return true;
+}
 
 bool UseCopy(Decoder& decoder, Space to, Space from) {
   Insn& out = decoder.out;
@@ -195,6 +237,9 @@ bool DecodeBulk(Decoder& decoder) {
   complete.small = static_cast<uint16_t>(BarOp::kComplete);
   complete.list = static_cast<uint32_t>(Space::kShared);
   complete.b = decoder.out.b;
+  complete.flags |= kAsync;
+  complete.order = Order::kRelease;
+  complete.scope = Scope::kCta;
   decoder.EmitAfter(complete);
   return true;
 }
@@ -203,13 +248,13 @@ bool DecodeCp(Decoder& decoder) {
   Insn& out = decoder.out;
   if (!decoder.Has("async")) return false;
   for (const char* word : {"commit_group", "wait_group", "wait_all"}) {
-    if (!decoder.Has(word)) continue;
-    out.run = Nothing;
-    return true;
+    if (decoder.Has(word)) return UseGroup(decoder, std::string_view(word) != "commit_group");
   }
   if (decoder.Has("mbarrier")) {
-    if (decoder.Has("noinc")) return UseBarrier(decoder, BarOp::kArrive, 0, 9, Type::kU32);
-    out.run = Nothing;  // one arrival expected more, and made at once
+    // Without .noinc: one arrival expected more, and made at once.
+    const BarOp op = decoder.Has("noinc") ? BarOp::kArrive : BarOp::kTouch;
+    if (!UseBarrier(decoder, op, 0, 9, Type::kU32)) return false;
+    out.flags |= kAsync;
     return true;
   }
   if (decoder.Has("bulk")) return DecodeBulk(decoder);

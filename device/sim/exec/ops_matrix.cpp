@@ -181,6 +181,10 @@ void MatrixMove(Warp& warp, const Insn& in, uint32_t active) {
       rows[r] = reinterpret_cast<uint16_t*>(generic ? warp.Generic(at, 16, lane)
                                                     : warp.Shared(at, 16, lane));
       if (rows[r] == nullptr) return;
+      if (warp.observer == nullptr) continue;
+      const Access access = AccessTo(in, reinterpret_cast<uint8_t*>(rows[r]), 16);
+      kStore ? warp.observer->Write(warp, lane, access, nullptr)
+             : warp.observer->Read(warp, lane, access, nullptr);
     }
     uint32_t* d = warp.Row<uint32_t>(refs[m]);
     ForLanes(active, [&](uint32_t lane) {

@@ -22,7 +22,11 @@ void Load(Warp& warp, const Insn& in, uint32_t active) {
   ForLanes(active, [&](uint32_t lane) {
     const uint8_t* p = Resolve<S>(warp, address(lane), sizeof(T), lane);
     if (p == nullptr) return;
-    const T value = *reinterpret_cast<const volatile T*>(p);
+    T value = *reinterpret_cast<const volatile T*>(p);
+    if constexpr (S != Space::kLocal && S != Space::kParam) {
+      if (warp.observer != nullptr)
+        warp.observer->Read(warp, lane, AccessTo(in, p, sizeof(T)), &value);
+    }
     d[lane] = static_cast<Cell>(
         static_cast<std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>(value));
   });
@@ -39,7 +43,13 @@ void Store(Warp& warp, const Insn& in, uint32_t active) {
   if ((in.small & kRelease) != 0) std::atomic_thread_fence(std::memory_order_release);
   ForLanes(active, [&](uint32_t lane) {
     uint8_t* p = Resolve<S>(warp, address(lane), sizeof(T), lane);
-    if (p != nullptr) *reinterpret_cast<volatile T*>(p) = static_cast<T>(b[lane]);
+    if (p == nullptr) return;
+    const T value = static_cast<T>(b[lane]);
+    if constexpr (S != Space::kLocal && S != Space::kParam) {
+      if (warp.observer != nullptr)
+        warp.observer->Write(warp, lane, AccessTo(in, p, sizeof(T)), &value);
+    }
+    *reinterpret_cast<volatile T*>(p) = value;
   });
   warp.rested = false;
 }
@@ -89,6 +99,7 @@ void LoadVector(Warp& warp, const Insn& in, uint32_t active) {
     if (p == nullptr) return;
     alignas(16) uint8_t buffer[32];
     CopyWhole(buffer, p, total);
+    if (warp.observer != nullptr) warp.observer->Read(warp, lane, AccessTo(in, p, total), buffer);
     for (uint32_t i = 0; i < shape.count; ++i) {
       if (shape.cells[i] == 16) {
         std::memcpy(warp.Row<uint8_t>(shape.refs[i]) + lane * 16, buffer + i * 16, 16);
@@ -126,6 +137,7 @@ void StoreVector(Warp& warp, const Insn& in, uint32_t active) {
       std::memcpy(buffer + i * shape.bytes,
                   warp.Row<uint8_t>(shape.refs[i]) + lane * shape.cells[i], shape.bytes);
     }
+    if (warp.observer != nullptr) warp.observer->Write(warp, lane, AccessTo(in, p, total), buffer);
     CopyWhole(p, buffer, total);
   });
   warp.rested = false;

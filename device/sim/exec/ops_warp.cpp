@@ -160,6 +160,7 @@ void CompleteShuffle(Warp& warp, WarpOp op, uint32_t lanes) {
 void Complete(Warp& warp, WarpOp op, uint32_t lanes) {
   switch (op) {
     case WarpOp::kBarrier:
+      if (warp.observer != nullptr) warp.observer->CompleteWarpBarrier(warp, lanes);
       break;
     case WarpOp::kShflUp:
     case WarpOp::kShflDown:

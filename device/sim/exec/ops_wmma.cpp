@@ -66,6 +66,11 @@ void Move(Warp& warp, const Insn& in, uint32_t active) {
       uint8_t* p =
           ResolveIn(static_cast<Space>(list[3]), warp, address(lane) + bytes * index, bytes, lane);
       if (p == nullptr) return;
+      if (warp.observer != nullptr) {
+        const Access access = AccessTo(in, p, bytes);
+        kStore ? warp.observer->Write(warp, lane, access, nullptr)
+               : warp.observer->Read(warp, lane, access, nullptr);
+      }
       if (e == Element::kF64) {
         uint64_t* cell = &warp.Row<uint64_t>(refs[i])[lane];
         kStore ? std::memcpy(p, cell, 8) : std::memcpy(cell, p, 8);

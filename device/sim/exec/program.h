@@ -15,6 +15,7 @@
 #include "device/compiler/ptx/ir.h"
 #include "device/sim/exec/device.h"
 #include "device/sim/exec/memory.h"
+#include "device/sim/exec/observer.h"
 #include "device/sim/exec/types.h"
 
 namespace cupola::sim {
@@ -31,6 +32,13 @@ constexpr uint32_t kFullMask = 0xFFFFFFFFu;
 /// Executes one instruction for the lanes of `active` (never 0) of the warp's current group.
 using Handler = void (*)(Warp& warp, const Insn& in, uint32_t active);
 
+/// What others can see of an instruction; stepped mode stops before those that have an effect.
+enum class Effect : uint8_t {
+  kNone,        ///< registers and memory of the thread only
+  kVisible,     ///< shared or global memory, synchronisation, output
+  kCollective,  ///< likewise, and all lanes of the warp must execute it together
+};
+
 struct Insn {
   Handler run = nullptr;
   Ref d = kNoRef, a = kNoRef, b = kNoRef, c = kNoRef;  ///< destination and sources
@@ -42,6 +50,9 @@ struct Insn {
   uint32_t list = 0;    ///< index into Program::lists, or a call site
   int64_t imm = 0;      ///< address offset, branch target...
   uint32_t source = 0;  ///< index into Program::sources
+  Effect effect = Effect::kNone;
+  Order order = Order::kWeak;  ///< of an access or fence
+  Scope scope = Scope::kGpu;
 };
 
 /// Where arguments lie on one side of a call: in local memory (.param) or in a register row.

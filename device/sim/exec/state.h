@@ -13,6 +13,7 @@
 
 #include "device/sim/exec/device.h"
 #include "device/sim/exec/memory.h"
+#include "device/sim/exec/observer.h"
 #include "device/sim/exec/program.h"
 
 namespace cupola::sim {
@@ -27,6 +28,7 @@ struct Machine {
   uint64_t (*now_ns)(void* self) = nullptr;  ///< %globaltimer
   void* now_self = nullptr;
   uint32_t sm_count = 1;
+  Observer* observer = nullptr;  ///< of stepped mode
 };
 
 /// One launched grid, as its blocks see it.
@@ -83,10 +85,12 @@ struct Warp {
   bool split = false;             ///< other lanes are ready too
   uint32_t patience = kPatience;  ///< backward branches left before another group gets its turn
   uint32_t favoured = 0;          ///< lanes whose turn it is; 0: lowest pc first
+  uint32_t allowed = kFullMask;   ///< lanes that may be chosen (stepped mode)
 
   uint8_t* bases[2] = {nullptr, nullptr};  ///< frame of the group, pool of constants
   const Insn* code = nullptr;
   MemoryView* view = nullptr;
+  Observer* observer = nullptr;
   Windows windows;
 
   std::array<uint32_t, kLanes> pc{};
@@ -194,6 +198,10 @@ enum class StepResult : uint8_t {
 
 /// Executes at most `max_instructions` warp instructions.
 StepResult StepWarp(Warp& warp, uint32_t max_instructions);
+
+/// The instruction that StepWarp would execute next, and in `lanes` for which lanes (0 where its
+/// guard is false for all of them); chooses a group if there is none. nullptr: no lane can run.
+const Insn* NextInsn(Warp& warp, uint32_t* lanes);
 
 /// Calls `body(lane)` for each lane of `lanes`.
 template <typename Body>

@@ -43,7 +43,8 @@ uint32_t LongestWaitingLane(const Warp& warp, uint32_t lanes) {
 }
 
 bool Choose(Warp& warp) {
-  const uint32_t ready = ReadyLanes(warp);
+  const uint32_t all = ReadyLanes(warp);
+  const uint32_t ready = all & warp.allowed;
   warp.group = 0;
   if (ready == 0) return false;
   if (warp.patience == 0) {
@@ -71,7 +72,7 @@ bool Choose(Warp& warp) {
   warp.group_frame = warp.frame[lead];
   warp.group_local = warp.local[lead];
   warp.merge_pc = merge;
-  warp.split = group != ready;
+  warp.split = group != all;
   warp.choose = false;
   warp.bases[0] = warp.registers + warp.group_frame;
   return true;
@@ -154,6 +155,17 @@ void Warp::Raise(FaultKind kind, uint32_t lane, const std::string& what) {
                   program.functions[block->grid->function].name, block->index.x, block->index.y,
                   block->index.z, x, y, z, place.empty() ? "" : ": ", place);
   block->fault = std::move(fault);
+}
+
+const Insn* NextInsn(Warp& warp, uint32_t* lanes) {
+  if (warp.block->fault || warp.live == 0 || (warp.choose && !Choose(warp))) return nullptr;
+  const Insn& in = warp.code[warp.group_pc];
+  *lanes = warp.group;
+  if (in.guard != kNoRef) {
+    const uint32_t predicate = warp.Pred(in.guard);
+    *lanes &= in.guard_negated ? ~predicate : predicate;
+  }
+  return &in;
 }
 
 StepResult StepWarp(Warp& warp, uint32_t max_instructions) {
