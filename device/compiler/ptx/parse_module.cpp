@@ -58,8 +58,8 @@ bool Parser::ParseHead(Module& module, bool& taken) {
     const Token number = Peek();
     const size_t dot = number.text.find('.');
     const auto major = IntegerLiteral(number.text.substr(0, dot));
-    const auto minor = dot == std::string_view::npos ? std::nullopt
-                                                     : IntegerLiteral(number.text.substr(dot + 1));
+    const auto minor = IntegerLiteral(
+        dot == std::string_view::npos ? std::string_view() : number.text.substr(dot + 1));
     if (number.kind != Token::Kind::kFloat || !major || !minor || major->bits == 0 ||
         major->bits > UINT32_MAX || minor->bits > UINT32_MAX) {
       return FailExpected("a version such as 9.0");

@@ -107,8 +107,8 @@ cudaError_t ActiveBlocks(const DriverCalls& calls, int* blocks, const void* func
       blocks, handle, threads, shared_bytes, flags));
 }
 
-cudaError_t AvailableShared(const DriverCalls& calls, size_t* bytes, const void* function, int blocks,
-                            int threads) {
+cudaError_t AvailableShared(const DriverCalls& calls, size_t* bytes, const void* function,
+                            int blocks, int threads) {
   CUfunction handle = nullptr;
   if (const cudaError_t error = FindFunction(calls, function, &handle); error != cudaSuccess) {
     return error;
@@ -171,8 +171,8 @@ extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   if (count != nullptr) *count = 0;
-  return Leave(WithDriver([](const DriverCalls& calls, int* out) { return calls.cuDeviceGetCount(out); },
-                          count));
+  return Leave(WithDriver(
+      [](const DriverCalls& calls, int* out) { return calls.cuDeviceGetCount(out); }, count));
 }
 
 cudaError_t cudaGetDevice(int* device) {

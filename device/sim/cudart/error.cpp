@@ -44,7 +44,8 @@ extern "C" const char* cudaGetErrorString(cudaError_t error) {
 }
 
 // Called by the generated stubs (stubs.c). `said` is one flag per call.
-extern "C" __attribute__((visibility("hidden"))) int cupola_cudart_missing(const char* name, int* said) {
+extern "C" __attribute__((visibility("hidden"))) int cupola_cudart_missing(const char* name,
+                                                                           int* said) {
   if (__atomic_exchange_n(said, 1, __ATOMIC_RELAXED) == 0) {
     static constexpr char kBefore[] = "cupola: the simulated device's CUDA runtime lacks ";
     char line[256];

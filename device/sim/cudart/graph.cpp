@@ -37,7 +37,8 @@ cudaError_t SetKernelNode(const DriverCalls& calls, cudaGraphExec_t graph, cudaG
   CUDA_KERNEL_NODE_PARAMS driver_params;
   const cudaError_t error = KernelNode(calls, params, &driver_params);
   if (error != cudaSuccess) return error;
-  return static_cast<cudaError_t>(calls.cuGraphExecKernelNodeSetParams(graph, node, &driver_params));
+  return static_cast<cudaError_t>(
+      calls.cuGraphExecKernelNodeSetParams(graph, node, &driver_params));
 }
 
 CUcontext CurrentContext(const DriverCalls& calls) {
@@ -199,7 +200,8 @@ CUPOLA_CUDART_CALL(cudaGraphExecUpdate,
                    (cudaGraphExec_t graph, cudaGraph_t from, cudaGraphExecUpdateResultInfo* info),
                    Update(calls, graph, from, info))
 CUPOLA_CUDART_CALL(cudaGraphExecKernelNodeSetParams,
-                   (cudaGraphExec_t graph, cudaGraphNode_t node, const cudaKernelNodeParams* params),
+                   (cudaGraphExec_t graph, cudaGraphNode_t node,
+                    const cudaKernelNodeParams* params),
                    SetKernelNode(calls, graph, node, params))
 CUPOLA_CUDART_CALL(cudaGraphExecDestroy, (cudaGraphExec_t graph), calls.cuGraphExecDestroy(graph))
 CUPOLA_CUDART_STREAM_CALL(cudaStreamGetCaptureInfo, _ptsz,

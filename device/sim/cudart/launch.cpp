@@ -1,4 +1,5 @@
-// Kernel launches. CUDA Runtime API, "Execution Control"; <<<>>> arrives as push, stub, pop, launch.
+// Kernel launches. CUDA Runtime API, "Execution Control"; <<<>>> arrives as push, stub, pop,
+// launch.
 #include <vector>
 
 #include "device/sim/cudart/runtime.h"
@@ -17,8 +18,8 @@ std::vector<CallConfiguration>& Configurations() {
   return stack;
 }
 
-cudaError_t Launch(const DriverCalls& calls, const void* function, dim3 grid, dim3 block, void** args,
-                   size_t shared_bytes, cudaStream_t stream) {
+cudaError_t Launch(const DriverCalls& calls, const void* function, dim3 grid, dim3 block,
+                   void** args, size_t shared_bytes, cudaStream_t stream) {
   CUkernel kernel = nullptr;
   if (const cudaError_t error = FindKernel(calls, function, &kernel); error != cudaSuccess) {
     return error;
@@ -39,8 +40,8 @@ cudaError_t LaunchCooperative(const DriverCalls& calls, const void* function, di
       static_cast<unsigned>(shared_bytes), stream, args));
 }
 
-cudaError_t LaunchEx(const DriverCalls& calls, const cudaLaunchConfig_t* config, const void* function,
-                     void** args) {
+cudaError_t LaunchEx(const DriverCalls& calls, const cudaLaunchConfig_t* config,
+                     const void* function, void** args) {
   if (config == nullptr) return cudaErrorInvalidValue;
   CUkernel kernel = nullptr;
   if (const cudaError_t error = FindKernel(calls, function, &kernel); error != cudaSuccess) {
@@ -97,7 +98,8 @@ CUPOLA_CUDART_STREAM_CALL(cudaLaunchKernel, _ptsz,
 CUPOLA_CUDART_STREAM_CALL(cudaLaunchCooperativeKernel, _ptsz,
                           (const void* function, dim3 grid, dim3 block, void** args,
                            size_t shared_bytes, cudaStream_t stream),
-                          LaunchCooperative(calls, function, grid, block, args, shared_bytes, stream))
+                          LaunchCooperative(calls, function, grid, block, args, shared_bytes,
+                                            stream))
 CUPOLA_CUDART_STREAM_CALL(cudaLaunchKernelExC, _ptsz,
                           (const cudaLaunchConfig_t* config, const void* function, void** args),
                           LaunchEx(calls, config, function, args))

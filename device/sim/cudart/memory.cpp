@@ -1,4 +1,5 @@
-// Memory. CUDA Runtime API, "Memory Management", "Stream Ordered Memory Allocator", "Unified Addressing".
+// Memory. CUDA Runtime API, "Memory Management", "Stream Ordered Memory Allocator", "Unified
+// Addressing".
 #include "device/sim/cudart/runtime.h"
 
 namespace cupola::cudart {
@@ -70,30 +71,34 @@ cudaError_t SymbolPart(const DriverCalls& calls, const void* symbol, size_t byte
   return cudaSuccess;
 }
 
-cudaError_t CopyToSymbol(const DriverCalls& calls, const void* symbol, const void* from, size_t bytes,
-                         size_t offset, cudaMemcpyKind kind) {
+cudaError_t CopyToSymbol(const DriverCalls& calls, const void* symbol, const void* from,
+                         size_t bytes, size_t offset, cudaMemcpyKind kind) {
   void* to = nullptr;
   const cudaError_t error = SymbolPart(calls, symbol, bytes, offset, &to);
-  return error != cudaSuccess ? error : static_cast<cudaError_t>(Copy(calls, to, from, bytes, kind));
+  return error != cudaSuccess ? error
+                              : static_cast<cudaError_t>(Copy(calls, to, from, bytes, kind));
 }
 
 cudaError_t CopyFromSymbol(const DriverCalls& calls, void* to, const void* symbol, size_t bytes,
                            size_t offset, cudaMemcpyKind kind) {
   void* from = nullptr;
   const cudaError_t error = SymbolPart(calls, symbol, bytes, offset, &from);
-  return error != cudaSuccess ? error : static_cast<cudaError_t>(Copy(calls, to, from, bytes, kind));
+  return error != cudaSuccess ? error
+                              : static_cast<cudaError_t>(Copy(calls, to, from, bytes, kind));
 }
 
 cudaError_t CopyToSymbolAsync(const DriverCalls& calls, const void* symbol, const void* from,
-                              size_t bytes, size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
+                              size_t bytes, size_t offset, cudaMemcpyKind kind,
+                              cudaStream_t stream) {
   void* to = nullptr;
   const cudaError_t error = SymbolPart(calls, symbol, bytes, offset, &to);
   if (error != cudaSuccess) return error;
   return static_cast<cudaError_t>(CopyAsync(calls, to, from, bytes, kind, stream));
 }
 
-cudaError_t CopyFromSymbolAsync(const DriverCalls& calls, void* to, const void* symbol, size_t bytes,
-                                size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t CopyFromSymbolAsync(const DriverCalls& calls, void* to, const void* symbol,
+                                size_t bytes, size_t offset, cudaMemcpyKind kind,
+                                cudaStream_t stream) {
   void* from = nullptr;
   const cudaError_t error = SymbolPart(calls, symbol, bytes, offset, &from);
   if (error != cudaSuccess) return error;
@@ -116,7 +121,8 @@ cudaError_t PointerAttributes(const DriverCalls& calls, cudaPointerAttributes* o
   out->hostPointer = const_cast<void*>(pointer);
   CUmemorytype type = {};
   const CUdeviceptr address = DevicePointer(pointer);
-  if (calls.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) != CUDA_SUCCESS ||
+  if (calls.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) !=
+          CUDA_SUCCESS ||
       type == 0) {
     return cudaSuccess;  // ordinary host memory is no error
   }
@@ -185,7 +191,8 @@ static CUresult Run2D(const DriverCalls& calls, const CUDA_MEMCPY2D& copy) {
   if (!FitsPitches(copy)) return static_cast<CUresult>(cudaErrorInvalidPitchValue);
   return calls.cuMemcpy2DUnaligned(&copy);
 }
-static CUresult Run2DAsync(const DriverCalls& calls, const CUDA_MEMCPY2D& copy, cudaStream_t stream) {
+static CUresult Run2DAsync(const DriverCalls& calls, const CUDA_MEMCPY2D& copy,
+                           cudaStream_t stream) {
   if (copy.WidthInBytes == 0 || copy.Height == 0) return CUDA_SUCCESS;
   if (!FitsPitches(copy)) return static_cast<CUresult>(cudaErrorInvalidPitchValue);
   return calls.cuMemcpy2DAsync(&copy, stream);

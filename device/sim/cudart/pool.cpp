@@ -1,5 +1,5 @@
-// Memory pools, and advice about managed memory. CUDA Runtime API, "Stream Ordered Memory Allocator",
-// "Memory Management".
+// Memory pools, and advice about managed memory. CUDA Runtime API, "Stream Ordered Memory
+// Allocator", "Memory Management".
 #include "device/sim/cudart/runtime.h"
 
 // One layout in both APIs.

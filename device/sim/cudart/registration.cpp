@@ -1,5 +1,6 @@
-// What nvcc's host code calls before main(): fatbins, kernels and variables are only noted; a module
-// is loaded when one of its kernels or variables is first used (lazy loading, as in CUDA 12 and later).
+// What nvcc's host code calls before main(): fatbins, kernels and variables are only noted; a
+// module is loaded when one of its kernels or variables is first used (lazy loading, as in CUDA 12
+// and later).
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -143,8 +144,10 @@ void __cudaUnregisterFatBinary(void** handle) {
   const Module* module = reinterpret_cast<Module*>(handle);
   Registry& registry = TheRegistry();
   std::lock_guard lock(registry.mutex);
-  std::erase_if(registry.kernels, [module](const auto& item) { return item.second->module == module; });
-  std::erase_if(registry.variables, [module](const auto& item) { return item.second.module == module; });
+  std::erase_if(registry.kernels,
+                [module](const auto& item) { return item.second->module == module; });
+  std::erase_if(registry.variables,
+                [module](const auto& item) { return item.second.module == module; });
 }
 
 void __cudaRegisterFunction(void** handle, const char* host_function, char*, const char* name, int,
@@ -156,8 +159,8 @@ void __cudaRegisterFunction(void** handle, const char* host_function, char*, con
   registry.handles.insert(kernel);
 }
 
-void __cudaRegisterVar(void** handle, char* host_variable, char*, const char* name, int, size_t, int,
-                       int) {
+void __cudaRegisterVar(void** handle, char* host_variable, char*, const char* name, int, size_t,
+                       int, int) {
   AddVariable(handle, host_variable, name);
 }
 

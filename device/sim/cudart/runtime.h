@@ -1,6 +1,6 @@
-// The small CUDA runtime of the simulated device: what its files share. It is a translation onto the
-// public driver API, whose entry points it asks of "libcuda.so.1" as NVIDIA's runtime does, so that
-// whatever stands in front of the driver stands in front of it too.
+// The small CUDA runtime of the simulated device: what its files share. It is a translation onto
+// the public driver API, whose entry points it asks of "libcuda.so.1" as NVIDIA's runtime does, so
+// that whatever stands in front of the driver stands in front of it too.
 //
 // Thread rule: everything here may be called from any thread. Nothing is freed at exit, on purpose:
 // threads of the program may still launch while its destructors run.
@@ -18,10 +18,10 @@ struct DriverCalls {
 #undef CUPOLA_DRIVER_CALL
 };
 
-/// Opens the driver at the first call and makes a context current in this thread (the primary one of
-/// its device). On success `*calls` is the table whose default stream is the legacy one, or the
-/// per-thread one. Errors: cudaErrorInsufficientDriver, cudaErrorInitializationError after fork(), the
-/// driver's own.
+/// Opens the driver at the first call and makes a context current in this thread (the primary one
+/// of its device). On success `*calls` is the table whose default stream is the legacy one, or the
+/// per-thread one. Errors: cudaErrorInsufficientDriver, cudaErrorInitializationError after fork(),
+/// the driver's own.
 cudaError_t Enter(const DriverCalls** calls, bool per_thread);
 
 /// Like Enter, without a context.

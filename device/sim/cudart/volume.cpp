@@ -1,5 +1,5 @@
-// Blocks of three dimensions in linear memory, and copy nodes. CUDA Runtime API, "Memory Management",
-// "Graph Management". CUDA arrays are lacking.
+// Blocks of three dimensions in linear memory, and copy nodes. CUDA Runtime API, "Memory
+// Management", "Graph Management". CUDA arrays are lacking.
 #include "device/sim/cudart/runtime.h"
 
 namespace cupola::cudart {
@@ -15,7 +15,8 @@ CUmemorytype SideOf(cudaMemcpyKind kind, bool is_source) {
   return IsHost(kind, is_source) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
-// Without arrays, extents and positions are in bytes, rows, slices. cudaErrorNotSupported for arrays.
+// Without arrays, extents and positions are in bytes, rows, slices. cudaErrorNotSupported for
+// arrays.
 cudaError_t Translate(const cudaMemcpy3DParms* params, CUDA_MEMCPY3D* out) {
   if (params == nullptr) return cudaErrorInvalidValue;
   if (params->srcArray != nullptr || params->dstArray != nullptr) return cudaErrorNotSupported;
@@ -98,8 +99,9 @@ CUresult Fill3D(const DriverCalls& calls, cudaPitchedPtr to, int value, cudaExte
     const CUdeviceptr start = DevicePointer(to.ptr) + slice * to.pitch * to.ysize;
     const auto byte = static_cast<unsigned char>(value);
     const CUresult result =
-        is_async ? calls.cuMemsetD2D8Async(start, to.pitch, byte, extent.width, extent.height, stream)
-                 : calls.cuMemsetD2D8(start, to.pitch, byte, extent.width, extent.height);
+        is_async
+            ? calls.cuMemsetD2D8Async(start, to.pitch, byte, extent.width, extent.height, stream)
+            : calls.cuMemsetD2D8(start, to.pitch, byte, extent.width, extent.height);
     if (result != CUDA_SUCCESS) return result;
   }
   return CUDA_SUCCESS;

@@ -75,11 +75,13 @@ constexpr CopyForm kAsync = CopyForm::kAsync;
 
 SIM_CALL_BOTH(cuMemcpyHtoD_v2, _ptds, (CUdeviceptr to, const void* from, size_t bytes),
               (to, from, bytes)) {
-  return Linear(null_means, nullptr, to, Address(from), bytes, CopyDirection::kHostToDevice, kPlain);
+  return Linear(null_means, nullptr, to, Address(from), bytes, CopyDirection::kHostToDevice,
+                kPlain);
 }
 SIM_CALL_BOTH(cuMemcpyDtoH_v2, _ptds, (void* to, CUdeviceptr from, size_t bytes),
               (to, from, bytes)) {
-  return Linear(null_means, nullptr, Address(to), from, bytes, CopyDirection::kDeviceToHost, kPlain);
+  return Linear(null_means, nullptr, Address(to), from, bytes, CopyDirection::kDeviceToHost,
+                kPlain);
 }
 SIM_CALL_BOTH(cuMemcpyDtoD_v2, _ptds, (CUdeviceptr to, CUdeviceptr from, size_t bytes),
               (to, from, bytes)) {

@@ -318,7 +318,8 @@ SIM_CALL_BOTH(cuGraphUpload, _ptsz, (CUgraphExec handle, CUstream stream_handle)
   std::shared_ptr<Stream> stream;
   std::shared_ptr<GraphExec> exec;
   SIM_TRY(Find(handle, &driver, &exec));
-  return Enter(&driver, &context, stream_handle, null_means, &stream);  // there is nothing to upload
+  return Enter(&driver, &context, stream_handle, null_means,
+               &stream);  // there is nothing to upload
 }
 
 SIM_CALL_BOTH(cuGraphLaunch, _ptsz, (CUgraphExec handle, CUstream stream_handle),

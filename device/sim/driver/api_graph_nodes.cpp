@@ -265,7 +265,8 @@ SIM_EXPORT CUresult cuGraphMemcpyNodeGetParams(CUgraphNode handle, CUDA_MEMCPY3D
   box->dstHost = reinterpret_cast<void*>(copy->destination);
   box->dstDevice = copy->destination;
   box->dstPitch = copy->destination_pitch;
-  box->dstHeight = copy->destination_pitch == 0 ? 0 : copy->destination_slice / copy->destination_pitch;
+  box->dstHeight =
+      copy->destination_pitch == 0 ? 0 : copy->destination_slice / copy->destination_pitch;
   box->WidthInBytes = copy->width_bytes;
   box->Height = copy->height;
   box->Depth = copy->depth;

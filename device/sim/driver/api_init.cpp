@@ -26,7 +26,8 @@ uint64_t NumberFrom(const char* variable, uint64_t otherwise, uint64_t most) {
   char* end = nullptr;
   const unsigned long long number = std::strtoull(text, &end, 10);
   if (*end == '\0' && number >= 1 && number <= most) return number;
-  std::fprintf(stderr, "cupola simulated device: %s=%s is not a number from 1 to %llu; using %llu\n",
+  std::fprintf(stderr,
+               "cupola simulated device: %s=%s is not a number from 1 to %llu; using %llu\n",
                variable, text, static_cast<unsigned long long>(most),
                static_cast<unsigned long long>(otherwise));
   return otherwise;

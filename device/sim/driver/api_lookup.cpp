@@ -50,7 +50,8 @@ const char* Sentence(CUresult error) {
     case CUDA_ERROR_INVALID_DEVICE: return "invalid device ordinal";
     case CUDA_ERROR_INVALID_IMAGE: return "device kernel image is invalid";
     case CUDA_ERROR_INVALID_CONTEXT: return "invalid device context";
-    case CUDA_ERROR_NO_BINARY_FOR_GPU: return "no kernel image is available for execution on the device";
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+      return "no kernel image is available for execution on the device";
     case CUDA_ERROR_INVALID_PTX: return "a PTX JIT compilation failed";
     case CUDA_ERROR_INVALID_HANDLE: return "invalid resource handle";
     case CUDA_ERROR_NOT_FOUND: return "named symbol not found";

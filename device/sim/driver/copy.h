@@ -15,7 +15,8 @@ enum class CopyForm : uint8_t { kPlain, kAsync };
 /// Checks the copy and enqueues it; waits where CUDA's call of that form does, and stages pageable
 /// sources that are to be read later. Errors: CUDA_ERROR_INVALID_VALUE for a device side that is
 /// no allocation of sufficient size.
-CUresult Copy(Driver& driver, Stream& stream, CopyWork copy, CopyDirection direction, CopyForm form);
+CUresult Copy(Driver& driver, Stream& stream, CopyWork copy, CopyDirection direction,
+              CopyForm form);
 
 /// As Copy, for a box given by cuMemcpy2D/3D: memory types as in the structure. Arrays are refused.
 CUresult CopyBox(Driver& driver, Stream& stream, const CUDA_MEMCPY3D& box, CopyForm form);

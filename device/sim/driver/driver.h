@@ -90,9 +90,14 @@ class Driver {
   /// The library's module in a context, loaded when that is its first use.
   CUresult ModuleOf(Library& library, Context& context, std::shared_ptr<Module>* module);
   /// The function that a CUfunction or a CUkernel passed as one means in a context.
-  CUresult ResolveFunction(Context& context, CUfunction handle, std::shared_ptr<Function>* function);
+  CUresult ResolveFunction(Context& context, CUfunction handle,
+                           std::shared_ptr<Function>* function);
 
-  struct LaunchShape { Dim3 grid, block; uint32_t dynamic_shared_bytes = 0; bool cooperative = false; };
+  struct LaunchShape {
+    Dim3 grid, block;
+    uint32_t dynamic_shared_bytes = 0;
+    bool cooperative = false;
+  };
   /// Checks a launch and makes it work. Parameters as cuLaunchKernel takes them.
   CUresult MakeKernelWork(Context& context, CUfunction handle, const LaunchShape& shape,
                           void** params, void** extra, KernelWork* work);

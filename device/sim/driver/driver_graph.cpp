@@ -40,9 +40,10 @@ CUresult Driver::CaptureWork(Stream& stream, Work& work, bool* is_captured) {
     for (const auto& weak : captures_) {
       const std::shared_ptr<Capture> capture = weak.lock();
       if (!capture || capture->is_over) continue;
-      const bool is_ordered = std::any_of(
-          capture->members.begin(), capture->members.end(),
-          [&](const auto& member) { return member->blocking() && member->context == stream.context; });
+      const bool is_ordered =
+          std::any_of(capture->members.begin(), capture->members.end(), [&](const auto& member) {
+            return member->blocking() && member->context == stream.context;
+          });
       if (!is_ordered) continue;
       Invalidate(*capture);
       return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;

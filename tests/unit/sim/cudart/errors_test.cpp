@@ -1,5 +1,5 @@
-// Errors: which is remembered, what it is called, devices that are not there, calls that are lacking,
-// processes without a driver or after fork.
+// Errors: which is remembered, what it is called, devices that are not there, calls that are
+// lacking, processes without a driver or after fork.
 #include <thread>
 #include <cuda.h>
 #include <sys/wait.h>

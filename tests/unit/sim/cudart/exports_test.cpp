@@ -1,5 +1,5 @@
-// The shared object itself: what it needs and exports, and whether it implements (rather than stubs)
-// what the programs of tests/apps call.
+// The shared object itself: what it needs and exports, and whether it implements (rather than
+// stubs) what the programs of tests/apps call.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -74,7 +74,8 @@ TEST_F(GraphsTest, ACaptureTellsWhereItStands) {
   cudaStream_t stream = nullptr;
   uint32_t* word = nullptr;
   ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-  ASSERT_EQ(cudaMallocManaged(reinterpret_cast<void**>(&word), 4, cudaMemAttachGlobal), cudaSuccess);
+  ASSERT_EQ(cudaMallocManaged(reinterpret_cast<void**>(&word), 4, cudaMemAttachGlobal),
+            cudaSuccess);
   *word = 0;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusInvalidated;
   unsigned long long id = 0;
@@ -108,9 +109,11 @@ TEST_F(GraphsTest, PoolsGiveMemory) {
   cudaMemPool_t pool = nullptr;
   ASSERT_EQ(cudaMemPoolCreate(&pool, &properties), cudaSuccess);
   uint64_t threshold = 4096;
-  EXPECT_EQ(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold), cudaSuccess);
+  EXPECT_EQ(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold),
+            cudaSuccess);
   threshold = 0;
-  EXPECT_EQ(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold), cudaSuccess);
+  EXPECT_EQ(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold),
+            cudaSuccess);
   EXPECT_EQ(threshold, 4096u);
   void* memory = nullptr;
   ASSERT_EQ(cudaMallocFromPoolAsync(&memory, 64, pool, nullptr), cudaSuccess);

@@ -98,7 +98,8 @@ TEST_F(StreamsTest, ThreadsHaveTheirOwnErrorsAndShareTheDevice) {
         const uint32_t value = thread * 1000 + round;
         uint32_t back = 0;
         if (Store(device, value, stream) != cudaSuccess) ++wrong;
-        if (cudaMemcpyAsync(&back, device, 4, cudaMemcpyDeviceToHost, stream) != cudaSuccess) ++wrong;
+        if (cudaMemcpyAsync(&back, device, 4, cudaMemcpyDeviceToHost, stream) != cudaSuccess)
+          ++wrong;
         if (cudaStreamSynchronize(stream) != cudaSuccess || back != value) ++wrong;
       }
       if (cudaGetLastError() != cudaErrorInvalidDevice) ++wrong;

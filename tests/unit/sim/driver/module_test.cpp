@@ -80,7 +80,8 @@ TEST_F(ModuleTest, AFaultSticksAndLaterWorkIsSkipped) {
   ASSERT_EQ(Call(Legacy(), [&] { ran = true; }), CUDA_SUCCESS);
   ASSERT_EQ(driver_.Record(Legacy(), event, 0), CUDA_SUCCESS);
   EXPECT_EQ(driver_.Synchronize(context_), CUDA_ERROR_LAUNCH_FAILED);
-  EXPECT_EQ(driver_.Synchronize(event), CUDA_ERROR_LAUNCH_FAILED);  // returns: nobody waits for ever
+  EXPECT_EQ(driver_.Synchronize(event),
+            CUDA_ERROR_LAUNCH_FAILED);  // returns: nobody waits for ever
   EXPECT_EQ(driver_.Synchronize(Legacy()), CUDA_ERROR_LAUNCH_FAILED);
   EXPECT_FALSE(ran.load());
   EXPECT_EQ(context_.sticky(), CUDA_ERROR_LAUNCH_FAILED);
@@ -99,8 +100,11 @@ TEST_F(ModuleTest, StoreToNowhereIsAnIllegalAddress) {
 
 TEST_F(ModuleTest, BadImagesHaveTheirErrors) {
   std::shared_ptr<Module> module;
-  const auto load = [&](const void* image) { return driver_.LoadModuleImage(context_, image, &module); };
-  const LoadFailure damaged = load(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry (");
+  const auto load = [&](const void* image) {
+    return driver_.LoadModuleImage(context_, image, &module);
+  };
+  const LoadFailure damaged =
+      load(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry (");
   EXPECT_EQ(damaged.result, CUDA_ERROR_INVALID_PTX);
   EXPECT_NE(damaged.message.find("4:"), std::string::npos) << damaged.message;
   EXPECT_EQ(load(nullptr).result, CUDA_ERROR_INVALID_VALUE);
