@@ -3,38 +3,40 @@
 
 usage: golden_kernels.py [--write FOLDER] [FILE...]   (default: every .ptx of tests/golden/sim)
 --write puts copies whose expectations are the GPU's into FOLDER. Needs libcuda.so.1 and a GPU.
-Exit code 1 if any file differs."""
-import argparse, ctypes, os, struct, sys
+A kernel that ends in a fault takes its context with it, so each file that expects one runs in a
+process of its own. Exit code 1 if any file differs."""
+import argparse, ctypes, os, subprocess, sys, tempfile
 
-MARKER = "// %%% output %%%"
-SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+sys.path.insert(0, os.path.join(ROOT, "golden/sim_reference"))
+from kernel_file import MARKER, KernelFile, dims
 
-
-def type_bytes(name):
-    return SIZES[name.lstrip("busf")]
-
-
-def value_bits(name, word):
-    if name[0] == "f" and not word.startswith("0x"):
-        code = {"f32": ("<f", "<I"), "f64": ("<d", "<Q")}[name]
-        return struct.unpack(code[1], struct.pack(code[0], float(word)))[0]
-    return int(word, 0) & ((1 << (8 * type_bytes(name))) - 1)
+FAULTS = {700: "illegal_address", 710: "assert", 715: "illegal_instruction",
+          716: "misaligned_address", 719: "trap"}
 
 
-def parse(text):
-    launch = {"grid": "1", "block": "1", "shared": "0", "cooperative": "0", "kernel": ""}
-    args = []
-    for line in text.split(MARKER)[0].splitlines():
-        words = line.split()
-        if words[:2] == ["//", "launch:"]:
-            launch.update(word.split("=") for word in words[2:])
-        elif words[:2] == ["//", "arg:"]:
-            args.append(words[2])
-    return launch, args
+class DriverError(RuntimeError):
+    def __init__(self, name, code):
+        super().__init__(f"{name}: error {code}")
+        self.code = code
 
 
-def dims(text):
-    return ([int(x) for x in text.split(",")] + [1, 1])[:3]
+class Printed:
+    """Takes this process's standard output, device printf included, while it is open."""
+
+    def __enter__(self):
+        sys.stdout.flush()
+        self.file = tempfile.TemporaryFile()
+        self.saved = os.dup(1)
+        os.dup2(self.file.fileno(), 1)
+        return self
+
+    def __exit__(self, *_):
+        ctypes.CDLL(None).fflush(None)
+        os.dup2(self.saved, 1)
+        os.close(self.saved)
+        self.file.seek(0)
+        self.text = self.file.read().decode()
 
 
 class Gpu:
@@ -49,60 +51,72 @@ class Gpu:
     def check(self, name, *arguments):
         result = getattr(self.cuda, name)(*arguments)
         if result != 0:
-            raise RuntimeError(f"{name}: error {result}")
+            raise DriverError(name, result)
 
-    def run(self, text):
-        launch, words = parse(text)
-        module, function, count = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint()
-        self.check("cuModuleLoadData", ctypes.byref(module), text.encode() + b"\0")
-        functions = (ctypes.c_void_p * 1)()
-        self.check("cuModuleEnumerateFunctions", functions, 1, module)
-        function.value = functions[0]
-        buffers, holders = [], []
-        for word in words:
-            parts = word.split(":")
-            if parts[0] != "buf":
-                size = type_bytes(parts[0])
-                holders.append(ctypes.create_string_buffer(
-                    value_bits(parts[0], parts[1]).to_bytes(size, "little"), size))
+    def run(self, kernel):
+        module, functions = ctypes.c_void_p(), (ctypes.c_void_p * 1)()
+        self.check("cuModuleLoadData", ctypes.byref(module), kernel.head.encode() + b"\0")
+        if kernel.launch["kernel"]:
+            self.check("cuModuleGetFunction", functions, module, kernel.launch["kernel"].encode())
+        else:
+            self.check("cuModuleEnumerateFunctions", functions, 1, module)
+        holders, buffers = [], {}
+        for index, arg in enumerate(kernel.args):
+            if not arg.is_buffer:
+                holders.append(ctypes.create_string_buffer(arg.data(), arg.size))
                 continue
-            name = parts[1]
-            size = type_bytes(name)
-            number, _, fill = parts[2].partition("=")
-            number = int(number, 0)
-            values = list(range(number)) if fill == "iota" else [
-                value_bits(name, v) for v in (fill or "0").split(";")]
-            data = b"".join(values[i % len(values)].to_bytes(size, "little") for i in range(number))
-            pointer = ctypes.c_uint64()
+            pointer, data = ctypes.c_uint64(), arg.data()
             self.check("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(len(data)))
             self.check("cuMemcpyHtoD_v2", pointer, data, ctypes.c_size_t(len(data)))
-            buffers.append((len(holders), name, number, pointer))
+            buffers[index] = pointer
             holders.append(pointer)
         params = (ctypes.c_void_p * max(1, len(holders)))(
             *[ctypes.cast(ctypes.byref(h), ctypes.c_void_p) for h in holders])
-        shared = int(launch["shared"])
-        arguments = [function, *[ctypes.c_uint(d) for d in dims(launch["grid"]) + dims(launch["block"])],
-                     ctypes.c_uint(shared), None, params]
-        if launch["cooperative"] == "1":
-            self.check("cuLaunchCooperativeKernel", *arguments)
-        else:
-            self.check("cuLaunchKernel", *arguments, None)
-        self.check("cuCtxSynchronize")
-        lines = []
-        for index, name, number, pointer in buffers:
-            size = type_bytes(name)
-            data = ctypes.create_string_buffer(size * number)
-            self.check("cuMemcpyDtoH_v2", data, pointer, ctypes.c_size_t(size * number))
-            raw = [int.from_bytes(data.raw[i * size:(i + 1) * size], "little") for i in range(number)]
-            if name[0] == "b":
-                shown = [f"0x{v:0{size * 2}x}" for v in raw]
-            elif name[0] == "s":
-                shown = [str(v - (1 << 8 * size) if v >> (8 * size - 1) else v) for v in raw]
-            else:
-                shown = [str(v) for v in raw]
-            for at in range(0, number, 8):
-                lines.append(f"// {index}[{at}]: " + " ".join(shown[at:at + 8]) + "\n")
-        return "".join(lines)
+        shape = [ctypes.c_uint(d) for word in ("grid", "block") for d in dims(kernel.launch[word])]
+        launch = [ctypes.c_void_p(functions[0]), *shape,
+                  ctypes.c_uint(int(kernel.launch["shared"])), None, params]
+        try:
+            with Printed() as printed:
+                if kernel.launch["cooperative"] == "1":
+                    self.check("cuLaunchCooperativeKernel", *launch)
+                else:
+                    self.check("cuLaunchKernel", *launch, None)
+                self.check("cuCtxSynchronize")
+        except DriverError as error:
+            if error.code not in FAULTS:
+                raise
+            return kernel.output({}, fault=FAULTS[error.code])
+        values = {}
+        for index, pointer in buffers.items():
+            size, count = kernel.args[index].size, len(kernel.args[index].values)
+            data = ctypes.create_string_buffer(size * count)
+            self.check("cuMemcpyDtoH_v2", data, pointer, ctypes.c_size_t(size * count))
+            self.check("cuMemFree_v2", pointer)
+            values[index] = [int.from_bytes(data.raw[i * size:(i + 1) * size], "little")
+                             for i in range(count)]
+        self.check("cuModuleUnload", module)
+        return kernel.output(values, printed.text)
+
+
+def check_file(gpu, path, folder):
+    kernel = KernelFile(path)
+    try:
+        output = gpu.run(kernel)
+    except RuntimeError as error:
+        print(f"{os.path.basename(path)}: {error}")
+        return False
+    if folder:
+        with open(os.path.join(folder, os.path.basename(path)), "w") as file:
+            file.write(kernel.head + MARKER + "\n" + output)
+    equal = kernel.expected == output
+    print(f"{os.path.basename(path)}: {'equal' if equal else 'DIFFERENT'}")
+    expected, found = kernel.expected.splitlines(), output.splitlines()
+    differs = [pair for pair in zip(expected, found) if pair[0] != pair[1]]
+    for wanted, got in differs[:4]:
+        print(f"  expected {wanted}\n  gpu      {got}")
+    if len(expected) != len(found):
+        print(f"  expected {len(expected)} lines\n  gpu      {len(found)}")
+    return equal
 
 
 def main():
@@ -110,27 +124,19 @@ def main():
     parser.add_argument("--write")
     parser.add_argument("files", nargs="*")
     options = parser.parse_args()
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../golden/sim")
+    folder = os.path.join(ROOT, "golden/sim")
     files = options.files or sorted(os.path.join(folder, name) for name in os.listdir(folder)
                                     if name.endswith(".ptx"))
-    gpu, bad = Gpu(), 0
+    gpu, good = None, True
     for path in files:
-        text = open(path).read()
-        head, _, expected = text.partition(MARKER + "\n")
-        try:
-            output = gpu.run(head)
-        except RuntimeError as error:
-            print(f"{os.path.basename(path)}: {error}")
-            bad += 1
+        if "// fault:" in KernelFile(path).expected and len(files) > 1:
+            sys.stdout.flush()
+            write = ["--write", options.write] if options.write else []
+            good &= subprocess.run([sys.executable, __file__, *write, path], timeout=60).returncode == 0
             continue
-        if options.write:
-            open(os.path.join(options.write, os.path.basename(path)), "w").write(head + MARKER + "\n" + output)
-        differs = [(e, g) for e, g in zip(expected.splitlines(), output.splitlines()) if e != g]
-        print(f"{os.path.basename(path)}: {'equal' if expected == output else 'DIFFERENT'}")
-        for e, g in differs[:4]:
-            print(f"  expected {e}\n  gpu      {g}")
-        bad += expected != output
-    return 1 if bad else 0
+        gpu = gpu or Gpu()
+        good &= check_file(gpu, path, options.write)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -238,6 +238,7 @@ Status RunKernel(Device& device, std::string_view ptx, std::string_view name, Ke
     device.Free(buffers[i]);
   }
   if (!fault) return {};
+  spec->fault = fault->kind;
   return MakeError(
       fault->kind == FaultKind::kUnsupported ? ErrorCode::kUnsupported : ErrorCode::kInternal,
       fault->message);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,7 @@ struct KernelSpec {
   uint32_t dynamic_shared_bytes = 0;
   bool cooperative = false;
   std::vector<ArgSpec> args;
+  std::optional<FaultKind> fault;  ///< set by RunKernel where the kernel ended in one
 };
 
 /// Errors: kInvalidArgument, saying what is wrong with the text.

@@ -1,12 +1,14 @@
 // Golden kernels: tests/golden/sim/*.ptx, each with its launch and what its buffers must hold
-// afterwards in comments. The expectations follow the PTX ISA and hold on a GPU too
-// (tests/gpu/golden_kernels.py). CUPOLA_REBASE=1 rewrites them from what the interpreter does.
+// afterwards, what it prints or how it fails in comments. The expectations follow the PTX ISA and
+// hold on a GPU too (tests/gpu/golden_kernels.py); tests/golden/sim_reference computes them.
+// CUPOLA_REBASE=1 rewrites them from what the interpreter does.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 
 #include "device/sim/exec/kernel_spec.h"
@@ -67,8 +69,28 @@ Result<KernelSpec> ReadSpec(const std::string& input) {
   return spec;
 }
 
-std::string Output(const KernelSpec& spec) {
+const char* FaultName(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kIllegalAddress:
+      return "illegal_address";
+    case FaultKind::kMisalignedAddress:
+      return "misaligned_address";
+    case FaultKind::kIllegalInstruction:
+      return "illegal_instruction";
+    case FaultKind::kTrap:
+      return "trap";
+    case FaultKind::kAssert:
+      return "assert";
+    case FaultKind::kUnsupported:
+      return "unsupported";
+  }
+  return "?";
+}
+
+std::string Output(const KernelSpec& spec, const std::string& printed) {
   std::string text;
+  // A GPU's memory is out of reach after a fault, so that buffers are no part of one.
+  if (spec.fault) return std::string("// fault: ") + FaultName(*spec.fault) + "\n";
   for (size_t i = 0; i < spec.args.size(); ++i) {
     const ArgSpec& arg = spec.args[i];
     if (!arg.is_buffer) continue;
@@ -80,6 +102,8 @@ std::string Output(const KernelSpec& spec) {
               "\n";
     }
   }
+  std::istringstream lines(printed);
+  for (std::string line; std::getline(lines, line);) text += "// printed: " + line + "\n";
   return text;
 }
 
@@ -95,9 +119,11 @@ TEST_P(GoldenKernelTest, MatchesItsExpectation) {
   auto spec = ReadSpec(input);
   ASSERT_TRUE(spec) << spec.error().ToString();
   auto device = Device::Create({});
+  testing::internal::CaptureStdout();
   const Status status = RunKernel(*device, input, GetParam().filename().string(), &*spec);
-  ASSERT_TRUE(status) << status.error().ToString();
-  const std::string output = Output(*spec);
+  const std::string output = Output(*spec, testing::internal::GetCapturedStdout());
+  ASSERT_TRUE(status || spec->fault) << status.error().ToString();
+  if (!status) std::cerr << status.error().ToString() << "\n";
   if (std::getenv("CUPOLA_REBASE") != nullptr) {
     std::ofstream(GetParam()) << input << kMarker << "\n" << output;
     return;
