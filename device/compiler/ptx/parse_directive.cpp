@@ -21,8 +21,10 @@ bool Parser::ParseDirective(Directive& directive, bool is_attribute) {
     good = ParseLoc();
   } else if (directive.name == "file") {
     good = ParseFile();
+  } else if (directive.name == "pragma") {
+    good = ParsePragma();
   } else {
-    good = SkipUnknown(first, is_attribute && directive.name != "pragma");
+    good = SkipUnknown(first, is_attribute);
   }
   if (good) directive.text = lexer_.SliceFrom(first);
   return good;
@@ -81,20 +83,29 @@ bool Parser::ParseFile() {
   return true;
 }
 
-// .pragma "x"; .alias a, b; .maxntid 1, 2, 3 and whatever else: up to a ';' or a balanced '}', or to
-// where a line starts with something new. An attribute of a function ends before '{' and ';'.
+// .pragma "nounroll", "x"; [11.4.9]
+bool Parser::ParsePragma() {
+  do {
+    if (Peek().kind != Token::Kind::kString) return FailExpected("a quoted word after '.pragma'");
+    Next();
+  } while (TakeIf(','));
+  return Expect(';', "after a '.pragma'");
+}
+
+// .alias a, b; .maxntid 1, 2, 3 and whatever else: up to a ';', a balanced '}' or the '}' of the block
+// around it, or to where a line starts with something new. An attribute of a function ends before '{'
+// and ';'. Where it ends must not hang on what the writer puts elsewhere or writes in another way.
 bool Parser::SkipUnknown(const Token& first, bool is_attribute) {
   bool after_comma = false;
   for (;;) {
     const Token token = Peek();
-    if (token.kind == Token::Kind::kEnd) return true;
+    if (token.kind == Token::Kind::kEnd || token.kind == Token::Kind::kHashLine || token.Is('}')) {
+      return true;
+    }
     if (token.kind == Token::Kind::kBad) return FailExpected("a directive");
-    if (is_attribute && (token.Is('{') || token.Is(';') || token.kind == Token::Kind::kDotWord)) {
-      return true;
-    }
-    if (token.starts_line && !after_comma && (token.kind == Token::Kind::kDotWord || token.Is('}'))) {
-      return true;
-    }
+    const bool dotted = token.IsDirective();
+    if (is_attribute && (token.Is('{') || token.Is(';') || dotted)) return true;
+    if (token.starts_line && !after_comma && (dotted || token.Is('@'))) return true;
     Next();
     if (token.Is(';')) return true;
     if (token.Is('{')) return SkipBalanced("}", first);

@@ -1,4 +1,6 @@
 // Modules and functions [10, 11] of the Parser.
+#include <algorithm>
+
 #include "device/compiler/ptx/parser.h"
 
 namespace cupola::ptx {
@@ -35,7 +37,7 @@ bool Parser::ParseItem(Module& module) {
     if (!ahead.Peek().Is('@')) return FailExpected("a directive");
     return ParseDirective(std::get<Directive>(module.items.emplace_back(Directive{})), false);
   }
-  if (token.kind != Token::Kind::kDotWord) {
+  if (!token.IsDirective()) {
     return FailExpected("a directive such as '.visible', '.entry' or '.global'");
   }
   bool taken = false;
@@ -49,8 +51,14 @@ bool Parser::ParseItem(Module& module) {
   return ParseDirective(std::get<Directive>(module.items.emplace_back(Directive{})), false);
 }
 
-// .version 9.0, .target sm_90, debug and .address_size 64 [11.1], the first of each.
+// .version 9.0, .target sm_90, debug and .address_size 64 [11.1], the first of each, before all else
+// but lines of the preprocessor: further down they are directives like others.
 bool Parser::ParseHead(Module& module, bool& taken) {
+  const auto is_hash_line = [](const auto& item) {
+    const auto* directive = std::get_if<Directive>(&item);
+    return directive != nullptr && directive->name == "#";
+  };
+  if (!std::all_of(module.items.begin(), module.items.end(), is_hash_line)) return true;
   const Token token = Peek();
   if (token.IsDot("version") && module.version_major == 0) {
     taken = true;
@@ -100,7 +108,7 @@ bool Parser::ParseLinked(Module& module) {
   if (Peek().IsDot("entry") || Peek().IsDot("func")) {
     return ParseFunction(module, std::move(linking), pos);
   }
-  if (Peek().kind != Token::Kind::kDotWord) {
+  if (!Peek().IsDirective()) {
     return FailExpected("'.func', '.entry' or a state space after '." + linking + "'");
   }
   std::vector<Variable> variables;
@@ -115,7 +123,7 @@ bool Parser::ParseFunction(Module& module, std::string linking, SourcePos pos) {
   function.pos = pos;
   function.is_entry = Peek().IsDot("entry");
   Next();
-  while (Peek().kind == Token::Kind::kDotWord) {
+  while (Peek().IsDirective()) {
     const Token word = Peek();
     Next();
     if (Peek().Is('(') && !word.IsDot("noreturn")) {
@@ -142,7 +150,8 @@ bool Parser::ParseFunction(Module& module, std::string linking, SourcePos pos) {
 }
 
 bool Parser::ParseFunctionAttributes(Function& function) {
-  while (Peek().kind == Token::Kind::kDotWord && !StartsItem(Peek())) {
+  while (Peek().kind == Token::Kind::kHashLine ||
+         (Peek().IsDirective() && !StartsItem(Peek()))) {
     if (!ParseDirective(function.attributes.emplace_back(), true)) return false;
   }
   return true;
@@ -155,7 +164,7 @@ bool Parser::ParseParameters(std::vector<Variable>& parameters, const char* what
   if (TakeIf(')')) return true;
   for (;;) {
     Variable& parameter = parameters.emplace_back();
-    if (Peek().kind != Token::Kind::kDotWord) {
+    if (!Peek().IsDirective()) {
       return FailExpected(std::string("a declaration such as '.param .u64 name' in the list of ") +
                           what);
     }

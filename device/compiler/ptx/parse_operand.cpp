@@ -215,7 +215,9 @@ bool Parser::TakeVerbatim(std::string& text) {
   bool after_value = false;
   while (!open.empty() || !EndsOperand(Peek())) {
     const Token token = Peek();
-    if (token.kind == Token::Kind::kBad) return FailExpected("an operand");
+    if (token.kind == Token::Kind::kBad || token.kind == Token::Kind::kHashLine) {
+      return FailExpected("an operand");
+    }
     if (token.kind == Token::Kind::kEnd || token.Is(';')) return FailUnclosed(open.back());
     if (after_value && IsValue(token)) return FailExpected("',' or ';' after an operand");
     if (IsOpener(token)) {

@@ -31,7 +31,7 @@ bool Parser::ParseStatement(Block& block, int depth) {
     ahead.Advance();
     return ahead.Peek().Is(':') ? ParseLabelled(block) : ParseInstruction(block);
   }
-  if (token.kind == Token::Kind::kDotWord) return ParseDottedStatement(block);
+  if (token.IsDirective()) return ParseDottedStatement(block);
   if (token.Is('{')) {
     return ParseBlock(block.statements.emplace_back().node.emplace<Block>(), depth + 1);
   }
@@ -81,7 +81,7 @@ bool Parser::ParseCallPrototype(CallPrototype prototype, Block& block) {
   if (!ExpectName(name, "'_' in a '.callprototype'")) return false;
   prototype.has_params_list = Peek().Is('(');
   if (Peek().Is('(') && !ParseParameters(prototype.params, "parameters")) return false;
-  while (Peek().kind == Token::Kind::kDotWord) {
+  while (Peek().IsDirective()) {
     Directive attribute;
     if (!ParseDirective(attribute, true)) return false;
     prototype.attributes.push_back(attribute.text.substr(1));
@@ -93,6 +93,9 @@ bool Parser::ParseCallPrototype(CallPrototype prototype, Block& block) {
 
 bool Parser::ParseDottedStatement(Block& block) {
   const Token first = Peek();
+  if (first.IsDot("branchtargets") || first.IsDot("calltargets") || first.IsDot("callprototype")) {
+    return FailExpected("a label and ':' right before this");
+  }
   if (!IsHandledAsDeclaration(first.text.substr(1))) {
     return ParseDirective(block.statements.emplace_back().node.emplace<Directive>(), false);
   }

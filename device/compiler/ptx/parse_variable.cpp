@@ -23,7 +23,7 @@ std::optional<StateSpace> StateSpaceOf(std::string_view word) {
 
 bool Parser::ParseVariablePrefix(Variable& variable) {
   variable.pos = Peek().pos;
-  while (Peek().kind == Token::Kind::kDotWord) {
+  while (Peek().IsDirective()) {
     if (!ParsePrefixWord(variable)) return false;
   }
   if (variable.type.empty() && !variable.qualifiers.empty()) {
@@ -36,6 +36,7 @@ bool Parser::ParseVariablePrefix(Variable& variable) {
 bool Parser::ParsePrefixWord(Variable& variable) {
   const Token token = Peek();
   const std::string_view word = token.text.substr(1);
+  if (word == "func" || word == "entry") return FailExpected("the name of a variable");
   Next();
   if (word == "align") {
     uint64_t align = 0;
@@ -87,8 +88,8 @@ bool Parser::ParseDeclarator(Variable& variable) {
 bool Parser::ParseDeclaration(std::string linking, SourcePos pos,
                               std::vector<Variable>& variables) {
   Variable prefix;
+  prefix.linking = std::move(linking);
   if (!ParseVariablePrefix(prefix)) return false;
-  if (!linking.empty()) prefix.linking = std::move(linking);
   do {
     Variable variable = prefix;
     if (!ParseDeclarator(variable)) return false;

@@ -42,6 +42,7 @@ class Parser {
   bool ParseSection(const Token& first);
   bool ParseLoc();
   bool ParseFile();
+  bool ParsePragma();
   bool SkipBalanced(std::string_view closer, const Token& opener);
   bool SkipUnknown(const Token& first, bool is_attribute);
 

@@ -363,7 +363,9 @@ void Writer::WriteFunction(const Function& function) {
     Put('\n');
     Put(attribute.text);
   }
-  if (!function.body) return Put(";\n");
+  // The ';' of a declaration is no part of a line of the preprocessor.
+  const bool own_line = !function.attributes.empty() && function.attributes.back().name == "#";
+  if (!function.body) return Put(own_line ? "\n;\n" : ";\n");
   Put('\n');
   WriteBlock(*function.body, 0);
 }
