@@ -14,7 +14,7 @@ sys.path.insert(0, FOLDER)
 from kernel_file import MARKER, KernelFile
 from registry import Outcome, REFERENCES
 
-MODULES = []
+MODULES = ["floating_point"]
 
 
 def expectation(name, path):
