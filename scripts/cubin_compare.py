@@ -59,7 +59,7 @@ def without_line(name, lines):
     ptxas puts into the names of shared variables of -rdc units."""
     if is_debug(name):
         return re.sub(r"\.\d+$", "", name)
-    local = re.fullmatch(r"(\$___.*__)(\d+)", name)
+    local = re.fullmatch(r"(\$__.*__)(\d+)", name)
     if local:
         number = int(local.group(2))
         if number <= len(lines) and b".shared" in lines[number - 1]:
