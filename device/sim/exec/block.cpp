@@ -61,6 +61,16 @@ void Block::CheckBarriers() {
   }
 }
 
+void Block::RaiseDeadlock() {
+  for (auto& warp : warps) {
+    if (warp->live == 0) continue;
+    const uint32_t lane = static_cast<uint32_t>(std::countr_zero(warp->live));
+    warp->group_pc = warp->pc[lane] + 1;
+    warp->Raise(FaultKind::kTrap, lane, "deadlock, every thread of the block waits");
+    return;
+  }
+}
+
 void Block::CheckBarrier(uint32_t index_) {
   Barrier& barrier = barriers[index_];
   uint32_t present = barrier.count;

@@ -1,15 +1,10 @@
-// The Device of device.h: memory, modules and the SMs in free mode.
+// The Device of device.h in free mode.
 #include "device/sim/exec/device.h"
 
 #include <time.h>
 
-#include <cstring>
-
-#include "device/compiler/ptx/parse.h"
+#include "device/sim/exec/device_base.h"
 #include "device/sim/exec/free_run.h"
-#include "device/sim/exec/link.h"
-#include "device/sim/exec/printer.h"
-#include "device/sim/exec/program.h"
 
 namespace cupola::sim {
 namespace {
@@ -20,86 +15,20 @@ uint64_t HostNow(void*) {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000ull + static_cast<uint64_t>(now.tv_nsec);
 }
 
-class FreeDevice final : public Device {
+class FreeDevice final : public DeviceBase<Device> {
  public:
   explicit FreeDevice(const DeviceConfig& config)
-      : config_(config),
-        memory_(std::make_shared<AddressSpace>(config.memory_bytes)),
+      : DeviceBase(config),
         runner_(config, Machine{memory_.get(), &printer_, HostNow, nullptr, config.sm_count}) {}
-  ~FreeDevice() override { printer_.Flush(); }
-
-  const DeviceConfig& config() const override { return config_; }
-
-  Result<std::shared_ptr<LoadedModule>> LoadPtx(std::string_view text,
-                                                std::string_view name) override {
-    auto module = ptx::Parse(text, name);
-    if (!module) return module.error();
-    return Place(std::move(module.value()));
-  }
-
-  Result<std::shared_ptr<LoadedModule>> LoadLinkedPtx(std::span<const std::string_view> texts,
-                                                      std::string_view name) override {
-    std::vector<ptx::Module> units;
-    for (const std::string_view text : texts) {
-      auto module = ptx::Parse(text, name);
-      if (!module) return module.error();
-      units.push_back(std::move(module.value()));
-    }
-    auto whole = LinkModules(std::move(units));
-    if (!whole) return whole.error();
-    return Place(std::move(whole.value()));
-  }
-
-  uint64_t Allocate(uint64_t bytes) override { return memory_->Allocate(bytes); }
-  bool Free(uint64_t address) override { return memory_->Free(address); }
-  void MapHost(uint64_t address, uint64_t bytes) override { memory_->MapHost(address, bytes); }
-  void UnmapHost(uint64_t address) override { memory_->UnmapHost(address); }
-  Range FindRange(uint64_t address) const override {
-    const MemoryRange range = memory_->Find(address);
-    return {range.start, range.bytes, range.is_host};
-  }
-  uint64_t FreeBytes() const override { return memory_->FreeBytes(); }
-
-  uint32_t MaxResidentBlocks(const KernelInfo& kernel, uint32_t threads_per_block,
-                             uint32_t dynamic_shared_bytes) const override {
-    if (threads_per_block > kernel.max_threads_per_block) return 0;
-    return runner_.MaxResident(threads_per_block,
-                               kernel.static_shared_bytes + dynamic_shared_bytes);
-  }
 
   void Submit(GridLaunch launch, std::function<void(const Fault* fault)> done) override {
-    Grid grid;
-    grid.program = std::static_pointer_cast<const Program>(launch.module);
-    grid.function = grid.program->kernel_functions[launch.kernel_index];
-    grid.grid = launch.grid;
-    grid.block = launch.block;
-    grid.dynamic_shared_bytes = launch.dynamic_shared_bytes;
-    grid.id = next_grid_.fetch_add(1, std::memory_order_relaxed);
-    grid.params = std::move(launch.params);
-    if (launch.cooperative) {
-      grid.workspace = memory_->Allocate(64);
-      if (grid.workspace != 0) std::memset(reinterpret_cast<void*>(grid.workspace), 0, 64);
-    }
-    runner_.Submit(std::move(grid), launch.cooperative, std::move(done));
+    const bool cooperative = launch.cooperative;
+    runner_.Submit(MakeGrid(std::move(launch)), cooperative, std::move(done));
   }
 
   uint64_t NowNs() const override { return HostNow(nullptr); }
-  void FlushPrintf() override { printer_.Flush(); }
 
  private:
-  Result<std::shared_ptr<LoadedModule>> Place(ptx::Module module) {
-    if (!memory_->ok()) {
-      return MakeError(ErrorCode::kExhausted, "no address space for the simulated device");
-    }
-    auto program = Decode(std::move(module), memory_);
-    if (!program) return program.error();
-    return std::shared_ptr<LoadedModule>(std::move(program.value()));
-  }
-
-  const DeviceConfig config_;
-  std::shared_ptr<AddressSpace> memory_;
-  PrintBuffer printer_;
-  std::atomic<uint64_t> next_grid_{1};
   FreeRun runner_;
 };
 

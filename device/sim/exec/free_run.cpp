@@ -10,8 +10,7 @@
 namespace cupola::sim {
 namespace {
 
-constexpr uint32_t kQuantum = 512;          // instructions of a warp before the next one's turn
-constexpr uint32_t kReservedShared = 1024;  // of every block, as on sm_80 and later
+constexpr uint32_t kQuantum = 512;  // instructions of a warp before the next one's turn
 
 }  // namespace
 
@@ -25,22 +24,12 @@ FreeRun::~FreeRun() {
   for (auto& sm : sms_) sm->thread.join();
 }
 
-uint32_t FreeRun::MaxResident(uint32_t threads, uint32_t shared_bytes) const {
-  if (threads == 0 || threads > 1024 || shared_bytes > config_.max_shared_bytes_per_block) return 0;
-  const uint32_t rounded = (threads + kLanes - 1) / kLanes * kLanes;
-  return std::min({config_.max_blocks_per_sm, config_.max_threads_per_sm / rounded,
-                   config_.shared_bytes_per_sm / (shared_bytes + kReservedShared)});
-}
-
 void FreeRun::Submit(Grid grid, bool cooperative, std::function<void(const Fault*)> done) {
   auto run = std::make_shared<Run>();
   run->cooperative = cooperative;
   run->done = std::move(done);
   run->total = uint64_t{grid.grid.x} * grid.grid.y * grid.grid.z;
-  const uint32_t threads = grid.block.x * grid.block.y * grid.block.z;
-  run->threads = (threads + kLanes - 1) / kLanes * kLanes;
-  run->shared_bytes = grid.program->functions[grid.function].dynamic_shared_at +
-                      grid.dynamic_shared_bytes + kReservedShared;
+  run->needs = BlockResidency(grid);
   run->grid = std::move(grid);
   {
     std::lock_guard lock(mutex_);
@@ -71,17 +60,11 @@ void FreeRun::Start() {
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
 }
 
-bool FreeRun::Fits(const Sm& sm, const Run& run) const {
-  return sm.blocks.size() < config_.max_blocks_per_sm &&
-         sm.threads + run.threads <= config_.max_threads_per_sm &&
-         sm.shared_bytes + run.shared_bytes <= config_.shared_bytes_per_sm;
-}
-
 /// Called with the lock held.
 std::shared_ptr<FreeRun::Run> FreeRun::TakeBlock(Sm& sm, uint64_t* block) {
   for (auto it = queue_.begin(); it != queue_.end(); ++it) {
     const std::shared_ptr<Run> run = *it;
-    if (!Fits(sm, *run)) {
+    if (!Fits(config_, sm.used, run->needs)) {
       // What comes behind a cooperative grid must not take the room that its blocks wait for.
       if (run->cooperative) return nullptr;
       continue;
@@ -110,12 +93,8 @@ bool FreeRun::Admit(Sm& sm, MemoryView* view) {
     }
     if (!run) return !stop_;
   }
-  const Dim3 shape = run->grid.grid;
-  const Dim3 index{static_cast<uint32_t>(number % shape.x),
-                   static_cast<uint32_t>(number / shape.x % shape.y),
-                   static_cast<uint32_t>(number / shape.x / shape.y)};
-  sm.threads += run->threads;
-  sm.shared_bytes += run->shared_bytes;
+  const Dim3 index = BlockIndex(run->grid.grid, number);
+  sm.used.Add(run->needs);
   sm.blocks.push_back({run, MakeBlock(machine_, run->grid, index, sm.index, view)});
   return true;
 }
@@ -134,14 +113,7 @@ bool FreeRun::Pass(Sm& sm) {
       busy |= !warp->rested;
     }
     if (!ran && !block.fault && block.live_threads != 0 && !resident.run->stopped) {
-      // Barriers and warp synchronisation are the block's own affair: nobody can wake it.
-      for (auto& warp : block.warps) {
-        if (warp->live == 0) continue;
-        const uint32_t lane = static_cast<uint32_t>(std::countr_zero(warp->live));
-        warp->group_pc = warp->pc[lane] + 1;
-        warp->Raise(FaultKind::kTrap, lane, "deadlock, every thread of the block waits");
-        break;
-      }
+      block.RaiseDeadlock();
     }
   }
   return busy;
@@ -167,8 +139,7 @@ void FreeRun::Retire(Sm& sm) {
       }
       last = --run->running == 0 && run->next == run->total;
     }
-    sm.threads -= run->threads;
-    sm.shared_bytes -= run->shared_bytes;
+    sm.used.Remove(run->needs);
     sm.blocks.erase(sm.blocks.begin() + static_cast<ptrdiff_t>(i));
     if (!last) continue;
     if (run->grid.workspace != 0) machine_.memory->Free(run->grid.workspace);

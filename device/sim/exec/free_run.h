@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "device/sim/exec/residency.h"
 #include "device/sim/exec/state.h"
 
 namespace cupola::sim {
@@ -22,7 +23,6 @@ class FreeRun {
   ~FreeRun();  ///< waits for the grids that run
 
   void Submit(Grid grid, bool cooperative, std::function<void(const Fault*)> done);
-  uint32_t MaxResident(uint32_t threads, uint32_t shared_bytes) const;
 
  private:
   struct Run {
@@ -32,7 +32,7 @@ class FreeRun {
     uint64_t total = 0;
     uint64_t next = 0;  ///< first block that has not started
     uint64_t running = 0;
-    uint32_t threads = 0, shared_bytes = 0;  ///< of a block, as resources
+    Residency needs;  ///< of a block
     std::atomic<bool> stopped{false};
     std::unique_ptr<Fault> fault;
   };
@@ -42,14 +42,13 @@ class FreeRun {
   };
   struct Sm {
     uint32_t index = 0;
-    uint32_t threads = 0, shared_bytes = 0;
+    Residency used;
     std::vector<Resident> blocks;
     std::thread thread;
   };
 
   void Start();
   void Loop(Sm& sm);
-  bool Fits(const Sm& sm, const Run& run) const;
   std::shared_ptr<Run> TakeBlock(Sm& sm, uint64_t* block);
   bool Admit(Sm& sm, MemoryView* view);
   /// Runs every resident warp once; true if any of them did more than wait.

@@ -39,6 +39,7 @@ class AddressSpace {
 
   /// False when the operating system refused the reservation.
   bool ok() const { return arena_ != 0 && windows_.base != 0; }
+  uint64_t arena() const { return arena_; }  ///< where device memory starts
   const Windows& windows() const { return windows_; }
 
   uint64_t Allocate(uint64_t bytes);  ///< 256-byte aligned; 0 when there is not enough

@@ -39,6 +39,8 @@ class Observer {
   virtual void Update(Warp& warp, uint32_t lane, const Access& access, const void* before,
                       const void* after) = 0;
   virtual void Fence(Warp& warp, uint32_t lanes, Order order, Scope scope) = 0;
+  /// A thread comes to a barrier; `counted`: to one for a number of threads, not for all.
+  virtual void ArriveAtBarrier(Warp& warp, uint32_t lane, uint32_t index, bool counted) = 0;
   /// A barrier of the block is about to release its threads.
   virtual void CompleteBarrier(Block& block, const Barrier& barrier) = 0;
   /// bar.warp.sync is about to release `lanes`.

@@ -26,6 +26,8 @@ void BarrierLanes(Warp& warp, const Insn& in, uint32_t active) {
     }
     Barrier& barrier = block.barriers[index[lane]];
     touched |= 1u << index[lane];
+    if (warp.observer != nullptr)
+      warp.observer->ArriveAtBarrier(warp, lane, index[lane], count != nullptr);
     barrier.arrived[warp.index] |= 1u << lane;
     ++barrier.count;
     if (count != nullptr) barrier.expected = count[lane];

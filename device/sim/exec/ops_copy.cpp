@@ -187,21 +187,20 @@ void Copy(Warp& warp, const Insn& in, uint32_t active) {
   });
 }
 
-/// flags: 1 bulk; small: 0 commit, 1 wait; imm: groups that may stay unfinished.
+/// flags: 1 bulk; small: 0 commit, 1 wait, 2 both; imm: groups that may stay unfinished.
 void CopyGroup(Warp& warp, const Insn& in, uint32_t active) {
   if (warp.observer == nullptr) return;
-  if (in.small == 0) {
-    warp.observer->CommitCopies(warp, active, in.flags != 0);
-  } else {
-    warp.observer->WaitForCopies(warp, active, in.flags != 0, static_cast<uint32_t>(in.imm));
-  }
+  const bool bulk = in.flags != 0;
+  if (in.small != 1) warp.observer->CommitCopies(warp, active, bulk);
+  if (in.small != 0)
+    warp.observer->WaitForCopies(warp, active, bulk, static_cast<uint32_t>(in.imm));
 }
 
-bool UseGroup(Decoder& decoder, bool waits) {
+bool UseGroup(Decoder& decoder) {
   Insn& out = decoder.out;
   out.run = CopyGroup;
   out.flags = decoder.Has("bulk");
-  out.small = waits;
+  out.small = decoder.Has("wait_all") ? 2 : decoder.Has("commit_group") ? 0 : 1;
   if (decoder.OperandCount() == 1) out.imm = static_cast<int64_t>(decoder.Operand(0).integer);
   return true;
 }
@@ -248,7 +247,7 @@ bool DecodeCp(Decoder& decoder) {
   Insn& out = decoder.out;
   if (!decoder.Has("async")) return false;
   for (const char* word : {"commit_group", "wait_group", "wait_all"}) {
-    if (decoder.Has(word)) return UseGroup(decoder, std::string_view(word) != "commit_group");
+    if (decoder.Has(word)) return UseGroup(decoder);
   }
   if (decoder.Has("mbarrier")) {
     // Without .noinc: one arrival expected more, and made at once.

@@ -183,6 +183,9 @@ struct Block {
   /// Completes barriers that no longer have anyone to wait for.
   void CheckBarriers();
   void CheckBarrier(uint32_t index);
+  /// The fault of a block whose threads all wait for each other: barriers and warp synchronisation
+  /// are the block's own affair, nobody can wake it.
+  void RaiseDeadlock();
 };
 
 /// A block ready to run. `view` belongs to the thread that will run it.

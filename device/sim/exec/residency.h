@@ -1,0 +1,62 @@
+// What an SM has room for: blocks, threads and shared memory, as both modes count them. Pure
+// functions.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "device/sim/exec/state.h"
+
+namespace cupola::sim {
+
+/// Resources of blocks, or of an SM in use.
+struct Residency {
+  uint32_t blocks = 0, threads = 0, shared_bytes = 0;
+
+  void Add(const Residency& other) {
+    blocks += other.blocks;
+    threads += other.threads;
+    shared_bytes += other.shared_bytes;
+  }
+  void Remove(const Residency& other) {
+    blocks -= other.blocks;
+    threads -= other.threads;
+    shared_bytes -= other.shared_bytes;
+  }
+};
+
+constexpr uint32_t kReservedShared = 1024;  ///< bytes of every block, as on sm_80 and later
+
+inline Residency BlockResidency(uint32_t threads, uint32_t shared_bytes) {
+  return {1, (threads + kLanes - 1) / kLanes * kLanes, shared_bytes + kReservedShared};
+}
+
+inline Residency BlockResidency(const Grid& grid) {
+  return BlockResidency(
+      grid.block.x * grid.block.y * grid.block.z,
+      grid.program->functions[grid.function].dynamic_shared_at + grid.dynamic_shared_bytes);
+}
+
+inline bool Fits(const DeviceConfig& config, Residency used, const Residency& more) {
+  used.Add(more);
+  return used.blocks <= config.max_blocks_per_sm && used.threads <= config.max_threads_per_sm &&
+         used.shared_bytes <= config.shared_bytes_per_sm;
+}
+
+/// Blocks of this shape on one SM; 0 when not even one may run.
+inline uint32_t MaxResidentBlocks(const DeviceConfig& config, uint32_t threads,
+                                  uint32_t shared_bytes) {
+  if (threads == 0 || threads > 1024 || shared_bytes > config.max_shared_bytes_per_block) return 0;
+  const Residency one = BlockResidency(threads, shared_bytes);
+  return std::min({config.max_blocks_per_sm, config.max_threads_per_sm / one.threads,
+                   config.shared_bytes_per_sm / one.shared_bytes});
+}
+
+/// The block with this linear number, x fastest.
+inline Dim3 BlockIndex(const Dim3& shape, uint64_t number) {
+  return {static_cast<uint32_t>(number % shape.x),
+          static_cast<uint32_t>(number / shape.x % shape.y),
+          static_cast<uint32_t>(number / shape.x / shape.y)};
+}
+
+}  // namespace cupola::sim
