@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""What scripts/cubin_compare.py takes for the same cubin, and what not, on cubins that ptxas makes.
+"""What scripts/cubin_compare.py takes for the same cubin, and what not, on cubins that ptxas makes;
+and that what the writer's golden cases expect gives the cubin of their input, where ptxas takes that.
 
 Usage: cubin_compare_test.py PTXAS. Exit code 77 where there is none.
 """
+import glob
 import os
 import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../../scripts"))
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
+sys.path.insert(0, os.path.join(ROOT, "scripts"))
 import cubin_compare  # noqa: E402  (found by the path above)
 
 PTXAS = sys.argv.pop(1) if len(sys.argv) > 1 else ""
@@ -93,6 +96,24 @@ class CubinCompare(unittest.TestCase):
         self.assertEqual(options(".target sm_90\n"), ["-arch=sm_90", "--compile-only"])
         self.assertEqual(options(".target sm_80\n.entry k", '-maxrregcount=96 -v --ext-desc-file="/a"'),
                          ["-arch=sm_80", "-maxrregcount=96"])
+
+    def test_golden_cases_of_the_writer_keep_the_cubin(self):
+        compared = 0
+        for path in sorted(glob.glob(os.path.join(ROOT, "tests/golden/ptx/write/*.ptx"))):
+            with open(path, "rb") as file:
+                text, _, written = file.read().partition(b"// %%% output %%%\n")
+            options = cubin_compare.ptxas_options(text.decode(errors="replace"))
+            with tempfile.TemporaryDirectory() as folder:
+                first, refused = cubin_compare.compile_ptx(PTXAS, text, options, folder, 60)
+                if "opcodes_" in path:
+                    self.assertEqual(refused, "", path)
+                if first is None:
+                    continue
+                second, refused = cubin_compare.compile_ptx(PTXAS, written, options, folder, 60)
+            self.assertEqual(refused, "", path)
+            self.assertEqual(cubin_compare.differing_sections(first, text, second, written), [], path)
+            compared += 1
+        self.assertGreater(compared, 15)
 
 
 if __name__ == "__main__":
