@@ -3,6 +3,7 @@
 Used by scripts/run-apps and by the checks in tests/gpu. Standard library only. `build` is a build
 folder, `device` is "sim" or "gpu".
 """
+import atexit
 import glob
 import json
 import os
@@ -10,6 +11,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -41,6 +43,13 @@ def runtime_folder():
     return None
 
 
+def private_token():
+    """A file for the programs of this process alone to share the simulated device by."""
+    path = os.path.join(tempfile.gettempdir(), f"cupola-test-token-{os.getpid()}")
+    atexit.register(lambda: os.path.exists(path) and os.unlink(path))
+    return path
+
+
 def environment(build, device):
     """The environment of a program that runs plain on `device`, and under `cupola run` too."""
     plain = {key: value for key, value in os.environ.items()
@@ -49,6 +58,8 @@ def environment(build, device):
     for name in ("libcuda.so.1", "libcudart.so.13") if device == "sim" else ():
         if not os.path.exists(f"{folder}/{name}"):
             raise NotPossible(f"no {name} of the simulated device in {folder}: build it first")
+    if device == "sim":
+        plain["CUPOLA_SIM_TOKEN"] = private_token()
     if folder:
         plain["LD_LIBRARY_PATH"] = ":".join(filter(None, [folder, plain.get("LD_LIBRARY_PATH")]))
     return plain

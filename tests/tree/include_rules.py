@@ -21,7 +21,9 @@ RULES = {
     "device/compiler/ptx": ["base"],
     "device/compiler": ["base", "device/compiler/fatbin", "device/compiler/ptx"],
     "device/runtime": ["base"],
-    "device/sim": ["base", "device/compiler", "device/compiler/fatbin", "device/compiler/ptx"],
+    "device/sim": ["base", "device/compiler", "device/compiler/fatbin", "device/compiler/ptx",
+                   "device/sim/token"],
+    "device/sim/token": ["base"],
     "intercept": ["base", "sched", "sched/board", "models", "profiles", "device/runtime"],
     "cli": ["*"],
     "tests": ["*"],
@@ -68,6 +70,8 @@ def self_test():
     assert violations_of("sched/x.cpp", '#include "intercept/y.h"\n')
     assert violations_of("device/compiler/ptx/x.cpp", '#include "device/sim/exec/y.h"\n')
     assert violations_of("device/sim/driver/x.cpp", '#include "device/compiler/ptx/y.h"\n') == []
+    assert violations_of("device/sim/exec/x.cpp", '#include "device/sim/token/gate.h"\n') == []
+    assert violations_of("device/sim/token/x.cpp", '#include "device/sim/exec/device.h"\n')
     assert violations_of("stray/x.cpp", "")
 
 

@@ -4,9 +4,11 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 
 #include "device/sim/driver/api.h"
+#include "device/sim/token/token.h"
 
 namespace cupola::sim {
 namespace {
@@ -33,6 +35,18 @@ uint64_t NumberFrom(const char* variable, uint64_t otherwise, uint64_t most) {
   return otherwise;
 }
 
+/// This process's part in the device that all processes of the user share; null when told not to.
+/// Leaked, as the driver.
+Token* MakeToken() {
+  const char* path = std::getenv("CUPOLA_SIM_TOKEN");
+  if (path != nullptr && std::strcmp(path, "off") == 0) return nullptr;
+  TokenOptions options;
+  if (path != nullptr && *path != '\0') options.path = path;
+  options.slice_ns =
+      NumberFrom("CUPOLA_SIM_SLICE_US", options.slice_ns / 1000, 60'000'000) * 1000;
+  return new Token(std::move(options));
+}
+
 }  // namespace
 
 CUresult Initialize(uint32_t flags) {
@@ -44,6 +58,7 @@ CUresult Initialize(uint32_t flags) {
   config.sm_count = NumberFrom("CUPOLA_SIM_SMS", config.sm_count, 1024);
   config.memory_bytes =
       NumberFrom("CUPOLA_SIM_MEMORY_MB", config.memory_bytes >> 20, 1 << 20) << 20;
+  if (Token* token = MakeToken()) config.gate = &token->gate();
   sigset_t all, before;  // the SMs' threads must not take the program's signals
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -6,6 +6,7 @@
 
 #include "device/sim/driver/context.h"
 #include "device/sim/driver/stream.h"
+#include "device/sim/token/gate.h"
 
 namespace cupola::sim {
 namespace {
@@ -130,6 +131,13 @@ void Engine::RunKernel(Context& context, KernelWork& work) {
   outcome->ended.wait(lock, [&] { return outcome->is_over; });
 }
 
+template <typename Body>
+void Engine::WithDevice(Body body) {
+  if (gate_ != nullptr) gate_->Enter();
+  body();
+  if (gate_ != nullptr) gate_->Leave();
+}
+
 void Engine::Skip(Work& work) {
   if (auto* record = std::get_if<EventRecordWork>(&work)) {
     if (record->record) MarkDone(*record->record);
@@ -145,8 +153,8 @@ void Engine::Run(Context& context, Work& work) {
   std::visit(Overloaded{
                  [](EmptyWork&) {},
                  [&](KernelWork& kernel) { RunKernel(context, kernel); },
-                 [](CopyWork& copy) { RunCopy(copy); },
-                 [](FillWork& fill) { RunFill(fill); },
+                 [&](CopyWork& copy) { WithDevice([&] { RunCopy(copy); }); },
+                 [&](FillWork& fill) { WithDevice([&] { RunFill(fill); }); },
                  [&](HostWork& host) { RunHost(context, host); },
                  [&](EventRecordWork& event) { if (event.record) MarkDone(*event.record); },
                  [&](EventWaitWork& event) { if (event.record) WaitRecord(*event.record); },

@@ -83,7 +83,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
 /// at exit); a test that makes one must call Drain on every stream first.
 class Engine {
  public:
-  explicit Engine(Device* device) : device_(device) {}
+  /// Copies and fills pass the device's gate, as its kernels do.
+  explicit Engine(Device* device) : device_(device), gate_(device->config().gate) {}
 
   std::mutex& mutex() { return mutex_; }
 
@@ -111,12 +112,16 @@ class Engine {
   void Run(Context& context, Work& work);
   void RunKernel(Context& context, KernelWork& work);
   void RunMemOps(Context& context, const MemOpsWork& work);
+  /// Executes `body` with the device, which other processes may have meanwhile.
+  template <typename Body>
+  void WithDevice(Body body);
   void RunHost(Context& context, const HostWork& work);
   bool WaitForValue(Context& context, const CUstreamBatchMemOpParams& op);
   void Skip(Work& work);  ///< what a poisoned context still owes: events that others wait for
   void MarkDone(EventRecord& record);
 
   Device* device_;
+  Gate* const gate_;
   std::mutex mutex_;
   std::condition_variable changed_;  ///< a stream advanced, or an event was recorded, or work came
 };

@@ -20,6 +20,8 @@
 
 namespace cupola::sim {
 
+class Gate;
+
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
 };
@@ -32,6 +34,8 @@ struct DeviceConfig {
   uint32_t shared_bytes_per_sm = 228 * 1024;         ///< like sm_90
   uint32_t max_shared_bytes_per_block = 227 * 1024;  ///< opt-in limit, like sm_90
   uint64_t memory_bytes = 8ull << 30;                ///< size of device memory
+  /// What SMs pass before they execute (device/sim/token); null: nothing. Outlives the device.
+  Gate* gate = nullptr;
 };
 
 /// How a grid ended badly; names map onto CUresult codes of the same meaning.

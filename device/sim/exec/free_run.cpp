@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "device/sim/token/gate.h"
+
 namespace cupola::sim {
 namespace {
 
@@ -107,6 +109,7 @@ bool FreeRun::Pass(Sm& sm) {
     for (auto& warp : block.warps) {
       if (warp->live == 0 || block.fault || resident.run->stopped.load(std::memory_order_relaxed))
         continue;
+      if (config_.gate != nullptr && config_.gate->Pause()) warp->view->Refresh();
       warp->rested = false;
       if (StepWarp(*warp, kQuantum) == StepResult::kBlocked) continue;
       ran = true;
@@ -151,9 +154,18 @@ void FreeRun::Retire(Sm& sm) {
 
 void FreeRun::Loop(Sm& sm) {
   MemoryView view(machine_.memory);
+  bool is_inside = false;  // of the gate, while there are blocks
   while (true) {
+    if (sm.blocks.empty() && is_inside) {
+      config_.gate->Leave();
+      is_inside = false;
+    }
     if (sm.blocks.empty() || waiting_.load(std::memory_order_relaxed) != 0) {
       if (!Admit(sm, &view)) return;
+    }
+    if (config_.gate != nullptr && !is_inside && !sm.blocks.empty()) {
+      config_.gate->Enter();
+      is_inside = true;
     }
     view.Refresh();
     const bool busy = Pass(sm);

@@ -1,0 +1,225 @@
+#include "device/sim/token/token_queue.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+namespace cupola::sim {
+namespace {
+
+constexpr uint32_t kNodes = SharedToken::kNodes;
+constexpr uint32_t kNone = SharedToken::kNone;
+constexpr uint64_t kLookNs = 20'000'000;      // between looks at whether a predecessor is stopped
+constexpr uint64_t kStuckNs = 2'000'000'000;  // the lock is held for microseconds
+
+timespec FromNow(uint64_t ns) {
+  timespec at;
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  ns += static_cast<uint64_t>(at.tv_nsec);
+  at.tv_sec += static_cast<time_t>(ns / 1'000'000'000);
+  at.tv_nsec = static_cast<long>(ns % 1'000'000'000);
+  return at;
+}
+
+/// Locks, also after its owner's death. False: `error` says why not.
+bool Acquired(pthread_mutex_t* mutex, int error) {
+  if (error == EOWNERDEAD) {
+    pthread_mutex_consistent(mutex);
+    return true;
+  }
+  return error == 0;
+}
+
+/// Whether a process does not run: stopped by a signal or a debugger, or gone (from a damaged file;
+/// a death frees its locks). A wrong answer only lets two processes execute at once.
+bool IsStopped(int32_t pid) {
+  char path[32], text[256];
+  std::snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return kill(pid, 0) != 0 && errno == ESRCH;
+  const ssize_t bytes = read(file, text, sizeof(text) - 1);
+  close(file);
+  if (bytes <= 0) return false;
+  text[bytes] = '\0';
+  const char* name_end = std::strrchr(text, ')');  // the name may hold anything
+  return name_end != nullptr && (name_end[2] == 'T' || name_end[2] == 't');
+}
+
+}  // namespace
+
+/// Holds the lock over tickets and waits_for.
+class TokenQueue::Guard {
+ public:
+  explicit Guard(SharedToken& shared) : mutex_(&shared.lock) {
+    const timespec deadline = FromNow(kStuckNs);
+    is_held_ = Acquired(mutex_, pthread_mutex_clocklock(mutex_, CLOCK_MONOTONIC, &deadline));
+  }
+  ~Guard() {
+    if (is_held_) pthread_mutex_unlock(mutex_);
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+  bool is_held() const { return is_held_; }
+
+ private:
+  pthread_mutex_t* mutex_;
+  bool is_held_ = false;
+};
+
+uint32_t TokenQueue::Predecessor(uint64_t ticket) const {
+  uint32_t best = kNone;
+  uint64_t largest = 0;
+  for (uint32_t node = 0; node < kNodes; ++node) {
+    const uint64_t other = shared_.tickets[node].load(std::memory_order_relaxed);
+    if (other > largest && other < ticket) {
+      largest = other;
+      best = node;
+    }
+  }
+  return best;
+}
+
+bool TokenQueue::IsFree(uint32_t node) const {
+  if (shared_.tickets[node].load(std::memory_order_relaxed) != 0) return false;
+  for (uint32_t other = 0; other < kNodes; ++other) {
+    if (shared_.waits_for[other].load(std::memory_order_relaxed) == node &&
+        shared_.tickets[other].load(std::memory_order_relaxed) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+TokenQueue::Outcome TokenQueue::Join() {
+  Guard guard(shared_);
+  if (!guard.is_held()) return Outcome::kUnusable;
+  uint32_t entries = 0;
+  for (const auto& ticket : shared_.tickets) entries += ticket.load() != 0;
+  if (entries >= kMostEntries) return Outcome::kFull;
+  for (uint32_t node = 0; node < kNodes; ++node) {
+    if (!IsFree(node)) continue;
+    pthread_mutex_t* turn = &shared_.turns[node];
+    if (!Acquired(turn, pthread_mutex_trylock(turn))) continue;
+    shared_.pids[node] = getpid();
+    shared_.waits_for[node] = kNone;
+    ticket_ = shared_.next_ticket.fetch_add(1);
+    shared_.tickets[node] = ticket_;
+    node_ = node;
+    return Outcome::kDone;
+  }
+  return Outcome::kFull;
+}
+
+TokenQueue::Outcome TokenQueue::Wait() {
+  const uint32_t mine = node_;
+  while (true) {
+    uint32_t before = kNone;
+    uint64_t ticket = 0;
+    {
+      Guard guard(shared_);
+      if (!guard.is_held()) return Outcome::kUnusable;
+      if (is_evicted()) break;
+      before = Predecessor(ticket_);
+      shared_.waits_for[mine] = before;
+      if (before == kNone) return Outcome::kDone;
+      ticket = shared_.tickets[before];
+      if (Predecessor(ticket) == kNone) RingNode(before);  // it has the device
+    }
+    const Outcome outcome = WaitForTurn(before, ticket);
+    if (outcome != Outcome::kDone) {
+      if (outcome == Outcome::kLeft) break;
+      return outcome;
+    }
+  }
+  if (Leave() == Outcome::kUnusable) return Outcome::kUnusable;
+  return Outcome::kLeft;
+}
+
+/// Until the entry that has `ticket` and `node` has left the queue, is dead or is put out.
+TokenQueue::Outcome TokenQueue::WaitForTurn(uint32_t node, uint64_t ticket) {
+  pthread_mutex_t* turn = &shared_.turns[node];
+  while (true) {
+    const timespec look = FromNow(kLookNs);
+    const int error = pthread_mutex_clocklock(turn, CLOCK_MONOTONIC, &look);
+    if (error == ETIMEDOUT) {
+      if (stop_ || is_evicted()) return Outcome::kLeft;
+      if (EvictIfStopped(node, ticket)) return Outcome::kDone;
+      continue;
+    }
+    if (!Acquired(turn, error)) return Outcome::kUnusable;
+    bool is_held = true;
+    {
+      Guard guard(shared_);
+      is_held = guard.is_held();
+      if (is_held && shared_.tickets[node] == ticket) {
+          shared_.tickets[node] = 0;
+        ++recoveries_;
+        shared_.totals.recoveries.fetch_add(1);
+      }
+    }
+    pthread_mutex_unlock(turn);
+    return is_held ? Outcome::kDone : Outcome::kUnusable;
+  }
+}
+
+bool TokenQueue::EvictIfStopped(uint32_t node, uint64_t ticket) {
+  if (!IsStopped(shared_.pids[node])) return false;
+  Guard guard(shared_);
+  if (!guard.is_held() || shared_.tickets[node] != ticket) return false;
+  shared_.tickets[node] = 0;
+  RingNode(node);  // heard when it runs again
+  ++evictions_;
+  shared_.totals.evictions.fetch_add(1);
+  return true;
+}
+
+TokenQueue::Outcome TokenQueue::Leave() {
+  const uint32_t mine = node_;
+  {
+    Guard guard(shared_);
+    if (!guard.is_held()) return Outcome::kUnusable;
+    if (!is_evicted()) shared_.tickets[mine] = 0;
+  }
+  node_ = kNone;
+  return pthread_mutex_unlock(&shared_.turns[mine]) == 0 ? Outcome::kDone : Outcome::kUnusable;
+}
+
+TokenQueue::Outcome TokenQueue::CheckWaiters(bool* has_waiters) {
+  Guard guard(shared_);
+  if (!guard.is_held()) return Outcome::kUnusable;
+  *has_waiters = false;
+  for (const auto& ticket : shared_.tickets) *has_waiters |= ticket.load() > ticket_;
+  return Outcome::kDone;
+}
+
+// No other entry has this node while its turn is ours: its ticket is ours or was cleared.
+bool TokenQueue::is_evicted() const { return shared_.tickets[node_] != ticket_; }
+
+uint32_t TokenQueue::bell() const { return shared_.bells[node_].load(); }
+
+void TokenQueue::WaitForBell(uint32_t value, uint64_t deadline_ns) const {
+  timespec deadline;
+  deadline.tv_sec = static_cast<time_t>(deadline_ns / 1'000'000'000);
+  deadline.tv_nsec = static_cast<long>(deadline_ns % 1'000'000'000);
+  syscall(SYS_futex, &shared_.bells[node_], FUTEX_WAIT_BITSET, value,
+          deadline_ns != 0 ? &deadline : nullptr, nullptr, FUTEX_BITSET_MATCH_ANY);
+}
+
+void TokenQueue::RingNode(uint32_t node) {
+  shared_.bells[node].fetch_add(1);
+  syscall(SYS_futex, &shared_.bells[node], FUTEX_WAKE, 1);
+}
+
+void TokenQueue::Ring() {
+  const uint32_t node = node_;
+  if (node != kNone) RingNode(node);
+}
+
+}  // namespace cupola::sim
