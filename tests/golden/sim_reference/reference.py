@@ -14,8 +14,8 @@ sys.path.insert(0, FOLDER)
 from kernel_file import MARKER, KernelFile
 from registry import Outcome, REFERENCES
 
-MODULES = ["approximation", "atomics", "barriers", "conversion", "floating_point", "flow", "memory",
-           "warps"]
+MODULES = ["approximation", "atomics", "barriers", "conversion", "floating_point", "flow",
+           "integers", "memory", "systems", "warps"]
 
 
 def expectation(name, path):
