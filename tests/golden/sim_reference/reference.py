@@ -15,7 +15,7 @@ from kernel_file import MARKER, KernelFile
 from registry import Outcome, REFERENCES
 
 MODULES = ["approximation", "atomics", "barriers", "conversion", "floating_point", "flow",
-           "integers", "memory", "systems", "warps"]
+           "integers", "matrices", "memory", "systems", "warps"]
 
 
 def expectation(name, path):
