@@ -43,6 +43,13 @@ class TokenQueue {
   static constexpr uint32_t kMostEntries = SharedToken::kNodes / 2 - 4;
 
   TokenQueue(SharedToken* shared, std::atomic<bool>* stop) : shared_(*shared), stop_(*stop) {}
+  /// Leaves the queue. The memory must stay mapped until here: what owns a lock in memory that is
+  /// gone cannot be freed of it by its death.
+  ~TokenQueue() {
+    if (node_ != SharedToken::kNone) static_cast<void>(Leave());
+  }
+  TokenQueue(const TokenQueue&) = delete;
+  TokenQueue& operator=(const TokenQueue&) = delete;
 
   /// Enters at the end.
   Outcome Join();

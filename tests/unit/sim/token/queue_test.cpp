@@ -3,6 +3,9 @@
 
 #include <time.h>
 
+#include <memory>
+#include <vector>
+
 #include "device/sim/token/gate.h"
 #include "tests/unit/sim/token/child.h"
 
@@ -11,12 +14,24 @@ namespace {
 
 using Outcome = TokenQueue::Outcome;
 
+using Action = std::function<int(TokenQueue&, const Say&)>;
+
+int LeaveIt(TokenQueue& queue, const Say&) { return queue.Leave() == Outcome::kDone ? 0 : 5; }
+
+int AwaitUsr1() {
+  sigset_t usr1;
+  sigemptyset(&usr1);
+  sigaddset(&usr1, SIGUSR1);
+  int number = 0;
+  return sigwait(&usr1, &number);
+}
+
 class QueueTest : public TokenTest {
  protected:
-  /// A process that enters the queue, says "in", waits, says "has", and holds until it is killed or
-  /// told by SIGUSR1 to leave.
-  auto Participant() {
-    return [path = path_](const Say& say) {
+  /// A process that enters the queue, says "in", waits, says "has" and how many dead it met, holds
+  /// until SIGUSR1, and then acts.
+  auto Participant(Action action = LeaveIt) {
+    return [path = path_, action](const Say& say) {
       sigset_t usr1;
       sigemptyset(&usr1);
       sigaddset(&usr1, SIGUSR1);
@@ -29,9 +44,8 @@ class QueueTest : public TokenTest {
       say("in");
       if (queue.Wait() != Outcome::kDone) return 4;
       say("has " + std::to_string(queue.recoveries()));
-      int number = 0;
-      sigwait(&usr1, &number);
-      return queue.Leave() == Outcome::kDone ? 0 : 5;
+      AwaitUsr1();
+      return action(queue, say);
     };
   }
 };
@@ -98,6 +112,113 @@ TEST_F(QueueTest, TheLastInTheQueueMayDie) {
   Child second(Participant());
   ASSERT_EQ(second.Line(), "in");
   EXPECT_EQ(second.Line(), "has 1");
+}
+
+TEST_F(QueueTest, WhoExitsHoldingItFreesIt) {
+  Child first(Participant([](TokenQueue&, const Say&) -> int { _exit(0); }));
+  ASSERT_EQ(first.Line(), "in");
+  ASSERT_EQ(first.Line(), "has 0");
+  Child second(Participant());
+  ASSERT_EQ(second.Line(), "in");
+  first.Signal(SIGUSR1);
+  EXPECT_EQ(second.Line(), "has 1");
+}
+
+TEST_F(QueueTest, WhoExecutesAnotherProgramFreesIt) {
+  Child first(Participant([](TokenQueue&, const Say&) {
+    execl("/bin/sleep", "sleep", "600", static_cast<char*>(nullptr));
+    return 6;
+  }));
+  ASSERT_EQ(first.Line(), "in");
+  ASSERT_EQ(first.Line(), "has 0");
+  Child second(Participant());
+  ASSERT_EQ(second.Line(), "in");
+  first.Signal(SIGUSR1);
+  EXPECT_EQ(second.Line(), "has 1");
+  EXPECT_EQ(kill(first.pid(), 0), 0) << "the first process still runs";
+}
+
+TEST_F(QueueTest, AForkedChildHoldsNothing) {
+  Child first(Participant([](TokenQueue& queue, const Say& say) {
+    for (const bool is_killed : {false, true}) {
+      const pid_t child = fork();
+      if (child == 0 && !is_killed) _exit(0);
+      if (child == 0) pause();
+      if (is_killed) kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    }
+    say("no child is left");
+    AwaitUsr1();
+    const pid_t orphan = fork();  // outlives the holder and keeps its mapping
+    if (orphan == 0) pause();
+    say(std::to_string(orphan));
+    kill(getpid(), SIGKILL);
+    return queue.is_evicted() ? 7 : 8;
+  }));
+  ASSERT_EQ(first.Line(), "in");
+  ASSERT_EQ(first.Line(), "has 0");
+  Child second(Participant());
+  ASSERT_EQ(second.Line(), "in");
+  first.Signal(SIGUSR1);
+  ASSERT_EQ(first.Line(), "no child is left");
+  EXPECT_EQ(ReadTokenTotals(path_).value().recoveries, 0u);
+  first.Signal(SIGUSR1);
+  const pid_t orphan = static_cast<pid_t>(std::stol("0" + first.Line()));
+  EXPECT_EQ(second.Line(), "has 1");
+  ASSERT_GT(orphan, 0);
+  EXPECT_EQ(kill(orphan, SIGKILL), 0) << "the holder's child still ran";
+}
+
+TEST_F(QueueTest, AStoppedHolderIsPutOut) {
+  Child first(Participant([](TokenQueue& queue, const Say&) {
+    const bool is_evicted = queue.is_evicted();
+    return queue.Leave() == Outcome::kDone && is_evicted ? 0 : 5;
+  }));
+  ASSERT_EQ(first.Line(), "in");
+  ASSERT_EQ(first.Line(), "has 0");
+  first.Signal(SIGSTOP);
+  Child second(Participant());
+  ASSERT_EQ(second.Line(), "in");
+  EXPECT_EQ(second.Line(), "has 0");
+  EXPECT_EQ(ReadTokenTotals(path_).value().evictions, 1u);
+  first.Signal(SIGCONT);
+  first.Signal(SIGUSR1);
+  EXPECT_EQ(first.End(), 0);
+  second.Signal(SIGUSR1);
+  EXPECT_EQ(second.End(), 0);
+}
+
+TEST_F(QueueTest, AStoppedWaiterIsPutOut) {
+  Child first(Participant());
+  ASSERT_EQ(first.Line(), "in");
+  ASSERT_EQ(first.Line(), "has 0");
+  Child second(Participant());
+  ASSERT_EQ(second.Line(), "in");
+  second.Signal(SIGSTOP);
+  Child third(Participant());
+  ASSERT_EQ(third.Line(), "in");
+  first.Signal(SIGUSR1);
+  EXPECT_EQ(third.Line(), "has 0");
+  second.Signal(SIGCONT);
+  EXPECT_EQ(second.End(), 4) << "Wait says that the process left the queue";
+  third.Signal(SIGUSR1);
+  EXPECT_EQ(third.End(), 0);
+}
+
+TEST_F(QueueTest, AFullQueueSaysSo) {
+  std::vector<std::unique_ptr<Child>> all;
+  for (uint32_t i = 0; i < TokenQueue::kMostEntries; ++i) {
+    all.push_back(std::make_unique<Child>(Participant()));
+    ASSERT_EQ(all.back()->Line(), "in");
+  }
+  Child surplus(Participant());
+  EXPECT_EQ(surplus.End(), 3);
+  // All die, and not in order: the places are free again.
+  for (const auto& child : all) child->Signal(SIGKILL);
+  for (const auto& child : all) EXPECT_EQ(child->End(), -SIGKILL);
+  Child next(Participant());
+  ASSERT_EQ(next.Line(), "in");
+  EXPECT_EQ(next.Line().substr(0, 3), "has");
 }
 
 }  // namespace
