@@ -1,111 +1,69 @@
 // Kernels of several processes on the simulated device, by time slices.
 #include <sys/mman.h>
 
-#include <cstring>
-#include <sstream>
+#include <algorithm>
+#include <memory>
+#include <vector>
 
-#include "device/sim/exec/device.h"
-#include "device/sim/token/token.h"
+#include "base/prng.h"
 #include "tests/unit/sim/token/child.h"
+#include "tests/unit/sim/token/shared_device.h"
 
 namespace cupola::sim {
 namespace {
 
-// Each thread: x = x * 1664525 + 1013904223, `rounds` times from its index, to out[index].
-constexpr char kKernels[] = R"(
-.version 8.0
-.target sm_90
-.address_size 64
-.visible .entry churn(.param .u64 out, .param .u32 rounds)
-{
-  .reg .pred %p;
-  .reg .b32 %r<8>;
-  .reg .b64 %rd<4>;
-  ld.param.u64 %rd1, [out];
-  ld.param.u32 %r1, [rounds];
-  mov.u32 %r2, %ctaid.x;
-  mov.u32 %r3, %ntid.x;
-  mov.u32 %r4, %tid.x;
-  mad.lo.s32 %r5, %r2, %r3, %r4;
-  mov.u32 %r6, %r5;
-LOOP:
-  mad.lo.u32 %r6, %r6, 1664525, 1013904223;
-  sub.u32 %r1, %r1, 1;
-  setp.ne.u32 %p, %r1, 0;
-  @%p bra LOOP;
-  mul.wide.u32 %rd2, %r5, 4;
-  add.s64 %rd3, %rd1, %rd2;
-  st.global.u32 [%rd3], %r6;
-  ret;
-}
-.visible .entry await(.param .u64 word)
-{
-  .reg .pred %p;
-  .reg .b32 %r1;
-  .reg .b64 %rd1;
-  ld.param.u64 %rd1, [word];
-LOOP:
-  ld.volatile.global.u32 %r1, [%rd1];
-  setp.eq.u32 %p, %r1, 0;
-  @%p bra LOOP;
-  ret;
-}
-)";
-
-/// A device with its token, in a child.
-class SharedDevice {
- public:
-  SharedDevice(const std::string& path, uint64_t slice_ns)
-      : token_({path, slice_ns}),
-        device_(Device::Create({.sm_count = 2, .memory_bytes = 64 << 20, .gate = &token_.gate()})),
-        module_(device_->LoadPtx(kKernels, "kernels").value()) {}
-
-  Device& device() { return *device_; }
-  TokenCounters counters() const { return token_.counters(); }
-
-  /// Runs a kernel; true when it ended well.
-  template <typename... Values>
-  bool Run(uint32_t kernel, Dim3 grid, Dim3 block, Values... values) {
-    const KernelInfo& info = module_->kernels()[kernel];
-    GridLaunch launch{module_, kernel, grid, block};
-    launch.params.resize(info.param_bytes);
-    size_t next = 0;
-    (std::memcpy(&launch.params[info.params[next++].offset], &values, sizeof(values)), ...);
-    int ends[2];
-    if (pipe(ends) != 0) return false;
-    device_->Submit(std::move(launch), [to = ends[1]](const Fault* fault) {
-      const char result = fault == nullptr;
-      static_cast<void>(!write(to, &result, 1));
-    });
-    char result = 0;
-    const bool is_told = read(ends[0], &result, 1) == 1;
-    close(ends[0]);
-    close(ends[1]);
-    return is_told && result != 0;
-  }
-
-  /// `churn` on 4 blocks of 64; true when every number is right.
-  bool Churn(uint32_t rounds) {
-    constexpr uint32_t kThreads = 256;
-    const uint64_t out = device_->Allocate(kThreads * 4);
-    if (!Run(0, {4}, {64}, out, rounds)) return false;
-    bool is_right = true;
-    for (uint32_t i = 0; i < kThreads; ++i) {
-      uint32_t expected = i;
-      for (uint32_t round = 0; round < rounds; ++round) expected = expected * 1664525 + 1013904223;
-      is_right &= reinterpret_cast<const uint32_t*>(out)[i] == expected;
-    }
-    device_->Free(out);
-    return is_right;
-  }
-
- private:
-  Token token_;
-  std::unique_ptr<Device> device_;
-  std::shared_ptr<LoadedModule> module_;
+/// Words that a test, its children and their kernels share.
+struct Words {
+  uint32_t stop, never;
+  uint32_t counters[2];
 };
 
-class SharingTest : public TokenTest {};
+class SharingTest : public TokenTest {
+ protected:
+  SharingTest()
+      : words_(static_cast<Words*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE,
+                                        MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  ~SharingTest() override { munmap(words_, 4096); }
+
+  static uint64_t Address(const uint32_t& word) { return reinterpret_cast<uint64_t>(&word); }
+  static uint32_t Load(const uint32_t& word) { return __atomic_load_n(&word, __ATOMIC_ACQUIRE); }
+  void Stop() { __atomic_store_n(&words_->stop, 1, __ATOMIC_RELEASE); }
+
+  /// A process whose kernel counts in `counters[index]` until Stop(). Says "ready" when all is
+  /// loaded, and its counters at the end.
+  auto Counting(int index, uint64_t slice_ns) {
+    return [this, index, slice_ns](const Say& say) {
+      SharedDevice device(path_, slice_ns);
+      device.device().MapHost(reinterpret_cast<uint64_t>(words_), 4096);
+      if (!device.Churn(1)) return 1;
+      say("ready");
+      const bool is_done =
+          device.Run(kCount, {1}, {32}, Address(words_->stop), Address(words_->counters[index]));
+      say(std::to_string(device.counters().handovers));
+      return is_done ? 0 : 2;
+    };
+  }
+  /// Blocks until the file's slices have grown by `more`; false when that takes too long.
+  bool AwaitSlices(uint64_t more) {
+    const TokenMapping mapping = std::move(TokenMapping::Open(path_).value());
+    const uint64_t enough = mapping->totals.slices + more;
+    for (const uint64_t deadline = MonotonicNs() + 60'000'000'000; MonotonicNs() < deadline;) {
+      if (mapping->totals.slices >= enough) return true;
+      poll(nullptr, 0, 1);
+    }
+    return false;
+  }
+  bool AwaitChange(const uint32_t& word) {
+    const uint32_t before = Load(word);
+    for (const uint64_t deadline = MonotonicNs() + 60'000'000'000; MonotonicNs() < deadline;) {
+      if (Load(word) != before) return true;
+      poll(nullptr, 0, 1);
+    }
+    return false;
+  }
+
+  Words* words_;
+};
 
 TEST_F(SharingTest, ALoneProcessTakesTheDeviceOnce) {
   Child only([&](const Say&) {
@@ -120,52 +78,138 @@ TEST_F(SharingTest, ALoneProcessTakesTheDeviceOnce) {
   EXPECT_EQ(ReadTokenTotals(path_).value().slices, 1u);
 }
 
-TEST_F(SharingTest, TwoLongKernelsRunByTurns) {
-  const auto body = [&](const Say& say) {
-    SharedDevice device(path_, 1'000'000);
-    if (!device.Churn(1)) return 1;  // until here everything is loaded
-    say("ready");
-    const bool is_right = device.Churn(300'000);
-    const TokenCounters counters = device.counters();
-    say(std::to_string(counters.slices) + " " + std::to_string(counters.handovers) + " " +
-        std::to_string(counters.held_ns));
-    return is_right ? 0 : 2;
-  };
-  Child first(body), second(body);
+TEST_F(SharingTest, TwoLongKernelsShareEvenly) {
+  Child first(Counting(0, 2'000'000)), second(Counting(1, 2'000'000));
   ASSERT_EQ(first.Line(), "ready");
   ASSERT_EQ(second.Line(), "ready");
-  uint64_t slices[2], handovers[2], held_ns[2];
-  for (int i = 0; i < 2; ++i) {
-    std::istringstream line((i == 0 ? first : second).Line());
-    line >> slices[i] >> handovers[i] >> held_ns[i];
-    EXPECT_GT(handovers[i], 10u);
-    std::printf("slices %lu, handovers %lu, held %.1f ms\n", slices[i], handovers[i],
-                static_cast<double>(held_ns[i]) / 1e6);
-  }
+  for (const uint32_t& counter : words_->counters) ASSERT_TRUE(AwaitChange(counter));
+  // The work done by each over the same 300 slices, by their own count.
+  uint32_t before[2], after[2];
+  for (int i = 0; i < 2; ++i) before[i] = Load(words_->counters[i]);
+  ASSERT_TRUE(AwaitSlices(300));
+  for (int i = 0; i < 2; ++i) after[i] = Load(words_->counters[i]);
+  Stop();
+  const uint64_t handovers[2] = {std::stoull("0" + first.Line()), std::stoull("0" + second.Line())};
   EXPECT_EQ(first.End(), 0);
   EXPECT_EQ(second.End(), 0);
+  const double ratio = static_cast<double>(after[0] - before[0]) / (after[1] - before[1]);
+  std::printf("work of the first over that of the second: %.3f; handovers %lu and %lu\n", ratio,
+              handovers[0], handovers[1]);
+  EXPECT_GT(ratio, 0.8);
+  EXPECT_LT(ratio, 1.25);
+  EXPECT_GE(handovers[0] + handovers[1], 299u);
+  EXPECT_NEAR(static_cast<double>(handovers[0]), static_cast<double>(handovers[1]), 3);
+}
+
+TEST_F(SharingTest, OnlyOneExecutesAtATime) {
+  // While the second has a slice without end, the first does nothing.
+  Child first(Counting(0, 1'000'000));
+  ASSERT_EQ(first.Line(), "ready");
+  ASSERT_TRUE(AwaitChange(words_->counters[0]));
+  Child second(Counting(1, 600'000'000'000));
+  ASSERT_EQ(second.Line(), "ready");
+  ASSERT_TRUE(AwaitChange(words_->counters[1]));
+  const uint32_t before = Load(words_->counters[0]);
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(AwaitChange(words_->counters[1]));
+  EXPECT_EQ(Load(words_->counters[0]), before);
 }
 
 TEST_F(SharingTest, ASpinningKernelDoesNotStopAnother) {
-  auto* word = static_cast<uint32_t*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE,
-                                           MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   Child waits([&](const Say& say) {
     SharedDevice device(path_, 1'000'000);
-    device.device().MapHost(reinterpret_cast<uint64_t>(word), 4096);
+    device.device().MapHost(reinterpret_cast<uint64_t>(words_), 4096);
     if (!device.Churn(1)) return 1;
     say("ready");
-    return device.Run(1, {1}, {32}, reinterpret_cast<uint64_t>(word)) ? 0 : 2;
+    return device.Run(kAwait, {1}, {32}, Address(words_->stop)) ? 0 : 2;
   });
   ASSERT_EQ(waits.Line(), "ready");
   Child works([&](const Say&) {
     SharedDevice device(path_, 1'000'000);
     if (!device.Churn(100'000)) return 1;
-    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    Stop();  // the kernel of the other process waits for this result
     return 0;
   });
   EXPECT_EQ(works.End(), 0);
   EXPECT_EQ(waits.End(), 0);
-  munmap(word, 4096);
+}
+
+TEST_F(SharingTest, AHolderKilledInItsKernelIsFollowedAtOnce) {
+  std::vector<double> freed_us;
+  for (int round = 0; round < 15; ++round) {
+    // The holder's slice lasts ten minutes: only its death frees the device.
+    Child holder(Counting(0, 600'000'000'000));
+    ASSERT_EQ(holder.Line(), "ready");
+    ASSERT_TRUE(AwaitChange(words_->counters[0]));
+    Child next([&](const Say& say) {
+      SharedDevice device(path_, 1'000'000);
+      say("ready");
+      if (!device.Churn(1)) return 1;
+      say("done");
+      return device.Churn(2000) ? 0 : 2;
+    });
+    ASSERT_EQ(next.Line(), "ready");
+    const uint64_t killed_ns = MonotonicNs();
+    holder.Signal(SIGKILL);
+    ASSERT_EQ(next.Line(), "done");
+    freed_us.push_back(static_cast<double>(MonotonicNs() - killed_ns) / 1e3);
+    EXPECT_EQ(next.End(), 0);
+  }
+  std::sort(freed_us.begin(), freed_us.end());
+  std::printf("from the kill to the end of another's first kernel: median %.0f us, most %.0f us\n",
+              freed_us[freed_us.size() / 2], freed_us.back());
+  EXPECT_LT(freed_us[freed_us.size() / 2], 200'000) << "far less than a time-out's worth";
+  EXPECT_EQ(ReadTokenTotals(path_).value().evictions, 0u);
+}
+
+TEST_F(SharingTest, AStoppedHolderDoesNotStopOthersAndGoesOnLater) {
+  Child holder(Counting(0, 600'000'000'000));
+  ASSERT_EQ(holder.Line(), "ready");
+  ASSERT_TRUE(AwaitChange(words_->counters[0]));
+  holder.Signal(SIGSTOP);
+  Child next([&](const Say&) { return SharedDevice(path_, 1'000'000).Churn(2000) ? 0 : 1; });
+  EXPECT_EQ(next.End(), 0);
+  EXPECT_EQ(ReadTokenTotals(path_).value().evictions, 1u);
+  holder.Signal(SIGCONT);
+  ASSERT_TRUE(AwaitChange(words_->counters[0]));
+  Stop();
+  EXPECT_NE(holder.Line(), "");
+  EXPECT_EQ(holder.End(), 0);
+}
+
+TEST_F(SharingTest, EightProcessesSurviveRandomKills) {
+  constexpr uint64_t kSeed = 7;
+  constexpr uint32_t kProcesses = 8, kKills = 40;
+  Prng prng(kSeed);
+  const auto new_life = [&] {
+    return std::make_unique<Child>([&](const Say& say) {
+      SharedDevice device(path_, 500'000);
+      while (Load(words_->stop) == 0) {
+        if (!device.Churn(3000)) return 1;
+        say("done");
+      }
+      return 0;
+    });
+  };
+  std::vector<std::unique_ptr<Child>> children;
+  for (uint32_t i = 0; i < kProcesses; ++i) children.push_back(new_life());
+  for (uint32_t kill = 0; kill < kKills; ++kill) {
+    const uint64_t which = prng.Below(kProcesses);
+    for (uint64_t lines = prng.Below(3); lines != 0; --lines) {
+      ASSERT_EQ(children[which]->Line(), "done") << "stall or wrong result, seed " << kSeed;
+    }
+    const uint64_t moment = MonotonicNs() + prng.Below(2'000'000);
+    while (MonotonicNs() < moment) {
+    }
+    children[which]->Signal(SIGKILL);
+    children[which] = new_life();
+  }
+  Stop();
+  for (const auto& child : children) EXPECT_EQ(child->End(), 0) << "seed " << kSeed;
+  const TokenCounters totals = ReadTokenTotals(path_).value();
+  std::printf("slices %lu, handovers %lu, dead processes found in the queue %lu\n", totals.slices,
+              totals.handovers, totals.recoveries);
+  EXPECT_GT(totals.recoveries, 0u);
+  EXPECT_EQ(totals.evictions, 0u);
 }
 
 }  // namespace
