@@ -103,7 +103,7 @@ def check_file(gpu, path, folder):
     try:
         output = gpu.run(kernel)
     except RuntimeError as error:
-        print(f"{os.path.basename(path)}: {error}")
+        print(f"{os.path.basename(path)}: DIFFERENT\n  {error}")
         return False
     if folder:
         with open(os.path.join(folder, os.path.basename(path)), "w") as file:
@@ -132,7 +132,8 @@ def main():
         if "// fault:" in KernelFile(path).expected and len(files) > 1:
             sys.stdout.flush()
             write = ["--write", options.write] if options.write else []
-            good &= subprocess.run([sys.executable, __file__, *write, path], timeout=60).returncode == 0
+            command = [sys.executable, __file__, *write, path]
+            good &= subprocess.run(command, timeout=60).returncode == 0
             continue
         gpu = gpu or Gpu()
         good &= check_file(gpu, path, options.write)

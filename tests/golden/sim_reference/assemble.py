@@ -7,8 +7,8 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
 def assemble(path):
-    result = subprocess.run([sys.argv[1], "-arch=sm_90", "-O1", path, "-o", "/dev/null"], timeout=60,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    result = subprocess.run([sys.argv[1], "-arch=sm_90", "-O1", path, "-o", "/dev/null"],
+                            timeout=60, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return "" if result.returncode == 0 else result.stdout
 
 

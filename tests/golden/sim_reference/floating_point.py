@@ -8,7 +8,7 @@ MODES = (RN, RZ, RM, RP)
 
 
 def rows(kernel, *functions):
-    """The output, the last argument: for each function a row of its values of every lane's inputs."""
+    """The output, the last argument: for each function a row of what it gives of every lane."""
     inputs = [arg.values for arg in kernel.args[:-1]]
     return {len(inputs): [f(*lane) for f in functions for lane in zip(*inputs)]}
 
@@ -119,7 +119,8 @@ def bf16_arithmetic(kernel):
     return rows(kernel, lambda a, b, c: BF16.add(a, b), lambda a, b, c: BF16.sub(a, b),
                 lambda a, b, c: BF16.mul(a, b), BF16.fma,
                 lambda a, b, c: relu(BF16, BF16.fma(a, b, c)),
-                lambda a, b, c: unless_nan(a, a & 0x7FFF), lambda a, b, c: unless_nan(a, a ^ 0x8000))
+                lambda a, b, c: unless_nan(a, a & 0x7FFF),
+                lambda a, b, c: unless_nan(a, a ^ 0x8000))
 
 
 @golden("f16_arithmetic")

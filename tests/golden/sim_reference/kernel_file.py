@@ -73,7 +73,7 @@ class KernelFile:
                 self.args.append(Argument(words[2]))
 
     def output(self, buffers, printed="", fault=None):
-        """The expectation's text. buffers: {argument: values}; those not named hold what they did."""
+        """The expectation's text. buffers: {argument: values}; the others hold what they did."""
         if fault:
             return f"// fault: {fault}\n"
         lines = []

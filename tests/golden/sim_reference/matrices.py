@@ -1,5 +1,5 @@
-"""Matrix products and moves [PTX ISA 9.7.14]. Operands are chosen so that every partial sum is exact
-in the accumulator: the order of summation, which the ISA leaves open, cannot be seen."""
+"""Matrix products and moves [PTX ISA 9.7.14]. Operands are such that every partial sum is exact in
+the accumulator: the order of summation, which the ISA leaves open, cannot be seen."""
 from conversion import signed
 from ieee import BF16, F16, F32
 from registry import golden
@@ -147,7 +147,8 @@ def matrix_moves(kernel):
     tile, out = kernel.args[0].values, []
     for count in (1, 2, 4):
         for transposed in (False, True):
-            registers = [[register(tile, m, t, transposed) for t in range(32)] for m in range(count)]
+            registers = [[register(tile, m, t, transposed) for t in range(32)]
+                         for m in range(count)]
             out += sum(registers, [])
     for count in (1, 2, 4):
         for transposed in (False, True):
@@ -159,6 +160,7 @@ def matrix_moves(kernel):
                         if transposed:
                             line, column = column, line
                         # Row addresses have their lowest bit turned over.
-                        stored[8 * ((8 * m + line) ^ 1) + column] = registers[m][t] >> 16 * k & 0xFFFF
+                        at = 8 * ((8 * m + line) ^ 1) + column
+                        stored[at] = registers[m][t] >> 16 * k & 0xFFFF
             out += [stored[2 * w + 1] << 16 | stored[2 * w] for w in range(128)]
     return {1: out}

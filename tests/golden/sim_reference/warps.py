@@ -47,8 +47,8 @@ def shuffle_member_masks(kernel):
     first = [x[t + 3] if t + 3 < 8 else 77 for t in range(8)]
     second = [x[20]] * 13
     third = [0] + [x[t ^ 1] for t in range(22, 32)]
-    return {1: first + second + third +
-            [x[7]] * 8 + [5] + [x[t - 1] for t in range(9, 21)] + [x[52 - t] for t in range(21, 32)]}
+    return {1: first + second + third + [x[7]] * 8 + [5] + [x[t - 1] for t in range(9, 21)] +
+            [x[52 - t] for t in range(21, 32)]}
 
 
 @golden("vote_member_masks")
