@@ -76,6 +76,85 @@ NEXT:
   ret;
 })";
 
+/// Instructions whose rounding is done in software: halves, conversions, directed roundings.
+constexpr char kRounding[] = R"(
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+  .reg .b16 %h<4>; .reg .b32 %r<8>; .reg .f32 %f<4>; .reg .f64 %d<4>; .reg .pred %p;
+  mov.u32 %r0, %tid.x; mov.u32 %r1, 0; cvt.rn.f32.u32 %f0, %r0; mov.f32 %f1, 0f3F000001;
+LOOP:
+  fma.rz.f32 %f2, %f0, %f1, %f1;
+  cvt.rn.f16.f32 %h0, %f2;
+  fma.rn.f16 %h1, %h0, %h0, %h0;
+  cvt.rn.bf16.f32 %h2, %f2;
+  fma.rn.bf16 %h3, %h2, %h2, %h2;
+  cvt.f32.bf16 %f3, %h3;
+  add.rp.f32 %f0, %f3, %f1;
+  cvt.rzi.s32.f32 %r2, %f0;
+  div.rn.f32 %f0, %f1, %f2;
+  ex2.approx.ftz.f32 %f0, %f0;
+  add.u32 %r1, %r1, 1;
+  setp.lt.u32 %p, %r1, 1000;
+  @%p bra LOOP;
+  ret;
+})";
+
+constexpr char kAtomicsAndCalls[] = R"(
+.version 8.0
+.target sm_90
+.address_size 64
+.func (.param .b32 r) next(.param .b32 a)
+{
+  .reg .b32 %a;
+  ld.param.b32 %a, [a];
+  add.u32 %a, %a, 1;
+  st.param.b32 [r], %a;
+  ret;
+}
+.visible .entry k(.param .u64 out)
+{
+  .reg .b32 %r<8>; .reg .b64 %rd<4>; .reg .pred %p;
+  mov.u32 %r0, %tid.x; mov.u32 %r1, 0; ld.param.u64 %rd0, [out];
+  mul.wide.u32 %rd1, %r0, 4; add.s64 %rd1, %rd0, %rd1;
+LOOP:
+  atom.global.add.u32 %r2, [%rd1], %r1;
+  red.global.max.u32 [%rd0], %r2;
+  ld.acquire.gpu.global.u32 %r3, [%rd1];
+  vote.sync.ballot.b32 %r4, %p, -1;
+  redux.sync.add.u32 %r5, %r3, -1;
+  {
+    .param .b32 a; .param .b32 r;
+    st.param.b32 [a], %r1;
+    call.uni (r), next, (a);
+    ld.param.b32 %r1, [r];
+  }
+  setp.lt.u32 %p, %r1, 1000;
+  @%p bra LOOP;
+  ret;
+})";
+
+/// Counts as one instruction a lane, though each does 128 fused multiplications.
+constexpr char kMatrices[] = R"(
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+  .reg .b32 %r<8>; .reg .f32 %f<4>; .reg .pred %p;
+  mov.u32 %r0, 0x3c003c00; mov.u32 %r1, 0;
+  mov.f32 %f0, 0f00000000; mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0;
+LOOP:
+  mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r0, %r0, %r0},
+    {%r0, %r0}, {%f0, %f1, %f2, %f3};
+  add.u32 %r1, %r1, 1;
+  setp.lt.u32 %p, %r1, 1000;
+  @%p bra LOOP;
+  ret;
+})";
+
 void Run(benchmark::State& state, const char* text) {
   auto memory = std::make_shared<AddressSpace>(1 << 26);
   auto module = ptx::Parse(text, "bench.ptx");
@@ -108,9 +187,15 @@ void Run(benchmark::State& state, const char* text) {
 void BM_Arithmetic(benchmark::State& state) { Run(state, kArithmetic); }
 void BM_MemoryAndBarriers(benchmark::State& state) { Run(state, kMemory); }
 void BM_Divergent(benchmark::State& state) { Run(state, kDivergent); }
+void BM_Rounding(benchmark::State& state) { Run(state, kRounding); }
+void BM_AtomicsAndCalls(benchmark::State& state) { Run(state, kAtomicsAndCalls); }
+void BM_Matrices(benchmark::State& state) { Run(state, kMatrices); }
 BENCHMARK(BM_Arithmetic)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_MemoryAndBarriers)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Divergent)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Rounding)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_AtomicsAndCalls)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Matrices)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace cupola::sim

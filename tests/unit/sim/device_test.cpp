@@ -253,6 +253,27 @@ TEST_F(SmallKernelTest, KernelAndHostShareMappedMemory) {
   EXPECT_TRUE(unmapped.Wait());
 }
 
+TEST_F(SmallKernelTest, LanesOfTwoBranchesMeetUnderOneMask) {
+  // Where the ISA asks for the same mask, not for the same instruction: a branch that arrives first
+  // has to wait for the other one.
+  const std::string both =
+      "mul.wide.u32 %rd1, %r0, 4; add.s64 %rd0, %rd0, %rd1;\n"
+      "setp.lt.u32 %p1, %r0, 16; @%p1 bra LOW;\n"
+      "vote.sync.ballot.b32 %r1, %p1, -1; bra JOIN;\n"
+      "LOW: vote.sync.ballot.b32 %r1, !%p1, -1;\nJOIN:\n"
+      "shfl.sync.bfly.b32 %r2, %r0, 16, 31, -1;\n"
+      "mad.lo.u32 %r1, %r1, 100, %r2; st.global.u32 [%rd0], %r1;";
+  ASSERT_FALSE(Run(both));
+  for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(Words()[i], i ^ 16) << i;
+  const std::string split =
+      "mul.wide.u32 %rd1, %r0, 4; add.s64 %rd0, %rd0, %rd1;\n"
+      "setp.lt.u32 %p1, %r0, 16; @%p1 bra LOW;\n"
+      "vote.sync.ballot.b32 %r1, !%p1, -1; bra JOIN;\n"
+      "LOW: vote.sync.ballot.b32 %r1, %p1, -1;\nJOIN: st.global.u32 [%rd0], %r1;";
+  ASSERT_FALSE(Run(split));
+  for (uint32_t i = 0; i < 32; ++i) EXPECT_EQ(Words()[i], 0xFFFFFFFFu) << i;
+}
+
 class OneSmTest : public SmallKernelTest {
  protected:
   OneSmTest() : SmallKernelTest({.sm_count = 1}) {}
