@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "device/sim/driver/context.h"
@@ -18,31 +19,54 @@ struct Overloaded : Cases... {
 template <typename... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;
 
-void RunCopy(const CopyWork& copy) {
+/// Copies and fills are worked off in pieces, between which another process may have its turn.
+constexpr uint64_t kPieceBytes = 4 << 20;
+
+void Pause(Gate* gate) {
+  if (gate != nullptr) gate->Pause();
+}
+
+/// memmove in pieces: from the front, unless that would overwrite what is still to be read.
+void Move(std::byte* to, const std::byte* from, uint64_t bytes, Gate* gate) {
+  const bool from_back = to > from && to < from + bytes;
+  for (uint64_t done = 0; done < bytes;) {
+    const uint64_t piece = std::min(bytes - done, kPieceBytes);
+    const uint64_t at = from_back ? bytes - done - piece : done;
+    std::memmove(to + at, from + at, piece);
+    done += piece;
+    if (done < bytes) Pause(gate);
+  }
+}
+
+void RunCopy(const CopyWork& copy, Gate* gate) {
   const auto* source = copy.staged ? copy.staged->data()
                                    : reinterpret_cast<const std::byte*>(copy.source);
   auto* destination = reinterpret_cast<std::byte*>(copy.destination);
   for (uint64_t z = 0; z < copy.depth; ++z) {
     for (uint64_t y = 0; y < copy.height; ++y) {
-      std::memmove(destination + z * copy.destination_slice + y * copy.destination_pitch,
-                   source + z * copy.source_slice + y * copy.source_pitch, copy.width_bytes);
+      Move(destination + z * copy.destination_slice + y * copy.destination_pitch,
+           source + z * copy.source_slice + y * copy.source_pitch, copy.width_bytes, gate);
+      Pause(gate);
     }
   }
 }
 
 template <typename T>
-void FillRows(const FillWork& fill) {
+void FillRows(const FillWork& fill, Gate* gate) {
   for (uint64_t y = 0; y < fill.height; ++y) {
     T* row = reinterpret_cast<T*>(fill.address + y * fill.pitch);
-    for (uint64_t x = 0; x < fill.width; ++x) row[x] = static_cast<T>(fill.value);
+    for (uint64_t x = 0; x < fill.width; Pause(gate)) {
+      const uint64_t end = std::min(fill.width, x + kPieceBytes / sizeof(T));
+      for (; x < end; ++x) row[x] = static_cast<T>(fill.value);
+    }
   }
 }
 
-void RunFill(const FillWork& fill) {
+void RunFill(const FillWork& fill, Gate* gate) {
   switch (fill.element_bytes) {
-    case 1: return FillRows<uint8_t>(fill);
-    case 2: return FillRows<uint16_t>(fill);
-    default: return FillRows<uint32_t>(fill);
+    case 1: return FillRows<uint8_t>(fill, gate);
+    case 2: return FillRows<uint16_t>(fill, gate);
+    default: return FillRows<uint32_t>(fill, gate);
   }
 }
 
@@ -153,8 +177,8 @@ void Engine::Run(Context& context, Work& work) {
   std::visit(Overloaded{
                  [](EmptyWork&) {},
                  [&](KernelWork& kernel) { RunKernel(context, kernel); },
-                 [&](CopyWork& copy) { WithDevice([&] { RunCopy(copy); }); },
-                 [&](FillWork& fill) { WithDevice([&] { RunFill(fill); }); },
+                 [&](CopyWork& copy) { WithDevice([&] { RunCopy(copy, gate_); }); },
+                 [&](FillWork& fill) { WithDevice([&] { RunFill(fill, gate_); }); },
                  [&](HostWork& host) { RunHost(context, host); },
                  [&](EventRecordWork& event) { if (event.record) MarkDone(*event.record); },
                  [&](EventWaitWork& event) { if (event.record) WaitRecord(*event.record); },

@@ -43,6 +43,28 @@ TEST_F(CopiesTest, EveryKindCopies) {
   EXPECT_EQ(cudaFree(b), cudaErrorInvalidValue);
 }
 
+TEST_F(CopiesTest, BlocksLongerThanAPieceOfWork) {
+  constexpr int kCount = (9 << 20) / 4 + 3, kShift = 1 << 18;
+  const size_t bytes = kCount * sizeof(int);
+  const std::vector<int> from = Numbers(kCount);
+  std::vector<int> to(kCount), expected = from;
+  int* device = nullptr;
+  ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&device), bytes + kShift * sizeof(int)), cudaSuccess);
+  ASSERT_EQ(cudaMemcpy(device, from.data(), bytes, cudaMemcpyDefault), cudaSuccess);
+  // The simulated device copies between overlapping blocks as if through a third.
+  ASSERT_EQ(cudaMemcpy(device + kShift, device, bytes, cudaMemcpyDefault), cudaSuccess);
+  ASSERT_EQ(cudaMemcpy(to.data(), device + kShift, bytes, cudaMemcpyDefault), cudaSuccess);
+  EXPECT_TRUE(to == expected);
+  ASSERT_EQ(cudaMemcpy(device, device + kShift, bytes, cudaMemcpyDefault), cudaSuccess);
+  ASSERT_EQ(cudaMemcpy(to.data(), device, bytes, cudaMemcpyDefault), cudaSuccess);
+  EXPECT_TRUE(to == expected);
+  ASSERT_EQ(cudaMemset(device, 0x5a, bytes - 4), cudaSuccess);
+  ASSERT_EQ(cudaMemcpy(to.data(), device, bytes, cudaMemcpyDefault), cudaSuccess);
+  std::fill(expected.begin(), expected.end() - 1, 0x5a5a5a5a);
+  EXPECT_TRUE(to == expected);
+  EXPECT_EQ(cudaFree(device), cudaSuccess);
+}
+
 TEST_F(CopiesTest, RowsOfAPitchedBlock) {
   void* device = nullptr;
   size_t pitch = 0;

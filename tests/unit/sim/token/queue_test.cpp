@@ -163,7 +163,7 @@ TEST_F(QueueTest, AForkedChildHoldsNothing) {
   ASSERT_EQ(first.Line(), "no child is left");
   EXPECT_EQ(ReadTokenTotals(path_).value().recoveries, 0u);
   first.Signal(SIGUSR1);
-  const pid_t orphan = static_cast<pid_t>(std::stol("0" + first.Line()));
+  const pid_t orphan = static_cast<pid_t>(std::strtol(first.Line().c_str(), nullptr, 10));
   EXPECT_EQ(second.Line(), "has 1");
   ASSERT_GT(orphan, 0);
   EXPECT_EQ(kill(orphan, SIGKILL), 0) << "the holder's child still ran";
