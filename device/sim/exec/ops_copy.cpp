@@ -41,12 +41,14 @@ enum class BarOp : uint16_t {
 constexpr uint8_t kAsync = 0x80;  // of flags: done by the thread's asynchronous copies
 
 /// What the operation was to others: waiting reads, all else updates.
-void Observe(Warp& warp, const Insn& in, uint32_t lane, uint8_t* p, BarOp op, uint64_t old) {
+void Observe(Warp& warp, const Insn& in, uint32_t lane, uint8_t* p, BarOp op, uint64_t old,
+             bool passed) {
   Access access = AccessTo(in, p, 8);
   access.async = (in.flags & kAsync) != 0;
   if (op == BarOp::kInit || op == BarOp::kInvalidate) {
     warp.observer->Write(warp, lane, access, p);
   } else if (op == BarOp::kTest || op == BarOp::kTestParity) {
+    if (!passed) access.order = Order::kRelaxed;
     warp.observer->Update(warp, lane, access, &old, nullptr);
   } else {
     warp.observer->Update(warp, lane, access, &old, p);
@@ -98,7 +100,7 @@ void MBarrier(Warp& warp, const Insn& in, uint32_t active) {
       case BarOp::kTouch:
         break;
     }
-    if (warp.observer != nullptr) Observe(warp, in, lane, p, op, old);
+    if (warp.observer != nullptr) Observe(warp, in, lane, p, op, old, (result >> lane & 1) != 0);
     if ((op == BarOp::kArrive || op == BarOp::kDrop) && in.d != kNoRef)
       warp.Row<uint64_t>(in.d)[lane] = old;
   });

@@ -1,0 +1,270 @@
+// All runs of a scenario, each once up to the order of independent steps: depth-first over the
+// choices, replaying the prefix each time (stateless), with dynamic partial-order reduction, source
+// sets and sleep sets [Flanagan and Godefroid, POPL 2005; Abdulla et al., POPL 2014].
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "device/sim/stepped/search.h"
+#include "device/sim/stepped/verdict.h"
+
+namespace cupola::sim {
+namespace {
+
+using Key = uint64_t;  // of an actor
+
+/// What was decided at one step and what remains to be tried there.
+struct Node {
+  std::vector<Key> enabled;
+  Key chosen = 0;
+  Step step;  // what `chosen` did
+  std::set<Key> backtrack, done;
+  std::map<Key, Step> sleep;  // need not be tried here: their step was tried before, and commutes
+  std::map<Key, Step> explored;  // steps of `done`
+  struct Inner {
+    uint32_t answer = 0, count = 0;
+  };
+  std::vector<Inner> inner;  // answers to the other choices of the step
+};
+
+/// Follows the stack, then goes on with whoever does not sleep.
+class StackChooser final : public Chooser {
+ public:
+  explicit StackChooser(std::vector<Node>* stack) : stack_(stack) {}
+
+  void BeginStep(size_t depth, const std::map<Key, Step>* sleep) {
+    depth_ = depth;
+    sleep_ = sleep;
+    inner_ = 0;
+    fresh_.clear();
+  }
+
+  uint32_t Choose(ChoiceKind kind, std::span<const uint64_t> options) override {
+    const bool known = depth_ < stack_->size();
+    if (kind != ChoiceKind::kActor) {
+      const size_t n = inner_++;
+      if (known && n < (*stack_)[depth_].inner.size()) {
+        fresh_.push_back((*stack_)[depth_].inner[n]);
+      } else {
+        fresh_.push_back({0, static_cast<uint32_t>(options.size())});
+      }
+      return fresh_.back().answer;
+    }
+    const auto wanted = std::ranges::find_if(options, [&](Key key) {
+      return known ? key == (*stack_)[depth_].chosen : !sleep_->contains(key);
+    });
+    return wanted == options.end() ? 0 : static_cast<uint32_t>(wanted - options.begin());
+  }
+
+  const std::vector<Node::Inner>& inner() const { return fresh_; }
+
+ private:
+  std::vector<Node>* stack_;
+  size_t depth_ = 0;
+  const std::map<Key, Step>* sleep_ = nullptr;
+  size_t inner_ = 0;
+  std::vector<Node::Inner> fresh_;
+};
+
+class Search {
+ public:
+  Search(const Scenario& scenario, const ExhaustiveOptions& options)
+      : scenario_(scenario), options_(options), chooser_(&stack_) {}
+
+  SearchResult Run() {
+    while (result_.runs < options_.max_runs) {
+      ++result_.runs;
+      RunOne();
+      if (result_.failure) return std::move(result_);
+      if (options_.reduce) FindReversals();
+      if (!Backtrack()) {
+        result_.complete = true;
+        break;
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void RunOne();
+  bool Extend(SteppedDevice& device, size_t depth, std::map<Key, Step>* sleep);
+  void FindReversals();
+  void Reverse(size_t i, size_t j, const std::vector<size_t>& who,
+               const std::vector<std::vector<size_t>>& before);
+  bool Backtrack();
+
+  const Scenario& scenario_;
+  const ExhaustiveOptions options_;
+  std::vector<Node> stack_;
+  StackChooser chooser_;
+  SearchResult result_;
+};
+
+/// Notes the step that was just made. False: the run is one that was seen before.
+bool Search::Extend(SteppedDevice& device, size_t depth, std::map<Key, Step>* sleep) {
+  const Step& step = device.last_step();
+  ActorId chosen = step.actor;
+  if (chosen.kind == ActorKind::kBlockStart) chosen.block = 0;
+  const Key key = chosen.Key();
+  if (depth == stack_.size()) {
+    if (sleep->contains(key)) return false;
+    Node node;
+    for (const ActorId& actor : device.enabled()) node.enabled.push_back(actor.Key());
+    node.chosen = key;
+    if (!options_.reduce) node.backtrack.insert(node.enabled.begin(), node.enabled.end());
+    node.sleep = *sleep;
+    stack_.push_back(std::move(node));
+  }
+  Node& node = stack_[depth];
+  if (node.chosen != key) {
+    result_.failure = Failure{"the scenario is not the same in every run", 0, {}, {}};
+    return false;
+  }
+  node.step = step;
+  node.inner = chooser_.inner();
+  sleep->clear();
+  if (!options_.reduce) return true;
+  for (const auto* steps : {&node.sleep, &node.explored}) {
+    for (const auto& [other, theirs] : *steps) {
+      if (other != key && !Conflict(theirs, step)) sleep->emplace(other, theirs);
+    }
+  }
+  return true;
+}
+
+void Search::RunOne() {
+  RecordingChooser recorder(&chooser_);
+  auto device = SteppedDevice::Create(scenario_.config, &recorder);
+  if (!device) {
+    result_.failure = Failure{"no address space for the simulated device", 0, {}, {}};
+    return;
+  }
+  scenario_.start(*device);
+  Judge judge(scenario_, *device);
+  std::map<Key, Step> sleep;
+  size_t depth = 0;
+  bool going = true, seen = false;
+  RunEnd end = RunEnd::kIdle;
+  std::vector<std::string> last;
+  while (going && !seen) {
+    chooser_.BeginStep(depth, &sleep);
+    if (device->steps() >= scenario_.config.max_steps || !device->Step()) {
+      end = device->Run();
+      break;
+    }
+    seen = !Extend(*device, depth++, &sleep);
+    going = judge.AfterStep();
+  }
+  result_.steps += device->steps();
+  if (seen) return;
+  judge.AfterRun(end);
+  result_.traces.insert(device->trace_hash());
+  if (judge.wrong().empty()) {
+    if (scenario_.outcome) result_.outcomes.insert(scenario_.outcome(*device));
+    return;
+  }
+  Failure failure;
+  failure.what = judge.wrong();
+  failure.choices = recorder.answers();
+  for (size_t i = stack_.size() - std::min<size_t>(stack_.size(), 24); i < stack_.size(); ++i)
+    failure.last_steps.push_back(device->Describe(stack_[i].step));
+  result_.failure = std::move(failure);
+}
+
+/// Finds the pairs of conflicting steps of the last run that could have come the other way round
+/// and asks for that at the node of the earlier one.
+void Search::FindReversals() {
+  const size_t count = stack_.size();
+  std::map<Key, size_t> actors;  // -> dense number
+  std::vector<size_t> who(count);
+  for (size_t j = 0; j < count; ++j)
+    who[j] = actors.try_emplace(stack_[j].chosen, actors.size()).first->second;
+  // before[j][a]: 1 + the last step of actor a that step j is ordered behind, itself included.
+  std::vector<std::vector<size_t>> before(count);
+  std::vector<size_t> last(actors.size(), 0);  // 1 + the actor's last step so far
+  const auto take = [](std::vector<size_t>& into, const std::vector<size_t>& from) {
+    for (size_t a = 0; a < into.size(); ++a) into[a] = std::max(into[a], from[a]);
+  };
+  for (size_t j = 0; j < count; ++j) {
+    const size_t own = last[who[j]];
+    std::vector<size_t> clock(actors.size(), 0);
+    if (own != 0) take(clock, before[own - 1]);
+    // The step that made this one possible is no rival of it.
+    for (size_t i = j; i > own; --i) {
+      if (std::ranges::find(stack_[i - 1].enabled, stack_[j].chosen) != stack_[i - 1].enabled.end())
+        continue;
+      take(clock, before[i - 1]);
+      break;
+    }
+    for (size_t i = j; i-- > 0;) {
+      if (who[i] == who[j] || clock[who[i]] > i || !Conflict(stack_[i].step, stack_[j].step))
+        continue;
+      before[j] = clock;
+      Reverse(i, j, who, before);
+      take(clock, before[i]);
+    }
+    clock[who[j]] = j + 1;
+    before[j] = std::move(clock);
+    last[who[j]] = j + 1;
+  }
+}
+
+/// The reversal starts with what follows step i without depending on it, and then does step j: any
+/// actor that can begin that will do (source sets [Abdulla et al., POPL 2014]); step j's own actor
+/// alone would not, where it sleeps. `before[j]` is what j is ordered behind, step i left out.
+void Search::Reverse(size_t i, size_t j, const std::vector<size_t>& who,
+                     const std::vector<std::vector<size_t>>& before) {
+  Node& node = stack_[i];
+  std::vector<size_t> steps;  // of the reversal
+  std::set<Key> begun;
+  std::vector<Key> initials;
+  for (size_t k = i + 1; k <= j; ++k) {
+    if (k != j && before[k][who[i]] > i) continue;
+    const bool first = std::ranges::none_of(
+        steps, [&](size_t earlier) { return before[k][who[earlier]] > earlier; });
+    steps.push_back(k);
+    if (begun.insert(stack_[k].chosen).second && first) initials.push_back(stack_[k].chosen);
+  }
+  std::erase_if(initials, [&node](Key key) {
+    return std::ranges::find(node.enabled, key) == node.enabled.end();
+  });
+  const bool planned = std::ranges::any_of(initials, [&node](Key key) {
+    return node.backtrack.contains(key) || node.done.contains(key);
+  });
+  if (planned) return;
+  if (initials.empty()) {
+    node.backtrack.insert(node.enabled.begin(), node.enabled.end());
+  } else {
+    node.backtrack.insert(initials.back());
+  }
+}
+
+/// Prepares the stack for the next run. False: there is none.
+bool Search::Backtrack() {
+  while (!stack_.empty()) {
+    Node& node = stack_.back();
+    while (!node.inner.empty() && node.inner.back().answer + 1 >= node.inner.back().count)
+      node.inner.pop_back();
+    if (!node.inner.empty()) {
+      ++node.inner.back().answer;
+      return true;
+    }
+    node.done.insert(node.chosen);
+    if (options_.reduce) node.explored[node.chosen] = node.step;
+    for (const Key key : node.backtrack) {
+      if (node.done.contains(key) || node.sleep.contains(key)) continue;
+      node.chosen = key;
+      return true;
+    }
+    stack_.pop_back();
+  }
+  return false;
+}
+
+}  // namespace
+
+SearchResult SearchAll(const Scenario& scenario, const ExhaustiveOptions& options) {
+  return Search(scenario, options).Run();
+}
+
+}  // namespace cupola::sim

@@ -1,0 +1,352 @@
+#include "device/sim/stepped/memory_model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace cupola::sim {
+namespace {
+
+constexpr size_t kMessages = 8;  // of one location; older ones can no longer be read
+
+bool Acquires(Order order) {
+  return order == Order::kAcquire || order == Order::kAcquireRelease || order == Order::kSc;
+}
+bool Releases(Order order) {
+  return order == Order::kRelease || order == Order::kAcquireRelease || order == Order::kSc;
+}
+
+uint64_t ValueAt(const void* from, uint32_t bytes) {
+  uint64_t value = 0;
+  std::memcpy(&value, from, bytes);
+  return value;
+}
+
+/// Calls body(piece, offset) for the pieces of at most eight bytes of an access.
+template <typename Body>
+void ForPieces(const Access& access, Body body) {
+  for (uint32_t at = 0; at < access.bytes;) {
+    Access piece = access;
+    piece.at = access.at + at;
+    piece.bytes = std::min(access.bytes - at, 8u);
+    body(piece, at);
+    at += piece.bytes;
+  }
+}
+
+}  // namespace
+
+void MemoryModel::Knowledge::Take(const Knowledge& other) {
+  if (epochs.size() < other.epochs.size()) epochs.resize(other.epochs.size());
+  for (size_t i = 0; i < other.epochs.size(); ++i) epochs[i] = std::max(epochs[i], other.epochs[i]);
+  for (const auto& [location, number] : other.newest) {
+    uint32_t& mine = newest[location];
+    mine = std::max(mine, number);
+  }
+}
+
+// ---- causality ------------------------------------------------------------------------------
+
+ThreadId MemoryModel::AddThread(ThreadId parent, uint32_t block) {
+  const ThreadId id = static_cast<ThreadId>(threads_.size());
+  Snapshot known = id == 0 ? nullptr : Release(parent);
+  Thread& thread = threads_.emplace_back();
+  if (known) thread.known = *known;
+  thread.block = block;
+  return id;
+}
+
+/// What the thread knows now; what it does from here on is of a new epoch.
+MemoryModel::Snapshot MemoryModel::Release(ThreadId id) {
+  Thread& thread = threads_[id];
+  if (thread.known.epochs.size() <= id) thread.known.epochs.resize(id + 1);
+  thread.known.epochs[id] = thread.epoch++;
+  return std::make_shared<const Knowledge>(thread.known);
+}
+
+void MemoryModel::Join(ThreadId to, ThreadId from) { threads_[to].known.Take(*Release(from)); }
+
+void MemoryModel::Barrier(std::span<const ThreadId> released, std::span<const ThreadId> acquired) {
+  Knowledge all;
+  for (const ThreadId id : released) {
+    Thread& thread = threads_[id];
+    if (thread.known.epochs.size() <= id) thread.known.epochs.resize(id + 1);
+    thread.known.epochs[id] = thread.epoch++;
+    all.Take(thread.known);
+  }
+  for (const ThreadId id : acquired) threads_[id].known.Take(all);
+}
+
+void MemoryModel::Fence(ThreadId id, Order order, Scope scope) {
+  Thread& thread = threads_[id];
+  const size_t reach = static_cast<size_t>(scope);
+  if (Acquires(order)) {
+    for (size_t s = 0; s <= reach; ++s) {
+      if (thread.has_pending[s]) thread.known.Take(thread.pending[s]);
+    }
+  }
+  if (order == Order::kSc && config_.stale_reads) {
+    // Fences of this kind are in one order: each sees what the ones before it saw.
+    for (const auto& [location, number] : fenced_newest_) {
+      uint32_t& mine = thread.known.newest[location];
+      mine = std::max(mine, number);
+    }
+    fenced_newest_ = thread.known.newest;
+  }
+  if (!Releases(order)) return;
+  const Snapshot known = Release(id);
+  for (size_t s = 0; s <= reach; ++s) thread.fenced[s] = known;
+}
+
+Scope MemoryModel::Between(uint32_t block_a, uint32_t block_b) const {
+  if (block_a == kHostBlock || block_b == kHostBlock)
+    return block_a == block_b ? Scope::kCta : Scope::kSys;
+  return block_a == block_b ? Scope::kCta : Scope::kGpu;
+}
+
+std::vector<MemoryModel::Head> MemoryModel::HeadsOf(ThreadId id, const Access& access) {
+  Thread& thread = threads_[id];
+  std::vector<Head> heads;
+  if (Releases(access.order)) {
+    heads.push_back({Release(id), thread.block, access.scope});
+    return heads;
+  }
+  // A fence and a strong write behind it are a release pattern of the narrower scope.
+  for (int s = 2; s >= 0; --s) {
+    const Snapshot& known = thread.fenced[static_cast<size_t>(s)];
+    if (!known || (!heads.empty() && heads.back().known == known)) continue;
+    heads.push_back({known, thread.block, std::min(access.scope, static_cast<Scope>(s))});
+  }
+  return heads;
+}
+
+void MemoryModel::Acquire(Thread& thread, const Access& access, const Message& message) {
+  for (const Head& head : message.heads) {
+    const Scope needed = Between(head.block, thread.block);
+    if (std::min(head.scope, access.scope) < needed) continue;
+    if (Acquires(access.order)) {
+      thread.known.Take(*head.known);
+      continue;
+    }
+    const size_t s = static_cast<size_t>(needed);
+    thread.pending[s].Take(*head.known);
+    thread.has_pending[s] = true;
+  }
+}
+
+ThreadId MemoryModel::Agent(ThreadId id) {
+  if (threads_[id].agent == 0) {
+    const ThreadId agent = AddThread(id, threads_[id].block);
+    threads_[id].agent = agent;
+    return agent;
+  }
+  Join(threads_[id].agent, id);
+  return threads_[id].agent;
+}
+
+void MemoryModel::CommitCopies(ThreadId id, bool bulk) {
+  threads_[id].copies[bulk].push_back(Release(Agent(id)));
+}
+
+void MemoryModel::WaitForCopies(ThreadId id, bool bulk, uint32_t pending) {
+  auto& groups = threads_[id].copies[bulk];
+  for (; groups.size() > pending; groups.pop_front()) threads_[id].known.Take(*groups.front());
+}
+
+// ---- races ----------------------------------------------------------------------------------
+
+bool MemoryModel::Ordered(const Entry& entry, ThreadId before) const {
+  if (entry.thread == before) return true;
+  const auto& epochs = threads_[before].known.epochs;
+  return entry.thread < epochs.size() && epochs[entry.thread] >= entry.epoch;
+}
+
+void MemoryModel::Report(uint64_t address, const Entry& first, const Entry& second,
+                         bool same_value) {
+  if (!reported_.insert({first.site, second.site, first.write, second.write}).second) return;
+  Race race;
+  race.address = address;
+  race.threads[0] = first.thread;
+  race.threads[1] = second.thread;
+  race.sites[0] = first.site;
+  race.sites[1] = second.site;
+  race.writes[0] = first.write;
+  race.writes[1] = second.write;
+  race.same_value = same_value;
+  races_.push_back(race);
+}
+
+void MemoryModel::CheckWord(uint64_t word, Entry entry, bool same_value) {
+  std::vector<Entry>& entries = words_[word];
+  for (size_t i = 0; i < entries.size();) {
+    Entry& old = entries[i];
+    const uint8_t common = old.mask & entry.mask;
+    if (common == 0) {
+      ++i;
+      continue;
+    }
+    const bool ordered = Ordered(old, entry.thread);
+    if (!ordered && (old.write || entry.write)) {
+      const Scope needed = Between(threads_[old.thread].block, threads_[entry.thread].block);
+      const bool strong = old.strong && entry.strong && std::min(old.scope, entry.scope) >= needed;
+      if (!strong) {
+        Report(word * 8 + static_cast<uint64_t>(std::countr_zero(common)), old, entry,
+               same_value && old.write && entry.write);
+      }
+    }
+    // What this access hides from all later ones need not be kept: whoever races with the old one
+    // and not with the new one was told of, or is ordered behind both.
+    const bool hides = ordered && (entry.write || !old.write) &&
+                       (!entry.strong || (old.strong && old.scope >= entry.scope));
+    if (hides) old.mask = static_cast<uint8_t>(old.mask & ~entry.mask);
+    if (old.mask == 0) {
+      entries[i] = entries.back();
+      entries.pop_back();
+    } else {
+      ++i;
+    }
+  }
+  entries.push_back(entry);
+}
+
+void MemoryModel::Check(ThreadId id, const Access& access, uint64_t site, bool write,
+                        bool same_value) {
+  if (!config_.find_races) return;
+  Entry entry;
+  entry.thread = id;
+  entry.epoch = threads_[id].epoch;
+  entry.write = write;
+  entry.strong = access.order != Order::kWeak;
+  entry.scope = access.scope;
+  entry.site = site;
+  uint64_t at = reinterpret_cast<uint64_t>(access.at);
+  const uint64_t end = at + access.bytes;
+  while (at < end) {
+    const uint64_t word = at / 8, first = at % 8, count = std::min(end - at, 8 - first);
+    entry.mask = static_cast<uint8_t>(((1u << count) - 1) << first);
+    CheckWord(word, entry, same_value);
+    at += count;
+  }
+}
+
+// ---- values ---------------------------------------------------------------------------------
+
+/// The history of exactly these bytes. Histories of other sizes that overlap end: their old values
+/// can no longer be told apart.
+MemoryModel::History* MemoryModel::Find(uint64_t address, uint32_t bytes) {
+  auto it = histories_.lower_bound(address < 8 ? 0 : address - 7);
+  while (it != histories_.end() && it->first < address + bytes) {
+    if (it->first == address && it->second.bytes == bytes) return &it->second;
+    it = it->first + it->second.bytes > address ? histories_.erase(it) : std::next(it);
+  }
+  return nullptr;
+}
+
+/// `value`: what memory held before the access that asks. Where that is not the newest value known,
+/// memory changed behind our back (a host that writes directly), and it becomes the newest.
+MemoryModel::History* MemoryModel::FindOrMake(uint64_t address, uint32_t bytes, uint64_t value) {
+  History* history = Find(address, bytes);
+  if (history == nullptr) {
+    history = &histories_[address];
+    history->bytes = bytes;
+    history->messages.push_back({0, value, {}});
+  } else if (history->messages.back().value != value) {
+    history->messages.push_back({history->messages.back().number + 1, value, {}});
+  }
+  return history;
+}
+
+void MemoryModel::Append(Thread& thread, uint64_t address, History& history, uint64_t value,
+                         std::vector<Head> heads) {
+  const uint32_t number = history.messages.back().number + 1;
+  history.messages.push_back({number, value, std::move(heads)});
+  if (history.messages.size() > kMessages) history.messages.pop_front();
+  thread.known.newest[address] = number;
+}
+
+bool MemoryModel::ReadPiece(Thread& thread, const Access& access, uint8_t* value, bool latest) {
+  const uint64_t address = reinterpret_cast<uint64_t>(access.at);
+  const bool strong = access.order != Order::kWeak;
+  const uint64_t now = ValueAt(access.at, access.bytes);
+  if (!strong && Find(address, access.bytes) == nullptr) return false;
+  History* history = FindOrMake(address, access.bytes, now);
+  uint32_t& newest = thread.known.newest[address];
+  const auto& messages = history->messages;
+  size_t back = 0;  // how many messages behind the newest one
+  if (strong && config_.stale_reads && !latest && value != nullptr) {
+    size_t seen = 1;
+    while (seen < messages.size() && messages[messages.size() - 1 - seen].number >= newest) ++seen;
+    if (seen > 1) {
+      std::vector<uint64_t> options(seen);
+      for (size_t i = 0; i < seen; ++i) options[i] = i;
+      back = chooser_->Choose(ChoiceKind::kValue, options);
+    }
+  }
+  const Message& message = messages[messages.size() - 1 - back];
+  newest = std::max(newest, message.number);
+  if (back != 0) std::memcpy(value, &message.value, access.bytes);
+  if (strong) Acquire(thread, access, message);
+  return back != 0;
+}
+
+bool MemoryModel::Read(ThreadId id, const Access& access, uint64_t site, void* value, bool latest) {
+  Check(id, access, site, false, false);
+  if (access.order == Order::kWeak && histories_.empty()) return false;
+  bool stale = false;
+  ForPieces(access, [&](const Access& piece, uint32_t at) {
+    uint8_t* to = value == nullptr ? nullptr : static_cast<uint8_t*>(value) + at;
+    stale |= ReadPiece(threads_[id], piece, to, latest);
+  });
+  return stale;
+}
+
+void MemoryModel::WritePiece(ThreadId id, const Access& access, const uint8_t* value) {
+  const uint64_t address = reinterpret_cast<uint64_t>(access.at);
+  const bool strong = access.order != Order::kWeak;
+  if (!strong && Find(address, access.bytes) == nullptr) return;
+  const uint64_t now = ValueAt(access.at, access.bytes);
+  History* history = FindOrMake(address, access.bytes, now);
+  std::vector<Head> heads;
+  if (strong) heads = HeadsOf(id, access);
+  const uint64_t fresh = value == nullptr ? now : ValueAt(value, access.bytes);
+  Append(threads_[id], address, *history, fresh, std::move(heads));
+}
+
+void MemoryModel::Write(ThreadId id, const Access& access, uint64_t site, const void* value) {
+  const bool same = value != nullptr && std::memcmp(access.at, value, access.bytes) == 0;
+  Check(id, access, site, true, same);
+  if (access.order == Order::kWeak && histories_.empty()) return;
+  ForPieces(access, [&](const Access& piece, uint32_t at) {
+    WritePiece(id, piece, value == nullptr ? nullptr : static_cast<const uint8_t*>(value) + at);
+  });
+}
+
+void MemoryModel::Update(ThreadId id, const Access& access, uint64_t site, const void* before,
+                         const void* after) {
+  Check(id, access, site, after != nullptr, false);
+  ForPieces(access, [&](const Access& piece, uint32_t at) {
+    const uint64_t address = reinterpret_cast<uint64_t>(piece.at);
+    const uint64_t held = ValueAt(static_cast<const uint8_t*>(before) + at, piece.bytes);
+    History* history = FindOrMake(address, piece.bytes, held);
+    const Message read = history->messages.back();  // atomics read the newest value
+    Thread& thread = threads_[id];
+    uint32_t& newest = thread.known.newest[address];
+    newest = std::max(newest, read.number);
+    Acquire(thread, piece, read);
+    if (after == nullptr) return;
+    // A release sequence goes on through atomics [PTX ISA 8.8].
+    std::vector<Head> heads = HeadsOf(id, piece);
+    heads.insert(heads.end(), read.heads.begin(), read.heads.end());
+    if (heads.size() > 64) heads.resize(64);
+    Append(thread, address, *history, ValueAt(static_cast<const uint8_t*>(after) + at, piece.bytes),
+           std::move(heads));
+  });
+}
+
+void MemoryModel::Forget(uint64_t address, uint64_t bytes) {
+  for (uint64_t word = address / 8; word <= (address + bytes - 1) / 8; ++word) words_.erase(word);
+  auto it = histories_.lower_bound(address);
+  while (it != histories_.end() && it->first < address + bytes) it = histories_.erase(it);
+}
+
+}  // namespace cupola::sim

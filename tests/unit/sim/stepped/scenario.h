@@ -1,0 +1,43 @@
+// Scenarios from PTX text for the tests of stepped mode: one kernel over named buffers. One thread.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/sim/stepped/search.h"
+
+namespace cupola::sim {
+
+/// A kernel `k` whose parameters are the addresses of buffers of words, all zero at first.
+struct KernelUnderTest {
+  std::string body;         ///< PTX statements; %a0, %a1... hold the buffers' addresses
+  std::string shared = "";  ///< declarations of shared variables
+  uint32_t buffers = 1;     ///< each of kWords 32-bit words
+  Dim3 grid, block;
+  bool cooperative = false;
+  static constexpr uint32_t kWords = 64;
+};
+
+/// What the last run's buffers hold.
+struct Buffers {
+  std::vector<uint64_t> addresses;
+  uint32_t Word(size_t buffer, size_t index) const {
+    return reinterpret_cast<const uint32_t*>(addresses[buffer])[index];
+  }
+  /// Words 0 to count - 1, "1 0 3".
+  std::string Text(size_t buffer, size_t count) const;
+};
+
+std::string PtxOf(const KernelUnderTest& kernel);
+
+/// A scenario that runs the kernel once; `check` sees the buffers.
+Scenario ScenarioOf(const KernelUnderTest& kernel, std::shared_ptr<Buffers> buffers,
+                    std::function<std::string(const Buffers&)> check);
+
+/// Loads the kernel, allocates its buffers and gives the launch, not submitted.
+GridLaunch Prepare(SteppedDevice& device, const KernelUnderTest& kernel, Buffers* buffers);
+
+}  // namespace cupola::sim
