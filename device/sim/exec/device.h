@@ -142,6 +142,10 @@ class Device {
   /// ended; nullptr = success. After a fault the grid's other blocks stop.
   virtual void Submit(GridLaunch launch, std::function<void(const Fault* fault)> done) = 0;
 
+  /// Lets a device that has no threads of its own run what was submitted. False: something can
+  /// never end.
+  virtual bool Drive() { return true; }
+
   /// Nanoseconds of %globaltimer.
   virtual uint64_t NowNs() const = 0;
 

@@ -79,8 +79,10 @@ std::optional<Fault> SubmitAndWait(Device& device, GridLaunch launch) {
     done = true;
     changed.notify_all();
   });
+  const bool ends = device.Drive();
   {
     std::unique_lock lock(mutex);
+    if (!ends && !done) return Fault{FaultKind::kTrap, "the kernel waits for ever"};
     changed.wait(lock, [&] { return done; });
   }
   return fault;

@@ -106,17 +106,19 @@ bool Search::Extend(SteppedDevice& device, size_t depth, std::map<Key, Step>* sl
   ActorId chosen = step.actor;
   if (chosen.kind == ActorKind::kBlockStart) chosen.block = 0;
   const Key key = chosen.Key();
+  std::vector<Key> enabled;
+  for (const ActorId& actor : device.enabled()) enabled.push_back(actor.Key());
   if (depth == stack_.size()) {
     if (sleep->contains(key)) return false;
     Node node;
-    for (const ActorId& actor : device.enabled()) node.enabled.push_back(actor.Key());
+    node.enabled = enabled;
     node.chosen = key;
     if (!options_.reduce) node.backtrack.insert(node.enabled.begin(), node.enabled.end());
     node.sleep = *sleep;
     stack_.push_back(std::move(node));
   }
   Node& node = stack_[depth];
-  if (node.chosen != key) {
+  if (node.chosen != key || node.enabled != enabled) {
     result_.failure = Failure{"the scenario is not the same in every run", 0, {}, {}};
     return false;
   }

@@ -94,8 +94,8 @@ void MemoryModel::Fence(ThreadId id, Order order, Scope scope) {
     fenced_newest_ = thread.known.newest;
   }
   if (!Releases(order)) return;
-  const Snapshot known = Release(id);
-  for (size_t s = 0; s <= reach; ++s) thread.fenced[s] = known;
+  const Head head = HeadOf(id, scope);
+  for (size_t s = 0; s <= reach; ++s) thread.fenced[s] = head;
 }
 
 Scope MemoryModel::Between(uint32_t block_a, uint32_t block_b) const {
@@ -104,18 +104,25 @@ Scope MemoryModel::Between(uint32_t block_a, uint32_t block_b) const {
   return block_a == block_b ? Scope::kCta : Scope::kGpu;
 }
 
+bool MemoryModel::Head::Covers(const Head& older) const {
+  return block == older.block && scope >= older.scope && older.thread < known->epochs.size() &&
+         known->epochs[older.thread] >= older.epoch;
+}
+
+MemoryModel::Head MemoryModel::HeadOf(ThreadId id, Scope scope) {
+  const uint32_t epoch = threads_[id].epoch;
+  return {Release(id), threads_[id].block, scope, id, epoch};
+}
+
 std::vector<MemoryModel::Head> MemoryModel::HeadsOf(ThreadId id, const Access& access) {
-  Thread& thread = threads_[id];
-  std::vector<Head> heads;
-  if (Releases(access.order)) {
-    heads.push_back({Release(id), thread.block, access.scope});
-    return heads;
-  }
+  if (Releases(access.order)) return {HeadOf(id, access.scope)};
   // A fence and a strong write behind it are a release pattern of the narrower scope.
+  std::vector<Head> heads;
   for (int s = 2; s >= 0; --s) {
-    const Snapshot& known = thread.fenced[static_cast<size_t>(s)];
-    if (!known || (!heads.empty() && heads.back().known == known)) continue;
-    heads.push_back({known, thread.block, std::min(access.scope, static_cast<Scope>(s))});
+    Head head = threads_[id].fenced[static_cast<size_t>(s)];
+    if (!head.known || (!heads.empty() && heads.back().known == head.known)) continue;
+    head.scope = std::min(access.scope, static_cast<Scope>(s));
+    heads.push_back(std::move(head));
   }
   return heads;
 }
@@ -336,7 +343,11 @@ void MemoryModel::Update(ThreadId id, const Access& access, uint64_t site, const
     if (after == nullptr) return;
     // A release sequence goes on through atomics [PTX ISA 8.8].
     std::vector<Head> heads = HeadsOf(id, piece);
-    heads.insert(heads.end(), read.heads.begin(), read.heads.end());
+    for (const Head& older : read.heads) {
+      const bool covered =
+          std::ranges::any_of(heads, [&](const Head& head) { return head.Covers(older); });
+      if (!covered) heads.push_back(older);
+    }
     if (heads.size() > 64) heads.resize(64);
     Append(thread, address, *history, ValueAt(static_cast<const uint8_t*>(after) + at, piece.bytes),
            std::move(heads));

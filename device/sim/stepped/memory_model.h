@@ -88,6 +88,10 @@ class MemoryModel {
     Snapshot known;
     uint32_t block = 0;
     Scope scope = Scope::kSys;
+    ThreadId thread = 0;  ///< that released,
+    uint32_t epoch = 0;   ///< when
+    /// Whoever synchronises with this one need not with `older`.
+    bool Covers(const Head& older) const;
   };
   /// A value that a location had.
   struct Message {
@@ -103,7 +107,7 @@ class MemoryModel {
     Knowledge known;
     uint32_t epoch = 1;
     uint32_t block = 0;
-    std::array<Snapshot, 3> fenced;    ///< at the last releasing fence of at least that scope
+    std::array<Head, 3> fenced;        ///< at the last releasing fence of at least that scope
     std::array<Knowledge, 3> pending;  ///< what an acquiring fence of that scope takes up
     std::array<bool, 3> has_pending{};
     ThreadId agent = 0;                          ///< 0: none yet
@@ -130,6 +134,7 @@ class MemoryModel {
   History* FindOrMake(uint64_t address, uint32_t bytes, uint64_t value);
   void Append(Thread& thread, uint64_t address, History& history, uint64_t value,
               std::vector<Head> heads);
+  Head HeadOf(ThreadId thread, Scope scope);
   std::vector<Head> HeadsOf(ThreadId thread, const Access& access);
   void Acquire(Thread& thread, const Access& access, const Message& message);
   bool ReadPiece(Thread& thread, const Access& access, uint8_t* value, bool latest);

@@ -104,7 +104,7 @@ void SteppedRun::ArriveAtBarrier(Warp&, uint32_t, uint32_t index, bool counted) 
 
 void SteppedRun::CompleteBarrier(Block& block, const Barrier& barrier) {
   effect_ = true;
-  for (Actor& actor : current_->actors) actor.stalled = false;
+  for (Actor& actor : current_->actors) actor.BeginCircle();
   if (!models_) return;
   std::vector<ThreadId> released, acquired;
   const ThreadId first = current_->first_thread;

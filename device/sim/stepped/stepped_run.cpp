@@ -234,7 +234,7 @@ void SteppedRun::StepHost(uint32_t number) {
   host.actions_.pop_front();
   action(host);
   for (auto& resident : residents_) {
-    for (Actor& actor : resident->actors) actor.stalled = false;
+    for (Actor& actor : resident->actors) actor.BeginCircle();
   }
 }
 
@@ -330,20 +330,21 @@ void SteppedRun::StepThreads(const Candidate& candidate) {
 void SteppedRun::FollowCircle(Actor& actor, const Warp& warp) {
   if (sleep_ns_ != 0) actor.wake_ns = now_ns_ + stepped_.step_ns + sleep_ns_;
   if (effect_) {
-    actor.states.clear();
-    actor.watched.clear();
+    actor.BeginCircle();
     actor.read_stale = actor.reads_latest = false;
     return;
   }
   actor.read_stale |= stale_;
-  actor.watched.insert(actor.watched.end(), step_.touches.begin(), step_.touches.end());
+  for (const Touch& touch : step_.touches) {
+    uint32_t& bytes = actor.watched[touch.object];
+    bytes = std::max(bytes, touch.bytes);
+  }
+  if (warp.group_pc > step_.pc) return;  // a circle has a jump back
   const bool threads = stepped_.granularity == Granularity::kThread;
   const uint64_t state = StateHash(warp, threads ? actor.id.lane : kLanes);
   if (actor.states.insert(state).second) {
-    if (actor.states.size() > 4096) {  // it does something, only nobody sees it
-      actor.states.clear();
-      actor.watched.clear();
-    }
+    // So many states: it does something, only nobody sees it.
+    if (actor.states.size() > 4096) actor.BeginCircle();
     return;
   }
   actor.states.clear();
@@ -370,19 +371,17 @@ uint64_t SteppedRun::StateHash(const Warp& warp, uint32_t lane) const {
   return MixBytes(hash, warp.local_memory.data(), warp.local_memory.size());
 }
 
+/// Whoever read what the step changed begins its circle anew, and goes on if it had stalled.
 void SteppedRun::WakeReaders(const Actor* self) {
+  const auto changed = [this](const auto& read) {
+    return std::ranges::any_of(step_.touches, [&](const Touch& touch) {
+      return touch.write && touch.object < read.first + read.second &&
+             read.first < touch.object + touch.bytes;
+    });
+  };
   for (auto& resident : residents_) {
     for (Actor& actor : resident->actors) {
-      if (&actor == self || !actor.stalled) continue;
-      const bool hit = std::ranges::any_of(actor.watched, [&](const Touch& read) {
-        return std::ranges::any_of(step_.touches, [&](const Touch& touch) {
-          return touch.write && touch.object < read.object + read.bytes &&
-                 read.object < touch.object + touch.bytes;
-        });
-      });
-      if (!hit) continue;
-      actor.stalled = false;
-      actor.watched.clear();
+      if (&actor != self && std::ranges::any_of(actor.watched, changed)) actor.BeginCircle();
     }
   }
 }

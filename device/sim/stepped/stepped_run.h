@@ -19,6 +19,7 @@ class SteppedRun final : public DeviceBase<SteppedDevice>, private Observer, pri
   bool Free(uint64_t address) override;
   uint64_t NowNs() const override { return now_ns_; }
 
+  bool Drive() override { return Run() == RunEnd::kIdle; }
   bool Step() override;
   RunEnd Run() override;
   HostThread& AddHostThread(std::string name) override;
@@ -53,10 +54,15 @@ class SteppedRun final : public DeviceBase<SteppedDevice>, private Observer, pri
     uint64_t wake_ns = 0;
     /// Went in a circle without effect; nothing changes until something that it read does.
     bool stalled = false;
-    bool read_stale = false;              ///< in the circle that it goes now
-    bool reads_latest = false;            ///< until its next effect
-    std::unordered_set<uint64_t> states;  ///< seen since its last effect, by hash
-    std::vector<Touch> watched;           ///< read since then
+    bool read_stale = false;               ///< in the circle that it goes now
+    bool reads_latest = false;             ///< until its next effect
+    std::unordered_set<uint64_t> states;   ///< seen since its last effect, by hash
+    std::map<uint64_t, uint32_t> watched;  ///< read since then: object, bytes
+    void BeginCircle() {
+      stalled = false;
+      states.clear();
+      watched.clear();
+    }
   };
   struct Resident {
     Launch* launch = nullptr;
