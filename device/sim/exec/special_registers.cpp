@@ -207,6 +207,11 @@ Handler SpecialRegister(std::string_view name, Type* type) {
     *type = Type::kU32;
     return Fixed<0>;
   }
+  // Performance counters count nothing.
+  if (name.starts_with("%pm") && name.size() > 3) {
+    *type = name.ends_with("_64") ? Type::kU64 : Type::kU32;
+    return Fixed<0>;
+  }
   return nullptr;
 }
 

@@ -192,6 +192,13 @@ TEST_F(SmallKernelTest, TellsFaultsApart) {
   EXPECT_FALSE(Run("st.global.u32 [%rd0+252], 1;")) << "the device works on after a fault";
 }
 
+TEST_F(SmallKernelTest, CountersAndEnvironmentReadZero) {
+  ASSERT_FALSE(Run("mov.u32 %r1, %pm3; mov.u64 %rd1, %pm7_64; cvt.u32.u64 %r2, %rd1;\n"
+                   "mov.u32 %r3, %envreg31; or.b32 %r1, %r1, %r2; or.b32 %r1, %r1, %r3;\n"
+                   "add.u32 %r1, %r1, 7; st.global.u32 [%rd0], %r1;"));
+  EXPECT_EQ(Words()[0], 7u);
+}
+
 TEST_F(SmallKernelTest, NamesADeadlock) {
   const auto fault = Run("bar.sync 1, 64;");
   ASSERT_TRUE(fault);
