@@ -36,8 +36,8 @@ class ChildProcess {
   bool stopped_ = false;
 };
 
-/// Ends this process as a child with wait status `status` ended: by the same signal (without a second
-/// core file), or returns its exit code for main() to return.
+/// Ends this process as a child with wait status `status` ended: by the same signal (without a
+/// second core file), or returns its exit code for main() to return.
 int EndLike(int status);
 
 /// Replaces this process by `argv`, with `environment`. Returns only when that fails.

@@ -1,5 +1,6 @@
-// How the subcommands of `cupola` plug in. A subcommand is a pair of files cli/<name>_command.{h,cpp}
-// with one function `void Add<Name>Command(CLI::App& app)`; main.cpp calls it, CMakeLists.txt lists it.
+// How the subcommands of `cupola` plug in. A subcommand is a pair of files
+// cli/<name>_command.{h,cpp} with one function `void Add<Name>Command(CLI::App& app)`; main.cpp
+// calls it, CMakeLists.txt lists it.
 //
 // Rules for a subcommand: it adds itself with app.add_subcommand(name, one line that says what it
 // does), gives examples in its footer, keeps its options in a shared_ptr captured by its callback,

@@ -195,22 +195,24 @@ Result<DeviceChoice> ChooseDevice(const std::string& device, const DriverPlaces&
   const bool named = !places.named.empty();
   if (device == "gpu") {
     if (driver) return DeviceChoice{.driver = *driver, .simulated = false};
-    return MakeError(ErrorCode::kNotFound,
-                     driver.error().message +
-                         (named && !named_sim ? ""
-                                              : "; install NVIDIA's driver, set CUPOLA_DRIVER to its "
-                                                "path, or use --device sim"));
+    return MakeError(
+        ErrorCode::kNotFound,
+        driver.error().message + (named && !named_sim
+                                      ? ""
+                                      : "; install NVIDIA's driver, set CUPOLA_DRIVER to its "
+                                        "path, or use --device sim"));
   }
   if (named && !driver) return std::move(driver).error();
   if (driver && (named || HasDeviceFile())) return DeviceChoice{*driver, false};
   if (has_sim) return DeviceChoice{.driver = sim_driver, .simulated = true};
-  return MakeError(ErrorCode::kNotFound,
-                   fmt::format("nothing to run CUDA on: {}, and there is no simulated device beside "
-                               "{}; install NVIDIA's driver, or build the simulated device (cmake "
-                               "--build)",
-                               driver ? "there is a CUDA driver but no NVIDIA device"
-                                      : "no CUDA driver (libcuda.so.1) was found",
-                               installation.preload));
+  return MakeError(
+      ErrorCode::kNotFound,
+      fmt::format("nothing to run CUDA on: {}, and there is no simulated device beside "
+                  "{}; install NVIDIA's driver, or build the simulated device (cmake "
+                  "--build)",
+                  driver ? "there is a CUDA driver but no NVIDIA device"
+                         : "no CUDA driver (libcuda.so.1) was found",
+                  installation.preload));
 }
 
 }  // namespace cupola

@@ -44,8 +44,9 @@ struct DeviceChoice {
   bool simulated = false;
 };
 
-/// Chooses for `device`: "gpu", "sim", or "auto" = a GPU where a driver and a device file are found,
-/// or CUPOLA_DRIVER names a driver, else the simulated device. kNotFound: one sentence with what to do.
+/// Chooses for `device`: "gpu", "sim", or "auto" = a GPU where a driver and a device file are
+/// found, or CUPOLA_DRIVER names a driver, else the simulated device. kNotFound: one sentence with
+/// what to do.
 Result<DeviceChoice> ChooseDevice(const std::string& device, const DriverPlaces& places,
                                   const Installation& installation);
 

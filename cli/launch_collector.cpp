@@ -29,8 +29,8 @@ uint64_t MonotonicNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-/// Whether the process has ended. Its number may belong to another one by now; then its last records
-/// wait for Finish().
+/// Whether the process has ended. Its number may belong to another one by now; then its last
+/// records wait for Finish().
 bool IsGone(uint32_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }
 
 /// A new folder that only this user can enter. Memory-backed where the session has such a place.
@@ -41,8 +41,9 @@ Result<std::string> MakeFolder() {
     std::string folder = std::string(value) + "/cupola-XXXXXX";
     if (mkdtemp(folder.data()) != nullptr) return folder;
   }
-  return MakeError(ErrorCode::kIo, fmt::format("cannot make a folder for launch records in /tmp: {}",
-                                               std::strerror(errno)));
+  return MakeError(
+      ErrorCode::kIo,
+      fmt::format("cannot make a folder for launch records in /tmp: {}", std::strerror(errno)));
 }
 
 }  // namespace
@@ -102,7 +103,8 @@ void LaunchCollector::OpenNewFiles(bool last) {
       continue;
     }
     Source source{std::move(reader).value(), TraceProcessId()};
-    if (trace_) source.process = trace_->AddProcess(source.reader->pid(), source.reader->executable());
+    if (trace_)
+      source.process = trace_->AddProcess(source.reader->pid(), source.reader->executable());
     sources_.emplace(name, std::move(source));
   }
   if (failure && last) {

@@ -1,6 +1,6 @@
-// LaunchCollector: drains the launch records of all processes of a run while they run, into a trace,
-// a summary, or both. Create it, start the program, Start(), wait for the program, Finish(). A thread
-// of its own reads from Start() on; the public functions are for the thread that made it.
+// LaunchCollector: drains the launch records of all processes of a run while they run, into a
+// trace, a summary, or both. Create it, start the program, Start(), wait for the program, Finish().
+// A thread of its own reads from Start() on; the public functions are for the thread that made it.
 #pragma once
 
 #include <condition_variable>

@@ -137,10 +137,11 @@ Result<std::string> FindProgram(const std::string& name) {
   }
   if (failure == ENOENT) {
     return MakeError(ErrorCode::kNotFound,
-                     fmt::format("{}: {}", name, name.find('/') != std::string::npos
-                                                     ? "no such file"
-                                                     : "not found in PATH; a program in this folder "
-                                                       "is started as ./NAME"));
+                     fmt::format("{}: {}", name,
+                                 name.find('/') != std::string::npos
+                                     ? "no such file"
+                                     : "not found in PATH; a program in this folder "
+                                       "is started as ./NAME"));
   }
   return MakeError(ErrorCode::kIo,
                    fmt::format("{}: cannot be executed: {}", name, std::strerror(failure)));

@@ -23,7 +23,8 @@ struct ProgramFacts {
   std::string cudart;        ///< the CUDA runtime that it needs, as "libcudart.so.13"; "" = none
 };
 
-/// Looks at the program in `path`. What is damaged or unknown is left to the kernel: all facts false.
+/// Looks at the program in `path`. What is damaged or unknown is left to the kernel: all facts
+/// false.
 ProgramFacts LookAtProgram(const std::string& path);
 
 }  // namespace cupola

@@ -96,11 +96,12 @@ void AddWrite(CLI::App& ptx) {
   write->add_flag("--check", options->check,
                   "compare the result with FILE, token by token: exit code 1 and the first "
                   "difference where there is one; written to -o only");
-  write->footer("\nptxas makes the same machine code of the result. Comments are dropped, what is not\n"
-                "understood is kept.\n"
-                "\nExamples:\n"
-                "  cupola ptx write kernel.ptx -o canonical.ptx\n"
-                "  cupola ptx write --check kernel.ptx");
+  write->footer(
+      "\nptxas makes the same machine code of the result. Comments are dropped, what is not\n"
+      "understood is kept.\n"
+      "\nExamples:\n"
+      "  cupola ptx write kernel.ptx -o canonical.ptx\n"
+      "  cupola ptx write --check kernel.ptx");
   write->callback([options] {
     const Result<std::string> input = ReadPtxText(options->file);
     if (!input) Fail(input.error());
@@ -125,10 +126,11 @@ void AddValidate(CLI::App& ptx) {
   const auto file = std::make_shared<std::string>();
   CLI::App* validate = ptx.add_subcommand("validate", "Check PTX for mistakes");
   validate->add_option("FILE", *file, kFileHelp)->required();
-  validate->footer("\nPrints one line for each finding. The exit code is 1 where one is an error, 0 where\n"
-                   "there are warnings only or nothing.\n"
-                   "\nExample:\n"
-                   "  cupola ptx validate kernel.ptx");
+  validate->footer(
+      "\nPrints one line for each finding. The exit code is 1 where one is an error, 0 where\n"
+      "there are warnings only or nothing.\n"
+      "\nExample:\n"
+      "  cupola ptx validate kernel.ptx");
   validate->callback([file] {
     const ptx::Module module = MustRead(*file);
     const std::vector<ptx::Diagnostic> diagnostics = ptx::Validate(module);
@@ -143,11 +145,12 @@ void AddImages(CLI::App& ptx) {
   const auto file = std::make_shared<std::string>();
   CLI::App* images = ptx.add_subcommand("images", "List the PTX images of a program or library");
   images->add_option("FILE", *file, "A program, library, object file or fatbin")->required();
-  images->footer("\nOne row for each, without decompressing any. The options are what its compiler must be\n"
-                 "told.\n"
-                 "\nExamples:\n"
-                 "  cupola ptx images libcublas.so.13\n"
-                 "  cupola inspect libcublas.so.13 --image 4 --extract 4.ptx   take one out");
+  images->footer(
+      "\nOne row for each, without decompressing any. The options are what its compiler must be\n"
+      "told.\n"
+      "\nExamples:\n"
+      "  cupola ptx images libcublas.so.13\n"
+      "  cupola inspect libcublas.so.13 --image 4 --extract 4.ptx   take one out");
   images->callback([file] {
     const Result<fatbin::ImageFile> opened = fatbin::OpenImageFile(*file);
     if (!opened) Fail(opened.error());

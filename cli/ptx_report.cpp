@@ -30,7 +30,8 @@ struct ModuleFacts {
 };
 
 void CountOperand(const ptx::Operand& operand, ModuleFacts& facts) {
-  if (operand.kind == ptx::Operand::Kind::kVerbatim) facts.verbatim_operands.push_back(operand.text);
+  if (operand.kind == ptx::Operand::Kind::kVerbatim)
+    facts.verbatim_operands.push_back(operand.text);
   for (const ptx::Operand& child : operand.children) CountOperand(child, facts);
 }
 
@@ -79,9 +80,9 @@ const char* KindOf(const ptx::Function& function) {
 
 std::string PtxSummary(const ptx::Module& module) {
   const ModuleFacts facts = Count(module);
-  std::string text = fmt::format("PTX ISA {}.{}, target {}, {}-bit addresses\n", module.version_major,
-                                 module.version_minor, fmt::join(module.targets, ", "),
-                                 module.address_size);
+  std::string text =
+      fmt::format("PTX ISA {}.{}, target {}, {}-bit addresses\n", module.version_major,
+                  module.version_minor, fmt::join(module.targets, ", "), module.address_size);
   text += fmt::format("{} variables, {} functions, {} directives\n", facts.variables,
                       facts.functions.size(), facts.directives);
   for (const FunctionFacts& own : facts.functions) {

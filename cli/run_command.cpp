@@ -33,12 +33,14 @@ char** g_program = nullptr;
 
 constexpr char kRunFooter[] =
     "\nCMD runs unchanged, and so does everything that it starts: shells, Python, children. Its\n"
-    "standard streams, exit code and signals are those of a plain run. Without --trace and --stats\n"
+    "standard streams, exit code and signals are those of a plain run. Without --trace and "
+    "--stats\n"
     "cupola replaces itself by CMD.\n"
     "\nDevices:\n"
     "  auto   a GPU where a driver and a device are found, else the simulated device\n"
     "  gpu    the CUDA driver of this machine\n"
-    "  sim    an interpreter of PTX: right results, no speed. Programs need the shared CUDA runtime\n"
+    "  sim    an interpreter of PTX: right results, no speed. Programs need the shared CUDA "
+    "runtime\n"
     "         (nvcc -cudart shared) or the driver API.\n"
     "\nTiming, for --trace and --stats:\n"
     "  events  each kernel is timed on the device\n"
@@ -48,13 +50,15 @@ constexpr char kRunFooter[] =
     "  cupola run -- ./vector_add 1000\n"
     "  cupola run --device sim --stats -- ./vector_add\n"
     "  cupola run --trace out.json -- sh -c './a; ./b'    open out.json in ui.perfetto.dev\n"
-    "\nExit codes: that of CMD; 2 wrong usage, 125 cupola itself failed, 126 CMD cannot be executed,\n"
+    "\nExit codes: that of CMD; 2 wrong usage, 125 cupola itself failed, 126 CMD cannot be "
+    "executed,\n"
     "127 CMD was not found. When a signal ends CMD, the same signal ends cupola.\n"
     "\nEnvironment:\n"
     "  CUPOLA_HOME    where lib/libcupola.so is (default: beside this command)\n"
     "  CUPOLA_DRIVER  path of the CUDA driver (default: as the dynamic loader finds libcuda.so.1)\n"
     "  CUPOLA_LOG     how much is logged: trace, debug, info, warn, error, off\n"
-    "  CMD gets LD_PRELOAD, CUPOLA_DRIVER, on the simulated device LD_LIBRARY_PATH, and with --trace\n"
+    "  CMD gets LD_PRELOAD, CUPOLA_DRIVER, on the simulated device LD_LIBRARY_PATH, and with "
+    "--trace\n"
     "  or --stats CUPOLA_RECORDS and CUPOLA_TIMING.\n";
 
 [[noreturn]] void Fail(const Error& error, int code) {
@@ -73,8 +77,10 @@ int ExecFailureCode(const Error& error) {
 /// whether the loader will preload into it, or into what it starts.
 bool SayLimits(const ProgramFacts& facts, const DeviceChoice& device) {
   if (facts.secure) {
-    Say(fmt::format("{} runs with other rights than yours, so the loader preloads nothing into it: it "
-                    "runs without Cupola (start cupola with those rights instead)", facts.file));
+    Say(fmt::format(
+        "{} runs with other rights than yours, so the loader preloads nothing into it: it "
+        "runs without Cupola (start cupola with those rights instead)",
+        facts.file));
     return false;
   }
   if (facts.foreign) {
@@ -87,8 +93,10 @@ bool SayLimits(const ProgramFacts& facts, const DeviceChoice& device) {
     return true;
   }
   if (device.simulated && facts.has_kernels && facts.cudart.empty()) {
-    Say(fmt::format("{} seems to have the CUDA runtime linked in, which cannot run on the simulated "
-                    "device: build it with nvcc -cudart shared", facts.file));
+    Say(fmt::format(
+        "{} seems to have the CUDA runtime linked in, which cannot run on the simulated "
+        "device: build it with nvcc -cudart shared",
+        facts.file));
   } else if (device.simulated && !facts.cudart.empty() && facts.cudart != "libcudart.so.13") {
     Say(fmt::format("{} needs {}; the simulated device has libcudart.so.13: build it with CUDA 13",
                     facts.file, facts.cudart));
@@ -148,9 +156,11 @@ int RunCollecting(const RunOptions& options, RunEnvironment additions) {
   if (!device) Fail(device.error(), kExitCupolaFailed);
   // ld.so(8): the words of LD_PRELOAD are separated by spaces or colons, without any escape.
   if (installation->preload.find_first_of(" :") != std::string::npos) {
-    Fail(MakeError(ErrorCode::kInvalidArgument,
-                   fmt::format("{}: a path with a space or colon cannot be preloaded; move Cupola to "
-                               "another folder", installation->preload)),
+    Fail(MakeError(
+             ErrorCode::kInvalidArgument,
+             fmt::format("{}: a path with a space or colon cannot be preloaded; move Cupola to "
+                         "another folder",
+                         installation->preload)),
          kExitCupolaFailed);
   }
   RunEnvironment additions;

@@ -18,7 +18,8 @@ std::string* Find(std::vector<std::string>& environment, std::string_view name) 
 }
 
 void Remove(std::vector<std::string>& environment, const std::string& name) {
-  std::erase_if(environment, [&](const std::string& entry) { return entry.starts_with(name + "="); });
+  std::erase_if(environment,
+                [&](const std::string& entry) { return entry.starts_with(name + "="); });
 }
 
 void Set(std::vector<std::string>& environment, const std::string& name, const std::string& value) {

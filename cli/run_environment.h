@@ -15,8 +15,8 @@ struct RunEnvironment {
   std::string timing;          ///< CUPOLA_TIMING; removed when ""
 };
 
-/// `existing` ("NAME=value" each) with the additions. A value that is there already stays behind ours
-/// and is not added twice, so that `cupola run` may run `cupola run`.
+/// `existing` ("NAME=value" each) with the additions. A value that is there already stays behind
+/// ours and is not added twice, so that `cupola run` may run `cupola run`.
 std::vector<std::string> WithCupola(const std::vector<std::string>& existing,
                                     const RunEnvironment& additions);
 

@@ -30,8 +30,8 @@ enum class StreamForm : uint8_t { kAnyStream, kPerThread };
 extern "C" void* cupola_real[kCallCount];
 
 /// The real driver's function. Before the driver is open this is a stub that opens it; where the
-/// driver lacks the call, a function that returns CUDA_ERROR_NOT_FOUND; without any driver, one that
-/// returns CUDA_ERROR_NO_DEVICE. Never null.
+/// driver lacks the call, a function that returns CUDA_ERROR_NOT_FOUND; without any driver, one
+/// that returns CUDA_ERROR_NO_DEVICE. Never null.
 template <typename Function>
 inline Function Real(Call call) {
   return reinterpret_cast<Function>(

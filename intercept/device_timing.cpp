@@ -22,7 +22,8 @@ std::atomic<TimingMode> timing_mode{TimingMode::kNone};
 
 namespace {
 
-constexpr uint64_t kFlushBoundNs = 500'000'000;  // how long an exiting program waits for its kernels
+// How long an exiting program waits for its kernels.
+constexpr uint64_t kFlushBoundNs = 500'000'000;
 constexpr long kHarvestPauseNs = 500'000;
 constexpr uint32_t kMostContexts = 64;
 
@@ -202,7 +203,8 @@ void SubmitTimed(const TimedLaunch& launch, const uint64_t* ticket) noexcept {
 
 void FlushTimingOf(CUcontext context) noexcept {
   if (timing_mode.load() != TimingMode::kEvents) return;
-  Flush([&](const EventPool& pool) { return pool.context() == reinterpret_cast<uint64_t>(context); });
+  Flush(
+      [&](const EventPool& pool) { return pool.context() == reinterpret_cast<uint64_t>(context); });
 }
 
 void ResumeTimingOf(CUcontext context) noexcept {

@@ -1,7 +1,7 @@
 // Device times of launches, by an event pair around each (CUPOLA_TIMING=events). Pairs come from a
 // pool per context, made at the context's first launch; an agent thread harvests them in relaxed
-// capture mode, maps them to the host's clock and publishes them after the launch. Off unless asked for,
-// off under profilers and debuggers, and never while a capture is open. Thread-safe.
+// capture mode, maps them to the host's clock and publishes them after the launch. Off unless asked
+// for, off under profilers and debuggers, and never while a capture is open. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -33,13 +33,14 @@ extern std::atomic<TimingMode> timing_mode;
 /// Reads CUPOLA_TIMING; called once when recording starts.
 void StartTiming() noexcept;
 
-/// Records the first event on the launch's stream. The launch goes untimed when the pool is empty, a
-/// capture is open, or the driver refuses.
+/// Records the first event on the launch's stream. The launch goes untimed when the pool is empty,
+/// a capture is open, or the driver refuses.
 TimedLaunch BeginTimed(uint64_t context, CUstream stream, bool per_thread) noexcept;
 
 /// Records the second event after the launch gave `result`. True: the caller publishes the launch
 /// with kFlagTimesFollow, then calls SubmitTimed. False: it goes untimed.
-bool EndTimed(const TimedLaunch& launch, CUstream stream, bool per_thread, CUresult result) noexcept;
+bool EndTimed(const TimedLaunch& launch, CUstream stream, bool per_thread,
+              CUresult result) noexcept;
 
 /// The launch stands in the ring under `*ticket`: the agent will publish its times. Null: the ring
 /// was full, so nobody wants them.

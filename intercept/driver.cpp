@@ -89,7 +89,9 @@ bool OpenFile(const char* path, void* result) {
   return true;
 }
 
-const char* AskedPath() { return asked_state.load(std::memory_order_acquire) == 2 ? asked_path : nullptr; }
+const char* AskedPath() {
+  return asked_state.load(std::memory_order_acquire) == 2 ? asked_path : nullptr;
+}
 
 void RememberAskedPath(const char* file) {
   int none = 0;

@@ -104,7 +104,8 @@ bool TryCacheImage(const Search& search, const char* image, size_t bytes) {
     if (entry.flags != kCacheX8664 || entry.key >= rest || entry.value >= rest) continue;
     const char* key = start + entry.key;
     const char* value = start + entry.value;
-    if (strnlen(key, rest - entry.key) == rest - entry.key || strcmp(key, kDriverName) != 0) continue;
+    if (strnlen(key, rest - entry.key) == rest - entry.key || strcmp(key, kDriverName) != 0)
+      continue;
     if (strnlen(value, rest - entry.value) == rest - entry.value) continue;
     if (value[0] == '/' && search.TryFile(value)) return true;
   }

@@ -1,4 +1,5 @@
-// Finds the file of the real CUDA driver, without loading anything. Thread-safe; off the launch path.
+// Finds the file of the real CUDA driver, without loading anything. Thread-safe; off the launch
+// path.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Entry points that must not disturb what their caller passed: the first call of a forwarded driver
-// function, and the interposed dlopen and dlsym. The latter two leave by a jump, so that glibc sees the
-// program as the caller: it decides by the return address whose RUNPATH and which RTLD_NEXT apply.
-// x86-64 System V ABI.
+// function, and the interposed dlopen and dlsym. The latter two leave by a jump, so that glibc sees
+// the program as the caller: it decides by the return address whose RUNPATH and which RTLD_NEXT
+// apply. x86-64 System V ABI.
 
 // Saves everything in which arguments may arrive. On entry rsp is 8 mod 16 (after `pushq %rbp`).
 .macro SAVE_ARGUMENTS

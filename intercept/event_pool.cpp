@@ -54,7 +54,8 @@ class CurrentContextScope {
 }  // namespace
 
 void ExchangeCaptureMode(CUstreamCaptureMode* mode) noexcept {
-  Real<PFN_cuThreadExchangeStreamCaptureMode_v10010>(Call::k_cuThreadExchangeStreamCaptureMode)(mode);
+  Real<PFN_cuThreadExchangeStreamCaptureMode_v10010>(Call::k_cuThreadExchangeStreamCaptureMode)(
+      mode);
 }
 
 EventPool* EventPool::Make(uint64_t context) noexcept {

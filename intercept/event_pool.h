@@ -1,6 +1,6 @@
-// EventPool: the event pairs of one context, and the launches that wait for theirs. Taking, recording
-// and submitting are lock-free and for any thread; harvesting is for one thread at a time (the caller
-// holds a mutex). Made once, never freed.
+// EventPool: the event pairs of one context, and the launches that wait for theirs. Taking,
+// recording and submitting are lock-free and for any thread; harvesting is for one thread at a time
+// (the caller holds a mutex). Made once, never freed.
 #pragma once
 
 #include <atomic>
@@ -56,7 +56,9 @@ class EventPool {
   bool SetBase() noexcept;
   bool HasSubmitted() const noexcept;
   bool FillTimes(const EventPair& pair, LaunchRecord* times) noexcept;
-  uint32_t IndexOf(const EventPair* pair) const noexcept { return static_cast<uint32_t>(pair - pairs_); }
+  uint32_t IndexOf(const EventPair* pair) const noexcept {
+    return static_cast<uint32_t>(pair - pairs_);
+  }
 
   uint64_t context_ = 0;
   std::atomic<bool> alive_{true};

@@ -59,8 +59,8 @@ CUresult hook_cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph,
 
 CUresult hook_cuGraphInstantiateWithParams(CUgraphExec* exec, CUgraph graph,
                                            CUDA_GRAPH_INSTANTIATE_PARAMS* params) noexcept {
-  return Instantiate(exec, graph,
-                     [&] { return CUPOLA_REAL(cuGraphInstantiateWithParams)(exec, graph, params); });
+  return Instantiate(
+      exec, graph, [&] { return CUPOLA_REAL(cuGraphInstantiateWithParams)(exec, graph, params); });
 }
 
 CUresult hook_cuGraphInstantiateWithParams_ptsz(CUgraphExec* exec, CUgraph graph,

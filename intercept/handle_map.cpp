@@ -19,7 +19,8 @@ HandleMap::Table* HandleMap::MakeTable(size_t slots) noexcept {
 // The value goes in before the key: a reader that sees the key (acquire) sees the value.
 void HandleMap::Insert(Table* table, uint64_t key, uint64_t value) noexcept {
   size_t at = Hash(key) & table->mask;
-  while (table->slots[at].key.load(std::memory_order_relaxed) != kEmpty) at = (at + 1) & table->mask;
+  while (table->slots[at].key.load(std::memory_order_relaxed) != kEmpty)
+    at = (at + 1) & table->mask;
   table->slots[at].value.store(value, std::memory_order_relaxed);
   table->slots[at].key.store(key, std::memory_order_release);
 }

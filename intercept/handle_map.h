@@ -1,6 +1,7 @@
-// HandleMap: CUDA handle -> 64-bit value. Readers take no lock and never wait; writers take a mutex.
-// Grows by doubling; old tables are kept, since a reader may be in one (all of them together are
-// smaller than the newest). Constant initialisation, no destructor: safe at any time of a process.
+// HandleMap: CUDA handle -> 64-bit value. Readers take no lock and never wait; writers take a
+// mutex. Grows by doubling; old tables are kept, since a reader may be in one (all of them together
+// are smaller than the newest). Constant initialisation, no destructor: safe at any time of a
+// process.
 #pragma once
 
 #include <atomic>

@@ -19,8 +19,8 @@ namespace {
 
 constexpr uint64_t kUnknown = UINT64_MAX;
 
-// What only the slow paths need. Made at first use and never destroyed: threads may launch while the
-// process exits.
+// What only the slow paths need. Made at first use and never destroyed: threads may launch while
+// the process exits.
 struct Owners {
   std::unordered_map<std::string, uint32_t> offsets;                       // name -> name bytes
   std::unordered_map<const void*, std::vector<const void*>> handles;       // owner -> its handles

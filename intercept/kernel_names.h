@@ -1,6 +1,6 @@
-// Which kernel a CUfunction or CUkernel is: handle -> offset of its name in the records' name bytes.
-// Filled by the hooks of get-function calls, else once by asking the driver; emptied at unload.
-// KernelNameOf is lock-free when the handle is known; the rest takes a mutex. Thread-safe.
+// Which kernel a CUfunction or CUkernel is: handle -> offset of its name in the records' name
+// bytes. Filled by the hooks of get-function calls, else once by asking the driver; emptied at
+// unload. KernelNameOf is lock-free when the handle is known; the rest takes a mutex. Thread-safe.
 #pragma once
 
 #include <cstdint>

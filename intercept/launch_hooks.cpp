@@ -10,9 +10,10 @@ namespace cupola::intercept {
 namespace {
 
 template <typename Function>
-[[gnu::always_inline]] inline CUresult PassKernel(Function real, bool per_thread, CUfunction f, const uint32_t (&grid)[3],
-                    const uint32_t (&block)[3], unsigned shared, CUstream stream, void** params,
-                    void** extra) noexcept {
+[[gnu::always_inline]] inline CUresult PassKernel(
+    Function real, bool per_thread, CUfunction f, const uint32_t (&grid)[3],
+    const uint32_t (&block)[3], unsigned shared, CUstream stream, void** params,
+    void** extra) noexcept {
   const LaunchFacts facts{
       .function = f, .stream = stream, .per_thread = per_thread,
       .grid = {grid[0], grid[1], grid[2]}, .block = {block[0], block[1], block[2]},

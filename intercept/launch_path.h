@@ -1,6 +1,6 @@
-// The path of every launch: count it, note its facts, pass it on, publish the record. No allocation,
-// lock, system call, getenv or notice once a thread, kernel and stream have been seen before.
-// Any thread. The call goes to the driver exactly as it came, whatever happens here.
+// The path of every launch: count it, note its facts, pass it on, publish the record. No
+// allocation, lock, system call, getenv or notice once a thread, kernel and stream have been seen
+// before. Any thread. The call goes to the driver exactly as it came, whatever happens here.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ struct LaunchFacts {
 void Describe(const LaunchFacts& facts, bool captured, LaunchRecord* record) noexcept;
 
 template <typename CounterSet>
-[[gnu::always_inline]] inline void CountLaunch(CounterSet& set, const LaunchFacts& facts, bool captured) noexcept {
+[[gnu::always_inline]] inline void CountLaunch(CounterSet& set, const LaunchFacts& facts,
+                                               bool captured) noexcept {
   if (captured) {
     set.captured.fetch_add(1, std::memory_order_relaxed);
   } else if (facts.door == LaunchDoor::kLaunchGraph) {
@@ -46,7 +47,8 @@ template <typename CounterSet>
 }
 
 /// The record of a launch with its event pair; out of line, since it costs microseconds anyway.
-CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, CUresult (*call)(void*), void* data);
+CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, CUresult (*call)(void*),
+                     void* data);
 
 /// The record, in the ring, of a launch that was made and did not go into a lane.
 void RecordInRing(RingWriter& ring, const LaunchFacts& facts, bool captured, CUresult result,
@@ -81,7 +83,8 @@ void RecordInRing(RingWriter& ring, const LaunchFacts& facts, bool captured, CUr
 
 /// Passes a launch on by `call()` and records it.
 template <typename CallReal>
-[[gnu::always_inline]] inline CUresult PassLaunch(const LaunchFacts& facts, const CallReal& call) noexcept {
+[[gnu::always_inline]] inline CUresult PassLaunch(const LaunchFacts& facts,
+                                                  const CallReal& call) noexcept {
   if (InsideHook()) return call();
   const HookScope scope;
   RingWriter* const ring = ActiveRing();
@@ -92,8 +95,9 @@ template <typename CallReal>
   const bool captured = IsCapturing(facts.stream, facts.per_thread);
   const TimingMode timing = timing_mode.load(std::memory_order_relaxed);
   if (timing == TimingMode::kEvents && !captured) [[unlikely]] {
-    return LaunchTimed(*ring, facts, [](void* data) { return (*static_cast<const CallReal*>(data))(); },
-                       const_cast<void*>(static_cast<const void*>(&call)));
+    return LaunchTimed(
+        *ring, facts, [](void* data) { return (*static_cast<const CallReal*>(data))(); },
+        const_cast<void*>(static_cast<const void*>(&call)));
   }
   const uint64_t start_ns = NowNs();
   const CUresult result = call();

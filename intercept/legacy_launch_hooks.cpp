@@ -9,8 +9,8 @@
 namespace cupola::intercept {
 namespace {
 
-// The block shape (x 11 bits, y 11, z 7) and shared bytes (32) that a function was given, packed: the
-// device limits are 1024, 1024 and 64.
+// The block shape (x 11 bits, y 11, z 7) and shared bytes (32) that a function was given, packed:
+// the device limits are 1024, 1024 and 64.
 HandleMap shapes;
 
 constexpr uint64_t kBlockBits = (uint64_t{1} << 29) - 1;
@@ -21,7 +21,8 @@ uint64_t PackBlock(int x, int y, int z) {
 }
 
 template <typename CallReal>
-CUresult PassLegacy(CUfunction f, int width, int height, CUstream stream, const CallReal& call) noexcept {
+CUresult PassLegacy(CUfunction f, int width, int height, CUstream stream,
+                    const CallReal& call) noexcept {
   const uint64_t shape = shapes.Find(f, PackBlock(1, 1, 1));
   const LaunchFacts facts{
       .function = f, .stream = stream,
@@ -67,7 +68,8 @@ CUresult hook_cuLaunchGridAsync(CUfunction f, int width, int height, CUstream st
                     [&] { return CUPOLA_REAL(cuLaunchGridAsync)(f, width, height, stream); });
 }
 
-// One call, one launch on each device: the first is observed as the call, the others are noted after.
+// One call, one launch on each device: the first is observed as the call, the others are noted
+// after.
 CUresult hook_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* list, unsigned count,
                                                    unsigned flags) noexcept {
   const auto real = CUPOLA_REAL(cuLaunchCooperativeKernelMultiDevice);

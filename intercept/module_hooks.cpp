@@ -100,7 +100,8 @@ CUresult hook_cuLibraryUnload(CUlibrary library) noexcept {
   return Forget(library, [&] { return CUPOLA_REAL(cuLibraryUnload)(library); });
 }
 
-CUresult hook_cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) noexcept {
+CUresult hook_cuModuleGetFunction(CUfunction* function, CUmodule module,
+                                  const char* name) noexcept {
   const auto real = CUPOLA_REAL(cuModuleGetFunction);
   if (!Watching()) return real(function, module, name);
   const HookScope scope;
@@ -175,7 +176,8 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) noex
 }
 
 CUresult hook_cuDevicePrimaryCtxReset(CUdevice device) noexcept {
-  return EndContext(PrimaryOf(device), [&] { return CUPOLA_REAL(cuDevicePrimaryCtxReset)(device); });
+  return EndContext(PrimaryOf(device),
+                    [&] { return CUPOLA_REAL(cuDevicePrimaryCtxReset)(device); });
 }
 
 CUresult hook_cuDevicePrimaryCtxReset_v2(CUdevice device) noexcept {

@@ -1,5 +1,5 @@
-// MutexLock: holds a pthread mutex for a scope. Constant-initialised mutexes without destructors are
-// what a guest needs: they work before its constructors and after its destructors.
+// MutexLock: holds a pthread mutex for a scope. Constant-initialised mutexes without destructors
+// are what a guest needs: they work before its constructors and after its destructors.
 #pragma once
 
 #include <pthread.h>
@@ -8,7 +8,9 @@ namespace cupola::intercept {
 
 class MutexLock {
  public:
-  explicit MutexLock(pthread_mutex_t& mutex) noexcept : mutex_(mutex) { pthread_mutex_lock(&mutex_); }
+  explicit MutexLock(pthread_mutex_t& mutex) noexcept : mutex_(mutex) {
+    pthread_mutex_lock(&mutex_);
+  }
   ~MutexLock() { pthread_mutex_unlock(&mutex_); }
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;

@@ -32,13 +32,15 @@ bool IsRuntime(const char* path) { return strncmp(BaseName(path), "libcudart.so"
 
 // An entry of an object's dynamic section.
 const ElfW(Dyn)* FindDynamic(const link_map* object, ElfW(Sxword) tag) {
-  for (const ElfW(Dyn)* entry = object->l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+  for (const ElfW(Dyn)* entry = object->l_ld; entry != nullptr && entry->d_tag != DT_NULL;
+       ++entry) {
     if (entry->d_tag == tag) return entry;
   }
   return nullptr;
 }
 
-// An object's strings. glibc relocates the pointer, but not in a read-only dynamic section (the vDSO).
+// An object's strings. glibc relocates the pointer, but not in a read-only dynamic section (the
+// vDSO).
 const char* StringsOf(const link_map* object) {
   const ElfW(Dyn)* entry = FindDynamic(object, DT_STRTAB);
   if (entry == nullptr) return nullptr;

@@ -1,5 +1,6 @@
-// Which libcudart a caller would have called, had we not been in front: found per call site, since a
-// process may hold several libcudarts, loaded with RTLD_LOCAL. Lock-free once a call site is known.
+// Which libcudart a caller would have called, had we not been in front: found per call site, since
+// a process may hold several libcudarts, loaded with RTLD_LOCAL. Lock-free once a call site is
+// known.
 #pragma once
 
 #include <cstdint>

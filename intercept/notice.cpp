@@ -28,7 +28,8 @@ void Say(Level level, std::initializer_list<std::string_view> parts) noexcept {
   char line[1024];
   size_t used = 0;
   const auto append = [&](std::string_view part) {
-    const size_t bytes = part.size() < sizeof(line) - 1 - used ? part.size() : sizeof(line) - 1 - used;
+    const size_t bytes =
+        part.size() < sizeof(line) - 1 - used ? part.size() : sizeof(line) - 1 - used;
     memcpy(line + used, part.data(), bytes);
     used += bytes;
   };

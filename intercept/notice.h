@@ -1,5 +1,6 @@
-// What the preloaded library says to its host's standard error: one line a time, by write(2), levels
-// from CUPOLA_LOG (off, error, warn, info, debug; default warn). No allocation, no lock; any thread.
+// What the preloaded library says to its host's standard error: one line a time, by write(2),
+// levels from CUPOLA_LOG (off, error, warn, info, debug; default warn). No allocation, no lock; any
+// thread.
 #pragma once
 
 #include <atomic>

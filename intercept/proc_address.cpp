@@ -1,6 +1,6 @@
-// cuGetProcAddress: the way in which cudart and most libraries find the driver. The real one is asked
-// first and its status returned; a pointer is replaced only when we have a hook of that call, of the
-// same version and stream form. CUDA Driver API, "Driver Entry Point Access".
+// cuGetProcAddress: the way in which cudart and most libraries find the driver. The real one is
+// asked first and its status returned; a pointer is replaced only when we have a hook of that call,
+// of the same version and stream form. CUDA Driver API, "Driver Entry Point Access".
 #include <cstring>
 
 #include <cuda.h>
@@ -38,10 +38,12 @@ const Hook kHooks[] = {
 #undef CUPOLA_ALIAS
 };
 
-bool IsRealOf(const Hook& hook, const void* function) { return Real<const void*>(hook.call) == function; }
+bool IsRealOf(const Hook& hook, const void* function) {
+  return Real<const void*>(hook.call) == function;
+}
 
-// The form of `symbol` that a request for this version and these flags means: the newest that is not
-// newer than the request; the per-thread one if asked for and there is one.
+// The form of `symbol` that a request for this version and these flags means: the newest that is
+// not newer than the request; the per-thread one if asked for and there is one.
 const Hook* FormFor(const char* symbol, int version, StreamForm form) {
   const Hook* best = nullptr;
   for (const Hook& hook : kHooks) {
@@ -79,8 +81,8 @@ void* Replace(const char* symbol, void* function, int version, cuuint64_t flags)
 }
 
 bool ShouldReplace(CUresult result, const char* symbol, void** function) {
-  return result == CUDA_SUCCESS && symbol != nullptr && function != nullptr && *function != nullptr &&
-         !InsideHook() && !IsStandIn(*function);
+  return result == CUDA_SUCCESS && symbol != nullptr && function != nullptr &&
+         *function != nullptr && !InsideHook() && !IsStandIn(*function);
 }
 
 }  // namespace
@@ -99,7 +101,8 @@ CUresult hook_cuGetProcAddress(const char* symbol, void** function, int version,
 CUresult hook_cuGetProcAddress_v2(const char* symbol, void** function, int version,
                                   cuuint64_t flags,
                                   CUdriverProcAddressQueryResult* status) noexcept {
-  const CUresult result = CUPOLA_REAL(cuGetProcAddress_v2)(symbol, function, version, flags, status);
+  const CUresult result =
+      CUPOLA_REAL(cuGetProcAddress_v2)(symbol, function, version, flags, status);
   if (ShouldReplace(result, symbol, function)) {
     *function = Replace(symbol, *function, version, flags);
   }

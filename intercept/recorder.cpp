@@ -61,8 +61,8 @@ void AtExit() {
   }
 }
 
-// Runs when a thread that has a lane ends. What it may still launch after this, in a destructor that
-// runs later, takes a lane again.
+// Runs when a thread that has a lane ends. What it may still launch after this, in a destructor
+// that runs later, takes a lane again.
 void FreeLaneOfThread(void* lane) {
   this_thread.lane = nullptr;
   RingWriter::FreeLane(static_cast<LaneWriter*>(lane));

@@ -1,5 +1,6 @@
-// The process's recording of launches: the ring writer (if CUPOLA_RECORDS names a folder), counters,
-// and the fork and exit handlers of the library. Thread-safe; nothing happens before the first call.
+// The process's recording of launches: the ring writer (if CUPOLA_RECORDS names a folder),
+// counters, and the fork and exit handlers of the library. Thread-safe; nothing happens before the
+// first call.
 #pragma once
 
 #include <atomic>
@@ -34,8 +35,8 @@ inline RingWriter* ActiveRing() noexcept {
   return StartRecording() ? &ring_writer : nullptr;
 }
 
-/// Puts a finished record into the ring; its ticket goes to `ticket`. False when the ring is full: it
-/// is dropped, and counted unless it is one of device times. Lock-free.
+/// Puts a finished record into the ring; its ticket goes to `ticket`. False when the ring is full:
+/// it is dropped, and counted unless it is one of device times. Lock-free.
 bool PublishRecord(RingWriter& ring, const LaunchRecord& record, uint64_t* ticket) noexcept;
 
 /// The lane of the calling thread; the first call of a thread takes one, lock-free.

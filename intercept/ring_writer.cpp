@@ -80,7 +80,8 @@ bool RingWriter::Open(const char* folder, const char** why) noexcept {
   header_->pid = static_cast<uint32_t>(getpid());
   header_->slots = kSlots;
   header_->start_ns = MonotonicNs();
-  const ssize_t bytes = readlink("/proc/self/exe", header_->executable, sizeof(header_->executable) - 1);
+  const ssize_t bytes =
+      readlink("/proc/self/exe", header_->executable, sizeof(header_->executable) - 1);
   header_->executable[bytes > 0 ? bytes : 0] = '\0';
   for (uint32_t i = 0; i < kLanes; ++i) {
     lanes_[i] = LaneWriter{};

@@ -66,12 +66,12 @@ class RingWriter {
     slot->sequence.store(ticket + 1, std::memory_order_release);
   }
 
-  /// Appends a name to the name bytes. Returns its offset, 0 when there is no room. The caller makes
-  /// sure that only one thread is here.
+  /// Appends a name to the name bytes. Returns its offset, 0 when there is no room. The caller
+  /// makes sure that only one thread is here.
   uint32_t AddName(std::string_view name) noexcept;
 
-  /// A free lane for thread `thread_id`, which keeps it until FreeLane; where none is free, one that
-  /// is always full. Lock-free, no system call.
+  /// A free lane for thread `thread_id`, which keeps it until FreeLane; where none is free, one
+  /// that is always full. Lock-free, no system call.
   LaneWriter* TakeLane(uint32_t thread_id) noexcept;
   /// The lane's thread has made its last launch.
   static void FreeLane(LaneWriter* lane) noexcept;

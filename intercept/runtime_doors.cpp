@@ -1,5 +1,5 @@
-// The launch calls of a shared libcudart, as thin doors: they note that the launch came this way and
-// call the libcudart that the caller would have got; the launch itself is recorded once, by the
+// The launch calls of a shared libcudart, as thin doors: they note that the launch came this way
+// and call the libcudart that the caller would have got; the launch itself is recorded once, by the
 // driver hook under it. Programs with a static libcudart never come here.
 // CUDA Runtime API, "Execution Control"; the __ forms are those that nvcc 13 calls.
 #include <cstddef>

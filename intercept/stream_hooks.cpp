@@ -99,7 +99,8 @@ CUresult hook_cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
                                           const CUgraphEdgeData* edges, size_t count,
                                           CUstreamCaptureMode mode) noexcept {
   return BeginCapture(stream, [&] {
-    return CUPOLA_REAL(cuStreamBeginCaptureToGraph)(stream, graph, dependencies, edges, count, mode);
+    return CUPOLA_REAL(cuStreamBeginCaptureToGraph)(stream, graph, dependencies, edges, count,
+                                                    mode);
   });
 }
 

@@ -26,7 +26,8 @@ const void* CaptureKey(CUstream stream) {
 }
 
 uint64_t PerThreadStream() {
-  if (this_thread.per_thread_stream == 0) [[unlikely]] this_thread.per_thread_stream = NewStreamId();
+  if (this_thread.per_thread_stream == 0) [[unlikely]]
+    this_thread.per_thread_stream = NewStreamId();
   return this_thread.per_thread_stream;
 }
 
@@ -92,7 +93,8 @@ void NoteCaptureBegun(CUstream stream, CUresult result) noexcept {
 void NoteCaptureEnded(CUstream stream, bool per_thread, CUresult result) noexcept {
   const void* key = CaptureKey(stream);
   if (capturing.Find(key, 0) == 0) return;
-  // A failed end may have ended the capture (invalidated, unjoined) or not (wrong thread or stream).
+  // A failed end may have ended the capture (invalidated, unjoined) or not (wrong thread or
+  // stream).
   if (result != CUDA_SUCCESS && IsCapturing(stream, per_thread)) return;
   capturing.Erase(key);
   open_captures.fetch_sub(1, std::memory_order_relaxed);

@@ -8,22 +8,24 @@
 // writer was killed. A writer never waits: when the ring is full the record is dropped and counted.
 //
 // Lanes. A thread that launches takes a lane for itself, if one is free, and gives it back when it
-// ends. Plain launches go there: a lane has one writer, so that its protocol needs no read-modify-write
-// and its slots stay in the writer's cache. The writer fills slot tail % kLaneSlots and stores
-// tail + 1 with release order; the reader loads tail (acquire), copies, and stores head with release
-// order. A full lane is no loss: what does not fit there, of whatever reason, goes to the ring. So a
-// thread's launches come in order but for those that found the lane full.
+// ends. Plain launches go there: a lane has one writer, so that its protocol needs no
+// read-modify-write and its slots stay in the writer's cache. The writer fills slot tail %
+// kLaneSlots and stores tail + 1 with release order; the reader loads tail (acquire), copies, and
+// stores head with release order. A full lane is no loss: what does not fit there, of whatever
+// reason, goes to the ring. So a thread's launches come in order but for those that found the lane
+// full.
 //
-// The ring's slot protocol. A writer loads `tail`; when tail - head >= kSlots it adds one to `dropped` and gives
-// up; else it claims ticket tail by compare-exchange (tail -> tail + 1), fills slot ticket % kSlots and
-// stores sequence = ticket + 1 with release order. The reader takes ticket t when slot t % kSlots has
-// sequence == t + 1 (acquire), copies it, then stores head = t + 1 with release order. A writer that
-// was killed between claim and store leaves a hole: once the process is gone the reader skips it.
+// The ring's slot protocol. A writer loads `tail`; when tail - head >= kSlots it adds one to
+// `dropped` and gives up; else it claims ticket tail by compare-exchange (tail -> tail + 1), fills
+// slot ticket % kSlots and stores sequence = ticket + 1 with release order. The reader takes ticket
+// t when slot t % kSlots has sequence == t + 1 (acquire), copies it, then stores head = t + 1 with
+// release order. A writer that was killed between claim and store leaves a hole: once the process
+// is gone the reader skips it.
 //
 // Device times. A launch is published when its call has returned, so that it survives however the
-// process ends. Where it is timed it has kFlagTimesFollow, and a record of kDeviceTimes with its ticket
-// comes when the device is done, or when the writer gives up; none when the process was killed
-// before, or when the ring was full then.
+// process ends. Where it is timed it has kFlagTimesFollow, and a record of kDeviceTimes with its
+// ticket comes when the device is done, or when the writer gives up; none when the process was
+// killed before, or when the ring was full then.
 #pragma once
 
 #include <atomic>
@@ -125,7 +127,8 @@ struct RecordsHeader {
   char executable[256];                 ///< /proc/self/exe, cut at 255 bytes
   alignas(64) std::atomic<uint64_t> tail;     ///< next ticket; writers
   alignas(64) std::atomic<uint64_t> head;     ///< tickets consumed; the reader
-  alignas(64) std::atomic<uint64_t> dropped;  ///< launches lost because the ring was full; not times
+  /// Launches lost because the ring was full; not times.
+  alignas(64) std::atomic<uint64_t> dropped;
   std::atomic<uint64_t> launches;             ///< kernel launches seen, recorded or not, but for
                                               ///< those in lanes
   std::atomic<uint64_t> graph_launches;

@@ -31,8 +31,8 @@ Error SystemError(const std::string& path, const char* what) {
 /// Whether `header` is one that this reader understands.
 Status CheckHeader(const std::string& path, const RecordsHeader& header) {
   // Whoever makes the file stores the magic last.
-  const uint32_t magic =
-      std::atomic_ref<uint32_t>(const_cast<uint32_t&>(header.magic)).load(std::memory_order_acquire);
+  const uint32_t magic = std::atomic_ref<uint32_t>(const_cast<uint32_t&>(header.magic))
+                             .load(std::memory_order_acquire);
   if (magic == 0) return FileError(ErrorCode::kExhausted, path, "launch records not ready yet");
   if (magic != kRecordsMagic) {
     return FileError(ErrorCode::kDamaged, path, "not a file of launch records");

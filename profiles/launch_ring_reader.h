@@ -16,8 +16,8 @@
 namespace cupola {
 
 /// One launch record, copied out of the ring. `name` is valid while the reader lives; empty = the
-/// kernel has no known name. The other fields are those of LaunchRecord, joined with the device times
-/// that followed; kFlagTimesFollow is gone.
+/// kernel has no known name. The other fields are those of LaunchRecord, joined with the device
+/// times that followed; kFlagTimesFollow is gone.
 struct Launch {
   uint64_t call_start_ns = 0;
   uint64_t call_end_ns = 0;
@@ -65,10 +65,12 @@ class LaunchRingReader {
   LaunchRingReader(const LaunchRingReader&) = delete;
   LaunchRingReader& operator=(const LaunchRingReader&) = delete;
 
-  /// Takes every complete record, lane after lane and then the ring, each oldest first, and frees its slot. Hands each launch to `sink` and
-  /// returns how many it handed on. A launch whose device times follow waits for them, here; it goes
-  /// untimed when the writer gave up, when it is gone, or as the oldest of kMostWaiting. At most one ring's worth a call, so that a busy writer cannot hold the caller. kDamaged:
-  /// the file was cut short, or its tickets make no sense; the reader is of no more use then.
+  /// Takes every complete record, lane after lane and then the ring, each oldest first, and frees
+  /// its slot. Hands each launch to `sink` and returns how many it handed on. A launch whose device
+  /// times follow waits for them, here; it goes untimed when the writer gave up, when it is gone,
+  /// or as the oldest of kMostWaiting. At most one ring's worth a call, so that a busy writer
+  /// cannot hold the caller. kDamaged: the file was cut short, or its tickets make no sense; the
+  /// reader is of no more use then.
   Result<size_t> Drain(WriterState writer, const std::function<void(const Launch&)>& sink);
 
   uint32_t pid() const { return pid_; }

@@ -68,7 +68,8 @@ std::string LaunchSummary::ToString(const LaunchTotals& totals) const {
     text += fmt::format("{} graph launches with {} kernel nodes\n", totals.graph_launches,
                         totals.graph_kernel_nodes);
   }
-  if (totals.captured != 0) text += fmt::format("{} launches captured into graphs\n", totals.captured);
+  if (totals.captured != 0)
+    text += fmt::format("{} launches captured into graphs\n", totals.captured);
   if (failed_ != 0) text += fmt::format("{} launches refused by the driver\n", failed_);
   if (totals.dropped != 0) {
     text += fmt::format("{} records dropped because the program was faster than the reader: the "

@@ -131,8 +131,8 @@ void LaunchTrace::NameRow(uint64_t pid, uint64_t tid, const std::string& name, u
   Write(fmt::format(R"({{"ph":"M","name":"thread_name","pid":{},"tid":{},"args":{{"name":{}}}}})",
                     pid, tid, Quote(name)));
   Write(fmt::format(
-      R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})", pid,
-      tid, order));
+      R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})",
+      pid, tid, order));
 }
 
 TraceProcessId LaunchTrace::AddProcess(uint32_t pid, const std::string& executable) {
@@ -224,7 +224,8 @@ void LaunchTrace::Add(TraceProcessId id, const Launch& launch) {
     const uint64_t tid = RowFor(process, launch, UINT64_MAX, 0);
     const char* what = launch.kind == RecordKind::kCapturedKernel ? "captured" : "failed";
     Write(fmt::format(
-        R"({{"ph":"i","s":"t","cat":"{}","name":{},"pid":{},"tid":{},"ts":{},"args":{{"{}":true,{}}}}})",
+        R"({{"ph":"i","s":"t","cat":"{}","name":{},"pid":{},"tid":{},"ts":{},)"
+        R"("args":{{"{}":true,{}}}}})",
         what, name, process.pid, tid, Micros(launch.call_start_ns), what, Args(launch)));
     return;
   }

@@ -2,8 +2,8 @@
 // chrome://tracing open ("Trace Event Format", Google). A row per process and stream with what ran
 // there, and a row per thread with the calls that launched it.
 //
-// Owned by one thread. Events are streamed to a temporary file next to the final one, which appears,
-// whole and valid, at Finish(); without Finish() it never appears.
+// Owned by one thread. Events are streamed to a temporary file next to the final one, which
+// appears, whole and valid, at Finish(); without Finish() it never appears.
 #pragma once
 
 #include <cstdio>
@@ -28,8 +28,8 @@ using TraceProcessId = StrongId<TraceProcessTag>;
 class LaunchTrace {
  public:
   /// Opens a temporary file next to `path` (next to its target, where it is a link). `base_ns` is
-  /// the CLOCK_MONOTONIC time that becomes 0 in the trace. kInvalidArgument: `path` exists and is not
-  /// a regular file; kIo: it cannot be written there.
+  /// the CLOCK_MONOTONIC time that becomes 0 in the trace. kInvalidArgument: `path` exists and is
+  /// not a regular file; kIo: it cannot be written there.
   static Result<std::unique_ptr<LaunchTrace>> Create(const std::string& path, uint64_t base_ns);
 
   /// Removes the temporary file unless Finish() succeeded.
@@ -64,7 +64,7 @@ class LaunchTrace {
     std::vector<uint64_t> contexts;                               ///< in order of appearance
     std::map<std::pair<uint64_t, uint64_t>, StreamRows> streams;  ///< by context, stream
     std::set<uint32_t> threads;                                   ///< that have a row
-    std::unordered_map<std::string, std::string> kernels;         ///< symbol -> JSON text of its name
+    std::unordered_map<std::string, std::string> kernels;  ///< symbol -> JSON text of its name
     uint64_t next_row = 0;
   };
 

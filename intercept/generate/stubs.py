@@ -38,7 +38,8 @@ def stub_text(names, hooks):
         lines += [f"    .globl {name}", f"    .type {name},@function", "    .p2align 4", f"{name}:",
                   "    endbr64", f"    {target}", f"    .size {name},.-{name}"]
     for index, _ in enumerate(names):
-        lines += [f".Llazy{index}:", "    endbr64", f"    pushq ${index}", "    jmp cupola_lazy_call"]
+        lines += [f".Llazy{index}:", "    endbr64", f"    pushq ${index}",
+                  "    jmp cupola_lazy_call"]
     lines += ["    .data", "    .p2align 6", "    .globl cupola_real", "    .hidden cupola_real",
               "    .type cupola_real,@object", "cupola_real:"]
     lines += [f"    .quad .Llazy{index}" for index, _ in enumerate(names)]
@@ -65,7 +66,8 @@ def main():
     names = sorted(names)
     missing = hooks - set(names)
     if missing:
-        raise SystemExit(f"stubs.py: hooks of calls that the driver does not export: {sorted(missing)}")
+        raise SystemExit("stubs.py: hooks of calls that the driver does not export: "
+                         f"{sorted(missing)}")
 
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / "stubs.S").write_text(stub_text(names, hooks))

@@ -1,5 +1,5 @@
-"""scripts/bench on the simulated device: it runs, and what it writes has the promised form. Its times mean
-nothing there. usage: bench_test.py BUILD"""
+"""scripts/bench on the simulated device: it runs, and what it writes has the promised form. Its
+times mean nothing there. usage: bench_test.py BUILD"""
 import json
 import os
 import subprocess

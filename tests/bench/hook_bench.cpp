@@ -1,12 +1,13 @@
-// What the launch hook adds to a launch, over the null driver: the same cuLaunchKernel through the hook
-// and past it, in turns. A reader takes the records meanwhile, as `cupola run` does.
+// What the launch hook adds to a launch, over the null driver: the same cuLaunchKernel through the
+// hook and past it, in turns. A reader takes the records meanwhile, as `cupola run` does.
 //
-//   LD_PRELOAD=.../libcupola.so CUPOLA_DRIVER=.../null_driver/libcuda.so.1 [CUPOLA_RECORDS=/dev/shm]
-//       [CUPOLA_TIMING=host] hook_bench .../null_driver/past_cupola.so
+//   LD_PRELOAD=.../libcupola.so CUPOLA_DRIVER=.../null_driver/libcuda.so.1
+//       [CUPOLA_RECORDS=/dev/shm] [CUPOLA_TIMING=host] hook_bench .../null_driver/past_cupola.so
 //
 // Prints one JSON object; times in nanoseconds:
-//   hook_ns_p50, hook_ns_p99  percentiles of single launches, fenced and timed alone, less the median
-//                             of the launch past the hook, timed the same way (the clock's own cost is in both)
+//   hook_ns_p50, hook_ns_p99  percentiles of single launches, fenced and timed alone, less the
+//                             median of the launch past the hook, timed the same way (the clock's
+//                             own cost is in both)
 //   hook_ns_batch_p50         of 16 launches without fences between them, less the same past the
 //                             hook, a launch: what a program that launches in a loop pays
 //   plain_ns_p50, _p99        the launch past the hook, the clock included
@@ -76,7 +77,8 @@ Function Find(void* handle, const char* name) {
   return found;
 }
 
-// The consumer of this process's records: takes them from its own thread, resting as `cupola run` does.
+// The consumer of this process's records: takes them from its own thread, resting as `cupola run`
+// does.
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {
@@ -85,7 +87,8 @@ class Reader {
     reader_ = std::move(*opened);
     thread_ = std::thread([this] {
       while (!stop_.load()) {
-        const auto taken = reader_->Drain(cupola::WriterState::kAlive, [](const cupola::Launch&) {});
+        const auto taken =
+            reader_->Drain(cupola::WriterState::kAlive, [](const cupola::Launch&) {});
         taken_.fetch_add(taken ? *taken : 0);
         usleep(1000);
       }
@@ -152,8 +155,9 @@ int main(int argc, char** argv) {
   }
   const double scale = 1 / TicksOfANanosecond();
   const double plain_p50 = Percentile(without_ticks, 0.5) * scale;
-  printf("{\"bench\": \"hook\", \"records\": %s, \"timing\": \"%s\", \"launches\": %zu, \"dropped\": %llu, "
-         "\"hook_ns_p50\": %.1f, \"hook_ns_p99\": %.1f, \"hook_ns_batch_p50\": %.1f, "
+  printf("{\"bench\": \"hook\", \"records\": %s, \"timing\": \"%s\", \"launches\": %zu, "
+         "\"dropped\": %llu, \"hook_ns_p50\": %.1f, \"hook_ns_p99\": %.1f, "
+         "\"hook_ns_batch_p50\": %.1f, "
          "\"plain_ns_p50\": %.1f, \"plain_ns_p99\": %.1f}\n",
          reader.active() ? "true" : "false", timing != nullptr ? timing : "none", with_ticks.size(),
          static_cast<unsigned long long>(reader.dropped()),

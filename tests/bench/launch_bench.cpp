@@ -1,11 +1,11 @@
-// What launching an empty kernel costs the host, by the driver API: batches of launches on one stream,
-// each batch timed as a whole, the device drained after each so that the queue never fills.
+// What launching an empty kernel costs the host, by the driver API: batches of launches on one
+// stream, each batch timed as a whole, the device drained after each so that the queue never fills.
 //
-//   launch_bench time [batches]         by the driver that dlopen("libcuda.so.1") gives; run it plain
-//                                       and under `cupola run` in turns
-//   launch_bench ab DRIVER [batches]    under Cupola: batches through it and past it in turns, in one
-//                                       process; DRIVER is the real driver by another name (a symbolic
-//                                       link whose name does not begin with "libcuda.so")
+//   launch_bench time [batches]       by the driver that dlopen("libcuda.so.1") gives; run it plain
+//                                     and under `cupola run` in turns
+//   launch_bench ab DRIVER [batches]  under Cupola: batches through it and past it in turns, in one
+//                                     process; DRIVER is the real driver by another name (a
+//                                     symbolic link whose name does not begin with "libcuda.so")
 //
 // Prints one JSON object: nanoseconds a launch, one figure a batch, in the order they were made.
 #include <chrono>
@@ -55,13 +55,14 @@ Kernel Prepare(void* driver) {
   CUmodule module = nullptr;
   Check(Find<decltype(&cuInit)>(driver, "cuInit")(0), "cuInit");
   Check(Find<decltype(&cuDeviceGet)>(driver, "cuDeviceGet")(&device, 0), "cuDeviceGet");
-  Check(Find<decltype(&cuDevicePrimaryCtxRetain)>(driver, "cuDevicePrimaryCtxRetain")(&context, device),
+  Check(Find<decltype(&cuDevicePrimaryCtxRetain)>(driver, "cuDevicePrimaryCtxRetain")(&context,
+                                                                                      device),
         "cuDevicePrimaryCtxRetain");
   Check(Find<decltype(&cuCtxSetCurrent)>(driver, "cuCtxSetCurrent")(context), "cuCtxSetCurrent");
   Check(Find<decltype(&cuModuleLoadData)>(driver, "cuModuleLoadData")(&module, kEmptyKernel),
         "cuModuleLoadData");
-  Check(Find<decltype(&cuModuleGetFunction)>(driver, "cuModuleGetFunction")(&kernel.function, module,
-                                                                           "empty"),
+  Check(Find<decltype(&cuModuleGetFunction)>(driver, "cuModuleGetFunction")(&kernel.function,
+                                                                            module, "empty"),
         "cuModuleGetFunction");
   Check(Find<decltype(&cuStreamCreate)>(driver, "cuStreamCreate")(&kernel.stream,
                                                                   CU_STREAM_NON_BLOCKING),

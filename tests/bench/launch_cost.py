@@ -1,4 +1,5 @@
-"""What Cupola adds to a launch: the hook over a null driver, launches on a device, PyTorch's eager loop.
+"""What Cupola adds to a launch: the hook over a null driver, launches on a device, PyTorch's eager
+loop.
 
 Each step returns {"metrics": {name: number}, "detail": {...}}; names ending in _ns are nanoseconds.
 docs/results/launch-cost.md says how each is measured. Standard library only."""
@@ -32,7 +33,8 @@ def pinned(core):
 
 
 def hook(build, rounds=5):
-    """hook_bench over the null driver, `rounds` processes of each configuration, medians over them."""
+    """hook_bench over the null driver, `rounds` processes of each configuration, medians over them.
+    """
     null_driver = build + "/null_driver"
     if not os.path.isdir(null_driver):
         null_driver = build + "/tests/preload/null_driver"
@@ -59,7 +61,8 @@ def hook(build, rounds=5):
 
 
 def interleaved(commands, parse, pairs, environ, seconds, seed):
-    """Runs `commands` = (plain, cupola) in pairs, the first of each pair changing; a figure a run."""
+    """Runs `commands` = (plain, cupola) in pairs, the first of each pair changing; a figure a run.
+    """
     figures = ([], [])
     for first in sampling.orders(pairs, seed):
         for which in (first, 1 - first):

@@ -1,4 +1,4 @@
-"""Statistics of interleaved measurements: medians, percentiles, and confidence intervals by bootstrap.
+"""Statistics of interleaved measurements: medians, percentiles, confidence intervals by bootstrap.
 
 A sample is a list of numbers. The same seed gives the same interval. Standard library only."""
 import random
@@ -17,7 +17,8 @@ def percentile(sample, share):
 
 
 def bootstrap(sample, statistic=median, confidence=0.95, resamples=4000, seed=1):
-    """(low, high): the percentile interval of `statistic` over resamples with replacement (Efron)."""
+    """(low, high): the percentile interval of `statistic` over resamples with replacement (Efron).
+    """
     prng = random.Random(seed)
     values = [statistic(prng.choices(sample, k=len(sample))) for _ in range(resamples)]
     tail = (1 - confidence) / 2
@@ -25,14 +26,14 @@ def bootstrap(sample, statistic=median, confidence=0.95, resamples=4000, seed=1)
 
 
 def paired_difference(plain, other, seed=1):
-    """Of measurements made in pairs: the median of the differences other - plain and its interval."""
+    """Of measurements made in pairs: the median of the differences other - plain, its interval."""
     differences = [b - a for a, b in zip(plain, other, strict=True)]
     low, high = bootstrap(differences, seed=seed)
     return median(differences), low, high
 
 
 def orders(pairs, seed):
-    """For each pair, which of its two runs goes first (0 or 1): as often one as the other, shuffled."""
+    """For each pair, which of its two runs goes first (0 or 1): as often one as the other."""
     first = [i % 2 for i in range(pairs)]
     random.Random(seed).shuffle(first)
     return first

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A loop of small PyTorch operations that the processor, not the GPU, limits. Prints JSON: the host's
-microseconds an operation, one figure an iteration of 100 operations; the device is drained between iterations,
-outside the time. Exit code 77 without PyTorch and a GPU."""
+"""A loop of small PyTorch operations that the processor, not the GPU, limits. Prints JSON: the
+host's microseconds an operation, one figure an iteration of 100 operations; the device is drained
+between iterations, outside the time. Exit code 77 without PyTorch and a GPU."""
 import argparse
 import json
 import sys

@@ -1,7 +1,7 @@
-// A preloaded library that writes launch records by the protocol of profiles/launch_record.h without
-// any CUDA, when it is loaded. FAKE_LAUNCHES=N: that many kernels, waiting for room where the ring is
-// full; FAKE_HOLE: a slot claimed and never completed in the middle of them; FAKE_DAMAGED: a file that
-// is no ring.
+// A preloaded library that writes launch records by the protocol of profiles/launch_record.h
+// without any CUDA, when it is loaded. FAKE_LAUNCHES=N: that many kernels, waiting for room where
+// the ring is full; FAKE_HOLE: a slot claimed and never completed in the middle of them;
+// FAKE_DAMAGED: a file that is no ring.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

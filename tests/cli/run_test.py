@@ -1,7 +1,7 @@
 """`cupola run` as a program and its caller see it. Run by ctest, a class at a time.
 
-CUPOLA names the command, CUPOLA_TEST_FOLDER the folder with the fake libraries. Every wait is for an
-event (a line, an end, a stop); time-outs only end a test that hangs.
+CUPOLA names the command, CUPOLA_TEST_FOLDER the folder with the fake libraries. Every wait is for
+an event (a line, an end, a stop); time-outs only end a test that hangs.
 """
 import json
 import os
@@ -68,8 +68,8 @@ class ExitCodes(RunTest):
         for name, mode in MODES.items():
             for code in (0, 1, 7, 255):
                 with self.subTest(mode=name, code=code):
-                    self.assertEqual(self.cupola(*mode, "--", "sh", "-c", f"exit {code}").returncode,
-                                     code)
+                    done = self.cupola(*mode, "--", "sh", "-c", f"exit {code}")
+                    self.assertEqual(done.returncode, code)
 
     def test_missing_program(self):
         for mode in MODES.values():
@@ -153,8 +153,8 @@ class Signals(RunTest):
                     self.forwards(number, mode)
 
     def test_terminated_program_terminates_cupola(self):
-        process = self.start("--stats", "--", "sh", "-c", "echo ready; exec cat", stdin=subprocess.PIPE,
-                             stderr=subprocess.DEVNULL)
+        process = self.start("--stats", "--", "sh", "-c", "echo ready; exec cat",
+                             stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.assertEqual(process.stdout.readline(), b"ready\n")
         process.terminate()
         self.assertEqual(process.wait(TIMEOUT), -signal.SIGTERM)
@@ -170,15 +170,18 @@ class Signals(RunTest):
     def test_caller_that_ignores_sigchld(self):
         for mode in MODES.values():
             program = "import signal; print(signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN)"
-            process = self.start(*mode, "--", sys.executable, "-c", program, stderr=subprocess.DEVNULL,
+            process = self.start(*mode, "--", sys.executable, "-c", program,
+                                 stderr=subprocess.DEVNULL,
                                  preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
             self.assertEqual(process.communicate(timeout=TIMEOUT)[0], b"True\n")
             self.assertEqual(process.returncode, 0)
 
     def test_signal_mask_is_the_callers(self):
-        program = "import signal; print(sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, []))))"
+        program = ("import signal; "
+                   "print(sorted(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, []))))")
         for mode in MODES.values():
-            self.assertEqual(self.cupola(*mode, "--", sys.executable, "-c", program).stdout, b"[]\n")
+            done = self.cupola(*mode, "--", sys.executable, "-c", program)
+            self.assertEqual(done.stdout, b"[]\n")
 
     def test_job_control(self):
         """A program that stops shows as a stopped job; continuing the job continues the program."""
@@ -187,8 +190,9 @@ class Signals(RunTest):
                 pid, terminal = pty.fork()
                 if pid == 0:
                     program = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); os._exit(6)"
-                    os.execve(CUPOLA, [CUPOLA, "run", "--device", "sim", *mode, "--", sys.executable,
-                                       "-c", program], self.env)
+                    words = [CUPOLA, "run", "--device", "sim", *mode, "--", sys.executable, "-c",
+                             program]
+                    os.execve(CUPOLA, words, self.env)
                 _, status = os.waitpid(pid, os.WUNTRACED)
                 self.assertTrue(os.WIFSTOPPED(status))
                 os.kill(pid, signal.SIGCONT)
@@ -223,7 +227,8 @@ class Streams(RunTest):
                    "    except OSError: continue\n"
                    "    os._exit(10 + fd)\n")
         for mode in ([], ["--trace", self.trace]):
-            words = " ".join([CUPOLA, "run", "--device", "sim", *mode, "--", sys.executable, "-c", '"$P"'])
+            words = " ".join([CUPOLA, "run", "--device", "sim", *mode, "--", sys.executable, "-c",
+                              '"$P"'])
             done = subprocess.run(["sh", "-c", f"exec {words} <&- >&- 2>&-"],
                                   env={**self.env, "P": program}, timeout=TIMEOUT)
             self.assertEqual(done.returncode, 0)
@@ -304,7 +309,8 @@ class Processes(RunTest):
         }
         for name, (command, at_least) in commands.items():
             with self.subTest(name):
-                done = self.cupola("--trace", self.trace, "--", *command, env={"FAKE_LAUNCHES": "10"})
+                done = self.cupola("--trace", self.trace, "--", *command,
+                                   env={"FAKE_LAUNCHES": "10"})
                 self.assertEqual((done.returncode, done.stderr), (0, b""))
                 kernels = self.kernels()
                 processes = {e["pid"] for e in kernels}
@@ -312,7 +318,8 @@ class Processes(RunTest):
                 self.assertEqual(len(kernels), 10 * len(processes))
 
     def test_exec_keeps_both_programs(self):
-        self.cupola("--trace", self.trace, "--", "sh", "-c", "exec true", env={"FAKE_LAUNCHES": "10"})
+        self.cupola("--trace", self.trace, "--", "sh", "-c", "exec true",
+                    env={"FAKE_LAUNCHES": "10"})
         names = {e["args"]["name"] for e in self.events() if e["name"] == "process_name"}
         self.assertEqual(len(names), 2, names)
         self.assertEqual(len(self.kernels()), 20)
@@ -389,7 +396,8 @@ class Traces(RunTest):
         done = self.cupola("--stats", "--", "true", env={"FAKE_LAUNCHES": "10"})
         self.assertEqual(done.stdout, b"")
         lines = done.stderr.decode().splitlines()
-        self.assertEqual(lines[1].split(), ["10", "0.005", "0.50", "4", "128", "fake(float*,", "int)"])
+        self.assertEqual(lines[1].split(),
+                         ["10", "0.005", "0.50", "4", "128", "fake(float*,", "int)"])
         self.assertEqual(lines[-1], "10 kernel launches")
 
 
@@ -417,7 +425,8 @@ class Limits(RunTest):
         self.assertEqual(done.stderr.count(b"\n"), 1)
 
     def test_no_simulated_device(self):
-        done = self.cupola("--", "true", env={"CUPOLA_HOME": os.path.join(FOLDER, "home_without_sim")})
+        home = os.path.join(FOLDER, "home_without_sim")
+        done = self.cupola("--", "true", env={"CUPOLA_HOME": home})
         self.assertEqual(done.returncode, 125)
         self.assertEqual(done.stderr.count(b"\n"), 1)
         self.assertIn(b"no simulated device", done.stderr)

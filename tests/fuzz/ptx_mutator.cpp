@@ -1,5 +1,5 @@
-// A mutator that knows what PTX is made of: besides libFuzzer's own changes of bytes it drops, doubles,
-// swaps, moves and replaces tokens and lines, so that what comes out often still parses.
+// A mutator that knows what PTX is made of: besides libFuzzer's own changes of bytes it drops,
+// doubles, swaps, moves and replaces tokens and lines, so that what comes out often still parses.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -17,15 +17,16 @@ constexpr std::string_view kWords[] = {
 #define PTX_OPCODE(name, ...) #name,
 #include "device/compiler/ptx/opcodes.def"
 #undef PTX_OPCODE
-    ".version", "9.0", ".target", "sm_90", ".address_size", "64", ".visible", ".extern", ".weak", ".entry",
-    ".func", ".param", ".reg", ".shared", ".global", ".const", ".local", ".align", ".b8", ".b16", ".b32",
-    ".b64", ".b128", ".u32", ".s32", ".s64", ".f32", ".f64", ".pred", ".v2", ".v4", ".loc", ".file",
-    ".section", ".pragma", ".maxntid", ".reqntid", ".minnctapersm", ".noreturn", ".alias", ".branchtargets",
-    ".callprototype", ".calltargets", ".attribute", ".managed", ".unified", ".ptr", "%r1", "%rd1", "%p1",
-    "%f1", "%tid.x", "%r<9>", "@%p1", "@!%p1", "$L_1:", "$L_1", "_", "{", "}", "(", ")", "[", "]", "<", ">",
-    ";", ",", ":", "|", "!", "+", "-", "*", "/", "%", "?", "=", "0x7f", "0b101", "017", "0f3F800000",
-    "0d3FF0000000000000", "1.5e3", ".5", "18446744073709551615", "-1", "\"text\"", "// note\n",
-    "/* note */", "generic(x)", "mask(0xFF00(x))", "\r\n", "\t", "\\"};
+    ".version", "9.0", ".target", "sm_90", ".address_size", "64", ".visible", ".extern", ".weak",
+    ".entry", ".func", ".param", ".reg", ".shared", ".global", ".const", ".local", ".align", ".b8",
+    ".b16", ".b32", ".b64", ".b128", ".u32", ".s32", ".s64", ".f32", ".f64", ".pred", ".v2", ".v4",
+    ".loc", ".file", ".section", ".pragma", ".maxntid", ".reqntid", ".minnctapersm", ".noreturn",
+    ".alias", ".branchtargets", ".callprototype", ".calltargets", ".attribute", ".managed",
+    ".unified", ".ptr", "%r1", "%rd1", "%p1", "%f1", "%tid.x", "%r<9>", "@%p1", "@!%p1", "$L_1:",
+    "$L_1", "_", "{", "}", "(", ")", "[", "]", "<", ">", ";", ",", ":", "|", "!", "+", "-", "*",
+    "/", "%", "?", "=", "0x7f", "0b101", "017", "0f3F800000", "0d3FF0000000000000", "1.5e3", ".5",
+    "18446744073709551615", "-1", "\"text\"", "// note\n", "/* note */", "generic(x)",
+    "mask(0xFF00(x))", "\r\n", "\t", "\\"};
 
 bool IsWordByte(uint8_t c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||

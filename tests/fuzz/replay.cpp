@@ -1,5 +1,6 @@
-// Runs a fuzz target over files and the files of folders, without a fuzzer: seeds and past findings.
-// Fails, by crashing, where the target does; exit code 2 when there was nothing to replay.
+// Runs a fuzz target over files and the files of folders, without a fuzzer: seeds and past
+// findings. Fails, by crashing, where the target does; exit code 2 when there was nothing to
+// replay.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -20,7 +21,8 @@ int main(int argc, char** argv) {
       files.emplace_back(argv[i]);
       continue;
     }
-    for (const auto& file : std::filesystem::directory_iterator(argv[i])) files.push_back(file.path());
+    for (const auto& file : std::filesystem::directory_iterator(argv[i]))
+      files.push_back(file.path());
   }
   std::sort(files.begin(), files.end());
   for (const std::filesystem::path& file : files) {

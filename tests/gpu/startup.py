@@ -3,7 +3,8 @@
 
 Programs: one that never touches CUDA, vector_add in both forms, and Python importing PyTorch and
 making one tensor on the GPU (where there is PyTorch). Prints medians in milliseconds, of the wall
-clock and of processor time, and the median of the differences of neighbouring runs. Exit code 1 where a program fails or a difference exceeds --limit.
+clock and of processor time, and the median of the differences of neighbouring runs. Exit code 1
+where a program fails or a difference exceeds --limit.
 """
 import argparse
 import json

@@ -21,8 +21,9 @@ TEST(Finding, ADecoyInTheLibraryPathDoesNotWin) {
 }
 
 TEST(Finding, TheDriverIsFoundInTheLibraryPath) {
-  ExpectGood(RunProbe({"forwarded"},
-                      {.driver = "", .environment = {{"LD_LIBRARY_PATH", CUPOLA_NULL_DRIVER_FOLDER}}}));
+  ExpectGood(
+      RunProbe({"forwarded"},
+               {.driver = "", .environment = {{"LD_LIBRARY_PATH", CUPOLA_NULL_DRIVER_FOLDER}}}));
 }
 
 TEST(Finding, TheDriverIsFoundByThePathTheProgramGave) {

@@ -18,7 +18,8 @@ TEST(Graph, KernelNodesAreCountedAtEveryDepth) {
   for (int i = 0; i < 7; ++i) {
     EXPECT_EQ(records.list[i].kind, RecordKind::kGraph);
     EXPECT_EQ(records.list[i].door, LaunchDoor::kLaunchGraph);
-    EXPECT_EQ(records.list[i].kernel_nodes, i == 6 ? 0u : 28u) << i;  // 3 + 2 + 5 + 7 + 11; destroyed
+    // 3 + 2 + 5 + 7 + 11; the last one was destroyed.
+    EXPECT_EQ(records.list[i].kernel_nodes, i == 6 ? 0u : 28u) << i;
   }
   EXPECT_EQ(records.list[5].flags, kFlagPerThreadStream);
 }

@@ -18,8 +18,9 @@ const Records& OnlyRecords(const Outcome& outcome) {
 }
 
 void ExpectShape(const Launch& launch, std::vector<uint32_t> shape) {
-  const std::vector<uint32_t> seen = {launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0],
-                                      launch.block[1], launch.block[2], launch.shared_bytes};
+  const std::vector<uint32_t> seen = {launch.grid[0],     launch.grid[1],  launch.grid[2],
+                                      launch.block[0],    launch.block[1], launch.block[2],
+                                      launch.shared_bytes};
   EXPECT_EQ(seen, shape);
 }
 

@@ -34,14 +34,16 @@ def main():
     if re.findall(r"SONAME.*\[(.*)\]", dynamic) != ["libcuda.so.1"]:
         wrong.append("its SONAME is not libcuda.so.1")
 
-    pairs = re.findall(r"^CUPOLA_CALL\((\w+), (\w+)\)", pathlib.Path(classes_path).read_text(), re.M)
+    pairs = re.findall(r"^CUPOLA_CALL\((\w+), (\w+)\)", pathlib.Path(classes_path).read_text(),
+                       re.M)
     classes = dict(pairs)
     if len(pairs) != len(classes):
         wrong.append("a call is classified twice")
     wrong += [f"{name}: no class {kind}" for name, kind in pairs if kind not in CLASSES]
     exported = exports(library)
     if exported - set(classes) != OWN:
-        wrong.append(f"exports besides the driver's calls: {sorted((exported - set(classes)) ^ OWN)}")
+        others = (exported - set(classes)) ^ OWN
+        wrong.append(f"exports besides the driver's calls: {sorted(others)}")
     if set(classes) - exported:
         wrong.append(f"classified, not exported: {sorted(set(classes) - exported)}")
     hooks = re.findall(r"^CUPOLA_HOOK\((\w+),", pathlib.Path(hooks_path).read_text(), re.M)

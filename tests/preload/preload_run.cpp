@@ -70,10 +70,10 @@ Records ReadRecords(const std::filesystem::path& path) {
       continue;
     }
     places[ticket] = records.list.size();
-    Launch launch{bytes.data() + names_at + slot->name_offset, slot->call_start_ns, slot->call_end_ns,
-                  slot->device_start_ns, slot->device_end_ns, slot->stream, slot->context,
-                  slot->thread_id, {}, {}, slot->shared_bytes, slot->kernel_nodes, slot->result,
-                  slot->flags, slot->kind, slot->door};
+    Launch launch{bytes.data() + names_at + slot->name_offset, slot->call_start_ns,
+                  slot->call_end_ns, slot->device_start_ns, slot->device_end_ns, slot->stream,
+                  slot->context, slot->thread_id, {}, {}, slot->shared_bytes, slot->kernel_nodes,
+                  slot->result, slot->flags, slot->kind, slot->door};
     memcpy(launch.grid, slot->grid, sizeof(launch.grid));
     memcpy(launch.block, slot->block, sizeof(launch.block));
     records.list.push_back(launch);

@@ -26,7 +26,8 @@ struct Launch {
 struct Records {
   std::string executable;
   uint32_t pid = 0;
-  uint64_t tail = 0, dropped = 0, launches = 0, graph_launches = 0, graph_kernel_nodes = 0, captured = 0;
+  uint64_t tail = 0, dropped = 0, launches = 0, graph_launches = 0, graph_kernel_nodes = 0,
+           captured = 0;
   uint64_t in_lanes = 0;     ///< of `launches`
   std::vector<Launch> list;  ///< by the time of the call
 };

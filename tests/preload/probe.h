@@ -1,5 +1,5 @@
-// The program that the preload tests run under libcupola.so: one scenario each, by name. It finds the
-// driver as real programs do, checks what it sees, and says so by its exit code.
+// The program that the preload tests run under libcupola.so: one scenario each, by name. It finds
+// the driver as real programs do, checks what it sees, and says so by its exit code.
 #pragma once
 
 #include <cstdio>

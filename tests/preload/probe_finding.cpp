@@ -17,7 +17,9 @@ std::string FileOf(const void* address) {
 
 namespace {
 
-bool IsOurs(const void* address) { return FileOf(address).find("libcupola.so") != std::string::npos; }
+bool IsOurs(const void* address) {
+  return FileOf(address).find("libcupola.so") != std::string::npos;
+}
 
 bool IsMapped(const char* part) {
   std::ifstream maps("/proc/self/maps");

@@ -15,8 +15,8 @@ uint64_t CaptureFaults() {
 }
 
 void Launch(const Kernels& k, CUstream stream) {
-  CHECK(Find<LaunchKernel>("cuLaunchKernel")(k.function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr) ==
-        CUDA_SUCCESS);
+  CHECK(Find<LaunchKernel>("cuLaunchKernel")(k.function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr,
+                                             nullptr) == CUDA_SUCCESS);
 }
 
 void AddKernels(CUgraph graph, int count) {
@@ -34,12 +34,14 @@ CUgraph NewGraph(int kernels) {
   return graph;
 }
 
-// 3 kernels, an empty node, a child of 2 kernels with a child of 5, a conditional with bodies of 7, 11.
+// 3 kernels, an empty node, a child of 2 kernels with a child of 5, a conditional with bodies of
+// 7, 11.
 CUgraph DeepGraph() {
   CUgraph graph = NewGraph(3), child = NewGraph(2);
   CUgraphNode node = nullptr;
   CHECK(DRIVER_CALL(cuGraphAddEmptyNode)(&node, graph, nullptr, 0) == CUDA_SUCCESS);
-  CHECK(DRIVER_CALL(cuGraphAddChildGraphNode)(&node, child, nullptr, 0, NewGraph(5)) == CUDA_SUCCESS);
+  CHECK(DRIVER_CALL(cuGraphAddChildGraphNode)(&node, child, nullptr, 0, NewGraph(5)) ==
+        CUDA_SUCCESS);
   CHECK(DRIVER_CALL(cuGraphAddChildGraphNode)(&node, graph, nullptr, 0, child) == CUDA_SUCCESS);
   CUgraphNodeParams params{};
   params.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
@@ -59,10 +61,11 @@ void Graphs() {
   CUDA_GRAPH_INSTANTIATE_PARAMS params{};
   CHECK(Find<Old>("cuGraphInstantiate")(&exec[0], graph, nullptr, nullptr, 0) == CUDA_SUCCESS);
   CHECK(Find<Old>("cuGraphInstantiate_v2")(&exec[1], graph, nullptr, nullptr, 0) == CUDA_SUCCESS);
-  CHECK(Find<CUresult (*)(CUgraphExec*, CUgraph, unsigned long long)>("cuGraphInstantiateWithFlags")(
-            &exec[2], graph, 0) == CUDA_SUCCESS);
+  CHECK(Find<CUresult (*)(CUgraphExec*, CUgraph, unsigned long long)>(
+            "cuGraphInstantiateWithFlags")(&exec[2], graph, 0) == CUDA_SUCCESS);
   CHECK(Find<WithParams>("cuGraphInstantiateWithParams")(&exec[3], graph, &params) == CUDA_SUCCESS);
-  CHECK(Find<WithParams>("cuGraphInstantiateWithParams_ptsz")(&exec[4], graph, &params) == CUDA_SUCCESS);
+  CHECK(Find<WithParams>("cuGraphInstantiateWithParams_ptsz")(&exec[4], graph, &params) ==
+        CUDA_SUCCESS);
   const auto launch = DRIVER_CALL(cuGraphLaunch);
   for (CUgraphExec one : exec) CHECK(launch(one, k.stream) == CUDA_SUCCESS);
   const auto launch_ptsz = Find<CUresult (*)(CUgraphExec, CUstream)>("cuGraphLaunch_ptsz");
@@ -80,7 +83,8 @@ void Captures() {
   const auto hang = Find<decltype(&null_driver_hang)>("null_driver_hang");
   const auto count = Find<decltype(&null_driver_count)>("null_driver_count");
   Launch(k, other);
-  hang(1);  // the next launch is still under way when the capture begins: its events are asked after
+  // The next launch is still under way when the capture begins: its events are asked after.
+  hang(1);
   Launch(k, other);
   CHECK(begin(k.stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
   const uint64_t queries = count("cuEventQuery");

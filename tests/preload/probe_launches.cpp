@@ -17,10 +17,12 @@ Kernels Prepare() {
   CHECK(DRIVER_CALL(cuDevicePrimaryCtxRetain)(&made.context, 0) == CUDA_SUCCESS);
   CHECK(DRIVER_CALL(cuCtxSetCurrent)(made.context) == CUDA_SUCCESS);
   CHECK(DRIVER_CALL(cuModuleLoadData)(&made.module, "image") == CUDA_SUCCESS);
-  CHECK(DRIVER_CALL(cuModuleGetFunction)(&made.function, made.module, "named_by_module") == CUDA_SUCCESS);
-  CHECK(DRIVER_CALL(cuLibraryLoadData)(&made.library, "image", nullptr, nullptr, 0, nullptr, nullptr, 0) ==
+  CHECK(DRIVER_CALL(cuModuleGetFunction)(&made.function, made.module, "named_by_module") ==
         CUDA_SUCCESS);
-  CHECK(DRIVER_CALL(cuLibraryGetKernel)(&made.kernel, made.library, "named_by_library") == CUDA_SUCCESS);
+  CHECK(DRIVER_CALL(cuLibraryLoadData)(&made.library, "image", nullptr, nullptr, 0, nullptr,
+                                       nullptr, 0) == CUDA_SUCCESS);
+  CHECK(DRIVER_CALL(cuLibraryGetKernel)(&made.kernel, made.library, "named_by_library") ==
+        CUDA_SUCCESS);
   CHECK(DRIVER_CALL(cuStreamCreate)(&made.stream, 0) == CUDA_SUCCESS);
   return made;
 }
@@ -50,13 +52,14 @@ void LaunchKernelForms(const Kernels& k) {
     const auto launch = Find<LaunchKernel>(name);
     CHECK(launch(k.function, 1, 2, 3, 4, 5, 6, 7, k.stream, params, nullptr) == CUDA_SUCCESS);
     ExpectCall(name, {Word(k.function), 1, 2, 3, 4, 5, 6, 7, Word(k.stream), Word(params), 0});
-    CHECK(launch(AsFunction(k.kernel), 0xFFFFFFFF, 2, 3, 4, 5, 6, 0xFFFFFFFF, nullptr, nullptr, extra) ==
-          CUDA_SUCCESS);
+    CHECK(launch(AsFunction(k.kernel), 0xFFFFFFFF, 2, 3, 4, 5, 6, 0xFFFFFFFF, nullptr, nullptr,
+                 extra) == CUDA_SUCCESS);
     ExpectCall(name, {Word(k.kernel), 0xFFFFFFFF, 2, 3, 4, 5, 6, 0xFFFFFFFF, 0, 0, Word(extra)});
   }
   const auto launch = Find<LaunchKernel>("cuLaunchKernel");
   CHECK(launch(k.function, 1, 1, 1, 1, 1, 1, 0, CU_STREAM_LEGACY, params, nullptr) == CUDA_SUCCESS);
-  CHECK(launch(k.function, 1, 1, 1, 1, 1, 1, 0, CU_STREAM_PER_THREAD, params, nullptr) == CUDA_SUCCESS);
+  CHECK(launch(k.function, 1, 1, 1, 1, 1, 1, 0, CU_STREAM_PER_THREAD, params, nullptr) ==
+        CUDA_SUCCESS);
 }
 
 void LaunchExForms(const Kernels& k) {
@@ -84,8 +87,8 @@ void LaunchExForms(const Kernels& k) {
 void LaunchOtherForms(const Kernels& k) {
   void* params[] = {nullptr};
   for (const char* name : {"cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel_ptsz"}) {
-    const auto launch = Find<CUresult (*)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
-                                          unsigned, unsigned, CUstream, void**)>(name);
+    const auto launch = Find<CUresult (*)(CUfunction, unsigned, unsigned, unsigned, unsigned,
+                                          unsigned, unsigned, unsigned, CUstream, void**)>(name);
     CHECK(launch(k.function, 1, 2, 3, 4, 5, 6, 7, k.stream, params) == CUDA_SUCCESS);
     ExpectCall(name, {Word(k.function), 1, 2, 3, 4, 5, 6, 7, Word(k.stream), Word(params)});
   }
@@ -95,19 +98,22 @@ void LaunchOtherForms(const Kernels& k) {
   CHECK(Find<CUresult (*)(CUDA_LAUNCH_PARAMS*, unsigned, unsigned)>(
             "cuLaunchCooperativeKernelMultiDevice")(list, 2, 3) == CUDA_SUCCESS);
   ExpectCall("cuLaunchCooperativeKernelMultiDevice", {Word(list), 2, 3});
-  CHECK(Find<CUresult (*)(CUfunction, int, int, int)>("cuFuncSetBlockShape")(k.function, 31, 32, 33) ==
+  CHECK(Find<CUresult (*)(CUfunction, int, int, int)>("cuFuncSetBlockShape")(k.function, 31, 32,
+                                                                             33) == CUDA_SUCCESS);
+  CHECK(Find<CUresult (*)(CUfunction, unsigned)>("cuFuncSetSharedSize")(k.function, 34) ==
         CUDA_SUCCESS);
-  CHECK(Find<CUresult (*)(CUfunction, unsigned)>("cuFuncSetSharedSize")(k.function, 34) == CUDA_SUCCESS);
   CHECK(Find<CUresult (*)(CUfunction)>("cuLaunch")(k.function) == CUDA_SUCCESS);
   ExpectCall("cuLaunch", {Word(k.function)});
-  CHECK(Find<CUresult (*)(CUfunction, int, int)>("cuLaunchGrid")(k.function, 35, 36) == CUDA_SUCCESS);
-  ExpectCall("cuLaunchGrid", {Word(k.function), 35, 36});
-  CHECK(Find<CUresult (*)(CUfunction, int, int, CUstream)>("cuLaunchGridAsync")(k.function, 37, 38, k.stream) ==
+  CHECK(Find<CUresult (*)(CUfunction, int, int)>("cuLaunchGrid")(k.function, 35, 36) ==
         CUDA_SUCCESS);
+  ExpectCall("cuLaunchGrid", {Word(k.function), 35, 36});
+  CHECK(Find<CUresult (*)(CUfunction, int, int, CUstream)>("cuLaunchGridAsync")(
+            k.function, 37, 38, k.stream) == CUDA_SUCCESS);
   ExpectCall("cuLaunchGridAsync", {Word(k.function), 37, 38, Word(k.stream)});
 }
 
-// A call without a hook, through its forwarding stub, with the first call of all opening the driver.
+// A call without a hook, through its forwarding stub, with the first call of all opening the
+// driver.
 void Forwarded() {
   CUdeviceptr pointer = 0;
   CHECK(DRIVER_CALL(cuMemAlloc_v2)(&pointer, 24) == CUDA_SUCCESS && pointer == 0x1018);
@@ -117,17 +123,18 @@ void Forwarded() {
 }
 
 void FailedLaunch(const Kernels& k) {
-  Find<decltype(&null_driver_fail_with)>("null_driver_fail_with")(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-  CHECK(Find<LaunchKernel>("cuLaunchKernel")(k.function, 1, 1, 1, 1, 1, 1, 0, k.stream, nullptr, nullptr) ==
-        CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  Find<decltype(&null_driver_fail_with)>("null_driver_fail_with")(
+      CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  CHECK(Find<LaunchKernel>("cuLaunchKernel")(k.function, 1, 1, 1, 1, 1, 1, 0, k.stream, nullptr,
+                                             nullptr) == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
 }
 
 void Names(const Kernels& k) {
   const auto launch = Find<LaunchKernel>("cuLaunchKernel");
   const auto count = Find<decltype(&null_driver_count)>("null_driver_count");
   const auto go = [&](const void* f) {
-    CHECK(launch(static_cast<CUfunction>(const_cast<void*>(f)), 1, 1, 1, 1, 1, 1, 0, k.stream, nullptr,
-                 nullptr) == CUDA_SUCCESS);
+    CHECK(launch(static_cast<CUfunction>(const_cast<void*>(f)), 1, 1, 1, 1, 1, 1, 0, k.stream,
+                 nullptr, nullptr) == CUDA_SUCCESS);
   };
   CUfunction of_kernel = nullptr, enumerated[2] = {};
   CHECK(DRIVER_CALL(cuKernelGetFunction)(&of_kernel, k.kernel) == CUDA_SUCCESS);
@@ -170,8 +177,8 @@ void Stress(const Kernels& k, int threads, int launches) {
     all.emplace_back([&, t] {
       CHECK(DRIVER_CALL(cuCtxSetCurrent)(k.context) == CUDA_SUCCESS);
       for (int i = 0; i < launches; ++i) {
-        CHECK(launch(k.function, static_cast<unsigned>(i + 1), static_cast<unsigned>(t + 1), 1, 32, 1, 1,
-                     0, nullptr, nullptr, nullptr) == CUDA_SUCCESS);
+        CHECK(launch(k.function, static_cast<unsigned>(i + 1), static_cast<unsigned>(t + 1), 1, 32,
+                     1, 1, 0, nullptr, nullptr, nullptr) == CUDA_SUCCESS);
       }
     });
   }
@@ -186,8 +193,8 @@ void InTurn(const Kernels& k, int threads, int launches) {
 void Launches(const Kernels& k, int count) {
   const auto launch = Find<LaunchKernel>("cuLaunchKernel");
   for (int i = 0; i < count; ++i) {
-    CHECK(launch(k.function, static_cast<unsigned>(i + 1), 1, 1, 32, 1, 1, 0, k.stream, nullptr, nullptr) ==
-          CUDA_SUCCESS);
+    CHECK(launch(k.function, static_cast<unsigned>(i + 1), 1, 1, 32, 1, 1, 0, k.stream, nullptr,
+                 nullptr) == CUDA_SUCCESS);
   }
 }
 
@@ -221,8 +228,8 @@ void RuntimeDoors(const Kernels& k, int argc, char** argv) {
       for (int door = 0; door < 4; ++door) {
         CHECK(call(door, k.function, arguments, k.stream) == atoi(argv[i + 1]));
         if (door < 3) {
-          ExpectCall("cuLaunchKernel", {Word(k.function), 41, 42, 43, 44, 45, 46, 47, Word(k.stream),
-                                        Word(arguments), 0});
+          ExpectCall("cuLaunchKernel", {Word(k.function), 41, 42, 43, 44, 45, 46, 47,
+                                        Word(k.stream), Word(arguments), 0});
         }
       }
     }

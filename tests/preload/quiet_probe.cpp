@@ -1,7 +1,7 @@
-// Proves that a launch, once its thread, kernel and stream are known, allocates nothing, takes no lock,
-// reads no environment and makes no system call: this program defines malloc and its kin, locks and
-// getenv for the whole process, and the kernel kills it at any system call but exit. Every launch call is
-// made in both forms, from empty lanes and rings to full ones.
+// Proves that a launch, once its thread, kernel and stream are known, allocates nothing, takes no
+// lock, reads no environment and makes no system call: this program defines malloc and its kin,
+// locks and getenv for the whole process, and the kernel kills it at any system call but exit.
+// Every launch call is made in both forms, from empty lanes and rings to full ones.
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -60,7 +60,8 @@ int pthread_rwlock_rdlock(pthread_rwlock_t* lock) {
 }
 
 int pthread_mutex_lock(pthread_mutex_t* mutex) {
-  static auto real = reinterpret_cast<int (*)(pthread_mutex_t*)>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+  static auto real =
+      reinterpret_cast<int (*)(pthread_mutex_t*)>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
   if (watching) calls = calls + 1;
   return real(mutex);
 }
@@ -135,8 +136,8 @@ void BeNoisy(const char* how) {
 
 }  // namespace
 
-// argv[1]: "quiet", or what must be noticed: "malloc", "calloc", "mmap", "lock", "rwlock", "getenv",
-// "syscall".
+// argv[1]: "quiet", or what must be noticed: "malloc", "calloc", "mmap", "lock", "rwlock",
+// "getenv", "syscall".
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
@@ -144,7 +145,8 @@ int main(int argc, char** argv) {
   CUmodule module = nullptr;
   CUfunction function = nullptr;
   CUstream stream = nullptr;
-  if (Find<CUresult (*)(CUmodule*, const void*)>(driver, "cuModuleLoadData")(&module, "image") != 0 ||
+  if (Find<CUresult (*)(CUmodule*, const void*)>(driver, "cuModuleLoadData")(&module, "image") !=
+          0 ||
       Find<CUresult (*)(CUfunction*, CUmodule, const char*)>(driver, "cuModuleGetFunction")(
           &function, module, "kernel") != 0 ||
       Find<CUresult (*)(CUstream*, unsigned)>(driver, "cuStreamCreate")(&stream, 0) != 0) {

@@ -17,7 +17,9 @@ extern "C" __attribute__((visibility("default"))) int call_runtime(int door, con
   switch (door) {
     case 0: result = cudaLaunchKernel(function, grid, block, arguments, 47, stream); break;
     case 1: result = __cudaLaunchKernel(function, grid, block, arguments, 47, stream); break;
-    case 2: result = cudaLaunchCooperativeKernel(function, grid, block, arguments, 47, stream); break;
+    case 2:
+      result = cudaLaunchCooperativeKernel(function, grid, block, arguments, 47, stream);
+      break;
     default: result = cudaLaunchKernelExC(nullptr, function, arguments);
   }
   return result;

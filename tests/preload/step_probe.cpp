@@ -1,7 +1,7 @@
-// Counts the instructions that a launch takes in libcupola.so once its thread, kernel and stream are
-// known: a child launches over the null driver, its parent steps through some launches of it and
-// prints the smallest count of steps that were in the library: stepping is so slow that the library may
-// renew its clock within one. The steps in the null driver do not count.
+// Counts the instructions that a launch takes in libcupola.so once its thread, kernel and stream
+// are known: a child launches over the null driver, its parent steps through some launches of it
+// and prints the smallest count of steps that were in the library: stepping is so slow that the
+// library may renew its clock within one. The steps in the null driver do not count.
 #include <algorithm>
 #include <climits>
 #include <cstdint>
@@ -32,8 +32,8 @@ Function Find(void* driver, const char* name) {
 
 constexpr int kStepped = 5;
 
-// The child: ten launches to warm up, then for ever one at full speed and one to be stepped through,
-// between SIGUSR1 and SIGUSR2.
+// The child: ten launches to warm up, then for ever one at full speed and one to be stepped
+// through, between SIGUSR1 and SIGUSR2.
 [[noreturn]] void Launch(bool created) {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW);
   if (driver == nullptr) _exit(3);
@@ -64,7 +64,8 @@ struct Range {
 Range CodeOf(pid_t process) {
   std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
   for (std::string line; std::getline(maps, line);) {
-    if (line.find("libcupola.so") == std::string::npos || line.find(" r-xp ") == std::string::npos) {
+    if (line.find("libcupola.so") == std::string::npos ||
+        line.find(" r-xp ") == std::string::npos) {
       continue;
     }
     Range range;
@@ -73,7 +74,8 @@ Range CodeOf(pid_t process) {
   return {};
 }
 
-// Steps from a SIGUSR1 to the next SIGUSR2; how many of them were in `code`. Signals are not passed on.
+// Steps from a SIGUSR1 to the next SIGUSR2; how many of them were in `code`. Signals are not passed
+// on.
 int StepThrough(pid_t child, const Range& code) {
   int steps = 0;
   for (int all = 0; all < 100'000; ++all) {

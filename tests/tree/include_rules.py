@@ -9,7 +9,8 @@ import pathlib
 import re
 import sys
 
-# folder -> folders it may include besides itself. The longest matching prefix names a file's folder.
+# folder -> folders it may include besides itself. The longest matching prefix names a file's
+# folder.
 RULES = {
     "base": [],
     "profiles": ["base"],

@@ -95,13 +95,16 @@ void Dumper::DumpNode(const Directive& directive, int depth) {
 void Dumper::DumpNode(const Variable& variable, int depth, const char* role) {
   std::string line = role;
   if (!variable.linking.empty()) line += " linking=" + variable.linking;
-  if (variable.space != StateSpace::kNone) line += std::string(" space=") + SpaceWord(variable.space);
-  for (const std::string& qualifier : variable.qualifiers) line += " qualifier=" + Quoted(qualifier);
+  if (variable.space != StateSpace::kNone)
+    line += std::string(" space=") + SpaceWord(variable.space);
+  for (const std::string& qualifier : variable.qualifiers)
+    line += " qualifier=" + Quoted(qualifier);
   if (variable.align != 0) line += " align=" + std::to_string(variable.align);
   if (variable.vector != 1) line += " vector=" + std::to_string(variable.vector);
   line += " type=" + variable.type;
   if (variable.is_pointer) line += std::string(" pointer-to=") + SpaceWord(variable.pointee_space);
-  if (variable.pointee_align != 0) line += " pointee-align=" + std::to_string(variable.pointee_align);
+  if (variable.pointee_align != 0)
+    line += " pointee-align=" + std::to_string(variable.pointee_align);
   line += variable.has_name ? " name=" + variable.name : " unnamed";
   if (variable.has_range || variable.range != 0) line += " range=" + std::to_string(variable.range);
   if (variable.joined) line += " joined";
@@ -127,7 +130,8 @@ void Dumper::DumpInitializer(const Initializer& initializer, int depth) {
 void Dumper::DumpNode(const Function& function, int depth) {
   std::string line = function.is_entry ? "entry" : "func";
   if (!function.linking.empty()) line += " linking=" + function.linking;
-  for (const std::string& qualifier : function.qualifiers) line += " qualifier=" + Quoted(qualifier);
+  for (const std::string& qualifier : function.qualifiers)
+    line += " qualifier=" + Quoted(qualifier);
   line += " name=" + function.name;
   if (!function.body) line += " declaration";
   Line(depth, line);

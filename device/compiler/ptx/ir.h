@@ -25,7 +25,9 @@ struct SourcePos {
 };
 
 /// State spaces [5.1]. kNone where the text names none.
-enum class StateSpace : uint8_t { kNone, kReg, kSreg, kConst, kGlobal, kLocal, kParam, kShared, kTex };
+enum class StateSpace : uint8_t {
+  kNone, kReg, kSreg, kConst, kGlobal, kLocal, kParam, kShared, kTex,
+};
 
 /// One operand [6.3]. `text` and the children mean, by kind:
 struct Operand {

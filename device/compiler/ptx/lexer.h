@@ -35,8 +35,8 @@ struct Token {
   bool Is(char punctuation) const {
     return kind == Kind::kPunctuation && text.size() == 1 && text[0] == punctuation;
   }
-  /// A word that may open a declaration, directive or attribute: not ".2d", which is only part of an
-  /// instruction or a number, after what stands before it.
+  /// A word that may open a declaration, directive or attribute: not ".2d", which is only part of
+  /// an instruction or a number, after what stands before it.
   bool IsDirective() const {
     return kind == Kind::kDotWord && (text[1] < '0' || text[1] > '9');
   }

@@ -56,7 +56,8 @@ std::optional<uint64_t> Divide(ConstantValue a, ConstantValue b, bool is_unsigne
   return static_cast<uint64_t>(remainder ? x % y : x / y);
 }
 
-std::optional<bool> Compare(std::string_view op, ConstantValue a, ConstantValue b, bool is_unsigned) {
+std::optional<bool> Compare(std::string_view op, ConstantValue a, ConstantValue b,
+                            bool is_unsigned) {
   const int64_t x = static_cast<int64_t>(a.bits), y = static_cast<int64_t>(b.bits);
   const bool less = is_unsigned ? a.bits < b.bits : x < y;
   const bool equal = a.bits == b.bits;
@@ -84,7 +85,8 @@ std::optional<ConstantValue> Fold(std::string_view op, ConstantValue a, Constant
     } else if (count > 63) {
       bits = negative ? UINT64_MAX : 0;
     } else {
-      bits = negative ? static_cast<uint64_t>(static_cast<int64_t>(a.bits) >> count) : a.bits >> count;
+      bits =
+          negative ? static_cast<uint64_t>(static_cast<int64_t>(a.bits) >> count) : a.bits >> count;
     }
     return ConstantValue{bits, a.is_unsigned};
   }

@@ -92,9 +92,10 @@ bool Parser::ParsePragma() {
   return Expect(';', "after a '.pragma'");
 }
 
-// .alias a, b; .maxntid 1, 2, 3 and whatever else: up to a ';', a balanced '}' or the '}' of the block
-// around it, or to where a line starts with something new. An attribute of a function ends before '{'
-// and ';'. Where it ends must not hang on what the writer puts elsewhere or writes in another way.
+// .alias a, b; .maxntid 1, 2, 3 and whatever else: up to a ';', a balanced '}' or the '}' of the
+// block around it, or to where a line starts with something new. An attribute of a function ends
+// before '{' and ';'. Where it ends must not hang on what the writer puts elsewhere or writes in
+// another way.
 bool Parser::SkipUnknown(const Token& first, bool is_attribute) {
   bool after_comma = false;
   for (;;) {

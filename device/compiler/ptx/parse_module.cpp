@@ -51,8 +51,8 @@ bool Parser::ParseItem(Module& module) {
   return ParseDirective(std::get<Directive>(module.items.emplace_back(Directive{})), false);
 }
 
-// .version 9.0, .target sm_90, debug and .address_size 64 [11.1], the first of each, before all else
-// but lines of the preprocessor: further down they are directives like others.
+// .version 9.0, .target sm_90, debug and .address_size 64 [11.1], the first of each, before all
+// else but lines of the preprocessor: further down they are directives like others.
 bool Parser::ParseHead(Module& module, bool& taken) {
   const auto is_hash_line = [](const auto& item) {
     const auto* directive = std::get_if<Directive>(&item);

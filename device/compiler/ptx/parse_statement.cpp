@@ -53,7 +53,8 @@ bool Parser::ParseLabelled(Block& block) {
   Next();
   const Token token = Peek();
   if (token.IsDot("branchtargets") || token.IsDot("calltargets")) {
-    return ParseTargetList({std::move(label.name), token.IsDot("calltargets"), {}, label.pos}, block);
+    return ParseTargetList({std::move(label.name), token.IsDot("calltargets"), {}, label.pos},
+                           block);
   }
   if (token.IsDot("callprototype")) {
     return ParseCallPrototype({.label = std::move(label.name), .pos = label.pos}, block);

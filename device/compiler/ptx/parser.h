@@ -107,7 +107,8 @@ class Parser {
   std::optional<Error> error_;
 };
 
-inline constexpr char kFloatForms[] = ", expected one such as 1.5, 0f3F800000 or 0d3FF0000000000000";
+inline constexpr char kFloatForms[] =
+    ", expected one such as 1.5, 0f3F800000 or 0d3FF0000000000000";
 
 /// "visible", "extern", "weak", "common".
 bool IsLinking(std::string_view word);

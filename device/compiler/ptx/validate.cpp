@@ -306,7 +306,8 @@ void Validator::CheckCall(const Instruction& instruction) {
   }
   const Symbol* prototype = scopes_.Find(operands[at].text);
   if (prototype == nullptr) {
-    return Error(instruction.pos, "the prototype " + Quoted(operands[at].text) + " is not declared");
+    return Error(instruction.pos,
+                 "the prototype " + Quoted(operands[at].text) + " is not declared");
   }
   if (prototype->kind == Symbol::Kind::kPrototype) {
     CheckCounts(instruction, returns, params, prototype->prototype->returns,

@@ -303,7 +303,8 @@ void Writer::WriteCallPrototype(const CallPrototype& prototype) {
 
 void Writer::WriteDirective(const Directive& directive, int depth) {
   // Lines of the preprocessor and of @@DWARF are only such at the start of a line.
-  const bool is_line = !directive.text.empty() && (directive.text[0] == '#' || directive.text[0] == '@');
+  const bool is_line =
+      !directive.text.empty() && (directive.text[0] == '#' || directive.text[0] == '@');
   if (!is_line) out_.append(static_cast<size_t>(depth), '\t');
   Put(directive.text);
   Put('\n');

@@ -30,11 +30,14 @@
 namespace {
 
 struct Object {
-  enum Kind { kModule, kLibrary, kFunction, kKernel, kStream, kGraph, kNode, kExec, kEvent, kContext };
+  enum Kind {
+    kModule, kLibrary, kFunction, kKernel, kStream, kGraph, kNode, kExec, kEvent, kContext,
+  };
   Kind kind;
   std::string name;
   CUgraphNodeType node_type = CU_GRAPH_NODE_TYPE_EMPTY;
-  std::vector<Object*> children;  // nodes of a graph; graph of a child node; bodies of a conditional
+  // Nodes of a graph; graph of a child node; bodies of a conditional.
+  std::vector<Object*> children;
   bool capturing = false;
   uint64_t time_ns = 0;
 };
@@ -198,10 +201,11 @@ LAUNCH_KERNEL(cuLaunchKernel_ptsz)
 LAUNCH_EX(cuLaunchKernelEx)
 LAUNCH_EX(cuLaunchKernelEx_ptsz)
 #endif
-#define LAUNCH_COOPERATIVE(form)                                                                   \
-  EXPORT CUresult form(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,           \
-                       unsigned by, unsigned bz, unsigned shared, CUstream stream, void** params) { \
-    return Log(#form, f, gx, gy, gz, bx, by, bz, shared, stream, params);                          \
+#define LAUNCH_COOPERATIVE(form)                                                         \
+  EXPORT CUresult form(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, \
+                       unsigned by, unsigned bz, unsigned shared, CUstream stream,       \
+                       void** params) {                                                  \
+    return Log(#form, f, gx, gy, gz, bx, by, bz, shared, stream, params);                \
   }
 LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel)
 LAUNCH_COOPERATIVE(cuLaunchCooperativeKernel_ptsz)
@@ -222,7 +226,10 @@ EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned) { return Make(stream,
 EXPORT CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned, int) {
   return Make(stream, Object::kStream);
 }
-EXPORT CUresult cuStreamGetCtx(CUstream, CUcontext* context) { *context = current; return CUDA_SUCCESS; }
+EXPORT CUresult cuStreamGetCtx(CUstream, CUcontext* context) {
+  *context = current;
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuStreamBeginCapture(CUstream stream) { return BeginCapture(stream); }
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode) {
   return BeginCapture(stream);
@@ -253,15 +260,15 @@ static CUresult AddNode(CUgraphNode* node, CUgraph graph, CUgraphNodeType type, 
   As(graph)->children.push_back(As(*node));
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode*, size_t,
-                                        const CUDA_KERNEL_NODE_PARAMS*) {
+EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode*,
+                                        size_t, const CUDA_KERNEL_NODE_PARAMS*) {
   return AddNode(node, graph, CU_GRAPH_NODE_TYPE_KERNEL, nullptr);
 }
 EXPORT CUresult cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*, size_t) {
   return AddNode(node, graph, CU_GRAPH_NODE_TYPE_EMPTY, nullptr);
 }
-EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*, size_t,
-                                         CUgraph child) {
+EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, const CUgraphNode*,
+                                         size_t, CUgraph child) {
   return AddNode(node, graph, CU_GRAPH_NODE_TYPE_GRAPH, As(child));
 }
 EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphNode*,
@@ -277,7 +284,8 @@ EXPORT CUresult cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgrap
 EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, size_t* count) {
   const auto& all = As(graph)->children;
   if (nodes != nullptr) {
-    for (size_t i = 0; i < *count && i < all.size(); ++i) nodes[i] = reinterpret_cast<CUgraphNode>(all[i]);
+    for (size_t i = 0; i < *count && i < all.size(); ++i)
+      nodes[i] = reinterpret_cast<CUgraphNode>(all[i]);
   }
   *count = all.size();
   return CUDA_SUCCESS;
@@ -328,11 +336,16 @@ EXPORT CUresult cuEventQuery(CUevent) {
   return hang ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 static CUresult Elapsed(float* ms, CUevent start, CUevent end) {
-  *ms = static_cast<float>(static_cast<double>(static_cast<int64_t>(As(end)->time_ns - As(start)->time_ns)) / 1e6);
+  *ms = static_cast<float>(
+      static_cast<double>(static_cast<int64_t>(As(end)->time_ns - As(start)->time_ns)) / 1e6);
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent end) { return Elapsed(ms, start, end); }
-EXPORT CUresult cuEventElapsedTime_v2(float* ms, CUevent start, CUevent end) { return Elapsed(ms, start, end); }
+EXPORT CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent end) {
+  return Elapsed(ms, start, end);
+}
+EXPORT CUresult cuEventElapsedTime_v2(float* ms, CUevent start, CUevent end) {
+  return Elapsed(ms, start, end);
+}
 
 // Entry points: the forms whose names differ from their exports, by hand from cudaTypedefs.h.
 static std::string ExportOf(const std::string& symbol, int version, bool per_thread) {
@@ -342,9 +355,11 @@ static std::string ExportOf(const std::string& symbol, int version, bool per_thr
   if (symbol == "cuGetProcAddress") return pick(12000, "cuGetProcAddress_v2", "cuGetProcAddress");
   if (symbol == "cuStreamDestroy") return pick(4000, "cuStreamDestroy_v2", "cuStreamDestroy");
   if (symbol == "cuGraphInstantiate" && version >= 12000) return "cuGraphInstantiateWithFlags";
-  if (symbol == "cuGraphInstantiate") return pick(11000, "cuGraphInstantiate_v2", "cuGraphInstantiate");
+  if (symbol == "cuGraphInstantiate")
+    return pick(11000, "cuGraphInstantiate_v2", "cuGraphInstantiate");
   std::string name = symbol;
-  if (symbol == "cuStreamBeginCapture") name = pick(10010, "cuStreamBeginCapture_v2", "cuStreamBeginCapture");
+  if (symbol == "cuStreamBeginCapture")
+    name = pick(10010, "cuStreamBeginCapture_v2", "cuStreamBeginCapture");
   if (per_thread && dlsym(RTLD_DEFAULT, (name + "_ptsz").c_str()) != nullptr) name += "_ptsz";
   return name;
 }
@@ -360,17 +375,20 @@ static CUresult Address(const char* symbol, void** function, int version, cuuint
   int driver_version = 0;
   cuDriverGetVersion(&driver_version);
   if (*symbol == '\0') return CUDA_ERROR_INVALID_VALUE;
-  *function = OwnSymbol(ExportOf(symbol, version < driver_version ? version : driver_version, flags & 2));
+  *function =
+      OwnSymbol(ExportOf(symbol, version < driver_version ? version : driver_version, flags & 2));
   return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
-EXPORT CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuuint64_t flags) {
+EXPORT CUresult cuGetProcAddress(const char* symbol, void** function, int version,
+                                 cuuint64_t flags) {
   return Address(symbol, function, version, flags);
 }
-EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version, cuuint64_t flags,
-                                    CUdriverProcAddressQueryResult* status) {
+EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, int version,
+                                    cuuint64_t flags, CUdriverProcAddressQueryResult* status) {
   const CUresult result = Address(symbol, function, version, flags);
   if (status != nullptr) {
-    *status = result == CUDA_SUCCESS ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    *status =
+        result == CUDA_SUCCESS ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   }
   return result;
 }
@@ -378,8 +396,14 @@ EXPORT CUresult cuGetExportTable(const void** table, const CUuuid*) {
   *table = reinterpret_cast<const void*>(0x1234);
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuGetErrorString(CUresult, const char** text) { *text = "null driver"; return CUDA_SUCCESS; }
-EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) { *pointer = 0x1000 + bytes; return CUDA_SUCCESS; }
+EXPORT CUresult cuGetErrorString(CUresult, const char** text) {
+  *text = "null driver";
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
+  *pointer = 0x1000 + bytes;
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
   return Log("cuMemcpyHtoD_v2", to, from, bytes);
 }

@@ -1,6 +1,6 @@
 // The null driver: a libcuda.so.1 without a device. Every call succeeds at once; launches and graph
-// launches are logged as they arrived. Test programs reach the functions below by dlsym on the driver's
-// handle. Thread-safe.
+// launches are logged as they arrived. Test programs reach the functions below by dlsym on the
+// driver's handle. Thread-safe.
 #pragma once
 
 #include <cstdint>

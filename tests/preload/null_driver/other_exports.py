@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes weak definitions, each returning CUDA_SUCCESS, of all driver calls: null_driver.cpp's own win.
+"""Writes weak definitions, each returning CUDA_SUCCESS, of all driver calls: null_driver.cpp's own
+win.
 
 usage: other_exports.py classes.def out.S [call left out]...
 """

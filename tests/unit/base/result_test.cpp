@@ -23,7 +23,8 @@ TEST(Result, StatusIsOkByDefault) {
 }
 
 TEST(Error, SaysWhereInTextAndInBinary) {
-  Error text = MakeError(ErrorCode::kDamaged, "expected ';'", {.file = "k.ptx", .line = 3, .column = 9});
+  Error text =
+      MakeError(ErrorCode::kDamaged, "expected ';'", {.file = "k.ptx", .line = 3, .column = 9});
   EXPECT_EQ(text.ToString(), "k.ptx:3:9: expected ';'");
   Error binary = MakeError(ErrorCode::kDamaged, "bad magic", {.file = "a.out", .offset = 0x1040});
   EXPECT_EQ(binary.ToString(), "a.out at offset 0x1040: bad magic");

@@ -128,11 +128,13 @@ TEST_F(InstallationTest, PassesOverWhatIsNoDriver) {
   MakeLibrary("arm/libcuda.so.1", EM_AARCH64);
   MakeLibrary("small/libcuda.so.1", EM_386, ELFCLASS32);
   fs::create_directories(Path("text"));
-  std::ofstream(Path("text/libcuda.so.1")) << "not a library at all, though long enough to be a header of one";
+  std::ofstream(Path("text/libcuda.so.1"))
+      << "not a library at all, though long enough to be a header of one";
   fs::create_directories(Path("ours"));
   fs::create_symlink(home.preload, Path("ours/libcuda.so.1"));
   DriverPlaces places;
-  for (const std::string folder : {"cuda/lib64/stubs", "arm", "small", "text", "ours", "home/lib/sim"}) {
+  for (const std::string folder :
+       {"cuda/lib64/stubs", "arm", "small", "text", "ours", "home/lib/sim"}) {
     places.library_path = Path(folder);
     EXPECT_FALSE(FindDriver(places, home).ok()) << folder;
   }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What scripts/cubin_compare.py takes for the same cubin, and what not, on cubins that ptxas makes;
-and that what the writer's golden cases expect gives the cubin of their input, where ptxas takes that.
+and that what the writer's golden cases expect gives the cubin of their input, where ptxas takes
+that.
 
 Usage: cubin_compare_test.py PTXAS. Exit code 77 where there is none.
 """
@@ -94,7 +95,8 @@ class CubinCompare(unittest.TestCase):
         self.assertEqual(options(".target sm_70\n.entry k"), ["-arch=sm_75"])
         self.assertEqual(options(".target sm_90, debug\n.entry k"), ["-arch=sm_90", "-g"])
         self.assertEqual(options(".target sm_90\n"), ["-arch=sm_90", "--compile-only"])
-        self.assertEqual(options(".target sm_80\n.entry k", '-maxrregcount=96 -v --ext-desc-file="/a"'),
+        asked = '-maxrregcount=96 -v --ext-desc-file="/a"'
+        self.assertEqual(options(".target sm_80\n.entry k", asked),
                          ["-arch=sm_80", "-maxrregcount=96"])
 
     def test_golden_cases_of_the_writer_keep_the_cubin(self):
@@ -111,7 +113,8 @@ class CubinCompare(unittest.TestCase):
                     continue
                 second, refused = cubin_compare.compile_ptx(PTXAS, written, options, folder, 60)
             self.assertEqual(refused, "", path)
-            self.assertEqual(cubin_compare.differing_sections(first, text, second, written), [], path)
+            differs = cubin_compare.differing_sections(first, text, second, written)
+            self.assertEqual(differs, [], path)
             compared += 1
         self.assertGreater(compared, 15)
 

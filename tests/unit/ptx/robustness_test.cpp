@@ -43,7 +43,8 @@ void CheckText(const std::string& text) {
   Validate(*module);
   const std::string written = Write(*module);
   const Result<Module> again = Parse(written, "");
-  ASSERT_TRUE(again.ok()) << again.error().ToString() << "\nof\n" << text << "\nwritten\n" << written;
+  ASSERT_TRUE(again.ok()) << again.error().ToString() << "\nof\n" << text
+                          << "\nwritten\n" << written;
   EXPECT_TRUE(*again == *module) << text << "\nwritten\n" << written;
 }
 

@@ -11,7 +11,8 @@ namespace cupola::ptx {
 namespace {
 
 TEST(SameTokens, BlanksCommentsAndSpellingsOfIntegersDoNotCount) {
-  EXPECT_FALSE(FirstTokenDifference("add.s32 %r1, 16, 0x1f;", "add.s32\t%r1 ,\r\n0x10 // x\n,31;\n"));
+  EXPECT_FALSE(
+      FirstTokenDifference("add.s32 %r1, 16, 0x1f;", "add.s32\t%r1 ,\r\n0x10 // x\n,31;\n"));
   EXPECT_FALSE(FirstTokenDifference("{ } /* a */", "{\n}"));
   EXPECT_FALSE(FirstTokenDifference(std::string_view("ret;\0\0", 6), "ret;"));
 }
@@ -61,7 +62,8 @@ TEST(SameTokens, WrittenTextHasThem) {
 }
 
 TEST(Write, ADeclarationJoinsOnlyOneOfTheSameKind) {
-  const Result<Module> module = Parse(".version 9.0\n.target sm_90\n.func f() { .reg .b32 a, b, c; }", "");
+  const Result<Module> module =
+      Parse(".version 9.0\n.target sm_90\n.func f() { .reg .b32 a, b, c; }", "");
   ASSERT_TRUE(module.ok());
   Module changed = *module;
   auto& statements = changed.FindFunction("f")->body->statements;

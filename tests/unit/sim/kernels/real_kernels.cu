@@ -72,7 +72,8 @@ extern "C" __global__ void tiles(int* out) {
   int most = 0;
   if (threadIdx.x % 3 == 0) {
     auto active = cg::coalesced_threads();
-    most = cg::reduce(active, static_cast<int>(threadIdx.x), cg::greater<int>()) * 100 + active.size();
+    most = cg::reduce(active, static_cast<int>(threadIdx.x), cg::greater<int>()) * 100 +
+           active.size();
   }
   tile.sync();
   out[block.thread_rank() * 2] = tile.shfl(sum, 3) * 1000 + tile.meta_group_rank();
@@ -97,14 +98,17 @@ extern "C" __global__ void halves(const float* in, float* out) {
   out[i * 4] = __low2float(b);
   out[i * 4 + 1] = __half2float(hsqrt(__low2half(a)));
   out[i * 4 + 2] = __low2float(c);
-  out[i * 4 + 3] = __hgt(__low2half(a), __high2half(a)) ? 1.0f : __half2float(__hmax(__low2half(a), __low2half(b)));
+  out[i * 4 + 3] = __hgt(__low2half(a), __high2half(a))
+                       ? 1.0f
+                       : __half2float(__hmax(__low2half(a), __low2half(b)));
 }
 
 extern "C" __global__ void math(const double* in, double* out) {
   const int i = threadIdx.x;
   const double x = in[i];
   const float f = static_cast<float>(x);
-  double r[10] = {sin(x), exp(x), log(x), pow(x, 1.7), erf(x), sqrt(x) / (x + 1), sinf(f), expf(f), powf(f, 1.7f), tanhf(f)};
+  double r[10] = {sin(x), exp(x), log(x), pow(x, 1.7), erf(x), sqrt(x) / (x + 1),
+                  sinf(f), expf(f), powf(f, 1.7f), tanhf(f)};
   for (int k = 0; k < 10; ++k) out[i * 10 + k] = r[k];
 }
 
@@ -147,5 +151,8 @@ extern "C" __global__ void async_copy(const float4* in, float4* out) {
 }
 
 extern "C" __global__ void talk(int n) {
-  if (threadIdx.x < 2) printf("%d of %d: %s %5.2f %c %llx %%\n", threadIdx.x, n, "text", 1.5 + threadIdx.x, 'c', 0x123456789abcull);
+  if (threadIdx.x < 2) {
+    printf("%d of %d: %s %5.2f %c %llx %%\n", threadIdx.x, n, "text", 1.5 + threadIdx.x, 'c',
+           0x123456789abcull);
+  }
 }

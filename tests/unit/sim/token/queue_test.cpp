@@ -79,7 +79,8 @@ TEST_F(QueueTest, AKilledHolderIsFollowedAtOnce) {
     first.Signal(SIGKILL);
     ASSERT_EQ(second.Line(), "has 1");
     // Only a bound against what is not "at once": a look every 20 ms, a time-out.
-    if (round == 0) RecordProperty("freed_us", static_cast<int>((MonotonicNs() - killed_ns) / 1000));
+    if (round == 0)
+      RecordProperty("freed_us", static_cast<int>((MonotonicNs() - killed_ns) / 1000));
     EXPECT_LT(MonotonicNs() - killed_ns, 1'000'000'000u);
     second.Signal(SIGUSR1);
     EXPECT_EQ(second.End(), 0);
