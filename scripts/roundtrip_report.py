@@ -29,6 +29,7 @@ def figures(checker, modules):
                 wrong.append(f"{place}: {written['problem']}")
         if not verdict:
             row["open"] += 1
+            row["open_bytes"] += module["bytes"]
             continue
         texts.add(verdict["text"])
         if "refused" in verdict:
@@ -90,21 +91,37 @@ def processor():
     return found.group(1) if found else platform.processor()
 
 
-def write(path, checker, modules):
+def tree_commit():
+    changed = bool(command_output("git", "status", "--porcelain", "../device", "../cli"))
+    return (command_output("git", "rev-parse", "--short=12", "HEAD")
+            + (" with changes" if changed else ""))
+
+
+def coverage(checker, modules, row):
+    """What of all was compared, in words: nothing is said of modules that were not."""
+    if row["open"] == 0:
+        return ["Every module was taken through; none is left out."]
+    smallest = min(module["bytes"] for module in modules
+                   if not checker.verdict_from_records(module))
+    return [f"Not all was taken through: {row['open']} of {row['modules']} modules are to do, in bytes "
+            f"{100 * row['open_bytes'] / row['bytes']:.0f} %.",
+            f"Every module smaller than {smallest} bytes was; of the larger ones, the rest of the table."]
+
+
+def write(path, checker, modules, commit=None):
     libraries, refusals, wrong, notes = figures(checker, modules)
     row = total(libraries)
-    changed = bool(command_output("git", "status", "--porcelain", "../device", "../cli"))
     lines = [
         "# PTX of the CUDA libraries through the IR and back", "",
         "Written by `scripts/roundtrip-all --report`; `docs/ptx.md` says what is compared and how.", "",
         f"- date: {datetime.date.today()}",
-        f"- commit: {command_output('git', 'rev-parse', '--short=12', 'HEAD')}"
-        + (" with changes" if changed else ""),
+        f"- commit: {commit or tree_commit()}",
         f"- ptxas: {checker.version}",
         f"- machine: {processor()}, {os.cpu_count()} cores, {platform.system()}", "",
         "Parsed: parsed, written, parsed again with the same IR. Tokens: the written text has the tokens of",
         "the original. Compared: ptxas takes the original, and both cubins were made. Identical: all",
         "sections but debug ones are equal. To do: not compared yet, largest modules last.", "",
+        *coverage(checker, modules, row), "",
         "| library | modules | MB | parsed | tokens | compared | MB | identical | differing | refused | to do |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
     for name, counts in [*sorted(libraries.items()), ("**all**", row)]:
