@@ -155,6 +155,36 @@ CUresult Reset(const DriverCalls& calls) {
   return result;
 }
 
+// A context of the driver API has its own flags; mapped host memory is implicit for the runtime.
+CUresult DeviceFlags(const DriverCalls& calls, int* out) {
+  unsigned flags = 0;
+  int is_active = 0;
+  CUcontext context = nullptr;
+  CUresult result = calls.cuCtxGetCurrent(&context);
+  if (result != CUDA_SUCCESS) return result;
+  if (context != nullptr && !IsPrimaryContext(context)) {
+    result = calls.cuCtxGetFlags(&flags);
+  } else {
+    CUdevice device = 0;
+    result = calls.cuDeviceGet(&device, CurrentDevice());
+    if (result != CUDA_SUCCESS) return result;
+    result = calls.cuDevicePrimaryCtxGetState(device, &flags, &is_active);
+    flags |= cudaDeviceMapHost;
+  }
+  if (result == CUDA_SUCCESS) *out = static_cast<int>(flags);
+  return result;
+}
+
+// Without a context: flags may be set before there is one, and hold for it then.
+cudaError_t SetFlags(unsigned flags) {
+  const DriverCalls* calls = nullptr;
+  CUdevice device = 0;
+  if (const cudaError_t error = EnterDriver(&calls); error != cudaSuccess) return error;
+  CUresult result = calls->cuDeviceGet(&device, CurrentDevice());
+  if (result == CUDA_SUCCESS) result = calls->cuDevicePrimaryCtxSetFlags(device, flags);
+  return static_cast<cudaError_t>(result);
+}
+
 cudaError_t WithDriver(CUresult (*call)(const DriverCalls&, int*), int* out) {
   const DriverCalls* calls = nullptr;
   if (out == nullptr) return cudaErrorInvalidValue;
@@ -186,6 +216,12 @@ cudaError_t cudaGetDevice(int* device) {
 
 cudaError_t cudaSetDevice(int device) { return Leave(SelectDevice(device)); }
 
+cudaError_t cudaSetDeviceFlags(unsigned flags) { return Leave(SetFlags(flags)); }
+
+cudaError_t cudaGetDeviceFlags(unsigned* flags) {
+  return Leave(WithDriver(DeviceFlags, reinterpret_cast<int*>(flags)));
+}
+
 cudaError_t cudaInitDevice(int device, unsigned, unsigned) { return Leave(SelectDevice(device)); }
 
 cudaError_t cudaDriverGetVersion(int* version) {
@@ -212,6 +248,8 @@ CUPOLA_CUDART_CALL(cudaGetDeviceProperties, (cudaDeviceProp* out, int device),
 CUPOLA_CUDART_CALL(cudaDeviceGetAttribute, (int* value, cudaDeviceAttr attribute, int device),
                    calls.cuDeviceGetAttribute(value, static_cast<CUdevice_attribute>(attribute),
                                               device))
+CUPOLA_CUDART_CALL(cudaDeviceCanAccessPeer, (int* can, int device, int peer),
+                   calls.cuDeviceCanAccessPeer(can, device, peer))
 CUPOLA_CUDART_CALL(cudaDeviceSynchronize, (), calls.cuCtxSynchronize())
 CUPOLA_CUDART_CALL(cudaDeviceReset, (), Reset(calls))
 CUPOLA_CUDART_CALL(cudaDeviceGetLimit, (size_t* value, cudaLimit limit),

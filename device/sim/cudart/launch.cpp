@@ -18,8 +18,12 @@ std::vector<CallConfiguration>& Configurations() {
   return stack;
 }
 
+/// The driver takes an unsigned int: a size that does not fit is more than any device has.
+bool FitsDriver(size_t shared_bytes) { return shared_bytes <= ~0u; }
+
 cudaError_t Launch(const DriverCalls& calls, const void* function, dim3 grid, dim3 block,
                    void** args, size_t shared_bytes, cudaStream_t stream) {
+  if (!FitsDriver(shared_bytes)) return cudaErrorInvalidValue;
   CUkernel kernel = nullptr;
   if (const cudaError_t error = FindKernel(calls, function, &kernel); error != cudaSuccess) {
     return error;
@@ -31,6 +35,7 @@ cudaError_t Launch(const DriverCalls& calls, const void* function, dim3 grid, di
 
 cudaError_t LaunchCooperative(const DriverCalls& calls, const void* function, dim3 grid, dim3 block,
                               void** args, size_t shared_bytes, cudaStream_t stream) {
+  if (!FitsDriver(shared_bytes)) return cudaErrorInvalidValue;
   CUkernel kernel = nullptr;
   if (const cudaError_t error = FindKernel(calls, function, &kernel); error != cudaSuccess) {
     return error;
@@ -42,7 +47,7 @@ cudaError_t LaunchCooperative(const DriverCalls& calls, const void* function, di
 
 cudaError_t LaunchEx(const DriverCalls& calls, const cudaLaunchConfig_t* config,
                      const void* function, void** args) {
-  if (config == nullptr) return cudaErrorInvalidValue;
+  if (config == nullptr || !FitsDriver(config->dynamicSmemBytes)) return cudaErrorInvalidValue;
   CUkernel kernel = nullptr;
   if (const cudaError_t error = FindKernel(calls, function, &kernel); error != cudaSuccess) {
     return error;

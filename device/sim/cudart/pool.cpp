@@ -15,6 +15,17 @@ CUmemLocation DriverLocation(cudaMemLocation location) {
   return out;
 }
 
+// The flags have the driver's numbers.
+CUresult PoolAccess(const cupola::cudart::DriverCalls& calls, cudaMemAccessFlags* out,
+                    cudaMemPool_t pool, const cudaMemLocation* location) {
+  if (out == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  CUmemAccess_flags flags = {};
+  CUmemLocation where = DriverLocation(*location);
+  const CUresult result = calls.cuMemPoolGetAccess(&flags, pool, &where);
+  if (result == CUDA_SUCCESS) *out = static_cast<cudaMemAccessFlags>(flags);
+  return result;
+}
+
 }  // namespace
 
 CUPOLA_CUDART_CALL(cudaMemPoolCreate, (cudaMemPool_t* pool, const cudaMemPoolProps* properties),
@@ -34,6 +45,9 @@ CUPOLA_CUDART_CALL(cudaMemPoolSetAccess,
                    (cudaMemPool_t pool, const cudaMemAccessDesc* access, size_t count),
                    calls.cuMemPoolSetAccess(pool, reinterpret_cast<const CUmemAccessDesc*>(access),
                                             count))
+CUPOLA_CUDART_CALL(cudaMemPoolGetAccess,
+                   (cudaMemAccessFlags* flags, cudaMemPool_t pool, cudaMemLocation* location),
+                   PoolAccess(calls, flags, pool, location))
 CUPOLA_CUDART_CALL(cudaDeviceGetMemPool, (cudaMemPool_t* pool, int device),
                    calls.cuDeviceGetMemPool(pool, device))
 CUPOLA_CUDART_CALL(cudaDeviceSetMemPool, (int device, cudaMemPool_t pool),

@@ -39,7 +39,7 @@ struct Variable {
 struct Registry {
   std::mutex mutex;
   std::map<const void*, Kernel*> kernels;  // by address of the host stub
-  std::set<const void*> handles;           // the Kernel*s themselves, as given by __cudaGetKernel
+  std::set<Kernel*> handles;               // all, as __cudaGetKernel gives them
   std::map<const void*, Variable> variables;
 };
 
@@ -81,8 +81,9 @@ cudaError_t FindKernel(const DriverCalls& calls, const void* function, CUkernel*
   Kernel* found = nullptr;
   if (const auto it = registry.kernels.find(function); it != registry.kernels.end()) {
     found = it->second;
-  } else if (registry.handles.count(function) != 0) {
-    found = static_cast<Kernel*>(const_cast<void*>(function));
+  } else if (auto* handle = static_cast<Kernel*>(const_cast<void*>(function));
+             registry.handles.count(handle) != 0) {
+    found = handle;
   } else {
     const char* name = nullptr;
     *kernel = static_cast<CUkernel>(const_cast<void*>(function));  // from cudaGetKernel, or nothing
@@ -139,15 +140,30 @@ void** __cudaRegisterFatBinary(void* wrapper) {
 
 void __cudaRegisterFatBinaryEnd(void**) {}
 
-// At exit, or when a plug-in is closed: its stubs may be unmapped, so they must be forgotten.
+// When a plug-in is closed: its stubs and image may be unmapped, so all is forgotten and the module
+// unloaded, which waits for its kernels. At exit nothing happens: nobody waits for kernels there, and
+// threads and destructors of the program may still use them.
 void __cudaUnregisterFatBinary(void** handle) {
-  const Module* module = reinterpret_cast<Module*>(handle);
+  if (IsExiting()) return;
+  Module* module = reinterpret_cast<Module*>(handle);
   Registry& registry = TheRegistry();
-  std::lock_guard lock(registry.mutex);
-  std::erase_if(registry.kernels,
-                [module](const auto& item) { return item.second->module == module; });
-  std::erase_if(registry.variables,
-                [module](const auto& item) { return item.second.module == module; });
+  {
+    std::lock_guard lock(registry.mutex);
+    std::erase_if(registry.variables,
+                  [module](const auto& item) { return item.second.module == module; });
+    std::erase_if(registry.kernels,
+                  [module](const auto& item) { return item.second->module == module; });
+    std::erase_if(registry.handles, [module](const Kernel* kernel) {
+      if (kernel->module != module) return false;
+      delete kernel;
+      return true;
+    });
+  }
+  const DriverCalls* calls = nullptr;
+  if (module->library != nullptr && EnterDriver(&calls) == cudaSuccess) {
+    static_cast<void>(calls->cuLibraryUnload(module->library));
+  }
+  delete module;
 }
 
 void __cudaRegisterFunction(void** handle, const char* host_function, char*, const char* name, int,

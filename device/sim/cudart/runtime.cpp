@@ -1,6 +1,9 @@
 #include "device/sim/cudart/runtime.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <iterator>
 #include <mutex>
 
 #include <dlfcn.h>
@@ -26,6 +29,7 @@ State& TheState() {
 }
 
 std::atomic<bool> is_forked_child{false};
+std::atomic<bool> is_exiting{false};
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int current_device = 0;
 
@@ -67,6 +71,7 @@ void Open(State* state) {
   int version = 0;
   if (state->legacy.cuDriverGetVersion(&version) != CUDA_SUCCESS || version < CUDA_VERSION) return;
   pthread_atfork(nullptr, nullptr, [] { is_forked_child.store(true); });
+  std::atexit([] { is_exiting.store(true); });
   state->status = static_cast<cudaError_t>(state->legacy.cuInit(0));
 }
 
@@ -117,6 +122,15 @@ cudaError_t SelectDevice(int device) {
   if (result == CUDA_SUCCESS) current_device = device;
   return static_cast<cudaError_t>(result);
 }
+
+bool IsPrimaryContext(CUcontext context) {
+  State& state = TheState();
+  std::lock_guard lock(state.devices_mutex);
+  return std::find(std::begin(state.primary), std::end(state.primary), context) !=
+         std::end(state.primary);
+}
+
+bool IsExiting() { return is_exiting.load(); }
 
 void ForgetPrimaryContext() {
   State& state = TheState();

@@ -27,6 +27,9 @@ cudaError_t Enter(const DriverCalls** calls, bool per_thread);
 /// Like Enter, without a context.
 cudaError_t EnterDriver(const DriverCalls** calls);
 
+/// The program is ending: handlers of exit() that were there before the driver was opened run.
+bool IsExiting();
+
 /// The runtime's form of a driver result; remembers it as the thread's last error unless it is
 /// success or cudaErrorNotReady. Codes are equal in both APIs.
 cudaError_t Leave(CUresult result);
@@ -35,6 +38,8 @@ cudaError_t Leave(cudaError_t error);
 /// The thread's device, and setting it (retains its primary context).
 int CurrentDevice();
 cudaError_t SelectDevice(int device);
+/// Whether the runtime itself made the context current, as the primary one of a device.
+bool IsPrimaryContext(CUcontext context);
 /// After a reset: the next use of the thread's device retains a fresh primary context.
 void ForgetPrimaryContext();
 

@@ -207,6 +207,9 @@ SIM_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int 
   Driver* driver;
   SIM_TRY(Enter(&driver));
   SIM_TRY(CheckDevice(device));
+  const unsigned int schedule = flags & CU_CTX_SCHED_MASK;
+  const bool is_one_schedule = (schedule & (schedule - 1)) == 0;
+  if ((flags & ~CU_CTX_FLAGS_MASK) != 0 || !is_one_schedule) return CUDA_ERROR_INVALID_VALUE;
   driver->SetPrimaryFlags(flags);
   return CUDA_SUCCESS;
 }

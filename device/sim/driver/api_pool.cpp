@@ -126,8 +126,27 @@ SIM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t) {
   return Pools().Find(pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-SIM_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc*, size_t) {
-  return Pools().Find(pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+// There is one device, and the memory of its own pools is its own to read and write.
+SIM_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map,
+                                       size_t count) {
+  if (!Pools().Find(pool) || (map == nullptr && count != 0)) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < count; ++i) {
+    if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+    SIM_TRY(CheckDevice(map[i].location.id));
+    if (map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
+SIM_EXPORT CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool pool,
+                                       CUmemLocation* location) {
+  if (flags == nullptr || location == nullptr || !Pools().Find(pool)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (location->type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
+  SIM_TRY(CheckDevice(location->id));
+  *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return CUDA_SUCCESS;
 }
 
 SIM_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute,

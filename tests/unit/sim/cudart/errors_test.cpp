@@ -56,6 +56,50 @@ TEST_F(ErrorsTest, DevicesAndTheirProperties) {
   EXPECT_EQ(value, 0);
 }
 
+TEST_F(ErrorsTest, FlagsOfTheDevice) {
+  unsigned flags = 0;
+  ASSERT_EQ(cudaGetDeviceFlags(&flags), cudaSuccess);
+  EXPECT_EQ(flags, cudaDeviceMapHost) << "before there is a context";
+  ASSERT_EQ(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync | cudaDeviceMapHost), cudaSuccess);
+  ASSERT_EQ(cudaFree(nullptr), cudaSuccess);  // makes a context
+  ASSERT_EQ(cudaGetDeviceFlags(&flags), cudaSuccess);
+  EXPECT_EQ(flags, static_cast<unsigned>(cudaDeviceScheduleBlockingSync | cudaDeviceMapHost));
+  ASSERT_EQ(cudaSetDeviceFlags(cudaDeviceScheduleYield), cudaSuccess);
+  ASSERT_EQ(cudaGetDeviceFlags(&flags), cudaSuccess);
+  EXPECT_EQ(flags, static_cast<unsigned>(cudaDeviceScheduleYield | cudaDeviceMapHost));
+  EXPECT_EQ(cudaSetDeviceFlags(3), cudaErrorInvalidValue) << "two schedules";
+  EXPECT_EQ(cudaSetDeviceFlags(0x100), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaGetDeviceFlags(nullptr), cudaErrorInvalidValue);
+  ASSERT_EQ(cudaSetDeviceFlags(0), cudaSuccess);
+}
+
+TEST_F(ErrorsTest, NoDeviceIsItsOwnPeer) {
+  int can = -1;
+  EXPECT_EQ(cudaDeviceCanAccessPeer(&can, 0, 0), cudaSuccess);
+  EXPECT_EQ(can, 0);
+  EXPECT_EQ(cudaDeviceCanAccessPeer(&can, 0, 1), cudaErrorInvalidDevice);
+}
+
+TEST_F(ErrorsTest, SharedBytesAreNotCut) {
+  uint32_t* word = nullptr;
+  ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&word), 4), cudaSuccess);
+  uint32_t value = 1;
+  void* args[] = {&word, &value};
+  const size_t too_many = size_t{1} << 32;  // the low 32 bits are none
+  EXPECT_EQ(cudaLaunchKernel(&store_stub, dim3(1), dim3(1), args, too_many, nullptr),
+            cudaErrorInvalidValue);
+  EXPECT_EQ(cudaLaunchCooperativeKernel(&store_stub, dim3(1), dim3(1), args, too_many, nullptr),
+            cudaErrorInvalidValue);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = config.blockDim = dim3(1);
+  config.dynamicSmemBytes = too_many;
+  EXPECT_EQ(cudaLaunchKernelExC(&config, &store_stub, args), cudaErrorInvalidValue);
+  int blocks = -1;
+  EXPECT_EQ(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, &store_stub, 32, too_many),
+            cudaSuccess);
+  EXPECT_EQ(blocks, 0);
+}
+
 TEST_F(ErrorsTest, FunctionsAndTheirAttributes) {
   cudaFuncAttributes found;
   ASSERT_EQ(cudaFuncGetAttributes(&found, &store_stub), cudaSuccess);

@@ -70,6 +70,90 @@ TEST_F(GraphsTest, NodesAndEdges) {
   EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
 }
 
+TEST_F(GraphsTest, EdgesComeAndGo) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphNode_t nodes[3] = {};
+  uint32_t* word = nullptr;
+  ASSERT_EQ(cudaMallocManaged(reinterpret_cast<void**>(&word), 4, cudaMemAttachGlobal),
+            cudaSuccess);
+  ASSERT_EQ(cudaGraphCreate(&graph, 0), cudaSuccess);
+  // Three stores without an order; edges make it 2, 0, 1.
+  for (uint32_t i = 0; i < 3; ++i) {
+    void* to = word;
+    void* args[] = {&to, &i};
+    cudaKernelNodeParams params = {};
+    params.func = &store_stub;
+    params.gridDim = params.blockDim = dim3(1);
+    params.kernelParams = args;
+    ASSERT_EQ(cudaGraphAddKernelNode(&nodes[i], graph, nullptr, 0, &params), cudaSuccess);
+  }
+  const cudaGraphNode_t from[] = {nodes[2], nodes[0]}, to[] = {nodes[0], nodes[1]};
+  ASSERT_EQ(cudaGraphAddDependencies(graph, from, to, nullptr, 2), cudaSuccess);
+  EXPECT_EQ(cudaGraphAddDependencies(graph, from, to, nullptr, 1), cudaErrorInvalidValue);
+  const auto run = [&] {
+    cudaGraphExec_t exec = nullptr;
+    EXPECT_EQ(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+    EXPECT_EQ(cudaGraphLaunch(exec, nullptr), cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);
+    return *word;
+  };
+  EXPECT_EQ(run(), 1u);
+  cudaGraphNode_t found = nullptr;
+  size_t count = 1;
+  ASSERT_EQ(cudaGraphNodeGetDependencies(nodes[1], &found, nullptr, &count), cudaSuccess);
+  EXPECT_EQ(count, 1u);
+  EXPECT_EQ(found, nodes[0]);
+  ASSERT_EQ(cudaGraphNodeGetDependentNodes(nodes[2], &found, nullptr, &count), cudaSuccess);
+  EXPECT_EQ(found, nodes[0]);
+  ASSERT_EQ(cudaGraphRemoveDependencies(graph, from, to, nullptr, 2), cudaSuccess);
+  EXPECT_EQ(cudaGraphRemoveDependencies(graph, from, to, nullptr, 2), cudaErrorInvalidValue);
+  ASSERT_EQ(cudaGraphAddDependencies(graph, to, from, nullptr, 2), cudaSuccess);  // 1, 0, 2
+  EXPECT_EQ(run(), 2u);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+}
+
+TEST_F(GraphsTest, NodesRecordAndAwaitEvents) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphNode_t start_node = nullptr, record_node = nullptr, wait_node = nullptr;
+  cudaEvent_t start = nullptr, end = nullptr, found = nullptr;
+  ASSERT_EQ(cudaEventCreate(&start), cudaSuccess);
+  ASSERT_EQ(cudaEventCreate(&end), cudaSuccess);
+  ASSERT_EQ(cudaGraphCreate(&graph, 0), cudaSuccess);
+  ASSERT_EQ(cudaGraphAddEventWaitNode(&wait_node, graph, nullptr, 0, start), cudaSuccess);
+  ASSERT_EQ(cudaGraphAddEventRecordNode(&start_node, graph, &wait_node, 1, end), cudaSuccess);
+  ASSERT_EQ(cudaGraphAddEventRecordNode(&record_node, graph, &start_node, 1, end), cudaSuccess);
+  EXPECT_EQ(cudaGraphEventWaitNodeGetEvent(wait_node, &found), cudaSuccess);
+  EXPECT_EQ(found, start);
+  EXPECT_EQ(cudaGraphEventRecordNodeSetEvent(start_node, start), cudaSuccess);
+  EXPECT_EQ(cudaGraphEventRecordNodeGetEvent(start_node, &found), cudaSuccess);
+  EXPECT_EQ(found, start);
+  EXPECT_EQ(cudaGraphEventRecordNodeGetEvent(wait_node, &found), cudaErrorInvalidValue);
+  cudaGraphNodeType type = {};
+  EXPECT_EQ(cudaGraphNodeGetType(record_node, &type), cudaSuccess);
+  EXPECT_EQ(type, cudaGraphNodeTypeEventRecord);
+  cudaGraphExec_t exec = nullptr;
+  ASSERT_EQ(cudaGraphInstantiate(&exec, graph, 0), cudaSuccess);
+  float milliseconds = -1;
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, start, end), cudaErrorInvalidResourceHandle);
+  ASSERT_EQ(cudaGraphLaunch(exec, nullptr), cudaSuccess);
+  ASSERT_EQ(cudaEventSynchronize(end), cudaSuccess);
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, start, end), cudaSuccess);
+  EXPECT_GE(milliseconds, 0);
+  // Another event for the executable graph alone.
+  cudaEvent_t third = nullptr;
+  ASSERT_EQ(cudaEventCreate(&third), cudaSuccess);
+  ASSERT_EQ(cudaGraphExecEventRecordNodeSetEvent(exec, record_node, third), cudaSuccess);
+  ASSERT_EQ(cudaGraphExecEventWaitNodeSetEvent(exec, wait_node, end), cudaSuccess);
+  ASSERT_EQ(cudaGraphLaunch(exec, nullptr), cudaSuccess);
+  ASSERT_EQ(cudaEventSynchronize(third), cudaSuccess);
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, end, third), cudaSuccess);
+  EXPECT_EQ(cudaGraphEventRecordNodeGetEvent(record_node, &found), cudaSuccess);
+  EXPECT_EQ(found, end);
+  EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+}
+
 TEST_F(GraphsTest, ACaptureTellsWhereItStands) {
   cudaStream_t stream = nullptr;
   uint32_t* word = nullptr;
@@ -115,6 +199,15 @@ TEST_F(GraphsTest, PoolsGiveMemory) {
   EXPECT_EQ(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold),
             cudaSuccess);
   EXPECT_EQ(threshold, 4096u);
+  cudaMemAccessDesc access = {{cudaMemLocationTypeDevice, 0}, cudaMemAccessFlagsProtReadWrite};
+  EXPECT_EQ(cudaMemPoolSetAccess(pool, &access, 1), cudaSuccess);
+  cudaMemAccessFlags flags = cudaMemAccessFlagsProtNone;
+  EXPECT_EQ(cudaMemPoolGetAccess(&flags, pool, &access.location), cudaSuccess);
+  EXPECT_EQ(flags, cudaMemAccessFlagsProtReadWrite);
+  access.location.id = 3;
+  EXPECT_EQ(cudaMemPoolGetAccess(&flags, pool, &access.location), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaMemPoolSetAccess(pool, &access, 1), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaMemPoolGetAccess(nullptr, pool, &access.location), cudaErrorInvalidValue);
   void* memory = nullptr;
   ASSERT_EQ(cudaMallocFromPoolAsync(&memory, 64, pool, nullptr), cudaSuccess);
   uint32_t back = 0;
