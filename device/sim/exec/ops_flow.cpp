@@ -109,7 +109,7 @@ void CallFunction(Warp& warp, const Insn& in, uint32_t active, uint32_t callee_i
   const FunctionCode& caller = program.functions[warp.function[first]];
   const uint32_t return_pc = warp.group_pc;
   const uint32_t old_frame = warp.group_frame, old_local = warp.group_local;
-  const uint32_t new_frame = old_frame + caller.frame_bytes;
+  const uint32_t new_frame = warp.FrameOf(old_frame, callee_index, callee.frame_bytes);
   const uint32_t new_local = old_local + caller.local_bytes;
   const bool whole = active == warp.group;
   warp.EnterFrame(new_frame, callee.frame_bytes);

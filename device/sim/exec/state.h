@@ -106,7 +106,12 @@ struct Warp {
   std::unique_ptr<uint8_t[]> register_store;
   uint8_t* registers = nullptr;  ///< 64-byte aligned
   uint32_t register_bytes = 0;
-  std::vector<uint8_t> local_memory;  ///< lane-major: lane * local_stride
+  struct CalleeFrame {
+    uint32_t caller, function, at;
+  };
+  std::vector<CalleeFrame> callee_frames;  ///< given out by FrameOf
+  uint32_t frames_end = 0;                 ///< bytes given out
+  std::vector<uint8_t> local_memory;       ///< lane-major: lane * local_stride
   uint32_t local_stride = 0;
   std::array<std::vector<uint8_t>, kLanes> alloca_memory;  ///< each from local address kAllocaBase
   std::array<uint32_t, kLanes> alloca_top{};               ///< bytes in use
@@ -128,6 +133,9 @@ struct Warp {
   }
   /// Moves the frame of the group; grows the register file when `bytes` beyond it do not fit.
   void EnterFrame(uint32_t frame_offset, uint32_t bytes);
+  /// The frame of a function called from the frame `caller`: one for all lanes that make the call,
+  /// apart from the frames of other functions, whose lanes may be in theirs at the same time.
+  uint32_t FrameOf(uint32_t caller, uint32_t function_index, uint32_t bytes);
   /// Makes local memory of every lane at least `bytes` long. False beyond the limit.
   bool ReserveLocal(uint32_t bytes);
 

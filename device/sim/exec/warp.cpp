@@ -115,6 +115,25 @@ void Warp::EnterFrame(uint32_t frame_offset, uint32_t bytes) {
   bases[0] = registers + group_frame;
 }
 
+uint32_t Warp::FrameOf(uint32_t caller, uint32_t function_index, uint32_t bytes) {
+  for (const CalleeFrame& known : callee_frames) {
+    if (known.caller == caller && known.function == function_index) return known.at;
+  }
+  // No more than a stack of calls needs, when nobody is in any of them.
+  if (callee_frames.size() >= 64 &&
+      std::ranges::all_of(calls, [](const auto& stack) { return stack.empty(); })) {
+    callee_frames.clear();
+    frames_end = 0;
+  }
+  if (callee_frames.empty()) {
+    const auto& entry = block->program->functions[block->grid->function];
+    frames_end = std::max(frames_end, entry.frame_bytes);
+  }
+  callee_frames.push_back({caller, function_index, frames_end});
+  frames_end += bytes;
+  return callee_frames.back().at;
+}
+
 bool Warp::ReserveLocal(uint32_t bytes) {
   if (bytes <= local_stride) return true;
   if (bytes > kMaxLocalBytes) return false;

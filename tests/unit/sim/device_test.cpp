@@ -170,6 +170,57 @@ class SmallKernelTest : public testing::Test {
   uint64_t word_ = 0;
 };
 
+/// Lanes of one warp in two functions at a time, whose registers have other widths: neither writes
+/// over what the other keeps. Each waits inside for the other half of the warp.
+TEST_F(SmallKernelTest, LanesInTwoFunctionsKeepTheirRegisters) {
+  const std::string functions = R"(
+    .func wide(.param .b64 to)
+    {
+      .reg .b64 %x<4>; .reg .b64 %p; .reg .b32 %t;
+      ld.param.b64 %p, [to];
+      mov.u32 %t, %tid.x;
+      cvt.u64.u32 %x0, %t;
+      mul.lo.u64 %x1, %x0, 0x100000001;
+      add.u64 %x2, %x1, 0x1111111111111111;
+      bar.warp.sync 0xffffffff;
+      bar.warp.sync 0xffffffff;
+      sub.u64 %x2, %x2, %x1;
+      cvt.u32.u64 %t, %x2;
+      st.global.b32 [%p], %t;
+      ret;
+    }
+    .func narrow(.param .b64 to)
+    {
+      .reg .b32 %x<12>; .reg .b64 %p;
+      ld.param.b64 %p, [to];
+      bar.warp.sync 0xffffffff;
+      mov.u32 %x0, 0x22222222; mov.u32 %x1, %x0; mov.u32 %x2, %x0; mov.u32 %x3, %x0;
+      mov.u32 %x4, %x0; mov.u32 %x5, %x0; mov.u32 %x6, %x0; mov.u32 %x7, %x0;
+      mov.u32 %x8, %x0; mov.u32 %x9, %x0; mov.u32 %x10, %x0; mov.u32 %x11, %x0;
+      bar.warp.sync 0xffffffff;
+      st.global.b32 [%p], %x11;
+      ret;
+    }
+  )";
+  const std::string body = R"(
+    mul.wide.u32 %rd1, %r0, 4;
+    add.s64 %rd1, %rd0, %rd1;
+    and.b32 %r1, %r0, 1;
+    setp.eq.u32 %p1, %r1, 0;
+    mov.u64 %rd2, wide;
+    @%p1 mov.u64 %rd2, narrow;
+    { .param .b64 to; st.param.b64 [to], %rd1;
+    any: .callprototype _ (.param .b64 _);
+    call %rd2, (to), any; }
+  )";
+  Launcher launcher(device_.get());
+  launcher.Submit(Make(Kernel(body, functions), word_, 32));
+  const auto fault = launcher.Wait();
+  ASSERT_FALSE(fault) << fault->message;
+  for (uint32_t i = 0; i < 32; ++i)
+    EXPECT_EQ(Words()[i], i % 2 == 0 ? 0x22222222u : 0x11111111u) << i;
+}
+
 TEST_F(SmallKernelTest, FaultsAtAnUnknownInstructionOnlyWhenItIsExecuted) {
   const std::string body =
       "setp.eq.u32 %p1, %r0, 99;\n@%p1 tensormap.replace.tile.rank %r1, %r2;\n"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 
 namespace cupola::sim {
@@ -114,6 +115,7 @@ Status RunGoldenKernel(Device& device, GoldenKernel* kernel, std::string* output
   const Status status = RunKernel(device, kernel->input, kernel->name, &kernel->spec);
   *output = Output(kernel->spec, testing::internal::GetCapturedStdout());
   if (!status && !kernel->spec.fault) return status;
+  if (!status) std::cerr << status.error().ToString() << "\n";
   return {};
 }
 
