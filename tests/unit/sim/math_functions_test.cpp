@@ -2,6 +2,7 @@
 // simulated device: within the errors that CUDA states for a GPU, against the host's library in
 // more bits.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -43,7 +44,8 @@ class MathFunctionsTest : public testing::Test {
   void SetUp() override {
     if (!std::filesystem::exists(CUPOLA_TEST_NVCC))
       GTEST_SKIP() << "no nvcc at " << CUPOLA_TEST_NVCC;
-    const std::string out = testing::TempDir() + "/math_functions.ptx";
+    const std::string out =
+        testing::TempDir() + "/math_functions_" + std::to_string(getpid()) + ".ptx";
     const std::string command = std::string(CUPOLA_TEST_NVCC) +
                                 " -std=c++17 -arch=sm_90 -ptx -I" CUPOLA_SOURCE_DIR
                                 " " CUPOLA_SOURCE_DIR
@@ -52,6 +54,7 @@ class MathFunctionsTest : public testing::Test {
     ASSERT_EQ(std::system(command.c_str()), 0);
     std::ifstream file(out);
     const std::string ptx((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    std::filesystem::remove(out);
     device_ = Device::Create({});
     auto module = device_->LoadPtx(ptx, "math_functions.ptx");
     ASSERT_TRUE(module) << module.error().ToString();
