@@ -145,6 +145,7 @@ void FreeRun::Retire(Sm& sm) {
     sm.used.Remove(run->needs);
     sm.blocks.erase(sm.blocks.begin() + static_cast<ptrdiff_t>(i));
     if (!last) continue;
+    run->grid.program.reset();  // a module that was given up is gone before anybody sees the end
     if (run->grid.workspace != 0) machine_.memory->Free(run->grid.workspace);
     run->done(run->fault.get());
     std::lock_guard lock(mutex_);

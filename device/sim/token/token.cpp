@@ -27,18 +27,18 @@ TokenCounters Token::counters() const {
 }
 
 void Token::OnDemand() {
-  std::call_once(started_, [this] {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const auto run = [](void* self) -> void* {
-      static_cast<Token*>(self)->Run();
-      return nullptr;
-    };
-    has_thread_ = pthread_create(&thread_, nullptr, run, this) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (!has_thread_) FailOpen("no thread for the token");
-  });
+  // Not std::call_once: it would give every SM's thread thread-local memory of the library.
+  if (started_.exchange(true)) return;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const auto run = [](void* self) -> void* {
+    static_cast<Token*>(self)->Run();
+    return nullptr;
+  };
+  has_thread_ = pthread_create(&thread_, nullptr, run, this) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!has_thread_) FailOpen("no thread for the token");
 }
 
 void Token::OnQuiet() {

@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -56,7 +55,7 @@ class Token final : private GateOwner {
 
   const TokenOptions options_;
   Gate gate_;
-  std::once_flag started_;
+  std::atomic<bool> started_{false};
   pthread_t thread_{};
   std::atomic<bool> has_thread_{false};
   std::atomic<bool> stop_{false};
