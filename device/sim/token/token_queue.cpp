@@ -147,8 +147,9 @@ TokenQueue::Outcome TokenQueue::WaitForTurn(uint32_t node, uint64_t ticket) {
   pthread_mutex_t* turn = &shared_.turns[node];
   while (true) {
     const timespec look = FromNow(kLookNs);
-    const int error = pthread_mutex_clocklock(turn, CLOCK_MONOTONIC, &look);
-    if (error == ETIMEDOUT) {
+    int error = pthread_mutex_clocklock(turn, CLOCK_MONOTONIC, &look);
+    if (error == ETIMEDOUT) error = pthread_mutex_trylock(turn);  // it may be free since
+    if (error == EBUSY) {
       if (stop_ || is_evicted()) return Outcome::kLeft;
       if (EvictIfStopped(node, ticket)) return Outcome::kDone;
       continue;
