@@ -1,6 +1,7 @@
-// What sharing the simulated device by time slices costs: a lone process with and without its token,
-// the hand over from one process to another, and the time until a killed holder's device is free.
-// Prints one JSON object; times in microseconds. Numbers mean something only on a quiet machine.
+// What sharing the simulated device by time slices costs: a lone process with and without its
+// token, the hand over from one process to another, and the time until a killed holder's device is
+// free. Prints one JSON object; times in microseconds. Numbers mean something only on a quiet
+// machine.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -26,7 +27,8 @@ struct Arena {
 
 double Quantile(std::vector<uint64_t> ns, double part) {
   std::sort(ns.begin(), ns.end());
-  return static_cast<double>(ns[static_cast<size_t>(part * static_cast<double>(ns.size() - 1))]) / 1e3;
+  const auto at = static_cast<size_t>(part * static_cast<double>(ns.size() - 1));
+  return static_cast<double>(ns[at]) / 1e3;
 }
 
 /// One kernel of many instructions, and kernels of few, each with and without a token, by turns.

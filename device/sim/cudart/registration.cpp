@@ -141,8 +141,8 @@ void** __cudaRegisterFatBinary(void* wrapper) {
 void __cudaRegisterFatBinaryEnd(void**) {}
 
 // When a plug-in is closed: its stubs and image may be unmapped, so all is forgotten and the module
-// unloaded, which waits for its kernels. At exit nothing happens: nobody waits for kernels there, and
-// threads and destructors of the program may still use them.
+// unloaded, which waits for its kernels. At exit nothing happens: nobody waits for kernels there,
+// and threads and destructors of the program may still use them.
 void __cudaUnregisterFatBinary(void** handle) {
   if (IsExiting()) return;
   Module* module = reinterpret_cast<Module*>(handle);

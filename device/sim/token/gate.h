@@ -1,5 +1,5 @@
-// The gate that this process's device threads (SMs, copies) pass before they execute: open while the
-// process has the device. Inside the process only; token.h opens and closes it.
+// The gate that this process's device threads (SMs, copies) pass before they execute: open while
+// the process has the device. Inside the process only; token.h opens and closes it.
 //
 // Device threads call Enter, Pause, Leave from any number of threads at once; one other thread (the
 // token's) calls the rest. While the gate is open no call makes a system call or takes a lock.
@@ -54,9 +54,9 @@ class Gate {
   enum class State : uint8_t { kOpen, kClosing, kClosed };
   bool Wait();
 
-  // Enter adds to `inside_` and then reads `state_`; Close writes `state_` and then reads `inside_`;
-  // all of them sequentially consistent. So either the thread sees the gate closed, or the closer
-  // sees the thread.
+  // Enter adds to `inside_` and then reads `state_`; Close writes `state_` and then reads
+  // `inside_`; all of them sequentially consistent. So either the thread sees the gate closed, or
+  // the closer sees the thread.
   std::atomic<State> state_{State::kClosed};
   std::atomic<uint64_t> deadline_ns_{0};
   alignas(64) std::atomic<uint32_t> inside_{0};

@@ -47,8 +47,8 @@ void InitMutex(pthread_mutex_t* mutex) {
   pthread_mutexattr_destroy(&attributes);
 }
 
-/// Fills a file that nobody uses yet. The magic comes last: a process killed before it leaves a file
-/// that the next one fills again.
+/// Fills a file that nobody uses yet. The magic comes last: a process killed before it leaves a
+/// file that the next one fills again.
 void Fill(SharedToken* shared, const SharedToken::Header& header) {
   reinterpret_cast<std::atomic<uint64_t>*>(&shared->header.magic)->store(0);
   std::memset(static_cast<void*>(shared), 0, sizeof(*shared));

@@ -100,8 +100,8 @@ bool Token::Hold(TokenQueue& queue, uint64_t asked_ns) {
   return queue.Leave() == TokenQueue::Outcome::kDone && is_usable;
 }
 
-// Whoever rings the bell first makes its reason true. So the loops below read the bell, then look at
-// the reasons, then wait for the bell to change.
+// Whoever rings the bell first makes its reason true. So the loops below read the bell, then look
+// at the reasons, then wait for the bell to change.
 
 /// Also returns when the process was put out of the queue, or the token ends.
 bool Token::AwaitDemandOfOthers(TokenQueue& queue, bool* has_waiters) {

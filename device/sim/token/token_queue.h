@@ -6,20 +6,20 @@
 // come from others.
 //
 // How it works. An entry is a *node*: a ticket, and a robust mutex, its *turn*.
-//   1. The thread of a process in the queue owns its node's turn from before its ticket is set until
-//      after it is cleared.
-//   2. The entry with the smallest ticket is the head. Every other entry's thread waits for the turn
-//      of its predecessor, the entry with the next smaller ticket. Waits follow falling tickets,
-//      so there is no cycle, and the head waits for nobody.
+//   1. The thread of a process in the queue owns its node's turn from before its ticket is set
+//      until after it is cleared.
+//   2. The entry with the smallest ticket is the head. Every other entry's thread waits for the
+//      turn of its predecessor, the entry with the next smaller ticket. Waits follow falling
+//      tickets, so there is no cycle, and the head waits for nobody.
 //   3. Whoever gets a predecessor's turn learns one of two things. The ticket is cleared: it left.
 //      The ticket is still there: by 1 its thread is dead, and the ticket is cleared for it. Either
 //      way the new predecessor is looked up.
 //   4. Tickets and waits_for change only under `lock`, and each change of the queue is one store: a
 //      process killed in the middle leaves nothing to repair.
-//   5. A node is taken for a new entry only when it has no ticket, no entry waits for it and its turn
-//      is free, so an entry never waits for the turn of one behind it.
-// A stopped process (SIGSTOP, a debugger) is put out of the queue by whoever waits for it: its ticket
-// is cleared, its turn stays its own until it runs again, sees that, and enters anew.
+//   5. A node is taken for a new entry only when it has no ticket, no entry waits for it and its
+//      turn is free, so an entry never waits for the turn of one behind it.
+// A stopped process (SIGSTOP, a debugger) is put out of the queue by whoever waits for it: its
+// ticket is cleared, its turn stays its own until it runs again, sees that, and enters anew.
 #pragma once
 
 #include <atomic>

@@ -49,7 +49,8 @@ TEST_F(CopiesTest, BlocksLongerThanAPieceOfWork) {
   const std::vector<int> from = Numbers(kCount);
   std::vector<int> to(kCount), expected = from;
   int* device = nullptr;
-  ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&device), bytes + kShift * sizeof(int)), cudaSuccess);
+  ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&device), bytes + kShift * sizeof(int)),
+            cudaSuccess);
   ASSERT_EQ(cudaMemcpy(device, from.data(), bytes, cudaMemcpyDefault), cudaSuccess);
   // The simulated device copies between overlapping blocks as if through a third.
   ASSERT_EQ(cudaMemcpy(device + kShift, device, bytes, cudaMemcpyDefault), cudaSuccess);

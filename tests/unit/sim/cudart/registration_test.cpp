@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kTableBytes = 4 << 20;
 char own_stub, own_symbol;
 
-/// A module with a kernel `Own`, which waits for a word and stores its value, and 4 MiB of variables.
+/// A kernel `Own`, which waits for a word and stores its value, and 4 MiB of variables.
 std::string OwnModule() {
   return R"(.version 8.0
 .target sm_90

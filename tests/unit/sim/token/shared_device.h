@@ -1,5 +1,5 @@
-// Kernels of several processes on one simulated device: a device with its token for use in a child of
-// a test. One thread.
+// Kernels of several processes on one simulated device: a device with its token for use in a child
+// of a test. One thread.
 #pragma once
 
 #include <unistd.h>

@@ -89,7 +89,8 @@ TEST_F(SharingTest, TwoLongKernelsShareEvenly) {
   ASSERT_TRUE(AwaitSlices(300));
   for (int i = 0; i < 2; ++i) after[i] = Load(words_->counters[i]);
   Stop();
-  const uint64_t handovers[2] = {std::strtoull(first.Line().c_str(), nullptr, 10), std::strtoull(second.Line().c_str(), nullptr, 10)};
+  const uint64_t handovers[2] = {std::strtoull(first.Line().c_str(), nullptr, 10),
+                                 std::strtoull(second.Line().c_str(), nullptr, 10)};
   EXPECT_EQ(first.End(), 0);
   EXPECT_EQ(second.End(), 0);
   const double ratio = static_cast<double>(after[0] - before[0]) / (after[1] - before[1]);
