@@ -81,9 +81,9 @@ class SharedDevice {
       : token_({"", 0}),
         device_(std::move(device)),
         module_(device_->LoadPtx(kKernels, "kernels").value()) {}
-  SharedDevice(const std::string& path, uint64_t slice_ns)
+  SharedDevice(const std::string& path, uint64_t slice_ns, uint32_t sms = 2)
       : token_({path, slice_ns}),
-        device_(Device::Create({.sm_count = 2, .memory_bytes = 64 << 20, .gate = &token_.gate()})),
+        device_(Device::Create({.sm_count = sms, .memory_bytes = 64 << 20, .gate = &token_.gate()})),
         module_(device_->LoadPtx(kKernels, "kernels").value()) {}
 
   Device& device() { return *device_; }
