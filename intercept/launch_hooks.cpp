@@ -73,52 +73,56 @@ CUresult PassGraph(Function real, bool per_thread, CUgraphExec exec, CUstream st
 
 }  // namespace
 
+/// The real function behind the recorded form of the same name.
+#define CUPOLA_REAL_LAUNCH(name) (Real<decltype(&recorded_##name)>(Call::k_##name))
+
 extern "C" {
 
-CUresult hook_cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                             unsigned by, unsigned bz, unsigned shared, CUstream stream,
-                             void** params, void** extra) noexcept {
-  return PassKernel(CUPOLA_REAL(cuLaunchKernel), false, f, {gx, gy, gz}, {bx, by, bz}, shared,
-                    stream, params, extra);
+CUresult recorded_cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                                 unsigned by, unsigned bz, unsigned shared, CUstream stream,
+                                 void** params, void** extra) noexcept {
+  return PassKernel(CUPOLA_REAL_LAUNCH(cuLaunchKernel), false, f, {gx, gy, gz}, {bx, by, bz},
+                    shared, stream, params, extra);
 }
 
-CUresult hook_cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                                  unsigned by, unsigned bz, unsigned shared, CUstream stream,
-                                  void** params, void** extra) noexcept {
-  return PassKernel(CUPOLA_REAL(cuLaunchKernel_ptsz), true, f, {gx, gy, gz}, {bx, by, bz}, shared,
-                    stream, params, extra);
+CUresult recorded_cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
+                                      unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                      CUstream stream, void** params, void** extra) noexcept {
+  return PassKernel(CUPOLA_REAL_LAUNCH(cuLaunchKernel_ptsz), true, f, {gx, gy, gz}, {bx, by, bz},
+                    shared, stream, params, extra);
 }
 
-CUresult hook_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** params,
-                               void** extra) noexcept {
-  return PassKernelEx(CUPOLA_REAL(cuLaunchKernelEx), false, config, f, params, extra);
+CUresult recorded_cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** params,
+                                   void** extra) noexcept {
+  return PassKernelEx(CUPOLA_REAL_LAUNCH(cuLaunchKernelEx), false, config, f, params, extra);
 }
 
-CUresult hook_cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** params,
-                                    void** extra) noexcept {
-  return PassKernelEx(CUPOLA_REAL(cuLaunchKernelEx_ptsz), true, config, f, params, extra);
+CUresult recorded_cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** params,
+                                        void** extra) noexcept {
+  return PassKernelEx(CUPOLA_REAL_LAUNCH(cuLaunchKernelEx_ptsz), true, config, f, params, extra);
 }
 
-CUresult hook_cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
-                                        unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                                        CUstream stream, void** params) noexcept {
-  return PassCooperative(CUPOLA_REAL(cuLaunchCooperativeKernel), false, f, {gx, gy, gz},
+CUresult recorded_cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
+                                            unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                                            CUstream stream, void** params) noexcept {
+  return PassCooperative(CUPOLA_REAL_LAUNCH(cuLaunchCooperativeKernel), false, f, {gx, gy, gz},
                          {bx, by, bz}, shared, stream, params);
 }
 
-CUresult hook_cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz,
-                                             unsigned bx, unsigned by, unsigned bz, unsigned shared,
-                                             CUstream stream, void** params) noexcept {
-  return PassCooperative(CUPOLA_REAL(cuLaunchCooperativeKernel_ptsz), true, f, {gx, gy, gz},
+CUresult recorded_cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx, unsigned gy,
+                                                 unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                                                 unsigned shared, CUstream stream,
+                                                 void** params) noexcept {
+  return PassCooperative(CUPOLA_REAL_LAUNCH(cuLaunchCooperativeKernel_ptsz), true, f, {gx, gy, gz},
                          {bx, by, bz}, shared, stream, params);
 }
 
-CUresult hook_cuGraphLaunch(CUgraphExec exec, CUstream stream) noexcept {
-  return PassGraph(CUPOLA_REAL(cuGraphLaunch), false, exec, stream);
+CUresult recorded_cuGraphLaunch(CUgraphExec exec, CUstream stream) noexcept {
+  return PassGraph(CUPOLA_REAL_LAUNCH(cuGraphLaunch), false, exec, stream);
 }
 
-CUresult hook_cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream) noexcept {
-  return PassGraph(CUPOLA_REAL(cuGraphLaunch_ptsz), true, exec, stream);
+CUresult recorded_cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream) noexcept {
+  return PassGraph(CUPOLA_REAL_LAUNCH(cuGraphLaunch_ptsz), true, exec, stream);
 }
 
 }  // extern "C"
@@ -144,6 +148,21 @@ void Describe(const LaunchFacts& facts, bool captured, LaunchRecord* record) noe
   record->device_start_ns = 0;
   record->device_end_ns = 0;
 }
+
+namespace {
+
+void CountLaunch(RecordsHeader& header, const LaunchFacts& facts, bool captured) noexcept {
+  if (captured) {
+    header.captured.fetch_add(1, std::memory_order_relaxed);
+  } else if (facts.door == LaunchDoor::kLaunchGraph) {
+    header.graph_launches.fetch_add(1, std::memory_order_relaxed);
+    header.graph_kernel_nodes.fetch_add(facts.kernel_nodes, std::memory_order_relaxed);
+  } else {
+    header.launches.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace
 
 void RecordInRing(RingWriter& ring, const LaunchFacts& facts, bool captured, CUresult result,
                   uint64_t start_ns, uint64_t call_ns) noexcept {

@@ -1,4 +1,4 @@
-// The path of every launch: count it, note its facts, pass it on, publish the record. No
+// The path of a recorded launch: count it, note its facts, pass it on, publish the record. No
 // allocation, lock, system call, getenv or notice once a thread, kernel and stream have been seen
 // before. Any thread. The call goes to the driver exactly as it came, whatever happens here.
 #pragma once
@@ -32,19 +32,6 @@ struct LaunchFacts {
 
 /// Fills `record` but for its times and sequence.
 void Describe(const LaunchFacts& facts, bool captured, LaunchRecord* record) noexcept;
-
-template <typename CounterSet>
-[[gnu::always_inline]] inline void CountLaunch(CounterSet& set, const LaunchFacts& facts,
-                                               bool captured) noexcept {
-  if (captured) {
-    set.captured.fetch_add(1, std::memory_order_relaxed);
-  } else if (facts.door == LaunchDoor::kLaunchGraph) {
-    set.graph_launches.fetch_add(1, std::memory_order_relaxed);
-    set.graph_kernel_nodes.fetch_add(facts.kernel_nodes, std::memory_order_relaxed);
-  } else {
-    set.launches.fetch_add(1, std::memory_order_relaxed);
-  }
-}
 
 /// The record of a launch with its event pair; out of line, since it costs microseconds anyway.
 CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, CUresult (*call)(void*),
@@ -88,10 +75,7 @@ template <typename CallReal>
   if (InsideHook()) return call();
   const HookScope scope;
   RingWriter* const ring = ActiveRing();
-  if (ring == nullptr) {
-    CountLaunch(counters, facts, false);
-    return call();
-  }
+  if (ring == nullptr) return call();
   const bool captured = IsCapturing(facts.stream, facts.per_thread);
   const TimingMode timing = timing_mode.load(std::memory_order_relaxed);
   if (timing == TimingMode::kEvents && !captured) [[unlikely]] {

@@ -9,6 +9,9 @@
 #include "intercept/handle_map.h"
 
 namespace cupola::intercept {
+
+HandleMap definitions[static_cast<size_t>(DoorName::kCount)];
+
 namespace {
 
 constexpr const char* kDoorNames[] = {
@@ -17,11 +20,6 @@ constexpr const char* kDoorNames[] = {
     "cudaLaunchCooperativeKernel", "cudaLaunchCooperativeKernel_ptsz",
 };
 static_assert(sizeof(kDoorNames) / sizeof(*kDoorNames) == static_cast<size_t>(DoorName::kCount));
-
-// Call site -> definition, one map a door. An entry stays true while the caller is loaded: the
-// libcudart found is pinned. Should another object be loaded at the address of an unloaded caller
-// and call from the very same place, it gets the first one's libcudart.
-HandleMap definitions[static_cast<size_t>(DoorName::kCount)];
 
 const char* BaseName(const char* path) {
   const char* slash = strrchr(path, '/');
@@ -110,11 +108,10 @@ void* Resolve(const char* name, const void* caller) {
 }  // namespace
 
 void* NextDefinition(DoorName door, const void* caller) noexcept {
-  HandleMap& known = definitions[static_cast<size_t>(door)];
-  const uint64_t cached = known.Find(caller, 0);
-  if (cached != 0) [[likely]] return reinterpret_cast<void*>(cached);
-  void* found = Resolve(kDoorNames[static_cast<size_t>(door)], caller);
-  if (found != nullptr) known.Set(caller, reinterpret_cast<uint64_t>(found));
+  if (void* known = KnownDefinition(door, caller)) [[likely]] return known;
+  const size_t index = static_cast<size_t>(door);
+  void* found = Resolve(kDoorNames[index], caller);
+  if (found != nullptr) definitions[index].Set(caller, reinterpret_cast<uint64_t>(found));
   return found;
 }
 

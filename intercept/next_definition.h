@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "intercept/handle_map.h"
+
 namespace cupola::intercept {
 
 /// The runtime's calls that are hooked.
@@ -19,6 +21,16 @@ enum class DoorName : uint8_t {
   k_cudaLaunchCooperativeKernel_ptsz,
   kCount
 };
+
+/// Call site -> definition, one map a door. An entry stays true while the caller is loaded: the
+/// libcudart found is pinned. Should another object be loaded at the address of an unloaded caller
+/// and call from the very same place, it gets the first one's libcudart.
+extern HandleMap definitions[static_cast<size_t>(DoorName::kCount)];
+
+/// The definition that a call site is known to mean, or null. Lock-free.
+inline void* KnownDefinition(DoorName door, const void* caller) noexcept {
+  return reinterpret_cast<void*>(definitions[static_cast<size_t>(door)].Find(caller, 0));
+}
 
 /// The definition of `door` that the object holding the address `caller` means: that of the
 /// libcudart among its own needed libraries; else the next in the global scope; else that of any

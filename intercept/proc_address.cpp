@@ -13,9 +13,11 @@
 #define CUPOLA_HOOK(name, symbol, version, form)                                   \
   extern "C" __attribute__((visibility("hidden"))) const char cupola_address_##name[] \
       __asm__("hook_" #name);
+#define CUPOLA_LAUNCH_HOOK CUPOLA_HOOK
 #define CUPOLA_ALIAS(name, symbol, version, form)
 #include "intercept/hooks.def"
 #undef CUPOLA_HOOK
+#undef CUPOLA_LAUNCH_HOOK
 #undef CUPOLA_ALIAS
 
 namespace cupola::intercept {
@@ -32,9 +34,11 @@ struct Hook {
 const Hook kHooks[] = {
 #define CUPOLA_HOOK(name, symbol, version, form) \
   {symbol, version, StreamForm::form, Call::k_##name, cupola_address_##name},
+#define CUPOLA_LAUNCH_HOOK CUPOLA_HOOK
 #define CUPOLA_ALIAS CUPOLA_HOOK
 #include "intercept/hooks.def"
 #undef CUPOLA_HOOK
+#undef CUPOLA_LAUNCH_HOOK
 #undef CUPOLA_ALIAS
 };
 

@@ -18,7 +18,6 @@
 
 namespace cupola::intercept {
 
-Counters counters;
 std::atomic<RecordingState> recording_state{RecordingState::kNotStarted};
 RingWriter ring_writer;
 
@@ -38,7 +37,6 @@ void ForgetAfterFork() {
   this_thread.per_thread_stream = 0;
   this_thread.lane = nullptr;
   if (has_lane_key) pthread_setspecific(lane_key, nullptr);
-  counters.launches = counters.graph_launches = counters.graph_kernel_nodes = counters.captured = 0;
   ResetTimingAfterFork();
   ResetKernelNamesAfterFork();
   ResetStreamsAfterFork();
@@ -50,14 +48,12 @@ void ForgetAfterFork() {
 // frees nothing: the rest is left to the system on purpose.
 void AtExit() {
   FlushTimingAtExit();
-  const RecordsHeader* header =
-      recording_state.load() == RecordingState::kOn ? &ring_writer.header() : nullptr;
-  const auto launches = header != nullptr ? ring_writer.LaunchesSeen() : counters.launches.load();
-  const auto graphs =
-      header != nullptr ? header->graph_launches.load() : counters.graph_launches.load();
-  Say(Level::kInfo, {Decimal(launches), " launches and ", Decimal(graphs), " graph launches seen"});
-  if (header != nullptr && header->dropped.load() != 0) {
-    Say(Level::kWarn, {Decimal(header->dropped.load()), " launch records lost: the ring was full"});
+  if (recording_state.load() != RecordingState::kOn) return;
+  const RecordsHeader& header = ring_writer.header();
+  Say(Level::kInfo, {Decimal(ring_writer.LaunchesSeen()), " launches and ",
+                     Decimal(header.graph_launches.load()), " graph launches seen"});
+  if (header.dropped.load() != 0) {
+    Say(Level::kWarn, {Decimal(header.dropped.load()), " launch records lost: the ring was full"});
   }
 }
 

@@ -1,5 +1,5 @@
 // The process's recording of launches: the ring writer (if CUPOLA_RECORDS names a folder),
-// counters, and the fork and exit handlers of the library. Thread-safe; nothing happens before the
+// and the fork and exit handlers of the library. Thread-safe; nothing happens before the
 // first call.
 #pragma once
 
@@ -10,17 +10,10 @@
 
 namespace cupola::intercept {
 
-/// Counts of this process, kept also where nothing is recorded.
-struct Counters {
-  std::atomic<uint64_t> launches;
-  std::atomic<uint64_t> graph_launches;
-  std::atomic<uint64_t> graph_kernel_nodes;
-  std::atomic<uint64_t> captured;
-};
-extern Counters counters;
-
-enum class RecordingState : uint8_t { kNotStarted, kOn, kOff };
-extern std::atomic<RecordingState> recording_state;
+/// The entries of the launch hooks look at it (generate/stubs.py).
+enum class RecordingState : uint8_t { kNotStarted = 0, kOn = 1, kOff = 2 };
+extern std::atomic<RecordingState> recording_state __asm__("cupola_recording_state")
+    __attribute__((visibility("hidden")));
 extern RingWriter ring_writer;
 
 /// Starts recording if the environment asks for it: called when the driver has been opened, and in
@@ -33,6 +26,14 @@ inline RingWriter* ActiveRing() noexcept {
   if (state == RecordingState::kOn) [[likely]] return &ring_writer;
   if (state == RecordingState::kOff) return nullptr;
   return StartRecording() ? &ring_writer : nullptr;
+}
+
+/// True when launches are not recorded, and that is known: a hook then has nothing to do and leaves
+/// by a jump. Between a program's launches all of Cupola falls out of the processor's caches, and
+/// what a launch costs is mostly how many lines of code and data it asks for again
+/// (docs/interception.md).
+inline bool NothingRecorded() noexcept {
+  return recording_state.load(std::memory_order_relaxed) == RecordingState::kOff;
 }
 
 /// Puts a finished record into the ring; its ticket goes to `ticket`. False when the ring is full:

@@ -3,18 +3,18 @@
 // driver hook under it. Programs with a static libcudart never come here.
 // CUDA Runtime API, "Execution Control"; the __ forms are those that nvcc 13 calls.
 #include <cstddef>
+#include <cstdint>
 
 #include "intercept/next_definition.h"
+#include "intercept/recorder.h"
 #include "intercept/thread_state.h"
 
 namespace cupola::intercept {
 namespace {
 
-// dim3 and cudaStream_t as the ABI passes them; the runtime's headers are not needed for more.
-struct Dim3 {
-  unsigned x, y, z;
-};
-using Launch = int (*)(const void*, Dim3, Dim3, void**, size_t, void*);
+// A dim3 by value is passed like its first two numbers in one register and the third in another
+// [x86-64 psABI 3.2.3]; as such they go through without being put together.
+using Launch = int (*)(const void*, uint64_t, unsigned, uint64_t, unsigned, void**, size_t, void*);
 using LaunchEx = int (*)(const void*, const void*, void**);
 
 constexpr int kNoSuchSymbol = 302;  // cudaErrorSharedObjectSymbolNotFound
@@ -28,7 +28,7 @@ class DoorScope {
 };
 
 template <typename Function, typename... Arguments>
-int PassDoor(DoorName door, const void* caller, Arguments... arguments) noexcept {
+[[gnu::noinline]] int PassDoor(DoorName door, const void* caller, Arguments... arguments) noexcept {
   const auto next = reinterpret_cast<Function>(NextDefinition(door, caller));
   if (next == nullptr) return kNoSuchSymbol;
   const DoorScope scope;
@@ -37,12 +37,21 @@ int PassDoor(DoorName door, const void* caller, Arguments... arguments) noexcept
 
 }  // namespace
 
+/// Leaves by a jump when nothing is recorded (see NothingRecorded) and the call site is known.
+#define CUPOLA_JUMP(door, Function, ...)                                                          \
+  if (NothingRecorded()) [[likely]] {                                                             \
+    void* const known = KnownDefinition(door, __builtin_return_address(0));                       \
+    if (known != nullptr) [[likely]] return reinterpret_cast<Function>(known)(__VA_ARGS__);       \
+  }
+
 #define CUPOLA_DOOR(name)                                                                         \
   extern "C" __attribute__((visibility("default"))) int name(                                     \
-      const void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared,               \
-      void* stream) noexcept {                                                                    \
-    return PassDoor<Launch>(DoorName::k_##name, __builtin_return_address(0), function, grid,      \
-                            block, arguments, shared, stream);                                    \
+      const void* function, uint64_t grid_xy, unsigned grid_z, uint64_t block_xy,                 \
+      unsigned block_z, void** arguments, size_t shared, void* stream) noexcept {                 \
+    CUPOLA_JUMP(DoorName::k_##name, Launch, function, grid_xy, grid_z, block_xy, block_z,         \
+                arguments, shared, stream)                                                        \
+    return PassDoor<Launch>(DoorName::k_##name, __builtin_return_address(0), function, grid_xy,   \
+                            grid_z, block_xy, block_z, arguments, shared, stream);                \
   }
 CUPOLA_DOOR(cudaLaunchKernel)
 CUPOLA_DOOR(cudaLaunchKernel_ptsz)
@@ -55,6 +64,7 @@ CUPOLA_DOOR(cudaLaunchCooperativeKernel_ptsz)
 #define CUPOLA_DOOR(name)                                                                    \
   extern "C" __attribute__((visibility("default"))) int name(                                \
       const void* config, const void* function, void** arguments) noexcept {                 \
+    CUPOLA_JUMP(DoorName::k_##name, LaunchEx, config, function, arguments)                   \
     return PassDoor<LaunchEx>(DoorName::k_##name, __builtin_return_address(0), config,       \
                               function, arguments);                                          \
   }

@@ -21,8 +21,8 @@ def read_classes(path):
     return dict(re.findall(r"^CUPOLA_CALL\((\w+), (\w+)\)", path.read_text(), re.M))
 
 
-def read_hooks(path):
-    return set(re.findall(r"^CUPOLA_HOOK\((\w+),", path.read_text(), re.M))
+def read_hooks(path, kind="(?:LAUNCH_)?HOOK"):
+    return set(re.findall(rf"^CUPOLA_{kind}\((\w+),", path.read_text(), re.M))
 
 
 def exports_of(library, nm):
@@ -31,8 +31,20 @@ def exports_of(library, nm):
     return {line.split()[2].split("@")[0] for line in text.splitlines() if line.split()[1] in "TW"}
 
 
-def stub_text(names, hooks):
-    lines = ["    .text"]
+def launch_text(name, index):
+    """The hook of a launch call: three instructions in one cache line when nothing is recorded.
+    2 is RecordingState::kOff (recorder.h)."""
+    return [f"    .globl hook_{name}", f"    .hidden hook_{name}", f"    .hidden recorded_{name}",
+            f"    .type hook_{name},@function", "    .p2align 5", f"hook_{name}:", "    endbr64",
+            "    cmpb $2, cupola_recording_state(%rip)", f"    jne recorded_{name}",
+            f"    jmp *cupola_real+{8 * index}(%rip)", f"    .size hook_{name},.-hook_{name}"]
+
+
+def stub_text(names, hooks, launches):
+    lines = ["    .text", "    .hidden cupola_recording_state"]
+    for index, name in enumerate(names):
+        if name in launches:
+            lines += launch_text(name, index)
     for index, name in enumerate(names):
         target = f"jmp hook_{name}" if name in hooks else f"jmp *cupola_real+{8 * index}(%rip)"
         lines += [f"    .globl {name}", f"    .type {name},@function", "    .p2align 4", f"{name}:",
@@ -70,7 +82,8 @@ def main():
                          f"{sorted(missing)}")
 
     args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "stubs.S").write_text(stub_text(names, hooks))
+    launches = read_hooks(args.hooks, "LAUNCH_HOOK")
+    (args.out / "stubs.S").write_text(stub_text(names, hooks, launches))
     (args.out / "calls.inc").write_text("".join(
         f"CUPOLA_CALL({name}, {classes.get(name, 'kMayWait')})\n" for name in names))
     (args.out / "exports.map").write_text(

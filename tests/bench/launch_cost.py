@@ -120,24 +120,46 @@ def real_driver(build, device, environ):
     return None
 
 
-def torch_eager(build, device, python, pairs=8, iterations=1500, seconds_left=None, seed=1):
-    """tests/bench/torch_eager_loop.py plain and under `cupola run` in turns."""
+def torch_eager(build, device, python, processes=8, pairs=6, iterations=2000, seconds_left=None,
+                seed=1):
+    """tests/bench/torch_eager_loop.py with the launch hooks on and off in turns within each of some
+    processes, without and with records; and plain processes and ones under `cupola run` in turns,
+    which differ among each other by more than a hook costs, as a check of the whole."""
     environ = runner.environment(build, device)
     prefix = pinned(2)
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_eager_loop.py")
     program = prefix + [python, script, "--iterations", str(iterations)]
-    commands = (program, runner.cupola_command(build, device) + program)
+    cupola = runner.cupola_command(build, device)
+    with_records = cupola[:-1] + ["--stats", "--timing", "none", "--"]
+    metrics, detail = {}, {}
+    for name, under, count in (("", cupola, processes), ("_records", with_records, processes // 2)):
+        slowdowns, plain = [], []
+        for _ in range(count):
+            if seconds_left is not None and seconds_left() < 40 and len(slowdowns) >= 3:
+                break
+            result = run_json(under + program + ["--switch"], environ, 120)
+            plain.append(sampling.median(result["plain_us"]))
+            slowdowns.append(100 * (sampling.median(result["us"]) / plain[-1] - 1))
+        low, high = sampling.bootstrap(slowdowns, seed=seed)
+        metrics.update({f"torch_eager_slowdown_pct{name}": round(sampling.median(slowdowns), 3),
+                        f"torch_eager_slowdown_pct_ci_low{name}": round(low, 3),
+                        f"torch_eager_slowdown_pct_ci_high{name}": round(high, 3)})
+        if not name:
+            metrics["torch_eager_plain_us_an_operation"] = round(sampling.median(plain), 4)
+        detail["switched" + name] = {"pairs_of_a_process": iterations, "slowdown_pct": slowdowns,
+                                     "plain_us": plain}
     figures = ([], [])
     for first in sampling.orders(pairs, seed):
-        if seconds_left is not None and seconds_left() < 40 and len(figures[0]) >= 4:
+        if seconds_left is not None and seconds_left() < 40:
             break
         for which in (first, 1 - first):
-            figures[which].append(sampling.median(run_json(commands[which], environ, 120)["us"]))
-    plain, other = figures
-    slowdowns = [100 * (b / a - 1) for a, b in zip(plain, other, strict=True)]
-    low, high = sampling.bootstrap(slowdowns, seed=seed)
-    return {"metrics": {"torch_eager_slowdown_pct": round(sampling.median(slowdowns), 3),
-                        "torch_eager_slowdown_pct_ci_low": round(low, 3),
-                        "torch_eager_slowdown_pct_ci_high": round(high, 3),
-                        "torch_eager_plain_us_an_operation": round(sampling.median(plain), 4)},
-            "detail": {"pairs": len(plain), "plain_us": plain, "cupola_us": other}}
+            command = program if which == 0 else cupola + program
+            figures[which].append(sampling.median(run_json(command, environ, 120)["us"]))
+    slowdowns = [100 * (b / a - 1) for a, b in zip(*figures, strict=True)]
+    if slowdowns:
+        low, high = sampling.bootstrap(slowdowns, seed=seed)
+        metrics.update({"torch_eager_processes_slowdown_pct": round(sampling.median(slowdowns), 3),
+                        "torch_eager_processes_slowdown_pct_ci_low": round(low, 3),
+                        "torch_eager_processes_slowdown_pct_ci_high": round(high, 3)})
+    detail["processes"] = {"plain_us": figures[0], "cupola_us": figures[1]}
+    return {"metrics": metrics, "detail": detail}

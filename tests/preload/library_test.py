@@ -46,7 +46,7 @@ def main():
         wrong.append(f"exports besides the driver's calls: {sorted(others)}")
     if set(classes) - exported:
         wrong.append(f"classified, not exported: {sorted(set(classes) - exported)}")
-    hooks = re.findall(r"^CUPOLA_HOOK\((\w+),", pathlib.Path(hooks_path).read_text(), re.M)
+    hooks = re.findall(r"^CUPOLA_(?:LAUNCH_)?HOOK\((\w+),", pathlib.Path(hooks_path).read_text(), re.M)
     if len(hooks) != len(set(hooks)):
         wrong.append("a hook is listed twice")
     if len(sys.argv) > 4:

@@ -30,7 +30,7 @@ Function Find(void* driver, const char* name) {
   return found;
 }
 
-constexpr int kStepped = 5;
+constexpr int kStepped = 25;
 
 // The child: ten launches to warm up, then for ever one at full speed and one to be stepped
 // through, between SIGUSR1 and SIGUSR2.
