@@ -23,6 +23,11 @@ class Prng {
     return static_cast<uint64_t>((static_cast<unsigned __int128>(Next()) * bound) >> 64);
   }
 
+  /// Uniform in [low, high), of 2^53 evenly spaced values.
+  constexpr double Uniform(double low, double high) {
+    return low + (high - low) * (static_cast<double>(Next() >> 11) * 0x1p-53);
+  }
+
  private:
   uint64_t state_;
 };

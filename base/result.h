@@ -55,7 +55,8 @@ struct Error {
   std::string ToString() const;
 };
 
-/// A value or an Error. Test with ok() or `if (result)`; value() on an error is undefined behaviour.
+/// A value or an Error. Test with ok() or `if (result)`; value() on an error is undefined
+/// behaviour.
 template <typename T>
 class [[nodiscard]] Result {
  public:

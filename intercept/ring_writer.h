@@ -13,10 +13,9 @@ namespace cupola::intercept {
 /// every store behind it.
 inline constexpr uint64_t kFetchAhead = 8;
 
-/// Asks for the cache line of `address` to write to it. PREFETCHW, which takes the line from the
-/// reader's core; __builtin_prefetch makes PREFETCHT0 of it where the compiler may not count on
-/// PREFETCHW, and that leaves the line shared. Processors of x86-64 without it do nothing [Intel SDM
-/// vol. 2B].
+/// Asks for the cache line of `address` to write to it. PREFETCHW takes the line from the reader's
+/// core; __builtin_prefetch makes PREFETCHT0 of it where the compiler may not count on PREFETCHW,
+/// and that leaves the line shared. Processors of x86-64 without it do nothing [Intel SDM vol. 2B].
 inline void FetchToWrite(const void* address) noexcept {
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
 }

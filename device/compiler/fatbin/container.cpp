@@ -144,6 +144,14 @@ std::string Image::ArchName() const {
 }
 
 Result<ImageBytes> Image::Contents() const {
+  // What the compression flag is true of comes out only after an encoding that NVIDIA keeps to
+  // itself.
+  if (kind == ImageKind::kLtoIr && compression != Compression::kStored) {
+    Error error = MakeError(ErrorCode::kUnsupported,
+                            "packed LTO-IR: its encoding is NVIDIA's own and not published");
+    error.where.offset = offset;
+    return error;
+  }
   Result<ImageBytes> contents = Decompress(compression, payload, uncompressed_size);
   if (!contents) {
     contents.error().where.offset = offset;

@@ -59,7 +59,8 @@ struct Image {
   std::string ArchName() const;
 
   /// The image's own bytes; PTX without its trailing NULs. Stored images are borrowed. Cost: the
-  /// decompression, each time. Errors as Decompress(), with `offset` as the location.
+  /// decompression, each time. Errors as Decompress(), and kUnsupported for packed LTO-IR, with
+  /// `offset` as the location.
   Result<ImageBytes> Contents() const;
 };
 

@@ -3,32 +3,26 @@
 #include <algorithm>
 
 namespace cupola::sim {
-namespace {
-
-/// 0 .. bound - 1. The slight bias is the same everywhere, unlike std::uniform_int_distribution.
-uint64_t Below(std::mt19937_64& random, uint64_t bound) { return random() % bound; }
-
-}  // namespace
 
 uint32_t RandomChooser::Choose(ChoiceKind, std::span<const uint64_t> options) {
-  return static_cast<uint32_t>(Below(random_, options.size()));
+  return static_cast<uint32_t>(random_.Below(options.size()));
 }
 
 PctChooser::PctChooser(uint64_t seed, uint32_t depth, uint64_t steps)
     : random_(seed), lowest_(depth) {
   for (uint32_t i = 1; i < depth; ++i)
-    changes_.push_back(Below(random_, std::max<uint64_t>(steps, 1)));
+    changes_.push_back(random_.Below(std::max<uint64_t>(steps, 1)));
   std::ranges::sort(changes_);
 }
 
 uint32_t PctChooser::Choose(ChoiceKind kind, std::span<const uint64_t> options) {
-  if (kind != ChoiceKind::kActor) return static_cast<uint32_t>(Below(random_, options.size()));
+  if (kind != ChoiceKind::kActor) return static_cast<uint32_t>(random_.Below(options.size()));
   const auto highest = [&] {
     uint32_t best = 0;
     for (uint32_t i = 0; i < options.size(); ++i) {
       const auto [it, fresh] = priorities_.try_emplace(options[i], 0);
       // Above every priority that a change gives out.
-      if (fresh) it->second = (random_() >> 1) + changes_.size() + 1;
+      if (fresh) it->second = (random_.Next() >> 1) + changes_.size() + 1;
       if (it->second > priorities_[options[best]]) best = i;
     }
     return best;

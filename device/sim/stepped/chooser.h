@@ -5,9 +5,10 @@
 
 #include <cstdint>
 #include <map>
-#include <random>
 #include <span>
 #include <vector>
+
+#include "base/prng.h"
 
 namespace cupola::sim {
 
@@ -33,7 +34,7 @@ class RandomChooser final : public Chooser {
   uint32_t Choose(ChoiceKind kind, std::span<const uint64_t> options) override;
 
  private:
-  std::mt19937_64 random_;
+  Prng random_;
 };
 
 /// Probabilistic concurrency testing [Burckhardt et al., ASPLOS 2010]: actors have random
@@ -46,7 +47,7 @@ class PctChooser final : public Chooser {
   uint32_t Choose(ChoiceKind kind, std::span<const uint64_t> options) override;
 
  private:
-  std::mt19937_64 random_;
+  Prng random_;
   std::map<uint64_t, uint64_t> priorities_;
   std::vector<uint64_t> changes_;  ///< numbers of steps, ascending
   size_t next_change_ = 0;

@@ -23,5 +23,17 @@ TEST(Prng, BelowStaysInRangeAndReachesEveryValue) {
   for (bool value : seen) EXPECT_TRUE(value);
 }
 
+TEST(Prng, UniformStaysWithinItsBoundsAndReachesAllParts) {
+  Prng prng(3);
+  int parts[4] = {};
+  for (int i = 0; i < 4000; ++i) {
+    const double value = prng.Uniform(-2, 6);
+    ASSERT_GE(value, -2);
+    ASSERT_LT(value, 6);
+    ++parts[static_cast<int>((value + 2) / 2)];
+  }
+  for (const int part : parts) EXPECT_NEAR(part, 1000, 150);
+}
+
 }  // namespace
 }  // namespace cupola

@@ -80,6 +80,19 @@ TEST(Container, KnowsSuffixesKindsAndRelocatableUnits) {
   EXPECT_EQ(ToString(reading.images[4].kind), "kind 64");
 }
 
+TEST(Container, PackedLtoIrIsListedAndNotRead) {
+  const std::vector<uint8_t> bytes = BuildContainer(
+      {{.kind = 8, .contents = std::string(200, 'x'), .compression = EntrySpec::kLz4},
+       {.contents = SamplePtx(90)}});
+  const ContainerReading reading = ReadContainer(bytes);
+  ASSERT_EQ(reading.images.size(), 2u);
+  const Result<ImageBytes> contents = reading.images[0].Contents();
+  ASSERT_FALSE(contents.ok());
+  EXPECT_EQ(contents.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(contents.error().where.offset, reading.images[0].offset);
+  EXPECT_EQ(TextOf(reading.images[1]), SamplePtx(90));
+}
+
 TEST(Container, DamageKeepsTheImagesBefore) {
   std::vector<uint8_t> bytes = SmallContainer();
   const ContainerReading whole = ReadContainer(bytes);

@@ -13,8 +13,8 @@
 #include <iterator>
 #include <mutex>
 #include <optional>
-#include <random>
 
+#include "base/prng.h"
 #include "device/sim/exec/device.h"
 
 namespace cupola::sim {
@@ -93,12 +93,11 @@ class MathFunctionsTest : public testing::Test {
   void Check(const Function& function, int bound) {
     T* x = reinterpret_cast<T*>(device_->Allocate(3 * kCount * sizeof(T)));
     T *y = x + kCount, *r = y + kCount;
-    std::mt19937_64 engine(20250917);
-    std::uniform_real_distribution<double> pick(function.low, function.high);
+    Prng random(20250917);
     for (uint32_t i = 0; i < 2 * kCount; ++i) {
       // Half of the arguments are spread over the range, half over its magnitudes.
-      double value = pick(engine);
-      if (i % 2 == 0) value = std::ldexp(value, -static_cast<int>(engine() % 20));
+      double value = random.Uniform(function.low, function.high);
+      if (i % 2 == 0) value = std::ldexp(value, -static_cast<int>(random.Next() % 20));
       x[i] = static_cast<T>(std::clamp(value, function.low, function.high));
     }
     Launch(std::string(function.name) + (sizeof(T) == 4 ? "_float" : "_double"),

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "base/prng.h"
 #include "tests/unit/sim/oracle/instruction_runner.h"
 #include "tests/unit/sim/oracle/mpfr_oracle.h"
 
@@ -29,10 +30,10 @@ class ApproximateOracleTest : public testing::Test {
   /// `bound`: largest relative error, or largest absolute one where `absolute`.
   void Check(const std::string& code, Function exact, double low, double high, double bound,
              bool absolute) {
-    std::mt19937_64 engine(TestSeed());
-    std::uniform_real_distribution<double> pick(low, high);
+    Prng random(TestSeed());
     std::vector<Row> rows;
-    for (int i = 0; i < 20000; ++i) rows.push_back({Word(static_cast<float>(pick(engine)))});
+    for (int i = 0; i < 20000; ++i)
+      rows.push_back({Word(static_cast<float>(random.Uniform(low, high)))});
     const auto results = runner_.Run(code, {"f32"}, {"f32"}, rows);
     double worst = 0;
     for (size_t i = 0; i < results.size(); ++i) {

@@ -2,6 +2,7 @@
 // tf32; saturation and NaN as the ISA [9.7.9.21] and a GPU give them.
 #include <gtest/gtest.h>
 
+#include "base/prng.h"
 #include "tests/unit/sim/oracle/instruction_runner.h"
 #include "tests/unit/sim/oracle/mpfr_oracle.h"
 
@@ -40,16 +41,16 @@ std::vector<Row> Every(const Format& f) {
     return rows;
   }
   for (const uint64_t word : SpecialValues(f)) rows.push_back({word});
-  std::mt19937_64 engine(TestSeed());
+  Prng random(TestSeed());
   const uint64_t fraction = (1ull << f.mantissa) - 1;
   for (int i = 0; i < 20000; ++i) {
-    const uint64_t word = engine() & (f.sign() | (f.sign() - 1));
+    const uint64_t word = random.Next() & (f.sign() | (f.sign() - 1));
     rows.push_back({word});
     // Values around the integers and around f16's range, and exact halves between integers.
     const uint64_t exponent =
-        static_cast<uint64_t>(f.bias() - 28 + static_cast<int>(engine() % 96));
+        static_cast<uint64_t>(f.bias() - 28 + static_cast<int>(random.Next() % 96));
     rows.push_back({(word & (fraction | f.sign())) | exponent << f.mantissa});
-    const uint64_t keep = engine() % static_cast<uint64_t>(f.mantissa);
+    const uint64_t keep = random.Next() % static_cast<uint64_t>(f.mantissa);
     rows.push_back({(word & (fraction >> keep << keep | f.sign())) | exponent << f.mantissa});
   }
   return rows;
@@ -118,16 +119,16 @@ TEST_F(ConvertOracleTest, FloatToInteger) {
 TEST_F(ConvertOracleTest, IntegerToFloat) {
   for (const IntegerType& from : kIntegers) {
     std::vector<Row> rows;
-    std::mt19937_64 engine(TestSeed());
+    Prng random(TestSeed());
     const uint64_t mask = from.bits == 64 ? ~0ull : (1ull << from.bits) - 1;
     for (int shift = 0; shift < from.bits; ++shift) {
       for (const int64_t near : {-1, 0, 1})
         rows.push_back({((1ull << shift) + static_cast<uint64_t>(near)) & mask});
       for (int i = 0; i < 200; ++i) {
-        const uint64_t word = (engine() & mask) >> shift;
+        const uint64_t word = (random.Next() & mask) >> shift;
         rows.push_back({word});
         rows.push_back({(0 - word) & mask});
-        rows.push_back({word & (mask << (engine() % 40))});
+        rows.push_back({word & (mask << (random.Next() % 40))});
       }
     }
     for (const FloatType& to : kFloats) {
@@ -152,10 +153,12 @@ TEST_F(ConvertOracleTest, IntegerToInteger) {
     for (const IntegerType& to : kIntegers) {
       for (const bool sat : {false, true}) {
         std::vector<Row> rows;
-        std::mt19937_64 engine(TestSeed());
+        Prng random(TestSeed());
         const uint64_t mask = from.bits == 64 ? ~0ull : (1ull << from.bits) - 1;
-        for (int i = 0; i < 2000; ++i) rows.push_back({(engine() >> engine() % 64) & mask});
-        for (int i = 0; i < 500; ++i) rows.push_back({(0 - (engine() >> engine() % 64)) & mask});
+        for (int i = 0; i < 2000; ++i)
+          rows.push_back({(random.Next() >> random.Next() % 64) & mask});
+        for (int i = 0; i < 500; ++i)
+          rows.push_back({(0 - (random.Next() >> random.Next() % 64)) & mask});
         const std::string in = from.bits == 64 ? "b64" : "b32", out = to.bits == 64 ? "b64" : "b32";
         const std::string name = std::string(sat ? "cvt.sat." : "cvt.") + to.name + "." + from.name;
         ExpectRows(runner_, name + " %0, $0;", {in}, out, rows, [&](const Row& r) {
@@ -203,13 +206,14 @@ TEST_F(ConvertOracleTest, Fp8) {
   for (const bool e4m3 : {true, false}) {
     const std::string name = e4m3 ? "e4m3x2" : "e5m2x2";
     std::vector<Row> rows;
-    std::mt19937_64 engine(TestSeed());
+    Prng random(TestSeed());
     for (int i = 0; i < 3000; ++i) {
-      const double scale = std::pow(2.0, static_cast<int>(engine() % 40) - 22);
-      const float value = static_cast<float>((1 + static_cast<double>(engine() % 64) / 64) * scale);
+      const double scale = std::pow(2.0, static_cast<int>(random.Next() % 40) - 22);
+      const float value =
+          static_cast<float>((1 + static_cast<double>(random.Next() % 64) / 64) * scale);
       uint32_t bits;
       std::memcpy(&bits, &value, 4);
-      rows.push_back({bits ^ (engine() % 2 << 31)});
+      rows.push_back({bits ^ (random.Next() % 2 << 31)});
     }
     for (const uint32_t bits : {0u, 0x80000000u, 0x7F800000u, 0xFF800000u, 0x7FC00000u, 0x43E00000u,
                                 0x43E80000u, 0x43F00000u, 0x47600000u}) {
@@ -275,13 +279,13 @@ TEST_F(ConvertOracleTest, Tf32) {
 
 TEST_F(ConvertOracleTest, PackedIntegers) {
   std::vector<Row> rows;
-  std::mt19937_64 engine(TestSeed());
+  Prng random(TestSeed());
   for (int i = 0; i < 2000; ++i) {
     const auto any = [&] {
       return static_cast<uint64_t>(
-          static_cast<uint32_t>(static_cast<int32_t>(engine()) >> engine() % 32));
+          static_cast<uint32_t>(static_cast<int32_t>(random.Next()) >> random.Next() % 32));
     };
-    rows.push_back({any(), any(), engine() & 0xFFFFFFFF});
+    rows.push_back({any(), any(), random.Next() & 0xFFFFFFFF});
   }
   for (const IntegerType& to : {kIntegers[0], kIntegers[1], kIntegers[2], kIntegers[3]}) {
     const bool wide = to.bits == 16;

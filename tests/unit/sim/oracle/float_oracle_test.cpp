@@ -2,6 +2,7 @@
 // with their modifiers. Pairs of special values, seeded random operands, near and far exponents.
 #include <gtest/gtest.h>
 
+#include "base/prng.h"
 #include "tests/unit/sim/oracle/instruction_runner.h"
 #include "tests/unit/sim/oracle/mpfr_oracle.h"
 
@@ -50,19 +51,19 @@ const Instruction kArithmetic[] = {
     {"sqrt", 1,
      [](mpfr_ptr r, mpfr_ptr a, mpfr_ptr, mpfr_ptr, mpfr_rnd_t m) { return mpfr_sqrt(r, a, m); }}};
 
-std::vector<Row> Operands(const Format& f, size_t count, size_t random) {
+std::vector<Row> Operands(const Format& f, size_t count, size_t extra) {
   std::vector<uint64_t> specials = SpecialValues(f);
   if (count == 3) specials.resize(specials.size() / 2 + 3);  // a third of the signs is enough
   std::vector<Row> rows = AllTuples(specials, count);
-  std::mt19937_64 engine(TestSeed());
+  Prng random(TestSeed());
   const uint64_t mask = f.sign() | (f.sign() - 1);
-  for (size_t i = 0; i < random; ++i) {
+  for (size_t i = 0; i < extra; ++i) {
     Row row;
-    for (size_t k = 0; k < count; ++k) row.push_back(engine() & mask);
+    for (size_t k = 0; k < count; ++k) row.push_back(random.Next() & mask);
     if (i % 2 == 0) {  // near exponents, so that sums cancel and products meet the addend
       const uint64_t keep = (1ull << f.mantissa) - 1, one = static_cast<uint64_t>(f.bias());
       for (uint64_t& word : row)
-        word = (word & (keep | f.sign())) | ((one - 2 + engine() % 5) << f.mantissa);
+        word = (word & (keep | f.sign())) | ((one - 2 + random.Next() % 5) << f.mantissa);
     }
     if (i % 5 == 0) row[0] &= (1ull << (f.mantissa + 3)) - 1;  // small: subnormal results
     rows.push_back(row);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/prng.h"
 #include "tests/unit/sim/oracle/instruction_runner.h"
 
 namespace cupola::sim {
@@ -44,13 +45,14 @@ std::vector<uint64_t> Specials(int bits) {
           0x5555555555555555ull & (top | (top - 1))};
 }
 
-std::vector<Row> Rows(int bits, size_t operands, size_t random = 3000) {
+std::vector<Row> Rows(int bits, size_t operands, size_t count = 3000) {
   std::vector<Row> rows = AllTuples(Specials(bits), operands);
-  std::mt19937_64 engine(TestSeed());
-  for (size_t i = 0; i < random; ++i) {
+  Prng random(TestSeed());
+  for (size_t i = 0; i < count; ++i) {
     Row row;
     // All magnitudes occur, not only values with their highest bits set.
-    for (size_t k = 0; k < operands; ++k) row.push_back(Low(Int(engine() >> engine() % 64), bits));
+    for (size_t k = 0; k < operands; ++k)
+      row.push_back(Low(Int(random.Next() >> random.Next() % 64), bits));
     rows.push_back(row);
   }
   return rows;
@@ -182,8 +184,9 @@ TEST_F(IntegerOracleTest, CarryChains) {
   };
   const std::vector<Row> rows = [] {
     std::vector<Row> all = AllTuples({0, 1, ~0ull, 1ull << 63}, 4);
-    std::mt19937_64 engine(TestSeed());
-    for (int i = 0; i < 2000; ++i) all.push_back({engine(), engine(), engine(), engine()});
+    Prng random(TestSeed());
+    for (int i = 0; i < 2000; ++i)
+      all.push_back({random.Next(), random.Next(), random.Next(), random.Next()});
     return all;
   }();
   const std::vector<std::string> four(4, "b64");
@@ -328,10 +331,10 @@ TEST_F(IntegerOracleTest, BitsOneByOne) {
 }
 
 TEST_F(IntegerOracleTest, LogicOfThree) {
-  std::mt19937 engine(static_cast<uint32_t>(TestSeed()));
+  Prng random(TestSeed());
   const auto rows = Rows(32, 3, 200);
   for (int n = 0; n < 24; ++n) {
-    const uint32_t table = engine() & 0xFF;
+    const uint32_t table = random.Next() & 0xFF;
     const auto result = [&](const Row& r) {
       uint64_t word = 0;
       for (int i = 0; i < 32; ++i) {

@@ -17,9 +17,8 @@ TEST(ChooserTest, RandomIsTheSameEverywhere) {
   RandomChooser chooser(42);
   std::vector<uint32_t> answers;
   for (int i = 0; i < 8; ++i) answers.push_back(chooser.Choose(ChoiceKind::kActor, Actors(10)));
-  // Of std::mt19937_64 with seed 42, which the C++ standard fixes [rand.eng.mers].
-  std::mt19937_64 random(42);
-  for (const uint32_t answer : answers) EXPECT_EQ(answer, random() % 10);
+  Prng random(42);
+  for (const uint32_t answer : answers) EXPECT_EQ(answer, random.Below(10));
 }
 
 TEST(ChooserTest, PctRunsOneActorUntilAChange) {

@@ -2,7 +2,7 @@
 // reduction, and locks, barriers and signals on small grids, good and with a mistake.
 #include <gtest/gtest.h>
 
-#include <random>
+#include "base/prng.h"
 
 #include "tests/unit/sim/stepped/scenario.h"
 
@@ -24,12 +24,12 @@ KernelUnderTest Blocks(const std::vector<std::string>& threads) {
 }
 
 /// A few random operations on two words; what is read is added up and stored at the end.
-std::string RandomThread(std::mt19937_64& random, size_t thread, size_t operations) {
+std::string RandomThread(Prng& random, size_t thread, size_t operations) {
   std::string text = "mov.u32 %r1, 0;\n";
   for (size_t i = 0; i < operations; ++i) {
-    const std::string where = random() % 2 != 0 ? "[%a0]" : "[%a0+64]";
+    const std::string where = random.Below(2) != 0 ? "[%a0]" : "[%a0+64]";
     const std::string value = std::to_string(thread * 4 + i + 1);
-    switch (random() % 5) {
+    switch (random.Below(5)) {
       case 0:
         text += "st.relaxed.gpu.u32 " + where + ", " + value + ";\n";
         break;
@@ -41,7 +41,7 @@ std::string RandomThread(std::mt19937_64& random, size_t thread, size_t operatio
                 ";\nmad.lo.u32 %r1, %r1, 31, %r0;\n";
         break;
       default:
-        text += std::string("ld.") + (random() % 2 != 0 ? "relaxed" : "acquire") +
+        text += std::string("ld.") + (random.Below(2) != 0 ? "relaxed" : "acquire") +
                 ".gpu.u32 %r0, " + where + ";\nmad.lo.u32 %r1, %r1, 31, %r0;\n";
     }
   }
@@ -51,7 +51,7 @@ std::string RandomThread(std::mt19937_64& random, size_t thread, size_t operatio
 TEST(ExhaustiveTest, ReductionLosesNoOutcomeOfRandomPrograms) {
   uint64_t all_runs = 0, reduced_runs = 0;
   for (uint64_t seed = 1; seed <= 6; ++seed) {
-    std::mt19937_64 random(seed);
+    Prng random(seed);
     std::vector<std::string> threads;
     const size_t count = 2 + seed % 2;
     for (size_t i = 0; i < count; ++i)
