@@ -113,7 +113,9 @@ class MathFunctionsTest : public testing::Test {
           static_cast<long double>(std::nextafter(near, std::numeric_limits<T>::infinity())) -
           near);
       const long double error = std::fabs(r[i] - want) / unit;
-      if (bound == 0 ? r[i] == near : error <= static_cast<long double>(bound) + 0.5L) continue;
+      // Of functions that round correctly too: `want` is rounded itself and may lie on the tie, from
+      // which `near` is only one of two answers. Exactly, sqrt and division are checked in oracle/.
+      if (error <= static_cast<long double>(bound) + 0.5L) continue;
       ADD_FAILURE() << function.name << " of " << x[i] << ", " << y[i] << " in " << sizeof(T)
                     << " bytes: " << r[i] << ", expected " << near << ", error "
                     << static_cast<double>(error) << " units";
