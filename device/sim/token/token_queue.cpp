@@ -97,12 +97,30 @@ bool TokenQueue::IsFree(uint32_t node) const {
   return true;
 }
 
+uint32_t TokenQueue::Entries() const {
+  uint32_t entries = 0;
+  for (const auto& ticket : shared_.tickets) entries += ticket.load() != 0;
+  return entries;
+}
+
+/// With the lock held: frees the places of the dead that nobody waits for. A turn that can be had
+/// while its ticket is set is a dead thread's.
+void TokenQueue::ClearDead() {
+  for (uint32_t node = 0; node < kNodes; ++node) {
+    pthread_mutex_t* turn = &shared_.turns[node];
+    if (shared_.tickets[node] == 0 || !Acquired(turn, pthread_mutex_trylock(turn))) continue;
+    shared_.tickets[node] = 0;
+    ++recoveries_;
+    shared_.totals.recoveries.fetch_add(1);
+    pthread_mutex_unlock(turn);
+  }
+}
+
 TokenQueue::Outcome TokenQueue::Join() {
   Guard guard(shared_);
   if (!guard.is_held()) return Outcome::kUnusable;
-  uint32_t entries = 0;
-  for (const auto& ticket : shared_.tickets) entries += ticket.load() != 0;
-  if (entries >= kMostEntries) return Outcome::kFull;
+  if (Entries() >= kMostEntries) ClearDead();
+  if (Entries() >= kMostEntries) return Outcome::kFull;
   for (uint32_t node = 0; node < kNodes; ++node) {
     if (!IsFree(node)) continue;
     pthread_mutex_t* turn = &shared_.turns[node];
@@ -160,7 +178,7 @@ TokenQueue::Outcome TokenQueue::WaitForTurn(uint32_t node, uint64_t ticket) {
       Guard guard(shared_);
       is_held = guard.is_held();
       if (is_held && shared_.tickets[node] == ticket) {
-          shared_.tickets[node] = 0;
+        shared_.tickets[node] = 0;
         ++recoveries_;
         shared_.totals.recoveries.fetch_add(1);
       }

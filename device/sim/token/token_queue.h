@@ -78,6 +78,8 @@ class TokenQueue {
   class Guard;
   Outcome WaitForTurn(uint32_t node, uint64_t ticket);
   uint32_t Predecessor(uint64_t ticket) const;
+  uint32_t Entries() const;
+  void ClearDead();
   bool IsFree(uint32_t node) const;
   void RingNode(uint32_t node);
   bool EvictIfStopped(uint32_t node, uint64_t ticket);

@@ -214,9 +214,11 @@ TEST_F(QueueTest, AFullQueueSaysSo) {
   }
   Child surplus(Participant());
   EXPECT_EQ(surplus.End(), 3);
-  // All die, and not in order: the places are free again.
-  for (const auto& child : all) child->Signal(SIGKILL);
-  for (const auto& child : all) EXPECT_EQ(child->End(), -SIGKILL);
+  // All die, the last first: none of them is left to free another's place.
+  for (auto child = all.rbegin(); child != all.rend(); ++child) {
+    (*child)->Signal(SIGKILL);
+    EXPECT_EQ((*child)->End(), -SIGKILL);
+  }
   Child next(Participant());
   ASSERT_EQ(next.Line(), "in");
   EXPECT_EQ(next.Line().substr(0, 3), "has");
