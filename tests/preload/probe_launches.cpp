@@ -1,5 +1,6 @@
 // Scenarios about launches: every door passes its arguments on exactly, and is recorded.
 #include <atomic>
+#include <barrier>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -170,8 +171,11 @@ void DamagedImages() {
         CUDA_ERROR_INVALID_IMAGE);
 }
 
+// All threads are there, each with one launch behind it, before any of them ends: so none can take
+// over what another left.
 void Stress(const Kernels& k, int threads, int launches) {
   const auto launch = Find<LaunchKernel>("cuLaunchKernel_ptsz");
+  std::barrier all_have_launched(threads);
   std::vector<std::thread> all;
   for (int t = 0; t < threads; ++t) {
     all.emplace_back([&, t] {
@@ -179,6 +183,7 @@ void Stress(const Kernels& k, int threads, int launches) {
       for (int i = 0; i < launches; ++i) {
         CHECK(launch(k.function, static_cast<unsigned>(i + 1), static_cast<unsigned>(t + 1), 1, 32,
                      1, 1, 0, nullptr, nullptr, nullptr) == CUDA_SUCCESS);
+        if (i == 0) all_have_launched.arrive_and_wait();
       }
     });
   }
