@@ -1,0 +1,98 @@
+// A bundle: the variants of the kernels of one device image (one PTX module of one fatbin
+// container), as a file of the variant store. Read by the preloaded library at module load, so the
+// file is used as it lies in memory: little-endian, offsets from its start, no pointers. Values and
+// views; a BundleView is valid while its bytes are. Any thread.
+//
+//   BundleHeader | KernelEntry[kernels] | ParameterEntry[] | VariableEntry[] | strings | images
+//
+// The side image (cubin, and the PTX it was made from for drivers that take no cubin) holds entries
+// named <kernel>__cupola_preemptible and <kernel>__cupola_sliced, and, where variables are used,
+// `.const .b64 cupola_variables[n]`: the loader stores there the addresses of the program's own
+// variables (cuLibraryGetGlobal / cuModuleGetGlobal), entry i for VariableEntry i.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace cupola::store {
+
+inline constexpr std::array<char, 8> kBundleMagic = {'C', 'U', 'P', 'B', 'N', 'D', 'L', '1'};
+/// Changes whenever a variant of the same kernel would differ; part of every key.
+inline constexpr uint32_t kPassVersion = 1;
+
+struct BundleHeader {
+  std::array<char, 8> magic;
+  uint32_t bytes_of_header;   ///< sizeof(BundleHeader)
+  uint32_t pass_version;
+  uint64_t total_bytes;       ///< of the file
+  uint64_t checksum;          ///< FNV-1a 64 of all that follows the header
+  uint32_t arch;              ///< 90 for sm_90
+  uint32_t kernels;           ///< entries
+  uint32_t kernels_offset;    ///< bytes
+  uint32_t variables;         ///< entries of `cupola_variables`
+  uint32_t variables_offset;  ///< bytes
+  uint32_t reserved;
+  uint64_t cubin_offset, cubin_bytes;  ///< 0 bytes: none
+  uint64_t ptx_offset, ptx_bytes;      ///< NUL-terminated text, the NUL counted
+};
+
+enum VariantFlag : uint32_t {
+  kPreemptible = 1,
+  kSliced = 2,
+  kNotBitExact = 4,      ///< opcode counts differ from the original's: off unless asked for
+  kMayWaitOnBlocks = 8,  ///< polled loads: batch 1, kRunWhatIsClaimed
+};
+
+struct KernelEntry {
+  uint32_t name_offset;  ///< mangled name, NUL-terminated
+  uint32_t flags;        ///< VariantFlag
+  uint32_t parameters;   ///< of the original kernel
+  uint32_t parameters_offset;   ///< bytes, ParameterEntry[parameters]
+  uint32_t parameter_bytes;     ///< size of the original's parameter block
+  uint32_t launch_offset;       ///< where PreemptParams or SliceParams lies in the variant's block
+  uint32_t registers;           ///< of the original, per thread
+  uint32_t variant_registers;   ///< of the preemptible variant; 0 = not made
+  uint32_t static_shared;       ///< bytes, original
+  uint32_t variant_static_shared;  ///< bytes
+  uint32_t max_threads;         ///< .maxntid or .reqntid product; 0 = not said
+  uint32_t refusal_offset;      ///< why a variant is missing, NUL-terminated; 0 = nothing to say
+};
+
+struct ParameterEntry {
+  uint32_t offset, bytes;  ///< in the parameter block
+  uint32_t is_pointer;     ///< 1 where the PTX or its use says so (a feature of duration models)
+};
+
+struct VariableEntry {
+  uint32_t name_offset;
+  uint32_t bytes;
+};
+
+/// A bundle over bytes that outlive it.
+class BundleView {
+ public:
+  /// Checks magic, sizes and every offset (not the checksum). Errors: kDamaged; kUnsupported for
+  /// another version of the format or of the passes.
+  static Result<BundleView> Open(std::span<const std::byte> bytes);
+
+  const BundleHeader& header() const { return *header_; }
+  std::span<const KernelEntry> kernels() const;
+  std::span<const ParameterEntry> parameters(const KernelEntry& kernel) const;
+  std::span<const VariableEntry> variables() const;
+  const char* Text(uint32_t offset) const;  ///< NUL-terminated; "" for 0
+  std::span<const std::byte> cubin() const;
+  const char* ptx() const;  ///< null where there is none
+  /// Null where the bundle has no such kernel. Logarithmic: kernels are sorted by name.
+  const KernelEntry* Find(std::string_view kernel) const;
+  bool ChecksumHolds() const;
+
+ private:
+  std::span<const std::byte> bytes_;
+  const BundleHeader* header_ = nullptr;
+};
+
+}  // namespace cupola::store

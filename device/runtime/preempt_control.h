@@ -1,0 +1,121 @@
+// The words that host and device share about a preemptible launch: what a `preemptible` variant gets
+// as its last parameter, the control slot that its workers claim blocks from, and what they tell the
+// host. Plain layouts of fixed size, for host code, passes that write PTX against the offsets, and
+// device code alike. FLEP section 4.1; docs/preemption.md.
+//
+// Words of one launch
+//   launch            one <<<>>> of the program: `total_blocks` logical blocks, a control slot to itself
+//   physical launch   one launch of the variant that works on it: the program's own (index 0), or a
+//                     resume by the agent. Up to kPhysicalLaunches of them may run at a time
+//   worker            one block of a physical launch; it claims and runs logical blocks
+//   guard             cuStreamWaitValue32(stream, slot.done, sequence, GEQ) behind the launch
+//
+// Rules
+//   - Nothing is ever zeroed. Counters only grow, modulo 2^32; a launch knows what they were when it
+//     got the slot (PreemptParams::base_*). The host gives a slot to a new launch only after every
+//     physical launch of the old one has ended (HostStatus::ended), so no worker ever claims for a
+//     launch that is not its own.
+//   - A worker that leaves publishes its blocks (fence.sys), then adds their number to `completed`; who
+//     brings it to base_completed + total_blocks writes `done`, with release, device then host word.
+//   - After that it counts itself in `exits` (atom.inc, wraps by itself). The last worker of a
+//     physical launch tells the host: next_final, then ended, with release.
+//   - The host resumes a launch while it is not done, nobody asks it to yield, and at least one
+//     physical launch of it has ended or yielded SMs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cupola::runtime {
+
+/// Physical launches of one launch that may be under way at a time.
+inline constexpr uint32_t kPhysicalLaunches = 4;
+
+/// Ranges of claimed, unstarted blocks that a stream's list can hold; at least the workers that an
+/// SM-filling launch may have (132 SMs of 32 blocks on an H200).
+inline constexpr uint32_t kReturnedRanges = 8192;
+
+/// What workers of one physical launch share. Device memory.
+struct PhysicalControl {
+  uint32_t stop;        ///< tag << 16 | bound: workers of this tag on SMs with %smid < bound leave
+  uint32_t exits;       ///< workers that have left; wraps to 0 with the last
+  uint64_t poll_at_ns;  ///< %globaltimer from which one worker may read the yield line again
+};
+static_assert(sizeof(PhysicalControl) == 16);
+
+/// What all workers of one launch share. Device memory, zero when made.
+struct alignas(128) ControlSlot {
+  uint32_t next;       ///< blocks claimed, ever: logical block = claimed - base_next
+  uint32_t completed;  ///< blocks run to their end, ever, counted when a worker leaves
+  uint32_t done;       ///< the guard's word: sequence of the last launch that is complete
+  uint32_t reserved0;
+  PhysicalControl physical[kPhysicalLaunches];
+  uint32_t reserved1[12];
+};
+static_assert(sizeof(ControlSlot) == 128 && offsetof(ControlSlot, physical) == 16);
+
+/// Blocks that were claimed and handed back unstarted by workers that were asked to leave; one list
+/// for a stream, since its launches run one after the other. Empty between launches. Device memory.
+/// Positions only grow, modulo 2^32; entry `p` is ranges[p % kReturnedRanges].
+struct alignas(128) ReturnedList {
+  uint32_t tail;  ///< where the next range is put: atom.add, then the range is stored with release
+  uint32_t head;  ///< where the next range is taken: compare-and-swap while below tail
+  uint32_t reserved[30];
+  uint64_t ranges[kReturnedRanges];  ///< count << 32 | first block; 0 = not yet stored, or taken
+};
+
+/// What the device tells the host of a launch. Mapped host memory, one 64-byte line a slot; written by
+/// the device only, with release.sys.
+struct alignas(64) HostStatus {
+  uint32_t done;                           ///< sequence of the last launch that is complete
+  uint32_t ended_count;                    ///< workers that left with blocks still to run, ever
+  uint32_t ended[kPhysicalLaunches];       ///< tag of the last physical launch that has ended
+  uint32_t next_final[kPhysicalLaunches];  ///< `next` when that one ended
+  uint32_t reserved[6];
+};
+static_assert(sizeof(HostStatus) == 64);
+
+/// What others ask of a process: one line in the shared memory of its GPU's board, mapped into the
+/// device. Written by host processes with plain and atomic stores; read by one worker at a time.
+struct alignas(16) YieldLine {
+  uint64_t requests;  ///< one bit for each board slot that asks; 0 = run
+  uint32_t sm_bound;  ///< workers on SMs below it leave (FLEP's spa_P); kAllSms = all leave
+  uint32_t reserved;
+};
+static_assert(sizeof(YieldLine) == 16);
+inline constexpr uint32_t kAllSms = 0xFFFF;
+
+/// Flags of PreemptParams.
+enum PreemptFlag : uint32_t {
+  kRunWhatIsClaimed = 1,  ///< blocks may wait on earlier ones: never hand claimed blocks back
+};
+
+/// The last parameter of a `preemptible` variant, `.param .align 8 .b8 cupola_launch[88]`.
+struct PreemptParams {
+  uint64_t slot;            ///< device address of the ControlSlot
+  uint64_t returned;        ///< device address of the stream's ReturnedList
+  uint64_t status;          ///< device address of the HostStatus
+  uint64_t yield_line;      ///< device address of the YieldLine
+  uint32_t grid[3];         ///< the program's grid, in blocks, x y z
+  uint32_t total_blocks;    ///< grid x * y * z; at most 2^31
+  uint32_t base_next;       ///< slot.next when the launch got the slot
+  uint32_t base_completed;  ///< slot.completed then
+  uint32_t sequence;        ///< what `done` becomes
+  uint32_t batch;           ///< L: blocks a claim takes at most, >= 1 (FLEP 4.1, amortizing factor)
+  uint32_t physical;        ///< index in ControlSlot::physical
+  uint32_t tag;             ///< of this physical launch: differs from all others of late, 1..0xFFFF
+  uint32_t workers;         ///< blocks of this physical launch
+  uint32_t poll_period_ns;  ///< least time between two readings of the yield line
+  uint32_t flags;           ///< PreemptFlag
+  uint32_t reserved;
+};
+static_assert(sizeof(PreemptParams) == 88);
+
+/// The last parameter of a `sliced` variant: a slice is a 1-D grid of blocks first_block ...
+struct SliceParams {
+  uint32_t grid[3];      ///< the program's grid, in blocks
+  uint32_t first_block;  ///< linear index of the slice's block 0: x fastest
+};
+static_assert(sizeof(SliceParams) == 16);
+
+}  // namespace cupola::runtime

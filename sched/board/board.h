@@ -1,0 +1,94 @@
+// The board of one GPU: shared memory through which processes, and the arbiter if there is one, tell
+// each other who wants the GPU and who is to yield. Made by `cupola serve`, handed to clients as a
+// file descriptor; a board works on without its daemon. Fixed layout, used from several processes:
+// every field is an atomic with one writer unless it says otherwise. Design section 6.
+//
+// The way in, without a round trip: a client that gets work publishes `demand`, then sets its bit in the
+// yield line of every slot in its `may_take` mask and wakes that slot's agent. When its demand has
+// ended it clears the bits. The daemon reviews: it computes `may_take`, sets its own bit
+// (kDaemonBit) to enforce shares, and clears what the dead left behind.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "device/runtime/preempt_control.h"
+
+namespace cupola::sched {
+
+inline constexpr uint32_t kBoardMagic = 0x43555042;  // "CUPB"
+inline constexpr uint32_t kBoardVersion = 1;
+inline constexpr uint32_t kBoardSlots = 63;   ///< bit 63 of a request mask is the daemon's
+inline constexpr uint32_t kDaemonBit = 63;
+
+enum class SlotState : uint32_t {
+  kFree,
+  kLive,   ///< belongs to process `pid`
+  kLeft,   ///< its process is gone; the daemon will free it
+};
+
+/// What a launch may do to a process; what a process is able to do when asked.
+enum SlotCapability : uint32_t {
+  kCanPreempt = 1,        ///< has preemptible variants and a working agent
+  kCanGate = 2,           ///< holds back its streams when its gate is closed
+  kSharesContext = 4,     ///< under MPS: launch priorities and spatial sharing work
+};
+
+/// One process. Three 128-byte parts by writer: the process, the daemon, anyone.
+struct alignas(128) BoardSlot {
+  // Written by the daemon when it admits the process.
+  std::atomic<uint32_t> state;
+  std::atomic<uint32_t> pid;
+  std::atomic<uint32_t> uid;
+  std::atomic<int32_t> priority;      ///< higher runs first
+  std::atomic<uint32_t> weight;       ///< share under FFS, >= 1
+  std::atomic<uint32_t> paused;       ///< by `cupola ctl pause`
+  std::atomic<uint64_t> may_take;     ///< slots that a demand of this one may stop: standing decision
+  std::atomic<uint64_t> process_start;  ///< start time of the pid (proc(5) stat field 22)
+  char name[48];                      ///< of the executable, NUL-terminated
+  std::atomic<uint64_t> latency_bound_ns;  ///< 0 = none
+  std::atomic<uint32_t> gate;         ///< 1 open, 0 closed: word of cuStreamWaitValue32
+  std::atomic<uint32_t> reserved0[3];
+
+  // Written by the process.
+  alignas(128) std::atomic<uint32_t> capabilities;
+  std::atomic<uint32_t> demand;       ///< odd while it has work on the GPU or waiting: +1 at each change
+  std::atomic<uint64_t> demand_since_ns;    ///< CLOCK_MONOTONIC
+  std::atomic<uint64_t> demand_until_ns;    ///< the lease: after it the demand counts as ended
+  std::atomic<uint64_t> remaining_ns;       ///< predicted, of the launch at the head
+  std::atomic<uint32_t> sms_wanted;         ///< SMs its launch needs; kAllSms = the whole GPU
+  std::atomic<uint32_t> stopped;            ///< 1 once it has yielded what was asked
+  std::atomic<uint64_t> launches;           ///< counters, for `cupola top`
+  std::atomic<uint64_t> preemptions;
+  std::atomic<uint64_t> resumes;
+  std::atomic<uint64_t> gpu_ns;             ///< time its work has had the GPU
+  std::atomic<uint64_t> waited_ns;          ///< time it wanted the GPU and did not have it
+  char kernel[40];                          ///< the last guarded kernel's name, may be torn
+
+  // Written by anyone who may take the GPU from this process.
+  alignas(128) std::atomic<uint64_t> yield_requests;  ///< runtime::YieldLine::requests
+  std::atomic<uint32_t> yield_sm_bound;               ///< runtime::YieldLine::sm_bound
+  std::atomic<uint32_t> yield_reserved;
+  std::atomic<uint32_t> wake;  ///< futex of the agent: +1 whenever yield_requests or gate changes
+  std::atomic<uint32_t> reserved1[27];
+};
+static_assert(sizeof(BoardSlot) == 384);
+static_assert(sizeof(std::atomic<uint64_t>) == 8 && std::atomic<uint64_t>::is_always_lock_free);
+
+/// The head of the shared memory; slots follow, from byte 4096.
+struct alignas(128) BoardHeader {
+  std::atomic<uint32_t> magic;
+  std::atomic<uint32_t> version;
+  std::atomic<uint32_t> slots;         ///< kBoardSlots
+  std::atomic<uint32_t> daemon_pid;    ///< 0 once it has left in order
+  std::atomic<uint64_t> daemon_beat_ns;  ///< CLOCK_MONOTONIC of its last review
+  char gpu_uuid[64];                   ///< "GPU-..." or "SIM-0", NUL-terminated
+  std::atomic<uint32_t> policy;        ///< for display
+  std::atomic<uint32_t> uses_mps;
+  std::atomic<uint64_t> epoch;         ///< FFS rounds so far
+};
+
+inline constexpr uint64_t kSlotsOffset = 4096;
+inline constexpr uint64_t kBoardBytes = kSlotsOffset + kBoardSlots * sizeof(BoardSlot);
+
+}  // namespace cupola::sched
