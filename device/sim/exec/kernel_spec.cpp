@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <optional>
 
 #include "device/sim/exec/half.h"
+#include "device/sim/exec/submit_and_wait.h"
 
 namespace cupola::sim {
 namespace {
@@ -66,26 +65,6 @@ void AppendValue(std::vector<std::byte>* bytes, Type type, uint64_t bits) {
   const size_t at = bytes->size();
   bytes->resize(at + TypeBytes(type));
   std::memcpy(bytes->data() + at, &bits, std::min(TypeBytes(type), 8u));
-}
-
-std::optional<Fault> SubmitAndWait(Device& device, GridLaunch launch) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-  std::optional<Fault> fault;
-  device.Submit(std::move(launch), [&](const Fault* bad) {
-    std::lock_guard lock(mutex);
-    if (bad != nullptr) fault = *bad;
-    done = true;
-    changed.notify_all();
-  });
-  const bool ends = device.Drive();
-  {
-    std::unique_lock lock(mutex);
-    if (!ends && !done) return Fault{FaultKind::kTrap, "the kernel waits for ever"};
-    changed.wait(lock, [&] { return done; });
-  }
-  return fault;
 }
 
 }  // namespace

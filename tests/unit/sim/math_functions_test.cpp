@@ -6,16 +6,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <mutex>
 #include <optional>
 
 #include "base/prng.h"
 #include "device/sim/exec/device.h"
+#include "device/sim/exec/submit_and_wait.h"
 
 namespace cupola::sim {
 namespace {
@@ -74,18 +73,7 @@ class MathFunctionsTest : public testing::Test {
     const uint64_t values[3] = {x, y, r};
     launch.params.resize(it->param_bytes);
     std::memcpy(launch.params.data(), values, sizeof(values));
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool done = false;
-    std::optional<Fault> fault;
-    device_->Submit(std::move(launch), [&](const Fault* bad) {
-      std::lock_guard lock(mutex);
-      if (bad != nullptr) fault = *bad;
-      done = true;
-      changed.notify_all();
-    });
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return done; });
+    const std::optional<Fault> fault = SubmitAndWait(*device_, std::move(launch));
     ASSERT_FALSE(fault) << fault->message;
   }
 

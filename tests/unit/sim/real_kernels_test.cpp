@@ -5,19 +5,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <mutex>
 #include <numeric>
 #include <optional>
 
 #include "base/prng.h"
 #include "device/sim/exec/device.h"
+#include "device/sim/exec/submit_and_wait.h"
 
 namespace cupola::sim {
 namespace {
@@ -76,18 +75,7 @@ class RealKernelTest : public testing::Test {
     launch.params.resize(it->param_bytes);
     size_t i = 0;
     (std::memcpy(launch.params.data() + it->params[i++].offset, &args, sizeof(args)), ...);
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool done = false;
-    std::optional<Fault> fault;
-    device_->Submit(std::move(launch), [&](const Fault* bad) {
-      std::lock_guard lock(mutex);
-      if (bad != nullptr) fault = *bad;
-      done = true;
-      changed.notify_all();
-    });
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return done; });
+    const std::optional<Fault> fault = SubmitAndWait(*device_, std::move(launch));
     ASSERT_FALSE(fault) << fault->message;
   }
 

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <optional>
+
+#include "device/sim/exec/submit_and_wait.h"
 
 namespace cupola::sim {
 namespace {
@@ -97,20 +97,7 @@ std::vector<Row> InstructionRunner::Run(const std::string& code,
   std::memcpy(launch.params.data() + kernel.params[0].offset, &in, 8);
   std::memcpy(launch.params.data() + kernel.params[1].offset, &out, 8);
   std::memcpy(launch.params.data() + kernel.params[2].offset, &count, 4);
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-  std::optional<Fault> fault;
-  device_->Submit(std::move(launch), [&](const Fault* bad) {
-    std::lock_guard lock(mutex);
-    if (bad != nullptr) fault = *bad;
-    done = true;
-    changed.notify_all();
-  });
-  {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return done; });
-  }
+  const std::optional<Fault> fault = SubmitAndWait(*device_, std::move(launch));
   std::vector<Row> values;
   if (fault) {
     ADD_FAILURE() << code << ": " << fault->message;

@@ -3,25 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
-
 #include "tests/unit/sim/stepped/scenario.h"
 
 namespace cupola::sim {
 namespace {
-
-/// Blocks of one thread each; block i runs threads[i]; buffer 1 takes what they read.
-KernelUnderTest Blocks(const std::vector<std::string>& threads) {
-  KernelUnderTest kernel;
-  kernel.buffers = 2;
-  kernel.grid.x = static_cast<uint32_t>(threads.size());
-  for (size_t i = 0; i < threads.size(); ++i) {
-    const std::string n = std::to_string(i);
-    kernel.body += "setp.ne.u32 %p0, %r39, " + n + ";\n@%p0 bra NEXT" + n + ";\n" + threads[i] +
-                   "\nbra DONE;\nNEXT" + n + ":\n";
-  }
-  kernel.body += "DONE:";
-  return kernel;
-}
 
 /// A few random operations on two words; what is read is added up and stored at the end.
 std::string RandomThread(Prng& random, size_t thread, size_t operations) {

@@ -13,15 +13,7 @@ using Outcomes = std::set<std::string>;
 /// 1 takes the results, `results` words of them.
 SearchResult Litmus(const std::vector<std::string>& threads, size_t results, bool stale_reads,
                     bool reduce = true) {
-  KernelUnderTest kernel;
-  kernel.buffers = 2;
-  kernel.grid.x = static_cast<uint32_t>(threads.size());
-  for (size_t i = 0; i < threads.size(); ++i) {
-    const std::string n = std::to_string(i);
-    kernel.body += "setp.ne.u32 %p0, %r39, " + n + ";\n@%p0 bra NEXT" + n + ";\n" + threads[i] +
-                   "\nbra DONE;\nNEXT" + n + ":\n";
-  }
-  kernel.body += "DONE:";
+  const KernelUnderTest kernel = Blocks(threads);
   auto buffers = std::make_shared<Buffers>();
   Scenario scenario = ScenarioOf(kernel, buffers, nullptr);
   scenario.config.memory.stale_reads = stale_reads;

@@ -10,6 +10,19 @@ std::string Buffers::Text(size_t buffer, size_t count) const {
   return text;
 }
 
+KernelUnderTest Blocks(const std::vector<std::string>& threads) {
+  KernelUnderTest kernel;
+  kernel.buffers = 2;
+  kernel.grid.x = static_cast<uint32_t>(threads.size());
+  for (size_t i = 0; i < threads.size(); ++i) {
+    const std::string n = std::to_string(i);
+    kernel.body += "setp.ne.u32 %p0, %r39, " + n + ";\n@%p0 bra NEXT" + n + ";\n" + threads[i] +
+                   "\nbra DONE;\nNEXT" + n + ":\n";
+  }
+  kernel.body += "DONE:";
+  return kernel;
+}
+
 std::string PtxOf(const KernelUnderTest& kernel) {
   std::string text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(";
   for (uint32_t i = 0; i < kernel.buffers; ++i)

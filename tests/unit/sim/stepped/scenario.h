@@ -31,6 +31,9 @@ struct Buffers {
   std::string Text(size_t buffer, size_t count) const;
 };
 
+/// Blocks of one thread each; block i runs threads[i]. Two buffers: what they share, what they read.
+KernelUnderTest Blocks(const std::vector<std::string>& threads);
+
 std::string PtxOf(const KernelUnderTest& kernel);
 
 /// A scenario that runs the kernel once; `check` sees the buffers.

@@ -293,8 +293,8 @@ TEST_P(SteppedDeviceTest, ADivergedBarrierIsReported) {
 
 INSTANTIATE_TEST_SUITE_P(Granularities, SteppedDeviceTest,
                          testing::Values(Granularity::kWarp, Granularity::kThread),
-                         [](const testing::TestParamInfo<Granularity>& info) {
-                           return info.param == Granularity::kWarp ? "Warp" : "Thread";
+                         [](const testing::TestParamInfo<Granularity>& granularity) {
+                           return granularity.param == Granularity::kWarp ? "Warp" : "Thread";
                          });
 
 }  // namespace
