@@ -1,0 +1,79 @@
+// What a duration model is told of a launch, and the variables that it makes of that: the four of
+// FLEP section 4.2 (grid size, block size, input size, shared memory) and integer arguments. Plain
+// data, filled on the launch path without allocation. Any thread.
+#pragma once
+
+#include <cstdint>
+
+namespace cupola::models {
+
+/// Integer arguments of a kernel that a model may look at, at most.
+inline constexpr uint32_t kMostIntegers = 8;
+
+/// One launch, as the program asked for it.
+struct LaunchFeatures {
+  uint32_t grid[3] = {1, 1, 1};   ///< blocks, x y z
+  uint32_t block[3] = {1, 1, 1};  ///< threads, x y z
+  uint32_t dynamic_shared = 0;    ///< bytes
+  bool has_input_bytes = false;   ///< false: not known, as usual outside of profiling
+  uint64_t input_bytes = 0;       ///< of the distinct allocations that pointer arguments lie in
+  int64_t integers[kMostIntegers] = {};  ///< those that PlanKernel::arguments names, in its order
+};
+
+/// What limits how many blocks run at once (CUDA C Programming Guide, "Multiprocessor Level").
+struct Machine {
+  uint32_t sms = 0;
+  uint32_t threads_per_sm = 0;
+  uint32_t blocks_per_sm = 0;
+  uint32_t registers_per_sm = 0;
+  uint32_t shared_per_sm = 0;  ///< bytes
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(Machine) == 24);
+
+/// What a kernel needs of an SM besides its threads.
+struct KernelNeeds {
+  uint32_t registers = 0;      ///< a thread; 0 = not known
+  uint32_t static_shared = 0;  ///< bytes
+};
+
+/// The variables that a model's terms are products of.
+enum Variable : uint8_t {
+  kOne,          ///< 1
+  kBlocks,       ///< blocks of the grid
+  kBlockThreads, ///< threads of a block
+  kThreads,      ///< blocks * threads of a block
+  kWaves,        ///< blocks over those that the GPU holds at once, rounded up
+  kShared,       ///< bytes of shared memory of a block, static and dynamic
+  kInputBytes,
+  kInteger0,     ///< ... kInteger0 + kMostIntegers - 1
+};
+inline constexpr uint32_t kVariables = kInteger0 + kMostIntegers;
+
+/// Blocks of this launch that one SM holds at once, >= 1. Registers are counted as the hardware
+/// hands them out: 256 a warp at a time.
+uint32_t BlocksPerSm(const Machine& machine, const KernelNeeds& needs,
+                     const LaunchFeatures& launch) noexcept;
+
+/// Blocks that the whole GPU holds at once, >= 1; 1 where the machine is not known.
+uint64_t BlocksAtOnce(const Machine& machine, const KernelNeeds& needs,
+                      const LaunchFeatures& launch) noexcept;
+
+/// Fills `variables`. About 10 ns.
+void MakeVariables(const Machine& machine, const KernelNeeds& needs, const LaunchFeatures& launch,
+                   double (&variables)[kVariables]) noexcept;
+
+/// The number of the exact configuration: grid, block, dynamic shared memory and the first
+/// `integers` integer arguments. Input bytes are left out: the launch path does not know them.
+uint64_t ConfigurationOf(const LaunchFeatures& launch, uint32_t integers) noexcept;
+
+/// FNV-1a, 64 bits.
+constexpr uint64_t HashBytes(const char* bytes, uint64_t count,
+                             uint64_t hash = 0xCBF29CE484222325ull) {
+  for (uint64_t i = 0; i < count; ++i) {
+    hash = (hash ^ static_cast<uint8_t>(bytes[i])) * 0x100000001B3ull;
+  }
+  return hash;
+}
+
+}  // namespace cupola::models

@@ -1,0 +1,92 @@
+#include "models/predict.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cupola::models {
+namespace {
+
+constexpr double kMostNs = 1e15;   // eleven days: more is a model gone wrong
+constexpr double kOutside = 0.1;   // of the range seen, on either side, before it is extrapolation
+
+bool IsOutside(const PlanModel& model, const PlanTerm& term,
+               const double (&variables)[kVariables]) {
+  for (const uint8_t variable : term.variable) {
+    const double margin = kOutside * (model.high[variable] - model.low[variable]);
+    if (variables[variable] < model.low[variable] - margin ||
+        variables[variable] > model.high[variable] + margin) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Prediction PredictRidge(const PlanView& plan, const PlanModel& model, const KernelNeeds& needs,
+                        const LaunchFeatures& launch) noexcept {
+  double variables[kVariables];
+  MakeVariables(plan.header().machine, needs, launch, variables);
+  double ns = model.intercept_ns;
+  bool outside = false;
+  for (const PlanTerm& term : plan.Terms(model)) {
+    double product = variables[term.variable[0]] * variables[term.variable[1]] *
+                     variables[term.variable[2]] * variables[term.variable[3]];
+    if (term.is_hinge != 0) product = std::max(0.0, product - term.knot);
+    ns += term.coefficient * product;
+    outside |= IsOutside(model, term, variables);
+  }
+  // A NaN fails the first comparison and becomes the floor.
+  ns = ns > model.floor_ns ? std::min(ns, kMostNs) : model.floor_ns;
+  return {static_cast<uint64_t>(ns), static_cast<uint64_t>(ns * std::min(model.spread, 10.0)),
+          outside};
+}
+
+Prediction Predict(const PlanView& plan, const PlanKernel& kernel,
+                   const LaunchFeatures& launch) noexcept {
+  if ((kernel.flags & kUsesHistory) != 0) {
+    const auto known = plan.Configurations(kernel);
+    const uint64_t number = ConfigurationOf(launch, kernel.arguments);
+    const auto found = std::lower_bound(
+        known.begin(), known.end(), number,
+        [](const PlanConfiguration& one, uint64_t wanted) { return one.number < wanted; });
+    if (found != known.end() && found->number == number) {
+      return {static_cast<uint64_t>(found->ns), static_cast<uint64_t>(found->ns * found->spread),
+              false};
+    }
+  }
+  const uint32_t model =
+      launch.has_input_bytes && kernel.model_input != 0 ? kernel.model_input : kernel.model;
+  if (model == 0) return {};
+  return PredictRidge(plan, plan.Model(model - 1), kernel.needs, launch);
+}
+
+void ReadIntegers(const PlanKernel& kernel, void* const* params, const void* packed,
+                  uint64_t packed_bytes, LaunchFeatures* launch) noexcept {
+  for (uint32_t i = 0; i < kernel.arguments; ++i) {
+    const PlanArgument& argument = kernel.argument[i];
+    const void* from = nullptr;
+    if (params != nullptr) {
+      from = params[argument.index];
+    } else if (packed != nullptr && packed_bytes >= argument.bytes &&
+               argument.offset <= packed_bytes - argument.bytes) {
+      from = static_cast<const char*>(packed) + argument.offset;
+    }
+    uint64_t value = 0;
+    if (from != nullptr) memcpy(&value, from, argument.bytes);  // 8 at most: Open has checked
+    const uint32_t unused = 64 - 8 * argument.bytes;
+    launch->integers[i] = argument.is_signed != 0
+                              ? static_cast<int64_t>(value << unused) >> unused
+                              : static_cast<int64_t>(value);
+  }
+}
+
+const char* PlanPredictor::name() const noexcept {
+  return (kernel_.flags & kUsesHistory) != 0 ? "history" : "ridge";
+}
+
+Prediction PlanPredictor::Predict(const LaunchFeatures& launch) const noexcept {
+  return models::Predict(plan_, kernel_, launch);
+}
+
+}  // namespace cupola::models
