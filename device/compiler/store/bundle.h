@@ -29,22 +29,28 @@ struct BundleHeader {
   uint32_t bytes_of_header;   ///< sizeof(BundleHeader)
   uint32_t pass_version;
   uint64_t total_bytes;       ///< of the file
-  uint64_t checksum;          ///< FNV-1a 64 of all that follows the header
+  uint64_t checksum;          ///< FNV-1a 64 of the file, these 8 bytes taken as 0
   uint32_t arch;              ///< 90 for sm_90
   uint32_t kernels;           ///< entries
   uint32_t kernels_offset;    ///< bytes
   uint32_t variables;         ///< entries of `cupola_variables`
   uint32_t variables_offset;  ///< bytes
-  uint32_t reserved;
+  uint32_t flags;             ///< BundleFlag
   uint64_t cubin_offset, cubin_bytes;  ///< 0 bytes: none
   uint64_t ptx_offset, ptx_bytes;      ///< NUL-terminated text, the NUL counted
+};
+
+enum BundleFlag : uint32_t {
+  kIncomplete = 1,  ///< a compiler ran out of time or failed to run: worth another build
 };
 
 enum VariantFlag : uint32_t {
   kPreemptible = 1,
   kSliced = 2,
-  kNotBitExact = 4,      ///< opcode counts differ from the original's: off unless asked for
-  kMayWaitOnBlocks = 8,  ///< polled loads: batch 1, kRunWhatIsClaimed
+  kNotBitExact = 4,         ///< preemptible: opcode counts differ from the original's; off unless
+                            ///< asked for
+  kMayWaitOnBlocks = 8,     ///< polled loads: batch 1, kRunWhatIsClaimed
+  kSlicedNotBitExact = 16,  ///< the same for sliced
 };
 
 struct KernelEntry {
@@ -60,6 +66,10 @@ struct KernelEntry {
   uint32_t variant_static_shared;  ///< bytes
   uint32_t max_threads;         ///< .maxntid or .reqntid product; 0 = not said
   uint32_t refusal_offset;      ///< why a variant is missing, NUL-terminated; 0 = nothing to say
+  uint32_t exactness_offset;    ///< what differs where it is not bit-exact; 0 = nothing
+  uint32_t local_bytes;         ///< per thread, original: stack frame and spills
+  uint32_t variant_local_bytes;
+  uint32_t sliced_registers;    ///< of the sliced variant; 0 = not made
 };
 
 struct ParameterEntry {
@@ -72,16 +82,20 @@ struct VariableEntry {
   uint32_t bytes;
 };
 
-/// A bundle over bytes that outlive it.
+/// What BundleHeader::checksum of these bytes must be.
+uint64_t BundleChecksum(std::span<const std::byte> bytes);
+
+/// A bundle over bytes that outlive it. The bytes lie at an address that is a multiple of 8.
 class BundleView {
  public:
+  BundleView() = default;  ///< of nothing: to be assigned to before use
   /// Checks magic, sizes and every offset (not the checksum). Errors: kDamaged; kUnsupported for
   /// another version of the format or of the passes.
   static Result<BundleView> Open(std::span<const std::byte> bytes);
 
   const BundleHeader& header() const { return *header_; }
   std::span<const KernelEntry> kernels() const;
-  std::span<const ParameterEntry> parameters(const KernelEntry& kernel) const;
+  std::span<const ParameterEntry> parameters(const KernelEntry& kernel) const;  ///< of this bundle's
   std::span<const VariableEntry> variables() const;
   const char* Text(uint32_t offset) const;  ///< NUL-terminated; "" for 0
   std::span<const std::byte> cubin() const;
@@ -91,6 +105,12 @@ class BundleView {
   bool ChecksumHolds() const;
 
  private:
+  explicit BundleView(std::span<const std::byte> bytes);
+  template <typename Entry>
+  std::span<const Entry> Entries(uint32_t offset, uint32_t count) const;
+  Status CheckKernels() const;
+  Status CheckVariables() const;
+
   std::span<const std::byte> bytes_;
   const BundleHeader* header_ = nullptr;
 };

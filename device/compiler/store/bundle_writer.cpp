@@ -1,0 +1,112 @@
+#include "device/compiler/store/bundle_writer.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace cupola::store {
+namespace {
+
+constexpr size_t kImageAlignment = 64;  // of the cubin: what the driver's own containers give it
+constexpr uint64_t kMaxBytes = UINT32_MAX;
+constexpr size_t kMaxText = 60000;  // as BundleView reads back, with room
+
+// The bytes of a bundle, growing.
+class Layout {
+ public:
+  size_t size() const { return bytes_.size(); }
+
+  // Room for `size` bytes of 0 at a multiple of `alignment`; its offset.
+  size_t Reserve(size_t size, size_t alignment) {
+    const size_t at = (bytes_.size() + alignment - 1) / alignment * alignment;
+    bytes_.resize(at + size);
+    return at;
+  }
+
+  size_t Append(const void* data, size_t size, size_t alignment = 1) {
+    const size_t at = Reserve(size, alignment);
+    if (size != 0) std::memcpy(&bytes_[at], data, size);
+    return at;
+  }
+
+  // 0 for an empty text.
+  uint32_t Text(std::string_view text) {
+    if (text.empty()) return 0;
+    text = text.substr(0, kMaxText);
+    const size_t at = Append(text.data(), text.size());
+    bytes_.push_back(std::byte{0});
+    return static_cast<uint32_t>(at);
+  }
+
+  void Store(size_t at, const void* data, size_t size) { std::memcpy(&bytes_[at], data, size); }
+
+  std::vector<std::byte> Take() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+bool BadName(const std::string& name) {
+  return name.empty() || name.size() > kMaxText || name.find('\0') != std::string::npos;
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> BundleWriter::Finish() {
+  std::sort(kernels_.begin(), kernels_.end(),
+            [](const BundleKernel& a, const BundleKernel& b) { return a.name < b.name; });
+  for (size_t i = 0; i < kernels_.size(); ++i) {
+    if (BadName(kernels_[i].name) || (i != 0 && kernels_[i - 1].name == kernels_[i].name)) {
+      return MakeError(ErrorCode::kInvalidArgument, "bundle: a kernel's name is no name of its own");
+    }
+  }
+  for (const Variable& variable : variables_) {
+    if (BadName(variable.name)) {
+      return MakeError(ErrorCode::kInvalidArgument, "bundle: a variable's name is no name");
+    }
+  }
+  BundleHeader header{};
+  Layout layout;
+  layout.Reserve(sizeof(BundleHeader), 1);
+  const size_t kernels_at = layout.Reserve(kernels_.size() * sizeof(KernelEntry), 8);
+  for (BundleKernel& kernel : kernels_) {
+    kernel.entry.parameters = static_cast<uint32_t>(kernel.parameters.size());
+    kernel.entry.parameters_offset = static_cast<uint32_t>(layout.Append(
+        kernel.parameters.data(), kernel.parameters.size() * sizeof(ParameterEntry), 8));
+  }
+  const size_t variables_at = layout.Reserve(variables_.size() * sizeof(VariableEntry), 8);
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    const VariableEntry entry{layout.Text(variables_[i].name), variables_[i].bytes};
+    layout.Store(variables_at + i * sizeof(entry), &entry, sizeof(entry));
+  }
+  for (size_t i = 0; i < kernels_.size(); ++i) {
+    BundleKernel& kernel = kernels_[i];
+    kernel.entry.name_offset = layout.Text(kernel.name);
+    kernel.entry.refusal_offset = layout.Text(kernel.refusal);
+    kernel.entry.exactness_offset = layout.Text(kernel.inexact);
+    layout.Store(kernels_at + i * sizeof(KernelEntry), &kernel.entry, sizeof(KernelEntry));
+  }
+  header.cubin_bytes = cubin_.size();
+  header.cubin_offset = layout.Append(cubin_.data(), cubin_.size(), kImageAlignment);
+  header.ptx_bytes = ptx_.empty() ? 0 : ptx_.size() + 1;
+  header.ptx_offset = layout.Append(ptx_.c_str(), header.ptx_bytes);
+  if (layout.size() > kMaxBytes) {
+    return MakeError(ErrorCode::kExhausted, "bundle: it would have more than 4 GiB");
+  }
+  header.magic = kBundleMagic;
+  header.bytes_of_header = sizeof(BundleHeader);
+  header.pass_version = kPassVersion;
+  header.total_bytes = layout.size();
+  header.arch = arch_;
+  header.flags = flags_;
+  header.kernels = static_cast<uint32_t>(kernels_.size());
+  header.kernels_offset = static_cast<uint32_t>(kernels_at);
+  header.variables = static_cast<uint32_t>(variables_.size());
+  header.variables_offset = static_cast<uint32_t>(variables_at);
+  layout.Store(0, &header, sizeof(header));
+  std::vector<std::byte> bytes = layout.Take();
+  header.checksum = BundleChecksum(bytes);
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  return bytes;
+}
+
+}  // namespace cupola::store

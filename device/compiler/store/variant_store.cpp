@@ -1,0 +1,191 @@
+#include "device/compiler/store/variant_store.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+#include "device/compiler/store/image_identity.h"
+
+namespace cupola::store {
+namespace {
+
+constexpr size_t kKeyDigits = 64;
+// A bundle that is found counts as used; its time is not written more often than this.
+constexpr time_t kUseGranularity_s = 3600;
+
+Error SystemError(const std::string& file, int error) {
+  const ErrorCode code = error == ENOENT || error == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kIo;
+  return MakeError(code, std::strerror(error), Location{.file = file});
+}
+
+// Why something is not to be trusted; null where it is this user's alone.
+const char* Distrust(const struct stat& facts) {
+  if (facts.st_uid != geteuid()) return "belongs to another user";
+  if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "others may write to it";
+  return nullptr;
+}
+
+Result<std::span<const std::byte>> Map(int fd, const std::string& file) {
+  struct stat facts{};
+  if (fstat(fd, &facts) != 0) return SystemError(file, errno);
+  const Location where{.file = file};
+  if (!S_ISREG(facts.st_mode)) return MakeError(ErrorCode::kDamaged, "is no file", where);
+  if (const char* why = Distrust(facts)) return MakeError(ErrorCode::kIo, why, where);
+  if (facts.st_size == 0) return MakeError(ErrorCode::kDamaged, "is empty", where);
+  const size_t size = static_cast<size_t>(facts.st_size);
+  void* memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (memory == MAP_FAILED) return SystemError(file, errno);
+  if (time(nullptr) - facts.st_mtime > kUseGranularity_s) futimens(fd, nullptr);
+  return std::span<const std::byte>(static_cast<const std::byte*>(memory), size);
+}
+
+// A value of the environment that is an absolute path, else "".
+std::string FolderFrom(const char* variable) {
+  const char* value = secure_getenv(variable);
+  return value != nullptr && value[0] == '/' ? value : "";
+}
+
+}  // namespace
+
+bool IsKey(std::string_view key) {
+  return key.size() == kKeyDigits &&
+         key.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::string PlaceLink(std::span<const uint8_t> build_id, uint64_t offset, uint32_t arch) {
+  if (build_id.empty() || build_id.size() > 64) return {};
+  char name[48];
+  std::snprintf(name, sizeof(name), "/%llx-%u", static_cast<unsigned long long>(offset), arch);
+  return "places/" + HexOf(build_id) + name;
+}
+
+std::string ContentsLink(uint64_t bytes, const Digest& digest, uint32_t arch) {
+  return "contents/" + std::to_string(bytes) + "/" + HexOf(digest) + "-" + std::to_string(arch);
+}
+
+MappedBundle::MappedBundle(MappedBundle&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), view_(other.view_), key_(std::move(other.key_)) {}
+
+MappedBundle& MappedBundle::operator=(MappedBundle&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  std::swap(view_, other.view_);
+  std::swap(key_, other.key_);
+  return *this;
+}
+
+MappedBundle::~MappedBundle() {
+  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+std::string VariantStore::DefaultFolder() {
+  if (std::string folder = FolderFrom("CUPOLA_STORE"); !folder.empty()) return folder;
+  if (std::string cache = FolderFrom("XDG_CACHE_HOME"); !cache.empty()) {
+    return cache + "/cupola/variants";
+  }
+  if (std::string home = FolderFrom("HOME"); !home.empty()) return home + "/.cache/cupola/variants";
+  return {};
+}
+
+Result<VariantStore> VariantStore::Open(const std::string& folder) {
+  if (folder.empty()) {
+    return MakeError(ErrorCode::kNotFound, "no folder for variants: set CUPOLA_STORE or HOME");
+  }
+  const int fd = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return SystemError(folder, errno);
+  VariantStore store(folder, fd);
+  struct stat facts{};
+  if (fstat(fd, &facts) != 0) return SystemError(folder, errno);
+  if (const char* why = Distrust(facts)) {
+    return MakeError(ErrorCode::kInvalidArgument, std::string("variants are not used: ") + why,
+                     Location{.file = folder});
+  }
+  return store;
+}
+
+VariantStore::VariantStore(VariantStore&& other) noexcept
+    : folder_(std::move(other.folder_)), fd_(std::exchange(other.fd_, -1)) {}
+
+VariantStore& VariantStore::operator=(VariantStore&& other) noexcept {
+  std::swap(folder_, other.folder_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+VariantStore::~VariantStore() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<MappedBundle> VariantStore::FindByKey(std::string_view key) const {
+  const std::string name = "bundles/" + std::string(key);
+  const std::string file = folder_ + "/" + name;
+  if (!IsKey(key)) return MakeError(ErrorCode::kInvalidArgument, "not a key", Location{.file = file});
+  const int fd = openat(fd_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return SystemError(file, errno);
+  Result<std::span<const std::byte>> bytes = Map(fd, file);
+  close(fd);
+  if (!bytes) return bytes.error();
+  MappedBundle bundle;
+  bundle.bytes_ = *bytes;
+  bundle.key_ = key;
+  Result<BundleView> view = BundleView::Open(*bytes);
+  if (!view) {
+    view.error().where.file = file;
+    return view.error();
+  }
+  if (!view->ChecksumHolds()) {
+    return MakeError(ErrorCode::kDamaged, "bundle: its checksum does not hold",
+                     Location{.file = file});
+  }
+  bundle.view_ = *view;
+  return bundle;
+}
+
+Result<MappedBundle> VariantStore::FindByLink(const char* link) const {
+  char target[128];
+  const ssize_t length = readlinkat(fd_, link, target, sizeof(target));
+  if (length < 0) return SystemError(folder_ + "/" + link, errno);
+  std::string_view key(target, static_cast<size_t>(length));
+  key = key.substr(key.find_last_of('/') + 1);
+  if (!IsKey(key)) {
+    return MakeError(ErrorCode::kDamaged, "does not lead to a bundle",
+                     Location{.file = folder_ + "/" + link});
+  }
+  return FindByKey(key);
+}
+
+Result<MappedBundle> VariantStore::FindAt(std::span<const uint8_t> build_id, uint64_t offset,
+                                          uint32_t arch) const {
+  const std::string link = PlaceLink(build_id, offset, arch);
+  if (link.empty()) return MakeError(ErrorCode::kNotFound, "the object has no build id");
+  return FindByLink(link.c_str());
+}
+
+Result<MappedBundle> VariantStore::FindByContents(std::span<const std::byte> image,
+                                                  uint32_t arch) const {
+  const std::string size = "contents/" + std::to_string(image.size());
+  if (image.empty() || faccessat(fd_, size.c_str(), X_OK, AT_EACCESS) != 0) {
+    return MakeError(ErrorCode::kNotFound, "no image of that size was built");
+  }
+  return FindByLink(ContentsLink(image.size(), Sha256Of(image), arch).c_str());
+}
+
+Result<MappedBundle> VariantStore::FindForImage(const void* image, uint32_t arch) const {
+  const std::span<const std::byte> bytes = IdentityBytes(image);
+  if (bytes.empty()) return MakeError(ErrorCode::kNotFound, "not a device image");
+  const std::optional<LoadedPlace> place = FindLoadedPlace(bytes.data());
+  if (place && place->build_id_bytes != 0) {
+    Result<MappedBundle> bundle = FindAt(place->id(), place->offset, arch);
+    if (bundle || bundle.error().code != ErrorCode::kNotFound) return bundle;
+  }
+  return FindByContents(bytes, arch);
+}
+
+}  // namespace cupola::store
