@@ -5,11 +5,13 @@
 //
 // The way in, without a round trip: a client that gets work publishes `demand`, then sets its bit in the
 // yield line of every slot in its `may_take` mask and wakes that slot's agent. When its demand has
-// ended it clears the bits. The daemon reviews: it computes `may_take`, sets its own bit
-// (kDaemonBit) to enforce shares, and clears what the dead left behind.
+// ended it clears the bits (yield_protocol.h has these steps and their ordering argument). The daemon
+// reviews: it computes `may_take`, sets its own bit (kDaemonBit) to enforce shares, and clears what
+// the dead left behind. A client learns of the board by BoardClient (board_client.h).
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "device/runtime/preempt_control.h"
@@ -24,7 +26,7 @@ inline constexpr uint32_t kDaemonBit = 63;
 enum class SlotState : uint32_t {
   kFree,
   kLive,   ///< belongs to process `pid`
-  kLeft,   ///< its process is gone; the daemon will free it
+  kLeft,   ///< its process says that it has left; the daemon will free it
 };
 
 /// What a launch may do to a process; what a process is able to do when asked.
@@ -64,6 +66,7 @@ struct alignas(128) BoardSlot {
   std::atomic<uint64_t> gpu_ns;             ///< time its work has had the GPU
   std::atomic<uint64_t> waited_ns;          ///< time it wanted the GPU and did not have it
   char kernel[40];                          ///< the last guarded kernel's name, may be torn
+  std::atomic<uint64_t> overhead_ns;        ///< predicted cost of stopping its launch; 0 = unknown
 
   // Written by anyone who may take the GPU from this process.
   alignas(128) std::atomic<uint64_t> yield_requests;  ///< runtime::YieldLine::requests
@@ -73,6 +76,7 @@ struct alignas(128) BoardSlot {
   std::atomic<uint32_t> reserved1[27];
 };
 static_assert(sizeof(BoardSlot) == 384);
+static_assert(offsetof(BoardSlot, capabilities) == 128 && offsetof(BoardSlot, yield_requests) == 256);
 static_assert(sizeof(std::atomic<uint64_t>) == 8 && std::atomic<uint64_t>::is_always_lock_free);
 
 /// The head of the shared memory; slots follow, from byte 4096.
@@ -86,7 +90,14 @@ struct alignas(128) BoardHeader {
   std::atomic<uint32_t> policy;        ///< for display
   std::atomic<uint32_t> uses_mps;
   std::atomic<uint64_t> epoch;         ///< FFS rounds so far
+  std::atomic<uint32_t> attention;     ///< by the daemon: 1 = it wants to hear of changes of demand
+  std::atomic<uint32_t> sm_count;      ///< SMs of the GPU; 0 = unknown
+  std::atomic<uint32_t> daemon_uid;
+  // Written by anyone who has news for the daemon.
+  alignas(128) std::atomic<uint32_t> bell;  ///< futex: +1 at each change that the daemon is to see
+  std::atomic<uint32_t> bell_sleepers;      ///< daemon threads that sleep on `bell`
 };
+static_assert(sizeof(BoardHeader) <= 4096);
 
 inline constexpr uint64_t kSlotsOffset = 4096;
 inline constexpr uint64_t kBoardBytes = kSlotsOffset + kBoardSlots * sizeof(BoardSlot);

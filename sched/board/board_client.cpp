@@ -1,0 +1,296 @@
+#include "sched/board/board_client.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "sched/board/socket_path.h"
+
+namespace cupola::sched {
+namespace {
+
+constexpr uint64_t kRetryNs = 1'000'000'000;
+constexpr uint32_t kRejoinTimeoutMs = 50;
+
+template <size_t N>
+void Copy(char (&to)[N], const char* from) {
+  std::memset(to, 0, N);
+  if (from != nullptr) std::strncpy(to, from, N - 1);
+}
+
+/// A time on CLOCK_MONOTONIC by which the exchange must be over.
+class Deadline {
+ public:
+  explicit Deadline(uint32_t timeout_ms) : end_(BoardClockNs() + uint64_t{timeout_ms} * 1'000'000) {}
+  int RemainingMs() const {
+    const uint64_t now = BoardClockNs();
+    return now >= end_ ? 0 : static_cast<int>((end_ - now + 999'999) / 1'000'000);
+  }
+
+ private:
+  uint64_t end_;
+};
+
+/// Waits for `events`; false when the time is over.
+bool WaitFor(int fd, short events, const Deadline& deadline) {
+  for (;;) {
+    pollfd wanted{fd, events, 0};
+    const int ready = poll(&wanted, 1, deadline.RemainingMs());
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+  }
+}
+
+/// Whether the listener is this user's or root's: nobody else may steer this process.
+bool IsTrusted(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.uid == geteuid() || peer.uid == 0;
+}
+
+/// A connected socket, or -1 with `result` set. A Unix socket connects at once or not at all; a full
+/// backlog is EAGAIN, tried again until the time is over.
+int ConnectTo(const char* path, bool any_owner, const Deadline& deadline, JoinResult& result) {
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) {
+    result = JoinResult::kNoDaemon;
+    return -1;
+  }
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
+  while (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+    const bool full = errno == EAGAIN;
+    if ((!full && errno != EINTR) || deadline.RemainingMs() == 0) {
+      result = full ? JoinResult::kTimedOut : JoinResult::kNoDaemon;
+      close(fd);
+      return -1;
+    }
+    if (full) poll(nullptr, 0, 1);
+  }
+  if (!any_owner && !IsTrusted(fd)) {
+    result = JoinResult::kNoDaemon;
+    close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+bool SendJoin(int fd, const JoinMessage& message, int board_fd, const Deadline& deadline) {
+  iovec part{const_cast<JoinMessage*>(&message), sizeof(message)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr packet{};
+  packet.msg_iov = &part;
+  packet.msg_iovlen = 1;
+  if (board_fd >= 0) {
+    packet.msg_control = control;
+    packet.msg_controllen = sizeof(control);
+    cmsghdr* head = CMSG_FIRSTHDR(&packet);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(head), &board_fd, sizeof(int));
+  }
+  for (;;) {
+    if (sendmsg(fd, &packet, MSG_NOSIGNAL) >= 0) return true;
+    if (errno != EAGAIN && errno != EINTR) return false;
+    if (!WaitFor(fd, POLLOUT, deadline)) return false;
+  }
+}
+
+/// Receives one answer; `board_fd` is -1 where none came. Returns its size, 0 when the daemon hung
+/// up, -1 when the time is over.
+ssize_t ReceiveAnswer(int fd, JoinAnswer& answer, int& board_fd, const Deadline& deadline) {
+  iovec part{&answer, sizeof(answer)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr packet{};
+  packet.msg_iov = &part;
+  packet.msg_iovlen = 1;
+  packet.msg_control = control;
+  packet.msg_controllen = sizeof(control);
+  board_fd = -1;
+  ssize_t size = -1;
+  do {
+    if (!WaitFor(fd, POLLIN, deadline)) return -1;
+    size = recvmsg(fd, &packet, MSG_CMSG_CLOEXEC);
+  } while (size < 0 && (errno == EAGAIN || errno == EINTR));
+  for (cmsghdr* head = CMSG_FIRSTHDR(&packet); head != nullptr; head = CMSG_NXTHDR(&packet, head)) {
+    if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+        head->cmsg_len == CMSG_LEN(sizeof(int))) {
+      std::memcpy(&board_fd, CMSG_DATA(head), sizeof(int));
+    }
+  }
+  return size < 0 ? 0 : size;
+}
+
+/// Whether the answer is whole; what is text in it ends with a NUL afterwards.
+bool IsAnswer(JoinAnswer& answer, ssize_t size) {
+  answer.reason[sizeof(answer.reason) - 1] = '\0';
+  for (KernelRule& rule : answer.kernels) rule.pattern[sizeof(rule.pattern) - 1] = '\0';
+  return size == sizeof(answer) && answer.head.magic == kMessageMagic &&
+         answer.head.type == static_cast<uint16_t>(MessageType::kJoined) &&
+         answer.head.bytes == sizeof(answer);
+}
+
+}  // namespace
+
+const char* VariantName(VariantChoice choice) {
+  switch (choice) {
+    case VariantChoice::kAuto: return "auto";
+    case VariantChoice::kOriginal: return "original";
+    case VariantChoice::kPreemptible: return "preemptible";
+    case VariantChoice::kSliced: return "sliced";
+  }
+  return "auto";
+}
+
+JoinResult BoardClient::Join(const JoinRequest& request) {
+  if (joined()) return JoinResult::kJoined;
+  message_ = JoinMessage{};
+  message_.head.type = static_cast<uint16_t>(MessageType::kJoin);
+  message_.head.bytes = sizeof(message_);
+  message_.capabilities = request.capabilities;
+  message_.sm_count = request.sm_count;
+  Copy(message_.gpu_uuid, request.gpu_uuid);
+  Copy(message_.executable, request.executable);
+  Copy(message_.label, request.label);
+  if (request.socket_path != nullptr) {
+    Copy(socket_path_, request.socket_path);
+    path_is_named_ = true;
+  } else if (ArbiterSocketPath(socket_path_)) {
+    path_is_named_ = std::getenv("CUPOLA_SOCKET") != nullptr;
+  } else {
+    Copy(reason_, "the path of the arbiter's socket is too long or not absolute");
+    return JoinResult::kNoDaemon;
+  }
+  return Exchange(request.timeout_ms);
+}
+
+JoinResult BoardClient::Exchange(uint32_t timeout_ms) {
+  reason_[0] = '\0';
+  const Deadline deadline(timeout_ms);
+  JoinResult result = JoinResult::kNoDaemon;
+  const int fd = ConnectTo(socket_path_, path_is_named_, deadline, result);
+  if (fd < 0) return result;
+  int board_fd = -1;
+  const bool sent = SendJoin(fd, message_, joined() ? memory_.fd() : -1, deadline);
+  const ssize_t size = ReceiveAnswer(fd, answer_, board_fd, deadline);
+  close(fd);
+  if (size < 0) {
+    Copy(reason_, "the arbiter does not answer");
+    return JoinResult::kTimedOut;
+  }
+  if (size == 0 && !sent) return JoinResult::kNoDaemon;
+  if (!IsAnswer(answer_, size)) {
+    if (board_fd >= 0) close(board_fd);
+    Copy(reason_, "what the arbiter answers is not of this version");
+    return JoinResult::kBadAnswer;
+  }
+  return Accept(answer_, board_fd);
+}
+
+JoinResult BoardClient::Accept(const JoinAnswer& answer, int fd) {
+  if (answer.status != static_cast<uint32_t>(JoinStatus::kAccepted)) {
+    if (fd >= 0) close(fd);
+    Copy(reason_, answer.reason);
+    return JoinResult::kRefused;
+  }
+  if (joined()) {  // the daemon took over the board that it was brought
+    if (fd >= 0) close(fd);
+    present_ = true;
+    return JoinResult::kJoined;
+  }
+  const char* why = "the answer came without a board";
+  BoardMemory memory = fd >= 0 ? BoardMemory::Map(fd, &why) : BoardMemory();
+  if (!memory || answer.slot >= kBoardSlots) {
+    Copy(reason_, memory ? "the answer names no slot" : why);
+    return JoinResult::kBadAnswer;
+  }
+  memory_ = static_cast<BoardMemory&&>(memory);
+  index_ = answer.slot;
+  present_ = true;
+  return JoinResult::kJoined;
+}
+
+bool BoardClient::DaemonIsWell(uint64_t now_ns) const {
+  const BoardHeader& header = board().header();
+  const uint32_t pid = header.daemon_pid.load();
+  if (pid == 0) return false;
+  const uint64_t beat = header.daemon_beat_ns.load();
+  if (now_ns < beat + kSilenceNs / 6) return true;
+  if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
+  return now_ns < beat + kSilenceNs;
+}
+
+void BoardClient::DropDaemonHolds() {
+  ClearRequest(board(), index_, kDaemonBit);
+  board().header().attention.store(0);
+  board().header().bell_sleepers.store(0);
+}
+
+DaemonState BoardClient::Poll(uint64_t now_ns) {
+  if (!joined()) return DaemonState::kNone;
+  if (DaemonIsWell(now_ns)) {
+    present_ = true;
+    return DaemonState::kPresent;
+  }
+  if (present_) {
+    present_ = false;
+    next_attempt_ns_ = now_ns;
+  }
+  DropDaemonHolds();  // each time: a stuck daemon may have set them again
+  DropStaleRequests(board(), index_, now_ns);
+  if (now_ns < next_attempt_ns_) return DaemonState::kAbsent;
+  next_attempt_ns_ = now_ns + kRetryNs;
+  return Rejoin(kRejoinTimeoutMs) == JoinResult::kJoined ? DaemonState::kPresent
+                                                         : DaemonState::kAbsent;
+}
+
+JoinResult BoardClient::Rejoin(uint32_t timeout_ms) {
+  if (!joined()) return JoinResult::kNoDaemon;
+  message_.slot = index_;
+  return Exchange(timeout_ms);
+}
+
+void BoardClient::LeaveMapped() {
+  if (!joined()) return;
+  EndDemand(board(), index_);
+  for (uint32_t victim = 0; victim < kBoardSlots; ++victim) ClearRequest(board(), victim, index_);
+  auto live = static_cast<uint32_t>(SlotState::kLive);
+  slot().state.compare_exchange_strong(live, static_cast<uint32_t>(SlotState::kLeft));
+  RingBell(board().header());
+}
+
+void BoardClient::Leave() {
+  LeaveMapped();
+  memory_.Close();
+  present_ = false;
+}
+
+void BoardClient::ForgetAfterFork() {
+  memory_.Close();
+  present_ = false;
+}
+
+VariantChoice BoardClient::VariantFor(const char* kernel) const {
+  if (!joined()) return VariantChoice::kAuto;
+  uint32_t choice = answer_.variant;
+  for (uint32_t i = 0; i < answer_.kernel_rules && i < kMaxKernelRules; ++i) {
+    if (fnmatch(answer_.kernels[i].pattern, kernel, 0) == 0) choice = answer_.kernels[i].variant;
+  }
+  return choice <= static_cast<uint32_t>(VariantChoice::kSliced) ? static_cast<VariantChoice>(choice)
+                                                                 : VariantChoice::kAuto;
+}
+
+}  // namespace cupola::sched

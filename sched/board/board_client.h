@@ -1,0 +1,104 @@
+// BoardClient: a process's membership on the board of one GPU. Owned by libcupola.so (or a test); its
+// set-up and Poll belong to one thread at a time, the agent; the board's words are for all threads.
+// libc only, no exceptions, no allocation, no thread and no descriptor of its own that stays open but
+// the board's. Fails open: every failure leaves the process as it was without an arbiter.
+#pragma once
+
+#include <cstdint>
+
+#include "sched/board/board_memory.h"
+#include "sched/board/protocol.h"
+
+namespace cupola::sched {
+
+/// How an attempt to join ended.
+enum class JoinResult : uint32_t {
+  kJoined,
+  kNoDaemon,   ///< nobody listens, or it belongs to another user
+  kTimedOut,   ///< the daemon does not answer
+  kRefused,    ///< reason() says why
+  kBadAnswer,  ///< what came is not of this protocol
+};
+
+/// What a process tells of itself. Strings are copied, and cut where they are too long.
+struct JoinRequest {
+  const char* socket_path = nullptr;  ///< nullptr: ArbiterSocketPath
+  const char* executable = "";
+  const char* label = "";             ///< value of CUPOLA_LABEL
+  const char* gpu_uuid = "";          ///< "GPU-8-4-4-4-12" as nvidia-smi prints it; "SIM-0"
+  uint32_t capabilities = 0;          ///< SlotCapability
+  uint32_t sm_count = 0;
+  uint32_t timeout_ms = 200;          ///< for the whole exchange
+};
+
+/// How the daemon is.
+enum class DaemonState : uint32_t {
+  kNone,     ///< never joined
+  kPresent,
+  kAbsent,   ///< dead, gone or stuck: its holds are void, the clients' own requests still count
+};
+
+class BoardClient {
+ public:
+  BoardClient() = default;
+  BoardClient(const BoardClient&) = delete;
+  BoardClient& operator=(const BoardClient&) = delete;
+  ~BoardClient() { Leave(); }
+
+  /// Registers with the daemon and maps its board. Blocks for at most `timeout_ms`, and not at all
+  /// where there is no socket. May be called again after a failure.
+  JoinResult Join(const JoinRequest& request);
+
+  bool joined() const { return static_cast<bool>(memory_); }
+  BoardView board() const { return memory_.view(); }
+  uint32_t index() const { return index_; }
+  /// This process's slot. Only when joined().
+  BoardSlot& slot() const { return memory_.view().slot(index_); }
+  /// Of the last refusal or failure; "" = none.
+  const char* reason() const { return reason_; }
+
+  /// Looks after the daemon: call every 100 ms or so, from the agent. Three loads when it is well.
+  /// When it is found dead or silent for kSilenceNs, frees this process of the daemon's holds. While
+  /// it is absent, looks for a new daemon once a second, which takes at most 50 ms, and brings it the
+  /// board that this process has: memory, slot and requests stay where they are, launches under way
+  /// notice nothing.
+  DaemonState Poll(uint64_t now_ns);
+
+  /// Looks for a new daemon at once; Poll does this by itself.
+  JoinResult Rejoin(uint32_t timeout_ms);
+
+  /// Gives the slot back: takes all requests back and unmaps the board. No launch of this process
+  /// may read its yield line any more.
+  void Leave();
+
+  /// At the exit of the process: as Leave, but the memory stays mapped for whoever still runs.
+  void LeaveMapped();
+
+  /// In the child of a fork: forgets everything without a word to anyone.
+  void ForgetAfterFork();
+
+  /// The form that the configuration wants for the kernel of this name. No allocation; not for the
+  /// launch path.
+  VariantChoice VariantFor(const char* kernel) const;
+
+  /// The daemon counts as absent when its last sign of life is older.
+  static constexpr uint64_t kSilenceNs = 3'000'000'000;
+
+ private:
+  JoinResult Exchange(uint32_t timeout_ms);
+  JoinResult Accept(const JoinAnswer& answer, int fd);
+  bool DaemonIsWell(uint64_t now_ns) const;
+  void DropDaemonHolds();
+
+  JoinMessage message_;
+  JoinAnswer answer_;
+  char socket_path_[108] = {};
+  char reason_[240] = {};
+  BoardMemory memory_;
+  uint32_t index_ = 0;
+  bool present_ = false;
+  bool path_is_named_ = false;
+  uint64_t next_attempt_ns_ = 0;
+};
+
+}  // namespace cupola::sched

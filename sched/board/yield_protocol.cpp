@@ -1,0 +1,160 @@
+#include "sched/board/yield_protocol.h"
+
+#include <climits>
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace cupola::sched {
+namespace {
+
+constexpr uint64_t BitOf(uint32_t bit) { return uint64_t{1} << bit; }
+
+bool MayAsk(BoardView board, uint32_t requester, uint32_t victim, uint64_t now_ns) {
+  const BoardSlot& slot = board.slot(requester);
+  return slot.state.load() == static_cast<uint32_t>(SlotState::kLive) && HasDemand(slot, now_ns) &&
+         (slot.may_take.load() & BitOf(victim)) != 0;
+}
+
+bool ShareContext(const BoardSlot& a, const BoardSlot& b) {
+  return (a.capabilities.load(std::memory_order_relaxed) &
+          b.capabilities.load(std::memory_order_relaxed) & kSharesContext) != 0;
+}
+
+void Publish(BoardSlot& slot, const Demand& demand, uint64_t now_ns) {
+  slot.remaining_ns.store(demand.remaining_ns, std::memory_order_relaxed);
+  slot.sms_wanted.store(demand.sms, std::memory_order_relaxed);
+  slot.overhead_ns.store(demand.overhead_ns, std::memory_order_relaxed);
+  slot.demand_until_ns.store(now_ns + demand.lease_ns, std::memory_order_relaxed);
+}
+
+void AskVictims(BoardView board, uint32_t self) {
+  BoardSlot& slot = board.slot(self);
+  for (uint64_t rest = slot.may_take.load(); rest != 0; rest &= rest - 1) {
+    const auto victim = static_cast<uint32_t>(__builtin_ctzll(rest));
+    if (victim >= kBoardSlots || victim == self) continue;
+    const bool spatial = ShareContext(slot, board.slot(victim));
+    SetRequest(board, victim, self,
+               spatial ? slot.sms_wanted.load(std::memory_order_relaxed) : runtime::kAllSms);
+  }
+}
+
+}  // namespace
+
+bool HasDemand(const BoardSlot& slot, uint64_t now_ns) {
+  return (slot.demand.load() & 1) != 0 && slot.demand_until_ns.load() > now_ns;
+}
+
+void BeginDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t now_ns) {
+  BoardSlot& slot = board.slot(self);
+  if ((slot.demand.load(std::memory_order_relaxed) & 1) != 0) {
+    UpdateDemand(board, self, demand, now_ns);
+    return;
+  }
+  Publish(slot, demand, now_ns);
+  slot.demand_since_ns.store(now_ns, std::memory_order_relaxed);
+  slot.demand.fetch_add(1);
+  AskVictims(board, self);
+  if (board.header().attention.load() != 0) RingBell(board.header());
+}
+
+void UpdateDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t now_ns) {
+  BoardSlot& slot = board.slot(self);
+  const bool changed =
+      slot.remaining_ns.load(std::memory_order_relaxed) != demand.remaining_ns ||
+      slot.demand_until_ns.load(std::memory_order_relaxed) <= now_ns;
+  Publish(slot, demand, now_ns);
+  AskVictims(board, self);
+  if (changed && board.header().attention.load() != 0) RingBell(board.header());
+}
+
+void EndDemand(BoardView board, uint32_t self) {
+  BoardSlot& slot = board.slot(self);
+  if ((slot.demand.load(std::memory_order_relaxed) & 1) == 0) return;
+  slot.demand.fetch_add(1);
+  // Not only the victims in may_take: the mask may have changed since they were asked.
+  for (uint32_t victim = 0; victim < kBoardSlots; ++victim) ClearRequest(board, victim, self);
+  if (board.header().attention.load() != 0) RingBell(board.header());
+}
+
+bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_bound) {
+  BoardSlot& slot = board.slot(victim);
+  const uint64_t before = slot.yield_requests.load();
+  if ((before & BitOf(bit)) != 0 && slot.yield_sm_bound.load() >= sm_bound) return false;
+  // The bound first: workers that see the request find a bound. It only grows while there are
+  // requests; with none it starts anew. The daemon narrows it at its review.
+  if (before == 0) {
+    slot.yield_sm_bound.store(sm_bound);
+  } else {
+    uint32_t bound = slot.yield_sm_bound.load();
+    while (bound < sm_bound && !slot.yield_sm_bound.compare_exchange_weak(bound, sm_bound)) {
+    }
+  }
+  const uint64_t previous = slot.yield_requests.fetch_or(BitOf(bit));
+  if (previous == 0) {
+    SettleGate(slot);
+    WakeAgent(slot);
+  }
+  return (previous & BitOf(bit)) == 0;
+}
+
+bool ClearRequest(BoardView board, uint32_t victim, uint32_t bit) {
+  BoardSlot& slot = board.slot(victim);
+  if ((slot.yield_requests.load() & BitOf(bit)) == 0) return false;
+  const uint64_t previous = slot.yield_requests.fetch_and(~BitOf(bit));
+  if (previous == BitOf(bit)) {
+    SettleGate(slot);
+    WakeAgent(slot);
+  }
+  return (previous & BitOf(bit)) != 0;
+}
+
+uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns) {
+  BoardSlot& slot = board.slot(victim);
+  uint64_t requests = slot.yield_requests.load() & ~BitOf(kDaemonBit);
+  for (; requests != 0; requests &= requests - 1) {
+    const auto requester = static_cast<uint32_t>(__builtin_ctzll(requests));
+    if (MayAsk(board, requester, victim, now_ns)) continue;
+    ClearRequest(board, victim, requester);
+    if (MayAsk(board, requester, victim, now_ns)) {
+      SetRequest(board, victim, requester, runtime::kAllSms);
+    }
+  }
+  return slot.yield_requests.load();
+}
+
+void SettleGate(BoardSlot& slot) {
+  for (;;) {
+    const bool open = slot.yield_requests.load() == 0;
+    slot.gate.store(open ? 1 : 0);
+    if ((slot.yield_requests.load() == 0) == open) return;
+  }
+}
+
+void WakeAgent(BoardSlot& slot) {
+  slot.wake.fetch_add(1);
+  syscall(SYS_futex, &slot.wake, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void WaitForWake(BoardSlot& slot, uint32_t seen, uint64_t timeout_ns) {
+  timespec timeout{};
+  timeout.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
+  timeout.tv_nsec = static_cast<long>(timeout_ns % 1'000'000'000);
+  syscall(SYS_futex, &slot.wake, FUTEX_WAIT, seen, &timeout, nullptr, 0);
+}
+
+void RingBell(BoardHeader& header) {
+  header.bell.fetch_add(1);
+  if (header.bell_sleepers.load() == 0) return;
+  syscall(SYS_futex, &header.bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+uint64_t BoardClockNs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace cupola::sched

@@ -1,0 +1,95 @@
+// How processes use the board without a round trip: announce demand, ask others to yield, take the
+// request back, and repair what the dead and the stopped left behind. The same functions serve
+// libcupola.so, the daemon and the simulation: time is an argument, memory is a BoardView. libc only,
+// no allocation, no exceptions. Any thread, except that the demand of one slot has one writer at a
+// time.
+//
+// Ordering. Two words matter: a requester's `demand` D and its bit in a victim's `yield_requests` R.
+//   BeginDemand: D := odd;  R |= bit         EndDemand: D := even;  R &= ~bit
+//   repair (DropStaleRequests): read D, even; R &= ~bit; read D again; if it has changed, R |= bit
+// All of these are sequentially consistent. A repair that races with BeginDemand either sees the odd D
+// in its second reading, and puts the bit back, or its second reading comes before D := odd, so that
+// its R &= ~bit comes before R |= bit: no request is lost. A repair that races with EndDemand may put a
+// bit back after EndDemand has cleared it: that bit is stale and the next repair drops it. Repairs
+// are made by the daemon at each review and by the victim's agent while it is held.
+//
+// `gate` mirrors "R == 0" for streams that wait on it. Whoever changes R calls SettleGate after
+// that, which stores the gate and reads R once more until both agree: the last store to the gate is
+// followed by a reading of R that agrees with it, and a later change of R is followed by a store.
+#pragma once
+
+#include <cstdint>
+
+#include "sched/board/board.h"
+
+namespace cupola::sched {
+
+/// The memory of a board as one process has it mapped. Does not own it.
+class BoardView {
+ public:
+  BoardView() = default;
+  explicit BoardView(void* memory) : memory_(static_cast<char*>(memory)) {}
+
+  explicit operator bool() const { return memory_ != nullptr; }
+  void* memory() const { return memory_; }
+  BoardHeader& header() const { return *reinterpret_cast<BoardHeader*>(memory_); }
+  /// `index` < kBoardSlots.
+  BoardSlot& slot(uint32_t index) const {
+    return reinterpret_cast<BoardSlot*>(memory_ + kSlotsOffset)[index];
+  }
+
+ private:
+  char* memory_ = nullptr;
+};
+
+/// What a process says of the launch at its head.
+struct Demand {
+  uint64_t remaining_ns = 0;            ///< predicted
+  uint64_t lease_ns = 0;                ///< from now; after it the demand counts as ended
+  uint32_t sms = runtime::kAllSms;      ///< that the launch needs
+  uint64_t overhead_ns = 0;             ///< predicted cost of stopping it; 0 = unknown
+};
+
+/// Whether the slot's process wants the GPU at `now_ns` (CLOCK_MONOTONIC): its demand is odd and
+/// its lease has not passed.
+bool HasDemand(const BoardSlot& slot, uint64_t now_ns);
+
+/// The process of slot `self` gets work: publishes it, asks every slot in its may_take mask to yield
+/// and rings for the daemon if that wants to know. Where demand is odd already, like UpdateDemand.
+/// Costs some stores, and one system call for each victim that was running and one for the bell.
+void BeginDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t now_ns);
+
+/// New head of the queue, or a renewed lease, of a process that has demand. Rings when the
+/// prediction changed and the daemon wants to know.
+void UpdateDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t now_ns);
+
+/// The process of slot `self` has nothing left to run: takes all its requests back.
+void EndDemand(BoardView board, uint32_t self);
+
+/// Asks the process of slot `victim` to leave the SMs below `sm_bound` (kAllSms: all) in the name of
+/// `bit` (a slot, or kDaemonBit). True: it was not asked by that bit before.
+bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_bound);
+
+/// Takes back the request of `bit`. True: there was one.
+bool ClearRequest(BoardView board, uint32_t victim, uint32_t bit);
+
+/// Drops requests to `victim` of slots that are not live, have no demand or may no longer ask;
+/// returns the requests that are left. The daemon's bit is left alone.
+uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns);
+
+/// Makes `gate` agree with `yield_requests`; call after each change of the latter.
+void SettleGate(BoardSlot& slot);
+
+/// Counts the slot's `wake` word up and wakes the threads that wait on it.
+void WakeAgent(BoardSlot& slot);
+
+/// Sleeps until the slot's `wake` word differs from `seen`, at most `timeout_ns`.
+void WaitForWake(BoardSlot& slot, uint32_t seen, uint64_t timeout_ns);
+
+/// Tells the daemon that something on the board has changed. A system call only if it sleeps.
+void RingBell(BoardHeader& header);
+
+/// CLOCK_MONOTONIC.
+uint64_t BoardClockNs();
+
+}  // namespace cupola::sched
