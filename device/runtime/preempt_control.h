@@ -38,8 +38,11 @@ inline constexpr uint32_t kReturnedRanges = 8192;
 /// What workers of one physical launch share. Device memory.
 struct PhysicalControl {
   uint32_t stop;        ///< tag << 16 | bound: workers of this tag on SMs with %smid < bound leave
+  uint32_t poll_at_ns;  ///< %globaltimer_lo from which one worker may read the yield line again:
+                        ///< not due while it lies at most poll_period_ns ahead. With `stop` in 8
+                        ///< bytes, so that workers look at both with one load between blocks
   uint32_t exits;       ///< workers that have left; wraps to 0 with the last
-  uint64_t poll_at_ns;  ///< %globaltimer from which one worker may read the yield line again
+  uint32_t reserved;
 };
 static_assert(sizeof(PhysicalControl) == 16);
 
@@ -48,7 +51,7 @@ struct alignas(128) ControlSlot {
   uint32_t next;       ///< blocks claimed, ever: logical block = claimed - base_next
   uint32_t completed;  ///< blocks run to their end, ever, counted when a worker leaves
   uint32_t done;       ///< the guard's word: sequence of the last launch that is complete
-  uint32_t reserved0;
+  uint32_t yielded;    ///< workers that left because of a stop below kAllSms, ever
   PhysicalControl physical[kPhysicalLaunches];
   uint32_t reserved1[12];
 };
@@ -56,7 +59,9 @@ static_assert(sizeof(ControlSlot) == 128 && offsetof(ControlSlot, physical) == 1
 
 /// Blocks that were claimed and handed back unstarted by workers that were asked to leave; one list
 /// for a stream, since its launches run one after the other. Empty between launches. Device memory.
-/// Positions only grow, modulo 2^32; entry `p` is ranges[p % kReturnedRanges].
+/// Positions only grow, modulo 2^32; entry `p` is ranges[p % kReturnedRanges]. A worker that comes
+/// late, when its launch is done and the next one uses the list, takes nothing: it reads `tail` with
+/// acquire, then `completed`, and only then moves `head`.
 struct alignas(128) ReturnedList {
   uint32_t tail;  ///< where the next range is put: atom.add, then the range is stored with release
   uint32_t head;  ///< where the next range is taken: compare-and-swap while below tail
@@ -68,7 +73,7 @@ struct alignas(128) ReturnedList {
 /// the device only, with release.sys.
 struct alignas(64) HostStatus {
   uint32_t done;                           ///< sequence of the last launch that is complete
-  uint32_t ended_count;                    ///< workers that left with blocks still to run, ever
+  uint32_t yielded;                        ///< of ControlSlot, as last told: SMs have been yielded
   uint32_t ended[kPhysicalLaunches];       ///< tag of the last physical launch that has ended
   uint32_t next_final[kPhysicalLaunches];  ///< `next` when that one ended
   uint32_t reserved[6];
@@ -111,7 +116,8 @@ struct PreemptParams {
 };
 static_assert(sizeof(PreemptParams) == 88);
 
-/// The last parameter of a `sliced` variant: a slice is a 1-D grid of blocks first_block ...
+/// The last parameter of a `sliced` variant, `.param .align 8 .b8 cupola_launch[16]`: a slice is a 1-D
+/// grid of blocks first_block ...
 struct SliceParams {
   uint32_t grid[3];      ///< the program's grid, in blocks
   uint32_t first_block;  ///< linear index of the slice's block 0: x fastest
