@@ -1,0 +1,38 @@
+// A meeting place of up to eight processes in one file of shared memory: they begin every round
+// together and launch in the order of their numbers. Lock-free counters that only grow; whoever
+// waits longer than a minute gives up and ends its process with exit code 3.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+/// Nanoseconds of CLOCK_MONOTONIC: the same clock in all processes.
+long NowNs();
+/// Returns at `ns` or soon after: sleeps while it is far, spins at the end.
+void WaitUntilNs(long ns);
+
+class Rendezvous {
+ public:
+  /// `path` empty = alone: nothing is waited for.
+  Rendezvous(const std::string& path, int party, int parties);
+  /// Waits until every party has come to round `round` (1, 2, ...).
+  void Meet(int round);
+  /// Waits until the party before ours has launched in this round; the time of that, 0 if we are the
+  /// first.
+  long AwaitTurn(int round);
+  /// Tells the next party that we have launched.
+  void Launched(int round);
+  /// Nobody waits for us any more.
+  void Leave();
+
+ private:
+  struct Page {
+    std::atomic<int> arrived[8];
+    std::atomic<int> launched[8];
+    std::atomic<long> launched_ns[8];
+  };
+  void WaitFor(const std::atomic<int>& counter, int round);
+  Page* page_ = nullptr;
+  int party_;
+  int parties_;
+};
