@@ -49,8 +49,10 @@ enum VariantFlag : uint32_t {
   kSliced = 2,
   kNotBitExact = 4,         ///< preemptible: opcode counts differ from the original's; off unless
                             ///< asked for
-  kMayWaitOnBlocks = 8,     ///< polled loads: batch 1, kRunWhatIsClaimed
+  kMayWaitOnBlocks = 8,     ///< polled loads: batch 1, kRunWhatIsClaimed; plain where the whole grid
+                            ///< is resident at once, for it may be a hand-made grid barrier
   kSlicedNotBitExact = 16,  ///< the same for sliced
+  kOneDimensionalBlocks = 32,  ///< the variants are right for blocks with y = z = 1 only: others plain
 };
 
 struct KernelEntry {
@@ -77,9 +79,15 @@ struct ParameterEntry {
   uint32_t is_pointer;     ///< 1 where the PTX or its use says so (a feature of duration models)
 };
 
+enum VariableFlag : uint32_t {
+  kManaged = 1,   ///< __managed__: cuLibraryGetManaged
+  kConstant = 2,  ///< __constant__
+};
+
 struct VariableEntry {
   uint32_t name_offset;
-  uint32_t bytes;
+  uint32_t flags;  ///< VariableFlag
+  uint64_t bytes;
 };
 
 /// What BundleHeader::checksum of these bytes must be.

@@ -75,7 +75,8 @@ Result<std::vector<std::byte>> BundleWriter::Finish() {
   }
   const size_t variables_at = layout.Reserve(variables_.size() * sizeof(VariableEntry), 8);
   for (size_t i = 0; i < variables_.size(); ++i) {
-    const VariableEntry entry{layout.Text(variables_[i].name), variables_[i].bytes};
+    const VariableEntry entry{layout.Text(variables_[i].name), variables_[i].flags,
+                              variables_[i].bytes};
     layout.Store(variables_at + i * sizeof(entry), &entry, sizeof(entry));
   }
   for (size_t i = 0; i < kernels_.size(); ++i) {

@@ -30,7 +30,9 @@ class BundleWriter {
 
   void AddKernel(BundleKernel kernel) { kernels_.push_back(std::move(kernel)); }
   /// Variables are numbered in the order in which they are added.
-  void AddVariable(std::string name, uint32_t bytes) { variables_.push_back({std::move(name), bytes}); }
+  void AddVariable(std::string name, uint64_t bytes, uint32_t flags = 0) {
+    variables_.push_back({std::move(name), bytes, flags});
+  }
   void SetCubin(std::span<const std::byte> cubin) { cubin_.assign(cubin.begin(), cubin.end()); }
   void SetPtx(std::string ptx) { ptx_ = std::move(ptx); }
 
@@ -41,7 +43,8 @@ class BundleWriter {
  private:
   struct Variable {
     std::string name;
-    uint32_t bytes;
+    uint64_t bytes;
+    uint32_t flags;
   };
 
   uint32_t arch_;

@@ -47,6 +47,7 @@ TEST(Bundle, RoundTrip) {
   EXPECT_EQ(view->Find("_Z9"), nullptr);
   EXPECT_STREQ(view->Text(view->variables()[0].name_offset), "table");
   EXPECT_EQ(view->variables()[1].bytes, 4u);
+  EXPECT_EQ(view->variables()[1].flags, kManaged);
   EXPECT_EQ(std::memcmp(view->cubin().data(), "the cubin", 9), 0);
   EXPECT_STREQ(view->ptx(), ".version 9.0\n");
   EXPECT_GT(ReadAll(*view), 0u);

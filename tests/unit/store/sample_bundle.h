@@ -27,7 +27,7 @@ inline std::vector<std::byte> SampleBundle(const std::string& cubin = "the cubin
   writer.AddKernel(scale);
   writer.AddKernel(add);
   writer.AddVariable("table", 4096);
-  writer.AddVariable("count", 4);
+  writer.AddVariable("count", 4, kManaged);
   writer.SetCubin(std::as_bytes(std::span(cubin.data(), cubin.size())));
   writer.SetPtx(".version 9.0\n");
   Result<std::vector<std::byte>> bytes = writer.Finish();
