@@ -49,8 +49,8 @@ __host__ __device__ Gas<Real> Turned(const float4& state, Real nx, Real ny) {
 template <typename Real>
 __host__ __device__ void AddFlux(const float4& mine, const float4& other, bool wall, float2 normal,
                                  Real sum[4]) {
-  const Real area = sqrt(static_cast<Real>(normal.x) * normal.x +
-                         static_cast<Real>(normal.y) * normal.y);
+  const Real area =
+      sqrt(static_cast<Real>(normal.x) * normal.x + static_cast<Real>(normal.y) * normal.y);
   const Real nx = normal.x / area, ny = normal.y / area;
   const Gas<Real> inner = Turned<Real>(mine, nx, ny);
   const Gas<Real> outer = wall ? Mirrored(inner) : Turned<Real>(other, nx, ny);

@@ -28,8 +28,8 @@ static __global__ void SumUp(const uint32_t* values, long n, unsigned long long*
 namespace {
 
 struct Times {
-  std::vector<long> launch_ns;  // before the launch call
-  std::vector<long> done_ns;    // after the wait for its end
+  std::vector<long> launch_ns;   // before the launch call
+  std::vector<long> done_ns;     // after the wait for its end
   std::vector<long> partner_ns;  // when the party before ours had launched
   std::vector<float> event_us;
 };
@@ -37,7 +37,8 @@ struct Times {
 class Frame {
  public:
   Frame(const Options& options, Program& program)
-      : options_(options), program_(program),
+      : options_(options),
+        program_(program),
         meeting_(options.barrier, options.party, options.parties) {}
   int Run(const Input& input);
 
@@ -215,12 +216,15 @@ void PrintArray(const char* name, const std::vector<T>& values, Write write) {
 
 void Frame::Print(const Input& input, const Problem& problem, bool good) {
   const dim3 grid = program_.grid(), block = program_.block();
-  std::printf("{\"program\": \"%s\", \"input\": \"%s\", \"size\": %ld, ", input.program, input.input,
-              problem.size);
-  std::printf("\"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"target_us\": %g, ", grid.x, grid.y,
-              grid.z, block.x, block.y, block.z, input.target_us);
+  std::printf("{\"program\": \"%s\", \"input\": \"%s\", \"size\": %ld, ", input.program,
+              input.input, problem.size);
+  std::printf("\"grid\": [%u, %u, %u], \"block\": [%u, %u, %u], \"target_us\": %g, ", grid.x,
+              grid.y, grid.z, block.x, block.y, block.z, input.target_us);
   std::printf("\"verified\": %s, \"differing\": %d, \"checksum\": \"%016llx\"",
-              !options_.verify ? "null" : good ? "true" : "false", differing_, sum_);
+              !options_.verify ? "null"
+              : good           ? "true"
+                               : "false",
+              differing_, sum_);
   if (options_.times) {
     const auto whole = [](long ns, size_t) { std::printf("%ld", ns); };
     PrintArray("launch_ns", times_.launch_ns, whole);

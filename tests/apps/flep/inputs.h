@@ -10,6 +10,7 @@ struct Input {
   long size;  // in the program's own unit: elements, records, columns, particles, ...
 };
 
+// clang-format off: one row a line
 constexpr Input kInputs[] = {
     {"cfd", "large", 11106, 55000000},
     {"cfd", "small", 521, 2500000},
@@ -36,3 +37,4 @@ constexpr Input kInputs[] = {
     {"va", "small", 720, 190000000},
     {"va", "trivial", 49, 6000000},
 };
+// clang-format on

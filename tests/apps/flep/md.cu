@@ -1,6 +1,6 @@
 // MD: molecular dynamics. The Lennard-Jones forces on every atom from the atoms of the cells in its
-// neighbour list that are within the cutoff. A bar of cells, eight atoms each, open at its ends; one
-// atom a thread, so that eight threads share a list.
+// neighbour list that are within the cutoff. A bar of cells, eight atoms each, open at its ends;
+// one atom a thread, so that eight threads share a list.
 #include <cmath>
 #include <vector>
 

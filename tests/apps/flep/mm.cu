@@ -1,5 +1,5 @@
-// MM: dense square matrices multiplied tile by tile in shared memory; a batch of products, the grid's
-// third dimension. The matrices are small, so that a block is.
+// MM: dense square matrices multiplied tile by tile in shared memory; a batch of products, the
+// grid's third dimension. The matrices are small, so that a block is.
 #include <algorithm>
 
 #include "../support/check_runtime.h"
@@ -45,8 +45,8 @@ class MatrixProduct : public Program {
     CHECK(cudaGetLastError());
     block_ = dim3(kTile, kTile);
     const unsigned tiles = static_cast<unsigned>(n_ / kTile);
-    const unsigned blocks = BlocksFor(static_cast<long>(tiles) * tiles * batch_, problem.part,
-                                      MultiplyTiled);
+    const unsigned blocks =
+        BlocksFor(static_cast<long>(tiles) * tiles * batch_, problem.part, MultiplyTiled);
     grid_ = dim3(tiles, tiles, std::max(1u, blocks / (tiles * tiles)));
   }
 

@@ -11,8 +11,10 @@ constexpr char kUsage[] =
     "usage: %s [--input large|small|trivial] [--size N] [--scale F] [--repeat N] [--warmup N]\n"
     "  [--loop SECONDS] [--depth N] [--delay-us U] [--priority-stream no|low|high]\n"
     "  [--barrier FILE --party I --parties N] [--events] [--check-each] [--verify] [--no-times]\n"
-    "Launches one kernel --repeat times, or again and again for --loop seconds, and prints one line\n"
-    "of JSON: times of launch and end in nanoseconds of CLOCK_MONOTONIC, turnaround and event times\n"
+    "Launches one kernel --repeat times, or again and again for --loop seconds, and prints one "
+    "line\n"
+    "of JSON: times of launch and end in nanoseconds of CLOCK_MONOTONIC, turnaround and event "
+    "times\n"
     "in microseconds, a checksum of the whole result. With --barrier all parties begin every\n"
     "repetition together; party I launches --delay-us after party I-1 has.\n";
 
@@ -45,12 +47,10 @@ Options ReadOptions(int argc, char** argv) {
       {"--party", [&](auto&, double v) { o.party = static_cast<int>(v); }},
       {"--parties", [&](auto&, double v) { o.parties = static_cast<int>(v); }},
   };
-  std::map<std::string, std::string*> words = {{"--input", &o.input},
-                                               {"--priority-stream", &o.stream_priority},
-                                               {"--barrier", &o.barrier}};
-  std::map<std::string, bool*> flags = {{"--events", &o.events},
-                                        {"--check-each", &o.check_each},
-                                        {"--verify", &o.verify}};
+  std::map<std::string, std::string*> words = {
+      {"--input", &o.input}, {"--priority-stream", &o.stream_priority}, {"--barrier", &o.barrier}};
+  std::map<std::string, bool*> flags = {
+      {"--events", &o.events}, {"--check-each", &o.check_each}, {"--verify", &o.verify}};
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
     if (option == "--no-times") {

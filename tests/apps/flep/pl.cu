@@ -13,9 +13,9 @@ namespace pl {
 
 constexpr int kBeacons = 64;
 constexpr long kMostAncestors = 1 << 16;
-constexpr float kArena = 100;      // metres, side of a square
-constexpr float kStepLength = 2;   // metres moved since the last measurement
-constexpr float kRangeSigma = 3;   // metres
+constexpr float kArena = 100;     // metres, side of a square
+constexpr float kStepLength = 2;  // metres moved since the last measurement
+constexpr float kRangeSigma = 3;  // metres
 
 struct Beacon {
   float x, y, range, unused;
@@ -99,8 +99,8 @@ class ParticleFilter : public Program {
 
   Output output() const override { return {device_weights_, n_, true}; }
   double Expected(long i) const override {
-    const long from = Ancestor(cumulative_.data(), static_cast<long>(cumulative_.size()),
-                               Drawn(i, 1.0 / n_));
+    const long from =
+        Ancestor(cumulative_.data(), static_cast<long>(cumulative_.size()), Drawn(i, 1.0 / n_));
     double y = 0;
     const double x = Moved<double>(poses_before_[from], i, &y);
     return LogLikelihood<double>(beacons_.data(), x, y);

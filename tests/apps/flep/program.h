@@ -1,5 +1,5 @@
-// What one benchmark program gives to the frame that measures it: its inputs, one kernel launch, its
-// result and what the result should be. Plain CUDA. Everything is called from the main thread.
+// What one benchmark program gives to the frame that measures it: its inputs, one kernel launch,
+// its result and what the result should be. Plain CUDA. Everything is called from the main thread.
 #pragma once
 
 #include <cuda_runtime.h>

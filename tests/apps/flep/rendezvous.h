@@ -17,8 +17,8 @@ class Rendezvous {
   Rendezvous(const std::string& path, int party, int parties);
   /// Waits until every party has come to round `round` (1, 2, ...).
   void Meet(int round);
-  /// Waits until the party before ours has launched in this round; the time of that, 0 if we are the
-  /// first.
+  /// Waits until the party before ours has launched in this round; the time of that, 0 if we are
+  /// the first.
   long AwaitTurn(int round);
   /// Tells the next party that we have launched.
   void Launched(int round);

@@ -1,6 +1,6 @@
-// The exact solution of the one-dimensional Riemann problem of an ideal gas, and with it the flux of
-// the Euler equations through a face: Godunov's finite volume method (E. F. Toro, Riemann Solvers and
-// Numerical Methods for Fluid Dynamics, chapter 4). Host and device.
+// The exact solution of the one-dimensional Riemann problem of an ideal gas, and with it the flux
+// of the Euler equations through a face: Godunov's finite volume method (E. F. Toro, Riemann
+// Solvers and Numerical Methods for Fluid Dynamics, chapter 4). Host and device.
 #pragma once
 
 #include <cmath>
@@ -43,8 +43,8 @@ __host__ __device__ Gas<Real> AtFaceFromLeft(const Gas<Real>& left, Real sound, 
   const Real gamma = static_cast<Real>(kGamma);
   const Real ratio = pressure / left.pressure;
   if (ratio > 1) {
-    const Real shock = left.across - sound * sqrt((gamma + 1) / (2 * gamma) * ratio +
-                                                  (gamma - 1) / (2 * gamma));
+    const Real shock =
+        left.across - sound * sqrt((gamma + 1) / (2 * gamma) * ratio + (gamma - 1) / (2 * gamma));
     if (shock >= 0) return left;
     const Real k = (gamma - 1) / (gamma + 1);
     return {left.density * (ratio + k) / (ratio * k + 1), speed, left.along, pressure};
@@ -66,8 +66,8 @@ __host__ __device__ Gas<Real> Mirrored(Gas<Real> gas) {
   return gas;
 }
 
-/// The gas at a face between `left` and `right`. The star pressure by four steps of Newton's method,
-/// always four, from the mean of the two pressures.
+/// The gas at a face between `left` and `right`. The star pressure by four steps of Newton's
+/// method, always four, from the mean of the two pressures.
 template <typename Real>
 __host__ __device__ Gas<Real> AtFace(const Gas<Real>& left, const Gas<Real>& right) {
   const Real gamma = static_cast<Real>(kGamma);

@@ -54,7 +54,8 @@ class SparseProduct : public Program {
     longest_ = tiny ? 64 : 480;
     columns_ = tiny ? 1 << 10 : 1 << 24;
     start_.assign(1, 0);
-    for (long row = 0; row < rows_; ++row) start_.push_back(start_.back() + RowLength(row, longest_));
+    for (long row = 0; row < rows_; ++row)
+      start_.push_back(start_.back() + RowLength(row, longest_));
     const long entries = start_.back();
     CHECK(cudaMalloc(&row_start_, start_.size() * sizeof(long)));
     CHECK(cudaMemcpy(row_start_, start_.data(), start_.size() * sizeof(long),
