@@ -109,10 +109,10 @@ class FluidDynamics : public Program {
 
   void Prepare(const Problem& problem) override {
     n_ = problem.size;
-    CHECK(cudaMalloc(&states_, n_ * sizeof(float4)));
-    CHECK(cudaMalloc(&results_, n_ * sizeof(float4)));
-    CHECK(cudaMalloc(&behind_, kFaces * n_ * sizeof(int)));
-    CHECK(cudaMalloc(&normals_, kFaces * n_ * sizeof(float2)));
+    Allocate(&states_, n_);
+    Allocate(&results_, n_);
+    Allocate(&behind_, kFaces * n_);
+    Allocate(&normals_, kFaces * n_);
     FillMesh<<<FillBlocks(n_), 256>>>(states_, behind_, normals_, n_);
     CHECK(cudaGetLastError());
     grid_.x = BlocksFor((n_ + 255) / 256, problem.part, Step);

@@ -3,15 +3,16 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <deque>
 #include <string>
 #include <vector>
 
 #include "../support/check_runtime.h"
 #include "inputs.h"
+#include "noise.h"
 #include "options.h"
 #include "program.h"
 #include "rendezvous.h"
+#include "script.h"
 
 /// Adds up a mixed function of every value and its place: the order of the sum does not matter.
 static __global__ void SumUp(const uint32_t* values, long n, unsigned long long* sum) {
@@ -27,11 +28,14 @@ static __global__ void SumUp(const uint32_t* values, long n, unsigned long long*
 
 namespace {
 
-struct Times {
-  std::vector<long> launch_ns;   // before the launch call
-  std::vector<long> done_ns;     // after the wait for its end
-  std::vector<long> partner_ns;  // when the party before ours had launched
-  std::vector<float> event_us;
+/// One measured launch.
+struct Sample {
+  int round = 0;
+  long size = 0;
+  long launch_ns = 0;   // before the launch call
+  long done_ns = 0;     // after the wait for its end
+  long partner_ns = 0;  // when the turn before ours had launched; 0 = none
+  float event_us = 0;
 };
 
 class Frame {
@@ -43,8 +47,12 @@ class Frame {
   int Run(const Input& input);
 
  private:
-  void Repeat();
-  void Loop();
+  void Sweep(const Input& input);
+  void Play();
+  void Single(int round, const Round& turns, int turn);
+  void Loop(int round, double seconds);
+  long Scaled(long size) const;
+  void Prepare(const Problem& problem);
   unsigned long long ResultSum();
   bool Verify();
   void Print(const Input& input, const Problem& problem, bool good);
@@ -56,7 +64,9 @@ class Frame {
   unsigned long long* device_sum_ = nullptr;
   unsigned long long sum_ = 0;
   int differing_ = 0;  // launches whose result was not that of the first
-  Times times_;
+  long size_ = 0;
+  cudaEvent_t start_ = nullptr, stop_ = nullptr;
+  std::vector<Sample> samples_;
 };
 
 const Input* Find(const char* program, const std::string& input) {
@@ -83,22 +93,16 @@ cudaStream_t MakeStream(const std::string& priority) {
 int Frame::Run(const Input& input) {
   Problem problem{options_.size > 0 ? options_.size : input.size,
                   std::strcmp(input.input, "trivial") == 0};
-  if (options_.scale != 1) {
-    problem.size = std::max(program_.smallest(),
-                            static_cast<long>(static_cast<double>(problem.size) * options_.scale));
-  }
-  program_.Prepare(problem);
-  stream_ = MakeStream(options_.stream_priority);
+  problem.size = Scaled(problem.size);
   CHECK(cudaMalloc(&device_sum_, sizeof(*device_sum_)));
-  CHECK(cudaDeviceSynchronize());
-  for (int i = 0; i < options_.warmup; ++i) {
-    program_.Launch(stream_);
-    CHECK(cudaStreamSynchronize(stream_));
-  }
-  if (options_.loop_seconds > 0) {
-    Loop();
+  CHECK(cudaEventCreate(&start_));
+  CHECK(cudaEventCreate(&stop_));
+  stream_ = MakeStream(options_.stream_priority);
+  Prepare(problem);
+  if (options_.sweep > 0) {
+    Sweep(input);
   } else {
-    Repeat();
+    Play();
   }
   meeting_.Leave();
   if (!options_.check_each) sum_ = ResultSum();
@@ -107,64 +111,110 @@ int Frame::Run(const Input& input) {
   return good && differing_ == 0 ? 0 : 1;
 }
 
-void Frame::Repeat() {
+long Frame::Scaled(long size) const {
+  if (options_.scale == 1) return size;
+  return std::max(program_.smallest(),
+                  static_cast<long>(static_cast<double>(size) * options_.scale));
+}
+
+void Frame::Prepare(const Problem& problem) {
+  program_.Prepare(problem);
+  size_ = problem.size;
+  CHECK(cudaDeviceSynchronize());
+  for (int i = 0; i < options_.warmup; ++i) {
+    program_.Launch(stream_);
+    CHECK(cudaStreamSynchronize(stream_));
+  }
+}
+
+/// Launches of sizes between those of the trivial and of the large input, evenly by their
+/// logarithm.
+void Frame::Sweep(const Input& input) {
+  const double least = static_cast<double>(Find(input.program, "trivial")->size);
+  const double most = static_cast<double>(Find(input.program, "large")->size);
+  const auto seed = static_cast<uint32_t>(options_.seed);
+  for (int i = 0; i < options_.sweep; ++i) {
+    const double share = Noise(i, seed, 0, 1);
+    program_.Release();
+    Prepare({Scaled(static_cast<long>(least * std::pow(most / least, share))), false});
+    Single(i + 1, Round{}, 0);
+  }
+}
+
+/// The rounds of the script, or --repeat rounds in which all parties take part, or one loop.
+void Frame::Play() {
+  std::vector<Round> rounds;
+  if (!options_.script.empty()) {
+    rounds = ReadScript(options_.script);
+  } else {
+    Round all{options_.loop_seconds, {}};
+    for (int i = 0; i < options_.parties; ++i)
+      all.turns.push_back({i, i > 0 ? options_.delay_us : 0});
+    rounds.assign(options_.loop_seconds > 0 ? 1 : options_.repeat, all);
+  }
   const Output output = program_.output();
-  cudaEvent_t start, stop;
-  CHECK(cudaEventCreate(&start));
-  CHECK(cudaEventCreate(&stop));
-  for (int round = 1; round <= options_.repeat; ++round) {
-    if (options_.check_each) {
+  for (size_t i = 0; i < rounds.size(); ++i) {
+    const int round = static_cast<int>(i) + 1, turn = rounds[i].TurnOf(options_.party);
+    if (options_.check_each && turn >= 0) {
       CHECK(cudaMemsetAsync(const_cast<void*>(output.data), 0xff, output.count * 4, stream_));
       CHECK(cudaStreamSynchronize(stream_));
     }
     meeting_.Meet(round);
-    const long before = meeting_.AwaitTurn(round);
-    if (options_.delay_us > 0 && before > 0) {
-      WaitUntilNs(before + static_cast<long>(options_.delay_us * 1000));
+    if (turn < 0) continue;
+    if (rounds[i].loop_seconds > 0) {
+      Loop(round, rounds[i].loop_seconds);
+    } else {
+      Single(round, rounds[i], turn);
     }
-    if (options_.events) CHECK(cudaEventRecord(start, stream_));
-    times_.launch_ns.push_back(NowNs());
-    program_.Launch(stream_);
-    meeting_.Launched(round);
-    if (options_.events) CHECK(cudaEventRecord(stop, stream_));
-    CHECK(cudaStreamSynchronize(stream_));
-    times_.done_ns.push_back(NowNs());
-    times_.partner_ns.push_back(before);
-    if (options_.events) {
-      float ms = 0;
-      CHECK(cudaEventElapsedTime(&ms, start, stop));
-      times_.event_us.push_back(ms * 1000);
-    }
-    if (options_.check_each) {
-      const unsigned long long sum = ResultSum();
-      if (round == 1) sum_ = sum;
-      differing_ += sum != sum_;
-    }
+    if (!options_.check_each) continue;
+    const unsigned long long sum = ResultSum();
+    if (sum_ == 0) sum_ = sum;
+    differing_ += sum != sum_;
   }
-  CHECK(cudaEventDestroy(start));
-  CHECK(cudaEventDestroy(stop));
 }
 
-/// Back to back, at most `depth` launches in flight, until the time is over.
-void Frame::Loop() {
+/// One launch when its turn comes; waits for its end.
+void Frame::Single(int round, const Round& turns, int turn) {
+  Sample sample{round, size_};
+  if (turn > 0) {
+    sample.partner_ns = meeting_.AwaitLaunch(turns.turns[turn - 1].party, round);
+    const double delay_us = turns.turns[turn].delay_us;
+    if (delay_us > 0) WaitUntilNs(sample.partner_ns + static_cast<long>(delay_us * 1000));
+  }
+  if (options_.events) CHECK(cudaEventRecord(start_, stream_));
+  sample.launch_ns = NowNs();
+  program_.Launch(stream_);
+  meeting_.Launched(round);
+  if (options_.events) CHECK(cudaEventRecord(stop_, stream_));
+  CHECK(cudaStreamSynchronize(stream_));
+  sample.done_ns = NowNs();
+  if (options_.events) {
+    CHECK(cudaEventElapsedTime(&sample.event_us, start_, stop_));
+    sample.event_us *= 1000;
+  }
+  samples_.push_back(sample);
+}
+
+/// Back to back, at most --depth launches in flight, until the time is over.
+void Frame::Loop(int round, double seconds) {
   std::vector<cudaEvent_t> ends(options_.depth);
   for (cudaEvent_t& end : ends) {
     CHECK(cudaEventCreateWithFlags(&end, cudaEventDisableTiming));
   }
-  meeting_.Meet(1);
-  const long stop = NowNs() + static_cast<long>(options_.loop_seconds * 1e9);
-  const auto await = [&](size_t launch) {
-    CHECK(cudaEventSynchronize(ends[launch % ends.size()]));
-    times_.done_ns.push_back(NowNs());
+  const long stop = NowNs() + static_cast<long>(seconds * 1e9);
+  const size_t first = samples_.size();
+  size_t ended = 0, launched = 0;
+  const auto await_next = [&] {
+    CHECK(cudaEventSynchronize(ends[ended % ends.size()]));
+    samples_[first + ended++].done_ns = NowNs();
   };
-  while (NowNs() < stop) {
-    const size_t next = times_.launch_ns.size();
-    if (next >= ends.size()) await(next - ends.size());
-    times_.launch_ns.push_back(NowNs());
+  for (; NowNs() < stop; ++launched) {
+    if (launched >= ends.size()) await_next();
+    samples_.push_back({round, size_, NowNs()});
     program_.Launch(stream_);
-    CHECK(cudaEventRecord(ends[next % ends.size()], stream_));
+    CHECK(cudaEventRecord(ends[launched % ends.size()], stream_));
   }
-  while (times_.done_ns.size() < times_.launch_ns.size()) await(times_.done_ns.size());
+  while (ended < launched) await_next();
   for (cudaEvent_t end : ends) CHECK(cudaEventDestroy(end));
 }
 
@@ -204,12 +254,19 @@ bool Frame::Verify() {
   return true;
 }
 
-template <typename T, typename Write>
-void PrintArray(const char* name, const std::vector<T>& values, Write write) {
+void PrintNumbers(const char* name, const std::vector<Sample>& samples, long Sample::*member) {
   std::printf(", \"%s\": [", name);
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (i > 0) std::printf(", ");
-    write(values[i], i);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    std::printf(i > 0 ? ",%ld" : "%ld", samples[i].*member);
+  }
+  std::printf("]");
+}
+
+template <typename Value>
+void PrintTimes(const char* name, const std::vector<Sample>& samples, Value value) {
+  std::printf(", \"%s\": [", name);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    std::printf(i > 0 ? ",%.3f" : "%.3f", value(samples[i]));
   }
   std::printf("]");
 }
@@ -226,19 +283,37 @@ void Frame::Print(const Input& input, const Problem& problem, bool good) {
                                : "false",
               differing_, sum_);
   if (options_.times) {
-    const auto whole = [](long ns, size_t) { std::printf("%ld", ns); };
-    PrintArray("launch_ns", times_.launch_ns, whole);
-    PrintArray("done_ns", times_.done_ns, whole);
-    PrintArray("partner_ns", times_.partner_ns, whole);
-    PrintArray("turnaround_us", times_.launch_ns, [&](long ns, size_t i) {
-      std::printf("%.3f", static_cast<double>(times_.done_ns[i] - ns) / 1000);
+    std::printf(", \"round\": [");
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      std::printf(i > 0 ? ",%d" : "%d", samples_[i].round);
+    }
+    std::printf("]");
+    PrintNumbers("sizes", samples_, &Sample::size);
+    PrintNumbers("launch_ns", samples_, &Sample::launch_ns);
+    PrintNumbers("done_ns", samples_, &Sample::done_ns);
+    PrintTimes("turnaround_us", samples_, [](const Sample& sample) {
+      return static_cast<double>(sample.done_ns - sample.launch_ns) / 1000;
     });
-    PrintArray("event_us", times_.event_us, [](float us, size_t) { std::printf("%.3f", us); });
+    if (options_.events) {
+      PrintTimes("event_us", samples_, [](const Sample& sample) { return sample.event_us; });
+    }
   }
   std::printf("}\n");
 }
 
 }  // namespace
+
+void* Program::AllocateBytes(long bytes) {
+  void* memory = nullptr;
+  CHECK(cudaMalloc(&memory, bytes));
+  allocations_.push_back(memory);
+  return memory;
+}
+
+void Program::Release() {
+  for (void* memory : allocations_) CHECK(cudaFree(memory));
+  allocations_.clear();
+}
 
 unsigned Program::Blocks(long pieces, bool part, const void* kernel) const {
   if (!part) return static_cast<unsigned>(pieces);

@@ -10,7 +10,8 @@ struct Input {
   long size;  // in the program's own unit: elements, records, columns, particles, ...
 };
 
-// clang-format off: one row a line
+// One row a line.
+// clang-format off
 constexpr Input kInputs[] = {
     {"cfd", "large", 11106, 41247994},
     {"cfd", "small", 521, 1859782},

@@ -97,9 +97,9 @@ class MolecularDynamics : public Program {
   void Prepare(const Problem& problem) override {
     bar_ = {problem.size, problem.size < 12 ? 4 : 32};
     n_ = bar_.cells() * kAtoms;
-    CHECK(cudaMalloc(&atoms_, n_ * sizeof(float4)));
-    CHECK(cudaMalloc(&forces_, n_ * sizeof(float4)));
-    CHECK(cudaMalloc(&neighbours_, bar_.cells() * kNeighbours * sizeof(int)));
+    Allocate(&atoms_, n_);
+    Allocate(&forces_, n_);
+    Allocate(&neighbours_, bar_.cells() * kNeighbours);
     FillAtoms<<<FillBlocks(n_), 256>>>(bar_, atoms_, neighbours_);
     CHECK(cudaGetLastError());
     grid_.x = BlocksFor((n_ + 255) / 256, problem.part, Forces);

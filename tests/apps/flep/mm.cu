@@ -39,7 +39,7 @@ class MatrixProduct : public Program {
     batch_ = static_cast<int>(problem.size);
     n_ = batch_ <= smallest() ? 3 * kTile : 16 * kTile;
     const long values = static_cast<long>(batch_) * n_ * n_;
-    for (float** matrix : {&a_, &b_, &c_}) CHECK(cudaMalloc(matrix, values * sizeof(float)));
+    for (float** matrix : {&a_, &b_, &c_}) Allocate(matrix, values);
     FillNoise<<<FillBlocks(values), 256>>>(a_, values, 23, -1, 1);
     FillNoise<<<FillBlocks(values), 256>>>(b_, values, 24, -1, 1);
     CHECK(cudaGetLastError());

@@ -37,7 +37,7 @@ class NearestNeighbour : public Program {
   void Prepare(const Problem& problem) override {
     n_ = problem.size;
     for (float** array : {&latitude_, &longitude_, &distance_}) {
-      CHECK(cudaMalloc(array, n_ * sizeof(float)));
+      Allocate(array, n_);
     }
     FillNoise<<<FillBlocks(n_), 256>>>(latitude_, n_, 3, -kHalfTurn / 2, kHalfTurn / 2);
     FillNoise<<<FillBlocks(n_), 256>>>(longitude_, n_, 4, -kHalfTurn, kHalfTurn);

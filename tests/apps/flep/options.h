@@ -13,6 +13,9 @@ struct Options {
   int depth = 1;                       // launches in flight at most while looping
   double delay_us = 0;                 // from the launch of the party before to ours
   std::string stream_priority = "no";  // no, low, high
+  std::string script;                  // a file of rounds (script.h) instead of --repeat
+  int sweep = 0;                       // > 0: so many launches of random sizes instead
+  double seed = 1;                     // of the sizes of a sweep
   std::string barrier;                 // a file that the parties meet in; empty = alone
   int party = 0;                       // 0 launches first
   int parties = 1;

@@ -61,9 +61,9 @@ class PathFinder : public Program {
   void Prepare(const Problem& problem) override {
     columns_ = problem.size;
     strips_ = (columns_ + kStrip - 1) / kStrip;
-    CHECK(cudaMalloc(&wall_, columns_ * kRows));
-    CHECK(cudaMalloc(&start_, columns_ * sizeof(int)));
-    CHECK(cudaMalloc(&cost_, columns_ * sizeof(int)));
+    Allocate(&wall_, columns_ * kRows);
+    Allocate(&start_, columns_);
+    Allocate(&cost_, columns_);
     FillWall<<<FillBlocks(columns_), 256>>>(wall_, start_, columns_);
     CHECK(cudaGetLastError());
     block_.x = kThreads;

@@ -85,8 +85,8 @@ class ParticleFilter : public Program {
     Upload(poses_before_, &device_before_);
     Upload(cumulative_, &device_cumulative_);
     Upload(beacons_, &device_beacons_);
-    CHECK(cudaMalloc(&device_poses_, n_ * sizeof(float2)));
-    CHECK(cudaMalloc(&device_weights_, n_ * sizeof(float)));
+    Allocate(&device_poses_, n_);
+    Allocate(&device_weights_, n_);
     grid_.x = BlocksFor((n_ + 255) / 256, problem.part, Localise);
   }
 
@@ -109,12 +109,15 @@ class ParticleFilter : public Program {
 
  private:
   template <typename T>
-  static void Upload(const std::vector<T>& from, T** to) {
-    CHECK(cudaMalloc(to, from.size() * sizeof(T)));
+  void Upload(const std::vector<T>& from, T** to) {
+    Allocate(to, from.size());
     CHECK(cudaMemcpy(*to, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice));
   }
 
   void MakeScene(long ancestors) {
+    poses_before_.clear();
+    cumulative_.clear();
+    beacons_.clear();
     const float robot_x = 40, robot_y = 60;
     for (int b = 0; b < kBeacons; ++b) {
       const float x = Noise(b, 9, 0, kArena), y = Noise(b, 10, 0, kArena);

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <vector>
 
 /// What to compute. `part` = the grid fills only a third of the block slots of the GPU, each block
 /// working through several pieces; otherwise there is a block for every piece.
@@ -26,8 +27,11 @@ class Program {
   virtual const char* name() const = 0;
   /// The smallest size that still has a few blocks: what the simulated device gets.
   virtual long smallest() const = 0;
-  /// Allocates and fills device memory for `problem`, the same bytes every time.
+  /// Allocates and fills device memory for `problem`, the same bytes every time. Again after
+  /// Release.
   virtual void Prepare(const Problem& problem) = 0;
+  /// Frees what Prepare has allocated; synchronises.
+  void Release();
   /// Launches the measured kernel, once; asynchronous.
   virtual void Launch(cudaStream_t stream) = 0;
   virtual Output output() const = 0;
@@ -45,8 +49,17 @@ class Program {
     return Blocks(pieces, part, reinterpret_cast<const void*>(kernel));
   }
   unsigned Blocks(long pieces, bool part, const void* kernel) const;
+  /// Device memory for `count` values, until Release.
+  template <typename T>
+  void Allocate(T** memory, long count) {
+    *memory = static_cast<T*>(AllocateBytes(count * static_cast<long>(sizeof(T))));
+  }
+  void* AllocateBytes(long bytes);
   dim3 grid_{1};
   dim3 block_{256};
+
+ private:
+  std::vector<void*> allocations_;
 };
 
 /// Runs `program` as the command line says (see options.cpp); the process's exit code.

@@ -11,7 +11,7 @@
 #include <cstdlib>
 
 namespace {
-constexpr long kPatienceNs = 60'000'000'000;
+constexpr long kPatienceNs = 30'000'000'000;
 }
 
 long NowNs() {
@@ -48,10 +48,15 @@ Rendezvous::Rendezvous(const std::string& path, int party, int parties)
   page_ = static_cast<Page*>(memory);  // a new file is zeroes: all counters at zero
 }
 
-void Rendezvous::WaitFor(const std::atomic<int>& counter, int round) {
+void Rendezvous::WaitFor(const std::atomic<int>& counter, int round, bool patient) {
   const long deadline = NowNs() + kPatienceNs;
+  constexpr timespec kNap{0, 20'000};
   while (counter.load(std::memory_order_acquire) < round) {
-    sched_yield();
+    if (patient) {
+      nanosleep(&kNap, nullptr);
+    } else {
+      sched_yield();
+    }
     if (NowNs() > deadline) {
       std::fprintf(stderr, "a partner did not come to round %d\n", round);
       std::_Exit(3);
@@ -62,13 +67,13 @@ void Rendezvous::WaitFor(const std::atomic<int>& counter, int round) {
 void Rendezvous::Meet(int round) {
   if (page_ == nullptr) return;
   page_->arrived[party_].store(round, std::memory_order_release);
-  for (int i = 0; i < parties_; ++i) WaitFor(page_->arrived[i], round);
+  for (int i = 0; i < parties_; ++i) WaitFor(page_->arrived[i], round, true);
 }
 
-long Rendezvous::AwaitTurn(int round) {
-  if (page_ == nullptr || party_ == 0) return 0;
-  WaitFor(page_->launched[party_ - 1], round);
-  return page_->launched_ns[party_ - 1].load(std::memory_order_relaxed);
+long Rendezvous::AwaitLaunch(int before, int round) {
+  if (page_ == nullptr) return 0;
+  WaitFor(page_->launched[before], round, false);
+  return page_->launched_ns[before].load(std::memory_order_relaxed);
 }
 
 void Rendezvous::Launched(int round) {

@@ -1,6 +1,6 @@
-// A meeting place of up to eight processes in one file of shared memory: they begin every round
+// A meeting place of up to 64 processes in one file of shared memory: they begin every round
 // together and launch in the order of their numbers. Lock-free counters that only grow; whoever
-// waits longer than a minute gives up and ends its process with exit code 3.
+// waits longer than 30 seconds gives up and ends its process with exit code 3.
 #pragma once
 
 #include <atomic>
@@ -17,21 +17,20 @@ class Rendezvous {
   Rendezvous(const std::string& path, int party, int parties);
   /// Waits until every party has come to round `round` (1, 2, ...).
   void Meet(int round);
-  /// Waits until the party before ours has launched in this round; the time of that, 0 if we are
-  /// the first.
-  long AwaitTurn(int round);
-  /// Tells the next party that we have launched.
+  /// Waits until party `before` has launched in this round; returns when that was. 0 when alone.
+  long AwaitLaunch(int before, int round);
+  /// Tells the others that we have launched.
   void Launched(int round);
   /// Nobody waits for us any more.
   void Leave();
 
  private:
   struct Page {
-    std::atomic<int> arrived[8];
-    std::atomic<int> launched[8];
-    std::atomic<long> launched_ns[8];
+    std::atomic<int> arrived[64];
+    std::atomic<int> launched[64];
+    std::atomic<long> launched_ns[64];
   };
-  void WaitFor(const std::atomic<int>& counter, int round);
+  void WaitFor(const std::atomic<int>& counter, int round, bool patient);
   Page* page_ = nullptr;
   int party_;
   int parties_;

@@ -57,13 +57,13 @@ class SparseProduct : public Program {
     for (long row = 0; row < rows_; ++row)
       start_.push_back(start_.back() + RowLength(row, longest_));
     const long entries = start_.back();
-    CHECK(cudaMalloc(&row_start_, start_.size() * sizeof(long)));
+    Allocate(&row_start_, start_.size());
     CHECK(cudaMemcpy(row_start_, start_.data(), start_.size() * sizeof(long),
                      cudaMemcpyHostToDevice));
-    CHECK(cudaMalloc(&column_, entries * sizeof(int)));
-    CHECK(cudaMalloc(&value_, entries * sizeof(float)));
-    CHECK(cudaMalloc(&x_, columns_ * sizeof(float)));
-    CHECK(cudaMalloc(&y_, rows_ * sizeof(float)));
+    Allocate(&column_, entries);
+    Allocate(&value_, entries);
+    Allocate(&x_, columns_);
+    Allocate(&y_, rows_);
     FillEntries<<<FillBlocks(entries), 256>>>(column_, value_, entries, columns_);
     FillNoise<<<FillBlocks(columns_), 256>>>(x_, columns_, 22, -1, 1);
     CHECK(cudaGetLastError());

@@ -24,8 +24,9 @@ class VectorAddProgram : public Program {
 
   void Prepare(const Problem& problem) override {
     n_ = problem.size;
+    ring_ = 256;
     while (ring_ < n_ && ring_ < 1L << 28) ring_ *= 2;
-    for (float** vector : {&a_, &b_, &c_}) CHECK(cudaMalloc(vector, ring_ * sizeof(float)));
+    for (float** vector : {&a_, &b_, &c_}) Allocate(vector, ring_);
     FillNoise<<<FillBlocks(ring_), 256>>>(a_, ring_, 1, -100, 100);
     FillNoise<<<FillBlocks(ring_), 256>>>(b_, ring_, 2, -1, 1);
     CHECK(cudaGetLastError());
@@ -45,7 +46,7 @@ class VectorAddProgram : public Program {
 
  private:
   long n_ = 0;
-  long ring_ = 256;
+  long ring_ = 0;
   float *a_ = nullptr, *b_ = nullptr, *c_ = nullptr;
 };
 

@@ -1,0 +1,198 @@
+"""Programs that share a GPU: plain or under Cupola with an arbiter, with MPS or without.
+
+A `Bed` knows the build, the device and the folder for logs; `bed.mps()` and `bed.arbiter(...)` are
+context managers for the two daemons; a `Job` is one running program. Everything has a time limit, and
+ends only what it has started. Standard library only."""
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import runner
+
+
+class Failed(Exception):
+    """A program or a daemon did not do what it should; the message says which and how."""
+
+
+class Job:
+    """A program that runs beside others, in a session of its own."""
+
+    def __init__(self, command, environ, log=None):
+        self.command = command
+        self.log = log
+        self.process = subprocess.Popen(
+            command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, bufsize=0, start_new_session=True,
+            preexec_fn=runner.prepare_child)
+
+    def await_line(self, seconds):
+        """The next line of standard output, without its end; None when there is none in time."""
+        line, deadline = b"", time.monotonic() + seconds
+        while not line.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            ready = left > 0 and select.select([self.process.stdout], [], [], left)[0]
+            byte = self.process.stdout.read(1) if ready else b""
+            if not byte:
+                return None
+            line += byte
+        return line[:-1].decode(errors="replace")
+
+    def end_input(self):
+        with contextlib.suppress(OSError):
+            self.process.stdin.close()
+        self.process.stdin = None
+
+    def finish(self, seconds):
+        """Waits for the end, then kills; (exit code or "timeout", standard output)."""
+        try:
+            out, err = self.process.communicate(timeout=seconds)
+            code = self.process.returncode
+        except subprocess.TimeoutExpired:
+            self.kill()
+            out, err = self.process.communicate()
+            code = "timeout"
+        if self.log and (err or code != 0):
+            with open(self.log, "ab") as file:
+                file.write(f"$ {' '.join(self.command)}\n".encode() + err[-4000:] +
+                           f"-> {runner.describe_code(code)}\n".encode())
+        self.err = err.decode(errors="replace")
+        return code, out.decode(errors="replace")
+
+    def kill(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+    def result(self, seconds):
+        """The JSON object in the last line that the program prints."""
+        code, out = self.finish(seconds)
+        try:
+            if code == 0:
+                return json.loads(out.splitlines()[-1])
+        except (ValueError, IndexError):
+            pass
+        raise Failed(f"{' '.join(self.command)}: {runner.describe_code(code)} {self.err[-400:]}")
+
+
+class Bed:
+    """Where co-runs take place. `systems` are "plain" and "cupola"."""
+
+    def __init__(self, build, device, out, verbose=False):
+        self.build, self.device = os.path.abspath(build), device
+        self.folder = tempfile.mkdtemp(prefix="cupola-bench-")
+        self.log = os.path.join(out, "corun.log")
+        self.store = os.path.join(self.folder, "store")
+        self.verbose = verbose
+        self.additions = {}  # to the environment, of the daemons that run now
+        self.environ = runner.environment(self.build, device)
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def program(self, name):
+        return f"{self.build}/apps/{'static' if self.device == 'gpu' else 'shared'}/{name}"
+
+    def start(self, system, label, command):
+        """Starts a program, `label` being its name in the arbiter's rules."""
+        environ = {**self.environ, **self.additions}
+        if system == "cupola":
+            environ.update({"CUPOLA_LABEL": label, "CUPOLA_STORE": self.store})
+            command = runner.cupola_command(self.build, self.device) + command
+        else:
+            environ.pop("CUPOLA_SOCKET", None)
+        if self.verbose:
+            print(f"  {system}: {' '.join(command)}", flush=True)
+        return Job(command, environ, self.log)
+
+    def run_tool(self, arguments, seconds):
+        """`cupola` with arguments, to its end; (exit code, output)."""
+        environ = {**self.environ, **self.additions, "CUPOLA_STORE": self.store}
+        result = runner.run([self.build + "/bin/cupola", *arguments], environ, seconds)
+        text = (result["stdout"] + result["stderr"]).decode(errors="replace")
+        with open(self.log, "a") as file:
+            file.write(f"$ cupola {' '.join(arguments)}\n{text}"
+                       f"-> {runner.describe_code(result['code'])}, {result['seconds']:.1f} s\n")
+        return result["code"], text
+
+    def build_variants(self, programs, seconds=120):
+        """`cupola build` of programs by name, once; Failed where it fails."""
+        code, text = self.run_tool(["build", *map(self.program, programs)], seconds)
+        if code != 0:
+            raise Failed(f"cupola build: {runner.describe_code(code)} {text[-400:]}")
+        return text
+
+    def has_mps(self):
+        return self.device == "gpu" and shutil.which("nvidia-cuda-mps-control") is not None
+
+    @contextlib.contextmanager
+    def mps(self):
+        """MPS for the programs started within; on the simulated device, which knows none, nothing."""
+        if not self.has_mps():
+            if self.device == "gpu":
+                raise Failed("no nvidia-cuda-mps-control here")
+            yield
+            return
+        pipe = tempfile.mkdtemp(prefix="mps-", dir=self.folder)
+        mine = {"CUDA_MPS_PIPE_DIRECTORY": pipe, "CUDA_MPS_LOG_DIRECTORY": pipe}
+        environ = {**os.environ, **mine}
+        started = runner.run(["nvidia-cuda-mps-control", "-d"], environ, 20)
+        if started["code"] != 0:
+            raise Failed(f"MPS did not start: {started['stderr'].decode(errors='replace')[-300:]}")
+        self.additions.update(mine)
+        try:
+            yield
+        finally:
+            for key in mine:
+                del self.additions[key]
+            runner.run(["nvidia-cuda-mps-control"], environ, 20, stdin=b"quit -t 5\n")
+
+    @contextlib.contextmanager
+    def arbiter(self, config):
+        """`cupola serve` with a configuration (TOML text), for the programs started within."""
+        self.serves = getattr(self, "serves", 0) + 1
+        path = os.path.join(self.folder, f"arbiter{self.serves}.sock")
+        config_file = os.path.join(self.folder, f"arbiter{self.serves}.toml")
+        with open(config_file, "w") as file:
+            file.write(config)
+        environ = {**self.environ, **self.additions, "CUPOLA_SOCKET": path,
+                   "CUPOLA_STORE": self.store}
+        job = Job([self.build + "/bin/cupola", "serve", "--config", config_file], environ, self.log)
+        self.additions["CUPOLA_SOCKET"] = path
+        try:
+            await_socket(path, job)
+            yield job
+        finally:
+            del self.additions["CUPOLA_SOCKET"]
+            with contextlib.suppress(ProcessLookupError):
+                job.process.terminate()
+            job.finish(10)
+
+
+def await_socket(path, job, seconds=15):
+    """Until somebody listens at `path`."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and job.process.poll() is None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+            try:
+                probe.connect(path)
+                return
+            except OSError:
+                time.sleep(0.02)
+    code, _ = job.finish(0.1)
+    raise Failed(f"cupola serve did not listen: {runner.describe_code(code)} {job.err[-400:]}")
+
+
+def config(policy, labels, **settings):
+    """The arbiter's configuration: `labels` is {label: {"priority": .., "weight": ..}}."""
+    lines = [f'policy = "{policy}"']
+    lines += [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
+    for label, rule in labels.items():
+        lines += ["", "[[rule]]", f'label = "{label}"']
+        lines += [f"{key} = {json.dumps(value)}" for key, value in rule.items()]
+    return "\n".join(lines) + "\n"

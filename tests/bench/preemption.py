@@ -1,0 +1,138 @@
+"""A short kernel of high priority beside a batch process, plain and under Cupola in turns.
+
+The matrix {plain, cupola} x {nomps, mps} x {20us, 200us blocks}, in short rounds of fresh processes so
+that drift of the machine falls on both; and each program alone. Gives the metrics hp_p50_us_*,
+hp_p99_us_*, batch_rate_ratio_* and keeps all raw samples in the detail. Standard library only."""
+import contextlib
+import sys
+
+import corun
+import sampling
+
+PRIORITIES = {"high": {"priority": 10}, "batch": {"priority": 0}}
+BLOCKS = {"20us": 20, "200us": 200}
+SYSTEMS = ("plain", "cupola")
+SIM_BATCH = ["--blocks", "40", "--rounds", "100"]  # some ms on the simulated device
+SIM_HIGH = ["--blocks", "2", "--rounds", "50"]
+
+
+class Matrix:
+    def __init__(self, bed, samples, rounds, seconds_left):
+        self.bed, self.rounds, self.seconds_left = bed, rounds, seconds_left
+        self.samples = max(1, samples // rounds)  # of one round
+        self.sim = bed.device == "sim"
+        self.cells = {}  # (system, sharing, block) -> {"us": [...], "kernels": n, "seconds": s}
+        self.failures = []
+        self.sums = {}  # checksums by program: all must be equal
+
+    def high(self, system, count, seed):
+        return self.bed.start(system, "high", [
+            self.bed.program("preemption_priority"), "--samples", str(count), "--seed", str(seed),
+            "--seconds", "40", *(SIM_HIGH if self.sim else [])])
+
+    def batch(self, system, block):
+        return self.bed.start(system, "batch", [
+            self.bed.program("preemption_batch"), "--block-us", str(BLOCKS[block]), "--seconds",
+            "60", *(SIM_BATCH if self.sim else [])])
+
+    def check(self, name, result):
+        if self.sums.setdefault(name, result["checksum"]) != result["checksum"]:
+            self.failures.append(f"{name}: checksum {result['checksum']}, not {self.sums[name]}")
+
+    def pair(self, system, sharing, block, seed):
+        """One round of a cell: the batch runs, the samples are taken, the batch is ended."""
+        batch = self.batch(system, block)
+        try:
+            if batch.await_line(30) != "ready":
+                raise corun.Failed(f"the batch did not begin: {batch.finish(1)} {batch.err[-300:]}")
+            found = self.high(system, self.samples, seed).result(60)
+            batch.end_input()
+            beside = batch.result(30)
+        finally:
+            batch.kill()
+        self.check("high", found)
+        self.check("batch_" + block, beside)
+        start = found["start_ns"][0]
+        stop = found["start_ns"][-1] + found["turnaround_ns"][-1]
+        kernels = sum(start <= at <= stop for at in beside["done_ns"])
+        cell = self.cells.setdefault((system, sharing, block),
+                                     {"us": [], "kernels": 0, "seconds": 0.0, "rates": []})
+        cell["us"] += [ns / 1000 for ns in found["turnaround_ns"]]
+        cell["kernels"] += kernels
+        cell["seconds"] += (stop - start) / 1e9
+        cell["rates"].append(round(kernels / ((stop - start) / 1e9), 2))
+
+    def sharing(self, sharing):
+        for turn in range(self.rounds):
+            for block in BLOCKS:
+                for system in SYSTEMS if turn % 2 == 0 else reversed(SYSTEMS):
+                    if self.seconds_left() < 15:
+                        self.failures.append(f"no time for round {turn} of {sharing} {block}")
+                        continue
+                    try:
+                        self.pair(system, sharing, block, seed=turn + 1)
+                    except (corun.Failed, OSError, ValueError) as error:
+                        self.failures.append(f"{system} {sharing} {block}: {error}")
+                        print(f"preemption: {self.failures[-1]}", file=sys.stderr, flush=True)
+
+    def alone(self):
+        """The short kernel with the GPU for itself; the batch too, to see what preemptibility costs."""
+        alone = {}
+        try:
+            found = self.high("plain", self.samples * self.rounds if not self.sim else 2, 99)
+            alone["high_us"] = [ns / 1000 for ns in found.result(90)["turnaround_ns"]]
+            for system in SYSTEMS:
+                for block in BLOCKS:
+                    job = self.bed.start(system, "batch", [
+                        self.bed.program("preemption_batch"), "--block-us", str(BLOCKS[block]),
+                        "--seconds", "1", *(SIM_BATCH if self.sim else [])])
+                    result = job.result(60)
+                    self.check("batch_" + block, result)
+                    seconds = (result["done_ns"][-1] - result["start_ns"]) / 1e9
+                    alone[f"batch_{system}_{block}"] = round(len(result["done_ns"]) / seconds, 2)
+        except (corun.Failed, OSError, ValueError) as error:
+            self.failures.append(f"alone: {error}")
+        return alone
+
+    def metrics(self, alone):
+        metrics = {}
+        for (system, sharing, block), cell in self.cells.items():
+            for name, share in (("p50", 0.5), ("p99", 0.99)):
+                metrics[f"hp_{name}_us_{system}_{sharing}_{block}"] = round(
+                    sampling.percentile(cell["us"], share), 1)
+        for sharing in ("nomps", "mps"):
+            for block in BLOCKS:
+                both = [self.cells.get((system, sharing, block)) for system in SYSTEMS]
+                if all(both) and both[0]["kernels"]:
+                    plain, cupola = (cell["kernels"] / cell["seconds"] for cell in both)
+                    metrics[f"batch_rate_ratio_{sharing}_{block}"] = round(cupola / plain, 4)
+        if alone.get("high_us"):
+            metrics["hp_p50_us_alone"] = round(sampling.percentile(alone["high_us"], 0.5), 1)
+            metrics["hp_p99_us_alone"] = round(sampling.percentile(alone["high_us"], 0.99), 1)
+        return metrics
+
+
+def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0):
+    """{"metrics", "detail", "good"}; what fails is in detail["failures"] and leaves its metric out."""
+    matrix = Matrix(bed, samples, rounds, seconds_left)
+    try:
+        detail = {"build": bed.build_variants(["preemption_batch", "preemption_priority"])}
+    except corun.Failed as error:
+        detail = {}
+        matrix.failures.append(str(error))
+    rules = corun.config("hpf", PRIORITIES)
+    alone = {}
+    for sharing in ("nomps", "mps"):
+        try:
+            with bed.mps() if sharing == "mps" else contextlib.nullcontext(), bed.arbiter(rules):
+                if sharing == "nomps":
+                    alone = matrix.alone()
+                matrix.sharing(sharing)
+        except (corun.Failed, OSError) as error:
+            matrix.failures.append(f"{sharing}: {error}")
+            print(f"preemption: {matrix.failures[-1]}", file=sys.stderr, flush=True)
+    cells = {"_".join(key): {**cell, "us": [round(us, 1) for us in cell["us"]],
+                             "samples": len(cell["us"])} for key, cell in matrix.cells.items()}
+    detail.update({"cells": cells, "alone": alone, "failures": matrix.failures,
+                   "mps": bed.has_mps(), "samples_a_cell": samples, "rounds": rounds})
+    return {"metrics": matrix.metrics(alone), "detail": detail, "good": not matrix.failures}
