@@ -5,6 +5,7 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(Eigen3 REQUIRED NO_MODULE)
 
 # cupola_find_static(<target> <header> <archive> [<archive>...]): an INTERFACE target of that name.
 function(cupola_find_static target header)

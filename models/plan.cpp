@@ -41,6 +41,11 @@ bool IsSound(const PlanTerm& term) {
          std::all_of(term.variable, term.variable + 4, [](uint8_t v) { return v < kVariables; });
 }
 
+bool IsSound(const PlanConfiguration& configuration) {
+  return configuration.ns > 0 && configuration.ns < 1e15f && configuration.spread >= 0 &&
+         configuration.spread < 1e3f;  // false for NaN, too
+}
+
 }  // namespace
 
 Result<PlanView> PlanView::Open(std::span<const std::byte> bytes) {
@@ -77,6 +82,11 @@ Result<PlanView> PlanView::Open(std::span<const std::byte> bytes) {
   }
   for (uint32_t i = 0; i < header.terms; ++i) {
     if (!IsSound(terms[i])) return Damaged("a term");
+  }
+  const auto* known =
+      reinterpret_cast<const PlanConfiguration*>(view.At(header.configurations_offset));
+  for (uint32_t i = 0; i < header.configurations; ++i) {
+    if (!IsSound(known[i])) return Damaged("a configuration");
   }
   const PlanKernel* before = nullptr;
   for (const PlanKernel& kernel : view.kernels()) {

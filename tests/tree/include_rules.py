@@ -15,6 +15,7 @@ RULES = {
     "base": [],
     "profiles": ["base"],
     "models": ["base", "profiles"],
+    "models/train": ["base", "profiles", "models"],
     "sched": ["base", "models", "profiles"],
     "sched/board": ["base", "sched", "device/runtime"],
     "sched/daemon": ["base", "sched", "sched/board", "models", "profiles", "device/runtime"],
