@@ -10,6 +10,7 @@
 #include "cli/ptx_command.h"
 #include "cli/ptx_run.h"
 #include "cli/run_command.h"
+#include "cli/serve_command.h"
 
 namespace {
 
@@ -33,6 +34,7 @@ void AddCommands(CLI::App& app) {
   cupola::AddPtxRunCommand(*app.get_subcommand("ptx"));
   cupola::AddRunCommand(app);
   cupola::AddInspectCommand(app);
+  cupola::AddServeCommand(app);
 }
 
 /// Fills the places of standard streams that the caller closed, so that no file of ours gets their

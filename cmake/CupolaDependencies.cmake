@@ -1,4 +1,4 @@
-# Libraries from the distribution. fmt and spdlog are used header-only and the compression and ELF
+# Libraries from the distribution. fmt, spdlog and toml++ are used header-only and the compression and ELF
 # libraries are linked statically, so that a binary built here runs on another distribution.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
@@ -6,6 +6,7 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
+find_path(CUPOLA_TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h REQUIRED)
 
 # cupola_find_static(<target> <header> <archive> [<archive>...]): an INTERFACE target of that name.
 function(cupola_find_static target header)

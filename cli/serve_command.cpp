@@ -1,0 +1,80 @@
+#include "cli/serve_command.h"
+
+#include <memory>
+#include <string>
+
+#include <signal.h>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "cli/commands.h"
+#include "sched/board/socket_path.h"
+#include "sched/daemon/server.h"
+
+namespace cupola {
+namespace {
+
+struct ServeOptions {
+  std::string config;
+  std::string socket;
+  bool mps = false;
+};
+
+constexpr char kFooter[] =
+    "\nPrograms that `cupola run` starts find the arbiter by its socket: CUPOLA_SOCKET, else arbiter.sock\n"
+    "in $XDG_RUNTIME_DIR/cupola, /run/user/UID/cupola or /tmp/cupola-UID.\n"
+    "SIGHUP (or `cupola ctl reload`) reads the configuration again; SIGTERM or SIGINT ends.\n"
+    "\nExamples:\n"
+    "  cupola serve                              priorities all equal, shortest kernel first\n"
+    "  cupola serve --config cupola.toml         rules: which programs matter\n"
+    "\nExit codes: 0 ended by a signal, 1 the configuration or the socket's place is wrong, or another\n"
+    "daemon is there, 2 wrong usage.\n";
+
+[[noreturn]] void Fail(const Error& error) {
+  PrintError(error);
+  throw CLI::RuntimeError(kExitBadInput);
+}
+
+std::string SocketFor(const ServeOptions& options, const sched::Config& config) {
+  if (!options.socket.empty()) return options.socket;
+  if (!config.socket.empty()) return config.socket;
+  char path[sched::kSocketPathBytes];
+  if (sched::ArbiterSocketPath(path)) return path;
+  Fail(MakeError(ErrorCode::kInvalidArgument,
+                 "CUPOLA_SOCKET must be an absolute path shorter than 108 bytes"));
+}
+
+void Serve(const ServeOptions& options) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  sched::Config config;
+  if (!options.config.empty()) {
+    Result<sched::Config> read = sched::ReadConfig(options.config);
+    if (!read) Fail(read.error());
+    config = std::move(read).value();
+  }
+  const std::string socket = SocketFor(options, config);
+  auto server = sched::Server::Start(socket, std::move(config), options.config);
+  if (!server) Fail(server.error());
+  // One line on standard output, when programs may join: scripts wait for it.
+  fmt::print("listening on {}\n", (*server)->socket_path());
+  std::fflush(stdout);
+  if (const Status status = (*server)->Run(); !status) Fail(status.error());
+}
+
+}  // namespace
+
+void AddServeCommand(CLI::App& app) {
+  auto options = std::make_shared<ServeOptions>();
+  CLI::App* serve = app.add_subcommand(
+      "serve", "Decide, for the programs that share a GPU, whose kernels run");
+  serve->add_option("--config", options->config, "The configuration, a TOML file");
+  serve->add_option("--socket", options->socket, "Where programs find it, an absolute path");
+  serve->footer(kFooter);
+  serve->callback([options] { Serve(*options); });
+}
+
+}  // namespace cupola

@@ -1,0 +1,11 @@
+// `cupola serve`: the arbiter of this machine's GPUs for the processes of a user.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace cupola {
+
+/// Adds the subcommand `serve`.
+void AddServeCommand(CLI::App& app);
+
+}  // namespace cupola

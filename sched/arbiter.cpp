@@ -1,0 +1,291 @@
+#include "sched/arbiter.h"
+
+#include <algorithm>
+
+namespace cupola::sched {
+namespace {
+
+// A client that was told to stop and does not say that it has is no longer counted as on the GPU
+// after this time: its blocks are not that long, more likely it was stopped itself.
+constexpr uint64_t kLongestDrainNs = 100'000'000;
+
+}  // namespace
+
+ClientId Arbiter::Join(const ClientSettings& settings) {
+  uint32_t index = 0;
+  while (index < clients_.size() && clients_[index].used) ++index;
+  next_ = nullptr;  // the vector may move
+  if (index == clients_.size()) clients_.emplace_back();
+  Client& client = clients_[index];
+  client = Client{};
+  client.used = true;
+  client.view.id = ClientId(index);
+  Note(EventKind::kJoined, client.view.id);
+  Configure(client.view.id, settings);
+  return client.view.id;
+}
+
+void Arbiter::Leave(ClientId id) {
+  if (next_ == &clients_[id.value()]) next_ = nullptr;
+  clients_[id.value()] = Client{};
+  Note(EventKind::kLeft, id);
+}
+
+void Arbiter::Configure(ClientId id, const ClientSettings& settings) {
+  Client& client = clients_[id.value()];
+  if (settings.paused != client.settings.paused) {
+    Note(settings.paused ? EventKind::kPaused : EventKind::kResumed, id);
+  }
+  client.settings = settings;
+  client.view.priority = settings.priority;
+  client.view.weight = std::max<uint32_t>(settings.weight, 1);
+  client.view.latency_bound_ns = settings.latency_bound_ns;
+  client.view.paused = settings.paused;
+  Note(EventKind::kSettingsChanged, id);
+}
+
+void Arbiter::SetPolicy(std::unique_ptr<Policy> policy) {
+  policy_ = std::move(policy);
+  for (const Client& client : clients_) {
+    if (!client.used) continue;
+    Note(EventKind::kJoined, client.view.id);
+    if (client.active) Note(EventKind::kArrived, client.view.id);
+  }
+}
+
+bool Arbiter::IsRunning(const Client& client) const {
+  return client.active && (client.launch.granted || client.partly_granted ||
+                           !client.view.stoppable());
+}
+
+void Arbiter::Charge(Client& client, uint64_t elapsed_ns, uint64_t share_ns) {
+  client.view.ran_ns += share_ns;
+  client.ran_since_word_ns += elapsed_ns;
+  client.starving_ns = 0;
+  client.overdue_left_ns -= std::min(client.overdue_left_ns, elapsed_ns);
+  // A launch that outlives its prediction is expected to need as long again as it is over: else it
+  // would count as nearly done for ever and could not be preempted within its priority.
+  client.launch.remaining_ns = client.word_ns > client.ran_since_word_ns
+                                   ? client.word_ns - client.ran_since_word_ns
+                                   : client.ran_since_word_ns - client.word_ns;
+}
+
+void Arbiter::Advance(uint64_t now_ns) {
+  const uint64_t elapsed = now_ns > now_ns_ ? now_ns - now_ns_ : 0;
+  now_ns_ = std::max(now_ns_, now_ns);
+  uint64_t draining = 0;
+  uint64_t running = 0;
+  for (Client& client : clients_) {
+    if (client.draining) client.draining_ns += elapsed;
+    if (client.draining_ns > kLongestDrainNs) client.draining = false;
+    draining += client.draining ? 1 : 0;
+    running += IsRunning(client) ? 1 : 0;
+  }
+  // Whoever is leaving still has the GPU; the next one waits for it, although it may run.
+  for (Client& client : clients_) {
+    if (!client.active) continue;
+    if (draining > 0 ? client.draining : IsRunning(client)) {
+      Charge(client, elapsed, elapsed / (draining > 0 ? draining : running));
+    } else {
+      client.launch.waited_ns += elapsed;
+      client.starving_ns += elapsed;
+    }
+  }
+}
+
+void Arbiter::BeginLaunch(Client& client, const Observation& observation) {
+  client.launch = LaunchView{};
+  client.launch.client = client.view.id;
+  client.launch.sequence = observation.sequence;
+  client.launch.expected_ns = observation.remaining_ns;
+  client.launch.remaining_ns = observation.remaining_ns;
+  client.launch.arrived_ns = now_ns_;
+  client.word_ns = observation.remaining_ns;
+  client.ran_since_word_ns = 0;
+  client.starving_ns = 0;
+  client.overdue_left_ns = 0;
+  client.partly_granted = false;
+  client.draining = false;
+  client.view.typical_ns = client.view.typical_ns == 0
+                               ? observation.remaining_ns
+                               : (7 * client.view.typical_ns + observation.remaining_ns) / 8;
+  Note(EventKind::kArrived, client.view.id);
+}
+
+void Arbiter::Observe(ClientId id, const Observation& observation) {
+  Client& client = clients_[id.value()];
+  client.view.can_preempt = observation.can_preempt;
+  client.view.can_gate = observation.can_gate;
+  client.view.shares_context = observation.shares_context;
+  const bool other = client.active && client.launch.sequence != observation.sequence;
+  if (client.active && (!observation.active || other)) {
+    Note(EventKind::kFinished, id);
+    client.active = false;
+    client.launch.granted = false;
+    client.partly_granted = false;
+    client.draining = false;
+  }
+  if (!observation.active) return;
+  if (!client.active) {
+    client.active = true;
+    BeginLaunch(client, observation);
+  } else if (observation.remaining_ns != client.word_ns) {
+    client.word_ns = observation.remaining_ns;
+    client.ran_since_word_ns = 0;
+    client.launch.remaining_ns = observation.remaining_ns;
+  }
+  client.launch.overhead_ns =
+      observation.overhead_ns != 0 ? observation.overhead_ns : default_overhead_ns_;
+  client.launch.sms = observation.sms;
+  client.stopped = observation.stopped;
+  if (client.draining && observation.stopped) {
+    client.draining = false;
+    Note(EventKind::kPreempted, id);
+  }
+}
+
+void Arbiter::NoteOverdue(Client& client) {
+  const uint64_t bound = client.settings.latency_bound_ns;
+  if (bound == 0) {
+    client.overdue_left_ns = 0;
+  } else if (client.active && client.overdue_left_ns == 0) {
+    uint64_t overhead = 0;
+    for (const Client& other : clients_) {
+      if (&other != &client && IsRunning(other)) {
+        overhead = std::max(overhead, other.launch.overhead_ns);
+      }
+    }
+    if (client.starving_ns + overhead >= bound) {
+      client.overdue_left_ns = bound;
+    } else if (client.starving_ns > 0 || !IsRunning(client)) {
+      review_ns_ = std::min(review_ns_, now_ns_ + bound - overhead - client.starving_ns);
+    }
+  }
+  client.launch.priority = client.overdue_left_ns != 0 ? kOverduePriority : client.view.priority;
+}
+
+void Arbiter::BuildSnapshot() {
+  client_views_.clear();
+  launch_views_.clear();
+  for (Client& client : clients_) {
+    if (!client.used) continue;
+    NoteOverdue(client);
+    client_views_.push_back(client.view);
+    if (client.active && !client.view.paused && client.view.stoppable()) {
+      launch_views_.push_back(client.launch);
+    }
+  }
+  snapshot_ = Snapshot{now_ns_, sms_, client_views_, launch_views_};
+}
+
+void Arbiter::TakeGrants() {
+  std::vector<const Grant*> grants(clients_.size(), nullptr);
+  for (const Grant& grant : decision_.grants) {
+    const LaunchView* launch = snapshot_.FindLaunch(grant.client);
+    if (launch == nullptr || launch->sequence != grant.sequence) {
+      ++rejected_grants_;
+    } else {
+      grants[grant.client.value()] = &grant;
+    }
+  }
+  for (Client& client : clients_) {
+    if (!client.used) continue;
+    const Grant* grant = grants[client.view.id.value()];
+    const bool had_gpu = client.launch.granted || client.partly_granted;
+    client.sm_bound = grant != nullptr ? grant->sm_bound : kKeepsAllSms;
+    client.launch.granted = grant != nullptr && grant->sm_bound == kKeepsAllSms;
+    client.partly_granted = grant != nullptr && grant->sm_bound != kKeepsAllSms;
+    if (grant != nullptr) client.draining = false;
+    if (client.active && had_gpu && grant == nullptr && client.view.stoppable()) {
+      client.draining = true;
+      client.draining_ns = 0;
+    }
+    // What still runs beyond its time as overdue is looked at again when that is over.
+    if (client.overdue_left_ns != 0 && grant != nullptr) {
+      review_ns_ = std::min(review_ns_, now_ns_ + client.overdue_left_ns);
+    }
+  }
+}
+
+void Arbiter::FindNext() {
+  next_ = nullptr;
+  for (const Client& client : clients_) {
+    if (!client.active || client.launch.granted || client.view.paused) continue;
+    const bool before =
+        next_ == nullptr || client.launch.priority > next_->launch.priority ||
+        (client.launch.priority == next_->launch.priority &&
+         client.launch.remaining_ns < next_->launch.remaining_ns);
+    if (before) next_ = &client;
+  }
+}
+
+void Arbiter::Decide() {
+  review_ns_ = kNever;
+  BuildSnapshot();
+  if (events_.empty()) Note(EventKind::kTick, ClientId());
+  decision_.grants.clear();
+  decision_.review_ns = kNever;
+  decision_.hold_newcomers = false;
+  policy_->Decide(events_, snapshot_, decision_);
+  events_.clear();
+  review_ns_ = std::min(review_ns_, decision_.review_ns);
+  TakeGrants();
+  FindNext();
+}
+
+ClientOrder Arbiter::OrderFor(ClientId id) const {
+  const Client& client = clients_[id.value()];
+  if (client.partly_granted) return {true, client.sm_bound, &client == next_};
+  const bool wanted = client.active || client.view.paused || decision_.hold_newcomers;
+  return {wanted && !client.launch.granted && client.view.stoppable(), kWholeGpu,
+          &client == next_};
+}
+
+bool Arbiter::MayTake(ClientId requester, ClientId victim) const {
+  const Client& asks = clients_[requester.value()];
+  const Client& yields = clients_[victim.value()];
+  if (requester == victim || asks.view.paused || !yields.view.stoppable()) return false;
+  if (asks.active && asks.view.stoppable()) {
+    if (!asks.launch.granted && IsGranted(victim)) return false;
+    if (asks.launch.granted && yields.launch.granted) return false;
+    if (asks.partly_granted) return false;
+  }
+  return policy_->MayTake(snapshot_, asks.view, yields.view);
+}
+
+const LaunchView* Arbiter::LaunchOf(ClientId id) const {
+  const Client& client = clients_[id.value()];
+  return client.active ? &client.launch : nullptr;
+}
+
+uint64_t Arbiter::WaitBound(ClientId id) const {
+  return policy_->WaitBound(snapshot_, clients_[id.value()].view);
+}
+
+std::string Arbiter::Dump() const {
+  std::string text = "policy=" + std::string(policy_->name()) + " " + policy_->Dump() +
+                     " now_ns=" + std::to_string(now_ns_) +
+                     " rejected_grants=" + std::to_string(rejected_grants_) + "\n";
+  for (const Client& client : clients_) {
+    if (!client.used) continue;
+    text += "client=" + std::to_string(client.view.id.value()) +
+            " priority=" + std::to_string(client.view.priority) +
+            " weight=" + std::to_string(client.view.weight) +
+            " ran_ns=" + std::to_string(client.view.ran_ns);
+    if (client.view.paused) text += " paused";
+    if (client.active) {
+      text += " sequence=" + std::to_string(client.launch.sequence) +
+              " T_e=" + std::to_string(client.launch.expected_ns) +
+              " T_w=" + std::to_string(client.launch.waited_ns) +
+              " T_r=" + std::to_string(client.launch.remaining_ns);
+      if (client.launch.granted) text += " granted";
+      if (client.partly_granted) text += " granted_above_sm=" + std::to_string(client.sm_bound);
+      if (client.draining) text += " draining";
+      if (client.overdue_left_ns != 0) text += " overdue";
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace cupola::sched

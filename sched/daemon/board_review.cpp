@@ -1,0 +1,94 @@
+#include "sched/daemon/board_review.h"
+
+#include <algorithm>
+
+namespace cupola::sched {
+namespace {
+
+constexpr uint64_t BitOf(uint32_t slot) { return uint64_t{1} << slot; }
+
+uint64_t MayTakeMask(std::span<const Seat> seats, const Seat& requester, const Arbiter& core) {
+  uint64_t mask = 0;
+  for (const Seat& victim : seats) {
+    if (core.MayTake(requester.id, victim.id)) mask |= BitOf(victim.slot);
+  }
+  return mask;
+}
+
+/// Whether a client that runs has asked the victim to yield, and may.
+bool IsAskedByRunning(BoardView board, std::span<const Seat> seats, const Seat& victim,
+                      const Arbiter& core) {
+  const uint64_t requests = board.slot(victim.slot).yield_requests;
+  return std::any_of(seats.begin(), seats.end(), [&](const Seat& seat) {
+    return (requests & BitOf(seat.slot)) != 0 && core.IsGranted(seat.id) &&
+           (board.slot(seat.slot).may_take & BitOf(victim.slot)) != 0;
+  });
+}
+
+/// The SMs that those who have asked the slot need it to leave.
+uint32_t NeededBound(BoardView board, const BoardSlot& slot, const ClientOrder& order) {
+  if (order.hold && order.sm_bound != runtime::kAllSms) return order.sm_bound;
+  uint64_t requests = slot.yield_requests;
+  if ((requests & BitOf(kDaemonBit)) != 0) return runtime::kAllSms;
+  uint32_t bound = 0;
+  for (; requests != 0; requests &= requests - 1) {
+    const BoardSlot& requester = board.slot(static_cast<uint32_t>(__builtin_ctzll(requests)));
+    const bool shares = (requester.capabilities & slot.capabilities & kSharesContext) != 0;
+    bound = std::max(bound, shares ? requester.sms_wanted.load() : runtime::kAllSms);
+  }
+  return bound;
+}
+
+}  // namespace
+
+uint64_t ObserveBoard(BoardView board, std::span<const Seat> seats, Arbiter& core,
+                      uint64_t now_ns) {
+  uint64_t first_end = kNever;
+  for (const Seat& seat : seats) {
+    const BoardSlot& slot = board.slot(seat.slot);
+    Observation seen;
+    seen.active = HasDemand(slot, now_ns);
+    seen.sequence = slot.demand;
+    seen.remaining_ns = slot.remaining_ns;
+    seen.overhead_ns = slot.overhead_ns;
+    seen.sms = slot.sms_wanted;
+    seen.stopped = slot.stopped != 0;
+    const uint32_t capabilities = slot.capabilities;
+    seen.can_preempt = (capabilities & kCanPreempt) != 0;
+    seen.can_gate = (capabilities & kCanGate) != 0;
+    seen.shares_context = (capabilities & kSharesContext) != 0;
+    core.Observe(seat.id, seen);
+    if (seen.active) first_end = std::min<uint64_t>(first_end, slot.demand_until_ns);
+  }
+  return first_end;
+}
+
+void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter& core,
+                    uint64_t now_ns) {
+  for (const Seat& seat : seats) {
+    const uint64_t mask = MayTakeMask(seats, seat, core);
+    if (board.slot(seat.slot).may_take != mask) board.slot(seat.slot).may_take = mask;
+  }
+  for (const Seat& seat : seats) {
+    const ClientOrder order = core.OrderFor(seat.id);
+    if (order.hold && !(order.is_next && IsAskedByRunning(board, seats, seat, core))) {
+      SetRequest(board, seat.slot, kDaemonBit, order.sm_bound);
+    }
+  }
+  for (const Seat& seat : seats) {
+    const ClientOrder order = core.OrderFor(seat.id);
+    BoardSlot& slot = board.slot(seat.slot);
+    DropStaleRequests(board, seat.slot, now_ns);
+    if (!order.hold || (order.is_next && IsAskedByRunning(board, seats, seat, core))) {
+      ClearRequest(board, seat.slot, kDaemonBit);
+    }
+    const bool asked = slot.yield_requests != 0;
+    if (asked) {
+      const uint32_t bound = NeededBound(board, slot, order);
+      if (slot.yield_sm_bound != bound && bound != 0) slot.yield_sm_bound = bound;
+    }
+    if ((slot.gate != 0) == asked) SettleGate(slot);
+  }
+}
+
+}  // namespace cupola::sched

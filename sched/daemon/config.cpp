@@ -1,0 +1,58 @@
+#include "sched/daemon/config.h"
+
+#include <algorithm>
+
+#include <fnmatch.h>
+
+namespace cupola::sched {
+namespace {
+
+bool Fits(const std::string& pattern, const std::string& text) {
+  return pattern.empty() || fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+}
+
+}  // namespace
+
+bool Rule::Matches(const ProcessIdentity& process) const {
+  const bool whole = executable.find('/') != std::string::npos;
+  const std::string& path = process.executable;
+  return Fits(executable, whole ? path : path.substr(path.rfind('/') + 1)) &&
+         Fits(user, process.user) && Fits(label, process.label);
+}
+
+bool Config::Admits(const ProcessIdentity& process, uint32_t own_uid) const {
+  if (process.uid == own_uid) return true;
+  return std::any_of(users.begin(), users.end(), [&](const std::string& user) {
+    return user == "*" || user == process.user || user == std::to_string(process.uid);
+  });
+}
+
+ClientSettings Config::SettingsFor(const ProcessIdentity& process,
+                                   const std::string& kernel) const {
+  ClientSettings settings;
+  for (const Rule& rule : rules) {
+    if (!rule.Matches(process) || !Fits(rule.kernel, kernel)) continue;
+    settings.priority = rule.priority.value_or(settings.priority);
+    settings.weight = rule.weight.value_or(settings.weight);
+    settings.latency_bound_ns = rule.latency_bound_ns.value_or(settings.latency_bound_ns);
+  }
+  return settings;
+}
+
+void Config::FillVariants(const ProcessIdentity& process, JoinAnswer& answer) const {
+  answer.kernel_rules = 0;
+  for (const Rule& rule : rules) {
+    if (!rule.variant || !rule.Matches(process)) continue;
+    const auto variant = static_cast<uint32_t>(*rule.variant);
+    if (rule.kernel.empty()) {
+      answer.variant = variant;
+      answer.kernel_rules = 0;  // the last word counts, also over rules for kernels before it
+    } else if (answer.kernel_rules < kMaxKernelRules) {
+      KernelRule& kernel = answer.kernels[answer.kernel_rules++];
+      rule.kernel.copy(kernel.pattern, sizeof(kernel.pattern) - 1);
+      kernel.variant = variant;
+    }
+  }
+}
+
+}  // namespace cupola::sched

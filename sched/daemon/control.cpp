@@ -1,0 +1,165 @@
+#include "sched/daemon/control.h"
+
+#include <algorithm>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace cupola::sched {
+namespace {
+
+using nlohmann::json;
+
+json Failure(const std::string& text) { return {{"ok", false}, {"error", text}}; }
+
+json ToJson(const ClientStatus& client) {
+  json row{{"pid", client.process.pid},
+           {"user", client.process.user},
+           {"executable", client.process.executable},
+           {"label", client.process.label},
+           {"slot", client.slot},
+           {"priority", client.settings.priority},
+           {"weight", client.settings.weight},
+           {"latency_bound_us", client.settings.latency_bound_ns / 1000},
+           {"paused", client.settings.paused},
+           {"can_preempt", (client.capabilities & kCanPreempt) != 0},
+           {"can_gate", (client.capabilities & kCanGate) != 0},
+           {"shares_context", (client.capabilities & kSharesContext) != 0},
+           {"active", client.active},
+           {"granted", client.granted},
+           {"held", client.held},
+           {"stopped", client.stopped},
+           {"ran_ns", client.ran_ns},
+           {"launches", client.launches},
+           {"preemptions", client.preemptions},
+           {"resumes", client.resumes},
+           {"gpu_ns", client.gpu_ns},
+           {"waited_ns", client.client_waited_ns},
+           {"kernel", client.kernel}};
+  row["wait_bound_us"] =
+      client.wait_bound_ns == kNever ? json(nullptr) : json(client.wait_bound_ns / 1000);
+  if (client.active) {
+    row["launch"] = {{"expected_ns", client.expected_ns},
+                     {"waited_ns", client.waited_ns},
+                     {"remaining_ns", client.remaining_ns}};
+  }
+  return row;
+}
+
+/// The unsigned number at `name`, if there is one in [low, high].
+template <typename T>
+std::optional<T> NumberAt(const json& request, const char* name, int64_t low, int64_t high,
+                          std::string& error) {
+  if (!request.contains(name)) return std::nullopt;
+  const json& value = request.at(name);
+  if (value.is_number_integer() && value.get<int64_t>() >= low && value.get<int64_t>() <= high) {
+    return static_cast<T>(value.get<int64_t>());
+  }
+  error = fmt::format("{} must be a whole number from {} to {}", name, low, high);
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string ControlRequests::Handle(const ProcessIdentity& peer, const std::string& request) {
+  const json parsed = json::parse(request, nullptr, false);
+  const json answer = parsed.is_object() ? Dispatch(peer, parsed)
+                                         : Failure("the request is no JSON object");
+  return answer.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+json ControlRequests::Dispatch(const ProcessIdentity& peer, const json& request) {
+  const std::string command = request.contains("command") && request["command"].is_string()
+                                  ? request["command"].get<std::string>()
+                                  : std::string();
+  if (command == "show") return Show(request.value("state", json(false)) == json(true));
+  // Others may look; they steer their own processes only, and only by pausing them.
+  if (command == "set") return Set(peer, request);
+  if (peer.uid != geteuid() && peer.uid != 0) {
+    return Failure(fmt::format("only the daemon's user may do that, not {}", peer.user));
+  }
+  if (command == "policy") return SetPolicy(request);
+  if (command == "reload") return Reload();
+  return Failure(fmt::format("unknown command \"{}\"", command));
+}
+
+json ControlRequests::Show(bool with_state) {
+  json gpus = json::array();
+  for (const auto& [uuid, gpu] : server_.gpus_) {
+    const GpuStatus status = gpu->Status();
+    json clients = json::array();
+    for (const ClientStatus& client : status.clients) clients.push_back(ToJson(client));
+    json entry{{"uuid", status.uuid},       {"sms", status.sms},
+               {"boards", status.boards},   {"policy", status.policy},
+               {"reviews", status.reviews}, {"now_ns", status.now_ns},
+               {"clients", std::move(clients)}};
+    if (with_state) entry["state"] = status.policy_state;
+    gpus.push_back(std::move(entry));
+  }
+  return {{"ok", true},
+          {"pid", getpid()},
+          {"socket", server_.socket_.path()},
+          {"config", server_.config_path_},
+          {"mps", server_.config_.gpu.uses_mps},
+          {"policy", server_.config_.gpu.policy},
+          {"gpus", std::move(gpus)}};
+}
+
+json ControlRequests::Set(const ProcessIdentity& peer, const json& request) {
+  std::string error;
+  const auto pid = NumberAt<uint32_t>(request, "pid", 1, INT32_MAX, error);
+  GpuArbiter::Override changes;
+  changes.priority = NumberAt<int32_t>(request, "priority", -1000000, 1000000, error);
+  changes.weight = NumberAt<uint32_t>(request, "weight", 1, 1000000, error);
+  if (const auto bound = NumberAt<uint64_t>(request, "latency_bound_us", 0, 3'600'000'000, error)) {
+    changes.latency_bound_ns = *bound * 1000;
+  }
+  if (request.contains("paused")) {
+    if (!request["paused"].is_boolean()) return Failure("paused must be true or false");
+    changes.paused = request["paused"].get<bool>();
+  }
+  if (!error.empty()) return Failure(error);
+  if (!pid) return Failure("pid is missing");
+  const bool own = peer.uid == geteuid() || peer.uid == 0;
+  bool found = false;
+  for (const auto& [uuid, gpu] : server_.gpus_) {
+    if (!own) {
+      const bool only_pause = !changes.priority && !changes.weight && !changes.latency_bound_ns;
+      const GpuStatus status = gpu->Status();
+      const bool is_theirs = std::any_of(
+          status.clients.begin(), status.clients.end(), [&](const ClientStatus& client) {
+            return client.process.pid == *pid && client.process.uid == peer.uid;
+          });
+      if (!only_pause || !is_theirs) {
+        return Failure(fmt::format("{} may only pause and resume processes of their own",
+                                   peer.user));
+      }
+    }
+    found = gpu->SetClient(*pid, changes) || found;
+  }
+  if (!found) return Failure(fmt::format("process {} is not known here", *pid));
+  return {{"ok", true}};
+}
+
+json ControlRequests::SetPolicy(const json& request) {
+  const std::string name = request.contains("name") && request["name"].is_string()
+                               ? request["name"].get<std::string>()
+                               : std::string();
+  if (MakePolicy(name, {}) == nullptr) {
+    return Failure(fmt::format("unknown policy \"{}\"; there are {}", name,
+                               fmt::join(PolicyNames(), ", ")));
+  }
+  server_.config_.gpu.policy = name;
+  for (const auto& [uuid, gpu] : server_.gpus_) gpu->Reconfigure(server_.config_.gpu);
+  return {{"ok", true}};
+}
+
+json ControlRequests::Reload() {
+  const Status status = server_.Reload();
+  if (!status) return Failure(status.error().ToString() + "; the configuration stays as it was");
+  return {{"ok", true}};
+}
+
+}  // namespace cupola::sched

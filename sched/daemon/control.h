@@ -1,0 +1,31 @@
+// ControlRequests: what `cupola ctl` and `cupola top` may ask of the daemon, as JSON both ways. A
+// request is {"command": NAME, ...}; an answer is {"ok": true, ...} or {"ok": false, "error": TEXT}.
+// docs/scheduling.md lists them. Runs on the server's thread.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "sched/daemon/server.h"
+
+namespace cupola::sched {
+
+class ControlRequests {
+ public:
+  explicit ControlRequests(Server& server) : server_(server) {}
+
+  /// Never fails: what is wrong with the request is the answer.
+  std::string Handle(const ProcessIdentity& peer, const std::string& request);
+
+ private:
+  nlohmann::json Dispatch(const ProcessIdentity& peer, const nlohmann::json& request);
+  nlohmann::json Show(bool with_state);
+  nlohmann::json Set(const ProcessIdentity& peer, const nlohmann::json& request);
+  nlohmann::json SetPolicy(const nlohmann::json& request);
+  nlohmann::json Reload();
+
+  Server& server_;
+};
+
+}  // namespace cupola::sched

@@ -1,0 +1,310 @@
+#include "sched/daemon/gpu_arbiter.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "sched/daemon/process_facts.h"
+
+namespace cupola::sched {
+namespace {
+
+template <typename T>
+uint32_t Number(T value) {
+  return static_cast<uint32_t>(value);
+}
+
+std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+ClientSettings Merge(ClientSettings settings, const GpuArbiter::Override& changes) {
+  settings.priority = changes.priority.value_or(settings.priority);
+  settings.weight = changes.weight.value_or(settings.weight);
+  settings.latency_bound_ns = changes.latency_bound_ns.value_or(settings.latency_bound_ns);
+  settings.paused = changes.paused.value_or(settings.paused);
+  return settings;
+}
+
+}  // namespace
+
+GpuArbiter::Client* GpuArbiter::Board::FindSlot(uint32_t slot) {
+  for (Client& client : clients) {
+    if (client.slot == slot) return &client;
+  }
+  return nullptr;
+}
+
+GpuArbiter::GpuArbiter(std::string uuid, const GpuOptions& options, const SettingsSource* source)
+    : uuid_(std::move(uuid)),
+      source_(source),
+      exits_(epoll_create1(EPOLL_CLOEXEC)),
+      options_(options),
+      core_(MakePolicy(options.policy, options.policy_options), options.preemption_overhead_ns) {}
+
+GpuArbiter::~GpuArbiter() {
+  stop_ = true;
+  for (const auto& board : boards_) {
+    RingBell(board->memory.view().header());
+    board->bell.join();
+  }
+  for (const auto& board : boards_) {
+    const BoardView view = board->memory.view();
+    view.header().attention = 0;
+    view.header().daemon_pid = 0;
+    for (const Client& client : board->clients) {
+      view.slot(client.slot).paused = 0;
+      ClearRequest(view, client.slot, kDaemonBit);
+      if (client.pidfd >= 0) close(client.pidfd);
+    }
+  }
+  close(exits_);
+}
+
+GpuArbiter::Board* GpuArbiter::NewBoard(BoardMemory memory, uint32_t uid) {
+  auto board = std::make_unique<Board>();
+  board->memory = std::move(memory);
+  board->uid = uid;
+  BoardHeader& header = board->memory.view().header();
+  header.bell_sleepers = 0;
+  header.daemon_uid = Number(geteuid());
+  header.uses_mps = options_.uses_mps ? 1 : 0;
+  header.daemon_beat_ns = BoardClockNs();
+  header.daemon_pid = Number(getpid());
+  Board* made = board.get();
+  boards_.push_back(std::move(board));
+  made->bell = std::thread([this, made] { ListenToBell(*made); });
+  return made;
+}
+
+GpuArbiter::Board* GpuArbiter::BoardFor(uint32_t uid) {
+  for (const auto& board : boards_) {
+    if (board->uid == uid) return board.get();
+  }
+  BoardMemory memory = BoardMemory::Create(uuid_.c_str());
+  return memory ? NewBoard(std::move(memory), uid) : nullptr;
+}
+
+void GpuArbiter::Apply(Board& board, Client& client) {
+  const ClientSettings settings =
+      Merge(source_->SettingsFor(client.process, client.kernel), client.changes);
+  core_.Configure(client.id, settings);
+  BoardSlot& slot = board.memory.view().slot(client.slot);
+  slot.priority = settings.priority;
+  slot.weight = settings.weight;
+  slot.latency_bound_ns = settings.latency_bound_ns;
+  slot.paused = settings.paused ? 1 : 0;
+}
+
+void GpuArbiter::AddClient(Board& board, uint32_t slot, const ProcessIdentity& process) {
+  Client client;
+  client.slot = slot;
+  client.process = process;
+  client.id = core_.Join({});
+  client.pidfd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
+  if (client.pidfd >= 0) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    epoll_ctl(exits_, EPOLL_CTL_ADD, client.pidfd, &event);
+  }
+  board.seats.push_back({client.slot, client.id});
+  board.clients.push_back(std::move(client));
+  Apply(board, board.clients.back());
+}
+
+void GpuArbiter::FreeSlot(Board& board, uint32_t slot) {
+  const BoardView view = board.memory.view();
+  BoardSlot& gone = view.slot(slot);
+  // Nobody may be asked in its name any more; only then is the slot anybody's.
+  gone.state = Number(SlotState::kLeft);
+  gone.may_take = 0;
+  for (uint32_t i = 0; i < kBoardSlots; ++i) ClearRequest(view, i, slot);
+  gone.yield_requests = 0;
+  gone.yield_sm_bound = 0;
+  SettleGate(gone);
+  gone.demand = 0;
+  gone.demand_until_ns = 0;
+  gone.capabilities = 0;
+  gone.pid = 0;
+  gone.state = Number(SlotState::kFree);
+}
+
+void GpuArbiter::RemoveClient(Board& board, size_t index) {
+  Client& client = board.clients[index];
+  core_.Leave(client.id);
+  FreeSlot(board, client.slot);
+  if (client.pidfd >= 0) close(client.pidfd);  // leaves the epoll set with its last descriptor
+  board.clients.erase(board.clients.begin() + static_cast<ptrdiff_t>(index));
+  board.seats.erase(board.seats.begin() + static_cast<ptrdiff_t>(index));
+}
+
+void GpuArbiter::SetAttention() {
+  size_t clients = 0;
+  for (const auto& board : boards_) clients += board->clients.size();
+  for (const auto& board : boards_) {
+    board->memory.view().header().attention = clients > 1 ? 1 : 0;
+  }
+}
+
+Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilities, uint32_t sms,
+                            BoardMemory brought, uint32_t slot) {
+  const std::lock_guard lock(mutex_);
+  if (sms != 0) core_.SetSms(sms);
+  if (brought) return TakeOver(process, std::move(brought), slot);
+  CollectExitsLocked();
+  Board* board = BoardFor(process.uid);
+  if (board == nullptr) return {JoinStatus::kFailed, "the board cannot be made", kNoSlot, -1};
+  // One process, one slot: whoever comes again has become another program (execve) or lost it.
+  for (size_t i = 0; i < board->clients.size(); ++i) {
+    if (board->clients[i].process.pid == process.pid) RemoveClient(*board, i--);
+  }
+  const BoardView view = board->memory.view();
+  BoardHeader& header = view.header();
+  if (sms != 0) header.sm_count = sms;
+  for (uint32_t i = 0; i < kBoardSlots; ++i) {
+    BoardSlot& free = view.slot(i);
+    if (free.state != Number(SlotState::kFree) || board->FindSlot(i) != nullptr) continue;
+    std::memset(free.name, 0, sizeof(free.name));
+    std::strncpy(free.name, BaseName(process.executable).c_str(), sizeof(free.name) - 1);
+    std::memset(free.kernel, 0, sizeof(free.kernel));
+    for (auto* counter : {&free.launches, &free.preemptions, &free.resumes, &free.gpu_ns,
+                          &free.waited_ns, &free.remaining_ns, &free.overhead_ns}) {
+      *counter = 0;
+    }
+    free.pid = process.pid;
+    free.uid = process.uid;
+    free.process_start = process.start;
+    free.capabilities = capabilities;
+    free.demand = 0;
+    free.stopped = 0;
+    free.gate = 1;
+    AddClient(*board, i, process);
+    free.state = Number(SlotState::kLive);
+    SetAttention();
+    RingBell(header);
+    return {JoinStatus::kAccepted, "", i, board->memory.fd()};
+  }
+  return {JoinStatus::kFull,
+          fmt::format("all {} slots of the board are taken", kBoardSlots), kNoSlot, -1};
+}
+
+Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory brought, uint32_t slot) {
+  Board* board = nullptr;
+  for (const auto& known : boards_) {
+    if (known->memory.inode() == brought.inode()) board = known.get();
+  }
+  if (slot >= kBoardSlots || brought.view().slot(slot).pid != process.pid ||
+      brought.view().slot(slot).state != Number(SlotState::kLive)) {
+    return {JoinStatus::kNoBoard, "the board that it brought has no slot of this process", kNoSlot,
+            -1};
+  }
+  if (board != nullptr && board->uid != process.uid) {
+    return {JoinStatus::kForeignUser, "the board that it brought belongs to another user", kNoSlot,
+            -1};
+  }
+  if (board == nullptr) {
+    if (std::strncmp(brought.view().header().gpu_uuid, uuid_.c_str(),
+                     sizeof(BoardHeader::gpu_uuid)) != 0) {
+      return {JoinStatus::kNoBoard, "the board that it brought is another GPU's", kNoSlot, -1};
+    }
+    board = NewBoard(std::move(brought), process.uid);
+    AdoptSlots(*board);
+  }
+  Client* client = board->FindSlot(slot);
+  if (client == nullptr) {
+    AddClient(*board, slot, process);
+    client = board->FindSlot(slot);
+  }
+  client->process = process;  // now with its label
+  Apply(*board, *client);
+  SetAttention();
+  RingBell(board->memory.view().header());
+  return {JoinStatus::kAccepted, "", slot, board->memory.fd()};
+}
+
+// The other slots of a board that an earlier daemon left: their processes bring the board as well, in
+// their own time; one that is stopped, or has ended, will not.
+void GpuArbiter::AdoptSlots(Board& board) {
+  const BoardView view = board.memory.view();
+  for (uint32_t i = 0; i < kBoardSlots; ++i) {
+    BoardSlot& slot = view.slot(i);
+    const uint32_t pid = slot.pid;
+    if (slot.state == Number(SlotState::kFree)) continue;
+    const std::optional<uint64_t> start = ProcessStart(pid);
+    if (slot.state == Number(SlotState::kLive) && start && *start == slot.process_start) {
+      AddClient(board, i,
+                {pid, board.uid, *start, UserName(board.uid), ProcessExecutable(pid), ""});
+    } else {
+      FreeSlot(board, i);
+    }
+  }
+}
+
+void GpuArbiter::Reconfigure(const GpuOptions& options) {
+  const std::lock_guard lock(mutex_);
+  options_ = options;
+  core_.SetPolicy(MakePolicy(options.policy, options.policy_options));
+  core_.SetDefaultOverhead(options.preemption_overhead_ns);
+  for (const auto& board : boards_) {
+    for (Client& client : board->clients) Apply(*board, client);
+    RingBell(board->memory.view().header());
+  }
+}
+
+bool GpuArbiter::SetClient(uint32_t pid, const Override& changes) {
+  const std::lock_guard lock(mutex_);
+  bool found = false;
+  for (const auto& board : boards_) {
+    for (Client& client : board->clients) {
+      if (client.process.pid != pid) continue;
+      found = true;
+      if (changes.priority) client.changes.priority = changes.priority;
+      if (changes.weight) client.changes.weight = changes.weight;
+      if (changes.latency_bound_ns) client.changes.latency_bound_ns = changes.latency_bound_ns;
+      if (changes.paused) client.changes.paused = changes.paused;
+      Apply(*board, client);
+      RingBell(board->memory.view().header());
+    }
+  }
+  return found;
+}
+
+void GpuArbiter::CollectExits() {
+  const std::lock_guard lock(mutex_);
+  CollectExitsLocked();
+}
+
+void GpuArbiter::CollectExitsLocked() {
+  for (const auto& board : boards_) {
+    bool changed = false;
+    for (size_t i = 0; i < board->clients.size();) {
+      const Client& client = board->clients[i];
+      const bool left =
+          board->memory.view().slot(client.slot).state != Number(SlotState::kLive);
+      const std::optional<uint64_t> start = ProcessStart(client.process.pid);
+      if (!left && start && *start == client.process.start) {
+        ++i;
+        continue;
+      }
+      spdlog::info("process {} ({}) has {}", client.process.pid, client.process.executable,
+                   left ? "left" : "ended");
+      RemoveClient(*board, i);
+      changed = true;
+    }
+    if (changed) RingBell(board->memory.view().header());
+  }
+  SetAttention();
+}
+
+bool GpuArbiter::HasClients() {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(boards_.begin(), boards_.end(),
+                     [](const auto& board) { return !board->clients.empty(); });
+}
+
+}  // namespace cupola::sched

@@ -1,0 +1,165 @@
+// GpuArbiter: one GPU as the daemon sees it: its boards, one for each user and one more for each that
+// came from an earlier daemon, the arbiter's core, and a thread for each board that sleeps on the
+// board's bell. All public functions may be called from any thread; one lock guards the core.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "sched/arbiter.h"
+#include "sched/board/board_memory.h"
+#include "sched/board/protocol.h"
+#include "sched/daemon/board_review.h"
+
+namespace cupola::sched {
+
+/// A process as the daemon knows it: what the system says, and what it says itself.
+struct ProcessIdentity {
+  uint32_t pid = 0;
+  uint32_t uid = 0;
+  uint64_t start = 0;      ///< ProcessStart
+  std::string user;
+  std::string executable;
+  std::string label;
+};
+
+/// How a process is admitted.
+struct Admission {
+  JoinStatus status = JoinStatus::kFailed;
+  std::string reason;      ///< of a refusal
+  uint32_t slot = kNoSlot;
+  int board_fd = -1;       ///< the board's own: to be sent, not closed
+};
+
+/// One client, for display.
+struct ClientStatus {
+  ProcessIdentity process;
+  uint32_t slot = 0;
+  ClientSettings settings;
+  uint32_t capabilities = 0;
+  bool active = false;
+  bool granted = false;
+  bool held = false;          ///< asked to yield, by whomever
+  bool stopped = false;
+  uint64_t expected_ns = 0;   ///< FLEP's triplet of the launch at its head, while active
+  uint64_t waited_ns = 0;
+  uint64_t remaining_ns = 0;
+  uint64_t wait_bound_ns = kNever;
+  uint64_t ran_ns = 0;        ///< as the arbiter counts it
+  uint64_t launches = 0;      ///< the client's own counters
+  uint64_t preemptions = 0;
+  uint64_t resumes = 0;
+  uint64_t gpu_ns = 0;
+  uint64_t client_waited_ns = 0;
+  std::string kernel;
+};
+
+struct GpuStatus {
+  std::string uuid;
+  uint32_t sms = 0;
+  size_t boards = 0;
+  std::string policy;
+  std::string policy_state;
+  uint64_t reviews = 0;
+  uint64_t now_ns = 0;
+  std::vector<ClientStatus> clients;
+};
+
+/// Settings by what is known of a process and the kernel at its head ("" = none yet).
+class SettingsSource {
+ public:
+  virtual ~SettingsSource() = default;
+  virtual ClientSettings SettingsFor(const ProcessIdentity& process,
+                                     const std::string& kernel) const = 0;
+};
+
+struct GpuOptions {
+  std::string policy = "hpf";
+  PolicyOptions policy_options;
+  uint64_t preemption_overhead_ns = 200'000;
+  bool uses_mps = false;
+};
+
+class GpuArbiter {
+ public:
+  /// `source` outlives it. Changes of the source are told by Reconfigure.
+  GpuArbiter(std::string uuid, const GpuOptions& options, const SettingsSource* source);
+  /// Frees the clients: no hold of the daemon is left on any board.
+  ~GpuArbiter();
+
+  /// Gives the process a slot on a board of its user, or, where it `brought` a board with the slot
+  /// that it has there, takes that board over.
+  Admission Admit(const ProcessIdentity& process, uint32_t capabilities, uint32_t sms,
+                  BoardMemory brought, uint32_t slot);
+
+  /// Applies new options and asks the source again for every client.
+  void Reconfigure(const GpuOptions& options);
+  /// Replaces settings of one process until it leaves; false: it has no slot here. Unset fields stay.
+  struct Override {
+    std::optional<int32_t> priority;
+    std::optional<uint32_t> weight;
+    std::optional<uint64_t> latency_bound_ns;
+    std::optional<bool> paused;
+  };
+  bool SetClient(uint32_t pid, const Override& changes);
+
+  /// Frees the slots of processes that have ended or left. `exits_fd` is readable when one has.
+  void CollectExits();
+  int exits_fd() const { return exits_; }
+
+  GpuStatus Status();
+  /// Until it is released no review runs, and the source is not asked.
+  std::unique_lock<std::mutex> Pause() { return std::unique_lock(mutex_); }
+  const std::string& uuid() const { return uuid_; }
+  bool HasClients();
+
+ private:
+  struct Client {
+    uint32_t slot = 0;
+    ClientId id;
+    ProcessIdentity process;
+    int pidfd = -1;
+    Override changes;
+    std::string kernel;  // that the settings are for
+  };
+  struct Board {
+    BoardMemory memory;
+    uint32_t uid = 0;
+    std::vector<Client> clients;
+    std::vector<Seat> seats;  // of `clients`
+    std::thread bell;
+    Client* FindSlot(uint32_t slot);
+  };
+
+  Board* NewBoard(BoardMemory memory, uint32_t uid);
+  Board* BoardFor(uint32_t uid);
+  Admission TakeOver(const ProcessIdentity& process, BoardMemory brought, uint32_t slot);
+  void AdoptSlots(Board& board);
+  void AddClient(Board& board, uint32_t slot, const ProcessIdentity& process);
+  void RemoveClient(Board& board, size_t index);
+  void FreeSlot(Board& board, uint32_t slot);
+  void Apply(Board& board, Client& client);
+  void CollectExitsLocked();
+  void SetAttention();
+
+  uint64_t ReviewLocked(uint64_t now_ns);
+  void ListenToBell(Board& board);
+
+  const std::string uuid_;
+  const SettingsSource* source_;
+  int exits_ = -1;
+  std::mutex mutex_;
+  GpuOptions options_;
+  Arbiter core_;
+  std::vector<std::unique_ptr<Board>> boards_;
+  std::atomic<bool> stop_{false};
+  uint64_t reviews_ = 0;
+};
+
+}  // namespace cupola::sched

@@ -1,0 +1,132 @@
+// GpuArbiter: what happens at a review, and the threads that wait for the next one.
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+#include <linux/futex.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sched/daemon/board_review.h"
+#include "sched/daemon/gpu_arbiter.h"
+
+namespace cupola::sched {
+namespace {
+
+// A sign of life at least this often, and a look at leases and leavers.
+constexpr uint64_t kLongestSleepNs = 250'000'000;
+// Reviews that follow one another because of time do so no faster.
+constexpr uint64_t kShortestSleepNs = 20'000;
+
+/// The text in a field that a client may be writing.
+template <size_t N>
+std::string TextOf(const char (&field)[N]) {
+  return std::string(field, strnlen(field, N));
+}
+
+void SleepOnBell(BoardHeader& header, uint32_t seen, uint64_t timeout_ns) {
+  timespec timeout{};
+  timeout.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
+  timeout.tv_nsec = static_cast<long>(timeout_ns % 1'000'000'000);
+  // A ringer counts the bell up and then looks for sleepers: either it sees this one, or the bell has
+  // changed before the kernel compares it with `seen`.
+  header.bell_sleepers = 1;
+  syscall(SYS_futex, &header.bell, FUTEX_WAIT, seen, &timeout, nullptr, 0);
+  header.bell_sleepers = 0;
+}
+
+}  // namespace
+
+void GpuArbiter::ListenToBell(Board& board) {
+  prctl(PR_SET_TIMERSLACK, 1000UL);
+  BoardHeader& header = board.memory.view().header();
+  while (!stop_) {
+    const uint32_t seen = header.bell;
+    uint64_t next = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stop_) return;
+      next = ReviewLocked(BoardClockNs());
+    }
+    const uint64_t now = BoardClockNs();
+    const uint64_t wait = next > now ? next - now : 0;
+    SleepOnBell(header, seen, std::clamp(wait, kShortestSleepNs, kLongestSleepNs));
+  }
+}
+
+uint64_t GpuArbiter::ReviewLocked(uint64_t now_ns) {
+  ++reviews_;
+  core_.Advance(now_ns);
+  uint64_t next = kNever;
+  bool left = false;
+  for (const auto& board : boards_) {
+    for (Client& client : board->clients) {
+      const BoardSlot& slot = board->memory.view().slot(client.slot);
+      left = left || slot.state == static_cast<uint32_t>(SlotState::kLeft);
+      // Rules may name kernels: the settings follow the kernel at the head.
+      if (std::strncmp(slot.kernel, client.kernel.c_str(), sizeof(slot.kernel)) != 0) {
+        client.kernel = TextOf(slot.kernel);
+        Apply(*board, client);
+      }
+    }
+    next = std::min(next,
+                    ObserveBoard(board->memory.view(), board->seats, core_, now_ns));
+  }
+  core_.Decide();
+  for (const auto& board : boards_) {
+    CarryOutOrders(board->memory.view(), board->seats, core_, now_ns);
+    BoardHeader& header = board->memory.view().header();
+    header.daemon_beat_ns = now_ns;
+    header.daemon_pid = static_cast<uint32_t>(getpid());
+    header.epoch = core_.policy().rounds();
+  }
+  if (left) CollectExitsLocked();
+  return std::min(next, core_.review_ns());
+}
+
+GpuStatus GpuArbiter::Status() {
+  const std::lock_guard lock(mutex_);
+  const uint64_t now = BoardClockNs();
+  ReviewLocked(now);
+  GpuStatus status;
+  status.uuid = uuid_;
+  status.sms = core_.snapshot().sms;
+  status.boards = boards_.size();
+  status.policy = core_.policy().name();
+  status.policy_state = core_.Dump();
+  status.reviews = reviews_;
+  status.now_ns = now;
+  for (const auto& board : boards_) {
+    for (const Client& client : board->clients) {
+      const BoardSlot& slot = board->memory.view().slot(client.slot);
+      ClientStatus row;
+      row.process = client.process;
+      row.slot = client.slot;
+      row.settings = core_.settings(client.id);
+      row.capabilities = slot.capabilities;
+      row.granted = core_.IsGranted(client.id);
+      row.held = slot.yield_requests != 0;
+      row.stopped = slot.stopped != 0;
+      if (const LaunchView* launch = core_.LaunchOf(client.id)) {
+        row.active = true;
+        row.expected_ns = launch->expected_ns;
+        row.waited_ns = launch->waited_ns;
+        row.remaining_ns = launch->remaining_ns;
+      }
+      row.wait_bound_ns = core_.WaitBound(client.id);
+      row.ran_ns = core_.ViewOf(client.id).ran_ns;
+      row.launches = slot.launches;
+      row.preemptions = slot.preemptions;
+      row.resumes = slot.resumes;
+      row.gpu_ns = slot.gpu_ns;
+      row.client_waited_ns = slot.waited_ns;
+      row.kernel = TextOf(slot.kernel);
+      status.clients.push_back(std::move(row));
+    }
+  }
+  return status;
+}
+
+}  // namespace cupola::sched

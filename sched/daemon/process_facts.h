@@ -1,0 +1,21 @@
+// What the daemon knows of a client's process from the system, not from the client. Reads /proc; any
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace cupola::sched {
+
+/// When the process was started, in clock ticks since boot (proc(5), stat field 22): with its number
+/// it names a process for good. Nothing: there is none, or it is a zombie.
+std::optional<uint64_t> ProcessStart(uint32_t pid);
+
+/// The executable of the process, "" where it may not be known.
+std::string ProcessExecutable(uint32_t pid);
+
+/// The name of the user, its number where it has none.
+std::string UserName(uint32_t uid);
+
+}  // namespace cupola::sched

@@ -1,0 +1,354 @@
+#include "sched/daemon/server.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "sched/daemon/control.h"
+#include "sched/daemon/process_facts.h"
+
+namespace cupola::sched {
+namespace {
+
+constexpr size_t kMostConnections = 256;
+constexpr uint64_t kIdleNs = 10'000'000'000;  // a connection that says nothing for so long is closed
+constexpr int kHousekeepingMs = 500;
+constexpr size_t kMostGpus = 64;
+
+bool IsUuid(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           c == '-' || c == '_' || c == '.';
+  });
+}
+
+template <size_t N>
+std::string TextOf(const char (&field)[N]) {
+  return std::string(field, strnlen(field, N));
+}
+
+/// The descriptor that came with a packet, or -1; further ones are closed.
+int TakeDescriptor(msghdr& packet) {
+  int taken = -1;
+  for (cmsghdr* head = CMSG_FIRSTHDR(&packet); head != nullptr; head = CMSG_NXTHDR(&packet, head)) {
+    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof(int));
+      if (taken < 0) {
+        taken = fd;
+      } else {
+        close(fd);
+      }
+    }
+  }
+  return taken;
+}
+
+Result<ProcessIdentity> PeerOf(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
+    return MakeError(ErrorCode::kIo, std::strerror(errno));
+  }
+  ProcessIdentity identity;
+  identity.pid = static_cast<uint32_t>(peer.pid);
+  identity.uid = peer.uid;
+  identity.user = UserName(peer.uid);
+  identity.executable = ProcessExecutable(identity.pid);
+  const std::optional<uint64_t> start = ProcessStart(identity.pid);
+  if (peer.pid == 0 || !start) {
+    return MakeError(ErrorCode::kNotFound, "the daemon cannot see this process");
+  }
+  identity.start = *start;
+  return identity;
+}
+
+}  // namespace
+
+Server::Server(ListeningSocket socket, Config config, std::string config_path)
+    : socket_(std::move(socket)),
+      config_(std::move(config)),
+      config_path_(std::move(config_path)) {}
+
+Result<std::unique_ptr<Server>> Server::Start(const std::string& socket_path, Config config,
+                                              std::string config_path) {
+  Result<ListeningSocket> socket = ListeningSocket::Open(socket_path, !config.users.empty());
+  if (!socket) return std::move(socket).error();
+  std::unique_ptr<Server> server(
+      new Server(std::move(socket).value(), std::move(config), std::move(config_path)));
+  if (Status status = server->Prepare(); !status) return status.error();
+  return server;
+}
+
+Server::~Server() {
+  for (const auto& [fd, connection] : connections_) close(fd);
+  gpus_.clear();
+  if (signals_ >= 0) close(signals_);
+  if (epoll_ >= 0) close(epoll_);
+}
+
+Status Server::Watch(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0) return {};
+  return MakeError(ErrorCode::kIo, fmt::format("epoll_ctl: {}", std::strerror(errno)));
+}
+
+Status Server::Prepare() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (epoll_ < 0 || signals_ < 0) {
+    return MakeError(ErrorCode::kIo, fmt::format("cannot serve: {}", std::strerror(errno)));
+  }
+  if (Status status = Watch(signals_); !status) return status;
+  return Watch(socket_.fd());
+}
+
+ClientSettings Server::SettingsFor(const ProcessIdentity& process,
+                                   const std::string& kernel) const {
+  return config_.SettingsFor(process, kernel);
+}
+
+GpuArbiter* Server::GpuFor(const std::string& uuid) {
+  const auto found = gpus_.find(uuid);
+  if (found != gpus_.end()) return found->second.get();
+  if (gpus_.size() >= kMostGpus) return nullptr;
+  const SettingsSource* source = this;
+  auto gpu = std::make_unique<GpuArbiter>(uuid, config_.gpu, source);
+  if (!Watch(gpu->exits_fd())) return nullptr;
+  spdlog::info("a board for {}", uuid);
+  return gpus_.emplace(uuid, std::move(gpu)).first->second.get();
+}
+
+bool Server::HandleSignals() {
+  signalfd_siginfo info{};
+  bool go_on = true;
+  while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
+    if (info.ssi_signo == SIGHUP) {
+      if (const Status status = Reload(); !status) {
+        spdlog::error("{}; the configuration stays as it was", status.error().ToString());
+      }
+    } else {
+      go_on = false;
+    }
+  }
+  return go_on;
+}
+
+Status Server::Reload() {
+  if (config_path_.empty()) {
+    return MakeError(ErrorCode::kInvalidArgument, "the daemon was started without --config");
+  }
+  Result<Config> config = ReadConfig(config_path_);
+  if (!config) return std::move(config).error();
+  {
+    // Reviews ask for settings: none may run while the rules change hands.
+    std::vector<std::unique_lock<std::mutex>> pause;
+    for (const auto& [uuid, gpu] : gpus_) pause.push_back(gpu->Pause());
+    config->gpu.uses_mps = config_.gpu.uses_mps;
+    config_ = std::move(config).value();
+  }
+  socket_.AdmitOthers(!config_.users.empty());
+  for (const auto& [uuid, gpu] : gpus_) gpu->Reconfigure(config_.gpu);
+  spdlog::info("{} is in force", config_path_);
+  return {};
+}
+
+Status Server::Run() {
+  for (;;) {
+    epoll_event events[32];
+    const int count = epoll_wait(epoll_, events, 32, kHousekeepingMs);
+    if (count < 0 && errno != EINTR) {
+      return MakeError(ErrorCode::kIo, fmt::format("epoll_wait: {}", std::strerror(errno)));
+    }
+    bool exits = count == 0;
+    for (int i = 0; i < count; ++i) {
+      const int fd = events[i].data.fd;
+      if (fd == signals_) {
+        if (!HandleSignals()) return {};
+      } else if (fd == socket_.fd()) {
+        AcceptAll();
+      } else if (const auto found = connections_.find(fd); found != connections_.end()) {
+        if (!Serve(found->second)) Drop(fd);
+      } else {
+        exits = true;
+      }
+    }
+    if (exits) {
+      for (const auto& [uuid, gpu] : gpus_) gpu->CollectExits();
+    }
+    DropIdle();
+  }
+}
+
+void Server::AcceptAll() {
+  for (;;) {
+    const int fd = accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) return;
+    Result<ProcessIdentity> peer = PeerOf(fd);
+    Connection connection{fd, {}, BoardClockNs()};
+    if (!peer) {
+      Refuse(connection, JoinStatus::kForeignUser, peer.error().message);
+      close(fd);
+    } else if (connections_.size() >= kMostConnections || !Watch(fd)) {
+      Refuse(connection, JoinStatus::kFailed, "too many connections at once");
+      close(fd);
+    } else {
+      connection.peer = std::move(peer).value();
+      connections_[fd] = std::move(connection);
+    }
+  }
+}
+
+void Server::Drop(int fd) {
+  close(fd);
+  connections_.erase(fd);
+}
+
+void Server::DropIdle() {
+  const uint64_t now = BoardClockNs();
+  std::vector<int> idle;
+  for (const auto& [fd, connection] : connections_) {
+    if (now > connection.last_ns + kIdleNs) idle.push_back(fd);
+  }
+  for (const int fd : idle) Drop(fd);
+}
+
+bool Server::Serve(Connection& connection) {
+  static thread_local std::vector<char> bytes(kMaxMessage + 1);
+  iovec part{bytes.data(), bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(8 * sizeof(int))] = {};
+  msghdr packet{};
+  packet.msg_iov = &part;
+  packet.msg_iovlen = 1;
+  packet.msg_control = control;
+  packet.msg_controllen = sizeof(control);
+  const ssize_t size = recvmsg(connection.fd, &packet, MSG_CMSG_CLOEXEC);
+  if (size < 0) return errno == EAGAIN || errno == EINTR;
+  const int descriptor = TakeDescriptor(packet);
+  BoardMemory brought;
+  const char* why = "";
+  if (descriptor >= 0) brought = BoardMemory::Map(descriptor, &why);
+  if (size == 0) return false;
+  connection.last_ns = BoardClockNs();
+  MessageHead head;
+  if (static_cast<size_t>(size) < sizeof(head)) {
+    return Refuse(connection, JoinStatus::kBadMessage, "the message is too short");
+  }
+  std::memcpy(&head, bytes.data(), sizeof(head));
+  if (head.magic != kMessageMagic || head.bytes != static_cast<size_t>(size)) {
+    return Refuse(connection, JoinStatus::kBadMessage, "that is no message of Cupola");
+  }
+  if (head.version != kProtocolVersion) {
+    return Refuse(connection, JoinStatus::kBadVersion,
+                  fmt::format("the client speaks version {}, the daemon version {}", head.version,
+                              kProtocolVersion));
+  }
+  if (head.type == static_cast<uint16_t>(MessageType::kControl)) {
+    return ServeControl(connection,
+                        std::string(bytes.data() + sizeof(head), head.bytes - sizeof(head)));
+  }
+  JoinMessage message;
+  if (head.type != static_cast<uint16_t>(MessageType::kJoin) ||
+      static_cast<size_t>(size) != sizeof(message)) {
+    return Refuse(connection, JoinStatus::kBadMessage, "the message is of an unknown kind");
+  }
+  std::memcpy(&message, bytes.data(), sizeof(message));
+  if (descriptor >= 0 && !brought) return Refuse(connection, JoinStatus::kNoBoard, why);
+  return ServeJoin(connection, message, std::move(brought));
+}
+
+bool Server::ServeJoin(Connection& connection, const JoinMessage& message, BoardMemory brought) {
+  ProcessIdentity process = connection.peer;
+  if (process.executable.empty()) process.executable = TextOf(message.executable);
+  process.label = TextOf(message.label);
+  const std::string uuid = TextOf(message.gpu_uuid);
+  if (!config_.Admits(process, geteuid())) {
+    return Refuse(connection, JoinStatus::kForeignUser,
+                  fmt::format("user {} is not admitted; the daemon's configuration lists who is, in "
+                              "[access] users",
+                              process.user));
+  }
+  if (!IsUuid(uuid)) {
+    return Refuse(connection, JoinStatus::kBadMessage, "the message names no GPU");
+  }
+  GpuArbiter* gpu = GpuFor(uuid);
+  if (gpu == nullptr) return Refuse(connection, JoinStatus::kFailed, "too many GPUs");
+  const Admission admission =
+      gpu->Admit(process, message.capabilities, message.sm_count, std::move(brought), message.slot);
+  if (admission.status != JoinStatus::kAccepted) {
+    return Refuse(connection, admission.status, admission.reason);
+  }
+  spdlog::info("process {} ({}) of {} has slot {} of {}", process.pid, process.executable,
+               process.user, admission.slot, uuid);
+  JoinAnswer answer;
+  answer.slot = admission.slot;
+  config_.FillVariants(process, answer);
+  return Answer(connection, answer, admission.board_fd);
+}
+
+bool Server::Refuse(const Connection& connection, JoinStatus status, const std::string& reason) {
+  spdlog::info("process {} is refused: {}", connection.peer.pid, reason);
+  JoinAnswer answer;
+  answer.status = static_cast<uint32_t>(status);
+  reason.copy(answer.reason, sizeof(answer.reason) - 1);
+  Answer(connection, answer, -1);
+  return false;
+}
+
+bool Server::Answer(const Connection& connection, const JoinAnswer& wanted, int board_fd) {
+  JoinAnswer answer = wanted;
+  answer.head.type = static_cast<uint16_t>(MessageType::kJoined);
+  answer.head.bytes = sizeof(answer);
+  iovec part{&answer, sizeof(answer)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr packet{};
+  packet.msg_iov = &part;
+  packet.msg_iovlen = 1;
+  if (board_fd >= 0) {
+    packet.msg_control = control;
+    packet.msg_controllen = sizeof(control);
+    cmsghdr* head = CMSG_FIRSTHDR(&packet);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(head), &board_fd, sizeof(int));
+  }
+  return sendmsg(connection.fd, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(answer);
+}
+
+bool Server::ServeControl(Connection& connection, const std::string& request) {
+  const std::string text = ControlRequests(*this).Handle(connection.peer, request);
+  constexpr size_t kPiece = kMaxMessage - sizeof(MessageHead);
+  for (size_t at = 0; at == 0 || at < text.size(); at += kPiece) {
+    const size_t bytes = std::min(kPiece, text.size() - at);
+    MessageHead head;
+    head.type = static_cast<uint16_t>(MessageType::kAnswer);
+    head.bytes = static_cast<uint32_t>(sizeof(head) + bytes);
+    head.more = at + bytes < text.size() ? 1 : 0;
+    iovec parts[2] = {{&head, sizeof(head)}, {const_cast<char*>(text.data()) + at, bytes}};
+    msghdr packet{};
+    packet.msg_iov = parts;
+    packet.msg_iovlen = 2;
+    if (sendmsg(connection.fd, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return false;
+  }
+  return true;
+}
+
+}  // namespace cupola::sched

@@ -1,0 +1,66 @@
+// Server: the process behind `cupola serve`: a socket, the GPUs that clients have named, and the
+// configuration. One thread runs Run(); each board has a thread of its own inside GpuArbiter.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "sched/daemon/config.h"
+#include "sched/daemon/gpu_arbiter.h"
+#include "sched/daemon/listening_socket.h"
+
+namespace cupola::sched {
+
+class Server : private SettingsSource {
+ public:
+  /// Takes its place at `socket_path`. `config_path` is what Reload reads; "" = none.
+  static Result<std::unique_ptr<Server>> Start(const std::string& socket_path, Config config,
+                                               std::string config_path);
+  ~Server() override;
+
+  /// Serves until SIGTERM or SIGINT; SIGHUP reads the configuration again. The caller has blocked the
+  /// three in all threads.
+  Status Run();
+
+  const std::string& socket_path() const { return socket_.path(); }
+
+ private:
+  struct Connection {
+    int fd = -1;
+    ProcessIdentity peer;
+    uint64_t last_ns = 0;
+  };
+
+  Server(ListeningSocket socket, Config config, std::string config_path);
+  ClientSettings SettingsFor(const ProcessIdentity& process,
+                             const std::string& kernel) const override;
+  Status Prepare();
+  Status Watch(int fd);
+  /// false = it is time to end.
+  bool HandleSignals();
+  void AcceptAll();
+  /// false = the connection is over.
+  bool Serve(Connection& connection);
+  bool ServeJoin(Connection& connection, const JoinMessage& message, BoardMemory brought);
+  bool ServeControl(Connection& connection, const std::string& request);
+  bool Answer(const Connection& connection, const JoinAnswer& answer, int board_fd);
+  bool Refuse(const Connection& connection, JoinStatus status, const std::string& reason);
+  void Drop(int fd);
+  void DropIdle();
+  GpuArbiter* GpuFor(const std::string& uuid);
+  Status Reload();
+
+  ListeningSocket socket_;
+  Config config_;
+  std::string config_path_;
+  int epoll_ = -1;
+  int signals_ = -1;
+  std::map<int, Connection> connections_;
+  std::map<std::string, std::unique_ptr<GpuArbiter>> gpus_;
+
+  friend class ControlRequests;
+};
+
+}  // namespace cupola::sched

@@ -1,0 +1,58 @@
+// FFS: weighted round robin with an epoch length that keeps the overhead of switching below a bound.
+// FLEP section 5.2.2. A turn of client i is T * W_i of GPU time; what a turn overran, because a victim
+// leaves only at a block boundary, is taken off the client's next turn, so that shares hold whatever
+// the blocks are like. A client without work loses its turn after a short grace: the gap between two
+// kernels is no reason to switch.
+#pragma once
+
+#include <map>
+
+#include "sched/policy.h"
+
+namespace cupola::sched {
+
+class FfsPolicy : public Policy {
+ public:
+  explicit FfsPolicy(const PolicyOptions& options) : options_(options) {}
+
+  std::string_view name() const override { return "ffs"; }
+  void Decide(std::span<const Event> events, const Snapshot& snapshot,
+              Decision& decision) override;
+  /// Nobody: a turn is given, not taken.
+  bool MayTake(const Snapshot&, const ClientView&, const ClientView&) const override {
+    return false;
+  }
+  uint64_t WaitBound(const Snapshot& snapshot, const ClientView& client) const override;
+  std::string Dump() const override;
+
+  /// Completed rounds: how often the turn has come back to the client with the lowest number.
+  uint64_t rounds() const override { return rounds_; }
+
+  /// T for the launches of the snapshot, in ns: the smallest that satisfies the overhead bound.
+  uint64_t EpochUnit(const Snapshot& snapshot) const;
+
+ protected:
+  /// The GPU time that a turn of `client` is long, before debts.
+  virtual uint64_t Turn(const ClientView& client, uint64_t unit_ns) const {
+    return unit_ns * client.weight;
+  }
+
+ private:
+  bool KeepsTurn(const Snapshot& snapshot, Decision& decision);
+  void EndTurn(const Snapshot& snapshot);
+  /// The next launch after the holder's, in the order of clients, that has no debt left to pay.
+  const LaunchView* Next(const Snapshot& snapshot);
+  void BeginTurn(const Snapshot& snapshot, const LaunchView& launch);
+
+  PolicyOptions options_;
+  bool has_holder_ = false;
+  ClientId holder_;
+  uint64_t turn_start_ran_ns_ = 0;  ///< the holder's ran_ns when its turn began
+  int64_t allowance_ns_ = 0;        ///< GPU time of this turn
+  bool contended_ = false;          ///< somebody else has wanted the GPU during this turn
+  uint64_t idle_since_ns_ = kNever;
+  std::map<ClientId, int64_t> debt_ns_;  ///< what a client has had too much
+  uint64_t rounds_ = 0;
+};
+
+}  // namespace cupola::sched

@@ -1,0 +1,129 @@
+// What a policy sees and what it answers: plain values, no clock, no thread, no I/O. Times are
+// nanoseconds on whatever clock the caller uses. The unit of scheduling is the process ("client"); of
+// each the policy sees the launch at its head. FLEP sections 5.1 and 5.2.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "base/strong_id.h"
+
+namespace cupola::sched {
+
+struct ClientTag;
+/// A process that may use the GPU; numbers are used again after the process has left.
+using ClientId = StrongId<ClientTag>;
+
+/// No time, no bound.
+inline constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
+/// In Grant::sm_bound: yields no SM.
+inline constexpr uint32_t kKeepsAllSms = 0;
+/// In LaunchView::sms: needs the whole GPU.
+inline constexpr uint32_t kWholeGpu = 0xFFFF;
+
+struct ClientView {
+  ClientId id;
+  int32_t priority = 0;      ///< higher runs first
+  uint32_t weight = 1;       ///< share under FFS, >= 1
+  bool paused = false;
+  bool can_preempt = false;  ///< stops running kernels at block boundaries
+  bool can_gate = false;     ///< stops between kernels
+  bool shares_context = false;      ///< MPS: kernels of several such clients can run side by side
+  uint64_t latency_bound_ns = 0;    ///< longest that it is meant to wait; 0 = none
+  uint64_t typical_ns = 0;          ///< mean of the predictions of its launches so far; 0 = none yet
+  uint64_t ran_ns = 0;              ///< time that it has had the GPU
+
+  /// Whether it yields when asked.
+  bool stoppable() const { return can_preempt || can_gate; }
+};
+
+/// The launch at the head of a client that wants the GPU; FLEP's triplet (5.1).
+struct LaunchView {
+  ClientId client;
+  uint64_t sequence = 0;      ///< tells the launches of one client apart
+  int32_t priority = 0;       ///< the client's, or kOverduePriority
+  uint64_t expected_ns = 0;   ///< T_e: predicted duration, never changed
+  uint64_t waited_ns = 0;     ///< T_w: time it was active and did not run
+  uint64_t remaining_ns = 0;  ///< T_r: predicted time that it still needs
+  uint64_t arrived_ns = 0;
+  uint64_t overhead_ns = 0;   ///< predicted cost of preempting it
+  uint32_t sms = kWholeGpu;   ///< SMs that it needs
+  bool granted = false;       ///< it was in the last decision, with all SMs
+};
+
+/// Of a launch that has waited for its client's latency bound: before all others.
+inline constexpr int32_t kOverduePriority = std::numeric_limits<int32_t>::max();
+
+/// The state of one GPU. `launches` holds those that may be chosen: not the paused ones, and not
+/// those of clients that cannot be stopped, which always run.
+struct Snapshot {
+  uint64_t now_ns = 0;
+  uint32_t sms = 0;  ///< of the GPU; 0 = unknown
+  std::span<const ClientView> clients;
+  std::span<const LaunchView> launches;  ///< in order of client
+
+  const ClientView* FindClient(ClientId id) const;
+  const LaunchView* FindLaunch(ClientId id) const;
+};
+
+enum class EventKind : uint8_t {
+  kArrived,          ///< the client wants the GPU
+  kPreempted,        ///< its launch has left the GPU unfinished
+  kFinished,         ///< it has nothing left to run
+  kJoined,
+  kLeft,             ///< the process is gone
+  kSettingsChanged,  ///< priority, weight, latency bound
+  kPaused,
+  kResumed,
+  kTick,             ///< the review time of the last decision has come
+};
+
+struct Event {
+  EventKind kind = EventKind::kTick;
+  ClientId client;
+};
+
+enum class Variant : uint8_t { kAny, kOriginal, kPreemptible, kSliced };
+
+/// One launch that may run, and how.
+struct Grant {
+  ClientId client;
+  uint64_t sequence = 0;
+  Variant variant = Variant::kAny;
+  uint32_t workers_per_sm = 0;           ///< 0 = as many as fit
+  uint32_t sm_bound = kKeepsAllSms;      ///< it leaves the SMs with a number below this
+};
+
+/// What may run from now on. Everything else that can be stopped is stopped.
+struct Decision {
+  std::vector<Grant> grants;
+  uint64_t review_ns = kNever;   ///< when the policy wants a kTick at the latest
+  bool hold_newcomers = false;   ///< clients without work are to wait when they get some
+
+  bool Grants(ClientId id) const;
+};
+
+inline const ClientView* Snapshot::FindClient(ClientId id) const {
+  for (const ClientView& client : clients) {
+    if (client.id == id) return &client;
+  }
+  return nullptr;
+}
+
+inline const LaunchView* Snapshot::FindLaunch(ClientId id) const {
+  for (const LaunchView& launch : launches) {
+    if (launch.client == id) return &launch;
+  }
+  return nullptr;
+}
+
+inline bool Decision::Grants(ClientId id) const {
+  for (const Grant& grant : grants) {
+    if (grant.client == id) return true;
+  }
+  return false;
+}
+
+}  // namespace cupola::sched
