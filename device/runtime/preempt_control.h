@@ -100,7 +100,7 @@ struct PreemptParams {
   uint64_t slot;            ///< device address of the ControlSlot
   uint64_t returned;        ///< device address of the stream's ReturnedList
   uint64_t status;          ///< device address of the HostStatus
-  uint64_t yield_line;      ///< device address of the YieldLine
+  uint64_t yield_line;      ///< device address of the YieldLine; 0 = nobody asks
   uint32_t grid[3];         ///< the program's grid, in blocks, x y z
   uint32_t total_blocks;    ///< grid x * y * z; at most 2^31
   uint32_t base_next;       ///< slot.next when the launch got the slot
@@ -110,7 +110,8 @@ struct PreemptParams {
   uint32_t physical;        ///< index in ControlSlot::physical
   uint32_t tag;             ///< of this physical launch: differs from all others of late, 1..0xFFFF
   uint32_t workers;         ///< blocks of this physical launch
-  uint32_t poll_period_ns;  ///< least time between two readings of the yield line
+  uint32_t poll_period_ns;  ///< least time between two readings of the yield line; workers know of a
+                            ///< stop at most so much later, at the end of their block
   uint32_t flags;           ///< PreemptFlag
   uint32_t reserved;
 };

@@ -144,7 +144,8 @@ class Builder {
 // Which registers may differ between the threads of a block.
 class Divergence {
  public:
-  explicit Divergence(const FlowGraph& graph) : graph_(graph) {
+  explicit Divergence(const FlowGraph& graph, bool params_differ = false)
+      : graph_(graph), params_differ_(params_differ) {
     // Above this the cost of following branches is not worth it: all branches may differ.
     constexpr size_t kMaxNodes = 3000;
     if (graph.nodes.size() > kMaxNodes) {
@@ -191,13 +192,14 @@ class Divergence {
   }
 
   // Results that may differ whatever the operands: other memory, other threads, unknown code.
-  static bool ResultDiffers(const Instruction& instruction) {
+  bool ResultDiffers(const Instruction& instruction) const {
     static const std::unordered_set<std::string_view> kOpcodes = {
         "atom", "shfl", "vote", "match",    "redux",    "call", "activemask", "elect", "tex",
         "tld4", "suld", "ldu",  "mbarrier", "ldmatrix", "mma",  "wmma",       "wgmma", "ld"};
     if (!kOpcodes.contains(instruction.opcode)) return false;
     if (instruction.opcode != "ld") return true;
-    return !instruction.HasModifier("param") && !instruction.HasModifier("const");
+    if (instruction.HasModifier("param")) return params_differ_;
+    return !instruction.HasModifier("const");
   }
 
   bool Add(const Operand& destination) {
@@ -263,6 +265,7 @@ class Divergence {
   }
 
   const FlowGraph& graph_;
+  const bool params_differ_;
   bool all_ = false;
   std::unordered_set<std::string> differs_;
   std::vector<bool> controlled_, followed_;
@@ -301,6 +304,19 @@ Paths FindPaths(const FlowGraph& graph, const IsBarrier& is_barrier) {
   return paths;
 }
 
+// Marks what may come after a branch by one of its ways, up to the branch itself.
+void MarkWay(const FlowGraph& graph, uint32_t branch, uint32_t from, std::vector<bool>& reached) {
+  std::vector<uint32_t> work{from};
+  while (!work.empty()) {
+    const uint32_t node = work.back();
+    work.pop_back();
+    if (reached[node]) continue;
+    reached[node] = true;
+    if (node == branch) continue;
+    for (const uint32_t to : graph.nodes[node].next) work.push_back(to);
+  }
+}
+
 }  // namespace
 
 FlowGraph BuildFlowGraph(const Function& function) { return Builder().Build(function); }
@@ -323,6 +339,41 @@ bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier) {
   const Divergence divergence(graph);
   return std::any_of(candidates.begin(), candidates.end(),
                      [&](const Instruction* branch) { return divergence.BranchDiffers(*branch); });
+}
+
+bool HasDivergentBarrier(const FlowGraph& graph, const IsBarrier& is_barrier, bool params_differ) {
+  std::vector<uint32_t> barriers;
+  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto& instructions = graph.nodes[i].instructions;
+    if (std::any_of(instructions.begin(), instructions.end(),
+                    [&](const Instruction* each) { return is_barrier(*each); })) {
+      barriers.push_back(i);
+    }
+  }
+  if (barriers.empty()) return false;
+  // A guarded barrier is a branch of its own.
+  for (const uint32_t node : barriers) {
+    for (const Instruction* each : graph.nodes[node].instructions) {
+      if (each->guard && is_barrier(*each)) return true;
+    }
+  }
+  const Divergence divergence(graph, params_differ);
+  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+    const FlowNode& node = graph.nodes[i];
+    const size_t ways = node.next.size() + (node.leaves ? 1 : 0);
+    if (ways < 2 || node.instructions.empty()) continue;
+    if (!divergence.BranchDiffers(*node.instructions.back())) continue;
+    std::vector<uint32_t> by(graph.nodes.size(), 0);
+    for (const uint32_t to : node.next) {
+      std::vector<bool> reached(graph.nodes.size(), false);
+      MarkWay(graph, i, to, reached);
+      for (size_t k = 0; k < by.size(); ++k) by[k] += reached[k];
+    }
+    for (const uint32_t barrier : barriers) {
+      if (by[barrier] != 0 && by[barrier] != ways) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace cupola::ptx

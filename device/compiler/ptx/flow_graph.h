@@ -36,4 +36,9 @@ using IsBarrier = std::function<bool(const Instruction&)>;
 /// be yes where it need not be, not the other way).
 bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier);
 
+/// Whether some threads of a block may come to a barrier on a way that others do not take, so that
+/// threads may leave after different numbers of barriers. Errs as HasEarlyReturn does.
+/// `params_differ`: a function's parameters may differ from thread to thread (a kernel's do not).
+bool HasDivergentBarrier(const FlowGraph& graph, const IsBarrier& is_barrier, bool params_differ);
+
 }  // namespace cupola::ptx

@@ -1,0 +1,26 @@
+// Pass: %ctaid and %nctaid become those of a logical block.
+//
+// Precondition: no instruction reads %ctaid or %nctaid as a vector or as 16 bits (HasOddBlockIds).
+// Effect: reads of %ctaid.{x,y,z} read registers %cupola_{x,y,z}, reads of %nctaid.{x,y,z} registers
+// %cupola_n{x,y,z}. In an entry whoever makes the variant sets the former; the latter are loaded from
+// the first three words of `cupola_launch` at `grid_offset`. In a function both are loaded at its
+// head from the shared variable `cupola_block`, {x, y, z, -, nx, ny, nz, -}. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "device/compiler/ptx/ir.h"
+
+namespace cupola::passes {
+
+/// Bytes of `cupola_block`, and its declaration.
+inline constexpr uint32_t kBlockSharedBytes = 32;
+ptx::Variable BlockIdsVariable();
+
+bool ReadsBlockIds(const ptx::Function& function);
+bool HasOddBlockIds(const ptx::Function& function);
+
+/// Returns whether anything changed. `grid_offset`: entries only.
+bool MakeBlockIdsVirtual(ptx::Function& function, uint32_t grid_offset);
+
+}  // namespace cupola::passes

@@ -1,0 +1,42 @@
+// What a kernel reaches in its module: functions by calls and by address, variables by name.
+// Internal to the folder; borrows from the module; pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "device/compiler/ptx/ir.h"
+
+namespace cupola::passes {
+
+/// What a kernel reaches. Functions: itself first, then definitions in the order they were found.
+struct Reach {
+  std::vector<const ptx::Function*> functions;
+  std::unordered_set<std::string_view> names;  ///< all that operands and target lists name
+  bool calls_pointers = false;                 ///< has a call through a register
+  bool takes_addresses = false;  ///< names a function other than to call it
+  bool names_kernels = false;    ///< names an entry
+};
+
+class CallGraph {
+ public:
+  explicit CallGraph(const ptx::Module& module);
+
+  /// The definition of a function or kernel; null where there is none.
+  const ptx::Function* Find(std::string_view name) const;
+  /// The module's variable of that name, null where there is none.
+  const ptx::Variable* FindVariable(std::string_view name) const;
+  Reach From(const ptx::Function& kernel) const;
+
+ private:
+  std::unordered_map<std::string_view, const ptx::Function*> functions_;
+  std::unordered_map<std::string_view, const ptx::Variable*> variables_;
+};
+
+/// The operand of a call that says what is called: the first that is no list in parentheses.
+const ptx::Operand* CalleeOf(const ptx::Instruction& call);
+
+}  // namespace cupola::passes

@@ -1,0 +1,69 @@
+#include "device/compiler/passes/parameters.h"
+
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "device/compiler/passes/variables.h"
+#include "device/compiler/passes/walk.h"
+
+namespace cupola::passes {
+namespace {
+
+// Names of parameters whose values are used as addresses: loaded to a register that cvta.to.global
+// takes or that is the base of an access.
+std::set<std::string> PointerParameters(const ptx::Function& kernel) {
+  std::unordered_map<std::string, std::string> loaded;  // register -> parameter
+  std::set<std::string> pointers;
+  if (!kernel.body) return pointers;
+  ForEachInstruction(*kernel.body, [&](const ptx::Instruction& each) {
+    if (each.operands.size() < 2) return;
+    const ptx::Operand& source = each.operands[1];
+    if (each.opcode == "ld" && each.HasModifier("param") && !source.children.empty()) {
+      if (source.integer == 0) loaded[each.operands[0].text] = source.children[0].text;
+      return;
+    }
+    const auto note = [&](const std::string& name) {
+      if (const auto at = loaded.find(name); at != loaded.end()) pointers.insert(at->second);
+    };
+    if (each.opcode == "cvta" && each.HasModifier("to")) note(source.text);
+    for (const ptx::Operand& operand : each.operands) {
+      if (operand.kind == ptx::Operand::Kind::kAddress && !operand.children.empty()) {
+        note(operand.children[0].text);
+      }
+    }
+  });
+  return pointers;
+}
+
+}  // namespace
+
+ParameterLayout LayOutParameters(const ptx::Function& kernel) {
+  ParameterLayout layout;
+  const std::set<std::string> pointers = PointerParameters(kernel);
+  uint32_t end = 0;
+  for (const ptx::Variable& parameter : kernel.params) {
+    const uint32_t align = VariableAlign(parameter);
+    const uint32_t bytes = static_cast<uint32_t>(VariableBytes(parameter));
+    end = (end + align - 1) / align * align;
+    const bool pointer = parameter.is_pointer || (bytes == 8 && pointers.contains(parameter.name));
+    layout.parameters.push_back({.offset = end, .bytes = bytes, .is_pointer = pointer});
+    end += bytes;
+  }
+  layout.bytes = end;
+  layout.launch_offset = (end + 7) / 8 * 8;
+  return layout;
+}
+
+void AddLaunchParameter(ptx::Function& kernel, uint32_t bytes) {
+  ptx::Variable parameter;
+  parameter.space = ptx::StateSpace::kParam;
+  parameter.align = 8;
+  parameter.type = "b8";
+  parameter.name = "cupola_launch";
+  parameter.dims = {bytes};
+  kernel.params.push_back(std::move(parameter));
+  kernel.has_params_list = true;
+}
+
+}  // namespace cupola::passes

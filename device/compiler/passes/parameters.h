@@ -1,0 +1,24 @@
+// The parameter block of a kernel [PTX ISA 5.1.6.1]: where each parameter lies, and where a variant's
+// own is added. Internal to the folder; pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device/compiler/passes/preemptible.h"
+#include "device/compiler/ptx/ir.h"
+
+namespace cupola::passes {
+
+struct ParameterLayout {
+  std::vector<ParameterFact> parameters;
+  uint32_t bytes = 0;          ///< of the block
+  uint32_t launch_offset = 0;  ///< of a parameter aligned to 8 that is added
+};
+
+ParameterLayout LayOutParameters(const ptx::Function& kernel);
+
+/// Appends ".param .align 8 .b8 cupola_launch[bytes]".
+void AddLaunchParameter(ptx::Function& kernel, uint32_t bytes);
+
+}  // namespace cupola::passes

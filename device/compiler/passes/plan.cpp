@@ -1,0 +1,338 @@
+#include "device/compiler/passes/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <set>
+
+#include "device/compiler/passes/block_ids.h"
+#include "device/compiler/passes/early_return.h"
+#include "device/compiler/passes/walk.h"
+#include "device/compiler/ptx/flow_graph.h"
+
+namespace cupola::passes {
+namespace {
+
+using ptx::Feature;
+
+struct FeatureRefusal {
+  Feature feature;
+  const char* reason;
+};
+
+// What no variant can have.
+constexpr std::array kForBoth = {
+    FeatureRefusal{Feature::kGridSync, "grid synchronisation: all blocks must run at once"},
+    FeatureRefusal{Feature::kCluster, "clusters: their blocks must run together"},
+    FeatureRefusal{Feature::kProgrammaticLaunch,
+                   "programmatic launch (griddepcontrol): bound to the order of launches"},
+    FeatureRefusal{Feature::kDynamicParallelism, "dynamic parallelism: launches of its own"},
+};
+
+// What a loop over blocks cannot have.
+constexpr std::array kForLoop = {
+    FeatureRefusal{Feature::kMbarrier, "mbarrier: its phases would live on into the next block"},
+    FeatureRefusal{Feature::kBulkCopy,
+                   "bulk copy (TMA): copies and their barriers would live on into the next block"},
+    FeatureRefusal{Feature::kPlacement, "placement (%smid, %warpid, %gridid): blocks share a worker"},
+    FeatureRefusal{Feature::kRegisterReallocation,
+                   "setmaxnreg: registers would stay moved in the next block"},
+};
+
+bool HasFunctionAddress(const ptx::Initializer& init, const CallGraph& calls) {
+  if (!init.text.empty() && calls.Find(init.text) != nullptr) return true;
+  return std::any_of(init.elements.begin(), init.elements.end(), [&](const auto& element) {
+    return HasFunctionAddress(element, calls);
+  });
+}
+
+template <typename Holds>
+bool AnyInstruction(const KernelPlan& plan, Holds holds) {
+  for (const ptx::Function* function : plan.reach.functions) {
+    bool found = false;
+    ForEachInstruction(*function->body, [&](const auto& each) { found = found || holds(each); });
+    if (found) return true;
+  }
+  return false;
+}
+
+bool NamesRegister(const ptx::Instruction& instruction, std::string_view prefix) {
+  bool names = false;
+  ForEachOperandOf(instruction, [&](const ptx::Operand& operand) {
+    names |= std::string_view(operand.text).starts_with(prefix);
+  });
+  return names;
+}
+
+// Operations of a warp that returned lanes would have to take part in. Not activemask: it asks who
+// is there.
+bool IsWarpWide(const ptx::Instruction& instruction) {
+  static constexpr std::array kOpcodes = {"shfl", "vote", "match", "redux", "elect", "mma", "wmma",
+                                          "wgmma", "ldmatrix", "stmatrix", "movmatrix"};
+  const bool warp_barrier = (instruction.opcode == "bar" || instruction.opcode == "barrier") &&
+                            instruction.HasModifier("warp");
+  return warp_barrier ||
+         std::find(kOpcodes.begin(), kOpcodes.end(), instruction.opcode) != kOpcodes.end();
+}
+
+bool UsesAsyncMbarrier(const ptx::Instruction& instruction) {
+  return (instruction.opcode == "st" || instruction.opcode == "red") &&
+         instruction.HasModifier("async");
+}
+
+// The number of a barrier: a literal, or a register set once, to a literal.
+bool ResolveNumber(const ptx::Function& function, const ptx::Operand& operand, uint32_t* number) {
+  if (operand.kind == ptx::Operand::Kind::kInteger) {
+    *number = static_cast<uint32_t>(operand.integer);
+    return true;
+  }
+  uint32_t sets = 0;
+  bool literal = false;
+  ForEachInstruction(*function.body, [&](const ptx::Instruction& each) {
+    if (each.operands.empty() || each.operands[0].text != operand.text) return;
+    if (each.opcode == "bar" || each.opcode == "barrier" || each.opcode == "st") return;
+    ++sets;
+    literal = each.opcode == "mov" && each.operands.size() == 2 && !each.guard &&
+              each.operands[1].kind == ptx::Operand::Kind::kInteger;
+    if (literal) *number = static_cast<uint32_t>(each.operands[1].integer);
+  });
+  return sets == 1 && literal;
+}
+
+// Names declared in the body that the module declares as variables too: scoping is not followed.
+std::string ShadowedVariable(const KernelPlan& plan, const CallGraph& calls) {
+  for (const ptx::Function* function : plan.reach.functions) {
+    std::string shadowed;
+    ForEachStatement(*function->body, [&](const ptx::Statement& statement) {
+      const auto* variable = std::get_if<ptx::Variable>(&statement.node);
+      if (variable != nullptr && calls.FindVariable(variable->name) != nullptr) {
+        shadowed = variable->name;
+      }
+    });
+    if (!shadowed.empty()) return shadowed;
+  }
+  return "";
+}
+
+bool DeclaresGlobals(const KernelPlan& plan) {
+  for (const ptx::Function* function : plan.reach.functions) {
+    bool declares = false;
+    ForEachStatement(*function->body, [&](const ptx::Statement& statement) {
+      const auto* variable = std::get_if<ptx::Variable>(&statement.node);
+      declares = declares || (variable != nullptr && (variable->space == ptx::StateSpace::kGlobal ||
+                                                      variable->space == ptx::StateSpace::kConst));
+    });
+    if (declares) return true;
+  }
+  return false;
+}
+
+// Registers of a function that can only hold addresses of functions named in its code.
+bool CallsOnlyNamedFunctions(const ptx::Function& function, const CallGraph& calls) {
+  std::set<std::string> unknown;
+  for (bool changed = true; changed;) {
+    changed = false;
+    ForEachInstruction(*function.body, [&](const ptx::Instruction& each) {
+      if (each.operands.empty() || each.operands[0].text.empty()) return;
+      bool known = each.opcode == "mov" || each.opcode == "selp" || each.opcode == "cvta";
+      const size_t sources = each.opcode == "selp" ? 3 : 2;
+      for (size_t i = 1; known && i < std::min(sources, each.operands.size()); ++i) {
+        const std::string& text = each.operands[i].text;
+        known = calls.Find(text) != nullptr ||
+                (text.starts_with("%") && !unknown.contains(text) && !text.starts_with("%SP"));
+      }
+      if (!known) changed = unknown.insert(each.operands[0].text).second || changed;
+    });
+  }
+  bool only = true;
+  ForEachInstruction(*function.body, [&](const ptx::Instruction& each) {
+    if (each.opcode != "call") return;
+    const ptx::Operand* callee = CalleeOf(each);
+    if (callee != nullptr && callee->text.starts_with("%")) {
+      only = only && !unknown.contains(callee->text);
+    }
+  });
+  return only;
+}
+
+}  // namespace
+
+Planner::Planner(const ptx::Module& module)
+    : module_(module), calls_(module), variables_(module) {
+  for (ptx::KernelFeatures& features : ptx::AnalyzeKernels(module)) {
+    features_[features.kernel] = std::move(features);
+  }
+  for (const auto& item : module.items) {
+    const auto* variable = std::get_if<ptx::Variable>(&item);
+    if (variable != nullptr && variable->init && HasFunctionAddress(*variable->init, calls_)) {
+      functions_in_initializers_ = true;
+    }
+  }
+}
+
+// Whether an instruction is such a barrier, or a call of a function that may come to one.
+bool Planner::WaitsInside(const ptx::Instruction& instruction,
+                          bool (*is_barrier)(const ptx::Instruction&)) const {
+  if (is_barrier(instruction)) return true;
+  if (instruction.opcode != "call") return false;
+  const ptx::Operand* callee = CalleeOf(instruction);
+  const ptx::Function* function = callee == nullptr ? nullptr : calls_.Find(callee->text);
+  if (function == nullptr) return false;
+  KernelPlan called;
+  called.reach = calls_.From(*function);
+  return AnyInstruction(called, is_barrier);
+}
+
+// Sets shape.meeting and shape.barrier, or the refusal.
+void Planner::PlanBarriers(KernelPlan& plan) const {
+  std::set<uint32_t> counted;
+  bool waits = false, reduces = false, known = true;
+  for (const ptx::Function* function : plan.reach.functions) {
+    ForEachInstruction(*function->body, [&](const ptx::Instruction& each) {
+      const bool uncounted = IsUncountedBarrier(each);
+      if (!uncounted && !IsCountedBarrier(each)) return;
+      waits |= uncounted;
+      reduces |= uncounted && each.HasModifier("red");
+      uint32_t number = 0;
+      const bool resolved =
+          !each.operands.empty() && ResolveNumber(*function, BarrierNumber(each), &number);
+      // Where it is not known which barrier a number is, all could be counted ones.
+      known = known && (resolved || uncounted);
+      if (!uncounted) counted.insert(number);
+    });
+  }
+  const auto waits_uncounted = [this](const auto& each) {
+    return WaitsInside(each, IsUncountedBarrier);
+  };
+  bool divergent = plan.reach.calls_pointers && waits;
+  for (const ptx::Function* function : plan.reach.functions) {
+    if (!waits || divergent) break;
+    const ptx::FlowGraph graph = ptx::BuildFlowGraph(*function);
+    divergent = ptx::HasEarlyReturn(graph, waits_uncounted) ||
+                ptx::HasDivergentBarrier(graph, waits_uncounted, !function->is_entry);
+  }
+  if (!known) plan.preemptible_refusal = "the number of a counted barrier is in a register";
+  uint32_t barrier = 0;
+  while (counted.contains(barrier)) ++barrier;
+  if (barrier > 15) plan.preemptible_refusal = "no barrier is free";
+  plan.shape.barrier = barrier;
+  plan.shape.meeting = !divergent ? Meeting::kBarrier
+                       : reduces  ? Meeting::kReducing
+                                  : Meeting::kRendezvous;
+  if (counted.empty()) return;
+  const auto waits_counted = [this](const auto& each) {
+    return WaitsInside(each, IsCountedBarrier);
+  };
+  if (ptx::HasEarlyReturn(ptx::BuildFlowGraph(*plan.kernel), waits_counted)) {
+    plan.preemptible_refusal = "counted barriers after an early return";
+  }
+}
+
+std::string Planner::RefuseBoth(const KernelPlan& plan, const ptx::KernelFeatures& features) const {
+  for (const auto& [feature, reason] : kForBoth) {
+    if (features.Has(feature)) return reason;
+  }
+  for (const ptx::FeatureNote& note : features.notes) {
+    if (note.feature == Feature::kUnknownCall) return "calls outside the module: " + note.detail;
+  }
+  if (plan.reach.names_kernels) return "takes the address of a kernel";
+  if (module_.address_size != 64) return "addresses of 32 bits";
+  for (const std::string_view name : plan.reach.names) {
+    const ptx::Variable* variable = calls_.FindVariable(name);
+    if (variable == nullptr) continue;
+    const bool global = variable->space == ptx::StateSpace::kGlobal ||
+                        variable->space == ptx::StateSpace::kConst;
+    if (variable->space == ptx::StateSpace::kTex ||
+        (global && !variables_.IsOfProgram(name) && !variables_.IsCopied(name))) {
+      return "texture or surface reference " + std::string(name);
+    }
+  }
+  if (DeclaresGlobals(plan)) return "a variable of the module declared in a body";
+  if (const std::string name = ShadowedVariable(plan, calls_); !name.empty()) {
+    return "a name of a body and of the module alike: " + name;
+  }
+  if (AnyInstruction(plan, [](const auto& each) {
+        return each.opcode == "isspacep" && each.HasModifier("const");
+      })) {
+    return "isspacep.const: constants are reached through global memory";
+  }
+  if (AnyInstruction(plan, [](const auto& each) {
+        return each.opcode == "clusterlaunchcontrol" || NamesRegister(each, "%gridid");
+      })) {
+    return "reads or changes how its grid was launched";
+  }
+  for (const ptx::Function* function : plan.reach.functions) {
+    if (HasOddBlockIds(*function)) return "reads %ctaid as a vector or as 16 bits";
+    if (function->is_entry || !plan.reach.calls_pointers) continue;
+  }
+  if (plan.reach.calls_pointers) {
+    if (functions_in_initializers_) return "calls through pointers kept in variables";
+    for (const ptx::Function* function : plan.reach.functions) {
+      if (!CallsOnlyNamedFunctions(*function, calls_)) {
+        return "calls through pointers that may come from elsewhere";
+      }
+    }
+  }
+  return "";
+}
+
+std::string Planner::RefuseLoop(KernelPlan& plan, const ptx::KernelFeatures& features) const {
+  for (const auto& [feature, reason] : kForLoop) {
+    if (features.Has(feature)) return reason;
+  }
+  if (AnyInstruction(plan, UsesAsyncMbarrier)) return kForLoop[0].reason;
+  if (AnyInstruction(plan, [](const auto& each) { return each.opcode == "tcgen05"; })) {
+    return "tensor memory: its allocation would live on into the next block";
+  }
+  if (AnyInstruction(plan, [](const auto& each) { return each.opcode == "alloca"; })) {
+    return "alloca: the stack would grow with every block";
+  }
+  if (AnyInstruction(plan, [](const auto& each) {
+        return NamesRegister(each, "%total_smem_size") || NamesRegister(each, "%aggr_smem_size") ||
+               NamesRegister(each, "%reserved_smem");
+      })) {
+    return "reads the size of its shared memory";
+  }
+  if (AnyInstruction(plan, [](const auto& each) {
+        return (each.opcode == "bar" || each.opcode == "barrier") && each.HasModifier("arrive");
+      })) {
+    return "arrives at a named barrier without waiting: it may be left half full";
+  }
+  for (const ptx::Function* function : plan.reach.functions) {
+    if (function->is_entry) continue;
+    bool exits = false;
+    ForEachInstruction(*function->body, [&](const auto& each) { exits |= each.opcode == "exit"; });
+    if (exits) return "exit inside a device function";
+  }
+  const auto warp_wide = [this](const auto& each) { return WaitsInside(each, IsWarpWide); };
+  if (ptx::HasEarlyReturn(ptx::BuildFlowGraph(*plan.kernel), warp_wide)) {
+    return "warp operations after an early return";
+  }
+  PlanBarriers(plan);
+  return plan.preemptible_refusal;
+}
+
+KernelPlan Planner::Plan(const ptx::Function& kernel) const {
+  KernelPlan plan;
+  plan.kernel = &kernel;
+  plan.reach = calls_.From(kernel);
+  const ptx::KernelFeatures& features = features_.find(kernel.name)->second;
+  plan.may_wait_on_blocks = features.Has(Feature::kPolledLoad);
+  for (const ptx::FeatureNote& note : features.notes) {
+    if (note.feature != Feature::kStaticShared) continue;
+    std::from_chars(note.detail.data(), note.detail.data() + note.detail.size(),
+                    plan.static_shared);
+  }
+  for (const ptx::Function* function : plan.reach.functions) {
+    if (!function->is_entry && ReadsBlockIds(*function)) plan.tells_functions = true;
+  }
+  plan.shape.tells_functions = plan.tells_functions;
+  plan.shape.waits_for_copies = AnyInstruction(
+      plan, [](const auto& each) { return each.opcode == "cp" && each.HasModifier("async"); });
+  plan.sliced_refusal = RefuseBoth(plan, features);
+  plan.preemptible_refusal = plan.sliced_refusal;
+  if (plan.preemptible_refusal.empty()) plan.preemptible_refusal = RefuseLoop(plan, features);
+  return plan;
+}
+
+}  // namespace cupola::passes

@@ -1,0 +1,48 @@
+// What can be made of each kernel of a module, and how: the preconditions of all passes, in one
+// place. Internal to the folder; borrows from the module; pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "device/compiler/passes/call_graph.h"
+#include "device/compiler/passes/variables.h"
+#include "device/compiler/passes/worker_code.h"
+#include "device/compiler/ptx/features.h"
+#include "device/compiler/ptx/ir.h"
+
+namespace cupola::passes {
+
+struct KernelPlan {
+  const ptx::Function* kernel = nullptr;
+  Reach reach;
+  std::string preemptible_refusal, sliced_refusal;  ///< "" = it can be made
+  WorkerShape shape;                                ///< of the preemptible variant
+  bool tells_functions = false;  ///< functions that it reaches read block indices
+  bool may_wait_on_blocks = false;
+  bool one_dimensional_blocks = false;
+  uint32_t static_shared = 0;  ///< bytes
+};
+
+class Planner {
+ public:
+  explicit Planner(const ptx::Module& module);
+  KernelPlan Plan(const ptx::Function& kernel) const;
+  const CallGraph& calls() const { return calls_; }
+
+ private:
+  bool WaitsInside(const ptx::Instruction& instruction,
+                   bool (*is_barrier)(const ptx::Instruction&)) const;
+  void PlanBarriers(KernelPlan& plan) const;
+  std::string RefuseBoth(const KernelPlan& plan, const ptx::KernelFeatures& features) const;
+  std::string RefuseLoop(KernelPlan& plan, const ptx::KernelFeatures& features) const;
+
+  const ptx::Module& module_;
+  CallGraph calls_;
+  VariableTable variables_;
+  std::unordered_map<std::string, ptx::KernelFeatures> features_;
+  bool functions_in_initializers_ = false;
+};
+
+}  // namespace cupola::passes

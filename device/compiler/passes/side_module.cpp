@@ -1,0 +1,290 @@
+#include "device/compiler/passes/side_module.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+
+#include "device/compiler/passes/block_ids.h"
+#include "device/compiler/passes/early_return.h"
+#include "device/compiler/passes/parameters.h"
+#include "device/compiler/passes/sliced.h"
+#include "device/compiler/passes/walk.h"
+#include "device/compiler/ptx/validate.h"
+#include "device/runtime/preempt_control.h"
+
+namespace cupola::passes {
+namespace {
+
+bool IsAttribute(const ptx::Directive& directive, std::string_view name) {
+  std::string_view own = directive.name;
+  if (own.starts_with(".")) own.remove_prefix(1);
+  return own == name;
+}
+
+// ".maxntid 16, 16, 1" -> 256; 0 where there is none.
+uint32_t MaxThreads(const ptx::Function& kernel) {
+  for (const ptx::Directive& attribute : kernel.attributes) {
+    if (!IsAttribute(attribute, "maxntid") && !IsAttribute(attribute, "reqntid")) continue;
+    uint64_t product = 1, value = 0;
+    bool digits = false;
+    for (const char c : attribute.text + ",") {
+      if (c >= '0' && c <= '9') {
+        value = value * 10 + static_cast<uint64_t>(c - '0');
+        digits = true;
+      } else if (digits) {
+        product *= value;
+        value = 0;
+        digits = false;
+      }
+    }
+    return static_cast<uint32_t>(std::min<uint64_t>(product, 1024));
+  }
+  return 0;
+}
+
+// Line numbers of another module's text, and debug sections with them.
+void DropLines(ptx::Block& block) {
+  std::erase_if(block.statements, [](const ptx::Statement& statement) {
+    const auto* directive = std::get_if<ptx::Directive>(&statement.node);
+    return directive != nullptr &&
+           (IsAttribute(*directive, "loc") || IsAttribute(*directive, "file"));
+  });
+  for (ptx::Statement& statement : block.statements) {
+    if (auto* inner = std::get_if<ptx::Block>(&statement.node)) DropLines(*inner);
+  }
+}
+
+void RenameTargets(ptx::Block& block, const auto& rename) {
+  for (ptx::Statement& statement : block.statements) {
+    if (auto* list = std::get_if<ptx::TargetList>(&statement.node); list && list->is_call) {
+      for (std::string& target : list->targets) rename(target);
+    }
+    if (auto* inner = std::get_if<ptx::Block>(&statement.node)) RenameTargets(*inner, rename);
+  }
+}
+
+uint32_t TargetNumber(std::string_view target) {
+  uint32_t number = 0;
+  for (const char c : target) {
+    if (c >= '0' && c <= '9') number = number * 10 + static_cast<uint32_t>(c - '0');
+  }
+  return number;
+}
+
+}  // namespace
+
+std::string SideModuleBuilder::Flavour::Suffix() const {
+  if (meeting == Meeting::kBarrier) return "";
+  return std::string(meeting == Meeting::kReducing ? "__cupola_reducing_" : "__cupola_rendezvous_") +
+         std::to_string(barrier);
+}
+
+// The head of the original, raised to what the workers' code needs (sm_70, PTX 6.3).
+void SideModuleBuilder::SetHead() {
+  ptx::Module& module = side_.module;
+  module.name = original_.name;
+  module.version_major = original_.version_major;
+  module.version_minor = original_.version_minor;
+  if (std::pair(module.version_major, module.version_minor) < std::pair(6u, 3u)) {
+    module.version_major = 6;
+    module.version_minor = 3;
+  }
+  for (const std::string& target : original_.targets) {
+    if (target == "debug") continue;
+    const bool old = target.starts_with("sm_") && TargetNumber(target) < 70;
+    module.targets.push_back(old ? "sm_70" : target);
+  }
+  module.address_size = original_.address_size;
+  module.has_address_size = original_.has_address_size;
+}
+
+Status SideModuleBuilder::PlanKernels() {
+  for (const std::string& name : options_.kernels) {
+    const ptx::Function* kernel = planner_.calls().Find(name);
+    if (kernel == nullptr || !kernel->is_entry) {
+      return MakeError(ErrorCode::kNotFound, "no kernel \"" + name + "\" in the module");
+    }
+  }
+  for (const auto& item : original_.items) {
+    const auto* kernel = std::get_if<ptx::Function>(&item);
+    if (kernel == nullptr || !kernel->is_entry || !kernel->body) continue;
+    const bool wanted =
+        options_.kernels.empty() || std::find(options_.kernels.begin(), options_.kernels.end(),
+                                              kernel->name) != options_.kernels.end();
+    if (wanted) plans_.push_back(planner_.Plan(*kernel));
+  }
+  return {};
+}
+
+KernelFacts SideModuleBuilder::FactsOf(const KernelPlan& plan) const {
+  KernelFacts facts;
+  facts.name = plan.kernel->name;
+  facts.preemptible_refusal = options_.preemptible ? plan.preemptible_refusal : "not asked for";
+  facts.sliced_refusal = options_.sliced ? plan.sliced_refusal : "not asked for";
+  ParameterLayout layout = LayOutParameters(*plan.kernel);
+  facts.parameters = std::move(layout.parameters);
+  facts.parameter_bytes = layout.bytes;
+  facts.launch_offset = layout.launch_offset;
+  facts.may_wait_on_blocks = plan.may_wait_on_blocks;
+  facts.one_dimensional_blocks = plan.one_dimensional_blocks;
+  facts.max_threads = MaxThreads(*plan.kernel);
+  facts.static_shared = plan.static_shared;
+  facts.extra_shared = kWorkerSharedBytes + (plan.tells_functions ? kBlockSharedBytes : 0);
+  return facts;
+}
+
+void SideModuleBuilder::Include(const KernelPlan& plan, const Flavour& flavour) {
+  for (const ptx::Function* function : plan.reach.functions) {
+    if (!function->is_entry) flavours_[function->name].insert(flavour);
+  }
+  for (const std::string_view name : plan.reach.names) {
+    names_.emplace(name);
+    variables_.Use(name);
+  }
+  tells_functions_ = tells_functions_ || plan.tells_functions;
+}
+
+// Names of functions become those of the flavour; names of variables become addresses.
+void SideModuleBuilder::Finish(ptx::Function& function, const Flavour& flavour) const {
+  const std::string suffix = flavour.Suffix();
+  if (!suffix.empty()) {
+    const auto rename = [&](std::string& name) {
+      if (flavours_.contains(name)) name += suffix;
+    };
+    RewriteInstructions(*function.body,
+                        [&](ptx::Instruction instruction, std::vector<ptx::Statement>& out) {
+                          ForEachOperandOf(instruction,
+                                           [&](ptx::Operand& operand) { rename(operand.text); });
+                          out.push_back({.node = std::move(instruction)});
+                          return false;
+                        });
+    RenameTargets(*function.body, rename);
+    MakeBarriersRendezvous(function, flavour.meeting, flavour.barrier);
+  }
+  ReachVariablesByAddress(function, variables_);
+}
+
+// The entry with its own parameter and attributes, its body as it will stand inside the variant.
+ptx::Function SideModuleBuilder::MakeEntry(const KernelPlan& plan, Variant variant,
+                                           uint32_t launch_bytes) const {
+  ptx::Function entry = *plan.kernel;
+  entry.linking = "visible";
+  entry.name = VariantName(plan.kernel->name, variant);
+  AddLaunchParameter(entry, launch_bytes);
+  DropLines(*entry.body);
+  static_assert(offsetof(runtime::SliceParams, grid) == 0);
+  MakeBlockIdsVirtual(entry, variant == Variant::kPreemptible
+                                 ? offsetof(runtime::PreemptParams, grid)
+                                 : offsetof(runtime::SliceParams, grid));
+  return entry;
+}
+
+ptx::Function SideModuleBuilder::MakePreemptible(const KernelPlan& plan) const {
+  ptx::Function entry =
+      MakeEntry(plan, Variant::kPreemptible, sizeof(runtime::PreemptParams));
+  Finish(entry, {plan.shape.meeting, plan.shape.barrier});
+  RouteReturns(*entry.body);
+  WorkerCode code = MakeWorkerCode(plan.shape);
+  std::vector<ptx::Statement> statements = std::move(code.before);
+  statements.push_back({.node = std::move(*entry.body)});
+  statements.insert(statements.end(), std::make_move_iterator(code.after.begin()),
+                    std::make_move_iterator(code.after.end()));
+  entry.body = ptx::Block{.statements = std::move(statements)};
+  const auto limit = options_.max_registers.find(plan.kernel->name);
+  if (limit == options_.max_registers.end()) return entry;
+  std::erase_if(entry.attributes, [](const ptx::Directive& attribute) {
+    return IsAttribute(attribute, "maxnreg") || IsAttribute(attribute, "minnctapersm") ||
+           IsAttribute(attribute, "maxnctapersm");
+  });
+  entry.attributes.push_back(
+      {.name = "maxnreg", .text = ".maxnreg " + std::to_string(limit->second)});
+  return entry;
+}
+
+ptx::Function SideModuleBuilder::MakeSliced(const KernelPlan& plan) const {
+  ptx::Function entry = MakeEntry(plan, Variant::kSliced, sizeof(runtime::SliceParams));
+  Finish(entry, {});
+  std::vector<ptx::Statement> statements = MakeSliceCode(plan.tells_functions);
+  statements.push_back({.node = std::move(*entry.body)});
+  entry.body = ptx::Block{.statements = std::move(statements)};
+  return entry;
+}
+
+ptx::Function SideModuleBuilder::MakeFunction(const ptx::Function& function,
+                                              const Flavour& flavour) const {
+  ptx::Function copy = function;
+  copy.name += flavour.Suffix();
+  if (!copy.body) return copy;
+  DropLines(*copy.body);
+  MakeBlockIdsVirtual(copy, 0);
+  Finish(copy, flavour);
+  return copy;
+}
+
+void SideModuleBuilder::AddFunction(const ptx::Function& function) {
+  auto& items = side_.module.items;
+  if (!function.is_entry) {
+    const auto at = flavours_.find(function.name);
+    if (at != flavours_.end()) {
+      for (const Flavour& flavour : at->second) items.push_back(MakeFunction(function, flavour));
+    } else if (!function.body && names_.contains(function.name)) {
+      items.push_back(function);  // vprintf, malloc...
+    }
+    return;
+  }
+  if (!function.body) return;
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    if (plans_[i].kernel != &function) continue;
+    if (side_.kernels[i].preemptible_refusal.empty()) items.push_back(MakePreemptible(plans_[i]));
+    if (side_.kernels[i].sliced_refusal.empty()) items.push_back(MakeSliced(plans_[i]));
+  }
+}
+
+void SideModuleBuilder::AddItems() {
+  auto& items = side_.module.items;
+  const std::vector<const ptx::Variable*> reached = variables_.Number();
+  for (const ptx::Variable* variable : reached) {
+    const auto is_managed = [](const std::string& word) {
+      return word.find("managed") != std::string::npos;
+    };
+    side_.variables.push_back(
+        {.name = variable->name,
+         .bytes = VariableBytes(*variable),
+         .is_managed = std::any_of(variable->qualifiers.begin(), variable->qualifiers.end(),
+                                   is_managed),
+         .is_constant = variable->space == ptx::StateSpace::kConst});
+  }
+  if (!reached.empty()) items.push_back(AddressArray(reached.size()));
+  if (tells_functions_) items.push_back(BlockIdsVariable());
+  for (const auto& item : original_.items) {
+    if (const auto* variable = std::get_if<ptx::Variable>(&item)) {
+      if (!names_.contains(variable->name)) continue;
+      if (variable->space == ptx::StateSpace::kShared) items.push_back(*variable);
+      if (variables_.IsCopied(variable->name)) items.push_back(CopyOf(*variable));
+    } else if (const auto* function = std::get_if<ptx::Function>(&item)) {
+      AddFunction(*function);
+    }
+  }
+}
+
+Result<SideModule> SideModuleBuilder::Build() {
+  if (Status planned = PlanKernels(); !planned) return planned.error();
+  SetHead();
+  for (const KernelPlan& plan : plans_) {
+    const KernelFacts facts = FactsOf(plan);
+    side_.kernels.push_back(facts);
+    if (facts.sliced_refusal.empty()) Include(plan, {});
+    if (facts.preemptible_refusal.empty()) {
+      Include(plan, {plan.shape.meeting, plan.shape.barrier});
+    }
+  }
+  AddItems();
+  for (const ptx::Diagnostic& diagnostic : ptx::Validate(side_.module)) {
+    if (diagnostic.severity == ptx::Severity::kError) {
+      return MakeError(ErrorCode::kInternal, "side module: " + diagnostic.message);
+    }
+  }
+  return std::move(side_);
+}
+
+}  // namespace cupola::passes

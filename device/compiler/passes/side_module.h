@@ -1,0 +1,56 @@
+// Puts a side module together: entries from their bodies and the code around them, the functions
+// they reach, the variables they name. Internal to the folder; one builder a module; one thread.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "device/compiler/passes/plan.h"
+#include "device/compiler/passes/preemptible.h"
+
+namespace cupola::passes {
+
+class SideModuleBuilder {
+ public:
+  SideModuleBuilder(const ptx::Module& original, const SideModuleOptions& options)
+      : original_(original), options_(options), planner_(original), variables_(original) {}
+  Result<SideModule> Build();
+
+ private:
+  /// Functions exist once for each way in which kernels meet at barriers.
+  struct Flavour {
+    Meeting meeting = Meeting::kBarrier;
+    uint32_t barrier = 0;
+    bool operator<(const Flavour& other) const {
+      return std::pair(meeting, barrier) < std::pair(other.meeting, other.barrier);
+    }
+    std::string Suffix() const;
+  };
+
+  Status PlanKernels();
+  void SetHead();
+  KernelFacts FactsOf(const KernelPlan& plan) const;
+  void Include(const KernelPlan& plan, const Flavour& flavour);
+  ptx::Function MakePreemptible(const KernelPlan& plan) const;
+  ptx::Function MakeSliced(const KernelPlan& plan) const;
+  ptx::Function MakeEntry(const KernelPlan& plan, Variant variant, uint32_t launch_bytes) const;
+  ptx::Function MakeFunction(const ptx::Function& function, const Flavour& flavour) const;
+  void Finish(ptx::Function& function, const Flavour& flavour) const;
+  void AddFunction(const ptx::Function& function);
+  void AddItems();
+
+  const ptx::Module& original_;
+  const SideModuleOptions& options_;
+  Planner planner_;
+  VariableTable variables_;
+  std::vector<KernelPlan> plans_;
+  std::map<std::string, std::set<Flavour>, std::less<>> flavours_;  ///< of included functions
+  std::set<std::string, std::less<>> names_;                        ///< that included code names
+  bool tells_functions_ = false;
+  SideModule side_;
+};
+
+}  // namespace cupola::passes

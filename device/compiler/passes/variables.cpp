@@ -1,0 +1,155 @@
+#include "device/compiler/passes/variables.h"
+
+#include <algorithm>
+#include <array>
+
+#include "device/compiler/passes/preemptible.h"
+#include "device/compiler/passes/snippet.h"
+#include "device/compiler/passes/walk.h"
+
+namespace cupola::passes {
+namespace {
+
+bool HasAddresses(const ptx::Initializer& init) {
+  if (init.kind == ptx::Initializer::Kind::kAddress ||
+      init.kind == ptx::Initializer::Kind::kMaskedAddress) {
+    return true;
+  }
+  return std::any_of(init.elements.begin(), init.elements.end(), HasAddresses);
+}
+
+// String literals ($str, __unnamed_1), promoted local arrays (__const_$_...), tables of mathematical
+// functions (__cudart_i2opi_f): nobody can name them, so nobody changes them.
+bool IsCompilerMade(const ptx::Variable& variable) {
+  const std::string_view name = variable.name;
+  const bool by_name = name.starts_with("$") || name.starts_with("__unnamed_") ||
+                       name.starts_with("__const_") || name.starts_with("__cudart_");
+  return by_name && variable.linking.empty() && variable.init && !HasAddresses(*variable.init);
+}
+
+void ReplaceModifier(ptx::Instruction& instruction, std::string_view from, std::string_view to) {
+  for (std::string& modifier : instruction.modifiers) {
+    if (modifier == from) modifier = to;
+  }
+}
+
+// Constant space is global memory here.
+bool MoveToGlobal(ptx::Instruction& instruction) {
+  if (!instruction.HasModifier("const")) return false;
+  if (instruction.opcode == "cvta") {
+    instruction.opcode = "mov";
+    instruction.modifiers = {instruction.modifiers.back()};
+  } else {
+    ReplaceModifier(instruction, "const", "global");
+  }
+  return true;
+}
+
+}  // namespace
+
+uint64_t VariableBytes(const ptx::Variable& variable) {
+  const size_t digits = variable.type.find_first_of("0123456789");
+  if (digits == std::string::npos) return 0;
+  uint64_t bits = 0;
+  for (size_t i = digits; i < variable.type.size(); ++i) {
+    if (variable.type[i] < '0' || variable.type[i] > '9') break;
+    bits = bits * 10 + static_cast<uint64_t>(variable.type[i] - '0');
+  }
+  uint64_t bytes = bits / 8 * variable.vector;
+  for (size_t i = 0; i < variable.dims.size(); ++i) {
+    const bool open = variable.dims[i] == 0 && variable.init;
+    bytes *= open ? variable.init->elements.size() : variable.dims[i];
+  }
+  return bytes;
+}
+
+uint32_t VariableAlign(const ptx::Variable& variable) {
+  if (variable.align != 0) return variable.align;
+  ptx::Variable element = variable;
+  element.dims.clear();
+  return static_cast<uint32_t>(std::max<uint64_t>(VariableBytes(element), 1));
+}
+
+VariableTable::VariableTable(const ptx::Module& module) {
+  for (const auto& item : module.items) {
+    const auto* variable = std::get_if<ptx::Variable>(&item);
+    if (variable == nullptr) continue;
+    if (variable->space != ptx::StateSpace::kGlobal &&
+        variable->space != ptx::StateSpace::kConst) {
+      continue;
+    }
+    if (IsCompilerMade(*variable)) {
+      copied_[variable->name] = variable;
+    } else if (VariableBytes(*variable) != 0 || variable->linking == "extern") {
+      Entry& entry = of_program_[variable->name];
+      if (entry.variable == nullptr) order_.push_back(variable->name);
+      if (entry.variable == nullptr || variable->linking != "extern") entry.variable = variable;
+    }
+  }
+}
+
+void VariableTable::Use(std::string_view name) {
+  const auto at = of_program_.find(name);
+  if (at != of_program_.end()) at->second.used = true;
+}
+
+std::vector<const ptx::Variable*> VariableTable::Number() {
+  std::vector<const ptx::Variable*> variables;
+  for (const std::string_view name : order_) {
+    Entry& entry = of_program_.find(name)->second;
+    if (!entry.used) continue;
+    entry.number = static_cast<uint32_t>(variables.size());
+    variables.push_back(entry.variable);
+  }
+  return variables;
+}
+
+bool ReachVariablesByAddress(ptx::Function& function, const VariableTable& table) {
+  constexpr uint32_t kRegisters = 4;  // an instruction names few variables
+  bool any = false;
+  const bool moved = RewriteInstructions(
+      *function.body, [&](ptx::Instruction instruction, std::vector<ptx::Statement>& out) {
+        uint32_t next = 0;
+        ForEachOperandOf(instruction, [&](ptx::Operand& operand) {
+          if (operand.text.empty() || !table.IsOfProgram(operand.text)) return;
+          const std::string name = "%cupola_v" + std::to_string(next++ % kRegisters);
+          const uint32_t at = 8 * table.NumberOf(operand.text);
+          Append(out, "ld.const.u64 <name>, [cupola_variables+<at>];",
+                 {{"name", name}, {"at", std::to_string(at)}});
+          if (operand.kind == ptx::Operand::Kind::kOffset) {
+            Append(out, "add.s64 <name>, <name>, <offset>;",
+                   {{"name", name}, {"offset", std::to_string(operand.integer)}});
+          }
+          operand = ptx::Operand::Name(name);
+        });
+        const bool space = MoveToGlobal(instruction);
+        out.push_back({.node = std::move(instruction)});
+        any = any || next != 0;
+        return space || next != 0;
+      });
+  if (!any) return moved;
+  auto& statements = function.body->statements;
+  for (uint32_t i = 0; i < kRegisters; ++i) {
+    statements.insert(statements.begin(), Register("b64", "%cupola_v" + std::to_string(i)));
+  }
+  return true;
+}
+
+ptx::Variable AddressArray(size_t count) {
+  ptx::Variable variable;
+  variable.linking = "visible";
+  variable.space = ptx::StateSpace::kConst;
+  variable.align = 8;
+  variable.type = "b64";
+  variable.name = kVariablesName;
+  variable.dims = {count};
+  return variable;
+}
+
+ptx::Variable CopyOf(const ptx::Variable& variable) {
+  ptx::Variable copy = variable;
+  copy.space = ptx::StateSpace::kGlobal;
+  return copy;
+}
+
+}  // namespace cupola::passes

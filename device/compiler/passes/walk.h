@@ -1,0 +1,66 @@
+// Walking and rewriting the instructions of a PTX body, scopes in braces included. Internal to the
+// folder; pure; any thread.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "device/compiler/ptx/ir.h"
+
+namespace cupola::passes {
+
+/// Calls visit(const ptx::Statement&) for every statement in the order of the text; a block in
+/// braces is visited before what it holds.
+template <typename Visit>
+void ForEachStatement(const ptx::Block& block, Visit visit) {
+  for (const ptx::Statement& statement : block.statements) {
+    visit(statement);
+    if (const auto* inner = std::get_if<ptx::Block>(&statement.node)) {
+      ForEachStatement(*inner, visit);
+    }
+  }
+}
+
+template <typename Visit>
+void ForEachInstruction(const ptx::Block& block, Visit visit) {
+  ForEachStatement(block, [&](const ptx::Statement& statement) {
+    if (const auto* instruction = std::get_if<ptx::Instruction>(&statement.node)) {
+      visit(*instruction);
+    }
+  });
+}
+
+/// Calls visit(ptx::Operand&) for the operand and all it holds.
+template <typename AnyOperand, typename Visit>
+void ForEachOperand(AnyOperand& operand, Visit visit) {
+  visit(operand);
+  for (auto& child : operand.children) ForEachOperand(child, visit);
+}
+
+template <typename AnyInstruction, typename Visit>
+void ForEachOperandOf(AnyInstruction& instruction, Visit visit) {
+  for (auto& operand : instruction.operands) ForEachOperand(operand, visit);
+}
+
+/// Puts what rewrite(ptx::Instruction, std::vector<ptx::Statement>& out) leaves in `out` in place of
+/// each instruction. Returns what calls of `rewrite` returned, or-ed: whether anything changed.
+template <typename Rewrite>
+bool RewriteInstructions(ptx::Block& block, Rewrite rewrite) {
+  bool changed = false;
+  std::vector<ptx::Statement> out;
+  out.reserve(block.statements.size());
+  for (ptx::Statement& statement : block.statements) {
+    if (auto* instruction = std::get_if<ptx::Instruction>(&statement.node)) {
+      changed = rewrite(std::move(*instruction), out) || changed;
+      continue;
+    }
+    if (auto* inner = std::get_if<ptx::Block>(&statement.node)) {
+      changed = RewriteInstructions(*inner, rewrite) || changed;
+    }
+    out.push_back(std::move(statement));
+  }
+  block.statements = std::move(out);
+  return changed;
+}
+
+}  // namespace cupola::passes

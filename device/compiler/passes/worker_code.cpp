@@ -1,0 +1,496 @@
+#include "device/compiler/passes/worker_code.h"
+
+#include <cstddef>
+#include <string>
+
+#include "device/compiler/passes/snippet.h"
+#include "device/runtime/preempt_control.h"
+
+namespace cupola::passes {
+namespace {
+
+// Shared memory of a worker, cupola_worker:
+//    0   the claim that threads read: {x, y, z, state}   } two places, used by turns: one barrier
+//   16   the other one                                   } a block is enough
+//   32   the leader's own: {current, end, blocks run, seen}
+//   48   the leader's own: {blocks of the claim that is under way, %globaltimer_lo when the block began}
+// state: 1 = run this block (0: leave), 2 = a claim is under way, 4 = before the first block, 16 = the
+// place of the claim (flips with every block).
+//
+// The leader is thread 0. Only it has anything to do between blocks; what it waits for (the stop
+// word, the next claim) it asked for before the block that has just ended, so that the answers are
+// there. Where that was longer ago than the time between two polls, it looks at the stop word again:
+// what it pays is little beside so long a block, and it need not run another one. current: the block that runs or comes next; end: of the batch; seen: the claim counter as
+// last seen, which the size of the next batch follows (large batches first, single blocks last).
+constexpr std::string_view kDeclarations = R"(
+  .shared .align 16 .b8 cupola_worker[64];
+  .reg .pred %cupola_p<4>;
+  .reg .b32 %cupola_x, %cupola_y, %cupola_z;
+  .reg .b32 %cupola_state, %cupola_stop, %cupola_poll, %cupola_ahead;
+  .reg .b32 %cupola_current, %cupola_end, %cupola_run, %cupola_seen, %cupola_count;
+  .reg .b32 %cupola_now, %cupola_period, %cupola_smid, %cupola_tag, %cupola_bound, %cupola_total, %cupola_t<8>;
+  .reg .b64 %cupola_slot, %cupola_control, %cupola_at, %cupola_list, %cupola_u<4>;
+)";
+
+// Who is the leader; used where needed, as a register held over the body would cost all threads.
+constexpr std::string_view kIsLeader = R"(
+  mov.u32 %cupola_t0, %tid.x;
+  mov.u32 %cupola_t1, %tid.y;
+  mov.u32 %cupola_t2, %tid.z;
+  or.b32 %cupola_t0, %cupola_t0, %cupola_t1;
+  or.b32 %cupola_t0, %cupola_t0, %cupola_t2;
+  setp.ne.u32 %cupola_p0, %cupola_t0, 0;
+)";
+
+// Addresses of the slot and of what this physical launch shares.
+constexpr std::string_view kAddresses = R"(
+  ld.param.u64 %cupola_slot, [cupola_launch+<slot>];
+  ld.param.u32 %cupola_t0, [cupola_launch+<physical>];
+  mul.wide.u32 %cupola_control, %cupola_t0, <sizeof_physical>;
+  add.s64 %cupola_control, %cupola_slot, %cupola_control;
+  add.s64 %cupola_control, %cupola_control, <slot_physical>;
+  ld.param.u32 %cupola_total, [cupola_launch+<total_blocks>];
+)";
+
+// The loop's head, before the first block (state 4) and after each one. Leader only, after kIsLeader
+// and kAddresses. Before the first it reads how things stand, all at once.
+constexpr std::string_view kHead = R"(
+  and.b32 %cupola_t0, %cupola_state, 4;
+  setp.ne.u32 %cupola_p1, %cupola_t0, 0;
+  mov.u32 %cupola_now, %globaltimer_lo;
+  ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
+  @%cupola_p1 bra $cupola_begin;
+  ld.shared.v4.u32 {%cupola_current, %cupola_end, %cupola_run, %cupola_seen}, [cupola_worker+32];
+  ld.shared.u32 %cupola_t1, [cupola_worker+52];
+  sub.u32 %cupola_t1, %cupola_now, %cupola_t1;
+  setp.ge.u32 %cupola_p1, %cupola_t1, %cupola_period;
+  @%cupola_p1 ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];
+  add.u32 %cupola_run, %cupola_run, 1;
+  add.u32 %cupola_current, %cupola_current, 1;
+  bra.uni $cupola_decide;
+$cupola_begin:
+  ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];
+  ld.relaxed.gpu.global.u32 %cupola_seen, [%cupola_slot+<slot_next>];
+  ld.param.u32 %cupola_t0, [cupola_launch+<base_next>];
+  sub.u32 %cupola_seen, %cupola_seen, %cupola_t0;
+  mov.u32 %cupola_current, 0;
+  mov.u32 %cupola_end, 0;
+  mov.u32 %cupola_run, 0;
+)";
+
+// Between blocks: leave, poll, or go on.
+constexpr std::string_view kDecide = R"(
+$cupola_decide:
+  mov.u32 %cupola_smid, %smid;
+  ld.param.u32 %cupola_tag, [cupola_launch+<tag>];
+  and.b32 %cupola_bound, %cupola_stop, 65535;
+  shr.u32 %cupola_t0, %cupola_stop, 16;
+  setp.lt.u32 %cupola_p1, %cupola_smid, %cupola_bound;
+  setp.eq.and.u32 %cupola_p1, %cupola_t0, %cupola_tag, %cupola_p1;
+  @%cupola_p1 bra $cupola_yield;
+  sub.u32 %cupola_t3, %cupola_poll, %cupola_now;
+  sub.u32 %cupola_t3, %cupola_t3, 1;
+  setp.ge.u32 %cupola_p1, %cupola_t3, %cupola_period;
+  @%cupola_p1 bra $cupola_look;
+$cupola_go_on:
+  setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
+  @%cupola_p1 bra $cupola_claim;
+  and.b32 %cupola_t0, %cupola_state, 16;
+  cvt.u64.u32 %cupola_u0, %cupola_t0;
+  mov.u64 %cupola_at, cupola_worker;
+  add.s64 %cupola_at, %cupola_at, %cupola_u0;
+  ld.shared.v4.u32 {%cupola_x, %cupola_y, %cupola_z, %cupola_t1}, [%cupola_at];
+  ld.param.u32 %cupola_t2, [cupola_launch+<grid_x>];
+  ld.param.u32 %cupola_t3, [cupola_launch+<grid_y>];
+  add.u32 %cupola_x, %cupola_x, 1;
+  setp.eq.u32 %cupola_p1, %cupola_x, %cupola_t2;
+  @%cupola_p1 mov.u32 %cupola_x, 0;
+  @%cupola_p1 add.u32 %cupola_y, %cupola_y, 1;
+  setp.eq.and.u32 %cupola_p1, %cupola_y, %cupola_t3, %cupola_p1;
+  @%cupola_p1 mov.u32 %cupola_y, 0;
+  @%cupola_p1 add.u32 %cupola_z, %cupola_z, 1;
+)";
+
+// The next block is known: ask for what will be needed after it, tell all.
+constexpr std::string_view kPublish = R"(
+$cupola_publish:
+  ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];
+  st.shared.v4.u32 [cupola_worker+32], {%cupola_current, %cupola_end, %cupola_run, %cupola_seen};
+  st.shared.u32 [cupola_worker+52], %cupola_now;
+  and.b32 %cupola_t6, %cupola_state, 16;
+  xor.b32 %cupola_t6, %cupola_t6, 17;
+  cvt.u64.u32 %cupola_u0, %cupola_t6;
+  and.b64 %cupola_u0, %cupola_u0, 16;
+  mov.u64 %cupola_at, cupola_worker;
+  add.s64 %cupola_at, %cupola_at, %cupola_u0;
+  add.u32 %cupola_t0, %cupola_current, 1;
+  setp.lt.u32 %cupola_p1, %cupola_t0, %cupola_end;
+  @%cupola_p1 bra $cupola_tell;
+  ld.param.u32 %cupola_t0, [cupola_launch+<flags>];
+  and.b32 %cupola_t0, %cupola_t0, <run_what_is_claimed>;
+  setp.ne.u32 %cupola_p1, %cupola_t0, 0;
+  setp.ge.or.u32 %cupola_p1, %cupola_seen, %cupola_total, %cupola_p1;
+  @%cupola_p1 bra $cupola_tell;
+  <count>
+  st.shared.u32 [cupola_worker+48], %cupola_count;
+  atom.relaxed.gpu.global.add.u32 %cupola_ahead, [%cupola_slot+<slot_next>], %cupola_count;
+  or.b32 %cupola_t6, %cupola_t6, 2;
+$cupola_tell:
+  st.shared.v4.u32 [%cupola_at], {%cupola_x, %cupola_y, %cupola_z, %cupola_t6};
+)";
+
+// How many blocks to claim: at most the batch, at most about a quarter of a worker's share of what
+// is left, at least one. One where blocks may wait for each other.
+constexpr std::string_view kCount = R"(
+  ld.param.u32 %cupola_t1, [cupola_launch+<workers>];
+  ld.param.u32 %cupola_t2, [cupola_launch+<batch>];
+  bfind.u32 %cupola_t1, %cupola_t1;
+  add.u32 %cupola_t1, %cupola_t1, 2;
+  sub.u32 %cupola_count, %cupola_total, %cupola_seen;
+  shr.u32 %cupola_count, %cupola_count, %cupola_t1;
+  min.u32 %cupola_count, %cupola_count, %cupola_t2;
+  max.u32 %cupola_count, %cupola_count, 1;
+)";
+
+// All threads meet, here or, while some are still in the body, at its barriers: see early_return.h.
+constexpr std::string_view kMeet = R"(
+$cupola_join:
+  barrier.sync <barrier>;
+  bar.warp.sync -1;
+)";
+constexpr std::string_view kMeetRendezvous = R"(
+$cupola_join:
+  setp.ne.u32 %cupola_p2, 0, 0;
+$cupola_drain:
+  barrier.red.or.pred %cupola_p1, <barrier>, %cupola_p2;
+  @%cupola_p1 bra $cupola_drain;
+  bar.warp.sync -1;
+)";
+constexpr std::string_view kMeetReducing = R"(
+$cupola_join:
+  setp.ne.u32 %cupola_p2, 0, 0;
+$cupola_drain:
+  barrier.red.popc.u32 %cupola_t0, <barrier>, %cupola_p2;
+  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
+  @%cupola_p1 bra $cupola_drained;
+  barrier.red.popc.u32 %cupola_t0, <barrier>, %cupola_p2;
+  bra.uni $cupola_drain;
+$cupola_drained:
+  bar.warp.sync -1;
+)";
+
+// The claim, as the leader told it.
+constexpr std::string_view kRead = R"(
+  xor.b32 %cupola_state, %cupola_state, 16;
+  and.b32 %cupola_state, %cupola_state, 16;
+  cvt.u64.u32 %cupola_u0, %cupola_state;
+  mov.u64 %cupola_at, cupola_worker;
+  add.s64 %cupola_at, %cupola_at, %cupola_u0;
+  ld.shared.v4.u32 {%cupola_x, %cupola_y, %cupola_z, %cupola_state}, [%cupola_at];
+  and.b32 %cupola_t0, %cupola_state, 1;
+  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
+  @%cupola_p1 bra $cupola_leave;
+)";
+
+// Functions see the block's indices in shared memory. A second barrier: they read late.
+constexpr std::string_view kTellFunctions = R"(
+  @%cupola_p0 bra $cupola_told;
+  st.shared.v4.u32 [cupola_block], {%cupola_x, %cupola_y, %cupola_z, %cupola_state};
+  ld.param.u32 %cupola_t1, [cupola_launch+<grid_x>];
+  ld.param.u32 %cupola_t2, [cupola_launch+<grid_y>];
+  ld.param.u32 %cupola_t3, [cupola_launch+<grid_z>];
+  st.shared.v4.u32 [cupola_block+16], {%cupola_t1, %cupola_t2, %cupola_t3, %cupola_t3};
+$cupola_told:
+  barrier.sync <barrier>;
+  bar.warp.sync -1;
+)";
+
+// The batch is at its end: the claim that is under way, a new one, or what others handed back.
+constexpr std::string_view kClaim = R"(
+$cupola_claim:
+  and.b32 %cupola_t0, %cupola_state, 4;
+  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
+  @%cupola_p1 bra $cupola_claim_next;
+  <list_first>
+$cupola_claim_next:
+  and.b32 %cupola_t0, %cupola_state, 2;
+  setp.ne.u32 %cupola_p1, %cupola_t0, 0;
+  @%cupola_p1 bra $cupola_claimed_ahead;
+  setp.ge.u32 %cupola_p1, %cupola_seen, %cupola_total;
+  @%cupola_p1 bra $cupola_list_last;
+  <count>
+  ld.param.u32 %cupola_t0, [cupola_launch+<flags>];
+  and.b32 %cupola_t0, %cupola_t0, <run_what_is_claimed>;
+  setp.ne.u32 %cupola_p1, %cupola_t0, 0;
+  @%cupola_p1 mov.u32 %cupola_count, 1;
+  atom.relaxed.gpu.global.add.u32 %cupola_current, [%cupola_slot+<slot_next>], %cupola_count;
+  bra.uni $cupola_claimed;
+$cupola_claimed_ahead:
+  mov.u32 %cupola_current, %cupola_ahead;
+  ld.shared.u32 %cupola_count, [cupola_worker+48];
+  and.b32 %cupola_state, %cupola_state, 16;
+$cupola_claimed:
+  ld.param.u32 %cupola_t0, [cupola_launch+<base_next>];
+  sub.u32 %cupola_current, %cupola_current, %cupola_t0;
+  add.u32 %cupola_seen, %cupola_current, %cupola_count;
+  min.u32 %cupola_end, %cupola_seen, %cupola_total;
+  setp.lt.u32 %cupola_p1, %cupola_current, %cupola_total;
+  @%cupola_p1 bra $cupola_place;
+  <list_last>
+  bra.uni $cupola_stop_here;
+$cupola_place:
+  ld.param.u32 %cupola_t2, [cupola_launch+<grid_x>];
+  mov.u32 %cupola_x, %cupola_current;
+  mov.u32 %cupola_y, 0;
+  mov.u32 %cupola_z, 0;
+  setp.eq.u32 %cupola_p1, %cupola_t2, %cupola_total;
+  @%cupola_p1 bra $cupola_publish;
+  ld.param.u32 %cupola_t3, [cupola_launch+<grid_y>];
+  div.u32 %cupola_t1, %cupola_current, %cupola_t2;
+  mul.lo.u32 %cupola_t0, %cupola_t1, %cupola_t2;
+  sub.u32 %cupola_x, %cupola_current, %cupola_t0;
+  div.u32 %cupola_z, %cupola_t1, %cupola_t3;
+  mul.lo.u32 %cupola_t0, %cupola_z, %cupola_t3;
+  sub.u32 %cupola_y, %cupola_t1, %cupola_t0;
+  bra.uni $cupola_publish;
+)";
+
+// Blocks that others handed back. `tail` is read with acquire before `completed`: a worker that
+// comes so late that the list is used by a later launch of the stream read a tail that was moved
+// after its own launch was complete, so it sees that too and takes nothing. The swap of `head`
+// succeeds only where nobody took the range meanwhile, so the launch cannot have completed since.
+constexpr std::string_view kTakeReturned = R"(
+$cupola_list_<which>:
+  ld.param.u64 %cupola_list, [cupola_launch+<returned>];
+  ld.acquire.gpu.global.u32 %cupola_t1, [%cupola_list+<list_tail>];
+  ld.relaxed.gpu.global.u32 %cupola_t2, [%cupola_list+<list_head>];
+  setp.eq.u32 %cupola_p1, %cupola_t1, %cupola_t2;
+  @%cupola_p1 bra $cupola_none_<which>;
+  ld.relaxed.gpu.global.u32 %cupola_t3, [%cupola_slot+<slot_completed>];
+  ld.param.u32 %cupola_t4, [cupola_launch+<base_completed>];
+  sub.u32 %cupola_t3, %cupola_t3, %cupola_t4;
+  setp.ge.u32 %cupola_p1, %cupola_t3, %cupola_total;
+  @%cupola_p1 bra $cupola_none_<which>;
+  add.u32 %cupola_t3, %cupola_t2, 1;
+  atom.relaxed.gpu.global.cas.b32 %cupola_t4, [%cupola_list+<list_head>], %cupola_t2, %cupola_t3;
+  setp.ne.u32 %cupola_p1, %cupola_t4, %cupola_t2;
+  @%cupola_p1 bra $cupola_list_<which>;
+  and.b32 %cupola_t2, %cupola_t2, <list_mask>;
+  mul.wide.u32 %cupola_u0, %cupola_t2, 8;
+  add.s64 %cupola_u0, %cupola_list, %cupola_u0;
+$cupola_fetch_<which>:
+  atom.relaxed.gpu.global.exch.b64 %cupola_u1, [%cupola_u0+<list_ranges>], 0;
+  setp.eq.u64 %cupola_p1, %cupola_u1, 0;
+  @%cupola_p1 bra $cupola_fetch_<which>;
+  mov.b64 {%cupola_current, %cupola_end}, %cupola_u1;
+  add.u32 %cupola_end, %cupola_current, %cupola_end;
+  bra.uni $cupola_place;
+$cupola_none_<which>:
+)";
+
+// The poll is due: who moves its time on reads the host's line and tells all workers.
+constexpr std::string_view kPoll = R"(
+$cupola_look:
+  ld.param.u64 %cupola_u0, [cupola_launch+<yield_line>];
+  setp.eq.u64 %cupola_p1, %cupola_u0, 0;
+  @%cupola_p1 bra $cupola_go_on;
+  add.u32 %cupola_t1, %cupola_now, %cupola_period;
+  atom.relaxed.gpu.global.cas.b32 %cupola_t3, [%cupola_control+<physical_poll>], %cupola_poll,
+      %cupola_t1;
+  setp.ne.u32 %cupola_p1, %cupola_t3, %cupola_poll;
+  @%cupola_p1 bra $cupola_go_on;
+  ld.relaxed.sys.global.v2.u64 {%cupola_u1, %cupola_u2}, [%cupola_u0];
+  setp.eq.u64 %cupola_p1, %cupola_u1, 0;
+  @%cupola_p1 bra $cupola_go_on;
+  cvt.u32.u64 %cupola_bound, %cupola_u2;
+  min.u32 %cupola_bound, %cupola_bound, 65535;
+  shl.b32 %cupola_t0, %cupola_tag, 16;
+  or.b32 %cupola_stop, %cupola_t0, %cupola_bound;
+  st.relaxed.gpu.global.u32 [%cupola_control], %cupola_stop;
+  setp.ge.u32 %cupola_p1, %cupola_smid, %cupola_bound;
+  @%cupola_p1 bra $cupola_go_on;
+)";
+
+// Asked to leave: what is claimed and not begun goes back, the rest of the batch or the claim that is
+// under way (never both: the latter is made with the last block of a batch).
+constexpr std::string_view kYield = R"(
+$cupola_yield:
+  setp.lt.u32 %cupola_p1, %cupola_current, %cupola_end;
+  @%cupola_p1 bra $cupola_hand_back;
+  and.b32 %cupola_t0, %cupola_state, 2;
+  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
+  @%cupola_p1 bra $cupola_tell_yield;
+  ld.param.u32 %cupola_t0, [cupola_launch+<base_next>];
+  sub.u32 %cupola_current, %cupola_ahead, %cupola_t0;
+  ld.shared.u32 %cupola_end, [cupola_worker+48];
+  add.u32 %cupola_end, %cupola_current, %cupola_end;
+  min.u32 %cupola_end, %cupola_end, %cupola_total;
+  setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
+  @%cupola_p1 bra $cupola_tell_yield;
+$cupola_hand_back:
+  ld.param.u64 %cupola_list, [cupola_launch+<returned>];
+  atom.release.gpu.global.add.u32 %cupola_t1, [%cupola_list+<list_tail>], 1;
+  and.b32 %cupola_t1, %cupola_t1, <list_mask>;
+  mul.wide.u32 %cupola_u0, %cupola_t1, 8;
+  add.s64 %cupola_u0, %cupola_list, %cupola_u0;
+  sub.u32 %cupola_end, %cupola_end, %cupola_current;
+  mov.b64 %cupola_u1, {%cupola_current, %cupola_end};
+  st.release.gpu.global.u64 [%cupola_u0+<list_ranges>], %cupola_u1;
+$cupola_tell_yield:
+  setp.eq.u32 %cupola_p1, %cupola_bound, 65535;
+  @%cupola_p1 bra $cupola_stop_here;
+  atom.relaxed.gpu.global.add.u32 %cupola_t1, [%cupola_slot+<slot_yielded>], 1;
+  add.u32 %cupola_t1, %cupola_t1, 1;
+  ld.param.u64 %cupola_u0, [cupola_launch+<status>];
+  st.relaxed.sys.global.u32 [%cupola_u0+<status_yielded>], %cupola_t1;
+$cupola_stop_here:
+  st.shared.u32 [cupola_worker+40], %cupola_run;
+  and.b32 %cupola_state, %cupola_state, 16;
+  cvt.u64.u32 %cupola_u0, %cupola_state;
+  xor.b64 %cupola_u0, %cupola_u0, 16;
+  mov.u64 %cupola_at, cupola_worker;
+  add.s64 %cupola_at, %cupola_at, %cupola_u0;
+  st.shared.u32 [%cupola_at+12], 0;
+  bra.uni $cupola_join;
+)";
+
+// The worker leaves; all its threads are through with their blocks (the barrier before this).
+//   - Their writes come before the barrier, it before the leader's fence, and the fence before the
+//     addition to `completed`; whoever makes it complete reads the additions of the others, fences
+//     again and stores `done`. So all blocks' writes happen before `done` [PTX ISA 8.8, 8.9.5:
+//     causality order goes through barriers, release patterns and acquire patterns alike].
+//   - `exits` is counted up last, acq_rel: the last worker of the physical launch comes after all that
+//     others of it did to the slot, so what the host does after reading `ended` does too.
+constexpr std::string_view kLeave = R"(
+$cupola_leave:
+  @%cupola_p0 bra $cupola_gone;
+  ld.shared.u32 %cupola_run, [cupola_worker+40];
+  ld.param.u64 %cupola_u0, [cupola_launch+<status>];
+  setp.eq.u32 %cupola_p1, %cupola_run, 0;
+  @%cupola_p1 bra $cupola_count_out;
+  fence.acq_rel.sys;
+  atom.relaxed.gpu.global.add.u32 %cupola_t0, [%cupola_slot+<slot_completed>], %cupola_run;
+  add.u32 %cupola_t0, %cupola_t0, %cupola_run;
+  ld.param.u32 %cupola_t1, [cupola_launch+<base_completed>];
+  sub.u32 %cupola_t0, %cupola_t0, %cupola_t1;
+  setp.ne.u32 %cupola_p1, %cupola_t0, %cupola_total;
+  @%cupola_p1 bra $cupola_count_out;
+  ld.param.u32 %cupola_t2, [cupola_launch+<sequence>];
+  fence.acq_rel.sys;
+  st.release.sys.global.u32 [%cupola_slot+<slot_done>], %cupola_t2;
+  st.release.sys.global.u32 [%cupola_u0+<status_done>], %cupola_t2;
+$cupola_count_out:
+  ld.param.u32 %cupola_t1, [cupola_launch+<workers>];
+  sub.u32 %cupola_t1, %cupola_t1, 1;
+  atom.acq_rel.gpu.global.inc.u32 %cupola_t0, [%cupola_control+<physical_exits>], %cupola_t1;
+  setp.ne.u32 %cupola_p1, %cupola_t0, %cupola_t1;
+  @%cupola_p1 bra $cupola_gone;
+  ld.relaxed.gpu.global.u32 %cupola_t2, [%cupola_slot+<slot_next>];
+  ld.param.u32 %cupola_t0, [cupola_launch+<physical>];
+  mul.wide.u32 %cupola_u1, %cupola_t0, 4;
+  add.s64 %cupola_u0, %cupola_u0, %cupola_u1;
+  ld.param.u32 %cupola_tag, [cupola_launch+<tag>];
+  st.relaxed.sys.global.u32 [%cupola_u0+<status_next_final>], %cupola_t2;
+  st.release.sys.global.u32 [%cupola_u0+<status_ended>], %cupola_tag;
+$cupola_gone:
+  ret;
+)";
+
+Words MakeWords(uint32_t barrier) {
+  using namespace runtime;
+  Words words;
+  const auto set = [&words](const char* name, size_t value) { words[name] = std::to_string(value); };
+  set("slot", offsetof(PreemptParams, slot));
+  set("returned", offsetof(PreemptParams, returned));
+  set("status", offsetof(PreemptParams, status));
+  set("yield_line", offsetof(PreemptParams, yield_line));
+  set("grid_x", offsetof(PreemptParams, grid));
+  set("grid_y", offsetof(PreemptParams, grid) + 4);
+  set("grid_z", offsetof(PreemptParams, grid) + 8);
+  set("total_blocks", offsetof(PreemptParams, total_blocks));
+  set("base_next", offsetof(PreemptParams, base_next));
+  set("base_completed", offsetof(PreemptParams, base_completed));
+  set("sequence", offsetof(PreemptParams, sequence));
+  set("batch", offsetof(PreemptParams, batch));
+  set("physical", offsetof(PreemptParams, physical));
+  set("tag", offsetof(PreemptParams, tag));
+  set("workers", offsetof(PreemptParams, workers));
+  set("poll_period_ns", offsetof(PreemptParams, poll_period_ns));
+  set("flags", offsetof(PreemptParams, flags));
+  set("sizeof_physical", sizeof(PhysicalControl));
+  set("slot_next", offsetof(ControlSlot, next));
+  set("slot_completed", offsetof(ControlSlot, completed));
+  set("slot_done", offsetof(ControlSlot, done));
+  set("slot_yielded", offsetof(ControlSlot, yielded));
+  set("slot_physical", offsetof(ControlSlot, physical));
+  set("physical_poll", offsetof(PhysicalControl, poll_at_ns));
+  set("physical_exits", offsetof(PhysicalControl, exits));
+  set("list_tail", offsetof(ReturnedList, tail));
+  set("list_head", offsetof(ReturnedList, head));
+  set("list_ranges", offsetof(ReturnedList, ranges));
+  set("list_mask", kReturnedRanges - 1);
+  set("status_done", offsetof(HostStatus, done));
+  set("status_yielded", offsetof(HostStatus, yielded));
+  set("status_ended", offsetof(HostStatus, ended));
+  set("status_next_final", offsetof(HostStatus, next_final));
+  set("run_what_is_claimed", kRunWhatIsClaimed);
+  set("barrier", barrier);
+  words["count"] = kCount;
+  return words;
+}
+
+// The text of a part with its words; parts may hold parts.
+std::string Fill(std::string_view part, const Words& words) {
+  std::string text;
+  while (true) {
+    const size_t open = part.find('<');
+    const size_t close = open == part.npos ? part.npos : part.find('>', open);
+    if (close == part.npos) break;
+    const auto at = words.find(part.substr(open + 1, close - open - 1));
+    text += part.substr(0, open);
+    text += at == words.end() ? std::string(part.substr(open, close - open + 1))
+                              : Fill(at->second, words);
+    part.remove_prefix(close + 1);
+  }
+  return text += part;
+}
+
+std::string_view MeetingText(Meeting meeting) {
+  switch (meeting) {
+    case Meeting::kBarrier: return kMeet;
+    case Meeting::kRendezvous: return kMeetRendezvous;
+    case Meeting::kReducing: return kMeetReducing;
+  }
+  return kMeet;
+}
+
+static_assert((runtime::kReturnedRanges & (runtime::kReturnedRanges - 1)) == 0);
+static_assert(offsetof(runtime::PhysicalControl, stop) == 0 &&
+              offsetof(runtime::PhysicalControl, poll_at_ns) == 4);
+
+}  // namespace
+
+WorkerCode MakeWorkerCode(const WorkerShape& shape) {
+  Words words = MakeWords(shape.barrier);
+  words["list_first"] = Fill(kTakeReturned, {{"which", "first"}});
+  words["list_last"] = Fill(kTakeReturned, {{"which", "last"}});
+  WorkerCode code;
+  std::string before(kDeclarations);
+  before += "  mov.u32 %cupola_state, 20;\n$cupola_head:\n";
+  before += kIsLeader;
+  before += "  @%cupola_p0 bra $cupola_join;\n";
+  for (const std::string_view part : {kAddresses, kHead, kDecide, kPublish}) before += part;
+  before += MeetingText(shape.meeting);
+  before += kRead;
+  if (shape.tells_functions) before += kTellFunctions;
+  // One text, so that labels of the parts see each other.
+  std::string after("$cupola_tail:\n");
+  if (shape.waits_for_copies) after += "  cp.async.wait_all;\n";
+  after += "  bra.uni $cupola_head;\n";
+  for (const std::string_view part : {kClaim, kPoll, kYield, kLeave}) after += part;
+  code.before = Snippet(Fill(before, words));
+  code.after = Snippet(Fill(after, words));
+  return code;
+}
+
+}  // namespace cupola::passes
