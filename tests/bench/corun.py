@@ -6,10 +6,10 @@ ends only what it has started. Standard library only."""
 import contextlib
 import json
 import os
+import re
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -24,13 +24,13 @@ class Failed(Exception):
 class Job:
     """A program that runs beside others, in a session of its own."""
 
-    def __init__(self, command, environ, log=None):
-        self.command = command
-        self.log = log
-        self.process = subprocess.Popen(
-            command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, bufsize=0, start_new_session=True,
-            preexec_fn=runner.prepare_child)
+    def __init__(self, command, environ, log=None, output=None):
+        """Standard output goes to the file `output`, else to a pipe."""
+        self.command, self.log, self.err = command, log, ""
+        with open(output, "wb") if output else contextlib.nullcontext(subprocess.PIPE) as out:
+            self.process = subprocess.Popen(
+                command, env=environ, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.PIPE,
+                bufsize=0, start_new_session=True, preexec_fn=runner.prepare_child)
 
     def await_line(self, seconds):
         """The next line of standard output, without its end; None when there is none in time."""
@@ -58,6 +58,7 @@ class Job:
             self.kill()
             out, err = self.process.communicate()
             code = "timeout"
+        out = out or b""
         if self.log and (err or code != 0):
             with open(self.log, "ab") as file:
                 file.write(f"$ {' '.join(self.command)}\n".encode() + err[-4000:] +
@@ -89,6 +90,8 @@ class Bed:
         self.log = os.path.join(out, "corun.log")
         self.store = os.path.join(self.folder, "store")
         self.verbose = verbose
+        self.phase = ""  # what is being measured now
+        self.counts = {}  # by phase and label: what the launch path says that it has done
         self.additions = {}  # to the environment, of the daemons that run now
         self.environ = runner.environment(self.build, device)
 
@@ -98,17 +101,27 @@ class Bed:
     def program(self, name):
         return f"{self.build}/apps/{'static' if self.device == 'gpu' else 'shared'}/{name}"
 
-    def start(self, system, label, command):
+    def start(self, system, label, command, output=None):
         """Starts a program, `label` being its name in the arbiter's rules."""
         environ = {**self.environ, **self.additions}
         if system == "cupola":
-            environ.update({"CUPOLA_LABEL": label, "CUPOLA_STORE": self.store})
+            environ.update({"CUPOLA_LABEL": label, "CUPOLA_STORE": self.store,
+                            "CUPOLA_LOG": "info"})
             command = runner.cupola_command(self.build, self.device) + command
         else:
             environ.pop("CUPOLA_SOCKET", None)
         if self.verbose:
             print(f"  {system}: {' '.join(command)}", flush=True)
-        return Job(command, environ, self.log)
+        return Job(command, environ, self.log, output)
+
+    def count(self, job, label):
+        """Adds up what a finished program under Cupola said of its launches, by phase and label."""
+        for line in job.err.splitlines():
+            if "preemption: " not in line:
+                continue
+            for number, what in re.findall(r"(\d+) ([a-z][^,]*)", line.split("preemption: ", 1)[1]):
+                row = self.counts.setdefault(f"{self.phase} {label}".strip(), {})
+                row[what.strip()] = row.get(what.strip(), 0) + int(number)
 
     def run_tool(self, arguments, seconds):
         """`cupola` with arguments, to its end; (exit code, output)."""
@@ -165,7 +178,11 @@ class Bed:
         job = Job([self.build + "/bin/cupola", "serve", "--config", config_file], environ, self.log)
         self.additions["CUPOLA_SOCKET"] = path
         try:
-            await_socket(path, job)
+            line = job.await_line(15)
+            if line is None or not line.startswith("listening"):
+                job.kill()
+                code, _ = job.finish(5)
+                raise Failed(f"cupola serve: {runner.describe_code(code)} {job.err[-400:]}")
             yield job
         finally:
             del self.additions["CUPOLA_SOCKET"]
@@ -174,23 +191,10 @@ class Bed:
             job.finish(10)
 
 
-def await_socket(path, job, seconds=15):
-    """Until somebody listens at `path`."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and job.process.poll() is None:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
-            try:
-                probe.connect(path)
-                return
-            except OSError:
-                time.sleep(0.02)
-    code, _ = job.finish(0.1)
-    raise Failed(f"cupola serve did not listen: {runner.describe_code(code)} {job.err[-400:]}")
-
-
 def config(policy, labels, **settings):
-    """The arbiter's configuration: `labels` is {label: {"priority": .., "weight": ..}}."""
-    lines = [f'policy = "{policy}"']
+    """The arbiter's configuration: `labels` is {label: {"priority": .., "weight": ..}}; `settings` are
+    keys of [policy]."""
+    lines = ["[policy]", f'name = "{policy}"']
     lines += [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
     for label, rule in labels.items():
         lines += ["", "[[rule]]", f'label = "{label}"']

@@ -23,17 +23,22 @@ class Matrix:
         self.sim = bed.device == "sim"
         self.cells = {}  # (system, sharing, block) -> {"us": [...], "kernels": n, "seconds": s}
         self.failures = []
+        self.systems = SYSTEMS
         self.sums = {}  # checksums by program: all must be equal
+
+    def fail(self, what, error):
+        self.failures.append(f"{what}: {error}")
+        print(f"preemption: {self.failures[-1]}", file=sys.stderr, flush=True)
 
     def high(self, system, count, seed):
         return self.bed.start(system, "high", [
             self.bed.program("preemption_priority"), "--samples", str(count), "--seed", str(seed),
             "--seconds", "40", *(SIM_HIGH if self.sim else [])])
 
-    def batch(self, system, block):
+    def batch(self, system, block, *how_long):
         return self.bed.start(system, "batch", [
-            self.bed.program("preemption_batch"), "--block-us", str(BLOCKS[block]), "--seconds",
-            "60", *(SIM_BATCH if self.sim else [])])
+            self.bed.program("preemption_batch"), "--block-us", str(BLOCKS[block]), *how_long,
+            *(SIM_BATCH if self.sim else [])])
 
     def check(self, name, result):
         if self.sums.setdefault(name, result["checksum"]) != result["checksum"]:
@@ -41,15 +46,19 @@ class Matrix:
 
     def pair(self, system, sharing, block, seed):
         """One round of a cell: the batch runs, the samples are taken, the batch is ended."""
-        batch = self.batch(system, block)
+        batch = self.batch(system, block, "--seconds", "60", "--until-input-ends")
         try:
             if batch.await_line(30) != "ready":
                 raise corun.Failed(f"the batch did not begin: {batch.finish(1)} {batch.err[-300:]}")
-            found = self.high(system, self.samples, seed).result(60)
+            high = self.high(system, self.samples, seed)
+            found = high.result(60)
             batch.end_input()
             beside = batch.result(30)
         finally:
             batch.kill()
+        self.bed.phase = f"{sharing} {block}"
+        self.bed.count(high, "high")
+        self.bed.count(batch, "batch")
         self.check("high", found)
         self.check("batch_" + block, beside)
         start = found["start_ns"][0]
@@ -65,15 +74,14 @@ class Matrix:
     def sharing(self, sharing):
         for turn in range(self.rounds):
             for block in BLOCKS:
-                for system in SYSTEMS if turn % 2 == 0 else reversed(SYSTEMS):
+                for system in self.systems if turn % 2 == 0 else reversed(self.systems):
                     if self.seconds_left() < 15:
-                        self.failures.append(f"no time for round {turn} of {sharing} {block}")
+                        self.fail(f"{sharing} {block}", f"no time for round {turn}")
                         continue
                     try:
                         self.pair(system, sharing, block, seed=turn + 1)
                     except (corun.Failed, OSError, ValueError) as error:
-                        self.failures.append(f"{system} {sharing} {block}: {error}")
-                        print(f"preemption: {self.failures[-1]}", file=sys.stderr, flush=True)
+                        self.fail(f"{system} {sharing} {block}", error)
 
     def alone(self):
         """The short kernel with the GPU for itself; the batch too, to see what preemptibility costs."""
@@ -81,17 +89,14 @@ class Matrix:
         try:
             found = self.high("plain", self.samples * self.rounds if not self.sim else 2, 99)
             alone["high_us"] = [ns / 1000 for ns in found.result(90)["turnaround_ns"]]
-            for system in SYSTEMS:
+            for system in self.systems:
                 for block in BLOCKS:
-                    job = self.bed.start(system, "batch", [
-                        self.bed.program("preemption_batch"), "--block-us", str(BLOCKS[block]),
-                        "--seconds", "1", *(SIM_BATCH if self.sim else [])])
-                    result = job.result(60)
+                    result = self.batch(system, block, "--seconds", "1").result(60)
                     self.check("batch_" + block, result)
                     seconds = (result["done_ns"][-1] - result["start_ns"]) / 1e9
                     alone[f"batch_{system}_{block}"] = round(len(result["done_ns"]) / seconds, 2)
         except (corun.Failed, OSError, ValueError) as error:
-            self.failures.append(f"alone: {error}")
+            self.fail("alone", error)
         return alone
 
     def metrics(self, alone):
@@ -119,20 +124,28 @@ def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0):
         detail = {"build": bed.build_variants(["preemption_batch", "preemption_priority"])}
     except corun.Failed as error:
         detail = {}
-        matrix.failures.append(str(error))
+        matrix.fail("build", error)
     rules = corun.config("hpf", PRIORITIES)
     alone = {}
     for sharing in ("nomps", "mps"):
-        try:
-            with bed.mps() if sharing == "mps" else contextlib.nullcontext(), bed.arbiter(rules):
-                if sharing == "nomps":
-                    alone = matrix.alone()
-                matrix.sharing(sharing)
-        except (corun.Failed, OSError) as error:
-            matrix.failures.append(f"{sharing}: {error}")
-            print(f"preemption: {matrix.failures[-1]}", file=sys.stderr, flush=True)
+        with contextlib.ExitStack() as stack:
+            try:
+                if sharing == "mps":
+                    stack.enter_context(bed.mps())
+            except (corun.Failed, OSError) as error:
+                matrix.fail(sharing, error)
+                continue
+            try:
+                stack.enter_context(bed.arbiter(rules))
+                matrix.systems = SYSTEMS
+            except (corun.Failed, OSError) as error:
+                matrix.fail(sharing + ", so plain only", error)
+                matrix.systems = SYSTEMS[:1]
+            if sharing == "nomps":
+                alone = matrix.alone()
+            matrix.sharing(sharing)
     cells = {"_".join(key): {**cell, "us": [round(us, 1) for us in cell["us"]],
                              "samples": len(cell["us"])} for key, cell in matrix.cells.items()}
     detail.update({"cells": cells, "alone": alone, "failures": matrix.failures,
-                   "mps": bed.has_mps(), "samples_a_cell": samples, "rounds": rounds})
+                   "counts": bed.counts, "mps": bed.has_mps(), "samples_a_cell": samples, "rounds": rounds})
     return {"metrics": matrix.metrics(alone), "detail": detail, "good": not matrix.failures}

@@ -2,7 +2,7 @@
 // its standard input ends (or --seconds, or --kernels).
 //
 //   preemption_batch [--block-us 20|200] [--blocks N --rounds N] [--depth 4] [--seconds S]
-//                    [--kernels N] [--no-times]
+//                    [--kernels N] [--until-input-ends] [--no-times]
 //
 // Says "ready" once it runs, and at the end one line of JSON: when each kernel was seen to have
 // ended (nanoseconds of CLOCK_MONOTONIC), and a checksum of the last kernel's result.
@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   const int rounds = static_cast<int>(arguments.Number("--rounds", long_blocks ? 20000 : 2000));
   const size_t depth = static_cast<size_t>(arguments.Number("--depth", 4));
   const long most = static_cast<long>(arguments.Number("--kernels", 1e9));
+  const bool until_input_ends = arguments.Has("--until-input-ends");
   const double seconds = arguments.Number("--seconds", 60);
 
   float* out = nullptr;
@@ -54,7 +55,7 @@ int main(int argc, char** argv) {
   const long start = NowNs();
   const long stop = start + static_cast<long>(seconds * 1e9);
   long launched = 0;
-  for (; launched < most && NowNs() < stop && !(most == 1'000'000'000 && InputEnded());
+  for (; launched < most && NowNs() < stop && !(until_input_ends && InputEnded());
        ++launched) {
     if (static_cast<size_t>(launched) >= depth) await_next();
     Work<<<blocks, kThreads, 0, stream>>>(out, rounds);
