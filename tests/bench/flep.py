@@ -10,6 +10,8 @@ import sys
 import corun
 import flep_metrics as m
 import flep_runs as runs
+import machine
+import torch_pair
 
 SECTIONS = ["alone", "solo", "pairs", "equal", "triplets", "delays", "ffs", "spatial", "prediction",
             "torch"]
@@ -21,8 +23,9 @@ EXTRA_SMS = [0, 8, 16, 32, 64]
 
 
 class Evaluation:
-    def __init__(self, bed, detail, repeats, seconds_left):
-        self.bed, self.detail, self.seconds_left = bed, detail, seconds_left
+    def __init__(self, bed, detail, repeats, seconds_left, every=1):
+        """`every`: of the pairs and triplets, measure each so-many-th."""
+        self.bed, self.detail, self.seconds_left, self.every = bed, detail, seconds_left, every
         self.sim = bed.device == "sim"
         self.repeats = 2 if self.sim else repeats
         self.failures = []
@@ -132,16 +135,16 @@ class Evaluation:
         return found
 
     def pairs(self):
-        coruns = runs.high_low_pairs()
+        coruns = runs.high_low_pairs().every(self.every)
         labels = coruns.labels(high=lambda member: member[1] == "small")
         self.detail["pairs"] = self.two_modes_pairs("pairs", coruns, labels)
 
     def equal(self):
-        coruns = runs.equal_pairs()
+        coruns = runs.equal_pairs().every(self.every)
         self.detail["equal"] = self.two_modes_pairs("equal", coruns, coruns.labels())
 
     def triplets(self):
-        coruns = runs.triplets()
+        coruns = runs.triplets().every(self.every)
         found = self.two_modes_pairs("triplets", coruns, coruns.labels())
         for policy in ("ffs", "reorder"):
             got = self.in_mode(f"triplets {policy}", coruns, "cupola", "nomps", coruns.labels(),
@@ -173,7 +176,7 @@ class Evaluation:
 
     def ffs(self, seconds=1.0, bins=10):
         """Both loop; the high one has weight 2: fig. 13 and 14."""
-        coruns = runs.high_low_pairs()
+        coruns = runs.high_low_pairs().every(self.every)
         labels = coruns.labels(high=lambda member: member[1] == "small")
         seconds = 0.1 if self.sim else seconds
         found = {}
@@ -201,7 +204,7 @@ class Evaluation:
 
     def spatial(self):
         """A trivial kernel comes: give it all SMs, or just enough (fig. 15), or more (fig. 16)."""
-        coruns = runs.spatial_pairs()
+        coruns = runs.spatial_pairs().every(self.every)
         labels = coruns.labels(high=lambda member: member[1] == "trivial")
         modes = {"plain": ("plain", {}), "temporal": ("cupola", {"spatial": False}),
                  "spatial": ("cupola", {"spatial": True})}
@@ -225,6 +228,14 @@ class Evaluation:
                 row = extra.setdefault("_".join(each[0] for each in group), [])
                 row.append(round(m.median(runs.us(turn[1]) for turn in repetitions), 1))
         self.detail["spatial_extra"] = {"sms": EXTRA_SMS, "high": extra}
+
+    def torch(self):
+        """Training beside inference; launches without PTX."""
+        python = machine.torch_python() if not self.sim else None
+        if python is None:
+            print("flep: torch: no PyTorch on this device, left out", file=sys.stderr)
+            return
+        self.detail["torch"] = torch_pair.measure(self, python)
 
 
 def medians(row, mode):
@@ -364,11 +375,11 @@ def spatial_metrics(detail):
     return {"spatial_overhead_cut_pct": m.mean(cuts)} if cuts else {}
 
 
-def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, prepare=True):
+def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, every=1):
     """Runs `sections`, each into detail[section]; {"metrics", "detail", "good"}. Sections that need the
     times alone measure them first where `detail` has none."""
-    evaluation = Evaluation(bed, detail, repeats, seconds_left)
-    if prepare and set(sections) - {"alone", "torch"}:
+    evaluation = Evaluation(bed, detail, repeats, seconds_left, every)
+    if set(sections) - {"alone", "torch"}:
         try:
             detail["build"] = bed.build_variants(["flep_" + name for name in runs.PROGRAMS])
         except corun.Failed as error:

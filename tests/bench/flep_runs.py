@@ -86,6 +86,10 @@ class CoRuns:
         self.groups, self.delay_us = groups, delay_us
         self.members = sorted({member for group in groups for member in group})
 
+    def every(self, step):
+        """Each `step`-th of the groups."""
+        return CoRuns(self.groups[::step], self.delay_us)
+
     def labels(self, high=None):
         """The arbiter's label of each member: "high" where `high(member)`, else "low"."""
         return {member: "high" if high and high(member) else "low" for member in self.members}
