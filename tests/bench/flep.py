@@ -4,6 +4,8 @@ Each section measures plain CUDA and Cupola with the same programs and the same 
 leaves its raw figures in detail[section]; metrics() makes the metrics of all sections there are, so
 that sections may be measured in several runs. Standard library only."""
 import contextlib
+import json
+import os
 import statistics
 import sys
 
@@ -11,10 +13,14 @@ import corun
 import flep_metrics as m
 import flep_runs as runs
 import machine
+import runner
 import torch_pair
 
-SECTIONS = ["alone", "solo", "pairs", "equal", "triplets", "delays", "ffs", "spatial", "prediction",
+# In the order they are measured: the models of "prediction" serve the sections after it.
+SECTIONS = ["prediction", "alone", "solo", "pairs", "equal", "triplets", "delays", "ffs", "spatial",
             "torch"]
+KERNELS = {"cfd": "Step", "nn": "Distances", "pf": "FindPaths", "pl": "Localise", "md": "Forces",
+           "spmv": "Multiply", "mm": "MultiplyTiled", "va": "VectorAdd"}
 RULES = {"high": {"priority": 10, "weight": 2}, "low": {"priority": 0, "weight": 1}}
 FFS_OVERHEAD = 0.10  # max_overhead, as the paper has it
 DELAY_PAIRS = [("nn", "spmv"), ("cfd", "va"), ("pf", "md"), ("pl", "mm")]
@@ -72,6 +78,39 @@ class Evaluation:
         return self.detail["alone"][sharing]["_".join(member)]
 
     # Sections
+
+    def prediction(self):
+        """Profiles each program over 100 random sizes, trains the duration models, tunes L; fig. 7."""
+        profile, plan = f"{self.bed.out}/flep-profile.json", f"{self.bed.out}/flep.plan"
+        sweep = ["--sweep", "8", "--scale", "2e-5"] if self.sim else ["--sweep", "100"]
+        if os.path.exists(profile):
+            os.remove(profile)
+        for number, name in enumerate(runs.PROGRAMS):
+            arguments = ["--warmup", "1", "--seed", str(number + 1), *sweep]
+            self.tool(["profile", "--device", self.bed.device, "--out", profile, "--",
+                       self.bed.program("flep_" + name), *arguments])
+        text = self.tool(["train", profile, "--out", plan, "--json"])
+        self.bed.plan = plan
+        trained = json.loads(text[text.index("{"):text.rindex("}") + 1])
+        errors = {}
+        for kernel in trained["kernels"]:
+            for name, word in KERNELS.items():
+                mangled = f"{len(name)}{name}{len(word)}{word}E"
+                if mangled in kernel["name"] or f"{name}::{word}(" in kernel["name"]:
+                    errors[name] = round(kernel["mean_error_percent"], 3)
+        self.detail["prediction"] = {"errors": errors, "kernels": trained["kernels"]}
+        if errors:
+            self.detail["prediction"]["metrics"] = {
+                "prediction_error_mean_pct": m.mean(errors.values()),
+                "prediction_error_worst_pct": max(errors.values())}
+        if len(errors) < len(KERNELS):
+            self.fail("prediction", f"no model of {sorted(set(KERNELS) - set(errors))}")
+
+    def tool(self, arguments):
+        code, text = self.bed.run_tool(arguments, self.limit(60))
+        if code != 0:
+            raise corun.Failed(f"cupola {arguments[0]}: {runner.describe_code(code)} {text[-400:]}")
+        return text
 
     def alone(self):
         """Turnarounds of all inputs, each with the GPU for itself, in both ways of sharing."""
@@ -384,6 +423,8 @@ def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, every
             detail["build"] = bed.build_variants(["flep_" + name for name in runs.PROGRAMS])
         except corun.Failed as error:
             evaluation.fail("build", error)
+    plan = f"{bed.out}/flep.plan"
+    bed.plan = plan if os.path.exists(plan) else None
     if set(sections) - {"solo", "torch", "prediction"} and "alone" not in detail:
         sections = ["alone"] + [each for each in sections if each != "alone"]
     for section in sections:
