@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/log.h"
+#include "cli/build_command.h"
 #include "cli/commands.h"
 #include "cli/inspect_command.h"
 #include "cli/ptx_command.h"
@@ -20,6 +21,7 @@ constexpr char kFooter[] =
     "  cupola run --trace out.json -- ./app    the same, and write a trace for ui.perfetto.dev\n"
     "  cupola run --device sim -- ./app        the same, without a GPU\n"
     "  cupola inspect ./app                    its device images and kernels\n"
+    "  cupola build ./app                      variants of its kernels, ahead of time\n"
     "\n"
     "Exit codes:\n"
     "  of `cupola run`: that of the program; 125 when cupola itself failed, 126 when the program\n"
@@ -35,6 +37,8 @@ void AddCommands(CLI::App& app) {
   cupola::AddRunCommand(app);
   cupola::AddInspectCommand(app);
   cupola::AddServeCommand(app);
+  cupola::AddBuildCommand(app);
+  cupola::AddStoreCommand(app);
 }
 
 /// Fills the places of standard streams that the caller closed, so that no file of ours gets their

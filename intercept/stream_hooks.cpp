@@ -3,7 +3,6 @@
 #include <cuda.h>
 
 #include "intercept/calls.h"
-#include "intercept/preempt/live_streams.h"
 #include "intercept/recorder.h"
 #include "intercept/streams.h"
 #include "intercept/thread_state.h"
@@ -11,15 +10,14 @@
 namespace cupola::intercept {
 namespace {
 
+bool Watching() { return !InsideHook() && ActiveRing() != nullptr; }
+
 template <typename CallReal>
 CUresult MakeStream(CUstream* stream, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   const CUresult result = call();
-  if (result == CUDA_SUCCESS && stream != nullptr) {
-    NoteStreamCreated(*stream);
-    preempt::CountStream();
-  }
+  if (result == CUDA_SUCCESS && stream != nullptr) NoteStreamCreated(*stream);
   return result;
 }
 
@@ -28,7 +26,6 @@ CUresult EndStream(CUstream stream, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   NoteStreamDestroyed(stream);  // before: afterwards another thread may get the same handle
-  preempt::UncountStream();
   return call();
 }
 

@@ -1,0 +1,238 @@
+#include "cli/build_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/build_print.h"
+#include "cli/commands.h"
+#include "cli/inspect.h"
+#include "device/compiler/build/build.h"
+#include "device/compiler/build/loaded_objects.h"
+
+namespace cupola {
+namespace {
+
+/// What the command line of `cupola build` said.
+struct Options {
+  std::vector<std::string> files;
+  std::vector<std::string> with;  ///< further objects, which the program opens while it runs
+  bool alone = false;             ///< without the libraries that they load
+  std::string arch = "sm_90";
+  std::string compiler;  ///< "", "ptxas", "nvjitlink", or the path of a ptxas
+  std::string store;
+  uint32_t timeout_s = 120;
+  build::BuildOptions build;
+  BuildPrintOptions print;
+  bool json = false;
+  bool list = false;
+  bool quiet = false;
+};
+
+constexpr char kFooter[] =
+    "\nBINARY is a program, a shared library, a fatbin or PTX text. The libraries that it loads at\n"
+    "its start are built too; those that it opens later are named with --with.\n"
+    "\nREGISTERS are per thread, OCCUPANCY is of the warps of an SM, at the block size that the\n"
+    "kernel says it needs, else 256 threads, without dynamic shared memory: before and after.\n"
+    "BIT-EXACT: the variant does the same floating-point operations as the code that the program\n"
+    "ships; others are not used unless a rule asks for them.\n"
+    "\nExamples:\n"
+    "  cupola build ./app                       all kernels of ./app and its libraries\n"
+    "  cupola build ./app --with libplugin.so   and of a library that it opens itself\n"
+    "  cupola build ./app --kernel 'gemm|conv'  only kernels whose name matches\n"
+    "  cupola build ./app --list                what would be looked at, without building\n"
+    "\nExit codes: 0 done, also where kernels are refused; 1 an image failed, a file cannot be read\n"
+    "or the store cannot be written; 2 wrong usage.\n";
+
+[[noreturn]] void Fail(const Error& error, int code = kExitBadInput) {
+  PrintError(error);
+  throw CLI::RuntimeError(code);
+}
+
+/// The files to build and what the loader does not find.
+struct Objects {
+  std::vector<std::string> files;
+  std::vector<std::string> missing;
+};
+
+// By their canonical paths, so that none is built twice under two names.
+std::string Canonical(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path canonical = std::filesystem::canonical(path, error);
+  return error ? path : canonical.string();
+}
+
+Objects FindObjects(const Options& options, bool& failed) {
+  Objects objects;
+  std::set<std::string> seen, missing;
+  const auto add = [&](const std::string& path) {
+    if (seen.insert(Canonical(path)).second) objects.files.push_back(Canonical(path));
+  };
+  std::vector<std::string> roots = options.files;
+  roots.insert(roots.end(), options.with.begin(), options.with.end());
+  for (const std::string& root : roots) add(root);
+  if (options.alone) return objects;
+  for (const std::string& root : roots) {
+    const Result<build::LoadedObjects> loaded = build::FindLoadedObjects(root);
+    if (!loaded) {
+      failed = true;  // what cannot be opened is reported by the build itself
+      if (loaded.error().code != ErrorCode::kNotFound) PrintError(loaded.error());
+      continue;
+    }
+    for (const std::string& file : loaded->files) add(file);
+    missing.insert(loaded->missing.begin(), loaded->missing.end());
+  }
+  missing.erase("libcuda.so.1");  // the driver has no kernels of the program's
+  objects.missing.assign(missing.begin(), missing.end());
+  return objects;
+}
+
+uint32_t ArchOf(const std::string& text) {
+  const std::string digits = text.starts_with("sm_") ? text.substr(3) : text;
+  if (digits.empty() || digits.size() > 3 ||
+      digits.find_first_not_of("0123456789") != std::string::npos || std::stoul(digits) < 70) {
+    Fail(MakeError(ErrorCode::kInvalidArgument,
+                   "--arch: '" + text + "' is no architecture such as sm_90"),
+         kExitUsage);
+  }
+  return static_cast<uint32_t>(std::stoul(digits));
+}
+
+std::unique_ptr<build::Compiler> MakeCompiler(const std::string& name) {
+  build::CompilerPlaces places = build::DefaultCompilerPlaces();
+  if (name.find('/') != std::string::npos) places.ptxas = name;
+  Result<std::unique_ptr<build::Compiler>> compiler =
+      name == "nvjitlink" ? build::FindJitLink(places, "") : build::FindCompiler(places);
+  if (!compiler) Fail(compiler.error());
+  return *std::move(compiler);
+}
+
+// One line that is written over on a terminal, else a line for each image.
+class Progress {
+ public:
+  explicit Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1) {}
+  ~Progress() {
+    if (terminal_ && !quiet_) std::fputs("\r\033[K", stderr);
+  }
+
+  void Tell(const build::ImageReport& image, size_t done, size_t total) const {
+    if (quiet_) return;
+    const std::string line = BuildProgressLine(image);
+    if (terminal_) {
+      constexpr size_t kWidth = 78;
+      const std::string text = fmt::format("[{}/{}] {}", done, total, line);
+      fmt::print(stderr, "\r\033[K{}", text.substr(0, kWidth));
+      std::fflush(stderr);
+    } else if (image.state != build::ImageState::kRefused) {
+      fmt::print(stderr, "[{}/{}] {}\n", done, total, line);
+    }
+  }
+
+ private:
+  bool quiet_, terminal_;
+};
+
+bool AnyFailed(const build::BuildReport& report) {
+  return std::any_of(report.images.begin(), report.images.end(), [](const auto& image) {
+    return image.state == build::ImageState::kFailed;
+  });
+}
+
+void PrintList(const Objects& objects, const Options& options) {
+  const Result<std::vector<build::ListedKernel>> kernels =
+      build::ListKernels(objects.files, options.build);
+  if (!kernels) Fail(kernels.error(), kExitUsage);
+  for (const build::ListedKernel& kernel : *kernels) {
+    fmt::print("{}: {}{}\n", kernel.file,
+               options.print.mangled ? kernel.name : Demangle(kernel.name),
+               kernel.refusal.empty() ? "" : " (" + kernel.refusal + ")");
+  }
+}
+
+void Run(Options options) {
+  options.build.arch = ArchOf(options.arch);
+  options.build.limit = std::chrono::seconds(options.timeout_s);
+  bool failed = false;
+  const Objects objects = FindObjects(options, failed);
+  if (options.list) {
+    PrintList(objects, options);
+    if (failed) throw CLI::RuntimeError(kExitBadInput);
+    return;
+  }
+  const std::unique_ptr<build::Compiler> compiler = MakeCompiler(options.compiler);
+  const std::string folder =
+      options.store.empty() ? store::VariantStore::DefaultFolder() : options.store;
+  const Result<store::StoreWriter> writer = store::StoreWriter::Open(folder);
+  if (!writer) Fail(writer.error());
+  const auto start = std::chrono::steady_clock::now();
+  Result<build::BuildReport> report = MakeError(ErrorCode::kInternal, "");
+  {
+    const Progress progress(options.quiet);
+    report = build::BuildFiles(
+        objects.files, options.build, *compiler, *writer,
+        [&](const auto& image, size_t done, size_t total) { progress.Tell(image, done, total); });
+  }
+  if (!report) Fail(report.error(), kExitUsage);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const BuildFacts facts{folder, compiler->version(), options.build.arch, seconds, objects.missing};
+  fmt::print("{}", options.json ? BuildJson(*report, facts)
+                                : BuildText(*report, facts, options.print));
+  std::fflush(stdout);
+  for (const Error& problem : report->problems) PrintError(problem);
+  if (failed || !report->problems.empty() || AnyFailed(*report)) {
+    throw CLI::RuntimeError(kExitBadInput);
+  }
+}
+
+}  // namespace
+
+void AddBuildCommand(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* build = app.add_subcommand("build", "Build the variants of a program's kernels");
+  build->add_option("BINARY", options->files, "Programs and libraries")->required();
+  build->add_option("--with", options->with, "A library that the program opens while it runs")
+      ->allow_extra_args(false);
+  build->add_flag("--no-libraries", options->alone, "Only what is named, not what it loads");
+  build->add_option("--kernel", options->build.kernels,
+                    "Only kernels whose name, mangled or not, matches this regular expression")
+      ->type_name("REGEX");
+  build->add_flag("--list", options->list, "List the kernels and build nothing");
+  build->add_option("--arch", options->arch, "The GPU's architecture")->capture_default_str();
+  build->add_flag("--rebuild", options->build.rebuild, "Build what is in the store too");
+  build->add_option("--jobs", options->build.jobs, "Compilers at a time (default: one per core)");
+  build->add_option("--timeout", options->timeout_s, "Seconds for one compilation")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  build->add_option("--compiler", options->compiler,
+                    "nvjitlink, or the path of a ptxas (default: ptxas where there is one)");
+  build->add_option("--store", options->store, "The store's folder (default: CUPOLA_STORE, else "
+                                               "~/.cache/cupola/variants)");
+  build->add_option("--store-limit", options->build.store_limit,
+                    "Bytes that the store may have; the least recently used go (default: 4GiB)")
+      ->transform(CLI::AsSizeValue(false));
+  build->add_flag("--json", options->json, "Print one JSON object instead of a table");
+  build->add_flag("--mangled", options->print.mangled, "Print mangled names");
+  build->add_flag("--quiet", options->quiet, "No progress");
+  build->footer(kFooter);
+  build->callback([options] { Run(*options); });
+
+  auto arguments = std::make_shared<std::vector<std::string>>();
+  CLI::App* worker = app.add_subcommand("build-worker", "")->group("");
+  worker->add_option("ARGUMENTS", *arguments);
+  worker->callback([arguments] {
+    if (const int code = build::RunJitLinkWorker(*arguments); code != 0) {
+      throw CLI::RuntimeError(code);
+    }
+  });
+}
+
+}  // namespace cupola

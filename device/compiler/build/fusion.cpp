@@ -1,0 +1,112 @@
+#include "device/compiler/build/fusion.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace cupola::build {
+namespace {
+
+using ptx::Instruction;
+using ptx::Operand;
+
+bool IsRounding(std::string_view word) {
+  return word == "rn" || word == "rz" || word == "rm" || word == "rp" || word == "rna";
+}
+
+bool IsFloat(std::string_view word) {
+  return word.starts_with("f16") || word.starts_with("bf16") || word == "f32" || word == "f64" ||
+         word == "f32x2";
+}
+
+bool IsUnrounded(const Instruction& instruction) {
+  bool is_float = false;
+  for (const std::string& modifier : instruction.modifiers) {
+    if (IsRounding(modifier)) return false;
+    is_float = is_float || IsFloat(modifier);
+  }
+  return is_float;
+}
+
+// What the bodies of a kernel and of all it may call say.
+struct Survey {
+  std::vector<const Instruction*> instructions;
+  std::set<std::string> functions;  // named by them
+};
+
+void Names(const Operand& operand, std::set<std::string>& names) {
+  if (operand.kind == Operand::Kind::kName || operand.kind == Operand::Kind::kIndexed) {
+    names.insert(operand.text);
+  }
+  for (const Operand& child : operand.children) Names(child, names);
+}
+
+void Walk(const ptx::Block& block, Survey& survey) {
+  for (const ptx::Statement& statement : block.statements) {
+    if (const auto* inner = std::get_if<ptx::Block>(&statement.node)) Walk(*inner, survey);
+    const auto* instruction = std::get_if<Instruction>(&statement.node);
+    if (instruction == nullptr) continue;
+    survey.instructions.push_back(instruction);
+    if (instruction->opcode != "call" && instruction->opcode != "mov") continue;
+    for (const Operand& operand : instruction->operands) Names(operand, survey.functions);
+  }
+}
+
+// Registers are looked at by name, without regard to functions: two that share one count as one.
+bool Fuses(const std::vector<const Instruction*>& instructions) {
+  std::set<std::string> products;  // registers that may hold an unrounded product
+  const auto uses_product = [&](const Instruction& at) {
+    std::set<std::string> names;
+    for (size_t i = 1; i < at.operands.size(); ++i) Names(at.operands[i], names);
+    for (const std::string& name : names) {
+      if (products.contains(name)) return true;
+    }
+    return false;
+  };
+  for (const Instruction* at : instructions) {
+    if (at->opcode == "mul" && IsUnrounded(*at) && !at->operands.empty()) {
+      Names(at->operands[0], products);
+    }
+  }
+  if (products.empty()) return false;
+  // Values move on through these; until nothing is added, since loops run backwards.
+  for (size_t before = 0; before != products.size();) {
+    before = products.size();
+    for (const Instruction* at : instructions) {
+      const bool moves = at->opcode == "mov" || at->opcode == "selp" || at->opcode == "neg" ||
+                         at->opcode == "abs" || at->opcode == "slct" || at->opcode == "copysign";
+      if (moves && !at->operands.empty() && uses_product(*at)) Names(at->operands[0], products);
+    }
+  }
+  // What is stored may be loaded, and what is passed to a function be added there.
+  bool anywhere = false;
+  for (const Instruction* at : instructions) {
+    anywhere = anywhere || at->opcode == "call" || (at->opcode == "st" && uses_product(*at) &&
+                                                    !at->HasModifier("global"));
+  }
+  for (const Instruction* at : instructions) {
+    const bool adds = at->opcode == "add" || at->opcode == "sub";
+    if (adds && IsUnrounded(*at) && (anywhere || uses_product(*at))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool MayBeFused(const ptx::Module& module, std::string_view kernel) {
+  Survey survey;
+  std::set<std::string> seen, open = {std::string(kernel)};
+  while (!open.empty()) {
+    const std::string name = open.extract(open.begin()).value();
+    if (!seen.insert(name).second) continue;
+    const ptx::Function* function = module.FindFunction(name);
+    if (function == nullptr || !function->body) continue;
+    Walk(*function->body, survey);
+    for (const std::string& named : survey.functions) {
+      if (module.FindFunction(named) != nullptr) open.insert(named);
+    }
+  }
+  return Fuses(survey.instructions);
+}
+
+}  // namespace cupola::build

@@ -1,0 +1,17 @@
+// Whether PTX leaves the compiler a choice of rounding: a mul and an add without rounding modifiers,
+// the one's result an operand of the other, may become one fma with one rounding less [9.7.3.1,
+// 9.7.3.3]. Everything else that PTX says of floating point fixes its bits on a given architecture.
+// Pure; any thread.
+#pragma once
+
+#include <string_view>
+
+#include "device/compiler/ptx/ir.h"
+
+namespace cupola::build {
+
+/// Whether the kernel, or a function that it may reach, has such a pair. Never "no" where there is
+/// one: what flows through memory, calls and branches counts as flowing.
+bool MayBeFused(const ptx::Module& module, std::string_view kernel);
+
+}  // namespace cupola::build

@@ -1,0 +1,119 @@
+#include "device/compiler/build/image_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "device/compiler/fatbin/cubin.h"
+#include "device/compiler/fatbin/loaded_image.h"
+
+namespace cupola::build {
+namespace {
+
+using fatbin::Image;
+using fatbin::ImageKind;
+
+bool IsUnit(const Image& image) {
+  return image.relocatable || image.options.find("--compile-only") != std::string_view::npos;
+}
+
+// The cubin that a device of `arch` runs: its own architecture, the form of `suffix` before others;
+// else the nearest below within the same major number.
+const Image* BestCubin(std::span<const Image> images, uint32_t arch, char suffix) {
+  const Image* best = nullptr;
+  const auto better = [&](const Image& image) {
+    if (best == nullptr || image.arch != best->arch) {
+      return best == nullptr || image.arch > best->arch;
+    }
+    return image.arch_suffix == suffix && best->arch_suffix != suffix;
+  };
+  for (const Image& image : images) {
+    const bool fits = image.arch <= arch && image.arch / 10 == arch / 10 &&
+                      (image.arch == arch || image.arch_suffix == 0);
+    if (image.kind == ImageKind::kCubin && fits && better(image)) best = &image;
+  }
+  return best;
+}
+
+std::string WhyNoPtx(std::span<const Image> images, uint32_t arch) {
+  std::string newer;
+  bool lto = false;
+  for (const Image& image : images) {
+    lto = lto || image.kind == ImageKind::kLtoIr;
+    if (image.kind == ImageKind::kPtx && newer.empty()) newer = image.ArchName();
+  }
+  if (!newer.empty()) return fmt::format("its PTX is for {}, not for sm_{}", newer, arch);
+  return lto ? "no PTX: link-time intermediate code only" : "no PTX: machine code only";
+}
+
+std::vector<std::string> KernelsOf(const Image* cubin) {
+  std::vector<std::string> names;
+  if (cubin == nullptr) return names;
+  const Result<fatbin::ImageBytes> bytes = cubin->Contents();
+  if (!bytes) return names;
+  const Result<fatbin::Cubin> facts = fatbin::ReadCubin(bytes->bytes());
+  if (!facts) return names;
+  for (const fatbin::CubinKernel& kernel : facts->kernels) names.push_back(kernel.name);
+  return names;
+}
+
+void Choose(ImageChoice& choice, std::span<const Image> images, uint32_t arch, bool is_unit) {
+  const std::optional<size_t> ptx = fatbin::BestPtx(images, arch);
+  const char suffix = ptx && images[*ptx].arch == arch ? images[*ptx].arch_suffix : 0;
+  choice.cubin = BestCubin(images, arch, suffix);
+  if (!ptx) {
+    choice.refusal = WhyNoPtx(images, arch);
+  } else if (is_unit || IsUnit(images[*ptx])) {
+    choice.refusal = "separately compiled (-rdc): its units are linked only in the program";
+  } else {
+    choice.ptx = &images[*ptx];
+  }
+  if (choice.ptx == nullptr) choice.kernels_without_ptx = KernelsOf(choice.cubin);
+}
+
+void Identify(ImageChoice& choice, fatbin::Bytes bytes) {
+  choice.identity = std::as_bytes(bytes);
+  choice.digest = store::Sha256Of(choice.identity);
+}
+
+}  // namespace
+
+std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t arch) {
+  std::vector<ImageChoice> choices;
+  const fatbin::Bytes bytes = file.file.bytes();
+  const std::span<const Image> images = file.images.images;
+  for (const fatbin::ContainerPlace& place : file.images.containers) {
+    ImageChoice choice;
+    choice.offset = place.offset;
+    choice.section = place.section;
+    Choose(choice, images.subspan(place.first_image, place.image_count), arch, place.is_unit);
+    if (choice.ptx == nullptr && choice.kernels_without_ptx.empty()) continue;
+    const auto own = fatbin::SliceAt(bytes, place.offset, place.size);
+    if (!own) continue;
+    if (choice.ptx != nullptr) Identify(choice, *own);
+    choices.push_back(std::move(choice));
+  }
+  if (file.images.containers.empty() && !images.empty()) {
+    ImageChoice choice;
+    Choose(choice, images, arch, false);
+    if (choice.ptx == nullptr && choice.kernels_without_ptx.empty()) return choices;
+    const auto end = std::find(bytes.begin(), bytes.end(), 0);
+    if (choice.ptx != nullptr) Identify(choice, bytes.first(static_cast<size_t>(end - bytes.begin())));
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+std::vector<uint8_t> BytesOfHex(std::string_view hex) {
+  std::vector<uint8_t> bytes;
+  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+  if (hex.size() % 2 != 0 || hex.find_first_not_of("0123456789abcdef") != std::string_view::npos) {
+    return bytes;
+  }
+  for (size_t i = 0; i < hex.size(); i += 2) {
+    bytes.push_back(static_cast<uint8_t>(digit(hex[i]) * 16 + digit(hex[i + 1])));
+  }
+  return bytes;
+}
+
+}  // namespace cupola::build

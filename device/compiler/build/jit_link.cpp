@@ -1,0 +1,102 @@
+// The worker of nvJitLink: a process that loads the library, compiles one PTX file and ends, so that a
+// compiler that hangs or crashes takes nothing with it. nvJitLink API, CUDA 13.0.
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "device/compiler/build/compiler.h"
+
+namespace cupola::build {
+namespace {
+
+using Handle = void*;
+constexpr int kSuccess = 0;
+constexpr int kInputPtx = 2;
+
+// The entry points of one version of the library; names carry it: __nvJitLinkCreate_13_0.
+struct Library {
+  int (*create)(Handle*, uint32_t, const char* const*) = nullptr;
+  int (*add_data)(Handle, int, const void*, size_t, const char*) = nullptr;
+  int (*complete)(Handle) = nullptr;
+  int (*cubin_size)(Handle, size_t*) = nullptr;
+  int (*cubin)(Handle, void*) = nullptr;
+  int (*log_size)(Handle, size_t*) = nullptr;
+  int (*log)(Handle, char*) = nullptr;
+  std::string version;
+
+  bool Load(void* object) {
+    for (int major = 13; major >= 12; --major) {
+      for (int minor = 9; minor >= 0; --minor) {
+        const std::string suffix = fmt::format("_{}_{}", major, minor);
+        const auto find = [&](const char* name, auto& function) {
+          function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+              dlsym(object, (name + suffix).c_str()));
+          return function != nullptr;
+        };
+        if (find("__nvJitLinkCreate", create) && find("__nvJitLinkAddData", add_data) &&
+            find("__nvJitLinkComplete", complete) &&
+            find("__nvJitLinkGetLinkedCubinSize", cubin_size) &&
+            find("__nvJitLinkGetLinkedCubin", cubin) &&
+            find("__nvJitLinkGetErrorLogSize", log_size) &&
+            find("__nvJitLinkGetErrorLog", log)) {
+          version = fmt::format("{}.{}", major, minor);
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  std::string ErrorLog(Handle handle) const {
+    size_t size = 0;
+    if (log_size(handle, &size) != kSuccess || size == 0) return {};
+    std::string text(size, '\0');
+    if (log(handle, text.data()) != kSuccess) return {};
+    text.resize(text.find('\0') == std::string::npos ? size : text.find('\0'));
+    return text;
+  }
+};
+
+int Say(const std::string& text) {
+  std::fprintf(stdout, "%s\n", text.c_str());
+  return 1;
+}
+
+}  // namespace
+
+int RunJitLinkWorker(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) return Say("error: no library");
+  void* object = dlopen(arguments[0].c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (object == nullptr) return Say(fmt::format("error: {}", dlerror()));
+  Library library;
+  if (!library.Load(object)) return Say("error: not a known version of nvJitLink");
+  if (arguments.size() < 3) {
+    Say(library.version);
+    return 0;
+  }
+  std::ifstream in(arguments[1], std::ios::binary);
+  const std::string ptx{std::istreambuf_iterator<char>(in), {}};
+  std::vector<const char*> options;
+  for (size_t i = 3; i < arguments.size(); ++i) options.push_back(arguments[i].c_str());
+  Handle handle = nullptr;
+  if (library.create(&handle, static_cast<uint32_t>(options.size()), options.data()) != kSuccess) {
+    return Say("error: nvJitLink does not know an option");
+  }
+  size_t size = 0;
+  // The NUL at the end belongs to the input.
+  if (library.add_data(handle, kInputPtx, ptx.c_str(), ptx.size() + 1, "module") != kSuccess ||
+      library.complete(handle) != kSuccess || library.cubin_size(handle, &size) != kSuccess) {
+    return Say(library.ErrorLog(handle));
+  }
+  std::string cubin(size, '\0');
+  if (library.cubin(handle, cubin.data()) != kSuccess) return Say("error: no cubin");
+  std::ofstream out(arguments[2], std::ios::binary);
+  out.write(cubin.data(), static_cast<std::streamsize>(cubin.size()));
+  out.close();
+  return out ? 0 : Say("error: cannot write " + arguments[2]);
+}
+
+}  // namespace cupola::build

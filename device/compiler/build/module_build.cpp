@@ -1,0 +1,380 @@
+#include "device/compiler/build/module_build.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "device/compiler/build/fusion.h"
+#include "device/compiler/build/occupancy.h"
+#include "device/compiler/build/sass.h"
+#include "device/compiler/fatbin/cubin.h"
+#include "device/compiler/passes/preemptible.h"
+#include "device/compiler/ptx/parse.h"
+#include "device/compiler/ptx/write.h"
+#include "device/compiler/store/bundle_writer.h"
+
+namespace cupola::build {
+namespace {
+
+using passes::Variant;
+
+constexpr uint32_t kAssumedThreads = 256;  // of a block, where the kernel does not say
+
+// Code and what it says of itself.
+struct Code {
+  std::vector<uint8_t> bytes;
+  std::map<std::string, fatbin::CubinKernel, std::less<>> kernels;
+  std::map<std::string, SassFunction, std::less<>> functions;
+
+  const fatbin::CubinKernel* Kernel(const std::string& name) const {
+    const auto at = kernels.find(name);
+    return at == kernels.end() ? nullptr : &at->second;
+  }
+};
+
+Result<Code> ReadCode(std::vector<uint8_t> bytes) {
+  Code code;
+  Result<fatbin::Cubin> cubin = fatbin::ReadCubin(bytes);
+  if (!cubin) return cubin.error();
+  Result<std::vector<SassFunction>> functions = CountFloats(bytes);
+  if (!functions) return functions.error();
+  for (fatbin::CubinKernel& kernel : cubin->kernels) {
+    code.kernels.emplace(kernel.name, std::move(kernel));
+  }
+  for (SassFunction& function : *functions) {
+    code.functions.emplace(function.name, std::move(function));
+  }
+  code.bytes = std::move(bytes);
+  return code;
+}
+
+uint32_t LocalBytes(const fatbin::CubinKernel& kernel) {
+  return std::max(kernel.frame_bytes, kernel.stack_bytes);
+}
+
+class Builder {
+ public:
+  Builder(const ModuleInput& input, const ModuleOptions& options, const Compiler& compiler)
+      : input_(input), options_(options), compiler_(compiler) {}
+
+  Result<BuiltModule> Build();
+
+ private:
+  void ReadOriginal();
+  bool HasOriginalOf(const std::vector<std::string>& kernels) const;
+  Result<Code> Compile(const std::string& ptx, uint32_t limit_factor = 1);
+  Status MakeVariants(uint32_t limit_factor);
+  void FindRefused(const std::vector<std::string>& kernels);
+  std::map<std::string, uint32_t> RegisterBounds() const;
+  void BoundRegisters();
+  bool Grew(const std::string& kernel, const Code& bounded) const;
+  const fatbin::CubinKernel* VariantOf(const std::string& kernel, Variant variant) const;
+  std::string Inexactness(const std::string& kernel, Variant variant) const;
+  std::string CalleeDifference() const;
+  store::BundleKernel Describe(const passes::KernelFacts& facts) const;
+  Result<std::vector<std::byte>> Bundle();
+
+  const ModuleInput& input_;
+  const ModuleOptions& options_;
+  const Compiler& compiler_;
+  ptx::Module module_;
+  std::vector<std::string> wanted_;
+  Code original_;
+  std::string original_complaint_;               // why there is no code to compare with
+  std::map<std::string, std::string> refused_;   // by the compiler
+  std::map<std::string, uint32_t> bounds_;
+  passes::SideModule side_;
+  std::string side_ptx_;
+  Code code_;
+  bool has_code_ = false;
+  bool complete_ = true;
+  uint32_t compilations_ = 0;
+};
+
+Result<Code> Builder::Compile(const std::string& ptx, uint32_t limit_factor) {
+  CompileInput input{.ptx = ptx,
+                     .arch = input_.arch,
+                     .arch_suffix = input_.arch_suffix,
+                     .options = KnownOptions(input_.options),
+                     .limit = options_.limit * limit_factor};
+  ++compilations_;
+  Result<std::vector<uint8_t>> cubin = compiler_.Compile(input);
+  if (!cubin) {
+    if (cubin.error().code != ErrorCode::kUnsupported) complete_ = false;
+    return cubin.error();
+  }
+  return ReadCode(*std::move(cubin));
+}
+
+bool Builder::HasOriginalOf(const std::vector<std::string>& kernels) const {
+  for (const std::string& kernel : kernels) {
+    if (original_.Kernel(kernel) == nullptr) return false;
+  }
+  return true;
+}
+
+// The code that the program would run: what it ships, else what its PTX gives here.
+void Builder::ReadOriginal() {
+  if (!input_.shipped_cubin.empty()) {
+    const fatbin::Bytes shipped = input_.shipped_cubin;
+    Result<Code> code = ReadCode({shipped.begin(), shipped.end()});
+    if (code) original_ = *std::move(code);
+    if (HasOriginalOf(wanted_)) return;
+  }
+  Result<Code> code = Compile(std::string(input_.ptx));
+  if (code) {
+    original_ = *std::move(code);
+  } else {
+    original_complaint_ = code.error().message;
+  }
+}
+
+// Variants of all wanted kernels that no compiler refused yet.
+Status Builder::MakeVariants(uint32_t limit_factor) {
+  passes::SideModuleOptions options;
+  for (const std::string& kernel : wanted_) {
+    if (!refused_.contains(kernel)) options.kernels.push_back(kernel);
+  }
+  options.max_registers = bounds_;
+  has_code_ = false;
+  if (options.kernels.empty()) {
+    side_ = {};
+    side_ptx_.clear();
+    return {};
+  }
+  Result<passes::SideModule> side = passes::MakeSideModule(module_, options);
+  if (!side) return side.error();
+  side_ = *std::move(side);
+  side_ptx_ = side_.HasVariants() ? ptx::Write(side_.module) : "";
+  if (side_ptx_.empty()) return {};
+  Result<Code> code = Compile(side_ptx_, limit_factor);
+  if (!code) return code.error();
+  code_ = *std::move(code);
+  has_code_ = true;
+  return {};
+}
+
+// Which of these kernels' variants the compiler refuses: by halves.
+void Builder::FindRefused(const std::vector<std::string>& kernels) {
+  passes::SideModuleOptions options;
+  options.kernels = kernels;
+  Result<passes::SideModule> side = passes::MakeSideModule(module_, options);
+  std::string complaint;
+  if (!side) {
+    complaint = side.error().message;
+  } else if (!side->HasVariants()) {
+    return;
+  } else if (Result<Code> code = Compile(ptx::Write(side->module)); !code) {
+    complaint = code.error().message;
+  } else {
+    return;
+  }
+  if (kernels.size() == 1) {
+    refused_[kernels[0]] = complaint;
+    return;
+  }
+  const auto middle = kernels.begin() + static_cast<long>(kernels.size() / 2);
+  FindRefused({kernels.begin(), middle});
+  FindRefused({middle, kernels.end()});
+}
+
+const fatbin::CubinKernel* Builder::VariantOf(const std::string& kernel, Variant variant) const {
+  return has_code_ ? code_.Kernel(passes::VariantName(kernel, variant)) : nullptr;
+}
+
+BlockNeeds NeedsOf(const fatbin::CubinKernel& kernel, uint32_t threads) {
+  return {.threads = threads == 0 ? kAssumedThreads : threads,
+          .registers = kernel.registers,
+          .shared_bytes = kernel.shared_bytes};
+}
+
+// For preemptible variants of which fewer blocks fit on an SM than of the original: how many
+// registers would undo that.
+std::map<std::string, uint32_t> Builder::RegisterBounds() const {
+  std::map<std::string, uint32_t> bounds;
+  for (const passes::KernelFacts& facts : side_.kernels) {
+    const fatbin::CubinKernel* before = original_.Kernel(facts.name);
+    const fatbin::CubinKernel* after = VariantOf(facts.name, Variant::kPreemptible);
+    if (before == nullptr || after == nullptr || after->registers <= before->registers) continue;
+    const uint32_t blocks =
+        OccupancyOf(NeedsOf(*before, facts.max_threads), input_.arch).blocks;
+    const BlockNeeds needs = NeedsOf(*after, facts.max_threads);
+    if (OccupancyOf(needs, input_.arch).blocks >= blocks) continue;
+    const uint32_t own_step = (before->registers + 7) / 8 * 8;
+    const uint32_t bound = std::max(own_step, RegistersForBlocks(needs, blocks, input_.arch));
+    if (bound < after->registers) bounds[facts.name] = bound;
+  }
+  return bounds;
+}
+
+// Whether bounding its registers made a variant spill.
+bool Builder::Grew(const std::string& kernel, const Code& bounded) const {
+  const fatbin::CubinKernel* free = VariantOf(kernel, Variant::kPreemptible);
+  const fatbin::CubinKernel* bound =
+      bounded.Kernel(passes::VariantName(kernel, Variant::kPreemptible));
+  return free == nullptr || bound == nullptr || LocalBytes(*bound) > LocalBytes(*free);
+}
+
+// Compiles once more with bounds where occupancy fell, and keeps those that cost no spills.
+void Builder::BoundRegisters() {
+  const std::map<std::string, uint32_t> wished = RegisterBounds();
+  if (wished.empty()) return;
+  const passes::SideModule free_side = side_;
+  const std::string free_ptx = side_ptx_;
+  const Code free = code_;
+  const auto undo = [&] {
+    bounds_.clear();
+    side_ = free_side;
+    side_ptx_ = free_ptx;
+    code_ = free;
+    has_code_ = true;
+  };
+  bounds_ = wished;
+  if (!MakeVariants(1)) {
+    undo();
+    return;
+  }
+  const Code bounded = code_;
+  code_ = free;
+  for (const auto& [kernel, bound] : wished) {
+    if (Grew(kernel, bounded)) bounds_.erase(kernel);
+  }
+  if (bounds_.empty()) {
+    undo();
+  } else if (bounds_.size() == wished.size()) {
+    code_ = bounded;
+  } else if (!MakeVariants(1)) {
+    undo();
+  }
+}
+
+// Functions that are called, not inlined, have code of their own, the same for all their callers.
+std::string Builder::CalleeDifference() const {
+  for (const auto& [name, function] : code_.functions) {
+    if (code_.kernels.contains(name)) continue;
+    const auto at = original_.functions.find(name);
+    if (at == original_.functions.end()) {
+      if (function.floats.empty()) continue;
+      return "called function " + name + " has no counterpart in the original's code";
+    }
+    const std::string difference = FloatDifference(at->second.floats, function.floats);
+    if (!difference.empty()) return "in called function " + name + ": " + difference;
+  }
+  return {};
+}
+
+std::string Builder::Inexactness(const std::string& kernel, Variant variant) const {
+  const auto before = original_.functions.find(kernel);
+  const auto after = code_.functions.find(passes::VariantName(kernel, variant));
+  if (before == original_.functions.end() || after == code_.functions.end()) {
+    return "no code of the original to compare with";
+  }
+  std::string difference = FloatDifference(before->second.floats, after->second.floats);
+  if (difference.empty()) difference = CalleeDifference();
+  if (difference.empty() || !MayBeFused(module_, kernel)) return {};
+  return difference;
+}
+
+store::BundleKernel Builder::Describe(const passes::KernelFacts& facts) const {
+  store::BundleKernel kernel;
+  kernel.name = facts.name;
+  store::KernelEntry& entry = kernel.entry;
+  const auto note = [](std::string& text, std::string_view what, const std::string& why) {
+    if (!why.empty()) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, why);
+  };
+  if (facts.preemptible_refusal == facts.sliced_refusal) {
+    kernel.refusal = facts.preemptible_refusal;
+  } else {
+    note(kernel.refusal, "preemptible", facts.preemptible_refusal);
+    note(kernel.refusal, "sliced", facts.sliced_refusal);
+  }
+  for (const passes::ParameterFact& parameter : facts.parameters) {
+    kernel.parameters.push_back({parameter.offset, parameter.bytes, parameter.is_pointer});
+  }
+  entry.parameter_bytes = facts.parameter_bytes;
+  entry.launch_offset = facts.launch_offset;
+  entry.max_threads = facts.max_threads;
+  if (const fatbin::CubinKernel* original = original_.Kernel(facts.name)) {
+    entry.registers = original->registers;
+    entry.static_shared = static_cast<uint32_t>(original->shared_bytes);
+    entry.local_bytes = LocalBytes(*original);
+  }
+  if (const fatbin::CubinKernel* code = VariantOf(facts.name, Variant::kPreemptible)) {
+    entry.flags |= store::kPreemptible;
+    entry.variant_registers = code->registers;
+    entry.variant_static_shared = static_cast<uint32_t>(code->shared_bytes);
+    entry.variant_local_bytes = LocalBytes(*code);
+    const std::string why = Inexactness(facts.name, Variant::kPreemptible);
+    if (!why.empty()) entry.flags |= store::kNotBitExact;
+    note(kernel.inexact, "preemptible", why);
+  }
+  if (const fatbin::CubinKernel* code = VariantOf(facts.name, Variant::kSliced)) {
+    entry.flags |= store::kSliced;
+    entry.sliced_registers = code->registers;
+    const std::string why = Inexactness(facts.name, Variant::kSliced);
+    if (!why.empty()) entry.flags |= store::kSlicedNotBitExact;
+    note(kernel.inexact, "sliced", why);
+  }
+  if (facts.may_wait_on_blocks) entry.flags |= store::kMayWaitOnBlocks;
+  if (facts.one_dimensional_blocks) entry.flags |= store::kOneDimensionalBlocks;
+  return kernel;
+}
+
+Result<std::vector<std::byte>> Builder::Bundle() {
+  store::BundleWriter writer(input_.arch, complete_ ? 0u : uint32_t{store::kIncomplete});
+  for (const passes::KernelFacts& facts : side_.kernels) writer.AddKernel(Describe(facts));
+  for (const auto& [name, complaint] : refused_) {
+    passes::KernelFacts facts{.name = name};
+    facts.preemptible_refusal = facts.sliced_refusal = complaint;
+    writer.AddKernel(Describe(facts));
+  }
+  for (const passes::VariableFact& variable : side_.variables) {
+    uint32_t flags = 0;
+    if (variable.is_managed) flags |= store::kManaged;
+    if (variable.is_constant) flags |= store::kConstant;
+    writer.AddVariable(variable.name, variable.bytes, flags);
+  }
+  if (has_code_) {
+    writer.SetCubin(std::as_bytes(std::span(code_.bytes)));
+    writer.SetPtx(side_ptx_);
+  }
+  return writer.Finish();
+}
+
+Result<BuiltModule> Builder::Build() {
+  Result<ptx::Module> module = ptx::Parse(input_.ptx, input_.name);
+  if (!module) return module.error();
+  module_ = *std::move(module);
+  for (const auto& item : module_.items) {
+    const auto* function = std::get_if<ptx::Function>(&item);
+    if (function == nullptr || !function->is_entry || !function->body) continue;
+    if (!options_.wants || options_.wants(function->name)) wanted_.push_back(function->name);
+  }
+  if (wanted_.empty()) return BuiltModule{};
+  ReadOriginal();
+  if (!original_complaint_.empty()) {
+    for (const std::string& kernel : wanted_) refused_[kernel] = original_complaint_;
+  } else if (Status made = MakeVariants(1); !made) {
+    FindRefused(wanted_);
+    // Together they may take longer than any of them did.
+    if (Status again = MakeVariants(4); !again) {
+      for (const std::string& kernel : wanted_) refused_.try_emplace(kernel, again.error().message);
+      side_ = {};
+    }
+  }
+  if (has_code_) BoundRegisters();
+  Result<std::vector<std::byte>> bundle = Bundle();
+  if (!bundle) return bundle.error();
+  return BuiltModule{*std::move(bundle), compilations_};
+}
+
+}  // namespace
+
+Result<BuiltModule> BuildModule(const ModuleInput& input, const ModuleOptions& options,
+                                const Compiler& compiler) {
+  return Builder(input, options, compiler).Build();
+}
+
+}  // namespace cupola::build

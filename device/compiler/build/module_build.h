@@ -1,0 +1,43 @@
+// One PTX module to one bundle: variants by the passes, machine code by a compiler, and what differs
+// from the code that the program ships. Nothing here touches the store. Any thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "device/compiler/build/compiler.h"
+#include "device/compiler/fatbin/bytes.h"
+
+namespace cupola::build {
+
+struct ModuleInput {
+  std::string name;             ///< for errors
+  std::string_view ptx;
+  std::string_view options;     ///< what the fatbin says its compiler must be told
+  uint32_t arch = 90;           ///< the device's
+  char arch_suffix = 0;         ///< 'a' where the PTX is for exactly that architecture
+  fatbin::Bytes shipped_cubin;  ///< the program's own code for that architecture; may be empty
+};
+
+struct ModuleOptions {
+  std::function<bool(const std::string& kernel)> wants;  ///< which kernels; null = all
+  std::chrono::milliseconds limit{120'000};              ///< of one compilation of a module
+};
+
+struct BuiltModule {
+  std::vector<std::byte> bundle;  ///< empty where no kernel was wanted
+  uint32_t compilations = 0;
+};
+
+/// Builds the bundle: also where every kernel is refused, so that the reasons are on record. What a
+/// compiler refuses is found kernel by kernel and left out. Errors: kDamaged where the PTX does not
+/// parse; those of the passes.
+Result<BuiltModule> BuildModule(const ModuleInput& input, const ModuleOptions& options,
+                                const Compiler& compiler);
+
+}  // namespace cupola::build

@@ -1,0 +1,35 @@
+// Counting the floating-point instructions of machine code, to tell whether a variant computes with
+// the same operations as the kernel that a program ships: ptxas is free to fuse a mul and an add, or
+// not to. How far this goes, and what is left out: docs/variants.md. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "device/compiler/fatbin/bytes.h"
+
+namespace cupola::build {
+
+/// How often each operation occurs in the code, by name ("FFMA", "MUFU.RCP"). Without what serves
+/// integers only: divisions (I2F.RP, MUFU.RCP, F2I) and constants that HFMA2 puts in a register.
+using FloatCounts = std::map<std::string, uint32_t, std::less<>>;
+
+/// One section .text.<name> of a cubin.
+struct SassFunction {
+  std::string name;  ///< of the kernel or function, mangled
+  uint32_t instructions = 0;
+  FloatCounts floats;
+};
+
+/// Every function of a cubin. Errors: kDamaged; kUnsupported for architectures before sm_70, whose
+/// instructions are of another form.
+Result<std::vector<SassFunction>> CountFloats(fatbin::Bytes cubin);
+
+/// What differs, "FADD 2 (original 0), FFMA 3 (original 5)"; "" where nothing does.
+std::string FloatDifference(const FloatCounts& original, const FloatCounts& variant);
+
+}  // namespace cupola::build
