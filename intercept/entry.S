@@ -82,6 +82,81 @@ FUNCTION cupola_lazy_call
     jmp *%r11
 END cupola_lazy_call
 
+// Calls that may wait, and stream-ordered ones, while `cupola_watched` says that they are to be looked
+// at (generate/stubs.py). The stack holds the call's index and the function to call above the return
+// address.
+.macro ENTER_WATCHED
+    .cfi_adjust_cfa_offset 16
+    pushq %rbp
+    .cfi_adjust_cfa_offset 8
+    .cfi_offset %rbp, -32
+    SAVE_ARGUMENTS
+    .cfi_def_cfa_register %rbp
+.endm
+
+// Leaves by a jump to the function, with everything as the program passed it.
+.macro JUMP_WATCHED
+    RESTORE_ARGUMENTS
+    popq %rbp
+    .cfi_def_cfa %rsp, 24
+    movq 8(%rsp), %r11
+    leaq 16(%rsp), %rsp
+    .cfi_adjust_cfa_offset -16
+    jmp *%r11
+.endm
+
+    .hidden cupola_stream_ordered_call
+FUNCTION cupola_stream_ordered_call
+    ENTER_WATCHED
+    call cupola_enter_stream_ordered
+    JUMP_WATCHED
+END cupola_stream_ordered_call
+
+// Something is to be done after the call too, so it is made from here: with the registers as they
+// came and a copy of 16 words of the stack. No driver call passes more (the most is 11 arguments).
+    .hidden cupola_may_wait_call
+FUNCTION cupola_may_wait_call
+    ENTER_WATCHED
+    movq 8(%rbp), %rdi
+    leaq -8(%rbp), %rsi
+    call cupola_enter_may_wait
+    testq %rax, %rax
+    je .Lunwatched
+    RESTORE_ARGUMENTS
+    subq $128, %rsp
+    movups 32(%rbp), %xmm8
+    movups 48(%rbp), %xmm9
+    movups 64(%rbp), %xmm10
+    movups 80(%rbp), %xmm11
+    movups 96(%rbp), %xmm12
+    movups 112(%rbp), %xmm13
+    movups 128(%rbp), %xmm14
+    movups 144(%rbp), %xmm15
+    movaps %xmm8, (%rsp)
+    movaps %xmm9, 16(%rsp)
+    movaps %xmm10, 32(%rsp)
+    movaps %xmm11, 48(%rsp)
+    movaps %xmm12, 64(%rsp)
+    movaps %xmm13, 80(%rsp)
+    movaps %xmm14, 96(%rsp)
+    movaps %xmm15, 112(%rsp)
+    call *16(%rbp)
+    movq %rax, 8(%rbp)
+    movl %eax, %edi
+    call cupola_leave_may_wait
+    movq 8(%rbp), %rax
+    movq %rbp, %rsp
+    popq %rbp
+    .cfi_remember_state
+    .cfi_def_cfa %rsp, 24
+    leaq 16(%rsp), %rsp
+    .cfi_adjust_cfa_offset -16
+    ret
+    .cfi_restore_state
+.Lunwatched:
+    JUMP_WATCHED
+END cupola_may_wait_call
+
 // void* dlopen(const char* file, int mode)
 FUNCTION dlopen
     pushq %rbp

@@ -10,8 +10,6 @@
 namespace cupola::intercept {
 namespace {
 
-bool Watching() { return !InsideHook() && ActiveRing() != nullptr; }
-
 template <typename CallReal>
 CUresult Instantiate(CUgraphExec* exec, CUgraph graph, CallReal&& call) noexcept {
   if (!Watching()) return call();

@@ -96,6 +96,8 @@ uint32_t AskAndBind(const void* function) {
 
 }  // namespace
 
+const char* DriversNameOf(const void* function) noexcept { return AskDriver(function); }
+
 uint32_t KernelNameOf(const void* function) noexcept {
   const uint64_t offset = names.Find(function, kUnknown);
   if (offset != kUnknown) [[likely]] return static_cast<uint32_t>(offset);

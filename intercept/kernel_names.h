@@ -11,6 +11,9 @@ namespace cupola::intercept {
 /// first look-up of a handle that no hook saw asks the driver (cuFuncGetName, cuKernelGetName).
 uint32_t KernelNameOf(const void* function) noexcept;
 
+/// The name that the driver gives (cuFuncGetName, cuKernelGetName); null where it has none.
+const char* DriversNameOf(const void* function) noexcept;
+
 /// `function` was got from `owner` (a CUmodule or CUlibrary) under `name`.
 void NameKernel(const void* function, const void* owner, const char* name) noexcept;
 

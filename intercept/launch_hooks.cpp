@@ -20,7 +20,7 @@ template <typename Function>
       .shared_bytes = shared,
       .flags = static_cast<uint16_t>(extra != nullptr ? kFlagPackedArgs : 0),
       .door = LaunchDoor::kLaunchKernel};
-  return PassLaunch(facts, [&] {
+  return PassLaunch(facts, {.params = params, .extra = extra}, [&] {
     return real(f, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, stream, params,
                 extra);
   });
@@ -48,7 +48,8 @@ CUresult PassKernelEx(Function real, bool per_thread, const CUlaunchConfig* conf
       .flags = static_cast<uint16_t>((extra != nullptr ? kFlagPackedArgs : 0) |
                                      (IsCooperative(*config) ? kFlagCooperative : 0)),
       .door = LaunchDoor::kLaunchKernelEx};
-  return PassLaunch(facts, [&] { return real(config, f, params, extra); });
+  return PassLaunch(facts, {.params = params, .extra = extra, .config = config},
+                    [&] { return real(config, f, params, extra); });
 }
 
 template <typename Function>
@@ -59,7 +60,7 @@ CUresult PassCooperative(Function real, bool per_thread, CUfunction f, const uin
       .function = f, .stream = stream, .per_thread = per_thread,
       .grid = {grid[0], grid[1], grid[2]}, .block = {block[0], block[1], block[2]},
       .shared_bytes = shared, .flags = kFlagCooperative, .door = LaunchDoor::kLaunchCooperative};
-  return PassLaunch(facts, [&] {
+  return PassLaunch(facts, {.params = params}, [&] {
     return real(f, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, stream, params);
   });
 }
@@ -68,7 +69,7 @@ template <typename Function>
 CUresult PassGraph(Function real, bool per_thread, CUgraphExec exec, CUstream stream) noexcept {
   const LaunchFacts facts{.stream = stream, .per_thread = per_thread,
                           .kernel_nodes = KernelNodesOf(exec), .door = LaunchDoor::kLaunchGraph};
-  return PassLaunch(facts, [&] { return real(exec, stream); });
+  return PassLaunch(facts, {}, [&] { return real(exec, stream); });
 }
 
 }  // namespace

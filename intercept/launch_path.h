@@ -10,6 +10,7 @@
 #include "intercept/device_timing.h"
 #include "intercept/fast_clock.h"
 #include "intercept/kernel_names.h"
+#include "intercept/preempt/guarded_launch.h"
 #include "intercept/recorder.h"
 #include "intercept/streams.h"
 #include "intercept/thread_state.h"
@@ -68,19 +69,44 @@ void RecordInRing(RingWriter& ring, const LaunchFacts& facts, bool captured, CUr
   return true;
 }
 
-/// Passes a launch on by `call()` and records it.
+/// What of a launch call its facts do not hold, where preemption may need it.
+struct LaunchDetails {
+  void** params = nullptr;
+  void** extra = nullptr;
+  const CUlaunchConfig* config = nullptr;
+};
+
+/// Makes the launch by `call()`, or as its preemptible variant (preempt/guarded_launch.h).
+template <typename CallReal>
+[[gnu::always_inline]] inline CUresult MakeLaunch(const LaunchFacts& facts,
+                                                  const LaunchDetails& details,
+                                                  const CallReal& call) noexcept {
+  if (!preempt::PreemptionOn()) [[likely]] return call();
+  const preempt::LaunchCall as_made{
+      .params = details.params, .extra = details.extra,
+      .attributes = details.config != nullptr ? details.config->attrs : nullptr,
+      .attribute_count = details.config != nullptr ? details.config->numAttrs : 0,
+      .make = [](void* data) { return (*static_cast<const CallReal*>(data))(); },
+      .data = const_cast<void*>(static_cast<const void*>(&call))};
+  return preempt::LaunchUnderBoard(facts, as_made);
+}
+
+/// Passes a launch on by `make_call()` and records it.
 template <typename CallReal>
 [[gnu::always_inline]] inline CUresult PassLaunch(const LaunchFacts& facts,
-                                                  const CallReal& call) noexcept {
-  if (InsideHook()) return call();
+                                                  const LaunchDetails& details,
+                                                  const CallReal& make_call) noexcept {
+  if (InsideHook()) return make_call();
   const HookScope scope;
   RingWriter* const ring = ActiveRing();
+  const auto call = [&] { return MakeLaunch(facts, details, make_call); };
   if (ring == nullptr) return call();
   const bool captured = IsCapturing(facts.stream, facts.per_thread);
   const TimingMode timing = timing_mode.load(std::memory_order_relaxed);
   if (timing == TimingMode::kEvents && !captured) [[unlikely]] {
+    using MakeCall = decltype(call);
     return LaunchTimed(
-        *ring, facts, [](void* data) { return (*static_cast<const CallReal*>(data))(); },
+        *ring, facts, [](void* data) { return (*static_cast<MakeCall*>(data))(); },
         const_cast<void*>(static_cast<const void*>(&call)));
   }
   const uint64_t start_ns = NowNs();

@@ -30,7 +30,7 @@ CUresult PassLegacy(CUfunction f, int width, int height, CUstream stream,
       .block = {static_cast<uint32_t>(shape & 0x7FF), static_cast<uint32_t>(shape >> 11 & 0x7FF),
                 static_cast<uint32_t>(shape >> 22 & 0x7F)},
       .shared_bytes = static_cast<uint32_t>(shape >> 29), .door = LaunchDoor::kLegacy};
-  return PassLaunch(facts, call);
+  return PassLaunch(facts, {}, call);
 }
 
 }  // namespace
@@ -84,9 +84,9 @@ CUresult hook_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* list, uns
         .shared_bytes = one.sharedMemBytes, .flags = kFlagCooperative,
         .door = LaunchDoor::kLaunchCooperativeMulti};
     if (i == 0) {
-      result = PassLaunch(facts, [&] { return real(list, count, flags); });
+      result = PassLaunch(facts, {}, [&] { return real(list, count, flags); });
     } else {
-      PassLaunch(facts, [&] { return result; });
+      PassLaunch(facts, {}, [&] { return result; });
     }
   }
   return result;

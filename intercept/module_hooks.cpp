@@ -6,6 +6,7 @@
 #include "intercept/device_timing.h"
 #include "intercept/handle_map.h"
 #include "intercept/kernel_names.h"
+#include "intercept/preempt/module_notes.h"
 #include "intercept/recorder.h"
 #include "intercept/streams.h"
 #include "intercept/thread_state.h"
@@ -20,15 +21,16 @@ const void* DeviceKey(CUdevice device) {
   return reinterpret_cast<const void*>(static_cast<uintptr_t>(device) * 16 + 16);
 }
 
-// True when a hook has something to do: outermost on this thread, and launches are recorded.
-bool Watching() { return !InsideHook() && ActiveRing() != nullptr; }
-
+// `image` is what the program gave; null where it gave the name of a file.
 template <typename CallReal>
-CUresult LoadModule(CUmodule* module, CallReal&& call) noexcept {
+CUresult LoadModule(CUmodule* module, const void* image, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   const CUresult result = call();
-  if (result == CUDA_SUCCESS && module != nullptr) NoteModule(*module, CurrentContext());
+  if (result != CUDA_SUCCESS || module == nullptr) return result;
+  const CUcontext context = CurrentContext();
+  NoteModule(*module, context);
+  preempt::NoteModuleLoaded(*module, image, context);
   return result;
 }
 
@@ -37,6 +39,7 @@ CUresult Forget(const void* owner, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   ForgetOwner(owner);  // before the call: afterwards the handles may belong to another module
+  preempt::NoteUnloading(owner);
   return call();
 }
 
@@ -46,6 +49,7 @@ CUresult EndContext(CUcontext context, CallReal&& call) noexcept {
   const HookScope scope;
   FlushTimingOf(context);
   ForgetContext(context);
+  preempt::NoteContextEnding(context);
   return call();
 }
 
@@ -65,7 +69,10 @@ CUresult ReleasePrimary(CUdevice device, CallReal&& call) noexcept {
   int active = 0;
   const auto get_state = Real<CUresult (*)(CUdevice, unsigned*, int*)>(
       Call::k_cuDevicePrimaryCtxGetState);
-  if (get_state(device, &flags, &active) == CUDA_SUCCESS && active != 0) ResumeTimingOf(context);
+  if (get_state(device, &flags, &active) == CUDA_SUCCESS && active != 0) {
+    ResumeTimingOf(context);
+    preempt::NoteContextGoesOn(context);
+  }
   return result;
 }
 
@@ -74,22 +81,37 @@ CUresult ReleasePrimary(CUdevice device, CallReal&& call) noexcept {
 extern "C" {
 
 CUresult hook_cuModuleLoad(CUmodule* module, const char* file) noexcept {
-  return LoadModule(module, [&] { return CUPOLA_REAL(cuModuleLoad)(module, file); });
+  return LoadModule(module, nullptr, [&] { return CUPOLA_REAL(cuModuleLoad)(module, file); });
 }
 
 CUresult hook_cuModuleLoadData(CUmodule* module, const void* image) noexcept {
-  return LoadModule(module, [&] { return CUPOLA_REAL(cuModuleLoadData)(module, image); });
+  return LoadModule(module, image, [&] { return CUPOLA_REAL(cuModuleLoadData)(module, image); });
 }
 
 CUresult hook_cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count,
                                  CUjit_option* options, void** values) noexcept {
-  return LoadModule(module, [&] {
+  return LoadModule(module, image, [&] {
     return CUPOLA_REAL(cuModuleLoadDataEx)(module, image, count, options, values);
   });
 }
 
 CUresult hook_cuModuleLoadFatBinary(CUmodule* module, const void* image) noexcept {
-  return LoadModule(module, [&] { return CUPOLA_REAL(cuModuleLoadFatBinary)(module, image); });
+  return LoadModule(module, image,
+                    [&] { return CUPOLA_REAL(cuModuleLoadFatBinary)(module, image); });
+}
+
+CUresult hook_cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option* jit_options,
+                                void** jit_values, unsigned jit_count, CUlibraryOption* options,
+                                void** values, unsigned count) noexcept {
+  const auto real = CUPOLA_REAL(cuLibraryLoadData);
+  if (!Watching()) {
+    return real(library, code, jit_options, jit_values, jit_count, options, values, count);
+  }
+  const HookScope scope;
+  const CUresult result =
+      real(library, code, jit_options, jit_values, jit_count, options, values, count);
+  if (result == CUDA_SUCCESS && library != nullptr) preempt::NoteLibraryLoaded(*library, code);
+  return result;
 }
 
 CUresult hook_cuModuleUnload(CUmodule module) noexcept {
@@ -106,7 +128,10 @@ CUresult hook_cuModuleGetFunction(CUfunction* function, CUmodule module,
   if (!Watching()) return real(function, module, name);
   const HookScope scope;
   const CUresult result = real(function, module, name);
-  if (result == CUDA_SUCCESS && function != nullptr) NameKernel(*function, module, name);
+  if (result == CUDA_SUCCESS && function != nullptr) {
+    NameKernel(*function, module, name);
+    preempt::NoteKernelGot(*function, module, name);
+  }
   return result;
 }
 
@@ -118,6 +143,7 @@ CUresult hook_cuModuleEnumerateFunctions(CUfunction* functions, unsigned count,
   const CUresult result = real(functions, count, module);
   for (unsigned i = 0; result == CUDA_SUCCESS && functions != nullptr && i < count; ++i) {
     NameEnumerated(functions[i], module);
+    preempt::NoteKernelEnumerated(functions[i], module);
   }
   return result;
 }
@@ -127,7 +153,10 @@ CUresult hook_cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char
   if (!Watching()) return real(kernel, library, name);
   const HookScope scope;
   const CUresult result = real(kernel, library, name);
-  if (result == CUDA_SUCCESS && kernel != nullptr) NameKernel(*kernel, library, name);
+  if (result == CUDA_SUCCESS && kernel != nullptr) {
+    NameKernel(*kernel, library, name);
+    preempt::NoteKernelGot(*kernel, library, name);
+  }
   return result;
 }
 
@@ -139,6 +168,7 @@ CUresult hook_cuLibraryEnumerateKernels(CUkernel* kernels, unsigned count,
   const CUresult result = real(kernels, count, library);
   for (unsigned i = 0; result == CUDA_SUCCESS && kernels != nullptr && i < count; ++i) {
     NameEnumerated(kernels[i], library);
+    preempt::NoteKernelEnumerated(kernels[i], library);
   }
   return result;
 }
@@ -148,7 +178,10 @@ CUresult hook_cuKernelGetFunction(CUfunction* function, CUkernel kernel) noexcep
   if (!Watching()) return real(function, kernel);
   const HookScope scope;
   const CUresult result = real(function, kernel);
-  if (result == CUDA_SUCCESS && function != nullptr) AliasKernel(*function, kernel);
+  if (result == CUDA_SUCCESS && function != nullptr) {
+    AliasKernel(*function, kernel);
+    preempt::NoteAliasGot(*function, kernel);
+  }
   return result;
 }
 

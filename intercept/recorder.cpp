@@ -13,6 +13,7 @@
 #include "intercept/kernel_names.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
+#include "intercept/preempt/preemption.h"
 #include "intercept/streams.h"
 #include "intercept/thread_state.h"
 
@@ -41,12 +42,14 @@ void ForgetAfterFork() {
   ResetKernelNamesAfterFork();
   ResetStreamsAfterFork();
   ResetGraphsAfterFork();
+  preempt::ForgetPreemptionAfterFork();
   recording_state.store(RecordingState::kNotStarted, std::memory_order_release);
 }
 
 // Runs from exit(), before the driver's own handlers, while other threads may still launch. It
 // frees nothing: the rest is left to the system on purpose.
 void AtExit() {
+  preempt::EndPreemptionAtExit();
   FlushTimingAtExit();
   if (recording_state.load() != RecordingState::kOn) return;
   const RecordsHeader& header = ring_writer.header();
@@ -87,7 +90,12 @@ RecordingState Start() {
 bool StartRecording() noexcept {
   const MutexLock lock(start_mutex);
   if (recording_state.load(std::memory_order_relaxed) == RecordingState::kNotStarted) {
-    recording_state.store(Start(), std::memory_order_release);
+    RecordingState state = Start();
+    preempt::StartPreemption();
+    if (state == RecordingState::kOff && preempt::PreemptionOn()) {
+      state = RecordingState::kOffButWatched;
+    }
+    recording_state.store(state, std::memory_order_release);
   }
   return recording_state.load(std::memory_order_relaxed) == RecordingState::kOn;
 }

@@ -6,12 +6,19 @@
 #include <atomic>
 #include <cstdint>
 
+#include "intercept/preempt/preemption.h"
 #include "intercept/ring_writer.h"
+#include "intercept/thread_state.h"
 
 namespace cupola::intercept {
 
 /// The entries of the launch hooks look at it (generate/stubs.py).
-enum class RecordingState : uint8_t { kNotStarted = 0, kOn = 1, kOff = 2 };
+enum class RecordingState : uint8_t {
+  kNotStarted = 0,
+  kOn = 1,
+  kOff = 2,
+  kOffButWatched = 3,  ///< not recorded, but preemption looks at each launch
+};
 extern std::atomic<RecordingState> recording_state __asm__("cupola_recording_state")
     __attribute__((visibility("hidden")));
 extern RingWriter ring_writer;
@@ -24,7 +31,7 @@ bool StartRecording() noexcept;
 inline RingWriter* ActiveRing() noexcept {
   const RecordingState state = recording_state.load(std::memory_order_acquire);
   if (state == RecordingState::kOn) [[likely]] return &ring_writer;
-  if (state == RecordingState::kOff) return nullptr;
+  if (state != RecordingState::kNotStarted) return nullptr;
   return StartRecording() ? &ring_writer : nullptr;
 }
 
@@ -34,6 +41,12 @@ inline RingWriter* ActiveRing() noexcept {
 /// (docs/interception.md).
 inline bool NothingRecorded() noexcept {
   return recording_state.load(std::memory_order_relaxed) == RecordingState::kOff;
+}
+
+/// True when a hook besides those of launches has something to do: outermost on this thread, and
+/// launches are recorded or looked at.
+inline bool Watching() noexcept {
+  return !InsideHook() && (ActiveRing() != nullptr || preempt::PreemptionOn());
 }
 
 /// Puts a finished record into the ring; its ticket goes to `ticket`. False when the ring is full:

@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include "intercept/calls.h"
+#include "intercept/preempt/live_streams.h"
 #include "intercept/recorder.h"
 #include "intercept/streams.h"
 #include "intercept/thread_state.h"
@@ -10,14 +11,15 @@
 namespace cupola::intercept {
 namespace {
 
-bool Watching() { return !InsideHook() && ActiveRing() != nullptr; }
-
 template <typename CallReal>
 CUresult MakeStream(CUstream* stream, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   const CUresult result = call();
-  if (result == CUDA_SUCCESS && stream != nullptr) NoteStreamCreated(*stream);
+  if (result == CUDA_SUCCESS && stream != nullptr) {
+    NoteStreamCreated(*stream);
+    preempt::CountStream();
+  }
   return result;
 }
 
@@ -26,6 +28,7 @@ CUresult EndStream(CUstream stream, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   NoteStreamDestroyed(stream);  // before: afterwards another thread may get the same handle
+  preempt::UncountStream();
   return call();
 }
 

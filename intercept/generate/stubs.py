@@ -2,6 +2,7 @@
 """Makes the forwarding stubs of libcupola.so from classes.def, hooks.def and the driver's exports.
 
 Writes into --out: stubs.S (one trampoline per export), calls.inc (X-macro: index, name, class),
+forms.inc (X-macro: name for cuGetProcAddress, version and stream form of each watched call),
 exports.map (the linker's export map). Run by the build; nothing of it is committed.
 """
 import argparse
@@ -40,15 +41,38 @@ def launch_text(name, index):
             f"    jmp *cupola_real+{8 * index}(%rip)", f"    .size hook_{name},.-hook_{name}"]
 
 
-def stub_text(names, hooks, launches):
-    lines = ["    .text", "    .hidden cupola_recording_state"]
+HAS_HOOK = 1 << 30  # waiting_rules.cpp
+
+
+def watched_text(name, index, hooks, call_class):
+    """The entry of a call that is looked at while `cupola_watched` is not 0 (preemption.h)."""
+    hooked = name in hooks
+    target = f"hook_{name}" if hooked else f"*cupola_real+{8 * index}(%rip)"
+    keep = ([f"    leaq hook_{name}(%rip), %r11", "    pushq %r11"] if hooked else
+            [f"    pushq cupola_real+{8 * index}(%rip)"])
+    kind = "stream_ordered" if call_class == "kStreamOrdered" else "may_wait"
+    return ["    endbr64", "    cmpl $0, cupola_watched(%rip)", f"    jne .Lwatched{index}",
+            f"    jmp {target}", f".Lwatched{index}:", *keep,
+            f"    pushq ${index | (HAS_HOOK if hooked else 0)}", f"    jmp cupola_{kind}_call"]
+
+
+def stub_text(names, hooks, launches, class_of):
+    lines = ["    .text", "    .hidden cupola_recording_state", "    .hidden cupola_watched"]
     for index, name in enumerate(names):
         if name in launches:
             lines += launch_text(name, index)
     for index, name in enumerate(names):
-        target = f"jmp hook_{name}" if name in hooks else f"jmp *cupola_real+{8 * index}(%rip)"
-        lines += [f"    .globl {name}", f"    .type {name},@function", "    .p2align 4", f"{name}:",
-                  "    endbr64", f"    {target}", f"    .size {name},.-{name}"]
+        lines += [f"    .globl {name}", f"    .type {name},@function", "    .p2align 4", f"{name}:"]
+        if name not in launches and class_of(name) != "kPure":
+            lines += watched_text(name, index, hooks, class_of(name))
+        else:
+            target = f"hook_{name}" if name in hooks else f"*cupola_real+{8 * index}(%rip)"
+            lines += ["    endbr64", f"    jmp {target}"]
+        lines += [f"    .size {name},.-{name}"]
+        # What cuGetProcAddress gives out for it.
+        entry = f"hook_{name}" if name in launches else name
+        lines += [f"    .globl entry_{name}", f"    .hidden entry_{name}",
+                  f"    .set entry_{name}, {entry}"]
     for index, _ in enumerate(names):
         lines += [f".Llazy{index}:", "    endbr64", f"    pushq ${index}",
                   "    jmp cupola_lazy_call"]
@@ -60,6 +84,19 @@ def stub_text(names, hooks, launches):
     return "\n".join(lines)
 
 
+def forms_of(typedefs, names):
+    """(export, name, version, is per thread) of every form that cudaTypedefs.h knows: exports add _v2,
+    _v3 ... in the order of the versions, and the newest typedef is the newest export."""
+    versions = {}
+    for name, version, suffix in re.findall(r"PFN_(cu\w+?)_v(\d+)(_pt[sd][sz])?\)", typedefs):
+        versions.setdefault((name, suffix), set()).add(int(version))
+    for (name, suffix), known in sorted(versions.items()):
+        exports = [name + form + suffix for form in [f"_v{n}" for n in range(9, 1, -1)] + [""]
+                   if name + form + suffix in names]
+        for export, version in zip(exports, sorted(known, reverse=True)):
+            yield export, name, version, suffix != ""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--classes", type=pathlib.Path, required=True)
@@ -67,6 +104,8 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--library", help="the toolkit's stub libcuda.so, for exports newer than "
                                           "classes.def")
+    parser.add_argument("--typedefs", type=pathlib.Path, required=True,
+                        help="the toolkit's cudaTypedefs.h")
     parser.add_argument("--nm", default="nm")
     args = parser.parse_args()
 
@@ -83,7 +122,13 @@ def main():
 
     args.out.mkdir(parents=True, exist_ok=True)
     launches = read_hooks(args.hooks, "LAUNCH_HOOK")
-    (args.out / "stubs.S").write_text(stub_text(names, hooks, launches))
+    def class_of(name):
+        return classes.get(name, "kMayWait")
+    (args.out / "stubs.S").write_text(stub_text(names, hooks, launches, class_of))
+    (args.out / "forms.inc").write_text("".join(
+        f'CUPOLA_FORM({export}, "{name}", {version}, {"kPerThread" if per_thread else "kAnyStream"})\n'
+        for export, name, version, per_thread in forms_of(args.typedefs.read_text(), set(names))
+        if export not in hooks and class_of(export) != "kPure"))
     (args.out / "calls.inc").write_text("".join(
         f"CUPOLA_CALL({name}, {classes.get(name, 'kMayWait')})\n" for name in names))
     (args.out / "exports.map").write_text(

@@ -1,5 +1,5 @@
 """scripts/bench on the simulated device: it runs, and what it writes has the promised form. Its
-times mean nothing there. usage: bench_test.py BUILD"""
+times mean nothing there. usage: bench_test.py BUILD launch_cost|preemption|flep"""
 import json
 import os
 import subprocess
@@ -7,29 +7,72 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-METRICS = ["hook_ns_p50", "hook_ns_p99", "hook_ns_p50_no_records", "launch_added_ns_median",
-           "launch_added_ns_ci_low", "launch_added_ns_ci_high", "launch_plain_ns_median",
-           "launch_added_in_process_ns_median"]
+LAUNCH_COST = ["hook_ns_p50", "hook_ns_p99", "hook_ns_p50_no_records", "launch_added_ns_median",
+               "launch_added_ns_ci_low", "launch_added_ns_ci_high", "launch_plain_ns_median",
+               "launch_added_in_process_ns_median"]
+CELLS = [f"{sharing}_{block}" for sharing in ("nomps", "mps") for block in ("20us", "200us")]
+PREEMPTION = ["hp_p50_us_alone", "hp_p99_us_alone"] + [
+    name for cell in CELLS for name in
+    [f"batch_rate_ratio_{cell}"] + [f"hp_{p}_us_{system}_{cell}" for p in ("p50", "p99")
+                                    for system in ("plain", "cupola")]]
+FLEP = ["pairs_hp_speedup_mean_mps", "pairs_hp_ceiling_fraction_timeslice",
+        "pairs_antt_ceiling_fraction", "triplets_antt_ceiling_fraction", "stp_loss_pct",
+        "ffs_share_high_pct", "solo_overhead_mean_pct", "solo_overhead_worst_pct",
+        "slicing_overhead_mean_pct", "spatial_overhead_cut_pct"]
+SECTIONS = "alone,solo,pairs,equal,triplets,delays,ffs,spatial"
+BENCHES = {"launch_cost": (LAUNCH_COST, []), "preemption": (PREEMPTION, []),
+           "flep": (FLEP, ["--sections", SECTIONS])}
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, ROOT + "/scripts/bench", "launch_cost", "--build", sys.argv[1],
-                   "--device", "sim", "--quick", "--out", folder]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=100)
-        print(done.stdout, done.stderr)
-        if done.returncode != 0:
-            return 1
-        with open(folder + "/launch_cost.json") as file:
-            result = json.load(file)
-    assert set(result) == {"machine", "date", "commit", "metrics", "detail"}, sorted(result)
-    for name in METRICS:
-        assert isinstance(result["metrics"].get(name), (int, float)), name
-    metrics = result["metrics"]
+def check_launch_cost(metrics):
     assert metrics["launch_added_ns_ci_low"] <= metrics["launch_added_ns_median"]
     assert metrics["launch_added_ns_median"] <= metrics["launch_added_ns_ci_high"]
     assert metrics["hook_ns_p50"] > 0 and metrics["launch_plain_ns_median"] > 0
-    return 0
+
+
+def check_preemption(result, folder):
+    """Every cell has its samples, and every kernel gave the right result."""
+    detail = result["detail"]
+    assert not detail["failures"], detail["failures"]
+    assert len(detail["cells"]) == 8, sorted(detail["cells"])
+    assert all(len(cell["us"]) == 3 and cell["kernels"] > 0 for cell in detail["cells"].values())
+
+
+def check_flep(result, folder):
+    """No checksum differs between plain runs and those under Cupola; the page can be made."""
+    detail = result["detail"]
+    assert not detail["failures"], detail["failures"]
+    modes = {f"{system}_{sharing}" for system in ("plain", "cupola") for sharing in ("nomps", "mps")}
+    for pair, row in detail["pairs"].items():
+        assert set(row) == modes, (pair, sorted(row))
+    command = [sys.executable, ROOT + "/scripts/bench", "plots", "--out", folder, "--pages", folder]
+    subprocess.run(command, check=True, timeout=60)
+    with open(folder + "/flep.md") as file:
+        page = file.read()
+    for name in ("fig8_pairs_mps", "fig10_antt", "fig12_triplets", "fig13_ffs_shares", "fig17_solo"):
+        assert f"flep/{name}.svg" in page and os.path.exists(f"{folder}/flep/{name}.svg"), name
+
+
+def main():
+    build, what = sys.argv[1:]
+    names, arguments = BENCHES[what]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, ROOT + "/scripts/bench", what, "--build", build, "--device", "sim",
+                   "--quick", "--out", folder, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+        print(done.stdout, done.stderr)
+        with open(f"{folder}/{what}.json") as file:
+            result = json.load(file)
+        assert set(result) == {"machine", "date", "commit", "metrics", "detail"}, sorted(result)
+        for name in names:
+            assert isinstance(result["metrics"].get(name), (int, float)), name
+        if what == "launch_cost":
+            check_launch_cost(result["metrics"])
+        elif what == "preemption":
+            check_preemption(result, folder)
+        else:
+            check_flep(result, folder)
+    return done.returncode
 
 
 if __name__ == "__main__":

@@ -87,9 +87,11 @@ class Bed:
     def __init__(self, build, device, out, verbose=False):
         self.build, self.device = os.path.abspath(build), device
         self.folder = tempfile.mkdtemp(prefix="cupola-bench-")
+        self.out = out
         self.log = os.path.join(out, "corun.log")
         self.store = os.path.join(self.folder, "store")
         self.verbose = verbose
+        self.plan = None  # a file of `cupola train`, for the programs under Cupola
         self.phase = ""  # what is being measured now
         self.counts = {}  # by phase and label: what the launch path says that it has done
         self.additions = {}  # to the environment, of the daemons that run now
@@ -107,6 +109,7 @@ class Bed:
         if system == "cupola":
             environ.update({"CUPOLA_LABEL": label, "CUPOLA_STORE": self.store,
                             "CUPOLA_LOG": "info"})
+            environ.update({"CUPOLA_PLAN": self.plan} if self.plan else {})
             command = runner.cupola_command(self.build, self.device) + command
         else:
             environ.pop("CUPOLA_SOCKET", None)

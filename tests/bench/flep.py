@@ -4,15 +4,23 @@ Each section measures plain CUDA and Cupola with the same programs and the same 
 leaves its raw figures in detail[section]; metrics() makes the metrics of all sections there are, so
 that sections may be measured in several runs. Standard library only."""
 import contextlib
+import json
+import os
 import statistics
 import sys
 
 import corun
 import flep_metrics as m
 import flep_runs as runs
+import machine
+import runner
+import torch_pair
 
-SECTIONS = ["alone", "solo", "pairs", "equal", "triplets", "delays", "ffs", "spatial", "prediction",
+# In the order they are measured: the models of "prediction" serve the sections after it.
+SECTIONS = ["prediction", "alone", "solo", "pairs", "equal", "triplets", "delays", "ffs", "spatial",
             "torch"]
+KERNELS = {"cfd": "Step", "nn": "Distances", "pf": "FindPaths", "pl": "Localise", "md": "Forces",
+           "spmv": "Multiply", "mm": "MultiplyTiled", "va": "VectorAdd"}
 RULES = {"high": {"priority": 10, "weight": 2}, "low": {"priority": 0, "weight": 1}}
 FFS_OVERHEAD = 0.10  # max_overhead, as the paper has it
 DELAY_PAIRS = [("nn", "spmv"), ("cfd", "va"), ("pf", "md"), ("pl", "mm")]
@@ -21,8 +29,9 @@ EXTRA_SMS = [0, 8, 16, 32, 64]
 
 
 class Evaluation:
-    def __init__(self, bed, detail, repeats, seconds_left):
-        self.bed, self.detail, self.seconds_left = bed, detail, seconds_left
+    def __init__(self, bed, detail, repeats, seconds_left, every=1):
+        """`every`: of the pairs and triplets, measure each so-many-th."""
+        self.bed, self.detail, self.seconds_left, self.every = bed, detail, seconds_left, every
         self.sim = bed.device == "sim"
         self.repeats = 2 if self.sim else repeats
         self.failures = []
@@ -69,6 +78,39 @@ class Evaluation:
         return self.detail["alone"][sharing]["_".join(member)]
 
     # Sections
+
+    def prediction(self):
+        """Profiles each program over 100 random sizes, trains the duration models, tunes L; fig. 7."""
+        profile, plan = f"{self.bed.out}/flep-profile.json", f"{self.bed.out}/flep.plan"
+        sweep = ["--sweep", "8", "--scale", "2e-5"] if self.sim else ["--sweep", "100"]
+        if os.path.exists(profile):
+            os.remove(profile)
+        for number, name in enumerate(runs.PROGRAMS):
+            arguments = ["--warmup", "1", "--seed", str(number + 1), *sweep]
+            self.tool(["profile", "--device", self.bed.device, "--out", profile, "--",
+                       self.bed.program("flep_" + name), *arguments])
+        text = self.tool(["train", profile, "--out", plan, "--json"])
+        self.bed.plan = plan
+        trained = json.loads(text[text.index("{"):text.rindex("}") + 1])
+        errors = {}
+        for kernel in trained["kernels"]:
+            for name, word in KERNELS.items():
+                mangled = f"{len(name)}{name}{len(word)}{word}E"
+                if mangled in kernel["name"] or f"{name}::{word}(" in kernel["name"]:
+                    errors[name] = round(kernel["mean_error_percent"], 3)
+        self.detail["prediction"] = {"errors": errors, "kernels": trained["kernels"]}
+        if errors:
+            self.detail["prediction"]["metrics"] = {
+                "prediction_error_mean_pct": m.mean(errors.values()),
+                "prediction_error_worst_pct": max(errors.values())}
+        if len(errors) < len(KERNELS):
+            self.fail("prediction", f"no model of {sorted(set(KERNELS) - set(errors))}")
+
+    def tool(self, arguments):
+        code, text = self.bed.run_tool(arguments, self.limit(60))
+        if code != 0:
+            raise corun.Failed(f"cupola {arguments[0]}: {runner.describe_code(code)} {text[-400:]}")
+        return text
 
     def alone(self):
         """Turnarounds of all inputs, each with the GPU for itself, in both ways of sharing."""
@@ -132,16 +174,16 @@ class Evaluation:
         return found
 
     def pairs(self):
-        coruns = runs.high_low_pairs()
+        coruns = runs.high_low_pairs().every(self.every)
         labels = coruns.labels(high=lambda member: member[1] == "small")
         self.detail["pairs"] = self.two_modes_pairs("pairs", coruns, labels)
 
     def equal(self):
-        coruns = runs.equal_pairs()
+        coruns = runs.equal_pairs().every(self.every)
         self.detail["equal"] = self.two_modes_pairs("equal", coruns, coruns.labels())
 
     def triplets(self):
-        coruns = runs.triplets()
+        coruns = runs.triplets().every(self.every)
         found = self.two_modes_pairs("triplets", coruns, coruns.labels())
         for policy in ("ffs", "reorder"):
             got = self.in_mode(f"triplets {policy}", coruns, "cupola", "nomps", coruns.labels(),
@@ -173,7 +215,7 @@ class Evaluation:
 
     def ffs(self, seconds=1.0, bins=10):
         """Both loop; the high one has weight 2: fig. 13 and 14."""
-        coruns = runs.high_low_pairs()
+        coruns = runs.high_low_pairs().every(self.every)
         labels = coruns.labels(high=lambda member: member[1] == "small")
         seconds = 0.1 if self.sim else seconds
         found = {}
@@ -201,7 +243,7 @@ class Evaluation:
 
     def spatial(self):
         """A trivial kernel comes: give it all SMs, or just enough (fig. 15), or more (fig. 16)."""
-        coruns = runs.spatial_pairs()
+        coruns = runs.spatial_pairs().every(self.every)
         labels = coruns.labels(high=lambda member: member[1] == "trivial")
         modes = {"plain": ("plain", {}), "temporal": ("cupola", {"spatial": False}),
                  "spatial": ("cupola", {"spatial": True})}
@@ -225,6 +267,14 @@ class Evaluation:
                 row = extra.setdefault("_".join(each[0] for each in group), [])
                 row.append(round(m.median(runs.us(turn[1]) for turn in repetitions), 1))
         self.detail["spatial_extra"] = {"sms": EXTRA_SMS, "high": extra}
+
+    def torch(self):
+        """Training beside inference; launches without PTX."""
+        python = machine.torch_python() if not self.sim else None
+        if python is None:
+            print("flep: torch: no PyTorch on this device, left out", file=sys.stderr)
+            return
+        self.detail["torch"] = torch_pair.measure(self, python)
 
 
 def medians(row, mode):
@@ -364,15 +414,17 @@ def spatial_metrics(detail):
     return {"spatial_overhead_cut_pct": m.mean(cuts)} if cuts else {}
 
 
-def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, prepare=True):
+def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, every=1):
     """Runs `sections`, each into detail[section]; {"metrics", "detail", "good"}. Sections that need the
     times alone measure them first where `detail` has none."""
-    evaluation = Evaluation(bed, detail, repeats, seconds_left)
-    if prepare and set(sections) - {"alone", "torch"}:
+    evaluation = Evaluation(bed, detail, repeats, seconds_left, every)
+    if set(sections) - {"alone", "torch"}:
         try:
             detail["build"] = bed.build_variants(["flep_" + name for name in runs.PROGRAMS])
         except corun.Failed as error:
             evaluation.fail("build", error)
+    plan = f"{bed.out}/flep.plan"
+    bed.plan = plan if os.path.exists(plan) else None
     if set(sections) - {"solo", "torch", "prediction"} and "alone" not in detail:
         sections = ["alone"] + [each for each in sections if each != "alone"]
     for section in sections:

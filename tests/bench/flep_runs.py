@@ -25,7 +25,9 @@ def us(launch):
 
 
 def play(bed, parties, rounds, seconds, depth=2):
-    """Runs all parties through the rounds; for each round {party index: [Launch, ...]}."""
+    """Runs all parties through the rounds; for each round {party index: [Launch, ...]}, and each
+    party's checksum. Outside of loops the result is poisoned before each launch and compared after
+    it, so that a block that did not run is noticed."""
     folder = tempfile.mkdtemp(prefix="play-", dir=bed.folder)
     with open(folder + "/script", "w") as file:
         for turns, loop in rounds:
@@ -39,6 +41,7 @@ def play(bed, parties, rounds, seconds, depth=2):
                        folder + "/script", "--barrier", folder + "/barrier", "--party", str(number),
                        "--parties", str(len(parties)), "--depth", str(depth)]
             command += ["--scale", "0"] if bed.device == "sim" else []
+            command += [] if any(loop for _, loop in rounds) else ["--check-each"]
             jobs.append(bed.start(party.system, party.label, command, folder + f"/out{number}"))
         await_all(jobs, parties, seconds)
         results = []
@@ -85,6 +88,10 @@ class CoRuns:
         """`groups`: [((program, input), ...)], the first of each launched first."""
         self.groups, self.delay_us = groups, delay_us
         self.members = sorted({member for group in groups for member in group})
+
+    def every(self, step):
+        """Each `step`-th of the groups."""
+        return CoRuns(self.groups[::step], self.delay_us)
 
     def labels(self, high=None):
         """The arbiter's label of each member: "high" where `high(member)`, else "low"."""

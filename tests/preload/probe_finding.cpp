@@ -59,6 +59,7 @@ void* AddressOf(const char* symbol, int version, cuuint64_t flags) {
 // What the returned pointer is: the hook of `export_name`, told from the others by its address.
 bool IsHookOf(void* function, const char* export_name) {
   void* exported = Find<void*>(export_name);
+  if (function == exported) return true;  // calls that may wait: their entry looks further
   // The export is `endbr64; jmp hook`: follow the jump.
   const auto* code = static_cast<const unsigned char*>(exported) + 4;
   CHECK(code[0] == 0xE9 || code[0] == 0xEB);
@@ -66,7 +67,7 @@ bool IsHookOf(void* function, const char* export_name) {
   if (code[0] == 0xE9) memcpy(&distance, code + 1, 4);
   else distance = static_cast<signed char>(code[1]);
   const void* hook = code + (code[0] == 0xE9 ? 5 : 2) + distance;
-  return function == hook || function == exported;
+  return function == hook;
 }
 
 void EntryPoints() {

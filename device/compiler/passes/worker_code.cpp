@@ -19,8 +19,8 @@ namespace {
 //
 // The leader is thread 0. Only it has anything to do between blocks; what it waits for (the stop
 // word, the next claim) it asked for before the block that has just ended, so that the answers are
-// there. Where that was longer ago than the time between two polls, it looks at the stop word again:
-// what it pays is little beside so long a block, and it need not run another one. current: the block that runs or comes next; end: of the batch; seen: the claim counter as
+// there. Where that was longer ago than look_after_ns, it looks at the stop word again: what it pays
+// (some 0.6 us) is little beside so long a block, and it need not run another one. current: the block that runs or comes next; end: of the batch; seen: the claim counter as
 // last seen, which the size of the next batch follows (large batches first, single blocks last).
 constexpr std::string_view kDeclarations = R"(
   .shared .align 16 .b8 cupola_worker[64];
@@ -58,12 +58,12 @@ constexpr std::string_view kHead = R"(
   and.b32 %cupola_t0, %cupola_state, 4;
   setp.ne.u32 %cupola_p1, %cupola_t0, 0;
   mov.u32 %cupola_now, %globaltimer_lo;
-  ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
   @%cupola_p1 bra $cupola_begin;
+  ld.param.u32 %cupola_t2, [cupola_launch+<look_after_ns>];
   ld.shared.v4.u32 {%cupola_current, %cupola_end, %cupola_run, %cupola_seen}, [cupola_worker+32];
   ld.shared.u32 %cupola_t1, [cupola_worker+52];
   sub.u32 %cupola_t1, %cupola_now, %cupola_t1;
-  setp.ge.u32 %cupola_p1, %cupola_t1, %cupola_period;
+  setp.ge.u32 %cupola_p1, %cupola_t1, %cupola_t2;
   @%cupola_p1 ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];
   add.u32 %cupola_run, %cupola_run, 1;
   add.u32 %cupola_current, %cupola_current, 1;
@@ -78,7 +78,9 @@ $cupola_begin:
   mov.u32 %cupola_run, 0;
 )";
 
-// Between blocks: leave, poll, or go on.
+// Between blocks: leave, poll, or go on. The poll is for one worker in kWorkersPerPoller; the others
+// see to it when it has not been made for 16 periods (those workers have left, or run long blocks),
+// but never all of them as they start.
 constexpr std::string_view kDecide = R"(
 $cupola_decide:
   mov.u32 %cupola_smid, %smid;
@@ -88,9 +90,21 @@ $cupola_decide:
   setp.lt.u32 %cupola_p1, %cupola_smid, %cupola_bound;
   setp.eq.and.u32 %cupola_p1, %cupola_t0, %cupola_tag, %cupola_p1;
   @%cupola_p1 bra $cupola_yield;
+  ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
   sub.u32 %cupola_t3, %cupola_poll, %cupola_now;
   sub.u32 %cupola_t3, %cupola_t3, 1;
-  setp.ge.u32 %cupola_p1, %cupola_t3, %cupola_period;
+  setp.lt.u32 %cupola_p1, %cupola_t3, %cupola_period;
+  @%cupola_p1 bra $cupola_go_on;
+  mov.u32 %cupola_t0, %ctaid.x;
+  and.b32 %cupola_t0, %cupola_t0, <worker_is_poller_mask>;
+  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
+  @%cupola_p1 bra $cupola_look;
+  and.b32 %cupola_t0, %cupola_state, 4;
+  setp.ne.u32 %cupola_p1, %cupola_t0, 0;
+  @%cupola_p1 bra $cupola_go_on;
+  sub.u32 %cupola_t1, %cupola_now, %cupola_poll;
+  shr.u32 %cupola_t1, %cupola_t1, 4;
+  setp.ge.u32 %cupola_p1, %cupola_t1, %cupola_period;
   @%cupola_p1 bra $cupola_look;
 $cupola_go_on:
   setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
@@ -404,6 +418,7 @@ Words MakeWords(uint32_t barrier) {
   set("returned", offsetof(PreemptParams, returned));
   set("status", offsetof(PreemptParams, status));
   set("yield_line", offsetof(PreemptParams, yield_line));
+  set("look_after_ns", offsetof(PreemptParams, look_after_ns));
   set("grid_x", offsetof(PreemptParams, grid));
   set("grid_y", offsetof(PreemptParams, grid) + 4);
   set("grid_z", offsetof(PreemptParams, grid) + 8);
@@ -434,6 +449,7 @@ Words MakeWords(uint32_t barrier) {
   set("status_ended", offsetof(HostStatus, ended));
   set("status_next_final", offsetof(HostStatus, next_final));
   set("run_what_is_claimed", kRunWhatIsClaimed);
+  set("worker_is_poller_mask", kWorkersPerPoller - 1);
   set("barrier", barrier);
   words["count"] = kCount;
   return words;

@@ -108,6 +108,9 @@ int Frame::Run(const Input& input) {
   if (!options_.check_each) sum_ = ResultSum();
   const bool good = !options_.verify || Verify();
   Print(input, problem, good);
+  if (differing_ > 0) {
+    std::fprintf(stderr, "%s: %d launches gave another result\n", program_.name(), differing_);
+  }
   return good && differing_ == 0 ? 0 : 1;
 }
 

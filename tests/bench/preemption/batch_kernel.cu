@@ -55,8 +55,7 @@ int main(int argc, char** argv) {
   const long start = NowNs();
   const long stop = start + static_cast<long>(seconds * 1e9);
   long launched = 0;
-  for (; launched < most && NowNs() < stop && !(until_input_ends && InputEnded());
-       ++launched) {
+  for (; launched < most && NowNs() < stop && !(until_input_ends && InputEnded()); ++launched) {
     if (static_cast<size_t>(launched) >= depth) await_next();
     Work<<<blocks, kThreads, 0, stream>>>(out, rounds);
     CHECK(cudaGetLastError());

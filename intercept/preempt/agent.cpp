@@ -1,0 +1,213 @@
+#include "intercept/preempt/agent.h"
+
+#include <ctime>
+
+#include <signal.h>
+#include <xmmintrin.h>
+
+#include "intercept/fast_clock.h"
+#include "intercept/mutex_lock.h"
+#include "intercept/notice.h"
+#include "intercept/preempt/counters.h"
+#include "intercept/preempt/demand.h"
+#include "intercept/preempt/driver_calls.h"
+#include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/guarded_launch.h"
+#include "intercept/preempt/preempt_context.h"
+#include "intercept/thread_state.h"
+
+namespace cupola::intercept::preempt {
+namespace {
+
+constexpr uint64_t kIdleNs = 100'000'000;       // nothing under way: the daemon is looked after
+constexpr uint64_t kHeldNs = 10'000'000;        // stopped, and whoever asked may die
+constexpr uint64_t kSpinNs = 300'000;           // stopped: a high-priority kernel is often shorter
+constexpr long kLookNs = 20'000, kLongestLookNs = 500'000;
+
+// Held while the agents' threads work on contexts, never while they sleep.
+pthread_mutex_t pass_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/// What one look at all contexts of a board found.
+struct Look {
+  uint32_t running = 0;   ///< launches that are not complete
+  uint32_t stopped = 0;   ///< of these, without a physical launch under way
+  uint32_t doubtful = 0;  ///< of these, that may stop yet, or may have stopped
+  bool acted = false;     ///< something was resumed
+};
+
+class Agent {
+ public:
+  explicit Agent(GpuBoard* gpu) : gpu_(*gpu) {}
+  [[noreturn]] void Run();
+
+ private:
+  Look LookAtAll(bool was_asked);
+  void LookAt(PreemptContext& context, bool was_asked, Look* look);
+  void Publish(const Look& look, uint64_t requests);
+  void Sleep(const Look& look, uint64_t requests, uint32_t seen);
+  void SpinWhileHeld(uint32_t seen);
+
+  GpuBoard& gpu_;
+  uint64_t polled_ns_ = 0, stopped_since_ns_ = 0;
+  long look_ns_ = kLookNs;
+};
+
+// Resumes what has stopped. The slot stays ours without the mutex: it has a physical launch that is
+// counted as under way.
+bool Resume(PreemptContext& context, LaunchSlot* slot) {
+  uint32_t physical = kNoPhysical, workers = 0;
+  {
+    const MutexLock lock(context.slots_mutex);
+    workers = context.slots.WorkersToResume(*slot);
+    if (workers != 0) physical = context.slots.BeginPhysical(slot, workers);
+  }
+  if (physical == kNoPhysical) return false;
+  const CUresult result = LaunchPhysical(context, *slot, physical);
+  if (result == CUDA_SUCCESS) {
+    Count(counters.resumes);
+    context.gpu->slot().resumes.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  {
+    const MutexLock lock(context.slots_mutex);
+    context.slots.CancelPhysical(slot, physical);
+  }
+  // A launch that the driver took once it refuses only when the context is beyond repair.
+  static std::atomic_flag said;
+  SayOnce(said, Level::kWarn, {"a preempted kernel cannot be resumed: error ", Decimal(result)});
+  GiveUp(context);
+  return false;
+}
+
+void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
+  if (context.gpu != &gpu_ || context.outstanding.load() == 0) return;
+  Harvest(context);
+  LaunchSlot* resume[kSlots];
+  uint32_t count = 0;
+  {
+    const MutexLock lock(context.slots_mutex);
+    if (was_asked) context.slots.MarkMayHaveStopped();
+    const bool held = gpu_.requests() != 0;
+    for (uint32_t i = 0; i < context.slots.in_use(); ++i) {
+      LaunchSlot& slot = context.slots.used(i);
+      if (slot.state != LaunchSlot::State::kRunning) continue;
+      ++look->running;
+      if (slot.live == 0 && !slot.stopped) {
+        slot.stopped = true;
+        slot.stopped_ns = MonotonicNs();
+        Count(counters.preemptions);
+        gpu_.slot().preemptions.fetch_add(1, std::memory_order_relaxed);
+      }
+      look->stopped += slot.stopped;
+      look->doubtful += slot.may_have_stopped && !slot.stopped;
+      if (!held && context.slots.WorkersToResume(slot) != 0) resume[count++] = &slot;
+    }
+  }
+  if (count != 0) {
+    (void)CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)(context.context);
+  }
+  for (uint32_t i = 0; i < count; ++i) look->acted |= Resume(context, resume[i]);
+}
+
+Look Agent::LookAtAll(bool was_asked) {
+  const MutexLock lock(pass_mutex);
+  Look look;
+  ForEachContext([&](PreemptContext& context) { LookAt(context, was_asked, &look); });
+  return look;
+}
+
+void Agent::Publish(const Look& look, uint64_t requests) {
+  const bool stopped = requests != 0 && look.running == look.stopped;
+  if (stopped != (gpu_.slot().stopped.load(std::memory_order_relaxed) != 0)) {
+    gpu_.slot().stopped.store(stopped ? 1 : 0);
+  }
+  const uint64_t now = MonotonicNs();
+  if (requests != 0 && look.running != 0) {
+    if (stopped_since_ns_ == 0) stopped_since_ns_ = now;
+  } else if (stopped_since_ns_ != 0) {
+    gpu_.slot().waited_ns.fetch_add(now - stopped_since_ns_, std::memory_order_relaxed);
+    stopped_since_ns_ = 0;
+  }
+}
+
+void Pause(long ns) {
+  const timespec pause{0, ns};
+  nanosleep(&pause, nullptr);
+}
+
+void Agent::SpinWhileHeld(uint32_t seen) {
+  const uint64_t end = MonotonicNs() + kSpinNs;
+  while (gpu_.slot().wake.load(std::memory_order_relaxed) == seen && MonotonicNs() < end) {
+    for (int i = 0; i < 32; ++i) _mm_pause();
+  }
+}
+
+void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
+  if (look.acted) look_ns_ = kLookNs;
+  if (look.doubtful != 0) {
+    // The device tells nobody: look at its words, often at first.
+    Pause(look_ns_);
+    if (look_ns_ < kLongestLookNs) look_ns_ += look_ns_ / 8 + 1;
+    return;
+  }
+  look_ns_ = kLookNs;
+  if (requests != 0 && look.stopped != 0) {
+    SpinWhileHeld(seen);
+    sched::WaitForWake(gpu_.slot(), seen, kHeldNs);
+    return;
+  }
+  const uint64_t tick = DemandTickNs(gpu_);
+  sched::WaitForWake(gpu_.slot(), seen, tick < kIdleNs ? tick : kIdleNs);
+}
+
+void Agent::Run() {
+  ++this_thread.depth;  // what the driver does on this thread is not the program's
+  const RelaxedCapture relaxed;
+  uint32_t last_seen = gpu_.slot().wake.load();
+  for (;;) {
+    const uint32_t seen = gpu_.slot().wake.load();
+    const bool was_asked = seen != last_seen || gpu_.requests() != 0;
+    last_seen = seen;
+    const Look look = LookAtAll(was_asked);
+    const uint64_t requests = gpu_.requests();
+    Publish(look, requests);
+    const uint64_t now = MonotonicNs();
+    LookAfterDemand(gpu_, now);
+    if (now - polled_ns_ >= (requests != 0 ? kHeldNs : kIdleNs)) {
+      polled_ns_ = now;
+      gpu_.Poll(now);
+    }
+    Sleep(look, requests, seen);
+  }
+}
+
+void* AgentThread(void* gpu) {
+  Agent(static_cast<GpuBoard*>(gpu)).Run();
+  return nullptr;
+}
+
+}  // namespace
+
+void StartAgent(GpuBoard* gpu) noexcept {
+  if (gpu->agent_started.exchange(true)) return;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, 512 << 10);
+  const bool started = pthread_create(&thread, &attributes, &AgentThread, gpu) == 0;
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!started) Say(Level::kWarn, {"kernels are not preempted: no thread"});
+  gpu->has_agent.store(started);
+}
+
+AgentPause::AgentPause() noexcept { pthread_mutex_lock(&pass_mutex); }
+AgentPause::~AgentPause() { pthread_mutex_unlock(&pass_mutex); }
+
+void ForgetAgentsAfterFork() noexcept { pass_mutex = PTHREAD_MUTEX_INITIALIZER; }
+
+}  // namespace cupola::intercept::preempt

@@ -1,0 +1,31 @@
+// The agent: one thread a board in use. It resumes preempted launches when nobody asks to yield any
+// more, accounts for what is complete, and keeps this process's words on the board true. It never
+// launches on a stream of the program, takes no mutex that is held over a driver call, runs in
+// relaxed capture mode and takes no signal.
+#pragma once
+
+#include <cstdint>
+
+#include <pthread.h>
+
+namespace cupola::intercept::preempt {
+
+class GpuBoard;
+struct PreemptContext;
+struct LaunchSlot;
+
+/// Starts the thread of a board; once.
+void StartAgent(GpuBoard* gpu) noexcept;
+
+/// While it lives, no agent touches any context.
+class AgentPause {
+ public:
+  AgentPause() noexcept;
+  ~AgentPause();
+  AgentPause(const AgentPause&) = delete;
+  AgentPause& operator=(const AgentPause&) = delete;
+};
+
+void ForgetAgentsAfterFork() noexcept;
+
+}  // namespace cupola::intercept::preempt

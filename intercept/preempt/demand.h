@@ -1,0 +1,57 @@
+// Demand: telling the board when this process wants its GPU and when it has had it. It begins with a
+// launch; it ends when a synchronising call has shown that nothing is left, when a marker that the
+// agent put on the stream of the burst has been reached, or with its lease. docs/preemption.md.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <cuda.h>
+#include <pthread.h>
+
+namespace cupola::intercept::preempt {
+
+class GpuBoard;
+struct PreemptContext;
+
+/// Streams of a burst: an id of ResolveStream, or one of these.
+inline constexpr uint64_t kNoStream = UINT64_MAX, kManyStreams = UINT64_MAX - 1;
+
+/// What demand keeps for one board. Any thread.
+struct DemandState {
+  enum class Phase : uint32_t { kNone, kChanging, kOn };
+  std::atomic<Phase> phase{Phase::kNone};
+  std::atomic<uint64_t> launches{0};        ///< of the process on this GPU, ever
+  std::atomic<uint64_t> stream{kNoStream};  ///< of the launches since demand began
+  std::atomic<uint64_t> renewed_ns{0};      ///< when the lease was last renewed
+  std::atomic<uint64_t> last_launch_ns{0};
+  std::atomic<uint64_t> end_at_ns{0};       ///< lingering: the agent ends demand then; 0 = no
+  std::atomic<uint64_t> ended_ns{0};        ///< when it last ended
+  std::atomic<bool> gaps_are_short{false};  ///< it came back soon after it had ended
+};
+
+/// A launch on stream `stream` is about to be made; `predicted_ns` 0 = unknown.
+void NoteDemand(PreemptContext& context, uint64_t stream, uint64_t predicted_ns) noexcept;
+
+/// What a synchronising call is about to wait for.
+struct SyncPoint {
+  PreemptContext* context = nullptr;
+  uint64_t launches = 0;   ///< of the GPU, at the call
+  uint64_t stream = kNoStream;
+  bool whole_context = false;
+};
+
+/// Before and after a synchronising call that succeeded.
+SyncPoint BeforeSync(PreemptContext* context, uint64_t stream, bool whole_context) noexcept;
+void AfterSync(const SyncPoint& point) noexcept;
+
+/// How long the agent may sleep before it is to look after demand again.
+uint64_t DemandTickNs(GpuBoard& gpu) noexcept;
+
+/// For the agent: ends what lingers, renews or lets go of leases.
+void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept;
+
+void DropDemandAtExit() noexcept;
+void ForgetDemandAfterFork() noexcept;
+
+}  // namespace cupola::intercept::preempt

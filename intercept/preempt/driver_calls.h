@@ -1,0 +1,29 @@
+// The driver's calls that preemption makes itself, past every hook, with their types. Any thread;
+// what each does to the calling thread is as classes.def says.
+#pragma once
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include "intercept/calls.h"
+#include "intercept/event_pool.h"
+
+namespace cupola::intercept::preempt {
+
+/// CUPOLA_CALL_REAL(cuMemAlloc_v2, PFN_cuMemAlloc_v3020)(&address, bytes)
+#define CUPOLA_CALL_REAL(name, Type) \
+  (::cupola::intercept::Real<Type>(::cupola::intercept::Call::k_##name))
+
+/// While it lives, the calling thread may make calls that a capture elsewhere would forbid (P12).
+class RelaxedCapture {
+ public:
+  RelaxedCapture() noexcept { ExchangeCaptureMode(&mode_); }
+  ~RelaxedCapture() { ExchangeCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+}  // namespace cupola::intercept::preempt

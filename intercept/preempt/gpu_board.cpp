@@ -1,0 +1,155 @@
+#include "intercept/preempt/gpu_board.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "intercept/mutex_lock.h"
+#include "intercept/notice.h"
+#include "intercept/preempt/driver_calls.h"
+
+namespace cupola::intercept::preempt {
+namespace {
+
+constexpr uint32_t kMostDevices = 32;
+
+pthread_mutex_t join_mutex = PTHREAD_MUTEX_INITIALIZER;
+// By device; kept for good. A device that could not join is not asked again.
+std::atomic<GpuBoard*> boards[kMostDevices];
+bool was_asked[kMostDevices];
+
+// As nvidia-smi prints it: GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.
+void PrintUuid(const CUuuid& uuid, char (&text)[64]) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(uuid.bytes);
+  int at = snprintf(text, sizeof(text), "GPU-");
+  for (int i = 0; i < 16; ++i) {
+    const bool dash = i == 4 || i == 6 || i == 8 || i == 10;
+    at += snprintf(text + at, sizeof(text) - static_cast<size_t>(at), dash ? "-%02x" : "%02x",
+                   bytes[i]);
+  }
+}
+
+uint32_t DeviceAttribute(CUdevice device, CUdevice_attribute attribute) {
+  int value = 0;
+  const auto get = CUPOLA_CALL_REAL(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000);
+  return get(&value, attribute, device) == CUDA_SUCCESS ? static_cast<uint32_t>(value) : 0;
+}
+
+}  // namespace
+
+bool GpuBoard::OpenFile(const char* path, const char* slot) noexcept {
+  const int fd = open(path, O_RDWR | O_CLOEXEC);
+  struct stat facts{};
+  if (fd < 0) return false;
+  const bool fits = fstat(fd, &facts) == 0 &&
+                    static_cast<uint64_t>(facts.st_size) >= sched::kBoardBytes;
+  void* memory = fits ? mmap(nullptr, sched::kBoardBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                      : MAP_FAILED;
+  close(fd);
+  if (memory == MAP_FAILED) return false;
+  board_ = sched::BoardView(memory);
+  index_ = slot != nullptr ? static_cast<uint32_t>(strtoul(slot, nullptr, 10)) : 0;
+  if (index_ >= sched::kBoardSlots || board_.header().magic.load() != sched::kBoardMagic) return false;
+  slot_ = &board_.slot(index_);
+  slot_->pid.store(static_cast<uint32_t>(getpid()));
+  slot_->capabilities.store(sched::kCanPreempt);
+  return true;
+}
+
+bool GpuBoard::Join() noexcept {
+  // A board of one's own, without a daemon: for tests and experiments.
+  if (const char* path = getenv("CUPOLA_BOARD"); path != nullptr && *path != '\0') {
+    if (OpenFile(path, getenv("CUPOLA_BOARD_SLOT"))) return true;
+    Say(Level::kWarn, {"CUPOLA_BOARD: ", path, " is no board"});
+    return false;
+  }
+  CUuuid uuid{};
+  char text[64] = {};
+  const auto get_uuid = CUPOLA_CALL_REAL(cuDeviceGetUuid_v2, PFN_cuDeviceGetUuid_v11040);
+  if (get_uuid(&uuid, device_) != CUDA_SUCCESS) return false;
+  PrintUuid(uuid, text);
+  char executable[256] = {};
+  if (readlink("/proc/self/exe", executable, sizeof(executable) - 1) < 0) executable[0] = '\0';
+  const char* label = getenv("CUPOLA_LABEL");
+  const sched::JoinResult result = client_.Join({
+      .executable = executable, .label = label != nullptr ? label : "", .gpu_uuid = text,
+      .capabilities = sched::kCanPreempt |
+                      (shares_context_ ? static_cast<uint32_t>(sched::kSharesContext) : 0u),
+      .sm_count = sm_count_});
+  if (result != sched::JoinResult::kJoined) {
+    const char* reason = client_.reason();
+    Say(result == sched::JoinResult::kNoDaemon ? Level::kInfo : Level::kWarn,
+        {"not scheduled by an arbiter: ", *reason != '\0' ? reason : "none is there"});
+    return false;
+  }
+  board_ = client_.board();
+  index_ = client_.index();
+  slot_ = &client_.slot();
+  return true;
+}
+
+GpuBoard* GpuBoard::Of(CUdevice device) noexcept {
+  if (device < 0 || static_cast<uint32_t>(device) >= kMostDevices) return nullptr;
+  if (GpuBoard* known = boards[device].load(std::memory_order_acquire)) return known;
+  const MutexLock lock(join_mutex);
+  if (was_asked[device]) return boards[device].load(std::memory_order_acquire);
+  was_asked[device] = true;
+  auto* made = new (std::nothrow) GpuBoard;
+  if (made == nullptr) return nullptr;
+  made->device_ = device;
+  made->sm_count_ = DeviceAttribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  // Set for the clients of an MPS daemon (CUDA MPS documentation, "Environment Variables").
+  made->shares_context_ = DeviceAttribute(device, CU_DEVICE_ATTRIBUTE_MPS_ENABLED) != 0;
+  if (made->sm_count_ == 0 || !made->Join()) return nullptr;  // kept: it may have been half made
+  boards[device].store(made, std::memory_order_release);
+  return made;
+}
+
+sched::VariantChoice GpuBoard::VariantFor(const char* kernel) const noexcept {
+  return client_.joined() ? client_.VariantFor(kernel) : sched::VariantChoice::kAuto;
+}
+
+void GpuBoard::PublishKernel(const char* name) noexcept {
+  if (kernel_.exchange(name, std::memory_order_relaxed) == name) return;
+  char text[sizeof(slot_->kernel)] = {};
+  strncpy(text, name, sizeof(text) - 1);
+  memcpy(slot_->kernel, text, sizeof(text));
+}
+
+void* GpuBoard::MapAgain() const noexcept {
+  // mremap of nothing makes a second mapping of the same shared pages (mremap(2)).
+  void* again = mremap(board_.memory(), 0, sched::kBoardBytes, MREMAP_MAYMOVE);
+  return again == MAP_FAILED ? nullptr : again;
+}
+
+void GpuBoard::Poll(uint64_t now_ns) noexcept {
+  const bool daemon_is_well =
+      client_.joined() && client_.Poll(now_ns) == sched::DaemonState::kPresent;
+  if (!daemon_is_well && requests() != 0) sched::DropStaleRequests(board_, index_, now_ns);
+}
+
+void GpuBoard::ForgetAllAfterFork() noexcept {
+  join_mutex = PTHREAD_MUTEX_INITIALIZER;
+  for (uint32_t i = 0; i < kMostDevices; ++i) {
+    if (GpuBoard* board = boards[i].load()) board->client_.ForgetAfterFork();
+    boards[i].store(nullptr);
+    was_asked[i] = false;
+  }
+}
+
+void GpuBoard::LeaveAll() noexcept {
+  for (auto& entry : boards) {
+    if (GpuBoard* board = entry.load()) {
+      if (board->client_.joined()) board->client_.LeaveMapped();
+    }
+  }
+}
+
+}  // namespace cupola::intercept::preempt

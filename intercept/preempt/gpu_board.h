@@ -1,0 +1,64 @@
+// GpuBoard: this process's place on the board of one GPU, and what it does there: it announces demand,
+// asks others to yield, and is asked. One per device in use, made at the first launch in a context of
+// the device and kept for good. docs/preemption.md.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <cuda.h>
+
+#include "intercept/preempt/demand.h"
+#include "sched/board/board_client.h"
+
+namespace cupola::intercept::preempt {
+
+class GpuBoard {
+ public:
+  /// The board of `device`: joins it at the first call (up to 200 ms where a daemon does not answer).
+  /// Null: no arbiter, or it refused; said once.
+  static GpuBoard* Of(CUdevice device) noexcept;
+
+  /// In the child of a fork: it has no place on any board.
+  static void ForgetAllAfterFork() noexcept;
+  /// At exit: gives the place back, leaving the memory mapped.
+  static void LeaveAll() noexcept;
+
+  CUdevice device() const noexcept { return device_; }
+  uint32_t sm_count() const noexcept { return sm_count_; }
+  bool shares_context() const noexcept { return shares_context_; }
+  sched::BoardView board() const noexcept { return board_; }
+  sched::BoardSlot& slot() const noexcept { return *slot_; }
+  uint32_t index() const noexcept { return index_; }
+  uint64_t requests() const noexcept { return slot_->yield_requests.load(); }
+
+  /// What the configuration wants for a kernel. Not for the launch path.
+  sched::VariantChoice VariantFor(const char* kernel) const noexcept;
+
+  /// A new mapping of the board's memory: one for each context to register with CUDA. Null on failure.
+  void* MapAgain() const noexcept;
+
+  /// The kernel that was last made preemptible, for `cupola top`.
+  void PublishKernel(const char* name) noexcept;
+
+  /// Looks after the daemon and drops what the dead left. For the agent, every 100 ms or so.
+  void Poll(uint64_t now_ns) noexcept;
+
+  DemandState demand;
+  std::atomic<bool> agent_started{false}, has_agent{false};
+
+ private:
+  bool Join() noexcept;
+  bool OpenFile(const char* path, const char* slot) noexcept;
+
+  CUdevice device_ = -1;
+  uint32_t sm_count_ = 0;
+  bool shares_context_ = false;
+  sched::BoardClient client_;  // not joined where the board is a file
+  sched::BoardView board_;
+  sched::BoardSlot* slot_ = nullptr;
+  uint32_t index_ = 0;
+  std::atomic<const char*> kernel_{nullptr};
+};
+
+}  // namespace cupola::intercept::preempt

@@ -1,0 +1,348 @@
+#include "intercept/preempt/guarded_launch.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "intercept/fast_clock.h"
+#include "intercept/launch_path.h"
+#include "intercept/mutex_lock.h"
+#include "intercept/notice.h"
+#include "intercept/preempt/counters.h"
+#include "intercept/preempt/demand.h"
+#include "intercept/preempt/driver_calls.h"
+#include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/launch_arguments.h"
+#include "intercept/preempt/live_streams.h"
+#include "intercept/preempt/preempt_context.h"
+#include "intercept/preempt/variants.h"
+#include "intercept/preempt/waiting.h"
+
+namespace cupola::intercept::preempt {
+namespace {
+
+constexpr uint64_t kMostBlocks = uint64_t{1} << 31;
+constexpr uint32_t kGridLimitX = 0x7FFFFFFF, kGridLimitYZ = 65535;
+
+/// One launch on its way to be guarded.
+struct Attempt {
+  const LaunchFacts& facts;
+  const LaunchCall& call;
+  PreemptContext& context;
+  StreamKey stream;
+  Variant* variant = nullptr;
+  PreparedVariant* prepared = nullptr;
+  KeptAttributes attributes;
+  uint32_t total_blocks = 0, threads = 0, workers = 0;
+};
+
+bool ShapeFits(Attempt* attempt) {
+  const uint32_t* grid = attempt->facts.grid;
+  const uint32_t* block = attempt->facts.block;
+  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || grid[0] > kGridLimitX ||
+      grid[1] > kGridLimitYZ || grid[2] > kGridLimitYZ) {
+    return false;
+  }
+  const uint64_t rows = uint64_t{grid[1]} * grid[2];  // < 2^32
+  if (rows > kMostBlocks / grid[0]) return false;
+  attempt->total_blocks = static_cast<uint32_t>(rows * grid[0]);
+  const uint64_t threads = uint64_t{block[0]} * block[1] * block[2];
+  if (block[0] > 1024 || block[1] > 1024 || block[2] > 64 || threads == 0 || threads > 1024) {
+    return false;
+  }
+  attempt->threads = static_cast<uint32_t>(threads);
+  return true;
+}
+
+uint64_t PredictNs(const Attempt& attempt) {
+  const uint64_t per_1024 =
+      attempt.variant->ns_per_1024_blocks.load(std::memory_order_relaxed);
+  return per_1024 * attempt.total_blocks / 1024;
+}
+
+// Whether stopping it would gain anything.
+bool IsWorthIt(const Attempt& attempt) {
+  if (settings.mode == Mode::kAlways || attempt.variant->is_configured) return true;
+  const uint64_t predicted = PredictNs(attempt);
+  // Not seen yet: more than one round of workers says that there is something to stop.
+  if (predicted == 0) return attempt.total_blocks > attempt.workers;
+  return predicted >= settings.threshold_ns;
+}
+
+// What can be told without waiting for anything.
+bool IsCandidate(Attempt* attempt, Plain* why) {
+  const LaunchFacts& facts = attempt->facts;
+  *why = Plain::kNoVariant;
+  if (facts.function == nullptr || settings.mode == Mode::kNever) return false;
+  attempt->variant = FindVariant(facts.function);
+  if (attempt->variant == nullptr) return false;
+  *why = Plain::kCooperative;
+  if ((facts.flags & kFlagCooperative) != 0) return false;
+  *why = Plain::kAttribute;
+  if (!KeepAttributes(attempt->call, &attempt->attributes)) return false;
+  *why = Plain::kShape;
+  if (!ShapeFits(attempt)) return false;
+  *why = Plain::kCapturing;
+  if (IsCapturing(facts.stream, facts.per_thread)) return false;
+  *why = Plain::kTooManyStreams;
+  if (!StreamsFitQueues()) return false;
+  *why = Plain::kNoContext;
+  const PreemptContext::State state = attempt->context.state.load(std::memory_order_acquire);
+  return attempt->context.gpu->has_agent.load() &&
+         (state == PreemptContext::State::kReady || state == PreemptContext::State::kBoard);
+}
+
+// Everything that may wait, once a kernel, context and block shape: no launch of the context is
+// guarded meanwhile.
+bool Prepare(Attempt* attempt, Plain* why) {
+  PreemptContext& context = attempt->context;
+  const auto shared = attempt->facts.shared_bytes;
+  if (context.state.load(std::memory_order_acquire) == PreemptContext::State::kReady) {
+    attempt->prepared = FindPrepared(*attempt->variant, context);
+    if (attempt->prepared != nullptr) {
+      attempt->workers = FindWorkers(*attempt->prepared, attempt->threads, shared);
+    }
+  }
+  if (attempt->prepared == nullptr || attempt->workers == UINT32_MAX) {
+    *why = Plain::kCapturing;
+    if (open_captures.load() != 0) return false;
+    const WaitingScope scope(context);
+    MakeReady(&context);
+    *why = Plain::kNoContext;
+    if (context.state.load() != PreemptContext::State::kReady) return false;
+    attempt->prepared = PrepareVariant(*attempt->variant, context);
+    if (attempt->prepared != nullptr && attempt->prepared->function != nullptr) {
+      attempt->workers = PrepareShape(*attempt->variant, *attempt->prepared, context,
+                                      attempt->facts.function, attempt->threads, shared);
+    }
+  }
+  *why = (attempt->variant->entry->flags & store::kNotBitExact) != 0 ? Plain::kInexact
+                                                                    : Plain::kConfigured;
+  if (!attempt->variant->usable) return false;
+  *why = Plain::kRefused;
+  if (attempt->prepared == nullptr || attempt->prepared->function == nullptr) return false;
+  *why = Plain::kShared;
+  return attempt->workers != 0;
+}
+
+uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
+  if (may_wait_on_blocks) return 1;
+  if (settings.batch != 0) return settings.batch;
+  // A claim costs some 100 ns: take several blocks where there are many, few enough that the last
+  // round stays even.
+  return std::clamp(attempt.total_blocks / (attempt.workers * 16), 1u, 16u);
+}
+
+runtime::PreemptParams ParamsOf(const PreemptContext& context, const LaunchSlot& slot,
+                                uint32_t physical) {
+  const uint32_t index = context.slots.IndexOf(&slot);
+  runtime::PreemptParams params{};
+  params.slot = context.ControlOf(index);
+  params.returned = context.returned + index * sizeof(runtime::ReturnedList);
+  params.status = context.status_device + index * sizeof(runtime::HostStatus);
+  params.yield_line = context.yield_line;
+  for (int i = 0; i < 3; ++i) params.grid[i] = slot.grid[i];
+  params.total_blocks = slot.total_blocks;
+  params.base_next = slot.base_next;
+  params.base_completed = slot.base_completed;
+  params.sequence = slot.sequence;
+  params.batch = slot.batch;
+  params.physical = physical;
+  params.tag = slot.tag[physical];
+  params.workers = slot.workers[physical];
+  params.poll_period_ns = settings.poll_period_ns;
+  params.flags = slot.flags;
+  return params;
+}
+
+// Writes the parameters of this physical launch behind the program's arguments and launches.
+CUresult LaunchOn(PreemptContext& context, LaunchSlot& slot, uint32_t physical, CUstream stream,
+                  bool per_thread, const KeptAttributes& attributes) {
+  std::byte* const arguments = context.ArgumentsOf(context.slots.IndexOf(&slot));
+  const runtime::PreemptParams params = ParamsOf(context, slot, physical);
+  memcpy(arguments + slot.launch_offset, &params, sizeof(params));
+  size_t bytes = slot.launch_offset + sizeof(params);
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, arguments, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                   CU_LAUNCH_PARAM_END};
+  const auto function = static_cast<CUfunction>(slot.function);
+  if (attributes.count == 0) {
+    const auto launch = Real<PFN_cuLaunchKernel_v4000>(
+        per_thread ? Call::k_cuLaunchKernel_ptsz : Call::k_cuLaunchKernel);
+    return launch(function, params.workers, 1, 1, slot.block[0], slot.block[1], slot.block[2],
+                  slot.shared_bytes, stream, nullptr, extra);
+  }
+  CUlaunchConfig config{};
+  config.gridDimX = params.workers;
+  config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = slot.block[0];
+  config.blockDimY = slot.block[1];
+  config.blockDimZ = slot.block[2];
+  config.sharedMemBytes = slot.shared_bytes;
+  config.hStream = stream;
+  config.attrs = const_cast<CUlaunchAttribute*>(attributes.list);
+  config.numAttrs = attributes.count;
+  const auto launch = Real<PFN_cuLaunchKernelEx_v11060>(
+      per_thread ? Call::k_cuLaunchKernelEx_ptsz : Call::k_cuLaunchKernelEx);
+  return launch(&config, function, nullptr, extra);
+}
+
+void FillSlot(const Attempt& attempt, LaunchSlot* slot) {
+  const store::KernelEntry& entry = *attempt.variant->entry;
+  const bool may_wait = (entry.flags & store::kMayWaitOnBlocks) != 0;
+  slot->variant = attempt.variant;
+  slot->function = attempt.prepared->function;
+  slot->stream = attempt.stream.stream;
+  slot->blocks_legacy = IsBlocking(attempt.facts.stream, attempt.facts.per_thread);
+  for (int i = 0; i < 3; ++i) {
+    slot->grid[i] = attempt.facts.grid[i];
+    slot->block[i] = attempt.facts.block[i];
+  }
+  slot->shared_bytes = attempt.facts.shared_bytes;
+  slot->batch = BatchOf(attempt, may_wait);
+  slot->flags = may_wait ? static_cast<uint32_t>(runtime::kRunWhatIsClaimed) : 0u;
+  slot->all_workers = attempt.workers;
+  slot->launch_offset = entry.launch_offset;
+  slot->begun_ns = NowNs();
+  slot->has_priority = attempt.attributes.has_priority;
+  slot->priority = attempt.attributes.priority;
+  slot->may_have_stopped = attempt.context.gpu->requests() != 0;
+}
+
+// The stream waits until the launch is complete. A driver that takes a launch but not its guard
+// leaves only waiting here, which keeps the order too.
+void Guard(const Attempt& attempt, const LaunchSlot& slot) {
+  PreemptContext& context = attempt.context;
+  const uint32_t index = context.slots.IndexOf(&slot);
+  const CUdeviceptr done = context.ControlOf(index) + offsetof(runtime::ControlSlot, done);
+  const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(
+      attempt.facts.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz : Call::k_cuStreamWaitValue32_v2);
+  const CUresult result =
+      wait(attempt.facts.stream, done, slot.sequence, CU_STREAM_WAIT_VALUE_GEQ);
+  if (result == CUDA_SUCCESS) return;
+  static std::atomic_flag said;
+  SayOnce(said, Level::kWarn, {"a stream takes no guard: error ", Decimal(result)});
+  WaitForSlot(context, index, slot.sequence);
+}
+
+enum class Outcome {
+  kLaunched,
+  kPlain,
+  kPlainAndUncounted,  // the context was given up, and all its launches with it
+  kRetry,
+};
+
+// With the launch counted as outstanding: takes a slot and launches.
+Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
+  PreemptContext& context = attempt.context;
+  const MutexLock lock(context.launch_mutex);
+  LaunchSlot* slot = nullptr;
+  uint32_t physical = kNoPhysical;
+  {
+    const MutexLock slots_lock(context.slots_mutex);
+    *why = Plain::kNoContext;
+    if (context.state.load() != PreemptContext::State::kReady) return Outcome::kPlain;
+    slot = context.slots.Take(attempt.total_blocks);
+    if (slot == nullptr) return Outcome::kRetry;
+    FillSlot(attempt, slot);
+    physical = context.slots.BeginPhysical(slot, std::min(attempt.workers, attempt.total_blocks));
+  }
+  const uint32_t index = context.slots.IndexOf(slot);
+  bool made = false;
+  *why = Plain::kArguments;
+  if (PackArguments(*attempt.variant, attempt.call, context.ArgumentsOf(index))) {
+    *why = Plain::kRefused;
+    *result = LaunchOn(context, *slot, physical, attempt.facts.stream, attempt.facts.per_thread,
+                       attempt.attributes);
+    made = *result == CUDA_SUCCESS;
+  }
+  if (!made) {
+    const MutexLock slots_lock(context.slots_mutex);
+    if (context.state.load() != PreemptContext::State::kReady) return Outcome::kPlainAndUncounted;
+    context.slots.Cancel(slot);
+    return Outcome::kPlain;
+  }
+  Guard(attempt, *slot);
+  context.queued.fetch_add(2, std::memory_order_relaxed);
+  return Outcome::kLaunched;
+}
+
+// Counts the launch as outstanding before it looks for scopes; a scope counts itself before it looks
+// for launches (both sequentially consistent): one of the two sees the other.
+bool EnterAsGuarded(PreemptContext& context) {
+  Watch(1);
+  context.outstanding.fetch_add(1);
+  if (context.scopes.load() == 0) return true;
+  context.outstanding.fetch_sub(1);
+  Unwatch(1);
+  return false;
+}
+
+void LeaveUnguarded(PreemptContext& context) {
+  context.outstanding.fetch_sub(1);
+  Unwatch(1);
+}
+
+bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
+  if (!IsCandidate(attempt, why) || !Prepare(attempt, why)) return false;
+  *why = Plain::kResident;
+  const bool may_wait = (attempt->variant->entry->flags & store::kMayWaitOnBlocks) != 0;
+  if (may_wait && attempt->total_blocks <= attempt->workers) return false;
+  *why = Plain::kShort;
+  if (!IsWorthIt(*attempt)) return false;
+  PreemptContext& context = attempt->context;
+  KeepRoom(context);
+  for (;;) {
+    *why = Plain::kScopeOpen;
+    if (!EnterAsGuarded(context)) return false;
+    const Outcome outcome = LaunchGuarded(*attempt, result, why);
+    if (outcome == Outcome::kLaunched) break;
+    if (outcome == Outcome::kPlainAndUncounted) return false;
+    LeaveUnguarded(context);
+    if (outcome == Outcome::kPlain) return false;
+    *why = Plain::kRingFull;
+    if (!WaitForFreeSlot(context)) return false;
+  }
+  Count(counters.preemptible);
+  context.gpu->PublishKernel(attempt->variant->name);
+  return true;
+}
+
+// A launch as the program made it. Behind a guard the first launch of a kernel, which may load it,
+// counts as a call that may wait.
+CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const LaunchCall& call) {
+  if (context.outstanding.load() == 0) return call.make(call.data);
+  if (facts.function != nullptr && !IsKnownLoaded(facts.function)) {
+    const WaitingScope scope(context);
+    const CUresult result = call.make(call.data);
+    if (result == CUDA_SUCCESS) NoteLoaded(facts.function);
+    return result;
+  }
+  KeepRoom(context);
+  context.queued.fetch_add(1, std::memory_order_relaxed);
+  return call.make(call.data);
+}
+
+}  // namespace
+
+CUresult LaunchPhysical(PreemptContext& context, LaunchSlot& slot, uint32_t physical) noexcept {
+  KeptAttributes attributes;
+  if (slot.has_priority) attributes.SetPriority(slot.priority);
+  return LaunchOn(context, slot, physical, context.helper, /*per_thread=*/false, attributes);
+}
+
+CUresult LaunchUnderBoard(const LaunchFacts& facts, const LaunchCall& call) noexcept {
+  const StreamKey stream = ResolveStream(facts.stream, facts.per_thread);
+  PreemptContext* const context = ContextFor(reinterpret_cast<CUcontext>(stream.context));
+  if (context == nullptr || context->state.load() == PreemptContext::State::kDead) {
+    return call.make(call.data);
+  }
+  context->gpu->slot().launches.fetch_add(1, std::memory_order_relaxed);
+  Attempt attempt{.facts = facts, .call = call, .context = *context, .stream = stream};
+  CUresult result = CUDA_SUCCESS;
+  Plain why = Plain::kNoVariant;
+  NoteDemand(*context, stream.stream, 0);
+  if (TryGuarded(&attempt, &result, &why)) return result;
+  CountPlain(why);
+  return LaunchPlain(*context, facts, call);
+}
+
+}  // namespace cupola::intercept::preempt

@@ -1,0 +1,106 @@
+#include "intercept/preempt/launch_arguments.h"
+
+#include <cstring>
+
+#include "intercept/preempt/guarded_launch.h"
+#include "intercept/preempt/preempt_context.h"
+#include "intercept/preempt/variants.h"
+
+namespace cupola::intercept::preempt {
+namespace {
+
+// CUDA Driver API, CUlaunchAttributeID. What is not named here is refused.
+bool MeansTheSame(const CUlaunchAttribute& attribute, bool* matters) {
+  *matters = true;
+  switch (attribute.id) {
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+      return true;
+    default: break;
+  }
+  *matters = false;
+  switch (attribute.id) {
+    case CU_LAUNCH_ATTRIBUTE_IGNORE: return true;
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: return attribute.value.cooperative == 0;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+      return attribute.value.clusterDim.x <= 1 && attribute.value.clusterDim.y <= 1 &&
+             attribute.value.clusterDim.z <= 1;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+      return attribute.value.programmaticStreamSerializationAllowed == 0;
+    default: return false;
+  }
+}
+
+bool UnpackExtra(void** extra, const std::byte** buffer, size_t* bytes) {
+  *buffer = nullptr;
+  *bytes = 0;
+  for (int i = 0; extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
+    if (i > 8) return false;
+    if (extra[i] == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+      *buffer = static_cast<const std::byte*>(extra[i + 1]);
+    } else if (extra[i] == CU_LAUNCH_PARAM_BUFFER_SIZE && extra[i + 1] != nullptr) {
+      *bytes = *static_cast<const size_t*>(extra[i + 1]);
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void KeptAttributes::SetPriority(int32_t value) noexcept {
+  list[count] = CUlaunchAttribute{};
+  list[count].id = CU_LAUNCH_ATTRIBUTE_PRIORITY;
+  list[count].value.priority = value;
+  ++count;
+  has_priority = true;
+  priority = value;
+}
+
+bool KeepAttributes(const LaunchCall& call, KeptAttributes* kept) noexcept {
+  if (call.attribute_count != 0 && call.attributes == nullptr) return false;
+  for (unsigned i = 0; i < call.attribute_count; ++i) {
+    const CUlaunchAttribute& attribute = call.attributes[i];
+    bool matters = false;
+    if (!MeansTheSame(attribute, &matters)) return false;
+    if (!matters) continue;
+    if (kept->count == KeptAttributes::kMost) return false;
+    kept->list[kept->count++] = attribute;
+    if (attribute.id != CU_LAUNCH_ATTRIBUTE_PRIORITY) continue;
+    kept->has_priority = true;
+    kept->priority = attribute.value.priority;
+  }
+  return true;
+}
+
+bool PackArguments(const Variant& variant, const LaunchCall& call, std::byte* to) noexcept {
+  const store::KernelEntry& entry = *variant.entry;
+  if (entry.parameter_bytes > entry.launch_offset ||
+      entry.launch_offset > kArgumentBytes - sizeof(runtime::PreemptParams)) {
+    return false;
+  }
+  // Both at once is an error, which is the driver's to report.
+  if (call.params != nullptr && call.extra != nullptr) return false;
+  if (call.params == nullptr && call.extra == nullptr) return entry.parameters == 0;
+  memset(to + entry.parameter_bytes, 0, entry.launch_offset - entry.parameter_bytes);
+  if (call.params != nullptr) {
+    for (uint32_t i = 0; i < entry.parameters; ++i) {
+      const store::ParameterEntry& parameter = variant.parameters[i];
+      if (call.params[i] == nullptr) return false;
+      memcpy(to + parameter.offset, call.params[i], parameter.bytes);
+    }
+    return true;
+  }
+  const std::byte* buffer;
+  size_t bytes;
+  if (!UnpackExtra(call.extra, &buffer, &bytes)) return false;
+  if (entry.parameter_bytes == 0) return true;
+  if (buffer == nullptr || bytes < entry.parameter_bytes) return false;
+  memcpy(to, buffer, entry.parameter_bytes);
+  return true;
+}
+
+}  // namespace cupola::intercept::preempt

@@ -1,0 +1,35 @@
+// What a variant's launch takes over from the program's: its arguments, packed as the kernel's
+// parameter block is laid out, and those launch attributes that mean the same for it (P9: kept or
+// refused, never dropped). Pure but for reading the program's memory; any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cuda.h>
+
+namespace cupola::intercept::preempt {
+
+struct LaunchCall;
+struct Variant;
+
+/// Attributes of a variant's launch.
+struct KeptAttributes {
+  static constexpr unsigned kMost = 8;
+  CUlaunchAttribute list[kMost];
+  unsigned count = 0;
+  bool has_priority = false;
+  int32_t priority = 0;
+
+  KeptAttributes() noexcept {}  // NOLINT: the list is written before it is read
+  void SetPriority(int32_t value) noexcept;
+};
+
+/// False: the launch has an attribute that its variant cannot carry, or too many.
+bool KeepAttributes(const LaunchCall& call, KeptAttributes* kept) noexcept;
+
+/// Copies the arguments of `call`, kernelParams or packed, to `to` (kArgumentBytes). False: they are
+/// not as the bundle describes the kernel, or too large; the driver is to judge them.
+bool PackArguments(const Variant& variant, const LaunchCall& call, std::byte* to) noexcept;
+
+}  // namespace cupola::intercept::preempt

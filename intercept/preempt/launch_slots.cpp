@@ -1,0 +1,114 @@
+#include "intercept/preempt/launch_slots.h"
+
+namespace cupola::intercept::preempt {
+
+void LaunchSlots::Begin(const runtime::HostStatus* status) noexcept {
+  status_ = status;
+  for (uint32_t i = 0; i < kSlots; ++i) {
+    slots_[i] = LaunchSlot{};
+    free_[i] = static_cast<uint16_t>(i);
+  }
+  free_head_ = 0;
+  free_count_ = kSlots;
+  used_count_ = running_ = 0;
+}
+
+LaunchSlot* LaunchSlots::Take(uint32_t total_blocks) noexcept {
+  if (free_count_ == 0) return nullptr;
+  const uint16_t index = free_[free_head_];
+  free_head_ = (free_head_ + 1) % kSlots;
+  --free_count_;
+  used_[used_count_++] = index;
+  ++running_;
+  LaunchSlot* const slot = &slots_[index];
+  slot->state = LaunchSlot::State::kRunning;
+  slot->may_have_stopped = slot->stopped = false;
+  slot->live = 0;
+  slot->total_blocks = total_blocks;
+  slot->number = ++last_number_;
+  slot->last_next = slot->base_next;
+  ++slot->sequence;
+  return slot;
+}
+
+uint32_t LaunchSlots::BeginPhysical(LaunchSlot* slot, uint32_t workers) noexcept {
+  for (uint32_t p = 0; p < runtime::kPhysicalLaunches; ++p) {
+    if ((slot->live & 1u << p) != 0) continue;
+    // 1 to 0xFFFF: a slot sees the same tag again only 65,535 physical launches later.
+    slot->last_tag = slot->last_tag == 0xFFFF ? 1 : static_cast<uint16_t>(slot->last_tag + 1);
+    slot->tag[p] = slot->last_tag;
+    slot->workers[p] = workers;
+    slot->live = static_cast<uint8_t>(slot->live | 1u << p);
+    slot->yielded_before = __atomic_load_n(&status_[IndexOf(slot)].yielded, __ATOMIC_ACQUIRE);
+    slot->stopped = false;
+    return p;
+  }
+  return kNoPhysical;
+}
+
+void LaunchSlots::CancelPhysical(LaunchSlot* slot, uint32_t physical) noexcept {
+  slot->live = static_cast<uint8_t>(slot->live & ~(1u << physical));
+}
+
+void LaunchSlots::Cancel(LaunchSlot* slot) noexcept {
+  // No worker has seen this sequence, and nothing was claimed.
+  --slot->sequence;
+  slot->live = 0;
+  slot->total_blocks = 0;
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < used_count_; ++i) {
+    if (&slots_[used_[i]] != slot) used_[kept++] = used_[i];
+  }
+  used_count_ = kept;
+  --running_;
+  Free(slot);
+}
+
+// A physical launch's `next_final` is stored before its `ended`, which we read with acquire. What
+// the last to end has left is the highest of all, counted from base_next modulo 2^32.
+void LaunchSlots::Look(LaunchSlot* slot) noexcept {
+  const uint32_t index = IndexOf(slot);
+  const runtime::HostStatus& said = status_[index];
+  for (uint32_t p = 0; p < runtime::kPhysicalLaunches; ++p) {
+    if ((slot->live & 1u << p) == 0) continue;
+    if (__atomic_load_n(&said.ended[p], __ATOMIC_ACQUIRE) != slot->tag[p]) continue;
+    const uint32_t next = __atomic_load_n(&said.next_final[p], __ATOMIC_RELAXED);
+    if (next - slot->base_next > slot->last_next - slot->base_next) slot->last_next = next;
+    slot->live = static_cast<uint8_t>(slot->live & ~(1u << p));
+  }
+  // After `ended`: a launch whose last physical launch has ended is complete or needs another.
+  if (slot->state == LaunchSlot::State::kRunning && IsDone(index, slot->sequence)) {
+    slot->state = LaunchSlot::State::kComplete;
+    slot->stopped = false;
+  }
+}
+
+void LaunchSlots::Free(LaunchSlot* slot) noexcept {
+  slot->base_next = slot->last_next;
+  slot->base_completed += slot->total_blocks;
+  slot->state = LaunchSlot::State::kFree;
+  slot->variant = nullptr;
+  free_[(free_head_ + free_count_) % kSlots] = static_cast<uint16_t>(IndexOf(slot));
+  ++free_count_;
+}
+
+void LaunchSlots::MarkMayHaveStopped() noexcept {
+  for (uint32_t i = 0; i < used_count_; ++i) slots_[used_[i]].may_have_stopped = true;
+}
+
+uint32_t LaunchSlots::WorkersToResume(const LaunchSlot& slot) const noexcept {
+  if (slot.state != LaunchSlot::State::kRunning) return 0;
+  if (slot.live == 0) return slot.all_workers;
+  const uint32_t left =
+      __atomic_load_n(&status_[IndexOf(&slot)].yielded, __ATOMIC_ACQUIRE) - slot.yielded_before;
+  return left < slot.all_workers ? left : slot.all_workers;
+}
+
+LaunchSlot* LaunchSlots::Newest() noexcept {
+  for (uint32_t i = used_count_; i-- > 0;) {
+    if (slots_[used_[i]].state == LaunchSlot::State::kRunning) return &slots_[used_[i]];
+  }
+  return nullptr;
+}
+
+}  // namespace cupola::intercept::preempt

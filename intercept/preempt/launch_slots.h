@@ -1,0 +1,138 @@
+// LaunchSlots: the host's side of the control slots of one context (device/runtime/preempt_control.h):
+// which launch has which slot, which physical launches of it are under way, when it is complete and
+// when its slot may serve another. No CUDA call, no clock: it reads what the device wrote. The owner
+// holds a mutex around every call but IsDone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "device/runtime/preempt_control.h"
+
+namespace cupola::intercept::preempt {
+
+struct Variant;
+
+/// Slots of a context. Each has a list of returned ranges of its own, so that a late worker of a
+/// launch that is complete never finds the ranges of another.
+inline constexpr uint32_t kSlots = 256;
+inline constexpr uint32_t kNoPhysical = runtime::kPhysicalLaunches;
+
+/// One launch that was made preemptible, from the call until its last worker has left.
+struct LaunchSlot {
+  enum class State : uint8_t { kFree, kRunning, kComplete };
+
+  State state = State::kFree;
+  bool may_have_stopped = false;  ///< somebody asked to yield since it was launched
+  bool stopped = false;           ///< no physical launch is under way and blocks are left
+  uint8_t live = 0;               ///< bit p: physical launch p is under way
+  uint16_t tag[runtime::kPhysicalLaunches] = {};
+  uint16_t last_tag = 0;
+  uint32_t workers[runtime::kPhysicalLaunches] = {};
+  uint32_t sequence = 0;
+  uint32_t base_next = 0, base_completed = 0;
+  uint32_t last_next = 0;         ///< highest `next` that an ended physical launch left
+  uint32_t total_blocks = 0;
+  uint32_t all_workers = 0;       ///< that fill the GPU
+  uint32_t yielded_before = 0;       ///< HostStatus::yielded when a physical launch was last made
+  uint64_t number = 0;            ///< of the launch in its context, from 1
+  uint64_t begun_ns = 0, stopped_ns = 0;
+  // What a resume needs; filled by the launch path.
+  Variant* variant = nullptr;
+  void* function = nullptr;       ///< CUfunction of the variant in this context
+  uint64_t stream = 0;            ///< id of the program's stream
+  bool blocks_legacy = false;     ///< the stream synchronises with the legacy stream
+  uint32_t grid[3] = {}, block[3] = {};
+  uint32_t shared_bytes = 0, batch = 0, flags = 0;
+  int32_t priority = 0;
+  bool has_priority = false;
+  uint32_t launch_offset = 0;     ///< of PreemptParams in the arguments
+};
+
+class LaunchSlots {
+ public:
+  /// `status` has kSlots lines of zeroed memory that the device writes to.
+  void Begin(const runtime::HostStatus* status) noexcept;
+
+  /// A free slot for a launch of `total_blocks`, in state kRunning with no physical launch; null when
+  /// all are in use.
+  LaunchSlot* Take(uint32_t total_blocks) noexcept;
+
+  /// A physical launch of `workers` blocks is about to be made; its index, or kNoPhysical when
+  /// kPhysicalLaunches are under way.
+  uint32_t BeginPhysical(LaunchSlot* slot, uint32_t workers) noexcept;
+
+  /// The driver refused it: it never was.
+  void CancelPhysical(LaunchSlot* slot, uint32_t physical) noexcept;
+
+  /// The driver refused the first physical launch: the slot is free again.
+  void Cancel(LaunchSlot* slot) noexcept;
+
+  /// Looks at what the device said. Returns how many launches became complete; `on_complete` is
+  /// called for each.
+  template <typename OnComplete>
+  uint32_t Harvest(OnComplete&& on_complete) noexcept;
+
+  /// Somebody asked to yield: every running launch may stop.
+  void MarkMayHaveStopped() noexcept;
+
+  /// Workers that a resume of the launch is to have, now that nobody asks to yield: all, where every
+  /// physical launch has ended with blocks left; those that have left, where some SMs were given up;
+  /// 0 where it needs none.
+  uint32_t WorkersToResume(const LaunchSlot& slot) const noexcept;
+
+  /// Number of the latest launch; launches that are running, and in use at all.
+  uint64_t last_number() const noexcept { return last_number_; }
+  uint32_t running() const noexcept { return running_; }
+  uint32_t in_use() const noexcept { return used_count_; }
+  /// In order of launch.
+  LaunchSlot& used(uint32_t position) noexcept { return slots_[used_[position]]; }
+  uint32_t IndexOf(const LaunchSlot* slot) const noexcept {
+    return static_cast<uint32_t>(slot - slots_);
+  }
+  /// The newest running launch, or null.
+  LaunchSlot* Newest() noexcept;
+
+  /// Whether the device has said that launch `sequence` of slot `index` is complete. No mutex.
+  bool IsDone(uint32_t index, uint32_t sequence) const noexcept {
+    const uint32_t done = __atomic_load_n(&status_[index].done, __ATOMIC_ACQUIRE);
+    return static_cast<int32_t>(done - sequence) >= 0;
+  }
+
+ private:
+  void Look(LaunchSlot* slot) noexcept;
+  void Free(LaunchSlot* slot) noexcept;
+
+  const runtime::HostStatus* status_ = nullptr;
+  LaunchSlot slots_[kSlots];
+  uint16_t free_[kSlots];  // a ring: the slot that has been free longest is taken
+  uint32_t free_head_ = 0, free_count_ = 0;
+  uint16_t used_[kSlots];
+  uint32_t used_count_ = 0;
+  uint32_t running_ = 0;
+  uint64_t last_number_ = 0;
+};
+
+template <typename OnComplete>
+uint32_t LaunchSlots::Harvest(OnComplete&& on_complete) noexcept {
+  uint32_t complete = 0, kept = 0;
+  for (uint32_t i = 0; i < used_count_; ++i) {
+    LaunchSlot* const slot = &slots_[used_[i]];
+    const bool was_running = slot->state == LaunchSlot::State::kRunning;
+    Look(slot);
+    if (was_running && slot->state == LaunchSlot::State::kComplete) {
+      ++complete;
+      --running_;
+      on_complete(*slot);
+    }
+    if (slot->state == LaunchSlot::State::kComplete && slot->live == 0) {
+      Free(slot);
+    } else {
+      used_[kept++] = used_[i];
+    }
+  }
+  used_count_ = kept;
+  return complete;
+}
+
+}  // namespace cupola::intercept::preempt

@@ -1,0 +1,40 @@
+#include "intercept/preempt/live_streams.h"
+
+#include <atomic>
+
+#include "intercept/preempt/driver_calls.h"
+#include "intercept/preempt/preemption.h"
+
+namespace cupola::intercept::preempt {
+namespace {
+
+std::atomic<uint32_t> live{0};
+
+// The legacy stream, the helper stream, and one for what the driver does by itself.
+constexpr uint32_t kOwnQueues = 3;
+
+}  // namespace
+
+void CountStream() noexcept { live.fetch_add(1, std::memory_order_relaxed); }
+
+void UncountStream() noexcept {
+  uint32_t now = live.load(std::memory_order_relaxed);
+  while (now != 0 && !live.compare_exchange_weak(now, now - 1, std::memory_order_relaxed)) {
+  }
+}
+
+bool StreamsFitQueues() noexcept {
+  return live.load(std::memory_order_relaxed) + kOwnQueues <= settings.queues;
+}
+
+bool IsBlocking(CUstream stream, bool per_thread) noexcept {
+  if (reinterpret_cast<uintptr_t>(stream) <= 2) return true;
+  unsigned flags = 0;
+  const auto get = Real<PFN_cuStreamGetFlags_v5050>(per_thread ? Call::k_cuStreamGetFlags_ptsz
+                                                               : Call::k_cuStreamGetFlags);
+  return get(stream, &flags) != CUDA_SUCCESS || (flags & CU_STREAM_NON_BLOCKING) == 0;
+}
+
+void ForgetStreamsAfterFork() noexcept { live.store(0); }
+
+}  // namespace cupola::intercept::preempt

@@ -1,0 +1,45 @@
+#include "intercept/preempt/module_notes.h"
+
+#include "intercept/kernel_names.h"
+#include "intercept/preempt/preempt_context.h"
+#include "intercept/preempt/preemption.h"
+#include "intercept/preempt/variants.h"
+
+namespace cupola::intercept::preempt {
+
+void NoteModuleLoaded(CUmodule module, const void* image, CUcontext context) noexcept {
+  if (PreemptionOn()) NoteImage(module, /*is_library=*/false, image, context);
+}
+
+void NoteLibraryLoaded(CUlibrary library, const void* code) noexcept {
+  if (PreemptionOn()) NoteImage(library, /*is_library=*/true, code, nullptr);
+}
+
+void NoteKernelGot(const void* function, const void* owner, const char* name) noexcept {
+  if (PreemptionOn()) NoteKernel(function, owner, name);
+}
+
+void NoteKernelEnumerated(const void* function, const void* owner) noexcept {
+  if (PreemptionOn()) NoteKernel(function, owner, DriversNameOf(function));
+}
+
+void NoteAliasGot(const void* alias, const void* function) noexcept {
+  if (PreemptionOn()) NoteAlias(alias, function);
+}
+
+void NoteUnloading(const void* owner) noexcept {
+  if (PreemptionOn()) ForgetImage(owner);
+}
+
+void NoteContextEnding(CUcontext context) noexcept {
+  if (!PreemptionOn()) return;
+  ForgetImagesOf(context);
+  EndContextState(context);
+}
+
+void NoteContextGoesOn(CUcontext context) noexcept {
+  // Modules that were loaded into it keep going out plain; slots are made anew at the next launch.
+  (void)context;
+}
+
+}  // namespace cupola::intercept::preempt

@@ -1,0 +1,25 @@
+// What preemption wants to know of modules, libraries, kernels and contexts: called by the hooks of
+// those calls, inside a hook's scope. Nothing happens in a process that takes no part. Any thread.
+#pragma once
+
+#include <cuda.h>
+
+namespace cupola::intercept::preempt {
+
+/// A module was loaded into `context` from `image` (null: from a file), a library from `code`.
+void NoteModuleLoaded(CUmodule module, const void* image, CUcontext context) noexcept;
+void NoteLibraryLoaded(CUlibrary library, const void* code) noexcept;
+
+/// A CUfunction or CUkernel was got from its owner, by name or by enumeration, or as another handle.
+void NoteKernelGot(const void* function, const void* owner, const char* name) noexcept;
+void NoteKernelEnumerated(const void* function, const void* owner) noexcept;
+void NoteAliasGot(const void* alias, const void* function) noexcept;
+
+/// A module or library is about to be unloaded, a context about to end; its guarded launches are
+/// complete (the call waited for them).
+void NoteUnloading(const void* owner) noexcept;
+void NoteContextEnding(CUcontext context) noexcept;
+/// The context did not end after all: a primary context with other users.
+void NoteContextGoesOn(CUcontext context) noexcept;
+
+}  // namespace cupola::intercept::preempt

@@ -1,0 +1,206 @@
+#include "intercept/preempt/preempt_context.h"
+
+#include <cstdio>
+#include <new>
+
+#include <sys/mman.h>
+
+#include "intercept/fast_clock.h"
+#include "intercept/handle_map.h"
+#include "intercept/mutex_lock.h"
+#include "intercept/notice.h"
+#include "intercept/preempt/agent.h"
+#include "intercept/preempt/counters.h"
+#include "intercept/preempt/driver_calls.h"
+#include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/preemption.h"
+#include "intercept/preempt/variants.h"
+
+namespace cupola::intercept::preempt {
+namespace internal {
+std::atomic<PreemptContext*> contexts[kMostContexts];
+std::atomic<uint32_t> context_count{0};
+}  // namespace internal
+
+namespace {
+
+using State = PreemptContext::State;
+
+pthread_mutex_t make_mutex = PTHREAD_MUTEX_INITIALIZER;
+HandleMap by_handle;  // CUcontext -> PreemptContext*; 1 = none will be made
+
+constexpr uint64_t kNone = 1;
+
+PreemptContext* Make(CUcontext context) {
+  if (internal::context_count.load() == internal::kMostContexts) return nullptr;
+  CUdevice device = -1;
+  const auto get_device = CUPOLA_CALL_REAL(cuCtxGetDevice, PFN_cuCtxGetDevice_v2000);
+  if (get_device(&device) != CUDA_SUCCESS) return nullptr;
+  GpuBoard* const gpu = GpuBoard::Of(device);
+  if (gpu == nullptr) return nullptr;
+  auto* made = new (std::nothrow) PreemptContext;
+  if (made == nullptr) return nullptr;
+  made->context = context;
+  made->gpu = gpu;
+  return made;
+}
+
+// One level above the lowest: apart from the levels that programs ask for, which are the default
+// (the lowest) and the highest, so that resumes share no hardware queue with them.
+int HelperPriority() {
+  int least = 0, greatest = 0;
+  const auto get_range =
+      CUPOLA_CALL_REAL(cuCtxGetStreamPriorityRange, PFN_cuCtxGetStreamPriorityRange_v5050);
+  if (get_range(&least, &greatest) != CUDA_SUCCESS) return 0;
+  return least > greatest ? least - 1 : least;
+}
+
+const char* AllocateOnDevice(PreemptContext* context) {
+  const auto create =
+      CUPOLA_CALL_REAL(cuStreamCreateWithPriority, PFN_cuStreamCreateWithPriority_v5050);
+  const auto allocate = CUPOLA_CALL_REAL(cuMemAlloc_v2, PFN_cuMemAlloc_v3020);
+  const auto fill = CUPOLA_CALL_REAL(cuMemsetD8Async, PFN_cuMemsetD8Async_v3020);
+  const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
+  const size_t control_bytes = kSlots * sizeof(runtime::ControlSlot);
+  const size_t returned_bytes = kSlots * sizeof(runtime::ReturnedList);
+  if (create(&context->helper, CU_STREAM_NON_BLOCKING, HelperPriority()) != CUDA_SUCCESS) {
+    return "no helper stream";
+  }
+  if (allocate(&context->controls, control_bytes) != CUDA_SUCCESS ||
+      allocate(&context->returned, returned_bytes) != CUDA_SUCCESS) {
+    return "no device memory";
+  }
+  if (fill(context->controls, 0, control_bytes, context->helper) != CUDA_SUCCESS ||
+      fill(context->returned, 0, returned_bytes, context->helper) != CUDA_SUCCESS ||
+      wait(context->helper) != CUDA_SUCCESS) {
+    return "device memory cannot be cleared";
+  }
+  return nullptr;
+}
+
+const char* MapHostMemory(PreemptContext* context) {
+  const auto allocate = CUPOLA_CALL_REAL(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020);
+  const auto address_of =
+      CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);
+  const auto add = CUPOLA_CALL_REAL(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050);
+  const size_t bytes = kSlots * sizeof(runtime::HostStatus);
+  void* status = nullptr;
+  if (allocate(&status, bytes, CU_MEMHOSTALLOC_DEVICEMAP) != CUDA_SUCCESS ||
+      address_of(&context->status_device, status, 0) != CUDA_SUCCESS) {
+    return "no mapped memory";
+  }
+  __builtin_memset(status, 0, bytes);
+  context->status = static_cast<runtime::HostStatus*>(status);
+  void* const board = context->gpu->MapAgain();
+  CUdeviceptr board_device = 0;
+  if (board == nullptr ||
+      add(board, sched::kBoardBytes, CU_MEMHOSTREGISTER_DEVICEMAP) != CUDA_SUCCESS ||
+      address_of(&board_device, board, 0) != CUDA_SUCCESS) {
+    return "the driver does not map the board";
+  }
+  context->yield_line = board_device + sched::kSlotsOffset +
+                        context->gpu->index() * sizeof(sched::BoardSlot) +
+                        offsetof(sched::BoardSlot, yield_requests);
+  void* arguments = mmap(nullptr, kSlots * size_t{kArgumentBytes}, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (arguments == MAP_FAILED) return "no memory";
+  context->arguments = static_cast<std::byte*>(arguments);
+  return nullptr;
+}
+
+// A guard that holds at once, on the helper stream: some drivers have no stream memory operations.
+const char* TryGuard(PreemptContext* context) {
+  const auto guard = CUPOLA_CALL_REAL(cuStreamWaitValue32_v2, PFN_cuStreamWaitValue32_v11070);
+  const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
+  return guard(context->helper, context->controls, 0, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS &&
+                 wait(context->helper) == CUDA_SUCCESS
+             ? nullptr
+             : "the driver has no stream memory operations";
+}
+
+}  // namespace
+
+PreemptContext* FindContext(CUcontext context) noexcept {
+  const uint64_t found = by_handle.Find(context, 0);
+  return found > kNone ? reinterpret_cast<PreemptContext*>(found) : nullptr;
+}
+
+PreemptContext* ContextFor(CUcontext context) noexcept {
+  const uint64_t found = by_handle.Find(context, 0);
+  if (found != 0 || context == nullptr) [[likely]] {
+    return found > kNone ? reinterpret_cast<PreemptContext*>(found) : nullptr;
+  }
+  const MutexLock lock(make_mutex);
+  if (const uint64_t now = by_handle.Find(context, 0); now != 0) {
+    return now > kNone ? reinterpret_cast<PreemptContext*>(now) : nullptr;
+  }
+  PreemptContext* const made = Make(context);
+  if (made != nullptr) {
+    const uint32_t count = internal::context_count.load(std::memory_order_relaxed);
+    internal::contexts[count].store(made, std::memory_order_release);
+    internal::context_count.store(count + 1, std::memory_order_release);
+    StartAgent(made->gpu);
+  }
+  by_handle.Set(context, made != nullptr ? reinterpret_cast<uint64_t>(made) : kNone);
+  return made;
+}
+
+void MakeReady(PreemptContext* context) noexcept {
+  const MutexLock lock(context->launch_mutex);
+  if (context->state.load() != State::kBoard) return;
+  const RelaxedCapture relaxed;
+  const char* why = AllocateOnDevice(context);
+  if (why == nullptr) why = MapHostMemory(context);
+  if (why == nullptr) why = TryGuard(context);
+  if (why != nullptr) {
+    static std::atomic_flag said;
+    SayOnce(said, Level::kWarn, {"kernels of this program cannot be preempted: ", why});
+    context->state.store(State::kPlain);
+    return;
+  }
+  context->slots.Begin(context->status);
+  context->state.store(State::kReady, std::memory_order_release);
+}
+
+uint32_t Harvest(PreemptContext& context) noexcept {
+  if (context.state.load(std::memory_order_acquire) != State::kReady) {
+    return context.outstanding.load();
+  }
+  const uint64_t now = MonotonicNs();
+  const MutexLock lock(context.slots_mutex);
+  const uint32_t complete = context.slots.Harvest([&](LaunchSlot& slot) {
+    NoteComplete(slot, now);
+    context.gpu->slot().gpu_ns.fetch_add(now - slot.begun_ns, std::memory_order_relaxed);
+  });
+  if (complete == 0) return context.outstanding.load();
+  const uint32_t left = context.outstanding.fetch_sub(complete) - complete;
+  if (left == 0) context.queued.store(0, std::memory_order_relaxed);
+  Unwatch(complete);
+  return left;
+}
+
+void GiveUp(PreemptContext& context) noexcept {
+  const MutexLock lock(context.slots_mutex);
+  if (context.state.exchange(State::kDead) != State::kReady) return;
+  // Those that are just about to launch take their own one back when the driver refuses.
+  const uint32_t running = context.slots.running();
+  context.outstanding.fetch_sub(running);
+  Unwatch(running);
+}
+
+void EndContextState(CUcontext context) noexcept {
+  PreemptContext* const known = FindContext(context);
+  by_handle.Erase(context);
+  if (known == nullptr) return;
+  const AgentPause pause;
+  GiveUp(*known);
+  known->state.store(State::kDead);
+}
+
+void ForgetContextsAfterFork() noexcept {
+  make_mutex = PTHREAD_MUTEX_INITIALIZER;
+  internal::context_count.store(0);
+  by_handle.ResetAfterFork();
+}
+
+}  // namespace cupola::intercept::preempt

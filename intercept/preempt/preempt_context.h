@@ -1,0 +1,101 @@
+// PreemptContext: what preemption keeps of one CUDA context: control slots and lists on the device,
+// status lines in mapped memory, the helper stream, and the two counters that keep guarded launches
+// and calls that may wait apart (design: docs/preemption.md, "Waiting"). Made at the context's first
+// launch, never freed; a context that ends leaves a dead one behind. Members say who may touch them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <cuda.h>
+#include <pthread.h>
+
+#include "intercept/preempt/launch_slots.h"
+
+namespace cupola::intercept::preempt {
+
+class GpuBoard;
+
+/// Packed arguments that a slot can keep, PreemptParams included. Larger ones go out plain.
+inline constexpr uint32_t kArgumentBytes = 4352;
+
+struct PreemptContext {
+  // Written once, before `state` becomes kReady.
+  CUcontext context = nullptr;
+  GpuBoard* gpu = nullptr;
+  CUstream helper = nullptr;       ///< resumes run here, on a priority level of its own
+  CUdeviceptr controls = 0;        ///< ControlSlot[kSlots]
+  CUdeviceptr returned = 0;        ///< ReturnedList[kSlots]
+  CUdeviceptr status_device = 0;   ///< HostStatus[kSlots]
+  CUdeviceptr yield_line = 0;
+  runtime::HostStatus* status = nullptr;
+  std::byte* arguments = nullptr;  ///< kArgumentBytes a slot
+
+  enum class State : uint32_t {
+    kBoard,   ///< it has a board, demand counts; slots not made yet
+    kReady,   ///< launches can be guarded
+    kPlain,   ///< slots cannot be made: every launch goes out plain
+    kDead,    ///< the context has ended or is beyond repair
+  };
+  std::atomic<State> state{State::kBoard};
+
+  /// Guarded launches that are not known to be complete, and threads that are about to make one.
+  std::atomic<uint32_t> outstanding{0};
+  /// Threads that are, or are about to be, in a call that may wait.
+  std::atomic<uint32_t> scopes{0};
+  /// Work put on streams since `outstanding` was last 0: a stream holds about 1,024 entries.
+  std::atomic<uint32_t> queued{0};
+
+  /// Serialises launches with their guards; held over driver calls, never by the agent.
+  pthread_mutex_t launch_mutex = PTHREAD_MUTEX_INITIALIZER;
+  /// Guards `slots`; never held over a driver call.
+  pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
+  LaunchSlots slots;
+
+  CUdeviceptr ControlOf(uint32_t slot) const { return controls + slot * sizeof(runtime::ControlSlot); }
+  std::byte* ArgumentsOf(uint32_t slot) const { return arguments + slot * size_t{kArgumentBytes}; }
+};
+
+/// The state of `context`, made at the first call (joins the board of its device). Null: no board.
+PreemptContext* ContextFor(CUcontext context) noexcept;
+
+/// The state of `context` if it has one. Lock-free.
+PreemptContext* FindContext(CUcontext context) noexcept;
+
+/// Makes slots, status, helper stream, and registers the board's page: state kReady, or kPlain with a
+/// notice. The context is current, none of its launches is guarded. May wait for the device.
+void MakeReady(PreemptContext* context) noexcept;
+
+/// Calls `visit(PreemptContext&)` for every live one.
+template <typename Visit>
+void ForEachContext(Visit&& visit) noexcept;
+
+/// Looks at what the device said and accounts for what is complete. Returns how many are outstanding.
+uint32_t Harvest(PreemptContext& context) noexcept;
+
+/// The context is beyond repair (a sticky error): nothing of it is waited for any more.
+void GiveUp(PreemptContext& context) noexcept;
+
+/// The context is about to end, with nothing outstanding; or did not end after all.
+void EndContextState(CUcontext context) noexcept;
+
+void ForgetContextsAfterFork() noexcept;
+
+namespace internal {
+inline constexpr uint32_t kMostContexts = 64;
+extern std::atomic<PreemptContext*> contexts[kMostContexts];
+extern std::atomic<uint32_t> context_count;
+}  // namespace internal
+
+template <typename Visit>
+void ForEachContext(Visit&& visit) noexcept {
+  const uint32_t count = internal::context_count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < count; ++i) {
+    PreemptContext* const context = internal::contexts[i].load(std::memory_order_acquire);
+    if (context->state.load(std::memory_order_acquire) != PreemptContext::State::kDead) {
+      visit(*context);
+    }
+  }
+}
+
+}  // namespace cupola::intercept::preempt

@@ -1,0 +1,128 @@
+#include "intercept/preempt/preemption.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include <unistd.h>
+
+#include "intercept/fast_clock.h"
+#include "intercept/notice.h"
+#include "intercept/preempt/agent.h"
+#include "intercept/preempt/counters.h"
+#include "intercept/preempt/demand.h"
+#include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/preempt_context.h"
+#include "intercept/preempt/variants.h"
+#include "intercept/preempt/waiting.h"
+#include "sched/board/socket_path.h"
+
+namespace cupola::intercept::preempt {
+
+Settings settings;
+std::atomic<Participation> participation{Participation::kUndecided};
+std::atomic<uint32_t> watched{0};
+Counters counters;
+
+namespace {
+
+// How long an exiting program waits for its kernels.
+constexpr uint64_t kExitBoundNs = 5'000'000'000;
+
+uint64_t Number(const char* name, uint64_t fallback) {
+  const char* text = getenv(name);
+  if (text == nullptr || *text < '0' || *text > '9') return fallback;
+  return strtoull(text, nullptr, 10);
+}
+
+// With a tool at work our kernels and streams would disturb what it measures, or it us.
+bool ToolAtWork() {
+  static constexpr const char* kPrefixes[] = {"CUDA_INJECTION64_PATH=", "NV_COMPUTE_PROFILER",
+                                              "NV_NSIGHT_", "NSYS_", "NV_SANITIZER_", "CUDBG_",
+                                              "CUDA_LAUNCH_BLOCKING=1"};
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    for (const char* prefix : kPrefixes) {
+      if (strncmp(*entry, prefix, strlen(prefix)) != 0) continue;
+      Say(Level::kWarn, {"kernels are not preempted: ", prefix, " in the environment, a tool is at work"});
+      return true;
+    }
+  }
+  return false;
+}
+
+bool HasArbiter() {
+  const char* board = getenv("CUPOLA_BOARD");
+  if (board != nullptr && *board != '\0') return true;
+  char path[sched::kSocketPathBytes];
+  return sched::ArbiterSocketPath(path) && access(path, F_OK) == 0;
+}
+
+bool ReadSettings() {
+  const char* mode = getenv("CUPOLA_PREEMPT");
+  if (mode != nullptr && *mode != '\0') {
+    if (strcmp(mode, "off") == 0) return false;
+    if (strcmp(mode, "never") == 0) {
+      settings.mode = Mode::kNever;
+    } else if (strcmp(mode, "always") == 0) {
+      settings.mode = Mode::kAlways;
+    } else if (strcmp(mode, "auto") != 0) {
+      Say(Level::kWarn, {"CUPOLA_PREEMPT=", mode, " is not known: use auto, always, never or off"});
+    }
+  }
+  settings.allow_inexact = Number("CUPOLA_INEXACT", 0) != 0;
+  settings.threshold_ns = Number("CUPOLA_PREEMPT_ABOVE_US", settings.threshold_ns / 1000) * 1000;
+  settings.batch = static_cast<uint32_t>(Number("CUPOLA_BATCH", 0));
+  settings.poll_period_ns = static_cast<uint32_t>(Number("CUPOLA_POLL_NS", settings.poll_period_ns));
+  return true;
+}
+
+void SayCounts() {
+  const auto number = [](const std::atomic<uint64_t>& counter) {
+    return Decimal(counter.load(std::memory_order_relaxed));
+  };
+  Say(Level::kInfo, {"preemption: ", number(counters.preemptible), " launches preemptible, ",
+                     number(counters.preemptions), " preemptions, ", number(counters.resumes),
+                     " resumes, ", number(counters.waits), " waits, ", number(counters.scopes),
+                     " scopes, ", number(counters.demands), " demands"});
+  for (size_t i = 0; i < static_cast<size_t>(Plain::kCount); ++i) {
+    if (counters.plain[i].load() == 0) continue;
+    Say(Level::kInfo, {"preemption: ", number(counters.plain[i]), " launches plain: ", kPlainWords[i]});
+  }
+}
+
+}  // namespace
+
+void StartPreemption() noexcept {
+  if (participation.load() != Participation::kUndecided) return;
+  const bool takes_part = ReadSettings() && HasArbiter() && !ToolAtWork();
+  if (takes_part) {
+    // Streams that share a hardware queue wait for one another, which a guard must not make them
+    // do. The driver reads this at cuInit.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+    settings.queues = static_cast<uint32_t>(Number("CUDA_DEVICE_MAX_CONNECTIONS", 8));
+    StartFastClock();
+    StartWaitingRules();
+    OpenVariantStore();
+  }
+  participation.store(takes_part ? Participation::kOn : Participation::kOff);
+}
+
+void ForgetPreemptionAfterFork() noexcept {
+  if (!PreemptionOn()) return;
+  watched.store(0);
+  ForgetAgentsAfterFork();
+  ForgetContextsAfterFork();
+  ForgetVariantsAfterFork();
+  ForgetDemandAfterFork();
+  GpuBoard::ForgetAllAfterFork();
+}
+
+void EndPreemptionAtExit() noexcept {
+  if (!PreemptionOn()) return;
+  const uint64_t deadline = MonotonicNs() + kExitBoundNs;
+  WaitAtExit(deadline);
+  DropDemandAtExit();
+  GpuBoard::LeaveAll();
+  SayCounts();
+}
+
+}  // namespace cupola::intercept::preempt

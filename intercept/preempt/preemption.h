@@ -1,0 +1,59 @@
+// Whether and how this process takes part in preemption: the settings, the word that the forwarding
+// stubs look at, and the process's start, fork and exit. docs/preemption.md.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace cupola::intercept::preempt {
+
+/// CUPOLA_PREEMPT: which launches of kernels that have a variant are made preemptible.
+enum class Mode : uint8_t {
+  kNever,   ///< none: only demand and launch priorities
+  kAuto,    ///< those that are predicted to be long enough
+  kAlways,  ///< all: for tests
+};
+
+struct Settings {
+  Mode mode = Mode::kAuto;
+  bool allow_inexact = false;       ///< CUPOLA_INEXACT=1: variants that are not bit-exact too
+  uint64_t threshold_ns = 150'000;  ///< CUPOLA_PREEMPT_ABOVE_US: shorter launches go out plain
+  uint32_t batch = 0;               ///< CUPOLA_BATCH: L of every kernel; 0 = by kernel
+  uint32_t poll_period_ns = 2'000;  ///< CUPOLA_POLL_NS
+  uint32_t queues = 32;             ///< hardware queues: CUDA_DEVICE_MAX_CONNECTIONS
+};
+extern Settings settings;
+
+enum class Participation : uint8_t {
+  kUndecided,
+  kOff,  ///< no arbiter to be found, or CUPOLA_PREEMPT=off
+  kOn,
+};
+extern std::atomic<Participation> participation;
+
+/// One load. Settled when the driver is opened.
+inline bool PreemptionOn() noexcept {
+  return participation.load(std::memory_order_relaxed) == Participation::kOn;
+}
+
+/// Nonzero while calls that may wait are to be looked at: the number of guarded launches that are
+/// outstanding, and the bit below while the process has demand on a board. The stubs of the build
+/// look at it (generate/stubs.py).
+extern std::atomic<uint32_t> watched __asm__("cupola_watched")
+    __attribute__((visibility("hidden")));
+inline constexpr uint32_t kDemandBit = 1u << 31;
+
+inline void Watch(uint32_t launches) noexcept { watched.fetch_add(launches); }
+inline void Unwatch(uint32_t launches) noexcept { watched.fetch_sub(launches); }
+
+/// Reads the environment and looks for an arbiter's socket; called when the driver has been opened,
+/// before any call of it. Where it takes part, sets CUDA_DEVICE_MAX_CONNECTIONS unless it is set.
+void StartPreemption() noexcept;
+
+/// In the child of a fork: nothing of the parent's is touched; the child joins anew.
+void ForgetPreemptionAfterFork() noexcept;
+
+/// From exit(): finishes what is preempted, within a bound, and leaves the board.
+void EndPreemptionAtExit() noexcept;
+
+}  // namespace cupola::intercept::preempt

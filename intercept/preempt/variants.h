@@ -1,0 +1,88 @@
+// Variants: which kernel of the program has a preemptible variant, and that variant made ready in a
+// context. Bundles are found when a module or library is loaded; side modules are loaded, and their
+// `cupola_variables` filled, at the first launch in a context that wants them. Look-up of a handle is
+// lock-free; everything else takes a mutex and may wait for the device. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <cuda.h>
+
+#include "device/compiler/store/bundle.h"
+#include "intercept/preempt/launch_slots.h"
+
+namespace cupola::intercept::preempt {
+
+struct PreemptContext;
+struct Image;
+
+/// A block shape and what fits of it.
+struct Shape {
+  std::atomic<uint64_t> key{0};     ///< threads << 32 | dynamic shared bytes, + 1; 0 = free
+  std::atomic<uint32_t> workers{0}; ///< that fill the GPU; 0 = such a launch goes out plain
+};
+
+/// A variant in one context.
+struct PreparedVariant {
+  static constexpr uint32_t kShapes = 16;
+  std::atomic<PreemptContext*> context{nullptr};
+  CUfunction function = nullptr;  ///< of the variant; null = it cannot be used in this context
+  Shape shapes[kShapes];
+};
+
+/// A kernel of the program that has a variant.
+struct Variant {
+  static constexpr uint32_t kContexts = 8;
+  Image* image = nullptr;
+  const store::KernelEntry* entry = nullptr;
+  const store::ParameterEntry* parameters = nullptr;
+  const char* name = nullptr;
+  bool usable = true;             ///< settled at first use: exactness, configuration
+  std::atomic<bool> settled{false};
+  bool is_configured = false;     ///< the configuration wants the preemptible form
+  PreparedVariant prepared[kContexts];
+  // What was seen of it: nanoseconds a 1024 blocks, and launches seen. Any thread, relaxed.
+  std::atomic<uint64_t> ns_per_1024_blocks{0};
+  std::atomic<uint32_t> seen{0};
+};
+
+/// Opens the store; called once, when the driver has been opened.
+void OpenVariantStore() noexcept;
+
+/// An image was loaded: `owner` is a CUlibrary or CUmodule (`is_library`), `image` what the program
+/// gave, `context` the module's context. Looks for its bundle.
+void NoteImage(const void* owner, bool is_library, const void* image, CUcontext context) noexcept;
+/// `function` was got from `owner` under `name`.
+void NoteKernel(const void* function, const void* owner, const char* name) noexcept;
+void NoteAlias(const void* alias, const void* function) noexcept;
+/// About to be unloaded, with nothing of it outstanding.
+void ForgetImage(const void* owner) noexcept;
+/// The context is about to end: its modules go.
+void ForgetImagesOf(CUcontext context) noexcept;
+
+/// The variant of a CUfunction or CUkernel, or null. Lock-free.
+Variant* FindVariant(const void* function) noexcept;
+
+/// The variant as prepared in `context`, or null: PrepareVariant is to be called. Lock-free.
+PreparedVariant* FindPrepared(Variant& variant, const PreemptContext& context) noexcept;
+
+/// Loads and prepares it for launches of `program` (CUfunction or CUkernel); null where it cannot be.
+/// The context is current and ready, none of its launches is guarded. May wait for the device.
+PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context) noexcept;
+
+/// Workers for a block shape: UINT32_MAX = not known yet. Lock-free.
+uint32_t FindWorkers(const PreparedVariant& prepared, uint32_t threads, uint32_t shared) noexcept;
+
+/// Finds that out, and mirrors the original's limit of dynamic shared memory. Under the same
+/// conditions as PrepareVariant.
+uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const PreemptContext& context,
+                      const void* program, uint32_t threads, uint32_t shared) noexcept;
+
+/// A guarded launch of it became complete at `now_ns`.
+void NoteComplete(LaunchSlot& slot, uint64_t now_ns) noexcept;
+
+void ForgetVariantsAfterFork() noexcept;
+
+}  // namespace cupola::intercept::preempt

@@ -1,0 +1,181 @@
+#include "intercept/preempt/waiting.h"
+
+#include <ctime>
+
+#include <sched.h>
+#include <xmmintrin.h>
+
+#include "intercept/fast_clock.h"
+#include "intercept/handle_map.h"
+#include "intercept/mutex_lock.h"
+#include "intercept/notice.h"
+#include "intercept/preempt/counters.h"
+#include "intercept/preempt/driver_calls.h"
+#include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/preempt_context.h"
+
+namespace cupola::intercept::preempt {
+namespace {
+
+using State = PreemptContext::State;
+
+// Of about 1,024 entries that a stream holds before a call waits for room (CUDA_LAUNCH_QUEUE).
+constexpr uint32_t kMostQueued = 700;
+constexpr uint64_t kSpinNs = 20'000;          // then the core is offered to others
+constexpr uint64_t kYieldNs = 5'000'000;      // then we sleep
+constexpr long kNapNs = 50'000;
+constexpr uint64_t kAskEveryNs = 1'000'000;   // whether the context is still well
+constexpr uint64_t kNoSlotNs = 500'000'000;
+
+HandleMap loaded;
+
+/// One wait: how long it has lasted decides how it goes on.
+class Patience {
+ public:
+  explicit Patience(PreemptContext& context) : context_(context), start_ns_(NowNs()) {}
+
+  /// Returns after a moment. False: the context is dead, nothing will come.
+  bool Pause() {
+    if (context_.state.load() == State::kDead) return false;
+    const uint64_t waited = NowNs() - start_ns_;
+    if (waited < kSpinNs) {
+      for (int i = 0; i < 16; ++i) _mm_pause();
+    } else if (waited < kYieldNs) {
+      sched_yield();
+    } else {
+      const timespec nap{0, kNapNs};
+      nanosleep(&nap, nullptr);
+    }
+    if (waited - asked_ns_ < kAskEveryNs) return true;
+    asked_ns_ = waited;
+    return Ask();
+  }
+
+  uint64_t waited_ns() const { return NowNs() - start_ns_; }
+
+ private:
+  // A kernel that faulted never completes; every call of its context tells so. What we wait for is
+  // then the driver's to report.
+  bool Ask() {
+    const RelaxedCapture relaxed;
+    const auto query = CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000);
+    const CUresult result = query(context_.helper);
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return true;
+    Say(Level::kInfo, {"a context is beyond repair: error ", Decimal(result)});
+    GiveUp(context_);
+    return false;
+  }
+
+  PreemptContext& context_;
+  uint64_t start_ns_, asked_ns_ = 0;
+};
+
+/// A launch to wait for, and how many there are of its kind.
+struct Target {
+  bool found = false;
+  uint32_t index = 0, sequence = 0;
+  bool only_these = false;  ///< no thread is about to launch another
+};
+
+Target Find(PreemptContext& context, WaitFor what, uint64_t up_to) {
+  Harvest(context);
+  Target target;
+  const MutexLock lock(context.slots_mutex);
+  LaunchSlots& slots = context.slots;
+  for (uint32_t i = slots.in_use(); i-- > 0 && !target.found;) {
+    const LaunchSlot& slot = slots.used(i);
+    if (slot.state != LaunchSlot::State::kRunning || slot.number > up_to) continue;
+    if (what == WaitFor::kBlocking && !slot.blocks_legacy) continue;
+    target = {true, slots.IndexOf(&slot), slot.sequence};
+  }
+  target.only_these = context.outstanding.load() == slots.running();
+  return target;
+}
+
+// Waits for the launches up to number `up_to`; with `all_seen`, also until no thread is about to
+// launch one that it has not been seen to.
+void WaitUntilComplete(PreemptContext& context, WaitFor what, uint64_t up_to, bool all_seen) {
+  Patience patience(context);
+  while (context.state.load() == State::kReady) {
+    const Target target = Find(context, what, up_to);
+    if (!target.found && (!all_seen || target.only_these)) return;
+    do {
+      if (!patience.Pause()) return;
+    } while (target.found && !context.slots.IsDone(target.index, target.sequence));
+  }
+}
+
+uint64_t LastNumber(PreemptContext& context) {
+  const MutexLock lock(context.slots_mutex);
+  return context.slots.last_number();
+}
+
+}  // namespace
+
+// First without the scope, so that others' launches stay preemptible, for what there is now; then
+// with it, for what came meanwhile: so the wait ends, however busy the others are.
+void OpenScope(PreemptContext& context, WaitFor what) noexcept {
+  if (context.state.load() != State::kReady) return (void)context.scopes.fetch_add(1);
+  if (context.outstanding.load() != 0) {
+    Count(counters.waits);
+    WaitUntilComplete(context, what, LastNumber(context), /*all_seen=*/false);
+  }
+  // Counted before launches are looked for; see EnterAsGuarded.
+  context.scopes.fetch_add(1);
+  Count(counters.scopes);
+  if (context.outstanding.load() != 0) {
+    WaitUntilComplete(context, what, UINT64_MAX, /*all_seen=*/true);
+  }
+}
+
+void CloseScope(PreemptContext& context) noexcept { context.scopes.fetch_sub(1); }
+
+WaitingScope::WaitingScope(PreemptContext& context, WaitFor what) noexcept : context_(context) {
+  OpenScope(context_, what);
+}
+WaitingScope::~WaitingScope() { CloseScope(context_); }
+
+void KeepRoom(PreemptContext& context) noexcept {
+  if (context.queued.load(std::memory_order_relaxed) < kMostQueued) [[likely]] return;
+  if (Harvest(context) == 0) return context.queued.store(0, std::memory_order_relaxed);
+  Count(counters.waits);
+  WaitUntilComplete(context, WaitFor::kAll, LastNumber(context), /*all_seen=*/false);
+  // What is in the streams now came after the last of them.
+  context.queued.store(0, std::memory_order_relaxed);
+}
+
+void WaitForSlot(PreemptContext& context, uint32_t index, uint32_t sequence) noexcept {
+  Patience patience(context);
+  while (!context.slots.IsDone(index, sequence) && patience.Pause()) {
+  }
+}
+
+bool WaitForFreeSlot(PreemptContext& context) noexcept {
+  Patience patience(context);
+  uint64_t held_until = 0;
+  for (;;) {
+    Harvest(context);
+    {
+      const MutexLock lock(context.slots_mutex);
+      if (context.slots.in_use() < kSlots) return true;
+    }
+    const uint64_t waited = patience.waited_ns();
+    if (context.gpu->requests() != 0) held_until = waited;
+    if (waited - held_until > kNoSlotNs || !patience.Pause()) return false;
+  }
+}
+
+void WaitAtExit(uint64_t deadline_ns) noexcept {
+  ForEachContext([&](PreemptContext& context) {
+    Patience patience(context);
+    while (context.state.load() == State::kReady && Harvest(context) != 0 &&
+           MonotonicNs() < deadline_ns) {
+      if (!patience.Pause()) break;
+    }
+  });
+}
+
+bool IsKnownLoaded(const void* function) noexcept { return loaded.Find(function, 0) != 0; }
+void NoteLoaded(const void* function) noexcept { loaded.Set(function, 1); }
+
+}  // namespace cupola::intercept::preempt

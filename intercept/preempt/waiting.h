@@ -1,0 +1,57 @@
+// Waiting (docs/preemption.md): behind a guard nothing may wait inside the driver, for the waiting
+// thread may hold what the resuming launch needs, and both hang. So a call that may wait first waits
+// here, while the process can still be stopped and resumed, until no guarded launch is outstanding;
+// then it opens a scope, in which other threads' launches go out plain; then it calls the driver.
+// Which call waits for what: waiting_rules.cpp. Any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "intercept/preempt/launch_slots.h"
+
+namespace cupola::intercept::preempt {
+
+struct PreemptContext;
+
+/// Which guarded launches a call is to wait for.
+enum class WaitFor : uint8_t {
+  kAll,
+  kBlocking,  ///< those on streams that synchronise with the legacy stream
+};
+
+/// A scope of one context: waits, then holds it open.
+class WaitingScope {
+ public:
+  explicit WaitingScope(PreemptContext& context, WaitFor what = WaitFor::kAll) noexcept;
+  ~WaitingScope();
+  WaitingScope(const WaitingScope&) = delete;
+  WaitingScope& operator=(const WaitingScope&) = delete;
+
+ private:
+  PreemptContext& context_;
+};
+
+/// The same in two calls.
+void OpenScope(PreemptContext& context, WaitFor what) noexcept;
+void CloseScope(PreemptContext& context) noexcept;
+
+/// Waits until a stream surely has room for more work.
+void KeepRoom(PreemptContext& context) noexcept;
+
+/// Waits until launch `sequence` of a slot is complete, or the context is given up.
+void WaitForSlot(PreemptContext& context, uint32_t index, uint32_t sequence) noexcept;
+
+/// Waits until a slot is free. False: none came free although launches were not held.
+bool WaitForFreeSlot(PreemptContext& context) noexcept;
+
+/// Waits for all guarded launches of the process until `deadline_ns`.
+void WaitAtExit(uint64_t deadline_ns) noexcept;
+
+/// Kernels that have been launched, or whose first launch need not be waited for.
+bool IsKnownLoaded(const void* function) noexcept;
+void NoteLoaded(const void* function) noexcept;
+
+/// Makes the table of rules; called once.
+void StartWaitingRules() noexcept;
+
+}  // namespace cupola::intercept::preempt

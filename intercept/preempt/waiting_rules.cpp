@@ -1,0 +1,192 @@
+// Which driver call waits for which guarded launches, and what the forwarding stubs of the build call
+// (entry.S) when launches are outstanding or the process has demand. The rules follow what an H200
+// does behind a guard (docs/preemption.md, "Calls behind a guard"); what is not named here and is
+// classed kMayWait waits for all.
+#include <cstring>
+
+#include "intercept/calls.h"
+#include "intercept/driver.h"
+#include "intercept/preempt/demand.h"
+#include "intercept/preempt/driver_calls.h"
+#include "intercept/preempt/preempt_context.h"
+#include "intercept/preempt/preemption.h"
+#include "intercept/preempt/waiting.h"
+#include "intercept/streams.h"
+#include "intercept/thread_state.h"
+
+namespace cupola::intercept::preempt {
+namespace {
+
+enum class Rule : uint8_t {
+  kWait,          ///< for all guarded launches of the current context
+  kWaitAll,       ///< of all contexts: the call may end another than the current one
+  kCopy,          ///< synchronous copies: for those on blocking streams
+  kCopyTo,        ///< asynchronous, (to, from, ...): waits unless both are pinned or on the device
+  kNone,          ///< was measured to return at once
+  kSyncContext,   ///< waits inside the driver without harm, and shows that nothing is left
+  kSyncStream,    ///< the same for one stream, the first argument
+  kSyncStreamPerThread,
+  kSyncEvent,
+};
+
+Rule rules[kCallCount];
+
+constexpr uint64_t kHasHook = 1u << 30;  // generate/stubs.py
+
+struct NamedRule {
+  const char* prefix;  ///< a call's name, or with '*' at the end what it begins with
+  Rule rule;
+};
+
+// Later ones win.
+constexpr NamedRule kNamedRules[] = {
+    {"cuMemcpy*", Rule::kCopy},
+    {"cuMemcpyAsync*", Rule::kCopyTo},
+    {"cuMemcpyHtoDAsync*", Rule::kCopyTo},
+    {"cuMemcpyDtoHAsync*", Rule::kCopyTo},
+    {"cuMemcpy2DAsync*", Rule::kWait},
+    {"cuMemcpy3DAsync*", Rule::kWait},
+    {"cuMemcpyBatchAsync*", Rule::kWait},
+    {"cuMemcpy3DBatchAsync*", Rule::kWait},
+    {"cuMemcpyAtoHAsync*", Rule::kWait},
+    {"cuMemcpyHtoAAsync*", Rule::kWait},
+    {"cuMemset*", Rule::kNone},
+    {"cuMemAlloc", Rule::kNone},
+    {"cuMemAlloc_v2", Rule::kNone},
+    {"cuMemAllocPitch*", Rule::kNone},
+    {"cuMemAllocHost*", Rule::kNone},
+    {"cuMemHostAlloc", Rule::kNone},
+    {"cuMemHostRegister*", Rule::kNone},
+    {"cuMemGetInfo*", Rule::kNone},
+    {"cuCtxSynchronize*", Rule::kSyncContext},
+    {"cuStreamSynchronize", Rule::kSyncStream},
+    {"cuStreamSynchronize_ptsz", Rule::kSyncStreamPerThread},
+    {"cuEventSynchronize", Rule::kSyncEvent},
+    {"cuCtxDestroy*", Rule::kWaitAll},
+    {"cuCtxDetach", Rule::kWaitAll},
+    {"cuDevicePrimaryCtxRe*", Rule::kWaitAll},
+    {"cuLibraryUnload", Rule::kWaitAll},
+    {"cuGreenCtxDestroy", Rule::kWaitAll},
+};
+
+bool Matches(const char* pattern, const char* name) {
+  const size_t length = strlen(pattern);
+  if (pattern[length - 1] == '*') return strncmp(pattern, name, length - 1) == 0;
+  return strcmp(pattern, name) == 0;
+}
+
+// Pinned host memory and device memory are known to the driver; pageable memory is not.
+bool IsKnownToDriver(uint64_t address) {
+  unsigned type = 0;
+  const auto get = CUPOLA_CALL_REAL(cuPointerGetAttribute, PFN_cuPointerGetAttribute_v4000);
+  return get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS && type != 0;
+}
+
+/// A call that is under way on this thread, between cupola_enter_may_wait and cupola_leave_may_wait.
+struct CallUnderWay {
+  bool active;
+  uint64_t scopes;          ///< bit i: a scope is open in internal::contexts[i]
+  bool deepened;            ///< this_thread.depth was raised
+  PreemptContext* context;  ///< whose scope is open
+  SyncPoint sync;
+};
+thread_local constinit CallUnderWay under_way __attribute__((tls_model("initial-exec"))) = {};
+
+PreemptContext* Current() { return FindContext(CurrentContext()); }
+
+static_assert(internal::kMostContexts <= 64);
+
+void OpenAll() {
+  const uint32_t count = internal::context_count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < count; ++i) {
+    PreemptContext* const context = internal::contexts[i].load(std::memory_order_acquire);
+    if (context->state.load() == PreemptContext::State::kDead) continue;
+    OpenScope(*context, WaitFor::kAll);
+    under_way.scopes |= uint64_t{1} << i;
+  }
+}
+
+void Open(Rule rule, const uint64_t* arguments) {
+  switch (rule) {
+    case Rule::kNone: return;
+    case Rule::kWaitAll:
+      OpenAll();
+      return;
+    case Rule::kCopyTo:
+      if (IsKnownToDriver(arguments[0]) && IsKnownToDriver(arguments[-1])) return;
+      [[fallthrough]];
+    case Rule::kWait:
+    case Rule::kCopy:
+      under_way.context = Current();
+      if (under_way.context == nullptr) return;
+      if (rule == Rule::kCopy) under_way.sync = BeforeSync(under_way.context, 0, false);
+      OpenScope(*under_way.context, rule == Rule::kCopy ? WaitFor::kBlocking : WaitFor::kAll);
+      return;
+    case Rule::kSyncContext:
+      under_way.sync = BeforeSync(Current(), kNoStream, true);
+      return;
+    case Rule::kSyncStream:
+    case Rule::kSyncStreamPerThread: {
+      const StreamKey key = ResolveStream(reinterpret_cast<CUstream>(arguments[0]),
+                                          rule == Rule::kSyncStreamPerThread);
+      under_way.sync = BeforeSync(FindContext(reinterpret_cast<CUcontext>(key.context)),
+                                  key.stream, false);
+      return;
+    }
+    case Rule::kSyncEvent: return;
+  }
+}
+
+}  // namespace
+
+void StartWaitingRules() noexcept {
+  for (size_t call = 0; call < kCallCount; ++call) {
+    rules[call] = Rule::kWait;
+    for (const NamedRule& named : kNamedRules) {
+      if (Matches(named.prefix, kCallNames[call])) rules[call] = named.rule;
+    }
+  }
+}
+
+extern "C" {
+
+/// Called by entry.S before call `index` (bit 30: it has a hook of ours) with its register arguments,
+/// the first at `arguments[0]`, the next below it. Returns nonzero if cupola_leave_may_wait is to be
+/// called after it.
+__attribute__((visibility("hidden"))) uint64_t cupola_enter_may_wait(
+    uint64_t index, const uint64_t* arguments) noexcept {
+  if (InsideHook() || under_way.active || !PreemptionOn()) return 0;
+  under_way = {};
+  under_way.active = true;
+  {
+    const HookScope scope;  // what we ask of the driver here is not the program's
+    Open(rules[index & ~kHasHook], arguments);
+  }
+  // A hook raises the depth itself; without one, what the driver calls meanwhile is its own affair.
+  under_way.deepened = (index & kHasHook) == 0;
+  if (under_way.deepened) ++this_thread.depth;
+  return 1;
+}
+
+__attribute__((visibility("hidden"))) void cupola_leave_may_wait(CUresult result) noexcept {
+  if (under_way.deepened) --this_thread.depth;
+  for (uint64_t rest = under_way.scopes; rest != 0; rest &= rest - 1) {
+    CloseScope(*internal::contexts[__builtin_ctzll(rest)].load(std::memory_order_acquire));
+  }
+  if (under_way.context != nullptr) CloseScope(*under_way.context);
+  if (result == CUDA_SUCCESS) AfterSync(under_way.sync);
+  under_way = {};
+}
+
+/// Called by entry.S before a stream-ordered call.
+__attribute__((visibility("hidden"))) void cupola_enter_stream_ordered() noexcept {
+  if (InsideHook() || !PreemptionOn()) return;
+  PreemptContext* const context = Current();
+  if (context == nullptr || context->outstanding.load() == 0) return;
+  const HookScope scope;
+  KeepRoom(*context);
+  context->queued.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // extern "C"
+}  // namespace cupola::intercept::preempt

@@ -1,0 +1,94 @@
+"""The figures of the evaluation, by hand; the charts are well-formed XML."""
+import os
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../apps"))
+import flep  # noqa: E402
+import flep_metrics as m  # noqa: E402
+import flep_report  # noqa: E402
+import flep_runs as runs  # noqa: E402
+import svg_chart  # noqa: E402
+
+
+def row(*turnarounds, makespan):
+    return {"turnaround": [list(turnarounds)], "makespan": [makespan]}
+
+
+class Metrics(unittest.TestCase):
+    def test_antt_is_the_mean_slowdown(self):
+        self.assertEqual(m.antt([200, 30], [100, 10]), 2.5)
+
+    def test_least_antt_runs_the_shortest_first(self):
+        # The long one (1000) came first and is stopped at once: the short one (100) starts after one
+        # switch and ends at 270; the long one after one more, and ends at 1000 + 100 + 2 * 170.
+        self.assertAlmostEqual(m.least_antt([1000, 100]), (1.44 + 2.7) / 2)
+        # What came first and is the shortest is not stopped and needs no switch.
+        self.assertAlmostEqual(m.least_antt([100, 1000]), (1 + (1100 + 340) / 1000) / 2)
+
+    def test_share_of_loops(self):
+        launches = [runs.Launch(0, 1_000_000), runs.Launch(0, 2_000_000),
+                    runs.Launch(1_000_000, 4_000_000)]
+        self.assertAlmostEqual(m.busy_us(launches, 500, 0, 4_000_000), 1500)
+        self.assertAlmostEqual(m.busy_us(launches, 500, 0, 3_000_000), 1250)
+        self.assertAlmostEqual(m.busy_us(launches, 500, 1_500_000, 2_000_000), 250)
+
+    def test_spatial_cut(self):
+        self.assertAlmostEqual(m.overhead_cut_pct(100, 110, 105), 50)
+        self.assertEqual(m.overhead_cut_pct(100, 100, 90), 0)  # nothing there to cut
+
+    def test_pairs_from_detail(self):
+        detail = {"alone": {"nomps": {"cfd_large": 11000, "va_small": 700},
+                            "mps": {"cfd_large": 11000, "va_small": 700}},
+                  "pairs": {"cfd_va": {"plain_mps": row(11000, 11700, makespan=11700),
+                                       "cupola_mps": row(11750, 780, makespan=11750),
+                                       "plain_nomps": row(11700, 2100, makespan=11700),
+                                       "cupola_nomps": row(12000, 900, makespan=12000)}},
+                  "equal": {"cfd_va": {"plain_mps": row(11000, 11700, makespan=10000),
+                                       "cupola_mps": row(11750, 780, makespan=10200),
+                                       "plain_nomps": row(11700, 2100, makespan=11700),
+                                       "cupola_nomps": row(12000, 900, makespan=11700)}},
+                  "ffs": {"cfd_va": {"plain_mps": {"whole": [0.5, 0.5], "bins": []},
+                                     "cupola_mps": {"whole": [0.3, 0.6], "bins": [[0.3, 0.6]]}}},
+                  "solo": {"va": {"original": [100], "solo": [101], "sliced": [110]},
+                           "nn": {"original": [100], "solo": [100], "sliced": [106]}}}
+        found = flep.metrics(detail)
+        self.assertAlmostEqual(found["pairs_hp_speedup_mean_mps"], 15)
+        self.assertAlmostEqual(found["pairs_hp_ceiling_fraction_timeslice"], 0.9667)
+        self.assertAlmostEqual(found["stp_loss_pct"], 1.9608)
+        self.assertEqual(found["stp_loss_pct_timeslice"], 0)
+        self.assertAlmostEqual(found["ffs_share_high_pct_mps"], 66.6667)
+        self.assertAlmostEqual(found["ffs_throughput_loss_pct_mps"], 10)
+        self.assertEqual(found["solo_overhead_worst_pct"], 1)
+        self.assertEqual(found["solo_overhead_mean_pct"], 0.5)
+        self.assertEqual(found["slicing_overhead_mean_pct"], 8)
+        for name, text in flep_report.charts(detail).items():
+            xml.etree.ElementTree.fromstring(text)
+            self.assertTrue(name.endswith(".svg"))
+
+    def test_groups_are_those_of_the_paper(self):
+        self.assertEqual(len(runs.high_low_pairs().groups), 28)
+        self.assertEqual(len(runs.equal_pairs().groups), 28)
+        self.assertEqual(len(set(runs.triplets().groups)), 28)
+        self.assertEqual(runs.triplets().groups, runs.triplets().groups)
+        self.assertEqual(len(runs.spatial_pairs().groups), 56)
+
+    def test_charts(self):
+        self.assertEqual(svg_chart.ticks(0, 10), [0, 2, 4, 6, 8, 10])
+        for text in (svg_chart.bars("a & b", "us", ["x"], {"s": [None]}),
+                     svg_chart.lines("t", "%", "x", {"s": [(0, 1), (2, -3)]},
+                                     {"s": [(0, 2), (-4, 0)]}),
+                     svg_chart.timeline("t", [("row", [(0, 5, 0), (9, 12, 1)])], 0, 10)):
+            xml.etree.ElementTree.fromstring(text)
+
+    def test_page_without_results(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, = flep_report.write(folder, folder)
+            with open(path) as file:
+                self.assertIn("# FLEP's evaluation", file.read())
+
+
+if __name__ == "__main__":
+    unittest.main()

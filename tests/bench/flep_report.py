@@ -1,0 +1,280 @@
+#!/usr/bin/env python3
+"""Writes docs/results/flep.md and its charts from flep.json and preemption.json, both written by
+scripts/bench. Run on any machine: scripts/bench plots. Standard library only."""
+import json
+import os
+import statistics
+
+import flep
+import flep_metrics as m
+import flep_runs as runs
+import svg_chart
+
+TARGETS = {  # what the metrics should reach: (comparison, number)
+    "pairs_hp_speedup_mean_mps": (">=", 12), "pairs_hp_ceiling_fraction_timeslice": (">=", 0.9),
+    "pairs_antt_ceiling_fraction": (">=", 0.9), "triplets_antt_ceiling_fraction": (">=", 0.9),
+    "stp_loss_pct": ("<=", 2), "ffs_share_high_pct": ("66.7 +-", 2),
+    "solo_overhead_mean_pct": ("<=", 0.5), "solo_overhead_worst_pct": ("<=", 2),
+    "spatial_overhead_cut_pct": (">=", 31), "prediction_error_mean_pct": ("<=", 4),
+    "torch_train_rate_ratio": (">=", 0.95),
+}
+PAPER = {  # the paper's own figures, on a K40
+    "pairs_hp_speedup_mean_mps": 10.1, "pairs_antt_improvement_mean_mps": 8, "stp_loss_pct": 5.4,
+    "triplets_antt_improvement_mean_cupola_mps": 6.6, "ffs_share_high_pct": 66.7,
+    "solo_overhead_mean_pct": 2.5, "slicing_overhead_mean_pct": 8, "spatial_overhead_cut_pct": 31,
+    "prediction_error_mean_pct": 6.9,
+}
+LIMITS = {"nomps_20us": (170, 210), "nomps_200us": (330, 385), "mps_20us": (38, 55),
+          "mps_200us": (160, 200)}
+
+
+def meets(name, value):
+    if name not in TARGETS:
+        return None
+    how, target = TARGETS[name]
+    if how == ">=":
+        return value >= target
+    return value <= target if how == "<=" else abs(value - 200 / 3) <= target
+
+
+def verdict(good):
+    return {None: "", True: "yes", False: "**no**"}[good]
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
+
+
+def fact_line(result):
+    facts = result["machine"]
+    return (f"{facts['gpu']}; CUDA {facts['cuda_driver']}; {facts['cpu']}, {facts['cpus']} "
+            f"processors; {result['date']}; commit {str(result['commit'])[:12]}.")
+
+
+def metric_rows(metrics):
+    for name, value in metrics.items():
+        how, target = TARGETS.get(name, ("", ""))
+        yield (f"`{name}`", f"{value:g}", f"{how} {target}".strip(), PAPER.get(name, ""),
+               verdict(meets(name, value)))
+
+
+def preemption_rows(metrics):
+    for key, (p50, p99) in LIMITS.items():
+        row = [key.replace("nomps", "no MPS").replace("mps", "MPS").replace("_", ", ")]
+        for system in ("plain", "cupola"):
+            row += [metrics.get(f"hp_{p}_us_{system}_{key}", "-") for p in ("p50", "p99")]
+        mine = row[-2:]
+        row.append(f"<= {p50} / {p99}")
+        row.append(metrics.get("batch_rate_ratio_" + key, "-"))
+        good = None if "-" in mine else mine[0] <= p50 and mine[1] <= p99
+        row.append(verdict(good if row[-1] == "-" or not good else row[-1] >= 0.98))
+        yield row
+
+
+# Charts: each returns (file name, SVG text) or None where its section was not measured.
+
+def ratio_chart(detail, section, sharing, name, title, member, ceiling=True):
+    """Of every pair: how many times shorter `member`'s turnaround is than plain's."""
+    labels, reached, possible = [], [], []
+    for pair, row in detail.get(section, {}).items():
+        plain, cupola = (flep.medians(row, f"{system}_{sharing}") for system in ("plain", "cupola"))
+        if not plain or not cupola:
+            continue
+        alone = detail["alone"][sharing][f"{pair.split('_')[member]}_small"]
+        labels.append(pair)
+        reached.append(plain[0][member] / cupola[0][member])
+        possible.append(plain[0][member] / (alone + (0 if sharing == "mps" else m.SWITCH_US)))
+    series = {"Cupola": reached}
+    if ceiling:
+        series["possible"] = possible
+    return (name, svg_chart.bars(title, "times faster", labels, series)) if labels else None
+
+
+def antt_chart(detail, section, modes, name, title):
+    """`modes` is [(name shown, mode, what it is compared with, way of sharing)]."""
+    labels = list(detail.get(section, {}))
+    series = {}
+    for shown, mode, against, sharing in modes:
+        values = []
+        for label in labels:
+            row = detail[section][label]
+            plain, other = flep.medians(row, against), flep.medians(row, mode)
+            names = label.split("_")
+            inputs = ["large"] + ["small"] * (len(names) - 1)
+            alone = flep.alone_of(detail, sharing, names, inputs)
+            values.append(m.antt(plain[0], alone) / m.antt(other[0], alone)
+                          if plain and other else None)
+        if any(value is not None for value in values):
+            series[shown] = values
+    return (name, svg_chart.bars(title, "ANTT, times lower", labels, series)) if series else None
+
+
+def loss_chart(detail):
+    labels, losses = [], []
+    for pair, row in detail.get("equal", {}).items():
+        plain, cupola = flep.medians(row, "plain_mps"), flep.medians(row, "cupola_mps")
+        if plain and cupola:
+            labels.append(pair)
+            losses.append(m.throughput_loss_pct(plain[1], cupola[1]))
+    return ("fig11_stp_loss.svg", svg_chart.bars("Throughput lost to preemption, MPS (fig. 11)", "%",
+                                                 labels, {"loss": losses})) if labels else None
+
+
+def delay_chart(detail):
+    series = {}
+    for pair, row in detail.get("delays", {}).items():
+        if "plain" in row and "cupola" in row:
+            series[pair] = [(share, plain / cupola) for share, plain, cupola in
+                            zip(row["share"], row["plain"], row["cupola"], strict=True)]
+    return ("fig9_delays.svg", svg_chart.lines(
+        "Speed-up over MPS when the kernel comes later (fig. 9)", "times faster",
+        "delay, as part of the low-priority kernel's time", series)) if series else None
+
+
+def share_chart(detail):
+    by_bin = {"high (weight 2)": [], "low (weight 1)": []}
+    for row in detail.get("ffs", {}).values():
+        found = row.get("cupola_nomps") or row.get("cupola_mps")
+        for number, (low, high) in enumerate(found["bins"] if found else []):
+            for name, part in (("high (weight 2)", high), ("low (weight 1)", low)):
+                while len(by_bin[name]) <= number:
+                    by_bin[name].append([])
+                by_bin[name][number].append(100 * part / ((low + high) or 1))
+    if not by_bin["high (weight 2)"]:
+        return None
+    lines = {name: [(i / max(1, len(bins) - 1), statistics.mean(values))
+                    for i, values in enumerate(bins)] for name, bins in by_bin.items()}
+    spread = {name: [(min(values), max(values)) for values in bins]
+              for name, bins in by_bin.items()}
+    return "fig13_ffs_shares.svg", svg_chart.lines(
+        "Share of the GPU under FFS, mean and range of the pairs (fig. 13)", "%",
+        "time, as part of the run", lines, spread)
+
+
+def ffs_loss_chart(detail):
+    labels, losses = [], []
+    for pair, row in detail.get("ffs", {}).items():
+        for sharing in ("nomps", "mps"):
+            plain, cupola = row.get("plain_" + sharing), row.get("cupola_" + sharing)
+            if plain and cupola and sum(plain["whole"]) > 0:
+                labels.append(pair)
+                losses.append(100 * (1 - sum(cupola["whole"]) / sum(plain["whole"])))
+                break
+    return ("fig14_ffs_loss.svg", svg_chart.bars("Throughput lost under FFS (fig. 14)", "%", labels,
+                                                 {"loss": losses})) if labels else None
+
+
+def spatial_chart(detail):
+    cuts = {}
+    for pair, row in detail.get("spatial", {}).items():
+        if len(row) == 3:
+            times = [row[mode]["makespan"] for mode in ("plain", "temporal", "spatial")]
+            cuts.setdefault(pair.split("_")[0], []).append(m.overhead_cut_pct(*times))
+    labels = list(cuts)
+    return ("fig15_spatial.svg", svg_chart.bars(
+        "Preemption overhead saved by yielding only some SMs (fig. 15)", "%", labels,
+        {"saved": [statistics.mean(cuts[label]) for label in labels]})) if labels else None
+
+
+def extra_chart(detail):
+    found = detail.get("spatial_extra", {})
+    series = {pair: [(sms, row[0] / us) for sms, us in zip(found["sms"], row, strict=False)]
+              for pair, row in found.get("high", {}).items() if row}
+    return ("fig16_more_sms.svg", svg_chart.lines(
+        "The trivial kernel when more SMs are yielded than it needs (fig. 16)", "times faster",
+        "SMs more", series)) if series else None
+
+
+def solo_chart(detail):
+    labels = [name for name in runs.PROGRAMS if detail.get("solo", {}).get(name, {}).get("original")]
+    series = {}
+    for label in ("solo", "sliced"):
+        shown = {"solo": "preemptible"}.get(label, label)
+        series[shown] = [
+            100 * (statistics.median(detail["solo"][name][label]) /
+                   statistics.median(detail["solo"][name]["original"]) - 1)
+            if detail["solo"][name].get(label) else None for name in labels]
+    return ("fig17_solo.svg", svg_chart.bars("Overhead of a kernel by itself (fig. 17)", "%", labels,
+                                             series)) if labels else None
+
+
+def prediction_chart(detail):
+    errors = detail.get("prediction", {}).get("errors", {})
+    return ("fig7_prediction.svg", svg_chart.bars(
+        "Error of predicted durations (fig. 7)", "%", list(errors),
+        {"error": list(errors.values())})) if errors else None
+
+
+def charts(detail):
+    every = [
+        prediction_chart(detail),
+        ratio_chart(detail, "pairs", "mps", "fig8_pairs_mps.svg",
+                    "High-priority kernels: speed-up over MPS without priorities (fig. 8)", 1),
+        ratio_chart(detail, "pairs", "nomps", "pairs_timeslice.svg",
+                    "High-priority kernels: speed-up over time slicing", 1),
+        delay_chart(detail),
+        antt_chart(detail, "equal", [("MPS", "cupola_mps", "plain_mps", "mps"),
+                                     ("time slicing", "cupola_nomps", "plain_nomps", "nomps")],
+                   "fig10_antt.svg", "Equal priorities: ANTT of pairs (fig. 10)"),
+        loss_chart(detail),
+        antt_chart(detail, "triplets", [("MPS", "cupola_mps", "plain_mps", "mps"),
+                                        ("time slicing", "cupola_nomps", "plain_nomps", "nomps"),
+                                        ("FFS", "ffs_nomps", "plain_nomps", "nomps"),
+                                        ("reordering only", "reorder_nomps", "plain_nomps",
+                                         "nomps")],
+                   "fig12_triplets.svg", "ANTT of three kernels (fig. 12)"),
+        share_chart(detail), ffs_loss_chart(detail), spatial_chart(detail), extra_chart(detail),
+        solo_chart(detail)]
+    return dict(chart for chart in every if chart)
+
+
+def preemption_chart(metrics):
+    labels = [key for key in LIMITS if f"hp_p50_us_plain_{key}" in metrics]
+    series = {f"{system} {p}": [metrics.get(f"hp_{p}_us_{system}_{key}") for key in labels]
+              for system in ("plain", "cupola") for p in ("p50", "p99")}
+    return svg_chart.bars("A 17-us kernel beside a batch process", "us", labels, series)
+
+
+def write(results, folder):
+    """Reads results/{flep,preemption}.json; writes folder/flep.md and folder/flep/*.svg."""
+    found = {}
+    for name in ("flep", "preemption"):
+        path = os.path.join(results, name + ".json")
+        if os.path.exists(path):
+            with open(path) as file:
+                found[name] = json.load(file)
+    images = charts(found["flep"]["detail"]) if "flep" in found else {}
+    if "preemption" in found:
+        images["preemption.svg"] = preemption_chart(found["preemption"]["metrics"])
+    os.makedirs(os.path.join(folder, "flep"), exist_ok=True)
+    for name, text in images.items():
+        with open(os.path.join(folder, "flep", name), "w") as file:
+            file.write(text)
+    with open(os.path.join(folder, "flep.md"), "w") as file:
+        file.write(page(found, images))
+    return [os.path.join(folder, "flep.md")]
+
+
+def page(found, images):
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "flep_report.md")) as file:
+        parts = [file.read().rstrip()]
+    if "preemption" in found:
+        result = found["preemption"]
+        parts += ["## A short kernel beside a batch process", fact_line(result), table(
+            ["sharing, blocks", "plain p50", "plain p99", "Cupola p50", "Cupola p99", "wanted",
+             "batch rate", "reached"], preemption_rows(result["metrics"]))]
+        alone = [result["metrics"].get(f"hp_{p}_us_alone", "-") for p in ("p50", "p99")]
+        parts += [f"Microseconds; alone {alone[0]} / {alone[1]}. Batch rate: kernels per second "
+                  "under Cupola over plain, each beside the other program.",
+                  "![](flep/preemption.svg)"]
+    if "flep" in found:
+        result = found["flep"]
+        parts += ["## The evaluation", fact_line(result), table(
+            ["metric", "measured", "wanted", "paper (K40)", "reached"],
+            metric_rows(result["metrics"]))]
+        if result["detail"].get("failures"):
+            parts += ["Not measured: " + "; ".join(
+                failure.split("\n")[0] for failure in result["detail"]["failures"]) + "."]
+        parts += [f"![]({'flep/' + name})" for name in images if name != "preemption.svg"]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,163 @@
+"""PyTorch training beside PyTorch inference on one GPU. Their kernels carry no PTX: what Cupola has for
+them is launch priority (MPS) and gates.
+
+As a program, `torch_pair.py train|infer`: says "ready", then for each line "SECONDS" on standard input
+works for so long and prints one JSON object. As a module, measure() runs both alone and together, plain
+and under Cupola, and gives the metrics torch_*."""
+import json
+import random
+import sys
+import time
+
+BATCH_ROWS, WIDTH = 4096, 4096  # of training: kernels of some hundred microseconds
+INFER_ROWS, INFER_WIDTH = 16, 1024
+
+
+def model(torch, width, layers):
+    parts = []
+    for _ in range(layers):
+        parts += [torch.nn.Linear(width, width), torch.nn.GELU()]
+    return torch.nn.Sequential(*parts).cuda()
+
+
+def train(torch):
+    """A step of training, asynchronous; synchronised every fourth, as loggers do."""
+    torch.manual_seed(1)
+    net = model(torch, WIDTH, 4)
+    optimiser = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9)
+    data = torch.randn(BATCH_ROWS, WIDTH, device="cuda")
+
+    def step():
+        optimiser.zero_grad(set_to_none=True)
+        net(data).square().mean().backward()
+        optimiser.step()
+    return step
+
+
+def work_train(torch, step, seconds):
+    done_ns, stop = [], time.monotonic_ns() + seconds * 1e9
+    start = time.monotonic_ns()
+    while time.monotonic_ns() < stop:
+        for _ in range(4):
+            step()
+        torch.cuda.synchronize()
+        done_ns.append(time.monotonic_ns())
+    return {"start_ns": start, "done_ns": done_ns, "steps": 4 * len(done_ns)}
+
+
+def infer(torch):
+    torch.manual_seed(2)
+    net = model(torch, INFER_WIDTH, 4).eval()
+    data = torch.randn(INFER_ROWS, INFER_WIDTH, device="cuda")
+
+    def step():
+        with torch.inference_mode():
+            net(data)
+    return step
+
+
+def work_infer(torch, step, seconds):
+    """An inference every 3 to 5 ms: from before it to after its synchronise."""
+    prng = random.Random(1)
+    found, start_ns, stop = [], [], time.monotonic_ns() + seconds * 1e9
+    while time.monotonic_ns() < stop:
+        time.sleep(prng.uniform(0.003, 0.005))
+        before = time.monotonic_ns()
+        step()
+        torch.cuda.synchronize()
+        found.append(time.monotonic_ns() - before)
+        start_ns.append(before)
+    return {"start_ns": start_ns, "latency_ns": found}
+
+
+def program(role):
+    import torch
+    step = {"train": train, "infer": infer}[role](torch)
+    for _ in range(10):
+        step()
+    torch.cuda.synchronize()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        work = {"train": work_train, "infer": work_infer}[role]
+        print(json.dumps(work(torch, step, float(line))), flush=True)
+
+
+def phase(jobs, seconds, limit):
+    """Lets `jobs` work at the same time; what each says."""
+    import corun
+    for job in jobs:
+        job.process.stdin.write(f"{seconds}\n".encode())
+        job.process.stdin.flush()
+    found = []
+    for job in jobs:
+        line = job.await_line(seconds + limit)
+        if line is None:
+            job.kill()
+            raise corun.Failed(f"PyTorch, no answer: {job.finish(5)[0]} {job.err[-300:]}")
+        found.append(json.loads(line))
+    return found
+
+
+def pair(bed, python, system, seconds):
+    """One mode: {"infer_alone_us", "train_alone", "infer_us", "train"}; rates in steps a second."""
+    import corun
+    roles = {"train": "low", "infer": "high"}
+    jobs = {role: bed.start(system, label, [python, __file__, role])
+            for role, label in roles.items()}
+    try:
+        for role, job in jobs.items():
+            if job.await_line(90) != "ready":
+                job.kill()
+                raise corun.Failed(f"PyTorch {role}: {job.finish(5)[0]} {job.err[-300:]}")
+        alone, = phase([jobs["infer"]], seconds, 60)
+        trained, = phase([jobs["train"]], seconds / 3, 60)
+        beside, together = phase([jobs["infer"], jobs["train"]], seconds, 60)
+    finally:
+        for role, job in jobs.items():
+            job.kill()
+            job.finish(5)
+            bed.count(job, roles[role])
+
+    def rate(result):
+        return result["steps"] / ((result["done_ns"][-1] - result["start_ns"]) / 1e9)
+    return {"infer_alone_us": [ns / 1000 for ns in alone["latency_ns"]],
+            "infer_us": [ns / 1000 for ns in beside["latency_ns"]],
+            "train_alone": round(rate(trained), 3), "train": round(rate(together), 3),
+            "infer_per_second": round(len(beside["latency_ns"]) / seconds, 2)}
+
+
+def measure(evaluation, python, seconds=9.0):
+    """{"metrics", "detail"}: both alone and together in four modes, as far as they run. The rate in the
+    time left: training's rate alone, less the part of the time that the inferences need alone."""
+    import corun
+    import flep_runs
+    import sampling
+    found, metrics = {}, {}
+    for system, sharing in flep_runs.MODES:
+        mode = f"{system}_{sharing}"
+        if evaluation.seconds_left() < 60:
+            evaluation.fail("torch " + mode, "no time left")
+            continue
+        try:
+            evaluation.bed.phase = "torch " + mode
+            with evaluation.mode(system, sharing):
+                found[mode] = pair(evaluation.bed, python, system, seconds)
+        except (corun.Failed, OSError, ValueError) as error:
+            evaluation.fail("torch " + mode, error)
+            continue
+        row, suffix = found[mode], "" if sharing == "nomps" else "_mps"
+        metrics[f"torch_infer_p99_us_{system}{suffix}"] = sampling.percentile(row["infer_us"], 0.99)
+        metrics[f"torch_infer_p50_us_{system}{suffix}"] = sampling.percentile(row["infer_us"], 0.5)
+        if system == "plain":
+            metrics["torch_infer_p99_us_alone" + suffix] = sampling.percentile(
+                row["infer_alone_us"], 0.99)
+        needed = row["infer_per_second"] * sampling.median(row["infer_alone_us"]) / 1e6
+        name = f"torch_train_rate_ratio{'' if system == 'cupola' else '_plain'}{suffix}"
+        metrics[name] = row["train"] / (row["train_alone"] * (1 - needed))
+    return {"metrics": metrics, "detail": {
+        mode: {key: [round(us, 1) for us in value] if isinstance(value, list) else value
+               for key, value in row.items()} for mode, row in found.items()}}
+
+
+if __name__ == "__main__":
+    program(sys.argv[1])

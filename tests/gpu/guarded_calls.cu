@@ -1,0 +1,334 @@
+// Makes one CUDA call while a kernel of this program is stopped half-way, and says whether the call
+// came back and whether every block ran exactly once. Plain CUDA; the kernel is stopped from outside,
+// by whoever reads "running" on standard output and answers with a line on standard input.
+//
+//   guarded_calls list
+//   guarded_calls CALL STREAM     STREAM: non_blocking | blocking | legacy | per_thread
+//
+// Prints lines: "running", then "called" just before the call, "returned MICROSECONDS" after it, and
+// last "blocks N wrong M". Exit code 0 when M is 0; 3 for an error of CUDA; the kernel ends by itself
+// after 20 s at most.
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+#define MUST(call)                                                                              \
+  do {                                                                                          \
+    const cudaError_t error = (call);                                                           \
+    if (error != cudaSuccess) {                                                                 \
+      std::printf("error %s in %s\n", cudaGetErrorName(error), #call);                          \
+      std::fflush(stdout);                                                                      \
+      _exit(3);                                                                                 \
+    }                                                                                           \
+  } while (0)
+
+__device__ int written_by_host;
+
+// Each block takes about `nanoseconds` and notes that it ran. Gives up 20 s after `start_ns`.
+__global__ void note_blocks(unsigned* runs, unsigned long long nanoseconds,
+                            unsigned long long* start_ns) {
+  unsigned long long now, begin;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  if (threadIdx.x == 0) atomicCAS(start_ns, 0ull, begin);
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (now - begin < nanoseconds && now - *start_ns < 20'000'000'000ull);
+  if (threadIdx.x == 0) runs[blockIdx.x] += 1;
+}
+
+__global__ void small_kernel(float* out) { out[threadIdx.x] = 1.0f; }
+__global__ void never_launched_before(float* out) { out[threadIdx.x] = 2.0f; }
+__global__ void deep_stack(float* out, int depth) {
+  float local[2048];
+  for (int i = 0; i < 2048; ++i) local[i] = out[(i * depth) & 31];
+  out[threadIdx.x] = local[(depth * 37) & 2047];
+}
+
+constexpr char kOtherModule[] =
+    ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry other()\n{\n  ret;\n}\n";
+
+template <typename Function>
+Function Driver(const char* name) {
+  static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+  return reinterpret_cast<Function>(dlsym(library, name));
+}
+#define DRIVER(name) Driver<decltype(&name)>(#name)
+
+struct World {
+  cudaStream_t guarded = nullptr, other = nullptr, idle = nullptr, other_blocking = nullptr;
+  cudaEvent_t after = nullptr;
+  float* data = nullptr;
+  void *spare = nullptr, *pinned = nullptr, *spare_pinned = nullptr, *registered = nullptr;
+  cudaGraph_t graph = nullptr;
+  CUmodule module = nullptr;
+  CUdevice device = 0;
+  std::vector<char> pageable = std::vector<char>(1 << 20);
+};
+
+void Prepare(World* w, const std::string& stream) {
+  MUST(cudaSetDevice(0));
+  MUST(cudaFree(nullptr));
+  if (stream == "non_blocking") {
+    MUST(cudaStreamCreateWithFlags(&w->guarded, cudaStreamNonBlocking));
+  } else if (stream == "blocking") {
+    MUST(cudaStreamCreate(&w->guarded));
+  } else {
+    w->guarded = stream == "legacy" ? cudaStreamLegacy : cudaStreamPerThread;
+  }
+  MUST(cudaStreamCreateWithFlags(&w->other, cudaStreamNonBlocking));
+  MUST(cudaStreamCreateWithFlags(&w->idle, cudaStreamNonBlocking));
+  MUST(cudaStreamCreate(&w->other_blocking));
+  MUST(cudaEventCreateWithFlags(&w->after, cudaEventDisableTiming));
+  MUST(cudaMalloc(&w->data, 1 << 22));
+  MUST(cudaMalloc(&w->spare, 1 << 20));
+  MUST(cudaMallocHost(&w->pinned, 1 << 16));
+  MUST(cudaMallocHost(&w->spare_pinned, 1 << 16));
+  w->registered = std::aligned_alloc(4096, 1 << 16);
+  std::memset(w->registered, 0, 1 << 16);
+  MUST(cudaHostRegister(w->registered, 1 << 16, 0));
+  small_kernel<<<1, 32, 0, w->other>>>(w->data);
+  MUST(cudaStreamBeginCapture(w->other, cudaStreamCaptureModeThreadLocal));
+  small_kernel<<<1, 32, 0, w->other>>>(w->data);
+  MUST(cudaStreamEndCapture(w->other, &w->graph));
+  DRIVER(cuModuleLoadData)(&w->module, kOtherModule);
+  DRIVER(cuCtxGetDevice)(&w->device);
+  MUST(cudaDeviceSynchronize());
+}
+
+using Calls = std::map<std::string, std::function<void(World&)>>;
+
+void AddCopies(Calls* calls) {
+  Calls& c = *calls;
+  c["memcpy_to_host_pageable"] = [](World& w) {
+    MUST(cudaMemcpy(w.pageable.data(), w.data, 4096, cudaMemcpyDeviceToHost));
+  };
+  c["memcpy_to_device_pageable"] = [](World& w) {
+    MUST(cudaMemcpy(w.data, w.pageable.data(), 4096, cudaMemcpyHostToDevice));
+  };
+  c["memcpy_to_host_pinned"] = [](World& w) {
+    MUST(cudaMemcpy(w.pinned, w.data, 4096, cudaMemcpyDeviceToHost));
+  };
+  c["memcpy_async_pageable"] = [](World& w) {
+    MUST(cudaMemcpyAsync(w.data, w.pageable.data(), 4096, cudaMemcpyHostToDevice, w.guarded));
+  };
+  c["memcpy_async_pinned"] = [](World& w) {
+    MUST(cudaMemcpyAsync(w.data, w.pinned, 4096, cudaMemcpyHostToDevice, w.guarded));
+  };
+  c["memcpy_async_elsewhere"] = [](World& w) {
+    MUST(cudaMemcpyAsync(w.data, w.pinned, 4096, cudaMemcpyHostToDevice, w.other));
+    MUST(cudaStreamSynchronize(w.other));
+  };
+  c["memcpy_to_symbol"] = [](World&) {
+    const int value = 1;
+    MUST(cudaMemcpyToSymbol(written_by_host, &value, sizeof(value)));
+  };
+  c["memset"] = [](World& w) { MUST(cudaMemset(w.data, 0, 4096)); };
+}
+
+void AddMemory(Calls* calls) {
+  Calls& c = *calls;
+  c["malloc"] = [](World&) {
+    void* p = nullptr;
+    MUST(cudaMalloc(&p, 1 << 20));
+  };
+  c["malloc_host"] = [](World&) {
+    void* p = nullptr;
+    MUST(cudaMallocHost(&p, 4096));
+  };
+  c["malloc_async"] = [](World& w) {
+    void* p = nullptr;
+    MUST(cudaMallocAsync(&p, 1 << 20, w.other));
+    MUST(cudaStreamSynchronize(w.other));
+  };
+  c["free"] = [](World& w) { MUST(cudaFree(w.spare)); };
+  c["free_host"] = [](World& w) { MUST(cudaFreeHost(w.spare_pinned)); };
+  c["host_register"] = [](World&) {
+    void* const p = std::aligned_alloc(4096, 1 << 16);
+    std::memset(p, 0, 1 << 16);
+    MUST(cudaHostRegister(p, 1 << 16, 0));
+  };
+  c["host_unregister"] = [](World& w) { MUST(cudaHostUnregister(w.registered)); };
+  c["mem_get_info"] = [](World&) {
+    size_t free = 0, total = 0;
+    MUST(cudaMemGetInfo(&free, &total));
+  };
+  c["pool_trim"] = [](World&) {
+    cudaMemPool_t pool = nullptr;
+    MUST(cudaDeviceGetDefaultMemPool(&pool, 0));
+    MUST(cudaMemPoolTrimTo(pool, 0));
+  };
+  c["pointer_attributes"] = [](World& w) {
+    cudaPointerAttributes attributes;
+    MUST(cudaPointerGetAttributes(&attributes, w.data));
+  };
+}
+
+void AddCode(Calls* calls) {
+  Calls& c = *calls;
+  c["module_load"] = [](World&) {
+    CUmodule module = nullptr;
+    if (DRIVER(cuModuleLoadData)(&module, kOtherModule) != CUDA_SUCCESS) _exit(3);
+  };
+  c["module_unload"] = [](World& w) {
+    if (DRIVER(cuModuleUnload)(w.module) != CUDA_SUCCESS) _exit(3);
+  };
+  c["first_launch"] = [](World& w) {
+    never_launched_before<<<1, 32, 0, w.other>>>(w.data);
+    MUST(cudaStreamSynchronize(w.other));
+  };
+  c["local_memory_grows"] = [](World& w) {
+    deep_stack<<<1024, 256, 0, w.other>>>(w.data, 3);
+    MUST(cudaStreamSynchronize(w.other));
+  };
+  c["func_set_attribute"] = [](World&) {
+    MUST(cudaFuncSetAttribute(small_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 1024));
+  };
+  c["set_limit"] = [](World&) { MUST(cudaDeviceSetLimit(cudaLimitStackSize, 8192)); };
+}
+
+void AddStreams(Calls* calls) {
+  Calls& c = *calls;
+  c["stream_synchronize"] = [](World& w) { MUST(cudaStreamSynchronize(w.guarded)); };
+  c["stream_query"] = [](World& w) { cudaStreamQuery(w.guarded); };
+  c["stream_create"] = [](World&) {
+    cudaStream_t stream = nullptr;
+    MUST(cudaStreamCreate(&stream));
+  };
+  c["stream_destroy_idle"] = [](World& w) { MUST(cudaStreamDestroy(w.idle)); };
+  c["event_synchronize"] = [](World& w) { MUST(cudaEventSynchronize(w.after)); };
+  c["device_synchronize"] = [](World&) { MUST(cudaDeviceSynchronize()); };
+  c["launch_elsewhere"] = [](World& w) {
+    small_kernel<<<1, 32, 0, w.other>>>(w.data);
+    MUST(cudaStreamSynchronize(w.other));
+  };
+  c["launch_on_blocking_stream"] = [](World& w) {
+    small_kernel<<<1, 32, 0, w.other_blocking>>>(w.data);
+    cudaStreamQuery(w.other_blocking);
+  };
+  c["launches_fill_the_queue"] = [](World& w) {
+    for (int i = 0; i < 1100; ++i) small_kernel<<<1, 32, 0, w.guarded>>>(w.data);
+  };
+  c["forty_new_streams"] = [](World& w) {
+    for (int i = 0; i < 40; ++i) {
+      cudaStream_t stream = nullptr;
+      MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+      small_kernel<<<1, 32, 0, stream>>>(w.data);
+      cudaStreamQuery(stream);
+    }
+  };
+  c["graph_launch"] = [](World& w) {
+    cudaGraphExec_t executable = nullptr;
+    MUST(cudaGraphInstantiate(&executable, w.graph, 0));
+    MUST(cudaGraphLaunch(executable, w.other));
+    MUST(cudaStreamSynchronize(w.other));
+  };
+  c["graph_upload"] = [](World& w) {
+    cudaGraphExec_t executable = nullptr;
+    MUST(cudaGraphInstantiate(&executable, w.graph, 0));
+    MUST(cudaGraphUpload(executable, w.other));
+    MUST(cudaStreamSynchronize(w.other));
+  };
+  c["capture_elsewhere"] = [](World& w) {
+    cudaGraph_t graph = nullptr;
+    MUST(cudaStreamBeginCapture(w.other, cudaStreamCaptureModeGlobal));
+    small_kernel<<<1, 32, 0, w.other>>>(w.data);
+    MUST(cudaStreamEndCapture(w.other, &graph));
+  };
+}
+
+Calls AllCalls() {
+  Calls calls;
+  AddCopies(&calls);
+  AddMemory(&calls);
+  AddCode(&calls);
+  AddStreams(&calls);
+  return calls;
+}
+
+unsigned EnvironmentNumber(const char* name, unsigned otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : static_cast<unsigned>(std::atoi(text));
+}
+
+int Run(const std::string& call, const std::string& stream) {
+  const Calls calls = AllCalls();
+  const auto found = calls.find(call);
+  if (found == calls.end()) return 2;
+  World w;
+  Prepare(&w, stream);
+  const unsigned blocks = EnvironmentNumber("BLOCKS", 60'000);
+  const unsigned long long block_ns = EnvironmentNumber("BLOCK_NS", 20'000);
+  unsigned* runs = nullptr;
+  unsigned long long* start_ns = nullptr;
+  MUST(cudaMalloc(&runs, blocks * sizeof(unsigned)));
+  MUST(cudaMalloc(&start_ns, sizeof(*start_ns)));
+  MUST(cudaMemset(runs, 0, blocks * sizeof(unsigned)));
+  MUST(cudaMemset(start_ns, 0, sizeof(*start_ns)));
+  note_blocks<<<1, 256, 0, w.guarded>>>(runs, 1000, start_ns);
+  MUST(cudaDeviceSynchronize());
+  MUST(cudaMemset(runs, 0, blocks * sizeof(unsigned)));
+  MUST(cudaMemset(start_ns, 0, sizeof(*start_ns)));
+  MUST(cudaDeviceSynchronize());
+
+  note_blocks<<<blocks, 256, 0, w.guarded>>>(runs, block_ns, start_ns);
+  MUST(cudaGetLastError());
+  MUST(cudaEventRecord(w.after, w.guarded));
+  std::printf("running\n");
+  std::fflush(stdout);
+  char line[64];
+  if (std::fgets(line, sizeof(line), stdin) == nullptr) return 4;
+  // The kernel is stopped, or will be at any moment.
+  const auto make_the_call = [&] {
+    MUST(cudaSetDevice(0));
+    std::printf("called\n");
+    std::fflush(stdout);
+    const auto begin = Clock::now();
+    found->second(w);
+    const double us = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    std::printf("returned %.0f\n", us);
+    std::fflush(stdout);
+  };
+  if (stream == "per_thread") {
+    make_the_call();
+  } else {
+    std::thread(make_the_call).join();
+  }
+  MUST(cudaStreamSynchronize(w.guarded));
+  MUST(cudaDeviceSynchronize());
+  std::vector<unsigned> host(blocks);
+  MUST(cudaMemcpy(host.data(), runs, blocks * sizeof(unsigned), cudaMemcpyDeviceToHost));
+  unsigned wrong = 0;
+  for (const unsigned count : host) wrong += count != 1;
+  std::printf("blocks %u wrong %u\n", blocks, wrong);
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "list") == 0) {
+    for (const auto& [name, call] : AllCalls()) std::printf("%s\n", name.c_str());
+    return 0;
+  }
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: guarded_calls list | guarded_calls CALL STREAM\n");
+    return 2;
+  }
+  return Run(argv[1], argv[2]);
+}

@@ -1,0 +1,300 @@
+// A program of the runtime API as any user would write it; the test that runs it stops and resumes
+// its kernels from outside. preempt_app SCENARIO STREAM [CALL]: prints "kernel launched" once there
+// is something to stop, "done" after what it does then, and the checksum of its results.
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/apps/support/check_runtime.h"
+#include "tests/preempt/kernels.h"
+
+constexpr int kBlocks = 6000, kThreads = 32, kRounds = 400;
+
+__device__ uint32_t all_values[2 * kBlocks];
+
+extern "C" {
+
+__global__ void Fold(uint32_t* runs, uint32_t* value, uint32_t tag, int rounds) {
+  FoldBlock({blockIdx, gridDim}, runs, value, tag, rounds);
+}
+
+__global__ void FoldGlobal() {
+  FoldBlock({blockIdx, gridDim}, all_values, all_values + kBlocks, 1, kRounds);
+}
+
+// Has no variant.
+__global__ void Plain(uint32_t* value) { atomicAdd(value, 1u); }
+
+// Has none either, and is launched for the first time while another is preempted.
+__global__ void FirstLaunched(uint32_t* value) { atomicAdd(value, 1u); }
+
+}  // extern "C"
+
+namespace {
+
+void Say(const char* text) {
+  std::printf("%s\n", text);
+  std::fflush(stdout);
+}
+
+struct Arrays {
+  uint32_t *runs, *value, *other;
+  Arrays() {
+    CHECK(cudaMalloc(&runs, 4 * kBlocks));
+    CHECK(cudaMalloc(&value, 4 * kBlocks));
+    CHECK(cudaMalloc(&other, 1 << 20));
+    CHECK(cudaMemset(runs, 0, 4 * kBlocks));
+    CHECK(cudaMemset(value, 0, 4 * kBlocks));
+    CHECK(cudaMemset(other, 0, 1 << 20));
+    CHECK(cudaDeviceSynchronize());
+  }
+  void Launch(uint32_t tag, cudaStream_t stream, int rounds = kRounds) const {
+    Fold<<<dim3(kBlocks / 6, 3, 2), kThreads, 0, stream>>>(runs, value, tag, rounds);
+    CHECK(cudaGetLastError());
+  }
+  // Every block ran `times` times, and the kernels' tags 1 ... times came in order.
+  int Check(uint32_t times) const {
+    std::vector<uint32_t> ran(kBlocks), values(kBlocks);
+    CHECK(cudaMemcpy(ran.data(), runs, 4 * kBlocks, cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(values.data(), value, 4 * kBlocks, cudaMemcpyDeviceToHost));
+    uint32_t expected = 0;
+    for (uint32_t tag = 1; tag <= times; ++tag) expected = expected * 3 + tag;
+    for (int i = 0; i < kBlocks; ++i) {
+      if (ran[i] == times && values[i] == expected) continue;
+      std::printf("block %d ran %u times, value %u instead of %u\n", i, ran[i], values[i], expected);
+      return 1;
+    }
+    std::printf("%u kernels of %d blocks, value %u\n", times, kBlocks, expected);
+    return 0;
+  }
+};
+
+cudaStream_t MakeStream(const std::string& kind) {
+  cudaStream_t stream = nullptr;
+  if (kind == "per-thread") return cudaStreamPerThread;
+  if (kind == "blocking") CHECK(cudaStreamCreate(&stream));
+  if (kind == "non-blocking") CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return stream;
+}
+
+// Kernels, copies and events in one stream, and one that waits for an event on another.
+int Order(cudaStream_t stream) {
+  const Arrays arrays;
+  cudaStream_t second;
+  cudaEvent_t event;
+  std::vector<uint32_t> seen(kBlocks);
+  CHECK(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+  CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  arrays.Launch(1, stream);
+  CHECK(cudaMemcpyAsync(arrays.other, arrays.value, 4 * kBlocks, cudaMemcpyDeviceToDevice, stream));
+  Say("kernel launched");
+  arrays.Launch(2, stream);
+  CHECK(cudaEventRecord(event, stream));
+  CHECK(cudaStreamWaitEvent(second, event));
+  arrays.Launch(3, second);
+  CHECK(cudaStreamSynchronize(second));
+  Say("done");
+  CHECK(cudaMemcpy(seen.data(), arrays.other, 4 * kBlocks, cudaMemcpyDeviceToHost));
+  for (const uint32_t value : seen) {
+    if (value != 1) return std::printf("the copy came too early: %u\n", value), 1;
+  }
+  return arrays.Check(3);
+}
+
+// One call while a kernel is stopped.
+int Call(cudaStream_t stream, const std::string& name) {
+  const Arrays arrays;
+  void *device, *pinned, *registered = std::aligned_alloc(4096, 65536);
+  std::vector<uint32_t> pageable(1 << 16);
+  cudaEvent_t event;
+  cudaStream_t idle;
+  CHECK(cudaMalloc(&device, 1 << 20));
+  CHECK(cudaMallocHost(&pinned, 65536));
+  CHECK(cudaHostRegister(registered, 65536, 0));
+  CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  CHECK(cudaStreamCreateWithFlags(&idle, cudaStreamNonBlocking));
+  const std::map<std::string, std::function<void()>> calls = {
+      {"free", [&] { CHECK(cudaFree(device)); }},
+      {"free-host", [&] { CHECK(cudaFreeHost(pinned)); }},
+      {"unregister", [&] { CHECK(cudaHostUnregister(registered)); }},
+      {"copy-to-host", [&] { CHECK(cudaMemcpy(pageable.data(), arrays.other, 4096, cudaMemcpyDeviceToHost)); }},
+      {"copy-to-device", [&] { CHECK(cudaMemcpy(arrays.other, pageable.data(), 4096, cudaMemcpyHostToDevice)); }},
+      {"copy-to-symbol", [&] { CHECK(cudaMemcpyToSymbol(all_values, pageable.data(), 4)); }},
+      {"copy-async", [&] { CHECK(cudaMemcpyAsync(pageable.data(), arrays.other, 4096, cudaMemcpyDeviceToHost, stream)); }},
+      {"copy-async-pinned", [&] { CHECK(cudaMemcpyAsync(pinned, arrays.other, 4096, cudaMemcpyDeviceToHost, stream)); }},
+      {"set-limit", [&] { CHECK(cudaDeviceSetLimit(cudaLimitStackSize, 8192)); }},
+      {"first-launch", [&] { FirstLaunched<<<1, 32, 0, idle>>>(arrays.other); CHECK(cudaGetLastError()); }},
+      {"stream-destroy", [&] { CHECK(cudaStreamDestroy(idle)); }},
+      {"event-destroy", [&] { CHECK(cudaEventRecord(event, stream)); CHECK(cudaEventDestroy(event)); }},
+      {"event-wait", [&] { CHECK(cudaEventRecord(event, stream)); CHECK(cudaEventSynchronize(event)); }},
+      {"stream-wait", [&] { CHECK(cudaStreamSynchronize(stream)); }},
+      {"device-wait", [&] { CHECK(cudaDeviceSynchronize()); }},
+      {"many-streams", [&] {
+         for (int i = 0; i < 40; ++i) {
+           cudaStream_t one;
+           CHECK(cudaStreamCreate(&one));
+           Plain<<<1, 32, 0, one>>>(arrays.other);
+           CHECK(cudaGetLastError());
+         }
+       }},
+      {"many-launches", [&] {
+         for (int i = 0; i < 1100; ++i) Plain<<<1, 32, 0, stream>>>(arrays.other);
+         CHECK(cudaGetLastError());
+       }},
+  };
+  Plain<<<1, 32, 0, stream>>>(arrays.other);
+  CHECK(cudaDeviceSynchronize());
+  arrays.Launch(1, stream);
+  Say("kernel launched");
+  calls.at(name)();
+  Say("done");
+  if (name != "stream-destroy" || stream != idle) arrays.Launch(2, stream);
+  CHECK(cudaDeviceSynchronize());
+  return arrays.Check(2);
+}
+
+// A capture on one thread while the other's kernel is preempted and resumed.
+int Capture(cudaStream_t stream) {
+  const Arrays arrays;
+  cudaStream_t captured;
+  CHECK(cudaStreamCreateWithFlags(&captured, cudaStreamNonBlocking));
+  Plain<<<1, 32, 0, captured>>>(arrays.other);
+  CHECK(cudaStreamSynchronize(captured));
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  std::atomic<int> step{0};
+  std::thread capturing([&] {
+    while (step != 1) std::this_thread::yield();
+    CHECK(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
+    step = 2;
+    for (int i = 0; i < 50; ++i) Plain<<<1, 32, 0, captured>>>(arrays.other);
+    while (step != 3) std::this_thread::yield();
+    CHECK(cudaStreamEndCapture(captured, &graph));
+  });
+  step = 1;
+  while (step != 2) std::this_thread::yield();
+  arrays.Launch(1, stream);
+  Say("kernel launched");
+  arrays.Launch(2, stream);
+  CHECK(cudaStreamSynchronize(stream));
+  step = 3;
+  capturing.join();
+  Say("done");
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  CHECK(cudaGraphLaunch(exec, stream));
+  CHECK(cudaDeviceSynchronize());
+  uint32_t count = 0;
+  CHECK(cudaMemcpy(&count, arrays.other, 4, cudaMemcpyDeviceToHost));
+  if (count != 51 * 32) return std::printf("the graph counted %u\n", count), 1;
+  return arrays.Check(2);
+}
+
+// Threads that launch on streams of their own while others free and allocate.
+int Threads() {
+  constexpr int kLaunchers = 3, kLaunches = 12;
+  std::vector<std::thread> threads;
+  std::vector<int> failures(kLaunchers);
+  std::atomic<bool> over{false};
+  for (int t = 0; t < kLaunchers; ++t) {
+    threads.emplace_back([&, t] {
+      const cudaStream_t stream = MakeStream(t == 0 ? "blocking" : "non-blocking");
+      const Arrays arrays;
+      for (uint32_t tag = 1; tag <= kLaunches; ++tag) {
+        arrays.Launch(tag, stream, 100);
+        if (tag == 1 && t == 0) Say("kernel launched");
+        if (tag % 4 == 0) CHECK(cudaStreamSynchronize(stream));
+      }
+      CHECK(cudaStreamSynchronize(stream));
+      failures[t] = arrays.Check(kLaunches);
+    });
+  }
+  std::thread freeing([&] {
+    while (!over) {
+      void* memory;
+      CHECK(cudaMalloc(&memory, 1 << 16));
+      CHECK(cudaFree(memory));
+    }
+  });
+  for (auto& thread : threads) thread.join();
+  over = true;
+  freeing.join();
+  Say("done");
+  for (const int failure : failures) {
+    if (failure != 0) return 1;
+  }
+  return 0;
+}
+
+int Reset(cudaStream_t stream) {
+  const Arrays arrays;
+  uint32_t* mapped;
+  CHECK(cudaHostAlloc(&mapped, 8 * kBlocks, cudaHostAllocPortable | cudaHostAllocMapped));
+  arrays.Launch(1, stream);
+  Say("kernel launched");
+  CHECK(cudaDeviceReset());
+  Say("done");
+  const Arrays again;
+  again.Launch(1, nullptr);
+  again.Launch(2, nullptr);
+  CHECK(cudaDeviceSynchronize());
+  return again.Check(2);
+}
+
+int Global(cudaStream_t stream) {
+  FoldGlobal<<<kBlocks, kThreads, 0, stream>>>();
+  CHECK(cudaGetLastError());
+  Say("kernel launched");
+  CHECK(cudaDeviceSynchronize());
+  Say("done");
+  std::vector<uint32_t> values(2 * kBlocks);
+  CHECK(cudaMemcpyFromSymbol(values.data(), all_values, 8 * kBlocks));
+  for (const uint32_t value : values) {
+    if (value != 1) return std::printf("a value is %u\n", value), 1;
+  }
+  std::printf("all values are 1\n");
+  return 0;
+}
+
+int Leave(cudaStream_t stream, const std::string& how) {
+  const Arrays arrays;
+  arrays.Launch(1, stream);
+  Say("kernel launched");
+  if (how == "fork") {
+    const pid_t child = fork();
+    if (child == 0) _exit(7);
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 7) return 1;
+    Say("done");
+    CHECK(cudaDeviceSynchronize());
+    return arrays.Check(1);
+  }
+  Say("done");
+  if (how == "exit") std::exit(3);
+  if (how == "_exit") _exit(3);
+  pause();
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string scenario = argc > 1 ? argv[1] : "order";
+  const std::string what = argc > 3 ? argv[3] : "";
+  const cudaStream_t stream = MakeStream(argc > 2 ? argv[2] : "legacy");
+  if (scenario == "order") return Order(stream);
+  if (scenario == "call") return Call(stream, what);
+  if (scenario == "capture") return Capture(stream);
+  if (scenario == "threads") return Threads();
+  if (scenario == "reset") return Reset(stream);
+  if (scenario == "global") return Global(stream);
+  if (scenario == "leave") return Leave(stream, what);
+  return 2;
+}
