@@ -273,12 +273,15 @@ $cupola_place:
 // comes so late that the list is used by a later launch of the stream read a tail that was moved
 // after its own launch was complete, so it sees that too and takes nothing. The swap of `head`
 // succeeds only where nobody took the range meanwhile, so the launch cannot have completed since.
+// Either may be older than memory is: a head that is gets no swap, a tail that is may lie before it,
+// hence the signed comparison.
 constexpr std::string_view kTakeReturned = R"(
 $cupola_list_<which>:
   ld.param.u64 %cupola_list, [cupola_launch+<returned>];
   ld.acquire.gpu.global.u32 %cupola_t1, [%cupola_list+<list_tail>];
   ld.relaxed.gpu.global.u32 %cupola_t2, [%cupola_list+<list_head>];
-  setp.eq.u32 %cupola_p1, %cupola_t1, %cupola_t2;
+  sub.u32 %cupola_t1, %cupola_t1, %cupola_t2;
+  setp.le.s32 %cupola_p1, %cupola_t1, 0;
   @%cupola_p1 bra $cupola_none_<which>;
   ld.relaxed.gpu.global.u32 %cupola_t3, [%cupola_slot+<slot_completed>];
   ld.param.u32 %cupola_t4, [cupola_launch+<base_completed>];
@@ -371,7 +374,8 @@ $cupola_stop_here:
 // The worker leaves; all its threads are through with their blocks (the barrier before this).
 //   - Their writes come before the barrier, it before the leader's fence, and the fence before the
 //     addition to `completed`; whoever makes it complete reads the additions of the others, fences
-//     again and stores `done`. So all blocks' writes happen before `done` [PTX ISA 8.8, 8.9.5:
+//     again and stores `done` (fence and store are a release pattern; a release store would be one
+//     more fence in the guard's way). So all blocks' writes happen before `done` [PTX ISA 8.8, 8.9.5:
 //     causality order goes through barriers, release patterns and acquire patterns alike].
 //   - `exits` is counted up last, acq_rel: the last worker of the physical launch comes after all that
 //     others of it did to the slot, so what the host does after reading `ended` does too.
@@ -391,8 +395,8 @@ $cupola_leave:
   @%cupola_p1 bra $cupola_count_out;
   ld.param.u32 %cupola_t2, [cupola_launch+<sequence>];
   fence.acq_rel.sys;
-  st.release.sys.global.u32 [%cupola_slot+<slot_done>], %cupola_t2;
-  st.release.sys.global.u32 [%cupola_u0+<status_done>], %cupola_t2;
+  st.relaxed.sys.global.u32 [%cupola_slot+<slot_done>], %cupola_t2;
+  st.relaxed.sys.global.u32 [%cupola_u0+<status_done>], %cupola_t2;
 $cupola_count_out:
   ld.param.u32 %cupola_t1, [cupola_launch+<workers>];
   sub.u32 %cupola_t1, %cupola_t1, 1;

@@ -1,0 +1,124 @@
+// Side modules with a bug put in: each is found by the bed of the preemption tests, which finds
+// nothing in the module as it is.
+#include <gtest/gtest.h>
+
+#include "base/prng.h"
+#include "tests/unit/passes/preempt_bed.h"
+
+namespace cupola::passes {
+namespace {
+
+struct Bug {
+  const char* name;
+  const char* kernel;  ///< of tests/golden/passes/kernels
+  std::string before, after;
+  const char* found;  ///< part of what the bed must say
+  uint32_t launches = 1;
+};
+
+void PrintTo(const Bug& bug, std::ostream* out) { *out << bug.name; }
+
+// What stands in the worker's text, and what a bug makes of it.
+const Bug kBugs[] = {
+    {"NoFenceBeforeCompleted", "shared_tile",
+     "fence.acq_rel.sys;\n\tatom.relaxed.gpu.global.add.u32 %cupola_t0, [%cupola_slot+4]",
+     "atom.relaxed.gpu.global.add.u32 %cupola_t0, [%cupola_slot+4]", "data race"},
+    {"NoFenceBeforeDone", "shared_tile",
+     "fence.acq_rel.sys;\n\tst.relaxed.sys.global.u32 [%cupola_slot+8]",
+     "st.relaxed.sys.global.u32 [%cupola_slot+8]", "data race"},
+    {"StopOfAnyTag", "plain",
+     "setp.eq.and.u32 %cupola_p1, %cupola_t0, %cupola_tag, %cupola_p1;",
+     "setp.ne.and.u32 %cupola_p1, %cupola_t0, 0, %cupola_p1;", "unasked"},
+    {"HandedBackTwice", "plain", "$cupola_tell_yield:\n",
+     "$cupola_tell_yield:\n"
+     "\tsetp.eq.u32 %cupola_p2, %cupola_run, 0;\n"
+     "\t@%cupola_p2 bra $bug;\n"
+     "\tld.param.u64 %cupola_list, [cupola_launch+8];\n"
+     "\tatom.release.gpu.global.add.u32 %cupola_t1, [%cupola_list+0], 1;\n"
+     "\tand.b32 %cupola_t1, %cupola_t1, 8191;\n"
+     "\tmul.wide.u32 %cupola_u0, %cupola_t1, 8;\n"
+     "\tadd.s64 %cupola_u0, %cupola_list, %cupola_u0;\n"
+     "\tst.release.gpu.global.u64 [%cupola_u0+128], %cupola_u1;\n$bug:\n",
+     "", 1},
+    {"NotHandedBack", "plain",
+     "@%cupola_p1 bra $cupola_hand_back;", "@%cupola_p1 bra $cupola_tell_yield;", "unasked"},
+    {"ClaimAheadDropped", "plain", "\tsub.u32 %cupola_current, %cupola_ahead, %cupola_t0;",
+     "\tbra.uni $cupola_tell_yield;\n\tsub.u32 %cupola_current, %cupola_ahead, %cupola_t0;",
+     "unasked"},
+    {"EndedBeforeCompleted", "plain", "$cupola_leave:\n\t@%cupola_p0 bra $cupola_gone;\n",
+     "$cupola_leave:\n\t@%cupola_p0 bra $cupola_gone;\n"
+     "\tld.param.u64 %cupola_u0, [cupola_launch+16];\n"
+     "\tld.param.u32 %cupola_t0, [cupola_launch+64];\n"
+     "\tmul.wide.u32 %cupola_u1, %cupola_t0, 4;\n"
+     "\tadd.s64 %cupola_u0, %cupola_u0, %cupola_u1;\n"
+     "\tld.param.u32 %cupola_tag, [cupola_launch+68];\n"
+     "\tst.release.sys.global.u32 [%cupola_u0+8], %cupola_tag;\n",
+     "", 2},
+    {"ExitsWithoutOrder", "plain", "atom.acq_rel.gpu.global.inc.u32", "atom.relaxed.gpu.global.inc.u32",
+     "", 2},
+    {"OnePlaceForClaims", "no_parameters", "\txor.b32 %cupola_t6, %cupola_t6, 17;",
+     "\tmov.u32 %cupola_t6, 1;", "", 1},
+    {"NobodyDrains", "early_return_barriers", "@%cupola_p1 bra $cupola_drain;", "", "", 1},
+    {"NoMeeting", "shared_tile", "$cupola_join:\n\tbarrier.sync 0;", "$cupola_join:\n", "", 1},
+    {"LateWorkerTakes", "plain", "sub.u32 %cupola_t3, %cupola_t3, %cupola_t4;",
+     "mov.u32 %cupola_t3, 0;", "", 3},
+    {"UnsignedListCheck", "plain",
+     "setp.le.s32 %cupola_p1, %cupola_t1, 0;", "setp.eq.u32 %cupola_p1, %cupola_t1, 0;", "", 3},
+    {"CopiesLandLate", "async_copy", "cp.async.wait_all;\n\tbra.uni $cupola_head;",
+     "bra.uni $cupola_head;", "data race", 1},
+};
+
+// Replaces every occurrence; the number of them.
+size_t Replace(std::string& text, const std::string& before, const std::string& after) {
+  size_t count = 0;
+  for (size_t at = text.find(before); at != text.npos; at = text.find(before, at + after.size())) {
+    text.replace(at, before.size(), after);
+    ++count;
+  }
+  return count;
+}
+
+// Runs courses of many shapes until one fails; "" where none does.
+std::string Search(const Subject& subject, uint32_t launches, uint32_t courses) {
+  for (uint64_t seed = 1; seed <= courses; ++seed) {
+    Prng random(seed);
+    Course course;
+    course.workers = 1 + static_cast<uint32_t>(random.Below(3));
+    course.resume_workers = 1 + static_cast<uint32_t>(random.Below(6));
+    course.launches = launches;
+    course.poll_period_ns = random.Below(2) == 0 ? 100 : 1000;
+    course.granularity = seed % 2 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
+    uint64_t at = 0;
+    for (int i = 0; i < 6; ++i) {
+      course.ask_at_step.push_back(at += random.Below(300));
+      course.bounds.push_back(random.Below(3) != 0 ? 0xFFFF : 1);
+    }
+    sim::RandomChooser chooser(seed);
+    const auto failure =
+        sim::RunOnce(MakeScenario(subject, course, std::make_shared<Account>()), &chooser);
+    if (failure) return failure->what + " (course " + std::to_string(seed) + ")";
+  }
+  return "";
+}
+
+class PlantedBugTest : public testing::TestWithParam<Bug> {};
+
+TEST_P(PlantedBugTest, IsFound) {
+  const Bug& bug = GetParam();
+  auto subject = MakeSubject(
+      std::string(CUPOLA_SOURCE_DIR "/tests/golden/passes/kernels/") + bug.kernel + ".ptx",
+      bug.launches);
+  ASSERT_TRUE(subject) << subject.error().ToString();
+  ASSERT_EQ(Search(*subject, bug.launches, 3), "");
+  ASSERT_GT(Replace(subject->side, bug.before, bug.after), 0u) << subject->side;
+  const std::string found = Search(*subject, bug.launches, 150);
+  EXPECT_NE(found, "");
+  EXPECT_NE(found.find(bug.found), found.npos) << found;
+  RecordProperty("found", found);
+}
+
+INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest, testing::ValuesIn(kBugs),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace cupola::passes

@@ -1,0 +1,57 @@
+// A bed for preemptible variants: a program's launches of one kernel on the stepped device, a host
+// thread that asks them to yield and resumes them as the agent does, and checks of all that must
+// hold. One thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/compiler/passes/preemptible.h"
+#include "device/sim/stepped/search.h"
+#include "tests/unit/sim/golden_kernel.h"
+
+namespace cupola::passes {
+
+/// A kernel whose blocks count themselves: its PTX and that of its side module.
+struct Subject {
+  sim::GoldenKernel golden;
+  std::string kernel;      ///< name
+  std::string original;    ///< PTX, counting blocks
+  std::string side;        ///< PTX of its side module
+  KernelFacts facts;
+  std::vector<VariableFact> variables;
+  /// What the buffers hold after 1, 2... launches of the original: [launch - 1][buffer].
+  std::vector<std::vector<std::vector<std::byte>>> expected;
+};
+
+/// Reads tests/golden/... `path`, makes its side module, runs the original `launches` times.
+Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches = 1);
+
+struct Course {
+  uint32_t workers = 2, batch = 3, flags = 0;
+  uint32_t resume_workers = 2;
+  uint32_t poll_period_ns = 200;
+  uint32_t launches = 1;                ///< one after the other on one stream, slots by turns
+  std::vector<uint64_t> ask_at_step;    ///< when the host asks; it resumes once that has worked
+  std::vector<uint32_t> bounds;         ///< of the asks, kAllSms where there are fewer
+  sim::Granularity granularity = sim::Granularity::kWarp;
+  bool stale_reads = true;
+  uint32_t sm_count = 2, blocks_per_sm = 2;
+};
+
+/// How the last run of a scenario went; set by its check.
+struct Account {
+  uint64_t steps = 0;
+  uint32_t resumes = 0;   ///< physical launches beyond the first of a launch
+  uint32_t yields = 0;    ///< physical launches that ended before their launch was done
+  uint32_t returned = 0;  ///< ranges that were handed back
+};
+
+/// The scenario of a course. What is checked: buffers equal to the plain run's and readable by the
+/// host once it has acquired `done`, each block once, counters, lists and host words as the protocol
+/// says, nobody leaves unasked, no race, no deadlock.
+sim::Scenario MakeScenario(const Subject& subject, const Course& course,
+                           std::shared_ptr<Account> account);
+
+}  // namespace cupola::passes

@@ -1,0 +1,111 @@
+// Preemptible variants on the stepped device: un-preempted and preempted anywhere, resumed on other
+// SMs, with launches before and behind on the stream; results bit-identical to the plain kernel's.
+#include <gtest/gtest.h>
+
+#include "base/prng.h"
+#include "tests/unit/passes/preempt_bed.h"
+
+namespace cupola::passes {
+namespace {
+
+std::vector<std::filesystem::path> Kernels() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(CUPOLA_SOURCE_DIR "/tests/golden/passes/kernels")) {
+    if (entry.path().extension() == ".ptx") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Course CourseFor(const Subject& subject) {
+  Course course;
+  if (subject.facts.may_wait_on_blocks) {
+    course.flags = 1;
+    course.batch = 1;
+  }
+  return course;
+}
+
+class PreemptionTest : public testing::TestWithParam<std::filesystem::path> {
+ protected:
+  void SetUp() override {
+    auto subject = MakeSubject(GetParam(), 3);
+    ASSERT_TRUE(subject) << subject.error().ToString();
+    subject_ = std::move(*subject);
+    ASSERT_EQ(subject_.facts.preemptible_refusal, "");
+  }
+
+  // Runs a course with one seed; the account of the run.
+  Account RunSeed(const Course& course, uint64_t seed) {
+    auto account = std::make_shared<Account>();
+    sim::RandomChooser chooser(seed);
+    const auto failure = sim::RunOnce(MakeScenario(subject_, course, account), &chooser);
+    EXPECT_FALSE(failure) << "seed " << seed << ", asked at step "
+                          << (course.ask_at_step.empty() ? 0 : course.ask_at_step[0]) << "\n"
+                          << failure->ToString();
+    return *account;
+  }
+
+  Subject subject_;
+};
+
+TEST_P(PreemptionTest, RunsToTheSameResultsUnasked) {
+  for (const sim::Granularity granularity : {sim::Granularity::kWarp, sim::Granularity::kThread}) {
+    Course course = CourseFor(subject_);
+    course.granularity = granularity;
+    for (uint64_t seed = 1; seed <= 2; ++seed) {
+      const Account account = RunSeed(course, seed);
+      EXPECT_EQ(account.resumes, 0u);
+      EXPECT_EQ(account.yields, 0u);
+    }
+  }
+}
+
+// Asked at every so-manieth step of a run: in every state between begin and end.
+TEST_P(PreemptionTest, StopsAndGoesOnAnywhere) {
+  Course course = CourseFor(subject_);
+  const uint64_t steps = RunSeed(course, 1).steps;
+  uint32_t resumes = 0, returned = 0;
+  const uint64_t stride = std::max<uint64_t>(steps / 20, 1);
+  for (uint64_t at = 0; at < steps && !HasFailure(); at += stride) {
+    course.ask_at_step = {at};
+    const Account account = RunSeed(course, 1);
+    resumes += account.resumes;
+    returned += account.returned;
+  }
+  EXPECT_GT(resumes, 4u) << "of runs of " << steps << " steps";
+  if (course.flags == 0) {
+    EXPECT_GT(returned, 0u);
+  }
+}
+
+// Several asks, bounds, shapes, launches on the stream; all by seed.
+TEST_P(PreemptionTest, StopsAndGoesOnAgainAndAgain) {
+  uint32_t resumes = 0;
+  for (uint64_t seed = 1; seed <= 8 && !HasFailure(); ++seed) {
+    Prng random(seed);
+    Course course = CourseFor(subject_);
+    course.workers = 1 + static_cast<uint32_t>(random.Below(3));
+    course.resume_workers = 1 + static_cast<uint32_t>(random.Below(4));
+    if (course.flags == 0) course.batch = 1 + static_cast<uint32_t>(random.Below(3));
+    // What a look-back kernel waits for is there already in a second launch.
+    if (course.flags == 0) course.launches = 1 + static_cast<uint32_t>(random.Below(3));
+    course.poll_period_ns = random.Below(2) == 0 ? 100 : 3000;
+    course.sm_count = 2 + static_cast<uint32_t>(random.Below(2));
+    course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
+    uint64_t at = 0;
+    for (int i = 0; i < 4; ++i) {
+      course.ask_at_step.push_back(at += random.Below(500));
+      course.bounds.push_back(random.Below(2) == 0 ? 0xFFFF : 1);
+    }
+    resumes += RunSeed(course, seed).resumes;
+  }
+  EXPECT_GT(resumes, 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, PreemptionTest, testing::ValuesIn(Kernels()),
+                         [](const auto& test) { return test.param.stem().string(); });
+
+}  // namespace
+}  // namespace cupola::passes
