@@ -51,7 +51,10 @@ def watched_text(name, index, hooks, call_class):
     keep = ([f"    leaq hook_{name}(%rip), %r11", "    pushq %r11"] if hooked else
             [f"    pushq cupola_real+{8 * index}(%rip)"])
     kind = "stream_ordered" if call_class == "kStreamOrdered" else "may_wait"
-    return ["    endbr64", "    cmpl $0, cupola_watched(%rip)", f"    jne .Lwatched{index}",
+    # kTakesPartBit is bit 30: a stream-ordered call is looked at only behind a guard.
+    test = ("testl $0x3fffffff, cupola_watched(%rip)" if kind == "stream_ordered" else
+            "cmpl $0, cupola_watched(%rip)")
+    return ["    endbr64", f"    {test}", f"    jne .Lwatched{index}",
             f"    jmp {target}", f".Lwatched{index}:", *keep,
             f"    pushq ${index | (HAS_HOOK if hooked else 0)}", f"    jmp cupola_{kind}_call"]
 

@@ -32,6 +32,7 @@ struct Look {
   uint32_t running = 0;   ///< launches that are not complete
   uint32_t stopped = 0;   ///< of these, without a physical launch under way
   uint32_t doubtful = 0;  ///< of these, that may stop yet, or may have stopped
+  bool oldest_stopped = false;  ///< in some context; what came after it mostly waits for it
   bool acted = false;     ///< something was resumed
 };
 
@@ -88,6 +89,7 @@ void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
     const MutexLock lock(context.slots_mutex);
     if (was_asked) context.slots.MarkMayHaveStopped();
     const bool held = gpu_.requests() != 0;
+    const uint32_t first = look->running + 1;
     for (uint32_t i = 0; i < context.slots.in_use(); ++i) {
       LaunchSlot& slot = context.slots.used(i);
       if (slot.state != LaunchSlot::State::kRunning) continue;
@@ -98,6 +100,7 @@ void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
         Count(counters.preemptions);
         gpu_.slot().preemptions.fetch_add(1, std::memory_order_relaxed);
       }
+      look->oldest_stopped |= slot.stopped && look->running == first;
       look->stopped += slot.stopped;
       look->doubtful += slot.may_have_stopped && !slot.stopped;
       if (!held && context.slots.WorkersToResume(slot) != 0) resume[count++] = &slot;
@@ -117,7 +120,7 @@ Look Agent::LookAtAll(bool was_asked) {
 }
 
 void Agent::Publish(const Look& look, uint64_t requests) {
-  const bool stopped = requests != 0 && look.running == look.stopped;
+  const bool stopped = requests != 0 && (look.running == look.stopped || look.oldest_stopped);
   if (stopped != (gpu_.slot().stopped.load(std::memory_order_relaxed) != 0)) {
     gpu_.slot().stopped.store(stopped ? 1 : 0);
   }
@@ -144,6 +147,11 @@ void Agent::SpinWhileHeld(uint32_t seen) {
 
 void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
   if (look.acted) look_ns_ = kLookNs;
+  if (requests != 0 && look.oldest_stopped) {
+    SpinWhileHeld(seen);
+    sched::WaitForWake(gpu_.slot(), seen, kHeldNs);
+    return;
+  }
   if (look.doubtful != 0) {
     // The device tells nobody: look at its words, often at first.
     Pause(look_ns_);
@@ -151,11 +159,6 @@ void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
     return;
   }
   look_ns_ = kLookNs;
-  if (requests != 0 && look.stopped != 0) {
-    SpinWhileHeld(seen);
-    sched::WaitForWake(gpu_.slot(), seen, kHeldNs);
-    return;
-  }
   const uint64_t tick = DemandTickNs(gpu_);
   sched::WaitForWake(gpu_.slot(), seen, tick < kIdleNs ? tick : kIdleNs);
 }

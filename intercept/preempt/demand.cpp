@@ -4,18 +4,18 @@
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preempt_context.h"
-#include "intercept/preempt/preemption.h"
 
 namespace cupola::intercept::preempt {
 namespace {
 
 using Phase = DemandState::Phase;
 
-// A lease where nothing is predicted: several times what kernels take, since the end of most demands
-// is seen by a synchronising call.
+// A lease where nothing is predicted: several times what kernels take, since the end of most
+// demands is seen by a synchronising call.
 constexpr uint64_t kLeaseNs = 20'000'000;
 // To stop and resume another process costs about 150 us of its time (two context switches). A
-// process that comes back within less keeps the GPU meanwhile; one that does not gives it up at once.
+// process that comes back within less keeps the GPU meanwhile; one that does not gives it up at
+// once.
 constexpr uint64_t kShortGapNs = 60'000;
 constexpr uint64_t kTickNs = 1'000'000;
 
@@ -43,7 +43,6 @@ void Begin(PreemptContext& context, uint64_t stream, uint64_t predicted_ns) {
   state.renewed_ns.store(now, std::memory_order_relaxed);
   state.end_at_ns.store(0, std::memory_order_relaxed);
   Count(counters.demands);
-  watched.fetch_or(kDemandBit);
   sched::BeginDemand(gpu.board(), gpu.index(),
                      {.remaining_ns = predicted_ns, .lease_ns = LeaseFor(predicted_ns)}, now);
   state.phase.store(Phase::kOn);
@@ -55,7 +54,6 @@ void End(GpuBoard& gpu, uint64_t now_ns) {
   sched::EndDemand(gpu.board(), gpu.index());
   state.ended_ns.store(now_ns, std::memory_order_relaxed);
   state.stream.store(kNoStream, std::memory_order_relaxed);
-  watched.fetch_and(~kDemandBit);
   state.phase.store(Phase::kNone);
 }
 

@@ -1,6 +1,6 @@
-// Demand: telling the board when this process wants its GPU and when it has had it. It begins with a
-// launch; it ends when a synchronising call has shown that nothing is left, when a marker that the
-// agent put on the stream of the burst has been reached, or with its lease. docs/preemption.md.
+// Demand: telling the board when this process wants its GPU and when it has had it. It begins with
+// a launch; it ends when a synchronising call has shown that nothing is left, when a marker that
+// the agent put on the stream of the burst has been reached, or with its lease. docs/preemption.md.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// GpuBoard: this process's place on the board of one GPU, and what it does there: it announces demand,
-// asks others to yield, and is asked. One per device in use, made at the first launch in a context of
-// the device and kept for good. docs/preemption.md.
+// GpuBoard: this process's place on the board of one GPU, and what it does there: it announces
+// demand, asks others to yield, and is asked. One per device in use, made at the first launch in a
+// context of the device and kept for good. docs/preemption.md.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@ namespace cupola::intercept::preempt {
 
 class GpuBoard {
  public:
-  /// The board of `device`: joins it at the first call (up to 200 ms where a daemon does not answer).
-  /// Null: no arbiter, or it refused; said once.
+  /// The board of `device`: joins it at the first call (up to 200 ms where a daemon does not
+  /// answer). Null: no arbiter, or it refused; said once.
   static GpuBoard* Of(CUdevice device) noexcept;
 
   /// In the child of a fork: it has no place on any board.
@@ -35,7 +35,8 @@ class GpuBoard {
   /// What the configuration wants for a kernel. Not for the launch path.
   sched::VariantChoice VariantFor(const char* kernel) const noexcept;
 
-  /// A new mapping of the board's memory: one for each context to register with CUDA. Null on failure.
+  /// A new mapping of the board's memory: one for each context to register with CUDA. Null on
+  /// failure.
   void* MapAgain() const noexcept;
 
   /// The kernel that was last made preemptible, for `cupola top`.

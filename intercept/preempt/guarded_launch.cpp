@@ -265,12 +265,12 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
   return Outcome::kLaunched;
 }
 
-// Counts the launch as outstanding before it looks for scopes; a scope counts itself before it looks
-// for launches (both sequentially consistent): one of the two sees the other.
+// Counts the launch as outstanding before it looks for scopes; a scope counts itself before it
+// looks for launches (both sequentially consistent): one of the two sees the other.
 bool EnterAsGuarded(PreemptContext& context) {
   Watch(1);
   context.outstanding.fetch_add(1);
-  if (context.scopes.load() == 0) return true;
+  if (context.scopes.load() == 0 && scopes_elsewhere.load() == 0) return true;
   context.outstanding.fetch_sub(1);
   Unwatch(1);
   return false;

@@ -1,7 +1,7 @@
-// The launch path of a process that takes part in preemption: every launch tells the board of demand;
-// one that is worth it goes out as its preemptible variant with a guard behind it, the others as the
-// program made them. Called by the launch hooks; any thread. Fails open: whatever is in doubt goes
-// out plain, counted by reason.
+// The launch path of a process that takes part in preemption: every launch tells the board of
+// demand; one that is worth it goes out as its preemptible variant with a guard behind it, the
+// others as the program made them. Called by the launch hooks; any thread. Fails open: whatever is
+// in doubt goes out plain, counted by reason.
 #pragma once
 
 #include <cstdint>

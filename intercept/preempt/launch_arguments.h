@@ -28,8 +28,8 @@ struct KeptAttributes {
 /// False: the launch has an attribute that its variant cannot carry, or too many.
 bool KeepAttributes(const LaunchCall& call, KeptAttributes* kept) noexcept;
 
-/// Copies the arguments of `call`, kernelParams or packed, to `to` (kArgumentBytes). False: they are
-/// not as the bundle describes the kernel, or too large; the driver is to judge them.
+/// Copies the arguments of `call`, kernelParams or packed, to `to` (kArgumentBytes). False: they
+/// are not as the bundle describes the kernel, or too large; the driver is to judge them.
 bool PackArguments(const Variant& variant, const LaunchCall& call, std::byte* to) noexcept;
 
 }  // namespace cupola::intercept::preempt

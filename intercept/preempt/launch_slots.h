@@ -1,7 +1,7 @@
-// LaunchSlots: the host's side of the control slots of one context (device/runtime/preempt_control.h):
-// which launch has which slot, which physical launches of it are under way, when it is complete and
-// when its slot may serve another. No CUDA call, no clock: it reads what the device wrote. The owner
-// holds a mutex around every call but IsDone.
+// LaunchSlots: the host's side of the control slots of one context
+// (device/runtime/preempt_control.h): which launch has which slot, which physical launches of it
+// are under way, when it is complete and when its slot may serve another. No CUDA call, no clock:
+// it reads what the device wrote. The owner holds a mutex around every call but IsDone.
 #pragma once
 
 #include <cstddef>
@@ -54,8 +54,8 @@ class LaunchSlots {
   /// `status` has kSlots lines of zeroed memory that the device writes to.
   void Begin(const runtime::HostStatus* status) noexcept;
 
-  /// A free slot for a launch of `total_blocks`, in state kRunning with no physical launch; null when
-  /// all are in use.
+  /// A free slot for a launch of `total_blocks`, in state kRunning with no physical launch; null
+  /// when all are in use.
   LaunchSlot* Take(uint32_t total_blocks) noexcept;
 
   /// A physical launch of `workers` blocks is about to be made; its index, or kNoPhysical when
@@ -76,9 +76,9 @@ class LaunchSlots {
   /// Somebody asked to yield: every running launch may stop.
   void MarkMayHaveStopped() noexcept;
 
-  /// Workers that a resume of the launch is to have, now that nobody asks to yield: all, where every
-  /// physical launch has ended with blocks left; those that have left, where some SMs were given up;
-  /// 0 where it needs none.
+  /// Workers that a resume of the launch is to have, now that nobody asks to yield: all, where
+  /// every physical launch has ended with blocks left; those that have left, where some SMs were
+  /// given up; 0 where it needs none.
   uint32_t WorkersToResume(const LaunchSlot& slot) const noexcept;
 
   /// Number of the latest launch; launches that are running, and in use at all.

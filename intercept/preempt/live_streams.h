@@ -1,6 +1,6 @@
-// What preemption must know of the program's streams: how many there are (streams beyond the hardware
-// queues share them, and then wait for one another's guards), and which synchronise with the legacy
-// stream. Thread-safe.
+// What preemption must know of the program's streams: how many there are (streams beyond the
+// hardware queues share them, and then wait for one another's guards), and which synchronise with
+// the legacy stream. Thread-safe.
 #pragma once
 
 #include <cstdint>

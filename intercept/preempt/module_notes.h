@@ -10,7 +10,8 @@ namespace cupola::intercept::preempt {
 void NoteModuleLoaded(CUmodule module, const void* image, CUcontext context) noexcept;
 void NoteLibraryLoaded(CUlibrary library, const void* code) noexcept;
 
-/// A CUfunction or CUkernel was got from its owner, by name or by enumeration, or as another handle.
+/// A CUfunction or CUkernel was got from its owner, by name or by enumeration, or as another
+/// handle.
 void NoteKernelGot(const void* function, const void* owner, const char* name) noexcept;
 void NoteKernelEnumerated(const void* function, const void* owner) noexcept;
 void NoteAliasGot(const void* alias, const void* function) noexcept;

@@ -1,7 +1,8 @@
 // PreemptContext: what preemption keeps of one CUDA context: control slots and lists on the device,
 // status lines in mapped memory, the helper stream, and the two counters that keep guarded launches
-// and calls that may wait apart (design: docs/preemption.md, "Waiting"). Made at the context's first
-// launch, never freed; a context that ends leaves a dead one behind. Members say who may touch them.
+// and calls that may wait apart (design: docs/preemption.md, "Waiting"). Made at the context's
+// first launch, never freed; a context that ends leaves a dead one behind. Members say who may
+// touch them.
 #pragma once
 
 #include <atomic>
@@ -62,15 +63,16 @@ PreemptContext* ContextFor(CUcontext context) noexcept;
 /// The state of `context` if it has one. Lock-free.
 PreemptContext* FindContext(CUcontext context) noexcept;
 
-/// Makes slots, status, helper stream, and registers the board's page: state kReady, or kPlain with a
-/// notice. The context is current, none of its launches is guarded. May wait for the device.
+/// Makes slots, status, helper stream, and registers the board's page: state kReady, or kPlain with
+/// a notice. The context is current, none of its launches is guarded. May wait for the device.
 void MakeReady(PreemptContext* context) noexcept;
 
 /// Calls `visit(PreemptContext&)` for every live one.
 template <typename Visit>
 void ForEachContext(Visit&& visit) noexcept;
 
-/// Looks at what the device said and accounts for what is complete. Returns how many are outstanding.
+/// Looks at what the device said and accounts for what is complete. Returns how many are
+/// outstanding.
 uint32_t Harvest(PreemptContext& context) noexcept;
 
 /// The context is beyond repair (a sticky error): nothing of it is waited for any more.

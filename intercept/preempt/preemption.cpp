@@ -102,13 +102,14 @@ void StartPreemption() noexcept {
     StartFastClock();
     StartWaitingRules();
     OpenVariantStore();
+    watched.fetch_or(kTakesPartBit);
   }
   participation.store(takes_part ? Participation::kOn : Participation::kOff);
 }
 
 void ForgetPreemptionAfterFork() noexcept {
   if (!PreemptionOn()) return;
-  watched.store(0);
+  watched.store(kTakesPartBit);
   ForgetAgentsAfterFork();
   ForgetContextsAfterFork();
   ForgetVariantsAfterFork();

@@ -36,12 +36,14 @@ inline bool PreemptionOn() noexcept {
   return participation.load(std::memory_order_relaxed) == Participation::kOn;
 }
 
-/// Nonzero while calls that may wait are to be looked at: the number of guarded launches that are
-/// outstanding, and the bit below while the process has demand on a board. The stubs of the build
-/// look at it (generate/stubs.py).
+/// Nonzero where calls that may wait are to be looked at: the number of guarded launches that are
+/// outstanding, and the bits below. The stubs of the build look at it (generate/stubs.py); those of
+/// stream-ordered calls at the number alone.
 extern std::atomic<uint32_t> watched __asm__("cupola_watched")
     __attribute__((visibility("hidden")));
-inline constexpr uint32_t kDemandBit = 1u << 31;
+/// The process takes part: a call that may wait must be known of also when nothing is outstanding,
+/// for another thread may make a guarded launch while it is in the driver.
+inline constexpr uint32_t kTakesPartBit = 1u << 30;
 
 inline void Watch(uint32_t launches) noexcept { watched.fetch_add(launches); }
 inline void Unwatch(uint32_t launches) noexcept { watched.fetch_sub(launches); }

@@ -346,7 +346,8 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
   const auto set = CUPOLA_CALL_REAL(cuFuncSetAttribute, PFN_cuFuncSetAttribute_v9000);
   const auto occupancy = CUPOLA_CALL_REAL(cuOccupancyMaxActiveBlocksPerMultiprocessor,
                                           PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050);
-  // What the original may have, the variant may have: a launch beyond that goes out plain and fails.
+  // What the original may have, the variant may have: a launch beyond that goes out plain and
+  // fails.
   auto original = static_cast<CUfunction>(const_cast<void*>(program));
   CUfunction of_kernel = nullptr;
   if (get_function(&of_kernel, static_cast<CUkernel>(const_cast<void*>(program))) == CUDA_SUCCESS) {

@@ -1,7 +1,7 @@
 // Variants: which kernel of the program has a preemptible variant, and that variant made ready in a
 // context. Bundles are found when a module or library is loaded; side modules are loaded, and their
-// `cupola_variables` filled, at the first launch in a context that wants them. Look-up of a handle is
-// lock-free; everything else takes a mutex and may wait for the device. Thread-safe.
+// `cupola_variables` filled, at the first launch in a context that wants them. Look-up of a handle
+// is lock-free; everything else takes a mutex and may wait for the device. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -68,8 +68,8 @@ Variant* FindVariant(const void* function) noexcept;
 /// The variant as prepared in `context`, or null: PrepareVariant is to be called. Lock-free.
 PreparedVariant* FindPrepared(Variant& variant, const PreemptContext& context) noexcept;
 
-/// Loads and prepares it for launches of `program` (CUfunction or CUkernel); null where it cannot be.
-/// The context is current and ready, none of its launches is guarded. May wait for the device.
+/// Loads and prepares it for launches of `program` (CUfunction or CUkernel); null where it cannot
+/// be. The context is current and ready, none of its launches is guarded. May wait for the device.
 PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context) noexcept;
 
 /// Workers for a block shape: UINT32_MAX = not known yet. Lock-free.

@@ -15,6 +15,9 @@
 #include "intercept/preempt/preempt_context.h"
 
 namespace cupola::intercept::preempt {
+
+std::atomic<uint32_t> scopes_elsewhere{0};
+
 namespace {
 
 using State = PreemptContext::State;

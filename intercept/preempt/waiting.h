@@ -1,10 +1,11 @@
 // Waiting (docs/preemption.md): behind a guard nothing may wait inside the driver, for the waiting
-// thread may hold what the resuming launch needs, and both hang. So a call that may wait first waits
-// here, while the process can still be stopped and resumed, until no guarded launch is outstanding;
-// then it opens a scope, in which other threads' launches go out plain; then it calls the driver.
-// Which call waits for what: waiting_rules.cpp. Any thread.
+// thread may hold what the resuming launch needs, and both hang. So a call that may wait first
+// waits here, while the process can still be stopped and resumed, until no guarded launch is
+// outstanding; then it opens a scope, in which other threads' launches go out plain; then it calls
+// the driver. Which call waits for what: waiting_rules.cpp. Any thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "intercept/preempt/launch_slots.h"
@@ -30,6 +31,10 @@ class WaitingScope {
  private:
   PreemptContext& context_;
 };
+
+/// Calls that may wait, of threads whose context preemption does not know yet: while there are any,
+/// no launch is guarded.
+extern std::atomic<uint32_t> scopes_elsewhere;
 
 /// The same in two calls.
 void OpenScope(PreemptContext& context, WaitFor what) noexcept;

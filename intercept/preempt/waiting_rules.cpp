@@ -1,7 +1,7 @@
-// Which driver call waits for which guarded launches, and what the forwarding stubs of the build call
-// (entry.S) when launches are outstanding or the process has demand. The rules follow what an H200
-// does behind a guard (docs/preemption.md, "Calls behind a guard"); what is not named here and is
-// classed kMayWait waits for all.
+// Which driver call waits for which guarded launches, and what the forwarding stubs of the build
+// call (entry.S) when launches are outstanding or the process has demand. The rules follow what an
+// H200 does behind a guard (docs/preemption.md, "Calls behind a guard"); what is not named here and
+// is classed kMayWait waits for all.
 #include <cstring>
 
 #include "intercept/calls.h"
@@ -82,10 +82,12 @@ bool IsKnownToDriver(uint64_t address) {
   return get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS && type != 0;
 }
 
-/// A call that is under way on this thread, between cupola_enter_may_wait and cupola_leave_may_wait.
+/// A call that is under way on this thread, between cupola_enter_may_wait and
+/// cupola_leave_may_wait.
 struct CallUnderWay {
   bool active;
   uint64_t scopes;          ///< bit i: a scope is open in internal::contexts[i]
+  bool elsewhere;           ///< counted in scopes_elsewhere
   bool deepened;            ///< this_thread.depth was raised
   PreemptContext* context;  ///< whose scope is open
   SyncPoint sync;
@@ -96,7 +98,14 @@ PreemptContext* Current() { return FindContext(CurrentContext()); }
 
 static_assert(internal::kMostContexts <= 64);
 
+// Nothing of a context that is not known is guarded; nothing may be until the call is over.
+void OpenElsewhere() {
+  scopes_elsewhere.fetch_add(1);
+  under_way.elsewhere = true;
+}
+
 void OpenAll() {
+  OpenElsewhere();
   const uint32_t count = internal::context_count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < count; ++i) {
     PreemptContext* const context = internal::contexts[i].load(std::memory_order_acquire);
@@ -118,7 +127,7 @@ void Open(Rule rule, const uint64_t* arguments) {
     case Rule::kWait:
     case Rule::kCopy:
       under_way.context = Current();
-      if (under_way.context == nullptr) return;
+      if (under_way.context == nullptr) return OpenElsewhere();
       if (rule == Rule::kCopy) under_way.sync = BeforeSync(under_way.context, 0, false);
       OpenScope(*under_way.context, rule == Rule::kCopy ? WaitFor::kBlocking : WaitFor::kAll);
       return;
@@ -150,9 +159,9 @@ void StartWaitingRules() noexcept {
 
 extern "C" {
 
-/// Called by entry.S before call `index` (bit 30: it has a hook of ours) with its register arguments,
-/// the first at `arguments[0]`, the next below it. Returns nonzero if cupola_leave_may_wait is to be
-/// called after it.
+/// Called by entry.S before call `index` (bit 30: it has a hook of ours) with its register
+/// arguments, the first at `arguments[0]`, the next below it. Returns nonzero if
+/// cupola_leave_may_wait is to be called after it.
 __attribute__((visibility("hidden"))) uint64_t cupola_enter_may_wait(
     uint64_t index, const uint64_t* arguments) noexcept {
   if (InsideHook() || under_way.active || !PreemptionOn()) return 0;
@@ -174,6 +183,7 @@ __attribute__((visibility("hidden"))) void cupola_leave_may_wait(CUresult result
     CloseScope(*internal::contexts[__builtin_ctzll(rest)].load(std::memory_order_acquire));
   }
   if (under_way.context != nullptr) CloseScope(*under_way.context);
+  if (under_way.elsewhere) scopes_elsewhere.fetch_sub(1);
   if (result == CUDA_SUCCESS) AfterSync(under_way.sync);
   under_way = {};
 }

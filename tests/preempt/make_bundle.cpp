@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
-#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -14,23 +14,32 @@ namespace {
 
 using namespace cupola;  // NOLINT
 
-uint32_t BytesOf(const std::string& type) { return static_cast<uint32_t>(std::stoul(type) / 8); }
+/// The number behind `word` in `text`, or `fallback`.
+uint32_t NumberBehind(const std::string& text, const std::string& word, uint32_t fallback) {
+  const size_t at = text.find(word);
+  return at == std::string::npos ? fallback
+                                 : static_cast<uint32_t>(std::stoul(text.substr(at + word.size())));
+}
+
+/// ".param .u64 name" or ".param .align 8 .b8 name[88]".
+store::ParameterEntry ParameterOf(const std::string& line, uint32_t at) {
+  uint32_t bytes = 8;
+  for (const char* type : {".u32", ".s32", ".b32", ".f32"}) {
+    if (line.find(type) != std::string::npos) bytes = 4;
+  }
+  bytes = NumberBehind(line, "[", bytes);
+  const uint32_t align = NumberBehind(line, ".align ", bytes);
+  return {(at + align - 1) / align * align, bytes, 0};
+}
 
 store::BundleKernel KernelOf(const std::string& name, const std::string& parameters) {
-  static const std::regex kParameter(
-      R"(\.param\s+(?:\.align\s+(\d+)\s+)?\.[a-z](\d+)\s+(?:\.ptr\s+\S+\s+\d+\s+)?[\w$]+(?:\[(\d+)\])?)");
   store::BundleKernel kernel;
   kernel.name = name;
+  std::istringstream lines(parameters);
   uint32_t at = 0;
-  for (std::sregex_iterator it(parameters.begin(), parameters.end(), kParameter), end; it != end;
-       ++it) {
-    const std::smatch& match = *it;
-    const bool array = match[3].matched;
-    const uint32_t bytes = array ? static_cast<uint32_t>(std::stoul(match[3])) : BytesOf(match[2]);
-    const uint32_t align = match[1].matched ? static_cast<uint32_t>(std::stoul(match[1])) : bytes;
-    at = (at + align - 1) / align * align;
-    kernel.parameters.push_back({at, bytes, 0});
-    at += bytes;
+  for (std::string line; std::getline(lines, line, ',');) {
+    kernel.parameters.push_back(ParameterOf(line, at));
+    at = kernel.parameters.back().offset + kernel.parameters.back().bytes;
   }
   const store::ParameterEntry launch = kernel.parameters.back();
   kernel.parameters.pop_back();
@@ -51,9 +60,12 @@ int main(int argc, char** argv) {
   std::ifstream file(argv[1]);
   const std::string ptx{std::istreambuf_iterator<char>(file), {}};
   store::BundleWriter writer(90);
-  static const std::regex kEntry(R"(\.entry\s+(\w+)__cupola_preemptible\(([^)]*)\))");
-  for (std::sregex_iterator it(ptx.begin(), ptx.end(), kEntry), end; it != end; ++it) {
-    writer.AddKernel(KernelOf((*it)[1], (*it)[2]));
+  const std::string entry = ".entry ", suffix = "__cupola_preemptible(";
+  for (size_t at = ptx.find(entry); at != std::string::npos; at = ptx.find(entry, at + 1)) {
+    const size_t begin = at + entry.size(), open = ptx.find(suffix, begin);
+    const size_t parameters = open + suffix.size();
+    writer.AddKernel(KernelOf(ptx.substr(begin, open - begin),
+                              ptx.substr(parameters, ptx.find(')', parameters) - parameters)));
   }
   for (int i = 3; i < argc; ++i) writer.AddVariable(argv[i], 0);
   writer.SetPtx(ptx);

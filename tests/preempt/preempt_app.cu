@@ -167,6 +167,10 @@ int Capture(cudaStream_t stream) {
   CHECK(cudaStreamCreateWithFlags(&captured, cudaStreamNonBlocking));
   Plain<<<1, 32, 0, captured>>>(arrays.other);
   CHECK(cudaStreamSynchronize(captured));
+  arrays.Launch(1, stream);  // nothing is prepared while a capture is open
+  CHECK(cudaDeviceSynchronize());
+  Say("ready");
+  (void)std::getchar();
   cudaGraph_t graph;
   cudaGraphExec_t exec;
   std::atomic<int> step{0};
@@ -180,9 +184,9 @@ int Capture(cudaStream_t stream) {
   });
   step = 1;
   while (step != 2) std::this_thread::yield();
-  arrays.Launch(1, stream);
-  Say("kernel launched");
   arrays.Launch(2, stream);
+  Say("kernel launched");
+  arrays.Launch(3, stream);
   CHECK(cudaStreamSynchronize(stream));
   step = 3;
   capturing.join();
@@ -193,7 +197,7 @@ int Capture(cudaStream_t stream) {
   uint32_t count = 0;
   CHECK(cudaMemcpy(&count, arrays.other, 4, cudaMemcpyDeviceToHost));
   if (count != 51 * 32) return std::printf("the graph counted %u\n", count), 1;
-  return arrays.Check(2);
+  return arrays.Check(3);
 }
 
 // Threads that launch on streams of their own while others free and allocate.
@@ -220,6 +224,7 @@ int Threads() {
       void* memory;
       CHECK(cudaMalloc(&memory, 1 << 16));
       CHECK(cudaFree(memory));
+      usleep(1000);  // most launches are to find no such call under way
     }
   });
   for (auto& thread : threads) thread.join();

@@ -1,0 +1,229 @@
+// A driver that forbids what hangs a GPU: over the simulated driver, it ends the process with code 99
+// and a word when a call that may wait is entered behind a guard, or a guard is made while one is
+// under way (docs/preemption.md, "Calls behind a guard"). A guard is a cuStreamWaitValue32 whose value
+// has not been reached. It knows nothing of the library's own rules.
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include <cuda.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+extern "C" const char* const strict_names[];
+extern "C" __attribute__((visibility("hidden"))) void* strict_real[];
+
+namespace {
+
+struct Guard {
+  const uint32_t* word;
+  uint32_t value;
+  CUstream stream;
+  bool blocking;
+};
+
+// As measured: these return at once behind any guard, or wait in the driver without harm.
+constexpr const char* kHarmless[] = {
+    "cuCtxSynchronize", "cuCtxSynchronize_v2", "cuStreamSynchronize", "cuStreamSynchronize_ptsz",
+    "cuEventSynchronize", "cuMemAlloc", "cuMemAlloc_v2", "cuMemAllocHost", "cuMemAllocHost_v2",
+    "cuMemHostAlloc", "cuMemHostRegister", "cuMemHostRegister_v2", "cuMemGetInfo",
+    "cuMemGetInfo_v2", "cuMemAllocPitch", "cuMemAllocPitch_v2"};
+constexpr uint32_t kQueues = 32, kStreamHolds = 1024;
+
+std::recursive_mutex mutex;
+std::vector<Guard> guards;
+std::map<CUstream, uint32_t> queued;  // since its oldest guard
+std::set<const void*> loaded;
+std::set<CUstream> streams;
+std::vector<size_t> under_way;
+
+[[noreturn]] void Violation(const char* what, const char* call) {
+  std::fprintf(stderr, "STRICT: %s %s\n", call, what);
+  std::fflush(stderr);
+  _exit(99);
+}
+
+void* Real(const char* name) {
+  static void* const driver = [] {
+    void* handle = dlopen(std::getenv("STRICT_DRIVER"), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) _exit(98);
+    return handle;
+  }();
+  return dlsym(driver, name);
+}
+
+__attribute__((constructor)) void FillTable() {
+  for (size_t i = 0; strict_names[i] != nullptr; ++i) strict_real[i] = Real(strict_names[i]);
+}
+
+bool StartsWith(const char* text, const char* start) {
+  return std::strncmp(text, start, std::strlen(start)) == 0;
+}
+
+void DropReached() {
+  std::erase_if(guards, [](const Guard& guard) {
+    const uint32_t now = __atomic_load_n(guard.word, __ATOMIC_ACQUIRE);
+    return static_cast<int32_t>(now - guard.value) >= 0;
+  });
+  if (guards.empty()) queued.clear();
+}
+
+bool IsBlocking(CUstream stream) {
+  unsigned flags = 0;
+  if (reinterpret_cast<uintptr_t>(stream) <= 2) return true;
+  reinterpret_cast<CUresult (*)(CUstream, unsigned*)>(Real("cuStreamGetFlags"))(stream, &flags);
+  return (flags & CU_STREAM_NON_BLOCKING) == 0;
+}
+
+bool IsKnown(const void* pointer) {
+  unsigned type = 0;
+  return reinterpret_cast<CUresult (*)(void*, CUpointer_attribute, CUdeviceptr)>(
+             Real("cuPointerGetAttribute"))(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                            reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS &&
+         type != 0;
+}
+
+void CheckLaunch(const void* function, CUstream stream) {
+  const std::lock_guard lock(mutex);
+  DropReached();
+  const bool first = function != nullptr && loaded.insert(function).second;
+  if (guards.empty()) return;
+  if (first) Violation("loads a kernel behind a guard", "a launch");
+  if (streams.size() + 1 > kQueues && streams.contains(stream)) {
+    Violation("shares a hardware queue with a guard", "a launch");
+  }
+  if (++queued[stream] > kStreamHolds) Violation("waits for room behind a guard", "a launch");
+}
+
+template <typename... Arguments>
+CUresult Forward(const char* name, Arguments... arguments) {
+  return reinterpret_cast<CUresult (*)(Arguments...)>(Real(name))(arguments...);
+}
+
+CUresult PassGuard(const char* name, CUstream stream, CUdeviceptr address, cuuint32_t value,
+                   unsigned flags) {
+  {
+    const std::lock_guard lock(mutex);
+    const auto* word = reinterpret_cast<const uint32_t*>(address);
+    if (value != 0) {
+      DropReached();
+      guards.push_back({word, value, stream, IsBlocking(stream)});
+      ++queued[stream];
+      DropReached();
+    }
+    if (!under_way.empty() && !guards.empty()) {
+      Violation("is under way while a guard is made", strict_names[under_way.back()]);
+    }
+  }
+  return Forward(name, stream, address, value, flags);
+}
+
+CUresult PassAsyncCopy(const char* name, uint64_t to, uint64_t from, size_t bytes, CUstream stream) {
+  {
+    const std::lock_guard lock(mutex);
+    DropReached();
+    const bool pinned = IsKnown(reinterpret_cast<void*>(to)) && IsKnown(reinterpret_cast<void*>(from));
+    if (!guards.empty() && !pinned) Violation("of pageable memory behind a guard", name);
+  }
+  return Forward(name, to, from, bytes, stream);
+}
+
+}  // namespace
+
+extern "C" {
+
+__attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
+  const char* const name = strict_names[index];
+  const std::lock_guard lock(mutex);
+  DropReached();
+  bool harmless = StartsWith(name, "cuMemset");
+  for (const char* one : kHarmless) harmless |= std::strcmp(name, one) == 0;
+  const bool copy = StartsWith(name, "cuMemcpy");
+  if (!harmless && !copy) under_way.push_back(index);
+  for (const Guard& guard : guards) {
+    if (!harmless && (!copy || guard.blocking)) Violation("is entered behind a guard", name);
+  }
+  return strict_real[index];
+}
+
+__attribute__((visibility("hidden"))) void strict_leave(size_t index) {
+  const std::lock_guard lock(mutex);
+  for (size_t i = 0; i < under_way.size(); ++i) {
+    if (under_way[i] != index) continue;
+    under_way.erase(under_way.begin() + static_cast<long>(i));
+    return;
+  }
+}
+
+CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                                unsigned flags) {
+  return PassGuard("cuStreamWaitValue32_v2", stream, address, value, flags);
+}
+
+CUresult cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                                     unsigned flags) {
+  return PassGuard("cuStreamWaitValue32_v2_ptsz", stream, address, value, flags);
+}
+
+CUresult cuFuncLoad(CUfunction function) {
+  {
+    const std::lock_guard lock(mutex);
+    DropReached();
+    if (!guards.empty()) Violation("is entered behind a guard", "cuFuncLoad");
+    loaded.insert(function);
+  }
+  return Forward("cuFuncLoad", function);
+}
+
+#define STRICT_LAUNCH(name)                                                                        \
+  CUresult name(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,     \
+                unsigned bz, unsigned shared, CUstream stream, void** params, void** extra) {      \
+    CheckLaunch(f, stream);                                                                        \
+    return Forward(#name, f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);               \
+  }
+STRICT_LAUNCH(cuLaunchKernel)
+STRICT_LAUNCH(cuLaunchKernel_ptsz)
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** params, void** extra) {
+  CheckLaunch(f, config->hStream);
+  return Forward("cuLaunchKernelEx", config, f, params, extra);
+}
+
+CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** params,
+                               void** extra) {
+  CheckLaunch(f, config->hStream);
+  return Forward("cuLaunchKernelEx_ptsz", config, f, params, extra);
+}
+
+#define STRICT_COPY(name)                                                                      \
+  CUresult strict_##name(uint64_t, uint64_t, size_t, CUstream) __asm__(#name);                 \
+  CUresult strict_##name(uint64_t to, uint64_t from, size_t bytes, CUstream stream) {          \
+    return PassAsyncCopy(#name, to, from, bytes, stream);                                      \
+  }
+STRICT_COPY(cuMemcpyHtoDAsync_v2)
+STRICT_COPY(cuMemcpyDtoHAsync_v2)
+STRICT_COPY(cuMemcpyAsync)
+STRICT_COPY(cuMemcpyHtoDAsync_v2_ptsz)
+STRICT_COPY(cuMemcpyDtoHAsync_v2_ptsz)
+STRICT_COPY(cuMemcpyAsync_ptsz)
+
+CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
+  const CUresult result = Forward("cuStreamCreate", stream, flags);
+  const std::lock_guard lock(mutex);
+  if (result == CUDA_SUCCESS) streams.insert(*stream);
+  return result;
+}
+
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
+  const CUresult result = Forward("cuStreamCreateWithPriority", stream, flags, priority);
+  const std::lock_guard lock(mutex);
+  if (result == CUDA_SUCCESS) streams.insert(*stream);
+  return result;
+}
+
+}  // extern "C"
