@@ -29,17 +29,21 @@ __global__ void FillEntries(int* column, float* value, long entries, int columns
 __global__ void Multiply(const long* row_start, const int* __restrict__ column,
                          const float* __restrict__ value, const float* __restrict__ x, float* y,
                          long rows) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const long step = static_cast<long>(gridDim.x) * blockDim.x / kWarp;
-  long row = (blockIdx.x * static_cast<long>(blockDim.x) + threadIdx.x) / kWarp;
-  for (; row < rows; row += step) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp,
+            warp = static_cast<int>(threadIdx.x) / kWarp;
+  const long warps = blockDim.x / kWarp;
+  // All lanes of a block stay together: the shuffles need them, also beyond the last row.
+  for (long first = blockIdx.x * warps; first < rows; first += gridDim.x * warps) {
+    const long row = first + warp;
+    const long end = row < rows ? row_start[row + 1] : 0;
     float sum = 0;
-    const long end = row_start[row + 1];
-    for (long i = row_start[row] + lane; i < end; i += kWarp) sum += value[i] * x[column[i]];
+    for (long i = row < rows ? row_start[row] + lane : 0; i < end; i += kWarp) {
+      sum += value[i] * x[column[i]];
+    }
     for (int offset = kWarp / 2; offset > 0; offset /= 2) {
       sum += __shfl_down_sync(0xffffffffu, sum, offset);
     }
-    if (lane == 0) y[row] = sum;
+    if (lane == 0 && row < rows) y[row] = sum;
   }
 }
 
