@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "device/compiler/ptx/post_dominators.h"
+
 namespace cupola::ptx {
 namespace {
 
@@ -152,6 +154,7 @@ class Divergence {
       all_ = true;
       return;
     }
+    meetings_ = FindMeetings(graph);
     controlled_.resize(graph.nodes.size(), false);
     followed_.resize(graph.nodes.size(), false);
     while (SpreadData() || SpreadControl()) {
@@ -241,8 +244,9 @@ class Divergence {
     return reached;
   }
 
-  // What only some of the threads run after a branch that differs: reachable by one of its ways
-  // and not by another, before coming back to the branch.
+  // What only some of the threads run after a branch that differs, or some more often than others:
+  // all before its ways meet again. Where they meet only at the end, what is reachable by one of
+  // its ways and not by another, before coming back to the branch.
   bool SpreadControl() {
     bool any = false;
     for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -250,6 +254,14 @@ class Divergence {
       if (followed_[i] || node.next.size() < 2 || node.instructions.empty()) continue;
       if (!BranchDiffers(*node.instructions.back())) continue;
       followed_[i] = true;
+      if (meetings_[i] < graph_.nodes.size()) {
+        const std::vector<bool> region = NodesBeforeMeeting(graph_, i, meetings_[i]);
+        for (size_t k = 0; k < region.size(); ++k) {
+          any = any || (region[k] && !controlled_[k]);
+          controlled_[k] = controlled_[k] || region[k];
+        }
+        continue;
+      }
       std::vector<uint32_t> ways(graph_.nodes.size(), 0);
       for (const uint32_t to : node.next) {
         const std::vector<bool> reached = ReachWithout(to, i);
@@ -268,6 +280,7 @@ class Divergence {
   const bool params_differ_;
   bool all_ = false;
   std::unordered_set<std::string> differs_;
+  std::vector<uint32_t> meetings_;
   std::vector<bool> controlled_, followed_;
 };
 
@@ -317,14 +330,32 @@ void MarkWay(const FlowGraph& graph, uint32_t branch, uint32_t from, std::vector
   }
 }
 
+// Whether the threads that a branch divides are together again before any of them comes to a
+// barrier or leaves.
+bool MeetsUnnoticed(const FlowGraph& graph, uint32_t branch, uint32_t meeting,
+                    const IsBarrier& is_barrier) {
+  if (meeting >= graph.nodes.size()) return false;
+  const std::vector<bool> region = NodesBeforeMeeting(graph, branch, meeting);
+  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+    const auto& instructions = graph.nodes[i].instructions;
+    if (region[i] && std::any_of(instructions.begin(), instructions.end(),
+                                 [&](const Instruction* each) { return is_barrier(*each); })) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 FlowGraph BuildFlowGraph(const Function& function) { return Builder().Build(function); }
 
 bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier) {
   const Paths paths = FindPaths(graph, is_barrier);
+  const std::vector<uint32_t> meetings = FindMeetings(graph);
   std::vector<const Instruction*> candidates;
-  for (const FlowNode& node : graph.nodes) {
+  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
+    const FlowNode& node = graph.nodes[i];
     const bool two_ways = node.next.size() + (node.leaves ? 1 : 0) >= 2;
     if (!two_ways || node.instructions.empty()) continue;
     bool some_leave = node.leaves;
@@ -333,7 +364,8 @@ bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier) {
       some_leave = some_leave || paths.leaves_free[to];
       some_meet = some_meet || paths.meets_barrier[to];
     }
-    if (some_leave && some_meet) candidates.push_back(node.instructions.back());
+    if (!some_leave || !some_meet || MeetsUnnoticed(graph, i, meetings[i], is_barrier)) continue;
+    candidates.push_back(node.instructions.back());
   }
   if (candidates.empty()) return false;
   const Divergence divergence(graph);
@@ -358,11 +390,13 @@ bool HasDivergentBarrier(const FlowGraph& graph, const IsBarrier& is_barrier, bo
     }
   }
   const Divergence divergence(graph, params_differ);
+  const std::vector<uint32_t> meetings = FindMeetings(graph);
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
     const FlowNode& node = graph.nodes[i];
     const size_t ways = node.next.size() + (node.leaves ? 1 : 0);
     if (ways < 2 || node.instructions.empty()) continue;
     if (!divergence.BranchDiffers(*node.instructions.back())) continue;
+    if (MeetsUnnoticed(graph, i, meetings[i], is_barrier)) continue;
     std::vector<uint32_t> by(graph.nodes.size(), 0);
     for (const uint32_t to : node.next) {
       std::vector<bool> reached(graph.nodes.size(), false);

@@ -167,6 +167,29 @@ TEST(EarlyReturn, LoopsThatABlockRunsTogether) {
       ReturnsEarly(start + kByThread + "@%p1 bra SKIP;\nadd.u32 %r9, %r1, 1;\nSKIP:\n" + kLoopEnd));
 }
 
+TEST(EarlyReturn, ThreadsThatMeetAgainBeforeTheNextBarrier) {
+  const std::string start = "ld.param.u32 %r6, [n];\nmov.u32 %r5, 0;\nL:\nbar.sync 0;\n";
+  const std::string end = "add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, %r6;\n@%p2 bra L;\nret;";
+  const std::string part = std::string(kByThread) + "@%p1 bra SKIP;\nadd.u32 %r9, %r1, 1;\n";
+  EXPECT_FALSE(ReturnsEarly(start + part + "SKIP:\n" + end));
+  EXPECT_TRUE(ReturnsEarly(start + part + "bar.sync 0;\nSKIP:\n" + end));
+  EXPECT_TRUE(ReturnsEarly(start + part + "ret;\nSKIP:\n" + end));
+  EXPECT_TRUE(ReturnsEarly(start + part + "add.u32 %r5, %r5, 1;\nSKIP:\n" + end))
+      << "the loop's counter is another on one of the ways";
+}
+
+TEST(EarlyReturn, InnerLoopsWhoseLengthDependsOnTheThread) {
+  const std::string inner =
+      "mov.u32 %r7, %tid.x;\nmov.u32 %r8, 0;\nM:\nsub.u32 %r7, %r7, 1;\nadd.u32 %r8, %r8, 1;\n"
+      "setp.gt.s32 %p1, %r7, 0;\n@%p1 bra M;\n";
+  const std::string start = "ld.param.u32 %r6, [n];\nmov.u32 %r5, 0;\nL:\nbar.sync 0;\n";
+  const auto end = [](const std::string& step) {
+    return "add.u32 %r5, %r5, " + step + ";\nsetp.lt.u32 %p2, %r5, %r6;\n@%p2 bra L;\nret;";
+  };
+  EXPECT_FALSE(ReturnsEarly(start + inner + end("1")));
+  EXPECT_TRUE(ReturnsEarly(start + inner + end("%r8"))) << "how often the inner loop ran";
+}
+
 TEST(EarlyReturn, LoopsWhoseLengthDependsOnTheThread) {
   EXPECT_TRUE(ReturnsEarly(std::string("mov.u32 %r6, %tid.x;\nmov.u32 %r5, 0;\nL:\n") + kLoopEnd));
   EXPECT_TRUE(

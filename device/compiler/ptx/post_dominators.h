@@ -1,0 +1,20 @@
+// Where the ways of a branch meet again. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device/compiler/ptx/flow_graph.h"
+
+namespace cupola::ptx {
+
+/// For each node, the first node after it that every way from it to the function's end passes: its
+/// immediate post-dominator. The number of nodes stands for the end itself, also where a node
+/// cannot reach the end.
+std::vector<uint32_t> FindMeetings(const FlowGraph& graph);
+
+/// The nodes that may come after `branch` before its ways meet at `meeting`: itself among them
+/// where it may come again.
+std::vector<bool> NodesBeforeMeeting(const FlowGraph& graph, uint32_t branch, uint32_t meeting);
+
+}  // namespace cupola::ptx
