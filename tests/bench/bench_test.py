@@ -35,7 +35,9 @@ def check_preemption(result, folder):
     detail = result["detail"]
     assert not detail["failures"], detail["failures"]
     assert len(detail["cells"]) == 8, sorted(detail["cells"])
-    assert all(len(cell["us"]) == 3 and cell["kernels"] > 0 for cell in detail["cells"].values())
+    assert all(len(cell["us"]) == 3 for cell in detail["cells"].values())
+    preempted = sum(counts.get("preemptions", 0) for counts in detail["counts"].values())
+    assert preempted > 0, detail["counts"]
 
 
 def check_flep(result, folder):

@@ -121,13 +121,14 @@ class Evaluation:
         for sharing in ("nomps", "mps"):
             found[sharing] = {}
             for singles in groups:
-                in_a_row = [single for single in singles for _ in range(4)]
+                row = 2 if self.sim else 4
+                in_a_row = [single for single in singles for _ in range(row)]
                 coruns = runs.CoRuns(in_a_row)
                 got = self.in_mode(f"alone {sharing}", coruns, "plain", sharing, coruns.labels(),
-                                   repeats=2 if self.sim else 4)
-                for number in range(0, len(in_a_row) if got else 0, 4):
+                                   repeats=1 if self.sim else 4)
+                for number in range(0, len(in_a_row) if got else 0, row):
                     # The first in a row finds the GPU in another context: not counted.
-                    times = [runs.us(turn[0]) for each in got[number + 1:number + 4]
+                    times = [runs.us(turn[0]) for each in got[number + 1:number + row]
                              for turn in each]
                     found[sharing]["_".join(in_a_row[number][0])] = round(m.median(times), 1)
         self.detail["alone"] = found
@@ -136,13 +137,13 @@ class Evaluation:
         """Large kernels by themselves, original, preemptible and sliced in turns: fig. 17."""
         rules = {"solo": {"variant": "preemptible"}, "sliced": {"variant": "sliced"}}
         kinds = [("plain", "original"), ("cupola", "solo"), ("cupola", "sliced")]
-        repeats = 1 if self.sim else 5
+        repeats, row_length = (1, 2) if self.sim else (5, 4)
         found = {}
         for programs in (["nn", "va"], [each for each in runs.PROGRAMS if each not in ("nn", "va")]):
             parties = [runs.Party(program, "large", system, label)
                        for program in programs for system, label in kinds]
             rounds = [runs.Round([(number, 0)], 0) for _ in range(repeats)
-                      for number in range(len(parties)) for _ in range(4)]
+                      for number in range(len(parties)) for _ in range(row_length)]
             self.bed.phase = "solo"
             try:
                 with self.mode("cupola", "nomps", rules=rules):
@@ -152,7 +153,7 @@ class Evaluation:
                 continue
             for number, party in enumerate(parties):
                 times = [runs.us(turn[number][0]) for place, turn in enumerate(got)
-                         if number in turn and place % 4 > 0]
+                         if number in turn and place % row_length > 0]
                 row = found.setdefault(party.program, {})
                 row[party.label] = [round(us, 1) for us in times]
                 if sums[number] != sums[number - number % 3]:
@@ -198,8 +199,9 @@ class Evaluation:
     def delays(self):
         """The high-priority kernel comes later and later: fig. 9."""
         groups, delays = [], []
-        for low, high in DELAY_PAIRS:
-            for share in DELAY_SHARES:
+        shares = DELAY_SHARES[::4 if self.every > 1 else 1]
+        for low, high in DELAY_PAIRS[::self.every]:
+            for share in shares:
                 groups.append(((low, "large"), (high, "small")))
                 delays.append(50 + share * self.alone_us((low, "large"), "mps"))
         coruns = runs.CoRuns(groups)
@@ -209,7 +211,7 @@ class Evaluation:
             got = self.in_mode(f"delays {system}", coruns, system, "mps", labels, delays=delays)
             for number, repetitions in enumerate(got or []):
                 pair = "_".join(each[0] for each in groups[number])
-                row = found.setdefault(pair, {"share": DELAY_SHARES}).setdefault(system, [])
+                row = found.setdefault(pair, {"share": shares}).setdefault(system, [])
                 row.append(round(m.median(runs.us(turn[1]) for turn in repetitions), 1))
         self.detail["delays"] = found
 
@@ -256,17 +258,17 @@ class Evaluation:
                     "makespan": round(m.median(map(runs.makespan_us, repetitions)), 1),
                     "high": round(m.median(runs.us(turn[1]) for turn in repetitions), 1)}
         self.detail["spatial"] = found
-        case_studies = runs.CoRuns([((low, "large"), (high, "trivial")) for low, high in
+        cases = runs.CoRuns([((low, "large"), (high, "trivial")) for low, high in
                                     (("cfd", "nn"), ("pf", "nn"), ("cfd", "md"), ("pf", "md"))])
-        extra = {}
-        for sms in EXTRA_SMS:
-            got = self.in_mode(f"spatial +{sms} SMs", case_studies, "cupola", "mps",
-                               case_studies.labels(high=lambda member: member[1] == "trivial"),
+        extra, more_sms = {}, EXTRA_SMS[::3 if self.every > 1 else 1]
+        for sms in more_sms:
+            got = self.in_mode(f"spatial +{sms} SMs", cases, "cupola", "mps",
+                               cases.labels(high=lambda member: member[1] == "trivial"),
                                spatial=True, spatial_extra_sms=sms)
-            for group, repetitions in zip(case_studies.groups, got or [], strict=bool(got)):
+            for group, repetitions in zip(cases.groups, got or [], strict=bool(got)):
                 row = extra.setdefault("_".join(each[0] for each in group), [])
                 row.append(round(m.median(runs.us(turn[1]) for turn in repetitions), 1))
-        self.detail["spatial_extra"] = {"sms": EXTRA_SMS, "high": extra}
+        self.detail["spatial_extra"] = {"sms": more_sms, "high": extra}
 
     def torch(self):
         """Training beside inference; launches without PTX."""

@@ -15,6 +15,10 @@ LOW = PROGRAMS[:4]  # run their large inputs with low priority; section 6.3.1
 SHORT = PROGRAMS[4:]  # run their small inputs with equal priority; section 6.3.1
 MODES = [(system, sharing) for sharing in ("nomps", "mps") for system in ("plain", "cupola")]
 
+# On the simulated device: enough blocks to be stopped among; all other inputs are the smallest.
+SIM_SIZES = {("cfd", "large"): 6144, ("nn", "large"): 8192, ("pf", "large"): 6480,
+             ("pl", "large"): 6144, ("spmv", "large"): 240, ("va", "large"): 15360}
+
 Party = collections.namedtuple("Party", "program input system label")
 Round = collections.namedtuple("Round", "turns loop")  # turns: [(party index, delay in us)]
 Launch = collections.namedtuple("Launch", "launch_ns done_ns")
@@ -40,7 +44,9 @@ def play(bed, parties, rounds, seconds, depth=2):
             command = [bed.program("flep_" + party.program), "--input", party.input, "--script",
                        folder + "/script", "--barrier", folder + "/barrier", "--party", str(number),
                        "--parties", str(len(parties)), "--depth", str(depth)]
-            command += ["--scale", "0"] if bed.device == "sim" else []
+            if bed.device == "sim":
+                size = SIM_SIZES.get((party.program, party.input))
+                command += ["--size", str(size)] if size else ["--scale", "0"]
             command += [] if any(loop for _, loop in rounds) else ["--check-each"]
             jobs.append(bed.start(party.system, party.label, command, folder + f"/out{number}"))
         await_all(jobs, parties, seconds)

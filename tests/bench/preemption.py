@@ -13,7 +13,7 @@ PRIORITIES = {"high": {"priority": 10}, "batch": {"priority": 0}}
 BLOCKS = {"20us": 20, "200us": 200}
 SYSTEMS = ("plain", "cupola")
 SIM_BATCH = ["--blocks", "40", "--rounds", "100"]  # some ms on the simulated device
-SIM_HIGH = ["--blocks", "2", "--rounds", "50"]
+SIM_HIGH = ["--blocks", "2", "--rounds", "50", "--least-us", "20000", "--most-us", "30000"]
 
 
 class Matrix:
