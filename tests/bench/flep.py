@@ -215,7 +215,7 @@ class Evaluation:
                 row.append(round(m.median(runs.us(turn[1]) for turn in repetitions), 1))
         self.detail["delays"] = found
 
-    def ffs(self, seconds=1.0, bins=10):
+    def ffs(self, seconds=0.6, bins=10):
         """Both loop; the high one has weight 2: fig. 13 and 14."""
         coruns = runs.high_low_pairs().every(self.every)
         labels = coruns.labels(high=lambda member: member[1] == "small")
