@@ -44,14 +44,16 @@ def check_flep(result, folder):
     """No checksum differs between plain runs and those under Cupola; the page can be made."""
     detail = result["detail"]
     assert not detail["failures"], detail["failures"]
-    modes = {f"{system}_{sharing}" for system in ("plain", "cupola") for sharing in ("nomps", "mps")}
+    modes = {f"{system}_{sharing}" for system in ("plain", "cupola")
+             for sharing in ("nomps", "mps")}
     for pair, row in detail["pairs"].items():
         assert set(row) == modes, (pair, sorted(row))
     command = [sys.executable, ROOT + "/scripts/bench", "plots", "--out", folder, "--pages", folder]
     subprocess.run(command, check=True, timeout=60)
     with open(folder + "/flep.md") as file:
         page = file.read()
-    for name in ("fig8_pairs_mps", "fig10_antt", "fig12_triplets", "fig13_ffs_shares", "fig17_solo"):
+    for name in ("fig8_pairs_mps", "fig10_antt", "fig12_triplets", "fig13_ffs_shares",
+                 "fig17_solo"):
         assert f"flep/{name}.svg" in page and os.path.exists(f"{folder}/flep/{name}.svg"), name
 
 
@@ -59,8 +61,8 @@ def main():
     build, what = sys.argv[1:]
     names, arguments = BENCHES[what]
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, ROOT + "/scripts/bench", what, "--build", build, "--device", "sim",
-                   "--quick", "--out", folder, *arguments]
+        command = [sys.executable, ROOT + "/scripts/bench", what, "--build", build, "--device",
+                   "sim", "--quick", "--out", folder, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=200)
         print(done.stdout, done.stderr)
         with open(f"{folder}/{what}.json") as file:

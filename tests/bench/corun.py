@@ -1,8 +1,8 @@
 """Programs that share a GPU: plain or under Cupola with an arbiter, with MPS or without.
 
 A `Bed` knows the build, the device and the folder for logs; `bed.mps()` and `bed.arbiter(...)` are
-context managers for the two daemons; a `Job` is one running program. Everything has a time limit, and
-ends only what it has started. Standard library only."""
+context managers for the two daemons; a `Job` is one running program. Everything has a time limit,
+and ends only what it has started. Standard library only."""
 import contextlib
 import json
 import os
@@ -91,6 +91,7 @@ class Bed:
         self.log = os.path.join(out, "corun.log")
         self.store = os.path.join(self.folder, "store")
         self.verbose = verbose
+        self.profile, self.plan_file = out + "/flep-profile.json", out + "/flep.plan"
         self.plan = None  # a file of `cupola train`, for the programs under Cupola
         self.phase = ""  # what is being measured now
         self.counts = {}  # by phase and label: what the launch path says that it has done
@@ -148,7 +149,7 @@ class Bed:
 
     @contextlib.contextmanager
     def mps(self):
-        """MPS for the programs started within; on the simulated device, which knows none, nothing."""
+        """MPS for the programs started within; nothing on the simulated device, which has none."""
         if not self.has_mps():
             if self.device == "gpu":
                 raise Failed("no nvidia-cuda-mps-control here")
@@ -195,8 +196,8 @@ class Bed:
 
 
 def config(policy, labels, **settings):
-    """The arbiter's configuration: `labels` is {label: {"priority": .., "weight": ..}}; `settings` are
-    keys of [policy]."""
+    """The arbiter's configuration: `labels` is {label: {"priority": .., "weight": ..}}; `settings`
+    are keys of [policy]."""
     lines = ["[policy]", f'name = "{policy}"']
     lines += [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
     for label, rule in labels.items():

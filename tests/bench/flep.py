@@ -1,7 +1,7 @@
-"""FLEP's evaluation (ASPLOS 2017, section 6) for Cupola on this machine: what scripts/bench flep runs.
+"""FLEP's evaluation (ASPLOS 2017, section 6) for Cupola on this machine: scripts/bench flep.
 
-Each section measures plain CUDA and Cupola with the same programs and the same scripts of rounds, and
-leaves its raw figures in detail[section]; metrics() makes the metrics of all sections there are, so
+Each section measures plain CUDA and Cupola with the same programs and the same scripts of rounds,
+and leaves its raw figures in detail[section]; metrics() makes the metrics of all sections there are, so
 that sections may be measured in several runs. Standard library only."""
 import contextlib
 import json
@@ -16,9 +16,9 @@ import machine
 import runner
 import torch_pair
 
-# In the order they are measured: the models of "prediction" serve the sections after it.
-SECTIONS = ["prediction", "alone", "solo", "pairs", "equal", "triplets", "delays", "ffs", "spatial",
-            "torch"]
+# In the order they are measured: what "prediction" and "tune" find serves the sections after them.
+SECTIONS = ["prediction", "tune", "alone", "solo", "pairs", "equal", "triplets", "delays", "ffs",
+            "spatial", "torch"]
 KERNELS = {"cfd": "Step", "nn": "Distances", "pf": "FindPaths", "pl": "Localise", "md": "Forces",
            "spmv": "Multiply", "mm": "MultiplyTiled", "va": "VectorAdd"}
 RULES = {"high": {"priority": 10, "weight": 2}, "low": {"priority": 0, "weight": 1}}
@@ -80,31 +80,47 @@ class Evaluation:
     # Sections
 
     def prediction(self):
-        """Profiles each program over 100 random sizes, trains the duration models, tunes L; fig. 7."""
-        profile, plan = f"{self.bed.out}/flep-profile.json", f"{self.bed.out}/flep.plan"
+        """Profiles each program over 100 random sizes and trains the duration models; fig. 7."""
+        if os.path.exists(self.bed.profile):
+            os.remove(self.bed.profile)
         sweep = ["--sweep", "8", "--scale", "2e-5"] if self.sim else ["--sweep", "100"]
-        if os.path.exists(profile):
-            os.remove(profile)
         for number, name in enumerate(runs.PROGRAMS):
-            arguments = ["--warmup", "1", "--seed", str(number + 1), *sweep]
-            self.tool(["profile", "--device", self.bed.device, "--out", profile, "--",
-                       self.bed.program("flep_" + name), *arguments])
-        text = self.tool(["train", profile, "--out", plan, "--json"])
-        self.bed.plan = plan
-        trained = json.loads(text[text.index("{"):text.rindex("}") + 1])
+            self.tool(["profile", "--device", self.bed.device, "--out", self.bed.profile, "--",
+                       self.bed.program("flep_" + name), "--seed", str(number + 1), *sweep])
         errors = {}
-        for kernel in trained["kernels"]:
+        kernels = self.train()
+        for kernel in kernels:
             for name, word in KERNELS.items():
-                mangled = f"{len(name)}{name}{len(word)}{word}E"
-                if mangled in kernel["name"] or f"{name}::{word}(" in kernel["name"]:
+                if is_kernel(kernel["name"], name, word):
                     errors[name] = round(kernel["mean_error_percent"], 3)
-        self.detail["prediction"] = {"errors": errors, "kernels": trained["kernels"]}
+        self.detail["prediction"] = {"errors": errors, "kernels": kernels}
         if errors:
             self.detail["prediction"]["metrics"] = {
                 "prediction_error_mean_pct": m.mean(errors.values()),
                 "prediction_error_worst_pct": max(errors.values())}
         if len(errors) < len(KERNELS):
             self.fail("prediction", f"no model of {sorted(set(KERNELS) - set(errors))}")
+
+    def tune(self):
+        """Finds L of each kernel, and what stopping it costs, on its large input."""
+        for name in runs.PROGRAMS:
+            large = ["--input", "large", "--repeat", "8"] if not self.sim else ["--scale", "0"]
+            self.tool(["tune", "--device", self.bed.device, "--out", self.bed.profile, "--rounds",
+                       "1", "--batches", "1", "4", "16", "64", "--most-runs", "3", "--preemptions",
+                       "5" if self.sim else "50", "--", self.bed.program("flep_" + name), *large])
+        found = {}
+        for kernel in self.train():
+            for name, word in KERNELS.items():
+                if is_kernel(kernel["name"], name, word):
+                    found[name] = {key: kernel[key] for key in ("batch", "tuned", "block_ns",
+                                                                "preemption_ns")}
+        self.detail["tune"] = found
+
+    def train(self):
+        """Makes the plan of the profile, which programs use from now on; the kernels' reports."""
+        text = self.tool(["train", self.bed.profile, "--out", self.bed.plan_file, "--json"])
+        self.bed.plan = self.bed.plan_file
+        return json.loads(text[text.index("{"):text.rindex("}") + 1])["kernels"]
 
     def tool(self, arguments):
         code, text = self.bed.run_tool(arguments, self.limit(60))
@@ -139,7 +155,7 @@ class Evaluation:
         kinds = [("plain", "original"), ("cupola", "solo"), ("cupola", "sliced")]
         repeats, row_length = (1, 2) if self.sim else (5, 4)
         found = {}
-        for programs in (["nn", "va"], [each for each in runs.PROGRAMS if each not in ("nn", "va")]):
+        for programs in (["nn", "va"], ["cfd", "pf", "pl", "md", "spmv", "mm"]):
             parties = [runs.Party(program, "large", system, label)
                        for program in programs for system, label in kinds]
             rounds = [runs.Round([(number, 0)], 0) for _ in range(repeats)
@@ -161,8 +177,7 @@ class Evaluation:
         self.detail["solo"] = found
 
     def two_modes_pairs(self, name, coruns, labels, policy="hpf"):
-        """Pairs in all four modes: {pair: {mode: {"turnaround": [[us, us], ...], "makespan": [us]}}}.
-        """
+        """Co-runs in all four modes: {pair: {mode: {"turnaround": [[us, us], ...], "makespan": [us]}}}"""
         found = {"_".join(each[0] for each in group): {} for group in coruns.groups}
         for system, sharing in runs.MODES:
             got = self.in_mode(f"{name} {system} {sharing}", coruns, system, sharing, labels,
@@ -222,8 +237,8 @@ class Evaluation:
         seconds = 0.1 if self.sim else seconds
         found = {}
         for system, sharing in runs.MODES:
-            got = self.in_mode(f"ffs {system} {sharing}", coruns, system, sharing, labels, repeats=1,
-                               loop=seconds, policy="ffs", max_overhead=FFS_OVERHEAD)
+            got = self.in_mode(f"ffs {system} {sharing}", coruns, system, sharing, labels,
+                               repeats=1, loop=seconds, policy="ffs", max_overhead=FFS_OVERHEAD)
             for group, repetitions in zip(coruns.groups, got or [], strict=bool(got)):
                 row = found.setdefault("_".join(each[0] for each in group), {})
                 row[f"{system}_{sharing}"] = self.shares(group, sharing, repetitions[0], bins)
@@ -277,6 +292,12 @@ class Evaluation:
             print("flep: torch: no PyTorch on this device, left out", file=sys.stderr)
             return
         self.detail["torch"] = torch_pair.measure(self, python)
+
+
+def is_kernel(symbol, space, function):
+    """Whether a symbol, mangled or not, is the function of that name in that namespace."""
+    return (f"{len(space)}{space}{len(function)}{function}E" in symbol or
+            f"{space}::{function}(" in symbol)
 
 
 def medians(row, mode):
@@ -411,23 +432,23 @@ def solo_metrics(detail):
 
 
 def spatial_metrics(detail):
-    cuts = [m.overhead_cut_pct(*(row[mode]["makespan"] for mode in ("plain", "temporal", "spatial")))
+    modes = ("plain", "temporal", "spatial")
+    cuts = [m.overhead_cut_pct(*(row[mode]["makespan"] for mode in modes))
             for row in detail.get("spatial", {}).values() if len(row) == 3]
     return {"spatial_overhead_cut_pct": m.mean(cuts)} if cuts else {}
 
 
 def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, every=1):
-    """Runs `sections`, each into detail[section]; {"metrics", "detail", "good"}. Sections that need the
-    times alone measure them first where `detail` has none."""
+    """Runs `sections`, each into detail[section]; {"metrics", "detail", "good"}. Sections that need
+    the times alone measure them first where `detail` has none."""
     evaluation = Evaluation(bed, detail, repeats, seconds_left, every)
     if set(sections) - {"alone", "torch"}:
         try:
             detail["build"] = bed.build_variants(["flep_" + name for name in runs.PROGRAMS])
         except corun.Failed as error:
             evaluation.fail("build", error)
-    plan = f"{bed.out}/flep.plan"
-    bed.plan = plan if os.path.exists(plan) else None
-    if set(sections) - {"solo", "torch", "prediction"} and "alone" not in detail:
+    bed.plan = bed.plan_file if os.path.exists(bed.plan_file) else None
+    if set(sections) - {"solo", "torch", "prediction", "tune"} and "alone" not in detail:
         sections = ["alone"] + [each for each in sections if each != "alone"]
     for section in sections:
         if seconds_left() < 20:

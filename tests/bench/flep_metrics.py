@@ -8,8 +8,8 @@ median = statistics.median
 
 
 def antt(turnarounds, alone):
-    """Average normalised turnaround time (Eyerman and Eeckhout, IEEE Micro 2008): lower is better."""
-    return mean(together / by_itself for together, by_itself in zip(turnarounds, alone, strict=True))
+    """Average normalised turnaround time (Eyerman, Eeckhout, IEEE Micro 2008): lower is better."""
+    return mean(both / by_itself for both, by_itself in zip(turnarounds, alone, strict=True))
 
 
 def least_antt(alone, switch_us=SWITCH_US):
@@ -53,7 +53,7 @@ def busy_us(launches, alone, start_ns, stop_ns):
 
 
 def overhead_cut_pct(original, temporal, spatial):
-    """By how much yielding only some SMs cuts the preemption overhead (T - T_org) / T_org, section 6.1.
-    Aggregate times of both kernels."""
+    """By how much yielding only some SMs cuts the preemption overhead (T - T_org) / T_org, section
+    6.1. Aggregate times of both kernels."""
     before, after = temporal / original - 1, spatial / original - 1
     return 100 * (1 - after / before) if before > 0 else 0.0

@@ -22,8 +22,8 @@ class Metrics(unittest.TestCase):
         self.assertEqual(m.antt([200, 30], [100, 10]), 2.5)
 
     def test_least_antt_runs_the_shortest_first(self):
-        # The long one (1000) came first and is stopped at once: the short one (100) starts after one
-        # switch and ends at 270; the long one after one more, and ends at 1000 + 100 + 2 * 170.
+        # The long one (1000) came first and is stopped at once: the short one (100) starts after
+        # one switch and ends at 270; the long one after one more, and ends at 1000 + 100 + 2 * 170.
         self.assertAlmostEqual(m.least_antt([1000, 100]), (1.44 + 2.7) / 2)
         # What came first and is the shortest is not stopped and needs no switch.
         self.assertAlmostEqual(m.least_antt([100, 1000]), (1 + (1100 + 340) / 1000) / 2)

@@ -117,8 +117,9 @@ def loss_chart(detail):
         if plain and cupola:
             labels.append(pair)
             losses.append(m.throughput_loss_pct(plain[1], cupola[1]))
-    return ("fig11_stp_loss.svg", svg_chart.bars("Throughput lost to preemption, MPS (fig. 11)", "%",
-                                                 labels, {"loss": losses})) if labels else None
+    return ("fig11_stp_loss.svg", svg_chart.bars(
+        "Throughput lost to preemption, MPS (fig. 11)", "%", labels,
+        {"loss": losses})) if labels else None
 
 
 def delay_chart(detail):
@@ -187,7 +188,8 @@ def extra_chart(detail):
 
 
 def solo_chart(detail):
-    labels = [name for name in runs.PROGRAMS if detail.get("solo", {}).get(name, {}).get("original")]
+    labels = [name for name in runs.PROGRAMS
+              if detail.get("solo", {}).get(name, {}).get("original")]
     series = {}
     for label in ("solo", "sliced"):
         shown = {"solo": "preemptible"}.get(label, label)
@@ -195,8 +197,8 @@ def solo_chart(detail):
             100 * (statistics.median(detail["solo"][name][label]) /
                    statistics.median(detail["solo"][name]["original"]) - 1)
             if detail["solo"][name].get(label) else None for name in labels]
-    return ("fig17_solo.svg", svg_chart.bars("Overhead of a kernel by itself (fig. 17)", "%", labels,
-                                             series)) if labels else None
+    return ("fig17_solo.svg", svg_chart.bars("Overhead of a kernel by itself (fig. 17)", "%",
+                                             labels, series)) if labels else None
 
 
 def prediction_chart(detail):

@@ -1,5 +1,5 @@
-"""Runs the programs of tests/apps/flep together by a script of rounds, and the sets of co-runs that FLEP's
-evaluation (ASPLOS 2017, section 6) is made of. Standard library only."""
+"""Runs the programs of tests/apps/flep together by a script of rounds, and the sets of co-runs that
+FLEP's evaluation (ASPLOS 2017, section 6) is made of. Standard library only."""
 import collections
 import contextlib
 import json

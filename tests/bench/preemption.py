@@ -1,7 +1,7 @@
 """A short kernel of high priority beside a batch process, plain and under Cupola in turns.
 
-The matrix {plain, cupola} x {nomps, mps} x {20us, 200us blocks}, in short rounds of fresh processes so
-that drift of the machine falls on both; and each program alone. Gives the metrics hp_p50_us_*,
+The matrix {plain, cupola} x {nomps, mps} x {20us, 200us blocks}, in short rounds of fresh processes
+so that drift of the machine falls on both; and each program alone. Gives the metrics hp_p50_us_*,
 hp_p99_us_*, batch_rate_ratio_* and keeps all raw samples in the detail. Standard library only."""
 import contextlib
 import sys
@@ -84,7 +84,7 @@ class Matrix:
                         self.fail(f"{system} {sharing} {block}", error)
 
     def alone(self):
-        """The short kernel with the GPU for itself; the batch too, to see what preemptibility costs."""
+        """The short kernel by itself; the batch too, to see what preemptibility costs."""
         alone = {}
         try:
             found = self.high("plain", self.samples * self.rounds if not self.sim else 2, 99)
@@ -118,7 +118,7 @@ class Matrix:
 
 
 def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0):
-    """{"metrics", "detail", "good"}; what fails is in detail["failures"] and leaves its metric out."""
+    """{"metrics", "detail", "good"}; what fails is in detail["failures"], its metric left out."""
     matrix = Matrix(bed, samples, rounds, seconds_left)
     try:
         detail = {"build": bed.build_variants(["preemption_batch", "preemption_priority"])}
@@ -147,5 +147,6 @@ def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0):
     cells = {"_".join(key): {**cell, "us": [round(us, 1) for us in cell["us"]],
                              "samples": len(cell["us"])} for key, cell in matrix.cells.items()}
     detail.update({"cells": cells, "alone": alone, "failures": matrix.failures,
-                   "counts": bed.counts, "mps": bed.has_mps(), "samples_a_cell": samples, "rounds": rounds})
+                   "counts": bed.counts, "mps": bed.has_mps(), "samples_a_cell": samples,
+                   "rounds": rounds})
     return {"metrics": matrix.metrics(alone), "detail": detail, "good": not matrix.failures}

@@ -1,5 +1,5 @@
-"""Small charts as SVG text: grouped bars and lines. Pure functions, standard library only. Colours are
-readable on light and dark pages."""
+"""Small charts as SVG text: grouped bars and lines. Pure functions, standard library only. Colours
+are readable on light and dark pages."""
 import html
 import math
 

@@ -1,9 +1,9 @@
-"""PyTorch training beside PyTorch inference on one GPU. Their kernels carry no PTX: what Cupola has for
-them is launch priority (MPS) and gates.
+"""PyTorch training beside PyTorch inference on one GPU. Their kernels carry no PTX: what Cupola has
+for them is launch priority (MPS) and gates.
 
-As a program, `torch_pair.py train|infer`: says "ready", then for each line "SECONDS" on standard input
-works for so long and prints one JSON object. As a module, measure() runs both alone and together, plain
-and under Cupola, and gives the metrics torch_*."""
+As a program, `torch_pair.py train|infer`: says "ready", then for each line "SECONDS" on standard
+input works for so long and prints one JSON object. As a module, measure() runs both alone and
+together, plain and under Cupola, and gives the metrics torch_*."""
 import json
 import random
 import sys
@@ -127,8 +127,8 @@ def pair(bed, python, system, seconds):
 
 
 def measure(evaluation, python, seconds=9.0):
-    """{"metrics", "detail"}: both alone and together in four modes, as far as they run. The rate in the
-    time left: training's rate alone, less the part of the time that the inferences need alone."""
+    """{"metrics", "detail"}: both alone and together in four modes, as far as they run. The rate in
+    the time left: training's rate alone, less the part of the time that the inferences need alone."""
     import corun
     import flep_runs
     import sampling
