@@ -48,7 +48,8 @@ Result<std::string> MakeFolder() {
 
 }  // namespace
 
-Result<std::unique_ptr<LaunchCollector>> LaunchCollector::Create(const std::string& trace_file) {
+Result<std::unique_ptr<LaunchCollector>> LaunchCollector::Create(const std::string& trace_file,
+                                                                 LaunchObserver* observer) {
   std::unique_ptr<LaunchTrace> trace;
   if (!trace_file.empty()) {
     auto created = LaunchTrace::Create(trace_file, MonotonicNs());
@@ -59,6 +60,7 @@ Result<std::unique_ptr<LaunchCollector>> LaunchCollector::Create(const std::stri
   if (!folder) return std::move(folder).error();
   std::unique_ptr<LaunchCollector> collector(new LaunchCollector(std::move(folder).value()));
   collector->trace_ = std::move(trace);
+  collector->observer_ = observer;
   return collector;
 }
 
@@ -117,6 +119,7 @@ size_t LaunchCollector::DrainSource(Source& source, WriterState state) {
   auto count = source.reader->Drain(state, [&](const Launch& launch) {
     summary_.Add(launch);
     if (trace_) trace_->Add(source.process, launch);
+    if (observer_ != nullptr) observer_->Add(*source.reader, launch);
   });
   if (count) {
     read_ += *count;
@@ -133,6 +136,7 @@ void LaunchCollector::Close(const std::string& name, Source& source) {
   totals_.graph_kernel_nodes += totals.graph_kernel_nodes;
   totals_.captured += totals.captured;
   totals_.dropped += totals.dropped;
+  if (observer_ != nullptr) observer_->Close(*source.reader, folder_);
   closed_.insert(name);
   unlink((folder_ + "/" + name).c_str());  // frees the memory behind it
 }

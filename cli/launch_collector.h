@@ -18,11 +18,22 @@
 
 namespace cupola {
 
+/// Is told of all that a collector reads, by its thread.
+class LaunchObserver {
+ public:
+  virtual ~LaunchObserver() = default;
+  virtual void Add(const LaunchRingReader& source, const Launch& launch) = 0;
+  /// All of the process's launches have come; `folder` still has what else it left there.
+  virtual void Close(const LaunchRingReader& source, const std::string& folder) = 0;
+};
+
 class LaunchCollector {
  public:
   /// Makes the private folder for the records and opens the trace (`trace_file` "" = none). kIo,
   /// kInvalidArgument: one of them cannot be made; nothing is left behind.
-  static Result<std::unique_ptr<LaunchCollector>> Create(const std::string& trace_file);
+  /// `observer` (may be null) must outlive it.
+  static Result<std::unique_ptr<LaunchCollector>> Create(const std::string& trace_file,
+                                                         LaunchObserver* observer = nullptr);
 
   /// Ends the thread and removes the folder.
   ~LaunchCollector();
@@ -63,6 +74,7 @@ class LaunchCollector {
 
   std::string folder_;
   std::unique_ptr<LaunchTrace> trace_;
+  LaunchObserver* observer_ = nullptr;
   LaunchSummary summary_;
   LaunchTotals totals_;
   uint64_t read_ = 0;

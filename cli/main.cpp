@@ -8,10 +8,13 @@
 #include "cli/build_command.h"
 #include "cli/commands.h"
 #include "cli/inspect_command.h"
+#include "cli/profile_command.h"
 #include "cli/ptx_command.h"
 #include "cli/ptx_run.h"
 #include "cli/run_command.h"
 #include "cli/serve_command.h"
+#include "cli/train_command.h"
+#include "cli/tune_command.h"
 
 namespace {
 
@@ -22,6 +25,7 @@ constexpr char kFooter[] =
     "  cupola run --device sim -- ./app        the same, without a GPU\n"
     "  cupola inspect ./app                    its device images and kernels\n"
     "  cupola build ./app                      variants of its kernels, ahead of time\n"
+    "  cupola profile -- ./app                 measure its kernels; then: cupola train\n"
     "\n"
     "Exit codes:\n"
     "  of `cupola run`: that of the program; 125 when cupola itself failed, 126 when the program\n"
@@ -39,6 +43,9 @@ void AddCommands(CLI::App& app) {
   cupola::AddServeCommand(app);
   cupola::AddBuildCommand(app);
   cupola::AddStoreCommand(app);
+  cupola::AddProfileCommand(app);
+  cupola::AddTrainCommand(app);
+  cupola::AddTuneCommand(app);
 }
 
 /// Fills the places of standard streams that the caller closed, so that no file of ours gets their

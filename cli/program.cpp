@@ -64,6 +64,7 @@ void ReadDynamic(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, ProgramFac
     if (entry.d_tag != DT_NEEDED) continue;
     const char* name = elf_strptr(elf, header.sh_link, entry.d_un.d_val);
     if (name != nullptr && std::string_view(name).starts_with("libcudart.so")) facts.cudart = name;
+    facts.has_cupti |= name != nullptr && std::string_view(name).starts_with("libcupti.so");
   }
 }
 

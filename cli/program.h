@@ -20,6 +20,7 @@ struct ProgramFacts {
   bool is_static = false;    ///< has no dynamic loader: nothing is preloaded into it
   bool foreign = false;      ///< of another machine or C library: our library does not fit it
   bool has_kernels = false;  ///< carries device code of its own (.nv_fatbin)
+  bool has_cupti = false;    ///< is linked with CUPTI
   std::string cudart;        ///< the CUDA runtime that it needs, as "libcudart.so.13"; "" = none
 };
 

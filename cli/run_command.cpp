@@ -2,19 +2,16 @@
 
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "cli/child_process.h"
 #include "cli/commands.h"
-#include "cli/installation.h"
 #include "cli/launch_collector.h"
-#include "cli/program.h"
+#include "cli/prepare_run.h"
 #include "cli/run_environment.h"
 
 namespace cupola {
@@ -27,9 +24,6 @@ struct RunOptions {
   bool stats = false;
   std::string timing = "events";
 };
-
-/// CMD and its arguments, in argv's memory; set by TakeRunProgram.
-char** g_program = nullptr;
 
 constexpr char kRunFooter[] =
     "\nCMD runs unchanged, and so does everything that it starts: shells, Python, children. Its\n"
@@ -69,41 +63,6 @@ constexpr char kRunFooter[] =
 /// Says a sentence to the user. fputs, as fmt::print throws where standard error is closed.
 void Say(const std::string& text) { std::fputs(("cupola: " + text + "\n").c_str(), stderr); }
 
-int ExecFailureCode(const Error& error) {
-  return error.code == ErrorCode::kNotFound ? kExitNotFound : kExitCannotExecute;
-}
-
-/// Says once what keeps Cupola out of the program, or will keep the program off its device. Returns
-/// whether the loader will preload into it, or into what it starts.
-bool SayLimits(const ProgramFacts& facts, const DeviceChoice& device) {
-  if (facts.secure) {
-    Say(fmt::format(
-        "{} runs with other rights than yours, so the loader preloads nothing into it: it "
-        "runs without Cupola (start cupola with those rights instead)",
-        facts.file));
-    return false;
-  }
-  if (facts.foreign) {
-    Say(fmt::format("{} is not a program for x86-64 glibc: it runs without Cupola", facts.file));
-    return false;
-  }
-  if (facts.is_static) {
-    Say(fmt::format("{} is statically linked, so nothing can be preloaded into it: it runs without "
-                    "Cupola (programs that it starts do not)", facts.file));
-    return true;
-  }
-  if (device.simulated && facts.has_kernels && facts.cudart.empty()) {
-    Say(fmt::format(
-        "{} seems to have the CUDA runtime linked in, which cannot run on the simulated "
-        "device: build it with nvcc -cudart shared",
-        facts.file));
-  } else if (device.simulated && !facts.cudart.empty() && facts.cudart != "libcudart.so.13") {
-    Say(fmt::format("{} needs {}; the simulated device has libcudart.so.13: build it with CUDA 13",
-                    facts.file, facts.cudart));
-  }
-  return true;
-}
-
 /// Prints what the collector saw, after the program ended.
 void Report(const LaunchCollector& collector, const RunOptions& options) {
   for (const Error& problem : collector.problems()) PrintError(problem);
@@ -127,7 +86,7 @@ int RunCollecting(const RunOptions& options, RunEnvironment additions) {
     additions.records = (*collector)->folder();
     additions.timing = options.timing;
   }
-  auto child = ChildProcess::Start(g_program, WithCupola(CurrentEnvironment(), additions));
+  auto child = ChildProcess::Start(RunProgram(), WithCupola(CurrentEnvironment(), additions));
   if (!child) {
     collector->reset();  // `throw` in Fail would be in time as well; the folder goes first
     Fail(child.error(), ExecFailureCode(child.error()));
@@ -143,39 +102,15 @@ int RunCollecting(const RunOptions& options, RunEnvironment additions) {
 }
 
 [[noreturn]] void Run(const RunOptions& options) {
-  if (g_program == nullptr || *g_program == nullptr) {
-    Fail(MakeError(ErrorCode::kInvalidArgument, "no program given; try: cupola run -- ./app"),
-         kExitUsage);
-  }
-  const auto path = FindProgram(g_program[0]);
-  if (!path) Fail(path.error(), ExecFailureCode(path.error()));
-  const char* home = std::getenv("CUPOLA_HOME");
-  const auto installation = FindInstallation(home != nullptr ? home : "");
-  if (!installation) Fail(installation.error(), kExitCupolaFailed);
-  const auto device = ChooseDevice(options.device, DefaultDriverPlaces(), *installation);
-  if (!device) Fail(device.error(), kExitCupolaFailed);
-  // ld.so(8): the words of LD_PRELOAD are separated by spaces or colons, without any escape.
-  if (installation->preload.find_first_of(" :") != std::string::npos) {
-    Fail(MakeError(
-             ErrorCode::kInvalidArgument,
-             fmt::format("{}: a path with a space or colon cannot be preloaded; move Cupola to "
-                         "another folder",
-                         installation->preload)),
-         kExitCupolaFailed);
-  }
-  RunEnvironment additions;
-  if (SayLimits(LookAtProgram(*path), *device)) {
-    additions.preload = installation->preload;
-    additions.driver = device->driver;
-    if (device->simulated) additions.library_folder = installation->sim_folder;
-  }
+  PreparedRun run = PrepareRun(RunProgram() != nullptr ? *RunProgram() : nullptr, options.device,
+                               "run");
   if (!options.trace_file.empty() || options.stats) {
-    throw CLI::RuntimeError(RunCollecting(options, std::move(additions)));
+    throw CLI::RuntimeError(RunCollecting(options, std::move(run.environment)));
   }
-  const std::vector<std::string> environment = additions.preload.empty()
-                                                   ? CurrentEnvironment()
-                                                   : WithCupola(CurrentEnvironment(), additions);
-  const Error error = ExecProgram(g_program, environment);
+  const std::vector<std::string> environment =
+      run.environment.preload.empty() ? CurrentEnvironment()
+                                      : WithCupola(CurrentEnvironment(), run.environment);
+  const Error error = ExecProgram(RunProgram(), environment);
   Fail(error, ExecFailureCode(error));
 }
 
@@ -198,25 +133,6 @@ void AddRunCommand(CLI::App& app) {
       ->capture_default_str();
   run->footer(kRunFooter);
   run->callback([options] { Run(*options); });
-}
-
-int TakeRunProgram(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || std::string_view(argv[1]) != "run") return argc;
-  const CLI::App* run = app.get_subcommand("run");
-  for (int i = 2; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word == "--") {
-      g_program = argv + i + 1;
-      return i;
-    }
-    if (word.size() < 2 || word[0] != '-') {
-      g_program = argv + i;
-      return i;
-    }
-    const CLI::Option* option = run->get_option_no_throw(std::string(word));
-    if (option != nullptr && option->get_items_expected_max() > 0) ++i;
-  }
-  return argc;
 }
 
 }  // namespace cupola

@@ -12,7 +12,8 @@ void AddRunCommand(CLI::App& app);
 /// Splits "run [OPTIONS] [--] CMD ARGS": keeps CMD and ARGS for the run command of `app` and
 /// returns how many of `argv` are Cupola's own to parse. argc when the command line is not one of
 /// `run`. CMD begins after the first "--" or at the first word that is no option, so that no option
-/// of CMD is ever read as one of ours, and CMD may have the name of a subcommand.
+/// of CMD is ever read as one of ours, and CMD may have the name of a subcommand. Of `profile` and
+/// `tune` only "--" begins CMD.
 int TakeRunProgram(const CLI::App& app, int argc, char** argv);
 
 }  // namespace cupola

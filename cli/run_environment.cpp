@@ -56,6 +56,7 @@ std::vector<std::string> WithCupola(const std::vector<std::string>& existing,
   if (!additions.driver.empty()) Set(environment, "CUPOLA_DRIVER", additions.driver);
   Set(environment, "CUPOLA_RECORDS", additions.records);
   Set(environment, "CUPOLA_TIMING", additions.timing);
+  for (const auto& [name, value] : additions.variables) Set(environment, name, value);
   return environment;
 }
 

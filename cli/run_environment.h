@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cupola {
@@ -13,6 +14,8 @@ struct RunEnvironment {
   std::string library_folder;  ///< LD_LIBRARY_PATH begins with it
   std::string records;         ///< CUPOLA_RECORDS; removed when ""
   std::string timing;          ///< CUPOLA_TIMING; removed when ""
+  /// Further variables, name and value, for one kind of run; removed when "".
+  std::vector<std::pair<std::string, std::string>> variables = {};
 };
 
 /// `existing` ("NAME=value" each) with the additions. A value that is there already stays behind

@@ -4,6 +4,7 @@
 
 #include "intercept/calls.h"
 #include "intercept/graphs.h"
+#include "intercept/launch_features.h"
 #include "intercept/launch_path.h"
 
 namespace cupola::intercept {
@@ -163,6 +164,18 @@ void CountLaunch(RecordsHeader& header, const LaunchFacts& facts, bool captured)
   }
 }
 
+FeatureLaunch FeaturesOf(const RingWriter& ring, const LaunchFacts& facts,
+                         const LaunchDetails& details, const LaunchRecord& record) noexcept {
+  FeatureLaunch launch{.function = facts.function, .name = ring.NameAt(record.name_offset),
+                       .shared_bytes = facts.shared_bytes, .params = details.params,
+                       .extra = details.extra};
+  for (int i = 0; i < 3; ++i) {
+    launch.grid[i] = facts.grid[i];
+    launch.block[i] = facts.block[i];
+  }
+  return launch;
+}
+
 }  // namespace
 
 void RecordInRing(RingWriter& ring, const LaunchFacts& facts, bool captured, CUresult result,
@@ -178,21 +191,26 @@ void RecordInRing(RingWriter& ring, const LaunchFacts& facts, bool captured, CUr
   (void)PublishRecord(ring, record, &ticket);
 }
 
-CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, CUresult (*call)(void*),
-                     void* data) {
+CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, const LaunchDetails& details,
+                     CUresult (*call)(void*), void* data) {
   CountLaunch(ring.header(), facts, false);
   LaunchRecord record{};
   Describe(facts, false, &record);
+  FeatureLine features;
+  if (FeaturesOn()) DescribeFeatures(FeaturesOf(ring, facts, details, record), &features);
   const TimedLaunch timed = BeginTimed(record.context, facts.stream, facts.per_thread);
+  this_thread.launched_variant = false;
   record.call_start_ns = NowNs();
   const CUresult result = call(data);
   record.call_end_ns = NowNs();
   record.result = result;
   if (result != CUDA_SUCCESS) record.flags |= kFlagFailed;
+  if (this_thread.launched_variant) record.flags |= kFlagPreemptible;
   const bool is_timed = EndTimed(timed, facts.stream, facts.per_thread, result);
   if (is_timed) record.flags |= kFlagTimesFollow;
   uint64_t ticket;
   const bool published = PublishRecord(ring, record, &ticket);
+  if (published && FeaturesOn()) WriteFeatures(&features, ticket);
   // Only now: the times must not come before the launch.
   if (is_timed) SubmitTimed(timed, published ? &ticket : nullptr);
   return result;

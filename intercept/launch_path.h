@@ -31,12 +31,19 @@ struct LaunchFacts {
   LaunchDoor door = LaunchDoor::kLaunchKernel;
 };
 
+/// What of a launch call its facts do not hold, where preemption or a profile may need it.
+struct LaunchDetails {
+  void** params = nullptr;
+  void** extra = nullptr;
+  const CUlaunchConfig* config = nullptr;
+};
+
 /// Fills `record` but for its times and sequence.
 void Describe(const LaunchFacts& facts, bool captured, LaunchRecord* record) noexcept;
 
 /// The record of a launch with its event pair; out of line, since it costs microseconds anyway.
-CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, CUresult (*call)(void*),
-                     void* data);
+CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, const LaunchDetails& details,
+                     CUresult (*call)(void*), void* data);
 
 /// The record, in the ring, of a launch that was made and did not go into a lane.
 void RecordInRing(RingWriter& ring, const LaunchFacts& facts, bool captured, CUresult result,
@@ -69,13 +76,6 @@ void RecordInRing(RingWriter& ring, const LaunchFacts& facts, bool captured, CUr
   return true;
 }
 
-/// What of a launch call its facts do not hold, where preemption may need it.
-struct LaunchDetails {
-  void** params = nullptr;
-  void** extra = nullptr;
-  const CUlaunchConfig* config = nullptr;
-};
-
 /// Makes the launch by `call()`, or as its preemptible variant (preempt/guarded_launch.h).
 template <typename CallReal>
 [[gnu::always_inline]] inline CUresult MakeLaunch(const LaunchFacts& facts,
@@ -106,7 +106,7 @@ template <typename CallReal>
   if (timing == TimingMode::kEvents && !captured) [[unlikely]] {
     using MakeCall = decltype(call);
     return LaunchTimed(
-        *ring, facts, [](void* data) { return (*static_cast<MakeCall*>(data))(); },
+        *ring, facts, details, [](void* data) { return (*static_cast<MakeCall*>(data))(); },
         const_cast<void*>(static_cast<const void*>(&call)));
   }
   const uint64_t start_ns = NowNs();

@@ -7,9 +7,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "intercept/calls.h"
 #include "intercept/device_timing.h"
 #include "intercept/fast_clock.h"
 #include "intercept/graphs.h"
+#include "intercept/launch_features.h"
 #include "intercept/kernel_names.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
@@ -39,6 +41,7 @@ void ForgetAfterFork() {
   this_thread.lane = nullptr;
   if (has_lane_key) pthread_setspecific(lane_key, nullptr);
   ResetTimingAfterFork();
+  ResetFeaturesAfterFork();
   ResetKernelNamesAfterFork();
   ResetStreamsAfterFork();
   ResetGraphsAfterFork();
@@ -67,6 +70,29 @@ void FreeLaneOfThread(void* lane) {
   RingWriter::FreeLane(static_cast<LaneWriter*>(lane));
 }
 
+// Arguments are described only where launches are timed, one by one.
+void StartFeatures(const char* folder) {
+  const char* asked = getenv("CUPOLA_FEATURES");
+  if (asked == nullptr || *asked == '\0') return;
+  if (timing_mode.load() != TimingMode::kEvents) {
+    Say(Level::kWarn, {"no profile: CUPOLA_FEATURES needs device times"});
+    return;
+  }
+  const FeatureCalls calls{
+      Real<PFN_cuFuncGetParamInfo_v12040>(Call::k_cuFuncGetParamInfo),
+      Real<PFN_cuKernelGetParamInfo_v12040>(Call::k_cuKernelGetParamInfo),
+      Real<PFN_cuFuncGetAttribute_v2020>(Call::k_cuFuncGetAttribute),
+      Real<PFN_cuKernelGetAttribute_v12000>(Call::k_cuKernelGetAttribute),
+      Real<PFN_cuMemGetAddressRange_v3020>(Call::k_cuMemGetAddressRange_v2),
+      Real<PFN_cuCtxGetDevice_v2000>(Call::k_cuCtxGetDevice),
+      Real<PFN_cuDeviceGetAttribute_v2000>(Call::k_cuDeviceGetAttribute),
+      Real<PFN_cuDeviceGetName_v2000>(Call::k_cuDeviceGetName),
+      Real<PFN_cuDriverGetVersion_v2020>(Call::k_cuDriverGetVersion)};
+  if (!OpenFeatures(folder, ring_writer.header().start_ns, calls)) {
+    Say(Level::kWarn, {"no profile: cannot make a file in ", folder});
+  }
+}
+
 RecordingState Start() {
   if (!has_handlers.exchange(true)) {
     has_lane_key = pthread_key_create(&lane_key, &FreeLaneOfThread) == 0;
@@ -82,6 +108,7 @@ RecordingState Start() {
     return RecordingState::kOff;
   }
   StartTiming();
+  StartFeatures(folder);
   return RecordingState::kOn;
 }
 

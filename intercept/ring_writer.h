@@ -77,6 +77,11 @@ class RingWriter {
   /// makes sure that only one thread is here.
   uint32_t AddName(std::string_view name) noexcept;
 
+  /// The name at an offset that AddName gave; null for 0.
+  const char* NameAt(uint32_t offset) const noexcept {
+    return offset != 0 ? names_ + offset : nullptr;
+  }
+
   /// A free lane for thread `thread_id`, which keeps it until FreeLane; where none is free, one
   /// that is always full. Lock-free, no system call.
   LaneWriter* TakeLane(uint32_t thread_id) noexcept;

@@ -69,6 +69,7 @@ enum LaunchFlag : uint16_t {
   kFlagDeviceTimed = 32,     ///< device_start_ns and device_end_ns are valid
   kFlagFailed = 64,          ///< the driver refused the launch: `result` is its CUresult
   kFlagTimesFollow = 128,    ///< a record of kDeviceTimes may follow
+  kFlagPreemptible = 256,    ///< went out as its preemptible variant
 };
 
 /// One launch: 128 bytes, two cache lines. Times are CLOCK_MONOTONIC nanoseconds.

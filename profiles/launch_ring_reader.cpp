@@ -188,6 +188,7 @@ size_t LaunchRingReader::Take(uint64_t ticket, const LaunchRecord& record,
     return 1;
   }
   Launch launch = Copy(record);
+  launch.ticket = ticket;
   if ((launch.flags & kFlagTimesFollow) == 0) {
     sink(launch);
     return 1;

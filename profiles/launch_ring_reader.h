@@ -15,6 +15,8 @@
 
 namespace cupola {
 
+inline constexpr uint64_t kNoTicket = ~uint64_t{0};
+
 /// One launch record, copied out of the ring. `name` is valid while the reader lives; empty = the
 /// kernel has no known name. The other fields are those of LaunchRecord, joined with the device
 /// times that followed; kFlagTimesFollow is gone.
@@ -35,6 +37,7 @@ struct Launch {
   uint16_t flags = 0;
   RecordKind kind = RecordKind::kKernel;
   LaunchDoor door = LaunchDoor::kLaunchKernel;
+  uint64_t ticket = kNoTicket;  ///< its place in the ring; kNoTicket: it came through a lane
 };
 
 /// Counters that the writer keeps for itself; they count what was dropped from the ring, too.

@@ -16,6 +16,7 @@
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
+#include "intercept/thread_state.h"
 
 namespace cupola::intercept::preempt {
 namespace {
@@ -302,6 +303,7 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
     if (!WaitForFreeSlot(context)) return false;
   }
   Count(counters.preemptible);
+  this_thread.launched_variant = true;
   context.gpu->PublishKernel(attempt->variant->name);
   return true;
 }

@@ -179,8 +179,8 @@ class Selection {
     if (data_.rows.size() < 3) return best;
     std::vector<PlanTerm> linear;
     for (const uint8_t variable : VaryingVariables(data_)) linear.push_back(Product(variable));
-    // As many samples as terms would explain anything.
-    if (linear.size() * 2 <= data_.rows.size()) Prefer(Judge("linear", linear), &best);
+    // With hardly more samples than columns anything can be explained.
+    if (linear.size() * 4 <= data_.rows.size()) Prefer(Judge("linear", linear), &best);
     Prefer(Judge("terms", Stepwise()), &best);
     return best;
   }

@@ -1,0 +1,122 @@
+#include "cli/prepare_run.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "cli/commands.h"
+#include "cli/installation.h"
+#include "cli/program.h"
+#include "cli/run_command.h"
+
+namespace cupola {
+namespace {
+
+/// CMD and its arguments, in argv's memory; set by TakeRunProgram.
+char** g_program = nullptr;
+
+[[noreturn]] void Fail(const Error& error, int code) {
+  PrintError(error);
+  throw CLI::RuntimeError(code);
+}
+
+/// Says a sentence to the user. fputs, as fmt::print throws where standard error is closed.
+void Say(const std::string& text) { std::fputs(("cupola: " + text + "\n").c_str(), stderr); }
+
+/// Says once what keeps Cupola out of the program, or will keep the program off its device. Returns
+/// whether the loader will preload into it, or into what it starts.
+bool SayLimits(const ProgramFacts& facts, const DeviceChoice& device) {
+  if (facts.secure) {
+    Say(fmt::format(
+        "{} runs with other rights than yours, so the loader preloads nothing into it: it "
+        "runs without Cupola (start cupola with those rights instead)",
+        facts.file));
+    return false;
+  }
+  if (facts.foreign) {
+    Say(fmt::format("{} is not a program for x86-64 glibc: it runs without Cupola", facts.file));
+    return false;
+  }
+  if (facts.is_static) {
+    Say(fmt::format("{} is statically linked, so nothing can be preloaded into it: it runs without "
+                    "Cupola (programs that it starts do not)", facts.file));
+    return true;
+  }
+  if (device.simulated && facts.has_kernels && facts.cudart.empty()) {
+    Say(fmt::format(
+        "{} seems to have the CUDA runtime linked in, which cannot run on the simulated "
+        "device: build it with nvcc -cudart shared",
+        facts.file));
+  } else if (device.simulated && !facts.cudart.empty() && facts.cudart != "libcudart.so.13") {
+    Say(fmt::format("{} needs {}; the simulated device has libcudart.so.13: build it with CUDA 13",
+                    facts.file, facts.cudart));
+  }
+  return true;
+}
+
+}  // namespace
+
+PreparedRun PrepareRun(const char* program, const std::string& device_name, const char* command) {
+  if (program == nullptr) {
+    Fail(MakeError(ErrorCode::kInvalidArgument,
+                   fmt::format("no program given; try: cupola {} -- ./app", command)),
+         kExitUsage);
+  }
+  const auto path = FindProgram(program);
+  if (!path) Fail(path.error(), ExecFailureCode(path.error()));
+  const char* home = std::getenv("CUPOLA_HOME");
+  const auto installation = FindInstallation(home != nullptr ? home : "");
+  if (!installation) Fail(installation.error(), kExitCupolaFailed);
+  const auto device = ChooseDevice(device_name, DefaultDriverPlaces(), *installation);
+  if (!device) Fail(device.error(), kExitCupolaFailed);
+  // ld.so(8): the words of LD_PRELOAD are separated by spaces or colons, without any escape.
+  if (installation->preload.find_first_of(" :") != std::string::npos) {
+    Fail(MakeError(
+             ErrorCode::kInvalidArgument,
+             fmt::format("{}: a path with a space or colon cannot be preloaded; move Cupola to "
+                         "another folder",
+                         installation->preload)),
+         kExitCupolaFailed);
+  }
+  PreparedRun run{*path, {}, device->simulated};
+  RunEnvironment& additions = run.environment;
+  if (SayLimits(LookAtProgram(*path), *device)) {
+    additions.preload = installation->preload;
+    additions.driver = device->driver;
+    if (device->simulated) additions.library_folder = installation->sim_folder;
+  }
+  return run;
+}
+
+char** RunProgram() { return g_program; }
+
+int ExecFailureCode(const Error& error) {
+  return error.code == ErrorCode::kNotFound ? kExitNotFound : kExitCannotExecute;
+}
+
+int TakeRunProgram(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2) return argc;
+  const std::string_view command = argv[1];
+  if (command != "run" && command != "profile" && command != "tune") return argc;
+  const CLI::App* run = app.get_subcommand(argv[1]);
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--") {
+      g_program = argv + i + 1;
+      return i;
+    }
+    if (command != "run") continue;  // these have words of their own: only "--" begins CMD
+    if (word.size() < 2 || word[0] != '-') {
+      g_program = argv + i;
+      return i;
+    }
+    const CLI::Option* option = run->get_option_no_throw(std::string(word));
+    if (option != nullptr && option->get_items_expected_max() > 0) ++i;
+  }
+  return argc;
+}
+
+}  // namespace cupola
