@@ -155,6 +155,16 @@ bool CallsOnlyNamedFunctions(const ptx::Function& function, const CallGraph& cal
   return only;
 }
 
+// Whether a lane may return where others of its warp still come to something that needs it. Where
+// that is so unless blocks have one dimension, the plan is for these.
+bool LeavesEarly(KernelPlan& plan, const ptx::IsBarrier& needs_warp) {
+  const ptx::FlowGraph graph = ptx::BuildFlowGraph(*plan.kernel);
+  if (!ptx::HasEarlyReturn(graph, needs_warp, ptx::Threads::kOfWarp)) return false;
+  if (ptx::HasEarlyReturn(graph, needs_warp, ptx::Threads::kOfWarpInRow)) return true;
+  plan.one_dimensional_blocks = true;
+  return false;
+}
+
 }  // namespace
 
 Planner::Planner(const ptx::Module& module)
@@ -223,7 +233,7 @@ void Planner::PlanBarriers(KernelPlan& plan) const {
   const auto waits_counted = [this](const auto& each) {
     return WaitsInside(each, IsCountedBarrier);
   };
-  if (ptx::HasEarlyReturn(ptx::BuildFlowGraph(*plan.kernel), waits_counted)) {
+  if (LeavesEarly(plan, waits_counted)) {
     plan.preemptible_refusal = "counted barriers after an early return";
   }
 }
@@ -305,9 +315,7 @@ std::string Planner::RefuseLoop(KernelPlan& plan, const ptx::KernelFeatures& fea
     if (exits) return "exit inside a device function";
   }
   const auto warp_wide = [this](const auto& each) { return WaitsInside(each, IsWarpWide); };
-  if (ptx::HasEarlyReturn(ptx::BuildFlowGraph(*plan.kernel), warp_wide)) {
-    return "warp operations after an early return";
-  }
+  if (LeavesEarly(plan, warp_wide)) return "warp operations after an early return";
   PlanBarriers(plan);
   return plan.preemptible_refusal;
 }

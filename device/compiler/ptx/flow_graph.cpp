@@ -143,11 +143,27 @@ class Builder {
   std::unordered_map<std::string, const std::vector<std::string>*> targets_;
 };
 
-// Which registers may differ between the threads of a block.
+// Marks what may come after a branch by one of its ways, up to the branch itself and to what
+// `stops` marks, these included.
+void MarkWay(const FlowGraph& graph, uint32_t branch, uint32_t from, std::vector<bool>& reached,
+             const std::vector<bool>* stops = nullptr) {
+  std::vector<uint32_t> work{from};
+  while (!work.empty()) {
+    const uint32_t node = work.back();
+    work.pop_back();
+    if (reached[node]) continue;
+    reached[node] = true;
+    if (node == branch || (stops != nullptr && (*stops)[node])) continue;
+    for (const uint32_t to : graph.nodes[node].next) work.push_back(to);
+  }
+}
+
+// Which registers may differ between the threads of a block, or of a warp.
 class Divergence {
  public:
-  explicit Divergence(const FlowGraph& graph, bool params_differ = false)
-      : graph_(graph), params_differ_(params_differ) {
+  explicit Divergence(const FlowGraph& graph, Threads threads = Threads::kOfBlock,
+                      bool params_differ = false)
+      : graph_(graph), threads_(threads), params_differ_(params_differ) {
     // Above this the cost of following branches is not worth it: all branches may differ.
     constexpr size_t kMaxNodes = 3000;
     if (graph.nodes.size() > kMaxNodes) {
@@ -155,6 +171,7 @@ class Divergence {
       return;
     }
     meetings_ = FindMeetings(graph);
+    FindThreadNumbers();
     controlled_.resize(graph.nodes.size(), false);
     followed_.resize(graph.nodes.size(), false);
     while (SpreadData() || SpreadControl()) {
@@ -176,7 +193,9 @@ class Divergence {
            name.starts_with("%dynamic_smem_size") || name.starts_with("%total_smem_size");
   }
 
-  static bool IsThreadSpecial(std::string_view name) {
+  bool IsThreadSpecial(std::string_view name) const {
+    if (name == "%warpid" && threads_ != Threads::kOfBlock) return false;
+    if (threads_ == Threads::kOfWarpInRow && (name == "%tid.y" || name == "%tid.z")) return false;
     static const std::unordered_set<std::string_view> kNames = {
         "%laneid",         "%warpid",      "%lanemask_eq", "%lanemask_le",
         "%lanemask_lt",    "%lanemask_ge", "%lanemask_gt", "%clock",
@@ -202,7 +221,54 @@ class Divergence {
     if (!kOpcodes.contains(instruction.opcode)) return false;
     if (instruction.opcode != "ld") return true;
     if (instruction.HasModifier("param")) return params_differ_;
-    return !instruction.HasModifier("const");
+    // All that load from one address at one place load one value: a write between them would be a
+    // data race. Not so for loads that may race, and for memory that each thread has of its own.
+    for (const char* strong : {"volatile", "relaxed", "acquire", "mmio"}) {
+      if (instruction.HasModifier(strong)) return true;
+    }
+    return !instruction.HasModifier("const") && !instruction.HasModifier("global") &&
+           !instruction.HasModifier("shared") && !instruction.HasModifier("shared::cta");
+  }
+
+  // Registers that hold %tid.x and nothing else.
+  void FindThreadNumbers() {
+    std::unordered_map<std::string, uint32_t> definitions;
+    for (const FlowNode& node : graph_.nodes) {
+      for (const Instruction* each : node.instructions) {
+        if (each->operands.empty() || each->operands[0].text.empty()) continue;
+        const std::string& name = each->operands[0].text;
+        ++definitions[name];
+        if (each->opcode == "mov" && each->operands.size() == 2 && !each->guard &&
+            each->operands[1].text == "%tid.x") {
+          thread_numbers_.insert(name);
+        }
+      }
+    }
+    for (const auto& [name, count] : definitions) {
+      if (count > 1) thread_numbers_.erase(name);
+    }
+  }
+
+  // Whether all lanes of a warp get one result although operands differ: votes and the like, and in
+  // blocks of one dimension what depends on the number of the warp only.
+  bool IsSameForWarp(const Instruction& each) const {
+    if (threads_ == Threads::kOfBlock) return false;
+    const auto& operands = each.operands;
+    if (each.opcode == "redux" || (each.opcode == "vote" && each.HasModifier("sync"))) return true;
+    if (each.opcode == "shfl") {
+      return each.HasModifier("idx") && operands.size() > 3 && !Differs(operands[2]) &&
+             operands[3].kind == Operand::Kind::kInteger && operands[3].integer == 31;
+    }
+    if (threads_ != Threads::kOfWarpInRow || operands.size() != 3) return false;
+    if (!thread_numbers_.contains(operands[1].text)) return false;
+    if (operands[2].kind != Operand::Kind::kInteger) return false;
+    const int64_t value = operands[2].integer;
+    if (each.opcode == "shr") return value >= 5;
+    if (each.opcode == "and") return (value & 31) == 0;
+    if (each.opcode != "setp") return false;
+    const auto is = [&each](const char* modifier) { return each.HasModifier(modifier); };
+    if (is("lt") || is("ge") || is("lo") || is("hs")) return value % 32 == 0;
+    return (is("gt") || is("le") || is("hi") || is("ls")) && (value + 1) % 32 == 0;
   }
 
   bool Add(const Operand& destination) {
@@ -220,28 +286,17 @@ class Divergence {
         if (instruction->operands.empty() || instruction->opcode == "st") continue;
         // What a barrier reduces is the same for all who meet there.
         if (instruction->opcode == "bar" || instruction->opcode == "barrier") continue;
-        bool differs = ResultDiffers(*instruction) || controlled_[i] ||
+        bool differs = controlled_[i] ||
                        (instruction->guard && differs_.contains(instruction->guard->predicate));
-        for (size_t k = 1; k < instruction->operands.size() && !differs; ++k) {
+        const bool same = IsSameForWarp(*instruction);
+        differs = differs || (!same && ResultDiffers(*instruction));
+        for (size_t k = 1; k < instruction->operands.size() && !differs && !same; ++k) {
           differs = Differs(instruction->operands[k]);
         }
         if (differs && !IsBranch(*instruction)) any = Add(instruction->operands[0]) || any;
       }
     }
     return any;
-  }
-
-  std::vector<bool> ReachWithout(uint32_t from, uint32_t without) const {
-    std::vector<bool> reached(graph_.nodes.size(), false);
-    std::vector<uint32_t> work{from};
-    while (!work.empty()) {
-      const uint32_t node = work.back();
-      work.pop_back();
-      if (node == without || reached[node]) continue;
-      reached[node] = true;
-      for (const uint32_t to : graph_.nodes[node].next) work.push_back(to);
-    }
-    return reached;
   }
 
   // What only some of the threads run after a branch that differs, or some more often than others:
@@ -264,7 +319,8 @@ class Divergence {
       }
       std::vector<uint32_t> ways(graph_.nodes.size(), 0);
       for (const uint32_t to : node.next) {
-        const std::vector<bool> reached = ReachWithout(to, i);
+        std::vector<bool> reached(graph_.nodes.size(), false);
+        MarkWay(graph_, i, to, reached);
         for (size_t k = 0; k < ways.size(); ++k) ways[k] += reached[k];
       }
       for (size_t k = 0; k < ways.size(); ++k) {
@@ -277,57 +333,75 @@ class Divergence {
   }
 
   const FlowGraph& graph_;
+  const Threads threads_;
   const bool params_differ_;
   bool all_ = false;
   std::unordered_set<std::string> differs_;
   std::vector<uint32_t> meetings_;
+  std::unordered_set<std::string> thread_numbers_;
   std::vector<bool> controlled_, followed_;
 };
 
-// For each node: whether from its start a thread may leave without a barrier, or come to one.
-struct Paths {
-  std::vector<bool> leaves_free, meets_barrier;
-};
-
-Paths FindPaths(const FlowGraph& graph, const IsBarrier& is_barrier) {
-  const size_t count = graph.nodes.size();
-  Paths paths{std::vector<bool>(count, false), std::vector<bool>(count, false)};
-  std::vector<bool> has_barrier(count, false);
-  for (size_t i = 0; i < count; ++i) {
+std::vector<bool> FindBarriers(const FlowGraph& graph, const IsBarrier& is_barrier) {
+  std::vector<bool> barriers(graph.nodes.size(), false);
+  for (size_t i = 0; i < barriers.size(); ++i) {
     const auto& instructions = graph.nodes[i].instructions;
-    has_barrier[i] = std::any_of(instructions.begin(), instructions.end(),
-                                 [&](const Instruction* each) { return is_barrier(*each); });
+    barriers[i] = std::any_of(instructions.begin(), instructions.end(),
+                              [&](const Instruction* each) { return is_barrier(*each); });
   }
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t i = count; i-- > 0;) {
-      const FlowNode& node = graph.nodes[i];
-      bool free = node.leaves;
-      bool meets = has_barrier[i];
-      for (const uint32_t to : node.next) {
-        free = free || paths.leaves_free[to];
-        meets = meets || paths.meets_barrier[to];
-      }
-      free = free && !has_barrier[i];
-      changed = changed || free != paths.leaves_free[i] || meets != paths.meets_barrier[i];
-      paths.leaves_free[i] = free;
-      paths.meets_barrier[i] = meets;
-    }
-  }
-  return paths;
+  return barriers;
 }
 
-// Marks what may come after a branch by one of its ways, up to the branch itself.
-void MarkWay(const FlowGraph& graph, uint32_t branch, uint32_t from, std::vector<bool>& reached) {
-  std::vector<uint32_t> work{from};
-  while (!work.empty()) {
-    const uint32_t node = work.back();
-    work.pop_back();
-    if (reached[node]) continue;
-    reached[node] = true;
-    if (node == branch) continue;
-    for (const uint32_t to : graph.nodes[node].next) work.push_back(to);
+// A branch seen from its barriers.
+struct Fork {
+  bool has_own = false;      ///< some way has a barrier that another has not
+  std::vector<bool> common;  ///< barriers that all ways may come to
+};
+
+Fork LookAtFork(const FlowGraph& graph, uint32_t branch, const std::vector<bool>& barriers) {
+  const FlowNode& node = graph.nodes[branch];
+  const size_t ways = node.next.size() + (node.leaves ? 1 : 0);
+  std::vector<uint32_t> by(graph.nodes.size(), 0);
+  for (const uint32_t to : node.next) {
+    std::vector<bool> reached(graph.nodes.size(), false);
+    MarkWay(graph, branch, to, reached);
+    for (size_t k = 0; k < by.size(); ++k) by[k] += reached[k];
   }
+  Fork fork{.common = std::vector<bool>(graph.nodes.size(), false)};
+  for (size_t k = 0; k < by.size(); ++k) {
+    if (!barriers[k]) continue;
+    fork.common[k] = by[k] == ways;
+    fork.has_own = fork.has_own || (by[k] != 0 && by[k] != ways);
+  }
+  return fork;
+}
+
+// Whether some way of a branch leads out of the function without one of `common`.
+bool LeadsOut(const FlowGraph& graph, uint32_t branch, const std::vector<bool>& common) {
+  if (graph.nodes[branch].leaves) return true;
+  for (const uint32_t to : graph.nodes[branch].next) {
+    std::vector<bool> reached(graph.nodes.size(), false);
+    MarkWay(graph, branch, to, reached, &common);
+    for (size_t k = 0; k < reached.size(); ++k) {
+      if (reached[k] && k != branch && !common[k] && graph.nodes[k].leaves) return true;
+    }
+  }
+  return false;
+}
+
+bool IsFork(const FlowNode& node) {
+  return node.next.size() + (node.leaves ? 1 : 0) >= 2 && !node.instructions.empty();
+}
+
+// A barrier with a guard is a way of its own that those without its predicate do not take.
+bool HasGuardedBarrier(const FlowGraph& graph, const IsBarrier& is_barrier,
+                       const Divergence& divergence) {
+  for (const FlowNode& node : graph.nodes) {
+    for (const Instruction* each : node.instructions) {
+      if (each->guard && is_barrier(*each) && divergence.BranchDiffers(*each)) return true;
+    }
+  }
+  return false;
 }
 
 // Whether the threads that a branch divides are together again before any of them comes to a
@@ -350,62 +424,33 @@ bool MeetsUnnoticed(const FlowGraph& graph, uint32_t branch, uint32_t meeting,
 
 FlowGraph BuildFlowGraph(const Function& function) { return Builder().Build(function); }
 
-bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier) {
-  const Paths paths = FindPaths(graph, is_barrier);
+bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier, Threads threads) {
+  const std::vector<bool> barriers = FindBarriers(graph, is_barrier);
+  if (std::find(barriers.begin(), barriers.end(), true) == barriers.end()) return false;
+  const Divergence divergence(graph, threads);
+  if (HasGuardedBarrier(graph, is_barrier, divergence)) return true;
   const std::vector<uint32_t> meetings = FindMeetings(graph);
-  std::vector<const Instruction*> candidates;
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
     const FlowNode& node = graph.nodes[i];
-    const bool two_ways = node.next.size() + (node.leaves ? 1 : 0) >= 2;
-    if (!two_ways || node.instructions.empty()) continue;
-    bool some_leave = node.leaves;
-    bool some_meet = false;
-    for (const uint32_t to : node.next) {
-      some_leave = some_leave || paths.leaves_free[to];
-      some_meet = some_meet || paths.meets_barrier[to];
-    }
-    if (!some_leave || !some_meet || MeetsUnnoticed(graph, i, meetings[i], is_barrier)) continue;
-    candidates.push_back(node.instructions.back());
+    if (!IsFork(node) || !divergence.BranchDiffers(*node.instructions.back())) continue;
+    if (MeetsUnnoticed(graph, i, meetings[i], is_barrier)) continue;
+    const Fork fork = LookAtFork(graph, i, barriers);
+    if (fork.has_own && LeadsOut(graph, i, fork.common)) return true;
   }
-  if (candidates.empty()) return false;
-  const Divergence divergence(graph);
-  return std::any_of(candidates.begin(), candidates.end(),
-                     [&](const Instruction* branch) { return divergence.BranchDiffers(*branch); });
+  return false;
 }
 
 bool HasDivergentBarrier(const FlowGraph& graph, const IsBarrier& is_barrier, bool params_differ) {
-  std::vector<uint32_t> barriers;
-  for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
-    const auto& instructions = graph.nodes[i].instructions;
-    if (std::any_of(instructions.begin(), instructions.end(),
-                    [&](const Instruction* each) { return is_barrier(*each); })) {
-      barriers.push_back(i);
-    }
-  }
-  if (barriers.empty()) return false;
-  // A guarded barrier is a branch of its own.
-  for (const uint32_t node : barriers) {
-    for (const Instruction* each : graph.nodes[node].instructions) {
-      if (each->guard && is_barrier(*each)) return true;
-    }
-  }
-  const Divergence divergence(graph, params_differ);
+  const std::vector<bool> barriers = FindBarriers(graph, is_barrier);
+  if (std::find(barriers.begin(), barriers.end(), true) == barriers.end()) return false;
+  const Divergence divergence(graph, Threads::kOfBlock, params_differ);
+  if (HasGuardedBarrier(graph, is_barrier, divergence)) return true;
   const std::vector<uint32_t> meetings = FindMeetings(graph);
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
     const FlowNode& node = graph.nodes[i];
-    const size_t ways = node.next.size() + (node.leaves ? 1 : 0);
-    if (ways < 2 || node.instructions.empty()) continue;
-    if (!divergence.BranchDiffers(*node.instructions.back())) continue;
+    if (!IsFork(node) || !divergence.BranchDiffers(*node.instructions.back())) continue;
     if (MeetsUnnoticed(graph, i, meetings[i], is_barrier)) continue;
-    std::vector<uint32_t> by(graph.nodes.size(), 0);
-    for (const uint32_t to : node.next) {
-      std::vector<bool> reached(graph.nodes.size(), false);
-      MarkWay(graph, i, to, reached);
-      for (size_t k = 0; k < by.size(); ++k) by[k] += reached[k];
-    }
-    for (const uint32_t barrier : barriers) {
-      if (by[barrier] != 0 && by[barrier] != ways) return true;
-    }
+    if (LookAtFork(graph, i, barriers).has_own) return true;
   }
   return false;
 }

@@ -30,11 +30,21 @@ FlowGraph BuildFlowGraph(const Function& function);
 /// Tells whether an instruction makes threads of a block wait for each other.
 using IsBarrier = std::function<bool(const Instruction&)>;
 
-/// Whether a thread may leave the function without a further barrier where another thread of its
-/// block still comes to one. Branches on what is the same for a whole block (parameters, block
-/// indices, loop counters) do not count; what is not known to be the same does (so the answer may
-/// be yes where it need not be, not the other way).
-bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier);
+/// Whose threads are compared.
+enum class Threads : uint8_t {
+  kOfBlock,
+  kOfWarp,       ///< of one warp, whatever the block's shape
+  kOfWarpInRow,  ///< of one warp of a block with one dimension: %tid.x / 32 is the same for all
+};
+
+/// Whether a thread may leave the function where another one of its block or warp still comes to a
+/// barrier: after a branch on what may differ between them, one way has a barrier that another has
+/// not, and some way leads out without a barrier that all have. Branches on what is the same for all
+/// of them (parameters, block indices, loop counters, what all load from one address) do not count;
+/// what is not known to be the same does (so the answer may be yes where it need not be, not the
+/// other way).
+bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier,
+                    Threads threads = Threads::kOfBlock);
 
 /// Whether some threads of a block may come to a barrier on a way that others do not take, so that
 /// threads may leave after different numbers of barriers. Errs as HasEarlyReturn does.

@@ -192,13 +192,27 @@ TEST(EarlyReturn, InnerLoopsWhoseLengthDependsOnTheThread) {
 
 TEST(EarlyReturn, LoopsWhoseLengthDependsOnTheThread) {
   EXPECT_TRUE(ReturnsEarly(std::string("mov.u32 %r6, %tid.x;\nmov.u32 %r5, 0;\nL:\n") + kLoopEnd));
-  EXPECT_TRUE(
-      ReturnsEarly(std::string("ld.global.u32 %r6, [%rd1];\nmov.u32 %r5, 0;\nL:\n") + kLoopEnd));
+  const std::string counts = "mov.u32 %r5, 0;\nL:\n";
+  EXPECT_TRUE(ReturnsEarly("mov.u32 %r7, %tid.x;\ncvt.u64.u32 %rd1, %r7;\n"
+                           "ld.global.u32 %r6, [%rd1];\n" + counts + kLoopEnd));
+  // All load one value from one address, unless it may change meanwhile or is each thread's own.
+  EXPECT_FALSE(ReturnsEarly("ld.global.u32 %r6, [%rd1];\n" + counts + kLoopEnd));
+  EXPECT_TRUE(ReturnsEarly("ld.volatile.global.u32 %r6, [%rd1];\n" + counts + kLoopEnd));
+  EXPECT_TRUE(ReturnsEarly("ld.local.u32 %r6, [%rd1];\n" + counts + kLoopEnd));
+  EXPECT_TRUE(ReturnsEarly("ld.u32 %r6, [%rd1];\n" + counts + kLoopEnd));
   // The bound is a constant on each way, but the way depends on the thread.
   EXPECT_TRUE(
       ReturnsEarly(std::string(kByThread) +
                    "mov.u32 %r6, 3;\n@%p1 bra GO;\nmov.u32 %r6, 5;\nGO:\nmov.u32 %r5, 0;\n" +
                    "L:\n" + kLoopEnd));
+}
+
+// One node that is a loop of its own: the counter differs once threads have left it.
+TEST(EarlyReturn, WhatALoopOfThreadsCountedDiffersBehindIt) {
+  EXPECT_TRUE(ReturnsEarly(
+      "mov.u32 %r6, %tid.x;\nmov.u32 %r5, 0;\nL:\nadd.u32 %r5, %r5, 1;\n"
+      "setp.lt.u32 %p2, %r5, %r6;\n@%p2 bra L;\nsetp.gt.u32 %p1, %r5, 3;\n@%p1 ret;\n"
+      "bar.sync 0;\nret;"));
 }
 
 TEST(EarlyReturn, BarriersInCalledFunctionsCount) {
