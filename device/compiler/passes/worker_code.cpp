@@ -359,7 +359,7 @@ $cupola_tell_yield:
   atom.relaxed.gpu.global.add.u32 %cupola_t1, [%cupola_slot+<slot_yielded>], 1;
   add.u32 %cupola_t1, %cupola_t1, 1;
   ld.param.u64 %cupola_u0, [cupola_launch+<status>];
-  st.relaxed.sys.global.u32 [%cupola_u0+<status_yielded>], %cupola_t1;
+  st.release.sys.global.u32 [%cupola_u0+<status_yielded>], %cupola_t1;
 $cupola_stop_here:
   st.shared.u32 [cupola_worker+40], %cupola_run;
   and.b32 %cupola_state, %cupola_state, 16;

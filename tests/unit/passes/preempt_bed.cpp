@@ -186,7 +186,10 @@ class Bed : public std::enable_shared_from_this<Bed> {
     Watch(host);
   }
 
-  const std::string& wrong() const { return wrong_; }
+  const std::string& Look() {
+    if (list_ != 0) account_->later_list = launch_ > 0 && !asked_ && List().tail != List().head;
+    return wrong_;
+  }
 
   std::string Check() {
     if (!wrong_.empty()) return wrong_;
@@ -298,7 +301,8 @@ class Bed : public std::enable_shared_from_this<Bed> {
     }
     if (!done_ && status_[SlotOf(launch_)].done == Sequence()) return true;
     if (done_ && launch_ + 1 < course_.launches && !IsLive(SlotOf(launch_ + 1))) return true;
-    return asked_ && !done_ && (!IsLive(SlotOf(launch_)) || (bound_ < 0xFFFF && Yielded()));
+    if (done_ || live_.size() >= runtime::kPhysicalLaunches) return false;
+    return !IsLive(SlotOf(launch_)) || (asked_ && bound_ < 0xFFFF && Yielded());
   }
 
   void Watch(HostThread& host) {
@@ -349,13 +353,17 @@ class Bed : public std::enable_shared_from_this<Bed> {
           Status(physical.slot, offsetof(HostStatus, next_final) + 4 * physical.index),
           Order::kWeak);
       if (static_cast<int32_t>(next - next_[physical.slot]) > 0) next_[physical.slot] = next;
+      if (!IsLive(physical.slot) && next_[physical.slot] != Slot(physical.slot).next) {
+        wrong_ = "next_final is not what next came to";
+      }
       const bool current = physical.slot == SlotOf(launch_) && !done_;
       if (!current) continue;
       const bool done =
           host.Load<uint32_t>(Status(physical.slot, offsetof(HostStatus, done))) == Sequence();
       account_->yields += !done;
-      // Others of the launch may still be at its blocks.
-      if (!done && !physical.asked && !IsLive(physical.slot)) {
+      // Others of the launch may still be at its blocks; one that was asked may hand back late.
+      any_asked_ = any_asked_ || physical.asked;
+      if (!done && !any_asked_ && !IsLive(physical.slot)) {
         wrong_ = "the last workers left unasked with blocks to run";
       }
       if (!done && !IsLive(physical.slot) &&
@@ -393,9 +401,10 @@ class Bed : public std::enable_shared_from_this<Bed> {
     if (done_ && launch_ + 1 < course_.launches && !IsLive(SlotOf(launch_ + 1))) {
       ++launch_;
       Launch(host);
-    } else if (!done_ && asked_ && (!IsLive(slot) || (bound_ < 0xFFFF && Yielded()))) {
-      if (live_.size() == runtime::kPhysicalLaunches) return;
-      Withdraw(host);
+    } else if (!done_ && (!IsLive(slot) || (asked_ && bound_ < 0xFFFF && Yielded()))) {
+      if (live_.size() >= runtime::kPhysicalLaunches) return;
+      if (!IsLive(slot)) any_asked_ = false;
+      if (asked_) Withdraw(host);
       ++account_->resumes;
       Submit(host, course_.resume_workers);
     }
@@ -414,7 +423,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
   std::vector<Physical> live_;
   uint32_t launch_ = 0, tag_ = 0, next_index_ = 0, base_next_ = 0;
   std::array<uint32_t, kSlots> next_{}, completed_{};
-  bool done_ = false, asked_ = false;
+  bool done_ = false, asked_ = false, any_asked_ = false;
   size_t asks_ = 0;
   uint32_t bound_ = 0, yielded_ = 0;
   std::string wrong_;
@@ -462,7 +471,7 @@ sim::Scenario MakeScenario(const Subject& subject, const Course& course,
     *bed = std::make_shared<Bed>(subject, course, account);
     (*bed)->Start(device);
   };
-  scenario.watch = [bed](sim::SteppedDevice&) { return (*bed)->wrong(); };
+  scenario.watch = [bed](sim::SteppedDevice&) { return (*bed)->Look(); };
   scenario.check = [bed](sim::SteppedDevice&) { return (*bed)->Check(); };
   return scenario;
 }

@@ -46,6 +46,7 @@ struct Account {
   uint32_t resumes = 0;   ///< physical launches beyond the first of a launch
   uint32_t yields = 0;    ///< physical launches that ended before their launch was done
   uint32_t returned = 0;  ///< ranges that were handed back
+  bool later_list = false;  ///< now: nobody asks, the list holds ranges of a later launch
 };
 
 /// The scenario of a course. What is checked: buffers equal to the plain run's and readable by the
