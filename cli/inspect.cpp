@@ -82,6 +82,7 @@ void ReadPtxImage(const std::string& path, const Image& image, std::string_view 
     reading.image.arch = target;
   }
   reading.image.ptx_kernels = ptx::AnalyzeKernels(*module);
+  reading.image.refusals = passes::FindRefusals(*module);
   reading.image.kernel_count = static_cast<uint32_t>(reading.image.ptx_kernels.size());
 }
 
@@ -143,11 +144,20 @@ class KernelTable {
         kernel->code.push_back({image.index, SmOf(image.arch), image.arch, image.unit, facts});
       }
     }
+    std::unordered_map<std::string_view, const passes::KernelRefusals*> refusals;
+    for (const passes::KernelRefusals& refusal : image.refusals) {
+      refusals.emplace(refusal.kernel, &refusal);
+    }
     for (const ptx::KernelFeatures& features : image.ptx_kernels) {
       InspectedKernel* kernel = Find(features.kernel);
       if (kernel == nullptr) continue;
       kernel->linked_together = kernel->linked_together || image.unit;
-      kernel->ptx.push_back({image.index, SmOf(image.arch), image.arch, features.notes});
+      KernelPtx ptx{image.index, SmOf(image.arch), image.arch, features.notes, {}, {}};
+      if (const auto at = refusals.find(features.kernel); at != refusals.end()) {
+        ptx.preemptible_refusal = at->second->preemptible;
+        ptx.sliced_refusal = at->second->sliced;
+      }
+      kernel->ptx.push_back(std::move(ptx));
     }
   }
 
@@ -247,6 +257,7 @@ Result<Inspection> Inspect(const std::string& path, const InspectOptions& option
     table.Add(reading.image);
     reading.image.cubin.reset();  // its facts are in the table now
     reading.image.ptx_kernels.clear();
+    reading.image.refusals.clear();
     for (Error& damage : reading.damages) inspection.damages.push_back(std::move(damage));
     inspection.images.push_back(std::move(reading.image));
   }

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "device/compiler/fatbin/cubin.h"
 #include "device/compiler/fatbin/elf_images.h"
+#include "device/compiler/passes/refusals.h"
 #include "device/compiler/ptx/features.h"
 
 namespace cupola {
@@ -31,6 +32,7 @@ struct InspectedImage {
   bool readable = true;                ///< false: see Inspection::damages
   std::optional<fatbin::Cubin> cubin;  ///< kind cubin
   std::vector<ptx::KernelFeatures> ptx_kernels;  ///< kind PTX
+  std::vector<passes::KernelRefusals> refusals;  ///< of the same kernels, in the same order
 };
 
 /// What one cubin says about a kernel.
@@ -48,6 +50,8 @@ struct KernelPtx {
   uint32_t sm = 0;
   std::string arch;  ///< "compute_90"
   std::vector<ptx::FeatureNote> features;
+  std::string preemptible_refusal;  ///< why it cannot have that variant; "" = it can
+  std::string sliced_refusal;
 };
 
 /// One kernel: everything of that name in the file, once per architecture.

@@ -62,6 +62,8 @@ Json PtxJson(const KernelPtx& ptx) {
     if (!note.detail.empty()) feature["detail"] = note.detail;
     json["features"].push_back(std::move(feature));
   }
+  json["preemptible_refusal"] = ptx.preemptible_refusal;
+  json["sliced_refusal"] = ptx.sliced_refusal;
   return json;
 }
 

@@ -124,6 +124,31 @@ std::string KernelNotes(const InspectedKernel& kernel, uint32_t sm) {
   return text;
 }
 
+// Which variants `cupola build` makes for a device of `sm`, and why not the others.
+struct VariantText {
+  bool preemptible = false, sliced = false;
+  std::string text;
+};
+
+VariantText VariantsOf(const InspectedKernel& kernel, uint32_t sm) {
+  const KernelPtx* ptx = kernel.PtxFor(sm);
+  if (ptx == nullptr) return {.text = "none: no PTX"};
+  if (ptx->sm > sm) return {.text = fmt::format("none: its PTX is for {}", ptx->arch)};
+  if (kernel.linked_together) return {.text = "none: separately compiled (-rdc)"};
+  VariantText variants{ptx->preemptible_refusal.empty(), ptx->sliced_refusal.empty(), {}};
+  if (!variants.preemptible && !variants.sliced &&
+      ptx->preemptible_refusal == ptx->sliced_refusal) {
+    variants.text = "none: " + ptx->preemptible_refusal;
+    return variants;
+  }
+  variants.text = variants.preemptible ? "preemptible" : "";
+  if (variants.sliced) variants.text += variants.preemptible ? ", sliced" : "sliced";
+  if (variants.text.empty()) variants.text = "none";
+  if (!variants.preemptible) variants.text += "; not preemptible: " + ptx->preemptible_refusal;
+  if (!variants.sliced) variants.text += "; not sliced: " + ptx->sliced_refusal;
+  return variants;
+}
+
 template <typename Entry>
 std::string Archs(const std::vector<Entry>& entries, const Entry* shown, std::string_view none) {
   std::string text;
@@ -157,19 +182,30 @@ std::string KernelRows(const Inspection& inspection, const InspectPrintOptions& 
     }
     const std::string notes = KernelNotes(kernel, sm);
     if (!notes.empty()) out += fmt::format("{:>29}{}\n", "", notes);
+    out += fmt::format("{:>29}variants: {}\n", "", VariantsOf(kernel, sm).text);
   }
   return out;
 }
 
-std::string Conclusion(const Inspection& inspection) {
-  size_t without = 0;
-  for (const InspectedKernel& kernel : inspection.kernels) without += kernel.ptx.empty();
+std::string Conclusion(const Inspection& inspection, uint32_t sm) {
+  size_t without = 0, preemptible = 0, sliced = 0;
+  for (const InspectedKernel& kernel : inspection.kernels) {
+    without += kernel.ptx.empty();
+    const VariantText variants = VariantsOf(kernel, sm);
+    preemptible += variants.preemptible;
+    sliced += variants.sliced;
+  }
   std::string out = "\n" + Plural(inspection.kernels.size(), "kernel");
-  if (without == 0) return out + ", each with PTX: variants can be considered.\n";
-  return out + fmt::format(
-                   ", {} without PTX: those run as they are, and can be ordered and gated, "
-                   "but not transformed.\n",
-                   without);
+  if (without == 0) {
+    out += ", each with PTX.\n";
+  } else {
+    out += fmt::format(
+        ", {} without PTX: those run as they are, and can be ordered and gated, "
+        "but not transformed.\n",
+        without);
+  }
+  return out + fmt::format("For sm_{}, {} can be preemptible and {} sliced (cupola build).\n", sm,
+                           preemptible, sliced);
 }
 
 }  // namespace
@@ -197,7 +233,7 @@ std::string InspectionText(const Inspection& inspection, const InspectPrintOptio
   out += rows ? ImageRows(inspection) : ImageGroups(inspection);
   if (inspection.kernels.empty()) return out + "\nNo kernels.\n";
   out += "\n" + KernelRows(inspection, options, sm);
-  return out + Conclusion(inspection);
+  return out + Conclusion(inspection, sm);
 }
 
 }  // namespace cupola

@@ -25,6 +25,7 @@ struct Library {
   int (*cubin)(Handle, void*) = nullptr;
   int (*log_size)(Handle, size_t*) = nullptr;
   int (*log)(Handle, char*) = nullptr;
+  int (*destroy)(Handle*) = nullptr;
   std::string version;
 
   bool Load(void* object) {
@@ -41,7 +42,7 @@ struct Library {
             find("__nvJitLinkGetLinkedCubinSize", cubin_size) &&
             find("__nvJitLinkGetLinkedCubin", cubin) &&
             find("__nvJitLinkGetErrorLogSize", log_size) &&
-            find("__nvJitLinkGetErrorLog", log)) {
+            find("__nvJitLinkGetErrorLog", log) && find("__nvJitLinkDestroy", destroy)) {
           version = fmt::format("{}.{}", major, minor);
           return true;
         }
@@ -58,6 +59,39 @@ struct Library {
     text.resize(text.find('\0') == std::string::npos ? size : text.find('\0'));
     return text;
   }
+};
+
+// One linking, and its end.
+class Linking {
+ public:
+  explicit Linking(const Library& library) : library_(library) {}
+  ~Linking() {
+    if (handle_ != nullptr) library_.destroy(&handle_);
+  }
+  Linking(const Linking&) = delete;
+  Linking& operator=(const Linking&) = delete;
+
+  // "" or what is wrong; then `cubin` has the code.
+  std::string Run(const std::string& ptx, const std::vector<const char*>& options,
+                  std::string& cubin) {
+    const auto count = static_cast<uint32_t>(options.size());
+    if (library_.create(&handle_, count, options.data()) != kSuccess) {
+      return "error: nvJitLink does not know an option";
+    }
+    size_t size = 0;
+    // The NUL at the end belongs to the input.
+    if (library_.add_data(handle_, kInputPtx, ptx.c_str(), ptx.size() + 1, "module") != kSuccess ||
+        library_.complete(handle_) != kSuccess ||
+        library_.cubin_size(handle_, &size) != kSuccess) {
+      return library_.ErrorLog(handle_) + "\nerror: nvJitLink failed";
+    }
+    cubin.resize(size);
+    return library_.cubin(handle_, cubin.data()) == kSuccess ? "" : "error: no cubin";
+  }
+
+ private:
+  const Library& library_;
+  Handle handle_ = nullptr;
 };
 
 int Say(const std::string& text) {
@@ -81,18 +115,9 @@ int RunJitLinkWorker(const std::vector<std::string>& arguments) {
   const std::string ptx{std::istreambuf_iterator<char>(in), {}};
   std::vector<const char*> options;
   for (size_t i = 3; i < arguments.size(); ++i) options.push_back(arguments[i].c_str());
-  Handle handle = nullptr;
-  if (library.create(&handle, static_cast<uint32_t>(options.size()), options.data()) != kSuccess) {
-    return Say("error: nvJitLink does not know an option");
-  }
-  size_t size = 0;
-  // The NUL at the end belongs to the input.
-  if (library.add_data(handle, kInputPtx, ptx.c_str(), ptx.size() + 1, "module") != kSuccess ||
-      library.complete(handle) != kSuccess || library.cubin_size(handle, &size) != kSuccess) {
-    return Say(library.ErrorLog(handle));
-  }
-  std::string cubin(size, '\0');
-  if (library.cubin(handle, cubin.data()) != kSuccess) return Say("error: no cubin");
+  std::string cubin;
+  const std::string complaint = Linking(library).Run(ptx, options, cubin);
+  if (!complaint.empty()) return Say(complaint);
   std::ofstream out(arguments[2], std::ios::binary);
   out.write(cubin.data(), static_cast<std::streamsize>(cubin.size()));
   out.close();

@@ -1,22 +1,17 @@
 #include "device/compiler/build/build.h"
 #include "device/compiler/build/image_choice.h"
 #include "device/compiler/build/name_pattern.h"
-#include "device/compiler/passes/preemptible.h"
+#include "device/compiler/passes/refusals.h"
 #include "device/compiler/ptx/parse.h"
 
 namespace cupola::build {
 namespace {
 
-using passes::Variant;
-
 // Both reasons where they differ.
-std::string RefusalOf(const ptx::Module& module, const std::string& kernel) {
-  const passes::Applicability preemptible =
-      passes::IsApplicable(module, kernel, Variant::kPreemptible);
-  const passes::Applicability sliced = passes::IsApplicable(module, kernel, Variant::kSliced);
-  if (preemptible || sliced) return {};
-  if (preemptible.refusal == sliced.refusal) return preemptible.refusal;
-  return preemptible.refusal + "; sliced: " + sliced.refusal;
+std::string Together(const passes::KernelRefusals& refusals) {
+  if (refusals.preemptible.empty() || refusals.sliced.empty()) return {};
+  if (refusals.preemptible == refusals.sliced) return refusals.preemptible;
+  return refusals.preemptible + "; sliced: " + refusals.sliced;
 }
 
 void ListChoice(const ImageChoice& choice, const std::string& file, const NamePattern& pattern,
@@ -29,11 +24,9 @@ void ListChoice(const ImageChoice& choice, const std::string& file, const NamePa
   if (!text) return;
   const Result<ptx::Module> module = ptx::Parse(text->text(), file);
   if (!module) return;
-  for (const auto& item : module->items) {
-    const auto* function = std::get_if<ptx::Function>(&item);
-    if (function == nullptr || !function->is_entry || !function->body) continue;
-    if (!pattern.Matches(function->name)) continue;
-    kernels.push_back({file, function->name, RefusalOf(*module, function->name)});
+  for (const passes::KernelRefusals& refusals : passes::FindRefusals(*module)) {
+    if (!pattern.Matches(refusals.kernel)) continue;
+    kernels.push_back({file, refusals.kernel, Together(refusals)});
   }
 }
 

@@ -35,7 +35,14 @@ LoadedObjects ParseListing(std::string_view listing) {
     listing.remove_prefix(std::min(end + 1, listing.size()));
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
     const size_t arrow = line.find(" => ");
-    if (arrow == std::string_view::npos) continue;  // the loader and the vdso
+    if (arrow == std::string_view::npos) {
+      // Needed by its path; but also the loader itself, and the vdso.
+      const std::string_view file = line.substr(0, line.rfind(" (0x"));
+      if (file.starts_with('/') && file.find("/ld-linux-") == std::string_view::npos) {
+        objects.files.emplace_back(file);
+      }
+      continue;
+    }
     const std::string_view name = line.substr(0, arrow);
     std::string_view file = line.substr(arrow + 4);
     if (file.starts_with('/')) {

@@ -45,9 +45,11 @@ TEST(LoadedObjects, OfTheListing) {
       "\tlinux-vdso.so.1 (0x00007ffc)\n"
       "\tlibcublas.so.13 => /a b/libcublas.so.13 (0x00007f01)\n"
       "\tlibplugin.so => not found\n"
+      "\t/by/its/path.so (0x00007f05)\n"
       "\t/lib64/ld-linux-x86-64.so.2 (0x00007f02)\n"
       "\tlibc.so.6 => /lib/libc.so.6 (0x00007f03)");
-  EXPECT_EQ(objects.files, (std::vector<std::string>{"/a b/libcublas.so.13", "/lib/libc.so.6"}));
+  EXPECT_EQ(objects.files, (std::vector<std::string>{"/a b/libcublas.so.13", "/by/its/path.so",
+                                                     "/lib/libc.so.6"}));
   EXPECT_EQ(objects.missing, std::vector<std::string>{"libplugin.so"});
   EXPECT_TRUE(ParseListing("").files.empty());
   EXPECT_TRUE(ParseListing("\tstatically linked\n").files.empty());

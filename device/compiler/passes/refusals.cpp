@@ -1,0 +1,19 @@
+#include "device/compiler/passes/refusals.h"
+
+#include "device/compiler/passes/plan.h"
+
+namespace cupola::passes {
+
+std::vector<KernelRefusals> FindRefusals(const ptx::Module& module) {
+  const Planner planner(module);
+  std::vector<KernelRefusals> refusals;
+  for (const auto& item : module.items) {
+    const auto* function = std::get_if<ptx::Function>(&item);
+    if (function == nullptr || !function->is_entry || !function->body) continue;
+    const KernelPlan plan = planner.Plan(*function);
+    refusals.push_back({function->name, plan.preemptible_refusal, plan.sliced_refusal});
+  }
+  return refusals;
+}
+
+}  // namespace cupola::passes

@@ -1,0 +1,206 @@
+// One module to one bundle, with a compiler that refuses, hangs or spills where a test says so.
+#include "device/compiler/build/module_build.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "device/compiler/store/bundle.h"
+
+namespace cupola::build {
+namespace {
+
+constexpr char kHead[] = ".version 8.0\n.target sm_80\n.address_size 64\n";
+
+std::string Kernel(const std::string& name, const std::string& body = "") {
+  return ".visible .entry " + name + "(.param .u64 p, .param .u32 n)\n{\n" + R"(
+.reg .f32 %f<9>; .reg .b64 %a<9>; .reg .b32 %r<9>;
+ld.param.u64 %a0, [p];
+cvta.to.global.u64 %a1, %a0;
+mov.u32 %r0, %ctaid.x;
+mul.wide.u32 %a2, %r0, 4;
+add.s64 %a3, %a1, %a2;
+ld.global.f32 %f0, [%a3];
+)" + body + "\nadd.f32 %f1, %f0, %f0;\nst.global.f32 [%a3], %f1;\nret;\n}\n";
+}
+
+// ptxas, but for texts that a test wants treated otherwise.
+class TestCompiler final : public Compiler {
+ public:
+  TestCompiler() {
+    Result<std::unique_ptr<Compiler>> found = FindCompiler({.ptxas = CUPOLA_PTXAS_PATH});
+    if (found) real_ = *std::move(found);
+  }
+  const std::string& version() const override { return real_->version(); }
+  Result<std::vector<uint8_t>> Compile(const CompileInput& input) const override {
+    ++calls;
+    const auto has = [&](const std::string& word) {
+      return !word.empty() && input.ptx.find(word) != std::string_view::npos;
+    };
+    if (has(refuse)) return MakeError(ErrorCode::kUnsupported, "ptxas: cannot do it");
+    if (has(hang)) return MakeError(ErrorCode::kExhausted, "ptxas took longer than 1 s");
+    return real_->Compile(input);
+  }
+
+  std::string refuse, hang;
+  mutable std::atomic<uint32_t> calls{0};
+
+ private:
+  std::unique_ptr<Compiler> real_;
+};
+
+class ModuleBuildTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::string(CUPOLA_PTXAS_PATH).empty()) GTEST_SKIP() << "no ptxas";
+  }
+  store::BundleView Build(const std::string& ptx, const ModuleOptions& options = {}) {
+    const ModuleInput input{.name = "test", .ptx = ptx};
+    Result<BuiltModule> built = BuildModule(input, options, compiler_);
+    EXPECT_TRUE(built) << built.error().ToString();
+    if (!built) return {};
+    bundle_ = std::move(built->bundle);
+    Result<store::BundleView> view = store::BundleView::Open(bundle_);
+    EXPECT_TRUE(view);
+    return view ? *view : store::BundleView();
+  }
+
+  TestCompiler compiler_;
+  std::vector<std::byte> bundle_;
+};
+
+TEST_F(ModuleBuildTest, VariantsAndTheirFacts) {
+  const store::BundleView view = Build(kHead + Kernel("first") + Kernel("second"));
+  ASSERT_EQ(view.kernels().size(), 2u);
+  const store::KernelEntry* first = view.Find("first");
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(first->flags & (store::kPreemptible | store::kSliced | store::kNotBitExact),
+            store::kPreemptible | store::kSliced);
+  EXPECT_GT(first->registers, 0u);
+  EXPECT_GE(first->variant_registers, first->registers);
+  EXPECT_EQ(first->parameter_bytes, 12u);
+  EXPECT_EQ(first->launch_offset, 16u);
+  ASSERT_EQ(view.parameters(*first).size(), 2u);
+  EXPECT_EQ(view.parameters(*first)[0].is_pointer, 1u);
+  EXPECT_EQ(view.parameters(*first)[1].is_pointer, 0u);
+  EXPECT_NE(std::string(view.ptx()).find("first__cupola_preemptible"), std::string::npos);
+  EXPECT_FALSE(view.cubin().empty());
+  EXPECT_EQ(view.header().flags, 0u);
+}
+
+TEST_F(ModuleBuildTest, WhatTheCompilerRefusesIsLeftOut) {
+  std::string ptx = kHead;
+  for (int i = 0; i < 6; ++i) ptx += Kernel("k" + std::to_string(i));
+  compiler_.refuse = "k4__cupola_preemptible";
+  const store::BundleView view = Build(ptx);
+  ASSERT_EQ(view.kernels().size(), 6u);
+  for (const store::KernelEntry& kernel : view.kernels()) {
+    const std::string name = view.Text(kernel.name_offset);
+    const std::string refusal = view.Text(kernel.refusal_offset);
+    EXPECT_EQ(refusal, name == "k4" ? "ptxas: cannot do it" : "") << name;
+    EXPECT_EQ((kernel.flags & store::kPreemptible) != 0, name != "k4") << name;
+    EXPECT_GT(kernel.registers, 0u);
+  }
+  EXPECT_EQ(view.header().flags, 0u) << "it would be refused again";
+}
+
+TEST_F(ModuleBuildTest, WhatTakesTooLongIsLeftOutForNow) {
+  compiler_.hang = "slow__cupola";
+  const store::BundleView view = Build(kHead + Kernel("slow") + Kernel("fast"));
+  EXPECT_EQ(view.Find("slow")->flags, 0u);
+  EXPECT_STREQ(view.Text(view.Find("slow")->refusal_offset), "ptxas took longer than 1 s");
+  EXPECT_NE(view.Find("fast")->flags & store::kPreemptible, 0u);
+  EXPECT_EQ(view.header().flags, store::kIncomplete);
+}
+
+TEST_F(ModuleBuildTest, AnOriginalThatDoesNotCompile) {
+  compiler_.refuse = ".version";
+  const store::BundleView view = Build(kHead + Kernel("k"));
+  EXPECT_EQ(view.Find("k")->flags, 0u);
+  EXPECT_TRUE(view.cubin().empty());
+  EXPECT_EQ(view.ptx(), nullptr);
+  EXPECT_EQ(compiler_.calls, 1u);
+}
+
+TEST_F(ModuleBuildTest, OnlyTheKernelsAskedFor) {
+  ModuleOptions options{.wants = [](const std::string& name) { return name == "beta"; }};
+  const store::BundleView view = Build(kHead + Kernel("alpha") + Kernel("beta"), options);
+  ASSERT_EQ(view.kernels().size(), 1u);
+  EXPECT_EQ(std::string(view.ptx()).find("alpha"), std::string::npos);
+  options.wants = [](const std::string&) { return false; };
+  const std::string ptx = kHead + Kernel("alpha");
+  const Result<BuiltModule> none = BuildModule({.ptx = ptx}, options, compiler_);
+  ASSERT_TRUE(none);
+  EXPECT_TRUE(none->bundle.empty());
+  EXPECT_FALSE(BuildModule({.ptx = "no PTX"}, {}, compiler_));
+}
+
+// The program ships code that does its floating point otherwise: fused, where ours cannot be.
+TEST_F(ModuleBuildTest, AnotherFusionIsNotBitExact) {
+  const std::string shipped_ptx =
+      kHead + Kernel("k", "mul.f32 %f2, %f0, %f0; add.f32 %f0, %f2, %f0;");
+  const std::string ptx = kHead + Kernel("k", "mul.f32 %f2, %f0, %f0; add.f32 %f0, %f2, %f0; "
+                                              "mul.f32 %f3, %f2, %f2; add.f32 %f0, %f0, %f3;");
+  const Result<std::vector<uint8_t>> shipped = compiler_.Compile({.ptx = shipped_ptx});
+  ASSERT_TRUE(shipped);
+  const Result<BuiltModule> built =
+      BuildModule({.name = "test", .ptx = ptx, .shipped_cubin = *shipped}, {}, compiler_);
+  ASSERT_TRUE(built);
+  const Result<store::BundleView> view = store::BundleView::Open(built->bundle);
+  const store::KernelEntry* kernel = view->Find("k");
+  EXPECT_EQ(kernel->flags, store::kPreemptible | store::kSliced | store::kNotBitExact |
+                               store::kSlicedNotBitExact);
+  const std::string why = view->Text(kernel->exactness_offset);
+  EXPECT_NE(why.find("(original"), std::string::npos) << why;
+  // The same code from the same PTX is.
+  const Result<std::vector<uint8_t>> own = compiler_.Compile({.ptx = ptx});
+  const Result<BuiltModule> exact =
+      BuildModule({.name = "test", .ptx = ptx, .shipped_cubin = *own}, {}, compiler_);
+  EXPECT_EQ(store::BundleView::Open(exact->bundle)->Find("k")->flags,
+            store::kPreemptible | store::kSliced);
+}
+
+// Loads `count` values and adds them up from the last, so that all are held at a time.
+std::string Holding(int count) {
+  std::string body;
+  for (int i = 0; i < count; ++i) {
+    const std::string n = std::to_string(i);
+    body += ".reg .f32 %x" + n + "; ld.volatile.global.f32 %x" + n + ", [%a3+" +
+            std::to_string(4 * i) + "];\n";
+  }
+  for (int i = count; i-- > 0;) body += "add.rn.f32 %f0, %f0, %x" + std::to_string(i) + ";\n";
+  return kHead + Kernel("k", body);
+}
+
+// Options of the original go to the variant: its registers are bounded as the original's were.
+TEST_F(ModuleBuildTest, OptionsOfTheOriginal) {
+  const std::string ptx = Holding(60);
+  const Result<BuiltModule> free = BuildModule({.ptx = ptx}, {}, compiler_);
+  const Result<BuiltModule> bound =
+      BuildModule({.ptx = ptx, .options = " -maxrregcount=32 "}, {}, compiler_);
+  ASSERT_TRUE(free && bound);
+  const store::KernelEntry* k = store::BundleView::Open(free->bundle)->Find("k");
+  EXPECT_GT(k->variant_registers, 40u);
+  k = store::BundleView::Open(bound->bundle)->Find("k");
+  EXPECT_LE(k->registers, 32u);
+  EXPECT_LE(k->variant_registers, 32u);
+}
+
+// At 32 registers 2,048 threads are resident. Variants want some more, and are bounded where that
+// does not spill.
+TEST_F(ModuleBuildTest, RegistersAreBoundedWhereOccupancyWouldFall) {
+  uint32_t bounded = 0;
+  for (int count = 12; count <= 24; count += 2) {
+    compiler_.calls = 0;
+    const store::BundleView view = Build(Holding(count));
+    const store::KernelEntry* k = view.Find("k");
+    ASSERT_NE(k->flags & store::kPreemptible, 0u);
+    EXPECT_LE(k->variant_local_bytes, k->local_bytes) << count;
+    bounded += compiler_.calls == 3 && k->registers <= 32 && k->variant_registers <= 32;
+    EXPECT_LE(compiler_.calls, 3u);
+  }
+  EXPECT_GT(bounded, 0u);
+}
+
+}  // namespace
+}  // namespace cupola::build
