@@ -15,11 +15,10 @@ template <typename CallReal>
 CUresult MakeStream(CUstream* stream, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
+  preempt::MakeRoomForStream();
   const CUresult result = call();
-  if (result == CUDA_SUCCESS && stream != nullptr) {
-    NoteStreamCreated(*stream);
-    preempt::CountStream();
-  }
+  if (result != CUDA_SUCCESS) preempt::UncountStream();
+  if (result == CUDA_SUCCESS && stream != nullptr) NoteStreamCreated(*stream);
   return result;
 }
 
@@ -28,7 +27,7 @@ CUresult EndStream(CUstream stream, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   NoteStreamDestroyed(stream);  // before: afterwards another thread may get the same handle
-  preempt::UncountStream();
+  preempt::NoteStreamEnding(stream);
   return call();
 }
 

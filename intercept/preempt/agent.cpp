@@ -174,6 +174,8 @@ void Agent::Run() {
     const Look look = LookAtAll(was_asked);
     const uint64_t requests = gpu_.requests();
     Publish(look, requests);
+    // Whoever closed it may have died before it could open it again.
+    if (requests == 0 && gpu_.slot().gate.load() == 0) sched::SettleGate(gpu_.slot());
     const uint64_t now = MonotonicNs();
     LookAfterDemand(gpu_, now);
     if (now - polled_ns_ >= (requests != 0 ? kHeldNs : kIdleNs)) {

@@ -42,7 +42,9 @@ struct Counters {
   std::atomic<uint64_t> waits{0};        ///< calls that waited in our code
   std::atomic<uint64_t> scopes{0};       ///< calls during which launches went out plain
   std::atomic<uint64_t> demands{0};
-  std::atomic<uint64_t> markers{0};
+  std::atomic<uint64_t> markers{0};      ///< of bursts that nobody waited for
+  std::atomic<uint64_t> gates{0};        ///< put into streams
+  std::atomic<uint64_t> priorities{0};   ///< launches given the highest priority
 };
 
 extern Counters counters;

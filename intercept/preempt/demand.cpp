@@ -1,14 +1,19 @@
 #include "intercept/preempt/demand.h"
 
 #include "intercept/fast_clock.h"
+#include "intercept/mutex_lock.h"
 #include "intercept/preempt/counters.h"
+#include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preempt_context.h"
+#include "intercept/streams.h"
 
 namespace cupola::intercept::preempt {
 namespace {
 
 using Phase = DemandState::Phase;
+
+pthread_mutex_t marker_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 // A lease where nothing is predicted: several times what kernels take, since the end of most
 // demands is seen by a synchronising call.
@@ -17,7 +22,7 @@ constexpr uint64_t kLeaseNs = 20'000'000;
 // process that comes back within less keeps the GPU meanwhile; one that does not gives it up at
 // once.
 constexpr uint64_t kShortGapNs = 60'000;
-constexpr uint64_t kTickNs = 1'000'000;
+constexpr uint64_t kTickNs = 1'000'000, kIdleTickNs = 10'000'000;
 
 uint64_t LeaseFor(uint64_t predicted_ns) {
   return predicted_ns * 2 > kLeaseNs ? predicted_ns * 2 : kLeaseNs;
@@ -29,7 +34,7 @@ bool Enter(DemandState& state, Phase from) {
   return state.phase.compare_exchange_strong(phase, Phase::kChanging);
 }
 
-void Begin(PreemptContext& context, uint64_t stream, uint64_t predicted_ns) {
+void Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t predicted_ns) {
   GpuBoard& gpu = *context.gpu;
   DemandState& state = gpu.demand;
   while (!Enter(state, Phase::kNone)) {
@@ -39,6 +44,11 @@ void Begin(PreemptContext& context, uint64_t stream, uint64_t predicted_ns) {
   const uint64_t now = NowNs();
   const uint64_t ended = state.ended_ns.load(std::memory_order_relaxed);
   state.gaps_are_short.store(ended != 0 && now - ended < kShortGapNs, std::memory_order_relaxed);
+  {
+    const MutexLock lock(marker_mutex);
+    state.handle = handle;
+    state.context = &context;
+  }
   state.stream.store(stream, std::memory_order_relaxed);
   state.renewed_ns.store(now, std::memory_order_relaxed);
   state.end_at_ns.store(0, std::memory_order_relaxed);
@@ -57,13 +67,68 @@ void End(GpuBoard& gpu, uint64_t now_ns) {
   state.phase.store(Phase::kNone);
 }
 
+// The marker is a word of mapped memory that the stream writes when it gets there.
+bool MakeMarkerWord(PreemptContext* context) {
+  if (context->marker != nullptr) return true;
+  const auto allocate = CUPOLA_CALL_REAL(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020);
+  const auto address_of =
+      CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);
+  void* word = nullptr;
+  if (allocate(&word, 64, CU_MEMHOSTALLOC_DEVICEMAP) != CUDA_SUCCESS ||
+      address_of(&context->marker_device, word, 0) != CUDA_SUCCESS) {
+    return false;
+  }
+  __builtin_memset(word, 0, 64);
+  context->marker = static_cast<uint32_t*>(word);
+  return true;
+}
+
+// Once a burst: quiet since the last look, on one stream, which has room and does not capture.
+void PutMarker(DemandState& state, uint64_t launches) {
+  const uint64_t stream = state.stream.load(std::memory_order_relaxed);
+  if (stream >= kManyStreams || state.in_call.load() != 0 || open_captures.load() != 0) return;
+  const MutexLock lock(marker_mutex);
+  PreemptContext* const context = state.context;
+  // A per-thread stream has no handle that another thread could name it by.
+  const bool has_name = stream == 0 || reinterpret_cast<uintptr_t>(state.handle) > 2;
+  if (context == nullptr || !has_name || context->outstanding.load() != 0 ||
+      context->state.load() == PreemptContext::State::kDead) {
+    return;
+  }
+  const auto set_current = CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000);
+  const auto write = CUPOLA_CALL_REAL(cuStreamWriteValue32_v2, PFN_cuStreamWriteValue32_v11070);
+  if (set_current(context->context) != CUDA_SUCCESS || !MakeMarkerWord(context)) return;
+  const CUstream handle = stream == 0 ? CU_STREAM_LEGACY : state.handle;
+  if (write(handle, context->marker_device, ++state.marker, 0) != CUDA_SUCCESS) return;
+  state.marked_launches = launches;
+  Count(counters.markers);
+}
+
+bool MarkerIsReached(const DemandState& state) {
+  const PreemptContext* const context = state.context;
+  return context != nullptr && context->marker != nullptr &&
+         __atomic_load_n(context->marker, __ATOMIC_ACQUIRE) == state.marker;
+}
+
 }  // namespace
 
-void NoteDemand(PreemptContext& context, uint64_t stream, uint64_t predicted_ns) noexcept {
+void ForgetStreamOfDemand(CUstream stream) noexcept {
+  const MutexLock lock(marker_mutex);
+  ForEachContext([&](PreemptContext& context) {
+    DemandState& state = context.gpu->demand;
+    if (state.handle == stream && reinterpret_cast<uintptr_t>(stream) > 2) {
+      state.handle = nullptr;
+      state.context = nullptr;
+    }
+  });
+}
+
+void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle,
+                uint64_t predicted_ns) noexcept {
   DemandState& state = context.gpu->demand;
   state.launches.fetch_add(1);
   if (state.phase.load() != Phase::kOn) {
-    Begin(context, stream, predicted_ns);
+    Begin(context, stream, handle, predicted_ns);
     return;
   }
   if (state.stream.load(std::memory_order_relaxed) != stream) {
@@ -84,6 +149,7 @@ SyncPoint BeforeSync(PreemptContext* context, uint64_t stream, bool whole_contex
 
 void AfterSync(const SyncPoint& point) noexcept {
   if (point.context == nullptr) return;
+  if (point.context->outstanding.load() != 0) Harvest(*point.context);
   GpuBoard& gpu = *point.context->gpu;
   DemandState& state = gpu.demand;
   const uint64_t burst = state.stream.load(std::memory_order_relaxed);
@@ -99,11 +165,13 @@ void AfterSync(const SyncPoint& point) noexcept {
   }
   End(gpu, now);
   // A launch counts itself before it looks at the phase: either we see it here, or it sees kNone.
-  if (state.launches.load() != point.launches) Begin(*point.context, kManyStreams, 0);
+  if (state.launches.load() != point.launches) Begin(*point.context, kManyStreams, nullptr, 0);
 }
 
 uint64_t DemandTickNs(GpuBoard& gpu) noexcept {
   if (gpu.demand.phase.load() != Phase::kOn) return UINT64_MAX;
+  // Nobody waits for it to end: only the lease is to be looked after.
+  if (!gpu.may_ask()) return kIdleTickNs;
   return gpu.demand.gaps_are_short.load(std::memory_order_relaxed) ? kShortGapNs : kTickNs;
 }
 
@@ -112,6 +180,18 @@ void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept {
   if (state.phase.load() != Phase::kOn) return;
   const uint64_t end_at = state.end_at_ns.load();
   if (end_at != 0 && now_ns >= end_at) return End(gpu, now_ns);
+  const uint64_t launches = state.launches.load();
+  const bool quiet = launches == state.seen_launches;
+  state.seen_launches = launches;
+  if (quiet && state.marked_launches == launches && MarkerIsReached(state)) {
+    End(gpu, now_ns);
+    // As in AfterSync.
+    if (state.launches.load() != launches && state.context != nullptr) {
+      Begin(*state.context, kManyStreams, nullptr, 0);
+    }
+    return;
+  }
+  if (quiet && state.marked_launches != launches && end_at == 0) PutMarker(state, launches);
   if (now_ns < gpu.slot().demand_until_ns.load()) return;
   bool has_guarded = false;
   ForEachContext([&](PreemptContext& context) {
@@ -126,6 +206,6 @@ void DropDemandAtExit() noexcept {
   ForEachContext([&](PreemptContext& context) { End(*context.gpu, NowNs()); });
 }
 
-void ForgetDemandAfterFork() noexcept {}
+void ForgetDemandAfterFork() noexcept { marker_mutex = PTHREAD_MUTEX_INITIALIZER; }
 
 }  // namespace cupola::intercept::preempt

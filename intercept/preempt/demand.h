@@ -28,10 +28,22 @@ struct DemandState {
   std::atomic<uint64_t> end_at_ns{0};       ///< lingering: the agent ends demand then; 0 = no
   std::atomic<uint64_t> ended_ns{0};        ///< when it last ended
   std::atomic<bool> gaps_are_short{false};  ///< it came back soon after it had ended
+  std::atomic<uint32_t> in_call{0};         ///< threads in a launch call, which may wait for room
+  // The stream that a marker may be put on, under marker_mutex; `stream` says whether it is the
+  // only one of the burst.
+  CUstream handle = nullptr;
+  PreemptContext* context = nullptr;
+  // Of the agent: launches at its last look and when it put the last marker, and that marker.
+  uint64_t seen_launches = 0, marked_launches = 0;
+  uint32_t marker = 0;
 };
 
 /// A launch on stream `stream` is about to be made; `predicted_ns` 0 = unknown.
-void NoteDemand(PreemptContext& context, uint64_t stream, uint64_t predicted_ns) noexcept;
+void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle,
+                uint64_t predicted_ns) noexcept;
+
+/// `stream` is about to be destroyed: no marker goes there any more.
+void ForgetStreamOfDemand(CUstream stream) noexcept;
 
 /// What a synchronising call is about to wait for.
 struct SyncPoint {

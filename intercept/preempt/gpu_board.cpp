@@ -56,10 +56,12 @@ bool GpuBoard::OpenFile(const char* path, const char* slot) noexcept {
   if (memory == MAP_FAILED) return false;
   board_ = sched::BoardView(memory);
   index_ = slot != nullptr ? static_cast<uint32_t>(strtoul(slot, nullptr, 10)) : 0;
-  if (index_ >= sched::kBoardSlots || board_.header().magic.load() != sched::kBoardMagic) return false;
+  if (index_ >= sched::kBoardSlots) return false;
+  if (board_.header().magic.load() != sched::kBoardMagic) return false;
   slot_ = &board_.slot(index_);
   slot_->pid.store(static_cast<uint32_t>(getpid()));
-  slot_->capabilities.store(sched::kCanPreempt);
+  slot_->capabilities.store(sched::kCanPreempt | sched::kCanGate);
+  sched::SettleGate(*slot_);
   return true;
 }
 
@@ -80,7 +82,7 @@ bool GpuBoard::Join() noexcept {
   const char* label = getenv("CUPOLA_LABEL");
   const sched::JoinResult result = client_.Join({
       .executable = executable, .label = label != nullptr ? label : "", .gpu_uuid = text,
-      .capabilities = sched::kCanPreempt |
+      .capabilities = sched::kCanPreempt | sched::kCanGate |
                       (shares_context_ ? static_cast<uint32_t>(sched::kSharesContext) : 0u),
       .sm_count = sm_count_});
   if (result != sched::JoinResult::kJoined) {
@@ -93,6 +95,20 @@ bool GpuBoard::Join() noexcept {
   index_ = client_.index();
   slot_ = &client_.slot();
   return true;
+}
+
+void GpuBoard::OpenPlan() noexcept {
+  char name[128] = {};
+  const auto get_name = CUPOLA_CALL_REAL(cuDeviceGetName, PFN_cuDeviceGetName_v2000);
+  if (get_name(name, sizeof(name) - 1, device_) != CUDA_SUCCESS) return;
+  const std::string path = models::PlanPath(models::GpuFileName(name));
+  if (path.empty()) return;
+  auto opened = models::PlanFile::Open(path);
+  if (opened) {
+    plan_.emplace(*std::move(opened));
+  } else if (opened.error().code != ErrorCode::kNotFound) {
+    Say(Level::kWarn, {"a plan is not used: ", opened.error().ToString()});
+  }
 }
 
 GpuBoard* GpuBoard::Of(CUdevice device) noexcept {
@@ -108,6 +124,7 @@ GpuBoard* GpuBoard::Of(CUdevice device) noexcept {
   // Set for the clients of an MPS daemon (CUDA MPS documentation, "Environment Variables").
   made->shares_context_ = DeviceAttribute(device, CU_DEVICE_ATTRIBUTE_MPS_ENABLED) != 0;
   if (made->sm_count_ == 0 || !made->Join()) return nullptr;  // kept: it may have been half made
+  made->OpenPlan();
   boards[device].store(made, std::memory_order_release);
   return made;
 }
@@ -133,6 +150,12 @@ void GpuBoard::Poll(uint64_t now_ns) noexcept {
   const bool daemon_is_well =
       client_.joined() && client_.Poll(now_ns) == sched::DaemonState::kPresent;
   if (!daemon_is_well && requests() != 0) sched::DropStaleRequests(board_, index_, now_ns);
+  bool may_be_asked = false;
+  for (uint32_t i = 0; i < sched::kBoardSlots && !may_be_asked; ++i) {
+    const sched::BoardSlot& other = board_.slot(i);
+    may_be_asked = i != index_ && (other.may_take.load(std::memory_order_relaxed) >> index_ & 1) != 0;
+  }
+  may_be_asked_.store(may_be_asked || requests() != 0, std::memory_order_relaxed);
 }
 
 void GpuBoard::ForgetAllAfterFork() noexcept {

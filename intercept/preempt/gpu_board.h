@@ -5,10 +5,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 #include <cuda.h>
 
 #include "intercept/preempt/demand.h"
+#include "models/plan_file.h"
 #include "sched/board/board_client.h"
 
 namespace cupola::intercept::preempt {
@@ -32,6 +34,16 @@ class GpuBoard {
   uint32_t index() const noexcept { return index_; }
   uint64_t requests() const noexcept { return slot_->yield_requests.load(); }
 
+  /// What was measured of the kernels of this GPU; null = nothing.
+  const models::PlanView* plan() const noexcept { return plan_ ? &plan_->view() : nullptr; }
+
+  /// Whether others of the board may ever ask this process to yield; looked up every 100 ms.
+  bool may_be_asked() const noexcept { return may_be_asked_.load(std::memory_order_relaxed); }
+  /// Whether this process may ask others.
+  bool may_ask() const noexcept {
+    return slot_->may_take.load(std::memory_order_relaxed) != 0;
+  }
+
   /// What the configuration wants for a kernel. Not for the launch path.
   sched::VariantChoice VariantFor(const char* kernel) const noexcept;
 
@@ -50,6 +62,7 @@ class GpuBoard {
 
  private:
   bool Join() noexcept;
+  void OpenPlan() noexcept;
   bool OpenFile(const char* path, const char* slot) noexcept;
 
   CUdevice device_ = -1;
@@ -59,6 +72,8 @@ class GpuBoard {
   sched::BoardView board_;
   sched::BoardSlot* slot_ = nullptr;
   uint32_t index_ = 0;
+  std::optional<models::PlanFile> plan_;
+  std::atomic<bool> may_be_asked_{true};
   std::atomic<const char*> kernel_{nullptr};
 };
 

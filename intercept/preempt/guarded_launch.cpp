@@ -10,6 +10,7 @@
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/driver_calls.h"
+#include "intercept/preempt/gates.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/live_streams.h"
@@ -17,6 +18,7 @@
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
 #include "intercept/thread_state.h"
+#include "models/predict.h"
 
 namespace cupola::intercept::preempt {
 namespace {
@@ -34,6 +36,7 @@ struct Attempt {
   PreparedVariant* prepared = nullptr;
   KeptAttributes attributes;
   uint32_t total_blocks = 0, threads = 0, workers = 0;
+  uint64_t predicted_ns = 0;  // 0 = no idea
 };
 
 bool ShapeFits(Attempt* attempt) {
@@ -55,18 +58,41 @@ bool ShapeFits(Attempt* attempt) {
 }
 
 uint64_t PredictNs(const Attempt& attempt) {
-  const uint64_t per_1024 =
-      attempt.variant->ns_per_1024_blocks.load(std::memory_order_relaxed);
+  const Variant& variant = *attempt.variant;
+  if (variant.plan_kernel != nullptr) {
+    const LaunchFacts& facts = attempt.facts;
+    models::LaunchFeatures features{
+        .grid = {facts.grid[0], facts.grid[1], facts.grid[2]},
+        .block = {facts.block[0], facts.block[1], facts.block[2]},
+        .dynamic_shared = facts.shared_bytes};
+    const std::byte* packed = nullptr;
+    size_t packed_bytes = 0;
+    if (attempt.call.params == nullptr && attempt.call.extra != nullptr) {
+      (void)UnpackExtra(attempt.call.extra, &packed, &packed_bytes);
+    }
+    models::ReadIntegers(*variant.plan_kernel, attempt.call.params, packed, packed_bytes,
+                         &features);
+    const uint64_t ns = models::Predict(*variant.plan, *variant.plan_kernel, features).ns;
+    if (ns != 0) return ns;
+  }
+  const uint64_t per_1024 = variant.ns_per_1024_blocks.load(std::memory_order_relaxed);
   return per_1024 * attempt.total_blocks / 1024;
 }
 
 // Whether stopping it would gain anything.
 bool IsWorthIt(const Attempt& attempt) {
-  if (settings.mode == Mode::kAlways || attempt.variant->is_configured) return true;
-  const uint64_t predicted = PredictNs(attempt);
+  Variant& variant = *attempt.variant;
+  if (settings.mode == Mode::kAlways || variant.is_configured) return true;
+  switch (variant.plan_kernel != nullptr ? variant.plan_kernel->mode : models::PlanMode::kAuto) {
+    case models::PlanMode::kPlain: return false;
+    case models::PlanMode::kVariant: return true;
+    case models::PlanMode::kAlternate:  // plain first: a fair comparison inside one run
+      return (variant.turns.fetch_add(1, std::memory_order_relaxed) & 1) != 0;
+    case models::PlanMode::kAuto: break;
+  }
   // Not seen yet: more than one round of workers says that there is something to stop.
-  if (predicted == 0) return attempt.total_blocks > attempt.workers;
-  return predicted >= settings.threshold_ns;
+  if (attempt.predicted_ns == 0) return attempt.total_blocks > attempt.workers;
+  return attempt.predicted_ns >= settings.threshold_ns;
 }
 
 // What can be told without waiting for anything.
@@ -80,8 +106,15 @@ bool IsCandidate(Attempt* attempt, Plain* why) {
   if ((facts.flags & kFlagCooperative) != 0) return false;
   *why = Plain::kAttribute;
   if (!KeepAttributes(attempt->call, &attempt->attributes)) return false;
+  if (!attempt->attributes.has_priority && WantsPriority(attempt->context)) {
+    attempt->attributes.SetPriority(attempt->context.greatest_priority);
+  }
   *why = Plain::kShape;
   if (!ShapeFits(attempt)) return false;
+  const bool one_dimensional = facts.block[1] == 1 && facts.block[2] == 1;
+  if ((attempt->variant->entry->flags & store::kOneDimensionalBlocks) != 0 && !one_dimensional) {
+    return false;
+  }
   *why = Plain::kCapturing;
   if (IsCapturing(facts.stream, facts.per_thread)) return false;
   *why = Plain::kTooManyStreams;
@@ -128,6 +161,10 @@ bool Prepare(Attempt* attempt, Plain* why) {
 uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
   if (may_wait_on_blocks) return 1;
   if (settings.batch != 0) return settings.batch;
+  if (const models::PlanKernel* known = attempt.variant->plan_kernel) {
+    if ((known->flags & models::kTuned) != 0) return std::max(known->batch, 1u);
+    if (known->block_ns != 0) return models::BatchFor(known->block_ns);
+  }
   // A claim costs some 100 ns: take several blocks where there are many, few enough that the last
   // round stays even.
   return std::clamp(attempt.total_blocks / (attempt.workers * 16), 1u, 16u);
@@ -215,7 +252,8 @@ void Guard(const Attempt& attempt, const LaunchSlot& slot) {
   const uint32_t index = context.slots.IndexOf(&slot);
   const CUdeviceptr done = context.ControlOf(index) + offsetof(runtime::ControlSlot, done);
   const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(
-      attempt.facts.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz : Call::k_cuStreamWaitValue32_v2);
+      attempt.facts.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz
+                               : Call::k_cuStreamWaitValue32_v2);
   const CUresult result =
       wait(attempt.facts.stream, done, slot.sequence, CU_STREAM_WAIT_VALUE_GEQ);
   if (result == CUDA_SUCCESS) return;
@@ -271,7 +309,8 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
 bool EnterAsGuarded(PreemptContext& context) {
   Watch(1);
   context.outstanding.fetch_add(1);
-  if (context.scopes.load() == 0 && scopes_elsewhere.load() == 0) return true;
+  const bool is_free = context.scopes.load() == 0 && scopes_elsewhere.load() == 0;
+  if (is_free && StreamsFitQueues()) return true;
   context.outstanding.fetch_sub(1);
   Unwatch(1);
   return false;
@@ -288,6 +327,7 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   const bool may_wait = (attempt->variant->entry->flags & store::kMayWaitOnBlocks) != 0;
   if (may_wait && attempt->total_blocks <= attempt->workers) return false;
   *why = Plain::kShort;
+  attempt->predicted_ns = PredictNs(*attempt);
   if (!IsWorthIt(*attempt)) return false;
   PreemptContext& context = attempt->context;
   KeepRoom(context);
@@ -310,17 +350,19 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
 
 // A launch as the program made it. Behind a guard the first launch of a kernel, which may load it,
 // counts as a call that may wait.
-CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const LaunchCall& call) {
-  if (context.outstanding.load() == 0) return call.make(call.data);
+CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
+                     const LaunchCall& call) {
+  GateStream(context, facts, stream);
+  if (context.outstanding.load() == 0) return MakePlainLaunch(context, facts, call);
   if (facts.function != nullptr && !IsKnownLoaded(facts.function)) {
     const WaitingScope scope(context);
-    const CUresult result = call.make(call.data);
+    const CUresult result = MakePlainLaunch(context, facts, call);
     if (result == CUDA_SUCCESS) NoteLoaded(facts.function);
     return result;
   }
   KeepRoom(context);
   context.queued.fetch_add(1, std::memory_order_relaxed);
-  return call.make(call.data);
+  return MakePlainLaunch(context, facts, call);
 }
 
 }  // namespace
@@ -341,10 +383,14 @@ CUresult LaunchUnderBoard(const LaunchFacts& facts, const LaunchCall& call) noex
   Attempt attempt{.facts = facts, .call = call, .context = *context, .stream = stream};
   CUresult result = CUDA_SUCCESS;
   Plain why = Plain::kNoVariant;
-  NoteDemand(*context, stream.stream, 0);
+  NoteDemand(*context, stream.stream, facts.stream, 0);
   if (TryGuarded(&attempt, &result, &why)) return result;
   CountPlain(why);
-  return LaunchPlain(*context, facts, call);
+  DemandState& demand = context->gpu->demand;
+  demand.in_call.fetch_add(1);
+  result = LaunchPlain(*context, facts, stream, call);
+  demand.in_call.fetch_sub(1);
+  return result;
 }
 
 }  // namespace cupola::intercept::preempt

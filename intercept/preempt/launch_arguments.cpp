@@ -33,7 +33,9 @@ bool MeansTheSame(const CUlaunchAttribute& attribute, bool* matters) {
   }
 }
 
-bool UnpackExtra(void** extra, const std::byte** buffer, size_t* bytes) {
+}  // namespace
+
+bool UnpackExtra(void** extra, const std::byte** buffer, size_t* bytes) noexcept {
   *buffer = nullptr;
   *bytes = 0;
   for (int i = 0; extra[i] != CU_LAUNCH_PARAM_END; i += 2) {
@@ -48,8 +50,6 @@ bool UnpackExtra(void** extra, const std::byte** buffer, size_t* bytes) {
   }
   return true;
 }
-
-}  // namespace
 
 void KeptAttributes::SetPriority(int32_t value) noexcept {
   list[count] = CUlaunchAttribute{};

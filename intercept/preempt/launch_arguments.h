@@ -16,7 +16,7 @@ struct Variant;
 /// Attributes of a variant's launch.
 struct KeptAttributes {
   static constexpr unsigned kMost = 8;
-  CUlaunchAttribute list[kMost];
+  CUlaunchAttribute list[kMost + 1];  // and a priority of ours
   unsigned count = 0;
   bool has_priority = false;
   int32_t priority = 0;
@@ -31,5 +31,8 @@ bool KeepAttributes(const LaunchCall& call, KeptAttributes* kept) noexcept;
 /// Copies the arguments of `call`, kernelParams or packed, to `to` (kArgumentBytes). False: they
 /// are not as the bundle describes the kernel, or too large; the driver is to judge them.
 bool PackArguments(const Variant& variant, const LaunchCall& call, std::byte* to) noexcept;
+
+/// The buffer that `extra` of a launch call holds. False: it is not as cuLaunchKernel wants it.
+bool UnpackExtra(void** extra, const std::byte** buffer, size_t* bytes) noexcept;
 
 }  // namespace cupola::intercept::preempt

@@ -2,8 +2,11 @@
 
 #include <atomic>
 
+#include "intercept/preempt/demand.h"
 #include "intercept/preempt/driver_calls.h"
+#include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/preempt/waiting.h"
 
 namespace cupola::intercept::preempt {
 namespace {
@@ -15,7 +18,14 @@ constexpr uint32_t kOwnQueues = 3;
 
 }  // namespace
 
-void CountStream() noexcept { live.fetch_add(1, std::memory_order_relaxed); }
+// The stream counts from before the wait, so that no launch is guarded after it.
+void MakeRoomForStream() noexcept {
+  if (!PreemptionOn()) return;
+  live.fetch_add(1);
+  if (!StreamsFitQueues()) {
+    ForEachContext([](PreemptContext& context) { const WaitingScope scope(context); });
+  }
+}
 
 void UncountStream() noexcept {
   uint32_t now = live.load(std::memory_order_relaxed);
@@ -23,8 +33,14 @@ void UncountStream() noexcept {
   }
 }
 
+void NoteStreamEnding(CUstream stream) noexcept {
+  if (!PreemptionOn()) return;
+  UncountStream();
+  ForgetStreamOfDemand(stream);
+}
+
 bool StreamsFitQueues() noexcept {
-  return live.load(std::memory_order_relaxed) + kOwnQueues <= settings.queues;
+  return live.load() + kOwnQueues <= settings.queues;
 }
 
 bool IsBlocking(CUstream stream, bool per_thread) noexcept {

@@ -9,9 +9,13 @@
 
 namespace cupola::intercept::preempt {
 
-/// A stream was made, or is about to be destroyed.
-void CountStream() noexcept;
+/// A stream is about to be made: if it would have to share a hardware queue, waits until no guarded
+/// launch of the process is outstanding; from then on all go out plain.
+void MakeRoomForStream() noexcept;
+
+/// It was not made; a stream is about to be destroyed.
 void UncountStream() noexcept;
+void NoteStreamEnding(CUstream stream) noexcept;
 
 /// Whether every live stream has a hardware queue to itself.
 bool StreamsFitQueues() noexcept;

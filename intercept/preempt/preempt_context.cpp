@@ -15,6 +15,7 @@
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/variants.h"
+#include "intercept/streams.h"
 
 namespace cupola::intercept::preempt {
 namespace internal {
@@ -31,28 +32,20 @@ HandleMap by_handle;  // CUcontext -> PreemptContext*; 1 = none will be made
 
 constexpr uint64_t kNone = 1;
 
-PreemptContext* Make(CUcontext context) {
-  if (internal::context_count.load() == internal::kMostContexts) return nullptr;
-  CUdevice device = -1;
-  const auto get_device = CUPOLA_CALL_REAL(cuCtxGetDevice, PFN_cuCtxGetDevice_v2000);
-  if (get_device(&device) != CUDA_SUCCESS) return nullptr;
-  GpuBoard* const gpu = GpuBoard::Of(device);
-  if (gpu == nullptr) return nullptr;
-  auto* made = new (std::nothrow) PreemptContext;
-  if (made == nullptr) return nullptr;
-  made->context = context;
-  made->gpu = gpu;
-  return made;
-}
 
-// One level above the lowest: apart from the levels that programs ask for, which are the default
-// (the lowest) and the highest, so that resumes share no hardware queue with them.
-int HelperPriority() {
+// Resumes run one level above the lowest: apart from the levels that programs ask for, which are the
+// default (the lowest) and the highest, so that they share no hardware queue with them.
+struct Priorities {
   int least = 0, greatest = 0;
+  int helper() const { return least > greatest ? least - 1 : least; }
+};
+
+Priorities PrioritiesOfContext() {
+  Priorities range;
   const auto get_range =
       CUPOLA_CALL_REAL(cuCtxGetStreamPriorityRange, PFN_cuCtxGetStreamPriorityRange_v5050);
-  if (get_range(&least, &greatest) != CUDA_SUCCESS) return 0;
-  return least > greatest ? least - 1 : least;
+  if (get_range(&range.least, &range.greatest) != CUDA_SUCCESS) return {};
+  return range;
 }
 
 const char* AllocateOnDevice(PreemptContext* context) {
@@ -63,7 +56,8 @@ const char* AllocateOnDevice(PreemptContext* context) {
   const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
   const size_t control_bytes = kSlots * sizeof(runtime::ControlSlot);
   const size_t returned_bytes = kSlots * sizeof(runtime::ReturnedList);
-  if (create(&context->helper, CU_STREAM_NON_BLOCKING, HelperPriority()) != CUDA_SUCCESS) {
+  if (create(&context->helper, CU_STREAM_NON_BLOCKING, PrioritiesOfContext().helper()) !=
+      CUDA_SUCCESS) {
     return "no helper stream";
   }
   if (allocate(&context->controls, control_bytes) != CUDA_SUCCESS ||
@@ -78,11 +72,30 @@ const char* AllocateOnDevice(PreemptContext* context) {
   return nullptr;
 }
 
+bool MapBoardLocked(PreemptContext* context) {
+  if (context->gate_word != 0) return true;
+  const auto add = CUPOLA_CALL_REAL(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050);
+  const auto address_of =
+      CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);
+  void* const board = context->gpu->MapAgain();
+  CUdeviceptr address = 0;
+  if (board == nullptr ||
+      add(board, sched::kBoardBytes, CU_MEMHOSTREGISTER_DEVICEMAP) != CUDA_SUCCESS ||
+      address_of(&address, board, 0) != CUDA_SUCCESS) {
+    context->board_refused.store(true);
+    return false;
+  }
+  const CUdeviceptr slot =
+      address + sched::kSlotsOffset + context->gpu->index() * sizeof(sched::BoardSlot);
+  context->yield_line = slot + offsetof(sched::BoardSlot, yield_requests);
+  __atomic_store_n(&context->gate_word, slot + offsetof(sched::BoardSlot, gate), __ATOMIC_RELEASE);
+  return true;
+}
+
 const char* MapHostMemory(PreemptContext* context) {
   const auto allocate = CUPOLA_CALL_REAL(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020);
   const auto address_of =
       CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);
-  const auto add = CUPOLA_CALL_REAL(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050);
   const size_t bytes = kSlots * sizeof(runtime::HostStatus);
   void* status = nullptr;
   if (allocate(&status, bytes, CU_MEMHOSTALLOC_DEVICEMAP) != CUDA_SUCCESS ||
@@ -91,16 +104,7 @@ const char* MapHostMemory(PreemptContext* context) {
   }
   __builtin_memset(status, 0, bytes);
   context->status = static_cast<runtime::HostStatus*>(status);
-  void* const board = context->gpu->MapAgain();
-  CUdeviceptr board_device = 0;
-  if (board == nullptr ||
-      add(board, sched::kBoardBytes, CU_MEMHOSTREGISTER_DEVICEMAP) != CUDA_SUCCESS ||
-      address_of(&board_device, board, 0) != CUDA_SUCCESS) {
-    return "the driver does not map the board";
-  }
-  context->yield_line = board_device + sched::kSlotsOffset +
-                        context->gpu->index() * sizeof(sched::BoardSlot) +
-                        offsetof(sched::BoardSlot, yield_requests);
+  if (!MapBoardLocked(context)) return "the driver does not map the board";
   void* arguments = mmap(nullptr, kSlots * size_t{kArgumentBytes}, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (arguments == MAP_FAILED) return "no memory";
@@ -116,6 +120,21 @@ const char* TryGuard(PreemptContext* context) {
                  wait(context->helper) == CUDA_SUCCESS
              ? nullptr
              : "the driver has no stream memory operations";
+}
+
+PreemptContext* Make(CUcontext context) {
+  if (internal::context_count.load() == internal::kMostContexts) return nullptr;
+  CUdevice device = -1;
+  const auto get_device = CUPOLA_CALL_REAL(cuCtxGetDevice, PFN_cuCtxGetDevice_v2000);
+  if (get_device(&device) != CUDA_SUCCESS) return nullptr;
+  GpuBoard* const gpu = GpuBoard::Of(device);
+  if (gpu == nullptr) return nullptr;
+  auto* made = new (std::nothrow) PreemptContext;
+  if (made == nullptr) return nullptr;
+  made->context = context;
+  made->gpu = gpu;
+  made->greatest_priority = PrioritiesOfContext().greatest;
+  return made;
 }
 
 }  // namespace
@@ -143,6 +162,14 @@ PreemptContext* ContextFor(CUcontext context) noexcept {
   }
   by_handle.Set(context, made != nullptr ? reinterpret_cast<uint64_t>(made) : kNone);
   return made;
+}
+
+bool MapBoard(PreemptContext* context) noexcept {
+  if (__atomic_load_n(&context->gate_word, __ATOMIC_ACQUIRE) != 0) [[likely]] return true;
+  if (context->board_refused.load() || open_captures.load() != 0) return false;
+  const MutexLock lock(context->launch_mutex);
+  const RelaxedCapture relaxed;
+  return MapBoardLocked(context);
 }
 
 void MakeReady(PreemptContext* context) noexcept {

@@ -28,9 +28,19 @@ struct PreemptContext {
   CUdeviceptr controls = 0;        ///< ControlSlot[kSlots]
   CUdeviceptr returned = 0;        ///< ReturnedList[kSlots]
   CUdeviceptr status_device = 0;   ///< HostStatus[kSlots]
-  CUdeviceptr yield_line = 0;
+  CUdeviceptr yield_line = 0, gate_word = 0;  ///< of the board's page; 0 = not mapped yet
+  int greatest_priority = 0;       ///< of the device's streams
   runtime::HostStatus* status = nullptr;
   std::byte* arguments = nullptr;  ///< kArgumentBytes a slot
+
+  /// Plain launches, by stream id modulo; a gate is due every few.
+  static constexpr uint32_t kGateCounts = 16;
+  std::atomic<uint32_t> since_gate[kGateCounts] = {};
+  std::atomic<bool> board_refused{false};  ///< the driver does not map the board's page
+
+  /// A mapped word that markers of bursts are written to, made by the agent; see demand.h.
+  uint32_t* marker = nullptr;
+  CUdeviceptr marker_device = 0;
 
   enum class State : uint32_t {
     kBoard,   ///< it has a board, demand counts; slots not made yet
@@ -53,7 +63,9 @@ struct PreemptContext {
   pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
   LaunchSlots slots;
 
-  CUdeviceptr ControlOf(uint32_t slot) const { return controls + slot * sizeof(runtime::ControlSlot); }
+  CUdeviceptr ControlOf(uint32_t slot) const {
+    return controls + slot * sizeof(runtime::ControlSlot);
+  }
   std::byte* ArgumentsOf(uint32_t slot) const { return arguments + slot * size_t{kArgumentBytes}; }
 };
 
@@ -66,6 +78,10 @@ PreemptContext* FindContext(CUcontext context) noexcept;
 /// Makes slots, status, helper stream, and registers the board's page: state kReady, or kPlain with
 /// a notice. The context is current, none of its launches is guarded. May wait for the device.
 void MakeReady(PreemptContext* context) noexcept;
+
+/// Maps the board's page into the context, which is current; once. False: refused, or a capture is
+/// open.
+bool MapBoard(PreemptContext* context) noexcept;
 
 /// Calls `visit(PreemptContext&)` for every live one.
 template <typename Visit>

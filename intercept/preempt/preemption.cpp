@@ -11,6 +11,7 @@
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
@@ -42,7 +43,8 @@ bool ToolAtWork() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     for (const char* prefix : kPrefixes) {
       if (strncmp(*entry, prefix, strlen(prefix)) != 0) continue;
-      Say(Level::kWarn, {"kernels are not preempted: ", prefix, " in the environment, a tool is at work"});
+      Say(Level::kWarn,
+          {"kernels are not preempted: ", prefix, " in the environment, a tool is at work"});
       return true;
     }
   }
@@ -70,8 +72,10 @@ bool ReadSettings() {
   }
   settings.allow_inexact = Number("CUPOLA_INEXACT", 0) != 0;
   settings.threshold_ns = Number("CUPOLA_PREEMPT_ABOVE_US", settings.threshold_ns / 1000) * 1000;
+  settings.gate_every = static_cast<uint32_t>(Number("CUPOLA_GATE_EVERY", settings.gate_every));
   settings.batch = static_cast<uint32_t>(Number("CUPOLA_BATCH", 0));
-  settings.poll_period_ns = static_cast<uint32_t>(Number("CUPOLA_POLL_NS", settings.poll_period_ns));
+  settings.poll_period_ns =
+      static_cast<uint32_t>(Number("CUPOLA_POLL_NS", settings.poll_period_ns));
   return true;
 }
 
@@ -82,10 +86,13 @@ void SayCounts() {
   Say(Level::kInfo, {"preemption: ", number(counters.preemptible), " launches preemptible, ",
                      number(counters.preemptions), " preemptions, ", number(counters.resumes),
                      " resumes, ", number(counters.waits), " waits, ", number(counters.scopes),
-                     " scopes, ", number(counters.demands), " demands"});
+                     " scopes, ", number(counters.demands), " demands, ",
+                     number(counters.markers), " markers, ", number(counters.gates), " gates, ",
+                     number(counters.priorities), " with priority"});
   for (size_t i = 0; i < static_cast<size_t>(Plain::kCount); ++i) {
     if (counters.plain[i].load() == 0) continue;
-    Say(Level::kInfo, {"preemption: ", number(counters.plain[i]), " launches plain: ", kPlainWords[i]});
+    Say(Level::kInfo,
+        {"preemption: ", number(counters.plain[i]), " launches plain: ", kPlainWords[i]});
   }
 }
 
@@ -114,6 +121,7 @@ void ForgetPreemptionAfterFork() noexcept {
   ForgetContextsAfterFork();
   ForgetVariantsAfterFork();
   ForgetDemandAfterFork();
+  ForgetStreamsAfterFork();
   GpuBoard::ForgetAllAfterFork();
 }
 

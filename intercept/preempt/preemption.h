@@ -20,6 +20,7 @@ struct Settings {
   uint64_t threshold_ns = 150'000;  ///< CUPOLA_PREEMPT_ABOVE_US: shorter launches go out plain
   uint32_t batch = 0;               ///< CUPOLA_BATCH: L of every kernel; 0 = by kernel
   uint32_t poll_period_ns = 2'000;  ///< CUPOLA_POLL_NS
+  uint32_t gate_every = 8;          ///< CUPOLA_GATE_EVERY: plain launches a gate, 0 = no gates
   uint32_t queues = 32;             ///< hardware queues: CUDA_DEVICE_MAX_CONNECTIONS
 };
 extern Settings settings;

@@ -61,7 +61,8 @@ std::span<const std::byte> MapFile(const char* path) {
   struct stat facts{};
   if (fd < 0) return {};
   void* memory = fstat(fd, &facts) == 0 && facts.st_size > 0
-                     ? mmap(nullptr, static_cast<size_t>(facts.st_size), PROT_READ, MAP_PRIVATE, fd, 0)
+                     ? mmap(nullptr, static_cast<size_t>(facts.st_size), PROT_READ, MAP_PRIVATE, fd,
+                            0)
                      : MAP_FAILED;
   close(fd);
   if (memory == MAP_FAILED) return {};
@@ -122,7 +123,8 @@ bool LoadSide(Image* image) {
     result = load(&image->side_library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   }
   if (result != CUDA_SUCCESS && image->bundle.ptx() != nullptr) {
-    result = load(&image->side_library, image->bundle.ptx(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    result = load(&image->side_library, image->bundle.ptx(), nullptr, nullptr, 0, nullptr, nullptr,
+                  0);
   }
   image->side = result == CUDA_SUCCESS ? Image::Side::kLoaded : Image::Side::kFailed;
   if (result != CUDA_SUCCESS) {
@@ -131,18 +133,17 @@ bool LoadSide(Image* image) {
   return result == CUDA_SUCCESS;
 }
 
-bool AddressOf(const Image& image, const char* name, uint64_t* address) {
+bool AddressOf(const Image& image, const char* name, bool is_managed, uint64_t* address) {
   CUdeviceptr found = 0;
   size_t bytes = 0;
   CUresult result;
-  if (image.is_library) {
-    const auto owner = static_cast<CUlibrary>(const_cast<void*>(image.owner));
+  const auto library = static_cast<CUlibrary>(const_cast<void*>(image.owner));
+  if (image.is_library && is_managed) {
+    result = CUPOLA_CALL_REAL(cuLibraryGetManaged, PFN_cuLibraryGetManaged_v12000)(&found, &bytes,
+                                                                                  library, name);
+  } else if (image.is_library) {
     result = CUPOLA_CALL_REAL(cuLibraryGetGlobal, PFN_cuLibraryGetGlobal_v12000)(&found, &bytes,
-                                                                                owner, name);
-    if (result != CUDA_SUCCESS) {
-      result = CUPOLA_CALL_REAL(cuLibraryGetManaged, PFN_cuLibraryGetManaged_v12000)(
-          &found, &bytes, owner, name);
-    }
+                                                                                library, name);
   } else {
     const auto owner = static_cast<CUmodule>(const_cast<void*>(image.owner));
     result = CUPOLA_CALL_REAL(cuModuleGetGlobal_v2, PFN_cuModuleGetGlobal_v3020)(&found, &bytes,
@@ -161,7 +162,8 @@ bool FillVariables(Image* image, PreemptContext* context) {
   std::vector<uint64_t> addresses(variables.size());
   for (size_t i = 0; i < variables.size(); ++i) {
     const char* name = image->bundle.Text(variables[i].name_offset);
-    if (!AddressOf(*image, name, &addresses[i])) {
+    const bool is_managed = (variables[i].flags & store::kManaged) != 0;
+    if (!AddressOf(*image, name, is_managed, &addresses[i])) {
       Say(Level::kWarn, {"a side module is not used: no variable ", name});
       return false;
     }
@@ -209,6 +211,12 @@ void SettleUse(Variant* variant, const PreemptContext& context) {
   const bool inexact = (variant->entry->flags & store::kNotBitExact) != 0;
   variant->usable = choice != sched::VariantChoice::kOriginal &&
                     (!inexact || settings.allow_inexact || variant->is_configured);
+  if (const models::PlanView* plan = context.gpu->plan()) {
+    const std::string& key = variant->image->mapped.key();
+    variant->plan_kernel =
+        plan->Find(variant->name, key.empty() ? 0 : models::HashBytes(key.data(), key.size()));
+    if (variant->plan_kernel != nullptr) variant->plan = plan;
+  }
   variant->settled.store(true, std::memory_order_release);
 }
 
@@ -357,7 +365,8 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
   const bool fits =
       get(&limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, original) == CUDA_SUCCESS &&
       shared <= static_cast<uint32_t>(limit) &&
-      set(prepared.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, limit) == CUDA_SUCCESS;
+      set(prepared.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, limit) ==
+          CUDA_SUCCESS;
   int blocks = 0;
   if (fits && occupancy(&blocks, prepared.function, static_cast<int>(threads), shared) ==
                   CUDA_SUCCESS) {

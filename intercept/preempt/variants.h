@@ -12,6 +12,7 @@
 
 #include "device/compiler/store/bundle.h"
 #include "intercept/preempt/launch_slots.h"
+#include "models/plan.h"
 
 namespace cupola::intercept::preempt {
 
@@ -42,6 +43,9 @@ struct Variant {
   bool usable = true;             ///< settled at first use: exactness, configuration
   std::atomic<bool> settled{false};
   bool is_configured = false;     ///< the configuration wants the preemptible form
+  const models::PlanView* plan = nullptr;            ///< what was measured of it; null = nothing
+  const models::PlanKernel* plan_kernel = nullptr;   ///< its entry; null with `plan`
+  std::atomic<uint32_t> turns{0};                    ///< of PlanMode::kAlternate
   PreparedVariant prepared[kContexts];
   // What was seen of it: nanoseconds a 1024 blocks, and launches seen. Any thread, relaxed.
   std::atomic<uint64_t> ns_per_1024_blocks{0};

@@ -267,6 +267,23 @@ int Global(cudaStream_t stream) {
   return 0;
 }
 
+// Kernels without a variant, more than one gate's worth.
+int Gated(cudaStream_t stream) {
+  const Arrays arrays;
+  Plain<<<1, 32, 0, stream>>>(arrays.other);
+  CHECK(cudaDeviceSynchronize());
+  Say("ready");
+  (void)std::getchar();
+  for (int i = 0; i < 20; ++i) Plain<<<1, 32, 0, stream>>>(arrays.other);
+  CHECK(cudaGetLastError());
+  Say("kernel launched");
+  CHECK(cudaStreamSynchronize(stream));
+  Say("done");
+  uint32_t count = 0;
+  CHECK(cudaMemcpy(&count, arrays.other, 4, cudaMemcpyDeviceToHost));
+  return count == 21 * 32 ? 0 : 1;
+}
+
 int Leave(cudaStream_t stream, const std::string& how) {
   const Arrays arrays;
   arrays.Launch(1, stream);
@@ -300,6 +317,7 @@ int main(int argc, char** argv) {
   if (scenario == "threads") return Threads();
   if (scenario == "reset") return Reset(stream);
   if (scenario == "global") return Global(stream);
+  if (scenario == "gated") return Gated(stream);
   if (scenario == "leave") return Leave(stream, what);
   return 2;
 }

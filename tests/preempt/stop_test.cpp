@@ -71,7 +71,7 @@ class Program {
         {"STRICT_DRIVER", CUPOLA_SIM_DRIVER}, {"LD_LIBRARY_PATH", CUPOLA_SIM_FOLDER},
         {"CUPOLA_SIM_TOKEN", token_}, {"CUPOLA_BOARD", board.path()}, {"CUPOLA_BOARD_SLOT", "0"},
         {"CUPOLA_BUNDLE", CUPOLA_TEST_BUNDLE}, {"CUPOLA_PREEMPT", "always"},
-        {"CUPOLA_LOG", "info"}, {"PATH", "/usr/bin:/bin"}};
+        {"CUPOLA_GATE_EVERY", "0"}, {"CUPOLA_LOG", "info"}, {"PATH", "/usr/bin:/bin"}};
     for (const auto& [name, value] : more) environment[name] = value;
     pid_ = fork();
     if (pid_ == 0) {
@@ -250,7 +250,6 @@ TEST(Stop, CaptureOnAnotherThread) {
 }
 
 TEST(Stop, ThreadsThatLaunchAndFree) {
-  StopAndResume({"threads", "legacy"});
   const BoardFile board;
   Program program(App({"threads", "legacy"}), board);
   while (!program.HasEnded()) {
@@ -287,6 +286,25 @@ TEST(Stop, KilledWhileStopped) {
   ASSERT_TRUE(AwaitTrue([&] { return board.slot().stopped.load() == 1; }));
   kill(program.pid(), SIGKILL);
   EXPECT_EQ(program.Wait(), 128 + SIGKILL);
+}
+
+// Kernels without a variant wait at a gate, the host does not; the gate opens with the release.
+TEST(Gate, HoldsTheStreamNotTheHost) {
+  for (const std::string& stream : kStreams) {
+    SCOPED_TRACE(stream);
+    const BoardFile board;
+    Program program(App({"gated", stream}), board,
+                    {{"CUPOLA_GATE_EVERY", "4"}, {"CUPOLA_DRIVER", CUPOLA_SIM_DRIVER}});
+    ASSERT_TRUE(program.Await("ready")) << program.output();
+    board.Ask();
+    program.GoOn();
+    ASSERT_TRUE(program.Await("kernel launched")) << program.output();
+    GiveTimeToGoWrong();
+    EXPECT_FALSE(program.HasEnded()) << program.output();
+    EXPECT_EQ(program.output().find("done"), std::string::npos) << program.output();
+    board.Release();
+    EXPECT_EQ(program.Wait(), 0) << program.output();
+  }
 }
 
 // Whoever asked died, and no daemon is there to see it: the agent drops the request.

@@ -1,0 +1,34 @@
+// Gates and launch priorities: what can be done for launches that are not made preemptible. A gate is
+// a stream wait for the board's gate word, put into a stream every few launches: while it is closed,
+// the stream's next launches wait without blocking the host. Where processes share a context (MPS), a
+// process that may ask others launches with the highest priority instead. Any thread.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda.h>
+
+#include "intercept/streams.h"
+
+namespace cupola::intercept {
+struct LaunchFacts;
+}
+
+namespace cupola::intercept::preempt {
+
+struct LaunchCall;
+struct PreemptContext;
+
+/// Puts a gate in front of a launch that goes out plain, where it is due. Not for streams that
+/// capture.
+void GateStream(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream) noexcept;
+
+/// Makes a launch as the program did, or the same with the highest priority where that is of use and
+/// the program asked for none. Falls back to the program's own call.
+CUresult MakePlainLaunch(PreemptContext& context, const LaunchFacts& facts,
+                         const LaunchCall& call) noexcept;
+
+/// Whether launches of this context are to have the highest priority, and what that is.
+bool WantsPriority(const PreemptContext& context) noexcept;
+
+}  // namespace cupola::intercept::preempt
