@@ -117,14 +117,13 @@ std::map<std::string, std::vector<uint64_t>> InterruptionCosts(
     if (!launch.preemptible || found == without.end()) continue;
     uint64_t held = 0;
     uint64_t count = 0;
-    bool partly = false;
     for (const Interruption& one : interruptions) {
-      if (one.end_ns <= launch.start_ns || one.begin_ns >= launch.end_ns) continue;
-      partly |= one.begin_ns < launch.start_ns || one.end_ns > launch.end_ns;
-      held += one.end_ns - one.begin_ns;
+      // One that outlives the launch did not stop it: its last blocks were running already.
+      if (one.end_ns <= launch.start_ns || one.end_ns > launch.end_ns) continue;
+      held += one.end_ns - std::max(one.begin_ns, launch.start_ns);
       ++count;
     }
-    if (count == 0 || partly) continue;
+    if (count == 0) continue;
     const double extra =
         LengthOf(launch) - models::Median(found->second) - static_cast<double>(held);
     if (extra > 0) {

@@ -31,8 +31,9 @@ struct Interruption {
   uint64_t begin_ns, end_ns;
 };
 
-/// What each interruption that lies wholly inside of one launch added to that launch, besides its
-/// own length: by kernel, ns. `usual` are launches without any.
+/// What each interruption that ended inside of a launch added to it, besides the time that it held
+/// the launch: by kernel, ns, the mean over a launch's interruptions. `usual` are launches without
+/// any.
 std::map<std::string, std::vector<uint64_t>> InterruptionCosts(
     const std::vector<TimedLaunch>& interrupted, const std::vector<Interruption>& interruptions,
     const std::vector<TimedLaunch>& usual);

@@ -1,0 +1,121 @@
+"""Profiles a program on the simulated device, trains, predicts, builds variants and tunes.
+
+What is checked is that every step has the right data, not how fast anything is: durations of the
+simulated device are those of a busy machine. 77: the parts are not built.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+SIZES = [1000, 2500, 5000, 9000, 14000, 20000]
+KERNEL = "_Z9VectorAddPKfS0_Pfi"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    build = parser.parse_args().build.resolve()
+    cupola, app = build / "bin/cupola", build / "apps/shared/vector_add"
+    if not all(path.exists() for path in (cupola, app, build / "lib/sim/libcuda.so.1")):
+        return 77
+    with tempfile.TemporaryDirectory(prefix="cupola-profile-") as folder:
+        Check(cupola, app, pathlib.Path(folder)).all()
+    print("profile, train, merge and tune agree")
+    return 0
+
+
+class Check:
+    def __init__(self, cupola, app, folder):
+        self.cupola, self.app, self.folder = cupola, app, folder
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("CUPOLA", "LD_"))}
+        self.env.update(CUPOLA_PROFILES=str(folder / "profiles"),
+                        CUPOLA_STORE=str(folder / "store"),
+                        ASAN_OPTIONS="verify_asan_link_order=0")
+
+    def run(self, *words, code=0):
+        done = subprocess.run([self.cupola, *map(str, words)], env=self.env, timeout=120,
+                              capture_output=True, text=True)
+        assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+        return done
+
+    def all(self):
+        self.profile()
+        self.merge()
+        self.train()
+        self.damaged()
+        self.tune()
+
+    def profile(self):
+        loop = 'for n in %s; do "$0" $n || exit 1; done' % " ".join(map(str, SIZES))
+        simulated = dict(self.env, LD_LIBRARY_PATH=str(self.cupola.parent.parent / "lib/sim"))
+        plain = subprocess.run(["sh", "-c", loop, self.app], capture_output=True, text=True,
+                               env=simulated, timeout=120, check=True)
+        done = self.run("profile", "--device", "sim", "--", "sh", "-c", loop, self.app)
+        assert done.stdout == plain.stdout, (done.stdout, plain.stdout)
+        # The exit code is the program's; a profile without launches is not written.
+        self.run("profile", "--device", "sim", "--out", self.folder / "none.json", "--", "sh", "-c",
+                 "exit 7", code=7)
+        assert not (self.folder / "none.json").exists()
+        (self.path,) = (self.folder / "profiles").glob("*.json")
+        profile = json.loads(self.path.read_text())
+        assert profile["cupola_profile"] == 1 and profile["gpu"]["sms"] > 0, profile["gpu"]
+        (kernel,) = profile["kernels"]
+        assert kernel["name"] == KERNEL, kernel["name"]
+        assert [p.get("pointer", False) for p in kernel["parameters"]] == [True] * 3 + [False]
+        seen = {launch["arguments"][3]: launch for launch in kernel["launches"]}
+        assert sorted(seen) == SIZES, sorted(seen)
+        for n, launch in seen.items():
+            assert launch["grid"] == [(n + 255) // 256, 1, 1] and launch["block"] == [256, 1, 1]
+            assert launch["input_bytes"] == 3 * 4 * n, launch
+            assert launch["arguments"][:3] == [None] * 3 and launch["ns"] > 0, launch
+
+    def merge(self):
+        more = self.folder / "more.json"
+        self.run("profile", "--device", "sim", "--out", more, "--", self.app, 7777)
+        both = json.loads(self.run("profile", "merge", self.path, more).stdout)
+        assert len(both["kernels"][0]["launches"]) == len(SIZES) + 1
+        again = self.run("profile", "merge", more, self.path, self.path).stdout
+        assert json.loads(again) == both
+        assert "VectorAdd" in self.run("profile", "show", more).stdout
+
+    def train(self):
+        done = self.run("train", "--json")
+        (kernel,) = json.loads(done.stdout)["kernels"]
+        assert kernel["name"] == KERNEL and kernel["launches"] == len(SIZES), kernel
+        assert kernel["integer_arguments"] == [3], kernel
+        plan = self.path.with_suffix(".plan").read_bytes()
+        assert plan.startswith(b"CUPPLAN1") and KERNEL.encode() in plan
+        self.run("train")
+        assert self.path.with_suffix(".plan").read_bytes() == plan  # the same plan
+
+    def damaged(self):
+        bad = self.folder / "bad.json"
+        bad.write_text(self.path.read_text().replace('"ns"', '"nz"', 1))
+        done = self.run("train", bad, code=1)
+        assert 'bad.json: kernels[0].launches[0]: lacks "ns"' in done.stderr, done.stderr
+        bad.write_text(self.path.read_text().replace('_profile": 1', '_profile": 9'))
+        assert "version 9" in self.run("profile", "show", bad, code=1).stderr
+        self.run("train", self.folder / "no.json", code=1)
+        self.run("profile", code=2)
+
+    def tune(self):
+        words = ("tune", "--device", "sim", "--rounds", 1, "--batches", "1,8", "--most-runs", 1,
+                 "--interrupt-every", 0.5, "--", self.app, 60000)
+        done = self.run(*words, code=1)
+        assert "cupola build" in done.stderr, done.stderr
+        self.run("build", "--quiet", self.app)
+        self.run(*words)
+        tuned = json.loads(self.path.read_text())["kernels"][0]["tuned"]
+        assert tuned["batch"] in (1, 8) and tuned["bound_percent"] == 0.5, tuned
+        assert tuned["met"] == (tuned["overhead_percent"] <= 0.5), tuned
+        assert tuned["tried"] and {one["batch"] for one in tuned["tried"]} <= {1, 8}, tuned
+        (kernel,) = json.loads(self.run("train", "--json").stdout)["kernels"]
+        assert kernel["tuned"] and kernel["batch"] == tuned["batch"], kernel
+
+
+if __name__ == "__main__":
+    sys.exit(main())
