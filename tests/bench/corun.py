@@ -157,17 +157,20 @@ class Bed:
             return
         pipe = tempfile.mkdtemp(prefix="mps-", dir=self.folder)
         mine = {"CUDA_MPS_PIPE_DIRECTORY": pipe, "CUDA_MPS_LOG_DIRECTORY": pipe}
-        environ = {**os.environ, **mine}
-        started = runner.run(["nvidia-cuda-mps-control", "-d"], environ, 20)
-        if started["code"] != 0:
-            raise Failed(f"MPS did not start: {started['stderr'].decode(errors='replace')[-300:]}")
+        control = "nvidia-cuda-mps-control"
+        quiet = {"env": {**os.environ, **mine}, "stdout": subprocess.DEVNULL,
+                 "stderr": subprocess.DEVNULL, "timeout": 20}  # the daemon keeps what it is given
+        started = subprocess.run([control, "-d"], stdin=subprocess.DEVNULL, **quiet)
+        if started.returncode != 0:
+            raise Failed(f"{control} -d: {runner.describe_code(started.returncode)}")
         self.additions.update(mine)
         try:
             yield
         finally:
             for key in mine:
                 del self.additions[key]
-            runner.run(["nvidia-cuda-mps-control"], environ, 20, stdin=b"quit -t 5\n")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                subprocess.run([control], input=b"quit -t 5\n", **quiet)
 
     @contextlib.contextmanager
     def arbiter(self, config):
