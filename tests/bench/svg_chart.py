@@ -111,11 +111,11 @@ def lines(title, unit, across, series, spread=None):
 
 def timeline(title, rows, least_us, most_us):
     """`rows` is [(name, [(start us, end us, colour number), ...])]: what ran when."""
-    width, top, step = 760, 34, 34
+    width, top, step = 800, 34, 34
     height = top + step * len(rows) + 34
     parts = [f'<text x="{width / 2:g}" y="16" font-size="13" text-anchor="middle">'
              f'{html.escape(title)}</text>']
-    left = 150
+    left = 178
     span = (most_us - least_us) or 1
 
     def place(us):
