@@ -90,27 +90,28 @@ def await_all(jobs, parties, seconds):
 class CoRuns:
     """One kind of co-run: who takes part (program and input), in which order, after what delays."""
 
-    def __init__(self, groups, delay_us=50):
+    def __init__(self, groups):
         """`groups`: [((program, input), ...)], the first of each launched first."""
-        self.groups, self.delay_us = groups, delay_us
+        self.groups = groups
         self.members = sorted({member for group in groups for member in group})
 
     def every(self, step):
         """Each `step`-th of the groups."""
-        return CoRuns(self.groups[::step], self.delay_us)
+        return CoRuns(self.groups[::step])
 
     def labels(self, high=None):
         """The arbiter's label of each member: "high" where `high(member)`, else "low"."""
         return {member: "high" if high and high(member) else "low" for member in self.members}
 
-    def measure(self, bed, system, labels, repeats, seconds, delays=None, loop=0):
-        """For each group, a list of repetitions of [Launch of each member] (of lists in loops)."""
+    def measure(self, bed, system, labels, repeats, seconds, delay_us, delays=None, loop=0):
+        """For each group, a list of repetitions of [Launch of each member] (of lists in loops). Each
+        member launches `delay_us` after the one before it, or delays[number of the group]."""
         parties = [Party(*member, system, labels[member]) for member in self.members]
         index = {member: number for number, member in enumerate(self.members)}
         rounds, owners = [], []
         for _ in range(repeats):
             for number, group in enumerate(self.groups):
-                delay = delays[number] if delays else self.delay_us
+                delay = delays[number] if delays else delay_us
                 turns = [(index[member], delay if place else 0)
                          for place, member in enumerate(group)]
                 rounds.append(Round(turns, loop))
