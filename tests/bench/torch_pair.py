@@ -126,7 +126,7 @@ def pair(bed, python, system, seconds):
             "infer_per_second": round(len(beside["latency_ns"]) / seconds, 2)}
 
 
-def measure(evaluation, python, seconds=9.0):
+def measure(evaluation, python, seconds=11.0):
     """{"metrics", "detail"}: both alone and together in four modes, as far as they run. The rate in
     the time left: training's rate alone, less the part of the time that the inferences need alone."""
     import corun
