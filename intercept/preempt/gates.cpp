@@ -72,8 +72,8 @@ CUresult MakePlainLaunch(PreemptContext& context, const LaunchFacts& facts,
   config.numAttrs = call.attribute_count + 1;
   const auto launch = Real<PFN_cuLaunchKernelEx_v11060>(
       facts.per_thread ? Call::k_cuLaunchKernelEx_ptsz : Call::k_cuLaunchKernelEx);
-  const CUresult result = launch(&config, static_cast<CUfunction>(const_cast<void*>(facts.function)),
-                                 call.params, call.extra);
+  const auto function = static_cast<CUfunction>(const_cast<void*>(facts.function));
+  const CUresult result = launch(&config, function, call.params, call.extra);
   if (result != CUDA_SUCCESS) return call.make(call.data);  // and let that say why
   Count(counters.priorities);
   return result;

@@ -1,7 +1,8 @@
-// Gates and launch priorities: what can be done for launches that are not made preemptible. A gate is
-// a stream wait for the board's gate word, put into a stream every few launches: while it is closed,
-// the stream's next launches wait without blocking the host. Where processes share a context (MPS), a
-// process that may ask others launches with the highest priority instead. Any thread.
+// Gates and launch priorities: what can be done for launches that are not made preemptible. A gate
+// is a stream wait for the board's gate word, put into a stream every few launches: while it is
+// closed, the stream's next launches wait without blocking the host. Where processes share a
+// context (MPS), a process that may ask others launches with the highest priority instead. Any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +22,11 @@ struct PreemptContext;
 
 /// Puts a gate in front of a launch that goes out plain, where it is due. Not for streams that
 /// capture.
-void GateStream(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream) noexcept;
+void GateStream(PreemptContext& context, const LaunchFacts& facts,
+                const StreamKey& stream) noexcept;
 
-/// Makes a launch as the program did, or the same with the highest priority where that is of use and
-/// the program asked for none. Falls back to the program's own call.
+/// Makes a launch as the program did, or the same with the highest priority where that is of use
+/// and the program asked for none. Falls back to the program's own call.
 CUresult MakePlainLaunch(PreemptContext& context, const LaunchFacts& facts,
                          const LaunchCall& call) noexcept;
 

@@ -153,7 +153,8 @@ void GpuBoard::Poll(uint64_t now_ns) noexcept {
   bool may_be_asked = false;
   for (uint32_t i = 0; i < sched::kBoardSlots && !may_be_asked; ++i) {
     const sched::BoardSlot& other = board_.slot(i);
-    may_be_asked = i != index_ && (other.may_take.load(std::memory_order_relaxed) >> index_ & 1) != 0;
+    const uint64_t may_take = other.may_take.load(std::memory_order_relaxed);
+    may_be_asked = i != index_ && (may_take >> index_ & 1) != 0;
   }
   may_be_asked_.store(may_be_asked || requests() != 0, std::memory_order_relaxed);
 }

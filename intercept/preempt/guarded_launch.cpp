@@ -353,13 +353,14 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
 CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
                      const LaunchCall& call) {
   GateStream(context, facts, stream);
-  if (context.outstanding.load() == 0) return MakePlainLaunch(context, facts, call);
   if (facts.function != nullptr && !IsKnownLoaded(facts.function)) {
+    // Also where nothing is guarded now: another thread may be about to.
     const WaitingScope scope(context);
     const CUresult result = MakePlainLaunch(context, facts, call);
     if (result == CUDA_SUCCESS) NoteLoaded(facts.function);
     return result;
   }
+  if (context.outstanding.load() == 0) return MakePlainLaunch(context, facts, call);
   KeepRoom(context);
   context.queued.fetch_add(1, std::memory_order_relaxed);
   return MakePlainLaunch(context, facts, call);

@@ -33,8 +33,8 @@ HandleMap by_handle;  // CUcontext -> PreemptContext*; 1 = none will be made
 constexpr uint64_t kNone = 1;
 
 
-// Resumes run one level above the lowest: apart from the levels that programs ask for, which are the
-// default (the lowest) and the highest, so that they share no hardware queue with them.
+// Resumes run one level above the lowest: apart from the levels that programs ask for, which are
+// the default (the lowest) and the highest, so that they share no hardware queue with them.
 struct Priorities {
   int least = 0, greatest = 0;
   int helper() const { return least > greatest ? least - 1 : least; }

@@ -68,7 +68,8 @@ struct Arrays {
     for (uint32_t tag = 1; tag <= times; ++tag) expected = expected * 3 + tag;
     for (int i = 0; i < kBlocks; ++i) {
       if (ran[i] == times && values[i] == expected) continue;
-      std::printf("block %d ran %u times, value %u instead of %u\n", i, ran[i], values[i], expected);
+      std::printf("block %d ran %u times, value %u instead of %u\n", i, ran[i], values[i],
+                  expected);
       return 1;
     }
     std::printf("%u kernels of %d blocks, value %u\n", times, kBlocks, expected);
@@ -108,6 +109,14 @@ int Order(cudaStream_t stream) {
   return arrays.Check(3);
 }
 
+void Copy(void* to, const void* from, cudaMemcpyKind kind) {
+  CHECK(cudaMemcpy(to, from, 4096, kind));
+}
+
+void CopyAsync(void* to, const void* from, cudaStream_t stream) {
+  CHECK(cudaMemcpyAsync(to, from, 4096, cudaMemcpyDeviceToHost, stream));
+}
+
 // One call while a kernel is stopped.
 int Call(cudaStream_t stream, const std::string& name) {
   const Arrays arrays;
@@ -124,16 +133,25 @@ int Call(cudaStream_t stream, const std::string& name) {
       {"free", [&] { CHECK(cudaFree(device)); }},
       {"free-host", [&] { CHECK(cudaFreeHost(pinned)); }},
       {"unregister", [&] { CHECK(cudaHostUnregister(registered)); }},
-      {"copy-to-host", [&] { CHECK(cudaMemcpy(pageable.data(), arrays.other, 4096, cudaMemcpyDeviceToHost)); }},
-      {"copy-to-device", [&] { CHECK(cudaMemcpy(arrays.other, pageable.data(), 4096, cudaMemcpyHostToDevice)); }},
+      {"copy-to-host", [&] { Copy(pageable.data(), arrays.other, cudaMemcpyDeviceToHost); }},
+      {"copy-to-device", [&] { Copy(arrays.other, pageable.data(), cudaMemcpyHostToDevice); }},
       {"copy-to-symbol", [&] { CHECK(cudaMemcpyToSymbol(all_values, pageable.data(), 4)); }},
-      {"copy-async", [&] { CHECK(cudaMemcpyAsync(pageable.data(), arrays.other, 4096, cudaMemcpyDeviceToHost, stream)); }},
-      {"copy-async-pinned", [&] { CHECK(cudaMemcpyAsync(pinned, arrays.other, 4096, cudaMemcpyDeviceToHost, stream)); }},
+      {"copy-async", [&] { CopyAsync(pageable.data(), arrays.other, stream); }},
+      {"copy-async-pinned", [&] { CopyAsync(pinned, arrays.other, stream); }},
       {"set-limit", [&] { CHECK(cudaDeviceSetLimit(cudaLimitStackSize, 8192)); }},
-      {"first-launch", [&] { FirstLaunched<<<1, 32, 0, idle>>>(arrays.other); CHECK(cudaGetLastError()); }},
+      {"first-launch", [&] {
+         FirstLaunched<<<1, 32, 0, idle>>>(arrays.other);
+         CHECK(cudaGetLastError());
+       }},
       {"stream-destroy", [&] { CHECK(cudaStreamDestroy(idle)); }},
-      {"event-destroy", [&] { CHECK(cudaEventRecord(event, stream)); CHECK(cudaEventDestroy(event)); }},
-      {"event-wait", [&] { CHECK(cudaEventRecord(event, stream)); CHECK(cudaEventSynchronize(event)); }},
+      {"event-destroy", [&] {
+         CHECK(cudaEventRecord(event, stream));
+         CHECK(cudaEventDestroy(event));
+       }},
+      {"event-wait", [&] {
+         CHECK(cudaEventRecord(event, stream));
+         CHECK(cudaEventSynchronize(event));
+       }},
       {"stream-wait", [&] { CHECK(cudaStreamSynchronize(stream)); }},
       {"device-wait", [&] { CHECK(cudaDeviceSynchronize()); }},
       {"many-streams", [&] {
@@ -237,6 +255,31 @@ int Threads() {
   return 0;
 }
 
+// One thread launches small kernels one by one, another frees memory: the two meet often.
+int Race(cudaStream_t stream) {
+  constexpr int kLaunches = 150;
+  const Arrays arrays;
+  std::atomic<bool> over{false};
+  std::thread freeing([&] {
+    while (!over) {
+      void* memory;
+      CHECK(cudaMalloc(&memory, 1 << 16));
+      CHECK(cudaFree(memory));
+    }
+  });
+  Say("kernel launched");
+  for (int i = 0; i < kLaunches; ++i) {
+    Fold<<<8, kThreads, 0, stream>>>(arrays.runs, arrays.value, 1, 10);
+    CHECK(cudaStreamSynchronize(stream));
+  }
+  over = true;
+  freeing.join();
+  Say("done");
+  uint32_t runs = 0;
+  CHECK(cudaMemcpy(&runs, arrays.runs, 4, cudaMemcpyDeviceToHost));
+  return runs == kLaunches ? 0 : 1;
+}
+
 int Reset(cudaStream_t stream) {
   const Arrays arrays;
   uint32_t* mapped;
@@ -315,6 +358,7 @@ int main(int argc, char** argv) {
   if (scenario == "call") return Call(stream, what);
   if (scenario == "capture") return Capture(stream);
   if (scenario == "threads") return Threads();
+  if (scenario == "race") return Race(stream);
   if (scenario == "reset") return Reset(stream);
   if (scenario == "global") return Global(stream);
   if (scenario == "gated") return Gated(stream);

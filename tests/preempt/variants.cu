@@ -1,6 +1,6 @@
-// Preemptible variants written by hand after the rules of device/runtime/preempt_control.h: claims of
-// `batch` blocks, which a worker that is asked to leave runs to their end. The worker's first thread
-// leads.
+// Preemptible variants written by hand after the rules of device/runtime/preempt_control.h: claims
+// of `batch` blocks, which a worker that is asked to leave runs to their end. The worker's first
+// thread leads.
 #include "device/runtime/preempt_control.h"
 #include "tests/preempt/kernels.h"
 

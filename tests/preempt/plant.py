@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Writes a source with a bug planted: plant.py SOURCE OUT BUG.
+
+A bug is a pair of texts; the first must occur exactly once in the source. Each breaks one rule of
+docs/preemption.md, and planted_test.cpp expects a checker to find it.
+"""
+import pathlib
+import sys
+
+BUGS = {
+    # Waiting: the call goes into the driver without having waited.
+    "no_wait": ("  if (context.outstanding.load() != 0) {\n"
+                "    WaitUntilComplete(context, what, UINT64_MAX, /*all_seen=*/true);\n"
+                "  }\n", ""),
+    # Waiting: a launch looks for scopes before it counts itself.
+    "scopes_first": ("  Watch(1);\n  context.outstanding.fetch_add(1);\n"
+                     "  const bool is_free = context.scopes.load() == 0 && "
+                     "scopes_elsewhere.load() == 0;\n",
+                     "  const bool is_free = context.scopes.load() == 0 && "
+                     "scopes_elsewhere.load() == 0;\n"
+                     "  for (const uint64_t end = MonotonicNs() + 300'000; MonotonicNs() < end;) {\n"
+                     "  }\n"
+                     "  Watch(1);\n  context.outstanding.fetch_add(1);\n"),
+    # Waiting: launches do not look for scopes at all.
+    "no_scopes": ("  const bool is_free = context.scopes.load() == 0 && "
+                  "scopes_elsewhere.load() == 0;\n", "  const bool is_free = true;\n"),
+    # First launches count as calls that may wait.
+    "no_first_launch": ("!IsKnownLoaded(facts.function)", "false"),
+    # The guard.
+    "no_guard": ("  Guard(attempt, *slot);\n", ""),
+    # Streams beyond the hardware queues end guarded launches.
+    "no_queue_count": ("  if (!StreamsFitQueues()) {\n", "  if (false) {\n"),
+    # A stream holds about 1,024 entries.
+    "no_room_kept": ("constexpr uint32_t kMostQueued = 700;",
+                     "constexpr uint32_t kMostQueued = 700'000;"),
+    # Asynchronous copies of pageable memory wait.
+    "pageable_is_pinned": ("  return get(&type", "  return true || get(&type"),
+    # What was stopped is resumed when nobody asks any more.
+    "no_resume": ("if (!held && ", "if (held && "),
+    # A resume has the arguments of the launch.
+    "arguments_forgotten": ("  const CUresult result = LaunchPhysical(context, *slot, physical);\n",
+                            "  __builtin_memset(context.ArgumentsOf(context.slots.IndexOf(slot)), "
+                            "0, 16);\n"
+                            "  const CUresult result = LaunchPhysical(context, *slot, physical);\n"),
+}
+
+source, out, bug = sys.argv[1:]
+text = pathlib.Path(source).read_text()
+before, after = BUGS[bug]
+if text.count(before) != 1:
+    raise SystemExit(f"plant.py: {bug}: the text occurs {text.count(before)} times in {source}")
+pathlib.Path(out).write_text(text.replace(before, after))

@@ -1,0 +1,73 @@
+// Bugs planted into the library, one for each rule of waiting, guards and resumes: a checker (the
+// strict driver, or the program's own) finds each, and finds nothing without them.
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/preempt/stopped_program.h"
+
+namespace cupola::preempt_test {
+namespace {
+
+struct Planted {
+  const char* bug;
+  std::vector<std::string> arguments;
+  bool ask_often = false;  ///< ask and release again and again, else ask, then release once
+
+  friend void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.bug; }
+};
+
+// Whether the program failed, hung or was stopped by the strict driver.
+bool Fails(const Planted& planted, const std::string& library) {
+  const BoardFile board;
+  if (!planted.ask_often) board.Ask();
+  Program program(App(planted.arguments), board, {{"LD_PRELOAD", library}});
+  if (planted.ask_often) {
+    for (int i = 0; !program.HasEnded() && i < 3000; ++i) {
+      board.Ask();
+      std::this_thread::sleep_for(std::chrono::microseconds(300));
+      board.Release();
+      std::this_thread::sleep_for(std::chrono::microseconds(300));
+    }
+  } else {
+    program.Await("kernel launched");
+    GiveTimeToGoWrong();
+    board.Release();
+  }
+  const auto start = Clock::now();
+  while (!program.HasEnded() && Clock::now() - start < std::chrono::seconds(4)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return !program.HasEnded() || program.Wait() != 0;
+}
+
+class PlantedBug : public testing::TestWithParam<Planted> {};
+
+TEST_P(PlantedBug, IsFound) {
+  const std::string library = std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" +
+                              GetParam().bug + ".so";
+  bool found = false;
+  for (int tries = 0; tries < 15 && !found; ++tries) found = Fails(GetParam(), library);
+  EXPECT_TRUE(found);
+}
+
+TEST_P(PlantedBug, AndNothingWithoutIt) { EXPECT_FALSE(Fails(GetParam(), CUPOLA_PRELOAD)); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, PlantedBug,
+    testing::Values(Planted{"no_wait", {"threads", "legacy"}, true},
+                    Planted{"scopes_first", {"race", "non-blocking"}, true},
+                    Planted{"no_scopes", {"threads", "legacy"}, true},
+                    Planted{"no_first_launch", {"call", "legacy", "first-launch"}},
+                    Planted{"no_guard", {"order", "non-blocking"}},
+                    Planted{"no_queue_count", {"call", "legacy", "many-streams"}},
+                    Planted{"no_room_kept", {"call", "legacy", "many-launches"}},
+                    Planted{"pageable_is_pinned", {"call", "legacy", "copy-async"}},
+                    Planted{"no_resume", {"order", "legacy"}},
+                    Planted{"arguments_forgotten", {"order", "legacy"}}),
+    [](const auto& one) { return std::string(one.param.bug); });
+
+}  // namespace
+}  // namespace cupola::preempt_test

@@ -1,0 +1,167 @@
+// Control slots as the host sees them; the test plays the device by writing the status lines.
+#include "intercept/preempt/launch_slots.h"
+
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/prng.h"
+
+namespace cupola::intercept::preempt {
+namespace {
+
+class Slots : public testing::Test {
+ protected:
+  Slots() : status_(kSlots), slots_(std::make_unique<LaunchSlots>()) {
+    slots_->Begin(status_.data());
+  }
+
+  LaunchSlot* Start(uint32_t blocks, uint32_t workers) {
+    LaunchSlot* slot = slots_->Take(blocks);
+    if (slot == nullptr) return nullptr;
+    slot->all_workers = workers;
+    EXPECT_EQ(slots_->BeginPhysical(slot, workers), 0u);
+    return slot;
+  }
+  runtime::HostStatus& StatusOf(const LaunchSlot* slot) { return status_[slots_->IndexOf(slot)]; }
+  void End(const LaunchSlot* slot, uint32_t physical, uint32_t next) {
+    StatusOf(slot).next_final[physical] = next;
+    StatusOf(slot).ended[physical] = slot->tag[physical];
+  }
+  void Complete(const LaunchSlot* slot) { StatusOf(slot).done = slot->sequence; }
+  uint32_t Harvest() {
+    return slots_->Harvest([](LaunchSlot&) {});
+  }
+
+  std::vector<runtime::HostStatus> status_;
+  std::unique_ptr<LaunchSlots> slots_;
+};
+
+TEST_F(Slots, ALaunchThatRunsThroughFreesItsSlot) {
+  LaunchSlot* slot = Start(100, 8);
+  EXPECT_EQ(Harvest(), 0u);
+  EXPECT_EQ(slots_->running(), 1u);
+  Complete(slot);
+  End(slot, 0, 108);
+  EXPECT_EQ(Harvest(), 1u);
+  EXPECT_EQ(slots_->running(), 0u);
+  EXPECT_EQ(slots_->in_use(), 0u);
+  EXPECT_EQ(slot->base_next, 108u);       // the next launch counts from here
+  EXPECT_EQ(slot->base_completed, 100u);
+}
+
+TEST_F(Slots, ACompleteLaunchKeepsItsSlotUntilItsLastWorkerHasLeft) {
+  LaunchSlot* slot = Start(100, 8);
+  End(slot, 0, 40);
+  EXPECT_EQ(Harvest(), 0u);
+  EXPECT_EQ(slots_->WorkersToResume(*slot), 8u);
+  const uint32_t second = slots_->BeginPhysical(slot, 8);
+  Complete(slot);
+  EXPECT_EQ(Harvest(), 1u);
+  EXPECT_EQ(slots_->in_use(), 1u);  // late workers of the resume may still claim
+  End(slot, second, 116);
+  EXPECT_EQ(Harvest(), 0u);
+  EXPECT_EQ(slots_->in_use(), 0u);
+  EXPECT_EQ(slot->base_next, 116u);
+}
+
+TEST_F(Slots, TheHighestNextCountsWhateverTheOrderOfTheEnds) {
+  LaunchSlot* slot = Start(100, 8);
+  slot->base_next = slot->last_next = 0xFFFFFFF0;  // counters wrap
+  End(slot, 0, 0x20);
+  Harvest();
+  slots_->BeginPhysical(slot, 8);
+  End(slot, 0, 0x5C);
+  Complete(slot);
+  EXPECT_EQ(Harvest(), 1u);
+  EXPECT_EQ(slot->base_next, 0x5Cu);
+}
+
+TEST_F(Slots, SpatialYieldsBringBackAsManyWorkersAsLeft) {
+  LaunchSlot* slot = Start(1000, 64);
+  EXPECT_EQ(slots_->WorkersToResume(*slot), 0u);
+  StatusOf(slot).yielded = 24;
+  EXPECT_EQ(slots_->WorkersToResume(*slot), 24u);
+  EXPECT_EQ(slots_->BeginPhysical(slot, 24), 1u);
+  EXPECT_EQ(slots_->WorkersToResume(*slot), 0u);
+}
+
+TEST_F(Slots, NoMorePhysicalLaunchesThanTheDeviceHasRoomFor) {
+  LaunchSlot* slot = Start(1000, 64);
+  for (uint32_t p = 1; p < runtime::kPhysicalLaunches; ++p) {
+    EXPECT_EQ(slots_->BeginPhysical(slot, 1), p);
+  }
+  EXPECT_EQ(slots_->BeginPhysical(slot, 1), kNoPhysical);
+}
+
+TEST_F(Slots, TagsDifferAndAreNeverZero) {
+  LaunchSlot* slot = Start(1, 1);
+  uint16_t before = slot->tag[0];
+  for (int i = 0; i < 70'000; ++i) {
+    End(slot, 0, 0);
+    Harvest();
+    ASSERT_EQ(slots_->BeginPhysical(slot, 1), 0u);
+    ASSERT_NE(slot->tag[0], 0);
+    ASSERT_NE(slot->tag[0], before);
+    before = slot->tag[0];
+  }
+}
+
+TEST_F(Slots, ARefusedLaunchLeavesNoTrace) {
+  LaunchSlot* slot = Start(100, 8);
+  const uint32_t sequence = slot->sequence;
+  slots_->Cancel(slot);
+  EXPECT_EQ(slots_->in_use(), 0u);
+  EXPECT_EQ(slot->sequence, sequence - 1);
+  EXPECT_EQ(slot->base_completed, 0u);
+  EXPECT_EQ(slots_->running(), 0u);
+}
+
+TEST_F(Slots, FullUntilOneIsFree) {
+  std::vector<LaunchSlot*> all;
+  for (uint32_t i = 0; i < kSlots; ++i) all.push_back(Start(1, 1));
+  EXPECT_EQ(Start(1, 1), nullptr);
+  Complete(all[7]);
+  End(all[7], 0, 1);
+  EXPECT_EQ(Harvest(), 1u);
+  EXPECT_EQ(Start(1, 1), all[7]);
+}
+
+// Any order of stops, resumes and ends: what the host believes of the counters is what they are.
+TEST_F(Slots, RandomLivesOfLaunches) {
+  const uint64_t seed = 20261121;
+  Prng random(seed);
+  std::vector<uint32_t> next(kSlots), completed(kSlots);
+  for (int step = 0; step < 200'000; ++step) {
+    LaunchSlot* slot = nullptr;
+    if (slots_->in_use() != 0 && random.Below(4) != 0) {
+      slot = &slots_->used(static_cast<uint32_t>(random.Below(slots_->in_use())));
+    } else if ((slot = Start(1 + static_cast<uint32_t>(random.Below(50)), 4)) != nullptr) {
+      const uint32_t at = slots_->IndexOf(slot);
+      ASSERT_EQ(slot->base_next, next[at]) << seed;
+      ASSERT_EQ(slot->base_completed, completed[at]) << seed;
+      continue;
+    }
+    if (slot == nullptr) continue;
+    const uint32_t at = slots_->IndexOf(slot);
+    const bool complete = completed[at] - slot->base_completed == slot->total_blocks;
+    for (uint32_t p = 0; p < runtime::kPhysicalLaunches; ++p) {
+      if ((slot->live & 1u << p) == 0 || random.Below(2) == 0) continue;
+      const uint32_t left = slot->total_blocks - (completed[at] - slot->base_completed);
+      const uint32_t ran = complete ? 0 : static_cast<uint32_t>(random.Below(left + 1));
+      next[at] += ran + static_cast<uint32_t>(random.Below(5));  // claims beyond the end too
+      completed[at] += ran;
+      if (completed[at] - slot->base_completed == slot->total_blocks) Complete(slot);
+      End(slot, p, next[at]);
+      break;
+    }
+    Harvest();
+    if (slot->state == LaunchSlot::State::kRunning && slots_->WorkersToResume(*slot) != 0) {
+      ASSERT_NE(slots_->BeginPhysical(slot, 4), kNoPhysical) << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cupola::intercept::preempt
