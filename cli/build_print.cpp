@@ -67,7 +67,8 @@ std::string OccupancyText(const KernelReport& kernel) {
 std::string NotesOf(const KernelReport& kernel) {
   std::string text = kernel.refusal;
   const auto add = [&text](const std::string& note) { text += (text.empty() ? "" : "; ") + note; };
-  if (!kernel.inexact.empty()) add("not bit-exact: " + kernel.inexact);
+  const bool inexact = Has(kernel, store::kNotBitExact) || Has(kernel, store::kSlicedNotBitExact);
+  if (inexact) add("not bit-exact: " + kernel.differences);
   if (kernel.variant_local_bytes > kernel.local_bytes) {
     add(fmt::format("local memory {} -> {} bytes", kernel.local_bytes, kernel.variant_local_bytes));
   }
@@ -163,7 +164,7 @@ Json KernelJson(const KernelReport& kernel) {
                 Has(kernel, store::kPreemptible) && !Has(kernel, store::kNotBitExact)},
                {"sliced_bit_exact",
                 Has(kernel, store::kSliced) && !Has(kernel, store::kSlicedNotBitExact)},
-               {"differences", kernel.inexact},
+               {"differences", kernel.differences},
                {"may_wait_on_blocks", Has(kernel, store::kMayWaitOnBlocks)},
                {"one_dimensional_blocks", Has(kernel, store::kOneDimensionalBlocks)},
                {"registers", kernel.registers},

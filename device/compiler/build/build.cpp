@@ -33,7 +33,7 @@ KernelReport ReportOf(const store::BundleView& view, const store::KernelEntry& e
   kernel.name = view.Text(entry.name_offset);
   kernel.flags = entry.flags;
   kernel.refusal = view.Text(entry.refusal_offset);
-  kernel.inexact = view.Text(entry.exactness_offset);
+  kernel.differences = view.Text(entry.exactness_offset);
   kernel.registers = entry.registers;
   kernel.variant_registers = entry.variant_registers;
   kernel.sliced_registers = entry.sliced_registers;

@@ -40,7 +40,7 @@ struct KernelReport {
   std::string name;     ///< mangled
   uint32_t flags = 0;   ///< store::VariantFlag
   std::string refusal;  ///< why variants are missing
-  std::string inexact;  ///< what differs from the original's operations
+  std::string differences;  ///< of its floating-point operations from the original's
   uint32_t registers = 0, variant_registers = 0, sliced_registers = 0;
   uint32_t static_shared = 0, variant_static_shared = 0;  ///< bytes
   uint32_t local_bytes = 0, variant_local_bytes = 0;      ///< per thread

@@ -54,6 +54,12 @@ uint32_t LocalBytes(const fatbin::CubinKernel& kernel) {
   return std::max(kernel.frame_bytes, kernel.stack_bytes);
 }
 
+// A variant's floating-point operations beside the original's.
+struct Comparison {
+  bool exact = false;
+  std::string difference;  // may be there where it is exact: then PTX leaves no choice of rounding
+};
+
 class Builder {
  public:
   Builder(const ModuleInput& input, const ModuleOptions& options, const Compiler& compiler)
@@ -71,7 +77,7 @@ class Builder {
   void BoundRegisters();
   bool Grew(const std::string& kernel, const Code& bounded) const;
   const fatbin::CubinKernel* VariantOf(const std::string& kernel, Variant variant) const;
-  std::string Inexactness(const std::string& kernel, Variant variant) const;
+  Comparison Compare(const std::string& kernel, Variant variant) const;
   std::string CalleeDifference() const;
   store::BundleKernel Describe(const passes::KernelFacts& facts) const;
   Result<std::vector<std::byte>> Bundle();
@@ -265,16 +271,15 @@ std::string Builder::CalleeDifference() const {
   return {};
 }
 
-std::string Builder::Inexactness(const std::string& kernel, Variant variant) const {
+Comparison Builder::Compare(const std::string& kernel, Variant variant) const {
   const auto before = original_.functions.find(kernel);
   const auto after = code_.functions.find(passes::VariantName(kernel, variant));
   if (before == original_.functions.end() || after == code_.functions.end()) {
-    return "no code of the original to compare with";
+    return {false, "no code of the original to compare with"};
   }
   std::string difference = FloatDifference(before->second.floats, after->second.floats);
   if (difference.empty()) difference = CalleeDifference();
-  if (difference.empty() || !MayBeFused(module_, kernel)) return {};
-  return difference;
+  return {difference.empty() || !MayBeFused(module_, kernel), difference};
 }
 
 store::BundleKernel Builder::Describe(const passes::KernelFacts& facts) const {
@@ -306,16 +311,16 @@ store::BundleKernel Builder::Describe(const passes::KernelFacts& facts) const {
     entry.variant_registers = code->registers;
     entry.variant_static_shared = static_cast<uint32_t>(code->shared_bytes);
     entry.variant_local_bytes = LocalBytes(*code);
-    const std::string why = Inexactness(facts.name, Variant::kPreemptible);
-    if (!why.empty()) entry.flags |= store::kNotBitExact;
-    note(kernel.inexact, "preemptible", why);
+    const Comparison comparison = Compare(facts.name, Variant::kPreemptible);
+    if (!comparison.exact) entry.flags |= store::kNotBitExact;
+    note(kernel.differences, "preemptible", comparison.difference);
   }
   if (const fatbin::CubinKernel* code = VariantOf(facts.name, Variant::kSliced)) {
     entry.flags |= store::kSliced;
     entry.sliced_registers = code->registers;
-    const std::string why = Inexactness(facts.name, Variant::kSliced);
-    if (!why.empty()) entry.flags |= store::kSlicedNotBitExact;
-    note(kernel.inexact, "sliced", why);
+    const Comparison comparison = Compare(facts.name, Variant::kSliced);
+    if (!comparison.exact) entry.flags |= store::kSlicedNotBitExact;
+    note(kernel.differences, "sliced", comparison.difference);
   }
   if (facts.may_wait_on_blocks) entry.flags |= store::kMayWaitOnBlocks;
   if (facts.one_dimensional_blocks) entry.flags |= store::kOneDimensionalBlocks;

@@ -68,7 +68,8 @@ struct KernelEntry {
   uint32_t variant_static_shared;  ///< bytes
   uint32_t max_threads;         ///< .maxntid or .reqntid product; 0 = not said
   uint32_t refusal_offset;      ///< why a variant is missing, NUL-terminated; 0 = nothing to say
-  uint32_t exactness_offset;    ///< what differs where it is not bit-exact; 0 = nothing
+  uint32_t exactness_offset;    ///< how opcode counts differ from the original's, also where flags
+                                ///< say that the bits are the same all the same; 0 = they do not
   uint32_t local_bytes;         ///< per thread, original: stack frame and spills
   uint32_t variant_local_bytes;
   uint32_t sliced_registers;    ///< of the sliced variant; 0 = not made

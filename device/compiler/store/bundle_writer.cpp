@@ -83,7 +83,7 @@ Result<std::vector<std::byte>> BundleWriter::Finish() {
     BundleKernel& kernel = kernels_[i];
     kernel.entry.name_offset = layout.Text(kernel.name);
     kernel.entry.refusal_offset = layout.Text(kernel.refusal);
-    kernel.entry.exactness_offset = layout.Text(kernel.inexact);
+    kernel.entry.exactness_offset = layout.Text(kernel.differences);
     layout.Store(kernels_at + i * sizeof(KernelEntry), &kernel.entry, sizeof(KernelEntry));
   }
   header.cubin_bytes = cubin_.size();

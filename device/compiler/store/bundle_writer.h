@@ -18,7 +18,7 @@ namespace cupola::store {
 struct BundleKernel {
   std::string name;      ///< mangled
   std::string refusal;   ///< why a variant is missing; "" = nothing to say
-  std::string inexact;   ///< what differs from the original's SASS; "" = nothing
+  std::string differences;  ///< from the original's SASS; "" = none
   std::vector<ParameterEntry> parameters;
   KernelEntry entry{};
 };

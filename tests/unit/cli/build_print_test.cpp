@@ -33,7 +33,7 @@ build::BuildReport Sample() {
   app.kernels.push_back(Kernel("_Z5scalePfi", store::kPreemptible | store::kSliced, 20, 26));
   app.kernels.push_back(Kernel(
       "_Z4gemmPf", store::kPreemptible | store::kSliced | store::kNotBitExact, 32, 40));
-  app.kernels.back().inexact = "preemptible: FFMA 12 (original 14)";
+  app.kernels.back().differences = "preemptible: FFMA 12 (original 14)";
   app.kernels.back().variant_local_bytes = 16;
   app.kernels.push_back(Kernel("_Z4scanPi", store::kSliced | store::kMayWaitOnBlocks, 22, 0));
   app.kernels.back().sliced_registers = 24;

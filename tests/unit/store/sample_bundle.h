@@ -15,7 +15,7 @@ inline std::vector<std::byte> SampleBundle(const std::string& cubin = "the cubin
   BundleKernel scale;
   scale.name = "_Z5scalePfi";
   scale.parameters = {{0, 8, 1}, {8, 4, 0}};
-  scale.inexact = "FFMA 3, was 2";
+  scale.differences = "FFMA 3, was 2";
   scale.entry.flags = kPreemptible | kNotBitExact;
   scale.entry.registers = 20;
   scale.entry.variant_registers = 24;
