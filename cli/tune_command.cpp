@@ -38,8 +38,8 @@ constexpr char kFooter[] =
     "\nCMD is run many times: plain and with its kernels as preemptible variants, in turn, with L\n"
     "from small to large until every kernel keeps within the bound; then interrupted from\n"
     "outside, until each kernel was preempted often enough. Give it a command of some seconds,\n"
-    "with kernels at the sizes that matter. First: cupola build ./app. The results go into the profile; then:\n"
-    "cupola train.\n"
+    "with kernels at the sizes that matter. First: cupola build ./app. The results go into the\n"
+    "profile; then: cupola train.\n"
     "\nExamples:\n"
     "  cupola tune -- ./app --size 100000\n"
     "  cupola tune --bound 1 --batches 1,4,16 --rounds 5 -- ./app\n"
@@ -60,14 +60,11 @@ class Tuning {
   void FindBatches() {
     for (const uint32_t batch : options_.batches) {
       std::vector<TimedLaunch> variant;
+      std::vector<TimedLaunch> plain;
       for (uint32_t round = 0; round < options_.rounds; ++round) {
-        // Each form goes first every other time: what drifts, drifts against both.
-        const bool variant_first = round % 2 == 1;
-        if (!variant_first) Run({}, &plain_);
-        Run({.variant = true, .batch = batch}, &variant);
-        if (variant_first) Run({}, &plain_);
+        RunBothForms(batch, round, &plain, &variant);
       }
-      const auto costs = CompareForms(plain_, variant);
+      const auto costs = CompareForms(plain, variant);
       if (costs.empty()) {
         Fail(MakeError(ErrorCode::kNotFound,
                        "no launch went out as a preemptible variant: is there one in the variant "
@@ -127,6 +124,39 @@ class Tuning {
   }
 
  private:
+  /// Launch by launch in turn where the kernels are launched often enough in one run; else run by
+  /// run, each form first every other time: what drifts, drifts against both.
+  void RunBothForms(uint32_t batch, uint32_t round, std::vector<TimedLaunch>* plain,
+                    std::vector<TimedLaunch>* variant) {
+    if (kernels_.empty()) FindKernels();
+    if (by_launches_) {
+      std::vector<TimedLaunch> both;
+      Run({.alternate = kernels_, .batch = batch}, &both);
+      by_launches_ = BothFormsSeen(both);
+      if (by_launches_) {
+        plain->insert(plain->end(), both.begin(), both.end());
+        variant->insert(variant->end(), both.begin(), both.end());
+        return;
+      }
+    }
+    const bool variant_first = round % 2 == 1;
+    if (!variant_first) Run({}, plain);
+    Run({.variant = true, .batch = batch}, variant);
+    if (variant_first) Run({}, plain);
+  }
+
+  /// The first run: which kernels there are. Its launches are cold and not compared.
+  void FindKernels() {
+    std::vector<TimedLaunch> launches;
+    Run({}, &launches);
+    std::set<std::string> names;
+    for (const TimedLaunch& launch : launches) names.insert(launch.kernel);
+    if (names.empty()) {
+      Fail(MakeError(ErrorCode::kNotFound, "no kernel launch was measured"), kExitBadInput);
+    }
+    kernels_.assign(names.begin(), names.end());
+  }
+
   static uint64_t Ns(double ms) { return static_cast<uint64_t>(ms * 1e6); }
 
   void Run(const FormOfRun& form, std::vector<TimedLaunch>* launches,
@@ -142,7 +172,7 @@ class Tuning {
     launches->insert(launches->end(), measured->timeline.begin(), measured->timeline.end());
     profile_.gpu = std::max(profile_.gpu, measured->profile.gpu);
     // Plain launches are samples for the duration models, too.
-    if (!form.variant) {
+    if (!form.variant && form.alternate.empty()) {
       if (Status merged = profiles::Merge(measured->profile, &profile_); !merged) {
         Fail(merged.error(), kExitCupolaFailed);
       }
@@ -190,7 +220,9 @@ class Tuning {
   const TuneOptions& options_;
   const PreparedRun& run_;
   profiles::Profile profile_;
-  std::vector<TimedLaunch> plain_, last_variant_;
+  std::vector<std::string> kernels_;
+  bool by_launches_ = true;  ///< until a run shows that it does not serve
+  std::vector<TimedLaunch> last_variant_;
   std::map<std::string, profiles::TunedBatch> tuned_;
   std::set<std::string> open_;  ///< above the bound so far
   std::map<std::string, std::vector<profiles::PreemptionSample>> preemptions_;

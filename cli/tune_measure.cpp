@@ -1,23 +1,29 @@
 #include "cli/tune_measure.h"
 
 #include <algorithm>
-#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
-#include <cerrno>
+#include <filesystem>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include <unistd.h>
 
 #include <fmt/format.h>
 
+#include "models/train/plan_builder.h"
 #include "models/train/select.h"
+#include "profiles/profile_file.h"
 #include "sched/board/board_memory.h"
 
 namespace cupola {
 namespace {
+
+namespace fs = std::filesystem;
 
 using Durations = std::map<std::string, std::vector<double>>;  // by ShapeOf
 
@@ -25,10 +31,10 @@ double LengthOf(const TimedLaunch& launch) {
   return static_cast<double>(launch.end_ns - launch.start_ns);
 }
 
-Durations DurationsOf(const std::vector<TimedLaunch>& launches, bool only_variants) {
+Durations DurationsOf(const std::vector<TimedLaunch>& launches, bool variants) {
   Durations durations;
   for (const TimedLaunch& launch : launches) {
-    if (only_variants && !launch.preemptible) continue;
+    if (launch.preemptible != variants) continue;
     if (launch.end_ns > launch.start_ns) durations[ShapeOf(launch)].push_back(LengthOf(launch));
   }
   return durations;
@@ -83,12 +89,55 @@ class Interrupter {
   bool stop_ = false;
 };
 
+/// A plan under which each kernel's launches take turns, in a file that goes with it.
+class PlanOfTurns {
+ public:
+  explicit PlanOfTurns(const FormOfRun& form)
+      : path_(fmt::format("{}/cupola-tune-{}.plan", fs::temp_directory_path().string(), getpid())) {
+    models::PlanBuilder plan("tune", {});
+    for (const std::string& kernel : form.alternate) {
+      models::PlanKernel entry{};
+      entry.mode = models::PlanMode::kAlternate;
+      entry.batch = form.batch;
+      entry.flags = models::kTuned;
+      plan.AddKernel(kernel, entry, {});
+    }
+    written_ = profiles::WriteFileWhole(path_, plan.Bytes());
+  }
+  ~PlanOfTurns() { unlink(path_.c_str()); }
+  PlanOfTurns(const PlanOfTurns&) = delete;
+  PlanOfTurns& operator=(const PlanOfTurns&) = delete;
+  const Status& written() const { return written_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  Status written_;
+};
+
 }  // namespace
 
 std::string ShapeOf(const TimedLaunch& launch) {
   return fmt::format("{} {}x{}x{} {}x{}x{} {}", launch.kernel, launch.grid[0], launch.grid[1],
                      launch.grid[2], launch.block[0], launch.block[1], launch.block[2],
                      launch.shared_bytes);
+}
+
+bool BothFormsSeen(const std::vector<TimedLaunch>& launches) {
+  const Durations plain = DurationsOf(launches, false);
+  const Durations variant = DurationsOf(launches, true);
+  const auto enough = [](const Durations& of, const std::string& shape) {
+    const auto found = of.find(shape);
+    return found != of.end() && found->second.size() >= 2;
+  };
+  std::set<std::string> kernels;
+  for (const auto& [shape, durations] : variant) kernels.insert(KernelOfShape(shape));
+  const auto is_fair = [&](const auto& one) {
+    return !kernels.contains(KernelOfShape(one.first)) ||
+           (enough(plain, one.first) && enough(variant, one.first));
+  };
+  return !variant.empty() && std::all_of(variant.begin(), variant.end(), is_fair) &&
+         std::all_of(plain.begin(), plain.end(), is_fair);
 }
 
 std::map<std::string, VariantCost> CompareForms(const std::vector<TimedLaunch>& plain,
@@ -135,7 +184,15 @@ std::map<std::string, std::vector<uint64_t>> InterruptionCosts(
 
 Result<MeasuredRun> RunForm(const PreparedRun& run, const FormOfRun& form,
                             std::vector<Interruption>* interruptions) {
-  if (!form.variant) return MeasureRun(run, MeasureWith::kEvents, {{"CUPOLA_PREEMPT", "off"}});
+  const bool alternates = !form.alternate.empty();
+  if (!form.variant && !alternates) {
+    return MeasureRun(run, MeasureWith::kEvents, {{"CUPOLA_PREEMPT", "off"}});
+  }
+  std::unique_ptr<PlanOfTurns> plan;
+  if (alternates) {
+    plan = std::make_unique<PlanOfTurns>(form);
+    if (!plan->written().ok()) return plan->written().error();
+  }
   const sched::BoardMemory board = sched::BoardMemory::Create("TUNE");
   if (!board) {
     return MakeError(ErrorCode::kIo,
@@ -146,7 +203,8 @@ Result<MeasuredRun> RunForm(const PreparedRun& run, const FormOfRun& form,
   // between fork and exec it needs none.
   if (form.interrupt_every_ns != 0) interrupter.Start();
   auto measured = MeasureRun(run, MeasureWith::kEvents,
-                             {{"CUPOLA_PREEMPT", "always"},
+                             {{"CUPOLA_PREEMPT", alternates ? "auto" : "always"},
+                              {"CUPOLA_PLAN", alternates ? plan->path() : "/nonexistent"},
                               {"CUPOLA_BATCH", fmt::format("{}", form.batch)},
                               {"CUPOLA_BOARD", fmt::format("/proc/{}/fd/{}", getpid(), board.fd())},
                               {"CUPOLA_BOARD_SLOT", "0"}});

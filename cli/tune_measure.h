@@ -22,7 +22,12 @@ struct VariantCost {
   size_t shapes = 0;            ///< that were seen in both forms
 };
 
-/// From the launches of runs in both forms. Kernels that never went out as a variant are absent.
+/// Whether every shape of a kernel that went out as a variant was seen in both forms, twice at
+/// least.
+bool BothFormsSeen(const std::vector<TimedLaunch>& launches);
+
+/// From the launches of runs in both forms; variants among `plain` are passed over. Kernels that
+/// never went out as a variant are absent.
 std::map<std::string, VariantCost> CompareForms(const std::vector<TimedLaunch>& plain,
                                                 const std::vector<TimedLaunch>& variant);
 
@@ -40,14 +45,17 @@ std::map<std::string, std::vector<uint64_t>> InterruptionCosts(
 
 /// The forms that a run may take.
 struct FormOfRun {
-  bool variant = false;
+  bool variant = false;                     ///< all launches that can be
+  /// Not empty: every other launch of each of these kernels, the plain ones between them.
+  std::vector<std::string> alternate = {};
   uint32_t batch = 1;                       ///< L
   uint64_t interrupt_every_ns = 0;          ///< 0 = not interrupted
   uint64_t interrupt_for_ns = 0;
 };
 
 /// Runs the program once. The variant is forced by CUPOLA_PREEMPT=always and CUPOLA_BATCH, plain by
-/// CUPOLA_PREEMPT=off. `interruptions` (may be null) gets those that were made.
+/// CUPOLA_PREEMPT=off, taking turns by a plan of our own (CUPOLA_PLAN). `interruptions` (may be
+/// null) gets those that were made.
 Result<MeasuredRun> RunForm(const PreparedRun& run, const FormOfRun& form,
                             std::vector<Interruption>* interruptions);
 
