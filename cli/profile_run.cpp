@@ -125,7 +125,7 @@ Result<MeasuredRun> MeasureRun(const PreparedRun& run, MeasureWith with,
   MeasuredRun measured;
   std::string cupti;
   if (with != MeasureWith::kEvents && !run.simulated) {
-    const CuptiChoice choice = ChooseCupti(run.path);
+    const CuptiChoice choice = ChooseCupti(run.path, run.environment.driver);
     cupti = choice.library;
     measured.remark = choice.why_not;
   }
