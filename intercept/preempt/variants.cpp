@@ -204,6 +204,21 @@ CUfunction FunctionOf(Image* image, const Variant& variant, PreemptContext* cont
   return function;
 }
 
+// The original in the current context. `program` may be a CUkernel, which only launches take.
+CUfunction OriginalOf(const Variant& variant, const void* program) {
+  if (!variant.image->is_library) return static_cast<CUfunction>(const_cast<void*>(program));
+  const auto get_kernel = CUPOLA_CALL_REAL(cuLibraryGetKernel, PFN_cuLibraryGetKernel_v12000);
+  const auto get_function = CUPOLA_CALL_REAL(cuKernelGetFunction, PFN_cuKernelGetFunction_v12000);
+  const auto owner = static_cast<CUlibrary>(const_cast<void*>(variant.image->owner));
+  CUkernel kernel = nullptr;
+  CUfunction function = nullptr;
+  if (get_kernel(&kernel, owner, variant.name) != CUDA_SUCCESS ||
+      get_function(&function, kernel) != CUDA_SUCCESS) {
+    return nullptr;
+  }
+  return function;
+}
+
 void SettleUse(Variant* variant, const PreemptContext& context) {
   if (variant->settled.load(std::memory_order_acquire)) return;
   const sched::VariantChoice choice = context.gpu->VariantFor(variant->name);
@@ -349,18 +364,13 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
     return known;
   }
   uint32_t workers = 0;
-  const auto get_function = CUPOLA_CALL_REAL(cuKernelGetFunction, PFN_cuKernelGetFunction_v12000);
   const auto get = CUPOLA_CALL_REAL(cuFuncGetAttribute, PFN_cuFuncGetAttribute_v2020);
   const auto set = CUPOLA_CALL_REAL(cuFuncSetAttribute, PFN_cuFuncSetAttribute_v9000);
   const auto occupancy = CUPOLA_CALL_REAL(cuOccupancyMaxActiveBlocksPerMultiprocessor,
                                           PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050);
   // What the original may have, the variant may have: a launch beyond that goes out plain and
   // fails.
-  auto original = static_cast<CUfunction>(const_cast<void*>(program));
-  CUfunction of_kernel = nullptr;
-  if (get_function(&of_kernel, static_cast<CUkernel>(const_cast<void*>(program))) == CUDA_SUCCESS) {
-    original = of_kernel;
-  }
+  CUfunction original = OriginalOf(variant, program);
   int limit = 0;
   const bool fits =
       get(&limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, original) == CUDA_SUCCESS &&
@@ -372,7 +382,6 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
                   CUDA_SUCCESS) {
     workers = static_cast<uint32_t>(blocks) * context.gpu->sm_count();
   }
-  (void)variant;
   for (Shape& shape : prepared.shapes) {
     if (shape.key.load() != 0) continue;
     shape.workers.store(workers, std::memory_order_relaxed);

@@ -295,6 +295,19 @@ int Reset(cudaStream_t stream) {
   return again.Check(2);
 }
 
+// A kernel that faults: the errors that follow are the driver's own.
+int Fault(cudaStream_t stream) {
+  void* memory;
+  CHECK(cudaMalloc(&memory, 64));
+  Fold<<<kBlocks, kThreads, 0, stream>>>(nullptr, nullptr, 1, 10);
+  std::printf("launch: %s\n", cudaGetErrorName(cudaGetLastError()));
+  std::printf("free: %s\n", cudaGetErrorName(cudaFree(memory)));
+  std::printf("wait: %s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+  Fold<<<kBlocks, kThreads, 0, stream>>>(nullptr, nullptr, 1, 10);
+  std::printf("next: %s\n", cudaGetErrorName(cudaGetLastError()));
+  return 0;
+}
+
 int Global(cudaStream_t stream) {
   FoldGlobal<<<kBlocks, kThreads, 0, stream>>>();
   CHECK(cudaGetLastError());
@@ -358,6 +371,7 @@ int main(int argc, char** argv) {
   if (scenario == "call") return Call(stream, what);
   if (scenario == "capture") return Capture(stream);
   if (scenario == "threads") return Threads();
+  if (scenario == "fault") return Fault(stream);
   if (scenario == "race") return Race(stream);
   if (scenario == "reset") return Reset(stream);
   if (scenario == "global") return Global(stream);

@@ -2,6 +2,7 @@
 // strict driver: results, order, exactly once, and nobody hangs. The test plays the arbiter: it
 // owns the board and asks in the daemon's name.
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -105,6 +106,25 @@ TEST(Stop, ALaunchAndACallThatMeet) {
   const BoardFile board;
   Program program(App({"race", "non-blocking"}), board);
   EXPECT_EQ(program.Wait(), 0) << program.output();
+}
+
+std::string ErrorsOf(const std::string& output) {
+  std::string lines;
+  std::istringstream in(output);
+  for (std::string line; std::getline(in, line);) {
+    if (line.find(": cuda") != std::string::npos) lines += line + "\n";
+  }
+  return lines;
+}
+
+TEST(Stop, AFaultSurfacesAsTheDriversOwn) {
+  const BoardFile board;
+  Program plain(App({"fault", "legacy"}), board, {{"LD_PRELOAD", ""}});
+  EXPECT_EQ(plain.Wait(), 0) << plain.output();
+  Program program(App({"fault", "legacy"}), board, {{"CUPOLA_DRIVER", CUPOLA_SIM_DRIVER}});
+  EXPECT_EQ(program.Wait(), 0) << program.output();
+  EXPECT_NE(ErrorsOf(plain.output()), "");
+  EXPECT_EQ(ErrorsOf(program.output()), ErrorsOf(plain.output())) << program.output();
 }
 
 TEST(Stop, DeviceReset) { StopAndResume({"reset", "legacy"}); }
