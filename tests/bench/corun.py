@@ -160,7 +160,10 @@ class Bed:
         control = "nvidia-cuda-mps-control"
         quiet = {"env": {**os.environ, **mine}, "stdout": subprocess.DEVNULL,
                  "stderr": subprocess.DEVNULL, "timeout": 20}  # the daemon keeps what it is given
-        started = subprocess.run([control, "-d"], stdin=subprocess.DEVNULL, **quiet)
+        try:
+            started = subprocess.run([control, "-d"], stdin=subprocess.DEVNULL, **quiet)
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"{control} -d: did not return") from error
         if started.returncode != 0:
             raise Failed(f"{control} -d: {runner.describe_code(started.returncode)}")
         self.additions.update(mine)
@@ -191,11 +194,15 @@ class Bed:
                 code, _ = job.finish(5)
                 raise Failed(f"cupola serve: {runner.describe_code(code)} {job.err[-400:]}")
             yield job
+            if job.process.poll() is not None:  # what ran meanwhile had no arbiter
+                code, _ = job.finish(5)
+                raise Failed(f"cupola serve ended by itself: {runner.describe_code(code)} "
+                             f"{job.err[-400:]}")
         finally:
             del self.additions["CUPOLA_SOCKET"]
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, ValueError):  # ValueError: finished before
                 job.process.terminate()
-            job.finish(10)
+                job.finish(10)
 
 
 def config(policy, labels, **settings):

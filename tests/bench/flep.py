@@ -316,7 +316,10 @@ def metrics(detail):
     found = {}
     for part in (pair_metrics, equal_metrics, triplet_metrics, ffs_metrics, solo_metrics,
                  spatial_metrics):
-        found.update(part(detail))
+        try:
+            found.update(part(detail))
+        except KeyError as error:  # a section it needs could not be measured
+            print(f"flep: {part.__name__}: nothing for {error}", file=sys.stderr)
     for key in ("prediction", "torch"):
         found.update(detail.get(key, {}).get("metrics", {}))
     return {key: round(value, 4) for key, value in found.items()}
@@ -440,9 +443,10 @@ def spatial_metrics(detail):
     return {"spatial_overhead_cut_pct": m.mean(cuts)} if cuts else {}
 
 
-def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, every=1):
+def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, every=1, save=None):
     """Runs `sections`, each into detail[section]; {"metrics", "detail", "good"}. Sections that need
-    the times alone measure them first where `detail` has none."""
+    the times alone measure them first where `detail` has none. `save` gets the result so far after
+    each section."""
     evaluation = Evaluation(bed, detail, repeats, seconds_left, every)
     if set(sections) - {"alone", "torch"}:
         try:
@@ -462,6 +466,9 @@ def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, every
         except (corun.Failed, OSError, KeyError, ValueError) as error:
             evaluation.fail(section, repr(error))
         detail.setdefault("seconds", {})[section] = round(before - seconds_left(), 1)
-    detail.setdefault("counts", {}).update(bed.counts)
+        detail.setdefault("counts", {}).update(bed.counts)
+        detail["failures"] = evaluation.failures
+        if save:
+            save(metrics(detail), detail)
     detail["failures"] = evaluation.failures
     return {"metrics": metrics(detail), "detail": detail, "good": not evaluation.failures}

@@ -71,6 +71,17 @@ class Matrix:
         cell["seconds"] += (stop - start) / 1e9
         cell["rates"].append(round(kernels / ((stop - start) / 1e9), 2))
 
+    def beside_arbiter(self, rules, work):
+        """Calls `work` while an arbiter runs; where none does, it measures plain programs only."""
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(self.bed.arbiter(rules))
+                self.systems = SYSTEMS
+            except (corun.Failed, OSError) as error:
+                self.fail("no arbiter, so plain only", error)
+                self.systems = SYSTEMS[:1]
+            return work()
+
     def sharing(self, sharing):
         for turn in range(self.rounds):
             for block in BLOCKS:
@@ -117,8 +128,9 @@ class Matrix:
         return metrics
 
 
-def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0):
-    """{"metrics", "detail", "good"}; what fails is in detail["failures"], its metric left out."""
+def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0, save=None):
+    """{"metrics", "detail", "good"}; what fails is in detail["failures"], its metric left out.
+    `save` gets the result so far after each way of sharing."""
     matrix = Matrix(bed, samples, rounds, seconds_left)
     try:
         detail = {"build": bed.build_variants(["preemption_batch", "preemption_priority"])}
@@ -128,25 +140,25 @@ def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0):
     rules = corun.config("hpf", PRIORITIES)
     alone = {}
     for sharing in ("nomps", "mps"):
-        with contextlib.ExitStack() as stack:
-            try:
-                if sharing == "mps":
-                    stack.enter_context(bed.mps())
-            except (corun.Failed, OSError) as error:
-                matrix.fail(sharing, error)
-                continue
-            try:
-                stack.enter_context(bed.arbiter(rules))
-                matrix.systems = SYSTEMS
-            except (corun.Failed, OSError) as error:
-                matrix.fail(sharing + ", so plain only", error)
-                matrix.systems = SYSTEMS[:1]
-            if sharing == "nomps":
-                alone = matrix.alone()
-            matrix.sharing(sharing)
+        try:
+            with bed.mps() if sharing == "mps" else contextlib.nullcontext():
+                if not alone:
+                    alone = matrix.beside_arbiter(rules, matrix.alone)
+                matrix.beside_arbiter(rules, lambda way=sharing: matrix.sharing(way))
+        except (corun.Failed, OSError) as error:
+            matrix.fail(sharing, error)
+        if save:
+            save(*results(matrix, detail, alone, samples))
+    metrics, detail = results(matrix, detail, alone, samples)
+    return {"metrics": metrics, "detail": detail, "good": not matrix.failures}
+
+
+def results(matrix, detail, alone, samples):
+    """(metrics, detail) of what has been measured so far."""
     cells = {"_".join(key): {**cell, "us": [round(us, 1) for us in cell["us"]],
                              "samples": len(cell["us"])} for key, cell in matrix.cells.items()}
-    detail.update({"cells": cells, "alone": alone, "failures": matrix.failures,
-                   "counts": bed.counts, "mps": bed.has_mps(), "samples_a_cell": samples,
-                   "rounds": rounds})
-    return {"metrics": matrix.metrics(alone), "detail": detail, "good": not matrix.failures}
+    bed = matrix.bed
+    return matrix.metrics(alone), {
+        **detail, "cells": cells, "alone": alone, "failures": matrix.failures,
+        "counts": bed.counts, "mps": bed.has_mps(), "samples_a_cell": samples,
+        "rounds": matrix.rounds}
