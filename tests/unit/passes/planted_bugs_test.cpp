@@ -85,6 +85,7 @@ std::string Search(const Subject& subject, uint32_t launches, uint32_t courses) 
     course.resume_workers = 1 + static_cast<uint32_t>(random.Below(6));
     course.launches = launches;
     course.poll_period_ns = random.Below(2) == 0 ? 100 : 1000;
+    course.look_after_ns = random.Below(2) == 0 ? 0 : 2000;
     course.granularity = seed % 2 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
     uint64_t at = 0;
     for (int i = 0; i < 6; ++i) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/prng.h"
 #include "device/compiler/passes/snippet.h"
 #include "device/compiler/ptx/parse.h"
 #include "device/compiler/ptx/write.h"
@@ -141,6 +142,25 @@ Status RunOriginal(Subject& subject, uint32_t launches) {
   return {};
 }
 
+// What the loader does: cupola_variables holds where the program's variables are.
+void FillVariables(const Subject& subject, const sim::LoadedModule& original,
+                   const sim::LoadedModule& side) {
+  const uint64_t array = AddressOf(side, kVariablesName);
+  for (size_t i = 0; i < subject.variables.size(); ++i) {
+    const uint64_t address = AddressOf(original, subject.variables[i].name);
+    std::memcpy(reinterpret_cast<void*>(array + 8 * i), &address, 8);
+  }
+}
+
+std::string WrongCounts(const sim::LoadedModule& original, uint32_t total, uint32_t launches) {
+  const uint64_t counts = AddressOf(original, "test_counts");
+  for (uint32_t i = 0; i < total; ++i) {
+    const uint32_t count = reinterpret_cast<const uint32_t*>(counts)[i];
+    if (count != launches) return fmt::format("block {} ran {} times", i, count);
+  }
+  return "";
+}
+
 // The host's side of a stream with preemptible launches, and all that a test looks at.
 class Bed : public std::enable_shared_from_this<Bed> {
  public:
@@ -164,7 +184,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
       wrong_ = "no preemptible variant";
       return;
     }
-    FillVariables();
+    FillVariables(subject_, *original_, *side_);
     const sim::KernelSpec& spec = subject_.golden.spec;
     arguments_ = PlaceArguments(device, spec, side_->kernels()[kernel_]);
     total_ = spec.grid.x * spec.grid.y * spec.grid.z;
@@ -207,12 +227,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
         if (physical.exits != 0) return fmt::format("slot {}: exits {}", s, physical.exits);
       }
     }
-    const uint64_t counts = AddressOf(*original_, "test_counts");
-    for (uint32_t i = 0; i < total_; ++i) {
-      const uint32_t count = reinterpret_cast<const uint32_t*>(counts)[i];
-      if (count != course_.launches) return fmt::format("block {} ran {} times", i, count);
-    }
-    return "";
+    return WrongCounts(*original_, total_, course_.launches);
   }
 
  private:
@@ -233,14 +248,6 @@ class Bed : public std::enable_shared_from_this<Bed> {
   }
   uint32_t Sequence() const { return 100 + launch_; }
   uint32_t SlotOf(uint32_t launch) const { return launch % kSlots; }
-
-  void FillVariables() {
-    const uint64_t array = AddressOf(*side_, kVariablesName);
-    for (size_t i = 0; i < subject_.variables.size(); ++i) {
-      const uint64_t address = AddressOf(*original_, subject_.variables[i].name);
-      std::memcpy(reinterpret_cast<void*>(array + 8 * i), &address, 8);
-    }
-  }
 
   bool IsLive(uint32_t slot) const {
     return std::any_of(live_.begin(), live_.end(), [&](const auto& p) { return p.slot == slot; });
@@ -273,6 +280,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
     params.workers = workers;
     params.poll_period_ns = course_.poll_period_ns;
     params.flags = course_.flags;
+    params.look_after_ns = course_.look_after_ns;
     std::vector<std::byte> bytes = arguments_.params;
     std::memcpy(bytes.data() + subject_.facts.launch_offset, &params, sizeof(params));
     host.Submit({side_, kernel_, {workers, 1, 1}, spec.block, spec.dynamic_shared_bytes,
@@ -451,9 +459,41 @@ Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches
   subject.side = ptx::Write(side->module);
   subject.facts = side->kernels[0];
   subject.variables = side->variables;
-  if (!subject.facts.preemptible_refusal.empty()) return subject;
+  if (!subject.facts.sliced_refusal.empty()) return subject;
   if (Status run = RunOriginal(subject, launches); !run) return run.error();
   return subject;
+}
+
+std::string RunSliced(const Subject& subject, uint64_t seed, uint32_t most) {
+  sim::SteppedConfig config;
+  config.device.memory_bytes = 64 << 20;
+  config.choose_blocks = true;
+  sim::RandomChooser chooser(seed);
+  Prng random(seed);
+  auto device = sim::SteppedDevice::Create(config, &chooser);
+  auto original = device->LoadPtx(subject.original, "original.ptx");
+  auto side = device->LoadPtx(subject.side, "side.ptx");
+  if (!original || !side) return original ? side.error().ToString() : original.error().ToString();
+  const uint32_t index = KernelIndex(**side, VariantName(subject.kernel, Variant::kSliced));
+  if (index == ~0u) return "no sliced variant";
+  FillVariables(subject, **original, **side);
+  const sim::KernelSpec& spec = subject.golden.spec;
+  const Arguments arguments = PlaceArguments(*device, spec, (*side)->kernels()[index]);
+  const uint32_t total = spec.grid.x * spec.grid.y * spec.grid.z;
+  for (uint32_t first = 0; first < total;) {
+    const uint32_t count = std::min(1 + static_cast<uint32_t>(random.Below(most)), total - first);
+    const runtime::SliceParams params{{spec.grid.x, spec.grid.y, spec.grid.z}, first};
+    std::vector<std::byte> bytes = arguments.params;
+    std::memcpy(bytes.data() + subject.facts.launch_offset, &params, sizeof(params));
+    device->Submit({*side, index, {count, 1, 1}, spec.block, spec.dynamic_shared_bytes,
+                    std::move(bytes), false},
+                   [](const sim::Fault*) {});
+    if (device->Run() != sim::RunEnd::kIdle) return "nothing can go on: " + device->stuck();
+    if (device->fault()) return device->fault()->message;
+    first += count;
+  }
+  if (ReadBuffers(spec, arguments) != subject.expected[0]) return "results differ";
+  return WrongCounts(**original, total, 1);
 }
 
 sim::Scenario MakeScenario(const Subject& subject, const Course& course,

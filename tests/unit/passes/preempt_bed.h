@@ -32,6 +32,7 @@ struct Course {
   uint32_t workers = 2, batch = 3, flags = 0;
   uint32_t resume_workers = 2;
   uint32_t poll_period_ns = 200;
+  uint32_t look_after_ns = 0;
   uint32_t launches = 1;                ///< one after the other on one stream, slots by turns
   std::vector<uint64_t> ask_at_step;    ///< when the host asks; it resumes once that has worked
   std::vector<uint32_t> bounds;         ///< of the asks, kAllSms where there are fewer
@@ -54,5 +55,9 @@ struct Account {
 /// says, nobody leaves unasked, no race, no deadlock.
 sim::Scenario MakeScenario(const Subject& subject, const Course& course,
                            std::shared_ptr<Account> account);
+
+/// Runs the sliced variant slice after slice, each of 1 to `most` blocks by `seed`. What is wrong, ""
+/// if nothing is.
+std::string RunSliced(const Subject& subject, uint64_t seed, uint32_t most);
 
 }  // namespace cupola::passes
