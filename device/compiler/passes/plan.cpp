@@ -188,9 +188,13 @@ bool Planner::WaitsInside(const ptx::Instruction& instruction,
   const ptx::Operand* callee = CalleeOf(instruction);
   const ptx::Function* function = callee == nullptr ? nullptr : calls_.Find(callee->text);
   if (function == nullptr) return false;
-  KernelPlan called;
-  called.reach = calls_.From(*function);
-  return AnyInstruction(called, is_barrier);
+  const auto [at, fresh] = waits_.try_emplace({function, is_barrier}, false);
+  if (fresh) {
+    KernelPlan called;
+    called.reach = calls_.From(*function);
+    at->second = AnyInstruction(called, is_barrier);
+  }
+  return at->second;
 }
 
 // Sets shape.meeting and shape.barrier, or the refusal.

@@ -1,10 +1,12 @@
 // What can be made of each kernel of a module, and how: the preconditions of all passes, in one
-// place. Internal to the folder; borrows from the module; pure.
+// place. Internal to the folder; borrows from the module; one planner, one thread.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "device/compiler/passes/call_graph.h"
 #include "device/compiler/passes/variables.h"
@@ -32,8 +34,8 @@ class Planner {
   const CallGraph& calls() const { return calls_; }
 
  private:
-  bool WaitsInside(const ptx::Instruction& instruction,
-                   bool (*is_barrier)(const ptx::Instruction&)) const;
+  using IsWait = bool (*)(const ptx::Instruction&);
+  bool WaitsInside(const ptx::Instruction& instruction, IsWait is_barrier) const;
   void PlanBarriers(KernelPlan& plan) const;
   std::string RefuseBoth(const KernelPlan& plan, const ptx::KernelFeatures& features) const;
   std::string RefuseLoop(KernelPlan& plan, const ptx::KernelFeatures& features) const;
@@ -43,6 +45,7 @@ class Planner {
   VariableTable variables_;
   std::unordered_map<std::string, ptx::KernelFeatures> features_;
   bool functions_in_initializers_ = false;
+  mutable std::map<std::pair<const ptx::Function*, IsWait>, bool> waits_;  ///< of called functions
 };
 
 }  // namespace cupola::passes

@@ -158,18 +158,15 @@ void MarkWay(const FlowGraph& graph, uint32_t branch, uint32_t from, std::vector
   }
 }
 
+// Above this the cost of following branches is not worth it: all may differ.
+constexpr size_t kMaxNodes = 3000;
+
 // Which registers may differ between the threads of a block, or of a warp.
 class Divergence {
  public:
   explicit Divergence(const FlowGraph& graph, Threads threads = Threads::kOfBlock,
                       bool params_differ = false)
       : graph_(graph), threads_(threads), params_differ_(params_differ) {
-    // Above this the cost of following branches is not worth it: all branches may differ.
-    constexpr size_t kMaxNodes = 3000;
-    if (graph.nodes.size() > kMaxNodes) {
-      all_ = true;
-      return;
-    }
     meetings_ = FindMeetings(graph);
     FindThreadNumbers();
     controlled_.resize(graph.nodes.size(), false);
@@ -179,7 +176,6 @@ class Divergence {
   }
 
   bool BranchDiffers(const Instruction& branch) const {
-    if (all_) return true;
     if (branch.guard && differs_.contains(branch.guard->predicate)) return true;
     return branch.opcode == "brx" && !branch.operands.empty() && Differs(branch.operands[0]);
   }
@@ -335,7 +331,6 @@ class Divergence {
   const FlowGraph& graph_;
   const Threads threads_;
   const bool params_differ_;
-  bool all_ = false;
   std::unordered_set<std::string> differs_;
   std::vector<uint32_t> meetings_;
   std::unordered_set<std::string> thread_numbers_;
@@ -427,6 +422,7 @@ FlowGraph BuildFlowGraph(const Function& function) { return Builder().Build(func
 bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier, Threads threads) {
   const std::vector<bool> barriers = FindBarriers(graph, is_barrier);
   if (std::find(barriers.begin(), barriers.end(), true) == barriers.end()) return false;
+  if (graph.nodes.size() > kMaxNodes) return true;
   const Divergence divergence(graph, threads);
   if (HasGuardedBarrier(graph, is_barrier, divergence)) return true;
   const std::vector<uint32_t> meetings = FindMeetings(graph);
@@ -443,6 +439,7 @@ bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier, Threads
 bool HasDivergentBarrier(const FlowGraph& graph, const IsBarrier& is_barrier, bool params_differ) {
   const std::vector<bool> barriers = FindBarriers(graph, is_barrier);
   if (std::find(barriers.begin(), barriers.end(), true) == barriers.end()) return false;
+  if (graph.nodes.size() > kMaxNodes) return true;
   const Divergence divergence(graph, Threads::kOfBlock, params_differ);
   if (HasGuardedBarrier(graph, is_barrier, divergence)) return true;
   const std::vector<uint32_t> meetings = FindMeetings(graph);
