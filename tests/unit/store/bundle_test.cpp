@@ -118,6 +118,20 @@ TEST(Bundle, UnorderedKernelsAreDamage) {
   EXPECT_EQ(BundleView::Open(bytes).error().code, ErrorCode::kDamaged);
 }
 
+// Without PTX nothing at the end of a bundle need be a NUL.
+TEST(Bundle, TextsMustEndInside) {
+  BundleWriter writer(90);
+  writer.AddKernel({.name = "k"});
+  const std::string cubin(40, 'x');
+  writer.SetCubin(std::as_bytes(std::span(cubin.data(), cubin.size())));
+  Result<std::vector<std::byte>> bytes = writer.Finish();
+  ASSERT_TRUE(bytes && BundleView::Open(*bytes));
+  const auto* header = reinterpret_cast<const BundleHeader*>(bytes->data());
+  auto* kernel = reinterpret_cast<KernelEntry*>(&(*bytes)[header->kernels_offset]);
+  kernel->refusal_offset = static_cast<uint32_t>(header->cubin_offset);
+  EXPECT_EQ(BundleView::Open(*bytes).error().code, ErrorCode::kDamaged);
+}
+
 // Words of the tables and the header are overwritten; whatever Open lets through must be safe to
 // read (the sanitizers watch).
 TEST(Bundle, RandomDamageIsRefusedOrSafe) {
