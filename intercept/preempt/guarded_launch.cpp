@@ -286,6 +286,7 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
   }
   const uint32_t index = context.slots.IndexOf(slot);
   bool made = false;
+  context.half_made.store(1);
   *why = Plain::kArguments;
   if (PackArguments(*attempt.variant, attempt.call, context.ArgumentsOf(index))) {
     *why = Plain::kRefused;
@@ -294,12 +295,14 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
     made = *result == CUDA_SUCCESS;
   }
   if (!made) {
+    context.half_made.store(0);
     const MutexLock slots_lock(context.slots_mutex);
     if (context.state.load() != PreemptContext::State::kReady) return Outcome::kPlainAndUncounted;
     context.slots.Cancel(slot);
     return Outcome::kPlain;
   }
   Guard(attempt, *slot);
+  context.half_made.store(0);
   context.queued.fetch_add(2, std::memory_order_relaxed);
   return Outcome::kLaunched;
 }
@@ -361,6 +364,7 @@ CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const St
     return result;
   }
   if (context.outstanding.load() == 0) return MakePlainLaunch(context, facts, call);
+  AwaitGuard(context);
   KeepRoom(context);
   context.queued.fetch_add(1, std::memory_order_relaxed);
   return MakePlainLaunch(context, facts, call);

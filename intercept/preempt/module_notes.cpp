@@ -4,6 +4,7 @@
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/variants.h"
+#include "intercept/preempt/waiting.h"
 
 namespace cupola::intercept::preempt {
 
@@ -28,12 +29,15 @@ void NoteAliasGot(const void* alias, const void* function) noexcept {
 }
 
 void NoteUnloading(const void* owner) noexcept {
-  if (PreemptionOn()) ForgetImage(owner);
+  if (!PreemptionOn()) return;
+  ForgetImage(owner);
+  ForgetLoaded();
 }
 
 void NoteContextEnding(CUcontext context) noexcept {
   if (!PreemptionOn()) return;
   ForgetImagesOf(context);
+  ForgetLoaded();
   EndContextState(context);
 }
 

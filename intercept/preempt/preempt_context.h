@@ -59,6 +59,8 @@ struct PreemptContext {
 
   /// Serialises launches with their guards; held over driver calls, never by the agent.
   pthread_mutex_t launch_mutex = PTHREAD_MUTEX_INITIALIZER;
+  /// 1 while a launch is made and its guard is not: other work must not get in between.
+  std::atomic<uint32_t> half_made{0};
   /// Guards `slots`; never held over a driver call.
   pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
   LaunchSlots slots;
@@ -82,6 +84,14 @@ void MakeReady(PreemptContext* context) noexcept;
 /// Maps the board's page into the context, which is current; once. False: refused, or a capture is
 /// open.
 bool MapBoard(PreemptContext* context) noexcept;
+
+/// Waits while another thread is between a launch and its guard. What a thread puts on the same
+/// stream at the same time, unsynchronised, then comes before both or after both.
+inline void AwaitGuard(PreemptContext& context) noexcept {
+  if (context.half_made.load() == 0) [[likely]] return;
+  pthread_mutex_lock(&context.launch_mutex);
+  pthread_mutex_unlock(&context.launch_mutex);
+}
 
 /// Calls `visit(PreemptContext&)` for every live one.
 template <typename Visit>

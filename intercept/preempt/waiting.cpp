@@ -30,7 +30,8 @@ constexpr long kNapNs = 50'000;
 constexpr uint64_t kAskEveryNs = 1'000'000;   // whether the context is still well
 constexpr uint64_t kNoSlotNs = 500'000'000;
 
-HandleMap loaded;
+HandleMap loaded;  // function -> the epoch in which it was launched
+std::atomic<uint64_t> loaded_epoch{1};
 
 /// One wait: how long it has lasted decides how it goes on.
 class Patience {
@@ -178,7 +179,14 @@ void WaitAtExit(uint64_t deadline_ns) noexcept {
   });
 }
 
-bool IsKnownLoaded(const void* function) noexcept { return loaded.Find(function, 0) != 0; }
-void NoteLoaded(const void* function) noexcept { loaded.Set(function, 1); }
+bool IsKnownLoaded(const void* function) noexcept {
+  return loaded.Find(function, 0) == loaded_epoch.load(std::memory_order_relaxed);
+}
+
+void NoteLoaded(const void* function) noexcept {
+  loaded.Set(function, loaded_epoch.load(std::memory_order_relaxed));
+}
+
+void ForgetLoaded() noexcept { loaded_epoch.fetch_add(1); }
 
 }  // namespace cupola::intercept::preempt

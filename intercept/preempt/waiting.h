@@ -55,6 +55,8 @@ void WaitAtExit(uint64_t deadline_ns) noexcept;
 /// Kernels that have been launched, or whose first launch need not be waited for.
 bool IsKnownLoaded(const void* function) noexcept;
 void NoteLoaded(const void* function) noexcept;
+/// Code was unloaded: a handle may now mean another kernel.
+void ForgetLoaded() noexcept;
 
 /// Makes the table of rules; called once.
 void StartWaitingRules() noexcept;

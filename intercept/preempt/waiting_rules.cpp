@@ -122,6 +122,7 @@ void Open(Rule rule, const uint64_t* arguments) {
       OpenAll();
       return;
     case Rule::kCopyTo:
+      if (PreemptContext* const context = Current()) AwaitGuard(*context);
       if (IsKnownToDriver(arguments[0]) && IsKnownToDriver(arguments[-1])) return;
       [[fallthrough]];
     case Rule::kWait:
@@ -194,6 +195,7 @@ __attribute__((visibility("hidden"))) void cupola_enter_stream_ordered() noexcep
   PreemptContext* const context = Current();
   if (context == nullptr || context->outstanding.load() == 0) return;
   const HookScope scope;
+  AwaitGuard(*context);
   KeepRoom(*context);
   context->queued.fetch_add(1, std::memory_order_relaxed);
 }

@@ -27,14 +27,14 @@ BUGS = {
     # First launches count as calls that may wait.
     "no_first_launch": ("!IsKnownLoaded(facts.function)", "false"),
     # The guard.
-    "no_guard": ("  Guard(attempt, *slot);\n", ""),
+    "no_guard": ("  Guard(attempt, *slot);\n", "  (void)&Guard;\n"),
     # Streams beyond the hardware queues end guarded launches.
     "no_queue_count": ("  if (!StreamsFitQueues()) {\n", "  if (false) {\n"),
     # A stream holds about 1,024 entries.
     "no_room_kept": ("constexpr uint32_t kMostQueued = 700;",
                      "constexpr uint32_t kMostQueued = 700'000;"),
     # Asynchronous copies of pageable memory wait.
-    "pageable_is_pinned": ("  return get(&type", "  return true || get(&type"),
+    "pageable_is_pinned": ("  return get(&type", "  if (address != 0) return true;\n  return get(&type"),
     # What was stopped is resumed when nobody asks any more.
     "no_resume": ("if (!held && ", "if (held && "),
     # A resume has the arguments of the launch.

@@ -265,6 +265,7 @@ int Race(cudaStream_t stream) {
       void* memory;
       CHECK(cudaMalloc(&memory, 1 << 16));
       CHECK(cudaFree(memory));
+      usleep(200);  // a scope is to be open half of the time
     }
   });
   Say("kernel launched");
