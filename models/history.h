@@ -27,7 +27,8 @@ class HistoryModel final : public DurationModel {
   void Observe(const LaunchFeatures& launch, uint64_t ns) noexcept override;
 
  private:
-  // Mean and mean absolute deviation in ns as floats, in one word: read and written whole.
+  // Mean and mean absolute deviation in ns, and whose they are, in one word: read and written whole,
+  // so that the words need no order among them.
   struct Place {
     std::atomic<uint64_t> number{0};  // 0 = free
     std::atomic<uint64_t> value{0};

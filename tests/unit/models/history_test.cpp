@@ -65,14 +65,16 @@ TEST(History, IsSharedByThreads) {
   HistoryModel history(nullptr);
   std::atomic<bool> stop{false};
   std::thread writer([&] {
-    for (int i = 0; i < 200'000; ++i) history.Observe(Launch(1 + i % 200), 1000);
+    for (uint32_t i = 0; i < 200'000; ++i) {
+      history.Observe(Launch(1 + i % 200), 1000 * (1 + i % 200));
+    }
     stop = true;
   });
   uint64_t wrong = 0;
   while (!stop) {
     for (uint32_t i = 1; i <= 200; ++i) {
       const uint64_t ns = history.Predict(Launch(i)).ns;
-      if (ns != 0 && ns != 1000) ++wrong;
+      if (ns != 0 && ns != 1000 * i) ++wrong;
     }
   }
   writer.join();
