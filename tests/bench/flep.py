@@ -1,8 +1,8 @@
 """FLEP's evaluation (ASPLOS 2017, section 6) for Cupola on this machine: scripts/bench flep.
 
 Each section measures plain CUDA and Cupola with the same programs and the same scripts of rounds,
-and leaves its raw figures in detail[section]; metrics() makes the metrics of all sections there are, so
-that sections may be measured in several runs. Standard library only."""
+and leaves its raw figures in detail[section]; metrics() makes the metrics of all sections there are,
+so that sections may be measured in several runs. Standard library only."""
 import contextlib
 import json
 import os
@@ -179,7 +179,7 @@ class Evaluation:
         self.detail["solo"] = found
 
     def two_modes_pairs(self, name, coruns, labels, policy="hpf"):
-        """Co-runs in all four modes: {pair: {mode: {"turnaround": [[us, us], ...], "makespan": [us]}}}"""
+        """All four modes: {pair: {mode: {"turnaround": [[us, us], ...], "makespan": [us, ...]}}}."""
         found = {"_".join(each[0] for each in group): {} for group in coruns.groups}
         for system, sharing in runs.MODES:
             got = self.in_mode(f"{name} {system} {sharing}", coruns, system, sharing, labels,

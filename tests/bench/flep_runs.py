@@ -104,8 +104,8 @@ class CoRuns:
         return {member: "high" if high and high(member) else "low" for member in self.members}
 
     def measure(self, bed, system, labels, repeats, seconds, delay_us, delays=None, loop=0):
-        """For each group, a list of repetitions of [Launch of each member] (of lists in loops). Each
-        member launches `delay_us` after the one before it, or delays[number of the group]."""
+        """For each group, a list of repetitions of [Launch of each member] (of lists in loops).
+        Each member launches `delay_us` after the one before it, or delays[number of the group]."""
         parties = [Party(*member, system, labels[member]) for member in self.members]
         index = {member: number for number, member in enumerate(self.members)}
         rounds, owners = [], []
