@@ -263,6 +263,33 @@ exec {PTXAS} "$@"
         self.assertEqual(os.listdir(self.path("store/tmp")), [])
 
 
+class Used(BuildTest):
+    def test_the_preloaded_library_finds_what_was_built(self):
+        """By place for a program's own fatbin; results stay, and launches become preemptible."""
+        program = os.path.join(os.environ["APPS"], "shared", "device_globals")
+        if not os.path.exists(program):
+            self.skipTest("tests/apps are not built")
+        env = {**self.env, "XDG_RUNTIME_DIR": self.folder, "CUPOLA_PREEMPT": "always",
+               "CUPOLA_LOG": "info", "ASAN_OPTIONS": "verify_asan_link_order=0"}
+        daemon = subprocess.Popen([CUPOLA, "serve"], env=env, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(daemon.stdout.close)
+        self.addCleanup(daemon.wait, timeout=TIMEOUT)
+        self.addCleanup(daemon.kill)
+        self.assertIn("listening", daemon.stdout.readline())
+
+        def run():
+            return subprocess.run([CUPOLA, "run", "--device", "sim", "--", program], env=env,
+                                  timeout=TIMEOUT, capture_output=True, text=True, check=True)
+
+        before = run()
+        self.assertNotRegex(before.stderr, r"[1-9]\d* launches preemptible")
+        self.build(program)
+        after = run()
+        self.assertRegex(after.stderr, r"[1-9]\d* launches preemptible")
+        self.assertEqual(before.stdout, after.stdout)
+
+
 class Store(BuildTest):
     def test_list_evict_clear(self):
         for name in ("a", "b", "c"):

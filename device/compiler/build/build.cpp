@@ -106,7 +106,7 @@ void Run::AddFile(const std::string& path) {
 // All that a bundle depends on.
 std::string Run::KeyOf(const Job& job) const {
   store::Sha256 hash;
-  hash.Add(fmt::format("cupola {} {} {}\n{}\n{}\n", store::kPassVersion,
+  hash.Add(fmt::format("cupola {} {} {} {}\n{}\n{}\n", store::kPassVersion, CUPOLA_PASS_DIGEST,
                        sizeof(store::BundleHeader) + sizeof(store::KernelEntry), options_.arch,
                        compiler_.version(), options_.kernels));
   hash.Add(store::HexOf(job.choice.digest));
