@@ -63,12 +63,11 @@ bool Resume(PreemptContext& context, LaunchSlot* slot) {
     if (workers != 0) physical = context.slots.BeginPhysical(slot, workers);
   }
   if (physical == kNoPhysical) return false;
+  // Counted first: the program may end as soon as its kernel has.
+  Count(counters.resumes);
+  context.gpu->slot().resumes.fetch_add(1, std::memory_order_relaxed);
   const CUresult result = LaunchPhysical(context, *slot, physical);
-  if (result == CUDA_SUCCESS) {
-    Count(counters.resumes);
-    context.gpu->slot().resumes.fetch_add(1, std::memory_order_relaxed);
-    return true;
-  }
+  if (result == CUDA_SUCCESS) return true;
   {
     const MutexLock lock(context.slots_mutex);
     context.slots.CancelPhysical(slot, physical);
