@@ -171,7 +171,7 @@ class Tuning {
     }
     launches->insert(launches->end(), measured->timeline.begin(), measured->timeline.end());
     profile_.gpu = std::max(profile_.gpu, measured->profile.gpu);
-    // Plain launches are samples for the duration models, too.
+    // Plain launches are samples for the duration models where there are no better ones.
     if (!form.variant && form.alternate.empty()) {
       if (Status merged = profiles::Merge(measured->profile, &profile_); !merged) {
         Fail(merged.error(), kExitCupolaFailed);
@@ -228,6 +228,17 @@ class Tuning {
   std::map<std::string, std::vector<profiles::PreemptionSample>> preemptions_;
 };
 
+/// Durations by events are a little longer than CUPTI's: a kernel that the profile has launches of
+/// keeps those alone.
+void DropKnownLaunches(const std::string& path, profiles::Profile* result) {
+  const auto there = profiles::ReadProfile(path);
+  if (!there) return;  // none yet; a damaged one is the error of the merge
+  for (auto& [key, kernel] : result->kernels) {
+    const auto known = there->kernels.find(key);
+    if (known != there->kernels.end() && !known->second.launches.empty()) kernel.launches.clear();
+  }
+}
+
 void Tune(const TuneOptions& options) {
   const PreparedRun run =
       PrepareRun(RunProgram() != nullptr ? *RunProgram() : nullptr, options.device, "tune");
@@ -235,9 +246,10 @@ void Tune(const TuneOptions& options) {
   Tuning tuning(options, run);
   tuning.FindBatches();
   if (options.preemptions != 0) tuning.MeasurePreemptions();
-  const profiles::Profile result = tuning.Result();
+  profiles::Profile result = tuning.Result();
   const auto path = ProfilePath(options.out, result);
   if (!path) Fail(path.error(), kExitCupolaFailed);
+  DropKnownLaunches(*path, &result);
   const auto all = profiles::MergeIntoFile(result, *path);
   if (!all) Fail(all.error(), kExitCupolaFailed);
   tuning.Print();

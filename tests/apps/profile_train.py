@@ -109,7 +109,9 @@ class Check:
         assert "cupola build" in done.stderr, done.stderr
         self.run("build", "--quiet", self.app)
         self.run(*words)
-        tuned = json.loads(self.path.read_text())["kernels"][0]["tuned"]
+        kernel = json.loads(self.path.read_text())["kernels"][0]
+        assert len(kernel["launches"]) == len(SIZES)  # those of `profile`, no others
+        tuned = kernel["tuned"]
         assert tuned["batch"] in (1, 8) and tuned["bound_percent"] == 0.5, tuned
         assert tuned["met"] == (tuned["overhead_percent"] <= 0.5), tuned
         assert tuned["tried"] and {one["batch"] for one in tuned["tried"]} <= {1, 8}, tuned
