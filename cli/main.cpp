@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cli/build_command.h"
 #include "cli/commands.h"
+#include "cli/ctl_command.h"
 #include "cli/inspect_command.h"
 #include "cli/profile_command.h"
 #include "cli/ptx_command.h"
@@ -15,6 +16,7 @@
 #include "cli/serve_command.h"
 #include "cli/train_command.h"
 #include "cli/tune_command.h"
+#include "cli/top_command.h"
 
 namespace {
 
@@ -46,6 +48,8 @@ void AddCommands(CLI::App& app) {
   cupola::AddProfileCommand(app);
   cupola::AddTrainCommand(app);
   cupola::AddTuneCommand(app);
+  cupola::AddCtlCommand(app);
+  cupola::AddTopCommand(app);
 }
 
 /// Fills the places of standard streams that the caller closed, so that no file of ours gets their

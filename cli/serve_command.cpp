@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "sched/board/socket_path.h"
+#include "sched/daemon/mps_control.h"
 #include "sched/daemon/server.h"
 
 namespace cupola {
@@ -57,8 +58,18 @@ void Serve(const ServeOptions& options) {
     config = std::move(read).value();
   }
   const std::string socket = SocketFor(options, config);
+  const bool mps = options.mps || config.mps;
   auto server = sched::Server::Start(socket, std::move(config), options.config);
   if (!server) Fail(server.error());
+  sched::MpsControl control;
+  if (mps) {
+    // Before the line that scripts wait for: programs that start later are its clients.
+    if (const Status started = control.Start(); !started) {
+      PrintError(started.error());
+      fmt::print(stderr, "cupola: going on without MPS\n");
+    }
+    (*server)->SetUsesMps(control.runs());
+  }
   // One line on standard output, when programs may join: scripts wait for it.
   fmt::print("listening on {}\n", (*server)->socket_path());
   std::fflush(stdout);
@@ -73,6 +84,8 @@ void AddServeCommand(CLI::App& app) {
       "serve", "Decide, for the programs that share a GPU, whose kernels run");
   serve->add_option("--config", options->config, "The configuration, a TOML file");
   serve->add_option("--socket", options->socket, "Where programs find it, an absolute path");
+  serve->add_flag("--mps", options->mps,
+                  "Start NVIDIA's MPS control daemon, and stop it at the end");
   serve->footer(kFooter);
   serve->callback([options] { Serve(*options); });
 }

@@ -73,19 +73,22 @@ void Arbiter::Charge(Client& client, uint64_t elapsed_ns, uint64_t share_ns) {
 void Arbiter::Advance(uint64_t now_ns) {
   const uint64_t elapsed = now_ns > now_ns_ ? now_ns - now_ns_ : 0;
   now_ns_ = std::max(now_ns_, now_ns);
-  uint64_t draining = 0;
-  uint64_t running = 0;
+  // Whoever is leaving still has the GPU, and the next one waits for it, although it may run: save
+  // where they share a context, then it gets the SMs one by one as they are left.
+  bool exclusive = false;
   for (Client& client : clients_) {
     if (client.draining) client.draining_ns += elapsed;
     if (client.draining_ns > kLongestDrainNs) client.draining = false;
-    draining += client.draining ? 1 : 0;
-    running += IsRunning(client) ? 1 : 0;
+    exclusive = exclusive || (client.draining && !client.view.shares_context);
   }
-  // Whoever is leaving still has the GPU; the next one waits for it, although it may run.
+  const auto has_gpu = [&](const Client& client) {
+    return client.draining || (IsRunning(client) && !exclusive);
+  };
+  const auto count = static_cast<uint64_t>(std::count_if(clients_.begin(), clients_.end(), has_gpu));
   for (Client& client : clients_) {
     if (!client.active) continue;
-    if (draining > 0 ? client.draining : IsRunning(client)) {
-      Charge(client, elapsed, elapsed / (draining > 0 ? draining : running));
+    if (has_gpu(client)) {
+      Charge(client, elapsed, elapsed / count);
     } else {
       client.launch.waited_ns += elapsed;
       client.starving_ns += elapsed;
@@ -144,24 +147,41 @@ void Arbiter::Observe(ClientId id, const Observation& observation) {
   }
 }
 
+uint64_t Arbiter::StarvesInNs(const Client& client) const {
+  uint64_t overhead = 0;
+  for (const Client& other : clients_) {
+    if (&other != &client && IsRunning(other)) {
+      overhead = std::max(overhead, other.launch.overhead_ns);
+    }
+  }
+  const uint64_t gone = client.starving_ns + overhead;
+  const uint64_t bound = client.settings.latency_bound_ns;
+  return gone >= bound ? 0 : bound - gone;
+}
+
+// A launch that has waited for its client's bound, less what stopping the others takes, goes before
+// all others, for as long as the bound is at most: then the others are due again.
 void Arbiter::NoteOverdue(Client& client) {
   const uint64_t bound = client.settings.latency_bound_ns;
   if (bound == 0) {
     client.overdue_left_ns = 0;
-  } else if (client.active && client.overdue_left_ns == 0) {
-    uint64_t overhead = 0;
-    for (const Client& other : clients_) {
-      if (&other != &client && IsRunning(other)) {
-        overhead = std::max(overhead, other.launch.overhead_ns);
-      }
-    }
-    if (client.starving_ns + overhead >= bound) {
-      client.overdue_left_ns = bound;
-    } else if (client.starving_ns > 0 || !IsRunning(client)) {
-      review_ns_ = std::min(review_ns_, now_ns_ + bound - overhead - client.starving_ns);
-    }
+  } else if (client.active && client.overdue_left_ns == 0 && client.starving_ns != 0 &&
+             StarvesInNs(client) == 0) {
+    client.overdue_left_ns = bound;
   }
   client.launch.priority = client.overdue_left_ns != 0 ? kOverduePriority : client.view.priority;
+}
+
+/// When a client's wait or its time before others is over.
+void Arbiter::NoteReviewTimes() {
+  for (const Client& client : clients_) {
+    if (!client.active || client.settings.latency_bound_ns == 0) continue;
+    if (client.overdue_left_ns != 0) {
+      if (client.launch.granted) review_ns_ = std::min(review_ns_, now_ns_ + client.overdue_left_ns);
+    } else if (!client.launch.granted && !client.view.paused) {
+      review_ns_ = std::min(review_ns_, now_ns_ + StarvesInNs(client));
+    }
+  }
 }
 
 void Arbiter::BuildSnapshot() {
@@ -171,9 +191,7 @@ void Arbiter::BuildSnapshot() {
     if (!client.used) continue;
     NoteOverdue(client);
     client_views_.push_back(client.view);
-    if (client.active && !client.view.paused && client.view.stoppable()) {
-      launch_views_.push_back(client.launch);
-    }
+    if (client.active && !client.view.paused) launch_views_.push_back(client.launch);
   }
   snapshot_ = Snapshot{now_ns_, sms_, client_views_, launch_views_};
 }
@@ -197,12 +215,10 @@ void Arbiter::TakeGrants() {
     client.partly_granted = grant != nullptr && grant->sm_bound != kKeepsAllSms;
     if (grant != nullptr) client.draining = false;
     if (client.active && had_gpu && grant == nullptr && client.view.stoppable()) {
-      client.draining = true;
+      // It may have been asked, and have left, before this review: by the client that runs now.
+      client.draining = !client.stopped;
       client.draining_ns = 0;
-    }
-    // What still runs beyond its time as overdue is looked at again when that is over.
-    if (client.overdue_left_ns != 0 && grant != nullptr) {
-      review_ns_ = std::min(review_ns_, now_ns_ + client.overdue_left_ns);
+      if (client.stopped) Note(EventKind::kPreempted, client.view.id);
     }
   }
 }
@@ -231,6 +247,7 @@ void Arbiter::Decide() {
   review_ns_ = std::min(review_ns_, decision_.review_ns);
   TakeGrants();
   FindNext();
+  NoteReviewTimes();
 }
 
 ClientOrder Arbiter::OrderFor(ClientId id) const {
@@ -245,7 +262,7 @@ bool Arbiter::MayTake(ClientId requester, ClientId victim) const {
   const Client& asks = clients_[requester.value()];
   const Client& yields = clients_[victim.value()];
   if (requester == victim || asks.view.paused || !yields.view.stoppable()) return false;
-  if (asks.active && asks.view.stoppable()) {
+  if (asks.active) {
     if (!asks.launch.granted && IsGranted(victim)) return false;
     if (asks.launch.granted && yields.launch.granted) return false;
     if (asks.partly_granted) return false;

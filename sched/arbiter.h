@@ -106,7 +106,9 @@ class Arbiter {
   bool IsRunning(const Client& client) const;
   void Charge(Client& client, uint64_t elapsed_ns, uint64_t share_ns);
   void BeginLaunch(Client& client, const Observation& observation);
+  uint64_t StarvesInNs(const Client& client) const;
   void NoteOverdue(Client& client);
+  void NoteReviewTimes();
   void BuildSnapshot();
   void TakeGrants();
   void FindNext();

@@ -36,6 +36,10 @@ bool FfsPolicy::KeepsTurn(const Snapshot& snapshot, Decision& decision) {
   const LaunchView* launch = snapshot.FindLaunch(holder_);
   const bool others = OthersWait(snapshot, holder_);
   const auto used = static_cast<int64_t>(client->ran_ns - turn_start_ran_ns_);
+  if (others && !contended_) {  // T is another one with more to share
+    contended_ = used < allowance_ns_;
+    allowance_ns_ = static_cast<int64_t>(Turn(*client, EpochUnit(snapshot))) - turn_debt_ns_;
+  }
   if (others && used >= allowance_ns_) return false;
   if (launch == nullptr) {
     idle_since_ns_ = std::min(idle_since_ns_, snapshot.now_ns);
@@ -46,7 +50,6 @@ bool FfsPolicy::KeepsTurn(const Snapshot& snapshot, Decision& decision) {
     return true;
   }
   idle_since_ns_ = kNever;
-  contended_ = contended_ || others;
   decision.grants.push_back({holder_, launch->sequence, Variant::kAny, 0, kKeepsAllSms});
   decision.hold_newcomers = others;
   if (others) decision.review_ns = snapshot.now_ns + static_cast<uint64_t>(allowance_ns_ - used);
@@ -58,20 +61,25 @@ void FfsPolicy::EndTurn(const Snapshot& snapshot) {
   has_holder_ = false;
   const ClientView* client = snapshot.FindClient(holder_);
   if (client == nullptr) {
-    debt_ns_.erase(holder_);
+    accounts_.erase(holder_);
     return;
   }
   const auto used = static_cast<int64_t>(client->ran_ns - turn_start_ran_ns_);
   // Time that nobody else wanted is no debt.
-  const int64_t overrun = contended_ ? std::max<int64_t>(used - allowance_ns_, 0) : 0;
-  const auto most = static_cast<int64_t>(Turn(*client, EpochUnit(snapshot))) * kMostTurnsOwed;
-  debt_ns_[holder_] = std::min(overrun, most);
+  accounts_[holder_] = {contended_ ? std::max<int64_t>(used - allowance_ns_, 0) : 0,
+                        client->ran_ns};
+}
+
+void FfsPolicy::Settle(const ClientView& client, Account& account, int64_t turn_ns) const {
+  account.debt_ns += static_cast<int64_t>(client.ran_ns - account.settled_ran_ns);
+  account.debt_ns = std::min(account.debt_ns, turn_ns * kMostTurnsOwed);
+  account.settled_ran_ns = client.ran_ns;
 }
 
 const LaunchView* FfsPolicy::Next(const Snapshot& snapshot) {
   if (snapshot.launches.empty()) return nullptr;
-  // Clients that owe more than a turn sit out turns until they owe less. Each lap pays a turn of
-  // everyone's debt, so this ends after kMostTurnsOwed laps.
+  // Clients that owe more than half a turn sit this one out, and have a longer one later: a turn of
+  // next to nothing would be all overhead. Each lap pays a turn, so this ends.
   const uint64_t unit = EpochUnit(snapshot);
   size_t at = 0;
   while (at < snapshot.launches.size() && snapshot.launches[at].client <= holder_) ++at;
@@ -81,23 +89,23 @@ const LaunchView* FfsPolicy::Next(const Snapshot& snapshot) {
       ++rounds_;
     }
     const LaunchView& launch = snapshot.launches[at];
-    int64_t& debt = debt_ns_[launch.client];
-    const auto turn =
-        static_cast<int64_t>(Turn(*snapshot.FindClient(launch.client), unit));
-    if (snapshot.launches.size() == 1) debt = 0;
-    if (debt < turn) return &launch;
-    debt -= turn;
+    const ClientView& client = *snapshot.FindClient(launch.client);
+    Account& account = accounts_[launch.client];
+    const auto turn = static_cast<int64_t>(Turn(client, unit));
+    Settle(client, account, turn);
+    if (snapshot.launches.size() == 1) account.debt_ns = 0;
+    if (account.debt_ns <= turn / 2) return &launch;
+    account.debt_ns -= turn;
   }
 }
 
 void FfsPolicy::BeginTurn(const Snapshot& snapshot, const LaunchView& launch) {
   const ClientView* client = snapshot.FindClient(launch.client);
-  int64_t& debt = debt_ns_[launch.client];
   has_holder_ = true;
   holder_ = launch.client;
   turn_start_ran_ns_ = client->ran_ns;
-  allowance_ns_ = static_cast<int64_t>(Turn(*client, EpochUnit(snapshot))) - debt;
-  debt = 0;
+  turn_debt_ns_ = accounts_[launch.client].debt_ns;
+  allowance_ns_ = static_cast<int64_t>(Turn(*client, EpochUnit(snapshot))) - turn_debt_ns_;
   contended_ = false;
   idle_since_ns_ = kNever;
 }
@@ -106,7 +114,7 @@ void FfsPolicy::Decide(std::span<const Event> events, const Snapshot& snapshot,
                        Decision& decision) {
   for (const Event& event : events) {
     if (event.kind != EventKind::kLeft) continue;
-    debt_ns_.erase(event.client);
+    accounts_.erase(event.client);
     if (has_holder_ && holder_ == event.client) has_holder_ = false;
   }
   if (KeepsTurn(snapshot, decision)) return;
@@ -123,10 +131,19 @@ uint64_t FfsPolicy::WaitBound(const Snapshot& snapshot, const ClientView& client
   for (const ClientView& other : snapshot.clients) {
     if (other.id == client.id) continue;
     const LaunchView* launch = snapshot.FindLaunch(other.id);
-    bound += Turn(other, unit) + options_.idle_grace_ns;
+    bound += Turn(other, unit) * 3 / 2 + options_.idle_grace_ns;
     bound += launch != nullptr ? launch->overhead_ns : 0;
   }
-  return bound;
+  // What it owes, it sits out.
+  const auto account = accounts_.find(client.id);
+  if (account == accounts_.end() || (has_holder_ && holder_ == client.id)) return bound;
+  const auto owed = static_cast<uint64_t>(std::max<int64_t>(
+      account->second.debt_ns +
+          static_cast<int64_t>(client.ran_ns - account->second.settled_ran_ns),
+      0));
+  const uint64_t turn = Turn(client, unit);
+  const uint64_t laps = std::min<uint64_t>((owed + turn / 2) / turn, kMostTurnsOwed);
+  return bound * (1 + laps);
 }
 
 std::string FfsPolicy::Dump() const {
@@ -134,8 +151,10 @@ std::string FfsPolicy::Dump() const {
   text += has_holder_ ? std::to_string(holder_.value()) + " allowance_ns=" +
                             std::to_string(allowance_ns_)
                       : "none";
-  for (const auto& [client, debt] : debt_ns_) {
-    if (debt != 0) text += " debt_ns[" + std::to_string(client.value()) + "]=" + std::to_string(debt);
+  for (const auto& [client, account] : accounts_) {
+    if (account.debt_ns == 0) continue;
+    text += " debt_ns[" + std::to_string(client.value()) +
+            "]=" + std::to_string(account.debt_ns);
   }
   return text;
 }

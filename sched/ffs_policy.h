@@ -38,6 +38,14 @@ class FfsPolicy : public Policy {
   }
 
  private:
+  /// What a client has had too much: its turn's overrun, and what it ran after its turn because it
+  /// had not yet left.
+  struct Account {
+    int64_t debt_ns = 0;
+    uint64_t settled_ran_ns = 0;  ///< the client's ran_ns up to which this is counted
+  };
+
+  void Settle(const ClientView& client, Account& account, int64_t turn_ns) const;
   bool KeepsTurn(const Snapshot& snapshot, Decision& decision);
   void EndTurn(const Snapshot& snapshot);
   /// The next launch after the holder's, in the order of clients, that has no debt left to pay.
@@ -49,9 +57,10 @@ class FfsPolicy : public Policy {
   ClientId holder_;
   uint64_t turn_start_ran_ns_ = 0;  ///< the holder's ran_ns when its turn began
   int64_t allowance_ns_ = 0;        ///< GPU time of this turn
+  int64_t turn_debt_ns_ = 0;        ///< what is taken off it
   bool contended_ = false;          ///< somebody else has wanted the GPU during this turn
   uint64_t idle_since_ns_ = kNever;
-  std::map<ClientId, int64_t> debt_ns_;  ///< what a client has had too much
+  std::map<ClientId, Account> accounts_;
   uint64_t rounds_ = 0;
 };
 

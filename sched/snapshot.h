@@ -56,8 +56,8 @@ struct LaunchView {
 /// Of a launch that has waited for its client's latency bound: before all others.
 inline constexpr int32_t kOverduePriority = std::numeric_limits<int32_t>::max();
 
-/// The state of one GPU. `launches` holds those that may be chosen: not the paused ones, and not
-/// those of clients that cannot be stopped, which always run.
+/// The state of one GPU. `launches` holds those that may be chosen: not the paused ones. Those of
+/// clients that cannot be stopped are among them, and run whether they are chosen or not.
 struct Snapshot {
   uint64_t now_ns = 0;
   uint32_t sms = 0;  ///< of the GPU; 0 = unknown

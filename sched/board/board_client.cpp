@@ -209,6 +209,7 @@ JoinResult BoardClient::Accept(const JoinAnswer& answer, int fd) {
   if (joined()) {  // the daemon took over the board that it was brought
     if (fd >= 0) close(fd);
     present_ = true;
+    daemon_pid_ = board().header().daemon_pid.load();
     return JoinResult::kJoined;
   }
   const char* why = "the answer came without a board";
@@ -220,6 +221,7 @@ JoinResult BoardClient::Accept(const JoinAnswer& answer, int fd) {
   memory_ = static_cast<BoardMemory&&>(memory);
   index_ = answer.slot;
   present_ = true;
+  daemon_pid_ = board().header().daemon_pid.load();
   return JoinResult::kJoined;
 }
 
@@ -243,6 +245,11 @@ DaemonState BoardClient::Poll(uint64_t now_ns) {
   if (!joined()) return DaemonState::kNone;
   if (DaemonIsWell(now_ns)) {
     present_ = true;
+    // Another process brought this board to a new daemon, which does not know our label yet.
+    if (board().header().daemon_pid.load() != daemon_pid_ && now_ns >= next_attempt_ns_) {
+      next_attempt_ns_ = now_ns + kRetryNs;
+      Rejoin(kRejoinTimeoutMs);
+    }
     return DaemonState::kPresent;
   }
   if (present_) {

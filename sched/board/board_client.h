@@ -97,6 +97,7 @@ class BoardClient {
   BoardMemory memory_;
   uint32_t index_ = 0;
   bool present_ = false;
+  uint32_t daemon_pid_ = 0;  // that knows this process
   bool path_is_named_ = false;
   uint64_t next_attempt_ns_ = 0;
 };

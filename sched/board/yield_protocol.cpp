@@ -79,6 +79,12 @@ void EndDemand(BoardView board, uint32_t self) {
   if (board.header().attention.load() != 0) RingBell(board.header());
 }
 
+void SetStopped(BoardView board, uint32_t self, bool stopped) {
+  const uint32_t value = stopped ? 1 : 0;
+  if (board.slot(self).stopped.exchange(value) == value) return;
+  if (board.header().attention.load() != 0) RingBell(board.header());
+}
+
 bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_bound) {
   BoardSlot& slot = board.slot(victim);
   const uint64_t before = slot.yield_requests.load();

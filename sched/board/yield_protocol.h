@@ -66,6 +66,10 @@ void UpdateDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t
 /// The process of slot `self` has nothing left to run: takes all its requests back.
 void EndDemand(BoardView board, uint32_t self);
 
+/// The process of slot `self` has yielded what it was asked (true), or runs again (false). Rings where
+/// that is news and the daemon wants to know.
+void SetStopped(BoardView board, uint32_t self, bool stopped);
+
 /// Asks the process of slot `victim` to leave the SMs below `sm_bound` (kAllSms: all) in the name of
 /// `bit` (a slot, or kDaemonBit). True: it was not asked by that bit before.
 bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_bound);

@@ -91,4 +91,19 @@ void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
   }
 }
 
+void FreeSlot(BoardView board, uint32_t slot) {
+  BoardSlot& gone = board.slot(slot);
+  gone.state = static_cast<uint32_t>(SlotState::kLeft);
+  gone.may_take = 0;
+  for (uint32_t victim = 0; victim < kBoardSlots; ++victim) ClearRequest(board, victim, slot);
+  gone.yield_requests = 0;
+  gone.yield_sm_bound = 0;
+  SettleGate(gone);
+  gone.demand = 0;
+  gone.demand_until_ns = 0;
+  gone.capabilities = 0;
+  gone.pid = 0;
+  gone.state = static_cast<uint32_t>(SlotState::kFree);
+}
+
 }  // namespace cupola::sched

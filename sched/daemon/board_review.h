@@ -26,4 +26,7 @@ uint64_t ObserveBoard(BoardView board, std::span<const Seat> seats, Arbiter& cor
 void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter& core,
                     uint64_t now_ns);
 
+/// Takes the slot of a process that is gone: nobody is asked in its name any more, and it is free.
+void FreeSlot(BoardView board, uint32_t slot);
+
 }  // namespace cupola::sched

@@ -117,27 +117,10 @@ void GpuArbiter::AddClient(Board& board, uint32_t slot, const ProcessIdentity& p
   Apply(board, board.clients.back());
 }
 
-void GpuArbiter::FreeSlot(Board& board, uint32_t slot) {
-  const BoardView view = board.memory.view();
-  BoardSlot& gone = view.slot(slot);
-  // Nobody may be asked in its name any more; only then is the slot anybody's.
-  gone.state = Number(SlotState::kLeft);
-  gone.may_take = 0;
-  for (uint32_t i = 0; i < kBoardSlots; ++i) ClearRequest(view, i, slot);
-  gone.yield_requests = 0;
-  gone.yield_sm_bound = 0;
-  SettleGate(gone);
-  gone.demand = 0;
-  gone.demand_until_ns = 0;
-  gone.capabilities = 0;
-  gone.pid = 0;
-  gone.state = Number(SlotState::kFree);
-}
-
 void GpuArbiter::RemoveClient(Board& board, size_t index) {
   Client& client = board.clients[index];
   core_.Leave(client.id);
-  FreeSlot(board, client.slot);
+  FreeSlot(board.memory.view(), client.slot);
   if (client.pidfd >= 0) close(client.pidfd);  // leaves the epoll set with its last descriptor
   board.clients.erase(board.clients.begin() + static_cast<ptrdiff_t>(index));
   board.seats.erase(board.seats.begin() + static_cast<ptrdiff_t>(index));
@@ -240,7 +223,7 @@ void GpuArbiter::AdoptSlots(Board& board) {
       AddClient(board, i,
                 {pid, board.uid, *start, UserName(board.uid), ProcessExecutable(pid), ""});
     } else {
-      FreeSlot(board, i);
+      FreeSlot(view, i);
     }
   }
 }

@@ -143,7 +143,6 @@ class GpuArbiter {
   void AdoptSlots(Board& board);
   void AddClient(Board& board, uint32_t slot, const ProcessIdentity& process);
   void RemoveClient(Board& board, size_t index);
-  void FreeSlot(Board& board, uint32_t slot);
   void Apply(Board& board, Client& client);
   void CollectExitsLocked();
   void SetAttention();

@@ -24,6 +24,9 @@ class Server : private SettingsSource {
   /// three in all threads.
   Status Run();
 
+  /// For display. Before Run.
+  void SetUsesMps(bool uses_mps) { config_.gpu.uses_mps = uses_mps; }
+
   const std::string& socket_path() const { return socket_.path(); }
 
  private:

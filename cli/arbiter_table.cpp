@@ -1,0 +1,104 @@
+#include "cli/arbiter_table.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace cupola {
+namespace {
+
+using nlohmann::json;
+
+struct Row {
+  const json* now;
+  const json* before;  // nullptr: not there yet
+  double ran_ns = 0;   // GPU time in the interval
+};
+
+const json* FindClient(const json* answer, const std::string& uuid, const json& client) {
+  if (answer == nullptr) return nullptr;
+  for (const json& gpu : (*answer)["gpus"]) {
+    if (gpu["uuid"] != uuid) continue;
+    for (const json& other : gpu["clients"]) {
+      if (other["pid"] == client["pid"] && other["slot"] == client["slot"]) return &other;
+    }
+  }
+  return nullptr;
+}
+
+double Difference(const Row& row, const char* name) {
+  const double before = row.before != nullptr ? (*row.before)[name].get<double>() : 0;
+  return std::max((*row.now)[name].get<double>() - before, 0.0);
+}
+
+const char* StateOf(const json& client) {
+  if (client["paused"]) return "paused";
+  if (!client["active"]) return "idle";
+  if (client["granted"]) return "runs";
+  if (client["can_preempt"] || client["can_gate"]) return "waits";
+  return "runs (cannot be stopped)";
+}
+
+std::string Duration(double ns) {
+  if (ns < 1e6) return fmt::format("{:.0f}us", ns / 1e3);
+  if (ns < 1e9) return fmt::format("{:.1f}ms", ns / 1e6);
+  return fmt::format("{:.1f}s", ns / 1e9);
+}
+
+std::string Printable(std::string text) {
+  std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
+  return text;
+}
+
+std::string RowText(const Row& row, double total_ns) {
+  const json& client = *row.now;
+  const std::string path = client["executable"];
+  const bool waits = client["active"] && !client["granted"];
+  const json launch = client.value("launch", json::object());
+  return fmt::format("{:>8} {:<16.16} {:>8} {:>6} {:>6.1f} {:>8.0f} {:>8.0f} {:>9} {:<24} {}",
+                     client["pid"].get<int64_t>(), Printable(path.substr(path.rfind('/') + 1)),
+                     client["priority"].get<int64_t>(), client["weight"].get<int64_t>(),
+                     total_ns > 0 ? 100 * row.ran_ns / total_ns : 0.0,
+                     Difference(row, "launches"), Difference(row, "preemptions"),
+                     waits ? Duration(launch.value("waited_ns", 0.0)) : "-", StateOf(client),
+                     Printable(client["kernel"].get<std::string>()));
+}
+
+void Append(std::string& text, std::string line, size_t columns) {
+  if (columns != 0 && line.size() > columns) line.resize(columns);
+  text += line + "\n";
+}
+
+}  // namespace
+
+std::string ArbiterTable(const json& answer, const json* before, size_t columns) {
+  std::string text;
+  if (answer["gpus"].empty()) Append(text, "no process has joined yet", columns);
+  for (const json& gpu : answer["gpus"]) {
+    const std::string uuid = gpu["uuid"];
+    std::vector<Row> rows;
+    double total = 0;
+    for (const json& client : gpu["clients"]) {
+      Row row{&client, FindClient(before, uuid, client)};
+      row.ran_ns = Difference(row, "ran_ns");
+      total += row.ran_ns;
+      rows.push_back(row);
+    }
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const Row& a, const Row& b) { return a.ran_ns > b.ran_ns; });
+    Append(text,
+           fmt::format("{}  policy {}  {} processes{}", uuid, gpu["policy"].get<std::string>(),
+                       rows.size(), answer.value("mps", false) ? "  MPS" : ""),
+           columns);
+    Append(text,
+           fmt::format("{:>8} {:<16} {:>8} {:>6} {:>6} {:>8} {:>8} {:>9} {:<24} {}", "PID",
+                       "PROGRAM", "PRIORITY", "WEIGHT", "SHARE%", "LAUNCHES", "PREEMPTD", "WAITING",
+                       "STATE", "KERNEL"),
+           columns);
+    for (const Row& row : rows) Append(text, RowText(row, total), columns);
+  }
+  return text;
+}
+
+}  // namespace cupola

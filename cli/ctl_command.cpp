@@ -1,0 +1,132 @@
+#include "cli/ctl_command.h"
+
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cli/arbiter_connection.h"
+#include "cli/arbiter_table.h"
+#include "cli/commands.h"
+
+namespace cupola {
+namespace {
+
+using nlohmann::json;
+
+struct CtlOptions {
+  std::string socket;
+  bool as_json = false;
+  bool state = false;
+  int64_t pid = 0;
+  std::vector<std::string> changes;
+  std::string policy;
+};
+
+constexpr char kFooter[] =
+    "\nExamples:\n"
+    "  cupola ctl show                       who is there, who runs, who waits\n"
+    "  cupola ctl set 4711 priority=10       before all of lower priority, from now on\n"
+    "  cupola ctl set 4711 weight=2 latency_bound_us=2000\n"
+    "  cupola ctl policy ffs                 weighted shares instead of priorities\n"
+    "  cupola ctl pause 4711                 off the GPU, until: cupola ctl resume 4711\n"
+    "  cupola ctl reload                     read the configuration again\n"
+    "\nWhat is set lives as long as the process and the daemon; rules of the configuration come back\n"
+    "with the next one.\n"
+    "\nExit codes: 0 done, 1 refused, or no arbiter is running, 2 wrong usage.\n";
+
+[[noreturn]] void Fail(const Error& error, int code = kExitBadInput) {
+  PrintError(error);
+  throw CLI::RuntimeError(code);
+}
+
+json Ask(const CtlOptions& options, const json& request) {
+  Result<ArbiterConnection> connection = ArbiterConnection::Open(options.socket);
+  if (!connection) Fail(connection.error());
+  Result<json> answer = connection->Ask(request);
+  if (!answer) Fail(answer.error());
+  return std::move(answer).value();
+}
+
+/// Does what has no answer of its own.
+void Do(const CtlOptions& options, const json& request) {
+  const json answer = Ask(options, request);
+  if (options.as_json) fmt::print("{}\n", answer.dump());
+}
+
+void Show(const CtlOptions& options) {
+  const json answer = Ask(options, {{"command", "show"}, {"state", options.state}});
+  if (options.as_json) {
+    fmt::print("{}\n", answer.dump(2));
+    return;
+  }
+  fmt::print("{}", ArbiterTable(answer, nullptr, 0));
+  if (!options.state) return;
+  for (const json& gpu : answer["gpus"]) fmt::print("{}", gpu["state"].get<std::string>());
+}
+
+void Set(const CtlOptions& options) {
+  json request{{"command", "set"}, {"pid", options.pid}};
+  for (const std::string& change : options.changes) {
+    const size_t equals = change.find('=');
+    const std::string name = change.substr(0, equals);
+    const bool known = name == "priority" || name == "weight" || name == "latency_bound_us";
+    int64_t value = 0;
+    const char* end = change.data() + change.size();
+    const char* number = equals == std::string::npos ? end : change.data() + equals + 1;
+    const auto [read_to, error] = std::from_chars(number, end, value);
+    if (!known || number == end || error != std::errc() || read_to != end) {
+      Fail(MakeError(ErrorCode::kInvalidArgument,
+                     fmt::format("\"{}\": expected priority=N, weight=N or latency_bound_us=N",
+                                 change)),
+           kExitUsage);
+    }
+    request[name] = value;
+  }
+  Do(options, request);
+}
+
+CLI::App* AddProcessCommand(CLI::App& ctl, const char* name, const char* text,
+                            const std::shared_ptr<CtlOptions>& options) {
+  CLI::App* command = ctl.add_subcommand(name, text);
+  command->add_option("PID", options->pid, "The process")->required();
+  return command;
+}
+
+}  // namespace
+
+void AddCtlCommand(CLI::App& app) {
+  auto options = std::make_shared<CtlOptions>();
+  CLI::App* ctl = app.add_subcommand("ctl", "Show and change what the arbiter does, live");
+  ctl->add_option("--socket", options->socket, "The arbiter's socket, if not in its usual place");
+  ctl->add_flag("--json", options->as_json, "Print the answer as JSON");
+  ctl->require_subcommand(1);
+  ctl->fallthrough();
+  ctl->footer(kFooter);
+  CLI::App* show = ctl->add_subcommand("show", "Who shares the GPUs, and who runs");
+  show->add_flag("--state", options->state, "And the whole state of the policies");
+  show->callback([options] { Show(*options); });
+  CLI::App* set = AddProcessCommand(*ctl, "set", "Set what counts for a process", options);
+  set->add_option("CHANGES", options->changes, "priority=N, weight=N, latency_bound_us=N")
+      ->required();
+  set->callback([options] { Set(*options); });
+  CLI::App* policy = ctl->add_subcommand("policy", "Change the policy");
+  policy->add_option("NAME", options->policy, "hpf, ffs, fifo, reorder or corun")->required();
+  policy->callback([options] {
+    Do(*options, {{"command", "policy"}, {"name", options->policy}});
+  });
+  AddProcessCommand(*ctl, "pause", "Take a process off the GPU", options)->callback([options] {
+    Do(*options, {{"command", "set"}, {"pid", options->pid}, {"paused", true}});
+  });
+  AddProcessCommand(*ctl, "resume", "Let a paused process go on", options)->callback([options] {
+    Do(*options, {{"command", "set"}, {"pid", options->pid}, {"paused", false}});
+  });
+  ctl->add_subcommand("reload", "Read the configuration again")->callback([options] {
+    Do(*options, {{"command", "reload"}});
+  });
+}
+
+}  // namespace cupola

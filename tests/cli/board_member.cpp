@@ -1,0 +1,84 @@
+// A client of the arbiter for tests: joins a board and does what its standard input says, a word a line;
+// answers each with one line. The product's own BoardClient, without CUDA.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <unistd.h>
+
+#include "sched/board/board_client.h"
+
+using namespace cupola::sched;
+
+namespace {
+
+const char* Name(JoinResult result) {
+  static const char* const kNames[] = {"joined", "no-daemon", "timed-out", "refused", "bad-answer"};
+  return kNames[static_cast<int>(result)];
+}
+
+const char* Name(DaemonState state) {
+  static const char* const kNames[] = {"none", "present", "absent"};
+  return kNames[static_cast<int>(state)];
+}
+
+void Show(const BoardClient& client) {
+  const BoardSlot& slot = client.slot();
+  std::printf("slot %u priority %d weight %u requests %llx bound %x gate %u may_take %llx demand %u\n",
+              client.index(), slot.priority.load(), slot.weight.load(),
+              static_cast<unsigned long long>(slot.yield_requests.load()),
+              slot.yield_sm_bound.load(), slot.gate.load(),
+              static_cast<unsigned long long>(slot.may_take.load()), slot.demand.load());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // GPU uuid, executable, capabilities
+  JoinRequest request;
+  request.gpu_uuid = argc > 1 ? argv[1] : "SIM-0";
+  request.executable = argc > 2 ? argv[2] : argv[0];
+  request.capabilities = argc > 3 ? static_cast<uint32_t>(std::atoi(argv[3])) : kCanPreempt;
+  request.label = std::getenv("CUPOLA_LABEL");
+  request.sm_count = 132;
+  request.timeout_ms = 5000;
+  BoardClient client;
+  const JoinResult joined = client.Join(request);
+  std::printf("%s %s\n", Name(joined), client.reason());
+  std::fflush(stdout);
+  char line[256];
+  while (std::fgets(line, sizeof(line), stdin) != nullptr) {
+    char word[64] = "";
+    char text[128] = "";
+    unsigned long long number = 0;
+    unsigned long long lease = 10'000;
+    std::sscanf(line, "%63s %llu %llu", word, &number, &lease);
+    const uint64_t now = BoardClockNs();
+    if (std::strcmp(word, "begin") == 0) {  // remaining us, lease ms
+      BeginDemand(client.board(), client.index(), {number * 1000, lease * 1'000'000}, now);
+      std::puts("ok");
+    } else if (std::strcmp(word, "end") == 0) {
+      EndDemand(client.board(), client.index());
+      std::puts("ok");
+    } else if (std::strcmp(word, "poll") == 0) {
+      std::puts(Name(client.Poll(now)));
+    } else if (std::strcmp(word, "show") == 0) {
+      Show(client);
+    } else if (std::strcmp(word, "drop") == 0) {
+      std::printf("%llx\n", static_cast<unsigned long long>(
+                                DropStaleRequests(client.board(), client.index(), now)));
+    } else if (std::strcmp(word, "kernel") == 0 && std::sscanf(line, "%*s %127s", text) == 1) {
+      std::strncpy(client.slot().kernel, text, sizeof(client.slot().kernel) - 1);
+      std::puts("ok");
+    } else if (std::strcmp(word, "variant") == 0 && std::sscanf(line, "%*s %127s", text) == 1) {
+      std::puts(VariantName(client.VariantFor(text)));
+    } else if (std::strcmp(word, "leave") == 0) {
+      client.Leave();
+      std::puts("ok");
+    } else {
+      std::puts("what?");
+    }
+    std::fflush(stdout);
+  }
+  return 0;
+}

@@ -1,0 +1,460 @@
+"""`cupola serve`, `ctl` and `top` with real processes: joining, leaving, dying, stopping. Run by
+ctest, a class at a time.
+
+CUPOLA names the command, BOARD_MEMBER a client that does what it is told, line by line. Every wait is
+for something that can be seen, with a deadline; nothing sleeps to let time pass.
+"""
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+CUPOLA = os.environ["CUPOLA"]
+BOARD_MEMBER = os.environ["BOARD_MEMBER"]
+TIMEOUT = 60
+DAEMON_BIT = 1 << 63
+
+
+def until(condition, what):
+    """Looks until `condition()` is true and returns its value."""
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.002)  # between two looks
+    raise AssertionError(f"never: {what}")
+
+
+class Member:
+    """A process on the board."""
+
+    def __init__(self, test, uuid="SIM-0", name="/bin/member", capabilities=1, prefix=(), env=None):
+        self.process = subprocess.Popen(
+            [*prefix, BOARD_MEMBER, uuid, name, str(capabilities)], env=env or test.env,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        test.addCleanup(self.close)
+        self.joined = self.process.stdout.readline().strip()
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+    def say(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline().strip()
+
+    def show(self):
+        words = self.say("show").split()
+        values = dict(zip(words[::2], words[1::2]))
+        return {name: int(value, 16 if name in ("requests", "bound", "may_take") else 10)
+                for name, value in values.items()}
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    @property
+    def slot(self):
+        return self.show()["slot"]
+
+
+class ServeTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="cupola-serve-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        os.chmod(self.folder, 0o755)
+        os.mkdir(os.path.join(self.folder, "run"), 0o700)
+        self.socket = os.path.join(self.folder, "run", "a.sock")
+        self.config = os.path.join(self.folder, "c.toml")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("CUPOLA", "LD_"))}
+        self.env["CUPOLA_SOCKET"] = self.socket
+
+    def serve(self, *options, env=None):
+        daemon = subprocess.Popen([CUPOLA, "serve", *options], env=env or self.env,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+        def close():
+            daemon.kill()
+            daemon.wait()
+            daemon.stdout.close()
+            daemon.stderr.close()
+        self.addCleanup(close)
+        self.assertEqual(daemon.stdout.readline(), f"listening on {self.socket}\n")
+        return daemon
+
+    def write_config(self, text):
+        with open(self.config, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def cupola(self, *words, **more):
+        return subprocess.run([CUPOLA, *words], env=self.env, capture_output=True, text=True,
+                              timeout=TIMEOUT, check=False, **more)
+
+    def ctl(self, *words):
+        done = self.cupola("ctl", *words)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+        return done.stdout
+
+    def clients(self):
+        shown = json.loads(self.ctl("--json", "show"))
+        return {c["pid"]: c for gpu in shown["gpus"] for c in gpu["clients"]}
+
+
+class Boards(ServeTest):
+    def test_priority_asks_without_the_daemon_and_the_end_takes_it_back(self):
+        self.write_config('[[rule]]\nexecutable = "*"\nlabel = "high"\npriority = 5\n')
+        self.serve("--config", self.config)
+        low = Member(self)
+        high = Member(self, env={**self.env, "CUPOLA_LABEL": "high"})
+        until(lambda: high.show()["may_take"] == 1 << low.slot, "the standing decision")
+        self.assertEqual(high.show()["priority"], 5)
+        low.say("begin 10000")
+        self.assertEqual(low.show()["gate"], 1)
+        high.say("begin 500")
+        seen = low.show()
+        self.assertTrue(seen["requests"] & (1 << high.slot), "at once, by the client itself")
+        self.assertEqual((seen["gate"], seen["bound"]), (0, 0xFFFF))
+        high.say("end")
+        until(lambda: low.show()["requests"] == 0, "the low one goes on")
+        self.assertEqual(low.show()["gate"], 1)
+
+    def test_same_priority_the_daemon_lets_the_shortest_run(self):
+        self.serve()
+        long, short = Member(self), Member(self)
+        long.say("begin 50000")
+        until(lambda: self.clients()[long.pid]["granted"], "the long one runs")
+        short.say("begin 300")
+        until(lambda: long.show()["requests"] != 0, "the long one is asked to yield")
+        self.assertTrue(self.clients()[short.pid]["granted"])
+        short.say("end")
+        until(lambda: long.show()["requests"] == 0, "the long one goes on")
+
+    def test_ffs_gives_turns(self):
+        self.write_config('[policy]\nname = "ffs"\nquantum_us = 2000\n')
+        self.serve("--config", self.config)
+        members = [Member(self), Member(self)]
+        for member in members:
+            member.say("begin 1000000 60000")
+        for _ in range(3):
+            for member in members:
+                until(lambda m=member: m.show()["requests"] == 0, "its turn")
+                until(lambda m=member: m.show()["requests"] == DAEMON_BIT, "the end of its turn")
+
+    def test_two_gpus_have_two_boards(self):
+        self.serve()
+        one, other = Member(self, uuid="GPU-1"), Member(self, uuid="GPU-2")
+        self.assertEqual((one.slot, other.slot), (0, 0))
+        self.assertEqual(len(json.loads(self.ctl("--json", "show"))["gpus"]), 2)
+
+    def test_full_board(self):
+        self.serve()
+        members = [Member(self) for _ in range(63)]
+        self.assertEqual({m.joined for m in members}, {"joined"})
+        refused = Member(self)
+        self.assertEqual(refused.joined, "refused all 63 slots of the board are taken")
+        members[5].close()
+        until(lambda: len(self.clients()) == 62, "the dead one's slot is free")
+        self.assertEqual(Member(self).joined, "joined")
+
+    def test_variants_by_kernel(self):
+        self.write_config('[[rule]]\nvariant = "sliced"\n[[rule]]\nkernel = "*gemm*"\n'
+                          'variant = "original"\npriority = 7\n')
+        self.serve("--config", self.config)
+        member = Member(self)
+        self.assertEqual(member.say("variant my_gemm_f32"), "original")
+        self.assertEqual(member.say("variant other"), "sliced")
+        self.assertEqual(member.show()["priority"], 0)
+        member.say("kernel sgemm")
+        until(lambda: member.show()["priority"] == 7, "the kernel's priority")
+
+
+class Faults(ServeTest):
+    def prepare(self, *options):
+        self.write_config('[[rule]]\nlabel = "high"\npriority = 5\n')
+        daemon = self.serve("--config", self.config, *options)
+        low = Member(self)
+        high = Member(self, env={**self.env, "CUPOLA_LABEL": "high"})
+        until(lambda: high.show()["may_take"] != 0, "the standing decision")
+        return daemon, low, high
+
+    def test_a_killed_client_frees_its_slot_and_those_it_asked(self):
+        _, low, high = self.prepare()
+        low.say("begin 10000")
+        high.say("begin 10000")
+        self.assertNotEqual(low.show()["requests"], 0)
+        high.process.send_signal(signal.SIGKILL)
+        high.process.wait()
+        until(lambda: low.show()["requests"] == 0, "nobody asks any more")
+        self.assertEqual(set(self.clients()), {low.pid})
+
+    def test_a_client_that_leaves(self):
+        _, low, high = self.prepare()
+        low.say("begin 10000")
+        high.say("begin 10000")
+        high.say("leave")
+        until(lambda: low.show()["requests"] == 0, "nobody asks any more")
+        until(lambda: set(self.clients()) == {low.pid}, "its slot is free")
+
+    def test_the_lease_of_a_stopped_client_ends_its_demand(self):
+        _, low, high = self.prepare()
+        low.say("begin 10000")
+        high.say("begin 10000 300")
+        self.assertNotEqual(low.show()["requests"], 0)
+        high.process.send_signal(signal.SIGSTOP)
+        until(lambda: low.show()["requests"] == 0, "the lease has ended")
+        high.process.send_signal(signal.SIGCONT)
+        high.say("begin 10000 5000")
+        until(lambda: low.show()["requests"] != 0, "it asks again")
+
+    def test_without_the_daemon_clients_go_on_and_rejoin_the_next(self):
+        daemon, low, high = self.prepare()
+        low.say("begin 10000 60000")
+        self.ctl("pause", str(low.pid))
+        until(lambda: low.show()["requests"] & DAEMON_BIT, "paused by the daemon")
+        slots = (low.slot, high.slot)
+        daemon.kill()
+        daemon.wait()
+        until(lambda: low.say("poll") == "absent", "the daemon is missed")
+        self.assertEqual(low.show()["requests"], 0, "its holds are void")
+        high.say("begin 500 400")
+        self.assertEqual(low.show()["requests"], 1 << high.slot, "clients still ask one another")
+        high.process.send_signal(signal.SIGSTOP)  # and with nobody to look after it
+        until(lambda: low.say("drop") == "0", "the lease has ended")
+        high.process.send_signal(signal.SIGCONT)
+        high.say("end")
+        self.serve("--config", self.config)
+        for member in (low, high):
+            until(lambda m=member: m.say("poll") == "present", "the new daemon is found")
+        self.assertEqual((low.slot, high.slot), slots)
+        self.assertEqual(set(self.clients()), {low.pid, high.pid})
+        until(lambda: high.say("poll") and self.clients()[high.pid]["priority"] == 5,
+              "the new daemon knows its label")
+        high.say("begin 500")
+        self.assertTrue(low.show()["requests"] & (1 << high.slot))
+
+    def test_a_stuck_daemon_counts_as_absent(self):
+        daemon, low, _ = self.prepare()
+        low.say("begin 10000 60000")
+        self.ctl("pause", str(low.pid))
+        until(lambda: low.show()["requests"] & DAEMON_BIT, "paused by the daemon")
+        daemon.send_signal(signal.SIGSTOP)
+        until(lambda: low.say("poll") == "absent", "silence")
+        self.assertEqual(low.show()["requests"], 0)
+        daemon.send_signal(signal.SIGCONT)
+        until(lambda: low.say("poll") == "present", "it is back")
+        until(lambda: low.show()["requests"] & DAEMON_BIT, "and so is its hold")
+
+    def test_an_orderly_end_frees_everybody(self):
+        daemon, low, _ = self.prepare()
+        low.say("begin 10000 60000")
+        self.ctl("pause", str(low.pid))
+        until(lambda: low.show()["requests"] & DAEMON_BIT, "paused by the daemon")
+        daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(daemon.wait(TIMEOUT), 0)
+        self.assertEqual(low.show()["requests"], 0)
+        self.assertFalse(os.path.exists(self.socket))
+        self.assertEqual(low.say("poll"), "absent")
+
+    def test_without_a_daemon_joining_fails_at_once(self):
+        self.assertEqual(Member(self).joined, "no-daemon")
+
+
+class Places(ServeTest):
+    def test_a_second_daemon_is_refused(self):
+        daemon = self.serve()
+        second = self.cupola("serve")
+        self.assertEqual(second.returncode, 1)
+        self.assertIn(f"another cupola serve (process {daemon.pid}) is in charge here",
+                      second.stderr)
+
+    def test_a_stale_socket_is_removed(self):
+        self.serve().kill()
+        until(lambda: os.path.exists(self.socket), "it was left")
+        self.serve()
+        self.assertEqual(Member(self).joined, "joined")
+
+    def test_what_is_no_socket_is_left_alone(self):
+        with open(self.socket, "w", encoding="utf-8"):
+            pass
+        refused = self.cupola("serve")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("something that is no socket is in its place", refused.stderr)
+
+    def test_rights_of_the_socket(self):
+        self.serve()
+        self.assertEqual(os.stat(self.socket).st_mode & 0o777, 0o600)
+
+    def test_a_folder_that_others_may_write_to(self):
+        os.chmod(os.path.dirname(self.socket), 0o777)
+        refused = self.cupola("serve")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("other users may write", refused.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
+    def test_another_user(self):
+        os.chmod(os.path.dirname(self.socket), 0o711)
+        nobody = ["setpriv", "--reuid=65534", "--clear-groups"]
+        self.write_config('[[rule]]\npriority = 1\n')
+        daemon = self.serve("--config", self.config)
+        os.chmod(self.socket, 0o666)  # were it open, credentials would still be checked
+        self.assertRegex(Member(self, prefix=nobody).joined, "^refused user .* is not admitted")
+        self.write_config('[access]\nusers = ["65534"]\n')
+        daemon.send_signal(signal.SIGHUP)
+        until(lambda: Member(self, prefix=nobody).joined == "joined", "admitted")
+        own, other = Member(self), Member(self, prefix=nobody)
+        until(lambda: other.pid in self.clients(), "it is there")
+        self.assertEqual(own.slot, 0, "a board of its own for each user")
+        own.say("begin 100000 60000")
+        until(lambda: self.clients()[own.pid]["granted"], "runs")
+        other.say("begin 100 60000")
+        until(lambda: own.show()["requests"] == DAEMON_BIT, "the daemon relays between the boards")
+        asked = subprocess.run([*nobody, CUPOLA, "ctl", "set", str(own.pid), "priority=9"],
+                               env=self.env, capture_output=True, text=True, check=False)
+        self.assertEqual(asked.returncode, 1)
+        self.assertIn("may only pause and resume processes of their own", asked.stderr)
+
+    def test_damaged_messages(self):
+        self.serve()
+        seed = 20261121
+        rng = random.Random(seed)
+        good = struct.pack("<IHHIIIIII", 0x4D504F43, 1, 1, 416, 0, 1, 132, 0xFFFFFFFF, 0)
+        good += b"SIM-0".ljust(64, b"\0") + bytes(256 + 64)
+        self.assertEqual(len(good), 416)
+        for round_ in range(300):
+            message = bytearray(good if rng.random() < 0.7 else rng.randbytes(rng.randrange(1, 70000)))
+            for _ in range(rng.randrange(1, 8)):
+                message[rng.randrange(min(len(message), 100))] = rng.randrange(256)
+            if rng.random() < 0.3:
+                message = message[:rng.randrange(1, len(message) + 1)]
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+                client.settimeout(TIMEOUT)
+                client.connect(self.socket)
+                files = []
+                if rng.random() < 0.3:
+                    files = [os.memfd_create("x")] * rng.randrange(1, 4)
+                socket.send_fds(client, [bytes(message)], files)
+                if files:
+                    os.close(files[0])
+                answer, fds, _, _ = socket.recv_fds(client, 65536, 4)
+                for fd in fds:
+                    os.close(fd)
+                self.assertTrue(len(answer) in (0, 2320), f"seed {seed} round {round_}")
+        self.assertEqual(Member(self).joined, "joined", f"seed {seed}")
+
+
+class Control(ServeTest):
+    def test_show_and_set(self):
+        self.serve()
+        self.assertIn("no process has joined", self.ctl("show"))
+        member = Member(self)
+        self.ctl("set", str(member.pid), "priority=3", "weight=4", "latency_bound_us=700")
+        row = self.clients()[member.pid]
+        self.assertEqual((row["priority"], row["weight"], row["latency_bound_us"]), (3, 4, 700))
+        self.assertEqual(member.show()["priority"], 3)
+        self.assertRegex(self.ctl("show"), rf"{member.pid} +board_member +3 +4 .* idle")
+
+    def test_pause_and_resume(self):
+        self.serve()
+        member = Member(self)
+        member.say("begin 1000 60000")
+        self.ctl("pause", str(member.pid))
+        until(lambda: member.show()["requests"] == DAEMON_BIT, "held")
+        self.assertIn("paused", self.ctl("show"))
+        self.ctl("resume", str(member.pid))
+        until(lambda: member.show()["requests"] == 0, "let go")
+
+    def test_policy(self):
+        self.serve()
+        Member(self)
+        self.ctl("policy", "ffs")
+        self.assertIn("policy=ffs", self.ctl("show", "--state"))
+        refused = self.cupola("ctl", "policy", "best")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("there are hpf, ffs, fifo, reorder, corun", refused.stderr)
+
+    def test_what_cannot_be(self):
+        absent = self.cupola("ctl", "show")
+        self.assertEqual(absent.returncode, 1)
+        self.assertIn("no arbiter is running here", absent.stderr)
+        self.serve()
+        for words, code, text in ((("set", "1", "priority=high"), 2, "expected priority=N"),
+                                  (("set", "1", "colour=3"), 2, "expected priority=N"),
+                                  (("set", "1", "weight=0"), 1, "weight must be a whole number"),
+                                  (("set", "1", "weight=2"), 1, "process 1 is not known here"),
+                                  (("reload",), 1, "without --config"),
+                                  (("fly",), 2, "")):
+            done = self.cupola("ctl", *words)
+            self.assertEqual(done.returncode, code, words)
+            self.assertIn(text, done.stderr)
+
+    def test_reload(self):
+        self.write_config("[[rule]]\npriority = 2\n")
+        daemon = self.serve("--config", self.config)
+        member = Member(self)
+        self.assertEqual(member.show()["priority"], 2)
+        self.write_config("[[rule]]\npriority = \"much\"\n")
+        refused = self.cupola("ctl", "reload")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(f"{self.config}:2:12: expected a whole number", refused.stderr)
+        self.assertIn("the configuration stays as it was", refused.stderr)
+        self.assertEqual(self.clients()[member.pid]["priority"], 2)
+        self.write_config("[[rule]]\npriority = 6\n")
+        daemon.send_signal(signal.SIGHUP)
+        until(lambda: member.show()["priority"] == 6, "the new rules")
+
+    def test_a_wrong_configuration_at_the_start(self):
+        self.write_config("[policy]\nname = \"best\"\n")
+        refused = self.cupola("serve", "--config", self.config)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn(f"{self.config}:2:8: expected one of", refused.stderr)
+
+    def test_top_once(self):
+        self.serve()
+        member = Member(self)
+        shown = self.cupola("top", "--once")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertTrue(re.search(r"PID +PROGRAM +PRIORITY", shown.stdout))
+        self.assertIn(str(member.pid), shown.stdout)
+        self.assertNotIn("\x1b", self.cupola("top").stdout)
+
+    def test_mps_is_started_and_stopped(self):
+        tools = os.path.join(self.folder, "bin")
+        os.mkdir(tools)
+        log = os.path.join(self.folder, "mps.log")
+        fake = os.path.join(tools, "nvidia-cuda-mps-control")
+        with open(fake, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/sh\nif [ "$1" = -d ]; then echo start >> {log}\n'
+                       f'else read word; echo "$word" >> {log}; fi\n')
+        os.chmod(fake, 0o755)
+        env = {**self.env, "PATH": tools + ":" + self.env["PATH"]}
+        daemon = self.serve("--mps", env=env)
+        self.assertTrue(json.loads(self.ctl("--json", "show"))["mps"])
+        daemon.send_signal(signal.SIGTERM)
+        self.assertEqual(daemon.wait(TIMEOUT), 0)
+        with open(log, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "start\nquit\n")
+
+    def test_without_mps_it_goes_on(self):
+        env = {**self.env, "PATH": self.folder}
+        daemon = self.serve("--mps", env=env)
+        self.assertEqual(Member(self).joined, "joined")
+        daemon.send_signal(signal.SIGTERM)
+        daemon.wait(TIMEOUT)
+        self.assertIn("going on without MPS", daemon.stderr.read())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[1:]], verbosity=2)

@@ -1,0 +1,140 @@
+// The configuration: what it says, and how errors are told.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "sched/daemon/config.h"
+
+namespace cupola::sched {
+namespace {
+
+ProcessIdentity Process(const std::string& executable, const std::string& user = "ann",
+                        const std::string& label = "") {
+  return {.pid = 7, .uid = 1000, .start = 1, .user = user, .executable = executable,
+          .label = label};
+}
+
+TEST(Config, RulesApplyInOrderAndTheLastWordCounts) {
+  const Result<Config> config = ParseConfig(R"(
+[server]
+socket = "/run/x.sock"
+mps = true
+[policy]
+name = "ffs"
+max_overhead = 0.05
+quantum_us = 2000
+[access]
+users = ["bob", "1001"]
+[[rule]]
+executable = "*"
+priority = 1
+[[rule]]
+executable = "/opt/*/serve"
+priority = 10
+weight = 3
+latency_bound_us = 500
+[[rule]]
+label = "batch*"
+priority = -5
+variant = "preemptible"
+[[rule]]
+executable = "train"
+kernel = "*gemm*"
+priority = 4
+variant = "original"
+)", "c.toml");
+  ASSERT_TRUE(config) << config.error().ToString();
+  EXPECT_EQ(config->socket, "/run/x.sock");
+  EXPECT_TRUE(config->mps);
+  EXPECT_EQ(config->gpu.policy, "ffs");
+  EXPECT_EQ(config->gpu.policy_options.quantum_ns, 2'000'000U);
+  EXPECT_DOUBLE_EQ(config->gpu.policy_options.max_overhead, 0.05);
+  EXPECT_EQ(config->SettingsFor(Process("/opt/a/serve"), ""),
+            (ClientSettings{.priority = 10, .weight = 3, .latency_bound_ns = 500'000}));
+  EXPECT_EQ(config->SettingsFor(Process("/opt/a/serve", "ann", "batch-7"), "").priority, -5);
+  EXPECT_EQ(config->SettingsFor(Process("/home/train"), "").priority, 1);
+  EXPECT_EQ(config->SettingsFor(Process("/home/train"), "sm90_gemm_x").priority, 4);
+  EXPECT_TRUE(config->Admits(Process("/x", "bob"), 0));
+  EXPECT_FALSE(config->Admits(Process("/x", "eve"), 0));
+  EXPECT_TRUE(config->Admits(Process("/x", "eve"), 1000));
+  JoinAnswer answer;
+  config->FillVariants(Process("/home/train", "ann", "batch"), answer);
+  EXPECT_EQ(answer.variant, static_cast<uint32_t>(VariantChoice::kPreemptible));
+  ASSERT_EQ(answer.kernel_rules, 1U);
+  EXPECT_STREQ(answer.kernels[0].pattern, "*gemm*");
+  EXPECT_EQ(answer.kernels[0].variant, static_cast<uint32_t>(VariantChoice::kOriginal));
+}
+
+TEST(Config, AnEmptyFileIsTheDefaults) {
+  const Result<Config> config = ParseConfig("", "c.toml");
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->gpu.policy, "hpf");
+  EXPECT_TRUE(config->rules.empty());
+}
+
+struct WrongConfig {
+  const char* text;
+  const char* error;
+};
+
+class WrongConfigs : public testing::TestWithParam<WrongConfig> {};
+
+TEST_P(WrongConfigs, SaysWhereAndWhatWasExpected) {
+  const Result<Config> config = ParseConfig(GetParam().text, "c.toml");
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().ToString(), GetParam().error);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Errors, WrongConfigs,
+    testing::Values(
+        WrongConfig{"[policy]\nname = \"hfp\"",
+                    "c.toml:2:8: expected one of \"hpf\", \"ffs\", \"fifo\", \"reorder\", "
+                    "\"corun\", not \"hfp\""},
+        WrongConfig{"[policy]\nname = 3",
+                    "c.toml:2:8: expected one of \"hpf\", \"ffs\", \"fifo\", \"reorder\", "
+                    "\"corun\", not 3"},
+        WrongConfig{"[policy]\nmax_overhead = 1.5",
+                    "c.toml:2:16: expected a number above 0 and at most 1, not 1.5"},
+        WrongConfig{"[policy]\n\nquantum_us = -1",
+                    "c.toml:3:14: expected a whole number from 0 to 3600000000, not -1"},
+        WrongConfig{"[polcy]\n",
+                    "c.toml:1:2: unknown key \"polcy\" at the top; expected one of server, "
+                    "policy, access, rule"},
+        WrongConfig{"[[rule]]\nexecutable = \"a\"\npriorty = 3",
+                    "c.toml:3:1: unknown key \"priorty\" in [[rule]]; expected one of "
+                    "executable, user, label, kernel, priority, weight, latency_bound_us, "
+                    "variant"},
+        WrongConfig{"[[rule]]\npriority = \"high\"",
+                    "c.toml:2:12: expected a whole number from -1000000 to 1000000, not \"high\""},
+        WrongConfig{"[[rule]]\nweight = 0",
+                    "c.toml:2:10: expected a whole number from 1 to 1000000, not 0"},
+        WrongConfig{"[[rule]]\nexecutable = \"a\"",
+                    "c.toml:1:1: this rule sets nothing; expected priority, weight, "
+                    "latency_bound_us or variant"},
+        WrongConfig{"[rule]\npriority = 1",
+                    "c.toml:1:1: expected [[rule]] (with two brackets), not [rule]"},
+        WrongConfig{"[[rule]]\nvariant = \"fast\"",
+                    "c.toml:2:11: expected one of \"auto\", \"original\", \"preemptible\", "
+                    "\"sliced\", not \"fast\""},
+        WrongConfig{"[access]\nusers = \"bob\"",
+                    "c.toml:2:9: expected a list of strings, not \"bob\""},
+        WrongConfig{"[access]\nusers = [\"bob\",\n 3]", "c.toml:3:2: expected a string, not 3"},
+        WrongConfig{"[server]\nmps = 1", "c.toml:2:7: expected true or false, not 1"},
+        WrongConfig{"policy = 1", "c.toml:1:10: expected a table, not 1"}));
+
+TEST(Config, DamagedTextHasAPlace) {
+  const Result<Config> config = ParseConfig("[policy]\nname = \n", "c.toml");
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().where.line, 2U);
+  EXPECT_EQ(config.error().code, ErrorCode::kDamaged);
+}
+
+TEST(Config, AFileThatIsNotThere) {
+  const Result<Config> config = ReadConfig("/nonexistent/c.toml");
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace cupola::sched

@@ -1,0 +1,301 @@
+// Policies case by case (FLEP figure 6, section 5.2.2), and compared on the paper's programs.
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include "sched/ffs_policy.h"
+#include "sched/hpf_policy.h"
+#include "simulation.h"
+
+namespace cupola::sched {
+namespace {
+
+constexpr uint64_t kUs = 1000;
+
+/// An arbiter whose clients are told what they want by the test.
+class Bench {
+ public:
+  explicit Bench(const std::string& policy, PolicyOptions options = {})
+      : core_(MakePolicy(policy, options), 100 * kUs) {
+    core_.SetSms(132);
+  }
+
+  ClientId Add(int32_t priority, uint32_t weight = 1) {
+    const ClientId id = core_.Join({.priority = priority, .weight = weight});
+    seen_.emplace_back();
+    seen_.back().can_preempt = true;
+    return id;
+  }
+  Observation& Of(ClientId id) { return seen_[id.value()]; }
+  void Want(ClientId id, uint64_t remaining_us) {
+    Of(id).active = true;
+    Of(id).sequence += 1;
+    Of(id).remaining_ns = remaining_us * kUs;
+    Review(0);
+  }
+  void End(ClientId id) {
+    Of(id).active = false;
+    Review(0);
+  }
+  /// A review `later_us` after the last; whoever was told to stop has.
+  void Review(uint64_t later_us) {
+    now_ += later_us * kUs;
+    for (int pass = 0; pass < 2; ++pass) {  // the second sees what the first made stop
+      core_.Advance(now_);
+      for (uint32_t i = 0; i < seen_.size(); ++i) {
+        seen_[i].stopped = pass == 1 && core_.OrderFor(ClientId(i)).hold;
+        core_.Observe(ClientId(i), seen_[i]);
+      }
+      core_.Decide();
+    }
+  }
+  /// The clients that may run, as "0 2".
+  std::string Running() const {
+    std::string text;
+    for (const Grant& grant : core_.decision().grants) {
+      text += (text.empty() ? "" : " ") + std::to_string(grant.client.value());
+      if (grant.sm_bound != kKeepsAllSms) text += fmt::format("(above {})", grant.sm_bound);
+    }
+    return text;
+  }
+
+  Arbiter core_;
+  std::vector<Observation> seen_;
+  uint64_t now_ = kUs;
+};
+
+TEST(Hpf, HigherPriorityPreemptsAndTheOtherGoesOnAfterIt) {
+  Bench bench("hpf");
+  const ClientId low = bench.Add(0);
+  const ClientId high = bench.Add(5);
+  bench.Want(low, 10'000);
+  EXPECT_EQ(bench.Running(), "0");
+  EXPECT_TRUE(bench.core_.MayTake(high, low));
+  EXPECT_FALSE(bench.core_.MayTake(low, high));
+  bench.Want(high, 20'000);
+  EXPECT_EQ(bench.Running(), "1");
+  EXPECT_TRUE(bench.core_.OrderFor(low).hold);
+  EXPECT_TRUE(bench.core_.OrderFor(low).is_next);
+  bench.End(high);
+  EXPECT_EQ(bench.Running(), "0");
+  EXPECT_FALSE(bench.core_.OrderFor(low).hold);
+}
+
+TEST(Hpf, LowerPriorityWaits) {
+  Bench bench("hpf");
+  const ClientId high = bench.Add(5);
+  const ClientId low = bench.Add(0);
+  bench.Want(high, 10'000);
+  bench.Want(low, 1);
+  EXPECT_EQ(bench.Running(), "0");
+}
+
+TEST(Hpf, SamePriorityPreemptsOnlyIfItPays) {
+  // Figure 6: Kr.Tr > Ks.Tr + preemption_overhead, here 100 us.
+  for (const auto& [arriving_us, running] : std::vector<std::pair<uint64_t, std::string>>{
+           {899, "1"}, {900, "0"}, {901, "0"}, {5000, "0"}}) {
+    Bench bench("hpf");
+    const ClientId first = bench.Add(1);
+    const ClientId second = bench.Add(1);
+    bench.Want(first, 1500);
+    bench.Review(500);  // 1000 us remain
+    bench.Want(second, arriving_us);
+    EXPECT_EQ(bench.Running(), running) << arriving_us;
+  }
+}
+
+TEST(Hpf, AtTheEndTheShortestOfTheHighestPriorityIsNext) {
+  Bench bench("hpf");
+  const ClientId running = bench.Add(9);
+  for (const auto& [priority, us] : std::vector<std::pair<int32_t, uint64_t>>{
+           {1, 10}, {2, 900}, {2, 700}, {0, 1}}) {
+    bench.Want(bench.Add(priority), us);
+  }
+  bench.Want(running, 1000);
+  EXPECT_EQ(bench.Running(), "0");
+  bench.End(running);
+  EXPECT_EQ(bench.Running(), "3");
+}
+
+TEST(Hpf, YieldsOnlyTheSmsThatAreNeeded) {
+  PolicyOptions options;
+  options.spatial_extra_sms = 4;
+  Bench bench("hpf", options);
+  const ClientId low = bench.Add(0);
+  const ClientId high = bench.Add(1);
+  bench.Of(low).shares_context = true;
+  bench.Of(high).shares_context = true;
+  bench.Of(high).sms = 8;
+  bench.Want(low, 5000);
+  bench.Want(high, 80);
+  EXPECT_EQ(bench.Running(), "1 0(above 12)");
+  EXPECT_EQ(bench.core_.OrderFor(low).sm_bound, 12U);
+  bench.Of(low).shares_context = false;  // without a shared context SMs are never shared
+  bench.Review(1);
+  EXPECT_EQ(bench.Running(), "1");
+}
+
+TEST(Hpf, AnOverdueLaunchRunsBeforeAHigherPriority) {
+  Bench bench("hpf");
+  const ClientId high = bench.Add(5);
+  const ClientId low = bench.Add(0);
+  bench.core_.Configure(low, {.priority = 0, .latency_bound_ns = 2000 * kUs});
+  bench.Want(high, 1'000'000);
+  bench.Want(low, 300);
+  EXPECT_EQ(bench.Running(), "0");
+  EXPECT_EQ(bench.core_.review_ns(), bench.now_ + 1900 * kUs);  // less what stopping costs
+  bench.Review(1900);
+  EXPECT_EQ(bench.Running(), "1");
+  bench.Review(2000);  // its time before others is over
+  EXPECT_EQ(bench.Running(), "0");
+}
+
+TEST(Hpf, PausedClientsDoNotCount) {
+  Bench bench("hpf");
+  const ClientId high = bench.Add(5);
+  const ClientId low = bench.Add(0);
+  bench.Want(high, 1000);
+  bench.Want(low, 1000);
+  bench.core_.Configure(high, {.priority = 5, .paused = true});
+  bench.Review(1);
+  EXPECT_EQ(bench.Running(), "1");
+  EXPECT_TRUE(bench.core_.OrderFor(high).hold);
+  EXPECT_FALSE(bench.core_.MayTake(high, low));
+}
+
+TEST(Ffs, EpochFollowsTheOverheadBound) {
+  // 5.2.2: (100 + 100) / (T * (2 + 1)) < 0.1, so T is just above 666.67 us.
+  Bench bench("ffs", {.max_overhead = 0.1, .quantum_ns = 0});
+  bench.Want(bench.Add(0, 2), 1'000'000);
+  bench.Want(bench.Add(0, 1), 1'000'000);
+  const auto& policy = dynamic_cast<const FfsPolicy&>(bench.core_.policy());
+  EXPECT_EQ(policy.EpochUnit(bench.core_.snapshot()), 666'667U);
+  EXPECT_EQ(bench.Running(), "0");
+  bench.Review(1333);
+  EXPECT_EQ(bench.Running(), "0");
+  bench.Review(1);
+  EXPECT_EQ(bench.Running(), "1");
+  bench.Review(667);
+  EXPECT_EQ(bench.Running(), "0");
+}
+
+TEST(Ffs, AnIdleHolderKeepsItsTurnForAGraceOnly) {
+  Bench bench("ffs", {.idle_grace_ns = 100 * kUs});
+  const ClientId a = bench.Add(0);
+  const ClientId b = bench.Add(0);
+  bench.Want(a, 500);
+  bench.Want(b, 500);
+  bench.End(a);
+  EXPECT_EQ(bench.Running(), "");
+  EXPECT_EQ(bench.core_.review_ns(), bench.now_ + 100 * kUs);
+  EXPECT_TRUE(bench.core_.OrderFor(b).hold);
+  bench.Review(99);
+  bench.Want(a, 500);
+  EXPECT_EQ(bench.Running(), "0");
+  bench.End(a);
+  bench.Review(100);
+  EXPECT_EQ(bench.Running(), "1");
+}
+
+TEST(Ffs, SharesAreTwoToOneWithinTwoPoints) {
+  Scenario scenario;
+  scenario.policy = "ffs";
+  scenario.seed = 7;
+  scenario.switch_ns = 130'000;
+  scenario.end_ns = 2'000'000'000;
+  for (const uint32_t weight : {2U, 1U}) {
+    ProcessPlan plan;
+    plan.settings.weight = weight;
+    plan.kernel_ns = weight == 2 ? 900'000 : 2'900'000;
+    plan.kernels = 1'000'000;
+    plan.gap_ns = 15'000;
+    plan.block_ns = 200'000;
+    scenario.processes.push_back(plan);
+  }
+  const Outcome outcome = Simulate(scenario);
+  const double share = outcome.processes[0].gpu_ns /
+                       (outcome.processes[0].gpu_ns + outcome.processes[1].gpu_ns);
+  EXPECT_NEAR(share, 2.0 / 3, 0.02);
+  EXPECT_LT(outcome.switching_ns, 0.1 * 2e9);
+}
+
+// Table 1 of the paper, in us on its GPU: the large and the small input of each program.
+struct PaperProgram {
+  const char* name;
+  uint64_t large_us;
+  uint64_t small_us;
+};
+constexpr PaperProgram kPrograms[] = {{"CFD", 11106, 521}, {"NN", 15775, 728}, {"PF", 7364, 811},
+                                      {"PL", 5419, 952},   {"MD", 15905, 938}, {"SPMV", 5840, 484},
+                                      {"MM", 2579, 1499},  {"VA", 30634, 720}};
+
+Scenario Pair(const std::string& policy, uint64_t first_us, uint64_t second_us,
+              int32_t second_priority) {
+  Scenario scenario;
+  scenario.policy = policy;
+  scenario.switch_ns = 0;
+  for (const uint64_t us : {first_us, second_us}) {
+    ProcessPlan plan;
+    plan.start_ns = scenario.processes.empty() ? 0 : 200'000;
+    plan.kernel_ns = us * kUs;
+    plan.shares_context = true;
+    scenario.processes.push_back(plan);
+  }
+  scenario.processes[1].settings.priority = second_priority;
+  return scenario;
+}
+
+double Antt(const Outcome& outcome) {
+  double sum = 0;
+  for (const ProcessOutcome& process : outcome.processes) {
+    sum += static_cast<double>(process.turnaround_ns) / static_cast<double>(process.alone_ns);
+  }
+  return sum / static_cast<double>(outcome.processes.size());
+}
+
+TEST(PaperPairs, HpfBeatsFifoAndReorderingDoesNot) {
+  double improvement = 0;
+  double reordering = 0;
+  double stp_loss = 0;
+  int pairs = 0;
+  for (const PaperProgram& large : kPrograms) {
+    for (const char* name : {"MD", "MM", "SPMV", "VA"}) {
+      const auto small = std::find_if(std::begin(kPrograms), std::end(kPrograms),
+                                      [&](const PaperProgram& p) { return p.name == std::string(name); });
+      if (std::string(large.name) == name) continue;
+      const Outcome fifo = Simulate(Pair("fifo", large.large_us, small->small_us, 0));
+      const Outcome reorder = Simulate(Pair("reorder", large.large_us, small->small_us, 0));
+      const Outcome hpf = Simulate(Pair("hpf", large.large_us, small->small_us, 0));
+      improvement += Antt(fifo) / Antt(hpf);
+      reordering += Antt(fifo) / Antt(reorder);
+      stp_loss += static_cast<double>(hpf.end_ns) / static_cast<double>(fifo.end_ns) - 1;
+      ++pairs;
+    }
+  }
+  EXPECT_EQ(pairs, 28);
+  RecordProperty("antt_improvement", std::to_string(improvement / pairs));
+  EXPECT_GT(improvement / pairs, 4);
+  EXPECT_NEAR(reordering / pairs, 1, 0.03);  // the long kernel has started: nothing to reorder
+  EXPECT_LT(stp_loss / pairs, 0.02);
+}
+
+TEST(PaperPairs, PriorityGivesTheSmallKernelTheGpu) {
+  double speedup = 0;
+  int pairs = 0;
+  for (const PaperProgram& large : {kPrograms[0], kPrograms[1], kPrograms[2], kPrograms[3]}) {
+    for (const PaperProgram& small : kPrograms) {
+      if (std::string(large.name) == small.name) continue;
+      const Outcome fifo = Simulate(Pair("fifo", large.large_us, small.small_us, 1));
+      const Outcome hpf = Simulate(Pair("hpf", large.large_us, small.small_us, 1));
+      speedup += static_cast<double>(fifo.processes[1].turnaround_ns) /
+                 static_cast<double>(hpf.processes[1].turnaround_ns);
+      ++pairs;
+    }
+  }
+  EXPECT_EQ(pairs, 28);
+  RecordProperty("high_priority_speedup", std::to_string(speedup / pairs));
+  EXPECT_GT(speedup / pairs, 8);
+}
+
+}  // namespace
+}  // namespace cupola::sched

@@ -1,0 +1,466 @@
+#include "simulation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "simulation_checks.h"
+
+namespace cupola::sched {
+namespace {
+
+constexpr uint64_t kLeaseNs = 20'000'000;
+constexpr uint64_t kLaunchNs = 5'000;
+constexpr uint64_t kGateQuantumNs = 500'000;
+constexpr uint64_t kMostSteps = 400'000;
+
+enum class EventType : uint8_t {
+  kArrive,    // the process launches its next kernel
+  kStart,     // its kernel gets onto the GPU
+  kDrained,   // its kernel has left the GPU
+  kRenew,     // its agent renews the lease
+  kReview,    // the daemon
+  kReap,      // the daemon learns that the process is dead
+  kFault,
+};
+
+struct SimEvent {
+  uint64_t at_ns;
+  uint64_t order;
+  EventType type;
+  size_t process;
+  uint64_t version;  // of the process, or the fault's number
+  bool operator>(const SimEvent& other) const {
+    return at_ns != other.at_ns ? at_ns > other.at_ns : order > other.order;
+  }
+};
+
+class Simulation {
+ public:
+  Simulation(const Scenario& scenario, std::unique_ptr<Policy> policy)
+      : scenario_(scenario),
+        random_(scenario.seed),
+        core_(policy != nullptr ? std::move(policy)
+                                : MakePolicy(scenario.policy, scenario.options),
+              200'000),
+        checks_(scenario) {}
+
+  Outcome Run();
+
+ private:
+  void SetUp();
+  void Push(uint64_t at_ns, EventType type, size_t process, uint64_t version) {
+    events_.push({at_ns, ++order_, type, process, version});
+  }
+  double Rate(const SimProcess& process) const;
+  void AdvanceTo(uint64_t at_ns);
+  uint64_t NextCompletion() const;
+  void CompleteKernels();
+  void Handle(const SimEvent& event);
+  void Arrive(size_t index);
+  void Launch(size_t index);
+  void FinishHost(size_t index);
+  void Inject(const Fault& fault);
+  void ReactAll();
+  void React(size_t index);
+  void Leave(size_t index);
+  void Review();
+  Demand DemandOf(const SimProcess& process);
+  void Note(uint64_t what, uint64_t who) {
+    for (const uint64_t word : {now_, what, who}) {
+      outcome_.trace = (outcome_.trace ^ word) * 0x100000001B3ULL;
+    }
+  }
+
+  const Scenario& scenario_;
+  Prng random_;
+  Arbiter core_;
+  SimChecks checks_;
+  BoardView board_;
+  std::vector<SimProcess> processes_;
+  std::vector<Seat> seats_;
+  std::priority_queue<SimEvent, std::vector<SimEvent>, std::greater<>> events_;
+  uint64_t order_ = 0;
+  uint64_t now_ = 1'000'000;
+  uint32_t bell_seen_ = 0;
+  uint64_t review_at_ = kNever;
+  size_t last_on_gpu_ = SIZE_MAX;
+  Outcome outcome_;
+};
+
+/// One board for all scenarios, wiped each time.
+BoardView CleanBoard() {
+  alignas(4096) static char memory[kBoardBytes];
+  std::memset(memory, 0, sizeof(memory));
+  BoardView board(memory);
+  board.header().attention = 1;
+  for (uint32_t i = 0; i < kBoardSlots; ++i) board.slot(i).gate = 1;
+  return board;
+}
+
+void Simulation::SetUp() {
+  outcome_.trace = 0xCBF29CE484222325ULL;
+  board_ = CleanBoard();
+  core_.SetSms(scenario_.sms);
+  core_.Advance(now_);
+  for (const ProcessPlan& plan : scenario_.processes) {
+    SimProcess process;
+    process.plan = plan;
+    process.slot = static_cast<uint32_t>(processes_.size());
+    process.id = core_.Join(plan.settings);
+    BoardSlot& slot = board_.slot(process.slot);
+    uint32_t capabilities = 0;
+    if (plan.can_preempt) capabilities |= kCanPreempt;
+    if (plan.can_gate) capabilities |= kCanGate;
+    if (plan.shares_context) capabilities |= kSharesContext;
+    slot.capabilities = capabilities;
+    slot.state = static_cast<uint32_t>(SlotState::kLive);
+    seats_.push_back({process.slot, process.id});
+    Push(now_ + plan.start_ns, EventType::kArrive, processes_.size(), 0);
+    processes_.push_back(process);
+  }
+  for (size_t i = 0; i < scenario_.faults.size(); ++i) {
+    Push(now_ + scenario_.faults[i].at_ns, EventType::kFault, 0, i);
+  }
+  Review();
+}
+
+// Kernels of different contexts take turns by the hardware's time slices: each gets its part; but one
+// that is about to leave has the GPU until then. With a shared context a kernel that needs k SMs has
+// them to itself while the other leaves them.
+double Simulation::Rate(const SimProcess& process) const {
+  size_t running = 0;
+  size_t draining = 0;
+  const SimProcess* other = nullptr;
+  for (const SimProcess& each : processes_) {
+    if (!each.OnGpu()) continue;
+    ++running;
+    if (each.device == DeviceState::kDraining && !each.plan.shares_context) ++draining;
+    if (&each != &process) other = &each;
+  }
+  if (draining > 0) {
+    return process.device == DeviceState::kDraining ? 1.0 / static_cast<double>(draining) : 0;
+  }
+  if (running == 2 && process.plan.shares_context && other->plan.shares_context) {
+    const auto sms = static_cast<double>(scenario_.sms);
+    if (process.sm_bound > 0 && other->plan.sms <= process.sm_bound) {
+      return (sms - process.sm_bound) / sms;
+    }
+    if (other->sm_bound > 0 && process.plan.sms <= other->sm_bound) return 1;
+  }
+  return 1.0 / static_cast<double>(running);
+}
+
+void Simulation::AdvanceTo(uint64_t at_ns) {
+  const auto elapsed = static_cast<double>(at_ns - now_);
+  for (SimProcess& process : processes_) {
+    if (!process.OnGpu()) continue;
+    double work = elapsed * Rate(process);
+    process.gpu_ns += work;
+    const double overhead = std::min(work, process.overhead_left);
+    process.overhead_left -= overhead;
+    outcome_.switching_ns += overhead;
+    work -= overhead;
+    process.work_left -= work;
+    process.work_done += work;
+  }
+  checks_.Elapse(processes_, core_, now_, at_ns);
+  now_ = at_ns;
+}
+
+uint64_t Simulation::NextCompletion() const {
+  uint64_t first = kNever;
+  for (const SimProcess& process : processes_) {
+    if (!process.OnGpu() || Rate(process) == 0) continue;
+    const double left = std::max(process.work_left + process.overhead_left, 0.0);
+    const double wait = std::ceil(left / Rate(process));
+    first = std::min(first, now_ + static_cast<uint64_t>(wait));
+  }
+  return first;
+}
+
+void Simulation::CompleteKernels() {
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    SimProcess& process = processes_[i];
+    if (!process.OnGpu() || process.work_left + process.overhead_left > 0.5) continue;
+    Note(1, i);
+    checks_.KernelDone(process, now_);
+    process.device = DeviceState::kNone;
+    process.has_kernel = false;
+    ++process.version;
+    outcome_.processes[i].finished++;
+    outcome_.processes[i].turnaround_ns += now_ - process.arrived_ns;
+    outcome_.processes[i].alone_ns += process.kernel_ns;
+    if (process.stopped_by_signal) {
+      process.host_pending = true;
+    } else {
+      FinishHost(i);
+    }
+  }
+}
+
+/// The process's host code sees that its kernel is complete.
+void Simulation::FinishHost(size_t index) {
+  SimProcess& process = processes_[index];
+  process.host_pending = false;
+  if (process.launched >= process.plan.kernels) {
+    EndDemand(board_, process.slot);
+    return;
+  }
+  if (process.plan.back_to_back) {
+    Launch(index);
+  } else {
+    EndDemand(board_, process.slot);
+    Push(now_ + process.plan.gap_ns, EventType::kArrive, index, process.version);
+  }
+}
+
+Demand Simulation::DemandOf(const SimProcess& process) {
+  Demand demand;
+  const double left = std::max(process.work_left, 0.0);
+  demand.remaining_ns = static_cast<uint64_t>(left * process.plan.prediction);
+  demand.lease_ns = kLeaseNs;
+  demand.sms = process.plan.sms;
+  demand.overhead_ns =
+      process.plan.reports_overhead ? process.plan.block_ns + scenario_.switch_ns : 0;
+  return demand;
+}
+
+void Simulation::Launch(size_t index) {
+  SimProcess& process = processes_[index];
+  const double factor = 1 + random_.Uniform(-process.plan.spread, process.plan.spread);
+  process.kernel_ns = static_cast<uint64_t>(static_cast<double>(process.plan.kernel_ns) * factor);
+  process.work_left = static_cast<double>(process.kernel_ns);
+  process.work_done = 0;
+  process.overhead_left = 0;
+  process.has_kernel = true;
+  process.was_stopped = false;
+  process.arrived_ns = now_;
+  ++process.launched;
+  ++process.version;
+  process.device = DeviceState::kWaiting;
+  const bool first = (board_.slot(process.slot).demand & 1) == 0;
+  BeginDemand(board_, process.slot, DemandOf(process), now_);
+  if (first) Push(now_ + kLeaseNs / 2, EventType::kRenew, index, ++process.renewals);
+}
+
+void Simulation::Arrive(size_t index) {
+  SimProcess& process = processes_[index];
+  if (process.stopped_by_signal) {
+    process.arrival_pending = true;
+    return;
+  }
+  Launch(index);
+}
+
+void Simulation::Inject(const Fault& fault) {
+  SimProcess& process = processes_[fault.process];
+  if (process.dead) return;
+  ClientSettings settings = core_.settings(process.id);
+  switch (fault.kind) {
+    case FaultKind::kKill:
+      process.dead = true;
+      process.has_kernel = false;
+      process.device = DeviceState::kNone;
+      ++process.version;
+      Push(now_ + 50'000 + random_.Below(500'000), EventType::kReap, fault.process, 0);
+      return;
+    case FaultKind::kStop:
+      process.stopped_by_signal = true;
+      return;
+    case FaultKind::kContinue:
+      process.stopped_by_signal = false;
+      checks_.Forgive(process);
+      Push(now_, EventType::kRenew, fault.process, ++process.renewals);
+      if (process.host_pending) FinishHost(fault.process);
+      if (process.arrival_pending) {
+        process.arrival_pending = false;
+        Launch(fault.process);
+      }
+      return;
+    case FaultKind::kPause: settings.paused = true; break;
+    case FaultKind::kUnpause: settings.paused = false; break;
+    case FaultKind::kSetPriority: settings.priority = fault.value; break;
+  }
+  core_.Configure(process.id, settings);
+  checks_.Forgive(process);
+  RingBell(board_.header());
+}
+
+/// What the device, and the agent, do about the requests on the board.
+void Simulation::React(size_t index) {
+  SimProcess& process = processes_[index];
+  if (!process.has_kernel || process.dead) return;
+  BoardSlot& slot = board_.slot(process.slot);
+  const ProcessPlan& plan = process.plan;
+  const uint32_t bound = slot.yield_requests != 0 ? slot.yield_sm_bound.load() : 0;
+  const bool partly = bound > 0 && bound < scenario_.sms && plan.can_preempt;
+  const bool asked = bound > 0 && !partly && (plan.can_preempt || plan.can_gate);
+  process.sm_bound = partly ? bound : 0;
+  switch (process.device) {
+    case DeviceState::kNone: return;
+    case DeviceState::kWaiting:
+      if (asked) {
+        SetStopped(board_, process.slot, true);
+      } else if (!process.stopped_by_signal || !process.was_stopped) {
+        SetStopped(board_, process.slot, false);
+        process.device = DeviceState::kStarting;
+        Push(now_ + kLaunchNs + (process.was_stopped ? random_.Below(50'000) : 0),
+             EventType::kStart, index, ++process.version);
+      }
+      return;
+    case DeviceState::kStarting:
+      if (!asked) return;
+      process.device = DeviceState::kWaiting;
+      process.was_stopped = true;
+      SetStopped(board_, process.slot, true);
+      ++process.version;
+      return;
+    case DeviceState::kRunning:
+      if (!asked) return;
+      process.device = DeviceState::kDraining;
+      Push(now_ + 2'000 + random_.Below(plan.can_preempt ? plan.block_ns : kGateQuantumNs),
+           EventType::kDrained, index, ++process.version);
+      return;
+    case DeviceState::kDraining:
+      if (asked) return;
+      process.device = DeviceState::kRunning;
+      ++process.version;
+      return;
+  }
+}
+
+void Simulation::ReactAll() {
+  for (size_t i = 0; i < processes_.size(); ++i) React(i);
+  if (board_.header().bell != bell_seen_) {
+    bell_seen_ = board_.header().bell;
+    const uint64_t at = now_ + 15'000 + random_.Below(35'000);
+    if (at < review_at_) {
+      review_at_ = at;
+      Push(at, EventType::kReview, 0, 0);
+    }
+  }
+}
+
+void Simulation::Leave(size_t index) {
+  SimProcess& process = processes_[index];
+  core_.Leave(process.id);
+  FreeSlot(board_, process.slot);
+  std::erase_if(seats_, [&](const Seat& seat) { return seat.slot == process.slot; });
+  process.reaped = true;
+  RingBell(board_.header());
+}
+
+void Simulation::Review() {
+  review_at_ = kNever;
+  core_.Advance(now_);
+  uint64_t next = ObserveBoard(board_, seats_, core_, now_);
+  core_.Decide();
+  CarryOutOrders(board_, seats_, core_, now_);
+  next = std::min(next, core_.review_ns());
+  next = std::max(next, now_ + 20'000);
+  if (next != kNever) {
+    review_at_ = next;
+    Push(next, EventType::kReview, 0, 0);
+  }
+}
+
+void Simulation::Handle(const SimEvent& event) {
+  if (event.type == EventType::kFault) return Inject(scenario_.faults[event.version]);
+  if (event.type == EventType::kReview) {
+    if (event.at_ns == review_at_) Review();
+    return;
+  }
+  SimProcess& process = processes_[event.process];
+  if (event.type == EventType::kReap) return Leave(event.process);
+  if (process.dead) return;
+  switch (event.type) {
+    case EventType::kArrive: return Arrive(event.process);
+    case EventType::kStart:
+      if (event.version != process.version || process.device != DeviceState::kStarting) return;
+      process.device = DeviceState::kRunning;
+      if (last_on_gpu_ != event.process && !process.plan.shares_context) {
+        process.overhead_left = static_cast<double>(scenario_.switch_ns);
+      }
+      last_on_gpu_ = event.process;
+      return;
+    case EventType::kDrained:
+      if (event.version != process.version || process.device != DeviceState::kDraining) return;
+      process.device = DeviceState::kWaiting;
+      process.was_stopped = true;
+      ++outcome_.preemptions;
+      SetStopped(board_, process.slot, true);
+      if (!process.stopped_by_signal && (board_.slot(process.slot).demand & 1) != 0) {
+        UpdateDemand(board_, process.slot, DemandOf(process), now_);
+      }
+      return;
+    case EventType::kRenew:
+      if (event.version != process.renewals || process.stopped_by_signal ||
+          (board_.slot(process.slot).demand & 1) == 0) {
+        return;
+      }
+      board_.slot(process.slot).demand_until_ns = now_ + kLeaseNs;
+      Push(now_ + kLeaseNs / 2, EventType::kRenew, event.process, event.version);
+      return;
+    default: return;
+  }
+}
+
+Outcome Simulation::Run() {
+  outcome_.processes.resize(scenario_.processes.size());
+  SetUp();
+  const uint64_t end = scenario_.end_ns != 0 ? now_ + scenario_.end_ns : kNever;
+  const auto done = [&] {
+    return std::all_of(processes_.begin(), processes_.end(), [](const SimProcess& process) {
+      return process.dead ||
+             (process.launched >= process.plan.kernels && !process.has_kernel &&
+              !process.host_pending);
+    });
+  };
+  while (!events_.empty() || NextCompletion() != kNever) {
+    const uint64_t event_at = events_.empty() ? kNever : events_.top().at_ns;
+    const uint64_t completion = NextCompletion();
+    const uint64_t at = std::min(event_at, completion);
+    if (at >= end) {
+      AdvanceTo(end);
+      break;
+    }
+    AdvanceTo(at);
+    CompleteKernels();
+    if (event_at <= completion) {
+      const SimEvent event = events_.top();
+      events_.pop();
+      if (event.type != EventType::kReview || event.at_ns == review_at_) {
+        Note(2 + static_cast<uint64_t>(event.type), event.process);
+      }
+      Handle(event);
+    }
+    ReactAll();
+    if (++outcome_.steps > kMostSteps) {
+      checks_.Violate(now_, "does not come to an end");
+      break;
+    }
+    if (done() || checks_.violations().size() > 3) break;
+  }
+  if (scenario_.end_ns == 0 && !done()) checks_.Violate(now_, "a process is stuck");
+  if (core_.rejected_grants() != 0) checks_.Violate(now_, "the policy granted what is not there");
+  checks_.Finish(processes_, outcome_.switching_ns, now_);
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    outcome_.processes[i].gpu_ns = processes_[i].gpu_ns;
+    outcome_.processes[i].longest_wait_ns = processes_[i].longest_wait_ns;
+  }
+  outcome_.violations = checks_.violations();
+  outcome_.end_ns = now_;
+  return outcome_;
+}
+
+}  // namespace
+
+Outcome Simulate(const Scenario& scenario, std::unique_ptr<Policy> policy) {
+  return Simulation(scenario, std::move(policy)).Run();
+}
+
+}  // namespace cupola::sched

@@ -1,0 +1,82 @@
+// A simulated GPU with its processes, a board and the arbiter, in virtual time, from one seed: the
+// policies, the core and the board's protocol are the product's own; processes, kernels, blocks and
+// context switches are models. Checkers run all the time; the first findings are in the outcome.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "base/prng.h"
+#include "sched/arbiter.h"
+#include "sched/daemon/board_review.h"
+
+namespace cupola::sched {
+
+/// One process: kernels one after the other, with the time that its host code takes between them.
+struct ProcessPlan {
+  ClientSettings settings;
+  bool can_preempt = true;
+  bool can_gate = false;
+  bool shares_context = false;
+  uint64_t start_ns = 0;
+  uint64_t kernel_ns = 0;       ///< of each kernel, alone
+  double spread = 0;            ///< kernels last kernel_ns * (1 +- spread)
+  uint32_t kernels = 1;
+  uint64_t gap_ns = 0;          ///< host code between kernels
+  bool back_to_back = false;    ///< queues its kernels: demand does not end between them
+  uint64_t block_ns = 20'000;   ///< a block's duration: how long stopping takes at most
+  uint32_t sms = kWholeGpu;
+  double prediction = 1;        ///< predicted / true duration; 0 = no prediction
+  bool reports_overhead = true;
+};
+
+/// What happens to a process from outside.
+enum class FaultKind : uint8_t { kKill, kStop, kContinue, kPause, kUnpause, kSetPriority };
+struct Fault {
+  uint64_t at_ns = 0;
+  FaultKind kind = FaultKind::kKill;
+  size_t process = 0;
+  int32_t value = 0;
+};
+
+struct Scenario {
+  uint64_t seed = 0;
+  std::string policy = "hpf";
+  PolicyOptions options;
+  uint32_t sms = 132;
+  uint64_t switch_ns = 100'000;      ///< a context's start on the GPU after another's
+  uint64_t end_ns = 0;               ///< stop the clock there; 0 = when all is done
+  std::vector<ProcessPlan> processes;
+  std::vector<Fault> faults;
+
+  std::string ToString() const;
+};
+
+/// A scenario of a few processes from one seed, for the policy of that name.
+Scenario MakeScenario(uint64_t seed, const std::string& policy);
+
+struct ProcessOutcome {
+  uint32_t finished = 0;        ///< kernels
+  uint64_t turnaround_ns = 0;   ///< sum over its kernels, from arrival to end
+  uint64_t alone_ns = 0;        ///< sum of their durations
+  double gpu_ns = 0;            ///< GPU time it had
+  uint64_t longest_wait_ns = 0;
+};
+
+struct Outcome {
+  std::vector<std::string> violations;
+  uint64_t trace = 0;           ///< digest of everything that happened
+  uint64_t steps = 0;
+  uint64_t end_ns = 0;
+  uint64_t preemptions = 0;
+  double switching_ns = 0;      ///< GPU time that went into switches and drains of nobody
+  std::vector<ProcessOutcome> processes;
+};
+
+/// Runs the scenario; `policy` replaces the one that the scenario names.
+Outcome Simulate(const Scenario& scenario, std::unique_ptr<Policy> policy = nullptr);
+
+}  // namespace cupola::sched
