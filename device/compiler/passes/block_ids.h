@@ -1,10 +1,11 @@
 // Pass: %ctaid and %nctaid become those of a logical block.
 //
 // Precondition: no instruction reads %ctaid or %nctaid as a vector or as 16 bits (HasOddBlockIds).
-// Effect: reads of %ctaid.{x,y,z} read registers %cupola_{x,y,z}, reads of %nctaid.{x,y,z} registers
-// %cupola_n{x,y,z}. In an entry whoever makes the variant sets the former; the latter are loaded from
-// the first three words of `cupola_launch` at `grid_offset`. In a function both are loaded at its
-// head from the shared variable `cupola_block`, {x, y, z, -, nx, ny, nz, -}. Pure; any thread.
+// Effect: reads of %ctaid.{x,y,z} read registers %cupola_{x,y,z}, reads of %nctaid.{x,y,z}
+// registers %cupola_n{x,y,z}. In an entry whoever makes the variant sets the former; the latter are
+// loaded from the first three words of `cupola_launch` at `grid_offset`. In a function both are
+// loaded at its head from the shared variable `cupola_block`, {x, y, z, -, nx, ny, nz, -}. Pure;
+// any thread.
 #pragma once
 
 #include <cstdint>

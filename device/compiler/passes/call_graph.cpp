@@ -8,16 +8,15 @@ namespace {
 bool IsRegister(std::string_view name) { return name.starts_with("%"); }
 
 // The names in a body, and whether it calls through a register.
-void NoteNames(const ptx::Block& body, Reach& reach,
-               std::unordered_set<std::string_view>& own, const CallGraph& graph) {
+void NoteNames(const ptx::Block& body, Reach& reach, std::unordered_set<std::string_view>& own,
+               const CallGraph& graph) {
   ForEachStatement(body, [&](const ptx::Statement& statement) {
     if (const auto* list = std::get_if<ptx::TargetList>(&statement.node); list && list->is_call) {
       for (const std::string& target : list->targets) own.insert(target);
     }
     const auto* instruction = std::get_if<ptx::Instruction>(&statement.node);
     if (instruction == nullptr) return;
-    const ptx::Operand* callee =
-        instruction->opcode == "call" ? CalleeOf(*instruction) : nullptr;
+    const ptx::Operand* callee = instruction->opcode == "call" ? CalleeOf(*instruction) : nullptr;
     if (callee != nullptr && IsRegister(callee->text)) reach.calls_pointers = true;
     ForEachOperandOf(*instruction, [&](const ptx::Operand& operand) {
       if (operand.text.empty() || IsRegister(operand.text)) return;

@@ -17,8 +17,8 @@ struct Reach {
   std::vector<const ptx::Function*> functions;
   std::unordered_set<std::string_view> names;  ///< all that operands and target lists name
   bool calls_pointers = false;                 ///< has a call through a register
-  bool takes_addresses = false;  ///< names a function other than to call it
-  bool names_kernels = false;    ///< names an entry
+  bool takes_addresses = false;                ///< names a function other than to call it
+  bool names_kernels = false;                  ///< names an entry
 };
 
 class CallGraph {

@@ -102,8 +102,10 @@ bool MakeBarriersRendezvous(ptx::Function& function, Meeting meeting, uint32_t b
       });
   if (!changed) return false;
   auto& statements = function.body->statements;
-  for (const auto& [type, name] : {std::pair{"pred", "%cupola_alive"}, {"pred", "%cupola_met"},
-                                   {"b32", "%cupola_n0"}, {"b32", "%cupola_n1"}}) {
+  for (const auto& [type, name] : {std::pair{"pred", "%cupola_alive"},
+                                   {"pred", "%cupola_met"},
+                                   {"b32", "%cupola_n0"},
+                                   {"b32", "%cupola_n1"}}) {
     statements.insert(statements.begin(), Register(type, name));
   }
   return true;

@@ -1,5 +1,5 @@
-// The parameter block of a kernel [PTX ISA 5.1.6.1]: where each parameter lies, and where a variant's
-// own is added. Internal to the folder; pure.
+// The parameter block of a kernel [PTX ISA 5.1.6.1]: where each parameter lies, and where a
+// variant's own is added. Internal to the folder; pure.
 #pragma once
 
 #include <cstdint>

@@ -34,16 +34,16 @@ constexpr std::array kForLoop = {
     FeatureRefusal{Feature::kMbarrier, "mbarrier: its phases would live on into the next block"},
     FeatureRefusal{Feature::kBulkCopy,
                    "bulk copy (TMA): copies and their barriers would live on into the next block"},
-    FeatureRefusal{Feature::kPlacement, "placement (%smid, %warpid, %gridid): blocks share a worker"},
+    FeatureRefusal{Feature::kPlacement,
+                   "placement (%smid, %warpid, %gridid): blocks share a worker"},
     FeatureRefusal{Feature::kRegisterReallocation,
                    "setmaxnreg: registers would stay moved in the next block"},
 };
 
 bool HasFunctionAddress(const ptx::Initializer& init, const CallGraph& calls) {
   if (!init.text.empty() && calls.Find(init.text) != nullptr) return true;
-  return std::any_of(init.elements.begin(), init.elements.end(), [&](const auto& element) {
-    return HasFunctionAddress(element, calls);
-  });
+  return std::any_of(init.elements.begin(), init.elements.end(),
+                     [&](const auto& element) { return HasFunctionAddress(element, calls); });
 }
 
 template <typename Holds>
@@ -67,8 +67,9 @@ bool NamesRegister(const ptx::Instruction& instruction, std::string_view prefix)
 // Operations of a warp that returned lanes would have to take part in. Not activemask: it asks who
 // is there.
 bool IsWarpWide(const ptx::Instruction& instruction) {
-  static constexpr std::array kOpcodes = {"shfl", "vote", "match", "redux", "elect", "mma", "wmma",
-                                          "wgmma", "ldmatrix", "stmatrix", "movmatrix"};
+  static constexpr std::array kOpcodes = {"shfl",     "vote",     "match",    "redux",
+                                          "elect",    "mma",      "wmma",     "wgmma",
+                                          "ldmatrix", "stmatrix", "movmatrix"};
   const bool warp_barrier = (instruction.opcode == "bar" || instruction.opcode == "barrier") &&
                             instruction.HasModifier("warp");
   return warp_barrier ||
@@ -167,8 +168,7 @@ bool LeavesEarly(KernelPlan& plan, const ptx::IsBarrier& needs_warp) {
 
 }  // namespace
 
-Planner::Planner(const ptx::Module& module)
-    : module_(module), calls_(module), variables_(module) {
+Planner::Planner(const ptx::Module& module) : module_(module), calls_(module), variables_(module) {
   for (ptx::KernelFeatures& features : ptx::AnalyzeKernels(module)) {
     features_[features.kernel] = std::move(features);
   }
@@ -254,8 +254,8 @@ std::string Planner::RefuseBoth(const KernelPlan& plan, const ptx::KernelFeature
   for (const std::string_view name : plan.reach.names) {
     const ptx::Variable* variable = calls_.FindVariable(name);
     if (variable == nullptr) continue;
-    const bool global = variable->space == ptx::StateSpace::kGlobal ||
-                        variable->space == ptx::StateSpace::kConst;
+    const bool global =
+        variable->space == ptx::StateSpace::kGlobal || variable->space == ptx::StateSpace::kConst;
     if (variable->space == ptx::StateSpace::kTex ||
         (global && !variables_.IsOfProgram(name) && !variables_.IsCopied(name))) {
       return "texture or surface reference " + std::string(name);

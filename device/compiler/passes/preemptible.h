@@ -1,8 +1,8 @@
 // From a PTX module to its side module: for every kernel that can have them, an entry
-// `<kernel>__cupola_preemptible` (persistent workers claim the kernel's blocks, and leave at a block
-// boundary when told) and an entry `<kernel>__cupola_sliced` (a slice of the grid a launch). The
-// words that both sides share are in device/runtime/preempt_control.h; how and why it is right is in
-// docs/preemption.md. Pure functions and plain values; any thread.
+// `<kernel>__cupola_preemptible` (persistent workers claim the kernel's blocks, and leave at a
+// block boundary when told) and an entry `<kernel>__cupola_sliced` (a slice of the grid a launch).
+// The words that both sides share are in device/runtime/preempt_control.h; how and why it is right
+// is in docs/preemption.md. Pure functions and plain values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -41,9 +41,9 @@ struct ParameterFact {
 };
 
 struct KernelFacts {
-  std::string name;                ///< of the original, mangled
-  std::string preemptible_refusal; ///< "" = the side module has <name>__cupola_preemptible
-  std::string sliced_refusal;      ///< "" = the side module has <name>__cupola_sliced
+  std::string name;                 ///< of the original, mangled
+  std::string preemptible_refusal;  ///< "" = the side module has <name>__cupola_preemptible
+  std::string sliced_refusal;       ///< "" = the side module has <name>__cupola_sliced
   std::vector<ParameterFact> parameters;
   uint32_t parameter_bytes = 0;  ///< of the original's parameter block
   uint32_t launch_offset = 0;    ///< of PreemptParams or SliceParams in the variant's block
@@ -62,8 +62,8 @@ struct KernelFacts {
 struct VariableFact {
   std::string name;
   uint64_t bytes = 0;
-  bool is_managed = false;  ///< __managed__
-  bool is_constant = false; ///< __constant__
+  bool is_managed = false;   ///< __managed__
+  bool is_constant = false;  ///< __constant__
 };
 
 struct SideModuleOptions {

@@ -15,8 +15,8 @@ struct KernelRefusals {
   std::string preemptible, sliced;
 };
 
-/// For every kernel of the module, in its order. What MakeSideModule would say of it, at the cost of
-/// one analysis of the module.
+/// For every kernel of the module, in its order. What MakeSideModule would say of it, at the cost
+/// of one analysis of the module.
 std::vector<KernelRefusals> FindRefusals(const ptx::Module& module);
 
 }  // namespace cupola::passes

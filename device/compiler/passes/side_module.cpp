@@ -75,7 +75,8 @@ uint32_t TargetNumber(std::string_view target) {
 
 std::string SideModuleBuilder::Flavour::Suffix() const {
   if (meeting == Meeting::kBarrier) return "";
-  return std::string(meeting == Meeting::kReducing ? "__cupola_reducing_" : "__cupola_rendezvous_") +
+  return std::string(meeting == Meeting::kReducing ? "__cupola_reducing_"
+                                                   : "__cupola_rendezvous_") +
          std::to_string(barrier);
 }
 
@@ -108,9 +109,9 @@ Status SideModuleBuilder::PlanKernels() {
   for (const auto& item : original_.items) {
     const auto* kernel = std::get_if<ptx::Function>(&item);
     if (kernel == nullptr || !kernel->is_entry || !kernel->body) continue;
-    const bool wanted =
-        options_.kernels.empty() || std::find(options_.kernels.begin(), options_.kernels.end(),
-                                              kernel->name) != options_.kernels.end();
+    const bool wanted = options_.kernels.empty() ||
+                        std::find(options_.kernels.begin(), options_.kernels.end(), kernel->name) !=
+                            options_.kernels.end();
     if (wanted) plans_.push_back(planner_.Plan(*kernel));
   }
   return {};
@@ -151,13 +152,12 @@ void SideModuleBuilder::Finish(ptx::Function& function, const Flavour& flavour) 
     const auto rename = [&](std::string& name) {
       if (flavours_.contains(name)) name += suffix;
     };
-    RewriteInstructions(*function.body,
-                        [&](ptx::Instruction instruction, std::vector<ptx::Statement>& out) {
-                          ForEachOperandOf(instruction,
-                                           [&](ptx::Operand& operand) { rename(operand.text); });
-                          out.push_back({.node = std::move(instruction)});
-                          return false;
-                        });
+    RewriteInstructions(
+        *function.body, [&](ptx::Instruction instruction, std::vector<ptx::Statement>& out) {
+          ForEachOperandOf(instruction, [&](ptx::Operand& operand) { rename(operand.text); });
+          out.push_back({.node = std::move(instruction)});
+          return false;
+        });
     RenameTargets(*function.body, rename);
     MakeBarriersRendezvous(function, flavour.meeting, flavour.barrier);
   }
@@ -180,8 +180,7 @@ ptx::Function SideModuleBuilder::MakeEntry(const KernelPlan& plan, Variant varia
 }
 
 ptx::Function SideModuleBuilder::MakePreemptible(const KernelPlan& plan) const {
-  ptx::Function entry =
-      MakeEntry(plan, Variant::kPreemptible, sizeof(runtime::PreemptParams));
+  ptx::Function entry = MakeEntry(plan, Variant::kPreemptible, sizeof(runtime::PreemptParams));
   Finish(entry, {plan.shape.meeting, plan.shape.barrier});
   RouteReturns(*entry.body);
   WorkerCode code = MakeWorkerCode(plan.shape);
@@ -247,12 +246,11 @@ void SideModuleBuilder::AddItems() {
     const auto is_managed = [](const std::string& word) {
       return word.find("managed") != std::string::npos;
     };
-    side_.variables.push_back(
-        {.name = variable->name,
-         .bytes = VariableBytes(*variable),
-         .is_managed = std::any_of(variable->qualifiers.begin(), variable->qualifiers.end(),
-                                   is_managed),
-         .is_constant = variable->space == ptx::StateSpace::kConst});
+    side_.variables.push_back({.name = variable->name,
+                               .bytes = VariableBytes(*variable),
+                               .is_managed = std::any_of(variable->qualifiers.begin(),
+                                                         variable->qualifiers.end(), is_managed),
+                               .is_constant = variable->space == ptx::StateSpace::kConst});
   }
   if (!reached.empty()) items.push_back(AddressArray(reached.size()));
   if (tells_functions_) items.push_back(BlockIdsVariable());

@@ -1,6 +1,6 @@
 // The PTX in front of a kernel's body that makes a launch a slice of its grid: block first_block +
-// %ctaid.x, counted x fastest. For FLEP's comparison [section 6.5], and where looping over blocks is
-// illegal. Internal to the folder; pure.
+// %ctaid.x, counted x fastest. For FLEP's comparison [section 6.5], and where looping over blocks
+// is illegal. Internal to the folder; pure.
 #pragma once
 
 #include <vector>

@@ -18,8 +18,8 @@ bool HasAddresses(const ptx::Initializer& init) {
   return std::any_of(init.elements.begin(), init.elements.end(), HasAddresses);
 }
 
-// String literals ($str, __unnamed_1), promoted local arrays (__const_$_...), tables of mathematical
-// functions (__cudart_i2opi_f): nobody can name them, so nobody changes them.
+// String literals ($str, __unnamed_1), promoted local arrays (__const_$_...), tables of
+// mathematical functions (__cudart_i2opi_f): nobody can name them, so nobody changes them.
 bool IsCompilerMade(const ptx::Variable& variable) {
   const std::string_view name = variable.name;
   const bool by_name = name.starts_with("$") || name.starts_with("__unnamed_") ||
@@ -74,8 +74,7 @@ VariableTable::VariableTable(const ptx::Module& module) {
   for (const auto& item : module.items) {
     const auto* variable = std::get_if<ptx::Variable>(&item);
     if (variable == nullptr) continue;
-    if (variable->space != ptx::StateSpace::kGlobal &&
-        variable->space != ptx::StateSpace::kConst) {
+    if (variable->space != ptx::StateSpace::kGlobal && variable->space != ptx::StateSpace::kConst) {
       continue;
     }
     if (IsCompilerMade(*variable)) {

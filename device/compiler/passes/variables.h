@@ -1,7 +1,7 @@
 // Pass: a side module reaches the program's variables by address.
 //
-// A second module would have copies of `__device__`, `__constant__` and `__managed__` variables; they
-// must be the program's own. So each name of one becomes a load of its address from
+// A second module would have copies of `__device__`, `__constant__` and `__managed__` variables;
+// they must be the program's own. So each name of one becomes a load of its address from
 // `.const .b64 cupola_variables[n]`, which the loader fills. An address that the driver gives for a
 // constant is one of global memory, so loads from constant space become loads from global memory,
 // and conversions to and from constant space become moves.

@@ -42,8 +42,8 @@ void ForEachOperandOf(AnyInstruction& instruction, Visit visit) {
   for (auto& operand : instruction.operands) ForEachOperand(operand, visit);
 }
 
-/// Puts what rewrite(ptx::Instruction, std::vector<ptx::Statement>& out) leaves in `out` in place of
-/// each instruction. Returns what calls of `rewrite` returned, or-ed: whether anything changed.
+/// Puts what rewrite(ptx::Instruction, std::vector<ptx::Statement>& out) leaves in `out` in place
+/// of each instruction. Returns what calls of `rewrite` returned, or-ed: whether anything changed.
 template <typename Rewrite>
 bool RewriteInstructions(ptx::Block& block, Rewrite rewrite) {
   bool changed = false;

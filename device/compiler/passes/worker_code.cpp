@@ -1,10 +1,9 @@
 #include "device/compiler/passes/worker_code.h"
 
-#include <cstddef>
 #include <string>
 
 #include "device/compiler/passes/snippet.h"
-#include "device/runtime/preempt_control.h"
+#include "device/compiler/passes/worker_words.h"
 
 namespace cupola::passes {
 namespace {
@@ -13,22 +12,25 @@ namespace {
 //    0   the claim that threads read: {x, y, z, state}   } two places, used by turns: one barrier
 //   16   the other one                                   } a block is enough
 //   32   the leader's own: {current, end, blocks run, seen}
-//   48   the leader's own: {blocks of the claim that is under way, %globaltimer_lo when the block began}
-// state: 1 = run this block (0: leave), 2 = a claim is under way, 4 = before the first block, 16 = the
-// place of the claim (flips with every block).
+//   48   the leader's own: {blocks of the claim that is under way, %globaltimer_lo when the block
+//   began}
+// state: 1 = run this block (0: leave), 2 = a claim is under way, 4 = before the first block, 16 =
+// the place of the claim (flips with every block).
 //
 // The leader is thread 0. Only it has anything to do between blocks; what it waits for (the stop
 // word, the next claim) it asked for before the block that has just ended, so that the answers are
-// there. Where that was longer ago than look_after_ns, it looks at the stop word again: what it pays
-// (some 0.6 us) is little beside so long a block, and it need not run another one. current: the block that runs or comes next; end: of the batch; seen: the claim counter as
-// last seen, which the size of the next batch follows (large batches first, single blocks last).
+// there. Where that was longer ago than look_after_ns, it looks at the stop word again: what it
+// pays (some 0.6 us) is little beside so long a block, and it need not run another one. current:
+// the block that runs or comes next; end: of the batch; seen: the claim counter as last seen, which
+// the size of the next batch follows (large batches first, single blocks last).
 constexpr std::string_view kDeclarations = R"(
   .shared .align 16 .b8 cupola_worker[64];
   .reg .pred %cupola_p<4>;
   .reg .b32 %cupola_x, %cupola_y, %cupola_z;
   .reg .b32 %cupola_state, %cupola_stop, %cupola_poll, %cupola_ahead;
   .reg .b32 %cupola_current, %cupola_end, %cupola_run, %cupola_seen, %cupola_count;
-  .reg .b32 %cupola_now, %cupola_period, %cupola_smid, %cupola_tag, %cupola_bound, %cupola_total, %cupola_t<8>;
+  .reg .b32 %cupola_now, %cupola_period, %cupola_smid, %cupola_tag, %cupola_bound, %cupola_total;
+  .reg .b32 %cupola_t<8>;
   .reg .b64 %cupola_slot, %cupola_control, %cupola_at, %cupola_list, %cupola_u<4>;
 )";
 
@@ -52,8 +54,8 @@ constexpr std::string_view kAddresses = R"(
   ld.param.u32 %cupola_total, [cupola_launch+<total_blocks>];
 )";
 
-// The loop's head, before the first block (state 4) and after each one. Leader only, after kIsLeader
-// and kAddresses. Before the first it reads how things stand, all at once.
+// The loop's head, before the first block (state 4) and after each one. Leader only, after
+// kIsLeader and kAddresses. Before the first it reads how things stand, all at once.
 constexpr std::string_view kHead = R"(
   and.b32 %cupola_t0, %cupola_state, 4;
   setp.ne.u32 %cupola_p1, %cupola_t0, 0;
@@ -78,9 +80,9 @@ $cupola_begin:
   mov.u32 %cupola_run, 0;
 )";
 
-// Between blocks: leave, poll, or go on. The poll is for one worker in kWorkersPerPoller; the others
-// see to it when it has not been made for 16 periods (those workers have left, or run long blocks),
-// but never all of them as they start.
+// Between blocks: leave, poll, or go on. The poll is for one worker in kWorkersPerPoller; the
+// others see to it when it has not been made for 16 periods (those workers have left, or run long
+// blocks), but never all of them as they start.
 constexpr std::string_view kDecide = R"(
 $cupola_decide:
   mov.u32 %cupola_smid, %smid;
@@ -273,8 +275,8 @@ $cupola_place:
 // comes so late that the list is used by a later launch of the stream read a tail that was moved
 // after its own launch was complete, so it sees that too and takes nothing. The swap of `head`
 // succeeds only where nobody took the range meanwhile, so the launch cannot have completed since.
-// Either may be older than memory is: a head that is gets no swap, a tail that is may lie before it,
-// hence the signed comparison.
+// Either may be older than memory is: a head that is gets no swap, a tail that is may lie before
+// it, hence the signed comparison.
 constexpr std::string_view kTakeReturned = R"(
 $cupola_list_<which>:
   ld.param.u64 %cupola_list, [cupola_launch+<returned>];
@@ -328,8 +330,8 @@ $cupola_look:
   @%cupola_p1 bra $cupola_go_on;
 )";
 
-// Asked to leave: what is claimed and not begun goes back, the rest of the batch or the claim that is
-// under way (never both: the latter is made with the last block of a batch).
+// Asked to leave: what is claimed and not begun goes back, the rest of the batch or the claim that
+// is under way (never both: the latter is made with the last block of a batch).
 constexpr std::string_view kYield = R"(
 $cupola_yield:
   setp.lt.u32 %cupola_p1, %cupola_current, %cupola_end;
@@ -375,9 +377,11 @@ $cupola_stop_here:
 //   - Their writes come before the barrier, it before the leader's fence, and the fence before the
 //     addition to `completed`; whoever makes it complete reads the additions of the others, fences
 //     again and stores `done` (fence and store are a release pattern; a release store would be one
-//     more fence in the guard's way). So all blocks' writes happen before `done` [PTX ISA 8.8, 8.9.5:
-//     causality order goes through barriers, release patterns and acquire patterns alike].
-//   - `exits` is counted up last, acq_rel: the last worker of the physical launch comes after all that
+//     more fence in the guard's way). So all blocks' writes happen before `done` [PTX
+//     ISA 8.8, 8.9.5: causality order goes through barriers, release patterns and acquire patterns
+//     alike].
+//   - `exits` is counted up last, acq_rel: the last worker of the physical launch comes after all
+//   that
 //     others of it did to the slot, so what the host does after reading `ended` does too.
 constexpr std::string_view kLeave = R"(
 $cupola_leave:
@@ -414,51 +418,6 @@ $cupola_gone:
   ret;
 )";
 
-Words MakeWords(uint32_t barrier) {
-  using namespace runtime;
-  Words words;
-  const auto set = [&words](const char* name, size_t value) { words[name] = std::to_string(value); };
-  set("slot", offsetof(PreemptParams, slot));
-  set("returned", offsetof(PreemptParams, returned));
-  set("status", offsetof(PreemptParams, status));
-  set("yield_line", offsetof(PreemptParams, yield_line));
-  set("look_after_ns", offsetof(PreemptParams, look_after_ns));
-  set("grid_x", offsetof(PreemptParams, grid));
-  set("grid_y", offsetof(PreemptParams, grid) + 4);
-  set("grid_z", offsetof(PreemptParams, grid) + 8);
-  set("total_blocks", offsetof(PreemptParams, total_blocks));
-  set("base_next", offsetof(PreemptParams, base_next));
-  set("base_completed", offsetof(PreemptParams, base_completed));
-  set("sequence", offsetof(PreemptParams, sequence));
-  set("batch", offsetof(PreemptParams, batch));
-  set("physical", offsetof(PreemptParams, physical));
-  set("tag", offsetof(PreemptParams, tag));
-  set("workers", offsetof(PreemptParams, workers));
-  set("poll_period_ns", offsetof(PreemptParams, poll_period_ns));
-  set("flags", offsetof(PreemptParams, flags));
-  set("sizeof_physical", sizeof(PhysicalControl));
-  set("slot_next", offsetof(ControlSlot, next));
-  set("slot_completed", offsetof(ControlSlot, completed));
-  set("slot_done", offsetof(ControlSlot, done));
-  set("slot_yielded", offsetof(ControlSlot, yielded));
-  set("slot_physical", offsetof(ControlSlot, physical));
-  set("physical_poll", offsetof(PhysicalControl, poll_at_ns));
-  set("physical_exits", offsetof(PhysicalControl, exits));
-  set("list_tail", offsetof(ReturnedList, tail));
-  set("list_head", offsetof(ReturnedList, head));
-  set("list_ranges", offsetof(ReturnedList, ranges));
-  set("list_mask", kReturnedRanges - 1);
-  set("status_done", offsetof(HostStatus, done));
-  set("status_yielded", offsetof(HostStatus, yielded));
-  set("status_ended", offsetof(HostStatus, ended));
-  set("status_next_final", offsetof(HostStatus, next_final));
-  set("run_what_is_claimed", kRunWhatIsClaimed);
-  set("worker_is_poller_mask", kWorkersPerPoller - 1);
-  set("barrier", barrier);
-  words["count"] = kCount;
-  return words;
-}
-
 // The text of a part with its words; parts may hold parts.
 std::string Fill(std::string_view part, const Words& words) {
   std::string text;
@@ -477,21 +436,22 @@ std::string Fill(std::string_view part, const Words& words) {
 
 std::string_view MeetingText(Meeting meeting) {
   switch (meeting) {
-    case Meeting::kBarrier: return kMeet;
-    case Meeting::kRendezvous: return kMeetRendezvous;
-    case Meeting::kReducing: return kMeetReducing;
+    case Meeting::kBarrier:
+      return kMeet;
+    case Meeting::kRendezvous:
+      return kMeetRendezvous;
+    case Meeting::kReducing:
+      return kMeetReducing;
   }
   return kMeet;
 }
 
-static_assert((runtime::kReturnedRanges & (runtime::kReturnedRanges - 1)) == 0);
-static_assert(offsetof(runtime::PhysicalControl, stop) == 0 &&
-              offsetof(runtime::PhysicalControl, poll_at_ns) == 4);
-
 }  // namespace
 
 WorkerCode MakeWorkerCode(const WorkerShape& shape) {
-  Words words = MakeWords(shape.barrier);
+  Words words = LayoutWords();
+  words["barrier"] = std::to_string(shape.barrier);
+  words["count"] = kCount;
   words["list_first"] = Fill(kTakeReturned, {{"which", "first"}});
   words["list_last"] = Fill(kTakeReturned, {{"which", "last"}});
   WorkerCode code;

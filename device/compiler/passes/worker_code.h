@@ -1,6 +1,6 @@
-// The PTX of a persistent worker around the body of a kernel: how it claims blocks, looks for a stop,
-// hands back and leaves. Text against the layouts of device/runtime/preempt_control.h. Internal to
-// the folder; pure.
+// The PTX of a persistent worker around the body of a kernel: how it claims blocks, looks for a
+// stop, hands back and leaves. Text against the layouts of device/runtime/preempt_control.h.
+// Internal to the folder; pure.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ enum class Meeting : uint8_t {
 
 struct WorkerShape {
   Meeting meeting = Meeting::kBarrier;
-  uint32_t barrier = 0;            ///< its number
-  bool tells_functions = false;    ///< device functions read block indices in cupola_block
-  bool waits_for_copies = false;   ///< the body has cp.async
+  uint32_t barrier = 0;           ///< its number
+  bool tells_functions = false;   ///< device functions read block indices in cupola_block
+  bool waits_for_copies = false;  ///< the body has cp.async
 };
 
 /// Bytes of `cupola_worker`, the worker's own shared memory.

@@ -39,10 +39,10 @@ enum class Threads : uint8_t {
 
 /// Whether a thread may leave the function where another one of its block or warp still comes to a
 /// barrier: after a branch on what may differ between them, one way has a barrier that another has
-/// not, and some way leads out without a barrier that all have. Branches on what is the same for all
-/// of them (parameters, block indices, loop counters, what all load from one address) do not count;
-/// what is not known to be the same does (so the answer may be yes where it need not be, not the
-/// other way).
+/// not, and some way leads out without a barrier that all have. Branches on what is the same for
+/// all of them (parameters, block indices, loop counters, what all load from one address) do not
+/// count; what is not known to be the same does (so the answer may be yes where it need not be, not
+/// the other way).
 bool HasEarlyReturn(const FlowGraph& graph, const IsBarrier& is_barrier,
                     Threads threads = Threads::kOfBlock);
 

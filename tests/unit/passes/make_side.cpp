@@ -36,7 +36,8 @@ int main(int argc, char** argv) {
   for (const auto& kernel : side->kernels) {
     const auto say = [&](const char* what, const std::string& refusal) {
       std::fprintf(stderr, "%s %s%s%s\n", refusal.empty() ? what : "refused", kernel.name.c_str(),
-                   refusal.empty() ? "" : " ", refusal.empty() ? "" : (what + (": " + refusal)).c_str());
+                   refusal.empty() ? "" : " ",
+                   refusal.empty() ? "" : (what + (": " + refusal)).c_str());
     };
     say("preemptible", kernel.preemptible_refusal);
     say("sliced", kernel.sliced_refusal);

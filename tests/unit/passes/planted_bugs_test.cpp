@@ -26,8 +26,7 @@ const Bug kBugs[] = {
     {"NoFenceBeforeDone", "shared_tile",
      "fence.acq_rel.sys;\n\tst.relaxed.sys.global.u32 [%cupola_slot+8]",
      "st.relaxed.sys.global.u32 [%cupola_slot+8]", "data race"},
-    {"StopOfAnyTag", "plain",
-     "setp.eq.and.u32 %cupola_p1, %cupola_t0, %cupola_tag, %cupola_p1;",
+    {"StopOfAnyTag", "plain", "setp.eq.and.u32 %cupola_p1, %cupola_t0, %cupola_tag, %cupola_p1;",
      "setp.ne.and.u32 %cupola_p1, %cupola_t0, 0, %cupola_p1;", "unasked"},
     {"HandedBackTwice", "plain", "$cupola_tell_yield:\n",
      "$cupola_tell_yield:\n"
@@ -40,8 +39,8 @@ const Bug kBugs[] = {
      "\tadd.s64 %cupola_u0, %cupola_list, %cupola_u0;\n"
      "\tst.release.gpu.global.u64 [%cupola_u0+128], %cupola_u1;\n$bug:\n",
      "", 1},
-    {"NotHandedBack", "plain",
-     "@%cupola_p1 bra $cupola_hand_back;", "@%cupola_p1 bra $cupola_tell_yield;", "unasked"},
+    {"NotHandedBack", "plain", "@%cupola_p1 bra $cupola_hand_back;",
+     "@%cupola_p1 bra $cupola_tell_yield;", "unasked"},
     {"ClaimAheadDropped", "plain", "\tsub.u32 %cupola_current, %cupola_ahead, %cupola_t0;",
      "\tbra.uni $cupola_tell_yield;\n\tsub.u32 %cupola_current, %cupola_ahead, %cupola_t0;",
      "unasked"},
@@ -54,14 +53,14 @@ const Bug kBugs[] = {
      "\tld.param.u32 %cupola_tag, [cupola_launch+68];\n"
      "\tst.release.sys.global.u32 [%cupola_u0+8], %cupola_tag;\n",
      "", 2},
-    {"ExitsWithoutOrder", "plain", "atom.acq_rel.gpu.global.inc.u32", "atom.relaxed.gpu.global.inc.u32",
-     "", 2},
+    {"ExitsWithoutOrder", "plain", "atom.acq_rel.gpu.global.inc.u32",
+     "atom.relaxed.gpu.global.inc.u32", "", 2},
     {"OnePlaceForClaims", "no_parameters", "\txor.b32 %cupola_t6, %cupola_t6, 17;",
      "\tmov.u32 %cupola_t6, 1;", "", 1},
     {"NobodyDrains", "early_return_barriers", "@%cupola_p1 bra $cupola_drain;", "", "", 1},
     {"NoMeeting", "shared_tile", "$cupola_join:\n\tbarrier.sync 0;", "$cupola_join:\n", "", 1},
-    {"UnsignedListCheck", "plain",
-     "setp.le.s32 %cupola_p1, %cupola_t1, 0;", "setp.eq.u32 %cupola_p1, %cupola_t1, 0;", "", 3},
+    {"UnsignedListCheck", "plain", "setp.le.s32 %cupola_p1, %cupola_t1, 0;",
+     "setp.eq.u32 %cupola_p1, %cupola_t1, 0;", "", 3},
     {"CopiesLandLate", "async_copy", "cp.async.wait_all;\n\tbra.uni $cupola_head;",
      "bra.uni $cupola_head;", "data race", 1},
 };
@@ -116,8 +115,8 @@ TEST_P(PlantedBugTest, IsFound) {
   RecordProperty("found", found);
 }
 
-// Holds back two workers of the first launch, which have only begun, until a later launch of the stream has handed blocks
-// back: they come when their own is long done.
+// Holds back two workers of the first launch, which have only begun, until a later launch of the
+// stream has handed blocks back: they come when their own is long done.
 class LateChooser final : public sim::Chooser {
  public:
   LateChooser(uint64_t seed, std::shared_ptr<Account> account)
@@ -170,7 +169,8 @@ TEST(LateWorkerTest, TakesNothingOfALaterLaunch) {
   EXPECT_EQ(SearchLate(*subject, 10), "");
   // Without the look at `completed` it takes a range, and the bed finds out.
   ASSERT_EQ(Replace(subject->side, "sub.u32 %cupola_t3, %cupola_t3, %cupola_t4;",
-                    "mov.u32 %cupola_t3, 0;"), 2u);
+                    "mov.u32 %cupola_t3, 0;"),
+            2u);
   EXPECT_NE(SearchLate(*subject, 20), "");
 }
 

@@ -165,8 +165,11 @@ std::string WrongCounts(const sim::LoadedModule& original, uint32_t total, uint3
 class Bed : public std::enable_shared_from_this<Bed> {
  public:
   Bed(const Subject& subject, const Course& course, std::shared_ptr<Account> account)
-      : subject_(subject), course_(course), account_(std::move(account)),
-        status_(std::make_unique<HostStatus[]>(kSlots)), line_(std::make_unique<YieldLine>()) {}
+      : subject_(subject),
+        course_(course),
+        account_(std::move(account)),
+        status_(std::make_unique<HostStatus[]>(kSlots)),
+        line_(std::make_unique<YieldLine>()) {}
 
   void Start(sim::SteppedDevice& device) {
     device_ = &device;
@@ -283,8 +286,13 @@ class Bed : public std::enable_shared_from_this<Bed> {
     params.look_after_ns = course_.look_after_ns;
     std::vector<std::byte> bytes = arguments_.params;
     std::memcpy(bytes.data() + subject_.facts.launch_offset, &params, sizeof(params));
-    host.Submit({side_, kernel_, {workers, 1, 1}, spec.block, spec.dynamic_shared_bytes,
-                 std::move(bytes), false});
+    host.Submit({side_,
+                 kernel_,
+                 {workers, 1, 1},
+                 spec.block,
+                 spec.dynamic_shared_bytes,
+                 std::move(bytes),
+                 false});
     live_.push_back({slot, index, tag_, asked_});
   }
 
@@ -315,8 +323,9 @@ class Bed : public std::enable_shared_from_this<Bed> {
 
   void Watch(HostThread& host) {
     auto self = shared_from_this();
-    host.When("look", [self] { return self->Ready(); },
-              [self](HostThread& thread) { self->Act(thread); });
+    host.When(
+        "look", [self] { return self->Ready(); },
+        [self](HostThread& thread) { self->Act(thread); });
   }
 
   void Ask(HostThread& host) {
@@ -485,8 +494,13 @@ std::string RunSliced(const Subject& subject, uint64_t seed, uint32_t most) {
     const runtime::SliceParams params{{spec.grid.x, spec.grid.y, spec.grid.z}, first};
     std::vector<std::byte> bytes = arguments.params;
     std::memcpy(bytes.data() + subject.facts.launch_offset, &params, sizeof(params));
-    device->Submit({*side, index, {count, 1, 1}, spec.block, spec.dynamic_shared_bytes,
-                    std::move(bytes), false},
+    device->Submit({*side,
+                    index,
+                    {count, 1, 1},
+                    spec.block,
+                    spec.dynamic_shared_bytes,
+                    std::move(bytes),
+                    false},
                    [](const sim::Fault*) {});
     if (device->Run() != sim::RunEnd::kIdle) return "nothing can go on: " + device->stuck();
     if (device->fault()) return device->fault()->message;

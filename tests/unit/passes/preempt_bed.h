@@ -16,9 +16,9 @@ namespace cupola::passes {
 /// A kernel whose blocks count themselves: its PTX and that of its side module.
 struct Subject {
   sim::GoldenKernel golden;
-  std::string kernel;      ///< name
-  std::string original;    ///< PTX, counting blocks
-  std::string side;        ///< PTX of its side module
+  std::string kernel;    ///< name
+  std::string original;  ///< PTX, counting blocks
+  std::string side;      ///< PTX of its side module
   KernelFacts facts;
   std::vector<VariableFact> variables;
   /// What the buffers hold after 1, 2... launches of the original: [launch - 1][buffer].
@@ -33,9 +33,9 @@ struct Course {
   uint32_t resume_workers = 2;
   uint32_t poll_period_ns = 200;
   uint32_t look_after_ns = 0;
-  uint32_t launches = 1;                ///< one after the other on one stream, slots by turns
-  std::vector<uint64_t> ask_at_step;    ///< when the host asks; it resumes once that has worked
-  std::vector<uint32_t> bounds;         ///< of the asks, kAllSms where there are fewer
+  uint32_t launches = 1;              ///< one after the other on one stream, slots by turns
+  std::vector<uint64_t> ask_at_step;  ///< when the host asks; it resumes once that has worked
+  std::vector<uint32_t> bounds;       ///< of the asks, kAllSms where there are fewer
   sim::Granularity granularity = sim::Granularity::kWarp;
   bool stale_reads = true;
   uint32_t sm_count = 2, blocks_per_sm = 2;
@@ -44,20 +44,20 @@ struct Course {
 /// How the last run of a scenario went; set by its check.
 struct Account {
   uint64_t steps = 0;
-  uint32_t resumes = 0;   ///< physical launches beyond the first of a launch
-  uint32_t yields = 0;    ///< physical launches that ended before their launch was done
-  uint32_t returned = 0;  ///< ranges that were handed back
+  uint32_t resumes = 0;     ///< physical launches beyond the first of a launch
+  uint32_t yields = 0;      ///< physical launches that ended before their launch was done
+  uint32_t returned = 0;    ///< ranges that were handed back
   bool later_list = false;  ///< now: nobody asks, the list holds ranges of a later launch
 };
 
 /// The scenario of a course. What is checked: buffers equal to the plain run's and readable by the
-/// host once it has acquired `done`, each block once, counters, lists and host words as the protocol
-/// says, nobody leaves unasked, no race, no deadlock.
+/// host once it has acquired `done`, each block once, counters, lists and host words as the
+/// protocol says, nobody leaves unasked, no race, no deadlock.
 sim::Scenario MakeScenario(const Subject& subject, const Course& course,
                            std::shared_ptr<Account> account);
 
-/// Runs the sliced variant slice after slice, each of 1 to `most` blocks by `seed`. What is wrong, ""
-/// if nothing is.
+/// Runs the sliced variant slice after slice, each of 1 to `most` blocks by `seed`. What is wrong,
+/// "" if nothing is.
 std::string RunSliced(const Subject& subject, uint64_t seed, uint32_t most);
 
 }  // namespace cupola::passes

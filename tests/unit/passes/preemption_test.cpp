@@ -62,12 +62,14 @@ TEST_P(PreemptionTest, RunsToTheSameResultsUnasked) {
   }
 }
 
-// Asked at every so-manieth step of a run: in every state between begin and end.
+// Asked at every so-manieth step of a run, of the plainest kernel's at every one: in every state
+// between begin and end.
 TEST_P(PreemptionTest, StopsAndGoesOnAnywhere) {
   Course course = CourseFor(subject_);
   const uint64_t steps = RunSeed(course, 1).steps;
   uint32_t resumes = 0, returned = 0;
-  const uint64_t stride = std::max<uint64_t>(steps / 20, 1);
+  const bool every = GetParam().stem() == "plain" || GetParam().stem() == "look_back";
+  const uint64_t stride = every ? 1 : std::max<uint64_t>(steps / 20, 1);
   for (uint64_t at = 0; at < steps && !HasFailure(); at += stride) {
     course.ask_at_step = {at};
     const Account account = RunSeed(course, 1);
@@ -82,6 +84,7 @@ TEST_P(PreemptionTest, StopsAndGoesOnAnywhere) {
 
 // Several asks, bounds, shapes, launches on the stream; all by seed.
 TEST_P(PreemptionTest, StopsAndGoesOnAgainAndAgain) {
+  const uint64_t steps = RunSeed(CourseFor(subject_), 1).steps;
   uint32_t resumes = 0;
   for (uint64_t seed = 1; seed <= 8 && !HasFailure(); ++seed) {
     Prng random(seed);
@@ -97,12 +100,12 @@ TEST_P(PreemptionTest, StopsAndGoesOnAgainAndAgain) {
     course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
     uint64_t at = 0;
     for (int i = 0; i < 4; ++i) {
-      course.ask_at_step.push_back(at += random.Below(500));
+      course.ask_at_step.push_back(at += random.Below(steps / 2));
       course.bounds.push_back(random.Below(2) == 0 ? 0xFFFF : 1);
     }
     resumes += RunSeed(course, seed).resumes;
   }
-  EXPECT_GT(resumes, 1u);
+  EXPECT_GT(resumes, 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, PreemptionTest, testing::ValuesIn(Kernels()),

@@ -1,6 +1,7 @@
-// Golden side modules: tests/golden/passes/side/<case>.ptx holds a module, the line "// %%% output %%%"
-// and what is made of it; "// body only" leaves out the worker's code, "// facts only" all code.
-// CUPOLA_REBASE=1 writes what is made instead. Also what holds of every side module, and errors.
+// Golden side modules: tests/golden/passes/side/<case>.ptx holds a module, the line "// %%% output
+// %%%" and what is made of it; "// body only" leaves out the worker's code, "// facts only" all
+// code. CUPOLA_REBASE=1 writes what is made instead. Also what holds of every side module, and
+// errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -11,10 +11,12 @@ namespace cupola::ptx {
 namespace {
 
 Module Body(const std::string& body) {
-  auto module = Parse(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u32 n)\n{\n"
-                      ".reg .b32 %r<20>;\n.reg .b64 %rd<9>;\n.reg .pred %p<9>;\n"
-                      "mov.u32 %r1, %tid.x;\nld.param.u32 %r2, [n];\n" + body + "\n}\n",
-                      "k.ptx");
+  auto module = Parse(
+      ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u32 n)\n{\n"
+      ".reg .b32 %r<20>;\n.reg .b64 %rd<9>;\n.reg .pred %p<9>;\n"
+      "mov.u32 %r1, %tid.x;\nld.param.u32 %r2, [n];\n" +
+          body + "\n}\n",
+      "k.ptx");
   EXPECT_TRUE(module) << module.error().ToString();
   return module ? *module : Module{};
 }
@@ -37,7 +39,8 @@ const std::string kShuffle = "shfl.sync.down.b32 %r9, %r8, 1, 31, -1;\n";
 
 TEST(DivergentBarrier, OnOneOfTwoWays) {
   EXPECT_TRUE(Divergent(kHalf + "@%p1 bra A;\nbar.sync 0;\nA: ret;"));
-  EXPECT_TRUE(Divergent(kHalf + "@%p1 bra A;\nbar.sync 0;\nbra E;\nA:\nbar.sync 0;\nbar.sync 0;\nE: ret;"));
+  EXPECT_TRUE(
+      Divergent(kHalf + "@%p1 bra A;\nbar.sync 0;\nbra E;\nA:\nbar.sync 0;\nbar.sync 0;\nE: ret;"));
   EXPECT_TRUE(Divergent(kHalf + "@%p1 bar.sync 0;\nret;"));
   EXPECT_FALSE(Divergent(kHalf + "@%p1 bra A;\nadd.u32 %r3, %r3, 1;\nA:\nbar.sync 0;\nret;"));
 }
@@ -54,17 +57,16 @@ TEST(EarlyReturnOfWarp, LanesThatLeave) {
     EXPECT_TRUE(Early(kHalf + "@%p1 ret;\n" + kShuffle + "ret;", threads));
     EXPECT_FALSE(Early(kShuffle + kHalf + "@%p1 ret;\nadd.u32 %r3, %r3, 1;\nret;", threads));
     // A barrier more on one way than on the other, then the end.
-    EXPECT_TRUE(Early(kHalf + "@%p1 bra A;\n" + kShuffle + "bra E;\nA:\n" + kShuffle + kShuffle +
-                          "E: ret;",
-                      threads));
+    EXPECT_TRUE(
+        Early(kHalf + "@%p1 bra A;\n" + kShuffle + "bra E;\nA:\n" + kShuffle + kShuffle + "E: ret;",
+              threads));
   }
 }
 
 TEST(EarlyReturnOfWarp, WholeWarpsMayLeaveInBlocksOfOneDimension) {
-  for (const std::string condition :
-       {"setp.gt.u32 %p1, %r1, 31;\n", "setp.ge.u32 %p1, %r1, 64;\n",
-        "shr.u32 %r4, %r1, 5;\nsetp.ne.u32 %p1, %r4, 0;\n",
-        "and.b32 %r4, %r1, 992;\nsetp.ne.u32 %p1, %r4, 0;\n"}) {
+  for (const std::string condition : {"setp.gt.u32 %p1, %r1, 31;\n", "setp.ge.u32 %p1, %r1, 64;\n",
+                                      "shr.u32 %r4, %r1, 5;\nsetp.ne.u32 %p1, %r4, 0;\n",
+                                      "and.b32 %r4, %r1, 992;\nsetp.ne.u32 %p1, %r4, 0;\n"}) {
     const std::string body = condition + "@%p1 bra E;\n" + kShuffle + "E: ret;";
     EXPECT_TRUE(Early(body, Threads::kOfBlock)) << condition;
     EXPECT_TRUE(Early(body, Threads::kOfWarp)) << condition;
