@@ -1,5 +1,6 @@
 #include "intercept/preempt/variants.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -339,6 +340,7 @@ PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context) noexc
   for (PreparedVariant& prepared : variant.prepared) {
     if (prepared.context.load() != nullptr) continue;
     for (Shape& shape : prepared.shapes) shape.key.store(0);
+    prepared.most_shared = 0;
     prepared.function = variant.usable ? FunctionOf(variant.image, variant, &context) : nullptr;
     prepared.context.store(&context, std::memory_order_release);
     return &prepared;
@@ -372,16 +374,21 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
   // fails.
   CUfunction original = OriginalOf(variant, program);
   int limit = 0;
+  // The variant has some bytes of its own, so it is given what it needs, not the original's limit.
+  const uint32_t most = std::max(shared, prepared.most_shared);
   const bool fits =
       get(&limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, original) == CUDA_SUCCESS &&
       shared <= static_cast<uint32_t>(limit) &&
-      set(prepared.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, limit) ==
-          CUDA_SUCCESS;
+      set(prepared.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+          static_cast<int>(most)) == CUDA_SUCCESS;
+  if (fits) prepared.most_shared = most;
   int blocks = 0;
   if (fits && occupancy(&blocks, prepared.function, static_cast<int>(threads), shared) ==
                   CUDA_SUCCESS) {
     workers = static_cast<uint32_t>(blocks) * context.gpu->sm_count();
   }
+  // The program may raise the limit before it tries again.
+  if (shared > static_cast<uint32_t>(limit)) return 0;
   for (Shape& shape : prepared.shapes) {
     if (shape.key.load() != 0) continue;
     shape.workers.store(workers, std::memory_order_relaxed);

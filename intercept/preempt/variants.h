@@ -30,6 +30,7 @@ struct PreparedVariant {
   static constexpr uint32_t kShapes = 16;
   std::atomic<PreemptContext*> context{nullptr};
   CUfunction function = nullptr;  ///< of the variant; null = it cannot be used in this context
+  uint32_t most_shared = 0;       ///< bytes of dynamic shared memory that it may have so far
   Shape shapes[kShapes];
 };
 
