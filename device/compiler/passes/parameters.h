@@ -10,6 +10,10 @@
 
 namespace cupola::passes {
 
+/// Of a kernel's parameters together: up to PTX 8.1, and since then on sm_70 and later.
+inline constexpr uint32_t kOldMaxParameterBytes = 4096;
+inline constexpr uint32_t kMaxParameterBytes = 32764;
+
 struct ParameterLayout {
   std::vector<ParameterFact> parameters;
   uint32_t bytes = 0;          ///< of the block

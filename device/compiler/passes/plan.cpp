@@ -7,8 +7,10 @@
 
 #include "device/compiler/passes/block_ids.h"
 #include "device/compiler/passes/early_return.h"
+#include "device/compiler/passes/parameters.h"
 #include "device/compiler/passes/walk.h"
 #include "device/compiler/ptx/flow_graph.h"
+#include "device/runtime/preempt_control.h"
 
 namespace cupola::passes {
 namespace {
@@ -277,7 +279,16 @@ std::string Planner::RefuseBoth(const KernelPlan& plan, const ptx::KernelFeature
   }
   for (const ptx::Function* function : plan.reach.functions) {
     if (HasOddBlockIds(*function)) return "reads %ctaid as a vector or as 16 bits";
-    if (function->is_entry || !plan.reach.calls_pointers) continue;
+  }
+  // Their meaning ended with sm_70, for which side modules are at least.
+  if (AnyInstruction(plan, [](const auto& each) {
+        return (each.opcode == "shfl" || each.opcode == "vote") && !each.HasModifier("sync");
+      })) {
+    return "warp operations without .sync";
+  }
+  if (LayOutParameters(*plan.kernel).launch_offset + sizeof(runtime::PreemptParams) >
+      kMaxParameterBytes) {
+    return "parameters fill their block";
   }
   if (plan.reach.calls_pointers) {
     if (functions_in_initializers_) return "calls through pointers kept in variables";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <tuple>
 
 #include "device/compiler/passes/block_ids.h"
 #include "device/compiler/passes/early_return.h"
@@ -80,15 +81,21 @@ std::string SideModuleBuilder::Flavour::Suffix() const {
          std::to_string(barrier);
 }
 
-// The head of the original, raised to what the workers' code needs (sm_70, PTX 6.3).
+// The head of the original, raised to what the workers' code needs (sm_70, PTX 6.3; 8.1 for more
+// than 4 KB of parameters).
 void SideModuleBuilder::SetHead() {
   ptx::Module& module = side_.module;
   module.name = original_.name;
   module.version_major = original_.version_major;
   module.version_minor = original_.version_minor;
-  if (std::pair(module.version_major, module.version_minor) < std::pair(6u, 3u)) {
-    module.version_major = 6;
-    module.version_minor = 3;
+  std::pair<uint32_t, uint32_t> least(6, 3);
+  for (const KernelPlan& plan : plans_) {
+    const uint32_t bytes =
+        LayOutParameters(*plan.kernel).launch_offset + sizeof(runtime::PreemptParams);
+    if (bytes > kOldMaxParameterBytes) least = {8, 1};
+  }
+  if (std::pair(module.version_major, module.version_minor) < least) {
+    std::tie(module.version_major, module.version_minor) = least;
   }
   for (const std::string& target : original_.targets) {
     if (target == "debug") continue;

@@ -153,5 +153,29 @@ TEST(SideModuleOptionsTest, ChooseKernelsVariantsAndRegisters) {
   EXPECT_EQ(IsApplicable(*module, "c", Variant::kSliced).refusal, "no kernel of this module");
 }
 
+Result<SideModule> OfKernel(const std::string& head, const std::string& params,
+                            const std::string& body) {
+  const auto module = ptx::Parse(
+      head + "\n.address_size 64\n.visible .entry a(" + params + ")\n{\n" + body + "ret;\n}\n", "");
+  EXPECT_TRUE(module);
+  return MakeSideModule(*module);
+}
+
+TEST(SideModuleHeadTest, IsRaisedToWhatWorkersNeed) {
+  const auto old = OfKernel(".version 5.0\n.target sm_52, debug", "", "");
+  ASSERT_TRUE(old);
+  EXPECT_TRUE(ptx::Write(old->module).starts_with(".version 6.3\n.target sm_70\n"));
+  const auto large = OfKernel(".version 7.0\n.target sm_80", ".param .b8 p[4040]", "");
+  ASSERT_TRUE(large);
+  EXPECT_TRUE(ptx::Write(large->module).starts_with(".version 8.1\n.target sm_80\n"));
+  const auto full = OfKernel(".version 8.1\n.target sm_80", ".param .b8 p[32700]", "");
+  ASSERT_TRUE(full);
+  EXPECT_EQ(full->kernels[0].preemptible_refusal, "parameters fill their block");
+  const auto unsynced = OfKernel(".version 5.0\n.target sm_52", "",
+                                 ".reg .b32 %r<3>;\nshfl.down.b32 %r0, %r1, 1, 31;\n");
+  ASSERT_TRUE(unsynced);
+  EXPECT_EQ(unsynced->kernels[0].sliced_refusal, "warp operations without .sync");
+}
+
 }  // namespace
 }  // namespace cupola::passes
