@@ -51,7 +51,8 @@ CUresult MakePlainLaunch(PreemptContext& context, const LaunchFacts& facts,
   const bool has_form = facts.door == LaunchDoor::kLaunchKernel ||
                         facts.door == LaunchDoor::kLaunchKernelEx;
   if (!WantsPriority(context) || !has_form || HasPriority(call) ||
-      call.attribute_count >= kMostAttributes) {
+      call.attribute_count >= kMostAttributes ||
+      IsCapturing(facts.stream, facts.per_thread)) {
     return call.make(call.data);
   }
   CUlaunchAttribute attributes[kMostAttributes];
