@@ -2,7 +2,7 @@
 // `<kernel>__cupola_preemptible` (persistent workers claim the kernel's blocks, and leave at a
 // block boundary when told) and an entry `<kernel>__cupola_sliced` (a slice of the grid a launch).
 // The words that both sides share are in device/runtime/preempt_control.h; how and why it is right
-// is in docs/preemption.md. Pure functions and plain values; any thread.
+// is in docs/preemption-passes.md. Pure functions and plain values; any thread.
 #pragma once
 
 #include <cstdint>
