@@ -9,6 +9,9 @@ namespace {
 // after this time: its blocks are not that long, more likely it was stopped itself.
 constexpr uint64_t kLongestDrainNs = 100'000'000;
 
+// While somebody is leaving, the next look comes so soon, whether the client rings or not.
+constexpr uint64_t kDrainReviewNs = 200'000;
+
 }  // namespace
 
 ClientId Arbiter::Join(const ClientSettings& settings) {
@@ -172,9 +175,10 @@ void Arbiter::NoteOverdue(Client& client) {
   client.launch.priority = client.overdue_left_ns != 0 ? kOverduePriority : client.view.priority;
 }
 
-/// When a client's wait or its time before others is over.
+/// When a client's wait or its time before others is over, or it may have left.
 void Arbiter::NoteReviewTimes() {
   for (const Client& client : clients_) {
+    if (client.draining) review_ns_ = std::min(review_ns_, now_ns_ + kDrainReviewNs);
     if (!client.active || client.settings.latency_bound_ns == 0) continue;
     if (client.overdue_left_ns != 0) {
       if (client.launch.granted) review_ns_ = std::min(review_ns_, now_ns_ + client.overdue_left_ns);

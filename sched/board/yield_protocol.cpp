@@ -62,10 +62,15 @@ void BeginDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t 
 
 void UpdateDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t now_ns) {
   BoardSlot& slot = board.slot(self);
-  const bool changed =
-      slot.remaining_ns.load(std::memory_order_relaxed) != demand.remaining_ns ||
-      slot.demand_until_ns.load(std::memory_order_relaxed) <= now_ns;
-  Publish(slot, demand, now_ns);
+  const uint64_t before = slot.remaining_ns.load(std::memory_order_relaxed);
+  const bool renewed = slot.demand_until_ns.load(std::memory_order_relaxed) <= now_ns;
+  bool changed = renewed;
+  if (demand.remaining_ns == 0) {
+    slot.demand_until_ns.store(now_ns + demand.lease_ns, std::memory_order_relaxed);
+  } else {
+    Publish(slot, demand, now_ns);
+    changed = changed || before != demand.remaining_ns;
+  }
   AskVictims(board, self);
   if (changed && board.header().attention.load() != 0) RingBell(board.header());
 }

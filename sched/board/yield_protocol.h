@@ -59,8 +59,9 @@ bool HasDemand(const BoardSlot& slot, uint64_t now_ns);
 /// Costs some stores, and one system call for each victim that was running and one for the bell.
 void BeginDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t now_ns);
 
-/// New head of the queue, or a renewed lease, of a process that has demand. Rings when the
-/// prediction changed and the daemon wants to know.
+/// New head of the queue, or a renewed lease, of a process that has demand. Without a prediction
+/// (remaining_ns 0) only the lease is renewed. Rings when the prediction changed, or the lease was
+/// over, and the daemon wants to know.
 void UpdateDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t now_ns);
 
 /// The process of slot `self` has nothing left to run: takes all its requests back.
