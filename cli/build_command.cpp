@@ -38,7 +38,8 @@ struct Options {
 };
 
 constexpr char kFooter[] =
-    "\nBINARY is a program, a shared library, a fatbin or PTX text. The libraries that it loads at\n"
+    "\nBINARY is a program, a shared library, a fatbin or PTX text. The libraries that it loads "
+    "at\n"
     "its start are built too; those that it opens later are named with --with.\n"
     "\nREGISTERS are per thread, OCCUPANCY is of the warps of an SM, at the block size that the\n"
     "kernel says it needs, else 256 threads, without dynamic shared memory: before and after.\n"
@@ -49,7 +50,8 @@ constexpr char kFooter[] =
     "  cupola build ./app --with libplugin.so   and of a library that it opens itself\n"
     "  cupola build ./app --kernel 'gemm|conv'  only kernels whose name matches\n"
     "  cupola build ./app --list                what would be looked at, without building\n"
-    "\nExit codes: 0 done, also where kernels are refused; 1 an image failed, a file cannot be read\n"
+    "\nExit codes: 0 done, also where kernels are refused; 1 an image failed, a file cannot be "
+    "read\n"
     "or the store cannot be written; 2 wrong usage.\n";
 
 [[noreturn]] void Fail(const Error& error, int code = kExitBadInput) {
@@ -141,9 +143,8 @@ class Progress {
 };
 
 bool AnyFailed(const build::BuildReport& report) {
-  return std::any_of(report.images.begin(), report.images.end(), [](const auto& image) {
-    return image.state == build::ImageState::kFailed;
-  });
+  return std::any_of(report.images.begin(), report.images.end(),
+                     [](const auto& image) { return image.state == build::ImageState::kFailed; });
 }
 
 void PrintList(const Objects& objects, const Options& options) {
@@ -184,8 +185,8 @@ void Run(Options options) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const BuildFacts facts{folder, compiler->version(), options.build.arch, seconds, objects.missing};
-  fmt::print("{}", options.json ? BuildJson(*report, facts)
-                                : BuildText(*report, facts, options.print));
+  fmt::print("{}",
+             options.json ? BuildJson(*report, facts) : BuildText(*report, facts, options.print));
   std::fflush(stdout);
   for (const Error& problem : report->problems) PrintError(problem);
   if (failed || !report->problems.empty() || AnyFailed(*report)) {
@@ -202,8 +203,9 @@ void AddBuildCommand(CLI::App& app) {
   build->add_option("--with", options->with, "A library that the program opens while it runs")
       ->allow_extra_args(false);
   build->add_flag("--no-libraries", options->alone, "Only what is named, not what it loads");
-  build->add_option("--kernel", options->build.kernels,
-                    "Only kernels whose name, mangled or not, matches this regular expression")
+  build
+      ->add_option("--kernel", options->build.kernels,
+                   "Only kernels whose name, mangled or not, matches this regular expression")
       ->type_name("REGEX");
   build->add_flag("--list", options->list, "List the kernels and build nothing");
   build->add_option("--arch", options->arch, "The GPU's architecture")->capture_default_str();
@@ -214,10 +216,12 @@ void AddBuildCommand(CLI::App& app) {
       ->check(CLI::PositiveNumber);
   build->add_option("--compiler", options->compiler,
                     "nvjitlink, or the path of a ptxas (default: ptxas where there is one)");
-  build->add_option("--store", options->store, "The store's folder (default: CUPOLA_STORE, else "
-                                               "~/.cache/cupola/variants)");
-  build->add_option("--store-limit", options->build.store_limit,
-                    "Bytes that the store may have; the least recently used go (default: 4GiB)")
+  build->add_option("--store", options->store,
+                    "The store's folder (default: CUPOLA_STORE, else "
+                    "~/.cache/cupola/variants)");
+  build
+      ->add_option("--store-limit", options->build.store_limit,
+                   "Bytes that the store may have; the least recently used go (default: 4GiB)")
       ->transform(CLI::AsSizeValue(false));
   build->add_flag("--json", options->json, "Print one JSON object instead of a table");
   build->add_flag("--mangled", options->print.mangled, "Print mangled names");

@@ -149,8 +149,8 @@ std::string Remarks(const BuildReport& report) {
 }
 
 Json OccupancyJson(const build::Occupancy& occupancy) {
-  return {{"blocks", occupancy.blocks}, {"warps", occupancy.warps},
-          {"max_warps", occupancy.max_warps}};
+  return {
+      {"blocks", occupancy.blocks}, {"warps", occupancy.warps}, {"max_warps", occupancy.max_warps}};
 }
 
 Json KernelJson(const KernelReport& kernel) {
@@ -160,22 +160,22 @@ Json KernelJson(const KernelReport& kernel) {
                {"sliced", Has(kernel, store::kSliced)},
                {"refusal", kernel.refusal}};
   if (kernel.registers == 0) return json;
-  json.update({{"preemptible_bit_exact",
-                Has(kernel, store::kPreemptible) && !Has(kernel, store::kNotBitExact)},
-               {"sliced_bit_exact",
-                Has(kernel, store::kSliced) && !Has(kernel, store::kSlicedNotBitExact)},
-               {"differences", kernel.differences},
-               {"may_wait_on_blocks", Has(kernel, store::kMayWaitOnBlocks)},
-               {"one_dimensional_blocks", Has(kernel, store::kOneDimensionalBlocks)},
-               {"registers", kernel.registers},
-               {"preemptible_registers", kernel.variant_registers},
-               {"sliced_registers", kernel.sliced_registers},
-               {"static_shared", kernel.static_shared},
-               {"preemptible_static_shared", kernel.variant_static_shared},
-               {"local_bytes", kernel.local_bytes},
-               {"preemptible_local_bytes", kernel.variant_local_bytes},
-               {"block_threads", kernel.threads},
-               {"occupancy", OccupancyJson(kernel.before)}});
+  json.update(
+      {{"preemptible_bit_exact",
+        Has(kernel, store::kPreemptible) && !Has(kernel, store::kNotBitExact)},
+       {"sliced_bit_exact", Has(kernel, store::kSliced) && !Has(kernel, store::kSlicedNotBitExact)},
+       {"differences", kernel.differences},
+       {"may_wait_on_blocks", Has(kernel, store::kMayWaitOnBlocks)},
+       {"one_dimensional_blocks", Has(kernel, store::kOneDimensionalBlocks)},
+       {"registers", kernel.registers},
+       {"preemptible_registers", kernel.variant_registers},
+       {"sliced_registers", kernel.sliced_registers},
+       {"static_shared", kernel.static_shared},
+       {"preemptible_static_shared", kernel.variant_static_shared},
+       {"local_bytes", kernel.local_bytes},
+       {"preemptible_local_bytes", kernel.variant_local_bytes},
+       {"block_threads", kernel.threads},
+       {"occupancy", OccupancyJson(kernel.before)}});
   if (kernel.variant_registers != 0) {
     json["preemptible_occupancy"] = OccupancyJson(kernel.after);
   }
@@ -185,8 +185,8 @@ Json KernelJson(const KernelReport& kernel) {
 }  // namespace
 
 std::string BuildProgressLine(const ImageReport& image) {
-  std::string line = fmt::format("{} {}+{:#x}: ", ToString(image.state), FileName(image.file),
-                                 image.offset);
+  std::string line =
+      fmt::format("{} {}+{:#x}: ", ToString(image.state), FileName(image.file), image.offset);
   if (!image.reason.empty()) return line + image.reason;
   return line + fmt::format("{}, {:.1f} s", Plural(image.kernels.size(), "kernel"), image.seconds);
 }
@@ -201,8 +201,9 @@ std::string BuildText(const BuildReport& report, const BuildFacts& facts,
   }
   const Totals totals = Count(report);
   if (totals.kernels == 0 && report.images.empty()) {
-    return out + "No kernels: nothing to build. Kernels of libraries that the program opens while "
-                 "it runs are\nbuilt with --with LIBRARY.\n";
+    return out +
+           "No kernels: nothing to build. Kernels of libraries that the program opens while "
+           "it runs are\nbuilt with --with LIBRARY.\n";
   }
   out += fmt::format("\n{}, {} with PTX: {} preemptible ({} bit-exact), {} sliced ({} bit-exact)\n",
                      Plural(totals.kernels, "kernel"), totals.with_ptx, totals.preemptible,

@@ -1,7 +1,8 @@
 """`cupola build` and `cupola store` as a user sees them. Run by ctest, a class at a time.
 
-CUPOLA names the command, PTXAS the toolkit's. Programs are made here, by gcc around a fatbin container
-that is written by hand. Every wait is for an event; time-outs only end a test that hangs.
+CUPOLA names the command, PTXAS the toolkit's, APPS the folder of tests/apps. Programs are made
+here, by gcc around a fatbin container that is written by hand. Every wait is for an event;
+time-outs only end a test that hangs.
 """
 import json
 import os
@@ -201,7 +202,8 @@ class Trouble(BuildTest):
 
     def test_compiler_that_hangs(self):
         ptx = self.write("k.ptx", PTX.format(name="k"))
-        hanging = self.script("ptxas", 'case "$1" in --version) echo cuda_1;; *) sleep 600;; esac\n')
+        hanging = self.script("ptxas",
+                              'case "$1" in --version) echo cuda_1;; *) sleep 600;; esac\n')
         report = self.build("--compiler", hanging, "--timeout", "1", ptx)
         self.assertIn("took longer", report["images"][0]["kernels"][0]["refusal"])
         # It is tried again, not taken for an answer.
@@ -296,7 +298,8 @@ class Store(BuildTest):
             self.build(self.write(name + ".ptx", PTX.format(name=name)))
         self.assertEqual(self.cupola("store", "path").stdout.strip(), self.store)
         self.assertIn("3 bundles", self.cupola("store", "list").stdout)
-        size = os.path.getsize(self.path("store/bundles/" + os.listdir(self.path("store/bundles"))[0]))
+        bundles = self.path("store/bundles")
+        size = os.path.getsize(os.path.join(bundles, os.listdir(bundles)[0]))
         self.cupola("store", "evict", "--limit", str(2 * size + 200))
         self.assertIn("2 bundles", self.cupola("store", "list").stdout)
         self.cupola("store", "clear")

@@ -53,7 +53,10 @@ class Run {
  public:
   Run(const BuildOptions& options, const Compiler& compiler, const store::StoreWriter& store,
       const BuildProgress& progress, NamePattern kernels)
-      : options_(options), compiler_(compiler), store_(store), progress_(progress),
+      : options_(options),
+        compiler_(compiler),
+        store_(store),
+        progress_(progress),
         kernels_(std::move(kernels)) {}
 
   void AddFile(const std::string& path);
@@ -223,8 +226,7 @@ ImageReport Run::Build(const Job& job) {
   report.offset = job.choice.offset;
   report.section = job.choice.section;
   BuildInto(report, job);
-  report.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }
 
@@ -259,10 +261,14 @@ BuildReport Run::Finish() {
 
 const char* ToString(ImageState state) {
   switch (state) {
-    case ImageState::kBuilt: return "built";
-    case ImageState::kInStore: return "in store";
-    case ImageState::kRefused: return "refused";
-    case ImageState::kFailed: return "failed";
+    case ImageState::kBuilt:
+      return "built";
+    case ImageState::kInStore:
+      return "in store";
+    case ImageState::kRefused:
+      return "refused";
+    case ImageState::kFailed:
+      return "failed";
   }
   return "unknown";
 }

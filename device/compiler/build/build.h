@@ -1,6 +1,6 @@
 // `cupola build` without its command line: every device image of some files to a bundle in the
-// variant store, with as many compilers at a time as there are cores. What is in the store already is
-// not built again. Synchronous; one call at a time in a process is the intended use.
+// variant store, with as many compilers at a time as there are cores. What is in the store already
+// is not built again. Synchronous; one call at a time in a process is the intended use.
 #pragma once
 
 #include <chrono>
@@ -17,10 +17,10 @@
 namespace cupola::build {
 
 struct BuildOptions {
-  uint32_t arch = 90;                ///< of the device: 90 for sm_90
-  std::string kernels;               ///< which kernels: see NamePattern; "" = all
-  uint32_t jobs = 0;                 ///< compilers at a time; 0 = one per core
-  bool rebuild = false;              ///< build what the store has too
+  uint32_t arch = 90;                                ///< of the device: 90 for sm_90
+  std::string kernels;                               ///< which kernels: see NamePattern; "" = all
+  uint32_t jobs = 0;                                 ///< compilers at a time; 0 = one per core
+  bool rebuild = false;                              ///< build what the store has too
   uint64_t store_limit = store::kDefaultStoreLimit;  ///< bytes
   std::chrono::milliseconds limit{120'000};          ///< of one compilation of a module
 };
@@ -37,15 +37,15 @@ const char* ToString(ImageState state);
 
 /// One kernel of an image, as its bundle has it.
 struct KernelReport {
-  std::string name;     ///< mangled
-  uint32_t flags = 0;   ///< store::VariantFlag
-  std::string refusal;  ///< why variants are missing
+  std::string name;         ///< mangled
+  uint32_t flags = 0;       ///< store::VariantFlag
+  std::string refusal;      ///< why variants are missing
   std::string differences;  ///< of its floating-point operations from the original's
   uint32_t registers = 0, variant_registers = 0, sliced_registers = 0;
   uint32_t static_shared = 0, variant_static_shared = 0;  ///< bytes
   uint32_t local_bytes = 0, variant_local_bytes = 0;      ///< per thread
-  uint32_t threads = 0;        ///< of the block that the occupancies are for
-  Occupancy before, after;     ///< without dynamic shared memory
+  uint32_t threads = 0;     ///< of the block that the occupancies are for
+  Occupancy before, after;  ///< without dynamic shared memory
 };
 
 struct ImageReport {
@@ -82,8 +82,8 @@ struct ListedKernel {
   std::string refusal;  ///< why it cannot have any variant; "" = it can have one
 };
 
-/// The kernels of `files` that `options` ask for, with what the passes say of them; compiles nothing.
-/// Files and images that cannot be read are passed over. Errors: kInvalidArgument.
+/// The kernels of `files` that `options` ask for, with what the passes say of them; compiles
+/// nothing. Files and images that cannot be read are passed over. Errors: kInvalidArgument.
 Result<std::vector<ListedKernel>> ListKernels(const std::vector<std::string>& files,
                                               const BuildOptions& options);
 

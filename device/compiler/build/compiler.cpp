@@ -92,7 +92,8 @@ Status Complaint(std::string_view name, const Result<ProcessEnd>& end) {
                      fmt::format("{} was ended by signal {}", name, end->signal));
   }
   if (end->exit_code == 0) return {};
-  return MakeError(ErrorCode::kUnsupported, fmt::format("{}: {}", name, FirstComplaint(end->output)));
+  return MakeError(ErrorCode::kUnsupported,
+                   fmt::format("{}: {}", name, FirstComplaint(end->output)));
 }
 
 class Ptxas final : public Compiler {
@@ -121,7 +122,8 @@ class Ptxas final : public Compiler {
 class JitLink final : public Compiler {
  public:
   JitLink(std::string worker, std::string library, std::string version)
-      : worker_(std::move(worker)), library_(std::move(library)),
+      : worker_(std::move(worker)),
+        library_(std::move(library)),
         version_("nvJitLink " + std::move(version)) {}
 
   const std::string& version() const override { return version_; }
@@ -129,8 +131,13 @@ class JitLink final : public Compiler {
   Result<std::vector<uint8_t>> Compile(const CompileInput& input) const override {
     Result<CompileFiles> files = CompileFiles::Make(input.ptx);
     if (!files) return files.error();
-    std::vector<std::string> arguments = {worker_, "build-worker", "--", library_, files->ptx,
-                                          files->cubin, "-arch=" + ArchText(input)};
+    std::vector<std::string> arguments = {worker_,
+                                          "build-worker",
+                                          "--",
+                                          library_,
+                                          files->ptx,
+                                          files->cubin,
+                                          "-arch=" + ArchText(input)};
     for (const std::string& option : input.options) arguments.push_back("-Xptxas=" + option);
     if (Status done = Complaint("nvJitLink", RunProcess(arguments, input.limit)); !done) {
       return done.error();
@@ -229,14 +236,29 @@ Result<std::unique_ptr<Compiler>> FindJitLink(const CompilerPlaces& places,
 std::vector<std::string> KnownOptions(std::string_view options) {
   // Whole words, and beginnings that end with '=' (or -O) and are followed by a word of letters,
   // digits and '_'.
-  static constexpr std::string_view kWords[] = {
-      "-g", "--device-debug", "-lineinfo", "--generate-line-info", "--dont-merge-basicblocks",
-      "--return-at-end", "--disable-optimizer-constants", "--suppress-double-demote-warning",
-      "--suppress-stack-size-warning", "-suppress-debug-info", "--position-independent-code"};
-  static constexpr std::string_view kStarts[] = {
-      "-O", "--opt-level=", "-maxrregcount=", "--maxrregcount=", "-fmad=", "--fmad=",
-      "-dlcm=", "--def-load-cache=", "-dscm=", "--def-store-cache=",
-      "--allow-expensive-optimizations=", "--disable-warnings="};
+  static constexpr std::string_view kWords[] = {"-g",
+                                                "--device-debug",
+                                                "-lineinfo",
+                                                "--generate-line-info",
+                                                "--dont-merge-basicblocks",
+                                                "--return-at-end",
+                                                "--disable-optimizer-constants",
+                                                "--suppress-double-demote-warning",
+                                                "--suppress-stack-size-warning",
+                                                "-suppress-debug-info",
+                                                "--position-independent-code"};
+  static constexpr std::string_view kStarts[] = {"-O",
+                                                 "--opt-level=",
+                                                 "-maxrregcount=",
+                                                 "--maxrregcount=",
+                                                 "-fmad=",
+                                                 "--fmad=",
+                                                 "-dlcm=",
+                                                 "--def-load-cache=",
+                                                 "-dscm=",
+                                                 "--def-store-cache=",
+                                                 "--allow-expensive-optimizations=",
+                                                 "--disable-warnings="};
   std::vector<std::string> known;
   size_t at = 0;
   while ((at = options.find_first_not_of(" \t", at)) != std::string_view::npos) {
@@ -247,9 +269,9 @@ std::vector<std::string> KnownOptions(std::string_view options) {
     for (const std::string_view own : kStarts) {
       if (!word.starts_with(own)) continue;
       const std::string_view value = word.substr(own.size());
-      take = take || (!value.empty() &&
-                      value.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") ==
-                          std::string_view::npos);
+      take = take ||
+             (!value.empty() && value.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") ==
+                                    std::string_view::npos);
     }
     if (take) known.emplace_back(word);
   }

@@ -15,8 +15,8 @@ namespace cupola::build {
 
 struct CompileInput {
   std::string_view ptx;
-  uint32_t arch = 90;     ///< 90 for sm_90
-  char arch_suffix = 0;   ///< 'a', 'f' or 0
+  uint32_t arch = 90;                        ///< 90 for sm_90
+  char arch_suffix = 0;                      ///< 'a', 'f' or 0
   std::vector<std::string> options;          ///< in ptxas' words
   std::chrono::milliseconds limit{120'000};  ///< then it is killed
 };
@@ -42,21 +42,21 @@ struct CompilerPlaces {
 /// The places of this process; `worker` is the running program.
 CompilerPlaces DefaultCompilerPlaces();
 
-/// ptxas of CUDA_HOME, of PATH, of /usr/local/cuda; else nvJitLink of the same toolkit folders or of
-/// the loader's path. Errors: kNotFound with what to do.
+/// ptxas of CUDA_HOME, of PATH, of /usr/local/cuda; else nvJitLink of the same toolkit folders or
+/// of the loader's path. Errors: kNotFound with what to do.
 Result<std::unique_ptr<Compiler>> FindCompiler(const CompilerPlaces& places);
 
 /// nvJitLink alone; `library` "" = where FindCompiler looks for it.
 Result<std::unique_ptr<Compiler>> FindJitLink(const CompilerPlaces& places,
                                               const std::string& library);
 
-/// The part of a fatbin's option string that changes machine code, as arguments of ptxas. Words that
-/// are not known to be harmless are left out: they come from the program's file.
+/// The part of a fatbin's option string that changes machine code, as arguments of ptxas. Words
+/// that are not known to be harmless are left out: they come from the program's file.
 std::vector<std::string> KnownOptions(std::string_view options);
 
 /// What the worker process does: `arguments` are library, PTX file, cubin file and options of
-/// nvJitLink; without a PTX file it prints the version. Returns an exit code; complaints go to standard
-/// output.
+/// nvJitLink; without a PTX file it prints the version. Returns an exit code; complaints go to
+/// standard output.
 int RunJitLinkWorker(const std::vector<std::string>& arguments);
 
 }  // namespace cupola::build

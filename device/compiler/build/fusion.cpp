@@ -81,8 +81,8 @@ bool Fuses(const std::vector<const Instruction*>& instructions) {
   // What is stored may be loaded, and what is passed to a function be added there.
   bool anywhere = false;
   for (const Instruction* at : instructions) {
-    anywhere = anywhere || at->opcode == "call" || (at->opcode == "st" && uses_product(*at) &&
-                                                    !at->HasModifier("global"));
+    anywhere = anywhere || at->opcode == "call" ||
+               (at->opcode == "st" && uses_product(*at) && !at->HasModifier("global"));
   }
   for (const Instruction* at : instructions) {
     const bool adds = at->opcode == "add" || at->opcode == "sub";

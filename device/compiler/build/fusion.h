@@ -1,7 +1,7 @@
-// Whether PTX leaves the compiler a choice of rounding: a mul and an add without rounding modifiers,
-// the one's result an operand of the other, may become one fma with one rounding less [9.7.3.1,
-// 9.7.3.3]. Everything else that PTX says of floating point fixes its bits on a given architecture.
-// Pure; any thread.
+// Whether PTX leaves the compiler a choice of rounding: a mul and an add without rounding
+// modifiers, the one's result an operand of the other, may become one fma with one rounding less
+// [9.7.3.1, 9.7.3.3]. Everything else that PTX says of floating point fixes its bits on a given
+// architecture. Pure; any thread.
 #pragma once
 
 #include <string_view>

@@ -98,7 +98,8 @@ std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t ar
     Choose(choice, images, arch, false);
     if (choice.ptx == nullptr && choice.kernels_without_ptx.empty()) return choices;
     const auto end = std::find(bytes.begin(), bytes.end(), 0);
-    if (choice.ptx != nullptr) Identify(choice, bytes.first(static_cast<size_t>(end - bytes.begin())));
+    if (choice.ptx != nullptr)
+      Identify(choice, bytes.first(static_cast<size_t>(end - bytes.begin())));
     choices.push_back(std::move(choice));
   }
   return choices;

@@ -16,16 +16,16 @@ namespace cupola::build {
 struct ImageChoice {
   uint64_t offset = 0;  ///< bytes from the start of the file
   std::string section;
-  std::span<const std::byte> identity;     ///< the bytes that stand for it in the store
-  store::Digest digest{};                  ///< of those
-  const fatbin::Image* ptx = nullptr;      ///< null where `refusal` says why
-  const fatbin::Image* cubin = nullptr;    ///< the program's own code for the device; may be null
-  std::string refusal;                     ///< why nothing can be built from it; "" = it can
+  std::span<const std::byte> identity;   ///< the bytes that stand for it in the store
+  store::Digest digest{};                ///< of those
+  const fatbin::Image* ptx = nullptr;    ///< null where `refusal` says why
+  const fatbin::Image* cubin = nullptr;  ///< the program's own code for the device; may be null
+  std::string refusal;                   ///< why nothing can be built from it; "" = it can
   std::vector<std::string> kernels_without_ptx;  ///< mangled names, where it is refused
 };
 
-/// The choices for a device of `arch` (90 = sm_90), in the order of the file. Containers without any
-/// kernel are left out.
+/// The choices for a device of `arch` (90 = sm_90), in the order of the file. Containers without
+/// any kernel are left out.
 std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t arch);
 
 /// The bytes that hex digits stand for; none for anything else.

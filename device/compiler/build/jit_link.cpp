@@ -1,5 +1,5 @@
-// The worker of nvJitLink: a process that loads the library, compiles one PTX file and ends, so that a
-// compiler that hangs or crashes takes nothing with it. nvJitLink API, CUDA 13.0.
+// The worker of nvJitLink: a process that loads the library, compiles one PTX file and ends, so
+// that a compiler that hangs or crashes takes nothing with it. nvJitLink API, CUDA 13.0.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -41,8 +41,8 @@ struct Library {
             find("__nvJitLinkComplete", complete) &&
             find("__nvJitLinkGetLinkedCubinSize", cubin_size) &&
             find("__nvJitLinkGetLinkedCubin", cubin) &&
-            find("__nvJitLinkGetErrorLogSize", log_size) &&
-            find("__nvJitLinkGetErrorLog", log) && find("__nvJitLinkDestroy", destroy)) {
+            find("__nvJitLinkGetErrorLogSize", log_size) && find("__nvJitLinkGetErrorLog", log) &&
+            find("__nvJitLinkDestroy", destroy)) {
           version = fmt::format("{}.{}", major, minor);
           return true;
         }
@@ -81,8 +81,7 @@ class Linking {
     size_t size = 0;
     // The NUL at the end belongs to the input.
     if (library_.add_data(handle_, kInputPtx, ptx.c_str(), ptx.size() + 1, "module") != kSuccess ||
-        library_.complete(handle_) != kSuccess ||
-        library_.cubin_size(handle_, &size) != kSuccess) {
+        library_.complete(handle_) != kSuccess || library_.cubin_size(handle_, &size) != kSuccess) {
       return library_.ErrorLog(handle_) + "\nerror: nvJitLink failed";
     }
     cubin.resize(size);

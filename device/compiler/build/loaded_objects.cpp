@@ -66,9 +66,9 @@ Result<LoadedObjects> FindLoadedObjects(const std::string& path) {
   if (error) return MakeError(ErrorCode::kNotFound, error.message(), Location{.file = path});
   // As ldd(1) does it, but by the system's loader whatever interpreter the file names. Unlike with
   // --list, missing libraries are listed and do not end it. LD_PRELOAD is not the program's.
-  const Result<ProcessEnd> end = RunProcess({"/usr/bin/env", "-u", "LD_PRELOAD",
-                                             "LD_TRACE_LOADED_OBJECTS=1", kLoader, named},
-                                            kListingLimit);
+  const Result<ProcessEnd> end =
+      RunProcess({"/usr/bin/env", "-u", "LD_PRELOAD", "LD_TRACE_LOADED_OBJECTS=1", kLoader, named},
+                 kListingLimit);
   if (!end) return end.error();
   if (end->exit_code != 0 || end->signal != 0) {
     std::string why = end->output.substr(0, end->output.find('\n'));

@@ -1,6 +1,6 @@
-// The shared objects that a program loads at its start, as the dynamic loader finds them: DT_NEEDED,
-// RPATH, RUNPATH, LD_LIBRARY_PATH, ld.so.cache, in its order. The loader itself is asked; it runs
-// nothing of the program. Any thread.
+// The shared objects that a program loads at its start, as the dynamic loader finds them:
+// DT_NEEDED, RPATH, RUNPATH, LD_LIBRARY_PATH, ld.so.cache, in its order. The loader itself is
+// asked; it runs nothing of the program. Any thread.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 namespace cupola::build {
 
 struct LoadedObjects {
-  std::vector<std::string> files;    ///< absolute paths, in the order of loading, without the program
+  std::vector<std::string> files;  ///< absolute paths, in the order of loading, without the program
   std::vector<std::string> missing;  ///< names that the loader does not find
 };
 

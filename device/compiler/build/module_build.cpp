@@ -88,8 +88,8 @@ class Builder {
   ptx::Module module_;
   std::vector<std::string> wanted_;
   Code original_;
-  std::string original_complaint_;               // why there is no code to compare with
-  std::map<std::string, std::string> refused_;   // by the compiler
+  std::string original_complaint_;              // why there is no code to compare with
+  std::map<std::string, std::string> refused_;  // by the compiler
   std::map<std::string, uint32_t> bounds_;
   passes::SideModule side_;
   std::string side_ptx_;
@@ -204,8 +204,7 @@ std::map<std::string, uint32_t> Builder::RegisterBounds() const {
     const fatbin::CubinKernel* before = original_.Kernel(facts.name);
     const fatbin::CubinKernel* after = VariantOf(facts.name, Variant::kPreemptible);
     if (before == nullptr || after == nullptr || after->registers <= before->registers) continue;
-    const uint32_t blocks =
-        OccupancyOf(NeedsOf(*before, facts.max_threads), input_.arch).blocks;
+    const uint32_t blocks = OccupancyOf(NeedsOf(*before, facts.max_threads), input_.arch).blocks;
     const BlockNeeds needs = NeedsOf(*after, facts.max_threads);
     if (OccupancyOf(needs, input_.arch).blocks >= blocks) continue;
     const uint32_t own_step = (before->registers + 7) / 8 * 8;

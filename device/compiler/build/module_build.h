@@ -1,5 +1,5 @@
-// One PTX module to one bundle: variants by the passes, machine code by a compiler, and what differs
-// from the code that the program ships. Nothing here touches the store. Any thread.
+// One PTX module to one bundle: variants by the passes, machine code by a compiler, and what
+// differs from the code that the program ships. Nothing here touches the store. Any thread.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@
 namespace cupola::build {
 
 struct ModuleInput {
-  std::string name;             ///< for errors
+  std::string name;  ///< for errors
   std::string_view ptx;
   std::string_view options;     ///< what the fatbin says its compiler must be told
   uint32_t arch = 90;           ///< the device's

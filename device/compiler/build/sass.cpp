@@ -30,7 +30,7 @@ constexpr std::array<const char*, 512> kNames = MakeNames();
 
 // The functions of MUFU, by bits 74 to 77.
 constexpr std::array<const char*, 10> kMufuNames = {
-    "MUFU.COS", "MUFU.SIN", "MUFU.EX2",    "MUFU.LG2",    "MUFU.RCP",
+    "MUFU.COS", "MUFU.SIN",    "MUFU.EX2",    "MUFU.LG2",  "MUFU.RCP",
     "MUFU.RSQ", "MUFU.RCP64H", "MUFU.RSQ64H", "MUFU.SQRT", "MUFU.TANH"};
 constexpr uint32_t kMufuRcp = 4;
 

@@ -1,6 +1,6 @@
 // Counting the floating-point instructions of machine code, to tell whether a variant computes with
-// the same operations as the kernel that a program ships: ptxas is free to fuse a mul and an add, or
-// not to. How far this goes, and what is left out: docs/variants.md. Pure; any thread.
+// the same operations as the kernel that a program ships: ptxas is free to fuse a mul and an add,
+// or not to. How far this goes, and what is left out: docs/variants.md. Pure; any thread.
 #pragma once
 
 #include <cstdint>

@@ -11,8 +11,8 @@ namespace cupola::build {
 
 Result<ScratchFolder> ScratchFolder::Make() {
   const char* outer = secure_getenv("TMPDIR");
-  std::string path = std::string(outer != nullptr && outer[0] == '/' ? outer : "/tmp") +
-                     "/cupola-build-XXXXXX";
+  std::string path =
+      std::string(outer != nullptr && outer[0] == '/' ? outer : "/tmp") + "/cupola-build-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) {
     return MakeError(ErrorCode::kIo, std::strerror(errno), Location{.file = path});
   }

@@ -1,5 +1,5 @@
-// ScratchFolder: a folder for the files of one compilation, for this user alone (0700), removed with
-// the object. Movable; any thread.
+// ScratchFolder: a folder for the files of one compilation, for this user alone (0700), removed
+// with the object. Movable; any thread.
 #pragma once
 
 #include <string>

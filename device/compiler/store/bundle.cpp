@@ -68,9 +68,8 @@ Result<BundleView> BundleView::Open(std::span<const std::byte> bytes) {
       !LiesInside(header.cubin_offset, header.cubin_bytes, bytes.size())) {
     return Damaged("its cubin reaches beyond it");
   }
-  if (header.ptx_bytes != 0 &&
-      (!LiesInside(header.ptx_offset, header.ptx_bytes, bytes.size()) ||
-       bytes[header.ptx_offset + header.ptx_bytes - 1] != std::byte{0})) {
+  if (header.ptx_bytes != 0 && (!LiesInside(header.ptx_offset, header.ptx_bytes, bytes.size()) ||
+                                bytes[header.ptx_offset + header.ptx_bytes - 1] != std::byte{0})) {
     return Damaged("its PTX reaches beyond it or does not end");
   }
   return view;

@@ -26,16 +26,16 @@ inline constexpr uint32_t kPassVersion = 1;
 
 struct BundleHeader {
   std::array<char, 8> magic;
-  uint32_t bytes_of_header;   ///< sizeof(BundleHeader)
+  uint32_t bytes_of_header;  ///< sizeof(BundleHeader)
   uint32_t pass_version;
-  uint64_t total_bytes;       ///< of the file
-  uint64_t checksum;          ///< FNV-1a 64 of the file, these 8 bytes taken as 0
-  uint32_t arch;              ///< 90 for sm_90
-  uint32_t kernels;           ///< entries
-  uint32_t kernels_offset;    ///< bytes
-  uint32_t variables;         ///< entries of `cupola_variables`
-  uint32_t variables_offset;  ///< bytes
-  uint32_t flags;             ///< BundleFlag
+  uint64_t total_bytes;                ///< of the file
+  uint64_t checksum;                   ///< FNV-1a 64 of the file, these 8 bytes taken as 0
+  uint32_t arch;                       ///< 90 for sm_90
+  uint32_t kernels;                    ///< entries
+  uint32_t kernels_offset;             ///< bytes
+  uint32_t variables;                  ///< entries of `cupola_variables`
+  uint32_t variables_offset;           ///< bytes
+  uint32_t flags;                      ///< BundleFlag
   uint64_t cubin_offset, cubin_bytes;  ///< 0 bytes: none
   uint64_t ptx_offset, ptx_bytes;      ///< NUL-terminated text, the NUL counted
 };
@@ -47,32 +47,33 @@ enum BundleFlag : uint32_t {
 enum VariantFlag : uint32_t {
   kPreemptible = 1,
   kSliced = 2,
-  kNotBitExact = 4,         ///< preemptible: opcode counts differ from the original's; off unless
-                            ///< asked for
-  kMayWaitOnBlocks = 8,     ///< polled loads: batch 1, kRunWhatIsClaimed; plain where the whole grid
-                            ///< is resident at once, for it may be a hand-made grid barrier
+  kNotBitExact = 4,      ///< preemptible: opcode counts differ from the original's; off unless
+                         ///< asked for
+  kMayWaitOnBlocks = 8,  ///< polled loads: batch 1, kRunWhatIsClaimed; plain where the whole grid
+                         ///< is resident at once, for it may be a hand-made grid barrier
   kSlicedNotBitExact = 16,  ///< the same for sliced
-  kOneDimensionalBlocks = 32,  ///< the variants are right for blocks with y = z = 1 only: others plain
+  kOneDimensionalBlocks =
+      32,  ///< the variants are right for blocks with y = z = 1 only: others plain
 };
 
 struct KernelEntry {
-  uint32_t name_offset;  ///< mangled name, NUL-terminated
-  uint32_t flags;        ///< VariantFlag
-  uint32_t parameters;   ///< of the original kernel
-  uint32_t parameters_offset;   ///< bytes, ParameterEntry[parameters]
-  uint32_t parameter_bytes;     ///< size of the original's parameter block
-  uint32_t launch_offset;       ///< where PreemptParams or SliceParams lies in the variant's block
-  uint32_t registers;           ///< of the original, per thread
-  uint32_t variant_registers;   ///< of the preemptible variant; 0 = not made
-  uint32_t static_shared;       ///< bytes, original
+  uint32_t name_offset;        ///< mangled name, NUL-terminated
+  uint32_t flags;              ///< VariantFlag
+  uint32_t parameters;         ///< of the original kernel
+  uint32_t parameters_offset;  ///< bytes, ParameterEntry[parameters]
+  uint32_t parameter_bytes;    ///< size of the original's parameter block
+  uint32_t launch_offset;      ///< where PreemptParams or SliceParams lies in the variant's block
+  uint32_t registers;          ///< of the original, per thread
+  uint32_t variant_registers;  ///< of the preemptible variant; 0 = not made
+  uint32_t static_shared;      ///< bytes, original
   uint32_t variant_static_shared;  ///< bytes
-  uint32_t max_threads;         ///< .maxntid or .reqntid product; 0 = not said
-  uint32_t refusal_offset;      ///< why a variant is missing, NUL-terminated; 0 = nothing to say
-  uint32_t exactness_offset;    ///< how opcode counts differ from the original's, also where flags
-                                ///< say that the bits are the same all the same; 0 = they do not
-  uint32_t local_bytes;         ///< per thread, original: stack frame and spills
+  uint32_t max_threads;            ///< .maxntid or .reqntid product; 0 = not said
+  uint32_t refusal_offset;         ///< why a variant is missing, NUL-terminated; 0 = nothing to say
+  uint32_t exactness_offset;  ///< how opcode counts differ from the original's, also where flags
+                              ///< say that the bits are the same all the same; 0 = they do not
+  uint32_t local_bytes;       ///< per thread, original: stack frame and spills
   uint32_t variant_local_bytes;
-  uint32_t sliced_registers;    ///< of the sliced variant; 0 = not made
+  uint32_t sliced_registers;  ///< of the sliced variant; 0 = not made
 };
 
 struct ParameterEntry {
@@ -104,7 +105,8 @@ class BundleView {
 
   const BundleHeader& header() const { return *header_; }
   std::span<const KernelEntry> kernels() const;
-  std::span<const ParameterEntry> parameters(const KernelEntry& kernel) const;  ///< of this bundle's
+  std::span<const ParameterEntry> parameters(
+      const KernelEntry& kernel) const;  ///< of this bundle's
   std::span<const VariableEntry> variables() const;
   const char* Text(uint32_t offset) const;  ///< NUL-terminated; "" for 0
   std::span<const std::byte> cubin() const;

@@ -56,7 +56,8 @@ Result<std::vector<std::byte>> BundleWriter::Finish() {
             [](const BundleKernel& a, const BundleKernel& b) { return a.name < b.name; });
   for (size_t i = 0; i < kernels_.size(); ++i) {
     if (BadName(kernels_[i].name) || (i != 0 && kernels_[i - 1].name == kernels_[i].name)) {
-      return MakeError(ErrorCode::kInvalidArgument, "bundle: a kernel's name is no name of its own");
+      return MakeError(ErrorCode::kInvalidArgument,
+                       "bundle: a kernel's name is no name of its own");
     }
   }
   for (const Variable& variable : variables_) {

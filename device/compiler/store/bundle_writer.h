@@ -1,5 +1,5 @@
-// BundleWriter: collects what a bundle holds and lays it out as bundle.h says. Owns copies of all it
-// is given. One thread at a time.
+// BundleWriter: collects what a bundle holds and lays it out as bundle.h says. Owns copies of all
+// it is given. One thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ namespace cupola::store {
 
 /// A kernel to be written; offsets of its entry that point to texts and parameters are filled in.
 struct BundleKernel {
-  std::string name;      ///< mangled
-  std::string refusal;   ///< why a variant is missing; "" = nothing to say
+  std::string name;         ///< mangled
+  std::string refusal;      ///< why a variant is missing; "" = nothing to say
   std::string differences;  ///< from the original's SASS; "" = none
   std::vector<ParameterEntry> parameters;
   KernelEntry entry{};

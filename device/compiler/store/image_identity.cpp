@@ -86,7 +86,8 @@ uint64_t ElfBytes(const void* image, uint64_t max_bytes) {
   };
   reach(header.e_shoff, uint64_t{header.e_shnum} * header.e_shentsize);
   reach(header.e_phoff, uint64_t{header.e_phnum} * header.e_phentsize);
-  if (end > max_bytes || (header.e_shnum != 0 && header.e_shentsize != sizeof(Elf64_Shdr))) return 0;
+  if (end > max_bytes || (header.e_shnum != 0 && header.e_shentsize != sizeof(Elf64_Shdr)))
+    return 0;
   for (uint32_t i = 0; i < header.e_shnum; ++i) {
     const auto section = Load<Elf64_Shdr>(image, header.e_shoff + i * sizeof(Elf64_Shdr));
     if (section.sh_type != SHT_NOBITS) reach(section.sh_offset, section.sh_size);

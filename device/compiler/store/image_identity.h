@@ -1,6 +1,6 @@
 // How the preloaded library says which device image a program hands to the driver: by where it lies
-// in a loaded file (build id and offset), or by its bytes. libc only; any thread; may be called while
-// the loader's lock is free (it takes it).
+// in a loaded file (build id and offset), or by its bytes. libc only; any thread; may be called
+// while the loader's lock is free (it takes it).
 #pragma once
 
 #include <array>

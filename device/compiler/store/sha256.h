@@ -1,6 +1,6 @@
 // SHA-256 (FIPS 180-4) of bytes that come in pieces: names of images and bundles in the variant
-// store. Here and not a library's, since libcupola.so may need nothing but libc. A value; one thread
-// at a time.
+// store. Here and not a library's, since libcupola.so may need nothing but libc. A value; one
+// thread at a time.
 #pragma once
 
 #include <array>

@@ -108,8 +108,10 @@ Result<KeyLock> StoreWriter::Lock(const std::string& key) const {
     while (flock(fd, LOCK_EX) != 0) {
       if (errno != EINTR) return IoError(file, errno);
     }
-    // A sweep may have removed the file before we had the lock: then another may hold its successor.
-    struct stat ours{}, named{};
+    // A sweep may have removed the file before we had the lock: then another may hold its
+    // successor.
+    struct stat ours {
+    }, named{};
     if (fstat(fd, &ours) == 0 && stat(file.c_str(), &named) == 0 && ours.st_ino == named.st_ino) {
       return lock;
     }
@@ -118,9 +120,11 @@ Result<KeyLock> StoreWriter::Lock(const std::string& key) const {
 
 Status StoreWriter::Publish(const std::string& key, std::span<const std::byte> bundle) const {
   const std::string file = PathOf("bundles/" + key);
-  if (!IsKey(key)) return MakeError(ErrorCode::kInvalidArgument, "not a key", Location{.file = file});
+  if (!IsKey(key))
+    return MakeError(ErrorCode::kInvalidArgument, "not a key", Location{.file = file});
   const std::string temporary = PathOf(TemporaryName(key));
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const int fd =
+      open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return IoError(temporary, errno);
   Status done = WriteAll(fd, bundle, file);
   if (done && fsync(fd) != 0) done = IoError(file, errno);
@@ -155,7 +159,7 @@ Result<std::vector<StoredBundle>> StoreWriter::List() const {
   std::error_code error;
   const std::string folder = PathOf("bundles");
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    struct stat facts{};
+    struct stat facts {};
     std::string key = at->path().filename().string();
     if (!IsKey(key) || lstat(at->path().c_str(), &facts) != 0) continue;
     bundles.push_back({std::move(key), static_cast<uint64_t>(facts.st_size), facts.st_mtime});
@@ -204,7 +208,8 @@ void StoreWriter::SweepLocks() const {
     const std::string file = PathOf("locks/" + name);
     const int fd = open(file.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) continue;
-    struct stat ours{}, named{};
+    struct stat ours {
+    }, named{};
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &ours) == 0 &&
         stat(file.c_str(), &named) == 0 && ours.st_ino == named.st_ino) {
       unlink(file.c_str());
@@ -219,7 +224,7 @@ void StoreWriter::SweepLinks() const {
       const std::string folder = PathOf(kind + group);
       for (const std::string& name : NamesIn(folder)) {
         const std::string link = folder + "/" + name;
-        struct stat facts{};
+        struct stat facts {};
         if (stat(link.c_str(), &facts) != 0 && errno == ENOENT) unlink(link.c_str());
       }
       rmdir(folder.c_str());  // only an empty one goes

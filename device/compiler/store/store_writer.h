@@ -1,7 +1,7 @@
-// StoreWriter: adds bundles to a variant store and keeps it within its size. For `cupola build`; the
-// preloaded library never writes. Any number of processes may write to one store: each change is one
-// rename(2), a key is built under its lock, and what a killed builder left is swept by the next.
-// One thread at a time, but Lock, Publish and Link may be called by several.
+// StoreWriter: adds bundles to a variant store and keeps it within its size. For `cupola build`;
+// the preloaded library never writes. Any number of processes may write to one store: each change
+// is one rename(2), a key is built under its lock, and what a killed builder left is swept by the
+// next. One thread at a time, but Lock, Publish and Link may be called by several.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,8 @@ constexpr size_t kKeyDigits = 64;
 constexpr time_t kUseGranularity_s = 3600;
 
 Error SystemError(const std::string& file, int error) {
-  const ErrorCode code = error == ENOENT || error == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kIo;
+  const ErrorCode code =
+      error == ENOENT || error == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kIo;
   return MakeError(code, std::strerror(error), Location{.file = file});
 }
 
@@ -34,7 +35,7 @@ const char* Distrust(const struct stat& facts) {
 }
 
 Result<std::span<const std::byte>> Map(int fd, const std::string& file) {
-  struct stat facts{};
+  struct stat facts {};
   if (fstat(fd, &facts) != 0) return SystemError(file, errno);
   const Location where{.file = file};
   if (!S_ISREG(facts.st_mode)) return MakeError(ErrorCode::kDamaged, "is no file", where);
@@ -101,7 +102,7 @@ Result<VariantStore> VariantStore::Open(const std::string& folder) {
   const int fd = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return SystemError(folder, errno);
   VariantStore store(folder, fd);
-  struct stat facts{};
+  struct stat facts {};
   if (fstat(fd, &facts) != 0) return SystemError(folder, errno);
   if (const char* why = Distrust(facts)) {
     return MakeError(ErrorCode::kInvalidArgument, std::string("variants are not used: ") + why,
@@ -126,7 +127,8 @@ VariantStore::~VariantStore() {
 Result<MappedBundle> VariantStore::FindByKey(std::string_view key) const {
   const std::string name = "bundles/" + std::string(key);
   const std::string file = folder_ + "/" + name;
-  if (!IsKey(key)) return MakeError(ErrorCode::kInvalidArgument, "not a key", Location{.file = file});
+  if (!IsKey(key))
+    return MakeError(ErrorCode::kInvalidArgument, "not a key", Location{.file = file});
   const int fd = openat(fd_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return SystemError(file, errno);
   Result<std::span<const std::byte>> bytes = Map(fd, file);

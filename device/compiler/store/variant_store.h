@@ -1,4 +1,5 @@
-// VariantStore: finding bundles, as the preloaded library does at module load. A folder of the user:
+// VariantStore: finding bundles, as the preloaded library does at module load. A folder of the
+// user:
 //
 //   bundles/<key>                      bundle files, named by their content key
 //   places/<build id>/<offset>-<arch>  link to the key of the image at that offset of that object
@@ -47,8 +48,8 @@ class VariantStore {
   /// there is no home. Reads the environment: not for the launch path.
   static std::string DefaultFolder();
 
-  /// Errors: kNotFound where there is no such folder (nothing was built); kInvalidArgument, with the
-  /// reason, where it is not this user's alone.
+  /// Errors: kNotFound where there is no such folder (nothing was built); kInvalidArgument, with
+  /// the reason, where it is not this user's alone.
   static Result<VariantStore> Open(const std::string& folder);
 
   VariantStore(VariantStore&& other) noexcept;
@@ -64,8 +65,8 @@ class VariantStore {
   Result<MappedBundle> FindAt(std::span<const uint8_t> build_id, uint64_t offset,
                               uint32_t arch) const;
 
-  /// The bundle of an image by its bytes (IdentityBytes). The bytes are only hashed where some image
-  /// of that size was built. Errors: as FindAt.
+  /// The bundle of an image by its bytes (IdentityBytes). The bytes are only hashed where some
+  /// image of that size was built. Errors: as FindAt.
   Result<MappedBundle> FindByContents(std::span<const std::byte> image, uint32_t arch) const;
 
   /// The bundle of a key. Errors: as FindAt.

@@ -1,9 +1,8 @@
-#include "device/compiler/build/image_choice.h"
-
 #include <gtest/gtest.h>
 
 #include <fstream>
 
+#include "device/compiler/build/image_choice.h"
 #include "device/compiler/build/scratch_folder.h"
 
 namespace cupola::build {
@@ -12,7 +11,8 @@ namespace {
 TEST(ChooseImages, BarePtx) {
   Result<ScratchFolder> folder = ScratchFolder::Make();
   const std::string path = folder->path() + "/k.ptx";
-  const std::string text = ".version 8.0\n.target sm_80\n.address_size 64\n.entry k()\n{\nret;\n}\n";
+  const std::string text =
+      ".version 8.0\n.target sm_80\n.address_size 64\n.entry k()\n{\nret;\n}\n";
   std::ofstream(path) << text << std::string(3, '\0');
   const Result<fatbin::ImageFile> file = fatbin::OpenImageFile(path);
   ASSERT_TRUE(file) << file.error().ToString();

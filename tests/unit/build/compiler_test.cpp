@@ -41,7 +41,8 @@ TEST(Compiler, CompilesForALaterArchitecture) {
   const Result<std::vector<uint8_t>> cubin = (*compiler)->Compile({.ptx = kPtx, .arch = 90});
   ASSERT_TRUE(cubin) << cubin.error().ToString();
   EXPECT_EQ(fatbin::ReadCubin(*cubin)->arch, 90u);
-  const Result<std::vector<uint8_t>> bad = (*compiler)->Compile({.ptx = ".version 9.0\n.target x\n"});
+  const Result<std::vector<uint8_t>> bad =
+      (*compiler)->Compile({.ptx = ".version 9.0\n.target x\n"});
   ASSERT_FALSE(bad);
   EXPECT_EQ(bad.error().code, ErrorCode::kUnsupported);
   EXPECT_NE(bad.error().message.find("ptxas: "), std::string::npos) << bad.error().message;

@@ -8,11 +8,12 @@ namespace cupola::build {
 namespace {
 
 bool Fuses(const std::string& body, const std::string& functions = "") {
-  const Result<ptx::Module> module = ptx::Parse(
-      ".version 9.0\n.target sm_90\n.address_size 64\n" + functions +
-          ".visible .entry k()\n{\n.reg .f32 %f<9>; .reg .f64 %d<9>; .reg .pred %p;\n"
-          ".shared .f32 s;\n" + body + "\nret;\n}\n",
-      "test");
+  const Result<ptx::Module> module =
+      ptx::Parse(".version 9.0\n.target sm_90\n.address_size 64\n" + functions +
+                     ".visible .entry k()\n{\n.reg .f32 %f<9>; .reg .f64 %d<9>; .reg .pred %p;\n"
+                     ".shared .f32 s;\n" +
+                     body + "\nret;\n}\n",
+                 "test");
   EXPECT_TRUE(module) << module.error().ToString();
   return MayBeFused(*module, "k");
 }
@@ -33,10 +34,12 @@ TEST(MayBeFused, RoundingModifiersFixTheResult) {
 
 TEST(MayBeFused, ProductsThatMoveOn) {
   EXPECT_TRUE(Fuses("mul.f32 %f1,%f2,%f3; mov.f32 %f6,%f1; neg.f32 %f7,%f6; add.f32 %f4,%f7,%f5;"));
-  EXPECT_TRUE(Fuses("L: add.f32 %f4,%f7,%f5; mov.f32 %f7,%f6; selp.f32 %f6,%f1,%f2,%p; "
-                    "mul.f32 %f1,%f2,%f3; bra L;"));
-  EXPECT_TRUE(Fuses("mul.f32 %f1,%f2,%f3; st.shared.f32 [s],%f1; ld.shared.f32 %f7,[s]; "
-                    "add.f32 %f4,%f7,%f5;"));
+  EXPECT_TRUE(
+      Fuses("L: add.f32 %f4,%f7,%f5; mov.f32 %f7,%f6; selp.f32 %f6,%f1,%f2,%p; "
+            "mul.f32 %f1,%f2,%f3; bra L;"));
+  EXPECT_TRUE(
+      Fuses("mul.f32 %f1,%f2,%f3; st.shared.f32 [s],%f1; ld.shared.f32 %f7,[s]; "
+            "add.f32 %f4,%f7,%f5;"));
   EXPECT_FALSE(Fuses("mul.f32 %f1,%f2,%f3; ld.shared.f32 %f7,[s]; add.f32 %f4,%f7,%f5;"));
 }
 

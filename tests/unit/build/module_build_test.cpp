@@ -21,7 +21,8 @@ mov.u32 %r0, %ctaid.x;
 mul.wide.u32 %a2, %r0, 4;
 add.s64 %a3, %a1, %a2;
 ld.global.f32 %f0, [%a3];
-)" + body + "\nadd.f32 %f1, %f0, %f0;\nst.global.f32 [%a3], %f1;\nret;\n}\n";
+)" + body +
+         "\nadd.f32 %f1, %f0, %f0;\nst.global.f32 [%a3], %f1;\nret;\n}\n";
 }
 
 // ptxas, but for texts that a test wants treated otherwise.
@@ -139,8 +140,9 @@ TEST_F(ModuleBuildTest, OnlyTheKernelsAskedFor) {
 TEST_F(ModuleBuildTest, AnotherFusionIsNotBitExact) {
   const std::string shipped_ptx =
       kHead + Kernel("k", "mul.f32 %f2, %f0, %f0; add.f32 %f0, %f2, %f0;");
-  const std::string ptx = kHead + Kernel("k", "mul.f32 %f2, %f0, %f0; add.f32 %f0, %f2, %f0; "
-                                              "mul.f32 %f3, %f2, %f2; add.f32 %f0, %f0, %f3;");
+  const std::string ptx = kHead + Kernel("k",
+                                         "mul.f32 %f2, %f0, %f0; add.f32 %f0, %f2, %f0; "
+                                         "mul.f32 %f3, %f2, %f2; add.f32 %f0, %f0, %f3;");
   const Result<std::vector<uint8_t>> shipped = compiler_.Compile({.ptx = shipped_ptx});
   ASSERT_TRUE(shipped);
   const Result<BuiltModule> built =
@@ -148,8 +150,8 @@ TEST_F(ModuleBuildTest, AnotherFusionIsNotBitExact) {
   ASSERT_TRUE(built);
   const Result<store::BundleView> view = store::BundleView::Open(built->bundle);
   const store::KernelEntry* kernel = view->Find("k");
-  EXPECT_EQ(kernel->flags, store::kPreemptible | store::kSliced | store::kNotBitExact |
-                               store::kSlicedNotBitExact);
+  EXPECT_EQ(kernel->flags,
+            store::kPreemptible | store::kSliced | store::kNotBitExact | store::kSlicedNotBitExact);
   const std::string why = view->Text(kernel->exactness_offset);
   EXPECT_NE(why.find("(original"), std::string::npos) << why;
   // The same code from the same PTX is.

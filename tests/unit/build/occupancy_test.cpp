@@ -12,18 +12,18 @@ uint32_t Blocks(uint32_t threads, uint32_t registers, uint64_t shared, uint32_t 
 // CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute Capability": 64 warps, 32
 // blocks, 65,536 registers, 228 KB of shared memory of which each block takes 1 KB more.
 TEST(Occupancy, EachLimitOfAnSm) {
-  EXPECT_EQ(Blocks(256, 16, 0), 8u);     // warps
-  EXPECT_EQ(Blocks(32, 16, 0), 32u);     // blocks
-  EXPECT_EQ(Blocks(256, 32, 0), 8u);     // registers just fit
-  EXPECT_EQ(Blocks(256, 33, 0), 6u);     // one more, rounded up to 40 a thread
+  EXPECT_EQ(Blocks(256, 16, 0), 8u);  // warps
+  EXPECT_EQ(Blocks(32, 16, 0), 32u);  // blocks
+  EXPECT_EQ(Blocks(256, 32, 0), 8u);  // registers just fit
+  EXPECT_EQ(Blocks(256, 33, 0), 6u);  // one more, rounded up to 40 a thread
   EXPECT_EQ(Blocks(256, 40, 0), 6u);
   EXPECT_EQ(Blocks(256, 255, 0), 1u);
   EXPECT_EQ(Blocks(1024, 64, 0), 1u);
-  EXPECT_EQ(Blocks(1024, 65, 0), 0u);    // cannot be launched
+  EXPECT_EQ(Blocks(1024, 65, 0), 0u);  // cannot be launched
   EXPECT_EQ(Blocks(128, 16, 48 << 10), 4u);
   EXPECT_EQ(Blocks(128, 16, 227 << 10), 1u);
   EXPECT_EQ(Blocks(128, 16, 228 << 10), 0u);
-  EXPECT_EQ(Blocks(1, 16, 0), 32u);      // a part of a warp is a warp
+  EXPECT_EQ(Blocks(1, 16, 0), 32u);  // a part of a warp is a warp
   EXPECT_EQ(Blocks(0, 16, 0), 32u);
 }
 

@@ -12,7 +12,8 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(RunProcess, GivesOutputAndExitCode) {
-  const Result<ProcessEnd> end = RunProcess({"/bin/sh", "-c", "echo out; echo err >&2; exit 3"}, 20s);
+  const Result<ProcessEnd> end =
+      RunProcess({"/bin/sh", "-c", "echo out; echo err >&2; exit 3"}, 20s);
   ASSERT_TRUE(end) << end.error().ToString();
   EXPECT_EQ(end->exit_code, 3);
   EXPECT_EQ(end->output, "out\nerr\n");

@@ -27,7 +27,8 @@ const std::vector<Case>& Cases() {
       {"fma_f32", "fma.rn.f32 %f9,%f0,%f1,%f2; st.global.f32 [%a],%f9;", {{"FFMA", 1}}},
       {"fma_rz", "fma.rz.f32 %f9,%f0,%f1,%f2; st.global.f32 [%a],%f9;", {{"FFMA", 1}}},
       {"fused", "mul.f32 %f8,%f0,%f1; add.f32 %f9,%f8,%f2; st.global.f32 [%a],%f9;", {{"FFMA", 1}}},
-      {"not_fused", "mul.rn.f32 %f8,%f0,%f1; add.rn.f32 %f9,%f8,%f2; st.global.f32 [%a],%f9;",
+      {"not_fused",
+       "mul.rn.f32 %f8,%f0,%f1; add.rn.f32 %f9,%f8,%f2; st.global.f32 [%a],%f9;",
        {{"FMUL", 1}, {"FADD", 1}}},
       {"min_f32", "min.f32 %f9,%f0,%f1; st.global.f32 [%a],%f9;", {{"FMNMX", 1}}},
       {"setp_f32", "setp.lt.f32 %p0,%f0,%f1; @%p0 st.global.f32 [%a],%f2;", {{"FSETP", 1}}},
@@ -36,8 +37,12 @@ const std::vector<Case>& Cases() {
       {"mul_f64", "mul.f64 %d9,%d0,%d1; st.global.f64 [%a],%d9;", {{"DMUL", 1}}},
       {"fma_f64", "fma.rn.f64 %d9,%d0,%d1,%d2; st.global.f64 [%a],%d9;", {{"DFMA", 1}}},
       {"setp_f64", "setp.lt.f64 %p0,%d0,%d1; @%p0 st.global.f64 [%a],%d2;", {{"DSETP", 1}}},
-      {"cos", "cos.approx.ftz.f32 %f9,%f0; st.global.f32 [%a],%f9;", {{"MUFU.COS", 1}, {"FMUL", 1}}},
-      {"sin", "sin.approx.ftz.f32 %f9,%f0; st.global.f32 [%a],%f9;", {{"MUFU.SIN", 1}, {"FMUL", 1}}},
+      {"cos",
+       "cos.approx.ftz.f32 %f9,%f0; st.global.f32 [%a],%f9;",
+       {{"MUFU.COS", 1}, {"FMUL", 1}}},
+      {"sin",
+       "sin.approx.ftz.f32 %f9,%f0; st.global.f32 [%a],%f9;",
+       {{"MUFU.SIN", 1}, {"FMUL", 1}}},
       {"ex2", "ex2.approx.ftz.f32 %f9,%f0; st.global.f32 [%a],%f9;", {{"MUFU.EX2", 1}}},
       {"lg2", "lg2.approx.ftz.f32 %f9,%f0; st.global.f32 [%a],%f9;", {{"MUFU.LG2", 1}}},
       {"rcp", "rcp.approx.ftz.f32 %f9,%f0; st.global.f32 [%a],%f9;", {{"MUFU.RCP", 1}}},
@@ -57,7 +62,9 @@ const std::vector<Case>& Cases() {
       {"to_f16", "cvt.rn.f16.f32 %h9,%f0; st.global.b16 [%a],%h9;", {{"F2FP", 1}}},
       {"to_f16_up", "cvt.rp.f16.f32 %h9,%f0; st.global.b16 [%a],%h9;", {{"F2F", 1}}},
       {"to_bf16x2", "cvt.rn.bf16x2.f32 %r9,%f0,%f1; st.global.b32 [%a],%r9;", {{"F2FP", 1}}},
-      {"to_e4m3", "cvt.rn.satfinite.e4m3x2.f32 %h9,%f0,%f1; st.global.b16 [%a],%h9;", {{"F2FP", 1}}},
+      {"to_e4m3",
+       "cvt.rn.satfinite.e4m3x2.f32 %h9,%f0,%f1; st.global.b16 [%a],%h9;",
+       {{"F2FP", 1}}},
       {"f64_of_f32", "cvt.f64.f32 %d9,%f0; st.global.f64 [%a],%d9;", {{"F2F.64", 1}}},
       {"f32_of_f64", "cvt.rn.f32.f64 %f9,%d0; st.global.f32 [%a],%f9;", {{"F2F.64", 1}}},
       {"f32_of_s32", "cvt.rn.f32.s32 %f9,%r0; st.global.f32 [%a],%f9;", {{"I2FP", 1}}},
@@ -66,7 +73,8 @@ const std::vector<Case>& Cases() {
       {"s32_of_f32", "cvt.rzi.s32.f32 %r9,%f0; st.global.b32 [%a],%r9;", {{"F2I", 1}}},
       {"s64_of_f64", "cvt.rzi.s64.f64 %l9,%d0; st.global.b64 [%a],%l9;", {{"F2I.64", 1}}},
       {"round_f32", "cvt.rni.f32.f32 %f9,%f0; st.global.f32 [%a],%f9;", {{"FRND", 1}}},
-      {"div_f32", "div.rn.f32 %f9,%f0,%f1; st.global.f32 [%a],%f9;",
+      {"div_f32",
+       "div.rn.f32 %f9,%f0,%f1; st.global.f32 [%a],%f9;",
        {{"FADD", 2}, {"FCHK", 1}, {"FFMA", 17}, {"FSETP", 6}, {"MUFU.RCP", 2}, {"MUFU.RSQ", 1}}},
       {"round_f64", "cvt.rni.f64.f64 %d9,%d0; st.global.f64 [%a],%d9;", {{"FRND.64", 1}}},
       {"mma_f16",
@@ -85,13 +93,14 @@ const std::vector<Case>& Cases() {
        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%d8,%d9},{%d0},{%d1},{%d2,%d2}; "
        "st.global.f64 [%a],%d8;",
        {{"DMMA", 1}}},
-#define WGMMA(shape, types, registers, tail)                                                  \
-  "wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned." shape "." types " {" registers    \
+#define WGMMA(shape, types, registers, tail)                                               \
+  "wgmma.fence.sync.aligned; wgmma.mma_async.sync.aligned." shape "." types " {" registers \
   "},%l0,%l1,1" tail "; wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; "
       {"wgmma_f16",
        WGMMA("m64n8k16", "f32.f16.f16", "%f0,%f1,%f2,%f3", ",1,1,0,0") "st.global.f32 [%a],%f0;",
        {{"HGMMA", 1}}},
-      {"wgmma_s8", WGMMA("m64n8k32", "s32.s8.s8", "%r0,%r1,%r2,%r3", "") "st.global.b32 [%a],%r0;",
+      {"wgmma_s8",
+       WGMMA("m64n8k32", "s32.s8.s8", "%r0,%r1,%r2,%r3", "") "st.global.b32 [%a],%r0;",
        {{"IGMMA", 1}}},
       {"wgmma_b1",
        WGMMA("m64n8k256", "s32.b1.b1.and.popc", "%r0,%r1,%r2,%r3", "") "st.global.b32 [%a],%r0;",
@@ -108,10 +117,14 @@ const std::vector<Case>& Cases() {
       {"rem_u32", "rem.u32 %r9,%r0,%r1; st.global.b32 [%a],%r9;", {}},
       {"div_u64", "div.u64 %l9,%l0,%l1; st.global.b64 [%a],%l9;", {}},
       {"rem_s64", "rem.s64 %l9,%l0,%l1; st.global.b64 [%a],%l9;", {}},
-      {"div_and_rcp", "div.u32 %r9,%r0,%r1; st.global.b32 [%a],%r9; rcp.approx.ftz.f32 %f9,%f0; "
-                      "st.global.f32 [%a+4],%f9;", {{"MUFU.RCP", 1}}},
-      {"constants", "st.global.b32 [%a],1065353216; st.global.b32 [%a+4],7; "
-                    "st.global.b32 [%a+8],99; st.global.b32 [%a+12],12345;", {}},
+      {"div_and_rcp",
+       "div.u32 %r9,%r0,%r1; st.global.b32 [%a],%r9; rcp.approx.ftz.f32 %f9,%f0; "
+       "st.global.f32 [%a+4],%f9;",
+       {{"MUFU.RCP", 1}}},
+      {"constants",
+       "st.global.b32 [%a],1065353216; st.global.b32 [%a+4],7; "
+       "st.global.b32 [%a+8],99; st.global.b32 [%a+12],12345;",
+       {}},
   };
   return cases;
 }

@@ -28,11 +28,11 @@ KernelReport Kernel(const std::string& name, uint32_t flags, uint32_t registers,
 
 build::BuildReport Sample() {
   build::BuildReport report;
-  ImageReport app{.file = "/bin/app", .offset = 0x1000, .section = ".nv_fatbin",
-                  .state = ImageState::kBuilt};
+  ImageReport app{
+      .file = "/bin/app", .offset = 0x1000, .section = ".nv_fatbin", .state = ImageState::kBuilt};
   app.kernels.push_back(Kernel("_Z5scalePfi", store::kPreemptible | store::kSliced, 20, 26));
-  app.kernels.push_back(Kernel(
-      "_Z4gemmPf", store::kPreemptible | store::kSliced | store::kNotBitExact, 32, 40));
+  app.kernels.push_back(
+      Kernel("_Z4gemmPf", store::kPreemptible | store::kSliced | store::kNotBitExact, 32, 40));
   app.kernels.back().differences = "preemptible: FFMA 12 (original 14)";
   app.kernels.back().variant_local_bytes = 16;
   app.kernels.push_back(Kernel("_Z4scanPi", store::kSliced | store::kMayWaitOnBlocks, 22, 0));
@@ -44,8 +44,8 @@ build::BuildReport Sample() {
   found.file = "/lib/libx.so";
   found.state = ImageState::kInStore;
   found.kernels = {Kernel("plain", store::kPreemptible | store::kOneDimensionalBlocks, 8, 24)};
-  ImageReport machine_code{.file = "/lib/liby.so", .state = ImageState::kRefused,
-                           .reason = "no PTX: machine code only"};
+  ImageReport machine_code{
+      .file = "/lib/liby.so", .state = ImageState::kRefused, .reason = "no PTX: machine code only"};
   machine_code.kernels = {{.name = "a"}, {.name = "b"}};
   ImageReport failed{.file = "/lib/liby.so", .state = ImageState::kFailed, .reason = "line 3: bad"};
   report.images = {app, found, machine_code, machine_code, failed};

@@ -15,7 +15,8 @@ size_t ReadAll(const BundleView& view) {
   size_t sum = view.cubin().size() + (view.ptx() != nullptr ? std::strlen(view.ptx()) : 0);
   for (const std::byte byte : view.cubin()) sum += static_cast<size_t>(byte);
   for (const KernelEntry& kernel : view.kernels()) {
-    sum += std::strlen(view.Text(kernel.name_offset)) + std::strlen(view.Text(kernel.refusal_offset));
+    sum +=
+        std::strlen(view.Text(kernel.name_offset)) + std::strlen(view.Text(kernel.refusal_offset));
     sum += std::strlen(view.Text(kernel.exactness_offset));
     for (const ParameterEntry& parameter : view.parameters(kernel)) sum += parameter.bytes;
     EXPECT_EQ(view.Find(view.Text(kernel.name_offset)), &kernel);

@@ -27,7 +27,8 @@ class StoreWriterTest : public StoreTest {
   }
   size_t Files(const std::string& part) {
     size_t count = 0;
-    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(At(part))) ++count;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(At(part)))
+      ++count;
     return count;
   }
   void SetUsed(const std::string& key, time_t when) {
@@ -53,12 +54,12 @@ TEST_F(StoreWriterTest, FoldersAreTheUsersAlone) {
   const StoreWriter writer = Writer();
   for (const std::string& folder : {folder_, At("bundles"), At("locks"), At("tmp"), At("places"),
                                     At("contents"), outer_ + "/made"}) {
-    struct stat facts{};
+    struct stat facts {};
     ASSERT_EQ(stat(folder.c_str(), &facts), 0) << folder;
     EXPECT_EQ(facts.st_mode & 07777, 0700u) << folder;
   }
   ASSERT_TRUE(writer.Publish(KeyOf('1'), SampleBundle()));
-  struct stat facts{};
+  struct stat facts {};
   ASSERT_EQ(stat(At("bundles/" + KeyOf('1')).c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 07777, 0600u);
   EXPECT_EQ(Files("tmp"), 0u);
@@ -147,8 +148,7 @@ TEST_F(StoreWriterTest, ReadersSeeWholeBundlesOnly) {
   }
   size_t found = 0;
   for (int k = 0; k < 300; ++k) {
-    const Result<MappedBundle> bundle =
-        writer.store().FindAt(std::vector<uint8_t>{7}, 64, 90);
+    const Result<MappedBundle> bundle = writer.store().FindAt(std::vector<uint8_t>{7}, 64, 90);
     ASSERT_TRUE(bundle) << bundle.error().ToString();
     ++found;
   }

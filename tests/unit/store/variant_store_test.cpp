@@ -147,7 +147,7 @@ TEST_F(VariantStoreTest, FindingMarksAsUsed) {
   const timespec old[2] = {{1000, 0}, {1000, 0}};
   ASSERT_EQ(utimensat(AT_FDCWD, file.c_str(), old, 0), 0);
   ASSERT_TRUE(Find());
-  struct stat facts{};
+  struct stat facts {};
   ASSERT_EQ(stat(file.c_str(), &facts), 0);
   EXPECT_GT(facts.st_mtime, 1000);
 }
