@@ -107,19 +107,22 @@ class Bench {
     return registers;
   }
 
-  double PlainUs(unsigned blocks, int iterations) {
+  /// `guarded`: with a guard that has passed before it is reached.
+  double PlainUs(unsigned blocks, int iterations, bool guarded = false) {
     void* arguments[] = {&out_, &iterations};
     CALL(cuEventRecord, begin_, stream_);
     CALL(cuLaunchKernel, plain_, blocks, 1, 1, kThreads, 1, 1, 0, stream_, arguments, nullptr);
+    if (guarded) Guard();
     CALL(cuEventRecord, end_, stream_);
     return ElapsedUs();
   }
 
-  double VariantUs(unsigned blocks, int iterations, unsigned batch) {
+  /// `guarded`: with the guard between the kernel and the second event.
+  double VariantUs(unsigned blocks, int iterations, unsigned batch, bool guarded = true) {
     Begin(blocks, batch);
     CALL(cuEventRecord, begin_, stream_);
     LaunchPhysical(stream_, iterations, Workers(blocks));
-    Guard();
+    if (guarded) Guard();
     CALL(cuEventRecord, end_, stream_);
     const double us = ElapsedUs();
     End(blocks);
@@ -222,7 +225,19 @@ int main(int argc, char** argv) {
   const double seconds = argc > 3 ? std::atof(argv[3]) : 20;
   const auto start = Clock::now();
   Bench bench(argv[1], argv[2]);
-  std::printf("{\"registers\": [%d, %d], \"blocks_per_sm\": [%d, %d], \"cases\": [",
+  // What does not depend on the number of blocks: one short block for each worker.
+  const unsigned fill = static_cast<unsigned>(bench.sms() * bench.resident());
+  std::vector<double> fixed[4];
+  for (int i = 0; i < 300; ++i) {
+    fixed[0].push_back(bench.PlainUs(fill, 100));
+    fixed[1].push_back(bench.PlainUs(fill, 100, true));
+    fixed[2].push_back(bench.VariantUs(fill, 100, 16, false));
+    fixed[3].push_back(bench.VariantUs(fill, 100, 16, true));
+  }
+  std::printf("{\"one_wave_us\": {\"plain\": %.2f, \"plain_guard\": %.2f, \"variant\": %.2f, "
+              "\"variant_guard\": %.2f}, ",
+              Median(fixed[0]), Median(fixed[1]), Median(fixed[2]), Median(fixed[3]));
+  std::printf("\"registers\": [%d, %d], \"blocks_per_sm\": [%d, %d], \"cases\": [",
               bench.Registers(false), bench.Registers(true), bench.plain_resident(),
               bench.resident());
   struct Case {
