@@ -31,8 +31,8 @@ namespace cupola::runtime {
 /// Physical launches of one launch that may be under way at a time.
 inline constexpr uint32_t kPhysicalLaunches = 4;
 
-/// Ranges of claimed, unstarted blocks that a stream's list can hold; at least the workers that an
-/// SM-filling launch may have (132 SMs of 32 blocks on an H200).
+/// Ranges of claimed, unstarted blocks that a list can hold; at least the workers that an SM-filling
+/// launch may have (132 SMs of 32 blocks on an H200).
 inline constexpr uint32_t kReturnedRanges = 8192;
 
 /// What workers of one physical launch share. Device memory.
@@ -57,16 +57,15 @@ struct alignas(128) ControlSlot {
 };
 static_assert(sizeof(ControlSlot) == 128 && offsetof(ControlSlot, physical) == 16);
 
-/// Blocks that were claimed and handed back unstarted by workers that were asked to leave; one list
-/// for a stream, since its launches run one after the other. Empty between launches. Device memory.
-/// Positions only grow, modulo 2^32; entry `p` is ranges[p % kReturnedRanges]. A worker that comes
-/// late, when its launch is done and the next one uses the list, takes nothing: it reads `tail` with
-/// acquire, then `completed`, and only then moves `head`.
+/// Blocks that were claimed and handed back unstarted by workers that were asked to leave; each control
+/// slot has one. Empty between launches. Device memory, zero when made. Worker w puts its range into
+/// place w, or the next free one; a worker of a resume begins with what lies in its own place.
 struct alignas(128) ReturnedList {
-  uint32_t tail;  ///< where the next range is put: atom.add, then the range is stored with release
-  uint32_t head;  ///< where the next range is taken: compare-and-swap while below tail
+  uint32_t count;  ///< ranges in the list: +1 behind one that was put, -1 behind one that was taken
+  uint32_t high;   ///< places from here on were never used
   uint32_t reserved[30];
-  uint64_t ranges[kReturnedRanges];  ///< count << 32 | first block; 0 = not yet stored, or taken
+  uint64_t ranges[kReturnedRanges];  ///< count << 32 | first block; 0 = none. Put by compare-and-swap,
+                                     ///< taken by exchange
 };
 
 /// What the device tells the host of a launch. Mapped host memory, one 64-byte line a slot; written by
@@ -103,7 +102,7 @@ enum PreemptFlag : uint32_t {
 /// The last parameter of a `preemptible` variant, `.param .align 8 .b8 cupola_launch[88]`.
 struct PreemptParams {
   uint64_t slot;            ///< device address of the ControlSlot
-  uint64_t returned;        ///< device address of the stream's ReturnedList
+  uint64_t returned;        ///< device address of the slot's ReturnedList
   uint64_t status;          ///< device address of the HostStatus
   uint64_t yield_line;      ///< device address of the YieldLine; 0 = nobody asks
   uint32_t grid[3];         ///< the program's grid, in blocks, x y z

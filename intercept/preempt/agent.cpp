@@ -2,7 +2,9 @@
 
 #include <ctime>
 
+#include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <xmmintrin.h>
 
 #include "intercept/fast_clock.h"
@@ -14,6 +16,7 @@
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/guarded_launch.h"
 #include "intercept/preempt/preempt_context.h"
+#include "intercept/preempt/preemption.h"
 #include "intercept/thread_state.h"
 
 namespace cupola::intercept::preempt {
@@ -22,7 +25,12 @@ namespace {
 constexpr uint64_t kIdleNs = 100'000'000;       // nothing under way: the daemon is looked after
 constexpr uint64_t kHeldNs = 10'000'000;        // stopped, and whoever asked may die
 constexpr uint64_t kSpinNs = 300'000;           // stopped: a high-priority kernel is often shorter
-constexpr long kLookNs = 20'000, kLongestLookNs = 500'000;
+constexpr uint64_t kLookNs = 20'000, kLongestLookNs = 500'000;
+// Asked so lately: it is likely to be asked again, or to be let go, and a sleeping thread takes 60 to
+// 250 us to wake on a virtual machine, more than most kernels that others stop for. So it looks
+// without sleeping, where it has a processor to itself.
+constexpr uint64_t kHotLookNs = 5'000;
+constexpr int kProcessorsToSpin = 4;
 
 // Held while the agents' threads work on contexts, never while they sleep.
 pthread_mutex_t pass_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -46,11 +54,13 @@ class Agent {
   void LookAt(PreemptContext& context, bool was_asked, Look* look);
   void Publish(const Look& look, uint64_t requests);
   void Sleep(const Look& look, uint64_t requests, uint32_t seen);
-  void SpinWhileHeld(uint32_t seen);
+  void Spin(uint32_t seen, uint64_t until_ns);
 
   GpuBoard& gpu_;
   uint64_t polled_ns_ = 0, stopped_since_ns_ = 0;
-  long look_ns_ = kLookNs;
+  uint64_t asked_ns_ = 0;  ///< when it was last asked, or let go
+  uint64_t hot_ns_ = 0;    ///< how long after that it does not sleep
+  uint64_t look_ns_ = kLookNs;
 };
 
 // Resumes what has stopped. The slot stays ours without the mutex: it has a physical launch that is
@@ -132,32 +142,30 @@ void Agent::Publish(const Look& look, uint64_t requests) {
   }
 }
 
-void Pause(long ns) {
-  const timespec pause{0, ns};
-  nanosleep(&pause, nullptr);
-}
-
-void Agent::SpinWhileHeld(uint32_t seen) {
-  const uint64_t end = MonotonicNs() + kSpinNs;
-  while (gpu_.slot().wake.load(std::memory_order_relaxed) == seen && MonotonicNs() < end) {
+void Agent::Spin(uint32_t seen, uint64_t until_ns) {
+  while (gpu_.slot().wake.load(std::memory_order_relaxed) == seen && MonotonicNs() < until_ns) {
     for (int i = 0; i < 32; ++i) _mm_pause();
   }
 }
 
 void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
+  const uint64_t now = MonotonicNs();
+  const uint64_t hot_until = asked_ns_ + hot_ns_;
   if (look.acted) look_ns_ = kLookNs;
   if (requests != 0 && look.oldest_stopped) {
-    SpinWhileHeld(seen);
+    Spin(seen, now + kSpinNs > hot_until ? now + kSpinNs : hot_until);
     sched::WaitForWake(gpu_.slot(), seen, kHeldNs);
     return;
   }
   if (look.doubtful != 0) {
     // The device tells nobody: look at its words, often at first.
-    Pause(look_ns_);
+    if (now < hot_until) return Spin(seen, now + kHotLookNs);
+    sched::WaitForWake(gpu_.slot(), seen, look_ns_);
     if (look_ns_ < kLongestLookNs) look_ns_ += look_ns_ / 8 + 1;
     return;
   }
   look_ns_ = kLookNs;
+  if (now < hot_until && look.running != 0) return Spin(seen, hot_until);
   const uint64_t tick = DemandTickNs(gpu_);
   sched::WaitForWake(gpu_.slot(), seen, tick < kIdleNs ? tick : kIdleNs);
 }
@@ -165,10 +173,19 @@ void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
 void Agent::Run() {
   ++this_thread.depth;  // what the driver does on this thread is not the program's
   const RelaxedCapture relaxed;
+  prctl(PR_SET_TIMERSLACK, 1'000UL);
+  cpu_set_t processors;
+  const bool may_spin = sched_getaffinity(0, sizeof(processors), &processors) == 0 &&
+                        CPU_COUNT(&processors) >= kProcessorsToSpin;
+  hot_ns_ = may_spin ? settings.hot_ns : 0;
   uint32_t last_seen = gpu_.slot().wake.load();
   for (;;) {
     const uint32_t seen = gpu_.slot().wake.load();
     const bool was_asked = seen != last_seen || gpu_.requests() != 0;
+    if (seen != last_seen) {
+      asked_ns_ = MonotonicNs();
+      look_ns_ = kLookNs;
+    }
     last_seen = seen;
     const Look look = LookAtAll(was_asked);
     const uint64_t requests = gpu_.requests();

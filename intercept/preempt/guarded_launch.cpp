@@ -189,6 +189,7 @@ runtime::PreemptParams ParamsOf(const PreemptContext& context, const LaunchSlot&
   params.workers = slot.workers[physical];
   params.poll_period_ns = settings.poll_period_ns;
   params.flags = slot.flags;
+  params.look_after_ns = settings.look_after_ns;
   return params;
 }
 

@@ -76,6 +76,9 @@ bool ReadSettings() {
   settings.batch = static_cast<uint32_t>(Number("CUPOLA_BATCH", 0));
   settings.poll_period_ns =
       static_cast<uint32_t>(Number("CUPOLA_POLL_NS", settings.poll_period_ns));
+  settings.look_after_ns =
+      static_cast<uint32_t>(Number("CUPOLA_LOOK_AFTER_NS", settings.look_after_ns));
+  settings.hot_ns = Number("CUPOLA_AGENT_HOT_US", settings.hot_ns / 1000) * 1000;
   return true;
 }
 

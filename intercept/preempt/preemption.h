@@ -20,6 +20,9 @@ struct Settings {
   uint64_t threshold_ns = 150'000;  ///< CUPOLA_PREEMPT_ABOVE_US: shorter launches go out plain
   uint32_t batch = 0;               ///< CUPOLA_BATCH: L of every kernel; 0 = by kernel
   uint32_t poll_period_ns = 2'000;  ///< CUPOLA_POLL_NS
+  uint32_t look_after_ns = 8'000;   ///< CUPOLA_LOOK_AFTER_NS: PreemptParams::look_after_ns
+  uint64_t hot_ns = 6'000'000;      ///< CUPOLA_AGENT_HOT_US: after it was asked, or let go, the agent
+                                    ///< does not sleep for so long
   uint32_t gate_every = 8;          ///< CUPOLA_GATE_EVERY: plain launches a gate, 0 = no gates
   uint32_t queues = 32;             ///< hardware queues: CUDA_DEVICE_MAX_CONNECTIONS
 };

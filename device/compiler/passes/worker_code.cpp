@@ -9,32 +9,35 @@ namespace cupola::passes {
 namespace {
 
 // Shared memory of a worker, cupola_worker:
-//    0   the claim that threads read: {x, y, z, state}   } two places, used by turns: one barrier
-//   16   the other one                                   } a block is enough
+//    0   the block that all threads run next: {x, y, z, 1; 0 = leave}  } two places, used by turns: one
+//   16   the other one                                                 } barrier a block is enough
 //   32   the leader's own: {current, end, blocks run, seen}
 //   48   the leader's own: {blocks of the claim that is under way, %globaltimer_lo when the block
-//   began}
-// state: 1 = run this block (0: leave), 2 = a claim is under way, 4 = before the first block, 16 =
-// the place of the claim (flips with every block).
+//        began, when to ask for the stop word again, whether it was asked for with this block}
+// %cupola_place, the only register that all threads hold over the body for the worker's sake, is the
+// address of the place that was read last.
 //
 // The leader is thread 0. Only it has anything to do between blocks; what it waits for (the stop
 // word, the next claim) it asked for before the block that has just ended, so that the answers are
-// there. Where that was longer ago than look_after_ns, it looks at the stop word again: what it
-// pays (some 0.6 us) is little beside so long a block, and it need not run another one. current:
-// the block that runs or comes next; end: of the batch; seen: the claim counter as last seen, which
-// the size of the next batch follows (large batches first, single blocks last).
+// there. Where that was longer ago than look_after_ns, it looks at the stop word again: what it pays
+// (some 0.6 us) is little beside so long a block, and it need not run another one. Short blocks are
+// many: they ask for the word, which all workers read, once a poll only, for an H200 serves one word
+// some 600 times a microsecond and no more.
+// current: the block that runs or comes next; end: of the batch; seen: the claim counter as last
+// seen, which the size of the next batch follows (large batches first, single blocks last).
 constexpr std::string_view kDeclarations = R"(
-  .shared .align 16 .b8 cupola_worker[64];
+  .shared .align 32 .b8 cupola_worker[64];
   .reg .pred %cupola_p<4>;
   .reg .b32 %cupola_x, %cupola_y, %cupola_z;
-  .reg .b32 %cupola_state, %cupola_stop, %cupola_poll, %cupola_ahead;
+  .reg .b32 %cupola_place, %cupola_go, %cupola_stop, %cupola_poll, %cupola_ahead;
   .reg .b32 %cupola_current, %cupola_end, %cupola_run, %cupola_seen, %cupola_count;
-  .reg .b32 %cupola_now, %cupola_period, %cupola_smid, %cupola_tag, %cupola_bound, %cupola_total;
-  .reg .b32 %cupola_t<8>;
-  .reg .b64 %cupola_slot, %cupola_control, %cupola_at, %cupola_list, %cupola_u<4>;
+  .reg .b32 %cupola_now, %cupola_begun, %cupola_look_at, %cupola_looked, %cupola_period;
+  .reg .b32 %cupola_smid, %cupola_tag, %cupola_bound, %cupola_total, %cupola_t<8>;
+  .reg .b64 %cupola_slot, %cupola_control, %cupola_list, %cupola_u<4>;
 )";
 
-// Who is the leader; used where needed, as a register held over the body would cost all threads.
+// Others than the leader go to the meeting. Computed each time: a register held over the body would
+// cost all threads.
 constexpr std::string_view kIsLeader = R"(
   mov.u32 %cupola_t0, %tid.x;
   mov.u32 %cupola_t1, %tid.y;
@@ -42,6 +45,7 @@ constexpr std::string_view kIsLeader = R"(
   or.b32 %cupola_t0, %cupola_t0, %cupola_t1;
   or.b32 %cupola_t0, %cupola_t0, %cupola_t2;
   setp.ne.u32 %cupola_p0, %cupola_t0, 0;
+  @%cupola_p0 bra $cupola_join;
 )";
 
 // Addresses of the slot and of what this physical launch shares.
@@ -54,30 +58,34 @@ constexpr std::string_view kAddresses = R"(
   ld.param.u32 %cupola_total, [cupola_launch+<total_blocks>];
 )";
 
-// The loop's head, before the first block (state 4) and after each one. Leader only, after
-// kIsLeader and kAddresses. Before the first it reads how things stand, all at once.
-constexpr std::string_view kHead = R"(
-  and.b32 %cupola_t0, %cupola_state, 4;
-  setp.ne.u32 %cupola_p1, %cupola_t0, 0;
-  mov.u32 %cupola_now, %globaltimer_lo;
-  @%cupola_p1 bra $cupola_begin;
-  ld.param.u32 %cupola_t2, [cupola_launch+<look_after_ns>];
-  ld.shared.v4.u32 {%cupola_current, %cupola_end, %cupola_run, %cupola_seen}, [cupola_worker+32];
-  ld.shared.u32 %cupola_t1, [cupola_worker+52];
-  sub.u32 %cupola_t1, %cupola_now, %cupola_t1;
-  setp.ge.u32 %cupola_p1, %cupola_t1, %cupola_t2;
-  @%cupola_p1 ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];
-  add.u32 %cupola_run, %cupola_run, 1;
-  add.u32 %cupola_current, %cupola_current, 1;
-  bra.uni $cupola_decide;
-$cupola_begin:
+// Before the first block; leader only. It reads how things stand, all at once.
+constexpr std::string_view kBegin = R"(
   ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];
   ld.relaxed.gpu.global.u32 %cupola_seen, [%cupola_slot+<slot_next>];
+  mov.u32 %cupola_now, %globaltimer_lo;
   ld.param.u32 %cupola_t0, [cupola_launch+<base_next>];
   sub.u32 %cupola_seen, %cupola_seen, %cupola_t0;
   mov.u32 %cupola_current, 0;
   mov.u32 %cupola_end, 0;
   mov.u32 %cupola_run, 0;
+  mov.u32 %cupola_count, 0;
+  mov.u32 %cupola_look_at, %cupola_now;
+  bra.uni $cupola_decide;
+)";
+
+// After a block; leader only.
+constexpr std::string_view kHead = R"(
+  ld.shared.v4.u32 {%cupola_current, %cupola_end, %cupola_run, %cupola_seen}, [cupola_worker+32];
+  ld.shared.v4.u32 {%cupola_count, %cupola_begun, %cupola_look_at, %cupola_looked}, [cupola_worker+48];
+  mov.u32 %cupola_now, %globaltimer_lo;
+  add.u32 %cupola_run, %cupola_run, 1;
+  add.u32 %cupola_current, %cupola_current, 1;
+  setp.eq.u32 %cupola_p1, %cupola_looked, 0;
+  @%cupola_p1 bra $cupola_go_on;
+  ld.param.u32 %cupola_t2, [cupola_launch+<look_after_ns>];
+  sub.u32 %cupola_t1, %cupola_now, %cupola_begun;
+  setp.ge.u32 %cupola_p1, %cupola_t1, %cupola_t2;
+  @%cupola_p1 ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];
 )";
 
 // Between blocks: leave, poll, or go on. The poll is for one worker in kWorkersPerPoller; the
@@ -101,8 +109,7 @@ $cupola_decide:
   and.b32 %cupola_t0, %cupola_t0, <worker_is_poller_mask>;
   setp.eq.u32 %cupola_p1, %cupola_t0, 0;
   @%cupola_p1 bra $cupola_look;
-  and.b32 %cupola_t0, %cupola_state, 4;
-  setp.ne.u32 %cupola_p1, %cupola_t0, 0;
+  setp.eq.u32 %cupola_p1, %cupola_run, 0;
   @%cupola_p1 bra $cupola_go_on;
   sub.u32 %cupola_t1, %cupola_now, %cupola_poll;
   shr.u32 %cupola_t1, %cupola_t1, 4;
@@ -111,11 +118,7 @@ $cupola_decide:
 $cupola_go_on:
   setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
   @%cupola_p1 bra $cupola_claim;
-  and.b32 %cupola_t0, %cupola_state, 16;
-  cvt.u64.u32 %cupola_u0, %cupola_t0;
-  mov.u64 %cupola_at, cupola_worker;
-  add.s64 %cupola_at, %cupola_at, %cupola_u0;
-  ld.shared.v4.u32 {%cupola_x, %cupola_y, %cupola_z, %cupola_t1}, [%cupola_at];
+  ld.shared.v4.u32 {%cupola_x, %cupola_y, %cupola_z, %cupola_t1}, [%cupola_place];
   ld.param.u32 %cupola_t2, [cupola_launch+<grid_x>];
   ld.param.u32 %cupola_t3, [cupola_launch+<grid_y>];
   add.u32 %cupola_x, %cupola_x, 1;
@@ -130,15 +133,16 @@ $cupola_go_on:
 // The next block is known: ask for what will be needed after it, tell all.
 constexpr std::string_view kPublish = R"(
 $cupola_publish:
+  mov.u32 %cupola_looked, 0;
+  sub.u32 %cupola_t0, %cupola_now, %cupola_look_at;
+  setp.lt.s32 %cupola_p1, %cupola_t0, 0;
+  @%cupola_p1 bra $cupola_asked;
   ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];
-  st.shared.v4.u32 [cupola_worker+32], {%cupola_current, %cupola_end, %cupola_run, %cupola_seen};
-  st.shared.u32 [cupola_worker+52], %cupola_now;
-  and.b32 %cupola_t6, %cupola_state, 16;
-  xor.b32 %cupola_t6, %cupola_t6, 17;
-  cvt.u64.u32 %cupola_u0, %cupola_t6;
-  and.b64 %cupola_u0, %cupola_u0, 16;
-  mov.u64 %cupola_at, cupola_worker;
-  add.s64 %cupola_at, %cupola_at, %cupola_u0;
+  ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
+  add.u32 %cupola_look_at, %cupola_now, %cupola_period;
+  mov.u32 %cupola_looked, 1;
+$cupola_asked:
+  mov.u32 %cupola_count, 0;
   add.u32 %cupola_t0, %cupola_current, 1;
   setp.lt.u32 %cupola_p1, %cupola_t0, %cupola_end;
   @%cupola_p1 bra $cupola_tell;
@@ -148,11 +152,13 @@ $cupola_publish:
   setp.ge.or.u32 %cupola_p1, %cupola_seen, %cupola_total, %cupola_p1;
   @%cupola_p1 bra $cupola_tell;
   <count>
-  st.shared.u32 [cupola_worker+48], %cupola_count;
   atom.relaxed.gpu.global.add.u32 %cupola_ahead, [%cupola_slot+<slot_next>], %cupola_count;
-  or.b32 %cupola_t6, %cupola_t6, 2;
 $cupola_tell:
-  st.shared.v4.u32 [%cupola_at], {%cupola_x, %cupola_y, %cupola_z, %cupola_t6};
+  st.shared.v4.u32 [cupola_worker+32], {%cupola_current, %cupola_end, %cupola_run, %cupola_seen};
+  st.shared.v4.u32 [cupola_worker+48], {%cupola_count, %cupola_now, %cupola_look_at, %cupola_looked};
+  xor.b32 %cupola_t0, %cupola_place, 16;
+  mov.u32 %cupola_go, 1;
+  st.shared.v4.u32 [%cupola_t0], {%cupola_x, %cupola_y, %cupola_z, %cupola_go};
 )";
 
 // How many blocks to claim: at most the batch, at most about a quarter of a worker's share of what
@@ -197,21 +203,16 @@ $cupola_drained:
 
 // The claim, as the leader told it.
 constexpr std::string_view kRead = R"(
-  xor.b32 %cupola_state, %cupola_state, 16;
-  and.b32 %cupola_state, %cupola_state, 16;
-  cvt.u64.u32 %cupola_u0, %cupola_state;
-  mov.u64 %cupola_at, cupola_worker;
-  add.s64 %cupola_at, %cupola_at, %cupola_u0;
-  ld.shared.v4.u32 {%cupola_x, %cupola_y, %cupola_z, %cupola_state}, [%cupola_at];
-  and.b32 %cupola_t0, %cupola_state, 1;
-  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
+  xor.b32 %cupola_place, %cupola_place, 16;
+  ld.shared.v4.u32 {%cupola_x, %cupola_y, %cupola_z, %cupola_go}, [%cupola_place];
+  setp.eq.u32 %cupola_p1, %cupola_go, 0;
   @%cupola_p1 bra $cupola_leave;
 )";
 
 // Functions see the block's indices in shared memory. A second barrier: they read late.
 constexpr std::string_view kTellFunctions = R"(
   @%cupola_p0 bra $cupola_told;
-  st.shared.v4.u32 [cupola_block], {%cupola_x, %cupola_y, %cupola_z, %cupola_state};
+  st.shared.v4.u32 [cupola_block], {%cupola_x, %cupola_y, %cupola_z, %cupola_go};
   ld.param.u32 %cupola_t1, [cupola_launch+<grid_x>];
   ld.param.u32 %cupola_t2, [cupola_launch+<grid_y>];
   ld.param.u32 %cupola_t3, [cupola_launch+<grid_z>];
@@ -224,16 +225,14 @@ $cupola_told:
 // The batch is at its end: the claim that is under way, a new one, or what others handed back.
 constexpr std::string_view kClaim = R"(
 $cupola_claim:
-  and.b32 %cupola_t0, %cupola_state, 4;
-  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
+  setp.ne.u32 %cupola_p1, %cupola_run, 0;
   @%cupola_p1 bra $cupola_claim_next;
-  <list_first>
+  <take_own>
 $cupola_claim_next:
-  and.b32 %cupola_t0, %cupola_state, 2;
-  setp.ne.u32 %cupola_p1, %cupola_t0, 0;
+  setp.ne.u32 %cupola_p1, %cupola_count, 0;
   @%cupola_p1 bra $cupola_claimed_ahead;
   setp.ge.u32 %cupola_p1, %cupola_seen, %cupola_total;
-  @%cupola_p1 bra $cupola_list_last;
+  @%cupola_p1 bra $cupola_list;
   <count>
   ld.param.u32 %cupola_t0, [cupola_launch+<flags>];
   and.b32 %cupola_t0, %cupola_t0, <run_what_is_claimed>;
@@ -243,8 +242,6 @@ $cupola_claim_next:
   bra.uni $cupola_claimed;
 $cupola_claimed_ahead:
   mov.u32 %cupola_current, %cupola_ahead;
-  ld.shared.u32 %cupola_count, [cupola_worker+48];
-  and.b32 %cupola_state, %cupola_state, 16;
 $cupola_claimed:
   ld.param.u32 %cupola_t0, [cupola_launch+<base_next>];
   sub.u32 %cupola_current, %cupola_current, %cupola_t0;
@@ -252,8 +249,7 @@ $cupola_claimed:
   min.u32 %cupola_end, %cupola_seen, %cupola_total;
   setp.lt.u32 %cupola_p1, %cupola_current, %cupola_total;
   @%cupola_p1 bra $cupola_place;
-  <list_last>
-  bra.uni $cupola_stop_here;
+  <take_any>
 $cupola_place:
   ld.param.u32 %cupola_t2, [cupola_launch+<grid_x>];
   mov.u32 %cupola_x, %cupola_current;
@@ -271,40 +267,53 @@ $cupola_place:
   bra.uni $cupola_publish;
 )";
 
-// Blocks that others handed back. `tail` is read with acquire before `completed`: a worker that
-// comes so late that the list is used by a later launch of the stream read a tail that was moved
-// after its own launch was complete, so it sees that too and takes nothing. The swap of `head`
-// succeeds only where nobody took the range meanwhile, so the launch cannot have completed since.
-// Either may be older than memory is: a head that is gets no swap, a tail that is may lie before
-// it, hence the signed comparison.
-constexpr std::string_view kTakeReturned = R"(
-$cupola_list_<which>:
+// Blocks that workers handed back. A worker begins with what lies in the place of its own number:
+// after a stop of all each finds one range there, and no two meet. (Taking them from a queue whose
+// head all swapped cost an H200 some 300 us a resume.)
+constexpr std::string_view kTakeOwn = R"(
   ld.param.u64 %cupola_list, [cupola_launch+<returned>];
-  ld.acquire.gpu.global.u32 %cupola_t1, [%cupola_list+<list_tail>];
-  ld.relaxed.gpu.global.u32 %cupola_t2, [%cupola_list+<list_head>];
-  sub.u32 %cupola_t1, %cupola_t1, %cupola_t2;
-  setp.le.s32 %cupola_p1, %cupola_t1, 0;
-  @%cupola_p1 bra $cupola_none_<which>;
-  ld.relaxed.gpu.global.u32 %cupola_t3, [%cupola_slot+<slot_completed>];
-  ld.param.u32 %cupola_t4, [cupola_launch+<base_completed>];
-  sub.u32 %cupola_t3, %cupola_t3, %cupola_t4;
-  setp.ge.u32 %cupola_p1, %cupola_t3, %cupola_total;
-  @%cupola_p1 bra $cupola_none_<which>;
-  add.u32 %cupola_t3, %cupola_t2, 1;
-  atom.relaxed.gpu.global.cas.b32 %cupola_t4, [%cupola_list+<list_head>], %cupola_t2, %cupola_t3;
-  setp.ne.u32 %cupola_p1, %cupola_t4, %cupola_t2;
-  @%cupola_p1 bra $cupola_list_<which>;
+  ld.relaxed.gpu.global.u32 %cupola_t1, [%cupola_list+<list_count>];
+  setp.eq.u32 %cupola_p1, %cupola_t1, 0;
+  @%cupola_p1 bra $cupola_claim_next;
+  mov.u32 %cupola_t2, %ctaid.x;
   and.b32 %cupola_t2, %cupola_t2, <list_mask>;
   mul.wide.u32 %cupola_u0, %cupola_t2, 8;
   add.s64 %cupola_u0, %cupola_list, %cupola_u0;
-$cupola_fetch_<which>:
+  atom.relaxed.gpu.global.exch.b64 %cupola_u1, [%cupola_u0+<list_ranges>], 0;
+  setp.ne.u64 %cupola_p1, %cupola_u1, 0;
+  @%cupola_p1 bra $cupola_taken;
+)";
+
+// What is left in any place; all of them are looked at, from the worker's own on. A range that is
+// handed back behind the look is for a resume: the launch is not complete without it.
+constexpr std::string_view kTakeAny = R"(
+$cupola_list:
+  ld.param.u64 %cupola_list, [cupola_launch+<returned>];
+  ld.relaxed.gpu.global.v2.u32 {%cupola_t1, %cupola_t3}, [%cupola_list];
+  setp.eq.u32 %cupola_p1, %cupola_t1, 0;
+  @%cupola_p1 bra $cupola_stop_here;
+  mov.u32 %cupola_t2, %ctaid.x;
+  mov.u32 %cupola_t4, %cupola_t3;
+$cupola_seek:
+  setp.eq.u32 %cupola_p1, %cupola_t4, 0;
+  @%cupola_p1 bra $cupola_stop_here;
+  sub.u32 %cupola_t4, %cupola_t4, 1;
+  setp.ge.u32 %cupola_p1, %cupola_t2, %cupola_t3;
+  @%cupola_p1 mov.u32 %cupola_t2, 0;
+  mul.wide.u32 %cupola_u0, %cupola_t2, 8;
+  add.s64 %cupola_u0, %cupola_list, %cupola_u0;
+  add.u32 %cupola_t2, %cupola_t2, 1;
+  ld.relaxed.gpu.global.u64 %cupola_u1, [%cupola_u0+<list_ranges>];
+  setp.eq.u64 %cupola_p1, %cupola_u1, 0;
+  @%cupola_p1 bra $cupola_seek;
   atom.relaxed.gpu.global.exch.b64 %cupola_u1, [%cupola_u0+<list_ranges>], 0;
   setp.eq.u64 %cupola_p1, %cupola_u1, 0;
-  @%cupola_p1 bra $cupola_fetch_<which>;
+  @%cupola_p1 bra $cupola_seek;
+$cupola_taken:
+  atom.relaxed.gpu.global.add.u32 %cupola_t1, [%cupola_list+<list_count>], -1;
   mov.b64 {%cupola_current, %cupola_end}, %cupola_u1;
   add.u32 %cupola_end, %cupola_current, %cupola_end;
   bra.uni $cupola_place;
-$cupola_none_<which>:
 )";
 
 // The poll is due: who moves its time on reads the host's line and tells all workers.
@@ -336,25 +345,29 @@ constexpr std::string_view kYield = R"(
 $cupola_yield:
   setp.lt.u32 %cupola_p1, %cupola_current, %cupola_end;
   @%cupola_p1 bra $cupola_hand_back;
-  and.b32 %cupola_t0, %cupola_state, 2;
-  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
+  setp.eq.u32 %cupola_p1, %cupola_count, 0;
   @%cupola_p1 bra $cupola_tell_yield;
   ld.param.u32 %cupola_t0, [cupola_launch+<base_next>];
   sub.u32 %cupola_current, %cupola_ahead, %cupola_t0;
-  ld.shared.u32 %cupola_end, [cupola_worker+48];
-  add.u32 %cupola_end, %cupola_current, %cupola_end;
+  add.u32 %cupola_end, %cupola_current, %cupola_count;
   min.u32 %cupola_end, %cupola_end, %cupola_total;
   setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
   @%cupola_p1 bra $cupola_tell_yield;
 $cupola_hand_back:
   ld.param.u64 %cupola_list, [cupola_launch+<returned>];
-  atom.release.gpu.global.add.u32 %cupola_t1, [%cupola_list+<list_tail>], 1;
-  and.b32 %cupola_t1, %cupola_t1, <list_mask>;
-  mul.wide.u32 %cupola_u0, %cupola_t1, 8;
-  add.s64 %cupola_u0, %cupola_list, %cupola_u0;
+  mov.u32 %cupola_t2, %ctaid.x;
   sub.u32 %cupola_end, %cupola_end, %cupola_current;
   mov.b64 %cupola_u1, {%cupola_current, %cupola_end};
-  st.release.gpu.global.u64 [%cupola_u0+<list_ranges>], %cupola_u1;
+$cupola_put:
+  and.b32 %cupola_t2, %cupola_t2, <list_mask>;
+  mul.wide.u32 %cupola_u0, %cupola_t2, 8;
+  add.s64 %cupola_u0, %cupola_list, %cupola_u0;
+  add.u32 %cupola_t2, %cupola_t2, 1;
+  atom.relaxed.gpu.global.cas.b64 %cupola_u2, [%cupola_u0+<list_ranges>], 0, %cupola_u1;
+  setp.ne.u64 %cupola_p1, %cupola_u2, 0;
+  @%cupola_p1 bra $cupola_put;
+  atom.relaxed.gpu.global.max.u32 %cupola_t1, [%cupola_list+<list_high>], %cupola_t2;
+  atom.release.gpu.global.add.u32 %cupola_t1, [%cupola_list+<list_count>], 1;
 $cupola_tell_yield:
   setp.eq.u32 %cupola_p1, %cupola_bound, 65535;
   @%cupola_p1 bra $cupola_stop_here;
@@ -364,12 +377,8 @@ $cupola_tell_yield:
   st.release.sys.global.u32 [%cupola_u0+<status_yielded>], %cupola_t1;
 $cupola_stop_here:
   st.shared.u32 [cupola_worker+40], %cupola_run;
-  and.b32 %cupola_state, %cupola_state, 16;
-  cvt.u64.u32 %cupola_u0, %cupola_state;
-  xor.b64 %cupola_u0, %cupola_u0, 16;
-  mov.u64 %cupola_at, cupola_worker;
-  add.s64 %cupola_at, %cupola_at, %cupola_u0;
-  st.shared.u32 [%cupola_at+12], 0;
+  xor.b32 %cupola_t0, %cupola_place, 16;
+  st.shared.u32 [%cupola_t0+12], 0;
   bra.uni $cupola_join;
 )";
 
@@ -452,14 +461,14 @@ WorkerCode MakeWorkerCode(const WorkerShape& shape) {
   Words words = LayoutWords();
   words["barrier"] = std::to_string(shape.barrier);
   words["count"] = kCount;
-  words["list_first"] = Fill(kTakeReturned, {{"which", "first"}});
-  words["list_last"] = Fill(kTakeReturned, {{"which", "last"}});
+  words["take_own"] = kTakeOwn;
+  words["take_any"] = kTakeAny;
   WorkerCode code;
   std::string before(kDeclarations);
-  before += "  mov.u32 %cupola_state, 20;\n$cupola_head:\n";
-  before += kIsLeader;
-  before += "  @%cupola_p0 bra $cupola_join;\n";
-  for (const std::string_view part : {kAddresses, kHead, kDecide, kPublish}) before += part;
+  before += "  mov.u32 %cupola_place, cupola_worker;\n  or.b32 %cupola_place, %cupola_place, 16;\n";
+  for (const std::string_view part : {kIsLeader, kAddresses, kBegin}) before += part;
+  before += "$cupola_head:\n";
+  for (const std::string_view part : {kIsLeader, kAddresses, kHead, kDecide, kPublish}) before += part;
   before += MeetingText(shape.meeting);
   before += kRead;
   if (shape.tells_functions) before += kTellFunctions;

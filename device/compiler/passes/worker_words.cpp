@@ -8,6 +8,8 @@
 namespace cupola::passes {
 
 static_assert((runtime::kReturnedRanges & (runtime::kReturnedRanges - 1)) == 0);
+static_assert(offsetof(runtime::ReturnedList, count) == 0 &&
+              offsetof(runtime::ReturnedList, high) == 4);
 static_assert(offsetof(runtime::PhysicalControl, stop) == 0 &&
               offsetof(runtime::PhysicalControl, poll_at_ns) == 4);
 
@@ -43,8 +45,8 @@ Words LayoutWords() {
   set("slot_physical", offsetof(ControlSlot, physical));
   set("physical_poll", offsetof(PhysicalControl, poll_at_ns));
   set("physical_exits", offsetof(PhysicalControl, exits));
-  set("list_tail", offsetof(ReturnedList, tail));
-  set("list_head", offsetof(ReturnedList, head));
+  set("list_count", offsetof(ReturnedList, count));
+  set("list_high", offsetof(ReturnedList, high));
   set("list_ranges", offsetof(ReturnedList, ranges));
   set("list_mask", kReturnedRanges - 1);
   set("status_done", offsetof(HostStatus, done));

@@ -192,7 +192,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
     arguments_ = PlaceArguments(device, spec, side_->kernels()[kernel_]);
     total_ = spec.grid.x * spec.grid.y * spec.grid.z;
     slots_ = Zeroed(sizeof(ControlSlot) * kSlots);
-    list_ = Zeroed(sizeof(ReturnedList));
+    lists_ = Zeroed(sizeof(ReturnedList) * kSlots);
     std::memset(status_.get(), 0, sizeof(HostStatus) * kSlots);
     *line_ = YieldLine{};
     device.MapHost(reinterpret_cast<uint64_t>(status_.get()), sizeof(HostStatus) * kSlots);
@@ -202,7 +202,6 @@ class Bed : public std::enable_shared_from_this<Bed> {
       Slot(s).next = next_[s] = 0xFFFFFFF0u + s;
       Slot(s).completed = completed_[s] = 0xFFFFFFFDu - s;
     }
-    List().head = List().tail = 0xFFFFFFFEu;
     HostThread& host = device.AddHostThread("host");
     auto self = shared_from_this();
     host.Then("launch", [self](HostThread& thread) { self->Launch(thread); });
@@ -210,7 +209,6 @@ class Bed : public std::enable_shared_from_this<Bed> {
   }
 
   const std::string& Look() {
-    if (list_ != 0) account_->later_list = launch_ > 0 && !asked_ && List().tail != List().head;
     return wrong_;
   }
 
@@ -218,10 +216,13 @@ class Bed : public std::enable_shared_from_this<Bed> {
     if (!wrong_.empty()) return wrong_;
     if (launch_ + 1 < course_.launches || !done_) return "the launches have not ended";
     account_->steps = device_->steps();
-    account_->returned = List().tail - 0xFFFFFFFEu;
-    if (List().tail != List().head) return "ranges are left in the list";
-    for (const uint64_t range : List().ranges) {
-      if (range != 0) return "a range is left in the list's places";
+    account_->returned = 0;
+    for (uint32_t s = 0; s < kSlots; ++s) {
+      if (List(s).count != 0) return "ranges are left in the list";
+      for (const uint64_t range : List(s).ranges) {
+        if (range != 0) return "a range is left in the list's places";
+      }
+      account_->returned += List(s).high;
     }
     for (uint32_t s = 0; s < kSlots; ++s) {
       if (Slot(s).completed != completed_[s]) return fmt::format("slot {}: completed", s);
@@ -245,7 +246,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
     return address;
   }
   ControlSlot& Slot(uint32_t s) { return reinterpret_cast<ControlSlot*>(slots_)[s]; }
-  ReturnedList& List() { return *reinterpret_cast<ReturnedList*>(list_); }
+  ReturnedList& List(uint32_t slot) { return reinterpret_cast<ReturnedList*>(lists_)[slot]; }
   uint64_t Status(uint32_t s, size_t offset) {
     return reinterpret_cast<uint64_t>(&status_[s]) + offset;
   }
@@ -267,7 +268,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
     const sim::KernelSpec& spec = subject_.golden.spec;
     PreemptParams params{};
     params.slot = slots_ + slot * sizeof(ControlSlot);
-    params.returned = list_;
+    params.returned = lists_ + slot * sizeof(ReturnedList);
     params.status = Status(slot, 0);
     params.yield_line = reinterpret_cast<uint64_t>(line_.get());
     params.grid[0] = spec.grid.x;
@@ -436,7 +437,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
   std::shared_ptr<sim::LoadedModule> original_, side_;
   uint32_t kernel_ = 0, total_ = 0;
   Arguments arguments_;
-  uint64_t slots_ = 0, list_ = 0;
+  uint64_t slots_ = 0, lists_ = 0;
   std::vector<Physical> live_;
   uint32_t launch_ = 0, tag_ = 0, next_index_ = 0, base_next_ = 0;
   std::array<uint32_t, kSlots> next_{}, completed_{};

@@ -31,7 +31,7 @@ Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches
 struct Course {
   uint32_t workers = 2, batch = 3, flags = 0;
   uint32_t resume_workers = 2;
-  uint32_t poll_period_ns = 200;
+  uint32_t poll_period_ns = 50;
   uint32_t look_after_ns = 0;
   uint32_t launches = 1;              ///< one after the other on one stream, slots by turns
   std::vector<uint64_t> ask_at_step;  ///< when the host asks; it resumes once that has worked
@@ -44,10 +44,9 @@ struct Course {
 /// How the last run of a scenario went; set by its check.
 struct Account {
   uint64_t steps = 0;
-  uint32_t resumes = 0;     ///< physical launches beyond the first of a launch
-  uint32_t yields = 0;      ///< physical launches that ended before their launch was done
-  uint32_t returned = 0;    ///< ranges that were handed back
-  bool later_list = false;  ///< now: nobody asks, the list holds ranges of a later launch
+  uint32_t resumes = 0;   ///< physical launches beyond the first of a launch
+  uint32_t yields = 0;    ///< physical launches that ended before their launch was done
+  uint32_t returned = 0;  ///< places of the lists that were used
 };
 
 /// The scenario of a course. What is checked: buffers equal to the plain run's and readable by the

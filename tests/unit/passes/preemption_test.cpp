@@ -94,7 +94,7 @@ TEST_P(PreemptionTest, StopsAndGoesOnAgainAndAgain) {
     if (course.flags == 0) course.batch = 1 + static_cast<uint32_t>(random.Below(3));
     // What a look-back kernel waits for is there already in a second launch.
     if (course.flags == 0) course.launches = 1 + static_cast<uint32_t>(random.Below(3));
-    course.poll_period_ns = random.Below(2) == 0 ? 100 : 3000;
+    course.poll_period_ns = random.Below(2) == 0 ? 25 : 750;
     course.sm_count = 2 + static_cast<uint32_t>(random.Below(2));
     course.look_after_ns = random.Below(2) == 0 ? 0 : 2000;
     course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
