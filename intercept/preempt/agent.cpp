@@ -130,9 +130,7 @@ Look Agent::LookAtAll(bool was_asked) {
 
 void Agent::Publish(const Look& look, uint64_t requests) {
   const bool stopped = requests != 0 && (look.running == look.stopped || look.oldest_stopped);
-  if (stopped != (gpu_.slot().stopped.load(std::memory_order_relaxed) != 0)) {
-    gpu_.slot().stopped.store(stopped ? 1 : 0);
-  }
+  sched::SetStopped(gpu_.board(), gpu_.index(), stopped);
   const uint64_t now = MonotonicNs();
   if (requests != 0 && look.running != 0) {
     if (stopped_since_ns_ == 0) stopped_since_ns_ = now;
@@ -182,7 +180,8 @@ void Agent::Run() {
   for (;;) {
     const uint32_t seen = gpu_.slot().wake.load();
     const bool was_asked = seen != last_seen || gpu_.requests() != 0;
-    if (seen != last_seen) {
+    const bool was_told = seen != last_seen;
+    if (was_told) {
       asked_ns_ = MonotonicNs();
       look_ns_ = kLookNs;
     }
@@ -190,6 +189,10 @@ void Agent::Run() {
     const Look look = LookAtAll(was_asked);
     const uint64_t requests = gpu_.requests();
     Publish(look, requests);
+    // Whoever let it go leaves it to the agent to tell the daemon (ReleaseDemand).
+    if (was_told && requests == 0 && gpu_.board().header().attention.load() != 0) {
+      sched::RingBell(gpu_.board().header());
+    }
     // Whoever closed it may have died before it could open it again.
     if (requests == 0 && gpu_.slot().gate.load() == 0) sched::SettleGate(gpu_.slot());
     const uint64_t now = MonotonicNs();

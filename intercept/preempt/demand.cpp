@@ -23,6 +23,7 @@ constexpr uint64_t kLeaseNs = 20'000'000;
 // once.
 constexpr uint64_t kShortGapNs = 60'000;
 constexpr uint64_t kTickNs = 1'000'000, kIdleTickNs = 10'000'000;
+constexpr uint64_t kLatelyNs = 1'000'000'000;
 
 uint64_t LeaseFor(uint64_t predicted_ns) {
   return predicted_ns * 2 > kLeaseNs ? predicted_ns * 2 : kLeaseNs;
@@ -61,7 +62,11 @@ void Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
 void End(GpuBoard& gpu, uint64_t now_ns) {
   DemandState& state = gpu.demand;
   if (!Enter(state, Phase::kOn)) return;
-  sched::EndDemand(gpu.board(), gpu.index());
+  // On the program's thread, on its way out of a synchronising call.
+  if (!sched::ReleaseDemand(gpu.board(), gpu.index()) &&
+      gpu.board().header().attention.load() != 0) {
+    sched::RingBell(gpu.board().header());
+  }
   state.ended_ns.store(now_ns, std::memory_order_relaxed);
   state.stream.store(kNoStream, std::memory_order_relaxed);
   state.phase.store(Phase::kNone);
@@ -161,6 +166,7 @@ void AfterSync(const SyncPoint& point) noexcept {
   const uint64_t now = NowNs();
   if (state.gaps_are_short.load(std::memory_order_relaxed)) {
     state.end_at_ns.store(now + kShortGapNs);
+    sched::WakeAgent(gpu.slot());  // it may be asleep for long
     return;  // the agent ends it, unless a launch comes first
   }
   End(gpu, now);
@@ -169,7 +175,12 @@ void AfterSync(const SyncPoint& point) noexcept {
 }
 
 uint64_t DemandTickNs(GpuBoard& gpu) noexcept {
-  if (gpu.demand.phase.load() != Phase::kOn) return UINT64_MAX;
+  if (gpu.demand.phase.load() != Phase::kOn) {
+    // It begins without a word to the agent, which is to be there when a burst ends unnoticed.
+    const uint64_t ended = gpu.demand.ended_ns.load(std::memory_order_relaxed);
+    const bool lately = ended != 0 && MonotonicNs() - ended < kLatelyNs;
+    return lately && gpu.may_ask() ? kTickNs : UINT64_MAX;
+  }
   // Nobody waits for it to end: only the lease is to be looked after.
   if (!gpu.may_ask()) return kIdleTickNs;
   return gpu.demand.gaps_are_short.load(std::memory_order_relaxed) ? kShortGapNs : kTickNs;

@@ -73,7 +73,9 @@ struct alignas(128) BoardSlot {
   std::atomic<uint32_t> yield_sm_bound;               ///< runtime::YieldLine::sm_bound
   std::atomic<uint32_t> yield_reserved;
   std::atomic<uint32_t> wake;  ///< futex of the agent: +1 whenever yield_requests or gate changes
-  std::atomic<uint32_t> reserved1[27];
+  std::atomic<uint32_t> agent_sleeps;  ///< by the agent: 1 while it may be asleep on `wake`
+  std::atomic<uint64_t> asked;         ///< by the process: slots that it has asked to yield
+  std::atomic<uint32_t> reserved1[24];
 };
 static_assert(sizeof(BoardSlot) == 384);
 static_assert(offsetof(BoardSlot, capabilities) == 128 && offsetof(BoardSlot, yield_requests) == 256);

@@ -35,6 +35,7 @@ void AskVictims(BoardView board, uint32_t self) {
   for (uint64_t rest = slot.may_take.load(); rest != 0; rest &= rest - 1) {
     const auto victim = static_cast<uint32_t>(__builtin_ctzll(rest));
     if (victim >= kBoardSlots || victim == self) continue;
+    slot.asked.fetch_or(BitOf(victim), std::memory_order_relaxed);
     const bool spatial = ShareContext(slot, board.slot(victim));
     SetRequest(board, victim, self,
                spatial ? slot.sms_wanted.load(std::memory_order_relaxed) : runtime::kAllSms);
@@ -75,12 +76,21 @@ void UpdateDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t
   if (changed && board.header().attention.load() != 0) RingBell(board.header());
 }
 
-void EndDemand(BoardView board, uint32_t self) {
+bool ReleaseDemand(BoardView board, uint32_t self) {
   BoardSlot& slot = board.slot(self);
-  if ((slot.demand.load(std::memory_order_relaxed) & 1) == 0) return;
+  if ((slot.demand.load(std::memory_order_relaxed) & 1) == 0) return true;
   slot.demand.fetch_add(1);
+  bool let_go = false;
   // Not only the victims in may_take: the mask may have changed since they were asked.
-  for (uint32_t victim = 0; victim < kBoardSlots; ++victim) ClearRequest(board, victim, self);
+  for (uint64_t rest = slot.asked.exchange(0); rest != 0; rest &= rest - 1) {
+    let_go |= ClearRequest(board, static_cast<uint32_t>(__builtin_ctzll(rest)), self);
+  }
+  return let_go;
+}
+
+void EndDemand(BoardView board, uint32_t self) {
+  if ((board.slot(self).demand.load(std::memory_order_relaxed) & 1) == 0) return;
+  (void)ReleaseDemand(board, self);
   if (board.header().attention.load() != 0) RingBell(board.header());
 }
 
@@ -146,6 +156,9 @@ void SettleGate(BoardSlot& slot) {
 
 void WakeAgent(BoardSlot& slot) {
   slot.wake.fetch_add(1);
+  // An agent says that it sleeps before the kernel compares `wake`: either it is seen here, or it
+  // sees the change.
+  if (slot.agent_sleeps.load() == 0) return;
   syscall(SYS_futex, &slot.wake, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
@@ -153,7 +166,9 @@ void WaitForWake(BoardSlot& slot, uint32_t seen, uint64_t timeout_ns) {
   timespec timeout{};
   timeout.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
   timeout.tv_nsec = static_cast<long>(timeout_ns % 1'000'000'000);
+  slot.agent_sleeps.store(1);
   syscall(SYS_futex, &slot.wake, FUTEX_WAIT, seen, &timeout, nullptr, 0);
+  slot.agent_sleeps.store(0);
 }
 
 void RingBell(BoardHeader& header) {
