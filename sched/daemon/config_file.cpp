@@ -1,11 +1,11 @@
 // Reading the configuration: TOML by toml++, then key by key, so that every error has a place and says
 // what was expected.
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <functional>
-#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -259,7 +259,11 @@ Result<Config> ReadConfig(const std::string& path) {
   if (!file) {
     return MakeError(ErrorCode::kNotFound, std::strerror(errno), Location{.file = path});
   }
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;  // read() notes what cannot be read, a folder for one; an iterator would throw
+  std::array<char, 4096> piece{};
+  while (file.read(piece.data(), piece.size()) || file.gcount() > 0) {
+    text.append(piece.data(), static_cast<size_t>(file.gcount()));
+  }
   if (file.bad()) {
     return MakeError(ErrorCode::kIo, "cannot be read as a file", Location{.file = path});
   }

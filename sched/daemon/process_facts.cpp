@@ -3,8 +3,8 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <sstream>
+#include <string>
 
 #include <limits.h>
 #include <pwd.h>
@@ -14,7 +14,8 @@ namespace cupola::sched {
 
 std::optional<uint64_t> ProcessStart(uint32_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;  // of a process that ends meanwhile reading fails; an iterator would throw
+  std::getline(file, text, '\0');
   // The second field is the name in parentheses, and may hold anything.
   const size_t end = text.rfind(')');
   if (end == std::string::npos) return std::nullopt;

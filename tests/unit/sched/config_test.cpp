@@ -136,5 +136,12 @@ TEST(Config, AFileThatIsNotThere) {
   EXPECT_EQ(config.error().code, ErrorCode::kNotFound);
 }
 
+TEST(Config, AFolder) {
+  const Result<Config> config = ReadConfig("/");
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().code, ErrorCode::kIo);
+  EXPECT_EQ(config.error().where.file, "/");
+}
+
 }  // namespace
 }  // namespace cupola::sched
