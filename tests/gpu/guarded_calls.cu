@@ -53,6 +53,7 @@ __global__ void note_blocks(unsigned* runs, unsigned long long nanoseconds,
 }
 
 __global__ void small_kernel(float* out) { out[threadIdx.x] = 1.0f; }
+__global__ void count_launch(unsigned* launches) { *launches += 1; }
 __global__ void never_launched_before(float* out) { out[threadIdx.x] = 2.0f; }
 __global__ void deep_stack(float* out, int depth) {
   float local[2048];
@@ -78,6 +79,9 @@ struct World {
   cudaGraph_t graph = nullptr;
   CUmodule module = nullptr;
   CUdevice device = 0;
+  unsigned* launches = nullptr;    // by count_launch
+  std::thread capturing;           // of capture_across
+  std::atomic<int> capture_step{0};
   std::vector<char> pageable = std::vector<char>(1 << 20);
 };
 
@@ -102,6 +106,9 @@ void Prepare(World* w, const std::string& stream) {
   w->registered = std::aligned_alloc(4096, 1 << 16);
   std::memset(w->registered, 0, 1 << 16);
   MUST(cudaHostRegister(w->registered, 1 << 16, 0));
+  MUST(cudaMalloc(&w->launches, sizeof(unsigned)));
+  MUST(cudaMemset(w->launches, 0, sizeof(unsigned)));
+  count_launch<<<1, 1, 0, w->other>>>(w->launches);
   small_kernel<<<1, 32, 0, w->other>>>(w->data);
   MUST(cudaStreamBeginCapture(w->other, cudaStreamCaptureModeThreadLocal));
   small_kernel<<<1, 32, 0, w->other>>>(w->data);
@@ -109,6 +116,10 @@ void Prepare(World* w, const std::string& stream) {
   DRIVER(cuModuleLoadData)(&w->module, kOtherModule);
   DRIVER(cuCtxGetDevice)(&w->device);
   MUST(cudaDeviceSynchronize());
+}
+
+void AwaitStep(World& w, int step) {
+  while (w.capture_step.load() < step) std::this_thread::yield();
 }
 
 using Calls = std::map<std::string, std::function<void(World&)>>;
@@ -250,6 +261,52 @@ void AddStreams(Calls* calls) {
     small_kernel<<<1, 32, 0, w.other>>>(w.data);
     MUST(cudaStreamEndCapture(w.other, &graph));
   };
+  c["capture_across"] = [](World& w) {  // the rest: Before() and After()
+    w.capture_step = 2;
+    AwaitStep(w, 3);
+  };
+}
+
+constexpr int kCapturedBefore = 5, kCapturedWithin = 20;
+
+// Captures from before the kernel is launched until it has ended, in the mode in which other threads
+// are forbidden what might disturb it.
+void CaptureAcross(World& w) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  MUST(cudaSetDevice(0));
+  MUST(cudaStreamBeginCapture(w.other, cudaStreamCaptureModeGlobal));
+  for (int i = 0; i < kCapturedBefore; ++i) count_launch<<<1, 1, 0, w.other>>>(w.launches);
+  w.capture_step = 1;
+  AwaitStep(w, 2);  // the call
+  for (int i = 0; i < kCapturedWithin; ++i) count_launch<<<1, 1, 0, w.other>>>(w.launches);
+  w.capture_step = 3;
+  AwaitStep(w, 4);  // the kernel has ended
+  MUST(cudaStreamEndCapture(w.other, &graph));
+  MUST(cudaGraphInstantiate(&executable, graph, 0));
+  MUST(cudaGraphLaunch(executable, w.other));
+  MUST(cudaStreamSynchronize(w.other));
+}
+
+// What a call wants done before the kernel is launched, and after it has ended.
+void Before(World* w, const std::string& call) {
+  if (call != "capture_across") return;
+  w->capturing = std::thread(CaptureAcross, std::ref(*w));
+  AwaitStep(*w, 1);
+  // As cudaStreamSynchronize is what the other's capture forbids to threads that do not say so.
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+  MUST(cudaThreadExchangeStreamCaptureMode(&mode));
+}
+
+int After(World* w, const std::string& call) {
+  if (call != "capture_across") return 0;
+  unsigned launches = 0;
+  w->capture_step = 4;
+  w->capturing.join();
+  MUST(cudaMemcpy(&launches, w->launches, sizeof(launches), cudaMemcpyDeviceToHost));
+  if (launches == 1 + kCapturedBefore + kCapturedWithin) return 0;
+  std::printf("error: the graph and what went before it counted %u\n", launches);
+  return 5;
 }
 
 Calls AllCalls() {
@@ -286,6 +343,7 @@ int Run(const std::string& call, const std::string& stream) {
   MUST(cudaMemset(start_ns, 0, sizeof(*start_ns)));
   MUST(cudaDeviceSynchronize());
 
+  Before(&w, call);
   note_blocks<<<blocks, 256, 0, w.guarded>>>(runs, block_ns, start_ns);
   MUST(cudaGetLastError());
   MUST(cudaEventRecord(w.after, w.guarded));
@@ -310,6 +368,7 @@ int Run(const std::string& call, const std::string& stream) {
     std::thread(make_the_call).join();
   }
   MUST(cudaStreamSynchronize(w.guarded));
+  if (const int code = After(&w, call); code != 0) return code;
   MUST(cudaDeviceSynchronize());
   std::vector<unsigned> host(blocks);
   MUST(cudaMemcpy(host.data(), runs, blocks * sizeof(unsigned), cudaMemcpyDeviceToHost));

@@ -30,12 +30,14 @@ import runner  # noqa: E402
 STREAMS = ["non_blocking", "blocking", "legacy", "per_thread"]
 KEPT_STOPPED_SECONDS = 0.3  # how long the call may return in, before the kernel goes on
 ATTEMPTS = 2  # a kernel that has ended before it could be stopped: once more, with four times the blocks
+START_SECONDS, CALL_SECONDS = 15, 5  # until its kernel is launched, until it makes the call
 STOP_SECONDS = 2  # until the board must say that the kernel has stopped
-END_SECONDS = 10
+END_SECONDS = 8
+LAST_SECONDS = 10  # before the limit no further cell is begun
 # sched/board/protocol.h: MessageHead
 HEAD, MAGIC, VERSION, CONTROL = struct.Struct("<IHHII"), 0x4D504F43, 1, 3
 # Blocks of the kernel, and nanoseconds of one: it runs for longer than it takes to stop it.
-KERNELS = {"gpu": (60_000, 2_500_000), "sim": (400, 1_000_000)}
+KERNELS = {"gpu": (60_000, 2_000_000), "sim": (400, 1_000_000)}
 # Calls that must not return before the kernel has ended: synchronising ones on every stream, and
 # copies that are ordered behind all streams but the non-blocking ones.
 AFTER_ALL = {"stream_synchronize", "event_synchronize", "device_synchronize"}
@@ -54,16 +56,22 @@ def parse_arguments():
     parser.add_argument("--streams", default=",".join(STREAMS))
     parser.add_argument("--each-once", action="store_true",
                         help="each call on one stream only, the streams taking turns")
-    parser.add_argument("--jobs", type=int, help="cells at a time (default: gpu 4, sim 2)")
+    parser.add_argument("--jobs", type=int, help="cells at a time (default: gpu 8, sim 2)")
     parser.add_argument("--limit", type=float, default=240,
-                        help="seconds after which no further cell is begun (default 240)")
+                        help="seconds for everything: what runs then is ended (default 240)")
+    parser.add_argument("--strict", metavar="DRIVER",
+                        help="a driver over the simulated one that ends programs where a GPU would "
+                             "hang (tests/preempt/strict_driver.cpp)")
     parser.add_argument("--blocks", type=int, help="of the kernel that is stopped")
     parser.add_argument("--block-ns", type=int, help="nanoseconds of each")
     parser.add_argument("--out", default=".", help="folder for corun.log (default: this one)")
     parser.add_argument("--json", help="write the results to this file")
     options = parser.parse_args()
     options.build = os.path.abspath(options.build)
-    options.jobs = options.jobs or (4 if options.device == "gpu" else 2)
+    options.strict = options.strict and os.path.abspath(options.strict)
+    options.jobs = options.jobs or (8 if options.device == "gpu" else 2)
+    if options.strict and options.device == "gpu":
+        parser.error("--strict is for the simulated device")
     blocks, block_ns = KERNELS[options.device]
     options.blocks, options.block_ns = options.blocks or blocks, options.block_ns or block_ns
     unknown = set(options.streams.split(",")) - set(STREAMS)
@@ -96,11 +104,15 @@ def ask(bed, **request):
 class Cell:
     """One call on one kind of stream, and what became of it."""
 
-    def __init__(self, bed, call, stream):
-        self.bed, self.job = bed, None  # the job is of the last attempt
+    def __init__(self, bed, strict, end, call, stream):
+        self.bed, self.strict, self.end, self.job = bed, strict, end, None
         self.row = {"call": call, "stream": stream, "hung": False, "preempted": False,
                     "returned_while_stopped": None, "microseconds": None, "wrong": None,
                     "preemptions": None, "problem": ""}
+
+    def at_most(self, seconds):
+        """A time to wait that ends before everything must have ended."""
+        return max(0.05, min(seconds, self.end - time.monotonic()))
 
     def is_stopped(self):
         """Whether the board says that it has stopped with a kernel half-way."""
@@ -117,7 +129,7 @@ class Cell:
     def stop_call_resume(self):
         """Up to the end of the pause."""
         row = self.row
-        if self.job.await_line(30) != "running":
+        if self.job.await_line(self.at_most(START_SECONDS)) != "running":
             raise corun.Failed("its kernel was not launched")
         self.pause(True)
         deadline = time.monotonic() + STOP_SECONDS
@@ -128,7 +140,7 @@ class Cell:
             with contextlib.suppress(corun.Failed):
                 self.pause(False)
             return
-        line = self.job.await_line(5)
+        line = self.job.await_line(self.at_most(CALL_SECONDS))
         if line == "called":
             line = self.job.await_line(KEPT_STOPPED_SECONDS)
             row["returned_while_stopped"] = line is not None and line.startswith("returned")
@@ -139,7 +151,7 @@ class Cell:
     def take(self, text):
         """What the program printed."""
         for name, pattern in (("microseconds", r"returned (\d+)"), ("wrong", r"wrong (\d+)"),
-                              ("error", r"(error \S+ in .*)")):
+                              ("error", r"(error:? .*)")):
             for found in re.findall(pattern, text):
                 self.row[name] = found if name == "error" else int(found)
 
@@ -147,13 +159,17 @@ class Cell:
         """Its row, with a kernel of so many blocks."""
         row, problem = self.row, ""
         program = [self.bed.program("guarded_calls"), row["call"], row["stream"]]
-        self.job = self.bed.start("cupola", "guarded", ["env", f"BLOCKS={blocks}", *program])
+        more = ["env", f"BLOCKS={blocks}"]
+        if self.strict:
+            more += [f"CUPOLA_DRIVER={self.strict}",
+                     f"STRICT_DRIVER={self.bed.build}/lib/sim/libcuda.so.1"]
+        self.job = self.bed.start("cupola", "guarded", more + program)
         try:
             self.stop_call_resume()
         except (corun.Failed, OSError) as error:
             problem = str(error)
             self.job.kill()
-        code, out = self.job.finish(END_SECONDS)
+        code, out = self.job.finish(self.at_most(END_SECONDS))
         self.take(out)
         row["code"] = code if code == "timeout" else runner.describe_code(code)
         row["hung"] = code == "timeout"
@@ -211,22 +227,23 @@ def cells(options, bed):
     return todo, skipped
 
 
-def run_cells(options, bed):
+def run_cells(options, bed, started):
     todo, skipped = cells(options, bed)
     bed.build_variants(["guarded_calls"])
     bed.environ.update({"CUPOLA_PREEMPT": "always", "BLOCK_NS": str(options.block_ns)})
     for name, reason in skipped.items():
         print(f"{name:26} skipped: {reason}")
     print(f"{'call':26} {'stream':13} {'returned':14} {'us':>9} {'wrong':>5} preemptions")
-    deadline = time.monotonic() + options.limit
+    end = started + options.limit
 
     def run(cell):
-        row = Cell(bed, *cell).row
+        row = Cell(bed, options.strict, end, *cell).row
         row["problem"] = "not begun: no time left"
         for attempt in range(1, ATTEMPTS + 1):
-            if time.monotonic() < deadline and (attempt == 1 or row["ended_unstopped"]):
-                row = Cell(bed, *cell).run(options.blocks << (2 * (attempt - 1)))
-                row["attempts"] = attempt
+            begun = time.monotonic()
+            if begun < end - LAST_SECONDS and (attempt == 1 or row["ended_unstopped"]):
+                row = Cell(bed, options.strict, end, *cell).run(options.blocks << (2 * (attempt - 1)))
+                row["attempts"], row["seconds"] = attempt, round(time.monotonic() - begun, 2)
         return row
 
     rows = []
@@ -245,13 +262,14 @@ def main():
         if options.device == "gpu" and not machine.has_gpu():
             raise runner.NotPossible("no NVIDIA driver with a GPU here (cuInit fails)")
         bed = corun.Bed(options.build, options.device, options.out)
-        if not os.path.exists(bed.program("guarded_calls")):
-            raise runner.NotPossible(f"no {bed.program('guarded_calls')}: build it first")
+        for path in filter(None, (bed.program("guarded_calls"), options.strict)):
+            if not os.path.exists(path):
+                raise runner.NotPossible(f"no {path}: build it first")
     except runner.NotPossible as reason:
         print(f"guarded_calls: {reason}", file=sys.stderr)
         return runner.NOT_POSSIBLE_HERE
     try:
-        rows, skipped = run_cells(options, bed)
+        rows, skipped = run_cells(options, bed, started)
     except corun.Failed as error:
         print(f"guarded_calls: {error}", file=sys.stderr)
         return 1
@@ -259,8 +277,9 @@ def main():
         bed.close()
     good = sum(not row["problem"] for row in rows)
     early = sum(row["returned_while_stopped"] is True for row in rows)
+    longest = max((row.get("seconds", 0) for row in rows), default=0)
     print(f"{good} of {len(rows)} good, {early} returned while stopped; "
-          f"{time.monotonic() - started:.0f} s")
+          f"{time.monotonic() - started:.0f} s, the longest cell {longest:.1f} s")
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"device": options.device, "good": good, "returned_while_stopped": early,
