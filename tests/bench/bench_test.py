@@ -1,5 +1,5 @@
 """scripts/bench on the simulated device: it runs, and what it writes has the promised form. Its
-times mean nothing there. usage: bench_test.py BUILD launch_cost|preemption|flep"""
+times mean nothing there. usage: bench_test.py BUILD launch_cost|arbiter_cost|preemption|flep"""
 import json
 import os
 import subprocess
@@ -10,6 +10,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 LAUNCH_COST = ["hook_ns_p50", "hook_ns_p99", "hook_ns_p50_no_records", "launch_added_ns_median",
                "launch_added_ns_ci_low", "launch_added_ns_ci_high", "launch_plain_ns_median",
                "launch_added_in_process_ns_median"]
+ARBITER_COST = [f"{where}arbiter_{name}_ns_{kind}{tail}" for where in ("", "null_")
+                for kind in ("short", "unknown", "long") for name, tail in
+                (("added", ""), ("added", "_ci_low"), ("added", "_ci_high"), ("added", "_p99"),
+                 ("added", "_first"), ("plain", ""))]
 CELLS = [f"{sharing}_{block}" for sharing in ("nomps", "mps") for block in ("20us", "200us")]
 PREEMPTION = ["hp_p50_us_alone", "hp_p99_us_alone"] + [
     name for cell in CELLS for name in
@@ -20,7 +24,8 @@ FLEP = ["pairs_hp_speedup_mean_mps", "pairs_hp_ceiling_fraction_timeslice",
         "ffs_share_high_pct", "solo_overhead_mean_pct", "solo_overhead_worst_pct",
         "slicing_overhead_mean_pct", "spatial_overhead_cut_pct", "prediction_error_mean_pct"]
 SECTIONS = "prediction,alone,solo,pairs,equal,triplets,delays,ffs,spatial"
-BENCHES = {"launch_cost": (LAUNCH_COST, []), "preemption": (PREEMPTION, []),
+BENCHES = {"launch_cost": (LAUNCH_COST, []), "arbiter_cost": (ARBITER_COST, []),
+           "preemption": (PREEMPTION, []),
            "flep": (FLEP, ["--sections", SECTIONS])}
 
 
@@ -28,6 +33,17 @@ def check_launch_cost(metrics):
     assert metrics["launch_added_ns_ci_low"] <= metrics["launch_added_ns_median"]
     assert metrics["launch_added_ns_median"] <= metrics["launch_added_ns_ci_high"]
     assert metrics["hook_ns_p50"] > 0 and metrics["launch_plain_ns_median"] > 0
+
+
+def check_arbiter_cost(result):
+    """What was launched long went out as a variant, the rest did not, and all of it ran."""
+    detail, metrics = result["detail"], result["metrics"]
+    assert not detail["failures"], detail["failures"]
+    for where in ("sim", "null"):
+        assert detail["counts"][f"{where} short"]["launches plain: short"] > 0, detail["counts"]
+        assert detail["counts"][f"{where} unknown"]["launches plain: no variant"] > 0
+    # A launch with its guard costs more than one without, however slow the machine.
+    assert 0 < metrics["null_arbiter_added_ns_short"] < metrics["null_arbiter_added_ns_long"]
 
 
 def check_preemption(result, folder):
@@ -72,6 +88,8 @@ def main():
             assert isinstance(result["metrics"].get(name), (int, float)), name
         if what == "launch_cost":
             check_launch_cost(result["metrics"])
+        elif what == "arbiter_cost":
+            check_arbiter_cost(result)
         elif what == "preemption":
             check_preemption(result, folder)
         else:
