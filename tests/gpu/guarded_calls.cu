@@ -108,6 +108,7 @@ void Prepare(World* w, const std::string& stream) {
   MUST(cudaHostRegister(w->registered, 1 << 16, 0));
   MUST(cudaMalloc(&w->launches, sizeof(unsigned)));
   MUST(cudaMemset(w->launches, 0, sizeof(unsigned)));
+  MUST(cudaDeviceSynchronize());  // `other` does not wait for it
   count_launch<<<1, 1, 0, w->other>>>(w->launches);
   small_kernel<<<1, 32, 0, w->other>>>(w->data);
   MUST(cudaStreamBeginCapture(w->other, cudaStreamCaptureModeThreadLocal));

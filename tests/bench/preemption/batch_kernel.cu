@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
   const long count = static_cast<long>(blocks) * kThreads;
   CHECK(cudaMalloc(&out, count * sizeof(float)));
   CHECK(cudaMemset(out, 0xff, count * sizeof(float)));
+  CHECK(cudaDeviceSynchronize());  // the stream below does not wait for it
   const cudaStream_t stream = MakeStream(false);
   std::vector<cudaEvent_t> ends(depth);
   for (cudaEvent_t& end : ends) {
