@@ -110,6 +110,7 @@ void PutMarker(DemandState& state, uint64_t launches) {
 }
 
 bool MarkerIsReached(const DemandState& state) {
+  const MutexLock lock(marker_mutex);  // the word ends with its context
   const PreemptContext* const context = state.context;
   return context != nullptr && context->marker != nullptr &&
          __atomic_load_n(context->marker, __ATOMIC_ACQUIRE) == state.marker;
@@ -126,6 +127,15 @@ void ForgetStreamOfDemand(CUstream stream) noexcept {
       state.context = nullptr;
     }
   });
+}
+
+void ForgetContextOfDemand(PreemptContext& context) noexcept {
+  const MutexLock lock(marker_mutex);
+  DemandState& state = context.gpu->demand;
+  context.marker = nullptr;
+  if (state.context != &context) return;
+  state.handle = nullptr;
+  state.context = nullptr;
 }
 
 void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle,
@@ -203,12 +213,17 @@ void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept {
     return;
   }
   if (quiet && state.marked_launches != launches && end_at == 0) PutMarker(state, launches);
-  if (now_ns < gpu.slot().demand_until_ns.load()) return;
+  // Before it ends: the daemon is there at that moment, and lets the others go.
+  const uint64_t until_ns = gpu.slot().demand_until_ns.load();
+  if (now_ns + kLeaseNs / 2 < until_ns) return;
   bool has_guarded = false;
   ForEachContext([&](PreemptContext& context) {
     has_guarded |= context.gpu == &gpu && context.outstanding.load() != 0;
   });
-  if (!has_guarded) return End(gpu, now_ns);
+  if (!has_guarded) {
+    if (now_ns >= until_ns) End(gpu, now_ns);
+    return;
+  }
   state.renewed_ns.store(now_ns, std::memory_order_relaxed);
   sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = kLeaseNs}, now_ns);
 }

@@ -45,6 +45,9 @@ void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle,
 /// `stream` is about to be destroyed: no marker goes there any more.
 void ForgetStreamOfDemand(CUstream stream) noexcept;
 
+/// The context is about to end, and its marker with it; its state is kDead already.
+void ForgetContextOfDemand(PreemptContext& context) noexcept;
+
 /// What a synchronising call is about to wait for.
 struct SyncPoint {
   PreemptContext* context = nullptr;

@@ -11,6 +11,7 @@
 #include "intercept/notice.h"
 #include "intercept/preempt/agent.h"
 #include "intercept/preempt/counters.h"
+#include "intercept/preempt/demand.h"
 #include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preemption.h"
@@ -222,6 +223,7 @@ void EndContextState(CUcontext context) noexcept {
   const AgentPause pause;
   GiveUp(*known);
   known->state.store(State::kDead);
+  ForgetContextOfDemand(*known);
 }
 
 void ForgetContextsAfterFork() noexcept {
