@@ -270,8 +270,8 @@ void AddStreams(Calls* calls) {
 
 constexpr int kCapturedBefore = 5, kCapturedWithin = 20;
 
-// Captures from before the kernel is launched until it has ended, in the mode in which other threads
-// are forbidden what might disturb it.
+// Captures from before the kernel is launched until it has ended, in the mode in which other
+// threads are forbidden what might disturb it.
 void CaptureAcross(World& w) {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;

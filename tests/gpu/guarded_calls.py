@@ -242,7 +242,8 @@ def run_cells(options, bed, started):
         for attempt in range(1, ATTEMPTS + 1):
             begun = time.monotonic()
             if begun < end - LAST_SECONDS and (attempt == 1 or row["ended_unstopped"]):
-                row = Cell(bed, options.strict, end, *cell).run(options.blocks << (2 * (attempt - 1)))
+                blocks = options.blocks << (2 * (attempt - 1))
+                row = Cell(bed, options.strict, end, *cell).run(blocks)
                 row["attempts"], row["seconds"] = attempt, round(time.monotonic() - begun, 2)
         return row
 

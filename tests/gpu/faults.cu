@@ -1,0 +1,276 @@
+// A program that does what it is told, a line at a time, so that faults can be made at chosen
+// moments: it launches kernels, waits, resets, forks, leaves. Plain CUDA.
+//
+//   faults runtime            kernels of this program, in the device's primary context
+//   faults context FATBIN     of a module, in a context of its own
+//   faults module FATBIN      of a module, in the primary context
+//   faults library FATBIN     of a library, likewise
+//
+// FATBIN is this source compiled with -fatbin. Prints "ready", then one line for each line read:
+//   launch BLOCKS NS   a kernel of so many blocks, each of NS nanoseconds      "launched ERROR"
+//   fault              a kernel that writes where it must not                  "launched ERROR"
+//   wait               for all kernels; their results are compared            "ran ERROR wrong N"
+//   errors             what some calls return                         "errors NAME=ERROR..."
+//   fork               a child that tries CUDA and ends; 7: CUDA refused       "child CODE"
+//   reset | destroy | unload   the device, its context, its module             "done ERROR"
+//   exit CODE          exit(CODE), whatever runs
+// At the end of the input it returns 0. A kernel's blocks no longer take time 20 s after its first.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+__host__ __device__ inline uint32_t Mix(uint32_t x) {
+  x = (x ^ (x >> 16)) * 0x7feb352du;
+  x = (x ^ (x >> 15)) * 0x846ca68bu;
+  return x ^ (x >> 16);
+}
+
+extern "C" {
+
+// A block that ran twice, or not at all, or out of turn has another result.
+__global__ void fold_blocks(uint32_t* results, uint32_t tag, unsigned long long nanoseconds,
+                            unsigned long long* start_ns) {
+  unsigned long long now, begin;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  if (threadIdx.x == 0) atomicCAS(start_ns, 0ull, begin);
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (now - begin < nanoseconds && now - *start_ns < 20'000'000'000ull);
+  if (threadIdx.x == 0) results[blockIdx.x] = results[blockIdx.x] * 31 + Mix(blockIdx.x ^ tag);
+}
+
+__global__ void write_nowhere(uint32_t* address) { address[blockIdx.x] = 1; }
+
+}  // extern "C"
+
+namespace {
+
+constexpr uint32_t kMostBlocks = 1 << 22, kThreads = 256;
+constexpr uintptr_t kNowhere = 0x10;
+
+template <typename Function>
+Function Driver(const char* name) {
+  static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+  return reinterpret_cast<Function>(dlsym(library, name));
+}
+
+// Ends the program where a fault is not what is looked at.
+void Must(bool good, const char* what) {
+  if (good) return;
+  std::printf("failed: %s (%s)\n", what, cudaGetErrorName(cudaPeekAtLastError()));
+  std::fflush(stdout);
+  _exit(4);
+}
+#define MUST(call) Must((call) == cudaSuccess, #call)
+#define MUST_DRIVER(call) Must((call) == CUDA_SUCCESS, #call)
+
+void Say(const std::string& text) {
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
+}
+
+const char* NameOf(CUresult result) {
+  const char* name = "?";
+  Driver<PFN_cuGetErrorName_v6000>("cuGetErrorName")(result, &name);
+  return name;
+}
+
+class Program {
+ public:
+  Program(std::string kind, const char* file) : kind_(std::move(kind)) {
+    if (file == nullptr) return;
+    std::ifstream in(file, std::ios::binary);
+    image_.assign(std::istreambuf_iterator<char>(in), {});
+    Must(!image_.empty(), "reading the fatbin");
+  }
+
+  void Prepare() {
+    context_ = nullptr;
+    MUST(cudaSetDevice(0));
+    if (kind_ == "context") {
+      MUST_DRIVER(Driver<PFN_cuInit_v2000>("cuInit")(0));
+      MUST_DRIVER(Driver<PFN_cuCtxCreate_v3020>("cuCtxCreate_v2")(&context_, 0, 0));
+    } else {
+      MUST(cudaFree(nullptr));
+    }
+    LoadCode();
+    MUST(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    MUST(cudaMalloc(&results_, kMostBlocks * sizeof(uint32_t)));
+    MUST(cudaMalloc(&start_ns_, sizeof(*start_ns_)));
+    MUST(cudaMalloc(&spare_, 1 << 16));
+    expected_.assign(kMostBlocks, 0);
+    most_ = 0;
+    MUST(cudaMemset(results_, 0, kMostBlocks * sizeof(uint32_t)));
+    MUST(cudaDeviceSynchronize());
+    Launch(1, 1000);
+    MUST(cudaStreamSynchronize(stream_));
+  }
+
+  std::string Launch(uint32_t blocks, unsigned long long nanoseconds) {
+    const uint32_t tag = ++tag_;
+    if (blocks == 0 || blocks > kMostBlocks) return "usage";
+    (void)cudaMemsetAsync(start_ns_, 0, sizeof(*start_ns_), stream_);
+    void* arguments[] = {&results_, const_cast<uint32_t*>(&tag), &nanoseconds, &start_ns_};
+    const std::string error = LaunchWith("fold_blocks", blocks, kThreads, arguments);
+    for (uint32_t i = 0; i < blocks; ++i) expected_[i] = expected_[i] * 31 + Mix(i ^ tag);
+    if (blocks > most_) most_ = blocks;
+    return error;
+  }
+
+  std::string Fault() {
+    auto* address = reinterpret_cast<uint32_t*>(kNowhere);
+    void* arguments[] = {&address};
+    return LaunchWith("write_nowhere", 4096, 32, arguments);
+  }
+
+  std::string Wait() const {
+    const cudaError_t waited = cudaStreamSynchronize(stream_);
+    std::vector<uint32_t> host(most_);
+    const cudaError_t copied =
+        waited != cudaSuccess ? waited
+                              : cudaMemcpy(host.data(), results_, most_ * sizeof(uint32_t),
+                                           cudaMemcpyDeviceToHost);
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < most_; ++i) wrong += host[i] != expected_[i];
+    return std::string(cudaGetErrorName(copied)) + " wrong " + std::to_string(wrong);
+  }
+
+  std::string Errors() {
+    void* memory = nullptr;
+    std::string text;
+    const auto add = [&text](const char* call, cudaError_t error) {
+      text += std::string(text.empty() ? "" : " ") + call + "=" + cudaGetErrorName(error);
+    };
+    add("wait", cudaStreamSynchronize(stream_));
+    add("query", cudaStreamQuery(stream_));
+    add("last", cudaGetLastError());
+    add("malloc", cudaMalloc(&memory, 4096));
+    add("free", cudaFree(spare_));
+    add("memset", cudaMemset(results_, 0, 4096));
+    add("device", cudaDeviceSynchronize());
+    return text + " launch=" + Launch(64, 1000);
+  }
+
+  // Of what Prepare() made.
+  std::string End(const std::string& what) {
+    if (what == "reset") return cudaGetErrorName(cudaDeviceReset());
+    if (what == "destroy") {
+      return NameOf(Driver<PFN_cuCtxDestroy_v4000>("cuCtxDestroy_v2")(context_));
+    }
+    if (library_ != nullptr) {
+      return NameOf(Driver<PFN_cuLibraryUnload_v12000>("cuLibraryUnload")(library_));
+    }
+    return NameOf(Driver<PFN_cuModuleUnload_v2000>("cuModuleUnload")(module_));
+  }
+
+  void LoadCode() {
+    module_ = nullptr;
+    library_ = nullptr;
+    if (kind_ == "module" || kind_ == "context") {
+      MUST_DRIVER(Driver<PFN_cuModuleLoadData_v2000>("cuModuleLoadData")(&module_, image_.data()));
+    } else if (kind_ == "library") {
+      MUST_DRIVER(Driver<PFN_cuLibraryLoadData_v12000>("cuLibraryLoadData")(
+          &library_, image_.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    }
+  }
+
+ private:
+  std::string LaunchWith(const char* name, uint32_t blocks, uint32_t threads, void** arguments) {
+    if (kind_ == "runtime") {
+      const void* const kernel = std::string(name) == "fold_blocks"
+                                     ? reinterpret_cast<const void*>(fold_blocks)
+                                     : reinterpret_cast<const void*>(write_nowhere);
+      return cudaGetErrorName(cudaLaunchKernel(kernel, blocks, threads, arguments, 0, stream_));
+    }
+    CUfunction function = nullptr;
+    if (library_ != nullptr) {
+      CUkernel kernel = nullptr;
+      MUST_DRIVER(Driver<PFN_cuLibraryGetKernel_v12000>("cuLibraryGetKernel")(&kernel, library_,
+                                                                              name));
+      function = reinterpret_cast<CUfunction>(kernel);
+    } else {
+      MUST_DRIVER(Driver<PFN_cuModuleGetFunction_v2000>("cuModuleGetFunction")(&function, module_,
+                                                                               name));
+    }
+    return NameOf(Driver<PFN_cuLaunchKernel_v4000>("cuLaunchKernel")(
+        function, blocks, 1, 1, threads, 1, 1, 0, stream_, arguments, nullptr));
+  }
+
+  std::string kind_;
+  std::vector<char> image_;
+  std::vector<uint32_t> expected_;
+  CUcontext context_ = nullptr;
+  CUmodule module_ = nullptr;
+  CUlibrary library_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  uint32_t* results_ = nullptr;
+  unsigned long long* start_ns_ = nullptr;
+  void* spare_ = nullptr;
+  uint32_t tag_ = 0, most_ = 0;
+};
+
+std::string Fork() {
+  const pid_t child = fork();
+  if (child == 0) {
+    void* memory = nullptr;
+    _exit(cudaMalloc(&memory, 4096) == cudaSuccess ? 8 : 7);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
+void Obey(Program& program, const std::string& line) {
+  std::istringstream words(line);
+  std::string command;
+  unsigned long long first = 0, second = 0;
+  words >> command >> first >> second;
+  if (command == "launch") {
+    Say("launched " + program.Launch(static_cast<uint32_t>(first), second));
+  } else if (command == "fault") {
+    Say("launched " + program.Fault());
+  } else if (command == "wait") {
+    Say("ran " + program.Wait());
+  } else if (command == "errors") {
+    Say("errors " + program.Errors());
+  } else if (command == "fork") {
+    Say("child " + Fork());
+  } else if (command == "exit") {
+    std::exit(static_cast<int>(first));
+  } else if (command == "reset" || command == "destroy" || command == "unload") {
+    const std::string error = program.End(command);
+    if (error == "cudaSuccess" || error == "CUDA_SUCCESS") {
+      command == "unload" ? program.LoadCode() : program.Prepare();
+    }
+    Say("done " + error);
+  } else {
+    Say("what? " + command);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2 || (argc == 2) != (std::string(argv[1]) == "runtime")) {
+    std::fprintf(stderr, "usage: faults runtime | faults context|module|library FATBIN\n");
+    return 2;
+  }
+  Program program(argv[1], argv[2]);
+  program.Prepare();
+  Say("ready");
+  for (std::string line; std::getline(std::cin, line);) Obey(program, line);
+  return 0;
+}
