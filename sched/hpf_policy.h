@@ -18,6 +18,9 @@ class HpfPolicy : public Policy {
   /// preempting the victim pays.
   bool MayTake(const Snapshot& snapshot, const ClientView& requester,
                const ClientView& victim) const override;
+  std::optional<uint32_t> ExtraSms() const override {
+    return options_.spatial ? std::optional(options_.spatial_extra_sms) : std::nullopt;
+  }
   uint64_t WaitBound(const Snapshot& snapshot, const ClientView& client) const override;
   std::string Dump() const override;
 

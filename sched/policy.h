@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,10 @@ class Policy {
   /// The longest that a launch of `client` waits before it gets to run, while the clients are as
   /// they are and stop when they are asked to; kNever = no bound.
   virtual uint64_t WaitBound(const Snapshot& snapshot, const ClientView& client) const = 0;
+
+  /// Where a process that shares its context with another asks that only for the SMs it needs: how
+  /// many more it asks for. Nothing: requests are for the whole GPU.
+  virtual std::optional<uint32_t> ExtraSms() const { return std::nullopt; }
 
   /// Completed rounds, where it has rounds.
   virtual uint64_t rounds() const { return 0; }

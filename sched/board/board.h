@@ -95,6 +95,8 @@ struct alignas(128) BoardHeader {
   std::atomic<uint32_t> attention;     ///< by the daemon: 1 = it wants to hear of changes of demand
   std::atomic<uint32_t> sm_count;      ///< SMs of the GPU; 0 = unknown
   std::atomic<uint32_t> daemon_uid;
+  std::atomic<uint32_t> spatial;       ///< 1: those that share a context ask for the SMs they need
+  std::atomic<uint32_t> extra_sms;     ///< and for so many more; 0 above: always for the whole GPU
   // Written by anyone who has news for the daemon.
   alignas(128) std::atomic<uint32_t> bell;  ///< futex: +1 at each change that the daemon is to see
   std::atomic<uint32_t> bell_sleepers;      ///< daemon threads that sleep on `bell`

@@ -36,9 +36,7 @@ void AskVictims(BoardView board, uint32_t self) {
     const auto victim = static_cast<uint32_t>(__builtin_ctzll(rest));
     if (victim >= kBoardSlots || victim == self) continue;
     slot.asked.fetch_or(BitOf(victim), std::memory_order_relaxed);
-    const bool spatial = ShareContext(slot, board.slot(victim));
-    SetRequest(board, victim, self,
-               spatial ? slot.sms_wanted.load(std::memory_order_relaxed) : runtime::kAllSms);
+    SetRequest(board, victim, self, SmsToAskFor(board, slot, board.slot(victim)));
   }
 }
 
@@ -92,6 +90,19 @@ void EndDemand(BoardView board, uint32_t self) {
   if ((board.slot(self).demand.load(std::memory_order_relaxed) & 1) == 0) return;
   (void)ReleaseDemand(board, self);
   if (board.header().attention.load() != 0) RingBell(board.header());
+}
+
+uint32_t SmsToAskFor(BoardView board, const BoardSlot& requester, const BoardSlot& victim) {
+  const BoardHeader& header = board.header();
+  const uint64_t wanted = requester.sms_wanted.load(std::memory_order_relaxed);
+  if (header.spatial.load(std::memory_order_relaxed) == 0 || !ShareContext(requester, victim) ||
+      wanted == 0 || wanted >= runtime::kAllSms) {
+    return runtime::kAllSms;
+  }
+  const uint64_t bound = wanted + header.extra_sms.load(std::memory_order_relaxed);
+  const uint32_t sms = header.sm_count.load(std::memory_order_relaxed);
+  const bool fits = bound < runtime::kAllSms && (sms == 0 || bound < sms);
+  return fits ? static_cast<uint32_t>(bound) : runtime::kAllSms;
 }
 
 void SetStopped(BoardView board, uint32_t self, bool stopped) {

@@ -75,6 +75,10 @@ bool ReleaseDemand(BoardView board, uint32_t self);
 /// that is news and the daemon wants to know.
 void SetStopped(BoardView board, uint32_t self, bool stopped);
 
+/// The SMs that a request of `requester` to `victim` is for, as BoardSlot::yield_sm_bound: those
+/// that its launch needs and the configured rest where the two share a context, else kAllSms.
+uint32_t SmsToAskFor(BoardView board, const BoardSlot& requester, const BoardSlot& victim);
+
 /// Asks the process of slot `victim` to leave the SMs below `sm_bound` (kAllSms: all) in the name of
 /// `bit` (a slot, or kDaemonBit). True: it was not asked by that bit before.
 bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_bound);

@@ -1,6 +1,7 @@
 #include "sched/daemon/board_review.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace cupola::sched {
 namespace {
@@ -33,8 +34,7 @@ uint32_t NeededBound(BoardView board, const BoardSlot& slot, const ClientOrder& 
   uint32_t bound = 0;
   for (; requests != 0; requests &= requests - 1) {
     const BoardSlot& requester = board.slot(static_cast<uint32_t>(__builtin_ctzll(requests)));
-    const bool shares = (requester.capabilities & slot.capabilities & kSharesContext) != 0;
-    bound = std::max(bound, shares ? requester.sms_wanted.load() : runtime::kAllSms);
+    bound = std::max(bound, SmsToAskFor(board, requester, slot));
   }
   return bound;
 }
@@ -65,6 +65,9 @@ uint64_t ObserveBoard(BoardView board, std::span<const Seat> seats, Arbiter& cor
 
 void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter& core,
                     uint64_t now_ns) {
+  const std::optional<uint32_t> extra_sms = core.policy().ExtraSms();
+  board.header().extra_sms = extra_sms.value_or(0);
+  board.header().spatial = extra_sms ? 1 : 0;
   for (const Seat& seat : seats) {
     const uint64_t mask = MayTakeMask(seats, seat, core);
     if (board.slot(seat.slot).may_take != mask) board.slot(seat.slot).may_take = mask;
@@ -85,7 +88,10 @@ void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
     const bool asked = slot.yield_requests != 0;
     if (asked) {
       const uint32_t bound = NeededBound(board, slot, order);
-      if (slot.yield_sm_bound != bound && bound != 0) slot.yield_sm_bound = bound;
+      if (slot.yield_sm_bound != bound && bound != 0) {
+        slot.yield_sm_bound = bound;
+        WakeAgent(slot);  // what has stopped may have room again
+      }
     }
     if ((slot.gate != 0) == asked) SettleGate(slot);
   }

@@ -52,10 +52,11 @@ int main(int argc, char** argv) {
     char text[128] = "";
     unsigned long long number = 0;
     unsigned long long lease = 10'000;
-    std::sscanf(line, "%63s %llu %llu", word, &number, &lease);
+    unsigned sms = cupola::runtime::kAllSms;
+    std::sscanf(line, "%63s %llu %llu %u", word, &number, &lease, &sms);
     const uint64_t now = BoardClockNs();
-    if (std::strcmp(word, "begin") == 0) {  // remaining us, lease ms
-      BeginDemand(client.board(), client.index(), {number * 1000, lease * 1'000'000}, now);
+    if (std::strcmp(word, "begin") == 0) {  // remaining us, lease ms, SMs
+      BeginDemand(client.board(), client.index(), {number * 1000, lease * 1'000'000, sms}, now);
       std::puts("ok");
     } else if (std::strcmp(word, "end") == 0) {
       EndDemand(client.board(), client.index());

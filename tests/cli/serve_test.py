@@ -131,6 +131,31 @@ class Boards(ServeTest):
         until(lambda: low.show()["requests"] == 0, "the low one goes on")
         self.assertEqual(low.show()["gate"], 1)
 
+    def test_only_the_sms_that_are_needed_where_contexts_are_shared(self):
+        rule = '[[rule]]\nexecutable = "*"\nlabel = "high"\npriority = 5\n'
+        high_env = {**self.env, "CUPOLA_LABEL": "high"}
+        for settings, capabilities, bound in (("", 5, 8), ("spatial_extra_sms = 4\n", 5, 12),
+                                              ("spatial_extra_sms = 124\n", 5, 0xFFFF),
+                                              ("spatial = false\n", 5, 0xFFFF), ("", 1, 0xFFFF)):
+            with self.subTest(settings=settings, capabilities=capabilities):
+                self.write_config('[policy]\nname = "hpf"\n' + settings + rule)
+                daemon = self.serve("--config", self.config)
+                low = Member(self, capabilities=capabilities)
+                high = Member(self, env=high_env, capabilities=capabilities)
+                until(lambda: high.show()["may_take"] == 1 << low.slot, "the standing decision")
+                low.say("begin 10000")
+                high.say("begin 500 10000 8")
+                self.assertEqual(low.show()["bound"], bound)  # at once, by the client itself
+                # The daemon's review leaves it at that.
+                self.assertTrue(self.clients()[high.pid]["granted"])
+                self.assertEqual(low.show()["bound"], bound)
+                high.say("end")
+                until(lambda: low.show()["requests"] == 0, "the low one goes on")
+                for process in (low, high):
+                    process.close()
+                daemon.kill()
+                daemon.wait()
+
     def test_same_priority_the_daemon_lets_the_shortest_run(self):
         self.serve()
         long, short = Member(self), Member(self)
