@@ -39,8 +39,10 @@ pthread_mutex_t pass_mutex = PTHREAD_MUTEX_INITIALIZER;
 struct Look {
   uint32_t running = 0;   ///< launches that are not complete
   uint32_t stopped = 0;   ///< of these, without a physical launch under way
+  uint32_t yielded = 0;   ///< of these, that have left the SMs they were to leave
   uint32_t doubtful = 0;  ///< of these, that may stop yet, or may have stopped
   bool oldest_stopped = false;  ///< in some context; what came after it mostly waits for it
+  bool oldest_yielded = false;
   bool acted = false;     ///< something was resumed
 };
 
@@ -52,6 +54,7 @@ class Agent {
  private:
   Look LookAtAll(bool was_asked);
   void LookAt(PreemptContext& context, bool was_asked, Look* look);
+  bool LookAt(PreemptContext& context, LaunchSlot& slot, uint32_t bound, Look* look);
   void Publish(const Look& look, uint64_t requests);
   void Sleep(const Look& look, uint64_t requests, uint32_t seen);
   void Spin(uint32_t seen, uint64_t until_ns);
@@ -59,6 +62,7 @@ class Agent {
   GpuBoard& gpu_;
   uint64_t polled_ns_ = 0, stopped_since_ns_ = 0;
   uint64_t asked_ns_ = 0;  ///< when it was last asked, or let go
+  uint64_t whole_ns_ = 0;  ///< when it was asked for the whole GPU, while it is; else 0
   uint64_t hot_ns_ = 0;    ///< how long after that it does not sleep
   uint64_t look_ns_ = kLookNs;
 };
@@ -71,13 +75,18 @@ bool Resume(PreemptContext& context, LaunchSlot* slot) {
     const MutexLock lock(context.slots_mutex);
     workers = context.slots.WorkersToResume(*slot);
     if (workers != 0) physical = context.slots.BeginPhysical(slot, workers);
+    slot->looked_at_bound = context.gpu->requests() != 0 ? context.gpu->sm_bound() : 0;
   }
   if (physical == kNoPhysical) return false;
   // Counted first: the program may end as soon as its kernel has.
   Count(counters.resumes);
   context.gpu->slot().resumes.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t begun_ns = MonotonicNs();
   const CUresult result = LaunchPhysical(context, *slot, physical);
-  if (result == CUDA_SUCCESS) return true;
+  if (result == CUDA_SUCCESS) {
+    context.gpu->NoteResume(MonotonicNs() - begun_ns);
+    return true;
+  }
   {
     const MutexLock lock(context.slots_mutex);
     context.slots.CancelPhysical(slot, physical);
@@ -89,6 +98,33 @@ bool Resume(PreemptContext& context, LaunchSlot* slot) {
   return false;
 }
 
+// What became of one running launch that is asked to leave the SMs below `bound` (0: not asked).
+// Returns whether it may be resumed.
+bool Agent::LookAt(PreemptContext& context, LaunchSlot& slot, uint32_t bound, Look* look) {
+  const LaunchSlots& slots = context.slots;
+  const bool has_ended = slot.live == 0;
+  const uint32_t away = has_ended ? 0 : slots.WorkersAway(slot);
+  if ((has_ended && !slot.stopped) || (away != 0 && !slot.gave_sms)) {
+    Count(counters.preemptions);
+    gpu_.slot().preemptions.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (has_ended && !slot.stopped) {
+    slot.stopped_ns = MonotonicNs();
+    if (slot.begun_ns < whole_ns_) gpu_.NoteStop(slot.stopped_ns - whole_ns_);
+  }
+  slot.stopped = has_ended;
+  slot.gave_sms = has_ended || away != 0;
+  look->stopped += has_ended;
+  look->yielded += slots.HasYielded(slot, bound, gpu_.sm_count());
+  look->doubtful += slot.may_have_stopped && !has_ended;
+  // Those that leave do so one after the other: they come back together, not one by one.
+  const bool all_have_left = has_ended || away == slot.away_seen;
+  slot.away_seen = away;
+  // Where it is to leave some SMs only, one that has ended can run on the others.
+  const bool has_room = bound != runtime::kAllSms && has_ended;
+  return (bound == 0 || has_room) && all_have_left;
+}
+
 void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
   if (context.gpu != &gpu_ || context.outstanding.load() == 0) return;
   Harvest(context);
@@ -98,21 +134,17 @@ void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
     const MutexLock lock(context.slots_mutex);
     if (was_asked) context.slots.MarkMayHaveStopped();
     const bool held = gpu_.requests() != 0;
+    const uint32_t bound = held ? gpu_.sm_bound() : 0;
     const uint32_t first = look->running + 1;
     for (uint32_t i = 0; i < context.slots.in_use(); ++i) {
       LaunchSlot& slot = context.slots.used(i);
       if (slot.state != LaunchSlot::State::kRunning) continue;
       ++look->running;
-      if (slot.live == 0 && !slot.stopped) {
-        slot.stopped = true;
-        slot.stopped_ns = MonotonicNs();
-        Count(counters.preemptions);
-        gpu_.slot().preemptions.fetch_add(1, std::memory_order_relaxed);
-      }
+      const uint32_t before = look->yielded;
+      const bool may_resume = LookAt(context, slot, bound, look);
       look->oldest_stopped |= slot.stopped && look->running == first;
-      look->stopped += slot.stopped;
-      look->doubtful += slot.may_have_stopped && !slot.stopped;
-      if (!held && context.slots.WorkersToResume(slot) != 0) resume[count++] = &slot;
+      look->oldest_yielded |= look->yielded != before && look->running == first;
+      if (may_resume && context.slots.WorkersToResume(slot) != 0) resume[count++] = &slot;
     }
   }
   if (count != 0) {
@@ -129,10 +161,10 @@ Look Agent::LookAtAll(bool was_asked) {
 }
 
 void Agent::Publish(const Look& look, uint64_t requests) {
-  const bool stopped = requests != 0 && (look.running == look.stopped || look.oldest_stopped);
+  const bool stopped = requests != 0 && (look.running == look.yielded || look.oldest_yielded);
   sched::SetStopped(gpu_.board(), gpu_.index(), stopped);
   const uint64_t now = MonotonicNs();
-  if (requests != 0 && look.running != 0) {
+  if (requests != 0 && look.running != 0 && gpu_.sm_bound() == runtime::kAllSms) {
     if (stopped_since_ns_ == 0) stopped_since_ns_ = now;
   } else if (stopped_since_ns_ != 0) {
     gpu_.slot().waited_ns.fetch_add(now - stopped_since_ns_, std::memory_order_relaxed);
@@ -150,12 +182,14 @@ void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
   const uint64_t now = MonotonicNs();
   const uint64_t hot_until = asked_ns_ + hot_ns_;
   if (look.acted) look_ns_ = kLookNs;
-  if (requests != 0 && look.oldest_stopped) {
+  // What was resumed beside those that ask may stop again, or end, and nobody wakes us then.
+  const bool resumed_beside = look.acted && requests != 0;
+  if (requests != 0 && look.oldest_stopped && !resumed_beside) {
     Spin(seen, now + kSpinNs > hot_until ? now + kSpinNs : hot_until);
     sched::WaitForWake(gpu_.slot(), seen, kHeldNs);
     return;
   }
-  if (look.doubtful != 0) {
+  if (look.doubtful != 0 || resumed_beside) {
     // The device tells nobody: look at its words, often at first.
     if (now < hot_until) return Spin(seen, now + kHotLookNs);
     sched::WaitForWake(gpu_.slot(), seen, look_ns_);
@@ -185,6 +219,9 @@ void Agent::Run() {
       asked_ns_ = MonotonicNs();
       look_ns_ = kLookNs;
     }
+    const bool whole = gpu_.requests() != 0 && gpu_.sm_bound() == runtime::kAllSms;
+    // Where only the bound grew nobody told us, and the time is not known.
+    if (was_told || !whole) whole_ns_ = whole ? asked_ns_ : 0;
     last_seen = seen;
     const Look look = LookAtAll(was_asked);
     const uint64_t requests = gpu_.requests();

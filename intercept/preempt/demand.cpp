@@ -35,11 +35,13 @@ bool Enter(DemandState& state, Phase from) {
   return state.phase.compare_exchange_strong(phase, Phase::kChanging);
 }
 
-void Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t predicted_ns) {
+// False: another thread has begun.
+bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t predicted_ns,
+           uint32_t sms) {
   GpuBoard& gpu = *context.gpu;
   DemandState& state = gpu.demand;
   while (!Enter(state, Phase::kNone)) {
-    if (state.phase.load() == Phase::kOn) return;
+    if (state.phase.load() == Phase::kOn) return false;
     __builtin_ia32_pause();
   }
   const uint64_t now = NowNs();
@@ -54,9 +56,28 @@ void Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
   state.renewed_ns.store(now, std::memory_order_relaxed);
   state.end_at_ns.store(0, std::memory_order_relaxed);
   Count(counters.demands);
+  state.sms.store(sms, std::memory_order_relaxed);
   sched::BeginDemand(gpu.board(), gpu.index(),
-                     {.remaining_ns = predicted_ns, .lease_ns = LeaseFor(predicted_ns)}, now);
+                     {.remaining_ns = predicted_ns,
+                      .lease_ns = LeaseFor(predicted_ns),
+                      .sms = sms,
+                      .overhead_ns = gpu.overhead_ns()},
+                     now);
   state.phase.store(Phase::kOn);
+  return true;
+}
+
+// Victims that leave only as many SMs as the burst needed so far are to leave more.
+void NeedMoreSms(GpuBoard& gpu, uint32_t sms, uint64_t now_ns) {
+  DemandState& state = gpu.demand;
+  uint32_t before = state.sms.load(std::memory_order_relaxed);
+  while (before < sms && !state.sms.compare_exchange_weak(before, sms)) {
+  }
+  std::atomic<uint32_t>& wanted = gpu.slot().sms_wanted;
+  uint32_t published = wanted.load();
+  while (published < sms && !wanted.compare_exchange_weak(published, sms)) {
+  }
+  sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = kLeaseNs}, now_ns);
 }
 
 void End(GpuBoard& gpu, uint64_t now_ns) {
@@ -138,23 +159,26 @@ void ForgetContextOfDemand(PreemptContext& context) noexcept {
   state.context = nullptr;
 }
 
-void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle,
-                uint64_t predicted_ns) noexcept {
+void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t predicted_ns,
+                uint32_t sms) noexcept {
   DemandState& state = context.gpu->demand;
   state.launches.fetch_add(1);
-  if (state.phase.load() != Phase::kOn) {
-    Begin(context, stream, handle, predicted_ns);
-    return;
-  }
+  if (state.phase.load() != Phase::kOn && Begin(context, stream, handle, predicted_ns, sms)) return;
   if (state.stream.load(std::memory_order_relaxed) != stream) {
     state.stream.store(kManyStreams, std::memory_order_relaxed);
+    sms = runtime::kAllSms;
   }
   state.end_at_ns.store(0, std::memory_order_relaxed);
   const uint64_t now = NowNs();
+  if (state.sms.load(std::memory_order_relaxed) < sms) NeedMoreSms(*context.gpu, sms, now);
   if (now - state.renewed_ns.load(std::memory_order_relaxed) < kLeaseNs / 4) return;
   state.renewed_ns.store(now, std::memory_order_relaxed);
   sched::UpdateDemand(context.gpu->board(), context.gpu->index(),
-                      {.remaining_ns = predicted_ns, .lease_ns = LeaseFor(predicted_ns)}, now);
+                      {.remaining_ns = predicted_ns,
+                       .lease_ns = LeaseFor(predicted_ns),
+                       .sms = state.sms.load(),
+                       .overhead_ns = context.gpu->overhead_ns()},
+                      now);
 }
 
 SyncPoint BeforeSync(PreemptContext* context, uint64_t stream, bool whole_context) noexcept {
@@ -181,7 +205,9 @@ void AfterSync(const SyncPoint& point) noexcept {
   }
   End(gpu, now);
   // A launch counts itself before it looks at the phase: either we see it here, or it sees kNone.
-  if (state.launches.load() != point.launches) Begin(*point.context, kManyStreams, nullptr, 0);
+  if (state.launches.load() != point.launches) {
+    Begin(*point.context, kManyStreams, nullptr, 0, runtime::kAllSms);
+  }
 }
 
 uint64_t DemandTickNs(GpuBoard& gpu) noexcept {
@@ -208,7 +234,7 @@ void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept {
     End(gpu, now_ns);
     // As in AfterSync.
     if (state.launches.load() != launches && state.context != nullptr) {
-      Begin(*state.context, kManyStreams, nullptr, 0);
+      Begin(*state.context, kManyStreams, nullptr, 0, runtime::kAllSms);
     }
     return;
   }

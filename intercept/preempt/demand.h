@@ -9,6 +9,8 @@
 #include <cuda.h>
 #include <pthread.h>
 
+#include "device/runtime/preempt_control.h"
+
 namespace cupola::intercept::preempt {
 
 class GpuBoard;
@@ -23,6 +25,7 @@ struct DemandState {
   std::atomic<Phase> phase{Phase::kNone};
   std::atomic<uint64_t> launches{0};        ///< of the process on this GPU, ever
   std::atomic<uint64_t> stream{kNoStream};  ///< of the launches since demand began
+  std::atomic<uint32_t> sms{runtime::kAllSms};  ///< that the launches since demand began need
   std::atomic<uint64_t> renewed_ns{0};      ///< when the lease was last renewed
   std::atomic<uint64_t> last_launch_ns{0};
   std::atomic<uint64_t> end_at_ns{0};       ///< lingering: the agent ends demand then; 0 = no
@@ -38,9 +41,10 @@ struct DemandState {
   uint32_t marker = 0;
 };
 
-/// A launch on stream `stream` is about to be made; `predicted_ns` 0 = unknown.
-void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle,
-                uint64_t predicted_ns) noexcept;
+/// A launch on stream `stream` is about to be made; `predicted_ns` 0 = unknown. It needs `sms` SMs;
+/// a burst needs as many as its largest launch, the whole GPU where it has several streams.
+void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t predicted_ns,
+                uint32_t sms) noexcept;
 
 /// `stream` is about to be destroyed: no marker goes there any more.
 void ForgetStreamOfDemand(CUstream stream) noexcept;

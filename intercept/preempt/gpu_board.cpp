@@ -42,6 +42,12 @@ uint32_t DeviceAttribute(CUdevice device, CUdevice_attribute attribute) {
   return get(&value, attribute, device) == CUDA_SUCCESS ? static_cast<uint32_t>(value) : 0;
 }
 
+// Of the last eight or so.
+void MoveAverage(std::atomic<uint64_t>* average, uint64_t ns) {
+  const uint64_t before = average->load(std::memory_order_relaxed);
+  average->store(before == 0 ? ns : before - before / 8 + ns / 8, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 bool GpuBoard::OpenFile(const char* path, const char* slot) noexcept {
@@ -60,7 +66,10 @@ bool GpuBoard::OpenFile(const char* path, const char* slot) noexcept {
   if (board_.header().magic.load() != sched::kBoardMagic) return false;
   slot_ = &board_.slot(index_);
   slot_->pid.store(static_cast<uint32_t>(getpid()));
-  slot_->capabilities.store(sched::kCanPreempt | sched::kCanGate);
+  // Whoever made the file may say that its processes share a context.
+  shares_context_ = shares_context_ || (slot_->capabilities.load() & sched::kSharesContext) != 0;
+  slot_->capabilities.store(sched::kCanPreempt | sched::kCanGate |
+                            (shares_context_ ? uint32_t{sched::kSharesContext} : 0u));
   sched::SettleGate(*slot_);
   return true;
 }
@@ -138,6 +147,25 @@ void GpuBoard::PublishKernel(const char* name) noexcept {
   char text[sizeof(slot_->kernel)] = {};
   strncpy(text, name, sizeof(text) - 1);
   memcpy(slot_->kernel, text, sizeof(text));
+}
+
+void GpuBoard::PublishOverhead(uint64_t planned_ns) noexcept {
+  planned_ns_.store(planned_ns, std::memory_order_relaxed);
+  const uint64_t measured =
+      stop_ns_.load(std::memory_order_relaxed) + resume_ns_.load(std::memory_order_relaxed);
+  const uint64_t overhead = planned_ns != 0 ? planned_ns : measured;
+  if (overhead_ns_.exchange(overhead, std::memory_order_relaxed) == overhead) return;
+  slot_->overhead_ns.store(overhead, std::memory_order_relaxed);
+}
+
+void GpuBoard::NoteStop(uint64_t ns) noexcept {
+  MoveAverage(&stop_ns_, ns);
+  PublishOverhead(planned_ns_.load(std::memory_order_relaxed));
+}
+
+void GpuBoard::NoteResume(uint64_t ns) noexcept {
+  MoveAverage(&resume_ns_, ns);
+  PublishOverhead(planned_ns_.load(std::memory_order_relaxed));
 }
 
 void* GpuBoard::MapAgain() const noexcept {

@@ -33,6 +33,11 @@ class GpuBoard {
   sched::BoardSlot& slot() const noexcept { return *slot_; }
   uint32_t index() const noexcept { return index_; }
   uint64_t requests() const noexcept { return slot_->yield_requests.load(); }
+  /// SMs that those who ask want; kAllSms = the whole GPU. Means something while somebody asks.
+  uint32_t sm_bound() const noexcept {
+    const uint32_t bound = slot_->yield_sm_bound.load();
+    return bound < sm_count_ ? bound : runtime::kAllSms;
+  }
 
   /// What was measured of the kernels of this GPU; null = nothing.
   const models::PlanView* plan() const noexcept { return plan_ ? &plan_->view() : nullptr; }
@@ -53,6 +58,14 @@ class GpuBoard {
 
   /// The kernel that was last made preemptible, for `cupola top`.
   void PublishKernel(const char* name) noexcept;
+
+  /// What stopping a launch of this process costs: `planned_ns` where the plan knows its kernel (0:
+  /// not), else as was measured here. Published.
+  void PublishOverhead(uint64_t planned_ns) noexcept;
+  uint64_t overhead_ns() const noexcept { return overhead_ns_.load(std::memory_order_relaxed); }
+  /// For the agent: a launch took so long to stop; a resume took so long to be launched.
+  void NoteStop(uint64_t ns) noexcept;
+  void NoteResume(uint64_t ns) noexcept;
 
   /// Looks after the daemon and drops what the dead left. For the agent, every 100 ms or so.
   void Poll(uint64_t now_ns) noexcept;
@@ -75,6 +88,8 @@ class GpuBoard {
   std::optional<models::PlanFile> plan_;
   std::atomic<bool> may_be_asked_{true};
   std::atomic<const char*> kernel_{nullptr};
+  std::atomic<uint64_t> planned_ns_{0}, overhead_ns_{0};
+  std::atomic<uint64_t> stop_ns_{0}, resume_ns_{0};  ///< moving averages; the agent writes them
 };
 
 }  // namespace cupola::intercept::preempt

@@ -15,6 +15,7 @@
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
+#include "intercept/preempt/sm_demand.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
 #include "intercept/thread_state.h"
@@ -243,7 +244,9 @@ void FillSlot(const Attempt& attempt, LaunchSlot* slot) {
   slot->begun_ns = NowNs();
   slot->has_priority = attempt.attributes.has_priority;
   slot->priority = attempt.attributes.priority;
-  slot->may_have_stopped = attempt.context.gpu->requests() != 0;
+  GpuBoard& gpu = *attempt.context.gpu;
+  slot->may_have_stopped = gpu.requests() != 0;
+  slot->looked_at_bound = slot->may_have_stopped ? gpu.sm_bound() : 0;
 }
 
 // The stream waits until the launch is complete. A driver that takes a launch but not its guard
@@ -275,7 +278,7 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
   PreemptContext& context = attempt.context;
   const MutexLock lock(context.launch_mutex);
   LaunchSlot* slot = nullptr;
-  uint32_t physical = kNoPhysical;
+  uint32_t physical = kNoPhysical, bound = 0;
   {
     const MutexLock slots_lock(context.slots_mutex);
     *why = Plain::kNoContext;
@@ -283,6 +286,7 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
     slot = context.slots.Take(attempt.total_blocks);
     if (slot == nullptr) return Outcome::kRetry;
     FillSlot(attempt, slot);
+    bound = slot->looked_at_bound;
     physical = context.slots.BeginPhysical(slot, std::min(attempt.workers, attempt.total_blocks));
   }
   const uint32_t index = context.slots.IndexOf(slot);
@@ -305,6 +309,8 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
   Guard(attempt, *slot);
   context.half_made.store(0);
   context.queued.fetch_add(2, std::memory_order_relaxed);
+  // Where all its workers came on SMs that are to be left, it goes on with others.
+  if (bound != 0 && bound != runtime::kAllSms) sched::WakeAgent(context.gpu->slot());
   return Outcome::kLaunched;
 }
 
@@ -349,6 +355,8 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   Count(counters.preemptible);
   this_thread.launched_variant = true;
   context.gpu->PublishKernel(attempt->variant->name);
+  const models::PlanKernel* const known = attempt->variant->plan_kernel;
+  context.gpu->PublishOverhead(known != nullptr ? known->preemption_ns : 0);
   return true;
 }
 
@@ -389,7 +397,7 @@ CUresult LaunchUnderBoard(const LaunchFacts& facts, const LaunchCall& call) noex
   Attempt attempt{.facts = facts, .call = call, .context = *context, .stream = stream};
   CUresult result = CUDA_SUCCESS;
   Plain why = Plain::kNoVariant;
-  NoteDemand(*context, stream.stream, facts.stream, 0);
+  NoteDemand(*context, stream.stream, facts.stream, 0, SmsWanted(*context, facts));
   if (TryGuarded(&attempt, &result, &why)) return result;
   CountPlain(why);
   DemandState& demand = context->gpu->demand;

@@ -24,6 +24,7 @@ LaunchSlot* LaunchSlots::Take(uint32_t total_blocks) noexcept {
   slot->state = LaunchSlot::State::kRunning;
   slot->may_have_stopped = slot->stopped = false;
   slot->live = 0;
+  slot->looked_at_bound = 0;
   slot->total_blocks = total_blocks;
   slot->number = ++last_number_;
   slot->last_next = slot->base_next;
@@ -38,9 +39,14 @@ uint32_t LaunchSlots::BeginPhysical(LaunchSlot* slot, uint32_t workers) noexcept
     slot->last_tag = slot->last_tag == 0xFFFF ? 1 : static_cast<uint16_t>(slot->last_tag + 1);
     slot->tag[p] = slot->last_tag;
     slot->workers[p] = workers;
+    slot->yielded_at[p] = Yielded(*slot);
+    if (slot->live == 0) {
+      slot->full_workers = workers;
+      slot->yielded_base = slot->yielded_at[p];
+    }
     slot->live = static_cast<uint8_t>(slot->live | 1u << p);
-    slot->yielded_before = __atomic_load_n(&status_[IndexOf(slot)].yielded, __ATOMIC_ACQUIRE);
-    slot->stopped = false;
+    slot->away_seen = 0;
+    slot->stopped = slot->gave_sms = false;
     return p;
   }
   return kNoPhysical;
@@ -74,6 +80,13 @@ void LaunchSlots::Look(LaunchSlot* slot) noexcept {
     if (__atomic_load_n(&said.ended[p], __ATOMIC_ACQUIRE) != slot->tag[p]) continue;
     const uint32_t next = __atomic_load_n(&said.next_final[p], __ATOMIC_RELAXED);
     if (next - slot->base_next > slot->last_next - slot->base_next) slot->last_next = next;
+    // Where as many have yielded since it was made as it had, they are taken to be its own; else it
+    // ended for all SMs. What it may have yielded before that counts twice then: better too many
+    // workers than too few.
+    const auto yielded = static_cast<int32_t>(Yielded(*slot) - slot->yielded_at[p]);
+    if (yielded >= static_cast<int64_t>(slot->workers[p])) {
+      slot->yielded_base += slot->workers[p];
+    }
     slot->live = static_cast<uint8_t>(slot->live & ~(1u << p));
   }
   // After `ended`: a launch whose last physical launch has ended is complete or needs another.
@@ -99,9 +112,37 @@ void LaunchSlots::MarkMayHaveStopped() noexcept {
 uint32_t LaunchSlots::WorkersToResume(const LaunchSlot& slot) const noexcept {
   if (slot.state != LaunchSlot::State::kRunning) return 0;
   if (slot.live == 0) return slot.all_workers;
-  const uint32_t left =
-      __atomic_load_n(&status_[IndexOf(&slot)].yielded, __ATOMIC_ACQUIRE) - slot.yielded_before;
-  return left < slot.all_workers ? left : slot.all_workers;
+  // All is claimed: what is under way ends it, or stops and is resumed as a whole.
+  if (slot.last_next - slot.base_next >= slot.total_blocks) return 0;
+  const uint32_t away = WorkersAway(slot);
+  const int under_way = __builtin_popcount(slot.live);
+  const bool last = under_way + 1 >= static_cast<int>(runtime::kPhysicalLaunches);
+  return last && away < slot.full_workers / 8 ? 0 : away;
+}
+
+uint32_t LaunchSlots::Yielded(const LaunchSlot& slot) const noexcept {
+  return __atomic_load_n(&status_[IndexOf(&slot)].yielded, __ATOMIC_ACQUIRE);
+}
+
+uint32_t LaunchSlots::WorkersAway(const LaunchSlot& slot) const noexcept {
+  // `yielded` may lie below the base: the host learns of an end before it learns of all yields, and
+  // what workers told at the same moment may come in any order.
+  const auto yielded = static_cast<int32_t>(Yielded(slot) - slot.yielded_base);
+  int64_t there = yielded > 0 ? -int64_t{yielded} : 0;
+  for (uint32_t p = 0; p < runtime::kPhysicalLaunches; ++p) {
+    if ((slot.live & 1u << p) != 0) there += slot.workers[p];
+  }
+  if (there >= slot.full_workers) return 0;
+  return there > 0 ? slot.full_workers - static_cast<uint32_t>(there) : slot.full_workers;
+}
+
+bool LaunchSlots::HasYielded(const LaunchSlot& slot, uint32_t bound, uint32_t sms) const noexcept {
+  if (slot.state != LaunchSlot::State::kRunning || slot.live == 0) return true;
+  if (bound >= sms) return false;
+  if (bound <= slot.looked_at_bound) return true;
+  // An eighth less: workers are not spread quite evenly, and the device's count comes out of order.
+  const uint64_t there = uint64_t{slot.full_workers} * bound / sms;
+  return WorkersAway(slot) >= there - there / 8;
 }
 
 LaunchSlot* LaunchSlots::Newest() noexcept {

@@ -29,12 +29,17 @@ struct LaunchSlot {
   uint16_t tag[runtime::kPhysicalLaunches] = {};
   uint16_t last_tag = 0;
   uint32_t workers[runtime::kPhysicalLaunches] = {};
+  uint32_t yielded_at[runtime::kPhysicalLaunches] = {};  ///< HostStatus::yielded when it was made
   uint32_t sequence = 0;
   uint32_t base_next = 0, base_completed = 0;
   uint32_t last_next = 0;         ///< highest `next` that an ended physical launch left
   uint32_t total_blocks = 0;
   uint32_t all_workers = 0;       ///< that fill the GPU
-  uint32_t yielded_before = 0;       ///< HostStatus::yielded when a physical launch was last made
+  uint32_t full_workers = 0;      ///< of the physical launch that was made with none under way
+  uint32_t yielded_base = 0;      ///< HostStatus::yielded, of which `workers` no longer know
+  uint32_t away_seen = 0;         ///< workers away at the agent's last look
+  bool gave_sms = false;          ///< some workers left, and no physical launch was made since
+  uint32_t looked_at_bound = 0;   ///< its workers began when those below this SM were to leave
   uint64_t number = 0;            ///< of the launch in its context, from 1
   uint64_t begun_ns = 0, stopped_ns = 0;
   // What a resume needs; filled by the launch path.
@@ -78,8 +83,18 @@ class LaunchSlots {
 
   /// Workers that a resume of the launch is to have, now that nobody asks to yield: all, where
   /// every physical launch has ended with blocks left; those that have left, where some SMs were
-  /// given up; 0 where it needs none.
+  /// given up; 0 where it needs none. The last free physical launch is kept for at least an eighth
+  /// of the workers.
   uint32_t WorkersToResume(const LaunchSlot& slot) const noexcept;
+
+  /// Workers of a running launch that left before its last block was claimed, about: too many
+  /// where one of its physical launches ended partly for one reason, partly for another.
+  uint32_t WorkersAway(const LaunchSlot& slot) const noexcept;
+
+  /// Whether a launch that is asked to leave the SMs below `bound` of `sms` has, about: as many
+  /// workers left as are there when they are spread evenly, less an eighth, or they looked as they
+  /// began.
+  bool HasYielded(const LaunchSlot& slot, uint32_t bound, uint32_t sms) const noexcept;
 
   /// Number of the latest launch; launches that are running, and in use at all.
   uint64_t last_number() const noexcept { return last_number_; }
@@ -101,6 +116,7 @@ class LaunchSlots {
 
  private:
   void Look(LaunchSlot* slot) noexcept;
+  uint32_t Yielded(const LaunchSlot& slot) const noexcept;
   void Free(LaunchSlot* slot) noexcept;
 
   const runtime::HostStatus* status_ = nullptr;

@@ -3,6 +3,7 @@
 #include "intercept/kernel_names.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/preempt/sm_demand.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
 
@@ -32,12 +33,14 @@ void NoteUnloading(const void* owner) noexcept {
   if (!PreemptionOn()) return;
   ForgetImage(owner);
   ForgetLoaded();
+  ForgetSmNeeds();
 }
 
 void NoteContextEnding(CUcontext context) noexcept {
   if (!PreemptionOn()) return;
   ForgetImagesOf(context);
   ForgetLoaded();
+  ForgetSmNeeds();
   EndContextState(context);
 }
 

@@ -13,6 +13,7 @@
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
+#include "intercept/preempt/sm_demand.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
 #include "sched/board/socket_path.h"
@@ -124,6 +125,7 @@ void ForgetPreemptionAfterFork() noexcept {
   ForgetContextsAfterFork();
   ForgetVariantsAfterFork();
   ForgetDemandAfterFork();
+  ForgetSmNeedsAfterFork();
   ForgetStreamsAfterFork();
   GpuBoard::ForgetAllAfterFork();
 }

@@ -23,6 +23,15 @@ __device__ inline void FoldBlock(const Block& block, uint32_t* runs, uint32_t* v
   }
 }
 
+/// Folds, and notes the SM that it ran on.
+__device__ inline void WhereBlock(const Block& block, uint32_t* runs, uint32_t* value, uint32_t tag,
+                                  int rounds, uint32_t* where) {
+  FoldBlock(block, runs, value, tag, rounds);
+  uint32_t sm;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+  if (threadIdx.x == 0) where[block.index.x] = sm;
+}
+
 /// Waits until the host sets a flag, then folds.
 __device__ inline void AwaitBlock(const Block& block, volatile uint32_t* flag, uint32_t* value) {
   if (threadIdx.x == 0) {

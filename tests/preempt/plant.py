@@ -36,7 +36,14 @@ BUGS = {
     # Asynchronous copies of pageable memory wait.
     "pageable_is_pinned": ("  return get(&type", "  if (address != 0) return true;\n  return get(&type"),
     # What was stopped is resumed when nobody asks any more.
-    "no_resume": ("if (!held && ", "if (held && "),
+    "no_resume": ("  return (bound == 0 || has_room) && ", "  return bound != 0 && has_room && "),
+    # Spatial: workers that left some SMs are missed and come back.
+    "nobody_away": ("  return last && away < ", "  return last || away != UINT32_MAX || away < "),
+    # Spatial: the launch says that it has left the SMs that it was to leave.
+    "never_yielded": ("  if (bound <= slot.looked_at_bound) return true;\n",
+                      "  if (bound != 0) return false;\n"),
+    # Spatial: what was stopped as a whole goes on when only some SMs are to be left.
+    "no_room_beside": ("bound != runtime::kAllSms && has_ended", "false"),
     # A resume has the arguments of the launch.
     "arguments_forgotten": ("  const CUresult result = LaunchPhysical(context, *slot, physical);\n",
                             "  __builtin_memset(context.ArgumentsOf(context.slots.IndexOf(slot)), "

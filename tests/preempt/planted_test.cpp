@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/preempt/stopped_program.h"
+#include "tests/preempt/spatial_checks.h"
 
 namespace cupola::preempt_test {
 namespace {
@@ -68,6 +68,22 @@ INSTANTIATE_TEST_SUITE_P(
                     Planted{"no_resume", {"order", "legacy"}},
                     Planted{"arguments_forgotten", {"order", "legacy"}}),
     [](const auto& one) { return std::string(one.param.bug); });
+
+TEST(PlantedSpatialBug, IsFound) {
+  const struct {
+    const char* bug;
+    std::string (*check)(const std::string& library);
+  } all[] = {{"nobody_away", &AskedAndLetGo},
+             {"never_yielded", &StandingRequest},
+             {"no_room_beside", &SecondRequester}};
+  for (const auto& one : all) {
+    const std::string library =
+        std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" + one.bug + ".so";
+    std::string said;
+    for (int tries = 0; tries < 3 && said.empty(); ++tries) said = InTime(one.check, library);
+    EXPECT_NE(said, "") << one.bug;
+  }
+}
 
 }  // namespace
 }  // namespace cupola::preempt_test

@@ -25,6 +25,10 @@ __global__ void Fold(uint32_t* runs, uint32_t* value, uint32_t tag, int rounds) 
   FoldBlock({blockIdx, gridDim}, runs, value, tag, rounds);
 }
 
+__global__ void Where(uint32_t* runs, uint32_t* value, uint32_t tag, int rounds, uint32_t* where) {
+  WhereBlock({blockIdx, gridDim}, runs, value, tag, rounds, where);
+}
+
 __global__ void FoldGlobal() {
   FoldBlock({blockIdx, gridDim}, all_values, all_values + kBlocks, 1, kRounds);
 }
@@ -341,6 +345,40 @@ int Gated(cudaStream_t stream) {
   return count == 21 * 32 ? 0 : 1;
 }
 
+// A kernel whose blocks note their SM; prints how many blocks SM 0, 1, ... ran.
+int RunWhere(cudaStream_t stream) {
+  const Arrays arrays;
+  Where<<<kBlocks, kThreads, 0, stream>>>(arrays.runs, arrays.value, 1, 1, arrays.other);
+  CHECK(cudaStreamSynchronize(stream));
+  Say("ready");
+  (void)std::getchar();
+  Where<<<kBlocks, kThreads, 0, stream>>>(arrays.runs, arrays.value, 2, 6 * kRounds, arrays.other);
+  CHECK(cudaGetLastError());
+  Say("kernel launched");
+  CHECK(cudaStreamSynchronize(stream));
+  std::vector<uint32_t> where(kBlocks), counts(64);
+  CHECK(cudaMemcpy(where.data(), arrays.other, 4 * kBlocks, cudaMemcpyDeviceToHost));
+  for (const uint32_t sm : where) ++counts.at(sm);
+  std::printf("SMs: %u %u %u %u\n", counts[0], counts[1], counts[2], counts[3]);
+  return arrays.Check(2);
+}
+
+// Launches of one block, one after the other.
+int Small(cudaStream_t stream) {
+  const Arrays arrays;
+  arrays.Launch(1, stream);
+  CHECK(cudaStreamSynchronize(stream));
+  Say("ready");
+  (void)std::getchar();
+  for (int i = 0; i < 60; ++i) {
+    Fold<<<1, kThreads, 0, stream>>>(arrays.runs, arrays.value, 2, 10);
+    CHECK(cudaStreamSynchronize(stream));
+  }
+  uint32_t runs = 0;
+  CHECK(cudaMemcpy(&runs, arrays.runs, 4, cudaMemcpyDeviceToHost));
+  return runs == 61 ? 0 : 1;
+}
+
 int Leave(cudaStream_t stream, const std::string& how) {
   const Arrays arrays;
   arrays.Launch(1, stream);
@@ -377,6 +415,8 @@ int main(int argc, char** argv) {
   if (scenario == "reset") return Reset(stream);
   if (scenario == "global") return Global(stream);
   if (scenario == "gated") return Gated(stream);
+  if (scenario == "where") return RunWhere(stream);
+  if (scenario == "small") return Small(stream);
   if (scenario == "leave") return Leave(stream, what);
   return 2;
 }

@@ -33,10 +33,12 @@ __device__ void StoreReleaseSystem(uint32_t* word, uint32_t value) {
   asm volatile("st.release.sys.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 
-__device__ bool IsStopped(const PreemptParams& p, ControlSlot* slot) {
+/// `*bound`: of the stop, where there is one.
+__device__ bool IsStopped(const PreemptParams& p, ControlSlot* slot, uint32_t* bound) {
   auto& physical = slot->physical[p.physical];
   const auto leaves = [&](uint32_t stop) {
-    return stop >> 16 == p.tag && SmId() < (stop & 0xFFFF);
+    *bound = stop & 0xFFFF;
+    return stop >> 16 == p.tag && SmId() < *bound;
   };
   if (leaves(LoadAcquire(&physical.stop))) return true;
   const uint32_t due = LoadAcquire(&physical.poll_at_ns);
@@ -66,6 +68,12 @@ __device__ void Leave(const PreemptParams& p, ControlSlot* slot, uint32_t blocks
   StoreReleaseSystem(&status->ended[p.physical], p.tag);
 }
 
+// A worker leaves because of a stop that is not for all SMs.
+__device__ void TellYield(const PreemptParams& p, ControlSlot* slot) {
+  const uint32_t yielded = atomicAdd(&slot->yielded, 1) + 1;
+  StoreReleaseSystem(&reinterpret_cast<HostStatus*>(p.status)->yielded, yielded);
+}
+
 template <typename Body>
 __device__ void Work(const PreemptParams& p, Body body) {
   __shared__ uint32_t first, count;
@@ -75,7 +83,10 @@ __device__ void Work(const PreemptParams& p, Body body) {
   for (;;) {
     if (leads) {
       count = 0;
-      if (!IsStopped(p, slot)) {
+      uint32_t bound = 0;
+      if (IsStopped(p, slot, &bound)) {
+        if (bound != cupola::runtime::kAllSms) TellYield(p, slot);
+      } else {
         first = atomicAdd(&slot->next, p.batch) - p.base_next;
         if (first < p.total_blocks) count = min(p.batch, p.total_blocks - first);
       }
@@ -101,6 +112,12 @@ extern "C" {
 __global__ void Fold__cupola_preemptible(uint32_t* runs, uint32_t* value, uint32_t tag, int rounds,
                                          const __grid_constant__ PreemptParams launch) {
   Work(launch, [&](const Block& block) { FoldBlock(block, runs, value, tag, rounds); });
+}
+
+__global__ void Where__cupola_preemptible(uint32_t* runs, uint32_t* value, uint32_t tag, int rounds,
+                                          uint32_t* where,
+                                          const __grid_constant__ PreemptParams launch) {
+  Work(launch, [&](const Block& block) { WhereBlock(block, runs, value, tag, rounds, where); });
 }
 
 __constant__ uint64_t cupola_variables[1];

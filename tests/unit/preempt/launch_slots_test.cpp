@@ -87,6 +87,76 @@ TEST_F(Slots, SpatialYieldsBringBackAsManyWorkersAsLeft) {
   EXPECT_EQ(slots_->WorkersToResume(*slot), 0u);
 }
 
+// SMs given up by a launch of 64 workers on 8 SMs, and by the one that brought them back.
+TEST_F(Slots, WorkersAwayAreThoseOfAllPhysicalLaunches) {
+  LaunchSlot* slot = Start(10'000, 64);
+  EXPECT_TRUE(slots_->HasYielded(*slot, 0, 8));
+  EXPECT_FALSE(slots_->HasYielded(*slot, 2, 8));
+  StatusOf(slot).yielded = 13;
+  EXPECT_EQ(slots_->WorkersAway(*slot), 13u);
+  EXPECT_FALSE(slots_->HasYielded(*slot, 2, 8));
+  StatusOf(slot).yielded = 14;  // of 16, less an eighth
+  EXPECT_TRUE(slots_->HasYielded(*slot, 2, 8));
+  EXPECT_FALSE(slots_->HasYielded(*slot, runtime::kAllSms, 8));
+  StatusOf(slot).yielded = 16;
+  const uint32_t second = slots_->BeginPhysical(slot, 16);
+  EXPECT_EQ(slots_->WorkersAway(*slot), 0u);
+  StatusOf(slot).yielded = 16 + 48;  // of both
+  EXPECT_EQ(slots_->WorkersAway(*slot), 48u);
+  EXPECT_EQ(slots_->WorkersToResume(*slot), 48u);
+  StatusOf(slot).yielded = 16 + 56;  // the second one wholly
+  End(slot, second, 500);
+  EXPECT_EQ(Harvest(), 0u);
+  EXPECT_EQ(slots_->WorkersAway(*slot), 56u);
+  EXPECT_TRUE(slots_->HasYielded(*slot, 7, 8));
+  End(slot, 0, 600);
+  Harvest();
+  EXPECT_TRUE(slots_->HasYielded(*slot, runtime::kAllSms, 8));
+  EXPECT_EQ(slots_->WorkersToResume(*slot), 64u);
+}
+
+TEST_F(Slots, WorkersThatLookedAsTheyBeganHaveYielded) {
+  LaunchSlot* slot = Start(10'000, 64);
+  slot->looked_at_bound = 3;
+  EXPECT_TRUE(slots_->HasYielded(*slot, 3, 8));
+  EXPECT_FALSE(slots_->HasYielded(*slot, 4, 8));
+}
+
+// What workers tell at the same moment may come in any order: too low for a time, or for good.
+TEST_F(Slots, AYieldCountThatStepsBack) {
+  LaunchSlot* slot = Start(10'000, 64);
+  StatusOf(slot).yielded = 16;
+  const uint32_t second = slots_->BeginPhysical(slot, 16);
+  StatusOf(slot).yielded = 14;
+  EXPECT_EQ(slots_->WorkersAway(*slot), 0u);
+  End(slot, second, 500);  // stopped for all SMs
+  Harvest();
+  EXPECT_EQ(slots_->WorkersAway(*slot), 14u);
+}
+
+TEST_F(Slots, NobodyIsMissedOnceAllIsClaimed) {
+  LaunchSlot* slot = Start(100, 64);
+  StatusOf(slot).yielded = 16;
+  const uint32_t second = slots_->BeginPhysical(slot, 16);
+  End(slot, second, 110);
+  EXPECT_EQ(Harvest(), 0u);
+  EXPECT_EQ(slots_->WorkersAway(*slot), 16u);
+  EXPECT_EQ(slots_->WorkersToResume(*slot), 0u);
+}
+
+TEST_F(Slots, TheLastPhysicalLaunchIsKeptForManyWorkers) {
+  LaunchSlot* slot = Start(10'000, 64);
+  for (uint32_t p = 1; p + 1 < runtime::kPhysicalLaunches; ++p) {
+    StatusOf(slot).yielded += 1;
+    EXPECT_EQ(slots_->WorkersToResume(*slot), 1u);
+    EXPECT_EQ(slots_->BeginPhysical(slot, 1), p);
+  }
+  StatusOf(slot).yielded += 7;
+  EXPECT_EQ(slots_->WorkersToResume(*slot), 0u);
+  StatusOf(slot).yielded += 1;
+  EXPECT_EQ(slots_->WorkersToResume(*slot), 8u);
+}
+
 TEST_F(Slots, NoMorePhysicalLaunchesThanTheDeviceHasRoomFor) {
   LaunchSlot* slot = Start(1000, 64);
   for (uint32_t p = 1; p < runtime::kPhysicalLaunches; ++p) {
