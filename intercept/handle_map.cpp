@@ -6,43 +6,42 @@
 
 namespace cupola::intercept {
 
+namespace {
+constexpr unsigned kLeastLog2 = 10;
+}
+
 // Zero pages straight from the system: the host's allocator is not ours to call.
-HandleMap::Table* HandleMap::MakeTable(size_t slots) noexcept {
-  void* memory = mmap(nullptr, sizeof(Table) + slots * sizeof(Slot), PROT_READ | PROT_WRITE,
+HandleMap::Table HandleMap::MakeTable(unsigned log2) noexcept {
+  void* memory = mmap(nullptr, sizeof(Slot) << log2, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  auto* table = static_cast<Table*>(memory);
-  table->mask = slots - 1;
-  return table;
+  return memory == MAP_FAILED ? Table(0) : Table(static_cast<Slot*>(memory), log2);
 }
 
 // The value goes in before the key: a reader that sees the key (acquire) sees the value.
-void HandleMap::Insert(Table* table, uint64_t key, uint64_t value) noexcept {
-  size_t at = Hash(key) & table->mask;
-  while (table->slots[at].key.load(std::memory_order_relaxed) != kEmpty)
-    at = (at + 1) & table->mask;
-  table->slots[at].value.store(value, std::memory_order_relaxed);
-  table->slots[at].key.store(key, std::memory_order_release);
+void HandleMap::Insert(Table table, uint64_t key, uint64_t value) noexcept {
+  size_t at = Hash(key);
+  while (table[at].key.load(std::memory_order_relaxed) != kEmpty) ++at;
+  table[at].value.store(value, std::memory_order_relaxed);
+  table[at].key.store(key, std::memory_order_release);
 }
 
 bool HandleMap::Grow() noexcept {
-  Table* old = table_.load(std::memory_order_relaxed);
+  const Table old(table_.load(std::memory_order_relaxed));
+  const size_t old_slots = old ? old.slots() : 0;
   size_t live = 0;
-  if (old != nullptr) {
-    for (size_t i = 0; i <= old->mask; ++i) {
-      live += old->slots[i].key.load(std::memory_order_relaxed) > kErased;
-    }
+  for (size_t i = 0; i < old_slots; ++i) {
+    live += old[i].key.load(std::memory_order_relaxed) > kErased;
   }
-  size_t slots = 1024;
-  while (slots < live * 4) slots *= 2;
-  Table* table = MakeTable(slots);
-  if (table == nullptr) return false;
-  for (size_t i = 0; old != nullptr && i <= old->mask; ++i) {
-    const uint64_t key = old->slots[i].key.load(std::memory_order_relaxed);
-    if (key > kErased) Insert(table, key, old->slots[i].value.load(std::memory_order_relaxed));
+  unsigned log2 = kLeastLog2;
+  while (size_t{1} << log2 < live * 4) ++log2;
+  const Table table = MakeTable(log2);
+  if (!table) return false;
+  for (size_t i = 0; i < old_slots; ++i) {
+    const uint64_t key = old[i].key.load(std::memory_order_relaxed);
+    if (key > kErased) Insert(table, key, old[i].value.load(std::memory_order_relaxed));
   }
   used_ = live;
-  table_.store(table, std::memory_order_release);
+  table_.store(table.word(), std::memory_order_release);
   return true;
 }
 
@@ -50,15 +49,15 @@ void HandleMap::Set(const void* handle, uint64_t value) noexcept {
   const uint64_t key = reinterpret_cast<uint64_t>(handle);
   if (key <= kErased) return;
   const MutexLock lock(mutex_);
-  Table* table = table_.load(std::memory_order_relaxed);
-  for (size_t at = Hash(key); table != nullptr; ++at) {
-    Slot& slot = table->slots[at & table->mask];
+  const Table table(table_.load(std::memory_order_relaxed));
+  for (size_t at = Hash(key); table; ++at) {
+    Slot& slot = table[at];
     const uint64_t found = slot.key.load(std::memory_order_relaxed);
     if (found == key) return slot.value.store(value, std::memory_order_relaxed);
     if (found == kEmpty) break;
   }
-  if ((table == nullptr || used_ * 2 > table->mask) && !Grow()) return;
-  Insert(table_.load(std::memory_order_relaxed), key, value);
+  if ((!table || used_ * 2 >= table.slots()) && !Grow()) return;
+  Insert(Table(table_.load(std::memory_order_relaxed)), key, value);
   ++used_;
 }
 
@@ -66,9 +65,9 @@ void HandleMap::Erase(const void* handle) noexcept {
   const uint64_t key = reinterpret_cast<uint64_t>(handle);
   if (key <= kErased) return;
   const MutexLock lock(mutex_);
-  Table* table = table_.load(std::memory_order_relaxed);
-  for (size_t at = Hash(key); table != nullptr; ++at) {
-    Slot& slot = table->slots[at & table->mask];
+  const Table table(table_.load(std::memory_order_relaxed));
+  for (size_t at = Hash(key); table; ++at) {
+    Slot& slot = table[at];
     const uint64_t found = slot.key.load(std::memory_order_relaxed);
     if (found == kEmpty) return;
     if (found == key) return slot.key.store(kErased, std::memory_order_release);
@@ -78,7 +77,7 @@ void HandleMap::Erase(const void* handle) noexcept {
 void HandleMap::ResetAfterFork() noexcept {
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
   used_ = 0;
-  table_.store(nullptr, std::memory_order_release);
+  table_.store(0, std::memory_order_release);
 }
 
 }  // namespace cupola::intercept

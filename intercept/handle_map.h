@@ -20,12 +20,13 @@ class HandleMap {
 
   /// The value of `handle`, or `fallback`. One probe or two; nothing else.
   uint64_t Find(const void* handle, uint64_t fallback) const noexcept {
-    const Table* table = table_.load(std::memory_order_acquire);
-    if (table == nullptr) return fallback;
+    const Table table(table_.load(std::memory_order_acquire));
+    if (!table) return fallback;
     const uint64_t key = reinterpret_cast<uint64_t>(handle);
-    for (size_t at = Hash(key) & table->mask;; at = (at + 1) & table->mask) {
-      const uint64_t found = table->slots[at].key.load(std::memory_order_acquire);
-      if (found == key) return table->slots[at].value.load(std::memory_order_relaxed);
+    for (size_t at = Hash(key);; ++at) {
+      const Slot& slot = table[at];
+      const uint64_t found = slot.key.load(std::memory_order_acquire);
+      if (found == key) return slot.value.load(std::memory_order_relaxed);
       if (found == kEmpty) return fallback;
     }
   }
@@ -45,9 +46,22 @@ class HandleMap {
     std::atomic<uint64_t> key;
     std::atomic<uint64_t> value;
   };
-  struct Table {
-    size_t mask;
-    Slot slots[];
+  /// Slots and their number, a power of two, in one word: one cache line less to a look-up. The slots
+  /// are pages, so that the number's logarithm has room in the address.
+  class Table {
+   public:
+    explicit Table(uintptr_t word) noexcept : word_(word) {}
+    Table(Slot* slots, unsigned log2) noexcept : word_(reinterpret_cast<uintptr_t>(slots) | log2) {}
+    explicit operator bool() const noexcept { return word_ != 0; }
+    uintptr_t word() const noexcept { return word_; }
+    size_t slots() const noexcept { return size_t{1} << (word_ & kLog2Mask); }
+    Slot& operator[](size_t at) const noexcept {
+      return reinterpret_cast<Slot*>(word_ & ~kLog2Mask)[at & (slots() - 1)];
+    }
+
+   private:
+    static constexpr uintptr_t kLog2Mask = 63;
+    uintptr_t word_;
   };
   static constexpr uint64_t kEmpty = 0;
   static constexpr uint64_t kErased = 1;  // no handle of ours: 0, 1 and 2 name default streams
@@ -55,11 +69,11 @@ class HandleMap {
   static size_t Hash(uint64_t key) noexcept {
     return static_cast<size_t>((key >> 4) * 0x9E3779B97F4A7C15ull >> 20);
   }
-  static Table* MakeTable(size_t slots) noexcept;
-  static void Insert(Table* table, uint64_t key, uint64_t value) noexcept;
+  static Table MakeTable(unsigned log2) noexcept;
+  static void Insert(Table table, uint64_t key, uint64_t value) noexcept;
   bool Grow() noexcept;
 
-  std::atomic<Table*> table_{nullptr};
+  std::atomic<uintptr_t> table_{0};
   size_t used_ = 0;  // slots that are not empty, erased ones included
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };

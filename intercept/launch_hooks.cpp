@@ -10,6 +10,7 @@
 namespace cupola::intercept {
 namespace {
 
+// The call is made from the facts, so that the arguments are stored once.
 template <typename Function>
 [[gnu::always_inline]] inline CUresult PassKernel(
     Function real, bool per_thread, CUfunction f, const uint32_t (&grid)[3],
@@ -21,9 +22,11 @@ template <typename Function>
       .shared_bytes = shared,
       .flags = static_cast<uint16_t>(extra != nullptr ? kFlagPackedArgs : 0),
       .door = LaunchDoor::kLaunchKernel};
-  return PassLaunch(facts, {.params = params, .extra = extra}, [&] {
-    return real(f, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, stream, params,
-                extra);
+  const LaunchDetails details{.params = params, .extra = extra};
+  return PassLaunch(facts, details, [&facts, &details, real] {
+    return real(static_cast<CUfunction>(const_cast<void*>(facts.function)), facts.grid[0],
+                facts.grid[1], facts.grid[2], facts.block[0], facts.block[1], facts.block[2],
+                facts.shared_bytes, facts.stream, details.params, details.extra);
   });
 }
 

@@ -17,6 +17,8 @@ namespace {
 // Two maps of the same keys, for two words of value. The id goes in last and is looked up first.
 HandleMap stream_ids;
 HandleMap stream_contexts;
+// Raised whenever a handle may mean another stream than before.
+std::atomic<uint64_t> stream_epoch{1};
 // Streams in which a capture was begun: handle, or for the default streams a key of ours -> 1.
 HandleMap capturing;
 
@@ -43,6 +45,19 @@ StreamKey FirstSight(CUstream stream, bool per_thread) {
   return {reinterpret_cast<uint64_t>(context), id, 0};
 }
 
+// The epoch was read before: what is found is at least as new.
+StreamKey LookUp(CUstream stream, bool per_thread, uint64_t epoch) {
+  const uint64_t id = stream_ids.Find(stream, 0);
+  if (id == 0) [[unlikely]] return FirstSight(stream, per_thread);
+  const StreamKey key = {stream_contexts.Find(stream, 0), id, 0};
+  this_thread.stream = stream;
+  this_thread.stream_blocking = ThreadState::Blocking::kNotAsked;
+  this_thread.stream_epoch = epoch;
+  this_thread.stream_context = key.context;
+  this_thread.stream_id = key.stream;
+  return key;
+}
+
 }  // namespace
 
 CUcontext CurrentContext() noexcept {
@@ -54,9 +69,11 @@ CUcontext CurrentContext() noexcept {
 StreamKey ResolveStream(CUstream stream, bool per_thread) noexcept {
   const auto value = reinterpret_cast<uintptr_t>(stream);
   if (value > 2) [[likely]] {
-    const uint64_t id = stream_ids.Find(stream, 0);
-    if (id == 0) [[unlikely]] return FirstSight(stream, per_thread);
-    return {stream_contexts.Find(stream, 0), id, 0};
+    const uint64_t epoch = stream_epoch.load(std::memory_order_acquire);
+    if (this_thread.stream == stream && this_thread.stream_epoch == epoch) [[likely]] {
+      return {this_thread.stream_context, this_thread.stream_id, 0};
+    }
+    return LookUp(stream, per_thread, epoch);
   }
   const auto context = reinterpret_cast<uint64_t>(CurrentContext());
   // Handle 1 is always the legacy stream, 2 always the per-thread one, 0 depends on the form.
@@ -69,11 +86,13 @@ StreamKey ResolveStream(CUstream stream, bool per_thread) noexcept {
 void NoteStreamCreated(CUstream stream) noexcept {
   stream_contexts.Set(stream, reinterpret_cast<uint64_t>(CurrentContext()));
   stream_ids.Set(stream, NewStreamId());
+  stream_epoch.fetch_add(1, std::memory_order_release);
 }
 
 void NoteStreamDestroyed(CUstream stream) noexcept {
   stream_ids.Erase(stream);
   stream_contexts.Erase(stream);
+  stream_epoch.fetch_add(1, std::memory_order_release);
   if (capturing.Find(stream, 0) != 0) {
     capturing.Erase(stream);
     open_captures.fetch_sub(1, std::memory_order_relaxed);
@@ -112,6 +131,7 @@ bool IsCapturing(CUstream stream, bool per_thread) noexcept {
 void ResetStreamsAfterFork() noexcept {
   stream_ids.ResetAfterFork();
   stream_contexts.ResetAfterFork();
+  stream_epoch.fetch_add(1, std::memory_order_release);
   capturing.ResetAfterFork();
   open_captures.store(0, std::memory_order_relaxed);
 }

@@ -16,6 +16,10 @@ struct ThreadState {
   bool opening_driver;         ///< the driver is being loaded by this thread
   uint64_t per_thread_stream;  ///< id of this thread's default stream; 0 = none yet
   LaneWriter* lane;            ///< where its launches are recorded; null = not asked yet
+  // The stream that was looked up last, and what it means while `stream_epoch` is that of streams.cpp.
+  const void* stream;
+  enum class Blocking : uint8_t { kNotAsked, kYes, kNo } stream_blocking;
+  uint64_t stream_epoch, stream_context, stream_id;
 };
 
 extern thread_local constinit ThreadState this_thread __attribute__((tls_model("initial-exec")));

@@ -163,6 +163,8 @@ Look Agent::LookAtAll(bool was_asked) {
 void Agent::Publish(const Look& look, uint64_t requests) {
   const bool stopped = requests != 0 && (look.running == look.yielded || look.oldest_yielded);
   sched::SetStopped(gpu_.board(), gpu_.index(), stopped);
+  gpu_.slot().launches.store(gpu_.demand.launches.load(std::memory_order_relaxed),
+                             std::memory_order_relaxed);
   const uint64_t now = MonotonicNs();
   if (requests != 0 && look.running != 0 && gpu_.sm_bound() == runtime::kAllSms) {
     if (stopped_since_ns_ == 0) stopped_since_ns_ = now;

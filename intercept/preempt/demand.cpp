@@ -112,7 +112,7 @@ bool MakeMarkerWord(PreemptContext* context) {
 // Once a burst: quiet since the last look, on one stream, which has room and does not capture.
 void PutMarker(DemandState& state, uint64_t launches) {
   const uint64_t stream = state.stream.load(std::memory_order_relaxed);
-  if (stream >= kManyStreams || state.in_call.load() != 0 || open_captures.load() != 0) return;
+  if (stream >= kManyStreams || state.returned.load() != launches || open_captures.load() != 0) return;
   const MutexLock lock(marker_mutex);
   PreemptContext* const context = state.context;
   // A per-thread stream has no handle that another thread could name it by.
@@ -200,7 +200,10 @@ void AfterSync(const SyncPoint& point) noexcept {
   const uint64_t now = NowNs();
   if (state.gaps_are_short.load(std::memory_order_relaxed)) {
     state.end_at_ns.store(now + kShortGapNs);
-    sched::WakeAgent(gpu.slot());  // it may be asleep for long
+    // It may be asleep for long; where nobody else takes part it is in no hurry either.
+    if (gpu.may_ask() || gpu.board().header().attention.load(std::memory_order_relaxed) != 0) {
+      sched::WakeAgent(gpu.slot());
+    }
     return;  // the agent ends it, unless a launch comes first
   }
   End(gpu, now);

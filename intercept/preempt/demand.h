@@ -31,7 +31,7 @@ struct DemandState {
   std::atomic<uint64_t> end_at_ns{0};       ///< lingering: the agent ends demand then; 0 = no
   std::atomic<uint64_t> ended_ns{0};        ///< when it last ended
   std::atomic<bool> gaps_are_short{false};  ///< it came back soon after it had ended
-  std::atomic<uint32_t> in_call{0};         ///< threads in a launch call, which may wait for room
+  std::atomic<uint64_t> returned{0};        ///< of `launches`; the others may wait for room
   // The stream that a marker may be put on, under marker_mutex; `stream` says whether it is the
   // only one of the burst.
   CUstream handle = nullptr;

@@ -81,15 +81,15 @@ class GpuBoard {
   CUdevice device_ = -1;
   uint32_t sm_count_ = 0;
   bool shares_context_ = false;
-  sched::BoardClient client_;  // not joined where the board is a file
   sched::BoardView board_;
   sched::BoardSlot* slot_ = nullptr;
   uint32_t index_ = 0;
-  std::optional<models::PlanFile> plan_;
   std::atomic<bool> may_be_asked_{true};
+  std::optional<models::PlanFile> plan_;
   std::atomic<const char*> kernel_{nullptr};
   std::atomic<uint64_t> planned_ns_{0}, overhead_ns_{0};
   std::atomic<uint64_t> stop_ns_{0}, resume_ns_{0};  ///< moving averages; the agent writes them
+  sched::BoardClient client_;  // not joined where the board is a file; large
 };
 
 }  // namespace cupola::intercept::preempt

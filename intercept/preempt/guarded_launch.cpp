@@ -29,10 +29,15 @@ constexpr uint32_t kGridLimitX = 0x7FFFFFFF, kGridLimitYZ = 65535;
 
 /// One launch on its way to be guarded.
 struct Attempt {
+  // As an aggregate all of it would be zeroed, the list of attributes too.
+  Attempt(const LaunchFacts& launch, const LaunchCall& made, PreemptContext& of,
+          const StreamKey& on) noexcept
+      : facts(launch), call(made), context(of), stream(on) {}
+
   const LaunchFacts& facts;
   const LaunchCall& call;
   PreemptContext& context;
-  StreamKey stream;
+  const StreamKey& stream;
   Variant* variant = nullptr;
   PreparedVariant* prepared = nullptr;
   KeptAttributes attributes;
@@ -225,13 +230,13 @@ CUresult LaunchOn(PreemptContext& context, LaunchSlot& slot, uint32_t physical, 
   return launch(&config, function, nullptr, extra);
 }
 
-void FillSlot(const Attempt& attempt, LaunchSlot* slot) {
+void FillSlot(const Attempt& attempt, bool is_blocking, LaunchSlot* slot) {
   const store::KernelEntry& entry = *attempt.variant->entry;
   const bool may_wait = (entry.flags & store::kMayWaitOnBlocks) != 0;
   slot->variant = attempt.variant;
   slot->function = attempt.prepared->function;
   slot->stream = attempt.stream.stream;
-  slot->blocks_legacy = IsBlocking(attempt.facts.stream, attempt.facts.per_thread);
+  slot->blocks_legacy = is_blocking;
   for (int i = 0; i < 3; ++i) {
     slot->grid[i] = attempt.facts.grid[i];
     slot->block[i] = attempt.facts.block[i];
@@ -276,6 +281,7 @@ enum class Outcome {
 // With the launch counted as outstanding: takes a slot and launches.
 Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
   PreemptContext& context = attempt.context;
+  const bool is_blocking = IsBlocking(attempt.facts.stream, attempt.facts.per_thread);
   const MutexLock lock(context.launch_mutex);
   LaunchSlot* slot = nullptr;
   uint32_t physical = kNoPhysical, bound = 0;
@@ -285,7 +291,7 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
     if (context.state.load() != PreemptContext::State::kReady) return Outcome::kPlain;
     slot = context.slots.Take(attempt.total_blocks);
     if (slot == nullptr) return Outcome::kRetry;
-    FillSlot(attempt, slot);
+    FillSlot(attempt, is_blocking, slot);
     bound = slot->looked_at_bound;
     physical = context.slots.BeginPhysical(slot, std::min(attempt.workers, attempt.total_blocks));
   }
@@ -393,17 +399,15 @@ CUresult LaunchUnderBoard(const LaunchFacts& facts, const LaunchCall& call) noex
   if (context == nullptr || context->state.load() == PreemptContext::State::kDead) {
     return call.make(call.data);
   }
-  context->gpu->slot().launches.fetch_add(1, std::memory_order_relaxed);
-  Attempt attempt{.facts = facts, .call = call, .context = *context, .stream = stream};
+  Attempt attempt(facts, call, *context, stream);
   CUresult result = CUDA_SUCCESS;
   Plain why = Plain::kNoVariant;
   NoteDemand(*context, stream.stream, facts.stream, 0, SmsWanted(*context, facts));
-  if (TryGuarded(&attempt, &result, &why)) return result;
-  CountPlain(why);
-  DemandState& demand = context->gpu->demand;
-  demand.in_call.fetch_add(1);
-  result = LaunchPlain(*context, facts, stream, call);
-  demand.in_call.fetch_sub(1);
+  if (!TryGuarded(&attempt, &result, &why)) {
+    CountPlain(why);
+    result = LaunchPlain(*context, facts, stream, call);
+  }
+  context->gpu->demand.returned.fetch_add(1, std::memory_order_release);
   return result;
 }
 

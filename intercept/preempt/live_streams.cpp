@@ -7,6 +7,7 @@
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
+#include "intercept/thread_state.h"
 
 namespace cupola::intercept::preempt {
 namespace {
@@ -45,10 +46,18 @@ bool StreamsFitQueues() noexcept {
 
 bool IsBlocking(CUstream stream, bool per_thread) noexcept {
   if (reinterpret_cast<uintptr_t>(stream) <= 2) return true;
+  using Blocking = ThreadState::Blocking;
+  const bool looked_up = this_thread.stream == stream;
+  if (looked_up && this_thread.stream_blocking != Blocking::kNotAsked) {
+    return this_thread.stream_blocking == Blocking::kYes;
+  }
   unsigned flags = 0;
   const auto get = Real<PFN_cuStreamGetFlags_v5050>(per_thread ? Call::k_cuStreamGetFlags_ptsz
                                                                : Call::k_cuStreamGetFlags);
-  return get(stream, &flags) != CUDA_SUCCESS || (flags & CU_STREAM_NON_BLOCKING) == 0;
+  const bool is_blocking =
+      get(stream, &flags) != CUDA_SUCCESS || (flags & CU_STREAM_NON_BLOCKING) == 0;
+  if (looked_up) this_thread.stream_blocking = is_blocking ? Blocking::kYes : Blocking::kNo;
+  return is_blocking;
 }
 
 void ForgetStreamsAfterFork() noexcept { live.store(0); }

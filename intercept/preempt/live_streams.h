@@ -20,8 +20,9 @@ void NoteStreamEnding(CUstream stream) noexcept;
 /// Whether every live stream has a hardware queue to itself.
 bool StreamsFitQueues() noexcept;
 
-/// Whether work on `stream` waits for the legacy stream and the other way round. Asks the driver
-/// (cuStreamGetFlags, pure) for streams that are not default ones.
+/// Whether work on `stream`, which this thread has just resolved (streams.h), waits for the legacy
+/// stream and the other way round. Asks the driver (cuStreamGetFlags, pure) for streams that are not
+/// default ones, once while a thread stays on one stream.
 bool IsBlocking(CUstream stream, bool per_thread) noexcept;
 
 void ForgetStreamsAfterFork() noexcept;

@@ -145,7 +145,7 @@ PreemptContext* FindContext(CUcontext context) noexcept {
   return found > kNone ? reinterpret_cast<PreemptContext*>(found) : nullptr;
 }
 
-PreemptContext* ContextFor(CUcontext context) noexcept {
+PreemptContext* internal::FindOrMake(CUcontext context) noexcept {
   const uint64_t found = by_handle.Find(context, 0);
   if (found != 0 || context == nullptr) [[likely]] {
     return found > kNone ? reinterpret_cast<PreemptContext*>(found) : nullptr;
@@ -229,6 +229,7 @@ void EndContextState(CUcontext context) noexcept {
 void ForgetContextsAfterFork() noexcept {
   make_mutex = PTHREAD_MUTEX_INITIALIZER;
   internal::context_count.store(0);
+  internal::contexts[0].store(nullptr);  // ContextFor looks at it
   by_handle.ResetAfterFork();
 }
 

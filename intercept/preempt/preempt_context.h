@@ -71,9 +71,6 @@ struct PreemptContext {
   std::byte* ArgumentsOf(uint32_t slot) const { return arguments + slot * size_t{kArgumentBytes}; }
 };
 
-/// The state of `context`, made at the first call (joins the board of its device). Null: no board.
-PreemptContext* ContextFor(CUcontext context) noexcept;
-
 /// The state of `context` if it has one. Lock-free.
 PreemptContext* FindContext(CUcontext context) noexcept;
 
@@ -113,7 +110,19 @@ namespace internal {
 inline constexpr uint32_t kMostContexts = 64;
 extern std::atomic<PreemptContext*> contexts[kMostContexts];
 extern std::atomic<uint32_t> context_count;
+PreemptContext* FindOrMake(CUcontext context) noexcept;
 }  // namespace internal
+
+/// The state of `context`, made at the first call (joins the board of its device). Null: no board.
+/// Most programs have one context: no look-up for the first.
+inline PreemptContext* ContextFor(CUcontext context) noexcept {
+  PreemptContext* const first = internal::contexts[0].load(std::memory_order_acquire);
+  if (first != nullptr && first->context == context &&
+      first->state.load(std::memory_order_acquire) != PreemptContext::State::kDead) [[likely]] {
+    return first;
+  }
+  return internal::FindOrMake(context);
+}
 
 template <typename Visit>
 void ForEachContext(Visit&& visit) noexcept {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/preload/board_files.h"
 #include "tests/preload/preload_run.h"
 
 namespace cupola::preload_test {
@@ -158,6 +159,37 @@ TEST(Launch, TheFastPathIsQuietWithoutRecordsAndWithCallTimes) {
                         .environment = {{"CUPOLA_TIMING", "host"}}}).exit_code, 0);
 }
 
+// The same in a process that takes part in preemption: launches that go out plain, being short or
+// without a variant. The agent is another thread.
+TEST(Launch, TheFastPathIsQuietUnderABoard) {
+  const BoardFiles files("kernel");
+  const auto run = [&](const char* what, bool record) {
+    const Outcome outcome = RunProgram(
+        {.command = {CUPOLA_QUIET_PROBE, what}, .driver = CUPOLA_NULL_BOARD, .record = record,
+         .environment = files.Environment()});
+    return outcome.exit_code;
+  };
+  EXPECT_EQ(run("quiet", false), 0);
+  EXPECT_TRUE(files.SawDemand());
+  EXPECT_EQ(run("quiet", true), 0);
+  EXPECT_EQ(run("lock", false), 1);
+  EXPECT_EQ(run("syscall", false), 128 + 31);
+}
+
+// A variant and its guard: two locks that nobody else wants, no more.
+TEST(Launch, AGuardedLaunchIsQuietButForItsLocks) {
+  const BoardFiles files("kernel");
+  const auto run = [&](const char* what, const char* most_locks) {
+    const Outcome outcome = RunProgram(
+        {.command = {CUPOLA_QUIET_PROBE, what, most_locks}, .driver = CUPOLA_NULL_BOARD,
+         .record = false, .environment = files.Environment({{"CUPOLA_PREEMPT", "always"}})});
+    return outcome.exit_code;
+  };
+  EXPECT_EQ(run("quiet", "3"), 0);  // two, and those that find what is complete
+  EXPECT_EQ(run("quiet", "1"), 1);
+  EXPECT_EQ(run("malloc", "3"), 1);
+}
+
 // Instructions, not nanoseconds: they do not depend on what else the machine does.
 TEST(Launch, TheFastPathIsShort) {
   struct Path {
@@ -173,6 +205,25 @@ TEST(Launch, TheFastPathIsShort) {
     const int steps = std::stoi(outcome.out);
     EXPECT_GT(steps, 3) << path.what;
     EXPECT_LE(steps, path.most) << path.what << (path.record ? ", recorded" : "");
+  }
+}
+
+TEST(Launch, TheFastPathIsShortUnderABoard) {
+  struct Path {
+    const char* kernel;  ///< that has a variant; the probe launches "kernel"
+    const char* mode;
+    int most;
+  };
+  for (const Path& path : {Path{"kernel", "auto", 600}, Path{"another", "auto", 380},
+                           Path{"kernel", "always", 1250}}) {
+    const BoardFiles files(path.kernel);
+    const Outcome outcome = RunProgram(
+        {.command = {CUPOLA_STEP_PROBE, "created"}, .driver = CUPOLA_NULL_BOARD, .record = false,
+         .environment = files.Environment({{"CUPOLA_PREEMPT", path.mode}})});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const int steps = std::stoi(outcome.out);
+    EXPECT_GT(steps, 50) << path.kernel;
+    EXPECT_LE(steps, path.most) << path.kernel << ", " << path.mode;
   }
 }
 

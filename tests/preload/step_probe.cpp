@@ -40,6 +40,9 @@ constexpr int kStepped = 25;
   CUmodule module = nullptr;
   CUfunction function = nullptr;
   CUstream stream = nullptr;
+  CUcontext context = nullptr;
+  Find<CUresult (*)(CUcontext*, CUdevice)>(driver, "cuDevicePrimaryCtxRetain")(&context, 0);
+  Find<CUresult (*)(CUcontext)>(driver, "cuCtxSetCurrent")(context);
   Find<CUresult (*)(CUmodule*, const void*)>(driver, "cuModuleLoadData")(&module, "image");
   Find<CUresult (*)(CUfunction*, CUmodule, const char*)>(driver, "cuModuleGetFunction")(
       &function, module, "kernel");
