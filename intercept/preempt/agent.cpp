@@ -17,6 +17,7 @@
 #include "intercept/preempt/guarded_launch.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/preempt/waiting.h"
 #include "intercept/thread_state.h"
 
 namespace cupola::intercept::preempt {
@@ -31,6 +32,7 @@ constexpr uint64_t kLookNs = 20'000, kLongestLookNs = 500'000;
 // without sleeping, where it has a processor to itself.
 constexpr uint64_t kHotLookNs = 5'000;
 constexpr int kProcessorsToSpin = 4;
+constexpr uint64_t kAskEveryNs = 10'000'000;    // whether contexts with launches are well
 
 // Held while the agents' threads work on contexts, never while they sleep.
 pthread_mutex_t pass_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -55,6 +57,7 @@ class Agent {
   Look LookAtAll(bool was_asked);
   void LookAt(PreemptContext& context, bool was_asked, Look* look);
   bool LookAt(PreemptContext& context, LaunchSlot& slot, uint32_t bound, Look* look);
+  void AskWhetherWell(PreemptContext& context);
   void Publish(const Look& look, uint64_t requests);
   void Sleep(const Look& look, uint64_t requests, uint32_t seen);
   void Spin(uint32_t seen, uint64_t until_ns);
@@ -65,6 +68,7 @@ class Agent {
   uint64_t whole_ns_ = 0;  ///< when it was asked for the whole GPU, while it is; else 0
   uint64_t hot_ns_ = 0;    ///< how long after that it does not sleep
   uint64_t look_ns_ = kLookNs;
+  uint64_t asked_well_ns_ = 0;
 };
 
 // Resumes what has stopped. The slot stays ours without the mutex: it has a physical launch that is
@@ -153,10 +157,23 @@ void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
   for (uint32_t i = 0; i < count; ++i) look->acted |= Resume(context, resume[i]);
 }
 
+// The launches of a context that faulted would never be complete, and its demand would never end.
+void Agent::AskWhetherWell(PreemptContext& context) {
+  if (context.gpu != &gpu_ || context.outstanding.load() == 0) return;
+  if (context.state.load() != PreemptContext::State::kReady) return;
+  (void)CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)(context.context);
+  (void)IsWell(context);
+}
+
 Look Agent::LookAtAll(bool was_asked) {
   const MutexLock lock(pass_mutex);
   Look look;
   ForEachContext([&](PreemptContext& context) { LookAt(context, was_asked, &look); });
+  const uint64_t now = MonotonicNs();
+  if (look.running != 0 && now - asked_well_ns_ >= kAskEveryNs) {
+    asked_well_ns_ = now;
+    ForEachContext([&](PreemptContext& context) { AskWhetherWell(context); });
+  }
   return look;
 }
 

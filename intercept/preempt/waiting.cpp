@@ -52,24 +52,12 @@ class Patience {
     }
     if (waited - asked_ns_ < kAskEveryNs) return true;
     asked_ns_ = waited;
-    return Ask();
+    return IsWell(context_);
   }
 
   uint64_t waited_ns() const { return NowNs() - start_ns_; }
 
  private:
-  // A kernel that faulted never completes; every call of its context tells so. What we wait for is
-  // then the driver's to report.
-  bool Ask() {
-    const RelaxedCapture relaxed;
-    const auto query = CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000);
-    const CUresult result = query(context_.helper);
-    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return true;
-    Say(Level::kInfo, {"a context is beyond repair: error ", Decimal(result)});
-    GiveUp(context_);
-    return false;
-  }
-
   PreemptContext& context_;
   uint64_t start_ns_, asked_ns_ = 0;
 };
@@ -177,6 +165,18 @@ void WaitAtExit(uint64_t deadline_ns) noexcept {
       if (!patience.Pause()) break;
     }
   });
+}
+
+// A kernel that faulted never completes; every call of its context tells so. What is waited for is
+// then the driver's to report.
+bool IsWell(PreemptContext& context) noexcept {
+  const RelaxedCapture relaxed;
+  const auto query = CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000);
+  const CUresult result = query(context.helper);
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return true;
+  Say(Level::kInfo, {"a context is beyond repair: error ", Decimal(result)});
+  GiveUp(context);
+  return false;
 }
 
 bool IsKnownLoaded(const void* function) noexcept {

@@ -52,6 +52,9 @@ bool WaitForFreeSlot(PreemptContext& context) noexcept;
 /// Waits for all guarded launches of the process until `deadline_ns`.
 void WaitAtExit(uint64_t deadline_ns) noexcept;
 
+/// Asks the driver whether the context still works, and gives it up where not. Does not wait.
+bool IsWell(PreemptContext& context) noexcept;
+
 /// Kernels that have been launched, or whose first launch need not be waited for.
 bool IsKnownLoaded(const void* function) noexcept;
 void NoteLoaded(const void* function) noexcept;

@@ -25,13 +25,13 @@ import machine
 import runner
 
 # Blocks of kernels, and nanoseconds of one block. A long one lasts a few tenths of a second.
-KERNELS = {"gpu": {"long": 160_000, "longer": 320_000, "short": 10_000, "ns": 2_000_000},
+KERNELS = {"gpu": {"long": 100_000, "longer": 200_000, "short": 10_000, "ns": 2_000_000},
            "sim": {"long": 250, "longer": 500, "short": 20, "ns": 1_000_000}}
 ATTEMPTS = 2  # where a kernel had ended before the fault was made: once more, with longer ones
 CASE_SECONDS = {"gpu": 20, "sim": 40}
 STATE_SECONDS = 5  # until the arbiter must show what was brought about
 ANSWER_SECONDS = 15
-END_SECONDS = 8  # an exiting program waits 5 s for its kernels
+END_SECONDS = 10  # an exiting program waits 5 s for its kernels
 LEASE_SECONDS = 0.02  # intercept/preempt/demand.cpp: kLeaseNs
 LOW, HIGH = "low", "high"
 
@@ -184,6 +184,11 @@ class Case:
                    f"the {low.name} is preempted", TooLate)
         self.must_hold(low, high)
 
+    def pause_while_running(self, program):
+        program.launch("long")
+        ask(self.bed, command="set", pid=program.pid, paused=True)
+        self.until(lambda: self.is_stopped(program), f"the {program.name} is paused", TooLate)
+
     def must_hold(self, low, high):
         """At a fault: the high one's kernel runs, and the low one's is held."""
         client = self.client(high)
@@ -248,6 +253,18 @@ def exits(case, state):
     case.end_programs(beside)
 
 
+def exits_while_held(case):
+    """Nobody lets it go on: it ends all the same, after the time that an exit waits for kernels."""
+    victim, beside = case.start(LOW)
+    case.pause_while_running(victim)
+    victim.say("exit 3")
+    case.go_on(beside)
+    victim.end(3)
+    case.until_gone(victim)
+    case.go_on(beside)
+    case.end_programs(beside)
+
+
 def both_go_on(case, victim, beside):
     """Once more one preempts the other, and both end well."""
     case.preempt(victim, beside)
@@ -280,9 +297,7 @@ def arbiter_killed(case):
 
 def arbiter_killed_while_paused(case):
     victim, beside = case.start(LOW)
-    victim.launch("long")
-    ask(case.bed, command="set", pid=victim.pid, paused=True)
-    case.until(lambda: case.is_stopped(victim), "the victim is paused", TooLate)
+    case.pause_while_running(victim)
     case.kill_arbiter()
     victim.wait()  # the arbiter's hold ends with it
     case.go_on(beside)
@@ -329,22 +344,44 @@ def long_demand(case):
     case.end_programs(victim, beside)
 
 
-def plain_errors(case):
+def answers(program, commands):
+    """What it says to each; where it ends, how instead."""
+    lines = []
+    for command in commands:
+        try:
+            program.say(command)
+            lines.append(program.answer(command))
+        except Wrong as ended:
+            return lines + [str(ended).split(":", maxsplit=1)[0].replace(program.name, "program")]
+    return lines
+
+
+# What a program can do after a kernel of it has faulted, and after it has put up with that.
+AFTERMATH = ("errors", "reset", "launch 500 1000", "wait")
+
+
+def plain_aftermath(case):
     """What a program without Cupola gets from its calls after a fault."""
     plain = Program(case, "plain program", None, "runtime").until_ready()
-    plain.say("fault")
-    launched = plain.answer("fault")
-    plain.say("errors")
-    errors = plain.answer("errors")
-    plain.end()
-    if "cudaErrorIllegalAddress" not in errors or launched != "launched cudaSuccess":
-        raise Wrong(f"the plain program: {launched}, {errors}")
-    return errors
+    lines = answers(plain, ("fault", *AFTERMATH))
+    if lines[0] != "launched cudaSuccess" or "wait=cudaErrorIllegalAddress" not in lines[1]:
+        raise Wrong(f"the plain program: {lines}")
+    return lines[1:]
+
+
+def expect_aftermath(case, victim, expected):
+    """Of a victim that has been told `errors`."""
+    victim.expect(expected[0], "errors")
+    rest = answers(victim, AFTERMATH[1:])
+    if rest != expected[1:]:
+        raise Wrong(f"after the fault {rest}, without Cupola {expected[1:]}")
+    if rest[-1].startswith("ran"):
+        case.end_programs(victim)
 
 
 def sticky_error(case, state):
     """A kernel that faults, held by the bystander's demand or while it holds the bystander."""
-    errors = plain_errors(case)
+    expected = plain_aftermath(case)
     victim, beside = case.start(HIGH if state == "running" else LOW)
     first, second = (victim, beside) if state == "running" else (beside, victim)
     first.launch("longer")
@@ -359,9 +396,22 @@ def sticky_error(case, state):
     victim.say("errors")
     beside.wait()
     case.go_on(beside)  # also while the victim lives, with a context that is beyond repair
-    victim.expect(errors, "errors")
+    expect_aftermath(case, victim, expected)
     case.go_on(beside)
-    case.end_programs(victim, beside)
+    case.end_programs(beside)
+
+
+def sticky_error_unnoticed(case):
+    """A program whose kernel has faulted and that calls nothing any more holds nobody."""
+    expected = plain_aftermath(case)
+    victim, beside = case.start(HIGH)
+    victim.say("fault")
+    victim.expect("launched cudaSuccess", "fault")
+    case.go_on(beside)
+    victim.say("errors")
+    expect_aftermath(case, victim, expected)
+    case.go_on(beside)
+    case.end_programs(beside)
 
 
 def all_cases():
@@ -377,6 +427,8 @@ def all_cases():
     cases["library_unload"] = ended_while_preempted("unload", "library")
     cases["fork"] = forks
     cases["long_demand"] = long_demand
+    cases["exit_while_held"] = exits_while_held
+    cases["sticky_error_unnoticed"] = sticky_error_unnoticed
     for state in ("running", "waiting"):
         cases[f"sticky_error_{state}"] = lambda case, state=state: sticky_error(case, state)
     return cases
@@ -417,6 +469,8 @@ def run_case(options, store, end, name):
             row["problem"], again = str(late), True
         except (Wrong, corun.Failed, OSError) as error:
             row["problem"] = str(error)
+        except Exception as error:  # one broken case must not cost the others
+            row["problem"] = f"{type(error).__name__}: {error}"
         finally:
             case.close()
         row["seconds"] = round(time.monotonic() - begun, 2)
