@@ -11,7 +11,7 @@
 //   fault              a kernel that writes where it must not                  "launched ERROR"
 //   wait               for all kernels; their results are compared            "ran ERROR wrong N"
 //   errors             what some calls return                         "errors NAME=ERROR..."
-//   fork               a child that tries CUDA and ends; 7: CUDA refused       "child CODE"
+//   fork               a child that tries CUDA; N of its 6 calls succeed       "child N"
 //   reset | destroy | unload   the device, its context, its module             "done ERROR"
 //   exit CODE          exit(CODE), whatever runs
 // At the end of the input it returns 0. A kernel's blocks no longer take time 20 s after its first.
@@ -164,6 +164,18 @@ class Program {
     return text + " launch=" + Launch(64, 1000);
   }
 
+  // How many calls succeed in a child.
+  int CallAfterFork() const {
+    void* memory = nullptr;
+    uint32_t value = 0;
+    int successes = cudaMalloc(&memory, 4096) == cudaSuccess;
+    successes += cudaMemcpy(&value, results_, sizeof(value), cudaMemcpyDeviceToHost) == cudaSuccess;
+    successes += cudaFree(spare_) == cudaSuccess;
+    successes += cudaStreamSynchronize(stream_) == cudaSuccess;
+    successes += cudaStreamQuery(stream_) == cudaSuccess;
+    return successes + (cudaDeviceSynchronize() == cudaSuccess);
+  }
+
   // Of what Prepare() made.
   std::string End(const std::string& what) {
     if (what == "reset") return cudaGetErrorName(cudaDeviceReset());
@@ -222,11 +234,11 @@ class Program {
   uint32_t tag_ = 0, most_ = 0;
 };
 
-std::string Fork() {
+std::string Fork(const Program& program) {
   const pid_t child = fork();
   if (child == 0) {
-    void* memory = nullptr;
-    _exit(cudaMalloc(&memory, 4096) == cudaSuccess ? 8 : 7);
+    alarm(5);  // whatever its calls do
+    _exit(program.CallAfterFork());
   }
   int status = 0;
   waitpid(child, &status, 0);
@@ -247,7 +259,7 @@ void Obey(Program& program, const std::string& line) {
   } else if (command == "errors") {
     Say("errors " + program.Errors());
   } else if (command == "fork") {
-    Say("child " + Fork());
+    Say("child " + Fork(program));
   } else if (command == "exit") {
     std::exit(static_cast<int>(first));
   } else if (command == "reset" || command == "destroy" || command == "unload") {
