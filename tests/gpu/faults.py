@@ -8,6 +8,7 @@ which it preempts. Every result is compared. Prints a table; exit code 0 = all w
 77 = nothing could be run here (said why).
 
   faults.py --build build/gpu --device gpu --json results.json
+  faults.py --build build/gpu --mps
   faults.py --device sim --cases fork,device_reset
 """
 import argparse
@@ -15,6 +16,7 @@ import concurrent.futures
 import contextlib
 import json
 import os
+import random
 import signal
 import sys
 import time
@@ -32,7 +34,8 @@ FACTORS = (1, 4, 8)
 CASE_SECONDS = {"gpu": 20, "sim": 40}
 STATE_SECONDS = 5  # until the arbiter must show what was brought about
 ANSWER_SECONDS = 15
-END_SECONDS = 10  # an exiting program waits 5 s for its kernels
+EXIT_SECONDS = 5  # that an exiting program waits for its kernels
+END_SECONDS = 10
 LEASE_SECONDS = 0.02  # intercept/preempt/demand.cpp: kLeaseNs
 # Cases in which a guard is never reached, which the strict driver cannot know.
 NOT_STRICT = ("sticky_error_", "exit_while_held")
@@ -119,6 +122,7 @@ class Case:
                        f"STRICT_DRIVER={options.build}/lib/sim/libcuda.so.1"] if is_strict else []
         self.bed.store, self.programs, self.arbiter = store, [], None
         self.bed.environ["CUPOLA_PREEMPT"] = "always"
+        self.bed.additions.update(options.additions)
         self.bed.additions["CUPOLA_SOCKET"] = os.path.join(self.bed.folder, "arbiter.sock")
         self.config = os.path.join(self.bed.folder, "arbiter.toml")
         with open(self.config, "w") as file:
@@ -262,9 +266,12 @@ def stopped(case, state):
 
 def exits(case, state):
     victim, beside = case.bring_about(state)
+    begun = time.monotonic()
     victim.say("exit 3")
     beside.wait()
     victim.end(3)
+    if time.monotonic() - begun > EXIT_SECONDS - 0.1:
+        raise Wrong("the victim's kernel was not resumed, it gave up waiting")
     case.until_gone(victim)
     case.go_on(beside)
     case.end_programs(beside)
@@ -319,6 +326,29 @@ def arbiter_killed_while_paused(case):
     victim.wait()  # the arbiter's hold ends with it
     case.go_on(beside)
     case.serve()
+    until_rejoined(case, victim, beside)
+    both_go_on(case, victim, beside)
+
+
+def arbiter_killed_at_random(case):
+    """Again and again, at any moment of a preemption; the next comes before or after its end."""
+    seed = int(os.environ.get("CUPOLA_TEST_SEED", "7"))
+    chance = random.Random(seed)
+    victim, beside = case.start(LOW)
+    try:
+        for round_ in range(6):
+            victim.launch("long")
+            beside.launch("long")
+            time.sleep(chance.uniform(0, 0.1))  # any moment will do
+            case.kill_arbiter()
+            if round_ % 2 == 0:
+                case.serve()
+            beside.wait()
+            victim.wait()
+            if round_ % 2 == 1:
+                case.serve()
+    except Wrong as wrong:
+        raise Wrong(f"{wrong} (seed {seed}, round {round_})") from wrong
     until_rejoined(case, victim, beside)
     both_go_on(case, victim, beside)
 
@@ -431,6 +461,7 @@ def all_cases():
             cases[f"{name}_{state}"] = lambda case, run=run, state=state: run(case, state)
     cases["arbiter_killed"] = arbiter_killed
     cases["arbiter_killed_while_paused"] = arbiter_killed_while_paused
+    cases["arbiter_killed_at_random"] = arbiter_killed_at_random
     cases["device_reset"] = ended_while_preempted("reset", "runtime")
     cases["context_destroy"] = ended_while_preempted("destroy", "context")
     cases["module_unload"] = ended_while_preempted("unload", "module")
@@ -453,6 +484,9 @@ def parse_arguments():
     parser.add_argument("--strict", metavar="DRIVER",
                         help="a driver over the simulated one that ends programs where a GPU would "
                              "hang (tests/preempt/strict_driver.cpp)")
+    parser.add_argument("--mps", action="store_true",
+                        help="with an MPS daemon of its own beneath, without the cases in which a "
+                             "kernel faults: MPS tells all its clients")
     parser.add_argument("--jobs", type=int, help="cases at a time (default: gpu 5, sim 2)")
     parser.add_argument("--limit", type=float, default=240,
                         help="seconds for everything: what runs then is ended (default 240)")
@@ -469,7 +503,8 @@ def parse_arguments():
     if unknown:
         parser.error(f"no such case: {', '.join(sorted(unknown))}; "
                      f"there are {', '.join(all_cases())}")
-    options.cases = wanted
+    options.cases = [name for name in wanted if not (options.mps and name.startswith("sticky_"))]
+    options.additions = {}
     return options
 
 
@@ -505,7 +540,9 @@ def run_cases(options, started):
         if code != 0:
             raise corun.Failed(f"cupola build: {runner.describe_code(code)} {text[-400:]}")
         rows = []
-        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        with common.mps() if options.mps else contextlib.nullcontext(), \
+                concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            options.additions = dict(common.additions)
             for row in pool.map(lambda name: run_case(options, common.store,
                                                       started + options.limit, name),
                                 options.cases):
@@ -541,7 +578,7 @@ def main():
     print(f"{good} of {len(rows)} good; {seconds:.0f} s")
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({"device": options.device, "good": good, "cases": rows,
+            json.dump({"device": options.device, "mps": options.mps, "good": good, "cases": rows,
                        "all_seconds": round(seconds, 1)}, file, indent=1)
     return 0 if rows and good == len(rows) else 1
 
