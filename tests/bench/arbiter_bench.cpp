@@ -5,9 +5,13 @@
 //   arbiter_bench time KIND              by the driver that dlopen("libcuda.so.1") gives
 //   arbiter_bench ab DRIVER KIND         under Cupola: windows through it and past it in turns, in
 //                                        random order; DRIVER is the real driver by another name
+//   arbiter_bench idle KIND              launches a few, prints "ready", and waits for the end of its
+//                                        input: a program that is there and wants nothing
+//
 //   further: --windows N  --blocks N  --block-ns N  --seed N
 //            --evict-kb N    reads so much memory before each launch: what a program that does more
 //                            than launch leaves of Cupola in the caches
+//            --pause-us N    sleeps so long before each window
 //            --core N        the launching thread, and it alone, stays there once it is warm
 //
 // KIND: long (blocks that fill the GPU several times over), short (one block of a kernel that has a
@@ -69,11 +73,13 @@ using Synchronize = decltype(&cuStreamSynchronize);
 struct Options {
   const char* driver = nullptr;
   std::string kind;
+  bool is_idle = false;
   int windows = 128;
   unsigned blocks = 10'560;  // ten rounds of what an H200 holds
   uint64_t block_ns = 20'000;
   unsigned seed = 1;
   size_t evict_bytes = 0;
+  uint64_t pause_us = 0;
   int core = -1;
 };
 
@@ -157,7 +163,15 @@ void Evict(std::vector<char>* memory) {
   }
 }
 
-void TimeWindow(Way* way, Kernel* kernel, std::vector<char>* evict) {
+void Sleep(uint64_t us) {
+  if (us == 0) return;
+  const timespec nap{static_cast<time_t>(us / 1'000'000),
+                     static_cast<long>(us % 1'000'000) * 1'000};
+  nanosleep(&nap, nullptr);
+}
+
+void TimeWindow(Way* way, Kernel* kernel, std::vector<char>* evict, uint64_t pause_us = 0) {
+  Sleep(pause_us);
   void* params[] = {&kernel->counter, &kernel->block_ns};
   CUresult result = CUDA_SUCCESS;
   unsigned id;
@@ -200,8 +214,7 @@ void WarmUp(const Options& options, Kernel* kernel, Way* through, Way* past) {
   for (int i = 0; i < kWarmUpWindows; ++i) {
     TimeWindow(through, kernel, &nothing);
     if (past->launch != nullptr) TimeWindow(past, kernel, &nothing);
-    const timespec nap{0, 5'000'000};
-    nanosleep(&nap, nullptr);
+    Sleep(5'000);
   }
   if (options.core < 0) return;
   cpu_set_t cores;
@@ -221,15 +234,20 @@ void Measure(const Options& options, Kernel* kernel, Way* through, Way* past) {
   }
   for (int i = 0; i < options.windows; ++i) {
     const bool past_first = (prng() & 1) != 0;
-    if (past->launch != nullptr && past_first) TimeWindow(past, kernel, &evict);
-    TimeWindow(through, kernel, &evict);
-    if (past->launch != nullptr && !past_first) TimeWindow(past, kernel, &evict);
+    if (past->launch != nullptr && past_first) {
+      TimeWindow(past, kernel, &evict, options.pause_us);
+    }
+    TimeWindow(through, kernel, &evict, options.pause_us);
+    if (past->launch != nullptr && !past_first) {
+      TimeWindow(past, kernel, &evict, options.pause_us);
+    }
   }
 }
 
 bool Parse(int argc, char** argv, Options* options) {
   const bool ab = argc > 1 && std::strcmp(argv[1], "ab") == 0;
-  if (!ab && (argc < 2 || std::strcmp(argv[1], "time") != 0)) return false;
+  options->is_idle = argc == 3 && std::strcmp(argv[1], "idle") == 0;
+  if (!ab && !options->is_idle && (argc < 2 || std::strcmp(argv[1], "time") != 0)) return false;
   const int kind_at = ab ? 3 : 2;
   if (argc <= kind_at || (argc - kind_at) % 2 == 0) return false;
   if (ab) options->driver = argv[2];
@@ -241,6 +259,7 @@ bool Parse(int argc, char** argv, Options* options) {
     else if (name == "--blocks") options->blocks = static_cast<unsigned>(value);
     else if (name == "--block-ns") options->block_ns = value;
     else if (name == "--evict-kb") options->evict_bytes = value << 10;
+    else if (name == "--pause-us") options->pause_us = value;
     else if (name == "--core") options->core = static_cast<int>(value);
     else if (name == "--seed") options->seed = static_cast<unsigned>(value);
     else return false;
@@ -258,8 +277,9 @@ int main(int argc, char** argv) {
   Options options;
   if (!Parse(argc, argv, &options)) {
     std::fprintf(stderr, "usage: arbiter_bench ptx NAME | time KIND [OPTION N]... | "
-                         "ab DRIVER KIND [OPTION N]...\nKIND: long, short, unknown\n"
-                         "OPTION: --windows, --blocks, --block-ns, --seed, --evict-kb, --core\n");
+                         "ab DRIVER KIND [OPTION N]... | idle KIND\nKIND: long, short, unknown\n"
+                         "OPTION: --windows, --blocks, --block-ns, --seed, --evict-kb, "
+                         "--pause-us, --core\n");
     return 1;
   }
   void* driver = dlopen("libcuda.so.1", RTLD_NOW);
@@ -272,6 +292,14 @@ int main(int argc, char** argv) {
       std::fprintf(stderr, "arbiter_bench: not under Cupola: both launches are the same\n");
       return 4;
     }
+  }
+  if (options.is_idle) {
+    WarmUp(options, &kernel, &through, &past);
+    std::puts("ready");
+    std::fflush(stdout);
+    while (std::getchar() != EOF) {
+    }
+    return 0;
   }
   Measure(options, &kernel, &through, &past);
   uint64_t ran = 0;

@@ -1,10 +1,11 @@
 """What a launch call costs the host where an arbiter runs and nobody contends: plain CUDA and
 Cupola in turns, short launches and long ones, over a null driver and on a device.
 
-tests/bench/arbiter_bench.cpp makes and times the launches. Names ending in _ns... are nanoseconds;
+tests/bench/arbiter_bench.cpp makes and times the launches. Figures are nanoseconds;
 docs/results/launch-cost.md says how each is measured. Standard library only."""
 import contextlib
 import os
+import time
 
 import corun
 import launch_cost
@@ -17,14 +18,16 @@ KINDS = ("short", "unknown", "long")
 # Of a process: windows of 16 launches, blocks of the long kernel, nanoseconds of a block.
 LONG = {"null": (2000, 10_560, 0), "gpu": (128, 10_560, 20_000), "sim": (4, 40, 0)}
 SHORT_WINDOWS = {"null": 2000, "gpu": 400, "sim": 4}
+PAUSE_US = 200  # after which demand has ended
+SECONDS = 60
+RULES = {"idle": {"priority": 10}}
 
 
 class Bench:
     def __init__(self, bed, where):
         self.bed, self.where = bed, where
         self.program = bed.build + "/bin/arbiter_bench"
-        self.evict_kb = 0
-        self.counts = {}
+        self.more = []  # options of arbiter_bench
 
     def build_variants(self):
         """`cupola build` of the modules whose kernels are to have variants."""
@@ -37,32 +40,37 @@ class Bench:
         if code != 0:
             raise corun.Failed(f"cupola build: {runner.describe_code(code)} {text[-400:]}")
 
-    def arguments(self, kind, seed, share=1):
+    def arguments(self, kind, seed, share):
+        """`share`: one in so many of the windows."""
         windows, blocks, block_ns = LONG[self.where]
         if kind != "long":
             windows = SHORT_WINDOWS[self.where]
         return [kind, "--windows", str(max(2, windows // share)), "--blocks", str(blocks),
-                "--block-ns", str(block_ns), "--seed", str(seed), "--evict-kb", str(self.evict_kb),
-                "--core", str(min(1, (os.cpu_count() or 1) - 1))]
+                "--block-ns", str(block_ns), "--seed", str(seed),
+                "--core", str(min(1, (os.cpu_count() or 1) - 1)), *self.more]
 
-    def run(self, system, kind, arguments):
-        """One process, plain or registered with the arbiter that runs; its figures."""
+    def start(self, system, kind, arguments, label="bench"):
+        """One process, plain or registered with the arbiter that runs."""
         environ = {**self.bed.environ, **self.bed.additions}
         under = []
         if system == "plain":
             environ.pop("CUPOLA_SOCKET", None)
         else:
-            environ.update({"CUPOLA_STORE": self.bed.store, "CUPOLA_LOG": "info"})
-            if self.where == "sim":  # its times mean nothing, so nothing is predicted to be long
-                environ["CUPOLA_PREEMPT"] = "always" if kind == "long" else "auto"
+            environ.update({"CUPOLA_STORE": self.bed.store, "CUPOLA_LOG": "info",
+                            "CUPOLA_LABEL": label})
+            # Where kernels take no time none is predicted to be long.
+            if self.where != "gpu" and kind == "long":
+                environ["CUPOLA_PREEMPT"] = "always"
             if self.where == "null":
                 environ.update({"LD_PRELOAD": self.bed.build + "/lib/libcupola.so",
                                 "CUPOLA_DRIVER": self.null_driver() + "/libcuda.so.1"})
-                if kind == "long":  # nothing takes any time
-                    environ["CUPOLA_PREEMPT"] = "always"
             else:
                 under = runner.cupola_command(self.bed.build, self.where)
-        job = corun.Job(under + [self.program, *arguments], environ, self.bed.log)
+        return corun.Job(under + [self.program, *arguments], environ, self.bed.log)
+
+    def run(self, system, kind, arguments):
+        """Its figures."""
+        job = self.start(system, kind, arguments)
         result = job.result(60)
         if result["blocks_wrong"] != 0 and self.where != "null":
             raise corun.Failed(f"{kind}, {system}: {result['blocks_wrong']} blocks did not run "
@@ -77,7 +85,7 @@ class Bench:
         self.bed.count(job, kind)
         preemptible = sum(int(line.split("preemption: ", 1)[1].split()[0])
                           for line in job.err.splitlines() if "launches preemptible" in line)
-        if kind == "long" and preemptible < launches or kind != "long" and preemptible != 0:
+        if (kind == "long" and preemptible < launches) or (kind != "long" and preemptible != 0):
             raise corun.Failed(f"{kind}: {preemptible} launches of {launches} or more were made "
                                f"preemptible: {job.err[-300:]}")
 
@@ -97,11 +105,9 @@ class Bench:
 
     def in_process(self, kind, processes, share):
         """Windows through Cupola and past it in turns, in each of some processes."""
-        results = []
-        for seed in range(1, processes + 1):
-            results.append(self.run("cupola", kind, ["ab", self.real_driver(),
-                                                     *self.arguments(kind, seed, share)]))
-        return summarize(kind, results)
+        return [self.run("cupola", kind, ["ab", self.real_driver(),
+                                          *self.arguments(kind, seed, share)])
+                for seed in range(1, processes + 1)]
 
     def in_processes(self, kind, pairs, share):
         """Plain processes and registered ones in turns: a check of the whole."""
@@ -112,9 +118,22 @@ class Bench:
                                   ["time", *self.arguments(kind, turn + 1, share)])
                 figures[which].append(sampling.median(result["ns"]))
         middle, low, high = sampling.paired_difference(*figures)
-        return {f"arbiter_added_processes_ns_{kind}": round(middle, 1),
-                f"arbiter_added_processes_ns_{kind}_ci_low": round(low, 1),
-                f"arbiter_added_processes_ns_{kind}_ci_high": round(high, 1)}
+        return {f"arbiter_added_ns_{kind}_processes": round(middle, 1),
+                f"arbiter_added_ns_{kind}_processes_ci_low": round(low, 1),
+                f"arbiter_added_ns_{kind}_processes_ci_high": round(high, 1)}
+
+    @contextlib.contextmanager
+    def idle_process(self):
+        """Another program that is registered, may stop the others, and wants nothing."""
+        job = self.start("cupola", "short", ["idle", "short"], "idle")
+        try:
+            if job.await_line(30) != "ready":
+                raise corun.Failed(f"the idle process did not begin: {job.finish(1)}")
+            yield
+            job.end_input()
+            job.finish(20)
+        finally:
+            job.kill()
 
 
 def windows_of(result, key):
@@ -122,51 +141,86 @@ def windows_of(result, key):
     return [result[key][i:i + size] for i in range(0, len(result[key]), size)]
 
 
-def summarize(kind, results):
-    """Added: the median over windows of the difference between the medians of a window through
-    Cupola and of the one past it that it was paired with; p99: the difference of the percentiles.
-    """
-    plain, added, first = [], [], []
-    for result in results:
-        for past, through in zip(windows_of(result, "past_ns"), windows_of(result, "ns"),
-                                 strict=True):
-            plain.append(sampling.median(past))
-            added.append(sampling.median(through) - plain[-1])
-            first.append(through[0] - past[0])
+def mean(values):
+    return sum(values) / len(values)
+
+
+def added_by(results, statistic):
+    """Of each window through Cupola, less the same of the one past it that it was paired with."""
+    return [statistic(through) - statistic(past) for result in results
+            for past, through in zip(windows_of(result, "past_ns"), windows_of(result, "ns"),
+                                     strict=True)]
+
+
+def summarize(name, results):
+    """Added: the median over pairs of windows of the difference between their medians, and of that
+    between their means; p99: the difference of the percentiles of single launches."""
+    past = [ns for result in results for ns in result["past_ns"]]
+    through = [ns for result in results for ns in result["ns"]]
+    p99 = sampling.percentile(past, 0.99)
+    added = added_by(results, sampling.median)
     low, high = sampling.bootstrap(added, resamples=1000)
-    p99 = {key: sampling.percentile([ns for result in results for ns in result[key]], 0.99)
-           for key in ("ns", "past_ns")}
-    return {f"arbiter_plain_ns_{kind}": round(sampling.median(plain), 1),
-            f"arbiter_plain_ns_{kind}_p99": round(p99["past_ns"], 1),
-            f"arbiter_added_ns_{kind}": round(sampling.median(added), 1),
-            f"arbiter_added_ns_{kind}_ci_low": round(low, 1),
-            f"arbiter_added_ns_{kind}_ci_high": round(high, 1),
-            f"arbiter_added_ns_{kind}_p99": round(p99["ns"] - p99["past_ns"], 1),
-            f"arbiter_added_ns_{kind}_first": round(sampling.median(first), 1)}
+    return {f"arbiter_plain_ns_{name}": round(sampling.median(past), 1),
+            f"arbiter_plain_ns_{name}_p99": round(p99, 1),
+            f"arbiter_added_ns_{name}": round(sampling.median(added), 1),
+            f"arbiter_added_ns_{name}_ci_low": round(low, 1),
+            f"arbiter_added_ns_{name}_ci_high": round(high, 1),
+            f"arbiter_added_ns_{name}_mean": round(sampling.median(added_by(results, mean)), 1),
+            f"arbiter_added_ns_{name}_p99": round(sampling.percentile(through, 0.99) - p99, 1)}
+
+
+def first_of_bursts(kind, results):
+    first = added_by(results, lambda window: window[0])
+    low, high = sampling.bootstrap(first, resamples=1000)
+    return {f"arbiter_added_ns_{kind}_first": round(sampling.median(first), 1),
+            f"arbiter_added_ns_{kind}_first_ci_low": round(low, 1),
+            f"arbiter_added_ns_{kind}_first_ci_high": round(high, 1)}
+
+
+def steps_of(bench, quick):
+    """What is measured, most wanted first: calls that return metrics."""
+    processes, share = (1, 20) if quick else (3, 1)
+    for kind in KINDS:
+        yield lambda kind=kind: summarize(kind, bench.in_process(kind, processes, share))
+
+    def beside_idle(kind):
+        with bench.idle_process():
+            return summarize(f"{kind}_beside_idle", bench.in_process(kind, 1, share))
+
+    def bursts():
+        bench.more = ["--pause-us", str(PAUSE_US)]
+        try:
+            return first_of_bursts("short", bench.in_process("short", 1, share))
+        finally:
+            bench.more = []
+
+    yield bursts
+    for kind in ("short", "long"):
+        yield lambda kind=kind: beside_idle(kind)
+    for kind in ("short", "long") if bench.where != "null" else ():
+        yield lambda kind=kind: bench.in_processes(kind, 1 if quick else 4, share)
 
 
 def measure(bed, wheres, quick, seconds_left, save):
     """{"metrics", "detail", "good"}. What is measured over the null driver begins with null_."""
     metrics, detail, good = {}, {"failures": []}, True
+    started = time.monotonic()
     for where in wheres:
         bench = Bench(bed, where)
         prefix = "null_" if where == "null" else ""
-        processes, share = (1, 20) if quick else (3 if where == "null" else 4, 1)
         with contextlib.ExitStack() as stack:
             try:
                 bench.build_variants()
-                stack.enter_context(bed.arbiter(corun.config("hpf", {})))
-                for kind in KINDS:
-                    found = bench.in_process(kind, processes, share)
-                    metrics.update({prefix + name: value for name, value in found.items()})
+                stack.enter_context(bed.arbiter(corun.config("hpf", RULES)))
+                for step in steps_of(bench, quick):
+                    if min(seconds_left(), SECONDS - (time.monotonic() - started)) < 5:
+                        detail["failures"].append(f"{where}: no time left")
+                        break
+                    metrics.update({prefix + name: value for name, value in step().items()})
                     save(metrics, detail)
-                for kind in KINDS if where != "null" else ():
-                    if seconds_left() < 15:
-                        detail["failures"].append(f"no time for pairs of processes, {kind}")
-                        continue
-                    metrics.update(bench.in_processes(kind, 1 if quick else 6, share))
             except (corun.Failed, OSError, ValueError, KeyError) as error:
                 detail["failures"].append(f"{where}: {error}")
                 good = False
     detail["counts"] = bed.counts
+    detail["seconds"] = round(time.monotonic() - started, 1)
     return {"metrics": metrics, "detail": detail, "good": good}

@@ -10,10 +10,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 LAUNCH_COST = ["hook_ns_p50", "hook_ns_p99", "hook_ns_p50_no_records", "launch_added_ns_median",
                "launch_added_ns_ci_low", "launch_added_ns_ci_high", "launch_plain_ns_median",
                "launch_added_in_process_ns_median"]
-ARBITER_COST = [f"{where}arbiter_{name}_ns_{kind}{tail}" for where in ("", "null_")
-                for kind in ("short", "unknown", "long") for name, tail in
-                (("added", ""), ("added", "_ci_low"), ("added", "_ci_high"), ("added", "_p99"),
-                 ("added", "_first"), ("plain", ""))]
+ARBITER_COST = [f"{where}arbiter_{name}" for where in ("", "null_") for name in
+                [f"added_ns_{kind}{tail}" for kind in ("short", "unknown", "long",
+                                                       "short_beside_idle", "long_beside_idle")
+                 for tail in ("", "_ci_low", "_ci_high", "_mean", "_p99")] +
+                ["plain_ns_short", "plain_ns_long", "added_ns_short_first"]]
+ARBITER_COST += [f"arbiter_added_ns_{kind}_processes" for kind in ("short", "long")]
 CELLS = [f"{sharing}_{block}" for sharing in ("nomps", "mps") for block in ("20us", "200us")]
 PREEMPTION = ["hp_p50_us_alone", "hp_p99_us_alone"] + [
     name for cell in CELLS for name in
