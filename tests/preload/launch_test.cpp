@@ -124,6 +124,18 @@ TEST(Launch, MoreThreadsThanLanesShareTheRing) {
   }
 }
 
+TEST(Launch, AHandleMayMeanAnotherStreamThanBefore) {
+  const Outcome outcome = RunProbe({"stream-again"});
+  const Records& records = OnlyRecords(outcome);
+  ASSERT_EQ(records.list.size(), 4u);
+  const auto& all = records.list;
+  EXPECT_EQ(all[0].stream, all[1].stream);
+  EXPECT_NE(all[1].stream, all[2].stream);
+  EXPECT_NE(all[1].context, all[2].context);
+  EXPECT_EQ(all[2].stream, all[3].stream);
+  EXPECT_EQ(all[2].context, all[3].context);
+}
+
 TEST(Launch, RecordsOfThreadsAreWhole) {
   const Outcome outcome = RunProbe({"stress", "8", "8000"});
   const Records& records = OnlyRecords(outcome);

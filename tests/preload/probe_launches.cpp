@@ -203,6 +203,21 @@ void Launches(const Kernels& k, int count) {
   }
 }
 
+// A thread launches on a stream that another thread has destroyed and made anew, by the same handle
+// and in another context.
+void StreamAgain(Kernels k) {
+  Launches(k, 2);
+  const CUstream before = k.stream;
+  std::thread([&k] {
+    int other = 0;
+    CHECK(DRIVER_CALL(cuCtxSetCurrent)(reinterpret_cast<CUcontext>(&other)) == CUDA_SUCCESS);
+    CHECK(Find<CUresult (*)(CUstream)>("cuStreamDestroy_v2")(k.stream) == CUDA_SUCCESS);
+    CHECK(DRIVER_CALL(cuStreamCreate)(&k.stream, 0) == CUDA_SUCCESS);
+  }).join();
+  CHECK(k.stream == before);
+  Launches(k, 2);
+}
+
 // One launch in the parent before, one in the child, which also runs another program that launches
 // one more, and one in the parent after.
 void ForkAndExec(const Kernels& k, char* program) {
@@ -272,6 +287,8 @@ bool RunLaunchScenario(const std::string& name, int argc, char** argv) {
     Stress(Prepare(), atoi(argv[0]), atoi(argv[1]));
   } else if (name == "in-turn" && argc == 2) {
     InTurn(Prepare(), atoi(argv[0]), atoi(argv[1]));
+  } else if (name == "stream-again") {
+    StreamAgain(Prepare());
   } else if (name == "launches" && argc >= 1) {
     Launches(Prepare(), atoi(argv[0]));
   } else if (name == "fork-exec" && argc == 1) {

@@ -224,7 +224,16 @@ EXPORT CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream 
 }
 
 // Streams and captures.
-EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned) { return Make(stream, Object::kStream); }
+// A stream that was destroyed is the next to be made: drivers use handles again.
+static std::atomic<Object*> destroyed_stream{nullptr};
+EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned) {
+  *stream = reinterpret_cast<CUstream>(destroyed_stream.exchange(nullptr));
+  return *stream != nullptr ? CUDA_SUCCESS : Make(stream, Object::kStream);
+}
+EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
+  destroyed_stream = As(stream);
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned, int) {
   return Make(stream, Object::kStream);
 }
