@@ -177,14 +177,14 @@ TEST(Launch, TheFastPathIsQuietUnderABoard) {
   const BoardFiles files("kernel");
   const auto run = [&](const char* what, bool record) {
     const Outcome outcome = RunProgram(
-        {.command = {CUPOLA_QUIET_PROBE, what}, .driver = CUPOLA_NULL_BOARD, .record = record,
+        {.command = {CUPOLA_QUIET_PROBE, what, "0"}, .driver = CUPOLA_NULL_BOARD, .record = record,
          .environment = files.Environment()});
     return outcome.exit_code;
   };
   EXPECT_EQ(run("quiet", false), 0);
   EXPECT_TRUE(files.SawDemand());
   EXPECT_EQ(run("quiet", true), 0);
-  EXPECT_EQ(run("lock", false), 1);
+  EXPECT_EQ(run("getenv", false), 1);
   EXPECT_EQ(run("syscall", false), 128 + 31);
 }
 
@@ -199,6 +199,7 @@ TEST(Launch, AGuardedLaunchIsQuietButForItsLocks) {
   };
   EXPECT_EQ(run("quiet", "3"), 0);  // two, and those that find what is complete
   EXPECT_EQ(run("quiet", "1"), 1);
+  EXPECT_EQ(run("quiet", "0"), 1);  // what the test above allows is not enough for one a launch
   EXPECT_EQ(run("malloc", "3"), 1);
 }
 
@@ -220,14 +221,16 @@ TEST(Launch, TheFastPathIsShort) {
   }
 }
 
+// 545, 334 and 1,130 where stepping is fast; on a busy machine each step through a launch takes so
+// long that it renews its lease and its clock, which are 310 more.
 TEST(Launch, TheFastPathIsShortUnderABoard) {
   struct Path {
     const char* kernel;  ///< that has a variant; the probe launches "kernel"
     const char* mode;
     int most;
   };
-  for (const Path& path : {Path{"kernel", "auto", 600}, Path{"another", "auto", 380},
-                           Path{"kernel", "always", 1250}}) {
+  for (const Path& path : {Path{"kernel", "auto", 900}, Path{"another", "auto", 700},
+                           Path{"kernel", "always", 1500}}) {
     const BoardFiles files(path.kernel);
     const Outcome outcome = RunProgram(
         {.command = {CUPOLA_STEP_PROBE, "created"}, .driver = CUPOLA_NULL_BOARD, .record = false,

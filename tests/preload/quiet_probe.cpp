@@ -3,6 +3,8 @@
 // locks and getenv for the whole process, and the kernel kills it at any system call but exit.
 // Every launch call is made in both forms, from empty lanes and rings to full ones; of a kernel that
 // has a variant where there is a bundle, and of one that has none.
+#include <cerrno>
+#include <cstdarg>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -67,6 +69,30 @@ int pthread_mutex_lock(pthread_mutex_t* mutex) {
       reinterpret_cast<int (*)(pthread_mutex_t*)>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
   if (watching) locks = locks + 1;
   return real(mutex);
+}
+
+// What the library asks of the kernel without libc's help: waking others.
+long syscall(long number, ...) {
+  va_list list;
+  va_start(list, number);
+  long word[6];
+  for (long& one : word) one = va_arg(list, long);
+  va_end(list);
+  if (watching) calls = calls + 1;
+  register long fourth asm("r10") = word[3];
+  register long fifth asm("r8") = word[4];
+  register long sixth asm("r9") = word[5];
+  long result;
+  asm volatile("syscall"
+               : "=a"(result)
+               : "a"(number), "D"(word[0]), "S"(word[1]), "d"(word[2]), "r"(fourth), "r"(fifth),
+                 "r"(sixth)
+               : "rcx", "r11", "memory");
+  if (result < 0 && result > -4096) {
+    errno = static_cast<int>(-result);
+    return -1;
+  }
+  return result;
 }
 
 char* getenv(const char* name) {
@@ -141,11 +167,13 @@ void BeNoisy(const char* how) {
 }  // namespace
 
 // argv[1]: "quiet", or what must be noticed: "malloc", "calloc", "mmap", "lock", "rwlock",
-// "getenv", "syscall". argv[2], if there: the locks that a launch may take, where it goes out as a
-// variant; whoever waits for one may then sleep.
+// "getenv", "syscall". argv[2], if there: a board is there too, and that many locks may be taken by a
+// launch that goes out as a variant. Where the machine is so busy that demand ends between two
+// launches, the next takes a lock to announce it anew, and whoever waits for a lock sleeps.
 int main(int argc, char** argv) {
   if (argc != 2 && argc != 3) return 2;
-  const int most_locks = argc == 3 ? atoi(argv[2]) : 0;
+  const bool has_board = argc == 3;
+  const int most_locks = has_board ? atoi(argv[2]) : 0;
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
   const Doors doors(driver);
   CUcontext context = nullptr;
@@ -177,13 +205,14 @@ int main(int argc, char** argv) {
     mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
 
-  if (!ForbidSystemCalls(most_locks != 0 ? SYS_futex : SYS_exit)) return 4;
+  if (!ForbidSystemCalls(has_board ? SYS_futex : SYS_exit)) return 4;
   watching = true;
   constexpr int kRounds = 2500;  // 90,000 launches: the lane and the ring fill
   for (int i = 0; i < kRounds; ++i) go();
   BeNoisy(argv[1]);
   watching = false;
   // Of the 36 launches of a round, the cooperative ones and those of `other` go out plain.
-  const bool quiet = calls == 0 && locks <= kRounds * 12 * most_locks;
+  const int anew = has_board ? kRounds / 10 : 0;
+  const bool quiet = calls == 0 && locks <= kRounds * 12 * most_locks + anew;
   syscall(SYS_exit_group, quiet ? 0 : 1);
 }
