@@ -11,6 +11,7 @@
 //   further: --windows N  --blocks N  --block-ns N  --seed N
 //            --evict-kb N    reads so much memory before each launch: what a program that does more
 //                            than launch leaves of Cupola in the caches
+//            --legacy 1      on the legacy default stream, not on one of its own
 //            --pause-us N    sleeps so long before each window
 //            --core N        the launching thread, and it alone, stays there once it is warm
 //
@@ -80,6 +81,7 @@ struct Options {
   unsigned seed = 1;
   size_t evict_bytes = 0;
   uint64_t pause_us = 0;
+  bool legacy = false;
   int core = -1;
 };
 
@@ -141,7 +143,7 @@ Kernel Prepare(void* driver, const Options& options) {
   Check(set_current(context), "cuCtxSetCurrent");
   Check(load(&module, ptx.c_str()), "cuModuleLoadData");
   Check(get_function(&kernel.function, module, options.kind.c_str()), "cuModuleGetFunction");
-  Check(create(&kernel.stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  if (!options.legacy) Check(create(&kernel.stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
   Check(allocate(&kernel.counter, 8), "cuMemAlloc");
   Check(fill(kernel.counter, 0, 8), "cuMemsetD8");
   Check(wait(), "cuCtxSynchronize");  // the stream does not wait for the fill
@@ -259,6 +261,7 @@ bool Parse(int argc, char** argv, Options* options) {
     else if (name == "--blocks") options->blocks = static_cast<unsigned>(value);
     else if (name == "--block-ns") options->block_ns = value;
     else if (name == "--evict-kb") options->evict_bytes = value << 10;
+    else if (name == "--legacy") options->legacy = value != 0;
     else if (name == "--pause-us") options->pause_us = value;
     else if (name == "--core") options->core = static_cast<int>(value);
     else if (name == "--seed") options->seed = static_cast<unsigned>(value);
@@ -279,7 +282,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: arbiter_bench ptx NAME | time KIND [OPTION N]... | "
                          "ab DRIVER KIND [OPTION N]... | idle KIND\nKIND: long, short, unknown\n"
                          "OPTION: --windows, --blocks, --block-ns, --seed, --evict-kb, "
-                         "--pause-us, --core\n");
+                         "--legacy, --pause-us, --core\n");
     return 1;
   }
   void* driver = dlopen("libcuda.so.1", RTLD_NOW);

@@ -17,9 +17,9 @@ import sampling
 KINDS = ("short", "unknown", "long")
 # Of a process: windows of 16 launches, blocks of the long kernel, nanoseconds of a block.
 LONG = {"null": (2000, 10_560, 0), "gpu": (128, 10_560, 20_000), "sim": (4, 40, 0)}
-SHORT_WINDOWS = {"null": 2000, "gpu": 400, "sim": 4}
+SHORT_WINDOWS = {"null": 2000, "gpu": 1000, "sim": 4}
 PAUSE_US = 200  # after which demand has ended
-SECONDS = 60
+SECONDS = 55
 RULES = {"idle": {"priority": 10}}
 
 
@@ -187,14 +187,17 @@ def steps_of(bench, quick):
         with bench.idle_process():
             return summarize(f"{kind}_beside_idle", bench.in_process(kind, 1, share))
 
-    def bursts():
-        bench.more = ["--pause-us", str(PAUSE_US)]
+    def with_options(options, summary):
+        bench.more = options
         try:
-            return first_of_bursts("short", bench.in_process("short", 1, share))
+            return summary(bench.in_process("short", 1, share))
         finally:
             bench.more = []
 
-    yield bursts
+    yield lambda: with_options(["--legacy", "1"],
+                               lambda found: summarize("short_default_stream", found))
+    yield lambda: with_options(["--pause-us", str(PAUSE_US)],
+                               lambda found: first_of_bursts("short", found))
     for kind in ("short", "long"):
         yield lambda kind=kind: beside_idle(kind)
     for kind in ("short", "long") if bench.where != "null" else ():
@@ -213,7 +216,7 @@ def measure(bed, wheres, quick, seconds_left, save):
                 bench.build_variants()
                 stack.enter_context(bed.arbiter(corun.config("hpf", RULES)))
                 for step in steps_of(bench, quick):
-                    if min(seconds_left(), SECONDS - (time.monotonic() - started)) < 5:
+                    if min(seconds_left(), SECONDS - (time.monotonic() - started)) < 8:
                         detail["failures"].append(f"{where}: no time left")
                         break
                     metrics.update({prefix + name: value for name, value in step().items()})

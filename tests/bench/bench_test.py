@@ -14,7 +14,8 @@ ARBITER_COST = [f"{where}arbiter_{name}" for where in ("", "null_") for name in
                 [f"added_ns_{kind}{tail}" for kind in ("short", "unknown", "long",
                                                        "short_beside_idle", "long_beside_idle")
                  for tail in ("", "_ci_low", "_ci_high", "_mean", "_p99")] +
-                ["plain_ns_short", "plain_ns_long", "added_ns_short_first"]]
+                ["plain_ns_short", "plain_ns_long", "added_ns_short_first",
+                 "added_ns_short_default_stream"]]
 ARBITER_COST += [f"arbiter_added_ns_{kind}_processes" for kind in ("short", "long")]
 CELLS = [f"{sharing}_{block}" for sharing in ("nomps", "mps") for block in ("20us", "200us")]
 PREEMPTION = ["hp_p50_us_alone", "hp_p99_us_alone"] + [
