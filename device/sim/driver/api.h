@@ -41,4 +41,7 @@ CUresult CheckDevice(CUdevice device);
 /// cuInit's work. Idempotent.
 CUresult Initialize(uint32_t flags);
 
+/// Whether the process is to be as a client of an MPS daemon is (CUPOLA_SIM_MPS).
+bool SharesContext();
+
 }  // namespace cupola::sim

@@ -39,7 +39,7 @@ uint64_t NumberFrom(const char* variable, uint64_t otherwise, uint64_t most) {
 /// Leaked, as the driver.
 Token* MakeToken() {
   const char* path = std::getenv("CUPOLA_SIM_TOKEN");
-  if (path != nullptr && std::strcmp(path, "off") == 0) return nullptr;
+  if (SharesContext() || (path != nullptr && std::strcmp(path, "off") == 0)) return nullptr;
   TokenOptions options;
   if (path != nullptr && *path != '\0') options.path = path;
   options.slice_ns =
@@ -48,6 +48,11 @@ Token* MakeToken() {
 }
 
 }  // namespace
+
+bool SharesContext() {
+  const char* text = std::getenv("CUPOLA_SIM_MPS");
+  return text != nullptr && std::strcmp(text, "1") == 0;
+}
 
 CUresult Initialize(uint32_t flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
