@@ -217,8 +217,11 @@ void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
   }
   look_ns_ = kLookNs;
   if (now < hot_until && look.running != 0) return Spin(seen, hot_until);
+  gpu_.demand.agent_wakes_ns.store(now + kIdleNs);  // before the phase of demand is read
   const uint64_t tick = DemandTickNs(gpu_);
+  if (tick < kIdleNs) gpu_.demand.agent_wakes_ns.store(now + tick);
   sched::WaitForWake(gpu_.slot(), seen, tick < kIdleNs ? tick : kIdleNs);
+  gpu_.demand.agent_wakes_ns.store(0);
 }
 
 void Agent::Run() {
@@ -229,11 +232,12 @@ void Agent::Run() {
   const bool may_spin = sched_getaffinity(0, sizeof(processors), &processors) == 0 &&
                         CPU_COUNT(&processors) >= kProcessorsToSpin;
   hot_ns_ = may_spin ? settings.hot_ns : 0;
-  uint32_t last_seen = gpu_.slot().wake.load();
+  uint32_t last_seen = gpu_.slot().wake.load(), last_own = gpu_.own_wakes.load();
   for (;;) {
     const uint32_t seen = gpu_.slot().wake.load();
-    const bool was_asked = seen != last_seen || gpu_.requests() != 0;
-    const bool was_told = seen != last_seen;
+    const uint32_t own = gpu_.own_wakes.load();
+    const bool was_told = seen - last_seen != own - last_own;
+    const bool was_asked = was_told || gpu_.requests() != 0;
     if (was_told) {
       asked_ns_ = MonotonicNs();
       look_ns_ = kLookNs;
@@ -242,6 +246,7 @@ void Agent::Run() {
     // Where only the bound grew nobody told us, and the time is not known.
     if (was_told || !whole) whole_ns_ = whole ? asked_ns_ : 0;
     last_seen = seen;
+    last_own = own;
     const Look look = LookAtAll(was_asked);
     const uint64_t requests = gpu_.requests();
     Publish(look, requests);

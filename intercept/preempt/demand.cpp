@@ -64,6 +64,13 @@ bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
                       .overhead_ns = gpu.overhead_ns()},
                      now);
   state.phase.store(Phase::kOn);
+  // The agent renews the lease, where anybody heeds it. It says how long it is about to sleep
+  // before it looks at the phase: either it sees kOn, or we see that it sleeps.
+  if (state.agent_wakes_ns.load() > now + kLeaseNs / 2 &&
+      gpu.board().header().attention.load(std::memory_order_relaxed) != 0) {
+    state.agent_wakes_ns.store(0);
+    gpu.WakeAgent();
+  }
   return true;
 }
 
@@ -202,7 +209,7 @@ void AfterSync(const SyncPoint& point) noexcept {
     state.end_at_ns.store(now + kShortGapNs);
     // It may be asleep for long; where nobody else takes part it is in no hurry either.
     if (gpu.may_ask() || gpu.board().header().attention.load(std::memory_order_relaxed) != 0) {
-      sched::WakeAgent(gpu.slot());
+      gpu.WakeAgent();
     }
     return;  // the agent ends it, unless a launch comes first
   }

@@ -26,6 +26,7 @@ struct DemandState {
   std::atomic<uint64_t> launches{0};        ///< of the process on this GPU, ever
   std::atomic<uint64_t> stream{kNoStream};  ///< of the launches since demand began
   std::atomic<uint32_t> sms{runtime::kAllSms};  ///< that the launches since demand began need
+  std::atomic<uint64_t> agent_wakes_ns{0};  ///< until when the agent sleeps; 0 = it is awake
   std::atomic<uint64_t> renewed_ns{0};      ///< when the lease was last renewed
   std::atomic<uint64_t> last_launch_ns{0};
   std::atomic<uint64_t> end_at_ns{0};       ///< lingering: the agent ends demand then; 0 = no

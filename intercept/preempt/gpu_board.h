@@ -70,7 +70,14 @@ class GpuBoard {
   /// Looks after the daemon and drops what the dead left. For the agent, every 100 ms or so.
   void Poll(uint64_t now_ns) noexcept;
 
+  /// Wakes the agent for this process's own ends: nobody has asked, or let go.
+  void WakeAgent() noexcept {
+    own_wakes.fetch_add(1);
+    sched::WakeAgent(*slot_);
+  }
+
   DemandState demand;
+  std::atomic<uint32_t> own_wakes{0};
   std::atomic<bool> agent_started{false}, has_agent{false};
 
  private:

@@ -316,7 +316,7 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
   context.half_made.store(0);
   context.queued.fetch_add(2, std::memory_order_relaxed);
   // Where all its workers came on SMs that are to be left, it goes on with others.
-  if (bound != 0 && bound != runtime::kAllSms) sched::WakeAgent(context.gpu->slot());
+  if (bound != 0 && bound != runtime::kAllSms) context.gpu->WakeAgent();
   return Outcome::kLaunched;
 }
 

@@ -1,5 +1,6 @@
 // Kernels that leave some SMs and go on with the others, and what a process tells the board of its
 // own launches.
+#include <algorithm>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -56,6 +57,28 @@ TEST(Demand, TellsTheSmsThatItNeeds) {
     EXPECT_EQ(other.yield_sm_bound.load(), one.sms);  // as it was last asked
     EXPECT_EQ(other.yield_requests.load(), 0u);
   }
+}
+
+// A kernel that is longer than the lease keeps the demand, whatever its process did before.
+TEST(Demand, IsKeptFromTheFirstLaunchOn) {
+  uint64_t lapse_ns = UINT64_MAX;
+  for (int tries = 0; tries < 5 && lapse_ns > 40'000'000; ++tries) {
+    const BoardFile board;
+    board.view().header().attention.store(1);
+    Program program(App({"where", "non-blocking"}), board);
+    ASSERT_TRUE(program.Await("ready")) << program.output();
+    sched::WakeAgent(board.slot());  // to sleep again, for as long as it ever does
+    GiveTimeToGoWrong();
+    program.GoOn();
+    lapse_ns = 0;
+    while (!program.HasEnded()) {
+      const uint64_t until = board.slot().demand_until_ns.load(), now = sched::BoardClockNs();
+      const bool wants = (board.slot().demand.load() & 1) != 0;
+      if (wants && now > until) lapse_ns = std::max(lapse_ns, now - until);
+    }
+    ASSERT_EQ(program.Wait(), 0) << program.output();
+  }
+  EXPECT_LE(lapse_ns, 40'000'000u);
 }
 
 // What was measured of stops and resumes is published.
