@@ -37,6 +37,10 @@ __global__ void FoldGlobal() {
 __global__ void Plain(uint32_t* value) { atomicAdd(value, 1u); }
 
 // Has none either, and is launched for the first time while another is preempted.
+__global__ void Holding(volatile uint32_t* flag, uint32_t* value) {
+  AwaitBlock({blockIdx, gridDim}, flag, value);
+}
+
 __global__ void FirstLaunched(uint32_t* value) { atomicAdd(value, 1u); }
 
 }  // extern "C"
@@ -363,6 +367,32 @@ int RunWhere(cudaStream_t stream) {
   return arrays.Check(2);
 }
 
+// A kernel of few blocks that runs until it is told to end.
+int Hold(cudaStream_t stream) {
+  uint32_t *flag, *value, sum = 0;
+  uint32_t counts[8];
+  CHECK(cudaMallocHost(&flag, 4));
+  CHECK(cudaMalloc(&value, sizeof(counts)));
+  CHECK(cudaMemset(value, 0, sizeof(counts)));
+  CHECK(cudaDeviceSynchronize());
+  *flag = 1;
+  Holding<<<8, kThreads, 0, stream>>>(flag, value);
+  CHECK(cudaStreamSynchronize(stream));
+  Say("ready");
+  (void)std::getchar();
+  *flag = 0;
+  Holding<<<8, kThreads, 0, stream>>>(flag, value);
+  CHECK(cudaGetLastError());
+  Say("kernel launched");
+  (void)std::getchar();
+  *static_cast<volatile uint32_t*>(flag) = 1;
+  CHECK(cudaStreamSynchronize(stream));
+  Say("done");
+  CHECK(cudaMemcpy(counts, value, sizeof(counts), cudaMemcpyDeviceToHost));
+  for (const uint32_t count : counts) sum += count;
+  return sum == 16 ? 0 : 1;
+}
+
 // Launches of one block, one after the other.
 int Small(cudaStream_t stream) {
   const Arrays arrays;
@@ -417,6 +447,7 @@ int main(int argc, char** argv) {
   if (scenario == "gated") return Gated(stream);
   if (scenario == "where") return RunWhere(stream);
   if (scenario == "small") return Small(stream);
+  if (scenario == "hold") return Hold(stream);
   if (scenario == "leave") return Leave(stream, what);
   return 2;
 }

@@ -130,6 +130,12 @@ __global__ void FoldGlobal__cupola_preemptible(const __grid_constant__ PreemptPa
   });
 }
 
+// The same, not said to wait on other blocks.
+__global__ void Holding__cupola_preemptible(volatile uint32_t* flag, uint32_t* value,
+                                            const __grid_constant__ PreemptParams launch) {
+  Work(launch, [&](const Block& block) { AwaitBlock(block, flag, value); });
+}
+
 __global__ void Await__cupola_preemptible(volatile uint32_t* flag, uint32_t* value,
                                           const __grid_constant__ PreemptParams launch) {
   Work(launch, [&](const Block& block) { AwaitBlock(block, flag, value); });

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Two programs under `cupola serve` on the simulated device: a kernel of high priority that needs one
+of four SMs runs until it is told to end, beside large ones, whose results are those of a plain run.
+
+One kernel's blocks note where they ran; its variant is written by hand, since the passes refuse what
+reads %smid. The variants of the other program are made by `cupola build`.
+
+  spatial_pair.py --build DIR      77: something that it needs is not built
+"""
+import argparse
+import os
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+for folder in ("tests/gpu", "tests/bench", "tests/apps"):
+    sys.path.insert(0, os.path.join(ROOT, folder))
+from guarded_calls import ask  # noqa: E402
+import corun  # noqa: E402
+import runner  # noqa: E402
+
+BLOCKS = 6000  # of the large kernel: preempt_app.cu, kBlocks
+LIMIT = 60  # seconds of every wait
+RULES = {"low": {"priority": 0}, "high": {"priority": 5}}
+BUILD = None
+
+
+class SpatialPair(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="cupola-spatial-")
+        self.addCleanup(folder.cleanup)
+        self.bed = corun.Bed(BUILD, "sim", folder.name)
+        self.addCleanup(self.bed.close)
+        self.bed.environ.update(CUPOLA_PREEMPT="always", CUPOLA_POLL_NS="0")
+        self.bed.store = SpatialPair.store
+        self.app = BUILD + "/tests/preempt/preempt_app"
+
+    def start(self, system, label, scenario, by_hand=True):
+        self.bed.environ.pop("CUPOLA_BUNDLE", None)
+        if by_hand:
+            self.bed.environ["CUPOLA_BUNDLE"] = BUILD + "/tests/preempt/variants.bundle"
+        job = self.bed.start(system, label, [self.app, scenario, "non-blocking"])
+        self.addCleanup(job.finish, 1)
+        self.addCleanup(job.kill)  # does nothing where it has ended
+        return job
+
+    def start_ready(self, system, label, scenario):
+        job = self.start(system, label, scenario)
+        self.expect(job, "ready")
+        return job
+
+    def expect(self, job, line):
+        self.assertEqual(job.await_line(LIMIT), line)
+
+    def go_on(self, job):
+        job.process.stdin.write(b"\n")
+
+    def launch(self, job):
+        self.go_on(job)
+        self.expect(job, "kernel launched")
+
+    def sms(self, job):
+        """Blocks on each SM; the next line is the checksum."""
+        line = job.await_line(LIMIT)
+        self.assertRegex(line or "", "^SMs: ")
+        counts = [int(word) for word in line.split()[1:]]
+        self.assertEqual(sum(counts), BLOCKS)
+        return counts
+
+    def end(self, job):
+        """Its output from here on; it must end well."""
+        code, out = job.finish(LIMIT)
+        self.assertEqual(code, 0, job.err)
+        return out
+
+    def plain_result(self):
+        job = self.start_ready("plain", "", "where")
+        self.launch(job)
+        self.sms(job)
+        return self.end(job)
+
+    def client(self, job):
+        """What the arbiter says of it."""
+        clients = [c for gpu in ask(self.bed, command="show")["gpus"] for c in gpu["clients"]]
+        return next(c for c in clients if c["pid"] == job.process.pid)
+
+    def await_client(self, job, condition):
+        deadline = corun.time.monotonic() + LIMIT
+        while not condition(self.client(job)):
+            self.assertLess(corun.time.monotonic(), deadline, self.client(job))
+            corun.time.sleep(0.002)  # between two looks
+
+    def start_high(self):
+        return self.start_ready("cupola", "high", "hold")
+
+    def hold(self, high):
+        """Its kernel runs from here on."""
+        self.launch(high)
+        self.await_client(high, lambda client: client["active"])
+
+    def beside(self, sms_left, **policy):
+        """With a context that both share: the large kernel ends while the small one runs."""
+        self.bed.environ["CUPOLA_SIM_MPS"] = "1"
+        expected = self.plain_result()
+        for last_try in (False, False, True):
+            with self.bed.arbiter(corun.config("hpf", RULES, **policy)):
+                high = self.start_high()
+                low = self.start_ready("cupola", "low", "where")
+                self.hold(high)
+                self.launch(low)
+                counts = self.sms(low)
+                self.assertEqual(self.end(low), expected)
+                self.assertRegex(low.err, "[1-9][0-9]* preemptions")
+                self.go_on(high)
+                self.assertEqual(self.end(high), "done\n")
+            # A lease that was not renewed in time gives the SMs back for a moment.
+            if sum(counts[:sms_left]) <= BLOCKS // 8:
+                break
+            self.assertFalse(last_try, counts)
+
+    def instead(self, **policy):
+        """The large kernel waits until the small one has ended, and then has all SMs."""
+        expected = self.plain_result()
+        with self.bed.arbiter(corun.config("hpf", RULES, **policy)):
+            high = self.start_high()
+            low = self.start_ready("cupola", "low", "where")
+            self.hold(high)
+            self.launch(low)
+            self.await_client(low, lambda client: client["stopped"] and client["preemptions"] > 0)
+            self.assertIsNone(low.await_line(1.0))
+            self.go_on(high)
+            counts = self.sms(low)
+            self.assertEqual(self.end(low), expected)
+            self.assertEqual(self.end(high), "done\n")
+        self.assertGreater(counts[0], BLOCKS // 8, counts)
+
+    def test_the_large_kernel_leaves_the_sm_that_is_needed(self):
+        self.beside(1)
+
+    def test_and_as_many_more_as_are_configured(self):
+        self.beside(2, spatial_extra_sms=1)
+
+    def test_programs_as_they_are_built(self):
+        self.bed.environ["CUPOLA_SIM_MPS"] = "1"
+        expected = self.end(self.start("plain", "", "order"))
+        with self.bed.arbiter(corun.config("hpf", RULES)):
+            high = self.start_high()
+            self.hold(high)
+            low = self.start("cupola", "low", "order", by_hand=False)
+            self.expect(low, "kernel launched")
+            self.assertEqual("kernel launched\n" + self.end(low), expected)
+            self.assertRegex(low.err, "[1-9][0-9]* preemptions")
+            self.go_on(high)
+            self.assertEqual(self.end(high), "done\n")
+
+    def test_without_spatial_preemption_it_leaves_all(self):
+        self.bed.environ["CUPOLA_SIM_MPS"] = "1"
+        self.instead(spatial=False)
+
+    def test_without_a_shared_context_it_leaves_all(self):
+        self.instead()
+
+
+def main():
+    global BUILD
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=runner.default_build())
+    options, rest = parser.parse_known_args()
+    BUILD = os.path.abspath(options.build)
+    app = BUILD + "/tests/preempt/preempt_app"
+    if not os.path.exists(app) or not os.path.exists(BUILD + "/bin/cupola"):
+        print(f"spatial_pair: no {app} or cupola: build them first", file=sys.stderr)
+        return runner.NOT_POSSIBLE_HERE
+    with tempfile.TemporaryDirectory() as store:
+        SpatialPair.store = store
+        environ = {**os.environ, "CUPOLA_STORE": store}
+        built = runner.run([BUILD + "/bin/cupola", "build", "--quiet", app], environ, 120)
+        if built["code"] != 0:
+            print(built["stderr"].decode(), file=sys.stderr)
+            return 1
+        unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
