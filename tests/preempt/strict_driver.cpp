@@ -36,11 +36,12 @@ constexpr const char* kHarmless[] = {
 constexpr uint32_t kQueues = 32, kStreamHolds = 1024;
 
 std::recursive_mutex mutex;
-std::vector<Guard> guards;
-std::map<CUstream, uint32_t> queued;  // since its oldest guard
-std::set<const void*> loaded;
-std::set<CUstream> streams;
-std::vector<size_t> under_way;
+// Leaked: exit() may end them before it runs what still calls the driver.
+auto& guards = *new std::vector<Guard>;
+auto& queued = *new std::map<CUstream, uint32_t>;  // since its oldest guard
+auto& loaded = *new std::set<const void*>;
+auto& streams = *new std::set<CUstream>;
+auto& under_way = *new std::vector<size_t>;
 
 [[noreturn]] void Violation(const char* what, const char* call) {
   std::fprintf(stderr, "STRICT: %s %s\n", call, what);

@@ -17,7 +17,10 @@ CUresult Create(CUcontext* context, unsigned int flags, CUdevice device) {
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
   SIM_TRY(CheckDevice(device));
   Context* made = driver->CreateContext(flags);
-  driver->Push(made);
+  if (!driver->Push(made)) {
+    (void)driver->DestroyContext(made);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   *context = reinterpret_cast<CUcontext>(made);
   return CUDA_SUCCESS;
 }
@@ -59,8 +62,7 @@ SIM_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext handle) {
   Driver* driver;
   std::shared_ptr<Context> context;
   SIM_TRY(FindContext(handle, &driver, &context));
-  driver->Push(context.get());
-  return CUDA_SUCCESS;
+  return driver->Push(context.get()) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 SIM_EXPORT CUresult cuCtxPushCurrent(CUcontext handle) { return cuCtxPushCurrent_v2(handle); }
 

@@ -35,7 +35,7 @@ class Driver {
   // --- contexts (driver_context.cpp) ---
   Context* Current() const;                 ///< of the calling thread; null when none
   void SetCurrent(Context* context);
-  void Push(Context* context);
+  bool Push(Context* context);              ///< false: the stack is full
   Context* Pop();                           ///< null when the stack was empty
   Context* CreateContext(uint32_t flags);
   Context* RetainPrimary();

@@ -1,36 +1,46 @@
+#include <array>
+#include <type_traits>
+
 #include "device/sim/driver/driver.h"
 
 namespace cupola::sim {
 namespace {
 
-/// The calling thread's stack of contexts. The top is current; cuCtxSetCurrent replaces it.
-thread_local std::vector<Context*> context_stack;
+/// A thread's stack of contexts. The top is current; cuCtxSetCurrent replaces it.
+struct ContextStack {
+  std::array<Context*, 256> entries;
+  size_t depth;
+};
+// exit() ends a thread's variables before it runs handlers, which may well call the driver.
+static_assert(std::is_trivially_destructible_v<ContextStack>);
+thread_local constinit ContextStack stack{};
 
 }  // namespace
 
 Driver::Driver(std::unique_ptr<Device> device)
     : device_(std::move(device)), engine_(device_.get()), memory_(device_.get()) {}
 
-Context* Driver::Current() const { return context_stack.empty() ? nullptr : context_stack.back(); }
+Context* Driver::Current() const {
+  return stack.depth == 0 ? nullptr : stack.entries[stack.depth - 1];
+}
 
 void Driver::SetCurrent(Context* context) {
-  if (context_stack.empty()) {
-    if (context != nullptr) context_stack.push_back(context);
+  if (stack.depth == 0) {
+    if (context != nullptr) (void)Push(context);
   } else if (context == nullptr) {
-    context_stack.pop_back();
+    --stack.depth;
   } else {
-    context_stack.back() = context;
+    stack.entries[stack.depth - 1] = context;
   }
 }
 
-void Driver::Push(Context* context) { context_stack.push_back(context); }
-
-Context* Driver::Pop() {
-  if (context_stack.empty()) return nullptr;
-  Context* top = context_stack.back();
-  context_stack.pop_back();
-  return top;
+bool Driver::Push(Context* context) {
+  if (stack.depth == stack.entries.size()) return false;
+  stack.entries[stack.depth++] = context;
+  return true;
 }
+
+Context* Driver::Pop() { return stack.depth == 0 ? nullptr : stack.entries[--stack.depth]; }
 
 Context* Driver::CreateContext(uint32_t flags) {
   return contexts.Add(std::make_shared<Context>(flags, false));
@@ -69,8 +79,8 @@ void Driver::ResetPrimary() {
     }
   }
   if (!old) return;
-  for (Context*& entry : context_stack) {
-    if (entry == old.get()) entry = primary_.get();
+  for (size_t i = 0; i < stack.depth; ++i) {
+    if (stack.entries[i] == old.get()) stack.entries[i] = primary_.get();
   }
   DestroyContext(old.get());
 }
