@@ -9,12 +9,12 @@
 // FATBIN is this source compiled with -fatbin. Prints "ready", then one line for each line read:
 //   launch BLOCKS NS   a kernel of so many blocks, each of NS nanoseconds      "launched ERROR"
 //   fault              a kernel that writes where it must not                  "launched ERROR"
-//   wait               for all kernels; their results are compared            "ran ERROR wrong N"
+//   wait               for all kernels; their results are compared            "ran ERROR [wrong N]"
 //   errors             what some calls return                         "errors NAME=ERROR..."
 //   fork               a child that tries CUDA; N of its 6 calls succeed       "child N"
 //   reset | destroy | unload   the device, its context, its module             "done ERROR"
 //   exit CODE          exit(CODE), whatever runs
-// At the end of the input it returns 0. A kernel's blocks no longer take time 20 s after its first.
+// At the end of the input it returns 0. Modules and libraries are unloaded as it exits. A kernel's blocks no longer take time 20 s after its first.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -145,7 +145,8 @@ class Program {
                                            cudaMemcpyDeviceToHost);
     uint32_t wrong = 0;
     for (uint32_t i = 0; i < most_; ++i) wrong += host[i] != expected_[i];
-    return std::string(cudaGetErrorName(copied)) + " wrong " + std::to_string(wrong);
+    if (copied != cudaSuccess) return cudaGetErrorName(copied);
+    return "cudaSuccess wrong " + std::to_string(wrong);
   }
 
   std::string Errors() {
@@ -186,6 +187,10 @@ class Program {
       return NameOf(Driver<PFN_cuLibraryUnload_v12000>("cuLibraryUnload")(library_));
     }
     return NameOf(Driver<PFN_cuModuleUnload_v2000>("cuModuleUnload")(module_));
+  }
+
+  void UnloadAtExit() {
+    if (module_ != nullptr || library_ != nullptr) (void)End("unload");
   }
 
   void LoadCode() {
@@ -280,7 +285,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: faults runtime | faults context|module|library FATBIN\n");
     return 2;
   }
-  Program program(argv[1], argv[2]);
+  static Program program(argv[1], argv[2]);
+  std::atexit([] { program.UnloadAtExit(); });
   program.Prepare();
   Say("ready");
   for (std::string line; std::getline(std::cin, line);) Obey(program, line);
