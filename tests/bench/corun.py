@@ -149,12 +149,16 @@ class Bed:
 
     @contextlib.contextmanager
     def mps(self):
-        """MPS for the programs started within; nothing on the simulated device, which has none."""
-        if not self.has_mps():
-            if self.device == "gpu":
-                raise Failed("no nvidia-cuda-mps-control here")
-            yield
+        """MPS for the programs started within; the simulated device needs no daemon for that."""
+        if self.device == "sim":
+            self.additions["CUPOLA_SIM_MPS"] = "1"
+            try:
+                yield
+            finally:
+                del self.additions["CUPOLA_SIM_MPS"]
             return
+        if not self.has_mps():
+            raise Failed("no nvidia-cuda-mps-control here")
         pipe = tempfile.mkdtemp(prefix="mps-", dir=self.folder)
         mine = {"CUDA_MPS_PIPE_DIRECTORY": pipe, "CUDA_MPS_LOG_DIRECTORY": pipe}
         control = "nvidia-cuda-mps-control"
