@@ -144,6 +144,12 @@ bool MarkerIsReached(const DemandState& state) {
          __atomic_load_n(context->marker, __ATOMIC_ACQUIRE) == state.marker;
 }
 
+// It may end at any moment.
+PreemptContext* ContextOf(const DemandState& state) {
+  const MutexLock lock(marker_mutex);
+  return state.context;
+}
+
 }  // namespace
 
 void ForgetStreamOfDemand(CUstream stream) noexcept {
@@ -243,8 +249,9 @@ void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept {
   if (quiet && state.marked_launches == launches && MarkerIsReached(state)) {
     End(gpu, now_ns);
     // As in AfterSync.
-    if (state.launches.load() != launches && state.context != nullptr) {
-      Begin(*state.context, kManyStreams, nullptr, 0, runtime::kAllSms);
+    PreemptContext* const context = ContextOf(state);
+    if (state.launches.load() != launches && context != nullptr) {
+      Begin(*context, kManyStreams, nullptr, 0, runtime::kAllSms);
     }
     return;
   }
