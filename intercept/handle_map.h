@@ -26,8 +26,8 @@ class HandleMap {
     for (size_t at = Hash(key);; ++at) {
       const Slot& slot = table[at];
       const uint64_t found = slot.key.load(std::memory_order_acquire);
-      if (found == key) return slot.value.load(std::memory_order_relaxed);
       if (found == kEmpty) return fallback;
+      if (found == key) return slot.value.load(std::memory_order_relaxed);
     }
   }
 

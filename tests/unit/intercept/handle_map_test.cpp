@@ -1,0 +1,76 @@
+// HandleMap against a std::map, and readers while a writer makes it grow.
+#include "intercept/handle_map.h"
+
+#include <atomic>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/prng.h"
+
+namespace cupola::intercept {
+namespace {
+
+const void* Handle(uint64_t number) { return reinterpret_cast<const void*>(number << 4); }
+
+TEST(HandleMap, AgreesWithAMapThroughGrowthAndErasure) {
+  constexpr uint64_t kSeed = 5, kHandles = 20'000;
+  SCOPED_TRACE(kSeed);
+  Prng prng(kSeed);
+  HandleMap map;
+  std::map<uint64_t, uint64_t> expected;
+  EXPECT_EQ(map.Find(Handle(1), 7), 7u);
+  for (int i = 0; i < 200'000; ++i) {
+    const uint64_t number = 1 + prng.Below(kHandles);
+    if (prng.Below(3) == 0) {
+      map.Erase(Handle(number));
+      expected.erase(number);
+    } else {
+      map.Set(Handle(number), static_cast<uint64_t>(i) + 1);
+      expected[number] = static_cast<uint64_t>(i) + 1;
+    }
+  }
+  for (uint64_t number = 1; number <= kHandles; ++number) {
+    const auto found = expected.find(number);
+    ASSERT_EQ(map.Find(Handle(number), 0), found != expected.end() ? found->second : 0) << number;
+  }
+  map.ResetAfterFork();
+  EXPECT_EQ(map.Find(Handle(1), 7), 7u);
+}
+
+TEST(HandleMap, NullStaysUnknown) {
+  HandleMap map;
+  map.Set(nullptr, 5);
+  EXPECT_EQ(map.Find(nullptr, 9), 9u);
+  map.Set(Handle(1), 5);
+  EXPECT_EQ(map.Find(nullptr, 9), 9u);
+}
+
+// What is in it is found at every moment, whatever a writer adds meanwhile.
+TEST(HandleMap, ReadersFindWhatIsThereWhileItGrows) {
+  constexpr uint64_t kThere = 400, kAdded = 60'000;
+  HandleMap map;
+  for (uint64_t number = 1; number <= kThere; ++number) map.Set(Handle(number), number);
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> wrong{0};
+  std::vector<std::thread> readers;
+  for (int t = 0; t < 2; ++t) {
+    readers.emplace_back([&] {
+      for (uint64_t number = 1; !stop.load(); number = number % kThere + 1) {
+        wrong += map.Find(Handle(number), 0) != number;
+      }
+    });
+  }
+  for (uint64_t number = kThere + 1; number <= kAdded; ++number) map.Set(Handle(number), number);
+  stop.store(true);
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong.load(), 0u);
+  for (uint64_t number = 1; number <= kAdded; ++number) {
+    ASSERT_EQ(map.Find(Handle(number), 0), number);
+  }
+}
+
+}  // namespace
+}  // namespace cupola::intercept
