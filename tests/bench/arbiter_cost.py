@@ -5,6 +5,7 @@ tests/bench/arbiter_bench.cpp makes and times the launches. Figures are nanoseco
 docs/results/launch-cost.md says how each is measured. Standard library only."""
 import contextlib
 import os
+import sys
 import time
 
 import corun
@@ -204,26 +205,36 @@ def steps_of(bench, quick):
         yield lambda kind=kind: bench.in_processes(kind, 1 if quick else 4, share)
 
 
+FAILURES = (corun.Failed, OSError, ValueError, KeyError)
+
+
 def measure(bed, wheres, quick, seconds_left, save):
-    """{"metrics", "detail", "good"}. What is measured over the null driver begins with null_."""
-    metrics, detail, good = {}, {"failures": []}, True
+    """{"metrics", "detail", "good"}. What is measured over the null driver begins with null_. A step
+    that fails is named and leaves its metrics out."""
+    metrics, detail = {}, {"failures": []}
     started = time.monotonic()
+
+    def measure_in(bench, prefix):
+        for step in steps_of(bench, quick):
+            if min(seconds_left(), SECONDS - (time.monotonic() - started)) < 8:
+                detail["failures"].append(f"{bench.where}: no time left")
+                return
+            try:
+                metrics.update({prefix + name: value for name, value in step().items()})
+            except FAILURES as error:
+                detail["failures"].append(f"{bench.where}: {error}")
+            save(metrics, detail)
+
     for where in wheres:
         bench = Bench(bed, where)
-        prefix = "null_" if where == "null" else ""
-        with contextlib.ExitStack() as stack:
-            try:
-                bench.build_variants()
-                stack.enter_context(bed.arbiter(corun.config("hpf", RULES)))
-                for step in steps_of(bench, quick):
-                    if min(seconds_left(), SECONDS - (time.monotonic() - started)) < 8:
-                        detail["failures"].append(f"{where}: no time left")
-                        break
-                    metrics.update({prefix + name: value for name, value in step().items()})
-                    save(metrics, detail)
-            except (corun.Failed, OSError, ValueError, KeyError) as error:
-                detail["failures"].append(f"{where}: {error}")
-                good = False
+        try:
+            bench.build_variants()
+            with bed.arbiter(corun.config("hpf", RULES)):
+                measure_in(bench, "null_" if where == "null" else "")
+        except FAILURES as error:
+            detail["failures"].append(f"{where}: {error}")
     detail["counts"] = bed.counts
     detail["seconds"] = round(time.monotonic() - started, 1)
-    return {"metrics": metrics, "detail": detail, "good": good}
+    for failure in detail["failures"]:
+        print(f"arbiter_cost: {failure}", file=sys.stderr)
+    return {"metrics": metrics, "detail": detail, "good": not detail["failures"]}
