@@ -24,6 +24,7 @@ namespace cupola::intercept::preempt {
 namespace {
 
 constexpr uint64_t kIdleNs = 100'000'000;       // nothing under way: the daemon is looked after
+constexpr uint64_t kLeftNs = 1'000'000;         // the process ends
 constexpr uint64_t kHeldNs = 10'000'000;        // stopped, and whoever asked may die
 constexpr uint64_t kSpinNs = 300'000;           // stopped: a high-priority kernel is often shorter
 constexpr uint64_t kLookNs = 20'000, kLongestLookNs = 500'000;
@@ -235,6 +236,13 @@ void Agent::Run() {
   uint32_t last_seen = gpu_.slot().wake.load(), last_own = gpu_.own_wakes.load();
   for (;;) {
     const uint32_t seen = gpu_.slot().wake.load();
+    if (gpu_.has_left()) {
+      // The process ends. What still runs is held by nobody; who asks renews every 10 ms.
+      gpu_.DropRequestsAfterLeaving();
+      (void)LookAtAll(true);
+      sched::WaitForWake(gpu_.slot(), seen, kLeftNs);
+      continue;
+    }
     const uint32_t own = gpu_.own_wakes.load();
     const bool was_told = seen - last_seen != own - last_own;
     const bool was_asked = was_told || gpu_.requests() != 0;

@@ -176,6 +176,7 @@ void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle, uint6
                 uint32_t sms) noexcept {
   DemandState& state = context.gpu->demand;
   state.launches.fetch_add(1);
+  if (context.gpu->has_left()) [[unlikely]] return;
   if (state.phase.load() != Phase::kOn && Begin(context, stream, handle, predicted_ns, sms)) return;
   if (state.stream.load(std::memory_order_relaxed) != stream) {
     state.stream.store(kManyStreams, std::memory_order_relaxed);

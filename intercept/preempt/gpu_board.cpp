@@ -199,9 +199,20 @@ void GpuBoard::ForgetAllAfterFork() noexcept {
 void GpuBoard::LeaveAll() noexcept {
   for (auto& entry : boards) {
     if (GpuBoard* board = entry.load()) {
-      if (board->client_.joined()) board->client_.LeaveMapped();
+      if (!board->client_.joined()) continue;
+      board->client_.LeaveMapped();
+      board->left_.store(true);
+      sched::WakeAgent(board->slot());
     }
   }
+}
+
+void GpuBoard::DropRequestsAfterLeaving() noexcept {
+  const bool is_ours = slot_->state.load() == static_cast<uint32_t>(sched::SlotState::kLeft) &&
+                       slot_->pid.load() == static_cast<uint32_t>(getpid());
+  if (!is_ours || slot_->yield_requests.load() == 0) return;
+  slot_->yield_requests.store(0);
+  sched::SettleGate(*slot_);
 }
 
 }  // namespace cupola::intercept::preempt

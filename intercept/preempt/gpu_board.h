@@ -32,7 +32,11 @@ class GpuBoard {
   sched::BoardView board() const noexcept { return board_; }
   sched::BoardSlot& slot() const noexcept { return *slot_; }
   uint32_t index() const noexcept { return index_; }
-  uint64_t requests() const noexcept { return slot_->yield_requests.load(); }
+  uint64_t requests() const noexcept { return has_left() ? 0 : slot_->yield_requests.load(); }
+  /// At exit the place was given back, and may belong to another process.
+  bool has_left() const noexcept { return left_.load(std::memory_order_relaxed); }
+  /// After that, for the agent: nobody holds what still runs, arbiter or not.
+  void DropRequestsAfterLeaving() noexcept;
   /// SMs that those who ask want; kAllSms = the whole GPU. Means something while somebody asks.
   uint32_t sm_bound() const noexcept {
     const uint32_t bound = slot_->yield_sm_bound.load();
@@ -91,7 +95,7 @@ class GpuBoard {
   sched::BoardView board_;
   sched::BoardSlot* slot_ = nullptr;
   uint32_t index_ = 0;
-  std::atomic<bool> may_be_asked_{true};
+  std::atomic<bool> may_be_asked_{true}, left_{false};
   std::optional<models::PlanFile> plan_;
   std::atomic<const char*> kernel_{nullptr};
   std::atomic<uint64_t> planned_ns_{0}, overhead_ns_{0};
