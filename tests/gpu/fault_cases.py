@@ -75,6 +75,21 @@ def exits_while_held(case, kind):
     case.end_programs(beside)
 
 
+def exits_while_held_alone(case):
+    """Held by a program that does not let go, and no arbiter is there to free its place."""
+    victim, beside = case.start(LOW, "library")
+    victim.launch("long")
+    for _ in range(80):
+        beside.launch("longer")
+    case.until(lambda: case.is_stopped(victim), "the victim is preempted", TooLate)
+    case.must_hold(victim, beside)
+    case.kill_arbiter()
+    victim.say("exit 3")
+    victim.end(3)
+    beside.signal(signal.SIGKILL)
+    beside.end(-signal.SIGKILL)
+
+
 def both_go_on(case, victim, beside):
     """Once more one preempts the other, and both end well."""
     case.preempt(victim, beside)
@@ -341,6 +356,7 @@ def all_cases():
     cases["long_demand"] = long_demand
     for kind, name in (("runtime", "exit_while_held"), ("library", "exit_unloads_while_held")):
         cases[name] = lambda case, kind=kind: exits_while_held(case, kind)
+    cases["exit_while_held_alone"] = exits_while_held_alone
     cases["sticky_error_unnoticed"] = sticky_error_unnoticed
     for state in ("running", "waiting"):
         cases[f"sticky_error_{state}"] = lambda case, state=state: sticky_error(case, state)
