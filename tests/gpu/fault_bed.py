@@ -10,8 +10,10 @@ import corun
 import runner
 
 # Blocks of kernels, and nanoseconds of one block. A long one lasts a few tenths of a second.
-KERNELS = {"gpu": {"long": 100_000, "longer": 200_000, "short": 10_000, "ns": 2_000_000},
-           "sim": {"long": 250, "longer": 500, "short": 20, "ns": 1_000_000}}
+KERNELS = {"gpu": {"long": 100_000, "longer": 200_000, "longest": 1_000_000, "short": 10_000,
+                   "ns": 2_000_000},
+           "sim": {"long": 250, "longer": 500, "longest": 20_000, "short": 20, "ns": 1_000_000}}
+MOST_BLOCKS = 1 << 22  # faults.cu: kMostBlocks
 CASE_SECONDS = {"gpu": 20, "sim": 40}
 STATE_SECONDS = 5  # until the arbiter must show what was brought about
 ANSWER_SECONDS = 15
@@ -66,7 +68,7 @@ class Program:
             raise Wrong(f"the {self.name}, {what}: {line}")
 
     def launch(self, length):
-        blocks = self.case.kernels[length] * self.case.factor
+        blocks = min(self.case.kernels[length] * self.case.factor, MOST_BLOCKS)
         self.say(f"launch {blocks} {self.case.kernels['ns']}")
         self.expect(f"launched {self.success}", "launch")
 

@@ -79,13 +79,16 @@ def exits_while_held_alone(case):
     """Held by a program that does not let go, and no arbiter is there to free its place."""
     victim, beside = case.start(LOW, "library")
     victim.launch("long")
-    for _ in range(80):
-        beside.launch("longer")
+    for _ in range(10):
+        beside.launch("longest")
     case.until(lambda: case.is_stopped(victim), "the victim is preempted", TooLate)
     case.must_hold(victim, beside)
     case.kill_arbiter()
+    begun = time.monotonic()
     victim.say("exit 3")
     victim.end(3)
+    if time.monotonic() - begun < EXIT_SECONDS - 0.1:
+        raise TooLate("the victim was let go before it had left")
     beside.signal(signal.SIGKILL)
     beside.end(-signal.SIGKILL)
 
