@@ -44,7 +44,7 @@ struct SpatialRun {
   }
   /// What the process is to say comes true before it ends.
   template <typename Condition>
-  bool AwaitOf(Condition condition, std::chrono::seconds limit = kLimit) {
+  bool AwaitOf(Condition condition, std::chrono::seconds limit = std::chrono::seconds(5)) {
     for (const auto start = Clock::now(); Clock::now() - start < limit;) {
       if (condition(board.slot())) return !program.HasEnded();
       if (program.HasEnded()) return false;
@@ -59,7 +59,7 @@ struct SpatialRun {
     return AwaitOf(
         [count](const sched::BoardSlot& slot) { return slot.preemptions.load() >= count; });
   }
-  bool AwaitResumes(uint64_t count, std::chrono::seconds limit = kLimit) {
+  bool AwaitResumes(uint64_t count, std::chrono::seconds limit = std::chrono::seconds(5)) {
     return AwaitOf([count](const sched::BoardSlot& slot) { return slot.resumes.load() >= count; },
                    limit);
   }
