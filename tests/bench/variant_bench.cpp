@@ -249,8 +249,8 @@ int main(int argc, char** argv) {
     unsigned batch;
     uint32_t look_after_ns;
   };
-  const Setting settings[] = {{1, 0},  {1, 1'000'000},  {4, 0},  {4, 1'000'000},
-                              {16, 0}, {16, 1'000'000}, {64, 0}, {64, 1'000'000}};
+  const Setting settings[] = {{1, 8'000},  {4, 8'000},  {16, 4'000},
+                              {16, 8'000}, {64, 8'000}, {64, 16'000}};
   const double share = seconds * 1e6 / static_cast<double>(std::size(cases) * std::size(settings));
   const char* comma = "";
   for (const Case& one : cases) {

@@ -21,6 +21,7 @@ namespace {
 using passes::Variant;
 
 constexpr uint32_t kAssumedThreads = 256;  // of a block, where the kernel does not say
+constexpr uint32_t kSpillAtMost = 32;      // bytes, for the sake of occupancy
 
 // Code and what it says of itself.
 struct Code {
@@ -75,7 +76,7 @@ class Builder {
   void FindRefused(const std::vector<std::string>& kernels);
   std::map<std::string, uint32_t> RegisterBounds() const;
   void BoundRegisters();
-  bool Grew(const std::string& kernel, const Code& bounded) const;
+  bool SpillsMuch(const std::string& kernel, const Code& bounded) const;
   const fatbin::CubinKernel* VariantOf(const std::string& kernel, Variant variant) const;
   Comparison Compare(const std::string& kernel, Variant variant) const;
   std::string CalleeDifference() const;
@@ -214,15 +215,17 @@ std::map<std::string, uint32_t> Builder::RegisterBounds() const {
   return bounds;
 }
 
-// Whether bounding its registers made a variant spill.
-bool Builder::Grew(const std::string& kernel, const Code& bounded) const {
+// Whether bounding its registers made a variant spill more than the few words that a worker holds
+// over the body, which are stored and loaded once a block, where it has nothing else to do.
+bool Builder::SpillsMuch(const std::string& kernel, const Code& bounded) const {
   const fatbin::CubinKernel* free = VariantOf(kernel, Variant::kPreemptible);
   const fatbin::CubinKernel* bound =
       bounded.Kernel(passes::VariantName(kernel, Variant::kPreemptible));
-  return free == nullptr || bound == nullptr || LocalBytes(*bound) > LocalBytes(*free);
+  return free == nullptr || bound == nullptr ||
+         LocalBytes(*bound) > LocalBytes(*free) + kSpillAtMost;
 }
 
-// Compiles once more with bounds where occupancy fell, and keeps those that cost no spills.
+// Compiles once more with bounds where occupancy fell, and keeps those that spill little.
 void Builder::BoundRegisters() {
   const std::map<std::string, uint32_t> wished = RegisterBounds();
   if (wished.empty()) return;
@@ -244,7 +247,7 @@ void Builder::BoundRegisters() {
   const Code bounded = code_;
   code_ = free;
   for (const auto& [kernel, bound] : wished) {
-    if (Grew(kernel, bounded)) bounds_.erase(kernel);
+    if (SpillsMuch(kernel, bounded)) bounds_.erase(kernel);
   }
   if (bounds_.empty()) {
     undo();

@@ -158,6 +158,28 @@ bool CallsOnlyNamedFunctions(const ptx::Function& function, const CallGraph& cal
   return only;
 }
 
+// Whether the threads of a block have more in common than global memory: a barrier, shared memory.
+bool SharesInsideBlocks(const KernelPlan& plan, const CallGraph& calls) {
+  for (const std::string_view name : plan.reach.names) {
+    const ptx::Variable* variable = calls.FindVariable(name);
+    if (variable != nullptr && variable->space == ptx::StateSpace::kShared) return true;
+  }
+  for (const ptx::Function* function : plan.reach.functions) {
+    bool declares = false;
+    ForEachStatement(*function->body, [&](const ptx::Statement& statement) {
+      const auto* variable = std::get_if<ptx::Variable>(&statement.node);
+      declares |= variable != nullptr && variable->space == ptx::StateSpace::kShared;
+    });
+    if (declares) return true;
+  }
+  return AnyInstruction(plan, [](const ptx::Instruction& each) {
+    return IsUncountedBarrier(each) || IsCountedBarrier(each) ||
+           std::any_of(each.modifiers.begin(), each.modifiers.end(), [](const auto& modifier) {
+             return std::string_view(modifier).starts_with("shared");
+           });
+  });
+}
+
 // Whether a lane may return where others of its warp still come to something that needs it. Where
 // that is so unless blocks have one dimension, the plan is for these.
 bool LeavesEarly(KernelPlan& plan, const ptx::IsBarrier& needs_warp) {
@@ -352,6 +374,8 @@ KernelPlan Planner::Plan(const ptx::Function& kernel) const {
   plan.shape.tells_functions = plan.tells_functions;
   plan.shape.waits_for_copies = AnyInstruction(
       plan, [](const auto& each) { return each.opcode == "cp" && each.HasModifier("async"); });
+  plan.shape.warps_run_free = !plan.may_wait_on_blocks && !plan.tells_functions &&
+                              !plan.reach.calls_pointers && !SharesInsideBlocks(plan, calls_);
   plan.sliced_refusal = RefuseBoth(plan, features);
   plan.preemptible_refusal = plan.sliced_refusal;
   if (plan.preemptible_refusal.empty()) plan.preemptible_refusal = RefuseLoop(plan, features);

@@ -190,13 +190,15 @@ ptx::Function SideModuleBuilder::MakePreemptible(const KernelPlan& plan) const {
   ptx::Function entry = MakeEntry(plan, Variant::kPreemptible, sizeof(runtime::PreemptParams));
   Finish(entry, {plan.shape.meeting, plan.shape.barrier});
   RouteReturns(*entry.body);
-  WorkerCode code = MakeWorkerCode(plan.shape);
+  const auto limit = options_.max_registers.find(plan.kernel->name);
+  WorkerShape shape = plan.shape;
+  shape.has_few_registers = limit != options_.max_registers.end();
+  WorkerCode code = MakeWorkerCode(shape);
   std::vector<ptx::Statement> statements = std::move(code.before);
   statements.push_back({.node = std::move(*entry.body)});
   statements.insert(statements.end(), std::make_move_iterator(code.after.begin()),
                     std::make_move_iterator(code.after.end()));
   entry.body = ptx::Block{.statements = std::move(statements)};
-  const auto limit = options_.max_registers.find(plan.kernel->name);
   if (limit == options_.max_registers.end()) return entry;
   std::erase_if(entry.attributes, [](const ptx::Directive& attribute) {
     return IsAttribute(attribute, "maxnreg") || IsAttribute(attribute, "minnctapersm") ||

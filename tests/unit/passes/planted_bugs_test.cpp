@@ -14,6 +14,7 @@ struct Bug {
   std::string before, after;
   const char* found;  ///< part of what the bed must say
   uint32_t launches = 1;
+  bool few_registers = false;
 };
 
 void PrintTo(const Bug& bug, std::ostream* out) { *out << bug.name; }
@@ -47,17 +48,25 @@ const Bug kBugs[] = {
      "\tld.param.u32 %cupola_tag, [cupola_launch+68];\n"
      "\tst.release.sys.global.u32 [%cupola_u0+8], %cupola_tag;\n",
      "", 2},
-    {"ExitsWithoutOrder", "plain", "atom.acq_rel.gpu.global.inc.u32", "atom.relaxed.gpu.global.inc.u32",
-     "", 2},
-    {"OnePlaceForClaims", "no_parameters", "\txor.b32 %cupola_t0, %cupola_place, 16;\n\tmov.u32 %cupola_go, 1;",
-     "\tmov.u32 %cupola_t0, %cupola_place;\n\tmov.u32 %cupola_go, 1;", "", 1},
+    {"ExitsWithoutOrder", "plain", "atom.acq_rel.gpu.global.inc.u32",
+     "atom.relaxed.gpu.global.inc.u32", "", 2},
+    {"OnePlaceForClaims", "shared_tile",
+     "xor.b32 %cupola_t0, %cupola_place, 16;\n\tadd.u32 %cupola_x_end, %cupola_x, 1;",
+     "mov.u32 %cupola_t0, %cupola_place;\n\tadd.u32 %cupola_x_end, %cupola_x, 1;", "", 1},
+    {"RangeBeyondItsRow", "three_dimensions", "min.u32 %cupola_blocks, %cupola_blocks, %cupola_t0;",
+     "", "", 1},
+    {"RangeCountedAsOne", "plain", "add.u32 %cupola_run, %cupola_run, %cupola_blocks;",
+     "add.u32 %cupola_run, %cupola_run, 1;", "", 1},
+    {"RangeBeyondItsClaim", "plain", "sub.u32 %cupola_blocks, %cupola_end, %cupola_current;",
+     "sub.u32 %cupola_blocks, %cupola_total, %cupola_current;", "", 1},
+    {"OnePlaceOneBarrier", "uneven_warps", "[cupola_worker];\n\tbarrier.sync 0;", "[cupola_worker];",
+     "data race", 1, true},
     {"NobodyDrains", "early_return_barriers", "@%cupola_p1 bra $cupola_drain;", "", "", 1},
     {"NoMeeting", "shared_tile", "$cupola_join:\n\tbarrier.sync 0;", "$cupola_join:\n", "", 1},
-    {"TakenTwice", "plain",
-     "atom.relaxed.gpu.global.exch.b64 %cupola_u1, [%cupola_u0+128], 0;",
+    {"TakenTwice", "plain", "atom.relaxed.gpu.global.exch.b64 %cupola_u1, [%cupola_u0+128], 0;",
      "ld.relaxed.gpu.global.u64 %cupola_u1, [%cupola_u0+128];", "", 1},
-    {"PlacesOverwritten", "plain",
-     "@%cupola_p1 bra $cupola_put;", "st.relaxed.gpu.global.u64 [%cupola_u0+128], %cupola_u1;", "", 1},
+    {"PlacesOverwritten", "plain", "@%cupola_p1 bra $cupola_put;",
+     "st.relaxed.gpu.global.u64 [%cupola_u0+128], %cupola_u1;", "", 1},
     {"CopiesLandLate", "async_copy", "cp.async.wait_all;\n\tbra.uni $cupola_head;",
      "bra.uni $cupola_head;", "data race", 1},
 };
@@ -81,7 +90,7 @@ std::string Search(const Subject& subject, uint32_t launches, uint32_t courses) 
     course.resume_workers = 1 + static_cast<uint32_t>(random.Below(6));
     course.launches = launches;
     course.poll_period_ns = random.Below(2) == 0 ? 25 : 250;
-    course.look_after_ns = random.Below(2) == 0 ? 0 : 2000;
+    course.look_after_ns = random.Below(2) == 0 ? 0 : 20000;
     course.granularity = seed % 2 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
     uint64_t at = 0;
     for (int i = 0; i < 6; ++i) {
@@ -102,7 +111,7 @@ TEST_P(PlantedBugTest, IsFound) {
   const Bug& bug = GetParam();
   auto subject = MakeSubject(
       std::string(CUPOLA_SOURCE_DIR "/tests/golden/passes/kernels/") + bug.kernel + ".ptx",
-      bug.launches);
+      bug.launches, bug.few_registers);
   ASSERT_TRUE(subject) << subject.error().ToString();
   ASSERT_EQ(Search(*subject, bug.launches, 3), "");
   ASSERT_GT(Replace(subject->side, bug.before, bug.after), 0u) << subject->side;

@@ -208,9 +208,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
     Watch(host);
   }
 
-  const std::string& Look() {
-    return wrong_;
-  }
+  const std::string& Look() { return wrong_; }
 
   std::string Check() {
     if (!wrong_.empty()) return wrong_;
@@ -449,7 +447,8 @@ class Bed : public std::enable_shared_from_this<Bed> {
 
 }  // namespace
 
-Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches) {
+Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches,
+                            bool few_registers) {
   auto golden = sim::ReadGoldenKernel(path);
   if (!golden) return golden.error();
   Subject subject;
@@ -464,7 +463,9 @@ Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches
   subject.kernel = subject.golden.spec.kernel;
   AddCounting(*module, *module->FindFunction(subject.kernel));
   subject.original = ptx::Write(*module);
-  auto side = MakeSideModule(*module, {.kernels = {subject.kernel}});
+  SideModuleOptions options{.kernels = {subject.kernel}};
+  if (few_registers) options.max_registers[subject.kernel] = 32;
+  auto side = MakeSideModule(*module, options);
   if (!side) return side.error();
   subject.side = ptx::Write(side->module);
   subject.facts = side->kernels[0];

@@ -26,7 +26,9 @@ struct Subject {
 };
 
 /// Reads tests/golden/... `path`, makes its side module, runs the original `launches` times.
-Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches = 1);
+/// `few_registers`: with a bound of the variant's registers.
+Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches = 1,
+                            bool few_registers = false);
 
 struct Course {
   uint32_t workers = 2, batch = 3, flags = 0;

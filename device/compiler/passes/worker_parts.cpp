@@ -1,0 +1,325 @@
+#include "device/compiler/passes/worker_parts.h"
+
+#include <string>
+
+#include "device/compiler/passes/worker_words.h"
+
+namespace cupola::passes {
+namespace {
+
+// Registers of the parts; a worker declares those that are its own.
+constexpr std::string_view kRegisters = R"(
+  .reg .pred %cupola_p<4>;
+  .reg .b32 %cupola_x, %cupola_y, %cupola_z;
+  .reg .b32 %cupola_stop, %cupola_poll, %cupola_ahead, %cupola_look_at, %cupola_begun;
+  .reg .b32 %cupola_current, %cupola_end, %cupola_run, %cupola_seen, %cupola_count;
+  .reg .b32 %cupola_now, %cupola_period, %cupola_smid, %cupola_tag, %cupola_bound, %cupola_total;
+  .reg .b32 %cupola_t<8>;
+  .reg .b64 %cupola_slot, %cupola_control, %cupola_list, %cupola_u<4>;
+)";
+
+// Others than thread 0, the leader, go elsewhere. Computed each time: a register held over the body
+// would cost all threads.
+constexpr std::string_view kIsLeader = R"(
+  mov.u32 %cupola_t0, %tid.x;
+  mov.u32 %cupola_t1, %tid.y;
+  mov.u32 %cupola_t2, %tid.z;
+  or.b32 %cupola_t0, %cupola_t0, %cupola_t1;
+  or.b32 %cupola_t0, %cupola_t0, %cupola_t2;
+  setp.ne.u32 %cupola_p0, %cupola_t0, 0;
+  @%cupola_p0 bra <others>;
+)";
+
+// Addresses of the slot and of what this physical launch shares.
+constexpr std::string_view kAddresses = R"(
+  ld.param.u64 %cupola_slot, [cupola_launch+<slot>];
+  ld.param.u32 %cupola_t0, [cupola_launch+<physical>];
+  mul.wide.u32 %cupola_control, %cupola_t0, <sizeof_physical>;
+  add.s64 %cupola_control, %cupola_slot, %cupola_control;
+  add.s64 %cupola_control, %cupola_control, <slot_physical>;
+  ld.param.u32 %cupola_total, [cupola_launch+<total_blocks>];
+)";
+
+// Between blocks: leave, poll, or go on. The poll is for one worker in kWorkersPerPoller; the
+// others see to it when it has not been made for 16 periods (those workers have left, or run long
+// blocks), but never all of them as they start.
+constexpr std::string_view kDecide = R"(
+$cupola_decide:
+  mov.u32 %cupola_smid, %smid;
+  ld.param.u32 %cupola_tag, [cupola_launch+<tag>];
+  and.b32 %cupola_bound, %cupola_stop, 65535;
+  shr.u32 %cupola_t0, %cupola_stop, 16;
+  setp.lt.u32 %cupola_p1, %cupola_smid, %cupola_bound;
+  setp.eq.and.u32 %cupola_p1, %cupola_t0, %cupola_tag, %cupola_p1;
+  @%cupola_p1 bra $cupola_yield;
+  <poll_word>
+  ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
+  sub.u32 %cupola_t3, %cupola_poll, %cupola_now;
+  sub.u32 %cupola_t3, %cupola_t3, 1;
+  setp.lt.u32 %cupola_p1, %cupola_t3, %cupola_period;
+  @%cupola_p1 bra $cupola_go_on;
+  mov.u32 %cupola_t0, %ctaid.x;
+  and.b32 %cupola_t0, %cupola_t0, <worker_is_poller_mask>;
+  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
+  @%cupola_p1 bra $cupola_look;
+  setp.eq.u32 %cupola_p1, %cupola_run, 0;
+  @%cupola_p1 bra $cupola_go_on;
+  sub.u32 %cupola_t1, %cupola_now, %cupola_poll;
+  shr.u32 %cupola_t1, %cupola_t1, 4;
+  setp.ge.u32 %cupola_p1, %cupola_t1, %cupola_period;
+  @%cupola_p1 bra $cupola_look;
+)";
+
+// How many blocks to claim: at most the batch, at most about a quarter of a worker's share of what
+// is left, at least one. One where blocks may wait for each other.
+constexpr std::string_view kCount = R"(
+  ld.param.u32 %cupola_t1, [cupola_launch+<workers>];
+  ld.param.u32 %cupola_t2, [cupola_launch+<batch>];
+  bfind.u32 %cupola_t1, %cupola_t1;
+  add.u32 %cupola_t1, %cupola_t1, 2;
+  sub.u32 %cupola_count, %cupola_total, %cupola_seen;
+  shr.u32 %cupola_count, %cupola_count, %cupola_t1;
+  min.u32 %cupola_count, %cupola_count, %cupola_t2;
+  max.u32 %cupola_count, %cupola_count, 1;
+)";
+
+// The batch is at its end: the claim that is under way, a new one, or what others handed back.
+constexpr std::string_view kClaim = R"(
+$cupola_claim:
+  setp.ne.u32 %cupola_p1, %cupola_run, 0;
+  @%cupola_p1 bra $cupola_claim_next;
+  <take_own>
+$cupola_claim_next:
+  setp.ne.u32 %cupola_p1, %cupola_count, 0;
+  @%cupola_p1 bra $cupola_claimed_ahead;
+  setp.ge.u32 %cupola_p1, %cupola_seen, %cupola_total;
+  @%cupola_p1 bra $cupola_list;
+  <count>
+  ld.param.u32 %cupola_t0, [cupola_launch+<flags>];
+  and.b32 %cupola_t0, %cupola_t0, <run_what_is_claimed>;
+  setp.ne.u32 %cupola_p1, %cupola_t0, 0;
+  @%cupola_p1 mov.u32 %cupola_count, 1;
+  atom.relaxed.gpu.global.add.u32 %cupola_current, [%cupola_slot+<slot_next>], %cupola_count;
+  bra.uni $cupola_claimed;
+$cupola_claimed_ahead:
+  mov.u32 %cupola_current, %cupola_ahead;
+$cupola_claimed:
+  ld.param.u32 %cupola_t0, [cupola_launch+<base_next>];
+  sub.u32 %cupola_current, %cupola_current, %cupola_t0;
+  add.u32 %cupola_seen, %cupola_current, %cupola_count;
+  min.u32 %cupola_end, %cupola_seen, %cupola_total;
+  setp.lt.u32 %cupola_p1, %cupola_current, %cupola_total;
+  @%cupola_p1 bra $cupola_place;
+  <take_any>
+$cupola_place:
+  ld.param.u32 %cupola_t2, [cupola_launch+<grid_x>];
+  mov.u32 %cupola_x, %cupola_current;
+  mov.u32 %cupola_y, 0;
+  mov.u32 %cupola_z, 0;
+  setp.eq.u32 %cupola_p1, %cupola_t2, %cupola_total;
+  @%cupola_p1 bra $cupola_publish;
+  ld.param.u32 %cupola_t3, [cupola_launch+<grid_y>];
+  div.u32 %cupola_t1, %cupola_current, %cupola_t2;
+  mul.lo.u32 %cupola_t0, %cupola_t1, %cupola_t2;
+  sub.u32 %cupola_x, %cupola_current, %cupola_t0;
+  div.u32 %cupola_z, %cupola_t1, %cupola_t3;
+  mul.lo.u32 %cupola_t0, %cupola_z, %cupola_t3;
+  sub.u32 %cupola_y, %cupola_t1, %cupola_t0;
+  bra.uni $cupola_publish;
+)";
+
+// Blocks that workers handed back. A worker begins with what lies in the place of its own number:
+// after a stop of all each finds one range there, and no two meet. (Taking them from a queue whose
+// head all swapped cost an H200 some 300 us a resume.)
+constexpr std::string_view kTakeOwn = R"(
+  ld.param.u64 %cupola_list, [cupola_launch+<returned>];
+  ld.relaxed.gpu.global.u32 %cupola_t1, [%cupola_list+<list_count>];
+  setp.eq.u32 %cupola_p1, %cupola_t1, 0;
+  @%cupola_p1 bra $cupola_claim_next;
+  mov.u32 %cupola_t2, %ctaid.x;
+  and.b32 %cupola_t2, %cupola_t2, <list_mask>;
+  mul.wide.u32 %cupola_u0, %cupola_t2, 8;
+  add.s64 %cupola_u0, %cupola_list, %cupola_u0;
+  atom.relaxed.gpu.global.exch.b64 %cupola_u1, [%cupola_u0+<list_ranges>], 0;
+  setp.ne.u64 %cupola_p1, %cupola_u1, 0;
+  @%cupola_p1 bra $cupola_taken;
+)";
+
+// What is left in any place; all of them are looked at, from the worker's own on. A range that is
+// handed back behind the look is for a resume: the launch is not complete without it.
+constexpr std::string_view kTakeAny = R"(
+$cupola_list:
+  ld.param.u64 %cupola_list, [cupola_launch+<returned>];
+  ld.relaxed.gpu.global.v2.u32 {%cupola_t1, %cupola_t3}, [%cupola_list];
+  setp.eq.u32 %cupola_p1, %cupola_t1, 0;
+  @%cupola_p1 bra $cupola_stop_here;
+  mov.u32 %cupola_t2, %ctaid.x;
+  mov.u32 %cupola_t4, %cupola_t3;
+$cupola_seek:
+  setp.eq.u32 %cupola_p1, %cupola_t4, 0;
+  @%cupola_p1 bra $cupola_stop_here;
+  sub.u32 %cupola_t4, %cupola_t4, 1;
+  setp.ge.u32 %cupola_p1, %cupola_t2, %cupola_t3;
+  @%cupola_p1 mov.u32 %cupola_t2, 0;
+  mul.wide.u32 %cupola_u0, %cupola_t2, 8;
+  add.s64 %cupola_u0, %cupola_list, %cupola_u0;
+  add.u32 %cupola_t2, %cupola_t2, 1;
+  ld.relaxed.gpu.global.u64 %cupola_u1, [%cupola_u0+<list_ranges>];
+  setp.eq.u64 %cupola_p1, %cupola_u1, 0;
+  @%cupola_p1 bra $cupola_seek;
+  atom.relaxed.gpu.global.exch.b64 %cupola_u1, [%cupola_u0+<list_ranges>], 0;
+  setp.eq.u64 %cupola_p1, %cupola_u1, 0;
+  @%cupola_p1 bra $cupola_seek;
+$cupola_taken:
+  atom.relaxed.gpu.global.add.u32 %cupola_t1, [%cupola_list+<list_count>], -1;
+  mov.b64 {%cupola_current, %cupola_end}, %cupola_u1;
+  add.u32 %cupola_end, %cupola_current, %cupola_end;
+  bra.uni $cupola_place;
+)";
+
+// The poll is due: who moves its time on reads the host's line and tells all workers.
+constexpr std::string_view kPoll = R"(
+$cupola_look:
+  ld.param.u64 %cupola_u0, [cupola_launch+<yield_line>];
+  setp.eq.u64 %cupola_p1, %cupola_u0, 0;
+  @%cupola_p1 bra $cupola_go_on;
+  add.u32 %cupola_t1, %cupola_now, %cupola_period;
+  atom.relaxed.gpu.global.cas.b32 %cupola_t3, [%cupola_control+<physical_poll>], %cupola_poll,
+      %cupola_t1;
+  setp.ne.u32 %cupola_p1, %cupola_t3, %cupola_poll;
+  @%cupola_p1 bra $cupola_go_on;
+  ld.relaxed.sys.global.v2.u64 {%cupola_u1, %cupola_u2}, [%cupola_u0];
+  setp.eq.u64 %cupola_p1, %cupola_u1, 0;
+  @%cupola_p1 bra $cupola_go_on;
+  cvt.u32.u64 %cupola_bound, %cupola_u2;
+  min.u32 %cupola_bound, %cupola_bound, 65535;
+  shl.b32 %cupola_t0, %cupola_tag, 16;
+  or.b32 %cupola_stop, %cupola_t0, %cupola_bound;
+  st.relaxed.gpu.global.u32 [%cupola_control], %cupola_stop;
+  setp.ge.u32 %cupola_p1, %cupola_smid, %cupola_bound;
+  @%cupola_p1 bra $cupola_go_on;
+)";
+
+// Asked to leave: what is claimed and not begun goes back, the rest of the batch or the claim that
+// is under way (never both: the latter is made with the last block of a batch).
+constexpr std::string_view kYield = R"(
+$cupola_yield:
+  setp.lt.u32 %cupola_p1, %cupola_current, %cupola_end;
+  @%cupola_p1 bra $cupola_hand_back;
+  setp.eq.u32 %cupola_p1, %cupola_count, 0;
+  @%cupola_p1 bra $cupola_tell_yield;
+  ld.param.u32 %cupola_t0, [cupola_launch+<base_next>];
+  sub.u32 %cupola_current, %cupola_ahead, %cupola_t0;
+  add.u32 %cupola_end, %cupola_current, %cupola_count;
+  min.u32 %cupola_end, %cupola_end, %cupola_total;
+  setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
+  @%cupola_p1 bra $cupola_tell_yield;
+$cupola_hand_back:
+  ld.param.u64 %cupola_list, [cupola_launch+<returned>];
+  mov.u32 %cupola_t2, %ctaid.x;
+  sub.u32 %cupola_end, %cupola_end, %cupola_current;
+  mov.b64 %cupola_u1, {%cupola_current, %cupola_end};
+$cupola_put:
+  and.b32 %cupola_t2, %cupola_t2, <list_mask>;
+  mul.wide.u32 %cupola_u0, %cupola_t2, 8;
+  add.s64 %cupola_u0, %cupola_list, %cupola_u0;
+  add.u32 %cupola_t2, %cupola_t2, 1;
+  atom.relaxed.gpu.global.cas.b64 %cupola_u2, [%cupola_u0+<list_ranges>], 0, %cupola_u1;
+  setp.ne.u64 %cupola_p1, %cupola_u2, 0;
+  @%cupola_p1 bra $cupola_put;
+  atom.relaxed.gpu.global.max.u32 %cupola_t1, [%cupola_list+<list_high>], %cupola_t2;
+  atom.release.gpu.global.add.u32 %cupola_t1, [%cupola_list+<list_count>], 1;
+$cupola_tell_yield:
+  setp.eq.u32 %cupola_p1, %cupola_bound, 65535;
+  @%cupola_p1 bra $cupola_stop_here;
+  mov.u32 %cupola_t0, 1;
+  st.shared.u32 [cupola_worker+<at_told>], %cupola_t0;
+  bra.uni $cupola_stop_here;
+)";
+
+// The worker leaves; all its threads are through with their blocks (the barrier before this).
+//   - Their writes come before the barrier, it before the leader's fence, and the fence before the
+//     addition to `completed`; whoever makes it complete reads the additions of the others, fences
+//     again and stores `done` (fence and store are a release pattern; a release store would be one
+//     more fence in the guard's way). So all blocks' writes happen before `done` [PTX
+//     ISA 8.8, 8.9.5: causality order goes through barriers, release patterns and acquire patterns
+//     alike].
+//   - `exits` is counted up last, acq_rel: the last worker of the physical launch comes after all
+//   that
+//     others of it did to the slot, so what the host does after reading `ended` does too.
+constexpr std::string_view kLeave = R"(
+$cupola_leave:
+  <leaders_only>
+  ld.shared.u32 %cupola_run, [cupola_worker+<at_run>];
+  ld.param.u64 %cupola_u0, [cupola_launch+<status>];
+  setp.eq.u32 %cupola_p1, %cupola_run, 0;
+  @%cupola_p1 bra $cupola_count_out;
+  fence.acq_rel.sys;
+  atom.relaxed.gpu.global.add.u32 %cupola_t0, [%cupola_slot+<slot_completed>], %cupola_run;
+  add.u32 %cupola_t0, %cupola_t0, %cupola_run;
+  ld.param.u32 %cupola_t1, [cupola_launch+<base_completed>];
+  sub.u32 %cupola_t0, %cupola_t0, %cupola_t1;
+  setp.ne.u32 %cupola_p1, %cupola_t0, %cupola_total;
+  @%cupola_p1 bra $cupola_count_out;
+  ld.param.u32 %cupola_t2, [cupola_launch+<sequence>];
+  fence.acq_rel.sys;
+  st.relaxed.sys.global.u32 [%cupola_slot+<slot_done>], %cupola_t2;
+  st.relaxed.sys.global.u32 [%cupola_u0+<status_done>], %cupola_t2;
+$cupola_count_out:
+  ld.shared.u32 %cupola_t0, [cupola_worker+<at_told>];
+  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
+  @%cupola_p1 bra $cupola_exit;
+  atom.relaxed.gpu.global.add.u32 %cupola_t1, [%cupola_slot+<slot_yielded>], 1;
+  add.u32 %cupola_t1, %cupola_t1, 1;
+  st.release.sys.global.u32 [%cupola_u0+<status_yielded>], %cupola_t1;
+$cupola_exit:
+  ld.param.u32 %cupola_t1, [cupola_launch+<workers>];
+  sub.u32 %cupola_t1, %cupola_t1, 1;
+  atom.acq_rel.gpu.global.inc.u32 %cupola_t0, [%cupola_control+<physical_exits>], %cupola_t1;
+  setp.ne.u32 %cupola_p1, %cupola_t0, %cupola_t1;
+  @%cupola_p1 bra $cupola_gone;
+  ld.relaxed.gpu.global.u32 %cupola_t2, [%cupola_slot+<slot_next>];
+  ld.param.u32 %cupola_t0, [cupola_launch+<physical>];
+  mul.wide.u32 %cupola_u1, %cupola_t0, 4;
+  add.s64 %cupola_u0, %cupola_u0, %cupola_u1;
+  ld.param.u32 %cupola_tag, [cupola_launch+<tag>];
+  st.relaxed.sys.global.u32 [%cupola_u0+<status_next_final>], %cupola_t2;
+  st.release.sys.global.u32 [%cupola_u0+<status_ended>], %cupola_tag;
+$cupola_gone:
+  ret;
+)";
+
+}  // namespace
+
+Words WorkerParts() {
+  Words words = LayoutWords();
+  words["registers"] = kRegisters;
+  words["is_leader"] = kIsLeader;
+  words["addresses"] = kAddresses;
+  words["decide"] = kDecide;
+  words["count"] = kCount;
+  words["claim"] = kClaim;
+  words["take_own"] = kTakeOwn;
+  words["take_any"] = kTakeAny;
+  words["poll"] = kPoll;
+  words["yield"] = kYield;
+  words["leave"] = kLeave;
+  return words;
+}
+
+std::string Fill(std::string_view part, const Words& words) {
+  std::string text;
+  while (true) {
+    const size_t open = part.find('<');
+    const size_t close = open == part.npos ? part.npos : part.find('>', open);
+    if (close == part.npos) break;
+    const auto at = words.find(part.substr(open + 1, close - open - 1));
+    text += part.substr(0, open);
+    text += at == words.end() ? std::string(part.substr(open, close - open + 1))
+                              : Fill(at->second, words);
+    part.remove_prefix(close + 1);
+  }
+  return text += part;
+}
+
+}  // namespace cupola::passes
