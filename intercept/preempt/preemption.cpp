@@ -100,6 +100,16 @@ void SayCounts() {
   }
 }
 
+// Whether this process will be a client of MPS, as far as can be told before cuInit: its control
+// daemon has a pipe where the driver will look for it [MPS documentation, CUDA_MPS_PIPE_DIRECTORY].
+bool MpsIsThere() {
+  const char* folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+  char path[512];
+  const int length = snprintf(path, sizeof(path), "%s/control",
+                              folder != nullptr && *folder != 0 ? folder : "/tmp/nvidia-mps");
+  return length > 0 && static_cast<size_t>(length) < sizeof(path) && access(path, F_OK) == 0;
+}
+
 }  // namespace
 
 void StartPreemption() noexcept {
@@ -107,8 +117,9 @@ void StartPreemption() noexcept {
   const bool takes_part = ReadSettings() && HasArbiter() && !ToolAtWork();
   if (takes_part) {
     // Streams that share a hardware queue wait for one another, which a guard must not make them
-    // do. The driver reads this at cuInit.
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+    // do. The driver reads this at cuInit. Clients of MPS share the GPU's queues: with 32 each, a
+    // dozen of them on an H200 had CUDA_ERROR_DEVICE_UNAVAILABLE.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", MpsIsThere() ? "8" : "32", /*overwrite=*/0);
     settings.queues = static_cast<uint32_t>(Number("CUDA_DEVICE_MAX_CONNECTIONS", 8));
     StartFastClock();
     StartWaitingRules();
