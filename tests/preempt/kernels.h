@@ -32,6 +32,27 @@ __device__ inline void WhereBlock(const Block& block, uint32_t* runs, uint32_t* 
   if (threadIdx.x == 0) where[block.index.x] = sm;
 }
 
+/// What the host and the blocks of a paced kernel tell each other: host memory.
+struct Pace {
+  uint32_t open;   ///< bit n: blocks on SM n run to their end; others hold their SM
+  uint32_t begun;  ///< blocks that began
+  uint32_t ended;  ///< of these, that hold no more
+};
+
+/// Folds and notes its SM once that is open.
+__device__ inline void PacedBlock(const Block& block, uint32_t* runs, uint32_t* value, uint32_t tag,
+                                  uint32_t* where, Pace* pace) {
+  uint32_t sm;
+  asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+  if (threadIdx.x == 0) {
+    atomicAdd_system(&pace->begun, 1u);
+    while ((*static_cast<volatile uint32_t*>(&pace->open) >> (sm & 31) & 1) == 0) __nanosleep(1000);
+    atomicAdd_system(&pace->ended, 1u);
+  }
+  __syncthreads();
+  WhereBlock(block, runs, value, tag, 1, where);
+}
+
 /// Waits until the host sets a flag, then folds.
 __device__ inline void AwaitBlock(const Block& block, volatile uint32_t* flag, uint32_t* value) {
   if (threadIdx.x == 0) {

@@ -1,5 +1,7 @@
 // Bugs planted into the library, one for each rule of waiting, guards and resumes: a checker (the
 // strict driver, or the program's own) finds each, and finds nothing without them.
+#include <algorithm>
+#include <chrono>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -19,8 +21,18 @@ struct Planted {
   friend void PrintTo(const Planted& planted, std::ostream* out) { *out << planted.bug; }
 };
 
-// Whether the program failed, hung or was stopped by the strict driver.
-bool Fails(const Planted& planted, const std::string& library) {
+bool EndsWithin(Program* program, std::chrono::milliseconds limit) {
+  for (const auto start = Clock::now(); Clock::now() - start < limit;) {
+    if (program->HasEnded()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return program->HasEnded();
+}
+
+// Whether the program, held for a time, failed, was stopped by the strict driver, or did not end
+// within `limit` of being let go.
+bool Fails(const Planted& planted, const std::string& library, std::chrono::milliseconds held,
+           std::chrono::seconds limit) {
   const BoardFile board;
   if (!planted.ask_often) board.Ask();
   Program program(App(planted.arguments), board, {{"LD_PRELOAD", library}});
@@ -33,14 +45,10 @@ bool Fails(const Planted& planted, const std::string& library) {
     }
   } else {
     program.Await("kernel launched");
-    GiveTimeToGoWrong();
+    (void)EndsWithin(&program, held);
     board.Release();
   }
-  const auto start = Clock::now();
-  while (!program.HasEnded() && Clock::now() - start < std::chrono::seconds(4)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return !program.HasEnded() || program.Wait() != 0;
+  return !EndsWithin(&program, limit) || program.Wait() != 0;
 }
 
 class PlantedBug : public testing::TestWithParam<Planted> {};
@@ -49,11 +57,18 @@ TEST_P(PlantedBug, IsFound) {
   const std::string library = std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" +
                               GetParam().bug + ".so";
   bool found = false;
-  for (int tries = 0; tries < 15 && !found; ++tries) found = Fails(GetParam(), library);
+  int tries = 0;
+  for (; tries < 15 && !found; ++tries) {
+    const std::chrono::milliseconds held(15 << std::min(tries, 6));  // to go wrong in
+    found = Fails(GetParam(), library, held, std::chrono::seconds(4));
+  }
+  RecordProperty("tries", tries);
   EXPECT_TRUE(found);
 }
 
-TEST_P(PlantedBug, AndNothingWithoutIt) { EXPECT_FALSE(Fails(GetParam(), CUPOLA_PRELOAD)); }
+TEST_P(PlantedBug, AndNothingWithoutIt) {
+  EXPECT_FALSE(Fails(GetParam(), CUPOLA_PRELOAD, std::chrono::milliseconds(15), kLimit));
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Rules, PlantedBug,
@@ -73,15 +88,15 @@ TEST(PlantedSpatialBug, IsFound) {
   const struct {
     const char* bug;
     std::string (*check)(const std::string& library);
-  } all[] = {{"nobody_away", &AskedAndLetGo},
-             {"never_yielded", &StandingRequest},
-             {"no_room_beside", &SecondRequester}};
+    const char* says;
+  } all[] = {{"nobody_away", &AskedAndLetGo, "nobody came back"},
+             {"never_yielded", &StandingRequest, "it said that it had not left"},
+             {"no_room_beside", &SecondRequester, "it did not go on"}};
   for (const auto& one : all) {
     const std::string library =
         std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" + one.bug + ".so";
-    std::string said;
-    for (int tries = 0; tries < 3 && said.empty(); ++tries) said = InTime(one.check, library);
-    EXPECT_NE(said, "") << one.bug;
+    EXPECT_EQ(one.check(library), one.says) << one.bug;
+    EXPECT_EQ(one.check(CUPOLA_PRELOAD), "") << one.bug;
   }
 }
 

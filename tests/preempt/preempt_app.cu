@@ -29,6 +29,10 @@ __global__ void Where(uint32_t* runs, uint32_t* value, uint32_t tag, int rounds,
   WhereBlock({blockIdx, gridDim}, runs, value, tag, rounds, where);
 }
 
+__global__ void Paced(uint32_t* runs, uint32_t* value, uint32_t tag, uint32_t* where, Pace* pace) {
+  PacedBlock({blockIdx, gridDim}, runs, value, tag, where, pace);
+}
+
 __global__ void FoldGlobal() {
   FoldBlock({blockIdx, gridDim}, all_values, all_values + kBlocks, 1, kRounds);
 }
@@ -349,6 +353,16 @@ int Gated(cudaStream_t stream) {
   return count == 21 * 32 ? 0 : 1;
 }
 
+// Prints how many blocks SM 0, 1, ... ran.
+int CheckWhere(const Arrays& arrays, cudaStream_t stream) {
+  CHECK(cudaStreamSynchronize(stream));
+  std::vector<uint32_t> where(kBlocks), counts(64);
+  CHECK(cudaMemcpy(where.data(), arrays.other, 4 * kBlocks, cudaMemcpyDeviceToHost));
+  for (const uint32_t sm : where) ++counts.at(sm);
+  std::printf("SMs: %u %u %u %u\n", counts[0], counts[1], counts[2], counts[3]);
+  return arrays.Check(2);
+}
+
 // A kernel whose blocks note their SM; prints how many blocks SM 0, 1, ... ran.
 int RunWhere(cudaStream_t stream) {
   const Arrays arrays;
@@ -359,12 +373,42 @@ int RunWhere(cudaStream_t stream) {
   Where<<<kBlocks, kThreads, 0, stream>>>(arrays.runs, arrays.value, 2, 6 * kRounds, arrays.other);
   CHECK(cudaGetLastError());
   Say("kernel launched");
-  CHECK(cudaStreamSynchronize(stream));
-  std::vector<uint32_t> where(kBlocks), counts(64);
-  CHECK(cudaMemcpy(where.data(), arrays.other, 4 * kBlocks, cudaMemcpyDeviceToHost));
-  for (const uint32_t sm : where) ++counts.at(sm);
-  std::printf("SMs: %u %u %u %u\n", counts[0], counts[1], counts[2], counts[3]);
-  return arrays.Check(2);
+  return CheckWhere(arrays, stream);
+}
+
+// The same, paced by commands. "open MASK": where blocks run to their end; the first launches.
+// "begun N", "held N": says "reached" when at least so many blocks began, or hold their SMs, and
+// "ended" when they never will. "end 0".
+int RunPaced(cudaStream_t stream) {
+  const Arrays arrays;
+  void* memory;
+  CHECK(cudaMallocHost(&memory, sizeof(Pace)));
+  const auto pace = static_cast<volatile Pace*>(memory);
+  char command[16] = "open";
+  unsigned number = ~0u, reached = 0, tag = 0;
+  do {
+    if (std::strcmp(command, "open") == 0) {
+      pace->open = number;
+      if (tag == 2) continue;
+      pace->begun = pace->ended = 0;
+      Paced<<<kBlocks, kThreads, 0, stream>>>(arrays.runs, arrays.value, ++tag, arrays.other,
+                                              static_cast<Pace*>(memory));
+      CHECK(cudaGetLastError());
+      if (tag == 1) CHECK(cudaStreamSynchronize(stream));
+      Say(tag == 1 ? "ready" : "kernel launched");
+      continue;
+    }
+    const bool held = std::strcmp(command, "held") == 0;
+    int count;
+    do {
+      const uint32_t begun = pace->begun;  // before `ended`: better too few
+      count = static_cast<int>(held ? begun - pace->ended : begun);
+    } while (count < static_cast<int>(number) && pace->ended != kBlocks && usleep(100) == 0);
+    const bool is_so = count >= static_cast<int>(number);
+    Say(is_so ? ("reached " + std::to_string(++reached)).c_str() : "ended");
+  } while (std::scanf("%15s %u", command, &number) == 2 && std::strcmp(command, "end") != 0);
+  pace->open = ~0u;
+  return CheckWhere(arrays, stream);
 }
 
 // A kernel of few blocks that runs until it is told to end.
@@ -446,6 +490,7 @@ int main(int argc, char** argv) {
   if (scenario == "global") return Global(stream);
   if (scenario == "gated") return Gated(stream);
   if (scenario == "where") return RunWhere(stream);
+  if (scenario == "paced") return RunPaced(stream);
   if (scenario == "small") return Small(stream);
   if (scenario == "hold") return Hold(stream);
   if (scenario == "leave") return Leave(stream, what);

@@ -1,6 +1,7 @@
 // What a program does whose kernel is to leave some SMs only (FLEP's spatial preemption), on the
 // four SMs of the simulated device. Each check says what went wrong, "" = nothing; the same checks
-// find planted bugs. One thread.
+// find planted bugs. Blocks hold their SMs until they are let go, so that nothing depends on how
+// fast anybody is: what is awaited comes, or the agent has looked often enough. One thread.
 #pragma once
 
 #include <array>
@@ -15,16 +16,20 @@
 namespace cupola::preempt_test {
 
 inline constexpr uint32_t kSpatialBlocks = 6000, kSmallLaunches = 60;  ///< as preempt_app has them
+inline constexpr uint32_t kWorkers = 32;  ///< four SMs of 8 blocks: as many hold where all do
+/// After a change it takes the agent one look to see it, and one more until all have left.
+inline constexpr uint32_t kLooks = 4;
 inline constexpr uint32_t kOther = 5;  ///< a slot of the board
 
 /// One program with a kernel that notes where its blocks ran, ready to launch it.
 struct SpatialRun {
   BoardFile board;
   Program program;
+  uint32_t commands = 0;  ///< that the program is to answer
 
   explicit SpatialRun(const std::string& library)
       : board(),
-        program(App({"where", "non-blocking"}), board,
+        program(App({"paced", "non-blocking"}), board,
                 {{"LD_PRELOAD", library}, {"CUPOLA_POLL_NS", "0"}, {"CUPOLA_BATCH", "1"}}) {
     if (!program.Await("ready")) ADD_FAILURE() << program.output();
   }
@@ -38,39 +43,60 @@ struct SpatialRun {
     other.demand.store(1);
     sched::SetRequest(board.view(), 0, kOther, bound);
   }
-  void Launch() {
-    program.GoOn();
+  /// On SMs of this mask blocks run to their end; on others they hold until these are open too.
+  void Open(uint32_t mask) { program.Tell("open " + std::to_string(mask) + "\n"); }
+  void Launch(uint32_t open) {
+    Open(open);
     if (!program.Await("kernel launched")) ADD_FAILURE() << program.output();
   }
-  /// What the process is to say comes true before it ends.
-  template <typename Condition>
-  bool AwaitOf(Condition condition, std::chrono::seconds limit = std::chrono::seconds(5)) {
-    for (const auto start = Clock::now(); Clock::now() - start < limit;) {
-      if (condition(board.slot())) return !program.HasEnded();
-      if (program.HasEnded()) return false;
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-    return false;
+  /// Waits until so many blocks hold their SMs ("held") or began ("begun").
+  void AwaitBlocks(const char* which, uint32_t count) {
+    program.Tell(which + (" " + std::to_string(count)) + "\n");
+    if (!program.Await("reached " + std::to_string(++commands))) ADD_FAILURE() << program.output();
   }
-  bool AwaitStopped() {
-    return AwaitOf([](const sched::BoardSlot& slot) { return slot.stopped.load() == 1; });
+  /// A kernel of which a worker for every place of every SM holds it.
+  void LaunchHeld() {
+    Launch(0);
+    AwaitBlocks("held", kWorkers);
+  }
+  /// What is to come comes before the process ends.
+  template <typename Condition>
+  bool AwaitOf(Condition condition) {
+    (void)AwaitTrue([&] { return condition(board.slot()) || program.HasEnded(); });
+    return condition(board.slot()) && !program.HasEnded();
+  }
+  bool AwaitStopped(uint32_t stopped = 1) {
+    return AwaitOf([=](const sched::BoardSlot& slot) { return slot.stopped.load() == stopped; });
   }
   bool AwaitPreemptions(uint64_t count) {
     return AwaitOf(
         [count](const sched::BoardSlot& slot) { return slot.preemptions.load() >= count; });
   }
-  bool AwaitResumes(uint64_t count, std::chrono::seconds limit = std::chrono::seconds(5)) {
-    return AwaitOf([count](const sched::BoardSlot& slot) { return slot.resumes.load() >= count; },
-                   limit);
-  }
-  /// "", or what was wrong with how it ended.
-  std::string End() {
-    const auto start = Clock::now();
-    while (!program.HasEnded() && Clock::now() - start < std::chrono::seconds(15)) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  /// The agent looks as often as that, of its own accord, or until the condition holds: whether it
+  /// does then. A look publishes the number of launches, the last of all that it does; the first
+  /// may have begun before the call.
+  template <typename Condition>
+  bool HoldsWithin(uint32_t looks, Condition condition) {
+    constexpr uint64_t kNoLook = UINT64_MAX;
+    for (uint32_t i = 0; i <= looks && !condition(board.slot()); ++i) {
+      board.slot().launches.store(kNoLook);
+      if (!AwaitOf([](const sched::BoardSlot& slot) { return slot.launches.load() != kNoLook; })) {
+        ADD_FAILURE() << "the agent does not look: " << program.output();
+      }
     }
-    if (!program.HasEnded()) return "it hangs";
-    return program.Wait() == 0 ? "" : "it failed: " + program.output();
+    return condition(board.slot());
+  }
+  bool ResumesWithin(uint32_t looks, uint64_t count) {
+    return HoldsWithin(
+        looks, [count](const sched::BoardSlot& slot) { return slot.resumes.load() >= count; });
+  }
+  /// Lets all blocks run. "", or what was wrong with how the program ended.
+  std::string End() {
+    program.Tell("end 0\n");
+    if (const int code = program.Wait(); code != -1) {
+      return code == 0 ? "" : "it failed: " + program.output();
+    }
+    return "it hangs";
   }
   /// Blocks that ran on SMs below `bound`.
   uint32_t BlocksBelow(uint32_t bound) {
@@ -93,68 +119,83 @@ inline const std::string kLate = "late: ";
 /// The request stands from before the launch until its end: other SMs do the work.
 inline std::string StandingRequest(const std::string& library) {
   SpatialRun run(library);
+  const auto has_not_left = [](const sched::BoardSlot& slot) { return slot.stopped.load() == 0; };
   run.Ask(2);
   if (!run.AwaitStopped()) return "it never said that it had nothing there";
-  run.Launch();
-  while (!run.program.HasEnded()) {  // its workers look before they begin
-    if (run.board.slot().stopped.load() == 0) return "it said that it had not left";
-  }
+  run.Launch(0b0011);
+  run.AwaitBlocks("held", 1);  // on the others: it cannot end
+  if (!run.AwaitPreemptions(1)) return "no preemption was counted";
+  // Its workers looked before they began.
+  if (run.HoldsWithin(kLooks, has_not_left)) return "it said that it had not left";
   if (const std::string wrong = run.End(); !wrong.empty()) return wrong;
+  if (has_not_left(run.board.slot())) return "it said that it had not left";
   const uint32_t below = run.BlocksBelow(2);
-  if (below > kSpatialBlocks / 8) return "too many blocks below: " + std::to_string(below);
-  return run.board.slot().preemptions.load() != 0 ? "" : "no preemption was counted";
+  return below <= kSpatialBlocks / 8 ? "" : "too many blocks below: " + std::to_string(below);
 }
 
 /// Asked in the middle, then let go: the workers that left come back.
 inline std::string AskedAndLetGo(const std::string& library) {
   SpatialRun run(library);
-  run.Launch();
-  int rounds = 0;
-  for (; rounds < 3; ++rounds) {
+  run.LaunchHeld();
+  for (int rounds = 0; rounds < 3; ++rounds) {
     const uint64_t resumes = run.board.slot().resumes.load();
     run.Ask(2);
-    const bool left = run.AwaitStopped();
+    run.Open(0b0011);
+    if (!run.AwaitStopped()) return "nobody left";
+    run.Open(0);
     run.board.Release();
-    if (!left || !run.AwaitResumes(resumes + 1)) break;
+    // The agent waits until two of its looks find as many away.
+    if (!run.ResumesWithin(kWorkers + kLooks, resumes + 1)) return "nobody came back";
+    if (!run.AwaitStopped(0)) return "it never said that it was back";
   }
-  const std::string wrong = run.End();
-  return rounds == 0 && wrong.empty() ? kLate + "nobody left and came back" : wrong;
+  return run.End();
 }
 
 /// A second requester needs more SMs: these are left too.
 inline std::string WidenedRequest(const std::string& library) {
   SpatialRun run(library);
+  run.LaunchHeld();
   run.Ask(1);
-  run.Launch();
-  if (!run.AwaitPreemptions(1)) return kLate + "nobody left";
+  run.Open(0b0001);
+  if (!run.AwaitPreemptions(1)) return "nobody left";
   run.AskAsOther(3);
   if (run.board.slot().yield_sm_bound.load() != 3) return "the bound did not grow";
   if (const std::string wrong = run.End(); !wrong.empty()) return wrong;
-  // Three SMs that share the blocks evenly would run two thirds of them below.
   const uint32_t below = run.BlocksBelow(3);
-  if (below <= kSpatialBlocks / 2) return "";
-  return kLate + "too many blocks below: " + std::to_string(below);
+  return below <= kSpatialBlocks / 8 ? "" : "too many blocks below: " + std::to_string(below);
 }
 
 /// A second requester needs the whole GPU; when it has ended the rest goes on beside the first.
 inline std::string SecondRequester(const std::string& library) {
   SpatialRun run(library);
+  run.LaunchHeld();
   run.Ask(1);
-  run.Launch();
-  if (!run.AwaitPreemptions(1)) return kLate + "nobody left";
+  run.Open(0b0001);
+  if (!run.AwaitPreemptions(1)) return "nobody left";
   run.AskAsOther(runtime::kAllSms);
-  if (!run.AwaitPreemptions(2)) return kLate + "no stop";
-  GiveTimeToGoWrong();
-  if (run.program.HasEnded()) return "it ran on all the same";
+  run.Open(0b1111);
+  if (!run.AwaitPreemptions(2)) return "no stop";
   const uint64_t resumes = run.board.slot().resumes.load();
+  if (run.ResumesWithin(kLooks, resumes + 1)) return "it ran on all the same";
   // As the daemon does when the second has ended.
   run.board.slot().yield_sm_bound.store(1);
   sched::ClearRequest(run.board.view(), 0, kOther);
-  if (!run.AwaitResumes(resumes + 1, std::chrono::seconds(3))) return "it did not go on";
+  if (!run.ResumesWithin(kLooks, resumes + 1)) return "it did not go on";
   if (const std::string wrong = run.End(); !wrong.empty()) return wrong;
   if (run.board.slot().yield_requests.load() == 0) return "the request is gone";
   const uint32_t below = run.BlocksBelow(1);
   return below <= kSpatialBlocks / 8 ? "" : "too many blocks below: " + std::to_string(below);
+}
+
+/// Without a request the SMs below run their part: here all that the others do not hold.
+inline std::string NothingAsked(const std::string& library) {
+  SpatialRun run(library);
+  run.LaunchHeld();
+  run.Open(0b0011);
+  run.AwaitBlocks("begun", kSpatialBlocks);
+  if (const std::string wrong = run.End(); !wrong.empty()) return wrong;
+  const uint32_t below = run.BlocksBelow(2);
+  return below == kSpatialBlocks - kWorkers / 2 ? "" : "blocks below: " + std::to_string(below);
 }
 
 /// Launches of one block, on the very SMs that are to be left: they go on elsewhere, at once.
@@ -167,7 +208,7 @@ inline std::string SmallLaunches(const std::string& library) {
   const auto start = Clock::now();
   program.GoOn();
   if (program.Wait() != 0) return "it failed: " + program.output();
-  if (board.slot().resumes.load() == 0) return "no launch came on those SMs";
+  if (board.slot().resumes.load() == 0) return kLate + "no launch came on those SMs";
   return Clock::now() - start < std::chrono::milliseconds(kSmallLaunches * 50)
              ? ""
              : kLate + "its launches took too long";

@@ -9,6 +9,7 @@ reads %smid. The variants of the other program are made by `cupola build`.
 """
 import argparse
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -21,6 +22,9 @@ import corun  # noqa: E402
 import runner  # noqa: E402
 
 BLOCKS = 6000  # of the large kernel: preempt_app.cu, kBlocks
+WORKERS = 32  # that the simulated device has room for
+PREEMPTED = "[1-9][0-9]* preemptions"
+TRIES = 10
 LIMIT = 60  # seconds of every wait
 RULES = {"low": {"priority": 0}, "high": {"priority": 5}}
 BUILD = None
@@ -74,9 +78,19 @@ class SpatialPair(unittest.TestCase):
         self.assertEqual(code, 0, job.err)
         return out
 
+    def command(self, job, text):
+        """What preempt_app says of "paced"."""
+        job.process.stdin.write(text.encode() + b"\n")
+
+    def launch_paced(self, job, mask):
+        """Its blocks hold SMs that are not in the mask."""
+        self.command(job, f"open {mask}")
+        self.expect(job, "kernel launched")
+
     def plain_result(self):
-        job = self.start_ready("plain", "", "where")
-        self.launch(job)
+        job = self.start_ready("plain", "", "paced")
+        self.launch_paced(job, 0b1111)
+        self.command(job, "end 0")
         self.sms(job)
         return self.end(job)
 
@@ -85,11 +99,14 @@ class SpatialPair(unittest.TestCase):
         clients = [c for gpu in ask(self.bed, command="show")["gpus"] for c in gpu["clients"]]
         return next(c for c in clients if c["pid"] == job.process.pid)
 
-    def await_client(self, job, condition):
-        deadline = corun.time.monotonic() + LIMIT
+    def becomes(self, job, condition, seconds=LIMIT):
+        """Whether what the arbiter says of it comes to be so."""
+        deadline = corun.time.monotonic() + seconds
         while not condition(self.client(job)):
-            self.assertLess(corun.time.monotonic(), deadline, self.client(job))
+            if corun.time.monotonic() > deadline:
+                return False
             corun.time.sleep(0.002)  # between two looks
+        return True
 
     def start_high(self):
         return self.start_ready("cupola", "high", "hold")
@@ -97,47 +114,70 @@ class SpatialPair(unittest.TestCase):
     def hold(self, high):
         """Its kernel runs from here on."""
         self.launch(high)
-        self.await_client(high, lambda client: client["active"])
+        self.assertTrue(self.becomes(high, lambda client: client["active"]), self.client(high))
+
+    def until_kept(self, run):
+        """Runs until nothing is wrong: again where a lease was not renewed in time, for all SMs are
+        given back for a moment then."""
+        for _ in range(TRIES):
+            wrong = run()
+            if wrong is None:
+                return
+            print(f"again: {wrong}", file=sys.stderr)
+        self.fail(wrong)
 
     def beside(self, sms_left, **policy):
         """With a context that both share: the large kernel ends while the small one runs."""
         self.bed.environ["CUPOLA_SIM_MPS"] = "1"
         expected = self.plain_result()
-        for last_try in (False, False, True):
+
+        def run():
             with self.bed.arbiter(corun.config("hpf", RULES, **policy)):
                 high = self.start_high()
-                low = self.start_ready("cupola", "low", "where")
+                low = self.start_ready("cupola", "low", "paced")
                 self.hold(high)
-                self.launch(low)
+                self.launch_paced(low, (1 << sms_left) - 1)
+                self.command(low, "held 1")  # on an SM that is not needed
+                self.expect(low, "reached 1")
+                left = self.becomes(low, lambda c: c["stopped"] and c["preemptions"] > 0, 5)
+                said = None if left else self.client(low), self.client(high)
+                self.command(low, "end 0")
                 counts = self.sms(low)
                 self.assertEqual(self.end(low), expected)
-                self.assertRegex(low.err, "[1-9][0-9]* preemptions")
                 self.go_on(high)
                 self.assertEqual(self.end(high), "done\n")
-            # A lease that was not renewed in time gives the SMs back for a moment.
-            if sum(counts[:sms_left]) <= BLOCKS // 8:
-                break
-            self.assertFalse(last_try, counts)
+            if not left:
+                return f"it did not leave: {said} {high.err}"
+            return None if sum(counts[:sms_left]) <= BLOCKS // 8 else counts
+
+        self.until_kept(run)
 
     def instead(self, **policy):
         """The large kernel waits until the small one has ended, and then has all SMs."""
         expected = self.plain_result()
-        for last_try in (False, False, True):
+
+        def run():
             with self.bed.arbiter(corun.config("hpf", RULES, **policy)):
                 high = self.start_high()
-                low = self.start_ready("cupola", "low", "where")
+                low = self.start_ready("cupola", "low", "paced")
                 self.hold(high)
-                self.launch(low)
-                early = low.await_line(1.0)  # a lease that was not renewed in time lets it go
+                self.launch_paced(low, 0b1111)
+                corun.time.sleep(0.3)  # for it to end in, were it not stopped
+                self.command(low, "open 0")
                 self.go_on(high)
-                counts = None if early else self.sms(low)
-                self.assertEqual(self.end(low), expected)
                 self.assertEqual(self.end(high), "done\n")
-            if early is None:
-                break
-            self.assertFalse(last_try, early)
-        self.assertRegex(low.err, "[1-9][0-9]* preemptions")
-        self.assertGreater(counts[0], BLOCKS // 50, counts)
+                self.command(low, f"held {WORKERS}")
+                said = low.await_line(LIMIT / 12)
+                if said != "reached 1":
+                    low.kill()
+                    return f"the large kernel beside the small one: {said}"
+                self.command(low, "end 0")
+                self.sms(low)
+                self.assertEqual(self.end(low), expected)
+                self.assertRegex(low.err, PREEMPTED)
+            return None
+
+        self.until_kept(run)
 
     def test_the_large_kernel_leaves_the_sm_that_is_needed(self):
         self.beside(1)
@@ -148,15 +188,19 @@ class SpatialPair(unittest.TestCase):
     def test_programs_as_they_are_built(self):
         self.bed.environ["CUPOLA_SIM_MPS"] = "1"
         expected = self.end(self.start("plain", "", "order"))
-        with self.bed.arbiter(corun.config("hpf", RULES)):
-            high = self.start_high()
-            self.hold(high)
-            low = self.start("cupola", "low", "order", by_hand=False)
-            self.expect(low, "kernel launched")
-            self.assertEqual("kernel launched\n" + self.end(low), expected)
-            self.assertRegex(low.err, "[1-9][0-9]* preemptions")
-            self.go_on(high)
-            self.assertEqual(self.end(high), "done\n")
+
+        def run():
+            with self.bed.arbiter(corun.config("hpf", RULES)):
+                high = self.start_high()
+                self.hold(high)
+                low = self.start("cupola", "low", "order", by_hand=False)
+                self.expect(low, "kernel launched")
+                self.assertEqual("kernel launched\n" + self.end(low), expected)
+                self.go_on(high)
+                self.assertEqual(self.end(high), "done\n")
+            return None if re.search(PREEMPTED, low.err) else low.err
+
+        self.until_kept(run)
 
     def test_without_spatial_preemption_it_leaves_all(self):
         self.bed.environ["CUPOLA_SIM_MPS"] = "1"

@@ -118,7 +118,10 @@ class Program {
   }
 
   /// Lets a program that has said "ready" go on.
-  void GoOn() { EXPECT_EQ(write(in_, "\n", 1), 1); }
+  void GoOn() { Tell("\n"); }
+  void Tell(const std::string& text) {
+    EXPECT_EQ(write(in_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
 
   /// The exit code, 128 + signal, or -1 when it did not end in time.
   int Wait() {

@@ -120,6 +120,12 @@ __global__ void Where__cupola_preemptible(uint32_t* runs, uint32_t* value, uint3
   Work(launch, [&](const Block& block) { WhereBlock(block, runs, value, tag, rounds, where); });
 }
 
+__global__ void Paced__cupola_preemptible(uint32_t* runs, uint32_t* value, uint32_t tag,
+                                          uint32_t* where, Pace* pace,
+                                          const __grid_constant__ PreemptParams launch) {
+  Work(launch, [&](const Block& block) { PacedBlock(block, runs, value, tag, where, pace); });
+}
+
 __constant__ uint64_t cupola_variables[1];
 
 __global__ void FoldGlobal__cupola_preemptible(const __grid_constant__ PreemptParams launch) {
