@@ -72,9 +72,9 @@ TEST_P(PlantedBug, AndNothingWithoutIt) {
 
 INSTANTIATE_TEST_SUITE_P(
     Rules, PlantedBug,
-    testing::Values(Planted{"no_wait", {"threads", "legacy"}, true},
+    testing::Values(Planted{"no_wait", {"race", "non-blocking"}, true},
                     Planted{"scopes_first", {"race", "non-blocking"}, true},
-                    Planted{"no_scopes", {"threads", "legacy"}, true},
+                    Planted{"no_scopes", {"race", "non-blocking"}, true},
                     Planted{"no_first_launch", {"call", "legacy", "first-launch"}},
                     Planted{"no_guard", {"order", "non-blocking"}},
                     Planted{"no_queue_count", {"call", "legacy", "many-streams"}},
