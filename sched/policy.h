@@ -19,7 +19,7 @@ struct PolicyOptions {
   double max_overhead = 0.10;      ///< FFS: sum(O_i) / (T * sum(W_i)) stays below it
   uint64_t quantum_ns = 500'000;   ///< FFS: T is at least this: shorter turns are lost in reviews
   uint64_t idle_grace_ns = 100'000;  ///< FFS: an idle holder keeps its turn so long
-  bool spatial = true;             ///< HPF: yield only as many SMs as are needed, where that works
+  bool spatial = false;            ///< HPF: yield only as many SMs as are needed, where that works
   uint32_t spatial_extra_sms = 0;  ///< and so many more (FLEP fig. 16)
 };
 

@@ -134,9 +134,10 @@ class Boards(ServeTest):
     def test_only_the_sms_that_are_needed_where_contexts_are_shared(self):
         rule = '[[rule]]\nexecutable = "*"\nlabel = "high"\npriority = 5\n'
         high_env = {**self.env, "CUPOLA_LABEL": "high"}
-        for settings, capabilities, bound in (("", 5, 8), ("spatial_extra_sms = 4\n", 5, 12),
-                                              ("spatial_extra_sms = 124\n", 5, 0xFFFF),
-                                              ("spatial = false\n", 5, 0xFFFF), ("", 1, 0xFFFF)):
+        on = "spatial = true\n"
+        for settings, capabilities, bound in ((on, 5, 8), (on + "spatial_extra_sms = 4\n", 5, 12),
+                                              (on + "spatial_extra_sms = 124\n", 5, 0xFFFF),
+                                              ("", 5, 0xFFFF), (on, 1, 0xFFFF)):
             with self.subTest(settings=settings, capabilities=capabilities):
                 self.write_config('[policy]\nname = "hpf"\n' + settings + rule)
                 daemon = self.serve("--config", self.config)

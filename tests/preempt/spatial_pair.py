@@ -132,7 +132,7 @@ class SpatialPair(unittest.TestCase):
         expected = self.plain_result()
 
         def run():
-            with self.bed.arbiter(corun.config("hpf", RULES, **policy)):
+            with self.bed.arbiter(corun.config("hpf", RULES, spatial=True, **policy)):
                 high = self.start_high()
                 low = self.start_ready("cupola", "low", "paced")
                 self.hold(high)
@@ -190,7 +190,7 @@ class SpatialPair(unittest.TestCase):
         expected = self.end(self.start("plain", "", "order"))
 
         def run():
-            with self.bed.arbiter(corun.config("hpf", RULES)):
+            with self.bed.arbiter(corun.config("hpf", RULES, spatial=True)):
                 high = self.start_high()
                 self.hold(high)
                 low = self.start("cupola", "low", "order", by_hand=False)

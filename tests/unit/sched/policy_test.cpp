@@ -119,6 +119,7 @@ TEST(Hpf, AtTheEndTheShortestOfTheHighestPriorityIsNext) {
 
 TEST(Hpf, YieldsOnlyTheSmsThatAreNeeded) {
   PolicyOptions options;
+  options.spatial = true;
   options.spatial_extra_sms = 4;
   Bench bench("hpf", options);
   const ClientId low = bench.Add(0);
