@@ -420,10 +420,17 @@ def ffs_metrics(detail):
     return found
 
 
+def ran_preemptible(detail, phase):
+    """Whether launches of that phase went out as preemptible variants."""
+    return detail.get("counts", {}).get(phase, {}).get("launches preemptible", 0) > 0
+
+
 def solo_metrics(detail):
     overheads = {"solo": [], "sliced": []}
     for row in detail.get("solo", {}).values():
         for label, values in overheads.items():
+            if label == "sliced" and ran_preemptible(detail, "solo sliced"):
+                continue  # it says nothing of slices
             if row.get("original") and row.get(label):
                 values.append(100 * (statistics.median(row[label]) /
                                      statistics.median(row["original"]) - 1))

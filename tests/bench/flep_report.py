@@ -192,6 +192,8 @@ def solo_chart(detail):
               if detail.get("solo", {}).get(name, {}).get("original")]
     series = {}
     for label in ("solo", "sliced"):
+        if label == "sliced" and flep.ran_preemptible(detail, "solo sliced"):
+            continue
         shown = {"solo": "preemptible"}.get(label, label)
         series[shown] = [
             100 * (statistics.median(detail["solo"][name][label]) /
