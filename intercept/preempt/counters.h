@@ -9,42 +9,44 @@ namespace cupola::intercept::preempt {
 
 /// Why a launch went out as the program made it.
 enum class Plain : uint8_t {
-  kNoVariant,        ///< no bundle, or the kernel was refused, or its handle is not known
-  kShort,            ///< predicted to be shorter than what stopping it would gain
-  kInexact,          ///< the variant is not bit-exact and was not asked for
-  kConfigured,       ///< the configuration wants the original
-  kCapturing,        ///< the stream captures
+  kNoVariant,   ///< no bundle, or the kernel was refused, or its handle is not known
+  kShort,       ///< predicted to be shorter than what stopping it would gain
+  kInexact,     ///< the variant is not bit-exact and was not asked for
+  kConfigured,  ///< the configuration wants the original
+  kCapturing,   ///< the stream captures
   kCooperative,
-  kAttribute,        ///< a launch attribute that a variant cannot carry: cluster, PDL, ...
-  kShape,            ///< grid or block that the variant cannot take
-  kShared,           ///< more shared memory than original or variant may have
-  kArguments,        ///< not as the kernel's parameters are
-  kResident,         ///< blocks may wait on one another and all are resident at once
-  kRingFull,         ///< no control slot came free
-  kScopeOpen,        ///< another thread is in a call that may wait
-  kTooManyStreams,   ///< more live streams than hardware queues
-  kNoContext,        ///< preemption could not be set up in the context
-  kRefused,          ///< the driver refused the variant's launch
+  kAttribute,       ///< a launch attribute that a variant cannot carry: cluster, PDL, ...
+  kShape,           ///< grid or block that the variant cannot take
+  kShared,          ///< more shared memory than original or variant may have
+  kArguments,       ///< not as the kernel's parameters are
+  kResident,        ///< blocks may wait on one another and all are resident at once
+  kRingFull,        ///< no control slot came free
+  kScopeOpen,       ///< another thread is in a call that may wait
+  kTooManyStreams,  ///< more live streams than hardware queues
+  kNoContext,       ///< preemption could not be set up in the context
+  kRefused,         ///< the driver refused the variant's launch
   kCount
 };
 
 /// For the log, indexed by Plain.
 inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
-    "no variant", "short", "not bit-exact", "configured", "capturing", "cooperative", "attribute",
-    "shape", "shared memory", "arguments", "all resident", "ring full", "waiting scope",
-    "too many streams", "no context", "refused"};
+    "no variant",   "short",     "not bit-exact", "configured",       "capturing",
+    "cooperative",  "attribute", "shape",         "shared memory",    "arguments",
+    "all resident", "ring full", "waiting scope", "too many streams", "no context",
+    "refused"};
 
 struct Counters {
   std::atomic<uint64_t> preemptible{0};
+  std::atomic<uint64_t> sliced{0};  ///< launches of the program that went out in slices
   std::atomic<uint64_t> plain[static_cast<size_t>(Plain::kCount)] = {};
   std::atomic<uint64_t> preemptions{0};  ///< launches that yielded with blocks left
   std::atomic<uint64_t> resumes{0};
-  std::atomic<uint64_t> waits{0};        ///< calls that waited in our code
-  std::atomic<uint64_t> scopes{0};       ///< calls during which launches went out plain
+  std::atomic<uint64_t> waits{0};   ///< calls that waited in our code
+  std::atomic<uint64_t> scopes{0};  ///< calls during which launches went out plain
   std::atomic<uint64_t> demands{0};
-  std::atomic<uint64_t> markers{0};      ///< of bursts that nobody waited for
-  std::atomic<uint64_t> gates{0};        ///< put into streams
-  std::atomic<uint64_t> priorities{0};   ///< launches given the highest priority
+  std::atomic<uint64_t> markers{0};     ///< of bursts that nobody waited for
+  std::atomic<uint64_t> gates{0};       ///< put into streams
+  std::atomic<uint64_t> priorities{0};  ///< launches given the highest priority
 };
 
 extern Counters counters;

@@ -67,10 +67,9 @@ uint64_t PredictNs(const Attempt& attempt) {
   const Variant& variant = *attempt.variant;
   if (variant.plan_kernel != nullptr) {
     const LaunchFacts& facts = attempt.facts;
-    models::LaunchFeatures features{
-        .grid = {facts.grid[0], facts.grid[1], facts.grid[2]},
-        .block = {facts.block[0], facts.block[1], facts.block[2]},
-        .dynamic_shared = facts.shared_bytes};
+    models::LaunchFeatures features{.grid = {facts.grid[0], facts.grid[1], facts.grid[2]},
+                                    .block = {facts.block[0], facts.block[1], facts.block[2]},
+                                    .dynamic_shared = facts.shared_bytes};
     const std::byte* packed = nullptr;
     size_t packed_bytes = 0;
     if (attempt.call.params == nullptr && attempt.call.extra != nullptr) {
@@ -90,11 +89,14 @@ bool IsWorthIt(const Attempt& attempt) {
   Variant& variant = *attempt.variant;
   if (settings.mode == Mode::kAlways || variant.is_configured) return true;
   switch (variant.plan_kernel != nullptr ? variant.plan_kernel->mode : models::PlanMode::kAuto) {
-    case models::PlanMode::kPlain: return false;
-    case models::PlanMode::kVariant: return true;
+    case models::PlanMode::kPlain:
+      return false;
+    case models::PlanMode::kVariant:
+      return true;
     case models::PlanMode::kAlternate:  // plain first: a fair comparison inside one run
       return (variant.turns.fetch_add(1, std::memory_order_relaxed) & 1) != 0;
-    case models::PlanMode::kAuto: break;
+    case models::PlanMode::kAuto:
+      break;
   }
   // Not seen yet: more than one round of workers says that there is something to stop.
   if (attempt.predicted_ns == 0) return attempt.total_blocks > attempt.workers;
@@ -156,7 +158,7 @@ bool Prepare(Attempt* attempt, Plain* why) {
     }
   }
   *why = (attempt->variant->entry->flags & store::kNotBitExact) != 0 ? Plain::kInexact
-                                                                    : Plain::kConfigured;
+                                                                     : Plain::kConfigured;
   if (!attempt->variant->usable) return false;
   *why = Plain::kRefused;
   if (attempt->prepared == nullptr || attempt->prepared->function == nullptr) return false;
@@ -199,35 +201,58 @@ runtime::PreemptParams ParamsOf(const PreemptContext& context, const LaunchSlot&
   return params;
 }
 
+// Launches a row of `blocks` blocks of a variant, its arguments in `arguments`.
+struct RowLaunch {
+  CUfunction function;
+  const uint32_t* block;
+  uint32_t shared_bytes;
+  CUstream stream;
+  bool per_thread;
+  const KeptAttributes& attributes;
+  std::byte* arguments;
+  size_t bytes;
+};
+
+CUresult LaunchRow(const RowLaunch& row, uint32_t blocks) {
+  size_t bytes = row.bytes;
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, row.arguments, CU_LAUNCH_PARAM_BUFFER_SIZE,
+                   &bytes, CU_LAUNCH_PARAM_END};
+  if (row.attributes.count == 0) {
+    const auto launch = Real<PFN_cuLaunchKernel_v4000>(row.per_thread ? Call::k_cuLaunchKernel_ptsz
+                                                                      : Call::k_cuLaunchKernel);
+    return launch(row.function, blocks, 1, 1, row.block[0], row.block[1], row.block[2],
+                  row.shared_bytes, row.stream, nullptr, extra);
+  }
+  CUlaunchConfig config{};
+  config.gridDimX = blocks;
+  config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = row.block[0];
+  config.blockDimY = row.block[1];
+  config.blockDimZ = row.block[2];
+  config.sharedMemBytes = row.shared_bytes;
+  config.hStream = row.stream;
+  config.attrs = const_cast<CUlaunchAttribute*>(row.attributes.list);
+  config.numAttrs = row.attributes.count;
+  const auto launch = Real<PFN_cuLaunchKernelEx_v11060>(
+      row.per_thread ? Call::k_cuLaunchKernelEx_ptsz : Call::k_cuLaunchKernelEx);
+  return launch(&config, row.function, nullptr, extra);
+}
+
 // Writes the parameters of this physical launch behind the program's arguments and launches.
 CUresult LaunchOn(PreemptContext& context, LaunchSlot& slot, uint32_t physical, CUstream stream,
                   bool per_thread, const KeptAttributes& attributes) {
   std::byte* const arguments = context.ArgumentsOf(context.slots.IndexOf(&slot));
   const runtime::PreemptParams params = ParamsOf(context, slot, physical);
   memcpy(arguments + slot.launch_offset, &params, sizeof(params));
-  size_t bytes = slot.launch_offset + sizeof(params);
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, arguments, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
-                   CU_LAUNCH_PARAM_END};
-  const auto function = static_cast<CUfunction>(slot.function);
-  if (attributes.count == 0) {
-    const auto launch = Real<PFN_cuLaunchKernel_v4000>(
-        per_thread ? Call::k_cuLaunchKernel_ptsz : Call::k_cuLaunchKernel);
-    return launch(function, params.workers, 1, 1, slot.block[0], slot.block[1], slot.block[2],
-                  slot.shared_bytes, stream, nullptr, extra);
-  }
-  CUlaunchConfig config{};
-  config.gridDimX = params.workers;
-  config.gridDimY = config.gridDimZ = 1;
-  config.blockDimX = slot.block[0];
-  config.blockDimY = slot.block[1];
-  config.blockDimZ = slot.block[2];
-  config.sharedMemBytes = slot.shared_bytes;
-  config.hStream = stream;
-  config.attrs = const_cast<CUlaunchAttribute*>(attributes.list);
-  config.numAttrs = attributes.count;
-  const auto launch = Real<PFN_cuLaunchKernelEx_v11060>(
-      per_thread ? Call::k_cuLaunchKernelEx_ptsz : Call::k_cuLaunchKernelEx);
-  return launch(&config, function, nullptr, extra);
+  return LaunchRow({.function = static_cast<CUfunction>(slot.function),
+                    .block = slot.block,
+                    .shared_bytes = slot.shared_bytes,
+                    .stream = stream,
+                    .per_thread = per_thread,
+                    .attributes = attributes,
+                    .arguments = arguments,
+                    .bytes = slot.launch_offset + sizeof(params)},
+                   params.workers);
 }
 
 void FillSlot(const Attempt& attempt, bool is_blocking, LaunchSlot* slot) {
@@ -260,11 +285,10 @@ void Guard(const Attempt& attempt, const LaunchSlot& slot) {
   PreemptContext& context = attempt.context;
   const uint32_t index = context.slots.IndexOf(&slot);
   const CUdeviceptr done = context.ControlOf(index) + offsetof(runtime::ControlSlot, done);
-  const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(
-      attempt.facts.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz
-                               : Call::k_cuStreamWaitValue32_v2);
-  const CUresult result =
-      wait(attempt.facts.stream, done, slot.sequence, CU_STREAM_WAIT_VALUE_GEQ);
+  const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(attempt.facts.per_thread
+                                                             ? Call::k_cuStreamWaitValue32_v2_ptsz
+                                                             : Call::k_cuStreamWaitValue32_v2);
+  const CUresult result = wait(attempt.facts.stream, done, slot.sequence, CU_STREAM_WAIT_VALUE_GEQ);
   if (result == CUDA_SUCCESS) return;
   static std::atomic_flag said;
   SayOnce(said, Level::kWarn, {"a stream takes no guard: error ", Decimal(result)});
@@ -337,6 +361,49 @@ void LeaveUnguarded(PreemptContext& context) {
   Unwatch(1);
 }
 
+// Rounds of resident blocks in a slice: so many that launching the next one hides behind it, so few
+// that a request to yield, which a gate before each slice obeys, is not long in waiting.
+constexpr uint32_t kRoundsOfSlice = 4;
+
+// The launch in slices, one behind the other on the program's stream (FLEP section 2.2, kernel
+// slicing). False: nothing was launched, it is to go out plain.
+bool LaunchSliced(const Attempt& attempt, CUresult* result, Plain* why) {
+  PreemptContext& context = attempt.context;
+  const store::KernelEntry& entry = *attempt.variant->entry;
+  alignas(16) std::byte arguments[kArgumentBytes];
+  *why = Plain::kArguments;
+  if (!PackArguments(*attempt.variant, attempt.call, arguments)) return false;
+  const LaunchFacts& facts = attempt.facts;
+  runtime::SliceParams params{{facts.grid[0], facts.grid[1], facts.grid[2]}, 0};
+  const RowLaunch row{.function = attempt.prepared->function,
+                      .block = facts.block,
+                      .shared_bytes = facts.shared_bytes,
+                      .stream = facts.stream,
+                      .per_thread = facts.per_thread,
+                      .attributes = attempt.attributes,
+                      .arguments = arguments,
+                      .bytes = entry.launch_offset + sizeof(params)};
+  *why = Plain::kRefused;
+  while (params.first_block < attempt.total_blocks) {
+    GateStream(context, facts, attempt.stream);
+    if (context.outstanding.load() != 0) {
+      AwaitGuard(context);
+      KeepRoom(context);
+      context.queued.fetch_add(1, std::memory_order_relaxed);
+    }
+    const uint32_t blocks =
+        std::min(attempt.workers * kRoundsOfSlice, attempt.total_blocks - params.first_block);
+    memcpy(arguments + entry.launch_offset, &params, sizeof(params));
+    *result = LaunchRow(row, blocks);
+    if (*result != CUDA_SUCCESS) return params.first_block != 0;
+    params.first_block += blocks;
+  }
+  Count(counters.sliced);
+  this_thread.launched_variant = true;
+  context.gpu->PublishKernel(attempt.variant->name);
+  return true;
+}
+
 bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   if (!IsCandidate(attempt, why) || !Prepare(attempt, why)) return false;
   *why = Plain::kResident;
@@ -345,6 +412,7 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   *why = Plain::kShort;
   attempt->predicted_ns = PredictNs(*attempt);
   if (!IsWorthIt(*attempt)) return false;
+  if (attempt->variant->is_sliced) return LaunchSliced(*attempt, result, why);
   PreemptContext& context = attempt->context;
   KeepRoom(context);
   for (;;) {

@@ -1,9 +1,9 @@
 #include "intercept/preempt/preemption.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
-
-#include <unistd.h>
 
 #include "intercept/fast_clock.h"
 #include "intercept/notice.h"
@@ -38,8 +38,12 @@ uint64_t Number(const char* name, uint64_t fallback) {
 
 // With a tool at work our kernels and streams would disturb what it measures, or it us.
 bool ToolAtWork() {
-  static constexpr const char* kPrefixes[] = {"CUDA_INJECTION64_PATH=", "NV_COMPUTE_PROFILER",
-                                              "NV_NSIGHT_", "NSYS_", "NV_SANITIZER_", "CUDBG_",
+  static constexpr const char* kPrefixes[] = {"CUDA_INJECTION64_PATH=",
+                                              "NV_COMPUTE_PROFILER",
+                                              "NV_NSIGHT_",
+                                              "NSYS_",
+                                              "NV_SANITIZER_",
+                                              "CUDBG_",
                                               "CUDA_LAUNCH_BLOCKING=1"};
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     for (const char* prefix : kPrefixes) {
@@ -87,12 +91,15 @@ void SayCounts() {
   const auto number = [](const std::atomic<uint64_t>& counter) {
     return Decimal(counter.load(std::memory_order_relaxed));
   };
-  Say(Level::kInfo, {"preemption: ", number(counters.preemptible), " launches preemptible, ",
-                     number(counters.preemptions), " preemptions, ", number(counters.resumes),
-                     " resumes, ", number(counters.waits), " waits, ", number(counters.scopes),
-                     " scopes, ", number(counters.demands), " demands, ",
-                     number(counters.markers), " markers, ", number(counters.gates), " gates, ",
-                     number(counters.priorities), " with priority"});
+  Say(Level::kInfo,
+      {"preemption: ", number(counters.preemptible), " launches preemptible, ",
+       number(counters.preemptions), " preemptions, ", number(counters.resumes), " resumes, ",
+       number(counters.waits), " waits, ", number(counters.scopes), " scopes, ",
+       number(counters.demands), " demands, ", number(counters.markers), " markers, ",
+       number(counters.gates), " gates, ", number(counters.priorities), " with priority"});
+  if (counters.sliced.load() != 0) {
+    Say(Level::kInfo, {"preemption: ", number(counters.sliced), " launches sliced"});
+  }
   for (size_t i = 0; i < static_cast<size_t>(Plain::kCount); ++i) {
     if (counters.plain[i].load() == 0) continue;
     Say(Level::kInfo,

@@ -1,5 +1,11 @@
 #include "intercept/preempt/variants.h"
 
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -8,12 +14,6 @@
 #include <string>
 #include <unordered_map>
 #include <vector>
-
-#include <fcntl.h>
-#include <pthread.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "device/compiler/store/variant_store.h"
 #include "intercept/handle_map.h"
@@ -46,7 +46,7 @@ namespace {
 struct Images {
   std::optional<store::VariantStore> store;
   std::unordered_map<const void*, Image*> by_owner;
-  std::string file;                      // CUPOLA_BUNDLE
+  std::string file;  // CUPOLA_BUNDLE
   std::span<const std::byte> file_bytes;
 };
 
@@ -59,12 +59,12 @@ constexpr uint32_t kUnknownWorkers = UINT32_MAX;
 
 std::span<const std::byte> MapFile(const char* path) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  struct stat facts{};
+  struct stat facts {};
   if (fd < 0) return {};
-  void* memory = fstat(fd, &facts) == 0 && facts.st_size > 0
-                     ? mmap(nullptr, static_cast<size_t>(facts.st_size), PROT_READ, MAP_PRIVATE, fd,
-                            0)
-                     : MAP_FAILED;
+  void* memory =
+      fstat(fd, &facts) == 0 && facts.st_size > 0
+          ? mmap(nullptr, static_cast<size_t>(facts.st_size), PROT_READ, MAP_PRIVATE, fd, 0)
+          : MAP_FAILED;
   close(fd);
   if (memory == MAP_FAILED) return {};
   return {static_cast<const std::byte*>(memory), static_cast<size_t>(facts.st_size)};
@@ -124,8 +124,8 @@ bool LoadSide(Image* image) {
     result = load(&image->side_library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   }
   if (result != CUDA_SUCCESS && image->bundle.ptx() != nullptr) {
-    result = load(&image->side_library, image->bundle.ptx(), nullptr, nullptr, 0, nullptr, nullptr,
-                  0);
+    result =
+        load(&image->side_library, image->bundle.ptx(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   }
   image->side = result == CUDA_SUCCESS ? Image::Side::kLoaded : Image::Side::kFailed;
   if (result != CUDA_SUCCESS) {
@@ -141,14 +141,14 @@ bool AddressOf(const Image& image, const char* name, bool is_managed, uint64_t* 
   const auto library = static_cast<CUlibrary>(const_cast<void*>(image.owner));
   if (image.is_library && is_managed) {
     result = CUPOLA_CALL_REAL(cuLibraryGetManaged, PFN_cuLibraryGetManaged_v12000)(&found, &bytes,
-                                                                                  library, name);
+                                                                                   library, name);
   } else if (image.is_library) {
     result = CUPOLA_CALL_REAL(cuLibraryGetGlobal, PFN_cuLibraryGetGlobal_v12000)(&found, &bytes,
-                                                                                library, name);
+                                                                                 library, name);
   } else {
     const auto owner = static_cast<CUmodule>(const_cast<void*>(image.owner));
     result = CUPOLA_CALL_REAL(cuModuleGetGlobal_v2, PFN_cuModuleGetGlobal_v3020)(&found, &bytes,
-                                                                                owner, name);
+                                                                                 owner, name);
   }
   *address = found;
   return result == CUDA_SUCCESS;
@@ -190,7 +190,8 @@ bool FillVariables(Image* image, PreemptContext* context) {
 
 CUfunction FunctionOf(Image* image, const Variant& variant, PreemptContext* context) {
   if (!LoadSide(image) || !FillVariables(image, context)) return nullptr;
-  const std::string name = std::string(variant.name) + "__cupola_preemptible";
+  const std::string name =
+      std::string(variant.name) + (variant.is_sliced ? "__cupola_sliced" : "__cupola_preemptible");
   const auto get_kernel = CUPOLA_CALL_REAL(cuLibraryGetKernel, PFN_cuLibraryGetKernel_v12000);
   const auto get_function = CUPOLA_CALL_REAL(cuKernelGetFunction, PFN_cuKernelGetFunction_v12000);
   const auto load = CUPOLA_CALL_REAL(cuFuncLoad, PFN_cuFuncLoad_v12040);
@@ -223,10 +224,13 @@ CUfunction OriginalOf(const Variant& variant, const void* program) {
 void SettleUse(Variant* variant, const PreemptContext& context) {
   if (variant->settled.load(std::memory_order_acquire)) return;
   const sched::VariantChoice choice = context.gpu->VariantFor(variant->name);
-  variant->is_configured = choice == sched::VariantChoice::kPreemptible;
-  const bool inexact = (variant->entry->flags & store::kNotBitExact) != 0;
-  variant->usable = choice != sched::VariantChoice::kOriginal &&
-                    (!inexact || settings.allow_inexact || variant->is_configured);
+  const uint32_t flags = variant->entry->flags;
+  variant->is_sliced = choice == sched::VariantChoice::kSliced && (flags & store::kSliced) != 0;
+  variant->is_configured = choice == sched::VariantChoice::kPreemptible || variant->is_sliced;
+  const bool inexact = (flags & store::kNotBitExact) != 0;
+  const bool original = choice == sched::VariantChoice::kOriginal ||
+                        (choice == sched::VariantChoice::kSliced && !variant->is_sliced);
+  variant->usable = !original && (!inexact || settings.allow_inexact || variant->is_configured);
   if (const models::PlanView* plan = context.gpu->plan()) {
     const std::string& key = variant->image->mapped.key();
     variant->plan_kernel =
@@ -383,8 +387,8 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
           static_cast<int>(most)) == CUDA_SUCCESS;
   if (fits) prepared.most_shared = most;
   int blocks = 0;
-  if (fits && occupancy(&blocks, prepared.function, static_cast<int>(threads), shared) ==
-                  CUDA_SUCCESS) {
+  if (fits &&
+      occupancy(&blocks, prepared.function, static_cast<int>(threads), shared) == CUDA_SUCCESS) {
     workers = static_cast<uint32_t>(blocks) * context.gpu->sm_count();
   }
   // The program may raise the limit before it tries again.

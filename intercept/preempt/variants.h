@@ -4,11 +4,11 @@
 // is lock-free; everything else takes a mutex and may wait for the device. Thread-safe.
 #pragma once
 
+#include <cuda.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-
-#include <cuda.h>
 
 #include "device/compiler/store/bundle.h"
 #include "intercept/preempt/launch_slots.h"
@@ -21,8 +21,8 @@ struct Image;
 
 /// A block shape and what fits of it.
 struct Shape {
-  std::atomic<uint64_t> key{0};     ///< threads << 32 | dynamic shared bytes, + 1; 0 = free
-  std::atomic<uint32_t> workers{0}; ///< that fill the GPU; 0 = such a launch goes out plain
+  std::atomic<uint64_t> key{0};      ///< threads << 32 | dynamic shared bytes, + 1; 0 = free
+  std::atomic<uint32_t> workers{0};  ///< that fill the GPU; 0 = such a launch goes out plain
 };
 
 /// A variant in one context.
@@ -41,12 +41,13 @@ struct Variant {
   const store::KernelEntry* entry = nullptr;
   const store::ParameterEntry* parameters = nullptr;
   const char* name = nullptr;
-  bool usable = true;             ///< settled at first use: exactness, configuration
+  bool usable = true;  ///< settled at first use: exactness, configuration
   std::atomic<bool> settled{false};
-  bool is_configured = false;     ///< the configuration wants the preemptible form
-  const models::PlanView* plan = nullptr;            ///< what was measured of it; null = nothing
-  const models::PlanKernel* plan_kernel = nullptr;   ///< its entry; null with `plan`
-  std::atomic<uint32_t> turns{0};                    ///< of PlanMode::kAlternate
+  bool is_configured = false;  ///< the configuration wants the preemptible or sliced form
+  bool is_sliced = false;      ///< launches go out in slices: `prepared` is of the sliced form
+  const models::PlanView* plan = nullptr;           ///< what was measured of it; null = nothing
+  const models::PlanKernel* plan_kernel = nullptr;  ///< its entry; null with `plan`
+  std::atomic<uint32_t> turns{0};                   ///< of PlanMode::kAlternate
   PreparedVariant prepared[kContexts];
   // What was seen of it: nanoseconds a 1024 blocks, and launches seen. Any thread, relaxed.
   std::atomic<uint64_t> ns_per_1024_blocks{0};
