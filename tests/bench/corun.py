@@ -142,7 +142,7 @@ class Bed:
         code, text = self.run_tool(["build", *map(self.program, programs)], seconds)
         if code != 0:
             raise Failed(f"cupola build: {runner.describe_code(code)} {text[-400:]}")
-        return text
+        return text.replace(self.build + "/", "")  # results say nothing of where it lay
 
     def has_mps(self):
         return self.device == "gpu" and shutil.which("nvidia-cuda-mps-control") is not None
