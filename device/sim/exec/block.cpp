@@ -50,9 +50,18 @@ std::unique_ptr<Block> MakeBlock(const Machine& machine, const Grid& grid, Dim3 
   // The reserved part lies below byte 0 of the block's own.
   block->shared_store = std::make_unique<uint8_t[]>(block->shared_bytes + 2 * kSharedBase);
   block->shared = AlignUp(block->shared_store.get() + kSharedBase, kSharedBase);
+  if (machine.stale_shared != nullptr) {
+    machine.stale_shared->Fill(block->shared, block->shared_bytes);
+  }
   const uint32_t warps = (block->thread_count + kLanes - 1) / kLanes;
   for (uint32_t w = 0; w < warps; ++w) block->warps.push_back(MakeWarp(*block, w, view));
   return block;
+}
+
+Block::~Block() {
+  if (machine != nullptr && machine->stale_shared != nullptr && shared != nullptr) {
+    machine->stale_shared->Leave(shared, shared_bytes);
+  }
 }
 
 void Block::CheckBarriers() {

@@ -19,7 +19,9 @@ namespace cupola::sim {
 
 class FreeRun {
  public:
-  FreeRun(const DeviceConfig& config, Machine machine) : config_(config), machine_(machine) {}
+  FreeRun(const DeviceConfig& config, Machine machine) : config_(config), machine_(machine) {
+    machine_.stale_shared = &stale_shared_;
+  }
   ~FreeRun();  ///< waits for the grids that run
 
   void Submit(Grid grid, bool cooperative, std::function<void(const Fault*)> done);
@@ -56,7 +58,8 @@ class FreeRun {
   void Retire(Sm& sm);
 
   const DeviceConfig config_;
-  const Machine machine_;
+  StaleShared stale_shared_;
+  Machine machine_;
   std::mutex mutex_;
   std::condition_variable work_, idle_;
   std::list<std::shared_ptr<Run>> queue_;  ///< grids with blocks to start, in order of submission

@@ -15,6 +15,7 @@
 #include "device/sim/exec/memory.h"
 #include "device/sim/exec/observer.h"
 #include "device/sim/exec/program.h"
+#include "device/sim/exec/stale_shared.h"
 
 namespace cupola::sim {
 
@@ -29,6 +30,7 @@ struct Machine {
   void* now_self = nullptr;
   uint32_t sm_count = 1;
   Observer* observer = nullptr;  ///< of stepped mode
+  StaleShared* stale_shared = nullptr;
 };
 
 /// One launched grid, as its blocks see it.
@@ -187,6 +189,8 @@ struct Block {
   uint32_t dynamic_shared_at = 0;      ///< bytes from the start of `shared`
   std::array<Barrier, 17> barriers{};  ///< 16 named ones and the cluster's
   std::unique_ptr<Fault> fault;        ///< set: no warp of the block runs again
+
+  ~Block();
 
   /// Completes barriers that no longer have anyone to wait for.
   void CheckBarriers();

@@ -60,7 +60,8 @@ SteppedRun::SteppedRun(const SteppedConfig& config, Chooser* chooser)
                [](void* self) { return static_cast<SteppedRun*>(self)->now_ns_; },
                this,
                config.device.sm_count,
-               this},
+               this,
+               &stale_shared_},
       view_(memory_.get()),
       sms_(config.device.sm_count) {
   model_.AddThread(0, kHostBlock);  // the test itself

@@ -128,6 +128,7 @@ class SteppedRun final : public DeviceBase<SteppedDevice>, private Observer, pri
   Chooser* chooser_;
   MemoryModel model_;
   const bool models_;  ///< whether the model has anything to do
+  StaleShared stale_shared_;
   Machine machine_;
   MemoryView view_;
   std::deque<std::unique_ptr<Launch>> launches_;

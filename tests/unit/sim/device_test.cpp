@@ -250,6 +250,15 @@ TEST_F(SmallKernelTest, CountersAndEnvironmentReadZero) {
   EXPECT_EQ(Words()[0], 7u);
 }
 
+TEST_F(SmallKernelTest, SharedMemoryHoldsWhatTheLastBlockLeft) {
+  const std::string body = ".shared .b32 word;\nld.shared.u32 %r1, [word];\n"
+                           "st.global.u32 [%rd0], %r1;\nst.shared.u32 [word], 77;";
+  ASSERT_FALSE(Run(body, 1));
+  EXPECT_EQ(Words()[0], 0xA5A5A5A5u);
+  ASSERT_FALSE(Run(body, 1));
+  EXPECT_EQ(Words()[0], 77u);
+}
+
 TEST_F(SmallKernelTest, NamesADeadlock) {
   const auto fault = Run("bar.sync 1, 64;");
   ASSERT_TRUE(fault);
