@@ -7,28 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "device/compiler/passes/preemptible.h"
 #include "device/sim/stepped/search.h"
-#include "tests/unit/sim/golden_kernel.h"
+#include "tests/unit/passes/preempt_subject.h"
 
 namespace cupola::passes {
-
-/// A kernel whose blocks count themselves: its PTX and that of its side module.
-struct Subject {
-  sim::GoldenKernel golden;
-  std::string kernel;    ///< name
-  std::string original;  ///< PTX, counting blocks
-  std::string side;      ///< PTX of its side module
-  KernelFacts facts;
-  std::vector<VariableFact> variables;
-  /// What the buffers hold after 1, 2... launches of the original: [launch - 1][buffer].
-  std::vector<std::vector<std::vector<std::byte>>> expected;
-};
-
-/// Reads tests/golden/... `path`, makes its side module, runs the original `launches` times.
-/// `few_registers`: with a bound of the variant's registers.
-Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches = 1,
-                            bool few_registers = false);
 
 struct Course {
   uint32_t workers = 2, batch = 3, flags = 0;
@@ -56,9 +38,5 @@ struct Account {
 /// protocol says, nobody leaves unasked, no race, no deadlock.
 sim::Scenario MakeScenario(const Subject& subject, const Course& course,
                            std::shared_ptr<Account> account);
-
-/// Runs the sliced variant slice after slice, each of 1 to `most` blocks by `seed`. What is wrong,
-/// "" if nothing is.
-std::string RunSliced(const Subject& subject, uint64_t seed, uint32_t most);
 
 }  // namespace cupola::passes
