@@ -361,6 +361,14 @@ void LeaveUnguarded(PreemptContext& context) {
   Unwatch(1);
 }
 
+// A launch without a guard is about to be made, perhaps behind guarded ones.
+void EnterPlain(PreemptContext& context) {
+  if (context.outstanding.load() == 0) return;
+  AwaitGuard(context);
+  KeepRoom(context);
+  context.queued.fetch_add(1, std::memory_order_relaxed);
+}
+
 // Rounds of resident blocks in a slice: so many that launching the next one hides behind it, so few
 // that a request to yield, which a gate before each slice obeys, is not long in waiting.
 constexpr uint32_t kRoundsOfSlice = 4;
@@ -386,11 +394,7 @@ bool LaunchSliced(const Attempt& attempt, CUresult* result, Plain* why) {
   *why = Plain::kRefused;
   while (params.first_block < attempt.total_blocks) {
     GateStream(context, facts, attempt.stream);
-    if (context.outstanding.load() != 0) {
-      AwaitGuard(context);
-      KeepRoom(context);
-      context.queued.fetch_add(1, std::memory_order_relaxed);
-    }
+    EnterPlain(context);
     const uint32_t blocks =
         std::min(attempt.workers * kRoundsOfSlice, attempt.total_blocks - params.first_block);
     memcpy(arguments + entry.launch_offset, &params, sizeof(params));
@@ -446,10 +450,7 @@ CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const St
     if (result == CUDA_SUCCESS) NoteLoaded(facts.function);
     return result;
   }
-  if (context.outstanding.load() == 0) return MakePlainLaunch(context, facts, call);
-  AwaitGuard(context);
-  KeepRoom(context);
-  context.queued.fetch_add(1, std::memory_order_relaxed);
+  EnterPlain(context);
   return MakePlainLaunch(context, facts, call);
 }
 

@@ -35,6 +35,8 @@
 #include <sched.h>
 #include <x86intrin.h>
 
+#include "tests/bench/ticks.h"
+
 namespace {
 
 constexpr int kWindow = 16;
@@ -187,19 +189,6 @@ void TimeWindow(Way* way, Kernel* kernel, std::vector<char>* evict, uint64_t pau
   }
   Check(result, "cuLaunchKernel");
   Check(way->synchronize(kernel->stream), "cuStreamSynchronize");
-}
-
-double TicksOfANanosecond() {
-  timespec start, now;
-  clock_gettime(CLOCK_MONOTONIC, &start);
-  const uint64_t ticks = __rdtsc();
-  double ns = 0;
-  do {
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    ns = static_cast<double>(now.tv_sec - start.tv_sec) * 1e9 +
-         static_cast<double>(now.tv_nsec - start.tv_nsec);
-  } while (ns < 50e6);
-  return static_cast<double>(__rdtsc() - ticks) / ns;
 }
 
 void Print(const char* name, const std::vector<uint64_t>& ticks, double ticks_of_ns) {

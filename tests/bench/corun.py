@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 
+import machine
 import runner
 
 
@@ -207,6 +208,16 @@ class Bed:
             with contextlib.suppress(ProcessLookupError, ValueError):  # ValueError: finished before
                 job.process.terminate()
                 job.finish(10)
+
+
+def require(device, paths):
+    """Raises runner.NotPossible where there is no such device, or something is not built; None among
+    the paths is passed over."""
+    if device == "gpu" and not machine.has_gpu():
+        raise runner.NotPossible("no NVIDIA driver with a GPU here (cuInit fails)")
+    for path in filter(None, paths):
+        if not os.path.exists(path):
+            raise runner.NotPossible(f"no {path}: build it first")
 
 
 def config(policy, labels, **settings):

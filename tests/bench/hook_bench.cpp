@@ -27,6 +27,7 @@
 #include <x86intrin.h>
 
 #include "profiles/launch_ring_reader.h"
+#include "tests/bench/ticks.h"
 
 namespace {
 
@@ -36,19 +37,6 @@ constexpr int kWarmUpRounds = 10;
 constexpr int kBatch = 16;  // divides the launches of a round
 
 using Launch = decltype(&cuLaunchKernel);
-
-double TicksOfANanosecond() {
-  timespec start, now;
-  clock_gettime(CLOCK_MONOTONIC, &start);
-  const uint64_t ticks = __rdtsc();
-  double ns = 0;
-  do {
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    ns = static_cast<double>(now.tv_sec - start.tv_sec) * 1e9 +
-         static_cast<double>(now.tv_nsec - start.tv_nsec);
-  } while (ns < 50e6);
-  return static_cast<double>(__rdtsc() - ticks) / ns;
-}
 
 // Ticks from before `batch` calls to after them, fenced, for as many batches as make a round.
 void Measure(Launch launch, CUfunction function, CUstream stream, int batch,

@@ -32,6 +32,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "timed_block.h"
+
 __host__ __device__ inline uint32_t Mix(uint32_t x) {
   x = (x ^ (x >> 16)) * 0x7feb352du;
   x = (x ^ (x >> 15)) * 0x846ca68bu;
@@ -43,12 +45,7 @@ extern "C" {
 // A block that ran twice, or not at all, or out of turn has another result.
 __global__ void fold_blocks(uint32_t* results, uint32_t tag, unsigned long long nanoseconds,
                             unsigned long long* start_ns) {
-  unsigned long long now, begin;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-  if (threadIdx.x == 0) atomicCAS(start_ns, 0ull, begin);
-  do {
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  } while (now - begin < nanoseconds && now - *start_ns < 20'000'000'000ull);
+  SpendTime(nanoseconds, start_ns);
   if (threadIdx.x == 0) results[blockIdx.x] = results[blockIdx.x] * 31 + Mix(blockIdx.x ^ tag);
 }
 

@@ -22,7 +22,6 @@ import time
 from fault_bed import Case, TooLate, Wrong  # first: it makes the folders of what follows known
 from fault_cases import all_cases
 import corun
-import machine
 import runner
 
 # Where a kernel had ended before the fault was made: once more, with kernels so many times longer.
@@ -114,14 +113,10 @@ def main():
     options = parse_arguments()
     started = time.monotonic()
     try:
-        if options.device == "gpu" and not machine.has_gpu():
-            raise runner.NotPossible("no NVIDIA driver with a GPU here (cuInit fails)")
         bed = corun.Bed(options.build, options.device, options.out)
         bed.close()
         paths = [bed.program("faults"), f"{bed.build}/apps/faults.fatbin", options.strict]
-        for path in filter(None, paths):
-            if not os.path.exists(path):
-                raise runner.NotPossible(f"no {path}: build it first")
+        corun.require(options.device, paths)
         rows = run_cases(options, started)
     except runner.NotPossible as reason:
         print(f"faults: {reason}", file=sys.stderr)

@@ -24,6 +24,8 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "timed_block.h"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -43,12 +45,7 @@ __device__ int written_by_host;
 // Each block takes about `nanoseconds` and notes that it ran. Gives up 20 s after `start_ns`.
 __global__ void note_blocks(unsigned* runs, unsigned long long nanoseconds,
                             unsigned long long* start_ns) {
-  unsigned long long now, begin;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-  if (threadIdx.x == 0) atomicCAS(start_ns, 0ull, begin);
-  do {
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  } while (now - begin < nanoseconds && now - *start_ns < 20'000'000'000ull);
+  SpendTime(nanoseconds, start_ns);
   if (threadIdx.x == 0) runs[blockIdx.x] += 1;
 }
 

@@ -24,7 +24,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 for folder in ("tests/apps", "tests/bench"):
     sys.path.insert(0, os.path.join(ROOT, folder))
 import corun  # noqa: E402
-import machine  # noqa: E402
 import runner  # noqa: E402
 
 STREAMS = ["non_blocking", "blocking", "legacy", "per_thread"]
@@ -260,22 +259,16 @@ def main():
     options = parse_arguments()
     started = time.monotonic()
     try:
-        if options.device == "gpu" and not machine.has_gpu():
-            raise runner.NotPossible("no NVIDIA driver with a GPU here (cuInit fails)")
         bed = corun.Bed(options.build, options.device, options.out)
-        for path in filter(None, (bed.program("guarded_calls"), options.strict)):
-            if not os.path.exists(path):
-                raise runner.NotPossible(f"no {path}: build it first")
+        with contextlib.closing(bed):
+            corun.require(options.device, (bed.program("guarded_calls"), options.strict))
+            rows, skipped = run_cells(options, bed, started)
     except runner.NotPossible as reason:
         print(f"guarded_calls: {reason}", file=sys.stderr)
         return runner.NOT_POSSIBLE_HERE
-    try:
-        rows, skipped = run_cells(options, bed, started)
     except corun.Failed as error:
         print(f"guarded_calls: {error}", file=sys.stderr)
         return 1
-    finally:
-        bed.close()
     good = sum(not row["problem"] for row in rows)
     early = sum(row["returned_while_stopped"] is True for row in rows)
     longest = max((row.get("seconds", 0) for row in rows), default=0)

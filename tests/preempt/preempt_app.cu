@@ -230,6 +230,16 @@ int Capture(cudaStream_t stream) {
   return arrays.Check(3);
 }
 
+// Calls that wait for what runs, with pauses between.
+void FreeUntil(const std::atomic<bool>& over, useconds_t pause_us) {
+  while (!over) {
+    void* memory;
+    CHECK(cudaMalloc(&memory, 1 << 16));
+    CHECK(cudaFree(memory));
+    usleep(pause_us);
+  }
+}
+
 // Threads that launch on streams of their own while others free and allocate.
 int Threads() {
   constexpr int kLaunchers = 3, kLaunches = 12;
@@ -249,14 +259,8 @@ int Threads() {
       failures[t] = arrays.Check(kLaunches);
     });
   }
-  std::thread freeing([&] {
-    while (!over) {
-      void* memory;
-      CHECK(cudaMalloc(&memory, 1 << 16));
-      CHECK(cudaFree(memory));
-      usleep(1000);  // most launches are to find no such call under way
-    }
-  });
+  // Most launches are to find no such call under way.
+  std::thread freeing([&] { FreeUntil(over, 1000); });
   for (auto& thread : threads) thread.join();
   over = true;
   freeing.join();
@@ -272,14 +276,7 @@ int Race(cudaStream_t stream) {
   constexpr int kLaunches = 150;
   const Arrays arrays;
   std::atomic<bool> over{false};
-  std::thread freeing([&] {
-    while (!over) {
-      void* memory;
-      CHECK(cudaMalloc(&memory, 1 << 16));
-      CHECK(cudaFree(memory));
-      usleep(200);  // a scope is to be open half of the time
-    }
-  });
+  std::thread freeing([&] { FreeUntil(over, 200); });  // a scope is open half of the time
   Say("kernel launched");
   for (int i = 0; i < kLaunches; ++i) {
     Fold<<<8, kThreads, 0, stream>>>(arrays.runs, arrays.value, 1, 10);

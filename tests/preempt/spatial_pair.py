@@ -7,7 +7,6 @@ reads %smid. The variants of the other program are made by `cupola build`.
 
   spatial_pair.py --build DIR      77: something that it needs is not built
 """
-import argparse
 import os
 import re
 import sys
@@ -18,8 +17,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 for folder in ("tests/gpu", "tests/bench", "tests/apps"):
     sys.path.insert(0, os.path.join(ROOT, folder))
 from guarded_calls import ask  # noqa: E402
+import built_app  # noqa: E402
 import corun  # noqa: E402
-import runner  # noqa: E402
 
 BLOCKS = 6000  # of the large kernel: preempt_app.cu, kBlocks
 WORKERS = 32  # that the simulated device has room for
@@ -27,23 +26,21 @@ PREEMPTED = "[1-9][0-9]* preemptions"
 TRIES = 10
 LIMIT = 60  # seconds of every wait
 RULES = {"low": {"priority": 0}, "high": {"priority": 5}}
-BUILD = None
 
 
 class SpatialPair(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="cupola-spatial-")
         self.addCleanup(folder.cleanup)
-        self.bed = corun.Bed(BUILD, "sim", folder.name)
+        self.bed = corun.Bed(self.build, "sim", folder.name)
         self.addCleanup(self.bed.close)
         self.bed.environ.update(CUPOLA_PREEMPT="always", CUPOLA_POLL_NS="0")
-        self.bed.store = SpatialPair.store
-        self.app = BUILD + "/tests/preempt/preempt_app"
+        self.bed.store = self.store
 
     def start(self, system, label, scenario, by_hand=True):
         self.bed.environ.pop("CUPOLA_BUNDLE", None)
         if by_hand:
-            self.bed.environ["CUPOLA_BUNDLE"] = BUILD + "/tests/preempt/variants.bundle"
+            self.bed.environ["CUPOLA_BUNDLE"] = self.build + "/tests/preempt/variants.bundle"
         job = self.bed.start(system, label, [self.app, scenario, "non-blocking"])
         self.addCleanup(job.finish, 1)
         self.addCleanup(job.kill)  # does nothing where it has ended
@@ -210,26 +207,5 @@ class SpatialPair(unittest.TestCase):
         self.instead()
 
 
-def main():
-    global BUILD
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=runner.default_build())
-    options, rest = parser.parse_known_args()
-    BUILD = os.path.abspath(options.build)
-    app = BUILD + "/tests/preempt/preempt_app"
-    if not os.path.exists(app) or not os.path.exists(BUILD + "/bin/cupola"):
-        print(f"spatial_pair: no {app} or cupola: build them first", file=sys.stderr)
-        return runner.NOT_POSSIBLE_HERE
-    with tempfile.TemporaryDirectory() as store:
-        SpatialPair.store = store
-        environ = {**os.environ, "CUPOLA_STORE": store}
-        built = runner.run([BUILD + "/bin/cupola", "build", "--quiet", app], environ, 120)
-        if built["code"] != 0:
-            print(built["stderr"].decode(), file=sys.stderr)
-            return 1
-        unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(built_app.main(SpatialPair, __doc__))

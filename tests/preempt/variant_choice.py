@@ -4,7 +4,6 @@ config names: as they are, preemptible, in slices. Its output is that of a plain
 
   variant_choice.py --build DIR      77: something that it needs is not built
 """
-import argparse
 import os
 import re
 import sys
@@ -14,24 +13,20 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 for folder in ("tests/bench", "tests/apps"):
     sys.path.insert(0, os.path.join(ROOT, folder))
+import built_app  # noqa: E402
 import corun  # noqa: E402
-import runner  # noqa: E402
 
 LIMIT = 60  # seconds of every wait
-BUILD = None
 
 
 class VariantChoice(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="cupola-choice-")
         self.addCleanup(folder.cleanup)
-        self.bed = corun.Bed(BUILD, "sim", folder.name)
+        self.bed = corun.Bed(self.build, "sim", folder.name)
         self.addCleanup(self.bed.close)
         self.bed.environ.update(CUPOLA_PREEMPT="always")
-        self.app = BUILD + "/tests/preempt/preempt_app"
-        environ = {**os.environ, "CUPOLA_STORE": self.bed.store}
-        built = runner.run([BUILD + "/bin/cupola", "build", "--quiet", self.app], environ, 120)
-        self.assertEqual(built["code"], 0, built["stderr"])
+        self.bed.store = self.store
 
     def run_it(self, system):
         """(output, {form: launches})"""
@@ -55,20 +50,5 @@ class VariantChoice(unittest.TestCase):
                 self.assertEqual({form: n for form, n in launches.items() if n != 0}, {})
 
 
-def main():
-    global BUILD
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=runner.default_build())
-    options, rest = parser.parse_known_args()
-    BUILD = os.path.abspath(options.build)
-    app = BUILD + "/tests/preempt/preempt_app"
-    if not os.path.exists(app) or not os.path.exists(BUILD + "/bin/cupola"):
-        print(f"variant_choice: no {app} or cupola: build them first", file=sys.stderr)
-        return runner.NOT_POSSIBLE_HERE
-    result = unittest.main(argv=[sys.argv[0], *rest], exit=False).result
-    return 0 if result.wasSuccessful() else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(built_app.main(VariantChoice, __doc__))
