@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   request.capabilities = argc > 3 ? static_cast<uint32_t>(std::atoi(argv[3])) : kCanPreempt;
   request.label = std::getenv("CUPOLA_LABEL");
   request.sm_count = 132;
-  request.timeout_ms = 5000;
+  request.timeout_ms = 30'000;
   BoardClient client;
   const JoinResult joined = client.Join(request);
   std::printf("%s %s\n", Name(joined), client.reason());
@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
     char word[64] = "";
     char text[128] = "";
     unsigned long long number = 0;
-    unsigned long long lease = 10'000;
+    unsigned long long lease = 600'000;  // longer than a test, unless it says otherwise
     unsigned sms = cupola::runtime::kAllSms;
     std::sscanf(line, "%63s %llu %llu %u", word, &number, &lease, &sms);
     const uint64_t now = BoardClockNs();

@@ -160,7 +160,8 @@ class Boards(ServeTest):
     def test_same_priority_the_daemon_lets_the_shortest_run(self):
         self.serve()
         long, short = Member(self), Member(self)
-        long.say("begin 50000")
+        # Seconds apart: what outlives its prediction is expected to need as long again.
+        long.say("begin 500000000")
         until(lambda: self.clients()[long.pid]["granted"], "the long one runs")
         short.say("begin 300")
         until(lambda: long.show()["requests"] != 0, "the long one is asked to yield")
@@ -237,7 +238,7 @@ class Faults(ServeTest):
     def test_the_lease_of_a_stopped_client_ends_its_demand(self):
         _, low, high = self.prepare()
         low.say("begin 10000")
-        high.say("begin 10000 300")
+        high.say("begin 10000 3000")
         self.assertNotEqual(low.show()["requests"], 0)
         high.process.send_signal(signal.SIGSTOP)
         until(lambda: low.show()["requests"] == 0, "the lease has ended")
@@ -255,7 +256,7 @@ class Faults(ServeTest):
         daemon.wait()
         until(lambda: low.say("poll") == "absent", "the daemon is missed")
         self.assertEqual(low.show()["requests"], 0, "its holds are void")
-        high.say("begin 500 400")
+        high.say("begin 500 3000")
         self.assertEqual(low.show()["requests"], 1 << high.slot, "clients still ask one another")
         high.process.send_signal(signal.SIGSTOP)  # and with nobody to look after it
         until(lambda: low.say("drop") == "0", "the lease has ended")
