@@ -6,6 +6,8 @@
 #include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preempt_context.h"
+#include "intercept/preempt/preemption.h"
+#include "intercept/preempt/waiting.h"
 #include "intercept/streams.h"
 
 namespace cupola::intercept::preempt {
@@ -35,6 +37,36 @@ bool Enter(DemandState& state, Phase from) {
   return state.phase.compare_exchange_strong(phase, Phase::kChanging);
 }
 
+// One that cannot be told apart (kManyStreams) fills the list: no markers.
+void AddStreamLocked(DemandState& state, PreemptContext& context, uint64_t stream,
+                     CUstream handle) {
+  const uint32_t count = state.streams.load(std::memory_order_relaxed);
+  if (count > kMarkedStreams) return;
+  if (stream == kManyStreams || count == kMarkedStreams) {
+    state.streams.store(kMarkedStreams + 1, std::memory_order_relaxed);
+    return;
+  }
+  BurstStream& added = state.burst[count];
+  added.handle = handle;
+  added.context = &context;
+  added.id.store(stream, std::memory_order_relaxed);
+  state.streams.store(count + 1, std::memory_order_release);
+}
+
+bool IsOfBurst(const DemandState& state, uint64_t stream) {
+  const uint32_t count = state.streams.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < count && i < kMarkedStreams; ++i) {
+    if (state.burst[i].id.load(std::memory_order_relaxed) == stream) return true;
+  }
+  return count > kMarkedStreams;
+}
+
+void AddStream(DemandState& state, PreemptContext& context, uint64_t stream, CUstream handle) {
+  if (IsOfBurst(state, stream)) return;
+  const MutexLock lock(marker_mutex);
+  if (!IsOfBurst(state, stream)) AddStreamLocked(state, context, stream, handle);
+}
+
 // False: another thread has begun.
 bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t predicted_ns,
            uint32_t sms) {
@@ -49,8 +81,8 @@ bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
   state.gaps_are_short.store(ended != 0 && now - ended < kShortGapNs, std::memory_order_relaxed);
   {
     const MutexLock lock(marker_mutex);
-    state.handle = handle;
-    state.context = &context;
+    state.streams.store(0);
+    AddStreamLocked(state, context, stream, handle);
   }
   state.stream.store(stream, std::memory_order_relaxed);
   state.renewed_ns.store(now, std::memory_order_relaxed);
@@ -100,76 +132,146 @@ void End(GpuBoard& gpu, uint64_t now_ns) {
   state.phase.store(Phase::kNone);
 }
 
-// The marker is a word of mapped memory that the stream writes when it gets there.
-bool MakeMarkerWord(PreemptContext* context) {
-  if (context->marker != nullptr) return true;
+// A launch counts itself before it looks at the phase: either we see it here, or it sees kNone.
+void EndUnlessLaunched(GpuBoard& gpu, uint64_t launches, uint64_t now_ns) {
+  End(gpu, now_ns);
+  if (gpu.demand.launches.load() == launches) return;
+  ForEachContext([&](PreemptContext& context) {
+    if (context.gpu == &gpu) Begin(context, kManyStreams, nullptr, 0, runtime::kAllSms);
+  });
+}
+
+// Markers are words of mapped memory that streams write when they get there, one for each stream of
+// a burst.
+bool MakeMarkerWords(PreemptContext* context) {
+  if (context->markers != nullptr) return true;
   const auto allocate = CUPOLA_CALL_REAL(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020);
   const auto address_of =
       CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);
-  void* word = nullptr;
-  if (allocate(&word, 64, CU_MEMHOSTALLOC_DEVICEMAP) != CUDA_SUCCESS ||
-      address_of(&context->marker_device, word, 0) != CUDA_SUCCESS) {
+  constexpr size_t kBytes = kMarkedStreams * sizeof(uint32_t);
+  void* words = nullptr;
+  if (allocate(&words, kBytes, CU_MEMHOSTALLOC_DEVICEMAP) != CUDA_SUCCESS ||
+      address_of(&context->markers_device, words, 0) != CUDA_SUCCESS) {
     return false;
   }
-  __builtin_memset(word, 0, 64);
-  context->marker = static_cast<uint32_t*>(word);
+  __builtin_memset(words, 0, kBytes);
+  context->markers = static_cast<uint32_t*>(words);
   return true;
 }
 
-// Once a burst: quiet since the last look, on one stream, which has room and does not capture.
-void PutMarker(DemandState& state, uint64_t launches) {
-  const uint64_t stream = state.stream.load(std::memory_order_relaxed);
-  if (stream >= kManyStreams || state.returned.load() != launches || open_captures.load() != 0) return;
-  const MutexLock lock(marker_mutex);
-  PreemptContext* const context = state.context;
-  // A per-thread stream has no handle that another thread could name it by.
-  const bool has_name = stream == 0 || reinterpret_cast<uintptr_t>(state.handle) > 2;
-  if (context == nullptr || !has_name || context->outstanding.load() != 0 ||
-      context->state.load() == PreemptContext::State::kDead) {
-    return;
+// A per-thread stream has no handle that another thread could name it by. A marker on the legacy
+// stream would come between the blocking streams of the burst.
+bool CanMark(const DemandState& state, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const BurstStream& one = state.burst[i];
+    const bool is_legacy = one.id.load(std::memory_order_relaxed) == 0;
+    const bool has_name = is_legacy ? count == 1 : reinterpret_cast<uintptr_t>(one.handle) > 2;
+    if (!has_name || one.context == nullptr || one.context->outstanding.load() != 0 ||
+        one.context->state.load() == PreemptContext::State::kDead) {
+      return false;
+    }
   }
+  return count != 0;
+}
+
+bool PutMarker(const DemandState& state, uint32_t index) {
+  const BurstStream& one = state.burst[index];
   const auto set_current = CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000);
   const auto write = CUPOLA_CALL_REAL(cuStreamWriteValue32_v2, PFN_cuStreamWriteValue32_v11070);
-  if (set_current(context->context) != CUDA_SUCCESS || !MakeMarkerWord(context)) return;
-  const CUstream handle = stream == 0 ? CU_STREAM_LEGACY : state.handle;
-  if (write(handle, context->marker_device, ++state.marker, 0) != CUDA_SUCCESS) return;
+  if (set_current(one.context->context) != CUDA_SUCCESS || !MakeMarkerWords(one.context)) {
+    return false;
+  }
+  const bool is_legacy = one.id.load(std::memory_order_relaxed) == 0;
+  const CUstream handle = is_legacy ? CU_STREAM_LEGACY : one.handle;
+  return write(handle, one.context->markers_device + index * sizeof(uint32_t), state.marker, 0) ==
+         CUDA_SUCCESS;
+}
+
+// Once a burst: quiet since the last look, on streams that have room and do not capture.
+void PutMarkers(DemandState& state, uint64_t launches) {
+  if (state.returned.load() != launches || open_captures.load() != 0) return;
+  const MutexLock lock(marker_mutex);
+  const uint32_t count = state.streams.load(std::memory_order_acquire);
+  if (count > kMarkedStreams || !CanMark(state, count)) return;
+  ++state.marker;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (PutMarker(state, i)) continue;
+    state.refused_launches = launches;  // not again and again: each takes room of a stream
+    return;
+  }
   state.marked_launches = launches;
   Count(counters.markers);
 }
 
-bool MarkerIsReached(const DemandState& state) {
-  const MutexLock lock(marker_mutex);  // the word ends with its context
-  const PreemptContext* const context = state.context;
-  return context != nullptr && context->marker != nullptr &&
-         __atomic_load_n(context->marker, __ATOMIC_ACQUIRE) == state.marker;
+// What the markers that were put last say.
+enum class Reached : uint8_t { kAll, kNotYet, kUnknown };
+
+Reached LookAtMarkers(const DemandState& state) {
+  const MutexLock lock(marker_mutex);  // the words end with their context
+  Reached reached = Reached::kAll;
+  for (uint32_t i = 0; i < state.streams.load() && i < kMarkedStreams; ++i) {
+    const PreemptContext* const context = state.burst[i].context;
+    if (context == nullptr || context->markers == nullptr) return Reached::kUnknown;
+    if (__atomic_load_n(&context->markers[i], __ATOMIC_ACQUIRE) != state.marker) {
+      reached = Reached::kNotYet;
+    }
+  }
+  return reached;
 }
 
-// It may end at any moment.
-PreemptContext* ContextOf(const DemandState& state) {
+// Kernels that faulted never reach a marker; every call of their context tells so.
+bool AreWell(const DemandState& state) {
   const MutexLock lock(marker_mutex);
-  return state.context;
+  const auto set_current = CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000);
+  const auto ask = CUPOLA_CALL_REAL(cuMemGetInfo_v2, PFN_cuMemGetInfo_v3020);
+  for (uint32_t i = 0; i < state.streams.load() && i < kMarkedStreams; ++i) {
+    PreemptContext* const context = state.burst[i].context;
+    if (context == nullptr || set_current(context->context) != CUDA_SUCCESS) return false;
+    size_t free = 0, total = 0;
+    const bool is_ready = context->state.load() == PreemptContext::State::kReady;
+    if (is_ready ? !IsWell(*context) : ask(&free, &total) != CUDA_SUCCESS) return false;
+  }
+  return true;
+}
+
+// Whether work is under way that nobody has been seen to wait for.
+bool IsAtWork(GpuBoard& gpu, bool was_quiet, uint64_t now_ns) {
+  DemandState& state = gpu.demand;
+  bool has_guarded = false;
+  ForEachContext([&](PreemptContext& context) {
+    has_guarded |= context.gpu == &gpu && context.outstanding.load() != 0;
+  });
+  // What is held by others has its time yet to come.
+  if (has_guarded || !was_quiet || gpu.requests() != 0) state.quiet_since_ns = now_ns;
+  if (has_guarded || !was_quiet) return true;
+  if (now_ns - state.quiet_since_ns > settings.demand_limit_ns) return false;
+  const uint64_t launches = state.seen_launches;
+  if (state.returned.load() != launches) return true;  // a launch waits for room
+  return state.marked_launches == launches && LookAtMarkers(state) == Reached::kNotYet &&
+         AreWell(state);
 }
 
 }  // namespace
 
+// A marker that is on its way is reached nevertheless.
 void ForgetStreamOfDemand(CUstream stream) noexcept {
+  if (reinterpret_cast<uintptr_t>(stream) <= 2) return;
   const MutexLock lock(marker_mutex);
   ForEachContext([&](PreemptContext& context) {
-    DemandState& state = context.gpu->demand;
-    if (state.handle == stream && reinterpret_cast<uintptr_t>(stream) > 2) {
-      state.handle = nullptr;
-      state.context = nullptr;
+    for (BurstStream& one : context.gpu->demand.burst) {
+      if (one.handle == stream) one.handle = nullptr;
     }
   });
 }
 
 void ForgetContextOfDemand(PreemptContext& context) noexcept {
   const MutexLock lock(marker_mutex);
-  DemandState& state = context.gpu->demand;
-  context.marker = nullptr;
-  if (state.context != &context) return;
-  state.handle = nullptr;
-  state.context = nullptr;
+  context.markers = nullptr;
+  for (BurstStream& one : context.gpu->demand.burst) {
+    if (one.context != &context) continue;
+    one.handle = nullptr;
+    one.context = nullptr;
+  }
 }
 
 void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t predicted_ns,
@@ -180,6 +282,7 @@ void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle, uint6
   if (state.phase.load() != Phase::kOn && Begin(context, stream, handle, predicted_ns, sms)) return;
   if (state.stream.load(std::memory_order_relaxed) != stream) {
     state.stream.store(kManyStreams, std::memory_order_relaxed);
+    AddStream(state, context, stream, handle);
     sms = runtime::kAllSms;
   }
   state.end_at_ns.store(0, std::memory_order_relaxed);
@@ -213,6 +316,7 @@ void AfterSync(const SyncPoint& point) noexcept {
   }
   const uint64_t now = NowNs();
   if (state.gaps_are_short.load(std::memory_order_relaxed)) {
+    state.end_launches.store(point.launches, std::memory_order_relaxed);
     state.end_at_ns.store(now + kShortGapNs);
     // It may be asleep for long; where nobody else takes part it is in no hurry either.
     if (gpu.may_ask() || gpu.board().header().attention.load(std::memory_order_relaxed) != 0) {
@@ -220,11 +324,7 @@ void AfterSync(const SyncPoint& point) noexcept {
     }
     return;  // the agent ends it, unless a launch comes first
   }
-  End(gpu, now);
-  // A launch counts itself before it looks at the phase: either we see it here, or it sees kNone.
-  if (state.launches.load() != point.launches) {
-    Begin(*point.context, kManyStreams, nullptr, 0, runtime::kAllSms);
-  }
+  EndUnlessLaunched(gpu, point.launches, now);
 }
 
 uint64_t DemandTickNs(GpuBoard& gpu) noexcept {
@@ -242,30 +342,27 @@ uint64_t DemandTickNs(GpuBoard& gpu) noexcept {
 void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept {
   DemandState& state = gpu.demand;
   if (state.phase.load() != Phase::kOn) return;
-  const uint64_t end_at = state.end_at_ns.load();
-  if (end_at != 0 && now_ns >= end_at) return End(gpu, now_ns);
   const uint64_t launches = state.launches.load();
   const bool quiet = launches == state.seen_launches;
   state.seen_launches = launches;
-  if (quiet && state.marked_launches == launches && MarkerIsReached(state)) {
-    End(gpu, now_ns);
-    // As in AfterSync.
-    PreemptContext* const context = ContextOf(state);
-    if (state.launches.load() != launches && context != nullptr) {
-      Begin(*context, kManyStreams, nullptr, 0, runtime::kAllSms);
-    }
-    return;
+  if (!quiet) state.quiet_since_ns = now_ns;
+  const uint64_t end_at = state.end_at_ns.load();
+  const bool lingers = end_at != 0;
+  if (lingers && now_ns >= end_at) {
+    return EndUnlessLaunched(gpu, state.end_launches.load(std::memory_order_relaxed), now_ns);
   }
-  if (quiet && state.marked_launches != launches && end_at == 0) PutMarker(state, launches);
+  const bool is_marked = quiet && state.marked_launches == launches;
+  if (is_marked && LookAtMarkers(state) == Reached::kAll) {
+    return EndUnlessLaunched(gpu, launches, now_ns);
+  }
+  if (quiet && !is_marked && !lingers && state.refused_launches != launches) {
+    PutMarkers(state, launches);
+  }
   // Before it ends: the daemon is there at that moment, and lets the others go.
   const uint64_t until_ns = gpu.slot().demand_until_ns.load();
   if (now_ns + kLeaseNs / 2 < until_ns) return;
-  bool has_guarded = false;
-  ForEachContext([&](PreemptContext& context) {
-    has_guarded |= context.gpu == &gpu && context.outstanding.load() != 0;
-  });
-  if (!has_guarded) {
-    if (now_ns >= until_ns) End(gpu, now_ns);
+  if (!IsAtWork(gpu, quiet, now_ns)) {
+    if (now_ns >= until_ns) EndUnlessLaunched(gpu, launches, now_ns);
     return;
   }
   state.renewed_ns.store(now_ns, std::memory_order_relaxed);

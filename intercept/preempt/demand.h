@@ -1,6 +1,7 @@
 // Demand: telling the board when this process wants its GPU and when it has had it. It begins with
-// a launch; it ends when a synchronising call has shown that nothing is left, when a marker that
-// the agent put on the stream of the burst has been reached, or with its lease. docs/preemption.md.
+// a launch; it ends when a synchronising call has shown that nothing is left, when the markers that
+// the agent put on the streams of the burst have been reached, or with its lease, which the agent
+// renews while work is under way. docs/preemption.md.
 #pragma once
 
 #include <atomic>
@@ -18,6 +19,15 @@ struct PreemptContext;
 
 /// Streams of a burst: an id of ResolveStream, or one of these.
 inline constexpr uint64_t kNoStream = UINT64_MAX, kManyStreams = UINT64_MAX - 1;
+/// Streams of a burst that get markers; a burst of more ends with its lease.
+inline constexpr uint32_t kMarkedStreams = 8;
+
+/// A stream of a burst. `id` is read by launches; the rest under demand.cpp's marker_mutex.
+struct BurstStream {
+  std::atomic<uint64_t> id{kNoStream};
+  CUstream handle = nullptr;          ///< null: none that another thread could use
+  PreemptContext* context = nullptr;  ///< null once that has ended
+};
 
 /// What demand keeps for one board. Any thread.
 struct DemandState {
@@ -30,16 +40,17 @@ struct DemandState {
   std::atomic<uint64_t> renewed_ns{0};      ///< when the lease was last renewed
   std::atomic<uint64_t> last_launch_ns{0};
   std::atomic<uint64_t> end_at_ns{0};       ///< lingering: the agent ends demand then; 0 = no
+  std::atomic<uint64_t> end_launches{0};    ///< `launches` when it began to linger
   std::atomic<uint64_t> ended_ns{0};        ///< when it last ended
   std::atomic<bool> gaps_are_short{false};  ///< it came back soon after it had ended
   std::atomic<uint64_t> returned{0};        ///< of `launches`; the others may wait for room
-  // The stream that a marker may be put on, under marker_mutex; `stream` says whether it is the
-  // only one of the burst.
-  CUstream handle = nullptr;
-  PreemptContext* context = nullptr;
-  // Of the agent: launches at its last look and when it put the last marker, and that marker.
-  uint64_t seen_launches = 0, marked_launches = 0;
+  std::atomic<uint32_t> streams{0};         ///< in `burst`; more than fit: it gets no markers
+  BurstStream burst[kMarkedStreams];
+  // Of the agent: launches at its last look, when it put the last markers and when that could not
+  // be done, the value of these markers, and since when nothing was launched.
+  uint64_t seen_launches = 0, marked_launches = 0, refused_launches = 0;
   uint32_t marker = 0;
+  uint64_t quiet_since_ns = 0;
 };
 
 /// A launch on stream `stream` is about to be made; `predicted_ns` 0 = unknown. It needs `sms` SMs;

@@ -38,9 +38,9 @@ struct PreemptContext {
   std::atomic<uint32_t> since_gate[kGateCounts] = {};
   std::atomic<bool> board_refused{false};  ///< the driver does not map the board's page
 
-  /// A mapped word that markers of bursts are written to, made by the agent; see demand.h.
-  uint32_t* marker = nullptr;
-  CUdeviceptr marker_device = 0;
+  /// Mapped words that markers of bursts are written to, made by the agent; see demand.h.
+  uint32_t* markers = nullptr;
+  CUdeviceptr markers_device = 0;
 
   enum class State : uint32_t {
     kBoard,   ///< it has a board, demand counts; slots not made yet

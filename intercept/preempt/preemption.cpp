@@ -83,6 +83,8 @@ bool ReadSettings() {
       static_cast<uint32_t>(Number("CUPOLA_POLL_NS", settings.poll_period_ns));
   settings.look_after_ns =
       static_cast<uint32_t>(Number("CUPOLA_LOOK_AFTER_NS", settings.look_after_ns));
+  settings.demand_limit_ns =
+      Number("CUPOLA_DEMAND_LIMIT_MS", settings.demand_limit_ns / 1'000'000) * 1'000'000;
   settings.hot_ns = Number("CUPOLA_AGENT_HOT_US", settings.hot_ns / 1000) * 1000;
   return true;
 }

@@ -23,6 +23,8 @@ struct Settings {
   uint32_t look_after_ns = 8'000;   ///< CUPOLA_LOOK_AFTER_NS: PreemptParams::look_after_ns
   uint64_t hot_ns = 6'000'000;      ///< CUPOLA_AGENT_HOT_US: after it was asked, or let go, the agent
                                     ///< does not sleep for so long
+  uint64_t demand_limit_ns = 10'000'000'000;  ///< CUPOLA_DEMAND_LIMIT_MS: a burst that is quiet for
+                                              ///< longer loses its demand though it is at work
   uint32_t gate_every = 8;          ///< CUPOLA_GATE_EVERY: plain launches a gate, 0 = no gates
   uint32_t queues = 32;             ///< hardware queues: CUDA_DEVICE_MAX_CONNECTIONS
 };

@@ -1,0 +1,68 @@
+// A program whose kernel runs until it is told to end, and that waits for nothing: how long it
+// wants the GPU is for others to find out. demand_app KIND: "ready" once the kernel was launched
+// before, then a line of input launches it ("kernel launched"), the next lets it end ("told"), the
+// next ends the program. KIND: legacy, blocking, non-blocking; many: two streams; fault: the kernel
+// faults instead; preempted-fault: after one that has a variant.
+#include <cstdio>
+#include <string>
+
+#include "tests/apps/support/check_runtime.h"
+
+extern "C" {
+
+// Has no variant.
+__global__ void Running(volatile uint32_t* flag, uint32_t* value) {
+  while (*flag == 0) __nanosleep(20000);
+  atomicAdd(value, 1u);
+}
+
+// Has one.
+__global__ void Holding(volatile uint32_t* flag, uint32_t* value) { *value += *flag; }
+
+}  // extern "C"
+
+namespace {
+
+void Say(const char* text) {
+  std::printf("%s\n", text);
+  std::fflush(stdout);
+}
+
+cudaStream_t MakeStream(const std::string& kind) {
+  cudaStream_t stream = nullptr;
+  if (kind == "legacy") return stream;
+  CHECK(cudaStreamCreateWithFlags(
+      &stream, kind == "blocking" ? cudaStreamDefault : cudaStreamNonBlocking));
+  return stream;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string kind = argc > 1 ? argv[1] : "legacy";
+  const cudaStream_t stream = MakeStream(kind), second = MakeStream("non-blocking");
+  volatile uint32_t* flag;
+  uint32_t* value;
+  CHECK(cudaMallocHost(const_cast<uint32_t**>(&flag), 4));
+  CHECK(cudaMalloc(&value, 4));
+  *flag = 1;
+  if (kind == "preempted-fault") {
+    Holding<<<1, 1, 0, stream>>>(flag, value);
+  } else {
+    Running<<<1, 1, 0, stream>>>(flag, value);
+  }
+  CHECK(cudaStreamSynchronize(stream));
+  Say("ready");
+  (void)std::getchar();
+  *flag = 0;
+  const bool faults = kind == "fault" || kind == "preempted-fault";
+  Running<<<1, 1, 0, stream>>>(faults ? nullptr : flag, value);
+  CHECK(cudaGetLastError());
+  if (kind == "many") Running<<<1, 1, 0, second>>>(flag, value);
+  Say("kernel launched");
+  (void)std::getchar();
+  *flag = 1;
+  Say("told");
+  (void)std::getchar();
+  return 0;
+}
