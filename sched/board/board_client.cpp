@@ -22,10 +22,12 @@ namespace {
 constexpr uint64_t kRetryNs = 1'000'000'000;
 constexpr uint32_t kRejoinTimeoutMs = 50;
 
+/// What of `from` fits, NUL-terminated and filled up with NULs.
 template <size_t N>
 void Copy(char (&to)[N], const char* from) {
+  const size_t length = from != nullptr ? strnlen(from, N - 1) : 0;
   std::memset(to, 0, N);
-  if (from != nullptr) std::strncpy(to, from, N - 1);
+  if (length != 0) std::memcpy(to, from, length);
 }
 
 /// A time on CLOCK_MONOTONIC by which the exchange must be over.
@@ -69,7 +71,7 @@ int ConnectTo(const char* path, bool any_owner, const Deadline& deadline, JoinRe
   }
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
+  Copy(address.sun_path, path);
   while (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
     const bool full = errno == EAGAIN;
     if ((!full && errno != EINTR) || deadline.RemainingMs() == 0) {
