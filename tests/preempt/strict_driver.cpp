@@ -1,7 +1,8 @@
 // A driver that forbids what hangs a GPU: over the simulated driver, it ends the process with code
 // 99 and a word when a call that may wait is entered behind a guard, or a guard is made while one
-// is under way (docs/preemption.md, "Calls behind a guard"). A guard is a cuStreamWaitValue32 whose
-// value has not been reached. It knows nothing of the library's own rules.
+// is under way (docs/preemption.md, "Calls behind a guard"). A guard is a cuStreamWaitValue32 for a
+// word of the device whose value has not been reached: to reach it takes a launch. A wait for a word
+// of the host needs none, and harms nobody who waits. It knows nothing of the library's own rules.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -81,13 +82,15 @@ bool IsBlocking(CUstream stream) {
   return (flags & CU_STREAM_NON_BLOCKING) == 0;
 }
 
-bool IsKnown(CUdeviceptr pointer) {
+/// CUmemorytype; 0 = memory that the driver does not know.
+unsigned MemoryType(CUdeviceptr pointer) {
   unsigned type = 0;
-  return reinterpret_cast<CUresult (*)(void*, CUpointer_attribute, CUdeviceptr)>(
-             Real("cuPointerGetAttribute"))(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                            pointer) == CUDA_SUCCESS &&
-         type != 0;
+  const auto get = reinterpret_cast<CUresult (*)(void*, CUpointer_attribute, CUdeviceptr)>(
+      Real("cuPointerGetAttribute"));
+  return get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer) == CUDA_SUCCESS ? type : 0;
 }
+
+bool IsKnown(CUdeviceptr pointer) { return MemoryType(pointer) != 0; }
 
 void CheckLaunch(const void* function, CUstream stream) {
   const std::lock_guard lock(mutex);
@@ -117,7 +120,7 @@ CUresult PassGuard(const char* name, CUstream stream, CUdeviceptr address, cuuin
   {
     const std::lock_guard lock(mutex);
     const auto* word = reinterpret_cast<const uint32_t*>(address);
-    if (value != 0) {
+    if (value != 0 && MemoryType(address) == CU_MEMORYTYPE_DEVICE) {
       DropReached();
       guards.push_back({word, value, stream, IsBlocking(stream)});
       ++queued[stream];
