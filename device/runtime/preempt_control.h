@@ -99,7 +99,7 @@ enum PreemptFlag : uint32_t {
   kRunWhatIsClaimed = 1,  ///< blocks may wait on earlier ones: never hand claimed blocks back
 };
 
-/// The last parameter of a `preemptible` variant, `.param .align 8 .b8 cupola_launch[88]`.
+/// The last parameter of a `preemptible` variant, `.param .align 8 .b8 cupola_launch[96]`.
 struct PreemptParams {
   uint64_t slot;            ///< device address of the ControlSlot
   uint64_t returned;        ///< device address of the slot's ReturnedList
@@ -110,7 +110,7 @@ struct PreemptParams {
   uint32_t base_next;       ///< slot.next when the launch got the slot
   uint32_t base_completed;  ///< slot.completed then
   uint32_t sequence;        ///< what `done` becomes
-  uint32_t batch;           ///< L: blocks a claim takes at most, >= 1 (FLEP 4.1, amortizing factor)
+  uint32_t batch;           ///< L: blocks a claim takes, >= 1 (FLEP 4.1, amortizing factor)
   uint32_t physical;        ///< index in ControlSlot::physical
   uint32_t tag;             ///< of this physical launch: differs from all others of late, 1..0xFFFF
   uint32_t workers;         ///< blocks of this physical launch
@@ -119,8 +119,41 @@ struct PreemptParams {
   uint32_t flags;           ///< PreemptFlag
   uint32_t look_after_ns;   ///< after a block that took at least so long a worker waits for a fresh
                             ///< look at `stop`; after others it takes what it read as they began
+  uint32_t stride;          ///< ClaimShape::stride
+  uint32_t full_until;      ///< ClaimShape::full_until
 };
-static_assert(sizeof(PreemptParams) == 88);
+static_assert(sizeof(PreemptParams) == 96);
+
+/// Which blocks a claim stands for. Claims number the blocks of a launch 0, 1, 2...; a claim takes
+/// `batch` of these numbers while the counter is below full_until, one by one from there on, so
+/// that workers end together. Number n is block n, but below full_until claims that follow each
+/// other interleave: the k-th of `stride` claims stands for blocks first + k, first + k + stride,
+/// first + k + 2 stride... So the workers, as many as `stride`, are at neighbouring blocks at any
+/// time, as the blocks of the program's grid would be: they meet in the caches and in open pages of
+/// the memory.
+struct ClaimShape {
+  uint32_t batch = 1;       ///< full_until is a multiple of batch * stride
+  uint32_t stride = 1;      ///< 1: blocks are claimed in the order of their numbers
+  uint32_t full_until = 0;
+};
+
+/// `is_row`: the grid has one dimension; in others a worker counts x, y and z up, by one.
+constexpr ClaimShape ShapeClaims(uint32_t total_blocks, uint32_t workers, uint32_t batch,
+                                 bool is_row) {
+  // A worker decides on its next claim while it runs the last: so all of them may take a batch
+  // more. Behind those single blocks even out what they differ by.
+  constexpr uint32_t kLastRounds = 3;
+  workers = workers == 0 ? 1 : workers;
+  const uint32_t rounds = total_blocks / workers;
+  const uint32_t most = rounds / (2 * kLastRounds);
+  ClaimShape shape;
+  shape.batch = batch < most ? batch : most;
+  if (shape.batch <= 1) return {};
+  shape.stride = is_row ? workers : 1;
+  const uint32_t chunk = shape.batch * workers;  // at most total_blocks / 6
+  shape.full_until = (total_blocks / chunk - kLastRounds) * chunk;
+  return shape;
+}
 
 /// The last parameter of a `sliced` variant, `.param .align 8 .b8 cupola_launch[16]`: a slice is a 1-D
 /// grid of blocks first_block ...

@@ -173,9 +173,10 @@ uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
     if ((known->flags & models::kTuned) != 0) return std::max(known->batch, 1u);
     if (known->block_ns != 0) return models::BatchFor(known->block_ns);
   }
-  // A claim costs some 100 ns: take several blocks where there are many, few enough that the last
-  // round stays even.
-  return std::clamp(attempt.total_blocks / (attempt.workers * 16), 1u, 16u);
+  constexpr uint32_t kLeast = 4, kMost = 16;  // of blocks whose length is a guess
+  const uint64_t seen_ns =
+      attempt.variant->ns_per_1024_blocks.load(std::memory_order_relaxed) * attempt.workers / 1024;
+  return seen_ns == 0 ? kMost : std::clamp(models::BatchFor(seen_ns), kLeast, kMost);
 }
 
 runtime::PreemptParams ParamsOf(const PreemptContext& context, const LaunchSlot& slot,
@@ -191,13 +192,15 @@ runtime::PreemptParams ParamsOf(const PreemptContext& context, const LaunchSlot&
   params.base_next = slot.base_next;
   params.base_completed = slot.base_completed;
   params.sequence = slot.sequence;
-  params.batch = slot.batch;
+  params.batch = slot.claims.batch;
   params.physical = physical;
   params.tag = slot.tag[physical];
   params.workers = slot.workers[physical];
   params.poll_period_ns = settings.poll_period_ns;
   params.flags = slot.flags;
   params.look_after_ns = settings.look_after_ns;
+  params.stride = slot.claims.stride;
+  params.full_until = slot.claims.full_until;
   return params;
 }
 
@@ -267,7 +270,9 @@ void FillSlot(const Attempt& attempt, bool is_blocking, LaunchSlot* slot) {
     slot->block[i] = attempt.facts.block[i];
   }
   slot->shared_bytes = attempt.facts.shared_bytes;
-  slot->batch = BatchOf(attempt, may_wait);
+  slot->claims = runtime::ShapeClaims(attempt.total_blocks, attempt.workers,
+                                      BatchOf(attempt, may_wait),
+                                      attempt.total_blocks == attempt.facts.grid[0]);
   slot->flags = may_wait ? static_cast<uint32_t>(runtime::kRunWhatIsClaimed) : 0u;
   slot->all_workers = attempt.workers;
   slot->launch_offset = entry.launch_offset;

@@ -48,7 +48,8 @@ struct LaunchSlot {
   uint64_t stream = 0;            ///< id of the program's stream
   bool blocks_legacy = false;     ///< the stream synchronises with the legacy stream
   uint32_t grid[3] = {}, block[3] = {};
-  uint32_t shared_bytes = 0, batch = 0, flags = 0;
+  uint32_t shared_bytes = 0, flags = 0;
+  runtime::ClaimShape claims;
   int32_t priority = 0;
   bool has_priority = false;
   uint32_t launch_offset = 0;     ///< of PreemptParams in the arguments

@@ -98,6 +98,7 @@ class Bench {
   }
 
   void set_look_after_ns(uint32_t ns) { look_after_ns_ = ns; }
+  void set_interleaved(bool interleaved) { is_interleaved_ = interleaved; }
   int sms() const { return sms_; }
   int resident() const { return resident_; }
   int plain_resident() const { return plain_resident_; }
@@ -167,12 +168,15 @@ class Bench {
     return std::min(blocks, static_cast<unsigned>(sms_ * resident_));
   }
   void Begin(unsigned blocks, unsigned batch) {
+    const cupola::runtime::ClaimShape claims =
+        cupola::runtime::ShapeClaims(blocks, Workers(blocks), batch, is_interleaved_);
     params_ = {.slot = slot_, .returned = returned_, .status = status_device_,
                .yield_line = yield_device_, .grid = {blocks, 1, 1}, .total_blocks = blocks,
                .base_next = base_next_, .base_completed = base_completed_,
-               .sequence = sequence_ += 1, .batch = batch, .physical = 0,
+               .sequence = sequence_ += 1, .batch = claims.batch, .physical = 0,
                .tag = params_.tag % 0xFFF0 + 1, .workers = 0, .poll_period_ns = 2000, .flags = 0,
-               .look_after_ns = look_after_ns_};
+               .look_after_ns = look_after_ns_, .stride = claims.stride,
+               .full_until = claims.full_until};
   }
   void LaunchPhysical(CUstream stream, int iterations, unsigned workers) {
     params_.workers = workers;
@@ -206,6 +210,7 @@ class Bench {
   PreemptParams params_ = {};
   uint32_t base_next_ = 0, base_completed_ = 0, sequence_ = 0;
   uint32_t look_after_ns_ = 0;
+  bool is_interleaved_ = true;
   int sms_ = 0, resident_ = 0, plain_resident_ = 0;
 };
 

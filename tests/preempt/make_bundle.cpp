@@ -21,7 +21,7 @@ uint32_t NumberBehind(const std::string& text, const std::string& word, uint32_t
                                  : static_cast<uint32_t>(std::stoul(text.substr(at + word.size())));
 }
 
-/// ".param .u64 name" or ".param .align 8 .b8 name[88]".
+/// ".param .u64 name" or ".param .align 8 .b8 name[96]".
 store::ParameterEntry ParameterOf(const std::string& line, uint32_t at) {
   uint32_t bytes = 8;
   for (const char* type : {".u32", ".s32", ".b32", ".f32"}) {

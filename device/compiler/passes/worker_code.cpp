@@ -14,7 +14,7 @@ namespace {
 // good part of their time.
 //
 // Shared memory of a worker, cupola_worker:
-//    0   the range that all threads run next: {x, y, z, x of its end; 0 = leave}
+//    0   the range that all threads run next: {x, y, z, one more than its last x; 0 = leave}
 //   16   another one: the two places are used by turns, so that one barrier a range is enough
 //   32   the leader's own: {current, end, blocks run, seen}
 //   48   the leader's own: {blocks of the claim that is under way, %globaltimer_lo when the range
@@ -22,8 +22,8 @@ namespace {
 //   64   1: it leaves because of a stop of some SMs only
 //   72   the leader's own: {blocks that a range may have, blocks of this one}
 // current: the block that begins the range, or comes next; end: of the batch; seen: the claim
-// counter as last seen, which the size of the next batch follows (large batches first, single
-// blocks last).
+// counter as last seen, which the size of the next batch follows. All three count blocks in the
+// order in which they are claimed; ClaimShape says which ones they are.
 //
 // Held over the body by all threads: %cupola_place, the address of the place that was read last; x
 // and its end, of longer ranges; and for the leader's sake what was asked for, the stop word, the
@@ -132,6 +132,11 @@ $cupola_go_on:
   setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
   @%cupola_p1 bra $cupola_claim;
   ld.shared.v4.u32 {%cupola_t1, %cupola_y, %cupola_z, %cupola_x}, [<place>];
+  ld.param.u32 %cupola_t2, [cupola_launch+<full_until>];
+  ld.param.u32 %cupola_t3, [cupola_launch+<stride>];
+  setp.lt.u32 %cupola_p1, %cupola_current, %cupola_t2;
+  sub.u32 %cupola_t3, %cupola_t3, 1;
+  @%cupola_p1 add.u32 %cupola_x, %cupola_x, %cupola_t3;
   ld.param.u32 %cupola_t2, [cupola_launch+<grid_x>];
   ld.param.u32 %cupola_t3, [cupola_launch+<grid_y>];
   setp.eq.u32 %cupola_p1, %cupola_x, %cupola_t2;
@@ -171,17 +176,29 @@ $cupola_tell:
   st.shared.v4.u32 [cupola_worker+48], {%cupola_count, %cupola_now, %cupola_look_at, %cupola_looked};
   <keep_size>
   <next_place>
-  add.u32 %cupola_x_end, %cupola_x, <blocks>;
+  <x_end>
   st.shared.v4.u32 [%cupola_t0], {%cupola_x, %cupola_y, %cupola_z, %cupola_x_end};
 )";
 
-// As many blocks as the range may have and the batch and the row still hold.
+// One behind its last block.
+constexpr std::string_view kEndOne = "add.u32 %cupola_x_end, %cupola_x, 1;";
+constexpr std::string_view kEndRange = R"(
+  ld.param.u32 %cupola_t1, [cupola_launch+<stride>];
+  sub.u32 %cupola_t2, %cupola_blocks, 1;
+  mad.lo.u32 %cupola_t2, %cupola_t2, %cupola_t1, %cupola_x;
+  add.u32 %cupola_x_end, %cupola_t2, 1;
+)";
+
+// As many blocks as the range may have and the batch and the row still hold; one where batches end.
 constexpr std::string_view kSize = R"(
   ld.param.u32 %cupola_t0, [cupola_launch+<grid_x>];
   sub.u32 %cupola_blocks, %cupola_end, %cupola_current;
   sub.u32 %cupola_t0, %cupola_t0, %cupola_x;
   min.u32 %cupola_blocks, %cupola_blocks, %cupola_t0;
   min.u32 %cupola_blocks, %cupola_blocks, %cupola_limit;
+  ld.param.u32 %cupola_t0, [cupola_launch+<full_until>];
+  setp.ge.u32 %cupola_p1, %cupola_current, %cupola_t0;
+  @%cupola_p1 min.u32 %cupola_blocks, %cupola_blocks, 1;
 )";
 
 // All threads meet, here or, while some are still in the body, at its barriers: see early_return.h.
@@ -263,7 +280,8 @@ $cupola_stop_here:
 // Within a range, each warp at its own pace.
 constexpr std::string_view kNextOfRange = R"(
   bar.warp.sync -1;
-  add.u32 %cupola_x, %cupola_x, 1;
+  ld.param.u32 %cupola_t0, [cupola_launch+<stride>];
+  add.u32 %cupola_x, %cupola_x, %cupola_t0;
   setp.lt.u32 %cupola_p1, %cupola_x, %cupola_x_end;
   @%cupola_p1 bra $cupola_body;
 )";
@@ -295,6 +313,7 @@ WorkerCode MakeWorkerCode(const WorkerShape& shape) {
   words["was_long"] = ranges ? kWasLongRange : kWasLongOne;
   words["size"] = ranges ? kSize : "";
   words["blocks"] = ranges ? "%cupola_blocks" : "1";
+  words["x_end"] = ranges ? kEndRange : kEndOne;
   words["merge"] = kMerge;
   words["ask"] = lean ? kAskLean : kAsk;
   words["poll_word"] = lean ? kPollWordLean : "";

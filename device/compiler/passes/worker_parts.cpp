@@ -70,20 +70,16 @@ $cupola_decide:
   @%cupola_p1 bra $cupola_look;
 )";
 
-// How many blocks to claim: at most the batch, at most about a quarter of a worker's share of what
-// is left, at least one. One where blocks may wait for each other.
+// How many blocks to claim: ClaimShape.
 constexpr std::string_view kCount = R"(
-  ld.param.u32 %cupola_t1, [cupola_launch+<workers>];
-  ld.param.u32 %cupola_t2, [cupola_launch+<batch>];
-  bfind.u32 %cupola_t1, %cupola_t1;
-  add.u32 %cupola_t1, %cupola_t1, 2;
-  sub.u32 %cupola_count, %cupola_total, %cupola_seen;
-  shr.u32 %cupola_count, %cupola_count, %cupola_t1;
-  min.u32 %cupola_count, %cupola_count, %cupola_t2;
-  max.u32 %cupola_count, %cupola_count, 1;
+  ld.param.u32 %cupola_t1, [cupola_launch+<full_until>];
+  ld.param.u32 %cupola_count, [cupola_launch+<batch>];
+  setp.ge.u32 %cupola_p1, %cupola_seen, %cupola_t1;
+  @%cupola_p1 mov.u32 %cupola_count, 1;
 )";
 
-// The batch is at its end: the claim that is under way, a new one, or what others handed back.
+// The batch is at its end: the claim that is under way, a new one, or what others handed back. Then
+// the indices of %cupola_current.
 constexpr std::string_view kClaim = R"(
 $cupola_claim:
   setp.ne.u32 %cupola_p1, %cupola_run, 0;
@@ -112,10 +108,13 @@ $cupola_claimed:
   @%cupola_p1 bra $cupola_place;
   <take_any>
 $cupola_place:
-  ld.param.u32 %cupola_t2, [cupola_launch+<grid_x>];
   mov.u32 %cupola_x, %cupola_current;
   mov.u32 %cupola_y, 0;
   mov.u32 %cupola_z, 0;
+  ld.param.u32 %cupola_t2, [cupola_launch+<stride>];
+  setp.ne.u32 %cupola_p1, %cupola_t2, 1;
+  @%cupola_p1 bra $cupola_interleave;
+  ld.param.u32 %cupola_t2, [cupola_launch+<grid_x>];
   setp.eq.u32 %cupola_p1, %cupola_t2, %cupola_total;
   @%cupola_p1 bra $cupola_publish;
   ld.param.u32 %cupola_t3, [cupola_launch+<grid_y>];
@@ -125,6 +124,20 @@ $cupola_place:
   div.u32 %cupola_z, %cupola_t1, %cupola_t3;
   mul.lo.u32 %cupola_t0, %cupola_z, %cupola_t3;
   sub.u32 %cupola_y, %cupola_t1, %cupola_t0;
+  bra.uni $cupola_publish;
+$cupola_interleave:
+  ld.param.u32 %cupola_t1, [cupola_launch+<full_until>];
+  setp.ge.u32 %cupola_p1, %cupola_current, %cupola_t1;
+  @%cupola_p1 bra $cupola_publish;
+  ld.param.u32 %cupola_t3, [cupola_launch+<batch>];
+  div.u32 %cupola_t0, %cupola_current, %cupola_t3;
+  mul.lo.u32 %cupola_t1, %cupola_t0, %cupola_t3;
+  sub.u32 %cupola_t1, %cupola_current, %cupola_t1;
+  div.u32 %cupola_t4, %cupola_t0, %cupola_t2;
+  mul.lo.u32 %cupola_t4, %cupola_t4, %cupola_t2;
+  sub.u32 %cupola_t0, %cupola_t0, %cupola_t4;
+  mad.lo.u32 %cupola_x, %cupola_t4, %cupola_t3, %cupola_t0;
+  mad.lo.u32 %cupola_x, %cupola_t1, %cupola_t2, %cupola_x;
   bra.uni $cupola_publish;
 )";
 

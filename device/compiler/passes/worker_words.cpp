@@ -24,6 +24,8 @@ Words LayoutWords() {
   set("status", offsetof(PreemptParams, status));
   set("yield_line", offsetof(PreemptParams, yield_line));
   set("look_after_ns", offsetof(PreemptParams, look_after_ns));
+  set("stride", offsetof(PreemptParams, stride));
+  set("full_until", offsetof(PreemptParams, full_until));
   set("grid_x", offsetof(PreemptParams, grid));
   set("grid_y", offsetof(PreemptParams, grid) + 4);
   set("grid_z", offsetof(PreemptParams, grid) + 8);

@@ -59,6 +59,15 @@ const Bug kBugs[] = {
      "add.u32 %cupola_run, %cupola_run, 1;", "", 1},
     {"RangeBeyondItsClaim", "plain", "sub.u32 %cupola_blocks, %cupola_end, %cupola_current;",
      "sub.u32 %cupola_blocks, %cupola_total, %cupola_current;", "", 1},
+    {"TakenAsIfInOrder", "plain", "@%cupola_p1 bra $cupola_interleave;", "", "", 1},
+    {"InterleavedToTheEnd", "plain",
+     "setp.ge.u32 %cupola_p1, %cupola_current, %cupola_t1;\n\t@%cupola_p1 bra $cupola_publish;",
+     "", "", 1},
+    {"RangesNextToEachOther", "plain",
+     "mad.lo.u32 %cupola_t2, %cupola_t2, %cupola_t1, %cupola_x;",
+     "add.u32 %cupola_t2, %cupola_t2, %cupola_x;", "", 1},
+    {"NextOfBatchIsNext", "shared_tile", "@%cupola_p1 add.u32 %cupola_x, %cupola_x, %cupola_t3;",
+     "", "", 1},
     {"OnePlaceOneBarrier", "uneven_warps", "[cupola_worker];\n\tbarrier.sync 0;", "[cupola_worker];",
      "data race", 1, true},
     {"NobodyDrains", "early_return_barriers", "@%cupola_p1 bra $cupola_drain;", "", "", 1},
@@ -88,6 +97,9 @@ std::string Search(const Subject& subject, uint32_t launches, uint32_t courses) 
     Course course;
     course.workers = 1 + static_cast<uint32_t>(random.Below(3));
     course.resume_workers = 1 + static_cast<uint32_t>(random.Below(6));
+    course.batch = 2 + static_cast<uint32_t>(random.Below(3));
+    course.stride = 1 + static_cast<uint32_t>(random.Below(3));
+    course.single_blocks = static_cast<uint32_t>(random.Below(6));
     course.launches = launches;
     course.poll_period_ns = random.Below(2) == 0 ? 25 : 250;
     course.look_after_ns = random.Below(2) == 0 ? 0 : 20000;

@@ -143,6 +143,9 @@ class Bed : public std::enable_shared_from_this<Bed> {
     params.poll_period_ns = course_.poll_period_ns;
     params.flags = course_.flags;
     params.look_after_ns = course_.look_after_ns;
+    params.stride = total_ == spec.grid.x ? course_.stride : 1;
+    const uint32_t chunk = params.batch * params.stride;
+    params.full_until = (total_ - std::min(total_, course_.single_blocks)) / chunk * chunk;
     std::vector<std::byte> bytes = arguments_.params;
     std::memcpy(bytes.data() + subject_.facts.launch_offset, &params, sizeof(params));
     host.Submit({side_,

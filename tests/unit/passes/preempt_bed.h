@@ -14,6 +14,8 @@ namespace cupola::passes {
 
 struct Course {
   uint32_t workers = 2, batch = 3, flags = 0;
+  uint32_t stride = 2;                ///< of claims, where the grid has one dimension; else 1
+  uint32_t single_blocks = 0;         ///< at least so many at the end are claimed one by one
   uint32_t resume_workers = 2;
   uint32_t poll_period_ns = 50;
   uint32_t look_after_ns = 0;

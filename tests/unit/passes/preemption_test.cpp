@@ -92,6 +92,8 @@ TEST_P(PreemptionTest, StopsAndGoesOnAgainAndAgain) {
     course.workers = 1 + static_cast<uint32_t>(random.Below(3));
     course.resume_workers = 1 + static_cast<uint32_t>(random.Below(4));
     if (course.flags == 0) course.batch = 1 + static_cast<uint32_t>(random.Below(3));
+    course.stride = 1 + static_cast<uint32_t>(random.Below(4));
+    course.single_blocks = static_cast<uint32_t>(random.Below(8));
     // What a look-back kernel waits for is there already in a second launch.
     if (course.flags == 0) course.launches = 1 + static_cast<uint32_t>(random.Below(3));
     course.poll_period_ns = random.Below(2) == 0 ? 25 : 750;
@@ -121,6 +123,7 @@ TEST_P(PreemptionTest, WarpsRunFree) {
       Course course = CourseFor(subject_);
       course.workers = 1 + static_cast<uint32_t>(random.Below(2));
       if (course.flags == 0) course.batch = 4 + static_cast<uint32_t>(random.Below(12));
+      course.stride = 1 + static_cast<uint32_t>(random.Below(3));
       course.look_after_ns = 500u << random.Below(8);
       course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
       if (seed % 2 == 0) course.ask_at_step = {random.Below(1000)};
