@@ -1,13 +1,14 @@
-// Makes one CUDA call while a kernel of this program is stopped half-way, and says whether the call
-// came back and whether every block ran exactly once. Plain CUDA; the kernel is stopped from outside,
-// by whoever reads "running" on standard output and answers with a line on standard input.
+// Makes one CUDA call after the other, each while a kernel of this program is stopped half-way, and
+// says whether the call came back and whether every block ran exactly once. Plain CUDA; the kernel is
+// stopped from outside, by whoever reads "running" on standard output.
 //
 //   guarded_calls list
-//   guarded_calls CALL STREAM     STREAM: non_blocking | blocking | legacy | per_thread
+//   guarded_calls STREAM          non_blocking | blocking | legacy | per_thread
 //
-// Prints lines: "running", then "called" just before the call, "returned MICROSECONDS" after it, and
-// last "blocks N wrong M". Exit code 0 when M is 0; 3 for an error of CUDA; the kernel ends by itself
-// after 20 s at most.
+// Reads "CALL BLOCKS" lines from standard input until it ends. For each prints lines: "running", and
+// when a further line has come "called" just before the call, "returned MICROSECONDS" after it, and
+// last "blocks N wrong M". Exit code 0 when M was always 0; 3 for an error of CUDA; each kernel ends by
+// itself after 20 s at most.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +18,7 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <cuda.h>
@@ -80,6 +82,7 @@ struct World {
   std::thread capturing;           // of capture_across
   std::atomic<int> capture_step{0};
   std::vector<char> pageable = std::vector<char>(1 << 20);
+  std::vector<cudaStream_t> more;  // that calls have made
 };
 
 void Prepare(World* w, const std::string& stream) {
@@ -114,6 +117,24 @@ void Prepare(World* w, const std::string& stream) {
   DRIVER(cuModuleLoadData)(&w->module, kOtherModule);
   DRIVER(cuCtxGetDevice)(&w->device);
   MUST(cudaDeviceSynchronize());
+}
+
+void CleanUp(World* w, const std::string& stream) {
+  if (stream == "non_blocking" || stream == "blocking") w->more.push_back(w->guarded);
+  for (cudaStream_t each : {w->other, w->idle, w->other_blocking}) w->more.push_back(each);
+  for (cudaStream_t each : w->more) {
+    if (each != nullptr) MUST(cudaStreamDestroy(each));
+  }
+  MUST(cudaEventDestroy(w->after));
+  MUST(cudaGraphDestroy(w->graph));
+  for (void* each : {static_cast<void*>(w->data), w->spare, static_cast<void*>(w->launches)}) {
+    MUST(cudaFree(each));
+  }
+  for (void* each : {w->pinned, w->spare_pinned}) {
+    if (each != nullptr) MUST(cudaFreeHost(each));
+  }
+  if (w->registered != nullptr) MUST(cudaHostUnregister(w->registered));
+  if (w->module != nullptr) DRIVER(cuModuleUnload)(w->module);
 }
 
 void AwaitStep(World& w, int step) {
@@ -165,14 +186,18 @@ void AddMemory(Calls* calls) {
     MUST(cudaMallocAsync(&p, 1 << 20, w.other));
     MUST(cudaStreamSynchronize(w.other));
   };
-  c["free"] = [](World& w) { MUST(cudaFree(w.spare)); };
-  c["free_host"] = [](World& w) { MUST(cudaFreeHost(w.spare_pinned)); };
+  c["free"] = [](World& w) { MUST(cudaFree(std::exchange(w.spare, nullptr))); };
+  c["free_host"] = [](World& w) {
+    MUST(cudaFreeHost(std::exchange(w.spare_pinned, nullptr)));
+  };
   c["host_register"] = [](World&) {
     void* const p = std::aligned_alloc(4096, 1 << 16);
     std::memset(p, 0, 1 << 16);
     MUST(cudaHostRegister(p, 1 << 16, 0));
   };
-  c["host_unregister"] = [](World& w) { MUST(cudaHostUnregister(w.registered)); };
+  c["host_unregister"] = [](World& w) {
+    MUST(cudaHostUnregister(std::exchange(w.registered, nullptr)));
+  };
   c["mem_get_info"] = [](World&) {
     size_t free = 0, total = 0;
     MUST(cudaMemGetInfo(&free, &total));
@@ -195,7 +220,7 @@ void AddCode(Calls* calls) {
     if (DRIVER(cuModuleLoadData)(&module, kOtherModule) != CUDA_SUCCESS) _exit(3);
   };
   c["module_unload"] = [](World& w) {
-    if (DRIVER(cuModuleUnload)(w.module) != CUDA_SUCCESS) _exit(3);
+    if (DRIVER(cuModuleUnload)(std::exchange(w.module, nullptr)) != CUDA_SUCCESS) _exit(3);
   };
   c["first_launch"] = [](World& w) {
     never_launched_before<<<1, 32, 0, w.other>>>(w.data);
@@ -215,11 +240,10 @@ void AddStreams(Calls* calls) {
   Calls& c = *calls;
   c["stream_synchronize"] = [](World& w) { MUST(cudaStreamSynchronize(w.guarded)); };
   c["stream_query"] = [](World& w) { cudaStreamQuery(w.guarded); };
-  c["stream_create"] = [](World&) {
-    cudaStream_t stream = nullptr;
-    MUST(cudaStreamCreate(&stream));
+  c["stream_create"] = [](World& w) { MUST(cudaStreamCreate(&w.more.emplace_back())); };
+  c["stream_destroy_idle"] = [](World& w) {
+    MUST(cudaStreamDestroy(std::exchange(w.idle, nullptr)));
   };
-  c["stream_destroy_idle"] = [](World& w) { MUST(cudaStreamDestroy(w.idle)); };
   c["event_synchronize"] = [](World& w) { MUST(cudaEventSynchronize(w.after)); };
   c["device_synchronize"] = [](World&) { MUST(cudaDeviceSynchronize()); };
   c["launch_elsewhere"] = [](World& w) {
@@ -235,7 +259,7 @@ void AddStreams(Calls* calls) {
   };
   c["forty_new_streams"] = [](World& w) {
     for (int i = 0; i < 40; ++i) {
-      cudaStream_t stream = nullptr;
+      cudaStream_t& stream = w.more.emplace_back();
       MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
       small_kernel<<<1, 32, 0, stream>>>(w.data);
       cudaStreamQuery(stream);
@@ -321,13 +345,13 @@ unsigned EnvironmentNumber(const char* name, unsigned otherwise) {
   return text == nullptr ? otherwise : static_cast<unsigned>(std::atoi(text));
 }
 
-int Run(const std::string& call, const std::string& stream) {
-  const Calls calls = AllCalls();
+// One call, with a kernel of so many blocks.
+int Run(const std::string& call, const std::string& stream, unsigned blocks) {
+  static const Calls calls = AllCalls();
   const auto found = calls.find(call);
   if (found == calls.end()) return 2;
   World w;
   Prepare(&w, stream);
-  const unsigned blocks = EnvironmentNumber("BLOCKS", 60'000);
   const unsigned long long block_ns = EnvironmentNumber("BLOCK_NS", 20'000);
   unsigned* runs = nullptr;
   unsigned long long* start_ns = nullptr;
@@ -372,8 +396,23 @@ int Run(const std::string& call, const std::string& stream) {
   MUST(cudaMemcpy(host.data(), runs, blocks * sizeof(unsigned), cudaMemcpyDeviceToHost));
   unsigned wrong = 0;
   for (const unsigned count : host) wrong += count != 1;
+  MUST(cudaFree(runs));
+  MUST(cudaFree(start_ns));
+  CleanUp(&w, stream);
   std::printf("blocks %u wrong %u\n", blocks, wrong);
+  std::fflush(stdout);
   return wrong == 0 ? 0 : 1;
+}
+
+// The calls that standard input names.
+int RunAll(const std::string& stream) {
+  char line[64], call[64];
+  unsigned blocks = 0;
+  while (std::fgets(line, sizeof(line), stdin) != nullptr) {
+    if (std::sscanf(line, "%63s %u", call, &blocks) != 2) return 2;
+    if (const int code = Run(call, stream, blocks); code != 0) return code;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -383,9 +422,9 @@ int main(int argc, char** argv) {
     for (const auto& [name, call] : AllCalls()) std::printf("%s\n", name.c_str());
     return 0;
   }
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: guarded_calls list | guarded_calls CALL STREAM\n");
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: guarded_calls list | guarded_calls STREAM\n");
     return 2;
   }
-  return Run(argv[1], argv[2]);
+  return RunAll(argv[1]);
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Makes every CUDA call of guarded_calls.cu while a preempted kernel's guard holds a stream.
 
-For each call and kind of stream a process of its own: its kernel runs, `cupola ctl pause` stops it,
-the call is made, 300 ms later `cupola ctl resume` lets the kernel go on, and the program must end
-with each block having run once. Prints a table; exit code 0 = all ended so, 1 = one hung, was wrong
-or was never preempted, 77 = nothing could be run here (said why).
+For each call and kind of stream: the program's kernel runs, `cupola ctl pause` stops it, the call is
+made, 300 ms later `cupola ctl resume` lets the kernel go on, and each block must have run once. A
+process makes all calls of one kind of stream, one after the other, each within its time; where one
+hangs it is killed, and a new one makes those that are left. Prints a table; exit code 0 = all ended
+well, 1 = one hung, was wrong or was never preempted, 77 = nothing could be run here (said why).
 
   guarded_calls.py --build build/gpu --device gpu --json results.json
   guarded_calls.py --device sim --calls free,memcpy_to_symbol --streams legacy
@@ -15,6 +16,7 @@ import contextlib
 import json
 import os
 import re
+import select
 import socket
 import struct
 import sys
@@ -28,10 +30,10 @@ import runner  # noqa: E402
 
 STREAMS = ["non_blocking", "blocking", "legacy", "per_thread"]
 KEPT_STOPPED_SECONDS = 0.3  # how long the call may return in, before the kernel goes on
-ATTEMPTS = 2  # a kernel that has ended before it could be stopped: once more, with four times the blocks
-START_SECONDS, CALL_SECONDS = 15, 5  # until its kernel is launched, until it makes the call
+ATTEMPTS = 2  # a kernel that ended before it could be stopped: once more, with four times the blocks
+START_SECONDS, CALL_SECONDS = 15, 5  # until the kernel is launched, until the call is made
 STOP_SECONDS = 2  # until the board must say that the kernel has stopped
-END_SECONDS = 8
+END_SECONDS = 8  # from then until the blocks have been counted, and until the program has ended
 LAST_SECONDS = 10  # before the limit no further cell is begun
 # sched/board/protocol.h: MessageHead
 HEAD, MAGIC, VERSION, CONTROL = struct.Struct("<IHHII"), 0x4D504F43, 1, 3
@@ -42,6 +44,8 @@ KERNELS = {"gpu": (60_000, 2_000_000), "sim": (400, 1_000_000)}
 AFTER_ALL = {"stream_synchronize", "event_synchronize", "device_synchronize"}
 AFTER_BLOCKING = {"memcpy_to_host_pageable", "memcpy_to_host_pinned", "memcpy_to_device_pageable",
                   "memcpy_to_symbol"}
+# These leave the process different, and come last: its stacks, its streams.
+LAST = ["forty_new_streams", "local_memory_grows", "set_limit"]
 # What the simulated device cannot do, or not in time.
 NOT_SIMULATED = {"local_memory_grows": "5e8 steps of an interpreter take too long"}
 
@@ -55,7 +59,7 @@ def parse_arguments():
     parser.add_argument("--streams", default=",".join(STREAMS))
     parser.add_argument("--each-once", action="store_true",
                         help="each call on one stream only, the streams taking turns")
-    parser.add_argument("--jobs", type=int, help="cells at a time (default: gpu 8, sim 2)")
+    parser.add_argument("--jobs", type=int, help="processes at a time (default: gpu 4, sim 2)")
     parser.add_argument("--limit", type=float, default=240,
                         help="seconds for everything: what runs then is ended (default 240)")
     parser.add_argument("--strict", metavar="DRIVER",
@@ -68,7 +72,7 @@ def parse_arguments():
     options = parser.parse_args()
     options.build = os.path.abspath(options.build)
     options.strict = options.strict and os.path.abspath(options.strict)
-    options.jobs = options.jobs or (8 if options.device == "gpu" else 2)
+    options.jobs = options.jobs or (4 if options.device == "gpu" else 2)
     if options.strict and options.device == "gpu":
         parser.error("--strict is for the simulated device")
     blocks, block_ns = KERNELS[options.device]
@@ -100,105 +104,146 @@ def ask(bed, **request):
     return parsed
 
 
-class Cell:
-    """One call on one kind of stream, and what became of it."""
+def new_row(call, stream):
+    return {"call": call, "stream": stream, "hung": False, "preempted": False,
+            "returned_while_stopped": None, "microseconds": None, "wrong": None,
+            "preemptions": None, "problem": "not begun: no time left"}
 
-    def __init__(self, bed, strict, end, call, stream):
-        self.bed, self.strict, self.end, self.job = bed, strict, end, None
-        self.row = {"call": call, "stream": stream, "hung": False, "preempted": False,
-                    "returned_while_stopped": None, "microseconds": None, "wrong": None,
-                    "preemptions": None, "problem": ""}
+
+class Worker:
+    """A process that makes calls on one kind of stream, each a cell."""
+
+    def __init__(self, bed, strict, end, stream):
+        self.bed, self.end, self.text = bed, end, ""
+        more = [f"CUPOLA_DRIVER={strict}",
+                f"STRICT_DRIVER={bed.build}/lib/sim/libcuda.so.1"] if strict else []
+        self.job = bed.start("cupola", "guarded",
+                             ["env", *more, bed.program("guarded_calls"), stream])
 
     def at_most(self, seconds):
         """A time to wait that ends before everything must have ended."""
         return max(0.05, min(seconds, self.end - time.monotonic()))
 
-    def is_stopped(self):
-        """Whether the board says that it has stopped with a kernel half-way."""
+    def line(self, seconds):
+        """What it prints next; None when nothing comes, or it has ended."""
+        found = self.job.await_line(self.at_most(seconds))
+        self.text += found + "\n" if found is not None else ""
+        return found
+
+    def say(self, text):
+        self.job.process.stdin.write(text.encode() + b"\n")
+
+    def client(self):
+        """What the board says of it."""
         for gpu in ask(self.bed, command="show")["gpus"]:
             for client in gpu["clients"]:
                 if client["pid"] == self.job.process.pid:
-                    return (client["paused"] and client["held"] and client["stopped"] and
-                            client["preemptions"] > client["resumes"])
-        return False
+                    return client
+        raise corun.Failed("it is not on the board")
+
+    def is_stopped(self):
+        """Whether the board says that it has stopped with a kernel half-way."""
+        client = self.client()
+        return (client["paused"] and client["held"] and client["stopped"] and
+                client["preemptions"] > client["resumes"])
 
     def pause(self, paused):
         ask(self.bed, command="set", pid=self.job.process.pid, paused=paused)
 
-    def stop_call_resume(self):
+    def stop_call_resume(self, row):
         """Up to the end of the pause."""
-        row = self.row
-        if self.job.await_line(self.at_most(START_SECONDS)) != "running":
+        if self.line(START_SECONDS) != "running":
             raise corun.Failed("its kernel was not launched")
         self.pause(True)
         deadline = time.monotonic() + STOP_SECONDS
         while not row["preempted"] and time.monotonic() < deadline:
             row["preempted"] = self.is_stopped()
-        self.job.process.stdin.write(b"\n")
-        if not row["preempted"]:  # it has ended already, or cannot be stopped; let it end
-            with contextlib.suppress(corun.Failed):
-                self.pause(False)
-            return
-        line = self.job.await_line(self.at_most(CALL_SECONDS))
-        if line == "called":
-            line = self.job.await_line(KEPT_STOPPED_SECONDS)
-            row["returned_while_stopped"] = line is not None and line.startswith("returned")
-        self.take(line or "")
-        row["stayed_stopped"] = self.is_stopped()
-        self.pause(False)
+        self.say("")
+        if row["preempted"]:
+            if self.line(CALL_SECONDS) == "called":
+                line = self.line(KEPT_STOPPED_SECONDS)
+                row["returned_while_stopped"] = line is not None and line.startswith("returned")
+            row["stayed_stopped"] = self.is_stopped()
+        self.pause(False)  # where it was not stopped it has ended already, or cannot be
 
-    def take(self, text):
-        """What the program printed."""
+    def take(self, row):
+        """What the program printed of this cell."""
         for name, pattern in (("microseconds", r"returned (\d+)"), ("wrong", r"wrong (\d+)"),
                               ("error", r"(error:? .*)")):
-            for found in re.findall(pattern, text):
-                self.row[name] = found if name == "error" else int(found)
+            for found in re.findall(pattern, self.text):
+                row[name] = found if name == "error" else int(found)
 
-    def run(self, blocks):
-        """Its row, with a kernel of so many blocks."""
-        row, problem = self.row, ""
-        program = [self.bed.program("guarded_calls"), row["call"], row["stream"]]
-        more = ["env", f"BLOCKS={blocks}"]
-        if self.strict:
-            more += [f"CUPOLA_DRIVER={self.strict}",
-                     f"STRICT_DRIVER={self.bed.build}/lib/sim/libcuda.so.1"]
-        self.job = self.bed.start("cupola", "guarded", more + program)
+    def run(self, row, blocks):
+        """Makes row["call"] behind a kernel of so many blocks and fills the row in. False: the
+        process is of no more use, and gone."""
+        self.text, problem, ended = "", "", False
         try:
-            self.stop_call_resume()
+            self.say(f"{row['call']} {blocks}")
+            self.stop_call_resume(row)
+            while not ended and (line := self.line(END_SECONDS)) is not None:
+                ended = line.startswith("blocks ")
+            if ended:
+                client = self.client()
+                row["preemptions"], row["resumes"] = (client["preemptions"] - self.before[0],
+                                                      client["resumes"] - self.before[1])
+                self.before = (client["preemptions"], client["resumes"])
         except (corun.Failed, OSError) as error:
             problem = str(error)
-            self.job.kill()
-        code, out = self.job.finish(self.at_most(END_SECONDS))
-        self.take(out)
-        row["code"] = code if code == "timeout" else runner.describe_code(code)
+        self.take(row)
+        good = ended and not row["wrong"] and not problem
+        code = 0 if good else self.finish(kill=bool(problem) or not self.has_ended())
         row["hung"] = code == "timeout"
-        counts = re.search(r"(\d+) launches preemptible, (\d+) preemptions, (\d+) resumes",
-                           self.job.err)
-        if counts:
-            row["preemptible"], row["preemptions"], row["resumes"] = map(int, counts.groups())
-        row["problem"] = problem or self.problem(code)
+        row["problem"] = problem or problem_of(row, code)
         row["ended_unstopped"] = row["problem"] == "never preempted"
         if row["problem"]:
-            row["output"], row["errors"] = out[-500:], self.job.err[-1500:]
-        return row
+            row["code"] = code if code == "timeout" else runner.describe_code(code)
+            row["output"], row["errors"] = self.text[-500:], self.job.err[-1500:]
+        return good
 
-    def problem(self, code):
-        row = self.row
-        if row["hung"]:
-            return "hung in the call" if row["microseconds"] is None else "hung after the call"
-        if row["wrong"]:
-            return f"{row['wrong']} blocks did not run once"
-        if code != 0 or row["wrong"] is None:
-            return f"{runner.describe_code(code)} {row.get('error', '')}".strip()
-        must_wait = row["call"] in AFTER_ALL or (row["call"] in AFTER_BLOCKING and
-                                                 row["stream"] != "non_blocking")
-        if row["returned_while_stopped"] and must_wait:
-            return "returned before the kernel had ended"
-        if not row["preempted"] or not row["preemptions"]:
-            return "never preempted"
-        if not row["stayed_stopped"]:
-            return "its kernel went on during the pause"
-        return ""
+    before = (0, 0)  # preemptions and resumes of the cells before
+
+    def end_well(self, rows):
+        """Lets it end; what is wrong then is the last good cell's problem."""
+        self.job.end_input()
+        code = self.finish()
+        if code == 0:
+            return
+        for row in reversed(rows):
+            if not row["problem"]:
+                row["problem"] = f"the program did not end well: {runner.describe_code(code)}"
+                row["errors"] = self.job.err[-1500:]
+                return
+
+    def has_ended(self):
+        """Whether its output has: it is about to end, if it has not."""
+        return bool(select.select([self.job.process.stdout], [], [], 0)[0])
+
+    def finish(self, kill=False):
+        """Awaits its end, or ends it; the exit code, or "timeout" where it does not end by itself."""
+        alive = self.job.process.poll() is None
+        if kill:
+            self.job.kill()
+        code, out = self.job.finish(self.at_most(END_SECONDS))
+        self.text += out
+        return "timeout" if kill and alive else code
+
+
+def problem_of(row, code):
+    if row["hung"]:
+        return "hung in the call" if row["microseconds"] is None else "hung after the call"
+    if row["wrong"]:
+        return f"{row['wrong']} blocks did not run once"
+    if code != 0 or row["wrong"] is None:
+        return f"{runner.describe_code(code)} {row.get('error', '')}".strip()
+    must_wait = row["call"] in AFTER_ALL or (row["call"] in AFTER_BLOCKING and
+                                             row["stream"] != "non_blocking")
+    if row["returned_while_stopped"] and must_wait:
+        return "returned before the kernel had ended"
+    if not row["preempted"] or not row["preemptions"]:
+        return "never preempted"
+    if not row["stayed_stopped"]:
+        return "its kernel went on during the pause"
+    return ""
 
 
 def print_row(row):
@@ -220,10 +265,35 @@ def cells(options, bed):
                if options.device == "sim" and name in NOT_SIMULATED}
     streams = options.streams.split(",")
     todo = []
-    for i, name in enumerate(name for name in wanted if name not in skipped):
+    ordered = sorted((name for name in wanted if name not in skipped), key=lambda n: n in LAST)
+    for i, name in enumerate(ordered):
         some = [streams[i % len(streams)]] if options.each_once else streams
         todo += [(name, stream) for stream in some]
     return todo, skipped
+
+
+def run_stream(options, bed, end, rows):
+    """Makes the calls of one kind of stream; those whose kernel had ended before it was stopped once
+    more, in a new process, for some calls differ when made again."""
+    for attempt in range(1, ATTEMPTS + 1):
+        worker = None
+        for row in rows:
+            settled = attempt > 1 and not row.get("ended_unstopped")
+            if settled or time.monotonic() > end - LAST_SECONDS:
+                continue
+            begun = time.monotonic()
+            row.update(new_row(row["call"], row["stream"]))
+            worker = worker or Worker(bed, options.strict, end, row["stream"])
+            if not worker.run(row, options.blocks << (2 * (attempt - 1))):
+                worker = None
+            row["attempts"], row["seconds"] = attempt, round(time.monotonic() - begun, 2)
+            if attempt == ATTEMPTS or not row["ended_unstopped"]:
+                print_row(row)
+        if worker is not None:
+            worker.end_well(rows)
+    for row in rows:
+        if row["problem"].startswith("not begun"):
+            print_row(row)
 
 
 def run_cells(options, bed, started):
@@ -234,24 +304,12 @@ def run_cells(options, bed, started):
         print(f"{name:26} skipped: {reason}")
     print(f"{'call':26} {'stream':13} {'returned':14} {'us':>9} {'wrong':>5} preemptions")
     end = started + options.limit
-
-    def run(cell):
-        row = Cell(bed, options.strict, end, *cell).row
-        row["problem"] = "not begun: no time left"
-        for attempt in range(1, ATTEMPTS + 1):
-            begun = time.monotonic()
-            if begun < end - LAST_SECONDS and (attempt == 1 or row["ended_unstopped"]):
-                blocks = options.blocks << (2 * (attempt - 1))
-                row = Cell(bed, options.strict, end, *cell).run(blocks)
-                row["attempts"], row["seconds"] = attempt, round(time.monotonic() - begun, 2)
-        return row
-
-    rows = []
+    rows = [new_row(*cell) for cell in todo]
     with bed.arbiter(corun.config("hpf", {})), \
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for row in pool.map(run, todo):
-            rows.append(row)
-            print_row(row)
+        list(pool.map(lambda stream: run_stream(options, bed, end, [row for row in rows if
+                                                                    row["stream"] == stream]),
+                      dict.fromkeys(row["stream"] for row in rows)))
     return rows, skipped
 
 

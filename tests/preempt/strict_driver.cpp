@@ -239,4 +239,17 @@ CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priori
   return result;
 }
 
+CUresult cuStreamDestroy_v2(CUstream stream) {
+  size_t index = 0;
+  while (std::strcmp(strict_names[index], "cuStreamDestroy_v2") != 0) ++index;
+  void* const real = strict_enter(index);
+  {
+    const std::lock_guard lock(mutex);
+    streams.erase(stream);  // before: afterwards another may get the same handle
+  }
+  const CUresult result = reinterpret_cast<CUresult (*)(CUstream)>(real)(stream);
+  strict_leave(index);
+  return result;
+}
+
 }  // extern "C"
