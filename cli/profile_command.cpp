@@ -76,7 +76,8 @@ void Report(const MeasuredRun& run, const std::string& path) {
   const PreparedRun prepared =
       PrepareRun(RunProgram() != nullptr ? *RunProgram() : nullptr, options.device, "profile");
   if (prepared.environment.preload.empty()) throw CLI::RuntimeError(kExitCupolaFailed);
-  const auto run = MeasureRun(prepared, WithOf(options.with), {});
+  // Its own kernels, also where an arbiter is there: preemptible variants are not measured.
+  const auto run = MeasureRun(prepared, WithOf(options.with), {{"CUPOLA_PREEMPT", "off"}});
   if (!run) {
     Fail(run.error(), run.error().code == ErrorCode::kNotFound && options.with == "cupti"
                           ? kExitCupolaFailed

@@ -47,11 +47,15 @@ class ProfileRecorder final : public LaunchObserver {
   void Add(const LaunchRingReader& source, const Launch& launch) override {
     if ((launch.flags & kFlagDeviceTimed) == 0 || launch.ticket == kNoTicket) return;
     const uint64_t ns = launch.device_end_ns - launch.device_start_ns;
-    times_[{source.pid(), source.start_ns()}][launch.ticket] = {ns,
-                                                               launch.call_start_ns + to_unix_};
+    const bool is_variant = (launch.flags & kFlagPreemptible) != 0;
+    if (!is_variant) {  // a profile is of the program's own kernels
+      times_[{source.pid(), source.start_ns()}][launch.ticket] = {
+          ns, launch.call_start_ns + to_unix_};
+    }
     TimedLaunch timed{.kernel = std::string(launch.name), .shared_bytes = launch.shared_bytes,
                       .start_ns = launch.device_start_ns, .end_ns = launch.device_end_ns,
-                      .preemptible = (launch.flags & kFlagPreemptible) != 0};
+                      .process = source.pid(),
+                      .batch = is_variant ? std::max(launch.batch, 1u) : 0};
     std::copy(launch.grid, launch.grid + 3, timed.grid);
     std::copy(launch.block, launch.block + 3, timed.block);
     run_->timeline.push_back(std::move(timed));

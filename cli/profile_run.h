@@ -25,7 +25,8 @@ struct TimedLaunch {
   std::string kernel;             ///< mangled
   uint32_t grid[3], block[3], shared_bytes;
   uint64_t start_ns, end_ns;      ///< on the device, CLOCK_MONOTONIC
-  bool preemptible;               ///< went out as its preemptible variant
+  uint32_t process;               ///< pid
+  uint32_t batch;                 ///< L of the preemptible variant that it went out as; 0 = plain
 };
 
 struct MeasuredRun {

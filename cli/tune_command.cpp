@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,11 +33,14 @@ struct TuneOptions {
   double interrupt_for_ms = 0.3;
 };
 
+/// What makes up less than the rest of the kernels' time is not worth running the program again.
+constexpr double kEnough = 0.9;
+
 constexpr char kFooter[] =
-    "\nCMD is run many times: plain and with its kernels as preemptible variants, in turn, with L\n"
-    "from small to large until every kernel keeps within the bound; then interrupted from\n"
-    "outside, until each kernel was preempted often enough. Give it a command of some seconds,\n"
-    "with kernels at the sizes that matter. First: cupola build ./app. The results go into the\n"
+    "\nCMD is run with its launches taking turns, plain and as preemptible variants with each L:\n"
+    "once, or more often where it launches too rarely for that; then interrupted from outside,\n"
+    "until each kernel was preempted often enough. Give it a command of some seconds, with a\n"
+    "hundred launches of its kernels at the sizes that matter. First: cupola build ./app. The results go into the\n"
     "profile; then: cupola train.\n"
     "\nExamples:\n"
     "  cupola tune -- ./app --size 100000\n"
@@ -57,43 +59,46 @@ class Tuning {
  public:
   Tuning(const TuneOptions& options, const PreparedRun& run) : options_(options), run_(run) {}
 
+  /// In one run where it launches often enough what its time goes to; else in as many as that takes,
+  /// each of which begins with another turn.
   void FindBatches() {
-    for (const uint32_t batch : options_.batches) {
-      std::vector<TimedLaunch> variant;
-      std::vector<TimedLaunch> plain;
-      for (uint32_t round = 0; round < options_.rounds; ++round) {
-        RunBothForms(batch, round, &plain, &variant);
-      }
-      const auto costs = CompareForms(plain, variant);
-      if (costs.empty()) {
-        Fail(MakeError(ErrorCode::kNotFound,
-                       "no launch went out as a preemptible variant: is there one in the variant "
-                       "store? (cupola build; CUPOLA_LOG=info says more)"),
-             kExitBadInput);
-      }
-      Note(batch, costs);
-      last_variant_ = std::move(variant);
-      if (open_.empty()) break;
+    std::vector<uint32_t> turns = options_.batches;
+    turns.push_back(0);
+    const size_t most_runs = options_.rounds * turns.size();
+    for (size_t runs = 0; runs < most_runs; ++runs) {
+      std::vector<TimedLaunch> launches;
+      Run({.turns = turns}, &launches);
+      launches = WithoutCold(std::move(launches));
+      launches_.insert(launches_.end(), launches.begin(), launches.end());
+      RequireVariants();
+      if (ShareWithAllTurns(launches_, turns, options_.rounds) >= kEnough) break;
+      std::rotate(turns.begin(), turns.begin() + 1, turns.end());
     }
-    for (const std::string& kernel : open_) SettleForTheBest(kernel);
+    for (const auto& [kernel, tried] : CompareForms(launches_, options_.rounds)) Choose(kernel, tried);
+    if (tuned_.empty()) {
+      Fail(MakeError(ErrorCode::kNotFound, "no kernel was launched often enough at one shape, plain and as a variant"),
+           kExitBadInput);
+    }
   }
 
   void MeasurePreemptions() {
+    FormOfRun form{.interrupt_every_ns = Ns(options_.interrupt_every_ms),
+                   .interrupt_for_ns = Ns(options_.interrupt_for_ms)};
+    for (const auto& [kernel, tuned] : tuned_) form.batches[kernel] = tuned.batch;
     for (uint32_t runs = 0; runs < options_.most_runs && !HasEnough(); ++runs) {
       std::vector<TimedLaunch> interrupted;
       std::vector<Interruption> interruptions;
-      const FormOfRun form{.variant = true, .batch = MostBatch(),
-                           .interrupt_every_ns = Ns(options_.interrupt_every_ms),
-                           .interrupt_for_ns = Ns(options_.interrupt_for_ms)};
       Run(form, &interrupted, &interruptions);
-      for (auto& [kernel, costs] :
-           InterruptionCosts(interrupted, interruptions, last_variant_)) {
+      interrupted = WithoutCold(std::move(interrupted));
+      for (auto& [kernel, costs] : InterruptionCosts(interrupted, interruptions, launches_)) {
         for (const uint64_t ns : costs) {
           preemptions_[kernel].push_back({UnixNs() + preemptions_[kernel].size(), ns});
         }
       }
     }
   }
+
+  uint32_t runs() const { return runs_; }
 
   /// What was found, as a profile to be merged.
   profiles::Profile Result() const {
@@ -124,107 +129,76 @@ class Tuning {
   }
 
  private:
-  /// Launch by launch in turn where the kernels are launched often enough in one run; else run by
-  /// run, each form first every other time: what drifts, drifts against both.
-  void RunBothForms(uint32_t batch, uint32_t round, std::vector<TimedLaunch>* plain,
-                    std::vector<TimedLaunch>* variant) {
-    if (kernels_.empty()) FindKernels();
-    if (by_launches_) {
-      std::vector<TimedLaunch> both;
-      Run({.alternate = kernels_, .batch = batch}, &both);
-      by_launches_ = BothFormsSeen(both);
-      if (by_launches_) {
-        plain->insert(plain->end(), both.begin(), both.end());
-        variant->insert(variant->end(), both.begin(), both.end());
-        return;
-      }
-    }
-    const bool variant_first = round % 2 == 1;
-    if (!variant_first) Run({}, plain);
-    Run({.variant = true, .batch = batch}, variant);
-    if (variant_first) Run({}, plain);
-  }
-
-  /// The first run: which kernels there are. Its launches are cold and not compared.
-  void FindKernels() {
-    std::vector<TimedLaunch> launches;
-    Run({}, &launches);
-    std::set<std::string> names;
-    for (const TimedLaunch& launch : launches) names.insert(launch.kernel);
-    if (names.empty()) {
-      Fail(MakeError(ErrorCode::kNotFound, "no kernel launch was measured"), kExitBadInput);
-    }
-    kernels_.assign(names.begin(), names.end());
-  }
-
   static uint64_t Ns(double ms) { return static_cast<uint64_t>(ms * 1e6); }
 
   void Run(const FormOfRun& form, std::vector<TimedLaunch>* launches,
            std::vector<Interruption>* interruptions = nullptr) {
     auto measured = RunForm(run_, form, interruptions);
     if (!measured) Fail(measured.error(), ExecFailureCode(measured.error()));
+    ++runs_;
     if (!WIFEXITED(measured->status) || WEXITSTATUS(measured->status) != 0) {
-      Fail(MakeError(ErrorCode::kInternal,
-                     form.variant ? "the program failed with preemptible kernels"
-                                  : "the program failed"),
+      Fail(MakeError(ErrorCode::kInternal, "the program failed, or fails with preemptible kernels"),
            kExitBadInput);
     }
-    launches->insert(launches->end(), measured->timeline.begin(), measured->timeline.end());
+    *launches = std::move(measured->timeline);
     profile_.gpu = std::max(profile_.gpu, measured->profile.gpu);
     // Plain launches are samples for the duration models where there are no better ones.
-    if (!form.variant && form.alternate.empty()) {
+    if (form.interrupt_every_ns == 0) {
       if (Status merged = profiles::Merge(measured->profile, &profile_); !merged) {
         Fail(merged.error(), kExitCupolaFailed);
       }
     }
   }
 
-  void Note(uint32_t batch, const std::map<std::string, VariantCost>& costs) {
-    for (const auto& [kernel, cost] : costs) {
-      const bool is_new = tuned_.find(kernel) == tuned_.end();
-      if (is_new) open_.insert(kernel);
-      if (!open_.contains(kernel)) continue;
-      profiles::TunedBatch& tuned = tuned_[kernel];
-      tuned.when = UnixNs();
-      tuned.bound_percent = options_.bound_percent;
-      tuned.tried[batch] = cost.overhead_percent;
-      tuned.batch = batch;
-      tuned.overhead_percent = cost.overhead_percent;
-      if (cost.overhead_percent <= options_.bound_percent) open_.erase(kernel);
+  void RequireVariants() const {
+    if (launches_.empty()) {
+      Fail(MakeError(ErrorCode::kNotFound, "no kernel launch was measured"), kExitBadInput);
     }
+    const bool any = std::any_of(launches_.begin(), launches_.end(),
+                                 [](const TimedLaunch& launch) { return launch.batch != 0; });
+    if (any) return;
+    Fail(MakeError(ErrorCode::kNotFound,
+                   "no launch went out as a preemptible variant: is there one in the variant "
+                   "store? (cupola build; CUPOLA_LOG=info says more)"),
+         kExitBadInput);
   }
 
-  void SettleForTheBest(const std::string& kernel) {
-    profiles::TunedBatch& tuned = tuned_[kernel];
-    const auto best = std::min_element(
-        tuned.tried.begin(), tuned.tried.end(),
-        [](const auto& a, const auto& b) { return a.second < b.second; });
-    tuned.batch = best->first;
-    tuned.overhead_percent = best->second;
-    tuned.met = false;
-  }
-
-  bool HasEnough() const {
-    return std::all_of(tuned_.begin(), tuned_.end(), [&](const auto& one) {
-      const auto found = preemptions_.find(one.first);
-      return found != preemptions_.end() && found->second.size() >= options_.preemptions;
+  /// The smallest L within the bound, else the best one.
+  void Choose(const std::string& kernel, const std::map<uint32_t, double>& tried) {
+    const auto overhead = [](const auto& a, const auto& b) { return a.second < b.second; };
+    auto chosen = std::find_if(tried.begin(), tried.end(), [&](const auto& one) {
+      return one.second <= options_.bound_percent;
     });
+    const bool met = chosen != tried.end();
+    if (!met) chosen = std::min_element(tried.begin(), tried.end(), overhead);
+    profiles::TunedBatch& tuned = tuned_[kernel];
+    tuned.when = UnixNs();
+    tuned.bound_percent = options_.bound_percent;
+    tuned.tried = tried;
+    tuned.batch = chosen->first;
+    tuned.overhead_percent = chosen->second;
+    tuned.met = met;
   }
 
-  uint32_t MostBatch() const {
-    uint32_t most = 1;
-    for (const auto& [kernel, tuned] : tuned_) most = std::max(most, tuned.batch);
-    return most;
+  /// Whether the kernels that were preempted often enough make up the time of all.
+  bool HasEnough() const {
+    double all_ns = 0, ns = 0;
+    for (const TimedLaunch& launch : launches_) {
+      if (!tuned_.contains(launch.kernel)) continue;
+      const auto took = static_cast<double>(launch.end_ns - launch.start_ns);
+      const auto found = preemptions_.find(launch.kernel);
+      all_ns += took;
+      if (found != preemptions_.end() && found->second.size() >= options_.preemptions) ns += took;
+    }
+    return ns >= kEnough * all_ns;
   }
 
   const TuneOptions& options_;
   const PreparedRun& run_;
+  uint32_t runs_ = 0;  ///< of the program, so far
   profiles::Profile profile_;
-  std::vector<std::string> kernels_;
-  bool by_launches_ = true;  ///< until a run shows that it does not serve
-  std::vector<TimedLaunch> last_variant_;
+  std::vector<TimedLaunch> launches_;  ///< in turns
   std::map<std::string, profiles::TunedBatch> tuned_;
-  std::set<std::string> open_;  ///< above the bound so far
   std::map<std::string, std::vector<profiles::PreemptionSample>> preemptions_;
 };
 
@@ -253,7 +227,7 @@ void Tune(const TuneOptions& options) {
   const auto all = profiles::MergeIntoFile(result, *path);
   if (!all) Fail(all.error(), kExitCupolaFailed);
   tuning.Print();
-  Say(fmt::format("added to {}; now: cupola train", *path));
+  Say(fmt::format("{} runs; added to {}; now: cupola train", tuning.runs(), *path));
 }
 
 }  // namespace
@@ -269,10 +243,11 @@ void AddTuneCommand(CLI::App& app) {
   tune->add_option("-o,--out", options->out, "The profile to add to (default: the GPU's)");
   tune->add_option("--bound", options->bound_percent, "Overhead of a variant, at most, in percent")
       ->capture_default_str();
-  tune->add_option("--batches", options->batches, "Values of L to try, ascending")
+  tune->add_option("--batches", options->batches, "Values of L to try")
       ->delimiter(',')
+      ->expected(1, 31)
       ->check(CLI::Range(1u, 65536u));
-  tune->add_option("--rounds", options->rounds, "Runs of each form for each L")
+  tune->add_option("--rounds", options->rounds, "Times to measure each shape plain and with each L, at least")
       ->check(CLI::Range(1u, 1000u))
       ->capture_default_str();
   tune->add_option("--preemptions", options->preemptions,

@@ -8,12 +8,15 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include <unistd.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "models/train/plan_builder.h"
 #include "models/train/select.h"
@@ -25,19 +28,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Durations = std::map<std::string, std::vector<double>>;  // by ShapeOf
+using Durations = std::map<uint32_t, std::vector<double>>;  // by L; 0 = plain
+using ByShape = std::map<std::string, Durations>;           // by ShapeOf
 
 double LengthOf(const TimedLaunch& launch) {
   return static_cast<double>(launch.end_ns - launch.start_ns);
 }
 
-Durations DurationsOf(const std::vector<TimedLaunch>& launches, bool variants) {
-  Durations durations;
+ByShape DurationsOf(const std::vector<TimedLaunch>& launches) {
+  ByShape shapes;
   for (const TimedLaunch& launch : launches) {
-    if (launch.preemptible != variants) continue;
-    if (launch.end_ns > launch.start_ns) durations[ShapeOf(launch)].push_back(LengthOf(launch));
+    if (launch.end_ns <= launch.start_ns) continue;
+    shapes[ShapeOf(launch)][launch.batch].push_back(LengthOf(launch));
   }
-  return durations;
+  return shapes;
 }
 
 std::string KernelOfShape(const std::string& shape) { return shape.substr(0, shape.find(' ')); }
@@ -89,24 +93,24 @@ class Interrupter {
   bool stop_ = false;
 };
 
-/// A plan under which each kernel's launches take turns, in a file that goes with it.
-class PlanOfTurns {
+/// A plan under which kernels go out as variants with given L, in a file that goes with it.
+class PlanOfVariants {
  public:
-  explicit PlanOfTurns(const FormOfRun& form)
+  explicit PlanOfVariants(const FormOfRun& form)
       : path_(fmt::format("{}/cupola-tune-{}.plan", fs::temp_directory_path().string(), getpid())) {
     models::PlanBuilder plan("tune", {});
-    for (const std::string& kernel : form.alternate) {
+    for (const auto& [kernel, batch] : form.batches) {
       models::PlanKernel entry{};
-      entry.mode = models::PlanMode::kAlternate;
-      entry.batch = form.batch;
+      entry.mode = models::PlanMode::kVariant;
+      entry.batch = batch;
       entry.flags = models::kTuned;
       plan.AddKernel(kernel, entry, {});
     }
     written_ = profiles::WriteFileWhole(path_, plan.Bytes());
   }
-  ~PlanOfTurns() { unlink(path_.c_str()); }
-  PlanOfTurns(const PlanOfTurns&) = delete;
-  PlanOfTurns& operator=(const PlanOfTurns&) = delete;
+  ~PlanOfVariants() { unlink(path_.c_str()); }
+  PlanOfVariants(const PlanOfVariants&) = delete;
+  PlanOfVariants& operator=(const PlanOfVariants&) = delete;
   const Status& written() const { return written_; }
   const std::string& path() const { return path_; }
 
@@ -123,47 +127,97 @@ std::string ShapeOf(const TimedLaunch& launch) {
                      launch.shared_bytes);
 }
 
-bool BothFormsSeen(const std::vector<TimedLaunch>& launches) {
-  const Durations plain = DurationsOf(launches, false);
-  const Durations variant = DurationsOf(launches, true);
-  const auto enough = [](const Durations& of, const std::string& shape) {
-    const auto found = of.find(shape);
-    return found != of.end() && found->second.size() >= 2;
+std::vector<TimedLaunch> WithoutCold(std::vector<TimedLaunch> launches) {
+  const auto kind = [](const TimedLaunch& launch) {
+    return std::tuple(launch.process, launch.batch != 0, ShapeOf(launch));
   };
-  std::set<std::string> kernels;
-  for (const auto& [shape, durations] : variant) kernels.insert(KernelOfShape(shape));
-  const auto is_fair = [&](const auto& one) {
-    return !kernels.contains(KernelOfShape(one.first)) ||
-           (enough(plain, one.first) && enough(variant, one.first));
-  };
-  return !variant.empty() && std::all_of(variant.begin(), variant.end(), is_fair) &&
-         std::all_of(plain.begin(), plain.end(), is_fair);
+  std::map<decltype(kind(launches[0])), size_t> count;
+  for (const TimedLaunch& launch : launches) ++count[kind(launch)];
+  std::sort(launches.begin(), launches.end(), [](const TimedLaunch& a, const TimedLaunch& b) {
+    return a.start_ns < b.start_ns;
+  });
+  std::erase_if(launches, [&, begun = decltype(count)()](const TimedLaunch& launch) mutable {
+    const auto of = kind(launch);
+    return begun[of]++ == 0 && count[of] > 1;
+  });
+  return launches;
 }
 
-std::map<std::string, VariantCost> CompareForms(const std::vector<TimedLaunch>& plain,
-                                                const std::vector<TimedLaunch>& variant) {
-  const Durations before = DurationsOf(plain, false);
-  std::map<std::string, VariantCost> costs;
-  for (const auto& [shape, durations] : DurationsOf(variant, true)) {
-    const auto found = before.find(shape);
-    if (found == before.end()) continue;
-    VariantCost& cost = costs[KernelOfShape(shape)];
-    cost.overhead_percent +=
-        100 * (models::Median(durations) / models::Median(found->second) - 1);
-    ++cost.shapes;
+double ShareWithAllTurns(const std::vector<TimedLaunch>& launches,
+                         const std::vector<uint32_t>& turns, size_t times) {
+  struct Seen {
+    double ns = 0;
+    size_t launches = 0;
+    std::map<uint32_t, size_t> turns;
+  };
+  std::map<std::string, Seen> shapes;
+  std::map<std::pair<uint32_t, std::string>, Seen> in_process;
+  std::set<std::string> kernels;
+  for (const TimedLaunch& launch : launches) {
+    const std::string shape = ShapeOf(launch);
+    for (Seen* const seen : {&shapes[shape], &in_process[{launch.process, shape}]}) {
+      seen->ns += LengthOf(launch);
+      ++seen->launches;
+      ++seen->turns[launch.batch];
+    }
+    if (launch.batch != 0) kernels.insert(launch.kernel);
   }
-  for (auto& [kernel, cost] : costs) cost.overhead_percent /= static_cast<double>(cost.shapes);
+  // Two whole cycles in one process show what a shape does at its turns.
+  std::map<std::string, std::set<uint32_t>> takes;
+  for (const auto& [of, seen] : in_process) {
+    if (seen.launches < 2 * turns.size()) continue;
+    for (const auto& [turn, count] : seen.turns) takes[of.second].insert(turn);
+  }
+  const auto had_turn = [&](const std::string& shape, const Seen& seen, uint32_t turn) {
+    const auto known = takes.find(shape);
+    if (known != takes.end() && !known->second.contains(turn)) return true;
+    const auto found = seen.turns.find(turn);
+    return found != seen.turns.end() && found->second >= times;
+  };
+  double all_ns = 0, ns = 0;
+  for (const auto& [shape, seen] : shapes) {
+    if (!kernels.contains(KernelOfShape(shape))) continue;
+    all_ns += seen.ns;
+    const bool had_all = std::all_of(turns.begin(), turns.end(), [&](uint32_t turn) {
+      return had_turn(shape, seen, turn);
+    });
+    if (had_all) ns += seen.ns;
+  }
+  return all_ns > 0 ? ns / all_ns : 0;
+}
+
+std::map<std::string, std::map<uint32_t, double>> CompareForms(
+    const std::vector<TimedLaunch>& launches, size_t times) {
+  std::map<std::string, std::map<uint32_t, std::vector<double>>> found;
+  for (const auto& [shape, durations] : DurationsOf(launches)) {
+    const auto plain = durations.find(0);
+    if (plain == durations.end() || plain->second.size() < times) continue;
+    const double usual = models::Median(plain->second);
+    for (const auto& [batch, lengths] : durations) {
+      if (batch == 0 || lengths.size() < times) continue;
+      found[KernelOfShape(shape)][batch].push_back(100 * (models::Median(lengths) / usual - 1));
+    }
+  }
+  std::map<std::string, std::map<uint32_t, double>> costs;
+  for (const auto& [kernel, batches] : found) {
+    for (const auto& [batch, shapes] : batches) {
+      costs[kernel][batch] = std::accumulate(shapes.begin(), shapes.end(), 0.0) /
+                             static_cast<double>(shapes.size());
+    }
+  }
   return costs;
 }
 
 std::map<std::string, std::vector<uint64_t>> InterruptionCosts(
     const std::vector<TimedLaunch>& interrupted, const std::vector<Interruption>& interruptions,
     const std::vector<TimedLaunch>& usual) {
-  const Durations without = DurationsOf(usual, true);
+  const ByShape without = DurationsOf(usual);
   std::map<std::string, std::vector<uint64_t>> costs;
   for (const TimedLaunch& launch : interrupted) {
-    const auto found = without.find(ShapeOf(launch));
-    if (!launch.preemptible || found == without.end()) continue;
+    const auto shape = without.find(ShapeOf(launch));
+    if (launch.batch == 0 || shape == without.end()) continue;
+    const auto found = shape->second.find(launch.batch);
+    if (found == shape->second.end()) continue;
     uint64_t held = 0;
     uint64_t count = 0;
     for (const Interruption& one : interruptions) {
@@ -184,13 +238,9 @@ std::map<std::string, std::vector<uint64_t>> InterruptionCosts(
 
 Result<MeasuredRun> RunForm(const PreparedRun& run, const FormOfRun& form,
                             std::vector<Interruption>* interruptions) {
-  const bool alternates = !form.alternate.empty();
-  if (!form.variant && !alternates) {
-    return MeasureRun(run, MeasureWith::kEvents, {{"CUPOLA_PREEMPT", "off"}});
-  }
-  std::unique_ptr<PlanOfTurns> plan;
-  if (alternates) {
-    plan = std::make_unique<PlanOfTurns>(form);
+  std::unique_ptr<PlanOfVariants> plan;
+  if (form.turns.empty()) {
+    plan = std::make_unique<PlanOfVariants>(form);
     if (!plan->written().ok()) return plan->written().error();
   }
   const sched::BoardMemory board = sched::BoardMemory::Create("TUNE");
@@ -203,9 +253,10 @@ Result<MeasuredRun> RunForm(const PreparedRun& run, const FormOfRun& form,
   // between fork and exec it needs none.
   if (form.interrupt_every_ns != 0) interrupter.Start();
   auto measured = MeasureRun(run, MeasureWith::kEvents,
-                             {{"CUPOLA_PREEMPT", alternates ? "auto" : "always"},
-                              {"CUPOLA_PLAN", alternates ? plan->path() : "/nonexistent"},
-                              {"CUPOLA_BATCH", fmt::format("{}", form.batch)},
+                             {{"CUPOLA_PREEMPT", plan ? "auto" : "turns"},
+                              {"CUPOLA_TURNS", fmt::format("{}", fmt::join(form.turns, ","))},
+                              {"CUPOLA_PLAN", plan ? plan->path() : ""},
+                              {"CUPOLA_BATCH", ""},
                               {"CUPOLA_BOARD", fmt::format("/proc/{}/fd/{}", getpid(), board.fd())},
                               {"CUPOLA_BOARD_SLOT", "0"}});
   std::vector<Interruption> made = interrupter.Stop();

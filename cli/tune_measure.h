@@ -1,5 +1,5 @@
-// The experiments of `cupola tune`: a program's kernels plain and as preemptible variants, run by
-// run in turn, and interrupted from outside through a board of our own. Main thread.
+// The experiments of `cupola tune`: a program whose launches take turns, plain and as preemptible
+// variants, and one that is interrupted from outside through a board of our own. Main thread.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,21 @@ namespace cupola {
 /// A kernel at one shape: mangled name, grid, block, shared memory, as a text.
 std::string ShapeOf(const TimedLaunch& launch);
 
-/// What the variants with one L cost, by kernel.
-struct VariantCost {
-  double overhead_percent = 0;  ///< mean over the shapes of: median of the variant / of plain - 1
-  size_t shapes = 0;            ///< that were seen in both forms
-};
+/// Without the first launch of each shape as a variant and the first one plain, in each process that
+/// has more of that kind: they find caches cold, and the time of a first variant is also that of
+/// loading it.
+std::vector<TimedLaunch> WithoutCold(std::vector<TimedLaunch> launches);
 
-/// Whether every shape of a kernel that went out as a variant was seen in both forms, twice at
-/// least.
-bool BothFormsSeen(const std::vector<TimedLaunch>& launches);
+/// Of the time of all launches of kernels with a variant, the part of those shapes that were launched
+/// in each of `turns` at least so many times; 0: no launch went out as a variant. What a shape does
+/// not do at its turn is not wanted of it: another L, or being a variant at all.
+double ShareWithAllTurns(const std::vector<TimedLaunch>& launches,
+                         const std::vector<uint32_t>& turns, size_t times);
 
-/// From the launches of runs in both forms; variants among `plain` are passed over. Kernels that
-/// never went out as a variant are absent.
-std::map<std::string, VariantCost> CompareForms(const std::vector<TimedLaunch>& plain,
-                                                const std::vector<TimedLaunch>& variant);
+/// By kernel and L: the mean over the shapes of median(variant) / median(plain) - 1, in percent. Of
+/// shapes that were seen at least so many times in both forms; kernels without any are absent.
+std::map<std::string, std::map<uint32_t, double>> CompareForms(
+    const std::vector<TimedLaunch>& launches, size_t times);
 
 /// An interruption: asked to yield from `begin_ns` to `end_ns`, CLOCK_MONOTONIC.
 struct Interruption {
@@ -38,24 +39,23 @@ struct Interruption {
 
 /// What each interruption that ended inside of a launch added to it, besides the time that it held
 /// the launch: by kernel, ns, the mean over a launch's interruptions. `usual` are launches without
-/// any.
+/// any; those of the same shape and L are compared.
 std::map<std::string, std::vector<uint64_t>> InterruptionCosts(
     const std::vector<TimedLaunch>& interrupted, const std::vector<Interruption>& interruptions,
     const std::vector<TimedLaunch>& usual);
 
-/// The forms that a run may take.
+/// How the program's kernels are launched in a run.
 struct FormOfRun {
-  bool variant = false;                     ///< all launches that can be
-  /// Not empty: every other launch of each of these kernels, the plain ones between them.
-  std::vector<std::string> alternate = {};
-  uint32_t batch = 1;                       ///< L
-  uint64_t interrupt_every_ns = 0;          ///< 0 = not interrupted
+  /// Turns that the launches of each shape take: L of the variant, or 0 = plain.
+  std::vector<uint32_t> turns = {};
+  /// Without turns: the L of each kernel; others go out plain.
+  std::map<std::string, uint32_t> batches = {};
+  uint64_t interrupt_every_ns = 0;  ///< 0 = not interrupted
   uint64_t interrupt_for_ns = 0;
 };
 
-/// Runs the program once. The variant is forced by CUPOLA_PREEMPT=always and CUPOLA_BATCH, plain by
-/// CUPOLA_PREEMPT=off, taking turns by a plan of our own (CUPOLA_PLAN). `interruptions` (may be
-/// null) gets those that were made.
+/// Runs the program once, on a board of our own (CUPOLA_BOARD), with CUPOLA_PREEMPT=turns or with a
+/// plan of our own (CUPOLA_PLAN). `interruptions` (may be null) gets those that were made.
 Result<MeasuredRun> RunForm(const PreparedRun& run, const FormOfRun& form,
                             std::vector<Interruption>* interruptions);
 

@@ -208,7 +208,10 @@ CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, const LaunchDet
   record.call_end_ns = NowNs();
   record.result = result;
   if (result != CUDA_SUCCESS) record.flags |= kFlagFailed;
-  if (this_thread.launched_variant) record.flags |= kFlagPreemptible;
+  if (this_thread.launched_variant) {
+    record.flags |= kFlagPreemptible;
+    record.batch = this_thread.launched_batch;
+  }
   const bool is_timed = EndTimed(timed, facts.stream, facts.per_thread, result);
   if (is_timed) record.flags |= kFlagTimesFollow;
   uint64_t ticket;

@@ -13,6 +13,7 @@ struct ThreadState {
   uint32_t runtime_doors;      ///< hooked libcudart calls on this thread's stack
   uint32_t thread_id;          ///< gettid(); 0 = not asked yet
   bool launched_variant;       ///< its last launch went out as a preemptible variant
+  uint32_t launched_batch;     ///< with that L
   bool opening_driver;         ///< the driver is being loaded by this thread
   uint64_t per_thread_stream;  ///< id of this thread's default stream; 0 = none yet
   LaneWriter* lane;            ///< where its launches are recorded; null = not asked yet

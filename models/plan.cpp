@@ -19,7 +19,7 @@ bool Fits(const PlanHeader& header, uint32_t count, uint32_t offset) {
 
 bool IsSound(const PlanHeader& header, const PlanKernel& kernel) {
   if (kernel.name_offset >= header.names_bytes || kernel.arguments > kMostIntegers ||
-      kernel.batch == 0 || static_cast<uint32_t>(kernel.mode) > 3 ||
+      kernel.batch == 0 || static_cast<uint32_t>(kernel.mode) > 2 ||
       kernel.model > header.models || kernel.model_input > header.models ||
       kernel.first_configuration > header.configurations ||
       kernel.configurations > header.configurations - kernel.first_configuration) {

@@ -39,10 +39,9 @@ struct PlanHeader {
 
 /// Which form a kernel is launched in; all but kAuto are for measurements (`cupola tune`).
 enum class PlanMode : uint32_t {
-  kAuto,       ///< the launch path decides, by predicted duration
-  kPlain,      ///< always as the program launched it
-  kVariant,    ///< always the preemptible variant, where there is one
-  kAlternate,  ///< by turns, plain first: a fair comparison inside one run
+  kAuto,     ///< the launch path decides, by predicted duration
+  kPlain,    ///< always as the program launched it
+  kVariant,  ///< always the preemptible variant, where there is one
 };
 
 enum PlanFlag : uint32_t {

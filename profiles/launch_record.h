@@ -92,7 +92,8 @@ struct LaunchRecord {
   RecordKind kind;
   LaunchDoor door;
   uint64_t launch_ticket;          ///< kDeviceTimes: the ticket of its launch
-  uint32_t reserved[4];
+  uint32_t batch;                  ///< kFlagPreemptible: L, blocks a claim takes; else 0
+  uint32_t reserved[3];
 };
 static_assert(sizeof(LaunchRecord) == 128);
 

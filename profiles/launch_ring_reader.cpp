@@ -226,6 +226,7 @@ Launch LaunchRingReader::Copy(const LaunchRecord& record) const {
   launch.shared_bytes = record.shared_bytes;
   launch.kernel_nodes = record.kernel_nodes;
   launch.result = record.result;
+  launch.batch = record.batch;
   launch.flags = record.flags;
   launch.kind = record.kind;
   launch.door = record.door;

@@ -43,6 +43,7 @@ struct Attempt {
   KeptAttributes attributes;
   uint32_t total_blocks = 0, threads = 0, workers = 0;
   uint64_t predicted_ns = 0;  // 0 = no idea
+  uint32_t batch = 0;         // L that it is to have; 0 = as is known of the kernel
 };
 
 bool ShapeFits(Attempt* attempt) {
@@ -85,22 +86,24 @@ uint64_t PredictNs(const Attempt& attempt) {
 }
 
 // Whether stopping it would gain anything.
-bool IsWorthIt(const Attempt& attempt) {
-  Variant& variant = *attempt.variant;
+bool IsWorthIt(Attempt* attempt) {
+  Variant& variant = *attempt->variant;
+  if (settings.mode == Mode::kTurns) {
+    attempt->batch = TakeTurn(variant, attempt->facts);
+    return attempt->batch != 0;
+  }
   if (settings.mode == Mode::kAlways || variant.is_configured) return true;
   switch (variant.plan_kernel != nullptr ? variant.plan_kernel->mode : models::PlanMode::kAuto) {
     case models::PlanMode::kPlain:
       return false;
     case models::PlanMode::kVariant:
       return true;
-    case models::PlanMode::kAlternate:  // plain first: a fair comparison inside one run
-      return (variant.turns.fetch_add(1, std::memory_order_relaxed) & 1) != 0;
     case models::PlanMode::kAuto:
       break;
   }
   // Not seen yet: more than one round of workers says that there is something to stop.
-  if (attempt.predicted_ns == 0) return attempt.total_blocks > attempt.workers;
-  return attempt.predicted_ns >= settings.threshold_ns;
+  if (attempt->predicted_ns == 0) return attempt->total_blocks > attempt->workers;
+  return attempt->predicted_ns >= settings.threshold_ns;
 }
 
 // What can be told without waiting for anything.
@@ -168,6 +171,7 @@ bool Prepare(Attempt* attempt, Plain* why) {
 
 uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
   if (may_wait_on_blocks) return 1;
+  if (attempt.batch != 0) return attempt.batch;
   if (settings.batch != 0) return settings.batch;
   if (const models::PlanKernel* known = attempt.variant->plan_kernel) {
     if ((known->flags & models::kTuned) != 0) return std::max(known->batch, 1u);
@@ -341,6 +345,7 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
     context.slots.Cancel(slot);
     return Outcome::kPlain;
   }
+  this_thread.launched_batch = slot->batch;
   Guard(attempt, *slot);
   context.half_made.store(0);
   context.queued.fetch_add(2, std::memory_order_relaxed);
@@ -409,6 +414,7 @@ bool LaunchSliced(const Attempt& attempt, CUresult* result, Plain* why) {
   }
   Count(counters.sliced);
   this_thread.launched_variant = true;
+  this_thread.launched_batch = 0;
   context.gpu->PublishKernel(attempt.variant->name);
   return true;
 }
@@ -420,7 +426,7 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   if (may_wait && attempt->total_blocks <= attempt->workers) return false;
   *why = Plain::kShort;
   attempt->predicted_ns = PredictNs(*attempt);
-  if (!IsWorthIt(*attempt)) return false;
+  if (!IsWorthIt(attempt)) return false;
   if (attempt->variant->is_sliced) return LaunchSliced(*attempt, result, why);
   PreemptContext& context = attempt->context;
   KeepRoom(context);

@@ -63,6 +63,18 @@ bool HasArbiter() {
   return sched::ArbiterSocketPath(path) && access(path, F_OK) == 0;
 }
 
+// Numbers separated by commas. False: there is none, or something else, or too many.
+bool ReadTurns(const char* text) {
+  while (text != nullptr && *text >= '0' && *text <= '9' && settings.turn_count < kMostTurns) {
+    char* end = nullptr;
+    settings.turns[settings.turn_count++] = static_cast<uint32_t>(strtoul(text, &end, 10));
+    if (*end == '\0') return true;
+    text = *end == ',' ? end + 1 : nullptr;
+  }
+  Say(Level::kWarn, {"CUPOLA_PREEMPT=turns wants CUPOLA_TURNS=0,1,4,16: plain is 0"});
+  return false;
+}
+
 bool ReadSettings() {
   const char* mode = getenv("CUPOLA_PREEMPT");
   if (mode != nullptr && *mode != '\0') {
@@ -71,8 +83,10 @@ bool ReadSettings() {
       settings.mode = Mode::kNever;
     } else if (strcmp(mode, "always") == 0) {
       settings.mode = Mode::kAlways;
+    } else if (strcmp(mode, "turns") == 0) {
+      settings.mode = ReadTurns(getenv("CUPOLA_TURNS")) ? Mode::kTurns : Mode::kAuto;
     } else if (strcmp(mode, "auto") != 0) {
-      Say(Level::kWarn, {"CUPOLA_PREEMPT=", mode, " is not known: use auto, always, never or off"});
+      Say(Level::kWarn, {"CUPOLA_PREEMPT=", mode, " is not known: use auto, always, turns, never or off"});
     }
   }
   settings.allow_inexact = Number("CUPOLA_INEXACT", 0) != 0;

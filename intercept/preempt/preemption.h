@@ -12,13 +12,19 @@ enum class Mode : uint8_t {
   kNever,   ///< none: only demand and launch priorities
   kAuto,    ///< those that are predicted to be long enough
   kAlways,  ///< all: for tests
+  kTurns,   ///< by turns, plain and with each L of `turns`: a comparison inside one process
 };
+
+/// Turns that launches of one shape take at most before the first comes again.
+inline constexpr uint32_t kMostTurns = 32;
 
 struct Settings {
   Mode mode = Mode::kAuto;
   bool allow_inexact = false;       ///< CUPOLA_INEXACT=1: variants that are not bit-exact too
   uint64_t threshold_ns = 150'000;  ///< CUPOLA_PREEMPT_ABOVE_US: shorter launches go out plain
   uint32_t batch = 0;               ///< CUPOLA_BATCH: L of every kernel; 0 = by kernel
+  uint32_t turns[kMostTurns] = {};  ///< CUPOLA_TURNS, of kTurns: L after L, 0 = plain
+  uint32_t turn_count = 0;
   uint32_t poll_period_ns = 2'000;  ///< CUPOLA_POLL_NS
   uint32_t look_after_ns = 8'000;   ///< CUPOLA_LOOK_AFTER_NS: PreemptParams::look_after_ns
   uint64_t hot_ns = 6'000'000;      ///< CUPOLA_AGENT_HOT_US: after it was asked, or let go, the agent

@@ -17,6 +17,7 @@
 
 #include "device/compiler/store/variant_store.h"
 #include "intercept/handle_map.h"
+#include "intercept/launch_path.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
 #include "intercept/preempt/driver_calls.h"
@@ -56,6 +57,7 @@ HandleMap by_function;  // CUfunction or CUkernel -> Variant*
 
 constexpr uint32_t kArch = 90;
 constexpr uint32_t kUnknownWorkers = UINT32_MAX;
+constexpr uint64_t kShapeFactor = 0x9e3779b97f4a7c15;  // odd; spreads sums over the high bits
 
 std::span<const std::byte> MapFile(const char* path) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -400,6 +402,15 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
     break;
   }
   return workers;
+}
+
+uint32_t TakeTurn(Variant& variant, const LaunchFacts& facts) noexcept {
+  uint64_t shape = facts.shared_bytes;
+  for (int i = 0; i < 3; ++i) {
+    shape = (shape * kShapeFactor + facts.grid[i]) * kShapeFactor + facts.block[i];
+  }
+  std::atomic<uint32_t>& turns = variant.turns[(shape >> 32) % Variant::kTurnCounters];
+  return settings.turns[turns.fetch_add(1, std::memory_order_relaxed) % settings.turn_count];
 }
 
 void NoteComplete(LaunchSlot& slot, uint64_t now_ns) noexcept {

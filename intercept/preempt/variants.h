@@ -14,6 +14,10 @@
 #include "intercept/preempt/launch_slots.h"
 #include "models/plan.h"
 
+namespace cupola::intercept {
+struct LaunchFacts;
+}
+
 namespace cupola::intercept::preempt {
 
 struct PreemptContext;
@@ -47,7 +51,8 @@ struct Variant {
   bool is_sliced = false;      ///< launches go out in slices: `prepared` is of the sliced form
   const models::PlanView* plan = nullptr;           ///< what was measured of it; null = nothing
   const models::PlanKernel* plan_kernel = nullptr;  ///< its entry; null with `plan`
-  std::atomic<uint32_t> turns{0};                   ///< of PlanMode::kAlternate
+  static constexpr uint32_t kTurnCounters = 64;
+  std::atomic<uint32_t> turns[kTurnCounters] = {};  ///< of Mode::kTurns, by a hash of the shape
   PreparedVariant prepared[kContexts];
   // What was seen of it: nanoseconds a 1024 blocks, and launches seen. Any thread, relaxed.
   std::atomic<uint64_t> ns_per_1024_blocks{0};
@@ -85,6 +90,10 @@ uint32_t FindWorkers(const PreparedVariant& prepared, uint32_t threads, uint32_t
 /// conditions as PrepareVariant.
 uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const PreemptContext& context,
                       const void* program, uint32_t threads, uint32_t shared) noexcept;
+
+/// The L of the next launch of a shape, 0 = plain, where launches take turns (Mode::kTurns). The
+/// turns of each shape are its own: where shapes follow one another regularly each gets all forms.
+uint32_t TakeTurn(Variant& variant, const LaunchFacts& facts) noexcept;
 
 /// A guarded launch of it became complete at `now_ns`.
 void NoteComplete(LaunchSlot& slot, uint64_t now_ns) noexcept;

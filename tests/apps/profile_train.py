@@ -20,17 +20,19 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     build = parser.parse_args().build.resolve()
     cupola, app = build / "bin/cupola", build / "apps/shared/vector_add"
-    if not all(path.exists() for path in (cupola, app, build / "lib/sim/libcuda.so.1")):
+    often = build / "apps/shared/per_thread_stream"  # launches its one kernel 21 times
+    if not all(path.exists() for path in (cupola, app, often, build / "lib/sim/libcuda.so.1")):
         return 77
     with tempfile.TemporaryDirectory(prefix="cupola-profile-") as folder:
-        Check(cupola, app, pathlib.Path(folder)).all()
+        Check(cupola, app, often, pathlib.Path(folder)).all()
     print("profile, train, merge and tune agree")
     return 0
 
 
 class Check:
-    def __init__(self, cupola, app, folder):
-        self.cupola, self.app, self.folder = cupola, app, folder
+    def __init__(self, cupola, app, often, folder):
+        self.cupola, self.app, self.often, self.folder = cupola, app, often, folder
+        self.starts = folder / "starts"
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("CUPOLA", "LD_"))}
         self.env.update(CUPOLA_PROFILES=str(folder / "profiles"),
                         CUPOLA_STORE=str(folder / "store"),
@@ -102,21 +104,41 @@ class Check:
         self.run("train", self.folder / "no.json", code=1)
         self.run("profile", code=2)
 
+    def tune_words(self, *command):
+        """As the command line; each start of the program leaves a line in a file."""
+        self.starts.write_text("")
+        counted = f'echo >> {self.starts}; exec "$0" "$@"'
+        return ("tune", "--device", "sim", "--rounds", 1, "--batches", "1,8", "--most-runs", 1,
+                "--interrupt-every", 0.5, "--", "sh", "-c", counted, *command)
+
     def tune(self):
-        words = ("tune", "--device", "sim", "--rounds", 1, "--batches", "1,8", "--most-runs", 1,
-                 "--interrupt-every", 0.5, "--", self.app, 60000)
+        words = self.tune_words(self.app, 60000)
         done = self.run(*words, code=1)
         assert "cupola build" in done.stderr, done.stderr
-        self.run("build", "--quiet", self.app)
+        self.run("build", "--quiet", self.app, self.often)
+        words = self.tune_words(self.app, 60000)
         self.run(*words)
+        # One launch a run: each form once, and one run that is interrupted.
+        assert self.starts.read_text() == 4 * "\n", self.starts.read_text()
         kernel = json.loads(self.path.read_text())["kernels"][0]
         assert len(kernel["launches"]) == len(SIZES)  # those of `profile`, no others
         tuned = kernel["tuned"]
         assert tuned["batch"] in (1, 8) and tuned["bound_percent"] == 0.5, tuned
         assert tuned["met"] == (tuned["overhead_percent"] <= 0.5), tuned
-        assert tuned["tried"] and {one["batch"] for one in tuned["tried"]} <= {1, 8}, tuned
+        assert [one["batch"] for one in tuned["tried"]] == [1, 8], tuned
         (kernel,) = json.loads(self.run("train", "--json").stdout)["kernels"]
         assert kernel["tuned"] and kernel["batch"] == tuned["batch"], kernel
+        self.tune_in_turns()
+
+    def tune_in_turns(self):
+        """Many launches in one run: all forms there, and one run that is interrupted."""
+        path = self.folder / "often.json"
+        words = self.tune_words(self.often)
+        self.run(*words[:1], "--out", path, *words[1:])
+        assert self.starts.read_text() == 2 * "\n", self.starts.read_text()
+        (kernel,) = json.loads(path.read_text())["kernels"]
+        assert [one["batch"] for one in kernel["tuned"]["tried"]] == [1, 8], kernel["tuned"]
+        assert 0 < len(kernel["launches"]) < 21, kernel["launches"]  # the plain ones
 
 
 if __name__ == "__main__":
