@@ -76,13 +76,33 @@ def check_flep(result, folder):
         assert f"flep/{name}.svg" in page and os.path.exists(f"{folder}/flep/{name}.svg"), name
 
 
+def check_flep_goes_on(first, command, folder):
+    """A second call takes its own section anew, on another commit, and leaves the others."""
+    command = [word for word in command if word != SECTIONS] + ["alone"]
+    environ = {**os.environ, "CUPOLA_COMMIT": "another"}
+    subprocess.run(command, check=True, timeout=100, env=environ, capture_output=True)
+    with open(folder + "/flep.json") as file:
+        second = json.load(file)
+    for section in set(SECTIONS.split(",")) - {"alone"}:
+        assert second["detail"][section] == first["detail"][section], section
+    then, now = (result["detail"]["measured"] for result in (first, second))
+    assert set(then) == set(now) and second["commit"] == "another", sorted(now)
+    for what, fact in now.items():
+        assert (fact["commit"] == "another") == (what.split(" ")[0] == "alone"), (what, fact)
+        assert what.startswith("alone") or fact == then[what], (what, fact)
+    modes = [f"{section} {system}_{sharing}" for section in ("pairs", "equal", "triplets", "ffs")
+             for system in ("plain", "cupola") for sharing in ("nomps", "mps")]
+    assert set(modes) < set(now), sorted(now)
+    assert set(second["metrics"]) == set(first["metrics"])
+
+
 def main():
     build, what = sys.argv[1:]
     names, arguments = BENCHES[what]
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, ROOT + "/scripts/bench", what, "--build", build, "--device",
                    "sim", "--quick", "--out", folder, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=220)
         print(done.stdout, done.stderr)
         with open(f"{folder}/{what}.json") as file:
             result = json.load(file)
@@ -97,6 +117,7 @@ def main():
             check_preemption(result, folder)
         else:
             check_flep(result, folder)
+            check_flep_goes_on(result, command, folder)
     return done.returncode
 
 

@@ -6,24 +6,30 @@ so that sections may be measured in several runs. Standard library only."""
 import contextlib
 import json
 import os
-import statistics
 import sys
 
 import corun
 import flep_metrics as m
 import flep_runs as runs
+from flep_results import metrics
 import machine
 import runner
 import torch_pair
 
 # In the order they are measured: what "prediction" and "tune" find serves the sections after them.
-SECTIONS = ["prediction", "tune", "alone", "solo", "pairs", "equal", "triplets", "delays", "ffs",
-            "spatial", "torch"]
+# With about the seconds that each takes on an H200; GUESSED: not measured yet, from its number of
+# processes and kernels.
+SECTIONS = {"prediction": 90, "tune": 70, "alone": 13, "solo": 37, "pairs": 34, "equal": 40,
+            "triplets": 60, "delays": 20, "ffs": 98, "spatial": 70, "torch": 120}
+WHOLE = {"prediction", "tune", "solo", "torch"}  # not mode by mode
+GUESSED = {"prediction", "tune", "triplets", "delays", "spatial", "torch"}
+MODES = ["_".join(mode) for mode in runs.MODES]
+# The modes of pairs, equal and triplets, and of ffs, that most metrics need first.
+VALUE_ORDER = [("cupola", "nomps"), ("plain", "mps"), ("cupola", "mps"), ("plain", "nomps")]
+FFS_ORDER = [("cupola", "nomps"), ("plain", "nomps"), ("cupola", "mps"), ("plain", "mps")]
 KERNELS = {"cfd": "Step", "nn": "Distances", "pf": "FindPaths", "pl": "Localise", "md": "Forces",
            "spmv": "Multiply", "mm": "MultiplyTiled", "va": "VectorAdd"}
 RULES = {"high": {"priority": 10, "weight": 2}, "low": {"priority": 0, "weight": 1}}
-# After the launch before, so that its kernel runs: without MPS the GPU changes context first.
-DELAY_US = {"mps": 50, "nomps": 300}
 FFS_OVERHEAD = 0.10  # max_overhead, as the paper has it
 DELAY_PAIRS = [("nn", "spmv"), ("cfd", "va"), ("pf", "md"), ("pl", "mm")]
 DELAY_SHARES = [0, 0.25, 0.5, 0.75, 1.0, 1.25]  # of the low-priority kernel's time alone
@@ -31,16 +37,33 @@ EXTRA_SMS = [0, 8, 16, 32, 64]
 
 
 class Evaluation:
-    def __init__(self, bed, detail, repeats, seconds_left, every=1):
-        """`every`: of the pairs and triplets, measure each so-many-th."""
+    def __init__(self, bed, detail, repeats, seconds_left, every=1, facts=None, modes=None,
+                 save=None):
+        """`every`: of the pairs and triplets, measure each so-many-th; `modes`: of them, these only
+        ("cupola_nomps"); `facts`: of the machine and commit, kept with all that is measured."""
         self.bed, self.detail, self.seconds_left, self.every = bed, detail, seconds_left, every
+        self.facts, self.modes, self.save = facts or {}, modes, save
         self.sim = bed.device == "sim"
         self.repeats = 2 if self.sim else repeats
         self.failures = []
+        self.began = seconds_left()  # when what is measured now was begun
 
     def fail(self, what, error):
         self.failures.append(f"{what}: {error}")
         print(f"flep: {self.failures[-1]}", file=sys.stderr, flush=True)
+
+    def note(self, what):
+        """Says of what was measured just now on which machine, from which commit, when; keeps it."""
+        self.detail.setdefault("measured", {})[what] = {
+            **{key: self.facts.get(key) for key in ("gpu", "commit", "date")},
+            "seconds": round(self.began - self.seconds_left(), 1)}
+        self.detail.setdefault("counts", {}).update(self.bed.counts)
+        if self.save:
+            self.save(metrics(self.detail), self.detail)
+
+    def chosen(self, order):
+        """Of the modes of a section those that are wanted, as ("cupola", "nomps")."""
+        return [mode for mode in order if self.modes is None or "_".join(mode) in self.modes]
 
     def limit(self, seconds):
         """Seconds that a play may take: not more than there are."""
@@ -61,11 +84,12 @@ class Evaluation:
         if self.seconds_left() < 20:
             self.fail(name, "no time left")
             return None
+        self.began = self.seconds_left()
         self.bed.phase = name
         try:
             with self.mode(system, sharing, **arbiter):
                 groups, sums = coruns.measure(self.bed, system, labels, repeats or self.repeats,
-                                              self.limit(150), DELAY_US[sharing], delays, loop)
+                                              self.limit(150), runs.DELAY_US[sharing], delays, loop)
         except (corun.Failed, OSError, ValueError) as error:
             self.fail(name, error)
             return None
@@ -87,8 +111,9 @@ class Evaluation:
             os.remove(self.bed.profile)
         sweep = ["--sweep", "8", "--scale", "2e-5"] if self.sim else ["--sweep", "100"]
         for number, name in enumerate(runs.PROGRAMS):
-            self.tool(["profile", "--device", self.bed.device, "--out", self.bed.profile, "--",
-                       self.bed.program("flep_" + name), "--seed", str(number + 1), *sweep])
+            self.attempt("prediction", [
+                "profile", "--device", self.bed.device, "--out", self.bed.profile, "--",
+                self.bed.program("flep_" + name), "--seed", str(number + 1), *sweep])
         errors = {}
         kernels = self.train()
         for kernel in kernels:
@@ -106,10 +131,13 @@ class Evaluation:
     def tune(self):
         """Finds L of each kernel, and what stopping it costs, on its large input."""
         for name in runs.PROGRAMS:
-            large = ["--input", "large", "--repeat", "8"] if not self.sim else ["--scale", "0"]
-            self.tool(["tune", "--device", self.bed.device, "--out", self.bed.profile, "--rounds",
-                       "1", "--batches", "1", "4", "16", "64", "--most-runs", "3", "--preemptions",
-                       "5" if self.sim else "50", "--", self.bed.program("flep_" + name), *large])
+            # Two runs: 65 launches are 13 each of plain and four L, and as many to be interrupted.
+            large = ["--input", "large", "--repeat", "64"]
+            large += ["--scale", "0"] if self.sim else []
+            self.attempt("tune", ["tune", "--device", self.bed.device, "--out", self.bed.profile,
+                                  "--rounds", "1" if self.sim else "10", "--batches", "1", "4", "16", "64",
+                                  "--most-runs", "1" if self.sim else "2", "--interrupt-every", "2",
+                                  "--", self.bed.program("flep_" + name), *large])
         found = {}
         for kernel in self.train():
             for name, word in KERNELS.items():
@@ -124,6 +152,16 @@ class Evaluation:
         self.bed.plan = self.bed.plan_file
         return json.loads(text[text.index("{"):text.rindex("}") + 1])["kernels"]
 
+    def attempt(self, section, arguments):
+        """A tool on one program, if there is time; the section goes on with the others."""
+        if self.seconds_left() < 20:
+            self.fail(section, f"no time left for {arguments[-1]}")
+            return
+        try:
+            self.tool(arguments)
+        except corun.Failed as error:
+            self.fail(section, error)
+
     def tool(self, arguments):
         code, text = self.bed.run_tool(arguments, self.limit(60))
         if code != 0:
@@ -132,12 +170,11 @@ class Evaluation:
 
     def alone(self):
         """Turnarounds of all inputs, each with the GPU for itself, in both ways of sharing."""
-        found = {}
         groups = [[[(program, which)] for program in programs
                    for which in ("large", "small", "trivial")]
                   for programs in (runs.PROGRAMS[:4], runs.PROGRAMS[4:])]
         for sharing in ("nomps", "mps"):
-            found[sharing] = {}
+            found = {}
             for singles in groups:
                 row = 2 if self.sim else 4
                 in_a_row = [single for single in singles for _ in range(row)]
@@ -148,8 +185,10 @@ class Evaluation:
                     # The first in a row finds the GPU in another context: not counted.
                     times = [runs.us(turn[0]) for each in got[number + 1:number + row]
                              for turn in each]
-                    found[sharing]["_".join(in_a_row[number][0])] = round(m.median(times), 1)
-        self.detail["alone"] = found
+                    found["_".join(in_a_row[number][0])] = round(m.median(times), 1)
+            if len(found) == sum(map(len, groups)):
+                self.detail.setdefault("alone", {})[sharing] = found
+                self.note(f"alone {sharing}")
 
     def solo(self):
         """Large kernels by themselves, original, preemptible and sliced in turns: fig. 17."""
@@ -178,40 +217,39 @@ class Evaluation:
                     self.fail("solo", f"{party.program} {party.label}: another checksum")
         self.detail["solo"] = found
 
-    def two_modes_pairs(self, name, coruns, labels, policy="hpf"):
-        """All four modes: {pair: {mode: {"turnaround": [[us, us], ...], "makespan": [us, ...]}}}."""
-        found = {"_".join(each[0] for each in group): {} for group in coruns.groups}
-        for system, sharing in runs.MODES:
-            got = self.in_mode(f"{name} {system} {sharing}", coruns, system, sharing, labels,
+    def turnarounds(self, section, coruns, labels, order=VALUE_ORDER, policy="hpf", name="cupola"):
+        """Into detail[section]: {pair: {mode: {"turnaround": [[us, us], ...], "makespan": [us, ...]}}}.
+        What an earlier call has measured in other modes stays. A policy's modes are called `name`."""
+        found = self.detail.setdefault(section, {})
+        for system, sharing in self.chosen(order):
+            mode = f"{name if system == 'cupola' else system}_{sharing}"
+            got = self.in_mode(f"{section} {mode.replace('_', ' ')}", coruns, system, sharing, labels,
                                policy=policy)
             for group, repetitions in zip(coruns.groups, got or [], strict=bool(got)):
-                found["_".join(each[0] for each in group)][f"{system}_{sharing}"] = {
+                found.setdefault("_".join(each[0] for each in group), {})[mode] = {
                     "turnaround": [[round(runs.us(each), 1) for each in turn]
                                    for turn in repetitions],
                     "makespan": [round(runs.makespan_us(turn), 1) for turn in repetitions]}
-        return found
+            if got:
+                self.note(f"{section} {mode}")
 
     def pairs(self):
         coruns = runs.high_low_pairs().every(self.every)
         labels = coruns.labels(high=lambda member: member[1] == "small")
-        self.detail["pairs"] = self.two_modes_pairs("pairs", coruns, labels)
+        self.turnarounds("pairs", coruns, labels)
 
     def equal(self):
         coruns = runs.equal_pairs().every(self.every)
-        self.detail["equal"] = self.two_modes_pairs("equal", coruns, coruns.labels())
+        self.turnarounds("equal", coruns, coruns.labels())
 
     def triplets(self):
         coruns = runs.triplets().every(self.every)
-        found = self.two_modes_pairs("triplets", coruns, coruns.labels())
-        for policy in ("ffs", "reorder"):
-            got = self.in_mode(f"triplets {policy}", coruns, "cupola", "nomps", coruns.labels(),
-                               policy=policy)
-            for group, repetitions in zip(coruns.groups, got or [], strict=bool(got)):
-                found["_".join(each[0] for each in group)][policy + "_nomps"] = {
-                    "turnaround": [[round(runs.us(each), 1) for each in turn]
-                                   for turn in repetitions],
-                    "makespan": [round(runs.makespan_us(turn), 1) for turn in repetitions]}
-        self.detail["triplets"] = found
+        cupola = [("cupola", "nomps")]
+        self.turnarounds("triplets", coruns, coruns.labels(), cupola)
+        self.turnarounds("triplets", coruns, coruns.labels(), cupola, "ffs", "ffs")
+        self.turnarounds("triplets", coruns, coruns.labels(),
+                         [mode for mode in FFS_ORDER if mode not in cupola])
+        self.turnarounds("triplets", coruns, coruns.labels(), cupola, "reorder", "reorder")
 
     def delays(self):
         """The high-priority kernel comes later and later: fig. 9."""
@@ -223,28 +261,32 @@ class Evaluation:
                 delays.append(50 + share * self.alone_us((low, "large"), "mps"))
         coruns = runs.CoRuns(groups)
         labels = coruns.labels(high=lambda member: member[1] == "small")
-        found = {}
-        for system in ("plain", "cupola"):
+        found = self.detail.setdefault("delays", {})
+        for system, _ in self.chosen([("plain", "mps"), ("cupola", "mps")]):
             got = self.in_mode(f"delays {system}", coruns, system, "mps", labels, delays=delays)
-            for number, repetitions in enumerate(got or []):
-                pair = "_".join(each[0] for each in groups[number])
-                row = found.setdefault(pair, {"share": shares}).setdefault(system, [])
-                row.append(round(m.median(runs.us(turn[1]) for turn in repetitions), 1))
-        self.detail["delays"] = found
+            if not got:
+                continue
+            for number, repetitions in enumerate(got):
+                row = found.setdefault("_".join(each[0] for each in groups[number]), {})
+                if number % len(shares) == 0:
+                    row.update({"share": shares, system: []})
+                row[system].append(round(m.median(runs.us(turn[1]) for turn in repetitions), 1))
+            self.note(f"delays {system}")
 
     def ffs(self, seconds=0.6, bins=10):
         """Both loop; the high one has weight 2: fig. 13 and 14."""
         coruns = runs.high_low_pairs().every(self.every)
         labels = coruns.labels(high=lambda member: member[1] == "small")
         seconds = 0.1 if self.sim else seconds
-        found = {}
-        for system, sharing in runs.MODES:
+        found = self.detail.setdefault("ffs", {})
+        for system, sharing in self.chosen(FFS_ORDER):
             got = self.in_mode(f"ffs {system} {sharing}", coruns, system, sharing, labels,
                                repeats=1, loop=seconds, policy="ffs", max_overhead=FFS_OVERHEAD)
             for group, repetitions in zip(coruns.groups, got or [], strict=bool(got)):
                 row = found.setdefault("_".join(each[0] for each in group), {})
                 row[f"{system}_{sharing}"] = self.shares(group, sharing, repetitions[0], bins)
-        self.detail["ffs"] = found
+            if got:
+                self.note(f"ffs {system}_{sharing}")
 
     def shares(self, group, sharing, loops, bins):
         """GPU time of (low, high) in each bin of a loop, and of all of it, as parts of the time."""
@@ -266,15 +308,18 @@ class Evaluation:
         labels = coruns.labels(high=lambda member: member[1] == "trivial")
         modes = {"plain": ("plain", {}), "temporal": ("cupola", {"spatial": False}),
                  "spatial": ("cupola", {"spatial": True})}
-        found = {}
+        found = self.detail.setdefault("spatial", {})
         for name, (system, settings) in modes.items():
+            if not self.chosen([(system, "mps")]):
+                continue
             got = self.in_mode(f"spatial {name}", coruns, system, "mps", labels, **settings)
             for group, repetitions in zip(coruns.groups, got or [], strict=bool(got)):
                 row = found.setdefault("_".join(each[0] for each in group), {})
                 row[name] = {
                     "makespan": round(m.median(map(runs.makespan_us, repetitions)), 1),
                     "high": round(m.median(runs.us(turn[1]) for turn in repetitions), 1)}
-        self.detail["spatial"] = found
+            if got:
+                self.note(f"spatial {name}")
         cases = runs.CoRuns([((low, "large"), (high, "trivial")) for low, high in
                                     (("cfd", "nn"), ("pf", "nn"), ("cfd", "md"), ("pf", "md"))])
         extra, more_sms = {}, EXTRA_SMS[::3 if self.every > 1 else 1]
@@ -285,7 +330,9 @@ class Evaluation:
             for group, repetitions in zip(cases.groups, got or [], strict=bool(got)):
                 row = extra.setdefault("_".join(each[0] for each in group), [])
                 row.append(round(m.median(runs.us(turn[1]) for turn in repetitions), 1))
-        self.detail["spatial_extra"] = {"sms": more_sms, "high": extra}
+        if extra:
+            self.detail["spatial_extra"] = {"sms": more_sms, "high": extra}
+            self.note("spatial more SMs")
 
     def torch(self):
         """Training beside inference; launches without PTX."""
@@ -302,180 +349,44 @@ def is_kernel(symbol, space, function):
             f"{space}::{function}(" in symbol)
 
 
-def medians(row, mode):
-    """Of a pair's repetitions in a mode: ([median turnaround of each member], median makespan)."""
-    found = row.get(mode)
-    if not found or not found["turnaround"]:
-        return None
-    return ([statistics.median(each) for each in zip(*found["turnaround"], strict=True)],
-            statistics.median(found["makespan"]))
+def sections_of(failure):
+    return failure.split(":")[0].split(" ")[0]
 
 
-def metrics(detail):
-    """All metrics that the sections in `detail` allow."""
-    found = {}
-    for part in (pair_metrics, equal_metrics, triplet_metrics, ffs_metrics, solo_metrics,
-                 spatial_metrics):
-        try:
-            found.update(part(detail))
-        except KeyError as error:  # a section it needs could not be measured
-            print(f"flep: {part.__name__}: nothing for {error}", file=sys.stderr)
-    for key in ("prediction", "torch"):
-        found.update(detail.get(key, {}).get("metrics", {}))
-    return {key: round(value, 4) for key, value in found.items()}
-
-
-def alone_of(detail, sharing, names, inputs):
-    return [detail["alone"][sharing][f"{name}_{which}"]
-            for name, which in zip(names, inputs, strict=True)]
-
-
-def pair_metrics(detail):
-    speedups = {"mps": [], "nomps": []}
-    fractions = []
-    for pair, row in detail.get("pairs", {}).items():
-        names = pair.split("_")
-        for sharing, values in speedups.items():
-            plain, cupola = (medians(row, f"{each}_{sharing}") for each in ("plain", "cupola"))
-            if plain and cupola:
-                values.append(plain[0][1] / cupola[0][1])
-        cupola = medians(row, "cupola_nomps")
-        if cupola:
-            alone = alone_of(detail, "nomps", names, ("large", "small"))[1]
-            fractions.append(m.ceiling_fraction(alone, cupola[0][1]))
-    found = {}
-    if speedups["mps"]:
-        found["pairs_hp_speedup_mean_mps"] = m.mean(speedups["mps"])
-    if speedups["nomps"]:
-        found["pairs_hp_speedup_mean_timeslice"] = m.mean(speedups["nomps"])
-    if fractions:
-        found["pairs_hp_ceiling_fraction_timeslice"] = m.mean(fractions)
-    return found
-
-
-def equal_metrics(detail):
-    fractions, losses, better = [], {"mps": [], "nomps": []}, {"mps": [], "nomps": []}
-    for pair, row in detail.get("equal", {}).items():
-        names = pair.split("_")
-        for sharing in losses:
-            plain, cupola = (medians(row, f"{each}_{sharing}") for each in ("plain", "cupola"))
-            if not plain or not cupola:
-                continue
-            alone = alone_of(detail, sharing, names, ("large", "small"))
-            losses[sharing].append(m.throughput_loss_pct(plain[1], cupola[1]))
-            better[sharing].append(m.antt(plain[0], alone) / m.antt(cupola[0], alone))
-            if sharing == "nomps":
-                fractions.append(m.least_antt(alone) / m.antt(cupola[0], alone))
-    found = {}
-    if fractions:
-        found["pairs_antt_ceiling_fraction"] = m.mean(fractions)
-    for sharing, name in (("mps", ""), ("nomps", "_timeslice")):
-        if losses[sharing]:
-            found["stp_loss_pct" + name] = m.mean(losses[sharing])
-            found["pairs_antt_improvement_mean" + (name or "_mps")] = m.mean(better[sharing])
-    return found
-
-
-def triplet_metrics(detail):
-    fractions, better = [], {"cupola_mps": [], "cupola_nomps": [], "ffs_nomps": [],
-                             "reorder_nomps": []}
-    for triplet, row in detail.get("triplets", {}).items():
-        names, inputs = triplet.split("_"), ("large", "small", "small")
-        for mode, values in better.items():
-            sharing = mode.split("_")[1]
-            plain, cupola = medians(row, "plain_" + sharing), medians(row, mode)
-            if not plain or not cupola:
-                continue
-            alone = alone_of(detail, sharing, names, inputs)
-            values.append(m.antt(plain[0], alone) / m.antt(cupola[0], alone))
-            if mode == "cupola_nomps":
-                fractions.append(m.least_antt(alone) / m.antt(cupola[0], alone))
-    found = {}
-    if fractions:
-        found["triplets_antt_ceiling_fraction"] = m.mean(fractions)
-    for mode, values in better.items():
-        if values:
-            found[f"triplets_antt_improvement_mean_{mode}"] = m.mean(values)
-    return found
-
-
-def ffs_metrics(detail):
-    shares = {"mps": [], "nomps": []}
-    losses = {"mps": [], "nomps": []}
-    for row in detail.get("ffs", {}).values():
-        for sharing in shares:
-            plain, cupola = row.get("plain_" + sharing), row.get("cupola_" + sharing)
-            if cupola and sum(cupola["whole"]) > 0:
-                shares[sharing].append(m.share_pct(cupola["whole"][1], cupola["whole"][:1]))
-            if cupola and plain and sum(plain["whole"]) > 0:
-                losses[sharing].append(100 * (1 - sum(cupola["whole"]) / sum(plain["whole"])))
-    found = {}
-    for sharing, name in (("nomps", ""), ("mps", "_mps")):
-        if shares[sharing]:
-            found["ffs_share_high_pct" + name] = m.mean(shares[sharing])
-            worst = max(shares[sharing], key=lambda share: abs(share - 200 / 3))
-            found["ffs_share_high_worst_pct" + name] = worst
-        if losses[sharing]:
-            found["ffs_throughput_loss_pct" + name] = m.mean(losses[sharing])
-    return found
-
-
-def ran_preemptible(detail, phase):
-    """Whether launches of that phase went out as preemptible variants."""
-    return detail.get("counts", {}).get(phase, {}).get("launches preemptible", 0) > 0
-
-
-def solo_metrics(detail):
-    overheads = {"solo": [], "sliced": []}
-    for row in detail.get("solo", {}).values():
-        for label, values in overheads.items():
-            if label == "sliced" and ran_preemptible(detail, "solo sliced"):
-                continue  # it says nothing of slices
-            if row.get("original") and row.get(label):
-                values.append(100 * (statistics.median(row[label]) /
-                                     statistics.median(row["original"]) - 1))
-    found = {}
-    if overheads["solo"]:
-        found["solo_overhead_mean_pct"] = m.mean(overheads["solo"])
-        found["solo_overhead_worst_pct"] = max(overheads["solo"])
-    if overheads["sliced"]:
-        found["slicing_overhead_mean_pct"] = m.mean(overheads["sliced"])
-    return found
-
-
-def spatial_metrics(detail):
-    modes = ("plain", "temporal", "spatial")
-    cuts = [m.overhead_cut_pct(*(row[mode]["makespan"] for mode in modes))
-            for row in detail.get("spatial", {}).values() if len(row) == 3]
-    return {"spatial_overhead_cut_pct": m.mean(cuts)} if cuts else {}
-
-
-def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, every=1, save=None):
+def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, every=1, save=None,
+            facts=None, modes=None):
     """Runs `sections`, each into detail[section]; {"metrics", "detail", "good"}. Sections that need
-    the times alone measure them first where `detail` has none. `save` gets the result so far after
-    each section."""
-    evaluation = Evaluation(bed, detail, repeats, seconds_left, every)
-    if set(sections) - {"alone", "torch"}:
+    the times alone measure them first where `detail` has none. What `detail` holds of an earlier call
+    and is not measured now stays, and detail["measured"] says of all where it is from. `save` gets
+    the result so far whenever there is more. `modes`: see Evaluation."""
+    if set(sections) - {"solo", "torch", "prediction", "tune"} and len(detail.get("alone", {})) < 2:
+        sections = ["alone"] + [each for each in sections if each != "alone"]
+    earlier = [each for each in detail.get("failures", []) if sections_of(each) not in sections]
+    evaluation = Evaluation(bed, detail, repeats, seconds_left, every, facts, modes, save)
+    if set(sections) - {"alone", "torch", "prediction"}:
         try:
             detail["build"] = bed.build_variants(["flep_" + name for name in runs.PROGRAMS])
         except corun.Failed as error:
             evaluation.fail("build", error)
     bed.plan = bed.plan_file if os.path.exists(bed.plan_file) else None
-    if set(sections) - {"solo", "torch", "prediction", "tune"} and "alone" not in detail:
-        sections = ["alone"] + [each for each in sections if each != "alone"]
+    needed = sum(SECTIONS[section] for section in sections)
+    print(f"flep: about {needed} s wanted, {seconds_left():.0f} s there", file=sys.stderr, flush=True)
     for section in sections:
         if seconds_left() < 20:
             evaluation.fail(section, "no time left")
             continue
-        before = seconds_left()
+        before, failed = seconds_left(), len(evaluation.failures)
+        evaluation.began = before
         try:
             getattr(evaluation, section)()
+            if section in detail and section in WHOLE and failed == len(evaluation.failures):
+                evaluation.note(section)
         except (corun.Failed, OSError, KeyError, ValueError) as error:
             evaluation.fail(section, repr(error))
         detail.setdefault("seconds", {})[section] = round(before - seconds_left(), 1)
         detail.setdefault("counts", {}).update(bed.counts)
-        detail["failures"] = evaluation.failures
+        detail["failures"] = earlier + evaluation.failures
         if save:
             save(metrics(detail), detail)
-    detail["failures"] = evaluation.failures
+    detail["failures"] = earlier + evaluation.failures
     return {"metrics": metrics(detail), "detail": detail, "good": not evaluation.failures}

@@ -12,16 +12,30 @@ def antt(turnarounds, alone):
     return mean(both / by_itself for both, by_itself in zip(turnarounds, alone, strict=True))
 
 
-def least_antt(alone, switch_us=SWITCH_US):
-    """The ANTT when the shortest runs first as soon as it is there, each start costing a switch and
-    the first-launched, which was stopped, one more. `alone` in launch order."""
-    turnarounds, elapsed = {}, 0.0
-    order = sorted(range(len(alone)), key=lambda i: alone[i])
-    for place, which in enumerate(order):
-        elapsed += alone[which]
-        switches = place + 1 if which != 0 or place > 0 else 0
-        turnarounds[which] = elapsed + switches * switch_us
-    return antt([turnarounds[i] for i in range(len(alone))], alone)
+def least_antt(alone, apart_us=0.0, switch_us=SWITCH_US):
+    """The least ANTT that any schedule reaches: kernels come in this order, `apart_us` after each
+    other, one runs at a time, and to go from one to another takes a switch. By trying them all."""
+    def best(now, running, left, done):
+        """The least sum of normalised turnarounds from here on; `left`: what each has still to run."""
+        if len(done) == len(alone):
+            return sum((done[i] - i * apart_us) / alone[i] for i in done)
+        here = [i for i in left if i not in done and i * apart_us <= now]
+        if not here:
+            return best(min(i * apart_us for i in left if i not in done), running, left, done)
+        sums = []
+        for i in here:
+            start = now + (0 if running in (None, i) else switch_us)
+            end = start + left[i]
+            # Until the next one comes; what comes during a switch has to wait for its end.
+            comes = [at for at in (k * apart_us for k in left) if now < at < end]
+            if comes:
+                until = max(start, min(comes))
+                sums.append(best(until, i, {**left, i: end - until}, done))
+            else:
+                sums.append(best(end, i, left, {**done, i: end}))
+        return min(sums)
+    # Where all come at once the first runs already.
+    return best(0.0, 0, dict(enumerate(alone)), {}) / len(alone)
 
 
 def ceiling_fraction(alone, together, switch_us=SWITCH_US):
@@ -54,6 +68,7 @@ def busy_us(launches, alone, start_ns, stop_ns):
 
 def overhead_cut_pct(original, temporal, spatial):
     """By how much yielding only some SMs cuts the preemption overhead (T - T_org) / T_org, section
-    6.1. Aggregate times of both kernels."""
-    before, after = temporal / original - 1, spatial / original - 1
+    6.1: that of each co-run first, then the mean, then the cut. Lists of aggregate times."""
+    before = mean(time / alone - 1 for time, alone in zip(temporal, original, strict=True))
+    after = mean(time / alone - 1 for time, alone in zip(spatial, original, strict=True))
     return 100 * (1 - after / before) if before > 0 else 0.0

@@ -6,9 +6,9 @@ import unittest
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../apps"))
-import flep  # noqa: E402
 import flep_metrics as m  # noqa: E402
 import flep_report  # noqa: E402
+import flep_results  # noqa: E402
 import flep_runs as runs  # noqa: E402
 import svg_chart  # noqa: E402
 
@@ -25,8 +25,22 @@ class Metrics(unittest.TestCase):
         # The long one (1000) came first and is stopped at once: the short one (100) starts after
         # one switch and ends at 270; the long one after one more, and ends at 1000 + 100 + 2 * 170.
         self.assertAlmostEqual(m.least_antt([1000, 100]), (1.44 + 2.7) / 2)
-        # What came first and is the shortest is not stopped and needs no switch.
-        self.assertAlmostEqual(m.least_antt([100, 1000]), (1 + (1100 + 340) / 1000) / 2)
+        # What came first and is the shortest is not stopped: one switch, to the other.
+        self.assertAlmostEqual(m.least_antt([100, 1000]), (1 + (1100 + 170) / 1000) / 2)
+        # Three at once: 100, 200, 1000 after one, two and three switches.
+        self.assertAlmostEqual(m.least_antt([1000, 200, 100]),
+                               ((1300 + 510) / 1000 + (300 + 340) / 200 + 2.7) / 3)
+
+    def test_least_antt_knows_when_each_comes(self):
+        # 300 us later: the long one has run for 300 then, but its turnaround is the same.
+        self.assertAlmostEqual(m.least_antt([1000, 100], 300), (1.44 + 2.7) / 2)
+        # A kernel that ends before the next comes costs nobody anything but the switch.
+        self.assertAlmostEqual(m.least_antt([200, 1000], 300), (1 + 1.17) / 2)
+        # To stop it for the second would be worse: 100 of its 1000 us are left.
+        self.assertAlmostEqual(m.least_antt([1000, 900], 900), (1 + (100 + 170 + 900) / 900) / 2)
+        # The third finds the second running with 230 us to go, shorter than to switch twice more.
+        self.assertAlmostEqual(m.least_antt([5000, 360, 350], 300),
+                               ((5710 + 510) / 5000 + 530 / 360 + (230 + 170 + 350) / 350) / 3)
 
     def test_share_of_loops(self):
         launches = [runs.Launch(0, 1_000_000), runs.Launch(0, 2_000_000),
@@ -36,8 +50,10 @@ class Metrics(unittest.TestCase):
         self.assertAlmostEqual(m.busy_us(launches, 500, 1_500_000, 2_000_000), 250)
 
     def test_spatial_cut(self):
-        self.assertAlmostEqual(m.overhead_cut_pct(100, 110, 105), 50)
-        self.assertEqual(m.overhead_cut_pct(100, 100, 90), 0)  # nothing there to cut
+        self.assertAlmostEqual(m.overhead_cut_pct([100], [110], [105]), 50)
+        self.assertEqual(m.overhead_cut_pct([100], [100], [90]), 0)  # nothing there to cut
+        # Overheads of 10 % and 0, and of 5 % and 1 %: one without any does not decide.
+        self.assertAlmostEqual(m.overhead_cut_pct([100, 200], [110, 200], [105, 202]), 40)
 
     def test_pairs_from_detail(self):
         detail = {"alone": {"nomps": {"cfd_large": 11000, "va_small": 700},
@@ -54,7 +70,7 @@ class Metrics(unittest.TestCase):
                                      "cupola_mps": {"whole": [0.3, 0.6], "bins": [[0.3, 0.6]]}}},
                   "solo": {"va": {"original": [100], "solo": [101], "sliced": [110]},
                            "nn": {"original": [100], "solo": [100], "sliced": [106]}}}
-        found = flep.metrics(detail)
+        found = flep_results.metrics(detail)
         self.assertAlmostEqual(found["pairs_hp_speedup_mean_mps"], 15)
         self.assertAlmostEqual(found["pairs_hp_ceiling_fraction_timeslice"], 0.9667)
         self.assertAlmostEqual(found["stp_loss_pct"], 1.9608)
@@ -67,6 +83,26 @@ class Metrics(unittest.TestCase):
         for name, text in flep_report.charts(detail).items():
             xml.etree.ElementTree.fromstring(text)
             self.assertTrue(name.endswith(".svg"))
+
+    def test_parts_say_where_they_are_from(self):
+        pair = {"plain_mps": row(2, 2, makespan=2), "cupola_mps": row(1, 1, makespan=1)}
+        old = {"machine": {"gpu": "NVIDIA H200, 580"}, "commit": "a" * 40, "date": "monday",
+               "detail": {"pairs": {"cfd_va": dict(pair)}, "solo": {"va": {}}, "alone": {},
+                          "seconds": {"pairs": 30.0, "solo": 7.0, "alone": 9.0}}}
+        detail = flep_results.adopt(old)
+        self.assertEqual(sorted(detail["measured"]),
+                         ["pairs cupola_mps", "pairs plain_mps", "solo"])
+        self.assertEqual(len(list(flep_report.measured_rows(detail))), 2)
+        # A later call takes one mode anew: the other's facts stay.
+        later = {"gpu": "NVIDIA H200, 580", "commit": "b" * 40, "date": "friday", "seconds": 5}
+        detail["measured"]["pairs cupola_mps"] = later
+        old["commit"] = "b" * 40
+        again = flep_results.adopt(old)
+        self.assertEqual(again["measured"]["pairs plain_mps"]["commit"], "a" * 40)
+        rows = list(flep_report.measured_rows(again))
+        self.assertEqual([line[0] for line in rows], ["pairs: cupola_mps", "pairs: plain_mps",
+                                                      "solo"])
+        self.assertEqual([line[2][0] for line in rows], ["b", "a", "a"])
 
     def test_groups_are_those_of_the_paper(self):
         self.assertEqual(len(runs.high_low_pairs().groups), 28)

@@ -5,8 +5,8 @@ import json
 import os
 import statistics
 
-import flep
 import flep_metrics as m
+import flep_results
 import flep_runs as runs
 import svg_chart
 
@@ -52,6 +52,22 @@ def fact_line(result):
             f"processors; {result['date']}; commit {str(result['commit'])[:12]}.")
 
 
+def measured_rows(detail):
+    """Where each section's figures are from; those of one call that took all its modes in one row."""
+    rows = {}
+    for what, fact in detail.get("measured", {}).items():
+        key = (what.split(" ")[0], fact["gpu"], str(fact["commit"])[:12], fact["date"])
+        rows[key] = rows.get(key, 0) + fact["seconds"]
+    times = {}
+    for section, *_ in rows:
+        times[section] = times.get(section, 0) + 1
+    for (section, gpu, commit, date), seconds in rows.items():
+        which = [what.split(" ", 1)[1] for what, fact in detail["measured"].items()
+                 if what.startswith(section + " ") and fact["date"] == date]
+        name = f"{section}: {', '.join(which)}" if times[section] > 1 else section
+        yield name, str(gpu).split(",")[0], commit, date, f"{seconds:.0f}"
+
+
 def metric_rows(metrics):
     for name, value in metrics.items():
         how, target = TARGETS.get(name, ("", ""))
@@ -78,7 +94,7 @@ def ratio_chart(detail, section, sharing, name, title, member, ceiling=True):
     """Of every pair: how many times shorter `member`'s turnaround is than plain's."""
     labels, reached, possible = [], [], []
     for pair, row in detail.get(section, {}).items():
-        plain, cupola = (flep.medians(row, f"{system}_{sharing}") for system in ("plain", "cupola"))
+        plain, cupola = (flep_results.medians(row, f"{system}_{sharing}") for system in ("plain", "cupola"))
         if not plain or not cupola:
             continue
         alone = detail["alone"][sharing][f"{pair.split('_')[member]}_small"]
@@ -99,10 +115,10 @@ def antt_chart(detail, section, modes, name, title):
         values = []
         for label in labels:
             row = detail[section][label]
-            plain, other = flep.medians(row, against), flep.medians(row, mode)
+            plain, other = flep_results.medians(row, against), flep_results.medians(row, mode)
             names = label.split("_")
             inputs = ["large"] + ["small"] * (len(names) - 1)
-            alone = flep.alone_of(detail, sharing, names, inputs)
+            alone = flep_results.alone_of(detail, sharing, names, inputs)
             values.append(m.antt(plain[0], alone) / m.antt(other[0], alone)
                           if plain and other else None)
         if any(value is not None for value in values):
@@ -113,7 +129,7 @@ def antt_chart(detail, section, modes, name, title):
 def loss_chart(detail):
     labels, losses = [], []
     for pair, row in detail.get("equal", {}).items():
-        plain, cupola = flep.medians(row, "plain_mps"), flep.medians(row, "cupola_mps")
+        plain, cupola = flep_results.medians(row, "plain_mps"), flep_results.medians(row, "cupola_mps")
         if plain and cupola:
             labels.append(pair)
             losses.append(m.throughput_loss_pct(plain[1], cupola[1]))
@@ -167,15 +183,11 @@ def ffs_loss_chart(detail):
 
 
 def spatial_chart(detail):
-    cuts = {}
-    for pair, row in detail.get("spatial", {}).items():
-        if len(row) == 3:
-            times = [row[mode]["makespan"] for mode in ("plain", "temporal", "spatial")]
-            cuts.setdefault(pair.split("_")[0], []).append(m.overhead_cut_pct(*times))
+    cuts = flep_results.spatial_cuts(detail)
     labels = list(cuts)
     return ("fig15_spatial.svg", svg_chart.bars(
         "Preemption overhead saved by yielding only some SMs (fig. 15)", "%", labels,
-        {"saved": [statistics.mean(cuts[label]) for label in labels]})) if labels else None
+        {"saved": list(cuts.values())})) if labels else None
 
 
 def extra_chart(detail):
@@ -192,7 +204,7 @@ def solo_chart(detail):
               if detail.get("solo", {}).get(name, {}).get("original")]
     series = {}
     for label in ("solo", "sliced"):
-        if label == "sliced" and flep.ran_preemptible(detail, "solo sliced"):
+        if label == "sliced" and flep_results.ran_preemptible(detail, "solo sliced"):
             continue
         shown = {"solo": "preemptible"}.get(label, label)
         series[shown] = [
@@ -277,6 +289,10 @@ def page(found, images):
         parts += ["## The evaluation", fact_line(result), table(
             ["metric", "measured", "wanted", "paper (K40)", "reached"],
             metric_rows(result["metrics"]))]
+        measured = list(measured_rows(result["detail"]))
+        if measured:
+            parts += ["What is from when (detail.measured; plain modes do not depend on the commit):",
+                      table(["section", "GPU", "commit", "measured", "seconds"], measured)]
         if result["detail"].get("failures"):
             parts += ["Not measured: " + "; ".join(
                 failure.split("\n")[0] for failure in result["detail"]["failures"]) + "."]

@@ -14,6 +14,8 @@ PROGRAMS = ["cfd", "nn", "pf", "pl", "md", "spmv", "mm", "va"]
 LOW = PROGRAMS[:4]  # run their large inputs with low priority; section 6.3.1
 SHORT = PROGRAMS[4:]  # run their small inputs with equal priority; section 6.3.1
 MODES = [(system, sharing) for sharing in ("nomps", "mps") for system in ("plain", "cupola")]
+# After the launch before, so that its kernel runs: without MPS the GPU changes context first.
+DELAY_US = {"mps": 50, "nomps": 300}
 
 # On the simulated device: enough blocks to be stopped among; all other inputs are the smallest.
 SIM_SIZES = {("cfd", "large"): 6144, ("nn", "large"): 8192, ("pf", "large"): 6480,

@@ -1,0 +1,187 @@
+"""The metrics of FLEP's evaluation from what flep.py has measured (the "detail" of flep.json). Pure
+functions."""
+import statistics
+import sys
+
+import flep_metrics as m
+from flep_runs import DELAY_US
+
+
+def parts_of(detail, section):
+    """In what modes a section was measured; [""] where it has none."""
+    found = detail.get(section, {})
+    if section in ("pairs", "equal", "triplets", "ffs", "spatial", "delays"):
+        return sorted({mode for row in found.values() for mode in row} - {"share"})
+    if section == "alone":
+        return list(found)
+    return [""] if found else []
+
+
+def adopt(result):
+    """The detail of an earlier flep.json; what it does not say of its parts is as of the whole."""
+    detail = result["detail"]
+    fact = {"gpu": result["machine"].get("gpu"), "commit": result["commit"], "date": result["date"]}
+    measured = detail.setdefault("measured", {})
+    known = {what.split(" ")[0] for what in measured}
+    for section, seconds in detail.get("seconds", {}).items():
+        parts = parts_of(detail, section) if section not in known else []
+        for part in parts:
+            measured[f"{section} {part}".strip()] = {**fact,
+                                                     "seconds": round(seconds / len(parts), 1)}
+    return detail
+
+
+def medians(row, mode):
+    """Of a pair's repetitions in a mode: ([median turnaround of each member], median makespan)."""
+    found = row.get(mode)
+    if not found or not found["turnaround"]:
+        return None
+    return ([statistics.median(each) for each in zip(*found["turnaround"], strict=True)],
+            statistics.median(found["makespan"]))
+
+
+def metrics(detail):
+    """All metrics that the sections in `detail` allow."""
+    found = {}
+    for part in (pair_metrics, equal_metrics, triplet_metrics, ffs_metrics, solo_metrics,
+                 spatial_metrics):
+        try:
+            found.update(part(detail))
+        except KeyError as error:  # a section it needs could not be measured
+            print(f"flep: {part.__name__}: nothing for {error}", file=sys.stderr)
+    for key in ("prediction", "torch"):
+        found.update(detail.get(key, {}).get("metrics", {}))
+    return {key: round(value, 4) for key, value in found.items()}
+
+
+def alone_of(detail, sharing, names, inputs):
+    return [detail["alone"][sharing][f"{name}_{which}"]
+            for name, which in zip(names, inputs, strict=True)]
+
+
+def pair_metrics(detail):
+    speedups = {"mps": [], "nomps": []}
+    fractions = []
+    for pair, row in detail.get("pairs", {}).items():
+        names = pair.split("_")
+        for sharing, values in speedups.items():
+            plain, cupola = (medians(row, f"{each}_{sharing}") for each in ("plain", "cupola"))
+            if plain and cupola:
+                values.append(plain[0][1] / cupola[0][1])
+        cupola = medians(row, "cupola_nomps")
+        if cupola:
+            alone = alone_of(detail, "nomps", names, ("large", "small"))[1]
+            fractions.append(m.ceiling_fraction(alone, cupola[0][1]))
+    found = {}
+    if speedups["mps"]:
+        found["pairs_hp_speedup_mean_mps"] = m.mean(speedups["mps"])
+    if speedups["nomps"]:
+        found["pairs_hp_speedup_mean_timeslice"] = m.mean(speedups["nomps"])
+    if fractions:
+        found["pairs_hp_ceiling_fraction_timeslice"] = m.mean(fractions)
+    return found
+
+
+def equal_metrics(detail):
+    fractions, losses, better = [], {"mps": [], "nomps": []}, {"mps": [], "nomps": []}
+    for pair, row in detail.get("equal", {}).items():
+        names = pair.split("_")
+        for sharing in losses:
+            plain, cupola = (medians(row, f"{each}_{sharing}") for each in ("plain", "cupola"))
+            if not plain or not cupola:
+                continue
+            alone = alone_of(detail, sharing, names, ("large", "small"))
+            losses[sharing].append(m.throughput_loss_pct(plain[1], cupola[1]))
+            better[sharing].append(m.antt(plain[0], alone) / m.antt(cupola[0], alone))
+            if sharing == "nomps":
+                fractions.append(m.least_antt(alone, DELAY_US["nomps"]) / m.antt(cupola[0], alone))
+    found = {}
+    if fractions:
+        found["pairs_antt_ceiling_fraction"] = m.mean(fractions)
+    for sharing, name in (("mps", ""), ("nomps", "_timeslice")):
+        if losses[sharing]:
+            found["stp_loss_pct" + name] = m.mean(losses[sharing])
+            found["pairs_antt_improvement_mean" + (name or "_mps")] = m.mean(better[sharing])
+    return found
+
+
+def triplet_metrics(detail):
+    fractions, better = [], {"cupola_mps": [], "cupola_nomps": [], "ffs_nomps": [],
+                             "reorder_nomps": []}
+    for triplet, row in detail.get("triplets", {}).items():
+        names, inputs = triplet.split("_"), ("large", "small", "small")
+        for mode, values in better.items():
+            sharing = mode.split("_")[1]
+            plain, cupola = medians(row, "plain_" + sharing), medians(row, mode)
+            if not plain or not cupola:
+                continue
+            alone = alone_of(detail, sharing, names, inputs)
+            values.append(m.antt(plain[0], alone) / m.antt(cupola[0], alone))
+            if mode == "cupola_nomps":
+                fractions.append(m.least_antt(alone, DELAY_US["nomps"]) / m.antt(cupola[0], alone))
+    found = {}
+    if fractions:
+        found["triplets_antt_ceiling_fraction"] = m.mean(fractions)
+    for mode, values in better.items():
+        if values:
+            found[f"triplets_antt_improvement_mean_{mode}"] = m.mean(values)
+    return found
+
+
+def ffs_metrics(detail):
+    shares = {"mps": [], "nomps": []}
+    losses = {"mps": [], "nomps": []}
+    for row in detail.get("ffs", {}).values():
+        for sharing in shares:
+            plain, cupola = row.get("plain_" + sharing), row.get("cupola_" + sharing)
+            if cupola and sum(cupola["whole"]) > 0:
+                shares[sharing].append(m.share_pct(cupola["whole"][1], cupola["whole"][:1]))
+            if cupola and plain and sum(plain["whole"]) > 0:
+                losses[sharing].append(100 * (1 - sum(cupola["whole"]) / sum(plain["whole"])))
+    found = {}
+    for sharing, name in (("nomps", ""), ("mps", "_mps")):
+        if shares[sharing]:
+            found["ffs_share_high_pct" + name] = m.mean(shares[sharing])
+            worst = max(shares[sharing], key=lambda share: abs(share - 200 / 3))
+            found["ffs_share_high_worst_pct" + name] = worst
+        if losses[sharing]:
+            found["ffs_throughput_loss_pct" + name] = m.mean(losses[sharing])
+    return found
+
+
+def ran_preemptible(detail, phase):
+    """Whether launches of that phase went out as preemptible variants."""
+    return detail.get("counts", {}).get(phase, {}).get("launches preemptible", 0) > 0
+
+
+def solo_metrics(detail):
+    overheads = {"solo": [], "sliced": []}
+    for row in detail.get("solo", {}).values():
+        for label, values in overheads.items():
+            if label == "sliced" and ran_preemptible(detail, "solo sliced"):
+                continue  # it says nothing of slices
+            if row.get("original") and row.get(label):
+                values.append(100 * (statistics.median(row[label]) /
+                                     statistics.median(row["original"]) - 1))
+    found = {}
+    if overheads["solo"]:
+        found["solo_overhead_mean_pct"] = m.mean(overheads["solo"])
+        found["solo_overhead_worst_pct"] = max(overheads["solo"])
+    if overheads["sliced"]:
+        found["slicing_overhead_mean_pct"] = m.mean(overheads["sliced"])
+    return found
+
+
+def spatial_cuts(detail):
+    """{large kernel: cut of the preemption overhead that its co-runs have in the mean, percent}."""
+    modes = ("plain", "temporal", "spatial")
+    rows = {}
+    for pair, row in detail.get("spatial", {}).items():
+        if all(mode in row for mode in modes):
+            rows.setdefault(pair.split("_")[0], []).append([row[mode]["makespan"] for mode in modes])
+    return {name: m.overhead_cut_pct(*zip(*times, strict=True)) for name, times in rows.items()}
+
+
+def spatial_metrics(detail):
+    cuts = spatial_cuts(detail)
+    return {"spatial_overhead_cut_pct": m.mean(cuts.values())} if cuts else {}
