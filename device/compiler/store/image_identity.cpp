@@ -104,6 +104,17 @@ std::optional<LoadedPlace> FindLoadedPlace(const void* address) {
   return search.place;
 }
 
+std::span<const std::byte> IdentityOfFile(std::span<const std::byte> file) {
+  if (file.empty()) return {};
+  const auto* text = reinterpret_cast<const char*>(file.data());
+  const bool is_container = file.size() >= kContainerHeader &&
+                            Load<uint32_t>(text) == kContainerMagic;
+  const bool is_elf = file.size() >= sizeof(Elf64_Ehdr) && std::memcmp(text, ELFMAG, SELFMAG) == 0;
+  if (is_container || is_elf) return IdentityBytes(text, file.size());
+  // What is cut off is none of them; binary data of another kind is no text that was built.
+  return file.first(strnlen(text, file.size()));
+}
+
 std::span<const std::byte> IdentityBytes(const void* image, size_t max_bytes) {
   if (image == nullptr) return {};
   const char first = *static_cast<const char*>(image);

@@ -32,4 +32,8 @@ std::optional<LoadedPlace> FindLoadedPlace(const void* address);
 /// its end.
 std::span<const std::byte> IdentityBytes(const void* image, size_t max_bytes = size_t{1} << 28);
 
+/// The same for the contents of a file that cuModuleLoad or cuLibraryLoadFromFile was given the name
+/// of: a container, a cubin, or PTX. Nothing beyond the file is looked at.
+std::span<const std::byte> IdentityOfFile(std::span<const std::byte> file);
+
 }  // namespace cupola::store

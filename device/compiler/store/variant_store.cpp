@@ -190,4 +190,9 @@ Result<MappedBundle> VariantStore::FindForImage(const void* image, uint32_t arch
   return FindByContents(bytes, arch);
 }
 
+Result<MappedBundle> VariantStore::FindForFile(std::span<const std::byte> file,
+                                               uint32_t arch) const {
+  return FindByContents(IdentityOfFile(file), arch);
+}
+
 }  // namespace cupola::store

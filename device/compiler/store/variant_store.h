@@ -76,6 +76,9 @@ class VariantStore {
   /// build id and was built there, else by its bytes. Errors: as FindAt.
   Result<MappedBundle> FindForImage(const void* image, uint32_t arch) const;
 
+  /// The same for the contents of a file that the driver was given the name of (IdentityOfFile).
+  Result<MappedBundle> FindForFile(std::span<const std::byte> file, uint32_t arch) const;
+
   const std::string& folder() const { return folder_; }
 
  private:

@@ -75,6 +75,34 @@ TEST(IdentityBytes, ImpossibleSizesAreNothing) {
   EXPECT_TRUE(IdentityBytes(nullptr).empty());
 }
 
+std::span<const std::byte> OfFile(std::string_view file) {
+  return IdentityOfFile(std::as_bytes(std::span(file)));
+}
+
+TEST(IdentityOfFile, IsThatOfTheSameInMemory) {
+  const std::string text = ".version 8.0\n";
+  EXPECT_EQ(OfFile(text).size(), text.size());
+  EXPECT_EQ(OfFile(text + std::string(3, '\0')).size(), text.size());
+  EXPECT_TRUE(OfFile("").empty());
+}
+
+TEST(IdentityOfFile, LooksAtNothingBeyondIt) {
+  // Heads of containers, ELF files and wrappers, cut off at every length, in memory of their size.
+  std::string container("\x50\xED\x55\xBA\x01\0\x10\0\x20\0\0\0\0\0\0\0", 16);
+  container += std::string(32, 'x');
+  std::string elf("\x7F" "ELF\x02\x01\x01", 7);
+  elf += std::string(80, '\x11');
+  std::string wrapper("\xB1\x43\x62\x46\x01\0\0\0", 8);
+  wrapper += std::string(16, '\x41');
+  EXPECT_EQ(OfFile(container).size(), 48u);
+  for (const std::string& whole : {container, elf, wrapper}) {
+    for (size_t size = 0; size <= whole.size(); ++size) {
+      const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(size));
+      EXPECT_LE(OfFile({cut.data(), cut.size()}).size(), size);
+    }
+  }
+}
+
 TEST(IdentityBytes, TextWithoutItsNul) {
   const char text[] = ".version 9.0\n";
   EXPECT_EQ(IdentityBytes(text).size(), sizeof(text) - 1);
