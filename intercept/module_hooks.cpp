@@ -21,17 +21,25 @@ const void* DeviceKey(CUdevice device) {
   return reinterpret_cast<const void*>(static_cast<uintptr_t>(device) * 16 + 16);
 }
 
-// `image` is what the program gave; null where it gave the name of a file.
-template <typename CallReal>
-CUresult LoadModule(CUmodule* module, const void* image, CallReal&& call) noexcept {
-  if (!Watching()) return call();
-  const HookScope scope;
+// `note(module, context)` once it was loaded.
+template <typename CallReal, typename Note>
+CUresult LoadAndNote(CUmodule* module, CallReal&& call, Note&& note) noexcept {
   const CUresult result = call();
   if (result != CUDA_SUCCESS || module == nullptr) return result;
   const CUcontext context = CurrentContext();
   NoteModule(*module, context);
-  preempt::NoteModuleLoaded(*module, image, context);
+  note(*module, context);
   return result;
+}
+
+// `image` is what the program gave.
+template <typename CallReal>
+CUresult LoadModule(CUmodule* module, const void* image, CallReal&& call) noexcept {
+  if (!Watching()) return call();
+  const HookScope scope;
+  return LoadAndNote(module, call, [image](CUmodule loaded, CUcontext context) {
+    preempt::NoteModuleLoaded(loaded, image, context);
+  });
 }
 
 template <typename CallReal>
@@ -81,7 +89,13 @@ CUresult ReleasePrimary(CUdevice device, CallReal&& call) noexcept {
 extern "C" {
 
 CUresult hook_cuModuleLoad(CUmodule* module, const char* file) noexcept {
-  return LoadModule(module, nullptr, [&] { return CUPOLA_REAL(cuModuleLoad)(module, file); });
+  const auto call = [&] { return CUPOLA_REAL(cuModuleLoad)(module, file); };
+  if (!Watching()) return call();
+  const HookScope scope;
+  const preempt::FileFacts before = preempt::LookAtImageFile(file);
+  return LoadAndNote(module, call, [&](CUmodule loaded, CUcontext context) {
+    preempt::NoteModuleFile(loaded, file, before, context);
+  });
 }
 
 CUresult hook_cuModuleLoadData(CUmodule* module, const void* image) noexcept {
@@ -111,6 +125,24 @@ CUresult hook_cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_opti
   const CUresult result =
       real(library, code, jit_options, jit_values, jit_count, options, values, count);
   if (result == CUDA_SUCCESS && library != nullptr) preempt::NoteLibraryLoaded(*library, code);
+  return result;
+}
+
+CUresult hook_cuLibraryLoadFromFile(CUlibrary* library, const char* file,
+                                    CUjit_option* jit_options, void** jit_values,
+                                    unsigned jit_count, CUlibraryOption* options, void** values,
+                                    unsigned count) noexcept {
+  const auto call = [&] {
+    return CUPOLA_REAL(cuLibraryLoadFromFile)(library, file, jit_options, jit_values, jit_count,
+                                              options, values, count);
+  };
+  if (!Watching()) return call();
+  const HookScope scope;
+  const preempt::FileFacts before = preempt::LookAtImageFile(file);
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS && library != nullptr) {
+    preempt::NoteLibraryFile(*library, file, before);
+  }
   return result;
 }
 

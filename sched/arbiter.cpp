@@ -274,6 +274,11 @@ bool Arbiter::MayTake(ClientId requester, ClientId victim) const {
   return policy_->MayTake(snapshot_, asks.view, yields.view);
 }
 
+bool Arbiter::MayHold(ClientId id) const {
+  const ClientView& view = clients_[id.value()].view;
+  return view.paused || (view.stoppable() && policy_->MayHold(snapshot_, view));
+}
+
 const LaunchView* Arbiter::LaunchOf(ClientId id) const {
   const Client& client = clients_[id.value()];
   return client.active ? &client.launch : nullptr;

@@ -82,6 +82,14 @@ bool HpfPolicy::MayTake(const Snapshot& snapshot, const ClientView& requester,
   return launch->remaining_ns > requester.typical_ns + launch->overhead_ns;
 }
 
+bool HpfPolicy::MayHold(const Snapshot& snapshot, const ClientView& client) const {
+  return std::any_of(
+      snapshot.clients.begin(), snapshot.clients.end(), [&](const ClientView& other) {
+        return other.id != client.id &&
+               (other.priority >= client.priority || other.latency_bound_ns != 0);
+      });
+}
+
 uint64_t HpfPolicy::WaitBound(const Snapshot& snapshot, const ClientView& client) const {
   const bool first = std::none_of(
       snapshot.clients.begin(), snapshot.clients.end(), [&](const ClientView& other) {

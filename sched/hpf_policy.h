@@ -21,6 +21,8 @@ class HpfPolicy : public Policy {
   std::optional<uint32_t> ExtraSms() const override {
     return options_.spatial ? std::optional(options_.spatial_extra_sms) : std::nullopt;
   }
+  /// Where another has at least its priority, or a bound on its latency.
+  bool MayHold(const Snapshot& snapshot, const ClientView& client) const override;
   uint64_t WaitBound(const Snapshot& snapshot, const ClientView& client) const override;
   std::string Dump() const override;
 

@@ -20,6 +20,11 @@ std::unique_ptr<Policy> MakePolicy(std::string_view name, const PolicyOptions& o
   return nullptr;
 }
 
+bool Policy::MayHold(const Snapshot& snapshot, const ClientView& client) const {
+  return std::any_of(snapshot.clients.begin(), snapshot.clients.end(),
+                     [&](const ClientView& other) { return other.id != client.id; });
+}
+
 uint64_t LargestOverhead(const Snapshot& snapshot, ClientId client) {
   uint64_t largest = 0;
   for (const LaunchView& launch : snapshot.launches) {

@@ -38,6 +38,9 @@ class Policy {
   virtual bool MayTake(const Snapshot& snapshot, const ClientView& requester,
                        const ClientView& victim) const = 0;
 
+  /// Whether the arbiter may ever hold `client` in its own name, the clients being as they are.
+  virtual bool MayHold(const Snapshot& snapshot, const ClientView& client) const;
+
   /// The longest that a launch of `client` waits before it gets to run, while the clients are as
   /// they are and stop when they are asked to; kNever = no bound.
   virtual uint64_t WaitBound(const Snapshot& snapshot, const ClientView& client) const = 0;

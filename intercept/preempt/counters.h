@@ -25,6 +25,7 @@ enum class Plain : uint8_t {
   kTooManyStreams,  ///< more live streams than hardware queues
   kNoContext,       ///< preemption could not be set up in the context
   kRefused,         ///< the driver refused the variant's launch
+  kNobodyAsks,      ///< it has a sliced variant only, and nobody may ask this process to yield
   kCount
 };
 
@@ -33,11 +34,12 @@ inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
     "no variant",   "short",     "not bit-exact", "configured",       "capturing",
     "cooperative",  "attribute", "shape",         "shared memory",    "arguments",
     "all resident", "ring full", "waiting scope", "too many streams", "no context",
-    "refused"};
+    "refused",      "nobody may ask"};
 
 struct Counters {
   std::atomic<uint64_t> preemptible{0};
-  std::atomic<uint64_t> sliced{0};  ///< launches of the program that went out in slices
+  std::atomic<uint64_t> sliced{0};  ///< launches that went out in slices, as a rule says
+  std::atomic<uint64_t> sliced_unasked{0};  ///< the same, for want of a preemptible variant
   std::atomic<uint64_t> plain[static_cast<size_t>(Plain::kCount)] = {};
   std::atomic<uint64_t> preemptions{0};  ///< launches that yielded with blocks left
   std::atomic<uint64_t> resumes{0};

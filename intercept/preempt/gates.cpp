@@ -28,12 +28,17 @@ bool IsDue(PreemptContext& context, const LaunchFacts& facts, const StreamKey& s
 
 }  // namespace
 
-void GateStream(PreemptContext& context, const LaunchFacts& facts,
-                const StreamKey& stream) noexcept {
-  GpuBoard& gpu = *context.gpu;
-  if (settings.gate_every == 0 || gpu.shares_context()) return;
-  if (!gpu.may_be_asked() && gpu.requests() == 0) return;
-  if (!IsDue(context, facts, stream) || IsCapturing(facts.stream, facts.per_thread)) return;
+bool GatesMayHold(const PreemptContext& context) noexcept {
+  const GpuBoard& gpu = *context.gpu;
+  if (settings.gate_every == 0 || gpu.shares_context()) return false;
+  return gpu.may_be_asked() || gpu.requests() != 0;
+}
+
+void GateStream(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
+                GateWhen when) noexcept {
+  if (!GatesMayHold(context)) return;
+  if (when == GateWhen::kDue && !IsDue(context, facts, stream)) return;
+  if (IsCapturing(facts.stream, facts.per_thread)) return;
   if (!MapBoard(&context)) return;
   const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(
       facts.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz : Call::k_cuStreamWaitValue32_v2);

@@ -20,10 +20,19 @@ namespace cupola::intercept::preempt {
 struct LaunchCall;
 struct PreemptContext;
 
-/// Puts a gate in front of a launch that goes out plain, where it is due. Not for streams that
+/// Whether a gate may come to hold what is behind it: gates are put, and others may ask this
+/// process to yield.
+bool GatesMayHold(const PreemptContext& context) noexcept;
+
+enum class GateWhen : uint8_t {
+  kDue,     ///< every CUPOLA_GATE_EVERY launches, and before each graph
+  kAlways,  ///< before a slice
+};
+
+/// Puts a gate in front of a launch that goes out plain, where gates may hold. Not for streams that
 /// capture.
-void GateStream(PreemptContext& context, const LaunchFacts& facts,
-                const StreamKey& stream) noexcept;
+void GateStream(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
+                GateWhen when = GateWhen::kDue) noexcept;
 
 /// Makes a launch as the program did, or the same with the highest priority where that is of use
 /// and the program asked for none. Falls back to the program's own call.

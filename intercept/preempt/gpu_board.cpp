@@ -178,7 +178,7 @@ void GpuBoard::Poll(uint64_t now_ns) noexcept {
   const bool daemon_is_well =
       client_.joined() && client_.Poll(now_ns) == sched::DaemonState::kPresent;
   if (!daemon_is_well && requests() != 0) sched::DropStaleRequests(board_, index_, now_ns);
-  bool may_be_asked = false;
+  bool may_be_asked = slot_->may_be_held.load(std::memory_order_relaxed) != 0;
   for (uint32_t i = 0; i < sched::kBoardSlots && !may_be_asked; ++i) {
     const sched::BoardSlot& other = board_.slot(i);
     const uint64_t may_take = other.may_take.load(std::memory_order_relaxed);

@@ -13,8 +13,11 @@
 #include "intercept/preempt/gates.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/launch_arguments.h"
+#include "intercept/preempt/launch_attempt.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
+#include "intercept/preempt/row_launch.h"
+#include "intercept/preempt/sliced_launch.h"
 #include "intercept/preempt/sm_demand.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
@@ -26,25 +29,6 @@ namespace {
 
 constexpr uint64_t kMostBlocks = uint64_t{1} << 31;
 constexpr uint32_t kGridLimitX = 0x7FFFFFFF, kGridLimitYZ = 65535;
-
-/// One launch on its way to be guarded.
-struct Attempt {
-  // As an aggregate all of it would be zeroed, the list of attributes too.
-  Attempt(const LaunchFacts& launch, const LaunchCall& made, PreemptContext& of,
-          const StreamKey& on) noexcept
-      : facts(launch), call(made), context(of), stream(on) {}
-
-  const LaunchFacts& facts;
-  const LaunchCall& call;
-  PreemptContext& context;
-  const StreamKey& stream;
-  Variant* variant = nullptr;
-  PreparedVariant* prepared = nullptr;
-  KeptAttributes attributes;
-  uint32_t total_blocks = 0, threads = 0, workers = 0;
-  uint64_t predicted_ns = 0;  // 0 = no idea
-  uint32_t batch = 0;         // L that it is to have; 0 = as is known of the kernel
-};
 
 bool ShapeFits(Attempt* attempt) {
   const uint32_t* grid = attempt->facts.grid;
@@ -106,6 +90,14 @@ bool IsWorthIt(Attempt* attempt) {
   return attempt->predicted_ns >= settings.threshold_ns;
 }
 
+// For a variant that is not used: its forms are not exact, or not what the configuration wants.
+Plain WhyUnusable(const Variant& variant) {
+  if (variant.is_ruled) return Plain::kConfigured;
+  const uint32_t flags = variant.entry->flags;
+  return (flags & (store::kNotBitExact | store::kSlicedNotBitExact)) != 0 ? Plain::kInexact
+                                                                          : Plain::kNoVariant;
+}
+
 // What can be told without waiting for anything.
 bool IsCandidate(Attempt* attempt, Plain* why) {
   const LaunchFacts& facts = attempt->facts;
@@ -113,6 +105,12 @@ bool IsCandidate(Attempt* attempt, Plain* why) {
   if (facts.function == nullptr || settings.mode == Mode::kNever) return false;
   attempt->variant = FindVariant(facts.function);
   if (attempt->variant == nullptr) return false;
+  SettleVariant(*attempt->variant, attempt->context);
+  *why = WhyUnusable(*attempt->variant);
+  if (!attempt->variant->usable) return false;
+  *why = Plain::kNobodyAsks;
+  const bool slices = GatesMayHold(attempt->context) && settings.mode != Mode::kTurns;
+  if (attempt->variant->is_fallback && !slices) return false;
   *why = Plain::kCooperative;
   if ((facts.flags & kFlagCooperative) != 0) return false;
   *why = Plain::kAttribute;
@@ -160,9 +158,6 @@ bool Prepare(Attempt* attempt, Plain* why) {
                                       attempt->facts.function, attempt->threads, shared);
     }
   }
-  *why = (attempt->variant->entry->flags & store::kNotBitExact) != 0 ? Plain::kInexact
-                                                                     : Plain::kConfigured;
-  if (!attempt->variant->usable) return false;
   *why = Plain::kRefused;
   if (attempt->prepared == nullptr || attempt->prepared->function == nullptr) return false;
   *why = Plain::kShared;
@@ -206,43 +201,6 @@ runtime::PreemptParams ParamsOf(const PreemptContext& context, const LaunchSlot&
   params.stride = slot.claims.stride;
   params.full_until = slot.claims.full_until;
   return params;
-}
-
-// Launches a row of `blocks` blocks of a variant, its arguments in `arguments`.
-struct RowLaunch {
-  CUfunction function;
-  const uint32_t* block;
-  uint32_t shared_bytes;
-  CUstream stream;
-  bool per_thread;
-  const KeptAttributes& attributes;
-  std::byte* arguments;
-  size_t bytes;
-};
-
-CUresult LaunchRow(const RowLaunch& row, uint32_t blocks) {
-  size_t bytes = row.bytes;
-  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, row.arguments, CU_LAUNCH_PARAM_BUFFER_SIZE,
-                   &bytes, CU_LAUNCH_PARAM_END};
-  if (row.attributes.count == 0) {
-    const auto launch = Real<PFN_cuLaunchKernel_v4000>(row.per_thread ? Call::k_cuLaunchKernel_ptsz
-                                                                      : Call::k_cuLaunchKernel);
-    return launch(row.function, blocks, 1, 1, row.block[0], row.block[1], row.block[2],
-                  row.shared_bytes, row.stream, nullptr, extra);
-  }
-  CUlaunchConfig config{};
-  config.gridDimX = blocks;
-  config.gridDimY = config.gridDimZ = 1;
-  config.blockDimX = row.block[0];
-  config.blockDimY = row.block[1];
-  config.blockDimZ = row.block[2];
-  config.sharedMemBytes = row.shared_bytes;
-  config.hStream = row.stream;
-  config.attrs = const_cast<CUlaunchAttribute*>(row.attributes.list);
-  config.numAttrs = row.attributes.count;
-  const auto launch = Real<PFN_cuLaunchKernelEx_v11060>(
-      row.per_thread ? Call::k_cuLaunchKernelEx_ptsz : Call::k_cuLaunchKernelEx);
-  return launch(&config, row.function, nullptr, extra);
 }
 
 // Writes the parameters of this physical launch behind the program's arguments and launches.
@@ -345,7 +303,7 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
     context.slots.Cancel(slot);
     return Outcome::kPlain;
   }
-  this_thread.launched_batch = slot->batch;
+  this_thread.launched_batch = slot->claims.batch;
   Guard(attempt, *slot);
   context.half_made.store(0);
   context.queued.fetch_add(2, std::memory_order_relaxed);
@@ -371,54 +329,6 @@ void LeaveUnguarded(PreemptContext& context) {
   Unwatch(1);
 }
 
-// A launch without a guard is about to be made, perhaps behind guarded ones.
-void EnterPlain(PreemptContext& context) {
-  if (context.outstanding.load() == 0) return;
-  AwaitGuard(context);
-  KeepRoom(context);
-  context.queued.fetch_add(1, std::memory_order_relaxed);
-}
-
-// Rounds of resident blocks in a slice: so many that launching the next one hides behind it, so few
-// that a request to yield, which a gate before each slice obeys, is not long in waiting.
-constexpr uint32_t kRoundsOfSlice = 4;
-
-// The launch in slices, one behind the other on the program's stream (FLEP section 2.2, kernel
-// slicing). False: nothing was launched, it is to go out plain.
-bool LaunchSliced(const Attempt& attempt, CUresult* result, Plain* why) {
-  PreemptContext& context = attempt.context;
-  const store::KernelEntry& entry = *attempt.variant->entry;
-  alignas(16) std::byte arguments[kArgumentBytes];
-  *why = Plain::kArguments;
-  if (!PackArguments(*attempt.variant, attempt.call, arguments)) return false;
-  const LaunchFacts& facts = attempt.facts;
-  runtime::SliceParams params{{facts.grid[0], facts.grid[1], facts.grid[2]}, 0};
-  const RowLaunch row{.function = attempt.prepared->function,
-                      .block = facts.block,
-                      .shared_bytes = facts.shared_bytes,
-                      .stream = facts.stream,
-                      .per_thread = facts.per_thread,
-                      .attributes = attempt.attributes,
-                      .arguments = arguments,
-                      .bytes = entry.launch_offset + sizeof(params)};
-  *why = Plain::kRefused;
-  while (params.first_block < attempt.total_blocks) {
-    GateStream(context, facts, attempt.stream);
-    EnterPlain(context);
-    const uint32_t blocks =
-        std::min(attempt.workers * kRoundsOfSlice, attempt.total_blocks - params.first_block);
-    memcpy(arguments + entry.launch_offset, &params, sizeof(params));
-    *result = LaunchRow(row, blocks);
-    if (*result != CUDA_SUCCESS) return params.first_block != 0;
-    params.first_block += blocks;
-  }
-  Count(counters.sliced);
-  this_thread.launched_variant = true;
-  this_thread.launched_batch = 0;
-  context.gpu->PublishKernel(attempt.variant->name);
-  return true;
-}
-
 bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   if (!IsCandidate(attempt, why) || !Prepare(attempt, why)) return false;
   *why = Plain::kResident;
@@ -426,6 +336,9 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   if (may_wait && attempt->total_blocks <= attempt->workers) return false;
   *why = Plain::kShort;
   attempt->predicted_ns = PredictNs(*attempt);
+  if (attempt->variant->is_fallback && attempt->total_blocks <= BlocksOfSlice(*attempt)) {
+    return false;
+  }
   if (!IsWorthIt(attempt)) return false;
   if (attempt->variant->is_sliced) return LaunchSliced(*attempt, result, why);
   PreemptContext& context = attempt->context;

@@ -17,6 +17,19 @@ void NoteLibraryLoaded(CUlibrary library, const void* code) noexcept {
   if (PreemptionOn()) NoteImage(library, /*is_library=*/true, code, nullptr);
 }
 
+FileFacts LookAtImageFile(const char* path) noexcept {
+  return PreemptionOn() ? LookAtFile(path) : FileFacts{};
+}
+
+void NoteModuleFile(CUmodule module, const char* path, const FileFacts& before,
+                    CUcontext context) noexcept {
+  if (PreemptionOn()) NoteImageFile(module, /*is_library=*/false, path, before, context);
+}
+
+void NoteLibraryFile(CUlibrary library, const char* path, const FileFacts& before) noexcept {
+  if (PreemptionOn()) NoteImageFile(library, /*is_library=*/true, path, before, nullptr);
+}
+
 void NoteKernelGot(const void* function, const void* owner, const char* name) noexcept {
   if (PreemptionOn()) NoteKernel(function, owner, name);
 }

@@ -4,11 +4,19 @@
 
 #include <cuda.h>
 
+#include "intercept/preempt/image_file.h"
+
 namespace cupola::intercept::preempt {
 
-/// A module was loaded into `context` from `image` (null: from a file), a library from `code`.
+/// A module was loaded into `context` from `image`, a library from `code`.
 void NoteModuleLoaded(CUmodule module, const void* image, CUcontext context) noexcept;
 void NoteLibraryLoaded(CUlibrary library, const void* code) noexcept;
+
+/// The driver is about to read the file `path`; then, it loaded a module or library from it.
+FileFacts LookAtImageFile(const char* path) noexcept;
+void NoteModuleFile(CUmodule module, const char* path, const FileFacts& before,
+                    CUcontext context) noexcept;
+void NoteLibraryFile(CUlibrary library, const char* path, const FileFacts& before) noexcept;
 
 /// A CUfunction or CUkernel was got from its owner, by name or by enumeration, or as another
 /// handle.

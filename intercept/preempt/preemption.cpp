@@ -116,6 +116,10 @@ void SayCounts() {
   if (counters.sliced.load() != 0) {
     Say(Level::kInfo, {"preemption: ", number(counters.sliced), " launches sliced"});
   }
+  if (counters.sliced_unasked.load() != 0) {
+    Say(Level::kInfo, {"preemption: ", number(counters.sliced_unasked),
+                       " launches sliced for want of a preemptible variant"});
+  }
   for (size_t i = 0; i < static_cast<size_t>(Plain::kCount); ++i) {
     if (counters.plain[i].load() == 0) continue;
     Say(Level::kInfo,

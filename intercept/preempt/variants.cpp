@@ -72,7 +72,9 @@ std::span<const std::byte> MapFile(const char* path) {
   return {static_cast<const std::byte*>(memory), static_cast<size_t>(facts.st_size)};
 }
 
-bool FindBundleLocked(const void* bytes, Image* image) {
+// `find` looks for it in the store.
+template <typename Find>
+bool FindBundleLocked(Find&& find, Image* image) {
   if (!images->file_bytes.empty()) {
     auto view = store::BundleView::Open(images->file_bytes);
     if (!view) {
@@ -83,7 +85,7 @@ bool FindBundleLocked(const void* bytes, Image* image) {
     return true;
   }
   if (!images->store) return false;
-  auto found = images->store->FindForImage(bytes, kArch);
+  auto found = find(*images->store);
   if (!found) {
     if (found.error().code != ErrorCode::kNotFound) {
       Say(Level::kWarn, {"a bundle is not used: ", found.error().ToString()});
@@ -97,7 +99,8 @@ bool FindBundleLocked(const void* bytes, Image* image) {
 
 Variant* VariantOfLocked(Image* image, const char* name) {
   const store::KernelEntry* entry = image->bundle.Find(name);
-  if (entry == nullptr || (entry->flags & store::kPreemptible) == 0) return nullptr;
+  constexpr uint32_t kForms = store::kPreemptible | store::kSliced;
+  if (entry == nullptr || (entry->flags & kForms) == 0) return nullptr;
   const auto known = image->variants.find(entry);
   if (known != image->variants.end()) return known->second;
   auto* made = new (std::nothrow) Variant;
@@ -227,12 +230,31 @@ void SettleUse(Variant* variant, const PreemptContext& context) {
   if (variant->settled.load(std::memory_order_acquire)) return;
   const sched::VariantChoice choice = context.gpu->VariantFor(variant->name);
   const uint32_t flags = variant->entry->flags;
-  variant->is_sliced = choice == sched::VariantChoice::kSliced && (flags & store::kSliced) != 0;
-  variant->is_configured = choice == sched::VariantChoice::kPreemptible || variant->is_sliced;
-  const bool inexact = (flags & store::kNotBitExact) != 0;
-  const bool original = choice == sched::VariantChoice::kOriginal ||
-                        (choice == sched::VariantChoice::kSliced && !variant->is_sliced);
-  variant->usable = !original && (!inexact || settings.allow_inexact || variant->is_configured);
+  const auto has = [flags](uint32_t form) { return (flags & form) != 0; };
+  const auto may_use = [&](uint32_t form, uint32_t inexact) {
+    return has(form) && (!has(inexact) || settings.allow_inexact);
+  };
+  variant->is_ruled = choice != sched::VariantChoice::kAuto;
+  switch (choice) {
+    case sched::VariantChoice::kOriginal:
+      variant->usable = false;
+      break;
+    case sched::VariantChoice::kPreemptible:
+      variant->usable = variant->is_configured = has(store::kPreemptible);
+      break;
+    case sched::VariantChoice::kSliced:
+      variant->usable = variant->is_configured = variant->is_sliced = has(store::kSliced);
+      break;
+    case sched::VariantChoice::kAuto: {
+      // A hand-made barrier of a whole grid is no longer one in slices.
+      const bool preemptible = may_use(store::kPreemptible, store::kNotBitExact);
+      variant->is_sliced = variant->is_fallback =
+          !preemptible && may_use(store::kSliced, store::kSlicedNotBitExact) &&
+          !has(store::kMayWaitOnBlocks);
+      variant->usable = preemptible || variant->is_fallback;
+      break;
+    }
+  }
   if (const models::PlanView* plan = context.gpu->plan()) {
     const std::string& key = variant->image->mapped.key();
     variant->plan_kernel =
@@ -240,6 +262,20 @@ void SettleUse(Variant* variant, const PreemptContext& context) {
     if (variant->plan_kernel != nullptr) variant->plan = plan;
   }
   variant->settled.store(true, std::memory_order_release);
+}
+
+template <typename Find>
+void NoteFound(const void* owner, bool is_library, CUcontext context, Find&& find) {
+  const MutexLock lock(mutex);
+  if (images == nullptr) return;
+  Image found;
+  if (!FindBundleLocked(find, &found)) return;
+  auto* image = new (std::nothrow) Image(std::move(found));
+  if (image == nullptr) return;
+  image->owner = owner;
+  image->is_library = is_library;
+  image->context = is_library ? nullptr : context;
+  images->by_owner[owner] = image;
 }
 
 }  // namespace
@@ -263,16 +299,19 @@ void OpenVariantStore() noexcept {
 
 void NoteImage(const void* owner, bool is_library, const void* bytes, CUcontext context) noexcept {
   if (owner == nullptr || bytes == nullptr) return;
-  const MutexLock lock(mutex);
-  if (images == nullptr) return;
-  Image found;
-  if (!FindBundleLocked(bytes, &found)) return;
-  auto* image = new (std::nothrow) Image(std::move(found));
-  if (image == nullptr) return;
-  image->owner = owner;
-  image->is_library = is_library;
-  image->context = is_library ? nullptr : context;
-  images->by_owner[owner] = image;
+  NoteFound(owner, is_library, context, [bytes](const store::VariantStore& store) {
+    return store.FindForImage(bytes, kArch);
+  });
+}
+
+void NoteImageFile(const void* owner, bool is_library, const char* path, const FileFacts& before,
+                   CUcontext context) noexcept {
+  if (owner == nullptr) return;
+  const FileContents file = ReadUnchangedFile(path, before);
+  if (file.size == 0) return;
+  NoteFound(owner, is_library, context, [&file](const store::VariantStore& store) {
+    return store.FindForFile(file.bytes(), kArch);
+  });
 }
 
 void NoteKernel(const void* function, const void* owner, const char* name) noexcept {
@@ -329,6 +368,12 @@ void ForgetImagesOf(CUcontext context) noexcept {
 
 Variant* FindVariant(const void* function) noexcept {
   return reinterpret_cast<Variant*>(by_function.Find(function, 0));
+}
+
+void SettleVariant(Variant& variant, const PreemptContext& context) noexcept {
+  if (variant.settled.load(std::memory_order_acquire)) [[likely]] return;
+  const MutexLock lock(mutex);
+  SettleUse(&variant, context);
 }
 
 PreparedVariant* FindPrepared(Variant& variant, const PreemptContext& context) noexcept {

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "device/compiler/store/bundle.h"
+#include "intercept/preempt/image_file.h"
 #include "intercept/preempt/launch_slots.h"
 #include "models/plan.h"
 
@@ -45,10 +46,12 @@ struct Variant {
   const store::KernelEntry* entry = nullptr;
   const store::ParameterEntry* parameters = nullptr;
   const char* name = nullptr;
-  bool usable = true;  ///< settled at first use: exactness, configuration
+  bool usable = true;  ///< SettleVariant: exactness, configuration
   std::atomic<bool> settled{false};
+  bool is_ruled = false;       ///< the configuration names a form
   bool is_configured = false;  ///< the configuration wants the preemptible or sliced form
   bool is_sliced = false;      ///< launches go out in slices: `prepared` is of the sliced form
+  bool is_fallback = false;    ///< sliced only for want of a preemptible form that may be used
   const models::PlanView* plan = nullptr;           ///< what was measured of it; null = nothing
   const models::PlanKernel* plan_kernel = nullptr;  ///< its entry; null with `plan`
   static constexpr uint32_t kTurnCounters = 64;
@@ -65,6 +68,9 @@ void OpenVariantStore() noexcept;
 /// An image was loaded: `owner` is a CUlibrary or CUmodule (`is_library`), `image` what the program
 /// gave, `context` the module's context. Looks for its bundle.
 void NoteImage(const void* owner, bool is_library, const void* image, CUcontext context) noexcept;
+/// The same for an image that came from the file `path`, which was as `before` says right before.
+void NoteImageFile(const void* owner, bool is_library, const char* path, const FileFacts& before,
+                   CUcontext context) noexcept;
 /// `function` was got from `owner` under `name`.
 void NoteKernel(const void* function, const void* owner, const char* name) noexcept;
 void NoteAlias(const void* alias, const void* function) noexcept;
@@ -75,6 +81,9 @@ void ForgetImagesOf(CUcontext context) noexcept;
 
 /// The variant of a CUfunction or CUkernel, or null. Lock-free.
 Variant* FindVariant(const void* function) noexcept;
+
+/// Settles which form of it is used. Takes a mutex at the first call for a variant.
+void SettleVariant(Variant& variant, const PreemptContext& context) noexcept;
 
 /// The variant as prepared in `context`, or null: PrepareVariant is to be called. Lock-free.
 PreparedVariant* FindPrepared(Variant& variant, const PreemptContext& context) noexcept;

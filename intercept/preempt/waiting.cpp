@@ -136,6 +136,13 @@ void KeepRoom(PreemptContext& context) noexcept {
   context.queued.store(0, std::memory_order_relaxed);
 }
 
+void EnterPlain(PreemptContext& context) noexcept {
+  if (context.outstanding.load() == 0) return;
+  AwaitGuard(context);
+  KeepRoom(context);
+  context.queued.fetch_add(1, std::memory_order_relaxed);
+}
+
 void WaitForSlot(PreemptContext& context, uint32_t index, uint32_t sequence) noexcept {
   Patience patience(context);
   while (!context.slots.IsDone(index, sequence) && patience.Pause()) {

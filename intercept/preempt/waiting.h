@@ -43,6 +43,10 @@ void CloseScope(PreemptContext& context) noexcept;
 /// Waits until a stream surely has room for more work.
 void KeepRoom(PreemptContext& context) noexcept;
 
+/// Before a launch without a guard, perhaps behind guarded ones: waits for a guard that is being
+/// made, and for room.
+void EnterPlain(PreemptContext& context) noexcept;
+
 /// Waits until launch `sequence` of a slot is complete, or the context is given up.
 void WaitForSlot(PreemptContext& context, uint32_t index, uint32_t sequence) noexcept;
 

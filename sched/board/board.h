@@ -50,7 +50,8 @@ struct alignas(128) BoardSlot {
   char name[48];                      ///< of the executable, NUL-terminated
   std::atomic<uint64_t> latency_bound_ns;  ///< 0 = none
   std::atomic<uint32_t> gate;         ///< 1 open, 0 closed: word of cuStreamWaitValue32
-  std::atomic<uint32_t> reserved0[3];
+  std::atomic<uint32_t> may_be_held;  ///< 1: the daemon may come to ask it to yield in its own name
+  std::atomic<uint32_t> reserved0[2];
 
   // Written by the process.
   alignas(128) std::atomic<uint32_t> capabilities;

@@ -71,6 +71,10 @@ void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
   for (const Seat& seat : seats) {
     const uint64_t mask = MayTakeMask(seats, seat, core);
     if (board.slot(seat.slot).may_take != mask) board.slot(seat.slot).may_take = mask;
+    const uint32_t may_be_held = core.MayHold(seat.id) ? 1 : 0;
+    if (board.slot(seat.slot).may_be_held != may_be_held) {
+      board.slot(seat.slot).may_be_held = may_be_held;
+    }
   }
   for (const Seat& seat : seats) {
     const ClientOrder order = core.OrderFor(seat.id);
@@ -101,6 +105,7 @@ void FreeSlot(BoardView board, uint32_t slot) {
   BoardSlot& gone = board.slot(slot);
   gone.state = static_cast<uint32_t>(SlotState::kLeft);
   gone.may_take = 0;
+  gone.may_be_held = 0;
   for (uint32_t victim = 0; victim < kBoardSlots; ++victim) ClearRequest(board, victim, slot);
   gone.yield_requests = 0;
   gone.yield_sm_bound = 0;

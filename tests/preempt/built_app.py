@@ -1,4 +1,4 @@
-"""For tests of preempt_app under `cupola serve` on the simulated device: the app and its variants."""
+"""For tests of programs under `cupola serve` on the simulated device: they and their variants."""
 import argparse
 import os
 import sys
@@ -8,24 +8,26 @@ import unittest
 import runner
 
 
-def main(case, doc):
-    """Runs the tests of the TestCase `case`, whose attributes `build`, `app` and `store` are set: the
-    build folder, preempt_app in it, and a store with its variants. The exit code of the test; 77 =
-    something that it needs is not built."""
+def main(case, doc, *more):
+    """Runs the tests of the TestCase `case`, whose attributes `build`, `folder`, `app` and `store` are
+    set: the build folder, that of the programs, preempt_app there, and a store with its variants and
+    those of `more` files there. The exit code of the test; 77 = something that it needs is not built."""
     parser = argparse.ArgumentParser(description=doc,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=runner.default_build())
     options, rest = parser.parse_known_args()
     case.build = os.path.abspath(options.build)
-    case.app = case.build + "/tests/preempt/preempt_app"
+    case.folder = case.build + "/tests/preempt/"
+    case.app = case.folder + "preempt_app"
+    files = [case.app, *(case.folder + name for name in more)]
     cupola = case.build + "/bin/cupola"
-    for path in (case.app, cupola):
+    for path in (*files, cupola):
         if not os.path.exists(path):
             print(f"{case.__name__}: no {path}: build it first", file=sys.stderr)
             return runner.NOT_POSSIBLE_HERE
     with tempfile.TemporaryDirectory() as case.store:
         environ = {**os.environ, "CUPOLA_STORE": case.store}
-        built = runner.run([cupola, "build", "--quiet", case.app], environ, 120)
+        built = runner.run([cupola, "build", "--quiet", *files], environ, 120)
         if built["code"] != 0:
             print(built["stderr"].decode(), file=sys.stderr)
             return 1

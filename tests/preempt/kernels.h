@@ -53,6 +53,26 @@ __device__ inline void PacedBlock(const Block& block, uint32_t* runs, uint32_t* 
   WhereBlock(block, runs, value, tag, 1, where);
 }
 
+/// What the host and the blocks of a kernel in slices tell each other: host memory.
+struct Steps {
+  uint32_t open;   ///< 0: block 0 holds its slice
+  uint32_t begun;  ///< blocks that began
+};
+
+/// Counts itself; block 0 holds its slice until the host lets it go. Some threads leave before a
+/// warp operation, which is why the passes make no preemptible form of it.
+__device__ inline void StepBlock(const Block& block, uint32_t* runs, Steps* steps) {
+  if (threadIdx.x > 16) return;
+  if (threadIdx.x == 0) {
+    atomicAdd_system(&steps->begun, 1u);
+    while (block.index.x == 0 && *static_cast<volatile uint32_t*>(&steps->open) == 0) {
+      __nanosleep(20000);
+    }
+  }
+  const uint32_t zero = __shfl_sync(0x1FFFF, threadIdx.x, 0);
+  if (threadIdx.x == 0) atomicAdd(&runs[block.index.x], 1u + zero);
+}
+
 /// Waits until the host sets a flag, then folds.
 __device__ inline void AwaitBlock(const Block& block, volatile uint32_t* flag, uint32_t* value) {
   if (threadIdx.x == 0) {

@@ -1,5 +1,5 @@
 // make_bundle VARIANTS.ptx OUT VARIABLE...: a bundle of hand-written variants. The layout of each
-// kernel's parameters is read from its variant's: the last one is the PreemptParams.
+// kernel's parameters is read from its variant's: the last one is the PreemptParams, or SliceParams.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -32,7 +32,8 @@ store::ParameterEntry ParameterOf(const std::string& line, uint32_t at) {
   return {(at + align - 1) / align * align, bytes, 0};
 }
 
-store::BundleKernel KernelOf(const std::string& name, const std::string& parameters) {
+store::BundleKernel KernelOf(const std::string& name, const std::string& parameters,
+                             uint32_t form) {
   store::BundleKernel kernel;
   kernel.name = name;
   std::istringstream lines(parameters);
@@ -43,7 +44,7 @@ store::BundleKernel KernelOf(const std::string& name, const std::string& paramet
   }
   const store::ParameterEntry launch = kernel.parameters.back();
   kernel.parameters.pop_back();
-  kernel.entry.flags = store::kPreemptible;
+  kernel.entry.flags = form;
   if (name == "Await") kernel.entry.flags |= store::kMayWaitOnBlocks;
   kernel.entry.launch_offset = launch.offset;
   if (!kernel.parameters.empty()) {
@@ -60,12 +61,14 @@ int main(int argc, char** argv) {
   std::ifstream file(argv[1]);
   const std::string ptx{std::istreambuf_iterator<char>(file), {}};
   store::BundleWriter writer(90);
-  const std::string entry = ".entry ", suffix = "__cupola_preemptible(";
+  const std::string entry = ".entry ", before_form = "__cupola_";
   for (size_t at = ptx.find(entry); at != std::string::npos; at = ptx.find(entry, at + 1)) {
-    const size_t begin = at + entry.size(), open = ptx.find(suffix, begin);
-    const size_t parameters = open + suffix.size();
-    writer.AddKernel(KernelOf(ptx.substr(begin, open - begin),
-                              ptx.substr(parameters, ptx.find(')', parameters) - parameters)));
+    const size_t begin = at + entry.size(), end = ptx.find(before_form, begin);
+    const size_t form = end + before_form.size(), parameters = ptx.find('(', form) + 1;
+    const bool is_sliced = ptx.compare(form, parameters - form, "sliced(") == 0;
+    writer.AddKernel(KernelOf(ptx.substr(begin, end - begin),
+                              ptx.substr(parameters, ptx.find(')', parameters) - parameters),
+                              is_sliced ? store::kSliced : store::kPreemptible));
   }
   for (int i = 3; i < argc; ++i) writer.AddVariable(argv[i], 0);
   writer.SetPtx(ptx);

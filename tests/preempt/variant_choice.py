@@ -50,5 +50,32 @@ class VariantChoice(unittest.TestCase):
                 self.assertEqual({form: n for form, n in launches.items() if n != 0}, {})
 
 
+    def start_sliced(self, label, command):
+        """Ready for its command."""
+        job = self.bed.start("cupola", label, [self.folder + "sliced_app"])
+        self.addCleanup(job.kill)
+        self.assertEqual(job.await_line(LIMIT), "ready")
+        job.process.stdin.write(command)
+        return job
+
+    def test_slices_where_no_other_form_is_there(self):
+        # The program launches another kernel, which has a preemptible form, before that.
+        sayings = {None: "1 launches sliced for want of a preemptible variant",
+                   "original": "2 launches plain: configured",
+                   "preemptible": "1 launches plain: configured"}
+        for choice, saying in sayings.items():
+            with self.subTest(choice=choice):
+                rules = {"high": {"priority": 5}}
+                if choice:
+                    rules["it"] = {"variant": choice}
+                with self.bed.arbiter(corun.config("hpf", rules)):
+                    high = self.start_sliced("high", b"")  # that may ask
+                    it = self.start_sliced("it", b"sum 0\nend 0\n")
+                    code, out = it.finish(LIMIT)
+                    self.assertEqual((code, out), (0, "2000 blocks ran once\n"), it.err)
+                    self.assertIn(saying, it.err)
+                    self.assertEqual(high.finish(LIMIT)[0], 0, high.err)
+
+
 if __name__ == "__main__":
-    sys.exit(built_app.main(VariantChoice, __doc__))
+    sys.exit(built_app.main(VariantChoice, __doc__, "sliced_app"))

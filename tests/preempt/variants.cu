@@ -7,6 +7,7 @@
 using cupola::runtime::ControlSlot;
 using cupola::runtime::HostStatus;
 using cupola::runtime::PreemptParams;
+using cupola::runtime::SliceParams;
 using cupola::runtime::YieldLine;
 
 namespace {
@@ -124,6 +125,13 @@ __global__ void Paced__cupola_preemptible(uint32_t* runs, uint32_t* value, uint3
                                           uint32_t* where, Pace* pace,
                                           const __grid_constant__ PreemptParams launch) {
   Work(launch, [&](const Block& block) { PacedBlock(block, runs, value, tag, where, pace); });
+}
+
+// Has no preemptible form.
+__global__ void Step__cupola_sliced(uint32_t* runs, Steps* steps,
+                                    const __grid_constant__ SliceParams launch) {
+  StepBlock({make_uint3(launch.first_block + blockIdx.x, 0, 0), dim3(launch.grid[0], 1, 1)}, runs,
+            steps);
 }
 
 __constant__ uint64_t cupola_variables[1];

@@ -151,6 +151,27 @@ TEST(Hpf, AnOverdueLaunchRunsBeforeAHigherPriority) {
   EXPECT_EQ(bench.Running(), "0");
 }
 
+TEST(Hpf, OnlyTheFirstAndAloneIsNeverHeld) {
+  Bench bench("hpf");
+  const ClientId low = bench.Add(0);
+  bench.Review(1);
+  EXPECT_FALSE(bench.core_.MayHold(low));  // nobody else is there
+  const ClientId high = bench.Add(5);
+  bench.Review(1);
+  EXPECT_TRUE(bench.core_.MayHold(low));
+  EXPECT_FALSE(bench.core_.MayHold(high));
+  const ClientId same = bench.Add(5);
+  bench.Review(1);
+  EXPECT_TRUE(bench.core_.MayHold(high));
+  EXPECT_TRUE(bench.core_.MayHold(same));
+  bench.core_.Configure(same, {.priority = 4});
+  bench.Review(1);
+  EXPECT_FALSE(bench.core_.MayHold(high));
+  bench.core_.Configure(same, {.priority = 4, .latency_bound_ns = 1});
+  bench.Review(1);
+  EXPECT_TRUE(bench.core_.MayHold(high));
+}
+
 TEST(Hpf, PausedClientsDoNotCount) {
   Bench bench("hpf");
   const ClientId high = bench.Add(5);
@@ -162,6 +183,16 @@ TEST(Hpf, PausedClientsDoNotCount) {
   EXPECT_EQ(bench.Running(), "1");
   EXPECT_TRUE(bench.core_.OrderFor(high).hold);
   EXPECT_FALSE(bench.core_.MayTake(high, low));
+}
+
+TEST(Ffs, EverybodyButOneAloneMayBeHeld) {
+  Bench bench("ffs");
+  const ClientId first = bench.Add(0);
+  bench.Review(1);
+  EXPECT_FALSE(bench.core_.MayHold(first));
+  bench.Add(0);
+  bench.Review(1);
+  EXPECT_TRUE(bench.core_.MayHold(first));
 }
 
 TEST(Ffs, EpochFollowsTheOverheadBound) {
