@@ -169,6 +169,8 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
     AddClient(*board, i, process);
     free.state = Number(SlotState::kLive);
     SetAttention();
+    // Whoever joins finds the standing decisions about itself on the board.
+    ReviewLocked(BoardClockNs());
     RingBell(header);
     return {JoinStatus::kAccepted, "", i, board->memory.fd()};
   }
