@@ -48,7 +48,7 @@ std::map<std::string, std::vector<uint64_t>> InterruptionCosts(
 struct FormOfRun {
   /// Turns that the launches of each shape take: L of the variant, or 0 = plain.
   std::vector<uint32_t> turns = {};
-  /// Without turns: the L of each kernel; others go out plain.
+  /// Without turns: kernels that go out as variants, and with which L.
   std::map<std::string, uint32_t> batches = {};
   uint64_t interrupt_every_ns = 0;  ///< 0 = not interrupted
   uint64_t interrupt_for_ns = 0;
