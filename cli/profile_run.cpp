@@ -48,6 +48,7 @@ class ProfileRecorder final : public LaunchObserver {
     if ((launch.flags & kFlagDeviceTimed) == 0 || launch.ticket == kNoTicket) return;
     const uint64_t ns = launch.device_end_ns - launch.device_start_ns;
     const bool is_variant = (launch.flags & kFlagPreemptible) != 0;
+    if (is_variant && launch.batch == 0) return;  // in slices: neither form
     if (!is_variant) {  // a profile is of the program's own kernels
       times_[{source.pid(), source.start_ns()}][launch.ticket] = {
           ns, launch.call_start_ns + to_unix_};
@@ -55,7 +56,7 @@ class ProfileRecorder final : public LaunchObserver {
     TimedLaunch timed{.kernel = std::string(launch.name), .shared_bytes = launch.shared_bytes,
                       .start_ns = launch.device_start_ns, .end_ns = launch.device_end_ns,
                       .process = source.pid(),
-                      .batch = is_variant ? std::max(launch.batch, 1u) : 0};
+                      .batch = is_variant ? launch.batch : 0};
     std::copy(launch.grid, launch.grid + 3, timed.grid);
     std::copy(launch.block, launch.block + 3, timed.block);
     run_->timeline.push_back(std::move(timed));

@@ -232,8 +232,7 @@ void FillSlot(const Attempt& attempt, bool is_blocking, LaunchSlot* slot) {
     slot->block[i] = attempt.facts.block[i];
   }
   slot->shared_bytes = attempt.facts.shared_bytes;
-  slot->claims = runtime::ShapeClaims(attempt.total_blocks, attempt.workers,
-                                      BatchOf(attempt, may_wait),
+  slot->claims = runtime::ShapeClaims(attempt.total_blocks, attempt.workers, attempt.batch,
                                       attempt.total_blocks == attempt.facts.grid[0]);
   slot->flags = may_wait ? static_cast<uint32_t>(runtime::kRunWhatIsClaimed) : 0u;
   slot->all_workers = attempt.workers;
@@ -303,7 +302,7 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
     context.slots.Cancel(slot);
     return Outcome::kPlain;
   }
-  this_thread.launched_batch = slot->claims.batch;
+  this_thread.launched_batch = attempt.batch;
   Guard(attempt, *slot);
   context.half_made.store(0);
   context.queued.fetch_add(2, std::memory_order_relaxed);
@@ -341,6 +340,7 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   }
   if (!IsWorthIt(attempt)) return false;
   if (attempt->variant->is_sliced) return LaunchSliced(*attempt, result, why);
+  attempt->batch = BatchOf(*attempt, may_wait);
   PreemptContext& context = attempt->context;
   KeepRoom(context);
   for (;;) {

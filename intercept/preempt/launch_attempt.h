@@ -27,7 +27,7 @@ struct Attempt {
   KeptAttributes attributes;
   uint32_t total_blocks = 0, threads = 0, workers = 0;
   uint64_t predicted_ns = 0;  ///< 0 = no idea
-  uint32_t batch = 0;         ///< L that it is to have; 0 = as is known of the kernel
+  uint32_t batch = 0;         ///< L that it is to have at most; 0 = not settled
 };
 
 }  // namespace cupola::intercept::preempt
