@@ -59,7 +59,7 @@ class Agent {
   void LookAt(PreemptContext& context, bool was_asked, Look* look);
   bool LookAt(PreemptContext& context, LaunchSlot& slot, uint32_t bound, Look* look);
   void AskWhetherWell(PreemptContext& context);
-  void Publish(const Look& look, uint64_t requests);
+  void Publish(const Look& look, uint64_t requests, bool is_answer);
   void Sleep(const Look& look, uint64_t requests, uint32_t seen);
   void Spin(uint32_t seen, uint64_t until_ns);
 
@@ -153,6 +153,8 @@ void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
     }
   }
   if (count != 0) {
+    // Before it runs again; those who look at it hear of that with the rest (Publish).
+    if (gpu_.requests() == 0) gpu_.slot().stopped.store(0);
     (void)CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)(context.context);
   }
   for (uint32_t i = 0; i < count; ++i) look->acted |= Resume(context, resume[i]);
@@ -178,9 +180,10 @@ Look Agent::LookAtAll(bool was_asked) {
   return look;
 }
 
-void Agent::Publish(const Look& look, uint64_t requests) {
+// `is_answer`: the look came after the requests that stand now.
+void Agent::Publish(const Look& look, uint64_t requests, bool is_answer) {
   const bool stopped = requests != 0 && (look.running == look.yielded || look.oldest_yielded);
-  sched::SetStopped(gpu_.board(), gpu_.index(), stopped);
+  if (!stopped || is_answer) sched::SetStopped(gpu_.board(), gpu_.index(), stopped);
   gpu_.slot().launches.store(gpu_.demand.launches.load(std::memory_order_relaxed),
                              std::memory_order_relaxed);
   const uint64_t now = MonotonicNs();
@@ -245,7 +248,8 @@ void Agent::Run() {
     }
     const uint32_t own = gpu_.own_wakes.load();
     const bool was_told = seen - last_seen != own - last_own;
-    const bool was_asked = was_told || gpu_.requests() != 0;
+    const bool is_asked = gpu_.requests() != 0;
+    const bool was_asked = was_told || is_asked;
     if (was_told) {
       asked_ns_ = MonotonicNs();
       look_ns_ = kLookNs;
@@ -257,7 +261,7 @@ void Agent::Run() {
     last_own = own;
     const Look look = LookAtAll(was_asked);
     const uint64_t requests = gpu_.requests();
-    Publish(look, requests);
+    Publish(look, requests, is_asked && gpu_.slot().wake.load() == seen);
     // Whoever let it go leaves it to the agent to tell the daemon (ReleaseDemand).
     if (was_told && requests == 0 && gpu_.board().header().attention.load() != 0) {
       sched::RingBell(gpu_.board().header());

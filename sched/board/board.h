@@ -60,7 +60,8 @@ struct alignas(128) BoardSlot {
   std::atomic<uint64_t> demand_until_ns;    ///< the lease: after it the demand counts as ended
   std::atomic<uint64_t> remaining_ns;       ///< predicted, of the launch at the head
   std::atomic<uint32_t> sms_wanted;         ///< SMs its launch needs; kAllSms = the whole GPU
-  std::atomic<uint32_t> stopped;            ///< 1 once it has yielded what was asked
+  std::atomic<uint32_t> stopped;            ///< 1 once it has yielded what was asked; who asks anew
+                                            ///< takes it back. Means something while it is asked
   std::atomic<uint64_t> launches;           ///< counters, for `cupola top`
   std::atomic<uint64_t> preemptions;
   std::atomic<uint64_t> resumes;

@@ -117,18 +117,21 @@ bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_boun
   if ((before & BitOf(bit)) != 0 && slot.yield_sm_bound.load() >= sm_bound) return false;
   // The bound first: workers that see the request find a bound. It only grows while there are
   // requests; with none it starts anew. The daemon narrows it at its review.
+  bool asks_anew = before == 0;
   if (before == 0) {
+    slot.stopped.store(0);
     slot.yield_sm_bound.store(sm_bound);
   } else {
     uint32_t bound = slot.yield_sm_bound.load();
     while (bound < sm_bound && !slot.yield_sm_bound.compare_exchange_weak(bound, sm_bound)) {
     }
+    asks_anew = bound < sm_bound;
+    if (asks_anew) slot.stopped.store(0);
   }
   const uint64_t previous = slot.yield_requests.fetch_or(BitOf(bit));
-  if (previous == 0) {
-    SettleGate(slot);
-    WakeAgent(slot);
-  }
+  if (previous == 0) SettleGate(slot);
+  // Also where another asked at the same time: an answer to that may have been taken back here.
+  if (previous == 0 || asks_anew) WakeAgent(slot);
   return (previous & BitOf(bit)) == 0;
 }
 

@@ -80,7 +80,8 @@ void SetStopped(BoardView board, uint32_t self, bool stopped);
 uint32_t SmsToAskFor(BoardView board, const BoardSlot& requester, const BoardSlot& victim);
 
 /// Asks the process of slot `victim` to leave the SMs below `sm_bound` (kAllSms: all) in the name of
-/// `bit` (a slot, or kDaemonBit). True: it was not asked by that bit before.
+/// `bit` (a slot, or kDaemonBit). Where nobody did, or not for so many, `stopped` becomes 0 until its
+/// agent has seen that. True: it was not asked by that bit before.
 bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_bound);
 
 /// Takes back the request of `bit`. True: there was one.

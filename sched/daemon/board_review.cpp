@@ -52,7 +52,7 @@ uint64_t ObserveBoard(BoardView board, std::span<const Seat> seats, Arbiter& cor
     seen.remaining_ns = slot.remaining_ns;
     seen.overhead_ns = slot.overhead_ns;
     seen.sms = slot.sms_wanted;
-    seen.stopped = slot.stopped != 0;
+    seen.stopped = slot.stopped != 0 && slot.yield_requests != 0;
     const uint32_t capabilities = slot.capabilities;
     seen.can_preempt = (capabilities & kCanPreempt) != 0;
     seen.can_gate = (capabilities & kCanGate) != 0;

@@ -146,6 +146,24 @@ TEST(Stop, LeavingWhileStopped) {
   }
 }
 
+// What it said to one request is no answer to the next, which its agent has not seen yet.
+TEST(Stop, AskedAnewWhileTheProcessIsStopped) {
+  const BoardFile board;
+  board.Ask();
+  Program program(App({"leave", "legacy", "pause"}), board);
+  ASSERT_TRUE(program.Await("done")) << program.output();
+  ASSERT_TRUE(AwaitTrue([&] { return board.slot().stopped.load() == 1; }));
+  kill(program.pid(), SIGSTOP);
+  int status = 0;
+  ASSERT_EQ(waitpid(program.pid(), &status, WUNTRACED), program.pid());
+  ASSERT_TRUE(WIFSTOPPED(status));
+  board.Release();
+  board.Ask();
+  EXPECT_EQ(board.slot().stopped.load(), 0u);
+  kill(program.pid(), SIGCONT);
+  EXPECT_TRUE(AwaitTrue([&] { return board.slot().stopped.load() == 1; }));
+}
+
 TEST(Stop, KilledWhileStopped) {
   const BoardFile board;
   board.Ask();

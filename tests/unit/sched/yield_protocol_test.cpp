@@ -1,0 +1,78 @@
+// The words of the board, step by step: what a request makes of what its victim said before.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "sched/board/yield_protocol.h"
+#include "sched/daemon/board_review.h"
+#include "sched/policy.h"
+
+namespace cupola::sched {
+namespace {
+
+struct alignas(4096) Memory {
+  std::byte bytes[kBoardBytes] = {};
+};
+
+class YieldProtocol : public testing::Test {
+ protected:
+  std::unique_ptr<Memory> memory_ = std::make_unique<Memory>();
+  BoardView board_{memory_->bytes};
+  BoardSlot& victim_ = board_.slot(0);
+};
+
+TEST_F(YieldProtocol, ANewRequestHasNoAnswerYet) {
+  SetRequest(board_, 0, 1, 4);
+  SetStopped(board_, 0, true);
+  ClearRequest(board_, 0, 1);
+  SetRequest(board_, 0, 1, 4);  // its agent has not looked meanwhile
+  EXPECT_EQ(victim_.stopped, 0U);
+}
+
+TEST_F(YieldProtocol, WhoAsksForNoMoreFindsTheAnswer) {
+  SetRequest(board_, 0, 1, 4);
+  SetStopped(board_, 0, true);
+  const uint32_t wake = victim_.wake;
+  SetRequest(board_, 0, 2, 4);
+  EXPECT_EQ(victim_.stopped, 1U);
+  EXPECT_EQ(victim_.wake, wake);
+}
+
+TEST_F(YieldProtocol, WhoAsksForMoreAsksAnew) {
+  SetRequest(board_, 0, 1, 4);
+  SetStopped(board_, 0, true);
+  const uint32_t wake = victim_.wake;
+  SetRequest(board_, 0, 2, runtime::kAllSms);
+  EXPECT_EQ(victim_.stopped, 0U);
+  EXPECT_GT(victim_.wake, wake);  // it is to look again
+}
+
+// A client that was let go and runs again, before its agent has said so.
+TEST_F(YieldProtocol, AnAnswerToNoRequestIsNone) {
+  Arbiter core(MakePolicy("hpf", {}), 0);
+  const ClientId low = core.Join({.priority = 0}), high = core.Join({.priority = 1});
+  const std::vector<Seat> seats = {{0, low}, {1, high}};
+  const auto review = [&](uint64_t now_ns) {
+    core.Advance(now_ns);
+    ObserveBoard(board_, seats, core, now_ns);
+    core.Decide();
+    CarryOutOrders(board_, seats, core, now_ns);
+  };
+  for (uint32_t slot : {0U, 1U}) {
+    board_.slot(slot).state = static_cast<uint32_t>(SlotState::kLive);
+    board_.slot(slot).capabilities = kCanPreempt;
+  }
+  const Demand demand{.remaining_ns = 1'000'000, .lease_ns = 1'000'000'000};
+  BeginDemand(board_, 0, demand, 1);
+  review(1000);
+  victim_.stopped = 1;  // of an earlier request
+  board_.slot(1).may_take = 0;  // so that only the daemon asks
+  BeginDemand(board_, 1, demand, 2000);
+  review(2000);
+  EXPECT_TRUE(core.OrderFor(low).hold);
+  EXPECT_EQ(victim_.stopped, 0U);
+  EXPECT_NE(core.Dump().find("draining"), std::string::npos) << core.Dump();
+}
+
+}  // namespace
+}  // namespace cupola::sched
