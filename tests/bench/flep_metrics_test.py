@@ -70,7 +70,29 @@ class Metrics(unittest.TestCase):
                                      "cupola_mps": {"whole": [0.3, 0.6], "bins": [[0.3, 0.6]]}}},
                   "solo": {"va": {"original": [100], "solo": [101], "sliced": [110]},
                            "nn": {"original": [100], "solo": [100], "sliced": [106]}}}
+        for times in detail["alone"].values():
+            times["nn_small"] = 700
+        detail["triplets"] = {"cfd_va_nn": {
+            "plain_nomps": row(12000, 13000, 14000, makespan=14600),
+            "cupola_nomps": row(13500, 1100, 2200, makespan=13500),
+            "ffs_nomps": row(13500, 2200, 4400, makespan=13500)}}
+        spatial = {"plain": 100, "temporal": 110, "spatial": 106}
+        detail["spatial"] = {"cfd_va": {mode: {"makespan": us, "high": 50}
+                                        for mode, us in spatial.items()},
+                             "cfd_nn": {"plain": {"makespan": 100, "high": 50}}}
+        detail["prediction"] = {"metrics": {"prediction_error_mean_pct": 3}}
         found = flep_results.metrics(detail)
+        # va ends 700 + 170 us after its launch, cfd 700 + 2 * 170 later than alone.
+        self.assertAlmostEqual(found["pairs_antt_ceiling_fraction"],
+                               round((12040 / 11000 + 870 / 700) / (12000 / 11000 + 900 / 700), 4))
+        # nn comes 300 us after va and starts when that has ended; then cfd goes on.
+        self.assertAlmostEqual(found["triplets_antt_ceiling_fraction"], round(
+            ((11000 + 1400 + 510) / 11000 + 870 / 700 + (870 - 300 + 870) / 700) /
+            (13500 / 11000 + 1100 / 700 + 2200 / 700), 4))
+        self.assertAlmostEqual(found["triplets_antt_improvement_mean_ffs_nomps"], round(
+            (12000 / 11000 + 27000 / 700) / (13500 / 11000 + 6600 / 700), 4))
+        self.assertAlmostEqual(found["spatial_overhead_cut_pct"], 40)
+        self.assertEqual(found["prediction_error_mean_pct"], 3)
         self.assertAlmostEqual(found["pairs_hp_speedup_mean_mps"], 15)
         self.assertAlmostEqual(found["pairs_hp_ceiling_fraction_timeslice"], 0.9667)
         self.assertAlmostEqual(found["stp_loss_pct"], 1.9608)

@@ -14,6 +14,8 @@ def parts_of(detail, section):
         return sorted({mode for row in found.values() for mode in row} - {"share"})
     if section == "alone":
         return list(found)
+    if section == "torch":
+        return list(found.get("detail", {}))
     return [""] if found else []
 
 

@@ -127,25 +127,28 @@ def pair(bed, python, system, seconds):
 
 
 def measure(evaluation, python, seconds=11.0):
-    """{"metrics", "detail"}: both alone and together in four modes, as far as they run. The rate in
-    the time left: training's rate alone, less the part of the time that the inferences need alone."""
+    """Into detail["torch"], {"metrics", "detail"}: both alone and together in four modes, as far as they
+    run; what an earlier call has measured of others stays. The rate in the time left: training's rate
+    alone, less the part of the time that the inferences need alone."""
     import corun
     import flep_runs
     import sampling
-    found, metrics = {}, {}
-    for system, sharing in flep_runs.MODES:
+    torch = evaluation.detail.setdefault("torch", {"metrics": {}, "detail": {}})
+    metrics = torch["metrics"]
+    for system, sharing in evaluation.chosen(flep_runs.MODES):
         mode = f"{system}_{sharing}"
         if evaluation.seconds_left() < 60:
             evaluation.fail("torch " + mode, "no time left")
             continue
+        evaluation.began = evaluation.seconds_left()
         try:
             evaluation.bed.phase = "torch " + mode
             with evaluation.mode(system, sharing):
-                found[mode] = pair(evaluation.bed, python, system, seconds)
+                row = pair(evaluation.bed, python, system, seconds)
         except (corun.Failed, OSError, ValueError) as error:
             evaluation.fail("torch " + mode, error)
             continue
-        row, suffix = found[mode], "" if sharing == "nomps" else "_mps"
+        suffix = "" if sharing == "nomps" else "_mps"
         metrics[f"torch_infer_p99_us_{system}{suffix}"] = sampling.percentile(row["infer_us"], 0.99)
         metrics[f"torch_infer_p50_us_{system}{suffix}"] = sampling.percentile(row["infer_us"], 0.5)
         if system == "plain":
@@ -154,9 +157,9 @@ def measure(evaluation, python, seconds=11.0):
         needed = row["infer_per_second"] * sampling.median(row["infer_alone_us"]) / 1e6
         name = f"torch_train_rate_ratio{'' if system == 'cupola' else '_plain'}{suffix}"
         metrics[name] = row["train"] / (row["train_alone"] * (1 - needed))
-    return {"metrics": metrics, "detail": {
-        mode: {key: [round(us, 1) for us in value] if isinstance(value, list) else value
-               for key, value in row.items()} for mode, row in found.items()}}
+        torch["detail"][mode] = {key: [round(us, 1) for us in value] if isinstance(value, list)
+                                 else value for key, value in row.items()}
+        evaluation.note("torch " + mode)
 
 
 if __name__ == "__main__":
