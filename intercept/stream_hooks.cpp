@@ -4,6 +4,7 @@
 
 #include "intercept/calls.h"
 #include "intercept/preempt/live_streams.h"
+#include "intercept/preempt/stream_levels.h"
 #include "intercept/recorder.h"
 #include "intercept/streams.h"
 #include "intercept/thread_state.h"
@@ -22,12 +23,29 @@ CUresult MakeStream(CUstream* stream, CallReal&& call) noexcept {
   return result;
 }
 
+// `call(level)` makes it.
+template <typename CallReal>
+CUresult MakeStreamOnLevel(CUstream* stream, int priority, CallReal&& call) noexcept {
+  if (!Watching()) return call(priority);
+  int level = priority;
+  {
+    const HookScope scope;
+    level = preempt::LevelFor(priority);
+  }
+  const CUresult result = MakeStream(stream, [&] { return call(level); });
+  if (result == CUDA_SUCCESS && stream != nullptr) {
+    preempt::NoteStreamLevel(*stream, priority, level);
+  }
+  return result;
+}
+
 template <typename CallReal>
 CUresult EndStream(CUstream stream, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   NoteStreamDestroyed(stream);  // before: afterwards another thread may get the same handle
   preempt::NoteStreamEnding(stream);
+  preempt::ForgetStreamLevel(stream);
   return call();
 }
 
@@ -59,16 +77,28 @@ CUresult hook_cuStreamCreate(CUstream* stream, unsigned flags) noexcept {
 }
 
 CUresult hook_cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) noexcept {
-  return MakeStream(stream, [&] {
-    return CUPOLA_REAL(cuStreamCreateWithPriority)(stream, flags, priority);
+  return MakeStreamOnLevel(stream, priority, [&](int level) {
+    return CUPOLA_REAL(cuStreamCreateWithPriority)(stream, flags, level);
   });
 }
 
 CUresult hook_cuGreenCtxStreamCreate(CUstream* stream, CUgreenCtx green, unsigned flags,
                                      int priority) noexcept {
-  return MakeStream(stream, [&] {
-    return CUPOLA_REAL(cuGreenCtxStreamCreate)(stream, green, flags, priority);
+  return MakeStreamOnLevel(stream, priority, [&](int level) {
+    return CUPOLA_REAL(cuGreenCtxStreamCreate)(stream, green, flags, level);
   });
+}
+
+CUresult hook_cuStreamGetPriority(CUstream stream, int* priority) noexcept {
+  const CUresult result = CUPOLA_REAL(cuStreamGetPriority)(stream, priority);
+  if (result == CUDA_SUCCESS) preempt::CorrectPriority(stream, priority);
+  return result;
+}
+
+CUresult hook_cuStreamGetPriority_ptsz(CUstream stream, int* priority) noexcept {
+  const CUresult result = CUPOLA_REAL(cuStreamGetPriority_ptsz)(stream, priority);
+  if (result == CUDA_SUCCESS) preempt::CorrectPriority(stream, priority);
+  return result;
 }
 
 CUresult hook_cuStreamDestroy(CUstream stream) noexcept {

@@ -15,6 +15,7 @@
 #include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/preempt/stream_levels.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/streams.h"
 
@@ -33,22 +34,6 @@ HandleMap by_handle;  // CUcontext -> PreemptContext*; 1 = none will be made
 
 constexpr uint64_t kNone = 1;
 
-
-// Resumes run one level above the lowest: apart from the levels that programs ask for, which are
-// the default (the lowest) and the highest, so that they share no hardware queue with them.
-struct Priorities {
-  int least = 0, greatest = 0;
-  int helper() const { return least > greatest ? least - 1 : least; }
-};
-
-Priorities PrioritiesOfContext() {
-  Priorities range;
-  const auto get_range =
-      CUPOLA_CALL_REAL(cuCtxGetStreamPriorityRange, PFN_cuCtxGetStreamPriorityRange_v5050);
-  if (get_range(&range.least, &range.greatest) != CUDA_SUCCESS) return {};
-  return range;
-}
-
 const char* AllocateOnDevice(PreemptContext* context) {
   const auto create =
       CUPOLA_CALL_REAL(cuStreamCreateWithPriority, PFN_cuStreamCreateWithPriority_v5050);
@@ -57,7 +42,7 @@ const char* AllocateOnDevice(PreemptContext* context) {
   const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
   const size_t control_bytes = kSlots * sizeof(runtime::ControlSlot);
   const size_t returned_bytes = kSlots * sizeof(runtime::ReturnedList);
-  if (create(&context->helper, CU_STREAM_NON_BLOCKING, PrioritiesOfContext().helper()) !=
+  if (create(&context->helper, CU_STREAM_NON_BLOCKING, LevelsOfContext().helper()) !=
       CUDA_SUCCESS) {
     return "no helper stream";
   }
@@ -134,7 +119,7 @@ PreemptContext* Make(CUcontext context) {
   if (made == nullptr) return nullptr;
   made->context = context;
   made->gpu = gpu;
-  made->greatest_priority = PrioritiesOfContext().greatest;
+  made->greatest_priority = LevelsOfContext().greatest;
   return made;
 }
 

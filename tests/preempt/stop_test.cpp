@@ -110,6 +110,19 @@ TEST(Stop, ALaunchAndACallThatMeet) {
   EXPECT_EQ(program.Wait(), 0) << program.output();
 }
 
+// Resumes run on a level of their own, and the program does not see that.
+TEST(Stop, NoStreamComesOnTheLevelOfResumes) {
+  const BoardFile board;
+  Program plain({CUPOLA_LEVELS_APP}, board, {{"LD_PRELOAD", ""}});
+  EXPECT_EQ(plain.Wait(), 0) << plain.output();
+  Program program({CUPOLA_LEVELS_APP}, board);
+  EXPECT_EQ(program.Wait(), 0) << program.output();
+  EXPECT_NE(program.output().find("10 launches preemptible"), std::string::npos)
+      << program.output();
+  EXPECT_NE(program.output().find(plain.output()), std::string::npos)
+      << program.output() << plain.output();
+}
+
 std::string ErrorsOf(const std::string& output) {
   std::string lines;
   std::istringstream in(output);

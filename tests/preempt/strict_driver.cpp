@@ -43,6 +43,8 @@ auto& queued = *new std::map<CUstream, uint32_t>;  // since its oldest guard
 auto& loaded = *new std::set<const void*>;
 auto& streams = *new std::set<CUstream>;
 auto& under_way = *new std::vector<size_t>;
+// Streams on the level next to the lowest: the first is that which resumes run on.
+std::atomic<int> helpers{0};
 
 [[noreturn]] void Violation(const char* what, const char* call) {
   std::fprintf(stderr, "STRICT: %s %s\n", call, what);
@@ -154,6 +156,7 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
   bool harmless = StartsWith(name, "cuMemset");
   for (const char* one : kHarmless) harmless |= std::strcmp(name, one) == 0;
   const bool copy = StartsWith(name, "cuMemcpy");
+  if (StartsWith(name, "cuDevicePrimaryCtxReset")) helpers = 0;
   if (!harmless && !copy) under_way.push_back(index);
   for (const Guard& guard : guards) {
     if (!harmless && (!copy || guard.blocking)) Violation("is entered behind a guard", name);
@@ -233,6 +236,7 @@ CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
 }
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
+  if (priority == -1 && ++helpers > 1) Violation("shares the level of resumes", "a stream");
   const CUresult result = Forward("cuStreamCreateWithPriority", stream, flags, priority);
   const std::lock_guard lock(mutex);
   if (result == CUDA_SUCCESS) streams.insert(*stream);
