@@ -41,7 +41,7 @@ pthread_mutex_t pass_mutex = PTHREAD_MUTEX_INITIALIZER;
 /// What one look at all contexts of a board found.
 struct Look {
   uint32_t running = 0;   ///< launches that are not complete
-  uint32_t stopped = 0;   ///< of these, without a physical launch under way
+  uint32_t stopped = 0;   ///< of these, without a physical launch under way, or held at a gate
   uint32_t yielded = 0;   ///< of these, that have left the SMs they were to leave
   uint32_t doubtful = 0;  ///< of these, that may stop yet, or may have stopped
   bool oldest_stopped = false;  ///< in some context; what came after it mostly waits for it
@@ -107,6 +107,12 @@ bool Resume(PreemptContext& context, LaunchSlot* slot) {
 // Returns whether it may be resumed.
 bool Agent::LookAt(PreemptContext& context, LaunchSlot& slot, uint32_t bound, Look* look) {
   const LaunchSlots& slots = context.slots;
+  slot.is_gated = slot.is_gated && gpu_.slot().openings.load() == slot.openings;
+  if (slot.is_gated) {  // as if it had stopped before its first block
+    ++look->stopped;
+    ++look->yielded;
+    return false;
+  }
   const bool has_ended = slot.live == 0;
   const uint32_t away = has_ended ? 0 : slots.WorkersAway(slot);
   if ((has_ended && !slot.stopped) || (away != 0 && !slot.gave_sms)) {
@@ -147,7 +153,7 @@ void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
       ++look->running;
       const uint32_t before = look->yielded;
       const bool may_resume = LookAt(context, slot, bound, look);
-      look->oldest_stopped |= slot.stopped && look->running == first;
+      look->oldest_stopped |= (slot.stopped || slot.is_gated) && look->running == first;
       look->oldest_yielded |= look->yielded != before && look->running == first;
       if (may_resume && context.slots.WorkersToResume(slot) != 0) resume[count++] = &slot;
     }

@@ -86,6 +86,9 @@ bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
   }
   state.stream.store(stream, std::memory_order_relaxed);
   state.renewed_ns.store(now, std::memory_order_relaxed);
+  state.begun_ns.store(now, std::memory_order_relaxed);
+  state.begun_launches.store(state.launches.load(std::memory_order_relaxed),
+                             std::memory_order_relaxed);
   state.end_at_ns.store(0, std::memory_order_relaxed);
   Count(counters.demands);
   state.sms.store(sms, std::memory_order_relaxed);
@@ -119,6 +122,15 @@ void NeedMoreSms(GpuBoard& gpu, uint32_t sms, uint64_t now_ns) {
   sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = kLeaseNs}, now_ns);
 }
 
+// What a launch takes: an upper bound, since the host's time between launches is in it.
+void NoteTimeOfLaunches(DemandState& state, uint64_t now_ns) {
+  const uint64_t launches = state.launches.load(std::memory_order_relaxed) -
+                            state.begun_launches.load(std::memory_order_relaxed) + 1;
+  const uint64_t ns = (now_ns - state.begun_ns.load(std::memory_order_relaxed)) / launches;
+  const uint64_t before = state.ns_per_launch.load(std::memory_order_relaxed);
+  state.ns_per_launch.store(before == 0 ? ns : (3 * before + ns) / 4, std::memory_order_relaxed);
+}
+
 void End(GpuBoard& gpu, uint64_t now_ns) {
   DemandState& state = gpu.demand;
   if (!Enter(state, Phase::kOn)) return;
@@ -127,6 +139,7 @@ void End(GpuBoard& gpu, uint64_t now_ns) {
       gpu.board().header().attention.load() != 0) {
     sched::RingBell(gpu.board().header());
   }
+  NoteTimeOfLaunches(state, now_ns);
   state.ended_ns.store(now_ns, std::memory_order_relaxed);
   state.stream.store(kNoStream, std::memory_order_relaxed);
   state.phase.store(Phase::kNone);

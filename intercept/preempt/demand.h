@@ -42,6 +42,9 @@ struct DemandState {
   std::atomic<uint64_t> end_at_ns{0};       ///< lingering: the agent ends demand then; 0 = no
   std::atomic<uint64_t> end_launches{0};    ///< `launches` when it began to linger
   std::atomic<uint64_t> ended_ns{0};        ///< when it last ended
+  std::atomic<uint64_t> begun_ns{0};        ///< when it last began
+  std::atomic<uint64_t> begun_launches{0};  ///< `launches` then, its first among them
+  std::atomic<uint64_t> ns_per_launch{0};   ///< of late, from the begin of demand to its end; 0 = unknown
   std::atomic<bool> gaps_are_short{false};  ///< it came back soon after it had ended
   std::atomic<uint64_t> returned{0};        ///< of `launches`; the others may wait for room
   std::atomic<uint32_t> streams{0};         ///< in `burst`; more than fit: it gets no markers

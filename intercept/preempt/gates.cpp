@@ -1,5 +1,7 @@
 #include "intercept/preempt/gates.h"
 
+#include <algorithm>
+
 #include "intercept/launch_path.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/driver_calls.h"
@@ -12,6 +14,10 @@ namespace cupola::intercept::preempt {
 namespace {
 
 constexpr unsigned kMostAttributes = 16;
+// Work between two gates, as the launches before took, and launches, however short: whoever asks
+// waits for that, a gate costs some 2 us.
+constexpr uint64_t kBetweenGatesNs = 500'000;
+constexpr uint64_t kMostBetweenGates = 64;
 
 bool HasPriority(const LaunchCall& call) {
   for (unsigned i = 0; i < call.attribute_count; ++i) {
@@ -22,8 +28,26 @@ bool HasPriority(const LaunchCall& call) {
 
 bool IsDue(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream) {
   if (facts.door == LaunchDoor::kLaunchGraph) return true;
-  std::atomic<uint32_t>& launches = context.since_gate[stream.stream % PreemptContext::kGateCounts];
-  return launches.fetch_add(1, std::memory_order_relaxed) % settings.gate_every == 0;
+  const uint64_t ns = context.gpu->demand.ns_per_launch.load(std::memory_order_relaxed);
+  const uint64_t every = ns == 0 ? settings.gate_every
+                                 : std::clamp<uint64_t>(kBetweenGatesNs / ns, 1, kMostBetweenGates);
+  // Threads that launch on one stream at the same time may miscount, and gate once too often.
+  std::atomic<uint32_t>& since = context.since_gate[stream.stream % PreemptContext::kGateCounts];
+  const uint32_t launches = since.load(std::memory_order_relaxed);
+  const bool is_due = launches == 0 || launches >= every;
+  since.store(is_due ? 1 : launches + 1, std::memory_order_relaxed);
+  return is_due;
+}
+
+bool PutGate(PreemptContext& context, const LaunchFacts& facts) {
+  const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(
+      facts.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz : Call::k_cuStreamWaitValue32_v2);
+  if (wait(facts.stream, context.gate_word, 1, CU_STREAM_WAIT_VALUE_GEQ) != CUDA_SUCCESS) {
+    return false;
+  }
+  Count(counters.gates);
+  context.queued.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 }  // namespace
@@ -39,12 +63,16 @@ void GateStream(PreemptContext& context, const LaunchFacts& facts, const StreamK
   if (!GatesMayHold(context)) return;
   if (when == GateWhen::kDue && !IsDue(context, facts, stream)) return;
   if (IsCapturing(facts.stream, facts.per_thread)) return;
-  if (!MapBoard(&context)) return;
-  const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(
-      facts.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz : Call::k_cuStreamWaitValue32_v2);
-  if (wait(facts.stream, context.gate_word, 1, CU_STREAM_WAIT_VALUE_GEQ) != CUDA_SUCCESS) return;
-  Count(counters.gates);
-  context.queued.fetch_add(1, std::memory_order_relaxed);
+  if (MapBoard(&context)) (void)PutGate(context, facts);
+}
+
+bool GateGuarded(PreemptContext& context, const LaunchFacts& facts, uint32_t* openings) noexcept {
+  GpuBoard& gpu = *context.gpu;
+  if (settings.gate_every == 0 || gpu.requests() == 0 || gpu.sm_bound() != runtime::kAllSms) {
+    return false;
+  }
+  *openings = gpu.slot().openings.load();
+  return gpu.slot().gate.load() == 0 && PutGate(context, facts);
 }
 
 bool WantsPriority(const PreemptContext& context) noexcept {

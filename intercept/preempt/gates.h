@@ -34,6 +34,12 @@ enum class GateWhen : uint8_t {
 void GateStream(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
                 GateWhen when = GateWhen::kDue) noexcept;
 
+/// For a launch that is about to be guarded, with launch_mutex held: while the process is asked to
+/// leave the GPU its workers would come, take the GPU from whoever asked, run a block each, and
+/// leave. So it waits at the gate. False: it does not. Else `openings` is what BoardSlot::openings
+/// was while the gate was closed.
+bool GateGuarded(PreemptContext& context, const LaunchFacts& facts, uint32_t* openings) noexcept;
+
 /// Makes a launch as the program did, or the same with the highest priority where that is of use
 /// and the program asked for none. Falls back to the program's own call.
 CUresult MakePlainLaunch(PreemptContext& context, const LaunchFacts& facts,

@@ -48,25 +48,31 @@ bool ShapeFits(Attempt* attempt) {
   return true;
 }
 
-uint64_t PredictNs(const Attempt& attempt) {
-  const Variant& variant = *attempt.variant;
+// By the plan; else what launches of this shape took; else as many blocks of the kernel as these.
+void Predict(Attempt* attempt) {
+  const Variant& variant = *attempt->variant;
+  const LaunchFacts& facts = attempt->facts;
+  models::LaunchFeatures features{.grid = {facts.grid[0], facts.grid[1], facts.grid[2]},
+                                  .block = {facts.block[0], facts.block[1], facts.block[2]},
+                                  .dynamic_shared = facts.shared_bytes};
   if (variant.plan_kernel != nullptr) {
-    const LaunchFacts& facts = attempt.facts;
-    models::LaunchFeatures features{.grid = {facts.grid[0], facts.grid[1], facts.grid[2]},
-                                    .block = {facts.block[0], facts.block[1], facts.block[2]},
-                                    .dynamic_shared = facts.shared_bytes};
     const std::byte* packed = nullptr;
     size_t packed_bytes = 0;
-    if (attempt.call.params == nullptr && attempt.call.extra != nullptr) {
-      (void)UnpackExtra(attempt.call.extra, &packed, &packed_bytes);
+    if (attempt->call.params == nullptr && attempt->call.extra != nullptr) {
+      (void)UnpackExtra(attempt->call.extra, &packed, &packed_bytes);
     }
-    models::ReadIntegers(*variant.plan_kernel, attempt.call.params, packed, packed_bytes,
+    models::ReadIntegers(*variant.plan_kernel, attempt->call.params, packed, packed_bytes,
                          &features);
-    const uint64_t ns = models::Predict(*variant.plan, *variant.plan_kernel, features).ns;
-    if (ns != 0) return ns;
+    attempt->predicted_ns = models::Predict(*variant.plan, *variant.plan_kernel, features).ns;
   }
+  if (attempt->predicted_ns == 0) {
+    const models::HistoryModel* const history = variant.history.load(std::memory_order_relaxed);
+    if (history != nullptr) attempt->predicted_ns = history->Predict(features).ns;
+  }
+  attempt->is_known = attempt->predicted_ns != 0;
+  if (attempt->is_known) return;
   const uint64_t per_1024 = variant.ns_per_1024_blocks.load(std::memory_order_relaxed);
-  return per_1024 * attempt.total_blocks / 1024;
+  attempt->predicted_ns = per_1024 * attempt->total_blocks / 1024;
 }
 
 // Whether stopping it would gain anything.
@@ -85,9 +91,10 @@ bool IsWorthIt(Attempt* attempt) {
     case models::PlanMode::kAuto:
       break;
   }
-  // Not seen yet: more than one round of workers says that there is something to stop.
-  if (attempt->predicted_ns == 0) return attempt->total_blocks > attempt->workers;
-  return attempt->predicted_ns >= settings.threshold_ns;
+  if (attempt->predicted_ns >= settings.threshold_ns) return true;
+  // Not seen yet: more than one round of workers says that there may be something to stop. Blocks of
+  // other shapes say little: those of a sparse matrix may be a hundred times as long.
+  return !attempt->is_known && attempt->total_blocks > attempt->workers;
 }
 
 // For a variant that is not used: its forms are not exact, or not what the configuration wants.
@@ -238,6 +245,7 @@ void FillSlot(const Attempt& attempt, bool is_blocking, LaunchSlot* slot) {
   slot->all_workers = attempt.workers;
   slot->launch_offset = entry.launch_offset;
   slot->begun_ns = NowNs();
+  slot->was_alone = attempt.context.outstanding.load(std::memory_order_relaxed) == 1;
   slot->has_priority = attempt.attributes.has_priority;
   slot->priority = attempt.attributes.priority;
   GpuBoard& gpu = *attempt.context.gpu;
@@ -274,7 +282,8 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
   const bool is_blocking = IsBlocking(attempt.facts.stream, attempt.facts.per_thread);
   const MutexLock lock(context.launch_mutex);
   LaunchSlot* slot = nullptr;
-  uint32_t physical = kNoPhysical, bound = 0;
+  uint32_t physical = kNoPhysical, bound = 0, openings = 0;
+  const bool is_gated = GateGuarded(context, attempt.facts, &openings);
   {
     const MutexLock slots_lock(context.slots_mutex);
     *why = Plain::kNoContext;
@@ -282,6 +291,8 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
     slot = context.slots.Take(attempt.total_blocks);
     if (slot == nullptr) return Outcome::kRetry;
     FillSlot(attempt, is_blocking, slot);
+    slot->is_gated = is_gated;
+    slot->openings = openings;
     bound = slot->looked_at_bound;
     physical = context.slots.BeginPhysical(slot, std::min(attempt.workers, attempt.total_blocks));
   }
@@ -334,7 +345,7 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   const bool may_wait = (attempt->variant->entry->flags & store::kMayWaitOnBlocks) != 0;
   if (may_wait && attempt->total_blocks <= attempt->workers) return false;
   *why = Plain::kShort;
-  attempt->predicted_ns = PredictNs(*attempt);
+  Predict(attempt);
   if (attempt->variant->is_fallback && attempt->total_blocks <= BlocksOfSlice(*attempt)) {
     return false;
   }

@@ -27,6 +27,7 @@ struct Attempt {
   KeptAttributes attributes;
   uint32_t total_blocks = 0, threads = 0, workers = 0;
   uint64_t predicted_ns = 0;  ///< 0 = no idea
+  bool is_known = false;      ///< the prediction is of launches like this one
   uint32_t batch = 0;         ///< L that it is to have at most; 0 = not settled
 };
 

@@ -22,7 +22,7 @@ LaunchSlot* LaunchSlots::Take(uint32_t total_blocks) noexcept {
   ++running_;
   LaunchSlot* const slot = &slots_[index];
   slot->state = LaunchSlot::State::kRunning;
-  slot->may_have_stopped = slot->stopped = false;
+  slot->may_have_stopped = slot->stopped = slot->is_gated = false;
   slot->live = 0;
   slot->looked_at_bound = 0;
   slot->total_blocks = total_blocks;

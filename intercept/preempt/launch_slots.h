@@ -25,6 +25,9 @@ struct LaunchSlot {
   State state = State::kFree;
   bool may_have_stopped = false;  ///< somebody asked to yield since it was launched
   bool stopped = false;           ///< no physical launch is under way and blocks are left
+  bool is_gated = false;          ///< its first physical launch waits at a gate that was closed
+                                  ///< when it was made, with `openings` then
+  uint32_t openings = 0;
   uint8_t live = 0;               ///< bit p: physical launch p is under way
   uint16_t tag[runtime::kPhysicalLaunches] = {};
   uint16_t last_tag = 0;
@@ -42,6 +45,7 @@ struct LaunchSlot {
   uint32_t looked_at_bound = 0;   ///< its workers began when those below this SM were to leave
   uint64_t number = 0;            ///< of the launch in its context, from 1
   uint64_t begun_ns = 0, stopped_ns = 0;
+  bool was_alone = false;         ///< no other launch of the context was outstanding when it began
   // What a resume needs; filled by the launch path.
   Variant* variant = nullptr;
   void* function = nullptr;       ///< CUfunction of the variant in this context

@@ -387,6 +387,9 @@ PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context) noexc
   const RelaxedCapture relaxed;
   const MutexLock lock(mutex);
   SettleUse(&variant, context);
+  if (variant.history.load() == nullptr) {
+    variant.history.store(new (std::nothrow) models::HistoryModel(nullptr, 0));
+  }
   if (PreparedVariant* made = FindPrepared(variant, context)) return made;
   for (PreparedVariant& prepared : variant.prepared) {
     if (prepared.context.load() != nullptr) continue;
@@ -466,7 +469,12 @@ void NoteComplete(LaunchSlot& slot, uint64_t now_ns) noexcept {
   const uint64_t before = known.load(std::memory_order_relaxed);
   known.store(before == 0 || ns < before ? ns : before + (ns - before) / 64,
               std::memory_order_relaxed);
-  slot.variant->seen.fetch_add(1, std::memory_order_relaxed);
+  models::HistoryModel* const history = slot.variant->history.load(std::memory_order_relaxed);
+  if (history == nullptr || !slot.was_alone) return;
+  history->Observe({.grid = {slot.grid[0], slot.grid[1], slot.grid[2]},
+                    .block = {slot.block[0], slot.block[1], slot.block[2]},
+                    .dynamic_shared = slot.shared_bytes},
+                   now_ns - slot.begun_ns);
 }
 
 void ForgetVariantsAfterFork() noexcept {

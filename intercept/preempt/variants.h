@@ -13,6 +13,7 @@
 #include "device/compiler/store/bundle.h"
 #include "intercept/preempt/image_file.h"
 #include "intercept/preempt/launch_slots.h"
+#include "models/history.h"
 #include "models/plan.h"
 
 namespace cupola::intercept {
@@ -57,9 +58,10 @@ struct Variant {
   static constexpr uint32_t kTurnCounters = 64;
   std::atomic<uint32_t> turns[kTurnCounters] = {};  ///< of Mode::kTurns, by a hash of the shape
   PreparedVariant prepared[kContexts];
-  // What was seen of it: nanoseconds a 1024 blocks, and launches seen. Any thread, relaxed.
+  // What was seen of it: what launches of the same shape took, and the least time of 1024 blocks of
+  // any shape. Any thread, relaxed. The history is made with the first `prepared`.
+  std::atomic<models::HistoryModel*> history{nullptr};
   std::atomic<uint64_t> ns_per_1024_blocks{0};
-  std::atomic<uint32_t> seen{0};
 };
 
 /// Opens the store; called once, when the driver has been opened.

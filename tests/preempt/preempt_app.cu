@@ -350,6 +350,33 @@ int Gated(cudaStream_t stream) {
   return count == 21 * 32 ? 0 : 1;
 }
 
+// Kernels without a variant, each long, each waited for.
+int LongGated(cudaStream_t stream) {
+  constexpr int kLongBlocks = 4000;
+  const Arrays arrays;
+  for (int i = 0; i < 20; ++i) {
+    Plain<<<kLongBlocks, 32, 0, stream>>>(arrays.other);
+    CHECK(cudaStreamSynchronize(stream));
+  }
+  uint32_t count = 0;
+  CHECK(cudaMemcpy(&count, arrays.other, 4, cudaMemcpyDeviceToHost));
+  return count == 20 * kLongBlocks * 32 ? 0 : 1;
+}
+
+// Two shapes of a kernel, each twice.
+int Shapes(cudaStream_t stream) {
+  const Arrays arrays;
+  for (const int blocks : {kBlocks, kBlocks / 2}) {
+    for (int i = 0; i < 2; ++i) {
+      Fold<<<blocks, kThreads, 0, stream>>>(arrays.runs, arrays.value, 1, 10);
+      CHECK(cudaStreamSynchronize(stream));
+    }
+  }
+  uint32_t runs = 0;
+  CHECK(cudaMemcpy(&runs, arrays.runs, 4, cudaMemcpyDeviceToHost));
+  return runs == 4 ? 0 : 1;
+}
+
 // Prints how many blocks SM 0, 1, ... ran.
 int CheckWhere(const Arrays& arrays, cudaStream_t stream) {
   CHECK(cudaStreamSynchronize(stream));
@@ -486,6 +513,8 @@ int main(int argc, char** argv) {
   if (scenario == "reset") return Reset(stream);
   if (scenario == "global") return Global(stream);
   if (scenario == "gated") return Gated(stream);
+  if (scenario == "long-gated") return LongGated(stream);
+  if (scenario == "shapes") return Shapes(stream);
   if (scenario == "where") return RunWhere(stream);
   if (scenario == "paced") return RunPaced(stream);
   if (scenario == "small") return Small(stream);

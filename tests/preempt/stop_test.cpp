@@ -206,6 +206,71 @@ TEST(Gate, HoldsTheStreamNotTheHost) {
   }
 }
 
+// What is launched while the process is held starts when it is let go, and not before: no worker
+// comes to take the GPU, run a block and leave.
+TEST(Gate, HoldsPreemptibleLaunchesBack) {
+  for (const std::string& stream : kStreams) {
+    SCOPED_TRACE(stream);
+    const BoardFile board;
+    board.Ask();
+    Program program(App({"order", stream}), board, {{"CUPOLA_GATE_EVERY", "8"}});
+    ASSERT_TRUE(program.Await("kernel launched")) << program.output();
+    ASSERT_TRUE(
+        AwaitTrue([&] { return board.slot().stopped.load() == 1 || program.HasEnded(); }));
+    GiveTimeToGoWrong();
+    EXPECT_FALSE(program.HasEnded()) << program.output();
+    board.Release();
+    EXPECT_EQ(program.Wait(), 0) << program.output();
+    EXPECT_NE(program.output().find("3 launches preemptible, 0 preemptions, 0 resumes"),
+              std::string::npos)
+        << program.output();
+  }
+}
+
+// One that began before it was asked stops, the one behind it waits at the gate; and again.
+TEST(Gate, AmongStops) {
+  for (const std::string& stream : kStreams) {
+    const BoardFile board;
+    Program program(App({"order", stream}), board,
+                    {{"CUPOLA_POLL_NS", "0"}, {"CUPOLA_GATE_EVERY", "8"}});
+    while (!program.HasEnded()) {
+      board.Ask();
+      std::this_thread::sleep_for(std::chrono::microseconds(300));
+      board.Release();
+      std::this_thread::sleep_for(std::chrono::microseconds(700));
+    }
+    EXPECT_EQ(program.Wait(), 0) << stream << program.output();
+  }
+}
+
+// A gate comes as often as launches are long: whoever asks does not wait for eight of some
+// milliseconds each.
+TEST(Gate, LongLaunchesHaveOneEach) {
+  const BoardFile board;
+  sched::BoardSlot& other = board.view().slot(1);
+  other.may_take.store(1);  // it may ask the program to yield
+  other.state.store(static_cast<uint32_t>(sched::SlotState::kLive));
+  Program program(App({"long-gated", "non-blocking"}), board, {{"CUPOLA_GATE_EVERY", "8"}});
+  EXPECT_EQ(program.Wait(), 0) << program.output();
+  const size_t at = program.output().find(" gates");
+  ASSERT_NE(at, std::string::npos) << program.output();
+  const size_t number = program.output().rfind(' ', at - 1) + 1;
+  EXPECT_GE(std::stoi(program.output().substr(number)), 18) << program.output();
+}
+
+// Blocks of one shape say little of those of another: a shape that was not seen is made preemptible,
+// one that was seen to be short is not.
+TEST(Shapes, AreJudgedByThemselves) {
+  const BoardFile board;
+  Program program(App({"shapes", "non-blocking"}), board,
+                  {{"CUPOLA_PREEMPT", "auto"}, {"CUPOLA_PREEMPT_ABOVE_US", "1000000000"}});
+  EXPECT_EQ(program.Wait(), 0) << program.output();
+  EXPECT_NE(program.output().find("2 launches preemptible"), std::string::npos)
+      << program.output();
+  EXPECT_NE(program.output().find("2 launches plain: short"), std::string::npos)
+      << program.output();
+}
+
 // Whoever asked died, and no daemon is there to see it: the agent drops the request.
 TEST(Stop, WhoeverAskedHasDied) {
   const BoardFile board;
