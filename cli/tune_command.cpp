@@ -35,13 +35,15 @@ struct TuneOptions {
 
 /// What makes up less than the rest of the kernels' time is not worth running the program again.
 constexpr double kEnough = 0.9;
+/// A program whose threads launch while others are in calls that may wait has none in some runs.
+constexpr size_t kRunsToSeeVariants = 3;
 
 constexpr char kFooter[] =
     "\nCMD is run with its launches taking turns, plain and as preemptible variants with each L:\n"
     "once, or more often where it launches too rarely for that; then interrupted from outside,\n"
     "until each kernel was preempted often enough. Give it a command of some seconds, with a\n"
-    "hundred launches of its kernels at the sizes that matter. First: cupola build ./app. The results go into the\n"
-    "profile; then: cupola train.\n"
+    "hundred launches of its kernels at the sizes that matter. First: cupola build ./app. The\n"
+    "results go into the profile; then: cupola train.\n"
     "\nExamples:\n"
     "  cupola tune -- ./app --size 100000\n"
     "  cupola tune --bound 1 --batches 1,4,16 --rounds 5 -- ./app\n"
@@ -59,8 +61,8 @@ class Tuning {
  public:
   Tuning(const TuneOptions& options, const PreparedRun& run) : options_(options), run_(run) {}
 
-  /// In one run where it launches often enough what its time goes to; else in as many as that takes,
-  /// each of which begins with another turn.
+  /// In one run where it launches often enough what its time goes to; else in as many as that
+  /// takes, each of which begins with another turn.
   void FindBatches() {
     std::vector<uint32_t> turns = options_.batches;
     turns.push_back(0);
@@ -70,13 +72,17 @@ class Tuning {
       Run({.turns = turns}, &launches);
       launches = WithoutCold(std::move(launches));
       launches_.insert(launches_.end(), launches.begin(), launches.end());
-      RequireVariants();
+      if (runs + 1 >= kRunsToSeeVariants) RequireVariants();
       if (ShareWithAllTurns(launches_, turns, options_.rounds) >= kEnough) break;
       std::rotate(turns.begin(), turns.begin() + 1, turns.end());
     }
-    for (const auto& [kernel, tried] : CompareForms(launches_, options_.rounds)) Choose(kernel, tried);
+    RequireVariants();
+    for (const auto& [kernel, tried] : CompareForms(launches_, options_.rounds)) {
+      Choose(kernel, tried);
+    }
     if (tuned_.empty()) {
-      Fail(MakeError(ErrorCode::kNotFound, "no kernel was launched often enough at one shape, plain and as a variant"),
+      Fail(MakeError(ErrorCode::kNotFound,
+                     "no kernel was launched often enough at one shape, plain and as a variant"),
            kExitBadInput);
     }
   }
@@ -247,7 +253,8 @@ void AddTuneCommand(CLI::App& app) {
       ->delimiter(',')
       ->expected(1, 31)
       ->check(CLI::Range(1u, 65536u));
-  tune->add_option("--rounds", options->rounds, "Times to measure each shape plain and with each L, at least")
+  tune->add_option("--rounds", options->rounds,
+                   "Times to measure each shape plain and with each L, at least")
       ->check(CLI::Range(1u, 1000u))
       ->capture_default_str();
   tune->add_option("--preemptions", options->preemptions,

@@ -229,9 +229,8 @@ std::map<std::string, std::vector<uint64_t>> InterruptionCosts(
     if (count == 0) continue;
     const double extra =
         LengthOf(launch) - models::Median(found->second) - static_cast<double>(held);
-    if (extra > 0) {
-      costs[launch.kernel].push_back(static_cast<uint64_t>(extra) / count);
-    }
+    // Less than nothing: blocks that were running when it was asked to yield went on for a while.
+    costs[launch.kernel].push_back(extra > 0 ? static_cast<uint64_t>(extra) / count : 0);
   }
   return costs;
 }

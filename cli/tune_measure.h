@@ -38,7 +38,7 @@ struct Interruption {
 };
 
 /// What each interruption that ended inside of a launch added to it, besides the time that it held
-/// the launch: by kernel, ns, the mean over a launch's interruptions. `usual` are launches without
+/// the launch: by kernel, ns, the mean over a launch's interruptions, at least 0. `usual` are launches without
 /// any; those of the same shape and L are compared.
 std::map<std::string, std::vector<uint64_t>> InterruptionCosts(
     const std::vector<TimedLaunch>& interrupted, const std::vector<Interruption>& interruptions,

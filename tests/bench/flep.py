@@ -19,8 +19,8 @@ import torch_pair
 # In the order they are measured: what "prediction" and "tune" find serves the sections after them.
 # With about the seconds that each takes on an H200; GUESSED: not measured yet, from its number of
 # processes and kernels.
-SECTIONS = {"prediction": 90, "tune": 70, "alone": 13, "solo": 37, "pairs": 34, "equal": 40,
-            "triplets": 60, "delays": 20, "ffs": 98, "spatial": 70, "torch": 170}
+SECTIONS = {"prediction": 40, "tune": 30, "alone": 13, "solo": 37, "pairs": 34, "equal": 40,
+            "triplets": 60, "delays": 20, "ffs": 98, "spatial": 85, "torch": 170}
 WHOLE = {"prediction", "tune", "solo"}  # not mode by mode
 GUESSED = {"prediction", "tune", "triplets", "delays", "spatial", "torch"}
 MODES = ["_".join(mode) for mode in runs.MODES]
@@ -163,7 +163,7 @@ class Evaluation:
             self.fail(section, error)
 
     def tool(self, arguments):
-        code, text = self.bed.run_tool(arguments, self.limit(60))
+        code, text = self.bed.run_tool(arguments, self.limit(40))
         if code != 0:
             raise corun.Failed(f"cupola {arguments[0]}: {runner.describe_code(code)} {text[-400:]}")
         return text

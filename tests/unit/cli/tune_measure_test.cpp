@@ -108,6 +108,9 @@ TEST(TuneMeasure, APreemptionCostsWhatIsNotHeld) {
   // It began under a request: held from its own beginning.
   const auto late = InterruptionCosts({Launch("a", 10, 10'000, 1130, 4)}, interruptions, usual);
   EXPECT_EQ(late.at("a"), std::vector<uint64_t>{30});
+  // It worked on while it was asked to yield.
+  const auto none = InterruptionCosts({Launch("a", 10, 1000, 1250, 4)}, interruptions, usual);
+  EXPECT_EQ(none.at("a"), std::vector<uint64_t>{0});
   // None: untouched; ended before the request did; went out plain, or with an L or
   // of a shape not seen before.
   EXPECT_TRUE(InterruptionCosts({Launch("a", 10, 2000, 1400, 4),
