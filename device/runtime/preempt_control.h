@@ -72,7 +72,8 @@ struct alignas(128) ReturnedList {
 /// the device only, with release.sys.
 struct alignas(64) HostStatus {
   uint32_t done;                           ///< sequence of the last launch that is complete
-  uint32_t yielded;                        ///< of ControlSlot, as last told: SMs have been yielded
+  uint32_t yielded;                        ///< of ControlSlot: SMs have been yielded. Behind it only
+                                           ///< until those that left have told so
   uint32_t ended[kPhysicalLaunches];       ///< tag of the last physical launch that has ended
   uint32_t next_final[kPhysicalLaunches];  ///< `next` when that one ended
   uint32_t reserved[6];

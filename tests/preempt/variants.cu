@@ -71,8 +71,15 @@ __device__ void Leave(const PreemptParams& p, ControlSlot* slot, uint32_t blocks
 
 // A worker leaves because of a stop that is not for all SMs.
 __device__ void TellYield(const PreemptParams& p, ControlSlot* slot) {
-  const uint32_t yielded = atomicAdd(&slot->yielded, 1) + 1;
-  StoreReleaseSystem(&reinterpret_cast<HostStatus*>(p.status)->yielded, yielded);
+  auto* told = reinterpret_cast<volatile uint32_t*>(
+      &reinterpret_cast<HostStatus*>(p.status)->yielded);
+  uint32_t yielded = atomicAdd(&slot->yielded, 1) + 1, before;
+  do {  // of several that leave at a time, the last to store tells of all
+    asm volatile("fence.sc.sys;" ::: "memory");
+    *told = before = yielded;
+    asm volatile("fence.sc.sys;" ::: "memory");
+    yielded = LoadAcquire(&slot->yielded);
+  } while (yielded != before);
 }
 
 template <typename Body>

@@ -257,6 +257,10 @@ $cupola_tell_yield:
 //     more fence in the guard's way). So all blocks' writes happen before `done` [PTX
 //     ISA 8.8, 8.9.5: causality order goes through barriers, release patterns and acquire patterns
 //     alike].
+//   - Stores of `yielded` by several workers may pass each other: each looks, after its own, whether
+//     more have left, and then tells that. Were the last store to the host's word an old count, its
+//     worker had looked before another's addition, which then stores later: the fences between
+//     addition and store, and between store and look, are sequentially consistent [PTX ISA 8.9.3].
 //   - `exits` is counted up last, acq_rel: the last worker of the physical launch comes after all
 //   that
 //     others of it did to the slot, so what the host does after reading `ended` does too.
@@ -284,7 +288,14 @@ $cupola_count_out:
   @%cupola_p1 bra $cupola_exit;
   atom.relaxed.gpu.global.add.u32 %cupola_t1, [%cupola_slot+<slot_yielded>], 1;
   add.u32 %cupola_t1, %cupola_t1, 1;
-  st.release.sys.global.u32 [%cupola_u0+<status_yielded>], %cupola_t1;
+$cupola_tell_host:
+  fence.sc.sys;
+  st.relaxed.sys.global.u32 [%cupola_u0+<status_yielded>], %cupola_t1;
+  fence.sc.sys;
+  mov.u32 %cupola_t0, %cupola_t1;
+  ld.relaxed.gpu.global.u32 %cupola_t1, [%cupola_slot+<slot_yielded>];
+  setp.ne.u32 %cupola_p1, %cupola_t0, %cupola_t1;
+  @%cupola_p1 bra $cupola_tell_host;
 $cupola_exit:
   ld.param.u32 %cupola_t1, [cupola_launch+<workers>];
   sub.u32 %cupola_t1, %cupola_t1, 1;

@@ -235,6 +235,10 @@ class Bed : public std::enable_shared_from_this<Bed> {
       if (!IsLive(physical.slot) && next_[physical.slot] != Slot(physical.slot).next) {
         wrong_ = "next_final is not what next came to";
       }
+      if (!IsLive(physical.slot) &&
+          status_[physical.slot].yielded != Slot(physical.slot).yielded) {
+        wrong_ = "the host knows of fewer workers that left SMs than did";
+      }
       const bool current = physical.slot == SlotOf(launch_) && !done_;
       if (!current) continue;
       const bool done =
