@@ -313,7 +313,6 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
     context.slots.Cancel(slot);
     return Outcome::kPlain;
   }
-  this_thread.launched_batch = attempt.batch;
   Guard(attempt, *slot);
   context.half_made.store(0);
   context.queued.fetch_add(2, std::memory_order_relaxed);
@@ -367,6 +366,7 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   }
   Count(counters.preemptible);
   this_thread.launched_variant = true;
+  this_thread.launched_batch = attempt->batch;
   context.gpu->PublishKernel(attempt->variant->name);
   const models::PlanKernel* const known = attempt->variant->plan_kernel;
   context.gpu->PublishOverhead(known != nullptr ? known->preemption_ns : 0);

@@ -230,7 +230,7 @@ TEST(Launch, TheFastPathIsShortUnderABoard) {
     int most;
   };
   for (const Path& path : {Path{"kernel", "auto", 900}, Path{"another", "auto", 700},
-                           Path{"kernel", "always", 1500}}) {
+                           Path{"kernel", "always", 1600}}) {
     const BoardFiles files(path.kernel);
     const Outcome outcome = RunProgram(
         {.command = {CUPOLA_STEP_PROBE, "created"}, .driver = CUPOLA_NULL_BOARD, .record = false,
