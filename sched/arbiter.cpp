@@ -23,6 +23,7 @@ ClientId Arbiter::Join(const ClientSettings& settings) {
   client = Client{};
   client.used = true;
   client.view.id = ClientId(index);
+  if (resident_ == client.view.id) resident_.reset();  // another one had this number
   Note(EventKind::kJoined, client.view.id);
   Configure(client.view.id, settings);
   return client.view.id;
@@ -73,6 +74,19 @@ void Arbiter::Charge(Client& client, uint64_t elapsed_ns, uint64_t share_ns) {
                                    : client.ran_since_word_ns - client.word_ns;
 }
 
+// Of `elapsed_ns`, what passed until the context of the one client that may run was on the GPU: a turn
+// of equal length after each switch would else be worth less to whom it is short.
+uint64_t Arbiter::TakeSwitchTime(Client& client, uint64_t elapsed_ns) {
+  if (client.view.shares_context) return 0;
+  if (resident_ != client.view.id) {
+    resident_ = client.view.id;
+    arriving_ns_ = switch_ns_;
+  }
+  const uint64_t taken = std::min(arriving_ns_, elapsed_ns);
+  arriving_ns_ -= taken;
+  return taken;
+}
+
 void Arbiter::Advance(uint64_t now_ns) {
   const uint64_t elapsed = now_ns > now_ns_ ? now_ns - now_ns_ : 0;
   now_ns_ = std::max(now_ns_, now_ns);
@@ -91,7 +105,8 @@ void Arbiter::Advance(uint64_t now_ns) {
   for (Client& client : clients_) {
     if (!client.active) continue;
     if (has_gpu(client)) {
-      Charge(client, elapsed, elapsed / count);
+      const uint64_t ran = elapsed - (count == 1 ? TakeSwitchTime(client, elapsed) : 0);
+      Charge(client, ran, ran / count);
     } else {
       client.launch.waited_ns += elapsed;
       client.starving_ns += elapsed;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,9 @@ class Arbiter {
   void SetPolicy(std::unique_ptr<Policy> policy);
   void SetDefaultOverhead(uint64_t overhead_ns) { default_overhead_ns_ = overhead_ns; }
   void SetSms(uint32_t sms) { sms_ = sms; }
+  /// What the GPU takes to go over from one context to another; it is charged to nobody. Clients
+  /// that share a context need none.
+  void SetSwitchTime(uint64_t switch_ns) { switch_ns_ = switch_ns; }
 
   /// Accounts for the time since the last call. Time that goes backwards counts as none.
   void Advance(uint64_t now_ns);
@@ -107,6 +111,7 @@ class Arbiter {
 
   bool IsRunning(const Client& client) const;
   void Charge(Client& client, uint64_t elapsed_ns, uint64_t share_ns);
+  uint64_t TakeSwitchTime(Client& client, uint64_t elapsed_ns);
   void BeginLaunch(Client& client, const Observation& observation);
   uint64_t StarvesInNs(const Client& client) const;
   void NoteOverdue(Client& client);
@@ -118,6 +123,9 @@ class Arbiter {
 
   std::unique_ptr<Policy> policy_;
   uint64_t default_overhead_ns_;
+  uint64_t switch_ns_ = 0;
+  std::optional<ClientId> resident_;  // whose context the GPU was given last
+  uint64_t arriving_ns_ = 0;          // that it still needs to get there
   uint32_t sms_ = 0;
   uint64_t now_ns_ = 0;
   uint64_t review_ns_ = kNever;

@@ -45,7 +45,9 @@ GpuArbiter::GpuArbiter(std::string uuid, const GpuOptions& options, const Settin
       source_(source),
       exits_(epoll_create1(EPOLL_CLOEXEC)),
       options_(options),
-      core_(MakePolicy(options.policy, options.policy_options), options.preemption_overhead_ns) {}
+      core_(MakePolicy(options.policy, options.policy_options), options.preemption_overhead_ns) {
+  core_.SetSwitchTime(options.context_switch_ns);
+}
 
 GpuArbiter::~GpuArbiter() {
   stop_ = true;
@@ -235,6 +237,7 @@ void GpuArbiter::Reconfigure(const GpuOptions& options) {
   options_ = options;
   core_.SetPolicy(MakePolicy(options.policy, options.policy_options));
   core_.SetDefaultOverhead(options.preemption_overhead_ns);
+  core_.SetSwitchTime(options.context_switch_ns);
   for (const auto& board : boards_) {
     for (Client& client : board->clients) Apply(*board, client);
     RingBell(board->memory.view().header());

@@ -229,6 +229,36 @@ TEST(Ffs, AnIdleHolderKeepsItsTurnForAGraceOnly) {
   EXPECT_EQ(bench.Running(), "1");
 }
 
+// Turns of a millisecond or two, of which the GPU takes a good part to change contexts.
+TEST(Ffs, SwitchingIsNoPartOfTurns) {
+  double off[2];
+  for (const uint64_t known_ns : {0, 200'000}) {
+    Scenario scenario;
+    scenario.policy = "ffs";
+    scenario.seed = 11;
+    scenario.switch_ns = 200'000;
+    scenario.known_switch_ns = known_ns;
+    scenario.options.max_overhead = 0.3;
+    scenario.end_ns = 2'000'000'000;
+    for (const uint32_t weight : {2U, 1U}) {
+      ProcessPlan plan;
+      plan.settings.weight = weight;
+      plan.kernel_ns = weight == 2 ? 700'000 : 15'900'000;
+      plan.kernels = 1'000'000;
+      plan.gap_ns = 15'000;
+      plan.block_ns = 20'000;
+      scenario.processes.push_back(plan);
+    }
+    const Outcome outcome = Simulate(scenario);
+    EXPECT_TRUE(outcome.violations.empty() || known_ns == 0) << outcome.violations[0];
+    const double share = outcome.processes[0].gpu_ns /
+                         (outcome.processes[0].gpu_ns + outcome.processes[1].gpu_ns);
+    off[known_ns != 0] = std::abs(share - 2.0 / 3);
+  }
+  EXPECT_GT(off[0], 0.03);
+  EXPECT_LT(off[1], 0.01);
+}
+
 TEST(Ffs, SharesAreTwoToOneWithinTwoPoints) {
   Scenario scenario;
   scenario.policy = "ffs";

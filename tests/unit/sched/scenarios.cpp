@@ -73,6 +73,7 @@ Scenario MakeScenario(uint64_t seed, const std::string& policy) {
   scenario.options.spatial = Chance(random, 0.8);
   const bool mps = Chance(random, 0.4);
   if (mps) scenario.switch_ns = 0;
+  if (seed % 4 != 0) scenario.known_switch_ns = scenario.switch_ns;
   const size_t count = 2 + random.Below(4);
   for (size_t i = 0; i < count; ++i) scenario.processes.push_back(MakeProcess(random, mps));
   if (policy == "ffs" && Chance(random, 0.4)) {

@@ -105,6 +105,7 @@ void Simulation::SetUp() {
   outcome_.trace = 0xCBF29CE484222325ULL;
   board_ = CleanBoard();
   core_.SetSms(scenario_.sms);
+  core_.SetSwitchTime(scenario_.known_switch_ns);
   core_.Advance(now_);
   for (const ProcessPlan& plan : scenario_.processes) {
     SimProcess process;
@@ -159,11 +160,11 @@ void Simulation::AdvanceTo(uint64_t at_ns) {
   for (SimProcess& process : processes_) {
     if (!process.OnGpu()) continue;
     double work = elapsed * Rate(process);
-    process.gpu_ns += work;
     const double overhead = std::min(work, process.overhead_left);
     process.overhead_left -= overhead;
     outcome_.switching_ns += overhead;
     work -= overhead;
+    process.gpu_ns += work;
     process.work_left -= work;
     process.work_done += work;
   }

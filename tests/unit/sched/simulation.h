@@ -48,6 +48,7 @@ struct Scenario {
   PolicyOptions options;
   uint32_t sms = 132;
   uint64_t switch_ns = 100'000;      ///< a context's start on the GPU after another's
+  uint64_t known_switch_ns = 0;      ///< what the arbiter takes it to be
   uint64_t end_ns = 0;               ///< stop the clock there; 0 = when all is done
   std::vector<ProcessPlan> processes;
   std::vector<Fault> faults;
@@ -62,7 +63,7 @@ struct ProcessOutcome {
   uint32_t finished = 0;        ///< kernels
   uint64_t turnaround_ns = 0;   ///< sum over its kernels, from arrival to end
   uint64_t alone_ns = 0;        ///< sum of their durations
-  double gpu_ns = 0;            ///< GPU time it had
+  double gpu_ns = 0;            ///< GPU time it had, to switch there not counted
   uint64_t longest_wait_ns = 0;
 };
 

@@ -207,7 +207,8 @@ void SimChecks::Finish(const std::vector<SimProcess>& processes, double switchin
       std::all_of(processes.begin(), processes.end(), [](const SimProcess& process) {
         return process.plan.back_to_back && process.Stoppable() && process.has_kernel;
       });
-  if (scenario_.policy == "ffs" && saturated) CheckShares(processes, switching_ns, now_ns);
+  const bool knows = scenario_.known_switch_ns == scenario_.switch_ns;
+  if (scenario_.policy == "ffs" && saturated && knows) CheckShares(processes, switching_ns, now_ns);
 }
 
 }  // namespace cupola::sched
