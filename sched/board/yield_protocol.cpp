@@ -138,12 +138,10 @@ bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_boun
 bool ClearRequest(BoardView board, uint32_t victim, uint32_t bit) {
   BoardSlot& slot = board.slot(victim);
   if ((slot.yield_requests.load() & BitOf(bit)) == 0) return false;
-  const uint64_t previous = slot.yield_requests.fetch_and(~BitOf(bit));
-  if (previous == BitOf(bit)) {
-    SettleGate(slot);
-    WakeAgent(slot);
-  }
-  return (previous & BitOf(bit)) != 0;
+  if (slot.yield_requests.fetch_and(~BitOf(bit)) != BitOf(bit)) return false;
+  SettleGate(slot);
+  WakeAgent(slot);
+  return true;
 }
 
 uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns) {

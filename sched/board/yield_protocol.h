@@ -84,7 +84,7 @@ uint32_t SmsToAskFor(BoardView board, const BoardSlot& requester, const BoardSlo
 /// agent has seen that. True: it was not asked by that bit before.
 bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_bound);
 
-/// Takes back the request of `bit`. True: there was one.
+/// Takes back the request of `bit`. True: it was the only one, and the agent has been woken.
 bool ClearRequest(BoardView board, uint32_t victim, uint32_t bit);
 
 /// Drops requests to `victim` of slots that are not live, have no demand or may no longer ask;

@@ -63,6 +63,7 @@ class Simulation {
   void Arrive(size_t index);
   void Launch(size_t index);
   void FinishHost(size_t index);
+  void Finish(const SimProcess& process);
   void Inject(const Fault& fault);
   void ReactAll();
   void React(size_t index);
@@ -203,18 +204,23 @@ void Simulation::CompleteKernels() {
   }
 }
 
+/// A process has nothing left to run. Whom it lets go tells the daemon, else it does.
+void Simulation::Finish(const SimProcess& process) {
+  if (!ReleaseDemand(board_, process.slot)) RingBell(board_.header());
+}
+
 /// The process's host code sees that its kernel is complete.
 void Simulation::FinishHost(size_t index) {
   SimProcess& process = processes_[index];
   process.host_pending = false;
   if (process.launched >= process.plan.kernels) {
-    EndDemand(board_, process.slot);
+    Finish(process);
     return;
   }
   if (process.plan.back_to_back) {
     Launch(index);
   } else {
-    EndDemand(board_, process.slot);
+    Finish(process);
     Push(now_ + process.plan.gap_ns, EventType::kArrive, index, process.version);
   }
 }
@@ -335,7 +341,15 @@ void Simulation::React(size_t index) {
 }
 
 void Simulation::ReactAll() {
-  for (size_t i = 0; i < processes_.size(); ++i) React(i);
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    SimProcess& process = processes_[i];
+    const bool asked = board_.slot(process.slot).yield_requests != 0;
+    if (process.was_asked && !asked && !process.dead && !process.stopped_by_signal) {
+      RingBell(board_.header());  // its agent was let go
+    }
+    process.was_asked = asked;
+    React(i);
+  }
   if (board_.header().bell != bell_seen_) {
     bell_seen_ = board_.header().bell;
     const uint64_t at = now_ + 15'000 + random_.Below(35'000);

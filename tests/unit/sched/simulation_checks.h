@@ -29,6 +29,7 @@ struct SimProcess {
   bool host_pending = false;     // its kernel is complete, its host has not seen it
   bool arrival_pending = false;  // its next launch waits for SIGCONT
   bool was_stopped = false;      // its kernel has been off the GPU: the agent must start it again
+  bool was_asked = false;        // to yield, at the last look of its agent
   uint32_t launched = 0;
   uint64_t version = 0;          // of its device state: events of an older one are void
   uint64_t renewals = 0;         // which chain of lease renewals is the current one

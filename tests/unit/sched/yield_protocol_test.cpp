@@ -47,6 +47,19 @@ TEST_F(YieldProtocol, WhoAsksForMoreAsksAnew) {
   EXPECT_GT(victim_.wake, wake);  // it is to look again
 }
 
+// A victim that the daemon holds too stays asleep, so that nobody but whoever has ended can tell the
+// daemon that the GPU is free.
+TEST_F(YieldProtocol, WhoEndsTellsTheDaemonUnlessAnAgentDoes) {
+  const auto run = [&](bool daemon_holds) {
+    board_.slot(1).may_take = 1;
+    BeginDemand(board_, 1, {1000, 1000, runtime::kAllSms}, BoardClockNs());
+    if (daemon_holds) SetRequest(board_, 0, kDaemonBit, runtime::kAllSms);
+    return ReleaseDemand(board_, 1);
+  };
+  EXPECT_TRUE(run(false));
+  EXPECT_FALSE(run(true));
+}
+
 // A client that was let go and runs again, before its agent has said so.
 TEST_F(YieldProtocol, AnAnswerToNoRequestIsNone) {
   Arbiter core(MakePolicy("hpf", {}), 0);
