@@ -229,8 +229,8 @@ TEST(Launch, TheFastPathIsShortUnderABoard) {
     const char* mode;
     int most;
   };
-  for (const Path& path : {Path{"kernel", "auto", 900}, Path{"another", "auto", 700},
-                           Path{"kernel", "always", 1600}}) {
+  for (const Path& path : {Path{"kernel", "auto", 1000}, Path{"another", "auto", 700},
+                           Path{"kernel", "always", 2000}}) {
     const BoardFiles files(path.kernel);
     const Outcome outcome = RunProgram(
         {.command = {CUPOLA_STEP_PROBE, "created"}, .driver = CUPOLA_NULL_BOARD, .record = false,
