@@ -171,6 +171,14 @@ bool Prepare(Attempt* attempt, Plain* why) {
   return attempt->workers != 0;
 }
 
+// Blocks that may wait for one another may wait for all of them, where the GPU holds all: of the
+// kernel as it is, or of its variant.
+bool MayBeBarrier(const Attempt& attempt) {
+  const uint32_t resident = FindResidentBlocks(*attempt.prepared, attempt.threads,
+                                               attempt.facts.shared_bytes);
+  return attempt.total_blocks <= std::max(attempt.workers, resident);
+}
+
 uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
   if (may_wait_on_blocks) return 1;
   if (attempt.batch != 0) return attempt.batch;
@@ -342,7 +350,7 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   if (!IsCandidate(attempt, why) || !Prepare(attempt, why)) return false;
   *why = Plain::kResident;
   const bool may_wait = (attempt->variant->entry->flags & store::kMayWaitOnBlocks) != 0;
-  if (may_wait && attempt->total_blocks <= attempt->workers) return false;
+  if (may_wait && MayBeBarrier(*attempt)) return false;
   *why = Plain::kShort;
   Predict(attempt);
   if (attempt->variant->is_fallback && attempt->total_blocks <= BlocksOfSlice(*attempt)) {

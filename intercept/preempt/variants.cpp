@@ -402,14 +402,27 @@ PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context) noexc
   return nullptr;
 }
 
-uint32_t FindWorkers(const PreparedVariant& prepared, uint32_t threads, uint32_t shared) noexcept {
+namespace {
+
+const Shape* FindShape(const PreparedVariant& prepared, uint32_t threads, uint32_t shared) {
   const uint64_t key = (uint64_t{threads} << 32 | shared) + 1;
   for (const Shape& shape : prepared.shapes) {
-    if (shape.key.load(std::memory_order_acquire) == key) {
-      return shape.workers.load(std::memory_order_relaxed);
-    }
+    if (shape.key.load(std::memory_order_acquire) == key) return &shape;
   }
-  return kUnknownWorkers;
+  return nullptr;
+}
+
+}  // namespace
+
+uint32_t FindWorkers(const PreparedVariant& prepared, uint32_t threads, uint32_t shared) noexcept {
+  const Shape* const shape = FindShape(prepared, threads, shared);
+  return shape != nullptr ? shape->workers.load(std::memory_order_relaxed) : kUnknownWorkers;
+}
+
+uint32_t FindResidentBlocks(const PreparedVariant& prepared, uint32_t threads,
+                            uint32_t shared) noexcept {
+  const Shape* const shape = FindShape(prepared, threads, shared);
+  return shape != nullptr ? shape->blocks.load(std::memory_order_relaxed) : UINT32_MAX;
 }
 
 uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const PreemptContext& context,
@@ -441,11 +454,17 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
       occupancy(&blocks, prepared.function, static_cast<int>(threads), shared) == CUDA_SUCCESS) {
     workers = static_cast<uint32_t>(blocks) * context.gpu->sm_count();
   }
+  int of_original = 0;
+  const bool known =
+      occupancy(&of_original, original, static_cast<int>(threads), shared) == CUDA_SUCCESS;
   // The program may raise the limit before it tries again.
   if (shared > static_cast<uint32_t>(limit)) return 0;
   for (Shape& shape : prepared.shapes) {
     if (shape.key.load() != 0) continue;
     shape.workers.store(workers, std::memory_order_relaxed);
+    shape.blocks.store(
+        known ? static_cast<uint32_t>(of_original) * context.gpu->sm_count() : UINT32_MAX,
+        std::memory_order_relaxed);
     shape.key.store((uint64_t{threads} << 32 | shared) + 1, std::memory_order_release);
     break;
   }

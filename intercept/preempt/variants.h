@@ -29,6 +29,7 @@ struct Image;
 struct Shape {
   std::atomic<uint64_t> key{0};      ///< threads << 32 | dynamic shared bytes, + 1; 0 = free
   std::atomic<uint32_t> workers{0};  ///< that fill the GPU; 0 = such a launch goes out plain
+  std::atomic<uint32_t> blocks{0};   ///< of the kernel as it is, that the GPU holds
 };
 
 /// A variant in one context.
@@ -96,6 +97,10 @@ PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context) noexc
 
 /// Workers for a block shape: UINT32_MAX = not known yet. Lock-free.
 uint32_t FindWorkers(const PreparedVariant& prepared, uint32_t threads, uint32_t shared) noexcept;
+
+/// Blocks of the kernel as it is that the GPU holds at a time; UINT32_MAX = not known. Lock-free.
+uint32_t FindResidentBlocks(const PreparedVariant& prepared, uint32_t threads,
+                            uint32_t shared) noexcept;
 
 /// Finds that out, and mirrors the original's limit of dynamic shared memory. Under the same
 /// conditions as PrepareVariant.

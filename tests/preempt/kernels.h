@@ -73,6 +73,16 @@ __device__ inline void StepBlock(const Block& block, uint32_t* runs, Steps* step
   if (threadIdx.x == 0) atomicAdd(&runs[block.index.x], 1u + zero);
 }
 
+/// Waits for all blocks of the grid: a barrier made by hand, for a grid that fits on the GPU.
+__device__ inline void MeetBlock(const Block& block, uint32_t* arrived) {
+  if (threadIdx.x == 0) {
+    atomicAdd(arrived, 1u);
+    while (*static_cast<volatile uint32_t*>(arrived) < block.grid.x) {
+    }
+  }
+  __syncthreads();
+}
+
 /// Waits until the host sets a flag, then folds.
 __device__ inline void AwaitBlock(const Block& block, volatile uint32_t* flag, uint32_t* value) {
   if (threadIdx.x == 0) {

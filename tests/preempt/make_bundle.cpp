@@ -45,7 +45,7 @@ store::BundleKernel KernelOf(const std::string& name, const std::string& paramet
   const store::ParameterEntry launch = kernel.parameters.back();
   kernel.parameters.pop_back();
   kernel.entry.flags = form;
-  if (name == "Await") kernel.entry.flags |= store::kMayWaitOnBlocks;
+  if (name == "Await" || name == "Meet") kernel.entry.flags |= store::kMayWaitOnBlocks;
   kernel.entry.launch_offset = launch.offset;
   if (!kernel.parameters.empty()) {
     kernel.entry.parameter_bytes =

@@ -45,6 +45,8 @@ __global__ void Holding(volatile uint32_t* flag, uint32_t* value) {
   AwaitBlock({blockIdx, gridDim}, flag, value);
 }
 
+__global__ void Meet(uint32_t* arrived) { MeetBlock({blockIdx, gridDim}, arrived); }
+
 __global__ void FirstLaunched(uint32_t* value) { atomicAdd(value, 1u); }
 
 }  // extern "C"
@@ -363,6 +365,17 @@ int LongGated(cudaStream_t stream) {
   return count == 20 * kLongBlocks * 32 ? 0 : 1;
 }
 
+// A grid that meets, as large as the simulated GPU.
+int MeetOnce(cudaStream_t stream) {
+  constexpr int kResident = 32;
+  const Arrays arrays;
+  Meet<<<kResident, kThreads, 0, stream>>>(arrays.other);
+  CHECK(cudaStreamSynchronize(stream));
+  uint32_t arrived = 0;
+  CHECK(cudaMemcpy(&arrived, arrays.other, 4, cudaMemcpyDeviceToHost));
+  return arrived == kResident ? 0 : 1;
+}
+
 // Two shapes of a kernel, each twice.
 int Shapes(cudaStream_t stream) {
   const Arrays arrays;
@@ -514,6 +527,7 @@ int main(int argc, char** argv) {
   if (scenario == "global") return Global(stream);
   if (scenario == "gated") return Gated(stream);
   if (scenario == "long-gated") return LongGated(stream);
+  if (scenario == "meet") return MeetOnce(stream);
   if (scenario == "shapes") return Shapes(stream);
   if (scenario == "where") return RunWhere(stream);
   if (scenario == "paced") return RunPaced(stream);

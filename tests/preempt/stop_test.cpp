@@ -258,6 +258,16 @@ TEST(Gate, LongLaunchesHaveOneEach) {
   EXPECT_GE(std::stoi(program.output().substr(number)), 18) << program.output();
 }
 
+// Blocks that may wait for each other all run at once, where all of them fit: as many as of the kernel
+// as it is, not as of its variant.
+TEST(Shapes, AGridThatFitsStaysPlain) {
+  const BoardFile board;
+  Program program(App({"meet", "non-blocking"}), board);
+  EXPECT_EQ(program.Wait(), 0) << program.output();
+  EXPECT_NE(program.output().find("0 launches preemptible"), std::string::npos)
+      << program.output();
+}
+
 // Blocks of one shape say little of those of another: a shape that was not seen is made preemptible,
 // one that was seen to be short is not.
 TEST(Shapes, AreJudgedByThemselves) {

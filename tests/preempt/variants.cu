@@ -157,6 +157,14 @@ __global__ void Holding__cupola_preemptible(volatile uint32_t* flag, uint32_t* v
   Work(launch, [&](const Block& block) { AwaitBlock(block, flag, value); });
 }
 
+// So much shared memory that fewer blocks fit than of the original.
+__global__ void Meet__cupola_preemptible(uint32_t* arrived,
+                                         const __grid_constant__ PreemptParams launch) {
+  __shared__ volatile uint32_t unused[10'000];
+  unused[threadIdx.x] = 0;
+  Work(launch, [&](const Block& block) { MeetBlock(block, arrived); });
+}
+
 __global__ void Await__cupola_preemptible(volatile uint32_t* flag, uint32_t* value,
                                           const __grid_constant__ PreemptParams launch) {
   Work(launch, [&](const Block& block) { AwaitBlock(block, flag, value); });
