@@ -25,7 +25,7 @@ enum class Plain : uint8_t {
   kTooManyStreams,  ///< more live streams than hardware queues
   kNoContext,       ///< preemption could not be set up in the context
   kRefused,         ///< the driver refused the variant's launch
-  kNobodyAsks,      ///< it has a sliced variant only, and nobody may ask this process to yield
+  kNobodyAsks,      ///< nobody may ask this process to yield: neither slices nor a variant pay
   kCount
 };
 

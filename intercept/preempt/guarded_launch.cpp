@@ -29,6 +29,9 @@ namespace {
 
 constexpr uint64_t kMostBlocks = uint64_t{1} << 31;
 constexpr uint32_t kGridLimitX = 0x7FFFFFFF, kGridLimitYZ = 65535;
+// Launches of a process that nobody may ask to yield, the one of highest priority above all, need no
+// variant and lose nothing by one that they do not have, where they are no longer than this.
+constexpr uint64_t kShortUnaskedNs = 20'000'000;
 
 bool ShapeFits(Attempt* attempt) {
   const uint32_t* grid = attempt->facts.grid;
@@ -76,7 +79,8 @@ void Predict(Attempt* attempt) {
 }
 
 // Whether stopping it would gain anything.
-bool IsWorthIt(Attempt* attempt) {
+bool IsWorthIt(Attempt* attempt, Plain* why) {
+  *why = Plain::kShort;
   Variant& variant = *attempt->variant;
   if (settings.mode == Mode::kTurns) {
     attempt->batch = TakeTurn(variant, attempt->facts);
@@ -90,6 +94,13 @@ bool IsWorthIt(Attempt* attempt) {
       return true;
     case models::PlanMode::kAuto:
       break;
+  }
+  // Whoever may ask comes while such a launch runs at worst, and waits for it once.
+  const GpuBoard& gpu = *attempt->context.gpu;
+  if (attempt->is_known && attempt->predicted_ns <= kShortUnaskedNs && !gpu.may_be_asked() &&
+      gpu.requests() == 0) {
+    *why = Plain::kNobodyAsks;
+    return false;
   }
   if (attempt->predicted_ns >= settings.threshold_ns) return true;
   // Not seen yet: more than one round of workers says that there may be something to stop. Blocks of
@@ -351,12 +362,12 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   *why = Plain::kResident;
   const bool may_wait = (attempt->variant->entry->flags & store::kMayWaitOnBlocks) != 0;
   if (may_wait && MayBeBarrier(*attempt)) return false;
-  *why = Plain::kShort;
+  *why = Plain::kShort;  // for slices, more than one
   Predict(attempt);
   if (attempt->variant->is_fallback && attempt->total_blocks <= BlocksOfSlice(*attempt)) {
     return false;
   }
-  if (!IsWorthIt(attempt)) return false;
+  if (!IsWorthIt(attempt, why)) return false;
   if (attempt->variant->is_sliced) return LaunchSliced(*attempt, result, why);
   attempt->batch = BatchOf(*attempt, may_wait);
   PreemptContext& context = attempt->context;

@@ -2,6 +2,7 @@
 // its kernels from outside. preempt_app SCENARIO STREAM [CALL]: prints "kernel launched" once there
 // is something to stop, "done" after what it does then, and the checksum of its results.
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -376,6 +377,17 @@ int MeetOnce(cudaStream_t stream) {
   return arrived == kResident ? 0 : 1;
 }
 
+// The same small launch again and again, for a second.
+int Repeat(cudaStream_t stream) {
+  const Arrays arrays;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (std::chrono::steady_clock::now() < end) {
+    Fold<<<64, kThreads, 0, stream>>>(arrays.runs, arrays.value, 1, 10);
+    CHECK(cudaStreamSynchronize(stream));
+  }
+  return 0;
+}
+
 // Two shapes of a kernel, each twice.
 int Shapes(cudaStream_t stream) {
   const Arrays arrays;
@@ -528,6 +540,7 @@ int main(int argc, char** argv) {
   if (scenario == "gated") return Gated(stream);
   if (scenario == "long-gated") return LongGated(stream);
   if (scenario == "meet") return MeetOnce(stream);
+  if (scenario == "repeat") return Repeat(stream);
   if (scenario == "shapes") return Shapes(stream);
   if (scenario == "where") return RunWhere(stream);
   if (scenario == "paced") return RunPaced(stream);

@@ -258,13 +258,29 @@ TEST(Gate, LongLaunchesHaveOneEach) {
   EXPECT_GE(std::stoi(program.output().substr(number)), 18) << program.output();
 }
 
+// A process that nobody may ask to yield runs its kernels as they are, once it is known what they
+// take; one that somebody may ask does not.
+TEST(Shapes, NobodyAsksForVariants) {
+  for (const bool may_be_asked : {false, true}) {
+    const BoardFile board;
+    board.view().slot(1).may_take.store(may_be_asked ? 1 : 0);
+    Program program(App({"repeat", "non-blocking"}), board,
+                    {{"CUPOLA_PREEMPT", "auto"}, {"CUPOLA_PREEMPT_ABOVE_US", "0"}});
+    EXPECT_EQ(program.Wait(), 0) << program.output();
+    const bool is_plain = program.output().find("launches plain: nobody may ask") != std::string::npos;
+    EXPECT_EQ(is_plain, !may_be_asked) << program.output();
+    EXPECT_EQ(program.output().find("preemption: 0 launches preemptible"), std::string::npos)
+        << program.output();
+  }
+}
+
 // Blocks that may wait for each other all run at once, where all of them fit: as many as of the kernel
 // as it is, not as of its variant.
 TEST(Shapes, AGridThatFitsStaysPlain) {
   const BoardFile board;
   Program program(App({"meet", "non-blocking"}), board);
   EXPECT_EQ(program.Wait(), 0) << program.output();
-  EXPECT_NE(program.output().find("0 launches preemptible"), std::string::npos)
+  EXPECT_NE(program.output().find("preemption: 0 launches preemptible"), std::string::npos)
       << program.output();
 }
 
@@ -272,6 +288,7 @@ TEST(Shapes, AGridThatFitsStaysPlain) {
 // one that was seen to be short is not.
 TEST(Shapes, AreJudgedByThemselves) {
   const BoardFile board;
+  board.view().slot(1).may_take.store(1);  // somebody may ask
   Program program(App({"shapes", "non-blocking"}), board,
                   {{"CUPOLA_PREEMPT", "auto"}, {"CUPOLA_PREEMPT_ABOVE_US", "1000000000"}});
   EXPECT_EQ(program.Wait(), 0) << program.output();
