@@ -14,6 +14,7 @@
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_attempt.h"
+#include "intercept/preempt/launch_prediction.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/row_launch.h"
@@ -22,7 +23,7 @@
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
 #include "intercept/thread_state.h"
-#include "models/predict.h"
+#include "models/plan.h"
 
 namespace cupola::intercept::preempt {
 namespace {
@@ -49,33 +50,6 @@ bool ShapeFits(Attempt* attempt) {
   }
   attempt->threads = static_cast<uint32_t>(threads);
   return true;
-}
-
-// By the plan; else what launches of this shape took; else as many blocks of the kernel as these.
-void Predict(Attempt* attempt) {
-  const Variant& variant = *attempt->variant;
-  const LaunchFacts& facts = attempt->facts;
-  models::LaunchFeatures features{.grid = {facts.grid[0], facts.grid[1], facts.grid[2]},
-                                  .block = {facts.block[0], facts.block[1], facts.block[2]},
-                                  .dynamic_shared = facts.shared_bytes};
-  if (variant.plan_kernel != nullptr) {
-    const std::byte* packed = nullptr;
-    size_t packed_bytes = 0;
-    if (attempt->call.params == nullptr && attempt->call.extra != nullptr) {
-      (void)UnpackExtra(attempt->call.extra, &packed, &packed_bytes);
-    }
-    models::ReadIntegers(*variant.plan_kernel, attempt->call.params, packed, packed_bytes,
-                         &features);
-    attempt->predicted_ns = models::Predict(*variant.plan, *variant.plan_kernel, features).ns;
-  }
-  if (attempt->predicted_ns == 0) {
-    const models::HistoryModel* const history = variant.history.load(std::memory_order_relaxed);
-    if (history != nullptr) attempt->predicted_ns = history->Predict(features).ns;
-  }
-  attempt->is_known = attempt->predicted_ns != 0;
-  if (attempt->is_known) return;
-  const uint64_t per_1024 = variant.ns_per_1024_blocks.load(std::memory_order_relaxed);
-  attempt->predicted_ns = per_1024 * attempt->total_blocks / 1024;
 }
 
 // Whether stopping it would gain anything.

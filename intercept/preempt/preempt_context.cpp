@@ -14,6 +14,7 @@
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/launch_prediction.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/stream_levels.h"
 #include "intercept/preempt/variants.h"

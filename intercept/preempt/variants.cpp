@@ -480,22 +480,6 @@ uint32_t TakeTurn(Variant& variant, const LaunchFacts& facts) noexcept {
   return settings.turns[turns.fetch_add(1, std::memory_order_relaxed) % settings.turn_count];
 }
 
-void NoteComplete(LaunchSlot& slot, uint64_t now_ns) noexcept {
-  if (slot.variant == nullptr || slot.total_blocks == 0 || slot.may_have_stopped) return;
-  // An upper bound when launches queue up; the shortest of what was seen is nearest to the truth.
-  const uint64_t ns = (now_ns - slot.begun_ns) * 1024 / slot.total_blocks;
-  std::atomic<uint64_t>& known = slot.variant->ns_per_1024_blocks;
-  const uint64_t before = known.load(std::memory_order_relaxed);
-  known.store(before == 0 || ns < before ? ns : before + (ns - before) / 64,
-              std::memory_order_relaxed);
-  models::HistoryModel* const history = slot.variant->history.load(std::memory_order_relaxed);
-  if (history == nullptr || !slot.was_alone) return;
-  history->Observe({.grid = {slot.grid[0], slot.grid[1], slot.grid[2]},
-                    .block = {slot.block[0], slot.block[1], slot.block[2]},
-                    .dynamic_shared = slot.shared_bytes},
-                   now_ns - slot.begun_ns);
-}
-
 void ForgetVariantsAfterFork() noexcept {
   mutex = PTHREAD_MUTEX_INITIALIZER;
   by_function.ResetAfterFork();

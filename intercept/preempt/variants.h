@@ -111,9 +111,6 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
 /// turns of each shape are its own: where shapes follow one another regularly each gets all forms.
 uint32_t TakeTurn(Variant& variant, const LaunchFacts& facts) noexcept;
 
-/// A guarded launch of it became complete at `now_ns`.
-void NoteComplete(LaunchSlot& slot, uint64_t now_ns) noexcept;
-
 void ForgetVariantsAfterFork() noexcept;
 
 }  // namespace cupola::intercept::preempt
