@@ -3,7 +3,6 @@
 // is under way (docs/preemption.md, "Calls behind a guard"). A guard is a cuStreamWaitValue32 for a
 // word of the device whose value has not been reached: to reach it takes a launch. A wait for a word
 // of the host needs none, and harms nobody who waits. It knows nothing of the library's own rules.
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -43,8 +42,8 @@ auto& queued = *new std::map<CUstream, uint32_t>;  // since its oldest guard
 auto& loaded = *new std::set<const void*>;
 auto& streams = *new std::set<CUstream>;
 auto& under_way = *new std::vector<size_t>;
-// Streams on the level next to the lowest: the first is that which resumes run on.
-std::atomic<int> helpers{0};
+// Contexts with a stream on the level next to the lowest: the first is that which resumes run on.
+auto& helpers = *new std::set<CUcontext>;
 
 [[noreturn]] void Violation(const char* what, const char* call) {
   std::fprintf(stderr, "STRICT: %s %s\n", call, what);
@@ -156,7 +155,10 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
   bool harmless = StartsWith(name, "cuMemset");
   for (const char* one : kHarmless) harmless |= std::strcmp(name, one) == 0;
   const bool copy = StartsWith(name, "cuMemcpy");
-  if (StartsWith(name, "cuDevicePrimaryCtxReset")) helpers = 0;
+  // Afterwards another context may get the same handle.
+  for (const char* end : {"cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxRelease", "cuCtxDestroy"}) {
+    if (StartsWith(name, end)) helpers.clear();
+  }
   if (!harmless && !copy) under_way.push_back(index);
   for (const Guard& guard : guards) {
     if (!harmless && (!copy || guard.blocking)) Violation("is entered behind a guard", name);
@@ -236,9 +238,13 @@ CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
 }
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
-  if (priority == -1 && ++helpers > 1) Violation("shares the level of resumes", "a stream");
   const CUresult result = Forward("cuStreamCreateWithPriority", stream, flags, priority);
+  CUcontext context = nullptr;
+  (void)Forward("cuCtxGetCurrent", &context);
   const std::lock_guard lock(mutex);
+  if (priority == -1 && !helpers.insert(context).second) {
+    Violation("shares the level of resumes", "a stream");
+  }
   if (result == CUDA_SUCCESS) streams.insert(*stream);
   return result;
 }
