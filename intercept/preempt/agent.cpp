@@ -41,7 +41,6 @@ pthread_mutex_t pass_mutex = PTHREAD_MUTEX_INITIALIZER;
 /// What one look at all contexts of a board found.
 struct Look {
   uint32_t running = 0;   ///< launches that are not complete
-  uint32_t stopped = 0;   ///< of these, without a physical launch under way, or held at a gate
   uint32_t yielded = 0;   ///< of these, that have left the SMs they were to leave
   uint32_t doubtful = 0;  ///< of these, that may stop yet, or may have stopped
   bool oldest_stopped = false;  ///< in some context; what came after it mostly waits for it
@@ -109,7 +108,6 @@ bool Agent::LookAt(PreemptContext& context, LaunchSlot& slot, uint32_t bound, Lo
   const LaunchSlots& slots = context.slots;
   slot.is_gated = slot.is_gated && gpu_.slot().openings.load() == slot.openings;
   if (slot.is_gated) {  // as if it had stopped before its first block
-    ++look->stopped;
     ++look->yielded;
     return false;
   }
@@ -125,7 +123,6 @@ bool Agent::LookAt(PreemptContext& context, LaunchSlot& slot, uint32_t bound, Lo
   }
   slot.stopped = has_ended;
   slot.gave_sms = has_ended || away != 0;
-  look->stopped += has_ended;
   look->yielded += slots.HasYielded(slot, bound, gpu_.sm_count());
   look->doubtful += slot.may_have_stopped && !has_ended;
   // Those that leave do so one after the other: they come back together, not one by one.

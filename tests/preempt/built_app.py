@@ -5,11 +5,25 @@ import sys
 import tempfile
 import unittest
 
+import corun
 import runner
 
 
+class AppTest(unittest.TestCase):
+    """Has a bed of its own in each test, with the variants that main() made."""
+    environ = {"CUPOLA_PREEMPT": "always"}
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="cupola-app-")
+        self.addCleanup(folder.cleanup)
+        self.bed = corun.Bed(self.build, "sim", folder.name)
+        self.addCleanup(self.bed.close)
+        self.bed.environ.update(self.environ)
+        self.bed.store = self.store
+
+
 def main(case, doc, *more):
-    """Runs the tests of the TestCase `case`, whose attributes `build`, `folder`, `app` and `store` are
+    """Runs the tests of the AppTest `case`, whose attributes `build`, `folder`, `app` and `store` are
     set: the build folder, that of the programs, preempt_app there, and a store with its variants and
     those of `more` files there. The exit code of the test; 77 = something that it needs is not built."""
     parser = argparse.ArgumentParser(description=doc,

@@ -7,8 +7,6 @@ simulated device: they have the variants that `cupola build FILE` made.
 import os
 import shutil
 import sys
-import tempfile
-import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 for folder in ("tests/bench", "tests/apps"):
@@ -20,15 +18,7 @@ LIMIT = 60  # seconds of every wait
 WAYS = ("module", "library", "data")
 
 
-class LoadedFiles(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="cupola-loaded-")
-        self.addCleanup(folder.cleanup)
-        self.bed = corun.Bed(self.build, "sim", folder.name)
-        self.addCleanup(self.bed.close)
-        self.bed.environ.update(CUPOLA_PREEMPT="always")
-        self.bed.store = self.store
-
+class LoadedFiles(built_app.AppTest):
     def launches(self, how, file):
         """What the launch path says of the program's launch."""
         job = self.bed.start("cupola", "it", [self.folder + "loaded_app", how, file])

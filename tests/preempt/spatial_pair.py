@@ -10,8 +10,6 @@ reads %smid. The variants of the other program are made by `cupola build`.
 import os
 import re
 import sys
-import tempfile
-import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 for folder in ("tests/gpu", "tests/bench", "tests/apps"):
@@ -29,14 +27,8 @@ LIMIT = 60  # seconds of every wait
 RULES = {"low": {"priority": 0}, "high": {"priority": 5}}
 
 
-class SpatialPair(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="cupola-spatial-")
-        self.addCleanup(folder.cleanup)
-        self.bed = corun.Bed(self.build, "sim", folder.name)
-        self.addCleanup(self.bed.close)
-        self.bed.environ.update(CUPOLA_PREEMPT="always", CUPOLA_POLL_NS="0")
-        self.bed.store = self.store
+class SpatialPair(built_app.AppTest):
+    environ = {"CUPOLA_PREEMPT": "always", "CUPOLA_POLL_NS": "0"}
 
     def start(self, system, label, scenario, by_hand=True):
         self.bed.environ.pop("CUPOLA_BUNDLE", None)

@@ -54,10 +54,12 @@ TEST(Stop, OrderOfKernelsCopiesAndEvents) {
 
 TEST(Stop, VariablesOfTheProgram) { StopAndResume({"global", "legacy"}); }
 
-TEST(Stop, AgainAndAgain) {
+/// Asks and lets go all the time while a program runs, on every kind of stream.
+void StopAgainAndAgain(const std::string& gate_every) {
   for (const std::string& stream : kStreams) {
     const BoardFile board;
-    Program program(App({"order", stream}), board, {{"CUPOLA_POLL_NS", "0"}});
+    Program program(App({"order", stream}), board,
+                    {{"CUPOLA_POLL_NS", "0"}, {"CUPOLA_GATE_EVERY", gate_every}});
     while (!program.HasEnded()) {
       board.Ask();
       std::this_thread::sleep_for(std::chrono::microseconds(300));
@@ -67,6 +69,8 @@ TEST(Stop, AgainAndAgain) {
     EXPECT_EQ(program.Wait(), 0) << stream << program.output();
   }
 }
+
+TEST(Stop, AgainAndAgain) { StopAgainAndAgain("0"); }
 
 class StopInCall : public testing::TestWithParam<const char*> {};
 
@@ -228,20 +232,7 @@ TEST(Gate, HoldsPreemptibleLaunchesBack) {
 }
 
 // One that began before it was asked stops, the one behind it waits at the gate; and again.
-TEST(Gate, AmongStops) {
-  for (const std::string& stream : kStreams) {
-    const BoardFile board;
-    Program program(App({"order", stream}), board,
-                    {{"CUPOLA_POLL_NS", "0"}, {"CUPOLA_GATE_EVERY", "8"}});
-    while (!program.HasEnded()) {
-      board.Ask();
-      std::this_thread::sleep_for(std::chrono::microseconds(300));
-      board.Release();
-      std::this_thread::sleep_for(std::chrono::microseconds(700));
-    }
-    EXPECT_EQ(program.Wait(), 0) << stream << program.output();
-  }
-}
+TEST(Gate, AmongStops) { StopAgainAndAgain("8"); }
 
 // A gate comes as often as launches are long: whoever asks does not wait for eight of some
 // milliseconds each.

@@ -7,8 +7,6 @@ config names: as they are, preemptible, in slices. Its output is that of a plain
 import os
 import re
 import sys
-import tempfile
-import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 for folder in ("tests/bench", "tests/apps"):
@@ -19,15 +17,7 @@ import corun  # noqa: E402
 LIMIT = 60  # seconds of every wait
 
 
-class VariantChoice(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="cupola-choice-")
-        self.addCleanup(folder.cleanup)
-        self.bed = corun.Bed(self.build, "sim", folder.name)
-        self.addCleanup(self.bed.close)
-        self.bed.environ.update(CUPOLA_PREEMPT="always")
-        self.bed.store = self.store
-
+class VariantChoice(built_app.AppTest):
     def run_it(self, system):
         """(output, {form: launches})"""
         job = self.bed.start(system, "it", [self.app, "order", "non-blocking"])

@@ -1,4 +1,6 @@
 // Policies case by case (FLEP figure 6, section 5.2.2), and compared on the paper's programs.
+#include <array>
+
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -229,6 +231,24 @@ TEST(Ffs, AnIdleHolderKeepsItsTurnForAGraceOnly) {
   EXPECT_EQ(bench.Running(), "1");
 }
 
+/// Two processes that never end, of weights 2 and 1, with kernels so long.
+void AddTwoToOne(Scenario* scenario, std::array<uint64_t, 2> kernel_ns, uint64_t block_ns) {
+  for (const uint32_t weight : {2U, 1U}) {
+    ProcessPlan plan;
+    plan.settings.weight = weight;
+    plan.kernel_ns = kernel_ns[2 - weight];
+    plan.kernels = 1'000'000;
+    plan.gap_ns = 15'000;
+    plan.block_ns = block_ns;
+    scenario->processes.push_back(plan);
+  }
+}
+
+double ShareOfFirst(const Outcome& outcome) {
+  return outcome.processes[0].gpu_ns /
+         (outcome.processes[0].gpu_ns + outcome.processes[1].gpu_ns);
+}
+
 // Turns of a millisecond or two, of which the GPU takes a good part to change contexts.
 TEST(Ffs, SwitchingIsNoPartOfTurns) {
   double off[2];
@@ -240,20 +260,10 @@ TEST(Ffs, SwitchingIsNoPartOfTurns) {
     scenario.known_switch_ns = known_ns;
     scenario.options.max_overhead = 0.3;
     scenario.end_ns = 2'000'000'000;
-    for (const uint32_t weight : {2U, 1U}) {
-      ProcessPlan plan;
-      plan.settings.weight = weight;
-      plan.kernel_ns = weight == 2 ? 700'000 : 15'900'000;
-      plan.kernels = 1'000'000;
-      plan.gap_ns = 15'000;
-      plan.block_ns = 20'000;
-      scenario.processes.push_back(plan);
-    }
+    AddTwoToOne(&scenario, {700'000, 15'900'000}, 20'000);
     const Outcome outcome = Simulate(scenario);
     EXPECT_TRUE(outcome.violations.empty() || known_ns == 0) << outcome.violations[0];
-    const double share = outcome.processes[0].gpu_ns /
-                         (outcome.processes[0].gpu_ns + outcome.processes[1].gpu_ns);
-    off[known_ns != 0] = std::abs(share - 2.0 / 3);
+    off[known_ns != 0] = std::abs(ShareOfFirst(outcome) - 2.0 / 3);
   }
   EXPECT_GT(off[0], 0.03);
   EXPECT_LT(off[1], 0.01);
@@ -265,19 +275,9 @@ TEST(Ffs, SharesAreTwoToOneWithinTwoPoints) {
   scenario.seed = 7;
   scenario.switch_ns = 130'000;
   scenario.end_ns = 2'000'000'000;
-  for (const uint32_t weight : {2U, 1U}) {
-    ProcessPlan plan;
-    plan.settings.weight = weight;
-    plan.kernel_ns = weight == 2 ? 900'000 : 2'900'000;
-    plan.kernels = 1'000'000;
-    plan.gap_ns = 15'000;
-    plan.block_ns = 200'000;
-    scenario.processes.push_back(plan);
-  }
+  AddTwoToOne(&scenario, {900'000, 2'900'000}, 200'000);
   const Outcome outcome = Simulate(scenario);
-  const double share = outcome.processes[0].gpu_ns /
-                       (outcome.processes[0].gpu_ns + outcome.processes[1].gpu_ns);
-  EXPECT_NEAR(share, 2.0 / 3, 0.02);
+  EXPECT_NEAR(ShareOfFirst(outcome), 2.0 / 3, 0.02);
   EXPECT_LT(outcome.switching_ns, 0.1 * 2e9);
 }
 
