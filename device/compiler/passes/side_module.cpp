@@ -137,7 +137,8 @@ KernelFacts SideModuleBuilder::FactsOf(const KernelPlan& plan) const {
   facts.one_dimensional_blocks = plan.one_dimensional_blocks;
   facts.max_threads = MaxThreads(*plan.kernel);
   facts.static_shared = plan.static_shared;
-  facts.extra_shared = kWorkerSharedBytes + (plan.tells_functions ? kBlockSharedBytes : 0);
+  facts.extra_shared =
+      WorkerSharedBytes(plan.shape) + (plan.tells_functions ? kBlockSharedBytes : 0);
   return facts;
 }
 
@@ -191,9 +192,7 @@ ptx::Function SideModuleBuilder::MakePreemptible(const KernelPlan& plan) const {
   Finish(entry, {plan.shape.meeting, plan.shape.barrier});
   RouteReturns(*entry.body);
   const auto limit = options_.max_registers.find(plan.kernel->name);
-  WorkerShape shape = plan.shape;
-  shape.has_few_registers = limit != options_.max_registers.end();
-  WorkerCode code = MakeWorkerCode(shape);
+  WorkerCode code = MakeWorkerCode(plan.shape);
   std::vector<ptx::Statement> statements = std::move(code.before);
   statements.push_back({.node = std::move(*entry.body)});
   statements.insert(statements.end(), std::make_move_iterator(code.after.begin()),

@@ -19,16 +19,14 @@ enum class Meeting : uint8_t {
 
 struct WorkerShape {
   Meeting meeting = Meeting::kBarrier;
-  uint32_t barrier = 0;            ///< its number
-  bool tells_functions = false;    ///< device functions read block indices in cupola_block
-  bool waits_for_copies = false;   ///< the body has cp.async
-  bool warps_run_free = false;     ///< several blocks between two meetings: they share nothing
-                                   ///< inside a block
-  bool has_few_registers = false;  ///< of such a worker: the body has none to spare
+  uint32_t barrier = 0;           ///< its number
+  bool tells_functions = false;   ///< device functions read block indices in cupola_block
+  bool waits_for_copies = false;  ///< the body has cp.async
+  bool warps_run_free = false;    ///< the threads of a block share nothing inside it
 };
 
 /// Bytes of `cupola_worker`, the worker's own shared memory.
-inline constexpr uint32_t kWorkerSharedBytes = 80;
+uint32_t WorkerSharedBytes(const WorkerShape& shape);
 
 /// What goes around the body, which stands between `before` and `after` in a scope of its own and
 /// leaves by "bra $cupola_tail": %cupola_x, _y and _z are the indices of its block.

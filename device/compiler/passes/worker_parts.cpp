@@ -7,10 +7,12 @@
 namespace cupola::passes {
 namespace {
 
-// Registers of the parts; a worker declares those that are its own.
+// Registers of the parts; a worker declares those that are its own. What is decided has other ones
+// (%cupola_next_...) than what runs, or ptxas holds more over the body than it must.
 constexpr std::string_view kRegisters = R"(
   .reg .pred %cupola_p<4>;
-  .reg .b32 %cupola_x, %cupola_y, %cupola_z;
+  .reg .b32 %cupola_x, %cupola_y, %cupola_z, %cupola_x_end;
+  .reg .b32 %cupola_next_x, %cupola_next_y, %cupola_next_z, %cupola_next_end;
   .reg .b32 %cupola_stop, %cupola_poll, %cupola_ahead, %cupola_look_at, %cupola_begun;
   .reg .b32 %cupola_current, %cupola_end, %cupola_run, %cupola_seen, %cupola_count;
   .reg .b32 %cupola_now, %cupola_period, %cupola_smid, %cupola_tag, %cupola_bound, %cupola_total;
@@ -18,8 +20,8 @@ constexpr std::string_view kRegisters = R"(
   .reg .b64 %cupola_slot, %cupola_control, %cupola_list, %cupola_u<4>;
 )";
 
-// Others than thread 0, the leader, go elsewhere. Computed each time: a register held over the body
-// would cost all threads.
+// %cupola_p0: whether this is another thread than thread 0, the leader. Computed each time: a
+// register held over the body would cost all threads.
 constexpr std::string_view kIsLeader = R"(
   mov.u32 %cupola_t0, %tid.x;
   mov.u32 %cupola_t1, %tid.y;
@@ -27,7 +29,6 @@ constexpr std::string_view kIsLeader = R"(
   or.b32 %cupola_t0, %cupola_t0, %cupola_t1;
   or.b32 %cupola_t0, %cupola_t0, %cupola_t2;
   setp.ne.u32 %cupola_p0, %cupola_t0, 0;
-  @%cupola_p0 bra <others>;
 )";
 
 // Addresses of the slot and of what this physical launch shares.
@@ -38,6 +39,20 @@ constexpr std::string_view kAddresses = R"(
   add.s64 %cupola_control, %cupola_slot, %cupola_control;
   add.s64 %cupola_control, %cupola_control, <slot_physical>;
   ld.param.u32 %cupola_total, [cupola_launch+<total_blocks>];
+)";
+
+// A worker begins: it reads how things stand, all at once.
+constexpr std::string_view kBegin = R"(
+  ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];
+  ld.relaxed.gpu.global.u32 %cupola_seen, [%cupola_slot+<slot_next>];
+  mov.u32 %cupola_now, %globaltimer_lo;
+  ld.param.u32 %cupola_t0, [cupola_launch+<base_next>];
+  sub.u32 %cupola_seen, %cupola_seen, %cupola_t0;
+  mov.u32 %cupola_current, 0;
+  mov.u32 %cupola_end, 0;
+  mov.u32 %cupola_run, 0;
+  mov.u32 %cupola_count, 0;
+  mov.u32 %cupola_look_at, %cupola_now;
 )";
 
 // Between blocks: leave, poll, or go on. The poll is for one worker in kWorkersPerPoller; the
@@ -52,7 +67,6 @@ $cupola_decide:
   setp.lt.u32 %cupola_p1, %cupola_smid, %cupola_bound;
   setp.eq.and.u32 %cupola_p1, %cupola_t0, %cupola_tag, %cupola_p1;
   @%cupola_p1 bra $cupola_yield;
-  <poll_word>
   ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
   sub.u32 %cupola_t3, %cupola_poll, %cupola_now;
   sub.u32 %cupola_t3, %cupola_t3, 1;
@@ -108,9 +122,9 @@ $cupola_claimed:
   @%cupola_p1 bra $cupola_place;
   <take_any>
 $cupola_place:
-  mov.u32 %cupola_x, %cupola_current;
-  mov.u32 %cupola_y, 0;
-  mov.u32 %cupola_z, 0;
+  mov.u32 %cupola_next_x, %cupola_current;
+  mov.u32 %cupola_next_y, 0;
+  mov.u32 %cupola_next_z, 0;
   ld.param.u32 %cupola_t2, [cupola_launch+<stride>];
   setp.ne.u32 %cupola_p1, %cupola_t2, 1;
   @%cupola_p1 bra $cupola_interleave;
@@ -120,10 +134,10 @@ $cupola_place:
   ld.param.u32 %cupola_t3, [cupola_launch+<grid_y>];
   div.u32 %cupola_t1, %cupola_current, %cupola_t2;
   mul.lo.u32 %cupola_t0, %cupola_t1, %cupola_t2;
-  sub.u32 %cupola_x, %cupola_current, %cupola_t0;
-  div.u32 %cupola_z, %cupola_t1, %cupola_t3;
-  mul.lo.u32 %cupola_t0, %cupola_z, %cupola_t3;
-  sub.u32 %cupola_y, %cupola_t1, %cupola_t0;
+  sub.u32 %cupola_next_x, %cupola_current, %cupola_t0;
+  div.u32 %cupola_next_z, %cupola_t1, %cupola_t3;
+  mul.lo.u32 %cupola_t0, %cupola_next_z, %cupola_t3;
+  sub.u32 %cupola_next_y, %cupola_t1, %cupola_t0;
   bra.uni $cupola_publish;
 $cupola_interleave:
   ld.param.u32 %cupola_t1, [cupola_launch+<full_until>];
@@ -136,8 +150,8 @@ $cupola_interleave:
   div.u32 %cupola_t4, %cupola_t0, %cupola_t2;
   mul.lo.u32 %cupola_t4, %cupola_t4, %cupola_t2;
   sub.u32 %cupola_t0, %cupola_t0, %cupola_t4;
-  mad.lo.u32 %cupola_x, %cupola_t4, %cupola_t3, %cupola_t0;
-  mad.lo.u32 %cupola_x, %cupola_t1, %cupola_t2, %cupola_x;
+  mad.lo.u32 %cupola_next_x, %cupola_t4, %cupola_t3, %cupola_t0;
+  mad.lo.u32 %cupola_next_x, %cupola_t1, %cupola_t2, %cupola_next_x;
   bra.uni $cupola_publish;
 )";
 
@@ -313,6 +327,14 @@ $cupola_gone:
   ret;
 )";
 
+// Tells the lanes nothing new: it brings them together. An H200 lets those that wait for a lane go
+// on alone once that yields, and neither barrier.sync nor bar.warp.sync merges them again: the
+// warp of that lane would run the block in two parts, in twice the time.
+constexpr std::string_view kMerge = R"(
+  mov.u32 %cupola_t0, 0;
+  shfl.sync.idx.b32 %cupola_x_end, %cupola_x_end, %cupola_t0, 31, -1;
+)";
+
 }  // namespace
 
 Words WorkerParts() {
@@ -320,6 +342,8 @@ Words WorkerParts() {
   words["registers"] = kRegisters;
   words["is_leader"] = kIsLeader;
   words["addresses"] = kAddresses;
+  words["begin"] = kBegin;
+  words["merge"] = kMerge;
   words["decide"] = kDecide;
   words["count"] = kCount;
   words["claim"] = kClaim;

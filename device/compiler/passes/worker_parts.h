@@ -11,10 +11,8 @@
 namespace cupola::passes {
 
 /// The parts, and the words of LayoutWords(). What a worker must say itself:
-///   <others>          where threads that are not thread 0 go after <is_leader>
-///   <leaders_only>    at the beginning of <leave>: code after which only thread 0 goes on, with
-///                     what <addresses> sets
-///   <poll_word>       loads %cupola_poll in <decide>, where that is not done before
+///   <leaders_only>    at the beginning of <leave>: code after which only thread 0 goes on, behind
+///                     a barrier of all threads and with what <addresses> sets
 ///   <at_run>, <at_told>   offsets in cupola_worker: blocks that the worker has run; 1 = it leaves
 ///                     because of a stop of some SMs only (0 before)
 ///   $cupola_go_on     where <decide> goes on where nobody asks: after <decide>

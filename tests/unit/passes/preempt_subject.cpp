@@ -145,8 +145,7 @@ std::string WrongCounts(const sim::LoadedModule& original, uint32_t total, uint3
   return "";
 }
 
-Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches,
-                            bool few_registers) {
+Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches) {
   auto golden = sim::ReadGoldenKernel(path);
   if (!golden) return golden.error();
   Subject subject;
@@ -161,9 +160,7 @@ Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches
   subject.kernel = subject.golden.spec.kernel;
   AddCounting(*module, *module->FindFunction(subject.kernel));
   subject.original = ptx::Write(*module);
-  SideModuleOptions options{.kernels = {subject.kernel}};
-  if (few_registers) options.max_registers[subject.kernel] = 32;
-  auto side = MakeSideModule(*module, options);
+  auto side = MakeSideModule(*module, {.kernels = {subject.kernel}});
   if (!side) return side.error();
   subject.side = ptx::Write(side->module);
   subject.facts = side->kernels[0];

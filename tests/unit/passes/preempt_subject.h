@@ -28,9 +28,7 @@ struct Subject {
 };
 
 /// Reads tests/golden/... `path`, makes its side module, runs the original `launches` times.
-/// `few_registers`: with a bound of the variant's registers.
-Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches = 1,
-                            bool few_registers = false);
+Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches = 1);
 
 /// Runs the sliced variant slice after slice, each of 1 to `most` blocks by `seed`. What is wrong,
 /// "" if nothing is.
