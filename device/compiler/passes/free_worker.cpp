@@ -89,8 +89,8 @@ constexpr std::string_view kBegin = R"(
   st.shared.v2.u32 [cupola_worker+88], {%cupola_t2, %cupola_t0};
 $cupola_set_up:
   mov.u32 %cupola_range, -1;
-  barrier.sync <barrier>;
   bar.warp.sync -1;
+  bar.sync <barrier>;
   mov.u32 %cupola_t0, %laneid;
   setp.ne.u32 %cupola_p1, %cupola_t0, 0;
   @%cupola_p1 bra $cupola_join;
@@ -322,7 +322,7 @@ $cupola_stop_here:
 
 // All warps come here.
 constexpr std::string_view kLeadersOnly = R"(
-  barrier.sync <barrier>;
+  bar.sync <barrier>;
   <is_leader>
   @%cupola_p0 bra $cupola_gone;
   <addresses>

@@ -44,8 +44,8 @@ constexpr std::string_view kTell = R"(
   st.shared.v4.u32 [cupola_block], {%cupola_x, %cupola_y, %cupola_z, %cupola_x};
   st.shared.v4.u32 [cupola_block+16], {%cupola_t1, %cupola_t2, %cupola_t3, %cupola_t3};
 $cupola_told:
-  barrier.sync 0;
   bar.warp.sync -1;
+  bar.sync 0;
 )";
 
 }  // namespace

@@ -127,10 +127,12 @@ $cupola_tell:
 )";
 
 // All threads meet, here or, while some are still in the body, at its barriers: see early_return.h.
+// Where they come to the same barriers, to the aligned kind: a single barrier of the other kind in
+// the loop over blocks, and ptxas no longer unrolls loops of the body that have barriers.
 constexpr std::string_view kMeet = R"(
 $cupola_join:
-  barrier.sync <barrier>;
   bar.warp.sync -1;
+  bar.sync <barrier>;
 )";
 constexpr std::string_view kMeetRendezvous = R"(
 $cupola_join:
@@ -170,8 +172,8 @@ constexpr std::string_view kTellFunctions = R"(
   ld.param.u32 %cupola_t3, [cupola_launch+<grid_z>];
   st.shared.v4.u32 [cupola_block+16], {%cupola_t1, %cupola_t2, %cupola_t3, %cupola_t3};
 $cupola_told:
-  barrier.sync <barrier>;
   bar.warp.sync -1;
+  bar.sync <barrier>;
 )";
 
 // The worker is to leave: the others are told so.
