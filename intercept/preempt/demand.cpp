@@ -69,7 +69,7 @@ void AddStream(DemandState& state, PreemptContext& context, uint64_t stream, CUs
 
 // False: another thread has begun.
 bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t predicted_ns,
-           uint32_t sms) {
+           uint32_t sms, sched::Wakes* wakes) {
   GpuBoard& gpu = *context.gpu;
   DemandState& state = gpu.demand;
   while (!Enter(state, Phase::kNone)) {
@@ -92,19 +92,20 @@ bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
   state.end_at_ns.store(0, std::memory_order_relaxed);
   Count(counters.demands);
   state.sms.store(sms, std::memory_order_relaxed);
-  sched::BeginDemand(gpu.board(), gpu.index(),
-                     {.remaining_ns = predicted_ns,
-                      .lease_ns = LeaseFor(predicted_ns),
-                      .sms = sms,
-                      .overhead_ns = gpu.overhead_ns()},
-                     now);
+  *wakes = sched::BeginDemand(gpu.board(), gpu.index(),
+                              {.remaining_ns = predicted_ns,
+                               .lease_ns = LeaseFor(predicted_ns),
+                               .sms = sms,
+                               .overhead_ns = gpu.overhead_ns()},
+                              now);
   state.phase.store(Phase::kOn);
   // The agent renews the lease, where anybody heeds it. It says how long it is about to sleep
   // before it looks at the phase: either it sees kOn, or we see that it sleeps.
   if (state.agent_wakes_ns.load() > now + kLeaseNs / 2 &&
       gpu.board().header().attention.load(std::memory_order_relaxed) != 0) {
     state.agent_wakes_ns.store(0);
-    gpu.WakeAgent();
+    gpu.TellAgent();
+    wakes->agents |= uint64_t{1} << gpu.index();
   }
   return true;
 }
@@ -150,7 +151,10 @@ void EndUnlessLaunched(GpuBoard& gpu, uint64_t launches, uint64_t now_ns) {
   End(gpu, now_ns);
   if (gpu.demand.launches.load() == launches) return;
   ForEachContext([&](PreemptContext& context) {
-    if (context.gpu == &gpu) Begin(context, kManyStreams, nullptr, 0, runtime::kAllSms);
+    if (context.gpu != &gpu) return;
+    sched::Wakes wakes;
+    (void)Begin(context, kManyStreams, nullptr, 0, runtime::kAllSms, &wakes);
+    sched::WakeSleepers(gpu.board(), wakes);
   });
 }
 
@@ -287,12 +291,16 @@ void ForgetContextOfDemand(PreemptContext& context) noexcept {
   }
 }
 
-void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t predicted_ns,
-                uint32_t sms) noexcept {
+sched::Wakes NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle,
+                        uint64_t predicted_ns, uint32_t sms) noexcept {
   DemandState& state = context.gpu->demand;
   state.launches.fetch_add(1);
-  if (context.gpu->has_left()) [[unlikely]] return;
-  if (state.phase.load() != Phase::kOn && Begin(context, stream, handle, predicted_ns, sms)) return;
+  sched::Wakes wakes;
+  if (context.gpu->has_left()) [[unlikely]] return wakes;
+  if (state.phase.load() != Phase::kOn &&
+      Begin(context, stream, handle, predicted_ns, sms, &wakes)) {
+    return wakes;
+  }
   if (state.stream.load(std::memory_order_relaxed) != stream) {
     state.stream.store(kManyStreams, std::memory_order_relaxed);
     AddStream(state, context, stream, handle);
@@ -301,7 +309,7 @@ void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle, uint6
   state.end_at_ns.store(0, std::memory_order_relaxed);
   const uint64_t now = NowNs();
   if (state.sms.load(std::memory_order_relaxed) < sms) NeedMoreSms(*context.gpu, sms, now);
-  if (now - state.renewed_ns.load(std::memory_order_relaxed) < kLeaseNs / 4) return;
+  if (now - state.renewed_ns.load(std::memory_order_relaxed) < kLeaseNs / 4) return wakes;
   state.renewed_ns.store(now, std::memory_order_relaxed);
   sched::UpdateDemand(context.gpu->board(), context.gpu->index(),
                       {.remaining_ns = predicted_ns,
@@ -309,6 +317,7 @@ void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle, uint6
                        .sms = state.sms.load(),
                        .overhead_ns = context.gpu->overhead_ns()},
                       now);
+  return wakes;
 }
 
 SyncPoint BeforeSync(PreemptContext* context, uint64_t stream, bool whole_context) noexcept {

@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "device/runtime/preempt_control.h"
+#include "sched/board/yield_protocol.h"
 
 namespace cupola::intercept::preempt {
 
@@ -57,9 +58,10 @@ struct DemandState {
 };
 
 /// A launch on stream `stream` is about to be made; `predicted_ns` 0 = unknown. It needs `sms` SMs;
-/// a burst needs as many as its largest launch, the whole GPU where it has several streams.
-void NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t predicted_ns,
-                uint32_t sms) noexcept;
+/// a burst needs as many as its largest launch, the whole GPU where it has several streams. Those who
+/// sleep are to be woken behind the launch: a system call is several microseconds before it.
+[[nodiscard]] sched::Wakes NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle,
+                                      uint64_t predicted_ns, uint32_t sms) noexcept;
 
 /// `stream` is about to be destroyed: no marker goes there any more.
 void ForgetStreamOfDemand(CUstream stream) noexcept;

@@ -13,6 +13,7 @@
 
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
+#include "intercept/preempt/counters.h"
 #include "intercept/preempt/driver_calls.h"
 
 namespace cupola::intercept::preempt {
@@ -160,6 +161,8 @@ void GpuBoard::PublishOverhead(uint64_t planned_ns) noexcept {
 
 void GpuBoard::NoteStop(uint64_t ns) noexcept {
   MoveAverage(&stop_ns_, ns);
+  Count(counters.stops);
+  counters.stop_ns.fetch_add(ns, std::memory_order_relaxed);
   PublishOverhead(planned_ns_.load(std::memory_order_relaxed));
 }
 

@@ -80,6 +80,12 @@ class GpuBoard {
     sched::WakeAgent(*slot_);
   }
 
+  /// The same without the system call, which the caller makes later (sched::WakeSleepers).
+  void TellAgent() noexcept {
+    own_wakes.fetch_add(1);
+    sched::TellAgent(*slot_);
+  }
+
   DemandState demand;
   std::atomic<uint32_t> own_wakes{0};
   std::atomic<bool> agent_started{false}, has_agent{false};

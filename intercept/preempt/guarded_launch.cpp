@@ -399,11 +399,13 @@ CUresult LaunchUnderBoard(const LaunchFacts& facts, const LaunchCall& call) noex
   Attempt attempt(facts, call, *context, stream);
   CUresult result = CUDA_SUCCESS;
   Plain why = Plain::kNoVariant;
-  NoteDemand(*context, stream.stream, facts.stream, 0, SmsWanted(*context, facts));
+  const sched::Wakes wakes = NoteDemand(*context, stream.stream, facts.stream, 0,
+                                        SmsWanted(*context, facts));
   if (!TryGuarded(&attempt, &result, &why)) {
     CountPlain(why);
     result = LaunchPlain(*context, facts, stream, call);
   }
+  sched::WakeSleepers(context->gpu->board(), wakes);
   context->gpu->demand.returned.fetch_add(1, std::memory_order_release);
   return result;
 }

@@ -113,6 +113,10 @@ void SayCounts() {
        number(counters.waits), " waits, ", number(counters.scopes), " scopes, ",
        number(counters.demands), " demands, ", number(counters.markers), " markers, ",
        number(counters.gates), " gates, ", number(counters.priorities), " with priority"});
+  if (const uint64_t stops = counters.stops.load(); stops != 0) {
+    Say(Level::kInfo, {"preemption: a stop takes ", Decimal(counters.stop_ns.load() / stops / 1000),
+                       " us on average, as its agent sees it"});
+  }
   if (counters.sliced.load() != 0) {
     Say(Level::kInfo, {"preemption: ", number(counters.sliced), " launches sliced"});
   }

@@ -30,14 +30,59 @@ void Publish(BoardSlot& slot, const Demand& demand, uint64_t now_ns) {
   slot.demand_until_ns.store(now_ns + demand.lease_ns, std::memory_order_relaxed);
 }
 
-void AskVictims(BoardView board, uint32_t self) {
+void WakeSleeper(BoardSlot& slot) {
+  // An agent says that it sleeps before the kernel compares `wake`: either it is seen here, or it
+  // sees the change.
+  if (slot.agent_sleeps.load() == 0) return;
+  syscall(SYS_futex, &slot.wake, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void WakeDaemon(BoardHeader& header) {
+  if (header.bell_sleepers.load() == 0) return;
+  syscall(SYS_futex, &header.bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+struct Asked {
+  bool anew = false;   ///< it was not asked by that bit before
+  bool tells = false;  ///< its agent is to know
+};
+
+Asked Ask(BoardSlot& slot, uint32_t bit, uint32_t sm_bound) {
+  const uint64_t before = slot.yield_requests.load();
+  if ((before & BitOf(bit)) != 0 && slot.yield_sm_bound.load() >= sm_bound) return {};
+  // The bound first: workers that see the request find a bound. It only grows while there are
+  // requests; with none it starts anew. The daemon narrows it at its review.
+  bool asks_anew = before == 0;
+  if (before == 0) {
+    slot.stopped.store(0);
+    slot.yield_sm_bound.store(sm_bound);
+  } else {
+    uint32_t bound = slot.yield_sm_bound.load();
+    while (bound < sm_bound && !slot.yield_sm_bound.compare_exchange_weak(bound, sm_bound)) {
+    }
+    asks_anew = bound < sm_bound;
+    if (asks_anew) slot.stopped.store(0);
+  }
+  const uint64_t previous = slot.yield_requests.fetch_or(BitOf(bit));
+  if (previous == 0) SettleGate(slot);
+  // Also where another asked at the same time: an answer to that may have been taken back here.
+  const bool tells = previous == 0 || asks_anew;
+  if (tells) TellAgent(slot);
+  return {.anew = (previous & BitOf(bit)) == 0, .tells = tells};
+}
+
+// The agents that are to be woken.
+uint64_t AskVictims(BoardView board, uint32_t self) {
   BoardSlot& slot = board.slot(self);
+  uint64_t told = 0;
   for (uint64_t rest = slot.may_take.load(); rest != 0; rest &= rest - 1) {
     const auto victim = static_cast<uint32_t>(__builtin_ctzll(rest));
     if (victim >= kBoardSlots || victim == self) continue;
     slot.asked.fetch_or(BitOf(victim), std::memory_order_relaxed);
-    SetRequest(board, victim, self, SmsToAskFor(board, slot, board.slot(victim)));
+    BoardSlot& asked = board.slot(victim);
+    if (Ask(asked, self, SmsToAskFor(board, slot, asked)).tells) told |= BitOf(victim);
   }
+  return told;
 }
 
 }  // namespace
@@ -46,17 +91,25 @@ bool HasDemand(const BoardSlot& slot, uint64_t now_ns) {
   return (slot.demand.load() & 1) != 0 && slot.demand_until_ns.load() > now_ns;
 }
 
-void BeginDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t now_ns) {
+Wakes BeginDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t now_ns) {
   BoardSlot& slot = board.slot(self);
   if ((slot.demand.load(std::memory_order_relaxed) & 1) != 0) {
     UpdateDemand(board, self, demand, now_ns);
-    return;
+    return {};
   }
   Publish(slot, demand, now_ns);
   slot.demand_since_ns.store(now_ns, std::memory_order_relaxed);
   slot.demand.fetch_add(1);
-  AskVictims(board, self);
-  if (board.header().attention.load() != 0) RingBell(board.header());
+  Wakes wakes{.agents = AskVictims(board, self), .daemon = board.header().attention.load() != 0};
+  if (wakes.daemon) board.header().bell.fetch_add(1);
+  return wakes;
+}
+
+void WakeSleepers(BoardView board, const Wakes& wakes) {
+  for (uint64_t rest = wakes.agents; rest != 0; rest &= rest - 1) {
+    WakeSleeper(board.slot(static_cast<uint32_t>(__builtin_ctzll(rest))));
+  }
+  if (wakes.daemon) WakeDaemon(board.header());
 }
 
 void UpdateDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t now_ns) {
@@ -70,7 +123,7 @@ void UpdateDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t
     Publish(slot, demand, now_ns);
     changed = changed || before != demand.remaining_ns;
   }
-  AskVictims(board, self);
+  WakeSleepers(board, {.agents = AskVictims(board, self)});
   if (changed && board.header().attention.load() != 0) RingBell(board.header());
 }
 
@@ -112,27 +165,9 @@ void SetStopped(BoardView board, uint32_t self, bool stopped) {
 }
 
 bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_bound) {
-  BoardSlot& slot = board.slot(victim);
-  const uint64_t before = slot.yield_requests.load();
-  if ((before & BitOf(bit)) != 0 && slot.yield_sm_bound.load() >= sm_bound) return false;
-  // The bound first: workers that see the request find a bound. It only grows while there are
-  // requests; with none it starts anew. The daemon narrows it at its review.
-  bool asks_anew = before == 0;
-  if (before == 0) {
-    slot.stopped.store(0);
-    slot.yield_sm_bound.store(sm_bound);
-  } else {
-    uint32_t bound = slot.yield_sm_bound.load();
-    while (bound < sm_bound && !slot.yield_sm_bound.compare_exchange_weak(bound, sm_bound)) {
-    }
-    asks_anew = bound < sm_bound;
-    if (asks_anew) slot.stopped.store(0);
-  }
-  const uint64_t previous = slot.yield_requests.fetch_or(BitOf(bit));
-  if (previous == 0) SettleGate(slot);
-  // Also where another asked at the same time: an answer to that may have been taken back here.
-  if (previous == 0 || asks_anew) WakeAgent(slot);
-  return (previous & BitOf(bit)) == 0;
+  const Asked asked = Ask(board.slot(victim), bit, sm_bound);
+  if (asked.tells) WakeSleeper(board.slot(victim));
+  return asked.anew;
 }
 
 bool ClearRequest(BoardView board, uint32_t victim, uint32_t bit) {
@@ -167,12 +202,11 @@ void SettleGate(BoardSlot& slot) {
   }
 }
 
+void TellAgent(BoardSlot& slot) { slot.wake.fetch_add(1); }
+
 void WakeAgent(BoardSlot& slot) {
-  slot.wake.fetch_add(1);
-  // An agent says that it sleeps before the kernel compares `wake`: either it is seen here, or it
-  // sees the change.
-  if (slot.agent_sleeps.load() == 0) return;
-  syscall(SYS_futex, &slot.wake, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  TellAgent(slot);
+  WakeSleeper(slot);
 }
 
 void WaitForWake(BoardSlot& slot, uint32_t seen, uint64_t timeout_ns) {
@@ -186,8 +220,7 @@ void WaitForWake(BoardSlot& slot, uint32_t seen, uint64_t timeout_ns) {
 
 void RingBell(BoardHeader& header) {
   header.bell.fetch_add(1);
-  if (header.bell_sleepers.load() == 0) return;
-  syscall(SYS_futex, &header.bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  WakeDaemon(header);
 }
 
 uint64_t BoardClockNs() {

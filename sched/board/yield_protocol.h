@@ -50,14 +50,25 @@ struct Demand {
   uint64_t overhead_ns = 0;             ///< predicted cost of stopping it; 0 = unknown
 };
 
+/// Who has been told something that it does not see while it sleeps.
+struct Wakes {
+  uint64_t agents = 0;   ///< a bit a slot
+  bool daemon = false;
+};
+
 /// Whether the slot's process wants the GPU at `now_ns` (CLOCK_MONOTONIC): its demand is odd and
 /// its lease has not passed.
 bool HasDemand(const BoardSlot& slot, uint64_t now_ns);
 
 /// The process of slot `self` gets work: publishes it, asks every slot in its may_take mask to yield
 /// and rings for the daemon if that wants to know. Where demand is odd already, like UpdateDemand.
-/// Costs some stores, and one system call for each victim that was running and one for the bell.
-void BeginDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t now_ns);
+/// Costs some stores and no system call: who sleeps is woken by the caller, by WakeSleepers, once its
+/// launch is on its way, for workers on the GPU see a request without their agent.
+[[nodiscard]] Wakes BeginDemand(BoardView board, uint32_t self, const Demand& demand,
+                                uint64_t now_ns);
+
+/// System calls for those of `wakes` that sleep.
+void WakeSleepers(BoardView board, const Wakes& wakes);
 
 /// New head of the queue, or a renewed lease, of a process that has demand. Without a prediction
 /// (remaining_ns 0) only the lease is renewed. Rings when the prediction changed, or the lease was
@@ -96,6 +107,9 @@ void SettleGate(BoardSlot& slot);
 
 /// Counts the slot's `wake` word up and wakes the threads that wait on it.
 void WakeAgent(BoardSlot& slot);
+
+/// The first half of that: a system call is still needed where the agent sleeps.
+void TellAgent(BoardSlot& slot);
 
 /// Sleeps until the slot's `wake` word differs from `seen`, at most `timeout_ns`.
 void WaitForWake(BoardSlot& slot, uint32_t seen, uint64_t timeout_ns);

@@ -56,7 +56,8 @@ int main(int argc, char** argv) {
     std::sscanf(line, "%63s %llu %llu %u", word, &number, &lease, &sms);
     const uint64_t now = BoardClockNs();
     if (std::strcmp(word, "begin") == 0) {  // remaining us, lease ms, SMs
-      BeginDemand(client.board(), client.index(), {number * 1000, lease * 1'000'000, sms}, now);
+      const Demand demand = {number * 1000, lease * 1'000'000, sms};
+      WakeSleepers(client.board(), BeginDemand(client.board(), client.index(), demand, now));
       std::puts("ok");
     } else if (std::strcmp(word, "end") == 0) {
       EndDemand(client.board(), client.index());

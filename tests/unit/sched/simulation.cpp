@@ -250,7 +250,7 @@ void Simulation::Launch(size_t index) {
   ++process.version;
   process.device = DeviceState::kWaiting;
   const bool first = (board_.slot(process.slot).demand & 1) == 0;
-  BeginDemand(board_, process.slot, DemandOf(process), now_);
+  WakeSleepers(board_, BeginDemand(board_, process.slot, DemandOf(process), now_));
   if (first) Push(now_ + kLeaseNs / 2, EventType::kRenew, index, ++process.renewals);
 }
 

@@ -52,12 +52,27 @@ TEST_F(YieldProtocol, WhoAsksForMoreAsksAnew) {
 TEST_F(YieldProtocol, WhoEndsTellsTheDaemonUnlessAnAgentDoes) {
   const auto run = [&](bool daemon_holds) {
     board_.slot(1).may_take = 1;
-    BeginDemand(board_, 1, {1000, 1000, runtime::kAllSms}, BoardClockNs());
+    (void)BeginDemand(board_, 1, {1000, 1000, runtime::kAllSms}, BoardClockNs());
     if (daemon_holds) SetRequest(board_, 0, kDaemonBit, runtime::kAllSms);
     return ReleaseDemand(board_, 1);
   };
   EXPECT_TRUE(run(false));
   EXPECT_FALSE(run(true));
+}
+
+// Whoever launches tells first, and makes its system calls behind the launch.
+TEST_F(YieldProtocol, WhoBeginsIsToldWhomToWake) {
+  board_.slot(1).may_take = 1;
+  board_.header().attention = 1;
+  const uint32_t wake = victim_.wake, bell = board_.header().bell;
+  const Demand demand{.remaining_ns = 1000, .lease_ns = 1'000'000'000};
+  const Wakes wakes = BeginDemand(board_, 1, demand, BoardClockNs());
+  EXPECT_EQ(wakes.agents, 1U);
+  EXPECT_TRUE(wakes.daemon);
+  EXPECT_GT(victim_.wake, wake);
+  EXPECT_GT(board_.header().bell, bell);
+  EXPECT_NE(victim_.yield_requests, 0U);
+  EXPECT_EQ(BeginDemand(board_, 1, demand, BoardClockNs()).agents, 0U);  // it knows
 }
 
 // A client that was let go and runs again, before its agent has said so.
@@ -76,11 +91,11 @@ TEST_F(YieldProtocol, AnAnswerToNoRequestIsNone) {
     board_.slot(slot).capabilities = kCanPreempt;
   }
   const Demand demand{.remaining_ns = 1'000'000, .lease_ns = 1'000'000'000};
-  BeginDemand(board_, 0, demand, 1);
+  (void)BeginDemand(board_, 0, demand, 1);
   review(1000);
   victim_.stopped = 1;  // of an earlier request
   board_.slot(1).may_take = 0;  // so that only the daemon asks
-  BeginDemand(board_, 1, demand, 2000);
+  (void)BeginDemand(board_, 1, demand, 2000);
   review(2000);
   EXPECT_TRUE(core.OrderFor(low).hold);
   EXPECT_EQ(victim_.stopped, 0U);
