@@ -172,10 +172,10 @@ uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
     if ((known->flags & models::kTuned) != 0) return std::max(known->batch, 1u);
     if (known->block_ns != 0) return models::BatchFor(known->block_ns);
   }
-  constexpr uint32_t kLeast = 4, kMost = 16;  // of blocks whose length is a guess
+  constexpr uint32_t kUnseen = 8, kMost = 16;
   const uint64_t seen_ns =
       attempt.variant->ns_per_1024_blocks.load(std::memory_order_relaxed) * attempt.workers / 1024;
-  return seen_ns == 0 ? kMost : std::clamp(models::BatchFor(seen_ns), kLeast, kMost);
+  return seen_ns == 0 ? kUnseen : std::min(models::BatchFor(seen_ns), kMost);
 }
 
 runtime::PreemptParams ParamsOf(const PreemptContext& context, const LaunchSlot& slot,

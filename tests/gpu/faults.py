@@ -42,7 +42,7 @@ def parse_arguments():
     parser.add_argument("--mps", action="store_true",
                         help="with an MPS daemon of its own beneath, without the cases in which a "
                              "kernel faults: MPS tells all its clients")
-    parser.add_argument("--jobs", type=int, help="cases at a time (default: gpu 5, sim 2)")
+    parser.add_argument("--jobs", type=int, help="cases at a time (default: gpu 1, sim 2)")
     parser.add_argument("--limit", type=float, default=240,
                         help="seconds for everything: what runs then is ended (default 240)")
     parser.add_argument("--out", default=".", help="folder for corun.log (default: this one)")
@@ -52,7 +52,9 @@ def parse_arguments():
     options.strict = options.strict and os.path.abspath(options.strict)
     if options.strict and options.device == "gpu":
         parser.error("--strict is for the simulated device")
-    options.jobs = options.jobs or (5 if options.device == "gpu" else 2)
+    # Without MPS the cases' programs take turns on a GPU, long kernels among them: five cases at a
+    # time took longer than one after the other, and programs did not come to their start in time.
+    options.jobs = options.jobs or (1 if options.device == "gpu" else 2)
     wanted = options.cases.split(",") if options.cases else list(all_cases())
     unknown = set(wanted) - set(all_cases())
     if unknown:
