@@ -31,6 +31,12 @@ uint64_t LeaseFor(uint64_t predicted_ns) {
   return predicted_ns * 2 > kLeaseNs ? predicted_ns * 2 : kLeaseNs;
 }
 
+// Whether anybody waits for this process's demand to end: those that it asks itself, or the daemon,
+// which holds others while it lasts.
+bool IsHeeded(const GpuBoard& gpu) {
+  return gpu.may_ask() || gpu.board().header().attention.load(std::memory_order_relaxed) != 0;
+}
+
 // One thread at a time changes demand; others see that it is being changed and wait a moment.
 bool Enter(DemandState& state, Phase from) {
   Phase phase = from;
@@ -341,9 +347,7 @@ void AfterSync(const SyncPoint& point) noexcept {
     state.end_launches.store(point.launches, std::memory_order_relaxed);
     state.end_at_ns.store(now + kShortGapNs);
     // It may be asleep for long; where nobody else takes part it is in no hurry either.
-    if (gpu.may_ask() || gpu.board().header().attention.load(std::memory_order_relaxed) != 0) {
-      gpu.WakeAgent();
-    }
+    if (IsHeeded(gpu)) gpu.WakeAgent();
     return;  // the agent ends it, unless a launch comes first
   }
   EndUnlessLaunched(gpu, point.launches, now);
@@ -354,10 +358,10 @@ uint64_t DemandTickNs(GpuBoard& gpu) noexcept {
     // It begins without a word to the agent, which is to be there when a burst ends unnoticed.
     const uint64_t ended = gpu.demand.ended_ns.load(std::memory_order_relaxed);
     const bool lately = ended != 0 && MonotonicNs() - ended < kLatelyNs;
-    return lately && gpu.may_ask() ? kTickNs : UINT64_MAX;
+    return lately && IsHeeded(gpu) ? kTickNs : UINT64_MAX;
   }
   // Nobody waits for it to end: only the lease is to be looked after.
-  if (!gpu.may_ask()) return kIdleTickNs;
+  if (!IsHeeded(gpu)) return kIdleTickNs;
   return gpu.demand.gaps_are_short.load(std::memory_order_relaxed) ? kShortGapNs : kTickNs;
 }
 

@@ -2,7 +2,8 @@
 // wants the GPU is for others to find out. demand_app KIND: "ready" once the kernel was launched
 // before, then a line of input launches it ("kernel launched"), the next lets it end ("told"), the
 // next ends the program. KIND: legacy, blocking, non-blocking; many: two streams; fault: the kernel
-// faults instead; preempted-fault: after one that has a variant.
+// faults instead; preempted-fault: after one that has a variant. row: each line of input launches
+// two short kernels, each waited for ("synced N."), until its input ends.
 #include <cstdio>
 #include <string>
 
@@ -53,6 +54,16 @@ int main(int argc, char** argv) {
   }
   CHECK(cudaStreamSynchronize(stream));
   Say("ready");
+  if (kind == "row") {
+    for (int row = 0; std::getchar() != EOF; ++row) {
+      for (int i = 0; i < 2; ++i) {
+        Running<<<1, 1, 0, stream>>>(flag, value);
+        CHECK(cudaStreamSynchronize(stream));
+      }
+      Say(("synced " + std::to_string(row) + ".").c_str());
+    }
+    return 0;
+  }
   (void)std::getchar();
   *flag = 0;
   const bool faults = kind == "fault" || kind == "preempted-fault";
