@@ -76,7 +76,9 @@ struct alignas(64) HostStatus {
                                            ///< until those that left have told so
   uint32_t ended[kPhysicalLaunches];       ///< tag of the last physical launch that has ended
   uint32_t next_final[kPhysicalLaunches];  ///< `next` when that one ended
-  uint32_t reserved[6];
+  uint32_t passed;                         ///< sequence of the last launch whose stream has come
+                                           ///< through the gate before it; written by the stream
+  uint32_t reserved[5];
 };
 static_assert(sizeof(HostStatus) == 64);
 

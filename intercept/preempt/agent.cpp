@@ -106,7 +106,7 @@ bool Resume(PreemptContext& context, LaunchSlot* slot) {
 // Returns whether it may be resumed.
 bool Agent::LookAt(PreemptContext& context, LaunchSlot& slot, uint32_t bound, Look* look) {
   const LaunchSlots& slots = context.slots;
-  slot.is_gated = slot.is_gated && gpu_.slot().openings.load() == slot.openings;
+  slot.is_gated = slot.is_gated && !slots.HasPassed(slot);
   if (slot.is_gated) {  // as if it had stopped before its first block
     ++look->yielded;
     return false;

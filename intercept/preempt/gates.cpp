@@ -1,6 +1,7 @@
 #include "intercept/preempt/gates.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "intercept/launch_path.h"
 #include "intercept/preempt/counters.h"
@@ -66,13 +67,23 @@ void GateStream(PreemptContext& context, const LaunchFacts& facts, const StreamK
   if (MapBoard(&context)) (void)PutGate(context, facts);
 }
 
-bool GateGuarded(PreemptContext& context, const LaunchFacts& facts, uint32_t* openings) noexcept {
+bool GateGuarded(PreemptContext& context, const LaunchFacts& facts) noexcept {
   GpuBoard& gpu = *context.gpu;
   if (settings.gate_every == 0 || gpu.requests() == 0 || gpu.sm_bound() != runtime::kAllSms) {
     return false;
   }
-  *openings = gpu.slot().openings.load();
   return gpu.slot().gate.load() == 0 && PutGate(context, facts);
+}
+
+bool TellPassage(PreemptContext& context, const LaunchFacts& facts, uint32_t index,
+                 uint32_t sequence) noexcept {
+  const auto write = Real<PFN_cuStreamWriteValue32_v11070>(
+      facts.per_thread ? Call::k_cuStreamWriteValue32_v2_ptsz : Call::k_cuStreamWriteValue32_v2);
+  const CUdeviceptr word = context.status_device + index * sizeof(runtime::HostStatus) +
+                           offsetof(runtime::HostStatus, passed);
+  if (write(facts.stream, word, sequence, 0) != CUDA_SUCCESS) return false;
+  context.queued.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 bool WantsPriority(const PreemptContext& context) noexcept {

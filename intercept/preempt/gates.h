@@ -36,9 +36,13 @@ void GateStream(PreemptContext& context, const LaunchFacts& facts, const StreamK
 
 /// For a launch that is about to be guarded, with launch_mutex held: while the process is asked to
 /// leave the GPU its workers would come, take the GPU from whoever asked, run a block each, and
-/// leave. So it waits at the gate. False: it does not. Else `openings` is what BoardSlot::openings
-/// was while the gate was closed.
-bool GateGuarded(PreemptContext& context, const LaunchFacts& facts, uint32_t* openings) noexcept;
+/// leave. So it waits at the gate. False: it does not.
+bool GateGuarded(PreemptContext& context, const LaunchFacts& facts) noexcept;
+
+/// Behind that gate: the stream tells the host line of slot `index` when it has come through. The gate
+/// may open and close again while the stream waits for what lies before. False: it will not tell.
+bool TellPassage(PreemptContext& context, const LaunchFacts& facts, uint32_t index,
+                 uint32_t sequence) noexcept;
 
 /// Makes a launch as the program did, or the same with the highest priority where that is of use
 /// and the program asked for none. Falls back to the program's own call.

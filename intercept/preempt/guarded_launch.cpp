@@ -275,8 +275,8 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
   const bool is_blocking = IsBlocking(attempt.facts.stream, attempt.facts.per_thread);
   const MutexLock lock(context.launch_mutex);
   LaunchSlot* slot = nullptr;
-  uint32_t physical = kNoPhysical, bound = 0, openings = 0;
-  const bool is_gated = GateGuarded(context, attempt.facts, &openings);
+  uint32_t physical = kNoPhysical, bound = 0;
+  const bool is_gated = GateGuarded(context, attempt.facts);
   {
     const MutexLock slots_lock(context.slots_mutex);
     *why = Plain::kNoContext;
@@ -285,11 +285,14 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
     if (slot == nullptr) return Outcome::kRetry;
     FillSlot(attempt, is_blocking, slot);
     slot->is_gated = is_gated;
-    slot->openings = openings;
     bound = slot->looked_at_bound;
     physical = context.slots.BeginPhysical(slot, std::min(attempt.workers, attempt.total_blocks));
   }
   const uint32_t index = context.slots.IndexOf(slot);
+  if (is_gated && !TellPassage(context, attempt.facts, index, slot->sequence)) {
+    const MutexLock slots_lock(context.slots_mutex);
+    slot->is_gated = false;  // it may be under way, for all that is known
+  }
   bool made = false;
   context.half_made.store(1);
   *why = Plain::kArguments;

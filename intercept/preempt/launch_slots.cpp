@@ -136,6 +136,10 @@ uint32_t LaunchSlots::WorkersAway(const LaunchSlot& slot) const noexcept {
   return there > 0 ? slot.full_workers - static_cast<uint32_t>(there) : slot.full_workers;
 }
 
+bool LaunchSlots::HasPassed(const LaunchSlot& slot) const noexcept {
+  return __atomic_load_n(&status_[IndexOf(&slot)].passed, __ATOMIC_ACQUIRE) == slot.sequence;
+}
+
 bool LaunchSlots::HasYielded(const LaunchSlot& slot, uint32_t bound, uint32_t sms) const noexcept {
   if (slot.state != LaunchSlot::State::kRunning || slot.live == 0) return true;
   if (bound >= sms) return false;

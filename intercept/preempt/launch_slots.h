@@ -26,8 +26,7 @@ struct LaunchSlot {
   bool may_have_stopped = false;  ///< somebody asked to yield since it was launched
   bool stopped = false;           ///< no physical launch is under way and blocks are left
   bool is_gated = false;          ///< its first physical launch waits at a gate that was closed
-                                  ///< when it was made, with `openings` then
-  uint32_t openings = 0;
+                                  ///< when it was made, until HostStatus::passed says otherwise
   uint8_t live = 0;               ///< bit p: physical launch p is under way
   uint16_t tag[runtime::kPhysicalLaunches] = {};
   uint16_t last_tag = 0;
@@ -95,6 +94,9 @@ class LaunchSlots {
   /// Workers of a running launch that left before its last block was claimed, about: too many
   /// where one of its physical launches ended partly for one reason, partly for another.
   uint32_t WorkersAway(const LaunchSlot& slot) const noexcept;
+
+  /// Whether the stream of a launch that was gated has come through the gate.
+  bool HasPassed(const LaunchSlot& slot) const noexcept;
 
   /// Whether a launch that is asked to leave the SMs below `bound` of `sms` has, about: as many
   /// workers left as are there when they are spread evenly, less an eighth, or they looked as they

@@ -19,7 +19,7 @@
 namespace cupola::sched {
 
 inline constexpr uint32_t kBoardMagic = 0x43555042;  // "CUPB"
-inline constexpr uint32_t kBoardVersion = 2;
+inline constexpr uint32_t kBoardVersion = 3;
 inline constexpr uint32_t kBoardSlots = 63;   ///< bit 63 of a request mask is the daemon's
 inline constexpr uint32_t kDaemonBit = 63;
 
@@ -77,9 +77,7 @@ struct alignas(128) BoardSlot {
   std::atomic<uint32_t> wake;  ///< futex of the agent: +1 whenever yield_requests or gate changes
   std::atomic<uint32_t> agent_sleeps;  ///< by the agent: 1 while it may be asleep on `wake`
   std::atomic<uint64_t> asked;         ///< by the process: slots that it has asked to yield
-  std::atomic<uint32_t> openings;      ///< +1 before the gate is opened: closed and the same number
-                                       ///< as before, it has been closed all the time
-  std::atomic<uint32_t> reserved1[23];
+  std::atomic<uint32_t> reserved1[24];
 };
 static_assert(sizeof(BoardSlot) == 384);
 static_assert(offsetof(BoardSlot, capabilities) == 128 && offsetof(BoardSlot, yield_requests) == 256);

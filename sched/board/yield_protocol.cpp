@@ -196,7 +196,6 @@ uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns) {
 void SettleGate(BoardSlot& slot) {
   for (;;) {
     const bool open = slot.yield_requests.load() == 0;
-    if (open && slot.gate.load() == 0) slot.openings.fetch_add(1);
     slot.gate.store(open ? 1 : 0);
     if ((slot.yield_requests.load() == 0) == open) return;
   }

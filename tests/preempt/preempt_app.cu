@@ -377,6 +377,37 @@ int RunPaced(cudaStream_t stream) {
   return CheckWhere(arrays, stream);
 }
 
+// A kernel whose blocks, all under way, run until they are told to end, and one behind it.
+int Behind(cudaStream_t stream) {
+  const Arrays arrays;
+  void* memory;
+  CHECK(cudaMallocHost(&memory, sizeof(Pace)));
+  const auto pace = static_cast<volatile Pace*>(memory);
+  const auto launch_paced = [&](uint32_t tag) {
+    Paced<<<4, kThreads, 0, stream>>>(arrays.runs, arrays.value, tag, arrays.other,
+                                      static_cast<Pace*>(memory));
+    CHECK(cudaGetLastError());
+  };
+  pace->open = ~0u;
+  launch_paced(1);
+  arrays.Launch(1, stream);
+  CHECK(cudaStreamSynchronize(stream));
+  pace->open = pace->begun = 0;
+  launch_paced(2);
+  while (pace->begun < 4) usleep(100);
+  Say("kernel launched");
+  (void)std::getchar();
+  arrays.Launch(2, stream);
+  Say("second launched");
+  (void)std::getchar();
+  pace->open = ~0u;
+  Say("first ends");
+  CHECK(cudaStreamSynchronize(stream));
+  uint32_t runs = 0;
+  CHECK(cudaMemcpy(&runs, arrays.runs, 4, cudaMemcpyDeviceToHost));
+  return runs == 4 ? 0 : 1;
+}
+
 // A kernel of few blocks that runs until it is told to end.
 int Hold(cudaStream_t stream) {
   uint32_t *flag, *value, sum = 0;
@@ -463,6 +494,7 @@ int main(int argc, char** argv) {
   if (scenario == "paced") return RunPaced(stream);
   if (scenario == "small") return Small(stream);
   if (scenario == "hold") return Hold(stream);
+  if (scenario == "behind") return Behind(stream);
   if (scenario == "leave") return Leave(stream, what);
   return 2;
 }

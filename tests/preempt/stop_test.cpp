@@ -234,6 +234,29 @@ TEST(Gate, HoldsPreemptibleLaunchesBack) {
 // One that began before it was asked stops, the one behind it waits at the gate; and again.
 TEST(Gate, AmongStops) { StopAgainAndAgain("8"); }
 
+// The gate opens and closes again while the launch behind it still waits for an earlier one: it has
+// not begun, and whoever asks is to hear so.
+TEST(Gate, IsNotPassedBehindAnEarlierLaunch) {
+  for (const std::string& stream : kStreams) {
+    SCOPED_TRACE(stream);
+    const BoardFile board;
+    Program program(App({"behind", stream}), board, {{"CUPOLA_GATE_EVERY", "8"}});
+    ASSERT_TRUE(program.Await("kernel launched")) << program.output();
+    board.Ask();
+    program.GoOn();
+    ASSERT_TRUE(program.Await("second launched")) << program.output();
+    board.Release();
+    board.Ask();
+    program.GoOn();
+    ASSERT_TRUE(program.Await("first ends")) << program.output();
+    EXPECT_TRUE(
+        AwaitTrue([&] { return board.slot().stopped.load() == 1 || program.HasEnded(); }));
+    EXPECT_FALSE(program.HasEnded()) << program.output();
+    board.Release();
+    EXPECT_EQ(program.Wait(), 0) << program.output();
+  }
+}
+
 // A gate comes as often as launches are long: whoever asks does not wait for eight of some
 // milliseconds each.
 TEST(Gate, LongLaunchesHaveOneEach) {
