@@ -133,6 +133,13 @@ class Metrics(unittest.TestCase):
         self.assertEqual(runs.triplets().groups, runs.triplets().groups)
         self.assertEqual(len(runs.spatial_pairs().groups), 56)
 
+    def test_parts_are_the_same_groups_of_fewer(self):
+        whole = runs.triplets()
+        parts = whole.parts(runs.MOST_MEMBERS)
+        self.assertGreater(len(whole.members), runs.MOST_MEMBERS)
+        self.assertEqual([group for part in parts for group in part.groups], whole.groups)
+        self.assertLessEqual(max(len(part.members) for part in parts), runs.MOST_MEMBERS)
+
     def test_charts(self):
         self.assertEqual(svg_chart.ticks(0, 10), [0, 2, 4, 6, 8, 10])
         for text in (svg_chart.bars("a & b", "us", ["x"], {"s": [None]}),

@@ -48,26 +48,26 @@ Rendezvous::Rendezvous(const std::string& path, int party, int parties)
   page_ = static_cast<Page*>(memory);  // a new file is zeroes: all counters at zero
 }
 
-void Rendezvous::WaitFor(const std::atomic<int>& counter, int round, bool patient) {
+void Rendezvous::WaitFor(const std::atomic<int>& counter, int number, bool patient) {
   const long deadline = NowNs() + kPatienceNs;
   constexpr timespec kNap{0, 20'000};
-  while (counter.load(std::memory_order_acquire) < round) {
+  while (counter.load(std::memory_order_acquire) < number) {
     if (patient) {
       nanosleep(&kNap, nullptr);
     } else {
       sched_yield();
     }
     if (NowNs() > deadline) {
-      std::fprintf(stderr, "a partner did not come to round %d\n", round);
+      std::fprintf(stderr, "a partner did not come to meeting or round %d\n", number);
       std::_Exit(3);
     }
   }
 }
 
-void Rendezvous::Meet(int round) {
+void Rendezvous::Meet(int number) {
   if (page_ == nullptr) return;
-  page_->arrived[party_].store(round, std::memory_order_release);
-  for (int i = 0; i < parties_; ++i) WaitFor(page_->arrived[i], round, true);
+  page_->arrived[party_].store(number, std::memory_order_release);
+  for (int i = 0; i < parties_; ++i) WaitFor(page_->arrived[i], number, true);
 }
 
 long Rendezvous::AwaitLaunch(int before, int round) {

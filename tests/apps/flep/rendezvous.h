@@ -15,8 +15,8 @@ class Rendezvous {
  public:
   /// `path` empty = alone: nothing is waited for.
   Rendezvous(const std::string& path, int party, int parties);
-  /// Waits until every party has come to round `round` (1, 2, ...).
-  void Meet(int round);
+  /// Waits until every party has come to meeting `number` (1, 2, ...).
+  void Meet(int number);
   /// Waits until party `before` has launched in this round; returns when that was. 0 when alone.
   long AwaitLaunch(int before, int round);
   /// Tells the others that we have launched.
@@ -30,7 +30,7 @@ class Rendezvous {
     std::atomic<int> launched[64];
     std::atomic<long> launched_ns[64];
   };
-  void WaitFor(const std::atomic<int>& counter, int round, bool patient);
+  void WaitFor(const std::atomic<int>& counter, int number, bool patient);
   Page* page_ = nullptr;
   int party_;
   int parties_;
