@@ -100,6 +100,8 @@ static_assert((kWorkersPerPoller & (kWorkersPerPoller - 1)) == 0);
 /// Flags of PreemptParams.
 enum PreemptFlag : uint32_t {
   kRunWhatIsClaimed = 1,  ///< blocks may wait on earlier ones: never hand claimed blocks back
+  kHasWatcher = 2,  ///< worker 0 only reads the yield line, as long as blocks are unclaimed; for
+                    ///< physical launches of two workers and more
 };
 
 /// The last parameter of a `preemptible` variant, `.param .align 8 .b8 cupola_launch[96]`.

@@ -178,6 +178,13 @@ uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
   return seen_ns == 0 ? kUnseen : std::min(models::BatchFor(seen_ns), kMost);
 }
 
+// A worker that takes no blocks is a small part of many, where they go on for long.
+bool HasWatcher(const LaunchSlot& slot, uint32_t workers) {
+  constexpr uint32_t kLeastRounds = 4;
+  return workers >= std::max(settings.watch_from, 2u) && slot.flags == 0 &&
+         slot.total_blocks / workers >= kLeastRounds;
+}
+
 runtime::PreemptParams ParamsOf(const PreemptContext& context, const LaunchSlot& slot,
                                 uint32_t physical) {
   const uint32_t index = context.slots.IndexOf(&slot);
@@ -197,6 +204,7 @@ runtime::PreemptParams ParamsOf(const PreemptContext& context, const LaunchSlot&
   params.workers = slot.workers[physical];
   params.poll_period_ns = settings.poll_period_ns;
   params.flags = slot.flags;
+  if (HasWatcher(slot, params.workers)) params.flags |= runtime::kHasWatcher;
   params.look_after_ns = settings.look_after_ns;
   params.stride = slot.claims.stride;
   params.full_until = slot.claims.full_until;

@@ -95,6 +95,7 @@ bool ReadSettings() {
   settings.batch = static_cast<uint32_t>(Number("CUPOLA_BATCH", 0));
   settings.poll_period_ns =
       static_cast<uint32_t>(Number("CUPOLA_POLL_NS", settings.poll_period_ns));
+  settings.watch_from = static_cast<uint32_t>(Number("CUPOLA_WATCH_FROM", settings.watch_from));
   settings.look_after_ns =
       static_cast<uint32_t>(Number("CUPOLA_LOOK_AFTER_NS", settings.look_after_ns));
   settings.demand_limit_ns =

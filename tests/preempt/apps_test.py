@@ -54,8 +54,9 @@ def pester(board, over):
     board.ask(0)
 
 
-def compare(build, name, environ, store, folder):
-    """What is wrong with this program, or ""; and how often it was stopped."""
+def compare(build, name, environ, store, folder, watch_from):
+    """What is wrong with this program, or ""; and how often it was stopped. One worker of launches of
+    at least `watch_from` watches."""
     program = f"{build}/apps/shared/{name}"
     if not os.path.exists(program):
         raise runner.NotPossible(f"no {program}: build it first")
@@ -67,7 +68,8 @@ def compare(build, name, environ, store, folder):
     board, over = Board(folder), threading.Event()
     more = {"LD_PRELOAD": f"{build}/lib/libcupola.so", "CUPOLA_STORE": store,
             "CUPOLA_DRIVER": f"{build}/lib/sim/libcuda.so.1", "CUPOLA_BOARD": board.path,
-            "CUPOLA_BOARD_SLOT": "0", "CUPOLA_PREEMPT": "always", "CUPOLA_POLL_NS": "0"}
+            "CUPOLA_BOARD_SLOT": "0", "CUPOLA_PREEMPT": "always", "CUPOLA_POLL_NS": "0",
+            "CUPOLA_WATCH_FROM": str(watch_from)}
     pestering = threading.Thread(target=pester, args=(board, over))
     pestering.start()
     stopped = runner.run([program], {**environ, **more}, 60)
@@ -92,10 +94,12 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             store = os.path.join(folder, "store")
             for name in options.apps or APPS:
-                problem, preemptions = compare(build, name, environ, store, folder)
-                total += preemptions
-                wrong += problem != ""
-                print(f"{name}: {problem or f'same, stopped {preemptions} times'}")
+                for watch_from in (2, 1000):
+                    problem, preemptions = compare(build, name, environ, store, folder, watch_from)
+                    total += preemptions
+                    wrong += problem != ""
+                    print(f"{name}, watcher from {watch_from} workers: "
+                          f"{problem or f'same, stopped {preemptions} times'}")
     except runner.NotPossible as reason:
         print(f"apps_test: {reason}", file=sys.stderr)
         return runner.NOT_POSSIBLE_HERE

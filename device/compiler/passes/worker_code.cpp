@@ -44,7 +44,7 @@ constexpr std::string_view kDeclarations = R"(
 constexpr std::string_view kBegin = R"(
   <begin>
   st.shared.u32 [cupola_worker+64], %cupola_run;
-  bra.uni $cupola_decide;
+  <become_watcher>
 )";
 
 // After a block; leader only.

@@ -55,6 +55,65 @@ constexpr std::string_view kBegin = R"(
   mov.u32 %cupola_look_at, %cupola_now;
 )";
 
+// Worker 0 of a launch that has a watcher takes no blocks, where there are some to claim: it leaves,
+// and watches on its way out.
+constexpr std::string_view kBecomeWatcher = R"(
+  ld.param.u32 %cupola_t0, [cupola_launch+<flags>];
+  and.b32 %cupola_t0, %cupola_t0, <has_watcher>;
+  mov.u32 %cupola_t1, %ctaid.x;
+  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
+  setp.ne.or.u32 %cupola_p1, %cupola_t1, 0, %cupola_p1;
+  setp.ge.or.u32 %cupola_p1, %cupola_seen, %cupola_total, %cupola_p1;
+  @%cupola_p1 bra $cupola_decide;
+  bra.uni $cupola_stop_here;
+)";
+
+// The watcher reads the host's line again and again, until it is to leave itself or all is claimed:
+// so the stop word is never older than a reading takes, and workers see it at the end of the block
+// that they are at. Without it the first poller to come to the end of a block finds the request: late
+// where workers end their blocks together, and the others have just begun their next.
+constexpr std::string_view kWatch = R"(
+  ld.param.u32 %cupola_t0, [cupola_launch+<flags>];
+  and.b32 %cupola_t0, %cupola_t0, <has_watcher>;
+  mov.u32 %cupola_t1, %ctaid.x;
+  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
+  setp.ne.or.u32 %cupola_p1, %cupola_t1, 0, %cupola_p1;
+  ld.param.u64 %cupola_u0, [cupola_launch+<yield_line>];
+  setp.eq.or.u64 %cupola_p1, %cupola_u0, 0, %cupola_p1;
+  @%cupola_p1 bra $cupola_watched;
+  <addresses>
+  ld.param.u32 %cupola_tag, [cupola_launch+<tag>];
+  ld.param.u32 %cupola_seen, [cupola_launch+<base_next>];
+  ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
+  mov.u32 %cupola_smid, %smid;
+$cupola_watch:
+  ld.relaxed.gpu.global.u32 %cupola_t0, [%cupola_slot+<slot_next>];
+  sub.u32 %cupola_t0, %cupola_t0, %cupola_seen;
+  setp.ge.u32 %cupola_p1, %cupola_t0, %cupola_total;
+  @%cupola_p1 bra $cupola_watched;
+  ld.relaxed.sys.global.v2.u64 {%cupola_u1, %cupola_u2}, [%cupola_u0];
+  mov.u32 %cupola_now, %globaltimer_lo;
+  add.u32 %cupola_t1, %cupola_now, %cupola_period;
+  setp.eq.u64 %cupola_p1, %cupola_u1, 0;
+  @%cupola_p1 bra $cupola_watch_on;
+  cvt.u32.u64 %cupola_bound, %cupola_u2;
+  min.u32 %cupola_bound, %cupola_bound, 65535;
+  shl.b32 %cupola_t0, %cupola_tag, 16;
+  or.b32 %cupola_stop, %cupola_t0, %cupola_bound;
+  st.relaxed.gpu.global.u32 [%cupola_control], %cupola_stop;
+  setp.ge.u32 %cupola_p1, %cupola_smid, %cupola_bound;
+  @%cupola_p1 bra $cupola_watch_on;
+  setp.eq.u32 %cupola_p1, %cupola_bound, 65535;
+  mov.u32 %cupola_t0, 1;
+  @!%cupola_p1 st.shared.u32 [cupola_worker+<at_told>], %cupola_t0;
+  bra.uni $cupola_watched;
+$cupola_watch_on:
+  st.relaxed.gpu.global.u32 [%cupola_control+<physical_poll>], %cupola_t1;
+  nanosleep.u32 500;
+  bra.uni $cupola_watch;
+$cupola_watched:
+)";
+
 // Between blocks: leave, poll, or go on. The poll is for one worker in kWorkersPerPoller; the
 // others see to it when it has not been made for 16 periods (those workers have left, or run long
 // blocks), but never all of them as they start.
@@ -281,6 +340,7 @@ $cupola_tell_yield:
 constexpr std::string_view kLeave = R"(
 $cupola_leave:
   <leaders_only>
+  <watch>
   ld.shared.u32 %cupola_run, [cupola_worker+<at_run>];
   ld.param.u64 %cupola_u0, [cupola_launch+<status>];
   setp.eq.u32 %cupola_p1, %cupola_run, 0;
@@ -344,6 +404,8 @@ Words WorkerParts() {
   words["addresses"] = kAddresses;
   words["begin"] = kBegin;
   words["merge"] = kMerge;
+  words["become_watcher"] = kBecomeWatcher;
+  words["watch"] = kWatch;
   words["decide"] = kDecide;
   words["count"] = kCount;
   words["claim"] = kClaim;

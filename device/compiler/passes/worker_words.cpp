@@ -56,6 +56,7 @@ Words LayoutWords() {
   set("status_ended", offsetof(HostStatus, ended));
   set("status_next_final", offsetof(HostStatus, next_final));
   set("run_what_is_claimed", kRunWhatIsClaimed);
+  set("has_watcher", kHasWatcher);
   set("worker_is_poller_mask", kWorkersPerPoller - 1);
   return words;
 }

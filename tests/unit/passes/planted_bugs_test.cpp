@@ -108,6 +108,12 @@ const Bug kBugs[] = {
      "ld.relaxed.gpu.global.u64 %cupola_u1, [%cupola_u0+128];", "", 1},
     {"PlacesOverwritten", "plain", "@%cupola_p1 bra $cupola_put;",
      "st.relaxed.gpu.global.u64 [%cupola_u0+128], %cupola_u1;", "", 1},
+    {"WatchesOnAtTheEnd", "plain",
+     "setp.ge.u32 %cupola_p1, %cupola_t0, %cupola_total;\n\t@%cupola_p1 bra $cupola_watched;", "", ""},
+    {"WatchesOnWhenAsked", "plain",
+     "setp.ge.u32 %cupola_p1, %cupola_smid, %cupola_bound;\n\t@%cupola_p1 bra $cupola_watch_on;",
+     "bra.uni $cupola_watch_on;", ""},
+    {"AllWatch", "plain", "setp.ne.or.u32 %cupola_p1, %cupola_t1, 0, %cupola_p1;", "", ""},
     {"CopiesLandLate", "async_copy", "cp.async.wait_all;\n\tbra.uni $cupola_head;",
      "bra.uni $cupola_head;", "data race", 1},
 };
@@ -131,6 +137,7 @@ std::string Search(const Subject& subject, uint32_t launches, uint32_t courses) 
     course.resume_workers = 1 + static_cast<uint32_t>(random.Below(6));
     course.batch = 2 + static_cast<uint32_t>(random.Below(3));
     course.stride = 1 + static_cast<uint32_t>(random.Below(3));
+    course.has_watcher = seed % 3 == 0;
     course.single_blocks = static_cast<uint32_t>(random.Below(6));
     course.launches = launches;
     course.poll_period_ns = random.Below(2) == 0 ? 25 : 250;

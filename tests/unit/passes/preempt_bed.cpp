@@ -142,6 +142,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
     params.workers = workers;
     params.poll_period_ns = course_.poll_period_ns;
     params.flags = course_.flags;
+    if (course_.has_watcher && workers > 1) params.flags |= runtime::kHasWatcher;
     params.look_after_ns = course_.look_after_ns;
     params.stride = total_ == spec.grid.x ? course_.stride : 1;
     const uint32_t chunk = params.batch * params.stride;

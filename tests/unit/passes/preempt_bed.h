@@ -24,6 +24,7 @@ struct Course {
   std::vector<uint32_t> bounds;       ///< of the asks, kAllSms where there are fewer
   sim::Granularity granularity = sim::Granularity::kWarp;
   bool stale_reads = true;
+  bool has_watcher = false;           ///< of physical launches of two workers and more
   uint32_t sm_count = 2, blocks_per_sm = 2;
 };
 

@@ -110,6 +110,30 @@ TEST_P(PreemptionTest, StopsAndGoesOnAgainAndAgain) {
   EXPECT_GT(resumes, 0u);
 }
 
+// One worker of several takes no blocks.
+TEST_P(PreemptionTest, WatchesFromOneWorker) {
+  uint32_t resumes = 0;
+  for (uint64_t seed = 1; seed <= 12 && !HasFailure(); ++seed) {
+    Prng random(seed);
+    Course course = CourseFor(subject_);
+    if (course.flags != 0) return;  // such launches have no watcher
+    course.has_watcher = true;
+    course.workers = 2 + static_cast<uint32_t>(random.Below(2));
+    course.resume_workers = 1 + static_cast<uint32_t>(random.Below(3));
+    course.batch = 1 + static_cast<uint32_t>(random.Below(3));
+    course.launches = 1 + static_cast<uint32_t>(random.Below(2));
+    course.sm_count = 2 + static_cast<uint32_t>(random.Below(2));
+    course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
+    uint64_t at = 0;
+    for (int i = 0; i < static_cast<int>(seed % 4); ++i) {
+      course.ask_at_step.push_back(at += random.Below(500));
+      course.bounds.push_back(random.Below(2) == 0 ? 0xFFFF : 1);
+    }
+    resumes += RunSeed(course, seed).resumes;
+  }
+  EXPECT_GT(resumes, 0u);
+}
+
 // Ranges of blocks that warps run through at their own pace, as long ones as there are.
 TEST_P(PreemptionTest, WarpsRunFree) {
   uint32_t resumes = 0;
