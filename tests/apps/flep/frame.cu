@@ -54,6 +54,7 @@ class Frame {
   long Scaled(long size) const;
   void Prepare(const Problem& problem);
   unsigned long long ResultSum();
+  void CheckResult();
   bool Verify();
   void Print(const Input& input, const Problem& problem, bool good);
 
@@ -156,14 +157,18 @@ void Frame::Play() {
     rounds.assign(options_.loop_seconds > 0 ? 1 : options_.repeat, all);
   }
   const Output output = program_.output();
+  bool unchecked = false;
   for (size_t i = 0; i < rounds.size(); ++i) {
     const int round = static_cast<int>(i) + 1, turn = rounds[i].TurnOf(options_.party);
-    // What a party does before a round it does when all are through with the round before: a memset
-    // of gigabytes in a context of its own is two changes of context for those that are measured.
+    // What a party does between rounds it does when all are through with the round before: a sum, or a
+    // memset of gigabytes, in a context of its own delays those that are measured.
     meeting_.Meet(2 * round - 1);
+    if (unchecked) CheckResult();
+    unchecked = false;
     if (options_.check_each && turn >= 0) {
       CHECK(cudaMemsetAsync(const_cast<void*>(output.data), 0xff, output.count * 4, stream_));
       CHECK(cudaStreamSynchronize(stream_));
+      unchecked = true;
     }
     meeting_.Meet(2 * round);
     if (turn < 0) continue;
@@ -172,11 +177,16 @@ void Frame::Play() {
     } else {
       Single(round, rounds[i], turn);
     }
-    if (!options_.check_each) continue;
-    const unsigned long long sum = ResultSum();
-    if (sum_ == 0) sum_ = sum;
-    differing_ += sum != sum_;
   }
+  meeting_.Meet(2 * static_cast<int>(rounds.size()) + 1);
+  if (unchecked) CheckResult();
+}
+
+/// The result of the last launch is that of the first.
+void Frame::CheckResult() {
+  const unsigned long long sum = ResultSum();
+  if (sum_ == 0) sum_ = sum;
+  differing_ += sum != sum_;
 }
 
 /// One launch when its turn comes; waits for its end.
