@@ -355,10 +355,11 @@ void AfterSync(const SyncPoint& point) noexcept {
 
 uint64_t DemandTickNs(GpuBoard& gpu) noexcept {
   if (gpu.demand.phase.load() != Phase::kOn) {
-    // It begins without a word to the agent, which is to be there when a burst ends unnoticed.
+    // It begins without a word to the agent, which is to be there when a burst ends unnoticed. (Where
+    // the daemon heeds it, it begins with a word to an agent that sleeps.)
     const uint64_t ended = gpu.demand.ended_ns.load(std::memory_order_relaxed);
     const bool lately = ended != 0 && MonotonicNs() - ended < kLatelyNs;
-    return lately && IsHeeded(gpu) ? kTickNs : UINT64_MAX;
+    return lately && gpu.may_ask() ? kTickNs : UINT64_MAX;
   }
   // Nobody waits for it to end: only the lease is to be looked after.
   if (!IsHeeded(gpu)) return kIdleTickNs;

@@ -181,6 +181,12 @@ void GpuBoard::Poll(uint64_t now_ns) noexcept {
   const bool daemon_is_well =
       client_.joined() && client_.Poll(now_ns) == sched::DaemonState::kPresent;
   if (!daemon_is_well && requests() != 0) sched::DropStaleRequests(board_, index_, now_ns);
+  LookWhoMayAsk();
+}
+
+// `decisions` is read first: what comes while we look is looked at again.
+void GpuBoard::LookWhoMayAsk() const noexcept {
+  const uint32_t decisions = board_.header().decisions.load();
   bool may_be_asked = slot_->may_be_held.load(std::memory_order_relaxed) != 0;
   for (uint32_t i = 0; i < sched::kBoardSlots && !may_be_asked; ++i) {
     const sched::BoardSlot& other = board_.slot(i);
@@ -188,6 +194,7 @@ void GpuBoard::Poll(uint64_t now_ns) noexcept {
     may_be_asked = i != index_ && (may_take >> index_ & 1) != 0;
   }
   may_be_asked_.store(may_be_asked || requests() != 0, std::memory_order_relaxed);
+  decisions_.store(decisions, std::memory_order_relaxed);
 }
 
 void GpuBoard::ForgetAllAfterFork() noexcept {

@@ -46,8 +46,14 @@ class GpuBoard {
   /// What was measured of the kernels of this GPU; null = nothing.
   const models::PlanView* plan() const noexcept { return plan_ ? &plan_->view() : nullptr; }
 
-  /// Whether others of the board may ever ask this process to yield; looked up every 100 ms.
-  bool may_be_asked() const noexcept { return may_be_asked_.load(std::memory_order_relaxed); }
+  /// Whether others of the board may ever ask this process to yield; looked up when the daemon has
+  /// decided anew, and every 100 ms.
+  bool may_be_asked() const noexcept {
+    if (decisions_.load(std::memory_order_relaxed) != board_.header().decisions.load()) [[unlikely]] {
+      LookWhoMayAsk();
+    }
+    return may_be_asked_.load(std::memory_order_relaxed);
+  }
   /// Whether this process may ask others.
   bool may_ask() const noexcept {
     return slot_->may_take.load(std::memory_order_relaxed) != 0;
@@ -94,6 +100,7 @@ class GpuBoard {
   bool Join() noexcept;
   void OpenPlan() noexcept;
   bool OpenFile(const char* path, const char* slot) noexcept;
+  void LookWhoMayAsk() const noexcept;
 
   CUdevice device_ = -1;
   uint32_t sm_count_ = 0;
@@ -101,7 +108,9 @@ class GpuBoard {
   sched::BoardView board_;
   sched::BoardSlot* slot_ = nullptr;
   uint32_t index_ = 0;
-  std::atomic<bool> may_be_asked_{true}, left_{false};
+  mutable std::atomic<bool> may_be_asked_{true};
+  mutable std::atomic<uint32_t> decisions_{0};  ///< BoardHeader::decisions that it rests on
+  std::atomic<bool> left_{false};
   std::optional<models::PlanFile> plan_;
   std::atomic<const char*> kernel_{nullptr};
   std::atomic<uint64_t> planned_ns_{0}, overhead_ns_{0};

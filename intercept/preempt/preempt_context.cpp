@@ -172,6 +172,7 @@ void MakeReady(PreemptContext* context) noexcept {
     context->state.store(State::kPlain);
     return;
   }
+  RegisterPreemptionExit();
   context->slots.Begin(context->status);
   context->state.store(State::kReady, std::memory_order_release);
 }

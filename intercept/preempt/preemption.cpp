@@ -173,8 +173,14 @@ void ForgetPreemptionAfterFork() noexcept {
   GpuBoard::ForgetAllAfterFork();
 }
 
+void RegisterPreemptionExit() noexcept {
+  static std::atomic_flag is_registered;
+  if (!is_registered.test_and_set()) atexit(&EndPreemptionAtExit);
+}
+
 void EndPreemptionAtExit() noexcept {
-  if (!PreemptionOn()) return;
+  static std::atomic_flag has_ended;
+  if (!PreemptionOn() || has_ended.test_and_set()) return;
   const uint64_t deadline = MonotonicNs() + kExitBoundNs;
   WaitAtExit(deadline);
   DropDemandAtExit();

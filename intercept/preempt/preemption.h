@@ -68,7 +68,11 @@ void StartPreemption() noexcept;
 /// In the child of a fork: nothing of the parent's is touched; the child joins anew.
 void ForgetPreemptionAfterFork() noexcept;
 
-/// From exit(): finishes what is preempted, within a bound, and leaves the board.
+/// From exit(): finishes what is preempted, within a bound, and leaves the board. Once.
 void EndPreemptionAtExit() noexcept;
+
+/// Sees to it that exit() does that before the driver's own handlers, behind which every call of it
+/// fails: to be called when a context is there, since exit() runs first what was registered last.
+void RegisterPreemptionExit() noexcept;
 
 }  // namespace cupola::intercept::preempt

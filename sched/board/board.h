@@ -99,6 +99,7 @@ struct alignas(128) BoardHeader {
   std::atomic<uint32_t> daemon_uid;
   std::atomic<uint32_t> spatial;       ///< 1: those that share a context ask for the SMs they need
   std::atomic<uint32_t> extra_sms;     ///< and for so many more; 0 above: always for the whole GPU
+  std::atomic<uint32_t> decisions;     ///< +1 behind a change of some slot's may_take or may_be_held
   // Written by anyone who has news for the daemon.
   alignas(128) std::atomic<uint32_t> bell;  ///< futex: +1 at each change that the daemon is to see
   std::atomic<uint32_t> bell_sleepers;      ///< daemon threads that sleep on `bell`

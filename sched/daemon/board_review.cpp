@@ -68,14 +68,16 @@ void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
   const std::optional<uint32_t> extra_sms = core.policy().ExtraSms();
   board.header().extra_sms = extra_sms.value_or(0);
   board.header().spatial = extra_sms ? 1 : 0;
+  bool is_news = false;
   for (const Seat& seat : seats) {
+    BoardSlot& slot = board.slot(seat.slot);
     const uint64_t mask = MayTakeMask(seats, seat, core);
-    if (board.slot(seat.slot).may_take != mask) board.slot(seat.slot).may_take = mask;
     const uint32_t may_be_held = core.MayHold(seat.id) ? 1 : 0;
-    if (board.slot(seat.slot).may_be_held != may_be_held) {
-      board.slot(seat.slot).may_be_held = may_be_held;
-    }
+    is_news = is_news || slot.may_take != mask || slot.may_be_held != may_be_held;
+    if (slot.may_take != mask) slot.may_take = mask;
+    if (slot.may_be_held != may_be_held) slot.may_be_held = may_be_held;
   }
+  if (is_news) board.header().decisions.fetch_add(1);
   for (const Seat& seat : seats) {
     const ClientOrder order = core.OrderFor(seat.id);
     if (order.hold && !(order.is_next && IsAskedByRunning(board, seats, seat, core))) {

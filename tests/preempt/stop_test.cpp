@@ -257,6 +257,21 @@ TEST(Gate, IsNotPassedBehindAnEarlierLaunch) {
   }
 }
 
+// Whoever may ask from now on is reckoned with from the next launch on.
+TEST(Gate, ComesAsSoonAsSomebodyMayAsk) {
+  const BoardFile board;
+  Program program(App({"gated", "non-blocking"}), board,
+                  {{"CUPOLA_GATE_EVERY", "4"}, {"CUPOLA_DRIVER", CUPOLA_SIM_DRIVER}});
+  ASSERT_TRUE(program.Await("ready")) << program.output();
+  sched::BoardSlot& other = board.view().slot(1);
+  other.state.store(static_cast<uint32_t>(sched::SlotState::kLive));
+  other.may_take.store(1);
+  board.view().header().decisions.fetch_add(1);
+  program.GoOn();
+  EXPECT_EQ(program.Wait(), 0) << program.output();
+  EXPECT_EQ(program.output().find(" 0 gates"), std::string::npos) << program.output();
+}
+
 // A gate comes as often as launches are long: whoever asks does not wait for eight of some
 // milliseconds each.
 TEST(Gate, LongLaunchesHaveOneEach) {

@@ -28,7 +28,8 @@
 
 namespace cupola::sim {
 
-/// The process's driver. CUDA_ERROR_NOT_INITIALIZED before cuInit and in a child of fork.
+/// The process's driver. CUDA_ERROR_NOT_INITIALIZED before cuInit and in a child of fork,
+/// CUDA_ERROR_DEINITIALIZED once the process's exit() has come to the handler that cuInit registered.
 CUresult Enter(Driver** driver);
 /// Also the calling thread's context; its sticky error is returned by this.
 CUresult Enter(Driver** driver, Context** context);

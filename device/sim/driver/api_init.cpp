@@ -19,6 +19,7 @@ constexpr int kDriverVersion = 13000;
 // here may be destroyed under them.
 std::atomic<Driver*> the_driver{nullptr};
 std::atomic<bool> is_forked_child{false};
+std::atomic<bool> has_exited{false};  // an exit handler of the driver's, as a GPU's driver has one
 std::mutex init_mutex;
 
 /// A positive number from the environment, else `otherwise`.
@@ -70,12 +71,14 @@ CUresult Initialize(uint32_t flags) {
   std::unique_ptr<Device> device = Device::Create(config);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_atfork(nullptr, nullptr, [] { is_forked_child.store(true); });
+  std::atexit([] { has_exited.store(true); });
   the_driver.store(new Driver(std::move(device)));
   return CUDA_SUCCESS;
 }
 
 CUresult Enter(Driver** driver) {
   *driver = the_driver.load(std::memory_order_acquire);
+  if (has_exited.load(std::memory_order_relaxed)) return CUDA_ERROR_DEINITIALIZED;
   const bool is_usable = *driver != nullptr && !is_forked_child.load(std::memory_order_relaxed);
   return is_usable ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }

@@ -45,6 +45,7 @@ const char* Sentence(CUresult error) {
   switch (error) {
     case CUDA_SUCCESS: return "no error";
     case CUDA_ERROR_INVALID_VALUE: return "invalid argument";
+    case CUDA_ERROR_DEINITIALIZED: return "driver shutting down";
     case CUDA_ERROR_NOT_INITIALIZED: return "initialization error";
     case CUDA_ERROR_NO_DEVICE: return "no CUDA-capable device is detected";
     case CUDA_ERROR_INVALID_DEVICE: return "invalid device ordinal";

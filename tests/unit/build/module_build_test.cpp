@@ -196,7 +196,7 @@ TEST_F(ModuleBuildTest, OptionsOfTheOriginal) {
 // spills no more than the few words that a worker holds.
 TEST_F(ModuleBuildTest, RegistersAreBoundedWhereOccupancyWouldFall) {
   uint32_t bounded = 0;
-  for (int count = 14; count <= 24; count += 2) {
+  for (int count = 20; count <= 26; ++count) {
     compiler_.calls = 0;
     const store::BundleView view = Build(Holding(count, 8));
     const store::KernelEntry* k = view.Find("k");
