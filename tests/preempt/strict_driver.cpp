@@ -69,6 +69,10 @@ bool StartsWith(const char* text, const char* start) {
 }
 
 void DropReached() {
+  // Behind the driver's exit handler every call fails, and none waits.
+  CUcontext current = nullptr;
+  const auto get_current = reinterpret_cast<CUresult (*)(CUcontext*)>(Real("cuCtxGetCurrent"));
+  if (get_current(&current) == CUDA_ERROR_DEINITIALIZED) guards.clear();
   std::erase_if(guards, [](const Guard& guard) {
     const uint32_t now = __atomic_load_n(guard.word, __ATOMIC_ACQUIRE);
     return static_cast<int32_t>(now - guard.value) >= 0;
