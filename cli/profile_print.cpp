@@ -32,6 +32,10 @@ size_t ConfigurationsOf(const profiles::KernelProfile& kernel) {
 
 }  // namespace
 
+std::string ClaimText(uint32_t word) {
+  return fmt::format("{}{}", profiles::ClaimBatch(word), profiles::IsInGridOrder(word) ? "g" : "");
+}
+
 std::string DurationText(uint64_t ns) {
   const auto value = static_cast<double>(ns);
   if (ns < 1000) return fmt::format("{} ns", ns);
@@ -55,7 +59,7 @@ std::string ProfileTable(const profiles::Profile& profile) {
                         ShortName(key.first), kNameWidth, ns.size(), ConfigurationsOf(kernel),
                         at(0), at(ns.size() / 2), at(ns.empty() ? 0 : ns.size() - 1),
                         kernel.preemptions.size(),
-                        kernel.tuned ? fmt::format("{}", kernel.tuned->batch) : "-");
+                        kernel.tuned ? ClaimText(kernel.tuned->batch) : "-");
   }
   return text;
 }
@@ -74,7 +78,7 @@ std::string TrainTable(const std::vector<models::KernelReport>& kernels, bool te
         has_model ? fmt::format("{:.1f} %", one.mean_error * 100) : "-",
         has_model ? fmt::format("{:.1f} %", one.worst_error * 100) : "-",
         one.block_ns != 0 ? DurationText(one.block_ns) : "-",
-        fmt::format("{}{}", one.batch, one.tuned ? "" : "?"),
+        ClaimText(one.batch) + (one.tuned ? "" : "?"),
         one.preemption_ns != 0 ? DurationText(one.preemption_ns) : "-");
     for (size_t i = 0; terms && i < one.terms.size(); ++i) {
       text += "    " + one.terms[i] + "\n";
@@ -104,7 +108,8 @@ std::string TrainJson(const std::vector<models::KernelReport>& kernels) {
                     {"ridge_error_percent", one.ridge_error * 100},
                     {"history_error_percent", one.history_error * 100},
                     {"integer_arguments", std::move(arguments)}, {"terms", one.terms},
-                    {"block_ns", one.block_ns}, {"batch", one.batch}, {"tuned", one.tuned},
+                    {"block_ns", one.block_ns}, {"batch", profiles::ClaimBatch(one.batch)},
+                    {"in_grid_order", profiles::IsInGridOrder(one.batch)}, {"tuned", one.tuned},
                     {"preemption_ns", one.preemption_ns}});
     if (one.launches == 0) continue;
     sum += one.mean_error;

@@ -1,6 +1,7 @@
 // Profiles and what training made of them, as text for people and as JSON. Pure functions.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ std::string TrainTable(const std::vector<models::KernelReport>& kernels, bool te
 
 /// The same for programs: {"kernels": [...], "mean_error_percent": ...}.
 std::string TrainJson(const std::vector<models::KernelReport>& kernels);
+
+/// How claims are made (profiles/claim_word.h): "16", in the order of the grid "16g".
+std::string ClaimText(uint32_t word);
 
 /// 950 -> "950 ns", 12345 -> "12.3 us".
 std::string DurationText(uint64_t ns);

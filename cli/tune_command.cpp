@@ -13,6 +13,7 @@
 
 #include "cli/commands.h"
 #include "cli/prepare_run.h"
+#include "cli/profile_print.h"
 #include "cli/profile_run.h"
 #include "cli/tune_measure.h"
 #include "profiles/kernel_name.h"
@@ -39,8 +40,9 @@ constexpr double kEnough = 0.9;
 constexpr size_t kRunsToSeeVariants = 3;
 
 constexpr char kFooter[] =
-    "\nCMD is run with its launches taking turns, plain and as preemptible variants with each L:\n"
-    "once, or more often where it launches too rarely for that; then interrupted from outside,\n"
+    "\nCMD is run with its launches taking turns, plain and as preemptible variants with each L, the\n"
+    "blocks of a claim interleaved with others' and (g) next to each other in the grid: once, or\n"
+    "more often where it launches too rarely for that; then interrupted from outside,\n"
     "until each kernel was preempted often enough. Give it a command of some seconds, with a\n"
     "hundred launches of its kernels at the sizes that matter. First: cupola build ./app. The\n"
     "results go into the profile; then: cupola train.\n"
@@ -65,6 +67,9 @@ class Tuning {
   /// takes, each of which begins with another turn.
   void FindBatches() {
     std::vector<uint32_t> turns = options_.batches;
+    for (const uint32_t batch : options_.batches) {
+      if (batch > 1) turns.push_back(batch | profiles::kClaimsInGridOrder);
+    }
     turns.push_back(0);
     const size_t most_runs = options_.rounds * turns.size();
     for (size_t runs = 0; runs < most_runs; ++runs) {
@@ -125,7 +130,7 @@ class Tuning {
       const size_t count = found == preemptions_.end() ? 0 : found->second.size();
       for (size_t i = 0; i < count; ++i) sum += found->second[i].ns;
       text += fmt::format("{:<44} {:>4} {:>7.2f} %{} {:>10} {:>10}\n",
-                          KernelDisplayName(kernel).substr(0, 44), tuned.batch,
+                          KernelDisplayName(kernel).substr(0, 44), ClaimText(tuned.batch),
                           tuned.overhead_percent, tuned.met ? " " : "!", count,
                           count == 0 ? "-" : fmt::format("{:.1f} us", static_cast<double>(sum) /
                                                                      static_cast<double>(count) /
@@ -170,7 +175,7 @@ class Tuning {
   }
 
   /// The smallest L within the bound, else the best one.
-  void Choose(const std::string& kernel, const std::map<uint32_t, double>& tried) {
+  void Choose(const std::string& kernel, const Overheads& tried) {
     const auto overhead = [](const auto& a, const auto& b) { return a.second < b.second; };
     auto chosen = std::find_if(tried.begin(), tried.end(), [&](const auto& one) {
       return one.second <= options_.bound_percent;
@@ -251,7 +256,7 @@ void AddTuneCommand(CLI::App& app) {
       ->capture_default_str();
   tune->add_option("--batches", options->batches, "Values of L to try")
       ->delimiter(',')
-      ->expected(1, 31)
+      ->expected(1, 15)
       ->check(CLI::Range(1u, 65536u));
   tune->add_option("--rounds", options->rounds,
                    "Times to measure each shape plain and with each L, at least")

@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/profile_print.h"
 #include "models/train/plan_builder.h"
 #include "models/train/select.h"
 #include "profiles/profile_file.h"
@@ -119,6 +120,12 @@ class PlanOfVariants {
   Status written_;
 };
 
+std::vector<std::string> ClaimTexts(const std::vector<uint32_t>& words) {
+  std::vector<std::string> texts;
+  for (const uint32_t word : words) texts.push_back(ClaimText(word));
+  return texts;
+}
+
 }  // namespace
 
 std::string ShapeOf(const TimedLaunch& launch) {
@@ -186,7 +193,7 @@ double ShareWithAllTurns(const std::vector<TimedLaunch>& launches,
   return all_ns > 0 ? ns / all_ns : 0;
 }
 
-std::map<std::string, std::map<uint32_t, double>> CompareForms(
+std::map<std::string, Overheads> CompareForms(
     const std::vector<TimedLaunch>& launches, size_t times) {
   std::map<std::string, std::map<uint32_t, std::vector<double>>> found;
   for (const auto& [shape, durations] : DurationsOf(launches)) {
@@ -198,7 +205,7 @@ std::map<std::string, std::map<uint32_t, double>> CompareForms(
       found[KernelOfShape(shape)][batch].push_back(100 * (models::Median(lengths) / usual - 1));
     }
   }
-  std::map<std::string, std::map<uint32_t, double>> costs;
+  std::map<std::string, Overheads> costs;
   for (const auto& [kernel, batches] : found) {
     for (const auto& [batch, shapes] : batches) {
       costs[kernel][batch] = std::accumulate(shapes.begin(), shapes.end(), 0.0) /
@@ -253,7 +260,7 @@ Result<MeasuredRun> RunForm(const PreparedRun& run, const FormOfRun& form,
   if (form.interrupt_every_ns != 0) interrupter.Start();
   auto measured = MeasureRun(run, MeasureWith::kEvents,
                              {{"CUPOLA_PREEMPT", plan ? "auto" : "turns"},
-                              {"CUPOLA_TURNS", fmt::format("{}", fmt::join(form.turns, ","))},
+                              {"CUPOLA_TURNS", fmt::format("{}", fmt::join(ClaimTexts(form.turns), ","))},
                               {"CUPOLA_PLAN", plan ? plan->path() : ""},
                               {"CUPOLA_BATCH", ""},
                               {"CUPOLA_BOARD", fmt::format("/proc/{}/fd/{}", getpid(), board.fd())},

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "cli/prepare_run.h"
 #include "cli/profile_run.h"
+#include "profiles/claim_word.h"
 
 namespace cupola {
 
@@ -27,9 +28,12 @@ std::vector<TimedLaunch> WithoutCold(std::vector<TimedLaunch> launches);
 double ShareWithAllTurns(const std::vector<TimedLaunch>& launches,
                          const std::vector<uint32_t>& turns, size_t times);
 
+/// By what was tried (profiles/claim_word.h), the smallest L first.
+using Overheads = std::map<uint32_t, double, profiles::ClaimLess>;
+
 /// By kernel and L: the mean over the shapes of median(variant) / median(plain) - 1, in percent. Of
 /// shapes that were seen at least so many times in both forms; kernels without any are absent.
-std::map<std::string, std::map<uint32_t, double>> CompareForms(
+std::map<std::string, Overheads> CompareForms(
     const std::vector<TimedLaunch>& launches, size_t times);
 
 /// An interruption: asked to yield from `begin_ns` to `end_ns`, CLOCK_MONOTONIC.
@@ -46,9 +50,9 @@ std::map<std::string, std::vector<uint64_t>> InterruptionCosts(
 
 /// How the program's kernels are launched in a run.
 struct FormOfRun {
-  /// Turns that the launches of each shape take: L of the variant, or 0 = plain.
+  /// Turns that the launches of each shape take: how the variant claims, or 0 = plain.
   std::vector<uint32_t> turns = {};
-  /// Without turns: kernels that go out as variants, and with which L.
+  /// Without turns: kernels that go out as variants, and how they claim.
   std::map<std::string, uint32_t> batches = {};
   uint64_t interrupt_every_ns = 0;  ///< 0 = not interrupted
   uint64_t interrupt_for_ns = 0;

@@ -62,7 +62,7 @@ struct PlanKernel {
   uint32_t name_offset;  ///< mangled name, NUL-terminated
   uint32_t flags;        ///< PlanFlag
   PlanMode mode;
-  uint32_t batch;           ///< L, blocks a claim takes at most (FLEP 4.1); >= 1
+  uint32_t batch;           ///< L and order of claims (profiles/claim_word.h); L >= 1
   float overhead_percent;   ///< of the preemptible variant with that L over plain
   uint32_t arguments;       ///< used of `argument`
   uint64_t block_ns;        ///< one block's time, about; 0 = not known

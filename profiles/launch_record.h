@@ -92,8 +92,8 @@ struct LaunchRecord {
   RecordKind kind;
   LaunchDoor door;
   uint64_t launch_ticket;          ///< kDeviceTimes: the ticket of its launch
-  uint32_t batch;                  ///< kFlagPreemptible: L, blocks that a claim takes at
-                                   ///< most; 0 = it went out in slices
+  uint32_t batch;                  ///< kFlagPreemptible: L and order (claim_word.h), 0 = it went
+                                   ///< out in slices
   uint32_t reserved[3];
 };
 static_assert(sizeof(LaunchRecord) == 128);

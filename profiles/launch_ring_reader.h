@@ -34,7 +34,7 @@ struct Launch {
   uint32_t shared_bytes = 0;
   uint32_t kernel_nodes = 0;
   int32_t result = 0;
-  uint32_t batch = 0;
+  uint32_t batch = 0;  ///< claim_word.h
   uint16_t flags = 0;
   RecordKind kind = RecordKind::kKernel;
   LaunchDoor door = LaunchDoor::kLaunchKernel;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "profiles/claim_word.h"
 
 namespace cupola::profiles {
 
@@ -58,12 +59,13 @@ struct PreemptionSample {
 /// What `cupola tune` found. The latest counts.
 struct TunedBatch {
   uint64_t when = 0;
-  uint32_t batch = 1;          ///< L
+  uint32_t batch = 1;          ///< L and order of claims (claim_word.h)
   double overhead_percent = 0; ///< of the preemptible variant with that L over plain
   double bound_percent = 0;    ///< that it was to keep below
   bool met = true;             ///< whether any L did; else the best one
   uint64_t block_ns = 0;
-  std::map<uint32_t, double> tried;  ///< L -> overhead in percent
+  /// Overhead in percent of what was tried.
+  std::map<uint32_t, double, ClaimLess> tried = {};
   auto operator<=>(const TunedBatch&) const = default;
 };
 

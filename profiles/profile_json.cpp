@@ -132,11 +132,30 @@ LaunchSample ReadLaunch(Reader& in, const Json& launch, const std::string& where
   return sample;
 }
 
+/// "batch" and "in_grid_order" of an object.
+uint32_t ReadClaims(Reader& in, const Json& object, const std::string& where) {
+  const auto batch = in.Whole<uint32_t>(object, "batch", where);
+  if (batch == 0 || batch >= kClaimsInGridOrder) {
+    in.Fail(where + ".batch", "expected at least 1 and less than 2^31");
+  }
+  const Json* order = in.Find(object, "in_grid_order", where);
+  if (order != nullptr && !order->is_boolean()) {
+    in.Fail(where + ".in_grid_order", "expected true or false");
+  }
+  const bool in_order = order != nullptr && order->is_boolean() && order->get<bool>();
+  return in_order ? batch | kClaimsInGridOrder : batch;
+}
+
+void AddClaims(uint32_t word, double overhead_percent, Json* json) {
+  (*json)["batch"] = ClaimBatch(word);
+  if (IsInGridOrder(word)) (*json)["in_grid_order"] = true;
+  (*json)["overhead_percent"] = overhead_percent;
+}
+
 TunedBatch ReadTuned(Reader& in, const Json& tuned, const std::string& where) {
   TunedBatch result;
   result.when = in.Whole<uint64_t>(tuned, "when", where);
-  result.batch = in.Whole<uint32_t>(tuned, "batch", where);
-  if (result.batch == 0) in.Fail(where + ".batch", "expected at least 1");
+  result.batch = ReadClaims(in, tuned, where);
   result.overhead_percent = in.Real(tuned, "overhead_percent", where);
   result.bound_percent = in.Real(tuned, "bound_percent", where);
   result.block_ns = in.Whole<uint64_t>(tuned, "block_ns", where, 0);
@@ -147,8 +166,7 @@ TunedBatch ReadTuned(Reader& in, const Json& tuned, const std::string& where) {
     result.met = met->get<bool>();
   }
   in.Each(tuned, "tried", where, [&](const Json& one, const std::string& here) {
-    const auto batch = in.Whole<uint32_t>(one, "batch", here);
-    result.tried[batch] = in.Real(one, "overhead_percent", here);
+    result.tried[ReadClaims(in, one, here)] = in.Real(one, "overhead_percent", here);
   });
   return result;
 }
@@ -199,12 +217,16 @@ Json LaunchToJson(const LaunchSample& sample) {
 
 Json TunedToJson(const TunedBatch& tuned) {
   Json tried = Json::array();
-  for (const auto& [batch, overhead] : tuned.tried) {
-    tried.push_back({{"batch", batch}, {"overhead_percent", overhead}});
+  for (const auto& [word, overhead] : tuned.tried) {
+    AddClaims(word, overhead, &tried.emplace_back(Json::object()));
   }
-  return {{"when", tuned.when}, {"batch", tuned.batch},
-          {"overhead_percent", tuned.overhead_percent}, {"bound_percent", tuned.bound_percent},
-          {"met", tuned.met}, {"block_ns", tuned.block_ns}, {"tried", std::move(tried)}};
+  Json json{{"when", tuned.when}};
+  AddClaims(tuned.batch, tuned.overhead_percent, &json);
+  json["bound_percent"] = tuned.bound_percent;
+  json["met"] = tuned.met;
+  json["block_ns"] = tuned.block_ns;
+  json["tried"] = std::move(tried);
+  return json;
 }
 
 /// "key": [ with an element a line.

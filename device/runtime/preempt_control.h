@@ -142,9 +142,9 @@ struct ClaimShape {
   uint32_t full_until = 0;
 };
 
-/// `is_row`: the grid has one dimension; in others a worker counts x, y and z up, by one.
+/// `interleaves`: only where the grid has one dimension; in others a worker counts x, y and z up, by one.
 constexpr ClaimShape ShapeClaims(uint32_t total_blocks, uint32_t workers, uint32_t batch,
-                                 bool is_row) {
+                                 bool interleaves) {
   // A worker decides on its next claim while it runs the last: so all of them may take a batch
   // more. Behind those single blocks even out what they differ by.
   constexpr uint32_t kLastRounds = 3;
@@ -154,7 +154,7 @@ constexpr ClaimShape ShapeClaims(uint32_t total_blocks, uint32_t workers, uint32
   ClaimShape shape;
   shape.batch = batch < most ? batch : most;
   if (shape.batch <= 1) return {};
-  shape.stride = is_row ? workers : 1;
+  shape.stride = interleaves ? workers : 1;
   const uint32_t chunk = shape.batch * workers;  // at most total_blocks / 6
   shape.full_until = (total_blocks / chunk - kLastRounds) * chunk;
   return shape;

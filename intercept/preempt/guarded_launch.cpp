@@ -24,6 +24,7 @@
 #include "intercept/preempt/waiting.h"
 #include "intercept/thread_state.h"
 #include "models/plan.h"
+#include "profiles/claim_word.h"
 
 namespace cupola::intercept::preempt {
 namespace {
@@ -164,6 +165,7 @@ bool MayBeBarrier(const Attempt& attempt) {
   return attempt.total_blocks <= std::max(attempt.workers, resident);
 }
 
+// L and order of claims: profiles/claim_word.h.
 uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
   if (may_wait_on_blocks) return 1;
   if (attempt.batch != 0) return attempt.batch;
@@ -240,8 +242,10 @@ void FillSlot(const Attempt& attempt, bool is_blocking, LaunchSlot* slot) {
     slot->block[i] = attempt.facts.block[i];
   }
   slot->shared_bytes = attempt.facts.shared_bytes;
-  slot->claims = runtime::ShapeClaims(attempt.total_blocks, attempt.workers, attempt.batch,
-                                      attempt.total_blocks == attempt.facts.grid[0]);
+  const bool interleaves = attempt.total_blocks == attempt.facts.grid[0] &&
+                           !profiles::IsInGridOrder(attempt.batch);
+  slot->claims = runtime::ShapeClaims(attempt.total_blocks, attempt.workers,
+                                      profiles::ClaimBatch(attempt.batch), interleaves);
   slot->flags = may_wait ? static_cast<uint32_t>(runtime::kRunWhatIsClaimed) : 0u;
   slot->all_workers = attempt.workers;
   slot->launch_offset = entry.launch_offset;

@@ -16,6 +16,7 @@
 #include "intercept/preempt/sm_demand.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
+#include "profiles/claim_word.h"
 #include "sched/board/socket_path.h"
 
 namespace cupola::intercept::preempt {
@@ -63,15 +64,20 @@ bool HasArbiter() {
   return sched::ArbiterSocketPath(path) && access(path, F_OK) == 0;
 }
 
-// Numbers separated by commas. False: there is none, or something else, or too many.
+// Numbers separated by commas, a g behind them for claims in the order of the grid. False: there is none, or something else, or too many.
 bool ReadTurns(const char* text) {
   while (text != nullptr && *text >= '0' && *text <= '9' && settings.turn_count < kMostTurns) {
     char* end = nullptr;
-    settings.turns[settings.turn_count++] = static_cast<uint32_t>(strtoul(text, &end, 10));
+    uint32_t& turn = settings.turns[settings.turn_count++];
+    turn = static_cast<uint32_t>(strtoul(text, &end, 10));
+    if (*end == 'g') {
+      turn |= profiles::kClaimsInGridOrder;
+      ++end;
+    }
     if (*end == '\0') return true;
     text = *end == ',' ? end + 1 : nullptr;
   }
-  Say(Level::kWarn, {"CUPOLA_PREEMPT=turns wants CUPOLA_TURNS=0,1,4,16: plain is 0"});
+  Say(Level::kWarn, {"CUPOLA_PREEMPT=turns wants CUPOLA_TURNS=0,1,4,4g: plain is 0, g in the order of the grid"});
   return false;
 }
 

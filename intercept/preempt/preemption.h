@@ -23,7 +23,7 @@ struct Settings {
   bool allow_inexact = false;       ///< CUPOLA_INEXACT=1: variants that are not bit-exact too
   uint64_t threshold_ns = 150'000;  ///< CUPOLA_PREEMPT_ABOVE_US: shorter launches go out plain
   uint32_t batch = 0;               ///< CUPOLA_BATCH: L of every kernel; 0 = by kernel
-  uint32_t turns[kMostTurns] = {};  ///< CUPOLA_TURNS, of kTurns: L after L, 0 = plain
+  uint32_t turns[kMostTurns] = {};  ///< CUPOLA_TURNS, of kTurns: profiles/claim_word.h, 0 = plain
   uint32_t turn_count = 0;
   uint32_t poll_period_ns = 2'000;  ///< CUPOLA_POLL_NS
   uint32_t watch_from = 512;         ///< CUPOLA_WATCH_FROM: workers from which one of them watches

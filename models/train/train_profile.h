@@ -28,7 +28,7 @@ struct KernelReport {
   std::vector<std::string> terms;  ///< of the chosen regression, for people
   std::vector<PlanArgument> arguments;
   uint64_t block_ns = 0;
-  uint32_t batch = 1;
+  uint32_t batch = 1;  ///< profiles/claim_word.h
   bool tuned = false;
   uint64_t preemption_ns = 0;
 };

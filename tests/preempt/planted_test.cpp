@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/preempt/gate_checks.h"
 #include "tests/preempt/spatial_checks.h"
 
 namespace cupola::preempt_test {
@@ -83,6 +84,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Planted{"no_resume", {"order", "legacy"}},
                     Planted{"arguments_forgotten", {"order", "legacy"}}),
     [](const auto& one) { return std::string(one.param.bug); });
+
+TEST(PlantedGateBug, IsFound) {
+  const std::string library = CUPOLA_PLANTED_FOLDER "/libplanted_gate_taken_for_passed.so";
+  EXPECT_EQ(BehindAGate(library, "non-blocking", std::chrono::seconds(2)), "nobody answered");
+}
 
 TEST(PlantedSpatialBug, IsFound) {
   const struct {

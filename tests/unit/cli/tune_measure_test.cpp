@@ -56,7 +56,16 @@ TEST(TuneMeasure, ComparesOnlyWhatWasLaunchedOftenEnough) {
   EXPECT_EQ(CompareForms(launches, 2).at("a").size(), 2u);
   EXPECT_TRUE(CompareForms(launches, 3).empty());
   launches.push_back(Launch("a", 10, 0, 100, 0));
-  EXPECT_EQ(CompareForms(launches, 3).at("a"), (std::map<uint32_t, double>{{1, 0.0}}));
+  EXPECT_EQ(CompareForms(launches, 3).at("a"), (Overheads{{1, 0.0}}));
+}
+
+TEST(TuneMeasure, OrdersOfClaimsAreDifferentForms) {
+  constexpr uint32_t kInOrder = 4 | profiles::kClaimsInGridOrder;
+  const auto costs = CompareForms({Launch("a", 10, 0, 100, 0), Launch("a", 10, 0, 110, 4),
+                                   Launch("a", 10, 0, 101, kInOrder)}, 1);
+  ASSERT_EQ(costs.at("a").size(), 2u);
+  EXPECT_NEAR(costs.at("a").at(4), 10, 1e-9);
+  EXPECT_NEAR(costs.at("a").at(kInOrder), 1, 1e-9);
 }
 
 TEST(TuneMeasure, ShapesAreToHaveAllTheirTurns) {

@@ -38,6 +38,10 @@ Profile RandomProfile(uint64_t seed) {
     if (random.Below(2) == 0) {
       kernel.tuned =
           TunedBatch{random.Below(9), 4, 0.25, 0.5, true, 10'000, {{1, 0.75}, {4, 0.25}}};
+      if (random.Below(2) == 0) {
+        kernel.tuned->batch |= kClaimsInGridOrder;
+        kernel.tuned->tried[4 | kClaimsInGridOrder] = 0.125;
+      }
     }
   }
   return profile;
@@ -115,6 +119,14 @@ std::string Golden() {
 }
 
 // Files of this version are out there: it must be read for ever, and written as it is.
+TEST(ProfileFile, ClaimsAreOrderedByLInterleavedFirst) {
+  TunedBatch tuned;
+  for (const uint32_t word : {16u, 4u | kClaimsInGridOrder, 1u, 4u}) tuned.tried[word] = 1;
+  std::vector<uint32_t> words;
+  for (const auto& [word, overhead] : tuned.tried) words.push_back(word);
+  EXPECT_EQ(words, (std::vector<uint32_t>{1, 4, 4 | kClaimsInGridOrder, 16}));
+}
+
 TEST(ProfileFile, TheFormatOfVersionOne) {
   const std::string golden = Golden();
   const auto profile = FromJson(golden, "version1.json");
@@ -165,7 +177,9 @@ TEST(ProfileFile, DamageIsNamed) {
             "some.json: gpu.sms: expected a whole number");
   EXPECT_EQ(error_of("\"registers\": 16", "\"registers\": 5000000000").code, ErrorCode::kDamaged);
   EXPECT_EQ(error_of("4,\"batch\":4", "4,\"batch\":0").ToString(),
-            "some.json: kernels[0].tuned.batch: expected at least 1");
+            "some.json: kernels[0].tuned.batch: expected at least 1 and less than 2^31");
+  EXPECT_EQ(error_of("4,\"batch\":4", "4,\"in_grid_order\":1,\"batch\":4").ToString(),
+            "some.json: kernels[0].tuned.in_grid_order: expected true or false");
   EXPECT_EQ(FromJson("", "f").error().code, ErrorCode::kDamaged);
   EXPECT_EQ(FromJson("[]", "f").error().code, ErrorCode::kDamaged);
   EXPECT_EQ(FromJson("{\"a\":1}", "f").error().code, ErrorCode::kDamaged);
