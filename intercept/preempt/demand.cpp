@@ -1,5 +1,7 @@
 #include "intercept/preempt/demand.h"
 
+#include <utility>
+
 #include "intercept/fast_clock.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/preempt/counters.h"
@@ -113,6 +115,9 @@ bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
     gpu.TellAgent();
     wakes->agents |= uint64_t{1} << gpu.index();
   }
+  // A process that may ask nobody itself waits for the daemon to do so: that is not to wait for the
+  // launch.
+  if (!gpu.may_ask()) sched::WakeSleepers(gpu.board(), std::exchange(*wakes, {}));
   return true;
 }
 

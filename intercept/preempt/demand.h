@@ -59,7 +59,8 @@ struct DemandState {
 
 /// A launch on stream `stream` is about to be made; `predicted_ns` 0 = unknown. It needs `sms` SMs;
 /// a burst needs as many as its largest launch, the whole GPU where it has several streams. Those who
-/// sleep are to be woken behind the launch: a system call is several microseconds before it.
+/// sleep are to be woken behind the launch: a system call is several microseconds before it. (Not
+/// where this process may ask nobody itself: then the daemon is woken here.)
 [[nodiscard]] sched::Wakes NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle,
                                       uint64_t predicted_ns, uint32_t sms) noexcept;
 
