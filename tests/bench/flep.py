@@ -19,10 +19,10 @@ import torch_pair
 # In the order they are measured: what "prediction" and "tune" find serves the sections after them.
 # With about the seconds that each takes on an H200; GUESSED: not measured yet, from its number of
 # processes and kernels.
-SECTIONS = {"prediction": 40, "tune": 30, "alone": 13, "solo": 37, "pairs": 34, "equal": 40,
-            "triplets": 60, "delays": 20, "ffs": 98, "spatial": 85, "torch": 170}
+SECTIONS = {"prediction": 9, "tune": 31, "alone": 13, "solo": 37, "pairs": 47, "equal": 53,
+            "triplets": 80, "delays": 20, "ffs": 99, "spatial": 85, "torch": 143}
 WHOLE = {"prediction", "tune", "solo"}  # not mode by mode
-GUESSED = {"prediction", "tune", "triplets", "delays", "spatial", "torch"}
+GUESSED = {"triplets", "delays", "spatial"}
 MODES = ["_".join(mode) for mode in runs.MODES]
 # The modes of pairs, equal and triplets, and of ffs, that most metrics need first.
 VALUE_ORDER = [("cupola", "nomps"), ("plain", "mps"), ("cupola", "mps"), ("plain", "nomps")]
