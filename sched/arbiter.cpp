@@ -155,8 +155,10 @@ void Arbiter::Observe(ClientId id, const Observation& observation) {
     client.ran_since_word_ns = 0;
     client.launch.remaining_ns = observation.remaining_ns;
   }
-  client.launch.overhead_ns =
-      observation.overhead_ns != 0 ? observation.overhead_ns : default_overhead_ns_;
+  // What a client knows is its own part: from being asked to having left.
+  const uint64_t switch_ns = observation.shares_context ? 0 : switch_ns_;
+  client.launch.overhead_ns = observation.overhead_ns != 0 ? observation.overhead_ns + switch_ns
+                                                           : default_overhead_ns_;
   client.launch.sms = observation.sms;
   client.stopped = observation.stopped;
   if (client.draining && observation.stopped) {

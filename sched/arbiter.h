@@ -28,7 +28,7 @@ struct Observation {
   bool active = false;         ///< wants the GPU
   uint64_t sequence = 0;       ///< changes with each launch or burst of launches
   uint64_t remaining_ns = 0;   ///< the client's latest prediction
-  uint64_t overhead_ns = 0;    ///< of stopping it; 0 = unknown
+  uint64_t overhead_ns = 0;    ///< of stopping it, without the change of contexts; 0 = unknown
   uint32_t sms = kWholeGpu;
   bool stopped = false;        ///< has yielded what it was asked
   bool can_preempt = false;
@@ -47,7 +47,7 @@ struct ClientOrder {
 
 class Arbiter {
  public:
-  /// `default_overhead_ns`: cost of preempting a client that does not know its own.
+  /// `default_overhead_ns`: cost of preempting a client that does not know its own, all in all.
   Arbiter(std::unique_ptr<Policy> policy, uint64_t default_overhead_ns)
       : policy_(std::move(policy)), default_overhead_ns_(default_overhead_ns) {}
 
@@ -57,8 +57,8 @@ class Arbiter {
   void SetPolicy(std::unique_ptr<Policy> policy);
   void SetDefaultOverhead(uint64_t overhead_ns) { default_overhead_ns_ = overhead_ns; }
   void SetSms(uint32_t sms) { sms_ = sms; }
-  /// What the GPU takes to go over from one context to another; it is charged to nobody. Clients
-  /// that share a context need none.
+  /// What the GPU takes to go over from one context to another: part of what stopping a client costs,
+  /// charged to nobody. Clients that share a context need none.
   void SetSwitchTime(uint64_t switch_ns) { switch_ns_ = switch_ns; }
 
   /// Accounts for the time since the last call. Time that goes backwards counts as none.

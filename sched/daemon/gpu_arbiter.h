@@ -83,7 +83,7 @@ struct GpuOptions {
   std::string policy = "hpf";
   PolicyOptions policy_options;
   uint64_t preemption_overhead_ns = 200'000;
-  uint64_t context_switch_ns = 130'000;
+  uint64_t context_switch_ns = 140'000;
   bool uses_mps = false;
 };
 

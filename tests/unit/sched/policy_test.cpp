@@ -213,6 +213,24 @@ TEST(Ffs, EpochFollowsTheOverheadBound) {
   EXPECT_EQ(bench.Running(), "0");
 }
 
+// To what a client says of itself the GPU's change of contexts is added, unless it shares one.
+TEST(Ffs, EpochFollowsTheChangeOfContextsToo) {
+  for (const bool shares : {false, true}) {
+    Bench bench("ffs", {.max_overhead = 0.1, .quantum_ns = 0});
+    bench.core_.SetSwitchTime(140 * kUs);
+    for (const uint32_t weight : {2U, 1U}) {
+      const ClientId id = bench.Add(0, weight);
+      bench.Of(id).overhead_ns = 10 * kUs;
+      bench.Of(id).shares_context = shares;
+      bench.Want(id, 1'000'000);
+    }
+    const auto& policy = dynamic_cast<const FfsPolicy&>(bench.core_.policy());
+    // 2 x (10 + 140) / (T x 3) < 0.1
+    const auto unit = static_cast<double>(policy.EpochUnit(bench.core_.snapshot()));
+    EXPECT_NEAR(unit, shares ? 66'667 : 1'000'000, 1);
+  }
+}
+
 TEST(Ffs, AnIdleHolderKeepsItsTurnForAGraceOnly) {
   Bench bench("ffs", {.idle_grace_ns = 100 * kUs});
   const ClientId a = bench.Add(0);

@@ -232,7 +232,9 @@ Demand Simulation::DemandOf(const SimProcess& process) {
   demand.lease_ns = kLeaseNs;
   demand.sms = process.plan.sms;
   demand.overhead_ns =
-      process.plan.reports_overhead ? process.plan.block_ns + scenario_.switch_ns : 0;
+      process.plan.reports_overhead
+          ? process.plan.block_ns + (process.plan.shares_context ? scenario_.switch_ns : 0)
+          : 0;
   return demand;
 }
 
