@@ -221,15 +221,15 @@ TEST(Launch, TheFastPathIsShort) {
   }
 }
 
-// 545, 334 and 1,130 where stepping is fast; on a busy machine each step through a launch takes so
-// long that it renews its lease and its clock, which are 310 more.
+// Some 600, 390 and 1,200 where stepping is fast; mostly each step through a launch takes so long that
+// it renews its clock and its lease, or begins demand anew: up to 1,230, 754 and 1,885 were seen.
 TEST(Launch, TheFastPathIsShortUnderABoard) {
   struct Path {
     const char* kernel;  ///< that has a variant; the probe launches "kernel"
     const char* mode;
     int most;
   };
-  for (const Path& path : {Path{"kernel", "auto", 1000}, Path{"another", "auto", 700},
+  for (const Path& path : {Path{"kernel", "auto", 1300}, Path{"another", "auto", 850},
                            Path{"kernel", "always", 2000}}) {
     const BoardFiles files(path.kernel);
     const Outcome outcome = RunProgram(
