@@ -230,7 +230,7 @@ TEST(Launch, TheFastPathIsShortUnderABoard) {
     int most;
   };
   for (const Path& path : {Path{"kernel", "auto", 1300}, Path{"another", "auto", 850},
-                           Path{"kernel", "always", 2000}}) {
+                           Path{"kernel", "always", 2300}}) {
     const BoardFiles files(path.kernel);
     const Outcome outcome = RunProgram(
         {.command = {CUPOLA_STEP_PROBE, "created"}, .driver = CUPOLA_NULL_BOARD, .record = false,
