@@ -64,7 +64,8 @@ bool HasArbiter() {
   return sched::ArbiterSocketPath(path) && access(path, F_OK) == 0;
 }
 
-// Numbers separated by commas, a g behind them for claims in the order of the grid. False: there is none, or something else, or too many.
+// Numbers separated by commas, a g behind them for claims in the order of the grid. False: there is
+// none, or something else, or too many.
 bool ReadTurns(const char* text) {
   while (text != nullptr && *text >= '0' && *text <= '9' && settings.turn_count < kMostTurns) {
     char* end = nullptr;
@@ -77,7 +78,8 @@ bool ReadTurns(const char* text) {
     if (*end == '\0') return true;
     text = *end == ',' ? end + 1 : nullptr;
   }
-  Say(Level::kWarn, {"CUPOLA_PREEMPT=turns wants CUPOLA_TURNS=0,1,4,4g: plain is 0, g in the order of the grid"});
+  Say(Level::kWarn, {"CUPOLA_PREEMPT=turns wants CUPOLA_TURNS=0,1,4,4g: plain is 0, g in the order of "
+                     "the grid"});
   return false;
 }
 

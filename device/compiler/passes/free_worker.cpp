@@ -164,29 +164,19 @@ $cupola_fetched:
   @%cupola_p1 bra $cupola_go_on;
 )";
 
-// In a batch: the indices of the next block, where the range ended.
-constexpr std::string_view kGoOn = R"(
-$cupola_go_on:
-  setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
-  @%cupola_p1 bra $cupola_claim;
+// The place of the range.
+constexpr std::string_view kFindPlace = R"(
   mov.u32 %cupola_at, cupola_worker;
   and.b32 %cupola_t0, %cupola_range, 1;
   shl.b32 %cupola_t0, %cupola_t0, 4;
   add.u32 %cupola_at, %cupola_at, %cupola_t0;
-  ld.shared.v4.u32 {%cupola_t1, %cupola_next_y, %cupola_next_z, %cupola_next_x}, [%cupola_at];
-  ld.param.u32 %cupola_t2, [cupola_launch+<full_until>];
-  ld.param.u32 %cupola_t3, [cupola_launch+<stride>];
-  setp.lt.u32 %cupola_p1, %cupola_current, %cupola_t2;
-  sub.u32 %cupola_t3, %cupola_t3, 1;
-  @%cupola_p1 add.u32 %cupola_next_x, %cupola_next_x, %cupola_t3;
-  ld.param.u32 %cupola_t2, [cupola_launch+<grid_x>];
-  ld.param.u32 %cupola_t3, [cupola_launch+<grid_y>];
-  setp.eq.u32 %cupola_p1, %cupola_next_x, %cupola_t2;
-  @%cupola_p1 mov.u32 %cupola_next_x, 0;
-  @%cupola_p1 add.u32 %cupola_next_y, %cupola_next_y, 1;
-  setp.eq.and.u32 %cupola_p1, %cupola_next_y, %cupola_t3, %cupola_p1;
-  @%cupola_p1 mov.u32 %cupola_next_y, 0;
-  @%cupola_p1 add.u32 %cupola_next_z, %cupola_next_z, 1;
+)";
+
+// One that waits sleeps, longer each time.
+constexpr std::string_view kSleepLonger = R"(
+  nanosleep.u32 %cupola_t3;
+  shl.b32 %cupola_t3, %cupola_t3, 1;
+  min.u32 %cupola_t3, %cupola_t3, 256;
 )";
 
 // The range: as many blocks as it may have and the batch and the row still hold; one where batches
@@ -219,9 +209,7 @@ $cupola_behind:
   ld.acquire.cta.shared.u32 %cupola_t2, [%cupola_t1+96];
   setp.eq.u32 %cupola_p1, %cupola_t2, 0;
   @%cupola_p1 bra $cupola_is_free;
-  nanosleep.u32 %cupola_t3;
-  shl.b32 %cupola_t3, %cupola_t3, 1;
-  min.u32 %cupola_t3, %cupola_t3, 256;
+  <sleep_longer>
   bra.uni $cupola_behind;
 $cupola_is_free:
   st.shared.v4.u32 [%cupola_at],
@@ -280,17 +268,12 @@ $cupola_look_again:
   sub.u32 %cupola_t0, %cupola_t0, %cupola_range;
   setp.ge.s32 %cupola_p1, %cupola_t0, 1;
   @%cupola_p1 bra $cupola_join;
-  nanosleep.u32 %cupola_t3;
-  shl.b32 %cupola_t3, %cupola_t3, 1;
-  min.u32 %cupola_t3, %cupola_t3, 256;
+  <sleep_longer>
   bra.uni $cupola_look_again;
 $cupola_join:
   bar.warp.sync -1;
   add.u32 %cupola_range, %cupola_range, 1;
-  mov.u32 %cupola_at, cupola_worker;
-  and.b32 %cupola_t0, %cupola_range, 1;
-  shl.b32 %cupola_t0, %cupola_t0, 4;
-  add.u32 %cupola_at, %cupola_at, %cupola_t0;
+  <find_place>
   ld.shared.v4.u32 {%cupola_x, %cupola_y, %cupola_z, %cupola_x_end}, [%cupola_at];
   <merge>
   setp.eq.u32 %cupola_p1, %cupola_x_end, 0;
@@ -334,13 +317,16 @@ WorkerCode MakeFreeWorker(const WorkerShape& shape) {
   Words words = WorkerParts();
   words["barrier"] = std::to_string(shape.barrier);
   words["leaders_only"] = kLeadersOnly;
+  words["find_place"] = kFindPlace;
+  words["last_place"] = "%cupola_at";
+  words["sleep_longer"] = kSleepLonger;
   words["shared_bytes"] = std::to_string(kFreeWorkerBytes);
   words["at_run"] = "40";
   words["at_told"] = "92";
   std::string before(kDeclarations);
   for (const std::string_view part : {kBegin, kArrive, kLookBack}) before += part;
-  before += "<decide>";
-  for (const std::string_view part : {kGoOn, kPublish, kFetch, kWait}) before += part;
+  before += "<decide><go_on>";
+  for (const std::string_view part : {kPublish, kFetch, kWait}) before += part;
   // One text, so that labels of the parts see each other.
   std::string after(kTail);
   after += "<claim><poll><yield>";

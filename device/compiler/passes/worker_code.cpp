@@ -72,27 +72,6 @@ constexpr std::string_view kFirstPlace = R"(
 constexpr std::string_view kAsk =
     "ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];";
 
-// In a batch: the indices of the next block.
-constexpr std::string_view kGoOn = R"(
-$cupola_go_on:
-  setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
-  @%cupola_p1 bra $cupola_claim;
-  ld.shared.v4.u32 {%cupola_t1, %cupola_next_y, %cupola_next_z, %cupola_next_x}, [%cupola_place];
-  ld.param.u32 %cupola_t2, [cupola_launch+<full_until>];
-  ld.param.u32 %cupola_t3, [cupola_launch+<stride>];
-  setp.lt.u32 %cupola_p1, %cupola_current, %cupola_t2;
-  sub.u32 %cupola_t3, %cupola_t3, 1;
-  @%cupola_p1 add.u32 %cupola_next_x, %cupola_next_x, %cupola_t3;
-  ld.param.u32 %cupola_t2, [cupola_launch+<grid_x>];
-  ld.param.u32 %cupola_t3, [cupola_launch+<grid_y>];
-  setp.eq.u32 %cupola_p1, %cupola_next_x, %cupola_t2;
-  @%cupola_p1 mov.u32 %cupola_next_x, 0;
-  @%cupola_p1 add.u32 %cupola_next_y, %cupola_next_y, 1;
-  setp.eq.and.u32 %cupola_p1, %cupola_next_y, %cupola_t3, %cupola_p1;
-  @%cupola_p1 mov.u32 %cupola_next_y, 0;
-  @%cupola_p1 add.u32 %cupola_next_z, %cupola_next_z, 1;
-)";
-
 // The next block is known: ask for what will be needed after it, tell all.
 constexpr std::string_view kPublish = R"(
 $cupola_publish:
@@ -205,6 +184,8 @@ WorkerCode MakeMeetingWorker(const WorkerShape& shape) {
   words["at_run"] = "40";
   words["at_told"] = "64";
   words["ask"] = kAsk;
+  words["find_place"] = "";
+  words["last_place"] = "%cupola_place";
   WorkerCode code;
   std::string before(kDeclarations);
   before += kFirstPlace;
@@ -212,8 +193,7 @@ WorkerCode MakeMeetingWorker(const WorkerShape& shape) {
   before += kBegin;
   before += "$cupola_head:\n<is_leader>@%cupola_p0 bra $cupola_join;\n<addresses>";
   before += kHead;
-  before += "<decide>";
-  before += kGoOn;
+  before += "<decide><go_on>";
   before += kPublish;
   before += MeetingText(shape.meeting);
   before += kRead;

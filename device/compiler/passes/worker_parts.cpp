@@ -55,14 +55,29 @@ constexpr std::string_view kBegin = R"(
   mov.u32 %cupola_look_at, %cupola_now;
 )";
 
-// Worker 0 of a launch that has a watcher takes no blocks, where there are some to claim: it leaves,
-// and watches on its way out.
-constexpr std::string_view kBecomeWatcher = R"(
+// Whether this is another worker than a watcher.
+constexpr std::string_view kIsNoWatcher = R"(
   ld.param.u32 %cupola_t0, [cupola_launch+<flags>];
   and.b32 %cupola_t0, %cupola_t0, <has_watcher>;
   mov.u32 %cupola_t1, %ctaid.x;
   setp.eq.u32 %cupola_p1, %cupola_t0, 0;
   setp.ne.or.u32 %cupola_p1, %cupola_t1, 0, %cupola_p1;
+)";
+
+// The host's line asks: all workers of this tag are told; whether this one is to stay.
+constexpr std::string_view kPublishStop = R"(
+  cvt.u32.u64 %cupola_bound, %cupola_u2;
+  min.u32 %cupola_bound, %cupola_bound, 65535;
+  shl.b32 %cupola_t0, %cupola_tag, 16;
+  or.b32 %cupola_stop, %cupola_t0, %cupola_bound;
+  st.relaxed.gpu.global.u32 [%cupola_control], %cupola_stop;
+  setp.ge.u32 %cupola_p1, %cupola_smid, %cupola_bound;
+)";
+
+// Worker 0 of a launch that has a watcher takes no blocks, where there are some to claim: it leaves,
+// and watches on its way out.
+constexpr std::string_view kBecomeWatcher = R"(
+  <is_no_watcher>
   setp.ge.or.u32 %cupola_p1, %cupola_seen, %cupola_total, %cupola_p1;
   @%cupola_p1 bra $cupola_decide;
   bra.uni $cupola_stop_here;
@@ -73,11 +88,7 @@ constexpr std::string_view kBecomeWatcher = R"(
 // that they are at. Without it the first poller to come to the end of a block finds the request: late
 // where workers end their blocks together, and the others have just begun their next.
 constexpr std::string_view kWatch = R"(
-  ld.param.u32 %cupola_t0, [cupola_launch+<flags>];
-  and.b32 %cupola_t0, %cupola_t0, <has_watcher>;
-  mov.u32 %cupola_t1, %ctaid.x;
-  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
-  setp.ne.or.u32 %cupola_p1, %cupola_t1, 0, %cupola_p1;
+  <is_no_watcher>
   ld.param.u64 %cupola_u0, [cupola_launch+<yield_line>];
   setp.eq.or.u64 %cupola_p1, %cupola_u0, 0, %cupola_p1;
   @%cupola_p1 bra $cupola_watched;
@@ -96,12 +107,7 @@ $cupola_watch:
   add.u32 %cupola_t1, %cupola_now, %cupola_period;
   setp.eq.u64 %cupola_p1, %cupola_u1, 0;
   @%cupola_p1 bra $cupola_watch_on;
-  cvt.u32.u64 %cupola_bound, %cupola_u2;
-  min.u32 %cupola_bound, %cupola_bound, 65535;
-  shl.b32 %cupola_t0, %cupola_tag, 16;
-  or.b32 %cupola_stop, %cupola_t0, %cupola_bound;
-  st.relaxed.gpu.global.u32 [%cupola_control], %cupola_stop;
-  setp.ge.u32 %cupola_p1, %cupola_smid, %cupola_bound;
+  <publish_stop>
   @%cupola_p1 bra $cupola_watch_on;
   setp.eq.u32 %cupola_p1, %cupola_bound, 65535;
   mov.u32 %cupola_t0, 1;
@@ -141,6 +147,29 @@ $cupola_decide:
   shr.u32 %cupola_t1, %cupola_t1, 4;
   setp.ge.u32 %cupola_p1, %cupola_t1, %cupola_period;
   @%cupola_p1 bra $cupola_look;
+)";
+
+// In a batch: the indices of the next block, from those of the last range, in the place of the worker's
+// kind.
+constexpr std::string_view kGoOn = R"(
+$cupola_go_on:
+  setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
+  @%cupola_p1 bra $cupola_claim;
+  <find_place>
+  ld.shared.v4.u32 {%cupola_t1, %cupola_next_y, %cupola_next_z, %cupola_next_x}, [<last_place>];
+  ld.param.u32 %cupola_t2, [cupola_launch+<full_until>];
+  ld.param.u32 %cupola_t3, [cupola_launch+<stride>];
+  setp.lt.u32 %cupola_p1, %cupola_current, %cupola_t2;
+  sub.u32 %cupola_t3, %cupola_t3, 1;
+  @%cupola_p1 add.u32 %cupola_next_x, %cupola_next_x, %cupola_t3;
+  ld.param.u32 %cupola_t2, [cupola_launch+<grid_x>];
+  ld.param.u32 %cupola_t3, [cupola_launch+<grid_y>];
+  setp.eq.u32 %cupola_p1, %cupola_next_x, %cupola_t2;
+  @%cupola_p1 mov.u32 %cupola_next_x, 0;
+  @%cupola_p1 add.u32 %cupola_next_y, %cupola_next_y, 1;
+  setp.eq.and.u32 %cupola_p1, %cupola_next_y, %cupola_t3, %cupola_p1;
+  @%cupola_p1 mov.u32 %cupola_next_y, 0;
+  @%cupola_p1 add.u32 %cupola_next_z, %cupola_next_z, 1;
 )";
 
 // How many blocks to claim: ClaimShape.
@@ -277,12 +306,7 @@ $cupola_look:
   ld.relaxed.sys.global.v2.u64 {%cupola_u1, %cupola_u2}, [%cupola_u0];
   setp.eq.u64 %cupola_p1, %cupola_u1, 0;
   @%cupola_p1 bra $cupola_go_on;
-  cvt.u32.u64 %cupola_bound, %cupola_u2;
-  min.u32 %cupola_bound, %cupola_bound, 65535;
-  shl.b32 %cupola_t0, %cupola_tag, 16;
-  or.b32 %cupola_stop, %cupola_t0, %cupola_bound;
-  st.relaxed.gpu.global.u32 [%cupola_control], %cupola_stop;
-  setp.ge.u32 %cupola_p1, %cupola_smid, %cupola_bound;
+  <publish_stop>
   @%cupola_p1 bra $cupola_go_on;
 )";
 
@@ -404,9 +428,12 @@ Words WorkerParts() {
   words["addresses"] = kAddresses;
   words["begin"] = kBegin;
   words["merge"] = kMerge;
+  words["is_no_watcher"] = kIsNoWatcher;
+  words["publish_stop"] = kPublishStop;
   words["become_watcher"] = kBecomeWatcher;
   words["watch"] = kWatch;
   words["decide"] = kDecide;
+  words["go_on"] = kGoOn;
   words["count"] = kCount;
   words["claim"] = kClaim;
   words["take_own"] = kTakeOwn;

@@ -27,6 +27,15 @@ Course CourseFor(const Subject& subject) {
   return course;
 }
 
+// Asks so many times, at most `apart` steps apart, of all or of the first SM.
+void AskByChance(Prng& random, int times, uint64_t apart, Course* course) {
+  uint64_t at = 0;
+  for (int i = 0; i < times; ++i) {
+    course->ask_at_step.push_back(at += random.Below(apart));
+    course->bounds.push_back(random.Below(2) == 0 ? 0xFFFF : 1);
+  }
+}
+
 class PreemptionTest : public testing::TestWithParam<std::filesystem::path> {
  protected:
   void SetUp() override {
@@ -100,11 +109,7 @@ TEST_P(PreemptionTest, StopsAndGoesOnAgainAndAgain) {
     course.sm_count = 2 + static_cast<uint32_t>(random.Below(2));
     course.look_after_ns = random.Below(2) == 0 ? 0 : 2000;
     course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
-    uint64_t at = 0;
-    for (int i = 0; i < 4; ++i) {
-      course.ask_at_step.push_back(at += random.Below(steps / 2));
-      course.bounds.push_back(random.Below(2) == 0 ? 0xFFFF : 1);
-    }
+    AskByChance(random, 4, steps / 2, &course);
     resumes += RunSeed(course, seed).resumes;
   }
   EXPECT_GT(resumes, 0u);
@@ -124,11 +129,7 @@ TEST_P(PreemptionTest, WatchesFromOneWorker) {
     course.launches = 1 + static_cast<uint32_t>(random.Below(2));
     course.sm_count = 2 + static_cast<uint32_t>(random.Below(2));
     course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
-    uint64_t at = 0;
-    for (int i = 0; i < static_cast<int>(seed % 4); ++i) {
-      course.ask_at_step.push_back(at += random.Below(500));
-      course.bounds.push_back(random.Below(2) == 0 ? 0xFFFF : 1);
-    }
+    AskByChance(random, static_cast<int>(seed % 4), 500, &course);
     resumes += RunSeed(course, seed).resumes;
   }
   EXPECT_GT(resumes, 0u);
