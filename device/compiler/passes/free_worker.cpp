@@ -101,7 +101,7 @@ $cupola_set_up:
   st.shared.u32 [cupola_worker+40], %cupola_run;
   st.shared.u32 [cupola_worker+56], %cupola_now;
   st.shared.u32 [cupola_worker+80], %cupola_limit;
-  <become_watcher>
+  bra.uni $cupola_decide;
 )";
 
 // A warp is through with its range: is it the first?

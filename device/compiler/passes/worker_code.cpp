@@ -44,7 +44,11 @@ constexpr std::string_view kDeclarations = R"(
 constexpr std::string_view kBegin = R"(
   <begin>
   st.shared.u32 [cupola_worker+64], %cupola_run;
-  <become_watcher>
+  mov.u32 %cupola_t0, -1;
+  mov.u32 %cupola_t1, 1;
+  st.shared.v4.u32 [cupola_worker+32], {%cupola_t0, %cupola_end, %cupola_t0, %cupola_seen};
+  st.shared.v4.u32 [cupola_worker+48], {%cupola_count, %cupola_now, %cupola_look_at, %cupola_t1};
+  bra.uni $cupola_head;
 )";
 
 // After a block; leader only.
@@ -189,7 +193,7 @@ WorkerCode MakeMeetingWorker(const WorkerShape& shape) {
   WorkerCode code;
   std::string before(kDeclarations);
   before += kFirstPlace;
-  before += "<is_leader>@%cupola_p0 bra $cupola_join;\n<addresses>";
+  before += "<is_leader>@%cupola_p0 bra $cupola_head;\n<addresses>";
   before += kBegin;
   before += "$cupola_head:\n<is_leader>@%cupola_p0 bra $cupola_join;\n<addresses>";
   before += kHead;

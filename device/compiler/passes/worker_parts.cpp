@@ -79,8 +79,7 @@ constexpr std::string_view kPublishStop = R"(
 constexpr std::string_view kBecomeWatcher = R"(
   <is_no_watcher>
   setp.ge.or.u32 %cupola_p1, %cupola_seen, %cupola_total, %cupola_p1;
-  @%cupola_p1 bra $cupola_decide;
-  bra.uni $cupola_stop_here;
+  @!%cupola_p1 bra $cupola_stop_here;
 )";
 
 // The watcher reads the host's line again and again, until it is to leave itself or all is claimed:
@@ -186,6 +185,7 @@ constexpr std::string_view kClaim = R"(
 $cupola_claim:
   setp.ne.u32 %cupola_p1, %cupola_run, 0;
   @%cupola_p1 bra $cupola_claim_next;
+  <become_watcher>
   <take_own>
 $cupola_claim_next:
   setp.ne.u32 %cupola_p1, %cupola_count, 0;

@@ -27,7 +27,7 @@ const Bug kBugs[] = {
      "fence.acq_rel.sys;\n\tst.relaxed.sys.global.u32 [%cupola_slot+8]",
      "st.relaxed.sys.global.u32 [%cupola_slot+8]", "data race"},
     {"StopOfAnyTag", "plain", "setp.eq.and.u32 %cupola_p1, %cupola_t0, %cupola_tag, %cupola_p1;",
-     "setp.ne.and.u32 %cupola_p1, %cupola_t0, 0, %cupola_p1;", "unasked"},
+     "setp.ne.and.u32 %cupola_p1, %cupola_t0, 0, %cupola_p1;", ""},
     {"HandedBackTwice", "plain",
      "atom.relaxed.gpu.global.cas.b64 %cupola_u2, [%cupola_u0+128], 0, %cupola_u1;",
      "atom.relaxed.gpu.global.cas.b64 %cupola_u2, [%cupola_u0+136], 0, %cupola_u1;\n"

@@ -146,7 +146,7 @@ TEST_P(PreemptionTest, WarpsRunFree) {
     course.stride = 1 + static_cast<uint32_t>(random.Below(3));
     course.look_after_ns = 500u << random.Below(8);
     course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
-    if (seed % 2 == 0) course.ask_at_step = {random.Below(1000)};
+    if (seed % 2 == 0) course.ask_at_step = {random.Below(seed % 4 == 0 ? 1000 : 200)};
     resumes += RunSeed(course, seed).resumes;
   }
   EXPECT_GT(resumes, 0u);
