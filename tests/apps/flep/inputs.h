@@ -34,8 +34,8 @@ constexpr Input kInputs[] = {
     {"mm", "large", 2579, 622},
     {"mm", "small", 1499, 360},
     {"mm", "trivial", 73, 11},
-    {"va", "large", 30634, 5240158725},
-    {"va", "small", 720, 175133142},
+    {"va", "large", 30634, 8761700000},
+    {"va", "small", 720, 205000000},
     {"va", "trivial", 49, 7294051},
 };
 // clang-format on
