@@ -291,9 +291,10 @@ bool Arbiter::MayTake(ClientId requester, ClientId victim) const {
   return policy_->MayTake(snapshot_, asks.view, yields.view);
 }
 
-bool Arbiter::MayHold(ClientId id) const {
+HeldFor Arbiter::MayHold(ClientId id) const {
   const ClientView& view = clients_[id.value()].view;
-  return view.paused || (view.stoppable() && policy_->MayHold(snapshot_, view));
+  if (view.paused) return HeldFor::kAnyone;
+  return view.stoppable() ? policy_->MayHold(snapshot_, view) : HeldFor::kNobody;
 }
 
 const LaunchView* Arbiter::LaunchOf(ClientId id) const {

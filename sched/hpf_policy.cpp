@@ -82,12 +82,14 @@ bool HpfPolicy::MayTake(const Snapshot& snapshot, const ClientView& requester,
   return launch->remaining_ns > requester.typical_ns + launch->overhead_ns;
 }
 
-bool HpfPolicy::MayHold(const Snapshot& snapshot, const ClientView& client) const {
-  return std::any_of(
-      snapshot.clients.begin(), snapshot.clients.end(), [&](const ClientView& other) {
-        return other.id != client.id &&
-               (other.priority >= client.priority || other.latency_bound_ns != 0);
-      });
+HeldFor HpfPolicy::MayHold(const Snapshot& snapshot, const ClientView& client) const {
+  HeldFor held_for = HeldFor::kNobody;
+  for (const ClientView& other : snapshot.clients) {
+    if (other.id == client.id) continue;
+    if (other.priority > client.priority || other.latency_bound_ns != 0) return HeldFor::kAnyone;
+    if (other.priority == client.priority) held_for = HeldFor::kEquals;
+  }
+  return held_for;
 }
 
 uint64_t HpfPolicy::WaitBound(const Snapshot& snapshot, const ClientView& client) const {

@@ -20,9 +20,11 @@ std::unique_ptr<Policy> MakePolicy(std::string_view name, const PolicyOptions& o
   return nullptr;
 }
 
-bool Policy::MayHold(const Snapshot& snapshot, const ClientView& client) const {
-  return std::any_of(snapshot.clients.begin(), snapshot.clients.end(),
-                     [&](const ClientView& other) { return other.id != client.id; });
+HeldFor Policy::MayHold(const Snapshot& snapshot, const ClientView& client) const {
+  const bool has_others =
+      std::any_of(snapshot.clients.begin(), snapshot.clients.end(),
+                  [&](const ClientView& other) { return other.id != client.id; });
+  return has_others ? HeldFor::kAnyone : HeldFor::kNobody;
 }
 
 uint64_t LargestOverhead(const Snapshot& snapshot, ClientId client) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sched/held_for.h"
 #include "sched/snapshot.h"
 
 namespace cupola::sched {
@@ -38,8 +39,9 @@ class Policy {
   virtual bool MayTake(const Snapshot& snapshot, const ClientView& requester,
                        const ClientView& victim) const = 0;
 
-  /// Whether the arbiter may ever hold `client` in its own name, the clients being as they are.
-  virtual bool MayHold(const Snapshot& snapshot, const ClientView& client) const;
+  /// For whose sake the arbiter may ever hold `client` in its own name, the clients being as they
+  /// are.
+  virtual HeldFor MayHold(const Snapshot& snapshot, const ClientView& client) const;
 
   /// The longest that a launch of `client` waits before it gets to run, while the clients are as
   /// they are and stop when they are asked to; kNever = no bound.

@@ -44,9 +44,13 @@ uint32_t DeviceAttribute(CUdevice device, CUdevice_attribute attribute) {
 }
 
 // Of the last eight or so.
-void MoveAverage(std::atomic<uint64_t>* average, uint64_t ns) {
-  const uint64_t before = average->load(std::memory_order_relaxed);
-  average->store(before == 0 ? ns : before - before / 8 + ns / 8, std::memory_order_relaxed);
+// What it takes where nothing else has the GPU: the shorter is believed at once, a longer one by
+// degrees, for it may have waited for its time slice.
+void MoveTowards(std::atomic<uint64_t>* usual, uint64_t ns) {
+  const uint64_t before = usual->load(std::memory_order_relaxed);
+  const bool is_believed = before == 0 || ns <= before;
+  usual->store(is_believed ? ns : before + std::min(ns - before, before / 8),
+               std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -159,15 +163,22 @@ void GpuBoard::PublishOverhead(uint64_t planned_ns) noexcept {
   slot_->overhead_ns.store(overhead, std::memory_order_relaxed);
 }
 
+void GpuBoard::NoteLaunch(uint64_t planned_ns) noexcept {
+  // A long stop that was no fault of the kernel's is forgotten, though nobody asks because of it.
+  const uint64_t stop = stop_ns_.load(std::memory_order_relaxed);
+  if (planned_ns == 0) stop_ns_.store(stop - stop / 16, std::memory_order_relaxed);
+  PublishOverhead(planned_ns);
+}
+
 void GpuBoard::NoteStop(uint64_t ns) noexcept {
-  MoveAverage(&stop_ns_, ns);
+  MoveTowards(&stop_ns_, ns);
   Count(counters.stops);
   counters.stop_ns.fetch_add(ns, std::memory_order_relaxed);
   PublishOverhead(planned_ns_.load(std::memory_order_relaxed));
 }
 
 void GpuBoard::NoteResume(uint64_t ns) noexcept {
-  MoveAverage(&resume_ns_, ns);
+  MoveTowards(&resume_ns_, ns);
   PublishOverhead(planned_ns_.load(std::memory_order_relaxed));
 }
 
@@ -187,13 +198,18 @@ void GpuBoard::Poll(uint64_t now_ns) noexcept {
 // `decisions` is read first: what comes while we look is looked at again.
 void GpuBoard::LookWhoMayAsk() const noexcept {
   const uint32_t decisions = board_.header().decisions.load();
-  bool may_be_asked = slot_->may_be_held.load(std::memory_order_relaxed) != 0;
-  for (uint32_t i = 0; i < sched::kBoardSlots && !may_be_asked; ++i) {
+  using sched::HeldFor;
+  HeldFor who = slot_->may_be_held.load(std::memory_order_relaxed);
+  const int32_t priority = slot_->priority.load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < sched::kBoardSlots && who != HeldFor::kAnyone; ++i) {
     const sched::BoardSlot& other = board_.slot(i);
     const uint64_t may_take = other.may_take.load(std::memory_order_relaxed);
-    may_be_asked = i != index_ && (may_take >> index_ & 1) != 0;
+    if (i == index_ || (may_take >> index_ & 1) == 0) continue;
+    who = other.priority.load(std::memory_order_relaxed) == priority ? HeldFor::kEquals
+                                                                     : HeldFor::kAnyone;
   }
-  may_be_asked_.store(may_be_asked || requests() != 0, std::memory_order_relaxed);
+  if (requests() != 0) who = HeldFor::kAnyone;
+  who_may_ask_.store(who, std::memory_order_relaxed);
   decisions_.store(decisions, std::memory_order_relaxed);
 }
 

@@ -48,11 +48,13 @@ class GpuBoard {
 
   /// Whether others of the board may ever ask this process to yield; looked up when the daemon has
   /// decided anew, and every 100 ms.
-  bool may_be_asked() const noexcept {
+  bool may_be_asked() const noexcept { return who_may_ask() != sched::HeldFor::kNobody; }
+  /// Whom they would ask for.
+  sched::HeldFor who_may_ask() const noexcept {
     if (decisions_.load(std::memory_order_relaxed) != board_.header().decisions.load()) [[unlikely]] {
       LookWhoMayAsk();
     }
-    return may_be_asked_.load(std::memory_order_relaxed);
+    return who_may_ask_.load(std::memory_order_relaxed);
   }
   /// Whether this process may ask others.
   bool may_ask() const noexcept {
@@ -69,9 +71,9 @@ class GpuBoard {
   /// The kernel that was last made preemptible, for `cupola top`.
   void PublishKernel(const char* name) noexcept;
 
-  /// What stopping a launch of this process costs: `planned_ns` where the plan knows its kernel (0:
-  /// not), else as was measured here. Published.
-  void PublishOverhead(uint64_t planned_ns) noexcept;
+  /// A launch: what stopping it costs is published, `planned_ns` where the plan knows its kernel
+  /// (0: not), else as was measured here.
+  void NoteLaunch(uint64_t planned_ns) noexcept;
   uint64_t overhead_ns() const noexcept { return overhead_ns_.load(std::memory_order_relaxed); }
   /// For the agent: a launch took so long to stop; a resume took so long to be launched.
   void NoteStop(uint64_t ns) noexcept;
@@ -101,6 +103,7 @@ class GpuBoard {
   void OpenPlan() noexcept;
   bool OpenFile(const char* path, const char* slot) noexcept;
   void LookWhoMayAsk() const noexcept;
+  void PublishOverhead(uint64_t planned_ns) noexcept;
 
   CUdevice device_ = -1;
   uint32_t sm_count_ = 0;
@@ -108,13 +111,13 @@ class GpuBoard {
   sched::BoardView board_;
   sched::BoardSlot* slot_ = nullptr;
   uint32_t index_ = 0;
-  mutable std::atomic<bool> may_be_asked_{true};
+  mutable std::atomic<sched::HeldFor> who_may_ask_{sched::HeldFor::kAnyone};
   mutable std::atomic<uint32_t> decisions_{0};  ///< BoardHeader::decisions that it rests on
   std::atomic<bool> left_{false};
   std::optional<models::PlanFile> plan_;
   std::atomic<const char*> kernel_{nullptr};
   std::atomic<uint64_t> planned_ns_{0}, overhead_ns_{0};
-  std::atomic<uint64_t> stop_ns_{0}, resume_ns_{0};  ///< moving averages; the agent writes them
+  std::atomic<uint64_t> stop_ns_{0}, resume_ns_{0};  ///< of late; the agent writes them
   sched::BoardClient client_;  // not joined where the board is a file; large
 };
 

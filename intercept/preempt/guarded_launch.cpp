@@ -72,10 +72,15 @@ bool IsWorthIt(Attempt* attempt, Plain* why) {
   }
   // Whoever may ask comes while such a launch runs at worst, and waits for it once.
   const GpuBoard& gpu = *attempt->context.gpu;
-  if (attempt->is_known && attempt->predicted_ns <= kShortUnaskedNs && !gpu.may_be_asked() &&
-      gpu.requests() == 0) {
-    *why = Plain::kNobodyAsks;
-    return false;
+  if (attempt->is_known && gpu.requests() == 0) {
+    const sched::HeldFor who = gpu.who_may_ask();
+    const bool for_nobody =
+        who == sched::HeldFor::kNobody && attempt->predicted_ns <= kShortUnaskedNs;
+    if (for_nobody || (who == sched::HeldFor::kEquals &&
+                       attempt->predicted_ns < settings.equals_threshold_ns)) {
+      *why = for_nobody ? Plain::kNobodyAsks : Plain::kShort;
+      return false;
+    }
   }
   if (attempt->predicted_ns >= settings.threshold_ns) return true;
   // Not seen yet: more than one round of workers says that there may be something to stop. Blocks of
@@ -377,7 +382,7 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   this_thread.launched_batch = attempt->batch;
   context.gpu->PublishKernel(attempt->variant->name);
   const models::PlanKernel* const known = attempt->variant->plan_kernel;
-  context.gpu->PublishOverhead(known != nullptr ? known->preemption_ns : 0);
+  context.gpu->NoteLaunch(known != nullptr ? known->preemption_ns : 0);
   return true;
 }
 

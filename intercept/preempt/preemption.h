@@ -22,6 +22,8 @@ struct Settings {
   Mode mode = Mode::kAuto;
   bool allow_inexact = false;       ///< CUPOLA_INEXACT=1: variants that are not bit-exact too
   uint64_t threshold_ns = 150'000;  ///< CUPOLA_PREEMPT_ABOVE_US: shorter launches go out plain
+  uint64_t equals_threshold_ns = 1'000'000;  ///< CUPOLA_PREEMPT_EQUALS_ABOVE_US: the same where only
+                                             ///< processes of the same priority may ask
   uint32_t batch = 0;               ///< CUPOLA_BATCH: L of every kernel; 0 = by kernel
   uint32_t turns[kMostTurns] = {};  ///< CUPOLA_TURNS, of kTurns: profiles/claim_word.h, 0 = plain
   uint32_t turn_count = 0;

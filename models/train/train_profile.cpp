@@ -90,12 +90,14 @@ uint64_t BlockNs(const std::vector<TrainingSample>& samples, const Machine& mach
   return block_ns.empty() ? 0 : static_cast<uint64_t>(Median(block_ns));
 }
 
+// At least a microsecond where there are samples, for 0 says that it is not known.
 uint64_t MeanPreemption(const std::vector<profiles::PreemptionSample>& samples) {
   const size_t count = std::min(samples.size(), kPreemptionsOfMean);
   if (count == 0) return 0;
   uint64_t sum = 0;
   for (size_t i = samples.size() - count; i < samples.size(); ++i) sum += samples[i].ns;
-  return sum / count;
+  constexpr uint64_t kLeast = 1'000;
+  return std::max(sum / count, kLeast);
 }
 
 /// Trains one kernel, adds it to the plan.

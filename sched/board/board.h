@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "device/runtime/preempt_control.h"
+#include "sched/held_for.h"
 
 namespace cupola::sched {
 
@@ -50,7 +51,7 @@ struct alignas(128) BoardSlot {
   char name[48];                      ///< of the executable, NUL-terminated
   std::atomic<uint64_t> latency_bound_ns;  ///< 0 = none
   std::atomic<uint32_t> gate;         ///< 1 open, 0 closed: word of cuStreamWaitValue32
-  std::atomic<uint32_t> may_be_held;  ///< 1: the daemon may come to ask it to yield in its own name
+  std::atomic<HeldFor> may_be_held;  ///< the daemon may come to ask it to yield in its own name
   std::atomic<uint32_t> reserved0[2];
 
   // Written by the process.

@@ -239,7 +239,7 @@ bool BoardClient::DaemonIsWell(uint64_t now_ns) const {
 
 void BoardClient::DropDaemonHolds() {
   ClearRequest(board(), index_, kDaemonBit);
-  slot().may_be_held.store(0);
+  slot().may_be_held.store(HeldFor::kNobody);
   board().header().attention.store(0);
   board().header().bell_sleepers.store(0);
 }

@@ -72,7 +72,7 @@ void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
   for (const Seat& seat : seats) {
     BoardSlot& slot = board.slot(seat.slot);
     const uint64_t mask = MayTakeMask(seats, seat, core);
-    const uint32_t may_be_held = core.MayHold(seat.id) ? 1 : 0;
+    const HeldFor may_be_held = core.MayHold(seat.id);
     is_news = is_news || slot.may_take != mask || slot.may_be_held != may_be_held;
     if (slot.may_take != mask) slot.may_take = mask;
     if (slot.may_be_held != may_be_held) slot.may_be_held = may_be_held;
@@ -107,7 +107,7 @@ void FreeSlot(BoardView board, uint32_t slot) {
   BoardSlot& gone = board.slot(slot);
   gone.state = static_cast<uint32_t>(SlotState::kLeft);
   gone.may_take = 0;
-  gone.may_be_held = 0;
+  gone.may_be_held = HeldFor::kNobody;
   for (uint32_t victim = 0; victim < kBoardSlots; ++victim) ClearRequest(board, victim, slot);
   gone.yield_requests = 0;
   gone.yield_sm_bound = 0;

@@ -55,7 +55,7 @@ struct SlicedRun {
   std::vector<std::string> Prepare(Others others, uint32_t blocks) const {
     board.view().slot(1).state.store(static_cast<uint32_t>(sched::SlotState::kLive));
     if (others == Others::kMayTake) board.view().slot(1).may_take.store(1);
-    if (others == Others::kDaemonMayHold) board.slot().may_be_held.store(1);
+    if (others == Others::kDaemonMayHold) board.slot().may_be_held.store(sched::HeldFor::kAnyone);
     return {CUPOLA_SLICED_APP, std::to_string(blocks)};
   }
   static std::map<std::string, std::string> Environment(std::map<std::string, std::string> more) {

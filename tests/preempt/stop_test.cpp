@@ -273,16 +273,32 @@ TEST(Gate, LongLaunchesHaveOneEach) {
 }
 
 // A process that nobody may ask to yield runs its kernels as they are, once it is known what they
-// take; one that somebody may ask does not.
+// take; so does one that only equals may ask, where they are short; one that somebody above it may ask
+// does not.
 TEST(Shapes, NobodyAsksForVariants) {
-  for (const bool may_be_asked : {false, true}) {
+  struct Case {
+    bool may_be_asked;
+    int32_t priority;  // of the one who asks
+    const char* equals_above_us;
+    const char* plain;
+  };
+  const Case cases[] = {{false, 0, "1000000000", "launches plain: nobody may ask"},
+                        {true, 0, "1000000000", "launches plain: short"},
+                        {true, 0, "0", nullptr},
+                        {true, 1, "1000000000", nullptr}};
+  for (const Case& one : cases) {
     const BoardFile board;
-    board.view().slot(1).may_take.store(may_be_asked ? 1 : 0);
+    board.view().slot(1).may_take.store(one.may_be_asked ? 1 : 0);
+    board.view().slot(1).priority.store(one.priority);
     Program program(App({"repeat", "non-blocking"}), board,
-                    {{"CUPOLA_PREEMPT", "auto"}, {"CUPOLA_PREEMPT_ABOVE_US", "0"}});
+                    {{"CUPOLA_PREEMPT", "auto"},
+                     {"CUPOLA_PREEMPT_ABOVE_US", "0"},
+                     {"CUPOLA_PREEMPT_EQUALS_ABOVE_US", one.equals_above_us}});
     EXPECT_EQ(program.Wait(), 0) << program.output();
-    const bool is_plain = program.output().find("launches plain: nobody may ask") != std::string::npos;
-    EXPECT_EQ(is_plain, !may_be_asked) << program.output();
+    const bool is_plain = program.output().find("launches plain") != std::string::npos;
+    EXPECT_EQ(is_plain, one.plain != nullptr) << program.output();
+    EXPECT_TRUE(!is_plain || program.output().find(one.plain) != std::string::npos)
+        << program.output();
     EXPECT_EQ(program.output().find("preemption: 0 launches preemptible"), std::string::npos)
         << program.output();
   }

@@ -40,6 +40,7 @@ profiles::Profile SampleProfile() {
   // What a sparse matrix takes depends on which it is: seven of them, many times.
   auto& sparse = profile.kernels[{kSparse, ""}];
   sparse.parameters = {{0, 8, true}, {8, 8, true}, {16, 4, false}};
+  for (uint64_t i = 0; i < 10; ++i) sparse.preemptions.push_back({i, 0});
   sparse.tuned = profiles::TunedBatch{9, 12, 0.4, 0.5, true, 3000, {{12, 0.4}}};
   for (uint64_t i = 0; i < 140; ++i) {
     const auto rows = static_cast<uint32_t>(1000 + 1000 * (i % 7));
@@ -62,6 +63,9 @@ TEST(TrainProfile, MakesAPlanThatPredictsNewSizes) {
   ASSERT_NE(add, nullptr);
   ASSERT_EQ(add->arguments, 1u);
   EXPECT_EQ(add->preemption_ns, 30'000u);  // the latest fifty
+  const PlanKernel* sparse = plan->Find(kSparse);
+  ASSERT_NE(sparse, nullptr);
+  EXPECT_EQ(sparse->preemption_ns, 1000u);  // measured; 0 would say that it was not
   for (const uint32_t n : {200'000u, 7'654'321u, 44'000'000u}) {
     LaunchFeatures launch;
     launch.grid[0] = (n + 255) / 256;

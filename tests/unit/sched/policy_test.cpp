@@ -153,25 +153,25 @@ TEST(Hpf, AnOverdueLaunchRunsBeforeAHigherPriority) {
   EXPECT_EQ(bench.Running(), "0");
 }
 
-TEST(Hpf, OnlyTheFirstAndAloneIsNeverHeld) {
+TEST(Hpf, SaysWhomClientsAreHeldFor) {
   Bench bench("hpf");
   const ClientId low = bench.Add(0);
   bench.Review(1);
-  EXPECT_FALSE(bench.core_.MayHold(low));  // nobody else is there
+  EXPECT_EQ(bench.core_.MayHold(low), HeldFor::kNobody);  // nobody else is there
   const ClientId high = bench.Add(5);
   bench.Review(1);
-  EXPECT_TRUE(bench.core_.MayHold(low));
-  EXPECT_FALSE(bench.core_.MayHold(high));
+  EXPECT_EQ(bench.core_.MayHold(low), HeldFor::kAnyone);
+  EXPECT_EQ(bench.core_.MayHold(high), HeldFor::kNobody);
   const ClientId same = bench.Add(5);
   bench.Review(1);
-  EXPECT_TRUE(bench.core_.MayHold(high));
-  EXPECT_TRUE(bench.core_.MayHold(same));
+  EXPECT_EQ(bench.core_.MayHold(high), HeldFor::kEquals);
+  EXPECT_EQ(bench.core_.MayHold(same), HeldFor::kEquals);
   bench.core_.Configure(same, {.priority = 4});
   bench.Review(1);
-  EXPECT_FALSE(bench.core_.MayHold(high));
+  EXPECT_EQ(bench.core_.MayHold(high), HeldFor::kNobody);
   bench.core_.Configure(same, {.priority = 4, .latency_bound_ns = 1});
   bench.Review(1);
-  EXPECT_TRUE(bench.core_.MayHold(high));
+  EXPECT_EQ(bench.core_.MayHold(high), HeldFor::kAnyone);
 }
 
 TEST(Hpf, PausedClientsDoNotCount) {
@@ -191,10 +191,10 @@ TEST(Ffs, EverybodyButOneAloneMayBeHeld) {
   Bench bench("ffs");
   const ClientId first = bench.Add(0);
   bench.Review(1);
-  EXPECT_FALSE(bench.core_.MayHold(first));
+  EXPECT_EQ(bench.core_.MayHold(first), HeldFor::kNobody);
   bench.Add(0);
   bench.Review(1);
-  EXPECT_TRUE(bench.core_.MayHold(first));
+  EXPECT_EQ(bench.core_.MayHold(first), HeldFor::kAnyone);
 }
 
 TEST(Ffs, EpochFollowsTheOverheadBound) {
