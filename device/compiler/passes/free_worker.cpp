@@ -45,7 +45,7 @@ namespace {
 //     time all warps are in two ranges that follow each other, and a stop is late by no more than
 //     that. More places would let it be later.
 //   - What a warp waits for is mostly there, or comes within some 0.1 us; it may be much longer
-//     where a warp is far behind. So those that wait sleep, twice as long each time, up to a microsecond:
+//     where a warp is far behind. So those that wait sleep, twice as long each time, up to 256 ns:
 //     a warp that spins takes issue slots from those that work.
 //   - The worker leaves by a range that says so; then all meet at a barrier, and thread 0 leaves.
 //
@@ -176,7 +176,7 @@ constexpr std::string_view kFindPlace = R"(
 constexpr std::string_view kSleepLonger = R"(
   nanosleep.u32 %cupola_t3;
   shl.b32 %cupola_t3, %cupola_t3, 1;
-  min.u32 %cupola_t3, %cupola_t3, 1000;
+  min.u32 %cupola_t3, %cupola_t3, 256;
 )";
 
 // The range: as many blocks as it may have and the batch and the row still hold; one where batches
@@ -204,7 +204,7 @@ $cupola_tell:
   add.u32 %cupola_t1, %cupola_at, %cupola_t1;
   shl.b32 %cupola_t0, %cupola_t0, 4;
   add.u32 %cupola_at, %cupola_at, %cupola_t0;
-  mov.u32 %cupola_t3, 100;
+  mov.u32 %cupola_t3, 16;
 $cupola_behind:
   ld.acquire.cta.shared.u32 %cupola_t2, [%cupola_t1+96];
   setp.eq.u32 %cupola_p1, %cupola_t2, 0;
@@ -262,7 +262,7 @@ $cupola_told:
 // The next range, as it was told.
 constexpr std::string_view kWait = R"(
 $cupola_wait:
-  mov.u32 %cupola_t3, 100;
+  mov.u32 %cupola_t3, 16;
 $cupola_look_again:
   ld.acquire.cta.shared.u32 %cupola_t0, [cupola_worker+104];
   sub.u32 %cupola_t0, %cupola_t0, %cupola_range;
