@@ -291,10 +291,10 @@ bool Arbiter::MayTake(ClientId requester, ClientId victim) const {
   return policy_->MayTake(snapshot_, asks.view, yields.view);
 }
 
-HeldFor Arbiter::MayHold(ClientId id) const {
+HeldFor Arbiter::HoldsFor(ClientId id) const {
   const ClientView& view = clients_[id.value()].view;
   if (view.paused) return HeldFor::kAnyone;
-  return view.stoppable() ? policy_->MayHold(snapshot_, view) : HeldFor::kNobody;
+  return view.stoppable() ? policy_->HoldsFor(snapshot_, view) : HeldFor::kNobody;
 }
 
 const LaunchView* Arbiter::LaunchOf(ClientId id) const {

@@ -72,7 +72,7 @@ class Arbiter {
   /// Whether new work of `requester` may stop `victim` at once.
   bool MayTake(ClientId requester, ClientId victim) const;
   /// Whether an order to hold the client may ever come.
-  HeldFor MayHold(ClientId id) const;
+  HeldFor HoldsFor(ClientId id) const;
 
   const Policy& policy() const { return *policy_; }
   const Decision& decision() const { return decision_; }

@@ -82,7 +82,7 @@ bool HpfPolicy::MayTake(const Snapshot& snapshot, const ClientView& requester,
   return launch->remaining_ns > requester.typical_ns + launch->overhead_ns;
 }
 
-HeldFor HpfPolicy::MayHold(const Snapshot& snapshot, const ClientView& client) const {
+HeldFor HpfPolicy::HoldsFor(const Snapshot& snapshot, const ClientView& client) const {
   HeldFor held_for = HeldFor::kNobody;
   for (const ClientView& other : snapshot.clients) {
     if (other.id == client.id) continue;

@@ -22,7 +22,7 @@ class HpfPolicy : public Policy {
     return options_.spatial ? std::optional(options_.spatial_extra_sms) : std::nullopt;
   }
   /// Where another has at least its priority, or a bound on its latency.
-  HeldFor MayHold(const Snapshot& snapshot, const ClientView& client) const override;
+  HeldFor HoldsFor(const Snapshot& snapshot, const ClientView& client) const override;
   uint64_t WaitBound(const Snapshot& snapshot, const ClientView& client) const override;
   std::string Dump() const override;
 

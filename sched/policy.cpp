@@ -20,7 +20,7 @@ std::unique_ptr<Policy> MakePolicy(std::string_view name, const PolicyOptions& o
   return nullptr;
 }
 
-HeldFor Policy::MayHold(const Snapshot& snapshot, const ClientView& client) const {
+HeldFor Policy::HoldsFor(const Snapshot& snapshot, const ClientView& client) const {
   const bool has_others =
       std::any_of(snapshot.clients.begin(), snapshot.clients.end(),
                   [&](const ClientView& other) { return other.id != client.id; });

@@ -41,7 +41,7 @@ class Policy {
 
   /// For whose sake the arbiter may ever hold `client` in its own name, the clients being as they
   /// are.
-  virtual HeldFor MayHold(const Snapshot& snapshot, const ClientView& client) const;
+  virtual HeldFor HoldsFor(const Snapshot& snapshot, const ClientView& client) const;
 
   /// The longest that a launch of `client` waits before it gets to run, while the clients are as
   /// they are and stop when they are asked to; kNever = no bound.

@@ -43,16 +43,6 @@ uint32_t DeviceAttribute(CUdevice device, CUdevice_attribute attribute) {
   return get(&value, attribute, device) == CUDA_SUCCESS ? static_cast<uint32_t>(value) : 0;
 }
 
-// Of the last eight or so.
-// What it takes where nothing else has the GPU: the shorter is believed at once, a longer one by
-// degrees, for it may have waited for its time slice.
-void MoveTowards(std::atomic<uint64_t>* usual, uint64_t ns) {
-  const uint64_t before = usual->load(std::memory_order_relaxed);
-  const bool is_believed = before == 0 || ns <= before;
-  usual->store(is_believed ? ns : before + std::min(ns - before, before / 8),
-               std::memory_order_relaxed);
-}
-
 }  // namespace
 
 bool GpuBoard::OpenFile(const char* path, const char* slot) noexcept {
@@ -156,29 +146,26 @@ void GpuBoard::PublishKernel(const char* name) noexcept {
 
 void GpuBoard::PublishOverhead(uint64_t planned_ns) noexcept {
   planned_ns_.store(planned_ns, std::memory_order_relaxed);
-  const uint64_t measured =
-      stop_ns_.load(std::memory_order_relaxed) + resume_ns_.load(std::memory_order_relaxed);
+  const uint64_t measured = stop_.ns() + resume_.ns();
   const uint64_t overhead = planned_ns != 0 ? planned_ns : measured;
   if (overhead_ns_.exchange(overhead, std::memory_order_relaxed) == overhead) return;
   slot_->overhead_ns.store(overhead, std::memory_order_relaxed);
 }
 
 void GpuBoard::NoteLaunch(uint64_t planned_ns) noexcept {
-  // A long stop that was no fault of the kernel's is forgotten, though nobody asks because of it.
-  const uint64_t stop = stop_ns_.load(std::memory_order_relaxed);
-  if (planned_ns == 0) stop_ns_.store(stop - stop / 16, std::memory_order_relaxed);
+  stop_.Doubt();
   PublishOverhead(planned_ns);
 }
 
 void GpuBoard::NoteStop(uint64_t ns) noexcept {
-  MoveTowards(&stop_ns_, ns);
+  stop_.Learn(ns);
   Count(counters.stops);
   counters.stop_ns.fetch_add(ns, std::memory_order_relaxed);
   PublishOverhead(planned_ns_.load(std::memory_order_relaxed));
 }
 
 void GpuBoard::NoteResume(uint64_t ns) noexcept {
-  MoveTowards(&resume_ns_, ns);
+  resume_.Learn(ns);
   PublishOverhead(planned_ns_.load(std::memory_order_relaxed));
 }
 

@@ -10,6 +10,7 @@
 #include <cuda.h>
 
 #include "intercept/preempt/demand.h"
+#include "intercept/preempt/usual_time.h"
 #include "models/plan_file.h"
 #include "sched/board/board_client.h"
 
@@ -117,7 +118,7 @@ class GpuBoard {
   std::optional<models::PlanFile> plan_;
   std::atomic<const char*> kernel_{nullptr};
   std::atomic<uint64_t> planned_ns_{0}, overhead_ns_{0};
-  std::atomic<uint64_t> stop_ns_{0}, resume_ns_{0};  ///< of late; the agent writes them
+  UsualTime stop_, resume_;  ///< the agent measures them
   sched::BoardClient client_;  // not joined where the board is a file; large
 };
 

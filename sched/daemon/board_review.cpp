@@ -72,7 +72,7 @@ void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
   for (const Seat& seat : seats) {
     BoardSlot& slot = board.slot(seat.slot);
     const uint64_t mask = MayTakeMask(seats, seat, core);
-    const HeldFor may_be_held = core.MayHold(seat.id);
+    const HeldFor may_be_held = core.HoldsFor(seat.id);
     is_news = is_news || slot.may_take != mask || slot.may_be_held != may_be_held;
     if (slot.may_take != mask) slot.may_take = mask;
     if (slot.may_be_held != may_be_held) slot.may_be_held = may_be_held;

@@ -157,21 +157,21 @@ TEST(Hpf, SaysWhomClientsAreHeldFor) {
   Bench bench("hpf");
   const ClientId low = bench.Add(0);
   bench.Review(1);
-  EXPECT_EQ(bench.core_.MayHold(low), HeldFor::kNobody);  // nobody else is there
+  EXPECT_EQ(bench.core_.HoldsFor(low), HeldFor::kNobody);  // nobody else is there
   const ClientId high = bench.Add(5);
   bench.Review(1);
-  EXPECT_EQ(bench.core_.MayHold(low), HeldFor::kAnyone);
-  EXPECT_EQ(bench.core_.MayHold(high), HeldFor::kNobody);
+  EXPECT_EQ(bench.core_.HoldsFor(low), HeldFor::kAnyone);
+  EXPECT_EQ(bench.core_.HoldsFor(high), HeldFor::kNobody);
   const ClientId same = bench.Add(5);
   bench.Review(1);
-  EXPECT_EQ(bench.core_.MayHold(high), HeldFor::kEquals);
-  EXPECT_EQ(bench.core_.MayHold(same), HeldFor::kEquals);
+  EXPECT_EQ(bench.core_.HoldsFor(high), HeldFor::kEquals);
+  EXPECT_EQ(bench.core_.HoldsFor(same), HeldFor::kEquals);
   bench.core_.Configure(same, {.priority = 4});
   bench.Review(1);
-  EXPECT_EQ(bench.core_.MayHold(high), HeldFor::kNobody);
+  EXPECT_EQ(bench.core_.HoldsFor(high), HeldFor::kNobody);
   bench.core_.Configure(same, {.priority = 4, .latency_bound_ns = 1});
   bench.Review(1);
-  EXPECT_EQ(bench.core_.MayHold(high), HeldFor::kAnyone);
+  EXPECT_EQ(bench.core_.HoldsFor(high), HeldFor::kAnyone);
 }
 
 TEST(Hpf, PausedClientsDoNotCount) {
@@ -191,10 +191,10 @@ TEST(Ffs, EverybodyButOneAloneMayBeHeld) {
   Bench bench("ffs");
   const ClientId first = bench.Add(0);
   bench.Review(1);
-  EXPECT_EQ(bench.core_.MayHold(first), HeldFor::kNobody);
+  EXPECT_EQ(bench.core_.HoldsFor(first), HeldFor::kNobody);
   bench.Add(0);
   bench.Review(1);
-  EXPECT_EQ(bench.core_.MayHold(first), HeldFor::kAnyone);
+  EXPECT_EQ(bench.core_.HoldsFor(first), HeldFor::kAnyone);
 }
 
 TEST(Ffs, EpochFollowsTheOverheadBound) {
