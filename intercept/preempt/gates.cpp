@@ -53,7 +53,7 @@ bool PutGate(PreemptContext& context, const LaunchFacts& facts) {
 
 }  // namespace
 
-bool GatesHoldsFor(const PreemptContext& context) noexcept {
+bool GatesMayHold(const PreemptContext& context) noexcept {
   const GpuBoard& gpu = *context.gpu;
   if (settings.gate_every == 0 || gpu.shares_context()) return false;
   return gpu.may_be_asked() || gpu.requests() != 0;
@@ -61,7 +61,7 @@ bool GatesHoldsFor(const PreemptContext& context) noexcept {
 
 void GateStream(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
                 GateWhen when) noexcept {
-  if (!GatesHoldsFor(context)) return;
+  if (!GatesMayHold(context)) return;
   if (when == GateWhen::kDue && !IsDue(context, facts, stream)) return;
   if (IsCapturing(facts.stream, facts.per_thread)) return;
   if (MapBoard(&context)) (void)PutGate(context, facts);

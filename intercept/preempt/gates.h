@@ -22,7 +22,7 @@ struct PreemptContext;
 
 /// Whether a gate may come to hold what is behind it: gates are put, and others may ask this
 /// process to yield.
-bool GatesHoldsFor(const PreemptContext& context) noexcept;
+bool GatesMayHold(const PreemptContext& context) noexcept;
 
 enum class GateWhen : uint8_t {
   kDue,     ///< every CUPOLA_GATE_EVERY launches, and before each graph
