@@ -71,7 +71,7 @@ class Arbiter {
   ClientOrder OrderFor(ClientId id) const;
   /// Whether new work of `requester` may stop `victim` at once.
   bool MayTake(ClientId requester, ClientId victim) const;
-  /// Whether an order to hold the client may ever come.
+  /// For whose sake an order to hold the client may ever come.
   HeldFor HoldsFor(ClientId id) const;
 
   const Policy& policy() const { return *policy_; }

@@ -21,7 +21,7 @@ class HpfPolicy : public Policy {
   std::optional<uint32_t> ExtraSms() const override {
     return options_.spatial ? std::optional(options_.spatial_extra_sms) : std::nullopt;
   }
-  /// Where another has at least its priority, or a bound on its latency.
+  /// Anyone, where another has a higher priority or a bound on its latency; equals, where the same one.
   HeldFor HoldsFor(const Snapshot& snapshot, const ClientView& client) const override;
   uint64_t WaitBound(const Snapshot& snapshot, const ClientView& client) const override;
   std::string Dump() const override;

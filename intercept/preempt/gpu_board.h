@@ -50,7 +50,7 @@ class GpuBoard {
   /// Whether others of the board may ever ask this process to yield; looked up when the daemon has
   /// decided anew, and every 100 ms.
   bool may_be_asked() const noexcept { return who_may_ask() != sched::HeldFor::kNobody; }
-  /// Whom they would ask for.
+  /// The same: who they would be.
   sched::HeldFor who_may_ask() const noexcept {
     if (decisions_.load(std::memory_order_relaxed) != board_.header().decisions.load()) [[unlikely]] {
       LookWhoMayAsk();

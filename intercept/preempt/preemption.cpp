@@ -99,7 +99,8 @@ bool ReadSettings() {
   }
   settings.allow_inexact = Number("CUPOLA_INEXACT", 0) != 0;
   settings.threshold_ns = Number("CUPOLA_PREEMPT_ABOVE_US", settings.threshold_ns / 1000) * 1000;
-  settings.equals_threshold_ns = Number("CUPOLA_PREEMPT_EQUALS_ABOVE_US", settings.equals_threshold_ns / 1000) * 1000;
+  settings.equals_threshold_ns =
+      Number("CUPOLA_PREEMPT_EQUALS_ABOVE_US", settings.equals_threshold_ns / 1000) * 1000;
   settings.gate_every = static_cast<uint32_t>(Number("CUPOLA_GATE_EVERY", settings.gate_every));
   settings.batch = static_cast<uint32_t>(Number("CUPOLA_BATCH", 0));
   settings.poll_period_ns =
