@@ -207,6 +207,13 @@ bool OpenFeatures(const char* folder, uint64_t start_ns, const FeatureCalls& giv
 
 bool FeaturesOn() noexcept { return file.load(std::memory_order_relaxed) >= 0; }
 
+bool KnowsKernelOf(const FeatureLaunch& launch) noexcept {
+  if (launch.function == nullptr || launch.name == nullptr) return true;
+  const MutexLock lock(mutex);
+  const auto found = kernels->find(launch.function);
+  return found != kernels->end() && found->second.name == launch.name;
+}
+
 void DescribeFeatures(const FeatureLaunch& launch, FeatureLine* line) noexcept {
   line->bytes = 0;
   if (launch.function == nullptr || launch.name == nullptr || *launch.name == '\0') return;

@@ -51,6 +51,10 @@ bool OpenFeatures(const char* folder, uint64_t start_ns, const FeatureCalls& cal
 /// Whether there is a file. One load.
 bool FeaturesOn() noexcept;
 
+/// Whether the kernel of a launch has been described. Else DescribeFeatures asks the driver about
+/// it, which may load it, and so wait for what is under way.
+bool KnowsKernelOf(const FeatureLaunch& launch) noexcept;
+
 /// Describes a launch; asks the driver, in the calling thread's context. A kernel of which
 /// thousands of launches are there already is described every sixteenth time.
 void DescribeFeatures(const FeatureLaunch& launch, FeatureLine* line) noexcept;

@@ -1,11 +1,14 @@
 // Hooks of the launch calls: each says what it knows of the launch and passes it on unchanged.
 // CUDA Driver API, "Execution Control".
+#include <optional>
+
 #include <cuda.h>
 
 #include "intercept/calls.h"
 #include "intercept/graphs.h"
 #include "intercept/launch_features.h"
 #include "intercept/launch_path.h"
+#include "intercept/preempt/waiting.h"
 
 namespace cupola::intercept {
 namespace {
@@ -179,6 +182,12 @@ FeatureLaunch FeaturesOf(const RingWriter& ring, const LaunchFacts& facts,
   return launch;
 }
 
+void DescribeLaunch(const FeatureLaunch& launch, FeatureLine* line) noexcept {
+  std::optional<preempt::OwnCallScope> scope;
+  if (!KnowsKernelOf(launch)) scope.emplace();
+  DescribeFeatures(launch, line);
+}
+
 }  // namespace
 
 void RecordInRing(RingWriter& ring, const LaunchFacts& facts, bool captured, CUresult result,
@@ -200,7 +209,7 @@ CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, const LaunchDet
   LaunchRecord record{};
   Describe(facts, false, &record);
   FeatureLine features;
-  if (FeaturesOn()) DescribeFeatures(FeaturesOf(ring, facts, details, record), &features);
+  if (FeaturesOn()) DescribeLaunch(FeaturesOf(ring, facts, details, record), &features);
   const TimedLaunch timed = BeginTimed(record.context, facts.stream, facts.per_thread);
   this_thread.launched_variant = false;
   record.call_start_ns = NowNs();

@@ -69,10 +69,11 @@ void GateStream(PreemptContext& context, const LaunchFacts& facts, const StreamK
 
 bool GateGuarded(PreemptContext& context, const LaunchFacts& facts) noexcept {
   GpuBoard& gpu = *context.gpu;
-  if (settings.gate_every == 0 || gpu.requests() == 0 || gpu.sm_bound() != runtime::kAllSms) {
-    return false;
-  }
-  return gpu.slot().gate.load() == 0 && PutGate(context, facts);
+  if (settings.gate_every == 0) return false;
+  const bool is_closed = gpu.requests() != 0 && gpu.sm_bound() == runtime::kAllSms &&
+                         gpu.slot().gate.load() == 0;
+  const bool may_close = !gpu.shares_context() && gpu.who_may_ask() == sched::HeldFor::kAnyone;
+  return (is_closed || may_close) && PutGate(context, facts);
 }
 
 bool TellPassage(PreemptContext& context, const LaunchFacts& facts, uint32_t index,

@@ -34,9 +34,10 @@ enum class GateWhen : uint8_t {
 void GateStream(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
                 GateWhen when = GateWhen::kDue) noexcept;
 
-/// For a launch that is about to be guarded, with launch_mutex held: while the process is asked to
+/// For a launch that is about to be guarded, with launch_mutex held. While the process is asked to
 /// leave the GPU its workers would come, take the GPU from whoever asked, run a block each, and
-/// leave. So it waits at the gate. False: it does not.
+/// leave; without MPS that is two changes of context. So it waits at the gate; and where processes
+/// above may ask, each launch gets one: it may be queued when they come. False: it does not wait.
 bool GateGuarded(PreemptContext& context, const LaunchFacts& facts) noexcept;
 
 /// Behind that gate: the stream tells the host line of slot `index` when it has come through. The gate

@@ -25,8 +25,8 @@ struct LaunchSlot {
   State state = State::kFree;
   bool may_have_stopped = false;  ///< somebody asked to yield since it was launched
   bool stopped = false;           ///< no physical launch is under way and blocks are left
-  bool is_gated = false;          ///< its first physical launch waits at a gate that was closed
-                                  ///< when it was made, until HostStatus::passed says otherwise
+  bool is_gated = false;          ///< there is a gate before its first physical launch, which has not
+                                  ///< come through while HostStatus::passed does not say so
   uint8_t live = 0;               ///< bit p: physical launch p is under way
   uint16_t tag[runtime::kPhysicalLaunches] = {};
   uint16_t last_tag = 0;

@@ -13,6 +13,8 @@
 #include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preempt_context.h"
+#include "intercept/preempt/preemption.h"
+#include "intercept/streams.h"
 
 namespace cupola::intercept::preempt {
 
@@ -126,6 +128,21 @@ WaitingScope::WaitingScope(PreemptContext& context, WaitFor what) noexcept : con
   OpenScope(context_, what);
 }
 WaitingScope::~WaitingScope() { CloseScope(context_); }
+
+OwnCallScope::OwnCallScope() noexcept {
+  if (!PreemptionOn()) return;
+  context_ = FindContext(CurrentContext());
+  elsewhere_ = context_ == nullptr;
+  if (elsewhere_) {
+    scopes_elsewhere.fetch_add(1);
+  } else {
+    OpenScope(*context_, WaitFor::kAll);
+  }
+}
+OwnCallScope::~OwnCallScope() {
+  if (context_ != nullptr) CloseScope(*context_);
+  if (elsewhere_) scopes_elsewhere.fetch_sub(1);
+}
 
 void KeepRoom(PreemptContext& context) noexcept {
   if (context.queued.load(std::memory_order_relaxed) < kMostQueued) [[likely]] return;

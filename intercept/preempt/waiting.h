@@ -32,6 +32,20 @@ class WaitingScope {
   PreemptContext& context_;
 };
 
+/// The same for what Cupola itself asks the driver in the calling thread's context, outside of
+/// preemption: a question about a kernel may load it. Nothing where preemption is off.
+class OwnCallScope {
+ public:
+  OwnCallScope() noexcept;
+  ~OwnCallScope();
+  OwnCallScope(const OwnCallScope&) = delete;
+  OwnCallScope& operator=(const OwnCallScope&) = delete;
+
+ private:
+  PreemptContext* context_ = nullptr;
+  bool elsewhere_ = false;
+};
+
 /// Calls that may wait, of threads whose context preemption does not know yet: while there are any,
 /// no launch is guarded.
 extern std::atomic<uint32_t> scopes_elsewhere;

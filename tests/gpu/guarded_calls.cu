@@ -54,6 +54,10 @@ __global__ void note_blocks(unsigned* runs, unsigned long long nanoseconds,
 __global__ void small_kernel(float* out) { out[threadIdx.x] = 1.0f; }
 __global__ void count_launch(unsigned* launches) { *launches += 1; }
 __global__ void never_launched_before(float* out) { out[threadIdx.x] = 2.0f; }
+__global__ void never_asked_parameters(float* out) { out[threadIdx.x] = 3.0f; }
+__global__ void never_asked_name(float* out) { out[threadIdx.x] = 4.0f; }
+__global__ void never_asked_registers(float* out) { out[threadIdx.x] = 5.0f; }
+__global__ void never_asked_function(float* out) { out[threadIdx.x] = 6.0f; }
 __global__ void deep_stack(float* out, int depth) {
   float local[2048];
   for (int i = 0; i < 2048; ++i) local[i] = out[(i * depth) & 31];
@@ -225,6 +229,32 @@ void AddCode(Calls* calls) {
   c["first_launch"] = [](World& w) {
     never_launched_before<<<1, 32, 0, w.other>>>(w.data);
     MUST(cudaStreamSynchronize(w.other));
+  };
+  // Of kernels that are not loaded.
+  c["kernel_param_info"] = [](World&) {
+    size_t offset = 0, bytes = 0;
+    cudaKernel_t kernel = nullptr;
+    MUST(cudaGetKernel(&kernel, reinterpret_cast<const void*>(never_asked_parameters)));
+    if (DRIVER(cuKernelGetParamInfo)(kernel, 0, &offset, &bytes) != CUDA_SUCCESS) _exit(3);
+  };
+  c["kernel_name"] = [](World&) {
+    const char* name = nullptr;
+    cudaKernel_t kernel = nullptr;
+    MUST(cudaGetKernel(&kernel, reinterpret_cast<const void*>(never_asked_name)));
+    if (DRIVER(cuKernelGetName)(&name, kernel) != CUDA_SUCCESS) _exit(3);
+  };
+  c["kernel_attribute"] = [](World& w) {
+    int registers = 0;
+    cudaKernel_t kernel = nullptr;
+    MUST(cudaGetKernel(&kernel, reinterpret_cast<const void*>(never_asked_registers)));
+    if (DRIVER(cuKernelGetAttribute)(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel, w.device) !=
+        CUDA_SUCCESS) {
+      _exit(3);
+    }
+  };
+  c["function_of_kernel"] = [](World&) {
+    cudaFunction_t function = nullptr;
+    MUST(cudaGetFuncBySymbol(&function, reinterpret_cast<const void*>(never_asked_function)));
   };
   c["local_memory_grows"] = [](World& w) {
     deep_stack<<<1024, 256, 0, w.other>>>(w.data, 3);

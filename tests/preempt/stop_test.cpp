@@ -1,6 +1,7 @@
 // Programs whose kernels are stopped and resumed from outside, on the simulated device under the
 // strict driver: results, order, exactly once, and nobody hangs. The test plays the arbiter: it
 // owns the board and asks in the daemon's name.
+#include <filesystem>
 #include <map>
 #include <sstream>
 #include <string>
@@ -19,11 +20,12 @@ const std::vector<std::string> kStreams = {"non-blocking", "blocking", "legacy",
 enum class From { kStart, kReady };
 
 /// Stops the program's kernels, lets it run on, and expects it to end well.
-void StopAndResume(const std::vector<std::string>& arguments, From from = From::kStart) {
+void StopAndResume(const std::vector<std::string>& arguments, From from = From::kStart,
+                   const std::map<std::string, std::string>& environment = {}) {
   SCOPED_TRACE(testing::PrintToString(arguments));
   const BoardFile board;
   if (from == From::kStart) board.Ask();
-  Program program(App(arguments), board);
+  Program program(App(arguments), board, environment);
   if (from == From::kReady) {
     ASSERT_TRUE(program.Await("ready")) << program.output();
     board.Ask();
@@ -91,6 +93,17 @@ INSTANTIATE_TEST_SUITE_P(Calls, StopInCall,
                            std::erase(name, '-');
                            return name;
                          });
+
+// What a profile is to know of a kernel the driver tells when it has loaded it.
+TEST(Stop, AKernelIsDescribedWhereNothingIsHeld) {
+  const std::string folder = testing::TempDir() + "cupola-records-of-stops";
+  std::filesystem::create_directories(folder);
+  for (const std::string& stream : kStreams) {
+    StopAndResume({"call", stream, "first-launch"}, From::kStart,
+                  {{"CUPOLA_RECORDS", folder}, {"CUPOLA_TIMING", "events"}, {"CUPOLA_FEATURES", "1"}});
+  }
+  std::filesystem::remove_all(folder);
+}
 
 TEST(Stop, CaptureOnAnotherThread) {
   StopAndResume({"capture", "non-blocking"}, From::kReady);
