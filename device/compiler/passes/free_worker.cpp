@@ -27,6 +27,8 @@ namespace {
 //   96   of each place, warps that are through with the range in it; 0 = all of them, or none
 //  104   number of the last range that was published
 //  108   warps of the worker, less one
+//  112   of each place, which warp decides on what follows the range in it: the first through with it,
+//        0, or the last, as many as 108 says
 // current: the block that begins the range; end: of the batch; seen: the claim counter as last
 // seen, which the size of the next batch follows. All three count blocks in the order in which they
 // are claimed; ClaimShape says which ones they are.
@@ -34,7 +36,8 @@ namespace {
 // All of it is done by lane 0 of a warp, for its warp:
 //   - Through with range r, it counts itself at r's place. Who is the first there decides on range
 //     r + 1 and publishes it; the others find it, or wait for it. So the fastest warp pays for the
-//     decision, mostly while the others still run.
+//     decision, mostly while the others still run. Behind a range of one block that took long the
+//     last one decides (112): where the first did, a stop would come to most warps two blocks late.
 //   - What the decision on range r + 2 will need (the stop word once a poll, for an H200 serves one
 //     word some 600 times a microsecond and no more; the next claim, with the last range of a
 //     batch) the same warp fetches when it has published r + 1, while the others run on. Where a
@@ -45,8 +48,8 @@ namespace {
 //     time all warps are in two ranges that follow each other, and a stop is late by no more than
 //     that. More places would let it be later.
 //   - What a warp waits for is mostly there, or comes within some 0.1 us; it may be much longer
-//     where a warp is far behind. So those that wait sleep, twice as long each time, up to 256 ns:
-//     a warp that spins takes issue slots from those that work.
+//     where a warp is far behind. So those that wait sleep, twice as long each time, up to a
+//     microsecond: a warp that spins takes issue slots from those that work.
 //   - The worker leaves by a range that says so; then all meet at a barrier, and thread 0 leaves.
 //
 // Why this is right [PTX ISA 8.8, 8.9.5], all of it within the CTA:
@@ -59,23 +62,36 @@ namespace {
 //   - Lanes read a place before the bar.warp.sync at the end of its range, that comes before lane
 //     0's addition (96) with release, and who writes the place again has read with acquire what the
 //     additions came to: each of them heads a release sequence that goes on through the others'.
-//   - Two may not decide on one range: additions to one word are in one order, one of them finds 0.
+//   - Two may not decide on one range: additions to one word are in one order, one of them finds 0,
+//     one what 108 says; which of the two decides lies at 112, written and read as the place is.
 //     Who decides on r + 1 has added to the count of r - 1 itself, so that the 0 which it waits for
 //     is that of all, not the one of before; and as r was published only after the place's count
 //     had come to 0, additions for r begin there.
 //
+// The last warp decides behind a block that took look_after_ns << kLastDecidesShift or more.
+constexpr int kLastDecidesShift = 2;
+
 // Held over the body by all threads: the number of the range, x, its end.
 constexpr std::string_view kDeclarations = R"(
   .shared .align 32 .b8 cupola_worker[<shared_bytes>];
   <registers>
   .reg .b32 %cupola_range, %cupola_next, %cupola_at;
-  .reg .b32 %cupola_limit, %cupola_blocks, %cupola_looked;
+  .reg .b32 %cupola_limit, %cupola_blocks, %cupola_looked, %cupola_decider;
 )";
 
-// Thread 0 sets up what warps share and decides on range 0. -1 is as good as published.
+// Thread 0 sets up what warps share, as if range -1, of no blocks, were published and they were about
+// to be through with it, and reads how things stand, as if that had been fetched with it. The first
+// warp then decides on range 0. So the loop has one entry: ptxas then ends the part of lane 0 alone,
+// from there to $cupola_join, with a convergence barrier (BSSY, BSYNC), which brings the warp together.
+// Where it could also be entered in the middle there was none, and lanes that had waited ran the body
+// apart from lane 0, in twice the time.
+// (Nor where $cupola_head was so short that ptxas copied it into its two predecessors: what all lanes
+// could leave to lane 0 stands before the branch.) The test of the convergence barrier looks at both.
 constexpr std::string_view kBegin = R"(
   <is_leader>
   @%cupola_p0 bra $cupola_set_up;
+  <addresses>
+  <begin>
   mov.u32 %cupola_t0, %ntid.x;
   mov.u32 %cupola_t1, %ntid.y;
   mov.u32 %cupola_t2, %ntid.z;
@@ -84,39 +100,34 @@ constexpr std::string_view kBegin = R"(
   sub.u32 %cupola_t0, %cupola_t0, 1;
   shr.u32 %cupola_t3, %cupola_t0, 5;
   mov.u32 %cupola_t0, 0;
+  mov.u32 %cupola_t1, 1;
   mov.u32 %cupola_t2, -1;
+  st.shared.v4.u32 [cupola_worker+32], {%cupola_t0, %cupola_t0, %cupola_t0, %cupola_seen};
+  st.shared.v4.u32 [cupola_worker+48], {%cupola_t0, %cupola_now, %cupola_now, %cupola_t1};
+  st.shared.v4.u32 [cupola_worker+64], {%cupola_t0, %cupola_stop, %cupola_poll, %cupola_t0};
+  st.shared.v4.u32 [cupola_worker+80], {%cupola_t1, %cupola_t0, %cupola_t2, %cupola_t0};
   st.shared.v4.u32 [cupola_worker+96], {%cupola_t0, %cupola_t0, %cupola_t2, %cupola_t3};
-  st.shared.v2.u32 [cupola_worker+88], {%cupola_t2, %cupola_t0};
+  st.shared.v2.u32 [cupola_worker+112], {%cupola_t0, %cupola_t0};
 $cupola_set_up:
   mov.u32 %cupola_range, -1;
   bar.warp.sync -1;
   bar.sync <barrier>;
-  mov.u32 %cupola_t0, %laneid;
-  setp.ne.u32 %cupola_p1, %cupola_t0, 0;
-  @%cupola_p1 bra $cupola_join;
-  @%cupola_p0 bra $cupola_wait;
-  <addresses>
-  <begin>
-  mov.u32 %cupola_limit, 1;
-  st.shared.u32 [cupola_worker+40], %cupola_run;
-  st.shared.u32 [cupola_worker+56], %cupola_now;
-  st.shared.u32 [cupola_worker+80], %cupola_limit;
-  bra.uni $cupola_decide;
 )";
 
-// A warp is through with its range: is it the first?
+// A warp is through with its range: is it the one that decides?
 constexpr std::string_view kArrive = R"(
 $cupola_head:
-  mov.u32 %cupola_t0, %laneid;
-  setp.ne.u32 %cupola_p1, %cupola_t0, 0;
-  @%cupola_p1 bra $cupola_join;
   mov.u32 %cupola_at, cupola_worker;
   and.b32 %cupola_t0, %cupola_range, 1;
   shl.b32 %cupola_t1, %cupola_t0, 2;
   add.u32 %cupola_t1, %cupola_at, %cupola_t1;
+  mov.u32 %cupola_t0, %laneid;
+  setp.ne.u32 %cupola_p1, %cupola_t0, 0;
+  @%cupola_p1 bra $cupola_join;
   ld.shared.u32 %cupola_t2, [cupola_worker+108];
+  ld.shared.u32 %cupola_t3, [%cupola_t1+112];
   atom.release.cta.shared.inc.u32 %cupola_t2, [%cupola_t1+96], %cupola_t2;
-  setp.ne.u32 %cupola_p1, %cupola_t2, 0;
+  setp.ne.u32 %cupola_p1, %cupola_t2, %cupola_t3;
   @%cupola_p1 bra $cupola_wait;
 )";
 
@@ -131,6 +142,10 @@ constexpr std::string_view kLookBack = R"(
   sub.u32 %cupola_t1, %cupola_now, %cupola_begun;
   setp.ge.u32 %cupola_p2, %cupola_t1, %cupola_t2;
   setp.eq.and.u32 %cupola_p2, %cupola_blocks, 1, %cupola_p2;
+  shr.u32 %cupola_t0, %cupola_t1, <last_decides_shift>;
+  setp.ge.and.u32 %cupola_p1, %cupola_t0, %cupola_t2, %cupola_p2;
+  ld.shared.u32 %cupola_t0, [cupola_worker+108];
+  selp.u32 %cupola_decider, %cupola_t0, 0, %cupola_p1;
   shr.u32 %cupola_t0, %cupola_t1, 1;
   setp.ge.u32 %cupola_p1, %cupola_t0, %cupola_t2;
   @%cupola_p1 shr.u32 %cupola_t3, %cupola_t3, 1;
@@ -176,7 +191,7 @@ constexpr std::string_view kFindPlace = R"(
 constexpr std::string_view kSleepLonger = R"(
   nanosleep.u32 %cupola_t3;
   shl.b32 %cupola_t3, %cupola_t3, 1;
-  min.u32 %cupola_t3, %cupola_t3, 256;
+  min.u32 %cupola_t3, %cupola_t3, 1000;
 )";
 
 // The range: as many blocks as it may have and the batch and the row still hold; one where batches
@@ -204,7 +219,7 @@ $cupola_tell:
   add.u32 %cupola_t1, %cupola_at, %cupola_t1;
   shl.b32 %cupola_t0, %cupola_t0, 4;
   add.u32 %cupola_at, %cupola_at, %cupola_t0;
-  mov.u32 %cupola_t3, 16;
+  mov.u32 %cupola_t3, 100;
 $cupola_behind:
   ld.acquire.cta.shared.u32 %cupola_t2, [%cupola_t1+96];
   setp.eq.u32 %cupola_p1, %cupola_t2, 0;
@@ -212,6 +227,7 @@ $cupola_behind:
   <sleep_longer>
   bra.uni $cupola_behind;
 $cupola_is_free:
+  st.shared.u32 [%cupola_t1+112], %cupola_decider;
   st.shared.v4.u32 [%cupola_at],
       {%cupola_next_x, %cupola_next_y, %cupola_next_z, %cupola_next_end};
   mov.u32 %cupola_count, 0;
@@ -262,7 +278,7 @@ $cupola_told:
 // The next range, as it was told.
 constexpr std::string_view kWait = R"(
 $cupola_wait:
-  mov.u32 %cupola_t3, 16;
+  mov.u32 %cupola_t3, 100;
 $cupola_look_again:
   ld.acquire.cta.shared.u32 %cupola_t0, [cupola_worker+104];
   sub.u32 %cupola_t0, %cupola_t0, %cupola_range;
@@ -321,6 +337,7 @@ WorkerCode MakeFreeWorker(const WorkerShape& shape) {
   words["last_place"] = "%cupola_at";
   words["sleep_longer"] = kSleepLonger;
   words["shared_bytes"] = std::to_string(kFreeWorkerBytes);
+  words["last_decides_shift"] = std::to_string(kLastDecidesShift);
   words["at_run"] = "40";
   words["at_told"] = "92";
   std::string before(kDeclarations);

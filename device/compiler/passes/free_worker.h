@@ -9,7 +9,7 @@
 namespace cupola::passes {
 
 /// Bytes of its cupola_worker.
-inline constexpr uint32_t kFreeWorkerBytes = 112;
+inline constexpr uint32_t kFreeWorkerBytes = 128;
 
 /// Precondition: shape.warps_run_free.
 WorkerCode MakeFreeWorker(const WorkerShape& shape);
