@@ -84,8 +84,12 @@ const Bug kBugs[] = {
      "ld.acquire.cta.shared.u32 %cupola_t2, [%cupola_t1+96]",
      "ld.relaxed.cta.shared.u32 %cupola_t2, [%cupola_t1+96]", "data race"},
     {"TwoDecide", "two_warps",
-     "setp.ne.u32 %cupola_p1, %cupola_t2, 0;\n\t@%cupola_p1 bra $cupola_wait;",
+     "setp.ne.u32 %cupola_p1, %cupola_t2, %cupola_t3;\n\t@%cupola_p1 bra $cupola_wait;",
      "setp.gt.u32 %cupola_p1, %cupola_t2, 1;\n\t@%cupola_p1 bra $cupola_wait;", ""},
+    {"NobodyDecides", "two_warps", "st.shared.u32 [%cupola_t1+112], %cupola_decider;",
+     "add.u32 %cupola_decider, %cupola_decider, 2;\n"
+     "\tst.shared.u32 [%cupola_t1+112], %cupola_decider;",
+     "no end"},
     {"RangeOfBefore", "two_warps", "setp.ge.s32 %cupola_p1, %cupola_t0, 1;",
      "setp.ge.s32 %cupola_p1, %cupola_t0, 0;", ""},
     {"MissesItsRange", "two_warps", "setp.ge.s32 %cupola_p1, %cupola_t0, 1;",
