@@ -1,7 +1,7 @@
 // Gates and launch priorities: what can be done for launches that are not made preemptible. A gate
 // is a stream wait for the board's gate word, put into a stream every few launches: while it is
 // closed, the stream's next launches wait without blocking the host. Where processes share a
-// context (MPS), a process that may ask others launches with the highest priority instead. Any
+// context (MPS), a process that may ask others launches with the highest priority besides. Any
 // thread.
 #pragma once
 

@@ -64,10 +64,12 @@ Asked Ask(BoardSlot& slot, uint32_t bit, uint32_t sm_bound) {
     if (asks_anew) slot.stopped.store(0);
   }
   const uint64_t previous = slot.yield_requests.fetch_or(BitOf(bit));
-  if (previous == 0) SettleGate(slot);
   // Also where another asked at the same time: an answer to that may have been taken back here.
   const bool tells = previous == 0 || asks_anew;
-  if (tells) TellAgent(slot);
+  if (tells) {
+    SettleGate(slot);
+    TellAgent(slot);
+  }
   return {.anew = (previous & BitOf(bit)) == 0, .tells = tells};
 }
 
@@ -194,10 +196,13 @@ uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns) {
 }
 
 void SettleGate(BoardSlot& slot) {
+  const auto is_open = [&slot] {
+    return slot.yield_requests.load() == 0 || slot.yield_sm_bound.load() < runtime::kAllSms;
+  };
   for (;;) {
-    const bool open = slot.yield_requests.load() == 0;
+    const bool open = is_open();
     slot.gate.store(open ? 1 : 0);
-    if ((slot.yield_requests.load() == 0) == open) return;
+    if (is_open() == open) return;
   }
 }
 

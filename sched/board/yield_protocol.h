@@ -13,7 +13,7 @@
 // bit back after EndDemand has cleared it: that bit is stale and the next repair drops it. Repairs
 // are made by the daemon at each review and by the victim's agent while it is held.
 //
-// `gate` mirrors "R == 0" for streams that wait on it. Whoever changes R calls SettleGate after
+// `gate` is closed while R != 0 and all SMs are asked for. Whoever changes either calls SettleGate after
 // that, which stores the gate and reads R once more until both agree: the last store to the gate is
 // followed by a reading of R that agrees with it, and a later change of R is followed by a store.
 #pragma once
@@ -102,7 +102,8 @@ bool ClearRequest(BoardView board, uint32_t victim, uint32_t bit);
 /// returns the requests that are left. The daemon's bit is left alone.
 uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns);
 
-/// Makes `gate` agree with `yield_requests`; call after each change of the latter.
+/// Makes `gate` agree with what the slot is asked: closed where it is to leave all SMs. Call after each
+/// change of that.
 void SettleGate(BoardSlot& slot);
 
 /// Counts the slot's `wake` word up and wakes the threads that wait on it.

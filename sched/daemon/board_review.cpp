@@ -99,7 +99,7 @@ void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
         WakeAgent(slot);  // what has stopped may have room again
       }
     }
-    if ((slot.gate != 0) == asked) SettleGate(slot);
+    if ((slot.gate != 0) == (asked && slot.yield_sm_bound == runtime::kAllSms)) SettleGate(slot);
   }
 }
 
