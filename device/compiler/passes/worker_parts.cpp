@@ -245,19 +245,24 @@ $cupola_interleave:
 
 // Blocks that workers handed back. A worker begins with what lies in the place of its own number:
 // after a stop of all each finds one range there, and no two meet. (Taking them from a queue whose
-// head all swapped cost an H200 some 300 us a resume.)
+// head all swapped cost an H200 some 300 us a resume.) Where fewer workers come, after a stop of some
+// SMs, each begins somewhere else and looks at some places: what is left there would be run at the end of
+// the grid, a whole batch by one worker, while the others have nothing to do.
 constexpr std::string_view kTakeOwn = R"(
   ld.param.u64 %cupola_list, [cupola_launch+<returned>];
-  ld.relaxed.gpu.global.u32 %cupola_t1, [%cupola_list+<list_count>];
+  ld.relaxed.gpu.global.v2.u32 {%cupola_t1, %cupola_t3}, [%cupola_list];
   setp.eq.u32 %cupola_p1, %cupola_t1, 0;
   @%cupola_p1 bra $cupola_claim_next;
+  mov.u32 %cupola_t5, 1;
+  mov.u32 %cupola_t4, 1;
   mov.u32 %cupola_t2, %ctaid.x;
-  and.b32 %cupola_t2, %cupola_t2, <list_mask>;
-  mul.wide.u32 %cupola_u0, %cupola_t2, 8;
-  add.s64 %cupola_u0, %cupola_list, %cupola_u0;
-  atom.relaxed.gpu.global.exch.b64 %cupola_u1, [%cupola_u0+<list_ranges>], 0;
-  setp.ne.u64 %cupola_p1, %cupola_u1, 0;
-  @%cupola_p1 bra $cupola_taken;
+  ld.param.u32 %cupola_t0, [cupola_launch+<workers>];
+  setp.ge.u32 %cupola_p1, %cupola_t0, %cupola_t3;
+  @%cupola_p1 bra $cupola_seek;
+  mul.lo.u32 %cupola_t2, %cupola_t2, %cupola_t3;
+  div.u32 %cupola_t2, %cupola_t2, %cupola_t0;
+  min.u32 %cupola_t4, %cupola_t3, <places_looked_at>;
+  bra.uni $cupola_seek;
 )";
 
 // What is left in any place; all of them are looked at, from the worker's own on, while there is
@@ -268,13 +273,14 @@ constexpr std::string_view kTakeAny = R"(
 $cupola_list:
   ld.param.u64 %cupola_list, [cupola_launch+<returned>];
   ld.relaxed.gpu.global.v2.u32 {%cupola_t1, %cupola_t3}, [%cupola_list];
+  mov.u32 %cupola_t5, 0;
+  mov.u32 %cupola_t4, %cupola_t3;
+  mov.u32 %cupola_t2, %ctaid.x;
   setp.eq.u32 %cupola_p1, %cupola_t1, 0;
   @%cupola_p1 bra $cupola_stop_here;
-  mov.u32 %cupola_t2, %ctaid.x;
-  mov.u32 %cupola_t4, %cupola_t3;
 $cupola_seek:
   setp.eq.u32 %cupola_p1, %cupola_t4, 0;
-  @%cupola_p1 bra $cupola_stop_here;
+  @%cupola_p1 bra $cupola_found_none;
   sub.u32 %cupola_t4, %cupola_t4, 1;
   setp.ge.u32 %cupola_p1, %cupola_t2, %cupola_t3;
   @%cupola_p1 mov.u32 %cupola_t2, 0;
@@ -284,17 +290,20 @@ $cupola_seek:
   ld.relaxed.gpu.global.u32 %cupola_t1, [%cupola_list+<list_count>];
   ld.relaxed.gpu.global.u64 %cupola_u1, [%cupola_u0+<list_ranges>];
   setp.eq.u32 %cupola_p1, %cupola_t1, 0;
-  @%cupola_p1 bra $cupola_stop_here;
+  @%cupola_p1 bra $cupola_found_none;
   setp.eq.u64 %cupola_p1, %cupola_u1, 0;
   @%cupola_p1 bra $cupola_seek;
   atom.relaxed.gpu.global.exch.b64 %cupola_u1, [%cupola_u0+<list_ranges>], 0;
   setp.eq.u64 %cupola_p1, %cupola_u1, 0;
   @%cupola_p1 bra $cupola_seek;
-$cupola_taken:
   atom.relaxed.gpu.global.add.u32 %cupola_t1, [%cupola_list+<list_count>], -1;
   mov.b64 {%cupola_current, %cupola_end}, %cupola_u1;
   add.u32 %cupola_end, %cupola_current, %cupola_end;
   bra.uni $cupola_place;
+$cupola_found_none:
+  setp.ne.u32 %cupola_p1, %cupola_t5, 0;
+  @%cupola_p1 bra $cupola_claim_next;
+  bra.uni $cupola_stop_here;
 )";
 
 // The poll is due: who moves its time on reads the host's line and tells all workers.
