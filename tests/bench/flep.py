@@ -19,10 +19,10 @@ import torch_pair
 # In the order they are measured: what "prediction" and "tune" find serves the sections after them.
 # With about the seconds that each takes on an H200; GUESSED: not measured yet, from its number of
 # processes and kernels.
-SECTIONS = {"prediction": 9, "tune": 31, "alone": 13, "solo": 37, "pairs": 47, "equal": 53,
-            "triplets": 80, "delays": 20, "ffs": 99, "spatial": 85, "torch": 143}
+SECTIONS = {"prediction": 9, "tune": 46, "alone": 13, "solo": 37, "pairs": 47, "equal": 53,
+            "triplets": 150, "delays": 12, "ffs": 99, "spatial": 60, "torch": 143}
 WHOLE = {"prediction", "tune", "solo"}  # not mode by mode
-GUESSED = {"triplets", "delays", "spatial"}
+GUESSED = {"triplets", "spatial"}
 MODES = ["_".join(mode) for mode in runs.MODES]
 # The modes of pairs, equal and triplets, and of ffs, that most metrics need first.
 VALUE_ORDER = [("cupola", "nomps"), ("plain", "mps"), ("cupola", "mps"), ("plain", "nomps")]
@@ -304,11 +304,15 @@ class Evaluation:
                 "kernels": [len(launches) for launches in loops]}
 
     def spatial(self):
-        """A trivial kernel comes: give it all SMs, or just enough (fig. 15), or more (fig. 16)."""
+        """A trivial kernel comes: give it all SMs, or just enough (fig. 15), or more (fig. 16).
+        "unstopped" are the same variants where the trivial kernel waits: what preemption costs is the
+        time beyond that, for what the variants themselves cost or gain is another matter (solo)."""
         coruns = runs.spatial_pairs().every(self.every)
         labels = coruns.labels(high=lambda member: member[1] == "trivial")
+        variants = {**RULES, "low": {**RULES["low"], "variant": "preemptible"}}
         modes = {"plain": ("plain", {}), "temporal": ("cupola", {"spatial": False}),
-                 "spatial": ("cupola", {"spatial": True})}
+                 "spatial": ("cupola", {"spatial": True}),
+                 "unstopped": ("cupola", {"policy": "fifo", "rules": variants})}
         found = self.detail.setdefault("spatial", {})
         for name, (system, settings) in modes.items():
             if not self.chosen([(system, "mps")]):
