@@ -33,7 +33,8 @@ size_t ConfigurationsOf(const profiles::KernelProfile& kernel) {
 }  // namespace
 
 std::string ClaimText(uint32_t word) {
-  return fmt::format("{}{}", profiles::ClaimBatch(word), profiles::IsInGridOrder(word) ? "g" : "");
+  return fmt::format("{}{}{}", profiles::ClaimBatch(word), profiles::IsInGridOrder(word) ? "g" : "",
+                     profiles::HasOneWorkerLess(word) ? "w" : "");
 }
 
 std::string DurationText(uint64_t ns) {
@@ -109,7 +110,8 @@ std::string TrainJson(const std::vector<models::KernelReport>& kernels) {
                     {"history_error_percent", one.history_error * 100},
                     {"integer_arguments", std::move(arguments)}, {"terms", one.terms},
                     {"block_ns", one.block_ns}, {"batch", profiles::ClaimBatch(one.batch)},
-                    {"in_grid_order", profiles::IsInGridOrder(one.batch)}, {"tuned", one.tuned},
+                    {"in_grid_order", profiles::IsInGridOrder(one.batch)},
+                    {"one_worker_less", profiles::HasOneWorkerLess(one.batch)}, {"tuned", one.tuned},
                     {"preemption_ns", one.preemption_ns}});
     if (one.launches == 0) continue;
     sum += one.mean_error;

@@ -70,6 +70,7 @@ class Tuning {
     for (const uint32_t batch : options_.batches) {
       if (batch > 1) turns.push_back(batch | profiles::kClaimsInGridOrder);
     }
+    turns.push_back(options_.batches.front() | profiles::kOneWorkerLess);
     turns.push_back(0);
     const size_t most_runs = options_.rounds * turns.size();
     for (size_t runs = 0; runs < most_runs; ++runs) {

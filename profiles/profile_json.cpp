@@ -132,23 +132,27 @@ LaunchSample ReadLaunch(Reader& in, const Json& launch, const std::string& where
   return sample;
 }
 
-/// "batch" and "in_grid_order" of an object.
+/// "batch", "in_grid_order" and "one_worker_less" of an object.
 uint32_t ReadClaims(Reader& in, const Json& object, const std::string& where) {
   const auto batch = in.Whole<uint32_t>(object, "batch", where);
-  if (batch == 0 || batch >= kClaimsInGridOrder) {
-    in.Fail(where + ".batch", "expected at least 1 and less than 2^31");
+  if (batch == 0 || batch >= kOneWorkerLess) {
+    in.Fail(where + ".batch", "expected at least 1 and less than 2^30");
   }
-  const Json* order = in.Find(object, "in_grid_order", where);
-  if (order != nullptr && !order->is_boolean()) {
-    in.Fail(where + ".in_grid_order", "expected true or false");
-  }
-  const bool in_order = order != nullptr && order->is_boolean() && order->get<bool>();
-  return in_order ? batch | kClaimsInGridOrder : batch;
+  const auto is_set = [&](const char* name) {
+    const Json* flag = in.Find(object, name, where);
+    if (flag != nullptr && !flag->is_boolean()) {
+      in.Fail(where + "." + name, "expected true or false");
+    }
+    return flag != nullptr && flag->is_boolean() && flag->get<bool>();
+  };
+  return batch | (is_set("in_grid_order") ? kClaimsInGridOrder : 0) |
+         (is_set("one_worker_less") ? kOneWorkerLess : 0);
 }
 
 void AddClaims(uint32_t word, double overhead_percent, Json* json) {
   (*json)["batch"] = ClaimBatch(word);
   if (IsInGridOrder(word)) (*json)["in_grid_order"] = true;
+  if (HasOneWorkerLess(word)) (*json)["one_worker_less"] = true;
   (*json)["overhead_percent"] = overhead_percent;
 }
 

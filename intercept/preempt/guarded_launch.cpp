@@ -185,6 +185,16 @@ uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
   return seen_ns == 0 ? kUnseen : std::min(models::BatchFor(seen_ns), kMost);
 }
 
+// One worker less on each SM, where there are several, leaves them L1 cache.
+void SettleWorkers(Attempt* attempt) {
+  const uint32_t sms = attempt->context.gpu->sm_count();
+  if (!profiles::HasOneWorkerLess(attempt->batch) || attempt->workers < 2 * sms) return;
+  attempt->workers -= sms;
+  attempt->carveout =
+      FindCarveout(*attempt->prepared, attempt->threads, attempt->facts.shared_bytes);
+  if (attempt->carveout != 0) attempt->attributes.SetCarveout(attempt->carveout);
+}
+
 // A worker that takes no blocks is a small part of many, where they go on for long.
 bool HasWatcher(const LaunchSlot& slot, uint32_t workers) {
   constexpr uint32_t kLeastRounds = 4;
@@ -258,6 +268,7 @@ void FillSlot(const Attempt& attempt, bool is_blocking, LaunchSlot* slot) {
   slot->was_alone = attempt.context.outstanding.load(std::memory_order_relaxed) == 1;
   slot->has_priority = attempt.attributes.has_priority;
   slot->priority = attempt.attributes.priority;
+  slot->carveout = attempt.carveout;
   GpuBoard& gpu = *attempt.context.gpu;
   slot->may_have_stopped = gpu.requests() != 0;
   slot->looked_at_bound = slot->may_have_stopped ? gpu.sm_bound() : 0;
@@ -364,6 +375,7 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   if (!IsWorthIt(attempt, why)) return false;
   if (attempt->variant->is_sliced) return LaunchSliced(*attempt, result, why);
   attempt->batch = BatchOf(*attempt, may_wait);
+  SettleWorkers(attempt);
   PreemptContext& context = attempt->context;
   KeepRoom(context);
   for (;;) {
@@ -407,6 +419,7 @@ CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const St
 CUresult LaunchPhysical(PreemptContext& context, LaunchSlot& slot, uint32_t physical) noexcept {
   KeptAttributes attributes;
   if (slot.has_priority) attributes.SetPriority(slot.priority);
+  if (slot.carveout != 0) attributes.SetCarveout(slot.carveout);
   return LaunchOn(context, slot, physical, context.helper, /*per_thread=*/false, attributes);
 }
 

@@ -60,6 +60,14 @@ void KeptAttributes::SetPriority(int32_t value) noexcept {
   priority = value;
 }
 
+// CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, which toolkits before 12.5 do not name.
+void KeptAttributes::SetCarveout(uint32_t percent) noexcept {
+  list[count] = CUlaunchAttribute{};
+  list[count].id = static_cast<CUlaunchAttributeID>(14);
+  memcpy(&list[count].value, &percent, sizeof(percent));
+  ++count;
+}
+
 bool KeepAttributes(const LaunchCall& call, KeptAttributes* kept) noexcept {
   if (call.attribute_count != 0 && call.attributes == nullptr) return false;
   for (unsigned i = 0; i < call.attribute_count; ++i) {

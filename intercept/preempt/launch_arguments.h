@@ -16,13 +16,15 @@ struct Variant;
 /// Attributes of a variant's launch.
 struct KeptAttributes {
   static constexpr unsigned kMost = 8;
-  CUlaunchAttribute list[kMost + 1];  // and a priority of ours
+  CUlaunchAttribute list[kMost + 2];  // and a priority and a carve-out of ours
   unsigned count = 0;
   bool has_priority = false;
   int32_t priority = 0;
 
   KeptAttributes() noexcept {}  // NOLINT: the list is written before it is read
   void SetPriority(int32_t value) noexcept;
+  /// Of the SM's memory for L1 and shared memory, what is to be shared memory, in percent.
+  void SetCarveout(uint32_t percent) noexcept;
 };
 
 /// False: the launch has an attribute that its variant cannot carry, or too many.

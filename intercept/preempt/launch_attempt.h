@@ -28,7 +28,8 @@ struct Attempt {
   uint32_t total_blocks = 0, threads = 0, workers = 0;
   uint64_t predicted_ns = 0;  ///< 0 = no idea
   bool is_known = false;      ///< the prediction is of launches like this one
-  uint32_t batch = 0;         ///< L that it is to have at most; 0 = not settled
+  uint32_t batch = 0;         ///< profiles/claim_word.h, L being the most it is to have; 0 = not settled
+  uint32_t carveout = 0;      ///< LaunchSlot::carveout
 };
 
 }  // namespace cupola::intercept::preempt

@@ -55,6 +55,7 @@ struct LaunchSlot {
   runtime::ClaimShape claims;
   int32_t priority = 0;
   bool has_priority = false;
+  uint32_t carveout = 0;          ///< percent of shared memory, 0 = the driver's choice
   uint32_t launch_offset = 0;     ///< of PreemptParams in the arguments
 };
 

@@ -64,8 +64,8 @@ bool HasArbiter() {
   return sched::ArbiterSocketPath(path) && access(path, F_OK) == 0;
 }
 
-// Numbers separated by commas, a g behind them for claims in the order of the grid. False: there is
-// none, or something else, or too many.
+// Numbers separated by commas, a g behind them for claims in the order of the grid, a w for one worker
+// less on each SM. False: there is none, or something else, or too many.
 bool ReadTurns(const char* text) {
   while (text != nullptr && *text >= '0' && *text <= '9' && settings.turn_count < kMostTurns) {
     char* end = nullptr;
@@ -75,11 +75,15 @@ bool ReadTurns(const char* text) {
       turn |= profiles::kClaimsInGridOrder;
       ++end;
     }
+    if (*end == 'w') {
+      turn |= profiles::kOneWorkerLess;
+      ++end;
+    }
     if (*end == '\0') return true;
     text = *end == ',' ? end + 1 : nullptr;
   }
-  Say(Level::kWarn, {"CUPOLA_PREEMPT=turns wants CUPOLA_TURNS=0,1,4,4g: plain is 0, g in the order of "
-                     "the grid"});
+  Say(Level::kWarn, {"CUPOLA_PREEMPT=turns wants CUPOLA_TURNS=0,1,1w,4,4g: plain is 0, g in the order of "
+                     "the grid, w with one worker less on each SM"});
   return false;
 }
 

@@ -20,6 +20,7 @@
 #include "intercept/launch_path.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
+#include "intercept/preempt/carveout.h"
 #include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preempt_context.h"
@@ -425,6 +426,11 @@ uint32_t FindResidentBlocks(const PreparedVariant& prepared, uint32_t threads,
   return shape != nullptr ? shape->blocks.load(std::memory_order_relaxed) : UINT32_MAX;
 }
 
+uint32_t FindCarveout(const PreparedVariant& prepared, uint32_t threads, uint32_t shared) noexcept {
+  const Shape* const shape = FindShape(prepared, threads, shared);
+  return shape != nullptr ? shape->carveout.load(std::memory_order_relaxed) : 0;
+}
+
 uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const PreemptContext& context,
                       const void* program, uint32_t threads, uint32_t shared) noexcept {
   const RelaxedCapture relaxed;
@@ -465,6 +471,8 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
     shape.blocks.store(
         known ? static_cast<uint32_t>(of_original) * context.gpu->sm_count() : UINT32_MAX,
         std::memory_order_relaxed);
+    const uint32_t less = blocks > 1 ? static_cast<uint32_t>(blocks - 1) : 0;
+    shape.carveout = CarveoutFor(prepared.function, shared, less, context.gpu->device());
     shape.key.store((uint64_t{threads} << 32 | shared) + 1, std::memory_order_release);
     break;
   }

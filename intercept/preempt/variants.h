@@ -30,6 +30,7 @@ struct Shape {
   std::atomic<uint64_t> key{0};      ///< threads << 32 | dynamic shared bytes, + 1; 0 = free
   std::atomic<uint32_t> workers{0};  ///< that fill the GPU; 0 = such a launch goes out plain
   std::atomic<uint32_t> blocks{0};   ///< of the kernel as it is, that the GPU holds
+  std::atomic<uint32_t> carveout{0};  ///< percent of shared memory that suits one worker less on each SM
 };
 
 /// A variant in one context.
@@ -101,6 +102,9 @@ uint32_t FindWorkers(const PreparedVariant& prepared, uint32_t threads, uint32_t
 /// Blocks of the kernel as it is that the GPU holds at a time; UINT32_MAX = not known. Lock-free.
 uint32_t FindResidentBlocks(const PreparedVariant& prepared, uint32_t threads,
                             uint32_t shared) noexcept;
+
+/// With one worker less on each SM: percent of shared memory that suits them, 0 = not known. Lock-free.
+uint32_t FindCarveout(const PreparedVariant& prepared, uint32_t threads, uint32_t shared) noexcept;
 
 /// Finds that out, and mirrors the original's limit of dynamic shared memory. Under the same
 /// conditions as PrepareVariant.

@@ -131,9 +131,9 @@ class Evaluation:
     def tune(self):
         """Finds L of each kernel, and what stopping it costs, on its large input."""
         for name in runs.PROGRAMS:
-            # Two runs: 65 launches are 10 each of plain, three L, two of them in both orders of
-            # claims, and as many to be interrupted.
-            large = ["--input", "large", "--repeat", "64"]
+            # Two runs: 75 launches are 10 each of plain, three L, two of them in both orders of
+            # claims, one with a worker less on each SM, and as many to be interrupted.
+            large = ["--input", "large", "--repeat", "74"]
             large += ["--scale", "0"] if self.sim else []
             self.attempt("tune", ["tune", "--device", self.bed.device, "--out", self.bed.profile,
                                   "--rounds", "1" if self.sim else "10", "--batches", "1", "4", "16",
@@ -144,7 +144,8 @@ class Evaluation:
             for name, word in KERNELS.items():
                 if is_kernel(kernel["name"], name, word):
                     found[name] = {key: kernel[key] for key in (
-                        "batch", "in_grid_order", "tuned", "block_ns", "preemption_ns")}
+                        "batch", "in_grid_order", "one_worker_less", "tuned", "block_ns",
+                        "preemption_ns")}
         self.detail["tune"] = found
 
     def train(self):

@@ -55,6 +55,13 @@ TEST(Stop, OrderOfKernelsCopiesAndEvents) {
   for (const std::string& stream : kStreams) StopAndResume({"order", stream});
 }
 
+// L = 1 and kOneWorkerLess of profiles/claim_word.h.
+TEST(Stop, WithOneWorkerLessOnEachSm) {
+  for (const std::string& stream : kStreams) {
+    StopAndResume({"order", stream}, From::kStart, {{"CUPOLA_BATCH", "1073741825"}});
+  }
+}
+
 TEST(Stop, VariablesOfTheProgram) { StopAndResume({"global", "legacy"}); }
 
 /// Asks and lets go all the time while a program runs, on every kind of stream.

@@ -41,6 +41,9 @@ Profile RandomProfile(uint64_t seed) {
       if (random.Below(2) == 0) {
         kernel.tuned->batch |= kClaimsInGridOrder;
         kernel.tuned->tried[4 | kClaimsInGridOrder] = 0.125;
+      } else if (random.Below(2) == 0) {
+        kernel.tuned->batch |= kOneWorkerLess;
+        kernel.tuned->tried[4 | kOneWorkerLess] = 0.125;
       }
     }
   }
@@ -121,10 +124,12 @@ std::string Golden() {
 // Files of this version are out there: it must be read for ever, and written as it is.
 TEST(ProfileFile, ClaimsAreOrderedByLInterleavedFirst) {
   TunedBatch tuned;
-  for (const uint32_t word : {16u, 4u | kClaimsInGridOrder, 1u, 4u}) tuned.tried[word] = 1;
+  for (const uint32_t word : {16u, 4u | kClaimsInGridOrder, 1u, 1u | kOneWorkerLess, 4u}) {
+    tuned.tried[word] = 1;
+  }
   std::vector<uint32_t> words;
   for (const auto& [word, overhead] : tuned.tried) words.push_back(word);
-  EXPECT_EQ(words, (std::vector<uint32_t>{1, 4, 4 | kClaimsInGridOrder, 16}));
+  EXPECT_EQ(words, (std::vector<uint32_t>{1, 1 | kOneWorkerLess, 4, 4 | kClaimsInGridOrder, 16}));
 }
 
 TEST(ProfileFile, TheFormatOfVersionOne) {
