@@ -1,5 +1,5 @@
-// How much of an SM's memory is to be shared memory, the rest being L1 cache. Any thread; asks the driver,
-// waits for nothing.
+// How much of an SM's memory is to be shared memory, the rest being L1 cache. Any thread; asks the
+// driver about a function that is loaded, and so waits for nothing.
 #pragma once
 
 #include <cstdint>

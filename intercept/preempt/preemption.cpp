@@ -82,8 +82,8 @@ bool ReadTurns(const char* text) {
     if (*end == '\0') return true;
     text = *end == ',' ? end + 1 : nullptr;
   }
-  Say(Level::kWarn, {"CUPOLA_PREEMPT=turns wants CUPOLA_TURNS=0,1,1w,4,4g: plain is 0, g in the order of "
-                     "the grid, w with one worker less on each SM"});
+  Say(Level::kWarn, {"CUPOLA_PREEMPT=turns wants CUPOLA_TURNS=0,1,1w,4,4g: plain is 0, g in the "
+                     "order of the grid, w with one worker less on each SM"});
   return false;
 }
 

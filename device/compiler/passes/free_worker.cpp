@@ -79,14 +79,16 @@ constexpr std::string_view kDeclarations = R"(
   .reg .b32 %cupola_limit, %cupola_blocks, %cupola_looked, %cupola_decider;
 )";
 
-// Thread 0 sets up what warps share, as if range -1, of no blocks, were published and they were about
-// to be through with it, and reads how things stand, as if that had been fetched with it. The first
-// warp then decides on range 0. So the loop has one entry: ptxas then ends the part of lane 0 alone,
-// from there to $cupola_join, with a convergence barrier (BSSY, BSYNC), which brings the warp together.
-// Where it could also be entered in the middle there was none, and lanes that had waited ran the body
-// apart from lane 0, in twice the time.
-// (Nor where $cupola_head was so short that ptxas copied it into its two predecessors: what all lanes
-// could leave to lane 0 stands before the branch.) The test of the convergence barrier looks at both.
+// Thread 0 sets up what warps share, as if range -1, of no blocks, were published and all about to be
+// through with it, and reads how things stand, as if that had been fetched with it. The first warp
+// then decides on range 0.
+//
+// So the loop has one entry, $cupola_head. ptxas then ends what lane 0 does alone, from there to
+// $cupola_join, with a convergence barrier (BSSY, BSYNC), which brings the warp together. Where the
+// loop could also be entered in the middle there was none, and warps ran the body in two parts, in
+// twice the time. Nor was there where $cupola_head was so short that ptxas copied it to both places
+// that lead there: so some of what only lane 0 needs comes before the branch. The test
+// passes.convergence looks for the barrier.
 constexpr std::string_view kBegin = R"(
   <is_leader>
   @%cupola_p0 bra $cupola_set_up;

@@ -245,9 +245,9 @@ $cupola_interleave:
 
 // Blocks that workers handed back. A worker begins with what lies in the place of its own number:
 // after a stop of all each finds one range there, and no two meet. (Taking them from a queue whose
-// head all swapped cost an H200 some 300 us a resume.) Where fewer workers come, after a stop of some
-// SMs, each begins somewhere else and looks at some places: what is left there would be run at the end of
-// the grid, a whole batch by one worker, while the others have nothing to do.
+// head all swapped cost an H200 some 300 us a resume.) Where fewer workers come, after a stop of
+// some SMs, each begins somewhere else and looks at some places: what is left there would be run at
+// the end of the grid, a whole batch by one worker, while the others have nothing to do.
 constexpr std::string_view kTakeOwn = R"(
   ld.param.u64 %cupola_list, [cupola_launch+<returned>];
   ld.relaxed.gpu.global.v2.u32 {%cupola_t1, %cupola_t3}, [%cupola_list];
@@ -266,9 +266,9 @@ constexpr std::string_view kTakeOwn = R"(
 )";
 
 // What is left in any place; all of them are looked at, from the worker's own on, while there is
-// something in the list: most workers find nothing, and to look at a thousand places, one behind the
-// other, takes an H200 some 0.3 ms. A range that is handed back behind the look is for a resume: the launch
-// is not complete without it.
+// something in the list: most workers find nothing, and to look at a thousand places, one behind
+// the other, takes an H200 some 0.3 ms. A range that is handed back behind the look is for a resume:
+// the launch is not complete without it. %cupola_t5: 1 where a worker begins, which then claims.
 constexpr std::string_view kTakeAny = R"(
 $cupola_list:
   ld.param.u64 %cupola_list, [cupola_launch+<returned>];
