@@ -119,17 +119,20 @@ class Check:
         words = self.tune_words(self.app, 60000)
         self.run(*words)
         # One launch a run: each form once, and one run that is interrupted.
-        assert self.starts.read_text() == 5 * "\n", self.starts.read_text()
+        assert self.starts.read_text() == 6 * "\n", self.starts.read_text()
         kernel = json.loads(self.path.read_text())["kernels"][0]
         assert len(kernel["launches"]) == len(SIZES)  # those of `profile`, no others
         tuned = kernel["tuned"]
         assert tuned["batch"] in (1, 8) and tuned["bound_percent"] == 0.5, tuned
         assert tuned["met"] == (tuned["overhead_percent"] <= 0.5), tuned
-        tried = [(one["batch"], one.get("in_grid_order", False)) for one in tuned["tried"]]
-        assert tried == [(1, False), (8, False), (8, True)], tuned
+        tried = [(one["batch"], one.get("in_grid_order", False), one.get("one_worker_less", False))
+                 for one in tuned["tried"]]
+        assert tried == [(1, False, False), (1, False, True), (8, False, False),
+                         (8, True, False)], tuned
         (kernel,) = json.loads(self.run("train", "--json").stdout)["kernels"]
         assert kernel["tuned"] and kernel["batch"] == tuned["batch"], kernel
-        assert kernel["in_grid_order"] == tuned.get("in_grid_order", False), kernel
+        for flag in ("in_grid_order", "one_worker_less"):
+            assert kernel[flag] == tuned.get(flag, False), kernel
         self.tune_in_turns()
 
     def tune_in_turns(self):
@@ -140,8 +143,8 @@ class Check:
         self.run(*words[:1], "--out", path, *words[1:])
         assert self.starts.read_text() == 2 * "\n", self.starts.read_text()
         (kernel,) = [each for each in json.loads(path.read_text())["kernels"] if "tuned" in each]
-        assert [one["batch"] for one in kernel["tuned"]["tried"]] == [1, 8, 8], kernel["tuned"]
-        assert len(kernel["launches"]) == 5, kernel["launches"]  # of 21 those that were plain
+        assert [one["batch"] for one in kernel["tuned"]["tried"]] == [1, 1, 8, 8], kernel["tuned"]
+        assert len(kernel["launches"]) == 4, kernel["launches"]  # of 21 those that were plain
 
 
 if __name__ == "__main__":

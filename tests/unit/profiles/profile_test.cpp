@@ -182,9 +182,11 @@ TEST(ProfileFile, DamageIsNamed) {
             "some.json: gpu.sms: expected a whole number");
   EXPECT_EQ(error_of("\"registers\": 16", "\"registers\": 5000000000").code, ErrorCode::kDamaged);
   EXPECT_EQ(error_of("4,\"batch\":4", "4,\"batch\":0").ToString(),
-            "some.json: kernels[0].tuned.batch: expected at least 1 and less than 2^31");
+            "some.json: kernels[0].tuned.batch: expected at least 1 and less than 2^30");
   EXPECT_EQ(error_of("4,\"batch\":4", "4,\"in_grid_order\":1,\"batch\":4").ToString(),
             "some.json: kernels[0].tuned.in_grid_order: expected true or false");
+  EXPECT_EQ(error_of("4,\"batch\":4", "4,\"one_worker_less\":1,\"batch\":4").ToString(),
+            "some.json: kernels[0].tuned.one_worker_less: expected true or false");
   EXPECT_EQ(FromJson("", "f").error().code, ErrorCode::kDamaged);
   EXPECT_EQ(FromJson("[]", "f").error().code, ErrorCode::kDamaged);
   EXPECT_EQ(FromJson("{\"a\":1}", "f").error().code, ErrorCode::kDamaged);
