@@ -414,6 +414,22 @@ CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const St
   return MakePlainLaunch(context, facts, call);
 }
 
+// For the launch that begins a demand: what it will take, for the arbiter, which weighs it against
+// others of its priority; 0 = no idea, or nobody to be weighed against. A burst is judged by its
+// first launch, and by its age once that has passed.
+uint64_t ExpectedNs(Attempt* attempt) {
+  const GpuBoard& gpu = *attempt->context.gpu;
+  if (gpu.demand.phase.load() == DemandState::Phase::kOn || !gpu.may_be_asked() ||
+      attempt->facts.function == nullptr) {
+    return 0;
+  }
+  attempt->variant = FindVariant(attempt->facts.function);
+  if (attempt->variant == nullptr || !ShapeFits(attempt)) return 0;
+  SettleVariant(*attempt->variant, attempt->context);
+  Predict(attempt);
+  return attempt->is_known ? attempt->predicted_ns : 0;
+}
+
 }  // namespace
 
 CUresult LaunchPhysical(PreemptContext& context, LaunchSlot& slot, uint32_t physical) noexcept {
@@ -432,7 +448,8 @@ CUresult LaunchUnderBoard(const LaunchFacts& facts, const LaunchCall& call) noex
   Attempt attempt(facts, call, *context, stream);
   CUresult result = CUDA_SUCCESS;
   Plain why = Plain::kNoVariant;
-  const sched::Wakes wakes = NoteDemand(*context, stream.stream, facts.stream, 0,
+  const uint64_t expected_ns = ExpectedNs(&attempt);
+  const sched::Wakes wakes = NoteDemand(*context, stream.stream, facts.stream, expected_ns,
                                         SmsWanted(*context, facts));
   if (!TryGuarded(&attempt, &result, &why)) {
     CountPlain(why);

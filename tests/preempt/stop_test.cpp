@@ -324,6 +324,18 @@ TEST(Shapes, NobodyAsksForVariants) {
   }
 }
 
+// The arbiter goes by what a launch is expected to take, here by those before it, where others of
+// the same priority or above are to be weighed against it.
+TEST(Shapes, TellWhatTheyAreExpectedToTake) {
+  for (const bool may_be_asked : {false, true}) {
+    const BoardFile board;
+    board.view().slot(1).may_take.store(may_be_asked ? 1 : 0);
+    Program program(App({"repeat", "non-blocking"}), board);
+    EXPECT_EQ(program.Wait(), 0) << program.output();
+    EXPECT_EQ(board.slot().remaining_ns.load() != 0, may_be_asked);
+  }
+}
+
 // Blocks that may wait for each other all run at once, where all of them fit: as many as of the kernel
 // as it is, not as of its variant.
 TEST(Shapes, AGridThatFitsStaysPlain) {
