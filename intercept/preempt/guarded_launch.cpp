@@ -107,7 +107,9 @@ bool IsCandidate(Attempt* attempt, Plain* why) {
   *why = WhyUnusable(*attempt->variant);
   if (!attempt->variant->usable) return false;
   *why = Plain::kNobodyAsks;
-  const bool slices = GatesMayHold(attempt->context) && settings.mode != Mode::kTurns;
+  // Where processes share a context launch priorities do as well, and cost nothing.
+  const bool slices = GatesMayHold(attempt->context) && !attempt->context.gpu->shares_context() &&
+                      settings.mode != Mode::kTurns;
   if (attempt->variant->is_fallback && !slices) return false;
   *why = Plain::kCooperative;
   if ((facts.flags & kFlagCooperative) != 0) return false;
