@@ -277,6 +277,25 @@ TEST(Gate, ComesAsSoonAsSomebodyMayAsk) {
   EXPECT_EQ(program.output().find(" 0 gates"), std::string::npos) << program.output();
 }
 
+// Where processes share a context equals run beside each other.
+TEST(Gate, InASharedContextIsForThoseAbove) {
+  for (const int32_t priority : {0, 1}) {
+    const BoardFile board;
+    board.slot().capabilities.store(sched::kSharesContext);
+    sched::BoardSlot& other = board.view().slot(1);
+    other.state.store(static_cast<uint32_t>(sched::SlotState::kLive));
+    other.priority.store(priority);
+    other.may_take.store(1);
+    Program program(App({"gated", "non-blocking"}), board,
+                    {{"CUPOLA_GATE_EVERY", "4"}, {"CUPOLA_DRIVER", CUPOLA_SIM_DRIVER}});
+    ASSERT_TRUE(program.Await("ready")) << program.output();
+    program.GoOn();
+    EXPECT_EQ(program.Wait(), 0) << program.output();
+    const bool has_none = program.output().find(" 0 gates") != std::string::npos;
+    EXPECT_EQ(has_none, priority == 0) << program.output();
+  }
+}
+
 // A gate comes as often as launches are long: whoever asks does not wait for eight of some
 // milliseconds each.
 TEST(Gate, LongLaunchesHaveOneEach) {
