@@ -286,6 +286,7 @@ TEST(Gate, InASharedContextIsForThoseAbove) {
     other.state.store(static_cast<uint32_t>(sched::SlotState::kLive));
     other.priority.store(priority);
     other.may_take.store(1);
+    board.view().header().decisions.store(1);
     Program program(App({"gated", "non-blocking"}), board,
                     {{"CUPOLA_GATE_EVERY", "4"}, {"CUPOLA_DRIVER", CUPOLA_SIM_DRIVER}});
     ASSERT_TRUE(program.Await("ready")) << program.output();
