@@ -370,7 +370,7 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   const bool may_wait = (attempt->variant->entry->flags & store::kMayWaitOnBlocks) != 0;
   if (may_wait && MayBeBarrier(*attempt)) return false;
   *why = Plain::kShort;  // for slices, more than one
-  Predict(attempt);
+  if (!attempt->is_known) Predict(attempt);  // ExpectedNs has, where the launch begins a demand
   if (attempt->variant->is_fallback && attempt->total_blocks <= BlocksOfSlice(*attempt)) {
     return false;
   }

@@ -195,14 +195,15 @@ uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns) {
   return slot.yield_requests.load();
 }
 
+bool GateIsToBeOpen(const BoardSlot& slot) {
+  return slot.yield_requests.load() == 0 || slot.yield_sm_bound.load() < runtime::kAllSms;
+}
+
 void SettleGate(BoardSlot& slot) {
-  const auto is_open = [&slot] {
-    return slot.yield_requests.load() == 0 || slot.yield_sm_bound.load() < runtime::kAllSms;
-  };
   for (;;) {
-    const bool open = is_open();
+    const bool open = GateIsToBeOpen(slot);
     slot.gate.store(open ? 1 : 0);
-    if (is_open() == open) return;
+    if (GateIsToBeOpen(slot) == open) return;
   }
 }
 

@@ -102,8 +102,10 @@ bool ClearRequest(BoardView board, uint32_t victim, uint32_t bit);
 /// returns the requests that are left. The daemon's bit is left alone.
 uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns);
 
-/// Makes `gate` agree with what the slot is asked: closed where it is to leave all SMs. Call after each
-/// change of that.
+/// Whether `gate` is to be open: the slot is not asked to leave all SMs.
+bool GateIsToBeOpen(const BoardSlot& slot);
+
+/// Makes `gate` agree with that. Call after each change of what the slot is asked.
 void SettleGate(BoardSlot& slot);
 
 /// Counts the slot's `wake` word up and wakes the threads that wait on it.

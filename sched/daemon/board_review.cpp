@@ -91,15 +91,14 @@ void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
     if (!order.hold || (order.is_next && IsAskedByRunning(board, seats, seat, core))) {
       ClearRequest(board, seat.slot, kDaemonBit);
     }
-    const bool asked = slot.yield_requests != 0;
-    if (asked) {
+    if (slot.yield_requests != 0) {
       const uint32_t bound = NeededBound(board, slot, order);
       if (slot.yield_sm_bound != bound && bound != 0) {
         slot.yield_sm_bound = bound;
         WakeAgent(slot);  // what has stopped may have room again
       }
     }
-    if ((slot.gate != 0) == (asked && slot.yield_sm_bound == runtime::kAllSms)) SettleGate(slot);
+    if ((slot.gate != 0) != GateIsToBeOpen(slot)) SettleGate(slot);
   }
 }
 

@@ -217,6 +217,12 @@ void AddMemory(Calls* calls) {
   };
 }
 
+cudaKernel_t KernelOf(void (*symbol)(float*)) {
+  cudaKernel_t kernel = nullptr;
+  MUST(cudaGetKernel(&kernel, reinterpret_cast<const void*>(symbol)));
+  return kernel;
+}
+
 void AddCode(Calls* calls) {
   Calls& c = *calls;
   c["module_load"] = [](World&) {
@@ -233,20 +239,17 @@ void AddCode(Calls* calls) {
   // Of kernels that are not loaded.
   c["kernel_param_info"] = [](World&) {
     size_t offset = 0, bytes = 0;
-    cudaKernel_t kernel = nullptr;
-    MUST(cudaGetKernel(&kernel, reinterpret_cast<const void*>(never_asked_parameters)));
+    const cudaKernel_t kernel = KernelOf(never_asked_parameters);
     if (DRIVER(cuKernelGetParamInfo)(kernel, 0, &offset, &bytes) != CUDA_SUCCESS) _exit(3);
   };
   c["kernel_name"] = [](World&) {
     const char* name = nullptr;
-    cudaKernel_t kernel = nullptr;
-    MUST(cudaGetKernel(&kernel, reinterpret_cast<const void*>(never_asked_name)));
+    const cudaKernel_t kernel = KernelOf(never_asked_name);
     if (DRIVER(cuKernelGetName)(&name, kernel) != CUDA_SUCCESS) _exit(3);
   };
   c["kernel_attribute"] = [](World& w) {
     int registers = 0;
-    cudaKernel_t kernel = nullptr;
-    MUST(cudaGetKernel(&kernel, reinterpret_cast<const void*>(never_asked_registers)));
+    const cudaKernel_t kernel = KernelOf(never_asked_registers);
     if (DRIVER(cuKernelGetAttribute)(&registers, CU_FUNC_ATTRIBUTE_NUM_REGS, kernel, w.device) !=
         CUDA_SUCCESS) {
       _exit(3);
