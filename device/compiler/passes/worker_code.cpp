@@ -11,77 +11,106 @@ namespace {
 
 constexpr uint32_t kMeetingWorkerBytes = 80;
 
-// Threads run a block, then meet, for the blocks of the kernel need a barrier themselves or share
-// memory. Where they do not, see free_worker.cpp.
+// Threads run a range of blocks, with the same y and z, then meet. Where the blocks of the kernel need a
+// barrier themselves or share memory (shape.shares_in_blocks), they meet behind each block of the
+// range too, but nothing is decided there. Where they do not, most kernels have free_worker.cpp.
 //
 // Shared memory of a worker, cupola_worker:
-//    0   the block that all threads run next: {x, y, z, x + 1; 0 = leave}
-//   16   another one: the two places are used by turns, so that one barrier a block is enough
+//    0   the range that all threads run next: {x, y, z, one more than its last x; 0 = leave}
+//   16   another one: the two places are used by turns, so that one barrier a range is enough
 //   32   the leader's own: {current, end, blocks run, seen}
-//   48   the leader's own: {blocks of the claim that is under way, %globaltimer_lo when the block
-//        began, when to ask for the stop word again, whether it was asked for with this block}
+//   48   the leader's own: {blocks of the claim that is under way, %globaltimer_lo when the range
+//        began, when to ask for the stop word again, whether it was asked for with this range}
 //   64   1: it leaves because of a stop of some SMs only
-// current: the block that is run, or comes next; end: of the batch; seen: the claim counter as last
+//   72   the leader's own: {blocks that a range may have, blocks of the last one}
+// current: the block that begins the range; end: of the batch; seen: the claim counter as last
 // seen, which the size of the next batch follows. All three count blocks in the order in which they
 // are claimed; ClaimShape says which ones they are.
 //
-// Held over the body by all threads: %cupola_place, the address of the place that was read last;
-// and for the leader's sake what was asked for, the stop word, the time of the poll, the claim.
+// Held over the body by all threads: %cupola_place, the address of the place that was read last, x
+// and its end; %cupola_p0, a predicate; and for the leader's sake what was asked for, the stop word,
+// the time of the poll, the claim.
 //
-// The leader is thread 0. Only it has anything to do between blocks; what it waits for (the stop
-// word, the next claim) it asked for before the block that has just ended, so that the answers are
-// there. Where a block took longer than look_after_ns, it looks at the stop word again: what it
-// pays (some 0.6 us) is little beside so long a block, and it need not run another one. Short
-// blocks are many: they ask for the word, which all workers read, once a poll only, for an H200
-// serves one word some 600 times a microsecond and no more.
+// The leader is thread 0. Only it has anything to do between ranges; what it waits for (the stop
+// word, the next claim) it asked for before the range that has just ended, so that the answers are
+// there. Where a range is one block and took longer than look_after_ns, it looks at the stop word
+// again: what it pays (some 0.6 us) is little beside so long a block, and it need not run another
+// one. Short blocks are many: they ask for the word, which all workers read, once a poll only, for an
+// H200 serves one word some 600 times a microsecond and no more. A range grows to what takes
+// look_after_ns to twice as long.
 constexpr std::string_view kDeclarations = R"(
   .shared .align 32 .b8 cupola_worker[<shared_bytes>];
   <registers>
-  .reg .b32 %cupola_place, %cupola_looked;
+  .reg .b32 %cupola_place, %cupola_looked, %cupola_limit, %cupola_blocks;
 )";
 
-// Before the first block; leader only.
+// Before the first range; leader only. As if one of no blocks had just ended.
 constexpr std::string_view kBegin = R"(
   <begin>
   st.shared.u32 [cupola_worker+64], %cupola_run;
-  mov.u32 %cupola_t0, -1;
   mov.u32 %cupola_t1, 1;
-  st.shared.v4.u32 [cupola_worker+32], {%cupola_t0, %cupola_end, %cupola_t0, %cupola_seen};
+  st.shared.v4.u32 [cupola_worker+32], {%cupola_run, %cupola_end, %cupola_run, %cupola_seen};
   st.shared.v4.u32 [cupola_worker+48], {%cupola_count, %cupola_now, %cupola_look_at, %cupola_t1};
+  st.shared.v2.u32 [cupola_worker+72], {%cupola_t1, %cupola_run};
   bra.uni $cupola_head;
 )";
 
-// After a block; leader only.
+// Behind a range; leader only. %cupola_p2: whether it was one block, and long.
 constexpr std::string_view kHead = R"(
   ld.shared.v4.u32 {%cupola_current, %cupola_end, %cupola_run, %cupola_seen}, [cupola_worker+32];
   ld.shared.v4.u32 {%cupola_count, %cupola_begun, %cupola_look_at, %cupola_looked},
       [cupola_worker+48];
+  ld.shared.v2.u32 {%cupola_limit, %cupola_blocks}, [cupola_worker+72];
   mov.u32 %cupola_now, %globaltimer_lo;
-  add.u32 %cupola_run, %cupola_run, 1;
-  add.u32 %cupola_current, %cupola_current, 1;
+  ld.param.u32 %cupola_t2, [cupola_launch+<look_after_ns>];
+  add.u32 %cupola_run, %cupola_run, %cupola_blocks;
+  add.u32 %cupola_current, %cupola_current, %cupola_blocks;
+  sub.u32 %cupola_t1, %cupola_now, %cupola_begun;
+  setp.ge.u32 %cupola_p2, %cupola_t1, %cupola_t2;
+  setp.eq.and.u32 %cupola_p2, %cupola_blocks, 1, %cupola_p2;
+  shr.u32 %cupola_t0, %cupola_t1, 1;
+  setp.ge.u32 %cupola_p1, %cupola_t0, %cupola_t2;
+  @%cupola_p1 shr.u32 %cupola_limit, %cupola_limit, 1;
+  setp.eq.u32 %cupola_p1, %cupola_blocks, %cupola_limit;
+  setp.lt.and.u32 %cupola_p1, %cupola_t1, %cupola_t2, %cupola_p1;
+  @%cupola_p1 shl.b32 %cupola_limit, %cupola_limit, 1;
+  max.u32 %cupola_limit, %cupola_limit, 1;
+  @%cupola_p2 <ask>
+  @%cupola_p2 bra $cupola_decide;
   setp.eq.u32 %cupola_p1, %cupola_looked, 0;
   @%cupola_p1 bra $cupola_go_on;
-  ld.param.u32 %cupola_t2, [cupola_launch+<look_after_ns>];
-  sub.u32 %cupola_t1, %cupola_now, %cupola_begun;
-  setp.ge.u32 %cupola_p1, %cupola_t1, %cupola_t2;
-  @%cupola_p1 <ask>
 )";
 
 constexpr std::string_view kFirstPlace = R"(
   mov.u32 %cupola_place, cupola_worker;
   or.b32 %cupola_place, %cupola_place, 16;
+  mov.u32 %cupola_x, 0;
+  mov.u32 %cupola_x_end, 0;
 )";
 
 // The stop word, with it when the poll is due.
 constexpr std::string_view kAsk =
     "ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];";
 
-// The next block is known: ask for what will be needed after it, tell all.
+// The next range is known: as many blocks as it may have and the batch and the row still hold; one
+// where batches end. Ask for what will be needed after it, tell all.
 constexpr std::string_view kPublish = R"(
 $cupola_publish:
+  ld.param.u32 %cupola_t0, [cupola_launch+<grid_x>];
+  sub.u32 %cupola_blocks, %cupola_end, %cupola_current;
+  sub.u32 %cupola_t0, %cupola_t0, %cupola_next_x;
+  min.u32 %cupola_blocks, %cupola_blocks, %cupola_t0;
+  min.u32 %cupola_blocks, %cupola_blocks, %cupola_limit;
+  ld.param.u32 %cupola_t0, [cupola_launch+<full_until>];
+  setp.ge.u32 %cupola_p1, %cupola_current, %cupola_t0;
+  @%cupola_p1 min.u32 %cupola_blocks, %cupola_blocks, 1;
+  ld.param.u32 %cupola_t1, [cupola_launch+<stride>];
+  sub.u32 %cupola_t2, %cupola_blocks, 1;
+  mad.lo.u32 %cupola_t2, %cupola_t2, %cupola_t1, %cupola_next_x;
+  add.u32 %cupola_next_end, %cupola_t2, 1;
   mov.u32 %cupola_looked, 0;
   sub.u32 %cupola_t0, %cupola_now, %cupola_look_at;
-  setp.lt.s32 %cupola_p1, %cupola_t0, 0;
+  setp.lt.or.s32 %cupola_p1, %cupola_t0, 0, %cupola_p2;
   @%cupola_p1 bra $cupola_asked;
   <ask>
   ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
@@ -89,7 +118,7 @@ $cupola_publish:
   mov.u32 %cupola_looked, 1;
 $cupola_asked:
   mov.u32 %cupola_count, 0;
-  add.u32 %cupola_t0, %cupola_current, 1;
+  add.u32 %cupola_t0, %cupola_current, %cupola_blocks;
   setp.lt.u32 %cupola_p1, %cupola_t0, %cupola_end;
   @%cupola_p1 bra $cupola_tell;
   ld.param.u32 %cupola_t0, [cupola_launch+<flags>];
@@ -103,8 +132,8 @@ $cupola_tell:
   st.shared.v4.u32 [cupola_worker+32], {%cupola_current, %cupola_end, %cupola_run, %cupola_seen};
   st.shared.v4.u32 [cupola_worker+48],
       {%cupola_count, %cupola_now, %cupola_look_at, %cupola_looked};
+  st.shared.v2.u32 [cupola_worker+72], {%cupola_limit, %cupola_blocks};
   xor.b32 %cupola_t0, %cupola_place, 16;
-  add.u32 %cupola_next_end, %cupola_next_x, 1;
   st.shared.v4.u32 [%cupola_t0],
       {%cupola_next_x, %cupola_next_y, %cupola_next_z, %cupola_next_end};
 )";
@@ -138,13 +167,19 @@ $cupola_drained:
   bar.warp.sync -1;
 )";
 
-// The claim, as the leader told it.
+// Within a range of blocks that share memory there is nothing to read.
+constexpr std::string_view kWithinRange = R"(
+  setp.lt.u32 %cupola_p1, %cupola_x, %cupola_x_end;
+  @%cupola_p1 bra $cupola_body;
+)";
+// The range, as the leader told it.
 constexpr std::string_view kRead = R"(
   xor.b32 %cupola_place, %cupola_place, 16;
   ld.shared.v4.u32 {%cupola_x, %cupola_y, %cupola_z, %cupola_x_end}, [%cupola_place];
   <merge>
   setp.eq.u32 %cupola_p1, %cupola_x_end, 0;
   @%cupola_p1 bra $cupola_leave;
+$cupola_body:
 )";
 // Functions see the block's indices in shared memory. A second barrier: they read late.
 constexpr std::string_view kTellFunctions = R"(
@@ -180,6 +215,27 @@ std::string_view MeetingText(Meeting meeting) {
   return kMeet;
 }
 
+// Behind a block: the next of the range.
+constexpr std::string_view kNextBlock = R"(
+  ld.param.u32 %cupola_t0, [cupola_launch+<stride>];
+  add.u32 %cupola_x, %cupola_x, %cupola_t0;
+)";
+// Where blocks share nothing, at once; the lanes of a warp may have parted in the body.
+constexpr std::string_view kGoOnInRange = R"(
+  bar.warp.sync -1;
+  setp.lt.u32 %cupola_p1, %cupola_x, %cupola_x_end;
+  @%cupola_p1 bra $cupola_body;
+)";
+
+// To the meeting: all but the leader; where blocks share something, the leader too within a range.
+constexpr std::string_view kToMeeting = R"(
+  @%cupola_p0 bra $cupola_join;
+)";
+constexpr std::string_view kToMeetingWithinRange = R"(
+  setp.lt.or.u32 %cupola_p1, %cupola_x, %cupola_x_end, %cupola_p0;
+  @%cupola_p1 bra $cupola_join;
+)";
+
 WorkerCode MakeMeetingWorker(const WorkerShape& shape) {
   Words words = WorkerParts();
   words["barrier"] = std::to_string(shape.barrier);
@@ -195,16 +251,21 @@ WorkerCode MakeMeetingWorker(const WorkerShape& shape) {
   before += kFirstPlace;
   before += "<is_leader>@%cupola_p0 bra $cupola_head;\n<addresses>";
   before += kBegin;
-  before += "$cupola_head:\n<is_leader>@%cupola_p0 bra $cupola_join;\n<addresses>";
+  before += "$cupola_head:\n";
+  before += shape.shares_in_blocks ? kToMeetingWithinRange : kToMeeting;
+  before += "<addresses>";
   before += kHead;
   before += "<decide><go_on>";
   before += kPublish;
   before += MeetingText(shape.meeting);
+  if (shape.shares_in_blocks) before += kWithinRange;
   before += kRead;
   if (shape.tells_functions) before += kTellFunctions;
   // One text, so that labels of the parts see each other.
   std::string after("$cupola_tail:\n");
   if (shape.waits_for_copies) after += "  cp.async.wait_all;\n";
+  after += kNextBlock;
+  if (!shape.shares_in_blocks) after += kGoOnInRange;
   after += "  bra.uni $cupola_head;\n<claim><poll><yield>";
   after += kStopHere;
   after += "<leave>";

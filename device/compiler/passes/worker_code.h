@@ -22,7 +22,8 @@ struct WorkerShape {
   uint32_t barrier = 0;           ///< its number
   bool tells_functions = false;   ///< device functions read block indices in cupola_block
   bool waits_for_copies = false;  ///< the body has cp.async
-  bool warps_run_free = false;    ///< the threads of a block share nothing inside it
+  bool shares_in_blocks = true;   ///< a block ends before the worker's next one begins
+  bool warps_run_free = false;    ///< no warp waits for others between blocks; none is shared
 };
 
 /// Bytes of `cupola_worker`, the worker's own shared memory.
