@@ -180,17 +180,6 @@ bool SharesInsideBlocks(const KernelPlan& plan, const CallGraph& calls) {
   });
 }
 
-// Whether threads wait for memory: warps of a block then end at different times, and gain by running
-// free. Where they only calculate, they end together, and every instruction between blocks costs.
-bool WaitsForMemory(const KernelPlan& plan) {
-  return AnyInstruction(plan, [](const ptx::Instruction& each) {
-    const std::string_view opcode = each.opcode;
-    if (opcode == "ld") return !each.HasModifier("param") && !each.HasModifier("const");
-    return opcode == "ldu" || opcode == "atom" || opcode == "tex" || opcode == "tld4" ||
-           opcode == "suld" || opcode == "cp";
-  });
-}
-
 // Whether a lane may return where others of its warp still come to something that needs it. Where
 // that is so unless blocks have one dimension, the plan is for these.
 bool LeavesEarly(KernelPlan& plan, const ptx::IsBarrier& needs_warp) {
@@ -387,7 +376,6 @@ KernelPlan Planner::Plan(const ptx::Function& kernel) const {
       plan, [](const auto& each) { return each.opcode == "cp" && each.HasModifier("async"); });
   plan.shape.shares_in_blocks = plan.may_wait_on_blocks || plan.tells_functions ||
                                 plan.reach.calls_pointers || SharesInsideBlocks(plan, calls_);
-  plan.shape.warps_run_free = !plan.shape.shares_in_blocks && WaitsForMemory(plan);
   plan.sliced_refusal = RefuseBoth(plan, features);
   plan.preemptible_refusal = plan.sliced_refusal;
   if (plan.preemptible_refusal.empty()) plan.preemptible_refusal = RefuseLoop(plan, features);

@@ -138,7 +138,7 @@ KernelFacts SideModuleBuilder::FactsOf(const KernelPlan& plan) const {
   facts.max_threads = MaxThreads(*plan.kernel);
   facts.static_shared = plan.static_shared;
   facts.extra_shared =
-      WorkerSharedBytes(plan.shape) + (plan.tells_functions ? kBlockSharedBytes : 0);
+      kWorkerSharedBytes + (plan.tells_functions ? kBlockSharedBytes : 0);
   return facts;
 }
 

@@ -2,18 +2,15 @@
 
 #include <string>
 
-#include "device/compiler/passes/free_worker.h"
 #include "device/compiler/passes/snippet.h"
 #include "device/compiler/passes/worker_parts.h"
 
 namespace cupola::passes {
 namespace {
 
-constexpr uint32_t kMeetingWorkerBytes = 80;
-
 // Threads run a range of blocks, with the same y and z, then meet. Where the blocks of the kernel need a
 // barrier themselves or share memory (shape.shares_in_blocks), they meet behind each block of the
-// range too, but nothing is decided there. Where they do not, most kernels have free_worker.cpp.
+// range too, but nothing is decided there.
 //
 // Shared memory of a worker, cupola_worker:
 //    0   the range that all threads run next: {x, y, z, one more than its last x; 0 = leave}
@@ -222,9 +219,10 @@ constexpr std::string_view kNextBlock = R"(
 )";
 // Where blocks share nothing, at once; the lanes of a warp may have parted in the body.
 constexpr std::string_view kGoOnInRange = R"(
+  setp.ge.u32 %cupola_p1, %cupola_x, %cupola_x_end;
+  @%cupola_p1 bra $cupola_head;
   bar.warp.sync -1;
-  setp.lt.u32 %cupola_p1, %cupola_x, %cupola_x_end;
-  @%cupola_p1 bra $cupola_body;
+  bra.uni $cupola_body;
 )";
 
 // To the meeting: all but the leader; where blocks share something, the leader too within a range.
@@ -236,16 +234,13 @@ constexpr std::string_view kToMeetingWithinRange = R"(
   @%cupola_p1 bra $cupola_join;
 )";
 
-WorkerCode MakeMeetingWorker(const WorkerShape& shape) {
+}  // namespace
+
+WorkerCode MakeWorkerCode(const WorkerShape& shape) {
   Words words = WorkerParts();
   words["barrier"] = std::to_string(shape.barrier);
-  words["leaders_only"] = "@%cupola_p0 bra $cupola_gone;";
-  words["shared_bytes"] = std::to_string(kMeetingWorkerBytes);
-  words["at_run"] = "40";
-  words["at_told"] = "64";
+  words["shared_bytes"] = std::to_string(kWorkerSharedBytes);
   words["ask"] = kAsk;
-  words["find_place"] = "";
-  words["last_place"] = "%cupola_place";
   WorkerCode code;
   std::string before(kDeclarations);
   before += kFirstPlace;
@@ -265,23 +260,13 @@ WorkerCode MakeMeetingWorker(const WorkerShape& shape) {
   std::string after("$cupola_tail:\n");
   if (shape.waits_for_copies) after += "  cp.async.wait_all;\n";
   after += kNextBlock;
-  if (!shape.shares_in_blocks) after += kGoOnInRange;
-  after += "  bra.uni $cupola_head;\n<claim><poll><yield>";
+  after += shape.shares_in_blocks ? "  bra.uni $cupola_head;\n" : kGoOnInRange;
+  after += "<claim><poll><yield>";
   after += kStopHere;
   after += "<leave>";
   code.before = Snippet(Fill(before, words));
   code.after = Snippet(Fill(after, words));
   return code;
-}
-
-}  // namespace
-
-WorkerCode MakeWorkerCode(const WorkerShape& shape) {
-  return shape.warps_run_free ? MakeFreeWorker(shape) : MakeMeetingWorker(shape);
-}
-
-uint32_t WorkerSharedBytes(const WorkerShape& shape) {
-  return shape.warps_run_free ? kFreeWorkerBytes : kMeetingWorkerBytes;
 }
 
 }  // namespace cupola::passes

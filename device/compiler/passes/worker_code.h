@@ -23,11 +23,10 @@ struct WorkerShape {
   bool tells_functions = false;   ///< device functions read block indices in cupola_block
   bool waits_for_copies = false;  ///< the body has cp.async
   bool shares_in_blocks = true;   ///< a block ends before the worker's next one begins
-  bool warps_run_free = false;    ///< no warp waits for others between blocks; none is shared
 };
 
 /// Bytes of `cupola_worker`, the worker's own shared memory.
-uint32_t WorkerSharedBytes(const WorkerShape& shape);
+inline constexpr uint32_t kWorkerSharedBytes = 80;
 
 /// What goes around the body, which stands between `before` and `after` in a scope of its own and
 /// leaves by "bra $cupola_tail": %cupola_x, _y and _z are the indices of its block.

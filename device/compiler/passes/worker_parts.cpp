@@ -7,7 +7,7 @@
 namespace cupola::passes {
 namespace {
 
-// Registers of the parts; a worker declares those that are its own. What is decided has other ones
+// Registers of the parts; worker_code.cpp declares those that are its own. What is decided has other ones
 // (%cupola_next_...) than what runs, or ptxas holds more over the body than it must.
 constexpr std::string_view kRegisters = R"(
   .reg .pred %cupola_p<4>;
@@ -20,8 +20,8 @@ constexpr std::string_view kRegisters = R"(
   .reg .b64 %cupola_slot, %cupola_control, %cupola_list, %cupola_u<4>;
 )";
 
-// %cupola_p0: whether this is another thread than thread 0, the leader. Computed each time: a
-// register held over the body would cost all threads.
+// %cupola_p0: whether this is another thread than thread 0, the leader. Held over the body: ptxas keeps
+// it in a predicate register, and to find it out again takes five instructions a warp and block.
 constexpr std::string_view kIsLeader = R"(
   mov.u32 %cupola_t0, %tid.x;
   mov.u32 %cupola_t1, %tid.y;
@@ -110,7 +110,7 @@ $cupola_watch:
   @%cupola_p1 bra $cupola_watch_on;
   setp.eq.u32 %cupola_p1, %cupola_bound, 65535;
   mov.u32 %cupola_t0, 1;
-  @!%cupola_p1 st.shared.u32 [cupola_worker+<at_told>], %cupola_t0;
+  @!%cupola_p1 st.shared.u32 [cupola_worker+64], %cupola_t0;
   bra.uni $cupola_watched;
 $cupola_watch_on:
   st.relaxed.gpu.global.u32 [%cupola_control+<physical_poll>], %cupola_t1;
@@ -124,13 +124,15 @@ $cupola_watched:
 // blocks), but never all of them as they start.
 constexpr std::string_view kDecide = R"(
 $cupola_decide:
-  mov.u32 %cupola_smid, %smid;
   ld.param.u32 %cupola_tag, [cupola_launch+<tag>];
-  and.b32 %cupola_bound, %cupola_stop, 65535;
   shr.u32 %cupola_t0, %cupola_stop, 16;
+  setp.ne.u32 %cupola_p1, %cupola_t0, %cupola_tag;
+  @%cupola_p1 bra $cupola_stay;
+  and.b32 %cupola_bound, %cupola_stop, 65535;
+  mov.u32 %cupola_smid, %smid;
   setp.lt.u32 %cupola_p1, %cupola_smid, %cupola_bound;
-  setp.eq.and.u32 %cupola_p1, %cupola_t0, %cupola_tag, %cupola_p1;
   @%cupola_p1 bra $cupola_yield;
+$cupola_stay:
   ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
   sub.u32 %cupola_t3, %cupola_poll, %cupola_now;
   sub.u32 %cupola_t3, %cupola_t3, 1;
@@ -148,14 +150,12 @@ $cupola_decide:
   @%cupola_p1 bra $cupola_look;
 )";
 
-// In a batch: the indices of the next block, from those of the last range, in the place of the worker's
-// kind.
+// In a batch: the indices of the next block, from those of the last range.
 constexpr std::string_view kGoOn = R"(
 $cupola_go_on:
   setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
   @%cupola_p1 bra $cupola_claim;
-  <find_place>
-  ld.shared.v4.u32 {%cupola_t1, %cupola_next_y, %cupola_next_z, %cupola_next_x}, [<last_place>];
+  ld.shared.v4.u32 {%cupola_t1, %cupola_next_y, %cupola_next_z, %cupola_next_x}, [%cupola_place];
   ld.param.u32 %cupola_t2, [cupola_launch+<full_until>];
   ld.param.u32 %cupola_t3, [cupola_launch+<stride>];
   setp.lt.u32 %cupola_p1, %cupola_current, %cupola_t2;
@@ -320,6 +320,7 @@ $cupola_look:
   ld.relaxed.sys.global.v2.u64 {%cupola_u1, %cupola_u2}, [%cupola_u0];
   setp.eq.u64 %cupola_p1, %cupola_u1, 0;
   @%cupola_p1 bra $cupola_go_on;
+  mov.u32 %cupola_smid, %smid;
   <publish_stop>
   @%cupola_p1 bra $cupola_go_on;
 )";
@@ -357,7 +358,7 @@ $cupola_tell_yield:
   setp.eq.u32 %cupola_p1, %cupola_bound, 65535;
   @%cupola_p1 bra $cupola_stop_here;
   mov.u32 %cupola_t0, 1;
-  st.shared.u32 [cupola_worker+<at_told>], %cupola_t0;
+  st.shared.u32 [cupola_worker+64], %cupola_t0;
   bra.uni $cupola_stop_here;
 )";
 
@@ -377,9 +378,9 @@ $cupola_tell_yield:
 //     others of it did to the slot, so what the host does after reading `ended` does too.
 constexpr std::string_view kLeave = R"(
 $cupola_leave:
-  <leaders_only>
+  @%cupola_p0 bra $cupola_gone;
   <watch>
-  ld.shared.u32 %cupola_run, [cupola_worker+<at_run>];
+  ld.shared.u32 %cupola_run, [cupola_worker+40];
   ld.param.u64 %cupola_u0, [cupola_launch+<status>];
   setp.eq.u32 %cupola_p1, %cupola_run, 0;
   @%cupola_p1 bra $cupola_count_out;
@@ -395,7 +396,7 @@ $cupola_leave:
   st.relaxed.sys.global.u32 [%cupola_slot+<slot_done>], %cupola_t2;
   st.relaxed.sys.global.u32 [%cupola_u0+<status_done>], %cupola_t2;
 $cupola_count_out:
-  ld.shared.u32 %cupola_t0, [cupola_worker+<at_told>];
+  ld.shared.u32 %cupola_t0, [cupola_worker+64];
   setp.eq.u32 %cupola_p1, %cupola_t0, 0;
   @%cupola_p1 bra $cupola_exit;
   atom.relaxed.gpu.global.add.u32 %cupola_t1, [%cupola_slot+<slot_yielded>], 1;
