@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""ptxas brings the lanes of a warp together behind what lane 0 does alone between two ranges.
+"""In the machine code of a variant all warps meet at one barrier, the only one that the worker adds.
 
-  convergence_test.py --make-side PROGRAM --ptxas PTXAS FILE.ptx...
+  meeting_test.py --make-side PROGRAM --ptxas PTXAS FILE.ptx...
 
-Where it does not (free_worker.cpp tells why), a warp runs the next blocks in two parts, in twice the time,
-and no result is wrong: so the machine code itself is looked at. In each preemptible variant whose warps run
-free the two places where lane 0 sleeps must lie between a BSSY and its BSYNC. Kernels with matrix operations
-are left out: ptxas brings their lanes together at each of those. Exit code: 0 they do, 1 not, 77 no ptxas.
+Where the meeting can be entered in two ways ptxas makes two copies of it, and lanes of a warp that come to
+different copies wait for each other forever: on a GPU, not on the simulated device, so the machine code
+itself is looked at. Variants of kernels that have no barriers themselves must have one. Kernels with matrix
+operations are left out, ptxas adds barriers there. Exit code: 0 they do, 1 not, 77 no ptxas.
 """
 import argparse
 import os
@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 # Lowest twelve bits of an instruction of 16 bytes, sm_70 to sm_90 (as nvdisasm -hex shows them).
-BSSY, BSYNC, NANOSLEEP_REGISTER = 0x945, 0x941, 0x35D
+BAR = 0xB1D
 
 
 def sections(elf):
@@ -30,15 +30,9 @@ def sections(elf):
             for row in rows}
 
 
-def open_at_sleeps(code):
-    """How many convergence barriers are open, in the order of the code, where lane 0 sleeps."""
-    opened, found = 0, []
-    for word, in struct.iter_unpack("<Q8x", code[:len(code) // 16 * 16]):
-        operation = word & 0xFFF
-        opened += (operation == BSSY) - (operation == BSYNC)
-        if operation == NANOSLEEP_REGISTER:
-            found.append(opened)
-    return found
+def barriers(code):
+    """How many barrier instructions there are."""
+    return sum(word & 0xFFF == BAR for word, in struct.iter_unpack("<Q8x", code[:len(code) // 16 * 16]))
 
 
 def check(path, args, folder):
@@ -46,8 +40,11 @@ def check(path, args, folder):
     side = subprocess.run([args.make_side, path], capture_output=True, text=True, timeout=60)
     if re.search(r"\bw?mma\.", side.stdout):
         return 0, []
-    free = set(re.findall(r"\.entry (\w+__cupola_preemptible)\(", side.stdout))
-    if side.returncode != 0 or not free:
+    entries = re.split(r"^\.visible \.entry |^\.entry ", side.stdout, flags=re.M)[1:]
+    meets_once = {entry.split("(")[0] for entry in entries
+                  if "__cupola_preemptible(" in entry.split("\n")[0]
+                  and len(re.findall(r"\b(?:bar|barrier)\.(?!warp)", entry)) == 1}
+    if side.returncode != 0 or not meets_once:
         return 0, [] if side.returncode == 0 else [f"{path}: {side.stderr.strip()[:300]}"]
     out = os.path.join(folder, "side")
     with open(out + ".ptx", "w") as file:
@@ -56,15 +53,9 @@ def check(path, args, folder):
                    timeout=60)
     with open(out + ".cubin", "rb") as file:
         found = sections(file.read())
-    looked_at, wrong = 0, []
-    for name in sorted(free):
-        sleeps = open_at_sleeps(found[".text." + name])
-        if not sleeps:  # its warps meet
-            continue
-        looked_at += 1
-        if len(sleeps) != 2 or min(sleeps) < 1:
-            wrong.append(f"{os.path.basename(path)}: {name}: {sleeps} open, not 1 or more at each of two")
-    return looked_at, wrong
+    counts = {name: barriers(found[".text." + name]) for name in sorted(meets_once)}
+    return len(counts), [f"{os.path.basename(path)}: {name}: {count} barriers, not one"
+                         for name, count in counts.items() if count != 1]
 
 
 def main():
@@ -82,7 +73,7 @@ def main():
             looked_at, wrong = check(path, args, folder)
             variants += looked_at
             bad += wrong
-    print(f"{variants} variants whose warps run free, {len(bad)} of them wrong")
+    print(f"{variants} variants of kernels without barriers, {len(bad)} of them wrong")
     print("\n".join(bad))
     return 1 if bad or variants == 0 else 0
 

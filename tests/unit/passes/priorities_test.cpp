@@ -1,5 +1,5 @@
-// Workers whose warps run free, where one warp or one worker is far ahead of the others: priorities
-// that change a few times in a run, which uniformly random schedules hardly come to.
+// Where one warp or one worker is far ahead of the others: priorities that change a few times in a
+// run, which uniformly random schedules hardly come to.
 #include <gtest/gtest.h>
 
 #include "tests/unit/passes/preempt_bed.h"
@@ -7,9 +7,9 @@
 namespace cupola::passes {
 namespace {
 
-class FreeWarpsTest : public testing::TestWithParam<const char*> {};
+class PrioritiesTest : public testing::TestWithParam<const char*> {};
 
-TEST_P(FreeWarpsTest, AreRightWhereOneIsFarAhead) {
+TEST_P(PrioritiesTest, OneMayBeFarAhead) {
   auto subject = MakeSubject(std::string(CUPOLA_SOURCE_DIR "/tests/golden/passes/kernels/") +
                              GetParam() + ".ptx");
   ASSERT_TRUE(subject) << subject.error().ToString();
@@ -31,7 +31,7 @@ TEST_P(FreeWarpsTest, AreRightWhereOneIsFarAhead) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, FreeWarpsTest, testing::Values("two_warps", "plain"),
+INSTANTIATE_TEST_SUITE_P(Kernels, PrioritiesTest, testing::Values("two_warps", "plain", "shared_tile"),
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
