@@ -32,7 +32,7 @@ struct LaunchCall {
 /// Makes the launch, preemptible or plain; returns what the driver said.
 CUresult LaunchUnderBoard(const LaunchFacts& facts, const LaunchCall& call) noexcept;
 
-/// Launches `physical` of a slot's variant on the helper stream, with the arguments that the slot
+/// Launches `physical` of a slot's variant on its helper stream, with the arguments that the slot
 /// keeps. For the agent; the context is current.
 CUresult LaunchPhysical(PreemptContext& context, LaunchSlot& slot, uint32_t physical) noexcept;
 

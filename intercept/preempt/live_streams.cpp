@@ -14,7 +14,8 @@ namespace {
 
 std::atomic<uint32_t> live{0};
 
-// The legacy stream, the helper stream, and one for what the driver does by itself.
+// The legacy stream, a helper stream (where there are more they have a level of their own), and one
+// for what the driver does by itself.
 constexpr uint32_t kOwnQueues = 3;
 
 }  // namespace

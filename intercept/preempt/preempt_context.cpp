@@ -35,25 +35,35 @@ HandleMap by_handle;  // CUcontext -> PreemptContext*; 1 = none will be made
 
 constexpr uint64_t kNone = 1;
 
-const char* AllocateOnDevice(PreemptContext* context) {
+// Where no level is kept back for them they would take hardware queues from the program's streams:
+// then there is one.
+bool MakeHelpers(PreemptContext* context) {
   const auto create =
       CUPOLA_CALL_REAL(cuStreamCreateWithPriority, PFN_cuStreamCreateWithPriority_v5050);
+  const StreamLevels levels = LevelsOfContext();
+  for (CUstream& helper : context->helpers) {
+    const bool shares = &helper != context->helpers && !levels.keeps_one_back();
+    if (shares || create(&helper, CU_STREAM_NON_BLOCKING, levels.helper()) != CUDA_SUCCESS) {
+      helper = context->helpers[0];
+    }
+  }
+  return context->helpers[0] != nullptr;
+}
+
+const char* AllocateOnDevice(PreemptContext* context) {
   const auto allocate = CUPOLA_CALL_REAL(cuMemAlloc_v2, PFN_cuMemAlloc_v3020);
   const auto fill = CUPOLA_CALL_REAL(cuMemsetD8Async, PFN_cuMemsetD8Async_v3020);
   const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
   const size_t control_bytes = kSlots * sizeof(runtime::ControlSlot);
   const size_t returned_bytes = kSlots * sizeof(runtime::ReturnedList);
-  if (create(&context->helper, CU_STREAM_NON_BLOCKING, LevelsOfContext().helper()) !=
-      CUDA_SUCCESS) {
-    return "no helper stream";
-  }
+  if (!MakeHelpers(context)) return "no helper stream";
   if (allocate(&context->controls, control_bytes) != CUDA_SUCCESS ||
       allocate(&context->returned, returned_bytes) != CUDA_SUCCESS) {
     return "no device memory";
   }
-  if (fill(context->controls, 0, control_bytes, context->helper) != CUDA_SUCCESS ||
-      fill(context->returned, 0, returned_bytes, context->helper) != CUDA_SUCCESS ||
-      wait(context->helper) != CUDA_SUCCESS) {
+  if (fill(context->controls, 0, control_bytes, context->helpers[0]) != CUDA_SUCCESS ||
+      fill(context->returned, 0, returned_bytes, context->helpers[0]) != CUDA_SUCCESS ||
+      wait(context->helpers[0]) != CUDA_SUCCESS) {
     return "device memory cannot be cleared";
   }
   return nullptr;
@@ -99,12 +109,12 @@ const char* MapHostMemory(PreemptContext* context) {
   return nullptr;
 }
 
-// A guard that holds at once, on the helper stream: some drivers have no stream memory operations.
+// A guard that holds at once, on a helper stream: some drivers have no stream memory operations.
 const char* TryGuard(PreemptContext* context) {
   const auto guard = CUPOLA_CALL_REAL(cuStreamWaitValue32_v2, PFN_cuStreamWaitValue32_v11070);
   const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
-  return guard(context->helper, context->controls, 0, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS &&
-                 wait(context->helper) == CUDA_SUCCESS
+  return guard(context->helpers[0], context->controls, 0, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS &&
+                 wait(context->helpers[0]) == CUDA_SUCCESS
              ? nullptr
              : "the driver has no stream memory operations";
 }

@@ -1,5 +1,5 @@
 // PreemptContext: what preemption keeps of one CUDA context: control slots and lists on the device,
-// status lines in mapped memory, the helper stream, and the two counters that keep guarded launches
+// status lines in mapped memory, the helper streams, and the two counters that keep guarded launches
 // and calls that may wait apart (design: docs/preemption.md, "Waiting"). Made at the context's
 // first launch, never freed; a context that ends leaves a dead one behind. Members say who may
 // touch them.
@@ -24,7 +24,9 @@ struct PreemptContext {
   // Written once, before `state` becomes kReady.
   CUcontext context = nullptr;
   GpuBoard* gpu = nullptr;
-  CUstream helper = nullptr;       ///< resumes run here, on a priority level of its own
+  /// Resumes run here, on a priority level of their own: physical launch p on stream p, so that some
+  /// workers come back while others run.
+  CUstream helpers[runtime::kPhysicalLaunches] = {};
   CUdeviceptr controls = 0;        ///< ControlSlot[kSlots]
   CUdeviceptr returned = 0;        ///< ReturnedList[kSlots]
   CUdeviceptr status_device = 0;   ///< HostStatus[kSlots]
@@ -74,7 +76,7 @@ struct PreemptContext {
 /// The state of `context` if it has one. Lock-free.
 PreemptContext* FindContext(CUcontext context) noexcept;
 
-/// Makes slots, status, helper stream, and registers the board's page: state kReady, or kPlain with
+/// Makes slots, status, helper streams, and registers the board's page: state kReady, or kPlain with
 /// a notice. The context is current, none of its launches is guarded. May wait for the device.
 void MakeReady(PreemptContext* context) noexcept;
 

@@ -1,4 +1,4 @@
-// Priority levels of streams. One, next to the lowest, is kept back for the helper stream that
+// Priority levels of streams. One, next to the lowest, is kept back for the helper streams that
 // resumes run on: streams of one level may share a hardware queue, and a resume behind a guard that
 // waits for it would never run. A program's stream that asks for that level comes on the next higher
 // one, and says that it has what was asked for. Thread-safe.

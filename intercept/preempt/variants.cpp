@@ -183,9 +183,9 @@ bool FillVariables(Image* image, PreemptContext* context) {
     const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
     if (find(&table, &bytes, image->side_library, "cupola_variables") != CUDA_SUCCESS ||
         bytes < addresses.size() * sizeof(uint64_t) ||
-        copy(table, addresses.data(), addresses.size() * sizeof(uint64_t), context->helper) !=
+        copy(table, addresses.data(), addresses.size() * sizeof(uint64_t), context->helpers[0]) !=
             CUDA_SUCCESS ||
-        wait(context->helper) != CUDA_SUCCESS) {
+        wait(context->helpers[0]) != CUDA_SUCCESS) {
       Say(Level::kWarn, {"a side module is not used: its table of variables cannot be filled"});
       return false;
     }

@@ -151,6 +151,26 @@ inline std::string AskedAndLetGo(const std::string& library) {
   return run.End();
 }
 
+/// Stopped as a whole and resumed, then asked for some SMs: who leaves these comes back beside the
+/// others.
+inline std::string AskedAfterAStop(const std::string& library) {
+  SpatialRun run(library);
+  run.LaunchHeld();
+  run.Ask(runtime::kAllSms);
+  run.Open(0b1111);
+  if (!run.AwaitStopped()) return "no stop";
+  run.Open(0);
+  run.board.Release();
+  run.AwaitBlocks("held", kWorkers);
+  run.Ask(2);
+  run.Open(0b0011);
+  if (!run.AwaitStopped()) return "nobody left";
+  run.Open(0);
+  run.board.Release();
+  run.AwaitBlocks("held", kWorkers);
+  return run.End();
+}
+
 /// A second requester needs more SMs: these are left too.
 inline std::string WidenedRequest(const std::string& library) {
   SpatialRun run(library);

@@ -15,6 +15,10 @@ TEST(Spatial, TheOtherSmsDoTheWork) { EXPECT_EQ(StandingRequest(CUPOLA_PRELOAD),
 
 TEST(Spatial, WhoLeftComesBack) { EXPECT_EQ(AskedAndLetGo(CUPOLA_PRELOAD), ""); }
 
+TEST(Spatial, WhoLeftComesBackBesideThoseResumedBefore) {
+  EXPECT_EQ(AskedAfterAStop(CUPOLA_PRELOAD), "");
+}
+
 TEST(Spatial, ASecondRequesterWidensTheBound) { EXPECT_EQ(WidenedRequest(CUPOLA_PRELOAD), ""); }
 
 TEST(Spatial, ASecondRequesterTakesAllForATime) { EXPECT_EQ(SecondRequester(CUPOLA_PRELOAD), ""); }

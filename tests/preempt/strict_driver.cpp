@@ -15,6 +15,8 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "device/runtime/preempt_control.h"
+
 extern "C" const char* const strict_names[];
 extern "C" __attribute__((visibility("hidden"))) void* strict_real[];
 
@@ -42,8 +44,8 @@ auto& queued = *new std::map<CUstream, uint32_t>;  // since its oldest guard
 auto& loaded = *new std::set<const void*>;
 auto& streams = *new std::set<CUstream>;
 auto& under_way = *new std::vector<size_t>;
-// Contexts with a stream on the level next to the lowest: the first is that which resumes run on.
-auto& helpers = *new std::set<CUcontext>;
+// Streams of a context on the level next to the lowest: the first of them are those that resumes run on.
+auto& helpers = *new std::map<CUcontext, uint32_t>;
 
 [[noreturn]] void Violation(const char* what, const char* call) {
   std::fprintf(stderr, "STRICT: %s %s\n", call, what);
@@ -246,8 +248,11 @@ CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priori
   CUcontext context = nullptr;
   (void)Forward("cuCtxGetCurrent", &context);
   const std::lock_guard lock(mutex);
-  if (priority == -1 && !helpers.insert(context).second) {
-    Violation("shares the level of resumes", "a stream");
+  if (priority == -1) {
+    if (++helpers[context] > cupola::runtime::kPhysicalLaunches) {
+      Violation("shares the level of resumes", "a stream");
+    }
+    return result;
   }
   if (result == CUDA_SUCCESS) streams.insert(*stream);
   return result;

@@ -246,8 +246,10 @@ $cupola_interleave:
 // Blocks that workers handed back. A worker begins with what lies in the place of its own number:
 // after a stop of all each finds one range there, and no two meet. (Taking them from a queue whose
 // head all swapped cost an H200 some 300 us a resume.) Where fewer workers come, after a stop of
-// some SMs, each begins somewhere else and looks at some places: what is left there would be run at
-// the end of the grid, a whole batch by one worker, while the others have nothing to do.
+// some SMs, each begins somewhere else and looks on until it finds one or there is none: what is left
+// there would be run at the end of the grid, a whole batch by one worker, while the others have
+// nothing to do. Those that left together had numbers next to each other, so that the next range may
+// be a hundred places away.
 constexpr std::string_view kTakeOwn = R"(
   ld.param.u64 %cupola_list, [cupola_launch+<returned>];
   ld.relaxed.gpu.global.v2.u32 {%cupola_t1, %cupola_t3}, [%cupola_list];
@@ -261,7 +263,7 @@ constexpr std::string_view kTakeOwn = R"(
   @%cupola_p1 bra $cupola_seek;
   mul.lo.u32 %cupola_t2, %cupola_t2, %cupola_t3;
   div.u32 %cupola_t2, %cupola_t2, %cupola_t0;
-  min.u32 %cupola_t4, %cupola_t3, <places_looked_at>;
+  mov.u32 %cupola_t4, %cupola_t3;
   bra.uni $cupola_seek;
 )";
 

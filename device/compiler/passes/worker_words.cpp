@@ -7,9 +7,6 @@
 
 namespace cupola::passes {
 
-// Of the list of returned ranges, by a worker of a resume with fewer workers.
-constexpr size_t kPlacesLookedAt = 64;
-
 static_assert((runtime::kReturnedRanges & (runtime::kReturnedRanges - 1)) == 0);
 static_assert(offsetof(runtime::ReturnedList, count) == 0 &&
               offsetof(runtime::ReturnedList, high) == 4);
@@ -54,7 +51,6 @@ Words LayoutWords() {
   set("list_high", offsetof(ReturnedList, high));
   set("list_ranges", offsetof(ReturnedList, ranges));
   set("list_mask", kReturnedRanges - 1);
-  set("places_looked_at", kPlacesLookedAt);
   set("status_done", offsetof(HostStatus, done));
   set("status_yielded", offsetof(HostStatus, yielded));
   set("status_ended", offsetof(HostStatus, ended));
