@@ -14,9 +14,10 @@ namespace {
 
 std::atomic<uint32_t> live{0};
 
-// The legacy stream, a helper stream (where there are more they have a level of their own), and one
-// for what the driver does by itself.
-constexpr uint32_t kOwnQueues = 3;
+std::atomic<uint32_t> helpers{1};  // of the context that has most
+
+// The legacy stream, and one for what the driver does by itself.
+constexpr uint32_t kOwnQueues = 2;
 
 }  // namespace
 
@@ -41,8 +42,14 @@ void NoteStreamEnding(CUstream stream) noexcept {
   ForgetStreamOfDemand(stream);
 }
 
+void NoteHelperStreams(uint32_t count) noexcept {
+  uint32_t most = helpers.load();
+  while (most < count && !helpers.compare_exchange_weak(most, count)) {
+  }
+}
+
 bool StreamsFitQueues() noexcept {
-  return live.load() + kOwnQueues <= settings.queues;
+  return live.load() + helpers.load() + kOwnQueues <= settings.queues;
 }
 
 bool IsBlocking(CUstream stream, bool per_thread) noexcept {

@@ -17,6 +17,9 @@ void MakeRoomForStream() noexcept;
 void UncountStream() noexcept;
 void NoteStreamEnding(CUstream stream) noexcept;
 
+/// A context has so many streams for resumes, each with a hardware queue.
+void NoteHelperStreams(uint32_t count) noexcept;
+
 /// Whether every live stream has a hardware queue to itself.
 bool StreamsFitQueues() noexcept;
 

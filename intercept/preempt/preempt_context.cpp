@@ -14,6 +14,7 @@
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/launch_prediction.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/stream_levels.h"
@@ -35,19 +36,17 @@ HandleMap by_handle;  // CUcontext -> PreemptContext*; 1 = none will be made
 
 constexpr uint64_t kNone = 1;
 
-// Where no level is kept back for them they would take hardware queues from the program's streams:
-// then there is one.
 bool MakeHelpers(PreemptContext* context) {
   const auto create =
       CUPOLA_CALL_REAL(cuStreamCreateWithPriority, PFN_cuStreamCreateWithPriority_v5050);
-  const StreamLevels levels = LevelsOfContext();
-  for (CUstream& helper : context->helpers) {
-    const bool shares = &helper != context->helpers && !levels.keeps_one_back();
-    if (shares || create(&helper, CU_STREAM_NON_BLOCKING, levels.helper()) != CUDA_SUCCESS) {
-      helper = context->helpers[0];
-    }
+  const uint32_t wanted = context->gpu->shares_context() ? PreemptContext::kMostHelpers : 1;
+  while (context->helper_count < wanted &&
+         create(&context->helpers[context->helper_count], CU_STREAM_NON_BLOCKING,
+                LevelsOfContext().helper()) == CUDA_SUCCESS) {
+    ++context->helper_count;
   }
-  return context->helpers[0] != nullptr;
+  NoteHelperStreams(context->helper_count);
+  return context->helper_count != 0;
 }
 
 const char* AllocateOnDevice(PreemptContext* context) {

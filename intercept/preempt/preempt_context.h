@@ -24,9 +24,12 @@ struct PreemptContext {
   // Written once, before `state` becomes kReady.
   CUcontext context = nullptr;
   GpuBoard* gpu = nullptr;
-  /// Resumes run here, on a priority level of their own: physical launch p on stream p, so that some
-  /// workers come back while others run.
-  CUstream helpers[runtime::kPhysicalLaunches] = {};
+  /// Resumes run here, on a priority level of their own, by turns of the physical launches: where
+  /// some SMs may be left (processes share a context) there are two, so that workers come back
+  /// while those run that were resumed before. Each takes a hardware queue.
+  static constexpr uint32_t kMostHelpers = 2;
+  CUstream helpers[kMostHelpers] = {};
+  uint32_t helper_count = 0;
   CUdeviceptr controls = 0;        ///< ControlSlot[kSlots]
   CUdeviceptr returned = 0;        ///< ReturnedList[kSlots]
   CUdeviceptr status_device = 0;   ///< HostStatus[kSlots]

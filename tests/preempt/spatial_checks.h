@@ -30,7 +30,8 @@ struct SpatialRun {
   explicit SpatialRun(const std::string& library)
       : board(),
         program(App({"paced", "non-blocking"}), board,
-                {{"LD_PRELOAD", library}, {"CUPOLA_POLL_NS", "0"}, {"CUPOLA_BATCH", "1"}}) {
+                {{"LD_PRELOAD", library}, {"CUPOLA_POLL_NS", "0"}, {"CUPOLA_BATCH", "1"},
+                 {"CUPOLA_SIM_MPS", "1"}}) {
     if (!program.Await("ready")) ADD_FAILURE() << program.output();
   }
   void Ask(uint32_t bound) const { sched::SetRequest(board.view(), 0, sched::kDaemonBit, bound); }

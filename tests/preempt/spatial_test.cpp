@@ -33,13 +33,11 @@ uint32_t LastWanted(const char* scenario, bool shares) {
   const BoardFile board;
   sched::BoardSlot& other = board.view().slot(1);
   other.state.store(static_cast<uint32_t>(sched::SlotState::kLive));
-  const uint32_t capabilities =
-      sched::kCanPreempt | (shares ? uint32_t{sched::kSharesContext} : 0u);
-  other.capabilities.store(capabilities);
-  board.slot().capabilities.store(capabilities);
+  other.capabilities.store(sched::kCanPreempt | (shares ? uint32_t{sched::kSharesContext} : 0u));
   board.slot().may_take.store(2);
   board.view().header().spatial.store(1);
-  Program program(App({scenario, "non-blocking"}), board);
+  Program program(App({scenario, "non-blocking"}), board,
+                  {{"CUPOLA_SIM_MPS", shares ? "1" : "0"}});
   EXPECT_EQ(program.Wait(), 0) << program.output();
   EXPECT_EQ(other.yield_requests.load(), 0u);
   EXPECT_EQ(other.yield_sm_bound.load(), board.slot().sms_wanted.load());
