@@ -82,10 +82,12 @@ constexpr std::string_view kBecomeWatcher = R"(
   @!%cupola_p1 bra $cupola_stop_here;
 )";
 
-// The watcher reads the host's line again and again, until it is to leave itself or all is claimed:
-// so the stop word is never older than a reading takes, and workers see it at the end of the block
-// that they are at. Without it the first poller to come to the end of a block finds the request: late
-// where workers end their blocks together, and the others have just begun their next.
+// The watcher reads the host's line again and again, until it is to leave itself, all is claimed, or
+// all others have left: another may have found a request that was withdrawn before the watcher read
+// the line, and nobody resumes a launch whose watcher stays. So the stop word is never older than a
+// reading takes, and workers see it at the end of the block that they are at. Without it the first
+// poller to come to the end of a block finds the request: late where workers end their blocks
+// together, and the others have just begun their next.
 constexpr std::string_view kWatch = R"(
   <is_no_watcher>
   ld.param.u64 %cupola_u0, [cupola_launch+<yield_line>];
@@ -100,6 +102,11 @@ $cupola_watch:
   ld.relaxed.gpu.global.u32 %cupola_t0, [%cupola_slot+<slot_next>];
   sub.u32 %cupola_t0, %cupola_t0, %cupola_seen;
   setp.ge.u32 %cupola_p1, %cupola_t0, %cupola_total;
+  @%cupola_p1 bra $cupola_watched;
+  ld.relaxed.gpu.global.u32 %cupola_t0, [%cupola_control+<physical_exits>];
+  ld.param.u32 %cupola_t1, [cupola_launch+<workers>];
+  sub.u32 %cupola_t1, %cupola_t1, 1;
+  setp.eq.u32 %cupola_p1, %cupola_t0, %cupola_t1;
   @%cupola_p1 bra $cupola_watched;
   ld.relaxed.sys.global.v2.u64 {%cupola_u1, %cupola_u2}, [%cupola_u0];
   mov.u32 %cupola_now, %globaltimer_lo;

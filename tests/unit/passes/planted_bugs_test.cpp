@@ -96,11 +96,9 @@ const Bug kBugs[] = {
      "ld.relaxed.gpu.global.u64 %cupola_u1, [%cupola_u0+128];", "", 1},
     {"PlacesOverwritten", "plain", "@%cupola_p1 bra $cupola_put;",
      "st.relaxed.gpu.global.u64 [%cupola_u0+128], %cupola_u1;", "", 1},
-    {"WatchesOnAtTheEnd", "plain",
-     "setp.ge.u32 %cupola_p1, %cupola_t0, %cupola_total;\n\t@%cupola_p1 bra $cupola_watched;", "", ""},
-    {"WatchesOnWhenAsked", "plain",
-     "setp.ge.u32 %cupola_p1, %cupola_smid, %cupola_bound;\n\t@%cupola_p1 bra $cupola_watch_on;",
-     "bra.uni $cupola_watch_on;", ""},
+    {"WatchesOnAlone", "uneven_warps",
+     "setp.eq.u32 %cupola_p1, %cupola_t0, %cupola_t1;\n\t@%cupola_p1 bra $cupola_watched;", "",
+     "no end"},
     {"AllWatch", "plain", "setp.ne.or.u32 %cupola_p1, %cupola_t1, 0, %cupola_p1;", "", ""},
     {"CopiesLandLate", "async_copy", "$cupola_tail:\n\tcp.async.wait_all;\n", "$cupola_tail:\n",
      "data race", 1},
@@ -136,6 +134,7 @@ std::string Search(const Subject& subject, uint32_t launches, uint32_t courses) 
       course.ask_at_step.push_back(at += random.Below(300));
       course.bounds.push_back(random.Below(3) != 0 ? 0xFFFF : 1);
     }
+    if (seed % 4 == 0) course.withdraws_after = random.Below(80);
     sim::RandomChooser chooser(seed);
     const auto failure =
         sim::RunOnce(MakeScenario(subject, course, std::make_shared<Account>()), &chooser);

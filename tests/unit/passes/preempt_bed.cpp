@@ -170,11 +170,15 @@ class Bed : public std::enable_shared_from_this<Bed> {
     return !asked_ && asks_ < course_.ask_at_step.size() &&
            device_->steps() >= course_.ask_at_step[asks_];
   }
+  // Whoever asked may be through before all have left.
+  bool WithdrawIsDue() const {
+    return asked_ && device_->steps() - asked_at_step_ >= course_.withdraws_after;
+  }
   bool Yielded() const { return status_[SlotOf(launch_)].yielded != yielded_; }
 
   // Whether there is anything to do; looks without being observed.
   bool Ready() const {
-    if (!done_ && AskIsDue()) return true;
+    if (!done_ && (AskIsDue() || WithdrawIsDue())) return true;
     for (const Physical& physical : live_) {
       if (status_[physical.slot].ended[physical.index] == physical.tag) return true;
     }
@@ -195,6 +199,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
     bound_ = asks_ < course_.bounds.size() ? course_.bounds[asks_] : runtime::kAllSms;
     ++asks_;
     asked_ = true;
+    asked_at_step_ = device_->steps();
     yielded_ = status_[SlotOf(launch_)].yielded;
     for (Physical& physical : live_) physical.asked = true;
     const uint64_t line = reinterpret_cast<uint64_t>(line_.get());
@@ -210,6 +215,8 @@ class Bed : public std::enable_shared_from_this<Bed> {
   void Act(HostThread& host) {
     if (!done_ && AskIsDue()) {
       Ask(host);
+    } else if (!done_ && WithdrawIsDue()) {
+      Withdraw(host);
     } else {
       NoteEnds(host);
       if (wrong_.empty()) NoteDone(host);
@@ -309,6 +316,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
   std::array<uint32_t, kSlots> next_{}, completed_{};
   bool done_ = false, asked_ = false, any_asked_ = false;
   size_t asks_ = 0;
+  uint64_t asked_at_step_ = 0;
   uint32_t bound_ = 0, yielded_ = 0;
   std::string wrong_;
 };

@@ -22,6 +22,8 @@ struct Course {
   uint32_t launches = 1;              ///< one after the other on one stream, slots by turns
   std::vector<uint64_t> ask_at_step;  ///< when the host asks; it resumes once that has worked
   std::vector<uint32_t> bounds;       ///< of the asks, kAllSms where there are fewer
+  uint64_t withdraws_after = UINT64_MAX;  ///< steps after which an ask is withdrawn though it has not
+                                          ///< worked
   sim::Granularity granularity = sim::Granularity::kWarp;
   bool stale_reads = true;
   bool has_watcher = false;           ///< of physical launches of two workers and more

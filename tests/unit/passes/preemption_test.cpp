@@ -135,8 +135,24 @@ TEST_P(PreemptionTest, WatchesFromOneWorker) {
   EXPECT_GT(resumes, 0u);
 }
 
-// Ranges of blocks that warps run through at their own pace, as long ones as there are.
-TEST_P(PreemptionTest, WarpsRunFree) {
+// Whoever asked is through before all have left, or before some have heard of it.
+TEST_P(PreemptionTest, RequestsAreWithdrawnAtAnyTime) {
+  for (uint64_t seed = 1; seed <= 24 && !HasFailure(); ++seed) {
+    Prng random(seed);
+    Course course = CourseFor(subject_);
+    course.has_watcher = course.flags == 0 && seed % 3 != 0;
+    course.workers = 2 + static_cast<uint32_t>(random.Below(3));
+    course.resume_workers = 1 + static_cast<uint32_t>(random.Below(3));
+    course.batch = 1 + static_cast<uint32_t>(random.Below(3));
+    course.poll_period_ns = 25;
+    AskByChance(random, 3, 400, &course);
+    course.withdraws_after = random.Below(80);
+    (void)RunSeed(course, seed);
+  }
+}
+
+// Ranges of blocks, as long ones as there are.
+TEST_P(PreemptionTest, RangesOfBlocks) {
   uint32_t resumes = 0;
   for (uint64_t seed = 1; seed <= 16 && !HasFailure(); ++seed) {
     Prng random(seed);
