@@ -14,6 +14,7 @@ struct Bug {
   std::string before, after;
   const char* found;  ///< part of what the bed must say
   uint32_t launches = 1;
+  bool withdrawn = false;  ///< where requests are withdrawn before all have heard of them
 };
 
 void PrintTo(const Bug& bug, std::ostream* out) { *out << bug.name; }
@@ -98,7 +99,7 @@ const Bug kBugs[] = {
      "st.relaxed.gpu.global.u64 [%cupola_u0+128], %cupola_u1;", "", 1},
     {"WatchesOnAlone", "uneven_warps",
      "setp.eq.u32 %cupola_p1, %cupola_t0, %cupola_t1;\n\t@%cupola_p1 bra $cupola_watched;", "",
-     "no end"},
+     "no end", 1, true},
     {"AllWatch", "plain", "setp.ne.or.u32 %cupola_p1, %cupola_t1, 0, %cupola_p1;", "", ""},
     {"CopiesLandLate", "async_copy", "$cupola_tail:\n\tcp.async.wait_all;\n", "$cupola_tail:\n",
      "data race", 1},
@@ -115,7 +116,7 @@ size_t Replace(std::string& text, const std::string& before, const std::string& 
 }
 
 // Runs courses of many shapes until one fails; "" where none does.
-std::string Search(const Subject& subject, uint32_t launches, uint32_t courses) {
+std::string Search(const Subject& subject, const Bug& bug, uint32_t courses) {
   for (uint64_t seed = 1; seed <= courses; ++seed) {
     Prng random(seed);
     Course course;
@@ -125,7 +126,7 @@ std::string Search(const Subject& subject, uint32_t launches, uint32_t courses) 
     course.stride = 1 + static_cast<uint32_t>(random.Below(3));
     course.has_watcher = seed % 3 == 0;
     course.single_blocks = static_cast<uint32_t>(random.Below(6));
-    course.launches = launches;
+    course.launches = bug.launches;
     course.poll_period_ns = random.Below(2) == 0 ? 25 : 250;
     course.look_after_ns = random.Below(2) == 0 ? 0 : 20000;
     course.granularity = seed % 2 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
@@ -134,7 +135,11 @@ std::string Search(const Subject& subject, uint32_t launches, uint32_t courses) 
       course.ask_at_step.push_back(at += random.Below(300));
       course.bounds.push_back(random.Below(3) != 0 ? 0xFFFF : 1);
     }
-    if (seed % 4 == 0) course.withdraws_after = random.Below(80);
+    if (bug.withdrawn) {
+      course.has_watcher = true;
+      course.workers = 2 + static_cast<uint32_t>(random.Below(3));
+      course.withdraws_after = random.Below(80);
+    }
     sim::RandomChooser chooser(seed);
     const auto failure =
         sim::RunOnce(MakeScenario(subject, course, std::make_shared<Account>()), &chooser);
@@ -151,9 +156,9 @@ TEST_P(PlantedBugTest, IsFound) {
       std::string(CUPOLA_SOURCE_DIR "/tests/golden/passes/kernels/") + bug.kernel + ".ptx",
       bug.launches);
   ASSERT_TRUE(subject) << subject.error().ToString();
-  ASSERT_EQ(Search(*subject, bug.launches, 3), "");
+  ASSERT_EQ(Search(*subject, bug, 3), "");
   ASSERT_GT(Replace(subject->side, bug.before, bug.after), 0u) << subject->side;
-  const std::string found = Search(*subject, bug.launches, 150);
+  const std::string found = Search(*subject, bug, 150);
   EXPECT_NE(found, "");
   EXPECT_NE(found.find(bug.found), found.npos) << found;
   RecordProperty("found", found);
