@@ -143,7 +143,7 @@ TEST_P(PreemptionTest, RequestsAreWithdrawnAtAnyTime) {
     course.has_watcher = course.flags == 0 && seed % 3 != 0;
     course.workers = 2 + static_cast<uint32_t>(random.Below(3));
     course.resume_workers = 1 + static_cast<uint32_t>(random.Below(3));
-    course.batch = 1 + static_cast<uint32_t>(random.Below(3));
+    if (course.flags == 0) course.batch = 1 + static_cast<uint32_t>(random.Below(3));
     course.poll_period_ns = 25;
     AskByChance(random, 3, 400, &course);
     course.withdraws_after = random.Below(80);
