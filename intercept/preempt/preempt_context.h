@@ -25,8 +25,9 @@ struct PreemptContext {
   CUcontext context = nullptr;
   GpuBoard* gpu = nullptr;
   /// Resumes run here, on a priority level of their own, by turns of the physical launches: where
-  /// some SMs may be left (processes share a context) there are two, so that workers come back
-  /// while those run that were resumed before. Each takes a hardware queue.
+  /// some SMs may be left (processes share a context, and the policy says so as this is made) there
+  /// are two, so that workers come back while those run that were resumed before. Each takes a
+  /// hardware queue.
   static constexpr uint32_t kMostHelpers = 2;
   CUstream helpers[kMostHelpers] = {};
   uint32_t helper_count = 0;

@@ -21,9 +21,14 @@ inline constexpr uint32_t kWorkers = 32;  ///< four SMs of 8 blocks: as many hol
 inline constexpr uint32_t kLooks = 4;
 inline constexpr uint32_t kOther = 5;  ///< a slot of the board
 
+/// Its policy may ask for some SMs only.
+struct SpatialBoardFile : BoardFile {
+  SpatialBoardFile() { view().header().spatial.store(1); }
+};
+
 /// One program with a kernel that notes where its blocks ran, ready to launch it.
 struct SpatialRun {
-  BoardFile board;
+  SpatialBoardFile board;
   Program program;
   uint32_t commands = 0;  ///< that the program is to answer
 

@@ -100,13 +100,12 @@ constexpr std::string_view kWatch = R"(
   mov.u32 %cupola_smid, %smid;
 $cupola_watch:
   ld.relaxed.gpu.global.u32 %cupola_t0, [%cupola_slot+<slot_next>];
+  ld.relaxed.gpu.global.u32 %cupola_t1, [%cupola_control+<physical_exits>];
+  ld.param.u32 %cupola_t2, [cupola_launch+<workers>];
+  sub.u32 %cupola_t2, %cupola_t2, 1;
+  setp.eq.u32 %cupola_p1, %cupola_t1, %cupola_t2;
   sub.u32 %cupola_t0, %cupola_t0, %cupola_seen;
-  setp.ge.u32 %cupola_p1, %cupola_t0, %cupola_total;
-  @%cupola_p1 bra $cupola_watched;
-  ld.relaxed.gpu.global.u32 %cupola_t0, [%cupola_control+<physical_exits>];
-  ld.param.u32 %cupola_t1, [cupola_launch+<workers>];
-  sub.u32 %cupola_t1, %cupola_t1, 1;
-  setp.eq.u32 %cupola_p1, %cupola_t0, %cupola_t1;
+  setp.ge.or.u32 %cupola_p1, %cupola_t0, %cupola_total, %cupola_p1;
   @%cupola_p1 bra $cupola_watched;
   ld.relaxed.sys.global.v2.u64 {%cupola_u1, %cupola_u2}, [%cupola_u0];
   mov.u32 %cupola_now, %globaltimer_lo;
