@@ -13,7 +13,6 @@ namespace cupola::intercept::preempt {
 namespace {
 
 std::atomic<uint32_t> live{0};
-
 std::atomic<uint32_t> helpers{1};  // of the context that has most
 
 // The legacy stream, and one for what the driver does by itself.

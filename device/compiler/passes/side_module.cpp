@@ -137,8 +137,7 @@ KernelFacts SideModuleBuilder::FactsOf(const KernelPlan& plan) const {
   facts.one_dimensional_blocks = plan.one_dimensional_blocks;
   facts.max_threads = MaxThreads(*plan.kernel);
   facts.static_shared = plan.static_shared;
-  facts.extra_shared =
-      kWorkerSharedBytes + (plan.tells_functions ? kBlockSharedBytes : 0);
+  facts.extra_shared = kWorkerSharedBytes + (plan.tells_functions ? kBlockSharedBytes : 0);
   return facts;
 }
 

@@ -10,14 +10,14 @@ namespace {
 // Registers of the parts; worker_code.cpp declares those that are its own. What is decided has other ones
 // (%cupola_next_...) than what runs, or ptxas holds more over the body than it must.
 constexpr std::string_view kRegisters = R"(
-  .reg .pred %cupola_p<4>;
+  .reg .pred %cupola_p<3>;
   .reg .b32 %cupola_x, %cupola_y, %cupola_z, %cupola_x_end;
   .reg .b32 %cupola_next_x, %cupola_next_y, %cupola_next_z, %cupola_next_end;
   .reg .b32 %cupola_stop, %cupola_poll, %cupola_ahead, %cupola_look_at, %cupola_begun;
   .reg .b32 %cupola_current, %cupola_end, %cupola_run, %cupola_seen, %cupola_count;
   .reg .b32 %cupola_now, %cupola_period, %cupola_smid, %cupola_tag, %cupola_bound, %cupola_total;
-  .reg .b32 %cupola_t<8>;
-  .reg .b64 %cupola_slot, %cupola_control, %cupola_list, %cupola_u<4>;
+  .reg .b32 %cupola_t<6>;
+  .reg .b64 %cupola_slot, %cupola_control, %cupola_list, %cupola_u<3>;
 )";
 
 // %cupola_p0: whether this is another thread than thread 0, the leader. Held over the body: ptxas keeps
