@@ -19,6 +19,19 @@ TEST(Spatial, WhoLeftComesBackBesideThoseResumedBefore) {
   EXPECT_EQ(AskedAfterAStop(CUPOLA_PRELOAD), "");
 }
 
+// Of the hardware queues it takes one more from the program's streams.
+TEST(Spatial, TheSecondStreamForResumesCounts) {
+  const SpatialBoardFile board;
+  board.Ask();
+  Program program(App({"call", "legacy", "many-streams"}), board, {{"CUPOLA_SIM_MPS", "1"}});
+  ASSERT_TRUE(program.Await("kernel launched")) << program.output();
+  EXPECT_TRUE(AwaitTrue([&] { return board.slot().stopped.load() == 1 || program.HasEnded(); }));
+  GiveTimeToGoWrong();
+  EXPECT_FALSE(program.HasEnded()) << program.Wait() << program.output();
+  board.Release();
+  EXPECT_EQ(program.Wait(), 0) << program.output();
+}
+
 TEST(Spatial, ASecondRequesterWidensTheBound) { EXPECT_EQ(WidenedRequest(CUPOLA_PRELOAD), ""); }
 
 TEST(Spatial, ASecondRequesterTakesAllForATime) { EXPECT_EQ(SecondRequester(CUPOLA_PRELOAD), ""); }
