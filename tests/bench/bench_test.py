@@ -25,7 +25,7 @@ PREEMPTION = ["hp_p50_us_alone", "hp_p99_us_alone"] + [
 FLEP = ["pairs_hp_speedup_mean_mps", "pairs_hp_ceiling_fraction_timeslice",
         "pairs_antt_ceiling_fraction", "triplets_antt_ceiling_fraction", "stp_loss_pct",
         "ffs_share_high_pct", "solo_overhead_mean_pct", "solo_overhead_worst_pct",
-        "slicing_overhead_mean_pct", "spatial_overhead_cut_pct", "prediction_error_mean_pct"]
+        "slicing_overhead_mean_pct", "spatial_overhead_pct", "prediction_error_mean_pct"]
 SECTIONS = "prediction,alone,solo,pairs,equal,triplets,delays,ffs,spatial"
 BENCHES = {"launch_cost": (LAUNCH_COST, []), "arbiter_cost": (ARBITER_COST, []),
            "preemption": (PREEMPTION, []),

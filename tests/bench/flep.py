@@ -79,8 +79,9 @@ class Evaluation:
             yield
 
     def in_mode(self, name, coruns, system, sharing, labels, repeats=None, delays=None, loop=0,
-                **arbiter):
-        """Measures co-runs in one mode; None, with a word of why, where that fails."""
+                systems=None, **arbiter):
+        """Measures co-runs in one mode; None, with a word of why, where that fails. `systems`:
+        {member: system} where not all are of `system`."""
         if self.seconds_left() < 20:
             self.fail(name, "no time left")
             return None
@@ -88,8 +89,9 @@ class Evaluation:
         self.bed.phase = name
         try:
             with self.mode(system, sharing, **arbiter):
-                groups, sums = coruns.measure(self.bed, system, labels, repeats or self.repeats,
-                                              self.limit(150), runs.DELAY_US[sharing], delays, loop)
+                groups, sums = coruns.measure(self.bed, systems or system, labels,
+                                              repeats or self.repeats, self.limit(150),
+                                              runs.DELAY_US[sharing], delays, loop)
         except (corun.Failed, OSError, ValueError) as error:
             self.fail(name, error)
             return None
@@ -306,14 +308,17 @@ class Evaluation:
 
     def spatial(self):
         """A trivial kernel comes: give it all SMs, or just enough (fig. 15), or more (fig. 16).
-        "unstopped" are the same variants where the trivial kernel waits: what preemption costs is the
-        time beyond that, for what the variants themselves cost or gain is another matter (solo)."""
+        "unstopped" are the same variants, which nobody asks, and the trivial kernel launched by a
+        plain program, so that it runs as MPS has it, behind them: what preemption costs is the time
+        beyond that, for what the variants themselves cost or gain is another matter (solo)."""
         coruns = runs.spatial_pairs().every(self.every)
         labels = coruns.labels(high=lambda member: member[1] == "trivial")
         variants = {**RULES, "low": {**RULES["low"], "variant": "preemptible"}}
+        plain_high = {member: "plain" if label == "high" else "cupola"
+                      for member, label in labels.items()}
         modes = {"plain": ("plain", {}), "temporal": ("cupola", {"spatial": False}),
                  "spatial": ("cupola", {"spatial": True}),
-                 "unstopped": ("cupola", {"policy": "fifo", "rules": variants})}
+                 "unstopped": ("cupola", {"rules": variants, "systems": plain_high})}
         found = self.detail.setdefault("spatial", {})
         for name, (system, settings) in modes.items():
             if not self.chosen([(system, "mps")]):

@@ -64,11 +64,3 @@ def busy_us(launches, alone, start_ns, stop_ns):
         total += alone * max(0, inside) / length
         previous = launch.done_ns
     return total
-
-
-def overhead_cut_pct(original, temporal, spatial):
-    """By how much yielding only some SMs cuts the preemption overhead (T - T_org) / T_org, section
-    6.1: that of each co-run first, then the mean, then the cut. Lists of aggregate times."""
-    before = mean(time / alone - 1 for time, alone in zip(temporal, original, strict=True))
-    after = mean(time / alone - 1 for time, alone in zip(spatial, original, strict=True))
-    return 100 * (1 - after / before) if before > 0 else 0.0

@@ -50,10 +50,20 @@ class Metrics(unittest.TestCase):
         self.assertAlmostEqual(m.busy_us(launches, 500, 1_500_000, 2_000_000), 250)
 
     def test_spatial_cut(self):
-        self.assertAlmostEqual(m.overhead_cut_pct([100], [110], [105]), 50)
-        self.assertEqual(m.overhead_cut_pct([100], [100], [90]), 0)  # nothing there to cut
+        def found(*rows):
+            modes = ("plain", "unstopped", "temporal", "spatial")
+            return flep_results.metrics({"spatial": {
+                f"cfd_{number}": {mode: {"makespan": us} for mode, us in zip(modes, row)
+                                  if us is not None} for number, row in enumerate(rows)}})
+        self.assertEqual(found((90, 100, 110, 105))["spatial_overhead_cut_pct"], 50)
+        self.assertEqual(found((100, None, 110, 105))["spatial_overhead_cut_pct"], 50)
+        # Nothing there to cut.
+        self.assertNotIn("spatial_overhead_cut_pct", found((90, 100, 100, 90)))
         # Overheads of 10 % and 0, and of 5 % and 1 %: one without any does not decide.
-        self.assertAlmostEqual(m.overhead_cut_pct([100, 200], [110, 200], [105, 202]), 40)
+        both = found((90, 100, 110, 105), (180, 200, 200, 202))
+        self.assertAlmostEqual(both["spatial_overhead_cut_pct"], 40)
+        self.assertAlmostEqual(both["temporal_overhead_pct"], 5)
+        self.assertAlmostEqual(both["spatial_overhead_pct"], 3)
 
     def test_pairs_from_detail(self):
         detail = {"alone": {"nomps": {"cfd_large": 11000, "va_small": 700},

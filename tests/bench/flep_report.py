@@ -183,11 +183,12 @@ def ffs_loss_chart(detail):
 
 
 def spatial_chart(detail):
-    cuts = flep_results.spatial_cuts(detail)
-    labels = list(cuts)
+    rows = flep_results.spatial_overheads(detail, flep_results.spatial_base(detail))
+    temporal, spatial = ([statistics.mean(row[place] for row in each) for each in rows.values()]
+                         for place in (0, 1))
     return ("fig15_spatial.svg", svg_chart.bars(
-        "Preemption overhead saved by yielding only some SMs (fig. 15)", "%", labels,
-        {"saved": list(cuts.values())})) if labels else None
+        "Preemption overhead: all SMs, or only some (fig. 15)", "%", list(rows),
+        {"all SMs": temporal, "only some": spatial})) if rows else None
 
 
 def extra_chart(detail):

@@ -174,18 +174,35 @@ def solo_metrics(detail):
     return found
 
 
-def spatial_cuts(detail):
-    """{large kernel: cut of the preemption overhead that its co-runs have in the mean, percent}. Where
-    the variants were measured without preemption that is what it is beyond."""
-    pairs, rows = detail.get("spatial", {}), {}
-    base = "unstopped" if all("unstopped" in row for row in pairs.values()) else "plain"
-    modes = (base, "temporal", "spatial")
-    for pair, row in pairs.items():
-        if all(mode in row for mode in modes):
-            rows.setdefault(pair.split("_")[0], []).append([row[mode]["makespan"] for mode in modes])
-    return {name: m.overhead_cut_pct(*zip(*times, strict=True)) for name, times in rows.items()}
+def spatial_overheads(detail, base):
+    """{large kernel: [(temporal, spatial), ...]}: the preemption overhead of each of its co-runs,
+    percent of the time in the mode `base` (section 6.1: (T - T_org) / T_org)."""
+    found = {}
+    for pair, row in detail.get("spatial", {}).items():
+        if {base, "temporal", "spatial"} <= set(row):
+            found.setdefault(pair.split("_")[0], []).append(tuple(
+                100 * (row[mode]["makespan"] / row[base]["makespan"] - 1)
+                for mode in ("temporal", "spatial")))
+    return found
+
+
+def spatial_base(detail):
+    """What preemption overhead is measured against: the same variants, where they were measured."""
+    rows = detail.get("spatial", {}).values()
+    return "unstopped" if rows and all("unstopped" in row for row in rows) else "plain"
 
 
 def spatial_metrics(detail):
-    cuts = spatial_cuts(detail)
-    return {"spatial_overhead_cut_pct": m.mean(cuts.values())} if cuts else {}
+    """The mean overhead over all co-runs, and by how much yielding some SMs cuts it: a large kernel
+    that stopping costs next to nothing does not decide."""
+    found = {}
+    for base, suffix in ((spatial_base(detail), ""), ("plain", "_of_plain")):
+        rows = [row for each in spatial_overheads(detail, base).values() for row in each]
+        if not rows:
+            continue
+        temporal, spatial = (m.mean(column) for column in zip(*rows, strict=True))
+        found[f"temporal_overhead_pct{suffix}"] = temporal
+        found[f"spatial_overhead_pct{suffix}"] = spatial
+        if temporal > 0:
+            found[f"spatial_overhead_cut_pct{suffix}"] = 100 * (1 - spatial / temporal)
+    return found

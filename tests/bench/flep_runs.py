@@ -119,6 +119,7 @@ class CoRuns:
 
     def measure(self, bed, system, labels, repeats, seconds, delay_us, delays=None, loop=0):
         """For each group, a list of repetitions of [Launch of each member] (of lists in loops).
+        `system`: of all members, or {member: system}.
         Each member launches `delay_us` after the one before it, or delays[number of the group].
         Of many members not all are there at a time: processes of 32 connections each, 16 of them on
         an H200, were out of memory."""
@@ -131,7 +132,8 @@ class CoRuns:
                 groups += got
                 sums.update(found)
             return groups, sums
-        parties = [Party(*member, system, labels[member]) for member in self.members]
+        systems = system if isinstance(system, dict) else dict.fromkeys(self.members, system)
+        parties = [Party(*member, systems[member], labels[member]) for member in self.members]
         index = {member: number for number, member in enumerate(self.members)}
         rounds, owners = [], []
         for _ in range(repeats):
