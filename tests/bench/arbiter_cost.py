@@ -29,6 +29,7 @@ class Bench:
         self.bed, self.where = bed, where
         self.program = bed.build + "/bin/arbiter_bench"
         self.more = []  # options of arbiter_bench
+        self.beside_idle = False
 
     def build_variants(self):
         """`cupola build` of the modules whose kernels are to have variants."""
@@ -59,8 +60,9 @@ class Bench:
         else:
             environ.update({"CUPOLA_STORE": self.bed.store, "CUPOLA_LOG": "info",
                             "CUPOLA_LABEL": label})
-            # Where kernels take no time none is predicted to be long.
-            if self.where != "gpu" and kind == "long":
+            # By itself it would be launched plain: nobody may ask, and where kernels take no time
+            # none is predicted to be long.
+            if kind == "long" and not (self.where == "gpu" and self.beside_idle):
                 environ["CUPOLA_PREEMPT"] = "always"
             if self.where == "null":
                 environ.update({"LD_PRELOAD": self.bed.build + "/lib/libcupola.so",
@@ -130,10 +132,12 @@ class Bench:
         try:
             if job.await_line(30) != "ready":
                 raise corun.Failed(f"the idle process did not begin: {job.finish(1)}")
+            self.beside_idle = True
             yield
             job.end_input()
             job.finish(20)
         finally:
+            self.beside_idle = False
             job.kill()
 
 
