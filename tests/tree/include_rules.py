@@ -32,6 +32,7 @@ RULES = {
     "device/sim/token": ["base"],
     "intercept": ["base", "sched", "sched/board", "models", "profiles", "device/runtime",
                   "device/compiler/store"],
+    "include": ["device/runtime"],
     "cli": ["*"],
     "tests": ["*"],
 }

@@ -1,0 +1,71 @@
+// The MasterKernel: a resident kernel that runs narrow tasks as they come, without a launch for
+// each. Pagoda, section 4.1; docs/narrow-tasks.md says what is done otherwise and why.
+//
+// An MTB is a scheduler warp, which pulls records from the column of the same number and hands them
+// to executor warps, and the executor warps, which sleep at an mbarrier each until they are handed
+// one. Device code of one MTB; programs call nothing here.
+#pragma once
+
+#include "device/runtime/mtb.cuh"
+#include "device/runtime/task_scheduler.cuh"
+
+namespace cupola::runtime {
+
+/// Behind the body: lane 0 of the warp. What the block had is given back by its last warp; the last
+/// of the task tells the host.
+__device__ inline void FinishWarp(const MasterParams& params, WarpEntry& warp, uint32_t row) {
+  MtbState& mtb = Mtb();
+  if (warp.slot != kNoSlot && CountDown(&mtb.blocks[warp.slot].warps_left) == 1) {
+    MarkEnded(&mtb.ended_blocks, 1u << warp.slot);
+  }
+  const uint32_t sequence = mtb.sequence[row];
+  if (CountDown(&mtb.warps_left[row]) == 1) {
+    FenceForHost();
+    StoreRelaxed(&params.done[blockIdx.x * kTaskRows + row], sequence);
+  }
+  StoreRelease(&warp.job, kNoJob);
+}
+
+/// An executor warp: runs what it is handed. `Bodies::Run(body, arguments)` is called by the
+/// threads of the block only.
+template <class Bodies>
+__device__ void RunExecutor(const MasterParams& params) {
+  const uint32_t lane = threadIdx.x % 32;
+  MtbState& mtb = Mtb();
+  WarpEntry& warp = MyWarp();
+  for (uint32_t parity = 0;; parity ^= 1) {
+    if (lane == 0) AwaitWake(&mtb.wake[threadIdx.x / 32 - 1], parity);
+    __syncwarp();
+    const uint32_t job = LoadAcquire(&warp.job);
+    if (job == kQuitJob) return;
+    const TaskHeader& header = MyHeader();
+    if (warp.first_thread + lane < header.threads) {
+      Bodies::Run(header.body, reinterpret_cast<const char*>(mtb.records[job - 2] + 4));
+    }
+    if (header.barrier != 0) EndBlock(warp.slot);
+    __syncwarp();
+    if (lane == 0) FinishWarp(params, warp, job - 2);
+    __syncwarp();
+  }
+}
+
+/// A block of the MasterKernel: a scheduler warp, and executors, kMostExecutors of them at most.
+template <class Bodies>
+__device__ void RunMtb(const MasterParams& params) {
+  MtbState& mtb = Mtb();
+  if (threadIdx.x < blockDim.x / 32 - 1) {
+    mtb.warps[threadIdx.x].job = kNoJob;
+    asm volatile(
+        "mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(SharedAddress(&mtb.wake[threadIdx.x]))
+        : "memory");
+  }
+  if (threadIdx.x == 0) mtb.ended_blocks = 0;
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    Scheduler(params).Run();
+  } else {
+    RunExecutor<Bodies>(params);
+  }
+}
+
+}  // namespace cupola::runtime

@@ -1,0 +1,97 @@
+// What the host and a MasterKernel share about narrow tasks: the record of a task, the column of
+// records that one MTB pulls from, and the words by which both sides say what they are doing. Plain
+// layouts of fixed size, for host and device code alike. Pagoda, section 4.2; docs/narrow-tasks.md.
+//
+// Words
+//   MTB        a block of the MasterKernel: a scheduler warp and executor warps
+//   column     the records that one MTB pulls, a ring of kTaskRows in host memory
+//   position   the how-many-eth task of a column it is; it lies in row position % kTaskRows
+//   sequence   position + 1: what a record carries that is complete, and `done` once it has run
+//
+// Rules
+//   - A record is chunks of 16 bytes, each written and read at once, each with the sequence. A
+//   record
+//     whose chunks all carry the sequence that is due is complete; no order between them is needed.
+//   - The host writes a row when `done` of it says that the task before it there has run.
+//   - `done` is written behind everything that the task wrote (fence.sys), by the warp of it that
+//   ended
+//     last.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cupola::runtime {
+
+inline constexpr uint32_t kTaskRows = 64;
+inline constexpr uint32_t kChunkWords = 3;
+inline constexpr uint32_t kRecordChunks = 8;
+inline constexpr uint32_t kRecordWords = kChunkWords * kRecordChunks;
+
+/// Words 0 to 3 of a record; the arguments are behind them, each at a multiple of its alignment.
+struct TaskHeader {
+  uint16_t body;     ///< which of the functions of the MasterKernel
+  uint8_t chunks;    ///< of the record that are in use
+  uint8_t barrier;   ///< 1: threads of a block wait for each other (TaskShape::uses_barrier)
+  uint16_t threads;  ///< of a block
+  uint16_t warps;    ///< of a block
+  uint32_t blocks;
+  uint32_t shared_bytes;  ///< of a block
+};
+static_assert(sizeof(TaskHeader) == 16);
+
+inline constexpr uint32_t kTaskArgumentBytes = 4 * kRecordWords - sizeof(TaskHeader);
+
+/// Executor warps of an MTB, at most: a block has 32 warps, one of them schedules.
+inline constexpr uint32_t kMostExecutors = 31;
+
+/// Parts that the shared memory of an MTB is given out in.
+inline constexpr uint32_t kArenaUnits = 64;
+
+struct alignas(16) TaskChunk {
+  uint32_t words[kChunkWords];
+  uint32_t sequence;
+};
+
+struct alignas(128) TaskRecord {
+  TaskChunk chunks[kRecordChunks];
+};
+static_assert(sizeof(TaskRecord) == 128);
+
+struct TaskColumn {
+  TaskRecord rows[kTaskRows];
+};
+
+/// What the host tells the MasterKernel; host memory, read by one MTB only.
+struct alignas(64) HostControl {
+  uint32_t awake;  ///< columns below this are pulled from
+  uint32_t leave;  ///< epoch of the MasterKernel that is to leave
+};
+
+/// What the MasterKernel tells the host; host memory.
+struct alignas(64) MasterState {
+  uint32_t running;  ///< epoch of the MasterKernel that takes tasks; 0: none does
+};
+
+/// What MTBs share; device memory, zero when made.
+struct alignas(64) DeviceControl {
+  uint32_t awake;  ///< HostControl::awake, as last read
+  uint32_t leave;  ///< epoch that is to leave
+  uint32_t busy;   ///< columns that have something to do
+  uint32_t reserved;
+};
+
+/// Parameters of a MasterKernel, which is launched with a block for each column.
+struct MasterParams {
+  const TaskColumn* columns;  ///< host memory
+  uint32_t* done;             ///< host memory: kTaskRows sequences for each column
+  const HostControl* host;
+  MasterState* state;
+  DeviceControl* device;
+  uint32_t* heads;      ///< device memory: the next position of each column
+  uint32_t epoch;       ///< of this launch; never 0
+  uint32_t idle_ns;     ///< nothing to do for so long, and it leaves
+  uint32_t unit_bytes;  ///< of the arena; its dynamic shared memory is kArenaUnits of these
+};
+
+}  // namespace cupola::runtime

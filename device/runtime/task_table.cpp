@@ -1,0 +1,140 @@
+#include "device/runtime/task_table.h"
+
+#include <emmintrin.h>
+
+#include <algorithm>
+
+namespace cupola::runtime {
+namespace {
+
+// Rows whose `done` lie in one cache line: looked at together, since the device may just have
+// written that line and each look costs a miss.
+constexpr uint32_t kRowsOfALine = 64 / sizeof(uint32_t);
+
+// Tasks that a thread puts into a column before it goes on to the next: they are pulled together.
+constexpr uint32_t kRun = 4;
+
+// A column in which so many tasks wait has enough to do: others are woken.
+constexpr uint32_t kEnough = 16;
+
+// Cyclic: whether `done` has come to `sequence`.
+bool HasCome(uint32_t done, uint32_t sequence) {
+  return static_cast<int32_t>(done - sequence) >= 0;
+}
+
+// A record, chunk by chunk, each in one store (16 bytes that are aligned are written at once on
+// every x86-64 processor with AVX: Intel SDM 3A 9.1.1; AMD64 APM 2, 7.3.2).
+void Write(TaskRecord& record, const uint32_t* words, uint32_t chunks, uint32_t sequence) {
+  const __m128i last = _mm_set_epi32(static_cast<int>(sequence), 0, 0, 0);
+  const __m128i payload = _mm_set_epi32(0, -1, -1, -1);
+  for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
+    const __m128i part =
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(words + chunk * kChunkWords));
+    _mm_store_si128(reinterpret_cast<__m128i*>(&record.chunks[chunk]),
+                    _mm_or_si128(_mm_and_si128(part, payload), last));
+  }
+}
+
+}  // namespace
+
+TaskTable::TaskTable(const Memory& memory)
+    : memory_(memory), columns_(std::make_unique<Column[]>(memory.column_count)) {
+  for (uint32_t column = 0; column < memory.column_count; ++column) {
+    columns_[column].limit = kTaskRows;
+  }
+  TellAwake(1);
+}
+
+void TaskTable::TellAwake(uint32_t awake) {
+  __atomic_store_n(&memory_.control->awake, awake, __ATOMIC_RELEASE);
+}
+
+uint32_t TaskTable::Done(uint32_t column, uint32_t row) const {
+  // The device writes it; acquire, so that what the task wrote to host memory is seen behind it.
+  return __atomic_load_n(&memory_.done[column * kTaskRows + row], __ATOMIC_ACQUIRE);
+}
+
+// The rows behind `limit` whose tasks have run, up to the end of their line.
+bool TaskTable::FindRoom(uint32_t number, Column& column) const {
+  const uint32_t end = (column.limit / kRowsOfALine + 1) * kRowsOfALine;
+  while (column.limit != end &&
+         HasCome(Done(number, column.limit % kTaskRows), column.limit - kTaskRows + 1)) {
+    ++column.limit;
+  }
+  return column.limit != column.tail;
+}
+
+bool TaskTable::TryPutIn(uint32_t number, const TaskWords& words, TaskId* id, bool* is_loaded) {
+  Column& column = columns_[number];
+  if (column.taken.exchange(true, std::memory_order_acquire)) return false;
+  const bool has_room = column.limit != column.tail || FindRoom(number, column);
+  if (has_room) {
+    const uint32_t position = column.tail++;
+    Write(memory_.columns[number].rows[position % kTaskRows], words.words, words.header.chunks,
+          position + 1);
+    column.last.store(column.tail, std::memory_order_relaxed);
+    *id = {number, position + 1};
+    if (position % kEnough == 0 && position >= kEnough) {
+      *is_loaded = !HasCome(Done(number, (position - kEnough) % kTaskRows), position - kEnough + 1);
+    }
+  }
+  column.taken.store(false, std::memory_order_release);
+  return has_room;
+}
+
+void TaskTable::WakeMore(uint32_t awake) {
+  if (awake < memory_.column_count) WakeColumn(std::min(2 * awake, memory_.column_count) - 1);
+}
+
+bool TaskTable::TryPut(const TaskWords& words, TaskId* id) {
+  // Threads begin at different columns.
+  static std::atomic<uint32_t> threads{0};
+  thread_local uint32_t cursor = threads.fetch_add(1, std::memory_order_relaxed) * 7;
+  thread_local uint32_t run = 0;
+  const uint32_t awake = awake_.load(std::memory_order_relaxed);
+  if (++run % kRun == 0) ++cursor;
+  bool is_loaded = false;
+  for (uint32_t tries = 0; tries < awake; ++tries, ++cursor) {
+    if (cursor >= awake) cursor = 0;
+    if (!TryPutIn(cursor, words, id, &is_loaded)) continue;
+    if (is_loaded) WakeMore(awake);
+    return true;
+  }
+  WakeMore(awake);
+  return false;
+}
+
+void TaskTable::WakeColumn(uint32_t column) {
+  uint32_t awake = awake_.load(std::memory_order_relaxed);
+  while (awake <= column && !awake_.compare_exchange_weak(awake, column + 1)) {
+  }
+  // Threads may tell the device in another order: what it is told last is then too small, and who
+  // waits for a task tells it again.
+  TellAwake(awake_.load(std::memory_order_relaxed));
+}
+
+bool TaskTable::Knows(const TaskId& id) const {
+  return id.column < memory_.column_count && id.sequence != 0 &&
+         HasCome(columns_[id.column].last.load(std::memory_order_relaxed), id.sequence);
+}
+
+bool TaskTable::IsDone(const TaskId& id) const {
+  return HasCome(Done(id.column, (id.sequence - 1) % kTaskRows), id.sequence);
+}
+
+uint32_t TaskTable::FirstUndone(uint32_t from) const {
+  for (uint32_t number = from; number < memory_.column_count; ++number) {
+    const uint32_t tail = columns_[number].last.load(std::memory_order_relaxed);
+    for (uint32_t back = 0; back < kTaskRows && tail != back; ++back) {
+      if (!IsDone({number, tail - back})) return number;
+    }
+  }
+  return memory_.column_count;
+}
+
+void TaskTable::LetColumnsSleep() {
+  awake_.store(1, std::memory_order_relaxed);
+  TellAwake(1);
+}
+
+}  // namespace cupola::runtime

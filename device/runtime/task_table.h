@@ -1,0 +1,81 @@
+// The host's side of the TaskTable (Pagoda, section 4.2): puts task records into the columns of a
+// MasterKernel and tells which have run. Knows nothing of CUDA: memory that both sides see is given
+// to it. Any number of threads may use a table at once; nothing here waits for the device.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "device/runtime/task_record.h"
+
+namespace cupola::runtime {
+
+/// A task that was put into a table. Good until 2^31 more tasks went through its column.
+struct TaskId {
+  uint32_t column;
+  uint32_t sequence;
+};
+
+/// A task as it is put in: its header and arguments, one behind the other.
+union TaskWords {
+  TaskHeader header;
+  uint32_t words[kRecordWords + 1];  ///< the last one is read with others, and left out
+};
+
+class TaskTable {
+ public:
+  /// Memory that host and device share, all zero, and how many columns there are.
+  struct Memory {
+    TaskColumn* columns;
+    const uint32_t* done;  ///< kTaskRows of each column
+    HostControl* control;
+    uint32_t column_count;
+  };
+
+  explicit TaskTable(const Memory& memory);
+
+  /// Puts a task in. False: there is no room now; more columns are woken then.
+  bool TryPut(const TaskWords& words, TaskId* id);
+
+  /// Whether this table gave that id.
+  bool Knows(const TaskId& id) const;
+
+  /// Whether a task has run and all that it wrote can be seen.
+  bool IsDone(const TaskId& id) const;
+
+  /// The first column, of `from` and those behind it, in which a task has not run; the number of
+  /// columns where there is none.
+  uint32_t FirstUndone(uint32_t from) const;
+
+  /// Has columns up to this one pulled from: who waits for a task calls it, since columns may have
+  /// been put to sleep as it was put in.
+  void WakeColumn(uint32_t column);
+
+  /// When all tasks have run: lets all columns but the first sleep again, so that a single task is
+  /// pulled sooner.
+  void LetColumnsSleep();
+
+  uint32_t awake() const { return awake_.load(std::memory_order_relaxed); }
+
+ private:
+  /// A column as the host sees it, by whoever holds `taken`.
+  struct alignas(64) Column {
+    std::atomic<bool> taken{false};
+    uint32_t tail = 0;              ///< position of the next task
+    uint32_t limit = 0;             ///< positions before this are known to have a free row
+    std::atomic<uint32_t> last{0};  ///< `tail`, for those who do not hold it
+  };
+
+  bool TryPutIn(uint32_t column, const TaskWords& words, TaskId* id, bool* is_loaded);
+  void WakeMore(uint32_t awake);
+  bool FindRoom(uint32_t number, Column& column) const;
+  void TellAwake(uint32_t awake);
+  uint32_t Done(uint32_t column, uint32_t row) const;
+
+  Memory memory_;
+  std::unique_ptr<Column[]> columns_;
+  std::atomic<uint32_t> awake_{1};
+};
+
+}  // namespace cupola::runtime

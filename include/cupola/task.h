@@ -1,0 +1,364 @@
+// Tasks: small kernels that run on the GPU without a launch for each (Pagoda, PPoPP 2017). A kernel
+// is a `__device__` function; a MasterKernel that holds the GPU's warps calls it for the threads of
+// each task. For programs, C++20 and nvcc. Names of the paper's Table 1 in brackets.
+//
+//   __device__ void Scale(float* values, int count, float factor) {
+//     const unsigned i = cupola::task::ThreadId();
+//     if (i < count) values[i] *= factor;
+//   }
+//   using Tasks = cupola::task::TaskSystem<Scale>;
+//
+//   Tasks tasks;                                     // allocates; launches nothing yet
+//   cupola::task::TaskId id;
+//   if (tasks.Spawn<Scale>({.threads = 128}, &id, values, 128, 2.0f) != cupola::task::Error::kNone)
+//   ... tasks.Wait(id);
+//
+// Any number of threads may use a TaskSystem. Its functions return an Error, never throw.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <type_traits>
+
+#include "device/runtime/master_kernel.cuh"
+#include "device/runtime/task_table.h"
+
+namespace cupola::task {
+
+using runtime::TaskId;
+
+enum class Error {
+  kNone,
+  kTooManyThreads,  ///< of a block: more than kMostThreads, or none
+  kNoBlocks,        ///< a grid of none
+  kTooMuchShared,   ///< shared memory of a block: more than kMostSharedBytes
+  kUnknownTask,     ///< an id that this system has not given
+  kNoMemory,        ///< tables could not be allocated
+  kDevice,          ///< CUDA failed; TaskSystem::cuda_error says how
+};
+
+inline constexpr uint32_t kMtbThreads = 1024;
+inline constexpr uint32_t kMostThreads = runtime::kMostExecutors * 32;
+inline constexpr uint32_t kUnitBytes = 512;
+inline constexpr uint32_t kMostSharedBytes = runtime::kArenaUnits * kUnitBytes;
+
+/// What a task needs.
+struct TaskShape {
+  uint32_t threads;  ///< of a block
+  uint32_t blocks = 1;
+  uint32_t shared_bytes = 0;  ///< of a block
+  bool uses_barrier = false;  ///< SyncBlock is called
+};
+
+// In a task.
+
+/// Of this thread in its block. [getTid]
+__device__ inline uint32_t ThreadId() { return runtime::MyWarp().first_thread + threadIdx.x % 32; }
+
+/// Of this thread's block in the task.
+__device__ inline uint32_t BlockId() { return runtime::MyWarp().block; }
+
+/// Threads of a block.
+__device__ inline uint32_t BlockThreads() { return runtime::BlockThreads(); }
+
+/// Blocks of the task.
+__device__ inline uint32_t GridBlocks() { return runtime::MyHeader().blocks; }
+
+/// All threads of the block wait for each other, but those that have returned. In a task that does
+/// not say `uses_barrier` it traps: the MasterKernel ends with CUDA's error. [syncBlock]
+__device__ inline void SyncBlock() {
+  if (runtime::MyHeader().barrier == 0) __trap();
+  runtime::MeetBlock(runtime::MyWarp().slot, true);
+}
+
+/// The block's shared memory, TaskShape::shared_bytes of it, at a multiple of 16; nullptr where that
+/// is 0. Holds anything at first. [getSMPtr]
+__device__ inline void* SharedMemory() {
+  if (runtime::MyHeader().shared_bytes == 0) return nullptr;
+  const runtime::BlockEntry& block = runtime::Mtb().blocks[runtime::MyWarp().slot];
+  return runtime::Arena() + block.first_unit * kUnitBytes;
+}
+
+namespace internal {
+
+/// Of a function's parameters: where each lies in the arguments of a record.
+template <auto Function>
+struct Body;
+
+template <class... Parameters, void (*Function)(Parameters...)>
+struct Body<Function> {
+  static constexpr uint32_t Offset(uint32_t which) {
+    const uint32_t sizes[] = {0, sizeof(Parameters)...}, aligns[] = {1, alignof(Parameters)...};
+    uint32_t at = 0;
+    for (uint32_t i = 1; i <= which; ++i)
+      at = (at + aligns[i] - 1) / aligns[i] * aligns[i] + sizes[i];
+    // The end of what is before it, then its own alignment.
+    if (which < sizeof...(Parameters)) {
+      at = (at + aligns[which + 1] - 1) / aligns[which + 1] * aligns[which + 1];
+    }
+    return at;
+  }
+  template <uint32_t kWhich>
+  static constexpr uint32_t kOffset = Offset(kWhich);
+  static constexpr uint32_t kBytes = kOffset<sizeof...(Parameters)>;
+  static_assert(kBytes <= runtime::kTaskArgumentBytes, "a task has at most 80 bytes of arguments");
+  static_assert((std::is_trivially_copyable_v<Parameters> && ...));
+
+  static void Pack(char* to, Parameters... parameters) {
+    uint32_t which = 0;
+    (std::memcpy(to + Offset(which++), &parameters, sizeof parameters), ...);
+  }
+
+  template <uint32_t... Which>
+  __device__ static void CallWith(const char* from, std::integer_sequence<uint32_t, Which...>) {
+    Function(*reinterpret_cast<const Parameters*>(from + kOffset<Which>)...);
+  }
+  __device__ static void Call(const char* from) {
+    CallWith(from, std::make_integer_sequence<uint32_t, sizeof...(Parameters)>());
+  }
+};
+
+template <auto One, auto Other>
+constexpr bool IsSame() {
+  if constexpr (std::is_same_v<decltype(One), decltype(Other)>) {
+    return One == Other;
+  } else {
+    return false;
+  }
+}
+
+template <auto... Functions>
+struct Bodies {
+  template <auto Function>
+  static constexpr uint16_t Index() {
+    uint16_t index = 0;
+    const bool found = ((IsSame<Function, Functions>() || (++index, false)) || ...);
+    return found ? index : 0xffff;
+  }
+  __device__ static void Run(uint32_t body, const char* arguments) {
+    uint32_t index = 0;
+    ((body == index++ ? Body<Functions>::Call(arguments) : void()), ...);
+  }
+};
+
+template <auto... Functions>
+__global__ void __launch_bounds__(kMtbThreads, 2)
+    MasterKernel(const __grid_constant__ runtime::MasterParams params) {
+  runtime::RunMtb<Bodies<Functions...>>(params);
+}
+
+}  // namespace internal
+
+/// Tasks of these `__device__` functions on the current device.
+template <auto... Functions>
+class TaskSystem {
+ public:
+  TaskSystem() = default;
+  TaskSystem(const TaskSystem&) = delete;
+  TaskSystem& operator=(const TaskSystem&) = delete;
+  /// Waits for the MasterKernel, which leaves when all tasks have run.
+  ~TaskSystem() { Close(); }
+
+  /// Puts a task in; does not wait for the device unless the table is full. [taskSpawn]
+  template <auto Function, class... Arguments>
+  Error Spawn(const TaskShape& shape, TaskId* id, Arguments... arguments);
+
+  /// Until the task has run; what it wrote can be seen, also by CUDA calls that follow. [wait]
+  Error Wait(const TaskId& id);
+
+  /// Whether it has run; does not wait. [check]
+  Error Check(const TaskId& id, bool* is_done);
+
+  /// Until all tasks that were put in before have run. [waitAll]
+  Error WaitAll();
+
+  cudaError_t cuda_error() const { return cuda_error_; }
+  /// Launches of the MasterKernel so far.
+  uint32_t launches() const { return params_.epoch; }
+  uint32_t awake() const { return table_ ? table_->awake() : 0; }
+
+ private:
+  static constexpr uint32_t kIdleNs = 150'000;
+
+  Error Open();
+  Error EnsureRunning();
+  void Close();
+  bool Failed(cudaError_t error);
+  template <class IsOver>
+  Error Await(IsOver is_over);
+
+  std::mutex mutex_;
+  std::unique_ptr<runtime::TaskTable> table_;
+  runtime::MasterParams params_{};
+  volatile uint32_t* running_ = nullptr;
+  char* host_ = nullptr;
+  char* device_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  uint32_t columns_ = 0;
+  cudaError_t cuda_error_ = cudaSuccess;
+  std::atomic<bool> is_open_{false};
+};
+
+template <auto... Functions>
+bool TaskSystem<Functions...>::Failed(cudaError_t error) {
+  if (error != cudaSuccess) cuda_error_ = error;
+  return error != cudaSuccess;
+}
+
+// Memory of both sides, in one allocation each.
+template <auto... Functions>
+Error TaskSystem<Functions...>::Open() {
+  const std::lock_guard lock(mutex_);
+  if (is_open_) return Error::kNone;
+  int device = 0, sms = 0, blocks = 0;
+  const auto kernel = internal::MasterKernel<Functions...>;
+  if (Failed(cudaGetDevice(&device)) ||
+      Failed(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device)) ||
+      Failed(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, kMtbThreads,
+                                                           kMostSharedBytes)))
+    return Error::kDevice;
+  columns_ = static_cast<uint32_t>(sms * blocks);
+  const size_t records = columns_ * sizeof(runtime::TaskColumn),
+               done = columns_ * runtime::kTaskRows * sizeof(uint32_t), words = 4096,
+               heads = columns_ * sizeof(uint32_t);
+  if (Failed(cudaHostAlloc(&host_, records + done + words, cudaHostAllocMapped)) ||
+      Failed(cudaMalloc(&device_, words + heads)))
+    return Error::kNoMemory;
+  std::memset(host_, 0, records + done + words);
+  char* mapped = nullptr;
+  if (Failed(cudaHostGetDevicePointer(&mapped, host_, 0)) ||
+      Failed(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)) ||
+      Failed(cudaMemsetAsync(device_, 0, words + heads, stream_)) ||
+      Failed(cudaStreamSynchronize(stream_)))
+    return Error::kDevice;
+  char* const control = host_ + records + done;
+  table_ = std::make_unique<runtime::TaskTable>(
+      runtime::TaskTable::Memory{.columns = reinterpret_cast<runtime::TaskColumn*>(host_),
+                                 .done = reinterpret_cast<uint32_t*>(host_ + records),
+                                 .control = reinterpret_cast<runtime::HostControl*>(control),
+                                 .column_count = columns_});
+  running_ = reinterpret_cast<uint32_t*>(control + 64);
+  char* const mapped_control = mapped + records + done;
+  params_ = {.columns = reinterpret_cast<runtime::TaskColumn*>(mapped),
+             .done = reinterpret_cast<uint32_t*>(mapped + records),
+             .host = reinterpret_cast<runtime::HostControl*>(mapped_control),
+             .state = reinterpret_cast<runtime::MasterState*>(mapped_control + 64),
+             .device = reinterpret_cast<runtime::DeviceControl*>(device_),
+             .heads = reinterpret_cast<uint32_t*>(device_ + words),
+             .epoch = 0,
+             .idle_ns = kIdleNs,
+             .unit_bytes = kUnitBytes};
+  is_open_.store(true, std::memory_order_release);
+  return Error::kNone;
+}
+
+// One that leaves has said so before, so that the next is launched behind it.
+template <auto... Functions>
+Error TaskSystem<Functions...>::EnsureRunning() {
+  const std::lock_guard lock(mutex_);
+  if (*running_ != 0) return Error::kNone;
+  ++params_.epoch;
+  if (params_.epoch == 0) ++params_.epoch;
+  *running_ = params_.epoch;
+  void* arguments[] = {&params_};
+  if (Failed(cudaLaunchKernel(reinterpret_cast<const void*>(internal::MasterKernel<Functions...>),
+                              columns_, kMtbThreads, arguments, kMostSharedBytes, stream_)))
+    return Error::kDevice;
+  return Error::kNone;
+}
+
+template <auto... Functions>
+template <auto Function, class... Arguments>
+Error TaskSystem<Functions...>::Spawn(const TaskShape& shape, TaskId* id, Arguments... arguments) {
+  constexpr uint16_t body = internal::Bodies<Functions...>::template Index<Function>();
+  static_assert(body != 0xffff, "the TaskSystem does not know this function");
+  using Packed = internal::Body<Function>;
+  if (shape.threads == 0 || shape.threads > kMostThreads) return Error::kTooManyThreads;
+  if (shape.blocks == 0) return Error::kNoBlocks;
+  if (shape.shared_bytes > kMostSharedBytes) return Error::kTooMuchShared;
+  if (!is_open_.load(std::memory_order_acquire)) {
+    if (const Error error = Open(); error != Error::kNone) return error;
+  }
+  constexpr uint32_t bytes = (Packed::kBytes + 3) / 4 * 4;
+  constexpr uint32_t words = (sizeof(runtime::TaskHeader) + bytes) / 4;
+  runtime::TaskWords task;
+  task.header = {.body = body,
+                 .chunks = (words + runtime::kChunkWords - 1) / runtime::kChunkWords,
+                 .barrier = shape.uses_barrier,
+                 .threads = static_cast<uint16_t>(shape.threads),
+                 .warps = static_cast<uint16_t>((shape.threads + 31) / 32),
+                 .blocks = shape.blocks,
+                 .shared_bytes = shape.shared_bytes};
+  Packed::Pack(reinterpret_cast<char*>(task.words + sizeof task.header / 4), arguments...);
+  if (!table_->TryPut(task, id)) {
+    const Error error = Await([&] { return table_->TryPut(task, id); });
+    if (error != Error::kNone) return error;
+  }
+  return *running_ != 0 ? Error::kNone : EnsureRunning();
+}
+
+// Spins, and looks now and then whether the MasterKernel runs and CUDA is well.
+template <auto... Functions>
+template <class IsOver>
+Error TaskSystem<Functions...>::Await(IsOver is_over) {
+  for (uint32_t turn = 1; !is_over(); ++turn) {
+    if (turn % 64 != 0) continue;
+    if (*running_ == 0) {
+      if (const Error error = EnsureRunning(); error != Error::kNone) return error;
+    }
+    if (turn % 16384 == 0) {
+      const cudaError_t state = cudaStreamQuery(stream_);
+      if (state != cudaErrorNotReady && Failed(state)) return Error::kDevice;
+    }
+  }
+  return Error::kNone;
+}
+
+template <auto... Functions>
+Error TaskSystem<Functions...>::Check(const TaskId& id, bool* is_done) {
+  if (!is_open_ || !table_->Knows(id)) return Error::kUnknownTask;
+  *is_done = table_->IsDone(id);
+  return Error::kNone;
+}
+
+template <auto... Functions>
+Error TaskSystem<Functions...>::Wait(const TaskId& id) {
+  if (!is_open_ || !table_->Knows(id)) return Error::kUnknownTask;
+  uint32_t turns = 0;
+  return Await([&] {
+    if (table_->IsDone(id)) return true;
+    if (++turns % 256 == 0 && id.column >= table_->awake()) table_->WakeColumn(id.column);
+    return false;
+  });
+}
+
+template <auto... Functions>
+Error TaskSystem<Functions...>::WaitAll() {
+  if (!is_open_) return Error::kNone;
+  uint32_t column = 0, turns = 0;
+  const Error error = Await([&] {
+    column = table_->FirstUndone(column);
+    if (column == columns_) return true;
+    if (++turns % 256 == 0 && column >= table_->awake()) table_->WakeColumn(column);
+    return false;
+  });
+  if (error == Error::kNone) table_->LetColumnsSleep();
+  return error;
+}
+
+template <auto... Functions>
+void TaskSystem<Functions...>::Close() {
+  if (stream_ != nullptr) {
+    cudaStreamSynchronize(stream_);
+    cudaStreamDestroy(stream_);
+  }
+  cudaFree(device_);
+  cudaFreeHost(host_);
+}
+
+}  // namespace cupola::task

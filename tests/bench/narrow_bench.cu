@@ -1,0 +1,323 @@
+// Narrow tasks, compute only: the same eight functions as tasks, as kernels on streams, as a graph
+// that is launched again and as one fused kernel. Prints a line of JSON for each mode.
+//   narrow_bench [--tasks N] [--threads N] [--iterations I] [--repeat R] [--modes a,b,...]
+//   [--single N]
+// api: tasks; streams32: 32 streams, one host thread; streams32x8: eight host threads of 32 streams
+// each; graph: independent nodes; fused: one block a task. Results are compared with those of
+// fused.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cupola/task.h"
+
+#define CHECK(call)                                                                       \
+  do {                                                                                    \
+    const cudaError_t error = (call);                                                     \
+    if (error != cudaSuccess) {                                                           \
+      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(error)); \
+      std::exit(1);                                                                       \
+    }                                                                                     \
+  } while (false)
+
+namespace {
+
+struct Coefficients {
+  float values[8];
+};
+
+// Six arguments, 64 bytes.
+#define ARGUMENTS                                                                          \
+  float *out, Coefficients c, unsigned long long seed, unsigned task, unsigned iterations, \
+      unsigned long long salt
+
+template <int kKind>
+__device__ float Work(const Coefficients& c, unsigned long long seed, unsigned task,
+                      unsigned iterations, unsigned long long salt, unsigned thread) {
+  float a = thread * 0.001f + static_cast<float>((seed + task) & 1023), b = 1.0f + c.values[kKind];
+  unsigned h = static_cast<unsigned>(salt) + kKind;
+  for (unsigned i = 0; i < iterations; ++i) {
+    a = a * b + c.values[(kKind + 1) % 8];
+    b = b * 0.9999f + 1e-4f;
+    if constexpr (kKind % 2 == 1) h = h * 1664525u + 1013904223u;
+    if constexpr (kKind % 4 == 2) a -= c.values[kKind] * b;
+  }
+  return a + b + static_cast<float>(h & 255);
+}
+
+#define BODY(kind)                                                               \
+  __device__ void Task##kind(ARGUMENTS) {                                        \
+    const unsigned thread = cupola::task::ThreadId();                            \
+    out[thread] = Work<kind>(c, seed, task, iterations, salt, thread);           \
+  }                                                                              \
+  __global__ void Kernel##kind(ARGUMENTS) {                                      \
+    out[threadIdx.x] = Work<kind>(c, seed, task, iterations, salt, threadIdx.x); \
+  }
+BODY(0)
+BODY(1) BODY(2) BODY(3) BODY(4) BODY(5) BODY(6) BODY(7)
+
+    using Tasks = cupola::task::TaskSystem<Task0, Task1, Task2, Task3, Task4, Task5, Task6, Task7>;
+using Kernel = void (*)(ARGUMENTS);
+constexpr Kernel kKernels[8] = {Kernel0, Kernel1, Kernel2, Kernel3,
+                                Kernel4, Kernel5, Kernel6, Kernel7};
+
+__global__ void Fused(float* out, Coefficients c, unsigned long long seed, unsigned iterations,
+                      unsigned long long salt) {
+  const unsigned task = blockIdx.x;
+  float result = 0;
+  switch (task % 8) {
+#define CASE(kind)                                                     \
+  case kind:                                                           \
+    result = Work<kind>(c, seed, task, iterations, salt, threadIdx.x); \
+    break;
+    CASE(0) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7)
+  }
+  out[static_cast<size_t>(task) * blockDim.x + threadIdx.x] = result;
+}
+
+struct Options {
+  unsigned tasks = 32768, threads = 128, iterations = 50, repeat = 5, single = 0;
+  std::string modes = "api,streams32,streams32x8,graph,fused";
+};
+
+struct Problem {
+  Options options;
+  float* out = nullptr;
+  Coefficients c{};
+  unsigned long long seed = 12345, salt = 67;
+
+  float* OutOf(unsigned task) const { return out + static_cast<size_t>(task) * options.threads; }
+};
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+template <auto Function>
+void Spawn(Tasks& tasks, const Problem& p, unsigned task, cupola::task::TaskId* id) {
+  const cupola::task::Error error =
+      tasks.Spawn<Function>({.threads = p.options.threads}, id, p.OutOf(task), p.c, p.seed, task,
+                            p.options.iterations, p.salt);
+  if (error != cupola::task::Error::kNone) {
+    std::fprintf(stderr, "spawn: error %d, CUDA %s\n", static_cast<int>(error),
+                 cudaGetErrorString(tasks.cuda_error()));
+    std::exit(1);
+  }
+}
+
+void SpawnAny(Tasks& tasks, const Problem& p, unsigned task, cupola::task::TaskId* id) {
+  switch (task % 8) {
+    case 0:
+      return Spawn<Task0>(tasks, p, task, id);
+    case 1:
+      return Spawn<Task1>(tasks, p, task, id);
+    case 2:
+      return Spawn<Task2>(tasks, p, task, id);
+    case 3:
+      return Spawn<Task3>(tasks, p, task, id);
+    case 4:
+      return Spawn<Task4>(tasks, p, task, id);
+    case 5:
+      return Spawn<Task5>(tasks, p, task, id);
+    case 6:
+      return Spawn<Task6>(tasks, p, task, id);
+    default:
+      return Spawn<Task7>(tasks, p, task, id);
+  }
+}
+
+unsigned most_awake = 0;
+
+void RunTasks(Tasks& tasks, const Problem& p) {
+  cupola::task::TaskId id;
+  for (unsigned task = 0; task < p.options.tasks; ++task) SpawnAny(tasks, p, task, &id);
+  most_awake = std::max(most_awake, tasks.awake());
+  if (tasks.WaitAll() != cupola::task::Error::kNone) {
+    std::fprintf(stderr, "wait: CUDA %s\n", cudaGetErrorString(tasks.cuda_error()));
+    std::exit(1);
+  }
+}
+
+void Launch(const Problem& p, unsigned task, cudaStream_t stream) {
+  kKernels[task % 8]<<<1, p.options.threads, 0, stream>>>(p.OutOf(task), p.c, p.seed, task,
+                                                          p.options.iterations, p.salt);
+}
+
+struct Streams {
+  explicit Streams(unsigned count) : streams(count) {
+    for (cudaStream_t& stream : streams)
+      CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  }
+  ~Streams() {
+    for (cudaStream_t stream : streams) cudaStreamDestroy(stream);
+  }
+  std::vector<cudaStream_t> streams;
+};
+
+void RunStreams(const Streams& s, const Problem& p, unsigned host_threads) {
+  const auto part = [&](unsigned first) {
+    const size_t own = s.streams.size() / host_threads;
+    for (unsigned task = first; task < p.options.tasks; task += host_threads)
+      Launch(p, task, s.streams[first * own + task / host_threads % own]);
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i < host_threads; ++i) threads.emplace_back(part, i);
+  part(0);
+  for (std::thread& thread : threads) thread.join();
+  for (cudaStream_t stream : s.streams) CHECK(cudaStreamSynchronize(stream));
+}
+
+cudaGraphExec_t MakeGraph(const Problem& p) {
+  cudaGraph_t graph;
+  CHECK(cudaGraphCreate(&graph, 0));
+  for (unsigned task = 0; task < p.options.tasks; ++task) {
+    float* out = p.OutOf(task);
+    unsigned iterations = p.options.iterations;
+    Problem copy = p;
+    void* arguments[] = {&out, &copy.c, &copy.seed, &task, &iterations, &copy.salt};
+    cudaKernelNodeParams node{};
+    node.func = reinterpret_cast<void*>(kKernels[task % 8]);
+    node.gridDim = dim3(1);
+    node.blockDim = dim3(p.options.threads);
+    node.kernelParams = arguments;
+    cudaGraphNode_t added;
+    CHECK(cudaGraphAddKernelNode(&added, graph, nullptr, 0, &node));
+  }
+  cudaGraphExec_t exec;
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  CHECK(cudaGraphDestroy(graph));
+  return exec;
+}
+
+std::vector<float> Results(const Problem& p) {
+  std::vector<float> found(static_cast<size_t>(p.options.tasks) * p.options.threads);
+  CHECK(cudaMemcpy(found.data(), p.out, found.size() * sizeof(float), cudaMemcpyDeviceToHost));
+  CHECK(cudaMemset(p.out, 0xff, found.size() * sizeof(float)));
+  CHECK(cudaDeviceSynchronize());
+  return found;
+}
+
+double Median(std::vector<double> values, double part = 0.5) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(part * static_cast<double>(values.size() - 1))];
+}
+
+template <class Run>
+void Measure(const char* mode, const Problem& p, const std::vector<float>& expected, Run run) {
+  std::vector<double> seconds;
+  bool equal = true;
+  for (unsigned i = 0; i < p.options.repeat + 1; ++i) {
+    const double start = Now();
+    run();
+    if (i > 0) seconds.push_back(Now() - start);
+    const std::vector<float> found = Results(p);
+    equal = equal && std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)) == 0;
+  }
+  std::printf(
+      "{\"mode\": \"%s\", \"iterations\": %u, \"tasks\": %u, \"tasks_per_s\": %.0f, "
+      "\"ms\": %.3f, \"equal\": %s}\n",
+      mode, p.options.iterations, p.options.tasks, p.options.tasks / Median(seconds),
+      Median(seconds) * 1e3, equal ? "true" : "false");
+  std::fflush(stdout);
+  if (!equal) std::exit(1);
+}
+
+// One task at a time, from the call to its result; and a launch that is waited for.
+void MeasureSingle(const Problem& p) {
+  Tasks tasks;
+  std::vector<double> task_us, launch_us;
+  cudaStream_t stream;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  for (unsigned i = 0; i < p.options.single; ++i) {
+    cupola::task::TaskId id;
+    const double start = Now();
+    SpawnAny(tasks, p, i % 8, &id);
+    if (tasks.Wait(id) != cupola::task::Error::kNone) std::exit(1);
+    task_us.push_back((Now() - start) * 1e6);
+    for (const double until = Now() + 10e-6; Now() < until;) {
+    }
+  }
+  for (unsigned i = 0; i < p.options.single; ++i) {
+    const double start = Now();
+    Launch(p, i % 8, stream);
+    CHECK(cudaStreamSynchronize(stream));
+    launch_us.push_back((Now() - start) * 1e6);
+  }
+  std::printf(
+      "{\"mode\": \"single\", \"iterations\": %u, \"task_us_p50\": %.2f, \"task_us_p99\": %.2f, "
+      "\"launch_us_p50\": %.2f, \"launch_us_p99\": %.2f, \"launches\": %u}\n",
+      p.options.iterations, Median(task_us), Median(task_us, 0.99), Median(launch_us),
+      Median(launch_us, 0.99), tasks.launches());
+  std::fflush(stdout);
+}
+
+bool Wanted(const Options& options, const char* mode) {
+  return ("," + options.modes + ",").find(std::string(",") + mode + ",") != std::string::npos;
+}
+
+Options Parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    const auto number = static_cast<unsigned>(std::strtoul(argv[i + 1], nullptr, 10));
+    if (name == "--tasks")
+      options.tasks = number;
+    else if (name == "--threads")
+      options.threads = number;
+    else if (name == "--iterations")
+      options.iterations = number;
+    else if (name == "--repeat")
+      options.repeat = number;
+    else if (name == "--single")
+      options.single = number;
+    else if (name == "--modes")
+      options.modes = argv[i + 1];
+    else
+      std::exit(2);
+  }
+  return options;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Problem p{.options = Parse(argc, argv)};
+  for (int i = 0; i < 8; ++i) p.c.values[i] = 0.001f * static_cast<float>(i + 1);
+  const size_t bytes = static_cast<size_t>(p.options.tasks) * p.options.threads * sizeof(float);
+  CHECK(cudaMalloc(&p.out, bytes));
+  const auto fused = [&] {
+    Fused<<<p.options.tasks, p.options.threads>>>(p.out, p.c, p.seed, p.options.iterations, p.salt);
+    CHECK(cudaDeviceSynchronize());
+  };
+  fused();
+  const std::vector<float> expected = Results(p);
+  if (Wanted(p.options, "fused")) Measure("fused", p, expected, fused);
+  if (Wanted(p.options, "api")) {
+    Tasks tasks;
+    Measure("api", p, expected, [&] { RunTasks(tasks, p); });
+    std::printf("{\"mode\": \"columns\", \"awake\": %u, \"launches\": %u}\n", most_awake,
+                tasks.launches());
+  }
+  if (p.options.single > 0) MeasureSingle(p);
+  if (Wanted(p.options, "streams32")) {
+    const Streams streams(32);
+    Measure("streams32", p, expected, [&] { RunStreams(streams, p, 1); });
+  }
+  if (Wanted(p.options, "streams32x8")) {
+    const Streams streams(256);
+    Measure("streams32x8", p, expected, [&] { RunStreams(streams, p, 8); });
+  }
+  if (Wanted(p.options, "graph")) {
+    cudaGraphExec_t graph = MakeGraph(p);
+    cudaStream_t stream;
+    CHECK(cudaStreamCreate(&stream));
+    Measure("graph", p, expected, [&] {
+      CHECK(cudaGraphLaunch(graph, stream));
+      CHECK(cudaStreamSynchronize(stream));
+    });
+  }
+}

@@ -1,0 +1,285 @@
+// Tasks of every form, each compared with what it must give: partial warps, threads that return
+// before others wait, shared memory of all sizes, several blocks, arguments of all alignments, a
+// table that is full, several host threads, a MasterKernel that has left in between, and bad use.
+// Runs on the simulated device and on a GPU; task_forms [TASKS] prints what failed.
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "cupola/task.h"
+
+namespace task = cupola::task;
+
+namespace {
+
+int failures = 0;
+
+void Expect(bool holds, const char* what, unsigned number) {
+  if (holds) return;
+  if (++failures <= 20) std::fprintf(stderr, "task_forms: %s, task %u\n", what, number);
+}
+
+void Must(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "task_forms: %s\n", cudaGetErrorString(error));
+  std::exit(1);
+}
+
+__host__ __device__ inline unsigned Mix(unsigned value) {
+  value ^= value >> 16;
+  value *= 0x7feb352du;
+  value ^= value >> 15;
+  value *= 0x846ca68bu;
+  return value ^ (value >> 16);
+}
+
+// ---- bodies ----
+
+__device__ void Plain(unsigned* out, unsigned seed) {
+  const unsigned i = task::BlockId() * task::BlockThreads() + task::ThreadId();
+  out[i] = task::SharedMemory() == nullptr ? Mix(seed + i) : 0;
+}
+
+// Counts itself in: each thread of each block once.
+__device__ void Count(unsigned* out) {
+  atomicAdd(&out[task::BlockId() * task::BlockThreads() + task::ThreadId()], 1u);
+}
+
+struct Odd {
+  char letter;
+  short number;
+};
+
+__device__ void Aligned(char a, double* out, char b, unsigned long long c, Odd odd, float f,
+                        char d) {
+  if (task::ThreadId() == 0) {
+    *out = a + b + static_cast<double>(c) + odd.letter + odd.number + f + d;
+  }
+}
+
+// Sums by halves in shared memory. Every third thread, in some tasks, has returned before.
+__device__ void Sum(const unsigned* in, unsigned* out, unsigned count, bool some_return) {
+  auto* const words = static_cast<unsigned*>(task::SharedMemory());
+  const unsigned thread = task::ThreadId(), first = task::BlockId() * count;
+  words[thread] = thread < count ? in[first + thread] : 0;
+  task::SyncBlock();
+  if (some_return && thread % 3 == 1) {
+    words[thread] *= 2;  // its own
+    return;
+  }
+  task::SyncBlock();
+  if (thread == 0) {
+    unsigned sum = 0;
+    for (unsigned i = 0; i < count; ++i) sum += words[i];
+    out[task::BlockId()] = sum;
+  }
+}
+
+// Each thread writes the whole of its part of the block's shared memory again and again, and looks
+// whether anyone else did.
+__device__ void Guard(unsigned* out, unsigned words_of_block, unsigned seed) {
+  auto* const words = static_cast<unsigned*>(task::SharedMemory());
+  unsigned wrong = 0;
+  for (unsigned round = 0; round < 3; ++round) {
+    for (unsigned i = task::ThreadId(); i < words_of_block; i += task::BlockThreads()) {
+      words[i] = Mix(seed + round + i);
+    }
+    task::SyncBlock();
+    for (unsigned i = task::ThreadId(); i < words_of_block; i += task::BlockThreads()) {
+      wrong += words[words_of_block - 1 - i] != Mix(seed + round + words_of_block - 1 - i);
+    }
+    task::SyncBlock();
+  }
+  if (wrong != 0) atomicAdd(out, wrong);
+}
+
+using Tasks = task::TaskSystem<Plain, Count, Aligned, Sum, Guard>;
+
+// ---- checks ----
+
+struct Device {
+  explicit Device(size_t words) : count(words) {
+    Must(cudaMalloc(&memory, words * 4));
+    Must(cudaMemset(memory, 0, words * 4));
+    Must(cudaDeviceSynchronize());  // tasks run beside the default stream
+  }
+  ~Device() { cudaFree(memory); }
+  std::vector<unsigned> Read() const {
+    std::vector<unsigned> found(count);
+    Must(cudaMemcpy(found.data(), memory, count * 4, cudaMemcpyDeviceToHost));
+    return found;
+  }
+  unsigned* memory = nullptr;
+  size_t count;
+};
+
+task::TaskId Good(task::Error error, const task::TaskId& id) {
+  Expect(error == task::Error::kNone, "an error", static_cast<unsigned>(error));
+  return id;
+}
+
+void CheckPlain(Tasks& tasks, unsigned count) {
+  constexpr unsigned kMost = 256;
+  Device out(static_cast<size_t>(count) * kMost);
+  task::TaskId id{};
+  for (unsigned i = 0; i < count; ++i) {
+    const unsigned blocks = 1 + i % 3, threads = 1 + Mix(i) % (kMost / blocks);
+    Good(tasks.Spawn<Plain>({.threads = threads, .blocks = blocks}, &id, out.memory + i * kMost, i),
+         id);
+  }
+  Good(tasks.WaitAll(), id);
+  const std::vector<unsigned> found = out.Read();
+  for (unsigned i = 0; i < count; ++i) {
+    const unsigned blocks = 1 + i % 3, threads = 1 + Mix(i) % (kMost / blocks);
+    for (unsigned j = 0; j < kMost; ++j) {
+      Expect(found[i * kMost + j] == (j < blocks * threads ? Mix(i + j) : 0), "plain", i);
+    }
+  }
+}
+
+void CheckWait(Tasks& tasks, unsigned count) {
+  Device out(64);
+  for (unsigned i = 0; i < count; ++i) {
+    task::TaskId id{};
+    Good(tasks.Spawn<Count>({.threads = 64}, &id, out.memory), id);
+    if (i % 2 == 0) {
+      Good(tasks.Wait(id), id);
+    } else {
+      bool is_done = false;
+      while (!is_done) Good(tasks.Check(id, &is_done), id);
+    }
+  }
+  for (const unsigned found : out.Read()) Expect(found == count, "count", found);
+}
+
+void CheckAligned(Tasks& tasks) {
+  Device out(2);
+  task::TaskId id{};
+  Good(tasks.Spawn<Aligned>({.threads = 40}, &id, 'a', reinterpret_cast<double*>(out.memory), 'b',
+                            1ull << 40, Odd{'c', -7}, 0.5f, 'd'),
+       id);
+  Good(tasks.Wait(id), id);
+  double found = 0;
+  Must(cudaMemcpy(&found, out.memory, sizeof found, cudaMemcpyDeviceToHost));
+  Expect(found == 'a' + 'b' + static_cast<double>(1ull << 40) + 'c' - 7 + 0.5 + 'd', "aligned", 0);
+}
+
+void CheckSum(Tasks& tasks, unsigned count) {
+  constexpr unsigned kMost = 512;
+  Device in(static_cast<size_t>(count) * kMost), out(static_cast<size_t>(count) * 4);
+  std::vector<unsigned> words(in.count);
+  for (size_t i = 0; i < words.size(); ++i) words[i] = Mix(static_cast<unsigned>(i));
+  Must(cudaMemcpy(in.memory, words.data(), words.size() * 4, cudaMemcpyHostToDevice));
+  const auto threads_of = [](unsigned i) { return 1 + Mix(i + 99) % 150; };
+  task::TaskId id{};
+  for (unsigned i = 0; i < count; ++i) {
+    const unsigned threads = threads_of(i), blocks = 1 + i % 3;
+    Good(tasks.Spawn<Sum>({.threads = threads,
+                           .blocks = blocks,
+                           .shared_bytes = threads * 4,
+                           .uses_barrier = true},
+                          &id, in.memory + i * kMost, out.memory + i * 4, threads, i % 2 == 1),
+         id);
+  }
+  Good(tasks.WaitAll(), id);
+  const std::vector<unsigned> found = out.Read();
+  for (unsigned i = 0; i < count; ++i) {
+    for (unsigned block = 0; block < 1 + i % 3; ++block) {
+      unsigned sum = 0;
+      for (unsigned j = 0; j < threads_of(i); ++j) {
+        sum += words[i * kMost + block * threads_of(i) + j] * (i % 2 == 1 && j % 3 == 1 ? 2 : 1);
+      }
+      Expect(found[i * 4 + block] == sum, "sum", i);
+    }
+  }
+}
+
+void CheckGuard(Tasks& tasks, unsigned count) {
+  Device out(count);
+  task::TaskId id{};
+  for (unsigned i = 0; i < count; ++i) {
+    const unsigned words = 1 + Mix(i) % (i % 16 == 0 ? task::kMostSharedBytes / 4 : 400);
+    Good(tasks.Spawn<Guard>(
+             {.threads = 1 + Mix(i + 5) % 100, .shared_bytes = words * 4, .uses_barrier = true},
+             &id, out.memory + i, words, i),
+         id);
+  }
+  Good(tasks.WaitAll(), id);
+  const std::vector<unsigned> found = out.Read();
+  for (unsigned i = 0; i < count; ++i) Expect(found[i] == 0, "shared memory of another", i);
+}
+
+void CheckThreads(Tasks& tasks, unsigned count) {
+  constexpr unsigned kHostThreads = 4;
+  Device out(static_cast<size_t>(count) * kHostThreads * 32);
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < kHostThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (unsigned i = 0; i < count; ++i) {
+        task::TaskId id{};
+        if (tasks.Spawn<Count>({.threads = 32}, &id, out.memory + (t * count + i) * 32) !=
+                task::Error::kNone ||
+            (i % 7 == 0 && tasks.Wait(id) != task::Error::kNone)) {
+          std::exit(1);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Good(tasks.WaitAll(), {});
+  for (const unsigned found : out.Read()) Expect(found == 1, "host threads", found);
+}
+
+// Long enough for the MasterKernel to leave; cudaFree waits for it.
+void CheckLeaving(Tasks& tasks, unsigned rounds) {
+  Device out(32);
+  const uint32_t before = tasks.launches();
+  for (unsigned i = 0; i < rounds; ++i) {
+    task::TaskId id{};
+    Good(tasks.Spawn<Count>({.threads = 32}, &id, out.memory), id);
+    Must(cudaDeviceSynchronize());
+    bool is_done = false;
+    Good(tasks.Check(id, &is_done), id);
+    Expect(is_done, "the device is idle and the task has not run", i);
+  }
+  for (const unsigned found : out.Read()) Expect(found == rounds, "leaving", found);
+  Expect(tasks.launches() >= before + rounds - 1, "launches", tasks.launches() - before);
+}
+
+void CheckBadUse(Tasks& tasks) {
+  task::TaskId id{};
+  bool is_done = false;
+  const auto is = [](task::Error error, task::Error expected) {
+    Expect(error == expected, "bad use", static_cast<unsigned>(expected));
+  };
+  unsigned* const nowhere = nullptr;
+  is(tasks.Spawn<Count>({.threads = 0}, &id, nowhere), task::Error::kTooManyThreads);
+  is(tasks.Spawn<Count>({.threads = task::kMostThreads + 1}, &id, nowhere),
+     task::Error::kTooManyThreads);
+  is(tasks.Spawn<Count>({.threads = 32, .blocks = 0}, &id, nowhere), task::Error::kNoBlocks);
+  is(tasks.Spawn<Count>({.threads = 32, .shared_bytes = task::kMostSharedBytes + 1}, &id, nowhere),
+     task::Error::kTooMuchShared);
+  is(tasks.Wait({1u << 20, 1}), task::Error::kUnknownTask);
+  is(tasks.Wait({0, 0x7000'0000}), task::Error::kUnknownTask);
+  is(tasks.Check({0, 0}, &is_done), task::Error::kUnknownTask);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const unsigned count = argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 200;
+  {
+    Tasks tasks;
+    CheckPlain(tasks, count);
+    CheckWait(tasks, count / 10 + 1);
+    CheckAligned(tasks);
+    CheckSum(tasks, count / 4);
+    CheckGuard(tasks, count / 4);
+    CheckThreads(tasks, count / 4);
+    CheckLeaving(tasks, 5);
+    CheckBadUse(tasks);
+  }
+  std::printf("task_forms: %d failures\n", failures);
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,154 @@
+// The MasterKernel on the stepped device: interleavings by seed, and bugs planted in its text that
+// a search must find. Only RandomChooser: it is fair, and a scheduler polls for ever.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "base/prng.h"
+#include "device/runtime/task_record.h"
+#include "planted_bugs.h"
+#include "tests/unit/runtime/task_bed.h"
+
+namespace cupola::runtime {
+namespace {
+
+// tests/unit/runtime/plant.py: of stepped_bodies.cu, as it is or with a bug.
+std::string Ptx(const std::string& name) {
+  std::ifstream file(std::string(CUPOLA_STEPPED_PTX_FOLDER) + "/" + name + ".ptx");
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+sim::SearchResult Search(const BedCourse& course, uint64_t seeds, uint64_t first = 1,
+                         const std::string& ptx = Ptx("none")) {
+  return sim::SearchSeeds(MakeTaskScenario(ptx, course, std::make_shared<BedAccount>()), first,
+                          seeds);
+}
+
+void ExpectWell(const BedCourse& course, uint64_t seeds, uint64_t first = 1) {
+  const sim::SearchResult result = Search(course, seeds, first);
+  EXPECT_FALSE(result.failure) << result.failure->ToString();
+}
+
+// Tasks of all bodies that fit; barriers and shared memory are scarce in some courses.
+BedCourse RandomCourse(uint64_t seed) {
+  Prng random(seed);
+  BedCourse course;
+  course.columns = 1 + random.Below(2);
+  course.awake = course.columns;
+  course.executors = 1 + random.Below(4);
+  // Many small blocks side by side, or few of any size.
+  const bool small = random.Below(3) == 0;
+  if (small) course.executors = 4;
+  const uint32_t most_threads = small ? 32 : 32 * course.executors, count = 3 + random.Below(5);
+  for (uint32_t i = 0; i < count; ++i) {
+    BedTask task{.column = static_cast<uint32_t>(random.Below(course.columns)),
+                 .body = static_cast<uint16_t>(random.Below(4))};
+    task.threads = static_cast<uint16_t>(1 + random.Below(most_threads));
+    task.blocks = 1 + random.Below(3);
+    task.barrier = task.body == 1 || task.body == 2;
+    if (task.body >= 2) {
+      // Up to all of the arena (1 KiB).
+      task.shared_bytes = task.threads * 4u;
+      if (random.Below(4) == 0) task.shared_bytes = 1024;
+    }
+    course.tasks.push_back(task);
+  }
+  return course;
+}
+
+// More blocks than the arena has room for, of all sizes.
+BedCourse CrowdedCourse(uint64_t seed) {
+  Prng random(seed);
+  BedCourse course;
+  course.executors = 4;
+  for (uint32_t i = 0; i < 24; ++i) {
+    course.tasks.push_back({.body = 3,
+                            .threads = static_cast<uint16_t>(1 + random.Below(2)),
+                            .shared_bytes = 16u << random.Below(7)});
+  }
+  return course;
+}
+
+TEST(MasterKernel, RunsOneTask) { ExpectWell({.tasks = {{}}}, 20); }
+
+TEST(MasterKernel, RunsTasksOfAllForms) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(fmt::format("course {}", seed));
+    ExpectWell(RandomCourse(seed), 1, 1000 * seed);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(MasterKernel, GivesSharedMemoryToOneBlockAtATime) {
+  for (uint64_t seed = 1; seed <= 15; ++seed) {
+    SCOPED_TRACE(fmt::format("course {}", seed));
+    ExpectWell(CrowdedCourse(seed), 1, 1000 * seed);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(MasterKernel, AColumnIsARing) {
+  BedCourse course;
+  course.executors = 3;
+  course.most_steps = 1'000'000;
+  for (uint32_t i = 0; i < 2 * kTaskRows + 10; ++i) {
+    course.tasks.push_back({.threads = static_cast<uint16_t>(1 + i % 96)});
+  }
+  ExpectWell(course, 1);
+}
+
+// Asked at any time, or idle: what was put in before, while it leaves or after is run, by this one
+// or the next.
+TEST(MasterKernel, LeavesWhenItIsAskedAndLosesNothing) {
+  for (uint64_t seed = 1; seed <= 25; ++seed) {
+    SCOPED_TRACE(fmt::format("course {}", seed));
+    BedCourse course = RandomCourse(seed);
+    Prng random(seed);
+    for (uint64_t at = 0; at < 3; ++at) course.leave_at_step.push_back(random.Below(2500));
+    std::sort(course.leave_at_step.begin(), course.leave_at_step.end());
+    ExpectWell(course, 1, 1000 * seed);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(MasterKernel, LeavesWhenItIsIdleAndComesBack) {
+  for (uint64_t seed = 1; seed <= 15; ++seed) {
+    SCOPED_TRACE(fmt::format("course {}", seed));
+    BedCourse course = RandomCourse(seed);
+    Prng random(seed);
+    course.idle_ns = 5'000;
+    uint64_t at = 0;
+    for (size_t i = 0; i < course.tasks.size(); ++i) {
+      course.pause_ns.push_back(at += random.Below(60'000));
+    }
+    ExpectWell(course, 1, 1000 * seed);
+    if (HasFailure()) return;
+  }
+}
+
+class PlantedBug : public testing::TestWithParam<const char*> {};
+
+TEST_P(PlantedBug, IsFound) {
+  const std::string ptx = Ptx(GetParam());
+  ASSERT_FALSE(ptx.empty());
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    BedCourse course = seed % 4 == 0 ? CrowdedCourse(seed) : RandomCourse(seed);
+    if (seed % 3 == 0) course.leave_at_step = {400, 1200};
+    if (const sim::SearchResult result = Search(course, 2, 1000 * seed, ptx); result.failure) {
+      std::printf("course %d: %.200s\n", static_cast<int>(seed), result.failure->what.c_str());
+      return;
+    }
+  }
+  FAIL() << "no course found it";
+}
+
+INSTANTIATE_TEST_SUITE_P(, PlantedBug, testing::Values(CUPOLA_PLANTED_BUGS),
+                         [](const auto& bug) { return std::string(bug.param); });
+
+}  // namespace
+}  // namespace cupola::runtime

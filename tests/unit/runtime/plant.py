@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""PTX of stepped_bodies.cu, as it is ("none") or with a bug planted in the MasterKernel.
+
+  plant.py --list                                   the names of the bugs
+  plant.py NAME --source DIR --nvcc NVCC --out FILE
+"""
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+
+FOLDER = "device/runtime"
+HEADERS = ["master_kernel.cuh", "mtb.cuh", "task_scheduler.cuh"]
+# Of each bug: what stands there, what is put in its place.
+BUGS = {
+    "ResultsAreNotFenced": ("    FenceForHost();\n    StoreRelaxed(&params.done",
+                            "    StoreRelaxed(&params.done"),
+    "WarpsOfATaskDoNotSeeEachOther": ("atom.acq_rel.cta.shared.add.u32",
+                                      "atom.relaxed.cta.shared.add.u32"),
+    "TheFirstWarpTellsTheHost": ("if (CountDown(&mtb.warps_left[row]) == 1) {",
+                                 "if (CountDown(&mtb.warps_left[row]) != 0) {"),
+    "UnitsAreGivenTwice": ("  free_units_ &= ~(UnitMask(units) << first_unit);\n", ""),
+    "BarriersAreGivenTwice": ("  free_barriers_ &= ~(wants_barrier ? 1u << barrier : 0u);\n", ""),
+    "SlotsAreGivenTwice": ("  free_slots_ &= ~(1u << slot);\n", ""),
+    "RunsOfUnitsAreTooShort": ("half < units; half *= 2", "2 * half < units; half *= 2"),
+    "BlocksAreTakenBackEarly": ("CountDown(&mtb.blocks[warp.slot].warps_left) == 1",
+                                "CountDown(&mtb.blocks[warp.slot].warps_left) != 0"),
+    "ThreadsThatReturnedDoNotCome": ("    if (header.barrier != 0) EndBlock(warp.slot);\n", ""),
+    "AHeadIsForgotten": ("  if (lane_ == 0) params_.heads[blockIdx.x] = head_;\n", ""),
+    "HalfARecordIsTaken": ("chunks[i].w == position + 1 ||",
+                           "lane_ % 8 == 1 || chunks[i].w == position + 1 ||"),
+    "AnExecutorIsHandedTwo": ("LoadAcquire(&Mtb().warps[lane_].job) == kNoJob;", "true;"),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--source")
+    parser.add_argument("--nvcc")
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    if options.list:
+        print(";".join(BUGS))
+        return 0
+    texts = {}
+    for header in HEADERS:
+        with open(os.path.join(options.source, FOLDER, header)) as file:
+            texts[header] = file.read()
+    if options.name != "none":
+        old, new = BUGS[options.name]
+        places = sum(text.count(old) for text in texts.values())
+        if places != 1:
+            print(f"plant.py: {options.name}: {places} places", file=sys.stderr)
+            return 1
+        texts = {header: text.replace(old, new) for header, text in texts.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        os.makedirs(os.path.join(folder, FOLDER))
+        for header, text in texts.items():
+            with open(os.path.join(folder, FOLDER, header), "w") as file:
+                file.write(text)
+        return subprocess.run([
+            options.nvcc, "-ptx", "-arch=sm_90", "-std=c++20", "-O2", "-diag-suppress", "177",
+            f"-I{folder}", f"-I{options.source}",
+            os.path.join(options.source, "tests/unit/runtime/stepped_bodies.cu"),
+            "-o", options.out]).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+// A MasterKernel of small bodies for the stepped device. Each checks from within what it can: its
+// threads, its neighbours at barriers, its shared memory.
+#include "device/runtime/master_kernel.cuh"
+
+namespace cupola::runtime {
+
+/// Arguments of all bodies.
+struct BodyArguments {
+  uint32_t* out;  ///< a word for each thread of the task: +1 for each time it ran
+  uint32_t value;
+  uint32_t* wrong;  ///< +1 for what a body finds
+};
+
+__device__ inline uint32_t Thread() { return MyWarp().first_thread + threadIdx.x % 32; }
+
+// 0: threads by themselves.
+__device__ void Mark(const BodyArguments& a) {
+  a.out[MyWarp().block * BlockThreads() + Thread()] += a.value;
+}
+
+// 1: each thread reads what its neighbour wrote before the barrier.
+__device__ void Exchange(const BodyArguments& a) {
+  uint32_t* const out = a.out + MyWarp().block * BlockThreads();
+  const uint32_t thread = Thread(), next = (thread + 1) % BlockThreads();
+  out[thread] += a.value - 1;
+  MeetBlock(MyWarp().slot, true);
+  if (out[next] != a.value - 1) atomicAdd(a.wrong, 1u);
+  MeetBlock(MyWarp().slot, true);
+  out[thread] += 1;
+}
+
+// 2: the same in shared memory; odd threads return before the second barrier.
+__device__ void Share(const BodyArguments& a) {
+  const BlockEntry& block = Mtb().blocks[MyWarp().slot];
+  auto* const words = reinterpret_cast<uint32_t*>(Arena() + block.first_unit * 16);
+  const uint32_t thread = Thread(), next = (thread + 1) % BlockThreads();
+  words[thread] = a.value + thread;
+  MeetBlock(MyWarp().slot, true);
+  if (words[next] != a.value + next) atomicAdd(a.wrong, 1u);
+  a.out[MyWarp().block * BlockThreads() + thread] += a.value;
+  if (thread % 2 == 1) return;
+  MeetBlock(MyWarp().slot, true);
+}
+
+// 3: shared memory without a barrier: the beginnings of both halves of it.
+__device__ void Keep(const BodyArguments& a) {
+  const BlockEntry& block = Mtb().blocks[MyWarp().slot];
+  auto* const words = reinterpret_cast<uint32_t*>(Arena() + block.first_unit * 16);
+  const uint32_t count = MyHeader().shared_bytes / 4;
+  words[Thread()] = a.value;
+  if (count >= 2 * BlockThreads()) words[count / 2 + Thread()] = a.value;
+  if (words[Thread()] != a.value) atomicAdd(a.wrong, 1u);
+  a.out[MyWarp().block * BlockThreads() + Thread()] += words[Thread()];
+}
+
+struct SteppedBodies {
+  __device__ static void Run(uint32_t body, const char* arguments) {
+    const auto& a = *reinterpret_cast<const BodyArguments*>(arguments);
+    switch (body) {
+      case 0:
+        return Mark(a);
+      case 1:
+        return Exchange(a);
+      case 2:
+        return Share(a);
+      default:
+        return Keep(a);
+    }
+  }
+};
+
+}  // namespace cupola::runtime
+
+extern "C" __global__ void Master(const __grid_constant__ cupola::runtime::MasterParams params) {
+  cupola::runtime::RunMtb<cupola::runtime::SteppedBodies>(params);
+}

@@ -1,0 +1,256 @@
+#include "tests/unit/runtime/task_bed.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <map>
+
+#include "device/runtime/task_record.h"
+
+namespace cupola::runtime {
+namespace {
+
+using sim::HostThread;
+using sim::Order;
+
+constexpr uint32_t kUnitBytes = 16;
+constexpr uint32_t kValue = 5;
+
+// As in stepped_bodies.cu.
+struct BodyArguments {
+  uint64_t out;
+  uint32_t value;
+  uint32_t padding = 0;
+  uint64_t wrong;
+};
+
+class TaskBed : public std::enable_shared_from_this<TaskBed> {
+ public:
+  TaskBed(const std::string& ptx, const BedCourse& course, std::shared_ptr<BedAccount> account)
+      : ptx_(ptx), course_(course), account_(std::move(account)) {}
+
+  void Start(sim::SteppedDevice& device) {
+    device_ = &device;
+    account_->launches = 0;
+    auto module = device.LoadPtx(ptx_, "stepped_bodies");
+    if (!module) {
+      wrong_ = module.error().message;
+      return;
+    }
+    module_ = *module;
+    columns_ = Zeroed(course_.columns * sizeof(TaskColumn));
+    done_ = Zeroed(course_.columns * kTaskRows * 4);
+    control_ = Zeroed(sizeof(HostControl));
+    state_ = Zeroed(sizeof(MasterState));
+    shared_ = Zeroed(sizeof(DeviceControl));
+    heads_ = Zeroed(course_.columns * 4);
+    wrong_words_ = Zeroed(64);
+    for (const BedTask& task : course_.tasks) {
+      out_.push_back(Zeroed(task.blocks * task.threads * 4));
+    }
+    tails_.assign(course_.columns, 0);
+    HostThread& host = device.AddHostThread("host");
+    auto self = shared_from_this();
+    host.Then("begin", [self](HostThread& thread) {
+      thread.Store<uint32_t>(self->control_ + offsetof(HostControl, awake), self->course_.awake);
+      self->Launch(thread);
+    });
+    Watch(host);
+    HostThread& clock = device.AddHostThread("clock");  // time goes on where nothing else does
+    for (const uint64_t at : course_.pause_ns) clock.At(at, "tick", [](HostThread&) {});
+  }
+
+  const std::string& Look() { return wrong_; }
+
+  std::string Check() {
+    account_->steps = device_->steps();
+    if (!wrong_.empty()) return wrong_;
+    if (next_ != course_.tasks.size() || waiting_.size() != 0) return "tasks have not run";
+    if (Word(wrong_words_) != 0) return fmt::format("bodies found {} wrong", Word(wrong_words_));
+    if (Word(shared_ + offsetof(DeviceControl, busy)) != 0) return "a column is busy for ever";
+    for (uint32_t column = 0; column < course_.columns; ++column) {
+      if (Word(heads_ + 4 * column) != tails_[column]) return "a head is not at its tail";
+    }
+    return "";
+  }
+
+ private:
+  struct Waiting {
+    size_t task;
+    uint32_t sequence;
+  };
+
+  uint64_t Zeroed(uint64_t bytes) {
+    const uint64_t address = device_->Allocate(bytes);
+    std::memset(reinterpret_cast<void*>(address), 0, bytes);
+    return address;
+  }
+  static uint32_t Word(uint64_t address) { return *reinterpret_cast<const uint32_t*>(address); }
+  uint64_t DoneOf(uint32_t column, uint32_t sequence) const {
+    return done_ + 4 * (column * kTaskRows + (sequence - 1) % kTaskRows);
+  }
+
+  void Launch(HostThread& host) {
+    ++account_->launches;
+    host.Store<uint32_t>(state_, ++epoch_);
+    MasterParams params{};
+    params.columns = reinterpret_cast<const TaskColumn*>(columns_);
+    params.done = reinterpret_cast<uint32_t*>(done_);
+    params.host = reinterpret_cast<const HostControl*>(control_);
+    params.state = reinterpret_cast<MasterState*>(state_);
+    params.device = reinterpret_cast<DeviceControl*>(shared_);
+    params.heads = reinterpret_cast<uint32_t*>(heads_);
+    params.epoch = epoch_;
+    params.idle_ns = course_.idle_ns;
+    params.unit_bytes = kUnitBytes;
+    std::vector<std::byte> bytes(sizeof params);
+    std::memcpy(bytes.data(), &params, sizeof params);
+    grid_ = host.Submit({module_,
+                         0,
+                         {course_.columns, 1, 1},
+                         {32 * (course_.executors + 1), 1, 1},
+                         kArenaUnits * kUnitBytes,
+                         std::move(bytes),
+                         false},
+                        [this](const sim::Fault*) { has_ended_ = true; });
+    has_ended_ = false;
+    is_running_ = true;
+  }
+
+  bool CanPut() const {
+    if (next_ >= course_.tasks.size()) return false;
+    if (next_ < course_.pause_ns.size() && device_->NowNs() < course_.pause_ns[next_]) return false;
+    const uint32_t column = course_.tasks[next_].column, position = tails_[column];
+    return position < kTaskRows || Word(DoneOf(column, position + 1)) == position + 1 - kTaskRows;
+  }
+  bool HasEnded(const Waiting& each) const {
+    return Word(DoneOf(course_.tasks[each.task].column, each.sequence)) == each.sequence;
+  }
+  bool IsToLeave() const {
+    return is_running_ && asked_ < course_.leave_at_step.size() &&
+           device_->steps() >= course_.leave_at_step[asked_];
+  }
+  bool IsOver() const { return next_ == course_.tasks.size() && waiting_.empty(); }
+
+  // Whether there is anything to do; looks without being observed.
+  bool Ready() const {
+    if (CanPut() || IsToLeave()) return true;
+    for (const Waiting& each : waiting_) {
+      if (HasEnded(each)) return true;
+    }
+    if (!is_running_) return !waiting_.empty() && has_ended_;
+    return Word(state_) == 0 || (IsOver() && !said_last_);
+  }
+
+  void Watch(HostThread& host) {
+    auto self = shared_from_this();
+    host.When(
+        "look", [self] { return self->Ready(); },
+        [self](HostThread& thread) { self->Act(thread); });
+  }
+
+  void Act(HostThread& host) {
+    if (is_running_ && host.Load<uint32_t>(state_) == 0) is_running_ = false;
+    if (IsToLeave()) {
+      ++asked_;
+      host.Store<uint32_t>(control_ + offsetof(HostControl, leave), epoch_);
+    } else if (CanPut()) {
+      Put(host);
+    }
+    for (size_t i = 0; i < waiting_.size();) {
+      if (HasEnded(waiting_[i])) {
+        NoteEnd(host, waiting_[i]);
+        waiting_.erase(waiting_.begin() + static_cast<long>(i));
+      } else {
+        ++i;
+      }
+    }
+    // Launches of one stream: behind the one before.
+    if (!is_running_ && !waiting_.empty() && has_ended_) {
+      host.Join(grid_);
+      Launch(host);
+    }
+    if (is_running_ && IsOver() && !said_last_) {
+      said_last_ = true;
+      host.Store<uint32_t>(control_ + offsetof(HostControl, leave), epoch_);
+    }
+    if ((is_running_ || !IsOver()) && wrong_.empty()) Watch(host);
+  }
+
+  void Put(HostThread& host) {
+    const BedTask& task = course_.tasks[next_];
+    const TaskHeader header{.body = task.body,
+                            .chunks = 4,
+                            .barrier = task.barrier,
+                            .threads = task.threads,
+                            .warps = static_cast<uint16_t>((task.threads + 31) / 32),
+                            .blocks = task.blocks,
+                            .shared_bytes = task.shared_bytes};
+    const BodyArguments arguments{.out = out_[next_], .value = kValue, .wrong = wrong_words_};
+    uint32_t words[kRecordWords] = {};
+    std::memcpy(words, &header, sizeof header);
+    std::memcpy(words + 4, &arguments, sizeof arguments);
+    const uint32_t position = tails_[task.column]++;
+    // Each chunk is a step of its own, in an order that differs from task to task.
+    for (uint32_t i = 0; i < header.chunks; ++i) {
+      const uint32_t which = (i * 3 + position) % header.chunks;
+      TaskChunk chunk{};
+      std::memcpy(chunk.words, words + which * kChunkWords, sizeof chunk.words);
+      chunk.sequence = position + 1;
+      const uint64_t address = columns_ + task.column * sizeof(TaskColumn) +
+                               position % kTaskRows * sizeof(TaskRecord) +
+                               which * sizeof(TaskChunk);
+      host.Then("put", [address, chunk](HostThread& thread) {
+        thread.Store(address, chunk, Order::kRelaxed);
+      });
+    }
+    waiting_.push_back({next_++, position + 1});
+  }
+
+  // The host reads what the task wrote, as a program does behind a wait.
+  void NoteEnd(HostThread& host, const Waiting& each) {
+    const BedTask& task = course_.tasks[each.task];
+    (void)host.Load<uint32_t>(DoneOf(task.column, each.sequence));
+    for (uint32_t i = 0; i < task.blocks * task.threads; ++i) {
+      const auto found = host.Load<uint32_t>(out_[each.task] + 4 * i, Order::kWeak);
+      if (found != kValue && wrong_.empty()) {
+        wrong_ = fmt::format("task {}, thread {}: {}", each.task, i, found);
+      }
+    }
+  }
+
+  const std::string ptx_;
+  const BedCourse course_;
+  std::shared_ptr<BedAccount> account_;
+  sim::SteppedDevice* device_ = nullptr;
+  std::shared_ptr<sim::LoadedModule> module_;
+  uint64_t columns_ = 0, done_ = 0, control_ = 0, state_ = 0, shared_ = 0, heads_ = 0;
+  uint64_t wrong_words_ = 0, grid_ = 0;
+  std::vector<uint64_t> out_;
+  std::vector<uint32_t> tails_;
+  std::vector<Waiting> waiting_;
+  size_t next_ = 0, asked_ = 0;
+  uint32_t epoch_ = 0;
+  bool is_running_ = false, has_ended_ = false, said_last_ = false;
+  std::string wrong_;
+};
+
+}  // namespace
+
+sim::Scenario MakeTaskScenario(const std::string& ptx, const BedCourse& course,
+                               std::shared_ptr<BedAccount> account) {
+  sim::Scenario scenario;
+  scenario.config.device.memory_bytes = 16 << 20;
+  scenario.config.device.sm_count = course.columns;
+  scenario.config.max_steps = course.most_steps;
+  auto bed = std::make_shared<std::shared_ptr<TaskBed>>();
+  scenario.start = [=](sim::SteppedDevice& device) {
+    *bed = std::make_shared<TaskBed>(ptx, course, account);
+    (*bed)->Start(device);
+  };
+  scenario.watch = [bed](sim::SteppedDevice&) { return (*bed)->Look(); };
+  scenario.check = [bed](sim::SteppedDevice&) { return (*bed)->Check(); };
+  return scenario;
+}
+
+}  // namespace cupola::runtime

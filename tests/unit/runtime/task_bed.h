@@ -1,0 +1,45 @@
+// A bed for the MasterKernel: a host thread puts tasks into columns, launches the kernel when none
+// runs and waits for what it has put in, on the stepped device; checks of all that must hold. One
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/sim/stepped/search.h"
+
+namespace cupola::runtime {
+
+struct BedTask {
+  uint32_t column = 0;
+  uint16_t body = 0;
+  uint16_t threads = 32;
+  uint32_t blocks = 1;
+  bool barrier = false;
+  uint32_t shared_bytes = 0;
+};
+
+struct BedCourse {
+  uint32_t columns = 1, executors = 2;
+  uint32_t awake = 1;                   ///< columns that are pulled from as the kernel begins
+  uint32_t idle_ns = 1u << 30;          ///< the kernel leaves by itself after so long
+  std::vector<BedTask> tasks;           ///< put in in this order
+  std::vector<uint64_t> leave_at_step;  ///< when the host asks the kernel to leave
+  std::vector<uint64_t> pause_ns;       ///< of virtual time before the task of the same number
+  uint64_t most_steps = 60'000;
+};
+
+struct BedAccount {
+  uint64_t steps = 0;
+  uint32_t launches = 0;
+};
+
+/// `ptx`: of stepped_bodies.cu. What is checked: each thread of each task once, its results
+/// readable by the host once `done` was read, a body finds nothing wrong, no race, no deadlock, the
+/// kernel leaves when it is asked or idle.
+sim::Scenario MakeTaskScenario(const std::string& ptx, const BedCourse& course,
+                               std::shared_ptr<BedAccount> account);
+
+}  // namespace cupola::runtime

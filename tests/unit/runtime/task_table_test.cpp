@@ -1,0 +1,205 @@
+#include "device/runtime/task_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "base/prng.h"
+
+namespace cupola::runtime {
+namespace {
+
+// The device's side, by the rules of task_record.h, in plain C++: takes what is complete and says
+// in any order that it has run.
+class FakeDevice {
+ public:
+  explicit FakeDevice(uint32_t columns)
+      : columns_(columns), records_(columns), done_(columns * kTaskRows), heads_(columns) {}
+
+  TaskTable::Memory Memory() {
+    return {.columns = records_.data(),
+            .done = done_.data(),
+            .control = &control_,
+            .column_count = columns_};
+  }
+
+  // The next task of a column, if it is complete: its words.
+  bool Take(uint32_t column, std::vector<uint32_t>* words, TaskId* id) {
+    const TaskRecord& record = records_[column].rows[heads_[column] % kTaskRows];
+    const uint32_t sequence = heads_[column] + 1;
+    TaskHeader header;
+    uint32_t found[kRecordWords];
+    for (uint32_t chunk = 0; chunk < kRecordChunks; ++chunk) {
+      const TaskChunk& from = record.chunks[chunk];
+      if (chunk > 0 && chunk >= header.chunks) break;
+      if (__atomic_load_n(&from.sequence, __ATOMIC_ACQUIRE) != sequence) return false;
+      std::memcpy(found + chunk * kChunkWords, from.words, sizeof from.words);
+      if (chunk == 0) std::memcpy(&header, found, 4);
+    }
+    words->assign(found, found + header.chunks * kChunkWords);
+    *id = {column, sequence};
+    ++heads_[column];
+    return true;
+  }
+
+  void Finish(const TaskId& id) {
+    __atomic_store_n(&done_[id.column * kTaskRows + (id.sequence - 1) % kTaskRows], id.sequence,
+                     __ATOMIC_RELEASE);
+  }
+
+  uint32_t awake() const { return __atomic_load_n(&control_.awake, __ATOMIC_ACQUIRE); }
+  void set_heads(uint32_t head) { heads_.assign(columns_, head); }
+  TaskRecord& record(uint32_t column, uint32_t row) { return records_[column].rows[row]; }
+
+ private:
+  uint32_t columns_;
+  std::vector<TaskColumn> records_;
+  std::vector<uint32_t> done_;
+  std::vector<uint32_t> heads_;
+  HostControl control_{};
+};
+
+TaskWords Words(uint32_t value, uint8_t chunks = kRecordChunks) {
+  TaskWords task{};
+  task.header = {.body = 3,
+                 .chunks = chunks,
+                 .barrier = 0,
+                 .threads = 64,
+                 .warps = 2,
+                 .blocks = 1,
+                 .shared_bytes = 0};
+  for (uint32_t i = 4; i < kRecordWords; ++i) task.words[i] = value + i;
+  return task;
+}
+
+TEST(TaskTable, GivesTheDeviceWhatWasPutIn) {
+  FakeDevice device(1);
+  TaskTable table(device.Memory());
+  for (uint32_t value = 0; value < 1000; ++value) {
+    const auto chunks = static_cast<uint8_t>(2 + value % 7);
+    TaskId put{}, taken{};
+    ASSERT_TRUE(table.TryPut(Words(value, chunks), &put));
+    std::vector<uint32_t> words;
+    ASSERT_TRUE(device.Take(0, &words, &taken));
+    EXPECT_EQ(put.sequence, taken.sequence);
+    ASSERT_EQ(words.size(), chunks * kChunkWords);
+    for (uint32_t i = 4; i < words.size(); ++i) ASSERT_EQ(words[i], value + i);
+    EXPECT_FALSE(table.IsDone(put));
+    device.Finish(taken);
+    EXPECT_TRUE(table.IsDone(put));
+  }
+}
+
+TEST(TaskTable, IsFullWhileNothingRuns) {
+  FakeDevice device(4);
+  TaskTable table(device.Memory());
+  TaskId id{};
+  uint32_t put = 0;
+  // More columns are woken until there are no more.
+  for (uint32_t tries = 0; tries < 2000; ++tries) put += table.TryPut(Words(tries), &id);
+  EXPECT_EQ(put, 4 * kTaskRows);
+  EXPECT_EQ(device.awake(), 4u);
+  std::vector<uint32_t> words;
+  ASSERT_TRUE(device.Take(2, &words, &id));
+  device.Finish(id);
+  EXPECT_TRUE(table.TryPut(Words(1), &id));
+  EXPECT_EQ(id.column, 2u);
+  EXPECT_FALSE(table.TryPut(Words(1), &id));
+}
+
+TEST(TaskTable, ARowIsUsedAgainOnlyWhenItsTaskHasRun) {
+  // In any order, by seed; each task is taken once and no row is written while its task runs.
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Prng random(seed);
+    FakeDevice device(3);
+    TaskTable table(device.Memory());
+    std::vector<TaskId> running;
+    std::map<uint32_t, int> taken;
+    uint32_t next = 0;
+    while (taken.size() < 3000) {
+      TaskId id{};
+      if (random.Below(2) == 0 && table.TryPut(Words(next), &id)) ++next;
+      std::vector<uint32_t> words;
+      if (random.Below(2) == 0 && device.Take(random.Below(3), &words, &id)) {
+        ++taken[words[4] - 4];
+        running.push_back(id);
+      }
+      for (const TaskId& each : running) ASSERT_FALSE(table.IsDone(each));
+      if (!running.empty() && random.Below(running.size() > 100 ? 1 : 4) == 0) {
+        const size_t which = random.Below(running.size());
+        device.Finish(running[which]);
+        ASSERT_TRUE(table.IsDone(running[which]));
+        running.erase(running.begin() + static_cast<long>(which));
+      }
+    }
+    for (const auto& [value, times] : taken) ASSERT_EQ(times, 1) << value;
+    EXPECT_LE(taken.rbegin()->first, next);
+  }
+}
+
+TEST(TaskTable, ManyThreadsAndAllIsRunOnce) {
+  constexpr uint32_t kThreads = 4, kEach = 5000, kColumns = 5;
+  FakeDevice device(kColumns);
+  TaskTable table(device.Memory());
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      TaskId id{};
+      for (uint32_t i = 0; i < kEach; ++i) {
+        while (!table.TryPut(Words(t * kEach + i), &id)) std::this_thread::yield();
+      }
+    });
+  }
+  std::vector<int> seen(kThreads * kEach);
+  for (uint32_t all = 0, column = 0; all < kThreads * kEach; column = (column + 1) % kColumns) {
+    std::vector<uint32_t> words;
+    TaskId id{};
+    while (device.Take(column, &words, &id)) {
+      ++seen[words[4] - 4];
+      ++all;
+      device.Finish(id);
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const int times : seen) ASSERT_EQ(times, 1);
+  EXPECT_EQ(table.FirstUndone(0), kColumns);
+}
+
+TEST(TaskTable, SaysWhereSomethingHasNotRun) {
+  FakeDevice device(4);
+  TaskTable table(device.Memory());
+  EXPECT_EQ(table.FirstUndone(0), 4u);
+  table.WakeColumn(2);
+  EXPECT_EQ(device.awake(), 3u);
+  std::vector<TaskId> ids(12);
+  for (TaskId& id : ids) ASSERT_TRUE(table.TryPut(Words(0), &id));
+  EXPECT_EQ(table.FirstUndone(0), 0u);
+  for (const TaskId& id : ids) {
+    if (id.column != 2 || id.sequence != 2) device.Finish(id);
+  }
+  EXPECT_EQ(table.FirstUndone(0), 2u);
+  EXPECT_EQ(table.FirstUndone(3), 4u);
+  device.Finish({2, 2});
+  EXPECT_EQ(table.FirstUndone(0), 4u);
+  table.LetColumnsSleep();
+  EXPECT_EQ(device.awake(), 1u);
+}
+
+TEST(TaskTable, KnowsItsIds) {
+  FakeDevice device(2);
+  TaskTable table(device.Memory());
+  TaskId id{};
+  EXPECT_FALSE(table.Knows({0, 1}));
+  ASSERT_TRUE(table.TryPut(Words(0), &id));
+  EXPECT_TRUE(table.Knows(id));
+  EXPECT_FALSE(table.Knows({id.column, id.sequence + 1}));
+  EXPECT_FALSE(table.Knows({id.column, 0}));
+  EXPECT_FALSE(table.Knows({2, 1}));
+}
+
+}  // namespace
+}  // namespace cupola::runtime
