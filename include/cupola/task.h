@@ -18,7 +18,7 @@
 
 #include <cuda_runtime.h>
 
-#include <chrono>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -39,7 +39,7 @@ enum class Error {
   kTooMuchShared,   ///< shared memory of a block: more than kMostSharedBytes
   kUnknownTask,     ///< an id that this system has not given
   kNoMemory,        ///< tables could not be allocated
-  kDevice,          ///< CUDA failed; TaskSystem::cuda_error says how
+  kDevice,          ///< CUDA failed, now or before; TaskSystem::cuda_error says how
 };
 
 inline constexpr uint32_t kMtbThreads = 1024;
@@ -201,13 +201,15 @@ class TaskSystem {
   cudaStream_t stream_ = nullptr;
   uint32_t columns_ = 0;
   cudaError_t cuda_error_ = cudaSuccess;
-  std::atomic<bool> is_open_{false};
+  std::atomic<bool> is_open_{false}, has_failed_{false};
 };
 
 template <auto... Functions>
 bool TaskSystem<Functions...>::Failed(cudaError_t error) {
-  if (error != cudaSuccess) cuda_error_ = error;
-  return error != cudaSuccess;
+  if (error == cudaSuccess) return false;
+  cuda_error_ = error;
+  has_failed_.store(true, std::memory_order_release);
+  return true;
 }
 
 // Memory of both sides, in one allocation each.
@@ -278,6 +280,7 @@ Error TaskSystem<Functions...>::Spawn(const TaskShape& shape, TaskId* id, Argume
   constexpr uint16_t body = internal::Bodies<Functions...>::template Index<Function>();
   static_assert(body != 0xffff, "the TaskSystem does not know this function");
   using Packed = internal::Body<Function>;
+  if (has_failed_.load(std::memory_order_relaxed)) return Error::kDevice;
   if (shape.threads == 0 || shape.threads > kMostThreads) return Error::kTooManyThreads;
   if (shape.blocks == 0) return Error::kNoBlocks;
   if (shape.shared_bytes > kMostSharedBytes) return Error::kTooMuchShared;

@@ -27,8 +27,11 @@ FLEP = ["pairs_hp_speedup_mean_mps", "pairs_hp_ceiling_fraction_timeslice",
         "ffs_share_high_pct", "solo_overhead_mean_pct", "solo_overhead_worst_pct",
         "slicing_overhead_mean_pct", "spatial_overhead_pct", "prediction_error_mean_pct"]
 SECTIONS = "prediction,alone,solo,pairs,equal,triplets,delays,ffs,spatial"
+NARROW = ["single_task_us_p50", "single_task_us_p99", "speedup_over_streams32_1us"] + [
+    f"tasks_per_s_{mode}_{name}" for mode in ("api", "streams32", "streams32x8", "graph", "fused")
+    for name in ("1us", "13us", "46us")]
 BENCHES = {"launch_cost": (LAUNCH_COST, []), "arbiter_cost": (ARBITER_COST, []),
-           "preemption": (PREEMPTION, []),
+           "preemption": (PREEMPTION, []), "narrow": (NARROW, []),
            "flep": (FLEP, ["--sections", SECTIONS])}
 
 
@@ -115,6 +118,8 @@ def main():
             check_arbiter_cost(result)
         elif what == "preemption":
             check_preemption(result, folder)
+        elif what == "narrow":
+            assert not result["detail"]["failures"], result["detail"]["failures"]
         else:
             check_flep(result, folder)
             check_flep_goes_on(result, command, folder)

@@ -6,6 +6,7 @@
 // each; graph: independent nodes; fused: one block a task. Results are compared with those of
 // fused.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

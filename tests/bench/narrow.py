@@ -1,0 +1,74 @@
+"""Narrow tasks: how many a second, as tasks of a MasterKernel, on streams, as a graph and fused, and how
+long one takes; narrow_bench.cu is what runs. Standard library only."""
+import json
+import os
+
+import runner
+
+# Iterations of narrow_bench's bodies whose blocks take about so long alone on an H200.
+ITERATIONS = {"1us": 30, "13us": 1700, "46us": 6500}
+MODES = ["fused", "api", "streams32", "streams32x8", "graph"]
+COUNTED = ["api", "streams32", "streams32x8", "graph", "fused"]
+
+
+class Bench:
+    def __init__(self, build, device, quick, seconds_left, save):
+        self.build, self.device, self.quick = build, device, quick
+        self.seconds_left, self.save = seconds_left, save
+        self.metrics, self.detail = {}, {"failures": []}
+
+    def run(self, arguments, seconds):
+        """The lines that narrow_bench prints; None, with a word of why, where it fails."""
+        form = "static" if self.device == "gpu" else "shared"
+        command = [f"{self.build}/apps/tasks/narrow_bench_{form}", *arguments]
+        if self.device == "sim":
+            command = runner.cupola_command(self.build, "sim") + command
+        result = runner.run(command, os.environ, min(seconds, self.seconds_left()))
+        if result["code"] != 0:
+            self.detail["failures"].append(
+                f"{' '.join(arguments)}: {runner.describe_code(result['code'])} "
+                f"{result['stderr'].decode(errors='replace')[-300:]}")
+            return None
+        return [json.loads(line) for line in result["stdout"].decode().splitlines()]
+
+    def rates(self, name):
+        """All modes by turns in one process."""
+        size = ["--tasks", "200", "--threads", "40", "--repeat", "1"] if self.quick else [
+            "--repeat", "9"]
+        iterations = "3" if self.quick else str(ITERATIONS[name])
+        lines = self.run([*size, "--iterations", iterations, "--modes", ",".join(MODES)], 90)
+        self.detail[name] = lines
+        for line in lines or []:
+            if line["mode"] in COUNTED:
+                self.metrics[f"tasks_per_s_{line['mode']}_{name}"] = line["tasks_per_s"]
+
+    def single(self):
+        lines = self.run(["--modes", "none", "--iterations", "3" if self.quick else "50",
+                          "--single", "5" if self.quick else "3000"], 60)
+        self.detail["single"] = lines
+        for line in lines or []:
+            if line["mode"] == "single":
+                self.metrics.update({
+                    "single_task_us_p50": line["task_us_p50"],
+                    "single_task_us_p99": line["task_us_p99"],
+                    "launch_and_synchronize_us_p50": line["launch_us_p50"],
+                    "launch_and_synchronize_us_p99": line["launch_us_p99"]})
+
+
+def measure(build, device, quick, seconds_left, save):
+    """{"metrics", "detail", "good"}. A step that fails is named and leaves its metrics out."""
+    bench = Bench(build, device, quick, seconds_left, save)
+    steps = [lambda name=name: bench.rates(name) for name in ITERATIONS] + [bench.single]
+    for step in steps:
+        if seconds_left() < 10:
+            bench.detail["failures"].append("no time left")
+            break
+        step()
+        save(bench.metrics, bench.detail)
+    for mode in ("streams32", "graph"):
+        for name in ITERATIONS:
+            api, other = (bench.metrics.get(f"tasks_per_s_{which}_{name}")
+                          for which in ("api", mode))
+            if api and other:
+                bench.metrics[f"speedup_over_{mode}_{name}"] = round(api / other, 2)
+    return {"metrics": bench.metrics, "detail": bench.detail, "good": not bench.detail["failures"]}
