@@ -44,9 +44,8 @@ class Scheduler {
   __device__ bool AllFree() const { return FreeExecutors() == (1u << executors_) - 1; }
   __device__ void SetBusy(bool busy);
   __device__ void StartAll(uint32_t count);
-  __device__ void Hear(const uint2& host, const uint3& device);
-  __device__ void SayLeaving();
-  __device__ void ConsiderLeaving(uint32_t busy);
+  __device__ bool IsIdle(uint32_t busy);
+  __device__ void Hear(const uint2& host, const uint3& device, bool is_idle);
   __device__ void End();
 
   const MasterParams& params_;
@@ -197,24 +196,21 @@ __device__ inline void Scheduler::SetBusy(bool busy) {
   if (lane_ == 0) atomicAdd(&params_.device->busy, busy ? 1u : ~0u);
 }
 
-/// Lane 0 of column 0 tells all what the host has said.
-__device__ inline void Scheduler::Hear(const uint2& host, const uint3& device) {
-  if (host.x != device.x) StoreRelaxed(&params_.device->awake, host.x);
-  if (host.y == params_.epoch) SayLeaving();
+/// Column 0: whether no column has had anything to do for so long that the kernel is to leave.
+__device__ inline bool Scheduler::IsIdle(uint32_t busy) {
+  const uint64_t now = WarpTimeNs();
+  if (busy_ || busy != 0) idle_since_ = now;
+  return now - idle_since_ >= params_.idle_ns;
 }
 
-/// Lane 0 of column 0: first the host is told that no more tasks are taken, then the other columns.
-__device__ inline void Scheduler::SayLeaving() {
+/// Lane 0 of column 0 tells all what the host has said. Where the kernel is to leave the host is told
+/// first, once, that it takes no more tasks, then the other columns.
+__device__ inline void Scheduler::Hear(const uint2& host, const uint3& device, bool is_idle) {
+  if (host.x != device.x) StoreRelaxed(&params_.device->awake, host.x);
+  if (host.y != params_.epoch && !is_idle) return;
   StoreRelaxed(&params_.state->running, 0);
   FenceForHost();
   StoreRelaxed(&params_.device->leave, params_.epoch);
-}
-
-/// Column 0, when it has nothing to do itself: when none has for a while, the kernel leaves.
-__device__ inline void Scheduler::ConsiderLeaving(uint32_t busy) {
-  const uint64_t now = WarpTimeNs();
-  if (busy_ || busy != 0) idle_since_ = now;
-  if (now - idle_since_ >= params_.idle_ns && lane_ == 0) SayLeaving();
 }
 
 /// The host has been told that the kernel takes no more tasks. Runs those that it wrote before it
@@ -251,12 +247,10 @@ __device__ uint32_t Scheduler::Turn() {
   if (ready > 0) SetBusy(true);
   StartAll(ready);
   if (device.y == params_.epoch) return kLeave;
-  if (blockIdx.x == 0 && lane_ == 0) Hear(LoadHostControl(params_.host), device);
-  if (ready == 0) {
-    if (busy_ && AllFree()) SetBusy(false);
-    if (blockIdx.x == 0) ConsiderLeaving(device.z);
-  } else {
-    idle_since_ = WarpTimeNs();
+  if (ready == 0 && busy_ && AllFree()) SetBusy(false);
+  if (blockIdx.x == 0) {
+    const bool is_idle = IsIdle(device.z);
+    if (lane_ == 0) Hear(LoadHostControl(params_.host), device, is_idle);
   }
   return ready;
 }
