@@ -23,7 +23,9 @@ class Bench:
         command = [f"{self.build}/apps/tasks/narrow_bench_{form}", *arguments]
         if self.device == "sim":
             command = runner.cupola_command(self.build, "sim") + command
-        result = runner.run(command, os.environ, min(seconds, self.seconds_left()))
+        # As many hardware queues as there may be, for the streams.
+        environ = {**os.environ, "CUDA_DEVICE_MAX_CONNECTIONS": "32"}
+        result = runner.run(command, environ, min(seconds, self.seconds_left()))
         if result["code"] != 0:
             self.detail["failures"].append(
                 f"{' '.join(arguments)}: {runner.describe_code(result['code'])} "
