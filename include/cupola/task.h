@@ -19,6 +19,7 @@
 #include <cuda_runtime.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -38,6 +39,7 @@ enum class Error {
   kNoBlocks,        ///< a grid of none
   kTooMuchShared,   ///< shared memory of a block: more than kMostSharedBytes
   kUnknownTask,     ///< an id that this system has not given
+  kTimedOut,        ///< not within TaskSystem::set_time_limit: a task never ends, or needs longer
   kNoMemory,        ///< tables could not be allocated
   kDevice,          ///< CUDA failed, now or before; TaskSystem::cuda_error says how
 };
@@ -76,8 +78,8 @@ __device__ inline void SyncBlock() {
   runtime::MeetBlock(runtime::MyWarp().slot, true);
 }
 
-/// The block's shared memory, TaskShape::shared_bytes of it, at a multiple of 16; nullptr where that
-/// is 0. Holds anything at first. [getSMPtr]
+/// The block's shared memory, TaskShape::shared_bytes of it, at a multiple of 16; nullptr where
+/// that is 0. Holds anything at first. [getSMPtr]
 __device__ inline void* SharedMemory() {
   if (runtime::MyHeader().shared_bytes == 0) return nullptr;
   const runtime::BlockEntry& block = runtime::Mtb().blocks[runtime::MyWarp().slot];
@@ -177,6 +179,10 @@ class TaskSystem {
   /// Until all tasks that were put in before have run. [waitAll]
   Error WaitAll();
 
+  /// How long Wait and WaitAll, and Spawn where the table is full, wait before they give up with
+  /// kTimedOut; the tasks go on, and may be waited for again. 60 s by default.
+  void set_time_limit(std::chrono::nanoseconds limit) { time_limit_ = limit; }
+
   cudaError_t cuda_error() const { return cuda_error_; }
   /// Launches of the MasterKernel so far.
   uint32_t launches() const { return params_.epoch; }
@@ -201,6 +207,7 @@ class TaskSystem {
   cudaStream_t stream_ = nullptr;
   uint32_t columns_ = 0;
   cudaError_t cuda_error_ = cudaSuccess;
+  std::chrono::nanoseconds time_limit_ = std::chrono::seconds(60);
   std::atomic<bool> is_open_{false}, has_failed_{false};
 };
 
@@ -309,6 +316,7 @@ Error TaskSystem<Functions...>::Spawn(const TaskShape& shape, TaskId* id, Argume
 template <auto... Functions>
 template <class IsOver>
 Error TaskSystem<Functions...>::Await(IsOver is_over) {
+  const auto start = std::chrono::steady_clock::now();
   for (uint32_t turn = 1; !is_over(); ++turn) {
     if (turn % 64 != 0) continue;
     if (*running_ == 0) {
@@ -317,6 +325,7 @@ Error TaskSystem<Functions...>::Await(IsOver is_over) {
     if (turn % 16384 == 0) {
       const cudaError_t state = cudaStreamQuery(stream_);
       if (state != cudaErrorNotReady && Failed(state)) return Error::kDevice;
+      if (std::chrono::steady_clock::now() - start > time_limit_) return Error::kTimedOut;
     }
   }
   return Error::kNone;

@@ -1,6 +1,7 @@
-// Tasks that fail: a body that traps, a barrier in a task that did not say that it uses one. Each must
-// come back as an error of CUDA's, from the wait and from all that is spawned later, and not hang.
-// task_faults trap|barrier
+// Tasks that fail: a body that traps, a barrier in a task that did not say that it uses one. Each
+// must come back as an error of CUDA's, from the wait and from all that is spawned later, and not
+// hang. And one that does not end until it is let: waiting for it has a limit. task_faults
+// trap|barrier|endless
 #include <cstdio>
 #include <cstring>
 
@@ -19,7 +20,14 @@ __device__ void Sync(unsigned* out) {
   *out = 1;
 }
 
-using Tasks = task::TaskSystem<Count, Trap, Sync>;
+// Ends when it is let, or after 20 s.
+__device__ void Endless(const volatile unsigned* let) {
+  const uint64_t start = cupola::runtime::WarpTimeNs();
+  while (*let == 0 && cupola::runtime::WarpTimeNs() - start < 20'000'000'000ull) {
+  }
+}
+
+using Tasks = task::TaskSystem<Count, Trap, Sync, Endless>;
 
 bool Run(bool trap) {
   Tasks tasks;
@@ -36,16 +44,39 @@ bool Run(bool trap) {
   const task::Error spawned = trap ? tasks.Spawn<Trap>({.threads = 64}, &bad, out)
                                    : tasks.Spawn<Sync>({.threads = 64}, &bad, out);
   if (spawned != task::Error::kNone) return false;
-  const task::Error waited = tasks.Wait(bad), later = tasks.Spawn<Count>({.threads = 64}, &good, out);
+  const task::Error waited = tasks.Wait(bad),
+                    later = tasks.Spawn<Count>({.threads = 64}, &good, out);
   std::printf("wait %d, spawn %d: %s\n", static_cast<int>(waited), static_cast<int>(later),
               cudaGetErrorString(tasks.cuda_error()));
   return waited == task::Error::kDevice && later == task::Error::kDevice &&
          tasks.cuda_error() != cudaSuccess && tasks.WaitAll() == task::Error::kDevice;
 }
 
+bool RunEndless() {
+  unsigned *let = nullptr, *mapped = nullptr;
+  if (cudaHostAlloc(&let, 4, cudaHostAllocMapped) != cudaSuccess ||
+      cudaHostGetDevicePointer(&mapped, let, 0) != cudaSuccess) {
+    return false;
+  }
+  *let = 0;
+  Tasks tasks;
+  tasks.set_time_limit(std::chrono::milliseconds(200));
+  task::TaskId id{};
+  if (tasks.Spawn<Endless>({.threads = 32}, &id, mapped) != task::Error::kNone) return false;
+  const task::Error one = tasks.Wait(id), all = tasks.WaitAll();
+  *static_cast<volatile unsigned*>(let) = 1;
+  tasks.set_time_limit(std::chrono::seconds(15));
+  const task::Error then = tasks.Wait(id);
+  std::printf("%d, %d, then %d\n", static_cast<int>(one), static_cast<int>(all),
+              static_cast<int>(then));
+  return one == task::Error::kTimedOut && all == task::Error::kTimedOut &&
+         then == task::Error::kNone;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
+  if (std::strcmp(argv[1], "endless") == 0) return RunEndless() ? 0 : 1;
   return Run(std::strcmp(argv[1], "trap") == 0) ? 0 : 1;
 }
