@@ -9,13 +9,11 @@
 //   sequence   position + 1: what a record carries that is complete, and `done` once it has run
 //
 // Rules
-//   - A record is chunks of 16 bytes, each written and read at once, each with the sequence. A
-//   record
-//     whose chunks all carry the sequence that is due is complete; no order between them is needed.
+//   - A record is chunks of 16 bytes, each written and read at once, each with the sequence. It is
+//     complete when all of them carry the sequence that is due; no order between them is needed.
 //   - The host writes a row when `done` of it says that the task before it there has run.
 //   - `done` is written behind everything that the task wrote (fence.sys), by the warp of it that
-//   ended
-//     last.
+//     ended last.
 #pragma once
 
 #include <cstddef>

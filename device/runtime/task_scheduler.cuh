@@ -16,8 +16,6 @@ inline constexpr uint32_t kLastLookNs = 20'000;
 /// part.
 class Scheduler {
  public:
-  static constexpr uint32_t kLeave = ~0u;
-
   __device__ Scheduler(const MasterParams& params)
       : params_(params),
         column_(params.columns + blockIdx.x),
@@ -44,14 +42,16 @@ class Scheduler {
   __device__ bool AllFree() const { return FreeExecutors() == (1u << executors_) - 1; }
   __device__ void SetBusy(bool busy);
   __device__ void StartAll(uint32_t count);
-  __device__ bool IsIdle(uint32_t busy);
-  __device__ void Hear(const uint2& host, const uint3& device, bool is_idle);
+  __device__ bool IsIdle();
+  __device__ void Hear(const uint2& host, bool is_idle);
+  __device__ bool IsToLeave() const { return control_.y == params_.epoch; }
   __device__ void End();
 
   const MasterParams& params_;
   const TaskColumn* column_;
   uint32_t lane_, executors_, head_;
   bool busy_ = false;
+  uint3 control_{};  ///< DeviceControl::awake, leave, busy, as last read
   // What blocks may have, a bit each: slots, named barriers 1 to 15 (0 is __syncthreads), units of
   // the arena.
   uint32_t free_slots_ = ~0u, free_barriers_ = 0xfffe;
@@ -197,16 +197,16 @@ __device__ inline void Scheduler::SetBusy(bool busy) {
 }
 
 /// Column 0: whether no column has had anything to do for so long that the kernel is to leave.
-__device__ inline bool Scheduler::IsIdle(uint32_t busy) {
+__device__ inline bool Scheduler::IsIdle() {
   const uint64_t now = WarpTimeNs();
-  if (busy_ || busy != 0) idle_since_ = now;
+  if (busy_ || control_.z != 0) idle_since_ = now;
   return now - idle_since_ >= params_.idle_ns;
 }
 
-/// Lane 0 of column 0 tells all what the host has said. Where the kernel is to leave the host is told
-/// first, once, that it takes no more tasks, then the other columns.
-__device__ inline void Scheduler::Hear(const uint2& host, const uint3& device, bool is_idle) {
-  if (host.x != device.x) StoreRelaxed(&params_.device->awake, host.x);
+/// Lane 0 of column 0 tells all what the host has said. Where the kernel is to leave the host is
+/// told first, once, that it takes no more tasks, then the other columns.
+__device__ inline void Scheduler::Hear(const uint2& host, bool is_idle) {
+  if (host.x != control_.x) StoreRelaxed(&params_.device->awake, host.x);
   if (host.y != params_.epoch && !is_idle) return;
   StoreRelaxed(&params_.state->running, 0);
   FenceForHost();
@@ -237,37 +237,33 @@ __device__ inline void Scheduler::StartAll(uint32_t count) {
   head_ += count;
 }
 
-/// Pulls what there is and starts it. How many tasks there were; kLeave: it is time to go.
+/// Pulls what there is and starts it. How many tasks there were.
 template <int kLoads>
 __device__ uint32_t Scheduler::Turn() {
   uint4 chunks[kLoads];
   Ask(chunks);
-  const uint3 device = LoadDeviceControl(params_.device);
+  control_ = LoadDeviceControl(params_.device);
   const uint32_t ready = Take(chunks);
   if (ready > 0) SetBusy(true);
   StartAll(ready);
-  if (device.y == params_.epoch) return kLeave;
   if (ready == 0 && busy_ && AllFree()) SetBusy(false);
-  if (blockIdx.x == 0) {
-    const bool is_idle = IsIdle(device.z);
-    if (lane_ == 0) Hear(LoadHostControl(params_.host), device, is_idle);
+  if (blockIdx.x == 0 && !IsToLeave()) {
+    const bool is_idle = IsIdle();
+    if (lane_ == 0) Hear(LoadHostControl(params_.host), is_idle);
   }
   return ready;
 }
 
 __device__ inline void Scheduler::Run() {
   idle_since_ = WarpTimeNs();
-  uint32_t ready = 0;
-  while (ready != kLeave) {
-    if (blockIdx.x != 0 && !busy_) {
-      const uint3 device = LoadDeviceControl(params_.device);
-      if (device.y == params_.epoch) break;
-      if (blockIdx.x >= device.x) {
-        __nanosleep(500);
-        continue;
-      }
+  control_ = LoadDeviceControl(params_.device);
+  for (uint32_t ready = 0; !IsToLeave();) {
+    if (blockIdx.x == 0 || busy_ || blockIdx.x < control_.x) {
+      ready = ready >= 4 ? Turn<2>() : Turn<1>();
+    } else {
+      __nanosleep(500);
+      control_ = LoadDeviceControl(params_.device);
     }
-    ready = ready >= 4 ? Turn<2>() : Turn<1>();
   }
   End();
 }

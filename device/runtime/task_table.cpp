@@ -61,18 +61,18 @@ bool TaskTable::FindRoom(uint32_t number, Column& column) const {
          HasCome(Done(number, column.limit % kTaskRows), column.limit - kTaskRows + 1)) {
     ++column.limit;
   }
-  return column.limit != column.tail;
+  return column.limit != column.tail.load(std::memory_order_relaxed);
 }
 
 bool TaskTable::TryPutIn(uint32_t number, const TaskWords& words, TaskId* id, bool* is_loaded) {
   Column& column = columns_[number];
   if (column.taken.exchange(true, std::memory_order_acquire)) return false;
-  const bool has_room = column.limit != column.tail || FindRoom(number, column);
+  const uint32_t position = column.tail.load(std::memory_order_relaxed);
+  const bool has_room = column.limit != position || FindRoom(number, column);
   if (has_room) {
-    const uint32_t position = column.tail++;
     Write(memory_.columns[number].rows[position % kTaskRows], words.words, words.header.chunks,
           position + 1);
-    column.last.store(column.tail, std::memory_order_relaxed);
+    column.tail.store(position + 1, std::memory_order_relaxed);
     *id = {number, position + 1};
     if (position % kEnough == 0 && position >= kEnough) {
       *is_loaded = !HasCome(Done(number, (position - kEnough) % kTaskRows), position - kEnough + 1);
@@ -115,7 +115,7 @@ void TaskTable::WakeColumn(uint32_t column) {
 
 bool TaskTable::Knows(const TaskId& id) const {
   return id.column < memory_.column_count && id.sequence != 0 &&
-         HasCome(columns_[id.column].last.load(std::memory_order_relaxed), id.sequence);
+         HasCome(columns_[id.column].tail.load(std::memory_order_relaxed), id.sequence);
 }
 
 bool TaskTable::IsDone(const TaskId& id) const {
@@ -124,7 +124,7 @@ bool TaskTable::IsDone(const TaskId& id) const {
 
 uint32_t TaskTable::FirstUndone(uint32_t from) const {
   for (uint32_t number = from; number < memory_.column_count; ++number) {
-    const uint32_t tail = columns_[number].last.load(std::memory_order_relaxed);
+    const uint32_t tail = columns_[number].tail.load(std::memory_order_relaxed);
     for (uint32_t back = 0; back < kTaskRows && tail != back; ++back) {
       if (!IsDone({number, tail - back})) return number;
     }

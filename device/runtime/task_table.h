@@ -62,9 +62,8 @@ class TaskTable {
   /// A column as the host sees it, by whoever holds `taken`.
   struct alignas(64) Column {
     std::atomic<bool> taken{false};
-    uint32_t tail = 0;              ///< position of the next task
+    std::atomic<uint32_t> tail{0};  ///< position of the next task; others read it too
     uint32_t limit = 0;             ///< positions before this are known to have a free row
-    std::atomic<uint32_t> last{0};  ///< `tail`, for those who do not hold it
   };
 
   bool TryPutIn(uint32_t column, const TaskWords& words, TaskId* id, bool* is_loaded);

@@ -369,8 +369,9 @@ void TaskSystem<Functions...>::Close() {
     cudaStreamSynchronize(stream_);
     cudaStreamDestroy(stream_);
   }
-  cudaFree(device_);
-  cudaFreeHost(host_);
+  // One that was never used has made no CUDA call, and makes none now.
+  if (device_ != nullptr) cudaFree(device_);
+  if (host_ != nullptr) cudaFreeHost(host_);
 }
 
 }  // namespace cupola::task

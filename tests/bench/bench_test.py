@@ -25,7 +25,7 @@ PREEMPTION = ["hp_p50_us_alone", "hp_p99_us_alone"] + [
 FLEP = ["pairs_hp_speedup_mean_mps", "pairs_hp_ceiling_fraction_timeslice",
         "pairs_antt_ceiling_fraction", "triplets_antt_ceiling_fraction", "stp_loss_pct",
         "ffs_share_high_pct", "solo_overhead_mean_pct", "solo_overhead_worst_pct",
-        "slicing_overhead_mean_pct", "spatial_overhead_pct", "prediction_error_mean_pct"]
+        "slicing_overhead_mean_pct", "spatial_overhead_cut_pct", "prediction_error_mean_pct"]
 SECTIONS = "prediction,alone,solo,pairs,equal,triplets,delays,ffs,spatial"
 NARROW = ["single_task_us_p50", "single_task_us_p99", "speedup_over_streams32_1us"] + [
     f"tasks_per_s_{mode}_{name}" for mode in ("api", "streams32", "streams32x8", "graph", "fused")

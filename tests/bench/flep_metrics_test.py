@@ -57,8 +57,7 @@ class Metrics(unittest.TestCase):
                                   if us is not None} for number, row in enumerate(rows)}})
         self.assertEqual(found((90, 100, 110, 105))["spatial_overhead_cut_pct"], 50)
         self.assertEqual(found((100, None, 110, 105))["spatial_overhead_cut_pct"], 50)
-        # Nothing there to cut.
-        self.assertNotIn("spatial_overhead_cut_pct", found((90, 100, 100, 90)))
+        self.assertEqual(found((90, 100, 100, 90))["spatial_overhead_cut_pct"], 0)  # nothing to cut
         # Overheads of 10 % and 0, and of 5 % and 1 %: one without any does not decide.
         both = found((90, 100, 110, 105), (180, 200, 200, 202))
         self.assertAlmostEqual(both["spatial_overhead_cut_pct"], 40)

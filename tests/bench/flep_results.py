@@ -203,6 +203,6 @@ def spatial_metrics(detail):
         temporal, spatial = (m.mean(column) for column in zip(*rows, strict=True))
         found[f"temporal_overhead_pct{suffix}"] = temporal
         found[f"spatial_overhead_pct{suffix}"] = spatial
-        if temporal > 0:
-            found[f"spatial_overhead_cut_pct{suffix}"] = 100 * (1 - spatial / temporal)
+        found[f"spatial_overhead_cut_pct{suffix}"] = (
+            100 * (1 - spatial / temporal) if temporal > 0 else 0.0)  # nothing there to cut
     return found

@@ -59,7 +59,8 @@ __device__ float Work(const Coefficients& c, unsigned long long seed, unsigned t
     out[threadIdx.x] = Work<kind>(c, seed, task, iterations, salt, threadIdx.x); \
   }
 BODY(0)
-BODY(1) BODY(2) BODY(3) BODY(4) BODY(5) BODY(6) BODY(7)
+BODY(1)
+BODY(2) BODY(3) BODY(4) BODY(5) BODY(6) BODY(7)
 
     using Tasks = cupola::task::TaskSystem<Task0, Task1, Task2, Task3, Task4, Task5, Task6, Task7>;
 using Kernel = void (*)(ARGUMENTS);
@@ -110,32 +111,15 @@ void Spawn(Tasks& tasks, const Problem& p, unsigned task, cupola::task::TaskId* 
   }
 }
 
-void SpawnAny(Tasks& tasks, const Problem& p, unsigned task, cupola::task::TaskId* id) {
-  switch (task % 8) {
-    case 0:
-      return Spawn<Task0>(tasks, p, task, id);
-    case 1:
-      return Spawn<Task1>(tasks, p, task, id);
-    case 2:
-      return Spawn<Task2>(tasks, p, task, id);
-    case 3:
-      return Spawn<Task3>(tasks, p, task, id);
-    case 4:
-      return Spawn<Task4>(tasks, p, task, id);
-    case 5:
-      return Spawn<Task5>(tasks, p, task, id);
-    case 6:
-      return Spawn<Task6>(tasks, p, task, id);
-    default:
-      return Spawn<Task7>(tasks, p, task, id);
-  }
-}
+using SpawnFunction = void (*)(Tasks&, const Problem&, unsigned, cupola::task::TaskId*);
+constexpr SpawnFunction kSpawns[8] = {Spawn<Task0>, Spawn<Task1>, Spawn<Task2>, Spawn<Task3>,
+                                      Spawn<Task4>, Spawn<Task5>, Spawn<Task6>, Spawn<Task7>};
 
 unsigned most_awake = 0;
 
 void RunTasks(Tasks& tasks, const Problem& p) {
   cupola::task::TaskId id;
-  for (unsigned task = 0; task < p.options.tasks; ++task) SpawnAny(tasks, p, task, &id);
+  for (unsigned task = 0; task < p.options.tasks; ++task) kSpawns[task % 8](tasks, p, task, &id);
   most_awake = std::max(most_awake, tasks.awake());
   if (tasks.WaitAll() != cupola::task::Error::kNone) {
     std::fprintf(stderr, "wait: CUDA %s\n", cudaGetErrorString(tasks.cuda_error()));
@@ -236,7 +220,7 @@ void MeasureSingle(const Problem& p) {
   for (unsigned i = 0; i < p.options.single; ++i) {
     cupola::task::TaskId id;
     const double start = Now();
-    SpawnAny(tasks, p, i % 8, &id);
+    kSpawns[i % 8](tasks, p, i % 8, &id);
     if (tasks.Wait(id) != cupola::task::Error::kNone) std::exit(1);
     task_us.push_back((Now() - start) * 1e6);
     for (const double until = Now() + 10e-6; Now() < until;) {

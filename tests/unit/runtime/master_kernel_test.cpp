@@ -25,8 +25,7 @@ std::string Ptx(const std::string& name) {
 
 sim::SearchResult Search(const BedCourse& course, uint64_t seeds, uint64_t first = 1,
                          const std::string& ptx = Ptx("none")) {
-  return sim::SearchSeeds(MakeTaskScenario(ptx, course, std::make_shared<BedAccount>()), first,
-                          seeds);
+  return sim::SearchSeeds(MakeTaskScenario(ptx, course), first, seeds);
 }
 
 void ExpectWell(const BedCourse& course, uint64_t seeds, uint64_t first = 1) {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <map>
+#include <memory>
 
 #include "device/runtime/task_record.h"
 
@@ -26,12 +26,10 @@ struct BodyArguments {
 
 class TaskBed : public std::enable_shared_from_this<TaskBed> {
  public:
-  TaskBed(const std::string& ptx, const BedCourse& course, std::shared_ptr<BedAccount> account)
-      : ptx_(ptx), course_(course), account_(std::move(account)) {}
+  TaskBed(const std::string& ptx, const BedCourse& course) : ptx_(ptx), course_(course) {}
 
   void Start(sim::SteppedDevice& device) {
     device_ = &device;
-    account_->launches = 0;
     auto module = device.LoadPtx(ptx_, "stepped_bodies");
     if (!module) {
       wrong_ = module.error().message;
@@ -63,7 +61,6 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
   const std::string& Look() { return wrong_; }
 
   std::string Check() {
-    account_->steps = device_->steps();
     if (!wrong_.empty()) return wrong_;
     if (next_ != course_.tasks.size() || waiting_.size() != 0) return "tasks have not run";
     if (Word(wrong_words_) != 0) return fmt::format("bodies found {} wrong", Word(wrong_words_));
@@ -91,7 +88,6 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
   }
 
   void Launch(HostThread& host) {
-    ++account_->launches;
     host.Store<uint32_t>(state_, ++epoch_);
     MasterParams params{};
     params.columns = reinterpret_cast<const TaskColumn*>(columns_);
@@ -221,7 +217,6 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
 
   const std::string ptx_;
   const BedCourse course_;
-  std::shared_ptr<BedAccount> account_;
   sim::SteppedDevice* device_ = nullptr;
   std::shared_ptr<sim::LoadedModule> module_;
   uint64_t columns_ = 0, done_ = 0, control_ = 0, state_ = 0, shared_ = 0, heads_ = 0;
@@ -237,15 +232,14 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
 
 }  // namespace
 
-sim::Scenario MakeTaskScenario(const std::string& ptx, const BedCourse& course,
-                               std::shared_ptr<BedAccount> account) {
+sim::Scenario MakeTaskScenario(const std::string& ptx, const BedCourse& course) {
   sim::Scenario scenario;
   scenario.config.device.memory_bytes = 16 << 20;
   scenario.config.device.sm_count = course.columns;
   scenario.config.max_steps = course.most_steps;
   auto bed = std::make_shared<std::shared_ptr<TaskBed>>();
   scenario.start = [=](sim::SteppedDevice& device) {
-    *bed = std::make_shared<TaskBed>(ptx, course, account);
+    *bed = std::make_shared<TaskBed>(ptx, course);
     (*bed)->Start(device);
   };
   scenario.watch = [bed](sim::SteppedDevice&) { return (*bed)->Look(); };

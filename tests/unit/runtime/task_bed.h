@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,15 +30,9 @@ struct BedCourse {
   uint64_t most_steps = 60'000;
 };
 
-struct BedAccount {
-  uint64_t steps = 0;
-  uint32_t launches = 0;
-};
-
 /// `ptx`: of stepped_bodies.cu. What is checked: each thread of each task once, its results
 /// readable by the host once `done` was read, a body finds nothing wrong, no race, no deadlock, the
 /// kernel leaves when it is asked or idle.
-sim::Scenario MakeTaskScenario(const std::string& ptx, const BedCourse& course,
-                               std::shared_ptr<BedAccount> account);
+sim::Scenario MakeTaskScenario(const std::string& ptx, const BedCourse& course);
 
 }  // namespace cupola::runtime
