@@ -130,6 +130,25 @@ TEST(MasterKernel, LeavesWhenItIsIdleAndComesBack) {
   }
 }
 
+// As soon as all tasks have run, while columns may not have noticed yet that they have nothing to
+// do.
+BedCourse SleepingCourse(uint64_t seed) {
+  BedCourse course = RandomCourse(seed);
+  course.columns = course.awake = 2;
+  for (size_t i = 0; i < course.tasks.size(); ++i) course.tasks[i].column = i % 2;
+  course.sleeps_at_end = true;
+  course.idle_ns = 5'000;
+  return course;
+}
+
+TEST(MasterKernel, LeavesWhenItsColumnsWerePutToSleep) {
+  for (uint64_t seed = 1; seed <= 15; ++seed) {
+    SCOPED_TRACE(fmt::format("course {}", seed));
+    ExpectWell(SleepingCourse(seed), 1, 1000 * seed);
+    if (HasFailure()) return;
+  }
+}
+
 class PlantedBug : public testing::TestWithParam<const char*> {};
 
 TEST_P(PlantedBug, IsFound) {
@@ -138,6 +157,7 @@ TEST_P(PlantedBug, IsFound) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     BedCourse course = seed % 4 == 0 ? CrowdedCourse(seed) : RandomCourse(seed);
     if (seed % 3 == 0) course.leave_at_step = {400, 1200};
+    if (seed % 5 == 0) course = SleepingCourse(seed);
     if (const sim::SearchResult result = Search(course, 2, 1000 * seed, ptx); result.failure) {
       std::printf("course %d: %.200s\n", static_cast<int>(seed), result.failure->what.c_str());
       return;

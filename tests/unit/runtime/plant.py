@@ -27,6 +27,7 @@ BUGS = {
     "BlocksAreTakenBackEarly": ("CountDown(&mtb.blocks[warp.slot].warps_left) == 1",
                                 "CountDown(&mtb.blocks[warp.slot].warps_left) != 0"),
     "ThreadsThatReturnedDoNotCome": ("    if (header.barrier != 0) EndBlock(warp.slot);\n", ""),
+    "ABusyColumnSleeps": ("blockIdx.x == 0 || busy_ || ", "blockIdx.x == 0 || "),
     "AHeadIsForgotten": ("  if (lane_ == 0) params_.heads[blockIdx.x] = head_;\n", ""),
     "HalfARecordIsTaken": ("chunks[i].w == position + 1 ||",
                            "lane_ % 8 == 1 || chunks[i].w == position + 1 ||"),

@@ -168,7 +168,11 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     }
     if (is_running_ && IsOver() && !said_last_) {
       said_last_ = true;
-      host.Store<uint32_t>(control_ + offsetof(HostControl, leave), epoch_);
+      if (course_.sleeps_at_end) {
+        host.Store<uint32_t>(control_ + offsetof(HostControl, awake), 1);
+      } else {
+        host.Store<uint32_t>(control_ + offsetof(HostControl, leave), epoch_);
+      }
     }
     if ((is_running_ || !IsOver()) && wrong_.empty()) Watch(host);
   }

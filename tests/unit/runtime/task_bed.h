@@ -27,6 +27,7 @@ struct BedCourse {
   std::vector<BedTask> tasks;           ///< put in in this order
   std::vector<uint64_t> leave_at_step;  ///< when the host asks the kernel to leave
   std::vector<uint64_t> pause_ns;       ///< of virtual time before the task of the same number
+  bool sleeps_at_end = false;  ///< then columns are put to sleep, and the kernel leaves when idle
   uint64_t most_steps = 60'000;
 };
 
