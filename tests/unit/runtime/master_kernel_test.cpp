@@ -130,12 +130,14 @@ TEST(MasterKernel, LeavesWhenItIsIdleAndComesBack) {
   }
 }
 
-// As soon as all tasks have run, while columns may not have noticed yet that they have nothing to
-// do.
+// At the end, while columns may not have noticed yet that they have nothing to do; and while tasks
+// run, which nobody needs to wake a column for.
 BedCourse SleepingCourse(uint64_t seed) {
+  Prng random(seed);
   BedCourse course = RandomCourse(seed);
   course.columns = course.awake = 2;
   for (size_t i = 0; i < course.tasks.size(); ++i) course.tasks[i].column = i % 2;
+  course.sleep_at_step = {300 + random.Below(1500)};
   course.sleeps_at_end = true;
   course.idle_ns = 5'000;
   return course;

@@ -15,6 +15,7 @@ using sim::Order;
 
 constexpr uint32_t kUnitBytes = 16;
 constexpr uint32_t kValue = 5;
+constexpr uint64_t kPatience = 2'000;  // steps, until who waits wakes the columns
 
 // As in stepped_bodies.cu.
 struct BodyArguments {
@@ -126,11 +127,18 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     return is_running_ && asked_ < course_.leave_at_step.size() &&
            device_->steps() >= course_.leave_at_step[asked_];
   }
+  bool IsToSleep() const {
+    return slept_ < course_.sleep_at_step.size() &&
+           device_->steps() >= course_.sleep_at_step[slept_];
+  }
+  bool IsToWake() const {
+    return asleep_since_ != 0 && !waiting_.empty() && device_->steps() >= asleep_since_ + kPatience;
+  }
   bool IsOver() const { return next_ == course_.tasks.size() && waiting_.empty(); }
 
   // Whether there is anything to do; looks without being observed.
   bool Ready() const {
-    if (CanPut() || IsToLeave()) return true;
+    if (CanPut() || IsToLeave() || IsToSleep() || IsToWake()) return true;
     for (const Waiting& each : waiting_) {
       if (HasEnded(each)) return true;
     }
@@ -145,8 +153,19 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
         [self](HostThread& thread) { self->Act(thread); });
   }
 
+  void SetAwake(HostThread& host, uint32_t awake) {
+    host.Store<uint32_t>(control_ + offsetof(HostControl, awake), awake);
+    asleep_since_ = awake == course_.columns ? 0 : device_->steps();
+  }
+
   void Act(HostThread& host) {
     if (is_running_ && host.Load<uint32_t>(state_) == 0) is_running_ = false;
+    if (IsToSleep()) {
+      ++slept_;
+      SetAwake(host, 1);
+    } else if (IsToWake()) {
+      SetAwake(host, course_.columns);
+    }
     if (IsToLeave()) {
       ++asked_;
       host.Store<uint32_t>(control_ + offsetof(HostControl, leave), epoch_);
@@ -169,7 +188,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     if (is_running_ && IsOver() && !said_last_) {
       said_last_ = true;
       if (course_.sleeps_at_end) {
-        host.Store<uint32_t>(control_ + offsetof(HostControl, awake), 1);
+        SetAwake(host, 1);
       } else {
         host.Store<uint32_t>(control_ + offsetof(HostControl, leave), epoch_);
       }
@@ -228,7 +247,8 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
   std::vector<uint64_t> out_;
   std::vector<uint32_t> tails_;
   std::vector<Waiting> waiting_;
-  size_t next_ = 0, asked_ = 0;
+  size_t next_ = 0, asked_ = 0, slept_ = 0;
+  uint64_t asleep_since_ = 0;  // 0: they are not
   uint32_t epoch_ = 0;
   bool is_running_ = false, has_ended_ = false, said_last_ = false;
   std::string wrong_;

@@ -27,6 +27,9 @@ struct BedCourse {
   std::vector<BedTask> tasks;           ///< put in in this order
   std::vector<uint64_t> leave_at_step;  ///< when the host asks the kernel to leave
   std::vector<uint64_t> pause_ns;       ///< of virtual time before the task of the same number
+  /// When the host puts all columns but the first to sleep, as a thread does that has waited for
+  /// all tasks while others put more in. Who waits for long wakes them.
+  std::vector<uint64_t> sleep_at_step;
   bool sleeps_at_end = false;  ///< then columns are put to sleep, and the kernel leaves when idle
   uint64_t most_steps = 60'000;
 };
