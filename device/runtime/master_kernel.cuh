@@ -12,18 +12,20 @@
 namespace cupola::runtime {
 
 /// Behind the body: lane 0 of the warp. What the block had is given back by its last warp; the last
-/// of the task tells the host.
+/// of the task tells the host. One fence is before all that others go by.
 __device__ inline void FinishWarp(const MasterParams& params, WarpEntry& warp, uint32_t row) {
   MtbState& mtb = Mtb();
-  if (warp.slot != kNoSlot && CountDown(&mtb.blocks[warp.slot].warps_left) == 1) {
-    MarkEnded(&mtb.ended_blocks, 1u << warp.slot);
+  const uint32_t sequence = mtb.sequence[row], slot = warp.slot;
+  FenceForMtb();  // behind all reads of what the scheduler may write next
+  if (slot != kNoSlot && CountDown(&mtb.blocks[slot].warps_left) == 1) {
+    FenceForMtb();
+    MarkEnded(&mtb.ended_blocks, 1u << slot);
   }
-  const uint32_t sequence = mtb.sequence[row];
   if (CountDown(&mtb.warps_left[row]) == 1) {
     FenceForHost();
     StoreRelaxed(&params.done[blockIdx.x * kTaskRows + row], sequence);
   }
-  StoreRelease(&warp.job, kNoJob);
+  StoreShared(&warp.job, kNoJob);
 }
 
 /// An executor warp: runs what it is handed. `Bodies::Run(body, arguments)` is called by the
@@ -36,7 +38,7 @@ __device__ void RunExecutor(const MasterParams& params) {
   for (uint32_t parity = 0;; parity ^= 1) {
     if (lane == 0) AwaitWake(&mtb.wake[threadIdx.x / 32 - 1], parity);
     __syncwarp();
-    const uint32_t job = LoadAcquire(&warp.job);
+    const uint32_t job = warp.job;
     if (job == kQuitJob) return;
     const TaskHeader& header = MyHeader();
     if (warp.first_thread + lane < header.threads) {
@@ -59,7 +61,13 @@ __device__ void RunMtb(const MasterParams& params) {
         "mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(SharedAddress(&mtb.wake[threadIdx.x]))
         : "memory");
   }
-  if (threadIdx.x == 0) mtb.ended_blocks = 0;
+  for (uint32_t row = threadIdx.x; row < kTaskRows; row += blockDim.x) {
+    mtb.sequence[row] = mtb.warps_left[row] = 0;
+  }
+  if (threadIdx.x == 0) {
+    mtb.ended_blocks = 0;
+    mtb.room = {~0ull, ~0u, 0xfffe};
+  }
   __syncthreads();
   if (threadIdx.x < 32) {
     Scheduler(params).Run();

@@ -10,7 +10,7 @@ inline constexpr uint32_t kAllLanes = 0xffffffffu;
 inline constexpr uint32_t kNoJob = 0, kQuitJob = 1;
 
 /// WarpTable of the paper: what an executor warp is to do. Written by the scheduler while `job` is
-/// kNoJob, by nobody otherwise.
+/// kNoJob; the executor writes kNoJob when it has ended, and nobody anything else.
 struct WarpEntry {
   uint32_t job;           ///< kNoJob, kQuitJob, or 2 + row
   uint32_t block;         ///< of the task
@@ -29,12 +29,22 @@ struct BlockEntry {
 inline constexpr uint32_t kBlockSlots = 32;
 inline constexpr uint32_t kNoSlot = kBlockSlots;
 
+/// What blocks may have, a bit each, of the scheduler alone. In shared memory, since registers are
+/// scarce.
+struct FreeRoom {
+  uint64_t units;     ///< of the arena
+  uint32_t slots;     ///< of MtbState::blocks
+  uint32_t barriers;  ///< named barriers 1 to 15; 0 is __syncthreads
+};
+
 struct MtbState {
   uint64_t wake[kMostExecutors];  ///< mbarriers of one arrival
   WarpEntry warps[kMostExecutors];
   BlockEntry blocks[kBlockSlots];
-  uint32_t sequence[kTaskRows];
-  uint32_t warps_left[kTaskRows];  ///< of a task that have not ended
+  FreeRoom room;
+  uint64_t idle_since;             ///< of column 0, lane 0 of the scheduler alone
+  uint32_t sequence[kTaskRows];    ///< of the task that was last pulled there; 0: none
+  uint32_t warps_left[kTaskRows];  ///< of that task that have not ended
   uint32_t ended_blocks;  ///< slots whose blocks have ended, for the scheduler to take back
   alignas(16) uint32_t records[kTaskRows][kRecordWords];
 };
@@ -65,14 +75,11 @@ __device__ inline uint64_t UnitMask(uint32_t units) {
 
 /// Where runs of 2^k units may begin.
 __device__ inline uint64_t RunStarts(uint32_t units) {
-  constexpr uint64_t kStarts[] = {~0ull,
-                                  0x5555555555555555ull,
-                                  0x1111111111111111ull,
-                                  0x0101010101010101ull,
-                                  0x0001000100010001ull,
-                                  0x0000000100000001ull,
-                                  1};
-  return kStarts[units == 0 ? 0 : __ffs(units) - 1];
+  uint64_t starts = 1;
+  for (uint32_t apart = kArenaUnits / 2; apart != 0 && apart >= units; apart /= 2) {
+    starts |= starts << apart;
+  }
+  return starts;
 }
 
 /// Units that hold so many bytes: a power of two.
@@ -86,18 +93,31 @@ __device__ inline uint32_t SharedAddress(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// %globaltimer, the same in all lanes of the warp.
-__device__ inline uint64_t WarpTimeNs() {
+/// %globaltimer, in ns.
+__device__ inline uint64_t NowNs() {
   uint64_t now;
   asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-  return __shfl_sync(kAllLanes, now, 0);
+  return now;
 }
 
-__device__ inline uint4 LoadChunk(const TaskChunk* chunk) {
+/// The same in all lanes of the warp.
+__device__ inline uint64_t WarpTimeNs() { return __shfl_sync(kAllLanes, NowNs(), 0); }
+
+/// TaskColumn::tail. Orders nothing: the records say themselves whether they are there.
+__device__ inline uint32_t LoadTail(const TaskColumn* column) {
+  uint32_t found;
+  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(found) : "l"(&column->tail));
+  return found;
+}
+
+/// What the host wrote or saw before it wrote the chunk is seen behind it. Costs nothing but what
+/// this SM's L1 cache holds, and one read at a time [measured: docs/narrow-tasks.md].
+__device__ inline uint4 LoadChunkAcquire(const TaskChunk* chunk) {
   uint4 found;
-  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.acquire.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
-               : "l"(chunk));
+               : "l"(chunk)
+               : "memory");
   return found;
 }
 
@@ -110,14 +130,13 @@ __device__ inline uint2 LoadHostControl(const HostControl* host) {
   return found;
 }
 
-/// {DeviceControl::awake, leave, busy}, the same in all lanes of the warp.
-__device__ inline uint3 LoadDeviceControl(const DeviceControl* device) {
+/// {DeviceControl::awake, leave, busy}
+__device__ inline uint4 LoadDeviceControl(const DeviceControl* device) {
   uint4 found;
   asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
                : "l"(device));
-  return {__shfl_sync(kAllLanes, found.x, 0), __shfl_sync(kAllLanes, found.y, 0),
-          __shfl_sync(kAllLanes, found.z, 0)};
+  return found;
 }
 
 __device__ inline void StoreRelaxed(uint32_t* global, uint32_t value) {
@@ -125,8 +144,12 @@ __device__ inline void StoreRelaxed(uint32_t* global, uint32_t value) {
 }
 
 /// Everything that this thread wrote or saw written comes before what it writes next, for the host
-/// too.
+/// too; and what the host wrote before a word that was read is seen behind it.
 __device__ inline void FenceForHost() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+
+/// The same between threads of the MTB. Some 80 ns, more where the SM writes much: the relaxed
+/// operations behind one need none of their own.
+__device__ inline void FenceForMtb() { asm volatile("fence.acq_rel.cta;" ::: "memory"); }
 
 __device__ inline uint32_t LoadAcquire(const uint32_t* shared) {
   uint32_t value;
@@ -137,15 +160,16 @@ __device__ inline uint32_t LoadAcquire(const uint32_t* shared) {
   return value;
 }
 
-__device__ inline void StoreRelease(uint32_t* shared, uint32_t value) {
-  asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(SharedAddress(shared)), "r"(value)
+__device__ inline void StoreShared(uint32_t* shared, uint32_t value) {
+  asm volatile("st.relaxed.cta.shared.u32 [%0], %1;" ::"r"(SharedAddress(shared)), "r"(value)
                : "memory");
 }
 
-/// Takes one off; what was there before. Orders what the warps of a task or block wrote.
+/// Takes one off; what was there before. Between FenceForMtb and, of who takes the last one,
+/// another fence: orders what the warps of a task or block wrote.
 __device__ inline uint32_t CountDown(uint32_t* shared) {
   uint32_t before;
-  asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], -1;"
+  asm volatile("atom.relaxed.cta.shared.add.u32 %0, [%1], -1;"
                : "=r"(before)
                : "r"(SharedAddress(shared))
                : "memory");
@@ -163,7 +187,7 @@ __device__ inline uint32_t Exchange(uint32_t* shared, uint32_t value) {
 }
 
 __device__ inline void MarkEnded(uint32_t* shared, uint32_t bits) {
-  asm volatile("red.release.cta.shared.or.b32 [%0], %1;" ::"r"(SharedAddress(shared)), "r"(bits)
+  asm volatile("red.relaxed.cta.shared.or.b32 [%0], %1;" ::"r"(SharedAddress(shared)), "r"(bits)
                : "memory");
 }
 
@@ -173,16 +197,19 @@ __device__ inline void Wake(uint64_t* barrier) {
                : "memory");
 }
 
-/// Sleeps until the phase of this parity has ended.
+/// Sleeps until the phase of this parity has ended, or for this many ns at a time. Without the hint
+/// warps look again so often that 31 of them slow each other, and the scheduler, by microseconds
+/// [measured: docs/narrow-tasks.md; PTX ISA 9.7.13.15.16].
+inline constexpr uint32_t kSleepNs = 1'000'000;
 __device__ inline void AwaitWake(uint64_t* barrier, uint32_t parity) {
   asm volatile(
       "{\n"
       ".reg .pred ended;\n"
       "again:\n"
-      "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 ended, [%0], %1;\n"
+      "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 ended, [%0], %1, %2;\n"
       "@!ended bra again;\n"
       "}" ::"r"(SharedAddress(barrier)),
-      "r"(parity)
+      "r"(parity), "r"(kSleepNs)
       : "memory");
 }
 

@@ -14,6 +14,7 @@
 //   - The host writes a row when `done` of it says that the task before it there has run.
 //   - `done` is written behind everything that the task wrote (fence.sys), by the warp of it that
 //     ended last.
+//   - Tasks of a column start in any order but where TaskHeader::after says another.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +33,9 @@ struct TaskHeader {
   uint8_t chunks;    ///< of the record that are in use
   uint8_t barrier;   ///< 1: threads of a block wait for each other (TaskShape::uses_barrier)
   uint16_t threads;  ///< of a block
-  uint16_t warps;    ///< of a block
+  /// It starts only when the task so many positions before it in its column has ended; 0: no such
+  /// one. Tasks kTaskRows and more before it have ended.
+  uint16_t after;
   uint32_t blocks;
   uint32_t shared_bytes;  ///< of a block
 };
@@ -58,6 +61,9 @@ static_assert(sizeof(TaskRecord) == 128);
 
 struct TaskColumn {
   TaskRecord rows[kTaskRows];
+  /// Position behind the last record, written behind it. What the device looks at while tasks come:
+  /// a line that the device reads costs the host some 30 ns when it writes there next.
+  alignas(128) uint32_t tail;
 };
 
 /// What the host tells the MasterKernel; host memory, read by one MTB only.

@@ -11,14 +11,25 @@ namespace cupola::runtime {
 /// a store waits in a processor's buffer.
 inline constexpr uint32_t kLastLookNs = 20'000;
 
-/// A scheduler warp. All its lanes call each function together, and members are the same in all:
-/// what it decides by (words that others write, the time) is read by lane 0 for all, or lanes would
-/// part.
+/// Records that a warp asks for at once, a lane for each chunk.
+inline constexpr uint32_t kRecordsOfALook = 32 / kRecordChunks;
+
+/// After so many looks at the column's tail that found nothing, some 10 us, the next record itself
+/// is looked at, which saves a task that comes alone a way to the host and back.
+inline constexpr uint32_t kQuietLooks = 8;
+
+/// While tasks wait for executors only column 0 looks at host memory, and only so often: a look
+/// takes longer than an executor should be left without work.
+inline constexpr uint32_t kTurnsOfALook = 128;
+
+/// A scheduler warp. All its lanes call each function together, and members are the same in all but
+/// for those of which it is said: what it decides by (words that others write, the time) is read by
+/// lane 0 for all, or lanes would part. Nothing in it waits: what cannot go on is tried again in
+/// the next turn, so that a task holds up none that could run.
 class Scheduler {
  public:
   __device__ Scheduler(const MasterParams& params)
       : params_(params),
-        column_(params.columns + blockIdx.x),
         lane_(threadIdx.x % 32),
         executors_(blockDim.x / 32 - 1),
         head_(params.heads[blockIdx.x]) {}
@@ -27,72 +38,115 @@ class Scheduler {
   __device__ void Run();
 
  private:
-  template <int kLoads>
-  __device__ uint32_t Turn();
-  template <int kLoads>
-  __device__ void Ask(uint4 (&chunks)[kLoads]) const;
-  template <int kLoads>
-  __device__ uint32_t Take(const uint4 (&chunks)[kLoads]);
-  __device__ void Start(uint32_t position);
-  __device__ void Hand(uint32_t row, uint32_t first, uint32_t warps, uint32_t warps_of_block,
-                       uint32_t slot);
-  __device__ uint32_t TakeSlot(bool wants_barrier, uint32_t units);
+  // Of a lane: what is known of rows lane and lane + 32, a bit each.
+  static constexpr uint32_t kReady = 1, kWaiting = 4;
+
+  __device__ void Turn();
+  __device__ bool Pull();
+  __device__ uint32_t Take(const uint4& chunk, uint32_t asked);
+  __device__ void Promote();
+  __device__ static bool IsMet(uint32_t row);
+  __device__ bool HandOut();
+  __device__ bool FindWork();
+  __device__ bool NextTask();
+  __device__ void Hand(uint32_t free);
+  __device__ bool TakeSlot(bool wants_barrier, uint32_t units);
   __device__ void TakeBack();
   __device__ uint32_t FreeExecutors() const;
   __device__ bool AllFree() const { return FreeExecutors() == (1u << executors_) - 1; }
+  __device__ bool HasWork() const {
+    return left_ != 0 || blocks_left_ != 0 || __any_sync(kAllLanes, rows_ != 0);
+  }
   __device__ void SetBusy(bool busy);
-  __device__ void StartAll(uint32_t count);
-  __device__ bool IsIdle();
-  __device__ void Hear(const uint2& host, bool is_idle);
-  __device__ bool IsToLeave() const { return control_.y == params_.epoch; }
+  __device__ bool Knows(const uint4& device);
+  __device__ void Hear(const uint2& host, const uint4& device);
   __device__ void End();
+  __device__ static const TaskHeader& Header(uint32_t row) {
+    return *reinterpret_cast<const TaskHeader*>(Mtb().records[row]);
+  }
+  __device__ static uint32_t Warps(const TaskHeader& header) { return (header.threads + 31u) / 32; }
 
   const MasterParams& params_;
-  const TaskColumn* column_;
-  uint32_t lane_, executors_, head_;
-  bool busy_ = false;
-  uint3 control_{};  ///< DeviceControl::awake, leave, busy, as last read
-  // What blocks may have, a bit each: slots, named barriers 1 to 15 (0 is __syncthreads), units of
-  // the arena.
-  uint32_t free_slots_ = ~0u, free_barriers_ = 0xfffe;
-  uint64_t free_units_ = ~0ull;
-  uint64_t idle_since_ = 0;
+  const uint32_t lane_, executors_;
+  uint32_t head_;      ///< position of the next record
+  uint32_t rows_ = 0;  ///< of this lane: kReady, kWaiting, each for two rows
+  // The task that is being handed out: its row, the next of its warps, how many of them may be
+  // handed to executors now, blocks of it that have not got what they need, the slot of the last.
+  uint32_t row_ = 0, next_ = 0, left_ = 0, blocks_left_ = 0, slot_ = kNoSlot;
+  bool busy_ = false, awake_ = false, leaves_ = false;
+  uint32_t quiet_ = kQuietLooks;  ///< looks at the tail since something was there
 };
 
-/// Asks for the next 4 * kLoads records, eight lanes each.
-template <int kLoads>
-__device__ void Scheduler::Ask(uint4 (&chunks)[kLoads]) const {
-#pragma unroll
-  for (int i = 0; i < kLoads; ++i) {
-    const uint32_t row = (head_ + 4 * i + lane_ / 8) % kTaskRows;
-    chunks[i] = LoadChunk(&column_->rows[row].chunks[lane_ % 8]);
+/// Takes the records that have come, if any: eight lanes read one, every lane a chunk.
+__device__ inline bool Scheduler::Pull() {
+  const TaskColumn* column = params_.columns + blockIdx.x;
+  uint32_t asked = 1;
+  if (quiet_ < kQuietLooks) {
+    uint32_t tail = 0;
+    if (lane_ == 0) tail = LoadTail(column);
+    const auto come = static_cast<int32_t>(__shfl_sync(kAllLanes, tail, 0) - head_);
+    ++quiet_;
+    if (come <= 0) return false;
+    asked = min(static_cast<uint32_t>(come), kRecordsOfALook);
   }
+  uint4 chunk{};
+  if (lane_ / kRecordChunks < asked) {
+    const uint32_t row = (head_ + lane_ / kRecordChunks) % kTaskRows;
+    chunk = LoadChunkAcquire(&column->rows[row].chunks[lane_ % kRecordChunks]);
+  }
+  if (Take(chunk, asked) == 0) return false;
+  quiet_ = 0;
+  return true;
 }
 
-/// Of what was asked for, takes the records that are complete into shared memory; how many.
-template <int kLoads>
-__device__ uint32_t Scheduler::Take(const uint4 (&chunks)[kLoads]) {
-  uint32_t ready = 0;
-#pragma unroll
-  for (int i = 0; i < kLoads; ++i) {
-    const uint32_t position = head_ + 4 * i + lane_ / 8;
-    const uint32_t first_word = __shfl_sync(kAllLanes, chunks[i].x, lane_ & ~7u);
-    const bool complete =
-        chunks[i].w == position + 1 || (lane_ % 8 != 0 && lane_ % 8 >= ((first_word >> 16) & 0xff));
-    const uint32_t lanes = __ballot_sync(kAllLanes, complete);
-    uint32_t records = 0;
-    while (records < 4 && ((lanes >> (8 * records)) & 0xff) == 0xff) ++records;
-    if (lane_ / 8 < records) {
-      uint32_t* words = Mtb().records[position % kTaskRows] + (lane_ % 8) * kChunkWords;
-      words[0] = chunks[i].x;
-      words[1] = chunks[i].y;
-      words[2] = chunks[i].z;
+/// Of the records that were asked for, takes those that are complete into shared memory; how many.
+__device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
+  const uint32_t position = head_ + lane_ / kRecordChunks, part = lane_ % kRecordChunks;
+  const uint32_t first_word = __shfl_sync(kAllLanes, chunk.x, lane_ & ~(kRecordChunks - 1));
+  const bool complete =
+      chunk.w == position + 1 || (part != 0 && part >= ((first_word >> 16) & 0xff));
+  const uint32_t lanes = __ballot_sync(kAllLanes, complete);
+  uint32_t records = 0;
+  while (records < asked && ((lanes >> (8 * records)) & 0xff) == 0xff) ++records;
+  MtbState& mtb = Mtb();
+  if (lane_ / kRecordChunks < records) {
+    const uint32_t row = position % kTaskRows;
+    uint32_t* words = mtb.records[row] + part * kChunkWords;
+    words[0] = chunk.x;
+    words[1] = chunk.y;
+    words[2] = chunk.z;
+    if (part == 0) {  // words 1 and 2: threads, after; blocks
+      mtb.sequence[row] = position + 1;
+      StoreShared(&mtb.warps_left[row], ((chunk.y & 0xffff) + 31) / 32 * chunk.z);
     }
-    ready += records;
-    if (records < 4) break;
+  }
+  for (uint32_t i = 0; i < records; ++i, ++head_) {
+    const uint32_t row = head_ % kTaskRows;
+    const uint32_t after = __shfl_sync(kAllLanes, chunk.y, i * kRecordChunks) >> 16;
+    if (lane_ == row % 32) rows_ |= (after != 0 ? kWaiting : kReady) << (row / 32);
   }
   __syncwarp();
-  return ready;
+  return records;
+}
+
+/// Whether the task has ended that the one in a row waits for. Where another lies in its row now it
+/// has: a row is written when it has run.
+__device__ inline bool Scheduler::IsMet(uint32_t row) {
+  MtbState& mtb = Mtb();
+  const uint32_t before = mtb.sequence[row] - Header(row).after;
+  const uint32_t other = (before - 1) % kTaskRows;
+  return mtb.sequence[other] != before || LoadAcquire(&mtb.warps_left[other]) == 0;
+}
+
+/// Each lane looks after two rows: those whose predecessors have ended are ready.
+__device__ inline void Scheduler::Promote() {
+  if (!__any_sync(kAllLanes, rows_ >= kWaiting)) return;
+  for (uint32_t half = 0; half < 2; ++half) {
+    if ((rows_ & (kWaiting << half)) != 0 && IsMet(lane_ + 32 * half)) {
+      rows_ ^= (kWaiting | kReady) << half;
+    }
+  }
+  __syncwarp();  // what one lane has seen to end has ended for those that hand out what follows
 }
 
 __device__ inline uint32_t Scheduler::FreeExecutors() const {
@@ -100,94 +154,121 @@ __device__ inline uint32_t Scheduler::FreeExecutors() const {
   return __ballot_sync(kAllLanes, is_free);
 }
 
-/// Hands warps [first, first + warps) of a task, all of one block if it has a slot, to executors as
-/// they become free: each lane looks after one (pSched, the paper's algorithm 2).
-__device__ inline void Scheduler::Hand(uint32_t row, uint32_t first, uint32_t warps,
-                                       uint32_t warps_of_block, uint32_t slot) {
-  uint32_t handed = 0;
-  while (handed < warps) {
-    const uint32_t free = FreeExecutors();
-    const uint32_t rank = __popc(free & ((1u << lane_) - 1));
-    if (((free >> lane_) & 1) != 0 && handed + rank < warps) {
-      const uint32_t warp = first + handed + rank;
-      WarpEntry& entry = Mtb().warps[lane_];
-      entry.block = warp / warps_of_block;
-      entry.first_thread = (warp % warps_of_block) * 32;
-      entry.slot = slot;
-      StoreRelease(&entry.job, row + 2);
-      Wake(&Mtb().wake[lane_]);
+/// Hands warps to executors that are free: each lane looks after one (pSched, the paper's algorithm
+/// 2).
+__device__ inline void Scheduler::Hand(uint32_t free) {
+  const uint32_t rank = __popc(free & ((1u << lane_) - 1));
+  if (((free >> lane_) & 1) != 0 && rank < left_) {
+    const uint32_t warps = Warps(Header(row_));
+    uint32_t block = 0, warp = next_ + rank;
+    if (warp >= warps) {
+      block = warp / warps;
+      warp -= block * warps;
     }
-    handed += min(static_cast<uint32_t>(__popc(free)), warps - handed);
+    WarpEntry& entry = Mtb().warps[lane_];
+    entry.block = block;
+    entry.first_thread = warp * 32;
+    entry.slot = slot_;
+    StoreShared(&entry.job, row_ + 2);
+    Wake(&Mtb().wake[lane_]);
   }
+  const uint32_t handed = min(static_cast<uint32_t>(__popc(free)), left_);
+  next_ += handed;
+  left_ -= handed;
 }
 
 /// Takes back what blocks had that have ended: the paper's deferred frees, since only the scheduler
-/// gives and takes.
+/// gives and takes. Lane 0.
 __device__ inline void Scheduler::TakeBack() {
-  uint32_t ended = 0;
-  if (lane_ == 0) ended = Exchange(&Mtb().ended_blocks, 0);
-  ended = __shfl_sync(kAllLanes, ended, 0);
-  free_slots_ |= ended;
+  MtbState& mtb = Mtb();
+  uint32_t ended = Exchange(&mtb.ended_blocks, 0);
+  mtb.room.slots |= ended;
   for (; ended != 0; ended &= ended - 1) {
-    const BlockEntry& block = Mtb().blocks[__ffs(ended) - 1];
-    if (block.barrier != 0) free_barriers_ |= 1u << block.barrier;
-    free_units_ |= UnitMask(block.units) << block.first_unit;
+    const BlockEntry& block = mtb.blocks[__ffs(ended) - 1];
+    if (block.barrier != 0) mtb.room.barriers |= 1u << block.barrier;
+    mtb.room.units |= UnitMask(block.units) << block.first_unit;
   }
-  __syncwarp();  // all have read what lane 0 may write for the next block
 }
 
 /// A slot for a block, with a named barrier and `units` of the arena (a power of two, or 0) as far
-/// as it wants them; waits until there are. Units are given as by a buddy allocator (section 5.1):
-/// a run of 2^k begins at a multiple of 2^k, so that what is free never falls into pieces that
-/// could be joined.
-__device__ inline uint32_t Scheduler::TakeSlot(bool wants_barrier, uint32_t units) {
-  uint64_t runs = 0;
-  while (true) {
-    runs = free_units_;
-    for (uint32_t half = 1; half < units; half *= 2) runs &= runs >> half;
-    runs &= RunStarts(units);
-    if (free_slots_ != 0 && (!wants_barrier || free_barriers_ != 0) && (units == 0 || runs != 0))
-      break;
-    TakeBack();
-  }
-  const uint32_t slot = __ffs(free_slots_) - 1;
-  const uint32_t barrier = wants_barrier ? __ffs(free_barriers_) - 1 : 0;
-  const uint32_t first_unit = units == 0 ? 0 : __ffsll(static_cast<long long>(runs)) - 1;
-  free_slots_ &= ~(1u << slot);
-  free_barriers_ &= ~(wants_barrier ? 1u << barrier : 0u);
-  free_units_ &= ~(UnitMask(units) << first_unit);
+/// as it wants them; false where there is none now. Units are given as by a buddy allocator
+/// (section 5.1): a run of 2^k begins at a multiple of 2^k, so that what is free never falls into
+/// pieces that could be joined.
+__device__ inline bool Scheduler::TakeSlot(bool wants_barrier, uint32_t units) {
+  uint32_t slot = kNoSlot;
   if (lane_ == 0) {
-    BlockEntry& block = Mtb().blocks[slot];
-    block.barrier = barrier;
-    block.first_unit = first_unit;
-    block.units = units;
+    FreeRoom& room = Mtb().room;
+    for (int tries = 0; tries < 2 && slot == kNoSlot; ++tries) {
+      uint64_t runs = room.units;
+      for (uint32_t half = 1; half < units; half *= 2) runs &= runs >> half;
+      runs &= RunStarts(units);
+      if (room.slots == 0 || (wants_barrier && room.barriers == 0) || (units != 0 && runs == 0)) {
+        TakeBack();
+        continue;
+      }
+      slot = __ffs(room.slots) - 1;
+      const uint32_t barrier = wants_barrier ? __ffs(room.barriers) - 1 : 0;
+      const uint32_t first_unit = units == 0 ? 0 : __ffsll(static_cast<long long>(runs)) - 1;
+      room.slots &= ~(1u << slot);
+      room.barriers &= ~(wants_barrier ? 1u << barrier : 0u);
+      room.units &= ~(UnitMask(units) << first_unit);
+      BlockEntry& block = Mtb().blocks[slot];
+      StoreShared(&block.warps_left, Warps(Header(row_)));
+      block.barrier = barrier;
+      block.first_unit = first_unit;
+      block.units = units;
+    }
   }
-  return slot;
+  slot_ = __shfl_sync(kAllLanes, slot, 0);
+  __syncwarp();
+  return slot_ != kNoSlot;
 }
 
-/// Starts the task of a position, whose record is there.
-__device__ inline void Scheduler::Start(uint32_t position) {
-  MtbState& mtb = Mtb();
-  const uint32_t row = position % kTaskRows;
-  const auto& header = *reinterpret_cast<const TaskHeader*>(mtb.records[row]);
-  const uint32_t warps = header.warps, blocks = header.blocks;
-  const bool wants_barrier = header.barrier != 0;
-  const uint32_t units = UnitsFor(header.shared_bytes, params_.unit_bytes);
-  if (lane_ == 0) {
-    mtb.sequence[row] = position + 1;
-    mtb.warps_left[row] = warps * blocks;
+/// The oldest task that is ready becomes the one that is handed out; false: there is none.
+__device__ inline bool Scheduler::NextTask() {
+  const uint64_t low = __ballot_sync(kAllLanes, rows_ & kReady),
+                 high = __ballot_sync(kAllLanes, rows_ & (kReady << 1)), ready = high << 32 | low;
+  if (ready == 0) return false;
+  // From the row on that is pulled to next: the oldest is there.
+  const uint32_t oldest = head_ % kTaskRows;
+  const uint64_t turned = ready >> oldest | ready << (-oldest % kTaskRows);
+  row_ = (oldest + __ffsll(static_cast<long long>(turned)) - 1) % kTaskRows;
+  if (lane_ == row_ % 32) rows_ ^= kReady << (row_ / 32);
+  next_ = 0;
+  return true;
+}
+
+/// Whether there are warps to be handed out now. Where not, blocks_left_ says whether a block waits
+/// for room.
+__device__ inline bool Scheduler::FindWork() {
+  if (left_ != 0) return true;
+  if (blocks_left_ == 0) {
+    if (!NextTask()) return false;
+    const TaskHeader& header = Header(row_);
+    if (header.barrier == 0 && header.shared_bytes == 0) {
+      slot_ = kNoSlot;
+      left_ = Warps(header) * header.blocks;
+      return true;
+    }
+    blocks_left_ = header.blocks;
   }
-  __syncwarp();
-  if (!wants_barrier && units == 0) {
-    Hand(row, 0, warps * blocks, warps, kNoSlot);
-    return;
+  const TaskHeader& header = Header(row_);
+  if (!TakeSlot(header.barrier != 0, UnitsFor(header.shared_bytes, params_.unit_bytes)))
+    return false;
+  --blocks_left_;
+  left_ = Warps(header);
+  return true;
+}
+
+/// Hands out what can run as far as there is room; false: some of it waits for that.
+__device__ inline bool Scheduler::HandOut() {
+  Promote();
+  while (FindWork()) {
+    const uint32_t free = FreeExecutors();
+    if (free == 0) return false;
+    Hand(free);
   }
-  for (uint32_t block = 0; block < blocks; ++block) {
-    const uint32_t slot = TakeSlot(wants_barrier, units);
-    if (lane_ == 0) mtb.blocks[slot].warps_left = warps;
-    __syncwarp();
-    Hand(row, block * warps, warps, warps, slot);
-  }
+  return blocks_left_ == 0;
 }
 
 __device__ inline void Scheduler::SetBusy(bool busy) {
@@ -196,21 +277,24 @@ __device__ inline void Scheduler::SetBusy(bool busy) {
   if (lane_ == 0) atomicAdd(&params_.device->busy, busy ? 1u : ~0u);
 }
 
-/// Column 0: whether no column has had anything to do for so long that the kernel is to leave.
-__device__ inline bool Scheduler::IsIdle() {
-  const uint64_t now = WarpTimeNs();
-  if (busy_ || control_.z != 0) idle_since_ = now;
-  return now - idle_since_ >= params_.idle_ns;
-}
-
-/// Lane 0 of column 0 tells all what the host has said. Where the kernel is to leave the host is
-/// told first, once, that it takes no more tasks, then the other columns.
-__device__ inline void Scheduler::Hear(const uint2& host, bool is_idle) {
-  if (host.x != control_.x) StoreRelaxed(&params_.device->awake, host.x);
-  if (host.y != params_.epoch && !is_idle) return;
+/// Lane 0 of column 0 tells all what the host has said. Where the kernel is to leave, as it is when
+/// no column has had anything to do for long, the host is told first, once, that it takes no more
+/// tasks, then the other columns.
+__device__ inline void Scheduler::Hear(const uint2& host, const uint4& device) {
+  const uint64_t now = NowNs();
+  if (busy_ || device.z != 0) Mtb().idle_since = now;
+  if (host.x != device.x) StoreRelaxed(&params_.device->awake, host.x);
+  if (host.y != params_.epoch && now - Mtb().idle_since < params_.idle_ns) return;
   StoreRelaxed(&params_.state->running, 0);
   FenceForHost();
   StoreRelaxed(&params_.device->leave, params_.epoch);
+}
+
+/// Takes in what the device's words say; whether the kernel is still to go on.
+__device__ inline bool Scheduler::Knows(const uint4& device) {
+  awake_ = blockIdx.x < __shfl_sync(kAllLanes, device.x, 0);
+  leaves_ = __shfl_sync(kAllLanes, device.y, 0) == params_.epoch;
+  return !leaves_;
 }
 
 /// The host has been told that the kernel takes no more tasks. Runs those that it wrote before it
@@ -218,51 +302,44 @@ __device__ inline void Scheduler::Hear(const uint2& host, bool is_idle) {
 __device__ inline void Scheduler::End() {
   const uint64_t since = WarpTimeNs();
   while (WarpTimeNs() - since < kLastLookNs) {
-    uint4 chunks[1];
-    Ask(chunks);
-    StartAll(Take(chunks));
+    if (Pull()) SetBusy(true);
+    HandOut();
   }
-  while (!AllFree()) {
-  }
+  while (HasWork() || !AllFree()) HandOut();
   SetBusy(false);
   if (lane_ < executors_) {
-    StoreRelease(&Mtb().warps[lane_].job, kQuitJob);
+    StoreShared(&Mtb().warps[lane_].job, kQuitJob);
     Wake(&Mtb().wake[lane_]);
   }
   if (lane_ == 0) params_.heads[blockIdx.x] = head_;
 }
 
-__device__ inline void Scheduler::StartAll(uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) Start(head_ + i);
-  head_ += count;
-}
-
-/// Pulls what there is and starts it. How many tasks there were.
-template <int kLoads>
-__device__ uint32_t Scheduler::Turn() {
-  uint4 chunks[kLoads];
-  Ask(chunks);
-  control_ = LoadDeviceControl(params_.device);
-  const uint32_t ready = Take(chunks);
-  if (ready > 0) SetBusy(true);
-  StartAll(ready);
-  if (ready == 0 && busy_ && AllFree()) SetBusy(false);
-  if (blockIdx.x == 0 && !IsToLeave()) {
-    const bool is_idle = IsIdle();
-    if (lane_ == 0) Hear(LoadHostControl(params_.host), is_idle);
+/// Looks at the column and at what the host and the device say, all in flight together.
+__device__ inline void Scheduler::Turn() {
+  uint2 host{};
+  if (blockIdx.x == 0 && lane_ == 0) host = LoadHostControl(params_.host);
+  const uint4 device = LoadDeviceControl(params_.device);
+  if (Pull()) {
+    SetBusy(true);
+  } else if (busy_ && !HasWork() && AllFree()) {
+    SetBusy(false);
   }
-  return ready;
+  if (Knows(device) && blockIdx.x == 0 && lane_ == 0) Hear(host, device);
+  __syncwarp();
 }
 
 __device__ inline void Scheduler::Run() {
-  idle_since_ = WarpTimeNs();
-  control_ = LoadDeviceControl(params_.device);
-  for (uint32_t ready = 0; !IsToLeave();) {
-    if (blockIdx.x == 0 || busy_ || blockIdx.x < control_.x) {
-      ready = ready >= 4 ? Turn<2>() : Turn<1>();
+  __syncwarp();  // all have read head_, which lane 0 writes
+  if (lane_ == 0) Mtb().idle_since = NowNs();
+  Knows(LoadDeviceControl(params_.device));
+  for (uint32_t turn = 0; !leaves_; ++turn) {
+    const bool all_out = HandOut();
+    if (!all_out && (blockIdx.x != 0 || turn % kTurnsOfALook != 0)) continue;
+    if (blockIdx.x == 0 || busy_ || awake_) {
+      Turn();
     } else {
       __nanosleep(500);
-      control_ = LoadDeviceControl(params_.device);
+      Knows(LoadDeviceControl(params_.device));
     }
   }
   End();

@@ -24,7 +24,7 @@ bool HasCome(uint32_t done, uint32_t sequence) {
 
 // A record, chunk by chunk, each in one store (16 bytes that are aligned are written at once on
 // every x86-64 processor with AVX: Intel SDM 3A 9.1.1; AMD64 APM 2, 7.3.2).
-void Write(TaskRecord& record, const uint32_t* words, uint32_t chunks, uint32_t sequence) {
+void WriteRecord(TaskRecord& record, const uint32_t* words, uint32_t chunks, uint32_t sequence) {
   const __m128i last = _mm_set_epi32(static_cast<int>(sequence), 0, 0, 0);
   const __m128i payload = _mm_set_epi32(0, -1, -1, -1);
   for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
@@ -64,21 +64,47 @@ bool TaskTable::FindRoom(uint32_t number, Column& column) const {
   return column.limit != column.tail.load(std::memory_order_relaxed);
 }
 
-bool TaskTable::TryPutIn(uint32_t number, const TaskWords& words, TaskId* id, bool* is_loaded) {
+// Of who holds the column.
+bool TaskTable::HasRoom(uint32_t number, Column& column) const {
+  return column.limit != column.tail.load(std::memory_order_relaxed) || FindRoom(number, column);
+}
+
+void TaskTable::Write(uint32_t number, Column& column, const TaskWords& words, TaskId* id) {
+  const uint32_t position = column.tail.load(std::memory_order_relaxed);
+  WriteRecord(memory_.columns[number].rows[position % kTaskRows], words.words, words.header.chunks,
+              position + 1);
+  __atomic_store_n(&memory_.columns[number].tail, position + 1, __ATOMIC_RELEASE);
+  column.tail.store(position + 1, std::memory_order_relaxed);
+  *id = {number, position + 1};
+}
+
+bool TaskTable::TryPutNext(uint32_t number, const TaskWords& words, TaskId* id, bool* is_loaded) {
   Column& column = columns_[number];
   if (column.taken.exchange(true, std::memory_order_acquire)) return false;
-  const uint32_t position = column.tail.load(std::memory_order_relaxed);
-  const bool has_room = column.limit != position || FindRoom(number, column);
+  const bool has_room = HasRoom(number, column);
   if (has_room) {
-    Write(memory_.columns[number].rows[position % kTaskRows], words.words, words.header.chunks,
-          position + 1);
-    column.tail.store(position + 1, std::memory_order_relaxed);
-    *id = {number, position + 1};
+    Write(number, column, words, id);
+    const uint32_t position = id->sequence - 1;
     if (position % kEnough == 0 && position >= kEnough) {
       *is_loaded = !HasCome(Done(number, (position - kEnough) % kTaskRows), position - kEnough + 1);
     }
   }
   column.taken.store(false, std::memory_order_release);
+  return has_room;
+}
+
+bool TaskTable::TryPutIn(uint32_t number, uint32_t after, TaskWords* words, TaskId* id) {
+  Column& column = columns_[number];
+  if (column.taken.exchange(true, std::memory_order_acquire)) return false;
+  const bool has_room = HasRoom(number, column);
+  if (has_room) {
+    const uint32_t back = column.tail.load(std::memory_order_relaxed) + 1 - after;
+    // Further back there is none that has not ended: its row is in use again.
+    words->header.after = after != 0 && back < kTaskRows ? static_cast<uint16_t>(back) : 0;
+    Write(number, column, *words, id);
+  }
+  column.taken.store(false, std::memory_order_release);
+  if (number >= awake()) WakeColumn(number);
   return has_room;
 }
 
@@ -96,7 +122,7 @@ bool TaskTable::TryPut(const TaskWords& words, TaskId* id) {
   bool is_loaded = false;
   for (uint32_t tries = 0; tries < awake; ++tries, ++cursor) {
     if (cursor >= awake) cursor = 0;
-    if (!TryPutIn(cursor, words, id, &is_loaded)) continue;
+    if (!TryPutNext(cursor, words, id, &is_loaded)) continue;
     if (is_loaded) WakeMore(awake);
     return true;
   }

@@ -35,8 +35,14 @@ class TaskTable {
 
   explicit TaskTable(const Memory& memory);
 
-  /// Puts a task in. False: there is no room now; more columns are woken then.
+  /// Puts a task in, whose header says after 0. False: there is no room now; more columns are woken
+  /// then.
   bool TryPut(const TaskWords& words, TaskId* id);
+
+  /// Puts a task into a column, which is woken; the task starts only when the one of that column
+  /// that has the sequence `after` has ended (0: none), and sees what it wrote. Sets header.after.
+  /// False: there is no room now, or another thread puts one in there.
+  bool TryPutIn(uint32_t column, uint32_t after, TaskWords* words, TaskId* id);
 
   /// Whether this table gave that id.
   bool Knows(const TaskId& id) const;
@@ -66,7 +72,9 @@ class TaskTable {
     uint32_t limit = 0;             ///< positions before this are known to have a free row
   };
 
-  bool TryPutIn(uint32_t column, const TaskWords& words, TaskId* id, bool* is_loaded);
+  bool HasRoom(uint32_t number, Column& column) const;
+  void Write(uint32_t number, Column& column, const TaskWords& words, TaskId* id);
+  bool TryPutNext(uint32_t number, const TaskWords& words, TaskId* id, bool* is_loaded);
   void WakeMore(uint32_t awake);
   bool FindRoom(uint32_t number, Column& column) const;
   void TellAwake(uint32_t awake);

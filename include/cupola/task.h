@@ -55,6 +55,9 @@ struct TaskShape {
   uint32_t blocks = 1;
   uint32_t shared_bytes = 0;  ///< of a block
   bool uses_barrier = false;  ///< SyncBlock is called
+  /// It starts when this one has ended, and sees what it wrote; the device sees to that, the host
+  /// waits for nothing. Sequence 0: none.
+  TaskId after = {0, 0};
 };
 
 // In a task.
@@ -294,6 +297,7 @@ Error TaskSystem<Functions...>::Spawn(const TaskShape& shape, TaskId* id, Argume
   if (!is_open_.load(std::memory_order_acquire)) {
     if (const Error error = Open(); error != Error::kNone) return error;
   }
+  if (shape.after.sequence != 0 && !table_->Knows(shape.after)) return Error::kUnknownTask;
   constexpr uint32_t bytes = (Packed::kBytes + 3) / 4 * 4;
   constexpr uint32_t words = (sizeof(runtime::TaskHeader) + bytes) / 4;
   runtime::TaskWords task;
@@ -301,13 +305,16 @@ Error TaskSystem<Functions...>::Spawn(const TaskShape& shape, TaskId* id, Argume
                  .chunks = (words + runtime::kChunkWords - 1) / runtime::kChunkWords,
                  .barrier = shape.uses_barrier,
                  .threads = static_cast<uint16_t>(shape.threads),
-                 .warps = static_cast<uint16_t>((shape.threads + 31) / 32),
+                 .after = 0,
                  .blocks = shape.blocks,
                  .shared_bytes = shape.shared_bytes};
   Packed::Pack(reinterpret_cast<char*>(task.words + sizeof task.header / 4), arguments...);
-  if (!table_->TryPut(task, id)) {
-    const Error error = Await([&] { return table_->TryPut(task, id); });
-    if (error != Error::kNone) return error;
+  const auto put = [&] {
+    if (shape.after.sequence == 0) return table_->TryPut(task, id);
+    return table_->TryPutIn(shape.after.column, shape.after.sequence, &task, id);
+  };
+  if (!put()) {
+    if (const Error error = Await(put); error != Error::kNone) return error;
   }
   return *running_ != 0 ? Error::kNone : EnsureRunning();
 }

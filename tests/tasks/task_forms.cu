@@ -94,7 +94,14 @@ __device__ void Guard(unsigned* out, unsigned words_of_block, unsigned seed) {
   if (wrong != 0) atomicAdd(out, wrong);
 }
 
-using Tasks = task::TaskSystem<Plain, Count, Aligned, Sum, Guard>;
+// What the task before it in a chain left, and one more.
+__device__ void Step(unsigned* words, unsigned before, unsigned* wrong) {
+  const unsigned other = (task::ThreadId() + 33) % task::BlockThreads();
+  if (words[before * task::BlockThreads() + other] != before) atomicAdd(wrong, 1u);
+  words[(before + 1) * task::BlockThreads() + task::ThreadId()] = before + 1;
+}
+
+using Tasks = task::TaskSystem<Plain, Count, Aligned, Sum, Guard, Step>;
 
 // ---- checks ----
 
@@ -210,6 +217,25 @@ void CheckGuard(Tasks& tasks, unsigned count) {
   for (unsigned i = 0; i < count; ++i) Expect(found[i] == 0, "shared memory of another", i);
 }
 
+// Chains side by side; the host waits for their ends only.
+void CheckChains(Tasks& tasks, unsigned length) {
+  constexpr unsigned kChains = 12, kThreads = 96;
+  Device wrong(1), words(static_cast<size_t>(kChains) * (length + 1) * kThreads);
+  std::vector<task::TaskId> last(kChains);
+  for (unsigned i = 0; i < length; ++i) {
+    for (unsigned chain = 0; chain < kChains; ++chain) {
+      unsigned* const of_chain = words.memory + chain * (length + 1) * kThreads;
+      task::TaskId id{};
+      Good(tasks.Spawn<Step>({.threads = kThreads, .after = last[chain]}, &id, of_chain, i,
+                             wrong.memory),
+           id);
+      last[chain] = id;
+    }
+  }
+  for (const task::TaskId& id : last) Good(tasks.Wait(id), id);
+  Expect(wrong.Read()[0] == 0, "chain", wrong.Read()[0]);
+}
+
 void CheckThreads(Tasks& tasks, unsigned count) {
   constexpr unsigned kHostThreads = 4;
   Device out(static_cast<size_t>(count) * kHostThreads * 32);
@@ -260,6 +286,8 @@ void CheckBadUse(Tasks& tasks) {
   is(tasks.Spawn<Count>({.threads = 32, .blocks = 0}, &id, nowhere), task::Error::kNoBlocks);
   is(tasks.Spawn<Count>({.threads = 32, .shared_bytes = task::kMostSharedBytes + 1}, &id, nowhere),
      task::Error::kTooMuchShared);
+  is(tasks.Spawn<Count>({.threads = 32, .after = {0, 0x7000'0000}}, &id, nowhere),
+     task::Error::kUnknownTask);
   is(tasks.Wait({1u << 20, 1}), task::Error::kUnknownTask);
   is(tasks.Wait({0, 0x7000'0000}), task::Error::kUnknownTask);
   is(tasks.Check({0, 0}, &is_done), task::Error::kUnknownTask);
@@ -276,6 +304,7 @@ int main(int argc, char** argv) {
     CheckAligned(tasks);
     CheckSum(tasks, count / 4);
     CheckGuard(tasks, count / 4);
+    CheckChains(tasks, count / 4);
     CheckThreads(tasks, count / 4);
     CheckLeaving(tasks, 5);
     CheckBadUse(tasks);

@@ -73,6 +73,55 @@ BedCourse CrowdedCourse(uint64_t seed) {
   return course;
 }
 
+// Chains of tasks, each of which reads what the one before it wrote, or the host, or a task of any
+// column that has ended.
+BedCourse ChainedCourse(uint64_t seed) {
+  Prng random(seed);
+  BedCourse course;
+  course.columns = course.awake = 1 + random.Below(2);
+  course.executors = 2 + random.Below(3);
+  std::vector<std::vector<int>> columns(course.columns);  // of each the tasks
+  for (int i = 0; i < 10; ++i) {
+    BedTask task{.column = static_cast<uint32_t>(random.Below(course.columns)), .body = 4};
+    task.threads = 40;
+    std::vector<int>& before = columns[task.column];
+    if (!before.empty() && random.Below(4) != 0) {
+      task.after = static_cast<uint16_t>(1 + random.Below(std::min<uint64_t>(3, before.size())));
+      task.reads = before[before.size() - task.after];
+    } else if (i > 0 && random.Below(2) == 0) {
+      task.reads = static_cast<int>(random.Below(static_cast<uint64_t>(i)));
+    }
+    before.push_back(i);
+    course.tasks.push_back(task);
+  }
+  return course;
+}
+
+// The first runs until the last has, the ones between wait for the first.
+BedCourse HeldCourse(uint64_t seed) {
+  Prng random(seed);
+  BedCourse course;
+  course.executors = 3;
+  course.tasks.push_back({.body = 5});
+  const auto count = static_cast<uint16_t>(1 + random.Below(6));
+  for (uint16_t i = 1; i <= count; ++i) course.tasks.push_back({.body = 0, .after = i});
+  course.tasks.push_back({.body = 6});
+  return course;
+}
+
+// Tasks that come alone, when the column has been quiet.
+BedCourse LonelyCourse(uint64_t seed) {
+  Prng random(seed);
+  BedCourse course;
+  course.executors = 1;
+  uint64_t at = 0;
+  for (uint32_t i = 0; i < 12; ++i) {
+    course.tasks.push_back({.body = 0});
+    course.pause_ns.push_back(at += 20'000 + random.Below(20'000));
+  }
+  return course;
+}
+
 TEST(MasterKernel, RunsOneTask) { ExpectWell({.tasks = {{}}}, 20); }
 
 TEST(MasterKernel, RunsTasksOfAllForms) {
@@ -97,6 +146,44 @@ TEST(MasterKernel, AColumnIsARing) {
   course.most_steps = 1'000'000;
   for (uint32_t i = 0; i < 2 * kTaskRows + 10; ++i) {
     course.tasks.push_back({.threads = static_cast<uint16_t>(1 + i % 96)});
+  }
+  ExpectWell(course, 1);
+}
+
+TEST(MasterKernel, KeepsOrderAndShowsWhatWasWritten) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(fmt::format("course {}", seed));
+    BedCourse course = ChainedCourse(seed);
+    if (seed % 4 == 0) course.leave_at_step = {seed * 50, seed * 100};
+    ExpectWell(course, 1, 1000 * seed);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(MasterKernel, ATaskThatWaitsHoldsUpNoOther) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(fmt::format("course {}", seed));
+    ExpectWell(HeldCourse(seed), 1, 1000 * seed);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(MasterKernel, RunsTasksThatComeAlone) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(fmt::format("course {}", seed));
+    ExpectWell(LonelyCourse(seed), 1, 1000 * seed);
+    if (HasFailure()) return;
+  }
+}
+
+// One chain, longer than a column.
+TEST(MasterKernel, AChainGoesRoundTheRing) {
+  BedCourse course;
+  course.executors = 3;
+  course.most_steps = 2'000'000;
+  for (int i = 0; i < static_cast<int>(kTaskRows) + 20; ++i) {
+    course.tasks.push_back(
+        {.body = 4, .threads = 33, .after = static_cast<uint16_t>(i == 0 ? 0 : 1), .reads = i - 1});
   }
   ExpectWell(course, 1);
 }
@@ -160,6 +247,9 @@ TEST_P(PlantedBug, IsFound) {
     BedCourse course = seed % 4 == 0 ? CrowdedCourse(seed) : RandomCourse(seed);
     if (seed % 3 == 0) course.leave_at_step = {400, 1200};
     if (seed % 5 == 0) course = SleepingCourse(seed);
+    if (seed % 5 == 1) course = ChainedCourse(seed);
+    if (seed % 5 == 2) course = HeldCourse(seed);
+    if (seed % 5 == 3) course = LonelyCourse(seed);
     if (const sim::SearchResult result = Search(course, 2, 1000 * seed, ptx); result.failure) {
       std::printf("course %d: %.200s\n", static_cast<int>(seed), result.failure->what.c_str());
       return;

@@ -9,6 +9,7 @@ struct BodyArguments {
   uint32_t* out;  ///< a word for each thread of the task: +1 for each time it ran
   uint32_t value;
   uint32_t* wrong;  ///< +1 for what a body finds
+  uint32_t* in;     ///< a word for each thread that holds `value`; or a flag
 };
 
 __device__ inline uint32_t Thread() { return MyWarp().first_thread + threadIdx.x % 32; }
@@ -53,6 +54,26 @@ __device__ void Keep(const BodyArguments& a) {
   a.out[MyWarp().block * BlockThreads() + Thread()] += words[Thread()];
 }
 
+// 4: reads what the host, or a task before it, has written.
+__device__ void Follow(const BodyArguments& a) {
+  const uint32_t i = MyWarp().block * BlockThreads() + Thread();
+  if (a.in[i] != a.value) atomicAdd(a.wrong, 1u);
+  a.out[i] += a.value;
+}
+
+// 5: runs until a task of body 6 has.
+__device__ void Await(const BodyArguments& a) {
+  while (atomicAdd(a.in, 0u) == 0) {
+  }
+  a.out[MyWarp().block * BlockThreads() + Thread()] += a.value;
+}
+
+// 6: lets tasks of body 5 go.
+__device__ void Let(const BodyArguments& a) {
+  atomicAdd(a.in, 1u);
+  a.out[MyWarp().block * BlockThreads() + Thread()] += a.value;
+}
+
 struct SteppedBodies {
   __device__ static void Run(uint32_t body, const char* arguments) {
     const auto& a = *reinterpret_cast<const BodyArguments*>(arguments);
@@ -63,8 +84,14 @@ struct SteppedBodies {
         return Exchange(a);
       case 2:
         return Share(a);
-      default:
+      case 3:
         return Keep(a);
+      case 4:
+        return Follow(a);
+      case 5:
+        return Await(a);
+      default:
+        return Let(a);
     }
   }
 };

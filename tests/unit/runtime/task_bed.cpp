@@ -23,6 +23,7 @@ struct BodyArguments {
   uint32_t value;
   uint32_t padding = 0;
   uint64_t wrong;
+  uint64_t in;
 };
 
 class TaskBed : public std::enable_shared_from_this<TaskBed> {
@@ -44,8 +45,12 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     shared_ = Zeroed(sizeof(DeviceControl));
     heads_ = Zeroed(course_.columns * 4);
     wrong_words_ = Zeroed(64);
+    flag_ = Zeroed(64);
     for (const BedTask& task : course_.tasks) {
       out_.push_back(Zeroed(task.blocks * task.threads * 4));
+      in_.push_back(task.reads >= 0  ? out_[static_cast<size_t>(task.reads)]
+                    : task.body == 4 ? Zeroed(task.blocks * task.threads * 4)
+                                     : flag_);
     }
     tails_.assign(course_.columns, 0);
     HostThread& host = device.AddHostThread("host");
@@ -117,7 +122,13 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
   bool CanPut() const {
     if (next_ >= course_.tasks.size()) return false;
     if (next_ < course_.pause_ns.size() && device_->NowNs() < course_.pause_ns[next_]) return false;
-    const uint32_t column = course_.tasks[next_].column, position = tails_[column];
+    const BedTask& task = course_.tasks[next_];
+    if (task.reads >= 0 && task.after == 0) {
+      for (const Waiting& each : waiting_) {
+        if (each.task == static_cast<size_t>(task.reads)) return false;
+      }
+    }
+    const uint32_t column = task.column, position = tails_[column];
     return position < kTaskRows || Word(DoneOf(column, position + 1)) == position + 1 - kTaskRows;
   }
   bool HasEnded(const Waiting& each) const {
@@ -202,10 +213,19 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
                             .chunks = 4,
                             .barrier = task.barrier,
                             .threads = task.threads,
-                            .warps = static_cast<uint16_t>((task.threads + 31) / 32),
+                            .after = task.after,
                             .blocks = task.blocks,
                             .shared_bytes = task.shared_bytes};
-    const BodyArguments arguments{.out = out_[next_], .value = kValue, .wrong = wrong_words_};
+    const BodyArguments arguments{
+        .out = out_[next_], .value = kValue, .wrong = wrong_words_, .in = in_[next_]};
+    if (task.body == 4 && task.reads < 0) {
+      const uint64_t in = in_[next_];
+      host.Then("input", [in, task](HostThread& thread) {
+        for (uint32_t i = 0; i < task.blocks * task.threads; ++i) {
+          thread.Store<uint32_t>(in + 4 * i, kValue, Order::kWeak);
+        }
+      });
+    }
     uint32_t words[kRecordWords] = {};
     std::memcpy(words, &header, sizeof header);
     std::memcpy(words + 4, &arguments, sizeof arguments);
@@ -220,9 +240,12 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
                                position % kTaskRows * sizeof(TaskRecord) +
                                which * sizeof(TaskChunk);
       host.Then("put", [address, chunk](HostThread& thread) {
-        thread.Store(address, chunk, Order::kRelaxed);
+        thread.Store(address, chunk, Order::kRelease);  // as every store of x86
       });
     }
+    const uint64_t tail = columns_ + task.column * sizeof(TaskColumn) + offsetof(TaskColumn, tail);
+    host.Then("tail",
+              [tail, position](HostThread& thread) { thread.Store<uint32_t>(tail, position + 1); });
     waiting_.push_back({next_++, position + 1});
   }
 
@@ -243,8 +266,8 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
   sim::SteppedDevice* device_ = nullptr;
   std::shared_ptr<sim::LoadedModule> module_;
   uint64_t columns_ = 0, done_ = 0, control_ = 0, state_ = 0, shared_ = 0, heads_ = 0;
-  uint64_t wrong_words_ = 0, grid_ = 0;
-  std::vector<uint64_t> out_;
+  uint64_t wrong_words_ = 0, flag_ = 0, grid_ = 0;
+  std::vector<uint64_t> out_, in_;
   std::vector<uint32_t> tails_;
   std::vector<Waiting> waiting_;
   size_t next_ = 0, asked_ = 0, slept_ = 0;

@@ -18,6 +18,10 @@ struct BedTask {
   uint32_t blocks = 1;
   bool barrier = false;
   uint32_t shared_bytes = 0;
+  uint16_t after = 0;  ///< TaskHeader::after
+  /// What body 4 reads: the results of that task, which it comes after by `after`, or is put in
+  /// after its end; -1: what the host has written.
+  int reads = -1;
 };
 
 struct BedCourse {

@@ -51,6 +51,7 @@ class FakeDevice {
   }
 
   uint32_t awake() const { return __atomic_load_n(&control_.awake, __ATOMIC_ACQUIRE); }
+  uint32_t tail(uint32_t column) const { return records_[column].tail; }
   void set_heads(uint32_t head) { heads_.assign(columns_, head); }
   TaskRecord& record(uint32_t column, uint32_t row) { return records_[column].rows[row]; }
 
@@ -68,7 +69,7 @@ TaskWords Words(uint32_t value, uint8_t chunks = kRecordChunks) {
                  .chunks = chunks,
                  .barrier = 0,
                  .threads = 64,
-                 .warps = 2,
+                 .after = 0,
                  .blocks = 1,
                  .shared_bytes = 0};
   for (uint32_t i = 4; i < kRecordWords; ++i) task.words[i] = value + i;
@@ -85,6 +86,7 @@ TEST(TaskTable, GivesTheDeviceWhatWasPutIn) {
     std::vector<uint32_t> words;
     ASSERT_TRUE(device.Take(0, &words, &taken));
     EXPECT_EQ(put.sequence, taken.sequence);
+    EXPECT_EQ(device.tail(0), taken.sequence);
     ASSERT_EQ(words.size(), chunks * kChunkWords);
     for (uint32_t i = 4; i < words.size(); ++i) ASSERT_EQ(words[i], value + i);
     EXPECT_FALSE(table.IsDone(put));
@@ -187,6 +189,43 @@ TEST(TaskTable, SaysWhereSomethingHasNotRun) {
   EXPECT_EQ(table.FirstUndone(0), 4u);
   table.LetColumnsSleep();
   EXPECT_EQ(device.awake(), 1u);
+}
+
+TEST(TaskTable, PutsIntoTheColumnThatItIsTold) {
+  FakeDevice device(4);
+  TaskTable table(device.Memory());
+  TaskId id{}, first{}, taken{};
+  std::vector<uint32_t> words;
+  const auto after = [&words] {
+    TaskHeader header;
+    std::memcpy(&header, words.data(), sizeof header);
+    return header.after;
+  };
+  TaskWords task = Words(7);
+  ASSERT_TRUE(table.TryPutIn(2, 0, &task, &first));
+  EXPECT_EQ(first.column, 2u);
+  EXPECT_EQ(device.awake(), 3u);  // or it would not be pulled
+  ASSERT_TRUE(device.Take(2, &words, &taken));
+  EXPECT_EQ(after(), 0);
+  for (uint32_t back = 1; back <= 3; ++back) {
+    ASSERT_TRUE(table.TryPutIn(2, first.sequence, &task, &id));
+    ASSERT_TRUE(device.Take(2, &words, &taken));
+    EXPECT_EQ(id.sequence, taken.sequence);
+    EXPECT_EQ(after(), back);
+    EXPECT_EQ(words[5], 7u + 5);
+  }
+  while (table.TryPutIn(2, id.sequence, &task, &id)) {
+    ASSERT_TRUE(device.Take(2, &words, &taken));
+    EXPECT_EQ(after(), 1);
+  }
+  EXPECT_EQ(id.sequence, kTaskRows);
+  // A row that is used again says that the task before has run.
+  for (uint32_t sequence = 1; sequence <= kTaskRows; ++sequence) device.Finish({2, sequence});
+  for (uint32_t back = kTaskRows; back < kTaskRows + 3; ++back) {
+    ASSERT_TRUE(table.TryPutIn(2, 1, &task, &id));
+    ASSERT_TRUE(device.Take(2, &words, &taken));
+    EXPECT_EQ(after(), 0);
+  }
 }
 
 TEST(TaskTable, KnowsItsIds) {
