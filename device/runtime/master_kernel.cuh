@@ -43,8 +43,8 @@ __device__ void RunExecutor(const MasterParams& params) {
     const TaskHeader& header = MyHeader();
     if (warp.first_thread + lane < header.threads) {
       Bodies::Run(header.body, reinterpret_cast<const char*>(mtb.records[job - 2] + 4));
+      if (header.barrier != 0) MeetBlock(warp.slot, false);
     }
-    if (header.barrier != 0) EndBlock(warp.slot);
     __syncwarp();
     if (lane == 0) FinishWarp(params, warp, job - 2);
     __syncwarp();
@@ -66,7 +66,7 @@ __device__ void RunMtb(const MasterParams& params) {
   }
   if (threadIdx.x == 0) {
     mtb.ended_blocks = 0;
-    mtb.room = {~0ull, ~0u, 0xfffe};
+    mtb.room = {~0ull, ~0u};
   }
   __syncthreads();
   if (threadIdx.x < 32) {

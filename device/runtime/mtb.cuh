@@ -20,8 +20,9 @@ struct WarpEntry {
 
 /// A block that has something to give back when its last warp has ended.
 struct BlockEntry {
+  uint64_t meet;  ///< mbarrier of the block's threads, if it `meets`
   uint32_t warps_left;
-  uint32_t barrier;     ///< named barrier; 0: none
+  uint32_t meets;
   uint32_t first_unit;  ///< of the arena
   uint32_t units;
 };
@@ -32,9 +33,8 @@ inline constexpr uint32_t kNoSlot = kBlockSlots;
 /// What blocks may have, a bit each, of the scheduler alone. In shared memory, since registers are
 /// scarce.
 struct FreeRoom {
-  uint64_t units;     ///< of the arena
-  uint32_t slots;     ///< of MtbState::blocks
-  uint32_t barriers;  ///< named barriers 1 to 15; 0 is __syncthreads
+  uint64_t units;  ///< of the arena
+  uint32_t slots;  ///< of MtbState::blocks
 };
 
 struct MtbState {
@@ -213,30 +213,51 @@ __device__ inline void AwaitWake(uint64_t* barrier, uint32_t parity) {
       : "memory");
 }
 
-/// All threads of the block that have not ended wait for each other. Those that have, and lanes
-/// that the block has no thread for, come to the same barrier in EndBlock: hardware counts warps,
-/// and a warp has arrived when all its lanes have [PTX ISA 9.7.13.1].
-__device__ inline bool MeetBlock(uint32_t slot, bool goes_on) {
-  const uint32_t barrier = Mtb().blocks[slot].barrier, threads = (BlockThreads() + 31) & ~31u;
-  uint32_t anyone;
-  asm volatile(
-      "{\n"
-      ".reg .pred in, out;\n"
-      "setp.ne.u32 in, %3, 0;\n"
-      "barrier.red.or.pred out, %1, %2, in;\n"
-      "selp.u32 %0, 1, 0, out;\n"
-      "}"
-      : "=r"(anyone)
-      : "r"(barrier), "r"(threads), "r"(static_cast<uint32_t>(goes_on))
-      : "memory");
-  return anyone != 0;
+/// A barrier for so many threads. What it was before is no barrier (EndBarrier).
+__device__ inline void BeginBarrier(uint64_t* barrier, uint32_t threads) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(SharedAddress(barrier)), "r"(threads)
+               : "memory");
+}
+__device__ inline void EndBarrier(uint64_t* barrier) {
+  asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(SharedAddress(barrier)) : "memory");
 }
 
-/// Behind the body, all lanes of a block that has a barrier: they wait with those that are still in
-/// it.
-__device__ inline void EndBlock(uint32_t slot) {
-  while (MeetBlock(slot, false)) {
+/// All threads of the block that have not ended wait for each other; one that does not go on has
+/// ended for the barrier, and does not wait. Not a named barrier: that one waits for all threads of
+/// the caller's warp [PTX ISA 9.7.13.1], and those that have returned, and lanes without a thread,
+/// may be held where compiled code brings a warp together again. Threads that come together arrive
+/// by one of them.
+__device__ inline void MeetBlock(uint32_t slot, bool goes_on) {
+  const uint32_t barrier = SharedAddress(&Mtb().blocks[slot].meet);
+  const uint32_t together = __activemask(), count = __popc(together);
+  const int first = __ffs(together) - 1;
+  __syncwarp(together);
+  uint64_t phase = 0;
+  if (static_cast<int>(threadIdx.x % 32) == first) {
+    if (goes_on) {
+      asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 %0, [%1], %2;"
+                   : "=l"(phase)
+                   : "r"(barrier), "r"(count)
+                   : "memory");
+    } else {
+      asm volatile("mbarrier.arrive_drop.release.cta.shared::cta.b64 %0, [%1], %2;"
+                   : "=l"(phase)
+                   : "r"(barrier), "r"(count)
+                   : "memory");
+    }
   }
+  if (!goes_on) return;
+  phase = __shfl_sync(together, phase, first);
+  asm volatile(
+      "{\n"
+      ".reg .pred ended;\n"
+      "again:\n"
+      "mbarrier.try_wait.acquire.cta.shared::cta.b64 ended, [%0], %1, %2;\n"
+      "@!ended bra again;\n"
+      "}" ::"r"(barrier),
+      "l"(phase), "r"(kSleepNs)
+      : "memory");
+  __syncwarp(together);
 }
 
 }  // namespace cupola::runtime

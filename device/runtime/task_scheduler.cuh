@@ -50,7 +50,7 @@ class Scheduler {
   __device__ bool FindWork();
   __device__ bool NextTask();
   __device__ void Hand(uint32_t free);
-  __device__ bool TakeSlot(bool wants_barrier, uint32_t units);
+  __device__ bool TakeSlot(const TaskHeader& header);
   __device__ void TakeBack();
   __device__ uint32_t FreeExecutors() const;
   __device__ bool AllFree() const { return FreeExecutors() == (1u << executors_) - 1; }
@@ -184,37 +184,37 @@ __device__ inline void Scheduler::TakeBack() {
   uint32_t ended = Exchange(&mtb.ended_blocks, 0);
   mtb.room.slots |= ended;
   for (; ended != 0; ended &= ended - 1) {
-    const BlockEntry& block = mtb.blocks[__ffs(ended) - 1];
-    if (block.barrier != 0) mtb.room.barriers |= 1u << block.barrier;
+    BlockEntry& block = mtb.blocks[__ffs(ended) - 1];
+    if (block.meets != 0) EndBarrier(&block.meet);
     mtb.room.units |= UnitMask(block.units) << block.first_unit;
   }
 }
 
-/// A slot for a block, with a named barrier and `units` of the arena (a power of two, or 0) as far
-/// as it wants them; false where there is none now. Units are given as by a buddy allocator
-/// (section 5.1): a run of 2^k begins at a multiple of 2^k, so that what is free never falls into
-/// pieces that could be joined.
-__device__ inline bool Scheduler::TakeSlot(bool wants_barrier, uint32_t units) {
+/// A slot for a block, with a barrier and a power of two of units of the arena as far as it wants
+/// them; false where there is none now. Units are given as by a buddy allocator (section 5.1): a
+/// run of 2^k begins at a multiple of 2^k, so that what is free never falls into pieces that could
+/// be joined.
+__device__ inline bool Scheduler::TakeSlot(const TaskHeader& header) {
   uint32_t slot = kNoSlot;
   if (lane_ == 0) {
+    const uint32_t units = UnitsFor(header.shared_bytes, params_.unit_bytes);
     FreeRoom& room = Mtb().room;
     for (int tries = 0; tries < 2 && slot == kNoSlot; ++tries) {
       uint64_t runs = room.units;
       for (uint32_t half = 1; half < units; half *= 2) runs &= runs >> half;
       runs &= RunStarts(units);
-      if (room.slots == 0 || (wants_barrier && room.barriers == 0) || (units != 0 && runs == 0)) {
+      if (room.slots == 0 || (units != 0 && runs == 0)) {
         TakeBack();
         continue;
       }
       slot = __ffs(room.slots) - 1;
-      const uint32_t barrier = wants_barrier ? __ffs(room.barriers) - 1 : 0;
       const uint32_t first_unit = units == 0 ? 0 : __ffsll(static_cast<long long>(runs)) - 1;
       room.slots &= ~(1u << slot);
-      room.barriers &= ~(wants_barrier ? 1u << barrier : 0u);
       room.units &= ~(UnitMask(units) << first_unit);
       BlockEntry& block = Mtb().blocks[slot];
-      StoreShared(&block.warps_left, Warps(Header(row_)));
-      block.barrier = barrier;
+      StoreShared(&block.warps_left, Warps(header));
+      block.meets = header.barrier;
+      if (header.barrier != 0) BeginBarrier(&block.meet, header.threads);
       block.first_unit = first_unit;
       block.units = units;
     }
@@ -253,8 +253,7 @@ __device__ inline bool Scheduler::FindWork() {
     blocks_left_ = header.blocks;
   }
   const TaskHeader& header = Header(row_);
-  if (!TakeSlot(header.barrier != 0, UnitsFor(header.shared_bytes, params_.unit_bytes)))
-    return false;
+  if (!TakeSlot(header)) return false;
   --blocks_left_;
   left_ = Warps(header);
   return true;

@@ -30,7 +30,7 @@ __device__ void Exchange(const BodyArguments& a) {
   out[thread] += 1;
 }
 
-// 2: the same in shared memory; odd threads return before the second barrier.
+// 2: the same in shared memory; odd threads return before the other barriers.
 __device__ void Share(const BodyArguments& a) {
   const BlockEntry& block = Mtb().blocks[MyWarp().slot];
   auto* const words = reinterpret_cast<uint32_t*>(Arena() + block.first_unit * 16);
@@ -40,6 +40,7 @@ __device__ void Share(const BodyArguments& a) {
   if (words[next] != a.value + next) atomicAdd(a.wrong, 1u);
   a.out[MyWarp().block * BlockThreads() + thread] += a.value;
   if (thread % 2 == 1) return;
+  MeetBlock(MyWarp().slot, true);
   MeetBlock(MyWarp().slot, true);
 }
 
