@@ -14,13 +14,20 @@ inline constexpr uint32_t kLastLookNs = 20'000;
 /// Records that a warp asks for at once, a lane for each chunk.
 inline constexpr uint32_t kRecordsOfALook = 32 / kRecordChunks;
 
-/// After so many looks at the column's tail that found nothing, some 10 us, the next record itself
-/// is looked at, which saves a task that comes alone a way to the host and back.
-inline constexpr uint32_t kQuietLooks = 8;
+/// After so many looks at the column's tail that found nothing the next record itself is looked at,
+/// which saves a task that comes alone a way to the host and back.
+inline constexpr uint32_t kQuietLooks = 4;
+
+/// Columns but the first look at their tail only so often: looks of many slow the host down, where
+/// the lines are that it writes next.
+inline constexpr uint32_t kPauseNs = 1'000;
 
 /// While tasks wait for executors only column 0 looks at host memory, and only so often: a look
 /// takes longer than an executor should be left without work.
 inline constexpr uint32_t kTurnsOfALook = 128;
+
+/// While tasks wait for others, which is seen in shared memory alone.
+inline constexpr uint32_t kTurnsOfAWaitingLook = 16;
 
 /// A scheduler warp. All its lanes call each function together, and members are the same in all but
 /// for those of which it is said: what it decides by (words that others write, the time) is read by
@@ -74,6 +81,7 @@ class Scheduler {
   // handed to executors now, blocks of it that have not got what they need, the slot of the last.
   uint32_t row_ = 0, next_ = 0, left_ = 0, blocks_left_ = 0, slot_ = kNoSlot;
   bool busy_ = false, awake_ = false, leaves_ = false;
+  bool waits_ = false;            ///< a task waits for another
   uint32_t quiet_ = kQuietLooks;  ///< looks at the tail since something was there
 };
 
@@ -86,7 +94,10 @@ __device__ inline bool Scheduler::Pull() {
     if (lane_ == 0) tail = LoadTail(column);
     const auto come = static_cast<int32_t>(__shfl_sync(kAllLanes, tail, 0) - head_);
     ++quiet_;
-    if (come <= 0) return false;
+    if (come <= 0) {
+      if (blockIdx.x != 0 && !waits_) __nanosleep(kPauseNs);
+      return false;
+    }
     asked = min(static_cast<uint32_t>(come), kRecordsOfALook);
   }
   uint4 chunk{};
@@ -140,7 +151,8 @@ __device__ inline bool Scheduler::IsMet(uint32_t row) {
 
 /// Each lane looks after two rows: those whose predecessors have ended are ready.
 __device__ inline void Scheduler::Promote() {
-  if (!__any_sync(kAllLanes, rows_ >= kWaiting)) return;
+  waits_ = __any_sync(kAllLanes, rows_ >= kWaiting);
+  if (!waits_) return;
   for (uint32_t half = 0; half < 2; ++half) {
     if ((rows_ & (kWaiting << half)) != 0 && IsMet(lane_ + 32 * half)) {
       rows_ ^= (kWaiting | kReady) << half;
@@ -334,6 +346,7 @@ __device__ inline void Scheduler::Run() {
   for (uint32_t turn = 0; !leaves_; ++turn) {
     const bool all_out = HandOut();
     if (!all_out && (blockIdx.x != 0 || turn % kTurnsOfALook != 0)) continue;
+    if (all_out && waits_ && turn % kTurnsOfAWaitingLook != 0) continue;
     if (blockIdx.x == 0 || busy_ || awake_) {
       Turn();
     } else {
