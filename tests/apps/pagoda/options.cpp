@@ -78,8 +78,7 @@ Options ReadOptions(int argc, char** argv) {
   }
   const auto has_zero = [](unsigned number) { return number == 0; };
   if (std::any_of(o.blocks.begin(), o.blocks.end(), has_zero) || has_zero(o.config.streams) ||
-      has_zero(o.host_threads) || has_zero(o.repeat) || has_zero(o.config.batch) ||
-      o.config.streams < o.host_threads) {
+      has_zero(o.host_threads) || has_zero(o.config.batch) || o.config.streams < o.host_threads) {
     Complain(argv[0], "a number is too small");
   }
   return o;

@@ -60,7 +60,7 @@ class TasksForm : public Form {
       bed_.PlaceWhole(stream_[0]);
       stream_.Await();
     }
-    if (latency_) {
+    if (latency_ && bed_.load().needs.empty()) {
       RunTimed();
     } else if (copies_ == Copies::kBulk && !bed_.load().in_place) {
       RunPieces();
