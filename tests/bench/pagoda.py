@@ -206,7 +206,7 @@ def summary(detail):
             value = m.speedup(row, form)
             words.append(f"{value:10.2f}" if value else f"{'-':>10}")
         lines.append(" ".join(words))
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def merge(folder):
