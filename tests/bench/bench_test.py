@@ -1,5 +1,5 @@
 """scripts/bench on the simulated device: it runs, and what it writes has the promised form. Its
-times mean nothing there. usage: bench_test.py BUILD launch_cost|arbiter_cost|preemption|flep"""
+times mean nothing there. usage: bench_test.py BUILD launch_cost|arbiter_cost|preemption|narrow|pagoda|flep"""
 import json
 import os
 import subprocess
@@ -7,6 +7,8 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "tests/apps"), os.path.join(ROOT, "tests/bench")]
+import pagoda  # noqa: E402
 LAUNCH_COST = ["hook_ns_p50", "hook_ns_p99", "hook_ns_p50_no_records", "launch_added_ns_median",
                "launch_added_ns_ci_low", "launch_added_ns_ci_high", "launch_plain_ns_median",
                "launch_added_in_process_ns_median"]
@@ -30,8 +32,11 @@ SECTIONS = "prediction,alone,solo,pairs,equal,triplets,delays,ffs,spatial"
 NARROW = ["single_task_us_p50", "single_task_us_p99", "speedup_over_streams32_1us"] + [
     f"tasks_per_s_{mode}_{name}" for mode in ("api", "streams32", "streams32x8", "graph", "fused")
     for name in ("1us", "13us", "46us")]
+PAGODA = ["apps_geomean_vs_streams", "apps_geomean_vs_graph", "unmodified_apps_geomean",
+          "unmodified_apps_worst", "irregular_geomean_vs_fused", "shared_speedup_mm"]
 BENCHES = {"launch_cost": (LAUNCH_COST, []), "arbiter_cost": (ARBITER_COST, []),
            "preemption": (PREEMPTION, []), "narrow": (NARROW, []),
+           "pagoda": (PAGODA, ["--apps", "mb,mm,slud"]),
            "flep": (FLEP, ["--sections", SECTIONS])}
 
 
@@ -60,6 +65,26 @@ def check_preemption(result, folder):
     assert all(len(cell["us"]) == 3 for cell in detail["cells"].values())
     preempted = sum(counts.get("preemptions", 0) for counts in detail["counts"].values())
     assert preempted > 0, detail["counts"]
+
+
+def check_pagoda(first, command, folder):
+    """All forms ran and gave the same; another call leaves what it is not asked for."""
+    detail = first["detail"]
+    assert not detail["failures"], detail["failures"]
+    assert set(detail) > set(pagoda.SECTIONS), sorted(detail)
+    for app in ("mb", "mm", "slud"):
+        forms = detail["apps"][app]
+        assert set(forms) == {*pagoda.FORMS, "plain", "unmodified"}, sorted(forms)
+    command = [*command[:-1], "mb", "--sections", "irregular"]
+    environ = {**os.environ, "CUPOLA_COMMIT": "another"}
+    subprocess.run(command, check=True, timeout=100, env=environ, capture_output=True)
+    second = pagoda.load(folder + "/pagoda.json")
+    assert second["detail"]["apps"] == detail["apps"]
+    for what, fact in second["detail"]["measured"].items():
+        assert (fact["commit"] == "another") == (what == "irregular mb"), (what, fact)
+    command = [sys.executable, ROOT + "/scripts/bench", "plots", "--out", folder, "--pages", folder]
+    subprocess.run(command, check=True, timeout=60)
+    assert os.path.exists(folder + "/pagoda/fig5_apps.svg")
 
 
 def check_flep(result, folder):
@@ -120,6 +145,8 @@ def main():
             check_preemption(result, folder)
         elif what == "narrow":
             assert not result["detail"]["failures"], result["detail"]["failures"]
+        elif what == "pagoda":
+            check_pagoda(result, command, folder)
         else:
             check_flep(result, folder)
             check_flep_goes_on(result, command, folder)

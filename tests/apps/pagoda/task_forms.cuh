@@ -1,0 +1,189 @@
+// Tasks as tasks of a cupola::task::TaskSystem. Copies: inside (the task copies between memory of
+// the host and of the device), or bulk (piece by piece: one call for the inputs of many tasks,
+// which are spawned when it is through, and one for their outputs).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "cupola/task.h"
+#include "fused_forms.cuh"
+
+namespace pagoda {
+
+struct SyncTask {
+  __device__ void operator()() const { cupola::task::SyncBlock(); }
+};
+
+template <class Kind>
+__device__ void TaskBody(typename Kind::Args arguments, const char* host_in, char* host_out) {
+  namespace task = cupola::task;
+  const unsigned threads = task::BlockThreads();
+  RunWithCopies<Kind>(
+      Block<SyncTask>{task::BlockId() * threads + task::ThreadId(), task::GridBlocks() * threads,
+                      static_cast<char*>(task::SharedMemory()), SyncTask{}},
+      arguments, host_in, host_out);
+}
+
+template <class Kinds>
+struct TasksOf;
+
+template <class... K>
+struct TasksOf<KindList<K...>> {
+  using System = cupola::task::TaskSystem<TaskBody<K>...>;
+};
+
+template <class App>
+class TasksForm : public Form {
+ public:
+  using System = typename TasksOf<typename App::Kinds>::System;
+
+  /// `batch` > 0: waits for all tasks after so many.
+  TasksForm(const Bed& bed, Copies copies, size_t batch, bool latency)
+      : bed_(bed), copies_(copies), batch_(batch), latency_(latency), stream_(1) {}
+  ~TasksForm() override {
+    for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  }
+
+  void Prepare() override {
+    ids_.resize(bed_.task_count());
+    if (copies_ != Copies::kBulk) return;
+    events_.resize((bed_.task_count() + kPiece - 1) / kPiece);
+    for (cudaEvent_t& event : events_) {
+      CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    }
+  }
+
+  void Run() override {
+    if (copies_ != Copies::kNone && bed_.load().in_place) {
+      bed_.PlaceWhole(stream_[0]);
+      stream_.Await();
+    }
+    if (latency_ && bed_.load().needs.empty()) {
+      RunTimed();
+    } else if (copies_ == Copies::kBulk && !bed_.load().in_place) {
+      RunPieces();
+    } else {
+      RunWaves();
+    }
+    if (copies_ != Copies::kNone) bed_.FetchWhole(stream_[0]);
+    stream_.Await();
+  }
+
+  double latency_us() const override { return latency_us_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr size_t kPiece = 1024;  // tasks whose inputs are copied by one call
+
+  void RunWaves() {
+    size_t first = 0;
+    for (const size_t last : bed_.load().wave_ends) {
+      while (first < last) {
+        const size_t end = batch_ > 0 ? std::min(first + batch_, last) : last;
+        for (; first < end; ++first) Spawn(first);
+        Must(system_.WaitAll());
+      }
+    }
+  }
+
+  void RunPieces() {
+    const size_t count = bed_.task_count();
+    for (size_t i = 0; i < events_.size(); ++i) {
+      bed_.CopyIn(i * kPiece, std::min((i + 1) * kPiece, count), stream_[0]);
+      CHECK(cudaEventRecord(events_[i], stream_[0]));
+    }
+    constexpr size_t kAhead = 3;  // pieces that run while the one before them is waited for
+    for (size_t i = 0; i < events_.size() + kAhead; ++i) {
+      if (i < events_.size()) {
+        CHECK(cudaEventSynchronize(events_[i]));
+        for (size_t task = i * kPiece; task < std::min((i + 1) * kPiece, count); ++task)
+          Spawn(task);
+      }
+      if (i >= kAhead) Finish((i - kAhead) * kPiece, std::min((i - kAhead + 1) * kPiece, count));
+    }
+    out_stream_.Await();
+  }
+
+  void Finish(size_t first, size_t last) {
+    for (size_t task = first; task < last; ++task) Must(system_.Wait(ids_[task]));
+    bed_.CopyOut(first, last, out_stream_[0]);
+  }
+
+  /// A second thread looks which tasks have ended; it goes round all that run, which takes some
+  /// ten microseconds.
+  void RunTimed() {
+    const size_t count = bed_.task_count();
+    std::vector<Clock::time_point> starts(count);
+    std::atomic<size_t> spawned{0};
+    double sum_us = 0;
+    std::thread watch([&] {
+      std::vector<size_t> running;
+      for (size_t seen = 0, ended = 0; ended < count;) {
+        for (const size_t now = spawned.load(std::memory_order_acquire); seen < now; ++seen) {
+          running.push_back(seen);
+        }
+        for (size_t i = 0; i < running.size();) {
+          bool is_done = false;
+          Must(system_.Check(ids_[running[i]], &is_done));
+          if (!is_done) {
+            ++i;
+            continue;
+          }
+          sum_us +=
+              std::chrono::duration<double, std::micro>(Clock::now() - starts[running[i]]).count();
+          running[i] = running.back();
+          running.pop_back();
+          ++ended;
+        }
+      }
+    });
+    for (size_t i = 0; i < count; ++i) {
+      starts[i] = Clock::now();
+      Spawn(i);
+      spawned.store(i + 1, std::memory_order_release);
+    }
+    Must(system_.WaitAll());
+    watch.join();
+    latency_us_ = sum_us / static_cast<double>(count);
+  }
+
+  void Spawn(size_t i) {
+    const Task& task = bed_.load().tasks[i];
+    const bool inside = copies_ == Copies::kInside && !bed_.load().in_place;
+    const char* const host_in = inside ? bed_.host().in + task.in : nullptr;
+    char* const host_out = inside ? bed_.host().out + task.out : nullptr;
+    App::Kinds::With(task.kind, [&](auto tag) {
+      using Kind = typename decltype(tag)::Type;
+      const cupola::task::TaskShape shape{
+          .threads = task.threads,
+          .blocks = bed_.config().blocks,
+          .shared_bytes = Kind::SharedBytes(task.threads, task.size),
+          .uses_barrier = Kind::kBarrier || inside};
+      Must(system_.template Spawn<TaskBody<Kind>>(
+          shape, &ids_[i],
+          *reinterpret_cast<const typename Kind::Args*>(bed_.records()[i].arguments), host_in,
+          host_out));
+    });
+  }
+
+  void Must(cupola::task::Error error) const {
+    if (error == cupola::task::Error::kNone) return;
+    std::fprintf(stderr, "tasks: error %d, CUDA: %s\n", static_cast<int>(error),
+                 cudaGetErrorString(system_.cuda_error()));
+    std::exit(1);
+  }
+
+  const Bed& bed_;
+  const Copies copies_;
+  const size_t batch_;
+  const bool latency_;
+  Streams stream_, out_stream_{1};
+  System system_;
+  std::vector<cupola::task::TaskId> ids_;
+  std::vector<cudaEvent_t> events_;
+  double latency_us_ = 0;
+};
+
+}  // namespace pagoda

@@ -1,0 +1,237 @@
+"""Pagoda's evaluation (PPoPP 2017, section 6) on this machine: scripts/bench pagoda.
+
+The programs of tests/apps/pagoda, in all their forms by turns; each section leaves its raw figures
+in detail[section][app], so that sections and applications may be measured in several runs. Standard
+library only."""
+import json
+import os
+import sys
+import time
+
+import pagoda_metrics as m
+import runner
+
+APPS = ["mb", "fb", "bf", "conv", "dct", "mm", "slud", "3des", "mpe"]
+# With about the seconds that each takes on an H200, guessed from sizes; the most valued first.
+SECTIONS = {"apps": 130, "irregular": 20, "scale": 25, "threads": 20, "shared": 6, "latency": 8,
+            "sizes": 8}
+# Of the process that runs all of them by turns; streams of a process of their own are "plain".
+FORMS = ["cpu", "streams", "streams8", "graph", "fused", "fused:inside", "persistent", "batched",
+         "tasks", "tasks:bulk", "tasks-batched"]
+# An unmodified program whose launches become tasks: more arguments of `cupola run`, more variables.
+UNMODIFIED_ARGUMENTS = []
+UNMODIFIED_ENVIRONMENT = {}
+DEVICE_GRAPHS = ["mb", "fb", "mm"]  # that have a program for it
+MOST_SECONDS = 40  # of a program
+
+
+class Failed(Exception):
+    pass
+
+
+class Evaluation:
+    def __init__(self, build, device, detail, quick, repeats, tasks, seconds_left, facts, save):
+        self.build, self.device, self.detail, self.quick = build, device, detail, quick
+        self.repeats, self.tasks, self.seconds_left = repeats, tasks, seconds_left
+        self.facts, self.save, self.failures = facts, save, []
+        self.environ = runner.environment(build, device) if device == "sim" else dict(os.environ)
+        # As many hardware queues as there may be, for the streams.
+        self.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "32"
+
+    def few(self, full, quick):
+        return quick if self.quick else full
+
+    def run(self, app, arguments, kind):
+        """The lines of a program: "plain" or "unmodified" streams, "forms" or "device_graph"."""
+        form = "static" if self.device == "gpu" else "shared"
+        folder = f"{self.build}/apps"
+        command = ([f"{folder}/{form}/pagoda_{app}"] if kind in ("plain", "unmodified") else
+                   [f"{folder}/tasks/pagoda_{kind}_{app}_{form}"])
+        environ = dict(self.environ)
+        if kind == "unmodified":
+            command = [*runner.cupola_command(self.build, self.device)[:-1], *UNMODIFIED_ARGUMENTS,
+                       "--", *command]
+            environ.update(UNMODIFIED_ENVIRONMENT)
+        limit = min(MOST_SECONDS, self.seconds_left() - 5)
+        if limit < 5:
+            raise Failed("no time left")
+        result = runner.run(command + arguments, environ, limit)
+        lines = [json.loads(line) for line in result["stdout"].decode().splitlines()]
+        # Where forms differ the exit code is 1, and the lines say which.
+        differ = result["code"] == 1 and any(line.get("equal") is False for line in lines)
+        if result["code"] != 0 and not differ:
+            raise Failed(f"{kind} {' '.join(arguments)}: {runner.describe_code(result['code'])} "
+                         f"{result['stderr'].decode(errors='replace')[-300:]}")
+        for line in lines:
+            if line.get("equal") is False:
+                self.fail(f"{app} {kind} {line['form']}: another result")
+        return [line for line in lines if line.get("equal", True)]
+
+    def attempt(self, app, arguments, kind):
+        """As run; no lines, with a word of why, where that fails."""
+        try:
+            return self.run(app, arguments, kind)
+        except (Failed, ValueError) as error:
+            self.fail(f"{app}: {error}")
+            return []
+
+    def fail(self, what):
+        self.failures.append(what)
+        print(f"pagoda: {what}", file=sys.stderr, flush=True)
+
+    def section(self, name, apps):
+        """Measures a section of the applications; what fails is named, the others go on."""
+        for app in apps:
+            began = time.monotonic()
+            try:
+                found = getattr(self, name)(app)
+            except (Failed, OSError, ValueError) as error:
+                self.fail(f"{name} {app}: {error}")
+                continue
+            if found is None:
+                continue
+            self.detail.setdefault(name, {})[app] = found
+            self.detail.setdefault("measured", {})[f"{name} {app}"] = {
+                **{key: self.facts.get(key) for key in ("gpu", "commit", "date")},
+                "seconds": round(time.monotonic() - began, 1)}
+            self.save(m.metrics(self.detail), self.detail)
+
+    # Sections: each returns what it found of an application, or None where the paper has none.
+
+    def apps(self, app):
+        """All forms with copies: fig. 5, fig. 11."""
+        size = ["--tasks", str(self.tasks)]
+        arguments = [*size, "--repeat", str(self.repeats), "--forms"]
+        lines = self.attempt(app, [*arguments, ",".join(FORMS)], "forms")
+        if not lines:  # one of them has ended the process: most by themselves, then each task form
+            tasks = [form for form in FORMS if form.startswith("tasks")]
+            rest = ",".join(form for form in FORMS if form not in tasks)
+            for forms in (rest, *(f"streams,{form}" for form in tasks)):
+                lines += self.attempt(app, [*arguments, forms], "forms")
+        row = {line["form"]: line for line in lines}
+        turns = [("plain", "unmodified"), ("unmodified", "plain")]
+        for kind in (kind for turn in self.few(turns, turns[:1]) for kind in turn):
+            for line in self.attempt(app, [*size, "--repeat", str(self.repeats // 2 + 1)], kind):
+                known = row.setdefault(kind, {**line, "form": kind, "ms": []})
+                known["ms"] += line["ms"]
+                if known["checksum"] != line["checksum"]:
+                    raise Failed(f"{kind}: checksum {line['checksum']}, not {known['checksum']}")
+        if app in DEVICE_GRAPHS and self.device == "gpu":
+            lines = self.attempt(app, [*size, "--repeat", str(self.repeats)], "device_graph")
+            row.update({line["form"]: line for line in lines if line["form"] == "device-graph"})
+        for _, form in m.differing({app: row}):
+            self.fail(f"{app} {form}: another result")
+            del row[form]
+        return row
+
+    def irregular(self, app):
+        """Sizes by seed, threads as the sizes want them: fig. 9."""
+        if app in ("slud", "mpe"):
+            return None
+        tasks = str(min(self.tasks, self.few(8192, 6)))
+        lines = self.run(app, ["--irregular", "--tasks", tasks, "--repeat", self.few("3", "1"),
+                               "--forms", "cpu,streams,fused,persistent,tasks"], "forms")
+        return {line["form"]: line for line in lines}
+
+    def scale(self, app):
+        """More and more tasks: fig. 6. {form: [[tasks, milliseconds], ...]}"""
+        counts = self.few([128, 512, 2048, 8192, 32768], [2, 6])
+        return self.series(app, "tasks", [
+            "--tasks", ",".join(str(n) for n in counts if n <= max(self.tasks, counts[0])),
+            "--repeat", self.few("3", "1"), "--forms", "streams,graph,batched,fused,tasks"])
+
+    def threads(self, app):
+        """More and more threads a task, compute only, no shared memory where it is not needed:
+        fig. 7."""
+        if app in ("slud", "mpe"):
+            return None
+        return self.series(app, "threads", [
+            "--no-copies", "--no-shared", "--threads", self.few("32,64,128,256,512", "32,96"),
+            "--tasks", str(min(self.tasks, self.few(8192, 4))), "--repeat", self.few("3", "1"),
+            "--forms", "streams,batched,tasks"])
+
+    def sizes(self, app):
+        """Sizes and threads of several blocks, compute only: fig. 8. A list of lines."""
+        if app not in ("mb", "conv"):
+            return None
+        return self.run(app, [
+            "--no-copies", "--size", self.few("32,64,128,256", "16,32"), "--threads",
+            self.few("64,256", "64"), "--blocks", self.few("1,4,16", "1,2"), "--tasks",
+            str(min(self.tasks, self.few(2048, 3))), "--repeat", self.few("3", "1"), "--forms",
+            "streams,tasks"], "forms")
+
+    def latency(self, app):
+        """Of a task on average, in microseconds: fig. 10. {form: [[tasks, us], ...]}"""
+        if app not in ("3des", "mm"):
+            return None
+        counts = self.few([128, 512, 2048, 8192, 32768], [2, 6])
+        lines = self.run(app, [
+            "--latency", "--tasks", ",".join(str(n) for n in counts if n <= max(self.tasks, 2)),
+            "--repeat", self.few("3", "1"), "--forms", "fused,tasks"], "forms")
+        found = {"fused": [], "tasks": []}
+        for line in lines:
+            # A fused task ends when all have.
+            us = line.get("latency_us") or 1000 * m.median_ms({"fused": line}, "fused")
+            found[line["form"]].append([line["tasks"], us])
+        return found
+
+    def shared(self, app):
+        """With and without shared memory, compute only: table 5."""
+        if app not in ("dct", "mm"):
+            return None
+        arguments = ["--no-copies", "--threads", "64" if app == "dct" else "256", "--tasks",
+                     str(min(self.tasks, self.few(32768, 4))), "--repeat", self.few("5", "1"),
+                     "--forms", "streams,tasks"]
+        return {how: {line["form"]: line for line in self.run(app, arguments + flag, "forms")}
+                for how, flag in (("shared", []), ("no_shared", ["--no-shared"]))}
+
+    def series(self, app, across, arguments):
+        found = {}
+        for line in self.run(app, arguments, "forms"):
+            ms = m.median_ms({"form": line}, "form")
+            found.setdefault(line["form"], []).append([line[across], ms])
+        return found
+
+
+def measure(build, device, sections, apps, detail, options, facts, save):
+    """{"metrics", "detail", "good"}. `detail`: what earlier runs have left, into which goes what is
+    measured now; `options`: quick, repeats, tasks, seconds_left."""
+    tasks = options.tasks or (8 if options.quick else 32768)
+    evaluation = Evaluation(build, device, detail, options.quick,
+                            options.repeats or (1 if options.quick else 3), tasks,
+                            options.seconds_left, facts, save)
+    for name in sections:
+        evaluation.section(name, apps)
+    detail["failures"] = evaluation.failures
+    return {"metrics": m.metrics(detail), "detail": detail, "good": not evaluation.failures}
+
+
+def summary(detail):
+    """A short table of the applications: times faster than plain streams."""
+    shown = ["unmodified", "streams8", "graph", "batched", "fused", "persistent", "tasks",
+             "tasks:bulk", "cpu"]
+    lines = [" ".join([f"{'app':5} {'ms':>8}", *(f"{form:>10}" for form in shown)])]
+    for app, row in detail.get("apps", {}).items():
+        words = [f"{app:5} {m.median_ms(row, m.BASE) or 0:8.2f}"]
+        for form in shown:
+            value = m.speedup(row, form)
+            words.append(f"{value:10.2f}" if value else f"{'-':>10}")
+        lines.append(" ".join(words))
+    return "\n".join(lines) + "\n"
+
+
+def merge(folder):
+    """Where both narrow.json and pagoda.json are in a folder, the first gets the keys that it has
+    of the other: called whenever one of them was written."""
+    paths = [os.path.join(folder, name) for name in ("narrow.json", "pagoda.json")]
+    if not all(os.path.exists(path) for path in paths):
+        return
+    narrow, pagoda = (load(path) for path in paths)
+    with open(paths[0], "w") as file:
+        json.dump(m.merge_into_narrow(narrow, pagoda), file, indent=1)
+        file.write("\n")
+
+
+def load(path):
+    with open(path) as file:
+        return json.load(file)
