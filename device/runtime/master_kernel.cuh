@@ -43,7 +43,7 @@ __device__ void RunExecutor(const MasterParams& params) {
     const TaskHeader& header = MyHeader();
     if (warp.first_thread + lane < header.threads) {
       Bodies::Run(header.body, reinterpret_cast<const char*>(mtb.records[job - 2] + 4));
-      if (header.barrier != 0) MeetBlock(warp.slot, false);
+      if (header.barrier == kMeets) MeetBlock(warp.slot, false);
     }
     __syncwarp();
     if (lane == 0) FinishWarp(params, warp, job - 2);

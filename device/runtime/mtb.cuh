@@ -57,7 +57,7 @@ __device__ inline MtbState& Mtb() {
 /// The arena: shared memory that blocks of tasks are given, kArenaUnits of
 /// MasterParams::unit_bytes.
 __device__ inline char* Arena() {
-  extern __shared__ __align__(16) char cupola_arena[];
+  extern __shared__ __align__(512) char cupola_arena[];
   return cupola_arena;
 }
 

@@ -1,22 +1,26 @@
-// The words that host and device share about a preemptible launch: what a `preemptible` variant gets
-// as its last parameter, the control slot that its workers claim blocks from, and what they tell the
-// host. Plain layouts of fixed size, for host code, passes that write PTX against the offsets, and
-// device code alike. FLEP section 4.1; docs/preemption.md.
+// The words that host and device share about a preemptible launch: what a `preemptible` variant
+// gets as its last parameter, the control slot that its workers claim blocks from, and what they
+// tell the host. Plain layouts of fixed size, for host code, passes that write PTX against the
+// offsets, and device code alike. FLEP section 4.1; docs/preemption.md.
 //
 // Words of one launch
-//   launch            one <<<>>> of the program: `total_blocks` logical blocks, a control slot to itself
-//   physical launch   one launch of the variant that works on it: the program's own (index 0), or a
+//   launch            one <<<>>> of the program: `total_blocks` logical blocks, a control slot to
+//   itself physical launch   one launch of the variant that works on it: the program's own (index
+//   0), or a
 //                     resume by the agent. Up to kPhysicalLaunches of them may run at a time
 //   worker            one block of a physical launch; it claims and runs logical blocks
 //   guard             cuStreamWaitValue32(stream, slot.done, sequence, GEQ) behind the launch
 //
 // Rules
-//   - Nothing is ever zeroed. Counters only grow, modulo 2^32; a launch knows what they were when it
+//   - Nothing is ever zeroed. Counters only grow, modulo 2^32; a launch knows what they were when
+//   it
 //     got the slot (PreemptParams::base_*). The host gives a slot to a new launch only after every
 //     physical launch of the old one has ended (HostStatus::ended), so no worker ever claims for a
 //     launch that is not its own.
-//   - A worker that leaves publishes its blocks (fence.sys), then adds their number to `completed`; who
-//     brings it to base_completed + total_blocks writes `done`, with release, device then host word.
+//   - A worker that leaves publishes its blocks (fence.sys), then adds their number to `completed`;
+//   who
+//     brings it to base_completed + total_blocks writes `done`, with release, device then host
+//     word.
 //   - After that it counts itself in `exits` (atom.inc, wraps by itself). The last worker of a
 //     physical launch tells the host: next_final, then ended, with release.
 //   - The host resumes a launch while it is not done, nobody asks it to yield, and at least one
@@ -31,8 +35,8 @@ namespace cupola::runtime {
 /// Physical launches of one launch that may be under way at a time.
 inline constexpr uint32_t kPhysicalLaunches = 4;
 
-/// Ranges of claimed, unstarted blocks that a list can hold; at least the workers that an SM-filling
-/// launch may have (132 SMs of 32 blocks on an H200).
+/// Ranges of claimed, unstarted blocks that a list can hold; at least the workers that an
+/// SM-filling launch may have (132 SMs of 32 blocks on an H200).
 inline constexpr uint32_t kReturnedRanges = 8192;
 
 /// What workers of one physical launch share. Device memory.
@@ -57,24 +61,25 @@ struct alignas(128) ControlSlot {
 };
 static_assert(sizeof(ControlSlot) == 128 && offsetof(ControlSlot, physical) == 16);
 
-/// Blocks that were claimed and handed back unstarted by workers that were asked to leave; each control
-/// slot has one. Empty between launches. Device memory, zero when made. Worker w puts its range into
-/// place w, or the next free one; a worker of a resume begins with what lies in its own place.
+/// Blocks that were claimed and handed back unstarted by workers that were asked to leave; each
+/// control slot has one. Empty between launches. Device memory, zero when made. Worker w puts its
+/// range into place w, or the next free one; a worker of a resume begins with what lies in its own
+/// place.
 struct alignas(128) ReturnedList {
   uint32_t count;  ///< ranges in the list: +1 behind one that was put, -1 behind one that was taken
   uint32_t high;   ///< places from here on were never used
   uint32_t reserved[30];
-  uint64_t ranges[kReturnedRanges];  ///< count << 32 | first block; 0 = none. Put by compare-and-swap,
-                                     ///< taken by exchange
+  uint64_t ranges[kReturnedRanges];  ///< count << 32 | first block; 0 = none. Put by
+                                     ///< compare-and-swap, taken by exchange
 };
 
-/// What the device tells the host of a launch. Mapped host memory, one 64-byte line a slot; written by
-/// the device only, with release.sys.
+/// What the device tells the host of a launch. Mapped host memory, one 64-byte line a slot; written
+/// by the device only, with release.sys.
 struct alignas(64) HostStatus {
-  uint32_t done;                           ///< sequence of the last launch that is complete
-  uint32_t yielded;                        ///< of ControlSlot: SMs have been yielded. Behind it only
-                                           ///< until those that left have told so
-  uint32_t ended[kPhysicalLaunches];       ///< tag of the last physical launch that has ended
+  uint32_t done;                      ///< sequence of the last launch that is complete
+  uint32_t yielded;                   ///< of ControlSlot: SMs have been yielded. Behind it only
+                                      ///< until those that left have told so
+  uint32_t ended[kPhysicalLaunches];  ///< tag of the last physical launch that has ended
   uint32_t next_final[kPhysicalLaunches];  ///< `next` when that one ended
   uint32_t passed;                         ///< sequence of the last launch whose stream has come
                                            ///< through the gate before it; written by the stream
@@ -92,8 +97,8 @@ struct alignas(16) YieldLine {
 static_assert(sizeof(YieldLine) == 16);
 inline constexpr uint32_t kAllSms = 0xFFFF;
 
-/// One worker in so many looks after the poll: what all of them try at once the device does one after
-/// the other (a compare-and-swap of one word by 1,056 workers takes an H200 some 40 us).
+/// One worker in so many looks after the poll: what all of them try at once the device does one
+/// after the other (a compare-and-swap of one word by 1,056 workers takes an H200 some 40 us).
 inline constexpr uint32_t kWorkersPerPoller = 32;
 static_assert((kWorkersPerPoller & (kWorkersPerPoller - 1)) == 0);
 
@@ -119,13 +124,13 @@ struct PreemptParams {
   uint32_t physical;        ///< index in ControlSlot::physical
   uint32_t tag;             ///< of this physical launch: differs from all others of late, 1..0xFFFF
   uint32_t workers;         ///< blocks of this physical launch
-  uint32_t poll_period_ns;  ///< least time between two readings of the yield line; workers know of a
-                            ///< stop at most so much later, at the end of their block
-  uint32_t flags;           ///< PreemptFlag
-  uint32_t look_after_ns;   ///< after a block that took at least so long a worker waits for a fresh
-                            ///< look at `stop`; after others it takes what it read as they began
-  uint32_t stride;          ///< ClaimShape::stride
-  uint32_t full_until;      ///< ClaimShape::full_until
+  uint32_t poll_period_ns;  ///< least time between two readings of the yield line; workers know of
+                            ///< a stop at most so much later, at the end of their block
+  uint32_t flags;          ///< PreemptFlag
+  uint32_t look_after_ns;  ///< after a block that took at least so long a worker waits for a fresh
+                           ///< look at `stop`; after others it takes what it read as they began
+  uint32_t stride;         ///< ClaimShape::stride
+  uint32_t full_until;     ///< ClaimShape::full_until
 };
 static_assert(sizeof(PreemptParams) == 96);
 
@@ -137,12 +142,13 @@ static_assert(sizeof(PreemptParams) == 96);
 /// time, as the blocks of the program's grid would be: they meet in the caches and in open pages of
 /// the memory.
 struct ClaimShape {
-  uint32_t batch = 1;       ///< full_until is a multiple of batch * stride
-  uint32_t stride = 1;      ///< 1: blocks are claimed in the order of their numbers
+  uint32_t batch = 1;   ///< full_until is a multiple of batch * stride
+  uint32_t stride = 1;  ///< 1: blocks are claimed in the order of their numbers
   uint32_t full_until = 0;
 };
 
-/// `interleaves`: only where the grid has one dimension; in others a worker counts x, y and z up, by one.
+/// `interleaves`: only where the grid has one dimension; in others a worker counts x, y and z up,
+/// by one.
 constexpr ClaimShape ShapeClaims(uint32_t total_blocks, uint32_t workers, uint32_t batch,
                                  bool interleaves) {
   // A worker decides on its next claim while it runs the last: so all of them may take a batch
@@ -160,8 +166,8 @@ constexpr ClaimShape ShapeClaims(uint32_t total_blocks, uint32_t workers, uint32
   return shape;
 }
 
-/// The last parameter of a `sliced` variant, `.param .align 8 .b8 cupola_launch[16]`: a slice is a 1-D
-/// grid of blocks first_block ...
+/// The last parameter of a `sliced` variant, `.param .align 8 .b8 cupola_launch[16]`: a slice is a
+/// 1-D grid of blocks first_block ...
 struct SliceParams {
   uint32_t grid[3];      ///< the program's grid, in blocks
   uint32_t first_block;  ///< linear index of the slice's block 0: x fastest

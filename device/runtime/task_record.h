@@ -27,11 +27,15 @@ inline constexpr uint32_t kChunkWords = 3;
 inline constexpr uint32_t kRecordChunks = 8;
 inline constexpr uint32_t kRecordWords = kChunkWords * kRecordChunks;
 
+/// Threads of a block wait for each other; and the body itself says when one has ended, before it
+/// returns.
+inline constexpr uint8_t kMeets = 1, kMeetsAndLeaves = 2;
+
 /// Words 0 to 3 of a record; the arguments are behind them, each at a multiple of its alignment.
 struct TaskHeader {
   uint16_t body;     ///< which of the functions of the MasterKernel
   uint8_t chunks;    ///< of the record that are in use
-  uint8_t barrier;   ///< 1: threads of a block wait for each other (TaskShape::uses_barrier)
+  uint8_t barrier;   ///< 0, kMeets or kMeetsAndLeaves
   uint16_t threads;  ///< of a block
   /// It starts only when the task so many positions before it in its column has ended; 0: no such
   /// one. Tasks kTaskRows and more before it have ended.

@@ -312,8 +312,14 @@ __device__ inline bool Scheduler::Knows(const uint4& device) {
 /// knew (docs/narrow-tasks.md, "Leaving"), then lets the executors go.
 __device__ inline void Scheduler::End() {
   const uint64_t since = WarpTimeNs();
-  while (WarpTimeNs() - since < kLastLookNs) {
-    if (Pull()) SetBusy(true);
+  // At least until a look at the records has found nothing, or all that a column can hold has come:
+  // the host may rely on what it wrote before it saw that the kernel runs.
+  const uint32_t first = head_;
+  quiet_ = kQuietLooks;
+  for (bool found = true;
+       (found && head_ - first < kTaskRows) || WarpTimeNs() - since < kLastLookNs;) {
+    found = Pull();
+    if (found) SetBusy(true);
     HandOut();
   }
   while (HasWork() || !AllFree()) HandOut();

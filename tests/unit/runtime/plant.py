@@ -25,7 +25,7 @@ BUGS = {
     "BlocksAreTakenBackEarly": ("CountDown(&mtb.blocks[slot].warps_left) == 1",
                                 "CountDown(&mtb.blocks[slot].warps_left) != 0"),
     "ThreadsThatReturnedAreWaitedFor": (
-        "      if (header.barrier != 0) MeetBlock(warp.slot, false);\n", ""),
+        "      if (header.barrier == kMeets) MeetBlock(warp.slot, false);\n", ""),
     "ThreadsThatReturnedAreWaitedForLater": ("mbarrier.arrive_drop", "mbarrier.arrive"),
     "ABusyColumnSleeps": ("blockIdx.x == 0 || busy_ || ", "blockIdx.x == 0 || "),
     "AHeadIsForgotten": ("  if (lane_ == 0) params_.heads[blockIdx.x] = head_;\n", ""),

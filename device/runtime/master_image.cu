@@ -1,0 +1,82 @@
+// The MasterKernel that `cupola build` puts bodies into: compiled to PTX when Cupola is built,
+// joined with the kernels of a program by device/compiler/passes/task_module.h. What it calls
+// `cupola_run_body` is made there.
+#include "device/runtime/master_kernel.cuh"
+#include "device/runtime/task_grid.h"
+
+/// Runs one thread of a body. `arguments`: the kernel's parameters, an address of shared memory;
+/// `thread`: as kTaskThreadBits says; x, y, z: of the block; `shared`: the block's shared memory,
+/// 16-byte aligned; `lanes`: those of the warp that have a thread.
+extern "C" __device__ void cupola_run_body(uint32_t body, uint32_t arguments, uint32_t thread,
+                                           uint32_t x, uint32_t y, uint32_t z, uint32_t shared,
+                                           uint32_t lanes);
+
+/// bar.sync of a body.
+extern "C" __device__ __noinline__ void cupola_sync_block() {
+  cupola::runtime::MeetBlock(cupola::runtime::MyWarp().slot, true);
+}
+
+/// Of a body that has that: the thread is about to return. Not behind the body, where compiled code
+/// may hold threads that have returned until their warp is together again, which others at a
+/// barrier keep it from being.
+extern "C" __device__ __noinline__ void cupola_leave_block() {
+  cupola::runtime::MeetBlock(cupola::runtime::MyWarp().slot, false);
+}
+
+namespace cupola::runtime {
+
+/// Moves `count` items; all threads of the task together.
+template <typename Item>
+__device__ void CopyItems(const TaskCopy& copy, uint32_t thread, uint64_t count) {
+  auto* const to = reinterpret_cast<Item*>(copy.to);
+  const auto* const from = reinterpret_cast<const Item*>(copy.from);
+#pragma unroll 4
+  for (uint64_t i = thread; i < count; i += BlockThreads()) to[i] = from[i];
+}
+
+__device__ inline void CopyBytes(const TaskCopy& copy, uint32_t thread) {
+  const uint64_t all = copy.to | copy.from | copy.bytes;
+  if (all % sizeof(uint4) == 0) {
+    CopyItems<uint4>(copy, thread, copy.bytes / sizeof(uint4));
+  } else if (all % sizeof(uint32_t) == 0) {
+    CopyItems<uint32_t>(copy, thread, copy.bytes / sizeof(uint32_t));
+  } else {
+    CopyItems<uint8_t>(copy, thread, copy.bytes);
+  }
+}
+
+struct ImageBodies {
+  __device__ static void Run(uint32_t body, const char* arguments) {
+    if (body == kCopyBody) {
+      return CopyBytes(*reinterpret_cast<const TaskCopy*>(arguments + sizeof(TaskGrid)),
+                       MyWarp().first_thread + threadIdx.x % 32);
+    }
+    const WarpEntry& warp = MyWarp();
+    const TaskGrid& grid = *reinterpret_cast<const TaskGrid*>(arguments);
+    uint32_t thread = warp.first_thread + threadIdx.x % 32;
+    const uint32_t left = BlockThreads() - warp.first_thread;
+    if (grid.block[1] != 1 || grid.block[2] != 1) {
+      const uint32_t row = thread / grid.block[0];
+      thread = thread % grid.block[0] | (row % grid.block[1]) << kTaskThreadBits |
+               (row / grid.block[1]) << (2 * kTaskThreadBits);
+    }
+    uint32_t x = warp.block, y = 0, z = 0;
+    if (grid.blocks_y != 1 || grid.blocks_z != 1) {
+      y = x / grid.blocks_x;
+      x %= grid.blocks_x;
+      z = y / grid.blocks_y;
+      y %= grid.blocks_y;
+    }
+    uint32_t shared = SharedAddress(Arena());
+    if (warp.slot != kNoSlot) shared += Mtb().blocks[warp.slot].first_unit * kTaskUnitBytes;
+    cupola_run_body(body, SharedAddress(arguments + sizeof(TaskGrid)), thread, x, y, z, shared,
+                    left >= 32 ? kAllLanes : (1u << left) - 1);
+  }
+};
+
+}  // namespace cupola::runtime
+
+extern "C" __global__ void __launch_bounds__(1024, 2)
+    cupola_master_kernel(const __grid_constant__ cupola::runtime::MasterParams params) {
+  cupola::runtime::RunMtb<cupola::runtime::ImageBodies>(params);
+}
