@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "device/compiler/passes/block_ids.h"
+#include "device/compiler/passes/directives.h"
 #include "device/compiler/passes/early_return.h"
 #include "device/compiler/passes/parameters.h"
 #include "device/compiler/passes/sliced.h"
@@ -15,45 +16,6 @@
 
 namespace cupola::passes {
 namespace {
-
-bool IsAttribute(const ptx::Directive& directive, std::string_view name) {
-  std::string_view own = directive.name;
-  if (own.starts_with(".")) own.remove_prefix(1);
-  return own == name;
-}
-
-// ".maxntid 16, 16, 1" -> 256; 0 where there is none.
-uint32_t MaxThreads(const ptx::Function& kernel) {
-  for (const ptx::Directive& attribute : kernel.attributes) {
-    if (!IsAttribute(attribute, "maxntid") && !IsAttribute(attribute, "reqntid")) continue;
-    uint64_t product = 1, value = 0;
-    bool digits = false;
-    for (const char c : attribute.text + ",") {
-      if (c >= '0' && c <= '9') {
-        value = value * 10 + static_cast<uint64_t>(c - '0');
-        digits = true;
-      } else if (digits) {
-        product *= value;
-        value = 0;
-        digits = false;
-      }
-    }
-    return static_cast<uint32_t>(std::min<uint64_t>(product, 1024));
-  }
-  return 0;
-}
-
-// Line numbers of another module's text, and debug sections with them.
-void DropLines(ptx::Block& block) {
-  std::erase_if(block.statements, [](const ptx::Statement& statement) {
-    const auto* directive = std::get_if<ptx::Directive>(&statement.node);
-    return directive != nullptr &&
-           (IsAttribute(*directive, "loc") || IsAttribute(*directive, "file"));
-  });
-  for (ptx::Statement& statement : block.statements) {
-    if (auto* inner = std::get_if<ptx::Block>(&statement.node)) DropLines(*inner);
-  }
-}
 
 void RenameTargets(ptx::Block& block, const auto& rename) {
   for (ptx::Statement& statement : block.statements) {
@@ -199,8 +161,8 @@ ptx::Function SideModuleBuilder::MakePreemptible(const KernelPlan& plan) const {
   entry.body = ptx::Block{.statements = std::move(statements)};
   if (limit == options_.max_registers.end()) return entry;
   std::erase_if(entry.attributes, [](const ptx::Directive& attribute) {
-    return IsAttribute(attribute, "maxnreg") || IsAttribute(attribute, "minnctapersm") ||
-           IsAttribute(attribute, "maxnctapersm");
+    return IsDirective(attribute, "maxnreg") || IsDirective(attribute, "minnctapersm") ||
+           IsDirective(attribute, "maxnctapersm");
   });
   entry.attributes.push_back(
       {.name = "maxnreg", .text = ".maxnreg " + std::to_string(limit->second)});
@@ -249,16 +211,7 @@ void SideModuleBuilder::AddFunction(const ptx::Function& function) {
 void SideModuleBuilder::AddItems() {
   auto& items = side_.module.items;
   const std::vector<const ptx::Variable*> reached = variables_.Number();
-  for (const ptx::Variable* variable : reached) {
-    const auto is_managed = [](const std::string& word) {
-      return word.find("managed") != std::string::npos;
-    };
-    side_.variables.push_back({.name = variable->name,
-                               .bytes = VariableBytes(*variable),
-                               .is_managed = std::any_of(variable->qualifiers.begin(),
-                                                         variable->qualifiers.end(), is_managed),
-                               .is_constant = variable->space == ptx::StateSpace::kConst});
-  }
+  side_.variables = VariableFacts(reached);
   if (!reached.empty()) items.push_back(AddressArray(reached.size()));
   if (tells_functions_) items.push_back(BlockIdsVariable());
   for (const auto& item : original_.items) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "device/compiler/passes/preemptible.h"
 #include "device/compiler/passes/snippet.h"
 #include "device/compiler/passes/walk.h"
 
@@ -101,6 +100,21 @@ std::vector<const ptx::Variable*> VariableTable::Number() {
     variables.push_back(entry.variable);
   }
   return variables;
+}
+
+std::vector<VariableFact> VariableFacts(const std::vector<const ptx::Variable*>& variables) {
+  const auto is_managed = [](const std::string& word) {
+    return word.find("managed") != std::string::npos;
+  };
+  std::vector<VariableFact> facts;
+  for (const ptx::Variable* variable : variables) {
+    const auto& words = variable->qualifiers;
+    facts.push_back({.name = variable->name,
+                     .bytes = VariableBytes(*variable),
+                     .is_managed = std::any_of(words.begin(), words.end(), is_managed),
+                     .is_constant = variable->space == ptx::StateSpace::kConst});
+  }
+  return facts;
 }
 
 bool ReachVariablesByAddress(ptx::Function& function, const VariableTable& table) {

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "device/compiler/passes/preemptible.h"
 #include "device/compiler/ptx/ir.h"
 
 namespace cupola::passes {
@@ -53,6 +54,9 @@ class VariableTable {
 uint64_t VariableBytes(const ptx::Variable& variable);
 /// Bytes to whose multiple the variable's address is aligned.
 uint32_t VariableAlign(const ptx::Variable& variable);
+
+/// What the loader is told of the variables, in the order of their numbers.
+std::vector<VariableFact> VariableFacts(const std::vector<const ptx::Variable*>& variables);
 
 /// Returns whether anything changed.
 bool ReachVariablesByAddress(ptx::Function& function, const VariableTable& table);

@@ -47,7 +47,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
       wrong_ = "no preemptible variant";
       return;
     }
-    FillVariables(subject_, *original_, *side_);
+    FillVariables(subject_.variables, *original_, *side_);
     const sim::KernelSpec& spec = subject_.golden.spec;
     arguments_ = PlaceArguments(device, spec, side_->kernels()[kernel_]);
     total_ = spec.grid.x * spec.grid.y * spec.grid.z;

@@ -127,11 +127,11 @@ std::vector<std::vector<std::byte>> ReadBuffers(const sim::KernelSpec& spec,
   return all;
 }
 
-void FillVariables(const Subject& subject, const sim::LoadedModule& original,
+void FillVariables(const std::vector<VariableFact>& variables, const sim::LoadedModule& original,
                    const sim::LoadedModule& side) {
   const uint64_t array = AddressOf(side, kVariablesName);
-  for (size_t i = 0; i < subject.variables.size(); ++i) {
-    const uint64_t address = AddressOf(original, subject.variables[i].name);
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const uint64_t address = AddressOf(original, variables[i].name);
     std::memcpy(reinterpret_cast<void*>(array + 8 * i), &address, 8);
   }
 }
@@ -182,7 +182,7 @@ std::string RunSliced(const Subject& subject, uint64_t seed, uint32_t most) {
   if (!original || !side) return original ? side.error().ToString() : original.error().ToString();
   const uint32_t index = KernelIndex(**side, VariantName(subject.kernel, Variant::kSliced));
   if (index == ~0u) return "no sliced variant";
-  FillVariables(subject, **original, **side);
+  FillVariables(subject.variables, **original, **side);
   const sim::KernelSpec& spec = subject.golden.spec;
   const Arguments arguments = PlaceArguments(*device, spec, (*side)->kernels()[index]);
   const uint32_t total = spec.grid.x * spec.grid.y * spec.grid.z;

@@ -49,7 +49,7 @@ std::vector<std::vector<std::byte>> ReadBuffers(const sim::KernelSpec& spec,
                                                 const Arguments& arguments);
 
 /// What the loader does: cupola_variables holds where the program's variables are.
-void FillVariables(const Subject& subject, const sim::LoadedModule& original,
+void FillVariables(const std::vector<VariableFact>& variables, const sim::LoadedModule& original,
                    const sim::LoadedModule& side);
 
 /// The first block that did not run `launches` times, in words; "" where all did.
