@@ -29,18 +29,33 @@ std::string VariantsOf(const KernelReport& kernel) {
   std::string text;
   if (Has(kernel, store::kPreemptible)) text = "preemptible";
   if (Has(kernel, store::kSliced)) text += text.empty() ? "sliced" : " sliced";
+  if (Has(kernel, store::kTask)) text += text.empty() ? "task" : " task";
   return text.empty() ? "none" : text;
 }
 
-// "yes", "no", or which of the two.
+struct Form {
+  const char* name;
+  store::VariantFlag made, inexact;
+};
+constexpr Form kForms[] = {{"preemptible", store::kPreemptible, store::kNotBitExact},
+                           {"sliced", store::kSliced, store::kSlicedNotBitExact},
+                           {"task", store::kTask, store::kTaskNotBitExact}};
+
+// "yes", "no", or which of them.
 std::string ExactnessOf(const KernelReport& kernel) {
-  const bool made = Has(kernel, store::kPreemptible), sliced = Has(kernel, store::kSliced);
-  if (!made && !sliced) return "-";
-  const bool exact = made && !Has(kernel, store::kNotBitExact);
-  const bool sliced_exact = sliced && !Has(kernel, store::kSlicedNotBitExact);
-  if (exact == made && sliced_exact == sliced) return "yes";
-  if (exact) return "preemptible";
-  return sliced_exact ? "sliced" : "no";
+  std::string exact;
+  bool any = false, all = true;
+  for (const Form& form : kForms) {
+    if (!Has(kernel, form.made)) continue;
+    any = true;
+    if (Has(kernel, form.inexact)) {
+      all = false;
+    } else {
+      exact += (exact.empty() ? "" : " ") + std::string(form.name);
+    }
+  }
+  if (!any) return "-";
+  return all ? "yes" : exact.empty() ? "no" : exact;
 }
 
 std::string Change(const std::string& before, const std::string& after) {
@@ -74,11 +89,15 @@ std::string NotesOf(const KernelReport& kernel) {
   }
   if (Has(kernel, store::kMayWaitOnBlocks)) add("blocks may wait on earlier ones: one at a time");
   if (Has(kernel, store::kOneDimensionalBlocks)) add("for blocks of one dimension");
+  if (!kernel.task_refusal.empty() && kernel.task_refusal != kernel.refusal) {
+    add("task: " + kernel.task_refusal);
+  }
   return text;
 }
 
 struct Totals {
   size_t kernels = 0, with_ptx = 0, preemptible = 0, exact = 0, sliced = 0, sliced_exact = 0;
+  size_t tasks = 0, tasks_exact = 0;
   size_t images[4] = {};
 };
 
@@ -99,6 +118,9 @@ Totals Count(const BuildReport& report) {
       totals.exact += preemptible && !Has(kernel, store::kNotBitExact);
       totals.sliced += sliced;
       totals.sliced_exact += sliced && !Has(kernel, store::kSlicedNotBitExact);
+      const bool task = Has(kernel, store::kTask);
+      totals.tasks += task;
+      totals.tasks_exact += task && !Has(kernel, store::kTaskNotBitExact);
     }
   }
   return totals;
@@ -110,16 +132,16 @@ std::string Rows(const BuildReport& report, const BuildPrintOptions& options) {
   for (const ImageReport& image : report.images) {
     if (!HasPtx(image)) continue;
     if (file != image.file) {
-      out += fmt::format("{}{}\n{:<19} {:>10} {:>12}  {:<11} {}\n", out.empty() ? "" : "\n",
+      out += fmt::format("{}{}\n{:<23} {:>10} {:>12}  {:<11} {}\n", out.empty() ? "" : "\n",
                          image.file, "VARIANTS", "REGISTERS", "OCCUPANCY", "BIT-EXACT", "KERNEL");
       file = image.file;
     }
     for (const KernelReport& kernel : image.kernels) {
-      out += fmt::format("{:<19} {:>10} {:>12}  {:<11} {}\n", VariantsOf(kernel),
+      out += fmt::format("{:<23} {:>10} {:>12}  {:<11} {}\n", VariantsOf(kernel),
                          RegistersOf(kernel), OccupancyText(kernel), ExactnessOf(kernel),
                          options.mangled ? kernel.name : Demangle(kernel.name));
       const std::string notes = NotesOf(kernel);
-      if (!notes.empty()) out += fmt::format("{:>20}{}\n", "", notes);
+      if (!notes.empty()) out += fmt::format("{:>24}{}\n", "", notes);
     }
   }
   return out;
@@ -158,12 +180,15 @@ Json KernelJson(const KernelReport& kernel) {
                {"demangled", Demangle(kernel.name)},
                {"preemptible", Has(kernel, store::kPreemptible)},
                {"sliced", Has(kernel, store::kSliced)},
-               {"refusal", kernel.refusal}};
+               {"task", Has(kernel, store::kTask)},
+               {"refusal", kernel.refusal},
+               {"task_refusal", kernel.task_refusal}};
   if (kernel.registers == 0) return json;
   json.update(
       {{"preemptible_bit_exact",
         Has(kernel, store::kPreemptible) && !Has(kernel, store::kNotBitExact)},
        {"sliced_bit_exact", Has(kernel, store::kSliced) && !Has(kernel, store::kSlicedNotBitExact)},
+       {"task_bit_exact", Has(kernel, store::kTask) && !Has(kernel, store::kTaskNotBitExact)},
        {"differences", kernel.differences},
        {"may_wait_on_blocks", Has(kernel, store::kMayWaitOnBlocks)},
        {"one_dimensional_blocks", Has(kernel, store::kOneDimensionalBlocks)},
@@ -205,9 +230,11 @@ std::string BuildText(const BuildReport& report, const BuildFacts& facts,
            "No kernels: nothing to build. Kernels of libraries that the program opens while "
            "it runs are\nbuilt with --with LIBRARY.\n";
   }
-  out += fmt::format("\n{}, {} with PTX: {} preemptible ({} bit-exact), {} sliced ({} bit-exact)\n",
-                     Plural(totals.kernels, "kernel"), totals.with_ptx, totals.preemptible,
-                     totals.exact, totals.sliced, totals.sliced_exact);
+  out += fmt::format(
+      "\n{}, {} with PTX: {} preemptible ({} bit-exact), {} sliced ({} bit-exact), "
+      "{} as tasks ({} bit-exact)\n",
+      Plural(totals.kernels, "kernel"), totals.with_ptx, totals.preemptible, totals.exact,
+      totals.sliced, totals.sliced_exact, totals.tasks, totals.tasks_exact);
   out += fmt::format("{} built, {} in store, {} failed; {:.1f} s; sm_{} by {}\n", totals.images[0],
                      totals.images[1], totals.images[3], facts.seconds, facts.arch, facts.compiler);
   out += fmt::format("store {}\n", facts.store);
@@ -245,6 +272,8 @@ std::string BuildJson(const BuildReport& report, const BuildFacts& facts) {
                      {"preemptible_bit_exact", totals.exact},
                      {"sliced", totals.sliced},
                      {"sliced_bit_exact", totals.sliced_exact},
+                     {"tasks", totals.tasks},
+                     {"tasks_bit_exact", totals.tasks_exact},
                      {"evicted_bundles", report.evicted.bundles},
                      {"missing_libraries", facts.missing},
                      {"problems", problems},

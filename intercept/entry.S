@@ -108,6 +108,8 @@ END cupola_lazy_call
     .hidden cupola_stream_ordered_call
 FUNCTION cupola_stream_ordered_call
     ENTER_WATCHED
+    movq 8(%rbp), %rdi
+    leaq -8(%rbp), %rsi
     call cupola_enter_stream_ordered
     JUMP_WATCHED
 END cupola_stream_ordered_call

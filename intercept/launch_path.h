@@ -12,6 +12,7 @@
 #include "intercept/kernel_names.h"
 #include "intercept/preempt/guarded_launch.h"
 #include "intercept/recorder.h"
+#include "intercept/tasks/task_launch.h"
 #include "intercept/streams.h"
 #include "intercept/thread_state.h"
 #include "profiles/launch_record.h"
@@ -76,11 +77,16 @@ void RecordInRing(RingWriter& ring, const LaunchFacts& facts, bool captured, CUr
   return true;
 }
 
-/// Makes the launch by `call()`, or as its preemptible variant (preempt/guarded_launch.h).
+/// Makes the launch by `call()`, as its preemptible variant (preempt/guarded_launch.h) or as a task
+/// (tasks/task_launch.h).
 template <typename CallReal>
 [[gnu::always_inline]] inline CUresult MakeLaunch(const LaunchFacts& facts,
                                                   const LaunchDetails& details,
                                                   const CallReal& call) noexcept {
+  if (tasks::TasksOn()) {
+    CUresult result;
+    return tasks::TryTask(facts, details, &result) ? result : call();
+  }
   if (!preempt::PreemptionOn()) [[likely]] return call();
   const preempt::LaunchCall as_made{
       .params = details.params, .extra = details.extra,

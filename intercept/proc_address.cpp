@@ -9,6 +9,7 @@
 #include "intercept/calls.h"
 #include "intercept/driver.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/tasks/tasks.h"
 #include "intercept/thread_state.h"
 
 // The hooks by address only; their types are those of the files that define them.
@@ -105,7 +106,7 @@ void* ReplaceBy(std::span<const Hook> hooks, const char* symbol, void* function,
 
 void* Replace(const char* symbol, void* function, int version, cuuint64_t flags) {
   void* const hooked = ReplaceBy(kHooks, symbol, function, version, flags);
-  if (hooked != function || !preempt::PreemptionOn()) return hooked;
+  if (hooked != function || (!preempt::PreemptionOn() && !tasks::TasksOn())) return hooked;
   return ReplaceBy(kWatched, symbol, function, version, flags);
 }
 

@@ -46,6 +46,7 @@ void ForgetAfterFork() {
   ResetStreamsAfterFork();
   ResetGraphsAfterFork();
   preempt::ForgetPreemptionAfterFork();
+  tasks::ForgetTasksAfterFork();
   recording_state.store(RecordingState::kNotStarted, std::memory_order_release);
 }
 
@@ -119,7 +120,9 @@ bool StartRecording() noexcept {
   if (recording_state.load(std::memory_order_relaxed) == RecordingState::kNotStarted) {
     RecordingState state = Start();
     preempt::StartPreemption();
-    if (state == RecordingState::kOff && preempt::PreemptionOn()) {
+    // Launches that are measured stay launches.
+    if (state == RecordingState::kOff && !preempt::PreemptionOn()) tasks::StartTasks();
+    if (state == RecordingState::kOff && (preempt::PreemptionOn() || tasks::TasksOn())) {
       state = RecordingState::kOffButWatched;
     }
     recording_state.store(state, std::memory_order_release);

@@ -8,6 +8,7 @@
 
 #include "intercept/preempt/preemption.h"
 #include "intercept/ring_writer.h"
+#include "intercept/tasks/tasks.h"
 #include "intercept/thread_state.h"
 
 namespace cupola::intercept {
@@ -17,7 +18,7 @@ enum class RecordingState : uint8_t {
   kNotStarted = 0,
   kOn = 1,
   kOff = 2,
-  kOffButWatched = 3,  ///< not recorded, but preemption looks at each launch
+  kOffButWatched = 3,  ///< not recorded, but preemption or tasks look at each launch
 };
 extern std::atomic<RecordingState> recording_state __asm__("cupola_recording_state")
     __attribute__((visibility("hidden")));
@@ -46,7 +47,8 @@ inline bool NothingRecorded() noexcept {
 /// True when a hook besides those of launches has something to do: outermost on this thread, and
 /// launches are recorded or looked at.
 inline bool Watching() noexcept {
-  return !InsideHook() && (ActiveRing() != nullptr || preempt::PreemptionOn());
+  return !InsideHook() &&
+         (ActiveRing() != nullptr || preempt::PreemptionOn() || tasks::TasksOn());
 }
 
 /// Puts a finished record into the ring; its ticket goes to `ticket`. False when the ring is full:

@@ -7,6 +7,8 @@
 #include "intercept/preempt/stream_levels.h"
 #include "intercept/recorder.h"
 #include "intercept/streams.h"
+#include "intercept/tasks/task_streams.h"
+#include "intercept/tasks/tasks.h"
 #include "intercept/thread_state.h"
 
 namespace cupola::intercept {
@@ -17,6 +19,7 @@ CUresult MakeStream(CUstream* stream, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   preempt::MakeRoomForStream();
+  if (tasks::TasksOn()) tasks::NoteStreamMade();
   const CUresult result = call();
   if (result != CUDA_SUCCESS) preempt::UncountStream();
   if (result == CUDA_SUCCESS && stream != nullptr) NoteStreamCreated(*stream);
@@ -68,6 +71,12 @@ CUresult EndCapture(CUstream stream, bool per_thread, CallReal&& call) noexcept 
   return result;
 }
 
+bool HasTasks(CUstream stream, bool per_thread) noexcept {
+  if (!tasks::TasksOn() || InsideHook()) return false;
+  const HookScope scope;
+  return tasks::HasTasks(stream, per_thread);
+}
+
 }  // namespace
 
 extern "C" {
@@ -99,6 +108,16 @@ CUresult hook_cuStreamGetPriority_ptsz(CUstream stream, int* priority) noexcept 
   const CUresult result = CUPOLA_REAL(cuStreamGetPriority_ptsz)(stream, priority);
   if (result == CUDA_SUCCESS) preempt::CorrectPriority(stream, priority);
   return result;
+}
+
+CUresult hook_cuStreamQuery(CUstream stream) noexcept {
+  if (HasTasks(stream, false)) return CUDA_ERROR_NOT_READY;
+  return CUPOLA_REAL(cuStreamQuery)(stream);
+}
+
+CUresult hook_cuStreamQuery_ptsz(CUstream stream) noexcept {
+  if (HasTasks(stream, true)) return CUDA_ERROR_NOT_READY;
+  return CUPOLA_REAL(cuStreamQuery_ptsz)(stream);
 }
 
 CUresult hook_cuStreamDestroy(CUstream stream) noexcept {

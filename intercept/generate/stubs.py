@@ -3,6 +3,7 @@
 
 Writes into --out: stubs.S (one trampoline per export), calls.inc (X-macro: index, name, class),
 forms.inc (X-macro: name for cuGetProcAddress, version and stream form of each watched call),
+stream_arguments.inc (X-macro: which argument of a call is its stream),
 exports.map (the linker's export map). Run by the build; nothing of it is committed.
 """
 import argparse
@@ -100,6 +101,20 @@ def forms_of(typedefs, names):
             yield export, name, version, suffix != ""
 
 
+REGISTER_ARGUMENTS = 6
+
+
+def stream_arguments_of(typedefs, names):
+    """(export, which argument is its stream) of every form whose stream is passed in a register."""
+    parameters = {(name, version, suffix): text.split(",") for name, version, suffix, text in
+                  re.findall(r"PFN_(cu\w+?)_v(\d+)(_pt[sd][sz])?\)\((.*)\);", typedefs)}
+    for export, name, version, _ in forms_of(typedefs, names):
+        suffix = re.search(r"(_pt[sd][sz])?$", export).group(0)
+        for at, text in enumerate(parameters.get((name, str(version), suffix), [])):
+            if re.match(r"\s*CUstream \w+$", text) and at < REGISTER_ARGUMENTS:
+                yield export, at
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--classes", type=pathlib.Path, required=True)
@@ -132,6 +147,9 @@ def main():
         f'CUPOLA_FORM({export}, "{name}", {version}, {"kPerThread" if per_thread else "kAnyStream"})\n'
         for export, name, version, per_thread in forms_of(args.typedefs.read_text(), set(names))
         if export not in hooks and class_of(export) != "kPure"))
+    (args.out / "stream_arguments.inc").write_text("".join(
+        f"CUPOLA_STREAM_ARGUMENT({export}, {at}, {'true' if export.endswith('_ptsz') else 'false'})\n"
+        for export, at in stream_arguments_of(args.typedefs.read_text(), set(names))))
     (args.out / "calls.inc").write_text("".join(
         f"CUPOLA_CALL({name}, {classes.get(name, 'kMayWait')})\n" for name in names))
     (args.out / "exports.map").write_text(

@@ -6,51 +6,59 @@
 #include "intercept/preempt/sm_demand.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
+#include "intercept/tasks/task_engine.h"
+#include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::preempt {
+namespace {
+
+bool LooksAtImages() { return PreemptionOn() || tasks::TasksOn(); }
+
+}  // namespace
 
 void NoteModuleLoaded(CUmodule module, const void* image, CUcontext context) noexcept {
-  if (PreemptionOn()) NoteImage(module, /*is_library=*/false, image, context);
+  if (LooksAtImages()) NoteImage(module, /*is_library=*/false, image, context);
 }
 
 void NoteLibraryLoaded(CUlibrary library, const void* code) noexcept {
-  if (PreemptionOn()) NoteImage(library, /*is_library=*/true, code, nullptr);
+  if (LooksAtImages()) NoteImage(library, /*is_library=*/true, code, nullptr);
 }
 
 FileFacts LookAtImageFile(const char* path) noexcept {
-  return PreemptionOn() ? LookAtFile(path) : FileFacts{};
+  return LooksAtImages() ? LookAtFile(path) : FileFacts{};
 }
 
 void NoteModuleFile(CUmodule module, const char* path, const FileFacts& before,
                     CUcontext context) noexcept {
-  if (PreemptionOn()) NoteImageFile(module, /*is_library=*/false, path, before, context);
+  if (LooksAtImages()) NoteImageFile(module, /*is_library=*/false, path, before, context);
 }
 
 void NoteLibraryFile(CUlibrary library, const char* path, const FileFacts& before) noexcept {
-  if (PreemptionOn()) NoteImageFile(library, /*is_library=*/true, path, before, nullptr);
+  if (LooksAtImages()) NoteImageFile(library, /*is_library=*/true, path, before, nullptr);
 }
 
 void NoteKernelGot(const void* function, const void* owner, const char* name) noexcept {
-  if (PreemptionOn()) NoteKernel(function, owner, name);
+  if (LooksAtImages()) NoteKernel(function, owner, name);
 }
 
 void NoteKernelEnumerated(const void* function, const void* owner) noexcept {
-  if (PreemptionOn()) NoteKernel(function, owner, DriversNameOf(function));
+  if (LooksAtImages()) NoteKernel(function, owner, DriversNameOf(function));
 }
 
 void NoteAliasGot(const void* alias, const void* function) noexcept {
-  if (PreemptionOn()) NoteAlias(alias, function);
+  if (LooksAtImages()) NoteAlias(alias, function);
 }
 
 void NoteUnloading(const void* owner) noexcept {
-  if (!PreemptionOn()) return;
+  if (!LooksAtImages()) return;
+  if (tasks::engine != nullptr) tasks::engine->ForgetImage(owner);
   ForgetImage(owner);
   ForgetLoaded();
   ForgetSmNeeds();
 }
 
 void NoteContextEnding(CUcontext context) noexcept {
-  if (!PreemptionOn()) return;
+  if (!LooksAtImages()) return;
   ForgetImagesOf(context);
   ForgetLoaded();
   ForgetSmNeeds();

@@ -11,6 +11,7 @@
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/images.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/sm_demand.h"
@@ -35,26 +36,6 @@ uint64_t Number(const char* name, uint64_t fallback) {
   const char* text = getenv(name);
   if (text == nullptr || *text < '0' || *text > '9') return fallback;
   return strtoull(text, nullptr, 10);
-}
-
-// With a tool at work our kernels and streams would disturb what it measures, or it us.
-bool ToolAtWork() {
-  static constexpr const char* kPrefixes[] = {"CUDA_INJECTION64_PATH=",
-                                              "NV_COMPUTE_PROFILER",
-                                              "NV_NSIGHT_",
-                                              "NSYS_",
-                                              "NV_SANITIZER_",
-                                              "CUDBG_",
-                                              "CUDA_LAUNCH_BLOCKING=1"};
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    for (const char* prefix : kPrefixes) {
-      if (strncmp(*entry, prefix, strlen(prefix)) != 0) continue;
-      Say(Level::kWarn,
-          {"kernels are not preempted: ", prefix, " in the environment, a tool is at work"});
-      return true;
-    }
-  }
-  return false;
 }
 
 bool HasArbiter() {
@@ -158,6 +139,25 @@ bool MpsIsThere() {
 
 }  // namespace
 
+bool ToolAtWork() noexcept {
+  static constexpr const char* kPrefixes[] = {"CUDA_INJECTION64_PATH=",
+                                              "NV_COMPUTE_PROFILER",
+                                              "NV_NSIGHT_",
+                                              "NSYS_",
+                                              "NV_SANITIZER_",
+                                              "CUDBG_",
+                                              "CUDA_LAUNCH_BLOCKING=1"};
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    for (const char* prefix : kPrefixes) {
+      if (strncmp(*entry, prefix, strlen(prefix)) != 0) continue;
+      Say(Level::kWarn,
+          {"kernels are not preempted: ", prefix, " in the environment, a tool is at work"});
+      return true;
+    }
+  }
+  return false;
+}
+
 void StartPreemption() noexcept {
   if (participation.load() != Participation::kUndecided) return;
   const bool takes_part = ReadSettings() && HasArbiter() && !ToolAtWork();
@@ -180,7 +180,7 @@ void ForgetPreemptionAfterFork() noexcept {
   watched.store(kTakesPartBit);
   ForgetAgentsAfterFork();
   ForgetContextsAfterFork();
-  ForgetVariantsAfterFork();
+  ForgetImagesAfterFork();
   ForgetDemandAfterFork();
   ForgetSmNeedsAfterFork();
   ForgetStreamsAfterFork();

@@ -67,6 +67,10 @@ inline void Unwatch(uint32_t launches) noexcept { watched.fetch_sub(launches); }
 /// before any call of it. Where it takes part, sets CUDA_DEVICE_MAX_CONNECTIONS unless it is set.
 void StartPreemption() noexcept;
 
+/// Whether a profiler or debugger is at work, which is said; our kernels and streams would disturb
+/// what it measures, or it us.
+bool ToolAtWork() noexcept;
+
 /// In the child of a fork: nothing of the parent's is touched; the child joins anew.
 void ForgetPreemptionAfterFork() noexcept;
 

@@ -1,7 +1,6 @@
-// Variants: which kernel of the program has a preemptible variant, and that variant made ready in a
-// context. Bundles are found when a module or library is loaded; side modules are loaded, and their
-// `cupola_variables` filled, at the first launch in a context that wants them. Look-up of a handle
-// is lock-free; everything else takes a mutex and may wait for the device. Thread-safe.
+// Variants: a kernel of the program that has other forms, and its preemptible or sliced form made
+// ready in a context. What is looked up is lock-free; everything else takes a mutex and may wait for
+// the device. Thread-safe.
 #pragma once
 
 #include <cuda.h>
@@ -11,7 +10,7 @@
 #include <cstdint>
 
 #include "device/compiler/store/bundle.h"
-#include "intercept/preempt/image_file.h"
+#include "intercept/preempt/images.h"
 #include "intercept/preempt/launch_slots.h"
 #include "models/history.h"
 #include "models/plan.h"
@@ -23,7 +22,6 @@ struct LaunchFacts;
 namespace cupola::intercept::preempt {
 
 struct PreemptContext;
-struct Image;
 
 /// A block shape and what fits of it.
 struct Shape {
@@ -66,26 +64,6 @@ struct Variant {
   std::atomic<uint64_t> ns_per_1024_blocks{0};
 };
 
-/// Opens the store; called once, when the driver has been opened.
-void OpenVariantStore() noexcept;
-
-/// An image was loaded: `owner` is a CUlibrary or CUmodule (`is_library`), `image` what the program
-/// gave, `context` the module's context. Looks for its bundle.
-void NoteImage(const void* owner, bool is_library, const void* image, CUcontext context) noexcept;
-/// The same for an image that came from the file `path`, which was as `before` says right before.
-void NoteImageFile(const void* owner, bool is_library, const char* path, const FileFacts& before,
-                   CUcontext context) noexcept;
-/// `function` was got from `owner` under `name`.
-void NoteKernel(const void* function, const void* owner, const char* name) noexcept;
-void NoteAlias(const void* alias, const void* function) noexcept;
-/// About to be unloaded, with nothing of it outstanding.
-void ForgetImage(const void* owner) noexcept;
-/// The context is about to end: its modules go.
-void ForgetImagesOf(CUcontext context) noexcept;
-
-/// The variant of a CUfunction or CUkernel, or null. Lock-free.
-Variant* FindVariant(const void* function) noexcept;
-
 /// Settles which form of it is used. Takes a mutex at the first call for a variant.
 void SettleVariant(Variant& variant, const PreemptContext& context) noexcept;
 
@@ -114,7 +92,5 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
 /// The L of the next launch of a shape, 0 = plain, where launches take turns (Mode::kTurns). The
 /// turns of each shape are its own: where shapes follow one another regularly each gets all forms.
 uint32_t TakeTurn(Variant& variant, const LaunchFacts& facts) noexcept;
-
-void ForgetVariantsAfterFork() noexcept;
 
 }  // namespace cupola::intercept::preempt

@@ -13,6 +13,8 @@
 #include "intercept/preempt/waiting.h"
 #include "intercept/streams.h"
 #include "intercept/thread_state.h"
+#include "intercept/tasks/task_rules.h"
+#include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::preempt {
 namespace {
@@ -89,6 +91,7 @@ struct CallUnderWay {
   uint64_t scopes;          ///< bit i: a scope is open in internal::contexts[i]
   bool elsewhere;           ///< counted in scopes_elsewhere
   bool deepened;            ///< this_thread.depth was raised
+  bool tasks;               ///< a scope of tasks is open
   PreemptContext* context;  ///< whose scope is open
   SyncPoint sync;
 };
@@ -165,12 +168,18 @@ extern "C" {
 /// cupola_leave_may_wait is to be called after it.
 __attribute__((visibility("hidden"))) uint64_t cupola_enter_may_wait(
     uint64_t index, const uint64_t* arguments) noexcept {
-  if (InsideHook() || under_way.active || !PreemptionOn()) return 0;
-  under_way = {};
-  under_way.active = true;
+  if (InsideHook() || under_way.active) return 0;
+  const bool tasks_on = tasks::TasksOn();
+  if (!PreemptionOn() && !tasks_on) return 0;
+  bool has_task_scope = false;
   {
     const HookScope scope;  // what we ask of the driver here is not the program's
-    Open(rules[index & ~kHasHook], arguments);
+    if (tasks_on) has_task_scope = tasks::BeforeMayWait(index & ~kHasHook, arguments);
+    if (tasks_on && !has_task_scope) return 0;
+    under_way = {};
+    under_way.active = true;
+    under_way.tasks = has_task_scope;
+    if (!tasks_on) Open(rules[index & ~kHasHook], arguments);
   }
   // A hook raises the depth itself; without one, what the driver calls meanwhile is its own affair.
   under_way.deepened = (index & kHasHook) == 0;
@@ -185,13 +194,20 @@ __attribute__((visibility("hidden"))) void cupola_leave_may_wait(CUresult result
   }
   if (under_way.context != nullptr) CloseScope(*under_way.context);
   if (under_way.elsewhere) scopes_elsewhere.fetch_sub(1);
+  if (under_way.tasks) tasks::CloseScope();
   if (result == CUDA_SUCCESS) AfterSync(under_way.sync);
   under_way = {};
 }
 
-/// Called by entry.S before a stream-ordered call.
-__attribute__((visibility("hidden"))) void cupola_enter_stream_ordered() noexcept {
-  if (InsideHook() || !PreemptionOn()) return;
+/// Called by entry.S before a stream-ordered call, with the same.
+__attribute__((visibility("hidden"))) void cupola_enter_stream_ordered(
+    uint64_t index, const uint64_t* arguments) noexcept {
+  if (InsideHook()) return;
+  if (tasks::TasksOn()) {
+    const HookScope scope;
+    return tasks::BeforeStreamOrdered(index & ~kHasHook, arguments);
+  }
+  if (!PreemptionOn()) return;
   PreemptContext* const context = Current();
   if (context == nullptr || context->outstanding.load() == 0) return;
   const HookScope scope;

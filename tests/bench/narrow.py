@@ -1,7 +1,11 @@
 """Narrow tasks: how many a second, as tasks of a MasterKernel, on streams, as a graph and fused, and how
-long one takes; narrow_bench.cu is what runs. Standard library only."""
+long one takes; narrow_bench.cu is what runs. Its launches on streams also as tasks, by `cupola run`. Standard
+library only."""
 import json
 import os
+import statistics
+import subprocess
+import tempfile
 
 import runner
 
@@ -16,14 +20,20 @@ class Bench:
         self.seconds_left, self.save = seconds_left, save
         self.metrics, self.detail = {}, {"failures": []}
 
-    def run(self, arguments, seconds):
-        """The lines that narrow_bench prints; None, with a word of why, where it fails."""
+    @property
+    def program(self):
         form = "static" if self.device == "gpu" else "shared"
-        command = [f"{self.build}/apps/tasks/narrow_bench_{form}", *arguments]
-        if self.device == "sim":
-            command = runner.cupola_command(self.build, "sim") + command
+        return f"{self.build}/apps/tasks/narrow_bench_{form}"
+
+    def run(self, arguments, seconds, store=None):
+        """The lines that narrow_bench prints; None, with a word of why, where it fails. With the variants
+        of a store its launches may become tasks."""
+        command = [self.program, *arguments]
+        if self.device == "sim" or store:
+            command = runner.cupola_command(self.build, self.device) + command
         # As many hardware queues as there may be, for the streams.
         environ = {**os.environ, "CUDA_DEVICE_MAX_CONNECTIONS": "32"}
+        environ.update({"CUPOLA_STORE": store} if store else {"CUPOLA_TASKS": "off"})
         result = runner.run(command, environ, min(seconds, self.seconds_left()))
         if result["code"] != 0:
             self.detail["failures"].append(
@@ -43,6 +53,35 @@ class Bench:
             if line["mode"] in MODES:
                 self.metrics[f"tasks_per_s_{line['mode']}_{name}"] = line["tasks_per_s"]
 
+    def unmodified(self, mode, iterations, size, store):
+        """How much faster launches on streams are as tasks; both by turns, a process each."""
+        rates = {None: [], store: []}
+        for which in (None, store, store, None):
+            lines = self.run([*size, "--iterations", iterations, "--modes", mode], 40, which)
+            self.detail.setdefault("unmodified", []).append(
+                {"mode": mode, "iterations": iterations, "tasks": which is not None, "lines": lines})
+            rates[which] += [line["tasks_per_s"] for line in lines or [] if line["mode"] == mode]
+        if all(rates.values()):
+            return round(statistics.median(rates[store]) / statistics.median(rates[None]), 3)
+        return None
+
+    def unmodified_all(self):
+        with tempfile.TemporaryDirectory() as store:
+            built = subprocess.run([f"{self.build}/bin/cupola", "build", "--quiet", "--store", store,
+                                    self.program], capture_output=True, text=True, timeout=120)
+            if built.returncode != 0:
+                self.detail["failures"].append(f"cupola build: {built.stderr[-300:]}")
+                return
+            few = ["--tasks", "200", "--threads", "40", "--repeat", "1"]
+            for name, iterations in ITERATIONS.items():
+                found = self.unmodified("streams32", "3" if self.quick else str(iterations),
+                                        few if self.quick else ["--repeat", "5"], store)
+                if found:
+                    self.metrics[f"unmodified_speedup_{name}"] = found
+            found = self.unmodified("streams1", "3", few if self.quick else ["--repeat", "5"], store)
+            if found:
+                self.metrics["dependent_stream_speedup"] = found
+
     def single(self):
         lines = self.run(["--modes", "none", "--iterations", "3" if self.quick else "50",
                           "--single", "5" if self.quick else "3000"], 60)
@@ -59,7 +98,8 @@ class Bench:
 def measure(build, device, quick, seconds_left, save):
     """{"metrics", "detail", "good"}. A step that fails is named and leaves its metrics out."""
     bench = Bench(build, device, quick, seconds_left, save)
-    steps = [lambda name=name: bench.rates(name) for name in ITERATIONS] + [bench.single]
+    steps = [lambda name=name: bench.rates(name) for name in ITERATIONS]
+    steps += [bench.single, bench.unmodified_all]
     for step in steps:
         if seconds_left() < 10:
             bench.detail["failures"].append("no time left")

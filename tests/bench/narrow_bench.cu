@@ -292,6 +292,10 @@ int main(int argc, char** argv) {
     const Streams streams(32);
     Measure("streams32", p, expected, [&] { RunStreams(streams, p, 1); });
   }
+  if (Wanted(p.options, "streams1")) {
+    const Streams streams(1);
+    Measure("streams1", p, expected, [&] { RunStreams(streams, p, 1); });
+  }
   if (Wanted(p.options, "streams32x8")) {
     const Streams streams(256);
     Measure("streams32x8", p, expected, [&] { RunStreams(streams, p, 8); });

@@ -152,7 +152,7 @@ class Programs(BuildTest):
 
     def test_the_table(self):
         table = self.cupola("build", self.write("k.ptx", PTX.format(name="scale"))).stdout
-        self.assertRegex(table, r"(?m)^preemptible sliced +\d+ -> \d+ +100% +yes +scale$")
+        self.assertRegex(table, r"(?m)^preemptible sliced task +\d+ -> \d+ +100% +yes +scale$")
         self.assertIn("1 kernel, 1 with PTX: 1 preemptible (1 bit-exact), 1 sliced", table)
 
 

@@ -70,8 +70,8 @@ int main(int argc, char** argv) {
                               ptx.substr(parameters, ptx.find(')', parameters) - parameters),
                               is_sliced ? store::kSliced : store::kPreemptible));
   }
-  for (int i = 3; i < argc; ++i) writer.AddVariable(argv[i], 0);
-  writer.SetPtx(ptx);
+  for (int i = 3; i < argc; ++i) writer.AddVariable(store::ImageKind::kSide, argv[i], 0);
+  writer.SetCode(store::ImageKind::kSide, {}, ptx);
   auto bundle = writer.Finish();
   if (!bundle) {
     std::fprintf(stderr, "make_bundle: %s\n", bundle.error().ToString().c_str());

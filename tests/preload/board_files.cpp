@@ -31,7 +31,7 @@ std::vector<std::byte> Bundle(const std::string& kernel) {
   with_variant.name = kernel;
   with_variant.entry.flags = store::kPreemptible;
   writer.AddKernel(with_variant);
-  writer.SetPtx("// nothing that a null driver would read");
+  writer.SetCode(store::ImageKind::kSide, {}, "// nothing that a null driver would read");
   auto bytes = writer.Finish();
   EXPECT_TRUE(bytes) << bytes.error().ToString();
   return *std::move(bytes);

@@ -34,6 +34,7 @@ KernelReport ReportOf(const store::BundleView& view, const store::KernelEntry& e
   kernel.flags = entry.flags;
   kernel.refusal = view.Text(entry.refusal_offset);
   kernel.differences = view.Text(entry.exactness_offset);
+  kernel.task_refusal = view.Text(entry.task_refusal_offset);
   kernel.registers = entry.registers;
   kernel.variant_registers = entry.variant_registers;
   kernel.sliced_registers = entry.sliced_registers;

@@ -41,6 +41,7 @@ struct KernelReport {
   uint32_t flags = 0;       ///< store::VariantFlag
   std::string refusal;      ///< why variants are missing
   std::string differences;  ///< of its floating-point operations from the original's
+  std::string task_refusal; ///< why it cannot be a task of a MasterKernel; "" = it can
   uint32_t registers = 0, variant_registers = 0, sliced_registers = 0;
   uint32_t static_shared = 0, variant_static_shared = 0;  ///< bytes
   uint32_t local_bytes = 0, variant_local_bytes = 0;      ///< per thread

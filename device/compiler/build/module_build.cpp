@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
+#include "device/compiler/build/code.h"
 #include "device/compiler/build/fusion.h"
 #include "device/compiler/build/occupancy.h"
-#include "device/compiler/build/sass.h"
-#include "device/compiler/fatbin/cubin.h"
+#include "device/compiler/build/task_build.h"
 #include "device/compiler/passes/preemptible.h"
 #include "device/compiler/ptx/parse.h"
 #include "device/compiler/ptx/write.h"
@@ -22,34 +22,6 @@ using passes::Variant;
 
 constexpr uint32_t kAssumedThreads = 256;  // of a block, where the kernel does not say
 constexpr uint32_t kSpillAtMost = 32;      // bytes, for the sake of occupancy
-
-// Code and what it says of itself.
-struct Code {
-  std::vector<uint8_t> bytes;
-  std::map<std::string, fatbin::CubinKernel, std::less<>> kernels;
-  std::map<std::string, SassFunction, std::less<>> functions;
-
-  const fatbin::CubinKernel* Kernel(const std::string& name) const {
-    const auto at = kernels.find(name);
-    return at == kernels.end() ? nullptr : &at->second;
-  }
-};
-
-Result<Code> ReadCode(std::vector<uint8_t> bytes) {
-  Code code;
-  Result<fatbin::Cubin> cubin = fatbin::ReadCubin(bytes);
-  if (!cubin) return cubin.error();
-  Result<std::vector<SassFunction>> functions = CountFloats(bytes);
-  if (!functions) return functions.error();
-  for (fatbin::CubinKernel& kernel : cubin->kernels) {
-    code.kernels.emplace(kernel.name, std::move(kernel));
-  }
-  for (SassFunction& function : *functions) {
-    code.functions.emplace(function.name, std::move(function));
-  }
-  code.bytes = std::move(bytes);
-  return code;
-}
 
 uint32_t LocalBytes(const fatbin::CubinKernel& kernel) {
   return std::max(kernel.frame_bytes, kernel.stack_bytes);
@@ -80,7 +52,9 @@ class Builder {
   const fatbin::CubinKernel* VariantOf(const std::string& kernel, Variant variant) const;
   Comparison Compare(const std::string& kernel, Variant variant) const;
   std::string CalleeDifference() const;
+  void MakeTasks();
   store::BundleKernel Describe(const passes::KernelFacts& facts) const;
+  void DescribeTask(store::BundleKernel& kernel) const;
   Result<std::vector<std::byte>> Bundle();
 
   const ModuleInput& input_;
@@ -94,6 +68,7 @@ class Builder {
   std::map<std::string, uint32_t> bounds_;
   passes::SideModule side_;
   std::string side_ptx_;
+  TaskBuild tasks_;
   Code code_;
   bool has_code_ = false;
   bool complete_ = true;
@@ -284,6 +259,32 @@ Comparison Builder::Compare(const std::string& kernel, Variant variant) const {
   return {difference.empty() || !MayBeFused(module_, kernel), difference};
 }
 
+// The MasterKernel with the kernels as its bodies.
+void Builder::MakeTasks() {
+  Result<TaskBuild> made = BuildTasks(
+      module_, wanted_, original_, [this](const std::string& ptx) { return Compile(ptx); });
+  if (made) {
+    tasks_ = *std::move(made);
+  } else {
+    for (const std::string& kernel : wanted_) tasks_.refusals[kernel] = made.error().message;
+  }
+}
+
+void Builder::DescribeTask(store::BundleKernel& kernel) const {
+  if (const auto refused = tasks_.refusals.find(kernel.name); refused != tasks_.refusals.end()) {
+    kernel.task_refusal = refused->second;
+    return;
+  }
+  const auto found = tasks_.kernels.find(kernel.name);
+  if (found == tasks_.kernels.end()) return;
+  const passes::TaskFacts& facts = found->second;
+  kernel.entry.flags |= store::kTask;
+  if (facts.uses_barrier) kernel.entry.flags |= store::kTaskBarrier;
+  if (tasks_.inexact.contains(kernel.name)) kernel.entry.flags |= store::kTaskNotBitExact;
+  kernel.entry.task_body = facts.body;
+  kernel.entry.task_shared = facts.static_shared;
+}
+
 store::BundleKernel Builder::Describe(const passes::KernelFacts& facts) const {
   store::BundleKernel kernel;
   kernel.name = facts.name;
@@ -326,6 +327,7 @@ store::BundleKernel Builder::Describe(const passes::KernelFacts& facts) const {
   }
   if (facts.may_wait_on_blocks) entry.flags |= store::kMayWaitOnBlocks;
   if (facts.one_dimensional_blocks) entry.flags |= store::kOneDimensionalBlocks;
+  DescribeTask(kernel);
   return kernel;
 }
 
@@ -337,15 +339,22 @@ Result<std::vector<std::byte>> Builder::Bundle() {
     facts.preemptible_refusal = facts.sliced_refusal = complaint;
     writer.AddKernel(Describe(facts));
   }
-  for (const passes::VariableFact& variable : side_.variables) {
-    uint32_t flags = 0;
-    if (variable.is_managed) flags |= store::kManaged;
-    if (variable.is_constant) flags |= store::kConstant;
-    writer.AddVariable(variable.name, variable.bytes, flags);
-  }
+  const auto add_variables = [&writer](store::ImageKind kind, const auto& variables) {
+    for (const passes::VariableFact& variable : variables) {
+      uint32_t flags = 0;
+      if (variable.is_managed) flags |= store::kManaged;
+      if (variable.is_constant) flags |= store::kConstant;
+      writer.AddVariable(kind, variable.name, variable.bytes, flags);
+    }
+  };
+  add_variables(store::ImageKind::kSide, side_.variables);
+  add_variables(store::ImageKind::kTasks, tasks_.variables);
   if (has_code_) {
-    writer.SetCubin(std::as_bytes(std::span(code_.bytes)));
-    writer.SetPtx(side_ptx_);
+    writer.SetCode(store::ImageKind::kSide, std::as_bytes(std::span(code_.bytes)), side_ptx_);
+  }
+  if (!tasks_.kernels.empty()) {
+    writer.SetCode(store::ImageKind::kTasks, std::as_bytes(std::span(tasks_.cubin)), tasks_.ptx);
+    writer.SetTaskRegisters(tasks_.registers);
   }
   return writer.Finish();
 }
@@ -372,6 +381,7 @@ Result<BuiltModule> Builder::Build() {
     }
   }
   if (has_code_) BoundRegisters();
+  if (original_complaint_.empty()) MakeTasks();
   Result<std::vector<std::byte>> bundle = Bundle();
   if (!bundle) return bundle.error();
   return BuiltModule{*std::move(bundle), compilations_};

@@ -63,14 +63,8 @@ Result<BundleView> BundleView::Open(std::span<const std::byte> bytes) {
   }
   if (header.total_bytes != bytes.size()) return Damaged("its size is not what its header says");
   if (Status kernels = view.CheckKernels(); !kernels) return kernels.error();
-  if (Status variables = view.CheckVariables(); !variables) return variables.error();
-  if (header.cubin_bytes != 0 &&
-      !LiesInside(header.cubin_offset, header.cubin_bytes, bytes.size())) {
-    return Damaged("its cubin reaches beyond it");
-  }
-  if (header.ptx_bytes != 0 && (!LiesInside(header.ptx_offset, header.ptx_bytes, bytes.size()) ||
-                                bytes[header.ptx_offset + header.ptx_bytes - 1] != std::byte{0})) {
-    return Damaged("its PTX reaches beyond it or does not end");
+  for (const BundleImage& image : header.images) {
+    if (Status checked = view.CheckImage(image); !checked) return checked.error();
   }
   return view;
 }
@@ -83,7 +77,8 @@ Status BundleView::CheckKernels() const {
   const char* last = nullptr;
   for (const KernelEntry& kernel : kernels()) {
     if (kernel.name_offset == 0 || !IsText(bytes_, kernel.name_offset) ||
-        !IsText(bytes_, kernel.refusal_offset) || !IsText(bytes_, kernel.exactness_offset)) {
+        !IsText(bytes_, kernel.refusal_offset) || !IsText(bytes_, kernel.exactness_offset) ||
+        !IsText(bytes_, kernel.task_refusal_offset)) {
       return Damaged("a text of a kernel is not in it");
     }
     if (!IsTable<ParameterEntry>(kernel.parameters_offset, kernel.parameters, total)) {
@@ -98,14 +93,23 @@ Status BundleView::CheckKernels() const {
   return {};
 }
 
-Status BundleView::CheckVariables() const {
-  if (!IsTable<VariableEntry>(header_->variables_offset, header_->variables, bytes_.size())) {
+Status BundleView::CheckImage(const BundleImage& image) const {
+  const uint64_t total = bytes_.size();
+  if (!IsTable<VariableEntry>(image.variables_offset, image.variables, total)) {
     return Damaged("its variables reach beyond it");
   }
-  for (const VariableEntry& variable : variables()) {
+  for (const VariableEntry& variable :
+       Entries<VariableEntry>(image.variables_offset, image.variables)) {
     if (variable.name_offset == 0 || !IsText(bytes_, variable.name_offset)) {
       return Damaged("the name of a variable is not in it");
     }
+  }
+  if (image.cubin_bytes != 0 && !LiesInside(image.cubin_offset, image.cubin_bytes, total)) {
+    return Damaged("its cubin reaches beyond it");
+  }
+  if (image.ptx_bytes != 0 && (!LiesInside(image.ptx_offset, image.ptx_bytes, total) ||
+                               bytes_[image.ptx_offset + image.ptx_bytes - 1] != std::byte{0})) {
+    return Damaged("its PTX reaches beyond it or does not end");
   }
   return {};
 }
@@ -124,22 +128,24 @@ std::span<const ParameterEntry> BundleView::parameters(const KernelEntry& kernel
   return Entries<ParameterEntry>(kernel.parameters_offset, kernel.parameters);
 }
 
-std::span<const VariableEntry> BundleView::variables() const {
-  return Entries<VariableEntry>(header_->variables_offset, header_->variables);
+std::span<const VariableEntry> BundleView::variables(ImageKind kind) const {
+  return Entries<VariableEntry>(Image(kind).variables_offset, Image(kind).variables);
 }
 
 const char* BundleView::Text(uint32_t offset) const {
   return offset == 0 ? "" : reinterpret_cast<const char*>(&bytes_[offset]);
 }
 
-std::span<const std::byte> BundleView::cubin() const {
-  if (header_->cubin_bytes == 0) return {};
-  return bytes_.subspan(header_->cubin_offset, header_->cubin_bytes);
+std::span<const std::byte> BundleView::cubin(ImageKind kind) const {
+  const BundleImage& image = Image(kind);
+  if (image.cubin_bytes == 0) return {};
+  return bytes_.subspan(image.cubin_offset, image.cubin_bytes);
 }
 
-const char* BundleView::ptx() const {
-  if (header_->ptx_bytes == 0) return nullptr;
-  return reinterpret_cast<const char*>(&bytes_[header_->ptx_offset]);
+const char* BundleView::ptx(ImageKind kind) const {
+  const BundleImage& image = Image(kind);
+  if (image.ptx_bytes == 0) return nullptr;
+  return reinterpret_cast<const char*>(&bytes_[image.ptx_offset]);
 }
 
 const KernelEntry* BundleView::Find(std::string_view kernel) const {

@@ -5,13 +5,15 @@
 //
 //   BundleHeader | KernelEntry[kernels] | ParameterEntry[] | VariableEntry[] | strings | images
 //
-// The side image (cubin, and the PTX it was made from for drivers that take no cubin) holds entries
-// named <kernel>__cupola_preemptible and <kernel>__cupola_sliced, and, where variables are used,
+// Two images (each a cubin, and the PTX it was made from for drivers that take no cubin): the side
+// module holds entries named <kernel>__cupola_preemptible and <kernel>__cupola_sliced, the task
+// module a MasterKernel with bodies, cupola_master_kernel. Where variables are used, an image has
 // `.const .b64 cupola_variables[n]`: the loader stores there the addresses of the program's own
-// variables (cuLibraryGetGlobal / cuModuleGetGlobal), entry i for VariableEntry i.
+// variables (cuLibraryGetGlobal / cuModuleGetGlobal), entry i for VariableEntry i of the image.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -22,22 +24,30 @@ namespace cupola::store {
 
 inline constexpr std::array<char, 8> kBundleMagic = {'C', 'U', 'P', 'B', 'N', 'D', 'L', '1'};
 /// Changes whenever a variant of the same kernel would differ; part of every key.
-inline constexpr uint32_t kPassVersion = 1;
+inline constexpr uint32_t kPassVersion = 2;
+
+enum class ImageKind : uint8_t { kSide, kTasks };
+inline constexpr size_t kImageKinds = 2;
+
+struct BundleImage {
+  uint64_t cubin_offset, cubin_bytes;  ///< 0 bytes: none
+  uint64_t ptx_offset, ptx_bytes;      ///< NUL-terminated text, the NUL counted
+  uint32_t variables;                  ///< entries of its `cupola_variables`
+  uint32_t variables_offset;           ///< bytes
+};
 
 struct BundleHeader {
   std::array<char, 8> magic;
   uint32_t bytes_of_header;  ///< sizeof(BundleHeader)
   uint32_t pass_version;
-  uint64_t total_bytes;                ///< of the file
-  uint64_t checksum;                   ///< FNV-1a 64 of the file, these 8 bytes taken as 0
-  uint32_t arch;                       ///< 90 for sm_90
-  uint32_t kernels;                    ///< entries
-  uint32_t kernels_offset;             ///< bytes
-  uint32_t variables;                  ///< entries of `cupola_variables`
-  uint32_t variables_offset;           ///< bytes
-  uint32_t flags;                      ///< BundleFlag
-  uint64_t cubin_offset, cubin_bytes;  ///< 0 bytes: none
-  uint64_t ptx_offset, ptx_bytes;      ///< NUL-terminated text, the NUL counted
+  uint64_t total_bytes;             ///< of the file
+  uint64_t checksum;                ///< FNV-1a 64 of the file, these 8 bytes taken as 0
+  uint32_t arch;                    ///< 90 for sm_90
+  uint32_t kernels;                 ///< entries
+  uint32_t kernels_offset;          ///< bytes
+  uint32_t flags;                   ///< BundleFlag
+  uint32_t task_registers;          ///< of a thread of the MasterKernel: 32 or 64
+  BundleImage images[kImageKinds];  ///< by ImageKind
 };
 
 enum BundleFlag : uint32_t {
@@ -53,7 +63,10 @@ enum VariantFlag : uint32_t {
                          ///< is resident at once, for it may be a hand-made grid barrier
   kSlicedNotBitExact = 16,  ///< the same for sliced
   kOneDimensionalBlocks =
-      32,  ///< the variants are right for blocks with y = z = 1 only: others plain
+      32,                  ///< the variants are right for blocks with y = z = 1 only: others plain
+  kTask = 64,              ///< the MasterKernel has its body, number KernelEntry::task_body
+  kTaskNotBitExact = 128,  ///< the same as kNotBitExact for the task
+  kTaskBarrier = 256,      ///< threads of a block wait for each other
 };
 
 struct KernelEntry {
@@ -74,6 +87,10 @@ struct KernelEntry {
   uint32_t local_bytes;       ///< per thread, original: stack frame and spills
   uint32_t variant_local_bytes;
   uint32_t sliced_registers;  ///< of the sliced variant; 0 = not made
+  uint32_t task_body;
+  uint32_t task_shared;          ///< bytes of a block that are not dynamic
+  uint32_t task_refusal_offset;  ///< why it cannot be a task, NUL-terminated; 0 = it can
+  uint32_t reserved;
 };
 
 struct ParameterEntry {
@@ -107,10 +124,10 @@ class BundleView {
   std::span<const KernelEntry> kernels() const;
   std::span<const ParameterEntry> parameters(
       const KernelEntry& kernel) const;  ///< of this bundle's
-  std::span<const VariableEntry> variables() const;
+  std::span<const VariableEntry> variables(ImageKind kind) const;
   const char* Text(uint32_t offset) const;  ///< NUL-terminated; "" for 0
-  std::span<const std::byte> cubin() const;
-  const char* ptx() const;  ///< null where there is none
+  std::span<const std::byte> cubin(ImageKind kind) const;
+  const char* ptx(ImageKind kind) const;  ///< null where there is none
   /// Null where the bundle has no such kernel. Logarithmic: kernels are sorted by name.
   const KernelEntry* Find(std::string_view kernel) const;
   bool ChecksumHolds() const;
@@ -120,7 +137,10 @@ class BundleView {
   template <typename Entry>
   std::span<const Entry> Entries(uint32_t offset, uint32_t count) const;
   Status CheckKernels() const;
-  Status CheckVariables() const;
+  Status CheckImage(const BundleImage& image) const;
+  const BundleImage& Image(ImageKind kind) const {
+    return header_->images[static_cast<size_t>(kind)];
+  }
 
   std::span<const std::byte> bytes_;
   const BundleHeader* header_ = nullptr;

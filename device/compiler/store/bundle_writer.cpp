@@ -60,9 +60,11 @@ Result<std::vector<std::byte>> BundleWriter::Finish() {
                        "bundle: a kernel's name is no name of its own");
     }
   }
-  for (const Variable& variable : variables_) {
-    if (BadName(variable.name)) {
-      return MakeError(ErrorCode::kInvalidArgument, "bundle: a variable's name is no name");
+  for (const Image& image : images_) {
+    for (const Variable& variable : image.variables) {
+      if (BadName(variable.name)) {
+        return MakeError(ErrorCode::kInvalidArgument, "bundle: a variable's name is no name");
+      }
     }
   }
   BundleHeader header{};
@@ -74,23 +76,31 @@ Result<std::vector<std::byte>> BundleWriter::Finish() {
     kernel.entry.parameters_offset = static_cast<uint32_t>(layout.Append(
         kernel.parameters.data(), kernel.parameters.size() * sizeof(ParameterEntry), 8));
   }
-  const size_t variables_at = layout.Reserve(variables_.size() * sizeof(VariableEntry), 8);
-  for (size_t i = 0; i < variables_.size(); ++i) {
-    const VariableEntry entry{layout.Text(variables_[i].name), variables_[i].flags,
-                              variables_[i].bytes};
-    layout.Store(variables_at + i * sizeof(entry), &entry, sizeof(entry));
-  }
   for (size_t i = 0; i < kernels_.size(); ++i) {
     BundleKernel& kernel = kernels_[i];
     kernel.entry.name_offset = layout.Text(kernel.name);
     kernel.entry.refusal_offset = layout.Text(kernel.refusal);
     kernel.entry.exactness_offset = layout.Text(kernel.differences);
+    kernel.entry.task_refusal_offset = layout.Text(kernel.task_refusal);
     layout.Store(kernels_at + i * sizeof(KernelEntry), &kernel.entry, sizeof(KernelEntry));
   }
-  header.cubin_bytes = cubin_.size();
-  header.cubin_offset = layout.Append(cubin_.data(), cubin_.size(), kImageAlignment);
-  header.ptx_bytes = ptx_.empty() ? 0 : ptx_.size() + 1;
-  header.ptx_offset = layout.Append(ptx_.c_str(), header.ptx_bytes);
+  for (size_t kind = 0; kind < kImageKinds; ++kind) {
+    const Image& image = images_[kind];
+    BundleImage& entry = header.images[kind];
+    if (image.variables.empty() && image.cubin.empty() && image.ptx.empty()) continue;
+    entry.variables = static_cast<uint32_t>(image.variables.size());
+    const size_t at = layout.Reserve(image.variables.size() * sizeof(VariableEntry), 8);
+    entry.variables_offset = static_cast<uint32_t>(at);
+    for (size_t i = 0; i < image.variables.size(); ++i) {
+      const Variable& variable = image.variables[i];
+      const VariableEntry described{layout.Text(variable.name), variable.flags, variable.bytes};
+      layout.Store(at + i * sizeof(described), &described, sizeof(described));
+    }
+    entry.cubin_bytes = image.cubin.size();
+    entry.cubin_offset = layout.Append(image.cubin.data(), image.cubin.size(), kImageAlignment);
+    entry.ptx_bytes = image.ptx.empty() ? 0 : image.ptx.size() + 1;
+    entry.ptx_offset = layout.Append(image.ptx.c_str(), entry.ptx_bytes);
+  }
   if (layout.size() > kMaxBytes) {
     return MakeError(ErrorCode::kExhausted, "bundle: it would have more than 4 GiB");
   }
@@ -102,8 +112,7 @@ Result<std::vector<std::byte>> BundleWriter::Finish() {
   header.flags = flags_;
   header.kernels = static_cast<uint32_t>(kernels_.size());
   header.kernels_offset = static_cast<uint32_t>(kernels_at);
-  header.variables = static_cast<uint32_t>(variables_.size());
-  header.variables_offset = static_cast<uint32_t>(variables_at);
+  header.task_registers = task_registers_;
   layout.Store(0, &header, sizeof(header));
   std::vector<std::byte> bytes = layout.Take();
   header.checksum = BundleChecksum(bytes);

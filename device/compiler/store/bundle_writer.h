@@ -2,6 +2,7 @@
 // it is given. One thread at a time.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,9 +17,10 @@ namespace cupola::store {
 
 /// A kernel to be written; offsets of its entry that point to texts and parameters are filled in.
 struct BundleKernel {
-  std::string name;         ///< mangled
-  std::string refusal;      ///< why a variant is missing; "" = nothing to say
-  std::string differences;  ///< from the original's SASS; "" = none
+  std::string name;          ///< mangled
+  std::string refusal;       ///< why a variant is missing; "" = nothing to say
+  std::string differences;   ///< from the original's SASS; "" = none
+  std::string task_refusal;  ///< why it cannot be a task; "" = it can
   std::vector<ParameterEntry> parameters;
   KernelEntry entry{};
 };
@@ -29,12 +31,15 @@ class BundleWriter {
   explicit BundleWriter(uint32_t arch, uint32_t flags = 0) : arch_(arch), flags_(flags) {}
 
   void AddKernel(BundleKernel kernel) { kernels_.push_back(std::move(kernel)); }
-  /// Variables are numbered in the order in which they are added.
-  void AddVariable(std::string name, uint64_t bytes, uint32_t flags = 0) {
-    variables_.push_back({std::move(name), bytes, flags});
+  /// Variables of an image are numbered in the order in which they are added.
+  void AddVariable(ImageKind kind, std::string name, uint64_t bytes, uint32_t flags = 0) {
+    Of(kind).variables.push_back({std::move(name), bytes, flags});
   }
-  void SetCubin(std::span<const std::byte> cubin) { cubin_.assign(cubin.begin(), cubin.end()); }
-  void SetPtx(std::string ptx) { ptx_ = std::move(ptx); }
+  void SetCode(ImageKind kind, std::span<const std::byte> cubin, std::string ptx) {
+    Of(kind).cubin.assign(cubin.begin(), cubin.end());
+    Of(kind).ptx = std::move(ptx);
+  }
+  void SetTaskRegisters(uint32_t registers) { task_registers_ = registers; }
 
   /// The bytes of the bundle; BundleView::Open accepts them. Errors: kInvalidArgument for two
   /// kernels of one name or a name with a NUL in it; kExhausted where it would grow beyond 4 GiB.
@@ -47,12 +52,18 @@ class BundleWriter {
     uint32_t flags;
   };
 
+  struct Image {
+    std::vector<Variable> variables;
+    std::vector<std::byte> cubin;
+    std::string ptx;
+  };
+  Image& Of(ImageKind kind) { return images_[static_cast<size_t>(kind)]; }
+
   uint32_t arch_;
   uint32_t flags_;
+  uint32_t task_registers_ = 0;
   std::vector<BundleKernel> kernels_;
-  std::vector<Variable> variables_;
-  std::vector<std::byte> cubin_;
-  std::string ptx_;
+  std::array<Image, kImageKinds> images_;
 };
 
 }  // namespace cupola::store

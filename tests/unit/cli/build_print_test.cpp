@@ -30,7 +30,7 @@ build::BuildReport Sample() {
   build::BuildReport report;
   ImageReport app{
       .file = "/bin/app", .offset = 0x1000, .section = ".nv_fatbin", .state = ImageState::kBuilt};
-  app.kernels.push_back(Kernel("_Z5scalePfi", store::kPreemptible | store::kSliced, 20, 26));
+  app.kernels.push_back(Kernel("_Z5scalePfi", store::kPreemptible | store::kSliced | store::kTask, 20, 26));
   app.kernels.push_back(
       Kernel("_Z4gemmPf", store::kPreemptible | store::kSliced | store::kNotBitExact, 32, 40));
   app.kernels.back().differences = "preemptible: FFMA 12 (original 14)";
@@ -38,6 +38,7 @@ build::BuildReport Sample() {
   app.kernels.push_back(Kernel("_Z4scanPi", store::kSliced | store::kMayWaitOnBlocks, 22, 0));
   app.kernels.back().sliced_registers = 24;
   app.kernels.back().refusal = "preemptible: warp operations after an early return";
+  app.kernels.back().task_refusal = "warp operations after an early return";
   app.kernels.push_back(Kernel("_Z4gridPi", 0, 22, 0));
   app.kernels.back().refusal = "grid synchronisation: all blocks must run at once";
   ImageReport found = app;
@@ -76,6 +77,7 @@ TEST(BuildPrint, JsonHasAllOfIt) {
   EXPECT_EQ(json["preemptible"], 3);
   EXPECT_EQ(json["preemptible_bit_exact"], 2);
   EXPECT_EQ(json["sliced_bit_exact"], 3);
+  EXPECT_EQ(json["tasks"], 1);
   EXPECT_EQ(json["arch"], "sm_90");
   EXPECT_EQ(json["images"][0]["kernels"][1]["preemptible_bit_exact"], false);
   EXPECT_EQ(json["images"][0]["kernels"][1]["sliced_bit_exact"], true);

@@ -12,8 +12,8 @@ namespace {
 
 // Reads everything that a view offers: what Open accepts must be safe to read.
 size_t ReadAll(const BundleView& view) {
-  size_t sum = view.cubin().size() + (view.ptx() != nullptr ? std::strlen(view.ptx()) : 0);
-  for (const std::byte byte : view.cubin()) sum += static_cast<size_t>(byte);
+  size_t sum = view.cubin(ImageKind::kSide).size() + (view.ptx(ImageKind::kSide) != nullptr ? std::strlen(view.ptx(ImageKind::kSide)) : 0);
+  for (const std::byte byte : view.cubin(ImageKind::kSide)) sum += static_cast<size_t>(byte);
   for (const KernelEntry& kernel : view.kernels()) {
     sum +=
         std::strlen(view.Text(kernel.name_offset)) + std::strlen(view.Text(kernel.refusal_offset));
@@ -21,7 +21,7 @@ size_t ReadAll(const BundleView& view) {
     for (const ParameterEntry& parameter : view.parameters(kernel)) sum += parameter.bytes;
     EXPECT_EQ(view.Find(view.Text(kernel.name_offset)), &kernel);
   }
-  for (const VariableEntry& variable : view.variables()) {
+  for (const VariableEntry& variable : view.variables(ImageKind::kSide)) {
     sum += std::strlen(view.Text(variable.name_offset)) + variable.bytes;
   }
   return sum;
@@ -46,11 +46,11 @@ TEST(Bundle, RoundTrip) {
   EXPECT_STREQ(view->Text(view->Find("_Z3addv")->refusal_offset), "preemptible: clusters");
   EXPECT_EQ(view->Find("_Z3add"), nullptr);
   EXPECT_EQ(view->Find("_Z9"), nullptr);
-  EXPECT_STREQ(view->Text(view->variables()[0].name_offset), "table");
-  EXPECT_EQ(view->variables()[1].bytes, 4u);
-  EXPECT_EQ(view->variables()[1].flags, kManaged);
-  EXPECT_EQ(std::memcmp(view->cubin().data(), "the cubin", 9), 0);
-  EXPECT_STREQ(view->ptx(), ".version 9.0\n");
+  EXPECT_STREQ(view->Text(view->variables(ImageKind::kSide)[0].name_offset), "table");
+  EXPECT_EQ(view->variables(ImageKind::kSide)[1].bytes, 4u);
+  EXPECT_EQ(view->variables(ImageKind::kSide)[1].flags, kManaged);
+  EXPECT_EQ(std::memcmp(view->cubin(ImageKind::kSide).data(), "the cubin", 9), 0);
+  EXPECT_STREQ(view->ptx(ImageKind::kSide), ".version 9.0\n");
   EXPECT_GT(ReadAll(*view), 0u);
 }
 
@@ -60,7 +60,7 @@ TEST(Bundle, EmptyOneIsFine) {
   const Result<BundleView> view = BundleView::Open(*bytes);
   ASSERT_TRUE(view) << view.error().ToString();
   EXPECT_TRUE(view->kernels().empty());
-  EXPECT_EQ(view->ptx(), nullptr);
+  EXPECT_EQ(view->ptx(ImageKind::kSide), nullptr);
   EXPECT_EQ(view->Find("x"), nullptr);
 }
 
@@ -70,7 +70,7 @@ TEST(Bundle, NamesMustBeNamesOfTheirOwn) {
   twice.AddKernel({.name = "k"});
   EXPECT_EQ(twice.Finish().error().code, ErrorCode::kInvalidArgument);
   BundleWriter unnamed(90);
-  unnamed.AddVariable(std::string("a\0b", 3), 4);
+  unnamed.AddVariable(ImageKind::kSide, std::string("a\0b", 3), 4);
   EXPECT_EQ(unnamed.Finish().error().code, ErrorCode::kInvalidArgument);
 }
 
@@ -124,12 +124,12 @@ TEST(Bundle, TextsMustEndInside) {
   BundleWriter writer(90);
   writer.AddKernel({.name = "k"});
   const std::string cubin(40, 'x');
-  writer.SetCubin(std::as_bytes(std::span(cubin.data(), cubin.size())));
+  writer.SetCode(ImageKind::kSide, std::as_bytes(std::span(cubin.data(), cubin.size())), "");
   Result<std::vector<std::byte>> bytes = writer.Finish();
   ASSERT_TRUE(bytes && BundleView::Open(*bytes));
   const auto* header = reinterpret_cast<const BundleHeader*>(bytes->data());
   auto* kernel = reinterpret_cast<KernelEntry*>(&(*bytes)[header->kernels_offset]);
-  kernel->refusal_offset = static_cast<uint32_t>(header->cubin_offset);
+  kernel->refusal_offset = static_cast<uint32_t>(header->images[0].cubin_offset);
   EXPECT_EQ(BundleView::Open(*bytes).error().code, ErrorCode::kDamaged);
 }
 

@@ -26,10 +26,10 @@ inline std::vector<std::byte> SampleBundle(const std::string& cubin = "the cubin
   add.entry.flags = kSliced;
   writer.AddKernel(scale);
   writer.AddKernel(add);
-  writer.AddVariable("table", 4096);
-  writer.AddVariable("count", 4, kManaged);
-  writer.SetCubin(std::as_bytes(std::span(cubin.data(), cubin.size())));
-  writer.SetPtx(".version 9.0\n");
+  writer.AddVariable(ImageKind::kSide, "table", 4096);
+  writer.AddVariable(ImageKind::kSide, "count", 4, kManaged);
+  writer.SetCode(ImageKind::kSide, std::as_bytes(std::span(cubin.data(), cubin.size())),
+                 ".version 9.0\n");
   Result<std::vector<std::byte>> bytes = writer.Finish();
   return bytes ? *std::move(bytes) : std::vector<std::byte>{};
 }

@@ -1,0 +1,31 @@
+// Machine code with what can be read from it: its kernels' needs, its floating-point operations.
+// Internal to the folder; plain values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "device/compiler/build/sass.h"
+#include "device/compiler/fatbin/cubin.h"
+
+namespace cupola::build {
+
+struct Code {
+  std::vector<uint8_t> bytes;
+  std::map<std::string, fatbin::CubinKernel, std::less<>> kernels;
+  std::map<std::string, SassFunction, std::less<>> functions;
+
+  /// Null where it has none of that name.
+  const fatbin::CubinKernel* Kernel(const std::string& name) const {
+    const auto at = kernels.find(name);
+    return at == kernels.end() ? nullptr : &at->second;
+  }
+};
+
+/// Errors: kDamaged; kUnsupported for architectures before sm_70.
+Result<Code> ReadCode(std::vector<uint8_t> bytes);
+
+}  // namespace cupola::build

@@ -1,0 +1,87 @@
+#include "device/compiler/build/task_build.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "device/compiler/build/fusion.h"
+#include "device/compiler/ptx/parse.h"
+#include "device/compiler/ptx/write.h"
+#include "device/runtime/master_image.h"
+
+namespace cupola::build {
+namespace {
+
+// Registers of a thread: with 32 two blocks of 1,024 threads are on an SM, with 64 one is.
+constexpr uint32_t kFewRegisters = 32, kManyRegisters = 64;
+
+// Of the operations that a compiler may make of others: it fuses additions and multiplications, or
+// not. How it converts a number whose range it knows makes no difference.
+void AddFusable(FloatCounts& sum, const FloatCounts& more) {
+  for (const auto& [name, count] : more) {
+    const std::string_view operation = std::string_view(name).substr(1, 3);
+    if (operation == "ADD" || operation == "MUL" || operation == "FMA") sum[name] += count;
+  }
+}
+
+// Where all bodies together have the operations of all kernels together, each is taken to have its
+// own.
+bool HasSameFloats(const TaskBuild& tasks, const Code& original, const Code& code) {
+  FloatCounts before, after;
+  for (const auto& [name, function] : original.functions) {
+    const bool is_called = !original.kernels.contains(name);
+    if (is_called || tasks.kernels.contains(name)) AddFusable(before, function.floats);
+  }
+  for (const auto& [name, function] : code.functions) AddFusable(after, function.floats);
+  return FloatDifference(before, after).empty();
+}
+
+}  // namespace
+
+Result<TaskBuild> BuildTasks(const ptx::Module& module, const std::vector<std::string>& wanted,
+                             const Code& original, const CompilePtx& compile) {
+  static const Result<ptx::Module> master = ptx::Parse(runtime::MasterImage(), "master_image");
+  if (!master) return master.error();
+  TaskBuild made;
+  passes::TaskModuleOptions options{.registers = kFewRegisters};
+  for (const std::string& name : wanted) {
+    const fatbin::CubinKernel* kernel = original.Kernel(name);
+    const uint32_t registers = kernel == nullptr ? 0 : kernel->registers;
+    if (registers > kManyRegisters) {
+      made.refusals[name] =
+          fmt::format("{} registers a thread: more than {}", registers, kManyRegisters);
+      continue;
+    }
+    if (registers > kFewRegisters) options.registers = kManyRegisters;
+    options.kernels.push_back(name);
+  }
+  if (options.kernels.empty()) return made;
+  Result<passes::TaskModule> tasks = passes::MakeTaskModule(module, *master, options);
+  if (!tasks) return tasks.error();
+  for (passes::TaskFacts& facts : tasks->kernels) {
+    if (facts.refusal.empty()) {
+      made.kernels.emplace(facts.name, facts);
+    } else {
+      made.refusals.emplace(facts.name, facts.refusal);
+    }
+  }
+  if (made.kernels.empty()) return made;
+  made.ptx = ptx::Write(tasks->module);
+  Result<Code> code = compile(made.ptx);
+  if (!code) {
+    for (const auto& [name, facts] : made.kernels) made.refusals[name] = code.error().message;
+    made.kernels.clear();
+    return made;
+  }
+  if (!HasSameFloats(made, original, *code)) {
+    for (const auto& [name, facts] : made.kernels) {
+      if (MayBeFused(module, name)) made.inexact.insert(name);
+    }
+  }
+  made.variables = std::move(tasks->variables);
+  made.registers = options.registers;
+  made.cubin = std::move(code->bytes);
+  return made;
+}
+
+}  // namespace cupola::build

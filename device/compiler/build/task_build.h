@@ -1,0 +1,37 @@
+// A module's kernels as tasks: its MasterKernel, compiled, and what may not be one. Internal to the
+// folder; any thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "device/compiler/build/code.h"
+#include "device/compiler/passes/task_module.h"
+#include "device/compiler/ptx/ir.h"
+
+namespace cupola::build {
+
+struct TaskBuild {
+  std::map<std::string, passes::TaskFacts> kernels;  ///< that are tasks, by name
+  std::map<std::string, std::string> refusals;       ///< of the others
+  std::set<std::string> inexact;                     ///< of `kernels`: bits may differ
+  std::vector<passes::VariableFact> variables;
+  std::vector<uint8_t> cubin;  ///< empty where no kernel is a task
+  std::string ptx;
+  uint32_t registers = 0;  ///< of a thread of the MasterKernel
+};
+
+/// From a kernel's PTX to its code.
+using CompilePtx = std::function<Result<Code>(const std::string& ptx)>;
+
+/// `original`: the code that the program runs, which says what registers its kernels need. Errors:
+/// those of the pass.
+Result<TaskBuild> BuildTasks(const ptx::Module& module, const std::vector<std::string>& wanted,
+                             const Code& original, const CompilePtx& compile);
+
+}  // namespace cupola::build

@@ -1,0 +1,315 @@
+#include "intercept/preempt/images.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <optional>
+
+#include "intercept/handle_map.h"
+#include "intercept/mutex_lock.h"
+#include "intercept/notice.h"
+#include "intercept/preempt/driver_calls.h"
+#include "intercept/preempt/preempt_context.h"
+#include "intercept/preempt/variants.h"
+
+namespace cupola::intercept::preempt {
+namespace {
+
+// Made at first use and never destroyed: threads may launch while the process exits.
+struct Images {
+  std::optional<store::VariantStore> store;
+  std::unordered_map<const void*, Image*> by_owner;
+  std::string file;  // CUPOLA_BUNDLE
+  std::span<const std::byte> file_bytes;
+};
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+Images* images = nullptr;
+HandleMap by_function;  // CUfunction or CUkernel -> Variant*
+
+constexpr uint32_t kArch = 90;
+
+std::span<const std::byte> MapFile(const char* path) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  struct stat facts {};
+  if (fd < 0) return {};
+  void* memory =
+      fstat(fd, &facts) == 0 && facts.st_size > 0
+          ? mmap(nullptr, static_cast<size_t>(facts.st_size), PROT_READ, MAP_PRIVATE, fd, 0)
+          : MAP_FAILED;
+  close(fd);
+  if (memory == MAP_FAILED) return {};
+  return {static_cast<const std::byte*>(memory), static_cast<size_t>(facts.st_size)};
+}
+
+// `find` looks for it in the store.
+template <typename Find>
+bool FindBundleLocked(Find&& find, Image* image) {
+  if (!images->file_bytes.empty()) {
+    auto view = store::BundleView::Open(images->file_bytes);
+    if (!view) {
+      Say(Level::kWarn, {"CUPOLA_BUNDLE: ", view.error().message});
+      return false;
+    }
+    image->bundle = *view;
+    return true;
+  }
+  if (!images->store) return false;
+  auto found = find(*images->store);
+  if (!found) {
+    if (found.error().code != ErrorCode::kNotFound) {
+      Say(Level::kWarn, {"a bundle is not used: ", found.error().ToString()});
+    }
+    return false;
+  }
+  image->mapped = *std::move(found);
+  image->bundle = image->mapped.view();
+  return true;
+}
+
+Variant* VariantOfLocked(Image* image, const char* name) {
+  const store::KernelEntry* entry = image->bundle.Find(name);
+  constexpr uint32_t kForms = store::kPreemptible | store::kSliced | store::kTask;
+  if (entry == nullptr || (entry->flags & kForms) == 0) return nullptr;
+  const auto known = image->variants.find(entry);
+  if (known != image->variants.end()) return known->second;
+  auto* made = new (std::nothrow) Variant;
+  if (made == nullptr) return nullptr;
+  made->image = image;
+  made->entry = entry;
+  made->parameters = image->bundle.parameters(*entry).data();
+  made->name = image->bundle.Text(entry->name_offset);
+  image->variants.emplace(entry, made);
+  return made;
+}
+
+void BindLocked(Image* image, const void* function, Variant* variant) {
+  image->handles.push_back(function);
+  by_function.Set(function, reinterpret_cast<uint64_t>(variant));
+}
+
+// The driver's own form first; PTX for drivers that take no cubin.
+bool LoadBeside(Image* image, store::ImageKind kind) {
+  BesideLibrary& beside = image->beside[static_cast<size_t>(kind)];
+  if (beside.state != BesideLibrary::State::kNotLoaded) {
+    return beside.state == BesideLibrary::State::kLoaded;
+  }
+  const auto load = CUPOLA_CALL_REAL(cuLibraryLoadData, PFN_cuLibraryLoadData_v12000);
+  const std::span<const std::byte> cubin = image->bundle.cubin(kind);
+  const char* const ptx = image->bundle.ptx(kind);
+  CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
+  const bool only_ptx = getenv("CUPOLA_SIDE_PTX") != nullptr;
+  if (!cubin.empty() && !only_ptx) {
+    result = load(&beside.library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  }
+  if (result != CUDA_SUCCESS && ptx != nullptr) {
+    result = load(&beside.library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  }
+  const bool is_loaded = result == CUDA_SUCCESS;
+  beside.state = is_loaded ? BesideLibrary::State::kLoaded : BesideLibrary::State::kFailed;
+  if (!is_loaded) {
+    Say(Level::kWarn, {"the driver does not load a side module: error ", Decimal(result)});
+  }
+  return is_loaded;
+}
+
+bool AddressOf(const Image& image, const char* name, bool is_managed, uint64_t* address) {
+  CUdeviceptr found = 0;
+  size_t bytes = 0;
+  CUresult result;
+  const auto library = static_cast<CUlibrary>(const_cast<void*>(image.owner));
+  if (image.is_library && is_managed) {
+    result = CUPOLA_CALL_REAL(cuLibraryGetManaged, PFN_cuLibraryGetManaged_v12000)(&found, &bytes,
+                                                                                   library, name);
+  } else if (image.is_library) {
+    result = CUPOLA_CALL_REAL(cuLibraryGetGlobal, PFN_cuLibraryGetGlobal_v12000)(&found, &bytes,
+                                                                                 library, name);
+  } else {
+    const auto owner = static_cast<CUmodule>(const_cast<void*>(image.owner));
+    result = CUPOLA_CALL_REAL(cuModuleGetGlobal_v2, PFN_cuModuleGetGlobal_v3020)(&found, &bytes,
+                                                                                 owner, name);
+  }
+  *address = found;
+  return result == CUDA_SUCCESS;
+}
+
+// Fills cupola_variables of the current context.
+bool FillVariables(Image* image, store::ImageKind kind, CUcontext context, CUstream stream) {
+  BesideLibrary& beside = image->beside[static_cast<size_t>(kind)];
+  if (std::find(beside.filled.begin(), beside.filled.end(), context) != beside.filled.end()) {
+    return true;
+  }
+  const auto variables = image->bundle.variables(kind);
+  std::vector<uint64_t> addresses(variables.size());
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const char* name = image->bundle.Text(variables[i].name_offset);
+    const bool is_managed = (variables[i].flags & store::kManaged) != 0;
+    if (!AddressOf(*image, name, is_managed, &addresses[i])) {
+      Say(Level::kWarn, {"a side module is not used: no variable ", name});
+      return false;
+    }
+  }
+  if (!addresses.empty()) {
+    CUdeviceptr table = 0;
+    size_t bytes = 0;
+    const auto find = CUPOLA_CALL_REAL(cuLibraryGetGlobal, PFN_cuLibraryGetGlobal_v12000);
+    const auto copy = CUPOLA_CALL_REAL(cuMemcpyHtoDAsync_v2, PFN_cuMemcpyHtoDAsync_v3020);
+    const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
+    if (find(&table, &bytes, beside.library, "cupola_variables") != CUDA_SUCCESS ||
+        bytes < addresses.size() * sizeof(uint64_t) ||
+        copy(table, addresses.data(), addresses.size() * sizeof(uint64_t), stream) !=
+            CUDA_SUCCESS ||
+        wait(stream) != CUDA_SUCCESS) {
+      Say(Level::kWarn, {"a side module is not used: its table of variables cannot be filled"});
+      return false;
+    }
+  }
+  beside.filled.push_back(context);
+  return true;
+}
+
+template <typename Find>
+void NoteFound(const void* owner, bool is_library, CUcontext context, Find&& find) {
+  const MutexLock lock(mutex);
+  if (images == nullptr) return;
+  Image found;
+  if (!FindBundleLocked(find, &found)) return;
+  auto* image = new (std::nothrow) Image(std::move(found));
+  if (image == nullptr) return;
+  image->owner = owner;
+  image->is_library = is_library;
+  image->context = is_library ? nullptr : context;
+  images->by_owner[owner] = image;
+}
+
+}  // namespace
+
+pthread_mutex_t& ImagesMutex() noexcept { return mutex; }
+
+void OpenVariantStore() noexcept {
+  const MutexLock lock(mutex);
+  if (images != nullptr) return;
+  images = new Images;
+  if (const char* file = getenv("CUPOLA_BUNDLE"); file != nullptr && *file != '\0') {
+    images->file_bytes = MapFile(file);
+    if (images->file_bytes.empty()) Say(Level::kWarn, {"CUPOLA_BUNDLE: cannot read ", file});
+    return;
+  }
+  auto store = store::VariantStore::Open(store::VariantStore::DefaultFolder());
+  if (store) {
+    images->store.emplace(*std::move(store));
+  } else if (store.error().code != ErrorCode::kNotFound) {
+    Say(Level::kWarn, {"no variants: ", store.error().message});
+  }
+}
+
+bool HasVariantStore() noexcept {
+  const MutexLock lock(mutex);
+  return images != nullptr && (images->store || !images->file_bytes.empty());
+}
+
+void NoteImage(const void* owner, bool is_library, const void* bytes, CUcontext context) noexcept {
+  if (owner == nullptr || bytes == nullptr) return;
+  NoteFound(owner, is_library, context,
+            [bytes](const store::VariantStore& store) { return store.FindForImage(bytes, kArch); });
+}
+
+void NoteImageFile(const void* owner, bool is_library, const char* path, const FileFacts& before,
+                   CUcontext context) noexcept {
+  if (owner == nullptr) return;
+  const FileContents file = ReadUnchangedFile(path, before);
+  if (file.size == 0) return;
+  NoteFound(owner, is_library, context, [&file](const store::VariantStore& store) {
+    return store.FindForFile(file.bytes(), kArch);
+  });
+}
+
+void NoteKernel(const void* function, const void* owner, const char* name) noexcept {
+  if (function == nullptr || name == nullptr) return;
+  const MutexLock lock(mutex);
+  if (images == nullptr) return;
+  const auto found = images->by_owner.find(owner);
+  if (found == images->by_owner.end()) return;
+  Variant* const variant = VariantOfLocked(found->second, name);
+  if (variant != nullptr) BindLocked(found->second, function, variant);
+}
+
+void NoteAlias(const void* alias, const void* function) noexcept {
+  Variant* const variant = FindVariant(function);
+  if (variant == nullptr || alias == nullptr) return;
+  const MutexLock lock(mutex);
+  BindLocked(variant->image, alias, variant);
+}
+
+// Variants and their image are left behind: a thread may just have looked one up.
+void ForgetImage(const void* owner) noexcept {
+  const MutexLock lock(mutex);
+  if (images == nullptr) return;
+  const auto found = images->by_owner.find(owner);
+  if (found == images->by_owner.end()) return;
+  Image* const image = found->second;
+  images->by_owner.erase(found);
+  for (const void* handle : image->handles) by_function.Erase(handle);
+  for (BesideLibrary& beside : image->beside) {
+    if (beside.state == BesideLibrary::State::kLoaded) {
+      (void)CUPOLA_CALL_REAL(cuLibraryUnload, PFN_cuLibraryUnload_v12000)(beside.library);
+    }
+    beside.state = BesideLibrary::State::kFailed;
+  }
+}
+
+void ForgetImagesOf(CUcontext context) noexcept {
+  PreemptContext* const known = FindContext(context);
+  std::vector<const void*> owners;
+  {
+    const MutexLock lock(mutex);
+    if (images == nullptr) return;
+    for (auto& [owner, image] : images->by_owner) {
+      if (!image->is_library && image->context == context) owners.push_back(owner);
+      for (BesideLibrary& beside : image->beside) std::erase(beside.filled, context);
+      for (auto& [entry, variant] : image->variants) {
+        for (PreparedVariant& prepared : variant->prepared) {
+          PreemptContext* expected = known;
+          if (known != nullptr) prepared.context.compare_exchange_strong(expected, nullptr);
+        }
+      }
+    }
+  }
+  for (const void* owner : owners) ForgetImage(owner);
+}
+
+Variant* FindVariant(const void* function) noexcept {
+  return reinterpret_cast<Variant*>(by_function.Find(function, 0));
+}
+
+CUfunction FunctionBeside(Image* image, store::ImageKind kind, CUcontext context, CUstream stream,
+                          const std::string& name) noexcept {
+  if (!LoadBeside(image, kind) || !FillVariables(image, kind, context, stream)) return nullptr;
+  const auto get_kernel = CUPOLA_CALL_REAL(cuLibraryGetKernel, PFN_cuLibraryGetKernel_v12000);
+  const auto get_function = CUPOLA_CALL_REAL(cuKernelGetFunction, PFN_cuKernelGetFunction_v12000);
+  const auto load = CUPOLA_CALL_REAL(cuFuncLoad, PFN_cuFuncLoad_v12040);
+  const CUlibrary library = image->beside[static_cast<size_t>(kind)].library;
+  CUkernel kernel = nullptr;
+  CUfunction function = nullptr;
+  if (get_kernel(&kernel, library, name.c_str()) != CUDA_SUCCESS ||
+      get_function(&function, kernel) != CUDA_SUCCESS) {
+    Say(Level::kWarn, {"a side module has no ", name});
+    return nullptr;
+  }
+  (void)load(function);  // older drivers lack it; the first launch then loads
+  return function;
+}
+
+void ForgetImagesAfterFork() noexcept {
+  mutex = PTHREAD_MUTEX_INITIALIZER;
+  by_function.ResetAfterFork();
+  images = nullptr;  // left behind: another thread of the parent may have been changing it
+  OpenVariantStore();
+}
+
+}  // namespace cupola::intercept::preempt

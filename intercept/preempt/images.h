@@ -1,0 +1,75 @@
+// Images: modules and libraries of the program that have a bundle in the variant store, the
+// libraries that are loaded beside them (side modules, task modules), and whose kernel a handle is.
+// Bundles are found when an image is loaded; what is beside it is loaded, and its
+// `cupola_variables` filled, when a context first wants it. Look-up of a handle is lock-free;
+// everything else takes a mutex and may wait for the device. Thread-safe.
+#pragma once
+
+#include <cuda.h>
+#include <pthread.h>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "device/compiler/store/variant_store.h"
+#include "intercept/preempt/image_file.h"
+
+namespace cupola::intercept::preempt {
+
+struct Variant;
+
+/// A library of ours beside an image of the program.
+struct BesideLibrary {
+  enum class State : uint8_t { kNotLoaded, kLoaded, kFailed } state = State::kNotLoaded;
+  CUlibrary library = nullptr;
+  std::vector<CUcontext> filled;  ///< whose cupola_variables are set
+};
+
+/// A module or library of the program that has a bundle. Left behind when it is unloaded: a thread
+/// may just have looked up one of its kernels.
+struct Image {
+  const void* owner = nullptr;
+  bool is_library = false;
+  CUcontext context = nullptr;  ///< of a module
+  store::MappedBundle mapped;
+  store::BundleView bundle;
+  BesideLibrary beside[store::kImageKinds];  ///< by store::ImageKind
+  std::unordered_map<const store::KernelEntry*, Variant*> variants;
+  std::vector<const void*> handles;
+};
+
+/// Held around all that changes an image or its variants.
+pthread_mutex_t& ImagesMutex() noexcept;
+
+/// Opens the store; called once, when the driver has been opened.
+void OpenVariantStore() noexcept;
+
+/// Whether there may be bundles at all.
+bool HasVariantStore() noexcept;
+
+/// An image was loaded: `owner` is a CUlibrary or CUmodule (`is_library`), `image` what the program
+/// gave, `context` the module's context. Looks for its bundle.
+void NoteImage(const void* owner, bool is_library, const void* image, CUcontext context) noexcept;
+/// The same for an image that came from the file `path`, which was as `before` says right before.
+void NoteImageFile(const void* owner, bool is_library, const char* path, const FileFacts& before,
+                   CUcontext context) noexcept;
+/// `function` was got from `owner` under `name`.
+void NoteKernel(const void* function, const void* owner, const char* name) noexcept;
+void NoteAlias(const void* alias, const void* function) noexcept;
+/// About to be unloaded, with nothing of it outstanding.
+void ForgetImage(const void* owner) noexcept;
+/// The context is about to end: its modules go.
+void ForgetImagesOf(CUcontext context) noexcept;
+
+/// The variant of a CUfunction or CUkernel, or null. Lock-free.
+Variant* FindVariant(const void* function) noexcept;
+
+/// A kernel of the library beside an image, in the current context, whose variables are copied on
+/// `stream` of that context; null where it cannot be used. Under ImagesMutex.
+CUfunction FunctionBeside(Image* image, store::ImageKind kind, CUcontext context, CUstream stream,
+                          const std::string& name) noexcept;
+
+void ForgetImagesAfterFork() noexcept;
+
+}  // namespace cupola::intercept::preempt

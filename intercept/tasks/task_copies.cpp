@@ -1,0 +1,112 @@
+#include "intercept/tasks/task_copies.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "device/runtime/task_grid.h"
+#include "intercept/preempt/driver_calls.h"
+#include "intercept/tasks/task_engine.h"
+#include "intercept/tasks/task_launch.h"
+#include "intercept/tasks/task_rules.h"
+#include "intercept/tasks/task_streams.h"
+#include "intercept/tasks/tasks.h"
+
+namespace cupola::intercept::tasks {
+namespace {
+
+using runtime::TaskCopy;
+using runtime::TaskGrid;
+using runtime::TaskHeader;
+using runtime::TaskWords;
+
+constexpr uint32_t kMostThreads = 256, kBytesOfAThread = 16;
+
+/// What is known of an allocation that an address lies in.
+struct Range {
+  uint64_t begin = 0, end = 0;  ///< that the engine's context can read and write as it is
+  uint64_t generation = 0;
+};
+
+// Of each thread: no lock. By two megabytes, so that a large allocation is asked about some times.
+constexpr uint32_t kRanges = 64, kRangeShift = 21;
+thread_local constinit Range ranges[kRanges] __attribute__((tls_model("initial-exec"))) = {};
+std::atomic<uint64_t> generation{1};
+
+// An allocation of the device or of pinned host memory whose device address is its own.
+Range AskAbout(uint64_t address) {
+  const preempt::RelaxedCapture relaxed;
+  const auto get = CUPOLA_CALL_REAL(cuPointerGetAttributes, PFN_cuPointerGetAttributes_v7000);
+  unsigned type = 0, is_managed = 0;
+  CUdeviceptr device = 0, begin = 0;
+  size_t bytes = 0;
+  CUcontext context = nullptr;
+  CUpointer_attribute what[] = {
+      CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+      CU_POINTER_ATTRIBUTE_IS_MANAGED,       CU_POINTER_ATTRIBUTE_CONTEXT};
+  void* data[] = {&type, &device, &begin, &bytes, &is_managed, &context};
+  if (get(6, what, data, address) != CUDA_SUCCESS) return {};
+  const bool is_known = type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_HOST;
+  const bool is_ours = type == CU_MEMORYTYPE_HOST || context == engine->context();
+  if (!is_known || !is_ours || is_managed != 0 || device != address || begin == 0) return {};
+  return {.begin = begin, .end = begin + bytes};
+}
+
+bool IsReachable(uint64_t address, uint64_t bytes) {
+  const uint64_t now = generation.load(std::memory_order_acquire);
+  Range& known = ranges[(address >> kRangeShift) % kRanges];
+  if (known.generation != now || address < known.begin || address >= known.end) {
+    known = AskAbout(address);
+    known.generation = now;
+  }
+  return address >= known.begin && bytes <= known.end - address && known.end > address;
+}
+
+void Fill(const CopyFacts& facts, TaskWords* words) {
+  constexpr size_t kUsed = (sizeof(TaskHeader) + sizeof(TaskGrid) + sizeof(TaskCopy)) / 4;
+  const auto threads = static_cast<uint16_t>(
+      std::clamp<size_t>((facts.bytes + kBytesOfAThread - 1) / kBytesOfAThread, 1, kMostThreads));
+  words->header = {
+      .body = runtime::kCopyBody,
+      .chunks = static_cast<uint8_t>((kUsed + runtime::kChunkWords - 1) / runtime::kChunkWords),
+      .barrier = 0,
+      .threads = threads,
+      .after = 0,
+      .blocks = 1,
+      .shared_bytes = 0};
+  const TaskCopy copy{facts.to, facts.from, facts.bytes};
+  char* const at = reinterpret_cast<char*>(words->words) + sizeof(TaskHeader);
+  memset(at, 0, sizeof(TaskGrid));
+  memcpy(at + sizeof(TaskGrid), &copy, sizeof(copy));
+}
+
+bool PutIn(const CopyFacts& facts) {
+  const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
+  if (reinterpret_cast<CUcontext>(key.context) != engine->context()) return false;
+  StreamTasks* const stream = FindStream(facts.stream, key);
+  if (stream == nullptr) return false;
+  const StreamLock lock(*stream);
+  if (!IsClean(*stream)) return false;
+  TaskWords words;
+  Fill(facts, &words);
+  return engine->Put(stream->column, &words, &stream->last);
+}
+
+}  // namespace
+
+bool TryCopy(const CopyFacts& facts) noexcept {
+  const bool is_ready = engine != nullptr && engine->state() == TaskEngine::State::kReady;
+  const bool is_small = facts.bytes != 0 && facts.bytes <= settings.most_copied;
+  if (is_ready && is_small && open_captures.load(std::memory_order_relaxed) == 0 &&
+      scopes.load(std::memory_order_acquire) == 0 && IsInRow() &&
+      IsReachable(facts.to, facts.bytes) && IsReachable(facts.from, facts.bytes) && PutIn(facts)) {
+    Count(counters.copies);
+    return true;
+  }
+  if (is_ready) BeforeWorkOf(facts.stream, facts.per_thread);
+  return false;
+}
+
+void ForgetMemory() noexcept { generation.fetch_add(1, std::memory_order_release); }
+
+}  // namespace cupola::intercept::tasks

@@ -1,0 +1,196 @@
+#include "intercept/tasks/task_engine.h"
+
+#include <pthread.h>
+#include <xmmintrin.h>
+
+#include <cstring>
+#include <new>
+
+#include "device/runtime/task_grid.h"
+#include "intercept/mutex_lock.h"
+#include "intercept/notice.h"
+#include "intercept/preempt/driver_calls.h"
+#include "intercept/tasks/tasks.h"
+
+namespace cupola::intercept::tasks {
+
+TaskEngine* engine = nullptr;
+
+namespace {
+
+using preempt::RelaxedCapture;
+using runtime::TaskId;
+
+constexpr uint32_t kIdleNs = 150'000;
+constexpr uint32_t kThreads = 1024;  // of an MTB
+constexpr uint32_t kSharedBytes = runtime::kArenaUnits * runtime::kTaskUnitBytes;
+constexpr size_t kControlBytes = 4096;
+constexpr uint32_t kLookEvery = 64, kAskEvery = 16384;  // turns of a wait
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // of launches of the MasterKernel
+
+}  // namespace
+
+// Memory of both sides, in one allocation each.
+const char* TaskEngine::Allocate() noexcept {
+  using runtime::HostControl, runtime::MasterState, runtime::TaskColumn;
+  CUdevice device = 0;
+  int sms = 0, blocks = 0;
+  const auto get_device = CUPOLA_CALL_REAL(cuCtxGetDevice, PFN_cuCtxGetDevice_v2000);
+  const auto attribute = CUPOLA_CALL_REAL(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000);
+  const auto occupancy = CUPOLA_CALL_REAL(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+                                          PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050);
+  if (get_device(&device) != CUDA_SUCCESS ||
+      attribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) != CUDA_SUCCESS ||
+      occupancy(&blocks, master_, kThreads, kSharedBytes) != CUDA_SUCCESS || blocks == 0) {
+    return "it does not fit on the device";
+  }
+  columns_ = static_cast<uint32_t>(sms * blocks);
+  const size_t records = columns_ * sizeof(TaskColumn),
+               done = columns_ * runtime::kTaskRows * sizeof(uint32_t),
+               heads = columns_ * sizeof(uint32_t);
+  const auto allocate_host = CUPOLA_CALL_REAL(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020);
+  const auto address_of =
+      CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);
+  const auto allocate = CUPOLA_CALL_REAL(cuMemAlloc_v2, PFN_cuMemAlloc_v3020);
+  const auto fill = CUPOLA_CALL_REAL(cuMemsetD8Async, PFN_cuMemsetD8Async_v3020);
+  const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
+  void* host = nullptr;
+  CUdeviceptr mapped = 0, memory = 0;
+  if (allocate_host(&host, records + done + kControlBytes, CU_MEMHOSTALLOC_DEVICEMAP) !=
+          CUDA_SUCCESS ||
+      address_of(&mapped, host, 0) != CUDA_SUCCESS ||
+      allocate(&memory, kControlBytes + heads) != CUDA_SUCCESS) {
+    return "no memory";
+  }
+  if (fill(memory, 0, kControlBytes + heads, stream_) != CUDA_SUCCESS ||
+      wait(stream_) != CUDA_SUCCESS) {
+    return "device memory cannot be cleared";
+  }
+  memset(host, 0, records + done + kControlBytes);
+  auto* const bytes = static_cast<char*>(host);
+  control_ = reinterpret_cast<HostControl*>(bytes + records + done);
+  auto* const state = reinterpret_cast<MasterState*>(control_ + 1);
+  running_ = &state->running;
+  table_.reset(new (std::nothrow)
+                   runtime::TaskTable({.columns = reinterpret_cast<TaskColumn*>(bytes),
+                                       .done = reinterpret_cast<uint32_t*>(bytes + records),
+                                       .control = control_,
+                                       .column_count = columns_}));
+  const CUdeviceptr mapped_control = mapped + records + done;
+  params_ = {.columns = reinterpret_cast<const TaskColumn*>(mapped),
+             .done = reinterpret_cast<uint32_t*>(mapped + records),
+             .host = reinterpret_cast<const HostControl*>(mapped_control),
+             .state = reinterpret_cast<MasterState*>(mapped_control + sizeof(HostControl)),
+             .device = reinterpret_cast<runtime::DeviceControl*>(memory),
+             .heads = reinterpret_cast<uint32_t*>(memory + kControlBytes),
+             .epoch = 0,
+             .idle_ns = kIdleNs,
+             .unit_bytes = runtime::kTaskUnitBytes};
+  return table_ == nullptr ? "no memory" : nullptr;
+}
+
+const char* TaskEngine::Prepare(preempt::Image* image) noexcept {
+  const auto create = CUPOLA_CALL_REAL(cuStreamCreate, PFN_cuStreamCreate_v2000);
+  const auto set = CUPOLA_CALL_REAL(cuFuncSetAttribute, PFN_cuFuncSetAttribute_v9000);
+  if (create(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) return "no stream";
+  {
+    const MutexLock lock(preempt::ImagesMutex());
+    master_ = preempt::FunctionBeside(image, store::ImageKind::kTasks, context_, stream_,
+                                      "cupola_master_kernel");
+  }
+  if (master_ == nullptr) return "it cannot be loaded";
+  if (set(master_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kSharedBytes) != CUDA_SUCCESS) {
+    return "it cannot have its shared memory";
+  }
+  return Allocate();
+}
+
+void TaskEngine::Open(preempt::Image* image, CUcontext context) noexcept {
+  const MutexLock lock(mutex);
+  if (state() != State::kNone) return;
+  const RelaxedCapture relaxed;
+  image_ = image;
+  context_ = context;
+  const char* const why = Prepare(image);
+  if (why != nullptr) Say(Level::kWarn, {"launches do not become tasks: ", why});
+  state_.store(why == nullptr ? State::kReady : State::kDead, std::memory_order_release);
+}
+
+// One that leaves has said so before, so that the next is launched behind it.
+bool TaskEngine::Launch() noexcept {
+  const MutexLock lock(mutex);
+  if (*running_ != 0) return true;
+  if (state() != State::kReady) return false;
+  const RelaxedCapture relaxed;
+  if (++params_.epoch == 0) ++params_.epoch;
+  *running_ = params_.epoch;
+  void* arguments[] = {&params_};
+  const auto launch = CUPOLA_CALL_REAL(cuLaunchKernel, PFN_cuLaunchKernel_v4000);
+  Count(counters.starts);
+  if (launch(master_, columns_, 1, 1, kThreads, 1, 1, kSharedBytes, stream_, arguments, nullptr) ==
+      CUDA_SUCCESS) {
+    return true;
+  }
+  Say(Level::kInfo, {"the MasterKernel cannot be launched"});
+  Close();
+  return false;
+}
+
+// A host that has read `running` before the MasterKernel said that it leaves may have written
+// records after its last look; with a fence between, whoever is later sees the other.
+void TaskEngine::MakeSureOf() noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  (void)EnsureRunning();
+}
+
+void TaskEngine::AskToLeave() noexcept {
+  __atomic_store_n(&control_->leave, params_.epoch, __ATOMIC_RELEASE);
+}
+
+// A body that traps ends the context: its error is the program's to hear, from whatever it calls.
+bool TaskEngine::IsWell() noexcept {
+  const RelaxedCapture relaxed;
+  const auto query = CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000);
+  const CUresult result = query(stream_);
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return true;
+  Say(Level::kInfo, {"a context is beyond repair: error ", Decimal(result)});
+  Close();
+  return false;
+}
+
+// Spins, and looks now and then whether the MasterKernel runs and the context is well.
+template <typename IsOver>
+bool TaskEngine::Await(IsOver is_over) noexcept {
+  for (uint32_t turn = 1; !is_over(); ++turn) {
+    _mm_pause();
+    if (turn % kLookEvery != 0) continue;
+    if (state() != State::kReady || !EnsureRunning()) return false;
+    if (turn % kAskEvery == 0 && !IsWell()) return false;
+  }
+  return true;
+}
+
+bool TaskEngine::Put(uint32_t column, runtime::TaskWords* words, TaskId* last) noexcept {
+  const auto put = [&] { return table_->TryPutIn(column, last->sequence, words, last); };
+  return (put() || Await(put)) && EnsureRunning();
+}
+
+void TaskEngine::WaitFor(const TaskId& id) noexcept {
+  (void)Await([&] { return table_->IsDone(id); });
+}
+
+void TaskEngine::WaitForAll() noexcept {
+  uint32_t column = 0;
+  (void)Await([&] {
+    column = table_->FirstUndone(column);
+    return column == columns_;
+  });
+}
+
+CUdeviceptr TaskEngine::DoneAddress(const TaskId& id) const noexcept {
+  const uint32_t at = id.column * runtime::kTaskRows + (id.sequence - 1) % runtime::kTaskRows;
+  return reinterpret_cast<CUdeviceptr>(params_.done + at);
+}
+
+}  // namespace cupola::intercept::tasks

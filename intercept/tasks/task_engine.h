@@ -1,0 +1,86 @@
+// The MasterKernel of this process and its TaskTable: memory that both sides see, launching it,
+// putting tasks in, waiting for them. One for a process, for the context and the module whose
+// launches came first. docs/narrow-tasks.md.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "device/runtime/task_table.h"
+#include "intercept/preempt/images.h"
+
+namespace cupola::intercept::tasks {
+
+class TaskEngine {
+ public:
+  enum class State : uint8_t { kNone, kReady, kDead };
+
+  State state() const noexcept { return state_.load(std::memory_order_acquire); }
+  bool IsOf(const preempt::Image* image, uint64_t context) const noexcept {
+    return image == image_ && reinterpret_cast<CUcontext>(context) == context_;
+  }
+
+  /// Sets it up for an image of the current context. May wait for the device. Once: afterwards the
+  /// state is kReady or kDead.
+  void Open(preempt::Image* image, CUcontext context) noexcept;
+
+  /// Puts a task behind `last` of the same column, and `last` becomes the new one. Waits while the
+  /// column is full. False: the engine is dead.
+  bool Put(uint32_t column, runtime::TaskWords* words, runtime::TaskId* last) noexcept;
+
+  /// Launches the MasterKernel unless one takes tasks. Inline: the usual case is one load.
+  bool EnsureRunning() noexcept { return *running_ != 0 || Launch(); }
+  bool IsRunning() const noexcept { return *running_ != 0; }
+
+  /// What was put in will be run, whatever the host does: to be called before it may block on it.
+  void MakeSureOf() noexcept;
+
+  bool IsDone(const runtime::TaskId& id) const noexcept { return table_->IsDone(id); }
+  /// Until it has run, or the engine is dead.
+  void WaitFor(const runtime::TaskId& id) noexcept;
+  void WaitForAll() noexcept;
+
+  /// Has the MasterKernel leave when it has run what is there.
+  void AskToLeave() noexcept;
+
+  /// The word that says that a task is done, for the device, and what it says then.
+  CUdeviceptr DoneAddress(const runtime::TaskId& id) const noexcept;
+
+  uint32_t columns() const noexcept { return columns_; }
+  CUcontext context() const noexcept { return context_; }
+
+  /// An image is about to be unloaded.
+  void ForgetImage(const void* owner) noexcept {
+    if (state() == State::kReady && image_->owner == owner) Close();
+  }
+
+  /// The context ends, or its tasks cannot run any more.
+  void Close() noexcept { state_.store(State::kDead, std::memory_order_release); }
+
+ private:
+  const char* Allocate() noexcept;
+  const char* Prepare(preempt::Image* image) noexcept;
+  bool Launch() noexcept;
+  template <typename IsOver>
+  bool Await(IsOver is_over) noexcept;
+  bool IsWell() noexcept;
+
+  std::atomic<State> state_{State::kNone};
+  const preempt::Image* image_ = nullptr;
+  CUcontext context_ = nullptr;
+  CUstream stream_ = nullptr;
+  CUfunction master_ = nullptr;
+  volatile uint32_t* running_ = nullptr;
+  std::unique_ptr<runtime::TaskTable> table_;
+  runtime::HostControl* control_ = nullptr;
+  runtime::MasterParams params_{};
+  uint32_t columns_ = 0, threads_ = 0;
+};
+
+/// The process's; made at first use, never destroyed.
+extern TaskEngine* engine;
+
+}  // namespace cupola::intercept::tasks

@@ -1,0 +1,183 @@
+#include "intercept/tasks/task_launch.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "device/runtime/task_grid.h"
+#include "intercept/launch_path.h"
+#include "intercept/preempt/launch_arguments.h"
+#include "intercept/preempt/variants.h"
+#include "intercept/tasks/task_engine.h"
+#include "intercept/tasks/task_rules.h"
+#include "intercept/tasks/task_streams.h"
+#include "intercept/tasks/tasks.h"
+
+namespace cupola::intercept::tasks {
+namespace {
+
+using preempt::Variant;
+using runtime::TaskGrid;
+using runtime::TaskHeader;
+using runtime::TaskWords;
+
+constexpr uint32_t kWordsBefore = (sizeof(TaskHeader) + sizeof(TaskGrid)) / sizeof(uint32_t);
+constexpr Plain kIsTask = Plain::kCount;
+
+/// Narrow launches of the process that followed each other closely. Any thread, relaxed: it decides
+/// when tasks begin, nothing else.
+struct Row {
+  std::atomic<uint32_t> length{0};
+  std::atomic<uint64_t> last_ns{0};
+  std::atomic<uint64_t> quiet_until_ns{0};  ///< wide kernels came between too often
+  std::atomic<uint64_t> quiet_ns{0};
+  std::atomic<uint64_t> tasks_at_end{0};  ///< Counters::tasks when the row last ended
+} row;
+
+constexpr uint64_t kFirstQuietNs = 200'000, kMostQuietNs = 1'000'000'000;
+constexpr uint64_t kWorthwhile = 64;  // tasks in a row that pay for a start
+
+// A launch that is no task came between. Where tasks were few since the last one, they have cost
+// more than they have gained: for a while, longer each time, none are made.
+void EndRow() {
+  row.length.store(0, std::memory_order_relaxed);
+  const uint64_t tasks = counters.tasks.load(std::memory_order_relaxed);
+  const uint64_t made = tasks - row.tasks_at_end.exchange(tasks, std::memory_order_relaxed);
+  if (made == 0) return;
+  if (made >= kWorthwhile) return row.quiet_ns.store(0, std::memory_order_relaxed);
+  const uint64_t quiet =
+      std::clamp(2 * row.quiet_ns.load(std::memory_order_relaxed), kFirstQuietNs, kMostQuietNs);
+  row.quiet_ns.store(quiet, std::memory_order_relaxed);
+  row.quiet_until_ns.store(NowNs() + quiet, std::memory_order_relaxed);
+}
+
+// Whether launches follow each other so closely, and so many, that tasks pay.
+Plain JudgeRow() {
+  if (engine != nullptr && engine->state() == TaskEngine::State::kReady && engine->IsRunning()) {
+    return kIsTask;
+  }
+  const uint64_t now = NowNs();
+  const uint64_t last = row.last_ns.exchange(now, std::memory_order_relaxed);
+  if (now < row.quiet_until_ns.load(std::memory_order_relaxed)) return Plain::kMixed;
+  if (now - last > settings.row_ns && settings.after_launches != 0) {
+    row.length.store(0, std::memory_order_relaxed);
+  }
+  const uint32_t length = row.length.fetch_add(1, std::memory_order_relaxed);
+  return length < settings.after_launches ? Plain::kFew : kIsTask;
+}
+
+Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, const Variant* variant) {
+  if (variant == nullptr || (variant->entry->flags & store::kTask) == 0) return Plain::kNoBody;
+  const store::KernelEntry& entry = *variant->entry;
+  const uint64_t threads = uint64_t{facts.block[0]} * facts.block[1] * facts.block[2];
+  const uint64_t blocks = uint64_t{facts.grid[0]} * facts.grid[1] * facts.grid[2];
+  const uint64_t warps = (threads + 31) / 32;
+  if (threads == 0 || blocks == 0 || warps > runtime::kMostExecutors ||
+      warps * blocks > settings.most_warps ||
+      entry.task_shared + uint64_t{facts.shared_bytes} >
+          runtime::kArenaUnits * runtime::kTaskUnitBytes ||
+      (entry.max_threads != 0 && threads > entry.max_threads)) {
+    return Plain::kWide;
+  }
+  const bool is_row = facts.block[1] == 1 && facts.block[2] == 1;
+  if ((entry.flags & store::kOneDimensionalBlocks) != 0 && !is_row) return Plain::kWide;
+  if ((entry.flags & store::kTaskNotBitExact) != 0 && !settings.allow_inexact) {
+    return Plain::kInexact;
+  }
+  const bool has_attributes = details.config != nullptr && details.config->numAttrs != 0;
+  if (has_attributes || (facts.flags & kFlagCooperative) != 0) return Plain::kAttribute;
+  return kIsTask;
+}
+
+// The kernel's parameters, as a record has them. False: they are not what the kernel has.
+bool CopyParameters(const Variant& variant, const LaunchDetails& details, char* to) {
+  const store::KernelEntry& entry = *variant.entry;
+  if (entry.parameters == 0) return details.extra == nullptr;
+  if (details.params == nullptr || details.extra != nullptr) return false;
+  for (uint32_t i = 0; i < entry.parameters; ++i) {
+    const store::ParameterEntry& parameter = variant.parameters[i];
+    if (details.params[i] == nullptr) return false;
+    // The usual sizes as loads and stores of their own.
+    switch (parameter.bytes) {
+      case 8:
+        memcpy(to + parameter.offset, details.params[i], 8);
+        break;
+      case 4:
+        memcpy(to + parameter.offset, details.params[i], 4);
+        break;
+      default:
+        memcpy(to + parameter.offset, details.params[i], parameter.bytes);
+        break;
+    }
+  }
+  return true;
+}
+
+void FillHead(const LaunchFacts& facts, const store::KernelEntry& entry, TaskWords* words) {
+  const auto narrow = [](uint32_t value) { return static_cast<uint16_t>(value); };
+  const uint32_t used = kWordsBefore + (entry.parameter_bytes + 3) / 4;
+  words->header = {
+      .body = narrow(entry.task_body),
+      .chunks = static_cast<uint8_t>((used + runtime::kChunkWords - 1) / runtime::kChunkWords),
+      .barrier = (entry.flags & store::kTaskBarrier) != 0 ? runtime::kMeetsAndLeaves : uint8_t{0},
+      .threads = narrow(facts.block[0] * facts.block[1] * facts.block[2]),
+      .after = 0,
+      .blocks = facts.grid[0] * facts.grid[1] * facts.grid[2],
+      .shared_bytes = entry.task_shared + facts.shared_bytes};
+  const TaskGrid grid{
+      .block = {narrow(facts.block[0]), narrow(facts.block[1]), narrow(facts.block[2])},
+      .blocks_z = narrow(facts.grid[2]),
+      .blocks_x = facts.grid[0],
+      .blocks_y = facts.grid[1]};
+  memcpy(words->words + sizeof(TaskHeader) / sizeof(uint32_t), &grid, sizeof(grid));
+}
+
+Plain JudgeEngine(const Variant& variant, const StreamKey& key) {
+  if (engine == nullptr) return Plain::kNoEngine;
+  if (engine->state() == TaskEngine::State::kNone) {
+    engine->Open(variant.image, reinterpret_cast<CUcontext>(key.context));
+    if (engine->state() == TaskEngine::State::kReady) WatchCalls();
+  }
+  if (engine->state() != TaskEngine::State::kReady) return Plain::kNoEngine;
+  if (!engine->IsOf(variant.image, key.context)) return Plain::kElsewhere;
+  if (scopes.load(std::memory_order_acquire) != 0) return Plain::kScope;
+  return kIsTask;
+}
+
+// All but the order in the stream is as it should be: puts it in.
+Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, const Variant& variant) {
+  if (open_captures.load(std::memory_order_relaxed) != 0) return Plain::kCapturing;
+  const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
+  if (const Plain why = JudgeEngine(variant, key); why != kIsTask) return why;
+  StreamTasks* const stream = FindStream(facts.stream, key);
+  if (stream == nullptr) return Plain::kStream;
+  const StreamLock lock(*stream);
+  if (!IsClean(*stream)) return Plain::kDriverWork;
+  TaskWords words;
+  FillHead(facts, *variant.entry, &words);
+  char* const parameters = reinterpret_cast<char*>(words.words + kWordsBefore);
+  if (!CopyParameters(variant, details, parameters)) return Plain::kArguments;
+  return engine->Put(stream->column, &words, &stream->last) ? kIsTask : Plain::kNoEngine;
+}
+
+}  // namespace
+
+bool IsInRow() noexcept { return JudgeRow() == kIsTask; }
+
+bool TryTask(const LaunchFacts& facts, const LaunchDetails& details, CUresult* result) noexcept {
+  const Variant* const variant = preempt::FindVariant(facts.function);
+  Plain why = JudgeShape(facts, details, variant);
+  const bool is_narrow = why == kIsTask;
+  if (is_narrow) why = JudgeRow();
+  if (why == kIsTask) why = PutIn(facts, details, *variant);
+  if (why == kIsTask) [[likely]] {
+    Count(counters.tasks);
+    *result = CUDA_SUCCESS;
+    return true;
+  }
+  Count(counters.plain[static_cast<size_t>(why)]);
+  if (!is_narrow) EndRow();
+  BeforePlainLaunch(facts.stream, facts.per_thread);
+  return false;
+}
+
+}  // namespace cupola::intercept::tasks

@@ -1,0 +1,162 @@
+#include "intercept/tasks/task_rules.h"
+
+#include <cstring>
+
+#include "intercept/calls.h"
+#include "intercept/preempt/preemption.h"
+#include "intercept/tasks/task_copies.h"
+#include "intercept/tasks/task_engine.h"
+#include "intercept/tasks/task_streams.h"
+#include "intercept/tasks/tasks.h"
+
+namespace cupola::intercept::tasks {
+
+std::atomic<uint32_t> scopes{0};
+
+namespace {
+
+enum class Rule : uint8_t {
+  kNone,                 ///< has nothing to do with tasks
+  kHook,                 ///< its hook sees to it (task_copies.h)
+  kFlush,                ///< gives a stream work: it comes after the stream's tasks
+  kWait,                 ///< tasks are waited for; the MasterKernel may stay
+  kWaitAndLeave,         ///< may wait for the device
+  kSyncStream,           ///< tasks of one stream are waited for
+  kSyncStreamPerThread,  ///< the same, the _ptsz form
+  kEndStream,
+  kEndContext,
+};
+
+struct NamedRule {
+  const char* pattern;  ///< of a name; '*' at its end stands for anything
+  Rule rule;
+};
+
+// The last that matches counts; what none matches may wait for the device. Events are recorded
+// behind the tasks of their stream, so who waits for one waits for these too.
+constexpr NamedRule kNamedRules[] = {
+    {"cuMemcpy*", Rule::kWait},
+    {"cuMemset*", Rule::kWait},
+    {"cuEventSynchronize", Rule::kNone},
+    {"cuEventDestroy*", Rule::kNone},
+    {"cuMemAlloc*", Rule::kNone},
+    {"cuMemHostAlloc", Rule::kNone},
+    {"cuMemcpyHtoDAsync_v2*", Rule::kHook},
+    {"cuMemcpyDtoHAsync_v2*", Rule::kHook},
+    {"cuMemcpyDtoDAsync_v2*", Rule::kHook},
+    {"cuMemcpyAsync*", Rule::kHook},
+    {"cuStreamSynchronize", Rule::kSyncStream},
+    {"cuStreamSynchronize_ptsz", Rule::kSyncStreamPerThread},
+    {"cuStreamDestroy*", Rule::kEndStream},
+    {"cuCtxDestroy*", Rule::kEndContext},
+    {"cuCtxDetach", Rule::kEndContext},
+    {"cuDevicePrimaryCtxRe*", Rule::kEndContext},
+};
+
+Rule rules[kCallCount];
+
+/// Where a call's stream is among its register arguments.
+struct StreamArgument {
+  int8_t at = -1;  ///< -1: nowhere
+  bool per_thread = false;
+};
+StreamArgument stream_arguments[kCallCount];
+
+bool Matches(const char* pattern, const char* name) {
+  const size_t length = strlen(pattern);
+  if (pattern[length - 1] == '*') return strncmp(pattern, name, length - 1) == 0;
+  return strcmp(pattern, name) == 0;
+}
+
+// Names with Async give work to a stream, and wait for the host's memory at most.
+Rule RuleFor(const char* name) {
+  Rule rule = Rule::kWaitAndLeave;
+  for (const NamedRule& named : kNamedRules) {
+    if (Matches(named.pattern, name)) rule = named.rule;
+  }
+  return rule != Rule::kHook && strstr(name, "Async") != nullptr ? Rule::kFlush : rule;
+}
+
+bool IsReady() { return engine != nullptr && engine->state() == TaskEngine::State::kReady; }
+
+void WaitForAll() {
+  Count(counters.waits);
+  engine->WaitForAll();
+}
+
+// First without the scope, for what there is now; then with it, for what came meanwhile.
+void OpenScope() {
+  WaitForAll();
+  scopes.fetch_add(1);
+  WaitForAll();
+  engine->AskToLeave();
+}
+
+}  // namespace
+
+void StartTaskRules() noexcept {
+  for (size_t call = 0; call < kCallCount; ++call) rules[call] = RuleFor(kCallNames[call]);
+#define CUPOLA_STREAM_ARGUMENT(name, at, per_thread) \
+  stream_arguments[static_cast<size_t>(Call::k_##name)] = {at, per_thread};
+#include "intercept/stream_arguments.inc"
+#undef CUPOLA_STREAM_ARGUMENT
+}
+
+void WatchCalls() noexcept { preempt::Watch(1); }
+
+// The stream's tasks come first; with the legacy stream those of all streams do. Its blocks want
+// the SMs that the MasterKernel holds.
+void BeforePlainLaunch(CUstream stream, bool per_thread) noexcept {
+  if (!IsReady()) return;
+  BeforeWorkOf(stream, per_thread);
+  if (engine->IsRunning()) engine->AskToLeave();
+}
+
+bool BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
+  if (!IsReady()) return false;
+  const auto stream = reinterpret_cast<CUstream>(arguments[0]);
+  switch (rules[index]) {
+    case Rule::kNone:
+    case Rule::kHook:
+      return false;
+    case Rule::kFlush:
+      BeforeStreamOrdered(index, arguments);
+      return false;
+    case Rule::kWait:
+      WaitForAll();
+      NoteDriverWork();
+      return false;
+    case Rule::kSyncStream:
+    case Rule::kSyncStreamPerThread:
+      WaitForStream(stream, rules[index] == Rule::kSyncStreamPerThread);
+      return false;
+    case Rule::kEndStream:
+      WaitForStream(stream, false);
+      ForgetStream(stream);
+      return false;
+    case Rule::kWaitAndLeave:
+      ForgetMemory();
+      OpenScope();
+      return true;
+    case Rule::kEndContext:
+      OpenScope();
+      engine->Close();
+      return true;
+  }
+  return false;
+}
+
+void CloseScope() noexcept { scopes.fetch_sub(1); }
+
+void BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept {
+  if (!IsReady()) return;
+  const StreamArgument& stream = stream_arguments[index];
+  if (stream.at >= 0) {
+    BeforeWorkOf(reinterpret_cast<CUstream>(arguments[-stream.at]), stream.per_thread);
+  } else {
+    FlushAll();
+    NoteDriverWork();
+  }
+}
+
+}  // namespace cupola::intercept::tasks

@@ -1,0 +1,200 @@
+#include "intercept/tasks/task_streams.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <new>
+
+#include "intercept/fast_clock.h"
+#include "intercept/handle_map.h"
+#include "intercept/mutex_lock.h"
+#include "intercept/preempt/driver_calls.h"
+#include "intercept/preempt/live_streams.h"
+#include "intercept/tasks/task_engine.h"
+#include "intercept/tasks/tasks.h"
+#include "profiles/launch_record.h"
+
+namespace cupola::intercept::tasks {
+namespace {
+
+constexpr uint32_t kMostStreams = 4096;
+// The driver's work of a stream is often nearly over: waiting a little for it is worth more than one
+// more launch that the next must wait for. What is lost by waiting in vain is 1 % at most, for a
+// launch takes 5 us.
+constexpr uint64_t kPatienceNs = 40'000;
+constexpr uint32_t kMostBackoff = 1024;
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+HandleMap by_handle;  // CUstream -> StreamTasks*
+StreamTasks* all[kMostStreams];
+std::atomic<uint32_t> count{0};
+std::atomic<StreamTasks*> legacy{nullptr};
+std::atomic<uint32_t> made{0};  // streams that the program made
+// How often the driver was given work for a stream that is not known; for the legacy stream, which
+// blocking streams wait for. Both only grow, and so do sums of them.
+std::atomic<uint64_t> unknown_work{1}, legacy_work{0};
+
+bool IsOver(CUstream stream) {
+  const preempt::RelaxedCapture relaxed;
+  Count(counters.queries);
+  return CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000)(stream) == CUDA_SUCCESS;
+}
+
+StreamTasks* AddLocked(CUstream stream) {
+  const uint32_t known = count.load(std::memory_order_relaxed);
+  StreamTasks* added = nullptr;
+  for (uint32_t i = 0; i < known && added == nullptr; ++i) {
+    if (all[i]->stream == nullptr) added = all[i];
+  }
+  if (added == nullptr) {
+    if (known == kMostStreams) return nullptr;
+    added = new (std::nothrow) StreamTasks;
+    if (added == nullptr) return nullptr;
+    added->column = known % engine->columns();
+    all[known] = added;
+    count.store(known + 1, std::memory_order_release);
+  }
+  const StreamLock lock(*added);
+  added->is_blocking = preempt::IsBlocking(stream, false);
+  added->clean_at = 0;
+  added->skip = 0;
+  added->backoff = 1;
+  added->stream = stream;
+  return added;
+}
+
+StreamTasks* Add(CUstream stream) {
+  const MutexLock lock(mutex);
+  if (stream == CU_STREAM_LEGACY) {
+    if (legacy.load() == nullptr) legacy.store(AddLocked(stream));
+    return legacy.load();
+  }
+  if (const uint64_t found = by_handle.Find(stream, 0); found != 0) {
+    return reinterpret_cast<StreamTasks*>(found);
+  }
+  StreamTasks* const added = AddLocked(stream);
+  if (added != nullptr) by_handle.Set(stream, reinterpret_cast<uint64_t>(added));
+  return added;
+}
+
+StreamTasks* Known(CUstream stream, bool per_thread) {
+  const StreamKey key = ResolveStream(stream, per_thread);
+  if ((key.flags & kFlagPerThreadStream) != 0) return nullptr;
+  if ((key.flags & kFlagLegacyStream) != 0) return legacy.load(std::memory_order_acquire);
+  return reinterpret_cast<StreamTasks*>(by_handle.Find(stream, 0));
+}
+
+uint64_t WorkSeenBy(const StreamTasks& stream) {
+  return stream.work.load(std::memory_order_acquire) +
+         unknown_work.load(std::memory_order_acquire) +
+         (stream.is_blocking ? legacy_work.load(std::memory_order_acquire) : 0);
+}
+
+bool IsOutstanding(const StreamTasks& stream) {
+  return stream.last.sequence != 0 && !engine->IsDone(stream.last);
+}
+
+// What is put into the stream from now on comes after its tasks.
+void Flush(StreamTasks& stream) {
+  const StreamLock lock(stream);
+  if (stream.stream == nullptr || !IsOutstanding(stream)) return;
+  if (stream.flushed.sequence == stream.last.sequence) return;
+  engine->MakeSureOf();
+  const preempt::RelaxedCapture relaxed;
+  const auto wait = CUPOLA_CALL_REAL(cuStreamWaitValue32_v2, PFN_cuStreamWaitValue32_v11070);
+  Count(counters.flushes);
+  if (wait(stream.stream, engine->DoneAddress(stream.last), stream.last.sequence,
+           CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS) {
+    stream.flushed = stream.last;
+  } else {
+    engine->WaitFor(stream.last);
+  }
+}
+
+}  // namespace
+
+StreamTasks* FindStream(CUstream stream, const StreamKey& key) noexcept {
+  if ((key.flags & kFlagPerThreadStream) != 0) return nullptr;
+  if ((key.flags & kFlagLegacyStream) != 0) {
+    if (made.load(std::memory_order_relaxed) != 0) return nullptr;
+    StreamTasks* const found = legacy.load(std::memory_order_acquire);
+    return found != nullptr ? found : Add(CU_STREAM_LEGACY);
+  }
+  const uint64_t found = by_handle.Find(stream, 0);
+  return found != 0 ? reinterpret_cast<StreamTasks*>(found) : Add(stream);
+}
+
+// What is asked is at least as new as the number that is noted.
+bool IsClean(StreamTasks& stream) noexcept {
+  const uint64_t now = WorkSeenBy(stream);
+  if (stream.clean_at == now) return true;
+  if (stream.skip != 0) {
+    --stream.skip;
+    return false;
+  }
+  const uint64_t since = NowNs();
+  do {
+    if (IsOver(stream.stream) && (!stream.is_blocking || IsOver(CU_STREAM_LEGACY))) {
+      stream.clean_at = now;
+      stream.backoff = 1;
+      return true;
+    }
+  } while (NowNs() - since < kPatienceNs);
+  stream.skip = stream.backoff;
+  stream.backoff = std::min(2 * stream.backoff, kMostBackoff);
+  return false;
+}
+
+void NoteDriverWork() noexcept { unknown_work.fetch_add(1, std::memory_order_release); }
+
+void BeforeWorkOf(CUstream stream, bool per_thread) noexcept {
+  const StreamKey key = ResolveStream(stream, per_thread);
+  if (key.flags != 0) {
+    FlushAll();
+    if ((key.flags & kFlagLegacyStream) != 0) legacy_work.fetch_add(1, std::memory_order_release);
+  } else if (const uint64_t found = by_handle.Find(stream, 0); found != 0) {
+    auto& known = *reinterpret_cast<StreamTasks*>(found);
+    Flush(known);
+    known.work.fetch_add(1, std::memory_order_release);
+  }
+}
+
+void FlushAll() noexcept {
+  const uint32_t known = count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < known; ++i) Flush(*all[i]);
+}
+
+void WaitForStream(CUstream stream, bool per_thread) noexcept {
+  // The legacy stream comes after all others.
+  if ((ResolveStream(stream, per_thread).flags & kFlagLegacyStream) != 0) {
+    return engine->WaitForAll();
+  }
+  StreamTasks* const known = Known(stream, per_thread);
+  if (known == nullptr || !IsOutstanding(*known)) return;
+  Count(counters.waits);
+  engine->WaitFor(known->last);
+}
+
+bool HasTasks(CUstream stream, bool per_thread) noexcept {
+  if (engine == nullptr || engine->state() != TaskEngine::State::kReady) return false;
+  StreamTasks* const known = Known(stream, per_thread);
+  return known != nullptr && IsOutstanding(*known);
+}
+
+// From now on the legacy stream's launches are the driver's.
+void NoteStreamMade() noexcept {
+  made.fetch_add(1);
+  StreamTasks* const known = legacy.load(std::memory_order_acquire);
+  if (known != nullptr && IsOutstanding(*known)) engine->WaitFor(known->last);
+}
+
+void ForgetStream(CUstream stream) noexcept {
+  const MutexLock lock(mutex);
+  auto* const known = reinterpret_cast<StreamTasks*>(by_handle.Find(stream, 0));
+  if (known == nullptr) return;
+  by_handle.Erase(stream);
+  const StreamLock held(*known);
+  known->stream = nullptr;
+}
+
+}  // namespace cupola::intercept::tasks

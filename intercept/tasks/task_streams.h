@@ -1,0 +1,73 @@
+// Streams whose launches become tasks, and the order between tasks and the driver's own work: a
+// task is put in only where no other work of its stream is outstanding, and other work is put
+// behind the stream's tasks by a wait for the last one's word. docs/narrow-tasks.md.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "device/runtime/task_table.h"
+#include "intercept/streams.h"
+
+namespace cupola::intercept::tasks {
+
+/// A stream. Its tasks are in one column, each behind the one before.
+struct StreamTasks {
+  std::atomic<bool> taken{false};
+  CUstream stream =
+      nullptr;  ///< CU_STREAM_LEGACY for the legacy stream; null = free to be used again
+  uint32_t column = 0;
+  runtime::TaskId last{0, 0};      ///< sequence 0: none yet
+  runtime::TaskId flushed{0, 0};   ///< the stream waits for it
+  bool is_blocking = true;         ///< work of the legacy stream comes before and after
+  std::atomic<uint64_t> work{1};   ///< how often the driver was given other work for it
+  uint64_t clean_at = 0;           ///< all such counts when it had none outstanding; 0: not known
+  uint32_t skip = 0, backoff = 1;  ///< launches until the driver is asked again
+};
+
+/// Held while a task is put in, or the stream is made to wait.
+class StreamLock {
+ public:
+  explicit StreamLock(StreamTasks& stream) noexcept : stream_(stream) {
+    while (stream_.taken.exchange(true, std::memory_order_acquire)) {
+    }
+  }
+  ~StreamLock() { stream_.taken.store(false, std::memory_order_release); }
+  StreamLock(const StreamLock&) = delete;
+  StreamLock& operator=(const StreamLock&) = delete;
+
+ private:
+  StreamTasks& stream_;
+};
+
+/// Of a launch's stream; null where its launches cannot be tasks (per-thread default streams, the
+/// legacy stream beside others). Lock-free once it has been seen.
+StreamTasks* FindStream(CUstream stream, const StreamKey& key) noexcept;
+
+/// Whether no work but tasks is outstanding in the stream; may ask the driver, and wait for some
+/// 40 us. Under its lock.
+bool IsClean(StreamTasks& stream) noexcept;
+
+/// The driver is about to be given work for this stream: it comes after the tasks of the stream, or
+/// of all streams where the stream is a default one, and tasks come after it.
+void BeforeWorkOf(CUstream stream, bool per_thread) noexcept;
+
+/// The driver has been given work for some stream: none is known to be clean any more.
+void NoteDriverWork() noexcept;
+
+/// What is put into any stream from now on comes after its tasks.
+void FlushAll() noexcept;
+
+/// Until all tasks of a stream have run.
+void WaitForStream(CUstream stream, bool per_thread) noexcept;
+
+/// Whether a task of it has not run.
+bool HasTasks(CUstream stream, bool per_thread) noexcept;
+
+/// It was made, or is about to be destroyed with nothing outstanding.
+void NoteStreamMade() noexcept;
+void ForgetStream(CUstream stream) noexcept;
+
+}  // namespace cupola::intercept::tasks

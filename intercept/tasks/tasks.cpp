@@ -1,0 +1,83 @@
+#include "intercept/tasks/tasks.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "intercept/fast_clock.h"
+#include "intercept/notice.h"
+#include "intercept/preempt/images.h"
+#include "intercept/preempt/preemption.h"
+#include "intercept/tasks/task_engine.h"
+#include "intercept/tasks/task_rules.h"
+
+namespace cupola::intercept::tasks {
+
+Settings settings;
+Counters counters;
+std::atomic<bool> is_on{false};
+
+namespace {
+
+uint32_t Number(const char* name, uint32_t fallback) {
+  const char* text = getenv(name);
+  if (text == nullptr || *text < '0' || *text > '9') return fallback;
+  return static_cast<uint32_t>(strtoul(text, nullptr, 10));
+}
+
+// False: off.
+bool ReadSettings() {
+  settings.most_warps = Number("CUPOLA_TASK_WARPS", settings.most_warps);
+  settings.after_launches = Number("CUPOLA_TASKS_AFTER", settings.after_launches);
+  settings.most_copied = Number("CUPOLA_TASK_COPY_BYTES", settings.most_copied);
+  settings.allow_inexact = Number("CUPOLA_INEXACT", 0) != 0;
+  const char* mode = getenv("CUPOLA_TASKS");
+  if (mode == nullptr || *mode == '\0' || strcmp(mode, "auto") == 0) return true;
+  if (strcmp(mode, "off") == 0) return false;
+  if (strcmp(mode, "always") == 0) {
+    settings.after_launches = 0;
+  } else {
+    Say(Level::kWarn, {"CUPOLA_TASKS=", mode, " is not known: use auto, always or off"});
+  }
+  return true;
+}
+
+}  // namespace
+
+void StartTasks() noexcept {
+  if (!ReadSettings()) return;
+  preempt::OpenVariantStore();
+  if (!preempt::HasVariantStore() || preempt::ToolAtWork()) return;
+  engine = new (std::nothrow) TaskEngine;
+  if (engine == nullptr) return;
+  StartFastClock();
+  StartTaskRules();
+  // Streams that share a hardware queue wait for one another; see preempt::StartPreemption.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  preempt::watched.fetch_or(preempt::kTakesPartBit);
+  atexit(&EndTasksAtExit);
+  is_on.store(true);
+}
+
+void ForgetTasksAfterFork() noexcept {
+  if (!TasksOn() || engine->state() == TaskEngine::State::kNone) return;
+  engine->Close();
+  is_on.store(false);
+}
+
+void EndTasksAtExit() noexcept {
+  const auto number = [](const std::atomic<uint64_t>& counter) {
+    return Decimal(counter.load(std::memory_order_relaxed));
+  };
+  if (counters.tasks.load() == 0 && counters.starts.load() == 0) return;
+  Say(Level::kInfo,
+      {"tasks: ", number(counters.tasks), " launches, ", number(counters.copies), " copies, ",
+       number(counters.starts), " starts of the MasterKernel, ", number(counters.flushes),
+       " flushes, ", number(counters.waits), " waits, ", number(counters.queries), " queries"});
+  for (size_t i = 0; i < static_cast<size_t>(Plain::kCount); ++i) {
+    if (counters.plain[i].load() == 0) continue;
+    Say(Level::kInfo, {"tasks: ", number(counters.plain[i]), " launches plain: ", kPlainWords[i]});
+  }
+}
+
+}  // namespace cupola::intercept::tasks

@@ -1,0 +1,85 @@
+// Whether launches of this process may become tasks of a MasterKernel, and what did: the settings,
+// the counts, the process's start and fork. docs/narrow-tasks.md.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace cupola::intercept::tasks {
+
+struct Settings {
+  uint32_t most_warps = 31;  ///< CUPOLA_TASK_WARPS: of a launch, all its blocks together
+  uint32_t after_launches =
+      32;  ///< CUPOLA_TASKS_AFTER: narrow launches in a row before the first task
+  uint32_t most_copied =
+      65'536;  ///< CUPOLA_TASK_COPY_BYTES: larger copies are the driver's; 0: all are
+  uint64_t row_ns = 100'000;   ///< launches that follow each other within this are in a row
+  bool allow_inexact = false;  ///< CUPOLA_INEXACT=1: kernels whose bits may differ too
+};
+extern Settings settings;
+
+/// One load. Settled when the driver is opened.
+extern std::atomic<bool> is_on;
+inline bool TasksOn() noexcept { return is_on.load(std::memory_order_relaxed); }
+
+/// Why a launch went out as the program made it.
+enum class Plain : uint8_t {
+  kNoBody,      ///< no bundle, or the kernel cannot be a task
+  kWide,        ///< more threads or shared memory than a task may have
+  kInexact,     ///< the body is not bit-exact and was not asked for
+  kAttribute,   ///< cooperative, or a launch attribute
+  kArguments,   ///< not as the kernel's parameters are
+  kCapturing,   ///< a capture is open
+  kFew,         ///< too few in a row yet
+  kStream,      ///< a default stream beside others
+  kDriverWork,  ///< other work of the stream is not over
+  kScope,       ///< another thread is in a call that waits for the device
+  kElsewhere,   ///< of another context or module than the MasterKernel
+  kNoEngine,    ///< the MasterKernel could not be set up, or failed
+  kMixed,       ///< wide kernels came between so often that tasks do not pay
+  kCount
+};
+
+/// For the log, indexed by Plain.
+inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
+    "no body",
+    "not narrow",
+    "not bit-exact",
+    "attribute",
+    "arguments",
+    "capturing",
+    "few in a row",
+    "default stream beside others",
+    "other work in the stream",
+    "waiting scope",
+    "another module",
+    "no MasterKernel",
+    "mixed with wide ones"};
+
+struct Counters {
+  std::atomic<uint64_t> tasks{0};
+  std::atomic<uint64_t> copies{0};
+  std::atomic<uint64_t> starts{0};   ///< launches of the MasterKernel
+  std::atomic<uint64_t> flushes{0};  ///< streams made to wait for their tasks
+  std::atomic<uint64_t> waits{0};    ///< calls before which tasks were waited for
+  std::atomic<uint64_t> queries{0};  ///< of streams, whether their other work is over
+  std::atomic<uint64_t> plain[static_cast<size_t>(Plain::kCount)] = {};
+};
+extern Counters counters;
+
+inline void Count(std::atomic<uint64_t>& counter) noexcept {
+  counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// Reads the environment: CUPOLA_TASKS=auto (default), always (from the first launch on) or off.
+/// Called when the driver has been opened, where the process does not take part in preemption.
+void StartTasks() noexcept;
+
+/// In the child of a process that had a MasterKernel no launch becomes a task.
+void ForgetTasksAfterFork() noexcept;
+
+/// From exit(): says what was counted.
+void EndTasksAtExit() noexcept;
+
+}  // namespace cupola::intercept::tasks

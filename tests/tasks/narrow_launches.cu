@@ -1,0 +1,223 @@
+// A program that knows nothing of tasks: thousands of narrow launches in streams, with what else
+// programs do between them, each result compared with what CUDA's order says. Plain CUDA.
+//
+//   narrow_launches [rounds]
+//
+// Prints "ok" and returns 0, or says what was wrong and returns 1.
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#define CHECK(call)                                                              \
+  do {                                                                           \
+    const cudaError_t check_error = (call);                                      \
+    if (check_error != cudaSuccess) {                                            \
+      std::printf("%s: %s\n", #call, cudaGetErrorString(check_error));           \
+      std::exit(1);                                                              \
+    }                                                                            \
+  } while (false)
+
+namespace {
+
+constexpr int kThreads = 96;
+
+__constant__ uint32_t factor;
+__device__ uint32_t launches;
+
+// Each launch must see what the one before left: x = x * factor + step.
+__global__ void Step(uint32_t* values, uint32_t step) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  values[i] = values[i] * factor + step;
+  if (i == 0) atomicAdd(&launches, 1u);
+}
+
+// The same for a block of two dimensions, through shared memory, half of the threads gone before
+// the second barrier.
+__global__ void Turn(uint32_t* values, uint32_t step) {
+  __shared__ uint32_t kept[kThreads];
+  extern __shared__ uint32_t more[];
+  const unsigned i = threadIdx.y * blockDim.x + threadIdx.x, count = blockDim.x * blockDim.y;
+  kept[i] = values[i];
+  more[count - 1 - i] = kept[i];
+  __syncthreads();
+  const uint32_t sum = kept[(i + 1) % count] + more[count - 1 - (i + 1) % count];
+  if (i % 2 == 1) {
+    values[i] = sum + step;
+    return;
+  }
+  __syncthreads();
+  values[i] = sum - step;
+}
+
+// A partial warp at its end.
+__global__ void Sum(const uint32_t* values, uint32_t* sum) {
+  uint32_t own = values[threadIdx.x];
+  const unsigned lanes = blockDim.x - threadIdx.x / 32 * 32 >= 32 ? 32 : blockDim.x % 32;
+  const unsigned mask = lanes == 32 ? 0xffffffffu : (1u << lanes) - 1;
+  for (unsigned apart = 16; apart > 0; apart /= 2) {
+    const uint32_t other = __shfl_down_sync(mask, own, apart);
+    if (threadIdx.x % 32 + apart < lanes) own += other;
+  }
+  if (threadIdx.x % 32 == 0) atomicAdd(sum, own);
+}
+
+struct Line {
+  cudaStream_t stream = nullptr;
+  uint32_t* device = nullptr;
+  uint32_t* host = nullptr;  // pinned
+  std::vector<uint32_t> expected;
+};
+
+void StepHost(std::vector<uint32_t>& values, uint32_t step) {
+  for (uint32_t& value : values) value = value * 3 + step;
+}
+void TurnHost(std::vector<uint32_t>& values, uint32_t step) {
+  const std::vector<uint32_t> old = values;
+  for (size_t i = 0; i < old.size(); ++i) {
+    const uint32_t sum = 2 * old[(i + 1) % old.size()];
+    values[i] = i % 2 == 1 ? sum + step : sum - step;
+  }
+}
+
+bool Same(const std::vector<uint32_t>& expected, const uint32_t* found, const char* what) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (expected[i] == found[i]) continue;
+    std::printf("%s: value %zu is %u, not %u\n", what, i, found[i], expected[i]);
+    return false;
+  }
+  return true;
+}
+
+Line MakeLine(unsigned flags, uint32_t first) {
+  Line line;
+  CHECK(cudaStreamCreateWithFlags(&line.stream, flags));
+  CHECK(cudaMalloc(&line.device, kThreads * sizeof(uint32_t)));
+  CHECK(cudaMallocHost(&line.host, kThreads * sizeof(uint32_t)));
+  for (int i = 0; i < kThreads; ++i) line.host[i] = first + i;
+  line.expected.assign(line.host, line.host + kThreads);
+  CHECK(cudaMemcpyAsync(line.device, line.host, kThreads * sizeof(uint32_t),
+                        cudaMemcpyHostToDevice, line.stream));
+  CHECK(cudaStreamSynchronize(line.stream));
+  return line;
+}
+
+void Launch(Line& line, uint32_t step) {
+  if (step % 5 == 4) {
+    Turn<<<1, dim3(8, kThreads / 8), kThreads * 4, line.stream>>>(line.device, step);
+    TurnHost(line.expected, step);
+  } else {
+    Step<<<3, kThreads / 3, 0, line.stream>>>(line.device, step);
+    StepHost(line.expected, step);
+  }
+}
+
+bool ReadBack(Line& line, const char* what) {
+  CHECK(cudaMemcpyAsync(line.host, line.device, kThreads * sizeof(uint32_t),
+                        cudaMemcpyDeviceToHost, line.stream));
+  CHECK(cudaStreamSynchronize(line.stream));
+  return Same(line.expected, line.host, what);
+}
+
+// The default stream comes after blocking streams only.
+bool ReadByDefaultStream(Line& line, const char* what) {
+  unsigned flags = 0;
+  CHECK(cudaStreamGetFlags(line.stream, &flags));
+  if (flags == cudaStreamNonBlocking) CHECK(cudaStreamSynchronize(line.stream));
+  CHECK(cudaMemcpy(line.host, line.device, kThreads * sizeof(uint32_t), cudaMemcpyDeviceToHost));
+  return Same(line.expected, line.host, what);
+}
+
+// Another stream goes on where this one is: by an event.
+bool HandOver(Line& from, Line& to, uint32_t step) {
+  cudaEvent_t event;
+  CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  for (uint32_t i = 0; i < 20; ++i) Launch(from, step + i);
+  CHECK(cudaEventRecord(event, from.stream));
+  CHECK(cudaStreamWaitEvent(to.stream, event, 0));
+  CHECK(cudaMemcpyAsync(to.device, from.device, kThreads * sizeof(uint32_t),
+                        cudaMemcpyDeviceToDevice, to.stream));
+  to.expected = from.expected;
+  for (uint32_t i = 0; i < 20; ++i) Launch(to, step + i);
+  const bool right = ReadBack(to, "behind an event");
+  CHECK(cudaEventSynchronize(event));
+  CHECK(cudaEventDestroy(event));
+  return right;
+}
+
+// Memory is set between launches, without waiting.
+bool Clear(Line& line, uint32_t step) {
+  for (uint32_t i = 0; i < 10; ++i) Launch(line, step + i);
+  CHECK(cudaMemsetAsync(line.device, 0, kThreads * sizeof(uint32_t), line.stream));
+  line.expected.assign(kThreads, 0);
+  for (uint32_t i = 0; i < 10; ++i) Launch(line, step + i);
+  return ReadBack(line, "behind a memset");
+}
+
+bool AskedOnly(Line& line, uint32_t step) {
+  for (uint32_t i = 0; i < 40; ++i) Launch(line, step + i);
+  cudaError_t state;
+  while ((state = cudaStreamQuery(line.stream)) == cudaErrorNotReady) std::this_thread::yield();
+  CHECK(state);
+  return ReadByDefaultStream(line, "behind a query");
+}
+
+bool SumUp(Line& line) {
+  uint32_t* sum = nullptr;
+  uint32_t found = 0, expected = 0;
+  CHECK(cudaMalloc(&sum, sizeof *sum));
+  CHECK(cudaMemset(sum, 0, sizeof *sum));
+  CHECK(cudaDeviceSynchronize());
+  constexpr int kSummed = 83;
+  for (int i = 0; i < kSummed; ++i) expected += line.expected[i];
+  Sum<<<1, kSummed, 0, line.stream>>>(line.device, sum);
+  CHECK(cudaStreamSynchronize(line.stream));
+  CHECK(cudaMemcpy(&found, sum, sizeof found, cudaMemcpyDeviceToHost));
+  CHECK(cudaFree(sum));
+  if (found == expected) return true;
+  std::printf("sum of a partial warp: %u, not %u\n", found, expected);
+  return false;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const uint32_t rounds = argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : 20;
+  const uint32_t three = 3, none = 0;
+  CHECK(cudaMemcpyToSymbol(factor, &three, sizeof three));
+  CHECK(cudaMemcpyToSymbol(launches, &none, sizeof none));
+  std::vector<Line> lines;
+  for (uint32_t i = 0; i < 8; ++i) {
+    lines.push_back(MakeLine(i % 3 == 0 ? cudaStreamNonBlocking : cudaStreamDefault, 100 * i));
+  }
+  bool right = true;
+  uint32_t steps = 0;
+  for (uint32_t round = 0; round < rounds && right; ++round) {
+    for (uint32_t i = 0; i < 64; ++i) {
+      Launch(lines[i % lines.size()], round + i);
+      steps += (round + i) % 5 != 4;
+    }
+    right = ReadBack(lines[round % lines.size()], "a stream");
+  }
+  for (Line& line : lines) right = right && ReadByDefaultStream(line, "at the end");
+  uint32_t counted = 0;
+  CHECK(cudaMemcpyFromSymbol(&counted, launches, sizeof counted));
+  if (right && counted != steps) {
+    std::printf("%u launches counted of %u\n", counted, steps);
+    right = false;
+  }
+  right = right && HandOver(lines[0], lines[1], 7) && HandOver(lines[1], lines[4], 9);
+  right = right && Clear(lines[2], 3) && Clear(lines[3], 4) && AskedOnly(lines[4], 5);
+  for (Line& line : lines) right = right && SumUp(line);
+  for (Line& line : lines) {
+    CHECK(cudaStreamDestroy(line.stream));
+    CHECK(cudaFree(line.device));
+    CHECK(cudaFreeHost(line.host));
+  }
+  CHECK(cudaDeviceSynchronize());
+  if (right) std::printf("ok\n");
+  return right ? 0 : 1;
+}

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Runs programs that know nothing of tasks, plain and with their launches as tasks, on the simulated
+device: their output is the same, and launches do become tasks.
+
+  unmodified_test.py --build DIR [APP...]      77: something that it needs is not built
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/apps"))
+import runner  # noqa: E402
+
+# Programs, and whether some of their launches are narrow enough to be tasks.
+APPS = {"tasks/narrow_launches_shared": True, "shared/vector_add": False,
+        "shared/matmul_tiled": False, "shared/histogram": False,
+        "shared/reduce_early_return": False, "shared/stencil_constant": False,
+        "shared/device_globals": False, "shared/cub_scan_select": False,
+        "shared/streams_events": False, "shared/warp_scan": False, "shared/dynamic_shared": False,
+        "shared/many_arguments": False, "shared/launch_ex": False,
+        "shared/per_thread_stream": False, "shared/cuda_graph": False,
+        "shared/function_pointer": False, "shared/fork_exec": False, "shared/exit_codes": False,
+        "shared/pagoda_mb": True, "shared/pagoda_fb": True, "shared/pagoda_mm": True,
+        "shared/pagoda_3des": True}
+ARGUMENTS = {"pagoda": ["--tasks", "24", "--no-times"]}
+COUNTED = re.compile(r"tasks: (\d+) launches, (\d+) copies, (\d+) starts")
+
+
+def compare(build, app, environ, store):
+    """What is wrong, or ""; and what was counted."""
+    program = f"{build}/apps/{app}"
+    if not os.path.exists(program):
+        raise runner.NotPossible(f"no {program}: build it first")
+    built = subprocess.run([f"{build}/bin/cupola", "build", "--quiet", "--store", store, program],
+                           capture_output=True, text=True, timeout=120)
+    if built.returncode != 0:
+        return f"cupola build: {built.stderr[-300:]}", None
+    name = os.path.basename(app)
+    command = [program, *next((more for word, more in ARGUMENTS.items() if name.startswith(word)), [])]
+    plain = runner.run(command, environ, 60)
+    more = {"LD_PRELOAD": f"{build}/lib/libcupola.so", "CUPOLA_STORE": store,
+            "CUPOLA_DRIVER": f"{build}/lib/sim/libcuda.so.1", "CUPOLA_TASKS": "always",
+            "CUPOLA_LOG": "info"}
+    tasks = runner.run(command, {**environ, **more}, 100)
+    if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
+        return (f"plain {plain['code']} {plain['stdout'][-300:]}, as tasks {tasks['code']} "
+                f"{tasks['stdout'][-300:]} {tasks['stderr'][-300:]}"), None
+    counted = COUNTED.search(tasks["stderr"].decode(errors="replace"))
+    return "", [int(word) for word in counted.groups()] if counted else [0, 0, 0]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=runner.default_build())
+    parser.add_argument("apps", nargs="*", metavar="APP")
+    options = parser.parse_args()
+    build = os.path.abspath(options.build)
+    wrong = 0
+    try:
+        environ = runner.environment(build, "sim")
+        with tempfile.TemporaryDirectory() as folder:
+            store = os.path.join(folder, "store")
+            for app in options.apps or APPS:
+                problem, counted = compare(build, app, environ, store)
+                if not problem and APPS.get(app) and counted[0] == 0:
+                    problem = "no launch became a task"
+                wrong += problem != ""
+                print(f"{app}: {problem or '{} launches, {} copies, {} starts'.format(*counted)}",
+                      flush=True)
+    except runner.NotPossible as reason:
+        print(f"unmodified_test: {reason}", file=sys.stderr)
+        return runner.NOT_POSSIBLE_HERE
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
