@@ -5,7 +5,9 @@ in detail[section][app], so that sections and applications may be measured in se
 library only."""
 import json
 import os
+import subprocess
 import sys
+import tempfile
 import time
 
 import pagoda_metrics as m
@@ -18,9 +20,6 @@ SECTIONS = {"apps": 130, "irregular": 20, "scale": 25, "threads": 20, "shared": 
 # Of the process that runs all of them by turns; streams of a process of their own are "plain".
 FORMS = ["cpu", "streams", "streams8", "graph", "fused", "fused:inside", "persistent", "batched",
          "tasks", "tasks:bulk", "tasks-batched"]
-# An unmodified program whose launches become tasks: more arguments of `cupola run`, more variables.
-UNMODIFIED_ARGUMENTS = []
-UNMODIFIED_ENVIRONMENT = {}
 DEVICE_GRAPHS = ["mb", "fb", "mm"]  # that have a program for it
 MOST_SECONDS = 40  # of a program
 
@@ -35,11 +34,23 @@ class Evaluation:
         self.repeats, self.tasks, self.seconds_left = repeats, tasks, seconds_left
         self.facts, self.save, self.failures = facts, save, []
         self.environ = runner.environment(build, device) if device == "sim" else dict(os.environ)
+        self.store, self.built = tempfile.TemporaryDirectory(), set()
         # As many hardware queues as there may be, for the streams.
         self.environ["CUDA_DEVICE_MAX_CONNECTIONS"] = "32"
 
     def few(self, full, quick):
         return quick if self.quick else full
+
+    def store_with(self, program):
+        """The variant store, which has the program's MasterKernel."""
+        if program not in self.built:
+            built = subprocess.run([f"{self.build}/bin/cupola", "build", "--quiet", "--store",
+                                    self.store.name, program], capture_output=True, text=True,
+                                   timeout=MOST_SECONDS)
+            if built.returncode != 0:
+                raise Failed(f"cupola build: {built.stderr[-300:]}")
+            self.built.add(program)
+        return self.store.name
 
     def run(self, app, arguments, kind):
         """The lines of a program: "plain" or "unmodified" streams, "forms" or "device_graph"."""
@@ -49,9 +60,8 @@ class Evaluation:
                    [f"{folder}/tasks/pagoda_{kind}_{app}_{form}"])
         environ = dict(self.environ)
         if kind == "unmodified":
-            command = [*runner.cupola_command(self.build, self.device)[:-1], *UNMODIFIED_ARGUMENTS,
-                       "--", *command]
-            environ.update(UNMODIFIED_ENVIRONMENT)
+            environ["CUPOLA_STORE"] = self.store_with(command[0])
+            command = [*runner.cupola_command(self.build, self.device), *command]
         limit = min(MOST_SECONDS, self.seconds_left() - 5)
         if limit < 5:
             raise Failed("no time left")
