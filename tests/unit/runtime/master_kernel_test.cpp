@@ -244,12 +244,12 @@ TEST_P(PlantedBug, IsFound) {
   const std::string ptx = Ptx(GetParam());
   ASSERT_FALSE(ptx.empty());
   for (uint64_t seed = 1; seed <= 60; ++seed) {
-    BedCourse course = seed % 4 == 0 ? CrowdedCourse(seed) : RandomCourse(seed);
-    if (seed % 3 == 0) course.leave_at_step = {400, 1200};
-    if (seed % 5 == 0) course = SleepingCourse(seed);
-    if (seed % 5 == 1) course = ChainedCourse(seed);
-    if (seed % 5 == 2) course = HeldCourse(seed);
-    if (seed % 5 == 3) course = LonelyCourse(seed);
+    // By turns, so that each bug soon meets the courses that can show it.
+    using MakeCourse = BedCourse (*)(uint64_t);
+    constexpr MakeCourse kCourses[] = {ChainedCourse,  HeldCourse,    LonelyCourse,
+                                       SleepingCourse, CrowdedCourse, RandomCourse};
+    BedCourse course = kCourses[(seed - 1) % 6](seed);
+    if (seed % 6 == 0) course.leave_at_step = {400, 1200};
     if (const sim::SearchResult result = Search(course, 2, 1000 * seed, ptx); result.failure) {
       std::printf("course %d: %.200s\n", static_cast<int>(seed), result.failure->what.c_str());
       return;
