@@ -16,7 +16,10 @@ sys.path.insert(0, os.path.join(ROOT, "tests/apps"))
 import runner  # noqa: E402
 
 # Programs, and whether some of their launches are narrow enough to be tasks.
-APPS = {"tasks/narrow_launches_shared": True, "shared/vector_add": False,
+APPS = {"tasks/narrow_launches_shared": True, "tasks/narrow_faults_shared trap": True,
+        "tasks/narrow_faults_shared exit": True, "tasks/narrow_faults_shared reset": True,
+        "tasks/narrow_faults_shared capture": True, "tasks/narrow_faults_shared threads": True,
+        "tasks/narrow_faults_shared legacy": True, "shared/vector_add": False,
         "shared/matmul_tiled": False, "shared/histogram": False,
         "shared/reduce_early_return": False, "shared/stencil_constant": False,
         "shared/device_globals": False, "shared/cub_scan_select": False,
@@ -32,15 +35,16 @@ COUNTED = re.compile(r"tasks: (\d+) launches, (\d+) copies, (\d+) starts")
 
 def compare(build, app, environ, store):
     """What is wrong, or ""; and what was counted."""
-    program = f"{build}/apps/{app}"
+    program, *arguments = f"{build}/apps/{app}".split()
     if not os.path.exists(program):
         raise runner.NotPossible(f"no {program}: build it first")
     built = subprocess.run([f"{build}/bin/cupola", "build", "--quiet", "--store", store, program],
                            capture_output=True, text=True, timeout=120)
     if built.returncode != 0:
         return f"cupola build: {built.stderr[-300:]}", None
-    name = os.path.basename(app)
-    command = [program, *next((more for word, more in ARGUMENTS.items() if name.startswith(word)), [])]
+    name = os.path.basename(program)
+    command = [program, *arguments,
+               *next((more for word, more in ARGUMENTS.items() if name.startswith(word)), [])]
     plain = runner.run(command, environ, 60)
     more = {"LD_PRELOAD": f"{build}/lib/libcupola.so", "CUPOLA_STORE": store,
             "CUPOLA_DRIVER": f"{build}/lib/sim/libcuda.so.1", "CUPOLA_TASKS": "always",
