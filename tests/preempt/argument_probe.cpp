@@ -20,7 +20,8 @@ bool HasHook(const std::string& name) {
                                         "cuCtxDestroy", "cuCtxDetach", "cuDevicePrimaryCtx",
                                         "cuGreenCtxStreamCreate", "cuStreamDestroy",
                                         "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraph",
-                                        "cuLaunch"};
+                                        "cuLaunch", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync",
+                                        "cuMemcpyDtoDAsync", "cuMemcpyAsync"};
   for (const char* hooked : kHooked) {
     if (name.rfind(hooked, 0) == 0) return true;
   }

@@ -24,7 +24,7 @@ RULES = {
     "device/compiler/passes": ["base", "device/compiler/ptx", "device/runtime"],
     "device/compiler/store": ["base"],
     "device/compiler/build": ["base", "device/compiler/fatbin", "device/compiler/ptx",
-                              "device/compiler/passes", "device/compiler/store"],
+                              "device/compiler/passes", "device/compiler/store", "device/runtime"],
     "device/compiler": ["base", "device/compiler/fatbin", "device/compiler/ptx"],
     "device/runtime": ["base"],
     "device/sim": ["base", "device/compiler", "device/compiler/fatbin", "device/compiler/ptx",
