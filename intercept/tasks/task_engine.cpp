@@ -10,6 +10,7 @@
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
 #include "intercept/preempt/driver_calls.h"
+#include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::tasks {
@@ -113,6 +114,7 @@ void TaskEngine::Open(preempt::Image* image, CUcontext context) noexcept {
   image_ = image;
   context_ = context;
   const char* const why = Prepare(image);
+  if (why == nullptr) WatchCalls();
   if (why != nullptr) Say(Level::kWarn, {"launches do not become tasks: ", why});
   state_.store(why == nullptr ? State::kReady : State::kDead, std::memory_order_release);
 }

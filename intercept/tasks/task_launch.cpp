@@ -135,7 +135,6 @@ Plain JudgeEngine(const Variant& variant, const StreamKey& key) {
   if (engine == nullptr) return Plain::kNoEngine;
   if (engine->state() == TaskEngine::State::kNone) {
     engine->Open(variant.image, reinterpret_cast<CUcontext>(key.context));
-    if (engine->state() == TaskEngine::State::kReady) WatchCalls();
   }
   if (engine->state() != TaskEngine::State::kReady) return Plain::kNoEngine;
   if (!engine->IsOf(variant.image, key.context)) return Plain::kElsewhere;

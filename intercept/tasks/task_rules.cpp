@@ -94,15 +94,14 @@ void OpenScope() {
 
 }  // namespace
 
-void StartTaskRules() noexcept {
+void WatchCalls() noexcept {
   for (size_t call = 0; call < kCallCount; ++call) rules[call] = RuleFor(kCallNames[call]);
 #define CUPOLA_STREAM_ARGUMENT(name, at, per_thread) \
   stream_arguments[static_cast<size_t>(Call::k_##name)] = {at, per_thread};
 #include "intercept/stream_arguments.inc"
 #undef CUPOLA_STREAM_ARGUMENT
+  preempt::Watch(1);
 }
-
-void WatchCalls() noexcept { preempt::Watch(1); }
 
 // The stream's tasks come first; with the legacy stream those of all streams do. Its blocks want
 // the SMs that the MasterKernel holds.

@@ -14,7 +14,8 @@ namespace cupola::intercept::tasks {
 /// Calls under way that wait for the device: while there are any, no launch becomes a task.
 extern std::atomic<uint32_t> scopes;
 
-/// From now on such calls come here (preempt::watched). Once.
+/// Makes the table of rules; from now on such calls come here (preempt::watched). Once, before the
+/// first task.
 void WatchCalls() noexcept;
 
 /// A launch is about to go to the driver.
@@ -27,8 +28,5 @@ void CloseScope() noexcept;
 
 /// A call of the class kStreamOrdered, with the same.
 void BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept;
-
-/// Makes the table of rules; called once.
-void StartTaskRules() noexcept;
 
 }  // namespace cupola::intercept::tasks

@@ -9,7 +9,6 @@
 #include "intercept/preempt/images.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/tasks/task_engine.h"
-#include "intercept/tasks/task_rules.h"
 
 namespace cupola::intercept::tasks {
 
@@ -51,7 +50,6 @@ void StartTasks() noexcept {
   engine = new (std::nothrow) TaskEngine;
   if (engine == nullptr) return;
   StartFastClock();
-  StartTaskRules();
   // Streams that share a hardware queue wait for one another; see preempt::StartPreemption.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   preempt::watched.fetch_or(preempt::kTakesPartBit);

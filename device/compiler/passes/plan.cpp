@@ -48,16 +48,6 @@ bool HasFunctionAddress(const ptx::Initializer& init, const CallGraph& calls) {
                      [&](const auto& element) { return HasFunctionAddress(element, calls); });
 }
 
-template <typename Holds>
-bool AnyInstruction(const KernelPlan& plan, Holds holds) {
-  for (const ptx::Function* function : plan.reach.functions) {
-    bool found = false;
-    ForEachInstruction(*function->body, [&](const auto& each) { found = found || holds(each); });
-    if (found) return true;
-  }
-  return false;
-}
-
 bool NamesRegister(const ptx::Instruction& instruction, std::string_view prefix) {
   bool names = false;
   ForEachOperandOf(instruction, [&](const ptx::Operand& operand) {
@@ -380,6 +370,24 @@ KernelPlan Planner::Plan(const ptx::Function& kernel) const {
   plan.preemptible_refusal = plan.sliced_refusal;
   if (plan.preemptible_refusal.empty()) plan.preemptible_refusal = RefuseLoop(plan, features);
   return plan;
+}
+
+Result<std::vector<KernelPlan>> Planner::PlanAll(const std::vector<std::string>& names) const {
+  for (const std::string& name : names) {
+    const ptx::Function* kernel = calls_.Find(name);
+    if (kernel == nullptr || !kernel->is_entry) {
+      return MakeError(ErrorCode::kNotFound, "no kernel \"" + name + "\" in the module");
+    }
+  }
+  std::vector<KernelPlan> plans;
+  for (const auto& item : module_.items) {
+    const auto* kernel = std::get_if<ptx::Function>(&item);
+    if (kernel == nullptr || !kernel->is_entry || !kernel->body) continue;
+    const bool wanted =
+        names.empty() || std::find(names.begin(), names.end(), kernel->name) != names.end();
+    if (wanted) plans.push_back(Plan(*kernel));
+  }
+  return plans;
 }
 
 }  // namespace cupola::passes

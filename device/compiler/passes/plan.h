@@ -7,9 +7,12 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "base/result.h"
 #include "device/compiler/passes/call_graph.h"
 #include "device/compiler/passes/variables.h"
+#include "device/compiler/passes/walk.h"
 #include "device/compiler/passes/worker_code.h"
 #include "device/compiler/ptx/features.h"
 #include "device/compiler/ptx/ir.h"
@@ -31,6 +34,9 @@ class Planner {
  public:
   explicit Planner(const ptx::Module& module);
   KernelPlan Plan(const ptx::Function& kernel) const;
+  /// Plans of the kernels of these names, in the module's order; of all where there are none.
+  /// Errors: kNotFound for a name that is no kernel of the module.
+  Result<std::vector<KernelPlan>> PlanAll(const std::vector<std::string>& names) const;
   const CallGraph& calls() const { return calls_; }
 
  private:
@@ -47,5 +53,16 @@ class Planner {
   bool functions_in_initializers_ = false;
   mutable std::map<std::pair<const ptx::Function*, IsWait>, bool> waits_;  ///< of called functions
 };
+
+/// Whether holds(const ptx::Instruction&) for any instruction that the kernel reaches.
+template <typename Holds>
+bool AnyInstruction(const KernelPlan& plan, Holds holds) {
+  for (const ptx::Function* function : plan.reach.functions) {
+    bool found = false;
+    ForEachInstruction(*function->body, [&](const auto& each) { found = found || holds(each); });
+    if (found) return true;
+  }
+  return false;
+}
 
 }  // namespace cupola::passes

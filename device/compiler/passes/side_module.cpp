@@ -68,24 +68,6 @@ void SideModuleBuilder::SetHead() {
   module.has_address_size = original_.has_address_size;
 }
 
-Status SideModuleBuilder::PlanKernels() {
-  for (const std::string& name : options_.kernels) {
-    const ptx::Function* kernel = planner_.calls().Find(name);
-    if (kernel == nullptr || !kernel->is_entry) {
-      return MakeError(ErrorCode::kNotFound, "no kernel \"" + name + "\" in the module");
-    }
-  }
-  for (const auto& item : original_.items) {
-    const auto* kernel = std::get_if<ptx::Function>(&item);
-    if (kernel == nullptr || !kernel->is_entry || !kernel->body) continue;
-    const bool wanted = options_.kernels.empty() ||
-                        std::find(options_.kernels.begin(), options_.kernels.end(), kernel->name) !=
-                            options_.kernels.end();
-    if (wanted) plans_.push_back(planner_.Plan(*kernel));
-  }
-  return {};
-}
-
 KernelFacts SideModuleBuilder::FactsOf(const KernelPlan& plan) const {
   KernelFacts facts;
   facts.name = plan.kernel->name;
@@ -226,7 +208,9 @@ void SideModuleBuilder::AddItems() {
 }
 
 Result<SideModule> SideModuleBuilder::Build() {
-  if (Status planned = PlanKernels(); !planned) return planned.error();
+  Result<std::vector<KernelPlan>> plans = planner_.PlanAll(options_.kernels);
+  if (!plans) return plans.error();
+  plans_ = *std::move(plans);
   SetHead();
   for (const KernelPlan& plan : plans_) {
     const KernelFacts facts = FactsOf(plan);

@@ -30,7 +30,6 @@ class SideModuleBuilder {
     std::string Suffix() const;
   };
 
-  Status PlanKernels();
   void SetHead();
   KernelFacts FactsOf(const KernelPlan& plan) const;
   void Include(const KernelPlan& plan, const Flavour& flavour);

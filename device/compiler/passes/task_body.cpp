@@ -90,14 +90,6 @@ bool AnyStatement(const KernelPlan& plan, Holds holds) {
   return found;
 }
 
-template <typename Holds>
-bool AnyInstruction(const KernelPlan& plan, Holds holds) {
-  return AnyStatement(plan, [&](const ptx::Function& function, const ptx::Statement& statement) {
-    const auto* instruction = std::get_if<ptx::Instruction>(&statement.node);
-    return instruction != nullptr && holds(function, *instruction);
-  });
-}
-
 bool NamesShared(const ptx::Instruction& instruction, const SharedLayout& shared) {
   bool names = false;
   ForEachOperandOf(instruction,
@@ -132,12 +124,6 @@ bool ReadsIndicesOddly(const ptx::Instruction& instruction) {
 bool IsWide(const ptx::Instruction& instruction) {
   return instruction.HasModifier("u64") || instruction.HasModifier("s64") ||
          instruction.HasModifier("b64");
-}
-
-void ReplaceModifier(ptx::Instruction& instruction, std::string_view from, std::string_view to) {
-  for (std::string& modifier : instruction.modifiers) {
-    if (modifier == from) modifier = to;
-  }
 }
 
 /// Rewrites the instructions of one body, noting what its head must provide.
@@ -353,9 +339,8 @@ SharedLayout LayOutShared(const KernelPlan& plan, const CallGraph& calls) {
 }
 
 bool UsesBlockBarrier(const KernelPlan& plan) {
-  return AnyInstruction(plan, [](const ptx::Function&, const ptx::Instruction& each) {
-    return IsUncountedBarrier(each);
-  });
+  return AnyInstruction(plan,
+                        [](const ptx::Instruction& each) { return IsUncountedBarrier(each); });
 }
 
 std::string RefuseTask(const KernelPlan& plan, const CallGraph& calls) {
@@ -374,26 +359,22 @@ std::string RefuseTask(const KernelPlan& plan, const CallGraph& calls) {
       return "shared memory aligned to more than " + std::to_string(runtime::kTaskUnitBytes);
     }
   }
-  if (AnyInstruction(
-          plan, [](const Function&, const Instruction& each) { return IsCountedBarrier(each); })) {
+  if (AnyInstruction(plan, [](const Instruction& each) { return IsCountedBarrier(each); })) {
     return "barriers of a counted number of threads";
   }
-  if (AnyInstruction(plan, [](const Function&, const Instruction& each) {
+  if (AnyInstruction(plan, [](const Instruction& each) {
         return IsUncountedBarrier(each) && each.HasModifier("red");
       })) {
     return "barriers with a reduction";
   }
-  if (AnyInstruction(
-          plan, [](const Function&, const Instruction& each) { return NeedsWholeWarps(each); })) {
+  if (AnyInstruction(plan, [](const Instruction& each) { return NeedsWholeWarps(each); })) {
     return "matrix instructions: warps of a task may be partial";
   }
-  if (AnyInstruction(plan, [](const Function&, const Instruction& each) {
-        return Names(each, "%dynamic_smem_size");
-      })) {
+  if (AnyInstruction(plan,
+                     [](const Instruction& each) { return Names(each, "%dynamic_smem_size"); })) {
     return "reads the size of its shared memory";
   }
-  if (AnyInstruction(
-          plan, [](const Function&, const Instruction& each) { return ReadsIndicesOddly(each); })) {
+  if (AnyInstruction(plan, [](const Instruction& each) { return ReadsIndicesOddly(each); })) {
     return "reads thread or block indices as a vector or as 16 bits";
   }
   if (AnyStatement(plan, [&](const Function& function, const Statement& statement) {

@@ -111,21 +111,10 @@ std::string TaskModuleBuilder::Refuse(const KernelPlan& plan) const {
 }
 
 Status TaskModuleBuilder::PlanKernels() {
-  for (const std::string& name : options_.kernels) {
-    const ptx::Function* kernel = planner_.calls().Find(name);
-    if (kernel == nullptr || !kernel->is_entry) {
-      return MakeError(ErrorCode::kNotFound, "no kernel \"" + name + "\" in the module");
-    }
-  }
-  for (const auto& item : original_.items) {
-    const auto* kernel = std::get_if<ptx::Function>(&item);
-    if (kernel == nullptr || !kernel->is_entry || !kernel->body) continue;
-    const bool wanted = options_.kernels.empty() ||
-                        std::find(options_.kernels.begin(), options_.kernels.end(), kernel->name) !=
-                            options_.kernels.end();
-    if (!wanted) continue;
-    KernelPlan plan = planner_.Plan(*kernel);
-    TaskFacts facts{.name = kernel->name, .refusal = Refuse(plan)};
+  Result<std::vector<KernelPlan>> plans = planner_.PlanAll(options_.kernels);
+  if (!plans) return plans.error();
+  for (KernelPlan& plan : *plans) {
+    TaskFacts facts{.name = plan.kernel->name, .refusal = Refuse(plan)};
     if (facts.refusal.empty()) {
       facts.body = static_cast<uint32_t>(plans_.size());
       facts.static_shared = LayOutShared(plan, planner_.calls()).bytes;

@@ -26,12 +26,6 @@ bool IsCompilerMade(const ptx::Variable& variable) {
   return by_name && variable.linking.empty() && variable.init && !HasAddresses(*variable.init);
 }
 
-void ReplaceModifier(ptx::Instruction& instruction, std::string_view from, std::string_view to) {
-  for (std::string& modifier : instruction.modifiers) {
-    if (modifier == from) modifier = to;
-  }
-}
-
 // Constant space is global memory here.
 bool MoveToGlobal(ptx::Instruction& instruction) {
   if (!instruction.HasModifier("const")) return false;

@@ -2,6 +2,8 @@
 // folder; pure; any thread.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,6 +42,13 @@ void ForEachOperand(AnyOperand& operand, Visit visit) {
 template <typename AnyInstruction, typename Visit>
 void ForEachOperandOf(AnyInstruction& instruction, Visit visit) {
   for (auto& operand : instruction.operands) ForEachOperand(operand, visit);
+}
+
+inline void ReplaceModifier(ptx::Instruction& instruction, std::string_view from,
+                            std::string_view to) {
+  for (std::string& modifier : instruction.modifiers) {
+    if (modifier == from) modifier = to;
+  }
 }
 
 /// Puts what rewrite(ptx::Instruction, std::vector<ptx::Statement>& out) leaves in `out` in place
