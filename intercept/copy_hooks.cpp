@@ -3,6 +3,7 @@
 
 #include "intercept/calls.h"
 #include "intercept/tasks/task_copies.h"
+#include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/tasks.h"
 #include "intercept/thread_state.h"
 
@@ -13,7 +14,10 @@ template <typename CallReal>
 CUresult PassCopy(const tasks::CopyFacts& facts, CallReal&& call) noexcept {
   if (!tasks::TasksOn() || InsideHook()) return call();
   const HookScope scope;
-  return tasks::TryCopy(facts) ? CUDA_SUCCESS : call();
+  if (tasks::TryCopy(facts)) return CUDA_SUCCESS;
+  const CUresult result = call();
+  tasks::AfterPlainLaunch(facts.stream, facts.per_thread);
+  return result;
 }
 
 uint64_t Address(const void* host) { return reinterpret_cast<uint64_t>(host); }

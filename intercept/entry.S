@@ -105,25 +105,18 @@ END cupola_lazy_call
     jmp *%r11
 .endm
 
-    .hidden cupola_stream_ordered_call
-FUNCTION cupola_stream_ordered_call
+// Where `enter` says that something is to be done after the call too, it is made from here: with the
+// registers as they came and a copy of 16 words of the stack. No driver call passes more (the most is
+// 11 arguments).
+.macro WATCHED_CALL name, enter
+    .hidden \name
+FUNCTION \name
     ENTER_WATCHED
     movq 8(%rbp), %rdi
     leaq -8(%rbp), %rsi
-    call cupola_enter_stream_ordered
-    JUMP_WATCHED
-END cupola_stream_ordered_call
-
-// Something is to be done after the call too, so it is made from here: with the registers as they
-// came and a copy of 16 words of the stack. No driver call passes more (the most is 11 arguments).
-    .hidden cupola_may_wait_call
-FUNCTION cupola_may_wait_call
-    ENTER_WATCHED
-    movq 8(%rbp), %rdi
-    leaq -8(%rbp), %rsi
-    call cupola_enter_may_wait
+    call \enter
     testq %rax, %rax
-    je .Lunwatched
+    je .Lunwatched\@
     RESTORE_ARGUMENTS
     subq $128, %rsp
     movups 32(%rbp), %xmm8
@@ -145,7 +138,7 @@ FUNCTION cupola_may_wait_call
     call *16(%rbp)
     movq %rax, 8(%rbp)
     movl %eax, %edi
-    call cupola_leave_may_wait
+    call cupola_leave_call
     movq 8(%rbp), %rax
     movq %rbp, %rsp
     popq %rbp
@@ -155,9 +148,13 @@ FUNCTION cupola_may_wait_call
     .cfi_adjust_cfa_offset -16
     ret
     .cfi_restore_state
-.Lunwatched:
+.Lunwatched\@:
     JUMP_WATCHED
-END cupola_may_wait_call
+END \name
+.endm
+
+WATCHED_CALL cupola_stream_ordered_call, cupola_enter_stream_ordered
+WATCHED_CALL cupola_may_wait_call, cupola_enter_may_wait
 
 // void* dlopen(const char* file, int mode)
 FUNCTION dlopen

@@ -13,6 +13,7 @@
 #include "intercept/preempt/guarded_launch.h"
 #include "intercept/recorder.h"
 #include "intercept/tasks/task_launch.h"
+#include "intercept/tasks/task_rules.h"
 #include "intercept/streams.h"
 #include "intercept/thread_state.h"
 #include "profiles/launch_record.h"
@@ -85,7 +86,10 @@ template <typename CallReal>
                                                   const CallReal& call) noexcept {
   if (tasks::TasksOn()) {
     CUresult result;
-    return tasks::TryTask(facts, details, &result) ? result : call();
+    if (tasks::TryTask(facts, details, &result)) return result;
+    result = call();
+    tasks::AfterPlainLaunch(facts.stream, facts.per_thread);
+    return result;
   }
   if (!preempt::PreemptionOn()) [[likely]] return call();
   const preempt::LaunchCall as_made{

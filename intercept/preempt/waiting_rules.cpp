@@ -84,14 +84,14 @@ bool IsKnownToDriver(uint64_t address) {
   return get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS && type != 0;
 }
 
-/// A call that is under way on this thread, between cupola_enter_may_wait and
-/// cupola_leave_may_wait.
+/// A call that is under way on this thread, between cupola_enter_may_wait or
+/// cupola_enter_stream_ordered, and cupola_leave_call.
 struct CallUnderWay {
   bool active;
   uint64_t scopes;          ///< bit i: a scope is open in internal::contexts[i]
   bool elsewhere;           ///< counted in scopes_elsewhere
   bool deepened;            ///< this_thread.depth was raised
-  bool tasks;               ///< a scope of tasks is open
+  tasks::Behind tasks;
   PreemptContext* context;  ///< whose scope is open
   SyncPoint sync;
 };
@@ -150,6 +150,26 @@ void Open(Rule rule, const uint64_t* arguments) {
   }
 }
 
+// A hook raises the depth itself; without one, what the driver calls meanwhile is its own affair.
+uint64_t Enter(uint64_t index) {
+  under_way.active = true;
+  under_way.deepened = (index & kHasHook) == 0;
+  if (under_way.deepened) ++this_thread.depth;
+  return 1;
+}
+
+template <typename Before>
+uint64_t EnterTasks(uint64_t index, const uint64_t* arguments, Before before) {
+  {
+    const HookScope scope;
+    const tasks::Behind behind = before(index & ~kHasHook, arguments);
+    if (behind.what == tasks::Behind::What::kNothing) return 0;
+    under_way = {};
+    under_way.tasks = behind;
+  }
+  return Enter(index);
+}
+
 }  // namespace
 
 void StartWaitingRules() noexcept {
@@ -164,56 +184,46 @@ void StartWaitingRules() noexcept {
 extern "C" {
 
 /// Called by entry.S before call `index` (bit 30: it has a hook of ours) with its register
-/// arguments, the first at `arguments[0]`, the next below it. Returns nonzero if
-/// cupola_leave_may_wait is to be called after it.
+/// arguments, the first at `arguments[0]`, the next below it. Returns nonzero if cupola_leave_call
+/// is to be called after it.
 __attribute__((visibility("hidden"))) uint64_t cupola_enter_may_wait(
     uint64_t index, const uint64_t* arguments) noexcept {
   if (InsideHook() || under_way.active) return 0;
-  const bool tasks_on = tasks::TasksOn();
-  if (!PreemptionOn() && !tasks_on) return 0;
-  bool has_task_scope = false;
+  if (tasks::TasksOn()) return EnterTasks(index, arguments, &tasks::BeforeMayWait);
+  if (!PreemptionOn()) return 0;
   {
     const HookScope scope;  // what we ask of the driver here is not the program's
-    if (tasks_on) has_task_scope = tasks::BeforeMayWait(index & ~kHasHook, arguments);
-    if (tasks_on && !has_task_scope) return 0;
     under_way = {};
-    under_way.active = true;
-    under_way.tasks = has_task_scope;
-    if (!tasks_on) Open(rules[index & ~kHasHook], arguments);
+    Open(rules[index & ~kHasHook], arguments);
   }
-  // A hook raises the depth itself; without one, what the driver calls meanwhile is its own affair.
-  under_way.deepened = (index & kHasHook) == 0;
-  if (under_way.deepened) ++this_thread.depth;
-  return 1;
+  return Enter(index);
 }
 
-__attribute__((visibility("hidden"))) void cupola_leave_may_wait(CUresult result) noexcept {
+/// The same for a stream-ordered call.
+__attribute__((visibility("hidden"))) uint64_t cupola_enter_stream_ordered(
+    uint64_t index, const uint64_t* arguments) noexcept {
+  if (InsideHook() || under_way.active) return 0;
+  if (tasks::TasksOn()) return EnterTasks(index, arguments, &tasks::BeforeStreamOrdered);
+  if (!PreemptionOn()) return 0;
+  PreemptContext* const context = Current();
+  if (context == nullptr || context->outstanding.load() == 0) return 0;
+  const HookScope scope;
+  AwaitGuard(*context);
+  KeepRoom(*context);
+  context->queued.fetch_add(1, std::memory_order_relaxed);
+  return 0;
+}
+
+__attribute__((visibility("hidden"))) void cupola_leave_call(CUresult result) noexcept {
   if (under_way.deepened) --this_thread.depth;
   for (uint64_t rest = under_way.scopes; rest != 0; rest &= rest - 1) {
     CloseScope(*internal::contexts[__builtin_ctzll(rest)].load(std::memory_order_acquire));
   }
   if (under_way.context != nullptr) CloseScope(*under_way.context);
   if (under_way.elsewhere) scopes_elsewhere.fetch_sub(1);
-  if (under_way.tasks) tasks::CloseScope();
+  tasks::DoBehind(under_way.tasks);
   if (result == CUDA_SUCCESS) AfterSync(under_way.sync);
   under_way = {};
-}
-
-/// Called by entry.S before a stream-ordered call, with the same.
-__attribute__((visibility("hidden"))) void cupola_enter_stream_ordered(
-    uint64_t index, const uint64_t* arguments) noexcept {
-  if (InsideHook()) return;
-  if (tasks::TasksOn()) {
-    const HookScope scope;
-    return tasks::BeforeStreamOrdered(index & ~kHasHook, arguments);
-  }
-  if (!PreemptionOn()) return;
-  PreemptContext* const context = Current();
-  if (context == nullptr || context->outstanding.load() == 0) return;
-  const HookScope scope;
-  AwaitGuard(*context);
-  KeepRoom(*context);
-  context->queued.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // extern "C"

@@ -111,50 +111,67 @@ void BeforePlainLaunch(CUstream stream, bool per_thread) noexcept {
   if (engine->IsRunning()) engine->AskToLeave();
 }
 
-bool BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
-  if (!IsReady()) return false;
+void AfterPlainLaunch(CUstream stream, bool per_thread) noexcept {
+  if (IsReady()) AfterWorkOf(stream, per_thread);
+}
+
+Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
+  if (!IsReady()) return {};
   const auto stream = reinterpret_cast<CUstream>(arguments[0]);
   switch (rules[index]) {
     case Rule::kNone:
     case Rule::kHook:
-      return false;
+      return {};
     case Rule::kFlush:
-      BeforeStreamOrdered(index, arguments);
-      return false;
+      return BeforeStreamOrdered(index, arguments);
     case Rule::kWait:
       WaitForAll();
-      NoteDriverWork();
-      return false;
+      return {.what = Behind::What::kNoteWork};
     case Rule::kSyncStream:
     case Rule::kSyncStreamPerThread:
       WaitForStream(stream, rules[index] == Rule::kSyncStreamPerThread);
-      return false;
+      return {};
     case Rule::kEndStream:
       WaitForStream(stream, false);
       ForgetStream(stream);
-      return false;
+      return {};
     case Rule::kWaitAndLeave:
       ForgetMemory();
       OpenScope();
-      return true;
+      return {.what = Behind::What::kCloseScope};
     case Rule::kEndContext:
       OpenScope();
       engine->Close();
-      return true;
+      return {.what = Behind::What::kCloseScope};
   }
-  return false;
+  return {};
 }
 
-void CloseScope() noexcept { scopes.fetch_sub(1); }
+Behind BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept {
+  if (!IsReady()) return {};
+  const StreamArgument& argument = stream_arguments[index];
+  if (argument.at < 0) {
+    BeforeWork();
+    return {.what = Behind::What::kNoteWork};
+  }
+  const auto stream = reinterpret_cast<CUstream>(arguments[-argument.at]);
+  BeforeWorkOf(stream, argument.per_thread);
+  return {Behind::What::kNoteWorkOf, argument.per_thread, stream};
+}
 
-void BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept {
-  if (!IsReady()) return;
-  const StreamArgument& stream = stream_arguments[index];
-  if (stream.at >= 0) {
-    BeforeWorkOf(reinterpret_cast<CUstream>(arguments[-stream.at]), stream.per_thread);
-  } else {
-    FlushAll();
-    NoteDriverWork();
+void DoBehind(const Behind& behind) noexcept {
+  switch (behind.what) {
+    case Behind::What::kNothing:
+      return;
+    case Behind::What::kNoteWorkOf:
+      return AfterWorkOf(behind.stream, behind.per_thread);
+    case Behind::What::kCloseScope:
+      // Before launches may become tasks again: what is waited for may have been given work.
+      AfterWork();
+      scopes.fetch_sub(1);
+      return;
+    case Behind::What::kNoteWork:
+      return AfterWork();
   }
 }
 

@@ -1,4 +1,4 @@
-// What is done about tasks before a call of the program goes to the driver: calls that give a
+// What is done about tasks before and behind a call of the program to the driver: calls that give a
 // stream work come after its tasks, calls that may wait for the device find none, and no
 // MasterKernel.
 #pragma once
@@ -18,15 +18,26 @@ extern std::atomic<uint32_t> scopes;
 /// first task.
 void WatchCalls() noexcept;
 
-/// A launch is about to go to the driver.
+/// What is to be done behind a call.
+struct Behind {
+  enum class What : uint8_t {
+    kNothing,
+    kNoteWorkOf,  ///< it gave `stream` work
+    kNoteWork,    ///< it gave some stream work
+    kCloseScope,  ///< it may have waited for the device
+  } what = What::kNothing;
+  bool per_thread = false;
+  CUstream stream = nullptr;
+};
+
+/// A call (kCallNames[index]) of the class kMayWait or kStreamOrdered, with its register arguments,
+/// the first at `arguments[0]`, the next below it. DoBehind is to be called after it.
+Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept;
+Behind BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept;
+void DoBehind(const Behind& behind) noexcept;
+
+/// A launch goes to the driver.
 void BeforePlainLaunch(CUstream stream, bool per_thread) noexcept;
-
-/// A call (kCallNames[index]) of the class kMayWait, with its register arguments, the first at
-/// `arguments[0]`, the next below it. True: CloseScope is to be called after it.
-bool BeforeMayWait(size_t index, const uint64_t* arguments) noexcept;
-void CloseScope() noexcept;
-
-/// A call of the class kStreamOrdered, with the same.
-void BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept;
+void AfterPlainLaunch(CUstream stream, bool per_thread) noexcept;
 
 }  // namespace cupola::intercept::tasks

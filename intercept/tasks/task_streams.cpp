@@ -145,24 +145,29 @@ bool IsClean(StreamTasks& stream) noexcept {
   return false;
 }
 
-void NoteDriverWork() noexcept { unknown_work.fetch_add(1, std::memory_order_release); }
-
 void BeforeWorkOf(CUstream stream, bool per_thread) noexcept {
   const StreamKey key = ResolveStream(stream, per_thread);
-  if (key.flags != 0) {
-    FlushAll();
-    if ((key.flags & kFlagLegacyStream) != 0) legacy_work.fetch_add(1, std::memory_order_release);
+  if (key.flags != 0) return BeforeWork();
+  const uint64_t found = by_handle.Find(stream, 0);
+  if (found != 0) Flush(*reinterpret_cast<StreamTasks*>(found));
+}
+
+// A stream that is not known even now is asked about before the first of its tasks.
+void AfterWorkOf(CUstream stream, bool per_thread) noexcept {
+  const StreamKey key = ResolveStream(stream, per_thread);
+  if ((key.flags & kFlagLegacyStream) != 0) {
+    legacy_work.fetch_add(1, std::memory_order_release);
   } else if (const uint64_t found = by_handle.Find(stream, 0); found != 0) {
-    auto& known = *reinterpret_cast<StreamTasks*>(found);
-    Flush(known);
-    known.work.fetch_add(1, std::memory_order_release);
+    reinterpret_cast<StreamTasks*>(found)->work.fetch_add(1, std::memory_order_release);
   }
 }
 
-void FlushAll() noexcept {
+void BeforeWork() noexcept {
   const uint32_t known = count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < known; ++i) Flush(*all[i]);
 }
+
+void AfterWork() noexcept { unknown_work.fetch_add(1, std::memory_order_release); }
 
 void WaitForStream(CUstream stream, bool per_thread) noexcept {
   // The legacy stream comes after all others.

@@ -1,6 +1,9 @@
 // Streams whose launches become tasks, and the order between tasks and the driver's own work: a
 // task is put in only where no other work of its stream is outstanding, and other work is put
-// behind the stream's tasks by a wait for the last one's word. docs/narrow-tasks.md.
+// behind the stream's tasks by a wait for the last one's word. A call that gives the driver work is
+// seen to twice: before it (its stream's tasks come first) and behind it (from now on the stream has
+// other work; noted before, another thread could find the stream clean while the call is on its
+// way). docs/narrow-tasks.md.
 #pragma once
 
 #include <cuda.h>
@@ -51,14 +54,15 @@ StreamTasks* FindStream(CUstream stream, const StreamKey& key) noexcept;
 bool IsClean(StreamTasks& stream) noexcept;
 
 /// The driver is about to be given work for this stream: it comes after the tasks of the stream, or
-/// of all streams where the stream is a default one, and tasks come after it.
+/// of all streams where the stream is a default one.
 void BeforeWorkOf(CUstream stream, bool per_thread) noexcept;
 
-/// The driver has been given work for some stream: none is known to be clean any more.
-void NoteDriverWork() noexcept;
+/// It has been given it: tasks that are put in from now on come after it.
+void AfterWorkOf(CUstream stream, bool per_thread) noexcept;
 
-/// What is put into any stream from now on comes after its tasks.
-void FlushAll() noexcept;
+/// The same for work of any stream, or of all.
+void BeforeWork() noexcept;
+void AfterWork() noexcept;
 
 /// Until all tasks of a stream have run.
 void WaitForStream(CUstream stream, bool per_thread) noexcept;

@@ -6,19 +6,20 @@
 // Prints "ok" and returns 0, or says what was wrong and returns 1.
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
 #include <vector>
 
-#define CHECK(call)                                                              \
-  do {                                                                           \
-    const cudaError_t check_error = (call);                                      \
-    if (check_error != cudaSuccess) {                                            \
-      std::printf("%s: %s\n", #call, cudaGetErrorString(check_error));           \
-      std::exit(1);                                                              \
-    }                                                                            \
+#define CHECK(call)                                                    \
+  do {                                                                 \
+    const cudaError_t check_error = (call);                            \
+    if (check_error != cudaSuccess) {                                  \
+      std::printf("%s: %s\n", #call, cudaGetErrorString(check_error)); \
+      std::exit(1);                                                    \
+    }                                                                  \
   } while (false)
 
 namespace {
@@ -65,6 +66,8 @@ __global__ void Sum(const uint32_t* values, uint32_t* sum) {
   if (threadIdx.x % 32 == 0) atomicAdd(sum, own);
 }
 
+__global__ void Note(const uint32_t* value, uint32_t* note) { *note = *value; }
+
 struct Line {
   cudaStream_t stream = nullptr;
   uint32_t* device = nullptr;
@@ -99,8 +102,8 @@ Line MakeLine(unsigned flags, uint32_t first) {
   CHECK(cudaMallocHost(&line.host, kThreads * sizeof(uint32_t)));
   for (int i = 0; i < kThreads; ++i) line.host[i] = first + i;
   line.expected.assign(line.host, line.host + kThreads);
-  CHECK(cudaMemcpyAsync(line.device, line.host, kThreads * sizeof(uint32_t),
-                        cudaMemcpyHostToDevice, line.stream));
+  CHECK(cudaMemcpyAsync(line.device, line.host, kThreads * sizeof(uint32_t), cudaMemcpyHostToDevice,
+                        line.stream));
   CHECK(cudaStreamSynchronize(line.stream));
   return line;
 }
@@ -116,8 +119,8 @@ void Launch(Line& line, uint32_t step) {
 }
 
 bool ReadBack(Line& line, const char* what) {
-  CHECK(cudaMemcpyAsync(line.host, line.device, kThreads * sizeof(uint32_t),
-                        cudaMemcpyDeviceToHost, line.stream));
+  CHECK(cudaMemcpyAsync(line.host, line.device, kThreads * sizeof(uint32_t), cudaMemcpyDeviceToHost,
+                        line.stream));
   CHECK(cudaStreamSynchronize(line.stream));
   return Same(line.expected, line.host, what);
 }
@@ -182,6 +185,43 @@ bool SumUp(Line& line) {
   return false;
 }
 
+// One thread gives the stream other work; as soon as its call has returned, the other launches what
+// comes behind it, and narrow kernels all the time before.
+bool TwoThreads(Line& line, int turns) {
+  constexpr size_t kWords = 1 << 24;  // so many that it is not over at once
+  uint32_t *notes = nullptr, *filled = nullptr;
+  CHECK(cudaMalloc(&notes, (turns + 1) * sizeof(uint32_t)));
+  CHECK(cudaMalloc(&filled, kWords * sizeof(uint32_t)));
+  std::atomic<int> given{0}, noted{0};
+  std::thread other([&] {
+    for (int turn = 1; turn <= turns; ++turn) {
+      CHECK(cudaMemsetAsync(filled, turn % 251, kWords * sizeof(uint32_t), line.stream));
+      given.store(turn);
+      while (noted.load() != turn) {
+      }
+    }
+  });
+  for (int turn = 1; turn <= turns; ++turn) {
+    do {
+      Note<<<1, 1, 0, line.stream>>>(filled + kWords - 1, notes);
+      while (given.load() != turn && cudaStreamQuery(line.stream) == cudaErrorNotReady) {
+      }
+    } while (given.load() != turn);
+    Note<<<1, 1, 0, line.stream>>>(filled + kWords - 1, notes + turn);
+    CHECK(cudaStreamSynchronize(line.stream));
+    noted.store(turn);
+  }
+  other.join();
+  std::vector<uint32_t> found(turns + 1), expected(turns + 1);
+  CHECK(cudaStreamSynchronize(line.stream));
+  CHECK(cudaMemcpy(found.data(), notes, found.size() * sizeof(uint32_t), cudaMemcpyDeviceToHost));
+  CHECK(cudaFree(notes));
+  CHECK(cudaFree(filled));
+  expected[0] = found[0];
+  for (int turn = 1; turn <= turns; ++turn) expected[turn] = turn % 251 * 0x01010101u;
+  return Same(expected, found.data(), "behind another thread's work");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -212,6 +252,7 @@ int main(int argc, char** argv) {
   right = right && HandOver(lines[0], lines[1], 7) && HandOver(lines[1], lines[4], 9);
   right = right && Clear(lines[2], 3) && Clear(lines[3], 4) && AskedOnly(lines[4], 5);
   for (Line& line : lines) right = right && SumUp(line);
+  for (int i = 0; i < 2; ++i) right = right && TwoThreads(lines[i], 5 * static_cast<int>(rounds));
   for (Line& line : lines) {
     CHECK(cudaStreamDestroy(line.stream));
     CHECK(cudaFree(line.device));
