@@ -2,7 +2,7 @@
 // each. Pagoda, section 4.1; docs/narrow-tasks.md says what is done otherwise and why.
 //
 // An MTB is a scheduler warp, which pulls records from the column of the same number and hands them
-// to executor warps, and the executor warps, which sleep at an mbarrier each until they are handed
+// to executor warps, and the executor warps, which sleep at a barrier each until they are handed
 // one. Device code of one MTB; programs call nothing here.
 #pragma once
 
@@ -36,8 +36,7 @@ __device__ void RunExecutor(const MasterParams& params) {
   MtbState& mtb = Mtb();
   WarpEntry& warp = MyWarp();
   for (uint32_t parity = 0;; parity ^= 1) {
-    if (lane == 0) AwaitWake(&mtb.wake[threadIdx.x / 32 - 1], parity);
-    __syncwarp();
+    AwaitWake(threadIdx.x / 32 - 1, parity);
     const uint32_t job = warp.job;
     if (job == kQuitJob) return;
     const TaskHeader& header = MyHeader();

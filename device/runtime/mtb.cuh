@@ -37,8 +37,13 @@ struct FreeRoom {
   uint32_t slots;  ///< of MtbState::blocks
 };
 
+/// Executors below this sleep at a named barrier each, all that there are but the block's own: one
+/// that waits there is woken at once, at an mbarrier the later the more wait [measured:
+/// docs/narrow-tasks.md].
+inline constexpr uint32_t kNamedExecutors = 15;
+
 struct MtbState {
-  uint64_t wake[kMostExecutors];  ///< mbarriers of one arrival
+  uint64_t wake[kMostExecutors];  ///< mbarriers of one arrival, of those from kNamedExecutors on
   WarpEntry warps[kMostExecutors];
   BlockEntry blocks[kBlockSlots];
   FreeRoom room;
@@ -191,17 +196,27 @@ __device__ inline void MarkEnded(uint32_t* shared, uint32_t bits) {
                : "memory");
 }
 
-/// Wakes an executor: what was written before is seen by it.
-__device__ inline void Wake(uint64_t* barrier) {
-  asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(barrier))
-               : "memory");
+/// Wakes executors, a bit each: what the caller's warp wrote before is seen by them. All lanes call
+/// it [named barriers: PTX ISA 9.7.13.1, which counts by warps].
+__device__ inline void Wake(uint32_t executors) {
+  const uint32_t lane = threadIdx.x % 32;
+  __syncwarp();
+  if (lane >= kNamedExecutors && ((executors >> lane) & 1) != 0) {
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(
+                     SharedAddress(&Mtb().wake[lane]))
+                 : "memory");
+  }
+  __syncwarp();
+  for (uint32_t named = executors & ((1u << kNamedExecutors) - 1); named != 0; named &= named - 1) {
+    asm volatile("barrier.cta.arrive.aligned %0, 64;" ::"r"(__ffs(named)) : "memory");
+  }
 }
 
 /// Sleeps until the phase of this parity has ended, or for this many ns at a time. Without the hint
 /// warps look again so often that 31 of them slow each other, and the scheduler, by microseconds
 /// [measured: docs/narrow-tasks.md; PTX ISA 9.7.13.15.16].
 inline constexpr uint32_t kSleepNs = 1'000'000;
-__device__ inline void AwaitWake(uint64_t* barrier, uint32_t parity) {
+__device__ inline void AwaitPhase(uint64_t* barrier, uint32_t parity) {
   asm volatile(
       "{\n"
       ".reg .pred ended;\n"
@@ -211,6 +226,16 @@ __device__ inline void AwaitWake(uint64_t* barrier, uint32_t parity) {
       "}" ::"r"(SharedAddress(barrier)),
       "r"(parity), "r"(kSleepNs)
       : "memory");
+}
+
+/// Sleeps until this executor is woken; all lanes call it.
+__device__ inline void AwaitWake(uint32_t executor, uint32_t parity) {
+  if (executor < kNamedExecutors) {
+    asm volatile("barrier.cta.sync.aligned %0, 64;" ::"r"(executor + 1) : "memory");
+  } else {
+    if (threadIdx.x % 32 == 0) AwaitPhase(&Mtb().wake[executor], parity);
+    __syncwarp();
+  }
 }
 
 /// A barrier for so many threads. What it was before is no barrier (EndBarrier).

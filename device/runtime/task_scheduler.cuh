@@ -170,7 +170,8 @@ __device__ inline uint32_t Scheduler::FreeExecutors() const {
 /// 2).
 __device__ inline void Scheduler::Hand(uint32_t free) {
   const uint32_t rank = __popc(free & ((1u << lane_) - 1));
-  if (((free >> lane_) & 1) != 0 && rank < left_) {
+  const bool is_handed = ((free >> lane_) & 1) != 0 && rank < left_;
+  if (is_handed) {
     const uint32_t warps = Warps(Header(row_));
     uint32_t block = 0, warp = next_ + rank;
     if (warp >= warps) {
@@ -182,8 +183,8 @@ __device__ inline void Scheduler::Hand(uint32_t free) {
     entry.first_thread = warp * 32;
     entry.slot = slot_;
     StoreShared(&entry.job, row_ + 2);
-    Wake(&Mtb().wake[lane_]);
   }
+  Wake(__ballot_sync(kAllLanes, is_handed));
   const uint32_t handed = min(static_cast<uint32_t>(__popc(free)), left_);
   next_ += handed;
   left_ -= handed;
@@ -324,10 +325,8 @@ __device__ inline void Scheduler::End() {
   }
   while (HasWork() || !AllFree()) HandOut();
   SetBusy(false);
-  if (lane_ < executors_) {
-    StoreShared(&Mtb().warps[lane_].job, kQuitJob);
-    Wake(&Mtb().wake[lane_]);
-  }
+  if (lane_ < executors_) StoreShared(&Mtb().warps[lane_].job, kQuitJob);
+  Wake((1u << executors_) - 1);
   if (lane_ == 0) params_.heads[blockIdx.x] = head_;
 }
 

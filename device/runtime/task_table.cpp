@@ -11,8 +11,13 @@ namespace {
 // written that line and each look costs a miss.
 constexpr uint32_t kRowsOfALine = 64 / sizeof(uint32_t);
 
-// Tasks that a thread puts into a column before it goes on to the next: they are pulled together.
-constexpr uint32_t kRun = 4;
+// Tasks that a thread puts into a column before it goes on to the next. What it uses of a column is
+// then in its caches: with all columns awake, when there are more tasks than the device can start,
+// more of them [measured: docs/narrow-tasks.md].
+constexpr uint32_t kRun = 4, kRunWhenAllAwake = 16;
+
+// The row that is written so many tasks later is asked for now.
+constexpr uint32_t kAhead = 2;
 
 // A column in which so many tasks wait has enough to do: others are woken.
 constexpr uint32_t kEnough = 16;
@@ -32,6 +37,15 @@ void WriteRecord(TaskRecord& record, const uint32_t* words, uint32_t chunks, uin
         _mm_loadu_si128(reinterpret_cast<const __m128i*>(words + chunk * kChunkWords));
     _mm_store_si128(reinterpret_cast<__m128i*>(&record.chunks[chunk]),
                     _mm_or_si128(_mm_and_si128(part, payload), last));
+  }
+}
+
+// The lines of a record are to be had for writing: stores wait in order, so that one to a line
+// which is elsewhere holds up all behind it. Does nothing on processors that do not know it.
+void PrefetchToWrite(const TaskRecord& record) {
+  const auto* const bytes = reinterpret_cast<const char*>(&record);
+  for (size_t line = 0; line < sizeof record; line += 64) {
+    asm volatile("prefetchw %0" ::"m"(bytes[line]));
   }
 }
 
@@ -71,6 +85,7 @@ bool TaskTable::HasRoom(uint32_t number, Column& column) const {
 
 void TaskTable::Write(uint32_t number, Column& column, const TaskWords& words, TaskId* id) {
   const uint32_t position = column.tail.load(std::memory_order_relaxed);
+  PrefetchToWrite(memory_.columns[number].rows[(position + kAhead) % kTaskRows]);
   WriteRecord(memory_.columns[number].rows[position % kTaskRows], words.words, words.header.chunks,
               position + 1);
   __atomic_store_n(&memory_.columns[number].tail, position + 1, __ATOMIC_RELEASE);
@@ -85,7 +100,7 @@ bool TaskTable::TryPutNext(uint32_t number, const TaskWords& words, TaskId* id, 
   if (has_room) {
     Write(number, column, words, id);
     const uint32_t position = id->sequence - 1;
-    if (position % kEnough == 0 && position >= kEnough) {
+    if (position % kEnough == 0 && position >= kEnough && awake() < memory_.column_count) {
       *is_loaded = !HasCome(Done(number, (position - kEnough) % kTaskRows), position - kEnough + 1);
     }
   }
@@ -118,7 +133,10 @@ bool TaskTable::TryPut(const TaskWords& words, TaskId* id) {
   thread_local uint32_t cursor = threads.fetch_add(1, std::memory_order_relaxed) * 7;
   thread_local uint32_t run = 0;
   const uint32_t awake = awake_.load(std::memory_order_relaxed);
-  if (++run % kRun == 0) ++cursor;
+  if (++run >= (awake < memory_.column_count ? kRun : kRunWhenAllAwake)) {
+    run = 0;
+    ++cursor;
+  }
   bool is_loaded = false;
   for (uint32_t tries = 0; tries < awake; ++tries, ++cursor) {
     if (cursor >= awake) cursor = 0;

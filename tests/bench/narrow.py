@@ -11,7 +11,7 @@ import runner
 
 # Iterations of narrow_bench's bodies whose blocks take about so long alone on an H200.
 ITERATIONS = {"1us": 30, "13us": 1700, "46us": 6500}
-MODES = ["fused", "api", "streams32", "streams32x8", "graph"]
+MODES = ["fused", "api", "apix8", "streams32", "streams32x8", "graph"]
 
 
 class Bench:
