@@ -78,19 +78,11 @@ void RecordInRing(RingWriter& ring, const LaunchFacts& facts, bool captured, CUr
   return true;
 }
 
-/// Makes the launch by `call()`, as its preemptible variant (preempt/guarded_launch.h) or as a task
-/// (tasks/task_launch.h).
+/// Makes the launch by `call()`, or as its preemptible variant (preempt/guarded_launch.h).
 template <typename CallReal>
-[[gnu::always_inline]] inline CUresult MakeLaunch(const LaunchFacts& facts,
+[[gnu::always_inline]] inline CUresult MakeKernel(const LaunchFacts& facts,
                                                   const LaunchDetails& details,
                                                   const CallReal& call) noexcept {
-  if (tasks::TasksOn()) {
-    CUresult result;
-    if (tasks::TryTask(facts, details, &result)) return result;
-    result = call();
-    tasks::AfterPlainLaunch(facts.stream, facts.per_thread);
-    return result;
-  }
   if (!preempt::PreemptionOn()) [[likely]] return call();
   const preempt::LaunchCall as_made{
       .params = details.params, .extra = details.extra,
@@ -99,6 +91,19 @@ template <typename CallReal>
       .make = [](void* data) { return (*static_cast<const CallReal*>(data))(); },
       .data = const_cast<void*>(static_cast<const void*>(&call))};
   return preempt::LaunchUnderBoard(facts, as_made);
+}
+
+/// The same, or puts it into the TaskTable (tasks/task_launch.h).
+template <typename CallReal>
+[[gnu::always_inline]] inline CUresult MakeLaunch(const LaunchFacts& facts,
+                                                  const LaunchDetails& details,
+                                                  const CallReal& call) noexcept {
+  if (!tasks::TasksOn()) [[likely]] return MakeKernel(facts, details, call);
+  CUresult result;
+  if (tasks::TryTask(facts, details, &result)) return result;
+  result = MakeKernel(facts, details, call);
+  tasks::AfterPlainLaunch(facts.stream, facts.per_thread);
+  return result;
 }
 
 /// Passes a launch on by `make_call()` and records it.

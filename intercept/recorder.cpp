@@ -121,7 +121,7 @@ bool StartRecording() noexcept {
     RecordingState state = Start();
     preempt::StartPreemption();
     // Launches that are measured stay launches.
-    if (state == RecordingState::kOff && !preempt::PreemptionOn()) tasks::StartTasks();
+    if (state == RecordingState::kOff) tasks::StartTasks();
     if (state == RecordingState::kOff && (preempt::PreemptionOn() || tasks::TasksOn())) {
       state = RecordingState::kOffButWatched;
     }

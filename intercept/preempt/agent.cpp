@@ -18,6 +18,7 @@
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
+#include "intercept/tasks/task_demand.h"
 #include "intercept/thread_state.h"
 
 namespace cupola::intercept::preempt {
@@ -175,6 +176,12 @@ Look Agent::LookAtAll(bool was_asked) {
   const MutexLock lock(pass_mutex);
   Look look;
   ForEachContext([&](PreemptContext& context) { LookAt(context, was_asked, &look); });
+  // Asked to leave again and again: it is launched once more for a task that was put in meanwhile.
+  if (gpu_.requests() != 0 && tasks::IsResidentOn(gpu_)) {
+    tasks::AskToLeave(gpu_);
+    ++look.running;
+    ++look.doubtful;
+  }
   const uint64_t now = MonotonicNs();
   if (look.running != 0 && now - asked_well_ns_ >= kAskEveryNs) {
     asked_well_ns_ = now;

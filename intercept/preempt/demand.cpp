@@ -11,6 +11,7 @@
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
 #include "intercept/streams.h"
+#include "intercept/tasks/task_demand.h"
 
 namespace cupola::intercept::preempt {
 namespace {
@@ -151,6 +152,8 @@ void End(GpuBoard& gpu, uint64_t now_ns) {
       gpu.board().header().attention.load() != 0) {
     sched::RingBell(gpu.board().header());
   }
+  // Idle it would share the GPU with whoever comes.
+  if (gpu.board().header().attention.load() != 0) tasks::AskToLeave(gpu);
   NoteTimeOfLaunches(state, now_ns);
   state.ended_ns.store(now_ns, std::memory_order_relaxed);
   state.stream.store(kNoStream, std::memory_order_relaxed);
@@ -215,9 +218,12 @@ bool PutMarker(const DemandState& state, uint32_t index) {
          CUDA_SUCCESS;
 }
 
-// Once a burst: quiet since the last look, on streams that have room and do not capture.
-void PutMarkers(DemandState& state, uint64_t launches) {
+// Once a burst: quiet since the last look, on streams that have room and do not capture. Tasks are
+// in no stream: not before their MasterKernel has left.
+void PutMarkers(GpuBoard& gpu, uint64_t launches) {
+  DemandState& state = gpu.demand;
   if (state.returned.load() != launches || open_captures.load() != 0) return;
+  if (tasks::IsResidentOn(gpu)) return;
   const MutexLock lock(marker_mutex);
   const uint32_t count = state.streams.load(std::memory_order_acquire);
   if (count > kMarkedStreams || !CanMark(state, count)) return;
@@ -270,8 +276,9 @@ bool IsAtWork(GpuBoard& gpu, bool was_quiet, uint64_t now_ns) {
     has_guarded |= context.gpu == &gpu && context.outstanding.load() != 0;
   });
   // What is held by others has its time yet to come.
-  if (has_guarded || !was_quiet || gpu.requests() != 0) state.quiet_since_ns = now_ns;
-  if (has_guarded || !was_quiet) return true;
+  const bool is_busy = has_guarded || !was_quiet || tasks::IsResidentOn(gpu);
+  if (is_busy || gpu.requests() != 0) state.quiet_since_ns = now_ns;
+  if (is_busy) return true;
   if (now_ns - state.quiet_since_ns > settings.demand_limit_ns) return false;
   const uint64_t launches = state.seen_launches;
   if (state.returned.load() != launches) return true;  // a launch waits for room
@@ -388,7 +395,7 @@ void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept {
     return EndUnlessLaunched(gpu, launches, now_ns);
   }
   if (quiet && !is_marked && !lingers && state.refused_launches != launches) {
-    PutMarkers(state, launches);
+    PutMarkers(gpu, launches);
   }
   // Before it ends: the daemon is there at that moment, and lets the others go.
   const uint64_t until_ns = gpu.slot().demand_until_ns.load();

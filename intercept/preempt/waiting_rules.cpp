@@ -150,24 +150,14 @@ void Open(Rule rule, const uint64_t* arguments) {
   }
 }
 
+bool HasTasksBehind() { return under_way.tasks.what != tasks::Behind::What::kNothing; }
+
 // A hook raises the depth itself; without one, what the driver calls meanwhile is its own affair.
 uint64_t Enter(uint64_t index) {
   under_way.active = true;
   under_way.deepened = (index & kHasHook) == 0;
   if (under_way.deepened) ++this_thread.depth;
   return 1;
-}
-
-template <typename Before>
-uint64_t EnterTasks(uint64_t index, const uint64_t* arguments, Before before) {
-  {
-    const HookScope scope;
-    const tasks::Behind behind = before(index & ~kHasHook, arguments);
-    if (behind.what == tasks::Behind::What::kNothing) return 0;
-    under_way = {};
-    under_way.tasks = behind;
-  }
-  return Enter(index);
 }
 
 }  // namespace
@@ -189,29 +179,36 @@ extern "C" {
 __attribute__((visibility("hidden"))) uint64_t cupola_enter_may_wait(
     uint64_t index, const uint64_t* arguments) noexcept {
   if (InsideHook() || under_way.active) return 0;
-  if (tasks::TasksOn()) return EnterTasks(index, arguments, &tasks::BeforeMayWait);
-  if (!PreemptionOn()) return 0;
+  if (!PreemptionOn() && !tasks::TasksOn()) return 0;
   {
     const HookScope scope;  // what we ask of the driver here is not the program's
     under_way = {};
-    Open(rules[index & ~kHasHook], arguments);
+    // First tasks: launches may wait for them, they for no launch.
+    if (tasks::TasksOn()) under_way.tasks = tasks::BeforeMayWait(index & ~kHasHook, arguments);
+    if (PreemptionOn()) Open(rules[index & ~kHasHook], arguments);
   }
-  return Enter(index);
+  return PreemptionOn() || HasTasksBehind() ? Enter(index) : 0;
 }
 
 /// The same for a stream-ordered call.
 __attribute__((visibility("hidden"))) uint64_t cupola_enter_stream_ordered(
     uint64_t index, const uint64_t* arguments) noexcept {
   if (InsideHook() || under_way.active) return 0;
-  if (tasks::TasksOn()) return EnterTasks(index, arguments, &tasks::BeforeStreamOrdered);
-  if (!PreemptionOn()) return 0;
-  PreemptContext* const context = Current();
-  if (context == nullptr || context->outstanding.load() == 0) return 0;
-  const HookScope scope;
-  AwaitGuard(*context);
-  KeepRoom(*context);
-  context->queued.fetch_add(1, std::memory_order_relaxed);
-  return 0;
+  under_way = {};
+  if (tasks::TasksOn()) {
+    const HookScope scope;
+    under_way.tasks = tasks::BeforeStreamOrdered(index & ~kHasHook, arguments);
+  }
+  if (PreemptionOn()) {
+    PreemptContext* const context = Current();
+    if (context != nullptr && context->outstanding.load() != 0) {
+      const HookScope scope;
+      AwaitGuard(*context);
+      KeepRoom(*context);
+      context->queued.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  return HasTasksBehind() ? Enter(index) : 0;
 }
 
 __attribute__((visibility("hidden"))) void cupola_leave_call(CUresult result) noexcept {

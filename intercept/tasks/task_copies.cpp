@@ -5,6 +5,7 @@
 
 #include "device/runtime/task_grid.h"
 #include "intercept/preempt/driver_calls.h"
+#include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engine.h"
 #include "intercept/tasks/task_launch.h"
 #include "intercept/tasks/task_rules.h"
@@ -83,12 +84,14 @@ void Fill(const CopyFacts& facts, TaskWords* words) {
 bool PutIn(const CopyFacts& facts) {
   const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
   if (reinterpret_cast<CUcontext>(key.context) != engine->context()) return false;
+  if (IsAskedToYield(key)) return false;
   StreamTasks* const stream = FindStream(facts.stream, key);
   if (stream == nullptr) return false;
   const StreamLock lock(*stream);
   if (!IsClean(*stream)) return false;
   TaskWords words;
   Fill(facts, &words);
+  const TaskDemand demand(key, facts.stream);
   return engine->Put(stream->column, &words, &stream->last);
 }
 

@@ -10,6 +10,8 @@
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
 #include "intercept/preempt/driver_calls.h"
+#include "intercept/preempt/live_streams.h"
+#include "intercept/preempt/waiting.h"
 #include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/tasks.h"
 
@@ -94,6 +96,7 @@ const char* TaskEngine::Allocate() noexcept {
 const char* TaskEngine::Prepare(preempt::Image* image) noexcept {
   const auto create = CUPOLA_CALL_REAL(cuStreamCreate, PFN_cuStreamCreate_v2000);
   const auto set = CUPOLA_CALL_REAL(cuFuncSetAttribute, PFN_cuFuncSetAttribute_v9000);
+  preempt::MakeRoomForStream();
   if (create(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) return "no stream";
   {
     const MutexLock lock(preempt::ImagesMutex());
@@ -110,6 +113,7 @@ const char* TaskEngine::Prepare(preempt::Image* image) noexcept {
 void TaskEngine::Open(preempt::Image* image, CUcontext context) noexcept {
   const MutexLock lock(mutex);
   if (state() != State::kNone) return;
+  const preempt::OwnCallScope scope;
   const RelaxedCapture relaxed;
   image_ = image;
   context_ = context;
@@ -127,6 +131,7 @@ bool TaskEngine::Launch() noexcept {
   const RelaxedCapture relaxed;
   if (++params_.epoch == 0) ++params_.epoch;
   *running_ = params_.epoch;
+  may_be_resident_.store(true);
   void* arguments[] = {&params_};
   const auto launch = CUPOLA_CALL_REAL(cuLaunchKernel, PFN_cuLaunchKernel_v4000);
   Count(counters.starts);
@@ -148,6 +153,17 @@ void TaskEngine::MakeSureOf() noexcept {
 
 void TaskEngine::AskToLeave() noexcept {
   __atomic_store_n(&control_->leave, params_.epoch, __ATOMIC_RELEASE);
+}
+
+bool TaskEngine::IsResident() noexcept {
+  if (state() != State::kReady || !may_be_resident_.load()) return false;
+  if (*running_ != 0) return true;
+  const MutexLock lock(mutex);
+  const RelaxedCapture relaxed;
+  const auto query = CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000);
+  if (*running_ != 0 || query(stream_) == CUDA_ERROR_NOT_READY) return true;
+  may_be_resident_.store(false);
+  return false;
 }
 
 // A body that traps ends the context: its error is the program's to hear, from whatever it calls.

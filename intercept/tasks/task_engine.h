@@ -46,6 +46,9 @@ class TaskEngine {
   /// Has the MasterKernel leave when it has run what is there.
   void AskToLeave() noexcept;
 
+  /// Whether one is on the GPU, or on its way there. Asks the driver while one leaves.
+  bool IsResident() noexcept;
+
   /// The word that says that a task is done, for the device, and what it says then.
   CUdeviceptr DoneAddress(const runtime::TaskId& id) const noexcept;
 
@@ -69,6 +72,7 @@ class TaskEngine {
   bool IsWell() noexcept;
 
   std::atomic<State> state_{State::kNone};
+  std::atomic<bool> may_be_resident_{false};
   const preempt::Image* image_ = nullptr;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;

@@ -7,6 +7,7 @@
 #include "intercept/launch_path.h"
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/variants.h"
+#include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engine.h"
 #include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/task_streams.h"
@@ -146,6 +147,7 @@ Plain JudgeEngine(const Variant& variant, const StreamKey& key) {
 Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, const Variant& variant) {
   if (open_captures.load(std::memory_order_relaxed) != 0) return Plain::kCapturing;
   const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
+  if (IsAskedToYield(key)) return Plain::kAsked;
   if (const Plain why = JudgeEngine(variant, key); why != kIsTask) return why;
   StreamTasks* const stream = FindStream(facts.stream, key);
   if (stream == nullptr) return Plain::kStream;
@@ -155,6 +157,7 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, const Varian
   FillHead(facts, *variant.entry, &words);
   char* const parameters = reinterpret_cast<char*>(words.words + kWordsBefore);
   if (!CopyParameters(variant, details, parameters)) return Plain::kArguments;
+  const TaskDemand demand(key, facts.stream);
   return engine->Put(stream->column, &words, &stream->last) ? kIsTask : Plain::kNoEngine;
 }
 

@@ -38,6 +38,7 @@ enum class Plain : uint8_t {
   kElsewhere,   ///< of another context or module than the MasterKernel
   kNoEngine,    ///< the MasterKernel could not be set up, or failed
   kMixed,       ///< wide kernels came between so often that tasks do not pay
+  kAsked,       ///< the process is asked to leave the GPU
   kCount
 };
 
@@ -55,7 +56,8 @@ inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
     "waiting scope",
     "another module",
     "no MasterKernel",
-    "mixed with wide ones"};
+    "mixed with wide ones",
+    "asked to yield"};
 
 struct Counters {
   std::atomic<uint64_t> tasks{0};
@@ -73,7 +75,7 @@ inline void Count(std::atomic<uint64_t>& counter) noexcept {
 }
 
 /// Reads the environment: CUPOLA_TASKS=auto (default), always (from the first launch on) or off.
-/// Called when the driver has been opened, where the process does not take part in preemption.
+/// Called when the driver has been opened, behind preempt::StartPreemption.
 void StartTasks() noexcept;
 
 /// In the child of a process that had a MasterKernel no launch becomes a task.

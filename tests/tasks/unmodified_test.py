@@ -5,6 +5,7 @@ device: their output is the same, and launches do become tasks.
   unmodified_test.py --build DIR [APP...]      77: something that it needs is not built
 """
 import argparse
+import contextlib
 import os
 import re
 import subprocess
@@ -13,6 +14,8 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/apps"))
+sys.path.insert(0, os.path.join(ROOT, "tests/preempt"))
+import pestered_board  # noqa: E402
 import runner  # noqa: E402
 
 # Programs, and whether some of their launches are narrow enough to be tasks.
@@ -29,12 +32,18 @@ APPS = {"tasks/narrow_launches_shared": True, "tasks/narrow_faults_shared trap":
         "shared/function_pointer": False, "shared/fork_exec": False, "shared/exit_codes": False,
         "shared/pagoda_mb": True, "shared/pagoda_fb": True, "shared/pagoda_mm": True,
         "shared/pagoda_3des": True}
+# Again as processes that take part in preemption, over a driver that forbids what would hang a GPU
+# (tests/preempt/strict_driver.cpp), asked to yield all the time.
+ASKED = ["tasks/narrow_launches_shared", "tasks/narrow_faults_shared trap",
+         "tasks/narrow_faults_shared threads", "tasks/narrow_faults_shared legacy",
+         "shared/pagoda_mb", "shared/pagoda_3des"]
 ARGUMENTS = {"pagoda": ["--tasks", "24", "--no-times"]}
 COUNTED = re.compile(r"tasks: (\d+) launches, (\d+) copies, (\d+) starts")
 
 
-def compare(build, app, environ, store):
+def compare(build, app, environ, folder, asked):
     """What is wrong, or ""; and what was counted."""
+    store = os.path.join(folder, "store")
     program, *arguments = f"{build}/apps/{app}".split()
     if not os.path.exists(program):
         raise runner.NotPossible(f"no {program}: build it first")
@@ -49,10 +58,19 @@ def compare(build, app, environ, store):
     more = {"LD_PRELOAD": f"{build}/lib/libcupola.so", "CUPOLA_STORE": store,
             "CUPOLA_DRIVER": f"{build}/lib/sim/libcuda.so.1", "CUPOLA_TASKS": "always",
             "CUPOLA_LOG": "info"}
-    tasks = runner.run(command, {**environ, **more}, 100)
+    if asked:
+        board = pestered_board.Board(folder)
+        more.update({"CUPOLA_BOARD": board.path, "CUPOLA_BOARD_SLOT": "0",
+                     "STRICT_DRIVER": more["CUPOLA_DRIVER"], "CUPOLA_PREEMPT": "always",
+                     "CUPOLA_DRIVER": f"{build}/tests/preempt/strict/libcuda.so.1"})
+    # Now and then for longer than a burst of tasks.
+    with pestered_board.pestering(board, 0.003) if asked else contextlib.nullcontext():
+        tasks = runner.run(command, {**environ, **more}, 100)
     if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
         return (f"plain {plain['code']} {plain['stdout'][-300:]}, as tasks {tasks['code']} "
                 f"{tasks['stdout'][-300:]} {tasks['stderr'][-300:]}"), None
+    if asked and board.answered == 0:
+        return f"asked to yield {board.asked} times, it never said that it had", None
     counted = COUNTED.search(tasks["stderr"].decode(errors="replace"))
     return "", [int(word) for word in counted.groups()] if counted else [0, 0, 0]
 
@@ -68,13 +86,14 @@ def main():
     try:
         environ = runner.environment(build, "sim")
         with tempfile.TemporaryDirectory() as folder:
-            store = os.path.join(folder, "store")
-            for app in options.apps or APPS:
-                problem, counted = compare(build, app, environ, store)
+            courses = [(app, False) for app in options.apps or APPS]
+            courses += [(app, True) for app in options.apps or ASKED]
+            for app, asked in courses:
+                problem, counted = compare(build, app, environ, folder, asked)
                 if not problem and APPS.get(app) and counted[0] == 0:
                     problem = "no launch became a task"
                 wrong += problem != ""
-                print(f"{app}: {problem or '{} launches, {} copies, {} starts'.format(*counted)}",
+                print(f"{app}{', asked to yield' if asked else ''}: {problem or '{} launches, {} copies, {} starts'.format(*counted)}",
                       flush=True)
     except runner.NotPossible as reason:
         print(f"unmodified_test: {reason}", file=sys.stderr)

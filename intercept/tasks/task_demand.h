@@ -1,0 +1,41 @@
+// Tasks of a process that takes part in preemption: they count as its launches, the MasterKernel is
+// what it has on the GPU, and leaves when the process is asked to yield. docs/narrow-tasks.md.
+#pragma once
+
+#include <cuda.h>
+
+#include "intercept/streams.h"
+#include "sched/board/yield_protocol.h"
+
+namespace cupola::intercept::preempt {
+class GpuBoard;
+struct PreemptContext;
+}  // namespace cupola::intercept::preempt
+
+namespace cupola::intercept::tasks {
+
+/// Whether the context's process is asked to leave its GPU: no launch becomes a task meanwhile, and
+/// what goes out in its place is held by gates. Always false where preemption is off.
+bool IsAskedToYield(const StreamKey& key) noexcept;
+
+/// Around putting a task in: the board hears of it before, and who sleeps is woken behind it.
+/// Nothing where preemption is off.
+class TaskDemand {
+ public:
+  TaskDemand(const StreamKey& key, CUstream stream) noexcept;
+  ~TaskDemand();
+  TaskDemand(const TaskDemand&) = delete;
+  TaskDemand& operator=(const TaskDemand&) = delete;
+
+ private:
+  preempt::PreemptContext* context_ = nullptr;
+  sched::Wakes wakes_;
+};
+
+/// Whether a MasterKernel is on that GPU, or on its way there. Asks the driver while one leaves.
+bool IsResidentOn(const preempt::GpuBoard& gpu) noexcept;
+
+/// Has one that takes tasks on that GPU leave when it has run what is there. A store at most.
+void AskToLeave(const preempt::GpuBoard& gpu) noexcept;
+
+}  // namespace cupola::intercept::tasks

@@ -1,0 +1,61 @@
+"""A board in a file, for a program of one process, and somebody who asks that to yield all the time. Standard
+library only."""
+import contextlib
+import mmap
+import os
+import struct
+import threading
+
+# sched/board/board.h: the head, slot 0, and in it stopped, yield_requests, yield_sm_bound and wake.
+BOARD_BYTES, SLOT, STOPPED, REQUESTS, BOUND, WAKE = 28672, 4096, 164, 256, 264, 272
+DAEMON_BIT, ALL_SMS = 1 << 63, 0xFFFF
+
+
+class Board:
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "board")
+        with open(self.path, "wb") as file:
+            file.write(bytes(BOARD_BYTES))
+        self.file = open(self.path, "r+b")
+        self.memory = mmap.mmap(self.file.fileno(), 0)
+        struct.pack_into("<III", self.memory, 0, 0x43555042, 1, 63)
+        struct.pack_into("<I", self.memory, SLOT, 1)
+        struct.pack_into("<I", self.memory, SLOT + BOUND, ALL_SMS)
+        self.asked = self.answered = 0
+
+    def ask(self, requests):
+        struct.pack_into("<Q", self.memory, SLOT + REQUESTS, requests)
+        wake = struct.unpack_from("<I", self.memory, SLOT + WAKE)[0]
+        struct.pack_into("<I", self.memory, SLOT + WAKE, (wake + 1) & 0xFFFFFFFF)
+
+    def has_answered(self):
+        """Whether the process says that it has yielded. Means something while it is asked."""
+        return struct.unpack_from("<I", self.memory, SLOT + STOPPED)[0] == 1
+
+    def preemptions(self):
+        return struct.unpack_from("<Q", self.memory, SLOT + 128 + 48)[0]
+
+
+@contextlib.contextmanager
+def pestering(board, seconds=0.0004):
+    """Asks the process of slot 0 to yield, and lets it go, so often, until the block ends."""
+    over = threading.Event()
+
+    def pester():
+        while not over.wait(seconds):
+            struct.pack_into("<I", board.memory, SLOT + STOPPED, 0)
+            board.ask(DAEMON_BIT)
+            board.asked += 1
+            if over.wait(seconds):
+                break
+            board.answered += board.has_answered()
+            board.ask(0)
+        board.ask(0)
+
+    thread = threading.Thread(target=pester)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
