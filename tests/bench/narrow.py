@@ -7,6 +7,8 @@ import statistics
 import subprocess
 import tempfile
 
+import corun
+import narrow_beside
 import runner
 
 # Iterations of narrow_bench's bodies whose blocks take about so long alone on an H200.
@@ -15,8 +17,8 @@ MODES = ["fused", "api", "apix8", "streams32", "streams32x8", "graph"]
 
 
 class Bench:
-    def __init__(self, build, device, quick, seconds_left, save):
-        self.build, self.device, self.quick = build, device, quick
+    def __init__(self, build, device, quick, out, seconds_left, save):
+        self.build, self.device, self.quick, self.out = build, device, quick, out
         self.seconds_left, self.save = seconds_left, save
         self.metrics, self.detail = {}, {"failures": []}
 
@@ -95,11 +97,23 @@ class Bench:
                     "launch_and_synchronize_us_p99": line["launch_us_p99"]})
 
 
-def measure(build, device, quick, seconds_left, save):
+    def beside(self):
+        bed = corun.Bed(self.build, self.device, self.out)
+        try:
+            found, self.detail["beside"] = narrow_beside.measure(bed, self.quick,
+                                                                 self.detail["failures"])
+            self.metrics.update(found)
+        except corun.Failed as failure:
+            self.detail["failures"].append(f"beside: {failure}")
+        finally:
+            bed.close()
+
+
+def measure(build, device, quick, out, seconds_left, save):
     """{"metrics", "detail", "good"}. A step that fails is named and leaves its metrics out."""
-    bench = Bench(build, device, quick, seconds_left, save)
+    bench = Bench(build, device, quick, out, seconds_left, save)
     steps = [lambda name=name: bench.rates(name) for name in ITERATIONS]
-    steps += [bench.single, bench.unmodified_all]
+    steps += [bench.single, bench.unmodified_all, bench.beside]
     for step in steps:
         if seconds_left() < 10:
             bench.detail["failures"].append("no time left")

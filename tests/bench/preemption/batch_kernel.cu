@@ -1,7 +1,7 @@
 // A batch process: kernels of about 2.9 ms back to back in one stream, launched a few ahead, until
 // its standard input ends (or --seconds, or --kernels).
 //
-//   preemption_batch [--block-us 20|200] [--blocks N --rounds N] [--depth 4] [--seconds S]
+//   preemption_batch [--block-us 20] [--blocks N --rounds N] [--depth 4] [--seconds S]
 //                    [--kernels N] [--until-input-ends] [--no-times]
 //
 // Says "ready" once it runs, and at the end one line of JSON: when each kernel was seen to have
@@ -24,9 +24,9 @@ bool InputEnded() {
 
 int main(int argc, char** argv) {
   const Arguments arguments(argc, argv);
-  const bool long_blocks = arguments.Number("--block-us", 20) > 100;
-  const int blocks = static_cast<int>(arguments.Number("--blocks", long_blocks ? 15000 : 150000));
-  const int rounds = static_cast<int>(arguments.Number("--rounds", long_blocks ? 20000 : 2000));
+  const double block_us = arguments.Number("--block-us", 20);
+  const int blocks = static_cast<int>(arguments.Number("--blocks", 3'000'000 / block_us));
+  const int rounds = static_cast<int>(arguments.Number("--rounds", 100 * block_us));
   const size_t depth = static_cast<size_t>(arguments.Number("--depth", 4));
   const long most = static_cast<long>(arguments.Number("--kernels", 1e9));
   const bool until_input_ends = arguments.Has("--until-input-ends");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -21,6 +22,12 @@ std::string Ptx(const std::string& name) {
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+// Courses of a test: as many as a quick run can afford, times CUPOLA_COURSES for a long one.
+uint64_t Courses(uint64_t quick) {
+  const char* const factor = std::getenv("CUPOLA_COURSES");
+  return quick * (factor != nullptr ? std::strtoull(factor, nullptr, 10) : 1);
 }
 
 sim::SearchResult Search(const BedCourse& course, uint64_t seeds, uint64_t first = 1,
@@ -125,7 +132,7 @@ BedCourse LonelyCourse(uint64_t seed) {
 TEST(MasterKernel, RunsOneTask) { ExpectWell({.tasks = {{}}}, 20); }
 
 TEST(MasterKernel, RunsTasksOfAllForms) {
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= Courses(24); ++seed) {
     SCOPED_TRACE(fmt::format("course {}", seed));
     ExpectWell(RandomCourse(seed), 1, 1000 * seed);
     if (HasFailure()) return;
@@ -133,7 +140,7 @@ TEST(MasterKernel, RunsTasksOfAllForms) {
 }
 
 TEST(MasterKernel, GivesSharedMemoryToOneBlockAtATime) {
-  for (uint64_t seed = 1; seed <= 15; ++seed) {
+  for (uint64_t seed = 1; seed <= Courses(12); ++seed) {
     SCOPED_TRACE(fmt::format("course {}", seed));
     ExpectWell(CrowdedCourse(seed), 1, 1000 * seed);
     if (HasFailure()) return;
@@ -151,7 +158,7 @@ TEST(MasterKernel, AColumnIsARing) {
 }
 
 TEST(MasterKernel, KeepsOrderAndShowsWhatWasWritten) {
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= Courses(24); ++seed) {
     SCOPED_TRACE(fmt::format("course {}", seed));
     BedCourse course = ChainedCourse(seed);
     if (seed % 4 == 0) course.leave_at_step = {seed * 50, seed * 100};
@@ -161,7 +168,7 @@ TEST(MasterKernel, KeepsOrderAndShowsWhatWasWritten) {
 }
 
 TEST(MasterKernel, ATaskThatWaitsHoldsUpNoOther) {
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+  for (uint64_t seed = 1; seed <= Courses(10); ++seed) {
     SCOPED_TRACE(fmt::format("course {}", seed));
     ExpectWell(HeldCourse(seed), 1, 1000 * seed);
     if (HasFailure()) return;
@@ -169,7 +176,7 @@ TEST(MasterKernel, ATaskThatWaitsHoldsUpNoOther) {
 }
 
 TEST(MasterKernel, RunsTasksThatComeAlone) {
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+  for (uint64_t seed = 1; seed <= Courses(10); ++seed) {
     SCOPED_TRACE(fmt::format("course {}", seed));
     ExpectWell(LonelyCourse(seed), 1, 1000 * seed);
     if (HasFailure()) return;
@@ -191,7 +198,7 @@ TEST(MasterKernel, AChainGoesRoundTheRing) {
 // Asked at any time, or idle: what was put in before, while it leaves or after is run, by this one
 // or the next.
 TEST(MasterKernel, LeavesWhenItIsAskedAndLosesNothing) {
-  for (uint64_t seed = 1; seed <= 25; ++seed) {
+  for (uint64_t seed = 1; seed <= Courses(16); ++seed) {
     SCOPED_TRACE(fmt::format("course {}", seed));
     BedCourse course = RandomCourse(seed);
     Prng random(seed);
@@ -203,7 +210,7 @@ TEST(MasterKernel, LeavesWhenItIsAskedAndLosesNothing) {
 }
 
 TEST(MasterKernel, LeavesWhenItIsIdleAndComesBack) {
-  for (uint64_t seed = 1; seed <= 15; ++seed) {
+  for (uint64_t seed = 1; seed <= Courses(12); ++seed) {
     SCOPED_TRACE(fmt::format("course {}", seed));
     BedCourse course = RandomCourse(seed);
     Prng random(seed);
@@ -231,7 +238,7 @@ BedCourse SleepingCourse(uint64_t seed) {
 }
 
 TEST(MasterKernel, LeavesWhenItsColumnsWerePutToSleep) {
-  for (uint64_t seed = 1; seed <= 15; ++seed) {
+  for (uint64_t seed = 1; seed <= Courses(12); ++seed) {
     SCOPED_TRACE(fmt::format("course {}", seed));
     ExpectWell(SleepingCourse(seed), 1, 1000 * seed);
     if (HasFailure()) return;
