@@ -196,11 +196,10 @@ __device__ inline void MarkEnded(uint32_t* shared, uint32_t bits) {
                : "memory");
 }
 
-/// Wakes executors, a bit each: what the caller's warp wrote before is seen by them. All lanes call
-/// it [named barriers: PTX ISA 9.7.13.1, which counts by warps].
+/// Wakes executors, a bit each: what the lane of the same number wrote before is seen by each. All
+/// lanes call it [named barriers: PTX ISA 9.7.13.1, which counts by warps].
 __device__ inline void Wake(uint32_t executors) {
   const uint32_t lane = threadIdx.x % 32;
-  __syncwarp();
   if (lane >= kNamedExecutors && ((executors >> lane) & 1) != 0) {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(
                      SharedAddress(&Mtb().wake[lane]))

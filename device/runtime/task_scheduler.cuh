@@ -22,6 +22,10 @@ inline constexpr uint32_t kQuietLooks = 4;
 /// the lines are that it writes next.
 inline constexpr uint32_t kPauseNs = 1'000;
 
+/// Column 0 hears what the host wants in one of so many turns: between two looks at the records a
+/// second line of host memory is one too many.
+inline constexpr uint32_t kTurnsOfHearing = 4;
+
 /// While tasks wait for executors only column 0 looks at host memory, and only so often: a look
 /// takes longer than an executor should be left without work.
 inline constexpr uint32_t kTurnsOfALook = 128;
@@ -48,7 +52,7 @@ class Scheduler {
   // Of a lane: what is known of rows lane and lane + 32, a bit each.
   static constexpr uint32_t kReady = 1, kWaiting = 4;
 
-  __device__ void Turn();
+  __device__ void Turn(bool hears);
   __device__ bool Pull();
   __device__ uint32_t Take(const uint4& chunk, uint32_t asked);
   __device__ void Promote();
@@ -330,17 +334,19 @@ __device__ inline void Scheduler::End() {
   if (lane_ == 0) params_.heads[blockIdx.x] = head_;
 }
 
-/// Looks at the column and at what the host and the device say, all in flight together.
-__device__ inline void Scheduler::Turn() {
+/// Looks at the column and at what the host and the device say, all in flight together. What has
+/// come is handed out before anything else.
+__device__ inline void Scheduler::Turn(bool hears) {
   uint2 host{};
-  if (blockIdx.x == 0 && lane_ == 0) host = LoadHostControl(params_.host);
+  if (hears && lane_ == 0) host = LoadHostControl(params_.host);
   const uint4 device = LoadDeviceControl(params_.device);
   if (Pull()) {
+    HandOut();
     SetBusy(true);
   } else if (busy_ && !HasWork() && AllFree()) {
     SetBusy(false);
   }
-  if (Knows(device) && blockIdx.x == 0 && lane_ == 0) Hear(host, device);
+  if (Knows(device) && hears && lane_ == 0) Hear(host, device);
   __syncwarp();
 }
 
@@ -353,7 +359,7 @@ __device__ inline void Scheduler::Run() {
     if (!all_out && (blockIdx.x != 0 || turn % kTurnsOfALook != 0)) continue;
     if (all_out && waits_ && turn % kTurnsOfAWaitingLook != 0) continue;
     if (blockIdx.x == 0 || busy_ || awake_) {
-      Turn();
+      Turn(blockIdx.x == 0 && turn % kTurnsOfHearing == 0);
     } else {
       __nanosleep(500);
       Knows(LoadDeviceControl(params_.device));

@@ -12,9 +12,9 @@ namespace {
 constexpr uint32_t kRowsOfALine = 64 / sizeof(uint32_t);
 
 // Tasks that a thread puts into a column before it goes on to the next. What it uses of a column is
-// then in its caches: with all columns awake, when there are more tasks than the device can start,
-// more of them [measured: docs/narrow-tasks.md].
-constexpr uint32_t kRun = 4, kRunWhenAllAwake = 16;
+// then in its caches: where many columns are awake, since there are more tasks than few of them can
+// start, more of them [measured: docs/narrow-tasks.md].
+constexpr uint32_t kRun = 4, kLongRun = 16, kManyColumns = 32;
 
 // The row that is written so many tasks later is asked for now.
 constexpr uint32_t kAhead = 2;
@@ -133,7 +133,7 @@ bool TaskTable::TryPut(const TaskWords& words, TaskId* id) {
   thread_local uint32_t cursor = threads.fetch_add(1, std::memory_order_relaxed) * 7;
   thread_local uint32_t run = 0;
   const uint32_t awake = awake_.load(std::memory_order_relaxed);
-  if (++run >= (awake < memory_.column_count ? kRun : kRunWhenAllAwake)) {
+  if (++run >= (awake < kManyColumns ? kRun : kLongRun)) {
     run = 0;
     ++cursor;
   }

@@ -58,8 +58,9 @@ class Bench:
         if system == "plain":
             environ.pop("CUPOLA_SOCKET", None)
         else:
+            # Short launches in a row would become tasks: what is measured are launches.
             environ.update({"CUPOLA_STORE": self.bed.store, "CUPOLA_LOG": "info",
-                            "CUPOLA_LABEL": label})
+                            "CUPOLA_LABEL": label, "CUPOLA_TASKS": "off"})
             # By itself it would be launched plain: nobody may ask, and where kernels take no time
             # none is predicted to be long.
             if kind == "long" and not (self.where == "gpu" and self.beside_idle):

@@ -231,7 +231,7 @@ BedCourse SleepingCourse(uint64_t seed) {
   BedCourse course = RandomCourse(seed);
   course.columns = course.awake = 2;
   for (size_t i = 0; i < course.tasks.size(); ++i) course.tasks[i].column = i % 2;
-  course.sleep_at_step = {300 + random.Below(1500)};
+  for (uint64_t at = 0; at < 4; ++at) course.sleep_at_step.push_back(at * 400 + random.Below(400));
   course.sleeps_at_end = true;
   course.idle_ns = 5'000;
   return course;
