@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Runs programs that know nothing of tasks, plain and with their launches as tasks, on the simulated
-device: their output is the same, and launches do become tasks.
+"""Runs programs that know nothing of tasks, plain and with their launches as tasks: their output is
+the same, and launches do become tasks (on a GPU, which runs faster, it is only said how many).
 
-  unmodified_test.py --build DIR [APP...]      77: something that it needs is not built
+  unmodified_test.py --build DIR [--device gpu] [--json FILE] [APP...]
+     77: something that it needs is not built
 """
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -33,7 +35,7 @@ ARGUMENTS = {"pagoda": ["--tasks", "24", "--no-times"]}
 COUNTED = re.compile(r"tasks: (\d+) launches, (\d+) copies, (\d+) starts")
 
 
-def compare(build, app, environ, store):
+def compare(build, device, app, environ, store):
     """What is wrong, or ""; and what was counted."""
     program, *arguments = f"{build}/apps/{app}".split()
     if not os.path.exists(program):
@@ -46,10 +48,8 @@ def compare(build, app, environ, store):
     command = [program, *arguments,
                *next((more for word, more in ARGUMENTS.items() if name.startswith(word)), [])]
     plain = runner.run(command, environ, 60)
-    more = {"LD_PRELOAD": f"{build}/lib/libcupola.so", "CUPOLA_STORE": store,
-            "CUPOLA_DRIVER": f"{build}/lib/sim/libcuda.so.1", "CUPOLA_TASKS": "always",
-            "CUPOLA_LOG": "info"}
-    tasks = runner.run(command, {**environ, **more}, 100)
+    more = {"CUPOLA_STORE": store, "CUPOLA_TASKS": "always", "CUPOLA_LOG": "info"}
+    tasks = runner.run([*runner.cupola_command(build, device), *command], {**environ, **more}, 100)
     if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
         return (f"plain {plain['code']} {plain['stdout'][-300:]}, as tasks {tasks['code']} "
                 f"{tasks['stdout'][-300:]} {tasks['stderr'][-300:]}"), None
@@ -61,25 +61,30 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=runner.default_build())
+    parser.add_argument("--device", choices=["sim", "gpu"], default="sim")
+    parser.add_argument("--json", help="write the results to this file")
     parser.add_argument("apps", nargs="*", metavar="APP")
     options = parser.parse_args()
     build = os.path.abspath(options.build)
-    wrong = 0
+    found = []
     try:
-        environ = runner.environment(build, "sim")
+        environ = runner.environment(build, options.device)
         with tempfile.TemporaryDirectory() as folder:
             store = os.path.join(folder, "store")
             for app in options.apps or APPS:
-                problem, counted = compare(build, app, environ, store)
-                if not problem and APPS.get(app) and counted[0] == 0:
+                problem, counted = compare(build, options.device, app, environ, store)
+                if not problem and options.device == "sim" and APPS.get(app) and counted[0] == 0:
                     problem = "no launch became a task"
-                wrong += problem != ""
-                print(f"{app}: {problem or '{} launches, {} copies, {} starts'.format(*counted)}",
-                      flush=True)
+                output = problem or "{} launches, {} copies, {} starts".format(*counted)
+                found.append({"run": app, "problem": problem, "output": output})
+                print(f"{app}: {output}", flush=True)
     except runner.NotPossible as reason:
         print(f"unmodified_test: {reason}", file=sys.stderr)
         return runner.NOT_POSSIBLE_HERE
-    return 1 if wrong else 0
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({"runs": found}, file, indent=1)
+    return 1 if any(run["problem"] for run in found) else 0
 
 
 if __name__ == "__main__":
