@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -24,8 +25,10 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <type_traits>
 
+#include "cupola/task_error.h"
 #include "device/runtime/master_kernel.cuh"
 #include "device/runtime/task_table.h"
 
@@ -33,21 +36,7 @@ namespace cupola::task {
 
 using runtime::TaskId;
 
-enum class Error {
-  kNone,
-  kTooManyThreads,  ///< of a block: more than kMostThreads, or none
-  kNoBlocks,        ///< a grid of none
-  kTooMuchShared,   ///< shared memory of a block: more than kMostSharedBytes
-  kUnknownTask,     ///< an id that this system has not given
-  kTimedOut,        ///< not within TaskSystem::set_time_limit: a task never ends, or needs longer
-  kNoMemory,        ///< tables could not be allocated
-  kDevice,          ///< CUDA failed, now or before; TaskSystem::cuda_error says how
-};
-
 inline constexpr uint32_t kMtbThreads = 1024;
-inline constexpr uint32_t kMostThreads = runtime::kMostExecutors * 32;
-inline constexpr uint32_t kUnitBytes = 512;
-inline constexpr uint32_t kMostSharedBytes = runtime::kArenaUnits * kUnitBytes;
 
 /// What a task needs.
 struct TaskShape {
@@ -103,7 +92,7 @@ struct Body<Function> {
     for (uint32_t i = 1; i <= which; ++i)
       at = (at + aligns[i] - 1) / aligns[i] * aligns[i] + sizes[i];
     // The end of what is before it, then its own alignment.
-    if (which < sizeof...(Parameters)) {
+    if (which != sizeof...(Parameters)) {
       at = (at + aligns[which + 1] - 1) / aligns[which + 1] * aligns[which + 1];
     }
     return at;
@@ -118,6 +107,12 @@ struct Body<Function> {
     uint32_t which = 0;
     (std::memcpy(to + Offset(which++), &parameters, sizeof parameters), ...);
   }
+  /// The same from a pointer to each, as cudaLaunchKernel takes them.
+  static void PackFrom(char* to, [[maybe_unused]] void* const* from) {
+    [[maybe_unused]] uint32_t which = 0;
+    ((std::memcpy(to + Offset(which), from[which], sizeof(Parameters)), ++which), ...);
+  }
+  static constexpr uint32_t kParameters = sizeof...(Parameters);
 
   template <uint32_t... Which>
   __device__ static void CallWith(const char* from, std::integer_sequence<uint32_t, Which...>) {
@@ -127,6 +122,20 @@ struct Body<Function> {
     CallWith(from, std::make_integer_sequence<uint32_t, sizeof...(Parameters)>());
   }
 };
+
+/// Of a body that is known by its number only.
+struct BodyFacts {
+  uint32_t parameters, bytes;
+  void (*pack)(char* to, void* const* from);
+};
+
+/// How many forks led to this process since it, or who it comes from, first used a TaskSystem.
+inline std::atomic<uint32_t> forks{0};
+inline bool CountForks() {
+  static const bool counts =
+      pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); }) == 0;
+  return counts;
+}
 
 template <auto One, auto Other>
 constexpr bool IsSame() {
@@ -145,6 +154,8 @@ struct Bodies {
     const bool found = ((IsSame<Function, Functions>() || (++index, false)) || ...);
     return found ? index : 0xffff;
   }
+  static constexpr BodyFacts kFacts[] = {
+      {Body<Functions>::kParameters, Body<Functions>::kBytes, &Body<Functions>::PackFrom}...};
   __device__ static void Run(uint32_t body, const char* arguments) {
     uint32_t index = 0;
     ((body == index++ ? Body<Functions>::Call(arguments) : void()), ...);
@@ -159,7 +170,8 @@ __global__ void __launch_bounds__(kMtbThreads, 2)
 
 }  // namespace internal
 
-/// Tasks of these `__device__` functions on the current device.
+/// Tasks of these `__device__` functions on the current device. Where the process forks, a system
+/// that was used before is the parent's: in the child its functions return kForked.
 template <auto... Functions>
 class TaskSystem {
  public:
@@ -173,6 +185,15 @@ class TaskSystem {
   template <auto Function, class... Arguments>
   Error Spawn(const TaskShape& shape, TaskId* id, Arguments... arguments);
 
+  /// The same for a function that is known by its number among Functions, with a pointer to each
+  /// of `count` arguments, as in cudaLaunchKernel.
+  Error SpawnBody(uint32_t body, const TaskShape& shape, TaskId* id, void* const* arguments,
+                  uint32_t count);
+  /// Parameters of that function.
+  static constexpr uint32_t parameters(uint32_t body) {
+    return internal::Bodies<Functions...>::kFacts[body].parameters;
+  }
+
   /// Until the task has run; what it wrote can be seen, also by CUDA calls that follow. [wait]
   Error Wait(const TaskId& id);
 
@@ -182,8 +203,16 @@ class TaskSystem {
   /// Until all tasks that were put in before have run. [waitAll]
   Error WaitAll();
 
-  /// How long Wait and WaitAll, and Spawn where the table is full, wait before they give up with
-  /// kTimedOut; the tasks go on, and may be waited for again. 60 s by default.
+  /// Has the MasterKernel leave when it has run what was put in before, and returns when it is gone
+  /// and the SMs are free: synchronises. Whoever puts a task in, then or meanwhile, has it launched
+  /// again.
+  Error Leave();
+
+  /// What an error of this system means, with limits and CUDA's words.
+  std::string Describe(Error error) const;
+
+  /// How long Wait, WaitAll and Leave, and Spawn where the table is full, wait before they give up
+  /// with kTimedOut; the tasks go on, and may be waited for again. 60 s by default.
   void set_time_limit(std::chrono::nanoseconds limit) { time_limit_ = limit; }
 
   cudaError_t cuda_error() const { return cuda_error_; }
@@ -197,6 +226,10 @@ class TaskSystem {
   Error Open();
   Error EnsureRunning();
   void Close();
+  bool IsForked() const { return forks_ != internal::forks.load(std::memory_order_relaxed); }
+  template <class Pack>
+  Error Put(uint16_t body, uint32_t bytes, const TaskShape& shape, TaskId* id, const Pack& pack);
+  Error AskToLeave(bool* takes_all);
   bool Failed(cudaError_t error);
   template <class IsOver>
   Error Await(IsOver is_over);
@@ -205,6 +238,8 @@ class TaskSystem {
   std::unique_ptr<runtime::TaskTable> table_;
   runtime::MasterParams params_{};
   volatile uint32_t* running_ = nullptr;
+  uint32_t* leave_ = nullptr;  ///< HostControl::leave
+  uint32_t forks_ = 0;         ///< internal::forks where this was opened
   char* host_ = nullptr;
   char* device_ = nullptr;
   cudaStream_t stream_ = nullptr;
@@ -227,6 +262,8 @@ template <auto... Functions>
 Error TaskSystem<Functions...>::Open() {
   const std::lock_guard lock(mutex_);
   if (is_open_) return Error::kNone;
+  if (!internal::CountForks()) return Error::kNoMemory;
+  forks_ = internal::forks;
   int device = 0, sms = 0, blocks = 0;
   const auto kernel = internal::MasterKernel<Functions...>;
   if (Failed(cudaGetDevice(&device)) ||
@@ -255,6 +292,7 @@ Error TaskSystem<Functions...>::Open() {
                                  .control = reinterpret_cast<runtime::HostControl*>(control),
                                  .column_count = columns_});
   running_ = reinterpret_cast<uint32_t*>(control + 64);
+  leave_ = &reinterpret_cast<runtime::HostControl*>(control)->leave;
   char* const mapped_control = mapped + records + done;
   params_ = {.columns = reinterpret_cast<runtime::TaskColumn*>(mapped),
              .done = reinterpret_cast<uint32_t*>(mapped + records),
@@ -290,6 +328,23 @@ Error TaskSystem<Functions...>::Spawn(const TaskShape& shape, TaskId* id, Argume
   constexpr uint16_t body = internal::Bodies<Functions...>::template Index<Function>();
   static_assert(body != 0xffff, "the TaskSystem does not know this function");
   using Packed = internal::Body<Function>;
+  return Put(body, Packed::kBytes, shape, id, [&](char* to) { Packed::Pack(to, arguments...); });
+}
+
+template <auto... Functions>
+Error TaskSystem<Functions...>::SpawnBody(uint32_t body, const TaskShape& shape, TaskId* id,
+                                          void* const* arguments, uint32_t count) {
+  if (body >= sizeof...(Functions)) return Error::kUnknownBody;
+  const internal::BodyFacts& facts = internal::Bodies<Functions...>::kFacts[body];
+  if (count != facts.parameters) return Error::kBadArguments;
+  return Put(static_cast<uint16_t>(body), facts.bytes, shape, id,
+             [&](char* to) { facts.pack(to, arguments); });
+}
+
+template <auto... Functions>
+template <class Pack>
+Error TaskSystem<Functions...>::Put(uint16_t body, uint32_t bytes, const TaskShape& shape,
+                                    TaskId* id, const Pack& pack) {
   if (has_failed_.load(std::memory_order_relaxed)) return Error::kDevice;
   if (shape.threads == 0 || shape.threads > kMostThreads) return Error::kTooManyThreads;
   if (shape.blocks == 0) return Error::kNoBlocks;
@@ -297,18 +352,19 @@ Error TaskSystem<Functions...>::Spawn(const TaskShape& shape, TaskId* id, Argume
   if (!is_open_.load(std::memory_order_acquire)) {
     if (const Error error = Open(); error != Error::kNone) return error;
   }
+  if (IsForked()) return Error::kForked;
   if (shape.after.sequence != 0 && !table_->Knows(shape.after)) return Error::kUnknownTask;
-  constexpr uint32_t bytes = (Packed::kBytes + 3) / 4 * 4;
-  constexpr uint32_t words = (sizeof(runtime::TaskHeader) + bytes) / 4;
+  const uint32_t words = (sizeof(runtime::TaskHeader) + (bytes + 3) / 4 * 4) / 4;
   runtime::TaskWords task;
-  task.header = {.body = body,
-                 .chunks = (words + runtime::kChunkWords - 1) / runtime::kChunkWords,
-                 .barrier = shape.uses_barrier,
-                 .threads = static_cast<uint16_t>(shape.threads),
-                 .after = 0,
-                 .blocks = shape.blocks,
-                 .shared_bytes = shape.shared_bytes};
-  Packed::Pack(reinterpret_cast<char*>(task.words + sizeof task.header / 4), arguments...);
+  task.header = {
+      .body = body,
+      .chunks = static_cast<uint8_t>((words + runtime::kChunkWords - 1) / runtime::kChunkWords),
+      .barrier = shape.uses_barrier,
+      .threads = static_cast<uint16_t>(shape.threads),
+      .after = 0,
+      .blocks = shape.blocks,
+      .shared_bytes = shape.shared_bytes};
+  pack(reinterpret_cast<char*>(task.words + sizeof task.header / 4));
   const auto put = [&] {
     if (shape.after.sequence == 0) return table_->TryPut(task, id);
     return table_->TryPutIn(shape.after.column, shape.after.sequence, &task, id);
@@ -341,6 +397,7 @@ Error TaskSystem<Functions...>::Await(IsOver is_over) {
 template <auto... Functions>
 Error TaskSystem<Functions...>::Check(const TaskId& id, bool* is_done) {
   if (!is_open_ || !table_->Knows(id)) return Error::kUnknownTask;
+  if (IsForked()) return Error::kForked;
   *is_done = table_->IsDone(id);
   return Error::kNone;
 }
@@ -348,6 +405,7 @@ Error TaskSystem<Functions...>::Check(const TaskId& id, bool* is_done) {
 template <auto... Functions>
 Error TaskSystem<Functions...>::Wait(const TaskId& id) {
   if (!is_open_ || !table_->Knows(id)) return Error::kUnknownTask;
+  if (IsForked()) return Error::kForked;
   uint32_t turns = 0;
   return Await([&] {
     if (table_->IsDone(id)) return true;
@@ -359,6 +417,7 @@ Error TaskSystem<Functions...>::Wait(const TaskId& id) {
 template <auto... Functions>
 Error TaskSystem<Functions...>::WaitAll() {
   if (!is_open_) return Error::kNone;
+  if (IsForked()) return Error::kForked;
   uint32_t column = 0, turns = 0;
   const Error error = Await([&] {
     column = table_->FirstUndone(column);
@@ -370,8 +429,46 @@ Error TaskSystem<Functions...>::WaitAll() {
   return error;
 }
 
+// Where the MasterKernel says, behind a fence, that it takes tasks, it takes all that were put in
+// before (docs/narrow-tasks.md, "What the host may rely on").
+template <auto... Functions>
+Error TaskSystem<Functions...>::AskToLeave(bool* takes_all) {
+  const std::lock_guard lock(mutex_);
+  __atomic_store_n(leave_, params_.epoch, __ATOMIC_RELEASE);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  *takes_all = *running_ != 0;
+  return has_failed_ ? Error::kDevice : Error::kNone;
+}
+
+template <auto... Functions>
+Error TaskSystem<Functions...>::Leave() {
+  if (!is_open_) return Error::kNone;
+  if (IsForked()) return Error::kForked;
+  const auto start = std::chrono::steady_clock::now();
+  for (bool takes_all = false;;) {
+    if (const Error error = AskToLeave(&takes_all); error != Error::kNone) return error;
+    for (cudaError_t state = cudaErrorNotReady; state != cudaSuccess;) {
+      state = cudaStreamQuery(stream_);
+      if (state != cudaErrorNotReady && Failed(state)) return Error::kDevice;
+      if (std::chrono::steady_clock::now() - start > time_limit_) return Error::kTimedOut;
+    }
+    if (takes_all || table_->FirstUndone(0) == columns_) return Error::kNone;
+    if (const Error error = EnsureRunning(); error != Error::kNone) return error;
+  }
+}
+
+template <auto... Functions>
+std::string TaskSystem<Functions...>::Describe(Error error) const {
+  const std::string text = task::Describe(error);
+  if (error == Error::kDevice) return text + ": " + cudaGetErrorString(cuda_error_);
+  if (error != Error::kTimedOut) return text;
+  const auto limit = std::chrono::duration_cast<std::chrono::microseconds>(time_limit_);
+  return text + ", " + std::to_string(limit.count()) + " us";
+}
+
 template <auto... Functions>
 void TaskSystem<Functions...>::Close() {
+  if (IsForked()) return;  // it is the parent's, as is the MasterKernel
   if (stream_ != nullptr) {
     cudaStreamSynchronize(stream_);
     cudaStreamDestroy(stream_);

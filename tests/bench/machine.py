@@ -1,5 +1,6 @@
 """Facts of the machine that results were measured on. Standard library only."""
 import datetime
+import glob
 import os
 import platform
 import re
@@ -42,6 +43,12 @@ def torch_python():
         if shutil.which(python) and first_line([python, "-c", "import torch; print(1)"]) == "1":
             return python
     return None
+
+
+def compute_sanitizer():
+    """The toolkit's, or None where there is none."""
+    places = sorted(glob.glob("/usr/local/cuda*/bin/compute-sanitizer"), reverse=True)
+    return shutil.which("compute-sanitizer") or next(iter(places), None)
 
 
 def facts(build, python):

@@ -257,6 +257,25 @@ void CheckThreads(Tasks& tasks, unsigned count) {
   for (const unsigned found : out.Read()) Expect(found == 1, "host threads", found);
 }
 
+// Asked to leave with tasks that have not run, with none, and where none is there.
+void CheckAskedToLeave(Tasks& tasks, unsigned rounds) {
+  constexpr unsigned kCount = 200;
+  Device out(32);
+  const uint32_t before = tasks.launches();
+  for (unsigned i = 0; i < rounds; ++i) {
+    task::TaskId id{};
+    for (unsigned j = 0; j < kCount; ++j) {
+      Good(tasks.Spawn<Count>({.threads = 32}, &id, out.memory), id);
+    }
+    for (unsigned times = 0; times < 1 + i % 2; ++times) Good(tasks.Leave(), id);
+    bool is_done = false;
+    Good(tasks.Check(id, &is_done), id);
+    Expect(is_done, "the MasterKernel has left and the task has not run", i);
+    for (const unsigned found : out.Read()) Expect(found == (i + 1) * kCount, "left", found);
+  }
+  Expect(tasks.launches() >= before + rounds, "launches, asked", tasks.launches() - before);
+}
+
 // Long enough for the MasterKernel to leave; cudaFree waits for it.
 void CheckLeaving(Tasks& tasks, unsigned rounds) {
   Device out(32);
@@ -307,6 +326,7 @@ int main(int argc, char** argv) {
     CheckChains(tasks, count / 4);
     CheckThreads(tasks, count / 4);
     CheckLeaving(tasks, 5);
+    CheckAskedToLeave(tasks, 5);
     CheckBadUse(tasks);
   }
   std::printf("task_forms: %d failures\n", failures);

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Runs programs that know nothing of tasks, plain and with their launches as tasks, on the simulated
-device: their output is the same, and launches do become tasks.
+"""Runs programs that know nothing of tasks, plain and with their launches as tasks: their output is
+the same, and launches do become tasks (on a GPU, which runs faster, it is only said how many).
 
-  unmodified_test.py --build DIR [APP...]      77: something that it needs is not built
+  unmodified_test.py --build DIR [--device gpu] [--json FILE] [APP...]
+     77: something that it needs is not built
 """
 import argparse
 import contextlib
+import json
 import os
 import re
 import subprocess
@@ -41,7 +43,7 @@ ARGUMENTS = {"pagoda": ["--tasks", "24", "--no-times"]}
 COUNTED = re.compile(r"tasks: (\d+) launches, (\d+) copies, (\d+) starts")
 
 
-def compare(build, app, environ, folder, asked):
+def compare(build, device, app, environ, folder, asked):
     """What is wrong, or ""; and what was counted."""
     store = os.path.join(folder, "store")
     program, *arguments = f"{build}/apps/{app}".split()
@@ -55,17 +57,18 @@ def compare(build, app, environ, folder, asked):
     command = [program, *arguments,
                *next((more for word, more in ARGUMENTS.items() if name.startswith(word)), [])]
     plain = runner.run(command, environ, 60)
-    more = {"LD_PRELOAD": f"{build}/lib/libcupola.so", "CUPOLA_STORE": store,
-            "CUPOLA_DRIVER": f"{build}/lib/sim/libcuda.so.1", "CUPOLA_TASKS": "always",
-            "CUPOLA_LOG": "info"}
+    more = {"CUPOLA_STORE": store, "CUPOLA_TASKS": "always", "CUPOLA_LOG": "info"}
     if asked:
         board = pestered_board.Board(folder)
         more.update({"CUPOLA_BOARD": board.path, "CUPOLA_BOARD_SLOT": "0",
-                     "STRICT_DRIVER": more["CUPOLA_DRIVER"], "CUPOLA_PREEMPT": "always",
+                     "CUPOLA_PREEMPT": "always"})
+    if asked and device == "sim":
+        more.update({"STRICT_DRIVER": f"{build}/lib/sim/libcuda.so.1",
                      "CUPOLA_DRIVER": f"{build}/tests/preempt/strict/libcuda.so.1"})
     # Now and then for longer than a burst of tasks.
     with pestered_board.pestering(board, 0.003) if asked else contextlib.nullcontext():
-        tasks = runner.run(command, {**environ, **more}, 100)
+        tasks = runner.run([*runner.cupola_command(build, device), *command],
+                           {**environ, **more}, 100)
     if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
         return (f"plain {plain['code']} {plain['stdout'][-300:]}, as tasks {tasks['code']} "
                 f"{tasks['stdout'][-300:]} {tasks['stderr'][-300:]}"), None
@@ -79,26 +82,32 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=runner.default_build())
+    parser.add_argument("--device", choices=["sim", "gpu"], default="sim")
+    parser.add_argument("--json", help="write the results to this file")
     parser.add_argument("apps", nargs="*", metavar="APP")
     options = parser.parse_args()
     build = os.path.abspath(options.build)
-    wrong = 0
+    found = []
     try:
-        environ = runner.environment(build, "sim")
+        environ = runner.environment(build, options.device)
         with tempfile.TemporaryDirectory() as folder:
             courses = [(app, False) for app in options.apps or APPS]
             courses += [(app, True) for app in options.apps or ASKED]
             for app, asked in courses:
-                problem, counted = compare(build, app, environ, folder, asked)
-                if not problem and APPS.get(app) and counted[0] == 0:
+                problem, counted = compare(build, options.device, app, environ, folder, asked)
+                if not problem and options.device == "sim" and APPS.get(app) and counted[0] == 0:
                     problem = "no launch became a task"
-                wrong += problem != ""
-                print(f"{app}{', asked to yield' if asked else ''}: {problem or '{} launches, {} copies, {} starts'.format(*counted)}",
-                      flush=True)
+                output = problem or "{} launches, {} copies, {} starts".format(*counted)
+                run = app + (", asked to yield" if asked else "")
+                found.append({"run": run, "problem": problem, "output": output})
+                print(f"{run}: {output}", flush=True)
     except runner.NotPossible as reason:
         print(f"unmodified_test: {reason}", file=sys.stderr)
         return runner.NOT_POSSIBLE_HERE
-    return 1 if wrong else 0
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({"runs": found}, file, indent=1)
+    return 1 if any(run["problem"] for run in found) else 0
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 // which are spawned when it is through, and one for their outputs).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -48,6 +49,7 @@ class TasksForm : public Form {
 
   void Prepare() override {
     ids_.resize(bed_.task_count());
+    order_ = OrderByNeeds();
     if (copies_ != Copies::kBulk) return;
     events_.resize((bed_.task_count() + kPiece - 1) / kPiece);
     for (cudaEvent_t& event : events_) {
@@ -64,6 +66,8 @@ class TasksForm : public Form {
       RunTimed();
     } else if (copies_ == Copies::kBulk && !bed_.load().in_place) {
       RunPieces();
+    } else if (batch_ == 0 && !bed_.load().needs.empty()) {
+      RunByNeeds();
     } else {
       RunWaves();
     }
@@ -86,6 +90,52 @@ class TasksForm : public Form {
         Must(system_.WaitAll());
       }
     }
+  }
+
+  /// Tasks that depend on each other, without waits between waves (README.md, "slud"). A task
+  /// starts behind the last of those that it needs and that still run, by the device
+  /// (TaskShape::after); for the others, if any, the host waits before it puts the task in.
+  void RunByNeeds() {
+    constexpr unsigned kNone = ~0u;
+    has_ended_.assign(bed_.task_count(), false);
+    for (const unsigned task : order_) {
+      unsigned last = kNone;
+      for (const unsigned need : bed_.load().needs[task]) {
+        if (!HasEnded(need) && (last == kNone || need > last)) last = need;
+      }
+      for (const unsigned need : bed_.load().needs[task]) {
+        if (need != last) AwaitEnd(need);
+      }
+      Spawn(task, last == kNone ? cupola::task::TaskId{} : ids_[last]);
+    }
+    Must(system_.WaitAll());
+  }
+
+  bool HasEnded(unsigned task) {
+    bool is_done = has_ended_[task];
+    if (!is_done) Must(system_.Check(ids_[task], &is_done));
+    has_ended_[task] = is_done;
+    return is_done;
+  }
+
+  void AwaitEnd(unsigned task) {
+    if (!has_ended_[task]) Must(system_.Wait(ids_[task]));
+    has_ended_[task] = true;
+  }
+
+  /// Every task behind those that it needs, and those first that most others in a row wait for.
+  std::vector<unsigned> OrderByNeeds() const {
+    const auto& needs = bed_.load().needs;
+    std::vector<unsigned> in_a_row(needs.size()), order(needs.size());
+    for (size_t i = needs.size(); i-- > 0;) {
+      order[i] = static_cast<unsigned>(i);
+      for (const unsigned need : needs[i]) {
+        in_a_row[need] = std::max(in_a_row[need], in_a_row[i] + 1);
+      }
+    }
+    std::stable_sort(order.begin(), order.end(),
+                     [&](unsigned a, unsigned b) { return in_a_row[a] > in_a_row[b]; });
+    return order;
   }
 
   void RunPieces() {
@@ -149,7 +199,7 @@ class TasksForm : public Form {
     latency_us_ = sum_us / static_cast<double>(count);
   }
 
-  void Spawn(size_t i) {
+  void Spawn(size_t i, cupola::task::TaskId after = {}) {
     const Task& task = bed_.load().tasks[i];
     const bool inside = copies_ == Copies::kInside && !bed_.load().in_place;
     const char* const host_in = inside ? bed_.host().in + task.in : nullptr;
@@ -160,7 +210,8 @@ class TasksForm : public Form {
           .threads = task.threads,
           .blocks = bed_.config().blocks,
           .shared_bytes = Kind::SharedBytes(task.threads, task.size),
-          .uses_barrier = Kind::kBarrier || inside};
+          .uses_barrier = Kind::kBarrier || inside,
+          .after = after};
       Must(system_.template Spawn<TaskBody<Kind>>(
           shape, &ids_[i],
           *reinterpret_cast<const typename Kind::Args*>(bed_.records()[i].arguments), host_in,
@@ -182,6 +233,8 @@ class TasksForm : public Form {
   Streams stream_, out_stream_{1};
   System system_;
   std::vector<cupola::task::TaskId> ids_;
+  std::vector<unsigned> order_;  // of tasks that depend on each other
+  std::vector<char> has_ended_;  // of each of these, as far as the host has seen
   std::vector<cudaEvent_t> events_;
   double latency_us_ = 0;
 };

@@ -1,0 +1,170 @@
+// The CUDA C++ side of cupola/task_c.h: makes a TaskSystem whose bodies C finds by name. Included
+// by sources of a program that nvcc compiles; each of them defines the functions of C, weakly, so
+// that any number of them may.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+
+#include "cupola/task.h"
+#include "cupola/task_c.h"
+
+/// What a handle points to, whatever its bodies are.
+struct cupola_tasks {
+  using Error = cupola::task::Error;
+  using TaskId = cupola::task::TaskId;
+
+  virtual ~cupola_tasks() = default;
+  virtual Error Find(const char* name, uint32_t* body) const = 0;
+  virtual Error Spawn(uint32_t body, const cupola::task::TaskShape& shape, void* const* arguments,
+                      uint32_t count, TaskId* id) = 0;
+  virtual Error Wait(const TaskId& id) = 0;
+  virtual Error Check(const TaskId& id, bool* is_done) = 0;
+  virtual Error WaitAll() = 0;
+  virtual Error Leave() = 0;
+  virtual void SetTimeLimit(std::chrono::nanoseconds limit) = 0;
+  virtual std::string Describe(Error error) const = 0;
+};
+
+namespace cupola::task {
+
+/// A body, and what C calls it: a string that lives as long as the program.
+template <auto Function>
+struct Named {
+  const char* name;
+};
+
+namespace internal {
+
+template <auto... Functions>
+class TasksForC final : public cupola_tasks {
+ public:
+  explicit TasksForC(const Named<Functions>&... bodies) : names_{bodies.name...} {}
+
+  Error Find(const char* name, uint32_t* body) const override {
+    for (uint32_t i = 0; i < names_.size(); ++i) {
+      if (std::strcmp(names_[i], name) != 0) continue;
+      *body = i;
+      return Error::kNone;
+    }
+    return Error::kUnknownBody;
+  }
+  Error Spawn(uint32_t body, const TaskShape& shape, void* const* arguments, uint32_t count,
+              TaskId* id) override {
+    return tasks_.SpawnBody(body, shape, id, arguments, count);
+  }
+  Error Wait(const TaskId& id) override { return tasks_.Wait(id); }
+  Error Check(const TaskId& id, bool* is_done) override { return tasks_.Check(id, is_done); }
+  Error WaitAll() override { return tasks_.WaitAll(); }
+  Error Leave() override { return tasks_.Leave(); }
+  void SetTimeLimit(std::chrono::nanoseconds limit) override { tasks_.set_time_limit(limit); }
+
+  std::string Describe(Error error) const override {
+    std::string text = tasks_.Describe(error);
+    if (error != Error::kUnknownBody && error != Error::kBadArguments) return text;
+    for (uint32_t i = 0; i < names_.size(); ++i) {
+      text += (i == 0 ? ": " : ", ") + std::string(names_[i]);
+      if (error == Error::kBadArguments) text += " has " + std::to_string(tasks_.parameters(i));
+    }
+    return text;
+  }
+
+ private:
+  TaskSystem<Functions...> tasks_;
+  const std::array<const char*, sizeof...(Functions)> names_;
+};
+
+inline TaskId FromC(cupola_task_id id) { return {id.column, id.sequence}; }
+inline cupola_tasks_error ToC(Error error) { return static_cast<cupola_tasks_error>(error); }
+
+static_assert(static_cast<int>(Error::kNone) == CUPOLA_TASKS_OK &&
+              static_cast<int>(Error::kTooManyThreads) == CUPOLA_TASKS_TOO_MANY_THREADS &&
+              static_cast<int>(Error::kNoBlocks) == CUPOLA_TASKS_NO_BLOCKS &&
+              static_cast<int>(Error::kTooMuchShared) == CUPOLA_TASKS_TOO_MUCH_SHARED &&
+              static_cast<int>(Error::kUnknownTask) == CUPOLA_TASKS_UNKNOWN_TASK &&
+              static_cast<int>(Error::kTimedOut) == CUPOLA_TASKS_TIMED_OUT &&
+              static_cast<int>(Error::kNoMemory) == CUPOLA_TASKS_NO_MEMORY &&
+              static_cast<int>(Error::kDevice) == CUPOLA_TASKS_DEVICE &&
+              static_cast<int>(Error::kUnknownBody) == CUPOLA_TASKS_UNKNOWN_BODY &&
+              static_cast<int>(Error::kBadArguments) == CUPOLA_TASKS_BAD_ARGUMENTS &&
+              static_cast<int>(Error::kForked) == CUPOLA_TASKS_FORKED);
+
+}  // namespace internal
+
+/// A handle for C over a TaskSystem of these bodies, on the device that is current when the first
+/// task is put in; cupola_tasks_destroy ends it. nullptr: no memory. Makes no call of CUDA.
+template <auto... Functions>
+cupola_tasks* ForC(const Named<Functions>&... bodies) {
+  return new (std::nothrow) internal::TasksForC<Functions...>(bodies...);
+}
+
+namespace internal {
+
+// The functions of cupola/task_c.h.
+#define CUPOLA_TASKS_DEFINITION extern "C" __attribute__((weak))
+
+CUPOLA_TASKS_DEFINITION cupola_tasks_error cupola_tasks_find(const cupola_tasks* tasks,
+                                                             const char* name, uint32_t* body) {
+  return ToC(tasks->Find(name, body));
+}
+
+CUPOLA_TASKS_DEFINITION cupola_tasks_error cupola_tasks_spawn(cupola_tasks* tasks, uint32_t body,
+                                                              const cupola_task_shape* shape,
+                                                              void* const* arguments,
+                                                              uint32_t argument_count,
+                                                              cupola_task_id* id) {
+  const TaskShape of_cpp{.threads = shape->threads,
+                         .blocks = shape->blocks,
+                         .shared_bytes = shape->shared_bytes,
+                         .uses_barrier = shape->uses_barrier,
+                         .after = FromC(shape->after)};
+  TaskId given{};
+  const Error error = tasks->Spawn(body, of_cpp, arguments, argument_count, &given);
+  if (error == Error::kNone) *id = {given.column, given.sequence};
+  return ToC(error);
+}
+
+CUPOLA_TASKS_DEFINITION cupola_tasks_error cupola_tasks_wait(cupola_tasks* tasks,
+                                                             cupola_task_id id) {
+  return ToC(tasks->Wait(FromC(id)));
+}
+
+CUPOLA_TASKS_DEFINITION cupola_tasks_error cupola_tasks_check(cupola_tasks* tasks,
+                                                              cupola_task_id id, bool* is_done) {
+  return ToC(tasks->Check(FromC(id), is_done));
+}
+
+CUPOLA_TASKS_DEFINITION cupola_tasks_error cupola_tasks_wait_all(cupola_tasks* tasks) {
+  return ToC(tasks->WaitAll());
+}
+
+CUPOLA_TASKS_DEFINITION cupola_tasks_error cupola_tasks_leave(cupola_tasks* tasks) {
+  return ToC(tasks->Leave());
+}
+
+CUPOLA_TASKS_DEFINITION void cupola_tasks_set_time_limit(cupola_tasks* tasks, uint64_t limit_ns) {
+  constexpr uint64_t kMost = std::chrono::nanoseconds::max().count();
+  tasks->SetTimeLimit(std::chrono::nanoseconds(std::min(limit_ns, kMost)));
+}
+
+CUPOLA_TASKS_DEFINITION size_t cupola_tasks_error_text(const cupola_tasks* tasks,
+                                                       cupola_tasks_error error, char* text,
+                                                       size_t size) {
+  const Error of_cpp = static_cast<Error>(error);
+  const std::string found = tasks != nullptr ? tasks->Describe(of_cpp) : Describe(of_cpp);
+  if (size > 0) {
+    const size_t kept = std::min(size - 1, found.size());
+    std::memcpy(text, found.data(), kept);
+    text[kept] = '\0';
+  }
+  return found.size();
+}
+
+CUPOLA_TASKS_DEFINITION void cupola_tasks_destroy(cupola_tasks* tasks) { delete tasks; }
+
+#undef CUPOLA_TASKS_DEFINITION
+
+}  // namespace internal
+}  // namespace cupola::task

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""How programs with tasks in flight end (task_ends.cu): killed, forked, by exit(), and with a
+MasterKernel that is asked to leave; and that a program behind a killed one finds all well.
+
+  ends_test.py --build DIR [--device gpu] [--json FILE]     77: something that it needs is not built
+
+Prints a line for each run; exit code 1 where one was not as it must be.
+"""
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/apps"))
+import runner  # noqa: E402
+
+# Lines that the program to be killed has printed before: soon after its MasterKernel's launch, and
+# when its table has long been full.
+KILLED_BEHIND = {"sim": (1, 3), "gpu": (1, 100, 3000)}
+SOAK = {"sim": "500", "gpu": "1000000"}
+# Rounds, microseconds a task, tasks.
+LEAVES = {"sim": (("5", "100", "8"),),
+          "gpu": (("1000", "1", "264"), ("1000", "100", "264"), ("300", "1000", "264"))}
+
+
+class Bed:
+    def __init__(self, build, device):
+        self.environ = runner.environment(build, device)
+        self.folder = os.path.join(build, "apps/tasks")
+        self.form = "static" if device == "gpu" else "shared"
+
+    def command(self, name, *arguments):
+        program = f"{self.folder}/{name}_{self.form}"
+        if not os.path.exists(program):
+            raise runner.NotPossible(f"no {program}: build it first")
+        return [program, *arguments]
+
+    def run(self, limit, name, *arguments):
+        """What is wrong, or ""; and what was printed."""
+        result = runner.run(self.command(name, *arguments), self.environ, limit)
+        text = result["stdout"].decode(errors="replace").strip()
+        if result["code"] == 0:
+            return "", text
+        errors = result["stderr"].decode(errors="replace").strip()[-300:]
+        return f"{runner.describe_code(result['code'])} {errors}".strip(), text[-600:]
+
+
+def kill(bed, lines, limit):
+    """Kills a program that puts tasks in, when it has printed so many lines."""
+    process = subprocess.Popen(bed.command("task_ends", "kill"), env=bed.environ,
+                               stdout=subprocess.PIPE, start_new_session=True,
+                               preexec_fn=runner.prepare_child)
+    too_long = threading.Timer(limit, os.killpg, (process.pid, signal.SIGKILL))
+    too_long.start()
+    try:
+        seen = 0
+        while seen < lines and process.stdout.readline():
+            seen += 1
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        return f"alive {limit} s behind SIGKILL", ""
+    finally:
+        too_long.cancel()
+    text = f"killed behind {seen} thousand"
+    return ("" if seen == lines and process.returncode == -signal.SIGKILL else
+            f"ended too soon: {runner.describe_code(process.returncode)}"), text
+
+
+def runs(bed, device):
+    for lines in KILLED_BEHIND[device]:
+        yield f"kill {lines}", kill(bed, lines, 60)
+        yield f"behind kill {lines}", bed.run(60, "task_soak", SOAK[device])
+    for mode in ("fork", "exit"):
+        yield mode, bed.run(60, "task_ends", mode)
+    yield "behind exit", bed.run(60, "task_soak", SOAK[device])
+    for arguments in LEAVES[device]:
+        yield " ".join(("leave", *arguments)), bed.run(60, "task_ends", "leave", *arguments)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=runner.default_build())
+    parser.add_argument("--device", choices=["sim", "gpu"], default="sim")
+    parser.add_argument("--json", help="write the results to this file")
+    options = parser.parse_args()
+    found = []
+    try:
+        bed = Bed(os.path.abspath(options.build), options.device)
+        for name, (problem, text) in runs(bed, options.device):
+            last = text.splitlines()[-1] if text else ""
+            print(f"{name}: {problem or last}", flush=True)
+            if problem and text:
+                print(text, flush=True)
+            found.append({"run": name, "problem": problem, "output": last})
+    except runner.NotPossible as reason:
+        print(f"ends_test: {reason}", file=sys.stderr)
+        return runner.NOT_POSSIBLE_HERE
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({"runs": found}, file, indent=1)
+    return 1 if any(run["problem"] for run in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
