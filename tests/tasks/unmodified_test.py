@@ -58,6 +58,7 @@ def compare(build, device, app, environ, folder, asked):
                *next((more for word, more in ARGUMENTS.items() if name.startswith(word)), [])]
     plain = runner.run(command, environ, 60)
     more = {"CUPOLA_STORE": store, "CUPOLA_TASKS": "always", "CUPOLA_LOG": "info"}
+    board = None
     if asked:
         board = pestered_board.Board(folder)
         more.update({"CUPOLA_BOARD": board.path, "CUPOLA_BOARD_SLOT": "0",
@@ -72,7 +73,7 @@ def compare(build, device, app, environ, folder, asked):
     if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
         return (f"plain {plain['code']} {plain['stdout'][-300:]}, as tasks {tasks['code']} "
                 f"{tasks['stdout'][-300:]} {tasks['stderr'][-300:]}"), None
-    if asked and board.answered == 0:
+    if board is not None and board.asked > 10 and board.answered == 0:
         return f"asked to yield {board.asked} times, it never said that it had", None
     counted = COUNTED.search(tasks["stderr"].decode(errors="replace"))
     return "", [int(word) for word in counted.groups()] if counted else [0, 0, 0]
