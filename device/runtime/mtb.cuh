@@ -108,30 +108,16 @@ __device__ inline uint64_t NowNs() {
 /// The same in all lanes of the warp.
 __device__ inline uint64_t WarpTimeNs() { return __shfl_sync(kAllLanes, NowNs(), 0); }
 
-/// TaskColumn::tail. Orders nothing: the records say themselves whether they are there.
-__device__ inline uint32_t LoadTail(const TaskColumn* column) {
-  uint32_t found;
-  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(found) : "l"(&column->tail));
-  return found;
-}
-
-/// What the host wrote or saw before it wrote the chunk is seen behind it. Costs nothing but what
-/// this SM's L1 cache holds, and one read at a time [measured: docs/narrow-tasks.md].
-__device__ inline uint4 LoadChunkAcquire(const TaskChunk* chunk) {
+/// 16 bytes of a record, or words of either side: what the other wrote or saw before it wrote them
+/// is seen behind it. Costs nothing but what this SM's L1 cache holds; but a second one starts only
+/// when the first has come, so lanes that read for different ends do so together [measured:
+/// docs/narrow-tasks.md].
+__device__ inline uint4 LoadAcquireSystem(const void* address) {
   uint4 found;
   asm volatile("ld.acquire.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
-               : "l"(chunk)
+               : "l"(address)
                : "memory");
-  return found;
-}
-
-/// {HostControl::awake, HostControl::leave}
-__device__ inline uint2 LoadHostControl(const HostControl* host) {
-  uint2 found;
-  asm volatile("ld.relaxed.sys.global.v2.u32 {%0, %1}, [%2];"
-               : "=r"(found.x), "=r"(found.y)
-               : "l"(host));
   return found;
 }
 

@@ -22,10 +22,6 @@ inline constexpr uint32_t kQuietLooks = 4;
 /// the lines are that it writes next.
 inline constexpr uint32_t kPauseNs = 1'000;
 
-/// Column 0 hears what the host wants in one of so many turns: between two looks at the records a
-/// second line of host memory is one too many.
-inline constexpr uint32_t kTurnsOfHearing = 4;
-
 /// While tasks wait for executors only column 0 looks at host memory, and only so often: a look
 /// takes longer than an executor should be left without work.
 inline constexpr uint32_t kTurnsOfALook = 128;
@@ -51,9 +47,12 @@ class Scheduler {
  private:
   // Of a lane: what is known of rows lane and lane + 32, a bit each.
   static constexpr uint32_t kReady = 1, kWaiting = 4;
+  // Lanes that read other words than the column's, in a look.
+  static constexpr uint32_t kDeviceLane = 30, kHostLane = 31;
 
   __device__ void Turn(bool hears);
-  __device__ bool Pull();
+  __device__ uint4 Look(bool hears) const;
+  __device__ bool Pull(uint4 seen);
   __device__ uint32_t Take(const uint4& chunk, uint32_t asked);
   __device__ void Promote();
   __device__ static bool IsMet(uint32_t row);
@@ -69,8 +68,8 @@ class Scheduler {
     return left_ != 0 || blocks_left_ != 0 || __any_sync(kAllLanes, rows_ != 0);
   }
   __device__ void SetBusy(bool busy);
-  __device__ bool Knows(const uint4& device);
-  __device__ void Hear(const uint2& host, const uint4& device);
+  __device__ bool Knows(const uint4& device, uint32_t lane);
+  __device__ void Hear(const HostControl& host, const DeviceControl& device);
   __device__ void End();
   __device__ static const TaskHeader& Header(uint32_t row) {
     return *reinterpret_cast<const TaskHeader*>(Mtb().records[row]);
@@ -89,27 +88,40 @@ class Scheduler {
   uint32_t quiet_ = kQuietLooks;  ///< looks at the tail since something was there
 };
 
-/// Takes the records that have come, if any: eight lanes read one, every lane a chunk.
-__device__ inline bool Scheduler::Pull() {
+/// Reads what it goes by, at once: lanes 0 to 7 the next record or, while tasks come, lane 0 the
+/// column's tail; one lane the device's words; one, where it is to, the host's.
+__device__ inline uint4 Scheduler::Look(bool hears) const {
   const TaskColumn* column = params_.columns + blockIdx.x;
+  const void* at = nullptr;
+  if (quiet_ < kQuietLooks) {
+    if (lane_ == 0) at = &column->tail;
+  } else if (lane_ < kRecordChunks) {
+    at = &column->rows[head_ % kTaskRows].chunks[lane_];
+  }
+  if (lane_ == kDeviceLane) at = params_.device;
+  if (hears && lane_ == kHostLane) at = params_.host;
+  return at != nullptr ? LoadAcquireSystem(at) : uint4{};
+}
+
+/// Takes the records that have come, if any; `seen` is what a look saw. Behind the tail eight lanes
+/// read a record, every lane a chunk.
+__device__ inline bool Scheduler::Pull(uint4 seen) {
   uint32_t asked = 1;
   if (quiet_ < kQuietLooks) {
-    uint32_t tail = 0;
-    if (lane_ == 0) tail = LoadTail(column);
-    const auto come = static_cast<int32_t>(__shfl_sync(kAllLanes, tail, 0) - head_);
+    const auto come = static_cast<int32_t>(__shfl_sync(kAllLanes, seen.x, 0) - head_);
     ++quiet_;
     if (come <= 0) {
       if (blockIdx.x != 0 && !waits_) __nanosleep(kPauseNs);
       return false;
     }
     asked = min(static_cast<uint32_t>(come), kRecordsOfALook);
+    if (lane_ / kRecordChunks < asked) {
+      const uint32_t row = (head_ + lane_ / kRecordChunks) % kTaskRows;
+      const TaskColumn* column = params_.columns + blockIdx.x;
+      seen = LoadAcquireSystem(&column->rows[row].chunks[lane_ % kRecordChunks]);
+    }
   }
-  uint4 chunk{};
-  if (lane_ / kRecordChunks < asked) {
-    const uint32_t row = (head_ + lane_ / kRecordChunks) % kTaskRows;
-    chunk = LoadChunkAcquire(&column->rows[row].chunks[lane_ % kRecordChunks]);
-  }
-  if (Take(chunk, asked) == 0) return false;
+  if (Take(seen, asked) == 0) return false;
   quiet_ = 0;
   return true;
 }
@@ -296,20 +308,21 @@ __device__ inline void Scheduler::SetBusy(bool busy) {
 /// Lane 0 of column 0 tells all what the host has said. Where the kernel is to leave, as it is when
 /// no column has had anything to do for long, the host is told first, once, that it takes no more
 /// tasks, then the other columns.
-__device__ inline void Scheduler::Hear(const uint2& host, const uint4& device) {
+__device__ inline void Scheduler::Hear(const HostControl& host, const DeviceControl& device) {
   const uint64_t now = NowNs();
-  if (busy_ || device.z != 0) Mtb().idle_since = now;
-  if (host.x != device.x) StoreRelaxed(&params_.device->awake, host.x);
-  if (host.y != params_.epoch && now - Mtb().idle_since < params_.idle_ns) return;
+  if (busy_ || device.busy != 0) Mtb().idle_since = now;
+  if (host.awake != device.awake) StoreRelaxed(&params_.device->awake, host.awake);
+  if (host.leave != params_.epoch && now - Mtb().idle_since < params_.idle_ns) return;
   StoreRelaxed(&params_.state->running, 0);
   FenceForHost();
   StoreRelaxed(&params_.device->leave, params_.epoch);
 }
 
-/// Takes in what the device's words say; whether the kernel is still to go on.
-__device__ inline bool Scheduler::Knows(const uint4& device) {
-  awake_ = blockIdx.x < __shfl_sync(kAllLanes, device.x, 0);
-  leaves_ = __shfl_sync(kAllLanes, device.y, 0) == params_.epoch;
+/// Takes in what the device's words say, which one lane has read; whether the kernel is still to go
+/// on.
+__device__ inline bool Scheduler::Knows(const uint4& device, uint32_t lane) {
+  awake_ = blockIdx.x < __shfl_sync(kAllLanes, device.x, lane);
+  leaves_ = __shfl_sync(kAllLanes, device.y, lane) == params_.epoch;
   return !leaves_;
 }
 
@@ -323,7 +336,7 @@ __device__ inline void Scheduler::End() {
   quiet_ = kQuietLooks;
   for (bool found = true;
        (found && head_ - first < kTaskRows) || WarpTimeNs() - since < kLastLookNs;) {
-    found = Pull();
+    found = Pull(Look(false));
     if (found) SetBusy(true);
     HandOut();
   }
@@ -334,35 +347,41 @@ __device__ inline void Scheduler::End() {
   if (lane_ == 0) params_.heads[blockIdx.x] = head_;
 }
 
-/// Looks at the column and at what the host and the device say, all in flight together. What has
-/// come is handed out before anything else.
+/// Looks at the column and at what the host and the device say. What has come is handed out before
+/// anything else.
 __device__ inline void Scheduler::Turn(bool hears) {
-  uint2 host{};
-  if (hears && lane_ == 0) host = LoadHostControl(params_.host);
-  const uint4 device = LoadDeviceControl(params_.device);
-  if (Pull()) {
+  const uint4 seen = Look(hears);
+  if (Pull(seen)) {
     HandOut();
     SetBusy(true);
   } else if (busy_ && !HasWork() && AllFree()) {
     SetBusy(false);
   }
-  if (Knows(device) && hears && lane_ == 0) Hear(host, device);
+  if (Knows(seen, kDeviceLane) && hears) {
+    const auto word = [](uint32_t own, uint32_t lane) { return __shfl_sync(kAllLanes, own, lane); };
+    const HostControl host{.awake = word(seen.x, kHostLane), .leave = word(seen.y, kHostLane)};
+    const DeviceControl device{.awake = word(seen.x, kDeviceLane),
+                               .leave = word(seen.y, kDeviceLane),
+                               .busy = word(seen.z, kDeviceLane),
+                               .reserved = 0};
+    if (lane_ == 0) Hear(host, device);
+  }
   __syncwarp();
 }
 
 __device__ inline void Scheduler::Run() {
   __syncwarp();  // all have read head_, which lane 0 writes
   if (lane_ == 0) Mtb().idle_since = NowNs();
-  Knows(LoadDeviceControl(params_.device));
+  Knows(LoadDeviceControl(params_.device), 0);
   for (uint32_t turn = 0; !leaves_; ++turn) {
     const bool all_out = HandOut();
     if (!all_out && (blockIdx.x != 0 || turn % kTurnsOfALook != 0)) continue;
     if (all_out && waits_ && turn % kTurnsOfAWaitingLook != 0) continue;
     if (blockIdx.x == 0 || busy_ || awake_) {
-      Turn(blockIdx.x == 0 && turn % kTurnsOfHearing == 0);
+      Turn(blockIdx.x == 0);
     } else {
       __nanosleep(500);
-      Knows(LoadDeviceControl(params_.device));
+      Knows(LoadDeviceControl(params_.device), 0);
     }
   }
   End();

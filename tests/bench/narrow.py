@@ -120,10 +120,13 @@ def measure(build, device, quick, out, seconds_left, save):
             break
         step()
         save(bench.metrics, bench.detail)
-    for mode in ("streams32", "graph"):
+    # By one host thread against one, by eight against eight; a graph is launched by one call.
+    for api, mode in (("api", "streams32"), ("api", "graph"), ("apix8", "streams32x8"),
+                      ("apix8", "streams32"), ("apix8", "graph")):
         for name in ITERATIONS:
-            api, other = (bench.metrics.get(f"tasks_per_s_{which}_{name}")
-                          for which in ("api", mode))
-            if api and other:
-                bench.metrics[f"speedup_over_{mode}_{name}"] = round(api / other, 2)
+            tasks, other = (bench.metrics.get(f"tasks_per_s_{which}_{name}")
+                            for which in (api, mode))
+            if tasks and other:
+                by = "" if api == "api" else "apix8_"
+                bench.metrics[f"{by}speedup_over_{mode}_{name}"] = round(tasks / other, 2)
     return {"metrics": bench.metrics, "detail": bench.detail, "good": not bench.detail["failures"]}

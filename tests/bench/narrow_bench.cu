@@ -7,10 +7,12 @@
 // are compared with those of fused, on the device: what a comparison by the host leaves in its
 // caches is not what a program's tasks find there.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -118,19 +120,52 @@ constexpr SpawnFunction kSpawns[8] = {Spawn<Task0>, Spawn<Task1>, Spawn<Task2>, 
 
 unsigned most_awake = 0;
 
-// Calls part(i) in so many host threads, the caller's first.
-template <class Part>
-void InThreads(unsigned count, Part part) {
-  std::vector<std::thread> threads;
-  for (unsigned i = 1; i < count; ++i) threads.emplace_back(part, i);
-  part(0);
-  for (std::thread& thread : threads) thread.join();
-}
+/// Host threads that are there before they are needed. `Run` calls part(i) in each, the caller's
+/// being the first, and waits for all.
+class HostThreads {
+ public:
+  explicit HostThreads(unsigned count) {
+    for (unsigned i = 1; i < count; ++i) threads_.emplace_back([this, i] { Serve(i); });
+  }
+  ~HostThreads() {
+    part_ = nullptr;
+    round_.fetch_add(1);
+    for (std::thread& thread : threads_) thread.join();
+  }
+  HostThreads(const HostThreads&) = delete;
+  HostThreads& operator=(const HostThreads&) = delete;
 
-void RunTasks(Tasks& tasks, const Problem& p, unsigned host_threads) {
-  InThreads(host_threads, [&](unsigned first) {
+  unsigned count() const { return static_cast<unsigned>(threads_.size()) + 1; }
+
+  void Run(const std::function<void(unsigned)>& part) {
+    part_ = &part;
+    left_.store(threads_.size());
+    round_.fetch_add(1);
+    part(0);
+    while (left_.load() != 0) std::this_thread::yield();
+  }
+
+ private:
+  void Serve(unsigned index) {
+    for (unsigned seen = 0;;) {
+      while (round_.load() == seen) std::this_thread::yield();
+      ++seen;
+      if (part_ == nullptr) return;
+      (*part_)(index);
+      left_.fetch_sub(1);
+    }
+  }
+
+  std::atomic<unsigned> round_{0};
+  std::atomic<size_t> left_{0};
+  const std::function<void(unsigned)>* part_ = nullptr;
+  std::vector<std::thread> threads_;
+};
+
+void RunTasks(Tasks& tasks, const Problem& p, HostThreads& threads) {
+  threads.Run([&](unsigned first) {
     cupola::task::TaskId id;
-    for (unsigned task = first; task < p.options.tasks; task += host_threads)
+    for (unsigned task = first; task < p.options.tasks; task += threads.count())
       kSpawns[task % 8](tasks, p, task, &id);
   });
   most_awake = std::max(most_awake, tasks.awake());
@@ -156,11 +191,11 @@ struct Streams {
   std::vector<cudaStream_t> streams;
 };
 
-void RunStreams(const Streams& s, const Problem& p, unsigned host_threads) {
-  InThreads(host_threads, [&](unsigned first) {
-    const size_t own = s.streams.size() / host_threads;
-    for (unsigned task = first; task < p.options.tasks; task += host_threads)
-      Launch(p, task, s.streams[first * own + task / host_threads % own]);
+void RunStreams(const Streams& s, const Problem& p, HostThreads& threads) {
+  threads.Run([&](unsigned first) {
+    const size_t own = s.streams.size() / threads.count();
+    for (unsigned task = first; task < p.options.tasks; task += threads.count())
+      Launch(p, task, s.streams[first * own + task / threads.count() % own]);
   });
   for (cudaStream_t stream : s.streams) CHECK(cudaStreamSynchronize(stream));
 }
@@ -331,23 +366,21 @@ int main(int argc, char** argv) {
     const char* const mode = host_threads == 1 ? "api" : "apix8";
     if (!Wanted(p.options, mode)) continue;
     Tasks tasks;
-    Measure(mode, p, reference, [&] { RunTasks(tasks, p, host_threads); });
+    HostThreads threads(host_threads);
+    Measure(mode, p, reference, [&] { RunTasks(tasks, p, threads); });
     std::printf("{\"mode\": \"columns\", \"awake\": %u, \"launches\": %u}\n", most_awake,
                 tasks.launches());
   }
   if (p.options.single > 0) MeasureSingle(p);
-  if (Wanted(p.options, "streams32")) {
-    const Streams streams(32);
-    Measure("streams32", p, reference, [&] { RunStreams(streams, p, 1); });
-  }
-  if (Wanted(p.options, "streams1")) {
-    const Streams streams(1);
-    Measure("streams1", p, reference, [&] { RunStreams(streams, p, 1); });
-  }
-  if (Wanted(p.options, "streams32x8")) {
-    const Streams streams(256);
-    Measure("streams32x8", p, reference, [&] { RunStreams(streams, p, 8); });
-  }
+  const auto measure_streams = [&](const char* mode, unsigned count, unsigned host_threads) {
+    if (!Wanted(p.options, mode)) return;
+    const Streams streams(count);
+    HostThreads threads(host_threads);
+    Measure(mode, p, reference, [&] { RunStreams(streams, p, threads); });
+  };
+  measure_streams("streams32", 32, 1);
+  measure_streams("streams1", 1, 1);
+  measure_streams("streams32x8", 256, 8);
   if (Wanted(p.options, "graph")) {
     cudaGraphExec_t graph = MakeGraph(p);
     cudaStream_t stream;

@@ -188,7 +188,7 @@ bool SumUp(Line& line) {
 // One thread gives the stream other work; as soon as its call has returned, the other launches what
 // comes behind it, and narrow kernels all the time before.
 bool TwoThreads(Line& line, int turns) {
-  constexpr size_t kWords = 1 << 24;  // so many that it is not over at once
+  constexpr size_t kWords = 1 << 23;  // so many that it is not over at once
   uint32_t *notes = nullptr, *filled = nullptr;
   CHECK(cudaMalloc(&notes, (turns + 1) * sizeof(uint32_t)));
   CHECK(cudaMalloc(&filled, kWords * sizeof(uint32_t)));

@@ -21,7 +21,7 @@ import pestered_board  # noqa: E402
 import runner  # noqa: E402
 
 # Programs, and whether some of their launches are narrow enough to be tasks.
-APPS = {"tasks/narrow_launches_shared": True, "tasks/narrow_faults_shared trap": True,
+APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_faults_shared trap": True,
         "tasks/narrow_faults_shared exit": True, "tasks/narrow_faults_shared reset": True,
         "tasks/narrow_faults_shared capture": True, "tasks/narrow_faults_shared threads": True,
         "tasks/narrow_faults_shared legacy": True, "shared/vector_add": False,
@@ -36,9 +36,8 @@ APPS = {"tasks/narrow_launches_shared": True, "tasks/narrow_faults_shared trap":
         "shared/pagoda_3des": True}
 # Again as processes that take part in preemption, over a driver that forbids what would hang a GPU
 # (tests/preempt/strict_driver.cpp), asked to yield all the time.
-ASKED = ["tasks/narrow_launches_shared", "tasks/narrow_faults_shared trap",
-         "tasks/narrow_faults_shared threads", "tasks/narrow_faults_shared legacy",
-         "shared/pagoda_mb", "shared/pagoda_3des"]
+ASKED = ["tasks/narrow_launches_shared 5", "tasks/narrow_faults_shared trap",
+         "tasks/narrow_faults_shared legacy", "shared/pagoda_mb"]
 ARGUMENTS = {"pagoda": ["--tasks", "24", "--no-times"]}
 COUNTED = re.compile(r"tasks: (\d+) launches, (\d+) copies, (\d+) starts")
 
@@ -58,7 +57,6 @@ def compare(build, device, app, environ, folder, asked):
                *next((more for word, more in ARGUMENTS.items() if name.startswith(word)), [])]
     plain = runner.run(command, environ, 60)
     more = {"CUPOLA_STORE": store, "CUPOLA_TASKS": "always", "CUPOLA_LOG": "info"}
-    board = None
     if asked:
         board = pestered_board.Board(folder)
         more.update({"CUPOLA_BOARD": board.path, "CUPOLA_BOARD_SLOT": "0",
@@ -73,7 +71,8 @@ def compare(build, device, app, environ, folder, asked):
     if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
         return (f"plain {plain['code']} {plain['stdout'][-300:]}, as tasks {tasks['code']} "
                 f"{tasks['stdout'][-300:]} {tasks['stderr'][-300:]}"), None
-    if board is not None and board.asked > 10 and board.answered == 0:
+    # On a GPU most of its time goes before its first kernel.
+    if asked and device == "sim" and board.asked > 10 and board.answered == 0:
         return f"asked to yield {board.asked} times, it never said that it had", None
     counted = COUNTED.search(tasks["stderr"].decode(errors="replace"))
     return "", [int(word) for word in counted.groups()] if counted else [0, 0, 0]
@@ -96,7 +95,8 @@ def main():
             courses += [(app, True) for app in options.apps or ASKED]
             for app, asked in courses:
                 problem, counted = compare(build, options.device, app, environ, folder, asked)
-                if not problem and options.device == "sim" and APPS.get(app) and counted[0] == 0:
+                is_narrow = options.device == "sim" and APPS.get(app) and not asked
+                if not problem and is_narrow and counted[0] == 0:
                     problem = "no launch became a task"
                 output = problem or "{} launches, {} copies, {} starts".format(*counted)
                 run = app + (", asked to yield" if asked else "")
