@@ -40,6 +40,7 @@ ASKED = ["tasks/narrow_launches_shared 5", "tasks/narrow_faults_shared trap",
          "tasks/narrow_faults_shared legacy", "shared/pagoda_mb"]
 ARGUMENTS = {"pagoda": ["--tasks", "24", "--no-times"]}
 COUNTED = re.compile(r"tasks: (\d+) launches, (\d+) copies, (\d+) starts")
+HEEDED = "launches plain: asked to yield"
 
 
 def compare(build, device, app, environ, folder, asked):
@@ -74,7 +75,10 @@ def compare(build, device, app, environ, folder, asked):
     # On a GPU most of its time goes before its first kernel.
     if asked and device == "sim" and board.asked > 10 and board.answered == 0:
         return f"asked to yield {board.asked} times, it never said that it had", None
-    counted = COUNTED.search(tasks["stderr"].decode(errors="replace"))
+    said = tasks["stderr"].decode(errors="replace")
+    if asked and device == "sim" and name.startswith("narrow_launches") and HEEDED not in said:
+        return "it was asked to yield, and launches became tasks nevertheless", None
+    counted = COUNTED.search(said)
     return "", [int(word) for word in counted.groups()] if counted else [0, 0, 0]
 
 
