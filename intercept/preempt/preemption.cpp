@@ -127,16 +127,6 @@ void SayCounts() {
   }
 }
 
-// Whether this process will be a client of MPS, as far as can be told before cuInit: its control
-// daemon has a pipe where the driver will look for it [MPS documentation, CUDA_MPS_PIPE_DIRECTORY].
-bool MpsIsThere() {
-  const char* folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
-  char path[512];
-  const int length = snprintf(path, sizeof(path), "%s/control",
-                              folder != nullptr && *folder != 0 ? folder : "/tmp/nvidia-mps");
-  return length > 0 && static_cast<size_t>(length) < sizeof(path) && access(path, F_OK) == 0;
-}
-
 }  // namespace
 
 bool ToolAtWork() noexcept {
@@ -156,6 +146,16 @@ bool ToolAtWork() noexcept {
     }
   }
   return false;
+}
+
+// Its control daemon has a pipe where the driver will look for it [MPS documentation,
+// CUDA_MPS_PIPE_DIRECTORY].
+bool MpsIsThere() noexcept {
+  const char* folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+  char path[512];
+  const int length = snprintf(path, sizeof(path), "%s/control",
+                              folder != nullptr && *folder != 0 ? folder : "/tmp/nvidia-mps");
+  return length > 0 && static_cast<size_t>(length) < sizeof(path) && access(path, F_OK) == 0;
 }
 
 void StartPreemption() noexcept {

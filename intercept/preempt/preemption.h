@@ -71,6 +71,9 @@ void StartPreemption() noexcept;
 /// what it measures, or it us.
 bool ToolAtWork() noexcept;
 
+/// Whether this process will be a client of MPS, as far as can be told before cuInit.
+bool MpsIsThere() noexcept;
+
 /// In the child of a fork: nothing of the parent's is touched; the child joins anew.
 void ForgetPreemptionAfterFork() noexcept;
 

@@ -24,6 +24,15 @@ uint32_t Number(const char* name, uint32_t fallback) {
   return static_cast<uint32_t>(strtoul(text, nullptr, 10));
 }
 
+// Others may be there whom nobody asks to yield. The blocks of a MasterKernel are large, and where
+// such a neighbour's blocks follow each other they wait long for half an SM [measured:
+// docs/narrow-tasks.md, "Beside a batch process"].
+bool MayWaitForNeighbours() {
+  if (preempt::PreemptionOn() || !preempt::MpsIsThere()) return false;
+  Say(Level::kInfo, {"launches do not become tasks: MPS is there, and no arbiter"});
+  return true;
+}
+
 // False: off.
 bool ReadSettings() {
   settings.most_warps = Number("CUPOLA_TASK_WARPS", settings.most_warps);
@@ -31,7 +40,7 @@ bool ReadSettings() {
   settings.most_copied = Number("CUPOLA_TASK_COPY_BYTES", settings.most_copied);
   settings.allow_inexact = Number("CUPOLA_INEXACT", 0) != 0;
   const char* mode = getenv("CUPOLA_TASKS");
-  if (mode == nullptr || *mode == '\0' || strcmp(mode, "auto") == 0) return true;
+  if (mode == nullptr || *mode == '\0' || strcmp(mode, "auto") == 0) return !MayWaitForNeighbours();
   if (strcmp(mode, "off") == 0) return false;
   if (strcmp(mode, "always") == 0) {
     settings.after_launches = 0;

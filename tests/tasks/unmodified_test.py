@@ -38,6 +38,7 @@ APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_faults_shared tra
 # (tests/preempt/strict_driver.cpp), asked to yield all the time.
 ASKED = ["tasks/narrow_launches_shared 5", "tasks/narrow_faults_shared trap",
          "tasks/narrow_faults_shared legacy", "shared/pagoda_mb"]
+MPS_APP = "tasks/narrow_launches_shared"
 ARGUMENTS = {"pagoda": ["--tasks", "24", "--no-times"]}
 COUNTED = re.compile(r"tasks: (\d+) launches, (\d+) copies, (\d+) starts")
 HEEDED = "launches plain: asked to yield"
@@ -82,6 +83,26 @@ def compare(build, device, app, environ, folder, asked):
     return "", [int(word) for word in counted.groups()] if counted else [0, 0, 0]
 
 
+def beside_mps(build, device, environ, folder):
+    """What is wrong, or "": where MPS is there, and no arbiter, no launch becomes a task by itself."""
+    program = f"{build}/apps/{MPS_APP}"
+    command = [*runner.cupola_command(build, device), program, "2"]
+    more = {"CUPOLA_STORE": os.path.join(folder, "store"), "CUPOLA_TASKS": "auto",
+            "CUPOLA_TASKS_AFTER": "0", "CUPOLA_LOG": "info"}
+    pipe = os.path.join(folder, "mps")
+    os.makedirs(pipe)
+    open(os.path.join(pipe, "control"), "w").close()
+    for is_there in (False, True):
+        if is_there:
+            more["CUDA_MPS_PIPE_DIRECTORY"] = pipe
+        result = runner.run(command, {**environ, **more}, 100)
+        has_tasks = COUNTED.search(result["stderr"].decode(errors="replace")) is not None
+        if result["code"] != 0 or has_tasks == is_there:
+            return (f"MPS {is_there}, tasks {has_tasks}: exit {result['code']} "
+                    f"{result['stderr'][-300:]}")
+    return ""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -106,6 +127,10 @@ def main():
                 run = app + (", asked to yield" if asked else "")
                 found.append({"run": run, "problem": problem, "output": output})
                 print(f"{run}: {output}", flush=True)
+            if options.device == "sim" and not options.apps:
+                problem = beside_mps(build, options.device, environ, folder)
+                found.append({"run": "beside MPS", "problem": problem, "output": problem})
+                print(f"beside MPS: {problem or 'plain'}", flush=True)
     except runner.NotPossible as reason:
         print(f"unmodified_test: {reason}", file=sys.stderr)
         return runner.NOT_POSSIBLE_HERE
