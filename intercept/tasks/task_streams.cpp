@@ -18,9 +18,9 @@ namespace cupola::intercept::tasks {
 namespace {
 
 constexpr uint32_t kMostStreams = 4096;
-// The driver's work of a stream is often nearly over: waiting a little for it is worth more than one
-// more launch that the next must wait for. What is lost by waiting in vain is 1 % at most, for a
-// launch takes 5 us.
+// The driver's work of a stream is often nearly over: waiting a little for it is worth more than
+// one more launch that the next must wait for. What is lost by waiting in vain is 1 % at most, for
+// a launch takes 5 us.
 constexpr uint64_t kPatienceNs = 40'000;
 constexpr uint32_t kMostBackoff = 1024;
 

@@ -1,9 +1,9 @@
 // Streams whose launches become tasks, and the order between tasks and the driver's own work: a
 // task is put in only where no other work of its stream is outstanding, and other work is put
-// behind the stream's tasks by a wait for the last one's word. A call that gives the driver work is
-// seen to twice: before it (its stream's tasks come first) and behind it (from now on the stream has
-// other work; noted before, another thread could find the stream clean while the call is on its
-// way). docs/narrow-tasks.md.
+// behind the stream's tasks by a wait for the last one's word. A call that gives the driver work
+// is seen to twice: before it (its stream's tasks come first) and behind it (from now on the
+// stream has other work; noted before, another thread could find the stream clean while the call
+// is on its way). docs/narrow-tasks.md.
 #pragma once
 
 #include <cuda.h>

@@ -1,8 +1,8 @@
 // A process that has a burst of narrow kernels every few milliseconds, on several streams: launches
 // them, waits for all, remembers how long that took.
 //
-//   preemption_bursts [--launches 256] [--streams 8] [--rounds 100] [--period-us 2000] [--seconds 2]
-//                     [--no-times]
+//   preemption_bursts [--launches 256] [--streams 8] [--rounds 100] [--period-us 2000]
+//                     [--seconds 2] [--no-times]
 //
 // Prints one line of JSON: how long each burst took, in nanoseconds, and a checksum.
 #include "work.h"
