@@ -18,15 +18,7 @@
 #include <vector>
 
 #include "cupola/task.h"
-
-#define CHECK(call)                                                                       \
-  do {                                                                                    \
-    const cudaError_t error = (call);                                                     \
-    if (error != cudaSuccess) {                                                           \
-      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(error)); \
-      std::exit(1);                                                                       \
-    }                                                                                     \
-  } while (false)
+#include "tests/apps/support/check_runtime.h"
 
 namespace {
 

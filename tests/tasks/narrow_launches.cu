@@ -13,14 +13,7 @@
 #include <thread>
 #include <vector>
 
-#define CHECK(call)                                                    \
-  do {                                                                 \
-    const cudaError_t check_error = (call);                            \
-    if (check_error != cudaSuccess) {                                  \
-      std::printf("%s: %s\n", #call, cudaGetErrorString(check_error)); \
-      std::exit(1);                                                    \
-    }                                                                  \
-  } while (false)
+#include "tests/apps/support/check_runtime.h"
 
 namespace {
 
