@@ -10,14 +10,15 @@ import corun
 import sampling
 
 PRIORITIES = {"high": {"priority": 10}, "batch": {"priority": 0}}
-BLOCKS = {"20us": 20, "200us": 200}
+BLOCK_US = (20, 200)
 SYSTEMS = ("plain", "cupola")
 SIM_BATCH = ["--blocks", "40", "--rounds", "100"]  # some ms on the simulated device
 SIM_HIGH = ["--blocks", "2", "--rounds", "50", "--least-us", "20000", "--most-us", "30000"]
 
 
 class Matrix:
-    def __init__(self, bed, samples, rounds, seconds_left):
+    def __init__(self, bed, samples, rounds, seconds_left, block_us):
+        self.blocks = {f"{us}us": us for us in block_us}
         self.bed, self.rounds, self.seconds_left = bed, rounds, seconds_left
         self.samples = max(1, samples // rounds)  # of one round
         self.sim = bed.device == "sim"
@@ -37,7 +38,7 @@ class Matrix:
 
     def batch(self, system, block, *how_long):
         return self.bed.start(system, "batch", [
-            self.bed.program("preemption_batch"), "--block-us", str(BLOCKS[block]), *how_long,
+            self.bed.program("preemption_batch"), "--block-us", str(self.blocks[block]), *how_long,
             *(SIM_BATCH if self.sim else [])])
 
     def check(self, name, result):
@@ -84,7 +85,7 @@ class Matrix:
 
     def sharing(self, sharing):
         for turn in range(self.rounds):
-            for block in BLOCKS:
+            for block in self.blocks:
                 for system in self.systems if turn % 2 == 0 else reversed(self.systems):
                     if self.seconds_left() < 15:
                         self.fail(f"{sharing} {block}", f"no time for round {turn}")
@@ -101,7 +102,7 @@ class Matrix:
             found = self.high("plain", self.samples * self.rounds if not self.sim else 2, 99)
             alone["high_us"] = [ns / 1000 for ns in found.result(90)["turnaround_ns"]]
             for system in self.systems:
-                for block in BLOCKS:
+                for block in self.blocks:
                     result = self.batch(system, block, "--seconds", "1").result(60)
                     self.check("batch_" + block, result)
                     seconds = (result["done_ns"][-1] - result["start_ns"]) / 1e9
@@ -117,7 +118,7 @@ class Matrix:
                 metrics[f"hp_{name}_us_{system}_{sharing}_{block}"] = round(
                     sampling.percentile(cell["us"], share), 1)
         for sharing in ("nomps", "mps"):
-            for block in BLOCKS:
+            for block in self.blocks:
                 both = [self.cells.get((system, sharing, block)) for system in SYSTEMS]
                 if all(both) and both[0]["kernels"]:
                     plain, cupola = (cell["kernels"] / cell["seconds"] for cell in both)
@@ -128,10 +129,10 @@ class Matrix:
         return metrics
 
 
-def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0, save=None):
+def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0, save=None, block_us=BLOCK_US):
     """{"metrics", "detail", "good"}; what fails is in detail["failures"], its metric left out.
     `save` gets the result so far after each way of sharing."""
-    matrix = Matrix(bed, samples, rounds, seconds_left)
+    matrix = Matrix(bed, samples, rounds, seconds_left, block_us)
     try:
         detail = {"build": bed.build_variants(["preemption_batch", "preemption_priority"])}
     except corun.Failed as error:
