@@ -3,6 +3,7 @@
 Used by scripts/run-apps and by the checks in tests/gpu. Standard library only. `build` is a build
 folder, `device` is "sim" or "gpu".
 """
+import argparse
 import atexit
 import glob
 import json
@@ -48,6 +49,25 @@ def private_token():
     path = os.path.join(tempfile.gettempdir(), f"cupola-test-token-{os.getpid()}")
     atexit.register(lambda: os.path.exists(path) and os.unlink(path))
     return path
+
+
+def parser(text):
+    """Arguments of a script that runs programs and says what became of each; `text` is its help."""
+    made = argparse.ArgumentParser(description=text,
+                                   formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--build", default=default_build())
+    made.add_argument("--device", choices=["sim", "gpu"], default="sim")
+    made.add_argument("--json", help="write the results to this file")
+    return made
+
+
+def conclude(found, path):
+    """Writes such a script's results, each {"run", "problem", "output"}, to `path` unless that is None;
+    its exit code."""
+    if path:
+        with open(path, "w") as file:
+            json.dump({"runs": found}, file, indent=1)
+    return 1 if any(run["problem"] for run in found) else 0
 
 
 def environment(build, device):

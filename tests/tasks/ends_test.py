@@ -6,8 +6,6 @@ MasterKernel that is asked to leave; and that a program behind a killed one find
 
 Prints a line for each run; exit code 1 where one was not as it must be.
 """
-import argparse
-import json
 import os
 import signal
 import subprocess
@@ -83,12 +81,7 @@ def runs(bed, device):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=runner.default_build())
-    parser.add_argument("--device", choices=["sim", "gpu"], default="sim")
-    parser.add_argument("--json", help="write the results to this file")
-    options = parser.parse_args()
+    options = runner.parser(__doc__).parse_args()
     found = []
     try:
         bed = Bed(os.path.abspath(options.build), options.device)
@@ -101,10 +94,7 @@ def main():
     except runner.NotPossible as reason:
         print(f"ends_test: {reason}", file=sys.stderr)
         return runner.NOT_POSSIBLE_HERE
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"runs": found}, file, indent=1)
-    return 1 if any(run["problem"] for run in found) else 0
+    return runner.conclude(found, options.json)
 
 
 if __name__ == "__main__":

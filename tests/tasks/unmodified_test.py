@@ -5,9 +5,7 @@ the same, and launches do become tasks (on a GPU, which runs faster, it is only 
   unmodified_test.py --build DIR [--device gpu] [--json FILE] [APP...]
      77: something that it needs is not built
 """
-import argparse
 import contextlib
-import json
 import os
 import re
 import subprocess
@@ -105,11 +103,7 @@ def beside_mps(build, device, environ, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=runner.default_build())
-    parser.add_argument("--device", choices=["sim", "gpu"], default="sim")
-    parser.add_argument("--json", help="write the results to this file")
+    parser = runner.parser(__doc__)
     parser.add_argument("apps", nargs="*", metavar="APP")
     options = parser.parse_args()
     build = os.path.abspath(options.build)
@@ -135,10 +129,7 @@ def main():
     except runner.NotPossible as reason:
         print(f"unmodified_test: {reason}", file=sys.stderr)
         return runner.NOT_POSSIBLE_HERE
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"runs": found}, file, indent=1)
-    return 1 if any(run["problem"] for run in found) else 0
+    return runner.conclude(found, options.json)
 
 
 if __name__ == "__main__":
