@@ -11,19 +11,50 @@
 
 namespace cupola::runtime {
 
-/// Behind the body: lane 0 of the warp. What the block had is given back by its last warp; the last
-/// of the task tells the host. One fence is before all that others go by.
+/// The task that waited for one which has ended starts at once, if there are executors for it; else
+/// it is left to the scheduler, as where its blocks are given something. What the one before it
+/// wrote is seen by it: lane 0 has seen all its warps end.
+__device__ inline void StartFollower(uint32_t row, bool is_crowded) {
+  const TaskHeader& header = Header(row);
+  const uint32_t warps = Warps(header) * header.blocks;
+  if (!is_crowded && !NeedsSlot(header) && HandWarps(row, kNoSlot, {}, warps, warps) != 0) return;
+  if (threadIdx.x % 32 == 0) MarkBits(&Mtb().released[row / 32], 1u << (row % 32));
+}
+
+/// Behind the body: what the block had is given back by its last warp; the last of the task lets
+/// its follower start and tells the host. All lanes call it. One fence is before all that others go
+/// by.
 __device__ inline void FinishWarp(const MasterParams& params, WarpEntry& warp, uint32_t row) {
   MtbState& mtb = Mtb();
-  const uint32_t sequence = mtb.sequence[row], slot = warp.slot;
-  FenceForMtb();  // behind all reads of what the scheduler may write next
-  if (slot != kNoSlot && CountDown(&mtb.blocks[slot].warps_left) == 1) {
-    FenceForMtb();
-    MarkEnded(&mtb.ended_blocks, 1u << slot);
+  const bool is_first = threadIdx.x % 32 == 0;
+  uint32_t sequence = 0, follower = 0, is_crowded = 0;
+  bool is_last = false;
+  if (is_first) {
+    const uint32_t slot = warp.slot;
+    sequence = mtb.sequence[row];
+    FenceForMtb();  // behind all reads of what the scheduler may write next
+    if (slot != kNoSlot && CountDown(&mtb.blocks[slot].warps_left) == 1) {
+      FenceForMtb();
+      MarkBits(&mtb.ended_blocks, 1u << slot);
+    }
+    const uint32_t before = CountDown(&mtb.warps_left[row]);
+    is_last = (before & kCountMask) == 1;
+    if (is_last) {
+      follower = before >> kFollowerShift;
+      // With acquire: what the other warps wrote, and what the scheduler did.
+      (void)LoadAcquire(&mtb.warps_left[row]);
+      is_crowded = LoadAcquire(&mtb.crowded);
+    }
   }
-  if (CountDown(&mtb.warps_left[row]) == 1) {
-    FenceForHost();
-    StoreRelaxed(&params.done[blockIdx.x * kTaskRows + row], sequence);
+  follower = __shfl_sync(kAllLanes, follower, 0);
+  if (follower != 0) {
+    __syncwarp();  // what lane 0 has seen to end has ended for those that hand out what follows
+    StartFollower(follower - 1, __shfl_sync(kAllLanes, is_crowded, 0) != 0);
+  }
+  if (!is_first) return;
+  if (is_last) {
+    StoreRelease(&params.done[blockIdx.x * kTaskRows + row], sequence);
+    Count(&mtb.ended, 1);
   }
   StoreShared(&warp.job, kNoJob);
 }
@@ -45,7 +76,7 @@ __device__ void RunExecutor(const MasterParams& params) {
       if (header.barrier == kMeets) MeetBlock(warp.slot, false);
     }
     __syncwarp();
-    if (lane == 0) FinishWarp(params, warp, job - 2);
+    FinishWarp(params, warp, job - 2);
     __syncwarp();
   }
 }
@@ -64,7 +95,8 @@ __device__ void RunMtb(const MasterParams& params) {
     mtb.sequence[row] = mtb.warps_left[row] = 0;
   }
   if (threadIdx.x == 0) {
-    mtb.ended_blocks = 0;
+    mtb.released[0] = mtb.released[1] = mtb.crowded = mtb.ended_blocks = 0;
+    mtb.ended = params.heads[blockIdx.x];
     mtb.room = {~0ull, ~0u};
   }
   __syncthreads();

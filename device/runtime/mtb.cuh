@@ -9,8 +9,8 @@ namespace cupola::runtime {
 inline constexpr uint32_t kAllLanes = 0xffffffffu;
 inline constexpr uint32_t kNoJob = 0, kQuitJob = 1;
 
-/// WarpTable of the paper: what an executor warp is to do. Written by the scheduler while `job` is
-/// kNoJob; the executor writes kNoJob when it has ended, and nobody anything else.
+/// WarpTable of the paper: what an executor warp is to do. Written by who has put a row into `job`
+/// in place of kNoJob; the executor writes kNoJob when it has ended, and nobody anything else.
 struct WarpEntry {
   uint32_t job;           ///< kNoJob, kQuitJob, or 2 + row
   uint32_t block;         ///< of the task
@@ -42,14 +42,23 @@ struct FreeRoom {
 /// docs/narrow-tasks.md].
 inline constexpr uint32_t kNamedExecutors = 15;
 
+/// MtbState::warps_left: bits of the count. Above them lies the follower, 1 + the row of the task
+/// that the last warp lets start, or 0, so that both change at once.
+inline constexpr uint32_t kFollowerShift = 25, kCountMask = (1u << kFollowerShift) - 1;
+static_assert(kMostTaskBlocks * uint64_t{kMostExecutors} <= kCountMask);
+static_assert(kTaskRows < 1u << (32 - kFollowerShift));
+
 struct MtbState {
   uint64_t wake[kMostExecutors];  ///< mbarriers of one arrival, of those from kNamedExecutors on
   WarpEntry warps[kMostExecutors];
   BlockEntry blocks[kBlockSlots];
   FreeRoom room;
-  uint64_t idle_since;             ///< of column 0, lane 0 of the scheduler alone
-  uint32_t sequence[kTaskRows];    ///< of the task that was last pulled there; 0: none
-  uint32_t warps_left[kTaskRows];  ///< of that task that have not ended
+  uint64_t idle_since;                ///< of column 0, lane 0 of the scheduler alone
+  uint32_t sequence[kTaskRows];       ///< of the task that was last pulled there; 0: none
+  uint32_t warps_left[kTaskRows];     ///< of that task that have not ended, and its follower
+  uint32_t released[kTaskRows / 32];  ///< rows of followers which the scheduler is to hand out
+  uint32_t crowded;                   ///< tasks wait for executors, which followers leave to them
+  uint32_t ended;                     ///< position behind as many tasks of the column as have ended
   uint32_t ended_blocks;  ///< slots whose blocks have ended, for the scheduler to take back
   alignas(16) uint32_t records[kTaskRows][kRecordWords];
 };
@@ -66,11 +75,20 @@ __device__ inline char* Arena() {
   return cupola_arena;
 }
 
+/// Of the task in a row.
+__device__ inline const TaskHeader& Header(uint32_t row) {
+  return *reinterpret_cast<const TaskHeader*>(Mtb().records[row]);
+}
+/// Of a block.
+__device__ inline uint32_t Warps(const TaskHeader& header) { return (header.threads + 31u) / 32; }
+/// Whether a block is given something that it gives back (BlockEntry).
+__device__ inline bool NeedsSlot(const TaskHeader& header) {
+  return header.barrier != 0 || header.shared_bytes != 0;
+}
+
 // Of the executor warp that calls.
 __device__ inline WarpEntry& MyWarp() { return Mtb().warps[threadIdx.x / 32 - 1]; }
-__device__ inline const TaskHeader& MyHeader() {
-  return *reinterpret_cast<const TaskHeader*>(Mtb().records[MyWarp().job - 2]);
-}
+__device__ inline const TaskHeader& MyHeader() { return Header(MyWarp().job - 2); }
 __device__ inline uint32_t BlockThreads() { return MyHeader().threads; }
 
 /// Bits of the first `units`.
@@ -121,6 +139,16 @@ __device__ inline uint4 LoadAcquireSystem(const void* address) {
   return found;
 }
 
+/// The same without order: this SM's L1 cache keeps what it holds.
+__device__ inline uint4 LoadRelaxedSystem(const void* address) {
+  uint4 found;
+  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
+               : "l"(address)
+               : "memory");
+  return found;
+}
+
 /// {DeviceControl::awake, leave, busy}
 __device__ inline uint4 LoadDeviceControl(const DeviceControl* device) {
   uint4 found;
@@ -128,6 +156,12 @@ __device__ inline uint4 LoadDeviceControl(const DeviceControl* device) {
                : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
                : "l"(device));
   return found;
+}
+
+/// Behind everything that this thread wrote or saw written, for the host too. Unlike a fence it
+/// leaves this SM's L1 cache what it holds.
+__device__ inline void StoreRelease(uint32_t* global, uint32_t value) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(global), "r"(value) : "memory");
 }
 
 __device__ inline void StoreRelaxed(uint32_t* global, uint32_t value) {
@@ -156,16 +190,17 @@ __device__ inline void StoreShared(uint32_t* shared, uint32_t value) {
                : "memory");
 }
 
-/// Takes one off; what was there before. Between FenceForMtb and, of who takes the last one,
+/// Adds to the word; what was there before. Between FenceForMtb and, of who takes the last one,
 /// another fence: orders what the warps of a task or block wrote.
-__device__ inline uint32_t CountDown(uint32_t* shared) {
+__device__ inline uint32_t Count(uint32_t* shared, uint32_t change) {
   uint32_t before;
-  asm volatile("atom.relaxed.cta.shared.add.u32 %0, [%1], -1;"
+  asm volatile("atom.relaxed.cta.shared.add.u32 %0, [%1], %2;"
                : "=r"(before)
-               : "r"(SharedAddress(shared))
+               : "r"(SharedAddress(shared)), "r"(change)
                : "memory");
   return before;
 }
+__device__ inline uint32_t CountDown(uint32_t* shared) { return Count(shared, ~0u); }
 
 /// Takes the word and leaves another.
 __device__ inline uint32_t Exchange(uint32_t* shared, uint32_t value) {
@@ -177,7 +212,18 @@ __device__ inline uint32_t Exchange(uint32_t* shared, uint32_t value) {
   return before;
 }
 
-__device__ inline void MarkEnded(uint32_t* shared, uint32_t bits) {
+/// Leaves `value` where `expected` is; what was there before, with acquire.
+__device__ inline uint32_t CompareAndSwap(uint32_t* shared, uint32_t expected, uint32_t value) {
+  uint32_t before;
+  asm volatile("atom.acquire.cta.shared.cas.b32 %0, [%1], %2, %3;"
+               : "=r"(before)
+               : "r"(SharedAddress(shared)), "r"(expected), "r"(value)
+               : "memory");
+  return before;
+}
+
+/// Between a fence and what the scheduler reads with acquire.
+__device__ inline void MarkBits(uint32_t* shared, uint32_t bits) {
   asm volatile("red.relaxed.cta.shared.or.b32 [%0], %1;" ::"r"(SharedAddress(shared)), "r"(bits)
                : "memory");
 }
@@ -221,6 +267,44 @@ __device__ inline void AwaitWake(uint32_t executor, uint32_t parity) {
     if (threadIdx.x % 32 == 0) AwaitPhase(&Mtb().wake[executor], parity);
     __syncwarp();
   }
+}
+
+/// A warp of a task.
+struct WarpPlace {
+  uint32_t block = 0, warp = 0;
+  /// So many warps further, in blocks of `warps`. Few: counts, since division is by floating point,
+  /// and those of a module are counted (build/task_build.cpp).
+  __device__ void Advance(uint32_t count, uint32_t warps) {
+    for (warp += count; warp >= warps; warp -= warps) ++block;
+  }
+};
+
+/// Hands warps of a task to executors that are free, `least` to `most` of them or none, from
+/// `place` on: each lane looks after an executor (pSched, the paper's algorithm 2). All lanes of
+/// the scheduler or of an executor call it; how many were handed.
+__device__ inline uint32_t HandWarps(uint32_t row, uint32_t slot, WarpPlace place, uint32_t least,
+                                     uint32_t most) {
+  const uint32_t lane = threadIdx.x % 32, lower = (1u << lane) - 1;
+  WarpEntry& entry = Mtb().warps[lane];
+  const bool is_free = lane < blockDim.x / 32 - 1 && LoadAcquire(&entry.job) == kNoJob;
+  const uint32_t free = __ballot_sync(kAllLanes, is_free);
+  if (__popc(free) < least) return 0;
+  const bool is_taken = is_free && __popc(free & lower) < most &&
+                        CompareAndSwap(&entry.job, kNoJob, row + 2) == kNoJob;
+  const uint32_t taken = __ballot_sync(kAllLanes, is_taken);
+  if (__popc(taken) < least) {  // others were quicker
+    if (is_taken) StoreShared(&entry.job, kNoJob);
+    return 0;
+  }
+  if (is_taken) {
+    place.Advance(__popc(taken & lower), Warps(Header(row)));
+    entry.block = place.block;
+    entry.first_thread = place.warp * 32;
+    entry.slot = slot;
+  }
+  __syncwarp();  // behind what all lanes have read of the record
+  Wake(taken);
+  return __popc(taken);
 }
 
 /// A barrier for so many threads. What it was before is no barrier (EndBarrier).

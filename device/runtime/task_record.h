@@ -50,6 +50,9 @@ inline constexpr uint32_t kTaskArgumentBytes = 4 * kRecordWords - sizeof(TaskHea
 /// Executor warps of an MTB, at most: a block has 32 warps, one of them schedules.
 inline constexpr uint32_t kMostExecutors = 31;
 
+/// Blocks of a task, at most.
+inline constexpr uint32_t kMostTaskBlocks = 1 << 20;
+
 /// Parts that the shared memory of an MTB is given out in.
 inline constexpr uint32_t kArenaUnits = 64;
 

@@ -26,6 +26,10 @@ inline constexpr uint32_t kPauseNs = 1'000;
 /// takes longer than an executor should be left without work.
 inline constexpr uint32_t kTurnsOfALook = 128;
 
+/// Where nothing comes the host's words are read with every so many looks at the next record: a
+/// look at one line is over sooner than one at two.
+inline constexpr uint32_t kTurnsOfAQuietHearing = 8;
+
 /// While tasks wait for others, which is seen in shared memory alone.
 inline constexpr uint32_t kTurnsOfAWaitingLook = 16;
 
@@ -38,8 +42,16 @@ class Scheduler {
   __device__ Scheduler(const MasterParams& params)
       : params_(params),
         lane_(threadIdx.x % 32),
-        executors_(blockDim.x / 32 - 1),
-        head_(params.heads[blockIdx.x]) {}
+        head_(params.heads[blockIdx.x]),
+        row_(0),
+        slot_(kNoSlot),
+        busy_(false),
+        awake_(false),
+        leaves_(false),
+        crowded_(false),
+        waits_(false),
+        follows_(false),
+        quiet_(kQuietLooks) {}
 
   /// Until the MasterKernel leaves and everything that was there has run.
   __device__ void Run();
@@ -47,69 +59,72 @@ class Scheduler {
  private:
   // Of a lane: what is known of rows lane and lane + 32, a bit each.
   static constexpr uint32_t kReady = 1, kWaiting = 4;
+  static constexpr uint32_t kFollows = 0;
   // Lanes that read other words than the column's, in a look.
   static constexpr uint32_t kDeviceLane = 30, kHostLane = 31;
 
   __device__ void Turn(bool hears);
+  __device__ bool LooksAtRecord() const { return quiet_ == kQuietLooks && !busy_; }
   __device__ uint4 Look(bool hears) const;
   __device__ bool Pull(uint4 seen);
   __device__ uint32_t Take(const uint4& chunk, uint32_t asked);
+  __device__ static uint32_t Follow(uint32_t row);
   __device__ void Promote();
+  __device__ static uint32_t* LeftBefore(uint32_t row);
   __device__ static bool IsMet(uint32_t row);
   __device__ bool HandOut();
   __device__ bool FindWork();
   __device__ bool NextTask();
-  __device__ void Hand(uint32_t free);
   __device__ bool TakeSlot(const TaskHeader& header);
   __device__ void TakeBack();
-  __device__ uint32_t FreeExecutors() const;
-  __device__ bool AllFree() const { return FreeExecutors() == (1u << executors_) - 1; }
-  __device__ bool HasWork() const {
-    return left_ != 0 || blocks_left_ != 0 || __any_sync(kAllLanes, rows_ != 0);
+  __device__ bool AllHaveEnded() const {
+    return __shfl_sync(kAllLanes, LoadAcquire(&Mtb().ended), 0) == head_;
   }
+  __device__ void SetCrowded(bool crowded);
   __device__ void SetBusy(bool busy);
   __device__ bool Knows(const uint4& device, uint32_t lane);
   __device__ void Hear(const HostControl& host, const DeviceControl& device);
   __device__ void End();
-  __device__ static const TaskHeader& Header(uint32_t row) {
-    return *reinterpret_cast<const TaskHeader*>(Mtb().records[row]);
-  }
-  __device__ static uint32_t Warps(const TaskHeader& header) { return (header.threads + 31u) / 32; }
 
   const MasterParams& params_;
-  const uint32_t lane_, executors_;
+  const uint32_t lane_;
   uint32_t head_;      ///< position of the next record
   uint32_t rows_ = 0;  ///< of this lane: kReady, kWaiting, each for two rows
   // The task that is being handed out: its row, the next of its warps, how many of them may be
   // handed to executors now, blocks of it that have not got what they need, the slot of the last.
-  uint32_t row_ = 0, next_ = 0, left_ = 0, blocks_left_ = 0, slot_ = kNoSlot;
-  bool busy_ = false, awake_ = false, leaves_ = false;
-  bool waits_ = false;            ///< a task waits for another
-  uint32_t quiet_ = kQuietLooks;  ///< looks at the tail since something was there
+  uint32_t row_ : 6, slot_ : 6;
+  uint32_t left_ = 0, blocks_left_ = 0;
+  WarpPlace next_;
+  bool busy_ : 1, awake_ : 1, leaves_ : 1, crowded_ : 1;
+  bool waits_ : 1;      ///< a task waits for another, and for it alone
+  bool follows_ : 1;    ///< a task may have been left to the one before it
+  uint32_t quiet_ : 3;  ///< looks at the tail since something was there
 };
 
-/// Reads what it goes by, at once: lanes 0 to 7 the next record or, while tasks come, lane 0 the
-/// column's tail; one lane the device's words; one, where it is to, the host's.
+/// Reads what it goes by, at once: lanes 0 to 7 the next record or, while tasks come or run, lane 0
+/// the column's tail; one lane the device's words; one, where it is to, the host's. With acquire
+/// only where no task runs, whose lines it would take from the L1 cache.
 __device__ inline uint4 Scheduler::Look(bool hears) const {
   const TaskColumn* column = params_.columns + blockIdx.x;
   const void* at = nullptr;
-  if (quiet_ < kQuietLooks) {
+  if (!LooksAtRecord()) {
     if (lane_ == 0) at = &column->tail;
   } else if (lane_ < kRecordChunks) {
     at = &column->rows[head_ % kTaskRows].chunks[lane_];
   }
   if (lane_ == kDeviceLane) at = params_.device;
   if (hears && lane_ == kHostLane) at = params_.host;
-  return at != nullptr ? LoadAcquireSystem(at) : uint4{};
+  if (at == nullptr) return {};
+  return LooksAtRecord() ? LoadAcquireSystem(at) : LoadRelaxedSystem(at);
 }
 
 /// Takes the records that have come, if any; `seen` is what a look saw. Behind the tail eight lanes
 /// read a record, every lane a chunk.
 __device__ inline bool Scheduler::Pull(uint4 seen) {
   uint32_t asked = 1;
-  if (quiet_ < kQuietLooks) {
+  if (!LooksAtRecord()) {
     const auto come = static_cast<int32_t>(__shfl_sync(kAllLanes, seen.x, 0) - head_);
-    ++quiet_;
+    if (quiet_ < kQuietLooks) ++quiet_;
     if (come <= 0) {
       if (blockIdx.x != 0 && !waits_) __nanosleep(kPauseNs);
       return false;
@@ -147,63 +162,72 @@ __device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
       StoreShared(&mtb.warps_left[row], ((chunk.y & 0xffff) + 31) / 32 * chunk.z);
     }
   }
+  __syncwarp();
   for (uint32_t i = 0; i < records; ++i, ++head_) {
     const uint32_t row = head_ % kTaskRows;
     const uint32_t after = __shfl_sync(kAllLanes, chunk.y, i * kRecordChunks) >> 16;
-    if (lane_ == row % 32) rows_ |= (after != 0 ? kWaiting : kReady) << (row / 32);
+    uint32_t state = kReady;
+    if (after != 0) {
+      if (lane_ == 0) state = Follow(row);
+      __syncwarp();
+      state = __shfl_sync(kAllLanes, state, 0);
+      follows_ |= state == kFollows;
+      waits_ |= state == kWaiting;
+    }
+    if (lane_ == row % 32) rows_ |= state << (row / 32);
   }
-  __syncwarp();
   return records;
 }
 
-/// Whether the task has ended that the one in a row waits for. Where another lies in its row now it
-/// has: a row is written when it has run.
-__device__ inline bool Scheduler::IsMet(uint32_t row) {
+/// What is left of the task that the one in a row waits for (MtbState::warps_left); null: it has
+/// ended, since another lies in its row now, which is written only then.
+__device__ inline uint32_t* Scheduler::LeftBefore(uint32_t row) {
   MtbState& mtb = Mtb();
-  const uint32_t before = mtb.sequence[row] - Header(row).after;
-  const uint32_t other = (before - 1) % kTaskRows;
-  return mtb.sequence[other] != before || LoadAcquire(&mtb.warps_left[other]) == 0;
+  const uint32_t sequence = mtb.sequence[row] - Header(row).after;
+  const uint32_t other = (sequence - 1) % kTaskRows;
+  return mtb.sequence[other] == sequence ? &mtb.warps_left[other] : nullptr;
+}
+
+/// What a task is that waits for another: ready, if that one has ended; none of the scheduler's, if
+/// it is left to that one's last warp; waiting, if that one has another to let start, or if its
+/// blocks are given something, which only the scheduler does. Lane 0.
+__device__ inline uint32_t Scheduler::Follow(uint32_t row) {
+  uint32_t* const left = LeftBefore(row);
+  if (left == nullptr) return kReady;
+  for (uint32_t found = LoadAcquire(left);;) {
+    if ((found & kCountMask) == 0) return kReady;
+    if (found > kCountMask || NeedsSlot(Header(row))) return kWaiting;
+    FenceForMtb();  // who starts it sees the record
+    const uint32_t before = CompareAndSwap(left, found, found | (row + 1) << kFollowerShift);
+    if (before == found) return kFollows;
+    found = before;
+  }
+}
+
+/// Whether the task has ended that the one in a row waits for.
+__device__ inline bool Scheduler::IsMet(uint32_t row) {
+  const uint32_t* const left = LeftBefore(row);
+  return left == nullptr || (LoadAcquire(left) & kCountMask) == 0;
 }
 
 /// Each lane looks after two rows: those whose predecessors have ended are ready.
 __device__ inline void Scheduler::Promote() {
-  waits_ = __any_sync(kAllLanes, rows_ >= kWaiting);
-  if (!waits_) return;
+  if (!follows_ && !waits_) return;
   for (uint32_t half = 0; half < 2; ++half) {
-    if ((rows_ & (kWaiting << half)) != 0 && IsMet(lane_ + 32 * half)) {
-      rows_ ^= (kWaiting | kReady) << half;
+    uint32_t* const released = &Mtb().released[half];
+    uint32_t rows = 0;
+    if (follows_ && lane_ == 0 && LoadAcquire(released) != 0) rows = Exchange(released, 0);
+    if (((__shfl_sync(kAllLanes, rows, 0) >> lane_) & 1) != 0) rows_ |= kReady << half;
+  }
+  if (waits_) {
+    for (uint32_t half = 0; half < 2; ++half) {
+      if ((rows_ & (kWaiting << half)) != 0 && IsMet(lane_ + 32 * half)) {
+        rows_ ^= (kWaiting | kReady) << half;
+      }
     }
+    waits_ = __any_sync(kAllLanes, rows_ >= kWaiting);
   }
   __syncwarp();  // what one lane has seen to end has ended for those that hand out what follows
-}
-
-__device__ inline uint32_t Scheduler::FreeExecutors() const {
-  const bool is_free = lane_ < executors_ && LoadAcquire(&Mtb().warps[lane_].job) == kNoJob;
-  return __ballot_sync(kAllLanes, is_free);
-}
-
-/// Hands warps to executors that are free: each lane looks after one (pSched, the paper's algorithm
-/// 2).
-__device__ inline void Scheduler::Hand(uint32_t free) {
-  const uint32_t rank = __popc(free & ((1u << lane_) - 1));
-  const bool is_handed = ((free >> lane_) & 1) != 0 && rank < left_;
-  if (is_handed) {
-    const uint32_t warps = Warps(Header(row_));
-    uint32_t block = 0, warp = next_ + rank;
-    if (warp >= warps) {
-      block = warp / warps;
-      warp -= block * warps;
-    }
-    WarpEntry& entry = Mtb().warps[lane_];
-    entry.block = block;
-    entry.first_thread = warp * 32;
-    entry.slot = slot_;
-    StoreShared(&entry.job, row_ + 2);
-  }
-  Wake(__ballot_sync(kAllLanes, is_handed));
-  const uint32_t handed = min(static_cast<uint32_t>(__popc(free)), left_);
-  next_ += handed;
-  left_ -= handed;
 }
 
 /// Takes back what blocks had that have ended: the paper's deferred frees, since only the scheduler
@@ -263,7 +287,7 @@ __device__ inline bool Scheduler::NextTask() {
   const uint64_t turned = ready >> oldest | ready << (-oldest % kTaskRows);
   row_ = (oldest + __ffsll(static_cast<long long>(turned)) - 1) % kTaskRows;
   if (lane_ == row_ % 32) rows_ ^= kReady << (row_ / 32);
-  next_ = 0;
+  next_ = {};
   return true;
 }
 
@@ -274,7 +298,7 @@ __device__ inline bool Scheduler::FindWork() {
   if (blocks_left_ == 0) {
     if (!NextTask()) return false;
     const TaskHeader& header = Header(row_);
-    if (header.barrier == 0 && header.shared_bytes == 0) {
+    if (!NeedsSlot(header)) {
       slot_ = kNoSlot;
       left_ = Warps(header) * header.blocks;
       return true;
@@ -292,11 +316,19 @@ __device__ inline bool Scheduler::FindWork() {
 __device__ inline bool Scheduler::HandOut() {
   Promote();
   while (FindWork()) {
-    const uint32_t free = FreeExecutors();
-    if (free == 0) return false;
-    Hand(free);
+    const uint32_t handed = HandWarps(row_, slot_, next_, 1, left_);
+    if (handed == 0) break;
+    left_ -= handed;
+    next_.Advance(handed, Warps(Header(row_)));
   }
-  return blocks_left_ == 0;
+  SetCrowded(left_ != 0 || blocks_left_ != 0);
+  return !crowded_;
+}
+
+__device__ inline void Scheduler::SetCrowded(bool crowded) {
+  if (crowded == crowded_) return;
+  crowded_ = crowded;
+  if (lane_ == 0) StoreShared(&Mtb().crowded, crowded ? 1 : 0);
 }
 
 __device__ inline void Scheduler::SetBusy(bool busy) {
@@ -340,10 +372,15 @@ __device__ inline void Scheduler::End() {
     if (found) SetBusy(true);
     HandOut();
   }
-  while (HasWork() || !AllFree()) HandOut();
+  while (!AllHaveEnded()) HandOut();
   SetBusy(false);
-  if (lane_ < executors_) StoreShared(&Mtb().warps[lane_].job, kQuitJob);
-  Wake((1u << executors_) - 1);
+  // Who has ended a task may not yet have said that it is free.
+  const uint32_t executors = blockDim.x / 32 - 1;
+  uint32_t* const job = &Mtb().warps[lane_].job;
+  while (!__all_sync(kAllLanes, lane_ >= executors || LoadAcquire(job) == kNoJob)) {
+  }
+  if (lane_ < executors) StoreShared(job, kQuitJob);
+  Wake((1u << executors) - 1);
   if (lane_ == 0) params_.heads[blockIdx.x] = head_;
 }
 
@@ -354,7 +391,8 @@ __device__ inline void Scheduler::Turn(bool hears) {
   if (Pull(seen)) {
     HandOut();
     SetBusy(true);
-  } else if (busy_ && !HasWork() && AllFree()) {
+  } else if (busy_ && AllHaveEnded()) {
+    follows_ = false;
     SetBusy(false);
   }
   if (Knows(seen, kDeviceLane) && hears) {
@@ -378,7 +416,8 @@ __device__ inline void Scheduler::Run() {
     if (!all_out && (blockIdx.x != 0 || turn % kTurnsOfALook != 0)) continue;
     if (all_out && waits_ && turn % kTurnsOfAWaitingLook != 0) continue;
     if (blockIdx.x == 0 || busy_ || awake_) {
-      Turn(blockIdx.x == 0);
+      const bool hears = quiet_ < kQuietLooks || turn % kTurnsOfAQuietHearing == 0;
+      Turn(blockIdx.x == 0 && hears);
     } else {
       __nanosleep(500);
       Knows(LoadDeviceControl(params_.device), 0);

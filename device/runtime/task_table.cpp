@@ -11,16 +11,34 @@ namespace {
 // written that line and each look costs a miss.
 constexpr uint32_t kRowsOfALine = 64 / sizeof(uint32_t);
 
-// Tasks that a thread puts into a column before it goes on to the next. What it uses of a column is
-// then in its caches: where many columns are awake, since there are more tasks than few of them can
-// start, more of them [measured: docs/narrow-tasks.md].
+// Tasks that a thread puts into a column before it goes on to the next, in a long burst: what it
+// uses of a column is then in its caches. More of them where many columns are awake, since there
+// are more tasks than few of them can start [measured: docs/narrow-tasks.md].
 constexpr uint32_t kRun = 4, kLongRun = 16, kManyColumns = 32;
+
+// The first tasks of a burst, so many for each column that is awake, go to a column each, or few
+// would share an SM while others have nothing to do.
+constexpr uint32_t kSpread = 2;
 
 // The row that is written so many tasks later is asked for now.
 constexpr uint32_t kAhead = 2;
 
 // A column in which so many tasks wait has enough to do: others are woken.
 constexpr uint32_t kEnough = 16;
+
+// Where a thread puts tasks next.
+struct Cursor {
+  uint32_t column;
+  uint32_t run = 0;    // tasks put into that column in a row
+  uint32_t burst = 0;  // tasks put in since the thread last looked whether one has run
+};
+
+// Threads begin at different columns.
+Cursor& ThisCursor() {
+  static std::atomic<uint32_t> threads{0};
+  thread_local Cursor cursor{.column = threads.fetch_add(1, std::memory_order_relaxed) * 7};
+  return cursor;
+}
 
 // Cyclic: whether `done` has come to `sequence`.
 bool HasCome(uint32_t done, uint32_t sequence) {
@@ -101,7 +119,8 @@ bool TaskTable::TryPutNext(uint32_t number, const TaskWords& words, TaskId* id, 
     Write(number, column, words, id);
     const uint32_t position = id->sequence - 1;
     if (position % kEnough == 0 && position >= kEnough && awake() < memory_.column_count) {
-      *is_loaded = !HasCome(Done(number, (position - kEnough) % kTaskRows), position - kEnough + 1);
+      *is_loaded |=
+          !HasCome(Done(number, (position - kEnough) % kTaskRows), position - kEnough + 1);
     }
   }
   column.taken.store(false, std::memory_order_release);
@@ -128,19 +147,17 @@ void TaskTable::WakeMore(uint32_t awake) {
 }
 
 bool TaskTable::TryPut(const TaskWords& words, TaskId* id) {
-  // Threads begin at different columns.
-  static std::atomic<uint32_t> threads{0};
-  thread_local uint32_t cursor = threads.fetch_add(1, std::memory_order_relaxed) * 7;
-  thread_local uint32_t run = 0;
+  Cursor& cursor = ThisCursor();
   const uint32_t awake = awake_.load(std::memory_order_relaxed);
-  if (++run >= (awake < kManyColumns ? kRun : kLongRun)) {
-    run = 0;
-    ++cursor;
+  const bool spreads = ++cursor.burst <= kSpread * awake;
+  if (spreads || ++cursor.run >= (awake < kManyColumns ? kRun : kLongRun)) {
+    cursor.run = 0;
+    ++cursor.column;
   }
-  bool is_loaded = false;
-  for (uint32_t tries = 0; tries < awake; ++tries, ++cursor) {
-    if (cursor >= awake) cursor = 0;
-    if (!TryPutNext(cursor, words, id, &is_loaded)) continue;
+  bool is_loaded = cursor.burst == 2 * kSpread * awake;  // more than these columns should have
+  for (uint32_t tries = 0; tries < awake; ++tries, ++cursor.column) {
+    if (cursor.column >= awake) cursor.column = 0;
+    if (!TryPutNext(cursor.column, words, id, &is_loaded)) continue;
     if (is_loaded) WakeMore(awake);
     return true;
   }
@@ -163,10 +180,12 @@ bool TaskTable::Knows(const TaskId& id) const {
 }
 
 bool TaskTable::IsDone(const TaskId& id) const {
+  ThisCursor().burst = 0;
   return HasCome(Done(id.column, (id.sequence - 1) % kTaskRows), id.sequence);
 }
 
 uint32_t TaskTable::FirstUndone(uint32_t from) const {
+  ThisCursor().burst = 0;
   for (uint32_t number = from; number < memory_.column_count; ++number) {
     const uint32_t tail = columns_[number].tail.load(std::memory_order_relaxed);
     for (uint32_t back = 0; back < kTaskRows && tail != back; ++back) {

@@ -26,17 +26,14 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <type_traits>
 
+#include "cupola/task_bodies.h"
 #include "cupola/task_error.h"
-#include "device/runtime/master_kernel.cuh"
 #include "device/runtime/task_table.h"
 
 namespace cupola::task {
 
 using runtime::TaskId;
-
-inline constexpr uint32_t kMtbThreads = 1024;
 
 /// What a task needs.
 struct TaskShape {
@@ -80,55 +77,6 @@ __device__ inline void* SharedMemory() {
 
 namespace internal {
 
-/// Of a function's parameters: where each lies in the arguments of a record.
-template <auto Function>
-struct Body;
-
-template <class... Parameters, void (*Function)(Parameters...)>
-struct Body<Function> {
-  static constexpr uint32_t Offset(uint32_t which) {
-    const uint32_t sizes[] = {0, sizeof(Parameters)...}, aligns[] = {1, alignof(Parameters)...};
-    uint32_t at = 0;
-    for (uint32_t i = 1; i <= which; ++i)
-      at = (at + aligns[i] - 1) / aligns[i] * aligns[i] + sizes[i];
-    // The end of what is before it, then its own alignment.
-    if (which != sizeof...(Parameters)) {
-      at = (at + aligns[which + 1] - 1) / aligns[which + 1] * aligns[which + 1];
-    }
-    return at;
-  }
-  template <uint32_t kWhich>
-  static constexpr uint32_t kOffset = Offset(kWhich);
-  static constexpr uint32_t kBytes = kOffset<sizeof...(Parameters)>;
-  static_assert(kBytes <= runtime::kTaskArgumentBytes, "a task has at most 80 bytes of arguments");
-  static_assert((std::is_trivially_copyable_v<Parameters> && ...));
-
-  static void Pack(char* to, Parameters... parameters) {
-    uint32_t which = 0;
-    (std::memcpy(to + Offset(which++), &parameters, sizeof parameters), ...);
-  }
-  /// The same from a pointer to each, as cudaLaunchKernel takes them.
-  static void PackFrom(char* to, [[maybe_unused]] void* const* from) {
-    [[maybe_unused]] uint32_t which = 0;
-    ((std::memcpy(to + Offset(which), from[which], sizeof(Parameters)), ++which), ...);
-  }
-  static constexpr uint32_t kParameters = sizeof...(Parameters);
-
-  template <uint32_t... Which>
-  __device__ static void CallWith(const char* from, std::integer_sequence<uint32_t, Which...>) {
-    Function(*reinterpret_cast<const Parameters*>(from + kOffset<Which>)...);
-  }
-  __device__ static void Call(const char* from) {
-    CallWith(from, std::make_integer_sequence<uint32_t, sizeof...(Parameters)>());
-  }
-};
-
-/// Of a body that is known by its number only.
-struct BodyFacts {
-  uint32_t parameters, bytes;
-  void (*pack)(char* to, void* const* from);
-};
-
 /// How many forks led to this process since it, or who it comes from, first used a TaskSystem.
 inline std::atomic<uint32_t> forks{0};
 inline bool CountForks() {
@@ -137,49 +85,22 @@ inline bool CountForks() {
   return counts;
 }
 
-template <auto One, auto Other>
-constexpr bool IsSame() {
-  if constexpr (std::is_same_v<decltype(One), decltype(Other)>) {
-    return One == Other;
-  } else {
-    return false;
-  }
-}
-
-template <auto... Functions>
-struct Bodies {
-  template <auto Function>
-  static constexpr uint16_t Index() {
-    uint16_t index = 0;
-    const bool found = ((IsSame<Function, Functions>() || (++index, false)) || ...);
-    return found ? index : 0xffff;
-  }
-  static constexpr BodyFacts kFacts[] = {
-      {Body<Functions>::kParameters, Body<Functions>::kBytes, &Body<Functions>::PackFrom}...};
-  __device__ static void Run(uint32_t body, const char* arguments) {
-    uint32_t index = 0;
-    ((body == index++ ? Body<Functions>::Call(arguments) : void()), ...);
-  }
-};
-
-template <auto... Functions>
-__global__ void __launch_bounds__(kMtbThreads, 2)
-    MasterKernel(const __grid_constant__ runtime::MasterParams params) {
-  runtime::RunMtb<Bodies<Functions...>>(params);
-}
-
 }  // namespace internal
 
-/// Tasks of these `__device__` functions on the current device. Where the process forks, a system
-/// that was used before is the parent's: in the child its functions return kForked.
-template <auto... Functions>
-class TaskSystem {
+/// Tasks of these `__device__` functions, with so many registers a thread, on the current device.
+/// Where the process forks, a system that was used before is the parent's: in the child its
+/// functions return kForked.
+template <Registers kRegisters, auto... Functions>
+class TaskSystemOf {
  public:
-  TaskSystem() = default;
-  TaskSystem(const TaskSystem&) = delete;
-  TaskSystem& operator=(const TaskSystem&) = delete;
+  TaskSystemOf() = default;
+  TaskSystemOf(const TaskSystemOf&) = delete;
+  TaskSystemOf& operator=(const TaskSystemOf&) = delete;
   /// Waits for the MasterKernel, which leaves when all tasks have run.
-  ~TaskSystem() { Close(); }
+  ~TaskSystemOf() { Close(); }
+
+  /// Threads of a block, at most.
+  static constexpr uint32_t kThreads = MtbThreads(kRegisters) - 32;
 
   /// Puts a task in; does not wait for the device unless the table is full. [taskSpawn]
   template <auto Function, class... Arguments>
@@ -249,8 +170,8 @@ class TaskSystem {
   std::atomic<bool> is_open_{false}, has_failed_{false};
 };
 
-template <auto... Functions>
-bool TaskSystem<Functions...>::Failed(cudaError_t error) {
+template <Registers kRegisters, auto... Functions>
+bool TaskSystemOf<kRegisters, Functions...>::Failed(cudaError_t error) {
   if (error == cudaSuccess) return false;
   cuda_error_ = error;
   has_failed_.store(true, std::memory_order_release);
@@ -258,17 +179,17 @@ bool TaskSystem<Functions...>::Failed(cudaError_t error) {
 }
 
 // Memory of both sides, in one allocation each.
-template <auto... Functions>
-Error TaskSystem<Functions...>::Open() {
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::Open() {
   const std::lock_guard lock(mutex_);
   if (is_open_) return Error::kNone;
   if (!internal::CountForks()) return Error::kNoMemory;
   forks_ = internal::forks;
   int device = 0, sms = 0, blocks = 0;
-  const auto kernel = internal::MasterKernel<Functions...>;
+  const auto kernel = internal::MasterKernel<kRegisters, Functions...>;
   if (Failed(cudaGetDevice(&device)) ||
       Failed(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device)) ||
-      Failed(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, kMtbThreads,
+      Failed(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, MtbThreads(kRegisters),
                                                            kMostSharedBytes)))
     return Error::kDevice;
   columns_ = static_cast<uint32_t>(sms * blocks);
@@ -308,32 +229,35 @@ Error TaskSystem<Functions...>::Open() {
 }
 
 // One that leaves has said so before, so that the next is launched behind it.
-template <auto... Functions>
-Error TaskSystem<Functions...>::EnsureRunning() {
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::EnsureRunning() {
   const std::lock_guard lock(mutex_);
   if (*running_ != 0) return Error::kNone;
   ++params_.epoch;
   if (params_.epoch == 0) ++params_.epoch;
   *running_ = params_.epoch;
   void* arguments[] = {&params_};
-  if (Failed(cudaLaunchKernel(reinterpret_cast<const void*>(internal::MasterKernel<Functions...>),
-                              columns_, kMtbThreads, arguments, kMostSharedBytes, stream_)))
+  const auto kernel = internal::MasterKernel<kRegisters, Functions...>;
+  if (Failed(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), columns_,
+                              MtbThreads(kRegisters), arguments, kMostSharedBytes, stream_)))
     return Error::kDevice;
   return Error::kNone;
 }
 
-template <auto... Functions>
+template <Registers kRegisters, auto... Functions>
 template <auto Function, class... Arguments>
-Error TaskSystem<Functions...>::Spawn(const TaskShape& shape, TaskId* id, Arguments... arguments) {
+Error TaskSystemOf<kRegisters, Functions...>::Spawn(const TaskShape& shape, TaskId* id,
+                                                    Arguments... arguments) {
   constexpr uint16_t body = internal::Bodies<Functions...>::template Index<Function>();
   static_assert(body != 0xffff, "the TaskSystem does not know this function");
   using Packed = internal::Body<Function>;
   return Put(body, Packed::kBytes, shape, id, [&](char* to) { Packed::Pack(to, arguments...); });
 }
 
-template <auto... Functions>
-Error TaskSystem<Functions...>::SpawnBody(uint32_t body, const TaskShape& shape, TaskId* id,
-                                          void* const* arguments, uint32_t count) {
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::SpawnBody(uint32_t body, const TaskShape& shape,
+                                                        TaskId* id, void* const* arguments,
+                                                        uint32_t count) {
   if (body >= sizeof...(Functions)) return Error::kUnknownBody;
   const internal::BodyFacts& facts = internal::Bodies<Functions...>::kFacts[body];
   if (count != facts.parameters) return Error::kBadArguments;
@@ -341,13 +265,14 @@ Error TaskSystem<Functions...>::SpawnBody(uint32_t body, const TaskShape& shape,
              [&](char* to) { facts.pack(to, arguments); });
 }
 
-template <auto... Functions>
+template <Registers kRegisters, auto... Functions>
 template <class Pack>
-Error TaskSystem<Functions...>::Put(uint16_t body, uint32_t bytes, const TaskShape& shape,
-                                    TaskId* id, const Pack& pack) {
+Error TaskSystemOf<kRegisters, Functions...>::Put(uint16_t body, uint32_t bytes,
+                                                  const TaskShape& shape, TaskId* id,
+                                                  const Pack& pack) {
   if (has_failed_.load(std::memory_order_relaxed)) return Error::kDevice;
-  if (shape.threads == 0 || shape.threads > kMostThreads) return Error::kTooManyThreads;
-  if (shape.blocks == 0) return Error::kNoBlocks;
+  if (shape.threads == 0 || shape.threads > kThreads) return Error::kTooManyThreads;
+  if (shape.blocks == 0 || shape.blocks > kMostBlocks) return Error::kTooManyBlocks;
   if (shape.shared_bytes > kMostSharedBytes) return Error::kTooMuchShared;
   if (!is_open_.load(std::memory_order_acquire)) {
     if (const Error error = Open(); error != Error::kNone) return error;
@@ -376,9 +301,9 @@ Error TaskSystem<Functions...>::Put(uint16_t body, uint32_t bytes, const TaskSha
 }
 
 // Spins, and looks now and then whether the MasterKernel runs and CUDA is well.
-template <auto... Functions>
+template <Registers kRegisters, auto... Functions>
 template <class IsOver>
-Error TaskSystem<Functions...>::Await(IsOver is_over) {
+Error TaskSystemOf<kRegisters, Functions...>::Await(IsOver is_over) {
   const auto start = std::chrono::steady_clock::now();
   for (uint32_t turn = 1; !is_over(); ++turn) {
     if (turn % 64 != 0) continue;
@@ -394,16 +319,16 @@ Error TaskSystem<Functions...>::Await(IsOver is_over) {
   return Error::kNone;
 }
 
-template <auto... Functions>
-Error TaskSystem<Functions...>::Check(const TaskId& id, bool* is_done) {
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::Check(const TaskId& id, bool* is_done) {
   if (!is_open_ || !table_->Knows(id)) return Error::kUnknownTask;
   if (IsForked()) return Error::kForked;
   *is_done = table_->IsDone(id);
   return Error::kNone;
 }
 
-template <auto... Functions>
-Error TaskSystem<Functions...>::Wait(const TaskId& id) {
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::Wait(const TaskId& id) {
   if (!is_open_ || !table_->Knows(id)) return Error::kUnknownTask;
   if (IsForked()) return Error::kForked;
   uint32_t turns = 0;
@@ -414,8 +339,8 @@ Error TaskSystem<Functions...>::Wait(const TaskId& id) {
   });
 }
 
-template <auto... Functions>
-Error TaskSystem<Functions...>::WaitAll() {
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::WaitAll() {
   if (!is_open_) return Error::kNone;
   if (IsForked()) return Error::kForked;
   uint32_t column = 0, turns = 0;
@@ -431,8 +356,8 @@ Error TaskSystem<Functions...>::WaitAll() {
 
 // Where the MasterKernel says, behind a fence, that it takes tasks, it takes all that were put in
 // before (docs/narrow-tasks.md, "What the host may rely on").
-template <auto... Functions>
-Error TaskSystem<Functions...>::AskToLeave(bool* takes_all) {
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::AskToLeave(bool* takes_all) {
   const std::lock_guard lock(mutex_);
   __atomic_store_n(leave_, params_.epoch, __ATOMIC_RELEASE);
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -440,8 +365,8 @@ Error TaskSystem<Functions...>::AskToLeave(bool* takes_all) {
   return has_failed_ ? Error::kDevice : Error::kNone;
 }
 
-template <auto... Functions>
-Error TaskSystem<Functions...>::Leave() {
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::Leave() {
   if (!is_open_) return Error::kNone;
   if (IsForked()) return Error::kForked;
   const auto start = std::chrono::steady_clock::now();
@@ -457,17 +382,20 @@ Error TaskSystem<Functions...>::Leave() {
   }
 }
 
-template <auto... Functions>
-std::string TaskSystem<Functions...>::Describe(Error error) const {
+template <Registers kRegisters, auto... Functions>
+std::string TaskSystemOf<kRegisters, Functions...>::Describe(Error error) const {
   const std::string text = task::Describe(error);
   if (error == Error::kDevice) return text + ": " + cudaGetErrorString(cuda_error_);
+  if (error == Error::kTooManyThreads) {
+    return "a block has 1 to " + std::to_string(kThreads) + " threads";
+  }
   if (error != Error::kTimedOut) return text;
   const auto limit = std::chrono::duration_cast<std::chrono::microseconds>(time_limit_);
   return text + ", " + std::to_string(limit.count()) + " us";
 }
 
-template <auto... Functions>
-void TaskSystem<Functions...>::Close() {
+template <Registers kRegisters, auto... Functions>
+void TaskSystemOf<kRegisters, Functions...>::Close() {
   if (IsForked()) return;  // it is the parent's, as is the MasterKernel
   if (stream_ != nullptr) {
     cudaStreamSynchronize(stream_);
@@ -477,5 +405,9 @@ void TaskSystem<Functions...>::Close() {
   if (device_ != nullptr) cudaFree(device_);
   if (host_ != nullptr) cudaFreeHost(host_);
 }
+
+/// With 32 registers a thread, so that most threads run at a time.
+template <auto... Functions>
+using TaskSystem = TaskSystemOf<Registers::k32, Functions...>;
 
 }  // namespace cupola::task

@@ -40,10 +40,10 @@ extern "C" {
 typedef enum cupola_tasks_error {
   CUPOLA_TASKS_OK = 0,
   CUPOLA_TASKS_TOO_MANY_THREADS = 1, /* of a block; or none */
-  CUPOLA_TASKS_NO_BLOCKS = 2,
-  CUPOLA_TASKS_TOO_MUCH_SHARED = 3, /* shared memory of a block */
-  CUPOLA_TASKS_UNKNOWN_TASK = 4,    /* an id that this handle cannot have given */
-  CUPOLA_TASKS_TIMED_OUT = 5,       /* not within the time limit; the task goes on */
+  CUPOLA_TASKS_TOO_MANY_BLOCKS = 2,  /* of a task; or none */
+  CUPOLA_TASKS_TOO_MUCH_SHARED = 3,  /* shared memory of a block */
+  CUPOLA_TASKS_UNKNOWN_TASK = 4,     /* an id that this handle cannot have given */
+  CUPOLA_TASKS_TIMED_OUT = 5,        /* not within the time limit; the task goes on */
   CUPOLA_TASKS_NO_MEMORY = 6,
   CUPOLA_TASKS_DEVICE = 7, /* CUDA failed, now or before; so will all that follows */
   CUPOLA_TASKS_UNKNOWN_BODY = 8,

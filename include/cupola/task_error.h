@@ -11,7 +11,7 @@ namespace cupola::task {
 enum class Error {
   kNone,
   kTooManyThreads,  ///< of a block: more than kMostThreads, or none
-  kNoBlocks,        ///< a grid of none
+  kTooManyBlocks,   ///< more than kMostBlocks, or none
   kTooMuchShared,   ///< shared memory of a block: more than kMostSharedBytes
   kUnknownTask,     ///< an id that this system has not given
   kTimedOut,        ///< not within TaskSystem::set_time_limit: a task never ends, or needs longer
@@ -24,6 +24,7 @@ enum class Error {
 
 /// Threads of a block, at most.
 inline constexpr uint32_t kMostThreads = runtime::kMostExecutors * 32;
+inline constexpr uint32_t kMostBlocks = runtime::kMostTaskBlocks;
 /// Shared memory of a block comes in powers of two of these.
 inline constexpr uint32_t kUnitBytes = 512;
 inline constexpr uint32_t kMostSharedBytes = runtime::kArenaUnits * kUnitBytes;
@@ -35,8 +36,8 @@ inline std::string Describe(Error error) {
       return "no error";
     case Error::kTooManyThreads:
       return "a block has 1 to " + std::to_string(kMostThreads) + " threads";
-    case Error::kNoBlocks:
-      return "a task has at least 1 block";
+    case Error::kTooManyBlocks:
+      return "a task has 1 to " + std::to_string(kMostBlocks) + " blocks";
     case Error::kTooMuchShared:
       return "a block has at most " + std::to_string(kMostSharedBytes) + " bytes of shared memory";
     case Error::kUnknownTask:

@@ -81,7 +81,7 @@ inline cupola_tasks_error ToC(Error error) { return static_cast<cupola_tasks_err
 
 static_assert(static_cast<int>(Error::kNone) == CUPOLA_TASKS_OK &&
               static_cast<int>(Error::kTooManyThreads) == CUPOLA_TASKS_TOO_MANY_THREADS &&
-              static_cast<int>(Error::kNoBlocks) == CUPOLA_TASKS_NO_BLOCKS &&
+              static_cast<int>(Error::kTooManyBlocks) == CUPOLA_TASKS_TOO_MANY_BLOCKS &&
               static_cast<int>(Error::kTooMuchShared) == CUPOLA_TASKS_TOO_MUCH_SHARED &&
               static_cast<int>(Error::kUnknownTask) == CUPOLA_TASKS_UNKNOWN_TASK &&
               static_cast<int>(Error::kTimedOut) == CUPOLA_TASKS_TIMED_OUT &&

@@ -97,7 +97,8 @@ static void check_bad_shapes(cupola_tasks* tasks) {
   } rows[] = {
       {{.threads = 0, .blocks = 1}, CUPOLA_TASKS_TOO_MANY_THREADS, "1 to 992 threads"},
       {{.threads = 993, .blocks = 1}, CUPOLA_TASKS_TOO_MANY_THREADS, "1 to 992 threads"},
-      {{.threads = 32, .blocks = 0}, CUPOLA_TASKS_NO_BLOCKS, "at least 1 block"},
+      {{.threads = 32, .blocks = 0}, CUPOLA_TASKS_TOO_MANY_BLOCKS, "1 to 1048576 blocks"},
+      {{.threads = 32, .blocks = 1048577}, CUPOLA_TASKS_TOO_MANY_BLOCKS, "1 to 1048576 blocks"},
       {{.threads = 32, .blocks = 1, .shared_bytes = 32769},
        CUPOLA_TASKS_TOO_MUCH_SHARED,
        "at most 32768 bytes"},
@@ -143,7 +144,8 @@ static void check_bad_use(cupola_tasks* tasks, unsigned* words, unsigned* device
   *(volatile unsigned*)words = 1;
   cupola_tasks_set_time_limit(tasks, UINT64_MAX);
   good(tasks, cupola_tasks_wait(tasks, id), "wait for what was let");
-  expect(cupola_tasks_error_text(NULL, CUPOLA_TASKS_NO_BLOCKS, text, sizeof text) > sizeof text &&
+  expect(cupola_tasks_error_text(NULL, CUPOLA_TASKS_TOO_MANY_BLOCKS, text, sizeof text) >
+                 sizeof text &&
              strcmp(text, "a task ") == 0,
          "a text that is cut");
 }

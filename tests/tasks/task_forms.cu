@@ -302,7 +302,9 @@ void CheckBadUse(Tasks& tasks) {
   is(tasks.Spawn<Count>({.threads = 0}, &id, nowhere), task::Error::kTooManyThreads);
   is(tasks.Spawn<Count>({.threads = task::kMostThreads + 1}, &id, nowhere),
      task::Error::kTooManyThreads);
-  is(tasks.Spawn<Count>({.threads = 32, .blocks = 0}, &id, nowhere), task::Error::kNoBlocks);
+  is(tasks.Spawn<Count>({.threads = 32, .blocks = 0}, &id, nowhere), task::Error::kTooManyBlocks);
+  is(tasks.Spawn<Count>({.threads = 32, .blocks = task::kMostBlocks + 1}, &id, nowhere),
+     task::Error::kTooManyBlocks);
   is(tasks.Spawn<Count>({.threads = 32, .shared_bytes = task::kMostSharedBytes + 1}, &id, nowhere),
      task::Error::kTooMuchShared);
   is(tasks.Spawn<Count>({.threads = 32, .after = {0, 0x7000'0000}}, &id, nowhere),

@@ -27,18 +27,28 @@ __device__ void TaskBody(typename Kind::Args arguments, const char* host_in, cha
       arguments, host_in, host_out);
 }
 
-template <class Kinds>
+template <class Kinds, cupola::task::Registers kRegisters>
 struct TasksOf;
 
-template <class... K>
-struct TasksOf<KindList<K...>> {
-  using System = cupola::task::TaskSystem<TaskBody<K>...>;
+template <class... K, cupola::task::Registers kRegisters>
+struct TasksOf<KindList<K...>, kRegisters> {
+  using System = cupola::task::TaskSystemOf<kRegisters, TaskBody<K>...>;
 };
+
+/// Registers of a thread that an application's tasks are given: App::kRegisters, else 32.
+template <class App>
+constexpr cupola::task::Registers RegistersOf() {
+  if constexpr (requires { App::kRegisters; }) {
+    return cupola::task::Registers{App::kRegisters};
+  } else {
+    return cupola::task::Registers::k32;
+  }
+}
 
 template <class App>
 class TasksForm : public Form {
  public:
-  using System = typename TasksOf<typename App::Kinds>::System;
+  using System = typename TasksOf<typename App::Kinds, RegistersOf<App>()>::System;
 
   /// `batch` > 0: waits for all tasks after so many.
   TasksForm(const Bed& bed, Copies copies, size_t batch, bool latency)
@@ -80,6 +90,8 @@ class TasksForm : public Form {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr size_t kPiece = 1024;  // tasks whose inputs are copied by one call
+  /// Tasks that start behind another share an SM with it: so many, and not a whole wave.
+  static constexpr unsigned kFollowers = 2;
 
   void RunWaves() {
     size_t first = 0;
@@ -94,15 +106,18 @@ class TasksForm : public Form {
 
   /// Tasks that depend on each other, without waits between waves (README.md, "slud"). A task
   /// starts behind the last of those that it needs and that still run, by the device
-  /// (TaskShape::after); for the others, if any, the host waits before it puts the task in.
+  /// (TaskShape::after), unless enough others do; for those that are left, if any, the host waits
+  /// before it puts the task in.
   void RunByNeeds() {
     constexpr unsigned kNone = ~0u;
     has_ended_.assign(bed_.task_count(), false);
+    followers_.assign(bed_.task_count(), 0);
     for (const unsigned task : order_) {
       unsigned last = kNone;
       for (const unsigned need : bed_.load().needs[task]) {
         if (!HasEnded(need) && (last == kNone || need > last)) last = need;
       }
+      if (last != kNone && followers_[last]++ >= kFollowers) last = kNone;
       for (const unsigned need : bed_.load().needs[task]) {
         if (need != last) AwaitEnd(need);
       }
@@ -233,8 +248,9 @@ class TasksForm : public Form {
   Streams stream_, out_stream_{1};
   System system_;
   std::vector<cupola::task::TaskId> ids_;
-  std::vector<unsigned> order_;  // of tasks that depend on each other
-  std::vector<char> has_ended_;  // of each of these, as far as the host has seen
+  std::vector<unsigned> order_;      // of tasks that depend on each other
+  std::vector<char> has_ended_;      // of each of these, as far as the host has seen
+  std::vector<unsigned> followers_;  // of each, started by the device
   std::vector<cudaEvent_t> events_;
   double latency_us_ = 0;
 };

@@ -86,11 +86,15 @@ BedCourse ChainedCourse(uint64_t seed) {
   Prng random(seed);
   BedCourse course;
   course.columns = course.awake = 1 + random.Below(2);
-  course.executors = 2 + random.Below(3);
+  course.executors = 1 + random.Below(4);
   std::vector<std::vector<int>> columns(course.columns);  // of each the tasks
+  // Of those with shared memory the scheduler finds out itself when they can start.
+  const uint64_t scheduled = 2 * random.Below(3);
+  const uint16_t threads = random.Below(2) == 0 ? 20 : 40;
   for (int i = 0; i < 10; ++i) {
     BedTask task{.column = static_cast<uint32_t>(random.Below(course.columns)), .body = 4};
-    task.threads = 40;
+    task.threads = threads;
+    if (random.Below(4) < scheduled) task.shared_bytes = 16;
     std::vector<int>& before = columns[task.column];
     if (!before.empty() && random.Below(4) != 0) {
       task.after = static_cast<uint16_t>(1 + random.Below(std::min<uint64_t>(3, before.size())));

@@ -17,11 +17,9 @@ HEADERS = ["master_kernel.cuh", "mtb.cuh", "task_scheduler.cuh"]
 NAMED = "kNamedExecutors = 15"
 # Of each bug: what stands there, what is put in its place.
 BUGS = {
-    "ResultsAreNotFenced": ("    FenceForHost();\n    StoreRelaxed(&params.done",
-                            "    StoreRelaxed(&params.done"),
+    "ResultsAreNotFenced": ("StoreRelease(&params.done", "StoreRelaxed(&params.done"),
     "WarpsOfATaskDoNotSeeEachOther": ("  FenceForMtb();  // behind", "  // behind"),
-    "TheFirstWarpTellsTheHost": ("if (CountDown(&mtb.warps_left[row]) == 1) {",
-                                 "if (CountDown(&mtb.warps_left[row]) != 0) {"),
+    "TheFirstWarpTellsTheHost": ("is_last = (before & kCountMask) == 1;", "is_last = true;"),
     "UnitsAreGivenTwice": ("      room.units &= ~(UnitMask(units) << first_unit);\n", ""),
     "SlotsAreGivenTwice": ("      room.slots &= ~(1u << slot);\n", ""),
     "RunsOfUnitsAreTooShort": ("half < units; half *= 2", "2 * half < units; half *= 2"),
@@ -34,14 +32,22 @@ BUGS = {
     "AHeadIsForgotten": ("  if (lane_ == 0) params_.heads[blockIdx.x] = head_;\n", ""),
     "HalfARecordIsTaken": ("chunk.w == position + 1 ||",
                            "part != 0 || chunk.w == position + 1 ||"),
-    "OrderIsForgotten": ("(after != 0 ? kWaiting : kReady)", "(after != 9999 ? kReady : kWaiting)"),
-    "ASuccessorDoesNotSeeWhatWasWritten": ("LoadAcquire(&mtb.warps_left[other])",
-                                           "*(volatile uint32_t*)&mtb.warps_left[other]"),
+    "OrderIsForgotten": ("    if (after != 0) {\n", "    if (after == 9999) {\n"),
+    "ASuccessorStartsEarly": ("(LoadAcquire(left) & kCountMask) == 0;", "true;"),
+    "AFollowerDoesNotSeeWhatWasWritten": ("    __syncwarp();  // what lane 0 has seen to end", "    //"),
+    "AFollowerIsStartedByTwo": ("if (before == found) return kFollows;",
+                                "if (before == found) return kReady;"),
+    "AFollowerIsStartedByNobody": (
+        "  if (threadIdx.x % 32 == 0) MarkBits(&Mtb().released[row / 32], 1u << (row % 32));\n", ""),
+    "AFollowerComesTooLate": ("    if ((found & kCountMask) == 0) return kReady;\n    if (found >",
+                              "    if (found >"),
+    "AFollowersPredecessorsAreNotSeen": ("      (void)LoadAcquire(&mtb.warps_left[row]);\n", ""),
     "ATaskThatWaitsHoldsUpOthers": ("  if (ready == 0) return false;\n",
                                     "  if (ready == 0 || __any_sync(kAllLanes, rows_ >= kWaiting))"
                                     " return false;\n"),
     "TheHostIsNotSeen": ("ld.acquire.sys.global.v4.u32", "ld.relaxed.sys.global.v4.u32"),
-    "AnExecutorIsHandedTwo": ("LoadAcquire(&Mtb().warps[lane_].job) == kNoJob;", "true;"),
+    "AnExecutorIsHandedTwo": ("CompareAndSwap(&entry.job, kNoJob, row + 2) == kNoJob;",
+                              "(StoreShared(&entry.job, row + 2), true);"),
 }
 
 

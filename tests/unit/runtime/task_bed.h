@@ -35,7 +35,7 @@ struct BedCourse {
   /// all tasks while others put more in. Who waits for long wakes them.
   std::vector<uint64_t> sleep_at_step;
   bool sleeps_at_end = false;  ///< then columns are put to sleep, and the kernel leaves when idle
-  uint64_t most_steps = 60'000;
+  uint64_t most_steps = 25'000;
 };
 
 /// `ptx`: of stepped_bodies.cu. What is checked: each thread of each task once, its results

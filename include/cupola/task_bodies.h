@@ -1,0 +1,110 @@
+// The functions that are a TaskSystem's bodies: how their arguments are packed, and the
+// MasterKernel that calls them by number, with the registers that they need. For programs, C++20
+// and nvcc.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "device/runtime/master_kernel.cuh"
+
+namespace cupola::task {
+
+/// Registers of a thread that the bodies of a TaskSystem may have, and with it the shape of its
+/// MTBs: two of 1,024 threads on an SM, one, or one of 512. Bodies that need more keep values in
+/// local memory (nvcc -Xptxas -v says so of the MasterKernel); where each has more, fewer threads
+/// run at a time.
+enum class Registers : uint32_t { k32 = 32, k64 = 64, k128 = 128 };
+
+constexpr uint32_t MtbThreads(Registers registers) {
+  return registers == Registers::k128 ? 512 : 1024;
+}
+constexpr uint32_t MtbsOfAnSm(Registers registers) { return registers == Registers::k32 ? 2 : 1; }
+
+namespace internal {
+
+/// Of a function's parameters: where each lies in the arguments of a record.
+template <auto Function>
+struct Body;
+
+template <class... Parameters, void (*Function)(Parameters...)>
+struct Body<Function> {
+  static constexpr uint32_t Offset(uint32_t which) {
+    const uint32_t sizes[] = {0, sizeof(Parameters)...}, aligns[] = {1, alignof(Parameters)...};
+    uint32_t at = 0;
+    for (uint32_t i = 1; i <= which; ++i)
+      at = (at + aligns[i] - 1) / aligns[i] * aligns[i] + sizes[i];
+    // The end of what is before it, then its own alignment.
+    if (which != sizeof...(Parameters)) {
+      at = (at + aligns[which + 1] - 1) / aligns[which + 1] * aligns[which + 1];
+    }
+    return at;
+  }
+  template <uint32_t kWhich>
+  static constexpr uint32_t kOffset = Offset(kWhich);
+  static constexpr uint32_t kBytes = kOffset<sizeof...(Parameters)>;
+  static_assert(kBytes <= runtime::kTaskArgumentBytes, "a task has at most 80 bytes of arguments");
+  static_assert((std::is_trivially_copyable_v<Parameters> && ...));
+
+  static void Pack(char* to, Parameters... parameters) {
+    uint32_t which = 0;
+    (std::memcpy(to + Offset(which++), &parameters, sizeof parameters), ...);
+  }
+  /// The same from a pointer to each, as cudaLaunchKernel takes them.
+  static void PackFrom(char* to, [[maybe_unused]] void* const* from) {
+    [[maybe_unused]] uint32_t which = 0;
+    ((std::memcpy(to + Offset(which), from[which], sizeof(Parameters)), ++which), ...);
+  }
+  static constexpr uint32_t kParameters = sizeof...(Parameters);
+
+  template <uint32_t... Which>
+  __device__ static void CallWith(const char* from, std::integer_sequence<uint32_t, Which...>) {
+    Function(*reinterpret_cast<const Parameters*>(from + kOffset<Which>)...);
+  }
+  __device__ static void Call(const char* from) {
+    CallWith(from, std::make_integer_sequence<uint32_t, sizeof...(Parameters)>());
+  }
+};
+
+/// Of a body that is known by its number only.
+struct BodyFacts {
+  uint32_t parameters, bytes;
+  void (*pack)(char* to, void* const* from);
+};
+
+template <auto One, auto Other>
+constexpr bool IsSame() {
+  if constexpr (std::is_same_v<decltype(One), decltype(Other)>) {
+    return One == Other;
+  } else {
+    return false;
+  }
+}
+
+template <auto... Functions>
+struct Bodies {
+  template <auto Function>
+  static constexpr uint16_t Index() {
+    uint16_t index = 0;
+    const bool found = ((IsSame<Function, Functions>() || (++index, false)) || ...);
+    return found ? index : 0xffff;
+  }
+  static constexpr BodyFacts kFacts[] = {
+      {Body<Functions>::kParameters, Body<Functions>::kBytes, &Body<Functions>::PackFrom}...};
+  __device__ static void Run(uint32_t body, const char* arguments) {
+    uint32_t index = 0;
+    ((body == index++ ? Body<Functions>::Call(arguments) : void()), ...);
+  }
+};
+
+template <Registers kRegisters, auto... Functions>
+__global__ void __launch_bounds__(MtbThreads(kRegisters), MtbsOfAnSm(kRegisters))
+    MasterKernel(const __grid_constant__ runtime::MasterParams params) {
+  runtime::RunMtb<Bodies<Functions...>>(params);
+}
+
+}  // namespace internal
+
+}  // namespace cupola::task
