@@ -1,6 +1,9 @@
 #include "intercept/tasks/task_demand.h"
 
+#include <atomic>
+
 #include "device/runtime/preempt_control.h"
+#include "intercept/fast_clock.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
@@ -10,6 +13,8 @@
 
 namespace cupola::intercept::tasks {
 namespace {
+
+constexpr uint64_t kAskEveryNs = 10'000'000;
 
 preempt::PreemptContext* ContextOf(const StreamKey& key) {
   if (!preempt::PreemptionOn()) return nullptr;
@@ -32,8 +37,7 @@ bool IsAskedToYield(const StreamKey& key) noexcept {
 // All SMs: the MasterKernel has blocks on each.
 TaskDemand::TaskDemand(const StreamKey& key, CUstream stream) noexcept : context_(ContextOf(key)) {
   if (context_ == nullptr) return;
-  wakes_ = preempt::NoteDemand(*context_, key.stream, stream, /*predicted_ns=*/0,
-                               runtime::kAllSms);
+  wakes_ = preempt::NoteDemand(*context_, key.stream, stream, /*predicted_ns=*/0, runtime::kAllSms);
 }
 
 TaskDemand::~TaskDemand() {
@@ -45,8 +49,16 @@ TaskDemand::~TaskDemand() {
 
 bool IsResidentOn(const preempt::GpuBoard& gpu) noexcept {
   if (!IsEngineOn(gpu)) return false;
-  if (!engine->IsRunning()) {
+  static std::atomic<uint64_t> asked_ns{0};
+  const uint64_t now = MonotonicNs();
+  const bool asks = now - asked_ns.load(std::memory_order_relaxed) >= kAskEveryNs;
+  if (asks || !engine->IsRunning()) {
     (void)CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)(engine->context());
+  }
+  if (asks) {
+    // One that faulted says for ever that it runs.
+    asked_ns.store(now, std::memory_order_relaxed);
+    if (!engine->IsWell()) return false;
   }
   return engine->IsResident();
 }

@@ -32,7 +32,8 @@ class TaskDemand {
   sched::Wakes wakes_;
 };
 
-/// Whether a MasterKernel is on that GPU, or on its way there. Asks the driver while one leaves.
+/// Whether a MasterKernel is on that GPU, or on its way there. Asks the driver while one leaves, and
+/// every 10 ms whether its context is well.
 bool IsResidentOn(const preempt::GpuBoard& gpu) noexcept;
 
 /// Has one that takes tasks on that GPU leave when it has run what is there. A store at most.

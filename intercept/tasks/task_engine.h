@@ -49,6 +49,9 @@ class TaskEngine {
   /// Whether one is on the GPU, or on its way there. Asks the driver while one leaves.
   bool IsResident() noexcept;
 
+  /// Asks the driver; false: the context has faulted, and the engine is dead.
+  bool IsWell() noexcept;
+
   /// The word that says that a task is done, for the device, and what it says then.
   CUdeviceptr DoneAddress(const runtime::TaskId& id) const noexcept;
 
@@ -69,7 +72,6 @@ class TaskEngine {
   bool Launch() noexcept;
   template <typename IsOver>
   bool Await(IsOver is_over) noexcept;
-  bool IsWell() noexcept;
 
   std::atomic<State> state_{State::kNone};
   std::atomic<bool> may_be_resident_{false};

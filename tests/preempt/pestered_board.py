@@ -6,8 +6,8 @@ import os
 import struct
 import threading
 
-# sched/board/board.h: the head, slot 0, and in it stopped, yield_requests, yield_sm_bound and wake.
-BOARD_BYTES, SLOT, STOPPED, REQUESTS, BOUND, WAKE = 28672, 4096, 164, 256, 264, 272
+# sched/board/board.h: the head, slot 0, and in it demand, stopped, yield_requests, yield_sm_bound and wake.
+BOARD_BYTES, SLOT, DEMAND, STOPPED, REQUESTS, BOUND, WAKE = 28672, 4096, 132, 164, 256, 264, 272
 DAEMON_BIT, ALL_SMS = 1 << 63, 0xFFFF
 
 
@@ -31,6 +31,10 @@ class Board:
     def has_answered(self):
         """Whether the process says that it has yielded. Means something while it is asked."""
         return struct.unpack_from("<I", self.memory, SLOT + STOPPED)[0] == 1
+
+    def has_demand(self):
+        """Whether the process has work on the GPU, or waiting, as far as it knows."""
+        return struct.unpack_from("<I", self.memory, SLOT + DEMAND)[0] % 2 == 1
 
     def preemptions(self):
         return struct.unpack_from("<Q", self.memory, SLOT + 128 + 48)[0]

@@ -1,7 +1,8 @@
-// What programs do while narrow launches are under way, one a run; what it prints must not depend on
-// whether launches become tasks. Plain CUDA.
+// What programs do while narrow launches are under way, one a run; what it prints must not depend
+// on whether launches become tasks. Plain CUDA.
 //
 //   narrow_faults trap | exit | reset | capture | threads | legacy
+//   narrow_faults lurk       as trap, and then calls nothing until its input ends
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -51,12 +52,18 @@ void LaunchMany(cudaStream_t stream, uint32_t* values) {
 }
 
 // A launch that fails: every call behind it says so, whatever stream it is for.
-void Trap() {
+void Trap(bool lurks) {
   Streams streams(3);
   uint32_t* values = Zeroed();
   for (int i = 0; i < kLaunches; ++i) {
     Add<<<1, kThreads, 0, streams.all[i % 2]>>>(values, 0);
     TrapIf<<<1, 32, 0, streams.all[2]>>>(i == kLaunches - 1);
+  }
+  if (lurks) {
+    std::puts("launched");
+    std::fflush(stdout);
+    while (std::getchar() != EOF) {
+    }
   }
   std::printf("stream: %s\n", cudaGetErrorName(cudaStreamSynchronize(streams.all[2])));
   std::printf("device: %s\n", cudaGetErrorName(cudaDeviceSynchronize()));
@@ -134,8 +141,8 @@ void Legacy() {
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
-  if (what == "trap") {
-    Trap();
+  if (what == "trap" || what == "lurk") {
+    Trap(what == "lurk");
   } else if (what == "exit") {
     Streams streams(2);
     LaunchMany(streams.all[0], Zeroed());
@@ -150,7 +157,7 @@ int main(int argc, char** argv) {
   } else if (what == "legacy") {
     Legacy();
   } else {
-    std::printf("narrow_faults trap|exit|reset|capture|threads|legacy\n");
+    std::printf("narrow_faults trap|exit|reset|capture|threads|legacy|lurk\n");
     return 2;
   }
   return 0;

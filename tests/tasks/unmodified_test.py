@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/apps"))
@@ -29,6 +30,7 @@ APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_faults_shared tra
         "shared/streams_events": False, "shared/warp_scan": False, "shared/dynamic_shared": False,
         "shared/many_arguments": False, "shared/launch_ex": False,
         "shared/per_thread_stream": False, "shared/cuda_graph": False,
+        "driver/driver_api": True,
         "shared/function_pointer": False, "shared/fork_exec": False, "shared/exit_codes": False,
         "shared/pagoda_mb": True, "shared/pagoda_fb": True, "shared/pagoda_mm": True,
         "shared/pagoda_3des": True}
@@ -36,7 +38,7 @@ APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_faults_shared tra
 # (tests/preempt/strict_driver.cpp), asked to yield all the time.
 ASKED = ["tasks/narrow_launches_shared 5", "tasks/narrow_faults_shared trap",
          "tasks/narrow_faults_shared legacy", "shared/pagoda_mb"]
-MPS_APP = "tasks/narrow_launches_shared"
+MPS_APP, FAULTS_APP = "tasks/narrow_launches_shared", "tasks/narrow_faults_shared"
 ARGUMENTS = {"pagoda": ["--tasks", "24", "--no-times"]}
 COUNTED = re.compile(r"tasks: (\d+) launches, (\d+) copies, (\d+) starts")
 HEEDED = "launches plain: asked to yield"
@@ -59,11 +61,7 @@ def compare(build, device, app, environ, folder, asked):
     more = {"CUPOLA_STORE": store, "CUPOLA_TASKS": "always", "CUPOLA_LOG": "info"}
     if asked:
         board = pestered_board.Board(folder)
-        more.update({"CUPOLA_BOARD": board.path, "CUPOLA_BOARD_SLOT": "0",
-                     "CUPOLA_PREEMPT": "always"})
-    if asked and device == "sim":
-        more.update({"STRICT_DRIVER": f"{build}/lib/sim/libcuda.so.1",
-                     "CUPOLA_DRIVER": f"{build}/tests/preempt/strict/libcuda.so.1"})
+        more.update(taking_part(build, device, board))
     # Now and then for longer than a burst of tasks.
     with pestered_board.pestering(board, 0.003) if asked else contextlib.nullcontext():
         tasks = runner.run([*runner.cupola_command(build, device), *command],
@@ -80,6 +78,38 @@ def compare(build, device, app, environ, folder, asked):
         return "it was asked to yield, and launches became tasks nevertheless", None
     counted = COUNTED.search(said)
     return "", [int(word) for word in counted.groups()] if counted else [0, 0, 0]
+
+
+def taking_part(build, device, board):
+    """The environment of a process of that board; on the simulated device over the strict driver."""
+    more = {"CUPOLA_BOARD": board.path, "CUPOLA_BOARD_SLOT": "0", "CUPOLA_PREEMPT": "always"}
+    if device == "sim":
+        more.update({"STRICT_DRIVER": f"{build}/lib/sim/libcuda.so.1",
+                     "CUPOLA_DRIVER": f"{build}/tests/preempt/strict/libcuda.so.1"})
+    return more
+
+
+def demand_ends(build, device, environ, folder):
+    """What is wrong, or "": a task traps, and its program makes no more calls; its demand ends."""
+    board = pestered_board.Board(folder)
+    command = [*runner.cupola_command(build, device), f"{build}/apps/{FAULTS_APP}", "lurk"]
+    environ = {**environ, **taking_part(build, device, board), "CUPOLA_TASKS": "always",
+               "CUPOLA_STORE": os.path.join(folder, "store"), "CUPOLA_LOG": "info"}
+    with subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as program:
+        try:
+            program.stdout.readline()
+            had_demand, until = board.has_demand(), time.monotonic() + 10
+            while board.has_demand() and time.monotonic() < until:
+                time.sleep(0.01)
+            ended = not board.has_demand()
+            _, said = program.communicate(timeout=60)
+        finally:
+            program.kill()
+    counted = COUNTED.search(said.decode(errors="replace"))
+    if not had_demand or not ended or counted is None:
+        return f"demand {had_demand}, ended {ended}: {said[-300:]}"
+    return ""
 
 
 def beside_mps(build, device, environ, folder):
@@ -102,6 +132,9 @@ def beside_mps(build, device, environ, folder):
     return ""
 
 
+OTHERS = {"beside MPS": beside_mps, "demand ends": demand_ends}
+
+
 def main():
     parser = runner.parser(__doc__)
     parser.add_argument("apps", nargs="*", metavar="APP")
@@ -122,10 +155,10 @@ def main():
                 run = app + (", asked to yield" if asked else "")
                 found.append({"run": run, "problem": problem, "output": output})
                 print(f"{run}: {output}", flush=True)
-            if options.device == "sim" and not options.apps:
-                problem = beside_mps(build, options.device, environ, folder)
-                found.append({"run": "beside MPS", "problem": problem, "output": problem})
-                print(f"beside MPS: {problem or 'plain'}", flush=True)
+            for name, test in OTHERS.items() if options.device == "sim" and not options.apps else ():
+                problem = test(build, options.device, environ, folder)
+                found.append({"run": name, "problem": problem, "output": problem})
+                print(f"{name}: {problem or 'well'}", flush=True)
     except runner.NotPossible as reason:
         print(f"unmodified_test: {reason}", file=sys.stderr)
         return runner.NOT_POSSIBLE_HERE
