@@ -129,9 +129,13 @@ class Matrix:
         return metrics
 
 
-def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0, save=None, block_us=BLOCK_US):
+def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0, save=None, block_us=BLOCK_US,
+            look_after_ns=None):
     """{"metrics", "detail", "good"}; what fails is in detail["failures"], its metric left out.
-    `save` gets the result so far after each way of sharing."""
+    `save` gets the result so far after each way of sharing. `look_after_ns`: how long ranges of blocks
+    are at least, between two looks for a stop (docs/preemption.md)."""
+    if look_after_ns is not None:
+        bed.environ["CUPOLA_LOOK_AFTER_NS"] = str(look_after_ns)
     matrix = Matrix(bed, samples, rounds, seconds_left, block_us)
     try:
         detail = {"build": bed.build_variants(["preemption_batch", "preemption_priority"])}
