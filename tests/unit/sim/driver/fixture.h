@@ -13,8 +13,8 @@
 
 namespace cupola::sim {
 
-/// A gate that a stream's host function waits at until the test opens it.
-class Gate {
+/// A door that a stream's host function waits at until the test opens it.
+class Door {
  public:
   void Open() {
     std::lock_guard lock(mutex_);

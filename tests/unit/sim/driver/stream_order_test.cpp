@@ -33,10 +33,10 @@ TEST_P(StreamOrderTest, EveryCallSeesWhatPrecedesIt) {
     if (s != 0 && streams[s]->blocking()) after[s] |= after[0];
     return after[s];
   };
-  // Everything piles up behind a gate, so that order comes from the rules and not from the speed of
+  // Everything piles up behind a door, so that order comes from the rules and not from the speed of
   // the streams.
-  Gate gate;
-  for (Stream* stream : streams) ASSERT_EQ(Call(*stream, [&] { gate.Pass(); }), CUDA_SUCCESS);
+  Door door;
+  for (Stream* stream : streams) ASSERT_EQ(Call(*stream, [&] { door.Pass(); }), CUDA_SUCCESS);
   for (size_t call = 0; call < kCalls;) {
     const size_t s = pick(streams.size());
     const size_t action = pick(4);
@@ -69,7 +69,7 @@ TEST_P(StreamOrderTest, EveryCallSeesWhatPrecedesIt) {
       ++call;
     }
   }
-  gate.Open();
+  door.Open();
   ASSERT_EQ(driver_.Synchronize(context_), CUDA_SUCCESS);
   EXPECT_EQ(violations.load(), 0);
   for (const auto& one : ended) EXPECT_TRUE(one.load());
@@ -96,14 +96,14 @@ class DefaultStreamTest : public DriverTest, public ::testing::WithParamInterfac
 };
 
 TEST_P(DefaultStreamTest, SecondWaitsForFirst) {
-  Gate gate, second_ran;
+  Door door, second_ran;
   Stream& first = ByName(GetParam().first);
   Stream& second = ByName(GetParam().second);
   std::atomic<bool> first_ended{false}, was_ended{false};
-  ASSERT_EQ(Call(first, [&] { gate.Pass(); first_ended = true; }), CUDA_SUCCESS);
+  ASSERT_EQ(Call(first, [&] { door.Pass(); first_ended = true; }), CUDA_SUCCESS);
   ASSERT_EQ(Call(second, [&] { was_ended = first_ended.load(); second_ran.Open(); }), CUDA_SUCCESS);
-  if (!GetParam().waits) second_ran.Pass();  // hangs, and so fails, if it waits for the gate
-  gate.Open();
+  if (!GetParam().waits) second_ran.Pass();  // hangs, and so fails, if it waits for the door
+  door.Open();
   second_ran.Pass();
   EXPECT_EQ(was_ended.load(), GetParam().waits);
   driver_.Synchronize(context_);  // the gates outlive whoever still leaves them
@@ -131,15 +131,15 @@ TEST_F(DriverTest, HandlesResolve) {
 }
 
 TEST_F(DriverTest, QueryTellsRunningFromDone) {
-  Gate gate;
+  Door door;
   Stream& stream = NewStream();
   Event& event = NewEvent();
   EXPECT_EQ(driver_.Query(event), CUDA_SUCCESS);  // never recorded
-  ASSERT_EQ(Call(stream, [&] { gate.Pass(); }), CUDA_SUCCESS);
+  ASSERT_EQ(Call(stream, [&] { door.Pass(); }), CUDA_SUCCESS);
   ASSERT_EQ(driver_.Record(stream, event, 0), CUDA_SUCCESS);
   EXPECT_EQ(driver_.Query(stream), CUDA_ERROR_NOT_READY);
   EXPECT_EQ(driver_.Query(event), CUDA_ERROR_NOT_READY);
-  gate.Open();
+  door.Open();
   EXPECT_EQ(driver_.Synchronize(event), CUDA_SUCCESS);
   EXPECT_EQ(driver_.Query(event), CUDA_SUCCESS);
   EXPECT_EQ(driver_.Synchronize(stream), CUDA_SUCCESS);
