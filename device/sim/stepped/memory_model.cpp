@@ -38,10 +38,20 @@ void ForPieces(const Access& access, Body body) {
 
 void MemoryModel::Knowledge::Take(const Knowledge& other) {
   if (epochs.size() < other.epochs.size()) epochs.resize(other.epochs.size());
-  for (size_t i = 0; i < other.epochs.size(); ++i) epochs[i] = std::max(epochs[i], other.epochs[i]);
+  // Both know the same of most threads.
+  constexpr size_t kPiece = 32;
+  for (size_t first = 0; first < other.epochs.size(); first += kPiece) {
+    const size_t end = std::min(first + kPiece, other.epochs.size());
+    if (std::memcmp(&epochs[first], &other.epochs[first], (end - first) * sizeof(uint32_t)) == 0)
+      continue;
+    for (size_t i = first; i < end; ++i) epochs[i] = std::max(epochs[i], other.epochs[i]);
+  }
+  auto mine = newest.begin();
   for (const auto& [location, number] : other.newest) {
-    uint32_t& mine = newest[location];
-    mine = std::max(mine, number);
+    while (mine != newest.end() && mine->first < location) ++mine;
+    if (mine == newest.end() || mine->first != location)
+      mine = newest.emplace_hint(mine, location, number);
+    mine->second = std::max(mine->second, number);
   }
 }
 

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <string_view>
 
 namespace cupola::sim {
 namespace {
@@ -19,14 +21,8 @@ uint64_t MixInto(uint64_t hash, uint64_t value) {
 }
 
 uint64_t MixBytes(uint64_t hash, const uint8_t* bytes, size_t count) {
-  size_t at = 0;
-  for (; at + 8 <= count; at += 8) {
-    uint64_t word;
-    std::memcpy(&word, bytes + at, 8);
-    hash = MixInto(hash, word);
-  }
-  for (; at < count; ++at) hash = MixInto(hash, bytes[at]);
-  return hash;
+  const std::string_view text(reinterpret_cast<const char*>(bytes), count);
+  return MixInto(hash, std::hash<std::string_view>()(text));
 }
 
 }  // namespace
