@@ -1,5 +1,5 @@
-# Libraries from the distribution. fmt, spdlog and toml++ are used header-only and the compression and ELF
-# libraries are linked statically, so that a binary built here runs on another distribution.
+# Libraries from the distribution. fmt, spdlog and toml++ are used header-only and the compression
+# and ELF libraries are linked statically, so that a binary built here runs on another distribution.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -7,6 +7,21 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
 find_path(CUPOLA_TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h REQUIRED)
+
+# cupola_fmt and cupola_spdlog: header-only, but in a build with sanitizers, which stays where it
+# was built, the distribution's shared libraries: sanitized in every source that includes them, the
+# headers take most of the compiler's time. cupola_fmt_loadable is header-only in every build.
+add_library(cupola_fmt_loadable INTERFACE)
+target_link_libraries(cupola_fmt_loadable INTERFACE fmt::fmt-header-only)
+add_library(cupola_fmt INTERFACE)
+add_library(cupola_spdlog INTERFACE)
+if(CUPOLA_SANITIZE)
+  target_link_libraries(cupola_fmt INTERFACE fmt::fmt)
+  target_link_libraries(cupola_spdlog INTERFACE spdlog::spdlog)
+else()
+  target_link_libraries(cupola_fmt INTERFACE fmt::fmt-header-only)
+  target_link_libraries(cupola_spdlog INTERFACE spdlog::spdlog_header_only)
+endif()
 
 # cupola_find_static(<target> <header> <archive> [<archive>...]): an INTERFACE target of that name.
 function(cupola_find_static target header)

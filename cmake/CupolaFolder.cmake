@@ -4,7 +4,8 @@
 #
 # LOADABLE adds cupola_<name>_loadable, for shared objects that load into programs which know nothing
 # of sanitizers (libcupola.so, the simulated libcuda and libcudart): the same sources, never
-# sanitized. In a build without sanitizers it is the same target.
+# sanitized, and with cupola_fmt_loadable in place of cupola_fmt. In a build without sanitizers it is
+# the same target.
 function(cupola_folder name)
   cmake_parse_arguments(ARG "LOADABLE" "" "SOURCES;DEPS;LIBS" ${ARGN})
   list(TRANSFORM ARG_DEPS PREPEND cupola_ OUTPUT_VARIABLE deps)
@@ -20,6 +21,7 @@ function(cupola_folder name)
   endif()
   if(CUPOLA_SANITIZE AND ARG_SOURCES)
     list(TRANSFORM deps APPEND _loadable)
+    list(TRANSFORM ARG_LIBS REPLACE "^cupola_fmt$" cupola_fmt_loadable)
     add_library(cupola_${name}_loadable STATIC ${ARG_SOURCES})
     target_link_libraries(cupola_${name}_loadable PUBLIC ${deps} ${ARG_LIBS} cupola_options)
   else()
