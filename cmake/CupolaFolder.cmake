@@ -1,4 +1,4 @@
-# cupola_folder(<name> [LOADABLE] [SOURCES ...] [DEPS ...] [LIBS ...])
+# cupola_folder(<name> [LOADABLE] [TOGETHER] [SOURCES ...] [DEPS ...] [LIBS ...])
 # One CMake target per folder: cupola_<name>. DEPS are other folders of this tree, LIBS anything
 # else. A folder without sources yet is an INTERFACE target: it still carries its dependency rule.
 #
@@ -6,12 +6,18 @@
 # of sanitizers (libcupola.so, the simulated libcuda and libcudart): the same sources, never
 # sanitized, and with cupola_fmt_loadable in place of cupola_fmt. In a build without sanitizers it is
 # the same target.
+#
+# TOGETHER: see cupola_compile_together. Not for cupola_<name>_loadable: a shared object takes of it
+# the sources that it needs, and not the libraries of the others.
 function(cupola_folder name)
-  cmake_parse_arguments(ARG "LOADABLE" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "LOADABLE;TOGETHER" "" "SOURCES;DEPS;LIBS" ${ARGN})
   list(TRANSFORM ARG_DEPS PREPEND cupola_ OUTPUT_VARIABLE deps)
   if(ARG_SOURCES)
     add_library(cupola_${name} STATIC ${ARG_SOURCES})
     target_link_libraries(cupola_${name} PUBLIC ${deps} ${ARG_LIBS} cupola_options cupola_sanitized)
+    if(ARG_TOGETHER)
+      cupola_compile_together(cupola_${name})
+    endif()
   else()
     add_library(cupola_${name} INTERFACE)
     target_link_libraries(cupola_${name} INTERFACE ${deps} ${ARG_LIBS} cupola_options cupola_sanitized)

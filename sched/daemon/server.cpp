@@ -33,7 +33,7 @@ bool IsUuid(const std::string& text) {
 }
 
 template <size_t N>
-std::string TextOf(const char (&field)[N]) {
+std::string FieldText(const char (&field)[N]) {
   return std::string(field, strnlen(field, N));
 }
 
@@ -276,9 +276,9 @@ bool Server::Serve(Connection& connection) {
 
 bool Server::ServeJoin(Connection& connection, const JoinMessage& message, BoardMemory brought) {
   ProcessIdentity process = connection.peer;
-  if (process.executable.empty()) process.executable = TextOf(message.executable);
-  process.label = TextOf(message.label);
-  const std::string uuid = TextOf(message.gpu_uuid);
+  if (process.executable.empty()) process.executable = FieldText(message.executable);
+  process.label = FieldText(message.label);
+  const std::string uuid = FieldText(message.gpu_uuid);
   if (!config_.Admits(process, geteuid())) {
     return Refuse(connection, JoinStatus::kForeignUser,
                   fmt::format("user {} is not admitted; the daemon's configuration lists who is, in "

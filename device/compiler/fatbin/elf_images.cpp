@@ -9,7 +9,7 @@
 namespace cupola::fatbin {
 namespace {
 
-constexpr uint16_t kMachineCuda = 190;       // EM_CUDA
+constexpr uint16_t kElfOfDevice = 190;       // EM_CUDA
 constexpr uint64_t kContainerAlignment = 8;  // containers begin at multiples of this in a section
 constexpr std::string_view kUnitSection = "__nv_relfatbin";
 
@@ -147,7 +147,7 @@ FileImages ReadElf(Bytes file, std::string_view name, Error* unsupported) {
     ScanRange(file, name, {0, file.size(), 0, {}}, found);
     return found;
   }
-  if (elf->header().e_machine == kMachineCuda) {
+  if (elf->header().e_machine == kElfOfDevice) {
     FileImages cubin = BareImage(FileForm::kCubin, ImageKind::kCubin, file);
     cubin.images[0].relocatable = elf->header().e_type == ET_REL;
     return cubin;

@@ -42,7 +42,7 @@ constexpr std::string_view kAddresses = R"(
 )";
 
 // A worker begins: it reads how things stand, all at once.
-constexpr std::string_view kBegin = R"(
+constexpr std::string_view kBeginOfParts = R"(
   ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];
   ld.relaxed.gpu.global.u32 %cupola_seen, [%cupola_slot+<slot_next>];
   mov.u32 %cupola_now, %globaltimer_lo;
@@ -449,7 +449,7 @@ Words WorkerParts() {
   words["registers"] = kRegisters;
   words["is_leader"] = kIsLeader;
   words["addresses"] = kAddresses;
-  words["begin"] = kBegin;
+  words["begin"] = kBeginOfParts;
   words["merge"] = kMerge;
   words["is_no_watcher"] = kIsNoWatcher;
   words["publish_stop"] = kPublishStop;

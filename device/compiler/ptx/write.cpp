@@ -5,7 +5,7 @@
 namespace cupola::ptx {
 namespace {
 
-std::string_view SpaceWord(StateSpace space) {
+std::string_view SpaceDirective(StateSpace space) {
   switch (space) {
     case StateSpace::kNone: return "";
     case StateSpace::kReg: return "reg";
@@ -208,7 +208,7 @@ void Writer::WriteInitializer(const Initializer& initializer) {
 
 void Writer::WriteVariable(const Variable& variable) {
   PutWord(variable.linking);
-  PutWord(SpaceWord(variable.space));
+  PutWord(SpaceDirective(variable.space));
   for (const std::string& qualifier : variable.qualifiers) PutWord(qualifier);
   if (variable.align != 0) {
     Put(".align ");
@@ -223,7 +223,7 @@ void Writer::WriteVariable(const Variable& variable) {
   PutWord(variable.type);
   if (variable.is_pointer) {
     Put(".ptr ");
-    PutWord(SpaceWord(variable.pointee_space));
+    PutWord(SpaceDirective(variable.pointee_space));
     if (variable.pointee_align != 0) {
       Put(".align ");
       PutUnsigned(variable.pointee_align);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kImageAlignment = 64;  // of the cubin: what the driver's own containers give it
 constexpr uint64_t kMaxBytes = UINT32_MAX;
-constexpr size_t kMaxText = 60000;  // as BundleView reads back, with room
+constexpr size_t kMaxWritten = 60000;  // as BundleView reads back, with room
 
 // The bytes of a bundle, growing.
 class Layout {
@@ -31,7 +31,7 @@ class Layout {
   // 0 for an empty text.
   uint32_t Text(std::string_view text) {
     if (text.empty()) return 0;
-    text = text.substr(0, kMaxText);
+    text = text.substr(0, kMaxWritten);
     const size_t at = Append(text.data(), text.size());
     bytes_.push_back(std::byte{0});
     return static_cast<uint32_t>(at);
@@ -46,7 +46,7 @@ class Layout {
 };
 
 bool BadName(const std::string& name) {
-  return name.empty() || name.size() > kMaxText || name.find('\0') != std::string::npos;
+  return name.empty() || name.size() > kMaxWritten || name.find('\0') != std::string::npos;
 }
 
 }  // namespace

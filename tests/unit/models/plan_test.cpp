@@ -15,7 +15,7 @@
 namespace cupola::models {
 namespace {
 
-constexpr Machine kH200{132, 2048, 32, 65536, 228 * 1024, 0};
+constexpr Machine kMachine{132, 2048, 32, 65536, 228 * 1024, 0};
 
 TrainedModel Model(double intercept, std::vector<PlanTerm> terms) {
   TrainedModel trained;
@@ -33,7 +33,7 @@ PlanTerm Term(uint8_t a, uint8_t b, double coefficient) {
 
 /// Kernels "one" (image 0 and 7) and "two" (with a history), "three" without a model.
 std::string SamplePlan() {
-  PlanBuilder plan("nvidia-h200", kH200);
+  PlanBuilder plan("nvidia-h200", kMachine);
   PlanKernel one{};
   one.batch = 4;
   one.needs = {32, 0};

@@ -11,7 +11,7 @@
 namespace cupola::models {
 namespace {
 
-constexpr uint64_t kSeed = 20261121;
+constexpr uint64_t kRidgeSeed = 20261121;
 
 double Normal(Prng& random) {
   double sum = 0;
@@ -34,7 +34,7 @@ RidgeProblem Sample(int n, double noise, Prng& random) {
 }
 
 TEST(Ridge, RecoversKnownCoefficients) {
-  Prng random(kSeed);
+  Prng random(kRidgeSeed);
   const RidgeFit exact = FitRidge(Sample(60, 0, random), 0);
   EXPECT_NEAR(exact.intercept, 7, 1e-6);
   EXPECT_NEAR(exact.coefficients(0), 0.5, 1e-9);
@@ -48,7 +48,7 @@ TEST(Ridge, RecoversKnownCoefficients) {
 // The closed form of weighted ridge regression on standardised columns, solved another way: by an
 // inverse of the whole, intercept and all.
 TEST(Ridge, IsTheClosedForm) {
-  Prng random(kSeed);
+  Prng random(kRidgeSeed);
   for (const double lambda : {1e-6, 0.01, 1.0, 30.0}) {
     const RidgeProblem problem = Sample(40, 5, random);
     const Eigen::VectorXd w = problem.weights / problem.weights.sum();
@@ -73,7 +73,7 @@ TEST(Ridge, IsTheClosedForm) {
 }
 
 TEST(Ridge, AConstantColumnCountsForNothing) {
-  Prng random(kSeed);
+  Prng random(kRidgeSeed);
   RidgeProblem problem = Sample(20, 0, random);
   problem.columns.col(1).setConstant(5e8);
   const RidgeFit fit = FitRidge(problem, 1e-9);
@@ -82,7 +82,7 @@ TEST(Ridge, AConstantColumnCountsForNothing) {
 }
 
 TEST(Ridge, CrossPredictionLeavesTheFoldOut) {
-  Prng random(kSeed);
+  Prng random(kRidgeSeed);
   const RidgeProblem problem = Sample(30, 2, random);
   std::vector<int> fold(30);
   for (int i = 0; i < 30; ++i) fold[static_cast<size_t>(i)] = i % 5;
@@ -106,7 +106,7 @@ TEST(Ridge, CrossPredictionLeavesTheFoldOut) {
 
 // Few samples, many columns of noise: without a penalty the fit follows the noise.
 TEST(Ridge, CrossValidationChoosesThePenaltyThatPays) {
-  Prng random(kSeed);
+  Prng random(kRidgeSeed);
   const auto make = [&](int n, int columns) {
     RidgeProblem problem;
     problem.columns = Eigen::MatrixXd(n, columns);

@@ -11,7 +11,7 @@ namespace cupola::models {
 namespace {
 
 constexpr Machine kH200{132, 2048, 32, 65536, 228 * 1024, 0};
-constexpr uint64_t kSeed = 7;
+constexpr uint64_t kSelectSeed = 7;
 
 using Law = std::function<double(const LaunchFeatures&)>;
 
@@ -41,7 +41,7 @@ TrainedModel TrainOn(const std::vector<TrainingSample>& samples) {
 TEST(Select, ALineNeedsNoTerms) {
   const auto samples = Samples(
       100, [](const auto& l) { return 3000 + 0.0025 * static_cast<double>(l.integers[0]); }, 0.01,
-      kSeed);
+      kSelectSeed);
   const TrainedModel trained = TrainOn(samples);
   EXPECT_LT(trained.mean_error, 0.01);
   EXPECT_NEAR(trained.model.intercept_ns, 3000, 100);
@@ -49,7 +49,7 @@ TEST(Select, ALineNeedsNoTerms) {
 
 TEST(Select, AConstantStaysOne) {
   const TrainedModel trained =
-      TrainOn(Samples(60, [](const auto&) { return 5000.0; }, 0.02, kSeed));
+      TrainOn(Samples(60, [](const auto&) { return 5000.0; }, 0.02, kSelectSeed));
   EXPECT_EQ(trained.form, "constant");
   EXPECT_NEAR(trained.model.intercept_ns, 5000, 50);
   EXPECT_LT(trained.mean_error, 0.02);
@@ -60,7 +60,7 @@ TEST(Select, FindsAProduct) {
   const auto samples = Samples(
       100,
       [](const auto& l) { return 2500 + 0.004 * l.grid[0] * static_cast<double>(l.integers[1]); },
-      0.01, kSeed);
+      0.01, kSelectSeed);
   const TrainedModel trained = TrainOn(samples);
   EXPECT_EQ(trained.form, "terms");
   EXPECT_LT(trained.mean_error, 0.015) << trained.terms.size();
@@ -70,7 +70,7 @@ TEST(Select, FindsWaves) {
   const auto samples = Samples(
       120,
       [](const auto& l) { return 4000 + 20'000 * std::ceil(l.grid[0] / (132.0 * 8)); },
-      0.005, kSeed);
+      0.005, kSelectSeed);
   EXPECT_LT(TrainOn(samples).mean_error, 0.01);
 }
 
@@ -82,13 +82,13 @@ TEST(Select, FindsABend) {
         const double bytes = 12.0 * static_cast<double>(l.integers[0]);
         return 3000 + bytes / 8000 + std::max(0.0, bytes - 50e6) / 4000;
       },
-      0.01, kSeed);
+      0.01, kSelectSeed);
   EXPECT_LT(TrainOn(samples).mean_error, 0.03);
 }
 
 TEST(Select, NoiseIsNotExplained) {
-  Prng random(kSeed);
-  auto samples = Samples(80, [](const auto&) { return 1.0; }, 0, kSeed);
+  Prng random(kSelectSeed);
+  auto samples = Samples(80, [](const auto&) { return 1.0; }, 0, kSelectSeed);
   for (auto& sample : samples) sample.ns = {1e5 * random.Uniform(0.5, 1.5)};
   const TrainedModel trained = TrainOn(samples);
   EXPECT_EQ(trained.form, "constant") << trained.lambda << " " << trained.mean_error;
@@ -100,7 +100,7 @@ TEST(Select, NoiseIsNotExplained) {
 TEST(Select, AnOutlierDoesNotSpoilTheRest) {
   auto samples = Samples(
       100, [](const auto& l) { return 3000 + 0.0025 * static_cast<double>(l.integers[0]); }, 0.01,
-      kSeed);
+      kSelectSeed);
   for (size_t i = 0; i < samples.size(); i += 25) samples[i].ns[0] *= 8;
   const TrainedModel trained = TrainOn(samples);
   size_t close = 0;
@@ -115,7 +115,7 @@ TEST(Select, FewSamplesAreNotStretched) {
   for (size_t n : {1u, 2u, 3u, 5u}) {
     const auto samples = Samples(
         n, [](const auto& l) { return 3000 + 0.0025 * static_cast<double>(l.integers[0]); }, 0,
-        kSeed);
+        kSelectSeed);
     const TrainedModel trained = TrainOn(samples);
     EXPECT_LE(trained.terms.size(), n / 2) << n;
     EXPECT_GT(trained.model.floor_ns, 0);
@@ -126,7 +126,7 @@ TEST(Select, FewSamplesAreNotStretched) {
 TEST(Select, TheSameSamplesGiveTheSameModel) {
   const auto samples = Samples(
       50, [](const auto& l) { return 3000 + 0.0025 * static_cast<double>(l.integers[0]); }, 0.05,
-      kSeed);
+      kSelectSeed);
   const TrainedModel one = TrainOn(samples);
   const TrainedModel two = TrainOn(samples);
   ASSERT_EQ(one.terms.size(), two.terms.size());

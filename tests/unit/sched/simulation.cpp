@@ -12,9 +12,7 @@
 namespace cupola::sched {
 namespace {
 
-constexpr uint64_t kLeaseNs = 20'000'000;
 constexpr uint64_t kLaunchNs = 5'000;
-constexpr uint64_t kGateQuantumNs = 500'000;
 constexpr uint64_t kMostSteps = 400'000;
 
 enum class EventType : uint8_t {

@@ -15,6 +15,9 @@
 
 namespace cupola::sched {
 
+constexpr uint64_t kLeaseNs = 20'000'000;     ///< of a demand
+constexpr uint64_t kGateQuantumNs = 500'000;  ///< of a kernel that stops only between its parts
+
 /// One process: kernels one after the other, with the time that its host code takes between them.
 struct ProcessPlan {
   ClientSettings settings;

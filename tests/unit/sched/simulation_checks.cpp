@@ -10,9 +10,7 @@ namespace {
 
 // How long the machinery takes, at most: a review after the bell, an agent's wake-up, a launch.
 constexpr uint64_t kReactionNs = 50'000 + 50'000 + 5'000 + 25'000;
-constexpr uint64_t kLeaseNs = 20'000'000;
 constexpr uint64_t kReapNs = 600'000;
-constexpr uint64_t kGateQuantumNs = 500'000;
 
 }  // namespace
 

@@ -45,7 +45,7 @@ std::string Keep(int r, int n) {
   return "st.relaxed.gpu.u32 [%a1+" + std::to_string(4 * n) + "], %r" + std::to_string(r) + ";\n";
 }
 
-std::vector<Case> Cases() {
+std::vector<Case> LitmusCases() {
   const std::string fence = "fence.acq_rel.gpu;\n", sc = "fence.sc.gpu;\n";
   const auto store_buffering = [&](const std::string& middle) -> std::vector<std::string> {
     return {Store(kX, 1) + middle + Load(0, kY) + Keep(0, 0),
@@ -158,7 +158,7 @@ TEST(LitmusReductionTest, IsOptimalWhereFourThreadsMeet) {
   EXPECT_GT(all.runs, 1000u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, LitmusTest, testing::ValuesIn(Cases()),
+INSTANTIATE_TEST_SUITE_P(Models, LitmusTest, testing::ValuesIn(LitmusCases()),
                          [](const testing::TestParamInfo<Case>& info) {
                            return std::string(info.param.name);
                          });

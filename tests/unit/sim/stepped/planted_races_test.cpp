@@ -210,7 +210,7 @@ KernelUnderTest MbarrierHandOver() {
   return kernel;
 }
 
-std::vector<Planted> Cases() {
+std::vector<Planted> PlantedRaces() {
   std::vector<Planted> cases;
   cases.push_back(
       Plant("MissingBarrier", Reversal(), "bar.sync 0;", "", "data race", CheckReversal));
@@ -289,7 +289,7 @@ TEST_P(PlantedRaceTest, IsFoundAndTheTwinIsClean) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, PlantedRaceTest, testing::ValuesIn(Cases()),
+INSTANTIATE_TEST_SUITE_P(Kernels, PlantedRaceTest, testing::ValuesIn(PlantedRaces()),
                          [](const testing::TestParamInfo<Planted>& info) {
                            return std::string(info.param.name);
                          });
