@@ -4,8 +4,8 @@
 #
 # LOADABLE adds cupola_<name>_loadable, for shared objects that load into programs which know nothing
 # of sanitizers (libcupola.so, the simulated libcuda and libcudart): the same sources, never
-# sanitized, and with cupola_fmt_loadable in place of cupola_fmt. In a build without sanitizers it is
-# the same target.
+# sanitized, and with cupola_fmt_loadable in place of cupola_fmt. In a build without sanitizers it
+# is the same target.
 #
 # TOGETHER: see cupola_compile_together. Not for cupola_<name>_loadable: a shared object takes of it
 # the sources that it needs, and not the libraries of the others.
