@@ -4,6 +4,7 @@
 // Runs on the simulated device and on a GPU; task_forms [TASKS] prints what failed.
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -314,6 +315,26 @@ void CheckBadUse(Tasks& tasks) {
   is(tasks.Check({0, 0}, &is_done), task::Error::kUnknownTask);
 }
 
+// Bodies with other registers: blocks as large as may be, and what is said of larger ones.
+template <task::Registers kRegisters>
+void CheckRegisters(unsigned count) {
+  using System = task::TaskSystemOf<kRegisters, Count>;
+  System tasks;
+  Device out(System::kThreads);
+  task::TaskId id{};
+  for (unsigned i = 0; i < count; ++i) {
+    Good(tasks.template Spawn<Count>({.threads = System::kThreads, .after = id}, &id, out.memory),
+         id);
+  }
+  Good(tasks.WaitAll(), id);
+  for (const unsigned found : out.Read()) Expect(found == count, "registers", found);
+  const task::Error error =
+      tasks.template Spawn<Count>({.threads = System::kThreads + 1}, &id, out.memory);
+  Expect(error == task::Error::kTooManyThreads, "too many threads", System::kThreads);
+  const std::string said = tasks.Describe(error);
+  Expect(said.find(std::to_string(System::kThreads)) != said.npos, said.c_str(), 0);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -331,6 +352,8 @@ int main(int argc, char** argv) {
     CheckAskedToLeave(tasks, 5);
     CheckBadUse(tasks);
   }
+  CheckRegisters<task::Registers::k64>(count / 10 + 1);
+  CheckRegisters<task::Registers::k128>(count / 10 + 1);
   std::printf("task_forms: %d failures\n", failures);
   return failures == 0 ? 0 : 1;
 }
