@@ -83,7 +83,7 @@ def compare(build, device, app, environ, folder, asked):
 
 
 def taking_part(build, device, board):
-    """The environment of a process of that board; on the simulated device over the strict driver."""
+    """The environment of a process of that board; on the simulated device over a strict driver."""
     more = {"CUPOLA_BOARD": board.path, "CUPOLA_BOARD_SLOT": "0", "CUPOLA_PREEMPT": "always"}
     if device == "sim":
         more.update({"STRICT_DRIVER": f"{build}/lib/sim/libcuda.so.1",
@@ -115,7 +115,7 @@ def demand_ends(build, device, environ, folder):
 
 
 def beside_mps(build, device, environ, folder):
-    """What is wrong, or "": where MPS is there, and no arbiter, no launch becomes a task by itself."""
+    """What is wrong, or "": where MPS is there, and no arbiter, no launch becomes a task."""
     program = f"{build}/apps/{MPS_APP}"
     command = [*runner.cupola_command(build, device), program, "2"]
     more = {"CUPOLA_STORE": os.path.join(folder, "store"), "CUPOLA_TASKS": "auto",
@@ -157,7 +157,8 @@ def main():
                 run = app + (", asked to yield" if asked else "")
                 found.append({"run": run, "problem": problem, "output": output})
                 print(f"{run}: {output}", flush=True)
-            for name, test in OTHERS.items() if options.device == "sim" and not options.apps else ():
+            others = options.device == "sim" and not options.apps
+            for name, test in OTHERS.items() if others else ():
                 problem = test(build, options.device, environ, folder)
                 found.append({"run": name, "problem": problem, "output": problem})
                 print(f"{name}: {problem or 'well'}", flush=True)
