@@ -84,6 +84,16 @@ bool KeepAttributes(const LaunchCall& call, KeptAttributes* kept) noexcept {
   return true;
 }
 
+bool CopyPacked(const store::KernelEntry& entry, void** extra, void* to) noexcept {
+  const std::byte* buffer;
+  size_t bytes;
+  if (!UnpackExtra(extra, &buffer, &bytes)) return false;
+  if (entry.parameter_bytes == 0) return true;
+  if (buffer == nullptr || bytes < entry.parameter_bytes) return false;
+  memcpy(to, buffer, entry.parameter_bytes);
+  return true;
+}
+
 bool PackArguments(const Variant& variant, const LaunchCall& call, std::byte* to) noexcept {
   const store::KernelEntry& entry = *variant.entry;
   if (entry.parameter_bytes > entry.launch_offset ||
@@ -102,13 +112,7 @@ bool PackArguments(const Variant& variant, const LaunchCall& call, std::byte* to
     }
     return true;
   }
-  const std::byte* buffer;
-  size_t bytes;
-  if (!UnpackExtra(call.extra, &buffer, &bytes)) return false;
-  if (entry.parameter_bytes == 0) return true;
-  if (buffer == nullptr || bytes < entry.parameter_bytes) return false;
-  memcpy(to, buffer, entry.parameter_bytes);
-  return true;
+  return CopyPacked(entry, call.extra, to);
 }
 
 }  // namespace cupola::intercept::preempt

@@ -8,6 +8,8 @@
 
 #include <cuda.h>
 
+#include "device/compiler/store/bundle.h"
+
 namespace cupola::intercept::preempt {
 
 struct LaunchCall;
@@ -36,5 +38,8 @@ bool PackArguments(const Variant& variant, const LaunchCall& call, std::byte* to
 
 /// The buffer that `extra` of a launch call holds. False: it is not as cuLaunchKernel wants it.
 bool UnpackExtra(void** extra, const std::byte** buffer, size_t* bytes) noexcept;
+
+/// The kernel's parameters out of that buffer. False: there are not as many.
+bool CopyPacked(const store::KernelEntry& entry, void** extra, void* to) noexcept;
 
 }  // namespace cupola::intercept::preempt

@@ -89,22 +89,11 @@ Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, const V
   return kIsTask;
 }
 
-// The same of a block that the program has packed.
-bool CopyPacked(const store::KernelEntry& entry, void** extra, char* to) {
-  const std::byte* buffer = nullptr;
-  size_t bytes = 0;
-  if (!preempt::UnpackExtra(extra, &buffer, &bytes)) return false;
-  if (entry.parameter_bytes == 0) return true;
-  if (buffer == nullptr || bytes < entry.parameter_bytes) return false;
-  memcpy(to, buffer, entry.parameter_bytes);
-  return true;
-}
-
 // The kernel's parameters, as a record has them. False: they are not what the kernel has.
 bool CopyParameters(const Variant& variant, const LaunchDetails& details, char* to) {
   const store::KernelEntry& entry = *variant.entry;
   if (details.params != nullptr && details.extra != nullptr) return false;
-  if (details.extra != nullptr) return CopyPacked(entry, details.extra, to);
+  if (details.extra != nullptr) return preempt::CopyPacked(entry, details.extra, to);
   if (entry.parameters == 0) return true;
   if (details.params == nullptr) return false;
   for (uint32_t i = 0; i < entry.parameters; ++i) {
