@@ -12,12 +12,12 @@
 namespace cupola::runtime {
 
 /// The task that waited for one which has ended starts at once, if there are executors for it; else
-/// it is left to the scheduler, as where its blocks are given something. What the one before it
-/// wrote is seen by it: lane 0 has seen all its warps end.
+/// it is left to the scheduler. It needs no slot (Scheduler::Follow). What the one before it wrote
+/// is seen by it: lane 0 has seen all its warps end.
 __device__ inline void StartFollower(uint32_t row, bool is_crowded) {
   const TaskHeader& header = Header(row);
   const uint32_t warps = Warps(header) * header.blocks;
-  if (!is_crowded && !NeedsSlot(header) && HandWarps(row, kNoSlot, {}, warps, warps) != 0) return;
+  if (!is_crowded && HandWarps(row, kNoSlot, {}, warps, warps) != 0) return;
   if (threadIdx.x % 32 == 0) MarkBits(&Mtb().released[row / 32], 1u << (row % 32));
 }
 

@@ -149,15 +149,6 @@ __device__ inline uint4 LoadRelaxedSystem(const void* address) {
   return found;
 }
 
-/// {DeviceControl::awake, leave, busy}
-__device__ inline uint4 LoadDeviceControl(const DeviceControl* device) {
-  uint4 found;
-  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
-               : "l"(device));
-  return found;
-}
-
 /// Behind everything that this thread wrote or saw written, for the host too. Unlike a fence it
 /// leaves this SM's L1 cache what it holds.
 __device__ inline void StoreRelease(uint32_t* global, uint32_t value) {
@@ -191,7 +182,7 @@ __device__ inline void StoreShared(uint32_t* shared, uint32_t value) {
 }
 
 /// Adds to the word; what was there before. Between FenceForMtb and, of who takes the last one,
-/// another fence: orders what the warps of a task or block wrote.
+/// another fence or a read with acquire: orders what the warps of a task or block wrote.
 __device__ inline uint32_t Count(uint32_t* shared, uint32_t change) {
   uint32_t before;
   asm volatile("atom.relaxed.cta.shared.add.u32 %0, [%1], %2;"

@@ -410,7 +410,7 @@ __device__ inline void Scheduler::Turn(bool hears) {
 __device__ inline void Scheduler::Run() {
   __syncwarp();  // all have read head_, which lane 0 writes
   if (lane_ == 0) Mtb().idle_since = NowNs();
-  Knows(LoadDeviceControl(params_.device), 0);
+  Knows(LoadRelaxedSystem(params_.device), 0);
   for (uint32_t turn = 0; !leaves_; ++turn) {
     const bool all_out = HandOut();
     if (!all_out && (blockIdx.x != 0 || turn % kTurnsOfALook != 0)) continue;
@@ -420,7 +420,7 @@ __device__ inline void Scheduler::Run() {
       Turn(blockIdx.x == 0 && hears);
     } else {
       __nanosleep(500);
-      Knows(LoadDeviceControl(params_.device), 0);
+      Knows(LoadRelaxedSystem(params_.device), 0);
     }
   }
   End();

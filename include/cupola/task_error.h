@@ -10,7 +10,7 @@ namespace cupola::task {
 
 enum class Error {
   kNone,
-  kTooManyThreads,  ///< of a block: more than kMostThreads, or none
+  kTooManyThreads,  ///< of a block: more than TaskSystemOf::kThreads, or none
   kTooManyBlocks,   ///< more than kMostBlocks, or none
   kTooMuchShared,   ///< shared memory of a block: more than kMostSharedBytes
   kUnknownTask,     ///< an id that this system has not given
