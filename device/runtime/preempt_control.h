@@ -109,7 +109,7 @@ enum PreemptFlag : uint32_t {
                     ///< physical launches of two workers and more
 };
 
-/// The last parameter of a `preemptible` variant, `.param .align 8 .b8 cupola_launch[96]`.
+/// The last parameter of a `preemptible` variant, `.param .align 8 .b8 cupola_launch[104]`.
 struct PreemptParams {
   uint64_t slot;            ///< device address of the ControlSlot
   uint64_t returned;        ///< device address of the slot's ReturnedList
@@ -127,12 +127,15 @@ struct PreemptParams {
   uint32_t poll_period_ns;  ///< least time between two readings of the yield line; workers know of
                             ///< a stop at most so much later, at the end of their block
   uint32_t flags;          ///< PreemptFlag
-  uint32_t look_after_ns;  ///< after a block that took at least so long a worker waits for a fresh
-                           ///< look at `stop`; after others it takes what it read as they began
+  uint32_t look_after_ns;  ///< how long several blocks take, up to twice that, that are run without a
+                           ///< look at `stop`
   uint32_t stride;         ///< ClaimShape::stride
   uint32_t full_until;     ///< ClaimShape::full_until
+  uint32_t fresh_after_ns;  ///< after one block that took at least so long a worker waits for a fresh
+                            ///< look at `stop`; after others it takes what it read as they began
+  uint32_t reserved;
 };
-static_assert(sizeof(PreemptParams) == 96);
+static_assert(sizeof(PreemptParams) == 104);
 
 /// Which blocks a claim stands for. Claims number the blocks of a launch 0, 1, 2...; a claim takes
 /// `batch` of these numbers while the counter is below full_until, one by one from there on, so

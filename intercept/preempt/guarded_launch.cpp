@@ -227,6 +227,7 @@ runtime::PreemptParams ParamsOf(const PreemptContext& context, const LaunchSlot&
   params.look_after_ns = settings.look_after_ns;
   params.stride = slot.claims.stride;
   params.full_until = slot.claims.full_until;
+  params.fresh_after_ns = settings.fresh_after_ns;
   return params;
 }
 

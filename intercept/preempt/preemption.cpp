@@ -93,6 +93,8 @@ bool ReadSettings() {
   settings.watch_from = static_cast<uint32_t>(Number("CUPOLA_WATCH_FROM", settings.watch_from));
   settings.look_after_ns =
       static_cast<uint32_t>(Number("CUPOLA_LOOK_AFTER_NS", settings.look_after_ns));
+  settings.fresh_after_ns =
+      static_cast<uint32_t>(Number("CUPOLA_FRESH_AFTER_NS", settings.fresh_after_ns));
   settings.demand_limit_ns =
       Number("CUPOLA_DEMAND_LIMIT_MS", settings.demand_limit_ns / 1'000'000) * 1'000'000;
   settings.hot_ns = Number("CUPOLA_AGENT_HOT_US", settings.hot_ns / 1000) * 1000;

@@ -30,6 +30,7 @@ struct Settings {
   uint32_t poll_period_ns = 2'000;  ///< CUPOLA_POLL_NS
   uint32_t watch_from = 512;         ///< CUPOLA_WATCH_FROM: workers from which one of them watches
   uint32_t look_after_ns = 18'000;  ///< CUPOLA_LOOK_AFTER_NS: PreemptParams::look_after_ns
+  uint32_t fresh_after_ns = 4'500;  ///< CUPOLA_FRESH_AFTER_NS: PreemptParams::fresh_after_ns
   uint64_t hot_ns = 6'000'000;      ///< CUPOLA_AGENT_HOT_US: after it was asked, or let go, the agent
                                     ///< does not sleep for so long
   uint64_t demand_limit_ns = 10'000'000'000;  ///< CUPOLA_DEMAND_LIMIT_MS: a burst that is quiet for

@@ -176,7 +176,8 @@ class Bench {
                .sequence = sequence_ += 1, .batch = claims.batch, .physical = 0,
                .tag = params_.tag % 0xFFF0 + 1, .workers = 0, .poll_period_ns = 2000, .flags = 0,
                .look_after_ns = look_after_ns_, .stride = claims.stride,
-               .full_until = claims.full_until};
+               .full_until = claims.full_until,
+               .fresh_after_ns = std::min(look_after_ns_, 4500u)};
   }
   void LaunchPhysical(CUstream stream, int iterations, unsigned workers) {
     params_.workers = workers;

@@ -30,7 +30,7 @@ namespace {
 //
 // The leader is thread 0. Only it has anything to do between ranges; what it waits for (the stop
 // word, the next claim) it asked for before the range that has just ended, so that the answers are
-// there. Where a range is one block and took longer than look_after_ns, it looks at the stop word
+// there. Where a range is one block and took longer than fresh_after_ns, it looks at the stop word
 // again: what it pays (some 0.6 us) is little beside so long a block, and it need not run another
 // one. Short blocks are many: they ask for the word, which all workers read, once a poll only, for an
 // H200 serves one word some 600 times a microsecond and no more. A range grows to what takes
@@ -63,7 +63,8 @@ constexpr std::string_view kHead = R"(
   add.u32 %cupola_run, %cupola_run, %cupola_blocks;
   add.u32 %cupola_current, %cupola_current, %cupola_blocks;
   sub.u32 %cupola_t1, %cupola_now, %cupola_begun;
-  setp.ge.u32 %cupola_p2, %cupola_t1, %cupola_t2;
+  ld.param.u32 %cupola_t3, [cupola_launch+<fresh_after_ns>];
+  setp.ge.u32 %cupola_p2, %cupola_t1, %cupola_t3;
   setp.eq.and.u32 %cupola_p2, %cupola_blocks, 1, %cupola_p2;
   shr.u32 %cupola_t0, %cupola_t1, 1;
   setp.ge.u32 %cupola_p1, %cupola_t0, %cupola_t2;

@@ -26,6 +26,7 @@ Words LayoutWords() {
   set("look_after_ns", offsetof(PreemptParams, look_after_ns));
   set("stride", offsetof(PreemptParams, stride));
   set("full_until", offsetof(PreemptParams, full_until));
+  set("fresh_after_ns", offsetof(PreemptParams, fresh_after_ns));
   set("grid_x", offsetof(PreemptParams, grid));
   set("grid_y", offsetof(PreemptParams, grid) + 4);
   set("grid_z", offsetof(PreemptParams, grid) + 8);

@@ -128,6 +128,7 @@ std::string Search(const Subject& subject, const Bug& bug, uint32_t courses) {
     course.launches = bug.launches;
     course.poll_period_ns = random.Below(2) == 0 ? 25 : 250;
     course.look_after_ns = random.Below(2) == 0 ? 0 : 20000;
+    course.fresh_after_ns = course.look_after_ns;
     course.granularity = seed % 2 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
     uint64_t at = 0;
     for (int i = 0; i < 6; ++i) {

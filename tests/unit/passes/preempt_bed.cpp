@@ -147,6 +147,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
     params.stride = total_ == spec.grid.x ? course_.stride : 1;
     const uint32_t chunk = params.batch * params.stride;
     params.full_until = (total_ - std::min(total_, course_.single_blocks)) / chunk * chunk;
+    params.fresh_after_ns = course_.fresh_after_ns;
     std::vector<std::byte> bytes = arguments_.params;
     std::memcpy(bytes.data() + subject_.facts.launch_offset, &params, sizeof(params));
     host.Submit({side_,

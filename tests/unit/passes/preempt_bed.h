@@ -18,7 +18,7 @@ struct Course {
   uint32_t single_blocks = 0;         ///< at least so many at the end are claimed one by one
   uint32_t resume_workers = 2;
   uint32_t poll_period_ns = 50;
-  uint32_t look_after_ns = 0;
+  uint32_t look_after_ns = 0, fresh_after_ns = 0;
   uint32_t launches = 1;              ///< one after the other on one stream, slots by turns
   std::vector<uint64_t> ask_at_step;  ///< when the host asks; it resumes once that has worked
   std::vector<uint32_t> bounds;       ///< of the asks, kAllSms where there are fewer

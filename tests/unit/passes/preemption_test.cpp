@@ -108,6 +108,7 @@ TEST_P(PreemptionTest, StopsAndGoesOnAgainAndAgain) {
     course.poll_period_ns = random.Below(2) == 0 ? 25 : 750;
     course.sm_count = 2 + static_cast<uint32_t>(random.Below(2));
     course.look_after_ns = random.Below(2) == 0 ? 0 : 2000;
+    course.fresh_after_ns = course.look_after_ns / 2;
     course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
     AskByChance(random, 4, steps / 2, &course);
     resumes += RunSeed(course, seed).resumes;
@@ -161,6 +162,7 @@ TEST_P(PreemptionTest, RangesOfBlocks) {
     if (course.flags == 0) course.batch = 4 + static_cast<uint32_t>(random.Below(12));
     course.stride = 1 + static_cast<uint32_t>(random.Below(3));
     course.look_after_ns = 500u << random.Below(8);
+    course.fresh_after_ns = course.look_after_ns / 4;
     course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
     if (seed % 2 == 0) course.ask_at_step = {random.Below(seed % 4 == 0 ? 1000 : 200)};
     resumes += RunSeed(course, seed).resumes;

@@ -20,6 +20,7 @@ TEST_P(PrioritiesTest, OneMayBeFarAhead) {
       course.workers = 1 + batch % 2;
       course.batch = batch;
       course.look_after_ns = batch == 1 ? 0 : 2000;
+      course.fresh_after_ns = course.look_after_ns;
       if (ask != 0) course.ask_at_step = {ask, 2 * ask};
       const sim::SearchResult result =
           sim::SearchSeeds(MakeScenario(*subject, course, std::make_shared<Account>()), 1, runs,
