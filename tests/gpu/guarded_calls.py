@@ -220,6 +220,7 @@ class Worker:
 
     def finish(self, kill=False):
         """Awaits its end, or ends it; the exit code, or "timeout" where it does not end by itself."""
+        kill = kill and not self.has_ended()  # it may be about to end by a signal, which is to be seen
         alive = self.job.process.poll() is None
         if kill:
             self.job.kill()
