@@ -33,8 +33,11 @@ size_t ConfigurationsOf(const profiles::KernelProfile& kernel) {
 }  // namespace
 
 std::string ClaimText(uint32_t word) {
-  return fmt::format("{}{}{}", profiles::ClaimBatch(word), profiles::IsInGridOrder(word) ? "g" : "",
-                     profiles::HasOneWorkerLess(word) ? "w" : "");
+  const uint32_t eighths = profiles::EighthsOf(word);
+  return fmt::format("{}{}{}{}", profiles::ClaimBatch(word),
+                     profiles::IsInGridOrder(word) ? "g" : "",
+                     profiles::HasOneWorkerLess(word) ? "w" : "",
+                     eighths == profiles::kAllEighths ? "" : fmt::format("x{}", eighths));
 }
 
 std::string DurationText(uint64_t ns) {
@@ -111,7 +114,8 @@ std::string TrainJson(const std::vector<models::KernelReport>& kernels) {
                     {"integer_arguments", std::move(arguments)}, {"terms", one.terms},
                     {"block_ns", one.block_ns}, {"batch", profiles::ClaimBatch(one.batch)},
                     {"in_grid_order", profiles::IsInGridOrder(one.batch)},
-                    {"one_worker_less", profiles::HasOneWorkerLess(one.batch)}, {"tuned", one.tuned},
+                    {"one_worker_less", profiles::HasOneWorkerLess(one.batch)},
+                    {"worker_eighths", profiles::EighthsOf(one.batch)}, {"tuned", one.tuned},
                     {"preemption_ns", one.preemption_ns}});
     if (one.launches == 0) continue;
     sum += one.mean_error;

@@ -27,6 +27,7 @@ struct TuneOptions {
   std::string out;
   double bound_percent = 0.5;
   std::vector<uint32_t> batches = {1, 2, 4, 8, 16, 32, 64};
+  std::vector<uint32_t> eighths;
   uint32_t rounds = 3;
   size_t preemptions = 50;
   uint32_t most_runs = 20;
@@ -41,14 +42,16 @@ constexpr size_t kRunsToSeeVariants = 3;
 
 constexpr char kFooter[] =
     "\nCMD is run with its launches taking turns, plain and as preemptible variants with each L, the\n"
-    "blocks of a claim interleaved with others' and (g) next to each other in the grid: once, or\n"
-    "more often where it launches too rarely for that; then interrupted from outside,\n"
-    "until each kernel was preempted often enough. Give it a command of some seconds, with a\n"
-    "hundred launches of its kernels at the sizes that matter. First: cupola build ./app. The\n"
-    "results go into the profile; then: cupola train.\n"
+    "blocks of a claim interleaved with others' and (g) next to each other in the grid, with one\n"
+    "worker less on each SM (w) or so many eighths of them (x4; --workers): once, or more often\n"
+    "where it launches too rarely for that; then interrupted from outside, until each kernel was\n"
+    "preempted often enough. Kept is what stops soonest within the bound: the smallest L, then the\n"
+    "fewest workers. Give it a command of some seconds, with a hundred launches of its kernels at\n"
+    "the sizes that matter. First: cupola build ./app. The results go into the profile; then:\n"
+    "cupola train.\n"
     "\nExamples:\n"
     "  cupola tune -- ./app --size 100000\n"
-    "  cupola tune --bound 1 --batches 1,4,16 --rounds 5 -- ./app\n"
+    "  cupola tune --bound 1 --batches 1,4,16 --workers 4,6 --rounds 5 -- ./app\n"
     "\nExit codes: 0 done; 1 no kernel has a variant, or CMD failed; 2 wrong usage, 125 cupola\n"
     "itself failed, 126 CMD cannot be executed, 127 CMD was not found.\n";
 
@@ -69,6 +72,9 @@ class Tuning {
     std::vector<uint32_t> turns = options_.batches;
     for (const uint32_t batch : options_.batches) {
       if (batch > 1) turns.push_back(batch | profiles::kClaimsInGridOrder);
+      for (const uint32_t some : options_.eighths) {
+        turns.push_back(batch | profiles::WorkerEighths(some));
+      }
     }
     turns.push_back(options_.batches.front() | profiles::kOneWorkerLess);
     turns.push_back(0);
@@ -175,7 +181,7 @@ class Tuning {
          kExitBadInput);
   }
 
-  /// The smallest L within the bound, else the best one.
+  /// The one that stops soonest within the bound, else the best one.
   void Choose(const std::string& kernel, const Overheads& tried) {
     const auto overhead = [](const auto& a, const auto& b) { return a.second < b.second; };
     auto chosen = std::find_if(tried.begin(), tried.end(), [&](const auto& one) {
@@ -259,6 +265,11 @@ void AddTuneCommand(CLI::App& app) {
       ->delimiter(',')
       ->expected(1, 15)
       ->check(CLI::Range(1u, 65536u));
+  tune->add_option("--workers", options->eighths,
+                   "Parts of the workers to try besides all, in eighths")
+      ->delimiter(',')
+      ->expected(1, 3)
+      ->check(CLI::Range(1u, profiles::kAllEighths - 1));
   tune->add_option("--rounds", options->rounds,
                    "Times to measure each shape plain and with each L, at least")
       ->check(CLI::Range(1u, 1000u))

@@ -132,11 +132,15 @@ LaunchSample ReadLaunch(Reader& in, const Json& launch, const std::string& where
   return sample;
 }
 
-/// "batch", "in_grid_order" and "one_worker_less" of an object.
+/// "batch", "in_grid_order", "one_worker_less" and "worker_eighths" of an object.
 uint32_t ReadClaims(Reader& in, const Json& object, const std::string& where) {
   const auto batch = in.Whole<uint32_t>(object, "batch", where);
-  if (batch == 0 || batch >= kOneWorkerLess) {
-    in.Fail(where + ".batch", "expected at least 1 and less than 2^30");
+  if (batch == 0 || batch > kMostClaimBatch) {
+    in.Fail(where + ".batch", "expected at least 1 and less than 2^27");
+  }
+  const auto eighths = in.Whole<uint32_t>(object, "worker_eighths", where, kAllEighths);
+  if (eighths == 0 || eighths > kAllEighths) {
+    in.Fail(where + ".worker_eighths", "expected 1 to 8");
   }
   const auto is_set = [&](const char* name) {
     const Json* flag = in.Find(object, name, where);
@@ -145,7 +149,7 @@ uint32_t ReadClaims(Reader& in, const Json& object, const std::string& where) {
     }
     return flag != nullptr && flag->is_boolean() && flag->get<bool>();
   };
-  return batch | (is_set("in_grid_order") ? kClaimsInGridOrder : 0) |
+  return batch | WorkerEighths(eighths) | (is_set("in_grid_order") ? kClaimsInGridOrder : 0) |
          (is_set("one_worker_less") ? kOneWorkerLess : 0);
 }
 
@@ -153,6 +157,7 @@ void AddClaims(uint32_t word, double overhead_percent, Json* json) {
   (*json)["batch"] = ClaimBatch(word);
   if (IsInGridOrder(word)) (*json)["in_grid_order"] = true;
   if (HasOneWorkerLess(word)) (*json)["one_worker_less"] = true;
+  if (EighthsOf(word) != kAllEighths) (*json)["worker_eighths"] = EighthsOf(word);
   (*json)["overhead_percent"] = overhead_percent;
 }
 

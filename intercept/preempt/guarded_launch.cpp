@@ -187,9 +187,11 @@ uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
   return seen_ns == 0 ? kUnseen : std::min(models::BatchFor(seen_ns), kMost);
 }
 
-// One worker less on each SM, where there are several, leaves them L1 cache.
+// Some eighths of the workers, or one less on each SM, where there are several: that leaves them L1
+// cache.
 void SettleWorkers(Attempt* attempt) {
   const uint32_t sms = attempt->context.gpu->sm_count();
+  attempt->workers = sms * profiles::WorkersOnSm(attempt->batch, attempt->workers / sms);
   if (!profiles::HasOneWorkerLess(attempt->batch) || attempt->workers < 2 * sms) return;
   attempt->workers -= sms;
   attempt->carveout =

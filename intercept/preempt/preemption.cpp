@@ -46,7 +46,8 @@ bool HasArbiter() {
 }
 
 // Numbers separated by commas, a g behind them for claims in the order of the grid, a w for one worker
-// less on each SM. False: there is none, or something else, or too many.
+// less on each SM, x4 for four eighths of the workers. False: there is none, or something else, or too
+// many.
 bool ReadTurns(const char* text) {
   while (text != nullptr && *text >= '0' && *text <= '9' && settings.turn_count < kMostTurns) {
     char* end = nullptr;
@@ -60,11 +61,15 @@ bool ReadTurns(const char* text) {
       turn |= profiles::kOneWorkerLess;
       ++end;
     }
+    if (end[0] == 'x' && end[1] >= '1' && end[1] <= '8') {
+      turn |= profiles::WorkerEighths(static_cast<uint32_t>(end[1] - '0'));
+      end += 2;
+    }
     if (*end == '\0') return true;
     text = *end == ',' ? end + 1 : nullptr;
   }
-  Say(Level::kWarn, {"CUPOLA_PREEMPT=turns wants CUPOLA_TURNS=0,1,1w,4,4g: plain is 0, g in the "
-                     "order of the grid, w with one worker less on each SM"});
+  Say(Level::kWarn, {"CUPOLA_PREEMPT=turns wants CUPOLA_TURNS=0,1,1w,1x4,4,4g: plain is 0, g in the "
+                     "order of the grid, w with one worker less on each SM, x4 with half of them"});
   return false;
 }
 

@@ -16,7 +16,7 @@ enum class Mode : uint8_t {
 };
 
 /// Turns that launches of one shape take at most before the first comes again.
-inline constexpr uint32_t kMostTurns = 32;
+inline constexpr uint32_t kMostTurns = 80;  // 15 L in both orders, with three parts of the workers
 
 struct Settings {
   Mode mode = Mode::kAuto;

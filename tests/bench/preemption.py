@@ -1,9 +1,10 @@
 """A short kernel of high priority beside a batch process, plain and under Cupola in turns.
 
 The matrix {plain, cupola} x {nomps, mps} x {20us, 200us blocks}, in short rounds of fresh processes
-so that drift of the machine falls on both; and each program alone. Gives the metrics hp_p50_us_*,
+(the batch's kernel as `cupola tune` finds it to stop soonest within 2 % of its rate) so that drift of the machine falls on both; and each program alone. Gives the metrics hp_p50_us_*,
 hp_p99_us_*, batch_rate_ratio_* and keeps all raw samples in the detail. Standard library only."""
 import contextlib
+import json
 import sys
 
 import corun
@@ -12,6 +13,7 @@ import sampling
 PRIORITIES = {"high": {"priority": 10}, "batch": {"priority": 0}}
 BLOCK_US = (20, 200)
 SYSTEMS = ("plain", "cupola")
+BOUND_PERCENT = 2  # of the batch's rate, for a sooner stop
 SIM_BATCH = ["--blocks", "40", "--rounds", "100"]  # some ms on the simulated device
 SIM_HIGH = ["--blocks", "2", "--rounds", "50", "--least-us", "20000", "--most-us", "30000"]
 
@@ -25,18 +27,40 @@ class Matrix:
         self.cells = {}  # (system, sharing, block) -> {"us": [...], "kernels": n, "seconds": s}
         self.failures = []
         self.systems = SYSTEMS
+        self.plan = None  # of the batch program
         self.sums = {}  # checksums by program: all must be equal
 
     def fail(self, what, error):
         self.failures.append(f"{what}: {error}")
         print(f"preemption: {self.failures[-1]}", file=sys.stderr, flush=True)
 
+    def tune(self):
+        """Finds how many workers, with L = 1, stop the batch's kernel soonest within the bound; what was
+        tried. The programs' kernels have one name, so only the batch program gets the plan."""
+        block_us = str(next(iter(self.blocks.values())))
+        batch = [self.bed.program("preemption_batch"), "--block-us", block_us, "--no-times",
+                 "--kernels", "6" if self.sim else "70", *(SIM_BATCH if self.sim else [])]
+        profile = self.bed.folder + "/batch.json"
+        for arguments in (
+                ["tune", "--device", self.bed.device, "--out", profile, "--bound",
+                 str(BOUND_PERCENT), "--batches", "1", "--workers", "4", "5", "--rounds",
+                 "1" if self.sim else "10", "--preemptions", "0", "--", *batch],
+                ["train", profile, "--out", self.bed.folder + "/batch.plan"]):
+            code, text = self.bed.run_tool(arguments, 60)
+            if code != 0:
+                raise corun.Failed(f"cupola {arguments[0]}: exit {code} {text[-400:]}")
+        self.plan = self.bed.folder + "/batch.plan"
+        with open(profile) as file:
+            return next(kernel["tuned"] for kernel in json.load(file)["kernels"] if "tuned" in kernel)
+
     def high(self, system, count, seed):
+        self.bed.plan = None
         return self.bed.start(system, "high", [
             self.bed.program("preemption_priority"), "--samples", str(count), "--seed", str(seed),
             "--seconds", "40", *(SIM_HIGH if self.sim else [])])
 
     def batch(self, system, block, *how_long):
+        self.bed.plan = self.plan
         return self.bed.start(system, "batch", [
             self.bed.program("preemption_batch"), "--block-us", str(self.blocks[block]), *how_long,
             *(SIM_BATCH if self.sim else [])])
@@ -137,10 +161,11 @@ def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0, save=None, 
     if look_after_ns is not None:
         bed.environ["CUPOLA_LOOK_AFTER_NS"] = str(look_after_ns)
     matrix = Matrix(bed, samples, rounds, seconds_left, block_us)
+    detail = {}
     try:
         detail = {"build": bed.build_variants(["preemption_batch", "preemption_priority"])}
-    except corun.Failed as error:
-        detail = {}
+        detail["tuned"] = matrix.tune()
+    except (corun.Failed, OSError, ValueError, StopIteration) as error:
         matrix.fail("build", error)
     rules = corun.config("hpf", PRIORITIES)
     alone = {}

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "profiles/claim_word.h"
 #include "tests/preempt/gate_checks.h"
 #include "tests/preempt/stopped_program.h"
 
@@ -59,6 +60,14 @@ TEST(Stop, OrderOfKernelsCopiesAndEvents) {
 TEST(Stop, WithOneWorkerLessOnEachSm) {
   for (const std::string& stream : kStreams) {
     StopAndResume({"order", stream}, From::kStart, {{"CUPOLA_BATCH", "1073741825"}});
+  }
+}
+
+// L = 1 and half of the workers.
+TEST(Stop, WithSomeOfTheWorkers) {
+  const std::string word = std::to_string(1 | profiles::WorkerEighths(4));
+  for (const std::string& stream : kStreams) {
+    StopAndResume({"order", stream}, From::kStart, {{"CUPOLA_BATCH", word}});
   }
 }
 

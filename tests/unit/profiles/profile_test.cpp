@@ -44,6 +44,7 @@ Profile RandomProfile(uint64_t seed) {
       } else if (random.Below(2) == 0) {
         kernel.tuned->batch |= kOneWorkerLess;
         kernel.tuned->tried[4 | kOneWorkerLess] = 0.125;
+        kernel.tuned->tried[4 | WorkerEighths(5)] = 0.25;
       }
     }
   }
@@ -121,17 +122,29 @@ std::string Golden() {
   return text.str();
 }
 
-// Files of this version are out there: it must be read for ever, and written as it is.
-TEST(ProfileFile, ClaimsAreOrderedByLInterleavedFirst) {
+TEST(ProfileFile, ClaimsAreOrderedByHowSoonTheyStop) {
   TunedBatch tuned;
-  for (const uint32_t word : {16u, 4u | kClaimsInGridOrder, 1u, 1u | kOneWorkerLess, 4u}) {
+  for (const uint32_t word : {16u, 4u | kClaimsInGridOrder, 1u, 1u | kOneWorkerLess, 4u,
+                              1u | WorkerEighths(6), 4u | WorkerEighths(4), 1u | WorkerEighths(4)}) {
     tuned.tried[word] = 1;
   }
   std::vector<uint32_t> words;
   for (const auto& [word, overhead] : tuned.tried) words.push_back(word);
-  EXPECT_EQ(words, (std::vector<uint32_t>{1, 1 | kOneWorkerLess, 4, 4 | kClaimsInGridOrder, 16}));
+  EXPECT_EQ(words, (std::vector<uint32_t>{1 | WorkerEighths(4), 1 | WorkerEighths(6), 1,
+                                          1 | kOneWorkerLess, 4 | WorkerEighths(4), 4,
+                                          4 | kClaimsInGridOrder, 16}));
 }
 
+TEST(ClaimWord, SomeOfTheWorkers) {
+  EXPECT_EQ(WorkersOnSm(1, 8), 8u);
+  EXPECT_EQ(WorkersOnSm(1 | WorkerEighths(8), 8), 8u);
+  EXPECT_EQ(WorkersOnSm(1 | WorkerEighths(5) | kClaimsInGridOrder, 8), 5u);
+  EXPECT_EQ(WorkersOnSm(1 | WorkerEighths(4), 3), 1u);
+  EXPECT_EQ(WorkersOnSm(1 | WorkerEighths(4), 1), 1u);
+  EXPECT_EQ(ClaimBatch(65536 | WorkerEighths(7) | kOneWorkerLess), 65536u);
+}
+
+// Files of this version are out there: it must be read for ever, and written as it is.
 TEST(ProfileFile, TheFormatOfVersionOne) {
   const std::string golden = Golden();
   const auto profile = FromJson(golden, "version1.json");
@@ -182,7 +195,9 @@ TEST(ProfileFile, DamageIsNamed) {
             "some.json: gpu.sms: expected a whole number");
   EXPECT_EQ(error_of("\"registers\": 16", "\"registers\": 5000000000").code, ErrorCode::kDamaged);
   EXPECT_EQ(error_of("4,\"batch\":4", "4,\"batch\":0").ToString(),
-            "some.json: kernels[0].tuned.batch: expected at least 1 and less than 2^30");
+            "some.json: kernels[0].tuned.batch: expected at least 1 and less than 2^27");
+  EXPECT_EQ(error_of("4,\"batch\":4", "4,\"worker_eighths\":9,\"batch\":4").ToString(),
+            "some.json: kernels[0].tuned.worker_eighths: expected 1 to 8");
   EXPECT_EQ(error_of("4,\"batch\":4", "4,\"in_grid_order\":1,\"batch\":4").ToString(),
             "some.json: kernels[0].tuned.in_grid_order: expected true or false");
   EXPECT_EQ(error_of("4,\"batch\":4", "4,\"one_worker_less\":1,\"batch\":4").ToString(),
