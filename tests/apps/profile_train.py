@@ -140,11 +140,12 @@ class Check:
         path = self.folder / "often.json"
         self.run("build", "--quiet", "--kernel", "VectorAdd", self.often)
         words = self.tune_words(self.often, "--scale", 0, "--repeat", 20, "--no-times")
-        self.run(*words[:1], "--out", path, *words[1:])
+        self.run(*words[:1], "--out", path, "--workers", 4, *words[1:])
         assert self.starts.read_text() == 2 * "\n", self.starts.read_text()
         (kernel,) = [each for each in json.loads(path.read_text())["kernels"] if "tuned" in each]
-        assert [one["batch"] for one in kernel["tuned"]["tried"]] == [1, 1, 8, 8], kernel["tuned"]
-        assert len(kernel["launches"]) == 4, kernel["launches"]  # of 21 those that were plain
+        tried = [(one["batch"], one.get("worker_eighths", 8)) for one in kernel["tuned"]["tried"]]
+        assert tried == [(1, 4), (1, 8), (1, 8), (8, 4), (8, 8), (8, 8)], kernel["tuned"]
+        assert len(kernel["launches"]) == 3, kernel["launches"]  # of 21 those that were plain
 
 
 if __name__ == "__main__":
