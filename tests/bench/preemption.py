@@ -43,7 +43,7 @@ class Matrix:
         profile = self.bed.folder + "/batch.json"
         for arguments in (
                 ["tune", "--device", self.bed.device, "--out", profile, "--bound",
-                 str(BOUND_PERCENT), "--batches", "1", "--workers", "4", "6", "--rounds",
+                 str(BOUND_PERCENT), "--batches", "1", "--workers", "4", "5", "--rounds",
                  "1" if self.sim else "10", "--preemptions", "0", "--", *batch],
                 ["train", profile, "--out", self.bed.folder + "/batch.plan"]):
             code, text = self.bed.run_tool(arguments, 60)
