@@ -1,7 +1,8 @@
 """A short kernel of high priority beside a batch process, plain and under Cupola in turns.
 
 The matrix {plain, cupola} x {nomps, mps} x {20us, 200us blocks}, in short rounds of fresh processes
-(the batch's kernel as `cupola tune` finds it to stop soonest within 2 % of its rate) so that drift of the machine falls on both; and each program alone. Gives the metrics hp_p50_us_*,
+(the batch's kernel as `cupola tune` finds it to stop soonest within 2 % of its rate) so that drift of
+the machine falls on both; and each program alone. Gives the metrics hp_p50_us_*,
 hp_p99_us_*, batch_rate_ratio_* and keeps all raw samples in the detail. Standard library only."""
 import contextlib
 import json
@@ -35,8 +36,8 @@ class Matrix:
         print(f"preemption: {self.failures[-1]}", file=sys.stderr, flush=True)
 
     def tune(self):
-        """Finds how many workers, with L = 1, stop the batch's kernel soonest within the bound; what was
-        tried. The programs' kernels have one name, so only the batch program gets the plan."""
+        """Finds how many workers, with L = 1, stop the batch's kernel soonest within the bound; what
+        was tried. The programs' kernels have one name, so only the batch program gets the plan."""
         block_us = str(next(iter(self.blocks.values())))
         batch = [self.bed.program("preemption_batch"), "--block-us", block_us, "--no-times",
                  "--kernels", "6" if self.sim else "70", *(SIM_BATCH if self.sim else [])]
@@ -51,7 +52,8 @@ class Matrix:
                 raise corun.Failed(f"cupola {arguments[0]}: exit {code} {text[-400:]}")
         self.plan = self.bed.folder + "/batch.plan"
         with open(profile) as file:
-            return next(kernel["tuned"] for kernel in json.load(file)["kernels"] if "tuned" in kernel)
+            kernels = json.load(file)["kernels"]
+        return next(kernel["tuned"] for kernel in kernels if "tuned" in kernel)
 
     def high(self, system, count, seed):
         self.bed.plan = None
