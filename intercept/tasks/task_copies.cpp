@@ -83,16 +83,16 @@ void Fill(const CopyFacts& facts, TaskWords* words) {
 
 bool PutIn(const CopyFacts& facts) {
   const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
-  if (reinterpret_cast<CUcontext>(key.context) != engine->context()) return false;
+  if (!engine->IsOf(key.context)) return false;
   if (IsAskedToYield(key)) return false;
   StreamTasks* const stream = FindStream(facts.stream, key);
   if (stream == nullptr) return false;
   const StreamLock lock(*stream);
-  if (!IsClean(*stream)) return false;
+  if (engine->Serves(nullptr) || !IsClean(*stream)) return false;
   TaskWords words;
   Fill(facts, &words);
   const TaskDemand demand(key, facts.stream);
-  return engine->Put(stream->column, &words, &stream->last);
+  return PutInto(*stream, &words);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <xmmintrin.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -25,7 +26,8 @@ using preempt::RelaxedCapture;
 using runtime::TaskId;
 
 constexpr uint32_t kIdleNs = 150'000;
-constexpr uint32_t kThreads = 1024;  // of an MTB
+constexpr uint32_t kThreads = 1024;     // of an MTB
+constexpr uint32_t kMostMtbsOnSm = 2;   // with 32 registers a thread
 constexpr uint32_t kSharedBytes = runtime::kArenaUnits * runtime::kTaskUnitBytes;
 constexpr size_t kControlBytes = 4096;
 constexpr uint32_t kLookEvery = 64, kAskEvery = 16384;  // turns of a wait
@@ -38,20 +40,16 @@ pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // of launches of the Master
 const char* TaskEngine::Allocate() noexcept {
   using runtime::HostControl, runtime::MasterState, runtime::TaskColumn;
   CUdevice device = 0;
-  int sms = 0, blocks = 0;
   const auto get_device = CUPOLA_CALL_REAL(cuCtxGetDevice, PFN_cuCtxGetDevice_v2000);
   const auto attribute = CUPOLA_CALL_REAL(cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000);
-  const auto occupancy = CUPOLA_CALL_REAL(cuOccupancyMaxActiveBlocksPerMultiprocessor,
-                                          PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050);
   if (get_device(&device) != CUDA_SUCCESS ||
-      attribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) != CUDA_SUCCESS ||
-      occupancy(&blocks, master_, kThreads, kSharedBytes) != CUDA_SUCCESS || blocks == 0) {
-    return "it does not fit on the device";
+      attribute(&sms_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) != CUDA_SUCCESS) {
+    return "the device says nothing of itself";
   }
-  columns_ = static_cast<uint32_t>(sms * blocks);
-  const size_t records = columns_ * sizeof(TaskColumn),
-               done = columns_ * runtime::kTaskRows * sizeof(uint32_t),
-               heads = columns_ * sizeof(uint32_t);
+  all_columns_ = static_cast<uint32_t>(sms_) * kMostMtbsOnSm;
+  const size_t records = all_columns_ * sizeof(TaskColumn),
+               done = all_columns_ * runtime::kTaskRows * sizeof(uint32_t),
+               heads = all_columns_ * sizeof(uint32_t);
   const auto allocate_host = CUPOLA_CALL_REAL(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020);
   const auto address_of =
       CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);
@@ -79,7 +77,7 @@ const char* TaskEngine::Allocate() noexcept {
                    runtime::TaskTable({.columns = reinterpret_cast<TaskColumn*>(bytes),
                                        .done = reinterpret_cast<uint32_t*>(bytes + records),
                                        .control = control_,
-                                       .column_count = columns_}));
+                                       .column_count = all_columns_}));
   const CUdeviceptr mapped_control = mapped + records + done;
   params_ = {.columns = reinterpret_cast<const TaskColumn*>(mapped),
              .done = reinterpret_cast<uint32_t*>(mapped + records),
@@ -93,21 +91,37 @@ const char* TaskEngine::Allocate() noexcept {
   return table_ == nullptr ? "no memory" : nullptr;
 }
 
-const char* TaskEngine::Prepare(preempt::Image* image) noexcept {
-  const auto create = CUPOLA_CALL_REAL(cuStreamCreate, PFN_cuStreamCreate_v2000);
+// The MasterKernel that knows this image's functions.
+const char* TaskEngine::Bind(preempt::Image* image) noexcept {
   const auto set = CUPOLA_CALL_REAL(cuFuncSetAttribute, PFN_cuFuncSetAttribute_v9000);
-  preempt::MakeRoomForStream();
-  if (create(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) return "no stream";
+  const auto occupancy = CUPOLA_CALL_REAL(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+                                          PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050);
+  CUfunction master = nullptr;
   {
     const MutexLock lock(preempt::ImagesMutex());
-    master_ = preempt::FunctionBeside(image, store::ImageKind::kTasks, context_, stream_,
-                                      "cupola_master_kernel");
+    master = preempt::FunctionBeside(image, store::ImageKind::kTasks, context_, stream_,
+                                     "cupola_master_kernel");
   }
-  if (master_ == nullptr) return "it cannot be loaded";
-  if (set(master_, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kSharedBytes) != CUDA_SUCCESS) {
+  int blocks = 0;
+  if (master == nullptr) return "it cannot be loaded";
+  if (set(master, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kSharedBytes) != CUDA_SUCCESS) {
     return "it cannot have its shared memory";
   }
-  return Allocate();
+  if (occupancy(&blocks, master, kThreads, kSharedBytes) != CUDA_SUCCESS || blocks == 0) {
+    return "it does not fit on the device";
+  }
+  master_ = master;
+  columns_ = std::min(static_cast<uint32_t>(sms_ * blocks), all_columns_);
+  image_.store(image, std::memory_order_release);
+  return nullptr;
+}
+
+const char* TaskEngine::Prepare(preempt::Image* image) noexcept {
+  const auto create = CUPOLA_CALL_REAL(cuStreamCreate, PFN_cuStreamCreate_v2000);
+  preempt::MakeRoomForStream();
+  if (create(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) return "no stream";
+  const char* const why = Allocate();
+  return why != nullptr ? why : Bind(image);
 }
 
 void TaskEngine::Open(preempt::Image* image, CUcontext context) noexcept {
@@ -115,12 +129,31 @@ void TaskEngine::Open(preempt::Image* image, CUcontext context) noexcept {
   if (state() != State::kNone) return;
   const preempt::OwnCallScope scope;
   const RelaxedCapture relaxed;
-  image_ = image;
   context_ = context;
   const char* const why = Prepare(image);
   if (why == nullptr) WatchCalls();
   if (why != nullptr) Say(Level::kWarn, {"launches do not become tasks: ", why});
   state_.store(why == nullptr ? State::kReady : State::kDead, std::memory_order_release);
+}
+
+// What the MasterKernel of the module before has left of the table the next one goes on with: both
+// know no more of a task than its record.
+void TaskEngine::TurnTo(preempt::Image* image) noexcept {
+  WaitForAll();
+  AskToLeave();
+  // One that faulted says for ever that it runs.
+  for (uint32_t turn = 1; IsResident(); ++turn) {
+    _mm_pause();
+    if (turn % kAskEvery == 0 && !IsWell()) return;
+  }
+  if (state() != State::kReady) return;
+  const preempt::OwnCallScope scope;
+  const RelaxedCapture relaxed;
+  if (const char* const why = Bind(image); why != nullptr) {
+    Say(Level::kWarn, {"launches do not become tasks: ", why});
+    return Close();
+  }
+  Count(counters.turns);
 }
 
 // One that leaves has said so before, so that the next is launched behind it.
@@ -135,7 +168,7 @@ bool TaskEngine::Launch() noexcept {
   void* arguments[] = {&params_};
   const auto launch = CUPOLA_CALL_REAL(cuLaunchKernel, PFN_cuLaunchKernel_v4000);
   Count(counters.starts);
-  if (launch(master_, columns_, 1, 1, kThreads, 1, 1, kSharedBytes, stream_, arguments, nullptr) ==
+  if (launch(master_, columns(), 1, 1, kThreads, 1, 1, kSharedBytes, stream_, arguments, nullptr) ==
       CUDA_SUCCESS) {
     return true;
   }
@@ -202,7 +235,7 @@ void TaskEngine::WaitForAll() noexcept {
   uint32_t column = 0;
   (void)Await([&] {
     column = table_->FirstUndone(column);
-    return column == columns_;
+    return column == all_columns_;
   });
 }
 

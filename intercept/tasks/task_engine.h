@@ -1,6 +1,6 @@
 // The MasterKernel of this process and its TaskTable: memory that both sides see, launching it,
-// putting tasks in, waiting for them. One for a process, for the context and the module whose
-// launches came first. docs/narrow-tasks.md.
+// putting tasks in, waiting for them. One for a process, for the context whose launches came first;
+// it serves one module at a time. docs/narrow-tasks.md.
 #pragma once
 
 #include <cuda.h>
@@ -19,13 +19,21 @@ class TaskEngine {
   enum class State : uint8_t { kNone, kReady, kDead };
 
   State state() const noexcept { return state_.load(std::memory_order_acquire); }
-  bool IsOf(const preempt::Image* image, uint64_t context) const noexcept {
-    return image == image_ && reinterpret_cast<CUcontext>(context) == context_;
+  bool IsOf(uint64_t context) const noexcept {
+    return reinterpret_cast<CUcontext>(context) == context_;
+  }
+  /// Whether it calls functions of this image; null: whether it serves none, its own was unloaded.
+  bool Serves(const preempt::Image* image) const noexcept {
+    return image_.load(std::memory_order_acquire) == image;
   }
 
   /// Sets it up for an image of the current context. May wait for the device. Once: afterwards the
   /// state is kReady or kDead.
   void Open(preempt::Image* image, CUcontext context) noexcept;
+
+  /// Serves another image of its context from now on. Waits for all tasks and until the MasterKernel
+  /// is gone; may wait for the device. Nobody puts a task in meanwhile (AllStreams).
+  void TurnTo(preempt::Image* image) noexcept;
 
   /// Puts a task behind `last` of the same column, and `last` becomes the new one. Waits while the
   /// column is full. False: the engine is dead.
@@ -55,12 +63,14 @@ class TaskEngine {
   /// The word that says that a task is done, for the device, and what it says then.
   CUdeviceptr DoneAddress(const runtime::TaskId& id) const noexcept;
 
-  uint32_t columns() const noexcept { return columns_; }
+  /// That are pulled from: MTBs of the module that it serves.
+  uint32_t columns() const noexcept { return columns_.load(std::memory_order_relaxed); }
   CUcontext context() const noexcept { return context_; }
 
   /// An image is about to be unloaded.
   void ForgetImage(const void* owner) noexcept {
-    if (state() == State::kReady && image_->owner == owner) Close();
+    const preempt::Image* const image = image_.load(std::memory_order_acquire);
+    if (image != nullptr && image->owner == owner) image_.store(nullptr, std::memory_order_release);
   }
 
   /// The context ends, or its tasks cannot run any more.
@@ -68,6 +78,7 @@ class TaskEngine {
 
  private:
   const char* Allocate() noexcept;
+  const char* Bind(preempt::Image* image) noexcept;
   const char* Prepare(preempt::Image* image) noexcept;
   bool Launch() noexcept;
   template <typename IsOver>
@@ -75,7 +86,7 @@ class TaskEngine {
 
   std::atomic<State> state_{State::kNone};
   std::atomic<bool> may_be_resident_{false};
-  const preempt::Image* image_ = nullptr;
+  std::atomic<const preempt::Image*> image_{nullptr};
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
   CUfunction master_ = nullptr;
@@ -83,7 +94,9 @@ class TaskEngine {
   std::unique_ptr<runtime::TaskTable> table_;
   runtime::HostControl* control_ = nullptr;
   runtime::MasterParams params_{};
-  uint32_t columns_ = 0, threads_ = 0;
+  int sms_ = 0;
+  uint32_t all_columns_ = 0;  ///< of the table: MTBs of the class that has most
+  std::atomic<uint32_t> columns_{0};
 };
 
 /// The process's; made at first use, never destroyed.

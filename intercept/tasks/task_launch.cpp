@@ -134,14 +134,52 @@ void FillHead(const LaunchFacts& facts, const store::KernelEntry& entry, TaskWor
   memcpy(words->words + sizeof(TaskHeader) / sizeof(uint32_t), &grid, sizeof(grid));
 }
 
+/// When the MasterKernel is to serve another module: after as many launches of others in a row as the
+/// first task takes, and twice as many each time that few tasks were made in between. Any thread,
+/// relaxed: a turn too early or too late costs time, nothing else.
+class Turns {
+ public:
+  bool IsTime() {
+    return elsewhere_.fetch_add(1, std::memory_order_relaxed) >=
+           std::max(wanted_.load(std::memory_order_relaxed), settings.after_launches);
+  }
+  void NoteTask() {
+    if (elsewhere_.load(std::memory_order_relaxed) != 0) {
+      elsewhere_.store(0, std::memory_order_relaxed);
+    }
+  }
+  void NoteTurn() {
+    const uint64_t tasks = counters.tasks.load(std::memory_order_relaxed);
+    const uint64_t made = tasks - tasks_at_turn_.exchange(tasks, std::memory_order_relaxed);
+    const uint32_t before = wanted_.load(std::memory_order_relaxed);
+    wanted_.store(made < kWorthwhile ? std::clamp(2 * before, kFewest, kMost) : 0,
+                  std::memory_order_relaxed);
+    elsewhere_.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr uint32_t kFewest = 64, kMost = 65'536;
+  std::atomic<uint32_t> elsewhere_{0};  ///< launches of other modules since the last task
+  std::atomic<uint32_t> wanted_{0};
+  std::atomic<uint64_t> tasks_at_turn_{0};
+} turns;
+
+void Turn(preempt::Image* image) {
+  const AllStreams held;
+  if (engine->Serves(image) || engine->state() != TaskEngine::State::kReady) return;
+  engine->TurnTo(image);
+  turns.NoteTurn();
+}
+
 Plain JudgeEngine(const Variant& variant, const StreamKey& key) {
   if (engine == nullptr) return Plain::kNoEngine;
   if (engine->state() == TaskEngine::State::kNone) {
     engine->Open(variant.image, reinterpret_cast<CUcontext>(key.context));
   }
   if (engine->state() != TaskEngine::State::kReady) return Plain::kNoEngine;
-  if (!engine->IsOf(variant.image, key.context)) return Plain::kElsewhere;
+  if (!engine->IsOf(key.context)) return Plain::kElsewhere;
   if (scopes.load(std::memory_order_acquire) != 0) return Plain::kScope;
+  if (!engine->Serves(variant.image) && !turns.IsTime()) return Plain::kElsewhere;
   return kIsTask;
 }
 
@@ -153,14 +191,16 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, const Varian
   if (const Plain why = JudgeEngine(variant, key); why != kIsTask) return why;
   StreamTasks* const stream = FindStream(facts.stream, key);
   if (stream == nullptr) return Plain::kStream;
+  if (!engine->Serves(variant.image)) Turn(variant.image);
   const StreamLock lock(*stream);
+  if (!engine->Serves(variant.image)) return Plain::kElsewhere;
   if (!IsClean(*stream)) return Plain::kDriverWork;
   TaskWords words;
   FillHead(facts, *variant.entry, &words);
   char* const parameters = reinterpret_cast<char*>(words.words + kWordsBefore);
   if (!CopyParameters(variant, details, parameters)) return Plain::kArguments;
   const TaskDemand demand(key, facts.stream);
-  return engine->Put(stream->column, &words, &stream->last) ? kIsTask : Plain::kNoEngine;
+  return PutInto(*stream, &words) ? kIsTask : Plain::kNoEngine;
 }
 
 }  // namespace
@@ -175,6 +215,7 @@ bool TryTask(const LaunchFacts& facts, const LaunchDetails& details, CUresult* r
   if (why == kIsTask) why = PutIn(facts, details, *variant);
   if (why == kIsTask) [[likely]] {
     Count(counters.tasks);
+    turns.NoteTask();
     *result = CUDA_SUCCESS;
     return true;
   }

@@ -50,7 +50,7 @@ StreamTasks* AddLocked(CUstream stream) {
     if (known == kMostStreams) return nullptr;
     added = new (std::nothrow) StreamTasks;
     if (added == nullptr) return nullptr;
-    added->column = known % engine->columns();
+    added->number = known;
     all[known] = added;
     count.store(known + 1, std::memory_order_release);
   }
@@ -112,6 +112,23 @@ void Flush(StreamTasks& stream) {
 }
 
 }  // namespace
+
+// Another module may have other columns; the tasks that are in those of before have all run.
+bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept {
+  const uint32_t column = stream.number % engine->columns();
+  if (stream.last.column != column) stream.last = stream.flushed = {column, 0};
+  return engine->Put(column, words, &stream.last);
+}
+
+AllStreams::AllStreams() noexcept {
+  pthread_mutex_lock(&mutex);
+  for (uint32_t i = 0; i < count.load(std::memory_order_relaxed); ++i) all[i]->Take();
+}
+
+AllStreams::~AllStreams() {
+  for (uint32_t i = 0; i < count.load(std::memory_order_relaxed); ++i) all[i]->Give();
+  pthread_mutex_unlock(&mutex);
+}
 
 StreamTasks* FindStream(CUstream stream, const StreamKey& key) noexcept {
   if ((key.flags & kFlagPerThreadStream) != 0) return nullptr;

@@ -21,28 +21,44 @@ struct StreamTasks {
   std::atomic<bool> taken{false};
   CUstream stream =
       nullptr;  ///< CU_STREAM_LEGACY for the legacy stream; null = free to be used again
-  uint32_t column = 0;
+  uint32_t number = 0;             ///< of the stream; its column is that of so many
   runtime::TaskId last{0, 0};      ///< sequence 0: none yet
   runtime::TaskId flushed{0, 0};   ///< the stream waits for it
   bool is_blocking = true;         ///< work of the legacy stream comes before and after
   std::atomic<uint64_t> work{1};   ///< how often the driver was given other work for it
   uint64_t clean_at = 0;           ///< all such counts when it had none outstanding; 0: not known
   uint32_t skip = 0, backoff = 1;  ///< launches until the driver is asked again
+
+  void Take() noexcept {
+    while (taken.exchange(true, std::memory_order_acquire)) {
+    }
+  }
+  void Give() noexcept { taken.store(false, std::memory_order_release); }
 };
 
 /// Held while a task is put in, or the stream is made to wait.
 class StreamLock {
  public:
-  explicit StreamLock(StreamTasks& stream) noexcept : stream_(stream) {
-    while (stream_.taken.exchange(true, std::memory_order_acquire)) {
-    }
-  }
-  ~StreamLock() { stream_.taken.store(false, std::memory_order_release); }
+  explicit StreamLock(StreamTasks& stream) noexcept : stream_(stream) { stream_.Take(); }
+  ~StreamLock() { stream_.Give(); }
   StreamLock(const StreamLock&) = delete;
   StreamLock& operator=(const StreamLock&) = delete;
 
  private:
   StreamTasks& stream_;
+};
+
+/// Puts a task behind those of the stream, under its lock. False: the engine is dead.
+bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept;
+
+/// Held while nobody is to put a task in: the locks of all streams, and no stream is added. A thread
+/// that holds none of them may make one.
+class AllStreams {
+ public:
+  AllStreams() noexcept;
+  ~AllStreams();
+  AllStreams(const AllStreams&) = delete;
+  AllStreams& operator=(const AllStreams&) = delete;
 };
 
 /// Of a launch's stream; null where its launches cannot be tasks (per-thread default streams, the

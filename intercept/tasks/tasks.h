@@ -35,7 +35,7 @@ enum class Plain : uint8_t {
   kStream,      ///< a default stream beside others
   kDriverWork,  ///< other work of the stream is not over
   kScope,       ///< another thread is in a call that waits for the device
-  kElsewhere,   ///< of another context or module than the MasterKernel
+  kElsewhere,   ///< of another context or module than the MasterKernel serves now
   kNoEngine,    ///< the MasterKernel could not be set up, or failed
   kMixed,       ///< wide kernels came between so often that tasks do not pay
   kAsked,       ///< the process is asked to leave the GPU
@@ -63,6 +63,7 @@ struct Counters {
   std::atomic<uint64_t> tasks{0};
   std::atomic<uint64_t> copies{0};
   std::atomic<uint64_t> starts{0};   ///< launches of the MasterKernel
+  std::atomic<uint64_t> turns{0};    ///< to another module
   std::atomic<uint64_t> flushes{0};  ///< streams made to wait for their tasks
   std::atomic<uint64_t> waits{0};    ///< calls before which tasks were waited for
   std::atomic<uint64_t> queries{0};  ///< of streams, whether their other work is over

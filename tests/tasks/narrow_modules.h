@@ -1,0 +1,33 @@
+// Kernels of two modules, which two sources are that know nothing of each other.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+constexpr uint32_t kThreads = 64;
+
+/// One narrow launch of the first module: each value becomes 3 * value + tag.
+void LaunchFirst(cudaStream_t stream, uint32_t* values, uint32_t tag);
+/// One of the second module, whose kernel needs more than 32 registers: 5 * value + what came of the tag
+/// (TurnsOf).
+void LaunchSecond(cudaStream_t stream, uint32_t* values, uint32_t tag);
+
+constexpr uint32_t kWords = 40;
+
+/// What the second kernel makes of its tag, with as many words alive at once as that takes.
+__host__ __device__ inline uint32_t TurnsOf(uint32_t tag, int rounds) {
+  uint32_t words[kWords];
+#pragma unroll
+  for (uint32_t i = 0; i < kWords; ++i) words[i] = tag * (2 * i + 1);
+  for (int round = 0; round < rounds; ++round) {
+#pragma unroll
+    for (uint32_t i = 0; i < kWords; ++i) {
+      words[i] = words[i] * 1664525u + words[(i + 1) % kWords];
+    }
+  }
+  uint32_t sum = 0;
+#pragma unroll
+  for (uint32_t i = 0; i < kWords; ++i) sum ^= words[i];
+  return sum;
+}
