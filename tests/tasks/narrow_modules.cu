@@ -39,7 +39,7 @@ int main(int argc, char** argv) {
   uint32_t tag = 1;
   for (uint32_t row = 0; row < rows; ++row) {
     // Now and then rows too short to turn for, and launches of the other module in their midst.
-    const uint32_t length = row % 4 == 3 ? 5 : 40 + 7 * row;
+    const uint32_t length = row % 4 == 3 ? 5 : 90 + 7 * row;
     for (uint32_t i = 0; i < length; ++i, ++tag) {
       const uint32_t which = (i * 5 + row) % kStreams;
       const bool is_second = (row % 2 == 1) != (i == 17 && row % 3 == 0);

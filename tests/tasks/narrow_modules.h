@@ -18,16 +18,13 @@ constexpr uint32_t kWords = 40;
 /// What the second kernel makes of its tag, with as many words alive at once as that takes.
 __host__ __device__ inline uint32_t TurnsOf(uint32_t tag, int rounds) {
   uint32_t words[kWords];
-#pragma unroll
   for (uint32_t i = 0; i < kWords; ++i) words[i] = tag * (2 * i + 1);
   for (int round = 0; round < rounds; ++round) {
-#pragma unroll
     for (uint32_t i = 0; i < kWords; ++i) {
       words[i] = words[i] * 1664525u + words[(i + 1) % kWords];
     }
   }
   uint32_t sum = 0;
-#pragma unroll
   for (uint32_t i = 0; i < kWords; ++i) sum ^= words[i];
   return sum;
 }

@@ -20,7 +20,7 @@ import pestered_board  # noqa: E402
 import runner  # noqa: E402
 
 # Programs, and whether some of their launches are narrow enough to be tasks.
-APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_modules_shared 8": True, "tasks/narrow_faults_shared trap": True,
+APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_modules_shared 12": True, "tasks/narrow_faults_shared trap": True,
         "tasks/narrow_faults_shared exit": True, "tasks/narrow_faults_shared reset": True,
         "tasks/narrow_faults_shared capture": True, "tasks/narrow_faults_shared threads": True,
         "tasks/narrow_faults_shared legacy": True, "shared/vector_add": False,
@@ -30,13 +30,13 @@ APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_modules_shared 8"
         "shared/streams_events": False, "shared/warp_scan": False, "shared/dynamic_shared": False,
         "shared/many_arguments": False, "shared/launch_ex": False,
         "shared/per_thread_stream": False, "shared/cuda_graph": False,
-        "driver/driver_api": False,
+        "driver/driver_api": False, "driver/driver_reload": True,
         "shared/function_pointer": False, "shared/fork_exec": False, "shared/exit_codes": False,
         "shared/pagoda_mb": True, "shared/pagoda_fb": True, "shared/pagoda_mm": True,
         "shared/pagoda_3des": True}
 # Again as processes that take part in preemption, over a driver that forbids what would hang a GPU
 # (tests/preempt/strict_driver.cpp), asked to yield all the time.
-ASKED = ["tasks/narrow_launches_shared 5", "tasks/narrow_modules_shared 8", "tasks/narrow_faults_shared trap",
+ASKED = ["tasks/narrow_launches_shared 5", "tasks/narrow_modules_shared 12", "tasks/narrow_faults_shared trap",
          "tasks/narrow_faults_shared legacy", "shared/pagoda_mb"]
 MPS_APP, FAULTS_APP = "tasks/narrow_launches_shared", "tasks/narrow_faults_shared"
 ARGUMENTS = {"pagoda": ["--tasks", "24", "--no-times"]}
@@ -83,7 +83,10 @@ def compare(build, device, app, environ, folder, asked):
     if "modules" in name and not asked and (turned is None or int(turned.group(1)) < 2):
         return f"only one module's launches became tasks: {said[-300:]}", None
     counted = COUNTED.search(said)
-    return "", [int(word) for word in counted.groups()] if counted else [0, 0, 0]
+    numbers = [int(word) for word in counted.groups()] if counted else [0, 0, 0]
+    if name == "driver_reload" and numbers[0] < 120:
+        return f"a module that was loaded again makes no tasks: {numbers[0]} launches", None
+    return "", numbers
 
 
 def taking_part(build, device, board):
