@@ -135,13 +135,16 @@ void FillHead(const LaunchFacts& facts, const store::KernelEntry& entry, TaskWor
 }
 
 /// When the MasterKernel is to serve another module: after as many launches of others in a row as the
-/// first task takes, and twice as many each time that few tasks were made in between. Any thread,
-/// relaxed: a turn too early or too late costs time, nothing else.
+/// first task takes, and twice as many each time that few tasks were made in between, unless its own
+/// was unloaded. Any thread, relaxed: a turn too early or too late costs time, nothing else.
 class Turns {
  public:
   bool IsTime() {
-    return elsewhere_.fetch_add(1, std::memory_order_relaxed) >=
-           std::max(wanted_.load(std::memory_order_relaxed), settings.after_launches);
+    uint32_t wanted = settings.after_launches;
+    if (!engine->Serves(nullptr)) {
+      wanted = std::max(wanted, wanted_.load(std::memory_order_relaxed));
+    }
+    return elsewhere_.fetch_add(1, std::memory_order_relaxed) >= wanted;
   }
   void NoteTask() {
     if (elsewhere_.load(std::memory_order_relaxed) != 0) {

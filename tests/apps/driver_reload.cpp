@@ -43,10 +43,11 @@ int main() {
     CHECK(cuModuleUnload(module));
   }
   CHECK(cuMemcpyDtoH(values.data(), data, kBytes));
-  unsigned long long wrong = 0;
+  unsigned wrong = 0;
   for (unsigned i = 0; i < kThreads; ++i) wrong += values[i] != expected[i];
   Checksum sum;
   sum.Add(values);
-  std::printf("wrong %llu checksum %016llx\n", wrong, sum.value());
+  std::printf("wrong %u checksum %016llx\n", wrong,
+              static_cast<unsigned long long>(sum.value()));
   return wrong == 0 ? 0 : 1;
 }
