@@ -8,19 +8,18 @@
 namespace cupola {
 namespace {
 
-using nlohmann::json;
-
 struct Row {
-  const json* now;
-  const json* before;  // nullptr: not there yet
+  const nlohmann::json* now;
+  const nlohmann::json* before;  // nullptr: not there yet
   double ran_ns = 0;   // GPU time in the interval
 };
 
-const json* FindClient(const json* answer, const std::string& uuid, const json& client) {
+const nlohmann::json* FindClient(const nlohmann::json* answer, const std::string& uuid,
+                                 const nlohmann::json& client) {
   if (answer == nullptr) return nullptr;
-  for (const json& gpu : (*answer)["gpus"]) {
+  for (const nlohmann::json& gpu : (*answer)["gpus"]) {
     if (gpu["uuid"] != uuid) continue;
-    for (const json& other : gpu["clients"]) {
+    for (const nlohmann::json& other : gpu["clients"]) {
       if (other["pid"] == client["pid"] && other["slot"] == client["slot"]) return &other;
     }
   }
@@ -32,7 +31,7 @@ double Difference(const Row& row, const char* name) {
   return std::max((*row.now)[name].get<double>() - before, 0.0);
 }
 
-const char* StateOf(const json& client) {
+const char* StateOf(const nlohmann::json& client) {
   if (client["paused"]) return "paused";
   if (!client["active"]) return "idle";
   if (client["granted"]) return "runs";
@@ -52,10 +51,10 @@ std::string Printable(std::string text) {
 }
 
 std::string RowText(const Row& row, double total_ns) {
-  const json& client = *row.now;
+  const nlohmann::json& client = *row.now;
   const std::string path = client["executable"];
   const bool waits = client["active"] && !client["granted"];
-  const json launch = client.value("launch", json::object());
+  const nlohmann::json launch = client.value("launch", nlohmann::json::object());
   return fmt::format("{:>8} {:<16.16} {:>8} {:>6} {:>6.1f} {:>8.0f} {:>8.0f} {:>9} {:<24} {}",
                      client["pid"].get<int64_t>(), Printable(path.substr(path.rfind('/') + 1)),
                      client["priority"].get<int64_t>(), client["weight"].get<int64_t>(),
@@ -72,14 +71,15 @@ void Append(std::string& text, std::string line, size_t columns) {
 
 }  // namespace
 
-std::string ArbiterTable(const json& answer, const json* before, size_t columns) {
+std::string ArbiterTable(const nlohmann::json& answer, const nlohmann::json* before,
+                         size_t columns) {
   std::string text;
   if (answer["gpus"].empty()) Append(text, "no process has joined yet", columns);
-  for (const json& gpu : answer["gpus"]) {
+  for (const nlohmann::json& gpu : answer["gpus"]) {
     const std::string uuid = gpu["uuid"];
     std::vector<Row> rows;
     double total = 0;
-    for (const json& client : gpu["clients"]) {
+    for (const nlohmann::json& client : gpu["clients"]) {
       Row row{&client, FindClient(before, uuid, client)};
       row.ran_ns = Difference(row, "ran_ns");
       total += row.ran_ns;

@@ -22,7 +22,7 @@ namespace cupola {
 namespace {
 
 /// What the command line of `cupola build` said.
-struct Options {
+struct BuildCommandOptions {
   std::vector<std::string> files;
   std::vector<std::string> with;  ///< further objects, which the program opens while it runs
   bool alone = false;             ///< without the libraries that they load
@@ -37,7 +37,7 @@ struct Options {
   bool quiet = false;
 };
 
-constexpr char kFooter[] =
+constexpr char kBuildFooter[] =
     "\nBINARY is a program, a shared library, a fatbin or PTX text. The libraries that it loads "
     "at\n"
     "its start are built too; those that it opens later are named with --with.\n"
@@ -54,11 +54,6 @@ constexpr char kFooter[] =
     "read\n"
     "or the store cannot be written; 2 wrong usage.\n";
 
-[[noreturn]] void Fail(const Error& error, int code = kExitBadInput) {
-  PrintError(error);
-  throw CLI::RuntimeError(code);
-}
-
 /// The files to build and what the loader does not find.
 struct Objects {
   std::vector<std::string> files;
@@ -72,7 +67,7 @@ std::string Canonical(const std::string& path) {
   return error ? path : canonical.string();
 }
 
-Objects FindObjects(const Options& options, bool& failed) {
+Objects FindObjects(const BuildCommandOptions& options, bool& failed) {
   Objects objects;
   std::set<std::string> seen, missing;
   const auto add = [&](const std::string& path) {
@@ -147,7 +142,7 @@ bool AnyFailed(const build::BuildReport& report) {
                      [](const auto& image) { return image.state == build::ImageState::kFailed; });
 }
 
-void PrintList(const Objects& objects, const Options& options) {
+void PrintList(const Objects& objects, const BuildCommandOptions& options) {
   const Result<std::vector<build::ListedKernel>> kernels =
       build::ListKernels(objects.files, options.build);
   if (!kernels) Fail(kernels.error(), kExitUsage);
@@ -158,7 +153,7 @@ void PrintList(const Objects& objects, const Options& options) {
   }
 }
 
-void Run(Options options) {
+void RunBuild(BuildCommandOptions options) {
   options.build.arch = ArchOf(options.arch);
   options.build.limit = std::chrono::seconds(options.timeout_s);
   bool failed = false;
@@ -197,7 +192,7 @@ void Run(Options options) {
 }  // namespace
 
 void AddBuildCommand(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BuildCommandOptions>();
   CLI::App* build = app.add_subcommand("build", "Build the variants of a program's kernels");
   build->add_option("BINARY", options->files, "Programs and libraries")->required();
   build->add_option("--with", options->with, "A library that the program opens while it runs")
@@ -226,8 +221,8 @@ void AddBuildCommand(CLI::App& app) {
   build->add_flag("--json", options->json, "Print one JSON object instead of a table");
   build->add_flag("--mangled", options->print.mangled, "Print mangled names");
   build->add_flag("--quiet", options->quiet, "No progress");
-  build->footer(kFooter);
-  build->callback([options] { Run(*options); });
+  build->footer(kBuildFooter);
+  build->callback([options] { RunBuild(*options); });
 
   auto arguments = std::make_shared<std::vector<std::string>>();
   CLI::App* worker = app.add_subcommand("build-worker", "")->group("");

@@ -21,11 +21,11 @@ bool Has(const KernelReport& kernel, store::VariantFlag flag) { return (kernel.f
 
 std::string FileName(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
-std::string Plural(size_t count, std::string_view one) {
+std::string CountOf(size_t count, std::string_view one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
-std::string VariantsOf(const KernelReport& kernel) {
+std::string VariantsMade(const KernelReport& kernel) {
   std::string text;
   if (Has(kernel, store::kPreemptible)) text = "preemptible";
   if (Has(kernel, store::kSliced)) text += text.empty() ? "sliced" : " sliced";
@@ -105,7 +105,7 @@ bool HasPtx(const ImageReport& image) {
   return image.state == ImageState::kBuilt || image.state == ImageState::kInStore;
 }
 
-Totals Count(const BuildReport& report) {
+Totals CountTotals(const BuildReport& report) {
   Totals totals;
   for (const ImageReport& image : report.images) {
     ++totals.images[static_cast<int>(image.state)];
@@ -137,7 +137,7 @@ std::string Rows(const BuildReport& report, const BuildPrintOptions& options) {
       file = image.file;
     }
     for (const KernelReport& kernel : image.kernels) {
-      out += fmt::format("{:<23} {:>10} {:>12}  {:<11} {}\n", VariantsOf(kernel),
+      out += fmt::format("{:<23} {:>10} {:>12}  {:<11} {}\n", VariantsMade(kernel),
                          RegistersOf(kernel), OccupancyText(kernel), ExactnessOf(kernel),
                          options.mangled ? kernel.name : Demangle(kernel.name));
       const std::string notes = NotesOf(kernel);
@@ -163,8 +163,8 @@ std::string Remarks(const BuildReport& report) {
   std::string out;
   for (const auto& [key, group] : groups) {
     const std::string kernels =
-        group.kernels == 0 ? "" : fmt::format(", {}", Plural(group.kernels, "kernel"));
-    out += fmt::format("{}: {}{}: {}\n", key.first, Plural(group.images, "image"), kernels,
+        group.kernels == 0 ? "" : fmt::format(", {}", CountOf(group.kernels, "kernel"));
+    out += fmt::format("{}: {}{}: {}\n", key.first, CountOf(group.images, "image"), kernels,
                        key.second);
   }
   return out;
@@ -175,7 +175,7 @@ Json OccupancyJson(const build::Occupancy& occupancy) {
       {"blocks", occupancy.blocks}, {"warps", occupancy.warps}, {"max_warps", occupancy.max_warps}};
 }
 
-Json KernelJson(const KernelReport& kernel) {
+Json KernelReportJson(const KernelReport& kernel) {
   Json json = {{"name", kernel.name},
                {"demangled", Demangle(kernel.name)},
                {"preemptible", Has(kernel, store::kPreemptible)},
@@ -213,7 +213,7 @@ std::string BuildProgressLine(const ImageReport& image) {
   std::string line =
       fmt::format("{} {}+{:#x}: ", ToString(image.state), FileName(image.file), image.offset);
   if (!image.reason.empty()) return line + image.reason;
-  return line + fmt::format("{}, {:.1f} s", Plural(image.kernels.size(), "kernel"), image.seconds);
+  return line + fmt::format("{}, {:.1f} s", CountOf(image.kernels.size(), "kernel"), image.seconds);
 }
 
 std::string BuildText(const BuildReport& report, const BuildFacts& facts,
@@ -224,7 +224,7 @@ std::string BuildText(const BuildReport& report, const BuildFacts& facts,
   for (const std::string& name : facts.missing) {
     out += fmt::format("{}: not found by the loader, left out\n", name);
   }
-  const Totals totals = Count(report);
+  const Totals totals = CountTotals(report);
   if (totals.kernels == 0 && report.images.empty()) {
     return out +
            "No kernels: nothing to build. Kernels of libraries that the program opens while "
@@ -233,13 +233,13 @@ std::string BuildText(const BuildReport& report, const BuildFacts& facts,
   out += fmt::format(
       "\n{}, {} with PTX: {} preemptible ({} bit-exact), {} sliced ({} bit-exact), "
       "{} as tasks ({} bit-exact)\n",
-      Plural(totals.kernels, "kernel"), totals.with_ptx, totals.preemptible, totals.exact,
+      CountOf(totals.kernels, "kernel"), totals.with_ptx, totals.preemptible, totals.exact,
       totals.sliced, totals.sliced_exact, totals.tasks, totals.tasks_exact);
   out += fmt::format("{} built, {} in store, {} failed; {:.1f} s; sm_{} by {}\n", totals.images[0],
                      totals.images[1], totals.images[3], facts.seconds, facts.arch, facts.compiler);
   out += fmt::format("store {}\n", facts.store);
   if (report.evicted.bundles != 0) {
-    out += fmt::format("{} evicted, {} bytes\n", Plural(report.evicted.bundles, "old bundle"),
+    out += fmt::format("{} evicted, {} bytes\n", CountOf(report.evicted.bundles, "old bundle"),
                        report.evicted.bytes);
   }
   return out;
@@ -249,7 +249,7 @@ std::string BuildJson(const BuildReport& report, const BuildFacts& facts) {
   Json images = Json::array();
   for (const ImageReport& image : report.images) {
     Json kernels = Json::array();
-    for (const KernelReport& kernel : image.kernels) kernels.push_back(KernelJson(kernel));
+    for (const KernelReport& kernel : image.kernels) kernels.push_back(KernelReportJson(kernel));
     images.push_back({{"file", image.file},
                       {"offset", image.offset},
                       {"section", image.section},
@@ -262,7 +262,7 @@ std::string BuildJson(const BuildReport& report, const BuildFacts& facts) {
   }
   Json problems = Json::array();
   for (const Error& problem : report.problems) problems.push_back(problem.ToString());
-  const Totals totals = Count(report);
+  const Totals totals = CountTotals(report);
   const Json json = {{"store", facts.store},
                      {"arch", fmt::format("sm_{}", facts.arch)},
                      {"compiler", facts.compiler},

@@ -4,10 +4,12 @@
 //
 // Rules for a subcommand: it adds itself with app.add_subcommand(name, one line that says what it
 // does), gives examples in its footer, keeps its options in a shared_ptr captured by its callback,
-// and ends the command with throw CLI::RuntimeError(code) where the exit code is not 0, after it
-// printed one line by PrintError. Results go to standard output, everything else to standard error.
-// A stage of `cupola ptx` is given the App of `ptx` and adds itself below that.
+// and ends the command with Fail, or throw CLI::RuntimeError(code) after it printed one line by
+// PrintError, where the exit code is not 0. Results go to standard output, everything else to
+// standard error. A stage of `cupola ptx` is given the App of `ptx` and adds itself below that.
 #pragma once
+
+#include <string>
 
 #include "base/result.h"
 
@@ -23,7 +25,13 @@ enum ExitCode : int {
   kExitNotFound = 127,     ///< the program does not exist, as env(1)
 };
 
-/// Prints "cupola: " and `error` (with its file, line or offset) to standard error.
+/// Prints "cupola: " and a sentence to standard error.
+void Say(const std::string& text);
+
+/// Says `error` (with its file, line or offset).
 void PrintError(const Error& error);
+
+/// Says `error` and ends the command.
+[[noreturn]] void Fail(const Error& error, int code = kExitBadInput);
 
 }  // namespace cupola

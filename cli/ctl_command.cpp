@@ -15,8 +15,6 @@
 namespace cupola {
 namespace {
 
-using nlohmann::json;
-
 struct CtlOptions {
   std::string socket;
   bool as_json = false;
@@ -26,7 +24,7 @@ struct CtlOptions {
   std::string policy;
 };
 
-constexpr char kFooter[] =
+constexpr char kCtlFooter[] =
     "\nExamples:\n"
     "  cupola ctl show                       who is there, who runs, who waits\n"
     "  cupola ctl set 4711 priority=10       before all of lower priority, from now on\n"
@@ -38,38 +36,35 @@ constexpr char kFooter[] =
     "with the next one.\n"
     "\nExit codes: 0 done, 1 refused, or no arbiter is running, 2 wrong usage.\n";
 
-[[noreturn]] void Fail(const Error& error, int code = kExitBadInput) {
-  PrintError(error);
-  throw CLI::RuntimeError(code);
-}
-
-json Ask(const CtlOptions& options, const json& request) {
+nlohmann::json Ask(const CtlOptions& options, const nlohmann::json& request) {
   Result<ArbiterConnection> connection = ArbiterConnection::Open(options.socket);
   if (!connection) Fail(connection.error());
-  Result<json> answer = connection->Ask(request);
+  Result<nlohmann::json> answer = connection->Ask(request);
   if (!answer) Fail(answer.error());
   return std::move(answer).value();
 }
 
 /// Does what has no answer of its own.
-void Do(const CtlOptions& options, const json& request) {
-  const json answer = Ask(options, request);
+void Do(const CtlOptions& options, const nlohmann::json& request) {
+  const nlohmann::json answer = Ask(options, request);
   if (options.as_json) fmt::print("{}\n", answer.dump());
 }
 
 void Show(const CtlOptions& options) {
-  const json answer = Ask(options, {{"command", "show"}, {"state", options.state}});
+  const nlohmann::json answer = Ask(options, {{"command", "show"}, {"state", options.state}});
   if (options.as_json) {
     fmt::print("{}\n", answer.dump(2));
     return;
   }
   fmt::print("{}", ArbiterTable(answer, nullptr, 0));
   if (!options.state) return;
-  for (const json& gpu : answer["gpus"]) fmt::print("{}", gpu["state"].get<std::string>());
+  for (const nlohmann::json& gpu : answer["gpus"]) {
+    fmt::print("{}", gpu["state"].get<std::string>());
+  }
 }
 
-void Set(const CtlOptions& options) {
-  json request{{"command", "set"}, {"pid", options.pid}};
+void SetScheduling(const CtlOptions& options) {
+  nlohmann::json request{{"command", "set"}, {"pid", options.pid}};
   for (const std::string& change : options.changes) {
     const size_t equals = change.find('=');
     const std::string name = change.substr(0, equals);
@@ -105,14 +100,14 @@ void AddCtlCommand(CLI::App& app) {
   ctl->add_flag("--json", options->as_json, "Print the answer as JSON");
   ctl->require_subcommand(1);
   ctl->fallthrough();
-  ctl->footer(kFooter);
+  ctl->footer(kCtlFooter);
   CLI::App* show = ctl->add_subcommand("show", "Who shares the GPUs, and who runs");
   show->add_flag("--state", options->state, "And the whole state of the policies");
   show->callback([options] { Show(*options); });
   CLI::App* set = AddProcessCommand(*ctl, "set", "Set what counts for a process", options);
   set->add_option("CHANGES", options->changes, "priority=N, weight=N, latency_bound_us=N")
       ->required();
-  set->callback([options] { Set(*options); });
+  set->callback([options] { SetScheduling(*options); });
   CLI::App* policy = ctl->add_subcommand("policy", "Change the policy");
   policy->add_option("NAME", options->policy, "hpf, ffs, fifo, reorder or corun")->required();
   policy->callback([options] {

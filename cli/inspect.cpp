@@ -107,7 +107,8 @@ Reading ReadOne(const fatbin::ImageFile& file, uint32_t index) {
 }
 
 // One result per wanted image, in their order, whatever thread read it.
-std::vector<Reading> ReadAll(const fatbin::ImageFile& file, const std::vector<uint32_t>& wanted) {
+std::vector<Reading> ReadImages(const fatbin::ImageFile& file,
+                                const std::vector<uint32_t>& wanted) {
   std::vector<Reading> readings(wanted.size());
   std::atomic<size_t> next = 0;
   const auto work = [&] {
@@ -253,7 +254,7 @@ Result<Inspection> Inspect(const std::string& path, const InspectOptions& option
   Inspection inspection;
   inspection.damages = file->images.damages;
   KernelTable table(options.kernels);
-  for (Reading& reading : ReadAll(*file, wanted)) {
+  for (Reading& reading : ReadImages(*file, wanted)) {
     table.Add(reading.image);
     reading.image.cubin.reset();  // its facts are in the table now
     reading.image.ptx_kernels.clear();

@@ -14,7 +14,7 @@ namespace cupola {
 namespace {
 
 /// What the command line of `cupola inspect` said.
-struct Options {
+struct InspectCommandOptions {
   std::string file;
   InspectOptions inspect;
   InspectPrintOptions print;
@@ -22,7 +22,7 @@ struct Options {
   std::string extract;  ///< empty = do not; "-" = standard output
 };
 
-constexpr char kFooter[] =
+constexpr char kInspectFooter[] =
     "\nFILE is a program, a shared library, an object file, a fatbin, a cubin or PTX text.\n"
     "REGS, LOCAL are per thread and SHARED per block (static; dynamic comes with the launch), in\n"
     "bytes, of the code marked with * where there is code for several architectures.\n"
@@ -33,11 +33,6 @@ constexpr char kFooter[] =
     "  cupola inspect ./app --image 1 --extract a.ptx   write image 1, decompressed, to a file\n"
     "\nExit codes: 0 done (also when there are no images), 1 the file is damaged or unreadable;\n"
     "what could be read of it is still printed.\n";
-
-[[noreturn]] void Fail(const Error& error) {
-  PrintError(error);
-  throw CLI::RuntimeError(kExitBadInput);
-}
 
 Status WriteOut(const std::string& path, std::string_view text) {
   std::FILE* out = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
@@ -50,7 +45,7 @@ Status WriteOut(const std::string& path, std::string_view text) {
   return MakeError(ErrorCode::kIo, std::strerror(errno), Location{.file = path});
 }
 
-void Extract(const Options& options) {
+void Extract(const InspectCommandOptions& options) {
   const Result<fatbin::ImageFile> file = fatbin::OpenImageFile(options.file);
   if (!file) Fail(file.error());
   const Result<fatbin::ImageBytes> contents = ReadImage(*file, *options.inspect.image);
@@ -60,7 +55,7 @@ void Extract(const Options& options) {
   }
 }
 
-void Run(const Options& options) {
+void RunInspect(const InspectCommandOptions& options) {
   if (!options.extract.empty()) {
     Extract(options);
     return;
@@ -77,7 +72,7 @@ void Run(const Options& options) {
 }  // namespace
 
 void AddInspectCommand(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectCommandOptions>();
   CLI::App* inspect =
       app.add_subcommand("inspect", "Show the device images and kernels of a program or library");
   inspect->add_option("FILE", options->file, "What to look into")->required();
@@ -93,8 +88,8 @@ void AddInspectCommand(CLI::App& app) {
       ->add_option("--extract", options->extract,
                    "Write the contents of --image to this file (- for standard output)")
       ->needs(image);
-  inspect->footer(kFooter);
-  inspect->callback([options] { Run(*options); });
+  inspect->footer(kInspectFooter);
+  inspect->callback([options] { RunInspect(*options); });
 }
 
 }  // namespace cupola

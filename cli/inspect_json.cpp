@@ -55,7 +55,7 @@ Json CodeJson(const KernelCode& code) {
   return json;
 }
 
-Json PtxJson(const KernelPtx& ptx) {
+Json ImagePtxJson(const KernelPtx& ptx) {
   Json json = {{"image", ptx.image}, {"arch", ptx.arch}, {"features", Json::array()}};
   for (const ptx::FeatureNote& note : ptx.features) {
     Json feature = {{"feature", ptx::ToString(note.feature)}};
@@ -75,7 +75,7 @@ Json KernelJson(const InspectedKernel& kernel) {
                {"code", Json::array()},
                {"ptx", Json::array()}};
   for (const KernelCode& code : kernel.code) json["code"].push_back(CodeJson(code));
-  for (const KernelPtx& ptx : kernel.ptx) json["ptx"].push_back(PtxJson(ptx));
+  for (const KernelPtx& ptx : kernel.ptx) json["ptx"].push_back(ImagePtxJson(ptx));
   return json;
 }
 

@@ -18,14 +18,6 @@ namespace {
 /// CMD and its arguments, in argv's memory; set by TakeRunProgram.
 char** g_program = nullptr;
 
-[[noreturn]] void Fail(const Error& error, int code) {
-  PrintError(error);
-  throw CLI::RuntimeError(code);
-}
-
-/// Says a sentence to the user. fputs, as fmt::print throws where standard error is closed.
-void Say(const std::string& text) { std::fputs(("cupola: " + text + "\n").c_str(), stderr); }
-
 /// Says once what keeps Cupola out of the program, or will keep the program off its device. Returns
 /// whether the loader will preload into it, or into what it starts.
 bool SayLimits(const ProgramFacts& facts, const DeviceChoice& device) {

@@ -25,7 +25,7 @@ struct ProfileOptions {
   std::vector<std::string> files;
 };
 
-constexpr char kFooter[] =
+constexpr char kProfileFooter[] =
     "\nCMD runs unchanged and to its end. Each kernel launch that can be timed is added to the\n"
     "profile of the GPU: grid, block, shared memory, arguments, sizes of the allocations that\n"
     "pointers lie in, duration. Run it with inputs of many sizes: a hundred launches of a kernel\n"
@@ -45,19 +45,12 @@ constexpr char kFooter[] =
     "  CUPOLA_PROFILES  folder of profiles (default: $XDG_DATA_HOME/cupola/profiles, else\n"
     "                   ~/.local/share/cupola/profiles)\n";
 
-[[noreturn]] void Fail(const Error& error, int code) {
-  PrintError(error);
-  throw CLI::RuntimeError(code);
-}
-
-void Say(const std::string& text) { std::fputs(("cupola: " + text + "\n").c_str(), stderr); }
-
 MeasureWith WithOf(const std::string& word) {
   if (word == "cupti") return MeasureWith::kCupti;
   return word == "events" ? MeasureWith::kEvents : MeasureWith::kAuto;
 }
 
-void Report(const MeasuredRun& run, const std::string& path) {
+void ReportProfile(const MeasuredRun& run, const std::string& path) {
   if (!run.remark.empty()) {
     Say(fmt::format("{}{}", run.remark, run.timed != 0 ? "; measured by events" : ""));
   }
@@ -93,12 +86,12 @@ void Report(const MeasuredRun& run, const std::string& path) {
   if (!path) Fail(path.error(), kExitCupolaFailed);
   const auto all = profiles::MergeIntoFile(run->profile, *path);
   if (!all) Fail(all.error(), kExitCupolaFailed);
-  Report(*run, *path);
+  ReportProfile(*run, *path);
   if (options.table) std::fputs(ProfileTable(*all).c_str(), stderr);
   throw CLI::RuntimeError(EndLike(run->status));
 }
 
-profiles::Profile ReadAll(const std::vector<std::string>& files) {
+profiles::Profile ReadProfiles(const std::vector<std::string>& files) {
   profiles::Profile all;
   for (const std::string& file : files) {
     const auto one = profiles::ReadProfile(file);
@@ -117,7 +110,7 @@ void AddFileCommands(CLI::App& profile, const std::shared_ptr<ProfileOptions>& o
   merge->add_option("FILES", options->files, "Profiles")->required();
   merge->add_option("-o,--out", options->out, "Where the result goes (default: standard output)");
   merge->callback([options] {
-    const std::string text = profiles::ToJson(ReadAll(options->files));
+    const std::string text = profiles::ToJson(ReadProfiles(options->files));
     if (options->out.empty()) {
       std::fputs(text.c_str(), stdout);
     } else if (Status written = profiles::WriteFileWhole(options->out, text); !written) {
@@ -127,7 +120,7 @@ void AddFileCommands(CLI::App& profile, const std::shared_ptr<ProfileOptions>& o
   CLI::App* show = profile.add_subcommand("show", "Print what a profile holds, a line a kernel");
   show->add_option("FILES", options->files, "Profiles")->required();
   show->callback(
-      [options] { std::fputs(ProfileTable(ReadAll(options->files)).c_str(), stdout); });
+      [options] { std::fputs(ProfileTable(ReadProfiles(options->files)).c_str(), stdout); });
 }
 
 }  // namespace
@@ -146,7 +139,7 @@ void AddProfileCommand(CLI::App& app) {
   profile->add_option("-o,--out", options->out, "The profile to add to (default: the GPU's)");
   profile->add_flag("--table", options->table,
                     "Print what the profile then holds to standard error");
-  profile->footer(kFooter);
+  profile->footer(kProfileFooter);
   AddFileCommands(*profile, options);
   profile->require_subcommand(0, 1);
   profile->callback([profile, options] {

@@ -23,11 +23,6 @@ namespace {
 
 constexpr char kFileHelp[] = "PTX text; - reads standard input";
 
-[[noreturn]] void Fail(const Error& error) {
-  PrintError(error);
-  throw CLI::RuntimeError(kExitBadInput);
-}
-
 ptx::Module MustRead(const std::string& path) {
   Result<ptx::Module> module = ReadPtx(path);
   if (!module) Fail(module.error());

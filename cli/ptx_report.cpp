@@ -56,7 +56,7 @@ void CountBlock(const ptx::Block& block, FunctionFacts& own, ModuleFacts& facts)
   }
 }
 
-ModuleFacts Count(const ptx::Module& module) {
+ModuleFacts CountFacts(const ptx::Module& module) {
   ModuleFacts facts;
   for (const auto& item : module.items) {
     if (const auto* function = std::get_if<ptx::Function>(&item)) {
@@ -72,14 +72,14 @@ ModuleFacts Count(const ptx::Module& module) {
   return facts;
 }
 
-const char* KindOf(const ptx::Function& function) {
+const char* FunctionKind(const ptx::Function& function) {
   return function.is_entry ? "kernel" : function.body ? "function" : "declaration";
 }
 
 }  // namespace
 
 std::string PtxSummary(const ptx::Module& module) {
-  const ModuleFacts facts = Count(module);
+  const ModuleFacts facts = CountFacts(module);
   std::string text =
       fmt::format("PTX ISA {}.{}, target {}, {}-bit addresses\n", module.version_major,
                   module.version_minor, fmt::join(module.targets, ", "), module.address_size);
@@ -87,8 +87,8 @@ std::string PtxSummary(const ptx::Module& module) {
                       facts.functions.size(), facts.directives);
   for (const FunctionFacts& own : facts.functions) {
     text += fmt::format("  {:<11} {}: {} parameters, {} instructions, {} registers, {} labels\n",
-                        KindOf(*own.function), own.function->name, own.function->params.size(),
-                        own.instructions, own.registers, own.labels);
+                        FunctionKind(*own.function), own.function->name,
+                        own.function->params.size(), own.instructions, own.registers, own.labels);
   }
   for (const auto& [opcode, count] : facts.unknown_opcodes) {
     text += fmt::format("unknown instruction '{}', kept as it is ({} times)\n", opcode, count);
@@ -100,7 +100,7 @@ std::string PtxSummary(const ptx::Module& module) {
 }
 
 std::string PtxJson(const ptx::Module& module) {
-  const ModuleFacts facts = Count(module);
+  const ModuleFacts facts = CountFacts(module);
   nlohmann::ordered_json json;
   json["name"] = module.name;
   json["version"] = fmt::format("{}.{}", module.version_major, module.version_minor);
@@ -111,7 +111,7 @@ std::string PtxJson(const ptx::Module& module) {
   json["functions"] = nlohmann::ordered_json::array();
   for (const FunctionFacts& own : facts.functions) {
     nlohmann::ordered_json entry = {
-        {"name", own.function->name},          {"kind", KindOf(*own.function)},
+        {"name", own.function->name},          {"kind", FunctionKind(*own.function)},
         {"linking", own.function->linking},    {"parameters", own.function->params.size()},
         {"instructions", own.instructions},    {"registers", own.registers},
         {"labels", own.labels},                {"line", own.function->pos.line}};

@@ -16,7 +16,7 @@
 namespace cupola {
 namespace {
 
-struct Options {
+struct PtxRunOptions {
   std::string file;
   std::string kernel;
   std::string grid = "1";
@@ -28,30 +28,25 @@ struct Options {
   bool check = false;
 };
 
-[[noreturn]] void Fail(int code, const Error& error) {
-  PrintError(error);
-  throw CLI::RuntimeError(code);
-}
-
 template <typename T>
 T Need(Result<T> result) {
-  if (!result) Fail(kExitUsage, result.error());
+  if (!result) Fail(result.error(), kExitUsage);
   return std::move(result.value());
 }
 
-std::string ReadText(const std::string& path) {
+std::string ReadKernels(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    Fail(kExitBadInput, MakeError(ErrorCode::kNotFound, "cannot read the file", {path, 0, 0, {}}));
+    Fail(MakeError(ErrorCode::kNotFound, "cannot read the file", {path, 0, 0, {}}));
   }
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 /// Lists what the simulated device lacks, most used first.
-void Check(const Options& options) {
+void Check(const PtxRunOptions& options) {
   auto device = sim::Device::Create({});
-  auto module = device->LoadPtx(ReadText(options.file), options.file);
-  if (!module) Fail(kExitBadInput, module.error());
+  auto module = device->LoadPtx(ReadKernels(options.file), options.file);
+  if (!module) Fail(module.error());
   auto forms = (*module)->Lacks();
   std::stable_sort(forms.begin(), forms.end(),
                    [](const auto& a, const auto& b) { return a.count > b.count; });
@@ -62,7 +57,7 @@ void Check(const Options& options) {
   if (!forms.empty()) throw CLI::RuntimeError(kExitBadInput);
 }
 
-void Run(const Options& options) {
+void RunPtx(const PtxRunOptions& options) {
   if (options.check) return Check(options);
   sim::KernelSpec spec;
   spec.kernel = options.kernel;
@@ -77,15 +72,16 @@ void Run(const Options& options) {
     const sim::DumpSpec& last = dumps.back();
     if (last.arg >= spec.args.size() || !spec.args[last.arg].is_buffer ||
         last.count * sim::TypeBytes(last.type) > spec.args[last.arg].bytes.size()) {
-      Fail(kExitUsage, MakeError(ErrorCode::kInvalidArgument,
-                                 fmt::format("--dump {}: argument {} is no buffer of that size",
-                                             dump, last.arg)));
+      Fail(MakeError(ErrorCode::kInvalidArgument,
+                     fmt::format("--dump {}: argument {} is no buffer of that size", dump,
+                                 last.arg)),
+           kExitUsage);
     }
   }
-  const std::string text = ReadText(options.file);
+  const std::string text = ReadKernels(options.file);
   auto device = sim::Device::Create({});
   if (const Status status = sim::RunKernel(*device, text, options.file, &spec); !status) {
-    Fail(kExitBadInput, status.error());
+    Fail(status.error());
   }
   for (const sim::DumpSpec& dump : dumps) {
     const std::string values =
@@ -97,7 +93,7 @@ void Run(const Options& options) {
 }  // namespace
 
 void AddPtxRunCommand(CLI::App& ptx_app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PtxRunOptions>();
   CLI::App* command =
       ptx_app.add_subcommand("run", "Run one kernel of a PTX file on the simulated device");
   command->add_option("FILE", options->file, "PTX text")->required();
@@ -121,7 +117,7 @@ void AddPtxRunCommand(CLI::App& ptx_app) {
       "buf:f32:1000=0.5 \\\n"
       "      --arg buf:f32:1000 --arg u32:1000 --dump 2:f32:8\n"
       "Exit code: 0, 1 when the file or the kernel is at fault, 2 for a bad command line.");
-  command->callback([options] { Run(*options); });
+  command->callback([options] { RunPtx(*options); });
 }
 
 }  // namespace cupola

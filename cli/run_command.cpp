@@ -55,16 +55,8 @@ constexpr char kRunFooter[] =
     "--trace\n"
     "  or --stats CUPOLA_RECORDS and CUPOLA_TIMING.\n";
 
-[[noreturn]] void Fail(const Error& error, int code) {
-  PrintError(error);
-  throw CLI::RuntimeError(code);
-}
-
-/// Says a sentence to the user. fputs, as fmt::print throws where standard error is closed.
-void Say(const std::string& text) { std::fputs(("cupola: " + text + "\n").c_str(), stderr); }
-
 /// Prints what the collector saw, after the program ended.
-void Report(const LaunchCollector& collector, const RunOptions& options) {
+void ReportLaunches(const LaunchCollector& collector, const RunOptions& options) {
   for (const Error& problem : collector.problems()) PrintError(problem);
   const LaunchTotals& totals = collector.totals();
   if (collector.read() == 0 && totals.launches == 0 && totals.graph_launches == 0) {
@@ -95,13 +87,13 @@ int RunCollecting(const RunOptions& options, RunEnvironment additions) {
   (*collector)->Start();
   const int status = child->Wait();
   const Status finished = (*collector)->Finish();
-  Report(**collector, options);
+  ReportLaunches(**collector, options);
   collector->reset();
   if (!finished) PrintError(finished.error());  // the program's end counts for more
   return EndLike(status);
 }
 
-[[noreturn]] void Run(const RunOptions& options) {
+[[noreturn]] void RunPrepared(const RunOptions& options) {
   PreparedRun run = PrepareRun(RunProgram() != nullptr ? *RunProgram() : nullptr, options.device,
                                "run");
   if (!options.trace_file.empty() || options.stats) {
@@ -132,7 +124,7 @@ void AddRunCommand(CLI::App& app) {
       ->check(CLI::IsMember({"events", "host", "none"}))
       ->capture_default_str();
   run->footer(kRunFooter);
-  run->callback([options] { Run(*options); });
+  run->callback([options] { RunPrepared(*options); });
 }
 
 }  // namespace cupola

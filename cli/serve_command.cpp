@@ -22,7 +22,7 @@ struct ServeOptions {
   bool mps = false;
 };
 
-constexpr char kFooter[] =
+constexpr char kServeFooter[] =
     "\nPrograms that `cupola run` starts find the arbiter by its socket: CUPOLA_SOCKET, else arbiter.sock\n"
     "in $XDG_RUNTIME_DIR/cupola, /run/user/UID/cupola or /tmp/cupola-UID.\n"
     "SIGHUP (or `cupola ctl reload`) reads the configuration again; SIGTERM or SIGINT ends.\n"
@@ -31,11 +31,6 @@ constexpr char kFooter[] =
     "  cupola serve --config cupola.toml         rules: which programs matter\n"
     "\nExit codes: 0 ended by a signal, 1 the configuration or the socket's place is wrong, or another\n"
     "daemon is there, 2 wrong usage.\n";
-
-[[noreturn]] void Fail(const Error& error) {
-  PrintError(error);
-  throw CLI::RuntimeError(kExitBadInput);
-}
 
 std::string SocketFor(const ServeOptions& options, const sched::Config& config) {
   if (!options.socket.empty()) return options.socket;
@@ -86,7 +81,7 @@ void AddServeCommand(CLI::App& app) {
   serve->add_option("--socket", options->socket, "Where programs find it, an absolute path");
   serve->add_flag("--mps", options->mps,
                   "Start NVIDIA's MPS control daemon, and stop it at the end");
-  serve->footer(kFooter);
+  serve->footer(kServeFooter);
   serve->callback([options] { Serve(*options); });
 }
 

@@ -11,18 +11,13 @@
 namespace cupola {
 namespace {
 
-constexpr char kFooter[] =
+constexpr char kStoreFooter[] =
     "\nExamples:\n"
     "  cupola store list                    bundles, least recently used first\n"
     "  cupola store evict --limit 500MiB    remove the least recently used beyond that size\n"
     "  cupola store clear                   remove all\n"
     "  cupola store path                    where it is: CUPOLA_STORE, else ~/.cache\n"
     "\nExit codes: 0 done, 1 the store cannot be read or written.\n";
-
-[[noreturn]] void Fail(const Error& error) {
-  PrintError(error);
-  throw CLI::RuntimeError(kExitBadInput);
-}
 
 store::StoreWriter Open() {
   Result<store::StoreWriter> writer =
@@ -75,7 +70,7 @@ void Evict(uint64_t limit) {
 void AddStoreCommand(CLI::App& app) {
   CLI::App* command = app.add_subcommand("store", "Show and trim the store of variants");
   command->require_subcommand(1);
-  command->footer(kFooter);
+  command->footer(kStoreFooter);
   command->add_subcommand("list", "List the bundles")->callback(List);
   command->add_subcommand("path", "Print the store's folder")->callback([] {
     fmt::print("{}\n", store::VariantStore::DefaultFolder());

@@ -20,15 +20,13 @@
 namespace cupola {
 namespace {
 
-using nlohmann::json;
-
 struct TopOptions {
   std::string socket;
   double interval_s = 1;
   bool once = false;
 };
 
-constexpr char kFooter[] =
+constexpr char kTopFooter[] =
     "\nSHARE% is of the GPU time that the arbiter counted in the last interval, LAUNCHES and PREEMPTD\n"
     "are those of the interval, WAITING is how long the launch at the head has waited.\n"
     "q or Ctrl-C ends. Where standard output is no terminal, one table is printed.\n"
@@ -49,17 +47,15 @@ bool WaitForEnd(int signals, double interval_s) {
   return read(STDIN_FILENO, &key, 1) <= 0 || key == 'q';
 }
 
-Result<json> Look(ArbiterConnection& connection) { return connection.Ask({{"command", "show"}}); }
+Result<nlohmann::json> Look(ArbiterConnection& connection) {
+  return connection.Ask({{"command", "show"}});
+}
 
-void Run(const TopOptions& options) {
-  const auto fail = [](const Error& error) {
-    PrintError(error);
-    throw CLI::RuntimeError(kExitBadInput);
-  };
+void RunTop(const TopOptions& options) {
   Result<ArbiterConnection> connection = ArbiterConnection::Open(options.socket);
-  if (!connection) fail(connection.error());
-  Result<json> now = Look(*connection);
-  if (!now) fail(now.error());
+  if (!connection) Fail(connection.error());
+  Result<nlohmann::json> now = Look(*connection);
+  if (!now) Fail(now.error());
   if (options.once || isatty(STDOUT_FILENO) == 0) {
     fmt::print("{}", ArbiterTable(*now, nullptr, 0));
     return;
@@ -70,7 +66,7 @@ void Run(const TopOptions& options) {
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   const int signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
   fmt::print("\x1b[?1049h\x1b[?25l");  // a screen of its own, no cursor
-  json before = *now;
+  nlohmann::json before = *now;
   do {
     fmt::print("\x1b[H\x1b[2J{}", ArbiterTable(*now, &before, Columns()));
     std::fflush(stdout);
@@ -80,7 +76,7 @@ void Run(const TopOptions& options) {
   } while (now.ok());
   fmt::print("\x1b[?25h\x1b[?1049l");
   std::fflush(stdout);
-  if (!now) fail(now.error());
+  if (!now) Fail(now.error());
 }
 
 }  // namespace
@@ -93,8 +89,8 @@ void AddTopCommand(CLI::App& app) {
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
   top->add_flag("--once", options->once, "Print one table and end");
-  top->footer(kFooter);
-  top->callback([options] { Run(*options); });
+  top->footer(kTopFooter);
+  top->callback([options] { RunTop(*options); });
 }
 
 }  // namespace cupola

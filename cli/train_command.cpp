@@ -27,7 +27,7 @@ struct TrainOptions {
   uint64_t seed = 1;
 };
 
-constexpr char kFooter[] =
+constexpr char kTrainFooter[] =
     "\nFor each kernel: ridge regression on grid size, block size, shared memory, input size and\n"
     "integer arguments, with terms that cross-validation keeps, against the history of exact\n"
     "configurations; the better one is chosen. `error` and `worst` are of launches held out. L\n"
@@ -36,11 +36,6 @@ constexpr char kFooter[] =
     "  cupola train                         all profiles of the profiles' folder\n"
     "  cupola train app.json --out app.plan --terms\n"
     "\nExit codes: 0 done, 1 bad input, 2 wrong usage.\n";
-
-[[noreturn]] void Fail(const Error& error) {
-  PrintError(error);
-  throw CLI::RuntimeError(kExitBadInput);
-}
 
 std::vector<std::string> AllProfiles() {
   std::vector<std::string> files;
@@ -69,7 +64,7 @@ void TrainAndWrite(const profiles::Profile& profile, const std::string& out,
   std::fputs(said.c_str(), stderr);
 }
 
-void Run(const TrainOptions& options) {
+void RunTrain(const TrainOptions& options) {
   std::vector<std::string> files = options.files;
   const bool all = files.empty();
   if (all) files = AllProfiles();
@@ -108,8 +103,8 @@ void AddTrainCommand(CLI::App& app) {
   train->add_flag("--terms", options->terms, "Print the formula of each regression");
   train->add_option("--seed", options->seed, "Of the folds of cross-validation")
       ->capture_default_str();
-  train->footer(kFooter);
-  train->callback([options] { Run(*options); });
+  train->footer(kTrainFooter);
+  train->callback([options] { RunTrain(*options); });
 }
 
 }  // namespace cupola

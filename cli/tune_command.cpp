@@ -40,7 +40,7 @@ constexpr double kEnough = 0.9;
 /// A program whose threads launch while others are in calls that may wait has none in some runs.
 constexpr size_t kRunsToSeeVariants = 3;
 
-constexpr char kFooter[] =
+constexpr char kTuneFooter[] =
     "\nCMD is run with its launches taking turns, plain and as preemptible variants with each L, the\n"
     "blocks of a claim interleaved with others' and (g) next to each other in the grid, with one\n"
     "worker less on each SM (w) or so many eighths of them (x4; --workers): once, or more often\n"
@@ -54,13 +54,6 @@ constexpr char kFooter[] =
     "  cupola tune --bound 1 --batches 1,4,16 --workers 4,6 --rounds 5 -- ./app\n"
     "\nExit codes: 0 done; 1 no kernel has a variant, or CMD failed; 2 wrong usage, 125 cupola\n"
     "itself failed, 126 CMD cannot be executed, 127 CMD was not found.\n";
-
-[[noreturn]] void Fail(const Error& error, int code) {
-  PrintError(error);
-  throw CLI::RuntimeError(code);
-}
-
-void Say(const std::string& text) { std::fputs(("cupola: " + text + "\n").c_str(), stderr); }
 
 class Tuning {
  public:
@@ -285,7 +278,7 @@ void AddTuneCommand(CLI::App& app) {
   tune->add_option("--interrupt-for", options->interrupt_for_ms, "Milliseconds that one lasts")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  tune->footer(kFooter);
+  tune->footer(kTuneFooter);
   tune->callback([options] { Tune(*options); });
 }
 
