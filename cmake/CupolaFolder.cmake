@@ -1,4 +1,4 @@
-# cupola_folder(<name> [LOADABLE] [TOGETHER] [SOURCES ...] [DEPS ...] [LIBS ...])
+# cupola_folder(<name> [LOADABLE] [TOGETHER] [WHOLE] [SOURCES ...] [DEPS ...] [LIBS ...])
 # One CMake target per folder: cupola_<name>. DEPS are other folders of this tree, LIBS anything
 # else. A folder without sources yet is an INTERFACE target: it still carries its dependency rule.
 #
@@ -7,10 +7,10 @@
 # sanitized, and with cupola_fmt_loadable in place of cupola_fmt. In a build without sanitizers it
 # is the same target.
 #
-# TOGETHER: see cupola_compile_together. Not for cupola_<name>_loadable: a shared object takes of it
-# the sources that it needs, and not the libraries of the others.
+# TOGETHER: see cupola_compile_together. For cupola_<name>_loadable only with WHOLE: a shared object
+# takes of it the sources that it needs, and not the libraries of the others, unless it needs all.
 function(cupola_folder name)
-  cmake_parse_arguments(ARG "LOADABLE;TOGETHER" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "LOADABLE;TOGETHER;WHOLE" "" "SOURCES;DEPS;LIBS" ${ARGN})
   list(TRANSFORM ARG_DEPS PREPEND cupola_ OUTPUT_VARIABLE deps)
   if(ARG_SOURCES)
     add_library(cupola_${name} STATIC ${ARG_SOURCES})
@@ -30,6 +30,9 @@ function(cupola_folder name)
     list(TRANSFORM ARG_LIBS REPLACE "^cupola_fmt$" cupola_fmt_loadable)
     add_library(cupola_${name}_loadable STATIC ${ARG_SOURCES})
     target_link_libraries(cupola_${name}_loadable PUBLIC ${deps} ${ARG_LIBS} cupola_options)
+    if(ARG_TOGETHER AND ARG_WHOLE)
+      cupola_compile_together(cupola_${name}_loadable)
+    endif()
   else()
     add_library(cupola_${name}_loadable ALIAS cupola_${name})
   endif()

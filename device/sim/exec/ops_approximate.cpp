@@ -7,7 +7,7 @@
 namespace cupola::sim {
 namespace {
 
-constexpr uint8_t kFtz = 1;
+constexpr uint8_t kFlushes = 1;
 
 struct Ex2 {
   double operator()(double a) const { return std::exp2(a); }
@@ -37,7 +37,7 @@ template <typename Op>
 void Single(Warp& warp, const Insn& in, uint32_t active) {
   uint32_t* d = warp.Row<uint32_t>(in.d);
   const uint32_t* a = warp.Row<uint32_t>(in.a);
-  const bool ftz = (in.flags & kFtz) != 0;
+  const bool ftz = (in.flags & kFlushes) != 0;
   ForLanes(active, [=](uint32_t lane) {
     float value = ReadCell<float>(a, lane);
     if (ftz) value = Flush(value);
@@ -71,7 +71,7 @@ bool DecodeApproximate(Decoder& decoder) {
     const auto it = Opcodes().find("half " + decoder.in().opcode);
     return it != Opcodes().end() && it->second(decoder);
   }
-  decoder.out.flags = decoder.Has("ftz") ? kFtz : 0;
+  decoder.out.flags = decoder.Has("ftz") ? kFlushes : 0;
   return Simple(decoder, type, type == Type::kF64 ? Double<Op> : Single<Op>);
 }
 

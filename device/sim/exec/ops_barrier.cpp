@@ -6,7 +6,7 @@
 namespace cupola::sim {
 namespace {
 
-constexpr uint8_t kArrive = 1;
+constexpr uint8_t kOnlyArrives = 1;
 constexpr uint32_t kClusterBarrier = 16;  // behind the 16 named ones
 
 /// small: 0 sync, 1 red.popc, 2 red.and, 3 red.or; see Block::CheckBarrier.
@@ -35,7 +35,7 @@ void BarrierLanes(Warp& warp, const Insn& in, uint32_t active) {
     barrier.popc += vote;
     barrier.all &= vote;
     barrier.any |= vote;
-    if ((in.flags & kArrive) != 0) return;
+    if ((in.flags & kOnlyArrives) != 0) return;
     barrier.waiting[warp.index] |= 1u << lane;
     warp.status[lane] = LaneStatus::kBarrier;
     warp.pc[lane] = here;
@@ -45,7 +45,7 @@ void BarrierLanes(Warp& warp, const Insn& in, uint32_t active) {
   }
 }
 
-void Nothing(Warp&, const Insn&, uint32_t) {}
+void NoBarrier(Warp&, const Insn&, uint32_t) {}
 
 bool DecodeBar(Decoder& decoder) {
   if (decoder.Has("warp")) return Opcodes().at("bar warp")(decoder);
@@ -53,7 +53,7 @@ bool DecodeBar(Decoder& decoder) {
   if (decoder.Has("cluster")) {
     // A cluster is one block here: waiting for it is a barrier of all threads; the arrival that
     // went before needs no count of its own.
-    out.run = decoder.Has("wait") ? BarrierLanes : Nothing;
+    out.run = decoder.Has("wait") ? BarrierLanes : NoBarrier;
     out.a = decoder.Constant(kClusterBarrier, Type::kU32);
     return true;
   }
@@ -71,7 +71,7 @@ bool DecodeBar(Decoder& decoder) {
     out.small = popc ? 1 : decoder.Has("and") ? 2 : 3;
     return count == first + 2 || count == first + 3;
   }
-  out.flags = decoder.Has("arrive") ? kArrive : 0;
+  out.flags = decoder.Has("arrive") ? kOnlyArrives : 0;
   return count <= 2;
 }
 

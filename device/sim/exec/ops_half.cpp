@@ -8,7 +8,8 @@
 namespace cupola::sim {
 namespace {
 
-constexpr uint8_t kFtz = 1, kSat = 2, kRelu = 4, kNan = 8, kXorSign = 16, kAbsIn = 32;
+constexpr uint8_t kHalfFtz = 1, kHalfSat = 2, kHalfRelu = 4, kHalfNan = 8, kHalfXorSign = 16,
+                  kHalfAbsIn = 32;
 
 enum class HalfOp : uint8_t { kAdd, kSub, kMul, kFma, kMin, kMax, kAbs, kNeg, kEx2, kTanh };
 
@@ -31,27 +32,27 @@ bool IsNan(uint16_t bits) {
 template <typename F>
 uint16_t MinMaxHalf(uint16_t a, uint16_t b, bool max, uint8_t flags) {
   const uint16_t sign = (a ^ b) & 0x8000;
-  if ((flags & kAbsIn) != 0) {
+  if ((flags & kHalfAbsIn) != 0) {
     a &= 0x7FFF;
     b &= 0x7FFF;
   }
   if (IsNan<F>(a) || IsNan<F>(b)) {
-    if ((flags & kNan) != 0 || (IsNan<F>(a) && IsNan<F>(b))) return 0x7FFF;
+    if ((flags & kHalfNan) != 0 || (IsNan<F>(a) && IsNan<F>(b))) return 0x7FFF;
     const uint16_t other = IsNan<F>(a) ? b : a;
-    return (flags & kXorSign) != 0 ? static_cast<uint16_t>((other & 0x7FFF) | sign) : other;
+    return (flags & kHalfXorSign) != 0 ? static_cast<uint16_t>((other & 0x7FFF) | sign) : other;
   }
   const double x = F::Read(a), y = F::Read(b);
   bool first = x < y || (x == y && std::signbit(x));
   if (max) first = x > y || (x == y && !std::signbit(x));
   uint16_t result = first ? a : b;
-  if ((flags & kXorSign) != 0) result = static_cast<uint16_t>((result & 0x7FFF) | sign);
+  if ((flags & kHalfXorSign) != 0) result = static_cast<uint16_t>((result & 0x7FFF) | sign);
   return result;
 }
 
 template <typename F, HalfOp kOp>
 uint16_t Apply(uint16_t a, uint16_t b, uint16_t c, uint8_t flags) {
   const auto flush = [flags](uint16_t bits) -> uint16_t {
-    return (flags & kFtz) != 0 && (bits & F::kExponent) == 0 ? bits & 0x8000 : bits;
+    return (flags & kHalfFtz) != 0 && (bits & F::kExponent) == 0 ? bits & 0x8000 : bits;
   };
   a = flush(a);
   b = flush(b);
@@ -72,8 +73,8 @@ uint16_t Apply(uint16_t a, uint16_t b, uint16_t c, uint8_t flags) {
     if constexpr (kOp == HalfOp::kFma) value = FmaToOdd(x, y, z);
     if constexpr (kOp == HalfOp::kEx2) value = std::exp2(x);
     if constexpr (kOp == HalfOp::kTanh) value = std::tanh(x);
-    if ((flags & kSat) != 0) value = !(value > 0) ? 0.0 : value > 1 ? 1.0 : value;
-    if ((flags & kRelu) != 0 && (value < 0 || (value == 0 && std::signbit(value)))) value = 0;
+    if ((flags & kHalfSat) != 0) value = !(value > 0) ? 0.0 : value > 1 ? 1.0 : value;
+    if ((flags & kHalfRelu) != 0 && (value < 0 || (value == 0 && std::signbit(value)))) value = 0;
     result = F::Round(value);
   }
   return flush(result);
@@ -125,9 +126,9 @@ bool DecodeHalf(Decoder& decoder) {
   if (out.b == kNoRef) out.b = out.a;
   if (out.c == kNoRef) out.c = out.a;
   out.flags = static_cast<uint8_t>(
-      (decoder.Has("ftz") ? kFtz : 0) | (decoder.Has("sat") ? kSat : 0) |
-      (decoder.Has("relu") ? kRelu : 0) | (decoder.Has("NaN") ? kNan : 0) |
-      (decoder.Has("xorsign") ? kXorSign : 0) | (decoder.Has("abs") ? kAbsIn : 0));
+      (decoder.Has("ftz") ? kHalfFtz : 0) | (decoder.Has("sat") ? kHalfSat : 0) |
+      (decoder.Has("relu") ? kHalfRelu : 0) | (decoder.Has("NaN") ? kHalfNan : 0) |
+      (decoder.Has("xorsign") ? kHalfXorSign : 0) | (decoder.Has("abs") ? kHalfAbsIn : 0));
   return true;
 }
 

@@ -32,7 +32,7 @@ uint8_t RoundToFp8(const Fp8& format, double value, bool relu) {
   return sign | static_cast<uint8_t>(std::min<int>(code, format.largest));
 }
 
-constexpr uint8_t kToE4M3 = 1, kRelu = 2, kFromBfloat = 4;
+constexpr uint8_t kToE4M3 = 1, kNarrowRelu = 2, kFromBfloat = 4;
 
 /// cvt.rn.satfinite.e4m3x2.f32 d, a, b: a goes to the upper byte.
 void FloatsToFp8(Warp& warp, const Insn& in, uint32_t active) {
@@ -40,7 +40,7 @@ void FloatsToFp8(Warp& warp, const Insn& in, uint32_t active) {
   const uint32_t* a = warp.Row<uint32_t>(in.a);
   const uint32_t* b = warp.Row<uint32_t>(in.b);
   const Fp8& format = (in.flags & kToE4M3) != 0 ? kE4M3 : kE5M2;
-  const bool relu = (in.flags & kRelu) != 0;
+  const bool relu = (in.flags & kNarrowRelu) != 0;
   ForLanes(active, [&](uint32_t lane) {
     const uint32_t high = RoundToFp8(format, std::bit_cast<float>(a[lane]), relu);
     d[lane] = high << 8 | RoundToFp8(format, std::bit_cast<float>(b[lane]), relu);
@@ -52,7 +52,7 @@ void HalvesToFp8(Warp& warp, const Insn& in, uint32_t active) {
   uint32_t* d = warp.Row<uint32_t>(in.d);
   const uint32_t* a = warp.Row<uint32_t>(in.a);
   const Fp8& format = (in.flags & kToE4M3) != 0 ? kE4M3 : kE5M2;
-  const bool relu = (in.flags & kRelu) != 0, bfloat = (in.flags & kFromBfloat) != 0;
+  const bool relu = (in.flags & kNarrowRelu) != 0, bfloat = (in.flags & kFromBfloat) != 0;
   ForLanes(active, [&](uint32_t lane) {
     uint32_t result = 0;
     for (uint32_t i = 0; i < 2; ++i) {
@@ -68,7 +68,7 @@ void HalvesToFp8(Warp& warp, const Insn& in, uint32_t active) {
 void Fp8ToHalves(Warp& warp, const Insn& in, uint32_t active) {
   uint32_t* d = warp.Row<uint32_t>(in.d);
   const uint32_t* a = warp.Row<uint32_t>(in.a);
-  const bool e4m3 = (in.flags & kToE4M3) != 0, relu = (in.flags & kRelu) != 0;
+  const bool e4m3 = (in.flags & kToE4M3) != 0, relu = (in.flags & kNarrowRelu) != 0;
   ForLanes(active, [&](uint32_t lane) {
     uint32_t result = 0;
     for (uint32_t i = 0; i < 2; ++i) {
@@ -86,7 +86,7 @@ bool DecodeFp8(Decoder& decoder) {
   const Type other = decoder.TypeAt(0);
   const bool to_fp8 = decoder.in().modifiers.back() != (e4m3 ? "e4m3x2" : "e5m2x2");
   Insn& out = decoder.out;
-  out.flags = static_cast<uint8_t>((e4m3 ? kToE4M3 : 0) | (decoder.Has("relu") ? kRelu : 0) |
+  out.flags = static_cast<uint8_t>((e4m3 ? kToE4M3 : 0) | (decoder.Has("relu") ? kNarrowRelu : 0) |
                                    (other == Type::kBF16x2 ? kFromBfloat : 0));
   if (to_fp8 && !decoder.Has("satfinite")) return false;
   const size_t sources = to_fp8 && other == Type::kF32 ? 2 : 1;
@@ -104,7 +104,7 @@ bool DecodeFp8(Decoder& decoder) {
 
 // ---- tf32 ----
 
-constexpr uint8_t kAway = 1, kTruncate = 4, kSatFinite = 8;
+constexpr uint8_t kAway = 1, kTruncate = 4, kNarrowFinite = 8;
 
 /// f32 to the upper 19 bits, the others zero.
 void ToTf32(Warp& warp, const Insn& in, uint32_t active) {
@@ -114,11 +114,11 @@ void ToTf32(Warp& warp, const Insn& in, uint32_t active) {
   ForLanes(active, [=](uint32_t lane) {
     const uint32_t bits = a[lane];
     const bool nan = (bits & 0x7FFFFFFFu) > 0x7F800000u;
-    if ((flags & kRelu) != 0 && !nan && (bits >> 31) != 0) {
+    if ((flags & kNarrowRelu) != 0 && !nan && (bits >> 31) != 0) {
       d[lane] = 0;
       return;
     }
-    if (nan && (flags & kRelu) != 0) {
+    if (nan && (flags & kNarrowRelu) != 0) {
       d[lane] = 0x7FFFFFFFu;
       return;
     }
@@ -128,7 +128,7 @@ void ToTf32(Warp& warp, const Insn& in, uint32_t active) {
       const uint32_t add = (flags & kAway) != 0 ? half : half - 1 + ((bits >> 13) & 1);
       result = (bits + add) & 0xFFFFE000u;
     }
-    if ((flags & kSatFinite) != 0 && (result & 0x7FFFFFFFu) == 0x7F800000u) {
+    if ((flags & kNarrowFinite) != 0 && (result & 0x7FFFFFFFu) == 0x7F800000u) {
       result = (result & 0x80000000u) | 0x7F7FE000u;
     }
     d[lane] = result;
@@ -140,8 +140,8 @@ bool DecodeTf32(Decoder& decoder) {
     return false;
   if (!Simple(decoder, Type::kF32, ToTf32)) return false;
   decoder.out.flags = static_cast<uint8_t>(
-      (decoder.Has("rna") ? kAway : 0) | (decoder.Has("relu") ? kRelu : 0) |
-      (decoder.Has("rz") ? kTruncate : 0) | (decoder.Has("satfinite") ? kSatFinite : 0));
+      (decoder.Has("rna") ? kAway : 0) | (decoder.Has("relu") ? kNarrowRelu : 0) |
+      (decoder.Has("rz") ? kTruncate : 0) | (decoder.Has("satfinite") ? kNarrowFinite : 0));
   return true;
 }
 

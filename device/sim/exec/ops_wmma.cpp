@@ -10,11 +10,11 @@
 namespace cupola::sim {
 namespace {
 
-struct Shape {
+struct WmmaShape {
   uint32_t m = 0, n = 0, k = 0;
 };
 
-Shape ShapeOf(const Decoder& decoder) {
+WmmaShape WmmaShapeOf(const Decoder& decoder) {
   if (decoder.Has("m16n16k16")) return {16, 16, 16};
   if (decoder.Has("m32n8k16")) return {32, 8, 16};
   if (decoder.Has("m8n32k16")) return {8, 32, 16};
@@ -37,7 +37,7 @@ std::vector<Element> ElementsOf(const Decoder& decoder) {
 
 /// Types of the shapes: f64 has its own, tf32 too; the others share three. (What is below a byte
 /// is not known.)
-bool Fits(const Shape& shape, Element e, bool accumulator) {
+bool Fits(const WmmaShape& shape, Element e, bool accumulator) {
   if (shape.k == 4) return e == Element::kF64;
   if (shape.k == 8) return e == (accumulator ? Element::kF32 : Element::kTf32);
   if (accumulator) return e == Element::kF16 || e == Element::kF32 || e == Element::kS32;
@@ -91,7 +91,7 @@ void Move(Warp& warp, const Insn& in, uint32_t active) {
 }
 
 bool DecodeMove(Decoder& decoder, bool store) {
-  const Shape shape = ShapeOf(decoder);
+  const WmmaShape shape = WmmaShapeOf(decoder);
   const std::vector<Element> elements = ElementsOf(decoder);
   const bool is_a = decoder.Has("a"), is_b = decoder.Has("b");
   const bool accumulator = decoder.Has("c") || decoder.Has("d");
@@ -150,7 +150,7 @@ void Multiply(Warp& warp, const Insn& in, uint32_t active) {
 
 /// wmma.mma.sync.aligned.row.col.shape.d.c for f16; .d.a.b.c for other inputs.
 bool DecodeMultiply(Decoder& decoder) {
-  const Shape shape = ShapeOf(decoder);
+  const WmmaShape shape = WmmaShapeOf(decoder);
   std::vector<Element> e = ElementsOf(decoder);
   if (shape.m == 0 || decoder.OperandCount() != 4) return false;
   if (e.size() == 2) e = {e[0], Element::kF16, Element::kF16, e[1]};
