@@ -56,9 +56,9 @@ struct Described {
 };
 
 /// One file on its way into a profile.
-class File {
+class FeatureFile {
  public:
-  File(uint64_t when, Profile* profile) : when_(when), profile_(profile) {}
+  FeatureFile(uint64_t when, Profile* profile) : when_(when), profile_(profile) {}
 
   bool Take(std::string_view line) {
     if (line.size() < 3 || line[1] != ' ') return line.starts_with("cupola-features 1");
@@ -194,7 +194,7 @@ class File {
 FeatureSummary AddFeatures(std::string_view text, uint64_t when,
                            const std::function<std::optional<LaunchTime>(uint64_t)>& time_of,
                            Profile* profile) {
-  File file(when, profile);
+  FeatureFile file(when, profile);
   uint64_t bad = 0;
   while (!text.empty()) {
     const size_t end = text.find('\n');

@@ -25,7 +25,7 @@ constexpr uint64_t kPidStep = 10'000'000;
 // Streams stand above the threads of their process.
 constexpr uint64_t kThreadRowOrder = 100'000;
 
-Error FileError(ErrorCode code, const std::string& path, std::string message) {
+Error TraceError(ErrorCode code, const std::string& path, std::string message) {
   return MakeError(code, std::move(message), Location{.file = path});
 }
 
@@ -78,17 +78,17 @@ Result<std::unique_ptr<LaunchTrace>> LaunchTrace::Create(const std::string& path
   struct stat info {};
   const bool exists = stat(target.c_str(), &info) == 0;
   if (exists && !S_ISREG(info.st_mode)) {
-    return FileError(ErrorCode::kInvalidArgument, path,
+    return TraceError(ErrorCode::kInvalidArgument, path,
                      "the trace needs a regular file, name another one");
   }
   if (exists && access(target.c_str(), W_OK) != 0) {
-    return FileError(ErrorCode::kIo, path,
+    return TraceError(ErrorCode::kIo, path,
                      fmt::format("cannot write the trace: {}", std::strerror(errno)));
   }
   std::string temporary = target + ".XXXXXX";
   const int fd = mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) {
-    return FileError(ErrorCode::kIo, path,
+    return TraceError(ErrorCode::kIo, path,
                      fmt::format("cannot write the trace: {}", std::strerror(errno)));
   }
   // mkostemp made it private; the trace gets the rights of the file it replaces, or of a new one.
@@ -99,7 +99,7 @@ Result<std::unique_ptr<LaunchTrace>> LaunchTrace::Create(const std::string& path
   if (file == nullptr) {
     close(fd);
     unlink(temporary.c_str());
-    return FileError(ErrorCode::kIo, path, "cannot write the trace: out of memory");
+    return TraceError(ErrorCode::kIo, path, "cannot write the trace: out of memory");
   }
   return std::unique_ptr<LaunchTrace>(new LaunchTrace(target, temporary, file, base_ns));
 }
@@ -253,11 +253,11 @@ Status LaunchTrace::Finish(const LaunchTotals& totals) {
   const int write_errno = errno;
   std::fclose(std::exchange(file_, nullptr));
   if (!written) {
-    return FileError(ErrorCode::kIo, path_,
+    return TraceError(ErrorCode::kIo, path_,
                      fmt::format("cannot write the trace: {}", std::strerror(write_errno)));
   }
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    return FileError(ErrorCode::kIo, path_,
+    return TraceError(ErrorCode::kIo, path_,
                      fmt::format("cannot put the trace in place: {}", std::strerror(errno)));
   }
   finished_ = true;

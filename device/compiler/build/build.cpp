@@ -20,8 +20,6 @@ namespace {
 using fatbin::Bytes;
 using store::VariantFlag;
 
-constexpr uint32_t kAssumedThreads = 256;
-
 // One image to build, of a file that stays mapped.
 struct Job {
   const fatbin::ImageFile* file;

@@ -20,8 +20,7 @@ namespace {
 
 using passes::Variant;
 
-constexpr uint32_t kAssumedThreads = 256;  // of a block, where the kernel does not say
-constexpr uint32_t kSpillAtMost = 32;      // bytes, for the sake of occupancy
+constexpr uint32_t kSpillAtMost = 32;  // bytes, for the sake of occupancy
 
 uint32_t LocalBytes(const fatbin::CubinKernel& kernel) {
   return std::max(kernel.frame_bytes, kernel.stack_bytes);

@@ -15,6 +15,8 @@
 
 namespace cupola::build {
 
+constexpr uint32_t kAssumedThreads = 256;  ///< of a block, where the kernel does not say
+
 struct ModuleInput {
   std::string name;  ///< for errors
   std::string_view ptx;

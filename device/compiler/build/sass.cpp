@@ -34,7 +34,7 @@ constexpr std::array<const char*, 10> kMufuNames = {
     "MUFU.RSQ", "MUFU.RCP64H", "MUFU.RSQ64H", "MUFU.SQRT", "MUFU.TANH"};
 constexpr uint32_t kMufuRcp = 4;
 
-struct Instruction {
+struct SassInstruction {
   uint64_t low, high;
 
   uint32_t code() const { return low & 0x1FF; }
@@ -46,19 +46,19 @@ struct Instruction {
 };
 
 // HFMA2 R, -RZ, RZ, constant: how ptxas loads constants when that pipe is free.
-bool LoadsConstant(const Instruction& at) {
+bool LoadsConstant(const SassInstruction& at) {
   constexpr uint32_t kZeroRegister = 255, kConstantAdded = 2;
   return (at.code() == kHfma2 || at.code() == kHfma2Mma) && at.form() == kConstantAdded &&
          at.source_a() == kZeroRegister && at.high_register() == kZeroRegister;
 }
 
 // Integer division begins with a conversion that rounds up; its result is exact whatever follows.
-bool BeginsIntegerDivision(const Instruction& at) {
+bool BeginsIntegerDivision(const SassInstruction& at) {
   constexpr uint32_t kRoundsUp = 2;
   return (at.code() == kI2f || at.code() == kI2f64) && at.rounding() == kRoundsUp;
 }
 
-std::string NameOf(const Instruction& at) {
+std::string NameOf(const SassInstruction& at) {
   if (at.code() != kMufu) return kNames[at.code()];
   if (at.mufu() < kMufuNames.size()) return kMufuNames[at.mufu()];
   return fmt::format("MUFU.{}", at.mufu());
@@ -78,7 +78,7 @@ SassFunction Count(std::string_view name, Bytes code) {
   std::array<uint32_t, 16> mufu{};
   uint32_t divisions = 0, wide_divisions = 0;
   for (size_t at = 0; at + kInstructionBytes <= code.size(); at += kInstructionBytes) {
-    const Instruction instruction{*fatbin::ReadAt<uint64_t>(code, at),
+    const SassInstruction instruction{*fatbin::ReadAt<uint64_t>(code, at),
                                   *fatbin::ReadAt<uint64_t>(code, at + 8)};
     ++function.instructions;
     if (kNames[instruction.code()] == nullptr || LoadsConstant(instruction)) continue;
@@ -94,7 +94,7 @@ SassFunction Count(std::string_view name, Bytes code) {
     if (plain[i] != 0) function.floats[kNames[i]] += plain[i];
   }
   for (uint32_t i = 0; i < mufu.size(); ++i) {
-    const Instruction instruction{kMufu, uint64_t{i} << 10};
+    const SassInstruction instruction{kMufu, uint64_t{i} << 10};
     if (mufu[i] != 0) function.floats[NameOf(instruction)] += mufu[i];
   }
   TakeOff(function.floats, kMufuNames[kMufuRcp], divisions + wide_divisions);
