@@ -26,8 +26,8 @@ using preempt::RelaxedCapture;
 using runtime::TaskId;
 
 constexpr uint32_t kIdleNs = 150'000;
-constexpr uint32_t kThreads = 1024;     // of an MTB
-constexpr uint32_t kMostMtbsOnSm = 2;   // with 32 registers a thread
+constexpr uint32_t kThreads = 1024;    // of an MTB
+constexpr uint32_t kMostMtbsOnSm = 2;  // with 32 registers a thread
 constexpr uint32_t kSharedBytes = runtime::kArenaUnits * runtime::kTaskUnitBytes;
 constexpr size_t kControlBytes = 4096;
 constexpr uint32_t kLookEvery = 64, kAskEvery = 16384;  // turns of a wait
@@ -150,8 +150,9 @@ void TaskEngine::TurnTo(preempt::Image* image) noexcept {
   const preempt::OwnCallScope scope;
   const RelaxedCapture relaxed;
   if (const char* const why = Bind(image); why != nullptr) {
-    Say(Level::kWarn, {"launches do not become tasks: ", why});
-    return Close();
+    Say(Level::kInfo, {"launches of another module do not become tasks: ", why});
+    if (Serves(nullptr)) Close();
+    return;
   }
   Count(counters.turns);
 }

@@ -31,8 +31,9 @@ class TaskEngine {
   /// state is kReady or kDead.
   void Open(preempt::Image* image, CUcontext context) noexcept;
 
-  /// Serves another image of its context from now on. Waits for all tasks and until the MasterKernel
-  /// is gone; may wait for the device. Nobody puts a task in meanwhile (AllStreams).
+  /// Serves another image of its context from now on; goes on with its own where that cannot be
+  /// loaded. Waits for all tasks and until the MasterKernel is gone; may wait for the device. Nobody
+  /// puts a task in meanwhile (AllStreams).
   void TurnTo(preempt::Image* image) noexcept;
 
   /// Puts a task behind `last` of the same column, and `last` becomes the new one. Waits while the
@@ -67,7 +68,7 @@ class TaskEngine {
   uint32_t columns() const noexcept { return columns_.load(std::memory_order_relaxed); }
   CUcontext context() const noexcept { return context_; }
 
-  /// An image is about to be unloaded.
+  /// An image is about to be unloaded; its tasks have run.
   void ForgetImage(const void* owner) noexcept {
     const preempt::Image* const image = image_.load(std::memory_order_acquire);
     if (image != nullptr && image->owner == owner) image_.store(nullptr, std::memory_order_release);
