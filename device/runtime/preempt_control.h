@@ -81,8 +81,8 @@ struct alignas(64) HostStatus {
                                       ///< until those that left have told so
   uint32_t ended[kPhysicalLaunches];  ///< tag of the last physical launch that has ended
   uint32_t next_final[kPhysicalLaunches];  ///< `next` when that one ended
-  uint32_t passed;                         ///< sequence of the last launch whose stream has come
-                                           ///< through the gate before it; written by the stream
+  uint32_t passed;                         ///< number of the last gate before a physical launch that
+                                           ///< its stream has come through; written by the stream
   uint32_t reserved[5];
 };
 static_assert(sizeof(HostStatus) == 64);
@@ -109,7 +109,7 @@ enum PreemptFlag : uint32_t {
                     ///< physical launches of two workers and more
 };
 
-/// The last parameter of a `preemptible` variant, `.param .align 8 .b8 cupola_launch[104]`.
+/// The last parameter of a `preemptible` variant, `.param .align 8 .b8 cupola_launch[112]`.
 struct PreemptParams {
   uint64_t slot;            ///< device address of the ControlSlot
   uint64_t returned;        ///< device address of the slot's ReturnedList
@@ -133,9 +133,11 @@ struct PreemptParams {
   uint32_t full_until;     ///< ClaimShape::full_until
   uint32_t fresh_after_ns;  ///< after one block that took at least so long a worker waits for a fresh
                             ///< look at `stop`; after others it takes what it read as they began
+  uint32_t steady_until;    ///< SetSteady: claims that end below it may be run as one range each
+  uint32_t steady_span_ns;  ///< SetSteady: behind ranges that took fresh_after_ns to so much more
   uint32_t reserved;
 };
-static_assert(sizeof(PreemptParams) == 104);
+static_assert(sizeof(PreemptParams) == 112);
 
 /// Which blocks a claim stands for. Claims number the blocks of a launch 0, 1, 2...; a claim takes
 /// `batch` of these numbers while the counter is below full_until, one by one from there on, so
@@ -167,6 +169,23 @@ constexpr ClaimShape ShapeClaims(uint32_t total_blocks, uint32_t workers, uint32
   const uint32_t chunk = shape.batch * workers;  // at most total_blocks / 6
   shape.full_until = (total_blocks / chunk - kLastRounds) * chunk;
   return shape;
+}
+
+/// Says, when all else in `params` is set, which claims a worker may run one behind the other with
+/// less to decide: of a few blocks each, which are neighbours in a grid of one dimension, and in
+/// ranges as long as they are to be.
+constexpr void SetSteady(PreemptParams& params) {
+  constexpr uint32_t kMostBlocks = 4;  // a worker looks for a stop behind each such range
+  const bool in_a_row = params.grid[1] == 1 && params.grid[2] == 1 && params.stride == 1;
+  const bool may_hand_back = (params.flags & kRunWhatIsClaimed) == 0;
+  const uint64_t most_ns = params.batch == 1 ? UINT32_MAX : uint64_t{params.look_after_ns} * 2;
+  params.steady_until = params.steady_span_ns = 0;
+  if (!in_a_row || !may_hand_back || params.batch > kMostBlocks || most_ns <= params.fresh_after_ns) {
+    return;
+  }
+  params.steady_until = params.batch == 1 ? params.total_blocks + 1 : params.full_until;
+  const uint64_t span_ns = most_ns - params.fresh_after_ns;
+  params.steady_span_ns = static_cast<uint32_t>(params.batch == 1 ? span_ns : span_ns - 1);
 }
 
 /// The last parameter of a `sliced` variant, `.param .align 8 .b8 cupola_launch[16]`: a slice is a

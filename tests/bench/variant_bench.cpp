@@ -178,6 +178,7 @@ class Bench {
                .look_after_ns = look_after_ns_, .stride = claims.stride,
                .full_until = claims.full_until,
                .fresh_after_ns = std::min(look_after_ns_, 4500u)};
+    cupola::runtime::SetSteady(params_);
   }
   void LaunchPhysical(CUstream stream, int iterations, unsigned workers) {
     params_.workers = workers;

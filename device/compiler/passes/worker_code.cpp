@@ -13,32 +13,34 @@ namespace {
 // range too, but nothing is decided there.
 //
 // Shared memory of a worker, cupola_worker:
-//    0   the range that all threads run next: {x, y, z, one more than its last x; 0 = leave}
+//    0   the range that all threads run next: {x, its last x, y, z}; a last x of all ones = leave
 //   16   another one: the two places are used by turns, so that one barrier a range is enough
-//   32   the leader's own: {current, end, blocks run, seen}
-//   48   the leader's own: {blocks of the claim that is under way, %globaltimer_lo when the range
-//        began, when to ask for the stop word again, whether it was asked for with this range}
+//   32   the leader's own: {current, blocks run, %globaltimer_lo when the range began, blocks of the
+//        claim that is under way where the range has as many and that is steady, else 0}
+//   48   the leader's own: {end, seen, when to ask for the stop word again, whether it was asked for
+//        with this range}
 //   64   1: it leaves because of a stop of some SMs only
-//   72   the leader's own: {blocks that a range may have, blocks of the last one}
+//   68   the leader's own: {blocks of the claim that is under way, blocks that a range may have,
+//        blocks of the last one}
 // current: the block that begins the range; end: of the batch; seen: the claim counter as last
 // seen, which the size of the next batch follows. All three count blocks in the order in which they
 // are claimed; ClaimShape says which ones they are.
 //
 // Held over the body by all threads: %cupola_place, the address of the place that was read last, x
-// and its end; %cupola_p0, a predicate; and for the leader's sake what was asked for, the stop word,
-// the time of the poll, the claim.
+// and the last one; %cupola_p0, a predicate; and for the leader's sake what was asked for, the stop
+// word, the time of the poll, the claim.
 //
 // The leader is thread 0. Only it has anything to do between ranges; what it waits for (the stop
 // word, the next claim) it asked for before the range that has just ended, so that the answers are
-// there. Where a range is one block and took longer than fresh_after_ns, it looks at the stop word
-// again: what it pays (some 0.6 us) is little beside so long a block, and it need not run another
-// one. Short blocks are many: they ask for the word, which all workers read, once a poll only, for an
+// there. Where a range is one block, or one steady claim (SetSteady), and took longer than
+// fresh_after_ns, it looks at the stop word again: what it pays (some 0.6 us) is little beside so long
+// a range, and it need not run another one. Short blocks are many: they ask for the word, which all workers read, once a poll only, for an
 // H200 serves one word some 600 times a microsecond and no more. A range grows to what takes
 // look_after_ns to twice as long.
 constexpr std::string_view kDeclarations = R"(
   .shared .align 32 .b8 cupola_worker[<shared_bytes>];
   <registers>
-  .reg .b32 %cupola_place, %cupola_looked, %cupola_limit, %cupola_blocks;
+  .reg .b32 %cupola_place, %cupola_looked, %cupola_limit, %cupola_blocks, %cupola_steady;
 )";
 
 // Before the first range; leader only. As if one of no blocks had just ended.
@@ -46,24 +48,22 @@ constexpr std::string_view kBegin = R"(
   <begin>
   st.shared.u32 [cupola_worker+64], %cupola_run;
   mov.u32 %cupola_t1, 1;
-  st.shared.v4.u32 [cupola_worker+32], {%cupola_run, %cupola_end, %cupola_run, %cupola_seen};
-  st.shared.v4.u32 [cupola_worker+48], {%cupola_count, %cupola_now, %cupola_look_at, %cupola_t1};
+  st.shared.v4.u32 [cupola_worker+32], {%cupola_current, %cupola_run, %cupola_now, %cupola_count};
+  st.shared.v4.u32 [cupola_worker+48], {%cupola_end, %cupola_seen, %cupola_look_at, %cupola_t1};
+  st.shared.u32 [cupola_worker+68], %cupola_count;
   st.shared.v2.u32 [cupola_worker+72], {%cupola_t1, %cupola_run};
-  bra.uni $cupola_head;
 )";
 
 // Behind a range; leader only. %cupola_p2: whether it was one block, and long.
 constexpr std::string_view kHead = R"(
-  ld.shared.v4.u32 {%cupola_current, %cupola_end, %cupola_run, %cupola_seen}, [cupola_worker+32];
-  ld.shared.v4.u32 {%cupola_count, %cupola_begun, %cupola_look_at, %cupola_looked},
-      [cupola_worker+48];
-  ld.shared.v2.u32 {%cupola_limit, %cupola_blocks}, [cupola_worker+72];
+  ld.shared.v4.u32 {%cupola_current, %cupola_run, %cupola_begun, %cupola_steady},
+      [cupola_worker+32];
   mov.u32 %cupola_now, %globaltimer_lo;
-  ld.param.u32 %cupola_t2, [cupola_launch+<look_after_ns>];
-  add.u32 %cupola_run, %cupola_run, %cupola_blocks;
-  add.u32 %cupola_current, %cupola_current, %cupola_blocks;
   sub.u32 %cupola_t1, %cupola_now, %cupola_begun;
   ld.param.u32 %cupola_t3, [cupola_launch+<fresh_after_ns>];
+  <steady>
+  <rest>
+  ld.param.u32 %cupola_t2, [cupola_launch+<look_after_ns>];
   setp.ge.u32 %cupola_p2, %cupola_t1, %cupola_t3;
   setp.eq.and.u32 %cupola_p2, %cupola_blocks, 1, %cupola_p2;
   shr.u32 %cupola_t0, %cupola_t1, 1;
@@ -79,11 +79,61 @@ constexpr std::string_view kHead = R"(
   @%cupola_p1 bra $cupola_go_on;
 )";
 
+// What else the leader knows, and that the range has been run.
+constexpr std::string_view kRest = R"(
+  ld.shared.v4.u32 {%cupola_end, %cupola_seen, %cupola_look_at, %cupola_looked},
+      [cupola_worker+48];
+  ld.shared.u32 %cupola_count, [cupola_worker+68];
+  ld.shared.v2.u32 {%cupola_limit, %cupola_blocks}, [cupola_worker+72];
+  add.u32 %cupola_run, %cupola_run, %cupola_blocks;
+  add.u32 %cupola_current, %cupola_current, %cupola_blocks;
+)";
+
+// One range behind the other, each of one claim and long enough to look for a stop behind it: the
+// claim that is under way becomes the next range, where no more than that has to be decided. In less
+// than half the instructions, which a leader issues while its worker waits. What it leaves as it was,
+// the end of the batch and the claim counter as seen, is older then; the next claim sets both.
+constexpr std::string_view kSteady = R"(
+  sub.u32 %cupola_t0, %cupola_t1, %cupola_t3;
+  ld.param.u32 %cupola_t2, [cupola_launch+<steady_span_ns>];
+  setp.le.u32 %cupola_p1, %cupola_t0, %cupola_t2;
+  setp.ne.and.u32 %cupola_p1, %cupola_steady, 0, %cupola_p1;
+  @!%cupola_p1 bra $cupola_any_range;
+  <ask>
+  ld.param.u32 %cupola_tag, [cupola_launch+<tag>];
+  shr.u32 %cupola_t0, %cupola_stop, 16;
+  setp.eq.u32 %cupola_p1, %cupola_t0, %cupola_tag;
+  ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
+  sub.u32 %cupola_t0, %cupola_poll, %cupola_now;
+  sub.u32 %cupola_t0, %cupola_t0, 1;
+  setp.ge.or.u32 %cupola_p1, %cupola_t0, %cupola_period, %cupola_p1;
+  ld.param.u32 %cupola_t0, [cupola_launch+<base_next>];
+  sub.u32 %cupola_next_x, %cupola_ahead, %cupola_t0;
+  add.u32 %cupola_next_last, %cupola_next_x, %cupola_steady;
+  ld.param.u32 %cupola_t0, [cupola_launch+<steady_until>];
+  setp.ge.or.u32 %cupola_p1, %cupola_next_last, %cupola_t0, %cupola_p1;
+  @%cupola_p1 bra $cupola_not_steady;
+  atom.relaxed.gpu.global.add.u32 %cupola_ahead, [%cupola_slot+<slot_next>], %cupola_steady;
+  add.u32 %cupola_run, %cupola_run, %cupola_steady;
+  sub.u32 %cupola_next_last, %cupola_next_last, 1;
+  st.shared.v4.u32 [cupola_worker+32], {%cupola_next_x, %cupola_run, %cupola_now, %cupola_steady};
+  mov.u32 %cupola_next_y, 0;
+  xor.b32 %cupola_t0, %cupola_place, 16;
+  st.shared.v4.u32 [%cupola_t0],
+      {%cupola_next_x, %cupola_next_last, %cupola_next_y, %cupola_next_y};
+  bra.uni $cupola_join;
+$cupola_not_steady:
+  <rest>
+  setp.eq.u32 %cupola_p2, %cupola_blocks, 1;
+  bra.uni $cupola_decide;
+$cupola_any_range:
+)";
+
 constexpr std::string_view kFirstPlace = R"(
   mov.u32 %cupola_place, cupola_worker;
   or.b32 %cupola_place, %cupola_place, 16;
   mov.u32 %cupola_x, 0;
-  mov.u32 %cupola_x_end, 0;
+  mov.u32 %cupola_x_last, 0;
 )";
 
 // The stop word, with it when the poll is due.
@@ -104,8 +154,7 @@ $cupola_publish:
   @%cupola_p1 min.u32 %cupola_blocks, %cupola_blocks, 1;
   ld.param.u32 %cupola_t1, [cupola_launch+<stride>];
   sub.u32 %cupola_t2, %cupola_blocks, 1;
-  mad.lo.u32 %cupola_t2, %cupola_t2, %cupola_t1, %cupola_next_x;
-  add.u32 %cupola_next_end, %cupola_t2, 1;
+  mad.lo.u32 %cupola_next_last, %cupola_t2, %cupola_t1, %cupola_next_x;
   mov.u32 %cupola_looked, 0;
   sub.u32 %cupola_t0, %cupola_now, %cupola_look_at;
   setp.lt.or.s32 %cupola_p1, %cupola_t0, 0, %cupola_p2;
@@ -127,13 +176,20 @@ $cupola_asked:
   <count>
   atom.relaxed.gpu.global.add.u32 %cupola_ahead, [%cupola_slot+<slot_next>], %cupola_count;
 $cupola_tell:
-  st.shared.v4.u32 [cupola_worker+32], {%cupola_current, %cupola_end, %cupola_run, %cupola_seen};
+  ld.param.u32 %cupola_t1, [cupola_launch+<steady_until>];
+  mov.u32 %cupola_steady, 0;
+  setp.ne.u32 %cupola_p1, %cupola_t1, 0;
+  setp.eq.and.u32 %cupola_p1, %cupola_count, %cupola_blocks, %cupola_p1;
+  @%cupola_p1 mov.u32 %cupola_steady, %cupola_count;
+  st.shared.v4.u32 [cupola_worker+32],
+      {%cupola_current, %cupola_run, %cupola_now, %cupola_steady};
+  st.shared.u32 [cupola_worker+68], %cupola_count;
   st.shared.v4.u32 [cupola_worker+48],
-      {%cupola_count, %cupola_now, %cupola_look_at, %cupola_looked};
+      {%cupola_end, %cupola_seen, %cupola_look_at, %cupola_looked};
   st.shared.v2.u32 [cupola_worker+72], {%cupola_limit, %cupola_blocks};
   xor.b32 %cupola_t0, %cupola_place, 16;
   st.shared.v4.u32 [%cupola_t0],
-      {%cupola_next_x, %cupola_next_y, %cupola_next_z, %cupola_next_end};
+      {%cupola_next_x, %cupola_next_last, %cupola_next_y, %cupola_next_z};
 )";
 
 // All threads meet, here or, while some are still in the body, at its barriers: see early_return.h.
@@ -167,22 +223,28 @@ $cupola_drained:
 
 // Within a range of blocks that share memory there is nothing to read.
 constexpr std::string_view kWithinRange = R"(
-  setp.lt.u32 %cupola_p1, %cupola_x, %cupola_x_end;
-  @%cupola_p1 bra $cupola_body;
+  setp.ne.u32 %cupola_p1, %cupola_x, %cupola_x_last;
+  @%cupola_p1 bra $cupola_next_of_range;
+)";
+constexpr std::string_view kNextOfRange = R"(
+$cupola_next_of_range:
+  ld.param.u32 %cupola_t0, [cupola_launch+<stride>];
+  add.u32 %cupola_x, %cupola_x, %cupola_t0;
+  bra.uni $cupola_body;
 )";
 // The range, as the leader told it.
 constexpr std::string_view kRead = R"(
   xor.b32 %cupola_place, %cupola_place, 16;
-  ld.shared.v4.u32 {%cupola_x, %cupola_y, %cupola_z, %cupola_x_end}, [%cupola_place];
+  ld.shared.v4.u32 {%cupola_x, %cupola_x_last, %cupola_y, %cupola_z}, [%cupola_place];
   <merge>
-  setp.eq.u32 %cupola_p1, %cupola_x_end, 0;
+  setp.eq.u32 %cupola_p1, %cupola_x_last, -1;
   @%cupola_p1 bra $cupola_leave;
 $cupola_body:
 )";
 // Functions see the block's indices in shared memory. A second barrier: they read late.
 constexpr std::string_view kTellFunctions = R"(
   @%cupola_p0 bra $cupola_told;
-  st.shared.v4.u32 [cupola_block], {%cupola_x, %cupola_y, %cupola_z, %cupola_x_end};
+  st.shared.v4.u32 [cupola_block], {%cupola_x, %cupola_y, %cupola_z, %cupola_z};
   ld.param.u32 %cupola_t1, [cupola_launch+<grid_x>];
   ld.param.u32 %cupola_t2, [cupola_launch+<grid_y>];
   ld.param.u32 %cupola_t3, [cupola_launch+<grid_z>];
@@ -195,9 +257,9 @@ $cupola_told:
 // The worker is to leave: the others are told so.
 constexpr std::string_view kStopHere = R"(
 $cupola_stop_here:
-  st.shared.u32 [cupola_worker+40], %cupola_run;
+  st.shared.u32 [cupola_worker+36], %cupola_run;
   xor.b32 %cupola_t0, %cupola_place, 16;
-  st.shared.u32 [%cupola_t0+12], 0;
+  st.shared.u32 [%cupola_t0+4], -1;
   bra.uni $cupola_join;
 )";
 
@@ -213,15 +275,13 @@ std::string_view MeetingText(Meeting meeting) {
   return kMeet;
 }
 
-// Behind a block: the next of the range.
-constexpr std::string_view kNextBlock = R"(
+// Behind a block: the next of the range. Where blocks share nothing, at once; the lanes of a warp may
+// have parted in the body.
+constexpr std::string_view kGoOnInRange = R"(
+  setp.eq.u32 %cupola_p1, %cupola_x, %cupola_x_last;
+  @%cupola_p1 bra $cupola_head;
   ld.param.u32 %cupola_t0, [cupola_launch+<stride>];
   add.u32 %cupola_x, %cupola_x, %cupola_t0;
-)";
-// Where blocks share nothing, at once; the lanes of a warp may have parted in the body.
-constexpr std::string_view kGoOnInRange = R"(
-  setp.ge.u32 %cupola_p1, %cupola_x, %cupola_x_end;
-  @%cupola_p1 bra $cupola_head;
   bar.warp.sync -1;
   bra.uni $cupola_body;
 )";
@@ -231,7 +291,7 @@ constexpr std::string_view kToMeeting = R"(
   @%cupola_p0 bra $cupola_join;
 )";
 constexpr std::string_view kToMeetingWithinRange = R"(
-  setp.lt.or.u32 %cupola_p1, %cupola_x, %cupola_x_end, %cupola_p0;
+  setp.ne.or.u32 %cupola_p1, %cupola_x, %cupola_x_last, %cupola_p0;
   @%cupola_p1 bra $cupola_join;
 )";
 
@@ -242,6 +302,8 @@ WorkerCode MakeWorkerCode(const WorkerShape& shape) {
   words["barrier"] = std::to_string(shape.barrier);
   words["shared_bytes"] = std::to_string(kWorkerSharedBytes);
   words["ask"] = kAsk;
+  words["rest"] = kRest;
+  words["steady"] = kSteady;
   WorkerCode code;
   std::string before(kDeclarations);
   before += kFirstPlace;
@@ -260,8 +322,8 @@ WorkerCode MakeWorkerCode(const WorkerShape& shape) {
   // One text, so that labels of the parts see each other.
   std::string after("$cupola_tail:\n");
   if (shape.waits_for_copies) after += "  cp.async.wait_all;\n";
-  after += kNextBlock;
   after += shape.shares_in_blocks ? "  bra.uni $cupola_head;\n" : kGoOnInRange;
+  if (shape.shares_in_blocks) after += kNextOfRange;
   after += "<claim><poll><yield>";
   after += kStopHere;
   after += "<leave>";

@@ -11,8 +11,8 @@ namespace {
 // (%cupola_next_...) than what runs, or ptxas holds more over the body than it must.
 constexpr std::string_view kRegisters = R"(
   .reg .pred %cupola_p<3>;
-  .reg .b32 %cupola_x, %cupola_y, %cupola_z, %cupola_x_end;
-  .reg .b32 %cupola_next_x, %cupola_next_y, %cupola_next_z, %cupola_next_end;
+  .reg .b32 %cupola_x, %cupola_y, %cupola_z, %cupola_x_last;
+  .reg .b32 %cupola_next_x, %cupola_next_y, %cupola_next_z, %cupola_next_last;
   .reg .b32 %cupola_stop, %cupola_poll, %cupola_ahead, %cupola_look_at, %cupola_begun;
   .reg .b32 %cupola_current, %cupola_end, %cupola_run, %cupola_seen, %cupola_count;
   .reg .b32 %cupola_now, %cupola_period, %cupola_smid, %cupola_tag, %cupola_bound, %cupola_total;
@@ -161,9 +161,10 @@ constexpr std::string_view kGoOn = R"(
 $cupola_go_on:
   setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
   @%cupola_p1 bra $cupola_claim;
-  ld.shared.v4.u32 {%cupola_t1, %cupola_next_y, %cupola_next_z, %cupola_next_x}, [%cupola_place];
+  ld.shared.v4.u32 {%cupola_t1, %cupola_next_x, %cupola_next_y, %cupola_next_z}, [%cupola_place];
   ld.param.u32 %cupola_t2, [cupola_launch+<full_until>];
   ld.param.u32 %cupola_t3, [cupola_launch+<stride>];
+  add.u32 %cupola_next_x, %cupola_next_x, 1;
   setp.lt.u32 %cupola_p1, %cupola_current, %cupola_t2;
   sub.u32 %cupola_t3, %cupola_t3, 1;
   @%cupola_p1 add.u32 %cupola_next_x, %cupola_next_x, %cupola_t3;
@@ -388,7 +389,7 @@ constexpr std::string_view kLeave = R"(
 $cupola_leave:
   @%cupola_p0 bra $cupola_gone;
   <watch>
-  ld.shared.u32 %cupola_run, [cupola_worker+40];
+  ld.shared.u32 %cupola_run, [cupola_worker+36];
   ld.param.u64 %cupola_u0, [cupola_launch+<status>];
   setp.eq.u32 %cupola_p1, %cupola_run, 0;
   @%cupola_p1 bra $cupola_count_out;
@@ -439,7 +440,7 @@ $cupola_gone:
 // warp of that lane would run the block in two parts, in twice the time.
 constexpr std::string_view kMerge = R"(
   mov.u32 %cupola_t0, 0;
-  shfl.sync.idx.b32 %cupola_x_end, %cupola_x_end, %cupola_t0, 31, -1;
+  shfl.sync.idx.b32 %cupola_x_last, %cupola_x_last, %cupola_t0, 31, -1;
 )";
 
 }  // namespace

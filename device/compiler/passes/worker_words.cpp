@@ -27,6 +27,8 @@ Words LayoutWords() {
   set("stride", offsetof(PreemptParams, stride));
   set("full_until", offsetof(PreemptParams, full_until));
   set("fresh_after_ns", offsetof(PreemptParams, fresh_after_ns));
+  set("steady_until", offsetof(PreemptParams, steady_until));
+  set("steady_span_ns", offsetof(PreemptParams, steady_span_ns));
   set("grid_x", offsetof(PreemptParams, grid));
   set("grid_y", offsetof(PreemptParams, grid) + 4);
   set("grid_z", offsetof(PreemptParams, grid) + 8);

@@ -15,6 +15,7 @@ struct Bug {
   const char* found;  ///< part of what the bed must say
   uint32_t launches = 1;
   bool withdrawn = false;  ///< where requests are withdrawn before all have heard of them
+  bool steady = false;     ///< where claims are run one behind the other
 };
 
 void PrintTo(const Bug& bug, std::ostream* out) { *out << bug.name; }
@@ -65,8 +66,8 @@ const Bug kBugs[] = {
      "setp.ge.u32 %cupola_p1, %cupola_current, %cupola_t1;\n\t@%cupola_p1 bra $cupola_publish;", "",
      "", 1},
     {"RangesNextToEachOther", "plain",
-     "mad.lo.u32 %cupola_t2, %cupola_t2, %cupola_t1, %cupola_next_x;",
-     "add.u32 %cupola_t2, %cupola_t2, %cupola_next_x;", "", 1},
+     "mad.lo.u32 %cupola_next_last, %cupola_t2, %cupola_t1, %cupola_next_x;",
+     "add.u32 %cupola_next_last, %cupola_t2, %cupola_next_x;", "", 1},
     {"NextOfBatchIsNext", "shared_tile",
      "@%cupola_p1 add.u32 %cupola_next_x, %cupola_next_x, %cupola_t3;", "", "", 1},
     {"RangeCountedTwice", "plain", "add.u32 %cupola_run, %cupola_run, %cupola_blocks;",
@@ -79,20 +80,30 @@ const Bug kBugs[] = {
     {"NoMeetingWhereNothingIsShared", "two_warps", "bar.warp.sync -1;\n\tbar.sync 0;\n\txor",
      "bar.warp.sync -1;\n\txor", "", 1},
     {"BlocksOfARangeAtATime", "shared_tile",
-     "setp.lt.or.u32 %cupola_p1, %cupola_x, %cupola_x_end, %cupola_p0;\n"
+     "setp.ne.or.u32 %cupola_p1, %cupola_x, %cupola_x_last, %cupola_p0;\n"
      "\t@%cupola_p1 bra $cupola_join;",
-     "setp.lt.u32 %cupola_p1, %cupola_x, %cupola_x_end;\n\t@%cupola_p1 bra $cupola_body;\n"
-     "\t@%cupola_p0 bra $cupola_join;",
+     "setp.ne.u32 %cupola_p1, %cupola_x, %cupola_x_last;\n"
+     "\t@%cupola_p1 bra $cupola_next_of_range;\n\t@%cupola_p0 bra $cupola_join;",
      "data race", 1},
     {"DecidesWithinRange", "shared_tile",
-     "setp.lt.or.u32 %cupola_p1, %cupola_x, %cupola_x_end, %cupola_p0;\n"
+     "setp.ne.or.u32 %cupola_p1, %cupola_x, %cupola_x_last, %cupola_p0;\n"
      "\t@%cupola_p1 bra $cupola_join;",
      "@%cupola_p0 bra $cupola_join;", "", 1},
     {"ReadsWithinRange", "shared_tile",
-     "setp.lt.u32 %cupola_p1, %cupola_x, %cupola_x_end;\n\t@%cupola_p1 bra $cupola_body;", "", "",
-     1},
-    {"LastBlockOfRangeLeftOut", "plain", "add.u32 %cupola_next_end, %cupola_t2, 1;",
-     "add.u32 %cupola_next_end, %cupola_t2, 0;", "", 1},
+     "setp.ne.u32 %cupola_p1, %cupola_x, %cupola_x_last;\n"
+     "\t@%cupola_p1 bra $cupola_next_of_range;",
+     "", "", 1},
+    {"LastBlockOfRangeLeftOut", "plain",
+     "sub.u32 %cupola_t2, %cupola_blocks, 1;\n\tmad.lo.u32 %cupola_next_last",
+     "sub.u32 %cupola_t2, %cupola_blocks, 2;\n\tmad.lo.u32 %cupola_next_last", "", 1},
+    {"SteadyRangeNotCounted", "plain", "\tadd.u32 %cupola_run, %cupola_run, %cupola_steady;\n", "",
+     "", 1, false, true},
+    {"SteadyClaimOfOne", "plain",
+     "atom.relaxed.gpu.global.add.u32 %cupola_ahead, [%cupola_slot+0], %cupola_steady;",
+     "atom.relaxed.gpu.global.add.u32 %cupola_ahead, [%cupola_slot+0], 1;", "", 1, false, true},
+    {"SteadyBeyondTheLast", "plain",
+     "setp.ge.or.u32 %cupola_p1, %cupola_next_last, %cupola_t0, %cupola_p1;", "", "", 1, false,
+     true},
     {"TakenTwice", "plain", "atom.relaxed.gpu.global.exch.b64 %cupola_u1, [%cupola_u0+128], 0;",
      "ld.relaxed.gpu.global.u64 %cupola_u1, [%cupola_u0+128];", "", 1},
     {"PlacesOverwritten", "plain", "@%cupola_p1 bra $cupola_put;",
@@ -121,7 +132,7 @@ std::string Search(const Subject& subject, const Bug& bug, uint32_t courses) {
     Course course;
     course.workers = 1 + static_cast<uint32_t>(random.Below(3));
     course.resume_workers = 1 + static_cast<uint32_t>(random.Below(6));
-    course.batch = 2 + static_cast<uint32_t>(random.Below(3));
+    course.batch = (bug.steady ? 1 : 2) + static_cast<uint32_t>(random.Below(3));
     course.stride = 1 + static_cast<uint32_t>(random.Below(3));
     course.has_watcher = seed % 3 == 0;
     course.single_blocks = static_cast<uint32_t>(random.Below(6));
@@ -129,6 +140,13 @@ std::string Search(const Subject& subject, const Bug& bug, uint32_t courses) {
     course.poll_period_ns = random.Below(2) == 0 ? 25 : 250;
     course.look_after_ns = random.Below(2) == 0 ? 0 : 20000;
     course.fresh_after_ns = course.look_after_ns;
+    if (bug.steady) {
+      course.stride = 1;
+      course.single_blocks = 0;
+      course.poll_period_ns = 20000;
+      course.look_after_ns = 20000;
+      course.fresh_after_ns = 0;
+    }
     course.granularity = seed % 2 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
     uint64_t at = 0;
     for (int i = 0; i < 6; ++i) {

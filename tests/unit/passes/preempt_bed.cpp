@@ -115,6 +115,17 @@ class Bed : public std::enable_shared_from_this<Bed> {
     return std::any_of(live_.begin(), live_.end(), [&](const auto& p) { return p.slot == slot; });
   }
 
+  // As ShapeClaims has them, but with any number of workers and of single blocks.
+  runtime::ClaimShape Claims() const {
+    runtime::ClaimShape claims;
+    if (course_.batch == 1) return claims;
+    claims.batch = course_.batch;
+    claims.stride = total_ == subject_.golden.spec.grid.x ? course_.stride : 1;
+    const uint32_t chunk = claims.batch * claims.stride;
+    claims.full_until = (total_ - std::min(total_, course_.single_blocks)) / chunk * chunk;
+    return claims;
+  }
+
   void Submit(HostThread& host, uint32_t workers) {
     const uint32_t slot = SlotOf(launch_);
     uint32_t index = next_index_;
@@ -124,6 +135,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
     }
     next_index_ = (index + 1) % runtime::kPhysicalLaunches;
     const sim::KernelSpec& spec = subject_.golden.spec;
+    const runtime::ClaimShape claims = Claims();
     PreemptParams params{};
     params.slot = slots_ + slot * sizeof(ControlSlot);
     params.returned = lists_ + slot * sizeof(ReturnedList);
@@ -136,7 +148,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
     params.base_next = base_next_;
     params.base_completed = completed_[slot];
     params.sequence = Sequence();
-    params.batch = course_.batch;
+    params.batch = claims.batch;
     params.physical = index;
     params.tag = ++tag_;
     params.workers = workers;
@@ -144,10 +156,10 @@ class Bed : public std::enable_shared_from_this<Bed> {
     params.flags = course_.flags;
     if (course_.has_watcher && workers > 1) params.flags |= runtime::kHasWatcher;
     params.look_after_ns = course_.look_after_ns;
-    params.stride = total_ == spec.grid.x ? course_.stride : 1;
-    const uint32_t chunk = params.batch * params.stride;
-    params.full_until = (total_ - std::min(total_, course_.single_blocks)) / chunk * chunk;
+    params.stride = claims.stride;
+    params.full_until = claims.full_until;
     params.fresh_after_ns = course_.fresh_after_ns;
+    runtime::SetSteady(params);
     std::vector<std::byte> bytes = arguments_.params;
     std::memcpy(bytes.data() + subject_.facts.launch_offset, &params, sizeof(params));
     host.Submit({side_,

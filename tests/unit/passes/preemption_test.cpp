@@ -152,6 +152,28 @@ TEST_P(PreemptionTest, RequestsAreWithdrawnAtAnyTime) {
   }
 }
 
+// Ranges of a claim each, which count as long, one behind the other.
+TEST_P(PreemptionTest, SteadyClaims) {
+  uint32_t resumes = 0;
+  for (uint64_t seed = 1; seed <= 16 && !HasFailure(); ++seed) {
+    Prng random(seed);
+    Course course = CourseFor(subject_);
+    course.workers = 1 + static_cast<uint32_t>(random.Below(3));
+    course.resume_workers = 1 + static_cast<uint32_t>(random.Below(3));
+    course.batch = course.flags == 0 ? 1 + static_cast<uint32_t>(random.Below(3)) : 1;
+    course.stride = 1;
+    course.look_after_ns = 20000;
+    course.has_watcher = course.flags == 0 && seed % 3 == 0;
+    // Within a period nothing else is decided.
+    course.poll_period_ns = 50u << random.Below(8);
+    course.launches = course.flags == 0 ? 1 + static_cast<uint32_t>(random.Below(2)) : 1;
+    course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
+    AskByChance(random, 3, 400, &course);
+    resumes += RunSeed(course, seed).resumes;
+  }
+  EXPECT_GT(resumes, 0u);
+}
+
 // Ranges of blocks, as long ones as there are.
 TEST_P(PreemptionTest, RangesOfBlocks) {
   uint32_t resumes = 0;
