@@ -13,6 +13,7 @@
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/driver_calls.h"
+#include "intercept/preempt/gates.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/guarded_launch.h"
 #include "intercept/preempt/preempt_context.h"
@@ -32,7 +33,7 @@ constexpr uint64_t kLookNs = 20'000, kLongestLookNs = 500'000;
 // Asked so lately: it is likely to be asked again, or to be let go, and a sleeping thread takes 60 to
 // 250 us to wake on a virtual machine, more than most kernels that others stop for. So it looks
 // without sleeping, where it has a processor to itself.
-constexpr uint64_t kHotLookNs = 5'000;
+constexpr uint64_t kHotLookNs = 2'000;
 constexpr int kProcessorsToSpin = 4;
 constexpr uint64_t kAskEveryNs = 10'000'000;    // whether contexts with launches are well
 
@@ -46,7 +47,13 @@ struct Look {
   uint32_t doubtful = 0;  ///< of these, that may stop yet, or may have stopped
   bool oldest_stopped = false;  ///< in some context; what came after it mostly waits for it
   bool oldest_yielded = false;
+  uint32_t stopped = 0;   ///< of these, that have no blocks under way, nor any at a gate
   bool acted = false;     ///< something was resumed
+};
+
+enum class ResumeWhen : uint8_t {
+  kNow,
+  kGateOpens,  ///< whoever let the process go need not wait for the agent and its driver calls
 };
 
 class Agent {
@@ -59,6 +66,8 @@ class Agent {
   void LookAt(PreemptContext& context, bool was_asked, Look* look);
   bool LookAt(PreemptContext& context, LaunchSlot& slot, uint32_t bound, Look* look);
   void AskWhetherWell(PreemptContext& context);
+  bool IsHeldAtGate() const;
+  void ResumeAtGate(PreemptContext& context);
   void Publish(const Look& look, uint64_t requests, bool is_answer);
   void Sleep(const Look& look, uint64_t requests, uint32_t seen);
   void Spin(uint32_t seen, uint64_t until_ns);
@@ -74,22 +83,31 @@ class Agent {
 
 // Resumes what has stopped. The slot stays ours without the mutex: it has a physical launch that is
 // counted as under way.
-bool Resume(PreemptContext& context, LaunchSlot* slot) {
-  uint32_t physical = kNoPhysical, workers = 0;
+bool Resume(PreemptContext& context, LaunchSlot* slot, ResumeWhen when) {
+  const bool is_gated = when == ResumeWhen::kGateOpens;
+  uint32_t physical = kNoPhysical, workers = 0, passage = 0;
   {
     const MutexLock lock(context.slots_mutex);
     workers = context.slots.WorkersToResume(*slot);
     if (workers != 0) physical = context.slots.BeginPhysical(slot, workers);
-    slot->looked_at_bound = context.gpu->requests() != 0 ? context.gpu->sm_bound() : 0;
+    if (physical == kNoPhysical) return false;
+    if (is_gated) passage = context.slots.NoteGate(slot, /*is_resume=*/true);
+    const bool is_asked = !is_gated && context.gpu->requests() != 0;
+    slot->looked_at_bound = is_asked ? context.gpu->sm_bound() : 0;
   }
-  if (physical == kNoPhysical) return false;
-  // Counted first: the program may end as soon as its kernel has.
-  Count(counters.resumes);
-  context.gpu->slot().resumes.fetch_add(1, std::memory_order_relaxed);
+  if (is_gated && !GateResume(context, context.HelperOf(physical), context.slots.IndexOf(slot),
+                              passage)) {
+    const MutexLock lock(context.slots_mutex);
+    context.slots.CancelPhysical(slot, physical);
+    slot->stopped = true;
+    return false;
+  }
+  // Counted first: the program may end as soon as its kernel has. (Harvest counts those at a gate.)
+  if (!is_gated) CountResumes(context, 1);
   const uint64_t begun_ns = MonotonicNs();
   const CUresult result = LaunchPhysical(context, *slot, physical);
   if (result == CUDA_SUCCESS) {
-    context.gpu->NoteResume(MonotonicNs() - begun_ns);
+    if (!is_gated) context.gpu->NoteResume(MonotonicNs() - begun_ns);
     return true;
   }
   {
@@ -107,7 +125,6 @@ bool Resume(PreemptContext& context, LaunchSlot* slot) {
 // Returns whether it may be resumed.
 bool Agent::LookAt(PreemptContext& context, LaunchSlot& slot, uint32_t bound, Look* look) {
   const LaunchSlots& slots = context.slots;
-  slot.is_gated = slot.is_gated && !slots.HasPassed(slot);
   if (slot.is_gated) {  // as if it had stopped before its first block
     ++look->yielded;
     return false;
@@ -126,6 +143,7 @@ bool Agent::LookAt(PreemptContext& context, LaunchSlot& slot, uint32_t bound, Lo
   slot.gave_sms = has_ended || away != 0;
   look->yielded += slots.HasYielded(slot, bound, gpu_.sm_count());
   look->doubtful += slot.may_have_stopped && !has_ended;
+  look->stopped += has_ended;
   // Those that leave do so one after the other: they come back together, not one by one.
   const bool all_have_left = has_ended || away == slot.away_seen;
   slot.away_seen = away;
@@ -161,7 +179,34 @@ void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
     if (gpu_.requests() == 0) gpu_.slot().stopped.store(0);
     (void)CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)(context.context);
   }
-  for (uint32_t i = 0; i < count; ++i) look->acted |= Resume(context, resume[i]);
+  for (uint32_t i = 0; i < count; ++i) {
+    look->acted |= Resume(context, resume[i], ResumeWhen::kNow);
+  }
+}
+
+// Whether what is put behind a gate now waits there until nobody asks for the whole GPU. Where
+// processes share a context a gate opens later than the agent launches.
+bool Agent::IsHeldAtGate() const {
+  return settings.gate_every != 0 && !gpu_.shares_context() && gpu_.requests() != 0 &&
+         gpu_.sm_bound() == runtime::kAllSms && gpu_.slot().gate.load() == 0;
+}
+
+// Behind the gate they count as stopped until their stream has come through it.
+void Agent::ResumeAtGate(PreemptContext& context) {
+  if (context.gpu != &gpu_ || context.outstanding.load() == 0 || !IsHeldAtGate()) return;
+  LaunchSlot* stopped[kSlots];
+  uint32_t count = 0;
+  {
+    const MutexLock lock(context.slots_mutex);
+    for (uint32_t i = 0; i < context.slots.in_use(); ++i) {
+      LaunchSlot& slot = context.slots.used(i);
+      const bool is_running = slot.state == LaunchSlot::State::kRunning;
+      if (is_running && slot.stopped && slot.live == 0) stopped[count++] = &slot;
+    }
+  }
+  if (count == 0) return;
+  (void)CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)(context.context);
+  for (uint32_t i = 0; i < count; ++i) Resume(context, stopped[i], ResumeWhen::kGateOpens);
 }
 
 // The launches of a context that faulted would never be complete, and its demand would never end.
@@ -272,6 +317,11 @@ void Agent::Run() {
     const Look look = LookAtAll(was_asked);
     const uint64_t requests = gpu_.requests();
     Publish(look, requests, is_asked && gpu_.slot().wake.load() == seen);
+    // After that: who waits for the stop hears of it first.
+    if (look.stopped != 0 && IsHeldAtGate()) {
+      const MutexLock lock(pass_mutex);
+      ForEachContext([&](PreemptContext& context) { ResumeAtGate(context); });
+    }
     // Whoever let it go leaves it to the agent to tell the daemon (ReleaseDemand).
     if (was_told && requests == 0 && gpu_.board().header().attention.load() != 0) {
       sched::RingBell(gpu_.board().header());

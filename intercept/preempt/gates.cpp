@@ -40,13 +40,25 @@ bool IsDue(PreemptContext& context, const LaunchFacts& facts, const StreamKey& s
   return is_due;
 }
 
-bool PutGate(PreemptContext& context, const LaunchFacts& facts) {
+bool WaitAtGate(const PreemptContext& context, CUstream stream, bool per_thread) {
   const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(
-      facts.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz : Call::k_cuStreamWaitValue32_v2);
-  if (wait(facts.stream, context.gate_word, 1, CU_STREAM_WAIT_VALUE_GEQ) != CUDA_SUCCESS) {
-    return false;
-  }
+      per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz : Call::k_cuStreamWaitValue32_v2);
+  if (wait(stream, context.gate_word, 1, CU_STREAM_WAIT_VALUE_GEQ) != CUDA_SUCCESS) return false;
   Count(counters.gates);
+  return true;
+}
+
+bool WritePassage(const PreemptContext& context, CUstream stream, bool per_thread, uint32_t index,
+                  uint32_t passage) {
+  const auto write = Real<PFN_cuStreamWriteValue32_v11070>(
+      per_thread ? Call::k_cuStreamWriteValue32_v2_ptsz : Call::k_cuStreamWriteValue32_v2);
+  const CUdeviceptr word = context.status_device + index * sizeof(runtime::HostStatus) +
+                           offsetof(runtime::HostStatus, passed);
+  return write(stream, word, passage, 0) == CUDA_SUCCESS;
+}
+
+bool PutGate(PreemptContext& context, const LaunchFacts& facts) {
+  if (!WaitAtGate(context, facts.stream, facts.per_thread)) return false;
   context.queued.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -79,14 +91,16 @@ bool GateGuarded(PreemptContext& context, const LaunchFacts& facts) noexcept {
 }
 
 bool TellPassage(PreemptContext& context, const LaunchFacts& facts, uint32_t index,
-                 uint32_t sequence) noexcept {
-  const auto write = Real<PFN_cuStreamWriteValue32_v11070>(
-      facts.per_thread ? Call::k_cuStreamWriteValue32_v2_ptsz : Call::k_cuStreamWriteValue32_v2);
-  const CUdeviceptr word = context.status_device + index * sizeof(runtime::HostStatus) +
-                           offsetof(runtime::HostStatus, passed);
-  if (write(facts.stream, word, sequence, 0) != CUDA_SUCCESS) return false;
+                 uint32_t passage) noexcept {
+  if (!WritePassage(context, facts.stream, facts.per_thread, index, passage)) return false;
   context.queued.fetch_add(1, std::memory_order_relaxed);
   return true;
+}
+
+bool GateResume(PreemptContext& context, CUstream helper, uint32_t index,
+                uint32_t passage) noexcept {
+  return WaitAtGate(context, helper, /*per_thread=*/false) &&
+         WritePassage(context, helper, /*per_thread=*/false, index, passage);
 }
 
 bool WantsPriority(const PreemptContext& context) noexcept {

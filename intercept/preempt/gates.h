@@ -40,10 +40,16 @@ void GateStream(PreemptContext& context, const LaunchFacts& facts, const StreamK
 /// above may ask, each launch gets one: it may be queued when they come. False: it does not wait.
 bool GateGuarded(PreemptContext& context, const LaunchFacts& facts) noexcept;
 
-/// Behind that gate: the stream tells the host line of slot `index` when it has come through. The gate
-/// may open and close again while the stream waits for what lies before. False: it will not tell.
+/// Behind that gate: the stream tells the host line of slot `index` when it has come through, the
+/// `passage`-th gate. The gate may open and close again while the stream waits for what lies before.
+/// False: it will not tell.
 bool TellPassage(PreemptContext& context, const LaunchFacts& facts, uint32_t index,
-                 uint32_t sequence) noexcept;
+                 uint32_t passage) noexcept;
+
+/// For the agent: what it puts into `helper` next, a resume of slot `index`, waits at the gate, and the
+/// stream tells when it has come through. False: it does not, and nothing may be put behind it.
+bool GateResume(PreemptContext& context, CUstream helper, uint32_t index,
+                uint32_t passage) noexcept;
 
 /// Makes a launch as the program did, or the same with the highest priority where that is of use
 /// and the program asked for none. Falls back to the program's own call.

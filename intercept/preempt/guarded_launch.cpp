@@ -230,6 +230,7 @@ runtime::PreemptParams ParamsOf(const PreemptContext& context, const LaunchSlot&
   params.stride = slot.claims.stride;
   params.full_until = slot.claims.full_until;
   params.fresh_after_ns = settings.fresh_after_ns;
+  runtime::SetSteady(params);
   return params;
 }
 
@@ -308,7 +309,7 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
   const bool is_blocking = IsBlocking(attempt.facts.stream, attempt.facts.per_thread);
   const MutexLock lock(context.launch_mutex);
   LaunchSlot* slot = nullptr;
-  uint32_t physical = kNoPhysical, bound = 0;
+  uint32_t physical = kNoPhysical, bound = 0, passage = 0;
   const bool is_gated = GateGuarded(context, attempt.facts);
   {
     const MutexLock slots_lock(context.slots_mutex);
@@ -317,12 +318,12 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
     slot = context.slots.Take(attempt.total_blocks);
     if (slot == nullptr) return Outcome::kRetry;
     FillSlot(attempt, is_blocking, slot);
-    slot->is_gated = is_gated;
+    if (is_gated) passage = context.slots.NoteGate(slot, /*is_resume=*/false);
     bound = slot->looked_at_bound;
     physical = context.slots.BeginPhysical(slot, std::min(attempt.workers, attempt.total_blocks));
   }
   const uint32_t index = context.slots.IndexOf(slot);
-  if (is_gated && !TellPassage(context, attempt.facts, index, slot->sequence)) {
+  if (is_gated && !TellPassage(context, attempt.facts, index, passage)) {
     const MutexLock slots_lock(context.slots_mutex);
     slot->is_gated = false;  // it may be under way, for all that is known
   }
@@ -441,8 +442,8 @@ CUresult LaunchPhysical(PreemptContext& context, LaunchSlot& slot, uint32_t phys
   KeptAttributes attributes;
   if (slot.has_priority) attributes.SetPriority(slot.priority);
   if (slot.carveout != 0) attributes.SetCarveout(slot.carveout);
-  return LaunchOn(context, slot, physical, context.helpers[physical % context.helper_count],
-                  /*per_thread=*/false, attributes);
+  return LaunchOn(context, slot, physical, context.HelperOf(physical), /*per_thread=*/false,
+                  attributes);
 }
 
 CUresult LaunchUnderBoard(const LaunchFacts& facts, const LaunchCall& call) noexcept {

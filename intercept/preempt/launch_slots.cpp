@@ -54,6 +54,13 @@ uint32_t LaunchSlots::BeginPhysical(LaunchSlot* slot, uint32_t workers) noexcept
 
 void LaunchSlots::CancelPhysical(LaunchSlot* slot, uint32_t physical) noexcept {
   slot->live = static_cast<uint8_t>(slot->live & ~(1u << physical));
+  slot->is_gated = false;
+}
+
+uint32_t LaunchSlots::NoteGate(LaunchSlot* slot, bool is_resume) noexcept {
+  slot->is_gated = true;
+  slot->is_gated_resume = is_resume;
+  return ++slot->passage;
 }
 
 void LaunchSlots::Cancel(LaunchSlot* slot) noexcept {
@@ -75,6 +82,10 @@ void LaunchSlots::Cancel(LaunchSlot* slot) noexcept {
 void LaunchSlots::Look(LaunchSlot* slot) noexcept {
   const uint32_t index = IndexOf(slot);
   const runtime::HostStatus& said = status_[index];
+  if (slot->is_gated && HasPassed(*slot)) {
+    slot->is_gated = false;
+    resumes_ += slot->is_gated_resume;
+  }
   for (uint32_t p = 0; p < runtime::kPhysicalLaunches; ++p) {
     if ((slot->live & 1u << p) == 0) continue;
     if (__atomic_load_n(&said.ended[p], __ATOMIC_ACQUIRE) != slot->tag[p]) continue;
@@ -137,7 +148,7 @@ uint32_t LaunchSlots::WorkersAway(const LaunchSlot& slot) const noexcept {
 }
 
 bool LaunchSlots::HasPassed(const LaunchSlot& slot) const noexcept {
-  return __atomic_load_n(&status_[IndexOf(&slot)].passed, __ATOMIC_ACQUIRE) == slot.sequence;
+  return __atomic_load_n(&status_[IndexOf(&slot)].passed, __ATOMIC_ACQUIRE) == slot.passage;
 }
 
 bool LaunchSlots::HasYielded(const LaunchSlot& slot, uint32_t bound, uint32_t sms) const noexcept {

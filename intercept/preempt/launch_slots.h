@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "device/runtime/preempt_control.h"
 
@@ -25,14 +26,16 @@ struct LaunchSlot {
   State state = State::kFree;
   bool may_have_stopped = false;  ///< somebody asked to yield since it was launched
   bool stopped = false;           ///< no physical launch is under way and blocks are left
-  bool is_gated = false;          ///< there is a gate before its first physical launch, which has not
-                                  ///< come through while HostStatus::passed does not say so
+  bool is_gated = false;          ///< there is a gate before its last physical launch, which has not
+                                  ///< come through while HostStatus::passed is not `passage`
+  bool is_gated_resume = false;   ///< and that is a resume
   uint8_t live = 0;               ///< bit p: physical launch p is under way
   uint16_t tag[runtime::kPhysicalLaunches] = {};
   uint16_t last_tag = 0;
   uint32_t workers[runtime::kPhysicalLaunches] = {};
   uint32_t yielded_at[runtime::kPhysicalLaunches] = {};  ///< HostStatus::yielded when it was made
   uint32_t sequence = 0;
+  uint32_t passage = 0;           ///< gates that were put before its physical launches, ever
   uint32_t base_next = 0, base_completed = 0;
   uint32_t last_next = 0;         ///< highest `next` that an ended physical launch left
   uint32_t total_blocks = 0;
@@ -75,6 +78,13 @@ class LaunchSlots {
   /// The driver refused it: it never was.
   void CancelPhysical(LaunchSlot* slot, uint32_t physical) noexcept;
 
+  /// There is a gate before the physical launch that was begun last; what its stream tells when it has
+  /// come through.
+  uint32_t NoteGate(LaunchSlot* slot, bool is_resume) noexcept;
+
+  /// Resumes that came through their gates since the last call, as far as Harvest has seen.
+  uint32_t TakeResumes() noexcept { return std::exchange(resumes_, 0); }
+
   /// The driver refused the first physical launch: the slot is free again.
   void Cancel(LaunchSlot* slot) noexcept;
 
@@ -95,9 +105,6 @@ class LaunchSlots {
   /// Workers of a running launch that left before its last block was claimed, about: too many
   /// where one of its physical launches ended partly for one reason, partly for another.
   uint32_t WorkersAway(const LaunchSlot& slot) const noexcept;
-
-  /// Whether the stream of a launch that was gated has come through the gate.
-  bool HasPassed(const LaunchSlot& slot) const noexcept;
 
   /// Whether a launch that is asked to leave the SMs below `bound` of `sms` has, about: as many
   /// workers left as are there when they are spread evenly, less an eighth, or they looked as they
@@ -124,6 +131,7 @@ class LaunchSlots {
 
  private:
   void Look(LaunchSlot* slot) noexcept;
+  bool HasPassed(const LaunchSlot& slot) const noexcept;
   uint32_t Yielded(const LaunchSlot& slot) const noexcept;
   void Free(LaunchSlot* slot) noexcept;
 
@@ -134,6 +142,7 @@ class LaunchSlots {
   uint16_t used_[kSlots];
   uint32_t used_count_ = 0;
   uint32_t running_ = 0;
+  uint32_t resumes_ = 0;  // see TakeResumes
   uint64_t last_number_ = 0;
 };
 

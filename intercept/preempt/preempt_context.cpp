@@ -198,11 +198,19 @@ uint32_t Harvest(PreemptContext& context) noexcept {
     NoteComplete(slot, now);
     context.gpu->slot().gpu_ns.fetch_add(now - slot.begun_ns, std::memory_order_relaxed);
   });
+  if (const uint32_t resumes = context.slots.TakeResumes(); resumes != 0) {
+    CountResumes(context, resumes);
+  }
   if (complete == 0) return context.outstanding.load();
   const uint32_t left = context.outstanding.fetch_sub(complete) - complete;
   if (left == 0) context.queued.store(0, std::memory_order_relaxed);
   Unwatch(complete);
   return left;
+}
+
+void CountResumes(PreemptContext& context, uint32_t resumes) noexcept {
+  counters.resumes.fetch_add(resumes, std::memory_order_relaxed);
+  context.gpu->slot().resumes.fetch_add(resumes, std::memory_order_relaxed);
 }
 
 void GiveUp(PreemptContext& context) noexcept {

@@ -31,6 +31,8 @@ struct PreemptContext {
   static constexpr uint32_t kMostHelpers = 2;
   CUstream helpers[kMostHelpers] = {};
   uint32_t helper_count = 0;
+  /// The stream of resumes with this index of a physical launch.
+  CUstream HelperOf(uint32_t physical) const noexcept { return helpers[physical % helper_count]; }
   CUdeviceptr controls = 0;        ///< ControlSlot[kSlots]
   CUdeviceptr returned = 0;        ///< ReturnedList[kSlots]
   CUdeviceptr status_device = 0;   ///< HostStatus[kSlots]
@@ -103,6 +105,9 @@ void ForEachContext(Visit&& visit) noexcept;
 /// Looks at what the device said and accounts for what is complete. Returns how many are
 /// outstanding.
 uint32_t Harvest(PreemptContext& context) noexcept;
+
+/// So many launches that had stopped run again, or are about to.
+void CountResumes(PreemptContext& context, uint32_t resumes) noexcept;
 
 /// The context is beyond repair (a sticky error): nothing of it is waited for any more.
 void GiveUp(PreemptContext& context) noexcept;

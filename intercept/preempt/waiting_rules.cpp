@@ -137,6 +137,7 @@ void Open(Rule rule, const uint64_t* arguments) {
       return;
     case Rule::kSyncContext:
       under_way.sync = BeforeSync(Current(), kNoStream, true);
+      LetGoEarly(&under_way.sync);
       return;
     case Rule::kSyncStream:
     case Rule::kSyncStreamPerThread: {
@@ -144,6 +145,7 @@ void Open(Rule rule, const uint64_t* arguments) {
                                           rule == Rule::kSyncStreamPerThread);
       under_way.sync = BeforeSync(FindContext(reinterpret_cast<CUcontext>(key.context)),
                                   key.stream, false);
+      LetGoEarly(&under_way.sync);
       return;
     }
     case Rule::kSyncEvent: return;

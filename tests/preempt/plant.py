@@ -45,7 +45,7 @@ BUGS = {
     # Spatial: what was stopped as a whole goes on when only some SMs are to be left.
     "no_room_beside": ("bound != runtime::kAllSms && has_ended", "false"),
     # A launch at a gate has not begun before its stream says so.
-    "gate_taken_for_passed": ("slot.is_gated && !slots.HasPassed(slot)", "false"),
+    "gate_taken_for_passed": ("slot->is_gated && HasPassed(*slot)", "slot->is_gated"),
     # A resume has the arguments of the launch.
     "arguments_forgotten": ("  const CUresult result = LaunchPhysical(context, *slot, physical);\n",
                             "  __builtin_memset(context.ArgumentsOf(context.slots.IndexOf(slot)), "

@@ -240,6 +240,32 @@ TEST(Gate, HoldsTheStreamNotTheHost) {
   }
 }
 
+// What has stopped is launched again while the process is held, and starts when it is let go: whoever
+// lets it go opens the gate, and no agent is waited for.
+TEST(Gate, HoldsResumesBack) {
+  for (const std::string& stream : kStreams) {
+    SCOPED_TRACE(stream);
+    const BoardFile board;
+    Program program(App({"paced", stream}), board, {{"CUPOLA_GATE_EVERY", "8"}});
+    ASSERT_TRUE(program.Await("ready")) << program.output();
+    program.Tell("open 0\nheld 1\n");
+    ASSERT_TRUE(program.Await("reached 1")) << program.output();
+    board.Ask();
+    program.Tell("open 4294967295\n");
+    EXPECT_TRUE(
+        AwaitTrue([&] { return board.slot().stopped.load() == 1 || program.HasEnded(); }));
+    GiveTimeToGoWrong();
+    EXPECT_EQ(board.slot().stopped.load(), 1u);
+    EXPECT_EQ(board.slot().resumes.load(), 0u) << "it runs";
+    board.Release();
+    program.Tell("end 0\n");
+    EXPECT_EQ(program.Wait(), 0) << program.output();
+    for (const char* count : {"1 preemptions, 1 resumes", " 1 gates"}) {
+      EXPECT_NE(program.output().find(count), std::string::npos) << program.output();
+    }
+  }
+}
+
 // What is launched while the process is held starts when it is let go, and not before: no worker
 // comes to take the GPU, run a block and leave.
 TEST(Gate, HoldsPreemptibleLaunchesBack) {
