@@ -43,8 +43,8 @@ constexpr size_t kRunsToSeeVariants = 3;
 constexpr char kTuneFooter[] =
     "\nCMD is run with its launches taking turns, plain and as preemptible variants with each L, the\n"
     "blocks of a claim interleaved with others' and (g) next to each other in the grid, with one\n"
-    "worker less on each SM (w) or so many eighths of them (x4; --workers): once, or more often\n"
-    "where it launches too rarely for that; then interrupted from outside, until each kernel was\n"
+    "worker less on each SM (w) or so many eighths of them (x4; --workers; in both orders): once,\n"
+    "or more often where it launches too rarely; then interrupted from outside, until each kernel was\n"
     "preempted often enough. Kept is what stops soonest within the bound: the smallest L, then the\n"
     "fewest workers. Give it a command of some seconds, with a hundred launches of its kernels at\n"
     "the sizes that matter. First: cupola build ./app. The results go into the profile; then:\n"
@@ -67,6 +67,8 @@ class Tuning {
       if (batch > 1) turns.push_back(batch | profiles::kClaimsInGridOrder);
       for (const uint32_t some : options_.eighths) {
         turns.push_back(batch | profiles::WorkerEighths(some));
+        if (batch == 1) continue;
+        turns.push_back(batch | profiles::WorkerEighths(some) | profiles::kClaimsInGridOrder);
       }
     }
     turns.push_back(options_.batches.front() | profiles::kOneWorkerLess);

@@ -16,6 +16,15 @@ def percentile(sample, share):
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
+def whole_periods(times, start, stop):
+    """(periods, seconds) between the first and the last of `times`, in ns and ascending, that lie in
+    start..stop: their rate is not rounded to whole events of start..stop. (0, 0.0) of fewer than two."""
+    inside = [at for at in times if start <= at <= stop]
+    if len(inside) < 2:
+        return 0, 0.0
+    return len(inside) - 1, (inside[-1] - inside[0]) / 1e9
+
+
 def bootstrap(sample, statistic=median, confidence=0.95, resamples=4000, seed=1):
     """(low, high): the percentile interval of `statistic` over resamples with replacement (Efron).
     """

@@ -12,6 +12,12 @@ class SamplingTest(unittest.TestCase):
         self.assertEqual(sampling.percentile([0, 10], 0.99), 9.9)
         self.assertEqual(sampling.percentile([7], 0.3), 7)
 
+    def test_periods_are_whole(self):
+        """What lies before the first event of the window and behind its last one does not count."""
+        times = [second * 1_000_000_000 for second in range(10)]
+        self.assertEqual(sampling.whole_periods(times, 1_500_000_000, 6_900_000_000), (4, 4.0))
+        self.assertEqual(sampling.whole_periods(times, 2_000_000_000, 2_999_999_999), (0, 0.0))
+
     def test_the_interval_holds_what_it_promises(self):
         """Of 95 % intervals over samples of a known median, about 95 % must contain it."""
         prng = random.Random(7)
