@@ -252,7 +252,7 @@ void Agent::Publish(const Look& look, uint64_t requests, bool is_answer) {
 
 void Agent::Spin(uint32_t seen, uint64_t until_ns) {
   while (gpu_.slot().wake.load(std::memory_order_relaxed) == seen && MonotonicNs() < until_ns) {
-    for (int i = 0; i < 32; ++i) _mm_pause();
+    for (int i = 0; i < 4; ++i) _mm_pause();
   }
 }
 

@@ -136,16 +136,15 @@ void NeedMoreSms(GpuBoard& gpu, uint32_t sms, uint64_t now_ns) {
 }
 
 // What a launch takes: an upper bound, since the host's time between launches is in it.
-void NoteTimeOfLaunches(DemandState& state, uint64_t begun_ns, uint64_t launches,
-                        uint64_t now_ns) {
-  const uint64_t ns = (now_ns - begun_ns) / launches;
+void NoteTimeOfLaunches(DemandState& state, uint64_t now_ns) {
+  const uint64_t launches = state.launches.load(std::memory_order_relaxed) -
+                            state.begun_launches.load(std::memory_order_relaxed) + 1;
+  const uint64_t ns = (now_ns - state.begun_ns.load(std::memory_order_relaxed)) / launches;
   const uint64_t before = state.ns_per_launch.load(std::memory_order_relaxed);
   state.ns_per_launch.store(before == 0 ? ns : (3 * before + ns) / 4, std::memory_order_relaxed);
 }
 
-enum class Work : uint8_t { kDone, kUnderWay };
-
-void End(GpuBoard& gpu, uint64_t now_ns, Work work = Work::kDone) {
+void End(GpuBoard& gpu, uint64_t now_ns) {
   DemandState& state = gpu.demand;
   if (!Enter(state, Phase::kOn)) return;
   // On the program's thread, on its way out of a synchronising call.
@@ -155,20 +154,15 @@ void End(GpuBoard& gpu, uint64_t now_ns, Work work = Work::kDone) {
   }
   // Idle it would share the GPU with whoever comes.
   if (gpu.board().header().attention.load() != 0) tasks::AskToLeave(gpu);
-  if (work == Work::kDone) {
-    const uint64_t launches = state.launches.load(std::memory_order_relaxed) -
-                              state.begun_launches.load(std::memory_order_relaxed) + 1;
-    NoteTimeOfLaunches(state, state.begun_ns.load(std::memory_order_relaxed), launches, now_ns);
-  }
+  NoteTimeOfLaunches(state, now_ns);
   state.ended_ns.store(now_ns, std::memory_order_relaxed);
   state.stream.store(kNoStream, std::memory_order_relaxed);
   state.phase.store(Phase::kNone);
 }
 
 // A launch counts itself before it looks at the phase: either we see it here, or it sees kNone.
-void EndUnlessLaunched(GpuBoard& gpu, uint64_t launches, uint64_t now_ns,
-                       Work work = Work::kDone) {
-  End(gpu, now_ns, work);
+void EndUnlessLaunched(GpuBoard& gpu, uint64_t launches, uint64_t now_ns) {
+  End(gpu, now_ns);
   if (gpu.demand.launches.load() == launches) return;
   ForEachContext([&](PreemptContext& context) {
     if (context.gpu != &gpu) return;
@@ -292,13 +286,6 @@ bool IsAtWork(GpuBoard& gpu, bool was_quiet, uint64_t now_ns) {
          AreWell(state);
 }
 
-// Whether nothing of what the process wants the GPU for is left once the call has waited.
-bool IsAllOfBurst(const DemandState& state, const SyncPoint& point) {
-  const uint64_t burst = state.stream.load(std::memory_order_relaxed);
-  return state.phase.load() == Phase::kOn && (point.whole_context || burst == point.stream) &&
-         state.launches.load() == point.launches;
-}
-
 }  // namespace
 
 // A marker that is on its way is reached nevertheless.
@@ -356,42 +343,18 @@ SyncPoint BeforeSync(PreemptContext* context, uint64_t stream, bool whole_contex
   return {context, context->gpu->demand.launches.load(), stream, whole_context};
 }
 
-// The kernel's blocks wait for the room that the others leave, all of them at the same time, so that
-// workers that are launched after the stop come behind them; and the SMs prefer the warps that came
-// first. So all that the others miss is the time that they take to stop and to come back. Where
-// contexts take turns it would be changed back too soon; and a process that goes on soon keeps what
-// it has.
-void LetGoEarly(SyncPoint* point) noexcept {
-  if (point->context == nullptr) return;
-  GpuBoard& gpu = *point->context->gpu;
-  DemandState& state = gpu.demand;
-  if (!gpu.shares_context() || !gpu.may_ask() || !IsAllOfBurst(state, *point)) return;
-  const uint64_t usual_ns = state.ns_per_launch.load(std::memory_order_relaxed);
-  const bool is_one = state.begun_launches.load(std::memory_order_relaxed) == point->launches;
-  const bool is_at_once = state.sms.load(std::memory_order_relaxed) != runtime::kAllSms;
-  if (!is_one || !is_at_once || usual_ns == 0 || usual_ns > settings.brief_ns ||
-      state.gaps_are_short.load(std::memory_order_relaxed) ||
-      state.returned.load() != point->launches) {
-    return;
-  }
-  const uint64_t begun_ns = state.begun_ns.load(std::memory_order_relaxed);
-  const uint64_t until_ns = NowNs() + settings.brief_ns / 5;
-  while (!sched::HaveYielded(gpu.board(), gpu.index())) {
-    if (NowNs() > until_ns) return;
-    __builtin_ia32_pause();
-  }
-  point->begun_ns = begun_ns;
-  EndUnlessLaunched(gpu, point->launches, NowNs(), Work::kUnderWay);
-}
-
 void AfterSync(const SyncPoint& point) noexcept {
   if (point.context == nullptr) return;
   if (point.context->outstanding.load() != 0) Harvest(*point.context);
   GpuBoard& gpu = *point.context->gpu;
   DemandState& state = gpu.demand;
+  const uint64_t burst = state.stream.load(std::memory_order_relaxed);
+  const bool nothing_left = point.whole_context || burst == point.stream;
+  if (state.phase.load() != Phase::kOn || !nothing_left ||
+      state.launches.load() != point.launches) {
+    return;
+  }
   const uint64_t now = NowNs();
-  if (point.begun_ns != 0) NoteTimeOfLaunches(state, point.begun_ns, 1, now);
-  if (!IsAllOfBurst(state, point)) return;
   if (state.gaps_are_short.load(std::memory_order_relaxed)) {
     state.end_launches.store(point.launches, std::memory_order_relaxed);
     state.end_at_ns.store(now + kShortGapNs);

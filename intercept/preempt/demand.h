@@ -76,17 +76,10 @@ struct SyncPoint {
   uint64_t launches = 0;   ///< of the GPU, at the call
   uint64_t stream = kNoStream;
   bool whole_context = false;
-  uint64_t begun_ns = 0;   ///< of a demand that ended before the call; else 0
 };
 
 /// Before and after a synchronising call that succeeded.
 SyncPoint BeforeSync(PreemptContext* context, uint64_t stream, bool whole_context) noexcept;
-
-/// Behind BeforeSync, where the call only waits. Where processes share a context: lets the others come
-/// back before the call, once they have stopped, if what it waits for is one brief kernel that got
-/// the GPU's room by their stop. May take a fifth of what is brief.
-void LetGoEarly(SyncPoint* point) noexcept;
-
 void AfterSync(const SyncPoint& point) noexcept;
 
 /// How long the agent may sleep before it is to look after demand again.

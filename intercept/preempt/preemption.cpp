@@ -102,7 +102,6 @@ bool ReadSettings() {
       static_cast<uint32_t>(Number("CUPOLA_FRESH_AFTER_NS", settings.fresh_after_ns));
   settings.demand_limit_ns =
       Number("CUPOLA_DEMAND_LIMIT_MS", settings.demand_limit_ns / 1'000'000) * 1'000'000;
-  settings.brief_ns = Number("CUPOLA_BRIEF_US", settings.brief_ns / 1000) * 1000;
   settings.hot_ns = Number("CUPOLA_AGENT_HOT_US", settings.hot_ns / 1000) * 1000;
   return true;
 }

@@ -35,7 +35,6 @@ struct Settings {
                                     ///< does not sleep for so long
   uint64_t demand_limit_ns = 10'000'000'000;  ///< CUPOLA_DEMAND_LIMIT_MS: a burst that is quiet for
                                               ///< longer loses its demand though it is at work
-  uint64_t brief_ns = 50'000;       ///< CUPOLA_BRIEF_US: LetGoEarly where a launch takes no longer; 0 = never
   uint32_t gate_every = 8;          ///< CUPOLA_GATE_EVERY: plain launches a gate, 0 = no gates
   uint32_t queues = 32;             ///< hardware queues: CUDA_DEVICE_MAX_CONNECTIONS
 };

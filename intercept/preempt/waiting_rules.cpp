@@ -137,7 +137,6 @@ void Open(Rule rule, const uint64_t* arguments) {
       return;
     case Rule::kSyncContext:
       under_way.sync = BeforeSync(Current(), kNoStream, true);
-      LetGoEarly(&under_way.sync);
       return;
     case Rule::kSyncStream:
     case Rule::kSyncStreamPerThread: {
@@ -145,7 +144,6 @@ void Open(Rule rule, const uint64_t* arguments) {
                                           rule == Rule::kSyncStreamPerThread);
       under_way.sync = BeforeSync(FindContext(reinterpret_cast<CUcontext>(key.context)),
                                   key.stream, false);
-      LetGoEarly(&under_way.sync);
       return;
     }
     case Rule::kSyncEvent: return;

@@ -129,19 +129,6 @@ void UpdateDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t
   if (changed && board.header().attention.load() != 0) RingBell(board.header());
 }
 
-bool HaveYielded(BoardView board, uint32_t self) {
-  const uint64_t now = BoardClockNs();
-  bool one = false;
-  for (uint64_t rest = board.slot(self).asked.load(); rest != 0; rest &= rest - 1) {
-    const BoardSlot& asked = board.slot(static_cast<uint32_t>(__builtin_ctzll(rest)));
-    const bool is_asked = (asked.yield_requests.load() & BitOf(self)) != 0;
-    if (!is_asked || !HasDemand(asked, now)) continue;
-    if (asked.stopped.load() == 0) return false;
-    one = true;
-  }
-  return one;
-}
-
 bool ReleaseDemand(BoardView board, uint32_t self) {
   BoardSlot& slot = board.slot(self);
   if ((slot.demand.load(std::memory_order_relaxed) & 1) == 0) return true;

@@ -75,9 +75,6 @@ void WakeSleepers(BoardView board, const Wakes& wakes);
 /// over, and the daemon wants to know.
 void UpdateDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t now_ns);
 
-/// Whether those that the process of slot `self` asks have yielded, one at least.
-bool HaveYielded(BoardView board, uint32_t self);
-
 /// The process of slot `self` has nothing left to run: takes all its requests back.
 void EndDemand(BoardView board, uint32_t self);
 

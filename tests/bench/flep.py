@@ -134,13 +134,13 @@ class Evaluation:
         """Finds L of each kernel, and what stopping it costs, on its large input."""
         for name in runs.PROGRAMS:
             # Two runs: 100 launches are 8 each of plain, three L, two of them in both orders of
-            # claims, all of these with six eighths of the workers, one with a worker less on each
+            # claims, all of these with five eighths of the workers, one with a worker less on each
             # SM, and as many to be interrupted.
             large = ["--input", "large", "--repeat", "99"]
             large += ["--scale", "0"] if self.sim else []
             self.attempt("tune", ["tune", "--device", self.bed.device, "--out", self.bed.profile,
                                   "--rounds", "1" if self.sim else "8", "--batches", "1", "4", "16",
-                                  "--workers", "6",
+                                  "--workers", "5",
                                   "--most-runs", "1" if self.sim else "2", "--interrupt-every", "2",
                                   "--", self.bed.program("flep_" + name), *large])
         found = {}

@@ -1,7 +1,7 @@
 """A short kernel of high priority beside a batch process, plain and under Cupola in turns.
 
 The matrix {plain, cupola} x {nomps, mps} x {20us, 200us blocks}, in short rounds of fresh processes
-(the batch's kernel as `cupola tune` finds it to stop soonest within 1.5 % of its rate) so that drift of
+(the batch's kernel as `cupola tune` finds it to stop soonest within 1.3 % of its rate) so that drift of
 the machine falls on both; and each program alone. Gives the metrics hp_p50_us_*,
 hp_p99_us_*, batch_rate_ratio_* and keeps all raw samples in the detail. Standard library only."""
 import contextlib
@@ -15,7 +15,7 @@ PRIORITIES = {"high": {"priority": 10}, "batch": {"priority": 0}}
 BLOCK_US = (20, 200)
 SYSTEMS = ("plain", "cupola")
 # Of the batch's rate, for a sooner stop: what 2 % leave beside a stop every 4 ms.
-BOUND_PERCENT = 1.5
+BOUND_PERCENT = 1.3
 SIM_BATCH = ["--blocks", "40", "--rounds", "100"]  # some ms on the simulated device
 SIM_HIGH = ["--blocks", "2", "--rounds", "50", "--least-us", "20000", "--most-us", "30000"]
 

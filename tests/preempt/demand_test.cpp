@@ -24,10 +24,7 @@ struct DemandRun {
   uint64_t until_ns = 0;  ///< its lease then
 
   DemandRun(const std::string& kind, const std::string& limit_ms, bool is_held = false)
-      : DemandRun(kind, {{"CUPOLA_DEMAND_LIMIT_MS", limit_ms}}, is_held) {}
-  DemandRun(const std::string& kind, const std::map<std::string, std::string>& more,
-            bool is_held = false, uint32_t capabilities = 0)
-      : board(), program(Prepare(kind, capabilities), board, more) {
+      : board(), program(Prepare(kind), board, {{"CUPOLA_DEMAND_LIMIT_MS", limit_ms}}) {
     if (!program.Await("ready")) ADD_FAILURE() << program.output();
     EXPECT_TRUE(Comes([&] { return !Wants(); })) << "it waited for its first kernel";
     if (is_held) board.Ask();
@@ -38,9 +35,8 @@ struct DemandRun {
     if (!program.Await("kernel launched")) ADD_FAILURE() << program.output();
   }
   sched::BoardSlot& slot() const { return board.slot(); }
-  sched::BoardSlot& victim() const { return board.view().slot(kVictim); }
   bool Wants() const { return (slot().demand.load() & 1) != 0; }
-  bool Asks() const { return (victim().yield_requests.load() & 1) != 0; }
+  bool Asks() const { return (board.view().slot(kVictim).yield_requests.load() & 1) != 0; }
   template <typename Condition>
   bool Comes(Condition condition) {
     (void)AwaitTrue([&] { return condition() || program.HasEnded(); });
@@ -48,12 +44,9 @@ struct DemandRun {
   }
 
  private:
-  std::vector<std::string> Prepare(const std::string& kind, uint32_t capabilities) const {
-    slot().capabilities.store(capabilities);
-    slot().may_take.store(1 << kVictim);
-    victim().state.store(static_cast<uint32_t>(sched::SlotState::kLive));
-    victim().demand.store(1);
-    victim().demand_until_ns.store(UINT64_MAX);
+  std::vector<std::string> Prepare(const std::string& kind) const {
+    board.slot().may_take.store(1 << kVictim);
+    board.view().slot(kVictim).state.store(static_cast<uint32_t>(sched::SlotState::kLive));
     return {CUPOLA_DEMAND_APP, kind};
   }
 };
@@ -81,41 +74,6 @@ INSTANTIATE_TEST_SUITE_P(Streams, DemandOn,
                            std::erase(name, '-');
                            return name;
                          });
-
-// Where processes share a context the others come back as soon as they have stopped, while the brief
-// kernel that they stopped for runs; and not before.
-TEST(Demand, OfABriefKernelEndsWhenOthersHaveStopped) {
-  DemandRun run("waits", {{"CUPOLA_BRIEF_US", "3600000000"}}, false, sched::kSharesContext);
-  GiveTimeToGoWrong();
-  EXPECT_TRUE(run.Asks());
-  sched::SetStopped(run.board.view(), kVictim, true);
-  EXPECT_TRUE(run.Comes([&] { return !run.Wants() && !run.Asks(); })) << run.program.output();
-  EXPECT_EQ(run.program.output().find("waited"), std::string::npos);
-  run.program.GoOn();
-  EXPECT_TRUE(run.program.Await("waited")) << run.program.output();
-  EXPECT_FALSE(run.Wants());
-  run.program.GoOn();
-  EXPECT_EQ(run.program.Wait(), 0) << run.program.output();
-}
-
-// Where contexts take turns the GPU would be taken from the kernel; others do not go on beside a long
-// one.
-TEST(Demand, OfAKernelThatIsWaitedForLasts) {
-  struct Kind {
-    const char* brief_us;
-    uint32_t capabilities;
-  };
-  for (const Kind& kind : {Kind{"3600000000", 0}, Kind{"1", sched::kSharesContext}}) {
-    DemandRun run("waits", {{"CUPOLA_BRIEF_US", kind.brief_us}}, false, kind.capabilities);
-    sched::SetStopped(run.board.view(), kVictim, true);
-    GiveTimeToGoWrong();
-    EXPECT_TRUE(run.Asks());
-    run.program.GoOn();
-    EXPECT_TRUE(run.Comes([&] { return !run.Wants() && !run.Asks(); })) << run.program.output();
-    run.program.GoOn();
-    EXPECT_EQ(run.program.Wait(), 0) << run.program.output();
-  }
-}
 
 // No agent runs there, nobody renews.
 TEST(Demand, EndsWithItsLeaseWhereTheProcessIsStopped) {

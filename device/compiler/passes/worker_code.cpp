@@ -14,7 +14,8 @@ namespace {
 //
 // Shared memory of a worker, cupola_worker:
 //    0   the range that all threads run next: {x, its last x, y, z}; a last x of all ones = leave
-//   16   another one: the two places are used by turns, so that one barrier a range is enough
+//   16   another one: the two places are used by turns, so that one barrier a range is enough. Before
+//        that {ranges in the list, places of it} as the worker began
 //   32   the leader's own: {current, blocks run, %globaltimer_lo when the range began, blocks of the
 //        claim that is under way where the range has as many and that is steady, else 0}
 //   48   the leader's own: {end, seen, when to ask for the stop word again, whether it was asked for
@@ -46,6 +47,7 @@ constexpr std::string_view kDeclarations = R"(
 // Before the first range; leader only. As if one of no blocks had just ended.
 constexpr std::string_view kBegin = R"(
   <begin>
+  st.shared.v2.u32 [cupola_worker+16], {%cupola_t1, %cupola_t3};
   st.shared.u32 [cupola_worker+64], %cupola_run;
   mov.u32 %cupola_t1, 1;
   st.shared.v4.u32 [cupola_worker+32], {%cupola_current, %cupola_run, %cupola_now, %cupola_count};

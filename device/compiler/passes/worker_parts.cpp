@@ -45,6 +45,8 @@ constexpr std::string_view kAddresses = R"(
 constexpr std::string_view kBeginOfParts = R"(
   ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];
   ld.relaxed.gpu.global.u32 %cupola_seen, [%cupola_slot+<slot_next>];
+  ld.param.u64 %cupola_list, [cupola_launch+<returned>];
+  ld.relaxed.gpu.global.v2.u32 {%cupola_t1, %cupola_t3}, [%cupola_list];
   mov.u32 %cupola_now, %globaltimer_lo;
   ld.param.u32 %cupola_t0, [cupola_launch+<base_next>];
   sub.u32 %cupola_seen, %cupola_seen, %cupola_t0;
@@ -258,10 +260,10 @@ $cupola_interleave:
 // nothing to do. Those that left together had numbers next to each other, so that the next range may
 // be a hundred places away.
 constexpr std::string_view kTakeOwn = R"(
-  ld.param.u64 %cupola_list, [cupola_launch+<returned>];
-  ld.relaxed.gpu.global.v2.u32 {%cupola_t1, %cupola_t3}, [%cupola_list];
+  ld.shared.v2.u32 {%cupola_t1, %cupola_t3}, [cupola_worker+16];
   setp.eq.u32 %cupola_p1, %cupola_t1, 0;
   @%cupola_p1 bra $cupola_claim_next;
+  ld.param.u64 %cupola_list, [cupola_launch+<returned>];
   mov.u32 %cupola_t5, 1;
   mov.u32 %cupola_t4, 1;
   mov.u32 %cupola_t2, %ctaid.x;

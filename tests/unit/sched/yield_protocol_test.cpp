@@ -47,26 +47,6 @@ TEST_F(YieldProtocol, WhoAsksForMoreAsksAnew) {
   EXPECT_GT(victim_.wake, wake);  // it is to look again
 }
 
-// Who has no work has nothing to yield; who was let go by whoever asked is not waited for.
-TEST_F(YieldProtocol, AllThatAreAskedHaveYielded) {
-  board_.slot(2).may_take = 0b11;
-  for (const uint32_t victim : {0u, 1u}) {
-    (void)BeginDemand(board_, victim, {1000, 1'000'000'000'000, 1}, BoardClockNs());
-  }
-  EXPECT_FALSE(HaveYielded(board_, 2)) << "it asks nobody";
-  (void)BeginDemand(board_, 2, {1000, 1000, runtime::kAllSms}, BoardClockNs());
-  EXPECT_FALSE(HaveYielded(board_, 2));
-  SetStopped(board_, 0, true);
-  EXPECT_FALSE(HaveYielded(board_, 2));
-  SetStopped(board_, 1, true);
-  EXPECT_TRUE(HaveYielded(board_, 2));
-  SetStopped(board_, 1, false);
-  EndDemand(board_, 1);
-  EXPECT_TRUE(HaveYielded(board_, 2)) << "it has no work any more";
-  EndDemand(board_, 2);
-  EXPECT_FALSE(HaveYielded(board_, 2));
-}
-
 // A victim that the daemon holds too stays asleep, so that nobody but whoever has ended can tell the
 // daemon that the GPU is free.
 TEST_F(YieldProtocol, WhoEndsTellsTheDaemonUnlessAnAgentDoes) {
