@@ -50,6 +50,14 @@ inline constexpr uint32_t kTaskArgumentBytes = 4 * kRecordWords - sizeof(TaskHea
 /// Executor warps of an MTB, at most: a block has 32 warps, one of them schedules.
 inline constexpr uint32_t kMostExecutors = 31;
 
+/// Threads of an MTB whose threads have so many registers: two such blocks are on an SM where 32 do,
+/// else one.
+constexpr uint32_t MtbThreads(uint32_t registers) { return registers > 64 ? 512 : 1024; }
+constexpr uint32_t MtbsOfAnSm(uint32_t registers) { return registers > 32 ? 1 : 2; }
+/// The warps of that which run tasks: no block of a task has more.
+constexpr uint32_t MtbExecutors(uint32_t registers) { return MtbThreads(registers) / 32 - 1; }
+static_assert(MtbExecutors(32) == kMostExecutors);
+
 /// Blocks of a task, at most.
 inline constexpr uint32_t kMostTaskBlocks = 1 << 20;
 

@@ -19,9 +19,11 @@ namespace cupola::task {
 enum class Registers : uint32_t { k32 = 32, k64 = 64, k128 = 128 };
 
 constexpr uint32_t MtbThreads(Registers registers) {
-  return registers == Registers::k128 ? 512 : 1024;
+  return runtime::MtbThreads(static_cast<uint32_t>(registers));
 }
-constexpr uint32_t MtbsOfAnSm(Registers registers) { return registers == Registers::k32 ? 2 : 1; }
+constexpr uint32_t MtbsOfAnSm(Registers registers) {
+  return runtime::MtbsOfAnSm(static_cast<uint32_t>(registers));
+}
 
 namespace internal {
 

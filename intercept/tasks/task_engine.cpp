@@ -26,8 +26,6 @@ using preempt::RelaxedCapture;
 using runtime::TaskId;
 
 constexpr uint32_t kIdleNs = 150'000;
-constexpr uint32_t kThreads = 1024;    // of an MTB
-constexpr uint32_t kMostMtbsOnSm = 2;  // with 32 registers a thread
 constexpr uint32_t kSharedBytes = runtime::kArenaUnits * runtime::kTaskUnitBytes;
 constexpr size_t kControlBytes = 4096;
 constexpr uint32_t kLookEvery = 64, kAskEvery = 16384;  // turns of a wait
@@ -46,7 +44,7 @@ const char* TaskEngine::Allocate() noexcept {
       attribute(&sms_, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device) != CUDA_SUCCESS) {
     return "the device says nothing of itself";
   }
-  all_columns_ = static_cast<uint32_t>(sms_) * kMostMtbsOnSm;
+  all_columns_ = static_cast<uint32_t>(sms_) * runtime::MtbsOfAnSm(0);
   const size_t records = all_columns_ * sizeof(TaskColumn),
                done = all_columns_ * runtime::kTaskRows * sizeof(uint32_t),
                heads = all_columns_ * sizeof(uint32_t);
@@ -107,10 +105,13 @@ const char* TaskEngine::Bind(preempt::Image* image) noexcept {
   if (set(master, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, kSharedBytes) != CUDA_SUCCESS) {
     return "it cannot have its shared memory";
   }
-  if (occupancy(&blocks, master, kThreads, kSharedBytes) != CUDA_SUCCESS || blocks == 0) {
+  const uint32_t threads = runtime::MtbThreads(image->bundle.header().task_registers);
+  if (occupancy(&blocks, master, static_cast<int>(threads), kSharedBytes) != CUDA_SUCCESS ||
+      blocks == 0) {
     return "it does not fit on the device";
   }
   master_ = master;
+  threads_ = threads;
   columns_ = std::min(static_cast<uint32_t>(sms_ * blocks), all_columns_);
   image_.store(image, std::memory_order_release);
   return nullptr;
@@ -169,7 +170,7 @@ bool TaskEngine::Launch() noexcept {
   void* arguments[] = {&params_};
   const auto launch = CUPOLA_CALL_REAL(cuLaunchKernel, PFN_cuLaunchKernel_v4000);
   Count(counters.starts);
-  if (launch(master_, columns(), 1, 1, kThreads, 1, 1, kSharedBytes, stream_, arguments, nullptr) ==
+  if (launch(master_, columns(), 1, 1, threads_, 1, 1, kSharedBytes, stream_, arguments, nullptr) ==
       CUDA_SUCCESS) {
     return true;
   }

@@ -91,6 +91,7 @@ class TaskEngine {
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
   CUfunction master_ = nullptr;
+  uint32_t threads_ = 0;  ///< of an MTB
   volatile uint32_t* running_ = nullptr;
   std::unique_ptr<runtime::TaskTable> table_;
   runtime::HostControl* control_ = nullptr;

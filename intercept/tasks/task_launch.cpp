@@ -72,7 +72,9 @@ Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, const V
   const uint64_t threads = uint64_t{facts.block[0]} * facts.block[1] * facts.block[2];
   const uint64_t blocks = uint64_t{facts.grid[0]} * facts.grid[1] * facts.grid[2];
   const uint64_t warps = (threads + 31) / 32;
-  if (threads == 0 || blocks == 0 || warps > runtime::kMostExecutors ||
+  const uint32_t executors =
+      runtime::MtbExecutors(variant->image->bundle.header().task_registers);
+  if (threads == 0 || blocks == 0 || warps > executors ||
       warps * blocks > settings.most_warps ||
       entry.task_shared + uint64_t{facts.shared_bytes} >
           runtime::kArenaUnits * runtime::kTaskUnitBytes ||

@@ -1,4 +1,4 @@
-// Kernels of two modules, which two sources are that know nothing of each other.
+// Kernels of three modules, which three sources are that know nothing of each other.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,10 +12,14 @@ void LaunchFirst(cudaStream_t stream, uint32_t* values, uint32_t tag);
 /// One of the second module, whose kernel needs more than 32 registers: 5 * value + what came of the tag
 /// (TurnsOf).
 void LaunchSecond(cudaStream_t stream, uint32_t* values, uint32_t tag);
+/// One of the third, whose kernel needs more than 64: 7 * value + what came of the tag. Now and then
+/// in a block of more warps than run tasks of such kernels.
+void LaunchThird(cudaStream_t stream, uint32_t* values, uint32_t tag);
 
-constexpr uint32_t kWords = 40;
+constexpr uint32_t kWordsOfSecond = 40, kWordsOfThird = 80;
 
-/// What the second kernel makes of its tag, with as many words alive at once as that takes.
+/// What those kernels make of their tags, with so many words alive at once.
+template <uint32_t kWords>
 __host__ __device__ inline uint32_t TurnsOf(uint32_t tag, int rounds) {
   uint32_t words[kWords];
   for (uint32_t i = 0; i < kWords; ++i) words[i] = tag * (2 * i + 1);

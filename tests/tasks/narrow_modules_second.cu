@@ -3,7 +3,8 @@
 namespace {
 
 __global__ void Step(uint32_t* values, uint32_t tag, int rounds) {
-  values[threadIdx.x] = values[threadIdx.x] * 5 + TurnsOf(tag + threadIdx.x, rounds);
+  values[threadIdx.x] =
+      values[threadIdx.x] * 5 + TurnsOf<kWordsOfSecond>(tag + threadIdx.x, rounds);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "device/compiler/build/fusion.h"
@@ -12,8 +13,22 @@
 namespace cupola::build {
 namespace {
 
-// Registers of a thread: with 32 two blocks of 1,024 threads are on an SM, with 64 one is.
-constexpr uint32_t kFewRegisters = 32, kManyRegisters = 64;
+// Registers of a thread: 62, 31 or 15 warps of an SM run tasks with them (runtime::MtbThreads).
+constexpr uint32_t kFewRegisters = 32, kManyRegisters = 64, kMostRegisters = 128;
+
+uint32_t RegistersOf(const Code& original, const std::string& name) {
+  const fatbin::CubinKernel* kernel = original.Kernel(name);
+  return kernel == nullptr ? 0 : kernel->registers;
+}
+
+// How many a kernel may need: only where all need many, half as many threads run tasks at a time.
+uint32_t MostRegisters(const std::vector<std::string>& wanted, const Code& original) {
+  const bool all_need_many =
+      std::all_of(wanted.begin(), wanted.end(), [&](const std::string& name) {
+        return RegistersOf(original, name) > kManyRegisters;
+      });
+  return all_need_many ? kMostRegisters : kManyRegisters;
+}
 
 // Of the operations that a compiler may make of others: it fuses additions and multiplications, or
 // not. How it converts a number whose range it knows makes no difference.
@@ -44,15 +59,16 @@ Result<TaskBuild> BuildTasks(const ptx::Module& module, const std::vector<std::s
   if (!master) return master.error();
   TaskBuild made;
   passes::TaskModuleOptions options{.registers = kFewRegisters};
+  const uint32_t most = MostRegisters(wanted, original);
   for (const std::string& name : wanted) {
-    const fatbin::CubinKernel* kernel = original.Kernel(name);
-    const uint32_t registers = kernel == nullptr ? 0 : kernel->registers;
-    if (registers > kManyRegisters) {
-      made.refusals[name] =
-          fmt::format("{} registers a thread: more than {}", registers, kManyRegisters);
+    const uint32_t registers = RegistersOf(original, name);
+    if (registers > most) {
+      made.refusals[name] = fmt::format(
+          "{} registers a thread: more than {}{}", registers, most,
+          most == kManyRegisters ? ", which is enough for others of its module" : "");
       continue;
     }
-    if (registers > kFewRegisters) options.registers = kManyRegisters;
+    if (registers > kFewRegisters) options.registers = most;
     options.kernels.push_back(name);
   }
   if (options.kernels.empty()) return made;

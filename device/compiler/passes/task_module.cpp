@@ -11,6 +11,7 @@
 #include "device/compiler/passes/task_body.h"
 #include "device/compiler/passes/variables.h"
 #include "device/compiler/ptx/validate.h"
+#include "device/runtime/task_record.h"
 
 namespace cupola::passes {
 namespace {
@@ -172,9 +173,15 @@ void TaskModuleBuilder::AddMaster() {
     ptx::Function copy = *function;
     if (copy.name == kRunBody) copy.linking.clear();
     if (copy.body) DropLines(*copy.body);
-    if (copy.name == kMasterName && options_.registers > 32) {
+    if (copy.name == kMasterName) {
       for (ptx::Directive& attribute : copy.attributes) {
-        if (IsDirective(attribute, "minnctapersm")) attribute.text = ".minnctapersm 1";
+        if (IsDirective(attribute, "minnctapersm")) {
+          attribute.text =
+              ".minnctapersm " + std::to_string(runtime::MtbsOfAnSm(options_.registers));
+        } else if (IsDirective(attribute, "maxntid")) {
+          attribute.text =
+              ".maxntid " + std::to_string(runtime::MtbThreads(options_.registers)) + ", 1, 1";
+        }
       }
     }
     made_.module.items.push_back(std::move(copy));

@@ -27,8 +27,7 @@ struct TaskFacts {
 
 struct TaskModuleOptions {
   std::vector<std::string> kernels;  ///< that may be tasks; empty: all
-  /// Of a thread of the MasterKernel: 32 or 64, so that two blocks of 1,024 threads fit on an SM or
-  /// one.
+  /// Of a thread of the MasterKernel: 32, 64 or 128 (runtime::MtbThreads).
   uint32_t registers = 32;
 };
 

@@ -46,7 +46,7 @@ struct BundleHeader {
   uint32_t kernels;                 ///< entries
   uint32_t kernels_offset;          ///< bytes
   uint32_t flags;                   ///< BundleFlag
-  uint32_t task_registers;          ///< of a thread of the MasterKernel: 32 or 64
+  uint32_t task_registers;          ///< of a thread of the MasterKernel: 32, 64 or 128
   BundleImage images[kImageKinds];  ///< by ImageKind
 };
 

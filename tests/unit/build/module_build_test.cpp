@@ -194,7 +194,7 @@ TEST_F(ModuleBuildTest, OptionsOfTheOriginal) {
 }
 
 // Kernels of a module share a MasterKernel: 32 registers a thread where all of them can do with
-// that, else 64; those that need more are left out.
+// that, else 64; those that need more are left out, unless all do: then 128.
 TEST_F(ModuleBuildTest, TheMasterKernelHasRegistersForItsBodies) {
   const store::BundleView small = Build(Holding(10));
   EXPECT_EQ(small.header().task_registers, 32u);
@@ -203,12 +203,21 @@ TEST_F(ModuleBuildTest, TheMasterKernelHasRegistersForItsBodies) {
             std::string::npos);
   const store::BundleView large = Build(Holding(44));
   EXPECT_EQ(large.header().task_registers, 64u);
-  const store::BundleView too_large = Build(Holding(80));
-  const store::KernelEntry* k = too_large.Find("k");
-  EXPECT_EQ(k->flags & store::kTask, 0u);
-  const std::string why = too_large.Text(k->task_refusal_offset);
-  EXPECT_NE(why.find("registers a thread: more than 64"), std::string::npos) << why;
+  const store::BundleView largest = Build(Holding(80));
+  EXPECT_EQ(largest.header().task_registers, 128u);
+  EXPECT_NE(largest.Find("k")->flags & store::kTask, 0u);
+  EXPECT_FALSE(largest.cubin(store::ImageKind::kTasks).empty());
+  const auto refusal = [](const store::BundleView& bundle) {
+    const store::KernelEntry* k = bundle.Find("k");
+    EXPECT_EQ(k->flags & store::kTask, 0u);
+    return std::string(bundle.Text(k->task_refusal_offset));
+  };
+  const store::BundleView too_large = Build(Holding(140));
+  EXPECT_NE(refusal(too_large).find("registers a thread: more than 128"), std::string::npos);
   EXPECT_TRUE(too_large.cubin(store::ImageKind::kTasks).empty());
+  const store::BundleView mixed = Build(Holding(80) + Kernel("small", ""));
+  EXPECT_EQ(mixed.header().task_registers, 32u);
+  EXPECT_NE(refusal(mixed).find("more than 64, which is enough for others"), std::string::npos);
 }
 
 // At 32 registers 2,048 threads are resident. Variants want some more, and are bounded where that
