@@ -35,9 +35,9 @@ namespace {
 // word, the next claim) it asked for before the range that has just ended, so that the answers are
 // there. Where a range is one block, or one steady claim (SetSteady), and took longer than
 // fresh_after_ns, it looks at the stop word again: what it pays (some 0.6 us) is little beside so long
-// a range, and it need not run another one. Short blocks are many: they ask for the word, which all workers read, once a poll only, for an
-// H200 serves one word some 600 times a microsecond and no more. A range grows to what takes
-// look_after_ns to twice as long.
+// a range, and it need not run another one. Short blocks are many: they ask for the word, which all
+// workers read, once a poll only, for an H200 serves one word some 600 times a microsecond and no
+// more. A range grows to what takes look_after_ns to twice as long.
 constexpr std::string_view kDeclarations = R"(
   .shared .align 32 .b8 cupola_worker[<shared_bytes>];
   <registers>
