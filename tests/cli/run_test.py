@@ -136,10 +136,11 @@ class Signals(RunTest):
                     self.assertEqual(done.returncode, -number)
 
     def forwards(self, number, mode):
-        program = ("import os, signal, sys\n"
+        # A signal that comes right before pause() would not end that.
+        program = ("import os, signal, sys, time\n"
                    f"signal.signal({int(number)}, lambda *_: os._exit(9))\n"
                    "print('ready', flush=True)\n"
-                   "while True: signal.pause()\n")
+                   "while True: time.sleep(0.02)\n")
         process = self.start(*mode, "--", sys.executable, "-c", program, stderr=subprocess.DEVNULL)
         self.assertEqual(process.stdout.readline(), b"ready\n")
         process.send_signal(number)
