@@ -3,6 +3,7 @@
 namespace {
 
 __global__ void Step(uint32_t* values, uint32_t tag, int rounds) {
+  __syncthreads();  // all warps of the block are under way at the same time
   if (threadIdx.x >= kThreads) return;
   values[threadIdx.x] =
       values[threadIdx.x] * 7 + TurnsOf<kWordsOfThird>(tag + threadIdx.x, rounds);
