@@ -19,7 +19,7 @@ import torch_pair
 # In the order they are measured: what "prediction" and "tune" find serves the sections after them.
 # With about the seconds that each takes on an H200; GUESSED: not measured yet, from its number of
 # processes and kernels.
-SECTIONS = {"prediction": 9, "tune": 66, "alone": 13, "solo": 37, "pairs": 47, "equal": 53,
+SECTIONS = {"prediction": 9, "tune": 46, "alone": 13, "solo": 37, "pairs": 47, "equal": 53,
             "triplets": 150, "delays": 12, "ffs": 99, "spatial": 60, "torch": 143}
 WHOLE = {"prediction", "tune", "solo"}  # not mode by mode
 GUESSED = {"triplets", "spatial"}
@@ -133,14 +133,12 @@ class Evaluation:
     def tune(self):
         """Finds L of each kernel, and what stopping it costs, on its large input."""
         for name in runs.PROGRAMS:
-            # Two runs: 100 launches are 8 each of plain, three L, two of them in both orders of
-            # claims, all of these with five eighths of the workers, one with a worker less on each
-            # SM, and as many to be interrupted.
-            large = ["--input", "large", "--repeat", "99"]
+            # Two runs: 75 launches are 10 each of plain, three L, two of them in both orders of
+            # claims, one with a worker less on each SM, and as many to be interrupted.
+            large = ["--input", "large", "--repeat", "74"]
             large += ["--scale", "0"] if self.sim else []
             self.attempt("tune", ["tune", "--device", self.bed.device, "--out", self.bed.profile,
-                                  "--rounds", "1" if self.sim else "8", "--batches", "1", "4", "16",
-                                  "--workers", "5",
+                                  "--rounds", "1" if self.sim else "10", "--batches", "1", "4", "16",
                                   "--most-runs", "1" if self.sim else "2", "--interrupt-every", "2",
                                   "--", self.bed.program("flep_" + name), *large])
         found = {}
