@@ -56,6 +56,21 @@ class PreemptionTest : public testing::TestWithParam<std::filesystem::path> {
     return *account;
   }
 
+  // Runs a course for each seed from 1 to `seeds`, which `shape` makes of CourseFor's. Some of their
+  // launches are stopped and resumed.
+  template <typename Shape>
+  void RunSeeds(uint64_t seeds, Shape shape) {
+    uint32_t resumes = 0;
+    for (uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
+      Prng random(seed);
+      Course course = CourseFor(subject_);
+      course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
+      shape(random, seed, course);
+      resumes += RunSeed(course, seed).resumes;
+    }
+    EXPECT_GT(resumes, 0u);
+  }
+
   Subject subject_;
 };
 
@@ -94,10 +109,7 @@ TEST_P(PreemptionTest, StopsAndGoesOnAnywhere) {
 // Several asks, bounds, shapes, launches on the stream; all by seed.
 TEST_P(PreemptionTest, StopsAndGoesOnAgainAndAgain) {
   const uint64_t steps = RunSeed(CourseFor(subject_), 1).steps;
-  uint32_t resumes = 0;
-  for (uint64_t seed = 1; seed <= 8 && !HasFailure(); ++seed) {
-    Prng random(seed);
-    Course course = CourseFor(subject_);
+  RunSeeds(8, [&](Prng& random, uint64_t, Course& course) {
     course.workers = 1 + static_cast<uint32_t>(random.Below(3));
     course.resume_workers = 1 + static_cast<uint32_t>(random.Below(4));
     if (course.flags == 0) course.batch = 1 + static_cast<uint32_t>(random.Below(3));
@@ -109,31 +121,22 @@ TEST_P(PreemptionTest, StopsAndGoesOnAgainAndAgain) {
     course.sm_count = 2 + static_cast<uint32_t>(random.Below(2));
     course.look_after_ns = random.Below(2) == 0 ? 0 : 2000;
     course.fresh_after_ns = course.look_after_ns / 2;
-    course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
     AskByChance(random, 4, steps / 2, &course);
-    resumes += RunSeed(course, seed).resumes;
-  }
-  EXPECT_GT(resumes, 0u);
+  });
 }
 
 // One worker of several takes no blocks.
 TEST_P(PreemptionTest, WatchesFromOneWorker) {
-  uint32_t resumes = 0;
-  for (uint64_t seed = 1; seed <= 12 && !HasFailure(); ++seed) {
-    Prng random(seed);
-    Course course = CourseFor(subject_);
-    if (course.flags != 0) return;  // such launches have no watcher
+  if (CourseFor(subject_).flags != 0) return;  // such launches have no watcher
+  RunSeeds(12, [&](Prng& random, uint64_t seed, Course& course) {
     course.has_watcher = true;
     course.workers = 2 + static_cast<uint32_t>(random.Below(2));
     course.resume_workers = 1 + static_cast<uint32_t>(random.Below(3));
     course.batch = 1 + static_cast<uint32_t>(random.Below(3));
     course.launches = 1 + static_cast<uint32_t>(random.Below(2));
     course.sm_count = 2 + static_cast<uint32_t>(random.Below(2));
-    course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
     AskByChance(random, static_cast<int>(seed % 4), 500, &course);
-    resumes += RunSeed(course, seed).resumes;
-  }
-  EXPECT_GT(resumes, 0u);
+  });
 }
 
 // Whoever asked is through before all have left, or before some have heard of it.
@@ -154,10 +157,7 @@ TEST_P(PreemptionTest, RequestsAreWithdrawnAtAnyTime) {
 
 // Ranges of a claim each, which count as long, one behind the other.
 TEST_P(PreemptionTest, SteadyClaims) {
-  uint32_t resumes = 0;
-  for (uint64_t seed = 1; seed <= 16 && !HasFailure(); ++seed) {
-    Prng random(seed);
-    Course course = CourseFor(subject_);
+  RunSeeds(16, [&](Prng& random, uint64_t seed, Course& course) {
     course.workers = 1 + static_cast<uint32_t>(random.Below(3));
     course.resume_workers = 1 + static_cast<uint32_t>(random.Below(3));
     course.batch = course.flags == 0 ? 1 + static_cast<uint32_t>(random.Below(3)) : 1;
@@ -167,29 +167,20 @@ TEST_P(PreemptionTest, SteadyClaims) {
     // Within a period nothing else is decided.
     course.poll_period_ns = 50u << random.Below(8);
     course.launches = course.flags == 0 ? 1 + static_cast<uint32_t>(random.Below(2)) : 1;
-    course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
     AskByChance(random, 3, 400, &course);
-    resumes += RunSeed(course, seed).resumes;
-  }
-  EXPECT_GT(resumes, 0u);
+  });
 }
 
 // Ranges of blocks, as long ones as there are.
 TEST_P(PreemptionTest, RangesOfBlocks) {
-  uint32_t resumes = 0;
-  for (uint64_t seed = 1; seed <= 16 && !HasFailure(); ++seed) {
-    Prng random(seed);
-    Course course = CourseFor(subject_);
+  RunSeeds(16, [&](Prng& random, uint64_t seed, Course& course) {
     course.workers = 1 + static_cast<uint32_t>(random.Below(2));
     if (course.flags == 0) course.batch = 4 + static_cast<uint32_t>(random.Below(12));
     course.stride = 1 + static_cast<uint32_t>(random.Below(3));
     course.look_after_ns = 500u << random.Below(8);
     course.fresh_after_ns = course.look_after_ns / 4;
-    course.granularity = seed % 4 == 0 ? sim::Granularity::kThread : sim::Granularity::kWarp;
     if (seed % 2 == 0) course.ask_at_step = {random.Below(seed % 4 == 0 ? 1000 : 200)};
-    resumes += RunSeed(course, seed).resumes;
-  }
-  EXPECT_GT(resumes, 0u);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, PreemptionTest, testing::ValuesIn(Kernels()),
