@@ -148,4 +148,11 @@ uint32_t BatchFor(uint64_t block_ns) noexcept {
   return static_cast<uint32_t>(std::clamp<uint64_t>(kWorkOfAClaim / block_ns, 1, kMostBatch));
 }
 
+bool IsTunedFor(const PlanKernel& kernel, uint64_t block_ns) noexcept {
+  constexpr uint64_t kAsLong = 4;
+  if ((kernel.flags & kTuned) == 0) return false;
+  if (block_ns == 0 || kernel.block_ns == 0) return true;
+  return block_ns / kAsLong <= kernel.block_ns && kernel.block_ns / kAsLong <= block_ns;
+}
+
 }  // namespace cupola::models

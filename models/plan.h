@@ -131,4 +131,8 @@ class PlanView {
 /// H200 (docs/models.md), about 40 us of work a claim, 1 to 64.
 uint32_t BatchFor(uint64_t block_ns) noexcept;
 
+/// Whether `batch` was found with blocks that take about as long, within a factor of four, as
+/// `block_ns` (0 = not known, then they count as such).
+bool IsTunedFor(const PlanKernel& kernel, uint64_t block_ns) noexcept;
+
 }  // namespace cupola::models

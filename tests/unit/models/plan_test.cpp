@@ -229,6 +229,17 @@ TEST(Plan, BatchesFollowTheBlock) {
   EXPECT_GE(BatchFor(0), 1u);
 }
 
+TEST(PlanTest, WhatWasTunedIsForBlocksAsLong) {
+  PlanKernel kernel{};
+  kernel.block_ns = 20'000;
+  EXPECT_FALSE(IsTunedFor(kernel, 20'000)) << "not tuned at all";
+  kernel.flags = kTuned | kUsesHistory;
+  for (const uint64_t ns : {5'000, 20'000, 80'000, 0}) EXPECT_TRUE(IsTunedFor(kernel, ns)) << ns;
+  for (const uint64_t ns : {1, 4'000, 85'000, 200'000}) EXPECT_FALSE(IsTunedFor(kernel, ns)) << ns;
+  kernel.block_ns = 0;
+  EXPECT_TRUE(IsTunedFor(kernel, 200'000)) << "with blocks of unknown length";
+}
+
 // The bound of docs/models.md is 50 ns; the time is printed, and only a tenfold one fails, as the
 // machine may be busy and the build sanitized.
 TEST(Plan, APredictionIsCheap) {
