@@ -4,6 +4,7 @@ Each section measures plain CUDA and Cupola with the same programs and the same 
 and leaves its raw figures in detail[section]; metrics() makes the metrics of all sections there are,
 so that sections may be measured in several runs. Standard library only."""
 import contextlib
+import itertools
 import json
 import os
 import sys
@@ -19,7 +20,7 @@ import torch_pair
 # In the order they are measured: what "prediction" and "tune" find serves the sections after them.
 # With about the seconds that each takes on an H200; GUESSED: not measured yet, from its number of
 # processes and kernels.
-SECTIONS = {"prediction": 9, "tune": 46, "alone": 13, "solo": 37, "pairs": 47, "equal": 53,
+SECTIONS = {"prediction": 9, "tune": 46, "alone": 13, "solo": 50, "pairs": 47, "equal": 53,
             "triplets": 150, "delays": 12, "ffs": 99, "spatial": 60, "torch": 143}
 WHOLE = {"prediction", "tune", "solo"}  # not mode by mode
 GUESSED = {"triplets", "spatial"}
@@ -133,12 +134,14 @@ class Evaluation:
     def tune(self):
         """Finds L of each kernel, and what stopping it costs, on its large input."""
         for name in runs.PROGRAMS:
-            # Two runs: 75 launches are 10 each of plain, three L, two of them in both orders of
-            # claims, one with a worker less on each SM, and as many to be interrupted.
+            # Two runs: 75 launches are 6 each of plain, three L, two of them in both orders of
+            # claims, with all workers and with five eighths, one with a worker less on each SM; and
+            # as many to be interrupted.
             large = ["--input", "large", "--repeat", "74"]
             large += ["--scale", "0"] if self.sim else []
             self.attempt("tune", ["tune", "--device", self.bed.device, "--out", self.bed.profile,
-                                  "--rounds", "1" if self.sim else "10", "--batches", "1", "4", "16",
+                                  "--rounds", "1" if self.sim else "6", "--batches", "1", "4", "16",
+                                  "--workers", "5",
                                   "--most-runs", "1" if self.sim else "2", "--interrupt-every", "2",
                                   "--", self.bed.program("flep_" + name), *large])
         found = {}
@@ -146,8 +149,8 @@ class Evaluation:
             for name, word in KERNELS.items():
                 if is_kernel(kernel["name"], name, word):
                     found[name] = {key: kernel[key] for key in (
-                        "batch", "in_grid_order", "one_worker_less", "tuned", "block_ns",
-                        "preemption_ns")}
+                        "batch", "in_grid_order", "one_worker_less", "worker_eighths", "tuned",
+                        "block_ns", "preemption_ns")}
         self.detail["tune"] = found
 
     def train(self):
@@ -195,30 +198,27 @@ class Evaluation:
                 self.note(f"alone {sharing}")
 
     def solo(self):
-        """Large kernels by themselves, original, preemptible and sliced in turns: fig. 17."""
+        """Large kernels by themselves, original, preemptible and sliced in turns: fig. 17. Each process
+        has the GPU for itself: where its memory lies beside that of others is worth 8 % to SPMV."""
         rules = {"solo": {"variant": "preemptible"}, "sliced": {"variant": "sliced"}}
         kinds = [("plain", "original"), ("cupola", "solo"), ("cupola", "sliced")]
-        repeats, row_length = (1, 2) if self.sim else (5, 4)
-        found = {}
-        for programs in (["nn", "va"], ["cfd", "pf", "pl", "md", "spmv", "mm"]):
-            parties = [runs.Party(program, "large", system, label)
-                       for program in programs for system, label in kinds]
-            rounds = [runs.Round([(number, 0)], 0) for _ in range(repeats)
-                      for number in range(len(parties)) for _ in range(row_length)]
-            self.bed.phase = "solo"
-            try:
-                with self.mode("cupola", "nomps", rules=rules):
-                    got, sums = runs.play(self.bed, parties, rounds, self.limit(120))
-            except (corun.Failed, OSError, ValueError) as error:
-                self.fail("solo", error)
-                continue
-            for number, party in enumerate(parties):
-                times = [runs.us(turn[number][0]) for place, turn in enumerate(got)
-                         if number in turn and place % row_length > 0]
-                row = found.setdefault(party.program, {})
-                row[party.label] = [round(us, 1) for us in times]
-                if sums[number] != sums[number - number % 3]:
-                    self.fail("solo", f"{party.program} {party.label}: another checksum")
+        turns, launches = (1, 2) if self.sim else (3, 6)
+        found, sums = {}, {}
+        self.bed.phase = "solo"
+        try:
+            with self.mode("cupola", "nomps", rules=rules):
+                for turn, program in itertools.product(range(turns), runs.PROGRAMS):
+                    for system, label in kinds if turn % 2 == 0 else reversed(kinds):
+                        party = runs.Party(program, "large", system, label)
+                        got, (checksum,) = runs.play(self.bed, [party],
+                                                     [runs.Round([(0, 0)], 0)] * launches,
+                                                     self.limit(60))
+                        times = found.setdefault(program, {}).setdefault(label, [])
+                        times += [round(runs.us(each[0][0]), 1) for each in got[1:]]
+                        if checksum != sums.setdefault(program, checksum):
+                            self.fail("solo", f"{program} {label}: another checksum")
+        except (corun.Failed, OSError, ValueError) as error:
+            self.fail("solo", error)
         self.detail["solo"] = found
 
     def turnarounds(self, section, coruns, labels, order=VALUE_ORDER, policy="hpf", name="cupola"):

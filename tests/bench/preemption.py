@@ -1,9 +1,10 @@
 """A short kernel of high priority beside a batch process, plain and under Cupola in turns.
 
 The matrix {plain, cupola} x {nomps, mps} x {20us, 200us blocks}, in short rounds of fresh processes
-(the batch's kernel as `cupola tune` finds it to stop soonest within 1.3 % of its rate) so that drift of
-the machine falls on both; and each program alone. Gives the metrics hp_p50_us_*,
-hp_p99_us_*, batch_rate_ratio_* and keeps all raw samples in the detail. Standard library only."""
+(the batch's kernel as `cupola tune` finds it to stop soonest within a bound, with blocks of that
+length) so that drift of the machine falls on both; and each program alone. Gives the metrics
+hp_p50_us_*, hp_p99_us_*, batch_rate_ratio_* and keeps all raw samples in the detail. Standard library
+only."""
 import contextlib
 import json
 import sys
@@ -14,8 +15,9 @@ import sampling
 PRIORITIES = {"high": {"priority": 10}, "batch": {"priority": 0}}
 BLOCK_US = (20, 200)
 SYSTEMS = ("plain", "cupola")
-# Of the batch's rate, for a sooner stop: what 2 % leave beside a stop every 4 ms.
-BOUND_PERCENT = 1.3
+# By the blocks' length in us: how much of the batch's rate a sooner stop may cost, which is what 2 %
+# leave beside a stop every 4 ms (longer blocks leave SMs idle longer as they end); L and workers to try.
+TUNING = {20: ("1.2", ["1", "2"], ["4", "5"]), 200: ("0.8", ["1"], ["5", "6", "7"])}
 SIM_BATCH = ["--blocks", "40", "--rounds", "100"]  # some ms on the simulated device
 SIM_HIGH = ["--blocks", "2", "--rounds", "50", "--least-us", "20000", "--most-us", "30000"]
 
@@ -29,29 +31,30 @@ class Matrix:
         self.cells = {}  # (system, sharing, block) -> {"us": [...], "kernels": n, "seconds": s}
         self.failures = []
         self.systems = SYSTEMS
-        self.plan = None  # of the batch program
+        self.plans = {}  # of the batch program, by block
         self.sums = {}  # checksums by program: all must be equal
 
     def fail(self, what, error):
         self.failures.append(f"{what}: {error}")
         print(f"preemption: {self.failures[-1]}", file=sys.stderr, flush=True)
 
-    def tune(self):
+    def tune(self, block):
         """Finds which L and how many workers stop the batch's kernel soonest within the bound; what was
         tried. The programs' kernels have one name, so only the batch program gets the plan."""
-        block_us = str(next(iter(self.blocks.values())))
-        batch = [self.bed.program("preemption_batch"), "--block-us", block_us, "--no-times",
+        us = self.blocks[block]
+        bound, batches, workers = TUNING[min(TUNING, key=lambda each: abs(each - us))]
+        batch = [self.bed.program("preemption_batch"), "--block-us", str(us), "--no-times",
                  "--kernels", "6" if self.sim else "120", *(SIM_BATCH if self.sim else [])]
-        profile = self.bed.folder + "/batch.json"
+        profile, plan = (f"{self.bed.folder}/batch_{block}.{kind}" for kind in ("json", "plan"))
         for arguments in (
-                ["tune", "--device", self.bed.device, "--out", profile, "--bound",
-                 str(BOUND_PERCENT), "--batches", "1", "2", "--workers", "4", "5", "--rounds",
-                 "1" if self.sim else "10", "--preemptions", "0", "--", *batch],
-                ["train", profile, "--out", self.bed.folder + "/batch.plan"]):
+                ["tune", "--device", self.bed.device, "--out", profile, "--bound", bound, "--batches",
+                 *batches, "--workers", *workers, "--rounds", "1" if self.sim else "10",
+                 "--preemptions", "0", "--", *batch],
+                ["train", profile, "--out", plan]):
             code, text = self.bed.run_tool(arguments, 60)
             if code != 0:
                 raise corun.Failed(f"cupola {arguments[0]}: exit {code} {text[-400:]}")
-        self.plan = self.bed.folder + "/batch.plan"
+        self.plans[block] = plan
         with open(profile) as file:
             kernels = json.load(file)["kernels"]
         return next(kernel["tuned"] for kernel in kernels if "tuned" in kernel)
@@ -63,7 +66,7 @@ class Matrix:
             "--seconds", "40", *(SIM_HIGH if self.sim else [])])
 
     def batch(self, system, block, *how_long):
-        self.bed.plan = self.plan
+        self.bed.plan = self.plans.get(block)
         return self.bed.start(system, "batch", [
             self.bed.program("preemption_batch"), "--block-us", str(self.blocks[block]), *how_long,
             *(SIM_BATCH if self.sim else [])])
@@ -167,7 +170,7 @@ def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0, save=None, 
     detail = {}
     try:
         detail = {"build": bed.build_variants(["preemption_batch", "preemption_priority"])}
-        detail["tuned"] = matrix.tune()
+        detail["tuned"] = {block: matrix.tune(block) for block in matrix.blocks}
     except (corun.Failed, OSError, ValueError, StopIteration) as error:
         matrix.fail("build", error)
     rules = corun.config("hpf", PRIORITIES)
