@@ -94,7 +94,9 @@ constexpr std::string_view kRest = R"(
 // One range behind the other, each of one claim and long enough to look for a stop behind it: the
 // claim that is under way becomes the next range, where no more than that has to be decided. In less
 // than half the instructions, which a leader issues while its worker waits. What it leaves as it was,
-// the end of the batch and the claim counter as seen, is older then; the next claim sets both.
+// the end of the batch and the claim counter as seen, is older then; the next claim sets both. The same
+// goes for who stays on its SM when those of others are asked for, and where a poll is due that others
+// see to: after a stop of some SMs that is so until the kernel ends, and the watcher may have left.
 constexpr std::string_view kSteady = R"(
   sub.u32 %cupola_t0, %cupola_t1, %cupola_t3;
   ld.param.u32 %cupola_t2, [cupola_launch+<steady_span_ns>];
@@ -114,7 +116,8 @@ constexpr std::string_view kSteady = R"(
   add.u32 %cupola_next_last, %cupola_next_x, %cupola_steady;
   ld.param.u32 %cupola_t0, [cupola_launch+<steady_until>];
   setp.ge.or.u32 %cupola_p1, %cupola_next_last, %cupola_t0, %cupola_p1;
-  @%cupola_p1 bra $cupola_not_steady;
+  @%cupola_p1 bra $cupola_perhaps_steady;
+$cupola_steady:
   atom.relaxed.gpu.global.add.u32 %cupola_ahead, [%cupola_slot+<slot_next>], %cupola_steady;
   add.u32 %cupola_run, %cupola_run, %cupola_steady;
   sub.u32 %cupola_next_last, %cupola_next_last, 1;
@@ -124,6 +127,28 @@ constexpr std::string_view kSteady = R"(
   st.shared.v4.u32 [%cupola_t0],
       {%cupola_next_x, %cupola_next_last, %cupola_next_y, %cupola_next_y};
   bra.uni $cupola_join;
+$cupola_perhaps_steady:
+  setp.ge.u32 %cupola_p1, %cupola_next_last, %cupola_t0;
+  @%cupola_p1 bra $cupola_not_steady;
+  shr.u32 %cupola_t0, %cupola_stop, 16;
+  setp.ne.u32 %cupola_p1, %cupola_t0, %cupola_tag;
+  @%cupola_p1 bra $cupola_stays;
+  and.b32 %cupola_bound, %cupola_stop, 65535;
+  mov.u32 %cupola_smid, %smid;
+  setp.lt.u32 %cupola_p1, %cupola_smid, %cupola_bound;
+  @%cupola_p1 bra $cupola_not_steady;
+$cupola_stays:
+  sub.u32 %cupola_t0, %cupola_poll, %cupola_now;
+  sub.u32 %cupola_t0, %cupola_t0, 1;
+  setp.lt.u32 %cupola_p1, %cupola_t0, %cupola_period;
+  @%cupola_p1 bra $cupola_steady;
+  mov.u32 %cupola_t0, %ctaid.x;
+  and.b32 %cupola_t0, %cupola_t0, <worker_is_poller_mask>;
+  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
+  sub.u32 %cupola_t0, %cupola_now, %cupola_poll;
+  shr.u32 %cupola_t0, %cupola_t0, 4;
+  setp.ge.or.u32 %cupola_p1, %cupola_t0, %cupola_period, %cupola_p1;
+  @!%cupola_p1 bra $cupola_steady;
 $cupola_not_steady:
   <rest>
   setp.eq.u32 %cupola_p2, %cupola_blocks, 1;

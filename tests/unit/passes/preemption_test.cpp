@@ -171,6 +171,24 @@ TEST_P(PreemptionTest, SteadyClaims) {
   });
 }
 
+// Who runs them looks for a stop behind each, though no poll is due: of these requests most find blocks
+// that are not begun, 3 of 8 where a block takes 50 steps.
+TEST_P(PreemptionTest, SteadyClaimsAreLeft) {
+  if (CourseFor(subject_).flags != 0) return;  // such launches have none
+  constexpr uint32_t kSeeds = 8;
+  uint32_t yields = 0;
+  for (uint64_t seed = 1; seed <= kSeeds && !HasFailure(); ++seed) {
+    Course course;
+    course.workers = 2;
+    course.batch = 1;
+    course.look_after_ns = course.poll_period_ns = 20000;
+    course.has_watcher = true;
+    course.ask_at_step = {50 * seed};
+    yields += RunSeed(course, seed).yields;
+  }
+  EXPECT_GE(yields, 2u);
+}
+
 // Ranges of blocks, as long ones as there are.
 TEST_P(PreemptionTest, RangesOfBlocks) {
   RunSeeds(16, [&](Prng& random, uint64_t seed, Course& course) {
