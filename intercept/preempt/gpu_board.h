@@ -44,6 +44,11 @@ class GpuBoard {
     return bound < sm_count_ ? bound : runtime::kAllSms;
   }
 
+  /// Whether requests may be for some SMs, as the policy stands.
+  bool may_share_sms() const noexcept {
+    return shares_context_ && board_.header().spatial.load(std::memory_order_relaxed) != 0;
+  }
+
   /// What was measured of the kernels of this GPU; null = nothing.
   const models::PlanView* plan() const noexcept { return plan_ ? &plan_->view() : nullptr; }
 

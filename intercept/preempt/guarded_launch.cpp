@@ -192,10 +192,13 @@ uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
 }
 
 // Some eighths of the workers, or one less on each SM, where there are several: that leaves them L1
-// cache.
+// cache. All where others may ask for some SMs: beside fewer workers their blocks would find room on
+// those that are not left, and run there when the workers let them.
 void SettleWorkers(Attempt* attempt) {
   const uint32_t sms = attempt->context.gpu->sm_count();
-  attempt->workers = sms * profiles::WorkersOnSm(attempt->batch, attempt->workers / sms);
+  if (!attempt->context.gpu->may_share_sms()) {
+    attempt->workers = sms * profiles::WorkersOnSm(attempt->batch, attempt->workers / sms);
+  }
   if (!profiles::HasOneWorkerLess(attempt->batch) || attempt->workers < 2 * sms) return;
   attempt->workers -= sms;
   attempt->carveout =

@@ -39,9 +39,7 @@ constexpr uint64_t kNone = 1;
 bool MakeHelpers(PreemptContext* context) {
   const auto create =
       CUPOLA_CALL_REAL(cuStreamCreateWithPriority, PFN_cuStreamCreateWithPriority_v5050);
-  const bool some_sms_only = context->gpu->shares_context() &&
-                             context->gpu->board().header().spatial.load() != 0;
-  const uint32_t wanted = some_sms_only ? PreemptContext::kMostHelpers : 1;
+  const uint32_t wanted = context->gpu->may_share_sms() ? PreemptContext::kMostHelpers : 1;
   while (context->helper_count < wanted &&
          create(&context->helpers[context->helper_count], CU_STREAM_NON_BLOCKING,
                 LevelsOfContext().helper()) == CUDA_SUCCESS) {
