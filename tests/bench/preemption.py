@@ -17,7 +17,7 @@ BLOCK_US = (20, 200)
 SYSTEMS = ("plain", "cupola")
 # By the blocks' length in us: how much of the batch's rate a sooner stop may cost, which is what 2 %
 # leave beside a stop every 4 ms (longer blocks leave SMs idle longer as they end); L and workers to try.
-TUNING = {20: ("1.2", ["1", "2"], ["4", "5"]), 200: ("0.8", ["1"], ["5", "6", "7"])}
+TUNING = {20: ("1.05", ["1", "2", "3"], ["5"]), 200: ("0.8", ["1"], ["5", "6", "7"])}
 SIM_BATCH = ["--blocks", "40", "--rounds", "100"]  # some ms on the simulated device
 SIM_HIGH = ["--blocks", "2", "--rounds", "50", "--least-us", "20000", "--most-us", "30000"]
 
