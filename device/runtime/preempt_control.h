@@ -43,7 +43,7 @@ inline constexpr uint32_t kReturnedRanges = 8192;
 struct PhysicalControl {
   uint32_t stop;        ///< tag << 16 | bound: workers of this tag on SMs with %smid < bound leave
   uint32_t poll_at_ns;  ///< %globaltimer_lo from which one worker may read the yield line again:
-                        ///< not due while it lies at most poll_period_ns ahead. With `stop` in 8
+                        ///< not due while it lies at most poll_reach_ns ahead. With `stop` in 8
                         ///< bytes, so that workers look at both with one load between blocks
   uint32_t exits;       ///< workers that have left; wraps to 0 with the last
   uint32_t reserved;
@@ -135,7 +135,7 @@ struct PreemptParams {
                             ///< look at `stop`; after others it takes what it read as they began
   uint32_t steady_until;    ///< SetSteady: claims that end below it may be run as one range each
   uint32_t steady_span_ns;  ///< SetSteady: behind ranges that took fresh_after_ns to so much more
-  uint32_t reserved;
+  uint32_t poll_reach_ns;   ///< SetPolls
 };
 static_assert(sizeof(PreemptParams) == 112);
 
@@ -169,6 +169,17 @@ constexpr ClaimShape ShapeClaims(uint32_t total_blocks, uint32_t workers, uint32
   const uint32_t chunk = shape.batch * workers;  // at most total_blocks / 6
   shape.full_until = (total_blocks / chunk - kLastRounds) * chunk;
   return shape;
+}
+
+/// How often workers read the yield line. A worker reads the time before the word that says when the
+/// next poll is due; others may move that meanwhile, to a time further ahead than a period. Were the poll due
+/// for it then, it would move the time back, and many would read host memory, which takes each some
+/// 2 us. So a time is believed from further away; one of an earlier launch hardly ever lies there.
+/// Overdue by as much, the poll is everybody's.
+constexpr void SetPolls(PreemptParams& params, uint32_t period_ns) {
+  constexpr uint32_t kReach = 16;
+  params.poll_period_ns = period_ns;
+  params.poll_reach_ns = period_ns * kReach;
 }
 
 /// Says, when all else in `params` is set, which claims a worker may run one behind the other with

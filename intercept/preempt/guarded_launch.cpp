@@ -230,7 +230,7 @@ runtime::PreemptParams ParamsOf(const PreemptContext& context, const LaunchSlot&
   params.physical = physical;
   params.tag = slot.tag[physical];
   params.workers = slot.workers[physical];
-  params.poll_period_ns = settings.poll_period_ns;
+  runtime::SetPolls(params, settings.poll_period_ns);
   params.flags = slot.flags;
   if (HasWatcher(slot, params.workers)) params.flags |= runtime::kHasWatcher;
   params.look_after_ns = settings.look_after_ns;

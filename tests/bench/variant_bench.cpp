@@ -174,10 +174,11 @@ class Bench {
                .yield_line = yield_device_, .grid = {blocks, 1, 1}, .total_blocks = blocks,
                .base_next = base_next_, .base_completed = base_completed_,
                .sequence = sequence_ += 1, .batch = claims.batch, .physical = 0,
-               .tag = params_.tag % 0xFFF0 + 1, .workers = 0, .poll_period_ns = 2000, .flags = 0,
+               .tag = params_.tag % 0xFFF0 + 1, .workers = 0, .flags = 0,
                .look_after_ns = look_after_ns_, .stride = claims.stride,
                .full_until = claims.full_until,
                .fresh_after_ns = std::min(look_after_ns_, 4500u)};
+    cupola::runtime::SetPolls(params_, 2000);
     cupola::runtime::SetSteady(params_);
   }
   void LaunchPhysical(CUstream stream, int iterations, unsigned workers) {

@@ -107,10 +107,10 @@ constexpr std::string_view kSteady = R"(
   ld.param.u32 %cupola_tag, [cupola_launch+<tag>];
   shr.u32 %cupola_t0, %cupola_stop, 16;
   setp.eq.u32 %cupola_p1, %cupola_t0, %cupola_tag;
-  ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
+  ld.param.u32 %cupola_t2, [cupola_launch+<poll_reach_ns>];
   sub.u32 %cupola_t0, %cupola_poll, %cupola_now;
   sub.u32 %cupola_t0, %cupola_t0, 1;
-  setp.ge.or.u32 %cupola_p1, %cupola_t0, %cupola_period, %cupola_p1;
+  setp.ge.or.u32 %cupola_p1, %cupola_t0, %cupola_t2, %cupola_p1;
   ld.param.u32 %cupola_t0, [cupola_launch+<base_next>];
   sub.u32 %cupola_next_x, %cupola_ahead, %cupola_t0;
   add.u32 %cupola_next_last, %cupola_next_x, %cupola_steady;
@@ -140,14 +140,13 @@ $cupola_perhaps_steady:
 $cupola_stays:
   sub.u32 %cupola_t0, %cupola_poll, %cupola_now;
   sub.u32 %cupola_t0, %cupola_t0, 1;
-  setp.lt.u32 %cupola_p1, %cupola_t0, %cupola_period;
+  setp.lt.u32 %cupola_p1, %cupola_t0, %cupola_t2;
   @%cupola_p1 bra $cupola_steady;
   mov.u32 %cupola_t0, %ctaid.x;
   and.b32 %cupola_t0, %cupola_t0, <worker_is_poller_mask>;
   setp.eq.u32 %cupola_p1, %cupola_t0, 0;
   sub.u32 %cupola_t0, %cupola_now, %cupola_poll;
-  shr.u32 %cupola_t0, %cupola_t0, 4;
-  setp.ge.or.u32 %cupola_p1, %cupola_t0, %cupola_period, %cupola_p1;
+  setp.ge.or.u32 %cupola_p1, %cupola_t0, %cupola_t2, %cupola_p1;
   @!%cupola_p1 bra $cupola_steady;
 $cupola_not_steady:
   <rest>

@@ -141,10 +141,10 @@ $cupola_decide:
   setp.lt.u32 %cupola_p1, %cupola_smid, %cupola_bound;
   @%cupola_p1 bra $cupola_yield;
 $cupola_stay:
-  ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
+  ld.param.u32 %cupola_t2, [cupola_launch+<poll_reach_ns>];
   sub.u32 %cupola_t3, %cupola_poll, %cupola_now;
   sub.u32 %cupola_t3, %cupola_t3, 1;
-  setp.lt.u32 %cupola_p1, %cupola_t3, %cupola_period;
+  setp.lt.u32 %cupola_p1, %cupola_t3, %cupola_t2;
   @%cupola_p1 bra $cupola_go_on;
   mov.u32 %cupola_t0, %ctaid.x;
   and.b32 %cupola_t0, %cupola_t0, <worker_is_poller_mask>;
@@ -153,8 +153,7 @@ $cupola_stay:
   setp.eq.u32 %cupola_p1, %cupola_run, 0;
   @%cupola_p1 bra $cupola_go_on;
   sub.u32 %cupola_t1, %cupola_now, %cupola_poll;
-  shr.u32 %cupola_t1, %cupola_t1, 4;
-  setp.ge.u32 %cupola_p1, %cupola_t1, %cupola_period;
+  setp.ge.u32 %cupola_p1, %cupola_t1, %cupola_t2;
   @%cupola_p1 bra $cupola_look;
 )";
 
@@ -317,13 +316,21 @@ $cupola_found_none:
   bra.uni $cupola_stop_here;
 )";
 
-// The poll is due: who moves its time on reads the host's line and tells all workers.
+// The poll is due, unless others have just moved its time: who does reads the host's line and tells all
+// workers.
 constexpr std::string_view kPoll = R"(
 $cupola_look:
   ld.param.u64 %cupola_u0, [cupola_launch+<yield_line>];
   setp.eq.u64 %cupola_p1, %cupola_u0, 0;
   @%cupola_p1 bra $cupola_go_on;
-  add.u32 %cupola_t1, %cupola_now, %cupola_period;
+  mov.u32 %cupola_t1, %globaltimer_lo;
+  ld.param.u32 %cupola_t2, [cupola_launch+<poll_reach_ns>];
+  sub.u32 %cupola_t3, %cupola_poll, %cupola_t1;
+  sub.u32 %cupola_t3, %cupola_t3, 1;
+  setp.lt.u32 %cupola_p1, %cupola_t3, %cupola_t2;
+  @%cupola_p1 bra $cupola_go_on;
+  ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
+  add.u32 %cupola_t1, %cupola_t1, %cupola_period;
   atom.relaxed.gpu.global.cas.b32 %cupola_t3, [%cupola_control+<physical_poll>], %cupola_poll,
       %cupola_t1;
   setp.ne.u32 %cupola_p1, %cupola_t3, %cupola_poll;

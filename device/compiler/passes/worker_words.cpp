@@ -41,6 +41,7 @@ Words LayoutWords() {
   set("tag", offsetof(PreemptParams, tag));
   set("workers", offsetof(PreemptParams, workers));
   set("poll_period_ns", offsetof(PreemptParams, poll_period_ns));
+  set("poll_reach_ns", offsetof(PreemptParams, poll_reach_ns));
   set("flags", offsetof(PreemptParams, flags));
   set("sizeof_physical", sizeof(PhysicalControl));
   set("slot_next", offsetof(ControlSlot, next));

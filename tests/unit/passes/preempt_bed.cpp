@@ -68,7 +68,10 @@ class Bed : public std::enable_shared_from_this<Bed> {
     Watch(host);
   }
 
-  const std::string& Look() { return wrong_; }
+  const std::string& Look() {
+    if (wrong_.empty() && !course_.has_watcher) LookAtPolls();
+    return wrong_;
+  }
 
   std::string Check() {
     if (!wrong_.empty()) return wrong_;
@@ -111,6 +114,17 @@ class Bed : public std::enable_shared_from_this<Bed> {
   uint32_t Sequence() const { return 100 + launch_; }
   uint32_t SlotOf(uint32_t launch) const { return launch % kSlots; }
 
+  // Who moves the time of a poll has just found it due. (A watcher's may come behind another's.)
+  void LookAtPolls() {
+    for (uint32_t s = 0; s < kSlots; ++s) {
+      for (uint32_t p = 0; p < runtime::kPhysicalLaunches; ++p) {
+        const uint32_t poll_at = Slot(s).physical[p].poll_at_ns;
+        if (static_cast<int32_t>(poll_at - poll_at_[s][p]) < 0) wrong_ = "a poll's time goes back";
+        poll_at_[s][p] = poll_at;
+      }
+    }
+  }
+
   bool IsLive(uint32_t slot) const {
     return std::any_of(live_.begin(), live_.end(), [&](const auto& p) { return p.slot == slot; });
   }
@@ -152,7 +166,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
     params.physical = index;
     params.tag = ++tag_;
     params.workers = workers;
-    params.poll_period_ns = course_.poll_period_ns;
+    runtime::SetPolls(params, course_.poll_period_ns);
     params.flags = course_.flags;
     if (course_.has_watcher && workers > 1) params.flags |= runtime::kHasWatcher;
     params.look_after_ns = course_.look_after_ns;
@@ -327,6 +341,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
   std::vector<Physical> live_;
   uint32_t launch_ = 0, tag_ = 0, next_index_ = 0, base_next_ = 0;
   std::array<uint32_t, kSlots> next_{}, completed_{};
+  uint32_t poll_at_[kSlots][runtime::kPhysicalLaunches] = {};  // as it was after the last step
   bool done_ = false, asked_ = false, any_asked_ = false;
   size_t asks_ = 0;
   uint64_t asked_at_step_ = 0;
