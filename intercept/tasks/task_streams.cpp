@@ -40,11 +40,22 @@ bool IsOver(CUstream stream) {
   return CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000)(stream) == CUDA_SUCCESS;
 }
 
+bool IsOutstanding(const StreamTasks& stream) {
+  return stream.last.sequence != 0 && !engine->IsDone(stream.last);
+}
+
+// Nobody's, or of a thread that has ended, when its tasks have run.
+bool IsFree(StreamTasks& stream) {
+  if (stream.stream != CU_STREAM_PER_THREAD) return stream.stream == nullptr;
+  const StreamLock lock(stream);
+  return stream.owner.load() == nullptr && !IsOutstanding(stream);
+}
+
 StreamTasks* AddLocked(CUstream stream) {
   const uint32_t known = count.load(std::memory_order_relaxed);
   StreamTasks* added = nullptr;
   for (uint32_t i = 0; i < known && added == nullptr; ++i) {
-    if (all[i]->stream == nullptr) added = all[i];
+    if (IsFree(*all[i])) added = all[i];
   }
   if (added == nullptr) {
     if (known == kMostStreams) return nullptr;
@@ -77,9 +88,36 @@ StreamTasks* Add(CUstream stream) {
   return added;
 }
 
+// This thread's default stream. Only this thread can name it: others wait for its tasks on the
+// host.
+struct Own {
+  StreamTasks* stream = nullptr;
+  ~Own() {
+    if (stream != nullptr) stream->owner.store(nullptr);
+    stream = nullptr;
+  }
+};
+thread_local Own own;
+
+StreamTasks* AddOwn() {
+  NoteStreamMade();
+  const MutexLock lock(mutex);
+  StreamTasks* const added = AddLocked(CU_STREAM_PER_THREAD);
+  if (added != nullptr) added->owner.store(&own);
+  return own.stream = added;
+}
+
+// Default streams are named by what is current: a thread's own by that thread, both in their
+// context.
+bool IsNamedHere(const StreamTasks& stream) {
+  if (stream.stream != CU_STREAM_PER_THREAD && stream.stream != CU_STREAM_LEGACY) return true;
+  const bool is_of_another = stream.stream == CU_STREAM_PER_THREAD && stream.owner.load() != &own;
+  return !is_of_another && CurrentContext() == engine->context();
+}
+
 StreamTasks* Known(CUstream stream, bool per_thread) {
   const StreamKey key = ResolveStream(stream, per_thread);
-  if ((key.flags & kFlagPerThreadStream) != 0) return nullptr;
+  if ((key.flags & kFlagPerThreadStream) != 0) return own.stream;
   if ((key.flags & kFlagLegacyStream) != 0) return legacy.load(std::memory_order_acquire);
   return reinterpret_cast<StreamTasks*>(by_handle.Find(stream, 0));
 }
@@ -90,15 +128,15 @@ uint64_t WorkSeenBy(const StreamTasks& stream) {
          (stream.is_blocking ? legacy_work.load(std::memory_order_acquire) : 0);
 }
 
-bool IsOutstanding(const StreamTasks& stream) {
-  return stream.last.sequence != 0 && !engine->IsDone(stream.last);
-}
-
 // What is put into the stream from now on comes after its tasks.
 void Flush(StreamTasks& stream) {
   const StreamLock lock(stream);
   if (stream.stream == nullptr || !IsOutstanding(stream)) return;
   if (stream.flushed.sequence == stream.last.sequence) return;
+  if (!IsNamedHere(stream)) {
+    Count(counters.waits);
+    return engine->WaitFor(stream.last);
+  }
   engine->MakeSureOf();
   const preempt::RelaxedCapture relaxed;
   const auto wait = CUPOLA_CALL_REAL(cuStreamWaitValue32_v2, PFN_cuStreamWaitValue32_v11070);
@@ -131,7 +169,9 @@ AllStreams::~AllStreams() {
 }
 
 StreamTasks* FindStream(CUstream stream, const StreamKey& key) noexcept {
-  if ((key.flags & kFlagPerThreadStream) != 0) return nullptr;
+  if ((key.flags & kFlagPerThreadStream) != 0) {
+    return own.stream != nullptr ? own.stream : AddOwn();
+  }
   if ((key.flags & kFlagLegacyStream) != 0) {
     if (made.load(std::memory_order_relaxed) != 0) return nullptr;
     StreamTasks* const found = legacy.load(std::memory_order_acquire);
@@ -162,9 +202,22 @@ bool IsClean(StreamTasks& stream) noexcept {
   return false;
 }
 
+void NoteLaunchInto(CUstream stream, bool per_thread) noexcept {
+  const bool is_own = stream == nullptr ? per_thread : stream == CU_STREAM_PER_THREAD;
+  static std::atomic<bool> noted{false};
+  if (!is_own || noted.load(std::memory_order_acquire)) return;
+  NoteStreamMade();
+  noted.store(true, std::memory_order_release);
+}
+
 void BeforeWorkOf(CUstream stream, bool per_thread) noexcept {
   const StreamKey key = ResolveStream(stream, per_thread);
-  if (key.flags != 0) return BeforeWork();
+  if ((key.flags & kFlagLegacyStream) != 0) return BeforeWork();
+  if ((key.flags & kFlagPerThreadStream) != 0) {
+    NoteLaunchInto(stream, per_thread);
+    if (own.stream != nullptr) Flush(*own.stream);
+    return;
+  }
   const uint64_t found = by_handle.Find(stream, 0);
   if (found != 0) Flush(*reinterpret_cast<StreamTasks*>(found));
 }
@@ -174,6 +227,8 @@ void AfterWorkOf(CUstream stream, bool per_thread) noexcept {
   const StreamKey key = ResolveStream(stream, per_thread);
   if ((key.flags & kFlagLegacyStream) != 0) {
     legacy_work.fetch_add(1, std::memory_order_release);
+  } else if ((key.flags & kFlagPerThreadStream) != 0) {
+    if (own.stream != nullptr) own.stream->work.fetch_add(1, std::memory_order_release);
   } else if (const uint64_t found = by_handle.Find(stream, 0); found != 0) {
     reinterpret_cast<StreamTasks*>(found)->work.fetch_add(1, std::memory_order_release);
   }

@@ -19,8 +19,9 @@ namespace cupola::intercept::tasks {
 /// A stream. Its tasks are in one column, each behind the one before.
 struct StreamTasks {
   std::atomic<bool> taken{false};
-  CUstream stream =
-      nullptr;  ///< CU_STREAM_LEGACY for the legacy stream; null = free to be used again
+  CUstream stream = nullptr;  ///< CU_STREAM_LEGACY for the legacy stream, CU_STREAM_PER_THREAD for
+                              ///< a thread's own; null = free to be used again
+  std::atomic<const void*> owner{nullptr};  ///< of a thread's own: who; null when that has ended
   uint32_t number = 0;             ///< of the stream; its column is that of so many
   runtime::TaskId last{0, 0};      ///< sequence 0: none yet
   runtime::TaskId flushed{0, 0};   ///< the stream waits for it
@@ -61,16 +62,20 @@ class AllStreams {
   AllStreams& operator=(const AllStreams&) = delete;
 };
 
-/// Of a launch's stream; null where its launches cannot be tasks (per-thread default streams, the
-/// legacy stream beside others). Lock-free once it has been seen.
+/// Of a launch's stream; null where its launches cannot be tasks (the legacy stream beside others).
+/// Lock-free once it has been seen.
 StreamTasks* FindStream(CUstream stream, const StreamKey& key) noexcept;
+
+/// A launch is about to be made: one into a thread's own default stream counts as a stream that the
+/// program made.
+void NoteLaunchInto(CUstream stream, bool per_thread) noexcept;
 
 /// Whether no work but tasks is outstanding in the stream; may ask the driver, and wait for some
 /// 40 us. Under its lock.
 bool IsClean(StreamTasks& stream) noexcept;
 
 /// The driver is about to be given work for this stream: it comes after the tasks of the stream, or
-/// of all streams where the stream is a default one.
+/// of all streams where it is the legacy one.
 void BeforeWorkOf(CUstream stream, bool per_thread) noexcept;
 
 /// It has been given it: tasks that are put in from now on come after it.
