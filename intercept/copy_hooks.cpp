@@ -10,6 +10,8 @@
 namespace cupola::intercept {
 namespace {
 
+using enum tasks::HostSide;
+
 template <typename CallReal>
 CUresult PassCopy(const tasks::CopyFacts& facts, CallReal&& call) noexcept {
   if (!tasks::TasksOn() || InsideHook()) return call();
@@ -28,25 +30,25 @@ extern "C" {
 
 CUresult hook_cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes,
                                    CUstream stream) noexcept {
-  return PassCopy({to, Address(from), bytes, stream, false},
+  return PassCopy({to, Address(from), bytes, stream, false, kFrom},
                   [&] { return CUPOLA_REAL(cuMemcpyHtoDAsync_v2)(to, from, bytes, stream); });
 }
 
 CUresult hook_cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr to, const void* from, size_t bytes,
                                         CUstream stream) noexcept {
-  return PassCopy({to, Address(from), bytes, stream, true},
+  return PassCopy({to, Address(from), bytes, stream, true, kFrom},
                   [&] { return CUPOLA_REAL(cuMemcpyHtoDAsync_v2_ptsz)(to, from, bytes, stream); });
 }
 
 CUresult hook_cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes,
                                    CUstream stream) noexcept {
-  return PassCopy({Address(to), from, bytes, stream, false},
+  return PassCopy({Address(to), from, bytes, stream, false, kTo},
                   [&] { return CUPOLA_REAL(cuMemcpyDtoHAsync_v2)(to, from, bytes, stream); });
 }
 
 CUresult hook_cuMemcpyDtoHAsync_v2_ptsz(void* to, CUdeviceptr from, size_t bytes,
                                         CUstream stream) noexcept {
-  return PassCopy({Address(to), from, bytes, stream, true},
+  return PassCopy({Address(to), from, bytes, stream, true, kTo},
                   [&] { return CUPOLA_REAL(cuMemcpyDtoHAsync_v2_ptsz)(to, from, bytes, stream); });
 }
 

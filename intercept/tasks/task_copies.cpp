@@ -9,6 +9,7 @@
 #include "intercept/tasks/task_engine.h"
 #include "intercept/tasks/task_launch.h"
 #include "intercept/tasks/task_rules.h"
+#include "intercept/tasks/task_staging.h"
 #include "intercept/tasks/task_streams.h"
 #include "intercept/tasks/tasks.h"
 
@@ -26,6 +27,7 @@ constexpr uint32_t kMostThreads = 256, kBytesOfAThread = 16;
 struct Range {
   uint64_t begin = 0, end = 0;  ///< that the engine's context can read and write as it is
   uint64_t generation = 0;
+  bool is_pageable = false;  ///< the driver knows nothing of it; never kept, for begin is end
 };
 
 // Of each thread: no lock. By two megabytes, so that a large allocation is asked about some times.
@@ -47,26 +49,37 @@ Range AskAbout(uint64_t address) {
       CU_POINTER_ATTRIBUTE_IS_MANAGED,       CU_POINTER_ATTRIBUTE_CONTEXT};
   void* data[] = {&type, &device, &begin, &bytes, &is_managed, &context};
   if (get(6, what, data, address) != CUDA_SUCCESS) return {};
+  if (type == 0) return {.is_pageable = true};
   const bool is_known = type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_HOST;
   const bool is_ours = type == CU_MEMORYTYPE_HOST || context == engine->context();
   if (!is_known || !is_ours || is_managed != 0 || device != address || begin == 0) return {};
   return {.begin = begin, .end = begin + bytes};
 }
 
-bool IsReachable(uint64_t address, uint64_t bytes) {
+enum class Reach : uint8_t {
+  kNo,
+  kAsItIs,    ///< by the engine's context
+  kPageable,  ///< by the host alone
+};
+
+Reach ReachOf(uint64_t address, uint64_t bytes) {
   const uint64_t now = generation.load(std::memory_order_acquire);
   Range& known = ranges[(address >> kRangeShift) % kRanges];
   if (known.generation != now || address < known.begin || address >= known.end) {
     known = AskAbout(address);
     known.generation = now;
   }
-  return address >= known.begin && bytes <= known.end - address && known.end > address;
+  constexpr uint64_t kFirstPage = 4096;  // what lies there is for the driver to refuse
+  if (known.is_pageable) return address < kFirstPage ? Reach::kNo : Reach::kPageable;
+  const bool is_within =
+      address >= known.begin && bytes <= known.end - address && known.end > address;
+  return is_within ? Reach::kAsItIs : Reach::kNo;
 }
 
-void Fill(const CopyFacts& facts, TaskWords* words) {
+void Fill(const TaskCopy& copy, TaskWords* words) {
   constexpr size_t kUsed = (sizeof(TaskHeader) + sizeof(TaskGrid) + sizeof(TaskCopy)) / 4;
   const auto threads = static_cast<uint16_t>(
-      std::clamp<size_t>((facts.bytes + kBytesOfAThread - 1) / kBytesOfAThread, 1, kMostThreads));
+      std::clamp<size_t>((copy.bytes + kBytesOfAThread - 1) / kBytesOfAThread, 1, kMostThreads));
   words->header = {
       .body = runtime::kCopyBody,
       .chunks = static_cast<uint8_t>((kUsed + runtime::kChunkWords - 1) / runtime::kChunkWords),
@@ -75,13 +88,13 @@ void Fill(const CopyFacts& facts, TaskWords* words) {
       .after = 0,
       .blocks = 1,
       .shared_bytes = 0};
-  const TaskCopy copy{facts.to, facts.from, facts.bytes};
   char* const at = reinterpret_cast<char*>(words->words) + sizeof(TaskHeader);
   memset(at, 0, sizeof(TaskGrid));
   memcpy(at + sizeof(TaskGrid), &copy, sizeof(copy));
 }
 
-bool PutIn(const CopyFacts& facts) {
+// `place`: what the host's side is replaced by, or null.
+bool PutIn(const CopyFacts& facts, StagingPlace* place, runtime::TaskId* id) {
   const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
   if (!engine->IsOf(key.context)) return false;
   if (IsAskedToYield(key)) return false;
@@ -89,10 +102,46 @@ bool PutIn(const CopyFacts& facts) {
   if (stream == nullptr) return false;
   const StreamLock lock(*stream);
   if (engine->Serves(nullptr) || !IsClean(*stream)) return false;
+  TaskCopy copy{facts.to, facts.from, facts.bytes};
+  if (place != nullptr && facts.host == HostSide::kFrom) {
+    memcpy(place->host(), reinterpret_cast<const void*>(facts.from), facts.bytes);
+    copy.from = place->device();
+  } else if (place != nullptr) {
+    copy.to = place->device();
+  }
   TaskWords words;
-  Fill(facts, &words);
+  Fill(copy, &words);
   const TaskDemand demand(key, facts.stream);
-  return PutInto(*stream, &words);
+  if (!PutInto(*stream, &words)) return false;
+  *id = stream->last;
+  if (place != nullptr) place->Use(*id);
+  return true;
+}
+
+// From pageable memory: read before the call returns. To pageable memory: written before.
+bool PutInStaged(const CopyFacts& facts) {
+  StagingPlace place;
+  runtime::TaskId id{0, 0};
+  if (!place || !PutIn(facts, &place, &id)) return false;
+  if (facts.host == HostSide::kFrom) return true;
+  Count(counters.waits);
+  engine->WaitFor(id);
+  // A context that has faulted: the driver says so when it gets the copy.
+  if (!engine->IsDone(id)) return false;
+  memcpy(reinterpret_cast<void*>(facts.to), place.host(), facts.bytes);
+  return true;
+}
+
+bool PutInAnyhow(const CopyFacts& facts) {
+  const Reach to = ReachOf(facts.to, facts.bytes), from = ReachOf(facts.from, facts.bytes);
+  if (to == Reach::kAsItIs && from == Reach::kAsItIs) {
+    runtime::TaskId id{0, 0};
+    return PutIn(facts, nullptr, &id);
+  }
+  const Reach host = facts.host == HostSide::kFrom ? from : to;
+  const Reach device = facts.host == HostSide::kFrom ? to : from;
+  return facts.host != HostSide::kNone && host == Reach::kPageable && device == Reach::kAsItIs &&
+         PutInStaged(facts);
 }
 
 }  // namespace
@@ -101,8 +150,7 @@ bool TryCopy(const CopyFacts& facts) noexcept {
   const bool is_ready = engine != nullptr && engine->state() == TaskEngine::State::kReady;
   const bool is_small = facts.bytes != 0 && facts.bytes <= settings.most_copied;
   if (is_ready && is_small && open_captures.load(std::memory_order_relaxed) == 0 &&
-      scopes.load(std::memory_order_acquire) == 0 && IsInRow() &&
-      IsReachable(facts.to, facts.bytes) && IsReachable(facts.from, facts.bytes) && PutIn(facts)) {
+      scopes.load(std::memory_order_acquire) == 0 && IsInRow() && PutInAnyhow(facts)) {
     Count(counters.copies);
     return true;
   }

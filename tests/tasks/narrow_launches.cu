@@ -186,6 +186,28 @@ bool Clear(Line& line, uint32_t step) {
   return ReadBack(line, "behind a memset");
 }
 
+// Pageable memory: what was copied from it may be overwritten at once, what was copied to it is
+// there.
+bool Pageable(Line& line, uint32_t rounds) {
+  constexpr int kParts = 8, kPart = kThreads / kParts;
+  std::vector<uint32_t> there(kPart), back(kThreads);
+  for (uint32_t round = 0; round < rounds; ++round) {
+    for (uint32_t i = 0; i < 10; ++i) Launch(line, round + i);
+    for (int part = 0; part < kParts; ++part) {
+      for (int i = 0; i < kPart; ++i) {
+        line.expected[part * kPart + i] = there[i] = round * 1000 + part * 100 + i;
+      }
+      CHECK(cudaMemcpyAsync(line.device + part * kPart, there.data(), kPart * sizeof(uint32_t),
+                            cudaMemcpyHostToDevice, line.stream));
+    }
+    for (uint32_t i = 0; i < 10; ++i) Launch(line, round + i);
+    CHECK(cudaMemcpyAsync(back.data(), line.device, kThreads * sizeof(uint32_t),
+                          cudaMemcpyDeviceToHost, line.stream));
+    if (!Same(line.expected, back.data(), "pageable memory")) return false;
+  }
+  return true;
+}
+
 bool AskedOnly(Line& line, uint32_t step) {
   for (uint32_t i = 0; i < 40; ++i) Launch(line, step + i);
   cudaError_t state;
@@ -277,6 +299,7 @@ int main(int argc, char** argv) {
   }
   right = right && HandOver(lines[0], lines[1], 7) && HandOver(lines[1], lines[4], 9);
   right = right && Clear(lines[2], 3) && Clear(lines[3], 4) && AskedOnly(lines[4], 5);
+  right = right && Pageable(lines[5], rounds) && Pageable(lines[6], rounds);
   for (Line& line : lines) right = right && SumUp(line);
   for (int i = 0; i < 2; ++i) right = right && TwoThreads(lines[i], 5 * static_cast<int>(rounds));
   for (Line& line : lines) {
