@@ -89,7 +89,8 @@ constexpr std::string_view kBecomeWatcher = R"(
 // the line, and nobody resumes a launch whose watcher stays. So the stop word is never older than a
 // reading takes, and workers see it at the end of the block that they are at. Without it the first
 // poller to come to the end of a block finds the request: late where workers end their blocks
-// together, and the others have just begun their next.
+// together, and the others have just begun their next. It puts the poll off by more than a reading
+// takes, some periods, or it would be due most of the time.
 constexpr std::string_view kWatch = R"(
   <is_no_watcher>
   ld.param.u64 %cupola_u0, [cupola_launch+<yield_line>];
@@ -98,7 +99,8 @@ constexpr std::string_view kWatch = R"(
   <addresses>
   ld.param.u32 %cupola_tag, [cupola_launch+<tag>];
   ld.param.u32 %cupola_seen, [cupola_launch+<base_next>];
-  ld.param.u32 %cupola_period, [cupola_launch+<poll_period_ns>];
+  ld.param.u32 %cupola_period, [cupola_launch+<poll_reach_ns>];
+  shr.u32 %cupola_period, %cupola_period, 2;
   mov.u32 %cupola_smid, %smid;
 $cupola_watch:
   ld.relaxed.gpu.global.u32 %cupola_t0, [%cupola_slot+<slot_next>];
