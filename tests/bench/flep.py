@@ -199,7 +199,7 @@ class Evaluation:
 
     def solo(self):
         """Large kernels by themselves, original, preemptible and sliced in turns: fig. 17. Each process
-        has the GPU for itself: where its memory lies beside that of others is worth 8 % to SPMV."""
+        has the GPU for itself: beside 17 idle ones SPMV's variant took 3.6 % longer, not 0.3."""
         rules = {"solo": {"variant": "preemptible"}, "sliced": {"variant": "sliced"}}
         kinds = [("plain", "original"), ("cupola", "solo"), ("cupola", "sliced")]
         turns, launches = (1, 2) if self.sim else (3, 6)
