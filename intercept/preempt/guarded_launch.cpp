@@ -177,13 +177,13 @@ uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
   if (may_wait_on_blocks) return 1;
   if (attempt.batch != 0) return attempt.batch;
   if (settings.batch != 0) return settings.batch;
-  // About what a block takes beside as many others as the GPU holds.
-  const uint32_t rounds = (attempt.total_blocks - 1) / attempt.workers + 1;
-  const uint64_t block_ns = attempt.is_known ? attempt.predicted_ns / rounds : 0;
   if (const models::PlanKernel* known = attempt.variant->plan_kernel) {
+    // About what a block takes beside as many others as the GPU holds.
+    const uint32_t rounds = (attempt.total_blocks - 1) / attempt.workers + 1;
+    const uint64_t block_ns = attempt.is_known ? attempt.predicted_ns / rounds : 0;
     if (models::IsTunedFor(*known, block_ns)) return std::max(known->batch, 1u);
-    if (block_ns != 0) return models::BatchFor(block_ns);
-    if (known->block_ns != 0) return models::BatchFor(known->block_ns);
+    const uint64_t likely_ns = block_ns != 0 ? block_ns : known->block_ns;
+    if (likely_ns != 0) return models::BatchFor(likely_ns);
   }
   constexpr uint32_t kUnseen = 8, kMost = 16;
   const uint64_t seen_ns =

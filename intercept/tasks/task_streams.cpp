@@ -115,8 +115,8 @@ bool IsNamedHere(const StreamTasks& stream) {
   return !is_of_another && CurrentContext() == engine->context();
 }
 
-StreamTasks* Known(CUstream stream, bool per_thread) {
-  const StreamKey key = ResolveStream(stream, per_thread);
+// Null: none of its launches was a task.
+StreamTasks* Known(CUstream stream, const StreamKey& key) {
   if ((key.flags & kFlagPerThreadStream) != 0) return own.stream;
   if ((key.flags & kFlagLegacyStream) != 0) return legacy.load(std::memory_order_acquire);
   return reinterpret_cast<StreamTasks*>(by_handle.Find(stream, 0));
@@ -169,16 +169,11 @@ AllStreams::~AllStreams() {
 }
 
 StreamTasks* FindStream(CUstream stream, const StreamKey& key) noexcept {
-  if ((key.flags & kFlagPerThreadStream) != 0) {
-    return own.stream != nullptr ? own.stream : AddOwn();
-  }
-  if ((key.flags & kFlagLegacyStream) != 0) {
-    if (made.load(std::memory_order_relaxed) != 0) return nullptr;
-    StreamTasks* const found = legacy.load(std::memory_order_acquire);
-    return found != nullptr ? found : Add(CU_STREAM_LEGACY);
-  }
-  const uint64_t found = by_handle.Find(stream, 0);
-  return found != 0 ? reinterpret_cast<StreamTasks*>(found) : Add(stream);
+  const bool is_legacy = (key.flags & kFlagLegacyStream) != 0;
+  if (is_legacy && made.load(std::memory_order_relaxed) != 0) return nullptr;
+  if (StreamTasks* const known = Known(stream, key)) return known;
+  if ((key.flags & kFlagPerThreadStream) != 0) return AddOwn();
+  return Add(is_legacy ? CU_STREAM_LEGACY : stream);
 }
 
 // What is asked is at least as new as the number that is noted.
@@ -213,13 +208,8 @@ void NoteLaunchInto(CUstream stream, bool per_thread) noexcept {
 void BeforeWorkOf(CUstream stream, bool per_thread) noexcept {
   const StreamKey key = ResolveStream(stream, per_thread);
   if ((key.flags & kFlagLegacyStream) != 0) return BeforeWork();
-  if ((key.flags & kFlagPerThreadStream) != 0) {
-    NoteLaunchInto(stream, per_thread);
-    if (own.stream != nullptr) Flush(*own.stream);
-    return;
-  }
-  const uint64_t found = by_handle.Find(stream, 0);
-  if (found != 0) Flush(*reinterpret_cast<StreamTasks*>(found));
+  NoteLaunchInto(stream, per_thread);
+  if (StreamTasks* const known = Known(stream, key)) Flush(*known);
 }
 
 // A stream that is not known even now is asked about before the first of its tasks.
@@ -227,10 +217,8 @@ void AfterWorkOf(CUstream stream, bool per_thread) noexcept {
   const StreamKey key = ResolveStream(stream, per_thread);
   if ((key.flags & kFlagLegacyStream) != 0) {
     legacy_work.fetch_add(1, std::memory_order_release);
-  } else if ((key.flags & kFlagPerThreadStream) != 0) {
-    if (own.stream != nullptr) own.stream->work.fetch_add(1, std::memory_order_release);
-  } else if (const uint64_t found = by_handle.Find(stream, 0); found != 0) {
-    reinterpret_cast<StreamTasks*>(found)->work.fetch_add(1, std::memory_order_release);
+  } else if (StreamTasks* const known = Known(stream, key)) {
+    known->work.fetch_add(1, std::memory_order_release);
   }
 }
 
@@ -243,10 +231,9 @@ void AfterWork() noexcept { unknown_work.fetch_add(1, std::memory_order_release)
 
 void WaitForStream(CUstream stream, bool per_thread) noexcept {
   // The legacy stream comes after all others.
-  if ((ResolveStream(stream, per_thread).flags & kFlagLegacyStream) != 0) {
-    return engine->WaitForAll();
-  }
-  StreamTasks* const known = Known(stream, per_thread);
+  const StreamKey key = ResolveStream(stream, per_thread);
+  if ((key.flags & kFlagLegacyStream) != 0) return engine->WaitForAll();
+  StreamTasks* const known = Known(stream, key);
   if (known == nullptr || !IsOutstanding(*known)) return;
   Count(counters.waits);
   engine->WaitFor(known->last);
@@ -254,7 +241,7 @@ void WaitForStream(CUstream stream, bool per_thread) noexcept {
 
 bool HasTasks(CUstream stream, bool per_thread) noexcept {
   if (engine == nullptr || engine->state() != TaskEngine::State::kReady) return false;
-  StreamTasks* const known = Known(stream, per_thread);
+  StreamTasks* const known = Known(stream, ResolveStream(stream, per_thread));
   return known != nullptr && IsOutstanding(*known);
 }
 
