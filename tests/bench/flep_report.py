@@ -281,9 +281,12 @@ def page(found, images):
         parts += ["## A short kernel beside a batch process", fact_line(result), table(
             ["sharing, blocks", "plain p50", "plain p99", "Cupola p50", "Cupola p99", "wanted",
              "batch rate", "reached"], preemption_rows(result["metrics"]))]
-        alone = [result["metrics"].get(f"hp_{p}_us_alone", "-") for p in ("p50", "p99")]
-        parts += [f"Microseconds; alone {alone[0]} / {alone[1]}. Batch rate: kernels per second "
-                  "under Cupola over plain, each beside the other program.",
+        alone, switch = ([result["metrics"].get(f"hp_{p}_us_{what}", "-") for p in ("p50", "p99")]
+                         for what in ("alone", "switch_nomps"))
+        parts += [f"Microseconds; alone {alone[0]} / {alone[1]}. Without MPS, both programs plain, "
+                  f"beside a kernel of one thread that leaves when asked: {switch[0]} / {switch[1]}, "
+                  "the least that a change of context takes. Batch rate: kernels per second under "
+                  "Cupola over plain, each beside the other program.",
                   "![](flep/preemption.svg)"]
     if "flep" in found:
         result = found["flep"]

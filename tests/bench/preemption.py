@@ -3,11 +3,13 @@
 The matrix {plain, cupola} x {nomps, mps} x {20us, 200us blocks}, in short rounds of fresh processes
 (the batch's kernel as `cupola tune` finds it to stop soonest within a bound, with blocks of that
 length) so that drift of the machine falls on both; and each program alone. Gives the metrics
-hp_p50_us_*, hp_p99_us_*, batch_rate_ratio_* and keeps all raw samples in the detail. Standard library
-only."""
+hp_p50_us_*, hp_p99_us_*, batch_rate_ratio_* and keeps all raw samples in the detail. Without MPS also
+hp_{p50,p99}_us_switch_nomps: both programs plain, beside a kernel of one thread that leaves at once when a
+word in memory asks it to, which is the least that a change of context takes. Standard library only."""
 import contextlib
 import json
 import sys
+import tempfile
 
 import corun
 import sampling
@@ -59,11 +61,11 @@ class Matrix:
             kernels = json.load(file)["kernels"]
         return next(kernel["tuned"] for kernel in kernels if "tuned" in kernel)
 
-    def high(self, system, count, seed):
+    def high(self, system, count, seed, *more):
         self.bed.plan = None
         return self.bed.start(system, "high", [
             self.bed.program("preemption_priority"), "--samples", str(count), "--seed", str(seed),
-            "--seconds", "40", *(SIM_HIGH if self.sim else [])])
+            "--seconds", "40", *more, *(SIM_HIGH if self.sim else [])])
 
     def batch(self, system, block, *how_long):
         self.bed.plan = self.plans.get(block)
@@ -125,6 +127,24 @@ class Matrix:
                     except (corun.Failed, OSError, ValueError) as error:
                         self.fail(f"{system} {sharing} {block}", error)
 
+    def switch(self):
+        """The short kernel beside one that holds the GPU until a word asks for it, both plain."""
+        with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="cupola-switch-") as word:
+            holder = self.bed.start("plain", "holder", [
+                self.bed.program("preemption_holder"), "--word", word.name, "--until-input-ends"])
+            try:
+                if holder.await_line(30) != "ready":
+                    raise corun.Failed(f"the holder: {holder.finish(1)} {holder.err[-300:]}")
+                found = self.high("plain", self.samples, 98, "--word", word.name).result(60)
+                holder.end_input()
+                held = holder.result(30)
+            finally:
+                holder.kill()
+        asked = held["kernels"] - held["given_up"]
+        if asked < self.samples:
+            raise corun.Failed(f"only {asked} of {held['kernels']} kernels were asked to leave")
+        return [round(ns / 1000, 1) for ns in found["turnaround_ns"]]
+
     def alone(self):
         """The short kernel by itself; the batch too, to see what preemptibility costs."""
         alone = {}
@@ -137,6 +157,7 @@ class Matrix:
                     self.check("batch_" + block, result)
                     seconds = (result["done_ns"][-1] - result["start_ns"]) / 1e9
                     alone[f"batch_{system}_{block}"] = round(len(result["done_ns"]) / seconds, 2)
+            alone["switch_us"] = self.switch()
         except (corun.Failed, OSError, ValueError) as error:
             self.fail("alone", error)
         return alone
@@ -153,9 +174,10 @@ class Matrix:
                 if all(cell and cell["kernels"] for cell in both):
                     plain, cupola = (cell["kernels"] / cell["seconds"] for cell in both)
                     metrics[f"batch_rate_ratio_{sharing}_{block}"] = round(cupola / plain, 4)
-        if alone.get("high_us"):
-            metrics["hp_p50_us_alone"] = round(sampling.percentile(alone["high_us"], 0.5), 1)
-            metrics["hp_p99_us_alone"] = round(sampling.percentile(alone["high_us"], 0.99), 1)
+        for what, name in (("high_us", "alone"), ("switch_us", "switch_nomps")):
+            if alone.get(what):
+                metrics[f"hp_p50_us_{name}"] = round(sampling.percentile(alone[what], 0.5), 1)
+                metrics[f"hp_p99_us_{name}"] = round(sampling.percentile(alone[what], 0.99), 1)
         return metrics
 
 

@@ -6,21 +6,7 @@
 //
 // Says "ready" once it runs, and at the end one line of JSON: when each kernel was seen to have
 // ended (nanoseconds of CLOCK_MONOTONIC), and a checksum of the last kernel's result.
-#include <poll.h>
-#include <unistd.h>
-
 #include "work.h"
-
-namespace {
-
-/// Nobody holds the other end of standard input any more.
-bool InputEnded() {
-  pollfd input{STDIN_FILENO, POLLIN, 0};
-  char byte;
-  return poll(&input, 1, 0) > 0 && read(STDIN_FILENO, &byte, 1) <= 0;
-}
-
-}  // namespace
 
 int main(int argc, char** argv) {
   const Arguments arguments(argc, argv);

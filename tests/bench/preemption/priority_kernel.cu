@@ -2,8 +2,10 @@
 // milliseconds: launch, wait for it, remember how long that took.
 //
 //   preemption_priority [--samples 2000] [--least-us 3000] [--most-us 5000] [--seed 1] [--blocks N]
-//                       [--rounds N] [--priority-stream] [--seconds S] [--no-times]
+//                       [--rounds N] [--priority-stream] [--word PATH] [--seconds S] [--no-times]
 //
+// With --word it asks preemption_holder for the GPU: the word is 1 from before the launch until
+// after the wait.
 // Prints one line of JSON: when each launch began and its turnaround, in nanoseconds, and a
 // checksum.
 #include "work.h"
@@ -26,6 +28,7 @@ int main(int argc, char** argv) {
   const auto seed = static_cast<uint32_t>(arguments.Number("--seed", 1));
   const int rounds = static_cast<int>(arguments.Number("--rounds", 2000));
   const double seconds = arguments.Number("--seconds", 60);
+  volatile unsigned* const word = MapWord(arguments.Text("--word"));
   int sms = 0;
   CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, 0));
   const int blocks = static_cast<int>(arguments.Number("--blocks", sms));
@@ -35,9 +38,11 @@ int main(int argc, char** argv) {
   CHECK(cudaMalloc(&out, count * sizeof(float)));
   const cudaStream_t stream = MakeStream(arguments.Has("--priority-stream"));
   const auto launch = [&] {
+    *word = 1;
     Work<<<blocks, kThreads, 0, stream>>>(out, rounds);
     CHECK(cudaGetLastError());
     CHECK(cudaStreamSynchronize(stream));
+    *word = 0;
   };
   for (int i = 0; i < 20; ++i) launch();
 

@@ -1,9 +1,13 @@
-// What both programs share: the kernel, the clock, the command line, a checksum. Plain CUDA,
+// What the programs share: the kernel, the clock, the command line, a checksum. Plain CUDA,
 // nothing of Cupola; one thread.
 #pragma once
 
 #include <cuda_runtime.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -48,6 +52,11 @@ class Arguments {
     }
     return value;
   }
+  /// What stands behind `name`; null where it is not given.
+  const char* Text(const char* name) const {
+    const int at = Find(name);
+    return at >= 0 && at + 1 < argc_ ? argv_[at + 1] : nullptr;
+  }
   bool Has(const char* name) const { return Find(name) >= 0; }
 
  private:
@@ -60,6 +69,31 @@ class Arguments {
   int argc_;
   char** argv_;
 };
+
+/// Nobody holds the other end of standard input any more.
+inline bool InputEnded() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  char byte;
+  return poll(&input, 1, 0) > 0 && read(STDIN_FILENO, &byte, 1) <= 0;
+}
+
+constexpr size_t kWordBytes = 4096;
+
+/// A word, 0 at first, that all processes share which map the file `path`; where that is null, one
+/// of this process.
+inline volatile unsigned* MapWord(const char* path) {
+  const int file = path == nullptr ? -1 : open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const bool sized = path == nullptr || (file >= 0 && ftruncate(file, kWordBytes) == 0);
+  const int flags = MAP_SHARED | (path == nullptr ? MAP_ANONYMOUS : 0);
+  void* page = MAP_FAILED;
+  if (sized) page = mmap(nullptr, kWordBytes, PROT_READ | PROT_WRITE, flags, file, 0);
+  if (page == MAP_FAILED) {
+    std::perror(path);
+    std::exit(1);
+  }
+  if (file >= 0) close(file);
+  return static_cast<volatile unsigned*>(page);
+}
 
 /// The checksum of `count` values in device memory.
 inline unsigned long long ChecksumOf(const float* device, long count) {
