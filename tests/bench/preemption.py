@@ -17,9 +17,11 @@ import sampling
 PRIORITIES = {"high": {"priority": 10}, "batch": {"priority": 0}}
 BLOCK_US = (20, 200)
 SYSTEMS = ("plain", "cupola")
-# By the blocks' length in us: how much of the batch's rate a sooner stop may cost, which is what 2 %
-# leave beside a stop every 4 ms (longer blocks leave SMs idle longer as they end); L and workers to try.
-TUNING = {20: ("1.05", ["1", "2", "3"], ["5"]), 200: ("0.8", ["1"], ["5", "6", "7"])}
+# By the blocks' length in us and the way of sharing: how much of the batch's rate a sooner stop may
+# cost, which is what 2 % leave beside a stop every 4 ms (under MPS SMs lie idle until the short kernel's
+# launch comes; longer blocks leave SMs idle longer as they end); L and workers to try.
+TUNING = {20: {"nomps": ("1.25", ["1", "2"], ["5"]), "mps": ("1.05", ["1", "2", "3"], ["5"])},
+          200: {sharing: ("0.82", ["1"], ["5", "6", "7"]) for sharing in ("nomps", "mps")}}
 SIM_BATCH = ["--blocks", "40", "--rounds", "100"]  # some ms on the simulated device
 SIM_HIGH = ["--blocks", "2", "--rounds", "50", "--least-us", "20000", "--most-us", "30000"]
 
@@ -33,21 +35,32 @@ class Matrix:
         self.cells = {}  # (system, sharing, block) -> {"us": [...], "kernels": n, "seconds": s}
         self.failures = []
         self.systems = SYSTEMS
-        self.plans = {}  # of the batch program, by block
+        self.plans = {}  # of the batch program, by sharing and block
         self.sums = {}  # checksums by program: all must be equal
 
     def fail(self, what, error):
         self.failures.append(f"{what}: {error}")
         print(f"preemption: {self.failures[-1]}", file=sys.stderr, flush=True)
 
-    def tune(self, block):
+    def tune(self):
+        """Tunes for each length of block and way of sharing, once for equal settings; what was found."""
+        found = {}
+        for block, us in self.blocks.items():
+            tuning = TUNING[min(TUNING, key=lambda each: abs(each - us))]
+            for sharing, settings in tuning.items():
+                same = next((each for each in tuning if tuning[each] == settings), sharing)
+                if same == sharing:
+                    found[f"{sharing}_{block}"] = self.tune_for(sharing, block, *settings)
+                self.plans[sharing, block] = self.plans[same, block]
+        return found
+
+    def tune_for(self, sharing, block, bound, batches, workers):
         """Finds which L and how many workers stop the batch's kernel soonest within the bound; what was
         tried. The programs' kernels have one name, so only the batch program gets the plan."""
         us = self.blocks[block]
-        bound, batches, workers = TUNING[min(TUNING, key=lambda each: abs(each - us))]
         batch = [self.bed.program("preemption_batch"), "--block-us", str(us), "--no-times",
                  "--kernels", "6" if self.sim else "120", *(SIM_BATCH if self.sim else [])]
-        profile, plan = (f"{self.bed.folder}/batch_{block}.{kind}" for kind in ("json", "plan"))
+        profile, plan = (f"{self.bed.folder}/batch_{sharing}_{block}.{kind}" for kind in ("json", "plan"))
         for arguments in (
                 ["tune", "--device", self.bed.device, "--out", profile, "--bound", bound, "--batches",
                  *batches, "--workers", *workers, "--rounds", "1" if self.sim else "10",
@@ -56,7 +69,7 @@ class Matrix:
             code, text = self.bed.run_tool(arguments, 60)
             if code != 0:
                 raise corun.Failed(f"cupola {arguments[0]}: exit {code} {text[-400:]}")
-        self.plans[block] = plan
+        self.plans[sharing, block] = plan
         with open(profile) as file:
             kernels = json.load(file)["kernels"]
         return next(kernel["tuned"] for kernel in kernels if "tuned" in kernel)
@@ -67,8 +80,8 @@ class Matrix:
             self.bed.program("preemption_priority"), "--samples", str(count), "--seed", str(seed),
             "--seconds", "40", *more, *(SIM_HIGH if self.sim else [])])
 
-    def batch(self, system, block, *how_long):
-        self.bed.plan = self.plans.get(block)
+    def batch(self, system, sharing, block, *how_long):
+        self.bed.plan = self.plans.get((sharing, block))
         return self.bed.start(system, "batch", [
             self.bed.program("preemption_batch"), "--block-us", str(self.blocks[block]), *how_long,
             *(SIM_BATCH if self.sim else [])])
@@ -79,7 +92,7 @@ class Matrix:
 
     def pair(self, system, sharing, block, seed):
         """One round of a cell: the batch runs, the samples are taken, the batch is ended."""
-        batch = self.batch(system, block, "--seconds", "60", "--until-input-ends")
+        batch = self.batch(system, sharing, block, "--seconds", "60", "--until-input-ends")
         try:
             if batch.await_line(30) != "ready":
                 raise corun.Failed(f"the batch did not begin: {batch.finish(1)} {batch.err[-300:]}")
@@ -153,7 +166,7 @@ class Matrix:
             alone["high_us"] = [ns / 1000 for ns in found.result(90)["turnaround_ns"]]
             for system in self.systems:
                 for block in self.blocks:
-                    result = self.batch(system, block, "--seconds", "1").result(60)
+                    result = self.batch(system, "nomps", block, "--seconds", "1").result(60)
                     self.check("batch_" + block, result)
                     seconds = (result["done_ns"][-1] - result["start_ns"]) / 1e9
                     alone[f"batch_{system}_{block}"] = round(len(result["done_ns"]) / seconds, 2)
@@ -192,7 +205,7 @@ def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0, save=None, 
     detail = {}
     try:
         detail = {"build": bed.build_variants(["preemption_batch", "preemption_priority"])}
-        detail["tuned"] = {block: matrix.tune(block) for block in matrix.blocks}
+        detail["tuned"] = matrix.tune()
     except (corun.Failed, OSError, ValueError, StopIteration) as error:
         matrix.fail("build", error)
     rules = corun.config("hpf", PRIORITIES)
