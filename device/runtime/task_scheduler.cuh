@@ -43,6 +43,7 @@ class Scheduler {
       : params_(params),
         lane_(threadIdx.x % 32),
         head_(params.heads[blockIdx.x]),
+        tail_(head_),
         row_(0),
         slot_(kNoSlot),
         busy_(false),
@@ -65,6 +66,7 @@ class Scheduler {
 
   __device__ void Turn(bool hears);
   __device__ bool LooksAtRecord() const { return quiet_ == kQuietLooks && !busy_; }
+  __device__ bool HasMore() const { return static_cast<int32_t>(tail_ - head_) > 0; }
   __device__ uint4 Look(bool hears) const;
   __device__ bool Pull(uint4 seen);
   __device__ uint32_t Take(const uint4& chunk, uint32_t asked);
@@ -89,6 +91,7 @@ class Scheduler {
   const MasterParams& params_;
   const uint32_t lane_;
   uint32_t head_;      ///< position of the next record
+  uint32_t tail_;      ///< that of the one behind the last that is known to have come
   uint32_t rows_ = 0;  ///< of this lane: kReady, kWaiting, each for two rows
   // The task that is being handed out: its row, the next of its warps, how many of them may be
   // handed to executors now, blocks of it that have not got what they need, the slot of the last.
@@ -130,6 +133,7 @@ __device__ inline bool Scheduler::Pull(uint4 seen) {
       return false;
     }
     asked = min(static_cast<uint32_t>(come), kRecordsOfALook);
+    tail_ = head_ + come;
     if (lane_ / kRecordChunks < asked) {
       const uint32_t row = (head_ + lane_ / kRecordChunks) % kTaskRows;
       const TaskColumn* column = params_.columns + blockIdx.x;
@@ -163,18 +167,19 @@ __device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
     }
   }
   __syncwarp();
+  // The lane of each record's first chunk finds out whether it waits for another.
+  uint32_t state = kReady;
+  const uint32_t after = chunk.y >> 16;
+  if (part == 0 && lane_ / kRecordChunks < records && after != 0) {
+    state = Follow(position % kTaskRows);
+  }
+  __syncwarp();
   for (uint32_t i = 0; i < records; ++i, ++head_) {
     const uint32_t row = head_ % kTaskRows;
-    const uint32_t after = __shfl_sync(kAllLanes, chunk.y, i * kRecordChunks) >> 16;
-    uint32_t state = kReady;
-    if (after != 0) {
-      if (lane_ == 0) state = Follow(row);
-      __syncwarp();
-      state = __shfl_sync(kAllLanes, state, 0);
-      follows_ |= state == kFollows;
-      waits_ |= state == kWaiting;
-    }
-    if (lane_ == row % 32) rows_ |= state << (row / 32);
+    const uint32_t found = __shfl_sync(kAllLanes, state, i * kRecordChunks);
+    follows_ |= found == kFollows;
+    waits_ |= found == kWaiting;
+    if (lane_ == row % 32) rows_ |= found << (row / 32);
   }
   return records;
 }
@@ -190,7 +195,7 @@ __device__ inline uint32_t* Scheduler::LeftBefore(uint32_t row) {
 
 /// What a task is that waits for another: ready, if that one has ended; none of the scheduler's, if
 /// it is left to that one's last warp; waiting, if that one has another to let start, or if its
-/// blocks are given something, which only the scheduler does. Lane 0.
+/// blocks are given something, which only the scheduler does. A lane for each of several tasks.
 __device__ inline uint32_t Scheduler::Follow(uint32_t row) {
   uint32_t* const left = LeftBefore(row);
   if (left == nullptr) return kReady;
@@ -384,9 +389,14 @@ __device__ inline void Scheduler::End() {
   if (lane_ == 0) params_.heads[blockIdx.x] = head_;
 }
 
-/// Looks at the column and at what the host and the device say. What has come is handed out before
-/// anything else.
+/// Looks at the column and at what the host and the device say; where more is known to have come
+/// than the last look took, takes more of that first. What has come is handed out before anything
+/// else.
 __device__ inline void Scheduler::Turn(bool hears) {
+  if (HasMore()) {
+    if (Pull({tail_, 0, 0, 0})) return;
+    tail_ = head_;
+  }
   const uint4 seen = Look(hears);
   if (Pull(seen)) {
     HandOut();

@@ -120,6 +120,26 @@ BedCourse HeldCourse(uint64_t seed) {
   return course;
 }
 
+// Rows of tasks that go on by themselves, and others, which come while these run: executors are
+// handed tasks by the scheduler and by each other.
+BedCourse BusyCourse(uint64_t seed) {
+  Prng random(seed);
+  BedCourse course;
+  course.executors = 4;
+  const int rows = 1 + static_cast<int>(random.Below(2));
+  uint64_t at = 0;
+  for (int i = 0; i < 16; ++i) {
+    BedTask task{.body = 4, .threads = 20};
+    if (i >= rows && random.Below(3) != 0) {
+      task.after = static_cast<uint16_t>(rows);
+      task.reads = i - rows;
+    }
+    course.tasks.push_back(task);
+    course.pause_ns.push_back(at += random.Below(5'000));
+  }
+  return course;
+}
+
 // Tasks that come alone, when the column has been quiet.
 BedCourse LonelyCourse(uint64_t seed) {
   Prng random(seed);
@@ -175,6 +195,14 @@ TEST(MasterKernel, ATaskThatWaitsHoldsUpNoOther) {
   for (uint64_t seed = 1; seed <= Courses(10); ++seed) {
     SCOPED_TRACE(fmt::format("course {}", seed));
     ExpectWell(HeldCourse(seed), 1, 1000 * seed);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(MasterKernel, HandsOutWhileTasksHandOnTheirExecutors) {
+  for (uint64_t seed = 1; seed <= Courses(10); ++seed) {
+    SCOPED_TRACE(fmt::format("course {}", seed));
+    ExpectWell(BusyCourse(seed), 1, 1000 * seed);
     if (HasFailure()) return;
   }
 }
@@ -254,13 +282,13 @@ class PlantedBug : public testing::TestWithParam<const char*> {};
 TEST_P(PlantedBug, IsFound) {
   const std::string ptx = Ptx(GetParam());
   ASSERT_FALSE(ptx.empty());
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 63; ++seed) {
     // By turns, so that each bug soon meets the courses that can show it.
     using MakeCourse = BedCourse (*)(uint64_t);
-    constexpr MakeCourse kCourses[] = {ChainedCourse,  HeldCourse,    LonelyCourse,
-                                       SleepingCourse, CrowdedCourse, RandomCourse};
-    BedCourse course = kCourses[(seed - 1) % 6](seed);
-    if (seed % 6 == 0) course.leave_at_step = {400, 1200};
+    constexpr MakeCourse kCourses[] = {ChainedCourse, HeldCourse, LonelyCourse, SleepingCourse,
+                                       CrowdedCourse, BusyCourse, RandomCourse};
+    BedCourse course = kCourses[(seed - 1) % 7](seed);
+    if (seed % 7 == 0) course.leave_at_step = {400, 1200};
     if (const sim::SearchResult result = Search(course, 2, 1000 * seed, ptx); result.failure) {
       std::printf("course %d: %.200s\n", static_cast<int>(seed), result.failure->what.c_str());
       return;
