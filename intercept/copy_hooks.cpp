@@ -1,25 +1,48 @@
-// Hooks of copies that may travel as tasks. CUDA Driver API, "Memory Management".
+// Hooks of copies, and of calls that set memory, which may travel as tasks. CUDA Driver API,
+// "Memory Management".
 #include <cuda.h>
 
 #include "intercept/calls.h"
 #include "intercept/tasks/task_copies.h"
-#include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/tasks.h"
 #include "intercept/thread_state.h"
 
 namespace cupola::intercept {
 namespace {
 
+using tasks::MemoryCall;
 using enum tasks::HostSide;
 
-template <typename CallReal>
-CUresult PassCopy(const tasks::CopyFacts& facts, CallReal&& call) noexcept {
-  if (!tasks::TasksOn() || InsideHook()) return call();
+// `try_it` makes a task of it, `call_driver` gives it to the driver.
+template <typename TryIt, typename CallDriver>
+CUresult Pass(const MemoryCall& call, TryIt&& try_it, CallDriver&& call_driver) noexcept {
+  if (!tasks::TasksOn() || InsideHook()) return call_driver();
   const HookScope scope;
-  if (tasks::TryCopy(facts)) return CUDA_SUCCESS;
-  const CUresult result = call();
-  tasks::AfterPlainLaunch(facts.stream, facts.per_thread);
+  if (try_it()) return CUDA_SUCCESS;
+  const CUresult result = call_driver();
+  tasks::AfterDriver(call);
   return result;
+}
+
+template <typename CallDriver>
+CUresult Pass(const MemoryCall& call, const tasks::CopyFacts& facts,
+              CallDriver&& call_driver) noexcept {
+  return Pass(
+      call, [&] { return tasks::TryCopy(call, facts); }, call_driver);
+}
+
+// `count` items of `value`.
+template <typename Value, typename CallDriver>
+CUresult PassFill(const MemoryCall& call, CUdeviceptr to, Value value, size_t count,
+                  CallDriver&& call_driver) noexcept {
+  uint32_t pattern = value;
+  if (sizeof(Value) == 1) pattern *= 0x01010101u;
+  if (sizeof(Value) == 2) pattern *= 0x00010001u;
+  // The driver refuses what is not aligned.
+  const bool is_aligned = to % sizeof(Value) == 0 && count <= SIZE_MAX / sizeof(Value);
+  const tasks::FillFacts facts{to, is_aligned ? count * sizeof(Value) : 0, pattern};
+  return Pass(
+      call, [&] { return tasks::TryFill(call, facts); }, call_driver);
 }
 
 uint64_t Address(const void* host) { return reinterpret_cast<uint64_t>(host); }
@@ -30,50 +53,156 @@ extern "C" {
 
 CUresult hook_cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes,
                                    CUstream stream) noexcept {
-  return PassCopy({to, Address(from), bytes, stream, false, kFrom},
-                  [&] { return CUPOLA_REAL(cuMemcpyHtoDAsync_v2)(to, from, bytes, stream); });
-}
-
-CUresult hook_cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr to, const void* from, size_t bytes,
-                                        CUstream stream) noexcept {
-  return PassCopy({to, Address(from), bytes, stream, true, kFrom},
-                  [&] { return CUPOLA_REAL(cuMemcpyHtoDAsync_v2_ptsz)(to, from, bytes, stream); });
+  return Pass({stream, false, false}, {to, Address(from), bytes, kFrom},
+              [&] { return CUPOLA_REAL(cuMemcpyHtoDAsync_v2)(to, from, bytes, stream); });
 }
 
 CUresult hook_cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes,
                                    CUstream stream) noexcept {
-  return PassCopy({Address(to), from, bytes, stream, false, kTo},
-                  [&] { return CUPOLA_REAL(cuMemcpyDtoHAsync_v2)(to, from, bytes, stream); });
-}
-
-CUresult hook_cuMemcpyDtoHAsync_v2_ptsz(void* to, CUdeviceptr from, size_t bytes,
-                                        CUstream stream) noexcept {
-  return PassCopy({Address(to), from, bytes, stream, true, kTo},
-                  [&] { return CUPOLA_REAL(cuMemcpyDtoHAsync_v2_ptsz)(to, from, bytes, stream); });
+  return Pass({stream, false, false}, {Address(to), from, bytes, kTo},
+              [&] { return CUPOLA_REAL(cuMemcpyDtoHAsync_v2)(to, from, bytes, stream); });
 }
 
 CUresult hook_cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
                                    CUstream stream) noexcept {
-  return PassCopy({to, from, bytes, stream, false},
-                  [&] { return CUPOLA_REAL(cuMemcpyDtoDAsync_v2)(to, from, bytes, stream); });
-}
-
-CUresult hook_cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                                        CUstream stream) noexcept {
-  return PassCopy({to, from, bytes, stream, true},
-                  [&] { return CUPOLA_REAL(cuMemcpyDtoDAsync_v2_ptsz)(to, from, bytes, stream); });
+  return Pass({stream, false, false}, {to, from, bytes, kNone},
+              [&] { return CUPOLA_REAL(cuMemcpyDtoDAsync_v2)(to, from, bytes, stream); });
 }
 
 CUresult hook_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
                             CUstream stream) noexcept {
-  return PassCopy({to, from, bytes, stream, false},
-                  [&] { return CUPOLA_REAL(cuMemcpyAsync)(to, from, bytes, stream); });
+  return Pass({stream, false, false}, {to, from, bytes, kEither},
+              [&] { return CUPOLA_REAL(cuMemcpyAsync)(to, from, bytes, stream); });
+}
+
+CUresult hook_cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr to, const void* from, size_t bytes,
+                                        CUstream stream) noexcept {
+  return Pass({stream, true, false}, {to, Address(from), bytes, kFrom},
+              [&] { return CUPOLA_REAL(cuMemcpyHtoDAsync_v2_ptsz)(to, from, bytes, stream); });
+}
+
+CUresult hook_cuMemcpyDtoHAsync_v2_ptsz(void* to, CUdeviceptr from, size_t bytes,
+                                        CUstream stream) noexcept {
+  return Pass({stream, true, false}, {Address(to), from, bytes, kTo},
+              [&] { return CUPOLA_REAL(cuMemcpyDtoHAsync_v2_ptsz)(to, from, bytes, stream); });
+}
+
+CUresult hook_cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                                        CUstream stream) noexcept {
+  return Pass({stream, true, false}, {to, from, bytes, kNone},
+              [&] { return CUPOLA_REAL(cuMemcpyDtoDAsync_v2_ptsz)(to, from, bytes, stream); });
 }
 
 CUresult hook_cuMemcpyAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes,
                                  CUstream stream) noexcept {
-  return PassCopy({to, from, bytes, stream, true},
-                  [&] { return CUPOLA_REAL(cuMemcpyAsync_ptsz)(to, from, bytes, stream); });
+  return Pass({stream, true, false}, {to, from, bytes, kEither},
+              [&] { return CUPOLA_REAL(cuMemcpyAsync_ptsz)(to, from, bytes, stream); });
+}
+
+CUresult hook_cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) noexcept {
+  return Pass({nullptr, false, true}, {to, Address(from), bytes, kFrom},
+              [&] { return CUPOLA_REAL(cuMemcpyHtoD_v2)(to, from, bytes); });
+}
+
+CUresult hook_cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) noexcept {
+  return Pass({nullptr, false, true}, {Address(to), from, bytes, kTo},
+              [&] { return CUPOLA_REAL(cuMemcpyDtoH_v2)(to, from, bytes); });
+}
+
+CUresult hook_cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) noexcept {
+  return Pass({nullptr, false, true}, {to, from, bytes, kNone},
+              [&] { return CUPOLA_REAL(cuMemcpyDtoD_v2)(to, from, bytes); });
+}
+
+CUresult hook_cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) noexcept {
+  return Pass({nullptr, false, true}, {to, from, bytes, kEither},
+              [&] { return CUPOLA_REAL(cuMemcpy)(to, from, bytes); });
+}
+
+CUresult hook_cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void* from, size_t bytes) noexcept {
+  return Pass({nullptr, true, true}, {to, Address(from), bytes, kFrom},
+              [&] { return CUPOLA_REAL(cuMemcpyHtoD_v2_ptds)(to, from, bytes); });
+}
+
+CUresult hook_cuMemcpyDtoH_v2_ptds(void* to, CUdeviceptr from, size_t bytes) noexcept {
+  return Pass({nullptr, true, true}, {Address(to), from, bytes, kTo},
+              [&] { return CUPOLA_REAL(cuMemcpyDtoH_v2_ptds)(to, from, bytes); });
+}
+
+CUresult hook_cuMemcpyDtoD_v2_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) noexcept {
+  return Pass({nullptr, true, true}, {to, from, bytes, kNone},
+              [&] { return CUPOLA_REAL(cuMemcpyDtoD_v2_ptds)(to, from, bytes); });
+}
+
+CUresult hook_cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) noexcept {
+  return Pass({nullptr, true, true}, {to, from, bytes, kEither},
+              [&] { return CUPOLA_REAL(cuMemcpy_ptds)(to, from, bytes); });
+}
+
+CUresult hook_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
+                              CUstream stream) noexcept {
+  return PassFill({stream, false, false}, to, value, count,
+                  [&] { return CUPOLA_REAL(cuMemsetD8Async)(to, value, count, stream); });
+}
+
+CUresult hook_cuMemsetD8Async_ptsz(CUdeviceptr to, unsigned char value, size_t count,
+                                   CUstream stream) noexcept {
+  return PassFill({stream, true, false}, to, value, count,
+                  [&] { return CUPOLA_REAL(cuMemsetD8Async_ptsz)(to, value, count, stream); });
+}
+
+CUresult hook_cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) noexcept {
+  return PassFill({nullptr, false, true}, to, value, count,
+                  [&] { return CUPOLA_REAL(cuMemsetD8_v2)(to, value, count); });
+}
+
+CUresult hook_cuMemsetD8_v2_ptds(CUdeviceptr to, unsigned char value, size_t count) noexcept {
+  return PassFill({nullptr, true, true}, to, value, count,
+                  [&] { return CUPOLA_REAL(cuMemsetD8_v2_ptds)(to, value, count); });
+}
+
+CUresult hook_cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count,
+                               CUstream stream) noexcept {
+  return PassFill({stream, false, false}, to, value, count,
+                  [&] { return CUPOLA_REAL(cuMemsetD16Async)(to, value, count, stream); });
+}
+
+CUresult hook_cuMemsetD16Async_ptsz(CUdeviceptr to, unsigned short value, size_t count,
+                                    CUstream stream) noexcept {
+  return PassFill({stream, true, false}, to, value, count,
+                  [&] { return CUPOLA_REAL(cuMemsetD16Async_ptsz)(to, value, count, stream); });
+}
+
+CUresult hook_cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count) noexcept {
+  return PassFill({nullptr, false, true}, to, value, count,
+                  [&] { return CUPOLA_REAL(cuMemsetD16_v2)(to, value, count); });
+}
+
+CUresult hook_cuMemsetD16_v2_ptds(CUdeviceptr to, unsigned short value, size_t count) noexcept {
+  return PassFill({nullptr, true, true}, to, value, count,
+                  [&] { return CUPOLA_REAL(cuMemsetD16_v2_ptds)(to, value, count); });
+}
+
+CUresult hook_cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count,
+                               CUstream stream) noexcept {
+  return PassFill({stream, false, false}, to, value, count,
+                  [&] { return CUPOLA_REAL(cuMemsetD32Async)(to, value, count, stream); });
+}
+
+CUresult hook_cuMemsetD32Async_ptsz(CUdeviceptr to, unsigned int value, size_t count,
+                                    CUstream stream) noexcept {
+  return PassFill({stream, true, false}, to, value, count,
+                  [&] { return CUPOLA_REAL(cuMemsetD32Async_ptsz)(to, value, count, stream); });
+}
+
+CUresult hook_cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count) noexcept {
+  return PassFill({nullptr, false, true}, to, value, count,
+                  [&] { return CUPOLA_REAL(cuMemsetD32_v2)(to, value, count); });
+}
+
+CUresult hook_cuMemsetD32_v2_ptds(CUdeviceptr to, unsigned int value, size_t count) noexcept {
+  return PassFill({nullptr, true, true}, to, value, count,
+                  [&] { return CUPOLA_REAL(cuMemsetD32_v2_ptds)(to, value, count); });
 }
 
 }  // extern "C"

@@ -45,11 +45,32 @@ __device__ inline void CopyBytes(const TaskCopy& copy, uint32_t thread) {
   }
 }
 
+template <typename Item>
+__device__ void FillItems(uint64_t to, const Item& item, uint32_t thread, uint32_t count) {
+  for (uint32_t i = thread; i < count; i += BlockThreads()) reinterpret_cast<Item*>(to)[i] = item;
+}
+
+__device__ inline void FillBytes(const TaskFill& fill, uint32_t thread) {
+  const uint32_t pattern = fill.pattern, all = static_cast<uint32_t>(fill.to) | fill.bytes;
+  if (all % sizeof(uint4) == 0) {
+    const uint4 item = {pattern, pattern, pattern, pattern};
+    FillItems(fill.to, item, thread, fill.bytes / sizeof(uint4));
+  } else if (all % sizeof(uint32_t) == 0) {
+    FillItems(fill.to, pattern, thread, fill.bytes / sizeof(uint32_t));
+  } else if (all % sizeof(uint16_t) == 0) {
+    FillItems(fill.to, static_cast<uint16_t>(pattern), thread, fill.bytes / sizeof(uint16_t));
+  } else {
+    FillItems(fill.to, static_cast<uint8_t>(pattern), thread, fill.bytes);
+  }
+}
+
 struct ImageBodies {
   __device__ static void Run(uint32_t body, const char* arguments) {
-    if (body == kCopyBody) {
-      return CopyBytes(*reinterpret_cast<const TaskCopy*>(arguments + sizeof(TaskGrid)),
-                       MyWarp().first_thread + threadIdx.x % 32);
+    if (body >= kFirstOwnBody) {
+      const char* const parameters = arguments + sizeof(TaskGrid);
+      const uint32_t own = MyWarp().first_thread + threadIdx.x % 32;
+      if (body == kFillBody) return FillBytes(*reinterpret_cast<const TaskFill*>(parameters), own);
+      return CopyBytes(*reinterpret_cast<const TaskCopy*>(parameters), own);
     }
     const WarpEntry& warp = MyWarp();
     const TaskGrid& grid = *reinterpret_cast<const TaskGrid*>(arguments);

@@ -27,6 +27,17 @@ struct TaskCopy {
   uint64_t bytes;
 };
 
+/// The same of one that sets memory; its parameters are a TaskFill.
+inline constexpr uint16_t kFillBody = 0xfffe;
+struct TaskFill {
+  uint64_t to;
+  uint32_t pattern;  ///< of four bytes, again and again
+  uint32_t bytes;
+};
+
+/// Bodies below this are kernels.
+inline constexpr uint16_t kFirstOwnBody = kFillBody;
+
 /// MasterParams::unit_bytes of a MasterKernel that runs launches: a block may have up to
 /// kArenaUnits of these.
 inline constexpr uint32_t kTaskUnitBytes = 512;

@@ -17,6 +17,7 @@ namespace cupola::intercept::tasks {
 namespace {
 
 using runtime::TaskCopy;
+using runtime::TaskFill;
 using runtime::TaskGrid;
 using runtime::TaskHeader;
 using runtime::TaskWords;
@@ -28,6 +29,7 @@ struct Range {
   uint64_t begin = 0, end = 0;  ///< that the engine's context can read and write as it is
   uint64_t generation = 0;
   bool is_pageable = false;  ///< the driver knows nothing of it; never kept, for begin is end
+  bool is_device = false;
 };
 
 // Of each thread: no lock. By two megabytes, so that a large allocation is asked about some times.
@@ -53,7 +55,8 @@ Range AskAbout(uint64_t address) {
   const bool is_known = type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_HOST;
   const bool is_ours = type == CU_MEMORYTYPE_HOST || context == engine->context();
   if (!is_known || !is_ours || is_managed != 0 || device != address || begin == 0) return {};
-  return {.begin = begin, .end = begin + bytes};
+  const bool is_device = type == CU_MEMORYTYPE_DEVICE;
+  return {.begin = begin, .end = begin + bytes, .is_device = is_device};
 }
 
 enum class Reach : uint8_t {
@@ -62,26 +65,34 @@ enum class Reach : uint8_t {
   kPageable,  ///< by the host alone
 };
 
-Reach ReachOf(uint64_t address, uint64_t bytes) {
+const Range& RangeOf(uint64_t address) {
   const uint64_t now = generation.load(std::memory_order_acquire);
   Range& known = ranges[(address >> kRangeShift) % kRanges];
   if (known.generation != now || address < known.begin || address >= known.end) {
     known = AskAbout(address);
     known.generation = now;
   }
+  return known;
+}
+
+Reach ReachOf(const Range& known, uint64_t address, uint64_t bytes) {
   constexpr uint64_t kFirstPage = 4096;  // what lies there is for the driver to refuse
   if (known.is_pageable) return address < kFirstPage ? Reach::kNo : Reach::kPageable;
   const bool is_within =
       address >= known.begin && bytes <= known.end - address && known.end > address;
   return is_within ? Reach::kAsItIs : Reach::kNo;
 }
+Reach ReachOf(uint64_t address, uint64_t bytes) {
+  return ReachOf(RangeOf(address), address, bytes);
+}
 
-void Fill(const TaskCopy& copy, TaskWords* words) {
-  constexpr size_t kUsed = (sizeof(TaskHeader) + sizeof(TaskGrid) + sizeof(TaskCopy)) / 4;
+template <typename Parameters>
+void Fill(uint16_t body, size_t bytes, const Parameters& parameters, TaskWords* words) {
+  constexpr size_t kUsed = (sizeof(TaskHeader) + sizeof(TaskGrid) + sizeof(Parameters)) / 4;
   const auto threads = static_cast<uint16_t>(
-      std::clamp<size_t>((copy.bytes + kBytesOfAThread - 1) / kBytesOfAThread, 1, kMostThreads));
+      std::clamp<size_t>((bytes + kBytesOfAThread - 1) / kBytesOfAThread, 1, kMostThreads));
   words->header = {
-      .body = runtime::kCopyBody,
+      .body = body,
       .chunks = static_cast<uint8_t>((kUsed + runtime::kChunkWords - 1) / runtime::kChunkWords),
       .barrier = 0,
       .threads = threads,
@@ -90,72 +101,129 @@ void Fill(const TaskCopy& copy, TaskWords* words) {
       .shared_bytes = 0};
   char* const at = reinterpret_cast<char*>(words->words) + sizeof(TaskHeader);
   memset(at, 0, sizeof(TaskGrid));
-  memcpy(at + sizeof(TaskGrid), &copy, sizeof(copy));
+  memcpy(at + sizeof(TaskGrid), &parameters, sizeof(parameters));
 }
 
-// `place`: what the host's side is replaced by, or null.
-bool PutIn(const CopyFacts& facts, StagingPlace* place, runtime::TaskId* id) {
-  const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
+// `fill` makes the task's words, under the stream's lock; `used` gets its id there.
+template <typename FillWords, typename Used>
+bool PutIn(const MemoryCall& call, FillWords&& fill, Used&& used) {
+  const StreamKey key = ResolveStream(call.stream, call.per_thread);
   if (!engine->IsOf(key.context)) return false;
   if (IsAskedToYield(key)) return false;
-  StreamTasks* const stream = FindStream(facts.stream, key);
+  StreamTasks* const stream = FindStream(call.stream, key);
   if (stream == nullptr) return false;
   const StreamLock lock(*stream);
   if (engine->Serves(nullptr) || !IsClean(*stream)) return false;
-  TaskCopy copy{facts.to, facts.from, facts.bytes};
-  if (place != nullptr && facts.host == HostSide::kFrom) {
-    memcpy(place->host(), reinterpret_cast<const void*>(facts.from), facts.bytes);
-    copy.from = place->device();
-  } else if (place != nullptr) {
-    copy.to = place->device();
-  }
   TaskWords words;
-  Fill(copy, &words);
-  const TaskDemand demand(key, facts.stream);
+  fill(&words);
+  const TaskDemand demand(key, call.stream);
   if (!PutInto(*stream, &words)) return false;
-  *id = stream->last;
-  if (place != nullptr) place->Use(*id);
+  used(stream->last);
   return true;
 }
 
-// From pageable memory: read before the call returns. To pageable memory: written before.
-bool PutInStaged(const CopyFacts& facts) {
-  StagingPlace place;
-  runtime::TaskId id{0, 0};
-  if (!place || !PutIn(facts, &place, &id)) return false;
-  if (facts.host == HostSide::kFrom) return true;
+// `place`: what the host's side is replaced by, or null.
+bool PutIn(const MemoryCall& call, const CopyFacts& facts, StagingPlace* place,
+           runtime::TaskId* id) {
+  const auto fill = [&](TaskWords* words) {
+    TaskCopy copy{facts.to, facts.from, facts.bytes};
+    if (place != nullptr && facts.host == HostSide::kFrom) {
+      memcpy(place->host(), reinterpret_cast<const void*>(facts.from), facts.bytes);
+      copy.from = place->device();
+    } else if (place != nullptr) {
+      copy.to = place->device();
+    }
+    Fill(runtime::kCopyBody, facts.bytes, copy, words);
+  };
+  return PutIn(call, fill, [&](const runtime::TaskId& last) {
+    *id = last;
+    if (place != nullptr) place->Use(last);
+  });
+}
+
+// Until the copy is over. False: the context has faulted, as the driver says when it gets the copy.
+bool AwaitCopy(const runtime::TaskId& id) {
   Count(counters.waits);
   engine->WaitFor(id);
-  // A context that has faulted: the driver says so when it gets the copy.
-  if (!engine->IsDone(id)) return false;
+  return engine->IsDone(id);
+}
+
+// From pageable memory: read before the call returns. To pageable memory: written before.
+bool PutInStaged(const MemoryCall& call, const CopyFacts& facts) {
+  StagingPlace place;
+  runtime::TaskId id{0, 0};
+  if (!place || !PutIn(call, facts, &place, &id)) return false;
+  if (facts.host == HostSide::kFrom) return true;
+  if (!AwaitCopy(id)) return false;
   memcpy(reinterpret_cast<void*>(facts.to), place.host(), facts.bytes);
   return true;
 }
 
-bool PutInAnyhow(const CopyFacts& facts) {
+bool PutInAnyhow(const MemoryCall& call, CopyFacts facts) {
   const Reach to = ReachOf(facts.to, facts.bytes), from = ReachOf(facts.from, facts.bytes);
   if (to == Reach::kAsItIs && from == Reach::kAsItIs) {
     runtime::TaskId id{0, 0};
-    return PutIn(facts, nullptr, &id);
+    const bool waits = call.is_synchronous && facts.host != HostSide::kNone;
+    return PutIn(call, facts, nullptr, &id) && (!waits || AwaitCopy(id));
+  }
+  if (facts.host == HostSide::kEither) {
+    facts.host = from == Reach::kPageable ? HostSide::kFrom : HostSide::kTo;
   }
   const Reach host = facts.host == HostSide::kFrom ? from : to;
   const Reach device = facts.host == HostSide::kFrom ? to : from;
   return facts.host != HostSide::kNone && host == Reach::kPageable && device == Reach::kAsItIs &&
-         PutInStaged(facts);
+         PutInStaged(call, facts);
+}
+
+bool PutInFill(const MemoryCall& call, const FillFacts& facts) {
+  const Range& range = RangeOf(facts.to);
+  if (!range.is_device || ReachOf(range, facts.to, facts.bytes) != Reach::kAsItIs) return false;
+  const auto fill = [&](TaskWords* words) {
+    const TaskFill parameters{facts.to, facts.pattern, static_cast<uint32_t>(facts.bytes)};
+    Fill(runtime::kFillBody, facts.bytes, parameters, words);
+  };
+  return PutIn(call, fill, [](const runtime::TaskId&) {});
+}
+
+bool IsReady() { return engine != nullptr && engine->state() == TaskEngine::State::kReady; }
+
+// What waits inside the driver finds no tasks.
+void BeforeDriver(const MemoryCall& call) {
+  if (!call.is_synchronous) return BeforeWorkOf(call.stream, call.per_thread);
+  Count(counters.waits);
+  engine->WaitForAll();
+}
+
+template <typename PutIn>
+bool Try(const MemoryCall& call, size_t bytes, PutIn&& put_in) {
+  if (!IsReady()) return false;
+  const bool is_small = bytes != 0 && bytes <= settings.most_copied;
+  if (is_small && open_captures.load(std::memory_order_relaxed) == 0 &&
+      scopes.load(std::memory_order_acquire) == 0 && IsInRow() && put_in()) {
+    Count(counters.copies);
+    return true;
+  }
+  if (IsReady()) BeforeDriver(call);
+  return false;
 }
 
 }  // namespace
 
-bool TryCopy(const CopyFacts& facts) noexcept {
-  const bool is_ready = engine != nullptr && engine->state() == TaskEngine::State::kReady;
-  const bool is_small = facts.bytes != 0 && facts.bytes <= settings.most_copied;
-  if (is_ready && is_small && open_captures.load(std::memory_order_relaxed) == 0 &&
-      scopes.load(std::memory_order_acquire) == 0 && IsInRow() && PutInAnyhow(facts)) {
-    Count(counters.copies);
-    return true;
+bool TryCopy(const MemoryCall& call, const CopyFacts& facts) noexcept {
+  return Try(call, facts.bytes, [&] { return PutInAnyhow(call, facts); });
+}
+
+bool TryFill(const MemoryCall& call, const FillFacts& facts) noexcept {
+  return Try(call, facts.bytes, [&] { return PutInFill(call, facts); });
+}
+
+void AfterDriver(const MemoryCall& call) noexcept {
+  if (!IsReady()) return;
+  if (call.is_synchronous) {
+    AfterWork();
+  } else {
+    AfterWorkOf(call.stream, call.per_thread);
   }
-  if (is_ready) BeforeWorkOf(facts.stream, facts.per_thread);
-  return false;
 }
 
 void ForgetMemory() noexcept { generation.fetch_add(1, std::memory_order_release); }

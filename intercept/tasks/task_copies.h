@@ -1,5 +1,5 @@
-// Small copies between launches that are tasks travel as tasks too, so that their stream need not
-// change to the driver and back. docs/narrow-tasks.md.
+// Small copies between launches that are tasks, and memory that is set, travel as tasks too, so that
+// their stream need not change to the driver and back. docs/narrow-tasks.md.
 #pragma once
 
 #include <cuda.h>
@@ -9,23 +9,41 @@
 
 namespace cupola::intercept::tasks {
 
-/// The side of a copy that is host memory, as its call says.
-enum class HostSide : uint8_t { kNone, kFrom, kTo };
+/// The side of a copy that is host memory, as its call says; kEither: the addresses say it.
+enum class HostSide : uint8_t { kNone, kFrom, kTo, kEither };
+
+/// Of a call that copies or sets memory.
+struct MemoryCall {
+  CUstream stream;
+  bool per_thread;      ///< the _ptsz or _ptds form
+  bool is_synchronous;  ///< the form without a stream
+};
 
 /// A copy of the program: addresses as they were given, in one address space (CUDA Driver API,
 /// "Unified Addressing").
 struct CopyFacts {
   uint64_t to, from;
   size_t bytes;
-  CUstream stream;
-  bool per_thread;  ///< the _ptsz form
-  HostSide host = HostSide::kNone;
+  HostSide host;
 };
 
-/// Puts the copy into the TaskTable; where it is to pageable memory, waits until it is over (CUDA
-/// Driver API, "API synchronization behavior"). False: it is to go to the driver, and the stream's
-/// tasks have been seen to. Any thread.
-bool TryCopy(const CopyFacts& facts) noexcept;
+/// Memory that is set: to a pattern of four bytes, again and again, of which each item is a part.
+struct FillFacts {
+  uint64_t to;
+  size_t bytes;
+  uint32_t pattern;
+};
+
+/// Puts the copy into the TaskTable; waits until it is over where it is to pageable memory, or
+/// where the call is synchronous and a side is host memory that it uses as it is (CUDA Driver API,
+/// "API synchronization behavior"). False: it is to go to the driver, and the tasks that come
+/// before it have been seen to; then AfterDriver is called behind it. Any thread.
+bool TryCopy(const MemoryCall& call, const CopyFacts& facts) noexcept;
+
+/// The same for device memory that is set, which is not waited for.
+bool TryFill(const MemoryCall& call, const FillFacts& facts) noexcept;
+
+void AfterDriver(const MemoryCall& call) noexcept;
 
 /// Memory is about to be freed or unregistered: what was found out about addresses is forgotten.
 void ForgetMemory() noexcept;

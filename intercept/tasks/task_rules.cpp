@@ -45,6 +45,17 @@ constexpr NamedRule kNamedRules[] = {
     {"cuMemcpyDtoHAsync_v2*", Rule::kHook},
     {"cuMemcpyDtoDAsync_v2*", Rule::kHook},
     {"cuMemcpyAsync*", Rule::kHook},
+    {"cuMemcpyHtoD_v2*", Rule::kHook},
+    {"cuMemcpyDtoH_v2*", Rule::kHook},
+    {"cuMemcpyDtoD_v2*", Rule::kHook},
+    {"cuMemcpy", Rule::kHook},
+    {"cuMemcpy_ptds", Rule::kHook},
+    {"cuMemsetD8Async*", Rule::kHook},
+    {"cuMemsetD8_v2*", Rule::kHook},
+    {"cuMemsetD16Async*", Rule::kHook},
+    {"cuMemsetD16_v2*", Rule::kHook},
+    {"cuMemsetD32Async*", Rule::kHook},
+    {"cuMemsetD32_v2*", Rule::kHook},
     {"cuStreamSynchronize", Rule::kSyncStream},
     {"cuStreamSynchronize_ptsz", Rule::kSyncStreamPerThread},
     {"cuStreamDestroy*", Rule::kEndStream},
@@ -148,7 +159,7 @@ Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
 }
 
 Behind BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept {
-  if (!IsReady()) return {};
+  if (!IsReady() || rules[index] == Rule::kHook) return {};
   const StreamArgument& argument = stream_arguments[index];
   if (argument.at < 0) {
     BeforeWork();
