@@ -184,15 +184,17 @@ bool TaskTable::IsDone(const TaskId& id) const {
   return HasCome(Done(id.column, (id.sequence - 1) % kTaskRows), id.sequence);
 }
 
-uint32_t TaskTable::FirstUndone(uint32_t from) const {
+bool TaskTable::HaveRun(uint32_t column, uint32_t tail) const {
   ThisCursor().burst = 0;
-  for (uint32_t number = from; number < memory_.column_count; ++number) {
-    const uint32_t tail = columns_[number].tail.load(std::memory_order_relaxed);
-    for (uint32_t back = 0; back < kTaskRows && tail != back; ++back) {
-      if (!IsDone({number, tail - back})) return number;
-    }
+  for (uint32_t back = 0; back < kTaskRows && tail != back; ++back) {
+    if (!IsDone({column, tail - back})) return false;
   }
-  return memory_.column_count;
+  return true;
+}
+
+bool TasksBefore::HaveRun() {
+  while (column_ != table_.columns() && table_.HaveRun(column_, tail_)) LookAt(column_ + 1);
+  return column_ == table_.columns();
 }
 
 void TaskTable::LetColumnsSleep() {

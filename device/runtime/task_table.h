@@ -50,9 +50,13 @@ class TaskTable {
   /// Whether a task has run and all that it wrote can be seen.
   bool IsDone(const TaskId& id) const;
 
-  /// The first column, of `from` and those behind it, in which a task has not run; the number of
-  /// columns where there is none.
-  uint32_t FirstUndone(uint32_t from) const;
+  /// Position behind the last task that was put into a column.
+  uint32_t Tail(uint32_t column) const {
+    return columns_[column].tail.load(std::memory_order_relaxed);
+  }
+  /// Whether all tasks of a column before that position have run.
+  bool HaveRun(uint32_t column, uint32_t tail) const;
+  uint32_t columns() const { return memory_.column_count; }
 
   /// Has columns up to this one pulled from: who waits for a task calls it, since columns may have
   /// been put to sleep as it was put in.
@@ -83,6 +87,28 @@ class TaskTable {
   Memory memory_;
   std::unique_ptr<Column[]> columns_;
   std::atomic<uint32_t> awake_{1};
+};
+
+/// All that is in a table when it is made, for who waits for that: tasks that others put in later
+/// do not hold it up.
+class TasksBefore {
+ public:
+  explicit TasksBefore(const TaskTable& table) : table_(table) { LookAt(0); }
+
+  /// Asked again and again.
+  bool HaveRun();
+  /// In which a task has not run; the number of columns: there is none.
+  uint32_t column() const { return column_; }
+
+ private:
+  // Of columns that are looked at later some tasks are waited for that came meanwhile.
+  void LookAt(uint32_t column) {
+    column_ = column;
+    if (column != table_.columns()) tail_ = table_.Tail(column);
+  }
+
+  const TaskTable& table_;
+  uint32_t column_ = 0, tail_ = 0;
 };
 
 }  // namespace cupola::runtime

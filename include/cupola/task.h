@@ -343,11 +343,13 @@ template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::WaitAll() {
   if (!is_open_) return Error::kNone;
   if (IsForked()) return Error::kForked;
-  uint32_t column = 0, turns = 0;
+  runtime::TasksBefore before(*table_);
+  uint32_t turns = 0;
   const Error error = Await([&] {
-    column = table_->FirstUndone(column);
-    if (column == columns_) return true;
-    if (++turns % 256 == 0 && column >= table_->awake()) table_->WakeColumn(column);
+    if (before.HaveRun()) return true;
+    if (++turns % 256 == 0 && before.column() >= table_->awake()) {
+      table_->WakeColumn(before.column());
+    }
     return false;
   });
   if (error == Error::kNone) table_->LetColumnsSleep();
@@ -377,7 +379,7 @@ Error TaskSystemOf<kRegisters, Functions...>::Leave() {
       if (state != cudaErrorNotReady && Failed(state)) return Error::kDevice;
       if (std::chrono::steady_clock::now() - start > time_limit_) return Error::kTimedOut;
     }
-    if (takes_all || table_->FirstUndone(0) == columns_) return Error::kNone;
+    if (takes_all || runtime::TasksBefore(*table_).HaveRun()) return Error::kNone;
     if (const Error error = EnsureRunning(); error != Error::kNone) return error;
   }
 }

@@ -234,11 +234,8 @@ void TaskEngine::WaitFor(const TaskId& id) noexcept {
 }
 
 void TaskEngine::WaitForAll() noexcept {
-  uint32_t column = 0;
-  (void)Await([&] {
-    column = table_->FirstUndone(column);
-    return column == all_columns_;
-  });
+  runtime::TasksBefore before(*table_);
+  (void)Await([&] { return before.HaveRun(); });
 }
 
 CUdeviceptr TaskEngine::DoneAddress(const TaskId& id) const noexcept {

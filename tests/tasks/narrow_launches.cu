@@ -62,6 +62,8 @@ __global__ void Sum(const uint32_t* values, uint32_t* sum) {
 
 __global__ void Note(const uint32_t* value, uint32_t* note) { *note = *value; }
 
+__global__ void Tell(uint32_t* note, uint32_t value) { *note = value; }
+
 struct Line {
   cudaStream_t stream = nullptr;
   uint32_t* device = nullptr;
@@ -270,6 +272,37 @@ bool TwoThreads(Line& line, int turns) {
   return Same(expected, found.data(), "behind another thread's work");
 }
 
+// A thread whose stream never runs dry holds up nobody who waits for what was launched before.
+bool Flood(Line& line, Line& other) {
+  constexpr uint32_t kAhead = 40;
+  uint32_t* told = nullptr;
+  CHECK(cudaMallocHost(&told, sizeof *told));
+  *told = 0;
+  std::atomic<uint32_t> given{0};
+  std::atomic<bool> is_over{false};
+  std::thread flood([&] {
+    for (uint32_t step = 1; !is_over.load(); ++step) {
+      Launch(line, step);
+      Tell<<<1, 1, 0, line.stream>>>(told, step);
+      given.store(step);
+      while (step - *static_cast<volatile uint32_t*>(told) > kAhead) {
+      }
+    }
+  });
+  while (given.load() < 2 * kAhead) std::this_thread::yield();
+  bool right = true;
+  for (uint32_t i = 0; i < 3 && right; ++i) {
+    Launch(other, i);
+    CHECK(cudaStreamSynchronize(other.stream));
+    right = ReadByDefaultStream(other, "beside a flood");
+  }
+  is_over.store(true);
+  flood.join();
+  right = right && ReadBack(line, "a flood");
+  CHECK(cudaFreeHost(told));
+  return right;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -302,6 +335,7 @@ int main(int argc, char** argv) {
   right = right && Pageable(lines[5], rounds) && Pageable(lines[6], rounds);
   for (Line& line : lines) right = right && SumUp(line);
   for (int i = 0; i < 2; ++i) right = right && TwoThreads(lines[i], 5 * static_cast<int>(rounds));
+  right = right && Flood(lines[0], lines[3]) && Flood(lines[1], lines[2]);
   for (Line& line : lines) {
     CHECK(cudaStreamDestroy(line.stream));
     CHECK(cudaFree(line.device));

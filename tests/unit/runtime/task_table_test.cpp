@@ -168,27 +168,48 @@ TEST(TaskTable, ManyThreadsAndAllIsRunOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const int times : seen) ASSERT_EQ(times, 1);
-  EXPECT_EQ(table.FirstUndone(0), kColumns);
+  EXPECT_TRUE(TasksBefore(table).HaveRun());
 }
 
 TEST(TaskTable, SaysWhereSomethingHasNotRun) {
   FakeDevice device(4);
   TaskTable table(device.Memory());
-  EXPECT_EQ(table.FirstUndone(0), 4u);
+  EXPECT_TRUE(TasksBefore(table).HaveRun());
   table.WakeColumn(2);
   EXPECT_EQ(device.awake(), 3u);
   std::vector<TaskId> ids(12);
   for (TaskId& id : ids) ASSERT_TRUE(table.TryPut(Words(0), &id));
-  EXPECT_EQ(table.FirstUndone(0), 0u);
+  TasksBefore before(table);
+  EXPECT_FALSE(before.HaveRun());
+  EXPECT_EQ(before.column(), 0u);
   for (const TaskId& id : ids) {
     if (id.column != 2 || id.sequence != 2) device.Finish(id);
   }
-  EXPECT_EQ(table.FirstUndone(0), 2u);
-  EXPECT_EQ(table.FirstUndone(3), 4u);
+  EXPECT_FALSE(before.HaveRun());
+  EXPECT_EQ(before.column(), 2u);
   device.Finish({2, 2});
-  EXPECT_EQ(table.FirstUndone(0), 4u);
+  EXPECT_TRUE(before.HaveRun());
+  EXPECT_EQ(before.column(), 4u);
   table.LetColumnsSleep();
   EXPECT_EQ(device.awake(), 1u);
+}
+
+// A column that never runs dry: what was there before has run all the same.
+TEST(TaskTable, WaitsForNoTaskThatCameLater) {
+  FakeDevice device(2);
+  TaskTable table(device.Memory());
+  TaskId id{1, 0};
+  TaskWords words = Words(0);
+  ASSERT_TRUE(table.TryPutIn(1, 0, &words, &id));
+  TasksBefore before(table);
+  EXPECT_FALSE(before.HaveRun());
+  for (uint32_t turn = 0; turn < 2 * kTaskRows; ++turn) {
+    const TaskId first = id;
+    words = Words(0);
+    ASSERT_TRUE(table.TryPutIn(1, 0, &words, &id));
+    device.Finish(first);
+    ASSERT_TRUE(before.HaveRun()) << turn;
+  }
 }
 
 TEST(TaskTable, PutsIntoTheColumnThatItIsTold) {
