@@ -148,14 +148,16 @@ bool AwaitCopy(const runtime::TaskId& id) {
   return engine->IsDone(id);
 }
 
-// From pageable memory: read before the call returns. To pageable memory: written before.
+// From pageable memory: read before the call returns, and what came before is over where that is
+// synchronous. To pageable memory: written before.
 bool PutInStaged(const MemoryCall& call, const CopyFacts& facts) {
   StagingPlace place;
   runtime::TaskId id{0, 0};
   if (!place || !PutIn(call, facts, &place, &id)) return false;
-  if (facts.host == HostSide::kFrom) return true;
+  const bool is_from = facts.host == HostSide::kFrom;
+  if (is_from && !call.is_synchronous) return true;
   if (!AwaitCopy(id)) return false;
-  memcpy(reinterpret_cast<void*>(facts.to), place.host(), facts.bytes);
+  if (!is_from) memcpy(reinterpret_cast<void*>(facts.to), place.host(), facts.bytes);
   return true;
 }
 

@@ -1,5 +1,5 @@
-// Small copies between launches that are tasks, and memory that is set, travel as tasks too, so that
-// their stream need not change to the driver and back. docs/narrow-tasks.md.
+// Small copies between launches that are tasks, and memory that is set, travel as tasks too, so
+// that their stream need not change to the driver and back. docs/narrow-tasks.md.
 #pragma once
 
 #include <cuda.h>
@@ -35,8 +35,8 @@ struct FillFacts {
 };
 
 /// Puts the copy into the TaskTable; waits until it is over where it is to pageable memory, or
-/// where the call is synchronous and a side is host memory that it uses as it is (CUDA Driver API,
-/// "API synchronization behavior"). False: it is to go to the driver, and the tasks that come
+/// where the call is synchronous and a side is host memory (CUDA Driver API, "API synchronization
+/// behavior"). False: it is to go to the driver, and the tasks that come
 /// before it have been seen to; then AfterDriver is called behind it. Any thread.
 bool TryCopy(const MemoryCall& call, const CopyFacts& facts) noexcept;
 
