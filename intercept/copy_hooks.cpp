@@ -61,159 +61,46 @@ uint64_t Address(const void* host) { return reinterpret_cast<uint64_t>(host); }
 
 extern "C" {
 
-CUresult hook_cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes,
-                                   CUstream stream) noexcept {
-  return Pass(In(stream), {to, Address(from), bytes, kFrom},
-              [&] { return CUPOLA_REAL(cuMemcpyHtoDAsync_v2)(to, from, bytes, stream); });
-}
+// The four forms of a copy: in a stream and synchronous, each also per thread.
+#define CUPOLA_COPY_HOOK_IN(name, To, From, call, ...)                             \
+  CUresult hook_##name(To to, From from, size_t bytes, CUstream stream) noexcept { \
+    return Pass(call(stream), {__VA_ARGS__},                                       \
+                [&] { return CUPOLA_REAL(name)(to, from, bytes, stream); });       \
+  }
+#define CUPOLA_COPY_HOOK(name, To, From, call, ...)                                       \
+  CUresult hook_##name(To to, From from, size_t bytes) noexcept {                         \
+    return Pass(call, {__VA_ARGS__}, [&] { return CUPOLA_REAL(name)(to, from, bytes); }); \
+  }
+#define CUPOLA_COPY_HOOKS(name, version, To, From, ...)                                \
+  CUPOLA_COPY_HOOK_IN(name##Async##version, To, From, In, __VA_ARGS__)                 \
+  CUPOLA_COPY_HOOK_IN(name##Async##version##_ptsz, To, From, InPerThread, __VA_ARGS__) \
+  CUPOLA_COPY_HOOK(name##version, To, From, kSynchronous, __VA_ARGS__)                 \
+  CUPOLA_COPY_HOOK(name##version##_ptds, To, From, kSynchronousPerThread, __VA_ARGS__)
 
-CUresult hook_cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes,
-                                   CUstream stream) noexcept {
-  return Pass(In(stream), {Address(to), from, bytes, kTo},
-              [&] { return CUPOLA_REAL(cuMemcpyDtoHAsync_v2)(to, from, bytes, stream); });
-}
+CUPOLA_COPY_HOOKS(cuMemcpyHtoD, _v2, CUdeviceptr, const void*, to, Address(from), bytes, kFrom)
+CUPOLA_COPY_HOOKS(cuMemcpyDtoH, _v2, void*, CUdeviceptr, Address(to), from, bytes, kTo)
+CUPOLA_COPY_HOOKS(cuMemcpyDtoD, _v2, CUdeviceptr, CUdeviceptr, to, from, bytes, kNone)
+CUPOLA_COPY_HOOKS(cuMemcpy, , CUdeviceptr, CUdeviceptr, to, from, bytes, kEither)
 
-CUresult hook_cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                                   CUstream stream) noexcept {
-  return Pass(In(stream), {to, from, bytes, kNone},
-              [&] { return CUPOLA_REAL(cuMemcpyDtoDAsync_v2)(to, from, bytes, stream); });
-}
+// The same of a call that sets memory.
+#define CUPOLA_FILL_HOOK_IN(name, Value, call)                                                \
+  CUresult hook_##name(CUdeviceptr to, Value value, size_t count, CUstream stream) noexcept { \
+    return PassFill(call(stream), to, value, count,                                           \
+                    [&] { return CUPOLA_REAL(name)(to, value, count, stream); });             \
+  }
+#define CUPOLA_FILL_HOOK(name, Value, call)                                                       \
+  CUresult hook_##name(CUdeviceptr to, Value value, size_t count) noexcept {                      \
+    return PassFill(call, to, value, count, [&] { return CUPOLA_REAL(name)(to, value, count); }); \
+  }
+#define CUPOLA_FILL_HOOKS(name, Value)                      \
+  CUPOLA_FILL_HOOK_IN(name##Async, Value, In)               \
+  CUPOLA_FILL_HOOK_IN(name##Async_ptsz, Value, InPerThread) \
+  CUPOLA_FILL_HOOK(name##_v2, Value, kSynchronous)          \
+  CUPOLA_FILL_HOOK(name##_v2_ptds, Value, kSynchronousPerThread)
 
-CUresult hook_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                            CUstream stream) noexcept {
-  return Pass(In(stream), {to, from, bytes, kEither},
-              [&] { return CUPOLA_REAL(cuMemcpyAsync)(to, from, bytes, stream); });
-}
-
-CUresult hook_cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr to, const void* from, size_t bytes,
-                                        CUstream stream) noexcept {
-  return Pass(InPerThread(stream), {to, Address(from), bytes, kFrom},
-              [&] { return CUPOLA_REAL(cuMemcpyHtoDAsync_v2_ptsz)(to, from, bytes, stream); });
-}
-
-CUresult hook_cuMemcpyDtoHAsync_v2_ptsz(void* to, CUdeviceptr from, size_t bytes,
-                                        CUstream stream) noexcept {
-  return Pass(InPerThread(stream), {Address(to), from, bytes, kTo},
-              [&] { return CUPOLA_REAL(cuMemcpyDtoHAsync_v2_ptsz)(to, from, bytes, stream); });
-}
-
-CUresult hook_cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                                        CUstream stream) noexcept {
-  return Pass(InPerThread(stream), {to, from, bytes, kNone},
-              [&] { return CUPOLA_REAL(cuMemcpyDtoDAsync_v2_ptsz)(to, from, bytes, stream); });
-}
-
-CUresult hook_cuMemcpyAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                                 CUstream stream) noexcept {
-  return Pass(InPerThread(stream), {to, from, bytes, kEither},
-              [&] { return CUPOLA_REAL(cuMemcpyAsync_ptsz)(to, from, bytes, stream); });
-}
-
-CUresult hook_cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) noexcept {
-  return Pass(kSynchronous, {to, Address(from), bytes, kFrom},
-              [&] { return CUPOLA_REAL(cuMemcpyHtoD_v2)(to, from, bytes); });
-}
-
-CUresult hook_cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) noexcept {
-  return Pass(kSynchronous, {Address(to), from, bytes, kTo},
-              [&] { return CUPOLA_REAL(cuMemcpyDtoH_v2)(to, from, bytes); });
-}
-
-CUresult hook_cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) noexcept {
-  return Pass(kSynchronous, {to, from, bytes, kNone},
-              [&] { return CUPOLA_REAL(cuMemcpyDtoD_v2)(to, from, bytes); });
-}
-
-CUresult hook_cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes) noexcept {
-  return Pass(kSynchronous, {to, from, bytes, kEither},
-              [&] { return CUPOLA_REAL(cuMemcpy)(to, from, bytes); });
-}
-
-CUresult hook_cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void* from, size_t bytes) noexcept {
-  return Pass(kSynchronousPerThread, {to, Address(from), bytes, kFrom},
-              [&] { return CUPOLA_REAL(cuMemcpyHtoD_v2_ptds)(to, from, bytes); });
-}
-
-CUresult hook_cuMemcpyDtoH_v2_ptds(void* to, CUdeviceptr from, size_t bytes) noexcept {
-  return Pass(kSynchronousPerThread, {Address(to), from, bytes, kTo},
-              [&] { return CUPOLA_REAL(cuMemcpyDtoH_v2_ptds)(to, from, bytes); });
-}
-
-CUresult hook_cuMemcpyDtoD_v2_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) noexcept {
-  return Pass(kSynchronousPerThread, {to, from, bytes, kNone},
-              [&] { return CUPOLA_REAL(cuMemcpyDtoD_v2_ptds)(to, from, bytes); });
-}
-
-CUresult hook_cuMemcpy_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes) noexcept {
-  return Pass(kSynchronousPerThread, {to, from, bytes, kEither},
-              [&] { return CUPOLA_REAL(cuMemcpy_ptds)(to, from, bytes); });
-}
-
-CUresult hook_cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count,
-                              CUstream stream) noexcept {
-  return PassFill(In(stream), to, value, count,
-                  [&] { return CUPOLA_REAL(cuMemsetD8Async)(to, value, count, stream); });
-}
-
-CUresult hook_cuMemsetD8Async_ptsz(CUdeviceptr to, unsigned char value, size_t count,
-                                   CUstream stream) noexcept {
-  return PassFill(InPerThread(stream), to, value, count,
-                  [&] { return CUPOLA_REAL(cuMemsetD8Async_ptsz)(to, value, count, stream); });
-}
-
-CUresult hook_cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t count) noexcept {
-  return PassFill(kSynchronous, to, value, count,
-                  [&] { return CUPOLA_REAL(cuMemsetD8_v2)(to, value, count); });
-}
-
-CUresult hook_cuMemsetD8_v2_ptds(CUdeviceptr to, unsigned char value, size_t count) noexcept {
-  return PassFill(kSynchronousPerThread, to, value, count,
-                  [&] { return CUPOLA_REAL(cuMemsetD8_v2_ptds)(to, value, count); });
-}
-
-CUresult hook_cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t count,
-                               CUstream stream) noexcept {
-  return PassFill(In(stream), to, value, count,
-                  [&] { return CUPOLA_REAL(cuMemsetD16Async)(to, value, count, stream); });
-}
-
-CUresult hook_cuMemsetD16Async_ptsz(CUdeviceptr to, unsigned short value, size_t count,
-                                    CUstream stream) noexcept {
-  return PassFill(InPerThread(stream), to, value, count,
-                  [&] { return CUPOLA_REAL(cuMemsetD16Async_ptsz)(to, value, count, stream); });
-}
-
-CUresult hook_cuMemsetD16_v2(CUdeviceptr to, unsigned short value, size_t count) noexcept {
-  return PassFill(kSynchronous, to, value, count,
-                  [&] { return CUPOLA_REAL(cuMemsetD16_v2)(to, value, count); });
-}
-
-CUresult hook_cuMemsetD16_v2_ptds(CUdeviceptr to, unsigned short value, size_t count) noexcept {
-  return PassFill(kSynchronousPerThread, to, value, count,
-                  [&] { return CUPOLA_REAL(cuMemsetD16_v2_ptds)(to, value, count); });
-}
-
-CUresult hook_cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count,
-                               CUstream stream) noexcept {
-  return PassFill(In(stream), to, value, count,
-                  [&] { return CUPOLA_REAL(cuMemsetD32Async)(to, value, count, stream); });
-}
-
-CUresult hook_cuMemsetD32Async_ptsz(CUdeviceptr to, unsigned int value, size_t count,
-                                    CUstream stream) noexcept {
-  return PassFill(InPerThread(stream), to, value, count,
-                  [&] { return CUPOLA_REAL(cuMemsetD32Async_ptsz)(to, value, count, stream); });
-}
-
-CUresult hook_cuMemsetD32_v2(CUdeviceptr to, unsigned int value, size_t count) noexcept {
-  return PassFill(kSynchronous, to, value, count,
-                  [&] { return CUPOLA_REAL(cuMemsetD32_v2)(to, value, count); });
-}
-
-CUresult hook_cuMemsetD32_v2_ptds(CUdeviceptr to, unsigned int value, size_t count) noexcept {
-  return PassFill(kSynchronousPerThread, to, value, count,
-                  [&] { return CUPOLA_REAL(cuMemsetD32_v2_ptds)(to, value, count); });
-}
+CUPOLA_FILL_HOOKS(cuMemsetD8, unsigned char)
+CUPOLA_FILL_HOOKS(cuMemsetD16, unsigned short)
+CUPOLA_FILL_HOOKS(cuMemsetD32, unsigned int)
 
 }  // extern "C"
 }  // namespace cupola::intercept
