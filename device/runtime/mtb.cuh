@@ -270,6 +270,17 @@ struct WarpPlace {
   }
 };
 
+/// How many of the executors that are free are taken before the lane's, by a task of so many warps. An
+/// SM has four sub-partitions, of which each runs the warps of one number modulo 4: where four
+/// executors in a row are free that have one each, those come first.
+__device__ inline uint32_t PlaceInTurn(uint32_t free, uint32_t lane, uint32_t warps) {
+  constexpr uint32_t kSubPartitions = 4, kFirsts = 0x11111111;
+  const uint32_t rows = free & free >> 1 & free >> 2 & free >> 3 & kFirsts;
+  const uint32_t before = free & ((1u << lane) - 1);
+  const uint32_t from = warps < kSubPartitions ? ~0u : ~((rows & -rows) - 1);
+  return ((from >> lane) & 1) != 0 ? __popc(before & from) : __popc(before) + __popc(free & from);
+}
+
 /// Hands warps of a task to executors that are free, `least` to `most` of them or none, from
 /// `place` on: each lane looks after an executor (pSched, the paper's algorithm 2). All lanes of
 /// the scheduler or of an executor call it; how many were handed.
@@ -280,7 +291,7 @@ __device__ inline uint32_t HandWarps(uint32_t row, uint32_t slot, WarpPlace plac
   const bool is_free = lane < blockDim.x / 32 - 1 && LoadAcquire(&entry.job) == kNoJob;
   const uint32_t free = __ballot_sync(kAllLanes, is_free);
   if (__popc(free) < least) return 0;
-  const bool is_taken = is_free && __popc(free & lower) < most &&
+  const bool is_taken = is_free && PlaceInTurn(free, lane, most) < most &&
                         CompareAndSwap(&entry.job, kNoJob, row + 2) == kNoJob;
   const uint32_t taken = __ballot_sync(kAllLanes, is_taken);
   if (__popc(taken) < least) {  // others were quicker
