@@ -42,7 +42,8 @@ class Builder {
  private:
   void ReadOriginal();
   bool HasOriginalOf(const std::vector<std::string>& kernels) const;
-  Result<Code> Compile(const std::string& ptx, uint32_t limit_factor = 1);
+  Result<Code> Compile(const std::string& ptx, uint32_t limit_factor = 1,
+                       const char* option = nullptr);
   Status MakeVariants(uint32_t limit_factor);
   void FindRefused(const std::vector<std::string>& kernels);
   std::map<std::string, uint32_t> RegisterBounds() const;
@@ -74,12 +75,13 @@ class Builder {
   uint32_t compilations_ = 0;
 };
 
-Result<Code> Builder::Compile(const std::string& ptx, uint32_t limit_factor) {
+Result<Code> Builder::Compile(const std::string& ptx, uint32_t limit_factor, const char* option) {
   CompileInput input{.ptx = ptx,
                      .arch = input_.arch,
                      .arch_suffix = input_.arch_suffix,
                      .options = KnownOptions(input_.options),
                      .limit = options_.limit * limit_factor};
+  if (option != nullptr) input.options.emplace_back(option);
   ++compilations_;
   Result<std::vector<uint8_t>> cubin = compiler_.Compile(input);
   if (!cubin) {
@@ -258,10 +260,14 @@ Comparison Builder::Compare(const std::string& kernel, Variant variant) const {
   return {difference.empty() || !MayBeFused(module_, kernel), difference};
 }
 
-// The MasterKernel with the kernels as its bodies.
+// The MasterKernel with the kernels as its bodies. Bodies are functions that use what registers their
+// caller leaves; less strict about them, the compiler keeps operands of an instruction in different
+// banks, where by default a change of the MasterKernel made a body a fifth slower or faster
+// [measured: docs/narrow-tasks.md].
 void Builder::MakeTasks() {
-  Result<TaskBuild> made = BuildTasks(
-      module_, wanted_, original_, [this](const std::string& ptx) { return Compile(ptx); });
+  Result<TaskBuild> made = BuildTasks(module_, wanted_, original_, [this](const std::string& ptx) {
+    return Compile(ptx, 1, "--register-usage-level=7");
+  });
   if (made) {
     tasks_ = *std::move(made);
   } else {
