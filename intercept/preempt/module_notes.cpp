@@ -6,7 +6,7 @@
 #include "intercept/preempt/sm_demand.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
-#include "intercept/tasks/task_engine.h"
+#include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::preempt {
@@ -51,7 +51,7 @@ void NoteAliasGot(const void* alias, const void* function) noexcept {
 
 void NoteUnloading(const void* owner) noexcept {
   if (!LooksAtImages()) return;
-  if (tasks::engine != nullptr) tasks::engine->ForgetImage(owner);
+  tasks::ForEachEngine([owner](tasks::TaskEngine& engine) { engine.ForgetImage(owner); });
   ForgetImage(owner);
   ForgetLoaded();
   ForgetSmNeeds();
@@ -59,6 +59,7 @@ void NoteUnloading(const void* owner) noexcept {
 
 void NoteContextEnding(CUcontext context) noexcept {
   if (!LooksAtImages()) return;
+  tasks::NoteContextEnds(reinterpret_cast<uint64_t>(context));
   ForgetImagesOf(context);
   ForgetLoaded();
   ForgetSmNeeds();
@@ -67,7 +68,7 @@ void NoteContextEnding(CUcontext context) noexcept {
 
 void NoteContextGoesOn(CUcontext context) noexcept {
   // Modules that were loaded into it keep going out plain; slots are made anew at the next launch.
-  (void)context;
+  tasks::NoteContextGoesOn(reinterpret_cast<uint64_t>(context));
 }
 
 }  // namespace cupola::intercept::preempt

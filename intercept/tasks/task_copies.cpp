@@ -6,7 +6,7 @@
 #include "device/runtime/task_grid.h"
 #include "intercept/preempt/driver_calls.h"
 #include "intercept/tasks/task_demand.h"
-#include "intercept/tasks/task_engine.h"
+#include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_launch.h"
 #include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/task_staging.h"
@@ -26,7 +26,8 @@ constexpr uint32_t kMostThreads = 256, kBytesOfAThread = 16;
 
 /// What is known of an allocation that an address lies in.
 struct Range {
-  uint64_t begin = 0, end = 0;  ///< that the engine's context can read and write as it is
+  uint64_t begin = 0, end = 0;  ///< that `context` can read and write as it is
+  CUcontext context = nullptr;  ///< null: any can
   uint64_t generation = 0;
   bool is_pageable = false;  ///< the driver knows nothing of it; never kept, for begin is end
   bool is_device = false;
@@ -53,10 +54,12 @@ Range AskAbout(uint64_t address) {
   if (get(6, what, data, address) != CUDA_SUCCESS) return {};
   if (type == 0) return {.is_pageable = true};
   const bool is_known = type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_HOST;
-  const bool is_ours = type == CU_MEMORYTYPE_HOST || context == engine->context();
-  if (!is_known || !is_ours || is_managed != 0 || device != address || begin == 0) return {};
+  if (!is_known || is_managed != 0 || device != address || begin == 0) return {};
   const bool is_device = type == CU_MEMORYTYPE_DEVICE;
-  return {.begin = begin, .end = begin + bytes, .is_device = is_device};
+  return {.begin = begin,
+          .end = begin + bytes,
+          .context = is_device ? context : nullptr,
+          .is_device = is_device};
 }
 
 enum class Reach : uint8_t {
@@ -75,15 +78,14 @@ const Range& RangeOf(uint64_t address) {
   return known;
 }
 
-Reach ReachOf(const Range& known, uint64_t address, uint64_t bytes) {
+// By a task of that engine.
+Reach ReachOf(const TaskEngine& engine, const Range& known, uint64_t address, uint64_t bytes) {
   constexpr uint64_t kFirstPage = 4096;  // what lies there is for the driver to refuse
   if (known.is_pageable) return address < kFirstPage ? Reach::kNo : Reach::kPageable;
+  if (known.context != nullptr && known.context != engine.context()) return Reach::kNo;
   const bool is_within =
       address >= known.begin && bytes <= known.end - address && known.end > address;
   return is_within ? Reach::kAsItIs : Reach::kNo;
-}
-Reach ReachOf(uint64_t address, uint64_t bytes) {
-  return ReachOf(RangeOf(address), address, bytes);
 }
 
 template <typename Parameters>
@@ -104,69 +106,74 @@ void Fill(uint16_t body, size_t bytes, const Parameters& parameters, TaskWords* 
   memcpy(at + sizeof(TaskGrid), &parameters, sizeof(parameters));
 }
 
+/// A call, and the engine of its stream's context.
+struct Place {
+  const MemoryCall& call;
+  const StreamKey& key;
+  TaskEngine& engine;
+};
+
 // `fill` makes the task's words, under the stream's lock; `used` gets its id there.
 template <typename FillWords, typename Used>
-bool PutIn(const MemoryCall& call, FillWords&& fill, Used&& used) {
-  const StreamKey key = ResolveStream(call.stream, call.per_thread);
-  if (!engine->IsOf(key.context)) return false;
-  if (IsAskedToYield(key)) return false;
-  StreamTasks* const stream = FindStream(call.stream, key);
+bool PutIn(const Place& at, FillWords&& fill, Used&& used) {
+  if (IsAskedToYield(at.key)) return false;
+  StreamTasks* const stream = FindStream(at.engine, at.call.stream, at.key);
   if (stream == nullptr) return false;
   const StreamLock lock(*stream);
-  if (engine->Serves(nullptr) || !IsClean(*stream)) return false;
+  if (at.engine.Serves(nullptr) || !IsClean(*stream)) return false;
   TaskWords words;
   fill(&words);
-  const TaskDemand demand(key, call.stream);
+  const TaskDemand demand(at.key, at.call.stream);
   if (!PutInto(*stream, &words)) return false;
   used(stream->last);
   return true;
 }
 
-// `place`: what the host's side is replaced by, or null.
-bool PutIn(const MemoryCall& call, const CopyFacts& facts, StagingPlace* place,
-           runtime::TaskId* id) {
+// `staged`: what the host's side is replaced by, or null.
+bool PutIn(const Place& at, const CopyFacts& facts, StagingPlace* staged, runtime::TaskId* id) {
   const auto fill = [&](TaskWords* words) {
     TaskCopy copy{facts.to, facts.from, facts.bytes};
-    if (place != nullptr && facts.host == HostSide::kFrom) {
-      memcpy(place->host(), reinterpret_cast<const void*>(facts.from), facts.bytes);
-      copy.from = place->device();
-    } else if (place != nullptr) {
-      copy.to = place->device();
+    if (staged != nullptr && facts.host == HostSide::kFrom) {
+      memcpy(staged->host(), reinterpret_cast<const void*>(facts.from), facts.bytes);
+      copy.from = staged->device();
+    } else if (staged != nullptr) {
+      copy.to = staged->device();
     }
     Fill(runtime::kCopyBody, facts.bytes, copy, words);
   };
-  return PutIn(call, fill, [&](const runtime::TaskId& last) {
+  return PutIn(at, fill, [&](const runtime::TaskId& last) {
     *id = last;
-    if (place != nullptr) place->Use(last);
+    if (staged != nullptr) staged->Use(last);
   });
 }
 
 // Until the copy is over. False: the context has faulted, as the driver says when it gets the copy.
-bool AwaitCopy(const runtime::TaskId& id) {
+bool AwaitCopy(TaskEngine& engine, const runtime::TaskId& id) {
   Count(counters.waits);
-  engine->WaitFor(id);
-  return engine->IsDone(id);
+  engine.WaitFor(id);
+  return engine.IsDone(id);
 }
 
 // From pageable memory: read before the call returns, and what came before is over where that is
 // synchronous. To pageable memory: written before.
-bool PutInStaged(const MemoryCall& call, const CopyFacts& facts) {
-  StagingPlace place;
+bool PutInStaged(const Place& at, const CopyFacts& facts) {
+  StagingPlace staged(at.engine);
   runtime::TaskId id{0, 0};
-  if (!place || !PutIn(call, facts, &place, &id)) return false;
+  if (!staged || !PutIn(at, facts, &staged, &id)) return false;
   const bool is_from = facts.host == HostSide::kFrom;
-  if (is_from && !call.is_synchronous) return true;
-  if (!AwaitCopy(id)) return false;
-  if (!is_from) memcpy(reinterpret_cast<void*>(facts.to), place.host(), facts.bytes);
+  if (is_from && !at.call.is_synchronous) return true;
+  if (!AwaitCopy(at.engine, id)) return false;
+  if (!is_from) memcpy(reinterpret_cast<void*>(facts.to), staged.host(), facts.bytes);
   return true;
 }
 
-bool PutInAnyhow(const MemoryCall& call, CopyFacts facts) {
-  const Reach to = ReachOf(facts.to, facts.bytes), from = ReachOf(facts.from, facts.bytes);
+bool PutInAnyhow(const Place& at, CopyFacts facts) {
+  const Reach to = ReachOf(at.engine, RangeOf(facts.to), facts.to, facts.bytes);
+  const Reach from = ReachOf(at.engine, RangeOf(facts.from), facts.from, facts.bytes);
   if (to == Reach::kAsItIs && from == Reach::kAsItIs) {
     runtime::TaskId id{0, 0};
-    const bool waits = call.is_synchronous && facts.host != HostSide::kNone;
-    return PutIn(call, facts, nullptr, &id) && (!waits || AwaitCopy(id));
+    const bool waits = at.call.is_synchronous && facts.host != HostSide::kNone;
+    return PutIn(at, facts, nullptr, &id) && (!waits || AwaitCopy(at.engine, id));
   }
   if (facts.host == HostSide::kEither) {
     facts.host = from == Reach::kPageable ? HostSide::kFrom : HostSide::kTo;
@@ -174,53 +181,59 @@ bool PutInAnyhow(const MemoryCall& call, CopyFacts facts) {
   const Reach host = facts.host == HostSide::kFrom ? from : to;
   const Reach device = facts.host == HostSide::kFrom ? to : from;
   return facts.host != HostSide::kNone && host == Reach::kPageable && device == Reach::kAsItIs &&
-         PutInStaged(call, facts);
+         PutInStaged(at, facts);
 }
 
-bool PutInFill(const MemoryCall& call, const FillFacts& facts) {
+bool PutInFill(const Place& at, const FillFacts& facts) {
   const Range& range = RangeOf(facts.to);
-  if (!range.is_device || ReachOf(range, facts.to, facts.bytes) != Reach::kAsItIs) return false;
+  const Reach to = ReachOf(at.engine, range, facts.to, facts.bytes);
+  if (!range.is_device || to != Reach::kAsItIs) return false;
   const auto fill = [&](TaskWords* words) {
     const TaskFill parameters{facts.to, facts.pattern, static_cast<uint32_t>(facts.bytes)};
     Fill(runtime::kFillBody, facts.bytes, parameters, words);
   };
-  return PutIn(call, fill, [](const runtime::TaskId&) {});
+  return PutIn(at, fill, [](const runtime::TaskId&) {});
 }
-
-bool IsReady() { return engine != nullptr && engine->state() == TaskEngine::State::kReady; }
 
 // What waits inside the driver finds no tasks.
 void BeforeDriver(const MemoryCall& call) {
   if (!call.is_synchronous) return BeforeWorkOf(call.stream, call.per_thread);
   Count(counters.waits);
-  engine->WaitForAll();
+  ForEachReadyEngine([](TaskEngine& engine) { engine.WaitForAll(); });
 }
 
-template <typename PutIn>
-bool Try(const MemoryCall& call, size_t bytes, PutIn&& put_in) {
-  if (!IsReady()) return false;
+template <typename PutInAt>
+bool Try(const MemoryCall& call, size_t bytes, PutInAt&& put_in) {
+  if (!AnyEngineIsReady()) return false;
   const bool is_small = bytes != 0 && bytes <= settings.most_copied;
   if (is_small && open_captures.load(std::memory_order_relaxed) == 0 &&
-      scopes.load(std::memory_order_acquire) == 0 && IsInRow() && put_in()) {
-    Count(counters.copies);
-    return true;
+      scopes.load(std::memory_order_acquire) == 0 && IsInRow()) {
+    const StreamKey key = ResolveStream(call.stream, call.per_thread);
+    TaskEngine* const engine = EngineOf(key.context);
+    // One that does not run is not started for a copy while those of other contexts do.
+    const bool may_run = engine != nullptr && engine->IsReady() &&
+                         (engine->IsRunning() || !AnyEngineRuns());
+    if (may_run && put_in(Place{call, key, *engine})) {
+      Count(counters.copies);
+      return true;
+    }
   }
-  if (IsReady()) BeforeDriver(call);
+  BeforeDriver(call);
   return false;
 }
 
 }  // namespace
 
 bool TryCopy(const MemoryCall& call, const CopyFacts& facts) noexcept {
-  return Try(call, facts.bytes, [&] { return PutInAnyhow(call, facts); });
+  return Try(call, facts.bytes, [&](const Place& at) { return PutInAnyhow(at, facts); });
 }
 
 bool TryFill(const MemoryCall& call, const FillFacts& facts) noexcept {
-  return Try(call, facts.bytes, [&] { return PutInFill(call, facts); });
+  return Try(call, facts.bytes, [&](const Place& at) { return PutInFill(at, facts); });
 }
 
 void AfterDriver(const MemoryCall& call) noexcept {
-  if (!IsReady()) return;
+  if (!AnyEngineIsReady()) return;
   if (call.is_synchronous) {
     AfterWork();
   } else {

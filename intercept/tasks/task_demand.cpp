@@ -9,7 +9,7 @@
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
-#include "intercept/tasks/task_engine.h"
+#include "intercept/tasks/task_engines.h"
 
 namespace cupola::intercept::tasks {
 namespace {
@@ -21,10 +21,20 @@ preempt::PreemptContext* ContextOf(const StreamKey& key) {
   return preempt::ContextFor(reinterpret_cast<CUcontext>(key.context));
 }
 
-bool IsEngineOn(const preempt::GpuBoard& gpu) {
-  if (engine == nullptr || engine->state() != TaskEngine::State::kReady) return false;
-  const preempt::PreemptContext* const context = preempt::FindContext(engine->context());
-  return context != nullptr && context->gpu == &gpu;
+template <typename Do>
+void ForEachEngineOn(const preempt::GpuBoard& gpu, Do&& what) {
+  ForEachReadyEngine([&](TaskEngine& engine) {
+    const preempt::PreemptContext* const context = preempt::FindContext(engine.context());
+    if (context != nullptr && context->gpu == &gpu) what(engine);
+  });
+}
+
+// Asks now and then whether it is well: one that faulted says for ever that it runs.
+bool IsResident(TaskEngine& engine, bool asks) {
+  if (asks || !engine.IsRunning()) {
+    (void)CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)(engine.context());
+  }
+  return (!asks || engine.IsWell()) && engine.IsResident();
 }
 
 }  // namespace
@@ -48,23 +58,18 @@ TaskDemand::~TaskDemand() {
 }
 
 bool IsResidentOn(const preempt::GpuBoard& gpu) noexcept {
-  if (!IsEngineOn(gpu)) return false;
-  static std::atomic<uint64_t> asked_ns{0};
-  const uint64_t now = MonotonicNs();
-  const bool asks = now - asked_ns.load(std::memory_order_relaxed) >= kAskEveryNs;
-  if (asks || !engine->IsRunning()) {
-    (void)CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)(engine->context());
-  }
-  if (asks) {
-    // One that faulted says for ever that it runs.
-    asked_ns.store(now, std::memory_order_relaxed);
-    if (!engine->IsWell()) return false;
-  }
-  return engine->IsResident();
+  bool is_resident = false;
+  ForEachEngineOn(gpu, [&](TaskEngine& engine) {
+    const bool asks = engine.IsTimeToAsk(MonotonicNs(), kAskEveryNs);
+    is_resident |= IsResident(engine, asks);
+  });
+  return is_resident;
 }
 
 void AskToLeave(const preempt::GpuBoard& gpu) noexcept {
-  if (IsEngineOn(gpu) && engine->IsRunning()) engine->AskToLeave();
+  ForEachEngineOn(gpu, [](TaskEngine& engine) {
+    if (engine.IsRunning()) engine.AskToLeave();
+  });
 }
 
 }  // namespace cupola::intercept::tasks

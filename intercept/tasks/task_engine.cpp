@@ -1,6 +1,5 @@
 #include "intercept/tasks/task_engine.h"
 
-#include <pthread.h>
 #include <xmmintrin.h>
 
 #include <algorithm>
@@ -13,12 +12,11 @@
 #include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/waiting.h"
+#include "intercept/streams.h"
 #include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::tasks {
-
-TaskEngine* engine = nullptr;
 
 namespace {
 
@@ -30,7 +28,26 @@ constexpr uint32_t kSharedBytes = runtime::kArenaUnits * runtime::kTaskUnitBytes
 constexpr size_t kControlBytes = 4096;
 constexpr uint32_t kLookEvery = 64, kAskEvery = 16384;  // turns of a wait
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // of launches of the MasterKernel
+/// Makes a context current: who waits for tasks may be a thread of another.
+class CurrentScope {
+ public:
+  explicit CurrentScope(CUcontext context)
+      : before_(CurrentContext()), changes_(before_ != context) {
+    if (changes_) Set(context);
+  }
+  ~CurrentScope() {
+    if (changes_) Set(before_);
+  }
+  CurrentScope(const CurrentScope&) = delete;
+  CurrentScope& operator=(const CurrentScope&) = delete;
+
+ private:
+  static void Set(CUcontext context) {
+    (void)CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)(context);
+  }
+  const CUcontext before_;
+  const bool changes_;
+};
 
 }  // namespace
 
@@ -125,12 +142,11 @@ const char* TaskEngine::Prepare(preempt::Image* image) noexcept {
   return why != nullptr ? why : Bind(image);
 }
 
-void TaskEngine::Open(preempt::Image* image, CUcontext context) noexcept {
-  const MutexLock lock(mutex);
+void TaskEngine::Open(preempt::Image* image) noexcept {
+  const MutexLock lock(mutex_);
   if (state() != State::kNone) return;
   const preempt::OwnCallScope scope;
   const RelaxedCapture relaxed;
-  context_ = context;
   const char* const why = Prepare(image);
   if (why == nullptr) WatchCalls();
   if (why != nullptr) Say(Level::kWarn, {"launches do not become tasks: ", why});
@@ -160,13 +176,14 @@ void TaskEngine::TurnTo(preempt::Image* image) noexcept {
 
 // One that leaves has said so before, so that the next is launched behind it.
 bool TaskEngine::Launch() noexcept {
-  const MutexLock lock(mutex);
+  const MutexLock lock(mutex_);
   if (*running_ != 0) return true;
   if (state() != State::kReady) return false;
   const RelaxedCapture relaxed;
   if (++params_.epoch == 0) ++params_.epoch;
   *running_ = params_.epoch;
   may_be_resident_.store(true);
+  const CurrentScope scope(context_);
   void* arguments[] = {&params_};
   const auto launch = CUPOLA_CALL_REAL(cuLaunchKernel, PFN_cuLaunchKernel_v4000);
   Count(counters.starts);
@@ -193,7 +210,7 @@ void TaskEngine::AskToLeave() noexcept {
 bool TaskEngine::IsResident() noexcept {
   if (state() != State::kReady || !may_be_resident_.load()) return false;
   if (*running_ != 0) return true;
-  const MutexLock lock(mutex);
+  const MutexLock lock(mutex_);
   const RelaxedCapture relaxed;
   const auto query = CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000);
   if (*running_ != 0 || query(stream_) == CUDA_ERROR_NOT_READY) return true;

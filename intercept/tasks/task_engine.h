@@ -1,9 +1,9 @@
-// The MasterKernel of this process and its TaskTable: memory that both sides see, launching it,
-// putting tasks in, waiting for them. One for a process, for the context whose launches came first;
-// it serves one module at a time. docs/narrow-tasks.md.
+// The MasterKernel of a context and its TaskTable: memory that both sides see, launching it,
+// putting tasks in, waiting for them. It serves one module at a time. docs/narrow-tasks.md.
 #pragma once
 
 #include <cuda.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <cstdint>
@@ -18,7 +18,14 @@ class TaskEngine {
  public:
   enum class State : uint8_t { kNone, kReady, kDead };
 
+  /// `index`: among the engines of the process (task_engines.h).
+  TaskEngine(CUcontext context, uint32_t index) : context_(context), index_(index) {}
+
   State state() const noexcept { return state_.load(std::memory_order_acquire); }
+  bool IsReady() const noexcept { return state() == State::kReady && !HasEnded(); }
+  /// Its context has, as far as is known; another may have the same handle.
+  bool HasEnded() const noexcept { return has_ended_.load(std::memory_order_acquire); }
+  void SetEnded(bool ended) noexcept { has_ended_.store(ended, std::memory_order_release); }
   bool IsOf(uint64_t context) const noexcept {
     return reinterpret_cast<CUcontext>(context) == context_;
   }
@@ -27,9 +34,9 @@ class TaskEngine {
     return image_.load(std::memory_order_acquire) == image;
   }
 
-  /// Sets it up for an image of the current context. May wait for the device. Once: afterwards the
-  /// state is kReady or kDead.
-  void Open(preempt::Image* image, CUcontext context) noexcept;
+  /// Sets it up for an image of its context, which is current. May wait for the device. Once:
+  /// afterwards the state is kReady or kDead.
+  void Open(preempt::Image* image) noexcept;
 
   /// Serves another image of its context from now on; goes on with its own where that cannot be
   /// loaded. Waits for all tasks and until the MasterKernel is gone; may wait for the device. Nobody
@@ -60,6 +67,12 @@ class TaskEngine {
 
   /// Asks the driver; false: the context has faulted, and the engine is dead.
   bool IsWell() noexcept;
+  /// Whether that was last done `every` ns ago or longer; then it is about to be.
+  bool IsTimeToAsk(uint64_t now_ns, uint64_t every_ns) noexcept {
+    if (now_ns - asked_ns_.load(std::memory_order_relaxed) < every_ns) return false;
+    asked_ns_.store(now_ns, std::memory_order_relaxed);
+    return true;
+  }
 
   /// The word that says that a task is done, for the device, and what it says then.
   CUdeviceptr DoneAddress(const runtime::TaskId& id) const noexcept;
@@ -67,6 +80,7 @@ class TaskEngine {
   /// That are pulled from: MTBs of the module that it serves.
   uint32_t columns() const noexcept { return columns_.load(std::memory_order_relaxed); }
   CUcontext context() const noexcept { return context_; }
+  uint32_t index() const noexcept { return index_; }
 
   /// An image is about to be unloaded; its tasks have run.
   void ForgetImage(const void* owner) noexcept {
@@ -74,7 +88,7 @@ class TaskEngine {
     if (image != nullptr && image->owner == owner) image_.store(nullptr, std::memory_order_release);
   }
 
-  /// The context ends, or its tasks cannot run any more.
+  /// Its tasks cannot run any more.
   void Close() noexcept { state_.store(State::kDead, std::memory_order_release); }
 
  private:
@@ -87,8 +101,14 @@ class TaskEngine {
 
   std::atomic<State> state_{State::kNone};
   std::atomic<bool> may_be_resident_{false};
+  std::atomic<uint64_t> asked_ns_{0};
   std::atomic<const preempt::Image*> image_{nullptr};
-  CUcontext context_ = nullptr;
+  const CUcontext context_;
+  const uint32_t index_;
+  // Of setting up and of launches. Setting up waits until what was stopped is over, and the agent, which
+  // lets that go on, asks engines that are ready whether they run: not one mutex for all.
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  std::atomic<bool> has_ended_{false};
   CUstream stream_ = nullptr;
   CUfunction master_ = nullptr;
   uint32_t threads_ = 0;  ///< of an MTB
@@ -100,8 +120,5 @@ class TaskEngine {
   uint32_t all_columns_ = 0;  ///< of the table: MTBs of the class that has most
   std::atomic<uint32_t> columns_{0};
 };
-
-/// The process's; made at first use, never destroyed.
-extern TaskEngine* engine;
 
 }  // namespace cupola::intercept::tasks

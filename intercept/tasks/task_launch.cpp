@@ -8,7 +8,7 @@
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/tasks/task_demand.h"
-#include "intercept/tasks/task_engine.h"
+#include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/task_streams.h"
 #include "intercept/tasks/tasks.h"
@@ -52,10 +52,7 @@ void EndRow() {
 }
 
 // Whether launches follow each other so closely, and so many, that tasks pay.
-Plain JudgeRow() {
-  if (engine != nullptr && engine->state() == TaskEngine::State::kReady && engine->IsRunning()) {
-    return kIsTask;
-  }
+Plain JudgeTimes() {
   const uint64_t now = NowNs();
   const uint64_t last = row.last_ns.exchange(now, std::memory_order_relaxed);
   if (now < row.quiet_until_ns.load(std::memory_order_relaxed)) return Plain::kMixed;
@@ -64,6 +61,17 @@ Plain JudgeRow() {
   }
   const uint32_t length = row.length.fetch_add(1, std::memory_order_relaxed);
   return length < settings.after_launches ? Plain::kFew : kIsTask;
+}
+
+// The same, or a MasterKernel is there: of which context is looked at later (JudgeStart).
+Plain JudgeRow() { return AnyEngineRuns() ? kIsTask : JudgeTimes(); }
+
+// Where it is that of another context.
+Plain JudgeStart(uint64_t context) {
+  if (!AnyEngineRuns()) return kIsTask;
+  const TaskEngine* const engine = EngineOf(context);
+  const bool runs = engine != nullptr && engine->IsReady() && engine->IsRunning();
+  return runs ? kIsTask : JudgeTimes();
 }
 
 Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, const Variant* variant) {
@@ -136,14 +144,14 @@ void FillHead(const LaunchFacts& facts, const store::KernelEntry& entry, TaskWor
   memcpy(words->words + sizeof(TaskHeader) / sizeof(uint32_t), &grid, sizeof(grid));
 }
 
-/// When the MasterKernel is to serve another module: after as many launches of others in a row as the
+/// When a MasterKernel is to serve another module: after as many launches of others in a row as the
 /// first task takes, and twice as many each time that few tasks were made in between, unless its own
 /// was unloaded. Any thread, relaxed: a turn too early or too late costs time, nothing else.
 class Turns {
  public:
-  bool IsTime() {
+  bool IsTime(const TaskEngine& engine) {
     uint32_t wanted = settings.after_launches;
-    if (!engine->Serves(nullptr)) {
+    if (!engine.Serves(nullptr)) {
       wanted = std::max(wanted, wanted_.load(std::memory_order_relaxed));
     }
     return elsewhere_.fetch_add(1, std::memory_order_relaxed) >= wanted;
@@ -167,24 +175,28 @@ class Turns {
   std::atomic<uint32_t> elsewhere_{0};  ///< launches of other modules since the last task
   std::atomic<uint32_t> wanted_{0};
   std::atomic<uint64_t> tasks_at_turn_{0};
-} turns;
+};
+Turns turns[kMostEngines];  // by engine
 
-void Turn(preempt::Image* image) {
-  const AllStreams held;
-  if (engine->Serves(image) || engine->state() != TaskEngine::State::kReady) return;
-  engine->TurnTo(image);
-  turns.NoteTurn();
+void Turn(TaskEngine& engine, preempt::Image* image) {
+  const AllStreams held(engine);
+  if (engine.Serves(image) || !engine.IsReady()) return;
+  engine.TurnTo(image);
+  turns[engine.index()].NoteTurn();
 }
 
-Plain JudgeEngine(const Variant& variant, const StreamKey& key) {
+// `engine`: of the stream's context, or null.
+Plain JudgeEngine(TaskEngine* engine, const Variant& variant) {
   if (engine == nullptr) return Plain::kNoEngine;
   if (engine->state() == TaskEngine::State::kNone) {
-    engine->Open(variant.image, reinterpret_cast<CUcontext>(key.context));
+    if (CurrentContext() != engine->context()) return Plain::kElsewhere;
+    engine->Open(variant.image);
   }
-  if (engine->state() != TaskEngine::State::kReady) return Plain::kNoEngine;
-  if (!engine->IsOf(key.context)) return Plain::kElsewhere;
+  if (!engine->IsReady()) return Plain::kNoEngine;
   if (scopes.load(std::memory_order_acquire) != 0) return Plain::kScope;
-  if (!engine->Serves(variant.image) && !turns.IsTime()) return Plain::kElsewhere;
+  if (!engine->Serves(variant.image) && !turns[engine->index()].IsTime(*engine)) {
+    return Plain::kElsewhere;
+  }
   return kIsTask;
 }
 
@@ -193,10 +205,12 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, const Varian
   if (open_captures.load(std::memory_order_relaxed) != 0) return Plain::kCapturing;
   const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
   if (IsAskedToYield(key)) return Plain::kAsked;
-  if (const Plain why = JudgeEngine(variant, key); why != kIsTask) return why;
-  StreamTasks* const stream = FindStream(facts.stream, key);
+  if (const Plain why = JudgeStart(key.context); why != kIsTask) return why;
+  TaskEngine* const engine = EngineFor(key.context);
+  if (const Plain why = JudgeEngine(engine, variant); why != kIsTask) return why;
+  StreamTasks* const stream = FindStream(*engine, facts.stream, key);
   if (stream == nullptr) return Plain::kStream;
-  if (!engine->Serves(variant.image)) Turn(variant.image);
+  if (!engine->Serves(variant.image)) Turn(*engine, variant.image);
   const StreamLock lock(*stream);
   if (!engine->Serves(variant.image)) return Plain::kElsewhere;
   if (!IsClean(*stream)) return Plain::kDriverWork;
@@ -205,7 +219,9 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, const Varian
   char* const parameters = reinterpret_cast<char*>(words.words + kWordsBefore);
   if (!CopyParameters(variant, details, parameters)) return Plain::kArguments;
   const TaskDemand demand(key, facts.stream);
-  return PutInto(*stream, &words) ? kIsTask : Plain::kNoEngine;
+  if (!PutInto(*stream, &words)) return Plain::kNoEngine;
+  turns[engine->index()].NoteTask();
+  return kIsTask;
 }
 
 }  // namespace
@@ -221,7 +237,6 @@ bool TryTask(const LaunchFacts& facts, const LaunchDetails& details, CUresult* r
   if (why == kIsTask) why = PutIn(facts, details, *variant);
   if (why == kIsTask) [[likely]] {
     Count(counters.tasks);
-    turns.NoteTask();
     *result = CUDA_SUCCESS;
     return true;
   }

@@ -5,7 +5,7 @@
 #include "intercept/calls.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/tasks/task_copies.h"
-#include "intercept/tasks/task_engine.h"
+#include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_streams.h"
 #include "intercept/tasks/tasks.h"
 
@@ -24,7 +24,6 @@ enum class Rule : uint8_t {
   kSyncStream,           ///< tasks of one stream are waited for
   kSyncStreamPerThread,  ///< the same, the _ptsz form
   kEndStream,
-  kEndContext,
 };
 
 struct NamedRule {
@@ -59,9 +58,6 @@ constexpr NamedRule kNamedRules[] = {
     {"cuStreamSynchronize", Rule::kSyncStream},
     {"cuStreamSynchronize_ptsz", Rule::kSyncStreamPerThread},
     {"cuStreamDestroy*", Rule::kEndStream},
-    {"cuCtxDestroy*", Rule::kEndContext},
-    {"cuCtxDetach", Rule::kEndContext},
-    {"cuDevicePrimaryCtxRe*", Rule::kEndContext},
 };
 
 Rule rules[kCallCount];
@@ -88,11 +84,9 @@ Rule RuleFor(const char* name) {
   return rule != Rule::kHook && strstr(name, "Async") != nullptr ? Rule::kFlush : rule;
 }
 
-bool IsReady() { return engine != nullptr && engine->state() == TaskEngine::State::kReady; }
-
 void WaitForAll() {
   Count(counters.waits);
-  engine->WaitForAll();
+  ForEachReadyEngine([](TaskEngine& engine) { engine.WaitForAll(); });
 }
 
 // First without the scope, for what there is now; then with it, for what came meanwhile.
@@ -100,12 +94,14 @@ void OpenScope() {
   WaitForAll();
   scopes.fetch_add(1);
   WaitForAll();
-  engine->AskToLeave();
+  ForEachReadyEngine([](TaskEngine& engine) { engine.AskToLeave(); });
 }
 
 }  // namespace
 
 void WatchCalls() noexcept {
+  static std::atomic_flag done;
+  if (done.test_and_set()) return;
   for (size_t call = 0; call < kCallCount; ++call) rules[call] = RuleFor(kCallNames[call]);
 #define CUPOLA_STREAM_ARGUMENT(name, at, per_thread) \
   stream_arguments[static_cast<size_t>(Call::k_##name)] = {at, per_thread};
@@ -117,17 +113,18 @@ void WatchCalls() noexcept {
 // The stream's tasks come first; with the legacy stream those of all streams do. Its blocks want
 // the SMs that the MasterKernel holds.
 void BeforePlainLaunch(CUstream stream, bool per_thread) noexcept {
-  if (!IsReady()) return;
+  if (!AnyEngineIsReady()) return;
   BeforeWorkOf(stream, per_thread);
-  if (engine->IsRunning()) engine->AskToLeave();
+  TaskEngine* const engine = EngineOf(ResolveStream(stream, per_thread).context);
+  if (engine != nullptr && engine->IsReady() && engine->IsRunning()) engine->AskToLeave();
 }
 
 void AfterPlainLaunch(CUstream stream, bool per_thread) noexcept {
-  if (IsReady()) AfterWorkOf(stream, per_thread);
+  if (AnyEngineIsReady()) AfterWorkOf(stream, per_thread);
 }
 
 Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
-  if (!IsReady()) return {};
+  if (!AnyEngineIsReady()) return {};
   const auto stream = reinterpret_cast<CUstream>(arguments[0]);
   switch (rules[index]) {
     case Rule::kNone:
@@ -150,16 +147,12 @@ Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
       ForgetMemory();
       OpenScope();
       return {.what = Behind::What::kCloseScope};
-    case Rule::kEndContext:
-      OpenScope();
-      engine->Close();
-      return {.what = Behind::What::kCloseScope};
   }
   return {};
 }
 
 Behind BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept {
-  if (!IsReady() || rules[index] == Rule::kHook) return {};
+  if (!AnyEngineIsReady() || rules[index] == Rule::kHook) return {};
   const StreamArgument& argument = stream_arguments[index];
   if (argument.at < 0) {
     BeforeWork();

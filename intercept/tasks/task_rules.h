@@ -14,8 +14,8 @@ namespace cupola::intercept::tasks {
 /// Calls under way that wait for the device: while there are any, no launch becomes a task.
 extern std::atomic<uint32_t> scopes;
 
-/// Makes the table of rules; from now on such calls come here (preempt::watched). Once, before the
-/// first task.
+/// Makes the table of rules; from now on such calls come here (preempt::watched). Before the first
+/// task of any engine.
 void WatchCalls() noexcept;
 
 /// What is to be done behind a call.

@@ -7,31 +7,36 @@
 
 #include "intercept/mutex_lock.h"
 #include "intercept/preempt/driver_calls.h"
-#include "intercept/tasks/task_engine.h"
+#include "intercept/streams.h"
+#include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::tasks {
 namespace {
 
 constexpr uint32_t kMostPlaces = 64;
-constexpr size_t kMostBytes = 4 << 20;  // of all places, unless one alone needs more
+constexpr size_t kMostBytes = 4 << 20;  // of all places of an engine, unless one alone needs more
 
 struct Place {
   std::atomic<bool> taken{false};
   runtime::TaskId last{0, 0};  ///< sequence 0: none yet; while it is taken
 };
 
+/// Of an engine: goes with its context.
+struct Area {
+  Place places[kMostPlaces];
+  char* memory = nullptr;
+  CUdeviceptr mapped = 0;
+  std::atomic<uint32_t> count{0};
+  std::atomic<bool> asked{false};
+  std::atomic<uint32_t> turn{0};
+};
+Area areas[kMostEngines];
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-Place places[kMostPlaces];
-char* memory = nullptr;
-CUdeviceptr mapped = 0;
-std::atomic<uint32_t> count{0};
-std::atomic<bool> asked{false};
-std::atomic<uint32_t> turn{0};
 
-void Allocate() {
+void Allocate(Area* area) {
   const MutexLock lock(mutex);
-  if (asked.load()) return;
+  if (area->asked.load()) return;
   const preempt::RelaxedCapture relaxed;
   const auto allocate = CUPOLA_CALL_REAL(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020);
   const auto address_of =
@@ -40,27 +45,31 @@ void Allocate() {
   const size_t wanted = std::clamp<size_t>(kMostBytes / one, 1, kMostPlaces);
   void* host = nullptr;
   if (allocate(&host, wanted * one, CU_MEMHOSTALLOC_DEVICEMAP) == CUDA_SUCCESS &&
-      address_of(&mapped, host, 0) == CUDA_SUCCESS) {
-    memory = static_cast<char*>(host);
-    count.store(static_cast<uint32_t>(wanted), std::memory_order_release);
+      address_of(&area->mapped, host, 0) == CUDA_SUCCESS) {
+    area->memory = static_cast<char*>(host);
+    area->count.store(static_cast<uint32_t>(wanted), std::memory_order_release);
   }
-  asked.store(true, std::memory_order_release);
+  area->asked.store(true, std::memory_order_release);
 }
 
 }  // namespace
 
-StagingPlace::StagingPlace() noexcept {
-  if (!asked.load(std::memory_order_acquire)) Allocate();
-  const uint32_t known = count.load(std::memory_order_acquire);
-  const uint32_t first = turn.fetch_add(1, std::memory_order_relaxed);
+StagingPlace::StagingPlace(const TaskEngine& engine) noexcept : area_(engine.index()) {
+  Area& area = areas[area_];
+  if (!area.asked.load(std::memory_order_acquire)) {
+    if (CurrentContext() != engine.context()) return;
+    Allocate(&area);
+  }
+  const uint32_t known = area.count.load(std::memory_order_acquire);
+  const uint32_t first = area.turn.fetch_add(1, std::memory_order_relaxed);
   for (uint32_t i = 0; i < known; ++i) {
     index_ = (first + i) % known;
-    Place& place = places[index_];
+    Place& place = area.places[index_];
     if (place.taken.exchange(true, std::memory_order_acquire)) continue;
-    if (place.last.sequence == 0 || engine->IsDone(place.last)) {
+    if (place.last.sequence == 0 || engine.IsDone(place.last)) {
       const size_t offset = size_t{index_} * settings.most_copied;
-      host_ = memory + offset;
-      device_ = mapped + offset;
+      host_ = area.memory + offset;
+      device_ = area.mapped + offset;
       return;
     }
     place.taken.store(false, std::memory_order_release);
@@ -68,9 +77,12 @@ StagingPlace::StagingPlace() noexcept {
 }
 
 StagingPlace::~StagingPlace() {
-  if (host_ != nullptr) places[index_].taken.store(false, std::memory_order_release);
+  if (host_ == nullptr) return;
+  areas[area_].places[index_].taken.store(false, std::memory_order_release);
 }
 
-void StagingPlace::Use(const runtime::TaskId& by) noexcept { places[index_].last = by; }
+void StagingPlace::Use(const runtime::TaskId& by) noexcept {
+  areas[area_].places[index_].last = by;
+}
 
 }  // namespace cupola::intercept::tasks

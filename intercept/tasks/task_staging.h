@@ -6,16 +6,17 @@
 #include <cstdint>
 
 #include "device/runtime/task_table.h"
+#include "intercept/tasks/task_engine.h"
 
 namespace cupola::intercept::tasks {
 
 /// A place for one copy of up to Settings::most_copied bytes, from when it is taken until it is
-/// given back; then it is free again as soon as the task that uses it has run. Any thread; waits for
-/// none.
+/// given back; then it is free again as soon as the task that uses it has run. Any thread; waits
+/// for none.
 class StagingPlace {
  public:
-  /// May allocate, the first time; in the engine's context. Empty where all places are in use.
-  StagingPlace() noexcept;
+  /// For a task of that engine. May allocate, the first time. Empty where all places are in use.
+  explicit StagingPlace(const TaskEngine& engine) noexcept;
   ~StagingPlace();
   StagingPlace(const StagingPlace&) = delete;
   StagingPlace& operator=(const StagingPlace&) = delete;
@@ -30,6 +31,7 @@ class StagingPlace {
  private:
   void* host_ = nullptr;
   uint64_t device_ = 0;
+  const uint32_t area_;
   uint32_t index_ = 0;
 };
 

@@ -10,7 +10,7 @@
 #include "intercept/mutex_lock.h"
 #include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/live_streams.h"
-#include "intercept/tasks/task_engine.h"
+#include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/tasks.h"
 #include "profiles/launch_record.h"
 
@@ -28,8 +28,8 @@ pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 HandleMap by_handle;  // CUstream -> StreamTasks*
 StreamTasks* all[kMostStreams];
 std::atomic<uint32_t> count{0};
-std::atomic<StreamTasks*> legacy{nullptr};
-std::atomic<uint32_t> made{0};  // streams that the program made
+std::atomic<StreamTasks*> legacy[kMostEngines];  // by engine
+std::atomic<uint32_t> made{0};                   // streams that the program made
 // How often the driver was given work for a stream that is not known; for the legacy stream, which
 // blocking streams wait for. Both only grow, and so do sums of them.
 std::atomic<uint64_t> unknown_work{1}, legacy_work{0};
@@ -41,7 +41,8 @@ bool IsOver(CUstream stream) {
 }
 
 bool IsOutstanding(const StreamTasks& stream) {
-  return stream.last.sequence != 0 && !engine->IsDone(stream.last);
+  const TaskEngine* const engine = stream.engine.load();
+  return stream.last.sequence != 0 && engine->IsReady() && !engine->IsDone(stream.last);
 }
 
 // Nobody's, or of a thread that has ended, when its tasks have run.
@@ -51,7 +52,18 @@ bool IsFree(StreamTasks& stream) {
   return stream.owner.load() == nullptr && !IsOutstanding(stream);
 }
 
-StreamTasks* AddLocked(CUstream stream) {
+void Begin(StreamTasks* entry, TaskEngine& engine, CUstream stream) {
+  const StreamLock lock(*entry);
+  entry->is_blocking = preempt::IsBlocking(stream, false);
+  entry->clean_at = 0;
+  entry->skip = 0;
+  entry->backoff = 1;
+  if (entry->engine.load() != &engine) entry->last = entry->flushed = {0, 0};
+  entry->engine.store(&engine);
+  entry->stream = stream;
+}
+
+StreamTasks* AddLocked(TaskEngine& engine, CUstream stream) {
   const uint32_t known = count.load(std::memory_order_relaxed);
   StreamTasks* added = nullptr;
   for (uint32_t i = 0; i < known && added == nullptr; ++i) {
@@ -65,25 +77,23 @@ StreamTasks* AddLocked(CUstream stream) {
     all[known] = added;
     count.store(known + 1, std::memory_order_release);
   }
-  const StreamLock lock(*added);
-  added->is_blocking = preempt::IsBlocking(stream, false);
-  added->clean_at = 0;
-  added->skip = 0;
-  added->backoff = 1;
-  added->stream = stream;
+  Begin(added, engine, stream);
   return added;
 }
 
-StreamTasks* Add(CUstream stream) {
+StreamTasks* Add(TaskEngine& engine, CUstream stream) {
   const MutexLock lock(mutex);
   if (stream == CU_STREAM_LEGACY) {
-    if (legacy.load() == nullptr) legacy.store(AddLocked(stream));
-    return legacy.load();
+    std::atomic<StreamTasks*>& known = legacy[engine.index()];
+    if (known.load() == nullptr) known.store(AddLocked(engine, stream));
+    return known.load();
   }
-  if (const uint64_t found = by_handle.Find(stream, 0); found != 0) {
-    return reinterpret_cast<StreamTasks*>(found);
+  if (auto* const found = reinterpret_cast<StreamTasks*>(by_handle.Find(stream, 0))) {
+    // One of a context that has ended had the same handle.
+    if (found->engine.load() != &engine) Begin(found, engine, stream);
+    return found;
   }
-  StreamTasks* const added = AddLocked(stream);
+  StreamTasks* const added = AddLocked(engine, stream);
   if (added != nullptr) by_handle.Set(stream, reinterpret_cast<uint64_t>(added));
   return added;
 }
@@ -99,10 +109,13 @@ struct Own {
 };
 thread_local Own own;
 
-StreamTasks* AddOwn() {
+// Of the first context that it has tasks in, while that is there.
+StreamTasks* AddOwn(TaskEngine& engine) {
+  if (own.stream != nullptr && own.stream->engine.load()->IsReady()) return nullptr;
   NoteStreamMade();
   const MutexLock lock(mutex);
-  StreamTasks* const added = AddLocked(CU_STREAM_PER_THREAD);
+  if (own.stream != nullptr) own.stream->owner.store(nullptr);
+  StreamTasks* const added = AddLocked(engine, CU_STREAM_PER_THREAD);
   if (added != nullptr) added->owner.store(&own);
   return own.stream = added;
 }
@@ -112,14 +125,24 @@ StreamTasks* AddOwn() {
 bool IsNamedHere(const StreamTasks& stream) {
   if (stream.stream != CU_STREAM_PER_THREAD && stream.stream != CU_STREAM_LEGACY) return true;
   const bool is_of_another = stream.stream == CU_STREAM_PER_THREAD && stream.owner.load() != &own;
-  return !is_of_another && CurrentContext() == engine->context();
+  return !is_of_another && CurrentContext() == stream.engine.load()->context();
 }
 
 // Null: none of its launches was a task.
+StreamTasks* Known(const TaskEngine& engine, CUstream stream, const StreamKey& key) {
+  StreamTasks* known = nullptr;
+  if ((key.flags & kFlagPerThreadStream) != 0) {
+    known = own.stream;
+  } else if ((key.flags & kFlagLegacyStream) != 0) {
+    known = legacy[engine.index()].load(std::memory_order_acquire);
+  } else {
+    known = reinterpret_cast<StreamTasks*>(by_handle.Find(stream, 0));
+  }
+  return known != nullptr && known->engine.load() == &engine ? known : nullptr;
+}
 StreamTasks* Known(CUstream stream, const StreamKey& key) {
-  if ((key.flags & kFlagPerThreadStream) != 0) return own.stream;
-  if ((key.flags & kFlagLegacyStream) != 0) return legacy.load(std::memory_order_acquire);
-  return reinterpret_cast<StreamTasks*>(by_handle.Find(stream, 0));
+  const TaskEngine* const engine = EngineOf(key.context);
+  return engine != nullptr ? Known(*engine, stream, key) : nullptr;
 }
 
 uint64_t WorkSeenBy(const StreamTasks& stream) {
@@ -133,19 +156,28 @@ void Flush(StreamTasks& stream) {
   const StreamLock lock(stream);
   if (stream.stream == nullptr || !IsOutstanding(stream)) return;
   if (stream.flushed.sequence == stream.last.sequence) return;
+  TaskEngine& engine = *stream.engine.load();
   if (!IsNamedHere(stream)) {
     Count(counters.waits);
-    return engine->WaitFor(stream.last);
+    return engine.WaitFor(stream.last);
   }
-  engine->MakeSureOf();
+  engine.MakeSureOf();
   const preempt::RelaxedCapture relaxed;
   const auto wait = CUPOLA_CALL_REAL(cuStreamWaitValue32_v2, PFN_cuStreamWaitValue32_v11070);
   Count(counters.flushes);
-  if (wait(stream.stream, engine->DoneAddress(stream.last), stream.last.sequence,
+  if (wait(stream.stream, engine.DoneAddress(stream.last), stream.last.sequence,
            CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS) {
     stream.flushed = stream.last;
   } else {
-    engine->WaitFor(stream.last);
+    engine.WaitFor(stream.last);
+  }
+}
+
+template <typename Wanted>
+void FlushAll(Wanted&& wanted) {
+  const uint32_t known = count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < known; ++i) {
+    if (wanted(*all[i])) Flush(*all[i]);
   }
 }
 
@@ -153,27 +185,33 @@ void Flush(StreamTasks& stream) {
 
 // Another module may have other columns; the tasks that are in those of before have all run.
 bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept {
-  const uint32_t column = stream.number % engine->columns();
+  TaskEngine& engine = *stream.engine.load();
+  const uint32_t column = stream.number % engine.columns();
   if (stream.last.column != column) stream.last = stream.flushed = {column, 0};
-  return engine->Put(column, words, &stream.last);
+  return engine.Put(column, words, &stream.last);
 }
 
-AllStreams::AllStreams() noexcept {
+// A stream may be forgotten meanwhile, but changes its engine only under the mutex.
+AllStreams::AllStreams(const TaskEngine& engine) noexcept : engine_(engine) {
   pthread_mutex_lock(&mutex);
-  for (uint32_t i = 0; i < count.load(std::memory_order_relaxed); ++i) all[i]->Take();
+  for (uint32_t i = 0; i < count.load(std::memory_order_relaxed); ++i) {
+    if (all[i]->engine.load() == &engine_) all[i]->Take();
+  }
 }
 
 AllStreams::~AllStreams() {
-  for (uint32_t i = 0; i < count.load(std::memory_order_relaxed); ++i) all[i]->Give();
+  for (uint32_t i = 0; i < count.load(std::memory_order_relaxed); ++i) {
+    if (all[i]->engine.load() == &engine_) all[i]->Give();
+  }
   pthread_mutex_unlock(&mutex);
 }
 
-StreamTasks* FindStream(CUstream stream, const StreamKey& key) noexcept {
+StreamTasks* FindStream(TaskEngine& engine, CUstream stream, const StreamKey& key) noexcept {
   const bool is_legacy = (key.flags & kFlagLegacyStream) != 0;
   if (is_legacy && made.load(std::memory_order_relaxed) != 0) return nullptr;
-  if (StreamTasks* const known = Known(stream, key)) return known;
-  if ((key.flags & kFlagPerThreadStream) != 0) return AddOwn();
-  return Add(is_legacy ? CU_STREAM_LEGACY : stream);
+  if (StreamTasks* const known = Known(engine, stream, key)) return known;
+  if ((key.flags & kFlagPerThreadStream) != 0) return AddOwn(engine);
+  return Add(engine, is_legacy ? CU_STREAM_LEGACY : stream);
 }
 
 // What is asked is at least as new as the number that is noted.
@@ -206,10 +244,14 @@ void NoteLaunchInto(CUstream stream, bool per_thread) noexcept {
 }
 
 void BeforeWorkOf(CUstream stream, bool per_thread) noexcept {
-  const StreamKey key = ResolveStream(stream, per_thread);
-  if ((key.flags & kFlagLegacyStream) != 0) return BeforeWork();
   NoteLaunchInto(stream, per_thread);
-  if (StreamTasks* const known = Known(stream, key)) Flush(*known);
+  const StreamKey key = ResolveStream(stream, per_thread);
+  const TaskEngine* const engine = EngineOf(key.context);
+  if (engine == nullptr) return;
+  if ((key.flags & kFlagLegacyStream) != 0) {
+    return FlushAll([&](const StreamTasks& each) { return each.engine.load() == engine; });
+  }
+  if (StreamTasks* const known = Known(*engine, stream, key)) Flush(*known);
 }
 
 // A stream that is not known even now is asked about before the first of its tasks.
@@ -223,8 +265,7 @@ void AfterWorkOf(CUstream stream, bool per_thread) noexcept {
 }
 
 void BeforeWork() noexcept {
-  const uint32_t known = count.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < known; ++i) Flush(*all[i]);
+  FlushAll([](const StreamTasks&) { return true; });
 }
 
 void AfterWork() noexcept { unknown_work.fetch_add(1, std::memory_order_release); }
@@ -232,15 +273,16 @@ void AfterWork() noexcept { unknown_work.fetch_add(1, std::memory_order_release)
 void WaitForStream(CUstream stream, bool per_thread) noexcept {
   // The legacy stream comes after all others.
   const StreamKey key = ResolveStream(stream, per_thread);
+  TaskEngine* const engine = EngineOf(key.context);
+  if (engine == nullptr || !engine->IsReady()) return;
   if ((key.flags & kFlagLegacyStream) != 0) return engine->WaitForAll();
-  StreamTasks* const known = Known(stream, key);
+  StreamTasks* const known = Known(*engine, stream, key);
   if (known == nullptr || !IsOutstanding(*known)) return;
   Count(counters.waits);
   engine->WaitFor(known->last);
 }
 
 bool HasTasks(CUstream stream, bool per_thread) noexcept {
-  if (engine == nullptr || engine->state() != TaskEngine::State::kReady) return false;
   StreamTasks* const known = Known(stream, ResolveStream(stream, per_thread));
   return known != nullptr && IsOutstanding(*known);
 }
@@ -248,8 +290,10 @@ bool HasTasks(CUstream stream, bool per_thread) noexcept {
 // From now on the legacy stream's launches are the driver's.
 void NoteStreamMade() noexcept {
   made.fetch_add(1);
-  StreamTasks* const known = legacy.load(std::memory_order_acquire);
-  if (known != nullptr && IsOutstanding(*known)) engine->WaitFor(known->last);
+  for (const std::atomic<StreamTasks*>& each : legacy) {
+    StreamTasks* const known = each.load(std::memory_order_acquire);
+    if (known != nullptr && IsOutstanding(*known)) known->engine.load()->WaitFor(known->last);
+  }
 }
 
 void ForgetStream(CUstream stream) noexcept {

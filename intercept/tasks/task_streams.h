@@ -13,6 +13,7 @@
 
 #include "device/runtime/task_table.h"
 #include "intercept/streams.h"
+#include "intercept/tasks/task_engine.h"
 
 namespace cupola::intercept::tasks {
 
@@ -21,12 +22,13 @@ struct StreamTasks {
   std::atomic<bool> taken{false};
   CUstream stream = nullptr;  ///< CU_STREAM_LEGACY for the legacy stream, CU_STREAM_PER_THREAD for
                               ///< a thread's own; null = free to be used again
-  std::atomic<const void*> owner{nullptr};  ///< of a thread's own: who; null when that has ended
-  uint32_t number = 0;             ///< of the stream; its column is that of so many
-  runtime::TaskId last{0, 0};      ///< sequence 0: none yet
-  runtime::TaskId flushed{0, 0};   ///< the stream waits for it
-  bool is_blocking = true;         ///< work of the legacy stream comes before and after
-  std::atomic<uint64_t> work{1};   ///< how often the driver was given other work for it
+  std::atomic<TaskEngine*> engine{nullptr};  ///< of its context
+  std::atomic<const void*> owner{nullptr};   ///< of a thread's own: who; null when that has ended
+  uint32_t number = 0;                       ///< of the stream; its column is that of so many
+  runtime::TaskId last{0, 0};                ///< sequence 0: none yet
+  runtime::TaskId flushed{0, 0};             ///< the stream waits for it
+  bool is_blocking = true;                   ///< work of the legacy stream comes before and after
+  std::atomic<uint64_t> work{1};             ///< how often the driver was given other work for it
   uint64_t clean_at = 0;           ///< all such counts when it had none outstanding; 0: not known
   uint32_t skip = 0, backoff = 1;  ///< launches until the driver is asked again
 
@@ -52,19 +54,23 @@ class StreamLock {
 /// Puts a task behind those of the stream, under its lock. False: the engine is dead.
 bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept;
 
-/// Held while nobody is to put a task in: the locks of all streams, and no stream is added. A thread
-/// that holds none of them may make one.
+/// Held while nobody is to put a task into an engine: the locks of all its streams, and no stream
+/// is added. A thread that holds none of them may make one.
 class AllStreams {
  public:
-  AllStreams() noexcept;
+  explicit AllStreams(const TaskEngine& engine) noexcept;
   ~AllStreams();
   AllStreams(const AllStreams&) = delete;
   AllStreams& operator=(const AllStreams&) = delete;
+
+ private:
+  const TaskEngine& engine_;
 };
 
-/// Of a launch's stream; null where its launches cannot be tasks (the legacy stream beside others).
-/// Lock-free once it has been seen.
-StreamTasks* FindStream(CUstream stream, const StreamKey& key) noexcept;
+/// Of a launch's stream, in the context of `engine`; null where its launches cannot be tasks (the
+/// legacy stream beside others, a thread's own in a second context). Lock-free once it has been
+/// seen.
+StreamTasks* FindStream(TaskEngine& engine, CUstream stream, const StreamKey& key) noexcept;
 
 /// A launch is about to be made: one into a thread's own default stream counts as a stream that the
 /// program made.
@@ -75,7 +81,7 @@ void NoteLaunchInto(CUstream stream, bool per_thread) noexcept;
 bool IsClean(StreamTasks& stream) noexcept;
 
 /// The driver is about to be given work for this stream: it comes after the tasks of the stream, or
-/// of all streams where it is the legacy one.
+/// of all streams of its context where it is the legacy one.
 void BeforeWorkOf(CUstream stream, bool per_thread) noexcept;
 
 /// It has been given it: tasks that are put in from now on come after it.

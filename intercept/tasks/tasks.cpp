@@ -2,13 +2,12 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "intercept/fast_clock.h"
 #include "intercept/notice.h"
 #include "intercept/preempt/images.h"
 #include "intercept/preempt/preemption.h"
-#include "intercept/tasks/task_engine.h"
+#include "intercept/tasks/task_engines.h"
 
 namespace cupola::intercept::tasks {
 
@@ -56,8 +55,6 @@ void StartTasks() noexcept {
   if (!ReadSettings()) return;
   preempt::OpenVariantStore();
   if (!preempt::HasVariantStore() || preempt::ToolAtWork()) return;
-  engine = new (std::nothrow) TaskEngine;
-  if (engine == nullptr) return;
   StartFastClock();
   // Streams that share a hardware queue wait for one another; see preempt::StartPreemption.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
@@ -67,8 +64,8 @@ void StartTasks() noexcept {
 }
 
 void ForgetTasksAfterFork() noexcept {
-  if (!TasksOn() || engine->state() == TaskEngine::State::kNone) return;
-  engine->Close();
+  if (!TasksOn() || internal::engine_count.load() == 0) return;
+  ForEachEngine([](TaskEngine& engine) { engine.Close(); });
   is_on.store(false);
 }
 

@@ -21,7 +21,7 @@ import runner  # noqa: E402
 
 # Programs, and whether some of their launches are narrow enough to be tasks.
 APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_threads_shared 10": True,
-        "tasks/narrow_copies_shared 15": True,
+        "tasks/narrow_copies_shared 15": True, "tasks/narrow_contexts_shared 6": True,
         "tasks/narrow_modules_shared 12": True,
         "tasks/narrow_modules_shared 4 2": True, "tasks/narrow_faults_shared trap": True,
         "tasks/narrow_faults_shared exit": True, "tasks/narrow_faults_shared reset": True,
@@ -40,7 +40,8 @@ APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_threads_shared 10
 # Again as processes that take part in preemption, over a driver that forbids what would hang a GPU
 # (tests/preempt/strict_driver.cpp), asked to yield all the time.
 ASKED = ["tasks/narrow_launches_shared 5", "tasks/narrow_threads_shared 5",
-         "tasks/narrow_copies_shared 4", "tasks/narrow_modules_shared 12",
+         "tasks/narrow_copies_shared 4", "tasks/narrow_contexts_shared 3",
+         "tasks/narrow_modules_shared 12",
          "tasks/narrow_faults_shared trap",
          "tasks/narrow_faults_shared legacy", "shared/pagoda_mb"]
 MPS_APP, FAULTS_APP = "tasks/narrow_launches_shared", "tasks/narrow_faults_shared"
