@@ -27,7 +27,7 @@ constexpr uint32_t kMostThreads = 256, kBytesOfAThread = 16;
 /// What is known of an allocation that an address lies in.
 struct Range {
   uint64_t begin = 0, end = 0;  ///< that `context` can read and write as it is
-  CUcontext context = nullptr;  ///< null: any can
+  CUcontext context = nullptr;  ///< null: any can; others may not, where host memory is registered
   uint64_t generation = 0;
   bool is_pageable = false;  ///< the driver knows nothing of it; never kept, for begin is end
   bool is_device = false;
@@ -53,13 +53,11 @@ Range AskAbout(uint64_t address) {
   void* data[] = {&type, &device, &begin, &bytes, &is_managed, &context};
   if (get(6, what, data, address) != CUDA_SUCCESS) return {};
   if (type == 0) return {.is_pageable = true};
-  const bool is_known = type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_HOST;
-  if (!is_known || is_managed != 0 || device != address || begin == 0) return {};
   const bool is_device = type == CU_MEMORYTYPE_DEVICE;
-  return {.begin = begin,
-          .end = begin + bytes,
-          .context = is_device ? context : nullptr,
-          .is_device = is_device};
+  // Of device memory without a context (a pool's) nobody says who can reach it.
+  const bool is_known = type == CU_MEMORYTYPE_HOST || (is_device && context != nullptr);
+  if (!is_known || is_managed != 0 || device != address || begin == 0) return {};
+  return {.begin = begin, .end = begin + bytes, .context = context, .is_device = is_device};
 }
 
 enum class Reach : uint8_t {
@@ -211,8 +209,8 @@ bool Try(const MemoryCall& call, size_t bytes, PutInAt&& put_in) {
     const StreamKey key = ResolveStream(call.stream, call.per_thread);
     TaskEngine* const engine = EngineOf(key.context);
     // One that does not run is not started for a copy while those of other contexts do.
-    const bool may_run = engine != nullptr && engine->IsReady() &&
-                         (engine->IsRunning() || !AnyEngineRuns());
+    const bool may_run =
+        engine != nullptr && engine->IsReady() && (engine->IsRunning() || !AnyEngineRuns());
     if (may_run && put_in(Place{call, key, *engine})) {
       Count(counters.copies);
       return true;
