@@ -241,9 +241,21 @@ bool TaskEngine::Await(IsOver is_over) noexcept {
   return true;
 }
 
-bool TaskEngine::Put(uint32_t column, runtime::TaskWords* words, TaskId* last) noexcept {
+bool TaskEngine::Put(uint32_t column, runtime::TaskWords* words, TaskId* last,
+                     bool* was_full) noexcept {
   const auto put = [&] { return table_->TryPutIn(column, last->sequence, words, last); };
-  return (put() || Await(put)) && EnsureRunning();
+  if (put()) [[likely]] return EnsureRunning();
+  *was_full = true;
+  return Await(put) && EnsureRunning();
+}
+
+// Tasks of a stream end in their order.
+uint32_t TaskEngine::CountLeft(const TaskId& last) const noexcept {
+  uint32_t left = 0;
+  for (uint32_t half = runtime::kTaskRows / 2; half != 0; half /= 2) {
+    if (!IsDone({last.column, last.sequence - left - half + 1})) left += half;
+  }
+  return IsDone({last.column, last.sequence - left}) ? left : left + 1;
 }
 
 void TaskEngine::WaitFor(const TaskId& id) noexcept {

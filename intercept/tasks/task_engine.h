@@ -44,8 +44,9 @@ class TaskEngine {
   void TurnTo(preempt::Image* image) noexcept;
 
   /// Puts a task behind `last` of the same column, and `last` becomes the new one. Waits while the
-  /// column is full. False: the engine is dead.
-  bool Put(uint32_t column, runtime::TaskWords* words, runtime::TaskId* last) noexcept;
+  /// column is full, and says so. False: the engine is dead.
+  bool Put(uint32_t column, runtime::TaskWords* words, runtime::TaskId* last,
+           bool* was_full) noexcept;
 
   /// Launches the MasterKernel unless one takes tasks. Inline: the usual case is one load.
   bool EnsureRunning() noexcept { return *running_ != 0 || Launch(); }
@@ -58,6 +59,9 @@ class TaskEngine {
   /// Until it has run, or the engine is dead.
   void WaitFor(const runtime::TaskId& id) noexcept;
   void WaitForAll() noexcept;
+
+  /// Of the tasks of a stream of which `last` is the last, how many have not run.
+  uint32_t CountLeft(const runtime::TaskId& last) const noexcept;
 
   /// Has the MasterKernel leave when it has run what is there.
   void AskToLeave() noexcept;
@@ -105,8 +109,8 @@ class TaskEngine {
   std::atomic<const preempt::Image*> image_{nullptr};
   const CUcontext context_;
   const uint32_t index_;
-  // Of setting up and of launches. Setting up waits until what was stopped is over, and the agent, which
-  // lets that go on, asks engines that are ready whether they run: not one mutex for all.
+  // Of setting up and of launches. Setting up waits until what was stopped is over, and the agent,
+  // which lets that go on, asks engines that are ready whether they run: not one mutex for all.
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<bool> has_ended_{false};
   CUstream stream_ = nullptr;

@@ -11,6 +11,7 @@
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/task_streams.h"
+#include "intercept/tasks/task_worth.h"
 #include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::tasks {
@@ -64,7 +65,10 @@ Plain JudgeTimes() {
 }
 
 // The same, or a MasterKernel is there: of which context is looked at later (JudgeStart).
-Plain JudgeRow() { return AnyEngineRuns() ? kIsTask : JudgeTimes(); }
+Plain JudgeRow() {
+  if (!worth.Pays([] { return NowNs(); })) [[unlikely]] return Plain::kLong;
+  return AnyEngineRuns() ? kIsTask : JudgeTimes();
+}
 
 // Where it is that of another context.
 Plain JudgeStart(uint64_t context) {
@@ -218,6 +222,7 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, const Varian
   FillHead(facts, *variant.entry, &words);
   char* const parameters = reinterpret_cast<char*>(words.words + kWordsBefore);
   if (!CopyParameters(variant, details, parameters)) return Plain::kArguments;
+  stream->spreads = words.header.blocks != 1;
   const TaskDemand demand(key, facts.stream);
   if (!PutInto(*stream, &words)) return Plain::kNoEngine;
   turns[engine->index()].NoteTask();

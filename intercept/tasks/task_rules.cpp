@@ -86,7 +86,7 @@ Rule RuleFor(const char* name) {
 
 void WaitForAll() {
   Count(counters.waits);
-  ForEachReadyEngine([](TaskEngine& engine) { engine.WaitForAll(); });
+  ForEachReadyEngine([](TaskEngine& engine) { WaitForTasks(engine); });
 }
 
 // First without the scope, for what there is now; then with it, for what came meanwhile.

@@ -31,6 +31,9 @@ struct StreamTasks {
   std::atomic<uint64_t> work{1};             ///< how often the driver was given other work for it
   uint64_t clean_at = 0;           ///< all such counts when it had none outstanding; 0: not known
   uint32_t skip = 0, backoff = 1;  ///< launches until the driver is asked again
+  bool spreads = false;            ///< a launch of several blocks was its last one
+  std::atomic<uint32_t> put{0};    ///< sequence of its last task
+  uint32_t counted = 0;            ///< the same, when streams that have tasks were counted last
 
   void Take() noexcept {
     while (taken.exchange(true, std::memory_order_acquire)) {
@@ -51,8 +54,12 @@ class StreamLock {
   StreamTasks& stream_;
 };
 
-/// Puts a task behind those of the stream, under its lock. False: the engine is dead.
+/// Puts a task behind those of the stream, under its lock. False: the engine is dead. How long
+/// tasks take is seen where streams are waited for (task_worth.h).
 bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept;
+
+/// Waits for all tasks of an engine that there are, stream by stream.
+void WaitForTasks(TaskEngine& engine) noexcept;
 
 /// Held while nobody is to put a task into an engine: the locks of all its streams, and no stream
 /// is added. A thread that holds none of them may make one.

@@ -8,11 +8,13 @@
 #include "intercept/preempt/images.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/tasks/task_engines.h"
+#include "intercept/tasks/task_worth.h"
 
 namespace cupola::intercept::tasks {
 
 Settings settings;
 Counters counters;
+TaskWorth worth;
 std::atomic<bool> is_on{false};
 
 namespace {
@@ -37,12 +39,15 @@ bool ReadSettings() {
   settings.most_warps = Number("CUPOLA_TASK_WARPS", settings.most_warps);
   settings.after_launches = Number("CUPOLA_TASKS_AFTER", settings.after_launches);
   settings.most_copied = Number("CUPOLA_TASK_COPY_BYTES", settings.most_copied);
+  const uint32_t most_us = Number("CUPOLA_TASK_US", UINT32_MAX);
+  if (most_us != UINT32_MAX) worth.SetLimit(uint64_t{most_us} * 1000);
   settings.allow_inexact = Number("CUPOLA_INEXACT", 0) != 0;
   const char* mode = getenv("CUPOLA_TASKS");
   if (mode == nullptr || *mode == '\0' || strcmp(mode, "auto") == 0) return !MayWaitForNeighbours();
   if (strcmp(mode, "off") == 0) return false;
   if (strcmp(mode, "always") == 0) {
     settings.after_launches = 0;
+    if (most_us == UINT32_MAX) worth.SetLimit(0);
   } else {
     Say(Level::kWarn, {"CUPOLA_TASKS=", mode, " is not known: use auto, always or off"});
   }

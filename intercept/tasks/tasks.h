@@ -39,6 +39,7 @@ enum class Plain : uint8_t {
   kNoEngine,    ///< the MasterKernel could not be set up, or failed
   kMixed,       ///< wide kernels came between so often that tasks do not pay
   kAsked,       ///< the process is asked to leave the GPU
+  kLong,        ///< tasks take so long that they do not pay
   kCount
 };
 
@@ -57,7 +58,8 @@ inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
     "another module",
     "no MasterKernel",
     "mixed with wide ones",
-    "asked to yield"};
+    "asked to yield",
+    "long"};
 
 struct Counters {
   std::atomic<uint64_t> tasks{0};

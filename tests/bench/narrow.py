@@ -13,6 +13,11 @@ import runner
 
 # Iterations of narrow_bench's bodies whose blocks take about so long alone on an H200.
 ITERATIONS = {"1us": 30, "13us": 1700, "46us": 6500}
+# Launches that gain little or nothing as tasks: {name: (mode, iterations, more)}.
+LONG = {"one_stream_46us": ("streams1", 6500, ["--tasks", "4096"]),
+        "one_stream_7_blocks_13us": ("streams1", 1700, ["--tasks", "8192", "--blocks", "7"]),
+        "7_blocks_13us": ("streams32", 1700, ["--blocks", "7"]),
+        "7_blocks_100us": ("streams32", 14000, ["--tasks", "8192", "--blocks", "7"])}
 MODES = ["fused", "api", "apix8", "streams32", "streams32x8", "graph"]
 
 
@@ -83,6 +88,13 @@ class Bench:
             found = self.unmodified("streams1", "3", few if self.quick else ["--repeat", "5"], store)
             if found:
                 self.metrics["dependent_stream_speedup"] = found
+            for name, (mode, iterations, more) in LONG.items():
+                blocks = more[2:]
+                found = self.unmodified(mode, "3" if self.quick else str(iterations),
+                                        [*few, *blocks] if self.quick else ["--repeat", "5", *more],
+                                        store)
+                if found:
+                    self.metrics[f"unmodified_ratio_{name}"] = found
 
     def single(self):
         lines = self.run(["--modes", "none", "--iterations", "3" if self.quick else "50",

@@ -1,11 +1,12 @@
 // Narrow tasks, compute only: the same eight functions as tasks, as kernels on streams, as a graph
 // that is launched again and as one fused kernel. Prints a line of JSON for each mode.
 //   narrow_bench [--tasks N] [--threads N] [--iterations I] [--repeat R] [--modes a,b,...]
-//   [--single N]
+//   [--single N] [--blocks N]
 // api: tasks; apix8: by eight host threads; streams32: 32 streams, one host thread; streams32x8:
-// eight host threads of 32 streams each; graph: independent nodes; fused: one block a task. Results
-// are compared with those of fused, on the device: what a comparison by the host leaves in its
-// caches is not what a program's tasks find there.
+// eight host threads of 32 streams each; graph: independent nodes; fused: one block a task.
+// --blocks: of a launch on a stream, all of which do the same. Results are compared with those of
+// fused, on the device: what a comparison by the host leaves in its caches is not what a program's
+// tasks find there.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -77,7 +78,7 @@ __global__ void Fused(float* out, Coefficients c, unsigned long long seed, unsig
 }
 
 struct Options {
-  unsigned tasks = 32768, threads = 128, iterations = 50, repeat = 5, single = 0;
+  unsigned tasks = 32768, threads = 128, iterations = 50, repeat = 5, single = 0, blocks = 1;
   std::string modes = "api,apix8,streams32,streams32x8,graph,fused";
 };
 
@@ -168,8 +169,8 @@ void RunTasks(Tasks& tasks, const Problem& p, HostThreads& threads) {
 }
 
 void Launch(const Problem& p, unsigned task, cudaStream_t stream) {
-  kKernels[task % 8]<<<1, p.options.threads, 0, stream>>>(p.OutOf(task), p.c, p.seed, task,
-                                                          p.options.iterations, p.salt);
+  kKernels[task % 8]<<<p.options.blocks, p.options.threads, 0, stream>>>(
+      p.OutOf(task), p.c, p.seed, task, p.options.iterations, p.salt);
 }
 
 struct Streams {
@@ -332,6 +333,8 @@ Options Parse(int argc, char** argv) {
       options.repeat = number;
     else if (name == "--single")
       options.single = number;
+    else if (name == "--blocks")
+      options.blocks = number;
     else if (name == "--modes")
       options.modes = argv[i + 1];
     else

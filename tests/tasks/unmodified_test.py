@@ -49,6 +49,7 @@ ARGUMENTS = {"pagoda": ["--tasks", "24", "--no-times"]}
 COUNTED = re.compile(r"tasks: (\d+) launches, (\d+) copies, (\d+) starts")
 TURNED = re.compile(r"(\d+) turns to another module")
 HEEDED, PACKED = "launches plain: asked to yield", "launches plain: arguments"
+LONG = "launches plain: long"
 
 
 def compare(build, device, app, environ, folder, asked):
@@ -148,7 +149,20 @@ def beside_mps(build, device, environ, folder):
     return ""
 
 
-OTHERS = {"beside MPS": beside_mps, "demand ends": demand_ends}
+def long_ones(build, device, environ, folder):
+    """What is wrong, or "": launches whose tasks take longer than may be are the driver's, for a while."""
+    command = [*runner.cupola_command(build, device), f"{build}/apps/{MPS_APP}", "8"]
+    for microseconds, is_long in (("1", True), ("0", False)):
+        more = {"CUPOLA_STORE": os.path.join(folder, "store"), "CUPOLA_TASKS": "auto",
+                "CUPOLA_TASKS_AFTER": "0", "CUPOLA_TASK_US": microseconds, "CUPOLA_LOG": "info"}
+        result = runner.run(command, {**environ, **more}, 100)
+        said = result["stderr"].decode(errors="replace")
+        if result["code"] != 0 or COUNTED.search(said) is None or (LONG in said) != is_long:
+            return f"at most {microseconds} us: exit {result['code']} {said[-300:]}"
+    return ""
+
+
+OTHERS = {"beside MPS": beside_mps, "demand ends": demand_ends, "long ones": long_ones}
 
 
 def main():

@@ -1,0 +1,77 @@
+// Whether tasks pay. As a task a kernel's body takes somewhat longer than by itself, and blocks of
+// one launch share an SM; what a task saves is the launch. So where streams are in order behind
+// long tasks, rather than the host behind its launches, plain launches are as fast or faster
+// [measured: docs/narrow-tasks.md, "How narrow"].
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+namespace cupola::intercept::tasks {
+
+/// Decides by how long the tasks of streams take, one after the other. No CUDA call, no clock of
+/// its own: `now_ns` is any that goes on. Any thread; two that tell at the same time may lose one.
+class TaskWorth {
+ public:
+  /// A plain launch, or a copy, of the host's time; what a task of one block may take where one
+  /// stream alone has tasks, and is no slower than plain by more than 2 %.
+  static constexpr uint64_t kPlainCallNs = 3'000, kAloneNs = 9'000;
+  /// None are made for so long where they do not pay, twice as long each time that they do not
+  /// again.
+  static constexpr uint64_t kFirstQuietNs = 20'000'000, kMostQuietNs = 1'000'000'000;
+  /// Verdicts in a row that tasks do not pay, until none are made.
+  static constexpr uint32_t kConvincing = 3;
+
+  /// Tasks may take so long in streams of any number, in place of all this; 0: any time.
+  void SetLimit(uint64_t ns) noexcept {
+    is_set_ = true;
+    set_ns_ = ns;
+  }
+
+  /// What a task may take where `streams` have tasks; `spreads`: of several blocks, which plain
+  /// launches spread over SMs.
+  uint64_t LimitNs(uint32_t streams, bool spreads) const noexcept {
+    if (is_set_) return set_ns_ == 0 ? UINT64_MAX : set_ns_;
+    return std::max(streams * kPlainCallNs, spreads ? 0 : kAloneNs);
+  }
+
+  /// A stream's tasks take at least, and at most so long each.
+  void Tell(uint64_t now_ns, uint64_t least_ns, uint64_t most_ns, uint32_t streams,
+            bool spreads) noexcept {
+    const uint64_t limit = LimitNs(streams, spreads);
+    if (most_ns <= limit) {
+      against_.store(0, std::memory_order_relaxed);
+      quiet_ns_.store(0, std::memory_order_relaxed);
+    } else if (least_ns > limit) {
+      if (against_.fetch_add(1, std::memory_order_relaxed) + 1 < kConvincing) return;
+      against_.store(0, std::memory_order_relaxed);
+      const uint64_t quiet =
+          std::clamp(2 * quiet_ns_.load(std::memory_order_relaxed), kFirstQuietNs, kMostQuietNs);
+      quiet_ns_.store(quiet, std::memory_order_relaxed);
+      quiet_until_ns_.store(now_ns + quiet, std::memory_order_relaxed);
+    }
+  }
+
+  /// One load where they do. `now` is called otherwise.
+  template <typename Now>
+  bool Pays(Now&& now) noexcept {
+    const uint64_t until = quiet_until_ns_.load(std::memory_order_relaxed);
+    if (until == 0) [[likely]]
+      return true;
+    if (now() < until) return false;
+    quiet_until_ns_.store(0, std::memory_order_relaxed);
+    return true;
+  }
+
+ private:
+  bool is_set_ = false;
+  uint64_t set_ns_ = 0;
+  std::atomic<uint32_t> against_{0};
+  std::atomic<uint64_t> quiet_ns_{0}, quiet_until_ns_{0};
+};
+
+/// The process's.
+extern TaskWorth worth;
+
+}  // namespace cupola::intercept::tasks

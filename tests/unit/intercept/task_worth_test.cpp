@@ -1,0 +1,81 @@
+#include "intercept/tasks/task_worth.h"
+
+#include <gtest/gtest.h>
+
+namespace cupola::intercept::tasks {
+namespace {
+
+constexpr uint64_t kNow = 1'000'000, kLong = 200'000, kShort = 5'000;
+
+bool PaysAt(TaskWorth& worth, uint64_t now) {
+  return worth.Pays([now] { return now; });
+}
+
+void TellLong(TaskWorth& worth, uint64_t now, uint32_t streams = 1, uint64_t ns = kLong) {
+  for (uint32_t i = 0; i < TaskWorth::kConvincing; ++i) {
+    worth.Tell(now, ns, ns, streams, /*spreads=*/false);
+  }
+}
+
+TEST(TaskWorth, LongTimesAreBelievedOnlyInARow) {
+  TaskWorth worth;
+  for (uint32_t i = 0; i < 2 * TaskWorth::kConvincing; ++i) {
+    const bool is_short = i % TaskWorth::kConvincing == TaskWorth::kConvincing - 1;
+    worth.Tell(kNow, is_short ? kShort : kLong, is_short ? kShort : kLong, 1, false);
+    EXPECT_TRUE(PaysAt(worth, kNow));
+  }
+}
+
+TEST(TaskWorth, QuietForTwiceAsLongEachTime) {
+  TaskWorth worth;
+  uint64_t now = kNow;
+  for (uint64_t quiet = TaskWorth::kFirstQuietNs; quiet < 8 * TaskWorth::kFirstQuietNs;
+       quiet *= 2) {
+    TellLong(worth, now);
+    EXPECT_FALSE(PaysAt(worth, now + quiet - 1));
+    EXPECT_TRUE(PaysAt(worth, now + quiet));
+    now += quiet;
+  }
+  worth.Tell(now, kShort, kShort, 1, false);
+  TellLong(worth, now);
+  EXPECT_TRUE(PaysAt(worth, now + TaskWorth::kFirstQuietNs));
+}
+
+TEST(TaskWorth, TheHostBehindItsLaunchesIsSlowerThanManyStreams) {
+  TaskWorth worth;
+  TellLong(worth, kNow, kLong / TaskWorth::kPlainCallNs + 1);
+  EXPECT_TRUE(PaysAt(worth, kNow));
+  TellLong(worth, kNow, kLong / TaskWorth::kPlainCallNs - 1);
+  EXPECT_FALSE(PaysAt(worth, kNow));
+}
+
+TEST(TaskWorth, BlocksThatShareAnSmMustBeShorter) {
+  const TaskWorth worth;
+  EXPECT_EQ(worth.LimitNs(1, false), TaskWorth::kAloneNs);
+  EXPECT_EQ(worth.LimitNs(1, true), TaskWorth::kPlainCallNs);
+  EXPECT_EQ(worth.LimitNs(32, false), worth.LimitNs(32, true));
+}
+
+TEST(TaskWorth, WhatIsUncertainSaysNothing) {
+  TaskWorth worth;
+  TellLong(worth, kNow);
+  ASSERT_TRUE(PaysAt(worth, kNow + TaskWorth::kFirstQuietNs));
+  for (uint32_t i = 0; i < TaskWorth::kConvincing; ++i) {
+    worth.Tell(kNow, kShort, UINT64_MAX, 1, false);  // neither for nor against
+    worth.Tell(kNow, kLong, UINT64_MAX, 1, false);
+  }
+  EXPECT_FALSE(PaysAt(worth, kNow + 2 * TaskWorth::kFirstQuietNs - 1));
+}
+
+TEST(TaskWorth, TheOperatorHasTheLastWord) {
+  TaskWorth any, few;
+  any.SetLimit(0);
+  few.SetLimit(kShort - 1);
+  TellLong(any, kNow);
+  TellLong(few, kNow, 1000, kShort);
+  EXPECT_TRUE(PaysAt(any, kNow));
+  EXPECT_FALSE(PaysAt(few, kNow));
+}
+
+}  // namespace
+}  // namespace cupola::intercept::tasks
