@@ -20,7 +20,6 @@ SECTIONS = {"apps": 130, "irregular": 20, "scale": 25, "threads": 20, "shared": 
 # Of the process that runs all of them by turns; streams of a process of their own are "plain".
 FORMS = ["cpu", "streams", "streams8", "graph", "fused", "fused:inside", "persistent", "batched",
          "tasks", "tasks:bulk", "tasks-batched"]
-DEVICE_GRAPHS = ["mb", "fb", "mm"]  # that have a program for it
 MOST_SECONDS = 40  # of a program
 
 
@@ -126,7 +125,7 @@ class Evaluation:
                 known["ms"] += line["ms"]
                 if known["checksum"] != line["checksum"]:
                     raise Failed(f"{kind}: checksum {line['checksum']}, not {known['checksum']}")
-        if app in DEVICE_GRAPHS and self.device == "gpu":
+        if self.device == "gpu":
             lines = self.attempt(app, [*size, "--repeat", str(self.repeats)], "device_graph")
             row.update({line["form"]: line for line in lines if line["form"] == "device-graph"})
         for _, form in m.differing({app: row}):

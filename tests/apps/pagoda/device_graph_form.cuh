@@ -1,6 +1,6 @@
 // Tasks as graphs that the device launches (CUDA programming guide, device graph launch): all tasks
 // are nodes of as few graphs as can be instantiated for that, and a kernel launches them, fire and
-// forget. A graph may launch 120 others so.
+// forget. A graph may launch 120 others so. Tasks that need each other are of one graph.
 #pragma once
 
 #include <string>
@@ -32,20 +32,22 @@ class DeviceGraphForm : public Form {
 
   /// Empty, or why this form cannot be.
   std::string Make() {
-    if (!bed_.load().needs.empty()) return "tasks depend on each other";
+    const bool is_one = !bed_.load().needs.empty();
     std::string why;
     for (size_t nodes = bed_.task_count();; nodes = (nodes + 1) / 2) {
       if ((bed_.task_count() + nodes - 1) / nodes > kMostDeviceGraphs) {
         return why + ", and more than 120 graphs of fewer nodes cannot be launched";
       }
       why = MakeGraphs(nodes);
-      if (why.empty() || nodes == 1) break;
+      if (why.empty() || nodes == 1 || is_one) break;
     }
     return why.empty() ? MakeLauncher() : why;
   }
 
   void Run() override {
+    if (copies_ != Copies::kNone) bed_.PlaceWhole(stream_[0]);
     CHECK(cudaGraphLaunch(launcher_, stream_[0]));
+    if (copies_ != Copies::kNone) bed_.FetchWhole(stream_[0]);
     stream_.Await();
     int error = 0;
     CHECK(cudaMemcpy(&error, error_, sizeof error, cudaMemcpyDeviceToHost));
@@ -69,9 +71,7 @@ class DeviceGraphForm : public Form {
     for (size_t first = 0; first < bed_.task_count(); first += nodes) {
       cudaGraph_t graph;
       CHECK(cudaGraphCreate(&graph, 0));
-      for (size_t i = first; i < std::min(first + nodes, bed_.task_count()); ++i) {
-        AddTaskNodes<App>(bed_, copies_, graph, i, {});
-      }
+      AddNodesOf<App>(bed_, copies_, graph, first, std::min(first + nodes, bed_.task_count()));
       cudaGraphExec_t exec = nullptr;
       cudaError_t error = cudaGraphInstantiate(&exec, graph, cudaGraphInstantiateFlagDeviceLaunch);
       const char* const call = error == cudaSuccess ? "cudaGraphUpload" : "cudaGraphInstantiate";

@@ -38,6 +38,19 @@ cudaGraphNode_t AddTaskNodes(const Bed& bed, Copies copies, cudaGraph_t graph, s
   return node;
 }
 
+/// The nodes of tasks first to last - 1, whose needs are among them.
+template <class App>
+void AddNodesOf(const Bed& bed, Copies copies, cudaGraph_t graph, size_t first, size_t last) {
+  std::vector<cudaGraphNode_t> ends(last - first);
+  for (size_t i = first; i < last; ++i) {
+    std::vector<cudaGraphNode_t> needs;
+    if (!bed.load().needs.empty()) {
+      for (const unsigned need : bed.load().needs[i]) needs.push_back(ends[need - first]);
+    }
+    ends[i - first] = AddTaskNodes<App>(bed, copies, graph, i, std::move(needs));
+  }
+}
+
 template <class App>
 class GraphForm : public Form {
  public:
@@ -49,14 +62,7 @@ class GraphForm : public Form {
   void Prepare() override {
     cudaGraph_t graph;
     CHECK(cudaGraphCreate(&graph, 0));
-    std::vector<cudaGraphNode_t> ends(bed_.task_count());
-    for (size_t i = 0; i < ends.size(); ++i) {
-      std::vector<cudaGraphNode_t> needs;
-      if (!bed_.load().needs.empty()) {
-        for (const unsigned need : bed_.load().needs[i]) needs.push_back(ends[need]);
-      }
-      ends[i] = AddTaskNodes<App>(bed_, copies_, graph, i, std::move(needs));
-    }
+    AddNodesOf<App>(bed_, copies_, graph, 0, bed_.task_count());
     CHECK(cudaGraphInstantiate(&exec_, graph, 0));
     CHECK(cudaGraphDestroy(graph));
     CHECK(cudaGraphUpload(exec_, stream_[0]));
