@@ -64,18 +64,10 @@ Plain JudgeTimes() {
   return length < settings.after_launches ? Plain::kFew : kIsTask;
 }
 
-// The same, or a MasterKernel is there: of which context is looked at later (JudgeStart).
+// The same, or a MasterKernel is there: of which context is looked at later (PutIn).
 Plain JudgeRow() {
   if (!worth.Pays([] { return NowNs(); })) [[unlikely]] return Plain::kLong;
   return AnyEngineRuns() ? kIsTask : JudgeTimes();
-}
-
-// Where it is that of another context.
-Plain JudgeStart(uint64_t context) {
-  if (!AnyEngineRuns()) return kIsTask;
-  const TaskEngine* const engine = EngineOf(context);
-  const bool runs = engine != nullptr && engine->IsReady() && engine->IsRunning();
-  return runs ? kIsTask : JudgeTimes();
 }
 
 Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, const Variant* variant) {
@@ -209,8 +201,12 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, const Varian
   if (open_captures.load(std::memory_order_relaxed) != 0) return Plain::kCapturing;
   const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
   if (IsAskedToYield(key)) return Plain::kAsked;
-  if (const Plain why = JudgeStart(key.context); why != kIsTask) return why;
-  TaskEngine* const engine = EngineFor(key.context);
+  TaskEngine* engine = EngineOf(key.context);
+  if (engine == nullptr || !engine->IsReady() || !engine->IsRunning()) {
+    // The MasterKernel that runs, if any, is of another context.
+    if (const Plain why = AnyEngineRuns() ? JudgeTimes() : kIsTask; why != kIsTask) return why;
+    if (engine == nullptr) engine = EngineFor(key.context);
+  }
   if (const Plain why = JudgeEngine(engine, variant); why != kIsTask) return why;
   StreamTasks* const stream = FindStream(*engine, facts.stream, key);
   if (stream == nullptr) return Plain::kStream;
