@@ -244,7 +244,8 @@ bool TaskEngine::Await(IsOver is_over) noexcept {
 bool TaskEngine::Put(uint32_t column, runtime::TaskWords* words, TaskId* last,
                      bool* was_full) noexcept {
   const auto put = [&] { return table_->TryPutIn(column, last->sequence, words, last); };
-  if (put()) [[likely]] return EnsureRunning();
+  if (put()) [[likely]]
+    return EnsureRunning();
   *was_full = true;
   return Await(put) && EnsureRunning();
 }

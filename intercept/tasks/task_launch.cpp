@@ -66,7 +66,8 @@ Plain JudgeTimes() {
 
 // The same, or a MasterKernel is there: of which context is looked at later (PutIn).
 Plain JudgeRow() {
-  if (!worth.Pays([] { return NowNs(); })) [[unlikely]] return Plain::kLong;
+  if (!worth.Pays([] { return NowNs(); })) [[unlikely]]
+    return Plain::kLong;
   return AnyEngineRuns() ? kIsTask : JudgeTimes();
 }
 
@@ -141,8 +142,8 @@ void FillHead(const LaunchFacts& facts, const store::KernelEntry& entry, TaskWor
 }
 
 /// When a MasterKernel is to serve another module: after as many launches of others in a row as the
-/// first task takes, and twice as many each time that few tasks were made in between, unless its own
-/// was unloaded. Any thread, relaxed: a turn too early or too late costs time, nothing else.
+/// first task takes, and twice as many each time that few tasks were made in between, unless its
+/// own was unloaded. Any thread, relaxed: a turn too early or too late costs time, nothing else.
 class Turns {
  public:
   bool IsTime(const TaskEngine& engine) {
