@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/apps/support/check_runtime.h"
+#include "tests/apps/support/driver_call.h"
 
 namespace {
 
@@ -28,34 +29,20 @@ __global__ void Step(uint32_t* values, uint32_t step) {
   if (threadIdx.x == 0) atomicAdd(&launches, 1u);
 }
 
-template <typename Call>
-Call DriverCall(const char* name) {
-  void* call = nullptr;
-  cudaDriverEntryPointQueryResult found;
-  CHECK(cudaGetDriverEntryPointByVersion(name, &call, 13000, cudaEnableDefault, &found));
-  return reinterpret_cast<Call>(call);
-}
-
-void CheckDriver(CUresult result, const char* what) {
-  if (result == CUDA_SUCCESS) return;
-  std::printf("%s failed: %d\n", what, static_cast<int>(result));
-  std::exit(1);
-}
-
 CUcontext MakeContext() {
-  static const auto create = DriverCall<decltype(&cuCtxCreate)>("cuCtxCreate");
+  static const auto create = DriverCall<decltype(&cuCtxCreate)>("cuCtxCreate", 13000);
   CUcontext context = nullptr;
   CheckDriver(create(&context, nullptr, 0, 0), "cuCtxCreate");
   return context;
 }
 
 void SetContext(CUcontext context) {
-  static const auto set = DriverCall<decltype(&cuCtxSetCurrent)>("cuCtxSetCurrent");
+  static const auto set = DriverCall<decltype(&cuCtxSetCurrent)>("cuCtxSetCurrent", 13000);
   CheckDriver(set(context), "cuCtxSetCurrent");
 }
 
 void EndContext(CUcontext context) {
-  static const auto destroy = DriverCall<decltype(&cuCtxDestroy)>("cuCtxDestroy");
+  static const auto destroy = DriverCall<decltype(&cuCtxDestroy)>("cuCtxDestroy", 13000);
   CheckDriver(destroy(context), "cuCtxDestroy");
 }
 
@@ -166,9 +153,9 @@ bool InTurns(const std::vector<CUcontext>& contexts, uint32_t rounds) {
 // The device's own context is given back by one of those that hold it, and goes on.
 bool InPrimary(uint32_t rounds) {
   static const auto retain =
-      DriverCall<decltype(&cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain");
+      DriverCall<decltype(&cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain", 13000);
   static const auto release =
-      DriverCall<decltype(&cuDevicePrimaryCtxRelease)>("cuDevicePrimaryCtxRelease");
+      DriverCall<decltype(&cuDevicePrimaryCtxRelease)>("cuDevicePrimaryCtxRelease", 13000);
   SetContext(nullptr);
   CHECK(cudaSetDevice(0));
   Line line;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/apps/support/check_runtime.h"
+#include "tests/apps/support/driver_call.h"
 
 namespace {
 
@@ -23,20 +24,6 @@ constexpr size_t kBytes = kThreads * sizeof(uint32_t);
 
 __global__ void Step(uint32_t* values, uint32_t step) {
   values[threadIdx.x] = values[threadIdx.x] * 3 + step;
-}
-
-template <typename Call>
-Call DriverCall(const char* name) {
-  void* call = nullptr;
-  cudaDriverEntryPointQueryResult found;
-  CHECK(cudaGetDriverEntryPointByVersion(name, &call, 12000, cudaEnableDefault, &found));
-  return reinterpret_cast<Call>(call);
-}
-
-void CheckDriver(CUresult result) {
-  if (result == CUDA_SUCCESS) return;
-  std::printf("a driver call failed: %d\n", static_cast<int>(result));
-  std::exit(1);
 }
 
 struct Bed {
@@ -116,8 +103,8 @@ bool BetweenDevices(Bed& bed, uint32_t round) {
 
 // Memory is set, in items of one, two and four bytes, from any address on.
 bool SetBetween(Bed& bed, uint32_t round, cudaStream_t stream) {
-  static const auto set16 = DriverCall<decltype(&cuMemsetD16Async)>("cuMemsetD16Async");
-  static const auto set32 = DriverCall<decltype(&cuMemsetD32)>("cuMemsetD32");
+  static const auto set16 = DriverCall<decltype(&cuMemsetD16Async)>("cuMemsetD16Async", 12000);
+  static const auto set32 = DriverCall<decltype(&cuMemsetD32)>("cuMemsetD32", 12000);
   auto* const bytes = reinterpret_cast<char*>(bed.device);
   auto* const expected = reinterpret_cast<char*>(bed.expected.data());
   bed.Launch(round);
@@ -130,10 +117,12 @@ bool SetBetween(Bed& bed, uint32_t round, cudaStream_t stream) {
   bed.Launch(round + 2);
   const auto half = static_cast<uint16_t>(0x1234 + round);
   const size_t halves = 2 + round % 39, skipped = round % 2;
-  CheckDriver(set16(reinterpret_cast<CUdeviceptr>(bytes) + 2 * skipped, half, halves, stream));
+  CheckDriver(set16(reinterpret_cast<CUdeviceptr>(bytes) + 2 * skipped, half, halves, stream),
+              "cuMemsetD16Async");
   for (size_t i = 0; i < halves; ++i) std::memcpy(expected + 2 * (skipped + i), &half, sizeof half);
   bed.Launch(round + 3);
-  CheckDriver(set32(reinterpret_cast<CUdeviceptr>(bytes) + 8, 0x89abcdef + round, 50));
+  CheckDriver(set32(reinterpret_cast<CUdeviceptr>(bytes) + 8, 0x89abcdef + round, 50),
+              "cuMemsetD32");
   for (size_t i = 0; i < 50; ++i) bed.expected[2 + i] = 0x89abcdef + round;
   bed.Launch(round + 4);
   CHECK(cudaMemcpy(bed.pinned, bed.device, kBytes, cudaMemcpyDeviceToHost));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/apps/support/check_runtime.h"
+#include "tests/apps/support/driver_call.h"
 
 namespace {
 
@@ -106,13 +107,7 @@ Line MakeLine(unsigned flags, uint32_t first) {
 
 // By the driver's call, with the arguments in a block.
 void LaunchPacked(const Line& line, uint32_t step) {
-  static const auto launch = [] {
-    void* call = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    CHECK(cudaGetDriverEntryPointByVersion("cuLaunchKernel", &call, 12000, cudaEnableDefault,
-                                           &found));
-    return reinterpret_cast<decltype(&cuLaunchKernel)>(call);
-  }();
+  static const auto launch = DriverCall<decltype(&cuLaunchKernel)>("cuLaunchKernel", 12000);
   const struct {
     uint32_t* values;
     uint32_t step;
