@@ -60,6 +60,10 @@ TEST(TaskWorth, WhatIsUncertainSaysNothing) {
   TaskWorth worth;
   TellLong(worth, kNow);
   ASSERT_TRUE(PaysAt(worth, kNow + TaskWorth::kFirstQuietNs));
+  for (uint32_t i = 0; i < 2 * TaskWorth::kConvincing; ++i) {
+    worth.Tell(kNow, kShort, UINT64_MAX, 1, false);
+    EXPECT_TRUE(PaysAt(worth, kNow));
+  }
   for (uint32_t i = 0; i < TaskWorth::kConvincing; ++i) {
     worth.Tell(kNow, kShort, UINT64_MAX, 1, false);  // neither for nor against
     worth.Tell(kNow, kLong, UINT64_MAX, 1, false);
