@@ -24,11 +24,11 @@ struct PreemptContext {
   // Written once, before `state` becomes kReady.
   CUcontext context = nullptr;
   GpuBoard* gpu = nullptr;
-  /// Resumes run here, on a priority level of their own, by turns of the physical launches: where
-  /// some SMs may be left (processes share a context, and the policy says so as this is made) there
-  /// are two, so that workers come back while those run that were resumed before. Each takes a
-  /// hardware queue.
-  static constexpr uint32_t kMostHelpers = 2;
+  /// Resumes run here, on a priority level of their own. Where some SMs may be left (processes
+  /// share a context, and the policy says so as this is made) each index of a physical launch has
+  /// one, so that workers come back while those run that were resumed before; a launch that only
+  /// stops as a whole needs no more than one. Each takes a hardware queue.
+  static constexpr uint32_t kMostHelpers = runtime::kPhysicalLaunches;
   CUstream helpers[kMostHelpers] = {};
   uint32_t helper_count = 0;
   /// The stream of resumes with this index of a physical launch.

@@ -344,9 +344,11 @@ int RunWhere(cudaStream_t stream) {
 
 // The same, paced by commands. "open MASK": where blocks run to their end; the first launches.
 // "begun N", "held N": says "reached" when at least so many blocks began, or hold their SMs, and
-// "ended" when they never will. "end 0".
-int RunPaced(cudaStream_t stream) {
+// "ended" when they never will. "end 0". Of blocks with kFillsAnSm bytes an SM has room for one.
+constexpr int kFillsAnSm = 160 << 10;
+int RunPaced(cudaStream_t stream, int shared) {
   const Arrays arrays;
+  CHECK(cudaFuncSetAttribute(Paced, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
   void* memory;
   CHECK(cudaMallocHost(&memory, sizeof(Pace)));
   const auto pace = static_cast<volatile Pace*>(memory);
@@ -357,8 +359,8 @@ int RunPaced(cudaStream_t stream) {
       pace->open = number;
       if (tag == 2) continue;
       pace->begun = pace->ended = 0;
-      Paced<<<kBlocks, kThreads, 0, stream>>>(arrays.runs, arrays.value, ++tag, arrays.other,
-                                              static_cast<Pace*>(memory));
+      Paced<<<kBlocks, kThreads, shared, stream>>>(arrays.runs, arrays.value, ++tag, arrays.other,
+                                                   static_cast<Pace*>(memory));
       CHECK(cudaGetLastError());
       if (tag == 1) CHECK(cudaStreamSynchronize(stream));
       Say(tag == 1 ? "ready" : "kernel launched");
@@ -477,24 +479,17 @@ int main(int argc, char** argv) {
   const std::string scenario = argc > 1 ? argv[1] : "order";
   const std::string what = argc > 3 ? argv[3] : "";
   const cudaStream_t stream = MakeStream(argc > 2 ? argv[2] : "legacy");
-  if (scenario == "order") return Order(stream);
+  static const std::map<std::string, int (*)(cudaStream_t)> scenarios{
+      {"order", Order}, {"capture", Capture}, {"fault", Fault}, {"race", Race}, {"reset", Reset},
+      {"global", Global}, {"gated", Gated}, {"long-gated", LongGated}, {"meet", MeetOnce},
+      {"repeat", Repeat}, {"shapes", Shapes}, {"where", RunWhere}, {"small", Small},
+      {"hold", Hold}, {"behind", Behind}};
+  if (const auto found = scenarios.find(scenario); found != scenarios.end()) {
+    return found->second(stream);
+  }
   if (scenario == "call") return Call(stream, what);
-  if (scenario == "capture") return Capture(stream);
   if (scenario == "threads") return Threads();
-  if (scenario == "fault") return Fault(stream);
-  if (scenario == "race") return Race(stream);
-  if (scenario == "reset") return Reset(stream);
-  if (scenario == "global") return Global(stream);
-  if (scenario == "gated") return Gated(stream);
-  if (scenario == "long-gated") return LongGated(stream);
-  if (scenario == "meet") return MeetOnce(stream);
-  if (scenario == "repeat") return Repeat(stream);
-  if (scenario == "shapes") return Shapes(stream);
-  if (scenario == "where") return RunWhere(stream);
-  if (scenario == "paced") return RunPaced(stream);
-  if (scenario == "small") return Small(stream);
-  if (scenario == "hold") return Hold(stream);
-  if (scenario == "behind") return Behind(stream);
+  if (scenario == "paced") return RunPaced(stream, what == "alone" ? kFillsAnSm : 0);
   if (scenario == "leave") return Leave(stream, what);
   return 2;
 }

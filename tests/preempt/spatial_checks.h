@@ -16,7 +16,8 @@
 namespace cupola::preempt_test {
 
 inline constexpr uint32_t kSpatialBlocks = 6000, kSmallLaunches = 60;  ///< as preempt_app has them
-inline constexpr uint32_t kWorkers = 32;  ///< four SMs of 8 blocks: as many hold where all do
+inline constexpr uint32_t kSms = 4;
+inline constexpr uint32_t kWorkers = 8 * kSms;  ///< as many blocks hold their SMs where all do
 /// After a change it takes the agent one look to see it, and one more until all have left.
 inline constexpr uint32_t kLooks = 4;
 inline constexpr uint32_t kOther = 5;  ///< a slot of the board
@@ -32,9 +33,10 @@ struct SpatialRun {
   Program program;
   uint32_t commands = 0;  ///< that the program is to answer
 
-  explicit SpatialRun(const std::string& library)
+  /// "alone": an SM has room for one of its blocks.
+  explicit SpatialRun(const std::string& library, const std::string& blocks = "")
       : board(),
-        program(App({"paced", "non-blocking"}), board,
+        program(App({"paced", "non-blocking", blocks}), board,
                 {{"LD_PRELOAD", library}, {"CUPOLA_POLL_NS", "0"}, {"CUPOLA_BATCH", "1"},
                  {"CUPOLA_SIM_MPS", "1"}}) {
     if (!program.Await("ready")) ADD_FAILURE() << program.output();
@@ -174,6 +176,29 @@ inline std::string AskedAfterAStop(const std::string& library) {
   run.Open(0);
   run.board.Release();
   run.AwaitBlocks("held", kWorkers);
+  return run.End();
+}
+
+/// Stopped as a whole and resumed, then asked for one SM after the other: who leaves one comes back
+/// beside all that were resumed before. One worker an SM: nobody leaves later than others.
+inline std::string LeftOneAfterTheOther(const std::string& library) {
+  SpatialRun run(library, "alone");
+  run.Launch(0);
+  run.AwaitBlocks("held", kSms);
+  run.Ask(runtime::kAllSms);
+  run.Open(0b1111);
+  if (!run.AwaitStopped()) return "no stop";
+  run.Open(0);
+  run.board.Release();
+  run.AwaitBlocks("held", kSms);
+  for (uint32_t sm = 0; sm + 1 < kSms; ++sm) {
+    run.Ask(sm + 1);
+    run.Open(1u << sm);
+    if (!run.AwaitPreemptions(sm + 2)) return "nobody left";
+    run.Open(0);
+    run.board.Release();
+    run.AwaitBlocks("held", kSms);
+  }
   return run.End();
 }
 

@@ -19,8 +19,12 @@ TEST(Spatial, WhoLeftComesBackBesideThoseResumedBefore) {
   EXPECT_EQ(AskedAfterAStop(CUPOLA_PRELOAD), "");
 }
 
-// Of the hardware queues it takes one more from the program's streams.
-TEST(Spatial, TheSecondStreamForResumesCounts) {
+TEST(Spatial, WhoLeavesOneSmAfterTheOtherComesBackBesideTheRest) {
+  EXPECT_EQ(LeftOneAfterTheOther(CUPOLA_PRELOAD), "");
+}
+
+// Of the hardware queues they take more from the program's streams.
+TEST(Spatial, TheStreamsForResumesCount) {
   const SpatialBoardFile board;
   board.Ask();
   Program program(App({"call", "legacy", "many-streams"}), board, {{"CUPOLA_SIM_MPS", "1"}});

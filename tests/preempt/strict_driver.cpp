@@ -15,6 +15,8 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "device/runtime/preempt_control.h"
+
 extern "C" const char* const strict_names[];
 extern "C" __attribute__((visibility("hidden"))) void* strict_real[];
 
@@ -45,8 +47,11 @@ auto& under_way = *new std::vector<size_t>;
 // Streams of a context on the level next to the lowest: the first of them are those that resumes run on.
 auto& helpers = *new std::map<CUcontext, uint32_t>;
 
-// Two where processes share a context, as on the simulated device with this set.
-uint32_t MostHelpers() { return std::getenv("CUPOLA_SIM_MPS") != nullptr ? 2 : 1; }
+// One for each physical launch of a launch where processes share a context, as on the simulated
+// device with this set.
+uint32_t MostHelpers() {
+  return std::getenv("CUPOLA_SIM_MPS") != nullptr ? cupola::runtime::kPhysicalLaunches : 1;
+}
 
 [[noreturn]] void Violation(const char* what, const char* call) {
   std::fprintf(stderr, "STRICT: %s %s\n", call, what);
