@@ -5,21 +5,19 @@
 //
 // Words of one launch
 //   launch            one <<<>>> of the program: `total_blocks` logical blocks, a control slot to
-//   itself physical launch   one launch of the variant that works on it: the program's own (index
-//   0), or a
+//                     itself
+//   physical launch   one launch of the variant that works on it: the program's own (index 0), or a
 //                     resume by the agent. Up to kPhysicalLaunches of them may run at a time
 //   worker            one block of a physical launch; it claims and runs logical blocks
 //   guard             cuStreamWaitValue32(stream, slot.done, sequence, GEQ) behind the launch
 //
 // Rules
 //   - Nothing is ever zeroed. Counters only grow, modulo 2^32; a launch knows what they were when
-//   it
-//     got the slot (PreemptParams::base_*). The host gives a slot to a new launch only after every
-//     physical launch of the old one has ended (HostStatus::ended), so no worker ever claims for a
-//     launch that is not its own.
+//     it got the slot (PreemptParams::base_*). The host gives a slot to a new launch only after
+//     every physical launch of the old one has ended (HostStatus::ended), so no worker ever claims
+//     for a launch that is not its own.
 //   - A worker that leaves publishes its blocks (fence.sys), then adds their number to `completed`;
-//   who
-//     brings it to base_completed + total_blocks writes `done`, with release, device then host
+//     who brings it to base_completed + total_blocks writes `done`, with release, device then host
 //     word.
 //   - After that it counts itself in `exits` (atom.inc, wraps by itself). The last worker of a
 //     physical launch tells the host: next_final, then ended, with release.

@@ -17,9 +17,9 @@ class TaskWorth {
   /// A plain launch, or a copy, of the host's time; what a task of one block may take where one
   /// stream alone has tasks, and is no slower than plain by more than 2 %.
   static constexpr uint64_t kPlainCallNs = 3'000, kAloneNs = 9'000;
-  /// None are made for so long where they do not pay, twice as long each time that they do not
-  /// again.
-  static constexpr uint64_t kFirstQuietNs = 20'000'000, kMostQuietNs = 1'000'000'000;
+  /// None are made for so long where they do not pay, kLonger times as long each time that they do
+  /// not again. A try costs some 10 ms: full columns of tasks that are too long run to their end.
+  static constexpr uint64_t kFirstQuietNs = 100'000'000, kMostQuietNs = 2'000'000'000, kLonger = 4;
   /// Verdicts in a row that tasks do not pay, until none are made.
   static constexpr uint32_t kConvincing = 3;
 
@@ -47,7 +47,8 @@ class TaskWorth {
       if (against_.fetch_add(1, std::memory_order_relaxed) + 1 < kConvincing) return;
       against_.store(0, std::memory_order_relaxed);
       const uint64_t quiet =
-          std::clamp(2 * quiet_ns_.load(std::memory_order_relaxed), kFirstQuietNs, kMostQuietNs);
+          std::clamp(kLonger * quiet_ns_.load(std::memory_order_relaxed), kFirstQuietNs,
+                     kMostQuietNs);
       quiet_ns_.store(quiet, std::memory_order_relaxed);
       quiet_until_ns_.store(now_ns + quiet, std::memory_order_relaxed);
     }

@@ -394,8 +394,7 @@ $cupola_tell_yield:
 //     worker had looked before another's addition, which then stores later: the fences between
 //     addition and store, and between store and look, are sequentially consistent [PTX ISA 8.9.3].
 //   - `exits` is counted up last, acq_rel: the last worker of the physical launch comes after all
-//   that
-//     others of it did to the slot, so what the host does after reading `ended` does too.
+//     that others of it did to the slot, so what the host does after reading `ended` does too.
 constexpr std::string_view kLeave = R"(
 $cupola_leave:
   @%cupola_p0 bra $cupola_gone;
