@@ -87,6 +87,19 @@ def check_pagoda(first, command, folder):
     assert os.path.exists(folder + "/pagoda/fig5_apps.svg")
 
 
+def check_narrow(first, command, folder):
+    """All gave the same; another call leaves what it is not asked for."""
+    assert not first["detail"]["failures"], first["detail"]["failures"]
+    environ = {**os.environ, "CUPOLA_COMMIT": "another"}
+    subprocess.run([*command, "--sections", "single"], check=True, timeout=100, env=environ,
+                   capture_output=True)
+    second = pagoda.load(folder + "/narrow.json")
+    assert second["detail"]["unmodified"] == first["detail"]["unmodified"]
+    assert set(second["metrics"]) == set(first["metrics"])
+    for section, fact in second["detail"]["measured"].items():
+        assert (fact["commit"] == "another") == (section == "single"), (section, fact)
+
+
 def check_flep(result, folder):
     """No checksum differs between plain runs and those under Cupola; the page can be made."""
     detail = result["detail"]
@@ -144,7 +157,7 @@ def main():
         elif what == "preemption":
             check_preemption(result, folder)
         elif what == "narrow":
-            assert not result["detail"]["failures"], result["detail"]["failures"]
+            check_narrow(result, command, folder)
         elif what == "pagoda":
             check_pagoda(result, command, folder)
         else:

@@ -21,11 +21,15 @@ LONG = {"one_stream_46us": ("streams1", 6500, ["--tasks", "4096"]),
 MODES = ["fused", "api", "apix8", "streams32", "streams32x8", "graph"]
 
 
+SECTIONS = {"rates": 45, "single": 5, "unmodified": 60, "beside": 45}  # about the seconds of each
+
+
 class Bench:
-    def __init__(self, build, device, quick, out, seconds_left, save):
+    def __init__(self, build, device, quick, out, seconds_left, earlier):
         self.build, self.device, self.quick, self.out = build, device, quick, out
-        self.seconds_left, self.save = seconds_left, save
-        self.metrics, self.detail = {}, {"failures": []}
+        self.seconds_left = seconds_left
+        self.metrics, self.detail = earlier.get("metrics", {}), earlier.get("detail", {})
+        self.detail["failures"] = []
 
     @property
     def program(self):
@@ -49,7 +53,11 @@ class Bench:
             return None
         return [json.loads(line) for line in result["stdout"].decode().splitlines()]
 
-    def rates(self, name):
+    def rates(self):
+        for name in ITERATIONS:
+            self.rates_of(name)
+
+    def rates_of(self, name):
         """All modes by turns in one process."""
         size = ["--tasks", "200", "--threads", "40", "--repeat", "1"] if self.quick else [
             "--repeat", "9"]
@@ -60,7 +68,7 @@ class Bench:
             if line["mode"] in MODES:
                 self.metrics[f"tasks_per_s_{line['mode']}_{name}"] = line["tasks_per_s"]
 
-    def unmodified(self, mode, iterations, size, store):
+    def unmodified_of(self, mode, iterations, size, store):
         """How much faster launches on streams are as tasks; both by turns, a process each."""
         rates = {None: [], store: []}
         for which in (None, store, store, None):
@@ -72,7 +80,8 @@ class Bench:
             return round(statistics.median(rates[store]) / statistics.median(rates[None]), 3)
         return None
 
-    def unmodified_all(self):
+    def unmodified(self):
+        self.detail.pop("unmodified", None)
         with tempfile.TemporaryDirectory() as store:
             built = subprocess.run([f"{self.build}/bin/cupola", "build", "--quiet", "--store", store,
                                     self.program], capture_output=True, text=True, timeout=120)
@@ -81,18 +90,19 @@ class Bench:
                 return
             few = ["--tasks", "200", "--threads", "40", "--repeat", "1"]
             for name, iterations in ITERATIONS.items():
-                found = self.unmodified("streams32", "3" if self.quick else str(iterations),
-                                        few if self.quick else ["--repeat", "5"], store)
+                found = self.unmodified_of("streams32", "3" if self.quick else str(iterations),
+                                           few if self.quick else ["--repeat", "5"], store)
                 if found:
                     self.metrics[f"unmodified_speedup_{name}"] = found
-            found = self.unmodified("streams1", "3", few if self.quick else ["--repeat", "5"], store)
+            found = self.unmodified_of("streams1", "3", few if self.quick else ["--repeat", "5"],
+                                       store)
             if found:
                 self.metrics["dependent_stream_speedup"] = found
             for name, (mode, iterations, more) in LONG.items():
                 blocks = more[2:]
-                found = self.unmodified(mode, "3" if self.quick else str(iterations),
-                                        [*few, *blocks] if self.quick else ["--repeat", "5", *more],
-                                        store)
+                size = [*few, *blocks] if self.quick else ["--repeat", "5", *more]
+                found = self.unmodified_of(mode, "3" if self.quick else str(iterations), size,
+                                           store)
                 if found:
                     self.metrics[f"unmodified_ratio_{name}"] = found
 
@@ -108,7 +118,6 @@ class Bench:
                     "launch_and_synchronize_us_p50": line["launch_us_p50"],
                     "launch_and_synchronize_us_p99": line["launch_us_p99"]})
 
-
     def beside(self):
         bed = corun.Bed(self.build, self.device, self.out)
         try:
@@ -121,16 +130,19 @@ class Bench:
             bed.close()
 
 
-def measure(build, device, quick, out, seconds_left, save):
-    """{"metrics", "detail", "good"}. A step that fails is named and leaves its metrics out."""
-    bench = Bench(build, device, quick, out, seconds_left, save)
-    steps = [lambda name=name: bench.rates(name) for name in ITERATIONS]
-    steps += [bench.single, bench.unmodified_all, bench.beside]
-    for step in steps:
+def measure(build, device, quick, out, seconds_left, save, sections, earlier, facts):
+    """{"metrics", "detail", "good"}. A section that fails is named and leaves its metrics out. What
+    `earlier` has of other sections stays; detail["measured"] says of each where it is from."""
+    bench = Bench(build, device, quick, out, seconds_left, earlier)
+    for section in sections:
         if seconds_left() < 10:
             bench.detail["failures"].append("no time left")
             break
-        step()
+        began = seconds_left()
+        getattr(bench, section)()
+        bench.detail.setdefault("measured", {})[section] = {
+            **{key: facts.get(key) for key in ("gpu", "commit", "date")},
+            "seconds": round(began - seconds_left(), 1)}
         save(bench.metrics, bench.detail)
     # By one host thread against one, by eight against eight; a graph is launched by one call.
     for api, mode in (("api", "streams32"), ("api", "graph"), ("apix8", "streams32x8"),
