@@ -20,7 +20,8 @@ ARBITER_COST = [f"{where}arbiter_{name}" for where in ("", "null_") for name in
                  "added_ns_short_default_stream"]]
 ARBITER_COST += [f"arbiter_added_ns_{kind}_processes" for kind in ("short", "long")]
 CELLS = [f"{sharing}_{block}" for sharing in ("nomps", "mps") for block in ("20us", "200us")]
-PREEMPTION = [f"hp_{p}_us_{what}" for p in ("p50", "p99") for what in ("alone", "switch_nomps")] + [
+PREEMPTION = [f"hp_{p}_us_{what}" for p in ("p50", "p99")
+              for what in ("alone", "alone_mps", "switch_nomps")] + [
     name for cell in CELLS for name in
     [f"batch_rate_ratio_{cell}"] + [f"hp_{p}_us_{system}_{cell}" for p in ("p50", "p99")
                                     for system in ("plain", "cupola")]]

@@ -2,7 +2,8 @@
 
 The matrix {plain, cupola} x {nomps, mps} x {20us, 200us blocks}, in short rounds of fresh processes
 (the batch's kernel as `cupola tune` finds it to stop soonest within a bound, with blocks of that
-length) so that drift of the machine falls on both; and each program alone. Gives the metrics
+length) so that drift of the machine falls on both; and each program alone, the short one under MPS
+too (hp_{p50,p99}_us_alone_mps: no launch beside another process is sooner). Gives the metrics
 hp_p50_us_*, hp_p99_us_*, batch_rate_ratio_* and keeps all raw samples in the detail. Without MPS also
 hp_{p50,p99}_us_switch_nomps: both programs plain, beside a kernel of one thread that leaves at once when a
 word in memory asks it to, which is the least that a change of context takes. Standard library only."""
@@ -158,12 +159,16 @@ class Matrix:
             raise corun.Failed(f"only {asked} of {held['kernels']} kernels were asked to leave")
         return [round(ns / 1000, 1) for ns in found["turnaround_ns"]]
 
+    def high_alone(self):
+        """The short kernel by itself, plain: microseconds."""
+        found = self.high("plain", self.samples * self.rounds if not self.sim else 2, 99)
+        return [round(ns / 1000, 1) for ns in found.result(90)["turnaround_ns"]]
+
     def alone(self):
         """The short kernel by itself; the batch too, to see what preemptibility costs."""
         alone = {}
         try:
-            found = self.high("plain", self.samples * self.rounds if not self.sim else 2, 99)
-            alone["high_us"] = [ns / 1000 for ns in found.result(90)["turnaround_ns"]]
+            alone["high_us"] = self.high_alone()
             for system in self.systems:
                 for block in self.blocks:
                     result = self.batch(system, "nomps", block, "--seconds", "1").result(60)
@@ -187,7 +192,8 @@ class Matrix:
                 if all(cell and cell["kernels"] for cell in both):
                     plain, cupola = (cell["kernels"] / cell["seconds"] for cell in both)
                     metrics[f"batch_rate_ratio_{sharing}_{block}"] = round(cupola / plain, 4)
-        for what, name in (("high_us", "alone"), ("switch_us", "switch_nomps")):
+        for what, name in (("high_us", "alone"), ("high_us_mps", "alone_mps"),
+                           ("switch_us", "switch_nomps")):
             if alone.get(what):
                 metrics[f"hp_p50_us_{name}"] = round(sampling.percentile(alone[what], 0.5), 1)
                 metrics[f"hp_p99_us_{name}"] = round(sampling.percentile(alone[what], 0.99), 1)
@@ -215,8 +221,10 @@ def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0, save=None, 
             with bed.mps() if sharing == "mps" else contextlib.nullcontext():
                 if not alone:
                     alone = matrix.beside_arbiter(rules, matrix.alone)
+                if sharing == "mps":
+                    alone["high_us_mps"] = matrix.high_alone()
                 matrix.beside_arbiter(rules, lambda way=sharing: matrix.sharing(way))
-        except (corun.Failed, OSError) as error:
+        except (corun.Failed, OSError, ValueError) as error:
             matrix.fail(sharing, error)
         if save:
             save(*results(matrix, detail, alone, samples))
