@@ -196,8 +196,7 @@ bool PutInFill(const Place& at, const FillFacts& facts) {
 // What waits inside the driver finds no tasks.
 void BeforeDriver(const MemoryCall& call) {
   if (!call.is_synchronous) return BeforeWorkOf(call.stream, call.per_thread);
-  Count(counters.waits);
-  ForEachReadyEngine([](TaskEngine& engine) { engine.WaitForAll(); });
+  WaitForAllTasks();
 }
 
 template <typename PutInAt>

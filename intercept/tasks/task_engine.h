@@ -50,7 +50,8 @@ class TaskEngine {
 
   /// Launches the MasterKernel unless one takes tasks. Inline: the usual case is one load.
   bool EnsureRunning() noexcept { return *running_ != 0 || Launch(); }
-  bool IsRunning() const noexcept { return *running_ != 0; }
+  /// Ready, and the MasterKernel has been launched and has not left.
+  bool IsRunning() const noexcept { return IsReady() && *running_ != 0; }
 
   /// What was put in will be run, whatever the host does: to be called before it may block on it.
   void MakeSureOf() noexcept;

@@ -55,7 +55,7 @@ inline bool AnyEngineIsReady() noexcept {
 
 inline bool AnyEngineRuns() noexcept {
   bool any = false;
-  ForEachReadyEngine([&](TaskEngine& engine) { any |= engine.IsRunning(); });
+  ForEachEngine([&](TaskEngine& engine) { any |= engine.IsRunning(); });
   return any;
 }
 

@@ -203,7 +203,7 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, const Varian
   const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
   if (IsAskedToYield(key)) return Plain::kAsked;
   TaskEngine* engine = EngineOf(key.context);
-  if (engine == nullptr || !engine->IsReady() || !engine->IsRunning()) {
+  if (engine == nullptr || !engine->IsRunning()) {
     // The MasterKernel that runs, if any, is of another context.
     if (const Plain why = AnyEngineRuns() ? JudgeTimes() : kIsTask; why != kIsTask) return why;
     if (engine == nullptr) engine = EngineFor(key.context);

@@ -84,16 +84,11 @@ Rule RuleFor(const char* name) {
   return rule != Rule::kHook && strstr(name, "Async") != nullptr ? Rule::kFlush : rule;
 }
 
-void WaitForAll() {
-  Count(counters.waits);
-  ForEachReadyEngine([](TaskEngine& engine) { WaitForTasks(engine); });
-}
-
 // First without the scope, for what there is now; then with it, for what came meanwhile.
 void OpenScope() {
-  WaitForAll();
+  WaitForAllTasks();
   scopes.fetch_add(1);
-  WaitForAll();
+  WaitForAllTasks();
   ForEachReadyEngine([](TaskEngine& engine) { engine.AskToLeave(); });
 }
 
@@ -116,7 +111,7 @@ void BeforePlainLaunch(CUstream stream, bool per_thread) noexcept {
   if (!AnyEngineIsReady()) return;
   BeforeWorkOf(stream, per_thread);
   TaskEngine* const engine = EngineOf(ResolveStream(stream, per_thread).context);
-  if (engine != nullptr && engine->IsReady() && engine->IsRunning()) engine->AskToLeave();
+  if (engine != nullptr && engine->IsRunning()) engine->AskToLeave();
 }
 
 void AfterPlainLaunch(CUstream stream, bool per_thread) noexcept {
@@ -133,7 +128,7 @@ Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
     case Rule::kFlush:
       return BeforeStreamOrdered(index, arguments);
     case Rule::kWait:
-      WaitForAll();
+      WaitForAllTasks();
       return {.what = Behind::What::kNoteWork};
     case Rule::kSyncStream:
     case Rule::kSyncStreamPerThread:

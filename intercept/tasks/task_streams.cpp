@@ -251,6 +251,22 @@ void AwaitTask(TaskEngine& engine, const runtime::TaskId& last, bool spreads) {
   measuring.NoteWait(engine, spreads, left, NowNs() - since);
 }
 
+// Of a stream that a task is just put into the last ones may be waited for with the others' only.
+void WaitForTasks(TaskEngine& engine) {
+  const uint32_t known = count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < known; ++i) {
+    StreamTasks& stream = *all[i];
+    if (stream.engine.load() != &engine || stream.taken.exchange(true, std::memory_order_acquire)) {
+      continue;
+    }
+    const runtime::TaskId last = stream.last;
+    const bool spreads = stream.spreads, is_outstanding = IsOutstanding(stream);
+    stream.Give();
+    if (is_outstanding) AwaitTask(engine, last, spreads);
+  }
+  engine.WaitForAll();
+}
+
 template <typename Wanted>
 void FlushAll(Wanted&& wanted) {
   const uint32_t known = count.load(std::memory_order_acquire);
@@ -273,20 +289,9 @@ bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept {
   return is_in;
 }
 
-// Of a stream that a task is just put into the last ones may be waited for with the others' only.
-void WaitForTasks(TaskEngine& engine) noexcept {
-  const uint32_t known = count.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < known; ++i) {
-    StreamTasks& stream = *all[i];
-    if (stream.engine.load() != &engine || stream.taken.exchange(true, std::memory_order_acquire)) {
-      continue;
-    }
-    const runtime::TaskId last = stream.last;
-    const bool spreads = stream.spreads, is_outstanding = IsOutstanding(stream);
-    stream.Give();
-    if (is_outstanding) AwaitTask(engine, last, spreads);
-  }
-  engine.WaitForAll();
+void WaitForAllTasks() noexcept {
+  Count(counters.waits);
+  ForEachReadyEngine([](TaskEngine& engine) { WaitForTasks(engine); });
 }
 
 // A stream may be forgotten meanwhile, but changes its engine only under the mutex.

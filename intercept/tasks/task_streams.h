@@ -58,8 +58,8 @@ class StreamLock {
 /// tasks take is seen where streams are waited for (task_worth.h).
 bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept;
 
-/// Waits for all tasks of an engine that there are, stream by stream.
-void WaitForTasks(TaskEngine& engine) noexcept;
+/// Waits for all tasks that there are, of all engines, stream by stream.
+void WaitForAllTasks() noexcept;
 
 /// Held while nobody is to put a task into an engine: the locks of all its streams, and no stream
 /// is added. A thread that holds none of them may make one.
