@@ -5,8 +5,8 @@
 #include "intercept/calls.h"
 #include "intercept/device_timing.h"
 #include "intercept/handle_map.h"
+#include "intercept/images/module_notes.h"
 #include "intercept/kernel_names.h"
-#include "intercept/preempt/module_notes.h"
 #include "intercept/recorder.h"
 #include "intercept/streams.h"
 #include "intercept/thread_state.h"
@@ -38,7 +38,7 @@ CUresult LoadModule(CUmodule* module, const void* image, CallReal&& call) noexce
   if (!Watching()) return call();
   const HookScope scope;
   return LoadAndNote(module, call, [image](CUmodule loaded, CUcontext context) {
-    preempt::NoteModuleLoaded(loaded, image, context);
+    NoteModuleLoaded(loaded, image, context);
   });
 }
 
@@ -47,7 +47,7 @@ CUresult Forget(const void* owner, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   ForgetOwner(owner);  // before the call: afterwards the handles may belong to another module
-  preempt::NoteUnloading(owner);
+  NoteUnloading(owner);
   return call();
 }
 
@@ -57,7 +57,7 @@ CUresult EndContext(CUcontext context, CallReal&& call) noexcept {
   const HookScope scope;
   FlushTimingOf(context);
   ForgetContext(context);
-  preempt::NoteContextEnding(context);
+  NoteContextEnding(context);
   return call();
 }
 
@@ -79,7 +79,7 @@ CUresult ReleasePrimary(CUdevice device, CallReal&& call) noexcept {
       Call::k_cuDevicePrimaryCtxGetState);
   if (get_state(device, &flags, &active) == CUDA_SUCCESS && active != 0) {
     ResumeTimingOf(context);
-    preempt::NoteContextGoesOn(context);
+    NoteContextGoesOn(context);
   }
   return result;
 }
@@ -92,9 +92,9 @@ CUresult hook_cuModuleLoad(CUmodule* module, const char* file) noexcept {
   const auto call = [&] { return CUPOLA_REAL(cuModuleLoad)(module, file); };
   if (!Watching()) return call();
   const HookScope scope;
-  const preempt::FileFacts before = preempt::LookAtImageFile(file);
+  const FileFacts before = LookAtImageFile(file);
   return LoadAndNote(module, call, [&](CUmodule loaded, CUcontext context) {
-    preempt::NoteModuleFile(loaded, file, before, context);
+    NoteModuleFile(loaded, file, before, context);
   });
 }
 
@@ -124,7 +124,7 @@ CUresult hook_cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_opti
   const HookScope scope;
   const CUresult result =
       real(library, code, jit_options, jit_values, jit_count, options, values, count);
-  if (result == CUDA_SUCCESS && library != nullptr) preempt::NoteLibraryLoaded(*library, code);
+  if (result == CUDA_SUCCESS && library != nullptr) NoteLibraryLoaded(*library, code);
   return result;
 }
 
@@ -138,10 +138,10 @@ CUresult hook_cuLibraryLoadFromFile(CUlibrary* library, const char* file,
   };
   if (!Watching()) return call();
   const HookScope scope;
-  const preempt::FileFacts before = preempt::LookAtImageFile(file);
+  const FileFacts before = LookAtImageFile(file);
   const CUresult result = call();
   if (result == CUDA_SUCCESS && library != nullptr) {
-    preempt::NoteLibraryFile(*library, file, before);
+    NoteLibraryFile(*library, file, before);
   }
   return result;
 }
@@ -162,7 +162,7 @@ CUresult hook_cuModuleGetFunction(CUfunction* function, CUmodule module,
   const CUresult result = real(function, module, name);
   if (result == CUDA_SUCCESS && function != nullptr) {
     NameKernel(*function, module, name);
-    preempt::NoteKernelGot(*function, module, name);
+    NoteKernelGot(*function, module, name);
   }
   return result;
 }
@@ -175,7 +175,7 @@ CUresult hook_cuModuleEnumerateFunctions(CUfunction* functions, unsigned count,
   const CUresult result = real(functions, count, module);
   for (unsigned i = 0; result == CUDA_SUCCESS && functions != nullptr && i < count; ++i) {
     NameEnumerated(functions[i], module);
-    preempt::NoteKernelEnumerated(functions[i], module);
+    NoteKernelEnumerated(functions[i], module);
   }
   return result;
 }
@@ -187,7 +187,7 @@ CUresult hook_cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char
   const CUresult result = real(kernel, library, name);
   if (result == CUDA_SUCCESS && kernel != nullptr) {
     NameKernel(*kernel, library, name);
-    preempt::NoteKernelGot(*kernel, library, name);
+    NoteKernelGot(*kernel, library, name);
   }
   return result;
 }
@@ -200,7 +200,7 @@ CUresult hook_cuLibraryEnumerateKernels(CUkernel* kernels, unsigned count,
   const CUresult result = real(kernels, count, library);
   for (unsigned i = 0; result == CUDA_SUCCESS && kernels != nullptr && i < count; ++i) {
     NameEnumerated(kernels[i], library);
-    preempt::NoteKernelEnumerated(kernels[i], library);
+    NoteKernelEnumerated(kernels[i], library);
   }
   return result;
 }
@@ -212,7 +212,7 @@ CUresult hook_cuKernelGetFunction(CUfunction* function, CUkernel kernel) noexcep
   const CUresult result = real(function, kernel);
   if (result == CUDA_SUCCESS && function != nullptr) {
     AliasKernel(*function, kernel);
-    preempt::NoteAliasGot(*function, kernel);
+    NoteAliasGot(*function, kernel);
   }
   return result;
 }

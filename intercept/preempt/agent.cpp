@@ -7,12 +7,12 @@
 #include <sys/prctl.h>
 #include <xmmintrin.h>
 
+#include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
-#include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gates.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/guarded_launch.h"

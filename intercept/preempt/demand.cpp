@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/preempt/counters.h"
-#include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"

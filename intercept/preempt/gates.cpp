@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "intercept/driver_calls.h"
 #include "intercept/launch_path.h"
 #include "intercept/preempt/counters.h"
-#include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/guarded_launch.h"
 #include "intercept/preempt/preempt_context.h"

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "intercept/driver_calls.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
 #include "intercept/preempt/counters.h"
-#include "intercept/preempt/driver_calls.h"
 
 namespace cupola::intercept::preempt {
 namespace {

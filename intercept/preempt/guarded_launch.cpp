@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
 #include "intercept/launch_path.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
-#include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gates.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/launch_arguments.h"

@@ -5,6 +5,7 @@
 
 #include <sys/mman.h>
 
+#include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
 #include "intercept/handle_map.h"
 #include "intercept/mutex_lock.h"
@@ -12,7 +13,6 @@
 #include "intercept/preempt/agent.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
-#include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/launch_prediction.h"
 #include "intercept/preempt/live_streams.h"

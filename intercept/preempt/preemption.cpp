@@ -6,12 +6,12 @@
 #include <cstring>
 
 #include "intercept/fast_clock.h"
+#include "intercept/images/images.h"
 #include "intercept/notice.h"
 #include "intercept/preempt/agent.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gpu_board.h"
-#include "intercept/preempt/images.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/sm_demand.h"

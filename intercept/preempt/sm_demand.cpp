@@ -2,9 +2,9 @@
 
 #include <pthread.h>
 
+#include "intercept/driver_calls.h"
 #include "intercept/launch_path.h"
 #include "intercept/mutex_lock.h"
-#include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/sm_needs.h"

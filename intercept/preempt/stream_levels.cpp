@@ -1,7 +1,7 @@
 #include "intercept/preempt/stream_levels.h"
 
+#include "intercept/driver_calls.h"
 #include "intercept/handle_map.h"
-#include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/preemption.h"
 
 namespace cupola::intercept::preempt {

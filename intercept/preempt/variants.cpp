@@ -4,10 +4,10 @@
 #include <new>
 #include <string>
 
+#include "intercept/driver_calls.h"
 #include "intercept/launch_path.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/preempt/carveout.h"
-#include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
@@ -89,6 +89,13 @@ PreparedVariant* FindPrepared(Variant& variant, const PreemptContext& context) n
     if (prepared.context.load(std::memory_order_acquire) == &context) return &prepared;
   }
   return nullptr;
+}
+
+void ForgetPrepared(Variant& variant, PreemptContext* context) noexcept {
+  for (PreparedVariant& prepared : variant.prepared) {
+    PreemptContext* expected = context;
+    prepared.context.compare_exchange_strong(expected, nullptr);
+  }
 }
 
 PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context) noexcept {

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "device/compiler/store/bundle.h"
-#include "intercept/preempt/images.h"
+#include "intercept/images/images.h"
 #include "intercept/preempt/launch_slots.h"
 #include "models/history.h"
 #include "models/plan.h"
@@ -73,6 +73,9 @@ PreparedVariant* FindPrepared(Variant& variant, const PreemptContext& context) n
 /// Loads and prepares it for launches of `program` (CUfunction or CUkernel); null where it cannot
 /// be. The context is current and ready, none of its launches is guarded. May wait for the device.
 PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context) noexcept;
+
+/// The context is about to end: nothing is prepared in it any more.
+void ForgetPrepared(Variant& variant, PreemptContext* context) noexcept;
 
 /// Workers for a block shape: UINT32_MAX = not known yet. Lock-free.
 uint32_t FindWorkers(const PreparedVariant& prepared, uint32_t threads, uint32_t shared) noexcept;

@@ -6,15 +6,15 @@
 
 #include "intercept/calls.h"
 #include "intercept/driver.h"
+#include "intercept/driver_calls.h"
 #include "intercept/preempt/demand.h"
-#include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
 #include "intercept/streams.h"
-#include "intercept/thread_state.h"
 #include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/tasks.h"
+#include "intercept/thread_state.h"
 
 namespace cupola::intercept::preempt {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "device/runtime/task_grid.h"
-#include "intercept/preempt/driver_calls.h"
+#include "intercept/driver_calls.h"
 #include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_launch.h"
@@ -40,7 +40,7 @@ std::atomic<uint64_t> generation{1};
 
 // An allocation of the device or of pinned host memory whose device address is its own.
 Range AskAbout(uint64_t address) {
-  const preempt::RelaxedCapture relaxed;
+  const RelaxedCapture relaxed;
   const auto get = CUPOLA_CALL_REAL(cuPointerGetAttributes, PFN_cuPointerGetAttributes_v7000);
   unsigned type = 0, is_managed = 0;
   CUdeviceptr device = 0, begin = 0;

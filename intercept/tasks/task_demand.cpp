@@ -3,9 +3,9 @@
 #include <atomic>
 
 #include "device/runtime/preempt_control.h"
+#include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
 #include "intercept/preempt/demand.h"
-#include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"

@@ -7,9 +7,9 @@
 #include <new>
 
 #include "device/runtime/task_grid.h"
+#include "intercept/driver_calls.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
-#include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/waiting.h"
 #include "intercept/streams.h"
@@ -20,7 +20,6 @@ namespace cupola::intercept::tasks {
 
 namespace {
 
-using preempt::RelaxedCapture;
 using runtime::TaskId;
 
 constexpr uint32_t kIdleNs = 150'000;
@@ -107,14 +106,14 @@ const char* TaskEngine::Allocate() noexcept {
 }
 
 // The MasterKernel that knows this image's functions.
-const char* TaskEngine::Bind(preempt::Image* image) noexcept {
+const char* TaskEngine::Bind(Image* image) noexcept {
   const auto set = CUPOLA_CALL_REAL(cuFuncSetAttribute, PFN_cuFuncSetAttribute_v9000);
   const auto occupancy = CUPOLA_CALL_REAL(cuOccupancyMaxActiveBlocksPerMultiprocessor,
                                           PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050);
   CUfunction master = nullptr;
   {
-    const MutexLock lock(preempt::ImagesMutex());
-    master = preempt::FunctionBeside(image, store::ImageKind::kTasks, context_, stream_,
+    const MutexLock lock(ImagesMutex());
+    master = FunctionBeside(image, store::ImageKind::kTasks, context_, stream_,
                                      "cupola_master_kernel");
   }
   int blocks = 0;
@@ -134,7 +133,7 @@ const char* TaskEngine::Bind(preempt::Image* image) noexcept {
   return nullptr;
 }
 
-const char* TaskEngine::Prepare(preempt::Image* image) noexcept {
+const char* TaskEngine::Prepare(Image* image) noexcept {
   const auto create = CUPOLA_CALL_REAL(cuStreamCreate, PFN_cuStreamCreate_v2000);
   preempt::MakeRoomForStream();
   if (create(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) return "no stream";
@@ -142,7 +141,7 @@ const char* TaskEngine::Prepare(preempt::Image* image) noexcept {
   return why != nullptr ? why : Bind(image);
 }
 
-void TaskEngine::Open(preempt::Image* image) noexcept {
+void TaskEngine::Open(Image* image) noexcept {
   const MutexLock lock(mutex_);
   if (state() != State::kNone) return;
   const preempt::OwnCallScope scope;
@@ -155,7 +154,7 @@ void TaskEngine::Open(preempt::Image* image) noexcept {
 
 // What the MasterKernel of the module before has left of the table the next one goes on with: both
 // know no more of a task than its record.
-void TaskEngine::TurnTo(preempt::Image* image) noexcept {
+void TaskEngine::TurnTo(Image* image) noexcept {
   WaitForAll();
   AskToLeave();
   // One that faulted says for ever that it runs.

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "device/runtime/task_table.h"
-#include "intercept/preempt/images.h"
+#include "intercept/images/images.h"
 
 namespace cupola::intercept::tasks {
 
@@ -30,18 +30,18 @@ class TaskEngine {
     return reinterpret_cast<CUcontext>(context) == context_;
   }
   /// Whether it calls functions of this image; null: whether it serves none, its own was unloaded.
-  bool Serves(const preempt::Image* image) const noexcept {
+  bool Serves(const Image* image) const noexcept {
     return image_.load(std::memory_order_acquire) == image;
   }
 
   /// Sets it up for an image of its context, which is current. May wait for the device. Once:
   /// afterwards the state is kReady or kDead.
-  void Open(preempt::Image* image) noexcept;
+  void Open(Image* image) noexcept;
 
   /// Serves another image of its context from now on; goes on with its own where that cannot be
   /// loaded. Waits for all tasks and until the MasterKernel is gone; may wait for the device. Nobody
   /// puts a task in meanwhile (AllStreams).
-  void TurnTo(preempt::Image* image) noexcept;
+  void TurnTo(Image* image) noexcept;
 
   /// Puts a task behind `last` of the same column, and `last` becomes the new one. Waits while the
   /// column is full, and says so. False: the engine is dead.
@@ -89,7 +89,7 @@ class TaskEngine {
 
   /// An image is about to be unloaded; its tasks have run.
   void ForgetImage(const void* owner) noexcept {
-    const preempt::Image* const image = image_.load(std::memory_order_acquire);
+    const Image* const image = image_.load(std::memory_order_acquire);
     if (image != nullptr && image->owner == owner) image_.store(nullptr, std::memory_order_release);
   }
 
@@ -98,8 +98,8 @@ class TaskEngine {
 
  private:
   const char* Allocate() noexcept;
-  const char* Bind(preempt::Image* image) noexcept;
-  const char* Prepare(preempt::Image* image) noexcept;
+  const char* Bind(Image* image) noexcept;
+  const char* Prepare(Image* image) noexcept;
   bool Launch() noexcept;
   template <typename IsOver>
   bool Await(IsOver is_over) noexcept;
@@ -107,7 +107,7 @@ class TaskEngine {
   std::atomic<State> state_{State::kNone};
   std::atomic<bool> may_be_resident_{false};
   std::atomic<uint64_t> asked_ns_{0};
-  std::atomic<const preempt::Image*> image_{nullptr};
+  std::atomic<const Image*> image_{nullptr};
   const CUcontext context_;
   const uint32_t index_;
   // Of setting up and of launches. Setting up waits until what was stopped is over, and the agent,

@@ -175,7 +175,7 @@ class Turns {
 };
 Turns turns[kMostEngines];  // by engine
 
-void Turn(TaskEngine& engine, preempt::Image* image) {
+void Turn(TaskEngine& engine, Image* image) {
   const AllStreams held(engine);
   if (engine.Serves(image) || !engine.IsReady()) return;
   engine.TurnTo(image);
@@ -232,7 +232,7 @@ bool IsInRow() noexcept { return JudgeRow() == kIsTask; }
 
 bool TryTask(const LaunchFacts& facts, const LaunchDetails& details, CUresult* result) noexcept {
   NoteLaunchInto(facts.stream, facts.per_thread);
-  const Variant* const variant = preempt::FindVariant(facts.function);
+  const Variant* const variant = FindVariant(facts.function);
   Plain why = JudgeShape(facts, details, variant);
   const bool is_narrow = why == kIsTask;
   if (is_narrow) why = JudgeRow();

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "intercept/driver_calls.h"
 #include "intercept/mutex_lock.h"
-#include "intercept/preempt/driver_calls.h"
 #include "intercept/streams.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/tasks.h"
@@ -37,7 +37,7 @@ pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 void Allocate(Area* area) {
   const MutexLock lock(mutex);
   if (area->asked.load()) return;
-  const preempt::RelaxedCapture relaxed;
+  const RelaxedCapture relaxed;
   const auto allocate = CUPOLA_CALL_REAL(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020);
   const auto address_of =
       CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <new>
 
+#include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
 #include "intercept/handle_map.h"
 #include "intercept/mutex_lock.h"
-#include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_worth.h"
@@ -36,7 +36,7 @@ std::atomic<uint32_t> made{0};                   // streams that the program mad
 std::atomic<uint64_t> unknown_work{1}, legacy_work{0};
 
 bool IsOver(CUstream stream) {
-  const preempt::RelaxedCapture relaxed;
+  const RelaxedCapture relaxed;
   Count(counters.queries);
   return CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000)(stream) == CUDA_SUCCESS;
 }
@@ -163,7 +163,7 @@ void Flush(StreamTasks& stream) {
     return engine.WaitFor(stream.last);
   }
   engine.MakeSureOf();
-  const preempt::RelaxedCapture relaxed;
+  const RelaxedCapture relaxed;
   const auto wait = CUPOLA_CALL_REAL(cuStreamWaitValue32_v2, PFN_cuStreamWaitValue32_v11070);
   Count(counters.flushes);
   if (wait(stream.stream, engine.DoneAddress(stream.last), stream.last.sequence,

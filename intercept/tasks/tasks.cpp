@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "intercept/fast_clock.h"
+#include "intercept/images/images.h"
 #include "intercept/notice.h"
-#include "intercept/preempt/images.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_worth.h"
@@ -58,8 +58,8 @@ bool ReadSettings() {
 
 void StartTasks() noexcept {
   if (!ReadSettings()) return;
-  preempt::OpenVariantStore();
-  if (!preempt::HasVariantStore() || preempt::ToolAtWork()) return;
+  OpenVariantStore();
+  if (!HasVariantStore() || preempt::ToolAtWork()) return;
   StartFastClock();
   // Streams that share a hardware queue wait for one another; see preempt::StartPreemption.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);

@@ -1,4 +1,4 @@
-#include "intercept/preempt/module_notes.h"
+#include "intercept/images/module_notes.h"
 
 #include "intercept/kernel_names.h"
 #include "intercept/preempt/preempt_context.h"
@@ -9,10 +9,10 @@
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/tasks.h"
 
-namespace cupola::intercept::preempt {
+namespace cupola::intercept {
 namespace {
 
-bool LooksAtImages() { return PreemptionOn() || tasks::TasksOn(); }
+bool LooksAtImages() { return preempt::PreemptionOn() || tasks::TasksOn(); }
 
 }  // namespace
 
@@ -53,17 +53,17 @@ void NoteUnloading(const void* owner) noexcept {
   if (!LooksAtImages()) return;
   tasks::ForEachEngine([owner](tasks::TaskEngine& engine) { engine.ForgetImage(owner); });
   ForgetImage(owner);
-  ForgetLoaded();
-  ForgetSmNeeds();
+  preempt::ForgetLoaded();
+  preempt::ForgetSmNeeds();
 }
 
 void NoteContextEnding(CUcontext context) noexcept {
   if (!LooksAtImages()) return;
   tasks::NoteContextEnds(reinterpret_cast<uint64_t>(context));
   ForgetImagesOf(context);
-  ForgetLoaded();
-  ForgetSmNeeds();
-  EndContextState(context);
+  preempt::ForgetLoaded();
+  preempt::ForgetSmNeeds();
+  preempt::EndContextState(context);
 }
 
 void NoteContextGoesOn(CUcontext context) noexcept {
@@ -71,4 +71,4 @@ void NoteContextGoesOn(CUcontext context) noexcept {
   tasks::NoteContextGoesOn(reinterpret_cast<uint64_t>(context));
 }
 
-}  // namespace cupola::intercept::preempt
+}  // namespace cupola::intercept

@@ -1,4 +1,4 @@
-#include "intercept/preempt/image_file.h"
+#include "intercept/images/image_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <new>
 
-namespace cupola::intercept::preempt {
+namespace cupola::intercept {
 namespace {
 
 constexpr off_t kMostBytes = off_t{1} << 28;
@@ -59,4 +59,4 @@ FileContents ReadUnchangedFile(const char* path, const FileFacts& before) noexce
   return file;
 }
 
-}  // namespace cupola::intercept::preempt
+}  // namespace cupola::intercept

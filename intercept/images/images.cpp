@@ -1,4 +1,4 @@
-#include "intercept/preempt/images.h"
+#include "intercept/images/images.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,14 +10,14 @@
 #include <new>
 #include <optional>
 
+#include "intercept/driver_calls.h"
 #include "intercept/handle_map.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
-#include "intercept/preempt/driver_calls.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/variants.h"
 
-namespace cupola::intercept::preempt {
+namespace cupola::intercept {
 namespace {
 
 // Made at first use and never destroyed: threads may launch while the process exits.
@@ -264,7 +264,7 @@ void ForgetImage(const void* owner) noexcept {
 }
 
 void ForgetImagesOf(CUcontext context) noexcept {
-  PreemptContext* const known = FindContext(context);
+  preempt::PreemptContext* const known = preempt::FindContext(context);
   std::vector<const void*> owners;
   {
     const MutexLock lock(mutex);
@@ -272,12 +272,8 @@ void ForgetImagesOf(CUcontext context) noexcept {
     for (auto& [owner, image] : images->by_owner) {
       if (!image->is_library && image->context == context) owners.push_back(owner);
       for (BesideLibrary& beside : image->beside) std::erase(beside.filled, context);
-      for (auto& [entry, variant] : image->variants) {
-        for (PreparedVariant& prepared : variant->prepared) {
-          PreemptContext* expected = known;
-          if (known != nullptr) prepared.context.compare_exchange_strong(expected, nullptr);
-        }
-      }
+      if (known == nullptr) continue;
+      for (auto& [entry, variant] : image->variants) ForgetPrepared(*variant, known);
     }
   }
   for (const void* owner : owners) ForgetImage(owner);
@@ -312,4 +308,4 @@ void ForgetImagesAfterFork() noexcept {
   OpenVariantStore();
 }
 
-}  // namespace cupola::intercept::preempt
+}  // namespace cupola::intercept

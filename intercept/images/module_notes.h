@@ -4,9 +4,9 @@
 
 #include <cuda.h>
 
-#include "intercept/preempt/image_file.h"
+#include "intercept/images/image_file.h"
 
-namespace cupola::intercept::preempt {
+namespace cupola::intercept {
 
 /// A module was loaded into `context` from `image`, a library from `code`.
 void NoteModuleLoaded(CUmodule module, const void* image, CUcontext context) noexcept;
@@ -31,4 +31,4 @@ void NoteContextEnding(CUcontext context) noexcept;
 /// The context did not end after all: a primary context with other users.
 void NoteContextGoesOn(CUcontext context) noexcept;
 
-}  // namespace cupola::intercept::preempt
+}  // namespace cupola::intercept

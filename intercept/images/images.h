@@ -13,11 +13,14 @@
 #include <vector>
 
 #include "device/compiler/store/variant_store.h"
-#include "intercept/preempt/image_file.h"
+#include "intercept/images/image_file.h"
 
-namespace cupola::intercept::preempt {
+namespace cupola::intercept {
 
+namespace preempt {
 struct Variant;
+}
+using preempt::Variant;
 
 /// A library of ours beside an image of the program.
 struct BesideLibrary {
@@ -72,4 +75,4 @@ CUfunction FunctionBeside(Image* image, store::ImageKind kind, CUcontext context
 
 void ForgetImagesAfterFork() noexcept;
 
-}  // namespace cupola::intercept::preempt
+}  // namespace cupola::intercept

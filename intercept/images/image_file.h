@@ -8,7 +8,7 @@
 
 #include <sys/stat.h>
 
-namespace cupola::intercept::preempt {
+namespace cupola::intercept {
 
 /// A file as stat(2) saw it.
 struct FileFacts {
@@ -29,4 +29,4 @@ struct FileContents {
 /// what the driver read in between. Else nothing.
 FileContents ReadUnchangedFile(const char* path, const FileFacts& before) noexcept;
 
-}  // namespace cupola::intercept::preempt
+}  // namespace cupola::intercept

@@ -1,4 +1,4 @@
-// The driver's calls that preemption makes itself, past every hook, with their types. Any thread;
+// The driver's calls that Cupola makes itself, past every hook, with their types. Any thread;
 // what each does to the calling thread is as classes.def says.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "intercept/calls.h"
 #include "intercept/event_pool.h"
 
-namespace cupola::intercept::preempt {
+namespace cupola::intercept {
 
 /// CUPOLA_CALL_REAL(cuMemAlloc_v2, PFN_cuMemAlloc_v3020)(&address, bytes)
 #define CUPOLA_CALL_REAL(name, Type) \
@@ -26,4 +26,4 @@ class RelaxedCapture {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
-}  // namespace cupola::intercept::preempt
+}  // namespace cupola::intercept
