@@ -81,22 +81,35 @@ class Agent {
   uint64_t asked_well_ns_ = 0;
 };
 
+// A stream for a resume that is not behind another physical launch of the same launch; kNoHelper:
+// there is none until one of them ends.
+uint32_t HelperFor(PreemptContext& context, const LaunchSlot& slot) {
+  uint32_t helper = 0;
+  {
+    const MutexLock lock(context.slots_mutex);
+    helper = LaunchSlots::FreeHelper(slot);
+  }
+  return helper < context.helper_count || AddHelper(context) ? helper : kNoHelper;
+}
+
 // Resumes what has stopped. The slot stays ours without the mutex: it has a physical launch that is
 // counted as under way.
 bool Resume(PreemptContext& context, LaunchSlot* slot, ResumeWhen when) {
   const bool is_gated = when == ResumeWhen::kGateOpens;
+  const uint32_t helper = HelperFor(context, *slot);
+  if (helper == kNoHelper) return false;
   uint32_t physical = kNoPhysical, workers = 0, passage = 0;
   {
     const MutexLock lock(context.slots_mutex);
     workers = context.slots.WorkersToResume(*slot);
-    if (workers != 0) physical = context.slots.BeginPhysical(slot, workers);
+    if (workers != 0) physical = context.slots.BeginPhysical(slot, workers, helper);
     if (physical == kNoPhysical) return false;
     if (is_gated) passage = context.slots.NoteGate(slot, /*is_resume=*/true);
     const bool is_asked = !is_gated && context.gpu->requests() != 0;
     slot->looked_at_bound = is_asked ? context.gpu->sm_bound() : 0;
   }
-  if (is_gated && !GateResume(context, context.HelperOf(physical), context.slots.IndexOf(slot),
-                              passage)) {
+  if (is_gated &&
+      !GateResume(context, context.helpers[helper], context.slots.IndexOf(slot), passage)) {
     const MutexLock lock(context.slots_mutex);
     context.slots.CancelPhysical(slot, physical);
     slot->stopped = true;

@@ -449,8 +449,8 @@ CUresult LaunchPhysical(PreemptContext& context, LaunchSlot& slot, uint32_t phys
   KeptAttributes attributes;
   if (slot.has_priority) attributes.SetPriority(slot.priority);
   if (slot.carveout != 0) attributes.SetCarveout(slot.carveout);
-  return LaunchOn(context, slot, physical, context.HelperOf(physical), /*per_thread=*/false,
-                  attributes);
+  return LaunchOn(context, slot, physical, context.helpers[slot.helper[physical]],
+                  /*per_thread=*/false, attributes);
 }
 
 CUresult LaunchUnderBoard(const LaunchFacts& facts, const LaunchCall& call) noexcept {

@@ -1,5 +1,7 @@
 #include "intercept/preempt/launch_slots.h"
 
+#include <bit>
+
 namespace cupola::intercept::preempt {
 
 void LaunchSlots::Begin(const runtime::HostStatus* status) noexcept {
@@ -32,13 +34,15 @@ LaunchSlot* LaunchSlots::Take(uint32_t total_blocks) noexcept {
   return slot;
 }
 
-uint32_t LaunchSlots::BeginPhysical(LaunchSlot* slot, uint32_t workers) noexcept {
+uint32_t LaunchSlots::BeginPhysical(LaunchSlot* slot, uint32_t workers,
+                                    uint32_t helper) noexcept {
   for (uint32_t p = 0; p < runtime::kPhysicalLaunches; ++p) {
     if ((slot->live & 1u << p) != 0) continue;
     // 1 to 0xFFFF: a slot sees the same tag again only 65,535 physical launches later.
     slot->last_tag = slot->last_tag == 0xFFFF ? 1 : static_cast<uint16_t>(slot->last_tag + 1);
     slot->tag[p] = slot->last_tag;
     slot->workers[p] = workers;
+    slot->helper[p] = static_cast<uint8_t>(helper);
     slot->yielded_at[p] = Yielded(*slot);
     if (slot->live == 0) {
       slot->full_workers = workers;
@@ -50,6 +54,14 @@ uint32_t LaunchSlots::BeginPhysical(LaunchSlot* slot, uint32_t workers) noexcept
     return p;
   }
   return kNoPhysical;
+}
+
+uint32_t LaunchSlots::FreeHelper(const LaunchSlot& slot) noexcept {
+  uint32_t taken = 0;
+  for (uint32_t p = 0; p < runtime::kPhysicalLaunches; ++p) {
+    if ((slot.live & 1u << p) != 0 && slot.helper[p] != kNoHelper) taken |= 1u << slot.helper[p];
+  }
+  return static_cast<uint32_t>(std::countr_one(taken));
 }
 
 void LaunchSlots::CancelPhysical(LaunchSlot* slot, uint32_t physical) noexcept {

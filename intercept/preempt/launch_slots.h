@@ -18,6 +18,7 @@ struct Variant;
 /// launch that is complete never finds the ranges of another.
 inline constexpr uint32_t kSlots = 256;
 inline constexpr uint32_t kNoPhysical = runtime::kPhysicalLaunches;
+inline constexpr uint32_t kNoHelper = 0xFF;
 
 /// One launch that was made preemptible, from the call until its last worker has left.
 struct LaunchSlot {
@@ -32,6 +33,8 @@ struct LaunchSlot {
   uint8_t live = 0;               ///< bit p: physical launch p is under way
   uint16_t tag[runtime::kPhysicalLaunches] = {};
   uint16_t last_tag = 0;
+  uint8_t helper[runtime::kPhysicalLaunches] = {};  ///< the stream for resumes that it is on, or
+                                                    ///< kNoHelper: the program's
   uint32_t workers[runtime::kPhysicalLaunches] = {};
   uint32_t yielded_at[runtime::kPhysicalLaunches] = {};  ///< HostStatus::yielded when it was made
   uint32_t sequence = 0;
@@ -71,9 +74,12 @@ class LaunchSlots {
   /// when all are in use.
   LaunchSlot* Take(uint32_t total_blocks) noexcept;
 
-  /// A physical launch of `workers` blocks is about to be made; its index, or kNoPhysical when
-  /// kPhysicalLaunches are under way.
-  uint32_t BeginPhysical(LaunchSlot* slot, uint32_t workers) noexcept;
+  /// A physical launch of `workers` blocks is about to be made, on the stream for resumes `helper` or
+  /// the program's; its index, or kNoPhysical when kPhysicalLaunches are under way.
+  uint32_t BeginPhysical(LaunchSlot* slot, uint32_t workers, uint32_t helper = kNoHelper) noexcept;
+
+  /// The first stream for resumes that no physical launch of it is on.
+  static uint32_t FreeHelper(const LaunchSlot& slot) noexcept;
 
   /// The driver refused it: it never was.
   void CancelPhysical(LaunchSlot* slot, uint32_t physical) noexcept;

@@ -41,10 +41,14 @@ void NoteStreamEnding(CUstream stream) noexcept {
   ForgetStreamOfDemand(stream);
 }
 
-void NoteHelperStreams(uint32_t count) noexcept {
+// It counts from before the look, as streams of the program do: of two that come at once neither
+// may fit, but not both.
+bool MakeRoomForHelper(uint32_t count) noexcept {
+  if (live.load() + count + kOwnQueues > settings.queues) return count == 1;
   uint32_t most = helpers.load();
   while (most < count && !helpers.compare_exchange_weak(most, count)) {
   }
+  return count == 1 || StreamsFitQueues();
 }
 
 bool StreamsFitQueues() noexcept {

@@ -17,8 +17,9 @@ void MakeRoomForStream() noexcept;
 void UncountStream() noexcept;
 void NoteStreamEnding(CUstream stream) noexcept;
 
-/// A context has so many streams for resumes, each with a hardware queue.
-void NoteHelperStreams(uint32_t count) noexcept;
+/// A context is about to have so many streams for resumes, each with a hardware queue. False: beyond
+/// the first there is none left.
+bool MakeRoomForHelper(uint32_t count) noexcept;
 
 /// Whether every live stream has a hardware queue to itself.
 bool StreamsFitQueues() noexcept;

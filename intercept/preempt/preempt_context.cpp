@@ -36,26 +36,13 @@ HandleMap by_handle;  // CUcontext -> PreemptContext*; 1 = none will be made
 
 constexpr uint64_t kNone = 1;
 
-bool MakeHelpers(PreemptContext* context) {
-  const auto create =
-      CUPOLA_CALL_REAL(cuStreamCreateWithPriority, PFN_cuStreamCreateWithPriority_v5050);
-  const uint32_t wanted = context->gpu->may_share_sms() ? PreemptContext::kMostHelpers : 1;
-  while (context->helper_count < wanted &&
-         create(&context->helpers[context->helper_count], CU_STREAM_NON_BLOCKING,
-                LevelsOfContext().helper()) == CUDA_SUCCESS) {
-    ++context->helper_count;
-  }
-  NoteHelperStreams(context->helper_count);
-  return context->helper_count != 0;
-}
-
 const char* AllocateOnDevice(PreemptContext* context) {
   const auto allocate = CUPOLA_CALL_REAL(cuMemAlloc_v2, PFN_cuMemAlloc_v3020);
   const auto fill = CUPOLA_CALL_REAL(cuMemsetD8Async, PFN_cuMemsetD8Async_v3020);
   const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
   const size_t control_bytes = kSlots * sizeof(runtime::ControlSlot);
   const size_t returned_bytes = kSlots * sizeof(runtime::ReturnedList);
-  if (!MakeHelpers(context)) return "no helper stream";
+  if (!AddHelper(*context)) return "no helper stream";
   if (allocate(&context->controls, control_bytes) != CUDA_SUCCESS ||
       allocate(&context->returned, returned_bytes) != CUDA_SUCCESS) {
     return "no device memory";
@@ -166,6 +153,19 @@ bool MapBoard(PreemptContext* context) noexcept {
   const MutexLock lock(context->launch_mutex);
   const RelaxedCapture relaxed;
   return MapBoardLocked(context);
+}
+
+bool AddHelper(PreemptContext& context) noexcept {
+  const uint32_t count = context.helper_count;
+  if (count == PreemptContext::kMostHelpers || !MakeRoomForHelper(count + 1)) return false;
+  const auto create =
+      CUPOLA_CALL_REAL(cuStreamCreateWithPriority, PFN_cuStreamCreateWithPriority_v5050);
+  if (create(&context.helpers[count], CU_STREAM_NON_BLOCKING, LevelsOfContext().helper()) !=
+      CUDA_SUCCESS) {
+    return false;
+  }
+  ++context.helper_count;
+  return true;
 }
 
 void MakeReady(PreemptContext* context) noexcept {

@@ -24,15 +24,13 @@ struct PreemptContext {
   // Written once, before `state` becomes kReady.
   CUcontext context = nullptr;
   GpuBoard* gpu = nullptr;
-  /// Resumes run here, on a priority level of their own. Where some SMs may be left (processes
-  /// share a context, and the policy says so as this is made) each index of a physical launch has
-  /// one, so that workers come back while those run that were resumed before; a launch that only
-  /// stops as a whole needs no more than one. Each takes a hardware queue.
+  /// Resumes run here, on a priority level of their own. Behind another physical launch of the same
+  /// launch, which ends when all is done, workers would come too late: so where some SMs are left,
+  /// and others before them, there are more than one, made by the agent when it needs them. Each
+  /// takes a hardware queue.
   static constexpr uint32_t kMostHelpers = runtime::kPhysicalLaunches;
   CUstream helpers[kMostHelpers] = {};
   uint32_t helper_count = 0;
-  /// The stream of resumes with this index of a physical launch.
-  CUstream HelperOf(uint32_t physical) const noexcept { return helpers[physical % helper_count]; }
   CUdeviceptr controls = 0;        ///< ControlSlot[kSlots]
   CUdeviceptr returned = 0;        ///< ReturnedList[kSlots]
   CUdeviceptr status_device = 0;   ///< HostStatus[kSlots]
@@ -111,6 +109,10 @@ void CountResumes(PreemptContext& context, uint32_t resumes) noexcept;
 
 /// The context is beyond repair (a sticky error): nothing of it is waited for any more.
 void GiveUp(PreemptContext& context) noexcept;
+
+/// One more stream for resumes. False: there are as many as may be, or all hardware queues are
+/// taken. The context is current; its agent's thread.
+bool AddHelper(PreemptContext& context) noexcept;
 
 /// The context is about to end, with nothing outstanding; or did not end after all.
 void EndContextState(CUcontext context) noexcept;

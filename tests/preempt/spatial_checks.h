@@ -33,12 +33,14 @@ struct SpatialRun {
   Program program;
   uint32_t commands = 0;  ///< that the program is to answer
 
-  /// "alone": an SM has room for one of its blocks.
-  explicit SpatialRun(const std::string& library, const std::string& blocks = "")
+  /// "alone": an SM has room for one of its blocks. `queues`: of the hardware's, for its stream, the
+  /// legacy stream, what the driver does by itself, and resumes.
+  explicit SpatialRun(const std::string& library, const std::string& blocks = "",
+                      const std::string& queues = "32")
       : board(),
         program(App({"paced", "non-blocking", blocks}), board,
                 {{"LD_PRELOAD", library}, {"CUPOLA_POLL_NS", "0"}, {"CUPOLA_BATCH", "1"},
-                 {"CUPOLA_SIM_MPS", "1"}}) {
+                 {"CUPOLA_SIM_MPS", "1"}, {"CUDA_DEVICE_MAX_CONNECTIONS", queues}}) {
     if (!program.Await("ready")) ADD_FAILURE() << program.output();
   }
   void Ask(uint32_t bound) const { sched::SetRequest(board.view(), 0, sched::kDaemonBit, bound); }
@@ -180,9 +182,10 @@ inline std::string AskedAfterAStop(const std::string& library) {
 }
 
 /// Stopped as a whole and resumed, then asked for one SM after the other: who leaves one comes back
-/// beside all that were resumed before. One worker an SM: nobody leaves later than others.
-inline std::string LeftOneAfterTheOther(const std::string& library) {
-  SpatialRun run(library, "alone");
+/// beside all that were resumed before, as often as there are streams for `resumes`; others when
+/// those end. One worker an SM: nobody leaves later than others.
+inline std::string LeftOneAfterTheOther(const std::string& library, uint32_t resumes) {
+  SpatialRun run(library, "alone", std::to_string(3 + resumes));
   run.Launch(0);
   run.AwaitBlocks("held", kSms);
   run.Ask(runtime::kAllSms);
@@ -192,11 +195,16 @@ inline std::string LeftOneAfterTheOther(const std::string& library) {
   run.board.Release();
   run.AwaitBlocks("held", kSms);
   for (uint32_t sm = 0; sm + 1 < kSms; ++sm) {
+    const uint64_t before = run.board.slot().resumes.load();
     run.Ask(sm + 1);
     run.Open(1u << sm);
     if (!run.AwaitPreemptions(sm + 2)) return "nobody left";
     run.Open(0);
     run.board.Release();
+    if (sm + 2 > resumes) {
+      if (run.ResumesWithin(kLooks, before + 1)) return "resumed behind another";
+      break;
+    }
     run.AwaitBlocks("held", kSms);
   }
   return run.End();

@@ -20,7 +20,13 @@ TEST(Spatial, WhoLeftComesBackBesideThoseResumedBefore) {
 }
 
 TEST(Spatial, WhoLeavesOneSmAfterTheOtherComesBackBesideTheRest) {
-  EXPECT_EQ(LeftOneAfterTheOther(CUPOLA_PRELOAD), "");
+  EXPECT_EQ(LeftOneAfterTheOther(CUPOLA_PRELOAD, runtime::kPhysicalLaunches), "");
+}
+
+TEST(Spatial, WhoLeavesWaitsWhereNoQueueIsFree) {
+  for (uint32_t resumes = 1; resumes < runtime::kPhysicalLaunches; ++resumes) {
+    EXPECT_EQ(LeftOneAfterTheOther(CUPOLA_PRELOAD, resumes), "") << resumes;
+  }
 }
 
 // Of the hardware queues they take more from the program's streams.

@@ -165,6 +165,18 @@ TEST_F(Slots, NoMorePhysicalLaunchesThanTheDeviceHasRoomFor) {
   EXPECT_EQ(slots_->BeginPhysical(slot, 1), kNoPhysical);
 }
 
+TEST_F(Slots, APhysicalLaunchIsResumedBehindNoOther) {
+  LaunchSlot* slot = Start(10'000, 64);  // on the program's stream
+  EXPECT_EQ(LaunchSlots::FreeHelper(*slot), 0u);
+  for (uint32_t p = 1; p < runtime::kPhysicalLaunches; ++p) {
+    EXPECT_EQ(LaunchSlots::FreeHelper(*slot), p - 1);
+    slots_->BeginPhysical(slot, 8, p - 1);
+  }
+  End(slot, 2, 500);
+  Harvest();
+  EXPECT_EQ(LaunchSlots::FreeHelper(*slot), 1u);
+}
+
 TEST_F(Slots, TagsDifferAndAreNeverZero) {
   LaunchSlot* slot = Start(1, 1);
   uint16_t before = slot->tag[0];
