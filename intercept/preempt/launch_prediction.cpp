@@ -8,25 +8,36 @@
 
 namespace cupola::intercept::preempt {
 
+namespace {
+
+models::LaunchFeatures FeaturesOf(const LaunchFacts& facts) {
+  return {.grid = {facts.grid[0], facts.grid[1], facts.grid[2]},
+          .block = {facts.block[0], facts.block[1], facts.block[2]},
+          .dynamic_shared = facts.shared_bytes};
+}
+
+}  // namespace
+
+uint64_t PredictByPlan(const Variant& variant, const LaunchFacts& facts, void* const* params,
+                       void** extra) noexcept {
+  if (!variant.settled.load(std::memory_order_acquire) || variant.plan_kernel == nullptr) return 0;
+  const std::byte* packed = nullptr;
+  size_t packed_bytes = 0;
+  if (params == nullptr && extra != nullptr) (void)UnpackExtra(extra, &packed, &packed_bytes);
+  models::LaunchFeatures features = FeaturesOf(facts);
+  models::ReadIntegers(*variant.plan_kernel, params, packed, packed_bytes, &features);
+  return models::Predict(*variant.plan, *variant.plan_kernel, features).ns;
+}
+
 void Predict(Attempt* attempt) noexcept {
   const Variant& variant = *attempt->variant;
-  const LaunchFacts& facts = attempt->facts;
-  models::LaunchFeatures features{.grid = {facts.grid[0], facts.grid[1], facts.grid[2]},
-                                  .block = {facts.block[0], facts.block[1], facts.block[2]},
-                                  .dynamic_shared = facts.shared_bytes};
-  if (variant.plan_kernel != nullptr) {
-    const std::byte* packed = nullptr;
-    size_t packed_bytes = 0;
-    if (attempt->call.params == nullptr && attempt->call.extra != nullptr) {
-      (void)UnpackExtra(attempt->call.extra, &packed, &packed_bytes);
-    }
-    models::ReadIntegers(*variant.plan_kernel, attempt->call.params, packed, packed_bytes,
-                         &features);
-    attempt->predicted_ns = models::Predict(*variant.plan, *variant.plan_kernel, features).ns;
-  }
+  attempt->predicted_ns =
+      PredictByPlan(variant, attempt->facts, attempt->call.params, attempt->call.extra);
   if (attempt->predicted_ns == 0) {
     const models::HistoryModel* const history = variant.history.load(std::memory_order_relaxed);
-    if (history != nullptr) attempt->predicted_ns = history->Predict(features).ns;
+    if (history != nullptr) {
+      attempt->predicted_ns = history->Predict(FeaturesOf(attempt->facts)).ns;
+    }
   }
   attempt->is_known = attempt->predicted_ns != 0;
   if (attempt->is_known) return;

@@ -4,14 +4,24 @@
 
 #include <cstdint>
 
+namespace cupola::intercept {
+struct LaunchFacts;
+}
+
 namespace cupola::intercept::preempt {
 
 struct Attempt;
 struct LaunchSlot;
+struct Variant;
 
 /// Fills `predicted_ns` and `is_known`: by the plan; else by launches of the same shape; else (not
 /// known) by as many blocks of others.
 void Predict(Attempt* attempt) noexcept;
+
+/// The same of any launch of a kernel, by the plan alone: nanoseconds; 0 = it has none of the kernel,
+/// as before its first launch that was no task. `params`, `extra`: as the launch call has them.
+uint64_t PredictByPlan(const Variant& variant, const LaunchFacts& facts, void* const* params,
+                       void** extra) noexcept;
 
 /// A guarded launch became complete at `now_ns`.
 void NoteComplete(const LaunchSlot& slot, uint64_t now_ns) noexcept;

@@ -6,6 +6,7 @@
 #include "device/runtime/task_grid.h"
 #include "intercept/launch_path.h"
 #include "intercept/preempt/launch_arguments.h"
+#include "intercept/preempt/launch_prediction.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engines.h"
@@ -17,7 +18,7 @@
 namespace cupola::intercept::tasks {
 namespace {
 
-using preempt::Variant;
+using preempt::PredictByPlan;
 using runtime::TaskGrid;
 using runtime::TaskHeader;
 using runtime::TaskWords;
@@ -93,6 +94,9 @@ Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, const V
   }
   const bool has_attributes = details.config != nullptr && details.config->numAttrs != 0;
   if (has_attributes || (facts.flags & kFlagCooperative) != 0) return Plain::kAttribute;
+  // One that would take too long in as many streams as there are need not be tried.
+  const uint64_t ns = PredictByPlan(*variant, facts, details.params, details.extra);
+  if (ns != 0 && ns > worth.LimitNs(StreamsSoFar(), blocks != 1)) return Plain::kLong;
   return kIsTask;
 }
 

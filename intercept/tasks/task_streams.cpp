@@ -399,6 +399,8 @@ void NoteStreamMade() noexcept {
   }
 }
 
+uint32_t StreamsSoFar() noexcept { return made.load(std::memory_order_relaxed) + 1; }
+
 void ForgetStream(CUstream stream) noexcept {
   const MutexLock lock(mutex);
   auto* const known = reinterpret_cast<StreamTasks*>(by_handle.Find(stream, 0));

@@ -106,6 +106,8 @@ bool HasTasks(CUstream stream, bool per_thread) noexcept;
 
 /// It was made, or is about to be destroyed with nothing outstanding.
 void NoteStreamMade() noexcept;
+/// Streams that may have had tasks so far.
+uint32_t StreamsSoFar() noexcept;
 void ForgetStream(CUstream stream) noexcept;
 
 }  // namespace cupola::intercept::tasks

@@ -162,7 +162,34 @@ def long_ones(build, device, environ, folder):
     return ""
 
 
-OTHERS = {"beside MPS": beside_mps, "demand ends": demand_ends, "long ones": long_ones}
+def by_plan(build, device, environ, folder):
+    """What is wrong, or "": of kernels that are known to take too long no task is made, unless the
+    operator wants them."""
+    program = [f"{build}/apps/tasks/narrow_bench_shared", "--modes", "streams1", "--tasks", "200",
+               "--threads", "40", "--iterations", "400", "--repeat", "1"]
+    cupola, profile, plan, store = (f"{build}/bin/cupola", f"{folder}/long.json",
+                                    f"{folder}/long.plan", f"{folder}/store")
+    for command in ([cupola, "profile", "--device", device, "--out", profile, "--", *program],
+                    [cupola, "train", profile, "--out", plan],
+                    [cupola, "build", "--quiet", "--store", store, program[0]]):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        if done.returncode != 0:
+            return f"{' '.join(command[:2])}: {done.stderr[-300:]}"
+    board = pestered_board.Board(folder)
+    more = {**taking_part(build, device, board), "CUPOLA_STORE": store, "CUPOLA_TASKS": "auto",
+            "CUPOLA_TASKS_AFTER": "10", "CUPOLA_LOG": "info"}
+    for plan_used, limit, has_tasks in (("", {}, True), (plan, {}, False),
+                                        (plan, {"CUPOLA_TASK_US": "0"}, True)):
+        result = runner.run([*runner.cupola_command(build, device), *program],
+                            {**environ, **more, **limit, "CUPOLA_PLAN": plan_used or "/none"}, 100)
+        said = result["stderr"].decode(errors="replace")
+        if result["code"] != 0 or (COUNTED.search(said) is not None) != has_tasks:
+            return f"plan {bool(plan_used)}, limit {limit}: exit {result['code']} {said[-300:]}"
+    return ""
+
+
+OTHERS = {"beside MPS": beside_mps, "demand ends": demand_ends, "long ones": long_ones,
+          "by plan": by_plan}
 
 
 def main():
