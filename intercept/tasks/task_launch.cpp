@@ -235,7 +235,7 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, const Varian
 bool IsInRow() noexcept { return JudgeRow() == kIsTask; }
 
 bool TryTask(const LaunchFacts& facts, const LaunchDetails& details, CUresult* result) noexcept {
-  NoteLaunchInto(facts.stream, facts.per_thread);
+  NoteOwnStream(facts.stream, facts.per_thread);
   const Variant* const variant = FindVariant(facts.function);
   Plain why = JudgeShape(facts, details, variant);
   const bool is_narrow = why == kIsTask;

@@ -338,7 +338,7 @@ bool IsClean(StreamTasks& stream) noexcept {
   return false;
 }
 
-void NoteLaunchInto(CUstream stream, bool per_thread) noexcept {
+void NoteOwnStream(CUstream stream, bool per_thread) noexcept {
   const bool is_own = stream == nullptr ? per_thread : stream == CU_STREAM_PER_THREAD;
   static std::atomic<bool> noted{false};
   if (!is_own || noted.load(std::memory_order_acquire)) return;
@@ -347,7 +347,7 @@ void NoteLaunchInto(CUstream stream, bool per_thread) noexcept {
 }
 
 void BeforeWorkOf(CUstream stream, bool per_thread) noexcept {
-  NoteLaunchInto(stream, per_thread);
+  NoteOwnStream(stream, per_thread);
   const StreamKey key = ResolveStream(stream, per_thread);
   const TaskEngine* const engine = EngineOf(key.context);
   if (engine == nullptr) return;

@@ -81,7 +81,7 @@ StreamTasks* FindStream(TaskEngine& engine, CUstream stream, const StreamKey& ke
 
 /// A launch is about to be made: one into a thread's own default stream counts as a stream that the
 /// program made.
-void NoteLaunchInto(CUstream stream, bool per_thread) noexcept;
+void NoteOwnStream(CUstream stream, bool per_thread) noexcept;
 
 /// Whether no work but tasks is outstanding in the stream; may ask the driver, and wait for some
 /// 40 us. Under its lock.

@@ -44,6 +44,8 @@ BUGS = {
                       "  if (bound != 0) return false;\n"),
     # Spatial: what was stopped as a whole goes on when only some SMs are to be left.
     "no_room_beside": ("bound != runtime::kAllSms && has_ended", "false"),
+    # Spatial: a resume does not come behind another physical launch of its launch.
+    "behind_another": ("    helper = LaunchSlots::FreeHelper(slot);\n", "    (void)slot;\n"),
     # A launch at a gate has not begun before its stream says so.
     "gate_taken_for_passed": ("slot->is_gated && HasPassed(*slot)", "slot->is_gated"),
     # A resume has the arguments of the launch.

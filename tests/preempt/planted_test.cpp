@@ -97,7 +97,8 @@ TEST(PlantedSpatialBug, IsFound) {
     const char* says;
   } all[] = {{"nobody_away", &AskedAndLetGo, "nobody came back"},
              {"never_yielded", &StandingRequest, "it said that it had not left"},
-             {"no_room_beside", &SecondRequester, "it did not go on"}};
+             {"no_room_beside", &SecondRequester, "it did not go on"},
+             {"behind_another", &LeftOneWithoutAQueue, "resumed behind another"}};
   for (const auto& one : all) {
     const std::string library =
         std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" + one.bug + ".so";

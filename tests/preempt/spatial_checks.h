@@ -210,6 +210,11 @@ inline std::string LeftOneAfterTheOther(const std::string& library, uint32_t res
   return run.End();
 }
 
+/// The same where no hardware queue is free for a second stream.
+inline std::string LeftOneWithoutAQueue(const std::string& library) {
+  return LeftOneAfterTheOther(library, 1);
+}
+
 /// A second requester needs more SMs: these are left too.
 inline std::string WidenedRequest(const std::string& library) {
   SpatialRun run(library);
