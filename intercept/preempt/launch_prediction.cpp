@@ -7,7 +7,6 @@
 #include "models/predict.h"
 
 namespace cupola::intercept::preempt {
-
 namespace {
 
 models::LaunchFeatures FeaturesOf(const LaunchFacts& facts) {

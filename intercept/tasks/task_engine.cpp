@@ -114,7 +114,7 @@ const char* TaskEngine::Bind(Image* image) noexcept {
   {
     const MutexLock lock(ImagesMutex());
     master = FunctionBeside(image, store::ImageKind::kTasks, context_, stream_,
-                                     "cupola_master_kernel");
+                            "cupola_master_kernel");
   }
   int blocks = 0;
   if (master == nullptr) return "it cannot be loaded";
