@@ -19,7 +19,7 @@ struct Variant;
 void Predict(Attempt* attempt) noexcept;
 
 /// The same of any launch of a kernel, by the plan alone: nanoseconds; 0 = it has none of the kernel,
-/// as before its first launch that was no task. `params`, `extra`: as the launch call has them.
+/// or that is not settled (SettleVariant). `params`, `extra`: as the launch call has them.
 uint64_t PredictByPlan(const Variant& variant, const LaunchFacts& facts, void* const* params,
                        void** extra) noexcept;
 

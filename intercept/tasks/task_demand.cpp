@@ -16,11 +16,6 @@ namespace {
 
 constexpr uint64_t kAskEveryNs = 10'000'000;
 
-preempt::PreemptContext* ContextOf(const StreamKey& key) {
-  if (!preempt::PreemptionOn()) return nullptr;
-  return preempt::ContextFor(reinterpret_cast<CUcontext>(key.context));
-}
-
 template <typename Do>
 void ForEachEngineOn(const preempt::GpuBoard& gpu, Do&& what) {
   ForEachReadyEngine([&](TaskEngine& engine) {
@@ -38,6 +33,11 @@ bool IsResident(TaskEngine& engine, bool asks) {
 }
 
 }  // namespace
+
+preempt::PreemptContext* ContextOf(const StreamKey& key) noexcept {
+  if (!preempt::PreemptionOn()) return nullptr;
+  return preempt::ContextFor(reinterpret_cast<CUcontext>(key.context));
+}
 
 bool IsAskedToYield(const StreamKey& key) noexcept {
   const preempt::PreemptContext* const context = ContextOf(key);

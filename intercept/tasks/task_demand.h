@@ -14,6 +14,9 @@ struct PreemptContext;
 
 namespace cupola::intercept::tasks {
 
+/// What preemption keeps of the stream's context, made at the first call; null where it is off.
+preempt::PreemptContext* ContextOf(const StreamKey& key) noexcept;
+
 /// Whether the context's process is asked to leave its GPU: no launch becomes a task meanwhile, and
 /// what goes out in its place is held by gates. Always false where preemption is off.
 bool IsAskedToYield(const StreamKey& key) noexcept;

@@ -7,6 +7,7 @@
 #include "intercept/launch_path.h"
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_prediction.h"
+#include "intercept/preempt/preemption.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engines.h"
@@ -72,7 +73,19 @@ Plain JudgeRow() {
   return AnyEngineRuns() ? kIsTask : JudgeTimes();
 }
 
-Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, const Variant* variant) {
+// By the plan; 0 where there is none.
+uint64_t PlannedNs(const LaunchFacts& facts, const LaunchDetails& details, Variant& variant) {
+  if (!variant.settled.load(std::memory_order_acquire)) {
+    if (!preempt::PreemptionOn()) return 0;
+    const preempt::PreemptContext* const context =
+        ContextOf(ResolveStream(facts.stream, facts.per_thread));
+    if (context == nullptr) return 0;
+    SettleVariant(variant, *context);
+  }
+  return PredictByPlan(variant, facts, details.params, details.extra);
+}
+
+Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, Variant* variant) {
   if (variant == nullptr || (variant->entry->flags & store::kTask) == 0) return Plain::kNoBody;
   const store::KernelEntry& entry = *variant->entry;
   const uint64_t threads = uint64_t{facts.block[0]} * facts.block[1] * facts.block[2];
@@ -95,7 +108,7 @@ Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, const V
   const bool has_attributes = details.config != nullptr && details.config->numAttrs != 0;
   if (has_attributes || (facts.flags & kFlagCooperative) != 0) return Plain::kAttribute;
   // One that would take too long in as many streams as there are need not be tried.
-  const uint64_t ns = PredictByPlan(*variant, facts, details.params, details.extra);
+  const uint64_t ns = PlannedNs(facts, details, *variant);
   if (ns != 0 && ns > worth.LimitNs(StreamsSoFar(), blocks != 1)) return Plain::kLong;
   return kIsTask;
 }
@@ -236,7 +249,7 @@ bool IsInRow() noexcept { return JudgeRow() == kIsTask; }
 
 bool TryTask(const LaunchFacts& facts, const LaunchDetails& details, CUresult* result) noexcept {
   NoteOwnStream(facts.stream, facts.per_thread);
-  const Variant* const variant = FindVariant(facts.function);
+  Variant* const variant = FindVariant(facts.function);
   Plain why = JudgeShape(facts, details, variant);
   const bool is_narrow = why == kIsTask;
   if (is_narrow) why = JudgeRow();

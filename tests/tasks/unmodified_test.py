@@ -177,7 +177,7 @@ def by_plan(build, device, environ, folder):
             return f"{' '.join(command[:2])}: {done.stderr[-300:]}"
     board = pestered_board.Board(folder)
     more = {**taking_part(build, device, board), "CUPOLA_STORE": store, "CUPOLA_TASKS": "auto",
-            "CUPOLA_TASKS_AFTER": "10", "CUPOLA_LOG": "info"}
+            "CUPOLA_TASKS_AFTER": "0", "CUPOLA_LOG": "info"}
     for plan_used, limit, has_tasks in (("", {}, True), (plan, {}, False),
                                         (plan, {"CUPOLA_TASK_US": "0"}, True)):
         result = runner.run([*runner.cupola_command(build, device), *program],
