@@ -9,10 +9,12 @@
 namespace cupola::intercept::preempt {
 namespace {
 
-models::LaunchFeatures FeaturesOf(const LaunchFacts& facts) {
-  return {.grid = {facts.grid[0], facts.grid[1], facts.grid[2]},
-          .block = {facts.block[0], facts.block[1], facts.block[2]},
-          .dynamic_shared = facts.shared_bytes};
+// Of LaunchFacts or a LaunchSlot.
+template <typename Launch>
+models::LaunchFeatures FeaturesOf(const Launch& launch) {
+  return {.grid = {launch.grid[0], launch.grid[1], launch.grid[2]},
+          .block = {launch.block[0], launch.block[1], launch.block[2]},
+          .dynamic_shared = launch.shared_bytes};
 }
 
 }  // namespace
@@ -54,10 +56,7 @@ void NoteComplete(const LaunchSlot& slot, uint64_t now_ns) noexcept {
               std::memory_order_relaxed);
   models::HistoryModel* const history = slot.variant->history.load(std::memory_order_relaxed);
   if (history == nullptr || !slot.was_alone) return;
-  history->Observe({.grid = {slot.grid[0], slot.grid[1], slot.grid[2]},
-                    .block = {slot.block[0], slot.block[1], slot.block[2]},
-                    .dynamic_shared = slot.shared_bytes},
-                   now_ns - slot.begun_ns);
+  history->Observe(FeaturesOf(slot), now_ns - slot.begun_ns);
 }
 
 }  // namespace cupola::intercept::preempt

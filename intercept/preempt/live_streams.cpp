@@ -13,7 +13,7 @@ namespace cupola::intercept::preempt {
 namespace {
 
 std::atomic<uint32_t> live{0};
-std::atomic<uint32_t> helpers{1};  // of the context that has most
+std::atomic<uint32_t> helpers{1};  // of the context that has most; each has one
 
 // The legacy stream, and one for what the driver does by itself.
 constexpr uint32_t kOwnQueues = 2;
@@ -44,11 +44,11 @@ void NoteStreamEnding(CUstream stream) noexcept {
 // It counts from before the look, as streams of the program do: of two that come at once neither
 // may fit, but not both.
 bool MakeRoomForHelper(uint32_t count) noexcept {
-  if (live.load() + count + kOwnQueues > settings.queues) return count == 1;
+  if (live.load() + count + kOwnQueues > settings.queues) return false;
   uint32_t most = helpers.load();
   while (most < count && !helpers.compare_exchange_weak(most, count)) {
   }
-  return count == 1 || StreamsFitQueues();
+  return StreamsFitQueues();
 }
 
 bool StreamsFitQueues() noexcept {

@@ -17,8 +17,8 @@ void MakeRoomForStream() noexcept;
 void UncountStream() noexcept;
 void NoteStreamEnding(CUstream stream) noexcept;
 
-/// A context is about to have so many streams for resumes, each with a hardware queue. False: beyond
-/// the first there is none left.
+/// A context is about to have so many streams for resumes, more than one, each with a hardware
+/// queue. False: there is none left.
 bool MakeRoomForHelper(uint32_t count) noexcept;
 
 /// Whether every live stream has a hardware queue to itself.

@@ -157,7 +157,8 @@ bool MapBoard(PreemptContext* context) noexcept {
 
 bool AddHelper(PreemptContext& context) noexcept {
   const uint32_t count = context.helper_count;
-  if (count == PreemptContext::kMostHelpers || !MakeRoomForHelper(count + 1)) return false;
+  if (count == PreemptContext::kMostHelpers) return false;
+  if (count != 0 && !MakeRoomForHelper(count + 1)) return false;
   const auto create =
       CUPOLA_CALL_REAL(cuStreamCreateWithPriority, PFN_cuStreamCreateWithPriority_v5050);
   if (create(&context.helpers[count], CU_STREAM_NON_BLOCKING, LevelsOfContext().helper()) !=

@@ -55,9 +55,7 @@ class Evaluation:
 
     def note(self, what):
         """Says of what was measured just now on which machine, from which commit, when; keeps it."""
-        self.detail.setdefault("measured", {})[what] = {
-            **{key: self.facts.get(key) for key in ("gpu", "commit", "date")},
-            "seconds": round(self.began - self.seconds_left(), 1)}
+        machine.note_measured(self.detail, what, self.facts, self.began - self.seconds_left())
         self.detail.setdefault("counts", {}).update(self.bed.counts)
         if self.save:
             self.save(metrics(self.detail), self.detail)

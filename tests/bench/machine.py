@@ -68,6 +68,13 @@ def facts(build, python):
             "commit": commit_of(build)}
 
 
+def note_measured(detail, what, machine_facts, seconds):
+    """detail["measured"][what]: on which GPU, from which commit, when, and in how many seconds."""
+    detail.setdefault("measured", {})[what] = {
+        **{key: machine_facts.get(key) for key in ("gpu", "commit", "date")},
+        "seconds": round(seconds, 1)}
+
+
 def gpu_folder(machine_facts):
     """The name of a GPU as folders have it: "NVIDIA H200, 580..." is h200; "sim" without one."""
     if not machine_facts.get("gpu"):

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 
 import corun
+import machine
 import narrow_beside
 import runner
 
@@ -19,8 +20,6 @@ LONG = {"one_stream_46us": ("streams1", 6500, ["--tasks", "4096"]),
         "7_blocks_13us": ("streams32", 1700, ["--blocks", "7"]),
         "7_blocks_100us": ("streams32", 14000, ["--tasks", "8192", "--blocks", "7"])}
 MODES = ["fused", "api", "apix8", "streams32", "streams32x8", "graph"]
-
-
 SECTIONS = {"rates": 45, "single": 5, "unmodified": 60, "beside": 45}  # about the seconds of each
 
 
@@ -140,9 +139,7 @@ def measure(build, device, quick, out, seconds_left, save, sections, earlier, fa
             break
         began = seconds_left()
         getattr(bench, section)()
-        bench.detail.setdefault("measured", {})[section] = {
-            **{key: facts.get(key) for key in ("gpu", "commit", "date")},
-            "seconds": round(began - seconds_left(), 1)}
+        machine.note_measured(bench.detail, section, facts, began - seconds_left())
         save(bench.metrics, bench.detail)
     # By one host thread against one, by eight against eight; a graph is launched by one call.
     for api, mode in (("api", "streams32"), ("api", "graph"), ("apix8", "streams32x8"),

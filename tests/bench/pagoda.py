@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 
+import machine
 import pagoda_metrics as m
 import runner
 
@@ -100,9 +101,8 @@ class Evaluation:
             if found is None:
                 continue
             self.detail.setdefault(name, {})[app] = found
-            self.detail.setdefault("measured", {})[f"{name} {app}"] = {
-                **{key: self.facts.get(key) for key in ("gpu", "commit", "date")},
-                "seconds": round(time.monotonic() - began, 1)}
+            machine.note_measured(self.detail, f"{name} {app}", self.facts,
+                                  time.monotonic() - began)
             self.save(m.metrics(self.detail), self.detail)
 
     # Sections: each returns what it found of an application, or None where the paper has none.

@@ -64,10 +64,20 @@ struct SpatialRun {
     program.Tell(which + (" " + std::to_string(count)) + "\n");
     if (!program.Await("reached " + std::to_string(++commands))) ADD_FAILURE() << program.output();
   }
-  /// A kernel of which a worker for every place of every SM holds it.
-  void LaunchHeld() {
+  /// A kernel of which a worker for every place of every SM holds it, `workers` in all.
+  void LaunchHeld(uint32_t workers = kWorkers) {
     Launch(0);
-    AwaitBlocks("held", kWorkers);
+    AwaitBlocks("held", workers);
+  }
+  /// It is stopped as a whole, let go, and as many hold it again. False: it does not stop.
+  bool StopAndResume(uint32_t workers) {
+    Ask(runtime::kAllSms);
+    Open(0b1111);
+    if (!AwaitStopped()) return false;
+    Open(0);
+    board.Release();
+    AwaitBlocks("held", workers);
+    return true;
   }
   /// What is to come comes before the process ends.
   template <typename Condition>
@@ -166,12 +176,7 @@ inline std::string AskedAndLetGo(const std::string& library) {
 inline std::string AskedAfterAStop(const std::string& library) {
   SpatialRun run(library);
   run.LaunchHeld();
-  run.Ask(runtime::kAllSms);
-  run.Open(0b1111);
-  if (!run.AwaitStopped()) return "no stop";
-  run.Open(0);
-  run.board.Release();
-  run.AwaitBlocks("held", kWorkers);
+  if (!run.StopAndResume(kWorkers)) return "no stop";
   run.Ask(2);
   run.Open(0b0011);
   if (!run.AwaitStopped()) return "nobody left";
@@ -186,14 +191,8 @@ inline std::string AskedAfterAStop(const std::string& library) {
 /// those end. One worker an SM: nobody leaves later than others.
 inline std::string LeftOneAfterTheOther(const std::string& library, uint32_t resumes) {
   SpatialRun run(library, "alone", std::to_string(3 + resumes));
-  run.Launch(0);
-  run.AwaitBlocks("held", kSms);
-  run.Ask(runtime::kAllSms);
-  run.Open(0b1111);
-  if (!run.AwaitStopped()) return "no stop";
-  run.Open(0);
-  run.board.Release();
-  run.AwaitBlocks("held", kSms);
+  run.LaunchHeld(kSms);
+  if (!run.StopAndResume(kSms)) return "no stop";
   for (uint32_t sm = 0; sm + 1 < kSms; ++sm) {
     const uint64_t before = run.board.slot().resumes.load();
     run.Ask(sm + 1);
