@@ -84,7 +84,8 @@ struct TaskColumn {
 /// What the host tells the MasterKernel; host memory, read by one MTB only.
 struct alignas(64) HostControl {
   uint32_t awake;  ///< columns below this are pulled from
-  uint32_t leave;  ///< epoch of the MasterKernel that is to leave
+  uint32_t leave;  ///< epoch of the MasterKernel that is to leave, when all has run
+  uint32_t hurry;  ///< epoch of the one that is to leave as soon as the blocks that run have ended
 };
 
 /// What the MasterKernel tells the host; host memory.
@@ -97,7 +98,7 @@ struct alignas(64) DeviceControl {
   uint32_t awake;  ///< HostControl::awake, as last read
   uint32_t leave;  ///< epoch that is to leave
   uint32_t busy;   ///< columns that have something to do
-  uint32_t reserved;
+  uint32_t hurry;  ///< epoch that is in a hurry
 };
 
 /// Parameters of a MasterKernel, which is launched with a block for each column.
@@ -108,6 +109,9 @@ struct MasterParams {
   MasterState* state;
   DeviceControl* device;
   uint32_t* heads;      ///< device memory: the next position of each column
+  /// Device memory, kTaskRows words for each column, zero when made: of a task that one in a hurry has
+  /// left to the next, 1 + the first of its blocks that has not begun.
+  uint32_t* kept;
   uint32_t epoch;       ///< of this launch; never 0
   uint32_t idle_ns;     ///< nothing to do for so long, and it leaves
   uint32_t unit_bytes;  ///< of the arena; its dynamic shared memory is kArenaUnits of these

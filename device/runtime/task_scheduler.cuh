@@ -22,9 +22,10 @@ inline constexpr uint32_t kQuietLooks = 4;
 /// the lines are that it writes next.
 inline constexpr uint32_t kPauseNs = 1'000;
 
-/// While tasks wait for executors only column 0 looks at host memory, and only so often: a look
-/// takes longer than an executor should be left without work.
-inline constexpr uint32_t kTurnsOfALook = 128;
+/// While tasks wait for executors only column 0 looks at host memory, the others at what it tells
+/// them, and only so often: a look takes longer than an executor should be left without work. The
+/// same while all that waits are blocks that want room.
+inline constexpr uint32_t kTurnsOfALook = 128, kTurnsOfARoomLook = 64;
 
 /// Where nothing comes the host's words are read with every so many looks at the next record: a
 /// look at one line is over sooner than one at two.
@@ -46,12 +47,15 @@ class Scheduler {
         tail_(head_),
         row_(0),
         slot_(kNoSlot),
+        roomy_row_(0),
         busy_(false),
         awake_(false),
         leaves_(false),
+        hurries_(false),
         crowded_(false),
         waits_(false),
         follows_(false),
+        resumes_(false),
         quiet_(kQuietLooks) {}
 
   /// Until the MasterKernel leaves and everything that was there has run.
@@ -74,8 +78,11 @@ class Scheduler {
   __device__ void Promote();
   __device__ static uint32_t* LeftBefore(uint32_t row);
   __device__ static bool IsMet(uint32_t row);
-  __device__ bool HandOut();
+  __device__ void TakeKept();
+  __device__ void HandOut();
+  __device__ uint32_t HandUpTo(uint32_t most);
   __device__ bool FindWork();
+  __device__ bool MayPass(uint32_t row) const;
   __device__ bool NextTask();
   __device__ bool TakeSlot(const TaskHeader& header);
   __device__ void TakeBack();
@@ -86,6 +93,11 @@ class Scheduler {
   __device__ void SetBusy(bool busy);
   __device__ bool Knows(const uint4& device, uint32_t lane);
   __device__ void Hear(const HostControl& host, const DeviceControl& device);
+  __device__ void NoteHurry(const uint4& seen);
+  __device__ void HearHurry();
+  __device__ void RunRest();
+  __device__ void KeepRest();
+  __device__ void AwaitExecutors();
   __device__ void End();
 
   const MasterParams& params_;
@@ -94,13 +106,15 @@ class Scheduler {
   uint32_t tail_;      ///< that of the one behind the last that is known to have come
   uint32_t rows_ = 0;  ///< of this lane: kReady, kWaiting, each for two rows
   // The task that is being handed out: its row, the next of its warps, how many of them may be
-  // handed to executors now, blocks of it that have not got what they need, the slot of the last.
-  uint32_t row_ : 6, slot_ : 6;
+  // handed to executors now, the slot of its block. And the task whose blocks need room: its row, and
+  // how many have got none.
+  uint32_t row_ : 6, slot_ : 6, roomy_row_ : 6;
   uint32_t left_ = 0, blocks_left_ = 0;
   WarpPlace next_;
-  bool busy_ : 1, awake_ : 1, leaves_ : 1, crowded_ : 1;
+  bool busy_ : 1, awake_ : 1, leaves_ : 1, hurries_ : 1, crowded_ : 1;
   bool waits_ : 1;      ///< a task waits for another, and for it alone
   bool follows_ : 1;    ///< a task may have been left to the one before it
+  bool resumes_ : 1;    ///< a task may have blocks that an earlier launch has run
   uint32_t quiet_ : 3;  ///< looks at the tail since something was there
 };
 
@@ -282,10 +296,25 @@ __device__ inline bool Scheduler::TakeSlot(const TaskHeader& header) {
   return slot_ != kNoSlot;
 }
 
-/// The oldest task that is ready becomes the one that is handed out; false: there is none.
+/// Whether a task may start while a block waits for room: one that needs none, and not so many
+/// executors that the block would wait for it long.
+__device__ inline bool Scheduler::MayPass(uint32_t row) const {
+  const TaskHeader& header = Header(row);
+  return !NeedsSlot(header) && Warps(header) * header.blocks <= kMostExecutors;
+}
+
+/// The oldest task that is ready becomes the one that is handed out, while a block waits for room the
+/// oldest that may pass it; false: there is none.
 __device__ inline bool Scheduler::NextTask() {
-  const uint64_t low = __ballot_sync(kAllLanes, rows_ & kReady),
-                 high = __ballot_sync(kAllLanes, rows_ & (kReady << 1)), ready = high << 32 | low;
+  uint32_t mine = rows_;
+  if (blocks_left_ != 0) {
+    for (uint32_t half = 0; half < 2; ++half) {
+      const uint32_t ready = kReady << half;
+      if ((mine & ready) != 0 && !MayPass(lane_ + 32 * half)) mine ^= ready;
+    }
+  }
+  const uint64_t low = __ballot_sync(kAllLanes, mine & kReady),
+                 high = __ballot_sync(kAllLanes, mine & (kReady << 1)), ready = high << 32 | low;
   if (ready == 0) return false;
   // From the row on that is pulled to next: the oldest is there.
   const uint32_t oldest = head_ % kTaskRows;
@@ -293,41 +322,57 @@ __device__ inline bool Scheduler::NextTask() {
   row_ = (oldest + __ffsll(static_cast<long long>(turned)) - 1) % kTaskRows;
   if (lane_ == row_ % 32) rows_ ^= kReady << (row_ / 32);
   next_ = {};
+  if (resumes_) {
+    next_.block = Mtb().first_block[row_];
+    __syncwarp();
+    if (lane_ == 0) Mtb().first_block[row_] = 0;
+  }
   return true;
 }
 
-/// Whether there are warps to be handed out now. Where not, blocks_left_ says whether a block waits
-/// for room.
+/// Whether there are warps to be handed out now. Blocks that need room get it in the order of their
+/// tasks.
 __device__ inline bool Scheduler::FindWork() {
   if (left_ != 0) return true;
   if (blocks_left_ == 0) {
     if (!NextTask()) return false;
     const TaskHeader& header = Header(row_);
-    if (!NeedsSlot(header)) {
-      slot_ = kNoSlot;
-      left_ = Warps(header) * header.blocks;
+    if (NeedsSlot(header)) {
+      roomy_row_ = row_;
+      blocks_left_ = header.blocks - next_.block;
+    }
+  }
+  if (blocks_left_ != 0) {
+    const TaskHeader& header = Header(roomy_row_);
+    if (TakeSlot(header)) {
+      row_ = roomy_row_;
+      next_ = {header.blocks - blocks_left_, 0};
+      --blocks_left_;
+      left_ = Warps(header);
       return true;
     }
-    blocks_left_ = header.blocks;
+    if (!NextTask()) return false;
   }
   const TaskHeader& header = Header(row_);
-  if (!TakeSlot(header)) return false;
-  --blocks_left_;
-  left_ = Warps(header);
+  slot_ = kNoSlot;
+  left_ = Warps(header) * (header.blocks - next_.block);
   return true;
 }
 
-/// Hands out what can run as far as there is room; false: some of it waits for that.
-__device__ inline bool Scheduler::HandOut() {
+/// Hands so many warps of the task to executors, as far as some are free; how many.
+__device__ inline uint32_t Scheduler::HandUpTo(uint32_t most) {
+  const uint32_t handed = HandWarps(row_, slot_, next_, 1, most);
+  left_ -= handed;
+  next_.Advance(handed, Warps(Header(row_)));
+  return handed;
+}
+
+/// Hands out what can run as far as there are executors and room.
+__device__ inline void Scheduler::HandOut() {
   Promote();
-  while (FindWork()) {
-    const uint32_t handed = HandWarps(row_, slot_, next_, 1, left_);
-    if (handed == 0) break;
-    left_ -= handed;
-    next_.Advance(handed, Warps(Header(row_)));
+  while (FindWork() && HandUpTo(left_) != 0) {
   }
-  SetCrowded(left_ != 0 || blocks_left_ != 0);
-  return !crowded_;
+  SetCrowded(left_ != 0);
 }
 
 __device__ inline void Scheduler::SetCrowded(bool crowded) {
@@ -342,51 +387,13 @@ __device__ inline void Scheduler::SetBusy(bool busy) {
   if (lane_ == 0) atomicAdd(&params_.device->busy, busy ? 1u : ~0u);
 }
 
-/// Lane 0 of column 0 tells all what the host has said. Where the kernel is to leave, as it is when
-/// no column has had anything to do for long, the host is told first, once, that it takes no more
-/// tasks, then the other columns.
-__device__ inline void Scheduler::Hear(const HostControl& host, const DeviceControl& device) {
-  const uint64_t now = NowNs();
-  if (busy_ || device.busy != 0) Mtb().idle_since = now;
-  if (host.awake != device.awake) StoreRelaxed(&params_.device->awake, host.awake);
-  if (host.leave != params_.epoch && now - Mtb().idle_since < params_.idle_ns) return;
-  StoreRelaxed(&params_.state->running, 0);
-  FenceForHost();
-  StoreRelaxed(&params_.device->leave, params_.epoch);
-}
-
 /// Takes in what the device's words say, which one lane has read; whether the kernel is still to go
 /// on.
 __device__ inline bool Scheduler::Knows(const uint4& device, uint32_t lane) {
   awake_ = blockIdx.x < __shfl_sync(kAllLanes, device.x, lane);
   leaves_ = __shfl_sync(kAllLanes, device.y, lane) == params_.epoch;
+  hurries_ = __shfl_sync(kAllLanes, device.w, lane) == params_.epoch;
   return !leaves_;
-}
-
-/// The host has been told that the kernel takes no more tasks. Runs those that it wrote before it
-/// knew (docs/narrow-tasks.md, "Leaving"), then lets the executors go.
-__device__ inline void Scheduler::End() {
-  const uint64_t since = WarpTimeNs();
-  // At least until a look at the records has found nothing, or all that a column can hold has come:
-  // the host may rely on what it wrote before it saw that the kernel runs.
-  const uint32_t first = head_;
-  quiet_ = kQuietLooks;
-  for (bool found = true;
-       (found && head_ - first < kTaskRows) || WarpTimeNs() - since < kLastLookNs;) {
-    found = Pull(Look(false));
-    if (found) SetBusy(true);
-    HandOut();
-  }
-  while (!AllHaveEnded()) HandOut();
-  SetBusy(false);
-  // Who has ended a task may not yet have said that it is free.
-  const uint32_t executors = blockDim.x / 32 - 1;
-  uint32_t* const job = &Mtb().warps[lane_].job;
-  while (!__all_sync(kAllLanes, lane_ >= executors || LoadAcquire(job) == kNoJob)) {
-  }
-  if (lane_ < executors) StoreShared(job, kQuitJob);
-  Wake((1u << executors) - 1);
-  if (lane_ == 0) params_.heads[blockIdx.x] = head_;
 }
 
 /// Looks at the column and at what the host and the device say; where more is known to have come
@@ -407,11 +414,13 @@ __device__ inline void Scheduler::Turn(bool hears) {
   }
   if (Knows(seen, kDeviceLane) && hears) {
     const auto word = [](uint32_t own, uint32_t lane) { return __shfl_sync(kAllLanes, own, lane); };
-    const HostControl host{.awake = word(seen.x, kHostLane), .leave = word(seen.y, kHostLane)};
+    const HostControl host{.awake = word(seen.x, kHostLane),
+                           .leave = word(seen.y, kHostLane),
+                           .hurry = word(seen.z, kHostLane)};
     const DeviceControl device{.awake = word(seen.x, kDeviceLane),
                                .leave = word(seen.y, kDeviceLane),
                                .busy = word(seen.z, kDeviceLane),
-                               .reserved = 0};
+                               .hurry = word(seen.w, kDeviceLane)};
     if (lane_ == 0) Hear(host, device);
   }
   __syncwarp();
@@ -420,11 +429,21 @@ __device__ inline void Scheduler::Turn(bool hears) {
 __device__ inline void Scheduler::Run() {
   __syncwarp();  // all have read head_, which lane 0 writes
   if (lane_ == 0) Mtb().idle_since = NowNs();
+  TakeKept();
   Knows(LoadRelaxedSystem(params_.device), 0);
   for (uint32_t turn = 0; !leaves_; ++turn) {
-    const bool all_out = HandOut();
-    if (!all_out && (blockIdx.x != 0 || turn % kTurnsOfALook != 0)) continue;
-    if (all_out && waits_ && turn % kTurnsOfAWaitingLook != 0) continue;
+    HandOut();
+    if (left_ != 0) {
+      if (turn % kTurnsOfALook != 0) continue;
+      if (blockIdx.x != 0) {
+        HearHurry();
+        continue;
+      }
+    } else if (blocks_left_ != 0) {
+      if (turn % kTurnsOfARoomLook != 0) continue;
+    } else if (waits_ && turn % kTurnsOfAWaitingLook != 0) {
+      continue;
+    }
     if (blockIdx.x == 0 || busy_ || awake_) {
       const bool hears = quiet_ < kQuietLooks || turn % kTurnsOfAQuietHearing == 0;
       Turn(blockIdx.x == 0 && hears);

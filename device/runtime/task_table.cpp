@@ -45,6 +45,12 @@ bool HasCome(uint32_t done, uint32_t sequence) {
   return static_cast<int32_t>(done - sequence) >= 0;
 }
 
+uint16_t NextNumber() {
+  static std::atomic<uint16_t> tables{0};
+  const uint16_t number = tables.fetch_add(1, std::memory_order_relaxed);
+  return number == 0xffff ? NextNumber() : static_cast<uint16_t>(number + 1);
+}
+
 // A record, chunk by chunk, each in one store (16 bytes that are aligned are written at once on
 // every x86-64 processor with AVX: Intel SDM 3A 9.1.1; AMD64 APM 2, 7.3.2).
 void WriteRecord(TaskRecord& record, const uint32_t* words, uint32_t chunks, uint32_t sequence) {
@@ -70,7 +76,9 @@ void PrefetchToWrite(const TaskRecord& record) {
 }  // namespace
 
 TaskTable::TaskTable(const Memory& memory)
-    : memory_(memory), columns_(std::make_unique<Column[]>(memory.column_count)) {
+    : memory_(memory),
+      number_(NextNumber()),
+      columns_(std::make_unique<Column[]>(memory.column_count)) {
   for (uint32_t column = 0; column < memory.column_count; ++column) {
     columns_[column].limit = kTaskRows;
   }
@@ -108,7 +116,7 @@ void TaskTable::Write(uint32_t number, Column& column, const TaskWords& words, T
               position + 1);
   __atomic_store_n(&memory_.columns[number].tail, position + 1, __ATOMIC_RELEASE);
   column.tail.store(position + 1, std::memory_order_relaxed);
-  *id = {number, position + 1};
+  *id = {static_cast<uint16_t>(number), number_, position + 1};
 }
 
 bool TaskTable::TryPutNext(uint32_t number, const TaskWords& words, TaskId* id, bool* is_loaded) {
@@ -175,7 +183,7 @@ void TaskTable::WakeColumn(uint32_t column) {
 }
 
 bool TaskTable::Knows(const TaskId& id) const {
-  return id.column < memory_.column_count && id.sequence != 0 &&
+  return id.table == number_ && id.column < memory_.column_count && id.sequence != 0 &&
          HasCome(columns_[id.column].tail.load(std::memory_order_relaxed), id.sequence);
 }
 
@@ -187,7 +195,7 @@ bool TaskTable::IsDone(const TaskId& id) const {
 bool TaskTable::HaveRun(uint32_t column, uint32_t tail) const {
   ThisCursor().burst = 0;
   for (uint32_t back = 0; back < kTaskRows && tail != back; ++back) {
-    if (!IsDone({column, tail - back})) return false;
+    if (!IsDone({static_cast<uint16_t>(column), number_, tail - back})) return false;
   }
   return true;
 }

@@ -11,10 +11,12 @@
 
 namespace cupola::runtime {
 
-/// A task that was put into a table. Good until 2^31 more tasks went through its column.
+/// A task that was put into a table. Good until 2^31 more tasks went through its column, and 65,535
+/// more tables were made.
 struct TaskId {
-  uint32_t column;
-  uint32_t sequence;
+  uint16_t column;
+  uint16_t table;     ///< TaskTable::number
+  uint32_t sequence;  ///< 0: no task
 };
 
 /// A task as it is put in: its header and arguments, one behind the other.
@@ -25,7 +27,7 @@ union TaskWords {
 
 class TaskTable {
  public:
-  /// Memory that host and device share, all zero, and how many columns there are.
+  /// Memory that host and device share, all zero, and how many columns there are: 65,535 at most.
   struct Memory {
     TaskColumn* columns;
     const uint32_t* done;  ///< kTaskRows of each column
@@ -57,6 +59,8 @@ class TaskTable {
   /// Whether all tasks of a column before that position have run.
   bool HaveRun(uint32_t column, uint32_t tail) const;
   uint32_t columns() const { return memory_.column_count; }
+  /// Of this table in the process, never 0.
+  uint16_t number() const { return number_; }
 
   /// Has columns up to this one pulled from: who waits for a task calls it, since columns may have
   /// been put to sleep as it was put in.
@@ -85,6 +89,7 @@ class TaskTable {
   uint32_t Done(uint32_t column, uint32_t row) const;
 
   Memory memory_;
+  const uint16_t number_;
   std::unique_ptr<Column[]> columns_;
   std::atomic<uint32_t> awake_{1};
 };

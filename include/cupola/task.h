@@ -17,7 +17,6 @@
 #pragma once
 
 #include <cuda_runtime.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -29,6 +28,7 @@
 
 #include "cupola/task_bodies.h"
 #include "cupola/task_error.h"
+#include "cupola/task_host.h"
 #include "device/runtime/task_table.h"
 
 namespace cupola::task {
@@ -43,7 +43,7 @@ struct TaskShape {
   bool uses_barrier = false;  ///< SyncBlock is called
   /// It starts when this one has ended, and sees what it wrote; the device sees to that, the host
   /// waits for nothing. Sequence 0: none.
-  TaskId after = {0, 0};
+  TaskId after = {0, 0, 0};
 };
 
 // In a task.
@@ -75,21 +75,11 @@ __device__ inline void* SharedMemory() {
   return runtime::Arena() + block.first_unit * kUnitBytes;
 }
 
-namespace internal {
-
-/// How many forks led to this process since it, or who it comes from, first used a TaskSystem.
-inline std::atomic<uint32_t> forks{0};
-inline bool CountForks() {
-  static const bool counts =
-      pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); }) == 0;
-  return counts;
-}
-
-}  // namespace internal
-
 /// Tasks of these `__device__` functions, with so many registers a thread, on the current device.
 /// Where the process forks, a system that was used before is the parent's: in the child its
-/// functions return kForked.
+/// functions return kForked. Where its device is reset tasks are lost: they return kDevice, and it is
+/// ended before another is used. CUDA's calls that wait for the device wait for the MasterKernel too:
+/// until all tasks have run that are put in before it has been idle for 150 us.
 template <Registers kRegisters, auto... Functions>
 class TaskSystemOf {
  public:
@@ -129,7 +119,13 @@ class TaskSystemOf {
   /// again.
   Error Leave();
 
-  /// What an error of this system means, with limits and CUDA's words.
+  /// Has the MasterKernel leave as soon as the blocks that run have ended, and returns when it is
+  /// gone and the SMs are free: synchronises. What has not begun is run when a task is put in, or
+  /// waited for, which launches it again.
+  Error LeaveNow();
+
+  /// What an error of this system means, with limits, CUDA's words, and of kUnknownTask the last id
+  /// that was not known.
   std::string Describe(Error error) const;
 
   /// How long Wait, WaitAll and Leave, and Spawn where the table is full, wait before they give up
@@ -142,6 +138,7 @@ class TaskSystemOf {
   uint32_t awake() const { return table_ ? table_->awake() : 0; }
 
  private:
+  using Clock = std::chrono::steady_clock;
   static constexpr uint32_t kIdleNs = 150'000;
 
   Error Open();
@@ -151,17 +148,21 @@ class TaskSystemOf {
   template <class Pack>
   Error Put(uint16_t body, uint32_t bytes, const TaskShape& shape, TaskId* id, const Pack& pack);
   Error AskToLeave(bool* takes_all);
+  Error AwaitGone(Clock::time_point start);
+  Error Unknown(const TaskId& id);
+  std::string DescribeUnknown() const;
   bool Failed(cudaError_t error);
   template <class IsOver>
   Error Await(IsOver is_over);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  TaskId unknown_ = {0, 0, 0};  ///< the last that was asked for
   std::unique_ptr<runtime::TaskTable> table_;
   runtime::MasterParams params_{};
   volatile uint32_t* running_ = nullptr;
-  uint32_t* leave_ = nullptr;  ///< HostControl::leave
+  runtime::HostControl* control_ = nullptr;
   uint32_t forks_ = 0;         ///< internal::forks where this was opened
-  char* host_ = nullptr;
+  internal::HostPages host_;
   char* device_ = nullptr;
   cudaStream_t stream_ = nullptr;
   uint32_t columns_ = 0;
@@ -185,6 +186,7 @@ Error TaskSystemOf<kRegisters, Functions...>::Open() {
   if (is_open_) return Error::kNone;
   if (!internal::CountForks()) return Error::kNoMemory;
   forks_ = internal::forks;
+  const internal::RelaxedCapture relaxed;
   int device = 0, sms = 0, blocks = 0;
   const auto kernel = internal::MasterKernel<kRegisters, Functions...>;
   if (Failed(cudaGetDevice(&device)) ||
@@ -195,25 +197,25 @@ Error TaskSystemOf<kRegisters, Functions...>::Open() {
   columns_ = static_cast<uint32_t>(sms * blocks);
   const size_t records = columns_ * sizeof(runtime::TaskColumn),
                done = columns_ * runtime::kTaskRows * sizeof(uint32_t), words = 4096,
-               heads = columns_ * sizeof(uint32_t);
-  if (Failed(cudaHostAlloc(&host_, records + done + words, cudaHostAllocMapped)) ||
-      Failed(cudaMalloc(&device_, words + heads)))
+               heads = columns_ * sizeof(uint32_t), kept = heads * runtime::kTaskRows;
+  if (!host_.Map(records + done + words) ||
+      Failed(cudaHostRegister(host_.bytes, host_.size, cudaHostRegisterMapped)) ||
+      Failed(cudaMalloc(&device_, words + heads + kept)))
     return Error::kNoMemory;
-  std::memset(host_, 0, records + done + words);
   char* mapped = nullptr;
-  if (Failed(cudaHostGetDevicePointer(&mapped, host_, 0)) ||
+  if (Failed(cudaHostGetDevicePointer(&mapped, host_.bytes, 0)) ||
       Failed(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)) ||
-      Failed(cudaMemsetAsync(device_, 0, words + heads, stream_)) ||
+      Failed(cudaMemsetAsync(device_, 0, words + heads + kept, stream_)) ||
       Failed(cudaStreamSynchronize(stream_)))
     return Error::kDevice;
-  char* const control = host_ + records + done;
+  char* const control = host_.bytes + records + done;
+  control_ = reinterpret_cast<runtime::HostControl*>(control);
   table_ = std::make_unique<runtime::TaskTable>(
-      runtime::TaskTable::Memory{.columns = reinterpret_cast<runtime::TaskColumn*>(host_),
-                                 .done = reinterpret_cast<uint32_t*>(host_ + records),
-                                 .control = reinterpret_cast<runtime::HostControl*>(control),
+      runtime::TaskTable::Memory{.columns = reinterpret_cast<runtime::TaskColumn*>(host_.bytes),
+                                 .done = reinterpret_cast<uint32_t*>(host_.bytes + records),
+                                 .control = control_,
                                  .column_count = columns_});
   running_ = reinterpret_cast<uint32_t*>(control + 64);
-  leave_ = &reinterpret_cast<runtime::HostControl*>(control)->leave;
   char* const mapped_control = mapped + records + done;
   params_ = {.columns = reinterpret_cast<runtime::TaskColumn*>(mapped),
              .done = reinterpret_cast<uint32_t*>(mapped + records),
@@ -221,6 +223,7 @@ Error TaskSystemOf<kRegisters, Functions...>::Open() {
              .state = reinterpret_cast<runtime::MasterState*>(mapped_control + 64),
              .device = reinterpret_cast<runtime::DeviceControl*>(device_),
              .heads = reinterpret_cast<uint32_t*>(device_ + words),
+             .kept = reinterpret_cast<uint32_t*>(device_ + words + heads),
              .epoch = 0,
              .idle_ns = kIdleNs,
              .unit_bytes = kUnitBytes};
@@ -278,7 +281,7 @@ Error TaskSystemOf<kRegisters, Functions...>::Put(uint16_t body, uint32_t bytes,
     if (const Error error = Open(); error != Error::kNone) return error;
   }
   if (IsForked()) return Error::kForked;
-  if (shape.after.sequence != 0 && !table_->Knows(shape.after)) return Error::kUnknownTask;
+  if (shape.after.sequence != 0 && !table_->Knows(shape.after)) return Unknown(shape.after);
   const uint32_t words = (sizeof(runtime::TaskHeader) + (bytes + 3) / 4 * 4) / 4;
   runtime::TaskWords task;
   task.header = {
@@ -304,16 +307,17 @@ Error TaskSystemOf<kRegisters, Functions...>::Put(uint16_t body, uint32_t bytes,
 template <Registers kRegisters, auto... Functions>
 template <class IsOver>
 Error TaskSystemOf<kRegisters, Functions...>::Await(IsOver is_over) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   for (uint32_t turn = 1; !is_over(); ++turn) {
     if (turn % 64 != 0) continue;
     if (*running_ == 0) {
       if (const Error error = EnsureRunning(); error != Error::kNone) return error;
     }
     if (turn % 16384 == 0) {
+      const internal::RelaxedCapture relaxed;
       const cudaError_t state = cudaStreamQuery(stream_);
       if (state != cudaErrorNotReady && Failed(state)) return Error::kDevice;
-      if (std::chrono::steady_clock::now() - start > time_limit_) return Error::kTimedOut;
+      if (Clock::now() - start > time_limit_) return Error::kTimedOut;
     }
   }
   return Error::kNone;
@@ -321,7 +325,7 @@ Error TaskSystemOf<kRegisters, Functions...>::Await(IsOver is_over) {
 
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::Check(const TaskId& id, bool* is_done) {
-  if (!is_open_ || !table_->Knows(id)) return Error::kUnknownTask;
+  if (!is_open_ || !table_->Knows(id)) return Unknown(id);
   if (IsForked()) return Error::kForked;
   *is_done = table_->IsDone(id);
   return Error::kNone;
@@ -329,7 +333,7 @@ Error TaskSystemOf<kRegisters, Functions...>::Check(const TaskId& id, bool* is_d
 
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::Wait(const TaskId& id) {
-  if (!is_open_ || !table_->Knows(id)) return Error::kUnknownTask;
+  if (!is_open_ || !table_->Knows(id)) return Unknown(id);
   if (IsForked()) return Error::kForked;
   uint32_t turns = 0;
   return Await([&] {
@@ -361,33 +365,79 @@ Error TaskSystemOf<kRegisters, Functions...>::WaitAll() {
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::AskToLeave(bool* takes_all) {
   const std::lock_guard lock(mutex_);
-  __atomic_store_n(leave_, params_.epoch, __ATOMIC_RELEASE);
+  __atomic_store_n(&control_->leave, params_.epoch, __ATOMIC_RELEASE);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   *takes_all = *running_ != 0;
   return has_failed_ ? Error::kDevice : Error::kNone;
+}
+
+// Asks CUDA until nothing of it is on the device.
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::AwaitGone(Clock::time_point start) {
+  const internal::RelaxedCapture relaxed;
+  for (;;) {
+    const cudaError_t state = cudaStreamQuery(stream_);
+    if (state == cudaSuccess) return Error::kNone;
+    if (state != cudaErrorNotReady && Failed(state)) return Error::kDevice;
+    if (Clock::now() - start > time_limit_) return Error::kTimedOut;
+  }
 }
 
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::Leave() {
   if (!is_open_) return Error::kNone;
   if (IsForked()) return Error::kForked;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   for (bool takes_all = false;;) {
     if (const Error error = AskToLeave(&takes_all); error != Error::kNone) return error;
-    for (cudaError_t state = cudaErrorNotReady; state != cudaSuccess;) {
-      state = cudaStreamQuery(stream_);
-      if (state != cudaErrorNotReady && Failed(state)) return Error::kDevice;
-      if (std::chrono::steady_clock::now() - start > time_limit_) return Error::kTimedOut;
-    }
+    if (const Error error = AwaitGone(start); error != Error::kNone) return error;
     if (takes_all || runtime::TasksBefore(*table_).HaveRun()) return Error::kNone;
     if (const Error error = EnsureRunning(); error != Error::kNone) return error;
   }
 }
 
 template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::LeaveNow() {
+  if (!is_open_) return Error::kNone;
+  if (IsForked()) return Error::kForked;
+  if (has_failed_) return Error::kDevice;
+  {
+    const std::lock_guard lock(mutex_);
+    __atomic_store_n(&control_->hurry, params_.epoch, __ATOMIC_RELEASE);
+  }
+  return AwaitGone(Clock::now());
+}
+
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::Unknown(const TaskId& id) {
+  const std::lock_guard lock(mutex_);
+  unknown_ = id;
+  return Error::kUnknownTask;
+}
+
+template <Registers kRegisters, auto... Functions>
+std::string TaskSystemOf<kRegisters, Functions...>::DescribeUnknown() const {
+  const std::lock_guard lock(mutex_);
+  const std::string text = "no task of this system has that id: ";
+  if (!is_open_) return text + "none was put in yet";
+  if (unknown_.sequence == 0) return text + "sequence 0 is that of no task";
+  if (unknown_.table != table_->number()) {
+    return text + "it is of table " + std::to_string(unknown_.table) + ", and this is table " +
+           std::to_string(table_->number());
+  }
+  if (unknown_.column >= columns_) {
+    return text + "column " + std::to_string(unknown_.column) + " of " + std::to_string(columns_);
+  }
+  return text + "number " + std::to_string(unknown_.sequence) + " of column " +
+         std::to_string(unknown_.column) + ", which has had " +
+         std::to_string(table_->Tail(unknown_.column));
+}
+
+template <Registers kRegisters, auto... Functions>
 std::string TaskSystemOf<kRegisters, Functions...>::Describe(Error error) const {
   const std::string text = task::Describe(error);
   if (error == Error::kDevice) return text + ": " + cudaGetErrorString(cuda_error_);
+  if (error == Error::kUnknownTask) return DescribeUnknown();
   if (error == Error::kTooManyThreads) {
     return "a block has 1 to " + std::to_string(kThreads) + " threads";
   }
@@ -398,14 +448,15 @@ std::string TaskSystemOf<kRegisters, Functions...>::Describe(Error error) const 
 
 template <Registers kRegisters, auto... Functions>
 void TaskSystemOf<kRegisters, Functions...>::Close() {
-  if (IsForked()) return;  // it is the parent's, as is the MasterKernel
+  if (IsForked()) return;              // it is the parent's, as is the MasterKernel
+  if (host_.bytes == nullptr) return;  // it has made no CUDA call, and makes none now
+  const internal::RelaxedCapture relaxed;
   if (stream_ != nullptr) {
     cudaStreamSynchronize(stream_);
     cudaStreamDestroy(stream_);
   }
-  // One that was never used has made no CUDA call, and makes none now.
   if (device_ != nullptr) cudaFree(device_);
-  if (host_ != nullptr) cudaFreeHost(host_);
+  cudaHostUnregister(host_.bytes);
 }
 
 /// With 32 registers a thread, so that most threads run at a time.

@@ -42,7 +42,7 @@ typedef enum cupola_tasks_error {
   CUPOLA_TASKS_TOO_MANY_THREADS = 1, /* of a block; or none */
   CUPOLA_TASKS_TOO_MANY_BLOCKS = 2,  /* of a task; or none */
   CUPOLA_TASKS_TOO_MUCH_SHARED = 3,  /* shared memory of a block */
-  CUPOLA_TASKS_UNKNOWN_TASK = 4,     /* an id that this handle cannot have given */
+  CUPOLA_TASKS_UNKNOWN_TASK = 4,     /* an id that this handle has not given */
   CUPOLA_TASKS_TIMED_OUT = 5,        /* not within the time limit; the task goes on */
   CUPOLA_TASKS_NO_MEMORY = 6,
   CUPOLA_TASKS_DEVICE = 7, /* CUDA failed, now or before; so will all that follows */
@@ -54,9 +54,10 @@ typedef enum cupola_tasks_error {
 /* A MasterKernel, and what was put in for it. */
 typedef struct cupola_tasks cupola_tasks;
 
-/* A task. Good until 2^31 more tasks went through its column. */
+/* A task. Good until 2^31 more tasks went through its column, and 65,535 more handles were used. */
 typedef struct cupola_task_id {
-  uint32_t column;
+  uint16_t column;
+  uint16_t table;    /* of the handle that gave it */
   uint32_t sequence; /* 0: no task */
 } cupola_task_id;
 
@@ -80,7 +81,7 @@ cupola_tasks_error cupola_tasks_find(const cupola_tasks* tasks, const char* name
  * `argument_count` must be the number of parameters. Does not wait for the device unless the table
  * is full; the first one allocates, and where no MasterKernel runs it is launched, on a stream of
  * its own: what a stream does to memory that the task uses must be over. [taskSpawn]
- * Errors: TOO_MANY_THREADS, NO_BLOCKS, TOO_MUCH_SHARED, UNKNOWN_TASK (`after`), TIMED_OUT (the
+ * Errors: TOO_MANY_THREADS, TOO_MANY_BLOCKS, TOO_MUCH_SHARED, UNKNOWN_TASK (`after`), TIMED_OUT (the
  * table stays full), NO_MEMORY, DEVICE, UNKNOWN_BODY, BAD_ARGUMENTS, FORKED; nothing was put in. */
 cupola_tasks_error cupola_tasks_spawn(cupola_tasks* tasks, uint32_t body,
                                       const cupola_task_shape* shape, void* const* arguments,
@@ -104,12 +105,17 @@ cupola_tasks_error cupola_tasks_wait_all(cupola_tasks* tasks);
  * Errors: TIMED_OUT, DEVICE, FORKED. */
 cupola_tasks_error cupola_tasks_leave(cupola_tasks* tasks);
 
+/* Has it leave as soon as the blocks that run have ended, and returns when it is gone: synchronises.
+ * What has not begun is run when a task is put in or waited for.
+ * Errors: TIMED_OUT, DEVICE, FORKED. */
+cupola_tasks_error cupola_tasks_leave_now(cupola_tasks* tasks);
+
 /* How long the calls above wait, in nanoseconds, before they give up with TIMED_OUT; 60 s by
  * default. Not while another thread waits. */
 void cupola_tasks_set_time_limit(cupola_tasks* tasks, uint64_t limit_ns);
 
 /* Writes what an error means, with the limit that it is about and its value, CUDA's words for
- * DEVICE, and what bodies there are for UNKNOWN_BODY and BAD_ARGUMENTS. Never writes more than
+ * DEVICE, the last id that was not known for UNKNOWN_TASK, and what bodies there are for UNKNOWN_BODY and BAD_ARGUMENTS. Never writes more than
  * `size` bytes, of which the last is 0; returns how many the whole text has without that, as
  * snprintf does. `tasks` may be NULL: then limits of the handle are left out. */
 size_t cupola_tasks_error_text(const cupola_tasks* tasks, cupola_tasks_error error, char* text,

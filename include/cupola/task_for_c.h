@@ -24,6 +24,7 @@ struct cupola_tasks {
   virtual Error Check(const TaskId& id, bool* is_done) = 0;
   virtual Error WaitAll() = 0;
   virtual Error Leave() = 0;
+  virtual Error LeaveNow() = 0;
   virtual void SetTimeLimit(std::chrono::nanoseconds limit) = 0;
   virtual std::string Describe(Error error) const = 0;
 };
@@ -59,6 +60,7 @@ class TasksForC final : public cupola_tasks {
   Error Check(const TaskId& id, bool* is_done) override { return tasks_.Check(id, is_done); }
   Error WaitAll() override { return tasks_.WaitAll(); }
   Error Leave() override { return tasks_.Leave(); }
+  Error LeaveNow() override { return tasks_.LeaveNow(); }
   void SetTimeLimit(std::chrono::nanoseconds limit) override { tasks_.set_time_limit(limit); }
 
   std::string Describe(Error error) const override {
@@ -76,7 +78,7 @@ class TasksForC final : public cupola_tasks {
   const std::array<const char*, sizeof...(Functions)> names_;
 };
 
-inline TaskId FromC(cupola_task_id id) { return {id.column, id.sequence}; }
+inline TaskId FromC(cupola_task_id id) { return {id.column, id.table, id.sequence}; }
 inline cupola_tasks_error ToC(Error error) { return static_cast<cupola_tasks_error>(error); }
 
 static_assert(static_cast<int>(Error::kNone) == CUPOLA_TASKS_OK &&
@@ -122,7 +124,7 @@ CUPOLA_TASKS_DEFINITION cupola_tasks_error cupola_tasks_spawn(cupola_tasks* task
                          .after = FromC(shape->after)};
   TaskId given{};
   const Error error = tasks->Spawn(body, of_cpp, arguments, argument_count, &given);
-  if (error == Error::kNone) *id = {given.column, given.sequence};
+  if (error == Error::kNone) *id = {given.column, given.table, given.sequence};
   return ToC(error);
 }
 
@@ -142,6 +144,10 @@ CUPOLA_TASKS_DEFINITION cupola_tasks_error cupola_tasks_wait_all(cupola_tasks* t
 
 CUPOLA_TASKS_DEFINITION cupola_tasks_error cupola_tasks_leave(cupola_tasks* tasks) {
   return ToC(tasks->Leave());
+}
+
+CUPOLA_TASKS_DEFINITION cupola_tasks_error cupola_tasks_leave_now(cupola_tasks* tasks) {
+  return ToC(tasks->LeaveNow());
 }
 
 CUPOLA_TASKS_DEFINITION void cupola_tasks_set_time_limit(cupola_tasks* tasks, uint64_t limit_ns) {

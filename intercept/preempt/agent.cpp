@@ -234,9 +234,10 @@ Look Agent::LookAtAll(bool was_asked) {
   const MutexLock lock(pass_mutex);
   Look look;
   ForEachContext([&](PreemptContext& context) { LookAt(context, was_asked, &look); });
-  // Asked to leave again and again: it is launched once more for a task that was put in meanwhile.
-  if (gpu_.requests() != 0 && tasks::IsResidentOn(gpu_)) {
-    tasks::AskToLeave(gpu_);
+  if (gpu_.requests() == 0) {
+    if (!tasks::GoOn(gpu_)) ++look.doubtful;
+  } else if (tasks::IsResidentOn(gpu_)) {
+    tasks::Hold(gpu_);
     ++look.running;
     ++look.doubtful;
   }

@@ -223,7 +223,7 @@ bool PutMarker(const DemandState& state, uint32_t index) {
 void PutMarkers(GpuBoard& gpu, uint64_t launches) {
   DemandState& state = gpu.demand;
   if (state.returned.load() != launches || open_captures.load() != 0) return;
-  if (tasks::IsResidentOn(gpu)) return;
+  if (tasks::HasWorkOn(gpu)) return;
   const MutexLock lock(marker_mutex);
   const uint32_t count = state.streams.load(std::memory_order_acquire);
   if (count > kMarkedStreams || !CanMark(state, count)) return;
@@ -276,7 +276,7 @@ bool IsAtWork(GpuBoard& gpu, bool was_quiet, uint64_t now_ns) {
     has_guarded |= context.gpu == &gpu && context.outstanding.load() != 0;
   });
   // What is held by others has its time yet to come.
-  const bool is_busy = has_guarded || !was_quiet || tasks::IsResidentOn(gpu);
+  const bool is_busy = has_guarded || !was_quiet || tasks::HasWorkOn(gpu);
   if (is_busy || gpu.requests() != 0) state.quiet_since_ns = now_ns;
   if (is_busy) return true;
   if (now_ns - state.quiet_since_ns > settings.demand_limit_ns) return false;

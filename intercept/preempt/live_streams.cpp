@@ -7,6 +7,7 @@
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
+#include "intercept/tasks/task_demand.h"
 #include "intercept/thread_state.h"
 
 namespace cupola::intercept::preempt {
@@ -26,6 +27,7 @@ void MakeRoomForStream() noexcept {
   live.fetch_add(1);
   if (!StreamsFitQueues()) {
     ForEachContext([](PreemptContext& context) { const WaitingScope scope(context); });
+    tasks::AwaitHeldTasks();
   }
 }
 

@@ -7,6 +7,7 @@
 #include "intercept/fast_clock.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/tasks/task_engines.h"
@@ -64,6 +65,29 @@ bool IsResidentOn(const preempt::GpuBoard& gpu) noexcept {
     is_resident |= IsResident(engine, asks);
   });
   return is_resident;
+}
+
+bool HasWorkOn(const preempt::GpuBoard& gpu) noexcept {
+  bool has_work = IsResidentOn(gpu);
+  ForEachEngineOn(gpu, [&](TaskEngine& engine) { has_work |= engine.HasHeldTasks(); });
+  return has_work;
+}
+
+void Hold(const preempt::GpuBoard& gpu) noexcept {
+  if (!preempt::StreamsFitQueues()) return AskToLeave(gpu);
+  ForEachEngineOn(gpu, [](TaskEngine& engine) { engine.Hold(); });
+}
+
+bool GoOn(const preempt::GpuBoard& gpu) noexcept {
+  bool all = true;
+  ForEachEngineOn(gpu, [&](TaskEngine& engine) { all &= engine.GoOn(); });
+  return all;
+}
+
+void AwaitHeldTasks() noexcept {
+  ForEachReadyEngine([](TaskEngine& engine) {
+    if (engine.IsHeld()) engine.WaitForAll();
+  });
 }
 
 void AskToLeave(const preempt::GpuBoard& gpu) noexcept {

@@ -39,7 +39,20 @@ class TaskDemand {
 /// every 10 ms whether its context is well.
 bool IsResidentOn(const preempt::GpuBoard& gpu) noexcept;
 
+/// The same, or has left and has tasks to go on with.
+bool HasWorkOn(const preempt::GpuBoard& gpu) noexcept;
+
 /// Has one that takes tasks on that GPU leave when it has run what is there. A store at most.
 void AskToLeave(const preempt::GpuBoard& gpu) noexcept;
+
+/// For the agent, while others want the GPU: has those on it leave as soon as the blocks that run have
+/// ended, where streams have queues of their own; else when they have run what is there. Again and
+/// again: it is launched once more for a task that was put in meanwhile.
+void Hold(const preempt::GpuBoard& gpu) noexcept;
+/// When they do no longer: runs the rest. Until it returns true.
+bool GoOn(const preempt::GpuBoard& gpu) noexcept;
+
+/// Streams are about to share queues: waits until nothing is held.
+void AwaitHeldTasks() noexcept;
 
 }  // namespace cupola::intercept::tasks

@@ -63,7 +63,8 @@ const char* TaskEngine::Allocate() noexcept {
   all_columns_ = static_cast<uint32_t>(sms_) * runtime::MtbsOfAnSm(0);
   const size_t records = all_columns_ * sizeof(TaskColumn),
                done = all_columns_ * runtime::kTaskRows * sizeof(uint32_t),
-               heads = all_columns_ * sizeof(uint32_t);
+               heads = all_columns_ * sizeof(uint32_t), kept = heads * runtime::kTaskRows,
+               words = kControlBytes + heads + kept;
   const auto allocate_host = CUPOLA_CALL_REAL(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020);
   const auto address_of =
       CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);
@@ -75,10 +76,10 @@ const char* TaskEngine::Allocate() noexcept {
   if (allocate_host(&host, records + done + kControlBytes, CU_MEMHOSTALLOC_DEVICEMAP) !=
           CUDA_SUCCESS ||
       address_of(&mapped, host, 0) != CUDA_SUCCESS ||
-      allocate(&memory, kControlBytes + heads) != CUDA_SUCCESS) {
+      allocate(&memory, words) != CUDA_SUCCESS) {
     return "no memory";
   }
-  if (fill(memory, 0, kControlBytes + heads, stream_) != CUDA_SUCCESS ||
+  if (fill(memory, 0, words, stream_) != CUDA_SUCCESS ||
       wait(stream_) != CUDA_SUCCESS) {
     return "device memory cannot be cleared";
   }
@@ -99,6 +100,7 @@ const char* TaskEngine::Allocate() noexcept {
              .state = reinterpret_cast<MasterState*>(mapped_control + sizeof(HostControl)),
              .device = reinterpret_cast<runtime::DeviceControl*>(memory),
              .heads = reinterpret_cast<uint32_t*>(memory + kControlBytes),
+             .kept = reinterpret_cast<uint32_t*>(memory + kControlBytes + heads),
              .epoch = 0,
              .idle_ns = kIdleNs,
              .unit_bytes = runtime::kTaskUnitBytes};
@@ -176,7 +178,7 @@ void TaskEngine::TurnTo(Image* image) noexcept {
 // One that leaves has said so before, so that the next is launched behind it.
 bool TaskEngine::Launch() noexcept {
   const MutexLock lock(mutex_);
-  if (*running_ != 0) return true;
+  if (*running_ != 0 || is_held_.load()) return true;
   if (state() != State::kReady) return false;
   const RelaxedCapture relaxed;
   if (++params_.epoch == 0) ++params_.epoch;
@@ -204,6 +206,29 @@ void TaskEngine::MakeSureOf() noexcept {
 
 void TaskEngine::AskToLeave() noexcept {
   __atomic_store_n(&control_->leave, params_.epoch, __ATOMIC_RELEASE);
+}
+
+void TaskEngine::Hold() noexcept {
+  const MutexLock lock(mutex_);
+  if (!is_held_.exchange(true)) Count(counters.holds);
+  __atomic_store_n(&control_->hurry, params_.epoch, __ATOMIC_RELEASE);
+}
+
+// One that has not heard yet that it was to leave still will.
+bool TaskEngine::GoOn() noexcept {
+  if (!IsHeld()) return true;
+  {
+    const MutexLock lock(mutex_);
+    if (*running_ != 0 && state() == State::kReady) return false;
+    is_held_.store(false);
+  }
+  // Who puts a task in from now on launches it.
+  if (state() == State::kReady && !runtime::TasksBefore(*table_).HaveRun()) MakeSureOf();
+  return true;
+}
+
+bool TaskEngine::HasHeldTasks() const noexcept {
+  return IsReady() && IsHeld() && !runtime::TasksBefore(*table_).HaveRun();
 }
 
 bool TaskEngine::IsResident() noexcept {
@@ -252,10 +277,13 @@ bool TaskEngine::Put(uint32_t column, runtime::TaskWords* words, TaskId* last,
 // Tasks of a stream end in their order.
 uint32_t TaskEngine::CountLeft(const TaskId& last) const noexcept {
   uint32_t left = 0;
+  const auto is_done = [&](uint32_t back) {
+    return IsDone({last.column, last.table, last.sequence - back});
+  };
   for (uint32_t half = runtime::kTaskRows / 2; half != 0; half /= 2) {
-    if (!IsDone({last.column, last.sequence - left - half + 1})) left += half;
+    if (!is_done(left + half - 1)) left += half;
   }
-  return IsDone({last.column, last.sequence - left}) ? left : left + 1;
+  return is_done(left) ? left : left + 1;
 }
 
 void TaskEngine::WaitFor(const TaskId& id) noexcept {

@@ -67,6 +67,15 @@ class TaskEngine {
   /// Has the MasterKernel leave when it has run what is there.
   void AskToLeave() noexcept;
 
+  /// Has it leave as soon as the blocks that run have ended. None is launched before GoOn, which
+  /// runs the rest: to be called until it returns true. Streams have hardware queues of their own, or
+  /// the launch could come behind a wait for one of its tasks.
+  void Hold() noexcept;
+  bool GoOn() noexcept;
+  bool IsHeld() const noexcept { return is_held_.load(std::memory_order_acquire); }
+  /// Whether tasks wait until it goes on.
+  bool HasHeldTasks() const noexcept;
+
   /// Whether one is on the GPU, or on its way there. Asks the driver while one leaves.
   bool IsResident() noexcept;
 
@@ -105,7 +114,7 @@ class TaskEngine {
   bool Await(IsOver is_over) noexcept;
 
   std::atomic<State> state_{State::kNone};
-  std::atomic<bool> may_be_resident_{false};
+  std::atomic<bool> may_be_resident_{false}, is_held_{false};
   std::atomic<uint64_t> asked_ns_{0};
   std::atomic<const Image*> image_{nullptr};
   const CUcontext context_;

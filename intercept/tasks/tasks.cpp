@@ -82,7 +82,8 @@ void EndTasksAtExit() noexcept {
   Say(Level::kInfo,
       {"tasks: ", number(counters.tasks), " launches, ", number(counters.copies), " copies, ",
        number(counters.starts), " starts of the MasterKernel, ", number(counters.turns),
-       " turns to another module, ", number(counters.flushes), " flushes, ",
+       " turns to another module, ", number(counters.holds), " holds, ", number(counters.flushes),
+       " flushes, ",
        number(counters.waits), " waits, ", number(counters.queries), " queries"});
   for (size_t i = 0; i < static_cast<size_t>(Plain::kCount); ++i) {
     if (counters.plain[i].load() == 0) continue;

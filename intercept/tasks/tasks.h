@@ -66,6 +66,7 @@ struct Counters {
   std::atomic<uint64_t> copies{0};
   std::atomic<uint64_t> starts{0};   ///< launches of the MasterKernel
   std::atomic<uint64_t> turns{0};    ///< to another module
+  std::atomic<uint64_t> holds{0};    ///< the MasterKernel was sent away with tasks to come
   std::atomic<uint64_t> flushes{0};  ///< streams made to wait for their tasks
   std::atomic<uint64_t> waits{0};    ///< calls before which tasks were waited for
   std::atomic<uint64_t> queries{0};  ///< of streams, whether their other work is over

@@ -6,6 +6,7 @@ MasterKernel that is asked to leave; and that a program behind a killed one find
 
 Prints a line for each run; exit code 1 where one was not as it must be.
 """
+import json
 import os
 import signal
 import subprocess
@@ -23,6 +24,11 @@ SOAK = {"sim": "500", "gpu": "1000000"}
 # Rounds, microseconds a task, tasks.
 LEAVES = {"sim": (("5", "100", "8"),),
           "gpu": (("1000", "1", "264"), ("1000", "100", "264"), ("300", "1000", "264"))}
+
+
+HURRIES = {"sim": (("3", "100", "100"),),
+           "gpu": (("1000", "13", "16896"), ("300", "100", "16896"), ("100", "1000", "8448"))}
+GONE_US = 50  # and the longest body
 
 
 class Bed:
@@ -69,6 +75,20 @@ def kill(bed, lines, limit):
             f"ended too soon: {runner.describe_code(process.returncode)}"), text
 
 
+def in_a_hurry(bed, *arguments):
+    """A MasterKernel that leaves tasks to the next launch; on a GPU within the bound."""
+    problem, text = bed.run(60, "task_ends", "now", *arguments)
+    if problem:
+        return problem, text
+    found = json.loads(text.splitlines()[-1])
+    if found["left"] == 0:
+        return "no task was left to the next launch", text
+    bound = GONE_US + found["task_us"]
+    if bed.form == "static" and found["p50_us"] > bound:
+        return f"p50 over {bound} us", text
+    return "", text
+
+
 def runs(bed, device):
     for lines in KILLED_BEHIND[device]:
         yield f"kill {lines}", kill(bed, lines, 60)
@@ -76,8 +96,12 @@ def runs(bed, device):
     for mode in ("fork", "exit"):
         yield mode, bed.run(60, "task_ends", mode)
     yield "behind exit", bed.run(60, "task_soak", SOAK[device])
+    for what in ("memory", "capture", "reset"):
+        yield f"calls {what}", bed.run(60, "task_calls", what)
     for arguments in LEAVES[device]:
         yield " ".join(("leave", *arguments)), bed.run(60, "task_ends", "leave", *arguments)
+    for arguments in HURRIES[device]:
+        yield " ".join(("now", *arguments)), in_a_hurry(bed, *arguments)
 
 
 def main():

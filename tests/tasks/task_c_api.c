@@ -50,7 +50,7 @@ static void check_results(cupola_tasks* tasks, unsigned* words, unsigned* device
   double share = 0.5;
   char tag = 'c';
   bool is_done = false;
-  cupola_task_id first = {0, 0}, id = {0, 0};
+  cupola_task_id first = {0, 0, 0}, id = {0, 0, 0};
   cupola_task_shape shape = {.threads = kThreads, .blocks = kBlocks};
   void* const of_scale[] = {&device, &count, &factor};
   void* const of_sum[] = {&device, &sums, &share, &tag};
@@ -66,7 +66,7 @@ static void check_results(cupola_tasks* tasks, unsigned* words, unsigned* device
   for (unsigned i = 0; i < kWords; ++i) {
     expect(words[i] == 2 * i * 5 * (i < kWords - 50 ? 7 : 1), "a word scaled twice");
   }
-  shape.after = (cupola_task_id){0, 0};
+  shape.after = (cupola_task_id){0, 0, 0};
   shape.shared_bytes = kThreads * sizeof(unsigned);
   shape.uses_barrier = true;
   good(tasks, cupola_tasks_spawn(tasks, sum, &shape, of_sum, 4, &id), "spawn with a barrier");
@@ -102,23 +102,23 @@ static void check_bad_shapes(cupola_tasks* tasks) {
       {{.threads = 32, .blocks = 1, .shared_bytes = 32769},
        CUPOLA_TASKS_TOO_MUCH_SHARED,
        "at most 32768 bytes"},
-      {{.threads = 32, .blocks = 1, .after = {1u << 20, 1}}, CUPOLA_TASKS_UNKNOWN_TASK, "id"},
+      {{.threads = 32, .blocks = 1, .after = {0, 0, 1}}, CUPOLA_TASKS_UNKNOWN_TASK, "table 0"},
   };
   const cupola_task_shape most = {.threads = 992, .blocks = 1, .shared_bytes = 32768};
   const uint32_t nothing = find(tasks, "Nothing");
-  cupola_task_id id = {7, 7};
+  cupola_task_id id = {7, 7, 7};
   for (size_t i = 0; i < COUNT(rows); ++i) {
     bad(tasks, cupola_tasks_spawn(tasks, nothing, &rows[i].shape, NULL, 0, &id), rows[i].error,
         rows[i].words);
   }
-  expect(id.column == 7 && id.sequence == 7, "what was not put in has no id");
+  expect(id.column == 7 && id.table == 7 && id.sequence == 7, "what was not put in has no id");
   good(tasks, cupola_tasks_spawn(tasks, nothing, &most, NULL, 0, &id), "spawn the widest");
   good(tasks, cupola_tasks_wait(tasks, id), "wait for the widest");
 }
 
 static void check_bad_use(cupola_tasks* tasks, unsigned* words, unsigned* device) {
   const cupola_task_shape shape = {.threads = 32, .blocks = 1};
-  const cupola_task_id never = {0, 0x70000000}, nowhere = {1u << 20, 1}, none = {0, 0};
+  cupola_task_id never = {0, 0, 0x70000000}, nowhere = {0xffff, 0, 1}, none = {0, 0, 0};
   const uint32_t scale = find(tasks, "Scale"), endless = find(tasks, "Endless");
   unsigned count = 0, factor = 1;
   void* const arguments[] = {&device, &count, &factor};
@@ -131,16 +131,22 @@ static void check_bad_use(cupola_tasks* tasks, unsigned* words, unsigned* device
   bad(tasks, cupola_tasks_spawn(tasks, 4, &shape, NULL, 0, &id), CUPOLA_TASKS_UNKNOWN_BODY, "Sum");
   bad(tasks, cupola_tasks_spawn(tasks, scale, &shape, arguments, 2, &id),
       CUPOLA_TASKS_BAD_ARGUMENTS, "Scale has 3, Sum has 4, Nothing has 0, Endless has 1");
-  bad(tasks, cupola_tasks_wait(tasks, never), CUPOLA_TASKS_UNKNOWN_TASK, "id");
-  bad(tasks, cupola_tasks_wait(tasks, nowhere), CUPOLA_TASKS_UNKNOWN_TASK, "id");
-  bad(tasks, cupola_tasks_wait(tasks, none), CUPOLA_TASKS_UNKNOWN_TASK, "id");
-  bad(tasks, cupola_tasks_check(tasks, never, &is_done), CUPOLA_TASKS_UNKNOWN_TASK, "id");
+  good(tasks, cupola_tasks_spawn(tasks, find(tasks, "Nothing"), &shape, NULL, 0, &id), "spawn");
+  never.table = nowhere.table = id.table;
+  bad(tasks, cupola_tasks_wait(tasks, never), CUPOLA_TASKS_UNKNOWN_TASK,
+      "number 1879048192 of column 0, which has had ");
+  bad(tasks, cupola_tasks_wait(tasks, nowhere), CUPOLA_TASKS_UNKNOWN_TASK, "column 65535 of ");
+  bad(tasks, cupola_tasks_wait(tasks, none), CUPOLA_TASKS_UNKNOWN_TASK, "sequence 0");
+  bad(tasks, cupola_tasks_check(tasks, never, &is_done), CUPOLA_TASKS_UNKNOWN_TASK, "number");
+  ++id.table;
+  bad(tasks, cupola_tasks_wait(tasks, id), CUPOLA_TASKS_UNKNOWN_TASK, "it is of table ");
   cupola_tasks_set_time_limit(tasks, 50 * 1000 * 1000);
   *(volatile unsigned*)words = 0;
   good(tasks, cupola_tasks_spawn(tasks, endless, &shape, &arguments[0], 1, &id), "spawn endless");
   bad(tasks, cupola_tasks_wait(tasks, id), CUPOLA_TASKS_TIMED_OUT, "50000 us");
   bad(tasks, cupola_tasks_wait_all(tasks), CUPOLA_TASKS_TIMED_OUT, "50000 us");
   bad(tasks, cupola_tasks_leave(tasks), CUPOLA_TASKS_TIMED_OUT, "50000 us");
+  bad(tasks, cupola_tasks_leave_now(tasks), CUPOLA_TASKS_TIMED_OUT, "50000 us");
   *(volatile unsigned*)words = 1;
   cupola_tasks_set_time_limit(tasks, UINT64_MAX);
   good(tasks, cupola_tasks_wait(tasks, id), "wait for what was let");
@@ -153,7 +159,7 @@ static void check_bad_use(cupola_tasks* tasks, unsigned* words, unsigned* device
 int main(void) {
   unsigned *device = NULL, *const words = make_words(512, &device);
   cupola_tasks *tasks = open_tasks(), *unused = open_tasks();
-  const cupola_task_id never = {0, 1};
+  const cupola_task_id never = {0, 1, 1};
   if (words == NULL || tasks == NULL || unused == NULL) {
     fprintf(stderr, "task_c_api: nothing to work with\n");
     return 1;

@@ -7,6 +7,9 @@
 //   task_ends leave [ROUNDS [TASK_US [TASKS]]]     20, 100, 64
 //     In each round so many tasks of so long run, all have begun, and the MasterKernel is asked to
 //     leave: the time until it is gone, as a line of JSON
+//   task_ends now [ROUNDS [TASK_US [TASKS]]]
+//     The same with more tasks than can begin at once, of which some have begun, and those that have
+//     not are left: the time until it is gone; then all are run
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,7 +94,7 @@ int RunChild(std::unique_ptr<Tasks> tasks, unsigned* total, const task::TaskId& 
   bool is_done = false;
   const task::Error errors[] = {
       tasks->Spawn<Busy>({.threads = 64}, &other, total, nullptr, 0u, 0ull), tasks->Wait(id),
-      tasks->Check(id, &is_done), tasks->WaitAll(), tasks->Leave()};
+      tasks->Check(id, &is_done), tasks->WaitAll(), tasks->Leave(), tasks->LeaveNow()};
   int wrong = 0;
   for (const task::Error error : errors) {
     if (error != task::Error::kForked) ++wrong;
@@ -141,7 +144,8 @@ void AwaitBegun(const Words begun, unsigned count, unsigned round) {
   }
 }
 
-int Leave(unsigned rounds, unsigned us, unsigned count) {
+// `now`: the first task has begun; others wait for executors.
+int Leave(bool now, unsigned rounds, unsigned us, unsigned count) {
   unsigned *begun = nullptr, *begun_there = nullptr;
   Must(cudaHostAlloc(&begun, count * sizeof *begun, cudaHostAllocMapped));
   Must(cudaHostGetDevicePointer(&begun_there, begun, 0));
@@ -149,6 +153,7 @@ int Leave(unsigned rounds, unsigned us, unsigned count) {
   Tasks tasks;
   unsigned* const total = Zeroed();
   std::vector<double> gone_us;
+  unsigned long left = 0;  // tasks that had not run when it was gone
   for (unsigned round = 1; round <= rounds; ++round) {
     for (unsigned i = 0; i < count; ++i) {
       task::TaskId id{};
@@ -156,10 +161,15 @@ int Leave(unsigned rounds, unsigned us, unsigned count) {
            tasks.Spawn<Busy>({.threads = 64}, &id, total, begun_there + i, round, us * 1000ull),
            "spawn");
     }
-    AwaitBegun(begun, count, round);
+    AwaitBegun(begun, now ? 1 : count, round);
     const auto start = Clock::now();
-    Must(tasks, tasks.Leave(), "leave");
+    Must(tasks, now ? tasks.LeaveNow() : tasks.Leave(), "leave");
     gone_us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    if (now) {
+      left += round * count - Read(total);
+      Must(tasks, tasks.WaitAll(), "wait for all");
+      Must(tasks, tasks.Leave(), "leave");
+    }
     if (Read(total) != round * count) Fail("leave", "it is gone, and not all tasks have run");
   }
   // A new one each time: it was gone.
@@ -169,9 +179,9 @@ int Leave(unsigned rounds, unsigned us, unsigned count) {
     return gone_us[static_cast<size_t>(std::ceil(share * rounds)) - 1];
   };
   std::printf(
-      "{\"mode\": \"leave\", \"rounds\": %u, \"tasks\": %u, \"task_us\": %u, "
+      "{\"mode\": \"%s\", \"rounds\": %u, \"tasks\": %u, \"task_us\": %u, \"left\": %lu, "
       "\"p50_us\": %.1f, \"p99_us\": %.1f}\n",
-      rounds, count, us, at(0.5), at(0.99));
+      now ? "now" : "leave", rounds, count, us, left, at(0.5), at(0.99));
   return 0;
 }
 
@@ -185,7 +195,9 @@ int main(int argc, char** argv) {
   if (mode == "kill") UntilKilled();
   if (mode == "fork") return Fork();
   if (mode == "exit") Exit();
-  if (mode == "leave") return Leave(number(2, 20), number(3, 100), number(4, 64));
-  std::printf("task_ends kill|fork|exit|leave [ROUNDS [TASK_US [TASKS]]]\n");
+  if (mode == "leave" || mode == "now") {
+    return Leave(mode == "now", number(2, 20), number(3, 100), number(4, 64));
+  }
+  std::printf("task_ends kill|fork|exit|leave|now [ROUNDS [TASK_US [TASKS]]]\n");
   return 2;
 }

@@ -308,11 +308,31 @@ void CheckBadUse(Tasks& tasks) {
      task::Error::kTooManyBlocks);
   is(tasks.Spawn<Count>({.threads = 32, .shared_bytes = task::kMostSharedBytes + 1}, &id, nowhere),
      task::Error::kTooMuchShared);
-  is(tasks.Spawn<Count>({.threads = 32, .after = {0, 0x7000'0000}}, &id, nowhere),
+  const auto says = [&](const char* words) {
+    const std::string said = tasks.Describe(task::Error::kUnknownTask);
+    Expect(said.find(words) != said.npos, said.c_str(), 0);
+  };
+  Device out(32);
+  Good(tasks.Spawn<Count>({.threads = 32}, &id, out.memory), id);
+  Good(tasks.Wait(id), id);
+  const uint16_t table = id.table;
+  is(tasks.Spawn<Count>({.threads = 32, .after = {0, table, 0x7000'0000}}, &id, nowhere),
      task::Error::kUnknownTask);
-  is(tasks.Wait({1u << 20, 1}), task::Error::kUnknownTask);
-  is(tasks.Wait({0, 0x7000'0000}), task::Error::kUnknownTask);
-  is(tasks.Check({0, 0}, &is_done), task::Error::kUnknownTask);
+  says("number 1879048192 of column 0, which has had ");
+  is(tasks.Wait({0xffff, table, 1}), task::Error::kUnknownTask);
+  says("column 65535 of ");
+  is(tasks.Check({0, table, 0}, &is_done), task::Error::kUnknownTask);
+  says("sequence 0");
+  // Of another system, which has come as far.
+  Tasks other;
+  task::TaskId foreign{};
+  Good(other.Spawn<Count>({.threads = 32}, &foreign, out.memory), foreign);
+  is(tasks.Wait(foreign), task::Error::kUnknownTask);
+  says(("it is of table " + std::to_string(foreign.table)).c_str());
+  is(tasks.Check(foreign, &is_done), task::Error::kUnknownTask);
+  is(tasks.Spawn<Count>({.threads = 32, .after = foreign}, &id, nowhere),
+     task::Error::kUnknownTask);
+  Good(other.Wait(foreign), foreign);
 }
 
 // Bodies with other registers: blocks as large as may be, and what is said of larger ones.

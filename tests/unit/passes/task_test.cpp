@@ -69,7 +69,7 @@ std::vector<uint32_t> MakeRecord(const TaskSubject& task, const std::vector<std:
 
 // Memory that both sides see, one MTB's.
 struct Board {
-  uint64_t column, done, control, state, device, head;
+  uint64_t column, done, control, state, device, head, kept;
 };
 
 Board MakeBoard(sim::Device& device) {
@@ -79,7 +79,8 @@ Board MakeBoard(sim::Device& device) {
     return address;
   };
   return {zeroed(sizeof(TaskColumn)),  zeroed(4 * kTaskRows),         zeroed(sizeof(HostControl)),
-          zeroed(sizeof(MasterState)), zeroed(sizeof(DeviceControl)), zeroed(4)};
+          zeroed(sizeof(MasterState)), zeroed(sizeof(DeviceControl)), zeroed(4),
+          zeroed(4 * kTaskRows)};
 }
 
 void PutRecord(const Board& board, const std::vector<uint32_t>& words) {
@@ -99,6 +100,7 @@ std::vector<std::byte> MasterArguments(const Board& board) {
   params.state = reinterpret_cast<MasterState*>(board.state);
   params.device = reinterpret_cast<DeviceControl*>(board.device);
   params.heads = reinterpret_cast<uint32_t*>(board.head);
+  params.kept = reinterpret_cast<uint32_t*>(board.kept);
   params.epoch = 1;
   params.idle_ns = 1u << 30;
   params.unit_bytes = kTaskUnitBytes;

@@ -120,6 +120,20 @@ BedCourse HeldCourse(uint64_t seed) {
   return course;
 }
 
+// The first holds all shared memory until the last has run, the ones between want some of it.
+BedCourse HeldRoomCourse(uint64_t seed) {
+  Prng random(seed);
+  BedCourse course;
+  course.executors = 3;
+  course.tasks.push_back({.body = 5, .shared_bytes = 1024});
+  const uint64_t count = 1 + random.Below(4);
+  for (uint64_t i = 0; i < count; ++i) {
+    course.tasks.push_back({.body = 3, .threads = 2, .shared_bytes = 16u << random.Below(7)});
+  }
+  course.tasks.push_back({.body = 6});
+  return course;
+}
+
 // Rows of tasks that go on by themselves, and others, which come while these run: executors are
 // handed tasks by the scheduler and by each other.
 BedCourse BusyCourse(uint64_t seed) {
@@ -195,6 +209,14 @@ TEST(MasterKernel, ATaskThatWaitsHoldsUpNoOther) {
   for (uint64_t seed = 1; seed <= Courses(10); ++seed) {
     SCOPED_TRACE(fmt::format("course {}", seed));
     ExpectWell(HeldCourse(seed), 1, 1000 * seed);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(MasterKernel, ABlockThatWaitsForRoomHoldsUpNoOther) {
+  for (uint64_t seed = 1; seed <= Courses(10); ++seed) {
+    SCOPED_TRACE(fmt::format("course {}", seed));
+    ExpectWell(HeldRoomCourse(seed), 1, 1000 * seed);
     if (HasFailure()) return;
   }
 }
@@ -277,18 +299,62 @@ TEST(MasterKernel, LeavesWhenItsColumnsWerePutToSleep) {
   }
 }
 
+// Left in a hurry at any time, some of their blocks begun: tasks of all forms, in order, go on where
+// they were.
+BedCourse HurriedCourse(uint64_t seed) {
+  using MakeCourse = BedCourse (*)(uint64_t);
+  constexpr MakeCourse kCourses[] = {RandomCourse, ChainedCourse, CrowdedCourse, BusyCourse};
+  BedCourse course = kCourses[seed % 4](seed);
+  Prng random(seed + 1'000'000);
+  course.hurries = true;
+  if (seed % 4 == 0) {
+    for (BedTask& task : course.tasks) task.blocks += static_cast<uint32_t>(random.Below(4));
+  }
+  for (uint64_t at = 0; at < 4; ++at) course.leave_at_step.push_back(random.Below(2500));
+  std::sort(course.leave_at_step.begin(), course.leave_at_step.end());
+  return course;
+}
+
+TEST(MasterKernel, LeavesInAHurryAndLosesNothing) {
+  for (uint64_t seed = 1; seed <= Courses(40); ++seed) {
+    SCOPED_TRACE(fmt::format("course {}", seed));
+    ExpectWell(HurriedCourse(seed), 1, 1000 * seed);
+    if (HasFailure()) return;
+  }
+}
+
+// Of many tasks that one executor runs one after the other.
+BedCourse LongCourse(uint64_t seed) {
+  BedCourse course;
+  course.executors = 1;
+  course.hurries = course.keeps_some = true;
+  course.most_steps = 100'000;
+  course.leave_at_step = {2000 + seed * 100};
+  for (uint32_t i = 0; i < kTaskRows; ++i) course.tasks.push_back({.body = 0, .blocks = 2});
+  return course;
+}
+
+TEST(MasterKernel, InAHurryItRunsNoMoreThanHasBegun) {
+  for (uint64_t seed = 1; seed <= Courses(6); ++seed) {
+    SCOPED_TRACE(fmt::format("course {}", seed));
+    ExpectWell(LongCourse(seed), 1, 1000 * seed);
+    if (HasFailure()) return;
+  }
+}
+
 class PlantedBug : public testing::TestWithParam<const char*> {};
 
 TEST_P(PlantedBug, IsFound) {
   const std::string ptx = Ptx(GetParam());
   ASSERT_FALSE(ptx.empty());
-  for (uint64_t seed = 1; seed <= 63; ++seed) {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
     // By turns, so that each bug soon meets the courses that can show it.
     using MakeCourse = BedCourse (*)(uint64_t);
-    constexpr MakeCourse kCourses[] = {ChainedCourse, HeldCourse, LonelyCourse, SleepingCourse,
-                                       CrowdedCourse, BusyCourse, RandomCourse};
-    BedCourse course = kCourses[(seed - 1) % 7](seed);
-    if (seed % 7 == 0) course.leave_at_step = {400, 1200};
+    constexpr MakeCourse kCourses[] = {ChainedCourse,  HeldCourse,    LonelyCourse, SleepingCourse,
+                                       CrowdedCourse,  BusyCourse,    RandomCourse, HeldRoomCourse,
+                                       HurriedCourse,  LongCourse};
+    BedCourse course = kCourses[(seed - 1) % 10](seed);
+    if (seed % 10 == 7) course.leave_at_step = {400, 1200};
     if (const sim::SearchResult result = Search(course, 2, 1000 * seed, ptx); result.failure) {
       std::printf("course %d: %.200s\n", static_cast<int>(seed), result.failure->what.c_str());
       return;

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 FOLDER = "device/runtime"
-HEADERS = ["master_kernel.cuh", "mtb.cuh", "task_scheduler.cuh"]
+HEADERS = ["master_kernel.cuh", "mtb.cuh", "task_scheduler.cuh", "task_leaving.cuh"]
 # MTBs of the stepped device have few executors: some of both kinds. With a bug none at a named barrier,
 # which orders more than the code relies on.
 NAMED = "kNamedExecutors = 15"
@@ -47,6 +47,21 @@ BUGS = {
     "ATaskThatWaitsHoldsUpOthers": ("  if (ready == 0) return false;\n",
                                     "  if (ready == 0 || __any_sync(kAllLanes, rows_ >= kWaiting))"
                                     " return false;\n"),
+    "ABlockWithoutRoomHoldsUpOthers": ("    if (!NextTask()) return false;\n  }\n",
+                                       "    return false;\n  }\n"),
+    "AHurryIsNotHeard": ("hurries_ = __shfl_sync(kAllLanes, device.w, lane) == params_.epoch;",
+                         "hurries_ = false;"),
+    "KeptTasksAreForgotten": ("  TakeKept();\n", ""),
+    "KeptTasksRunTwice": ("  kept[lane_] = kept[lane_ + 32] = 0;\n", ""),
+    "BlocksRunTwiceBehindAHurry": ("first = next_.block;", "first = 0;"),
+    "BlocksWithRoomRunTwiceBehindAHurry": ("first = Header(row).blocks - blocks_left_;",
+                                           "first = 0;"),
+    "BlocksRunTwiceBehindTwoHurries": ("    uint32_t first = Mtb().first_block[row];",
+                                       "    uint32_t first = 0;"),
+    "ABlockIsTornByAHurry": ("while (left_ != 0 && next_.warp != 0)",
+                             "while (false && next_.warp != 0)"),
+    "WhoRunsInAHurryIsNotWaitedFor": ("    times = are_free ? times + 1 : 0;\n",
+                                      "    times += 1;\n"),
     "TheHostIsNotSeen": ("ld.acquire.sys.global.v4.u32", "ld.relaxed.sys.global.v4.u32"),
     "AnExecutorIsHandedTwo": ("CompareAndSwap(&entry.job, kNoJob, row + 2) == kNoJob;",
                               "(StoreShared(&entry.job, row + 2), true);"),

@@ -44,6 +44,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     state_ = Zeroed(sizeof(MasterState));
     shared_ = Zeroed(sizeof(DeviceControl));
     heads_ = Zeroed(course_.columns * 4);
+    kept_ = Zeroed(course_.columns * kTaskRows * 4);
     wrong_words_ = Zeroed(64);
     flag_ = Zeroed(64);
     for (const BedTask& task : course_.tasks) {
@@ -69,6 +70,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
   std::string Check() {
     if (!wrong_.empty()) return wrong_;
     if (next_ != course_.tasks.size() || waiting_.size() != 0) return "tasks have not run";
+    if (course_.keeps_some && epoch_ < 2) return "a kernel in a hurry has run all tasks";
     if (Word(wrong_words_) != 0) return fmt::format("bodies found {} wrong", Word(wrong_words_));
     if (Word(shared_ + offsetof(DeviceControl, busy)) != 0) return "a column is busy for ever";
     for (uint32_t column = 0; column < course_.columns; ++column) {
@@ -102,6 +104,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     params.state = reinterpret_cast<MasterState*>(state_);
     params.device = reinterpret_cast<DeviceControl*>(shared_);
     params.heads = reinterpret_cast<uint32_t*>(heads_);
+    params.kept = reinterpret_cast<uint32_t*>(kept_);
     params.epoch = epoch_;
     params.idle_ns = course_.idle_ns;
     params.unit_bytes = kUnitBytes;
@@ -179,7 +182,9 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     }
     if (IsToLeave()) {
       ++asked_;
-      host.Store<uint32_t>(control_ + offsetof(HostControl, leave), epoch_);
+      const size_t word =
+          course_.hurries ? offsetof(HostControl, hurry) : offsetof(HostControl, leave);
+      host.Store<uint32_t>(control_ + word, epoch_);
     } else if (CanPut()) {
       Put(host);
     }
@@ -265,7 +270,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
   const BedCourse course_;
   sim::SteppedDevice* device_ = nullptr;
   std::shared_ptr<sim::LoadedModule> module_;
-  uint64_t columns_ = 0, done_ = 0, control_ = 0, state_ = 0, shared_ = 0, heads_ = 0;
+  uint64_t columns_ = 0, done_ = 0, control_ = 0, state_ = 0, shared_ = 0, heads_ = 0, kept_ = 0;
   uint64_t wrong_words_ = 0, flag_ = 0, grid_ = 0;
   std::vector<uint64_t> out_, in_;
   std::vector<uint32_t> tails_;

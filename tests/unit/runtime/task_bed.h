@@ -30,6 +30,9 @@ struct BedCourse {
   uint32_t idle_ns = 1u << 30;          ///< the kernel leaves by itself after so long
   std::vector<BedTask> tasks;           ///< put in in this order
   std::vector<uint64_t> leave_at_step;  ///< when the host asks the kernel to leave
+  bool hurries = false;  ///< it is to leave as soon as the blocks that run have ended
+  /// A kernel that left in a hurry is expected to have left some tasks to the next.
+  bool keeps_some = false;
   std::vector<uint64_t> pause_ns;       ///< of virtual time before the task of the same number
   /// When the host puts all columns but the first to sleep, as a thread does that has waited for
   /// all tasks while others put more in. Who waits for long wakes them.
