@@ -80,7 +80,12 @@ void Hold(const preempt::GpuBoard& gpu) noexcept {
 
 bool GoOn(const preempt::GpuBoard& gpu) noexcept {
   bool all = true;
-  ForEachEngineOn(gpu, [&](TaskEngine& engine) { all &= engine.GoOn(); });
+  ForEachEngineOn(gpu, [&](TaskEngine& engine) {
+    if (engine.GoOn()) return;
+    all = false;
+    // One that faulted says for ever that it runs.
+    if (engine.IsTimeToAsk(MonotonicNs(), kAskEveryNs)) (void)IsResident(engine, /*asks=*/true);
+  });
   return all;
 }
 
