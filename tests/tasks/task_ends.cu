@@ -5,8 +5,10 @@
 //   task_ends fork      forks; the child's calls say so, the parent's tasks are none the worse
 //   task_ends exit      exit(), with one TaskSystem alive and one that is destroyed by it
 //   task_ends leave [ROUNDS [TASK_US [TASKS]]]     20, 100, 64
-//     In each round so many tasks of so long run, all have begun, and the MasterKernel is asked to
-//     leave: the time until it is gone, as a line of JSON
+//     In each round so many tasks of so long run, all warps of them have begun, and the
+//     MasterKernel is asked to leave: the time until it is gone, as a line of JSON
+//   task_ends queued [ROUNDS [TASK_US [TASKS]]]
+//     The same without waiting for any to begin: what is in the table is run first
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,10 +29,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Words = volatile unsigned*;
 
-// Says that it has begun, takes so long, and counts itself.
+constexpr unsigned kThreads = 64, kWarps = kThreads / 32;
+
+// Each warp says that it has begun, and takes so long; the task counts itself.
 __device__ void Busy(unsigned* total, Words begun, unsigned round, unsigned long long ns) {
   const uint64_t start = cupola::runtime::NowNs();
-  if (task::ThreadId() == 0 && begun != nullptr) *begun = round;
+  if (task::ThreadId() % 32 == 0 && begun != nullptr) begun[task::ThreadId() / 32] = round;
   while (cupola::runtime::NowNs() - start < ns) {
   }
   if (task::ThreadId() == 0) atomicAdd(total, 1u);
@@ -69,7 +73,8 @@ unsigned Read(const unsigned* word) {
 task::TaskId SpawnMany(Tasks& tasks, unsigned count, unsigned* total, unsigned us) {
   task::TaskId id{};
   for (unsigned i = 0; i < count; ++i) {
-    Must(tasks, tasks.Spawn<Busy>({.threads = 64}, &id, total, nullptr, 0u, us * 1000ull), "spawn");
+    Must(tasks, tasks.Spawn<Busy>({.threads = kThreads}, &id, total, nullptr, 0u, us * 1000ull),
+         "spawn");
   }
   return id;
 }
@@ -90,7 +95,7 @@ int RunChild(std::unique_ptr<Tasks> tasks, unsigned* total, const task::TaskId& 
   task::TaskId other{};
   bool is_done = false;
   const task::Error errors[] = {
-      tasks->Spawn<Busy>({.threads = 64}, &other, total, nullptr, 0u, 0ull), tasks->Wait(id),
+      tasks->Spawn<Busy>({.threads = kThreads}, &other, total, nullptr, 0u, 0ull), tasks->Wait(id),
       tasks->Check(id, &is_done), tasks->WaitAll(), tasks->Leave()};
   int wrong = 0;
   for (const task::Error error : errors) {
@@ -131,21 +136,22 @@ int Fork() {
   std::exit(0);
 }
 
-// Until tasks say, each in its word, that they have begun in this round.
+// Until warps say, each in its word, that they have begun in this round. Where only the first warp
+// of each task did, a second one that finds no executor would begin when the first bodies end.
 void AwaitBegun(const Words begun, unsigned count, unsigned round) {
   const auto start = Clock::now();
   for (unsigned i = 0; i < count; ++i) {
     while (begun[i] != round) {
-      if (Clock::now() - start > std::chrono::seconds(20)) Fail("begin", "a task has not begun");
+      if (Clock::now() - start > std::chrono::seconds(20)) Fail("begin", "a warp has not begun");
     }
   }
 }
 
-int Leave(unsigned rounds, unsigned us, unsigned count) {
+int Leave(const char* mode, unsigned rounds, unsigned us, unsigned count) {
   unsigned *begun = nullptr, *begun_there = nullptr;
-  Must(cudaHostAlloc(&begun, count * sizeof *begun, cudaHostAllocMapped));
+  Must(cudaHostAlloc(&begun, count * kWarps * sizeof *begun, cudaHostAllocMapped));
   Must(cudaHostGetDevicePointer(&begun_there, begun, 0));
-  std::memset(begun, 0, count * sizeof *begun);
+  std::memset(begun, 0, count * kWarps * sizeof *begun);
   Tasks tasks;
   unsigned* const total = Zeroed();
   std::vector<double> gone_us;
@@ -153,10 +159,11 @@ int Leave(unsigned rounds, unsigned us, unsigned count) {
     for (unsigned i = 0; i < count; ++i) {
       task::TaskId id{};
       Must(tasks,
-           tasks.Spawn<Busy>({.threads = 64}, &id, total, begun_there + i, round, us * 1000ull),
+           tasks.Spawn<Busy>({.threads = kThreads}, &id, total, begun_there + i * kWarps, round,
+                             us * 1000ull),
            "spawn");
     }
-    AwaitBegun(begun, count, round);
+    if (std::strcmp(mode, "leave") == 0) AwaitBegun(begun, count * kWarps, round);
     const auto start = Clock::now();
     Must(tasks, tasks.Leave(), "leave");
     gone_us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
@@ -169,9 +176,9 @@ int Leave(unsigned rounds, unsigned us, unsigned count) {
     return gone_us[static_cast<size_t>(std::ceil(share * rounds)) - 1];
   };
   std::printf(
-      "{\"mode\": \"leave\", \"rounds\": %u, \"tasks\": %u, \"task_us\": %u, "
+      "{\"mode\": \"%s\", \"rounds\": %u, \"tasks\": %u, \"task_us\": %u, "
       "\"p50_us\": %.1f, \"p99_us\": %.1f}\n",
-      rounds, count, us, at(0.5), at(0.99));
+      mode, rounds, count, us, at(0.5), at(0.99));
   return 0;
 }
 
@@ -185,7 +192,9 @@ int main(int argc, char** argv) {
   if (mode == "kill") UntilKilled();
   if (mode == "fork") return Fork();
   if (mode == "exit") Exit();
-  if (mode == "leave") return Leave(number(2, 20), number(3, 100), number(4, 64));
-  std::printf("task_ends kill|fork|exit|leave [ROUNDS [TASK_US [TASKS]]]\n");
+  if (mode == "leave" || mode == "queued") {
+    return Leave(mode.c_str(), number(2, 20), number(3, 100), number(4, 64));
+  }
+  std::printf("task_ends kill|fork|exit|leave|queued [ROUNDS [TASK_US [TASKS]]]\n");
   return 2;
 }
