@@ -86,6 +86,8 @@ def check_pagoda(first, command, folder):
     for app in ("mb", "mm", "slud"):
         forms = detail["apps"][app]
         assert set(forms) == {*pagoda.FORMS, "plain", "unmodified"}, sorted(forms)
+    assert detail["ran"]["scale mb"] == {"tasks": [2, 6], "threads": [128]}, detail["ran"]
+    assert set(detail["ran"]["threads mm"]) == {"tasks", "threads"}, detail["ran"]
     command = [*command[:-1], "mb", "--sections", "irregular"]
     environ = {**os.environ, "CUPOLA_COMMIT": "another"}
     subprocess.run(command, check=True, timeout=100, env=environ, capture_output=True)
