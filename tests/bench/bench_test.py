@@ -30,11 +30,21 @@ FLEP = ["pairs_hp_speedup_mean_mps", "pairs_hp_ceiling_fraction_timeslice",
         "ffs_share_high_pct", "solo_overhead_mean_pct", "solo_overhead_worst_pct",
         "slicing_overhead_mean_pct", "spatial_overhead_cut_pct", "prediction_error_mean_pct"]
 SECTIONS = "prediction,alone,solo,pairs,equal,triplets,delays,ffs,spatial"
-NARROW = ["single_task_us_p50", "single_task_us_p99", "speedup_over_streams32_1us"] + [
-    f"tasks_per_s_{mode}_{name}" for mode in ("api", "streams32", "streams32x8", "graph", "fused")
-    for name in ("1us", "13us", "46us")]
-PAGODA = ["apps_geomean_vs_streams", "apps_geomean_vs_graph", "unmodified_apps_geomean",
-          "unmodified_apps_worst", "irregular_geomean_vs_fused", "shared_speedup_mm"]
+SIZES = ("1us", "13us", "46us")
+NARROW = ["single_task_us_p50", "single_task_us_p99", "dependent_stream_speedup"] + [
+    f"tasks_per_s_{mode}_{name}" for mode in ("api", "apix8", "streams32", "streams32x8", "graph", "fused")
+    for name in SIZES] + [
+    f"{what}_{name}" for name in SIZES for what in
+    ("unmodified_speedup", "speedup_over_streams32", "speedup_over_graph",
+     "apix8_speedup_over_streams32x8")] + [
+    "leave_us_p50", "leave_us_p99", "leave_queued_us_p50", "idle_leave_us_p50", "idle_leave_us_max",
+    "after_idle_task_us_p50", "launch_us_p50"] + [
+    f"idle_{process}_per_s_{system}_{cell}" for process in ("batch", "narrow") for system, cell in
+    [(system, cell) for system in ("launches", "tasks") for cell in ("nomps", "mps")] +
+    [("plain", "noarbiter_nomps"), ("tasks", "noarbiter_nomps")]]
+APPS_IN_NARROW = ["apps_geomean_vs_streams", "apps_geomean_vs_graph", "unmodified_apps_geomean",
+                  "unmodified_apps_worst"]
+PAGODA = [*APPS_IN_NARROW, "irregular_geomean_vs_fused", "shared_speedup_mm"]
 BENCHES = {"launch_cost": (LAUNCH_COST, []), "arbiter_cost": (ARBITER_COST, []),
            "preemption": (PREEMPTION, []), "narrow": (NARROW, []),
            "pagoda": (PAGODA, ["--apps", "mb,mm,slud"]),
@@ -76,6 +86,8 @@ def check_pagoda(first, command, folder):
     for app in ("mb", "mm", "slud"):
         forms = detail["apps"][app]
         assert set(forms) == {*pagoda.FORMS, "plain", "unmodified"}, sorted(forms)
+    assert detail["ran"]["scale mb"] == {"tasks": [2, 6], "threads": [128]}, detail["ran"]
+    assert set(detail["ran"]["threads mm"]) == {"tasks", "threads"}, detail["ran"]
     command = [*command[:-1], "mb", "--sections", "irregular"]
     environ = {**os.environ, "CUPOLA_COMMIT": "another"}
     subprocess.run(command, check=True, timeout=100, env=environ, capture_output=True)
@@ -91,12 +103,20 @@ def check_pagoda(first, command, folder):
 def check_narrow(first, command, folder):
     """All gave the same; another call leaves what it is not asked for."""
     assert not first["detail"]["failures"], first["detail"]["failures"]
+    for name, base in first["metrics"].items():  # of what went on at all
+        if "_per_s_launches_" in name and base > 0:
+            assert name.replace("per_s_launches", "loss_pct") in first["metrics"], name
     environ = {**os.environ, "CUPOLA_COMMIT": "another"}
+    # The applications' keys come with pagoda.json, by whichever of the two is written last.
+    apps = {key: 1.5 for key in APPS_IN_NARROW}
+    with open(folder + "/pagoda.json", "w") as file:
+        json.dump({"metrics": apps, "commit": "c", "date": "d", "detail": {}}, file)
     subprocess.run([*command, "--sections", "single"], check=True, timeout=100, env=environ,
                    capture_output=True)
     second = pagoda.load(folder + "/narrow.json")
     assert second["detail"]["unmodified"] == first["detail"]["unmodified"]
-    assert set(second["metrics"]) == set(first["metrics"])
+    assert set(second["metrics"]) == {*first["metrics"], *apps}
+    assert apps.items() <= second["metrics"].items()
     for section, fact in second["detail"]["measured"].items():
         assert (fact["commit"] == "another") == (section == "single"), (section, fact)
 

@@ -1,15 +1,19 @@
 """Narrow tasks: how many a second, as tasks of a MasterKernel, on streams, as a graph and fused, and how
-long one takes; narrow_bench.cu is what runs. Its launches on streams also as tasks, by `cupola run`. Standard
-library only."""
+long one takes; narrow_bench.cu is what runs. Its launches on streams also as tasks, by `cupola run`. How a
+MasterKernel leaves that is idle or asked to, and what others lose to it (narrow_idle.py). Standard library
+only."""
 import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 
 import corun
 import machine
 import narrow_beside
+import narrow_idle
+import pagoda_metrics as m
 import runner
 
 # Iterations of narrow_bench's bodies whose blocks take about so long alone on an H200.
@@ -20,7 +24,8 @@ LONG = {"one_stream_46us": ("streams1", 6500, ["--tasks", "4096"]),
         "7_blocks_13us": ("streams32", 1700, ["--blocks", "7"]),
         "7_blocks_100us": ("streams32", 14000, ["--tasks", "8192", "--blocks", "7"])}
 MODES = ["fused", "api", "apix8", "streams32", "streams32x8", "graph"]
-SECTIONS = {"rates": 45, "single": 5, "unmodified": 60, "beside": 45}  # about the seconds of each
+SECTIONS = {"rates": 45, "single": 5, "unmodified": 60, "beside": 45,
+            "idle": 50}  # about the seconds of each
 
 
 class Bench:
@@ -28,17 +33,21 @@ class Bench:
         self.build, self.device, self.quick, self.out = build, device, quick, out
         self.seconds_left = seconds_left
         self.metrics, self.detail = earlier.get("metrics", {}), earlier.get("detail", {})
-        self.detail["failures"] = []
+        self.failures = []  # of the section that is being measured
+        m.adopt_failures(self.detail)
 
-    @property
-    def program(self):
+    def fail(self, what):
+        self.failures.append(what)
+        print(f"narrow: {what}", file=sys.stderr, flush=True)
+
+    def program(self, name="narrow_bench"):
         form = "static" if self.device == "gpu" else "shared"
-        return f"{self.build}/apps/tasks/narrow_bench_{form}"
+        return f"{self.build}/apps/tasks/{name}_{form}"
 
-    def run(self, arguments, seconds, store=None):
-        """The lines that narrow_bench prints; None, with a word of why, where it fails. With the variants
+    def run(self, arguments, seconds, store=None, program="narrow_bench"):
+        """The lines that a program prints; None, with a word of why, where it fails. With the variants
         of a store its launches may become tasks."""
-        command = [self.program, *arguments]
+        command = [self.program(program), *arguments]
         if self.device == "sim" or store:
             command = runner.cupola_command(self.build, self.device) + command
         # As many hardware queues as there may be, for the streams.
@@ -46,8 +55,8 @@ class Bench:
         environ.update({"CUPOLA_STORE": store} if store else {"CUPOLA_TASKS": "off"})
         result = runner.run(command, environ, min(seconds, self.seconds_left()))
         if result["code"] != 0:
-            self.detail["failures"].append(
-                f"{' '.join(arguments)}: {runner.describe_code(result['code'])} "
+            self.fail(
+                f"{program} {' '.join(arguments)}: {runner.describe_code(result['code'])} "
                 f"{result['stderr'].decode(errors='replace')[-300:]}")
             return None
         return [json.loads(line) for line in result["stdout"].decode().splitlines()]
@@ -83,9 +92,9 @@ class Bench:
         self.detail.pop("unmodified", None)
         with tempfile.TemporaryDirectory() as store:
             built = subprocess.run([f"{self.build}/bin/cupola", "build", "--quiet", "--store", store,
-                                    self.program], capture_output=True, text=True, timeout=120)
+                                    self.program()], capture_output=True, text=True, timeout=120)
             if built.returncode != 0:
-                self.detail["failures"].append(f"cupola build: {built.stderr[-300:]}")
+                self.fail(f"cupola build: {built.stderr[-300:]}")
                 return
             few = ["--tasks", "200", "--threads", "40", "--repeat", "1"]
             for name, iterations in ITERATIONS.items():
@@ -118,28 +127,50 @@ class Bench:
                     "launch_and_synchronize_us_p99": line["launch_us_p99"]})
 
     def beside(self):
-        bed = corun.Bed(self.build, self.device, self.out)
+        self.share_with("beside", narrow_beside.measure)
+
+    def share_with(self, section, measure):
+        bed, failures = corun.Bed(self.build, self.device, self.out), []
         try:
-            found, self.detail["beside"] = narrow_beside.measure(bed, self.quick,
-                                                                 self.detail["failures"])
+            found, self.detail[section] = measure(bed, self.quick, failures)
             self.metrics.update(found)
         except corun.Failed as failure:
-            self.detail["failures"].append(f"beside: {failure}")
+            failures.append(f"{section}: {failure}")
         finally:
             bed.close()
+        for failure in failures:
+            self.fail(failure)
+
+    def leave(self, mode, rounds, us, tasks):
+        """The line of task_ends: from the call to leave until the MasterKernel is gone."""
+        arguments = [mode, *map(str, (3, us, 8) if self.quick else (rounds, us, tasks))]
+        return next(iter(self.run(arguments, 30, program="task_ends") or []), None)
+
+    def idle(self):
+        leaves = [self.leave("leave", *row) for row in narrow_idle.LEAVES]
+        queued = self.leave("queued", *narrow_idle.QUEUED)
+        alone = self.run(["--rounds", "4", "--tasks", "8"] if self.quick else ["--rounds", "1000"], 30,
+                         program="narrow_idle") or []
+        self.detail["leave"] = {"leaves": leaves, "queued": queued, "alone": alone}
+        if all(leaves):
+            self.metrics.update(narrow_idle.leave_metrics(leaves, queued))
+        self.metrics.update(narrow_idle.idle_metrics(alone))
+        self.share_with("idle", narrow_idle.beside_batch)
 
 
 def measure(build, device, quick, out, seconds_left, save, sections, earlier, facts):
-    """{"metrics", "detail", "good"}. A section that fails is named and leaves its metrics out. What
-    `earlier` has of other sections stays; detail["measured"] says of each where it is from."""
-    bench = Bench(build, device, quick, out, seconds_left, earlier)
+    """{"metrics", "detail", "good"}. What fails in a section is named and leaves its metrics out. What
+    `earlier` has of other sections stays, failures too; detail["measured"] says of each where it is from."""
+    bench, good = Bench(build, device, quick, out, seconds_left, earlier), True
     for section in sections:
-        if seconds_left() < 10:
-            bench.detail["failures"].append("no time left")
-            break
-        began = seconds_left()
-        getattr(bench, section)()
-        machine.note_measured(bench.detail, section, facts, began - seconds_left())
+        began, bench.failures = seconds_left(), []
+        if began < 10:
+            bench.fail("no time left")
+        else:
+            getattr(bench, section)()
+            machine.note_measured(bench.detail, section, facts, began - seconds_left())
+        m.note_failures(bench.detail, section, bench.failures)
+        good &= not bench.failures
         save(bench.metrics, bench.detail)
     # By one host thread against one, by eight against eight; a graph is launched by one call.
     for api, mode in (("api", "streams32"), ("api", "graph"), ("apix8", "streams32x8"),
@@ -150,4 +181,4 @@ def measure(build, device, quick, out, seconds_left, save, sections, earlier, fa
             if tasks and other:
                 by = "" if api == "api" else "apix8_"
                 bench.metrics[f"{by}speedup_over_{mode}_{name}"] = round(tasks / other, 2)
-    return {"metrics": bench.metrics, "detail": bench.detail, "good": not bench.detail["failures"]}
+    return {"metrics": bench.metrics, "detail": bench.detail, "good": good}

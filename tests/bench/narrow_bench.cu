@@ -277,10 +277,11 @@ void Measure(const char* mode, const Problem& p, const Reference& reference, Run
     equal = reference.IsSame() && equal;
   }
   std::printf(
-      "{\"mode\": \"%s\", \"iterations\": %u, \"tasks\": %u, \"tasks_per_s\": %.0f, "
+      "{\"mode\": \"%s\", \"iterations\": %u, \"tasks\": %u, \"threads\": %u, \"tasks_per_s\": "
+      "%.0f, "
       "\"ms\": %.3f, \"equal\": %s}\n",
-      mode, p.options.iterations, p.options.tasks, p.options.tasks / Median(seconds),
-      Median(seconds) * 1e3, equal ? "true" : "false");
+      mode, p.options.iterations, p.options.tasks, p.options.threads,
+      p.options.tasks / Median(seconds), Median(seconds) * 1e3, equal ? "true" : "false");
   std::fflush(stdout);
   if (!equal) std::exit(1);
 }

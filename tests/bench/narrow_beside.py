@@ -8,6 +8,7 @@ import corun
 
 SYSTEMS = ("plain", "tasks", "arbiter")
 BLOCK_US = 20
+PRIORITIES = corun.config("hpf", {"bursts": {"priority": 10}, "batch": {"priority": 0}})
 
 
 def percentile(values, part):
@@ -15,10 +16,17 @@ def percentile(values, part):
     return values[min(len(values) - 1, int(part * len(values)))]
 
 
+def rates_of(done, bursts):
+    """Kernels and bursts a second from the first burst's begin to the last one's end, not what is before
+    and behind: both processes have the same clock."""
+    start, end = bursts["start_ns"], bursts["end_ns"]
+    seconds = (end - start) / 1e9
+    return sum(start < at <= end for at in done) / seconds, len(bursts["burst_ns"]) / seconds
+
+
 class Beside:
-    def __init__(self, bed, quick):
-        self.bed, self.quick = bed, quick
-        self.seconds = 0.2 if quick else 1.5
+    def __init__(self, bed, quick, seconds):
+        self.bed, self.quick, self.seconds = bed, quick, seconds
         self.metrics, self.detail = {}, []
 
     def batch(self, system):
@@ -36,46 +44,41 @@ class Beside:
         """Bursts alone."""
         return self.bursts(system).result(60)["burst_ns"]
 
-    def beside(self, system):
-        """Kernels a second of the batch process while bursts come, and what these took."""
+    def batch_beside(self, system, start_bursts):
+        """Kernels of the batch process, and bursts, a second while bursts come; what these took."""
         batch = self.batch(system)
         try:
             if batch.await_line(30) is None:
                 raise corun.Failed("the batch process did not get ready")
-            bursts = self.bursts(system).result(60)["burst_ns"]
+            bursts = start_bursts().result(60)
             batch.end_input()
             done = batch.result(60)["done_ns"]
         finally:
             batch.kill()
-        # While both ran: the batch process begins before and ends after.
-        last = done[-1] - 0.1e9
-        during = [at for at in done if last - 0.8 * self.seconds * 1e9 < at < last]
-        rate = (len(during) - 1) / (during[-1] - during[0]) * 1e9 if len(during) > 2 else None
-        return rate, bursts
+        return *rates_of(done, bursts), bursts["burst_ns"]
 
     def measure(self, sharing, system, rounds):
         """One cell, `rounds` times."""
-        arbiter = (self.bed.arbiter(corun.config("hpf", {"bursts": {"priority": 10}, "batch": {"priority": 0}}))
-                   if system == "arbiter" else contextlib.nullcontext())
+        arbiter = (self.bed.arbiter(PRIORITIES) if system == "arbiter" else
+                   contextlib.nullcontext())
         rates, bursts = [], []
         with arbiter:
             for _ in range(rounds):
-                rate, found = self.beside(system)
-                rates += [rate] if rate else []
+                rate, _, found = self.batch_beside(system, lambda: self.bursts(system))
+                rates.append(rate)
                 bursts += found
             alone = self.alone(system)
         name = f"{system}_{sharing}"
         self.metrics[f"beside_burst_us_p50_{name}"] = round(percentile(bursts, 0.5) / 1000, 1)
         self.metrics[f"beside_burst_us_p99_{name}"] = round(percentile(bursts, 0.99) / 1000, 1)
         self.metrics[f"alone_burst_us_p50_{name}"] = round(percentile(alone, 0.5) / 1000, 1)
-        if rates:
-            self.metrics[f"beside_batch_per_s_{name}"] = round(statistics.median(rates), 1)
+        self.metrics[f"beside_batch_per_s_{name}"] = round(statistics.median(rates), 1)
         self.detail.append({"cell": name, "rates": rates, "bursts": len(bursts)})
 
 
 def measure(bed, quick, failures):
     """(metrics, detail). Cells that fail are named in `failures`."""
-    beside = Beside(bed, quick)
+    beside = Beside(bed, quick, 0.2 if quick else 1.5)
     bed.build_variants(["preemption_batch", "preemption_bursts"])
     for sharing in ("nomps", "mps"):
         if sharing == "mps" and bed.device == "gpu" and not bed.has_mps():

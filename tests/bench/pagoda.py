@@ -32,7 +32,8 @@ class Evaluation:
     def __init__(self, build, device, detail, quick, repeats, tasks, seconds_left, facts, save):
         self.build, self.device, self.detail, self.quick = build, device, detail, quick
         self.repeats, self.tasks, self.seconds_left = repeats, tasks, seconds_left
-        self.facts, self.save, self.failures = facts, save, []
+        self.facts, self.save, self.ran = facts, save, None
+        self.failures = []  # of what is being measured
         self.environ = runner.environment(build, device) if device == "sim" else dict(os.environ)
         self.store, self.built = tempfile.TemporaryDirectory(), set()
         # As many hardware queues as there may be, for the streams.
@@ -74,7 +75,7 @@ class Evaluation:
                          f"{result['stderr'].decode(errors='replace')[-300:]}")
         for line in lines:
             if line.get("equal") is False:
-                self.fail(f"{app} {kind} {line['form']}: another result")
+                self.fail(f"{kind} {line['form']}: another result")
         return [line for line in lines if line.get("equal", True)]
 
     def attempt(self, app, arguments, kind):
@@ -82,7 +83,7 @@ class Evaluation:
         try:
             return self.run(app, arguments, kind)
         except (Failed, ValueError) as error:
-            self.fail(f"{app}: {error}")
+            self.fail(str(error))
             return []
 
     def fail(self, what):
@@ -90,20 +91,29 @@ class Evaluation:
         print(f"pagoda: {what}", file=sys.stderr, flush=True)
 
     def section(self, name, apps):
-        """Measures a section of the applications; what fails is named, the others go on."""
-        for app in apps:
-            began = time.monotonic()
-            try:
-                found = getattr(self, name)(app)
-            except (Failed, OSError, ValueError) as error:
-                self.fail(f"{name} {app}: {error}")
-                continue
-            if found is None:
-                continue
+        """Measures a section of the applications; what fails is named, the others go on. Whether all went
+        well."""
+        return all([self.section_of(name, app) for app in apps])
+
+    def section_of(self, name, app):
+        """A section of an application. What failed in it takes the place of what did when it was measured
+        last; of what is not measured now both figures and failures stay."""
+        began, self.failures, self.ran, found = time.monotonic(), [], None, None
+        try:
+            found = getattr(self, name)(app)
+        except (Failed, OSError, ValueError) as error:
+            self.fail(str(error))
+        if found is None and not self.failures:
+            return True
+        m.note_failures(self.detail, f"{name} {app}", self.failures)
+        if found is not None:
             self.detail.setdefault(name, {})[app] = found
+            if self.ran:
+                self.detail.setdefault("ran", {})[f"{name} {app}"] = self.ran
             machine.note_measured(self.detail, f"{name} {app}", self.facts,
                                   time.monotonic() - began)
-            self.save(m.metrics(self.detail), self.detail)
+        self.save(m.metrics(self.detail), self.detail)
+        return not self.failures
 
     # Sections: each returns what it found of an application, or None where the paper has none.
 
@@ -129,7 +139,7 @@ class Evaluation:
             lines = self.attempt(app, [*size, "--repeat", str(self.repeats)], "device_graph")
             row.update({line["form"]: line for line in lines if line["form"] == "device-graph"})
         for _, form in m.differing({app: row}):
-            self.fail(f"{app} {form}: another result")
+            self.fail(f"{form}: another result")
             del row[form]
         return row
 
@@ -177,6 +187,7 @@ class Evaluation:
         lines = self.run(app, [
             "--latency", "--tasks", ",".join(str(n) for n in counts if n <= max(self.tasks, 2)),
             "--repeat", self.few("3", "1"), "--forms", "fused,tasks"], "forms")
+        self.ran = m.what_ran(lines)
         found = {"fused": [], "tasks": []}
         for line in lines:
             # A fused task ends when all have.
@@ -195,8 +206,9 @@ class Evaluation:
                 for how, flag in (("shared", []), ("no_shared", ["--no-shared"]))}
 
     def series(self, app, across, arguments):
-        found = {}
-        for line in self.run(app, arguments, "forms"):
+        found, lines = {}, self.run(app, arguments, "forms")
+        self.ran = m.what_ran(lines)
+        for line in lines:
             ms = m.median_ms({"form": line}, "form")
             found.setdefault(line["form"], []).append([line[across], ms])
         return found
@@ -209,10 +221,9 @@ def measure(build, device, sections, apps, detail, options, facts, save):
     evaluation = Evaluation(build, device, detail, options.quick,
                             options.repeats or (1 if options.quick else 3), tasks,
                             options.seconds_left, facts, save)
-    for name in sections:
-        evaluation.section(name, apps)
-    detail["failures"] = evaluation.failures
-    return {"metrics": m.metrics(detail), "detail": detail, "good": not evaluation.failures}
+    m.adopt_failures(detail)
+    good = all([evaluation.section(name, apps) for name in sections])
+    return {"metrics": m.metrics(detail), "detail": detail, "good": good}
 
 
 def summary(detail):

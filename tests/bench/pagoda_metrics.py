@@ -45,6 +45,29 @@ def differing(apps):
     return sorted(set(wrong))
 
 
+def what_ran(lines):
+    """How many tasks of how many threads (and blocks, where that was chosen), of the lines that a program
+    printed: {what: values}."""
+    found = {what: sorted({line[what] for line in lines if what in line})
+             for what in ("tasks", "threads")}
+    if any("blocks" in line for line in lines):
+        found["blocks"] = sorted({line.get("blocks", 1) for line in lines})
+    return found
+
+
+def adopt_failures(detail):
+    """detail["failures"] is {"section app": [reason]}; results once had a list, of their last call alone."""
+    if not isinstance(detail.get("failures"), dict):
+        detail["failures"] = {}
+
+
+def note_failures(detail, what, reasons):
+    """Why parts of a section of an application failed when it was measured last: none, no word of it."""
+    detail["failures"].pop(what, None)
+    if reasons:
+        detail["failures"][what] = list(reasons)
+
+
 def metrics(detail):
     """All metrics of the sections that there are."""
     apps = detail.get("apps", {})

@@ -1,19 +1,18 @@
-"""Writes docs/results/pagoda.md and its charts from pagoda.json, which scripts/bench pagoda writes.
-Run on any machine: scripts/bench plots. Standard library only."""
+"""Writes docs/results/pagoda.md and its charts from pagoda.json and narrow.json, which scripts/bench
+pagoda and narrow write. Run on any machine: scripts/bench plots. Standard library only."""
 import json
 import math
 import os
 
-from flep_report import fact_line, table
+from flep_report import fact_line
 import pagoda_metrics as m
+import pagoda_tables as t
 import svg_chart
 
 PAPER = {"apps_geomean_vs_streams": 1.51, "apps_geomean_vs_batched": 1.69,
          "apps_geomean_vs_cpu": 5.70, "irregular_geomean_vs_fused": 1.79,
          "shared_speedup_dct": 1.35, "no_shared_speedup_dct": 1.25, "shared_speedup_mm": 1.51,
          "no_shared_speedup_mm": 1.20}
-COLUMNS = ["unmodified", "streams8", "graph", "device-graph", "batched", "fused", "fused:inside",
-           "persistent", "tasks-batched", "tasks:bulk", "tasks", "cpu"]
 
 
 def speedup_bars(apps, name, title, forms, over=m.BASE):
@@ -89,19 +88,6 @@ def charts(detail):
     return dict(chart for chart in every if chart)
 
 
-def app_rows(apps):
-    for app, row in apps.items():
-        base = m.median_ms(row, m.BASE)
-        values = (m.speedup(row, form) for form in COLUMNS)
-        yield app, f"{base:.1f}" if base else "-", *(f"{value:.2f}" if value else "-"
-                                                     for value in values)
-
-
-def geomean_row(apps):
-    means = (m.geomean(m.speedups(apps, form).values()) for form in COLUMNS)
-    return "geometric mean", "", *(f"{value:.2f}" if value else "-" for value in means)
-
-
 def metric_rows(metrics):
     return [(f"`{name}`", f"{value:g}", PAPER.get(name, "")) for name, value in metrics.items()]
 
@@ -119,42 +105,130 @@ def measured_rows(detail):
         yield *key, " ".join(apps), f"{seconds:.0f}"
 
 
-def page(result, images):
-    detail = result["detail"]
+def failure_line(detail, section):
+    """What could not be measured when a section was tried last. Figures of the same may be of before."""
+    failures = detail.get("failures") or {}
+    found = [f"{what.partition(' ')[2]}: {reason.splitlines()[0]}" for what, reasons in failures.items()
+             for reason in reasons if what.partition(" ")[0] == section]
+    return "Failed: " + "; ".join(found) + "." if found else ""
+
+
+def section_parts(detail, section, title, images, *words):
+    """Nothing where neither was it measured nor did it fail."""
+    failed = failure_line(detail, section)
+    if not detail.get(section) and not failed:
+        return []
+    shown = [f"![](pagoda/{name})" for name in images]
+    return ["## " + title, *filter(None, words), *filter(None, [failed]), *shown]
+
+
+def unable_line(apps):
+    unable = [f"{app} {form}: {found['unable']}" for app, row in apps.items()
+              for form, found in row.items() if found.get("unable")]
+    return "Not possible: " + "; ".join(unable) + "." if unable else ""
+
+
+def app_parts(detail, images):
+    apps = detail.get("apps", {})
+    words = [t.ran_line(t.ran_of_lines(apps)), "Plain streams in milliseconds; the rest times faster.",
+             t.app_table(apps), t.slower_line(apps, ["fused", "fused:inside", "persistent"]),
+             unable_line(apps)] if apps else []
+    return section_parts(detail, "apps", "Applications with copies (figure 5)",
+                         images("fig5"), *words)
+
+
+def series_parts(detail, section, number, title, across, images):
+    found = detail.get(section)
+    words = [t.ran_line(t.ran_of_series(detail, section, across)),
+             t.series_tables(found, across, ["graph", "batched", "fused", "tasks"])] if found else []
+    return section_parts(detail, section, f"{title} (figure {number})", images(f"fig{number}"), *words)
+
+
+def batching_parts(apps, images):
+    if not apps:
+        return []
+    return ["## Batches and continuous spawning (figure 11)", t.ran_line(t.ran_of_lines(apps)),
+            "Times faster than plain streams, with copies.", t.batching_table(apps),
+            *(f"![](pagoda/{name})" for name in images)]
+
+
+def figure_parts(detail, images):
+    """Figures 6 to 11 and table 5: of each what was run, a table, what failed, charts."""
+    sizes, irregular = detail.get("sizes", {}), detail.get("irregular", {})
+    latency, shared = detail.get("latency", {}), detail.get("shared", {})
+    return [
+        *series_parts(detail, "scale", 6, "More and more tasks, with copies", "tasks", images),
+        *series_parts(detail, "threads", 7, "Threads a task, compute only", "threads", images),
+        *section_parts(detail, "sizes", "Sizes and threads, compute only (figure 8)", images("fig8"),
+                       t.ran_line(t.ran_of_lines(sizes)),
+                       "Tasks over streams, times faster, by blocks x threads of a task.",
+                       sizes and t.size_table(sizes)),
+        *section_parts(detail, "irregular", "Irregular sizes, with copies (figure 9)", images("fig9"),
+                       t.ran_line(t.ran_of_lines(irregular)), "Times faster than streams.",
+                       irregular and t.irregular_table(irregular),
+                       t.slower_line(irregular, ["fused", "persistent"])),
+        *section_parts(detail, "latency", "Mean latency of a task (figure 10)", images("fig10"),
+                       latency and t.ran_line(t.ran_of_series(detail, "latency", "tasks")),
+                       latency and t.latency_table(latency)),
+        *batching_parts(detail.get("apps"), images("fig11")),
+        *section_parts(detail, "shared", "Shared memory, compute only (table 5)", [],
+                       "Times faster than streams whose kernels use shared memory; in the paper also the"
+                       " occupancy that was achieved, which was not measured here.",
+                       shared and t.shared_table(shared))]
+
+
+def narrow_parts(narrow):
+    """Rates without copies, and what is promised of an idle MasterKernel."""
+    if not narrow:
+        return []
+    bounds, failures = t.bound_table(narrow["metrics"]), narrow["detail"].get("failures") or {}
+    failed = "; ".join(f"{section}: {reason.splitlines()[0]}" for section, reasons in failures.items()
+                       for reason in reasons) if isinstance(failures, dict) else ""
+    return ["## Rates, compute only, by host threads", t.narrow_ran(narrow["detail"]),
+            "Of `narrow.json` (`scripts/bench narrow`): `api` is one host thread that puts tasks in,"
+            " `apix8` eight.", t.rate_table(narrow["metrics"]),
+            f"Failed: {failed}." if failed else "",
+            *(["## A MasterKernel that is idle, or asked to leave",
+               "Of `narrow.json` as well; docs/narrow-tasks.md says what each is.", bounds]
+              if bounds else [])]
+
+
+def page(result, images, narrow=None):
+    detail = dict(result["detail"])
+    m.adopt_failures(detail)
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)),
                            "pagoda_report.md")) as file:
         parts = [file.read().rstrip(), fact_line(result)]
-    if detail.get("apps"):
-        parts += ["## Applications", "Plain streams in milliseconds; the rest times faster.",
-                  table(["app", "plain ms", *COLUMNS],
-                        [*app_rows(detail["apps"]), geomean_row(detail["apps"])])]
-        unable = [f"{app} {form}: {found['unable']}" for app, row in detail["apps"].items()
-                  for form, found in row.items() if found.get("unable")]
-        parts += ["Not possible: " + "; ".join(unable) + "."] if unable else []
-    parts += ["## Metrics", table(["metric", "measured", "paper (Titan X)"],
-                                  metric_rows(result["metrics"]))]
-    if detail.get("failures"):
-        parts += ["Not measured: " + "; ".join(
-            failure.split("\n")[0] for failure in detail["failures"]) + "."]
-    parts += ["## Figures", *(f"![](pagoda/{name})" for name in images)]
-    parts += ["## What is from when", table(["section", "GPU", "commit", "date", "apps", "seconds"],
-                                            measured_rows(detail))]
-    return "\n\n".join(parts) + "\n"
+
+    def of_figure(name):
+        return [image for image in images if image.startswith(name + "_")]
+
+    parts += app_parts(detail, of_figure) + figure_parts(detail, of_figure) + narrow_parts(narrow)
+    parts += ["## Metrics", t.table(["metric", "measured", "paper (Titan X)"],
+                                    metric_rows(result["metrics"]))]
+    parts += ["## What is from when", t.table(["section", "GPU", "commit", "date", "apps", "seconds"],
+                                              measured_rows(detail))]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def write(results, folder):
-    """Reads results/pagoda.json; writes folder/pagoda.md and folder/pagoda/*.svg. Nothing where it
-    was not measured."""
-    path = os.path.join(results, "pagoda.json")
+    """Reads pagoda.json and, if it is there, narrow.json of `results`; writes folder/pagoda.md and
+    folder/pagoda/*.svg. Nothing where the first is not there."""
+    path, narrow = (os.path.join(results, name) for name in ("pagoda.json", "narrow.json"))
     if not os.path.exists(path):
         return []
     with open(path) as file:
         result = json.load(file)
+    if os.path.exists(narrow):
+        with open(narrow) as file:
+            narrow = json.load(file)
+    else:
+        narrow = None
     images = charts(result["detail"])
     os.makedirs(os.path.join(folder, "pagoda"), exist_ok=True)
     for name, text in images.items():
         with open(os.path.join(folder, "pagoda", name), "w") as file:
             file.write(text)
     with open(os.path.join(folder, "pagoda.md"), "w") as file:
-        file.write(page(result, images))
+        file.write(page(result, images, narrow))
     return [os.path.join(folder, "pagoda.md")]

@@ -4,7 +4,8 @@ MasterKernel that is asked to leave; and that a program behind a killed one find
 
   ends_test.py --build DIR [--device gpu] [--json FILE]     77: something that it needs is not built
 
-Prints a line for each run; exit code 1 where one was not as it must be.
+Prints a line for each run; exit code 1 where one was not as it must be: on a GPU also where a
+MasterKernel whose tasks have all begun takes longer to go than LEAVE_US more than they take.
 """
 import json
 import os
@@ -24,11 +25,12 @@ SOAK = {"sim": "500", "gpu": "1000000"}
 # Rounds, microseconds a task, tasks.
 LEAVES = {"sim": (("5", "100", "8"),),
           "gpu": (("1000", "1", "264"), ("1000", "100", "264"), ("300", "1000", "264"))}
-
-
-HURRIES = {"sim": (("3", "100", "100"),),
-           "gpu": (("1000", "13", "16896"), ("300", "100", "16896"), ("100", "1000", "8448"))}
-GONE_US = 50  # and the longest body
+# What is in the table is run first, so for these there is no limit.
+QUEUED = {"sim": ("3", "100", "40"), "gpu": ("300", "100", "1056")}
+# In a hurry it leaves them: more than the host puts in while they run.
+HURRIES = {"sim": (("3", "100", "100"),), "gpu": (("100", "1000", "8448"), ("50", "2000", "16896"))}
+# What a MasterKernel that is asked to leave may take more than its longest body, half of the time.
+LEAVE_US = 50
 
 
 class Bed:
@@ -75,18 +77,29 @@ def kill(bed, lines, limit):
             f"ended too soon: {runner.describe_code(process.returncode)}"), text
 
 
-def in_a_hurry(bed, *arguments):
-    """A MasterKernel that leaves tasks to the next launch; on a GPU within the bound."""
+def leave(bed, device, arguments):
+    """Times of the simulated device mean nothing."""
+    problem, text = bed.run(60, "task_ends", "leave", *arguments)
+    return problem or (too_late(text) if device == "gpu" else ""), text
+
+
+def too_late(text):
+    """What is wrong with the last line that task_ends leave has printed, or ""."""
+    found = json.loads(text.splitlines()[-1])
+    limit = LEAVE_US + found["task_us"]
+    if found["p50_us"] <= limit:
+        return ""
+    return f"gone after {found['p50_us']} us p50, the limit is {limit}"
+
+
+def in_a_hurry(bed, device, arguments):
+    """A MasterKernel that leaves tasks to the next launch."""
     problem, text = bed.run(60, "task_ends", "now", *arguments)
     if problem:
         return problem, text
-    found = json.loads(text.splitlines()[-1])
-    if found["left"] == 0:
+    if json.loads(text.splitlines()[-1])["left"] == 0:
         return "no task was left to the next launch", text
-    bound = GONE_US + found["task_us"]
-    if bed.form == "static" and found["p50_us"] > bound:
-        return f"p50 over {bound} us", text
-    return "", text
+    return too_late(text) if device == "gpu" else "", text
 
 
 def runs(bed, device):
@@ -99,9 +112,11 @@ def runs(bed, device):
     for what in ("memory", "capture", "reset"):
         yield f"calls {what}", bed.run(60, "task_calls", what)
     for arguments in LEAVES[device]:
-        yield " ".join(("leave", *arguments)), bed.run(60, "task_ends", "leave", *arguments)
+        yield " ".join(("leave", *arguments)), leave(bed, device, arguments)
+    queued = QUEUED[device]
+    yield " ".join(("queued", *queued)), bed.run(60, "task_ends", "queued", *queued)
     for arguments in HURRIES[device]:
-        yield " ".join(("now", *arguments)), in_a_hurry(bed, *arguments)
+        yield " ".join(("now", *arguments)), in_a_hurry(bed, device, arguments)
 
 
 def main():

@@ -5,11 +5,12 @@
 //   task_ends fork      forks; the child's calls say so, the parent's tasks are none the worse
 //   task_ends exit      exit(), with one TaskSystem alive and one that is destroyed by it
 //   task_ends leave [ROUNDS [TASK_US [TASKS]]]     20, 100, 64
-//     In each round so many tasks of so long run, all have begun, and the MasterKernel is asked to
-//     leave: the time until it is gone, as a line of JSON
+//     In each round so many tasks of so long run, all warps of them have begun, and the
+//     MasterKernel is asked to leave: the time until it is gone, as a line of JSON
+//   task_ends queued [ROUNDS [TASK_US [TASKS]]]
+//     The same without waiting for any to begin: what is in the table is run first
 //   task_ends now [ROUNDS [TASK_US [TASKS]]]
-//     The same with more tasks than can begin at once, of which some have begun, and those that have
-//     not are left: the time until it is gone; then all are run
+//     The same, in a hurry: what has not begun is left, and run behind that
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,10 +31,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Words = volatile unsigned*;
 
-// Says that it has begun, takes so long, and counts itself.
+constexpr unsigned kThreads = 64, kWarps = kThreads / 32;
+
+// Each warp says that it has begun, and takes so long; the task counts itself.
 __device__ void Busy(unsigned* total, Words begun, unsigned round, unsigned long long ns) {
   const uint64_t start = cupola::runtime::NowNs();
-  if (task::ThreadId() == 0 && begun != nullptr) *begun = round;
+  if (task::ThreadId() % 32 == 0 && begun != nullptr) begun[task::ThreadId() / 32] = round;
   while (cupola::runtime::NowNs() - start < ns) {
   }
   if (task::ThreadId() == 0) atomicAdd(total, 1u);
@@ -72,7 +75,8 @@ unsigned Read(const unsigned* word) {
 task::TaskId SpawnMany(Tasks& tasks, unsigned count, unsigned* total, unsigned us) {
   task::TaskId id{};
   for (unsigned i = 0; i < count; ++i) {
-    Must(tasks, tasks.Spawn<Busy>({.threads = 64}, &id, total, nullptr, 0u, us * 1000ull), "spawn");
+    Must(tasks, tasks.Spawn<Busy>({.threads = kThreads}, &id, total, nullptr, 0u, us * 1000ull),
+         "spawn");
   }
   return id;
 }
@@ -93,7 +97,7 @@ int RunChild(std::unique_ptr<Tasks> tasks, unsigned* total, const task::TaskId& 
   task::TaskId other{};
   bool is_done = false;
   const task::Error errors[] = {
-      tasks->Spawn<Busy>({.threads = 64}, &other, total, nullptr, 0u, 0ull), tasks->Wait(id),
+      tasks->Spawn<Busy>({.threads = kThreads}, &other, total, nullptr, 0u, 0ull), tasks->Wait(id),
       tasks->Check(id, &is_done), tasks->WaitAll(), tasks->Leave(), tasks->LeaveNow()};
   int wrong = 0;
   for (const task::Error error : errors) {
@@ -134,22 +138,23 @@ int Fork() {
   std::exit(0);
 }
 
-// Until tasks say, each in its word, that they have begun in this round.
+// Until warps say, each in its word, that they have begun in this round. Where only the first warp
+// of each task did, a second one that finds no executor would begin when the first bodies end.
 void AwaitBegun(const Words begun, unsigned count, unsigned round) {
   const auto start = Clock::now();
   for (unsigned i = 0; i < count; ++i) {
     while (begun[i] != round) {
-      if (Clock::now() - start > std::chrono::seconds(20)) Fail("begin", "a task has not begun");
+      if (Clock::now() - start > std::chrono::seconds(20)) Fail("begin", "a warp has not begun");
     }
   }
 }
 
-// `now`: the first task has begun; others wait for executors.
-int Leave(bool now, unsigned rounds, unsigned us, unsigned count) {
+int Leave(const std::string& mode, unsigned rounds, unsigned us, unsigned count) {
+  const bool now = mode == "now";
   unsigned *begun = nullptr, *begun_there = nullptr;
-  Must(cudaHostAlloc(&begun, count * sizeof *begun, cudaHostAllocMapped));
+  Must(cudaHostAlloc(&begun, count * kWarps * sizeof *begun, cudaHostAllocMapped));
   Must(cudaHostGetDevicePointer(&begun_there, begun, 0));
-  std::memset(begun, 0, count * sizeof *begun);
+  std::memset(begun, 0, count * kWarps * sizeof *begun);
   Tasks tasks;
   unsigned* const total = Zeroed();
   std::vector<double> gone_us;
@@ -158,10 +163,11 @@ int Leave(bool now, unsigned rounds, unsigned us, unsigned count) {
     for (unsigned i = 0; i < count; ++i) {
       task::TaskId id{};
       Must(tasks,
-           tasks.Spawn<Busy>({.threads = 64}, &id, total, begun_there + i, round, us * 1000ull),
+           tasks.Spawn<Busy>({.threads = kThreads}, &id, total, begun_there + i * kWarps, round,
+                             us * 1000ull),
            "spawn");
     }
-    AwaitBegun(begun, now ? 1 : count, round);
+    if (mode == "leave") AwaitBegun(begun, count * kWarps, round);
     const auto start = Clock::now();
     Must(tasks, now ? tasks.LeaveNow() : tasks.Leave(), "leave");
     gone_us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
@@ -181,7 +187,7 @@ int Leave(bool now, unsigned rounds, unsigned us, unsigned count) {
   std::printf(
       "{\"mode\": \"%s\", \"rounds\": %u, \"tasks\": %u, \"task_us\": %u, \"left\": %lu, "
       "\"p50_us\": %.1f, \"p99_us\": %.1f}\n",
-      now ? "now" : "leave", rounds, count, us, left, at(0.5), at(0.99));
+      mode.c_str(), rounds, count, us, left, at(0.5), at(0.99));
   return 0;
 }
 
@@ -195,9 +201,9 @@ int main(int argc, char** argv) {
   if (mode == "kill") UntilKilled();
   if (mode == "fork") return Fork();
   if (mode == "exit") Exit();
-  if (mode == "leave" || mode == "now") {
-    return Leave(mode == "now", number(2, 20), number(3, 100), number(4, 64));
+  if (mode == "leave" || mode == "queued" || mode == "now") {
+    return Leave(mode, number(2, 20), number(3, 100), number(4, 64));
   }
-  std::printf("task_ends kill|fork|exit|leave|now [ROUNDS [TASK_US [TASKS]]]\n");
+  std::printf("task_ends kill|fork|exit|leave|queued|now [ROUNDS [TASK_US [TASKS]]]\n");
   return 2;
 }

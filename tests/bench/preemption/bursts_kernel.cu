@@ -2,9 +2,11 @@
 // them, waits for all, remembers how long that took.
 //
 //   preemption_bursts [--launches 256] [--streams 8] [--rounds 100] [--period-us 2000]
-//                     [--seconds 2] [--no-times]
+//                     [--seconds 2] [--behind 200] [--no-times]
 //
-// Prints one line of JSON: how long each burst took, in nanoseconds, and a checksum.
+// --behind: bursts that follow those that are measured. Prints one line of JSON: when the first of
+// these began and the last ended (CLOCK_MONOTONIC), how long each took, in nanoseconds, and a
+// checksum.
 #include "work.h"
 
 namespace {
@@ -25,6 +27,7 @@ int main(int argc, char** argv) {
   const int rounds = static_cast<int>(arguments.Number("--rounds", 100));
   const long period_ns = static_cast<long>(arguments.Number("--period-us", 2000) * 1000);
   const double seconds = arguments.Number("--seconds", 2);
+  const int behind = static_cast<int>(arguments.Number("--behind", 200));
   constexpr int kNarrow = 128;
 
   float* values = nullptr;
@@ -45,8 +48,8 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 20; ++i) burst();
 
   std::vector<long> burst_ns;
-  const long stop = NowNs() + static_cast<long>(seconds * 1e9);
-  for (long next = NowNs(); next < stop; next += period_ns) {
+  const long start = NowNs(), stop = start + static_cast<long>(seconds * 1e9);
+  for (long next = start; next < stop; next += period_ns) {
     while (NowNs() < next) {
     }
     const long before = NowNs();
@@ -54,10 +57,14 @@ int main(int argc, char** argv) {
     burst_ns.push_back(NowNs() - before);
     if (NowNs() > next + period_ns) next = NowNs() - period_ns;  // late: no bursts are made up for
   }
+  const long end = NowNs();
   // As many on every run: the values settle, and later bursts change nothing of them.
-  for (int i = 0; i < 200; ++i) burst();
+  for (int i = 0; i < behind; ++i) burst();
   std::printf("{\"checksum\": \"%016llx\"", ChecksumOf(values, count));
-  if (!arguments.Has("--no-times")) PrintNumbers("burst_ns", burst_ns);
+  if (!arguments.Has("--no-times")) {
+    std::printf(", \"start_ns\": %ld, \"end_ns\": %ld", start, end);
+    PrintNumbers("burst_ns", burst_ns);
+  }
   std::printf("}\n");
   return 0;
 }
