@@ -1,6 +1,7 @@
 #include "sched/daemon/process_facts.h"
 
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -24,6 +25,16 @@ std::optional<uint64_t> ProcessStart(uint32_t pid) {
   for (int number = 3; rest >> field; ++number) {
     if (number == 3 && (field == "Z" || field == "X")) return std::nullopt;
     if (number == 22) return std::strtoull(field.c_str(), nullptr, 10);
+  }
+  return std::nullopt;
+}
+
+// Not the owner of the folder in /proc: that is root where the process must not be dumped (proc(5)).
+std::optional<uint32_t> ProcessUser(uint32_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    uint32_t real = 0, effective = 0;
+    if (std::sscanf(line.c_str(), "Uid: %u %u", &real, &effective) == 2) return effective;
   }
   return std::nullopt;
 }
