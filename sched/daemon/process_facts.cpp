@@ -1,7 +1,6 @@
 #include "sched/daemon/process_facts.h"
 
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -9,6 +8,7 @@
 
 #include <limits.h>
 #include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace cupola::sched {
@@ -29,14 +29,11 @@ std::optional<uint64_t> ProcessStart(uint32_t pid) {
   return std::nullopt;
 }
 
-// Not the owner of the folder in /proc: that is root where the process must not be dumped (proc(5)).
+// The folder is the effective user's, whatever of its files is root's (proc(5)).
 std::optional<uint32_t> ProcessUser(uint32_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
-  for (std::string line; std::getline(file, line);) {
-    uint32_t real = 0, effective = 0;
-    if (std::sscanf(line.c_str(), "Uid: %u %u", &real, &effective) == 2) return effective;
-  }
-  return std::nullopt;
+  struct stat facts {};
+  if (stat(("/proc/" + std::to_string(pid)).c_str(), &facts) != 0) return std::nullopt;
+  return facts.st_uid;
 }
 
 std::string ProcessExecutable(uint32_t pid) {

@@ -29,7 +29,7 @@ TEST(ProcessFacts, TheUserIsTheEffectiveOne) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   char word = 0;
-  if (child == 0) {  // from here on its folder in /proc is root's
+  if (child == 0) {  // most of its files in /proc are root's then
     const bool became = setresuid(0, 65534, 0) == 0 && write(ready[1], "r", 1) == 1;
     _exit(became && read(go[0], &word, 1) == 1 ? 0 : 1);
   }
