@@ -272,8 +272,7 @@ std::map<std::string, std::vector<profiles::PreemptionSample>> InterruptionCosts
     if (stops.count == 0) continue;
     const double extra =
         LengthOf(launch) - models::Median(found->second) - static_cast<double>(stops.held_ns);
-    costs[launch.kernel].push_back(
-        {.ns = std::llround(extra / stops.count), .count = stops.count});
+    costs[launch.kernel].push_back({.ns = std::llround(extra / stops.count), .count = stops.count});
   }
   return costs;
 }

@@ -43,11 +43,11 @@ struct Interruption {
   uint64_t end_ns;
 };
 
-/// What the interruptions of a launch added to it, besides the time that it was stopped: the work not
-/// done while it drained, and what it took to go on. By kernel, a sample a launch, without `when`; the mean of
-/// one interruption, below 0 where the launch happened to be that much faster than usual. Of launches
-/// that were running when they were asked, and stopped each time. `usual` are launches without
-/// any; those of the same shape and L are compared.
+/// What the interruptions of a launch added to it, besides the time that it was stopped: the work
+/// not done while it drained, and what it took to go on. By kernel, a sample a launch, without
+/// `when`; the mean of one interruption, below 0 where the launch happened to be that much faster
+/// than usual. Of launches that were running when they were asked, and stopped each time. `usual`
+/// are launches without any; those of the same shape and L are compared.
 std::map<std::string, std::vector<profiles::PreemptionSample>> InterruptionCosts(
     const std::vector<TimedLaunch>& interrupted, const std::vector<Interruption>& interruptions,
     const std::vector<TimedLaunch>& usual);

@@ -30,8 +30,8 @@ bool Config::Admits(const ProcessIdentity& process, uint32_t own_uid) const {
 }
 
 std::string Config::RefusalOf(const ProcessIdentity& process) {
-  return fmt::format("user {} is not admitted; the daemon's configuration lists who is, in [access] "
-                     "users",
+  return fmt::format("user {} is not admitted; the daemon's configuration lists who is, in "
+                     "[access] users",
                      process.user);
 }
 

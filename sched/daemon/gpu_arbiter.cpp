@@ -224,9 +224,9 @@ Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory broug
   return {JoinStatus::kAccepted, "", slot, board->memory.fd()};
 }
 
-// The other slots of a board that an earlier daemon left: their processes bring the board as well, in
-// their own time; one that is stopped, or has ended, will not. What the board says is the word of whoever
-// brought it: only processes of that user are taken over.
+// The other slots of a board that an earlier daemon left: their processes bring the board as well,
+// in their own time; one that is stopped, or has ended, will not. What the board says is the word
+// of whoever brought it: only processes of that user are taken over.
 void GpuArbiter::AdoptSlots(Board& board) {
   const BoardView view = board.memory.view();
   for (uint32_t i = 0; i < kBoardSlots; ++i) {

@@ -101,8 +101,8 @@ class GpuArbiter {
 
   /// Applies new options and asks the source again for every client.
   void Reconfigure(const GpuOptions& options);
-  /// Replaces settings of one process until it leaves, if it is the user's (nothing: whosever it is);
-  /// false: there is none such here. Unset fields stay.
+  /// Replaces settings of one process until it leaves, if it is the user's (nothing: whosever it
+  /// is); false: there is none such here. Unset fields stay.
   struct Override {
     std::optional<int32_t> priority;
     std::optional<uint32_t> weight;

@@ -1,5 +1,5 @@
-// Blocks that take a time of their own, whatever the machine does beside: 1 to 5 units, so that they do
-// not end together. timed_blocks [BLOCKS [UNIT_US [LAUNCHES]]]
+// Blocks that take a time of their own, whatever the machine does beside: 1 to 5 units, so that they
+// do not end together. timed_blocks [BLOCKS [UNIT_US [LAUNCHES]]]
 #include <vector>
 
 #include "support/check_runtime.h"

@@ -127,8 +127,8 @@ TEST(TuneMeasure, APreemptionCostsWhatTheLaunchWasNotStopped) {
             Sample(-10, 2));
 }
 
-// Asked at 1100, its last blocks end at 1250 while half of the GPU is idle, on average; stopped until
-// 1300; 20 ns to be launched again. It has done 75 ns of its work meanwhile.
+// Asked at 1100, its last blocks end at 1250 while half of the GPU is idle, on average; stopped
+// until 1300; 20 ns to be launched again. It has done 75 ns of its work meanwhile.
 TEST(TuneMeasure, ADrainInsideOfTheHoldCostsWhatItLeavesIdle) {
   EXPECT_EQ(CostsOf({Launch("a", 10, 1000, 1000 + 75 + 50 + 20, 4)}, {{1100, 1250, 1300}}),
             Sample(95, 1));

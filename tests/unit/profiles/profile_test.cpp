@@ -171,8 +171,8 @@ void ExpectTheExample(const Result<Profile>& profile) {
   EXPECT_EQ(kernel.tuned->tried.at(1), 1.5);
 }
 
-// Files of this version are out there: it must be read for ever. What a preemption cost was measured
-// otherwise: nothing is known of that.
+// Files of this version are out there: it must be read for ever. What a preemption cost was
+// measured otherwise: nothing is known of that.
 TEST(ProfileFile, TheFormatOfVersionOne) {
   const auto profile = FromJson(Golden("version1.json"), "version1.json");
   ExpectTheExample(profile);

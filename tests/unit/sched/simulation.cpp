@@ -290,7 +290,9 @@ Outcome Simulation::Run() {
     if (done() || checks_.violations().size() > 3) break;
   }
   if (scenario_.end_ns == 0 && !done()) checks_.Violate(now_, "a process is stuck");
-  if (rejected_grants_ + core_.rejected_grants() != 0) checks_.Violate(now_, "the policy granted what is not there");
+  if (rejected_grants_ + core_.rejected_grants() != 0) {
+    checks_.Violate(now_, "the policy granted what is not there");
+  }
   checks_.Finish(processes_, outcome_.switching_ns, now_);
   for (size_t i = 0; i < processes_.size(); ++i) {
     outcome_.processes[i].gpu_ns = processes_[i].gpu_ns;

@@ -41,8 +41,8 @@ void Simulation::SetUp() {
   StartDaemon();
 }
 
-/// A daemon takes over the board: the first one, or one that finds what the last one left. The dead are
-/// not adopted.
+/// A daemon takes over the board: the first one, or one that finds what the last one left. The dead
+/// are not adopted.
 void Simulation::StartDaemon() {
   if (has_daemon_) return;
   has_daemon_ = true;
