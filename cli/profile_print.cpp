@@ -62,7 +62,7 @@ std::string ProfileTable(const profiles::Profile& profile) {
     text += fmt::format("{:<{}} {:>8} {:>7} {:>10} {:>10} {:>10} {:>9} {:>4}\n",
                         ShortName(key.first), kNameWidth, ns.size(), ConfigurationsOf(kernel),
                         at(0), at(ns.size() / 2), at(ns.empty() ? 0 : ns.size() - 1),
-                        kernel.preemptions.size(),
+                        profiles::MeanOfLatest(kernel.preemptions, UINT64_MAX).count,
                         kernel.tuned ? ClaimText(kernel.tuned->batch) : "-");
   }
   return text;
@@ -116,7 +116,8 @@ std::string TrainJson(const std::vector<models::KernelReport>& kernels) {
                     {"in_grid_order", profiles::IsInGridOrder(one.batch)},
                     {"one_worker_less", profiles::HasOneWorkerLess(one.batch)},
                     {"worker_eighths", profiles::EighthsOf(one.batch)}, {"tuned", one.tuned},
-                    {"preemption_ns", one.preemption_ns}});
+                    {"preemption_ns", one.preemption_ns},
+                    {"preemptions", one.preemptions}});
     if (one.launches == 0) continue;
     sum += one.mean_error;
     ++count;

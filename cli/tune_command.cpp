@@ -104,8 +104,9 @@ class Tuning {
       Run(form, &interrupted, &interruptions);
       interrupted = WithoutCold(std::move(interrupted));
       for (auto& [kernel, costs] : InterruptionCosts(interrupted, interruptions, launches_)) {
-        for (const uint64_t ns : costs) {
-          preemptions_[kernel].push_back({UnixNs() + preemptions_[kernel].size(), ns});
+        for (profiles::PreemptionSample cost : costs) {
+          cost.when = UnixNs() + preemptions_[kernel].size();
+          preemptions_[kernel].push_back(cost);
         }
       }
     }
@@ -127,16 +128,11 @@ class Tuning {
     std::string text = fmt::format("{:<44} {:>4} {:>9} {:>11} {:>10}\n", "kernel", "L",
                                    "overhead", "preemptions", "mean");
     for (const auto& [kernel, tuned] : tuned_) {
-      const auto found = preemptions_.find(kernel);
-      uint64_t sum = 0;
-      const size_t count = found == preemptions_.end() ? 0 : found->second.size();
-      for (size_t i = 0; i < count; ++i) sum += found->second[i].ns;
+      const profiles::MeanPreemption mean = MeanOf(kernel);
       text += fmt::format("{:<44} {:>4} {:>7.2f} %{} {:>10} {:>10}\n",
                           KernelDisplayName(kernel).substr(0, 44), ClaimText(tuned.batch),
-                          tuned.overhead_percent, tuned.met ? " " : "!", count,
-                          count == 0 ? "-" : fmt::format("{:.1f} us", static_cast<double>(sum) /
-                                                                     static_cast<double>(count) /
-                                                                     1e3));
+                          tuned.overhead_percent, tuned.met ? " " : "!", mean.count,
+                          mean.count == 0 ? "-" : fmt::format("{:.1f} us", mean.ns / 1e3));
     }
     std::fputs(text.c_str(), stdout);
   }
@@ -193,15 +189,21 @@ class Tuning {
     tuned.met = met;
   }
 
+  /// Of all that were measured of a kernel.
+  profiles::MeanPreemption MeanOf(const std::string& kernel) const {
+    const auto found = preemptions_.find(kernel);
+    return found == preemptions_.end() ? profiles::MeanPreemption{}
+                                       : profiles::MeanOfLatest(found->second, SIZE_MAX);
+  }
+
   /// Whether the kernels that were preempted often enough make up the time of all.
   bool HasEnough() const {
     double all_ns = 0, ns = 0;
     for (const TimedLaunch& launch : launches_) {
       if (!tuned_.contains(launch.kernel)) continue;
       const auto took = static_cast<double>(launch.end_ns - launch.start_ns);
-      const auto found = preemptions_.find(launch.kernel);
       all_ns += took;
-      if (found != preemptions_.end() && found->second.size() >= options_.preemptions) ns += took;
+      if (MeanOf(launch.kernel).count >= options_.preemptions) ns += took;
     }
     return ns >= kEnough * all_ns;
   }

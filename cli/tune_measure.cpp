@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstring>
 #include <filesystem>
@@ -31,6 +32,9 @@ namespace fs = std::filesystem;
 
 using Durations = std::map<uint32_t, std::vector<double>>;  // by L; 0 = plain
 using ByShape = std::map<std::string, Durations>;           // by ShapeOf
+
+constexpr uint64_t kBriefDrainNs = 320'000;          // of most launches
+constexpr uint64_t kLongestDrainNs = 1'000'000'000;  // a program that has launched nothing yet, too
 
 double LengthOf(const TimedLaunch& launch) {
   return static_cast<double>(launch.end_ns - launch.start_ns);
@@ -72,15 +76,34 @@ class Interrupter {
     return !wake_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return stop_; });
   }
 
+  /// When the process is seen to have stopped; 0: it has not for long, or it is time to end.
+  uint64_t WaitUntilStopped() {
+    const uint64_t begin = sched::BoardClockNs();
+    while (board_.slot(0).stopped == 0) {
+      const uint64_t waited = sched::BoardClockNs() - begin;
+      if (waited > kLongestDrainNs) return 0;
+      // Each look that is late is counted as overhead; but where it takes long they matter less.
+      if (waited < kBriefDrainNs) {
+        std::this_thread::yield();
+      } else if (!Sleep(kBriefDrainNs / 16)) {
+        return 0;
+      }
+    }
+    return sched::BoardClockNs();
+  }
+
   void Loop() {
     while (Sleep(form_.interrupt_every_ns)) {
-      const uint64_t begin = sched::BoardClockNs();
+      Interruption one{};
+      one.begin_ns = sched::BoardClockNs();
       sched::SetRequest(board_, 0, sched::kDaemonBit, runtime::kAllSms);
       sched::WakeAgent(board_.slot(0));
+      one.stopped_ns = WaitUntilStopped();
       const bool goes_on = Sleep(form_.interrupt_for_ns);
+      one.end_ns = sched::BoardClockNs();
       sched::ClearRequest(board_, 0, sched::kDaemonBit);
       sched::WakeAgent(board_.slot(0));
-      made_.push_back({begin, sched::BoardClockNs()});
+      made_.push_back(one);
       if (!goes_on) break;
     }
   }
@@ -119,6 +142,26 @@ class PlanOfVariants {
   std::string path_;
   Status written_;
 };
+
+/// How often a launch was stopped, and for how long in all.
+struct Stops {
+  uint32_t count = 0;
+  uint64_t held_ns = 0;
+};
+
+/// None where it is not known how long the launch was stopped.
+Stops StopsOf(const TimedLaunch& launch, const std::vector<Interruption>& interruptions) {
+  Stops stops;
+  for (const Interruption& one : interruptions) {
+    // One that outlives the launch did not stop it: its last blocks were running already.
+    if (one.end_ns <= launch.start_ns || one.end_ns > launch.end_ns) continue;
+    // It began under a request, with nothing to drain; or it was let go while it drained.
+    if (one.begin_ns < launch.start_ns || one.stopped_ns == 0) return {};
+    stops.held_ns += one.end_ns - one.stopped_ns;
+    ++stops.count;
+  }
+  return stops;
+}
 
 std::vector<std::string> ClaimTexts(const std::vector<uint32_t>& words) {
   std::vector<std::string> texts;
@@ -215,29 +258,21 @@ std::map<std::string, Overheads> CompareForms(
   return costs;
 }
 
-std::map<std::string, std::vector<uint64_t>> InterruptionCosts(
+std::map<std::string, std::vector<profiles::PreemptionSample>> InterruptionCosts(
     const std::vector<TimedLaunch>& interrupted, const std::vector<Interruption>& interruptions,
     const std::vector<TimedLaunch>& usual) {
   const ByShape without = DurationsOf(usual);
-  std::map<std::string, std::vector<uint64_t>> costs;
+  std::map<std::string, std::vector<profiles::PreemptionSample>> costs;
   for (const TimedLaunch& launch : interrupted) {
     const auto shape = without.find(ShapeOf(launch));
     if (launch.batch == 0 || shape == without.end()) continue;
     const auto found = shape->second.find(launch.batch);
     if (found == shape->second.end()) continue;
-    uint64_t held = 0;
-    uint64_t count = 0;
-    for (const Interruption& one : interruptions) {
-      // One that outlives the launch did not stop it: its last blocks were running already.
-      if (one.end_ns <= launch.start_ns || one.end_ns > launch.end_ns) continue;
-      held += one.end_ns - std::max(one.begin_ns, launch.start_ns);
-      ++count;
-    }
-    if (count == 0) continue;
+    const Stops stops = StopsOf(launch, interruptions);
+    if (stops.count == 0) continue;
     const double extra =
-        LengthOf(launch) - models::Median(found->second) - static_cast<double>(held);
-    // Less than nothing: blocks that were running when it was asked to yield went on for a while.
-    costs[launch.kernel].push_back(extra > 0 ? static_cast<uint64_t>(extra) / count : 0);
+        LengthOf(launch) - models::Median(found->second) - static_cast<double>(stops.held_ns);
+    costs[launch.kernel].push_back({.ns = std::llround(extra / stops.count), .count = stops.count});
   }
   return costs;
 }

@@ -38,13 +38,17 @@ std::map<std::string, Overheads> CompareForms(
 
 /// An interruption: asked to yield from `begin_ns` to `end_ns`, CLOCK_MONOTONIC.
 struct Interruption {
-  uint64_t begin_ns, end_ns;
+  uint64_t begin_ns;
+  uint64_t stopped_ns;  ///< when it was seen to have stopped; 0 = it was not
+  uint64_t end_ns;
 };
 
-/// What each interruption that ended inside of a launch added to it, besides the time that it held
-/// the launch: by kernel, ns, the mean over a launch's interruptions, at least 0. `usual` are launches without
-/// any; those of the same shape and L are compared.
-std::map<std::string, std::vector<uint64_t>> InterruptionCosts(
+/// What the interruptions of a launch added to it, besides the time that it was stopped: the work
+/// not done while it drained, and what it took to go on. By kernel, a sample a launch, without
+/// `when`; the mean of one interruption, below 0 where the launch happened to be that much faster
+/// than usual. Of launches that were running when they were asked, and stopped each time. `usual`
+/// are launches without any; those of the same shape and L are compared.
+std::map<std::string, std::vector<profiles::PreemptionSample>> InterruptionCosts(
     const std::vector<TimedLaunch>& interrupted, const std::vector<Interruption>& interruptions,
     const std::vector<TimedLaunch>& usual);
 

@@ -93,6 +93,16 @@ void MergeKernel(const KernelProfile& from, KernelProfile* into) {
 
 }  // namespace
 
+MeanPreemption MeanOfLatest(const std::vector<PreemptionSample>& samples, uint64_t most) {
+  MeanPreemption mean;
+  for (auto sample = samples.rbegin(); sample != samples.rend() && mean.count < most; ++sample) {
+    mean.ns += static_cast<double>(sample->ns) * sample->count;
+    mean.count += sample->count;
+  }
+  if (mean.count != 0) mean.ns /= static_cast<double>(mean.count);
+  return mean;
+}
+
 void Normalize(Profile* profile) {
   for (auto& [key, kernel] : profile->kernels) {
     NormalizeLaunches(&kernel.launches);

@@ -50,11 +50,21 @@ struct LaunchSample {
   auto operator<=>(const LaunchSample&) const = default;
 };
 
-/// What one preemption and resumption added to a launch.
+/// What preemptions and resumptions added to a launch.
 struct PreemptionSample {
-  uint64_t when = 0, ns = 0;
+  uint64_t when = 0;
+  int64_t ns = 0;      ///< mean of one; below 0 where the launch was that much faster than usual
+  uint32_t count = 1;  ///< of the launch
   auto operator<=>(const PreemptionSample&) const = default;
 };
+
+struct MeanPreemption {
+  uint64_t count = 0;  ///< preemptions; 0 = none was measured
+  double ns = 0;
+};
+
+/// Of the latest samples (they are sorted), as many as have `most` preemptions or one sample more.
+MeanPreemption MeanOfLatest(const std::vector<PreemptionSample>& samples, uint64_t most);
 
 /// What `cupola tune` found. The latest counts.
 struct TunedBatch {

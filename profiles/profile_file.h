@@ -1,4 +1,4 @@
-// Profiles as files: versioned JSON, "cupola_profile": 1, one launch a line. Written whole and put
+// Profiles as files: versioned JSON, "cupola_profile": 2, one launch a line. Written whole and put
 // in place by rename, so that a reader never sees half of one. Any thread; two processes that add
 // to one file take turns by a lock on <file>.lock.
 #pragma once
@@ -11,7 +11,8 @@
 
 namespace cupola::profiles {
 
-inline constexpr uint32_t kProfileVersion = 1;
+/// What is written. All versions from 1 on are read; the preemptions of version 1 are left out.
+inline constexpr uint32_t kProfileVersion = 2;
 
 /// The text of a profile, normalized. Ends in a newline.
 std::string ToJson(const Profile& profile);

@@ -59,6 +59,19 @@ class Reader {
     return fallback.value_or(0);
   }
 
+  int64_t Signed(const Json& object, const char* key, const std::string& where) {
+    const Json* value = Find(object, key, where);
+    if (value == nullptr) {
+      Fail(where, (std::string("lacks \"") + key + "\"").c_str());
+    } else if (value->is_number_integer() &&
+               (!value->is_number_unsigned() || value->get<uint64_t>() <= INT64_MAX)) {
+      return value->get<int64_t>();
+    } else {
+      Fail(where + "." + key, "expected a whole number, perhaps below 0");
+    }
+    return 0;
+  }
+
   double Real(const Json& object, const char* key, const std::string& where) {
     const Json* value = Find(object, key, where);
     if (value != nullptr && value->is_number()) return value->get<double>();
@@ -180,7 +193,17 @@ TunedBatch ReadTuned(Reader& in, const Json& tuned, const std::string& where) {
   return result;
 }
 
-void ReadKernel(Reader& in, const Json& kernel, const std::string& where, Profile* profile) {
+PreemptionSample ReadPreemption(Reader& in, const Json& preemption, const std::string& where) {
+  PreemptionSample sample;
+  sample.when = in.Whole<uint64_t>(preemption, "when", where);
+  sample.ns = in.Signed(preemption, "ns", where);
+  sample.count = in.Whole<uint32_t>(preemption, "count", where, 1);
+  if (sample.count == 0) in.Fail(where + ".count", "expected at least 1");
+  return sample;
+}
+
+void ReadKernel(Reader& in, const Json& kernel, uint32_t version, const std::string& where,
+                Profile* profile) {
   KernelProfile read;
   const std::string name = in.Text(kernel, "name", where);
   const std::string image = in.Text(kernel, "image", where);
@@ -196,10 +219,12 @@ void ReadKernel(Reader& in, const Json& kernel, const std::string& where, Profil
   in.Each(kernel, "launches", where, [&](const Json& one, const std::string& here) {
     read.launches.push_back(ReadLaunch(in, one, here));
   });
-  in.Each(kernel, "preemptions", where, [&](const Json& one, const std::string& here) {
-    read.preemptions.push_back(
-        {in.Whole<uint64_t>(one, "when", here), in.Whole<uint64_t>(one, "ns", here)});
-  });
+  // Those of version 1 were too short by the time that the launch drained, and never below 0.
+  if (version > 1) {
+    in.Each(kernel, "preemptions", where, [&](const Json& one, const std::string& here) {
+      read.preemptions.push_back(ReadPreemption(in, one, here));
+    });
+  }
   if (const Json* tuned = in.Find(kernel, "tuned", where)) {
     read.tuned = ReadTuned(in, *tuned, where + ".tuned");
   }
@@ -264,7 +289,9 @@ std::string KernelToJson(const KernelKey& key, const KernelProfile& kernel) {
   });
   text += ",\n" + List("launches", kernel.launches, LaunchToJson);
   text += ",\n" + List("preemptions", kernel.preemptions, [](const PreemptionSample& one) {
-    return Json{{"when", one.when}, {"ns", one.ns}};
+    Json preemption{{"when", one.when}, {"ns", one.ns}};
+    if (one.count != 1) preemption["count"] = one.count;
+    return preemption;
   });
   if (kernel.tuned) text += ",\n   \"tuned\": " + TunedToJson(*kernel.tuned).dump();
   return text + "\n  }";
@@ -304,10 +331,10 @@ Result<Profile> FromJson(std::string_view text, const std::string& file) {
                      {.file = file});
   }
   const auto number = in.Whole<uint32_t>(*version, "cupola_profile");
-  if (in.ok() && number != kProfileVersion) {
+  if (in.ok() && (number == 0 || number > kProfileVersion)) {
     return MakeError(ErrorCode::kUnsupported,
-                     fmt::format("a profile of version {}; this Cupola reads version {}", number,
-                                 kProfileVersion),
+                     fmt::format("a profile of version {}; this Cupola reads versions 1 to {}",
+                                 number, kProfileVersion),
                      {.file = file});
   }
   Profile profile;
@@ -317,7 +344,7 @@ Result<Profile> FromJson(std::string_view text, const std::string& file) {
     in.Fail("", "lacks \"gpu\"");
   }
   in.Each(document, "kernels", "", [&](const Json& kernel, const std::string& where) {
-    ReadKernel(in, kernel, where, &profile);
+    ReadKernel(in, kernel, number, where, &profile);
   });
   if (!in.ok()) return in.error();
   Normalize(&profile);

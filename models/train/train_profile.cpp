@@ -90,16 +90,6 @@ uint64_t BlockNs(const std::vector<TrainingSample>& samples, const Machine& mach
   return block_ns.empty() ? 0 : static_cast<uint64_t>(Median(block_ns));
 }
 
-// At least a microsecond where there are samples, for 0 says that it is not known.
-uint64_t MeanPreemption(const std::vector<profiles::PreemptionSample>& samples) {
-  const size_t count = std::min(samples.size(), kPreemptionsOfMean);
-  if (count == 0) return 0;
-  uint64_t sum = 0;
-  for (size_t i = samples.size() - count; i < samples.size(); ++i) sum += samples[i].ns;
-  constexpr uint64_t kLeast = 1'000;
-  return std::max(sum / count, kLeast);
-}
-
 /// Trains one kernel, adds it to the plan.
 class KernelTrainer {
  public:
@@ -168,7 +158,13 @@ class KernelTrainer {
   }
 
   void FillTuned(const profiles::KernelProfile& kernel, KernelReport* report) {
-    report->preemption_ns = MeanPreemption(kernel.preemptions);
+    const auto preemption = profiles::MeanOfLatest(kernel.preemptions, kPreemptionsOfMean);
+    report->preemptions = preemption.count;
+    // At least a microsecond where there are samples, for 0 says that it is not known.
+    constexpr double kLeastNs = 1'000;
+    if (preemption.count != 0) {
+      report->preemption_ns = static_cast<uint64_t>(std::max(preemption.ns, kLeastNs));
+    }
     report->tuned = kernel.tuned.has_value();
     if (kernel.tuned) {
       if (kernel.tuned->block_ns != 0) report->block_ns = kernel.tuned->block_ns;

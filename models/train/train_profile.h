@@ -12,7 +12,7 @@
 namespace cupola::models {
 
 /// Preemptions that the mean is taken of, the latest (FLEP section 4.2).
-inline constexpr size_t kPreemptionsOfMean = 50;
+inline constexpr uint64_t kPreemptionsOfMean = 50;
 
 /// What training found of one kernel.
 struct KernelReport {
@@ -30,7 +30,8 @@ struct KernelReport {
   uint64_t block_ns = 0;
   uint32_t batch = 1;  ///< profiles/claim_word.h
   bool tuned = false;
-  uint64_t preemption_ns = 0;
+  uint64_t preemption_ns = 0;  ///< 0 = not known
+  uint64_t preemptions = 0;    ///< that it is the mean of
 };
 
 struct TrainedPlan {

@@ -237,13 +237,6 @@ bool BoardClient::DaemonIsWell(uint64_t now_ns) const {
   return now_ns < beat + kSilenceNs;
 }
 
-void BoardClient::DropDaemonHolds() {
-  ClearRequest(board(), index_, kDaemonBit);
-  slot().may_be_held.store(HeldFor::kNobody);
-  board().header().attention.store(0);
-  board().header().bell_sleepers.store(0);
-}
-
 DaemonState BoardClient::Poll(uint64_t now_ns) {
   if (!joined()) return DaemonState::kNone;
   if (DaemonIsWell(now_ns)) {
@@ -259,7 +252,7 @@ DaemonState BoardClient::Poll(uint64_t now_ns) {
     present_ = false;
     next_attempt_ns_ = now_ns;
   }
-  DropDaemonHolds();  // each time: a stuck daemon may have set them again
+  DropDaemonHolds(board(), index_);  // each time: a stuck daemon may have set them again
   DropStaleRequests(board(), index_, now_ns);
   if (now_ns < next_attempt_ns_) return DaemonState::kAbsent;
   next_attempt_ns_ = now_ns + kRetryNs;

@@ -88,7 +88,6 @@ class BoardClient {
   JoinResult Exchange(uint32_t timeout_ms);
   JoinResult Accept(const JoinAnswer& answer, int fd);
   bool DaemonIsWell(uint64_t now_ns) const;
-  void DropDaemonHolds();
 
   JoinMessage message_;
   JoinAnswer answer_;

@@ -195,6 +195,13 @@ uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns) {
   return slot.yield_requests.load();
 }
 
+void DropDaemonHolds(BoardView board, uint32_t slot) {
+  ClearRequest(board, slot, kDaemonBit);
+  board.slot(slot).may_be_held.store(HeldFor::kNobody);
+  board.header().attention.store(0);
+  board.header().bell_sleepers.store(0);
+}
+
 bool GateIsToBeOpen(const BoardSlot& slot) {
   return slot.yield_requests.load() == 0 || slot.yield_sm_bound.load() < runtime::kAllSms;
 }

@@ -102,6 +102,10 @@ bool ClearRequest(BoardView board, uint32_t victim, uint32_t bit);
 /// returns the requests that are left. The daemon's bit is left alone.
 uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns);
 
+/// The daemon is gone, or stuck: what it had asked of the slot in its own name is void. Made by the
+/// slot's process, again while the daemon is missed.
+void DropDaemonHolds(BoardView board, uint32_t slot);
+
 /// Whether `gate` is to be open: the slot is not asked to leave all SMs.
 bool GateIsToBeOpen(const BoardSlot& slot);
 

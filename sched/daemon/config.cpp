@@ -4,6 +4,8 @@
 
 #include <fnmatch.h>
 
+#include <fmt/format.h>
+
 namespace cupola::sched {
 namespace {
 
@@ -25,6 +27,12 @@ bool Config::Admits(const ProcessIdentity& process, uint32_t own_uid) const {
   return std::any_of(users.begin(), users.end(), [&](const std::string& user) {
     return user == "*" || user == process.user || user == std::to_string(process.uid);
   });
+}
+
+std::string Config::RefusalOf(const ProcessIdentity& process) {
+  return fmt::format("user {} is not admitted; the daemon's configuration lists who is, in "
+                     "[access] users",
+                     process.user);
 }
 
 ClientSettings Config::SettingsFor(const ProcessIdentity& process,

@@ -35,6 +35,8 @@ struct Config {
   std::vector<Rule> rules;          ///< in order: of those that match, the last word counts
 
   bool Admits(const ProcessIdentity& process, uint32_t own_uid) const;
+  /// What is told a user who is not admitted.
+  static std::string RefusalOf(const ProcessIdentity& process);
   ClientSettings SettingsFor(const ProcessIdentity& process, const std::string& kernel) const;
   /// Fills the variant choices of an answer for this process.
   void FillVariants(const ProcessIdentity& process, JoinAnswer& answer) const;

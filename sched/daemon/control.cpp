@@ -1,7 +1,5 @@
 #include "sched/daemon/control.h"
 
-#include <algorithm>
-
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -74,6 +72,9 @@ json ControlRequests::Dispatch(const ProcessIdentity& peer, const json& request)
   const std::string command = request.contains("command") && request["command"].is_string()
                                   ? request["command"].get<std::string>()
                                   : std::string();
+  if (peer.uid != 0 && !server_.config_.Admits(peer, geteuid())) {
+    return Failure(Config::RefusalOf(peer));
+  }
   if (command == "show") return Show(request.value("state", json(false)) == json(true));
   // Others may look; they steer their own processes only, and only by pausing them.
   if (command == "set") return Set(peer, request);
@@ -123,21 +124,14 @@ json ControlRequests::Set(const ProcessIdentity& peer, const json& request) {
   if (!error.empty()) return Failure(error);
   if (!pid) return Failure("pid is missing");
   const bool own = peer.uid == geteuid() || peer.uid == 0;
+  const bool only_pauses = !changes.priority && !changes.weight && !changes.latency_bound_ns;
+  const auto whose = own ? std::optional<uint32_t>() : peer.uid;
   bool found = false;
   for (const auto& [uuid, gpu] : server_.gpus_) {
-    if (!own) {
-      const bool only_pause = !changes.priority && !changes.weight && !changes.latency_bound_ns;
-      const GpuStatus status = gpu->Status();
-      const bool is_theirs = std::any_of(
-          status.clients.begin(), status.clients.end(), [&](const ClientStatus& client) {
-            return client.process.pid == *pid && client.process.uid == peer.uid;
-          });
-      if (!only_pause || !is_theirs) {
-        return Failure(fmt::format("{} may only pause and resume processes of their own",
-                                   peer.user));
-      }
-    }
-    found = gpu->SetClient(*pid, changes) || found;
+    if (own || only_pauses) found = gpu->SetClient(*pid, whose, changes) || found;
+  }
+  if (!found && !own) {
+    return Failure(fmt::format("{} may only pause and resume processes of their own", peer.user));
   }
   if (!found) return Failure(fmt::format("process {} is not known here", *pid));
   return {{"ok", true}};

@@ -16,6 +16,9 @@
 namespace cupola::sched {
 namespace {
 
+// Each has a thread. A user has more than one only of daemons that ended while programs went on.
+constexpr auto kMostBoardsOfUser = 8;
+
 template <typename T>
 uint32_t Number(T value) {
   return static_cast<uint32_t>(value);
@@ -199,6 +202,13 @@ Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory broug
                      sizeof(BoardHeader::gpu_uuid)) != 0) {
       return {JoinStatus::kNoBoard, "the board that it brought is another GPU's", kNoSlot, -1};
     }
+    const auto boards = std::count_if(boards_.begin(), boards_.end(), [&](const auto& known) {
+      return known->uid == process.uid;
+    });
+    if (boards >= kMostBoardsOfUser) {
+      return {JoinStatus::kNoBoard,
+              fmt::format("user {} has brought too many boards", process.user), kNoSlot, -1};
+    }
     board = NewBoard(std::move(brought), process.uid);
     AdoptSlots(*board);
   }
@@ -214,8 +224,9 @@ Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory broug
   return {JoinStatus::kAccepted, "", slot, board->memory.fd()};
 }
 
-// The other slots of a board that an earlier daemon left: their processes bring the board as well, in
-// their own time; one that is stopped, or has ended, will not.
+// The other slots of a board that an earlier daemon left: their processes bring the board as well,
+// in their own time; one that is stopped, or has ended, will not. What the board says is the word
+// of whoever brought it: only processes of that user are taken over.
 void GpuArbiter::AdoptSlots(Board& board) {
   const BoardView view = board.memory.view();
   for (uint32_t i = 0; i < kBoardSlots; ++i) {
@@ -223,7 +234,8 @@ void GpuArbiter::AdoptSlots(Board& board) {
     const uint32_t pid = slot.pid;
     if (slot.state == Number(SlotState::kFree)) continue;
     const std::optional<uint64_t> start = ProcessStart(pid);
-    if (slot.state == Number(SlotState::kLive) && start && *start == slot.process_start) {
+    if (slot.state == Number(SlotState::kLive) && start && *start == slot.process_start &&
+        ProcessUser(pid) == board.uid) {
       AddClient(board, i,
                 {pid, board.uid, *start, UserName(board.uid), ProcessExecutable(pid), ""});
     } else {
@@ -244,12 +256,14 @@ void GpuArbiter::Reconfigure(const GpuOptions& options) {
   }
 }
 
-bool GpuArbiter::SetClient(uint32_t pid, const Override& changes) {
+bool GpuArbiter::SetClient(uint32_t pid, std::optional<uint32_t> uid, const Override& changes) {
   const std::lock_guard lock(mutex_);
   bool found = false;
   for (const auto& board : boards_) {
     for (Client& client : board->clients) {
-      if (client.process.pid != pid) continue;
+      if (client.process.pid != pid || client.process.uid != uid.value_or(client.process.uid)) {
+        continue;
+      }
       found = true;
       if (changes.priority) client.changes.priority = changes.priority;
       if (changes.weight) client.changes.weight = changes.weight;

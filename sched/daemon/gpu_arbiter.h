@@ -101,14 +101,15 @@ class GpuArbiter {
 
   /// Applies new options and asks the source again for every client.
   void Reconfigure(const GpuOptions& options);
-  /// Replaces settings of one process until it leaves; false: it has no slot here. Unset fields stay.
+  /// Replaces settings of one process until it leaves, if it is the user's (nothing: whosever it
+  /// is); false: there is none such here. Unset fields stay.
   struct Override {
     std::optional<int32_t> priority;
     std::optional<uint32_t> weight;
     std::optional<uint64_t> latency_bound_ns;
     std::optional<bool> paused;
   };
-  bool SetClient(uint32_t pid, const Override& changes);
+  bool SetClient(uint32_t pid, std::optional<uint32_t> uid, const Override& changes);
 
   /// Frees the slots of processes that have ended or left. `exits_fd` is readable when one has.
   void CollectExits();

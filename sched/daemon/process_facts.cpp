@@ -8,6 +8,7 @@
 
 #include <limits.h>
 #include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace cupola::sched {
@@ -26,6 +27,13 @@ std::optional<uint64_t> ProcessStart(uint32_t pid) {
     if (number == 22) return std::strtoull(field.c_str(), nullptr, 10);
   }
   return std::nullopt;
+}
+
+// The folder is the effective user's, whatever of its files is root's (proc(5)).
+std::optional<uint32_t> ProcessUser(uint32_t pid) {
+  struct stat facts {};
+  if (stat(("/proc/" + std::to_string(pid)).c_str(), &facts) != 0) return std::nullopt;
+  return facts.st_uid;
 }
 
 std::string ProcessExecutable(uint32_t pid) {

@@ -12,6 +12,9 @@ namespace cupola::sched {
 /// it names a process for good. Nothing: there is none, or it is a zombie.
 std::optional<uint64_t> ProcessStart(uint32_t pid);
 
+/// The user whose rights the process has: the effective one. Nothing: there is no such process.
+std::optional<uint32_t> ProcessUser(uint32_t pid);
+
 /// The executable of the process, "" where it may not be known.
 std::string ProcessExecutable(uint32_t pid);
 

@@ -280,10 +280,7 @@ bool Server::ServeJoin(Connection& connection, const JoinMessage& message, Board
   process.label = FieldText(message.label);
   const std::string uuid = FieldText(message.gpu_uuid);
   if (!config_.Admits(process, geteuid())) {
-    return Refuse(connection, JoinStatus::kForeignUser,
-                  fmt::format("user {} is not admitted; the daemon's configuration lists who is, in "
-                              "[access] users",
-                              process.user));
+    return Refuse(connection, JoinStatus::kForeignUser, Config::RefusalOf(process));
   }
   if (!IsUuid(uuid)) {
     return Refuse(connection, JoinStatus::kBadMessage, "the message names no GPU");

@@ -148,7 +148,7 @@ class Evaluation:
                 if is_kernel(kernel["name"], name, word):
                     found[name] = {key: kernel[key] for key in (
                         "batch", "in_grid_order", "one_worker_less", "worker_eighths", "tuned",
-                        "block_ns", "preemption_ns")}
+                        "block_ns", "preemption_ns", "preemptions")}
         self.detail["tune"] = found
 
     def train(self):

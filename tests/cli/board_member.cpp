@@ -72,6 +72,9 @@ int main(int argc, char** argv) {
     } else if (std::strcmp(word, "kernel") == 0 && std::sscanf(line, "%*s %127s", text) == 1) {
       std::strncpy(client.slot().kernel, text, sizeof(client.slot().kernel) - 1);
       std::puts("ok");
+    } else if (std::strcmp(word, "preempted") == 0) {  // so often, for what is shown of it
+      client.slot().preemptions.fetch_add(number);
+      std::puts("ok");
     } else if (std::strcmp(word, "variant") == 0 && std::sscanf(line, "%*s %127s", text) == 1) {
       std::puts(VariantName(client.VariantFor(text)));
     } else if (std::strcmp(word, "leave") == 0) {

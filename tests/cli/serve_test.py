@@ -1,116 +1,18 @@
-"""`cupola serve`, `ctl` and `top` with real processes: joining, leaving, dying, stopping. Run by
-ctest, a class at a time.
-
-CUPOLA names the command, BOARD_MEMBER a client that does what it is told, line by line. Every wait is
-for something that can be seen, with a deadline; nothing sleeps to let time pass.
+"""`cupola serve` and `ctl` with real processes: joining, leaving, dying, stopping. Run by
+ctest, a class at a time; arbiter_bed.py says with what.
 """
 import json
 import os
 import random
-import re
-import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
-CUPOLA = os.environ["CUPOLA"]
-BOARD_MEMBER = os.environ["BOARD_MEMBER"]
-TIMEOUT = 60
-DAEMON_BIT = 1 << 63
-
-
-def until(condition, what):
-    """Looks until `condition()` is true and returns its value."""
-    deadline = time.monotonic() + TIMEOUT
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.002)  # between two looks
-    raise AssertionError(f"never: {what}")
-
-
-class Member:
-    """A process on the board."""
-
-    def __init__(self, test, uuid="SIM-0", name="/bin/member", capabilities=1, prefix=(), env=None):
-        self.process = subprocess.Popen(
-            [*prefix, BOARD_MEMBER, uuid, name, str(capabilities)], env=env or test.env,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        test.addCleanup(self.close)
-        self.joined = self.process.stdout.readline().strip()
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
-
-    def say(self, line):
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
-
-    def show(self):
-        words = self.say("show").split()
-        values = dict(zip(words[::2], words[1::2]))
-        return {name: int(value, 16 if name in ("requests", "bound", "may_take") else 10)
-                for name, value in values.items()}
-
-    @property
-    def pid(self):
-        return self.process.pid
-
-    @property
-    def slot(self):
-        return self.show()["slot"]
-
-
-class ServeTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="cupola-serve-")
-        self.addCleanup(shutil.rmtree, self.folder)
-        os.chmod(self.folder, 0o755)
-        os.mkdir(os.path.join(self.folder, "run"), 0o700)
-        self.socket = os.path.join(self.folder, "run", "a.sock")
-        self.config = os.path.join(self.folder, "c.toml")
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("CUPOLA", "LD_"))}
-        self.env["CUPOLA_SOCKET"] = self.socket
-
-    def serve(self, *options, env=None):
-        daemon = subprocess.Popen([CUPOLA, "serve", *options], env=env or self.env,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-        def close():
-            daemon.kill()
-            daemon.wait()
-            daemon.stdout.close()
-            daemon.stderr.close()
-        self.addCleanup(close)
-        self.assertEqual(daemon.stdout.readline(), f"listening on {self.socket}\n")
-        return daemon
-
-    def write_config(self, text):
-        with open(self.config, "w", encoding="utf-8") as file:
-            file.write(text)
-
-    def cupola(self, *words, **more):
-        return subprocess.run([CUPOLA, *words], env=self.env, capture_output=True, text=True,
-                              timeout=TIMEOUT, check=False, **more)
-
-    def ctl(self, *words):
-        done = self.cupola("ctl", *words)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), words)
-        return done.stdout
-
-    def clients(self):
-        shown = json.loads(self.ctl("--json", "show"))
-        return {c["pid"]: c for gpu in shown["gpus"] for c in gpu["clients"]}
+from arbiter_bed import (CUPOLA, DAEMON_BIT, NOBODY, NOBODY_PREFIX, TIMEOUT, Member, ServeTest, Wire,
+                         as_nobody, forge_board, until)
 
 
 class Boards(ServeTest):
@@ -185,6 +87,35 @@ class Boards(ServeTest):
         one, other = Member(self, uuid="GPU-1"), Member(self, uuid="GPU-2")
         self.assertEqual((one.slot, other.slot), (0, 0))
         self.assertEqual(len(json.loads(self.ctl("--json", "show"))["gpus"]), 2)
+
+    def test_what_happens_on_one_gpu_is_nothing_to_the_other(self):
+        self.write_config('[[rule]]\nlabel = "high"\npriority = 5\n')
+        self.serve("--config", self.config)
+        low, peer = Member(self, uuid="GPU-1"), Member(self, uuid="GPU-1")
+        high = Member(self, uuid="GPU-2", env={**self.env, "CUPOLA_LABEL": "high"})
+        low.say("begin 1000000 60000")
+        high.say("begin 1000000 60000")
+        both = until(lambda: (c := self.clients())[low.pid]["granted"] and
+                     c[high.pid]["granted"] and c, "each runs on its GPU")
+        self.assertEqual(both[high.pid]["priority"], 5)
+        self.assertEqual((low.show()["requests"], high.show()["may_take"]), (0, 0))
+        with Wire(self.socket) as wire:  # a process with both GPUs: what is set holds for both
+            for uuid in (b"GPU-1", b"GPU-2"):
+                self.assertEqual(wire.join(uuid), (0, ""))
+        self.ctl("set", str(os.getpid()), "priority=9")
+        self.ctl("policy", "fifo")
+        gpus = {gpu["uuid"]: gpu for gpu in json.loads(self.ctl("--json", "show"))["gpus"]}
+        self.assertEqual(set(gpus), {"GPU-1", "GPU-2"})
+        for gpu in gpus.values():
+            self.assertEqual(gpu["policy"], "fifo")
+            (row,) = [c for c in gpu["clients"] if c["pid"] == os.getpid()]
+            self.assertEqual(row["priority"], 9)
+        self.ctl("pause", str(low.pid))
+        until(lambda: low.show()["requests"] == DAEMON_BIT, "held")
+        self.assertEqual(high.show()["requests"], 0)
+        low.close()
+        until(lambda: low.pid not in self.clients(), "the dead one's slot is free")
+        self.assertTrue({peer.pid, high.pid} <= set(self.clients()))
 
     def test_full_board(self):
         self.serve()
@@ -333,25 +264,96 @@ class Places(ServeTest):
     @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
     def test_another_user(self):
         os.chmod(os.path.dirname(self.socket), 0o711)
-        nobody = ["setpriv", "--reuid=65534", "--clear-groups"]
         self.write_config('[[rule]]\npriority = 1\n')
         daemon = self.serve("--config", self.config)
         os.chmod(self.socket, 0o666)  # were it open, credentials would still be checked
-        self.assertRegex(Member(self, prefix=nobody).joined, "^refused user .* is not admitted")
-        self.write_config('[access]\nusers = ["65534"]\n')
+        self.assertRegex(Member(self, prefix=NOBODY_PREFIX).joined,
+                         "^refused user .* is not admitted")
+        for words in (("--json", "show"), ("pause", "1"), ("policy", "ffs"), ("reload",)):
+            asked = self.nobody_asks(*words)
+            self.assertEqual((asked.returncode, asked.stdout), (1, ""), words)
+            self.assertRegex(asked.stderr, "user .* is not admitted", words)
+        self.write_config(f'[access]\nusers = ["{NOBODY}"]\n')
         daemon.send_signal(signal.SIGHUP)
-        until(lambda: Member(self, prefix=nobody).joined == "joined", "admitted")
-        own, other = Member(self), Member(self, prefix=nobody)
+        until(lambda: Member(self, prefix=NOBODY_PREFIX).joined == "joined", "admitted")
+        own, other = Member(self), Member(self, prefix=NOBODY_PREFIX)
         until(lambda: other.pid in self.clients(), "it is there")
         self.assertEqual(own.slot, 0, "a board of its own for each user")
         own.say("begin 100000 60000")
         until(lambda: self.clients()[own.pid]["granted"], "runs")
         other.say("begin 100 60000")
         until(lambda: own.show()["requests"] == DAEMON_BIT, "the daemon relays between the boards")
-        asked = subprocess.run([*nobody, CUPOLA, "ctl", "set", str(own.pid), "priority=9"],
-                               env=self.env, capture_output=True, text=True, check=False)
-        self.assertEqual(asked.returncode, 1)
-        self.assertIn("may only pause and resume processes of their own", asked.stderr)
+        other.say("end")
+        until(lambda: own.show()["requests"] == 0, "it goes on")
+
+    def nobody_asks(self, *words):
+        return subprocess.run([*NOBODY_PREFIX, CUPOLA, "ctl", *words], env=self.env,
+                              capture_output=True, text=True, timeout=TIMEOUT, check=False)
+
+    def admit_nobody(self):
+        os.chmod(os.path.dirname(self.socket), 0o711)
+        self.write_config(f'[access]\nusers = ["{NOBODY}"]\n')
+        return self.serve("--config", self.config)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
+    def test_what_an_admitted_user_may_do(self):
+        daemon = self.admit_nobody()
+        # On two GPUs: each has processes of one of them alone.
+        own, other = Member(self, uuid="GPU-1"), Member(self, uuid="GPU-2", prefix=NOBODY_PREFIX)
+        for words in (("set", str(own.pid), "priority=9"), ("set", str(other.pid), "priority=9"),
+                      ("pause", str(own.pid)), ("resume", str(own.pid)), ("pause", "1")):
+            asked = self.nobody_asks(*words)
+            self.assertEqual(asked.returncode, 1, words)
+            self.assertIn("may only pause and resume processes of their own", asked.stderr)
+        for words in (("policy", "ffs"), ("reload",)):
+            asked = self.nobody_asks(*words)
+            self.assertEqual(asked.returncode, 1, words)
+            self.assertIn("only the daemon's user may do that", asked.stderr)
+        shown = self.nobody_asks("--json", "show")
+        self.assertEqual({gpu["policy"] for gpu in json.loads(shown.stdout)["gpus"]}, {"hpf"})
+        self.assertEqual({c["paused"] for c in self.clients().values()}, {False})
+        for word, paused in (("pause", True), ("resume", False)):
+            asked = self.nobody_asks(word, str(other.pid))
+            self.assertEqual((asked.returncode, asked.stderr), (0, ""), word)
+            self.assertEqual(self.clients()[other.pid]["paused"], paused)
+        files = f"/proc/{daemon.pid}/fd"  # the boards of all users
+        self.assertTrue(os.listdir(files))
+        self.assertEqual(as_nobody(lambda: os.access(files, os.R_OK)), False)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
+    def test_a_forged_board_gives_no_power(self):
+        daemon = self.admit_nobody()
+        victim = Member(self)
+
+        def attack():
+            board = forge_board([os.getpid(), victim.pid])
+            with Wire(self.socket) as wire:
+                brought = wire.join(board=board, slot=0)
+                shown = wire.control(command="show")
+                paused = wire.control(command="set", pid=victim.pid, paused=True)
+            return {"brought": brought, "paused": paused, "me": os.getpid(),
+                    "clients": [[c["pid"], c["user"]] for c in shown["gpus"][0]["clients"]]}
+        done = as_nobody(attack)
+        self.assertEqual(done["brought"], [0, ""], "its own slot is its own")
+        self.assertEqual({pid for pid, _ in done["clients"]}, {victim.pid, done["me"]})
+        self.assertEqual(len(done["clients"]), 2, "the victim under another's name")
+        self.assertFalse(done["paused"]["ok"])
+        self.assertFalse(self.clients()[victim.pid]["paused"])
+        threads = len(os.listdir(f"/proc/{daemon.pid}/task"))
+
+        def bring_many():
+            answers = []
+            for _ in range(40):
+                with Wire(self.socket) as wire:
+                    answers.append(wire.join(board=forge_board([os.getpid()]), slot=0))
+            return answers
+        refused = [reason for status, reason in as_nobody(bring_many) if status != 0]
+        self.assertIn("boards", refused[-1] if refused else "")
+        self.assertLess(len(os.listdir(f"/proc/{daemon.pid}/task")), threads + 10)
+        self.assertEqual(Member(self).joined, "joined")
+        # What was brought stays of use: the board of an earlier daemon with two of one user's.
+        both = [Member(self, prefix=NOBODY_PREFIX) for _ in range(2)]
+        self.assertEqual({member.joined for member in both}, {"joined"})
 
     def test_damaged_messages(self):
         self.serve()
@@ -447,15 +449,6 @@ class Control(ServeTest):
         refused = self.cupola("serve", "--config", self.config)
         self.assertEqual(refused.returncode, 1)
         self.assertIn(f"{self.config}:2:8: expected one of", refused.stderr)
-
-    def test_top_once(self):
-        self.serve()
-        member = Member(self)
-        shown = self.cupola("top", "--once")
-        self.assertEqual(shown.returncode, 0, shown.stderr)
-        self.assertTrue(re.search(r"PID +PROGRAM +PRIORITY", shown.stdout))
-        self.assertIn(str(member.pid), shown.stdout)
-        self.assertNotIn("\x1b", self.cupola("top").stdout)
 
     def test_mps_is_started_and_stopped(self):
         tools = os.path.join(self.folder, "bin")

@@ -105,29 +105,46 @@ TEST(TuneMeasure, WhatAShapeDoesNotDoAtItsTurnIsNotWaitedFor) {
   EXPECT_EQ(ShareWithAllTurns(launches, {1, 4, 0}, 2), 0.75);
 }
 
-TEST(TuneMeasure, APreemptionCostsWhatIsNotHeld) {
-  const std::vector<TimedLaunch> usual = {Launch("a", 10, 0, 1000, 4),
-                                          Launch("a", 10, 0, 700, 1)};
-  const std::vector<Interruption> interruptions = {{1100, 1300}, {1500, 1600}, {9900, 10'100}};
-  // Held for 300 ns by two interruptions, and 100 ns longer than that explains.
-  const auto costs =
-      InterruptionCosts({Launch("a", 10, 1000, 1400, 4)}, interruptions, usual);
-  ASSERT_EQ(costs.size(), 1u);
-  EXPECT_EQ(costs.at("a"), std::vector<uint64_t>{50});
-  // It began under a request: held from its own beginning.
-  const auto late = InterruptionCosts({Launch("a", 10, 10'000, 1130, 4)}, interruptions, usual);
-  EXPECT_EQ(late.at("a"), std::vector<uint64_t>{30});
-  // It worked on while it was asked to yield.
-  const auto none = InterruptionCosts({Launch("a", 10, 1000, 1250, 4)}, interruptions, usual);
-  EXPECT_EQ(none.at("a"), std::vector<uint64_t>{0});
-  // None: untouched; ended before the request did; went out plain, or with an L or
-  // of a shape not seen before.
-  EXPECT_TRUE(InterruptionCosts({Launch("a", 10, 2000, 1400, 4),
-                                 Launch("a", 10, 8950, 1010, 4),
-                                 Launch("a", 10, 1000, 1400, 0),
-                                 Launch("a", 10, 1000, 1400, 64),
-                                 Launch("a", 11, 1000, 1400, 4)},
-                                interruptions, usual)
+using Samples = std::vector<profiles::PreemptionSample>;
+
+/// Of the launches of "a"; `usual`: 1000 ns with L = 4.
+Samples CostsOf(const std::vector<TimedLaunch>& interrupted,
+                const std::vector<Interruption>& interruptions) {
+  const std::vector<TimedLaunch> usual = {Launch("a", 10, 0, 1000, 4), Launch("a", 10, 0, 700, 1)};
+  auto costs = InterruptionCosts(interrupted, interruptions, usual);
+  EXPECT_LE(costs.size(), 1u);
+  return costs["a"];
+}
+
+Samples Sample(int64_t ns, uint32_t count) { return {{.when = 0, .ns = ns, .count = count}}; }
+
+TEST(TuneMeasure, APreemptionCostsWhatTheLaunchWasNotStopped) {
+  // Stopped for 300 ns by two interruptions, and 100 ns longer than that explains.
+  EXPECT_EQ(CostsOf({Launch("a", 10, 1000, 1400, 4)}, {{1100, 1100, 1300}, {1500, 1500, 1600}}),
+            Sample(50, 2));
+  // Faster than usual by more than that cost: the mean of many is not to be too large.
+  EXPECT_EQ(CostsOf({Launch("a", 10, 1000, 1280, 4)}, {{1100, 1100, 1300}, {1500, 1500, 1600}}),
+            Sample(-10, 2));
+}
+
+// Asked at 1100, its last blocks end at 1250 while half of the GPU is idle, on average; stopped
+// until 1300; 20 ns to be launched again. It has done 75 ns of its work meanwhile.
+TEST(TuneMeasure, ADrainInsideOfTheHoldCostsWhatItLeavesIdle) {
+  EXPECT_EQ(CostsOf({Launch("a", 10, 1000, 1000 + 75 + 50 + 20, 4)}, {{1100, 1250, 1300}}),
+            Sample(95, 1));
+}
+
+TEST(TuneMeasure, LaunchesThatWereNotStoppedByEachInterruptionTellNothing) {
+  const std::vector<Interruption> interruptions = {{1100, 1150, 1300}, {9900, 9910, 10'100},
+                                                   {20'100, 0, 20'200}};
+  EXPECT_EQ(CostsOf({Launch("a", 10, 1000, 1400, 4)}, interruptions).size(), 1u);
+  // None: it began under a request; it was let go before it had stopped; it was not interrupted; it
+  // ended before the request did; it went out plain, or with an L or of a shape not seen before.
+  EXPECT_TRUE(CostsOf({Launch("a", 10, 10'000, 1130, 4), Launch("a", 10, 20'000, 1250, 4),
+                       Launch("a", 10, 2000, 1400, 4), Launch("a", 10, 8950, 1010, 4),
+                       Launch("a", 10, 1000, 1400, 0), Launch("a", 10, 1000, 1400, 64),
+                       Launch("a", 11, 1000, 1400, 4)},
+                      interruptions)
                   .empty());
 }
 

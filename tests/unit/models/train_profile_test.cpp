@@ -40,7 +40,7 @@ profiles::Profile SampleProfile() {
   // What a sparse matrix takes depends on which it is: seven of them, many times.
   auto& sparse = profile.kernels[{kSparse, ""}];
   sparse.parameters = {{0, 8, true}, {8, 8, true}, {16, 4, false}};
-  for (uint64_t i = 0; i < 10; ++i) sparse.preemptions.push_back({i, 0});
+  for (uint64_t i = 0; i < 10; ++i) sparse.preemptions.push_back({i, -20});
   sparse.tuned = profiles::TunedBatch{9, 12, 0.4, 0.5, true, 3000, {{12, 0.4}}};
   for (uint64_t i = 0; i < 140; ++i) {
     const auto rows = static_cast<uint32_t>(1000 + 1000 * (i % 7));
@@ -80,6 +80,25 @@ TEST(TrainProfile, MakesAPlanThatPredictsNewSizes) {
     launch.grid[0] *= 1000;
     EXPECT_TRUE(Predict(*plan, *add, launch).extrapolated);
   }
+}
+
+// Durations vary by more than a preemption costs: some launches are faster than usual although they
+// were stopped. A mean of samples that are at least 0 would be 15 us here.
+TEST(TrainProfile, ThePreemptionOverheadIsTheMeanOfAllThatWereMeasured) {
+  profiles::Profile profile;
+  auto& kernel = profile.kernels[{kAdd, ""}];
+  for (uint64_t i = 0; i < 20; ++i) {
+    kernel.preemptions.push_back({i, i % 2 == 0 ? 30'000 : -20'000, i < 10 ? 2u : 1u});
+  }
+  const KernelReport all = TrainProfile(profile, "g", {}).kernels[0];
+  EXPECT_EQ(all.preemption_ns, 5'000u);
+  EXPECT_EQ(all.preemptions, 30u);
+  // The latest fifty: those of the launch that was stopped sixty times, and what came after it.
+  kernel.preemptions[18] = {18, 40'000, 60};
+  kernel.preemptions[19] = {19, -20'000, 1};
+  const KernelReport latest = TrainProfile(profile, "g", {}).kernels[0];
+  EXPECT_EQ(latest.preemptions, 61u);
+  EXPECT_EQ(latest.preemption_ns, (60 * 40'000u - 20'000u) / 61);
 }
 
 TEST(TrainProfile, ChoosesHistoryWhereSizesSayNothing) {

@@ -34,7 +34,10 @@ Profile RandomProfile(uint64_t seed) {
       sample.arguments = {std::nullopt, random.Below(2)};
       kernel.launches.push_back(sample);
     }
-    for (int i = 0; i < 400; ++i) kernel.preemptions.push_back({random.Below(1000), 7});
+    for (int i = 0; i < 400; ++i) {
+      kernel.preemptions.push_back({random.Below(1000), static_cast<int64_t>(random.Below(9)) - 4,
+                                    static_cast<uint32_t>(1 + random.Below(3))});
+    }
     if (random.Below(2) == 0) {
       kernel.tuned =
           TunedBatch{random.Below(9), 4, 0.25, 0.5, true, 10'000, {{1, 0.75}, {4, 0.25}}};
@@ -115,8 +118,9 @@ TEST(ProfileFile, JsonAndBackIsTheSame) {
   }
 }
 
-std::string Golden() {
-  std::ifstream file(std::string(CUPOLA_SOURCE_DIR) + "/tests/golden/profiles/version1.json");
+/// "version1.json", ...
+std::string Golden(const std::string& name) {
+  std::ifstream file(std::string(CUPOLA_SOURCE_DIR) + "/tests/golden/profiles/" + name);
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
@@ -144,10 +148,8 @@ TEST(ClaimWord, SomeOfTheWorkers) {
   EXPECT_EQ(ClaimBatch(65536 | WorkerEighths(7) | kOneWorkerLess), 65536u);
 }
 
-// Files of this version are out there: it must be read for ever, and written as it is.
-TEST(ProfileFile, TheFormatOfVersionOne) {
-  const std::string golden = Golden();
-  const auto profile = FromJson(golden, "version1.json");
+/// What the examples of all versions have in common.
+void ExpectTheExample(const Result<Profile>& profile) {
   ASSERT_TRUE(profile.ok()) << profile.error().ToString();
   ASSERT_EQ(profile->kernels.size(), 2u);
   const KernelProfile& kernel = profile->kernels.at({"_Z10vector_addPKfS0_Pfi", ""});
@@ -164,15 +166,32 @@ TEST(ProfileFile, TheFormatOfVersionOne) {
   EXPECT_EQ(kernel.launches[0].arguments[3], 100000u);
   EXPECT_FALSE(kernel.launches[1].input_bytes.has_value());
   EXPECT_EQ(kernel.launches[1].dynamic_shared, 4096u);
-  EXPECT_EQ(kernel.preemptions[0].ns, 31000u);
   ASSERT_TRUE(kernel.tuned.has_value());
   EXPECT_EQ(kernel.tuned->batch, 4u);
   EXPECT_EQ(kernel.tuned->tried.at(1), 1.5);
+}
+
+// Files of this version are out there: it must be read for ever. What a preemption cost was
+// measured otherwise: nothing is known of that.
+TEST(ProfileFile, TheFormatOfVersionOne) {
+  const auto profile = FromJson(Golden("version1.json"), "version1.json");
+  ExpectTheExample(profile);
+  for (const auto& [key, kernel] : profile->kernels) EXPECT_TRUE(kernel.preemptions.empty());
+}
+
+// This one must be read for ever, and written as it is.
+TEST(ProfileFile, TheFormatOfVersionTwo) {
+  const std::string golden = Golden("version2.json");
+  const auto profile = FromJson(golden, "version2.json");
+  ExpectTheExample(profile);
+  const KernelProfile& kernel = profile->kernels.at({"_Z10vector_addPKfS0_Pfi", ""});
+  EXPECT_EQ(kernel.preemptions, (std::vector<PreemptionSample>{{1795250000000000003, 31000, 1},
+                                                               {1795250000000000005, -420, 3}}));
   EXPECT_EQ(ToJson(*profile), golden);
 }
 
 TEST(ProfileFile, DamageIsNamed) {
-  const std::string golden = Golden();
+  const std::string golden = Golden("version2.json");
   const auto error_of = [&](const std::string& from, const std::string& to) {
     std::string text = golden;
     const size_t at = text.find(from);
@@ -182,8 +201,15 @@ TEST(ProfileFile, DamageIsNamed) {
     EXPECT_FALSE(profile.ok()) << from;
     return profile.ok() ? Error{} : profile.error();
   };
-  EXPECT_EQ(error_of("\"cupola_profile\": 1", "\"cupola_profile\": 2").code,
-            ErrorCode::kUnsupported);
+  for (const char* version : {"0", "3"}) {
+    EXPECT_EQ(error_of("\"cupola_profile\": 2", std::string("\"cupola_profile\": ") + version).code,
+              ErrorCode::kUnsupported);
+  }
+  EXPECT_EQ(error_of("\"ns\":-420", "\"ns\":4e2").ToString(),
+            "some.json: kernels[0].preemptions[1].ns: expected a whole number, perhaps below 0");
+  EXPECT_EQ(error_of("\"ns\":-420", "\"ns\":18446744073709551615").code, ErrorCode::kDamaged);
+  EXPECT_EQ(error_of("\"count\":3", "\"count\":0").ToString(),
+            "some.json: kernels[0].preemptions[1].count: expected at least 1");
   const Error ns = error_of("\"ns\":12345", "\"ns\":-3");
   EXPECT_EQ(ns.code, ErrorCode::kDamaged);
   EXPECT_EQ(ns.ToString(), "some.json: kernels[0].launches[0].ns: expected a whole number");
@@ -211,7 +237,7 @@ TEST(ProfileFile, DamageIsNamed) {
 }
 
 TEST(ProfileFile, NoDamageCrashes) {
-  const std::string golden = Golden();
+  const std::string golden = Golden("version2.json");
   Prng random(99);
   for (int i = 0; i < 3000; ++i) {
     std::string text = golden;

@@ -65,6 +65,41 @@ variant = "original"
   EXPECT_EQ(answer.kernels[0].variant, static_cast<uint32_t>(VariantChoice::kOriginal));
 }
 
+TEST(Config, RulesForUsers) {
+  const Result<Config> config = ParseConfig(R"(
+[[rule]]
+user = "ann"
+priority = 7
+variant = "sliced"
+[[rule]]
+user = "a*"
+label = "batch"
+weight = 3
+[[rule]]
+user = "bob"
+executable = "serve"
+priority = 2
+)", "c.toml");
+  ASSERT_TRUE(config) << config.error().ToString();
+  const auto settings_of = [&](const char* executable, const char* user, const char* label) {
+    return config->SettingsFor(Process(executable, user, label), "");
+  };
+  EXPECT_EQ(settings_of("/x", "ann", ""), (ClientSettings{.priority = 7}));
+  EXPECT_EQ(settings_of("/x", "ann", "batch"), (ClientSettings{.priority = 7, .weight = 3}));
+  EXPECT_EQ(settings_of("/x", "amy", "batch"), (ClientSettings{.weight = 3}));
+  EXPECT_EQ(settings_of("/serve", "bob", ""), (ClientSettings{.priority = 2}));
+  // Neither a user whose name begins so, nor bob's other programs, nor another's serve.
+  for (const auto& [executable, user] :
+       {std::pair{"/x", "annette"}, {"/x", "bob"}, {"/serve", "eve"}, {"/ann", "eve"}}) {
+    EXPECT_EQ(settings_of(executable, user, "ann"), ClientSettings{}) << executable << user;
+  }
+  JoinAnswer answer;
+  config->FillVariants(Process("/x", "bob"), answer);
+  EXPECT_EQ(answer.variant, static_cast<uint32_t>(VariantChoice::kAuto));
+  config->FillVariants(Process("/x", "ann"), answer);
+  EXPECT_EQ(answer.variant, static_cast<uint32_t>(VariantChoice::kSliced));
+}
+
 TEST(Config, AnEmptyFileIsTheDefaults) {
   const Result<Config> config = ParseConfig("", "c.toml");
   ASSERT_TRUE(config);

@@ -20,6 +20,28 @@ TEST(ProcessFacts, AProcessHasAStart) {
 
 TEST(ProcessFacts, NoProcessHasNone) { EXPECT_FALSE(ProcessStart(0)); }
 
+TEST(ProcessFacts, TheUserIsTheEffectiveOne) {
+  EXPECT_EQ(ProcessUser(static_cast<uint32_t>(getpid())), geteuid());
+  EXPECT_FALSE(ProcessUser(0));
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
+  int go[2], ready[2];
+  ASSERT_EQ(pipe(go) | pipe(ready), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  char word = 0;
+  if (child == 0) {  // most of its files in /proc are root's then
+    const bool became = setresuid(0, 65534, 0) == 0 && write(ready[1], "r", 1) == 1;
+    _exit(became && read(go[0], &word, 1) == 1 ? 0 : 1);
+  }
+  EXPECT_EQ(read(ready[0], &word, 1), 1);
+  EXPECT_EQ(ProcessUser(static_cast<uint32_t>(child)), 65534U);
+  EXPECT_EQ(write(go[1], "g", 1), 1);
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  for (const int fd : {go[0], go[1], ready[0], ready[1]}) close(fd);
+}
+
 // It goes while its file is open, which can be neither forced nor foreseen: so many of them.
 TEST(ProcessFacts, AProcessThatEndsMeanwhileHasNone) {
   for (int i = 0; i < 1000; ++i) {

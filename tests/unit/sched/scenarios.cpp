@@ -60,6 +60,15 @@ void AddFaults(Prng& random, Scenario& scenario) {
   }
 }
 
+/// It comes back before anyone misses it, after that, or never.
+void AddDaemonDeath(Prng& random, Scenario& scenario) {
+  const uint64_t at = random.Below(20'000'000);
+  scenario.faults.push_back({at, FaultKind::kDaemonDies, 0, 0});
+  if (Chance(random, 0.4)) return;
+  const uint64_t later = at + LogUniform(random, 1'000'000, 1'000'000'000);
+  scenario.faults.push_back({later, FaultKind::kDaemonComes, 0, 0});
+}
+
 }  // namespace
 
 Scenario MakeScenario(uint64_t seed, const std::string& policy) {
@@ -92,6 +101,7 @@ Scenario MakeScenario(uint64_t seed, const std::string& policy) {
   }
   if (Chance(random, 0.3)) AddFaults(random, scenario);
   if (Chance(random, 0.1)) AddFaults(random, scenario);
+  if (Chance(random, 0.1)) AddDaemonDeath(random, scenario);
   return scenario;
 }
 

@@ -2,12 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <map>
 
-#include <fmt/format.h>
-
-#include "simulation_checks.h"
+#include "simulation_run.h"
 
 namespace cupola::sched {
 namespace {
@@ -15,118 +11,7 @@ namespace {
 constexpr uint64_t kLaunchNs = 5'000;
 constexpr uint64_t kMostSteps = 400'000;
 
-enum class EventType : uint8_t {
-  kArrive,    // the process launches its next kernel
-  kStart,     // its kernel gets onto the GPU
-  kDrained,   // its kernel has left the GPU
-  kRenew,     // its agent renews the lease
-  kReview,    // the daemon
-  kReap,      // the daemon learns that the process is dead
-  kFault,
-};
-
-struct SimEvent {
-  uint64_t at_ns;
-  uint64_t order;
-  EventType type;
-  size_t process;
-  uint64_t version;  // of the process, or the fault's number
-  bool operator>(const SimEvent& other) const {
-    return at_ns != other.at_ns ? at_ns > other.at_ns : order > other.order;
-  }
-};
-
-class Simulation {
- public:
-  Simulation(const Scenario& scenario, std::unique_ptr<Policy> policy)
-      : scenario_(scenario),
-        random_(scenario.seed),
-        core_(policy != nullptr ? std::move(policy)
-                                : MakePolicy(scenario.policy, scenario.options),
-              200'000),
-        checks_(scenario) {}
-
-  Outcome Run();
-
- private:
-  void SetUp();
-  void Push(uint64_t at_ns, EventType type, size_t process, uint64_t version) {
-    events_.push({at_ns, ++order_, type, process, version});
-  }
-  double Rate(const SimProcess& process) const;
-  void AdvanceTo(uint64_t at_ns);
-  uint64_t NextCompletion() const;
-  void CompleteKernels();
-  void Handle(const SimEvent& event);
-  void Arrive(size_t index);
-  void Launch(size_t index);
-  void FinishHost(size_t index);
-  void Finish(const SimProcess& process);
-  void Inject(const Fault& fault);
-  void ReactAll();
-  void React(size_t index);
-  void Leave(size_t index);
-  void Review();
-  Demand DemandOf(const SimProcess& process);
-  void Note(uint64_t what, uint64_t who) {
-    for (const uint64_t word : {now_, what, who}) {
-      outcome_.trace = (outcome_.trace ^ word) * 0x100000001B3ULL;
-    }
-  }
-
-  const Scenario& scenario_;
-  Prng random_;
-  Arbiter core_;
-  SimChecks checks_;
-  BoardView board_;
-  std::vector<SimProcess> processes_;
-  std::vector<Seat> seats_;
-  std::priority_queue<SimEvent, std::vector<SimEvent>, std::greater<>> events_;
-  uint64_t order_ = 0;
-  uint64_t now_ = 1'000'000;
-  uint32_t bell_seen_ = 0;
-  uint64_t review_at_ = kNever;
-  size_t last_on_gpu_ = SIZE_MAX;
-  Outcome outcome_;
-};
-
-/// One board for all scenarios, wiped each time.
-BoardView CleanBoard() {
-  alignas(4096) static char memory[kBoardBytes];
-  std::memset(memory, 0, sizeof(memory));
-  BoardView board(memory);
-  board.header().attention = 1;
-  for (uint32_t i = 0; i < kBoardSlots; ++i) board.slot(i).gate = 1;
-  return board;
-}
-
-void Simulation::SetUp() {
-  outcome_.trace = 0xCBF29CE484222325ULL;
-  board_ = CleanBoard();
-  core_.SetSms(scenario_.sms);
-  core_.SetSwitchTime(scenario_.known_switch_ns);
-  core_.Advance(now_);
-  for (const ProcessPlan& plan : scenario_.processes) {
-    SimProcess process;
-    process.plan = plan;
-    process.slot = static_cast<uint32_t>(processes_.size());
-    process.id = core_.Join(plan.settings);
-    BoardSlot& slot = board_.slot(process.slot);
-    uint32_t capabilities = 0;
-    if (plan.can_preempt) capabilities |= kCanPreempt;
-    if (plan.can_gate) capabilities |= kCanGate;
-    if (plan.shares_context) capabilities |= kSharesContext;
-    slot.capabilities = capabilities;
-    slot.state = static_cast<uint32_t>(SlotState::kLive);
-    seats_.push_back({process.slot, process.id});
-    Push(now_ + plan.start_ns, EventType::kArrive, processes_.size(), 0);
-    processes_.push_back(process);
-  }
-  for (size_t i = 0; i < scenario_.faults.size(); ++i) {
-    Push(now_ + scenario_.faults[i].at_ns, EventType::kFault, 0, i);
-  }
-  Review();
-}
+}  // namespace
 
 // Kernels of different contexts take turns by the hardware's time slices: each gets its part; but one
 // that is about to leave has the GPU until then. With a shared context a kernel that needs k SMs has
@@ -263,40 +148,6 @@ void Simulation::Arrive(size_t index) {
   Launch(index);
 }
 
-void Simulation::Inject(const Fault& fault) {
-  SimProcess& process = processes_[fault.process];
-  if (process.dead) return;
-  ClientSettings settings = core_.settings(process.id);
-  switch (fault.kind) {
-    case FaultKind::kKill:
-      process.dead = true;
-      process.has_kernel = false;
-      process.device = DeviceState::kNone;
-      ++process.version;
-      Push(now_ + 50'000 + random_.Below(500'000), EventType::kReap, fault.process, 0);
-      return;
-    case FaultKind::kStop:
-      process.stopped_by_signal = true;
-      return;
-    case FaultKind::kContinue:
-      process.stopped_by_signal = false;
-      checks_.Forgive(process);
-      Push(now_, EventType::kRenew, fault.process, ++process.renewals);
-      if (process.host_pending) FinishHost(fault.process);
-      if (process.arrival_pending) {
-        process.arrival_pending = false;
-        Launch(fault.process);
-      }
-      return;
-    case FaultKind::kPause: settings.paused = true; break;
-    case FaultKind::kUnpause: settings.paused = false; break;
-    case FaultKind::kSetPriority: settings.priority = fault.value; break;
-  }
-  core_.Configure(process.id, settings);
-  checks_.Forgive(process);
-  RingBell(board_.header());
-}
-
 /// What the device, and the agent, do about the requests on the board.
 void Simulation::React(size_t index) {
   SimProcess& process = processes_[index];
@@ -353,33 +204,10 @@ void Simulation::ReactAll() {
   if (board_.header().bell != bell_seen_) {
     bell_seen_ = board_.header().bell;
     const uint64_t at = now_ + 15'000 + random_.Below(35'000);
-    if (at < review_at_) {
+    if (has_daemon_ && at < review_at_) {
       review_at_ = at;
       Push(at, EventType::kReview, 0, 0);
     }
-  }
-}
-
-void Simulation::Leave(size_t index) {
-  SimProcess& process = processes_[index];
-  core_.Leave(process.id);
-  FreeSlot(board_, process.slot);
-  std::erase_if(seats_, [&](const Seat& seat) { return seat.slot == process.slot; });
-  process.reaped = true;
-  RingBell(board_.header());
-}
-
-void Simulation::Review() {
-  review_at_ = kNever;
-  core_.Advance(now_);
-  uint64_t next = ObserveBoard(board_, seats_, core_, now_);
-  core_.Decide();
-  CarryOutOrders(board_, seats_, core_, now_);
-  next = std::min(next, core_.review_ns());
-  next = std::max(next, now_ + 20'000);
-  if (next != kNever) {
-    review_at_ = next;
-    Push(next, EventType::kReview, 0, 0);
   }
 }
 
@@ -391,6 +219,7 @@ void Simulation::Handle(const SimEvent& event) {
   }
   SimProcess& process = processes_[event.process];
   if (event.type == EventType::kReap) return Leave(event.process);
+  if (event.type == EventType::kMissed) return MissDaemon(event.process, event.version);
   if (process.dead) return;
   switch (event.type) {
     case EventType::kArrive: return Arrive(event.process);
@@ -461,7 +290,9 @@ Outcome Simulation::Run() {
     if (done() || checks_.violations().size() > 3) break;
   }
   if (scenario_.end_ns == 0 && !done()) checks_.Violate(now_, "a process is stuck");
-  if (core_.rejected_grants() != 0) checks_.Violate(now_, "the policy granted what is not there");
+  if (rejected_grants_ + core_.rejected_grants() != 0) {
+    checks_.Violate(now_, "the policy granted what is not there");
+  }
   checks_.Finish(processes_, outcome_.switching_ns, now_);
   for (size_t i = 0; i < processes_.size(); ++i) {
     outcome_.processes[i].gpu_ns = processes_[i].gpu_ns;
@@ -472,10 +303,8 @@ Outcome Simulation::Run() {
   return outcome_;
 }
 
-}  // namespace
-
-Outcome Simulate(const Scenario& scenario, std::unique_ptr<Policy> policy) {
-  return Simulation(scenario, std::move(policy)).Run();
+Outcome Simulate(const Scenario& scenario, const PolicyMaker& make_policy) {
+  return Simulation(scenario, make_policy).Run();
 }
 
 }  // namespace cupola::sched

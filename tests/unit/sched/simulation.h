@@ -16,6 +16,8 @@
 namespace cupola::sched {
 
 constexpr uint64_t kLeaseNs = 20'000'000;     ///< of a demand
+constexpr uint64_t kMissedNs = 500'000'000;   ///< after its last beat, a dead daemon (BoardClient)
+constexpr uint64_t kPollNs = 100'000'000;     ///< an agent looks after the daemon so often
 constexpr uint64_t kGateQuantumNs = 500'000;  ///< of a kernel that stops only between its parts
 
 /// One process: kernels one after the other, with the time that its host code takes between them.
@@ -37,7 +39,10 @@ struct ProcessPlan {
 };
 
 /// What happens to a process from outside.
-enum class FaultKind : uint8_t { kKill, kStop, kContinue, kPause, kUnpause, kSetPriority };
+enum class FaultKind : uint8_t {
+  kKill, kStop, kContinue, kPause, kUnpause, kSetPriority,
+  kDaemonDies, kDaemonComes,  ///< of no process
+};
 struct Fault {
   uint64_t at_ns = 0;
   FaultKind kind = FaultKind::kKill;
@@ -55,6 +60,7 @@ struct Scenario {
   uint64_t end_ns = 0;               ///< stop the clock there; 0 = when all is done
   std::vector<ProcessPlan> processes;
   std::vector<Fault> faults;
+  bool clients_miss_the_daemon = true;  ///< false: a planted mistake
 
   std::string ToString() const;
 };
@@ -80,7 +86,9 @@ struct Outcome {
   std::vector<ProcessOutcome> processes;
 };
 
-/// Runs the scenario; `policy` replaces the one that the scenario names.
-Outcome Simulate(const Scenario& scenario, std::unique_ptr<Policy> policy = nullptr);
+using PolicyMaker = std::function<std::unique_ptr<Policy>()>;
+
+/// Runs the scenario; what `make_policy` gives replaces the policy that the scenario names.
+Outcome Simulate(const Scenario& scenario, const PolicyMaker& make_policy = nullptr);
 
 }  // namespace cupola::sched

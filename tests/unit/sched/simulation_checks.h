@@ -64,6 +64,8 @@ class SimChecks {
   void KernelDone(const SimProcess& process, uint64_t now_ns);
   /// Something was done to the process from outside: its waits count anew.
   void Forgive(SimProcess& process);
+  /// Without a daemon nobody promises anything but that work goes on.
+  void SetDaemon(bool present);
   void Finish(const std::vector<SimProcess>& processes, double switching_ns, uint64_t now_ns);
 
   void Violate(uint64_t now_ns, const std::string& what);
@@ -85,6 +87,7 @@ class SimChecks {
   uint64_t slowest_stop_ns_ = 0;  ///< longest that any process takes to leave the GPU
   uint64_t fault_slack_ns_ = 0;   ///< what the dead and the stopped may cost others
   size_t bounded_ = 0;            ///< processes with a latency bound
+  bool has_daemon_ = true;
   uint64_t idle_ns_ = 0;
   uint64_t overlap_ns_ = 0;
   uint64_t top_wait_ns_ = 0;

@@ -1,6 +1,8 @@
 // 10,000 seeded scenarios, and policies with a mistake in them that the checkers must find.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -47,13 +49,37 @@ TEST(Scenarios, SameSeedSameTrace) {
   EXPECT_NE(Simulate(MakeScenario(1, "hpf")).trace, Simulate(MakeScenario(2, "hpf")).trace);
 }
 
+/// Scenarios in which the daemon dies, of the first 10,000 of a policy.
+std::vector<Scenario> DaemonDeaths(const std::string& policy) {
+  std::vector<Scenario> scenarios;
+  for (uint64_t seed = 0; seed < 10'000 && scenarios.size() < 300; ++seed) {
+    Scenario scenario = MakeScenario(seed, policy);
+    const bool dies = std::any_of(
+        scenario.faults.begin(), scenario.faults.end(),
+        [](const Fault& fault) { return fault.kind == FaultKind::kDaemonDies; });
+    if (dies) scenarios.push_back(std::move(scenario));
+  }
+  return scenarios;
+}
+
+TEST(PlantedMistakes, TheHoldsOfADeadDaemonStand) {
+  for (const char* policy : {"hpf", "ffs", "fifo"}) {
+    int found = 0;
+    for (Scenario& scenario : DaemonDeaths(policy)) {
+      scenario.clients_miss_the_daemon = false;
+      if (!Simulate(scenario).violations.empty()) ++found;
+    }
+    EXPECT_GT(found, 10) << policy;
+  }
+}
+
 /// How many of 300 scenarios show that something is wrong with the policies that `make` gives.
 template <typename Make>
 int Found(const std::string& policy, Make make) {
   int found = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const Scenario scenario = MakeScenario(seed, policy);
-    if (!Simulate(scenario, make(scenario.options)).violations.empty()) ++found;
+    if (!Simulate(scenario, [&] { return make(scenario.options); }).violations.empty()) ++found;
   }
   return found;
 }
@@ -150,7 +176,8 @@ TEST(PlantedMistakes, PreemptsThoughItDoesNotPay) {
     scenario.processes.push_back(plan);
   }
   EXPECT_EQ(Simulate(scenario).preemptions, 1U);  // the second started before it was told to wait
-  EXPECT_GT(Simulate(scenario, std::make_unique<AlwaysLongest>(scenario.options)).preemptions, 1U);
+  const auto mistaken = [&] { return std::make_unique<AlwaysLongest>(scenario.options); };
+  EXPECT_GT(Simulate(scenario, mistaken).preemptions, 1U);
 }
 
 /// Turns of equal length, whatever the weights.
