@@ -3,11 +3,16 @@
 // two of them non-blocking, one blocking, the legacy one. Each launch and copy stamps itself with a clock
 // on the device, and what happens before what by the rules of CUDA is checked against that.
 // order_app many STREAM: twice more launches behind each other than there are control slots.
+// order_app fork STREAM: the same, in a child of a process that has called nothing of CUDA, and then in
+// that.
 #include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/preempt/app_parts.h"
 
@@ -175,6 +180,12 @@ int Many(cudaStream_t stream) {
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
+  if (std::string(argv[1]) == "fork") {
+    const pid_t child = fork();
+    if (child == 0) return Many(MakeStream(argv[2]));
+    int status = 0;
+    if (waitpid(child, &status, 0) != child || status != 0) return 3;
+  }
   return std::string(argv[1]) == "random" ? Random(std::strtoull(argv[2], nullptr, 10))
                                           : Many(MakeStream(argv[2]));
 }

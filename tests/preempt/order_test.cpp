@@ -24,5 +24,16 @@ TEST(Order, OfMoreLaunchesThanThereAreSlots) {
   }
 }
 
+// Nothing is known of the driver yet when it forks; child and parent take part, each for itself.
+TEST(Order, InAChildOfAForkBeforeTheFirstCall) {
+  const BoardFile board;
+  Program program({CUPOLA_ORDER_APP, "fork", "non-blocking"}, board);
+  EXPECT_EQ(AskBySeed(&program, board, /*seed=*/1, kLimit), "");
+  const std::string took_part = "600 launches preemptible";
+  const size_t first = program.output().find(took_part);
+  ASSERT_NE(first, std::string::npos) << program.output();
+  EXPECT_NE(program.output().find(took_part, first + 1), std::string::npos) << program.output();
+}
+
 }  // namespace
 }  // namespace cupola::preempt_test
