@@ -141,8 +141,8 @@ CUresult hook_cuGetProcAddress_v2(const char* symbol, void** function, int versi
 }
 
 CUresult hook_cuGetExportTable(const void** table, const CUuuid* id) noexcept {
-  // Before we look at the caller: the driver may be opened by this call, and who takes part is settled
-  // then.
+  // Before we look at the caller: the driver may be opened by this call, and who takes part is
+  // settled then.
   const CUresult result = CUPOLA_REAL(cuGetExportTable)(table, id);
   if (!InsideHook() && (preempt::PreemptionOn() || tasks::TasksOn())) {
     preempt::NoteTablesAsked(__builtin_return_address(0));

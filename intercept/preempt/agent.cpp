@@ -31,7 +31,7 @@ constexpr uint64_t kLeftNs = 1'000'000;         // the process ends
 constexpr uint64_t kHeldNs = 10'000'000;        // stopped, and whoever asked may die
 constexpr uint64_t kSpinNs = 300'000;           // stopped: a high-priority kernel is often shorter
 constexpr uint64_t kLookNs = 20'000, kLongestLookNs = 500'000;
-constexpr uint64_t kPlainLookNs = 250'000;      // asked, with plain launches under way
+constexpr uint64_t kPlainLookNs = 250'000;  // asked, with plain launches under way
 // Asked so lately: it is likely to be asked again, or to be let go, and a sleeping thread takes 60 to
 // 250 us to wake on a virtual machine, more than most kernels that others stop for. So it looks
 // without sleeping, where it has a processor to itself.
@@ -265,26 +265,25 @@ void Agent::NoteGates(bool was_told, bool whole) {
   }
 }
 
-// Whether the plain launches that the device may still work on are over, as far as can be known. What
-// goes out while the gate is closed waits there, where gates are put. What went out before comes to a
-// gate of its own within the time that lies between two, by what launches took of late: twice that, for
-// they are judged by their mean.
+// Whether the plain launches that the device may still work on are over, as far as can be known.
+// What goes out while the gate is closed waits there, where gates are put. What went out before
+// comes to a gate of its own within the time that lies between two, by what launches took of late:
+// twice that, for they are judged by their mean.
 bool Agent::PlainIsOver() const {
   const DemandState& demand = gpu_.demand;
   const bool is_held = closed_ns_ != 0 && GatesMayHold(gpu_);
   const uint64_t last = is_held ? plain_when_closed_ : demand.plain_launches.load();
   if (last <= demand.ended_launches.load()) return true;
   const uint64_t between_ns = BetweenGatesNs(gpu_);
-  return is_held && had_gates_ && between_ns != 0 &&
-         MonotonicNs() - closed_ns_ >= 2 * between_ns;
+  return is_held && had_gates_ && between_ns != 0 && MonotonicNs() - closed_ns_ >= 2 * between_ns;
 }
 
-// `is_answer`: the look came after the requests that stand now. What was launched plain beside a guarded
-// launch mostly waits for that.
+// `is_answer`: the look came after the requests that stand now. What was launched plain beside a
+// guarded launch mostly waits for that.
 void Agent::Publish(const Look& look, uint64_t requests, bool is_answer) {
-  const bool stopped = requests != 0 && (look.running != 0
-                                             ? look.running == look.yielded || look.oldest_yielded
-                                             : PlainIsOver());
+  const bool stopped =
+      requests != 0 &&
+      (look.running != 0 ? look.running == look.yielded || look.oldest_yielded : PlainIsOver());
   if (!stopped || is_answer) sched::SetStopped(gpu_.board(), gpu_.index(), stopped);
   gpu_.slot().launches.store(gpu_.demand.launches.load(std::memory_order_relaxed),
                              std::memory_order_relaxed);

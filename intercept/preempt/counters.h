@@ -32,10 +32,15 @@ enum class Plain : uint8_t {
 
 /// For the log, indexed by Plain.
 inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
-    "no variant",   "short",     "not bit-exact", "configured",       "capturing",
-    "cooperative",  "attribute", "shape",         "shared memory",    "arguments",
-    "all resident", "ring full", "waiting scope", "too many streams", "no context",
-    "refused",      "nobody may ask", "a tool is at work"};
+    "no variant",     "short",
+    "not bit-exact",  "configured",
+    "capturing",      "cooperative",
+    "attribute",      "shape",
+    "shared memory",  "arguments",
+    "all resident",   "ring full",
+    "waiting scope",  "too many streams",
+    "no context",     "refused",
+    "nobody may ask", "a tool is at work"};
 
 struct Counters {
   std::atomic<uint64_t> preemptible{0};

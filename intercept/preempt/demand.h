@@ -66,8 +66,8 @@ struct DemandState {
 [[nodiscard]] sched::Wakes NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle,
                                       uint64_t predicted_ns, uint32_t sms) noexcept;
 
-/// A launch of which NoteDemand was told goes out plain. Called before its gate is seen to: either that
-/// finds the gate closed, or whoever has closed it finds the launch here.
+/// A launch of which NoteDemand was told goes out plain. Called before its gate is seen to: either
+/// that finds the gate closed, or whoever has closed it finds the launch here.
 inline void NotePlainLaunch(DemandState& state) noexcept {
   const uint64_t launches = state.launches.load();
   uint64_t before = state.plain_launches.load();

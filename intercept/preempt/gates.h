@@ -30,8 +30,8 @@ bool GatesMayHold(const PreemptContext& context) noexcept;
 uint64_t BetweenGatesNs(const GpuBoard& gpu) noexcept;
 
 enum class GateWhen : uint8_t {
-  kDue,     ///< every CUPOLA_GATE_EVERY launches, before each graph, and before the first of a stream
-            ///< while the gate is closed
+  kDue,  ///< every CUPOLA_GATE_EVERY launches, before each graph, and before the first of a stream
+         ///< while the gate is closed
   kAlways,  ///< before a slice
 };
 

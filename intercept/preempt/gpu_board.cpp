@@ -46,7 +46,8 @@ uint32_t DeviceAttribute(CUdevice device, CUdevice_attribute attribute) {
 
 }  // namespace
 
-// It can be preempted once a variant is prepared; gates are taken to work until the driver refuses one.
+// It can be preempted once a variant is prepared; gates are taken to work until the driver refuses
+// one.
 uint32_t GpuBoard::FirstAbilities() const noexcept {
   uint32_t abilities = shares_context_ ? uint32_t{sched::kSharesContext} : 0u;
   if (settings.gate_every != 0 && !StandsAside()) abilities |= sched::kCanGate;
@@ -108,9 +109,11 @@ bool GpuBoard::Join() noexcept {
   char executable[256] = {};
   if (readlink("/proc/self/exe", executable, sizeof(executable) - 1) < 0) executable[0] = '\0';
   const char* label = getenv("CUPOLA_LABEL");
-  const sched::JoinResult result = client_.Join({
-      .executable = executable, .label = label != nullptr ? label : "", .gpu_uuid = text,
-      .capabilities = FirstAbilities(), .sm_count = sm_count_});
+  const sched::JoinResult result = client_.Join({.executable = executable,
+                                                 .label = label != nullptr ? label : "",
+                                                 .gpu_uuid = text,
+                                                 .capabilities = FirstAbilities(),
+                                                 .sm_count = sm_count_});
   if (result != sched::JoinResult::kJoined) {
     const char* reason = client_.reason();
     Say(result == sched::JoinResult::kNoDaemon ? Level::kInfo : Level::kWarn,

@@ -100,7 +100,8 @@ const char* MapHostMemory(PreemptContext* context) {
 const char* TryGuard(PreemptContext* context) {
   const auto guard = CUPOLA_CALL_REAL(cuStreamWaitValue32_v2, PFN_cuStreamWaitValue32_v11070);
   const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
-  return guard(context->helpers[0], context->controls, 0, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS &&
+  return guard(context->helpers[0], context->controls, 0, CU_STREAM_WAIT_VALUE_GEQ) ==
+                     CUDA_SUCCESS &&
                  wait(context->helpers[0]) == CUDA_SUCCESS
              ? nullptr
              : kNoStreamWaits;

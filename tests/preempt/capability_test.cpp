@@ -1,6 +1,6 @@
 // What a process tells the board that it can do, and when it says that it has stopped: a program
-// without variants, without gates, whose driver refuses what either needs, or beside a tool; and what
-// launch priorities it gives.
+// without variants, without gates, whose driver refuses what either needs, or beside a tool; and
+// what launch priorities it gives.
 #include <map>
 #include <string>
 
@@ -29,8 +29,8 @@ void AwaitLooks(const BoardFile& board) {
   }
 }
 
-/// A program whose kernel, which has no variant, runs until it is told to end, and is asked to yield
-/// then. `gates`: CUPOLA_GATE_EVERY.
+/// A program whose kernel, which has no variant, runs until it is told to end, and is asked to
+/// yield then. `gates`: CUPOLA_GATE_EVERY.
 void AskWhileAPlainKernelRuns(const Environment& environment, uint32_t abilities) {
   SCOPED_TRACE(testing::PrintToString(environment));
   const BoardFile board;
@@ -76,8 +76,8 @@ TEST(Capability, GatesStopAProgramWithoutVariants) {
   EXPECT_EQ(program.Wait(), 0) << program.output();
 }
 
-// Launches that went out before it was asked pass the gates that are before them; how long that takes
-// is known from those before.
+// Launches that went out before it was asked pass the gates that are before them; how long that
+// takes is known from those before.
 TEST(Capability, WhatWasLaunchedBeforeIsGivenTime) {
   const BoardFile board;
   board.slot().may_be_held.store(sched::HeldFor::kAnyone);
@@ -123,8 +123,8 @@ TEST(Capability, KernelsThatHaveVariantsCanBePreempted) {
   }
 }
 
-// The driver maps no memory of the process, or has no stream waits: all goes out plain, nothing holds
-// it, and the results are right.
+// The driver maps no memory of the process, or has no stream waits: all goes out plain, nothing
+// holds it, and the results are right.
 TEST(Refused, RunsAsWithoutCupola) {
   const std::map<std::string, std::string> all = {
       {"cuMemHostRegister_v2", "the driver does not map the board"},
@@ -146,8 +146,8 @@ TEST(Refused, RunsAsWithoutCupola) {
       EXPECT_TRUE(Says(program, says)) << program.output();
       EXPECT_TRUE(Says(program, "preemption: 0 launches preemptible")) << program.output();
       EXPECT_TRUE(Says(program, " 0 gates")) << program.output();
-      const std::string plain = scenario == "gated" ? "21 launches plain: no variant"
-                                                    : "3 launches plain: no context";
+      const std::string plain =
+          scenario == "gated" ? "21 launches plain: no variant" : "3 launches plain: no context";
       EXPECT_TRUE(Says(program, plain)) << program.output();
     }
   }
@@ -156,10 +156,12 @@ TEST(Refused, RunsAsWithoutCupola) {
 constexpr const char* kAside = "kernels are not preempted: ";
 
 TEST(Stop, StepsAsideForATool) {
-  const Environment tools = {{"CUDA_INJECTION64_PATH", ""}, {"NV_COMPUTE_PROFILER_PERFWORKS_DIR", "/x"},
+  const Environment tools = {{"CUDA_INJECTION64_PATH", ""},
+                             {"NV_COMPUTE_PROFILER_PERFWORKS_DIR", "/x"},
                              {"NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "1"},
                              {"NSYS_PROFILING_SESSION_ID", "1"},
-                             {"NV_SANITIZER_INJECTION_PORT_BASE", "1"}, {"CUDBG_USE_LEGACY_DEBUGGER", "1"},
+                             {"NV_SANITIZER_INJECTION_PORT_BASE", "1"},
+                             {"CUDBG_USE_LEGACY_DEBUGGER", "1"},
                              {"CUDA_LAUNCH_BLOCKING", "1"}};
   for (const auto& [name, value] : tools) {
     SCOPED_TRACE(name);
@@ -206,8 +208,8 @@ int CountOf(const std::string& output, const std::string& text) {
   return count;
 }
 
-// Where processes share a context whoever may ask others launches with the highest priority, save what
-// has one already and what is captured.
+// Where processes share a context whoever may ask others launches with the highest priority, save
+// what has one already and what is captured.
 TEST(Priority, OfLaunchesOfWhoMayAskOthers) {
   for (const bool is_high : {true, false}) {
     for (const bool shares : {true, false}) {
@@ -218,7 +220,8 @@ TEST(Priority, OfLaunchesOfWhoMayAskOthers) {
                       {{"CUPOLA_SIM_MPS", shares ? "1" : "0"}, {"STRICT_TELLS_PRIORITY", "1"}});
       EXPECT_EQ(program.Wait(), 0) << program.output();
       const int given = is_high && shares ? 5 : 0;
-      EXPECT_TRUE(Says(program, " " + std::to_string(given) + " with priority")) << program.output();
+      EXPECT_TRUE(Says(program, " " + std::to_string(given) + " with priority"))
+          << program.output();
       EXPECT_EQ(CountOf(program.output(), "STRICT: priority -5\n"), given) << program.output();
       EXPECT_EQ(CountOf(program.output(), "STRICT: priority -2\n"), 3) << program.output();
       EXPECT_EQ(CountOf(program.output(), "STRICT: priority"), given + 3) << program.output();

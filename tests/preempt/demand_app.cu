@@ -3,8 +3,8 @@
 // before, then a line of input launches it ("kernel launched"), the next lets it end ("told"), the
 // next ends the program. KIND: legacy, blocking, non-blocking; many: two streams; fault: the kernel
 // faults instead; preempted-fault: after one that has a variant. row: each line of input launches
-// two short kernels, each waited for ("first N.", "synced N."), until its input ends; behind-many: the same
-// behind 51 launches that are waited for together.
+// two short kernels, each waited for ("first N.", "synced N."), until its input ends; behind-many:
+// the same behind 51 launches that are waited for together.
 #include <cstdio>
 #include <string>
 

@@ -1,5 +1,6 @@
-// How long a program wants the GPU that launches plain kernels and waits for none of them. The test is
-// the board: nobody but the program's own agent renews, and nothing here depends on how soon that comes.
+// How long a program wants the GPU that launches plain kernels and waits for none of them. The test
+// is the board: nobody but the program's own agent renews, and nothing here depends on how soon
+// that comes.
 #include <algorithm>
 #include <string>
 

@@ -1,10 +1,10 @@
-// Programs whose work says in which order it ran; the test stops and resumes their kernels meanwhile.
-// order_app random SEED: launches, copies, events, waits and synchronising calls by seed on four streams,
-// two of them non-blocking, one blocking, the legacy one. Each launch and copy stamps itself with a clock
-// on the device, and what happens before what by the rules of CUDA is checked against that.
-// order_app many STREAM: twice more launches behind each other than there are control slots.
-// order_app fork STREAM: the same, in a child of a process that has called nothing of CUDA, and then in
-// that.
+// Programs whose work says in which order it ran; the test stops and resumes their kernels
+// meanwhile. order_app random SEED: launches, copies, events, waits and synchronising calls by seed
+// on four streams, two of them non-blocking, one blocking, the legacy one. Each launch and copy
+// stamps itself with a clock on the device, and what happens before what by the rules of CUDA is
+// checked against that. order_app many STREAM: twice more launches behind each other than there are
+// control slots. order_app fork STREAM: the same, in a child of a process that has called nothing
+// of CUDA, and then in that.
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -81,8 +81,8 @@ class Burst {
     return blocks_[op] != 0 ? uint64_t{seen.ended[op]} * 2 + 1 : uint64_t{seen.copied[op]} * 2;
   }
 
-  // What is put into stream `s` now happens behind what lies there, behind what the host has waited for,
-  // and, on the legacy stream and blocking ones, behind what either holds.
+  // What is put into stream `s` now happens behind what lies there, behind what the host has waited
+  // for, and, on the legacy stream and blocking ones, behind what either holds.
   uint32_t Put(uint32_t s, uint32_t blocks) {
     Ops before = in_stream_[s] | waited_;
     if (s == kLegacy) before |= put_[kBlocking];

@@ -1,5 +1,5 @@
-// Programs whose work says in which order it ran (order_app.cu), while they are asked to yield and let
-// go. One thread.
+// Programs whose work says in which order it ran (order_app.cu), while they are asked to yield and
+// let go. One thread.
 #pragma once
 
 #include <chrono>
@@ -28,14 +28,15 @@ inline std::string AskBySeed(Program* program, const BoardFile& board, uint64_t 
   return program->Wait() == 0 ? "" : program->output();
 }
 
-/// A program of random operations, with gates and without. What went wrong, "" = nothing; `stops`: its
-/// launches that were stopped are added.
+/// A program of random operations, with gates and without. What went wrong, "" = nothing; `stops`:
+/// its launches that were stopped are added.
 inline std::string RandomOrder(const std::string& library, uint64_t seed,
                                std::chrono::milliseconds limit = kLimit,
                                uint64_t* stops = nullptr) {
   const BoardFile board;
   Program program({CUPOLA_ORDER_APP, "random", std::to_string(seed)}, board,
-                  {{"LD_PRELOAD", library}, {"CUPOLA_POLL_NS", "0"},
+                  {{"LD_PRELOAD", library},
+                   {"CUPOLA_POLL_NS", "0"},
                    {"CUPOLA_GATE_EVERY", seed % 2 == 0 ? "0" : "4"}});
   const std::string wrong = AskBySeed(&program, board, seed, limit);
   if (stops != nullptr) *stops += board.slot().preemptions.load();
@@ -43,8 +44,8 @@ inline std::string RandomOrder(const std::string& library, uint64_t seed,
 }
 
 /// More launches behind each other than there are slots: held at the first, then asked by seed.
-inline std::string ManyLaunches(const std::string& library, const std::string& stream, uint64_t seed,
-                                std::chrono::milliseconds limit = kLimit) {
+inline std::string ManyLaunches(const std::string& library, const std::string& stream,
+                                uint64_t seed, std::chrono::milliseconds limit = kLimit) {
   const BoardFile board;
   board.Ask();
   Program program({CUPOLA_ORDER_APP, "many", stream}, board, {{"LD_PRELOAD", library}});

@@ -1,5 +1,5 @@
-// Launches a kernel that has no variant: five times as it is, three times with a launch priority that
-// the program chose, and once more into a graph.
+// Launches a kernel that has no variant: five times as it is, three times with a launch priority
+// that the program chose, and once more into a graph.
 #include <cstdint>
 #include <cstdio>
 

@@ -1,10 +1,11 @@
 // A driver that forbids what hangs a GPU: over the simulated driver, it ends the process with code
 // 99 and a word when a call that may wait is entered behind a guard, or a guard is made while one
 // is under way (docs/preemption.md, "Calls behind a guard"). A guard is a cuStreamWaitValue32 for a
-// word of the device whose value has not been reached: to reach it takes a launch. A wait for a word
-// of the host needs none, and harms nobody who waits. It knows nothing of the library's own rules.
-// STRICT_REFUSES: a call that it does not support, cuMemHostRegister_v2 or cuStreamWaitValue32_v2.
-// STRICT_TELLS_PRIORITY: it says which launches have a priority of their own.
+// word of the device whose value has not been reached: to reach it takes a launch. A wait for a
+// word of the host needs none, and harms nobody who waits. It knows nothing of the library's own
+// rules. STRICT_REFUSES: a call that it does not support, cuMemHostRegister_v2 or
+// cuStreamWaitValue32_v2. STRICT_TELLS_PRIORITY: it says which launches have a priority of their
+// own.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

@@ -1,6 +1,6 @@
 // A program that may profile itself: tool_app WHAT LIBRARY. WHAT: none; loaded: it loads LIBRARY, a
-// libcupti, and calls none of its functions; used: it calls one before its first launch; late: before
-// its second. Each launch is of a kernel that has a variant.
+// libcupti, and calls none of its functions; used: it calls one before its first launch; late:
+// before its second. Each launch is of a kernel that has a variant.
 #include <cstdio>
 #include <string>
 
