@@ -1,6 +1,7 @@
 // cuGetProcAddress: the way in which cudart and most libraries find the driver. The real one is
 // asked first and its status returned; a pointer is replaced only when we have a hook of that call,
-// of the same version and stream form. CUDA Driver API, "Driver Entry Point Access".
+// of the same version and stream form. CUDA Driver API, "Driver Entry Point Access". And
+// cuGetExportTable, the way in which tools find what no header names; passed through.
 #include <cstring>
 #include <span>
 
@@ -135,6 +136,16 @@ CUresult hook_cuGetProcAddress_v2(const char* symbol, void** function, int versi
       CUPOLA_REAL(cuGetProcAddress_v2)(symbol, function, version, flags, status);
   if (ShouldReplace(result, symbol, function)) {
     *function = Replace(symbol, *function, version, flags);
+  }
+  return result;
+}
+
+CUresult hook_cuGetExportTable(const void** table, const CUuuid* id) noexcept {
+  // Before we look at the caller: the driver may be opened by this call, and who takes part is
+  // settled then.
+  const CUresult result = CUPOLA_REAL(cuGetExportTable)(table, id);
+  if (!InsideHook() && (preempt::PreemptionOn() || tasks::TasksOn())) {
+    preempt::NoteTablesAsked(__builtin_return_address(0));
   }
   return result;
 }

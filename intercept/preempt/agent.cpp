@@ -1,5 +1,6 @@
 #include "intercept/preempt/agent.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include <sched.h>
@@ -30,6 +31,7 @@ constexpr uint64_t kLeftNs = 1'000'000;         // the process ends
 constexpr uint64_t kHeldNs = 10'000'000;        // stopped, and whoever asked may die
 constexpr uint64_t kSpinNs = 300'000;           // stopped: a high-priority kernel is often shorter
 constexpr uint64_t kLookNs = 20'000, kLongestLookNs = 500'000;
+constexpr uint64_t kPlainLookNs = 250'000;  // asked, with plain launches under way
 // Asked so lately: it is likely to be asked again, or to be let go, and a sleeping thread takes 60 to
 // 250 us to wake on a virtual machine, more than most kernels that others stop for. So it looks
 // without sleeping, where it has a processor to itself.
@@ -66,6 +68,8 @@ class Agent {
   void LookAt(PreemptContext& context, bool was_asked, Look* look);
   bool LookAt(PreemptContext& context, LaunchSlot& slot, uint32_t bound, Look* look);
   void AskWhetherWell(PreemptContext& context);
+  void NoteGates(bool was_told, bool whole);
+  bool PlainIsOver() const;
   bool IsHeldAtGate() const;
   void ResumeAtGate(PreemptContext& context);
   void Publish(const Look& look, uint64_t requests, bool is_answer);
@@ -79,6 +83,9 @@ class Agent {
   uint64_t hot_ns_ = 0;    ///< how long after that it does not sleep
   uint64_t look_ns_ = kLookNs;
   uint64_t asked_well_ns_ = 0;
+  bool had_gates_ = true;           ///< gates were put before it was asked
+  uint64_t closed_ns_ = 0;          ///< when the gate was closed, while it is; else 0
+  uint64_t plain_when_closed_ = 0;  ///< the last plain launch that had gone out by then
 };
 
 // A stream for a resume that is not behind another physical launch of the same launch; kNoHelper:
@@ -249,9 +256,35 @@ Look Agent::LookAtAll(bool was_asked) {
   return look;
 }
 
-// `is_answer`: the look came after the requests that stand now.
+void Agent::NoteGates(bool was_told, bool whole) {
+  if (gpu_.requests() == 0) had_gates_ = GatesMayHold(gpu_);
+  if (!whole) {
+    closed_ns_ = 0;
+  } else if (closed_ns_ == 0 || was_told) {
+    closed_ns_ = MonotonicNs();
+    plain_when_closed_ = gpu_.demand.plain_launches.load();
+  }
+}
+
+// Whether the plain launches that the device may still work on are over, as far as can be known.
+// What goes out while the gate is closed waits there, where gates are put. What went out before
+// comes to a gate of its own within the time that lies between two, by what launches took of late:
+// twice that, for they are judged by their mean.
+bool Agent::PlainIsOver() const {
+  const DemandState& demand = gpu_.demand;
+  const bool is_held = closed_ns_ != 0 && GatesMayHold(gpu_);
+  const uint64_t last = is_held ? plain_when_closed_ : demand.plain_launches.load();
+  if (last <= demand.ended_launches.load()) return true;
+  const uint64_t between_ns = BetweenGatesNs(gpu_);
+  return is_held && had_gates_ && between_ns != 0 && MonotonicNs() - closed_ns_ >= 2 * between_ns;
+}
+
+// `is_answer`: the look came after the requests that stand now. What was launched plain beside a
+// guarded launch mostly waits for that.
 void Agent::Publish(const Look& look, uint64_t requests, bool is_answer) {
-  const bool stopped = requests != 0 && (look.running == look.yielded || look.oldest_yielded);
+  const bool stopped =
+      requests != 0 &&
+      (look.running != 0 ? look.running == look.yielded || look.oldest_yielded : PlainIsOver());
   if (!stopped || is_answer) sched::SetStopped(gpu_.board(), gpu_.index(), stopped);
   gpu_.slot().launches.store(gpu_.demand.launches.load(std::memory_order_relaxed),
                              std::memory_order_relaxed);
@@ -291,7 +324,8 @@ void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
   look_ns_ = kLookNs;
   if (now < hot_until && look.running != 0) return Spin(seen, hot_until);
   gpu_.demand.agent_wakes_ns.store(now + kIdleNs);  // before the phase of demand is read
-  const uint64_t tick = DemandTickNs(gpu_);
+  const bool has_plain = requests != 0 && !PlainIsOver();
+  const uint64_t tick = std::min(DemandTickNs(gpu_), has_plain ? kPlainLookNs : UINT64_MAX);
   if (tick < kIdleNs) gpu_.demand.agent_wakes_ns.store(now + tick);
   sched::WaitForWake(gpu_.slot(), seen, tick < kIdleNs ? tick : kIdleNs);
   gpu_.demand.agent_wakes_ns.store(0);
@@ -328,6 +362,7 @@ void Agent::Run() {
     if (was_told || !whole) whole_ns_ = whole ? asked_ns_ : 0;
     last_seen = seen;
     last_own = own;
+    NoteGates(was_told, whole);
     const Look look = LookAtAll(was_asked);
     const uint64_t requests = gpu_.requests();
     Publish(look, requests, is_asked && gpu_.slot().wake.load() == seen);

@@ -26,15 +26,21 @@ enum class Plain : uint8_t {
   kNoContext,       ///< preemption could not be set up in the context
   kRefused,         ///< the driver refused the variant's launch
   kNobodyAsks,      ///< nobody may ask this process to yield: neither slices nor a variant pay
+  kTool,            ///< a tool is at work in the process
   kCount
 };
 
 /// For the log, indexed by Plain.
 inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
-    "no variant",   "short",     "not bit-exact", "configured",       "capturing",
-    "cooperative",  "attribute", "shape",         "shared memory",    "arguments",
-    "all resident", "ring full", "waiting scope", "too many streams", "no context",
-    "refused",      "nobody may ask"};
+    "no variant",     "short",
+    "not bit-exact",  "configured",
+    "capturing",      "cooperative",
+    "attribute",      "shape",
+    "shared memory",  "arguments",
+    "all resident",   "ring full",
+    "waiting scope",  "too many streams",
+    "no context",     "refused",
+    "nobody may ask", "a tool is at work"};
 
 struct Counters {
   std::atomic<uint64_t> preemptible{0};

@@ -350,10 +350,9 @@ void AfterSync(const SyncPoint& point) noexcept {
   DemandState& state = gpu.demand;
   const uint64_t burst = state.stream.load(std::memory_order_relaxed);
   const bool nothing_left = point.whole_context || burst == point.stream;
-  if (state.phase.load() != Phase::kOn || !nothing_left ||
-      state.launches.load() != point.launches) {
-    return;
-  }
+  if (!nothing_left || state.launches.load() != point.launches) return;
+  state.ended_launches.store(point.launches);
+  if (state.phase.load() != Phase::kOn) return;
   const uint64_t now = NowNs();
   if (state.gaps_are_short.load(std::memory_order_relaxed)) {
     state.end_launches.store(point.launches, std::memory_order_relaxed);
@@ -392,6 +391,7 @@ void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept {
   }
   const bool is_marked = quiet && state.marked_launches == launches;
   if (is_marked && LookAtMarkers(state) == Reached::kAll) {
+    state.ended_launches.store(launches);
     return EndUnlessLaunched(gpu, launches, now_ns);
   }
   if (quiet && !is_marked && !lingers && state.refused_launches != launches) {

@@ -39,7 +39,6 @@ struct DemandState {
   std::atomic<uint32_t> sms{runtime::kAllSms};  ///< that the launches since demand began need
   std::atomic<uint64_t> agent_wakes_ns{0};  ///< until when the agent sleeps; 0 = it is awake
   std::atomic<uint64_t> renewed_ns{0};      ///< when the lease was last renewed
-  std::atomic<uint64_t> last_launch_ns{0};
   std::atomic<uint64_t> end_at_ns{0};       ///< lingering: the agent ends demand then; 0 = no
   std::atomic<uint64_t> end_launches{0};    ///< `launches` when it began to linger
   std::atomic<uint64_t> ended_ns{0};        ///< when it last ended
@@ -48,6 +47,9 @@ struct DemandState {
   std::atomic<uint64_t> ns_per_launch{0};   ///< of late, from the begin of demand to its end; 0 = unknown
   std::atomic<bool> gaps_are_short{false};  ///< it came back soon after it had ended
   std::atomic<uint64_t> returned{0};        ///< of `launches`; the others may wait for room
+  /// Of `launches`: the last that is known to have ended, and all before it; the last that went out
+  /// plain, which nothing but gates stops.
+  std::atomic<uint64_t> ended_launches{0}, plain_launches{0};
   std::atomic<uint32_t> streams{0};         ///< in `burst`; more than fit: it gets no markers
   BurstStream burst[kMarkedStreams];
   // Of the agent: launches at its last look, when it put the last markers and when that could not
@@ -63,6 +65,15 @@ struct DemandState {
 /// where this process may ask nobody itself: then the daemon is woken here.)
 [[nodiscard]] sched::Wakes NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle,
                                       uint64_t predicted_ns, uint32_t sms) noexcept;
+
+/// A launch of which NoteDemand was told goes out plain. Called before its gate is seen to: either
+/// that finds the gate closed, or whoever has closed it finds the launch here.
+inline void NotePlainLaunch(DemandState& state) noexcept {
+  const uint64_t launches = state.launches.load();
+  uint64_t before = state.plain_launches.load();
+  while (before < launches && !state.plain_launches.compare_exchange_weak(before, launches)) {
+  }
+}
 
 /// `stream` is about to be destroyed: no marker goes there any more.
 void ForgetStreamOfDemand(CUstream stream) noexcept;

@@ -27,23 +27,37 @@ bool HasPriority(const LaunchCall& call) {
   return false;
 }
 
+uint64_t LaunchesBetweenGates(uint64_t ns_per_launch) {
+  if (ns_per_launch == 0) return settings.gate_every;
+  return std::clamp<uint64_t>(kBetweenGatesNs / ns_per_launch, 1, kMostBetweenGates);
+}
+
+// Also where the gate was closed since the stream's last one: what comes now is to be held.
 bool IsDue(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream) {
   if (facts.door == LaunchDoor::kLaunchGraph) return true;
-  const uint64_t ns = context.gpu->demand.ns_per_launch.load(std::memory_order_relaxed);
-  const uint64_t every = ns == 0 ? settings.gate_every
-                                 : std::clamp<uint64_t>(kBetweenGatesNs / ns, 1, kMostBetweenGates);
+  const sched::BoardSlot& slot = context.gpu->slot();
+  const uint32_t wake = slot.wake.load(std::memory_order_relaxed);
+  const bool is_closed = slot.gate.load() == 0;
+  const auto entry = stream.stream % PreemptContext::kGateCounts;
+  std::atomic<uint32_t>& gated_at = context.gated_at[entry];
+  const bool is_first = is_closed && gated_at.load(std::memory_order_relaxed) != wake;
+  const uint64_t every =
+      LaunchesBetweenGates(context.gpu->demand.ns_per_launch.load(std::memory_order_relaxed));
   // Threads that launch on one stream at the same time may miscount, and gate once too often.
-  std::atomic<uint32_t>& since = context.since_gate[stream.stream % PreemptContext::kGateCounts];
+  std::atomic<uint32_t>& since = context.since_gate[entry];
   const uint32_t launches = since.load(std::memory_order_relaxed);
-  const bool is_due = launches == 0 || launches >= every;
+  const bool is_due = launches == 0 || launches >= every || is_first;
   since.store(is_due ? 1 : launches + 1, std::memory_order_relaxed);
+  if (is_first) gated_at.store(wake, std::memory_order_relaxed);
   return is_due;
 }
 
-bool WaitAtGate(const PreemptContext& context, CUstream stream, bool per_thread) {
+bool WaitAtGate(PreemptContext& context, CUstream stream, bool per_thread) {
   const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(
       per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz : Call::k_cuStreamWaitValue32_v2);
-  if (wait(stream, context.gate_word, 1, CU_STREAM_WAIT_VALUE_GEQ) != CUDA_SUCCESS) return false;
+  const CUresult result = wait(stream, context.gate_word, 1, CU_STREAM_WAIT_VALUE_GEQ);
+  if (result == CUDA_ERROR_NOT_SUPPORTED) RefuseGates(&context, kNoStreamWaits);
+  if (result != CUDA_SUCCESS) return false;
   Count(counters.gates);
   return true;
 }
@@ -65,12 +79,20 @@ bool PutGate(PreemptContext& context, const LaunchFacts& facts) {
 
 }  // namespace
 
-bool GatesMayHold(const PreemptContext& context) noexcept {
-  const GpuBoard& gpu = *context.gpu;
-  if (settings.gate_every == 0) return false;
+bool GatesMayHold(const GpuBoard& gpu) noexcept {
+  if (!gpu.can_gate()) return false;
   // Equals that share a context run beside each other.
   if (gpu.shares_context()) return gpu.who_may_ask() == sched::HeldFor::kAnyone;
   return gpu.may_be_asked() || gpu.requests() != 0;
+}
+
+bool GatesMayHold(const PreemptContext& context) noexcept {
+  return !context.gates_refused.load(std::memory_order_relaxed) && GatesMayHold(*context.gpu);
+}
+
+uint64_t BetweenGatesNs(const GpuBoard& gpu) noexcept {
+  const uint64_t ns = gpu.demand.ns_per_launch.load(std::memory_order_relaxed);
+  return ns * LaunchesBetweenGates(ns);
 }
 
 void GateStream(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
@@ -83,7 +105,7 @@ void GateStream(PreemptContext& context, const LaunchFacts& facts, const StreamK
 
 bool GateGuarded(PreemptContext& context, const LaunchFacts& facts) noexcept {
   GpuBoard& gpu = *context.gpu;
-  if (settings.gate_every == 0) return false;
+  if (!gpu.can_gate()) return false;
   const bool is_closed = gpu.requests() != 0 && gpu.sm_bound() == runtime::kAllSms &&
                          gpu.slot().gate.load() == 0;
   const bool may_close = !gpu.shares_context() && gpu.who_may_ask() == sched::HeldFor::kAnyone;
@@ -104,7 +126,7 @@ bool GateResume(PreemptContext& context, CUstream helper, uint32_t index,
 }
 
 bool WantsPriority(const PreemptContext& context) noexcept {
-  return context.gpu->shares_context() && context.gpu->may_ask();
+  return context.gpu->shares_context() && context.gpu->may_ask() && !StandsAside();
 }
 
 CUresult MakePlainLaunch(PreemptContext& context, const LaunchFacts& facts,

@@ -17,15 +17,21 @@ struct LaunchFacts;
 
 namespace cupola::intercept::preempt {
 
+class GpuBoard;
 struct LaunchCall;
 struct PreemptContext;
 
 /// Whether a gate may come to hold what is behind it: gates are put, and others may ask this
 /// process to yield.
+bool GatesMayHold(const GpuBoard& gpu) noexcept;
 bool GatesMayHold(const PreemptContext& context) noexcept;
 
+/// What launches take that may lie between two gates, as far as is known; 0 = it is not.
+uint64_t BetweenGatesNs(const GpuBoard& gpu) noexcept;
+
 enum class GateWhen : uint8_t {
-  kDue,     ///< every CUPOLA_GATE_EVERY launches, and before each graph
+  kDue,  ///< every CUPOLA_GATE_EVERY launches, before each graph, and before the first of a stream
+         ///< while the gate is closed
   kAlways,  ///< before a slice
 };
 

@@ -15,6 +15,7 @@
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
 #include "intercept/preempt/counters.h"
+#include "intercept/preempt/preemption.h"
 
 namespace cupola::intercept::preempt {
 namespace {
@@ -45,6 +46,31 @@ uint32_t DeviceAttribute(CUdevice device, CUdevice_attribute attribute) {
 
 }  // namespace
 
+// It can be preempted once a variant is prepared; gates are taken to work until the driver refuses
+// one.
+uint32_t GpuBoard::FirstAbilities() const noexcept {
+  uint32_t abilities = shares_context_ ? uint32_t{sched::kSharesContext} : 0u;
+  if (settings.gate_every != 0 && !StandsAside()) abilities |= sched::kCanGate;
+  return abilities;
+}
+
+void GpuBoard::SetAbility(sched::SlotCapability ability, bool has_it) noexcept {
+  if (has_left()) return;
+  const uint32_t before = has_it ? slot_->capabilities.fetch_or(ability)
+                                 : slot_->capabilities.fetch_and(~uint32_t{ability});
+  if (((before & ability) != 0) == has_it) return;
+  if (board_.header().attention.load() != 0) sched::RingBell(board_.header());
+}
+
+void GpuBoard::TakeAbilitiesAway() noexcept {
+  for (auto& entry : boards) {
+    GpuBoard* const board = entry.load();
+    if (board == nullptr) continue;
+    board->SetAbility(sched::kCanPreempt, false);
+    board->SetAbility(sched::kCanGate, false);
+  }
+}
+
 bool GpuBoard::OpenFile(const char* path, const char* slot) noexcept {
   const int fd = open(path, O_RDWR | O_CLOEXEC);
   struct stat facts{};
@@ -63,8 +89,7 @@ bool GpuBoard::OpenFile(const char* path, const char* slot) noexcept {
   slot_->pid.store(static_cast<uint32_t>(getpid()));
   // Whoever made the file may say that its processes share a context.
   shares_context_ = shares_context_ || (slot_->capabilities.load() & sched::kSharesContext) != 0;
-  slot_->capabilities.store(sched::kCanPreempt | sched::kCanGate |
-                            (shares_context_ ? uint32_t{sched::kSharesContext} : 0u));
+  slot_->capabilities.store(FirstAbilities());
   sched::SettleGate(*slot_);
   return true;
 }
@@ -84,11 +109,11 @@ bool GpuBoard::Join() noexcept {
   char executable[256] = {};
   if (readlink("/proc/self/exe", executable, sizeof(executable) - 1) < 0) executable[0] = '\0';
   const char* label = getenv("CUPOLA_LABEL");
-  const sched::JoinResult result = client_.Join({
-      .executable = executable, .label = label != nullptr ? label : "", .gpu_uuid = text,
-      .capabilities = sched::kCanPreempt | sched::kCanGate |
-                      (shares_context_ ? static_cast<uint32_t>(sched::kSharesContext) : 0u),
-      .sm_count = sm_count_});
+  const sched::JoinResult result = client_.Join({.executable = executable,
+                                                 .label = label != nullptr ? label : "",
+                                                 .gpu_uuid = text,
+                                                 .capabilities = FirstAbilities(),
+                                                 .sm_count = sm_count_});
   if (result != sched::JoinResult::kJoined) {
     const char* reason = client_.reason();
     Say(result == sched::JoinResult::kNoDaemon ? Level::kInfo : Level::kWarn,
@@ -130,6 +155,7 @@ GpuBoard* GpuBoard::Of(CUdevice device) noexcept {
   if (made->sm_count_ == 0 || !made->Join()) return nullptr;  // kept: it may have been half made
   made->OpenPlan();
   boards[device].store(made, std::memory_order_release);
+  if (StandsAside()) TakeAbilitiesAway();  // since it joined
   return made;
 }
 

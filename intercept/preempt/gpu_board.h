@@ -62,6 +62,13 @@ class GpuBoard {
     }
     return who_may_ask_.load(std::memory_order_relaxed);
   }
+  /// What the board says that this process can do when it is asked: it is told when that changes.
+  void SetAbility(sched::SlotCapability ability, bool has_it) noexcept;
+  bool can_preempt() const noexcept { return Has(sched::kCanPreempt); }
+  bool can_gate() const noexcept { return Has(sched::kCanGate); }
+  /// For all boards, also those that are yet to be joined: it can do nothing.
+  static void TakeAbilitiesAway() noexcept;
+
   /// Whether this process may ask others.
   bool may_ask() const noexcept {
     return slot_->may_take.load(std::memory_order_relaxed) != 0;
@@ -106,6 +113,10 @@ class GpuBoard {
 
  private:
   bool Join() noexcept;
+  bool Has(sched::SlotCapability ability) const noexcept {
+    return (slot_->capabilities.load(std::memory_order_relaxed) & ability) != 0;
+  }
+  uint32_t FirstAbilities() const noexcept;
   void OpenPlan() noexcept;
   bool OpenFile(const char* path, const char* slot) noexcept;
   void LookWhoMayAsk() const noexcept;

@@ -99,6 +99,8 @@ Plain WhyUnusable(const Variant& variant) {
 // What can be told without waiting for anything.
 bool IsCandidate(Attempt* attempt, Plain* why) {
   const LaunchFacts& facts = attempt->facts;
+  *why = Plain::kTool;
+  if (StandsAside()) return false;
   *why = Plain::kNoVariant;
   if (facts.function == nullptr || settings.mode == Mode::kNever) return false;
   attempt->variant = FindVariant(facts.function);
@@ -156,6 +158,10 @@ bool Prepare(Attempt* attempt, Plain* why) {
     if (attempt->prepared != nullptr && attempt->prepared->function != nullptr) {
       attempt->workers = PrepareShape(*attempt->variant, *attempt->prepared, context,
                                       attempt->facts.function, attempt->threads, shared);
+      const bool has_workers = attempt->workers != 0 && attempt->workers != UINT32_MAX;
+      if (has_workers && !attempt->variant->is_sliced && !StandsAside()) {
+        context.gpu->SetAbility(sched::kCanPreempt, true);
+      }
     }
   }
   *why = Plain::kRefused;
@@ -415,6 +421,7 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
 // counts as a call that may wait.
 CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
                      const LaunchCall& call) {
+  NotePlainLaunch(context.gpu->demand);
   GateStream(context, facts, stream);
   if (facts.function != nullptr && !IsKnownLoaded(facts.function)) {
     // Also where nothing is guarded now: another thread may be about to.

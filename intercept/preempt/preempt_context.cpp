@@ -35,6 +35,7 @@ pthread_mutex_t make_mutex = PTHREAD_MUTEX_INITIALIZER;
 HandleMap by_handle;  // CUcontext -> PreemptContext*; 1 = none will be made
 
 constexpr uint64_t kNone = 1;
+constexpr const char* kUnmapped = "the driver does not map the board";
 
 const char* AllocateOnDevice(PreemptContext* context) {
   const auto allocate = CUPOLA_CALL_REAL(cuMemAlloc_v2, PFN_cuMemAlloc_v3020);
@@ -65,7 +66,7 @@ bool MapBoardLocked(PreemptContext* context) {
   if (board == nullptr ||
       add(board, sched::kBoardBytes, CU_MEMHOSTREGISTER_DEVICEMAP) != CUDA_SUCCESS ||
       address_of(&address, board, 0) != CUDA_SUCCESS) {
-    context->board_refused.store(true);
+    RefuseGates(context, kUnmapped);
     return false;
   }
   const CUdeviceptr slot =
@@ -87,7 +88,7 @@ const char* MapHostMemory(PreemptContext* context) {
   }
   __builtin_memset(status, 0, bytes);
   context->status = static_cast<runtime::HostStatus*>(status);
-  if (!MapBoardLocked(context)) return "the driver does not map the board";
+  if (!MapBoardLocked(context)) return kUnmapped;
   void* arguments = mmap(nullptr, kSlots * size_t{kArgumentBytes}, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (arguments == MAP_FAILED) return "no memory";
@@ -99,10 +100,11 @@ const char* MapHostMemory(PreemptContext* context) {
 const char* TryGuard(PreemptContext* context) {
   const auto guard = CUPOLA_CALL_REAL(cuStreamWaitValue32_v2, PFN_cuStreamWaitValue32_v11070);
   const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
-  return guard(context->helpers[0], context->controls, 0, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS &&
+  return guard(context->helpers[0], context->controls, 0, CU_STREAM_WAIT_VALUE_GEQ) ==
+                     CUDA_SUCCESS &&
                  wait(context->helpers[0]) == CUDA_SUCCESS
              ? nullptr
-             : "the driver has no stream memory operations";
+             : kNoStreamWaits;
 }
 
 PreemptContext* Make(CUcontext context) {
@@ -147,9 +149,16 @@ PreemptContext* internal::FindOrMake(CUcontext context) noexcept {
   return made;
 }
 
+void RefuseGates(PreemptContext* context, const char* why) noexcept {
+  if (context->gates_refused.exchange(true)) return;
+  static std::atomic_flag said;
+  SayOnce(said, Level::kWarn, {"launches of this program are not held at gates: ", why});
+  context->gpu->SetAbility(sched::kCanGate, false);
+}
+
 bool MapBoard(PreemptContext* context) noexcept {
   if (__atomic_load_n(&context->gate_word, __ATOMIC_ACQUIRE) != 0) [[likely]] return true;
-  if (context->board_refused.load() || open_captures.load() != 0) return false;
+  if (context->gates_refused.load() || open_captures.load() != 0) return false;
   const MutexLock lock(context->launch_mutex);
   const RelaxedCapture relaxed;
   return MapBoardLocked(context);
@@ -176,6 +185,7 @@ void MakeReady(PreemptContext* context) noexcept {
   const char* why = AllocateOnDevice(context);
   if (why == nullptr) why = MapHostMemory(context);
   if (why == nullptr) why = TryGuard(context);
+  if (why == kNoStreamWaits) RefuseGates(context, why);
   if (why != nullptr) {
     static std::atomic_flag said;
     SayOnce(said, Level::kWarn, {"kernels of this program cannot be preempted: ", why});

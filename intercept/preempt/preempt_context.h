@@ -17,6 +17,9 @@ namespace cupola::intercept::preempt {
 
 class GpuBoard;
 
+/// What a driver without cuStreamWaitValue32 is said to lack.
+inline constexpr const char* kNoStreamWaits = "the driver has no stream memory operations";
+
 /// Packed arguments that a slot can keep, PreemptParams included. Larger ones go out plain.
 inline constexpr uint32_t kArgumentBytes = 4352;
 
@@ -42,7 +45,10 @@ struct PreemptContext {
   /// Plain launches, by stream id modulo; a gate is due every few.
   static constexpr uint32_t kGateCounts = 16;
   std::atomic<uint32_t> since_gate[kGateCounts] = {};
-  std::atomic<bool> board_refused{false};  ///< the driver does not map the board's page
+  /// BoardSlot::wake when a stream of that id modulo was last given a gate that was closed.
+  std::atomic<uint32_t> gated_at[kGateCounts] = {};
+  /// The driver does not map the board's page, or has no stream waits.
+  std::atomic<bool> gates_refused{false};
 
   /// Mapped words that markers of bursts are written to, made by the agent; see demand.h.
   uint32_t* markers = nullptr;
@@ -83,6 +89,9 @@ PreemptContext* FindContext(CUcontext context) noexcept;
 /// Makes slots, status, helper streams, and registers the board's page: state kReady, or kPlain with
 /// a notice. The context is current, none of its launches is guarded. May wait for the device.
 void MakeReady(PreemptContext* context) noexcept;
+
+/// The driver has refused what gates need: no more are put, and the board says so.
+void RefuseGates(PreemptContext* context, const char* why) noexcept;
 
 /// Maps the board's page into the context, which is current; once. False: refused, or a capture is
 /// open.

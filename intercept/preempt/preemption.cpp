@@ -1,5 +1,6 @@
 #include "intercept/preempt/preemption.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -25,6 +26,7 @@ namespace cupola::intercept::preempt {
 Settings settings;
 std::atomic<Participation> participation{Participation::kUndecided};
 std::atomic<uint32_t> watched{0};
+std::atomic<bool> stands_aside{false};
 Counters counters;
 
 namespace {
@@ -153,6 +155,22 @@ bool ToolAtWork() noexcept {
     }
   }
   return false;
+}
+
+void StandAside(const char* why) noexcept {
+  if (stands_aside.exchange(true)) return;
+  Say(Level::kWarn, {"kernels are not preempted: ", why, ", a tool is at work"});
+  GpuBoard::TakeAbilitiesAway();
+}
+
+void NoteTablesAsked(const void* caller) noexcept {
+  if (StandsAside()) return;
+  Dl_info where{};
+  if (dladdr(caller, &where) == 0 || where.dli_fname == nullptr) return;
+  const char* const slash = strrchr(where.dli_fname, '/');
+  const char* const name = slash != nullptr ? slash + 1 : where.dli_fname;
+  if (strncmp(name, "libcupti.so", strlen("libcupti.so")) != 0) return;
+  StandAside("the program uses CUPTI");
 }
 
 // Its control daemon has a pipe where the driver will look for it [MPS documentation,

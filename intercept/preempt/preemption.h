@@ -72,6 +72,17 @@ void StartPreemption() noexcept;
 /// what it measures, or it us.
 bool ToolAtWork() noexcept;
 
+/// A tool has come to work within the process: what it measures is to be the program's own, so from
+/// now on its launches go out as they are made. Says `why`, once.
+void StandAside(const char* why) noexcept;
+extern std::atomic<bool> stands_aside;
+inline bool StandsAside() noexcept { return stands_aside.load(std::memory_order_relaxed); }
+
+/// The code at `caller` has asked for the driver's tables. CUPTI does when the first of its
+/// functions is called; that the library is loaded says nothing: each program that imports PyTorch
+/// has it.
+void NoteTablesAsked(const void* caller) noexcept;
+
 /// Whether this process will be a client of MPS, as far as can be told before cuInit.
 bool MpsIsThere() noexcept;
 

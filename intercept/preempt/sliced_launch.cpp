@@ -58,6 +58,7 @@ bool LaunchSliced(const Attempt& attempt, CUresult* result, Plain* why) noexcept
                       .bytes = entry.launch_offset + sizeof(params)};
   const uint32_t most = BlocksOfSlice(attempt);
   *why = Plain::kRefused;
+  NotePlainLaunch(context.gpu->demand);
   while (params.first_block < attempt.total_blocks) {
     GateStream(context, facts, attempt.stream, GateWhen::kAlways);
     EnterPlain(context);

@@ -41,6 +41,7 @@ preempt::PreemptContext* ContextOf(const StreamKey& key) noexcept {
 }
 
 bool IsAskedToYield(const StreamKey& key) noexcept {
+  if (preempt::StandsAside()) return true;
   const preempt::PreemptContext* const context = ContextOf(key);
   return context != nullptr && context->gpu->requests() != 0;
 }

@@ -18,7 +18,8 @@ namespace cupola::intercept::tasks {
 preempt::PreemptContext* ContextOf(const StreamKey& key) noexcept;
 
 /// Whether the context's process is asked to leave its GPU: no launch becomes a task meanwhile, and
-/// what goes out in its place is held by gates. Always false where preemption is off.
+/// what goes out in its place is held by gates. Where preemption is off, whether a tool is at work
+/// in the process.
 bool IsAskedToYield(const StreamKey& key) noexcept;
 
 /// Around putting a task in: the board hears of it before, and who sleeps is woken behind it.

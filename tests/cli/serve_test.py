@@ -405,6 +405,19 @@ class Control(ServeTest):
         self.ctl("resume", str(member.pid))
         until(lambda: member.show()["requests"] == 0, "let go")
 
+    def test_who_cannot_be_stopped_is_not_held(self):
+        self.write_config('[[rule]]\nexecutable = "*"\nlabel = "high"\npriority = 5\n')
+        self.serve("--config", self.config)
+        high = Member(self, env={**self.env, "CUPOLA_LABEL": "high"})
+        for abilities, state in ((0, "runs (cannot be stopped)"), (2, "waits")):
+            low = Member(self, capabilities=abilities)
+            low.say("begin 10000 60000")
+            high.say("begin 500 60000")
+            until(lambda: self.clients()[high.pid]["granted"], "the high one runs")
+            self.assertRegex(self.ctl("show"), rf"{low.pid} .*{re.escape(state)}")
+            self.assertEqual(low.show()["requests"] != 0, abilities != 0)
+            high.say("end")
+
     def test_policy(self):
         self.serve()
         Member(self)

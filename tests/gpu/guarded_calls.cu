@@ -158,6 +158,9 @@ void AddCopies(Calls* calls) {
   c["memcpy_to_host_pinned"] = [](World& w) {
     MUST(cudaMemcpy(w.pinned, w.data, 4096, cudaMemcpyDeviceToHost));
   };
+  c["memcpy_to_device_pinned"] = [](World& w) {
+    MUST(cudaMemcpy(w.data, w.pinned, 4096, cudaMemcpyHostToDevice));
+  };
   c["memcpy_async_pageable"] = [](World& w) {
     MUST(cudaMemcpyAsync(w.data, w.pageable.data(), 4096, cudaMemcpyHostToDevice, w.guarded));
   };
@@ -276,6 +279,11 @@ void AddStreams(Calls* calls) {
   c["stream_create"] = [](World& w) { MUST(cudaStreamCreate(&w.more.emplace_back())); };
   c["stream_destroy_idle"] = [](World& w) {
     MUST(cudaStreamDestroy(std::exchange(w.idle, nullptr)));
+  };
+  c["event_create"] = [](World&) {
+    cudaEvent_t event = nullptr;
+    MUST(cudaEventCreate(&event));
+    MUST(cudaEventDestroy(event));
   };
   c["event_synchronize"] = [](World& w) { MUST(cudaEventSynchronize(w.after)); };
   c["device_synchronize"] = [](World&) { MUST(cudaDeviceSynchronize()); };

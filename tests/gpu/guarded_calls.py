@@ -43,7 +43,7 @@ KERNELS = {"gpu": (60_000, 2_000_000), "sim": (400, 1_000_000)}
 # copies that are ordered behind all streams but the non-blocking ones.
 AFTER_ALL = {"stream_synchronize", "event_synchronize", "device_synchronize"}
 AFTER_BLOCKING = {"memcpy_to_host_pageable", "memcpy_to_host_pinned", "memcpy_to_device_pageable",
-                  "memcpy_to_symbol"}
+                  "memcpy_to_device_pinned", "memcpy_to_symbol"}
 # These leave the process different, and come last: its stacks, its streams.
 LAST = ["forty_new_streams", "local_memory_grows", "set_limit"]
 # What the simulated device cannot do, or not in time.

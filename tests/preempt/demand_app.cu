@@ -3,7 +3,8 @@
 // before, then a line of input launches it ("kernel launched"), the next lets it end ("told"), the
 // next ends the program. KIND: legacy, blocking, non-blocking; many: two streams; fault: the kernel
 // faults instead; preempted-fault: after one that has a variant. row: each line of input launches
-// two short kernels, each waited for ("synced N."), until its input ends.
+// two short kernels, each waited for ("first N.", "synced N."), until its input ends; behind-many:
+// the same behind 51 launches that are waited for together.
 #include <cstdio>
 #include <string>
 
@@ -52,13 +53,15 @@ int main(int argc, char** argv) {
   } else {
     Running<<<1, 1, 0, stream>>>(flag, value);
   }
+  for (int i = 1; i < 51 && kind == "behind-many"; ++i) Running<<<1, 1, 0, stream>>>(flag, value);
   CHECK(cudaStreamSynchronize(stream));
   Say("ready");
-  if (kind == "row") {
+  if (kind == "row" || kind == "behind-many") {
     for (int row = 0; std::getchar() != EOF; ++row) {
       for (int i = 0; i < 2; ++i) {
         Running<<<1, 1, 0, stream>>>(flag, value);
         CHECK(cudaStreamSynchronize(stream));
+        if (i == 0) Say(("first " + std::to_string(row) + ".").c_str());
       }
       Say(("synced " + std::to_string(row) + ".").c_str());
     }

@@ -53,6 +53,27 @@ __device__ inline void PacedBlock(const Block& block, uint32_t* runs, uint32_t* 
   WhereBlock(block, runs, value, tag, 1, where);
 }
 
+/// When operations of a program ran, by a clock that each step of them moves on; device memory.
+constexpr uint32_t kStamped = 64;
+struct Stamps {
+  uint32_t clock;
+  uint32_t begun[kStamped];   ///< of a launch: when its first block began; at first UINT32_MAX
+  uint32_t ended[kStamped];   ///< and when its last one ended
+  uint32_t blocks[kStamped];  ///< that ran
+  uint32_t copied[kStamped];  ///< of a copy: the clock that it saw
+};
+
+/// Notes when it ran as a block of operation `op`.
+__device__ inline void StampBlock(const Block&, Stamps* stamps, uint32_t op, int rounds) {
+  if (threadIdx.x == 0) atomicMin(&stamps->begun[op], atomicAdd(&stamps->clock, 1u));
+  uint32_t x = threadIdx.x;
+  for (int i = 0; i < rounds; ++i) x = x * 1664525u + 1013904223u;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  atomicAdd(&stamps->blocks[op], x == 0xFFFFFFFF ? 2u : 1u);
+  atomicMax(&stamps->ended[op], atomicAdd(&stamps->clock, 1u));
+}
+
 /// What the host and the blocks of a kernel in slices tell each other: host memory.
 struct Steps {
   uint32_t open;   ///< 0: block 0 holds its slice

@@ -48,6 +48,23 @@ BUGS = {
     "behind_another": ("    helper = LaunchSlots::FreeHelper(slot);\n", "    (void)slot;\n"),
     # A launch at a gate has not begun before its stream says so.
     "gate_taken_for_passed": ("slot->is_gated && HasPassed(*slot)", "slot->is_gated"),
+    # Demand: work that nobody waits for is marked.
+    "marker_forgotten": ("  state.marked_launches = launches;\n", ""),
+    # Demand: the agent renews the lease of what is at work.
+    "never_renewed": ("  state.renewed_ns.store(now_ns, std::memory_order_relaxed);\n"
+                      "  sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = kLeaseNs}, "
+                      "now_ns);\n}\n", "}\n"),
+    # Demand ends.
+    "never_ended": ("  if (!Enter(state, Phase::kOn)) return;\n",
+                    "  if (state.phase.load() != Phase::kNone) return;\n"),
+    # Slots: one serves again when all physical launches of its launch have ended.
+    "given_anew": ("    if (__atomic_load_n(&said.ended[p], __ATOMIC_ACQUIRE) != slot->tag[p]) "
+                   "continue;\n",
+                   "    if (__atomic_load_n(&said.ended[p], __ATOMIC_ACQUIRE) != slot->tag[p] &&\n"
+                   "        !IsDone(index, slot->sequence)) {\n      continue;\n    }\n"),
+    # Resumes have a priority level of their own.
+    "level_not_kept": ("  return is_kept_back && priority < 0 ? priority - 1 : priority;\n",
+                       "  (void)is_kept_back;\n  return priority;\n"),
     # A resume has the arguments of the launch.
     "arguments_forgotten": ("  const CUresult result = LaunchPhysical(context, *slot, physical);\n",
                             "  __builtin_memset(context.ArgumentsOf(context.slots.IndexOf(slot)), "

@@ -8,7 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/preempt/demand_checks.h"
 #include "tests/preempt/gate_checks.h"
+#include "tests/preempt/order_checks.h"
 #include "tests/preempt/spatial_checks.h"
 
 namespace cupola::preempt_test {
@@ -52,6 +54,9 @@ bool Fails(const Planted& planted, const std::string& library, std::chrono::mill
   return !EndsWithin(&program, limit) || program.Wait() != 0;
 }
 
+// For what hangs.
+constexpr std::chrono::seconds kFewSeconds(4);
+
 class PlantedBug : public testing::TestWithParam<Planted> {};
 
 TEST_P(PlantedBug, IsFound) {
@@ -88,6 +93,46 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(PlantedGateBug, IsFound) {
   const std::string library = CUPOLA_PLANTED_FOLDER "/libplanted_gate_taken_for_passed.so";
   EXPECT_EQ(BehindAGate(library, "non-blocking", std::chrono::seconds(2)), "nobody answered");
+}
+
+TEST(PlantedDemandBug, IsFound) {
+  const struct {
+    const char* bug;
+    const char* says;
+  } all[] = {{"marker_forgotten", "it lost its demand"},
+             {"never_renewed", "its lease was not renewed"},
+             {"never_ended", "its demand did not end, though it has waited"}};
+  for (const auto& one : all) {
+    const std::string library =
+        std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" + one.bug + ".so";
+    EXPECT_EQ(LastsAsLongAsTheKernel(library, "non-blocking", kFewSeconds), one.says);
+  }
+}
+
+TEST(PlantedOrderBug, IsFound) {
+  std::string found;
+  for (uint64_t seed = 1; seed <= 10 && found.empty(); ++seed) {
+    found = RandomOrder(CUPOLA_PLANTED_FOLDER "/libplanted_no_guard.so", seed, kFewSeconds);
+  }
+  EXPECT_NE(found.find("behind the begin of"), std::string::npos) << found;
+}
+
+TEST(PlantedSlotBug, IsFound) {
+  std::string found;
+  for (uint64_t seed = 1; seed <= 10 && found.empty(); ++seed) {
+    found = ManyLaunches(CUPOLA_PLANTED_FOLDER "/libplanted_given_anew.so", "non-blocking", seed,
+                         std::chrono::seconds(10));
+  }
+  EXPECT_NE(found, "");
+}
+
+TEST(PlantedLevelBug, IsFound) {
+  const BoardFile board;
+  Program program({CUPOLA_LEVELS_APP}, board,
+                  {{"LD_PRELOAD", CUPOLA_PLANTED_FOLDER "/libplanted_level_not_kept.so"}});
+  EXPECT_EQ(program.Wait(), 99) << program.output();
+  EXPECT_NE(program.output().find("shares the level of resumes"), std::string::npos)
+      << program.output();
 }
 
 TEST(PlantedSpatialBug, IsFound) {

@@ -176,7 +176,9 @@ TEST(Stop, AFaultSurfacesAsTheDriversOwn) {
   EXPECT_EQ(ErrorsOf(program.output()), ErrorsOf(plain.output())) << program.output();
 }
 
-TEST(Stop, DeviceReset) { StopAndResume({"reset", "legacy"}); }
+TEST(Stop, DeviceReset) {
+  for (const std::string& stream : kStreams) StopAndResume({"reset", stream});
+}
 
 TEST(Stop, Fork) { StopAndResume({"leave", "legacy", "fork"}); }
 

@@ -1,8 +1,11 @@
 // A driver that forbids what hangs a GPU: over the simulated driver, it ends the process with code
 // 99 and a word when a call that may wait is entered behind a guard, or a guard is made while one
 // is under way (docs/preemption.md, "Calls behind a guard"). A guard is a cuStreamWaitValue32 for a
-// word of the device whose value has not been reached: to reach it takes a launch. A wait for a word
-// of the host needs none, and harms nobody who waits. It knows nothing of the library's own rules.
+// word of the device whose value has not been reached: to reach it takes a launch. A wait for a
+// word of the host needs none, and harms nobody who waits. It knows nothing of the library's own
+// rules. STRICT_REFUSES: a call that it does not support, cuMemHostRegister_v2 or
+// cuStreamWaitValue32_v2. STRICT_TELLS_PRIORITY: it says which launches have a priority of their
+// own.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -105,6 +108,19 @@ unsigned MemoryType(CUdeviceptr pointer) {
 
 bool IsKnown(CUdeviceptr pointer) { return MemoryType(pointer) != 0; }
 
+bool Refuses(const char* call) {
+  const char* const refused = std::getenv("STRICT_REFUSES");
+  return refused != nullptr && std::strcmp(refused, call) == 0;
+}
+
+void TellPriority(const CUlaunchConfig* config) {
+  if (std::getenv("STRICT_TELLS_PRIORITY") == nullptr) return;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PRIORITY) continue;
+    std::fprintf(stderr, "STRICT: priority %d\n", config->attrs[i].value.priority);
+  }
+}
+
 void CheckLaunch(const void* function, CUstream stream) {
   const std::lock_guard lock(mutex);
   DropReached();
@@ -130,6 +146,7 @@ CUresult Forward(const char* name, Arguments... arguments) {
 
 CUresult PassGuard(const char* name, CUstream stream, CUdeviceptr address, cuuint32_t value,
                    unsigned flags) {
+  if (Refuses("cuStreamWaitValue32_v2")) return CUDA_ERROR_NOT_SUPPORTED;
   {
     const std::lock_guard lock(mutex);
     const auto* word = reinterpret_cast<const uint32_t*>(address);
@@ -200,6 +217,11 @@ CUresult cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr address, cuuin
   return PassGuard("cuStreamWaitValue32_v2_ptsz", stream, address, value, flags);
 }
 
+CUresult cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
+  if (Refuses("cuMemHostRegister_v2")) return CUDA_ERROR_NOT_SUPPORTED;
+  return Forward("cuMemHostRegister_v2", memory, bytes, flags);
+}
+
 CUresult cuFuncLoad(CUfunction function) {
   {
     const std::lock_guard lock(mutex);
@@ -221,12 +243,14 @@ STRICT_LAUNCH(cuLaunchKernel_ptsz)
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** params, void** extra) {
   CheckLaunch(f, config->hStream);
+  TellPriority(config);
   return Forward("cuLaunchKernelEx", config, f, params, extra);
 }
 
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** params,
                                void** extra) {
   CheckLaunch(f, config->hStream);
+  TellPriority(config);
   return Forward("cuLaunchKernelEx_ptsz", config, f, params, extra);
 }
 

@@ -134,6 +134,11 @@ __global__ void Paced__cupola_preemptible(uint32_t* runs, uint32_t* value, uint3
   Work(launch, [&](const Block& block) { PacedBlock(block, runs, value, tag, where, pace); });
 }
 
+__global__ void Stamp__cupola_preemptible(Stamps* stamps, uint32_t op, int rounds,
+                                          const __grid_constant__ PreemptParams launch) {
+  Work(launch, [&](const Block& block) { StampBlock(block, stamps, op, rounds); });
+}
+
 // Has no preemptible form.
 __global__ void Step__cupola_sliced(uint32_t* runs, Steps* steps,
                                     const __grid_constant__ SliceParams launch) {

@@ -111,6 +111,13 @@ const Bug kBugs[] = {
     {"WatchesOnAlone", "uneven_warps", "setp.eq.u32 %cupola_p1, %cupola_t1, %cupola_t2;",
      "setp.ne.u32 %cupola_p1, 0, 0;", "no end", 1, true},
     {"AllWatch", "plain", "setp.ne.or.u32 %cupola_p1, %cupola_t1, 0, %cupola_p1;", "", ""},
+    // Whoever waits for a block waits for ever when the worker that has claimed it leaves.
+    {"ClaimsAheadWhatIsWaitedFor", "look_back",
+     "setp.ge.or.u32 %cupola_p1, %cupola_seen, %cupola_total, %cupola_p1;",
+     "setp.ge.u32 %cupola_p1, %cupola_seen, %cupola_total;", "unasked", 1},
+    {"HandsBackWhatIsWaitedFor", "look_back",
+     "setp.ne.u32 %cupola_p1, %cupola_t0, 0;\n\t@%cupola_p1 mov.u32 %cupola_count, 1;",
+     "setp.ne.u32 %cupola_p1, %cupola_t0, 0;", "nothing can go on", 1},
     {"CopiesLandLate", "async_copy", "$cupola_tail:\n\tcp.async.wait_all;\n", "$cupola_tail:\n",
      "data race", 1},
 };
@@ -134,7 +141,8 @@ std::string Search(const Subject& subject, const Bug& bug, uint32_t courses) {
     course.resume_workers = 1 + static_cast<uint32_t>(random.Below(6));
     course.batch = (bug.steady ? 1 : 2) + static_cast<uint32_t>(random.Below(3));
     course.stride = 1 + static_cast<uint32_t>(random.Below(3));
-    course.has_watcher = seed % 3 == 0;
+    course.flags = subject.facts.may_wait_on_blocks ? 1 : 0;
+    course.has_watcher = seed % 3 == 0 && course.flags == 0;
     course.single_blocks = static_cast<uint32_t>(random.Below(6));
     course.launches = bug.launches;
     course.poll_period_ns = random.Below(2) == 0 ? 25 : 250;

@@ -1,0 +1,60 @@
+// Programs whose work says in which order it ran (order_app.cu), while they are asked to yield and
+// let go. One thread.
+#pragma once
+
+#include <chrono>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "tests/preempt/stopped_program.h"
+
+namespace cupola::preempt_test {
+
+/// Asks and lets go by seed until the program has ended. What went wrong, "" = nothing.
+inline std::string AskBySeed(Program* program, const BoardFile& board, uint64_t seed,
+                             std::chrono::milliseconds limit) {
+  std::mt19937_64 random(seed);
+  const auto pause = [&] {
+    std::this_thread::sleep_for(std::chrono::microseconds(50 + random() % 1500));
+  };
+  for (const auto start = Clock::now(); !program->HasEnded();) {
+    if (Clock::now() - start > limit) return "it does not end: " + program->output();
+    board.Ask();
+    pause();
+    board.Release();
+    pause();
+  }
+  return program->Wait() == 0 ? "" : program->output();
+}
+
+/// A program of random operations, with gates and without. What went wrong, "" = nothing; `stops`:
+/// its launches that were stopped are added.
+inline std::string RandomOrder(const std::string& library, uint64_t seed,
+                               std::chrono::milliseconds limit = kLimit,
+                               uint64_t* stops = nullptr) {
+  const BoardFile board;
+  Program program({CUPOLA_ORDER_APP, "random", std::to_string(seed)}, board,
+                  {{"LD_PRELOAD", library},
+                   {"CUPOLA_POLL_NS", "0"},
+                   {"CUPOLA_GATE_EVERY", seed % 2 == 0 ? "0" : "4"}});
+  const std::string wrong = AskBySeed(&program, board, seed, limit);
+  if (stops != nullptr) *stops += board.slot().preemptions.load();
+  return wrong.empty() ? "" : "seed " + std::to_string(seed) + ": " + wrong;
+}
+
+/// More launches behind each other than there are slots: held at the first, then asked by seed.
+inline std::string ManyLaunches(const std::string& library, const std::string& stream,
+                                uint64_t seed, std::chrono::milliseconds limit = kLimit) {
+  const BoardFile board;
+  board.Ask();
+  Program program({CUPOLA_ORDER_APP, "many", stream}, board, {{"LD_PRELOAD", library}});
+  if (!program.Await("kernel launched")) return program.output();
+  (void)AwaitTrue([&] { return board.slot().stopped.load() == 1 || program.HasEnded(); });
+  GiveTimeToGoWrong();
+  if (program.output().find("done") != std::string::npos) return "it was not held";
+  board.Release();
+  return AskBySeed(&program, board, seed, limit);
+}
+
+}  // namespace cupola::preempt_test

@@ -1,0 +1,39 @@
+// What happens before what, in programs that are stopped and resumed by seed while they run.
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/preempt/order_checks.h"
+
+namespace cupola::preempt_test {
+namespace {
+
+TEST(Order, OfLaunchesCopiesEventsAndWaitsOnFourStreams) {
+  uint64_t stops = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    EXPECT_EQ(RandomOrder(CUPOLA_PRELOAD, seed, kLimit, &stops), "");
+  }
+  EXPECT_GT(stops, 20u);
+}
+
+// The 257th launch waits for a slot; the slots that are taken again know where they left off.
+TEST(Order, OfMoreLaunchesThanThereAreSlots) {
+  uint64_t seed = 0;
+  for (const char* stream : {"non-blocking", "blocking", "legacy", "per-thread"}) {
+    EXPECT_EQ(ManyLaunches(CUPOLA_PRELOAD, stream, ++seed), "") << stream;
+  }
+}
+
+// Nothing is known of the driver yet when it forks; child and parent take part, each for itself.
+TEST(Order, InAChildOfAForkBeforeTheFirstCall) {
+  const BoardFile board;
+  Program program({CUPOLA_ORDER_APP, "fork", "non-blocking"}, board);
+  EXPECT_EQ(AskBySeed(&program, board, /*seed=*/1, kLimit), "");
+  const std::string took_part = "600 launches preemptible";
+  const size_t first = program.output().find(took_part);
+  ASSERT_NE(first, std::string::npos) << program.output();
+  EXPECT_NE(program.output().find(took_part, first + 1), std::string::npos) << program.output();
+}
+
+}  // namespace
+}  // namespace cupola::preempt_test
