@@ -56,6 +56,10 @@ class TaskTable {
   }
   /// Whether all tasks of a column before that position have run.
   bool HaveRun(uint32_t column, uint32_t tail) const;
+  /// Sequence of the first task of a column that has not run; 0: all have.
+  uint32_t OldestLeft(uint32_t column) const;
+  /// TaskHeader::body of a task that has not run.
+  uint16_t BodyOf(const TaskId& id) const;
   uint32_t columns() const { return memory_.column_count; }
 
   /// Has columns up to this one pulled from: who waits for a task calls it, since columns may have
