@@ -1,5 +1,5 @@
-// What a driver call has to do with tasks, by its name. No CUDA call; task_rules.h does what is said
-// here.
+// What a driver call has to do with tasks, by its name. No CUDA call; task_rules.h does what is
+// said here.
 #pragma once
 
 #include <cstdint>

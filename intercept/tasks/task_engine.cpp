@@ -228,8 +228,8 @@ bool TaskEngine::IsWell() noexcept {
   return false;
 }
 
-// Spins, and looks now and then whether the MasterKernel runs, the context is well, and the column's
-// oldest task still the same.
+// Spins, and looks now and then whether the MasterKernel runs, the context is well, and the
+// column's oldest task still the same.
 template <typename IsOver, typename Column>
 bool TaskEngine::Await(IsOver is_over, Column column) noexcept {
   for (uint32_t turn = 1; !is_over(); ++turn) {

@@ -24,7 +24,8 @@ const char* NameOf(const Image* image, uint16_t body) {
 }  // namespace
 
 // The oldest task of a column waits for none: it runs, or there is no room for it on its SM.
-void TaskWatch::Look(const runtime::TaskTable& table, uint32_t column, const Image* image) noexcept {
+void TaskWatch::Look(const runtime::TaskTable& table, uint32_t column,
+                     const Image* image) noexcept {
   if (settings.notice_ns == 0 || taken_.test_and_set(std::memory_order_acquire)) return;
   const uint64_t now = NowNs();
   if (followed_.sequence == 0 || table.IsDone(followed_)) {
@@ -33,10 +34,9 @@ void TaskWatch::Look(const runtime::TaskTable& table, uint32_t column, const Ima
     was_said_ = false;
   } else if (!was_said_ && now >= since_ns_ + settings.notice_ns) {  // threads' clocks differ
     was_said_ = true;
-    Say(Level::kWarn,
-        {"a task has not ended for ", Decimal((now - since_ns_) / 1'000'000),
-         " ms while the program waits: ", NameOf(image, table.BodyOf(followed_)),
-         "; as a launch by itself: CUPOLA_TASKS=off"});
+    Say(Level::kWarn, {"a task has not ended for ", Decimal((now - since_ns_) / 1'000'000),
+                       " ms while the program waits: ", NameOf(image, table.BodyOf(followed_)),
+                       "; as a launch by itself: CUPOLA_TASKS=off"});
   }
   taken_.clear(std::memory_order_release);
 }

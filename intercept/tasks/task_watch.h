@@ -1,5 +1,6 @@
-// Says once of a task that does not end which kernel's it is: a program that waits for it waits as it
-// would for the kernel, and whoever looks at it is to know for what. One of each engine; any thread.
+// Says once of a task that does not end which kernel's it is: a program that waits for it waits as
+// it would for the kernel, and whoever looks at it is to know for what. One of each engine; any
+// thread.
 #pragma once
 
 #include <atomic>

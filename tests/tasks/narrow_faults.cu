@@ -170,8 +170,8 @@ int CodeOf(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// Children that use no CUDA, with launches in flight: one leaves by exit(), and its handlers run; of
-// those that are forked while another thread launches, which may hold any lock, by _exit() only.
+// Children that use no CUDA, with launches in flight: one leaves by exit(), and its handlers run;
+// of those that are forked while another thread launches, which may hold any lock, by _exit() only.
 void Fork() {
   constexpr int kChildren = 4, kRounds = 20;
   Streams streams(2);
@@ -366,8 +366,9 @@ int main(int argc, char** argv) {
   } else if (what == "long") {
     WaitLong(argc > 2 ? argv[2] : "wait");
   } else {
-    std::printf("narrow_faults trap|exit|reset|capture|threads|legacy|lurk|fork|killed|modules|"
-                "memory|long\n");
+    std::printf(
+        "narrow_faults trap|exit|reset|capture|threads|legacy|lurk|fork|killed|modules|"
+        "memory|long\n");
     return 2;
   }
   return 0;

@@ -1,7 +1,8 @@
 // A program that knows nothing of tasks: narrow launches that can be tasks, and, by name, some that
 // cannot, each for another reason, with results as CUDA's order says. Plain CUDA.
 //
-//   narrow_reasons none | body | wide | inexact | attribute | arguments | capturing | stream | work |
+//   narrow_reasons none | body | wide | inexact | attribute | arguments | capturing | stream | work
+//   |
 //                  scope | dead | mixed | warps | copies BYTES
 //
 // Prints what it found, which does not depend on who runs it. unmodified_test.py looks at what is
@@ -218,8 +219,8 @@ void Copies(Bed& bed, size_t bytes) {
   }
   // A box is never a task.
   const size_t most = std::min(bytes, kThreads * sizeof(uint32_t));
-  CHECK(cudaMemcpy2DAsync(bed.values, most, to, most, most, 1, cudaMemcpyDeviceToDevice,
-                          bed.stream));
+  CHECK(
+      cudaMemcpy2DAsync(bed.values, most, to, most, most, 1, cudaMemcpyDeviceToDevice, bed.stream));
 }
 
 }  // namespace
@@ -227,11 +228,13 @@ void Copies(Bed& bed, size_t bytes) {
 int main(int argc, char** argv) {
   const size_t bytes = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1024;
   const std::map<std::string, std::function<void(Bed&)>> ways = {
-      {"none", [](Bed&) {}},        {"body", Bodies},       {"wide", Wide},
-      {"inexact", Inexact},         {"attribute", Attribute}, {"arguments", Arguments},
-      {"capturing", Capturing},     {"stream", DefaultStream}, {"work", Work},
-      {"scope", Scope},             {"dead", Dead},         {"mixed", Mixed},
-      {"warps", Warps},             {"copies", [&](Bed& bed) { Copies(bed, bytes); }}};
+      {"none", [](Bed&) {}},    {"body", Bodies},
+      {"wide", Wide},           {"inexact", Inexact},
+      {"attribute", Attribute}, {"arguments", Arguments},
+      {"capturing", Capturing}, {"stream", DefaultStream},
+      {"work", Work},           {"scope", Scope},
+      {"dead", Dead},           {"mixed", Mixed},
+      {"warps", Warps},         {"copies", [&](Bed& bed) { Copies(bed, bytes); }}};
   const auto way = ways.find(argc > 1 ? argv[1] : "");
   if (way == ways.end()) {
     for (const auto& [name, run] : ways) std::printf("narrow_reasons %s\n", name.c_str());

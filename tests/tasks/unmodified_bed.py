@@ -1,5 +1,5 @@
-"""What the checks of unmodified programs share: the programs, bundles of their kernels, and runs of them with their
-narrow launches as tasks. Standard library only."""
+"""What the checks of unmodified programs share: the programs, bundles of their kernels, and runs of them with
+their narrow launches as tasks. Standard library only."""
 import os
 import re
 import subprocess
@@ -51,7 +51,7 @@ class Bed:
 
 
 def counts(said):
-    """Launches, copies and starts of the MasterKernel, as said at the end of a run; zeros where nothing was."""
+    """Launches, copies and starts of the MasterKernel, as said at the end of a run; zeros where not."""
     found = COUNTED.search(said)
     return [int(word) for word in found.groups()] if found else [0, 0, 0]
 

@@ -1,5 +1,5 @@
-"""What becomes of unmodified programs whose narrow launches are tasks: killed, alone and under an arbiter, and
-waiting for a task that takes very long. Each check takes a Bed and says what is wrong, or ""."""
+"""What becomes of unmodified programs whose narrow launches are tasks: killed, alone and under an arbiter,
+and waiting for a task that takes very long. Each check takes a Bed and says what is wrong, or ""."""
 import glob
 import json
 import os
@@ -13,14 +13,15 @@ import runner
 from unmodified_bed import counts
 
 KILLED_BEHIND = {"sim": 3, "gpu": 300}  # lines, of a thousand launches each
-LONG_MS, NOTICE_MS, SHORT_NOTICE_MS = 2000, 10_000, 300
+LONG_MS = {"sim": 2000, "gpu": 800}
+NOTICE_MS, SHORT_NOTICE_MS = 10_000, 300
 NOTICE = re.compile(r"a task has not ended for (\d+) ms while the program waits: (\S+);")
 STATE_SECONDS = 5  # until the arbiter must know
 
 
 def kill_in_flight(bed, environ, look=lambda pid: ""):
-    """Starts narrow_faults and kills it with launches in flight: what is wrong, or "". `look` is called before, with
-    its process id, and says what is wrong as well."""
+    """Starts narrow_faults and kills it with launches in flight: what is wrong, or "". `look` is called
+    before, with its process id, and says what is wrong as well."""
     command = [*runner.cupola_command(bed.build, bed.device), bed.narrow("narrow_faults"), "killed"]
     wanted, seen = KILLED_BEHIND[bed.device], 0
     process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -94,7 +95,7 @@ def killed_under_an_arbiter(bed):
 
 def named_when_long(bed):
     """Who waits for a task that does not end waits as for the kernel, and is told once which one it is."""
-    program = bed.narrow("narrow_faults")
+    program, long_ms = bed.narrow("narrow_faults"), LONG_MS[bed.device]
     for how, milliseconds, is_named in (("wait", SHORT_NOTICE_MS, True),
                                         ("ask", SHORT_NOTICE_MS, True),
                                         ("device", SHORT_NOTICE_MS, True),
@@ -102,7 +103,7 @@ def named_when_long(bed):
                                         ("event", SHORT_NOTICE_MS, False),
                                         ("wait", NOTICE_MS, False), ("wait", 0, False)):
         run = f"{how}, notice after {milliseconds} ms"
-        more = {"LONG_MS": str(LONG_MS)}
+        more = {"LONG_MS": str(long_ms)}
         plain = bed.plain(program, "long", how, **more)
         tasks = bed.run(program, "long", how, CUPOLA_TASK_NOTICE_MS=str(milliseconds), **more)
         if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
@@ -110,7 +111,7 @@ def named_when_long(bed):
                     f"{tasks['stdout']} {tasks['said'][-300:]}")
         found = NOTICE.findall(tasks["said"])
         is_right = len(found) == is_named and all(
-            milliseconds <= int(time_ms) <= LONG_MS + 20_000 and "Long" in kernel
+            milliseconds <= int(time_ms) <= long_ms + 20_000 and "Long" in kernel
             for time_ms, kernel in found)
         if not is_right or counts(tasks["said"])[0] == 0:
             return f"{run}: said {found}, {tasks['said'][-300:]}"

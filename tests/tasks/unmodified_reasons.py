@@ -1,5 +1,6 @@
-"""Why launches of unmodified programs stay with the driver, each reason brought about by narrow_reasons.cu and
-looked for in what is said, and what an operator may set. Each check takes a Bed and says what is wrong, or ""."""
+"""Why launches of unmodified programs stay with the driver, each reason brought about by narrow_reasons.cu
+and looked for in what is said, and what an operator may set. Each check takes a Bed and says what is wrong,
+or ""."""
 import re
 
 import runner

@@ -25,7 +25,7 @@ constexpr int kRegisters = 6;  // System V x86-64 ABI: of arguments that are int
 template <typename... Arguments>
 constexpr int StreamRegister(CUresult (*)(Arguments...)) {
   static_assert(!(std::is_same_v<Arguments, CUstream> || ...) ||
-                    ((sizeof(Arguments) <= 8 && !std::is_floating_point_v<Arguments>) && ...),
+                    ((sizeof(Arguments) <= 8 && !std::is_floating_point_v<Arguments>)&&...),
                 "an argument that does not take one register");
   int found = -1, at = 0;
   ((found = std::is_same_v<Arguments, CUstream> ? at : found, ++at), ...);
