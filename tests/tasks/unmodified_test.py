@@ -3,7 +3,7 @@
 the same, and launches do become tasks (on a GPU, which runs faster, it is only said how many).
 
   unmodified_test.py --build DIR [--device gpu] [--json FILE] [APP or CHECK...]
-     A check is one of those behind the programs: killed, "named when long" ...
+     Without: all programs. CHECK: "killed", "each reason" ..., of CHECKS below.
      77: something that it needs is not built
 """
 import contextlib
@@ -191,9 +191,10 @@ def by_plan(build, device, environ, folder):
     return ""
 
 
-# Of the simulated device; and of both, where they are named.
+# With all programs, on the simulated device.
 OTHERS = {"beside MPS": beside_mps, "demand ends": demand_ends, "long ones": long_ones,
           "by plan": by_plan}
+# By name.
 CHECKS = {**unmodified_ends.CHECKS, **unmodified_reasons.CHECKS}
 
 
@@ -225,7 +226,7 @@ def main():
             for name, test in OTHERS.items() if everything and options.device == "sim" else ():
                 note(name, test(build, options.device, environ, folder))
             bed = Bed(build, options.device, folder)
-            for name in CHECKS if everything else [app for app in options.apps if app in CHECKS]:
+            for name in (app for app in options.apps if app in CHECKS):
                 note(name, CHECKS[name](bed))
     except runner.NotPossible as reason:
         print(f"unmodified_test: {reason}", file=sys.stderr)
