@@ -13,8 +13,7 @@ import runner
 from unmodified_bed import counts
 
 KILLED_BEHIND = {"sim": 3, "gpu": 300}  # lines, of a thousand launches each
-LONG_MS = {"sim": 2000, "gpu": 800}
-NOTICE_MS, SHORT_NOTICE_MS = 10_000, 300
+LONG_MS, NOTICE_MS = {"sim": 3000, "gpu": 800}, {"sim": 500, "gpu": 300}
 NOTICE = re.compile(r"a task has not ended for (\d+) ms while the program waits: (\S+);")
 STATE_SECONDS = 5  # until the arbiter must know
 
@@ -95,26 +94,22 @@ def killed_under_an_arbiter(bed):
 
 def named_when_long(bed):
     """Who waits for a task that does not end waits as for the kernel, and is told once which one it is."""
-    program, long_ms = bed.narrow("narrow_faults"), LONG_MS[bed.device]
-    for how, milliseconds, is_named in (("wait", SHORT_NOTICE_MS, True),
-                                        ("ask", SHORT_NOTICE_MS, True),
-                                        ("device", SHORT_NOTICE_MS, True),
-                                        ("full", SHORT_NOTICE_MS, True),
-                                        ("event", SHORT_NOTICE_MS, False),
-                                        ("wait", NOTICE_MS, False), ("wait", 0, False)):
-        run = f"{how}, notice after {milliseconds} ms"
-        more = {"LONG_MS": str(long_ms)}
+    program, long_ms, notice_ms = (bed.narrow("narrow_faults"), LONG_MS[bed.device],
+                                   NOTICE_MS[bed.device])
+    for how, after_ms, is_named in (("wait", notice_ms, True), ("ask", notice_ms, True),
+                                    ("device", notice_ms, True), ("full", notice_ms, True),
+                                    ("event", notice_ms, False), ("wait", 0, False)):
+        run, more = f"{how}, notice after {after_ms} ms", {"LONG_MS": str(long_ms)}
         plain = bed.plain(program, "long", how, **more)
-        tasks = bed.run(program, "long", how, CUPOLA_TASK_NOTICE_MS=str(milliseconds), **more)
+        tasks = bed.run(program, "long", how, CUPOLA_TASK_NOTICE_MS=str(after_ms), **more)
         if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
             return (f"{run}: plain {plain['code']} {plain['stdout']}, as tasks {tasks['code']} "
                     f"{tasks['stdout']} {tasks['said'][-300:]}")
-        found = NOTICE.findall(tasks["said"])
-        is_right = len(found) == is_named and all(
-            milliseconds <= int(time_ms) <= long_ms + 20_000 and "Long" in kernel
-            for time_ms, kernel in found)
+        # Of a machine that is very busy others are named as well, and rightly.
+        found = [int(ms) for ms, kernel in NOTICE.findall(tasks["said"]) if "Long" in kernel]
+        is_right = len(found) == is_named and all(ms >= after_ms for ms in found)
         if not is_right or counts(tasks["said"])[0] == 0:
-            return f"{run}: said {found}, {tasks['said'][-300:]}"
+            return f"{run}: named {found}, {tasks['said'][-300:]}"
     return ""
 
 
