@@ -200,6 +200,22 @@ bool TaskTable::HaveRun(uint32_t column, uint32_t tail) const {
   return true;
 }
 
+uint32_t TaskTable::OldestLeft(uint32_t column) const {
+  const uint32_t tail = Tail(column);
+  for (uint32_t back = kTaskRows; back-- > 0;) {
+    // Rows of a young column say 0, which is ahead of positions before its first.
+    if (!IsDone({column, tail - back})) return tail - back;
+  }
+  return 0;
+}
+
+uint16_t TaskTable::BodyOf(const TaskId& id) const {
+  const TaskRecord& record = memory_.columns[id.column].rows[(id.sequence - 1) % kTaskRows];
+  const uint32_t first = __atomic_load_n(&record.chunks[0].words[0], __ATOMIC_RELAXED);
+  static_assert(offsetof(TaskHeader, body) == 0);
+  return static_cast<uint16_t>(first);
+}
+
 bool TasksBefore::HaveRun() {
   while (column_ != table_.columns() && table_.HaveRun(column_, tail_)) LookAt(column_ + 1);
   return column_ == table_.columns();

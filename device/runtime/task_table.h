@@ -58,6 +58,10 @@ class TaskTable {
   }
   /// Whether all tasks of a column before that position have run.
   bool HaveRun(uint32_t column, uint32_t tail) const;
+  /// Sequence of the first task of a column that has not run; 0: all have.
+  uint32_t OldestLeft(uint32_t column) const;
+  /// TaskHeader::body of a task that has not run.
+  uint16_t BodyOf(const TaskId& id) const;
   uint32_t columns() const { return memory_.column_count; }
   /// Of this table in the process, never 0.
   uint16_t number() const { return number_; }

@@ -253,14 +253,17 @@ bool TaskEngine::IsWell() noexcept {
   return false;
 }
 
-// Spins, and looks now and then whether the MasterKernel runs and the context is well.
-template <typename IsOver>
-bool TaskEngine::Await(IsOver is_over) noexcept {
+// Spins, and looks now and then whether the MasterKernel runs, the context is well, and the
+// column's oldest task still the same.
+template <typename IsOver, typename Column>
+bool TaskEngine::Await(IsOver is_over, Column column) noexcept {
   for (uint32_t turn = 1; !is_over(); ++turn) {
     _mm_pause();
     if (turn % kLookEvery != 0) continue;
     if (state() != State::kReady || !EnsureRunning()) return false;
-    if (turn % kAskEvery == 0 && !IsWell()) return false;
+    if (turn % kAskEvery != 0) continue;
+    if (!IsWell()) return false;
+    LookAt(column());
   }
   return true;
 }
@@ -271,7 +274,7 @@ bool TaskEngine::Put(uint32_t column, runtime::TaskWords* words, TaskId* last,
   if (put()) [[likely]]
     return EnsureRunning();
   *was_full = true;
-  return Await(put) && EnsureRunning();
+  return Await(put, [&] { return column; }) && EnsureRunning();
 }
 
 // Tasks of a stream end in their order.
@@ -287,12 +290,16 @@ uint32_t TaskEngine::CountLeft(const TaskId& last) const noexcept {
 }
 
 void TaskEngine::WaitFor(const TaskId& id) noexcept {
-  (void)Await([&] { return table_->IsDone(id); });
+  (void)Await([&] { return table_->IsDone(id); }, [&] { return id.column; });
 }
 
 void TaskEngine::WaitForAll() noexcept {
   runtime::TasksBefore before(*table_);
-  (void)Await([&] { return before.HaveRun(); });
+  (void)Await([&] { return before.HaveRun(); }, [&] { return before.column(); });
+}
+
+void TaskEngine::LookAt(uint32_t column) noexcept {
+  watch_.Look(*table_, column, image_.load(std::memory_order_acquire));
 }
 
 CUdeviceptr TaskEngine::DoneAddress(const TaskId& id) const noexcept {

@@ -11,6 +11,7 @@
 
 #include "device/runtime/task_table.h"
 #include "intercept/images/images.h"
+#include "intercept/tasks/task_watch.h"
 
 namespace cupola::intercept::tasks {
 
@@ -64,6 +65,10 @@ class TaskEngine {
   /// Of the tasks of a stream of which `last` is the last, how many have not run.
   uint32_t CountLeft(const runtime::TaskId& last) const noexcept;
 
+  /// The program asks again and again whether a task of that column has run, or waits for it: one
+  /// that does not end is named (task_watch.h).
+  void LookAt(uint32_t column) noexcept;
+
   /// Has the MasterKernel leave when it has run what is there.
   void AskToLeave() noexcept;
 
@@ -110,8 +115,8 @@ class TaskEngine {
   const char* Bind(Image* image) noexcept;
   const char* Prepare(Image* image) noexcept;
   bool Launch() noexcept;
-  template <typename IsOver>
-  bool Await(IsOver is_over) noexcept;
+  template <typename IsOver, typename Column>
+  bool Await(IsOver is_over, Column column) noexcept;
 
   std::atomic<State> state_{State::kNone};
   std::atomic<bool> may_be_resident_{false}, is_held_{false};
@@ -130,6 +135,7 @@ class TaskEngine {
   std::unique_ptr<runtime::TaskTable> table_;
   runtime::HostControl* control_ = nullptr;
   runtime::MasterParams params_{};
+  TaskWatch watch_;
   int sms_ = 0;
   uint32_t all_columns_ = 0;  ///< of the table: MTBs of the class that has most
   std::atomic<uint32_t> columns_{0};

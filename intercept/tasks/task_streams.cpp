@@ -24,6 +24,7 @@ constexpr uint32_t kMostStreams = 4096;
 // a launch takes 5 us.
 constexpr uint64_t kPatienceNs = 40'000;
 constexpr uint32_t kMostBackoff = 1024;
+constexpr uint32_t kLookEvery = 64;  // questions of a thread whether a stream's tasks have run
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 HandleMap by_handle;  // CUstream -> StreamTasks*
@@ -387,7 +388,10 @@ void WaitForStream(CUstream stream, bool per_thread) noexcept {
 
 bool HasTasks(CUstream stream, bool per_thread) noexcept {
   StreamTasks* const known = Known(stream, ResolveStream(stream, per_thread));
-  return known != nullptr && IsOutstanding(*known);
+  if (known == nullptr || !IsOutstanding(*known)) return false;
+  thread_local uint32_t asked = 0;
+  if (++asked % kLookEvery == 0) known->engine.load()->LookAt(known->last.column);
+  return true;
 }
 
 // From now on the legacy stream's launches are the driver's.

@@ -39,6 +39,9 @@ bool ReadSettings() {
   settings.most_warps = Number("CUPOLA_TASK_WARPS", settings.most_warps);
   settings.after_launches = Number("CUPOLA_TASKS_AFTER", settings.after_launches);
   settings.most_copied = Number("CUPOLA_TASK_COPY_BYTES", settings.most_copied);
+  settings.notice_ns =
+      Number("CUPOLA_TASK_NOTICE_MS", static_cast<uint32_t>(settings.notice_ns / 1'000'000)) *
+      uint64_t{1'000'000};
   const uint32_t most_us = Number("CUPOLA_TASK_US", UINT32_MAX);
   if (most_us != UINT32_MAX) worth.SetLimit(uint64_t{most_us} * 1000);
   settings.allow_inexact = Number("CUPOLA_INEXACT", 0) != 0;
@@ -78,7 +81,8 @@ void EndTasksAtExit() noexcept {
   const auto number = [](const std::atomic<uint64_t>& counter) {
     return Decimal(counter.load(std::memory_order_relaxed));
   };
-  if (counters.tasks.load() == 0 && counters.starts.load() == 0) return;
+  // A forked child's are its parent's.
+  if (!TasksOn() || (counters.tasks.load() == 0 && counters.starts.load() == 0)) return;
   Say(Level::kInfo,
       {"tasks: ", number(counters.tasks), " launches, ", number(counters.copies), " copies, ",
        number(counters.starts), " starts of the MasterKernel, ", number(counters.turns),

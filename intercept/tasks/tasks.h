@@ -14,6 +14,8 @@ struct Settings {
       32;  ///< CUPOLA_TASKS_AFTER: narrow launches in a row before the first task
   uint32_t most_copied =
       65'536;  ///< CUPOLA_TASK_COPY_BYTES: larger copies are the driver's; 0: all are
+  /// CUPOLA_TASK_NOTICE_MS: a task that is waited for so long is named; 0: none is.
+  uint64_t notice_ns = 10'000'000'000;
   uint64_t row_ns = 100'000;   ///< launches that follow each other within this are in a row
   bool allow_inexact = false;  ///< CUPOLA_INEXACT=1: kernels whose bits may differ too
 };

@@ -1,10 +1,17 @@
 // What programs do while narrow launches are under way, one a run; what it prints must not depend
 // on whether launches become tasks. Plain CUDA.
 //
-//   narrow_faults trap | exit | reset | capture | threads | legacy
+//   narrow_faults trap | exit | reset | capture | threads | legacy | fork | modules | memory
 //   narrow_faults lurk       as trap, and then calls nothing until its input ends
+//   narrow_faults killed     launches until it is killed; a line for each thousand
+//   narrow_faults long HOW   behind a launch of LONG_MS ms: HOW is wait, ask, device, full or event
+#include <cuda.h>
 #include <cuda_runtime.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +19,9 @@
 #include <thread>
 #include <vector>
 
+#include "narrow_loaded_fatbin.h"
 #include "tests/apps/support/check_runtime.h"
+#include "tests/apps/support/driver_call.h"
 
 namespace {
 
@@ -24,6 +33,19 @@ __global__ void Count(uint32_t* total) {
 }
 __global__ void TrapIf(bool traps) {
   if (traps) __trap();
+}
+
+__device__ uint64_t NowNs() {
+  uint64_t ns;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+  return ns;
+}
+// Ends by the clock.
+__global__ void Long(uint32_t* ended, uint64_t ns) {
+  const uint64_t start = NowNs();
+  while (NowNs() - start < ns) {
+  }
+  if (threadIdx.x == 0) *ended += 1;
 }
 
 struct Streams {
@@ -47,8 +69,13 @@ void Print(const char* what, const uint32_t* values) {
   std::printf("%s: %u %u\n", what, found[0], found[kThreads - 1]);
 }
 
-void LaunchMany(cudaStream_t stream, uint32_t* values) {
-  for (int i = 0; i < kLaunches; ++i) Add<<<1, kThreads, 0, stream>>>(values, i % 7);
+void LaunchMany(cudaStream_t stream, uint32_t* values, int launches = kLaunches) {
+  for (int i = 0; i < launches; ++i) Add<<<1, kThreads, 0, stream>>>(values, i % 7);
+}
+
+// Of who launches without an end: not every driver lets the host wait for room.
+void KeepUp(cudaStream_t stream, uint32_t launched) {
+  if (launched % 200 == 0) CHECK(cudaStreamSynchronize(stream));
 }
 
 // A launch that fails: every call behind it says so, whatever stream it is for.
@@ -137,6 +164,178 @@ void Legacy() {
   Print("by turns", values);
 }
 
+int CodeOf(pid_t child) {
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// Children that use no CUDA, with launches in flight: one leaves by exit(), and its handlers run;
+// of those that are forked while another thread launches, which may hold any lock, by _exit() only.
+void Fork() {
+  constexpr int kChildren = 4, kRounds = 20;
+  Streams streams(2);
+  uint32_t *values = Zeroed(), *others = Zeroed();
+  LaunchMany(streams.all[0], values);
+  std::fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) std::exit(5);
+  LaunchMany(streams.all[0], values);
+  std::printf("exit: %d\n", CodeOf(child));
+  Print("behind the first", values);
+  std::atomic<int> round{0};
+  std::thread other([&] {
+    for (; round.load() < kRounds; ++round) {
+      LaunchMany(streams.all[1], others);
+      if (round.load() % 4 == 3) CHECK(cudaStreamSynchronize(streams.all[1]));
+    }
+  });
+  for (int i = 0; i < kChildren; ++i) {
+    while (round.load() < i * kRounds / kChildren) std::this_thread::yield();
+    child = fork();
+    if (child == 0) {
+      volatile uint32_t sum = 0;
+      for (uint32_t at = 0; at < 1000; ++at) sum = sum + at;
+      _exit(sum == 499'500 ? 10 + i : 1);
+    }
+    LaunchMany(streams.all[0], values);
+    std::printf("_exit: %d\n", CodeOf(child));
+  }
+  other.join();
+  CHECK(cudaDeviceSynchronize());
+  Print("beside forks", values);
+  Print("of the other thread", others);
+}
+
+[[noreturn]] void UntilKilled() {
+  Streams streams(3);
+  uint32_t* values = Zeroed();
+  for (int thousands = 1;; ++thousands) {
+    for (int i = 0; i < 1000; ++i) Add<<<1, kThreads, 0, streams.all[i % 3]>>>(values, 1);
+    std::printf("launched %d thousand\n", thousands);
+    std::fflush(stdout);
+  }
+}
+
+// A module is loaded, used and unloaded in one stream. Nothing waits for what else is in flight.
+void LoadAndUnload(cudaStream_t stream, uint32_t* values, uint32_t round) {
+  static const auto load = DriverCall<decltype(&cuModuleLoadData)>("cuModuleLoadData", 12000);
+  static const auto get = DriverCall<decltype(&cuModuleGetFunction)>("cuModuleGetFunction", 12000);
+  static const auto unload = DriverCall<decltype(&cuModuleUnload)>("cuModuleUnload", 12000);
+  static const auto launch = DriverCall<decltype(&cuLaunchKernel)>("cuLaunchKernel", 12000);
+  CUmodule module = nullptr;
+  CUfunction turn = nullptr;
+  CheckDriver(load(&module, narrow_loaded_fatbin), "cuModuleLoadData");
+  CheckDriver(get(&turn, module, "Turn"), "cuModuleGetFunction");
+  for (uint32_t i = 0; i < 40; ++i) {
+    uint32_t step = round + i;
+    void* arguments[] = {&values, &step};
+    CheckDriver(launch(turn, 1, 1, 1, kThreads, 1, 1, 0, stream, arguments, nullptr),
+                "cuLaunchKernel");
+  }
+  CHECK(cudaStreamSynchronize(stream));
+  CheckDriver(unload(module), "cuModuleUnload");
+}
+
+// First by the thread whose launches are in flight, then by another one.
+void Modules() {
+  constexpr uint32_t kRounds = 6;
+  Streams streams(2);
+  uint32_t *values = Zeroed(), *turned = Zeroed();
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    LaunchMany(streams.all[0], values);
+    LoadAndUnload(streams.all[1], turned, round);
+  }
+  std::atomic<bool> over{false};
+  uint32_t many = 0;
+  std::thread other([&] {
+    for (; !over.load() || many < kRounds; ++many) {
+      LaunchMany(streams.all[0], values);
+      KeepUp(streams.all[0], many * kLaunches);
+    }
+  });
+  for (uint32_t round = 0; round < kRounds; ++round) LoadAndUnload(streams.all[1], turned, round);
+  over.store(true);
+  other.join();
+  uint32_t of_many = 0, found = 0;
+  for (int i = 0; i < kLaunches; ++i) of_many += i % 7;
+  CHECK(cudaMemcpy(&found, values, sizeof found, cudaMemcpyDeviceToHost));
+  std::printf("in flight: %s\n", found == (kRounds + many) * of_many ? "right" : "wrong");
+  Print("of the module", turned);
+}
+
+// Memory comes and goes while another thread launches without a pause.
+void Memory() {
+  constexpr uint32_t kRounds = 25, kBetween = 400;
+  Streams streams(2);
+  uint32_t *total = Zeroed(), *copied = nullptr;
+  CHECK(cudaMallocHost(&copied, kThreads * sizeof(uint32_t)));
+  std::atomic<bool> over{false};
+  std::atomic<uint32_t> launched{0};
+  uint32_t wrong = 0;
+  std::thread other([&] {
+    for (; !over.load(); ++launched) {
+      Count<<<1, 32, 0, streams.all[0]>>>(total);
+      KeepUp(streams.all[0], launched.load());
+    }
+  });
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    while (launched.load() < round * kBetween) std::this_thread::yield();
+    uint32_t* values = nullptr;
+    CHECK(cudaMalloc(&values, (1 + round % 5) * 4096));
+    CHECK(cudaMemsetAsync(values, 0, kThreads * sizeof(uint32_t), streams.all[1]));
+    for (uint32_t i = 0; i < 10; ++i) {
+      Add<<<1, kThreads, 0, streams.all[1]>>>(values, round + i);
+    }
+    CHECK(cudaMemcpyAsync(copied, values, kThreads * sizeof(uint32_t), cudaMemcpyDeviceToHost,
+                          streams.all[1]));
+    // Sometimes what was launched is in flight when its memory goes: cudaFree waits for it.
+    if (round % 2 == 0) CHECK(cudaStreamSynchronize(streams.all[1]));
+    CHECK(cudaFree(values));
+    CHECK(cudaStreamSynchronize(streams.all[1]));
+    for (int i = 0; i < kThreads; ++i) wrong += copied[i] != 10 * round + 45;
+  }
+  over.store(true);
+  other.join();
+  uint32_t counted = 0;
+  CHECK(cudaMemcpy(&counted, total, sizeof counted, cudaMemcpyDeviceToHost));
+  CHECK(cudaFreeHost(copied));
+  std::printf("wrong %u, counted %s\n", wrong, counted == launched.load() ? "all" : "others");
+}
+
+// The host waits for a launch that takes long, and no less; other streams go on meanwhile.
+void WaitLong(const std::string& how) {
+  const char* const text = std::getenv("LONG_MS");
+  const uint64_t ms = text != nullptr ? std::strtoull(text, nullptr, 10) : 2000;
+  Streams streams(2);
+  uint32_t *values = Zeroed(), *ended = Zeroed(), *behind = Zeroed();
+  LaunchMany(streams.all[0], values);
+  CHECK(cudaStreamSynchronize(streams.all[0]));
+  const auto start = std::chrono::steady_clock::now();
+  Long<<<1, 32, 0, streams.all[1]>>>(ended, ms * 1'000'000);
+  LaunchMany(streams.all[0], values, kLaunches / 10);
+  CHECK(cudaStreamSynchronize(streams.all[0]));
+  if (how == "ask") {
+    while (cudaStreamQuery(streams.all[1]) == cudaErrorNotReady) std::this_thread::yield();
+  } else if (how == "device") {
+    CHECK(cudaDeviceSynchronize());
+  } else if (how == "event") {
+    cudaEvent_t event;
+    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    CHECK(cudaEventRecord(event, streams.all[1]));
+    CHECK(cudaEventSynchronize(event));
+    CHECK(cudaEventDestroy(event));
+  } else {
+    if (how == "full") LaunchMany(streams.all[1], behind);
+    CHECK(cudaStreamSynchronize(streams.all[1]));
+  }
+  const auto took = std::chrono::steady_clock::now() - start;
+  std::printf("%s\n", took >= std::chrono::milliseconds(ms) ? "waited" : "did not wait");
+  Print("long", ended);
+  Print("beside it", values);
+  Print("behind it", behind);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -156,8 +355,20 @@ int main(int argc, char** argv) {
     Threads();
   } else if (what == "legacy") {
     Legacy();
+  } else if (what == "fork") {
+    Fork();
+  } else if (what == "killed") {
+    UntilKilled();
+  } else if (what == "modules") {
+    Modules();
+  } else if (what == "memory") {
+    Memory();
+  } else if (what == "long") {
+    WaitLong(argc > 2 ? argv[2] : "wait");
   } else {
-    std::printf("narrow_faults trap|exit|reset|capture|threads|legacy|lurk\n");
+    std::printf(
+        "narrow_faults trap|exit|reset|capture|threads|legacy|lurk|fork|killed|modules|"
+        "memory|long\n");
     return 2;
   }
   return 0;

@@ -2,7 +2,8 @@
 """Runs programs that know nothing of tasks, plain and with their launches as tasks: their output is
 the same, and launches do become tasks (on a GPU, which runs faster, it is only said how many).
 
-  unmodified_test.py --build DIR [--device gpu] [--json FILE] [APP...]
+  unmodified_test.py --build DIR [--device gpu] [--json FILE] [APP or CHECK...]
+     Without: all programs. CHECK: "killed", "each reason" ..., of CHECKS below.
      77: something that it needs is not built
 """
 import contextlib
@@ -18,6 +19,9 @@ sys.path.insert(0, os.path.join(ROOT, "tests/apps"))
 sys.path.insert(0, os.path.join(ROOT, "tests/preempt"))
 import pestered_board  # noqa: E402
 import runner  # noqa: E402
+import unmodified_ends  # noqa: E402
+import unmodified_reasons  # noqa: E402
+from unmodified_bed import Bed, COUNTED, taking_part  # noqa: E402
 
 # Programs, and whether some of their launches are narrow enough to be tasks.
 APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_threads_shared 10": True,
@@ -26,7 +30,9 @@ APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_threads_shared 10
         "tasks/narrow_modules_shared 4 2": True, "tasks/narrow_faults_shared trap": True,
         "tasks/narrow_faults_shared exit": True, "tasks/narrow_faults_shared reset": True,
         "tasks/narrow_faults_shared capture": True, "tasks/narrow_faults_shared threads": True,
-        "tasks/narrow_faults_shared legacy": True, "shared/vector_add": False,
+        "tasks/narrow_faults_shared legacy": True, "tasks/narrow_faults_shared fork": True,
+        "tasks/narrow_faults_shared modules": True, "tasks/narrow_faults_shared memory": True,
+        "tasks/narrow_order_shared 2": True, "shared/vector_add": False,
         "shared/matmul_tiled": False, "shared/histogram": False,
         "shared/reduce_early_return": False, "shared/stencil_constant": False,
         "shared/device_globals": False, "shared/cub_scan_select": False,
@@ -36,21 +42,23 @@ APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_threads_shared 10
         "driver/driver_api": False, "driver/driver_reload": True,
         "shared/function_pointer": False, "shared/fork_exec": False, "shared/exit_codes": False,
         "shared/pagoda_mb": True, "shared/pagoda_fb": True, "shared/pagoda_mm": True,
-        "shared/pagoda_3des": True}
+        "shared/pagoda_3des": True, "shared/pagoda_bf": True, "shared/pagoda_conv": True,
+        "shared/pagoda_dct": True, "shared/pagoda_slud": True, "shared/pagoda_mpe": True}
 # Again as processes that take part in preemption, over a driver that forbids what would hang a GPU
 # (tests/preempt/strict_driver.cpp), asked to yield all the time.
 ASKED = ["tasks/narrow_launches_shared 5", "tasks/narrow_threads_shared 5",
          "tasks/narrow_copies_shared 4", "tasks/narrow_contexts_shared 3",
          "tasks/narrow_modules_shared 12",
          "tasks/narrow_faults_shared trap",
-         "tasks/narrow_faults_shared legacy", "shared/pagoda_mb"]
+         "tasks/narrow_faults_shared legacy", "tasks/narrow_faults_shared fork",
+         "tasks/narrow_faults_shared modules", "tasks/narrow_faults_shared memory",
+         "tasks/narrow_order_shared 1", "shared/pagoda_mb"]
 MPS_APP, FAULTS_APP = "tasks/narrow_launches_shared", "tasks/narrow_faults_shared"
 ARGUMENTS = {"pagoda": ["--tasks", "24", "--no-times"]}
-COUNTED = re.compile(r"tasks: (\d+) launches, (\d+) copies, (\d+) starts")
 HOLDS = re.compile(r"(\d+) holds")
 TURNED = re.compile(r"(\d+) turns to another module")
 HEEDED, PACKED = "launches plain: asked to yield", "launches plain: arguments"
-LONG = "launches plain: long"
+LONG, ELSEWHERE = "launches plain: long", "launches plain: another module"
 
 
 def compare(build, device, app, environ, folder, asked):
@@ -93,20 +101,15 @@ def compare(build, device, app, environ, folder, asked):
     by_turns = "modules" in name and len(arguments) < 2 and not asked
     if by_turns and (turned is None or int(turned.group(1)) < 2):
         return f"only one module's launches became tasks: {said[-300:]}", None
+    if by_turns and ELSEWHERE not in said:
+        return f"no launch came before its module's turn: {said[-300:]}", None
     counted = COUNTED.search(said)
+    if len(COUNTED.findall(said)) > 1:
+        return f"a child says what its parent counted: {said[-300:]}", None
     numbers = [int(word) for word in counted.groups()] if counted else [0, 0, 0]
     if name == "driver_reload" and numbers[0] < (60 if asked else 200):
         return f"a module that was loaded again makes no tasks: {numbers[0]} launches", None
     return "", numbers
-
-
-def taking_part(build, device, board):
-    """The environment of a process of that board; on the simulated device over a strict driver."""
-    more = {"CUPOLA_BOARD": board.path, "CUPOLA_BOARD_SLOT": "0", "CUPOLA_PREEMPT": "always"}
-    if device == "sim":
-        more.update({"STRICT_DRIVER": f"{build}/lib/sim/libcuda.so.1",
-                     "CUPOLA_DRIVER": f"{build}/tests/preempt/strict/libcuda.so.1"})
-    return more
 
 
 def demand_ends(build, device, environ, folder):
@@ -191,8 +194,11 @@ def by_plan(build, device, environ, folder):
     return ""
 
 
+# With all programs, on the simulated device.
 OTHERS = {"beside MPS": beside_mps, "demand ends": demand_ends, "long ones": long_ones,
           "by plan": by_plan}
+# By name.
+CHECKS = {**unmodified_ends.CHECKS, **unmodified_reasons.CHECKS}
 
 
 def main():
@@ -201,25 +207,30 @@ def main():
     options = parser.parse_args()
     build = os.path.abspath(options.build)
     found = []
+
+    def note(run, problem, output=None):
+        found.append({"run": run, "problem": problem, "output": problem if output is None else output})
+        print(f"{run}: {output or problem or 'well'}", flush=True)
+
     try:
         environ = runner.environment(build, options.device)
         with tempfile.TemporaryDirectory() as folder:
-            courses = [(app, False) for app in options.apps or APPS]
-            courses += [(app, True) for app in options.apps or ASKED]
+            named = [app for app in options.apps if app not in CHECKS]
+            everything = not options.apps
+            courses = [(app, False) for app in (APPS if everything else named)]
+            courses += [(app, True) for app in (ASKED if everything else named)]
             for app, asked in courses:
                 problem, counted = compare(build, options.device, app, environ, folder, asked)
                 is_narrow = options.device == "sim" and APPS.get(app) and not asked
                 if not problem and is_narrow and counted[0] == 0:
                     problem = "no launch became a task"
                 output = problem or "{} launches, {} copies, {} starts".format(*counted)
-                run = app + (", asked to yield" if asked else "")
-                found.append({"run": run, "problem": problem, "output": output})
-                print(f"{run}: {output}", flush=True)
-            others = options.device == "sim" and not options.apps
-            for name, test in OTHERS.items() if others else ():
-                problem = test(build, options.device, environ, folder)
-                found.append({"run": name, "problem": problem, "output": problem})
-                print(f"{name}: {problem or 'well'}", flush=True)
+                note(app + (", asked to yield" if asked else ""), problem, output)
+            for name, test in OTHERS.items() if everything and options.device == "sim" else ():
+                note(name, test(build, options.device, environ, folder))
+            bed = Bed(build, options.device, folder)
+            for name in (app for app in options.apps if app in CHECKS):
+                note(name, CHECKS[name](bed))
     except runner.NotPossible as reason:
         print(f"unmodified_test: {reason}", file=sys.stderr)
         return runner.NOT_POSSIBLE_HERE

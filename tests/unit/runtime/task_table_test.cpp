@@ -194,6 +194,30 @@ TEST(TaskTable, SaysWhereSomethingHasNotRun) {
   EXPECT_EQ(device.awake(), 1u);
 }
 
+TEST(TaskTable, KnowsTheOldestThatHasNotRun) {
+  FakeDevice device(2);
+  TaskTable table(device.Memory());
+  EXPECT_EQ(table.OldestLeft(1), 0u);
+  for (uint32_t round = 0; round < 3; ++round) {
+    std::vector<TaskId> ids(kTaskRows);
+    for (uint32_t i = 0; i < kTaskRows; ++i) {
+      TaskWords words = Words(0);
+      words.header.body = static_cast<uint16_t>(0xfff0 + i);
+      ASSERT_TRUE(table.TryPutIn(1, 0, &words, &ids[i]));
+    }
+    EXPECT_EQ(table.OldestLeft(1), ids[0].sequence);
+    for (uint32_t i = kTaskRows; i-- > 5;) device.Finish(ids[i]);
+    EXPECT_EQ(table.OldestLeft(1), ids[0].sequence);
+    for (uint32_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(table.OldestLeft(1), ids[i].sequence);
+      EXPECT_EQ(table.BodyOf(ids[i]), 0xfff0 + i);
+      device.Finish(ids[i]);
+    }
+    EXPECT_EQ(table.OldestLeft(1), 0u);
+    EXPECT_EQ(table.OldestLeft(0), 0u);
+  }
+}
+
 // A column that never runs dry: what was there before has run all the same.
 TEST(TaskTable, WaitsForNoTaskThatCameLater) {
   FakeDevice device(2);

@@ -1,0 +1,59 @@
+#include "intercept/tasks/call_rules.h"
+
+#include <cstring>
+
+namespace cupola::intercept::tasks {
+namespace {
+
+struct NamedRule {
+  const char* pattern;  ///< of a name; '*' at its end stands for anything
+  Rule rule;
+};
+
+// The last that matches counts; what none matches may wait for the device. Events are recorded
+// behind the tasks of their stream, so who waits for one waits for these too.
+constexpr NamedRule kNamedRules[] = {
+    {"cuMemcpy*", Rule::kWait},
+    {"cuMemset*", Rule::kWait},
+    {"cuEventSynchronize", Rule::kNone},
+    {"cuEventDestroy*", Rule::kNone},
+    {"cuMemAlloc*", Rule::kNone},
+    {"cuMemHostAlloc", Rule::kNone},
+    {"cuMemcpyHtoDAsync_v2*", Rule::kHook},
+    {"cuMemcpyDtoHAsync_v2*", Rule::kHook},
+    {"cuMemcpyDtoDAsync_v2*", Rule::kHook},
+    {"cuMemcpyAsync*", Rule::kHook},
+    {"cuMemcpyHtoD_v2*", Rule::kHook},
+    {"cuMemcpyDtoH_v2*", Rule::kHook},
+    {"cuMemcpyDtoD_v2*", Rule::kHook},
+    {"cuMemcpy", Rule::kHook},
+    {"cuMemcpy_ptds", Rule::kHook},
+    {"cuMemsetD8Async*", Rule::kHook},
+    {"cuMemsetD8_v2*", Rule::kHook},
+    {"cuMemsetD16Async*", Rule::kHook},
+    {"cuMemsetD16_v2*", Rule::kHook},
+    {"cuMemsetD32Async*", Rule::kHook},
+    {"cuMemsetD32_v2*", Rule::kHook},
+    {"cuStreamSynchronize", Rule::kSyncStream},
+    {"cuStreamSynchronize_ptsz", Rule::kSyncStreamPerThread},
+    {"cuStreamDestroy*", Rule::kEndStream},
+};
+
+bool Matches(const char* pattern, const char* name) {
+  const size_t length = strlen(pattern);
+  if (pattern[length - 1] == '*') return strncmp(pattern, name, length - 1) == 0;
+  return strcmp(pattern, name) == 0;
+}
+
+}  // namespace
+
+// Names with Async give work to a stream, and wait for the host's memory at most.
+Rule RuleFor(const char* name) noexcept {
+  Rule rule = Rule::kWaitAndLeave;
+  for (const NamedRule& named : kNamedRules) {
+    if (Matches(named.pattern, name)) rule = named.rule;
+  }
+  return rule != Rule::kHook && strstr(name, "Async") != nullptr ? Rule::kFlush : rule;
+}
+
+}  // namespace cupola::intercept::tasks

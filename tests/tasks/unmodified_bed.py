@@ -1,0 +1,65 @@
+"""What the checks of unmodified programs share: the programs, bundles of their kernels, and runs of them with
+their narrow launches as tasks. Standard library only."""
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/apps"))
+import runner  # noqa: E402
+
+COUNTED = re.compile(r"tasks: (\d+) launches, (\d+) copies, (\d+) starts")
+
+
+class Bed:
+    """`folder` is the caller's, and has a store of bundles in it."""
+
+    def __init__(self, build, device, folder):
+        self.build, self.device, self.folder = build, device, folder
+        self.environ = runner.environment(build, device)
+        self.store = os.path.join(folder, "store")
+        self.form = "static" if device == "gpu" else "shared"
+
+    def program(self, name):
+        """The path of <build>/apps/<name>, whose kernels have bundles from now on."""
+        path = f"{self.build}/apps/{name}"
+        if not os.path.exists(path):
+            raise runner.NotPossible(f"no {path}: build it first")
+        command = [f"{self.build}/bin/cupola", "build", "--quiet", "--store", self.store, path]
+        built = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        if built.returncode != 0:
+            raise RuntimeError(f"cupola build: {built.stderr[-300:]}")
+        return path
+
+    def narrow(self, name):
+        return self.program(f"tasks/{name}_{self.form}")
+
+    def settings(self, **more):
+        """The environment of a run with tasks."""
+        return {**self.environ, "CUPOLA_STORE": self.store, "CUPOLA_TASKS": "always",
+                "CUPOLA_LOG": "info", **more}
+
+    def run(self, *command, limit=100, **more):
+        """A run as tasks: as runner.run, with what was said as text."""
+        result = runner.run([*runner.cupola_command(self.build, self.device), *command],
+                            self.settings(**more), limit)
+        return {**result, "said": result["stderr"].decode(errors="replace")}
+
+    def plain(self, *command, limit=60, **more):
+        return runner.run(command, {**self.environ, **more}, limit)
+
+
+def counts(said):
+    """Launches, copies and starts of the MasterKernel, as said at the end of a run; zeros where not."""
+    found = COUNTED.search(said)
+    return [int(word) for word in found.groups()] if found else [0, 0, 0]
+
+
+def taking_part(build, device, board):
+    """The environment of a process of that board; on the simulated device over a strict driver."""
+    more = {"CUPOLA_BOARD": board.path, "CUPOLA_BOARD_SLOT": "0", "CUPOLA_PREEMPT": "always"}
+    if device == "sim":
+        more.update({"STRICT_DRIVER": f"{build}/lib/sim/libcuda.so.1",
+                     "CUPOLA_DRIVER": f"{build}/tests/preempt/strict/libcuda.so.1"})
+    return more

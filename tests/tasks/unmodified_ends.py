@@ -1,0 +1,117 @@
+"""What becomes of unmodified programs whose narrow launches are tasks: killed, alone and under an arbiter,
+and waiting for a task that takes very long. Each check takes a Bed and says what is wrong, or ""."""
+import glob
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import runner
+from unmodified_bed import counts
+
+KILLED_BEHIND = {"sim": 3, "gpu": 300}  # lines, of a thousand launches each
+LONG_MS, NOTICE_MS = {"sim": 3000, "gpu": 800}, {"sim": 500, "gpu": 300}
+NOTICE = re.compile(r"a task has not ended for (\d+) ms while the program waits: (\S+);")
+STATE_SECONDS = 5  # until the arbiter must know
+
+
+def kill_in_flight(bed, environ, look=lambda pid: ""):
+    """Starts narrow_faults and kills it with launches in flight: what is wrong, or "". `look` is called
+    before, with its process id, and says what is wrong as well."""
+    command = [*runner.cupola_command(bed.build, bed.device), bed.narrow("narrow_faults"), "killed"]
+    wanted, seen = KILLED_BEHIND[bed.device], 0
+    process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               start_new_session=True, preexec_fn=runner.prepare_child)
+    too_long = threading.Timer(60, os.killpg, (process.pid, signal.SIGKILL))
+    too_long.start()
+    try:
+        while seen < wanted and process.stdout.readline():
+            seen += 1
+        problem = look(process.pid)
+        os.killpg(process.pid, signal.SIGKILL)
+        _, said = process.communicate(timeout=20)
+    except subprocess.TimeoutExpired:
+        return "alive 20 s behind SIGKILL"
+    finally:
+        too_long.cancel()
+    if seen != wanted or process.returncode != -signal.SIGKILL:
+        return f"ended too soon: {runner.describe_code(process.returncode)} {said[-300:]}"
+    return problem
+
+
+def goes_well(bed, **more):
+    """Another program's launches are tasks, and right."""
+    result = bed.run(bed.narrow("narrow_launches"), "3", **more)
+    if result["code"] != 0 or counts(result["said"])[0] == 0:
+        return f"behind it: {runner.describe_code(result['code'])} {result['said'][-300:]}"
+    return ""
+
+
+def shared_memory():
+    """Names of ours in shared memory, but for the simulated device's, which is there for all."""
+    return {path for path in glob.glob("/dev/shm/*cupola*") if "token" not in path}
+
+
+def killed(bed):
+    before = shared_memory()
+    problem = kill_in_flight(bed, bed.settings())
+    left = shared_memory() - before
+    return problem or (f"left behind: {left}" if left else "") or goes_well(bed)
+
+
+def killed_under_an_arbiter(bed):
+    """Its slot of the board is free for others."""
+    socket = os.path.join(bed.folder, "arbiter.sock")
+    more = {"CUPOLA_SOCKET": socket, "CUPOLA_PREEMPT": "always"}
+    cupola = f"{bed.build}/bin/cupola"
+    daemon = subprocess.Popen([cupola, "serve"], env={**bed.environ, **more},
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    def clients():
+        shown = subprocess.run([cupola, "ctl", "--json", "show"], env={**bed.environ, **more},
+                               capture_output=True, text=True, timeout=20)
+        return [client["pid"] for gpu in json.loads(shown.stdout)["gpus"]
+                for client in gpu["clients"]]
+
+    try:
+        if not daemon.stdout.readline().startswith(b"listening"):
+            return "no arbiter"
+        problem = kill_in_flight(bed, bed.settings(**more),
+                                 lambda pid: "" if clients() == [pid] else "not on the board")
+        until = time.monotonic() + STATE_SECONDS
+        while clients() and time.monotonic() < until:
+            time.sleep(0.01)  # between two looks
+        left = clients()
+        return (problem or (f"killed, and on the board: {left}" if left else "") or
+                goes_well(bed, **more))
+    finally:
+        daemon.kill()
+        daemon.communicate()
+
+
+def named_when_long(bed):
+    """Who waits for a task that does not end waits as for the kernel, and is told once which one it is."""
+    program, long_ms, notice_ms = (bed.narrow("narrow_faults"), LONG_MS[bed.device],
+                                   NOTICE_MS[bed.device])
+    for how, after_ms, is_named in (("wait", notice_ms, True), ("ask", notice_ms, True),
+                                    ("device", notice_ms, True), ("full", notice_ms, True),
+                                    ("event", notice_ms, False), ("wait", 0, False)):
+        run, more = f"{how}, notice after {after_ms} ms", {"LONG_MS": str(long_ms)}
+        plain = bed.plain(program, "long", how, **more)
+        tasks = bed.run(program, "long", how, CUPOLA_TASK_NOTICE_MS=str(after_ms), **more)
+        if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
+            return (f"{run}: plain {plain['code']} {plain['stdout']}, as tasks {tasks['code']} "
+                    f"{tasks['stdout']} {tasks['said'][-300:]}")
+        # Of a machine that is very busy others are named as well, and rightly.
+        found = [int(ms) for ms, kernel in NOTICE.findall(tasks["said"]) if "Long" in kernel]
+        is_right = len(found) == is_named and all(ms >= after_ms for ms in found)
+        if not is_right or counts(tasks["said"])[0] == 0:
+            return f"{run}: named {found}, {tasks['said'][-300:]}"
+    return ""
+
+
+CHECKS = {"killed": killed, "killed under an arbiter": killed_under_an_arbiter,
+          "named when long": named_when_long}

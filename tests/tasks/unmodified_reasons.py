@@ -1,0 +1,91 @@
+"""Why launches of unmodified programs stay with the driver, each reason brought about by narrow_reasons.cu
+and looked for in what is said, and what an operator may set. Each check takes a Bed and says what is wrong,
+or ""."""
+import re
+
+import runner
+from unmodified_bed import counts
+
+# Way, settings, what is said of launches by it, and how many of them at least.
+REASONS = (("body", {}, "no body", 10), ("wide", {}, "not narrow", 10),
+           ("inexact", {}, "not bit-exact", 10), ("attribute", {}, "attribute", 10),
+           ("arguments", {}, "arguments", 10), ("capturing", {}, "capturing", 10),
+           ("none", {"CUPOLA_TASKS": "auto", "CUPOLA_TASKS_AFTER": "3"}, "few in a row", 3),
+           ("stream", {}, "default stream beside others", 10),
+           ("work", {}, "other work in the stream", 10), ("scope", {}, "waiting scope", 1),
+           ("dead", {}, "no MasterKernel", 10), ("mixed", {}, "mixed with wide ones", 1))
+SAID = re.compile(r"tasks: (\d+) launches plain: (.*)")
+NARROW = "none"  # the way of which no launch stays with the driver
+
+
+def run_way(bed, *way, **more):
+    """A run as tasks whose output is that of plain launches; what is wrong, or "", and what was said."""
+    program = bed.narrow("narrow_reasons")
+    plain, tasks = bed.plain(program, *way), bed.run(program, *way, **more)
+    if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
+        return (f"{way} {more}: plain {runner.describe_code(plain['code'])} {plain['stdout']}, as "
+                f"tasks {runner.describe_code(tasks['code'])} {tasks['stdout']} "
+                f"{tasks['said'][-300:]}"), ""
+    return "", tasks["said"]
+
+
+def reasons_of(said):
+    return {reason: int(number) for number, reason in SAID.findall(said)}
+
+
+def each_reason(bed):
+    """Of the others: "another module", "asked to yield" and "long" have checks of their own."""
+    problem, said = run_way(bed, NARROW)
+    known = set(reasons_of(said)) - {"other work in the stream"}  # sometimes, behind the first copies
+    if problem or known or counts(said)[0] == 0:
+        return problem or f"narrow launches alone: {known} {said[-300:]}"
+    for way, more, reason, least in REASONS:
+        problem, said = run_way(bed, way, **more)
+        found = reasons_of(said).get(reason, 0)
+        if not problem and (found < least or counts(said)[0] == 0):
+            problem = f"{way}: {found} launches plain: {reason}, not {least}: {said[-300:]}"
+        if problem:
+            return problem
+    return ""
+
+
+def inexact_if_asked(bed):
+    """With CUPOLA_INEXACT=1 kernels whose bits may differ are tasks too."""
+    said = bed.run(bed.narrow("narrow_reasons"), "inexact", CUPOLA_INEXACT="1")["said"]
+    if "not bit-exact" in reasons_of(said) or counts(said)[0] == 0:
+        return said[-300:]
+    return ""
+
+
+def limit_of_warps(bed):
+    """CUPOLA_TASK_WARPS: launches of two warps, and of forty."""
+    for warps, has_tasks, plain in (("", True, 40), ("1", False, None), ("2", True, 40),
+                                    ("39", True, 40), ("40", True, 0)):
+        more = {"CUPOLA_TASK_WARPS": warps} if warps else {}
+        problem, said = run_way(bed, "warps", **more)
+        found = reasons_of(said).get("not narrow", 0)
+        if not problem and ((counts(said)[0] != 0) != has_tasks or
+                            (plain is not None and found != plain)):
+            problem = f"at most {warps or 31} warps: {found} launches not narrow: {said[-300:]}"
+        if problem:
+            return problem
+    return ""
+
+
+def limit_of_copies(bed):
+    """CUPOLA_TASK_COPY_BYTES: larger copies are the driver's."""
+    for limit, size, has_copies in (("", 65_536, True), ("", 65_540, False), ("1000", 1000, True),
+                                    ("1000", 1004, False), ("200000", 150_000, True),
+                                    ("0", 4, False)):
+        more = {"CUPOLA_TASK_COPY_BYTES": limit} if limit else {}
+        problem, said = run_way(bed, "copies", str(size), **more)
+        launches, copies, _ = counts(said)
+        if not problem and (launches == 0 or (copies != 0) != has_copies):
+            problem = f"{size} bytes where at most {limit or 65_536}: {copies} copies: {said[-300:]}"
+        if problem:
+            return problem
+    return ""
+
+
+CHECKS = {"each reason": each_reason, "inexact if asked": inexact_if_asked,
+          "at most so many warps": limit_of_warps, "copies of at most so many bytes": limit_of_copies}
