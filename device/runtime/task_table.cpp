@@ -45,10 +45,9 @@ bool HasCome(uint32_t done, uint32_t sequence) {
   return static_cast<int32_t>(done - sequence) >= 0;
 }
 
-uint16_t NextNumber() {
-  static std::atomic<uint16_t> tables{0};
-  const uint16_t number = tables.fetch_add(1, std::memory_order_relaxed);
-  return number == 0xffff ? NextNumber() : static_cast<uint16_t>(number + 1);
+uint32_t NextNumber() {
+  static std::atomic<uint32_t> tables{0};
+  return tables.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 // A record, chunk by chunk, each in one store (16 bytes that are aligned are written at once on
@@ -116,7 +115,7 @@ void TaskTable::Write(uint32_t number, Column& column, const TaskWords& words, T
               position + 1);
   __atomic_store_n(&memory_.columns[number].tail, position + 1, __ATOMIC_RELEASE);
   column.tail.store(position + 1, std::memory_order_relaxed);
-  *id = {static_cast<uint16_t>(number), number_, position + 1};
+  *id = {number, position + 1, number_};
 }
 
 bool TaskTable::TryPutNext(uint32_t number, const TaskWords& words, TaskId* id, bool* is_loaded) {
@@ -195,7 +194,7 @@ bool TaskTable::IsDone(const TaskId& id) const {
 bool TaskTable::HaveRun(uint32_t column, uint32_t tail) const {
   ThisCursor().burst = 0;
   for (uint32_t back = 0; back < kTaskRows && tail != back; ++back) {
-    if (!IsDone({static_cast<uint16_t>(column), number_, tail - back})) return false;
+    if (!IsDone({column, tail - back})) return false;
   }
   return true;
 }

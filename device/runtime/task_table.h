@@ -11,12 +11,11 @@
 
 namespace cupola::runtime {
 
-/// A task that was put into a table. Good until 2^31 more tasks went through its column, and 65,535
-/// more tables were made.
+/// A task that was put into a table. Good until 2^31 more tasks went through its column.
 struct TaskId {
-  uint16_t column;
-  uint16_t table;     ///< TaskTable::number
-  uint32_t sequence;  ///< 0: no task
+  uint32_t column;
+  uint32_t sequence;   ///< 0: no task
+  uint32_t table = 0;  ///< TaskTable::number
 };
 
 /// A task as it is put in: its header and arguments, one behind the other.
@@ -27,7 +26,7 @@ union TaskWords {
 
 class TaskTable {
  public:
-  /// Memory that host and device share, all zero, and how many columns there are: 65,535 at most.
+  /// Memory that host and device share, all zero, and how many columns there are.
   struct Memory {
     TaskColumn* columns;
     const uint32_t* done;  ///< kTaskRows of each column
@@ -64,7 +63,7 @@ class TaskTable {
   uint16_t BodyOf(const TaskId& id) const;
   uint32_t columns() const { return memory_.column_count; }
   /// Of this table in the process, never 0.
-  uint16_t number() const { return number_; }
+  uint32_t number() const { return number_; }
 
   /// Has columns up to this one pulled from: who waits for a task calls it, since columns may have
   /// been put to sleep as it was put in.
@@ -93,7 +92,7 @@ class TaskTable {
   uint32_t Done(uint32_t column, uint32_t row) const;
 
   Memory memory_;
-  const uint16_t number_;
+  const uint32_t number_;
   std::unique_ptr<Column[]> columns_;
   std::atomic<uint32_t> awake_{1};
 };

@@ -43,7 +43,7 @@ struct TaskShape {
   bool uses_barrier = false;  ///< SyncBlock is called
   /// It starts when this one has ended, and sees what it wrote; the device sees to that, the host
   /// waits for nothing. Sequence 0: none.
-  TaskId after = {0, 0, 0};
+  TaskId after = {0, 0};
 };
 
 // In a task.
@@ -156,7 +156,7 @@ class TaskSystemOf {
   Error Await(IsOver is_over);
 
   mutable std::mutex mutex_;
-  TaskId unknown_ = {0, 0, 0};  ///< the last that was asked for
+  TaskId unknown_ = {0, 0};  ///< the last that was asked for
   std::unique_ptr<runtime::TaskTable> table_;
   runtime::MasterParams params_{};
   volatile uint32_t* running_ = nullptr;

@@ -54,11 +54,11 @@ typedef enum cupola_tasks_error {
 /* A MasterKernel, and what was put in for it. */
 typedef struct cupola_tasks cupola_tasks;
 
-/* A task. Good until 2^31 more tasks went through its column, and 65,535 more handles were used. */
+/* A task. Good until 2^31 more tasks went through its column. */
 typedef struct cupola_task_id {
-  uint16_t column;
-  uint16_t table;    /* of the handle that gave it */
+  uint32_t column;
   uint32_t sequence; /* 0: no task */
+  uint32_t table;    /* of the handle that gave it */
 } cupola_task_id;
 
 /* What a task needs. Members that an initialiser leaves out are 0, which is an error for the first

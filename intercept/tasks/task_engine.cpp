@@ -280,9 +280,7 @@ bool TaskEngine::Put(uint32_t column, runtime::TaskWords* words, TaskId* last,
 // Tasks of a stream end in their order.
 uint32_t TaskEngine::CountLeft(const TaskId& last) const noexcept {
   uint32_t left = 0;
-  const auto is_done = [&](uint32_t back) {
-    return IsDone({last.column, last.table, last.sequence - back});
-  };
+  const auto is_done = [&](uint32_t back) { return IsDone({last.column, last.sequence - back}); };
   for (uint32_t half = runtime::kTaskRows / 2; half != 0; half /= 2) {
     if (!is_done(left + half - 1)) left += half;
   }

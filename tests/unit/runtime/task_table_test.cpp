@@ -40,7 +40,7 @@ class FakeDevice {
       if (chunk == 0) std::memcpy(&header, found, 4);
     }
     words->assign(found, found + header.chunks * kChunkWords);
-    *id = {static_cast<uint16_t>(column), 0, sequence};
+    *id = {column, sequence};
     ++heads_[column];
     return true;
   }
@@ -187,7 +187,7 @@ TEST(TaskTable, SaysWhereSomethingHasNotRun) {
   }
   EXPECT_FALSE(before.HaveRun());
   EXPECT_EQ(before.column(), 2u);
-  device.Finish({2, 0, 2});
+  device.Finish({2, 2});
   EXPECT_TRUE(before.HaveRun());
   EXPECT_EQ(before.column(), 4u);
   table.LetColumnsSleep();
@@ -265,7 +265,7 @@ TEST(TaskTable, PutsIntoTheColumnThatItIsTold) {
   }
   EXPECT_EQ(id.sequence, kTaskRows);
   // A row that is used again says that the task before has run.
-  for (uint32_t sequence = 1; sequence <= kTaskRows; ++sequence) device.Finish({2, 0, sequence});
+  for (uint32_t sequence = 1; sequence <= kTaskRows; ++sequence) device.Finish({2, sequence});
   for (uint32_t back = kTaskRows; back < kTaskRows + 3; ++back) {
     ASSERT_TRUE(table.TryPutIn(2, 1, &task, &id));
     ASSERT_TRUE(device.Take(2, &words, &taken));
@@ -277,12 +277,12 @@ TEST(TaskTable, KnowsItsIds) {
   FakeDevice device(2);
   TaskTable table(device.Memory());
   TaskId id{};
-  EXPECT_FALSE(table.Knows({0, table.number(), 1}));
+  EXPECT_FALSE(table.Knows({0, 1, table.number()}));
   ASSERT_TRUE(table.TryPut(Words(0), &id));
   EXPECT_TRUE(table.Knows(id));
-  EXPECT_FALSE(table.Knows({id.column, id.table, id.sequence + 1}));
-  EXPECT_FALSE(table.Knows({id.column, id.table, 0}));
-  EXPECT_FALSE(table.Knows({2, id.table, 1}));
+  EXPECT_FALSE(table.Knows({id.column, id.sequence + 1, id.table}));
+  EXPECT_FALSE(table.Knows({id.column, 0, id.table}));
+  EXPECT_FALSE(table.Knows({2, 1, id.table}));
 }
 
 TEST(TaskTable, KnowsNoIdsOfOthers) {
@@ -294,7 +294,7 @@ TEST(TaskTable, KnowsNoIdsOfOthers) {
   EXPECT_NE(table.number(), other.number());
   EXPECT_FALSE(table.Knows(other_id));
   EXPECT_FALSE(other.Knows(id));
-  EXPECT_FALSE(table.Knows({id.column, 0, id.sequence}));
+  EXPECT_FALSE(table.Knows({id.column, id.sequence, 0}));
 }
 
 }  // namespace
