@@ -296,7 +296,7 @@ __device__ inline uint32_t HandWarps(uint32_t row, uint32_t slot, WarpPlace plac
                         CompareAndSwap(&entry.job, kNoJob, row + 2) == kNoJob;
   const uint32_t taken = __ballot_sync(kAllLanes, is_taken);
   if (__popc(taken) < least) {  // others were quicker
-    if (is_taken) StoreShared(&entry.job, kNoJob);
+    if (is_taken) (void)Exchange(&entry.job, kNoJob);  // with release: the executor reads it behind
     return 0;
   }
   if (is_taken) {

@@ -325,14 +325,20 @@ SharedLayout LayOutShared(const KernelPlan& plan, const CallGraph& calls) {
   });
   const auto round_up = [](uint32_t value, uint32_t to) { return (value + to - 1) / to * to; };
   SharedLayout layout;
+  uint32_t dynamic_align = 16;
   for (const auto& [name, variable] : variables) {
+    const uint32_t align = VariableAlign(*variable);
+    layout.align = std::max(layout.align, align);
     const auto bytes = static_cast<uint32_t>(VariableBytes(*variable));
-    if (bytes == 0) continue;  // dynamic
-    const uint32_t at = round_up(layout.bytes, VariableAlign(*variable));
+    if (bytes == 0) {  // dynamic
+      dynamic_align = std::max(dynamic_align, align);
+      continue;
+    }
+    const uint32_t at = round_up(layout.bytes, align);
     layout.offsets.emplace(name, at);
     layout.bytes = at + bytes;
   }
-  layout.bytes = round_up(layout.bytes, 16);
+  layout.bytes = round_up(layout.bytes, dynamic_align);
   for (const auto& [name, variable] : variables)
     layout.offsets.try_emplace(std::string(name), layout.bytes);
   return layout;
@@ -353,11 +359,8 @@ std::string RefuseTask(const KernelPlan& plan, const CallGraph& calls) {
   if (plan.may_wait_on_blocks)
     return "blocks may wait on one another: they may not all run at once";
   const SharedLayout shared = LayOutShared(plan, calls);
-  for (const auto& [name, offset] : shared.offsets) {
-    const ptx::Variable* variable = calls.FindVariable(name);
-    if (variable != nullptr && VariableAlign(*variable) > runtime::kTaskUnitBytes) {
-      return "shared memory aligned to more than " + std::to_string(runtime::kTaskUnitBytes);
-    }
+  if (shared.align > runtime::kTaskUnitBytes) {
+    return "shared memory aligned to more than " + std::to_string(runtime::kTaskUnitBytes);
   }
   if (AnyInstruction(plan, [](const Instruction& each) { return IsCountedBarrier(each); })) {
     return "barriers of a counted number of threads";

@@ -27,6 +27,7 @@ std::vector<ptx::Variable> TaskBodyParameters();
 struct SharedLayout {
   std::map<std::string, uint32_t, std::less<>> offsets;
   uint32_t bytes = 0;  ///< of the static ones, rounded up so that dynamic ones may follow
+  uint32_t align = 1;  ///< the greatest of any
 };
 SharedLayout LayOutShared(const KernelPlan& plan, const CallGraph& calls);
 

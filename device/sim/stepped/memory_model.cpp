@@ -273,12 +273,20 @@ MemoryModel::History* MemoryModel::FindOrMake(uint64_t address, uint32_t bytes, 
   return history;
 }
 
+/// It may no longer miss this one. What only reads of older values ask for is kept for them alone:
+/// every release copies it.
+void MemoryModel::NoteSeen(Thread& thread, uint64_t address, const Message& message) {
+  if (!config_.stale_reads) return;
+  uint32_t& newest = thread.known.newest[address];
+  newest = std::max(newest, message.number);
+}
+
 void MemoryModel::Append(Thread& thread, uint64_t address, History& history, uint64_t value,
                          std::vector<Head> heads) {
   const uint32_t number = history.messages.back().number + 1;
   history.messages.push_back({number, value, std::move(heads)});
   if (history.messages.size() > kMessages) history.messages.pop_front();
-  thread.known.newest[address] = number;
+  if (config_.stale_reads) thread.known.newest[address] = number;
 }
 
 bool MemoryModel::ReadPiece(Thread& thread, const Access& access, uint8_t* value, bool latest) {
@@ -287,10 +295,10 @@ bool MemoryModel::ReadPiece(Thread& thread, const Access& access, uint8_t* value
   const uint64_t now = ValueAt(access.at, access.bytes);
   if (!strong && Find(address, access.bytes) == nullptr) return false;
   History* history = FindOrMake(address, access.bytes, now);
-  uint32_t& newest = thread.known.newest[address];
   const auto& messages = history->messages;
   size_t back = 0;  // how many messages behind the newest one
   if (strong && config_.stale_reads && !latest && value != nullptr) {
+    const uint32_t newest = thread.known.newest[address];
     size_t seen = 1;
     while (seen < messages.size() && messages[messages.size() - 1 - seen].number >= newest) ++seen;
     if (seen > 1) {
@@ -300,7 +308,7 @@ bool MemoryModel::ReadPiece(Thread& thread, const Access& access, uint8_t* value
     }
   }
   const Message& message = messages[messages.size() - 1 - back];
-  newest = std::max(newest, message.number);
+  NoteSeen(thread, address, message);
   if (back != 0) std::memcpy(value, &message.value, access.bytes);
   if (strong) Acquire(thread, access, message);
   return back != 0;
@@ -347,8 +355,7 @@ void MemoryModel::Update(ThreadId id, const Access& access, uint64_t site, const
     History* history = FindOrMake(address, piece.bytes, held);
     const Message read = history->messages.back();  // atomics read the newest value
     Thread& thread = threads_[id];
-    uint32_t& newest = thread.known.newest[address];
-    newest = std::max(newest, read.number);
+    NoteSeen(thread, address, read);
     Acquire(thread, piece, read);
     if (after == nullptr) return;
     // A release sequence goes on through atomics [PTX ISA 8.8].

@@ -78,7 +78,7 @@ class MemoryModel {
  private:
   struct Knowledge {
     std::vector<uint32_t> epochs;         ///< per thread; missing: 0
-    std::map<uint64_t, uint32_t> newest;  ///< location -> number of its message
+    std::map<uint64_t, uint32_t> newest;  ///< of stale_reads: location -> number of its message
     void Take(const Knowledge& other);
   };
   using Snapshot = std::shared_ptr<const Knowledge>;
@@ -132,6 +132,7 @@ class MemoryModel {
   void Report(uint64_t word, const Entry& first, const Entry& second, bool same_value);
   History* Find(uint64_t address, uint32_t bytes);
   History* FindOrMake(uint64_t address, uint32_t bytes, uint64_t value);
+  void NoteSeen(Thread& thread, uint64_t address, const Message& message);
   void Append(Thread& thread, uint64_t address, History& history, uint64_t value,
               std::vector<Head> heads);
   Head HeadOf(ThreadId thread, Scope scope);

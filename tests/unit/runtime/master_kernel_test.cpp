@@ -24,10 +24,9 @@ std::string Ptx(const std::string& name) {
   return text.str();
 }
 
-// Courses of a test: as many as a quick run can afford, times CUPOLA_COURSES for a long one.
-uint64_t Courses(uint64_t quick) {
-  const char* const factor = std::getenv("CUPOLA_COURSES");
-  return quick * (factor != nullptr ? std::strtoull(factor, nullptr, 10) : 1);
+uint64_t Number(const char* variable, uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
 sim::SearchResult Search(const BedCourse& course, uint64_t seeds, uint64_t first = 1,
@@ -154,6 +153,25 @@ BedCourse BusyCourse(uint64_t seed) {
   return course;
 }
 
+// More rows of tasks than executors: what can go on when a task ends is left to the scheduler,
+// while others end.
+BedCourse QueuedCourse(uint64_t seed) {
+  Prng random(seed);
+  BedCourse course;
+  course.executors = 2 + random.Below(3);
+  const int rows = 2 * static_cast<int>(course.executors);
+  const uint16_t threads = random.Below(4) == 0 ? 40 : 20;
+  for (int i = 0; i < 4 * rows; ++i) {
+    BedTask task{.body = 4, .threads = threads};
+    if (i >= rows) {
+      task.after = static_cast<uint16_t>(rows);
+      task.reads = i - rows;
+    }
+    course.tasks.push_back(task);
+  }
+  return course;
+}
+
 // Tasks that come alone, when the column has been quiet.
 BedCourse LonelyCourse(uint64_t seed) {
   Prng random(seed);
@@ -169,22 +187,6 @@ BedCourse LonelyCourse(uint64_t seed) {
 
 TEST(MasterKernel, RunsOneTask) { ExpectWell({.tasks = {{}}}, 20); }
 
-TEST(MasterKernel, RunsTasksOfAllForms) {
-  for (uint64_t seed = 1; seed <= Courses(24); ++seed) {
-    SCOPED_TRACE(fmt::format("course {}", seed));
-    ExpectWell(RandomCourse(seed), 1, 1000 * seed);
-    if (HasFailure()) return;
-  }
-}
-
-TEST(MasterKernel, GivesSharedMemoryToOneBlockAtATime) {
-  for (uint64_t seed = 1; seed <= Courses(12); ++seed) {
-    SCOPED_TRACE(fmt::format("course {}", seed));
-    ExpectWell(CrowdedCourse(seed), 1, 1000 * seed);
-    if (HasFailure()) return;
-  }
-}
-
 TEST(MasterKernel, AColumnIsARing) {
   BedCourse course;
   course.executors = 3;
@@ -193,48 +195,6 @@ TEST(MasterKernel, AColumnIsARing) {
     course.tasks.push_back({.threads = static_cast<uint16_t>(1 + i % 96)});
   }
   ExpectWell(course, 1);
-}
-
-TEST(MasterKernel, KeepsOrderAndShowsWhatWasWritten) {
-  for (uint64_t seed = 1; seed <= Courses(24); ++seed) {
-    SCOPED_TRACE(fmt::format("course {}", seed));
-    BedCourse course = ChainedCourse(seed);
-    if (seed % 4 == 0) course.leave_at_step = {seed * 50, seed * 100};
-    ExpectWell(course, 1, 1000 * seed);
-    if (HasFailure()) return;
-  }
-}
-
-TEST(MasterKernel, ATaskThatWaitsHoldsUpNoOther) {
-  for (uint64_t seed = 1; seed <= Courses(10); ++seed) {
-    SCOPED_TRACE(fmt::format("course {}", seed));
-    ExpectWell(HeldCourse(seed), 1, 1000 * seed);
-    if (HasFailure()) return;
-  }
-}
-
-TEST(MasterKernel, ABlockThatWaitsForRoomHoldsUpNoOther) {
-  for (uint64_t seed = 1; seed <= Courses(10); ++seed) {
-    SCOPED_TRACE(fmt::format("course {}", seed));
-    ExpectWell(HeldRoomCourse(seed), 1, 1000 * seed);
-    if (HasFailure()) return;
-  }
-}
-
-TEST(MasterKernel, HandsOutWhileTasksHandOnTheirExecutors) {
-  for (uint64_t seed = 1; seed <= Courses(10); ++seed) {
-    SCOPED_TRACE(fmt::format("course {}", seed));
-    ExpectWell(BusyCourse(seed), 1, 1000 * seed);
-    if (HasFailure()) return;
-  }
-}
-
-TEST(MasterKernel, RunsTasksThatComeAlone) {
-  for (uint64_t seed = 1; seed <= Courses(10); ++seed) {
-    SCOPED_TRACE(fmt::format("course {}", seed));
-    ExpectWell(LonelyCourse(seed), 1, 1000 * seed);
-    if (HasFailure()) return;
-  }
 }
 
 // One chain, longer than a column.
@@ -249,33 +209,33 @@ TEST(MasterKernel, AChainGoesRoundTheRing) {
   ExpectWell(course, 1);
 }
 
-// Asked at any time, or idle: what was put in before, while it leaves or after is run, by this one
+// Asked at any time to leave: what was put in before, while it leaves or after is run, by this one
 // or the next.
-TEST(MasterKernel, LeavesWhenItIsAskedAndLosesNothing) {
-  for (uint64_t seed = 1; seed <= Courses(16); ++seed) {
-    SCOPED_TRACE(fmt::format("course {}", seed));
-    BedCourse course = RandomCourse(seed);
-    Prng random(seed);
-    for (uint64_t at = 0; at < 3; ++at) course.leave_at_step.push_back(random.Below(2500));
-    std::sort(course.leave_at_step.begin(), course.leave_at_step.end());
-    ExpectWell(course, 1, 1000 * seed);
-    if (HasFailure()) return;
-  }
+BedCourse LeavingCourse(uint64_t seed) {
+  Prng random(seed);
+  BedCourse course = RandomCourse(seed);
+  for (uint64_t at = 0; at < 3; ++at) course.leave_at_step.push_back(random.Below(2500));
+  std::sort(course.leave_at_step.begin(), course.leave_at_step.end());
+  return course;
 }
 
-TEST(MasterKernel, LeavesWhenItIsIdleAndComesBack) {
-  for (uint64_t seed = 1; seed <= Courses(12); ++seed) {
-    SCOPED_TRACE(fmt::format("course {}", seed));
-    BedCourse course = RandomCourse(seed);
-    Prng random(seed);
-    course.idle_ns = 5'000;
-    uint64_t at = 0;
-    for (size_t i = 0; i < course.tasks.size(); ++i) {
-      course.pause_ns.push_back(at += random.Below(60'000));
-    }
-    ExpectWell(course, 1, 1000 * seed);
-    if (HasFailure()) return;
+// It leaves when it is idle, and comes back.
+BedCourse IdleCourse(uint64_t seed) {
+  Prng random(seed);
+  BedCourse course = RandomCourse(seed);
+  course.idle_ns = 5'000;
+  uint64_t at = 0;
+  for (size_t i = 0; i < course.tasks.size(); ++i) {
+    course.pause_ns.push_back(at += random.Below(60'000));
   }
+  return course;
+}
+
+// Chains, some of them cut by a request to leave.
+BedCourse ChainedOrCutCourse(uint64_t seed) {
+  BedCourse course = ChainedCourse(seed);
+  if (seed % 4 == 0) course.leave_at_step = {(1 + seed % 24) * 50, (1 + seed % 24) * 100};
+  return course;
 }
 
 // At the end, while columns may not have noticed yet that they have nothing to do; and while tasks
@@ -289,14 +249,6 @@ BedCourse SleepingCourse(uint64_t seed) {
   course.sleeps_at_end = true;
   course.idle_ns = 5'000;
   return course;
-}
-
-TEST(MasterKernel, LeavesWhenItsColumnsWerePutToSleep) {
-  for (uint64_t seed = 1; seed <= Courses(12); ++seed) {
-    SCOPED_TRACE(fmt::format("course {}", seed));
-    ExpectWell(SleepingCourse(seed), 1, 1000 * seed);
-    if (HasFailure()) return;
-  }
 }
 
 // Left in a hurry at any time, some of their blocks begun: tasks of all forms, in order, go on where
@@ -315,14 +267,6 @@ BedCourse HurriedCourse(uint64_t seed) {
   return course;
 }
 
-TEST(MasterKernel, LeavesInAHurryAndLosesNothing) {
-  for (uint64_t seed = 1; seed <= Courses(40); ++seed) {
-    SCOPED_TRACE(fmt::format("course {}", seed));
-    ExpectWell(HurriedCourse(seed), 1, 1000 * seed);
-    if (HasFailure()) return;
-  }
-}
-
 // Of many tasks that one executor runs one after the other.
 BedCourse LongCourse(uint64_t seed) {
   BedCourse course;
@@ -334,27 +278,62 @@ BedCourse LongCourse(uint64_t seed) {
   return course;
 }
 
-TEST(MasterKernel, InAHurryItRunsNoMoreThanHasBegun) {
-  for (uint64_t seed = 1; seed <= Courses(6); ++seed) {
-    SCOPED_TRACE(fmt::format("course {}", seed));
-    ExpectWell(LongCourse(seed), 1, 1000 * seed);
-    if (HasFailure()) return;
+struct CourseKind {
+  const char* name;
+  BedCourse (*make)(uint64_t seed);
+  uint64_t count;  ///< of courses that each build runs: 2,544 of all kinds
+};
+constexpr CourseKind kKinds[] = {
+    {"TasksOfAllForms", RandomCourse, 160},
+    {"MoreThanTheArenaHolds", CrowdedCourse, 240},
+    {"OrderAndWhatWasWritten", ChainedOrCutCourse, 400},
+    {"ATaskThatWaitsHoldsUpNoOther", HeldCourse, 240},
+    {"TasksHandOnTheirExecutors", BusyCourse, 240},
+    {"TasksQueueForExecutors", QueuedCourse, 160},
+    {"TasksThatComeAlone", LonelyCourse, 200},
+    {"LeavesWhenItIsAsked", LeavingCourse, 160},
+    {"LeavesWhenItIsIdle", IdleCourse, 160},
+    {"ColumnsArePutToSleep", SleepingCourse, 160},
+    {"ABlockThatWaitsForRoomHoldsUpNoOther", HeldRoomCourse, 160},
+    {"LeavesInAHurryAndLosesNothing", HurriedCourse, 240},
+    {"InAHurryItRunsNoMoreThanHasBegun", LongCourse, 24},
+};
+constexpr uint64_t kParts = 4;  // of a kind's courses, a test each, so that they run side by side
+
+class Courses : public testing::TestWithParam<std::tuple<CourseKind, uint64_t>> {};
+
+// Each course is one interleaving of its own: its seed makes the tasks and the choices.
+// CUPOLA_COURSES=10 runs ten times as many, CUPOLA_SEED=7000 those from 7000 on.
+TEST_P(Courses, GoWell) {
+  const auto& [kind, part] = GetParam();
+  const uint64_t count = kind.count / kParts * Number("CUPOLA_COURSES", 1);
+  const uint64_t first = Number("CUPOLA_SEED", 1) + part * count;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    ExpectWell(kind.make(seed), 1, 1000 * seed);
+    ASSERT_FALSE(HasFailure()) << "CUPOLA_SEED=" << seed << " --gtest_filter=*" << kind.name
+                               << "_0 begins with it";
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    , Courses, testing::Combine(testing::ValuesIn(kKinds), testing::Range(uint64_t{0}, kParts)),
+    [](const auto& test) {
+      return fmt::format("{}_{}", std::get<0>(test.param).name, std::get<1>(test.param));
+    });
 
 class PlantedBug : public testing::TestWithParam<const char*> {};
 
 TEST_P(PlantedBug, IsFound) {
   const std::string ptx = Ptx(GetParam());
   ASSERT_FALSE(ptx.empty());
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
     // By turns, so that each bug soon meets the courses that can show it.
     using MakeCourse = BedCourse (*)(uint64_t);
-    constexpr MakeCourse kCourses[] = {ChainedCourse,  HeldCourse,    LonelyCourse, SleepingCourse,
-                                       CrowdedCourse,  BusyCourse,    RandomCourse, HeldRoomCourse,
-                                       HurriedCourse,  LongCourse};
-    BedCourse course = kCourses[(seed - 1) % 10](seed);
-    if (seed % 10 == 7) course.leave_at_step = {400, 1200};
+    constexpr MakeCourse kCourses[] = {
+        ChainedCourse, HeldCourse,   LonelyCourse,   SleepingCourse, CrowdedCourse, BusyCourse,
+        QueuedCourse,  RandomCourse, HeldRoomCourse, HurriedCourse,  LongCourse};
+    BedCourse course = kCourses[(seed - 1) % 11](seed);
+    if (seed % 11 == 8) course.leave_at_step = {400, 1200};
     if (const sim::SearchResult result = Search(course, 2, 1000 * seed, ptx); result.failure) {
       std::printf("course %d: %.200s\n", static_cast<int>(seed), result.failure->what.c_str());
       return;

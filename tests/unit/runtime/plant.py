@@ -65,6 +65,27 @@ BUGS = {
     "TheHostIsNotSeen": ("ld.acquire.sys.global.v4.u32", "ld.relaxed.sys.global.v4.u32"),
     "AnExecutorIsHandedTwo": ("CompareAndSwap(&entry.job, kNoJob, row + 2) == kNoJob;",
                               "(StoreShared(&entry.job, row + 2), true);"),
+    "OnlyOneOfThoseHandedWarpsIsWoken": (
+        "lane >= kNamedExecutors && ((executors >> lane) & 1) != 0",
+        "lane >= kNamedExecutors && (executors & -executors) == 1u << lane"),
+    "APhaseThatHasEndedIsAwaited": ("for (uint32_t parity = 0;; parity ^= 1) {",
+                                    "for (uint32_t parity = 0;;) {"),
+    "ThePhaseBeforeTheFirstIsAwaited": ("for (uint32_t parity = 0;; parity ^= 1) {",
+                                        "for (uint32_t parity = 1;; parity ^= 1) {"),
+    "ThePhaseOfABlockIsNotAwaited": ('      "@!ended bra again;\\n"\n      "}" ::"r"(barrier),',
+                                     '      "}" ::"r"(barrier),'),
+    "WhatWaitsIsHandedOut": ("__ballot_sync(kAllLanes, mine & kReady),",
+                             "__ballot_sync(kAllLanes, mine & (kReady | kWaiting)),"),
+    "TheThirdInARowStartsEarly": (
+        "if (found > kCountMask || NeedsSlot(Header(row))) return kWaiting;",
+        "if (NeedsSlot(Header(row))) return kWaiting;\n    if (found > kCountMask) return kReady;"),
+    "EachWarpStartsTheFollower": ("if (is_last) {\n      follower = before >> kFollowerShift;",
+                                  "follower = before >> kFollowerShift;\n    if (is_last) {"),
+    "TheLastBlockIsNotTakenBack": (
+        "for (; ended != 0; ended &= ended - 1) {\n    BlockEntry",
+        "for (; (ended & (ended - 1)) != 0; ended &= ended - 1) {\n    BlockEntry"),
+    "ABlockThatEndsHidesAnother": ("MarkBits(&mtb.ended_blocks, 1u << slot);",
+                                   "StoreShared(&mtb.ended_blocks, 1u << slot);"),
 }
 
 
