@@ -92,7 +92,7 @@ __device__ void RunMtb(const MasterParams& params) {
         : "memory");
   }
   for (uint32_t row = threadIdx.x; row < kTaskRows; row += blockDim.x) {
-    mtb.sequence[row] = mtb.warps_left[row] = mtb.first_block[row] = 0;
+    mtb.sequence[row] = mtb.warps_left[row] = mtb.begun[row] = 0;
   }
   if (threadIdx.x == 0) {
     mtb.released[0] = mtb.released[1] = mtb.crowded = mtb.ended_blocks = 0;

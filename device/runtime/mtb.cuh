@@ -57,7 +57,7 @@ struct MtbState {
   uint32_t sequence[kTaskRows];       ///< of the task that was last pulled there; 0: none
   uint32_t warps_left[kTaskRows];     ///< of that task that have not ended, and its follower
   uint32_t released[kTaskRows / 32];  ///< rows of followers which the scheduler is to hand out
-  uint32_t first_block[kTaskRows];    ///< of a task that was taken again: its first; else 0
+  uint32_t begun[kTaskRows];          ///< of a task that was taken again: BegunTo; else 0
   uint32_t crowded;                   ///< tasks wait for executors, which followers leave to them
   uint32_t ended;                     ///< position behind as many tasks of the column as have ended
   uint32_t ended_blocks;  ///< slots whose blocks have ended, for the scheduler to take back

@@ -55,8 +55,8 @@ __device__ inline void Scheduler::TakeKept() {
   const uint32_t end = head_;
   for (head_ = end - kTaskRows; head_ != end;) {
     const uint32_t row = head_ % kTaskRows, half = row / 32;
-    const uint32_t first = __shfl_sync(kAllLanes, half == 0 ? mine[0] : mine[1], row % 32);
-    if (first == 0) {
+    const uint32_t begun = __shfl_sync(kAllLanes, half == 0 ? mine[0] : mine[1], row % 32);
+    if (begun == 0) {
       ++head_;
       continue;
     }
@@ -65,9 +65,9 @@ __device__ inline void Scheduler::TakeKept() {
       chunk = LoadAcquireSystem(&params_.columns[blockIdx.x].rows[row].chunks[lane_]);
     }
     Take(chunk, 1);
-    if (first > 1 && lane_ == 0) {
-      Mtb().first_block[row] = first - 1;
-      Count(&Mtb().warps_left[row], -(Warps(Header(row)) * (first - 1)));
+    if (begun > 1 && lane_ == 0) {
+      Mtb().begun[row] = begun - 1;
+      Count(&Mtb().warps_left[row], -(Warps(Header(row)) * ((begun - 1) >> 5) + ((begun - 1) & 31)));
     }
     __syncwarp();
   }
@@ -96,24 +96,24 @@ __device__ inline void Scheduler::RunRest() {
   }
 }
 
-/// In a hurry: blocks that have begun get the rest of their warps; those that have not are left to
-/// the next launch.
+/// In a hurry: what has not begun is left to the next launch, but for the rest of a block that may
+/// wait for all its warps.
 __device__ inline void Scheduler::KeepRest() {
   SetCrowded(true);  // so that nobody starts a follower
   if (left_ != 0 && next_.warp == 0 && slot_ != kNoSlot) {
     left_ = 0;
     ++blocks_left_;
   }
-  while (left_ != 0 && next_.warp != 0) {
-    HandUpTo(min(left_, Warps(Header(row_)) - next_.warp));
-  }
+  while (left_ != 0 && slot_ != kNoSlot) HandUpTo(left_);
   AwaitExecutors();
   for (uint32_t row = lane_; row < kTaskRows; row += 32) {
     if ((LoadAcquire(&Mtb().warps_left[row]) & kCountMask) == 0) continue;
-    uint32_t first = Mtb().first_block[row];  // of one that was left before, too
-    if (left_ != 0 && row == row_) first = next_.block;
-    if (blocks_left_ != 0 && row == roomy_row_) first = Header(row).blocks - blocks_left_;
-    params_.kept[blockIdx.x * kTaskRows + row] = first + 1;
+    uint32_t begun = Mtb().begun[row];  // of one that was left before, too
+    if (left_ != 0 && row == row_) begun = BegunTo(next_.block, next_.warp);
+    if (blocks_left_ != 0 && row == roomy_row_) {
+      begun = BegunTo(Header(row).blocks - blocks_left_, 0);
+    }
+    params_.kept[blockIdx.x * kTaskRows + row] = begun + 1;
   }
 }
 

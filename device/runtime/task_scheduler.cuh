@@ -27,6 +27,9 @@ inline constexpr uint32_t kPauseNs = 1'000;
 /// same while all that waits are blocks that want room.
 inline constexpr uint32_t kTurnsOfALook = 128, kTurnsOfARoomLook = 64;
 
+/// While a block wants room others are looked for that may pass it only so often.
+inline constexpr uint32_t kTurnsOfAPass = 16;
+
 /// Where nothing comes the host's words are read with every so many looks at the next record: a
 /// look at one line is over sooner than one at two.
 inline constexpr uint32_t kTurnsOfAQuietHearing = 8;
@@ -56,6 +59,7 @@ class Scheduler {
         waits_(false),
         follows_(false),
         resumes_(false),
+        passes_(true),
         quiet_(kQuietLooks) {}
 
   /// Until the MasterKernel leaves and everything that was there has run.
@@ -115,6 +119,7 @@ class Scheduler {
   bool waits_ : 1;      ///< a task waits for another, and for it alone
   bool follows_ : 1;    ///< a task may have been left to the one before it
   bool resumes_ : 1;    ///< a task may have blocks that an earlier launch has run
+  bool passes_ : 1;     ///< tasks are looked for that may pass a block that wants room
   uint32_t quiet_ : 3;  ///< looks at the tail since something was there
 };
 
@@ -323,9 +328,10 @@ __device__ inline bool Scheduler::NextTask() {
   if (lane_ == row_ % 32) rows_ ^= kReady << (row_ / 32);
   next_ = {};
   if (resumes_) {
-    next_.block = Mtb().first_block[row_];
+    const uint32_t begun = Mtb().begun[row_];
+    next_ = {begun >> 5, begun & 31};
     __syncwarp();
-    if (lane_ == 0) Mtb().first_block[row_] = 0;
+    if (lane_ == 0) Mtb().begun[row_] = 0;
   }
   return true;
 }
@@ -351,11 +357,11 @@ __device__ inline bool Scheduler::FindWork() {
       left_ = Warps(header);
       return true;
     }
-    if (!NextTask()) return false;
+    if (!passes_ || !NextTask()) return false;
   }
   const TaskHeader& header = Header(row_);
   slot_ = kNoSlot;
-  left_ = Warps(header) * (header.blocks - next_.block);
+  left_ = Warps(header) * (header.blocks - next_.block) - next_.warp;
   return true;
 }
 
@@ -432,6 +438,7 @@ __device__ inline void Scheduler::Run() {
   TakeKept();
   Knows(LoadRelaxedSystem(params_.device), 0);
   for (uint32_t turn = 0; !leaves_; ++turn) {
+    passes_ = turn % kTurnsOfAPass == 0;
     HandOut();
     if (left_ != 0) {
       if (turn % kTurnsOfALook != 0) continue;
@@ -452,6 +459,7 @@ __device__ inline void Scheduler::Run() {
       Knows(LoadRelaxedSystem(params_.device), 0);
     }
   }
+  passes_ = true;
   End();
 }
 
