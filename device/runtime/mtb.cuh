@@ -53,7 +53,7 @@ struct MtbState {
   WarpEntry warps[kMostExecutors];
   BlockEntry blocks[kBlockSlots];
   FreeRoom room;
-  uint64_t idle_since;                ///< of column 0, lane 0 of the scheduler alone
+  uint64_t idle_since;                ///< column 0 had nothing to do; or that this one leaves
   uint32_t sequence[kTaskRows];       ///< of the task that was last pulled there; 0: none
   uint32_t warps_left[kTaskRows];     ///< of that task that have not ended, and its follower
   uint32_t released[kTaskRows / 32];  ///< rows of followers which the scheduler is to hand out
@@ -86,6 +86,9 @@ __device__ inline uint32_t Warps(const TaskHeader& header) { return (header.thre
 __device__ inline bool NeedsSlot(const TaskHeader& header) {
   return header.barrier != 0 || header.shared_bytes != 0;
 }
+
+/// How far a task has begun: the first of its warps that has not.
+__device__ inline uint32_t BegunTo(uint32_t block, uint32_t warp) { return block << 5 | warp; }
 
 // Of the executor warp that calls.
 __device__ inline WarpEntry& MyWarp() { return Mtb().warps[threadIdx.x / 32 - 1]; }

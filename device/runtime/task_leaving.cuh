@@ -22,99 +22,107 @@ __device__ inline void Scheduler::Hear(const HostControl& host, const DeviceCont
   StoreRelaxed(&params_.device->leave, params_.epoch);
 }
 
-/// Takes in whether there is a hurry, from what lanes have read; column 0 tells the others.
-__device__ inline void Scheduler::NoteHurry(const uint4& seen) {
-  const bool is_told = __shfl_sync(kAllLanes, seen.z, kHostLane) == params_.epoch;
-  if (blockIdx.x == 0 && is_told && lane_ == 0) {
-    StoreRelaxed(&params_.device->hurry, params_.epoch);
-  }
-  const bool leaves = leaves_;
-  Knows(seen, kDeviceLane);
-  leaves_ = leaves || hurries_;
-}
-
-/// The same where nothing else is looked at.
+/// Takes in whether there is a hurry, where nothing else is looked at. Column 0, which no longer looks
+/// at what the host says, tells the others.
 __device__ inline void Scheduler::HearHurry() {
   uint4 seen = {};
-  if (lane_ == kDeviceLane) seen = LoadRelaxedSystem(params_.device);
-  if (lane_ == kHostLane && blockIdx.x == 0 && leaves_) seen = LoadRelaxedSystem(params_.host);
-  NoteHurry(seen);
+  if (lane_ == 0) seen = LoadRelaxedSystem(params_.device);
+  if (lane_ == 1 && blockIdx.x == 0 && leaves_) seen = LoadRelaxedSystem(params_.host);
+  hurries_ = __shfl_sync(kAllLanes, seen.w, 0) == params_.epoch;
+  if (__shfl_sync(kAllLanes, seen.z, 1) == params_.epoch && blockIdx.x == 0 && lane_ == 0) {
+    StoreRelaxed(&params_.device->hurry, params_.epoch);
+  }
+  leaves_ = leaves_ || hurries_;
 }
 
-/// Tasks that an earlier launch in a hurry has left are there again, as if they had been pulled in
-/// their order.
-__device__ inline void Scheduler::TakeKept() {
-  uint32_t* const kept = params_.kept + blockIdx.x * kTaskRows;
-  const uint32_t mine[2] = {kept[lane_], kept[lane_ + 32]};
-  const uint32_t rows[2] = {__ballot_sync(kAllLanes, mine[0]), __ballot_sync(kAllLanes, mine[1])};
-  if ((rows[0] | rows[1]) == 0) return;
-  resumes_ = true;
-  SetBusy(true);
-  kept[lane_] = kept[lane_ + 32] = 0;
-  if (lane_ == 0) Count(&Mtb().ended, -(__popc(rows[0]) + __popc(rows[1])));
-  const uint32_t end = head_;
-  for (head_ = end - kTaskRows; head_ != end;) {
-    const uint32_t row = head_ % kTaskRows, half = row / 32;
-    const uint32_t begun = __shfl_sync(kAllLanes, half == 0 ? mine[0] : mine[1], row % 32);
-    if (begun == 0) {
-      ++head_;
-      continue;
-    }
-    uint4 chunk = {};
-    if (lane_ < kRecordChunks) {
-      chunk = LoadAcquireSystem(&params_.columns[blockIdx.x].rows[row].chunks[lane_]);
-    }
-    Take(chunk, 1);
-    if (begun > 1 && lane_ == 0) {
-      Mtb().begun[row] = begun - 1;
-      Count(&Mtb().warps_left[row], -(Warps(Header(row)) * ((begun - 1) >> 5) + ((begun - 1) & 31)));
-    }
-    __syncwarp();
+/// Takes a record that was kept into shared memory; what Scheduler::rows_ holds of it then. A lane for
+/// each of several rows.
+__device__ inline uint32_t TakeKeptRow(const TaskColumn& column, uint32_t row, uint32_t begun) {
+  MtbState& mtb = Mtb();
+  for (uint32_t part = 0; part < kRecordChunks; ++part) {
+    const uint4 chunk = LoadAcquireSystem(&column.rows[row].chunks[part]);
+    uint32_t* const words = mtb.records[row] + part * kChunkWords;
+    words[0] = chunk.x;
+    words[1] = chunk.y;
+    words[2] = chunk.z;
+    if (part == 0) mtb.sequence[row] = chunk.w;
   }
-  tail_ = head_;
+  const TaskHeader& header = Header(row);
+  mtb.begun[row] = begun;
+  const uint32_t warps = Warps(header);
+  StoreShared(&mtb.warps_left[row], warps * (header.blocks - (begun >> 5)) - (begun & 31));
+  return header.after == 0 ? Scheduler::kReady : Scheduler::kWaiting;
+}
+
+/// Tasks that an earlier launch in a hurry has left are there again; Scheduler::rows_ of each lane.
+/// Not inline, as all that is rare: the scheduler has few registers.
+__device__ __noinline__ uint32_t TakeKept(const TaskColumn* column, uint32_t* kept) {
+  const uint32_t lane = threadIdx.x;
+  uint32_t rows = 0, count = 0;
+  for (uint32_t half = 0; half < 2; ++half) {
+    const uint32_t row = lane + 32 * half, found = kept[row];
+    if (found != 0) {
+      kept[row] = 0;
+      rows |= TakeKeptRow(*column, row, found - 1) << half;
+    }
+    count += __popc(__ballot_sync(kAllLanes, found));
+  }
+  if (lane == 0) Count(&Mtb().ended, -count);
+  __syncwarp();
+  return rows;
+}
+
+/// Writes down what the next launch takes: all that has warps left. `begun` of the rows `first` and
+/// `second`, where these are rows.
+__device__ __noinline__ void WriteKept(uint32_t* kept, uint32_t first, uint32_t first_begun,
+                                       uint32_t second, uint32_t second_begun) {
+  for (uint32_t row = threadIdx.x; row < kTaskRows; row += 32) {
+    if ((LoadAcquire(&Mtb().warps_left[row]) & kCountMask) == 0) continue;
+    uint32_t begun = Mtb().begun[row];  // of one that was left before, too
+    if (row == first) begun = first_begun;
+    if (row == second) begun = second_begun;
+    kept[row] = begun + 1;
+  }
+}
+
+/// In a hurry: no block has begun that may wait for warps of its own which have not.
+__device__ inline bool Scheduler::MayLeaveRest() const {
+  return left_ == 0 || slot_ == kNoSlot || next_.warp == 0;
 }
 
 /// Runs what was written before the host knew that no more is taken (docs/narrow-tasks.md,
-/// "Leaving"), and all that was there, unless there is a hurry.
+/// "Leaving"), and all that was there; in a hurry, the rest of a block.
 __device__ inline void Scheduler::RunRest() {
-  const uint64_t since = WarpTimeNs();
+  if (lane_ == 0) Mtb().idle_since = NowNs();
+  __syncwarp();
   // At least until a look at the records has found nothing, or all that a column can hold has come:
   // the host may rely on what it wrote before it saw that the kernel runs.
   const uint32_t first = head_;
   quiet_ = kQuietLooks;
   for (bool found = true; !hurries_ && ((found && head_ - first < kTaskRows) ||
-                                        WarpTimeNs() - since < kLastLookNs);) {
-    const uint4 seen = Look(blockIdx.x == 0);
-    found = Pull(seen);
+                                        WarpTimeNs() - Mtb().idle_since < kLastLookNs);) {
+    found = Pull(Look(false));
     if (found) SetBusy(true);
     HandOut();
-    NoteHurry(seen);
+    HearHurry();
   }
-  for (uint32_t turn = 1; !hurries_ && !AllHaveEnded(); ++turn) {
+  while (hurries_ ? !MayLeaveRest() : !AllHaveEnded()) {
     HandOut();
-    if (turn % kTurnsOfALook == 0) HearHurry();
+    HearHurry();
   }
 }
 
-/// In a hurry: what has not begun is left to the next launch, but for the rest of a block that may
-/// wait for all its warps.
+/// In a hurry, and no executor runs: what has not begun is left to the next launch.
 __device__ inline void Scheduler::KeepRest() {
-  SetCrowded(true);  // so that nobody starts a follower
-  if (left_ != 0 && next_.warp == 0 && slot_ != kNoSlot) {
+  if (left_ != 0 && slot_ != kNoSlot) {  // a block that has got room, and no executor
     left_ = 0;
     ++blocks_left_;
   }
-  while (left_ != 0 && slot_ != kNoSlot) HandUpTo(left_);
-  AwaitExecutors();
-  for (uint32_t row = lane_; row < kTaskRows; row += 32) {
-    if ((LoadAcquire(&Mtb().warps_left[row]) & kCountMask) == 0) continue;
-    uint32_t begun = Mtb().begun[row];  // of one that was left before, too
-    if (left_ != 0 && row == row_) begun = BegunTo(next_.block, next_.warp);
-    if (blocks_left_ != 0 && row == roomy_row_) {
-      begun = BegunTo(Header(row).blocks - blocks_left_, 0);
-    }
-    params_.kept[blockIdx.x * kTaskRows + row] = begun + 1;
-  }
+  const uint32_t handed_row = left_ != 0 ? row_ : kTaskRows,
+                 roomy_row = blocks_left_ != 0 ? roomy_row_ : kTaskRows;
+  const uint32_t roomy_block = blocks_left_ != 0 ? Header(roomy_row_).blocks - blocks_left_ : 0;
+  WriteKept(params_.kept + blockIdx.x * kTaskRows, handed_row, BegunTo(next_.block, next_.warp),
+            roomy_row, BegunTo(roomy_block, 0));
 }
 
 /// Until all executors are free. Twice, for one that was free when it was looked at may have been
@@ -131,9 +139,10 @@ __device__ inline void Scheduler::AwaitExecutors() {
 /// The host has been told that the kernel takes no more tasks; then the executors are let go.
 __device__ inline void Scheduler::End() {
   RunRest();
-  if (hurries_) KeepRest();
+  if (hurries_) SetCrowded(true);  // so that nobody starts a follower
   SetBusy(false);
   AwaitExecutors();  // who has ended a task may not yet have said that it is free
+  if (hurries_) KeepRest();
   const uint32_t executors = blockDim.x / 32 - 1;
   if (lane_ < executors) StoreShared(&Mtb().warps[lane_].job, kQuitJob);
   Wake((1u << executors) - 1);

@@ -61,10 +61,6 @@ static_assert(MtbExecutors(32) == kMostExecutors);
 /// Blocks of a task, at most.
 inline constexpr uint32_t kMostTaskBlocks = 1 << 20;
 
-/// How far a task has begun: the first of its warps that has not.
-constexpr uint32_t BegunTo(uint32_t block, uint32_t warp) { return block << 5 | warp; }
-static_assert(kMostExecutors < 1 << 5);
-
 /// Parts that the shared memory of an MTB is given out in.
 inline constexpr uint32_t kArenaUnits = 64;
 
@@ -114,7 +110,7 @@ struct MasterParams {
   DeviceControl* device;
   uint32_t* heads;      ///< device memory: the next position of each column
   /// Device memory, kTaskRows words for each column, zero when made: of a task that one in a hurry has
-  /// left to the next, 1 + how far it had begun (BegunTo).
+  /// left to the next, 1 + how far it had begun (mtb.cuh, BegunTo).
   uint32_t* kept;
   uint32_t epoch;       ///< of this launch; never 0
   uint32_t idle_ns;     ///< nothing to do for so long, and it leaves

@@ -37,6 +37,9 @@ inline constexpr uint32_t kTurnsOfAQuietHearing = 8;
 /// While tasks wait for others, which is seen in shared memory alone.
 inline constexpr uint32_t kTurnsOfAWaitingLook = 16;
 
+// task_leaving.cuh
+__device__ uint32_t TakeKept(const TaskColumn* column, uint32_t* kept);
+
 /// A scheduler warp. All its lanes call each function together, and members are the same in all but
 /// for those of which it is said: what it decides by (words that others write, the time) is read by
 /// lane 0 for all, or lanes would part. Nothing in it waits: what cannot go on is tried again in
@@ -62,12 +65,13 @@ class Scheduler {
         passes_(true),
         quiet_(kQuietLooks) {}
 
-  /// Until the MasterKernel leaves and everything that was there has run.
+  /// Until the MasterKernel leaves and everything that was there has run, or has been kept.
   __device__ void Run();
 
- private:
   // Of a lane: what is known of rows lane and lane + 32, a bit each.
   static constexpr uint32_t kReady = 1, kWaiting = 4;
+
+ private:
   static constexpr uint32_t kFollows = 0;
   // Lanes that read other words than the column's, in a look.
   static constexpr uint32_t kDeviceLane = 30, kHostLane = 31;
@@ -82,9 +86,7 @@ class Scheduler {
   __device__ void Promote();
   __device__ static uint32_t* LeftBefore(uint32_t row);
   __device__ static bool IsMet(uint32_t row);
-  __device__ void TakeKept();
   __device__ void HandOut();
-  __device__ uint32_t HandUpTo(uint32_t most);
   __device__ bool FindWork();
   __device__ bool MayPass(uint32_t row) const;
   __device__ bool NextTask();
@@ -97,8 +99,8 @@ class Scheduler {
   __device__ void SetBusy(bool busy);
   __device__ bool Knows(const uint4& device, uint32_t lane);
   __device__ void Hear(const HostControl& host, const DeviceControl& device);
-  __device__ void NoteHurry(const uint4& seen);
   __device__ void HearHurry();
+  __device__ bool MayLeaveRest() const;
   __device__ void RunRest();
   __device__ void KeepRest();
   __device__ void AwaitExecutors();
@@ -311,15 +313,11 @@ __device__ inline bool Scheduler::MayPass(uint32_t row) const {
 /// The oldest task that is ready becomes the one that is handed out, while a block waits for room the
 /// oldest that may pass it; false: there is none.
 __device__ inline bool Scheduler::NextTask() {
-  uint32_t mine = rows_;
-  if (blocks_left_ != 0) {
-    for (uint32_t half = 0; half < 2; ++half) {
-      const uint32_t ready = kReady << half;
-      if ((mine & ready) != 0 && !MayPass(lane_ + 32 * half)) mine ^= ready;
-    }
-  }
-  const uint64_t low = __ballot_sync(kAllLanes, mine & kReady),
-                 high = __ballot_sync(kAllLanes, mine & (kReady << 1)), ready = high << 32 | low;
+  const bool all = blocks_left_ == 0;
+  const bool mine[2] = {(rows_ & kReady) != 0 && (all || MayPass(lane_)),
+                        (rows_ & (kReady << 1)) != 0 && (all || MayPass(lane_ + 32))};
+  const uint64_t low = __ballot_sync(kAllLanes, mine[0]),
+                 high = __ballot_sync(kAllLanes, mine[1]), ready = high << 32 | low;
   if (ready == 0) return false;
   // From the row on that is pulled to next: the oldest is there.
   const uint32_t oldest = head_ % kTaskRows;
@@ -336,18 +334,11 @@ __device__ inline bool Scheduler::NextTask() {
   return true;
 }
 
-/// Whether there are warps to be handed out now. Blocks that need room get it in the order of their
-/// tasks.
+/// Finds warps that may be handed out now, if left_ is 0: false, there are none. Blocks that need room
+/// get it in the order of their tasks. To be called again where left_ is 0 still.
 __device__ inline bool Scheduler::FindWork() {
   if (left_ != 0) return true;
-  if (blocks_left_ == 0) {
-    if (!NextTask()) return false;
-    const TaskHeader& header = Header(row_);
-    if (NeedsSlot(header)) {
-      roomy_row_ = row_;
-      blocks_left_ = header.blocks - next_.block;
-    }
-  }
+  if (hurries_) return false;
   if (blocks_left_ != 0) {
     const TaskHeader& header = Header(roomy_row_);
     if (TakeSlot(header)) {
@@ -357,28 +348,31 @@ __device__ inline bool Scheduler::FindWork() {
       left_ = Warps(header);
       return true;
     }
-    if (!passes_ || !NextTask()) return false;
+    if (!passes_) return false;
   }
+  if (!NextTask()) return false;
   const TaskHeader& header = Header(row_);
-  slot_ = kNoSlot;
-  left_ = Warps(header) * (header.blocks - next_.block) - next_.warp;
+  if (NeedsSlot(header)) {
+    roomy_row_ = row_;
+    blocks_left_ = header.blocks - next_.block;
+  } else {
+    slot_ = kNoSlot;
+    left_ = Warps(header) * (header.blocks - next_.block) - next_.warp;
+  }
   return true;
-}
-
-/// Hands so many warps of the task to executors, as far as some are free; how many.
-__device__ inline uint32_t Scheduler::HandUpTo(uint32_t most) {
-  const uint32_t handed = HandWarps(row_, slot_, next_, 1, most);
-  left_ -= handed;
-  next_.Advance(handed, Warps(Header(row_)));
-  return handed;
 }
 
 /// Hands out what can run as far as there are executors and room.
 __device__ inline void Scheduler::HandOut() {
   Promote();
-  while (FindWork() && HandUpTo(left_) != 0) {
+  while (FindWork()) {
+    if (left_ == 0) continue;
+    const uint32_t handed = HandWarps(row_, slot_, next_, 1, left_);
+    if (handed == 0) break;
+    left_ -= handed;
+    next_.Advance(handed, Warps(Header(row_)));
   }
-  SetCrowded(left_ != 0);
+  SetCrowded(left_ != 0 || hurries_);
 }
 
 __device__ inline void Scheduler::SetCrowded(bool crowded) {
@@ -435,7 +429,10 @@ __device__ inline void Scheduler::Turn(bool hears) {
 __device__ inline void Scheduler::Run() {
   __syncwarp();  // all have read head_, which lane 0 writes
   if (lane_ == 0) Mtb().idle_since = NowNs();
-  TakeKept();
+  rows_ = TakeKept(params_.columns + blockIdx.x, params_.kept + blockIdx.x * kTaskRows);
+  waits_ = __any_sync(kAllLanes, rows_ >= kWaiting);
+  resumes_ = __any_sync(kAllLanes, rows_ != 0);
+  SetBusy(resumes_);
   Knows(LoadRelaxedSystem(params_.device), 0);
   for (uint32_t turn = 0; !leaves_; ++turn) {
     passes_ = turn % kTurnsOfAPass == 0;
