@@ -3,6 +3,7 @@ ctest, a class at a time; arbiter_bed.py says with what.
 """
 import json
 import os
+import re
 import random
 import signal
 import socket

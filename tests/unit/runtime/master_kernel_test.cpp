@@ -274,7 +274,7 @@ BedCourse LongCourse(uint64_t seed) {
   course.hurries = course.keeps_some = true;
   course.most_steps = 100'000;
   course.leave_at_step = {600 + seed % 10 * 40};
-  for (uint32_t i = 0; i < kTaskRows; ++i) course.tasks.push_back({.body = 0, .blocks = 2});
+  for (uint32_t i = 0; i < kTaskRows; ++i) course.tasks.push_back({.body = 0, .blocks = 6});
   return course;
 }
 
