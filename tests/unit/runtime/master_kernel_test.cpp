@@ -259,11 +259,31 @@ BedCourse HurriedCourse(uint64_t seed) {
   BedCourse course = kCourses[seed % 4](seed);
   Prng random(seed + 1'000'000);
   course.hurries = true;
+  course.most_steps = 200'000;
   if (seed % 4 == 0) {
     for (BedTask& task : course.tasks) task.blocks += static_cast<uint32_t>(random.Below(4));
   }
   for (uint64_t at = 0; at < 4; ++at) course.leave_at_step.push_back(random.Below(2500));
   std::sort(course.leave_at_step.begin(), course.leave_at_step.end());
+  return course;
+}
+
+// Rows of tasks, and blocks of which there is room for one and a part: what waits for a task, or for
+// its own warps, when the hurry comes.
+BedCourse HurriedRowsCourse(uint64_t seed) {
+  Prng random(seed);
+  BedCourse course;
+  course.executors = 4;
+  course.hurries = true;
+  course.most_steps = 200'000;
+  const bool in_rows = seed % 2 == 0;
+  for (int i = 0; i < 20; ++i) {
+    BedTask task{.body = 1, .threads = 96, .barrier = true};
+    if (in_rows) task = {.body = 4, .threads = 20, .after = static_cast<uint16_t>(i > 1 ? 2 : 0)};
+    if (in_rows && i > 1) task.reads = i - 2;
+    course.tasks.push_back(task);
+  }
+  for (uint64_t at = 1; at < 6; ++at) course.leave_at_step.push_back(400 * at + random.Below(400));
   return course;
 }
 
@@ -281,7 +301,7 @@ BedCourse LongCourse(uint64_t seed) {
 struct CourseKind {
   const char* name;
   BedCourse (*make)(uint64_t seed);
-  uint64_t count;  ///< of courses that each build runs: 2,544 of all kinds
+  uint64_t count;  ///< of courses that each build runs: 2,664 of all kinds
 };
 constexpr CourseKind kKinds[] = {
     {"TasksOfAllForms", RandomCourse, 160},
@@ -296,6 +316,7 @@ constexpr CourseKind kKinds[] = {
     {"ColumnsArePutToSleep", SleepingCourse, 160},
     {"ABlockThatWaitsForRoomHoldsUpNoOther", HeldRoomCourse, 160},
     {"LeavesInAHurryAndLosesNothing", HurriedCourse, 240},
+    {"WhatWaitsInAHurry", HurriedRowsCourse, 120},
     {"InAHurryItRunsNoMoreThanHasBegun", LongCourse, 24},
 };
 constexpr uint64_t kParts = 4;  // of a kind's courses, a test each, so that they run side by side
@@ -331,9 +352,10 @@ TEST_P(PlantedBug, IsFound) {
     using MakeCourse = BedCourse (*)(uint64_t);
     constexpr MakeCourse kCourses[] = {
         ChainedCourse, HeldCourse,   LonelyCourse,   SleepingCourse, CrowdedCourse, BusyCourse,
-        QueuedCourse,  RandomCourse, HeldRoomCourse, HurriedCourse,  LongCourse};
-    BedCourse course = kCourses[(seed - 1) % 11](seed);
-    if (seed % 11 == 8) course.leave_at_step = {400, 1200};
+        QueuedCourse,  RandomCourse, HeldRoomCourse, HurriedCourse,  LongCourse,
+        HurriedRowsCourse};
+    BedCourse course = kCourses[(seed - 1) % 12](seed / 12 + seed);
+    if (seed % 12 == 8) course.leave_at_step = {400, 1200};
     if (const sim::SearchResult result = Search(course, 2, 1000 * seed, ptx); result.failure) {
       std::printf("course %d: %.200s\n", static_cast<int>(seed), result.failure->what.c_str());
       return;
