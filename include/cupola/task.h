@@ -79,7 +79,7 @@ __device__ inline void* SharedMemory() {
 /// Where the process forks, a system that was used before is the parent's: in the child its
 /// functions return kForked. Where its device is reset tasks are lost: they return kDevice, and it is
 /// ended before another is used. CUDA's calls that wait for the device wait for the MasterKernel too:
-/// until all tasks have run that are put in before it has been idle for 150 us.
+/// until all tasks have run that are put in before it has been idle for 125 us.
 template <Registers kRegisters, auto... Functions>
 class TaskSystemOf {
  public:
@@ -139,7 +139,7 @@ class TaskSystemOf {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr uint32_t kIdleNs = 150'000;
+  static constexpr uint32_t kIdleNs = 125'000;
 
   Error Open();
   Error EnsureRunning();

@@ -101,7 +101,7 @@ cupola_tasks_error cupola_tasks_check(cupola_tasks* tasks, cupola_task_id id, bo
 cupola_tasks_error cupola_tasks_wait_all(cupola_tasks* tasks);
 
 /* Has the MasterKernel leave when it has run what was put in before, and returns when it is gone:
- * synchronises with it. It leaves by itself after some 150 us without work.
+ * synchronises with it. It leaves by itself after some 125 us without work.
  * Errors: TIMED_OUT, DEVICE, FORKED. */
 cupola_tasks_error cupola_tasks_leave(cupola_tasks* tasks);
 

@@ -58,20 +58,49 @@ void AddStreamLocked(DemandState& state, PreemptContext& context, uint64_t strea
   BurstStream& added = state.burst[count];
   added.handle = handle;
   added.context = &context;
+  added.launched.store(state.launches.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  added.waited.store(0, std::memory_order_relaxed);
   added.id.store(stream, std::memory_order_relaxed);
   state.streams.store(count + 1, std::memory_order_release);
 }
 
-bool IsOfBurst(const DemandState& state, uint64_t stream) {
+BurstStream* FindStream(DemandState& state, uint64_t stream) {
   const uint32_t count = state.streams.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < count && i < kMarkedStreams; ++i) {
-    if (state.burst[i].id.load(std::memory_order_relaxed) == stream) return true;
+    if (state.burst[i].id.load(std::memory_order_relaxed) == stream) return &state.burst[i];
   }
-  return count > kMarkedStreams;
+  return nullptr;
+}
+
+// Or as good as that: it has too many streams for more to matter.
+bool IsOfBurst(DemandState& state, uint64_t stream) {
+  return FindStream(state, stream) != nullptr ||
+         state.streams.load(std::memory_order_acquire) > kMarkedStreams;
+}
+
+// Whether each stream of the burst has been waited for since its last launch, this one just now: a
+// program may wait for its streams one by one.
+bool AllAreWaitedFor(DemandState& state, const SyncPoint& point) {
+  const uint32_t count = state.streams.load(std::memory_order_acquire);
+  BurstStream* const waited = FindStream(state, point.stream);
+  if (waited == nullptr || count > kMarkedStreams) return false;
+  waited->waited.store(point.launches, std::memory_order_relaxed);
+  for (uint32_t i = 0; i < count; ++i) {
+    const BurstStream& one = state.burst[i];
+    if (one.waited.load(std::memory_order_relaxed) < one.launched.load(std::memory_order_relaxed)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void AddStream(DemandState& state, PreemptContext& context, uint64_t stream, CUstream handle) {
-  if (IsOfBurst(state, stream)) return;
+  if (BurstStream* const known = FindStream(state, stream); known != nullptr) {
+    known->launched.store(state.launches.load(std::memory_order_relaxed),
+                          std::memory_order_relaxed);
+    return;
+  }
+  if (state.streams.load(std::memory_order_acquire) > kMarkedStreams) return;
   const MutexLock lock(marker_mutex);
   if (!IsOfBurst(state, stream)) AddStreamLocked(state, context, stream, handle);
 }
@@ -323,6 +352,9 @@ sched::Wakes NoteDemand(PreemptContext& context, uint64_t stream, CUstream handl
     state.stream.store(kManyStreams, std::memory_order_relaxed);
     AddStream(state, context, stream, handle);
     sms = runtime::kAllSms;
+  } else {  // the first, and the only one so far
+    state.burst[0].launched.store(state.launches.load(std::memory_order_relaxed),
+                                  std::memory_order_relaxed);
   }
   state.end_at_ns.store(0, std::memory_order_relaxed);
   const uint64_t now = NowNs();
@@ -349,7 +381,8 @@ void AfterSync(const SyncPoint& point) noexcept {
   GpuBoard& gpu = *point.context->gpu;
   DemandState& state = gpu.demand;
   const uint64_t burst = state.stream.load(std::memory_order_relaxed);
-  const bool nothing_left = point.whole_context || burst == point.stream;
+  const bool nothing_left = point.whole_context || burst == point.stream ||
+                            (burst == kManyStreams && AllAreWaitedFor(state, point));
   if (!nothing_left || state.launches.load() != point.launches) return;
   state.ended_launches.store(point.launches);
   if (state.phase.load() != Phase::kOn) return;

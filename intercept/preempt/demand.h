@@ -26,6 +26,8 @@ inline constexpr uint32_t kMarkedStreams = 8;
 /// A stream of a burst. `id` is read by launches; the rest under demand.cpp's marker_mutex.
 struct BurstStream {
   std::atomic<uint64_t> id{kNoStream};
+  std::atomic<uint64_t> launched{0};  ///< DemandState::launches with its last launch
+  std::atomic<uint64_t> waited{0};    ///< the same, when it was last waited for
   CUstream handle = nullptr;          ///< null: none that another thread could use
   PreemptContext* context = nullptr;  ///< null once that has ended
 };

@@ -22,7 +22,7 @@ namespace {
 
 using runtime::TaskId;
 
-constexpr uint32_t kIdleNs = 150'000;
+constexpr uint32_t kIdleNs = 125'000;
 constexpr uint32_t kSharedBytes = runtime::kArenaUnits * runtime::kTaskUnitBytes;
 constexpr size_t kControlBytes = 4096;
 constexpr uint32_t kLookEvery = 64, kAskEvery = 16384;  // turns of a wait

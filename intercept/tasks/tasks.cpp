@@ -1,5 +1,7 @@
 #include "intercept/tasks/tasks.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -18,6 +20,8 @@ TaskWorth worth;
 std::atomic<bool> is_on{false};
 
 namespace {
+
+pid_t owner = 0;  ///< the process whose launches become tasks
 
 uint32_t Number(const char* name, uint32_t fallback) {
   const char* text = getenv(name);
@@ -68,6 +72,7 @@ void StartTasks() noexcept {
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   preempt::watched.fetch_or(preempt::kTakesPartBit);
   atexit(&EndTasksAtExit);
+  owner = getpid();
   is_on.store(true);
 }
 
@@ -81,8 +86,8 @@ void EndTasksAtExit() noexcept {
   const auto number = [](const std::atomic<uint64_t>& counter) {
     return Decimal(counter.load(std::memory_order_relaxed));
   };
-  // A forked child's are its parent's.
-  if (!TasksOn() || (counters.tasks.load() == 0 && counters.starts.load() == 0)) return;
+  // A forked child's are its parent's, even where handlers of forks have not run.
+  if (!TasksOn() || getpid() != owner || (counters.tasks.load() == 0 && counters.starts.load() == 0)) return;
   Say(Level::kInfo,
       {"tasks: ", number(counters.tasks), " launches, ", number(counters.copies), " copies, ",
        number(counters.starts), " starts of the MasterKernel, ", number(counters.turns),

@@ -4,7 +4,8 @@
 // next ends the program. KIND: legacy, blocking, non-blocking; many: two streams; fault: the kernel
 // faults instead; preempted-fault: after one that has a variant. row: each line of input launches
 // two short kernels, each waited for ("first N.", "synced N."), until its input ends; behind-many:
-// the same behind 51 launches that are waited for together.
+// the same behind 51 launches that are waited for together. one-by-one: a line launches on two streams
+// and waits for the first ("first N."), the next lets the second end and waits for that ("synced N.").
 #include <cstdio>
 #include <string>
 
@@ -63,6 +64,23 @@ int main(int argc, char** argv) {
         CHECK(cudaStreamSynchronize(stream));
         if (i == 0) Say(("first " + std::to_string(row) + ".").c_str());
       }
+      Say(("synced " + std::to_string(row) + ".").c_str());
+    }
+    return 0;
+  }
+  if (kind == "one-by-one") {
+    volatile uint32_t* other;
+    CHECK(cudaMallocHost(const_cast<uint32_t**>(&other), 4));
+    for (int row = 0; std::getchar() != EOF; ++row) {
+      *other = 0;
+      Running<<<1, 1, 0, stream>>>(flag, value);
+      Running<<<1, 1, 0, second>>>(other, value);
+      Running<<<1, 1, 0, stream>>>(flag, value);
+      CHECK(cudaStreamSynchronize(stream));
+      Say(("first " + std::to_string(row) + ".").c_str());
+      (void)std::getchar();
+      *other = 1;
+      CHECK(cudaStreamSynchronize(second));
       Say(("synced " + std::to_string(row) + ".").c_str());
     }
     return 0;

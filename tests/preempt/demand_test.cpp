@@ -62,6 +62,27 @@ TEST(Demand, HasNoLimitWhileItIsHeld) {
   EXPECT_EQ(run.slot().demand.load(), run.demand) << "it lost its demand";
 }
 
+// Of several streams, with the call that waits for the last of them: not some ms later, when the agent
+// finds that all is quiet.
+TEST(Demand, EndsWhereItsStreamsAreWaitedForOneByOne) {
+  const BoardFile board;
+  board.view().header().attention.store(1);
+  Program program({CUPOLA_DEMAND_APP, "one-by-one"}, board, {});
+  ASSERT_TRUE(program.Await("ready")) << program.output();
+  const auto wants = [&] { return (board.slot().demand.load() & 1) != 0; };
+  constexpr auto kLonger = std::chrono::milliseconds(5);  // than gaps that are short
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(kLonger);
+    program.GoOn();
+    ASSERT_TRUE(program.Await("first " + std::to_string(i) + ".")) << program.output();
+    std::this_thread::sleep_for(kLonger);
+    EXPECT_TRUE(wants()) << "the second stream's kernel runs";
+    program.GoOn();
+    ASSERT_TRUE(program.Await("synced " + std::to_string(i) + ".")) << program.output();
+    EXPECT_FALSE(wants()) << "row " << i;
+  }
+}
+
 // A process that comes back soon keeps the GPU for a moment; equals, who are held in the daemon's name
 // and not in its own, are not to wait longer. The quickest of some rows, for a machine that is busy.
 TEST(Demand, OfARowEndsSoonWhereOnlyTheDaemonHeeds) {
