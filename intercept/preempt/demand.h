@@ -23,7 +23,8 @@ inline constexpr uint64_t kNoStream = UINT64_MAX, kManyStreams = UINT64_MAX - 1;
 /// Streams of a burst that get markers; a burst of more ends with its lease.
 inline constexpr uint32_t kMarkedStreams = 8;
 
-/// A stream of a burst. `id` is read by launches; the rest under demand.cpp's marker_mutex.
+/// A stream of a burst. What is atomic is read by launches and waits; the rest under demand.cpp's
+/// marker_mutex.
 struct BurstStream {
   std::atomic<uint64_t> id{kNoStream};
   std::atomic<uint64_t> launched{0};  ///< DemandState::launches with its last launch
