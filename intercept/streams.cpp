@@ -19,6 +19,7 @@ HandleMap stream_ids;
 HandleMap stream_contexts;
 // Raised whenever a handle may mean another stream than before.
 std::atomic<uint64_t> stream_epoch{1};
+std::atomic<uint32_t> captures_forbidden{0};
 // Streams in which a capture was begun: handle, or for the default streams a key of ours -> 1.
 HandleMap capturing;
 
@@ -99,7 +100,16 @@ void NoteStreamDestroyed(CUstream stream) noexcept {
   }
 }
 
-void NoteCaptureBegins() noexcept { open_captures.fetch_add(1); }
+// Counted first: of one that begins and a call that forbids it, whichever comes second sees the
+// other.
+void NoteCaptureBegins() noexcept {
+  open_captures.fetch_add(1);
+  while (captures_forbidden.load() != 0) {
+  }
+}
+
+NoCaptureBegins::NoCaptureBegins() noexcept { captures_forbidden.fetch_add(1); }
+NoCaptureBegins::~NoCaptureBegins() { captures_forbidden.fetch_sub(1); }
 
 void NoteCaptureBegun(CUstream stream, CUresult result) noexcept {
   if (result == CUDA_SUCCESS) {
@@ -134,6 +144,7 @@ void ResetStreamsAfterFork() noexcept {
   stream_epoch.fetch_add(1, std::memory_order_release);
   capturing.ResetAfterFork();
   open_captures.store(0, std::memory_order_relaxed);
+  captures_forbidden.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace cupola::intercept

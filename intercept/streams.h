@@ -31,6 +31,19 @@ extern std::atomic<uint32_t> open_captures;
 /// A capture is about to begin; then, what came of it. Counted from before the call, so
 /// that no thread starts anything of ours once the capture may be open.
 void NoteCaptureBegins() noexcept;
+
+/// While one lives no capture begins: who wants to begin one waits. For a call that would end
+/// captures of other threads, and takes some us.
+class NoCaptureBegins {
+ public:
+  NoCaptureBegins() noexcept;
+  ~NoCaptureBegins();
+  NoCaptureBegins(const NoCaptureBegins&) = delete;
+  NoCaptureBegins& operator=(const NoCaptureBegins&) = delete;
+  /// One was begun before.
+  bool is_any_open() const noexcept { return open_captures.load() != 0; }
+};
+
 void NoteCaptureBegun(CUstream stream, CUresult result) noexcept;
 /// After cuStreamEndCapture returned, with whatever result.
 void NoteCaptureEnded(CUstream stream, bool per_thread, CUresult result) noexcept;

@@ -203,6 +203,7 @@ void StartPreemption() noexcept {
 void ForgetPreemptionAfterFork() noexcept {
   if (!PreemptionOn()) return;
   watched.store(kTakesPartBit);
+  std::construct_at(&counters);
   ForgetAgentsAfterFork();
   ForgetContextsAfterFork();
   ForgetImagesAfterFork();

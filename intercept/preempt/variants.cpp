@@ -18,21 +18,6 @@ namespace {
 constexpr uint32_t kUnknownWorkers = UINT32_MAX;
 constexpr uint64_t kShapeFactor = 0x9e3779b97f4a7c15;  // odd; spreads sums over the high bits
 
-// The original in the current context. `program` may be a CUkernel, which only launches take.
-CUfunction OriginalOf(const Variant& variant, const void* program) {
-  if (!variant.image->is_library) return static_cast<CUfunction>(const_cast<void*>(program));
-  const auto get_kernel = CUPOLA_CALL_REAL(cuLibraryGetKernel, PFN_cuLibraryGetKernel_v12000);
-  const auto get_function = CUPOLA_CALL_REAL(cuKernelGetFunction, PFN_cuKernelGetFunction_v12000);
-  const auto owner = static_cast<CUlibrary>(const_cast<void*>(variant.image->owner));
-  CUkernel kernel = nullptr;
-  CUfunction function = nullptr;
-  if (get_kernel(&kernel, owner, variant.name) != CUDA_SUCCESS ||
-      get_function(&function, kernel) != CUDA_SUCCESS) {
-    return nullptr;
-  }
-  return function;
-}
-
 std::string NameOf(const Variant& variant) {
   return std::string(variant.name) +
          (variant.is_sliced ? "__cupola_sliced" : "__cupola_preemptible");
@@ -96,6 +81,21 @@ void ForgetPrepared(Variant& variant, PreemptContext* context) noexcept {
     PreemptContext* expected = context;
     prepared.context.compare_exchange_strong(expected, nullptr);
   }
+}
+
+// A CUkernel only launches take.
+CUfunction OriginalOf(const Variant& variant, const void* program) noexcept {
+  if (!variant.image->is_library) return static_cast<CUfunction>(const_cast<void*>(program));
+  const auto get_kernel = CUPOLA_CALL_REAL(cuLibraryGetKernel, PFN_cuLibraryGetKernel_v12000);
+  const auto get_function = CUPOLA_CALL_REAL(cuKernelGetFunction, PFN_cuKernelGetFunction_v12000);
+  const auto owner = static_cast<CUlibrary>(const_cast<void*>(variant.image->owner));
+  CUkernel kernel = nullptr;
+  CUfunction function = nullptr;
+  if (get_kernel(&kernel, owner, variant.name) != CUDA_SUCCESS ||
+      get_function(&function, kernel) != CUDA_SUCCESS) {
+    return nullptr;
+  }
+  return function;
 }
 
 PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context) noexcept {

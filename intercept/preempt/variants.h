@@ -58,11 +58,17 @@ struct Variant {
   static constexpr uint32_t kTurnCounters = 64;
   std::atomic<uint32_t> turns[kTurnCounters] = {};  ///< of Mode::kTurns, by a hash of the shape
   PreparedVariant prepared[kContexts];
+  /// Bit i: the driver has loaded the original in the context of engine i (intercept/tasks).
+  std::atomic<uint32_t> loaded_for_tasks{0};
   // What was seen of it: what launches of the same shape took, and the least time of 1024 blocks of
   // any shape. Any thread, relaxed. The history is made with the first `prepared`.
   std::atomic<models::HistoryModel*> history{nullptr};
   std::atomic<uint64_t> ns_per_1024_blocks{0};
 };
+
+/// The kernel as the program has it, in the current context, or null; `program` (CUfunction or CUkernel)
+/// is what it launches.
+CUfunction OriginalOf(const Variant& variant, const void* program) noexcept;
 
 /// Settles which form of it is used. Takes a mutex at the first call for a variant.
 void SettleVariant(Variant& variant, const PreemptContext& context) noexcept;

@@ -146,8 +146,9 @@ const char* TaskEngine::Prepare(Image* image) noexcept {
 void TaskEngine::Open(Image* image) noexcept {
   const MutexLock lock(mutex_);
   if (state() != State::kNone) return;
-  const preempt::OwnCallScope scope;
   const RelaxedCapture relaxed;
+  if (!rest_.Comes(context_)) return;
+  const preempt::OwnCallScope scope;
   const char* const why = Prepare(image);
   if (why == nullptr) WatchCalls();
   if (why != nullptr) Say(Level::kWarn, {"launches do not become tasks: ", why});
@@ -165,8 +166,9 @@ void TaskEngine::TurnTo(Image* image) noexcept {
     if (turn % kAskEvery == 0 && !IsWell()) return;
   }
   if (state() != State::kReady) return;
-  const preempt::OwnCallScope scope;
   const RelaxedCapture relaxed;
+  if (!rest_.Comes(context_)) return;
+  const preempt::OwnCallScope scope;
   if (const char* const why = Bind(image); why != nullptr) {
     Say(Level::kInfo, {"launches of another module do not become tasks: ", why});
     if (Serves(nullptr)) Close();

@@ -11,6 +11,7 @@
 
 #include "device/runtime/task_table.h"
 #include "intercept/images/images.h"
+#include "intercept/tasks/context_rest.h"
 #include "intercept/tasks/task_watch.h"
 
 namespace cupola::intercept::tasks {
@@ -35,12 +36,13 @@ class TaskEngine {
     return image_.load(std::memory_order_acquire) == image;
   }
 
-  /// Sets it up for an image of its context, which is current. May wait for the device. Once:
-  /// afterwards the state is kReady or kDead.
+  /// Sets it up for an image of its context, which is current: afterwards the state is kReady or
+  /// kDead, or still kNone where the context does not come to rest (context_rest.h). May wait for the
+  /// device.
   void Open(Image* image) noexcept;
 
   /// Serves another image of its context from now on; goes on with its own where that cannot be
-  /// loaded. Waits for all tasks and until the MasterKernel is gone; may wait for the device. Nobody
+  /// loaded, or the context does not come to rest. Waits for all tasks and until the MasterKernel is gone; may wait for the device. Nobody
   /// puts a task in meanwhile (AllStreams).
   void TurnTo(Image* image) noexcept;
 
@@ -136,6 +138,7 @@ class TaskEngine {
   runtime::HostControl* control_ = nullptr;
   runtime::MasterParams params_{};
   TaskWatch watch_;
+  ContextRest rest_;  ///< under the mutex, or with nobody else about
   int sms_ = 0;
   uint32_t all_columns_ = 0;  ///< of the table: MTBs of the class that has most
   std::atomic<uint32_t> columns_{0};

@@ -4,11 +4,13 @@
 #include <cstring>
 
 #include "device/runtime/task_grid.h"
+#include "intercept/driver_calls.h"
 #include "intercept/launch_path.h"
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_prediction.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/variants.h"
+#include "intercept/preempt/waiting.h"
 #include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_rules.h"
@@ -199,12 +201,30 @@ void Turn(TaskEngine& engine, Image* image) {
   turns[engine.index()].NoteTurn();
 }
 
+// The driver loads a kernel when that is first launched, and waits for the device meanwhile. It is to
+// do so here, where it would without us: a later launch that cannot be a task may be behind work
+// that waits for the host. False: not here.
+bool IsLoadedIn(const TaskEngine& engine, Variant& variant, const void* program) {
+  static_assert(kMostEngines <= 32);
+  const uint32_t bit = 1u << engine.index();
+  if ((variant.loaded_for_tasks.load(std::memory_order_relaxed) & bit) != 0) return true;
+  if (CurrentContext() != engine.context()) return false;
+  const WaitingScope no_tasks;
+  const preempt::OwnCallScope nothing_stopped;
+  const RelaxedCapture relaxed;
+  const CUfunction original = preempt::OriginalOf(variant, program);
+  (void)CUPOLA_CALL_REAL(cuFuncLoad, PFN_cuFuncLoad_v12040)(original);
+  variant.loaded_for_tasks.fetch_or(bit, std::memory_order_relaxed);
+  return true;
+}
+
 // `engine`: of the stream's context, or null.
 Plain JudgeEngine(TaskEngine* engine, const Variant& variant) {
   if (engine == nullptr) return Plain::kNoEngine;
   if (engine->state() == TaskEngine::State::kNone) {
     if (CurrentContext() != engine->context()) return Plain::kElsewhere;
     engine->Open(variant.image);
+    if (engine->state() == TaskEngine::State::kNone) return Plain::kBusy;
   }
   if (!engine->IsReady()) return Plain::kNoEngine;
   if (scopes.load(std::memory_order_acquire) != 0) return Plain::kScope;
@@ -215,7 +235,7 @@ Plain JudgeEngine(TaskEngine* engine, const Variant& variant) {
 }
 
 // All but the order in the stream is as it should be: puts it in.
-Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, const Variant& variant) {
+Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, Variant& variant) {
   if (open_captures.load(std::memory_order_relaxed) != 0) return Plain::kCapturing;
   const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
   if (IsAskedToYield(key)) return Plain::kAsked;
@@ -226,6 +246,7 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, const Varian
     if (engine == nullptr) engine = EngineFor(key.context);
   }
   if (const Plain why = JudgeEngine(engine, variant); why != kIsTask) return why;
+  if (!IsLoadedIn(*engine, variant, facts.function)) return Plain::kElsewhere;
   StreamTasks* const stream = FindStream(*engine, facts.stream, key);
   if (stream == nullptr) return Plain::kStream;
   if (!engine->Serves(variant.image)) Turn(*engine, variant.image);

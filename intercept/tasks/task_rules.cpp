@@ -33,6 +33,9 @@ void OpenScope() {
 
 }  // namespace
 
+WaitingScope::WaitingScope() noexcept { OpenScope(); }
+WaitingScope::~WaitingScope() { scopes.fetch_sub(1); }
+
 void WatchCalls() noexcept {
   static std::atomic_flag done;
   if (done.test_and_set()) return;

@@ -14,6 +14,16 @@ namespace cupola::intercept::tasks {
 /// Calls under way that wait for the device: while there are any, no launch becomes a task.
 extern std::atomic<uint32_t> scopes;
 
+/// For a call of ours that may wait for the device: no launch is a task while it lives, and no
+/// MasterKernel stays.
+class WaitingScope {
+ public:
+  WaitingScope() noexcept;
+  ~WaitingScope();
+  WaitingScope(const WaitingScope&) = delete;
+  WaitingScope& operator=(const WaitingScope&) = delete;
+};
+
 /// Makes the table of rules; from now on such calls come here (preempt::watched). Before the first
 /// task of any engine.
 void WatchCalls() noexcept;

@@ -1,9 +1,8 @@
 #include "intercept/tasks/tasks.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include "intercept/fast_clock.h"
 #include "intercept/images/images.h"
@@ -21,12 +20,15 @@ std::atomic<bool> is_on{false};
 
 namespace {
 
-pid_t owner = 0;  ///< the process whose launches become tasks
-
 uint32_t Number(const char* name, uint32_t fallback) {
   const char* text = getenv(name);
   if (text == nullptr || *text < '0' || *text > '9') return fallback;
   return static_cast<uint32_t>(strtoul(text, nullptr, 10));
+}
+
+uint64_t Nanoseconds(const char* milliseconds, uint64_t fallback) {
+  constexpr uint64_t kNsPerMs = 1'000'000;
+  return Number(milliseconds, static_cast<uint32_t>(fallback / kNsPerMs)) * kNsPerMs;
 }
 
 // Others may be there whom nobody asks to yield. The blocks of a MasterKernel are large, and where
@@ -43,9 +45,8 @@ bool ReadSettings() {
   settings.most_warps = Number("CUPOLA_TASK_WARPS", settings.most_warps);
   settings.after_launches = Number("CUPOLA_TASKS_AFTER", settings.after_launches);
   settings.most_copied = Number("CUPOLA_TASK_COPY_BYTES", settings.most_copied);
-  settings.notice_ns =
-      Number("CUPOLA_TASK_NOTICE_MS", static_cast<uint32_t>(settings.notice_ns / 1'000'000)) *
-      uint64_t{1'000'000};
+  settings.notice_ns = Nanoseconds("CUPOLA_TASK_NOTICE_MS", settings.notice_ns);
+  settings.patience_ns = Nanoseconds("CUPOLA_TASK_PATIENCE_MS", settings.patience_ns);
   const uint32_t most_us = Number("CUPOLA_TASK_US", UINT32_MAX);
   if (most_us != UINT32_MAX) worth.SetLimit(uint64_t{most_us} * 1000);
   settings.allow_inexact = Number("CUPOLA_INEXACT", 0) != 0;
@@ -54,6 +55,7 @@ bool ReadSettings() {
   if (strcmp(mode, "off") == 0) return false;
   if (strcmp(mode, "always") == 0) {
     settings.after_launches = 0;
+    settings.patience_ns = Nanoseconds("CUPOLA_TASK_PATIENCE_MS", 100'000'000);
     if (most_us == UINT32_MAX) worth.SetLimit(0);
   } else {
     Say(Level::kWarn, {"CUPOLA_TASKS=", mode, " is not known: use auto, always or off"});
@@ -71,12 +73,13 @@ void StartTasks() noexcept {
   // Streams that share a hardware queue wait for one another; see preempt::StartPreemption.
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   preempt::watched.fetch_or(preempt::kTakesPartBit);
-  atexit(&EndTasksAtExit);
-  owner = getpid();
+  static std::atomic_flag says_counts;
+  if (!says_counts.test_and_set()) atexit(&EndTasksAtExit);
   is_on.store(true);
 }
 
 void ForgetTasksAfterFork() noexcept {
+  std::construct_at(&counters);
   if (!TasksOn() || internal::engine_count.load() == 0) return;
   ForEachEngine([](TaskEngine& engine) { engine.Close(); });
   is_on.store(false);
@@ -86,14 +89,12 @@ void EndTasksAtExit() noexcept {
   const auto number = [](const std::atomic<uint64_t>& counter) {
     return Decimal(counter.load(std::memory_order_relaxed));
   };
-  // A forked child's are its parent's, even where handlers of forks have not run.
-  if (!TasksOn() || getpid() != owner || (counters.tasks.load() == 0 && counters.starts.load() == 0)) return;
+  if (!TasksOn() || (counters.tasks.load() == 0 && counters.starts.load() == 0)) return;
   Say(Level::kInfo,
       {"tasks: ", number(counters.tasks), " launches, ", number(counters.copies), " copies, ",
        number(counters.starts), " starts of the MasterKernel, ", number(counters.turns),
        " turns to another module, ", number(counters.holds), " holds, ", number(counters.flushes),
-       " flushes, ",
-       number(counters.waits), " waits, ", number(counters.queries), " queries"});
+       " flushes, ", number(counters.waits), " waits, ", number(counters.queries), " queries"});
   for (size_t i = 0; i < static_cast<size_t>(Plain::kCount); ++i) {
     if (counters.plain[i].load() == 0) continue;
     Say(Level::kInfo, {"tasks: ", number(counters.plain[i]), " launches plain: ", kPlainWords[i]});

@@ -16,6 +16,9 @@ struct Settings {
       65'536;  ///< CUPOLA_TASK_COPY_BYTES: larger copies are the driver's; 0: all are
   /// CUPOLA_TASK_NOTICE_MS: a task that is waited for so long is named; 0: none is.
   uint64_t notice_ns = 10'000'000'000;
+  /// CUPOLA_TASK_PATIENCE_MS: before the MasterKernel is loaded, work that was there before is
+  /// waited for so long at most (context_rest.h); 100 ms with CUPOLA_TASKS=always.
+  uint64_t patience_ns = 5'000'000;
   uint64_t row_ns = 100'000;   ///< launches that follow each other within this are in a row
   bool allow_inexact = false;  ///< CUPOLA_INEXACT=1: kernels whose bits may differ too
 };
@@ -39,6 +42,7 @@ enum class Plain : uint8_t {
   kScope,       ///< another thread is in a call that waits for the device
   kElsewhere,   ///< of another context or module than the MasterKernel serves now
   kNoEngine,    ///< the MasterKernel could not be set up, or failed
+  kBusy,        ///< it is not loaded yet: the context does not come to rest
   kMixed,       ///< wide kernels came between so often that tasks do not pay
   kAsked,       ///< the process is asked to leave the GPU
   kLong,        ///< tasks take so long that they do not pay
@@ -59,6 +63,7 @@ inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
     "waiting scope",
     "another module",
     "no MasterKernel",
+    "busy before the first task",
     "mixed with wide ones",
     "asked to yield",
     "long"};

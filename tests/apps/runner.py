@@ -80,6 +80,8 @@ def environment(build, device):
             raise NotPossible(f"no {name} of the simulated device in {folder}: build it first")
     if device == "sim":
         plain["CUPOLA_SIM_TOKEN"] = private_token()
+        # It may be slow to come to rest where many share the machine.
+        plain["CUPOLA_TASK_PATIENCE_MS"] = "10000"
     if folder:
         plain["LD_LIBRARY_PATH"] = ":".join(filter(None, [folder, plain.get("LD_LIBRARY_PATH")]))
     return plain

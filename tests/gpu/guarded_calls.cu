@@ -21,125 +21,11 @@
 #include <utility>
 #include <vector>
 
-#include <cuda.h>
-#include <cuda_runtime.h>
-#include <dlfcn.h>
-#include <unistd.h>
-
-#include "timed_block.h"
+#include "guarded_world.h"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-#define MUST(call)                                                                              \
-  do {                                                                                          \
-    const cudaError_t error = (call);                                                           \
-    if (error != cudaSuccess) {                                                                 \
-      std::printf("error %s in %s\n", cudaGetErrorName(error), #call);                          \
-      std::fflush(stdout);                                                                      \
-      _exit(3);                                                                                 \
-    }                                                                                           \
-  } while (0)
-
-__device__ int written_by_host;
-
-// Each block takes about `nanoseconds` and notes that it ran. Gives up 20 s after `start_ns`.
-__global__ void note_blocks(unsigned* runs, unsigned long long nanoseconds,
-                            unsigned long long* start_ns) {
-  SpendTime(nanoseconds, start_ns);
-  if (threadIdx.x == 0) runs[blockIdx.x] += 1;
-}
-
-__global__ void small_kernel(float* out) { out[threadIdx.x] = 1.0f; }
-__global__ void count_launch(unsigned* launches) { *launches += 1; }
-__global__ void never_launched_before(float* out) { out[threadIdx.x] = 2.0f; }
-__global__ void never_asked_parameters(float* out) { out[threadIdx.x] = 3.0f; }
-__global__ void never_asked_name(float* out) { out[threadIdx.x] = 4.0f; }
-__global__ void never_asked_registers(float* out) { out[threadIdx.x] = 5.0f; }
-__global__ void never_asked_function(float* out) { out[threadIdx.x] = 6.0f; }
-__global__ void deep_stack(float* out, int depth) {
-  float local[2048];
-  for (int i = 0; i < 2048; ++i) local[i] = out[(i * depth) & 31];
-  out[threadIdx.x] = local[(depth * 37) & 2047];
-}
-
-constexpr char kOtherModule[] =
-    ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry other()\n{\n  ret;\n}\n";
-
-template <typename Function>
-Function Driver(const char* name) {
-  static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-  return reinterpret_cast<Function>(dlsym(library, name));
-}
-#define DRIVER(name) Driver<decltype(&name)>(#name)
-
-struct World {
-  cudaStream_t guarded = nullptr, other = nullptr, idle = nullptr, other_blocking = nullptr;
-  cudaEvent_t after = nullptr;
-  float* data = nullptr;
-  void *spare = nullptr, *pinned = nullptr, *spare_pinned = nullptr, *registered = nullptr;
-  cudaGraph_t graph = nullptr;
-  CUmodule module = nullptr;
-  CUdevice device = 0;
-  unsigned* launches = nullptr;    // by count_launch
-  std::thread capturing;           // of capture_across
-  std::atomic<int> capture_step{0};
-  std::vector<char> pageable = std::vector<char>(1 << 20);
-  std::vector<cudaStream_t> more;  // that calls have made
-};
-
-void Prepare(World* w, const std::string& stream) {
-  MUST(cudaSetDevice(0));
-  MUST(cudaFree(nullptr));
-  if (stream == "non_blocking") {
-    MUST(cudaStreamCreateWithFlags(&w->guarded, cudaStreamNonBlocking));
-  } else if (stream == "blocking") {
-    MUST(cudaStreamCreate(&w->guarded));
-  } else {
-    w->guarded = stream == "legacy" ? cudaStreamLegacy : cudaStreamPerThread;
-  }
-  MUST(cudaStreamCreateWithFlags(&w->other, cudaStreamNonBlocking));
-  MUST(cudaStreamCreateWithFlags(&w->idle, cudaStreamNonBlocking));
-  MUST(cudaStreamCreate(&w->other_blocking));
-  MUST(cudaEventCreateWithFlags(&w->after, cudaEventDisableTiming));
-  MUST(cudaMalloc(&w->data, 1 << 22));
-  MUST(cudaMalloc(&w->spare, 1 << 20));
-  MUST(cudaMallocHost(&w->pinned, 1 << 16));
-  MUST(cudaMallocHost(&w->spare_pinned, 1 << 16));
-  w->registered = std::aligned_alloc(4096, 1 << 16);
-  std::memset(w->registered, 0, 1 << 16);
-  MUST(cudaHostRegister(w->registered, 1 << 16, 0));
-  MUST(cudaMalloc(&w->launches, sizeof(unsigned)));
-  MUST(cudaMemset(w->launches, 0, sizeof(unsigned)));
-  MUST(cudaDeviceSynchronize());  // `other` does not wait for it
-  count_launch<<<1, 1, 0, w->other>>>(w->launches);
-  small_kernel<<<1, 32, 0, w->other>>>(w->data);
-  MUST(cudaStreamBeginCapture(w->other, cudaStreamCaptureModeThreadLocal));
-  small_kernel<<<1, 32, 0, w->other>>>(w->data);
-  MUST(cudaStreamEndCapture(w->other, &w->graph));
-  DRIVER(cuModuleLoadData)(&w->module, kOtherModule);
-  DRIVER(cuCtxGetDevice)(&w->device);
-  MUST(cudaDeviceSynchronize());
-}
-
-void CleanUp(World* w, const std::string& stream) {
-  if (stream == "non_blocking" || stream == "blocking") w->more.push_back(w->guarded);
-  for (cudaStream_t each : {w->other, w->idle, w->other_blocking}) w->more.push_back(each);
-  for (cudaStream_t each : w->more) {
-    if (each != nullptr) MUST(cudaStreamDestroy(each));
-  }
-  MUST(cudaEventDestroy(w->after));
-  MUST(cudaGraphDestroy(w->graph));
-  for (void* each : {static_cast<void*>(w->data), w->spare, static_cast<void*>(w->launches)}) {
-    MUST(cudaFree(each));
-  }
-  for (void* each : {w->pinned, w->spare_pinned}) {
-    if (each != nullptr) MUST(cudaFreeHost(each));
-  }
-  if (w->registered != nullptr) MUST(cudaHostUnregister(w->registered));
-  if (w->module != nullptr) DRIVER(cuModuleUnload)(w->module);
-}
 
 void AwaitStep(World& w, int step) {
   while (w.capture_step.load() < step) std::this_thread::yield();
@@ -330,6 +216,50 @@ void AddStreams(Calls* calls) {
   };
 }
 
+// Under the other context, of which nothing is stopped.
+void AddOtherContext(Calls* calls) {
+  const auto add = [calls](const std::string& name, const std::function<void(World&)>& call) {
+    (*calls)["in_other_context_" + name] = [call](World& w) {
+      CUcontext popped = nullptr;
+      MUST_DRIVER(DRIVER(cuCtxPushCurrent)(w.beside.context));
+      call(w);
+      MUST_DRIVER(DRIVER(cuCtxPopCurrent)(&popped));
+    };
+  };
+  add("memcpy_pageable", [](World& w) {
+    MUST_DRIVER(DRIVER(cuMemcpyHtoD_v2)(w.beside.memory, w.pageable.data(), 1 << 20));
+    MUST_DRIVER(DRIVER(cuMemcpyDtoH_v2)(w.pageable.data(), w.beside.memory, 1 << 20));
+  });
+  add("memcpy_async_pageable", [](World& w) {
+    const auto to_host = DRIVER(cuMemcpyDtoHAsync_v2);
+    MUST_DRIVER(to_host(w.pageable.data(), w.beside.memory, 1 << 20, w.beside.stream));
+    MUST_DRIVER(DRIVER(cuStreamSynchronize)(w.beside.stream));
+  });
+  add("free", [](World& w) {
+    MUST_DRIVER(DRIVER(cuMemFree_v2)(std::exchange(w.beside.memory, 0)));
+  });
+  add("module_load", [](World&) {
+    CUmodule module = nullptr;
+    MUST_DRIVER(DRIVER(cuModuleLoadData)(&module, kOtherModule));
+  });
+  add("library_global", [](World& w) {
+    CUdeviceptr address = 0;
+    size_t bytes = 0;
+    MUST_DRIVER(DRIVER(cuLibraryGetGlobal)(&address, &bytes, w.beside.library, "word"));
+  });
+  add("first_launch", [](World& w) {
+    CUfunction function = nullptr;
+    MUST_DRIVER(DRIVER(cuModuleGetFunction)(&function, w.beside.module, "other"));
+    MUST_DRIVER(DRIVER(cuLaunchKernel)(function, 1, 1, 1, 32, 1, 1, 0, w.beside.stream, nullptr,
+                                       nullptr));
+    MUST_DRIVER(DRIVER(cuStreamSynchronize)(w.beside.stream));
+  });
+  add("synchronize", [](World&) { MUST_DRIVER(DRIVER(cuCtxSynchronize)()); });
+  (*calls)["destroy_other_context"] = [](World& w) {
+    MUST_DRIVER(DRIVER(cuCtxDestroy_v2)(std::exchange(w.beside.context, nullptr)));
+  };
+}
+
 constexpr int kCapturedBefore = 5, kCapturedWithin = 20;
 
 // Captures from before the kernel is launched until it has ended, in the mode in which other
@@ -353,6 +283,7 @@ void CaptureAcross(World& w) {
 
 // What a call wants done before the kernel is launched, and after it has ended.
 void Before(World* w, const std::string& call) {
+  if (call.find("other_context") != std::string::npos) MakeOtherContext(w);
   if (call != "capture_across") return;
   w->capturing = std::thread(CaptureAcross, std::ref(*w));
   AwaitStep(*w, 1);
@@ -378,6 +309,7 @@ Calls AllCalls() {
   AddMemory(&calls);
   AddCode(&calls);
   AddStreams(&calls);
+  AddOtherContext(&calls);
   return calls;
 }
 

@@ -1,11 +1,14 @@
 // A driver that forbids what hangs a GPU: over the simulated driver, it ends the process with code
 // 99 and a word when a call that may wait is entered behind a guard, or a guard is made while one
 // is under way (docs/preemption.md, "Calls behind a guard"). A guard is a cuStreamWaitValue32 for a
-// word of the device whose value has not been reached: to reach it takes a launch. A wait for a
-// word of the host needs none, and harms nobody who waits. It knows nothing of the library's own
-// rules. STRICT_REFUSES: a call that it does not support, cuMemHostRegister_v2 or
+// word of the device whose value has not been reached: to reach it takes a launch. It matters to
+// calls in its own context, and to those that may end that [measured on an H200: guarded_calls.cu]. A wait for a
+// word of the host needs none, and harms nobody who waits; but with STRICT_HOST_WAITS it is a guard
+// as well: the thread that is to write it may be the one that calls. It knows nothing of the
+// library's own rules. STRICT_REFUSES: a call that it does not support, cuMemHostRegister_v2 or
 // cuStreamWaitValue32_v2. STRICT_TELLS_PRIORITY: it says which launches have a priority of their
 // own.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -30,6 +33,13 @@ struct Guard {
   uint32_t value;
   CUstream stream;
   bool blocking;
+  CUcontext context;
+};
+
+/// A call that may wait.
+struct UnderWay {
+  size_t index;
+  CUcontext context;  ///< null: any
 };
 
 // As measured: these return at once behind any guard, or wait in the driver without harm.
@@ -46,7 +56,7 @@ auto& guards = *new std::vector<Guard>;
 auto& queued = *new std::map<CUstream, uint32_t>;  // since its oldest guard
 auto& loaded = *new std::set<const void*>;
 auto& streams = *new std::set<CUstream>;
-auto& under_way = *new std::vector<size_t>;
+auto& under_way = *new std::vector<UnderWay>;
 // Streams of a context on the level next to the lowest: the first of them are those that resumes run on.
 auto& helpers = *new std::map<CUcontext, uint32_t>;
 
@@ -79,11 +89,37 @@ bool StartsWith(const char* text, const char* start) {
   return std::strncmp(text, start, std::strlen(start)) == 0;
 }
 
-void DropReached() {
-  // Behind the driver's exit handler every call fails, and none waits.
+CUcontext Current() {
   CUcontext current = nullptr;
   const auto get_current = reinterpret_cast<CUresult (*)(CUcontext*)>(Real("cuCtxGetCurrent"));
+  // Behind the driver's exit handler every call fails, and none waits.
   if (get_current(&current) == CUDA_ERROR_DEINITIALIZED) guards.clear();
+  return current;
+}
+
+CUcontext ContextOf(CUstream stream) {
+  CUcontext context = nullptr;
+  const auto get = reinterpret_cast<CUresult (*)(CUstream, CUcontext*)>(Real("cuStreamGetCtx"));
+  return get(stream, &context) == CUDA_SUCCESS ? context : Current();
+}
+
+/// `context`: null for any.
+bool HasGuard(CUcontext context, bool only_blocking = false) {
+  return std::ranges::any_of(guards, [&](const Guard& guard) {
+    return (context == nullptr || guard.context == context) && (guard.blocking || !only_blocking);
+  });
+}
+
+/// It may end another context than the current one.
+bool MayEndContexts(const char* name) {
+  for (const char* end : {"cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxRelease", "cuCtxDestroy"}) {
+    if (StartsWith(name, end)) return true;
+  }
+  return false;
+}
+
+void DropReached() {
+  (void)Current();
   std::erase_if(guards, [](const Guard& guard) {
     const uint32_t now = __atomic_load_n(guard.word, __ATOMIC_ACQUIRE);
     return static_cast<int32_t>(now - guard.value) >= 0;
@@ -108,6 +144,11 @@ unsigned MemoryType(CUdeviceptr pointer) {
 
 bool IsKnown(CUdeviceptr pointer) { return MemoryType(pointer) != 0; }
 
+bool IsGuard(CUdeviceptr address, cuuint32_t value) {
+  static const bool with_host = std::getenv("STRICT_HOST_WAITS") != nullptr;
+  return value != 0 && (with_host || MemoryType(address) == CU_MEMORYTYPE_DEVICE);
+}
+
 bool Refuses(const char* call) {
   const char* const refused = std::getenv("STRICT_REFUSES");
   return refused != nullptr && std::strcmp(refused, call) == 0;
@@ -121,18 +162,28 @@ void TellPriority(const CUlaunchConfig* config) {
   }
 }
 
+// Launches may name a CUkernel.
+const void* FunctionOf(const void* handle) {
+  const auto get = reinterpret_cast<CUresult (*)(CUfunction*, CUkernel)>(Real("cuKernelGetFunction"));
+  CUfunction function = nullptr;
+  const auto kernel = static_cast<CUkernel>(const_cast<void*>(handle));
+  return get(&function, kernel) == CUDA_SUCCESS ? function : handle;
+}
+
 void CheckLaunch(const void* function, CUstream stream) {
   const std::lock_guard lock(mutex);
   DropReached();
-  const bool first = function != nullptr && loaded.insert(function).second;
-  if (guards.empty()) return;
+  const bool first = function != nullptr && loaded.insert(FunctionOf(function)).second;
+  const CUcontext context = ContextOf(stream);
+  if (!HasGuard(context)) return;
   if (first) Violation("loads a kernel behind a guard", "a launch");
   if (streams.size() + 1 > kQueues && streams.contains(stream)) {
     Violation("shares a hardware queue with a guard", "a launch");
   }
   bool is_held = false;
   for (const Guard& guard : guards) {
-    is_held |= guard.stream == stream || (guard.blocking && IsBlocking(stream));
+    is_held |= guard.stream == stream ||
+               (guard.context == context && guard.blocking && IsBlocking(stream));
   }
   if (is_held && ++queued[stream] > kStreamHolds) {
     Violation("waits for room behind a guard", "a launch");
@@ -150,14 +201,16 @@ CUresult PassGuard(const char* name, CUstream stream, CUdeviceptr address, cuuin
   {
     const std::lock_guard lock(mutex);
     const auto* word = reinterpret_cast<const uint32_t*>(address);
-    if (value != 0 && MemoryType(address) == CU_MEMORYTYPE_DEVICE) {
+    if (IsGuard(address, value)) {
       DropReached();
-      guards.push_back({word, value, stream, IsBlocking(stream)});
+      guards.push_back({word, value, stream, IsBlocking(stream), ContextOf(stream)});
       ++queued[stream];
       DropReached();
     }
-    if (!under_way.empty() && !guards.empty()) {
-      Violation("is under way while a guard is made", strict_names[under_way.back()]);
+    for (const UnderWay& call : under_way) {
+      if (HasGuard(call.context)) {
+        Violation("is under way while a guard is made", strict_names[call.index]);
+      }
     }
   }
   return Forward(name, stream, address, value, flags);
@@ -168,7 +221,9 @@ CUresult PassAsyncCopy(const char* name, uint64_t to, uint64_t from, size_t byte
   {
     const std::lock_guard lock(mutex);
     DropReached();
-    if (!guards.empty() && !(IsKnown(to) && IsKnown(from))) Violation("of pageable memory behind a guard", name);
+    if (HasGuard(ContextOf(stream)) && !(IsKnown(to) && IsKnown(from))) {
+      Violation("of pageable memory behind a guard", name);
+    }
   }
   return Forward(name, to, from, bytes, stream);
 }
@@ -184,13 +239,14 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
   bool harmless = StartsWith(name, "cuMemset");
   for (const char* one : kHarmless) harmless |= std::strcmp(name, one) == 0;
   const bool copy = StartsWith(name, "cuMemcpy");
+  const bool may_end_contexts = MayEndContexts(name);
   // Afterwards another context may get the same handle.
-  for (const char* end : {"cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxRelease", "cuCtxDestroy"}) {
-    if (StartsWith(name, end)) helpers.clear();
-  }
-  if (!harmless && !copy) under_way.push_back(index);
-  for (const Guard& guard : guards) {
-    if (!harmless && (!copy || guard.blocking)) Violation("is entered behind a guard", name);
+  if (may_end_contexts) helpers.clear();
+  const bool is_of_all = may_end_contexts || StartsWith(name, "cuLibraryUnload");
+  const CUcontext context = is_of_all ? nullptr : Current();
+  if (!harmless && !copy) under_way.push_back({index, context});
+  if (!harmless && HasGuard(context, /*only_blocking=*/copy)) {
+    Violation("is entered behind a guard", name);
   }
   lock.unlock();
   // Long enough for others to do meanwhile what they must not.
@@ -201,7 +257,7 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
 __attribute__((visibility("hidden"))) void strict_leave(size_t index) {
   const std::lock_guard lock(mutex);
   for (size_t i = 0; i < under_way.size(); ++i) {
-    if (under_way[i] != index) continue;
+    if (under_way[i].index != index) continue;
     under_way.erase(under_way.begin() + static_cast<long>(i));
     return;
   }
@@ -226,7 +282,7 @@ CUresult cuFuncLoad(CUfunction function) {
   {
     const std::lock_guard lock(mutex);
     DropReached();
-    if (!guards.empty()) Violation("is entered behind a guard", "cuFuncLoad");
+    if (HasGuard(Current())) Violation("is entered behind a guard", "cuFuncLoad");
     loaded.insert(function);
   }
   return Forward("cuFuncLoad", function);

@@ -170,16 +170,21 @@ int CodeOf(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// Children that use no CUDA, with launches in flight: one leaves by exit(), and its handlers run;
-// of those that are forked while another thread launches, which may hold any lock, by _exit() only.
+// Children with launches in flight: one asks the driver, which tells it that it may not, and leaves
+// by exit(), so that handlers run, some of which ask as well; of those that are forked while another
+// thread launches, which may hold any lock, by _exit() only.
 void Fork() {
   constexpr int kChildren = 4, kRounds = 20;
   Streams streams(2);
   uint32_t *values = Zeroed(), *others = Zeroed();
   LaunchMany(streams.all[0], values);
   std::fflush(stdout);
+  const auto create = DriverCall<decltype(&cuStreamCreate)>("cuStreamCreate", 12000);
   pid_t child = fork();
-  if (child == 0) std::exit(5);
+  if (child == 0) {
+    CUstream stream = nullptr;
+    std::exit(create(&stream, 0) == CUDA_SUCCESS ? 6 : 5);
+  }
   LaunchMany(streams.all[0], values);
   std::printf("exit: %d\n", CodeOf(child));
   Print("behind the first", values);

@@ -1,9 +1,8 @@
 // A program that knows nothing of tasks: narrow launches that can be tasks, and, by name, some that
 // cannot, each for another reason, with results as CUDA's order says. Plain CUDA.
 //
-//   narrow_reasons none | body | wide | inexact | attribute | arguments | capturing | stream | work
-//   |
-//                  scope | dead | mixed | warps | copies BYTES
+//   narrow_reasons none | body | wide | inexact | attribute | arguments | capturing | stream |
+//                  work | blocked | scope | dead | mixed | warps | copies BYTES
 //
 // Prints what it found, which does not depend on who runs it. unmodified_test.py looks at what is
 // said of each.
@@ -164,6 +163,19 @@ void Work(Bed& bed) {
   bed.Unblock();
 }
 
+// Another stream waits for a word before the first launch can be a task, and while a row of them is
+// made; then none does.
+void Blocked(Bed& bed) {
+  bed.Narrow(1);
+  CHECK(cudaStreamSynchronize(bed.stream));
+  bed.Block(bed.other);
+  bed.Narrow();
+  CHECK(cudaStreamSynchronize(bed.stream));
+  bed.Unblock();
+  CHECK(cudaStreamSynchronize(bed.other));
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+}
+
 // Another thread waits for the device for as long as this one likes, and launches go on.
 void Scope(Bed& bed) {
   std::atomic<bool> waits{false};
@@ -232,16 +244,17 @@ int main(int argc, char** argv) {
       {"wide", Wide},           {"inexact", Inexact},
       {"attribute", Attribute}, {"arguments", Arguments},
       {"capturing", Capturing}, {"stream", DefaultStream},
-      {"work", Work},           {"scope", Scope},
-      {"dead", Dead},           {"mixed", Mixed},
-      {"warps", Warps},         {"copies", [&](Bed& bed) { Copies(bed, bytes); }}};
+      {"work", Work},           {"blocked", Blocked},
+      {"scope", Scope},         {"dead", Dead},
+      {"mixed", Mixed},         {"warps", Warps},
+      {"copies", [&](Bed& bed) { Copies(bed, bytes); }}};
   const auto way = ways.find(argc > 1 ? argv[1] : "");
   if (way == ways.end()) {
     for (const auto& [name, run] : ways) std::printf("narrow_reasons %s\n", name.c_str());
     return 2;
   }
   Bed bed;
-  bed.Narrow();
+  if (way->first != "blocked") bed.Narrow();
   CHECK(cudaStreamSynchronize(bed.stream));
   way->second(bed);
   bed.Narrow();

@@ -42,8 +42,8 @@ class Bed:
 
     def run(self, *command, limit=100, **more):
         """A run as tasks: as runner.run, with what was said as text."""
-        result = runner.run([*runner.cupola_command(self.build, self.device), *command],
-                            self.settings(**more), limit)
+        environ = self.settings(**more)
+        result = runner.run([*under_cupola(self.build, self.device, environ), *command], environ, limit)
         return {**result, "said": result["stderr"].decode(errors="replace")}
 
     def plain(self, *command, limit=60, **more):
@@ -56,10 +56,18 @@ def counts(said):
     return [int(word) for word in found.groups()] if found else [0, 0, 0]
 
 
+def strict(build, device, **more):
+    """The environment of a run over a strict driver, which the simulated device has (strict_driver.cpp)."""
+    return {"STRICT_DRIVER": f"{build}/lib/sim/libcuda.so.1", **more} if device == "sim" else {}
+
+
+def under_cupola(build, device, environ):
+    """`cupola run` with what goes before the program, which gets the driver that its environment asks for."""
+    driver = [f"CUPOLA_DRIVER={build}/tests/preempt/strict/libcuda.so.1"]
+    return [*runner.cupola_command(build, device), *(["env", *driver] if "STRICT_DRIVER" in environ else [])]
+
+
 def taking_part(build, device, board):
     """The environment of a process of that board; on the simulated device over a strict driver."""
-    more = {"CUPOLA_BOARD": board.path, "CUPOLA_BOARD_SLOT": "0", "CUPOLA_PREEMPT": "always"}
-    if device == "sim":
-        more.update({"STRICT_DRIVER": f"{build}/lib/sim/libcuda.so.1",
-                     "CUPOLA_DRIVER": f"{build}/tests/preempt/strict/libcuda.so.1"})
-    return more
+    return {"CUPOLA_BOARD": board.path, "CUPOLA_BOARD_SLOT": "0", "CUPOLA_PREEMPT": "always",
+            **strict(build, device)}

@@ -4,7 +4,7 @@ or ""."""
 import re
 
 import runner
-from unmodified_bed import counts
+from unmodified_bed import counts, strict
 
 # Way, settings, what is said of launches by it, and how many of them at least.
 REASONS = (("body", {}, "no body", 10), ("wide", {}, "not narrow", 10),
@@ -14,6 +14,7 @@ REASONS = (("body", {}, "no body", 10), ("wide", {}, "not narrow", 10),
            ("stream", {}, "default stream beside others", 10),
            ("work", {}, "other work in the stream", 10), ("scope", {}, "waiting scope", 1),
            ("dead", {}, "no MasterKernel", 10), ("mixed", {}, "mixed with wide ones", 1))
+BUSY = "busy before the first task"
 SAID = re.compile(r"tasks: (\d+) launches plain: (.*)")
 NARROW = "none"  # the way of which no launch stays with the driver
 
@@ -44,6 +45,21 @@ def each_reason(bed):
         found = reasons_of(said).get(reason, 0)
         if not problem and (found < least or counts(said)[0] == 0):
             problem = f"{way}: {found} launches plain: {reason}, not {least}: {said[-300:]}"
+        if problem:
+            return problem
+    return ""
+
+
+def behind_waits(bed):
+    """While a stream waits for a word that the program's only thread is to write, nothing is called that waits
+    for the device: kernels and modules are loaded before, or not."""
+    for way, more, reason in (("work", {}, "other work in the stream"),
+                              ("blocked", {"CUPOLA_TASKS": "auto", "CUPOLA_TASKS_AFTER": "1",
+                                           "CUPOLA_TASK_PATIENCE_MS": "200"}, BUSY)):
+        problem, said = run_way(bed, way, **more, **strict(bed.build, bed.device, STRICT_HOST_WAITS="1"))
+        found = reasons_of(said).get(reason, 0)
+        if not problem and (found < 10 or counts(said)[0] == 0):
+            problem = f"{way}: {found} launches plain: {reason}: {said[-300:]}"
         if problem:
             return problem
     return ""
@@ -87,5 +103,6 @@ def limit_of_copies(bed):
     return ""
 
 
-CHECKS = {"each reason": each_reason, "inexact if asked": inexact_if_asked,
-          "at most so many warps": limit_of_warps, "copies of at most so many bytes": limit_of_copies}
+CHECKS = {"each reason": each_reason, "behind waits for the host": behind_waits,
+          "inexact if asked": inexact_if_asked, "at most so many warps": limit_of_warps,
+          "copies of at most so many bytes": limit_of_copies}

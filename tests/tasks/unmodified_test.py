@@ -21,7 +21,7 @@ import pestered_board  # noqa: E402
 import runner  # noqa: E402
 import unmodified_ends  # noqa: E402
 import unmodified_reasons  # noqa: E402
-from unmodified_bed import Bed, COUNTED, taking_part  # noqa: E402
+from unmodified_bed import Bed, COUNTED, taking_part, under_cupola  # noqa: E402
 
 # Programs, and whether some of their launches are narrow enough to be tasks.
 APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_threads_shared 10": True,
@@ -81,8 +81,7 @@ def compare(build, device, app, environ, folder, asked):
         more.update(taking_part(build, device, board))
     # Now and then for longer than a burst of tasks.
     with pestered_board.pestering(board, 0.003) if asked else contextlib.nullcontext():
-        tasks = runner.run([*runner.cupola_command(build, device), *command],
-                           {**environ, **more}, 100)
+        tasks = runner.run([*under_cupola(build, device, more), *command], {**environ, **more}, 100)
     if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
         return (f"plain {plain['code']} {plain['stdout'][-300:]}, as tasks {tasks['code']} "
                 f"{tasks['stdout'][-300:]} {tasks['stderr'][-300:]}"), None
@@ -115,9 +114,9 @@ def compare(build, device, app, environ, folder, asked):
 def demand_ends(build, device, environ, folder):
     """What is wrong, or "": a task traps, and its program makes no more calls; its demand ends."""
     board = pestered_board.Board(folder)
-    command = [*runner.cupola_command(build, device), f"{build}/apps/{FAULTS_APP}", "lurk"]
     environ = {**environ, **taking_part(build, device, board), "CUPOLA_TASKS": "always",
                "CUPOLA_STORE": os.path.join(folder, "store"), "CUPOLA_LOG": "info"}
+    command = [*under_cupola(build, device, environ), f"{build}/apps/{FAULTS_APP}", "lurk"]
     with subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE) as program:
         try:
@@ -186,7 +185,7 @@ def by_plan(build, device, environ, folder):
             "CUPOLA_TASKS_AFTER": "0", "CUPOLA_LOG": "info"}
     for plan_used, limit, has_tasks in (("", {}, True), (plan, {}, False),
                                         (plan, {"CUPOLA_TASK_US": "0"}, True)):
-        result = runner.run([*runner.cupola_command(build, device), *program],
+        result = runner.run([*under_cupola(build, device, more), *program],
                             {**environ, **more, **limit, "CUPOLA_PLAN": plan_used or "/none"}, 100)
         said = result["stderr"].decode(errors="replace")
         if result["code"] != 0 or (COUNTED.search(said) is not None) != has_tasks:

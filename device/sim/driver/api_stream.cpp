@@ -251,6 +251,17 @@ SIM_CALL_BOTH(cuEventRecord, _ptsz, (CUevent event_handle, CUstream handle),
   return cuEventRecordWithFlags_body(null_means, event_handle, handle, 0);
 }
 
+SIM_EXPORT CUresult cuCtxRecordEvent(CUcontext handle, CUevent event_handle) {
+  Driver* driver;
+  std::shared_ptr<Event> event;
+  SIM_TRY(Enter(&driver));
+  const auto context = driver->contexts.Find(handle);
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  SIM_TRY(FindEvent(*driver, event_handle, &event));
+  if (event->context != context.get()) return CUDA_ERROR_INVALID_HANDLE;
+  return driver->Record(*context, *event);
+}
+
 SIM_EXPORT CUresult cuEventQuery(CUevent handle) {
   Driver* driver;
   std::shared_ptr<Event> event;

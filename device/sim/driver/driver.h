@@ -60,6 +60,8 @@ class Driver {
   CUresult Synchronize(Stream& stream);
   CUresult Query(Stream& stream);
   CUresult Record(Stream& stream, Event& event, uint32_t flags);
+  /// Of all that has been given to the context. Captures that are open in it end.
+  CUresult Record(Context& context, Event& event);
   CUresult WaitFor(Stream& stream, Event& event, uint32_t flags);
   CUresult Synchronize(Event& event);
   CUresult Query(Event& event);

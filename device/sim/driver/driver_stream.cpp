@@ -137,6 +137,29 @@ CUresult Driver::Record(Stream& stream, Event& event, uint32_t flags) {
   return Enqueue(stream, EventRecordWork{std::move(shared), std::move(record)});
 }
 
+CUresult Driver::Record(Context& context, Event& event) {
+  auto record = std::make_shared<EventRecord>();
+  {
+    std::lock_guard lock(engine_.mutex());
+    bool captures = false;
+    for (const auto& stream : context.streams) {
+      if (!stream->capture) continue;
+      Invalidate(*stream->capture);
+      captures = true;
+    }
+    if (captures) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    event.capture = nullptr;
+    event.record = record;
+  }
+  // In a stream of its own, which nothing waits for.
+  const auto stream = std::make_shared<Stream>(&context, Stream::Kind::kCreated,
+                                               CU_STREAM_NON_BLOCKING, 0);
+  (void)engine_.Submit(*stream, EventRecordWork{events.Find(&event), std::move(record)},
+                       engine_.PointsOf(context));
+  engine_.Close(*stream);
+  return CUDA_SUCCESS;
+}
+
 CUresult Driver::WaitFor(Stream& stream, Event& event, uint32_t flags) {
   std::shared_ptr<EventRecord> record;
   {

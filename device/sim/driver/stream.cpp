@@ -108,14 +108,15 @@ std::vector<StreamPoint> Engine::PointsOf(Stream& stream) {
   return points;
 }
 
+std::vector<StreamPoint> Engine::PointsOf(Context& context) {
+  std::unique_lock lock(mutex_);
+  std::vector<StreamPoint> points{{context.legacy, context.legacy->submitted}};
+  for (const auto& stream : context.streams) points.push_back({stream, stream->submitted});
+  return points;
+}
+
 void Engine::WaitContext(Context& context) {
-  std::vector<StreamPoint> points;
-  {
-    std::unique_lock lock(mutex_);
-    points.push_back({context.legacy, context.legacy->submitted});
-    for (const auto& stream : context.streams) points.push_back({stream, stream->submitted});
-  }
-  for (const StreamPoint& point : points) Wait(point);
+  for (const StreamPoint& point : PointsOf(context)) Wait(point);
 }
 
 void Engine::Close(Stream& stream) {

@@ -100,6 +100,8 @@ class Engine {
 
   /// Blocks until everything submitted so far to the context's streams has ended.
   void WaitContext(Context& context);
+  /// What has been submitted so far to the context's streams.
+  std::vector<StreamPoint> PointsOf(Context& context);
   /// What a synchronisation of `stream` waits for: its own last entry and, for the legacy stream,
   /// those of all blocking streams.
   std::vector<StreamPoint> PointsOf(Stream& stream);
