@@ -23,10 +23,6 @@ pthread_mutex_t marker_mutex = PTHREAD_MUTEX_INITIALIZER;
 // A lease where nothing is predicted: several times what kernels take, since the end of most
 // demands is seen by a synchronising call.
 constexpr uint64_t kLeaseNs = 20'000'000;
-// To stop and resume another process costs about 150 us of its time (two context switches). A
-// process that comes back within less keeps the GPU meanwhile; one that does not gives it up at
-// once.
-constexpr uint64_t kShortGapNs = 60'000;
 constexpr uint64_t kTickNs = 1'000'000, kIdleTickNs = 10'000'000;
 constexpr uint64_t kLatelyNs = 1'000'000'000;
 
@@ -116,7 +112,7 @@ bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
   }
   const uint64_t now = NowNs();
   const uint64_t ended = state.ended_ns.load(std::memory_order_relaxed);
-  state.gaps_are_short.store(ended != 0 && now - ended < kShortGapNs, std::memory_order_relaxed);
+  state.gaps_are_short.store(ended != 0 && now - ended < settings.short_gap_ns, std::memory_order_relaxed);
   {
     const MutexLock lock(marker_mutex);
     state.streams.store(0);
@@ -389,7 +385,7 @@ void AfterSync(const SyncPoint& point) noexcept {
   const uint64_t now = NowNs();
   if (state.gaps_are_short.load(std::memory_order_relaxed)) {
     state.end_launches.store(point.launches, std::memory_order_relaxed);
-    state.end_at_ns.store(now + kShortGapNs);
+    state.end_at_ns.store(now + settings.short_gap_ns);
     // It may be asleep for long; where nobody else takes part it is in no hurry either.
     if (IsHeeded(gpu)) gpu.WakeAgent();
     return;  // the agent ends it, unless a launch comes first
@@ -407,7 +403,8 @@ uint64_t DemandTickNs(GpuBoard& gpu) noexcept {
   }
   // Nobody waits for it to end: only the lease is to be looked after.
   if (!IsHeeded(gpu)) return kIdleTickNs;
-  return gpu.demand.gaps_are_short.load(std::memory_order_relaxed) ? kShortGapNs : kTickNs;
+  return gpu.demand.gaps_are_short.load(std::memory_order_relaxed) ? settings.short_gap_ns
+                                                                     : kTickNs;
 }
 
 void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept {

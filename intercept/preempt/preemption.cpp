@@ -33,6 +33,7 @@ namespace {
 
 // How long an exiting program waits for its kernels.
 constexpr uint64_t kExitBoundNs = 5'000'000'000;
+constexpr uint64_t kShortGapOfSharedNs = 20'000;  // under MPS: no change of context
 
 uint64_t Number(const char* name, uint64_t fallback) {
   const char* text = getenv(name);
@@ -190,7 +191,9 @@ void StartPreemption() noexcept {
     // Streams that share a hardware queue wait for one another, which a guard must not make them
     // do. The driver reads this at cuInit. Clients of MPS share the GPU's queues: with 32 each, a
     // dozen of them on an H200 had CUDA_ERROR_DEVICE_UNAVAILABLE.
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", MpsIsThere() ? "8" : "32", /*overwrite=*/0);
+    const bool shares_context = MpsIsThere();
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", shares_context ? "8" : "32", /*overwrite=*/0);
+    if (shares_context) settings.short_gap_ns = kShortGapOfSharedNs;
     settings.queues = static_cast<uint32_t>(Number("CUDA_DEVICE_MAX_CONNECTIONS", 8));
     StartFastClock();
     StartWaitingRules();

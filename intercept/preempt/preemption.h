@@ -33,6 +33,9 @@ struct Settings {
   uint32_t fresh_after_ns = 4'500;  ///< CUPOLA_FRESH_AFTER_NS: PreemptParams::fresh_after_ns
   uint64_t hot_ns = 6'000'000;      ///< CUPOLA_AGENT_HOT_US: after it was asked, or let go, the agent
                                     ///< does not sleep for so long
+  /// A process that comes back within less than it costs to stop and resume another, two changes of
+  /// context or none, keeps the GPU meanwhile; one that does not gives it up at once.
+  uint64_t short_gap_ns = 60'000;
   uint64_t demand_limit_ns = 10'000'000'000;  ///< CUPOLA_DEMAND_LIMIT_MS: a burst that is quiet for
                                               ///< longer loses its demand though it is at work
   uint32_t gate_every = 8;          ///< CUPOLA_GATE_EVERY: plain launches a gate, 0 = no gates
