@@ -288,6 +288,9 @@ void Agent::Publish(const Look& look, uint64_t requests, bool is_answer) {
   if (!stopped || is_answer) sched::SetStopped(gpu_.board(), gpu_.index(), stopped);
   gpu_.slot().launches.store(gpu_.demand.launches.load(std::memory_order_relaxed),
                              std::memory_order_relaxed);
+  if (gpu_.PublishKernel() && gpu_.board().header().attention.load() != 0) {
+    sched::RingBell(gpu_.board().header());
+  }
   const uint64_t now = MonotonicNs();
   if (requests != 0 && look.running != 0 && gpu_.sm_bound() == runtime::kAllSms) {
     if (stopped_since_ns_ == 0) stopped_since_ns_ = now;

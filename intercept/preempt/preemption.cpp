@@ -13,6 +13,7 @@
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/launched_names.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/sm_demand.h"
@@ -207,6 +208,7 @@ void ForgetPreemptionAfterFork() noexcept {
   ForgetContextsAfterFork();
   ForgetImagesAfterFork();
   ForgetDemandAfterFork();
+  ForgetNamesAfterFork();
   ForgetSmNeedsAfterFork();
   ForgetStreamsAfterFork();
   GpuBoard::ForgetAllAfterFork();

@@ -125,6 +125,10 @@ ClientSettings Server::SettingsFor(const ProcessIdentity& process,
   return config_.SettingsFor(process, kernel);
 }
 
+bool Server::HasKernelRules(const ProcessIdentity& process) const {
+  return config_.HasKernelRules(process);
+}
+
 GpuArbiter* Server::GpuFor(const std::string& uuid) {
   const auto found = gpus_.find(uuid);
   if (found != gpus_.end()) return found->second.get();

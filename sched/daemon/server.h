@@ -39,6 +39,7 @@ class Server : private SettingsSource {
   Server(ListeningSocket socket, Config config, std::string config_path);
   ClientSettings SettingsFor(const ProcessIdentity& process,
                              const std::string& kernel) const override;
+  bool HasKernelRules(const ProcessIdentity& process) const override;
   Status Prepare();
   Status Watch(int fd);
   /// false = it is time to end.

@@ -139,6 +139,17 @@ class Boards(ServeTest):
         member.say("kernel sgemm")
         until(lambda: member.show()["priority"] == 7, "the kernel's priority")
 
+    def test_who_is_told_that_rules_name_kernels(self):
+        rule = '[[rule]]\nlabel = "high"\nkernel = "*gemm*"\n'
+        self.write_config(rule + "weight = 3\n")
+        self.serve("--config", self.config)
+        other, high = Member(self), Member(self, env={**self.env, "CUPOLA_LABEL": "high"})
+        self.assertEqual((other.show()["by_kernel"], high.show()["by_kernel"]), (0, 1))
+        for setting, told in (('variant = "sliced"', 0), ("latency_bound_us = 5", 1)):
+            self.write_config(rule + setting + "\n")
+            self.ctl("reload")
+            self.assertEqual((other.show()["by_kernel"], high.show()["by_kernel"]), (0, told))
+
 
 class Faults(ServeTest):
     def prepare(self, *options):
