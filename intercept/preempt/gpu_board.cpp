@@ -154,6 +154,7 @@ GpuBoard* GpuBoard::Of(CUdevice device) noexcept {
   // Set for the clients of an MPS daemon (CUDA MPS documentation, "Environment Variables").
   made->shares_context_ = DeviceAttribute(device, CU_DEVICE_ATTRIBUTE_MPS_ENABLED) != 0;
   if (made->sm_count_ == 0 || !made->Join()) return nullptr;  // kept: it may have been half made
+  made->LookWhoMayAsk();  // before anything is launched: who may ask decides what is put before it
   made->OpenPlan();
   boards[device].store(made, std::memory_order_release);
   if (StandsAside()) TakeAbilitiesAway();  // since it joined

@@ -116,6 +116,7 @@ class GpuBoard {
   DemandState demand;
   std::atomic<uint32_t> own_wakes{0};
   std::atomic<bool> agent_started{false}, has_agent{false};
+  bool begins_with_gates = false;  ///< gates are put from the first launch on; for the agent
 
  private:
   bool Join() noexcept;

@@ -59,6 +59,16 @@ TEST(Capability, WhoCannotBeStoppedDoesNotSaySo) {
   AskWhileAPlainKernelRuns({{"CUPOLA_GATE_EVERY", "0"}}, 0);
 }
 
+// Known from the board before the first launch, not when the agent has looked there.
+TEST(Capability, NobodyMayAskTheFirstLaunchEither) {
+  const BoardFile board;
+  Program program({CUPOLA_SLICED_APP}, board,
+                  {{"CUPOLA_GATE_EVERY", "4"}, {"CUPOLA_PREEMPT", "never"}});
+  program.Tell("sum 0\nend 0\n");
+  EXPECT_EQ(program.Wait(), 0) << program.output();
+  EXPECT_TRUE(Says(program, " 0 gates")) << program.output();
+}
+
 TEST(Capability, GatesStopAProgramWithoutVariants) {
   const BoardFile board;
   board.slot().may_be_held.store(sched::HeldFor::kAnyone);
