@@ -23,6 +23,16 @@ Error At(const std::string& path, ErrorCode code, std::string message) {
   return MakeError(code, std::move(message), Location{.file = path});
 }
 
+/// The reason in a refusal to whoever connects; "" = it is something else.
+std::string RefusalIn(const std::vector<char>& packet, ssize_t size) {
+  sched::JoinAnswer answer;
+  if (size != static_cast<ssize_t>(sizeof(answer))) return "";
+  std::memcpy(&answer, packet.data(), sizeof(answer));
+  const bool is_refusal = answer.head.magic == sched::kMessageMagic &&
+                          answer.head.type == static_cast<uint16_t>(sched::MessageType::kJoined);
+  return is_refusal ? std::string(answer.reason, strnlen(answer.reason, sizeof(answer.reason))) : "";
+}
+
 }  // namespace
 
 Result<ArbiterConnection> ArbiterConnection::Open(const std::string& socket) {
@@ -66,9 +76,8 @@ Result<nlohmann::json> ArbiterConnection::Ask(const nlohmann::json& request) {
   std::vector<char> packet(head.bytes);
   std::memcpy(packet.data(), &head, sizeof(head));
   text.copy(packet.data() + sizeof(head), text.size());
-  if (send(fd_, packet.data(), packet.size(), MSG_NOSIGNAL) < 0) {
-    return At(path_, ErrorCode::kIo, "the arbiter has hung up");
-  }
+  // Where it has hung up it may have said why.
+  (void)!send(fd_, packet.data(), packet.size(), MSG_NOSIGNAL);
   std::string answer;
   do {
     packet.resize(sched::kMaxMessage);
@@ -78,6 +87,9 @@ Result<nlohmann::json> ArbiterConnection::Ask(const nlohmann::json& request) {
                 size == 0 ? "the arbiter has hung up" : "the arbiter does not answer");
     }
     std::memcpy(&head, packet.data(), sizeof(head));
+    if (const std::string reason = RefusalIn(packet, size); !reason.empty()) {
+      return MakeError(ErrorCode::kInvalidArgument, reason);
+    }
     if (head.magic != sched::kMessageMagic || head.version != sched::kProtocolVersion ||
         head.type != static_cast<uint16_t>(sched::MessageType::kAnswer)) {
       return At(path_, ErrorCode::kUnsupported, "the arbiter is of another version");

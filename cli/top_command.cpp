@@ -47,14 +47,15 @@ bool WaitForEnd(int signals, double interval_s) {
   return read(STDIN_FILENO, &key, 1) <= 0 || key == 'q';
 }
 
-Result<nlohmann::json> Look(ArbiterConnection& connection) {
-  return connection.Ask({{"command", "show"}});
+/// A connection for each look: an idle one is closed, and the daemon may be another by then.
+Result<nlohmann::json> Look(const TopOptions& options) {
+  Result<ArbiterConnection> connection = ArbiterConnection::Open(options.socket);
+  if (!connection) return std::move(connection).error();
+  return connection->Ask({{"command", "show"}});
 }
 
 void RunTop(const TopOptions& options) {
-  Result<ArbiterConnection> connection = ArbiterConnection::Open(options.socket);
-  if (!connection) Fail(connection.error());
-  Result<nlohmann::json> now = Look(*connection);
+  Result<nlohmann::json> now = Look(options);
   if (!now) Fail(now.error());
   if (options.once || isatty(STDOUT_FILENO) == 0) {
     fmt::print("{}", ArbiterTable(*now, nullptr, 0));
@@ -72,7 +73,7 @@ void RunTop(const TopOptions& options) {
     std::fflush(stdout);
     before = std::move(now).value();
     if (WaitForEnd(signal_fd, options.interval_s)) break;
-    now = Look(*connection);
+    now = Look(options);
   } while (now.ok());
   fmt::print("\x1b[?25h\x1b[?1049l");
   std::fflush(stdout);

@@ -60,7 +60,7 @@ enum class ResumeWhen : uint8_t {
 
 class Agent {
  public:
-  explicit Agent(GpuBoard* gpu) : gpu_(*gpu) {}
+  explicit Agent(GpuBoard* gpu) : gpu_(*gpu), had_gates_(gpu->begins_with_gates) {}
   [[noreturn]] void Run();
 
  private:
@@ -83,7 +83,7 @@ class Agent {
   uint64_t hot_ns_ = 0;    ///< how long after that it does not sleep
   uint64_t look_ns_ = kLookNs;
   uint64_t asked_well_ns_ = 0;
-  bool had_gates_ = true;           ///< gates were put before it was asked
+  bool had_gates_;                  ///< gates were put before it was asked
   uint64_t closed_ns_ = 0;          ///< when the gate was closed, while it is; else 0
   uint64_t plain_when_closed_ = 0;  ///< the last plain launch that had gone out by then
 };
@@ -257,7 +257,8 @@ Look Agent::LookAtAll(bool was_asked) {
 }
 
 void Agent::NoteGates(bool was_told, bool whole) {
-  if (gpu_.requests() == 0) had_gates_ = GatesMayHold(gpu_);
+  const bool may_hold = GatesMayHold(gpu_);  // before that: once it is asked they may
+  if (gpu_.requests() == 0) had_gates_ = may_hold;
   if (!whole) {
     closed_ns_ = 0;
   } else if (closed_ns_ == 0 || was_told) {
@@ -288,6 +289,9 @@ void Agent::Publish(const Look& look, uint64_t requests, bool is_answer) {
   if (!stopped || is_answer) sched::SetStopped(gpu_.board(), gpu_.index(), stopped);
   gpu_.slot().launches.store(gpu_.demand.launches.load(std::memory_order_relaxed),
                              std::memory_order_relaxed);
+  if (gpu_.PublishKernel() && gpu_.board().header().attention.load() != 0) {
+    sched::RingBell(gpu_.board().header());
+  }
   const uint64_t now = MonotonicNs();
   if (requests != 0 && look.running != 0 && gpu_.sm_bound() == runtime::kAllSms) {
     if (stopped_since_ns_ == 0) stopped_since_ns_ = now;
@@ -396,6 +400,7 @@ void* AgentThread(void* gpu) {
 
 void StartAgent(GpuBoard* gpu) noexcept {
   if (gpu->agent_started.exchange(true)) return;
+  gpu->begins_with_gates = GatesMayHold(*gpu);
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -126,6 +126,7 @@ bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
   state.end_at_ns.store(0, std::memory_order_relaxed);
   Count(counters.demands);
   state.sms.store(sms, std::memory_order_relaxed);
+  if (gpu.has_kernel_rules()) (void)gpu.PublishKernel();  // the daemon is rung for below
   *wakes = sched::BeginDemand(gpu.board(), gpu.index(),
                               {.remaining_ns = predicted_ns,
                                .lease_ns = LeaseFor(predicted_ns),

@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "device/runtime/preempt_control.h"
+#include "intercept/preempt/launched_names.h"
 #include "sched/board/yield_protocol.h"
 
 namespace cupola::intercept::preempt {
@@ -38,6 +39,7 @@ struct DemandState {
   enum class Phase : uint32_t { kNone, kChanging, kOn };
   std::atomic<Phase> phase{Phase::kNone};
   std::atomic<uint64_t> launches{0};        ///< of the process on this GPU, ever
+  std::atomic<const void*> kernel{nullptr};  ///< of the last of them (NoteLaunched); on the same line
   std::atomic<uint64_t> stream{kNoStream};  ///< of the launches since demand began
   std::atomic<uint32_t> sms{runtime::kAllSms};  ///< that the launches since demand began need
   std::atomic<uint64_t> agent_wakes_ns{0};  ///< until when the agent sleeps; 0 = it is awake
@@ -68,6 +70,12 @@ struct DemandState {
 /// where this process may ask nobody itself: then the daemon is woken here.)
 [[nodiscard]] sched::Wakes NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle,
                                       uint64_t predicted_ns, uint32_t sms) noexcept;
+
+/// Before NoteDemand: what is launched, a CUfunction or CUkernel, null for a graph. A store; its name
+/// comes on the board when a burst begins, where rules name kernels, and with the agent's looks.
+inline void NoteLaunched(DemandState& state, const void* function) noexcept {
+  state.kernel.store(function != nullptr ? function : &kGraphLaunch, std::memory_order_relaxed);
+}
 
 /// A launch of which NoteDemand was told goes out plain. Called before its gate is seen to: either
 /// that finds the gate closed, or whoever has closed it finds the launch here.

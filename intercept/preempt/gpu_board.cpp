@@ -15,6 +15,7 @@
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
 #include "intercept/preempt/counters.h"
+#include "intercept/preempt/launched_names.h"
 #include "intercept/preempt/preemption.h"
 
 namespace cupola::intercept::preempt {
@@ -153,6 +154,7 @@ GpuBoard* GpuBoard::Of(CUdevice device) noexcept {
   // Set for the clients of an MPS daemon (CUDA MPS documentation, "Environment Variables").
   made->shares_context_ = DeviceAttribute(device, CU_DEVICE_ATTRIBUTE_MPS_ENABLED) != 0;
   if (made->sm_count_ == 0 || !made->Join()) return nullptr;  // kept: it may have been half made
+  made->LookWhoMayAsk();  // before anything is launched: who may ask decides what is put before it
   made->OpenPlan();
   boards[device].store(made, std::memory_order_release);
   if (StandsAside()) TakeAbilitiesAway();  // since it joined
@@ -163,11 +165,17 @@ sched::VariantChoice GpuBoard::VariantFor(const char* kernel) const noexcept {
   return client_.joined() ? client_.VariantFor(kernel) : sched::VariantChoice::kAuto;
 }
 
-void GpuBoard::PublishKernel(const char* name) noexcept {
-  if (kernel_.exchange(name, std::memory_order_relaxed) == name) return;
+bool GpuBoard::PublishKernel() noexcept {
+  const char* const name = LaunchedName(demand.kernel.load(std::memory_order_relaxed));
+  if (name == nullptr || name == kernel_.load(std::memory_order_relaxed) || has_left()) return false;
+  if (publishes_kernel_.test_and_set(std::memory_order_acquire)) return false;  // another thread does
+  kernel_.store(name, std::memory_order_relaxed);
   char text[sizeof(slot_->kernel)] = {};
   strncpy(text, name, sizeof(text) - 1);
-  memcpy(slot_->kernel, text, sizeof(text));
+  const bool is_news = memcmp(slot_->kernel, text, sizeof(text)) != 0;
+  if (is_news) memcpy(slot_->kernel, text, sizeof(text));
+  publishes_kernel_.clear(std::memory_order_release);
+  return is_news && has_kernel_rules();
 }
 
 void GpuBoard::PublishOverhead(uint64_t planned_ns) noexcept {

@@ -81,8 +81,14 @@ class GpuBoard {
   /// failure.
   void* MapAgain() const noexcept;
 
-  /// The kernel that was last made preemptible, for `cupola top`.
-  void PublishKernel(const char* name) noexcept;
+  /// Puts the name of the kernel that was launched last on the board, for `cupola top` and the rules of
+  /// the configuration that name kernels. Nothing where it stands there, or has no name that is known.
+  /// True: a rule may want to know. Two look-ups where nothing is new; any thread.
+  bool PublishKernel() noexcept;
+  /// Whether rules give this process other settings by the kernel.
+  bool has_kernel_rules() const noexcept {
+    return slot_->has_kernel_rules.load(std::memory_order_relaxed) != 0;
+  }
 
   /// A launch: what stopping it costs is published, `planned_ns` where the plan knows its kernel
   /// (0: not), else as was measured here.
@@ -110,6 +116,7 @@ class GpuBoard {
   DemandState demand;
   std::atomic<uint32_t> own_wakes{0};
   std::atomic<bool> agent_started{false}, has_agent{false};
+  bool begins_with_gates = false;  ///< gates are put from the first launch on; for the agent
 
  private:
   bool Join() noexcept;
@@ -132,7 +139,8 @@ class GpuBoard {
   mutable std::atomic<uint32_t> decisions_{0};  ///< BoardHeader::decisions that it rests on
   std::atomic<bool> left_{false};
   std::optional<models::PlanFile> plan_;
-  std::atomic<const char*> kernel_{nullptr};
+  std::atomic<const char*> kernel_{nullptr};  ///< whose name is on the board
+  std::atomic_flag publishes_kernel_;
   std::atomic<uint64_t> planned_ns_{0}, overhead_ns_{0};
   UsualTime stop_, resume_;  ///< the agent measures them
   sched::BoardClient client_;  // not joined where the board is a file; large

@@ -15,6 +15,7 @@
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_attempt.h"
 #include "intercept/preempt/launch_prediction.h"
+#include "intercept/preempt/launched_names.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/row_launch.h"
@@ -411,7 +412,6 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   Count(counters.preemptible);
   this_thread.launched_variant = true;
   this_thread.launched_batch = attempt->batch;
-  context.gpu->PublishKernel(attempt->variant->name);
   const models::PlanKernel* const known = attempt->variant->plan_kernel;
   context.gpu->NoteLaunch(known != nullptr ? known->preemption_ns : 0);
   return true;
@@ -427,6 +427,7 @@ CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const St
     // Also where nothing is guarded now: another thread may be about to.
     const WaitingScope scope(context);
     const CUresult result = MakePlainLaunch(context, facts, call);
+    NoteName(facts.function);
     if (result == CUDA_SUCCESS) NoteLoaded(facts.function);
     return result;
   }
@@ -470,6 +471,7 @@ CUresult LaunchUnderBoard(const LaunchFacts& facts, const LaunchCall& call) noex
   CUresult result = CUDA_SUCCESS;
   Plain why = Plain::kNoVariant;
   const uint64_t expected_ns = ExpectedNs(&attempt);
+  NoteLaunched(context->gpu->demand, facts.function);
   const sched::Wakes wakes = NoteDemand(*context, stream.stream, facts.stream, expected_ns,
                                         SmsWanted(*context, facts));
   if (!TryGuarded(&attempt, &result, &why)) {

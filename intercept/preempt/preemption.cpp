@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -12,7 +13,9 @@
 #include "intercept/preempt/agent.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
+#include "intercept/preempt/gates.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/launched_names.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/sm_demand.h"
@@ -123,6 +126,13 @@ void SayCounts() {
     Say(Level::kInfo, {"preemption: a stop takes ", Decimal(counters.stop_ns.load() / stops / 1000),
                        " us on average, as its agent sees it"});
   }
+  uint64_t between_gates_ns = 0;
+  ForEachContext([&](const PreemptContext& context) {
+    between_gates_ns = std::max(between_gates_ns, BetweenGatesNs(*context.gpu));
+  });
+  if (counters.gates.load() != 0 && between_gates_ns != 0) {
+    Say(Level::kInfo, {"preemption: ", Decimal(between_gates_ns / 1000), " us between two gates"});
+  }
   if (counters.sliced.load() != 0) {
     Say(Level::kInfo, {"preemption: ", number(counters.sliced), " launches sliced"});
   }
@@ -211,6 +221,7 @@ void ForgetPreemptionAfterFork() noexcept {
   ForgetContextsAfterFork();
   ForgetImagesAfterFork();
   ForgetDemandAfterFork();
+  ForgetNamesAfterFork();
   ForgetSmNeedsAfterFork();
   ForgetStreamsAfterFork();
   GpuBoard::ForgetAllAfterFork();

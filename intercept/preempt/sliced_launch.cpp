@@ -71,7 +71,6 @@ bool LaunchSliced(const Attempt& attempt, CUresult* result, Plain* why) noexcept
   Count(attempt.variant->is_fallback ? counters.sliced_unasked : counters.sliced);
   this_thread.launched_variant = true;
   this_thread.launched_batch = 0;
-  context.gpu->PublishKernel(attempt.variant->name);
   return true;
 }
 

@@ -47,8 +47,10 @@ bool IsAskedToYield(const StreamKey& key) noexcept {
 }
 
 // All SMs: the MasterKernel has blocks on each.
-TaskDemand::TaskDemand(const StreamKey& key, CUstream stream) noexcept : context_(ContextOf(key)) {
+TaskDemand::TaskDemand(const StreamKey& key, CUstream stream, const void* function) noexcept
+    : context_(ContextOf(key)) {
   if (context_ == nullptr) return;
+  if (function != nullptr) preempt::NoteLaunched(context_->gpu->demand, function);
   wakes_ = preempt::NoteDemand(*context_, key.stream, stream, /*predicted_ns=*/0, runtime::kAllSms);
 }
 

@@ -258,7 +258,7 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, Variant& var
   char* const parameters = reinterpret_cast<char*>(words.words + kWordsBefore);
   if (!CopyParameters(variant, details, parameters)) return Plain::kArguments;
   stream->spreads = words.header.blocks != 1;
-  const TaskDemand demand(key, facts.stream);
+  const TaskDemand demand(key, facts.stream, facts.function);
   if (!PutInto(*stream, &words)) return Plain::kNoEngine;
   turns[engine->index()].NoteTask();
   return kIsTask;

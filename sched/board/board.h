@@ -52,7 +52,8 @@ struct alignas(128) BoardSlot {
   std::atomic<uint64_t> latency_bound_ns;  ///< 0 = none
   std::atomic<uint32_t> gate;         ///< 1 open, 0 closed: word of cuStreamWaitValue32
   std::atomic<HeldFor> may_be_held;  ///< the daemon may come to ask it to yield in its own name
-  std::atomic<uint32_t> reserved0[2];
+  std::atomic<uint32_t> has_kernel_rules;  ///< 1: its settings go by the kernel that it launches
+  std::atomic<uint32_t> reserved0;
 
   // Written by the process.
   alignas(128) std::atomic<uint32_t> capabilities;
@@ -68,7 +69,7 @@ struct alignas(128) BoardSlot {
   std::atomic<uint64_t> resumes;
   std::atomic<uint64_t> gpu_ns;             ///< time its work has had the GPU
   std::atomic<uint64_t> waited_ns;          ///< time it wanted the GPU and did not have it
-  char kernel[40];                          ///< the last guarded kernel's name, may be torn
+  char kernel[40];                          ///< name of the kernel launched last, may be torn
   std::atomic<uint64_t> overhead_ns;        ///< predicted cost of stopping its launch; 0 = unknown
 
   // Written by anyone who may take the GPU from this process.

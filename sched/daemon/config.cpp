@@ -47,6 +47,13 @@ ClientSettings Config::SettingsFor(const ProcessIdentity& process,
   return settings;
 }
 
+bool Config::HasKernelRules(const ProcessIdentity& process) const {
+  return std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) {
+    return !rule.kernel.empty() && (rule.priority || rule.weight || rule.latency_bound_ns) &&
+           rule.Matches(process);
+  });
+}
+
 void Config::FillVariants(const ProcessIdentity& process, JoinAnswer& answer) const {
   answer.kernel_rules = 0;
   for (const Rule& rule : rules) {

@@ -38,6 +38,8 @@ struct Config {
   /// What is told a user who is not admitted.
   static std::string RefusalOf(const ProcessIdentity& process);
   ClientSettings SettingsFor(const ProcessIdentity& process, const std::string& kernel) const;
+  /// Whether SettingsFor differs by the kernel.
+  bool HasKernelRules(const ProcessIdentity& process) const;
   /// Fills the variant choices of an answer for this process.
   void FillVariants(const ProcessIdentity& process, JoinAnswer& answer) const;
 };

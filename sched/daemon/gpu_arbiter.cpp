@@ -103,6 +103,7 @@ void GpuArbiter::Apply(Board& board, Client& client) {
   slot.priority = settings.priority;
   slot.weight = settings.weight;
   slot.latency_bound_ns = settings.latency_bound_ns;
+  slot.has_kernel_rules = source_->HasKernelRules(client.process) ? 1 : 0;
   slot.paused = settings.paused ? 1 : 0;
 }
 

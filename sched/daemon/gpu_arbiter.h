@@ -77,6 +77,8 @@ class SettingsSource {
   virtual ~SettingsSource() = default;
   virtual ClientSettings SettingsFor(const ProcessIdentity& process,
                                      const std::string& kernel) const = 0;
+  /// Whether they differ by the kernel.
+  virtual bool HasKernelRules(const ProcessIdentity& process) const = 0;
 };
 
 struct GpuOptions {

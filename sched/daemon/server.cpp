@@ -20,8 +20,11 @@
 namespace cupola::sched {
 namespace {
 
-constexpr size_t kMostConnections = 256;
-constexpr uint64_t kIdleNs = 10'000'000'000;  // a connection that says nothing for so long is closed
+// Those of the daemon's user and root always find room: the others stay below what both may have.
+constexpr size_t kMostConnections = 256, kMostOfUser = 64;
+constexpr int kAcceptedAtOnce = 16;  // then those who are there are served
+// A connection that says nothing for so long is closed, one that never did after the shorter time.
+constexpr uint64_t kIdleNs = 10'000'000'000, kSilentNs = 2'000'000'000;
 constexpr int kHousekeepingMs = 500;
 constexpr size_t kMostGpus = 64;
 
@@ -75,6 +78,16 @@ Result<ProcessIdentity> PeerOf(int fd) {
   return identity;
 }
 
+/// Closes so that the peer reads what it was sent: behind data that nobody has read its next call would
+/// fail instead.
+void HangUp(int fd) {
+  shutdown(fd, SHUT_RD);
+  char byte = 0;
+  while (recv(fd, &byte, 1, MSG_DONTWAIT) > 0) {
+  }
+  close(fd);
+}
+
 }  // namespace
 
 Server::Server(ListeningSocket socket, Config config, std::string config_path)
@@ -125,6 +138,10 @@ ClientSettings Server::SettingsFor(const ProcessIdentity& process,
   return config_.SettingsFor(process, kernel);
 }
 
+bool Server::HasKernelRules(const ProcessIdentity& process) const {
+  return config_.HasKernelRules(process);
+}
+
 GpuArbiter* Server::GpuFor(const std::string& uuid) {
   const auto found = gpus_.find(uuid);
   if (found != gpus_.end()) return found->second.get();
@@ -164,6 +181,7 @@ Status Server::Reload() {
     config->gpu.uses_mps = config_.gpu.uses_mps;
     config_ = std::move(config).value();
   }
+  turned_away_.clear();
   socket_.AdmitOthers(!config_.users.empty());
   for (const auto& [uuid, gpu] : gpus_) gpu->Reconfigure(config_.gpu);
   spdlog::info("{} is in force", config_path_);
@@ -183,7 +201,7 @@ Status Server::Run() {
       if (fd == signals_) {
         if (!HandleSignals()) return {};
       } else if (fd == socket_.fd()) {
-        AcceptAll();
+        Accept();
       } else if (const auto found = connections_.find(fd); found != connections_.end()) {
         if (!Serve(found->second)) Drop(fd);
       } else {
@@ -197,23 +215,65 @@ Status Server::Run() {
   }
 }
 
-void Server::AcceptAll() {
-  for (;;) {
+void Server::Accept() {
+  for (int i = 0; i < kAcceptedAtOnce; ++i) {
     const int fd = accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return;
+    Connection connection;
+    connection.fd = fd;
+    connection.last_ns = BoardClockNs();
     Result<ProcessIdentity> peer = PeerOf(fd);
-    Connection connection{fd, {}, BoardClockNs()};
     if (!peer) {
       Refuse(connection, JoinStatus::kForeignUser, peer.error().message);
-      close(fd);
-    } else if (connections_.size() >= kMostConnections || !Watch(fd)) {
-      Refuse(connection, JoinStatus::kFailed, "too many connections at once");
-      close(fd);
     } else {
       connection.peer = std::move(peer).value();
-      connections_[fd] = std::move(connection);
+      if (MayStay(connection) && Watch(fd)) {
+        connections_[fd] = std::move(connection);
+        continue;
+      }
     }
+    HangUp(fd);
   }
+}
+
+// Root may always ask; whether it joins is asked when it does.
+bool Server::MayStay(const Connection& connection) {
+  const ProcessIdentity& peer = connection.peer;
+  const bool is_own = peer.uid == geteuid() || peer.uid == 0;
+  if (!is_own && !config_.Admits(peer, geteuid())) {
+    // Once in the log: it may come as often as it likes.
+    if (turned_away_.insert(peer.uid).second) {
+      spdlog::info("process {} is refused: {}", peer.pid, Config::RefusalOf(peer));
+    }
+    Tell(connection, JoinStatus::kForeignUser, Config::RefusalOf(peer));
+    return false;
+  }
+  const size_t room = is_own ? kMostConnections : kMostConnections - 2 * kMostOfUser;
+  const auto has_enough = [&] { return ConnectionsOf(peer.uid) >= kMostOfUser; };
+  if (has_enough() || connections_.size() >= room) DropGone();
+  if (has_enough()) {
+    return Refuse(connection, JoinStatus::kFailed,
+                  fmt::format("user {} has {} connections open, which is the most that one may have",
+                              peer.user, kMostOfUser));
+  }
+  if (connections_.size() < room) return true;
+  return Refuse(connection, JoinStatus::kFailed, "too many connections at once");
+}
+
+size_t Server::ConnectionsOf(uint32_t uid) const {
+  const auto count = std::count_if(connections_.begin(), connections_.end(),
+                                   [uid](const auto& one) { return one.second.peer.uid == uid; });
+  return static_cast<size_t>(count);
+}
+
+// They were to be served in their turn.
+void Server::DropGone() {
+  std::vector<int> gone;
+  for (const auto& [fd, connection] : connections_) {
+    char byte = 0;
+    if (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) gone.push_back(fd);
+  }
+  for (const int fd : gone) Drop(fd);
 }
 
 void Server::Drop(int fd) {
@@ -225,7 +285,8 @@ void Server::DropIdle() {
   const uint64_t now = BoardClockNs();
   std::vector<int> idle;
   for (const auto& [fd, connection] : connections_) {
-    if (now > connection.last_ns + kIdleNs) idle.push_back(fd);
+    const uint64_t most = connection.has_spoken ? kIdleNs : kSilentNs;
+    if (now > connection.last_ns + most) idle.push_back(fd);
   }
   for (const int fd : idle) Drop(fd);
 }
@@ -247,6 +308,7 @@ bool Server::Serve(Connection& connection) {
   if (descriptor >= 0) brought = BoardMemory::Map(descriptor, &why);
   if (size == 0) return false;
   connection.last_ns = BoardClockNs();
+  connection.has_spoken = true;
   MessageHead head;
   if (static_cast<size_t>(size) < sizeof(head)) {
     return Refuse(connection, JoinStatus::kBadMessage, "the message is too short");
@@ -302,11 +364,15 @@ bool Server::ServeJoin(Connection& connection, const JoinMessage& message, Board
 
 bool Server::Refuse(const Connection& connection, JoinStatus status, const std::string& reason) {
   spdlog::info("process {} is refused: {}", connection.peer.pid, reason);
+  Tell(connection, status, reason);
+  return false;
+}
+
+void Server::Tell(const Connection& connection, JoinStatus status, const std::string& reason) {
   JoinAnswer answer;
   answer.status = static_cast<uint32_t>(status);
   reason.copy(answer.reason, sizeof(answer.reason) - 1);
   Answer(connection, answer, -1);
-  return false;
 }
 
 bool Server::Answer(const Connection& connection, const JoinAnswer& wanted, int board_fd) {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -34,22 +35,32 @@ class Server : private SettingsSource {
     int fd = -1;
     ProcessIdentity peer;
     uint64_t last_ns = 0;
+    bool has_spoken = false;
   };
 
   Server(ListeningSocket socket, Config config, std::string config_path);
   ClientSettings SettingsFor(const ProcessIdentity& process,
                              const std::string& kernel) const override;
+  bool HasKernelRules(const ProcessIdentity& process) const override;
   Status Prepare();
   Status Watch(int fd);
   /// false = it is time to end.
   bool HandleSignals();
-  void AcceptAll();
+  /// Some of those who want to connect.
+  void Accept();
+  /// false = it was told why not: its user is not admitted, or has connections enough.
+  bool MayStay(const Connection& connection);
+  size_t ConnectionsOf(uint32_t uid) const;
+  /// Those whose peer has hung up.
+  void DropGone();
   /// false = the connection is over.
   bool Serve(Connection& connection);
   bool ServeJoin(Connection& connection, const JoinMessage& message, BoardMemory brought);
   bool ServeControl(Connection& connection, const std::string& request);
   bool Answer(const Connection& connection, const JoinAnswer& answer, int board_fd);
+  /// Tells the peer and the log; false.
   bool Refuse(const Connection& connection, JoinStatus status, const std::string& reason);
+  void Tell(const Connection& connection, JoinStatus status, const std::string& reason);
   void Drop(int fd);
   void DropIdle();
   GpuArbiter* GpuFor(const std::string& uuid);
@@ -61,6 +72,7 @@ class Server : private SettingsSource {
   int epoll_ = -1;
   int signals_ = -1;
   std::map<int, Connection> connections_;
+  std::set<uint32_t> turned_away_;  ///< users who were not admitted, since the rules are in force
   std::map<std::string, std::unique_ptr<GpuArbiter>> gpus_;
 
   friend class ControlRequests;

@@ -31,7 +31,6 @@ FFS_ORDER = [("cupola", "nomps"), ("plain", "nomps"), ("cupola", "mps"), ("plain
 KERNELS = {"cfd": "Step", "nn": "Distances", "pf": "FindPaths", "pl": "Localise", "md": "Forces",
            "spmv": "Multiply", "mm": "MultiplyTiled", "va": "VectorAdd"}
 RULES = {"high": {"priority": 10, "weight": 2}, "low": {"priority": 0, "weight": 1}}
-FFS_OVERHEAD = 0.10  # max_overhead, as the paper has it
 DELAY_PAIRS = [("nn", "spmv"), ("cfd", "va"), ("pf", "md"), ("pl", "mm")]
 DELAY_SHARES = [0, 0.25, 0.5, 0.75, 1.0, 1.25]  # of the low-priority kernel's time alone
 EXTRA_SMS = [0, 8, 16, 32, 64]
@@ -281,9 +280,10 @@ class Evaluation:
         labels = coruns.labels(high=lambda member: member[1] == "small")
         seconds = 0.1 if self.sim else seconds
         found = self.detail.setdefault("ffs", {})
+        self.detail["ffs_max_overhead"] = runs.FFS_OVERHEAD
         for system, sharing in self.chosen(FFS_ORDER):
             got = self.in_mode(f"ffs {system} {sharing}", coruns, system, sharing, labels,
-                               repeats=1, loop=seconds, policy="ffs", max_overhead=FFS_OVERHEAD)
+                               repeats=1, loop=seconds, policy="ffs", max_overhead=runs.FFS_OVERHEAD)
             for group, repetitions in zip(coruns.groups, got or [], strict=bool(got)):
                 row = found.setdefault("_".join(each[0] for each in group), {})
                 row[f"{system}_{sharing}"] = self.shares(group, sharing, repetitions[0], bins)

@@ -135,6 +135,35 @@ class Metrics(unittest.TestCase):
                                                       "solo"])
         self.assertEqual([line[2][0] for line in rows], ["b", "a", "a"])
 
+    def test_judgement(self):
+        def rows(metrics, detail):
+            return {row[0].strip("`"): (row[2], row[4])
+                    for row in flep_report.metric_rows(metrics, detail)}
+        infer = {"torch_infer_p99_us_alone": 440.0, "torch_infer_p99_us_cupola": 861.0,
+                 "torch_infer_p99_us_alone_mps": 450.0, "torch_infer_p99_us_cupola_mps": 701.0}
+        self.assertEqual(rows(infer, {}), {
+            "torch_infer_p99_us_alone": ("", ""), "torch_infer_p99_us_alone_mps": ("", ""),
+            "torch_infer_p99_us_cupola": ("<= 610 + a gate quantum, which is not stored",
+                                          "not known"),
+            "torch_infer_p99_us_cupola_mps": ("<= 450 + a gate quantum, which is not stored",
+                                              "not known")})
+        quantum = {"counts": {f"torch cupola_{sharing} low": {"us between two gates": 251}
+                              for sharing in ("nomps", "mps")}}
+        found = rows(infer, quantum)
+        self.assertEqual(found["torch_infer_p99_us_cupola"], ("<= 861.0", "yes"))
+        self.assertEqual(found["torch_infer_p99_us_cupola_mps"], ("<= 701.0", "yes"))
+        late = {**infer, "torch_infer_p99_us_cupola": 861.2}
+        self.assertEqual(rows(late, quantum)["torch_infer_p99_us_cupola"], ("<= 861.0", "**no**"))
+        for loss, bound, reached in ((9.9, {}, "yes"), (10.1, {}, "**no**"),
+                                     (5.0, {"ffs_max_overhead": 0.04}, "**no**")):
+            wanted = f"<= {100 * bound.get('ffs_max_overhead', 0.10)}"
+            for name in ("ffs_throughput_loss_pct", "ffs_throughput_loss_pct_mps"):
+                self.assertEqual(rows({name: loss}, bound)[name], (wanted, reached))
+        others = rows({"torch_train_rate_ratio_mps": 0.94, "ffs_share_high_pct_mps": 64.6,
+                       "torch_train_rate_ratio": 0.95, "ffs_share_high_pct": 64.7}, {})
+        self.assertEqual([reached for _, reached in others.values()],
+                         ["**no**", "**no**", "yes", "yes"])
+
     def test_groups_are_those_of_the_paper(self):
         self.assertEqual(len(runs.high_low_pairs().groups), 28)
         self.assertEqual(len(runs.equal_pairs().groups), 28)

@@ -13,10 +13,11 @@ import svg_chart
 TARGETS = {  # what the metrics should reach: (comparison, number)
     "pairs_hp_speedup_mean_mps": (">=", 12), "pairs_hp_ceiling_fraction_timeslice": (">=", 0.9),
     "pairs_antt_ceiling_fraction": (">=", 0.9), "triplets_antt_ceiling_fraction": (">=", 0.9),
-    "stp_loss_pct": ("<=", 2), "ffs_share_high_pct": ("66.7 +-", 2),
+    "stp_loss_pct": ("<=", 2), "stp_loss_pct_timeslice": ("<=", 2),
+    "ffs_share_high_pct": ("66.7 +-", 2), "ffs_share_high_pct_mps": ("66.7 +-", 2),
     "solo_overhead_mean_pct": ("<=", 0.5), "solo_overhead_worst_pct": ("<=", 2),
     "spatial_overhead_cut_pct": (">=", 31), "prediction_error_mean_pct": ("<=", 4),
-    "torch_train_rate_ratio": (">=", 0.95),
+    "torch_train_rate_ratio": (">=", 0.95), "torch_train_rate_ratio_mps": (">=", 0.95),
 }
 PAPER = {  # the paper's own figures, on a K40
     "pairs_hp_speedup_mean_mps": 10.1, "pairs_antt_improvement_mean_mps": 8, "stp_loss_pct": 5.4,
@@ -28,13 +29,37 @@ LIMITS = {"nomps_20us": (170, 210), "nomps_200us": (330, 385), "mps_20us": (38, 
           "mps_200us": (160, 200)}
 
 
-def meets(name, value):
-    if name not in TARGETS:
+def gate_quantum_us(detail, sharing):
+    """What the training that is gated says of itself (torch_pair.py); None = it is not stored."""
+    counts = detail.get("counts", {}).get(f"torch cupola_{sharing} low", {})
+    return counts.get("us between two gates")
+
+
+def targets_of(metrics, detail):
+    """TARGETS, and those that follow from what was measured; number None: not known, the text says
+    what is missing."""
+    found = dict(TARGETS)
+    # Results from before it was stored are of the same setting, which never was another.
+    loss = round(100 * detail.get("ffs_max_overhead", runs.FFS_OVERHEAD), 1)
+    for suffix, sharing, switch_us in (("", "nomps", m.SWITCH_US), ("_mps", "mps", 0)):
+        found["ffs_throughput_loss_pct" + suffix] = ("<=", loss)
+        alone = metrics.get("torch_infer_p99_us_alone" + suffix)
+        if alone is None:
+            continue
+        quantum = gate_quantum_us(detail, sharing)
+        found["torch_infer_p99_us_cupola" + suffix] = (
+            (f"<= {alone + switch_us:g} + a gate quantum, which is not stored", None)
+            if quantum is None else ("<=", round(alone + switch_us + quantum, 1)))
+    return found
+
+
+def meets(target, value):
+    how, number = target
+    if number is None:
         return None
-    how, target = TARGETS[name]
     if how == ">=":
-        return value >= target
-    return value <= target if how == "<=" else abs(value - 200 / 3) <= target
+        return value >= number
+    return value <= number if how == "<=" else abs(value - 200 / 3) <= number
 
 
 def verdict(good):
@@ -68,11 +93,13 @@ def measured_rows(detail):
         yield name, str(gpu).split(",")[0], commit, date, f"{seconds:.0f}"
 
 
-def metric_rows(metrics):
+def metric_rows(metrics, detail):
+    targets = targets_of(metrics, detail)
     for name, value in metrics.items():
-        how, target = TARGETS.get(name, ("", ""))
-        yield (f"`{name}`", f"{value:g}", f"{how} {target}".strip(), PAPER.get(name, ""),
-               verdict(meets(name, value)))
+        target = targets.get(name)
+        wanted = " ".join(str(part) for part in target or () if part is not None)
+        reached = verdict(meets(target, value)) or "not known" if target else ""
+        yield f"`{name}`", f"{value:g}", wanted, PAPER.get(name, ""), reached
 
 
 def preemption_rows(metrics):
@@ -295,7 +322,7 @@ def page(found, images):
         result = found["flep"]
         parts += ["## The evaluation", fact_line(result), table(
             ["metric", "measured", "wanted", "paper (K40)", "reached"],
-            metric_rows(result["metrics"]))]
+            metric_rows(result["metrics"], result["detail"]))]
         measured = list(measured_rows(result["detail"]))
         if measured:
             parts += ["What is from when (detail.measured; plain modes do not depend on the commit):",

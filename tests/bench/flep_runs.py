@@ -14,6 +14,7 @@ PROGRAMS = ["cfd", "nn", "pf", "pl", "md", "spmv", "mm", "va"]
 LOW = PROGRAMS[:4]  # run their large inputs with low priority; section 6.3.1
 SHORT = PROGRAMS[4:]  # run their small inputs with equal priority; section 6.3.1
 MODES = [(system, sharing) for sharing in ("nomps", "mps") for system in ("plain", "cupola")]
+FFS_OVERHEAD = 0.10  # max_overhead, as the paper has it
 MOST_MEMBERS = 12  # of a co-run at a time
 # After the launch before, so that its kernel runs: without MPS the GPU changes context first.
 DELAY_US = {"mps": 50, "nomps": 300}

@@ -113,11 +113,13 @@ def pair(bed, python, system, seconds):
         alone, = phase([jobs["infer"]], seconds, 60)
         trained, = phase([jobs["train"]], seconds / 3, 60)
         beside, together = phase([jobs["infer"], jobs["train"]], seconds, 60)
-    finally:
-        for role, job in jobs.items():
-            job.kill()
-            job.finish(5)
+        for role, job in jobs.items():  # to its end: only then it says what its launches were
+            job.end_input()
+            job.finish(20)
             bed.count(job, roles[role])
+    finally:
+        for job in jobs.values():
+            job.kill()
 
     def rate(result):
         return result["steps"] / ((result["done_ns"][-1] - result["start_ns"]) / 1e9)

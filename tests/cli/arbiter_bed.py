@@ -63,8 +63,8 @@ class Wire:
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.connect(path)  # waits for room; with a time-out it would fail
         self.socket.settimeout(TIMEOUT)
-        self.socket.connect(path)
 
     def __enter__(self):
         return self
@@ -76,6 +76,12 @@ class Wire:
         text = json.dumps(request).encode()
         self.socket.send(struct.pack("<IHHII", 0x4D504F43, 1, 3, 16 + len(text), 0) + text)
         return json.loads(self.socket.recv(65536)[16:])
+
+    def hear(self):
+        """The refusal that comes unasked: (status, reason, whether the daemon has hung up)."""
+        answer = self.socket.recv(65536)
+        return [struct.unpack_from("<I", answer, 16)[0], answer[32:272].rstrip(b"\0").decode(),
+                self.socket.recv(65536) == b""]
 
     def join(self, uuid=b"SIM-0", board=None, slot=0xFFFFFFFF):
         """Joins, perhaps with a board that it brings: (status, reason)."""

@@ -10,6 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 import unittest
 
 from arbiter_bed import (CUPOLA, DAEMON_BIT, NOBODY, NOBODY_PREFIX, TIMEOUT, Member, ServeTest, Wire,
@@ -138,6 +139,17 @@ class Boards(ServeTest):
         self.assertEqual(member.show()["priority"], 0)
         member.say("kernel sgemm")
         until(lambda: member.show()["priority"] == 7, "the kernel's priority")
+
+    def test_who_is_told_that_rules_name_kernels(self):
+        rule = '[[rule]]\nlabel = "high"\nkernel = "*gemm*"\n'
+        self.write_config(rule + "weight = 3\n")
+        self.serve("--config", self.config)
+        other, high = Member(self), Member(self, env={**self.env, "CUPOLA_LABEL": "high"})
+        self.assertEqual((other.show()["by_kernel"], high.show()["by_kernel"]), (0, 1))
+        for setting, told in (('variant = "sliced"', 0), ("latency_bound_us = 5", 1)):
+            self.write_config(rule + setting + "\n")
+            self.ctl("reload")
+            self.assertEqual((other.show()["by_kernel"], high.show()["by_kernel"]), (0, told))
 
 
 class Faults(ServeTest):
@@ -286,6 +298,60 @@ class Places(ServeTest):
         until(lambda: own.show()["requests"] == DAEMON_BIT, "the daemon relays between the boards")
         other.say("end")
         until(lambda: own.show()["requests"] == 0, "it goes on")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
+    def test_who_is_not_admitted_is_let_go_at_once(self):
+        os.chmod(os.path.dirname(self.socket), 0o711)
+        self.write_config('[access]\nusers = ["somebody-else"]\n')
+        self.serve("--config", self.config)
+
+        def connect_many():
+            """Says nothing, on more connections than the daemon has; what it is told."""
+            wires = [Wire(self.socket) for _ in range(100)]
+            told = [wire.hear() for wire in wires]
+            more = [Wire(self.socket) for _ in range(200)]
+            told += [wire.hear() for wire in more]
+            for wire in wires + more:
+                wire.socket.close()
+            return told
+        for status, reason, is_over in as_nobody(connect_many):
+            self.assertEqual(status, 2)
+            self.assertRegex(reason, "user .* is not admitted")
+            self.assertTrue(is_over)
+        for _ in range(20):  # they speak at once, when they may have been told already
+            self.assertRegex(self.nobody_asks("show").stderr, "user .* is not admitted")
+            self.assertRegex(Member(self, prefix=NOBODY_PREFIX).joined,
+                             "^refused user .* is not admitted")
+        self.assertEqual(Member(self).joined, "joined")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
+    def test_a_user_has_so_many_connections(self):
+        self.admit_nobody()
+
+        def fill():
+            wires = [Wire(self.socket) for _ in range(65)]
+            told = [wires[-1].hear(), wires[0].control(command="show")["ok"]]
+            for wire in wires:
+                wire.socket.close()
+            return told
+        (status, reason, is_over), is_served = as_nobody(fill)
+        self.assertEqual((status, is_over, is_served), (6, True, True))
+        self.assertRegex(reason, "^user .* has 64 connections open, which is the most")
+        self.assertEqual(Member(self, prefix=NOBODY_PREFIX).joined, "joined", "they have ended")
+        own = [Wire(self.socket) for _ in range(65)]
+        self.assertIn("64 connections", own[-1].hear()[1])
+        for wire in own:
+            wire.socket.close()
+        self.assertEqual(Member(self).joined, "joined")
+
+    def test_who_says_nothing_is_let_go(self):
+        self.serve()
+        with Wire(self.socket) as silent, Wire(self.socket) as speaks:
+            self.assertTrue(speaks.control(command="show")["ok"])
+            began = time.monotonic()
+            self.assertEqual(silent.socket.recv(1), b"")
+            self.assertLess(time.monotonic() - began, 8, "the time of those who have spoken is 10 s")
+            self.assertTrue(speaks.control(command="show")["ok"])
 
     def nobody_asks(self, *words):
         return subprocess.run([*NOBODY_PREFIX, CUPOLA, "ctl", *words], env=self.env,

@@ -75,6 +75,18 @@ class Top(ServeTest):
         self.assertIn(str(member.pid), shown.stdout)
         self.assertNotIn("\x1b", self.cupola("top").stdout)
 
+    def test_top_outlives_the_daemon(self):
+        daemon = self.serve()
+        with Terminal(self, CUPOLA, "top", "--interval", "4") as top:
+            until(lambda: "no process has joined yet" in top.read(), "the first table")
+            daemon.kill()
+            daemon.wait()
+            self.serve()
+            member = Member(self)
+            until(lambda: str(member.pid) in top.read(), "the next daemon's")
+            top.end("q\n")
+            self.assertEqual(top.process.returncode, 0)
+
     def test_top_on_a_terminal(self):
         self.write_config('[[rule]]\nlabel = "high"\npriority = 5\n')
         self.serve("--config", self.config)

@@ -1,6 +1,7 @@
 // What a process tells the board that it can do, and when it says that it has stopped: a program
 // without variants, without gates, whose driver refuses what either needs, or beside a tool; and
 // what launch priorities it gives.
+#include <cstring>
 #include <map>
 #include <string>
 
@@ -56,6 +57,16 @@ TEST(Capability, WhoCannotBeStoppedDoesNotSaySo) {
   AskWhileAPlainKernelRuns({{"CUPOLA_BUNDLE", ""}, {"CUPOLA_GATE_EVERY", "0"}}, 0);
   AskWhileAPlainKernelRuns({{"CUPOLA_BUNDLE", ""}, {"CUPOLA_GATE_EVERY", "4"}}, sched::kCanGate);
   AskWhileAPlainKernelRuns({{"CUPOLA_GATE_EVERY", "0"}}, 0);
+}
+
+// Known from the board before the first launch, not when the agent has looked there.
+TEST(Capability, NobodyMayAskTheFirstLaunchEither) {
+  const BoardFile board;
+  Program program({CUPOLA_SLICED_APP}, board,
+                  {{"CUPOLA_GATE_EVERY", "4"}, {"CUPOLA_PREEMPT", "never"}});
+  program.Tell("sum 0\nend 0\n");
+  EXPECT_EQ(program.Wait(), 0) << program.output();
+  EXPECT_TRUE(Says(program, " 0 gates")) << program.output();
 }
 
 TEST(Capability, GatesStopAProgramWithoutVariants) {
@@ -121,6 +132,40 @@ TEST(Capability, KernelsThatHaveVariantsCanBePreempted) {
     program.Tell("\n\n");
     EXPECT_EQ(program.Wait(), 0) << program.output();
   }
+}
+
+std::string KernelOn(const BoardFile& board) {
+  const auto& text = board.slot().kernel;
+  return std::string(text, strnlen(text, sizeof(text)));
+}
+
+// Short launches too, which go out as they are; of a kernel without variants the driver knows it.
+TEST(KernelName, IsOnTheBoard) {
+  const BoardFile board;
+  Program program({CUPOLA_SLICED_APP}, board, {{"CUPOLA_PREEMPT", "auto"}});
+  ASSERT_TRUE(program.Await("ready")) << program.output();
+  EXPECT_TRUE(AwaitTrue([&] { return KernelOn(board) == "First"; })) << KernelOn(board);
+  program.Tell("sum 0\n");
+  EXPECT_TRUE(AwaitTrue([&] { return KernelOn(board) == "Sum"; })) << KernelOn(board);
+  program.Tell("end 0\n");
+  EXPECT_EQ(program.Wait(), 0) << program.output();
+}
+
+// Where rules go by it the daemon is to find it when it hears of the burst.
+TEST(KernelName, IsThereWhenABurstBegins) {
+  const BoardFile board;
+  board.slot().has_kernel_rules.store(1);
+  Program program({CUPOLA_SLICED_APP}, board);
+  ASSERT_TRUE(program.Await("ready")) << program.output();
+  const auto wants = [&] { return board.slot().demand.load() % 2 == 1; };
+  ASSERT_TRUE(AwaitTrue([&] { return KernelOn(board) == "First" && !wants(); }));
+  program.Tell("go 0\n");
+  const auto end = Clock::now() + kLimit;
+  while (!wants() && Clock::now() < end) {
+  }
+  EXPECT_EQ(KernelOn(board), "Step");
+  program.Tell("open 0\nend 0\n");
+  EXPECT_EQ(program.Wait(), 0) << program.output();
 }
 
 // The driver maps no memory of the process, or has no stream waits: all goes out plain, nothing

@@ -1,0 +1,77 @@
+"""The part of scripts/demo in which two programs share the simulated device, short: what it says and
+what it draws. usage: demo_test.py BUILD      77: something that it needs is not built"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SVG = "{http://www.w3.org/2000/svg}"
+RUNS = ("without Cupola", "with priorities")
+LEAST_FACTOR = 4  # about 20 is seen, also on a busy machine
+
+
+def rows_of(picture):
+    """{name: [width of what is drawn behind it]}."""
+    root = xml.etree.ElementTree.parse(picture).getroot()
+    places = {float(text.get("y")): text.text for text in root.iter(SVG + "text")
+              if text.get("text-anchor") == "end"}
+    rows = {name: [] for name in places.values()}
+    for piece in root.iter(SVG + "rect"):
+        y = float(piece.get("y"))
+        rows[places[min(places, key=lambda at: abs(at - y))]].append(float(piece.get("width")))
+    return rows
+
+
+class Share(unittest.TestCase):
+    build = ""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="cupola-demo-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.picture = folder.name + "/share.svg"
+        done = subprocess.run(
+            [sys.executable, ROOT + "/scripts/demo-share", "--build", cls.build, "--device", "sim",
+             "--quick", "--picture", cls.picture],
+            capture_output=True, text=True, timeout=150)
+        if done.returncode == 77:
+            raise unittest.SkipTest(done.stderr)
+        cls.said, cls.code = done.stdout + done.stderr, done.returncode
+
+    def test_results_are_the_same(self):
+        self.assertEqual(self.code, 0, self.said)
+        self.assertIn("The results of both programs are the same.", self.said)
+
+    def test_priorities_shorten_the_wait(self):
+        means = [re.search(rf"^{name} +(\d+) ", self.said, re.MULTILINE) for name in RUNS]
+        factor = re.search(r"is done ([\d.]+) times sooner", self.said)
+        self.assertTrue(all(means) and factor, self.said)
+        plain, cupola = (int(mean[1]) for mean in means)
+        self.assertAlmostEqual(float(factor[1]), plain / cupola, delta=0.06 + 1e-3 * plain / cupola)
+        self.assertGreater(float(factor[1]), LEAST_FACTOR, self.said)
+        preempted = re.search(r"^batch: .* (\d+) preemptions", self.said, re.MULTILINE)
+        self.assertGreater(int(preempted[1]) if preempted else 0, 0, self.said)
+
+    def test_picture(self):
+        rows = rows_of(self.picture)
+        self.assertEqual(set(rows), {f"{run}: {what}" for run in RUNS
+                                     for what in ("short kernel", "batch")})
+        self.assertTrue(all(rows.values()), rows)
+        plain, cupola = (max(rows[f"{run}: short kernel"]) for run in RUNS)
+        self.assertGreater(plain, cupola, rows)
+
+
+def main():
+    Share.build = os.path.abspath(sys.argv.pop(1))
+    done = unittest.main(verbosity=2, exit=False).result
+    if not done.wasSuccessful():
+        return 1
+    return 77 if done.skipped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
