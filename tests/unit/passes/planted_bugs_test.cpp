@@ -122,16 +122,6 @@ const Bug kBugs[] = {
      "data race", 1},
 };
 
-// Replaces every occurrence; the number of them.
-size_t Replace(std::string& text, const std::string& before, const std::string& after) {
-  size_t count = 0;
-  for (size_t at = text.find(before); at != text.npos; at = text.find(before, at + after.size())) {
-    text.replace(at, before.size(), after);
-    ++count;
-  }
-  return count;
-}
-
 // Runs courses of many shapes until one fails; "" where none does.
 std::string Search(const Subject& subject, const Bug& bug, uint32_t courses) {
   for (uint64_t seed = 1; seed <= courses; ++seed) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <numeric>
 
 #include "device/runtime/preempt_control.h"
 
@@ -48,6 +49,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
       return;
     }
     FillVariables(subject_.variables, *original_, *side_);
+    counts_ = reinterpret_cast<const uint32_t*>(AddressOf(*original_, "test_counts"));
     const sim::KernelSpec& spec = subject_.golden.spec;
     arguments_ = PlaceArguments(device, spec, side_->kernels()[kernel_]);
     total_ = spec.grid.x * spec.grid.y * spec.grid.z;
@@ -193,9 +195,12 @@ class Bed : public std::enable_shared_from_this<Bed> {
     Submit(host, course_.workers);
   }
 
+  uint32_t Begun() const { return std::accumulate(counts_, counts_ + total_, 0u); }
+
   bool AskIsDue() const {
-    return !asked_ && asks_ < course_.ask_at_step.size() &&
-           device_->steps() >= course_.ask_at_step[asks_];
+    if (asked_) return false;
+    if (asks_ < course_.ask_at_block.size()) return Begun() >= course_.ask_at_block[asks_];
+    return asks_ < course_.ask_at_step.size() && device_->steps() >= course_.ask_at_step[asks_];
   }
   // Whoever asked may be through before all have left.
   bool WithdrawIsDue() const {
@@ -324,6 +329,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
       if (!IsLive(slot)) any_asked_ = false;
       if (asked_) Withdraw(host);
       ++account_->resumes;
+      if (launch_ == 0) account_->resumed_at.push_back(Begun());
       Submit(host, course_.resume_workers);
     }
   }
@@ -336,6 +342,7 @@ class Bed : public std::enable_shared_from_this<Bed> {
   sim::SteppedDevice* device_ = nullptr;
   std::shared_ptr<sim::LoadedModule> original_, side_;
   uint32_t kernel_ = 0, total_ = 0;
+  const uint32_t* counts_ = nullptr;  // of the blocks, how often each has begun
   Arguments arguments_;
   uint64_t slots_ = 0, lists_ = 0;
   std::vector<Physical> live_;
@@ -359,6 +366,7 @@ sim::Scenario MakeScenario(const Subject& subject, const Course& course,
   scenario.config.device.max_blocks_per_sm = course.blocks_per_sm;
   scenario.config.granularity = course.granularity;
   scenario.config.memory.stale_reads = course.stale_reads;
+  scenario.config.memory.find_races = course.find_races;
   scenario.config.choose_blocks = true;
   scenario.config.max_steps = 1u << 18;
   auto bed = std::make_shared<std::shared_ptr<Bed>>();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/prng.h"
@@ -82,6 +83,25 @@ Status RunOriginal(Subject& subject, uint32_t launches) {
 
 }  // namespace
 
+std::vector<std::filesystem::path> PassKernelFiles() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(CUPOLA_SOURCE_DIR "/tests/golden/passes/kernels")) {
+    if (entry.path().extension() == ".ptx") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+size_t Replace(std::string& text, const std::string& before, const std::string& after) {
+  size_t count = 0;
+  for (size_t at = text.find(before); at != text.npos; at = text.find(before, at + after.size())) {
+    text.replace(at, before.size(), after);
+    ++count;
+  }
+  return count;
+}
+
 uint64_t AddressOf(const sim::LoadedModule& module, std::string_view name) {
   for (const sim::GlobalInfo& global : module.globals()) {
     if (global.name == name) return global.address;
@@ -148,8 +168,12 @@ std::string WrongCounts(const sim::LoadedModule& original, uint32_t total, uint3
 Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches) {
   auto golden = sim::ReadGoldenKernel(path);
   if (!golden) return golden.error();
+  return MakeSubject(std::move(*golden), launches);
+}
+
+Result<Subject> MakeSubject(sim::GoldenKernel golden, uint32_t launches) {
   Subject subject;
-  subject.golden = std::move(*golden);
+  subject.golden = std::move(golden);
   auto module = ptx::Parse(subject.golden.input, subject.golden.name);
   if (!module) return module.error();
   for (auto& item : module->items) {
@@ -170,12 +194,13 @@ Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches
   return subject;
 }
 
-std::string RunSliced(const Subject& subject, uint64_t seed, uint32_t most) {
+std::string RunSlices(const Subject& subject, uint64_t seed, std::span<const uint32_t> slices,
+                      const sim::MemoryModelConfig& memory) {
   sim::SteppedConfig config;
+  config.memory = memory;
   config.device.memory_bytes = 64 << 20;
   config.choose_blocks = true;
   sim::RandomChooser chooser(seed);
-  Prng random(seed);
   auto device = sim::SteppedDevice::Create(config, &chooser);
   auto original = device->LoadPtx(subject.original, "original.ptx");
   auto side = device->LoadPtx(subject.side, "side.ptx");
@@ -185,9 +210,8 @@ std::string RunSliced(const Subject& subject, uint64_t seed, uint32_t most) {
   FillVariables(subject.variables, **original, **side);
   const sim::KernelSpec& spec = subject.golden.spec;
   const Arguments arguments = PlaceArguments(*device, spec, (*side)->kernels()[index]);
-  const uint32_t total = spec.grid.x * spec.grid.y * spec.grid.z;
-  for (uint32_t first = 0; first < total;) {
-    const uint32_t count = std::min(1 + static_cast<uint32_t>(random.Below(most)), total - first);
+  uint32_t first = 0;
+  for (const uint32_t count : slices) {
     const runtime::SliceParams params{{spec.grid.x, spec.grid.y, spec.grid.z}, first};
     std::vector<std::byte> bytes = arguments.params;
     std::memcpy(bytes.data() + subject.facts.launch_offset, &params, sizeof(params));
@@ -204,7 +228,17 @@ std::string RunSliced(const Subject& subject, uint64_t seed, uint32_t most) {
     first += count;
   }
   if (ReadBuffers(spec, arguments) != subject.expected[0]) return "results differ";
-  return WrongCounts(**original, total, 1);
+  return WrongCounts(**original, first, 1);
+}
+
+std::string RunSliced(const Subject& subject, uint64_t seed, uint32_t most) {
+  const sim::Dim3& grid = subject.golden.spec.grid;
+  Prng random(seed);
+  std::vector<uint32_t> slices;
+  for (uint32_t left = grid.x * grid.y * grid.z; left != 0; left -= slices.back()) {
+    slices.push_back(std::min(1 + static_cast<uint32_t>(random.Below(most)), left));
+  }
+  return RunSlices(subject, seed, slices);
 }
 
 }  // namespace cupola::passes

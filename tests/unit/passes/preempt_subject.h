@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/result.h"
 #include "device/compiler/passes/preemptible.h"
 #include "device/sim/exec/device.h"
+#include "device/sim/stepped/memory_model.h"
 #include "tests/unit/sim/golden_kernel.h"
 
 namespace cupola::passes {
@@ -27,12 +29,26 @@ struct Subject {
   std::vector<std::vector<std::vector<std::byte>>> expected;
 };
 
+/// tests/golden/passes/kernels/*.ptx.
+std::vector<std::filesystem::path> PassKernelFiles();
+
 /// Reads tests/golden/... `path`, makes its side module, runs the original `launches` times.
 Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches = 1);
+
+/// The same of a kernel and a launch of it that are made, not read.
+Result<Subject> MakeSubject(sim::GoldenKernel golden, uint32_t launches = 1);
+
+/// Runs the sliced variant slice after slice, of so many blocks each, on any SMs by `seed`. What is
+/// wrong, "" if nothing is.
+std::string RunSlices(const Subject& subject, uint64_t seed, std::span<const uint32_t> slices,
+                      const sim::MemoryModelConfig& memory = {});
 
 /// Runs the sliced variant slice after slice, each of 1 to `most` blocks by `seed`. What is wrong,
 /// "" if nothing is.
 std::string RunSliced(const Subject& subject, uint64_t seed, uint32_t most);
+
+/// Replaces every occurrence, as of a line by a bug; the number of them.
+size_t Replace(std::string& text, const std::string& before, const std::string& after);
 
 /// Of a loaded module, by name; 0 or ~0u where it has none.
 uint64_t AddressOf(const sim::LoadedModule& module, std::string_view name);

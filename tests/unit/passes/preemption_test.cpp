@@ -8,16 +8,6 @@
 namespace cupola::passes {
 namespace {
 
-std::vector<std::filesystem::path> Kernels() {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(CUPOLA_SOURCE_DIR "/tests/golden/passes/kernels")) {
-    if (entry.path().extension() == ".ptx") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
 Course CourseFor(const Subject& subject) {
   Course course;
   if (subject.facts.may_wait_on_blocks) {
@@ -201,7 +191,7 @@ TEST_P(PreemptionTest, RangesOfBlocks) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, PreemptionTest, testing::ValuesIn(Kernels()),
+INSTANTIATE_TEST_SUITE_P(Kernels, PreemptionTest, testing::ValuesIn(PassKernelFiles()),
                          [](const auto& test) { return test.param.stem().string(); });
 
 }  // namespace

@@ -66,6 +66,44 @@ class Bench {
   uint64_t now_ = kUs;
 };
 
+/// T_e, T_w and T_r of a client's launch in us, "1000 0 600".
+std::string Triplet(const Bench& bench, ClientId id) {
+  const LaunchView& launch = *bench.core_.LaunchOf(id);
+  return fmt::format("{} {} {}", launch.expected_ns / kUs, launch.waited_ns / kUs,
+                     launch.remaining_ns / kUs);
+}
+
+TEST(TimeRemaining, FallsOnlyWhileTheLaunchRuns) {
+  Bench bench("hpf");
+  const ClientId low = bench.Add(0), high = bench.Add(1);
+  bench.Want(low, 1000);
+  EXPECT_EQ(Triplet(bench, low), "1000 0 1000");
+  bench.Review(400);
+  EXPECT_EQ(Triplet(bench, low), "1000 0 600");
+  bench.Want(high, 300);
+  bench.Review(250);
+  EXPECT_EQ(Triplet(bench, low), "1000 250 600");
+  EXPECT_EQ(Triplet(bench, high), "300 0 50");
+  bench.End(high);
+  bench.Review(500);
+  EXPECT_EQ(Triplet(bench, low), "1000 250 100");
+}
+
+TEST(TimeRemaining, AnOverrunIsExpectedToGoOnAndANewWordHolds) {
+  Bench bench("hpf");
+  const ClientId id = bench.Add(0);
+  bench.Want(id, 1000);
+  bench.Review(1000);
+  EXPECT_EQ(Triplet(bench, id), "1000 0 0");
+  bench.Review(700);
+  EXPECT_EQ(Triplet(bench, id), "1000 0 700");
+  bench.Of(id).remaining_ns = 5000 * kUs;  // of the same burst of launches
+  bench.Review(10);
+  EXPECT_EQ(Triplet(bench, id), "1000 0 5000");
+  bench.Review(40);
+  EXPECT_EQ(Triplet(bench, id), "1000 0 4960");
+}
+
 TEST(Hpf, HigherPriorityPreemptsAndTheOtherGoesOnAfterIt) {
   Bench bench("hpf");
   const ClientId low = bench.Add(0);
