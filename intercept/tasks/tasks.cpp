@@ -87,7 +87,8 @@ void EndTasksAtExit() noexcept {
     return Decimal(counter.load(std::memory_order_relaxed));
   };
   // A forked child's are its parent's, even where handlers of forks have not run.
-  if (!TasksOn() || getpid() != owner || (counters.tasks.load() == 0 && counters.starts.load() == 0)) return;
+  if (!TasksOn() || getpid() != owner) return;
+  if (counters.tasks.load() == 0 && counters.starts.load() == 0) return;
   Say(Level::kInfo,
       {"tasks: ", number(counters.tasks), " launches, ", number(counters.copies), " copies, ",
        number(counters.starts), " starts of the MasterKernel, ", number(counters.turns),
