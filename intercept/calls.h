@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace cupola::intercept {
 
@@ -23,6 +24,13 @@ inline constexpr size_t kCallCount = static_cast<size_t>(Call::kCount);
 /// The exported name, and the class, of every call; indexed by Call.
 extern const char* const kCallNames[kCallCount];
 extern const CallClass kCallClasses[kCallCount];
+
+/// Whether a call has that name or, where the pattern ends in '*', one that begins so.
+constexpr bool MatchesName(std::string_view pattern, std::string_view name) noexcept {
+  if (!pattern.ends_with('*')) return name == pattern;
+  pattern.remove_suffix(1);
+  return name.starts_with(pattern);
+}
 
 /// Which default stream a form of a call means (cuGetProcAddress chooses by flag).
 enum class StreamForm : uint8_t { kAnyStream, kPerThread };

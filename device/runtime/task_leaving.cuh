@@ -6,13 +6,13 @@
 
 namespace cupola::runtime {
 
-/// Lane 0 of column 0 tells all what the host has said. Where the kernel is to leave, as it is when
-/// no column has had anything to do for long, the host is told first, once, that it takes no more
-/// tasks, then the other columns.
-__device__ inline void Scheduler::Hear(const HostControl& host, const DeviceControl& device) {
+/// Lane 0 of column 0 tells all what the host has said; `awake` and `busy` are the device's words.
+/// Where the kernel is to leave, as it is when no column has had anything to do for long, the host is
+/// told first, once, that it takes no more tasks, then the other columns.
+__device__ inline void Scheduler::Hear(const HostControl& host, uint32_t awake, uint32_t busy) {
   const uint64_t now = NowNs();
-  if (busy_ || device.busy != 0) Mtb().idle_since = now;
-  if (host.awake != device.awake) StoreRelaxed(&params_.device->awake, host.awake);
+  if (busy_ || busy != 0) Mtb().idle_since = now;
+  if (host.awake != awake) StoreRelaxed(&params_.device->awake, host.awake);
   const bool hurries = host.hurry == params_.epoch;
   const bool is_asked = hurries || host.leave == params_.epoch;
   if (!is_asked && now - Mtb().idle_since < params_.idle_ns) return;

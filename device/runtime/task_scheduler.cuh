@@ -98,7 +98,7 @@ class Scheduler {
   __device__ void SetCrowded(bool crowded);
   __device__ void SetBusy(bool busy);
   __device__ bool Knows(const uint4& device, uint32_t lane);
-  __device__ void Hear(const HostControl& host, const DeviceControl& device);
+  __device__ void Hear(const HostControl& host, uint32_t awake, uint32_t busy);
   __device__ void HearHurry();
   __device__ bool MayLeaveRest() const;
   __device__ void RunRest();
@@ -417,11 +417,8 @@ __device__ inline void Scheduler::Turn(bool hears) {
     const HostControl host{.awake = word(seen.x, kHostLane),
                            .leave = word(seen.y, kHostLane),
                            .hurry = word(seen.z, kHostLane)};
-    const DeviceControl device{.awake = word(seen.x, kDeviceLane),
-                               .leave = word(seen.y, kDeviceLane),
-                               .busy = word(seen.z, kDeviceLane),
-                               .hurry = word(seen.w, kDeviceLane)};
-    if (lane_ == 0) Hear(host, device);
+    const uint32_t awake = word(seen.x, kDeviceLane), busy = word(seen.z, kDeviceLane);
+    if (lane_ == 0) Hear(host, awake, busy);
   }
   __syncwarp();
 }

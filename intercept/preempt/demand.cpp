@@ -68,12 +68,6 @@ BurstStream* FindStream(DemandState& state, uint64_t stream) {
   return nullptr;
 }
 
-// Or as good as that: it has too many streams for more to matter.
-bool IsOfBurst(DemandState& state, uint64_t stream) {
-  return FindStream(state, stream) != nullptr ||
-         state.streams.load(std::memory_order_acquire) > kMarkedStreams;
-}
-
 // Whether each stream of the burst has been waited for since its last launch, this one just now: a
 // program may wait for its streams one by one.
 bool AllAreWaitedFor(DemandState& state, const SyncPoint& point) {
@@ -91,14 +85,14 @@ bool AllAreWaitedFor(DemandState& state, const SyncPoint& point) {
 }
 
 void AddStream(DemandState& state, PreemptContext& context, uint64_t stream, CUstream handle) {
+  if (state.streams.load(std::memory_order_acquire) > kMarkedStreams) return;  // no more matter
   if (BurstStream* const known = FindStream(state, stream); known != nullptr) {
     known->launched.store(state.launches.load(std::memory_order_relaxed),
                           std::memory_order_relaxed);
     return;
   }
-  if (state.streams.load(std::memory_order_acquire) > kMarkedStreams) return;
   const MutexLock lock(marker_mutex);
-  if (!IsOfBurst(state, stream)) AddStreamLocked(state, context, stream, handle);
+  if (FindStream(state, stream) == nullptr) AddStreamLocked(state, context, stream, handle);
 }
 
 // False: another thread has begun.

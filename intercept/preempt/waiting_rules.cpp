@@ -2,8 +2,6 @@
 // call (entry.S) when launches are outstanding or the process has demand. The rules follow what an
 // H200 does behind a guard (docs/preemption.md, "Calls behind a guard"); what is not named here and
 // is classed kMayWait waits for all.
-#include <cstring>
-
 #include "intercept/calls.h"
 #include "intercept/driver.h"
 #include "intercept/driver_calls.h"
@@ -36,7 +34,7 @@ Rule rules[kCallCount];
 constexpr uint64_t kHasHook = 1u << 30;  // generate/stubs.py
 
 struct NamedRule {
-  const char* prefix;  ///< a call's name, or with '*' at the end what it begins with
+  const char* pattern;  ///< MatchesName
   Rule rule;
 };
 
@@ -70,12 +68,6 @@ constexpr NamedRule kNamedRules[] = {
     {"cuLibraryUnload", Rule::kWaitAll},
     {"cuGreenCtxDestroy", Rule::kWaitAll},
 };
-
-bool Matches(const char* pattern, const char* name) {
-  const size_t length = strlen(pattern);
-  if (pattern[length - 1] == '*') return strncmp(pattern, name, length - 1) == 0;
-  return strcmp(pattern, name) == 0;
-}
 
 // Pinned host memory and device memory are known to the driver; pageable memory is not.
 bool IsKnownToDriver(uint64_t address) {
@@ -166,7 +158,7 @@ void StartWaitingRules() noexcept {
   for (size_t call = 0; call < kCallCount; ++call) {
     rules[call] = Rule::kWait;
     for (const NamedRule& named : kNamedRules) {
-      if (Matches(named.prefix, kCallNames[call])) rules[call] = named.rule;
+      if (MatchesName(named.pattern, kCallNames[call])) rules[call] = named.rule;
     }
   }
 }

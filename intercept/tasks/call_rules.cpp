@@ -2,11 +2,13 @@
 
 #include <cstring>
 
+#include "intercept/calls.h"
+
 namespace cupola::intercept::tasks {
 namespace {
 
 struct NamedRule {
-  const char* pattern;  ///< of a name; '*' at its end stands for anything
+  const char* pattern;  ///< MatchesName
   Rule rule;
 };
 
@@ -39,19 +41,13 @@ constexpr NamedRule kNamedRules[] = {
     {"cuStreamDestroy*", Rule::kEndStream},
 };
 
-bool Matches(const char* pattern, const char* name) {
-  const size_t length = strlen(pattern);
-  if (pattern[length - 1] == '*') return strncmp(pattern, name, length - 1) == 0;
-  return strcmp(pattern, name) == 0;
-}
-
 }  // namespace
 
 // Names with Async give work to a stream, and wait for the host's memory at most.
 Rule RuleFor(const char* name) noexcept {
   Rule rule = Rule::kWaitAndLeave;
   for (const NamedRule& named : kNamedRules) {
-    if (Matches(named.pattern, name)) rule = named.rule;
+    if (MatchesName(named.pattern, name)) rule = named.rule;
   }
   return rule != Rule::kHook && strstr(name, "Async") != nullptr ? Rule::kFlush : rule;
 }
