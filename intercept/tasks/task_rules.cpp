@@ -28,7 +28,6 @@ void OpenScope() {
   WaitForAllTasks();
   scopes.fetch_add(1);
   WaitForAllTasks();
-  ForEachReadyEngine([](TaskEngine& engine) { engine.AskToLeave(); });
 }
 
 }  // namespace
@@ -83,6 +82,7 @@ Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
     case Rule::kWaitAndLeave:
       ForgetMemory();
       OpenScope();
+      ForEachReadyEngine([](TaskEngine& engine) { engine.AskToLeave(); });
       return {.what = Behind::What::kCloseScope};
   }
   return {};

@@ -5,6 +5,7 @@ folder, `device` is "sim" or "gpu".
 """
 import argparse
 import atexit
+import ctypes
 import glob
 import json
 import os
@@ -101,12 +102,22 @@ def prepare_child():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+PR_SET_PDEATHSIG = 1  # prctl(2)
+LIBC = ctypes.CDLL(None)
+
+
+def prepare_child_to_end():
+    """The same, and the child does not outlive the thread that waits for it."""
+    prepare_child()
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def run(command, environ, timeout, stdin=b""):
     """Runs to the end or the time-out (seconds). `code` is negative for a signal, or "timeout"."""
     start = time.monotonic()
     process = subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, start_new_session=True,
-                               preexec_fn=prepare_child)
+                               preexec_fn=prepare_child_to_end)
     try:
         out, err = process.communicate(stdin, timeout=timeout)
         code = process.returncode

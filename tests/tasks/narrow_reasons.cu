@@ -179,6 +179,9 @@ void Blocked(Bed& bed) {
 // Another thread waits for the device for as long as this one likes, and launches go on.
 void Scope(Bed& bed) {
   std::atomic<bool> waits{false};
+  // To load a kernel waits for the device.
+  Count<<<1, 32, 0, bed.stream>>>(bed.values + kThreads / 2);
+  CHECK(cudaStreamSynchronize(bed.stream));
   bed.Block(bed.other);
   std::thread thread([&] {
     waits.store(true);
