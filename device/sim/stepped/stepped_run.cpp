@@ -8,41 +8,13 @@
 #include <limits>
 #include <numeric>
 
+#include "device/sim/stepped/mix.h"
+
 namespace cupola::sim {
 namespace {
 
 constexpr uint32_t kMaxLocal = 1u << 16;  // instructions of one step
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
-
-uint64_t MixInto(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15ull;
-  return hash ^ hash >> 29;
-}
-
-// Of the registers of a warp, 100 KB and more, at every jump back: eight words at a time, which do
-// not wait for one another, and without sanitizers, which know nothing of these bytes.
-__attribute__((no_sanitize("address", "undefined"))) uint64_t MixBytes(uint64_t hash,
-                                                                       const uint8_t* bytes,
-                                                                       size_t count) {
-  constexpr size_t kAtOnce = 8;
-  uint64_t sums[kAtOnce] = {1, 2, 3, 4, 5, 6, 7, 8};
-  const auto add = [](uint64_t& sum, uint64_t word)
-      __attribute__((always_inline, no_sanitize("address", "undefined"))) {
-    sum = ((sum ^ word) << 29 | (sum ^ word) >> 35) * 0x9E3779B97F4A7C15ull;
-  };
-  size_t at = 0;
-  for (; at + 8 * kAtOnce <= count; at += 8 * kAtOnce) {
-#pragma GCC unroll 8
-    for (size_t i = 0; i < kAtOnce; ++i) {
-      uint64_t word;
-      std::memcpy(&word, bytes + at + 8 * i, sizeof word);
-      add(sums[i], word);
-    }
-  }
-  for (; at < count; ++at) add(sums[at % kAtOnce], bytes[at]);
-  for (const uint64_t sum : sums) hash = MixInto(hash, sum);
-  return hash;
-}
 
 }  // namespace
 

@@ -1,0 +1,57 @@
+#include "device/sim/stepped/mix.h"
+
+#include <immintrin.h>
+
+#include <cstring>
+
+namespace cupola::sim {
+namespace {
+
+constexpr uint64_t kStep = 0x9E3779B97F4A7C15, kTailKey = 0x452821E638D01377;
+
+// As many bytes as come in whole pieces; how many these are. A word adds itself and the product of
+// its halves, under a key of its place, as in XXH3. Digits of pi: keys that have to do with the
+// step let words hide each other.
+__attribute__((target("avx2"), no_sanitize("address", "undefined"))) size_t MixPieces(
+    uint64_t* hash, const uint8_t* bytes, size_t count) {
+  constexpr size_t kVectors = 4, kPiece = kVectors * sizeof(__m256i);
+  const __m256i step = _mm256_set1_epi64x(static_cast<long long>(kStep));
+  __m256i key = _mm256_set_epi64x(0x243F6A8885A308D3, 0x13198A2E03707344, 0x64093822299F31D0,
+                                  0x082EFA98EC4E6C89);
+  __m256i sums[kVectors] = {key, key, key, key};
+  size_t at = 0;
+  for (; at + kPiece <= count; at += kPiece) {
+#pragma GCC unroll 4
+    for (size_t i = 0; i < kVectors; ++i) {
+      const auto* const from = reinterpret_cast<const __m256i*>(bytes + at) + i;
+      const __m256i words = _mm256_loadu_si256(from), keyed = _mm256_xor_si256(words, key);
+      const __m256i products = _mm256_mul_epu32(keyed, _mm256_srli_epi64(keyed, 32));
+      sums[i] = _mm256_add_epi64(sums[i], _mm256_add_epi64(words, products));
+      key = _mm256_add_epi64(key, step);
+    }
+  }
+  uint64_t words[kPiece / sizeof(uint64_t)];
+  std::memcpy(words, sums, sizeof words);
+  for (const uint64_t word : words) *hash = MixInto(*hash, word);
+  return at;
+}
+
+}  // namespace
+
+// Of the registers of a warp, 100 KB and more, at every jump back: without sanitizers, which know
+// nothing of these bytes.
+__attribute__((no_sanitize("address", "undefined"))) uint64_t MixBytes(uint64_t hash,
+                                                                       const uint8_t* bytes,
+                                                                       size_t count) {
+  size_t at = __builtin_cpu_supports("avx2") ? MixPieces(&hash, bytes, count) : 0;
+  uint64_t sum = count, key = kTailKey;
+  for (; at < count; at += sizeof(uint64_t), key += kStep) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes + at, count - at < sizeof word ? count - at : sizeof word);
+    const uint64_t keyed = word ^ key;
+    sum += word + (keyed & UINT32_MAX) * (keyed >> 32);
+  }
+  return MixInto(hash, sum);
+}
+
+}  // namespace cupola::sim
