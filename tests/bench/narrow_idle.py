@@ -51,7 +51,7 @@ class Cells:
                    "--period-us", str(period), "--seconds", str(self.beside.seconds)]
         if system == "plain":
             return self.bed.start("plain", "bursts", command)
-        self.bed.additions["CUPOLA_TASKS"] = "always" if system == "tasks" else "off"
+        self.bed.additions["CUPOLA_TASKS"] = "auto" if system == "tasks" else "off"
         try:
             return self.bed.start("cupola", "bursts", command)
         finally:
@@ -79,9 +79,9 @@ class Cells:
 
 
 def beside_batch(bed, quick, failures):
-    """(metrics, detail). Under an arbiter both processes take part, and the narrow one's launches are
-    tasks or not; without one, and without MPS (where no launch becomes a task then), the narrow one is
-    under Cupola or not. Cells that fail are named in `failures`."""
+    """(metrics, detail). Under an arbiter both processes take part, and the narrow one's launches may be
+    tasks, as Cupola finds right, or not; without one, and without MPS (where no launch becomes a task then),
+    the narrow one is under Cupola or not. Cells that fail are named in `failures`."""
     bed.build_variants(["preemption_batch", "preemption_bursts"])
     metrics, detail = {}, {}
     for name, base, has_arbiter in (("nomps", "launches", True), ("mps", "launches", True),

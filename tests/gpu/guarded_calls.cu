@@ -221,42 +221,42 @@ void AddOtherContext(Calls* calls) {
   const auto add = [calls](const std::string& name, const std::function<void(World&)>& call) {
     (*calls)["in_other_context_" + name] = [call](World& w) {
       CUcontext popped = nullptr;
-      MUST_DRIVER(DRIVER(cuCtxPushCurrent)(w.beside.context));
+      MUST_DRIVER(DRIVER(cuCtxPushCurrent)(beside.context));
       call(w);
       MUST_DRIVER(DRIVER(cuCtxPopCurrent)(&popped));
     };
   };
   add("memcpy_pageable", [](World& w) {
-    MUST_DRIVER(DRIVER(cuMemcpyHtoD_v2)(w.beside.memory, w.pageable.data(), 1 << 20));
-    MUST_DRIVER(DRIVER(cuMemcpyDtoH_v2)(w.pageable.data(), w.beside.memory, 1 << 20));
+    MUST_DRIVER(DRIVER(cuMemcpyHtoD_v2)(beside.memory, w.pageable.data(), 1 << 20));
+    MUST_DRIVER(DRIVER(cuMemcpyDtoH_v2)(w.pageable.data(), beside.memory, 1 << 20));
   });
   add("memcpy_async_pageable", [](World& w) {
     const auto to_host = DRIVER(cuMemcpyDtoHAsync_v2);
-    MUST_DRIVER(to_host(w.pageable.data(), w.beside.memory, 1 << 20, w.beside.stream));
-    MUST_DRIVER(DRIVER(cuStreamSynchronize)(w.beside.stream));
+    MUST_DRIVER(to_host(w.pageable.data(), beside.memory, 1 << 20, beside.stream));
+    MUST_DRIVER(DRIVER(cuStreamSynchronize)(beside.stream));
   });
-  add("free", [](World& w) {
-    MUST_DRIVER(DRIVER(cuMemFree_v2)(std::exchange(w.beside.memory, 0)));
+  add("free", [](World&) {
+    MUST_DRIVER(DRIVER(cuMemFree_v2)(std::exchange(beside.memory, 0)));
   });
   add("module_load", [](World&) {
     CUmodule module = nullptr;
     MUST_DRIVER(DRIVER(cuModuleLoadData)(&module, kOtherModule));
   });
-  add("library_global", [](World& w) {
+  add("library_global", [](World&) {
     CUdeviceptr address = 0;
     size_t bytes = 0;
-    MUST_DRIVER(DRIVER(cuLibraryGetGlobal)(&address, &bytes, w.beside.library, "word"));
+    MUST_DRIVER(DRIVER(cuLibraryGetGlobal)(&address, &bytes, beside.library, "word"));
   });
-  add("first_launch", [](World& w) {
+  add("first_launch", [](World&) {
     CUfunction function = nullptr;
-    MUST_DRIVER(DRIVER(cuModuleGetFunction)(&function, w.beside.module, "other"));
-    MUST_DRIVER(DRIVER(cuLaunchKernel)(function, 1, 1, 1, 32, 1, 1, 0, w.beside.stream, nullptr,
+    MUST_DRIVER(DRIVER(cuModuleGetFunction)(&function, beside.module, "other"));
+    MUST_DRIVER(DRIVER(cuLaunchKernel)(function, 1, 1, 1, 32, 1, 1, 0, beside.stream, nullptr,
                                        nullptr));
-    MUST_DRIVER(DRIVER(cuStreamSynchronize)(w.beside.stream));
+    MUST_DRIVER(DRIVER(cuStreamSynchronize)(beside.stream));
   });
   add("synchronize", [](World&) { MUST_DRIVER(DRIVER(cuCtxSynchronize)()); });
-  (*calls)["destroy_other_context"] = [](World& w) {
-    MUST_DRIVER(DRIVER(cuCtxDestroy_v2)(std::exchange(w.beside.context, nullptr)));
+  (*calls)["destroy_other_context"] = [](World&) {
+    MUST_DRIVER(DRIVER(cuCtxDestroy_v2)(std::exchange(beside.context, nullptr)));
   };
 }
 
@@ -283,7 +283,7 @@ void CaptureAcross(World& w) {
 
 // What a call wants done before the kernel is launched, and after it has ended.
 void Before(World* w, const std::string& call) {
-  if (call.find("other_context") != std::string::npos) MakeOtherContext(w);
+  if (call.find("other_context") != std::string::npos) MakeOtherContext(w->device);
   if (call != "capture_across") return;
   w->capturing = std::thread(CaptureAcross, std::ref(*w));
   AwaitStep(*w, 1);
