@@ -105,9 +105,11 @@ inline void AwaitGuard(PreemptContext& context) noexcept {
   pthread_mutex_unlock(&context.launch_mutex);
 }
 
-/// Calls `visit(PreemptContext&)` for every live one.
+/// Calls `visit(PreemptContext&)` for every live one; for those too that have ended.
 template <typename Visit>
 void ForEachContext(Visit&& visit) noexcept;
+template <typename Visit>
+void ForEachContextEver(Visit&& visit) noexcept;
 
 /// Looks at what the device said and accounts for what is complete. Returns how many are
 /// outstanding.
@@ -147,14 +149,20 @@ inline PreemptContext* ContextFor(CUcontext context) noexcept {
 }
 
 template <typename Visit>
-void ForEachContext(Visit&& visit) noexcept {
+void ForEachContextEver(Visit&& visit) noexcept {
   const uint32_t count = internal::context_count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < count; ++i) {
-    PreemptContext* const context = internal::contexts[i].load(std::memory_order_acquire);
-    if (context->state.load(std::memory_order_acquire) != PreemptContext::State::kDead) {
-      visit(*context);
-    }
+    visit(*internal::contexts[i].load(std::memory_order_acquire));
   }
+}
+
+template <typename Visit>
+void ForEachContext(Visit&& visit) noexcept {
+  ForEachContextEver([&](PreemptContext& context) {
+    if (context.state.load(std::memory_order_acquire) != PreemptContext::State::kDead) {
+      visit(context);
+    }
+  });
 }
 
 }  // namespace cupola::intercept::preempt

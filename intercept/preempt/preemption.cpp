@@ -127,7 +127,7 @@ void SayCounts() {
                        " us on average, as its agent sees it"});
   }
   uint64_t between_gates_ns = 0;
-  ForEachContext([&](const PreemptContext& context) {
+  ForEachContextEver([&](const PreemptContext& context) {
     between_gates_ns = std::max(between_gates_ns, BetweenGatesNs(*context.gpu));
   });
   if (counters.gates.load() != 0 && between_gates_ns != 0) {

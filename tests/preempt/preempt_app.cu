@@ -271,7 +271,7 @@ int Gated(cudaStream_t stream) {
 }
 
 // Kernels without a variant, each long, each waited for.
-int LongGated(cudaStream_t stream) {
+int LaunchLong(cudaStream_t stream) {
   constexpr int kLongBlocks = 4000;
   const Arrays arrays;
   for (int i = 0; i < 20; ++i) {
@@ -281,6 +281,13 @@ int LongGated(cudaStream_t stream) {
   uint32_t count = 0;
   CHECK(cudaMemcpy(&count, arrays.other, 4, cudaMemcpyDeviceToHost));
   return count == 20 * kLongBlocks * 32 ? 0 : 1;
+}
+
+// Its context has ended when the process does.
+int LongGated(cudaStream_t stream) {
+  const int code = LaunchLong(stream);
+  CHECK(cudaDeviceReset());
+  return code;
 }
 
 // A grid that meets, as large as the simulated GPU.

@@ -343,6 +343,7 @@ TEST(Gate, LongLaunchesHaveOneEach) {
   other.state.store(static_cast<uint32_t>(sched::SlotState::kLive));
   Program program(App({"long-gated", "non-blocking"}), board, {{"CUPOLA_GATE_EVERY", "8"}});
   EXPECT_EQ(program.Wait(), 0) << program.output();
+  EXPECT_NE(program.output().find(" us between two gates"), std::string::npos) << program.output();
   const size_t at = program.output().find(" gates");
   ASSERT_NE(at, std::string::npos) << program.output();
   const size_t number = program.output().rfind(' ', at - 1) + 1;
