@@ -17,7 +17,7 @@ struct NamedRule {
 constexpr NamedRule kNamedRules[] = {
     {"cuMemcpy*", Rule::kWait},
     {"cuMemset*", Rule::kWait},
-    {"cuEventSynchronize", Rule::kNone},
+    {"cuEventSynchronize", Rule::kSyncEvent},
     {"cuEventDestroy*", Rule::kNone},
     {"cuMemAlloc*", Rule::kNone},
     {"cuMemHostAlloc", Rule::kNone},

@@ -14,6 +14,7 @@ enum class Rule : uint8_t {
   kWaitAndLeave,         ///< may wait for the device
   kSyncStream,           ///< tasks of one stream are waited for
   kSyncStreamPerThread,  ///< the same, the _ptsz form
+  kSyncEvent,            ///< the driver waits for tasks that the event is behind
   kEndStream,
 };
 

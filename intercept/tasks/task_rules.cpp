@@ -75,6 +75,9 @@ Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
     case Rule::kSyncStreamPerThread:
       WaitForStream(stream, rules[index] == Rule::kSyncStreamPerThread);
       return {};
+    case Rule::kSyncEvent:
+      WatchOverEvent(reinterpret_cast<CUevent>(arguments[0]));
+      return {};
     case Rule::kEndStream:
       WaitForStream(stream, false);
       ForgetStream(stream);

@@ -1,6 +1,7 @@
 #include "intercept/tasks/task_streams.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <new>
@@ -25,6 +26,9 @@ constexpr uint32_t kMostStreams = 4096;
 constexpr uint64_t kPatienceNs = 40'000;
 constexpr uint32_t kMostBackoff = 1024;
 constexpr uint32_t kLookEvery = 64;  // questions of a thread whether a stream's tasks have run
+// Whoever waits for an event for so long notices no sleep of:
+constexpr uint64_t kSpinNs = 10'000'000;
+constexpr useconds_t kSleepUs = 100;
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 HandleMap by_handle;  // CUstream -> StreamTasks*
@@ -268,6 +272,23 @@ void WaitForTasks(TaskEngine& engine) {
   engine.WaitForAll();
 }
 
+// At the next stream from that number on that has a task; false: there is none.
+bool LookAtNext(uint32_t* number) {
+  const uint32_t known = count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < known; ++i) {
+    StreamTasks& stream = *all[(*number)++ % known];
+    if (stream.taken.exchange(true, std::memory_order_acquire)) return true;  // just being put in
+    const uint32_t column = stream.last.column;
+    TaskEngine* const engine = stream.engine.load();
+    const bool is_outstanding = engine != nullptr && IsOutstanding(stream);
+    stream.Give();
+    if (!is_outstanding) continue;
+    engine->LookAt(column);
+    return true;
+  }
+  return false;
+}
+
 template <typename Wanted>
 void FlushAll(Wanted&& wanted) {
   const uint32_t known = count.load(std::memory_order_acquire);
@@ -392,6 +413,18 @@ bool HasTasks(CUstream stream, bool per_thread) noexcept {
   thread_local uint32_t asked = 0;
   if (++asked % kLookEvery == 0) known->engine.load()->LookAt(known->last.column);
   return true;
+}
+
+void WatchOverEvent(CUevent event) noexcept {
+  if (settings.notice_ns == 0) return;
+  const RelaxedCapture relaxed;
+  const auto query = CUPOLA_CALL_REAL(cuEventQuery, PFN_cuEventQuery_v2000);
+  const uint64_t since = NowNs();
+  uint32_t number = 0;
+  for (uint32_t turn = 1; query(event) == CUDA_ERROR_NOT_READY; ++turn) {
+    if (turn % kLookEvery == 0 && !LookAtNext(&number)) return;
+    if (NowNs() - since > kSpinNs) usleep(kSleepUs);
+  }
 }
 
 // From now on the legacy stream's launches are the driver's.

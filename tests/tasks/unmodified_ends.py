@@ -13,6 +13,7 @@ import runner
 from unmodified_bed import counts
 
 KILLED_BEHIND = {"sim": 3, "gpu": 300}  # lines, of a thousand launches each
+ATTEMPTS = 3  # of a run on a machine that is very busy
 LONG_MS, NOTICE_MS = {"sim": 1500, "gpu": 800}, {"sim": 500, "gpu": 300}
 NOTICE = re.compile(r"a task has not ended for (\d+) ms while the program waits: (\S+);")
 STATE_SECONDS = 5  # until the arbiter must know
@@ -100,18 +101,22 @@ def named_when_long(bed):
     outputs = {}  # of plain runs
     for how, after_ms, is_named in (("wait", notice_ms, True), ("ask", notice_ms, True),
                                     ("device", notice_ms, True), ("full", notice_ms, True),
-                                    ("event", notice_ms, False), ("wait", 0, False)):
+                                    ("event", notice_ms, True), ("wait", 0, False)):
         run = f"{how}, notice after {after_ms} ms"
         if how not in outputs:
             outputs[how] = bed.plain(program, "long", how, **more)
         plain = outputs[how]
-        tasks = bed.run(program, "long", how, CUPOLA_TASK_NOTICE_MS=str(after_ms), **more)
-        if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
-            return (f"{run}: plain {plain['code']} {plain['stdout']}, as tasks {tasks['code']} "
-                    f"{tasks['stdout']} {tasks['said'][-300:]}")
-        # Of a machine that is very busy others are named as well, and rightly.
-        found = [int(ms) for ms, kernel in NOTICE.findall(tasks["said"]) if "Long" in kernel]
-        is_right = len(found) == is_named and all(ms >= after_ms for ms in found)
+        for _ in range(ATTEMPTS):
+            tasks = bed.run(program, "long", how, CUPOLA_TASK_NOTICE_MS=str(after_ms), **more)
+            if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
+                return (f"{run}: plain {plain['code']} {plain['stdout']}, as tasks {tasks['code']} "
+                        f"{tasks['stdout']} {tasks['said'][-300:]}")
+            named = NOTICE.findall(tasks["said"])
+            found = [int(ms) for ms, kernel in named if "Long" in kernel]
+            is_right = len(found) == is_named and all(ms >= after_ms for ms in found)
+            # Of a machine that is very busy others are named as well, and rightly; it may be too late then.
+            if is_right or len(found) == len(named):
+                break
         if not is_right or counts(tasks["said"])[0] == 0:
             return f"{run}: named {found}, {tasks['said'][-300:]}"
     return ""
