@@ -30,7 +30,8 @@ std::string RefusalIn(const std::vector<char>& packet, ssize_t size) {
   std::memcpy(&answer, packet.data(), sizeof(answer));
   const bool is_refusal = answer.head.magic == sched::kMessageMagic &&
                           answer.head.type == static_cast<uint16_t>(sched::MessageType::kJoined);
-  return is_refusal ? std::string(answer.reason, strnlen(answer.reason, sizeof(answer.reason))) : "";
+  return is_refusal ? std::string(answer.reason, strnlen(answer.reason, sizeof(answer.reason)))
+                    : "";
 }
 
 }  // namespace

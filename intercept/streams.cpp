@@ -104,8 +104,7 @@ void NoteStreamDestroyed(CUstream stream) noexcept {
 // other.
 void NoteCaptureBegins() noexcept {
   open_captures.fetch_add(1);
-  while (captures_forbidden.load() != 0) {
-  }
+  while (captures_forbidden.load() != 0) __builtin_ia32_pause();
 }
 
 NoCaptureBegins::NoCaptureBegins() noexcept { captures_forbidden.fetch_add(1); }

@@ -7,8 +7,8 @@
 namespace cupola::runtime {
 
 /// Lane 0 of column 0 tells all what the host has said; `awake` and `busy` are the device's words.
-/// Where the kernel is to leave, as it is when no column has had anything to do for long, the host is
-/// told first, once, that it takes no more tasks, then the other columns.
+/// Where the kernel is to leave, as it is when no column has had anything to do for long, the host
+/// is told first, once, that it takes no more tasks, then the other columns.
 __device__ inline void Scheduler::Hear(const HostControl& host, uint32_t awake, uint32_t busy) {
   const uint64_t now = NowNs();
   if (busy_ || busy != 0) Mtb().idle_since = now;

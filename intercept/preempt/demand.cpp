@@ -106,7 +106,8 @@ bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
   }
   const uint64_t now = NowNs();
   const uint64_t ended = state.ended_ns.load(std::memory_order_relaxed);
-  state.gaps_are_short.store(ended != 0 && now - ended < settings.short_gap_ns, std::memory_order_relaxed);
+  state.gaps_are_short.store(ended != 0 && now - ended < settings.short_gap_ns,
+                             std::memory_order_relaxed);
   {
     const MutexLock lock(marker_mutex);
     state.streams.store(0);
@@ -399,7 +400,7 @@ uint64_t DemandTickNs(GpuBoard& gpu) noexcept {
   // Nobody waits for it to end: only the lease is to be looked after.
   if (!IsHeeded(gpu)) return kIdleTickNs;
   return gpu.demand.gaps_are_short.load(std::memory_order_relaxed) ? settings.short_gap_ns
-                                                                     : kTickNs;
+                                                                   : kTickNs;
 }
 
 void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept {

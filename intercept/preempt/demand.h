@@ -4,11 +4,11 @@
 // renews while work is under way. docs/preemption.md.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-
 #include <cuda.h>
 #include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
 
 #include "device/runtime/preempt_control.h"
 #include "intercept/preempt/launched_names.h"
@@ -39,7 +39,8 @@ struct DemandState {
   enum class Phase : uint32_t { kNone, kChanging, kOn };
   std::atomic<Phase> phase{Phase::kNone};
   std::atomic<uint64_t> launches{0};        ///< of the process on this GPU, ever
-  std::atomic<const void*> kernel{nullptr};  ///< of the last of them (NoteLaunched); on the same line
+  /// Of the last of them (NoteLaunched); on the same line.
+  std::atomic<const void*> kernel{nullptr};
   std::atomic<uint64_t> stream{kNoStream};  ///< of the launches since demand began
   std::atomic<uint32_t> sms{runtime::kAllSms};  ///< that the launches since demand began need
   std::atomic<uint64_t> agent_wakes_ns{0};  ///< until when the agent sleeps; 0 = it is awake
@@ -71,8 +72,9 @@ struct DemandState {
 [[nodiscard]] sched::Wakes NoteDemand(PreemptContext& context, uint64_t stream, CUstream handle,
                                       uint64_t predicted_ns, uint32_t sms) noexcept;
 
-/// Before NoteDemand: what is launched, a CUfunction or CUkernel, null for a graph. A store; its name
-/// comes on the board when a burst begins, where rules name kernels, and with the agent's looks.
+/// Before NoteDemand: what is launched, a CUfunction or CUkernel, null for a graph. A store; its
+/// name comes on the board when a burst begins, where rules name kernels, and with the agent's
+/// looks.
 inline void NoteLaunched(DemandState& state, const void* function) noexcept {
   state.kernel.store(function != nullptr ? function : &kGraphLaunch, std::memory_order_relaxed);
 }

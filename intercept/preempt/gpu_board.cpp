@@ -1,15 +1,15 @@
 #include "intercept/preempt/gpu_board.h"
 
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <new>
-
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
 
 #include "intercept/driver_calls.h"
 #include "intercept/mutex_lock.h"
@@ -167,8 +167,10 @@ sched::VariantChoice GpuBoard::VariantFor(const char* kernel) const noexcept {
 
 bool GpuBoard::PublishKernel() noexcept {
   const char* const name = LaunchedName(demand.kernel.load(std::memory_order_relaxed));
-  if (name == nullptr || name == kernel_.load(std::memory_order_relaxed) || has_left()) return false;
-  if (publishes_kernel_.test_and_set(std::memory_order_acquire)) return false;  // another thread does
+  if (name == nullptr || name == kernel_.load(std::memory_order_relaxed) || has_left())
+    return false;
+  if (publishes_kernel_.test_and_set(std::memory_order_acquire))
+    return false;  // another thread does
   kernel_.store(name, std::memory_order_relaxed);
   char text[sizeof(slot_->kernel)] = {};
   strncpy(text, name, sizeof(text) - 1);

@@ -81,9 +81,9 @@ class GpuBoard {
   /// failure.
   void* MapAgain() const noexcept;
 
-  /// Puts the name of the kernel that was launched last on the board, for `cupola top` and the rules of
-  /// the configuration that name kernels. Nothing where it stands there, or has no name that is known.
-  /// True: a rule may want to know. Two look-ups where nothing is new; any thread.
+  /// Puts the name of the kernel that was launched last on the board, for `cupola top` and the
+  /// rules of the configuration that name kernels. Nothing where it stands there, or has no name
+  /// that is known. True: a rule may want to know. Two look-ups where nothing is new; any thread.
   bool PublishKernel() noexcept;
   /// Whether rules give this process other settings by the kernel.
   bool has_kernel_rules() const noexcept {

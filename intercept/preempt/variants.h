@@ -66,8 +66,8 @@ struct Variant {
   std::atomic<uint64_t> ns_per_1024_blocks{0};
 };
 
-/// The kernel as the program has it, in the current context, or null; `program` (CUfunction or CUkernel)
-/// is what it launches.
+/// The kernel as the program has it, in the current context, or null; `program` (CUfunction or
+/// CUkernel) is what it launches.
 CUfunction OriginalOf(const Variant& variant, const void* program) noexcept;
 
 /// Settles which form of it is used. Takes a mutex at the first call for a variant.

@@ -6,7 +6,6 @@
 
 #include <cuda.h>
 
-#include <atomic>
 #include <cstdint>
 
 namespace cupola::intercept::tasks {
@@ -16,7 +15,8 @@ class ContextRest {
   /// Whether all work that `context`, which is current, has been given has ended. Waits for that
   /// for Settings::patience_ns at most; after it has waited in vain it says no without asking for
   /// half a second, and four times as long each time, up to eight seconds. True where the driver
-  /// cannot be asked (cuCtxRecordEvent is of CUDA 12.5). Under RelaxedCapture; one thread at a time.
+  /// cannot be asked (cuCtxRecordEvent is of CUDA 12.5). Under RelaxedCapture; one thread at a
+  /// time.
   bool Comes(CUcontext context) noexcept;
 
  private:

@@ -22,8 +22,8 @@ preempt::PreemptContext* ContextOf(const StreamKey& key) noexcept;
 /// in the process.
 bool IsAskedToYield(const StreamKey& key) noexcept;
 
-/// Around putting a task in, a kernel or a copy (`function` null): the board hears of it before, and
-/// who sleeps is woken behind it. Nothing where preemption is off.
+/// Around putting a task in, a kernel or a copy (`function` null): the board hears of it before,
+/// and who sleeps is woken behind it. Nothing where preemption is off.
 class TaskDemand {
  public:
   TaskDemand(const StreamKey& key, CUstream stream, const void* function = nullptr) noexcept;

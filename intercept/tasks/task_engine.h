@@ -37,13 +37,13 @@ class TaskEngine {
   }
 
   /// Sets it up for an image of its context, which is current: afterwards the state is kReady or
-  /// kDead, or still kNone where the context does not come to rest (context_rest.h). May wait for the
-  /// device.
+  /// kDead, or still kNone where the context does not come to rest (context_rest.h). May wait for
+  /// the device.
   void Open(Image* image) noexcept;
 
   /// Serves another image of its context from now on; goes on with its own where that cannot be
-  /// loaded, or the context does not come to rest. Waits for all tasks and until the MasterKernel is gone; may wait for the device. Nobody
-  /// puts a task in meanwhile (AllStreams).
+  /// loaded, or the context does not come to rest. Waits for all tasks and until the MasterKernel
+  /// is gone; may wait for the device. Nobody puts a task in meanwhile (AllStreams).
   void TurnTo(Image* image) noexcept;
 
   /// Puts a task behind `last` of the same column, and `last` becomes the new one. Waits while the

@@ -201,8 +201,8 @@ void Turn(TaskEngine& engine, Image* image) {
   turns[engine.index()].NoteTurn();
 }
 
-// The driver loads a kernel when that is first launched, and waits for the device meanwhile. It is to
-// do so here, where it would without us: a later launch that cannot be a task may be behind work
+// The driver loads a kernel when that is first launched, and waits for the device meanwhile. It is
+// to do so here, where it would without us: a later launch that cannot be a task may be behind work
 // that waits for the host. False: not here.
 bool IsLoadedIn(const TaskEngine& engine, Variant& variant, const void* program) {
   static_assert(kMostEngines <= 32);
@@ -213,7 +213,7 @@ bool IsLoadedIn(const TaskEngine& engine, Variant& variant, const void* program)
   const preempt::OwnCallScope nothing_stopped;
   const RelaxedCapture relaxed;
   const CUfunction original = preempt::OriginalOf(variant, program);
-  (void)CUPOLA_CALL_REAL(cuFuncLoad, PFN_cuFuncLoad_v12040)(original);
+  if (original != nullptr) (void)CUPOLA_CALL_REAL(cuFuncLoad, PFN_cuFuncLoad_v12040)(original);
   variant.loaded_for_tasks.fetch_or(bit, std::memory_order_relaxed);
   return true;
 }

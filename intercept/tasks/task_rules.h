@@ -14,9 +14,9 @@ namespace cupola::intercept::tasks {
 /// Calls under way that wait for the device: while there are any, no launch becomes a task.
 extern std::atomic<uint32_t> scopes;
 
-/// For a call of ours that may wait for the device: no task runs while it lives, and none is put in.
-/// A MasterKernel stays, idle: one that leaves would keep the next from starting until the last task
-/// that it still takes has run.
+/// For a call of ours that may wait for the device: no task runs while it lives, and none is put
+/// in. A MasterKernel stays, idle: one that leaves would keep the next from starting until the last
+/// task that it still takes has run.
 class WaitingScope {
  public:
   WaitingScope() noexcept;

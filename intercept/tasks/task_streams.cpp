@@ -421,8 +421,8 @@ void WatchOverEvent(CUevent event) noexcept {
   const auto query = CUPOLA_CALL_REAL(cuEventQuery, PFN_cuEventQuery_v2000);
   const uint64_t since = NowNs();
   uint32_t number = 0;
-  for (uint32_t turn = 1; query(event) == CUDA_ERROR_NOT_READY; ++turn) {
-    if (turn % kLookEvery == 0 && !LookAtNext(&number)) return;
+  for (uint32_t turn = 0; turn % kLookEvery != 0 || LookAtNext(&number); ++turn) {
+    if (query(event) != CUDA_ERROR_NOT_READY) return;
     if (NowNs() - since > kSpinNs) usleep(kSleepUs);
   }
 }

@@ -101,9 +101,9 @@ void AfterWork() noexcept;
 /// Until all tasks of a stream have run.
 void WaitForStream(CUstream stream, bool per_thread) noexcept;
 
-/// An event is about to be waited for in the driver: while it has not been reached and tasks are left,
-/// which it may be behind, looks whether one does not end (task_watch.h). Spins for some ms, then
-/// sleeps between looks.
+/// An event is about to be waited for in the driver: while it has not been reached and tasks are
+/// left, which it may be behind, looks whether one does not end (task_watch.h). Spins for some ms,
+/// then sleeps between looks.
 void WatchOverEvent(CUevent event) noexcept;
 
 /// Whether a task of it has not run.

@@ -78,8 +78,8 @@ Result<ProcessIdentity> PeerOf(int fd) {
   return identity;
 }
 
-/// Closes so that the peer reads what it was sent: behind data that nobody has read its next call would
-/// fail instead.
+/// Closes so that the peer reads what it was sent: behind data that nobody has read its next call
+/// would fail instead.
 void HangUp(int fd) {
   shutdown(fd, SHUT_RD);
   char byte = 0;
@@ -252,9 +252,10 @@ bool Server::MayStay(const Connection& connection) {
   const auto has_enough = [&] { return ConnectionsOf(peer.uid) >= kMostOfUser; };
   if (has_enough() || connections_.size() >= room) DropGone();
   if (has_enough()) {
-    return Refuse(connection, JoinStatus::kFailed,
-                  fmt::format("user {} has {} connections open, which is the most that one may have",
-                              peer.user, kMostOfUser));
+    return Refuse(
+        connection, JoinStatus::kFailed,
+        fmt::format("user {} has {} connections open, which is the most that one may have",
+                    peer.user, kMostOfUser));
   }
   if (connections_.size() < room) return true;
   return Refuse(connection, JoinStatus::kFailed, "too many connections at once");

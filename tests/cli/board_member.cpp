@@ -24,13 +24,13 @@ const char* Name(DaemonState state) {
 
 void Show(const BoardClient& client) {
   const BoardSlot& slot = client.slot();
-  std::printf("slot %u priority %d weight %u requests %llx bound %x gate %u may_take %llx demand %u "
-              "by_kernel %u\n",
-              client.index(), slot.priority.load(), slot.weight.load(),
-              static_cast<unsigned long long>(slot.yield_requests.load()),
-              slot.yield_sm_bound.load(), slot.gate.load(),
-              static_cast<unsigned long long>(slot.may_take.load()), slot.demand.load(),
-              slot.has_kernel_rules.load());
+  std::printf(
+      "slot %u priority %d weight %u requests %llx bound %x gate %u may_take %llx demand %u "
+      "by_kernel %u\n",
+      client.index(), slot.priority.load(), slot.weight.load(),
+      static_cast<unsigned long long>(slot.yield_requests.load()), slot.yield_sm_bound.load(),
+      slot.gate.load(), static_cast<unsigned long long>(slot.may_take.load()), slot.demand.load(),
+      slot.has_kernel_rules.load());
 }
 
 }  // namespace

@@ -235,9 +235,7 @@ void AddOtherContext(Calls* calls) {
     MUST_DRIVER(to_host(w.pageable.data(), beside.memory, 1 << 20, beside.stream));
     MUST_DRIVER(DRIVER(cuStreamSynchronize)(beside.stream));
   });
-  add("free", [](World&) {
-    MUST_DRIVER(DRIVER(cuMemFree_v2)(std::exchange(beside.memory, 0)));
-  });
+  add("free", [](World&) { MUST_DRIVER(DRIVER(cuMemFree_v2)(std::exchange(beside.memory, 0))); });
   add("module_load", [](World&) {
     CUmodule module = nullptr;
     MUST_DRIVER(DRIVER(cuModuleLoadData)(&module, kOtherModule));
@@ -250,8 +248,8 @@ void AddOtherContext(Calls* calls) {
   add("first_launch", [](World&) {
     CUfunction function = nullptr;
     MUST_DRIVER(DRIVER(cuModuleGetFunction)(&function, beside.module, "other"));
-    MUST_DRIVER(DRIVER(cuLaunchKernel)(function, 1, 1, 1, 32, 1, 1, 0, beside.stream, nullptr,
-                                       nullptr));
+    MUST_DRIVER(
+        DRIVER(cuLaunchKernel)(function, 1, 1, 1, 32, 1, 1, 0, beside.stream, nullptr, nullptr));
     MUST_DRIVER(DRIVER(cuStreamSynchronize)(beside.stream));
   });
   add("synchronize", [](World&) { MUST_DRIVER(DRIVER(cuCtxSynchronize)()); });

@@ -1,5 +1,5 @@
-// What the calls of guarded_calls.cu are made with: kernels, streams, memory, modules, and a context
-// beside the one whose kernel is stopped.
+// What the calls of guarded_calls.cu are made with: kernels, streams, memory, modules, and a
+// context beside the one whose kernel is stopped.
 #pragma once
 
 #include <cuda.h>
@@ -19,14 +19,14 @@
 
 namespace {
 
-#define MUST(call)                                                                              \
-  do {                                                                                          \
-    const cudaError_t error = (call);                                                           \
-    if (error != cudaSuccess) {                                                                 \
-      std::printf("error %s in %s\n", cudaGetErrorName(error), #call);                          \
-      std::fflush(stdout);                                                                      \
-      _exit(3);                                                                                 \
-    }                                                                                           \
+#define MUST(call)                                                     \
+  do {                                                                 \
+    const cudaError_t error = (call);                                  \
+    if (error != cudaSuccess) {                                        \
+      std::printf("error %s in %s\n", cudaGetErrorName(error), #call); \
+      std::fflush(stdout);                                             \
+      _exit(3);                                                        \
+    }                                                                  \
   } while (0)
 
 __device__ int written_by_host;
@@ -61,14 +61,14 @@ Function Driver(const char* name) {
   return reinterpret_cast<Function>(dlsym(library, name));
 }
 #define DRIVER(name) Driver<decltype(&name)>(#name)
-#define MUST_DRIVER(call)                                                                   \
-  do {                                                                                      \
-    const CUresult result = (call);                                                         \
-    if (result != CUDA_SUCCESS) {                                                           \
-      std::printf("error %d in %s\n", static_cast<int>(result), #call);                     \
-      std::fflush(stdout);                                                                  \
-      _exit(3);                                                                             \
-    }                                                                                       \
+#define MUST_DRIVER(call)                                               \
+  do {                                                                  \
+    const CUresult result = (call);                                     \
+    if (result != CUDA_SUCCESS) {                                       \
+      std::printf("error %d in %s\n", static_cast<int>(result), #call); \
+      std::fflush(stdout);                                              \
+      _exit(3);                                                         \
+    }                                                                   \
   } while (0)
 
 /// A context beside the one whose kernel is stopped, with an idle stream. One for all calls of the
@@ -90,8 +90,8 @@ struct World {
   cudaGraph_t graph = nullptr;
   CUmodule module = nullptr;
   CUdevice device = 0;
-  unsigned* launches = nullptr;    // by count_launch
-  std::thread capturing;           // of capture_across
+  unsigned* launches = nullptr;  // by count_launch
+  std::thread capturing;         // of capture_across
   std::atomic<int> capture_step{0};
   std::vector<char> pageable = std::vector<char>(1 << 20);
   std::vector<cudaStream_t> more;  // that calls have made

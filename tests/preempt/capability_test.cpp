@@ -1,11 +1,11 @@
 // What a process tells the board that it can do, and when it says that it has stopped: a program
 // without variants, without gates, whose driver refuses what either needs, or beside a tool; and
 // what launch priorities it gives.
+#include <gtest/gtest.h>
+
 #include <cstring>
 #include <map>
 #include <string>
-
-#include <gtest/gtest.h>
 
 #include "tests/preempt/stopped_program.h"
 

@@ -2,12 +2,16 @@
 // 99 and a word when a call that may wait is entered behind a guard, or a guard is made while one
 // is under way (docs/preemption.md, "Calls behind a guard"). A guard is a cuStreamWaitValue32 for a
 // word of the device whose value has not been reached: to reach it takes a launch. It matters to
-// calls in its own context, and to those that may end that [measured on an H200: guarded_calls.cu]. A wait for a
-// word of the host needs none, and harms nobody who waits; but with STRICT_HOST_WAITS it is a guard
-// as well: the thread that is to write it may be the one that calls. It knows nothing of the
-// library's own rules. STRICT_REFUSES: a call that it does not support, cuMemHostRegister_v2 or
-// cuStreamWaitValue32_v2. STRICT_TELLS_PRIORITY: it says which launches have a priority of their
+// calls in its own context, and to those that may end that [measured on an H200: guarded_calls.cu].
+// A wait for a word of the host needs none, and harms nobody who waits; but with STRICT_HOST_WAITS
+// it is a guard as well: the thread that is to write it may be the one that calls. It knows nothing
+// of the library's own rules. STRICT_REFUSES: a call that it does not support, cuMemHostRegister_v2
+// or cuStreamWaitValue32_v2. STRICT_TELLS_PRIORITY: it says which launches have a priority of their
 // own.
+#include <cuda.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -16,10 +20,6 @@
 #include <mutex>
 #include <set>
 #include <vector>
-
-#include <cuda.h>
-#include <dlfcn.h>
-#include <unistd.h>
 
 #include "device/runtime/preempt_control.h"
 
@@ -164,7 +164,8 @@ void TellPriority(const CUlaunchConfig* config) {
 
 // Launches may name a CUkernel.
 const void* FunctionOf(const void* handle) {
-  const auto get = reinterpret_cast<CUresult (*)(CUfunction*, CUkernel)>(Real("cuKernelGetFunction"));
+  const auto get =
+      reinterpret_cast<CUresult (*)(CUfunction*, CUkernel)>(Real("cuKernelGetFunction"));
   CUfunction function = nullptr;
   const auto kernel = static_cast<CUkernel>(const_cast<void*>(handle));
   return get(&function, kernel) == CUDA_SUCCESS ? function : handle;

@@ -171,8 +171,8 @@ int CodeOf(pid_t child) {
 }
 
 // Children with launches in flight: one asks the driver, which tells it that it may not, and leaves
-// by exit(), so that handlers run, some of which ask as well; of those that are forked while another
-// thread launches, which may hold any lock, by _exit() only.
+// by exit(), so that handlers run, some of which ask as well; of those that are forked while
+// another thread launches, which may hold any lock, by _exit() only.
 void Fork() {
   constexpr int kChildren = 4, kRounds = 20;
   Streams streams(2);

@@ -243,13 +243,20 @@ void Copies(Bed& bed, size_t bytes) {
 int main(int argc, char** argv) {
   const size_t bytes = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1024;
   const std::map<std::string, std::function<void(Bed&)>> ways = {
-      {"none", [](Bed&) {}},    {"body", Bodies},
-      {"wide", Wide},           {"inexact", Inexact},
-      {"attribute", Attribute}, {"arguments", Arguments},
-      {"capturing", Capturing}, {"stream", DefaultStream},
-      {"work", Work},           {"blocked", Blocked},
-      {"scope", Scope},         {"dead", Dead},
-      {"mixed", Mixed},         {"warps", Warps},
+      {"none", [](Bed&) {}},
+      {"body", Bodies},
+      {"wide", Wide},
+      {"inexact", Inexact},
+      {"attribute", Attribute},
+      {"arguments", Arguments},
+      {"capturing", Capturing},
+      {"stream", DefaultStream},
+      {"work", Work},
+      {"blocked", Blocked},
+      {"scope", Scope},
+      {"dead", Dead},
+      {"mixed", Mixed},
+      {"warps", Warps},
       {"copies", [&](Bed& bed) { Copies(bed, bytes); }}};
   const auto way = ways.find(argc > 1 ? argv[1] : "");
   if (way == ways.end()) {

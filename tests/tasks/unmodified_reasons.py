@@ -51,8 +51,8 @@ def each_reason(bed):
 
 
 def behind_waits(bed):
-    """While a stream waits for a word that the program's only thread is to write, nothing is called that waits
-    for the device: kernels and modules are loaded before, or not."""
+    """While a stream waits for a word that the program's only thread is to write, nothing is called that
+    waits for the device: kernels and modules are loaded before, or not."""
     for way, more, reason in (("work", {}, "other work in the stream"),
                               ("blocked", {"CUPOLA_TASKS": "auto", "CUPOLA_TASKS_AFTER": "1",
                                            "CUPOLA_TASK_PATIENCE_MS": "200"}, BUSY)):

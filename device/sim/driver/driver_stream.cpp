@@ -152,8 +152,8 @@ CUresult Driver::Record(Context& context, Event& event) {
     event.record = record;
   }
   // In a stream of its own, which nothing waits for.
-  const auto stream = std::make_shared<Stream>(&context, Stream::Kind::kCreated,
-                                               CU_STREAM_NON_BLOCKING, 0);
+  const auto stream =
+      std::make_shared<Stream>(&context, Stream::Kind::kCreated, CU_STREAM_NON_BLOCKING, 0);
   (void)engine_.Submit(*stream, EventRecordWork{events.Find(&event), std::move(record)},
                        engine_.PointsOf(context));
   engine_.Close(*stream);

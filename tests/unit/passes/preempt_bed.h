@@ -23,7 +23,7 @@ struct Course {
   std::vector<uint64_t> ask_at_step;  ///< when the host asks; it resumes once that has worked
   /// Instead: the host asks once so many blocks of the first launch have begun.
   std::vector<uint32_t> ask_at_block;
-  std::vector<uint32_t> bounds;  ///< of the asks, kAllSms where there are fewer
+  std::vector<uint32_t> bounds;           ///< of the asks, kAllSms where there are fewer
   uint64_t withdraws_after = UINT64_MAX;  ///< steps after which an ask is withdrawn though it has not
                                           ///< worked
   sim::Granularity granularity = sim::Granularity::kWarp;
