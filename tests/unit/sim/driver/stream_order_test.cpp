@@ -146,6 +146,38 @@ TEST_F(DriverTest, QueryTellsRunningFromDone) {
   EXPECT_EQ(driver_.Query(stream), CUDA_SUCCESS);
 }
 
+// cuCtxRecordEvent: of all that was given to the context before, on any stream, and in nobody's way.
+TEST_F(DriverTest, AContextsEventIsBehindAllOfItsStreams) {
+  for (const uint32_t flags : {0u, unsigned{CU_STREAM_NON_BLOCKING}}) {
+    Door door, later;
+    Stream &busy = NewStream(flags), &other = NewStream(flags);
+    Event& event = NewEvent();
+    ASSERT_EQ(Call(busy, [&] { door.Pass(); }), CUDA_SUCCESS);
+    ASSERT_EQ(driver_.Record(context_, event), CUDA_SUCCESS);
+    std::atomic<bool> passed{false};
+    ASSERT_EQ(Call(other, [&] { passed = true; }), CUDA_SUCCESS);
+    EXPECT_EQ(driver_.Synchronize(other), CUDA_SUCCESS);
+    EXPECT_TRUE(passed.load());
+    EXPECT_EQ(driver_.Query(event), CUDA_ERROR_NOT_READY);
+    ASSERT_EQ(Call(other, [&] { later.Pass(); }), CUDA_SUCCESS);  // not before it
+    door.Open();
+    EXPECT_EQ(driver_.Synchronize(event), CUDA_SUCCESS);
+    EXPECT_EQ(driver_.Query(event), CUDA_SUCCESS);
+    later.Open();
+    EXPECT_EQ(driver_.Synchronize(other), CUDA_SUCCESS);
+  }
+}
+
+TEST_F(DriverTest, AContextsEventEndsCaptures) {
+  Stream& stream = NewStream();
+  Event& event = NewEvent();
+  ASSERT_EQ(driver_.BeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
+  EXPECT_EQ(driver_.Record(context_, event), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(driver_.CaptureOf(stream, nullptr, nullptr), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
+  std::shared_ptr<Graph> graph;
+  EXPECT_EQ(driver_.EndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
 TEST_F(DriverTest, ElapsedTimeNeedsTwoTimedRecords) {
   Stream& stream = NewStream();
   Event& start = NewEvent();
