@@ -271,23 +271,19 @@ int Gated(cudaStream_t stream) {
 }
 
 // Kernels without a variant, each long, each waited for.
-int LaunchLong(cudaStream_t stream) {
-  constexpr int kLongBlocks = 4000;
-  const Arrays arrays;
-  for (int i = 0; i < 20; ++i) {
-    Plain<<<kLongBlocks, 32, 0, stream>>>(arrays.other);
-    CHECK(cudaStreamSynchronize(stream));
-  }
-  uint32_t count = 0;
-  CHECK(cudaMemcpy(&count, arrays.other, 4, cudaMemcpyDeviceToHost));
-  return count == 20 * kLongBlocks * 32 ? 0 : 1;
-}
-
-// Its context has ended when the process does.
 int LongGated(cudaStream_t stream) {
-  const int code = LaunchLong(stream);
-  CHECK(cudaDeviceReset());
-  return code;
+  constexpr int kLongBlocks = 4000;
+  uint32_t count = 0;
+  {
+    const Arrays arrays;
+    for (int i = 0; i < 20; ++i) {
+      Plain<<<kLongBlocks, 32, 0, stream>>>(arrays.other);
+      CHECK(cudaStreamSynchronize(stream));
+    }
+    CHECK(cudaMemcpy(&count, arrays.other, 4, cudaMemcpyDeviceToHost));
+  }
+  CHECK(cudaDeviceReset());  // its context has ended when the process does
+  return count == 20 * kLongBlocks * 32 ? 0 : 1;
 }
 
 // A grid that meets, as large as the simulated GPU.

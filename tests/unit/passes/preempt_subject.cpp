@@ -84,13 +84,7 @@ Status RunOriginal(Subject& subject, uint32_t launches) {
 }  // namespace
 
 std::vector<std::filesystem::path> PassKernelFiles() {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(CUPOLA_SOURCE_DIR "/tests/golden/passes/kernels")) {
-    if (entry.path().extension() == ".ptx") files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
+  return sim::PtxFilesIn(CUPOLA_SOURCE_DIR "/tests/golden/passes/kernels");
 }
 
 size_t Replace(std::string& text, const std::string& before, const std::string& after) {

@@ -84,14 +84,17 @@ std::string Output(const KernelSpec& spec, const std::string& printed) {
 
 }  // namespace
 
-std::vector<std::filesystem::path> GoldenKernelFiles() {
+std::vector<std::filesystem::path> PtxFilesIn(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(CUPOLA_SOURCE_DIR "/tests/golden/sim")) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() == ".ptx") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   return files;
+}
+
+std::vector<std::filesystem::path> GoldenKernelFiles() {
+  return PtxFilesIn(CUPOLA_SOURCE_DIR "/tests/golden/sim");
 }
 
 Result<GoldenKernel> ReadGoldenKernel(const std::filesystem::path& path) {

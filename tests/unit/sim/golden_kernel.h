@@ -22,6 +22,9 @@ constexpr std::string_view kGoldenMarker = "// %%% output %%%";
 
 std::vector<std::filesystem::path> GoldenKernelFiles();
 
+/// The PTX files of a folder, in order.
+std::vector<std::filesystem::path> PtxFilesIn(const std::filesystem::path& folder);
+
 /// "// launch: grid=2 block=32 shared=64 cooperative=1" and "// arg: buf:u32:4=7" in the text.
 /// Errors: kInvalidArgument.
 Result<GoldenKernel> ReadGoldenKernel(const std::filesystem::path& path);
