@@ -23,6 +23,12 @@ struct Code {
     const auto at = kernels.find(name);
     return at == kernels.end() ? nullptr : &at->second;
   }
+
+  uint32_t BankConflicts() const {
+    uint32_t sum = 0;
+    for (const auto& [name, function] : functions) sum += function.bank_conflicts;
+    return sum;
+  }
 };
 
 /// Errors: kDamaged; kUnsupported for architectures before sm_70.

@@ -17,7 +17,8 @@ constexpr size_t kInstructionBytes = 16;
 constexpr std::string_view kText = ".text.";
 
 constexpr uint32_t kMufu = 0x108, kF2i = 0x105, kF2i64 = 0x111, kI2f = 0x106, kI2f64 = 0x112;
-constexpr uint32_t kHfma2 = 0x031, kHfma2Mma = 0x035;
+constexpr uint32_t kHfma2 = 0x031, kHfma2Mma = 0x035, kFfma = 0x023, kDfma = 0x02B;
+constexpr uint32_t kZeroRegister = 255;
 
 constexpr auto MakeNames() {
   std::array<const char*, 512> names{};
@@ -40,6 +41,7 @@ struct SassInstruction {
   uint32_t code() const { return low & 0x1FF; }
   uint32_t form() const { return (low >> 9) & 7; }
   uint32_t source_a() const { return (low >> 24) & 0xFF; }
+  uint32_t source_b() const { return (low >> 32) & 0xFF; }
   uint32_t high_register() const { return high & 0xFF; }
   uint32_t rounding() const { return (high >> 14) & 3; }  // of conversions: RN RM RP RZ
   uint32_t mufu() const { return (high >> 10) & 15; }
@@ -47,7 +49,7 @@ struct SassInstruction {
 
 // HFMA2 R, -RZ, RZ, constant: how ptxas loads constants when that pipe is free.
 bool LoadsConstant(const SassInstruction& at) {
-  constexpr uint32_t kZeroRegister = 255, kConstantAdded = 2;
+  constexpr uint32_t kConstantAdded = 2;
   return (at.code() == kHfma2 || at.code() == kHfma2Mma) && at.form() == kConstantAdded &&
          at.source_a() == kZeroRegister && at.high_register() == kZeroRegister;
 }
@@ -56,6 +58,18 @@ bool LoadsConstant(const SassInstruction& at) {
 bool BeginsIntegerDivision(const SassInstruction& at) {
   constexpr uint32_t kRoundsUp = 2;
   return (at.code() == kI2f || at.code() == kI2f64) && at.rounding() == kRoundsUp;
+}
+
+// Banks are the even and the odd registers, each read twice a cycle. Operands that are kept from
+// the instruction before (".reuse") are counted like others.
+bool ReadsOneBank(const SassInstruction& at) {
+  constexpr uint32_t kRegistersOnly = 1;
+  if (at.code() != kFfma && at.code() != kDfma && at.code() != kHfma2) return false;
+  if (at.form() != kRegistersOnly) return false;
+  const uint32_t a = at.source_a(), b = at.source_b(), c = at.high_register();
+  if (a == b || b == c || a == c) return false;
+  if (a == kZeroRegister || b == kZeroRegister || c == kZeroRegister) return false;
+  return a % 2 == b % 2 && b % 2 == c % 2;
 }
 
 std::string NameOf(const SassInstruction& at) {
@@ -81,6 +95,7 @@ SassFunction Count(std::string_view name, Bytes code) {
     const SassInstruction instruction{*fatbin::ReadAt<uint64_t>(code, at),
                                   *fatbin::ReadAt<uint64_t>(code, at + 8)};
     ++function.instructions;
+    if (ReadsOneBank(instruction)) ++function.bank_conflicts;
     if (kNames[instruction.code()] == nullptr || LoadsConstant(instruction)) continue;
     if (BeginsIntegerDivision(instruction)) {
       ++(instruction.code() == kI2f ? divisions : wide_divisions);

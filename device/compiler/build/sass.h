@@ -23,6 +23,9 @@ struct SassFunction {
   std::string name;  ///< of the kernel or function, mangled
   uint32_t instructions = 0;
   FloatCounts floats;
+  /// Fused multiply-adds whose three operands lie in one register bank (even or odd): each is read
+  /// a cycle later, which what follows from it waits for.
+  uint32_t bank_conflicts = 0;
 };
 
 /// Every function of a cubin. Errors: kDamaged; kUnsupported for architectures before sm_70, whose

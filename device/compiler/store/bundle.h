@@ -24,7 +24,7 @@ namespace cupola::store {
 
 inline constexpr std::array<char, 8> kBundleMagic = {'C', 'U', 'P', 'B', 'N', 'D', 'L', '1'};
 /// Changes whenever a variant of the same kernel would differ; part of every key.
-inline constexpr uint32_t kPassVersion = 10;
+inline constexpr uint32_t kPassVersion = 11;
 
 enum class ImageKind : uint8_t { kSide, kTasks };
 inline constexpr size_t kImageKinds = 2;

@@ -5,7 +5,9 @@
 
 #include <atomic>
 
+#include "device/compiler/build/code.h"
 #include "device/compiler/store/bundle.h"
+#include "tests/unit/build/multiply_add_registers.h"
 
 namespace cupola::build {
 namespace {
@@ -40,10 +42,19 @@ class TestCompiler final : public Compiler {
     };
     if (has(refuse)) return MakeError(ErrorCode::kUnsupported, "ptxas: cannot do it");
     if (has(hang)) return MakeError(ErrorCode::kExhausted, "ptxas took longer than 1 s");
-    return real_->Compile(input);
+    Result<std::vector<uint8_t>> cubin = real_->Compile(input);
+    const bool is_strict = !input.options.empty() && input.options.back() == kStrict;
+    if (cubin && is_strict && strict_conflicts) SetMultiplyAddRegisters(*cubin, 1, 3, 5);
+    if (cubin && is_strict && !strict_conflicts) SetMultiplyAddRegisters(*cubin, 1, 2, 3);
+    if (cubin && !is_strict && others_conflict) SetMultiplyAddRegisters(*cubin, 1, 3, 5);
+    strict_calls += is_strict;
+    return cubin;
   }
 
+  static constexpr char kStrict[] = "--register-usage-level=7";
   std::string refuse, hang;
+  bool strict_conflicts = false, others_conflict = false;  // operands of multiply-adds in one bank
+  mutable std::atomic<uint32_t> strict_calls{0};
   mutable std::atomic<uint32_t> calls{0};
 
  private:
@@ -121,6 +132,28 @@ TEST_F(ModuleBuildTest, AnOriginalThatDoesNotCompile) {
   EXPECT_TRUE(view.cubin(store::ImageKind::kSide).empty());
   EXPECT_EQ(view.ptx(store::ImageKind::kSide), nullptr);
   EXPECT_EQ(compiler_.calls, 1u);
+}
+
+// Tasks are compiled a second time where the first has multiply-adds that read one bank.
+TEST_F(ModuleBuildTest, TasksWithoutBankConflicts) {
+  const std::string ptx = kHead + Kernel("k", "ld.global.f32 %f3, [%a3+4];\n"
+                                              "ld.global.f32 %f4, [%a3+8];\n"
+                                              "fma.rn.f32 %f0, %f0, %f3, %f4;");
+  const auto conflicts = [this](const store::BundleView& view) {
+    const auto task = view.cubin(store::ImageKind::kTasks);
+    const uint8_t* bytes = reinterpret_cast<const uint8_t*>(task.data());
+    const Result<Code> code = ReadCode({bytes, bytes + task.size()});
+    EXPECT_TRUE(code);
+    return code ? code->BankConflicts() : 0;
+  };
+  EXPECT_EQ(conflicts(Build(ptx)), 0u);
+  const uint32_t without = compiler_.calls;
+  EXPECT_EQ(compiler_.strict_calls, 1u);
+  compiler_.strict_conflicts = true;
+  EXPECT_EQ(conflicts(Build(ptx)), 0u);
+  EXPECT_EQ(compiler_.calls - without, without + 1);
+  compiler_.others_conflict = true;
+  EXPECT_GT(conflicts(Build(ptx)), 0u) << "neither is without";
 }
 
 TEST_F(ModuleBuildTest, OnlyTheKernelsAskedFor) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "device/compiler/build/compiler.h"
+#include "tests/unit/build/multiply_add_registers.h"
 
 namespace cupola::build {
 namespace {
@@ -167,11 +168,13 @@ class SassTest : public testing::Test {
     const Result<std::vector<uint8_t>> cubin =
         (*compiler)->Compile({.ptx = text, .arch = 90, .arch_suffix = 'a'});
     ASSERT_TRUE(cubin) << cubin.error().ToString();
-    Result<std::vector<SassFunction>> functions = CountFloats(*cubin);
+    cubin_ = *cubin;
+    Result<std::vector<SassFunction>> functions = CountFloats(cubin_);
     ASSERT_TRUE(functions) << functions.error().ToString();
     for (SassFunction& function : *functions) functions_[function.name] = std::move(function);
   }
 
+  std::vector<uint8_t> cubin_;
   std::map<std::string, SassFunction> functions_;
 };
 
@@ -206,6 +209,25 @@ TEST(CountFloats, OldAndDamagedCodeIsRefused) {
   const std::vector<uint8_t> nothing(100);
   EXPECT_FALSE(CountFloats(nothing));
   EXPECT_FALSE(CountFloats({}));
+}
+
+// Three different registers that are all even, or all odd.
+TEST_F(SassTest, OperandsInOneBank) {
+  struct {
+    uint64_t a, b, c;
+    uint32_t conflicts;
+  } const cases[] = {{1, 3, 5, 1},   {2, 4, 0, 1},   {1, 3, 4, 0},  {1, 2, 3, 0},
+                     {2, 1, 3, 0},   {1, 1, 3, 0},   {1, 3, 3, 0},  {3, 1, 3, 0},
+                     {1, 3, 255, 0}, {255, 3, 5, 0}, {1, 255, 3, 0}};
+  for (const auto& one : cases) {
+    ASSERT_GT(SetMultiplyAddRegisters(cubin_, one.a, one.b, one.c), 0);
+    const Result<std::vector<SassFunction>> functions = CountFloats(cubin_);
+    ASSERT_TRUE(functions);
+    for (const SassFunction& function : *functions) {
+      if (function.name != "fma_f32") continue;
+      EXPECT_EQ(function.bank_conflicts, one.conflicts) << one.a << " " << one.b << " " << one.c;
+    }
+  }
 }
 
 }  // namespace
