@@ -156,15 +156,6 @@ void NeedMoreSms(GpuBoard& gpu, uint32_t sms, uint64_t now_ns) {
   sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = kLeaseNs}, now_ns);
 }
 
-// What a launch takes: an upper bound, since the host's time between launches is in it.
-void NoteTimeOfLaunches(DemandState& state, uint64_t now_ns) {
-  const uint64_t launches = state.launches.load(std::memory_order_relaxed) -
-                            state.begun_launches.load(std::memory_order_relaxed) + 1;
-  const uint64_t ns = (now_ns - state.begun_ns.load(std::memory_order_relaxed)) / launches;
-  const uint64_t before = state.ns_per_launch.load(std::memory_order_relaxed);
-  state.ns_per_launch.store(before == 0 ? ns : (3 * before + ns) / 4, std::memory_order_relaxed);
-}
-
 void End(GpuBoard& gpu, uint64_t now_ns) {
   DemandState& state = gpu.demand;
   if (!Enter(state, Phase::kOn)) return;
@@ -175,7 +166,9 @@ void End(GpuBoard& gpu, uint64_t now_ns) {
   }
   // Idle it would share the GPU with whoever comes.
   if (gpu.board().header().attention.load() != 0) tasks::AskToLeave(gpu);
-  NoteTimeOfLaunches(state, now_ns);
+  state.time_per_launch.Note(state.begun_ns.load(std::memory_order_relaxed), now_ns,
+                             state.launches.load(std::memory_order_relaxed) -
+                                 state.begun_launches.load(std::memory_order_relaxed) + 1);
   state.ended_ns.store(now_ns, std::memory_order_relaxed);
   state.stream.store(kNoStream, std::memory_order_relaxed);
   state.phase.store(Phase::kNone);

@@ -12,6 +12,7 @@
 
 #include "device/runtime/preempt_control.h"
 #include "intercept/preempt/launched_names.h"
+#include "intercept/preempt/time_per_launch.h"
 #include "sched/board/yield_protocol.h"
 
 namespace cupola::intercept::preempt {
@@ -50,7 +51,7 @@ struct DemandState {
   std::atomic<uint64_t> ended_ns{0};        ///< when it last ended
   std::atomic<uint64_t> begun_ns{0};        ///< when it last began
   std::atomic<uint64_t> begun_launches{0};  ///< `launches` then, its first among them
-  std::atomic<uint64_t> ns_per_launch{0};   ///< of late, from the begin of demand to its end; 0 = unknown
+  TimePerLaunch time_per_launch;
   std::atomic<bool> gaps_are_short{false};  ///< it came back soon after it had ended
   std::atomic<uint64_t> returned{0};        ///< of `launches`; the others may wait for room
   /// Of `launches`: the last that is known to have ended, and all before it; the last that went out

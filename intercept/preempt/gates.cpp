@@ -41,8 +41,7 @@ bool IsDue(PreemptContext& context, const LaunchFacts& facts, const StreamKey& s
   const auto entry = stream.stream % PreemptContext::kGateCounts;
   std::atomic<uint32_t>& gated_at = context.gated_at[entry];
   const bool is_first = is_closed && gated_at.load(std::memory_order_relaxed) != wake;
-  const uint64_t every =
-      LaunchesBetweenGates(context.gpu->demand.ns_per_launch.load(std::memory_order_relaxed));
+  const uint64_t every = LaunchesBetweenGates(context.gpu->demand.time_per_launch.ns());
   // Threads that launch on one stream at the same time may miscount, and gate once too often.
   std::atomic<uint32_t>& since = context.since_gate[entry];
   const uint32_t launches = since.load(std::memory_order_relaxed);
@@ -91,7 +90,7 @@ bool GatesMayHold(const PreemptContext& context) noexcept {
 }
 
 uint64_t BetweenGatesNs(const GpuBoard& gpu) noexcept {
-  const uint64_t ns = gpu.demand.ns_per_launch.load(std::memory_order_relaxed);
+  const uint64_t ns = gpu.demand.time_per_launch.ns();
   return ns * LaunchesBetweenGates(ns);
 }
 

@@ -22,6 +22,8 @@ import torch_pair
 # processes and kernels.
 SECTIONS = {"prediction": 9, "tune": 46, "alone": 13, "solo": 50, "pairs": 47, "equal": 53,
             "triplets": 150, "delays": 12, "ffs": 99, "spatial": 60, "torch": 143}
+# What they decide by is predicted: without models all programs would seem alike.
+PREDICTED = {"pairs", "equal", "triplets", "ffs", "spatial", "delays"}
 WHOLE = {"prediction", "tune", "solo"}  # not mode by mode
 GUESSED = {"triplets", "spatial"}
 MODES = ["_".join(mode) for mode in runs.MODES]
@@ -365,11 +367,14 @@ def sections_of(failure):
 def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, every=1, save=None,
             facts=None, modes=None):
     """Runs `sections`, each into detail[section]; {"metrics", "detail", "good"}. Sections that need
-    the times alone measure them first where `detail` has none. What `detail` holds of an earlier call
+    the times alone measure them first where `detail` has none, those that need models train them
+    first where there are none. What `detail` holds of an earlier call
     and is not measured now stays, and detail["measured"] says of all where it is from. `save` gets
     the result so far whenever there is more. `modes`: see Evaluation."""
     if set(sections) - {"solo", "torch", "prediction", "tune"} and len(detail.get("alone", {})) < 2:
         sections = ["alone"] + [each for each in sections if each != "alone"]
+    if set(sections) & PREDICTED and not os.path.exists(bed.plan_file):
+        sections = ["prediction"] + [each for each in sections if each != "prediction"]
     earlier = [each for each in detail.get("failures", []) if sections_of(each) not in sections]
     evaluation = Evaluation(bed, detail, repeats, seconds_left, every, facts, modes, save)
     if set(sections) - {"alone", "torch", "prediction"}:
