@@ -96,12 +96,11 @@ __device__ void RunMtb(const MasterParams& params) {
   }
   if (threadIdx.x == 0) {
     mtb.released[0] = mtb.released[1] = mtb.crowded = mtb.ended_blocks = 0;
-    mtb.ended = params.heads[blockIdx.x];
     mtb.room = {~0ull, ~0u};
   }
   __syncthreads();
   if (threadIdx.x < 32) {
-    Scheduler(params).Run();
+    Scheduler(params, Begin(params)).Run();
   } else {
     RunExecutor<Bodies>(params);
   }

@@ -55,21 +55,61 @@ __device__ inline uint32_t TakeKeptRow(const TaskColumn& column, uint32_t row, u
 }
 
 /// Tasks that an earlier launch in a hurry has left are there again; Scheduler::rows_ of each lane.
-/// Not inline, as all that is rare: the scheduler has few registers.
-__device__ __noinline__ uint32_t TakeKept(const TaskColumn* column, uint32_t* kept) {
-  const uint32_t lane = threadIdx.x;
+__device__ inline uint32_t TakeKept(const TaskColumn* column, uint32_t* kept,
+                                    const uint32_t (&found)[2]) {
   uint32_t rows = 0, count = 0;
   for (uint32_t half = 0; half < 2; ++half) {
-    const uint32_t row = lane + 32 * half, found = kept[row];
-    if (found != 0) {
+    const uint32_t row = threadIdx.x + 32 * half;
+    if (found[half] != 0) {
       kept[row] = 0;
-      rows |= TakeKeptRow(*column, row, found - 1) << half;
+      rows |= TakeKeptRow(*column, row, found[half] - 1) << half;
     }
-    count += __popc(__ballot_sync(kAllLanes, found));
+    count += __popc(__ballot_sync(kAllLanes, found[half]));
   }
-  if (lane == 0) Count(&Mtb().ended, -count);
-  __syncwarp();
+  if (threadIdx.x == 0) Count(&Mtb().ended, -count);
   return rows;
+}
+
+/// Takes the record that came with the launch into shared memory, if it is that of `position` and
+/// waits for no other.
+__device__ inline bool TakeFirst(const TaskChunk* chunks, uint32_t position) {
+  if (chunks[0].sequence != position + 1 || chunks[0].words[1] >> 16 != 0) return false;
+  MtbState& mtb = Mtb();
+  const uint32_t row = position % kTaskRows, word = threadIdx.x;
+  if (word < kRecordWords) {
+    mtb.records[row][word] = chunks[word / kChunkWords].words[word % kChunkWords];
+  }
+  __syncwarp();
+  const TaskHeader& header = Header(row);
+  if (word == 0) {
+    mtb.sequence[row] = position + 1;
+    StoreShared(&mtb.warps_left[row], Warps(header) * header.blocks);
+  }
+  return true;
+}
+
+/// Of the scheduler warp, in shared memory that is clear. What it reads of device memory it reads at
+/// once. Not inline, as all that is rare: the scheduler has few registers.
+__device__ __noinline__ Beginning Begin(const MasterParams& params) {
+  uint32_t* const kept = params.kept + blockIdx.x * kTaskRows;
+  const uint4 device = LoadRelaxedSystem(params.device);
+  Beginning now = {.head = params.heads[blockIdx.x],
+                   .rows = 0,
+                   .is_awake = blockIdx.x < __shfl_sync(kAllLanes, device.x, 0)};
+  const uint32_t found[2] = {kept[threadIdx.x], kept[threadIdx.x + 32]};
+  if (threadIdx.x == 0) {
+    Mtb().idle_since = NowNs();
+    Mtb().ended = now.head;
+  }
+  if (__any_sync(kAllLanes, found[0] | found[1])) {
+    now.rows = TakeKept(params.columns + blockIdx.x, kept, found);
+  }
+  if (blockIdx.x == params.first_column && TakeFirst(params.first, now.head)) {
+    const uint32_t row = now.head++ % kTaskRows;
+    if (threadIdx.x == row % 32) now.rows |= Scheduler::kReady << (row / 32);
+  }
+  __syncwarp();
+  return now;
 }
 
 /// Writes down what the next launch takes: all that has warps left. `begun` of the rows `first` and

@@ -101,6 +101,8 @@ struct alignas(64) DeviceControl {
   uint32_t hurry;  ///< epoch that is in a hurry
 };
 
+inline constexpr uint32_t kNoColumn = ~0u;
+
 /// Parameters of a MasterKernel, which is launched with a block for each column.
 struct MasterParams {
   const TaskColumn* columns;  ///< host memory
@@ -115,6 +117,11 @@ struct MasterParams {
   uint32_t epoch;       ///< of this launch; never 0
   uint32_t idle_ns;     ///< nothing to do for so long, and it leaves
   uint32_t unit_bytes;  ///< of the arena; its dynamic shared memory is kArenaUnits of these
+  /// A record that was put in before the launch, and its column (kNoColumn: none is given): if it is
+  /// the next one there, it need not be read from host memory. Where another launch has taken it, or
+  /// others come before it, it says nothing.
+  uint32_t first_column = kNoColumn;
+  TaskChunk first[kRecordChunks] = {};
 };
 
 }  // namespace cupola::runtime

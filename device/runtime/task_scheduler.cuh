@@ -37,8 +37,13 @@ inline constexpr uint32_t kTurnsOfAQuietHearing = 8;
 /// While tasks wait for others, which is seen in shared memory alone.
 inline constexpr uint32_t kTurnsOfAWaitingLook = 16;
 
-// task_leaving.cuh
-__device__ uint32_t TakeKept(const TaskColumn* column, uint32_t* kept);
+/// What is there as the kernel begins.
+struct Beginning {
+  uint32_t head;  ///< position of the next record
+  uint32_t rows;  ///< Scheduler::rows_ of this lane
+  bool is_awake;
+};
+__device__ Beginning Begin(const MasterParams& params);  // task_leaving.cuh
 
 /// A scheduler warp. All its lanes call each function together, and members are the same in all but
 /// for those of which it is said: what it decides by (words that others write, the time) is read by
@@ -46,16 +51,17 @@ __device__ uint32_t TakeKept(const TaskColumn* column, uint32_t* kept);
 /// the next turn, so that a task holds up none that could run.
 class Scheduler {
  public:
-  __device__ Scheduler(const MasterParams& params)
+  __device__ Scheduler(const MasterParams& params, const Beginning& beginning)
       : params_(params),
         lane_(threadIdx.x % 32),
-        head_(params.heads[blockIdx.x]),
+        head_(beginning.head),
         tail_(head_),
+        rows_(beginning.rows),
         row_(0),
         slot_(kNoSlot),
         roomy_row_(0),
         busy_(false),
-        awake_(false),
+        awake_(beginning.is_awake),
         leaves_(false),
         hurries_(false),
         crowded_(false),
@@ -110,7 +116,7 @@ class Scheduler {
   const uint32_t lane_;
   uint32_t head_;      ///< position of the next record
   uint32_t tail_;      ///< that of the one behind the last that is known to have come
-  uint32_t rows_ = 0;  ///< of this lane: kReady, kWaiting, each for two rows
+  uint32_t rows_;      ///< of this lane: kReady, kWaiting, each for two rows
   // The task that is being handed out: its row, the next of its warps, how many of them may be
   // handed to executors now, the slot of its block. And the task whose blocks need room: its row, and
   // how many have got none.
@@ -424,13 +430,9 @@ __device__ inline void Scheduler::Turn(bool hears) {
 }
 
 __device__ inline void Scheduler::Run() {
-  __syncwarp();  // all have read head_, which lane 0 writes
-  if (lane_ == 0) Mtb().idle_since = NowNs();
-  rows_ = TakeKept(params_.columns + blockIdx.x, params_.kept + blockIdx.x * kTaskRows);
   waits_ = __any_sync(kAllLanes, rows_ >= kWaiting);
   resumes_ = __any_sync(kAllLanes, rows_ != 0);
   SetBusy(resumes_);
-  Knows(LoadRelaxedSystem(params_.device), 0);
   for (uint32_t turn = 0; !leaves_; ++turn) {
     passes_ = turn % kTurnsOfAPass == 0;
     HandOut();

@@ -52,13 +52,13 @@ uint32_t NextNumber() {
 
 // A record, chunk by chunk, each in one store (16 bytes that are aligned are written at once on
 // every x86-64 processor with AVX: Intel SDM 3A 9.1.1; AMD64 APM 2, 7.3.2).
-void WriteRecord(TaskRecord& record, const uint32_t* words, uint32_t chunks, uint32_t sequence) {
+void WriteChunks(TaskChunk* to, const uint32_t* words, uint32_t chunks, uint32_t sequence) {
   const __m128i last = _mm_set_epi32(static_cast<int>(sequence), 0, 0, 0);
   const __m128i payload = _mm_set_epi32(0, -1, -1, -1);
   for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
     const __m128i part =
         _mm_loadu_si128(reinterpret_cast<const __m128i*>(words + chunk * kChunkWords));
-    _mm_store_si128(reinterpret_cast<__m128i*>(&record.chunks[chunk]),
+    _mm_store_si128(reinterpret_cast<__m128i*>(&to[chunk]),
                     _mm_or_si128(_mm_and_si128(part, payload), last));
   }
 }
@@ -111,8 +111,8 @@ bool TaskTable::HasRoom(uint32_t number, Column& column) const {
 void TaskTable::Write(uint32_t number, Column& column, const TaskWords& words, TaskId* id) {
   const uint32_t position = column.tail.load(std::memory_order_relaxed);
   PrefetchToWrite(memory_.columns[number].rows[(position + kAhead) % kTaskRows]);
-  WriteRecord(memory_.columns[number].rows[position % kTaskRows], words.words, words.header.chunks,
-              position + 1);
+  WriteChunks(memory_.columns[number].rows[position % kTaskRows].chunks, words.words,
+              words.header.chunks, position + 1);
   __atomic_store_n(&memory_.columns[number].tail, position + 1, __ATOMIC_RELEASE);
   column.tail.store(position + 1, std::memory_order_relaxed);
   *id = {number, position + 1, number_};
@@ -147,6 +147,10 @@ bool TaskTable::TryPutIn(uint32_t number, uint32_t after, TaskWords* words, Task
   column.taken.store(false, std::memory_order_release);
   if (number >= awake()) WakeColumn(number);
   return has_room;
+}
+
+void TaskTable::Copy(const TaskWords& words, const TaskId& id, TaskChunk* chunks) {
+  WriteChunks(chunks, words.words, words.header.chunks, id.sequence);
 }
 
 void TaskTable::WakeMore(uint32_t awake) {

@@ -45,6 +45,9 @@ class TaskTable {
   /// False: there is no room now, or another thread puts one in there.
   bool TryPutIn(uint32_t column, uint32_t after, TaskWords* words, TaskId* id);
 
+  /// The record of a task that was just put in, as the device reads it: MasterParams::first.
+  static void Copy(const TaskWords& words, const TaskId& id, TaskChunk* chunks);
+
   /// Whether this table gave that id.
   bool Knows(const TaskId& id) const;
 

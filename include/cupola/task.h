@@ -142,7 +142,7 @@ class TaskSystemOf {
   static constexpr uint32_t kIdleNs = 125'000;
 
   Error Open();
-  Error EnsureRunning();
+  Error EnsureRunning(const runtime::TaskWords* task = nullptr, const TaskId& id = {});
   void Close();
   bool IsForked() const { return forks_ != internal::forks.load(std::memory_order_relaxed); }
   template <class Pack>
@@ -231,14 +231,18 @@ Error TaskSystemOf<kRegisters, Functions...>::Open() {
   return Error::kNone;
 }
 
-// One that leaves has said so before, so that the next is launched behind it.
+// One that leaves has said so before, so that the next is launched behind it. `task`: one that was put
+// in just now, if any.
 template <Registers kRegisters, auto... Functions>
-Error TaskSystemOf<kRegisters, Functions...>::EnsureRunning() {
+Error TaskSystemOf<kRegisters, Functions...>::EnsureRunning(const runtime::TaskWords* task,
+                                                            const TaskId& id) {
   const std::lock_guard lock(mutex_);
   if (*running_ != 0) return Error::kNone;
   ++params_.epoch;
   if (params_.epoch == 0) ++params_.epoch;
   *running_ = params_.epoch;
+  params_.first_column = task == nullptr ? runtime::kNoColumn : id.column;
+  if (task != nullptr) runtime::TaskTable::Copy(*task, id, params_.first);
   void* arguments[] = {&params_};
   const auto kernel = internal::MasterKernel<kRegisters, Functions...>;
   if (Failed(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), columns_,
@@ -300,7 +304,7 @@ Error TaskSystemOf<kRegisters, Functions...>::Put(uint16_t body, uint32_t bytes,
   if (!put()) {
     if (const Error error = Await(put); error != Error::kNone) return error;
   }
-  return *running_ != 0 ? Error::kNone : EnsureRunning();
+  return *running_ != 0 ? Error::kNone : EnsureRunning(&task, *id);
 }
 
 // Spins, and looks now and then whether the MasterKernel runs and CUDA is well.

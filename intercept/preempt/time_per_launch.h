@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace cupola::preempt {
+namespace cupola::intercept::preempt {
 
 /// One writer at a time, any number of readers.
 class TimePerLaunch {
@@ -26,4 +26,4 @@ class TimePerLaunch {
   std::atomic<uint64_t> mean_ns_{0};
 };
 
-}  // namespace cupola::preempt
+}  // namespace cupola::intercept::preempt

@@ -52,7 +52,6 @@ class Builder {
   const fatbin::CubinKernel* VariantOf(const std::string& kernel, Variant variant) const;
   Comparison Compare(const std::string& kernel, Variant variant) const;
   std::string CalleeDifference() const;
-  Result<Code> CompileTasks(const std::string& ptx);
   void MakeTasks();
   store::BundleKernel Describe(const passes::KernelFacts& facts) const;
   void DescribeTask(store::BundleKernel& kernel) const;
@@ -261,22 +260,11 @@ Comparison Builder::Compare(const std::string& kernel, Variant variant) const {
   return {difference.empty() || !MayBeFused(module_, kernel), difference};
 }
 
-// The MasterKernel with the kernels as its bodies. Bodies are functions that use what registers their
-// caller leaves. Which those are changes with each change of the MasterKernel; where all operands of
-// a loop's multiply-adds come to lie in one bank, a body takes a fifth longer. How strict the
-// compiler is about registers decides it, but none of its levels is the best for each module
-// [measured: docs/narrow-tasks.md], so the second is tried where the first is not without.
-Result<Code> Builder::CompileTasks(const std::string& ptx) {
-  Result<Code> code = Compile(ptx, 1, "--register-usage-level=7");
-  if (!code || code->BankConflicts() == 0) return code;
-  Result<Code> other = Compile(ptx);
-  return other && other->BankConflicts() < code->BankConflicts() ? std::move(other)
-                                                                 : std::move(code);
-}
-
+// The MasterKernel with the kernels as its bodies. Less strict about registers than by default, the
+// compiler more often has a body's operands in different banks [measured: docs/narrow-tasks.md].
 void Builder::MakeTasks() {
   Result<TaskBuild> made = BuildTasks(module_, wanted_, original_, [this](const std::string& ptx) {
-    return CompileTasks(ptx);
+    return Compile(ptx, 1, "--register-usage-level=7");
   });
   if (made) {
     tasks_ = *std::move(made);

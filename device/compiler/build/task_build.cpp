@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <string_view>
 
 #include "device/compiler/build/fusion.h"
@@ -51,6 +52,29 @@ bool HasSameFloats(const TaskBuild& tasks, const Code& original, const Code& cod
   return FloatDifference(before, after).empty();
 }
 
+// Bodies are functions that get what registers the MasterKernel leaves, and ptxas does not mind in which
+// banks these lie: where all operands of a loop's multiply-adds are in one, a body takes a fifth longer.
+// So others are left to them, until they have no more conflicts than the kernels: those lie in what is
+// computed. Three values held at a time change most, and a quarter of such choices has no conflict in
+// narrow_bench [measured: docs/narrow-tasks.md].
+void AvoidConflicts(const ptx::Module& module, const ptx::Module& master, const Code& original,
+                    passes::TaskModuleOptions options, const CompilePtx& compile, TaskBuild* made,
+                    Code* code) {
+  constexpr int kHeldAtATime = 3;
+  uint32_t tries = 5;
+  for (options.held = 1; options.held < 1u << passes::kHoldable; ++options.held) {
+    if (std::popcount(options.held) != kHeldAtATime) continue;
+    if (code->BankConflicts() <= original.BankConflicts() || tries-- == 0) return;
+    const Result<passes::TaskModule> tasks = passes::MakeTaskModule(module, master, options);
+    if (!tasks) return;
+    std::string ptx = ptx::Write(tasks->module);
+    Result<Code> other = compile(ptx);
+    if (!other || other->BankConflicts() >= code->BankConflicts()) continue;
+    made->ptx = std::move(ptx);
+    *code = *std::move(other);
+  }
+}
+
 }  // namespace
 
 Result<TaskBuild> BuildTasks(const ptx::Module& module, const std::vector<std::string>& wanted,
@@ -89,6 +113,7 @@ Result<TaskBuild> BuildTasks(const ptx::Module& module, const std::vector<std::s
     made.kernels.clear();
     return made;
   }
+  AvoidConflicts(module, *master, original, options, compile, &made, &*code);
   if (!HasSameFloats(made, original, *code)) {
     for (const auto& [name, facts] : made.kernels) {
       if (MayBeFused(module, name)) made.inexact.insert(name);

@@ -1,6 +1,7 @@
 #include "device/compiler/passes/task_module.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <set>
 #include <utility>
@@ -26,14 +27,26 @@ ptx::Variable Parameter(std::string_view name) {
   return parameter;
 }
 
+// Behind a body: a use of values that it was called with, so that they are in registers until then.
+// None of these (the record's address, the block, the body's number) ever has all bits set.
+std::string UseOf(uint32_t held) {
+  constexpr std::array<const char*, kHoldable> kValues = {"%r1", "%r3", "%r4", "%r5", "%r0"};
+  std::string code;
+  for (uint32_t i = 0; i < kHoldable; ++i) {
+    if ((held >> i & 1) == 0) continue;
+    code += std::string("setp.eq.u32 %p0, ") + kValues[i] + ", 4294967295;\n@%p0 trap;\n";
+  }
+  return code;
+}
+
 // void cupola_run_body(body, ...), which calls the body of that number.
-ptx::Function MakeRunBody(const std::vector<std::string>& bodies) {
+ptx::Function MakeRunBody(const std::vector<std::string>& bodies, uint32_t held) {
   ptx::Function function;
   function.name = kRunBody;
   function.params = TaskBodyParameters();
   function.params.insert(function.params.begin(), Parameter("cupola_body"));
   std::string arguments;
-  std::string code = ".reg .b32 %r<16>;\nld.param.u32 %r0, [cupola_body];\n";
+  std::string code = ".reg .b32 %r<16>;\n.reg .pred %p<1>;\nld.param.u32 %r0, [cupola_body];\n";
   uint32_t count = 0;
   for (const ptx::Variable& parameter : TaskBodyParameters()) {
     const std::string number = std::to_string(++count);
@@ -51,7 +64,7 @@ ptx::Function MakeRunBody(const std::vector<std::string>& bodies) {
       const std::string number = std::to_string(each);
       code += ".param .b32 a" + number + ";\nst.param.b32 [a" + number + "], %r" + number + ";\n";
     }
-    code += "call " + bodies[i] + ", (" + arguments + ");\n}\nret;\n";
+    code += "call " + bodies[i] + ", (" + arguments + ");\n}\n" + UseOf(held) + "ret;\n";
   }
   function.body = ptx::Block{.statements = Snippet(code)};
   return function;
@@ -212,7 +225,7 @@ void TaskModuleBuilder::AddBodies() {
     names.push_back(body.name);
     made_.module.items.push_back(std::move(body));
   }
-  made_.module.items.push_back(MakeRunBody(names));
+  made_.module.items.push_back(MakeRunBody(names, options_.held));
 }
 
 Result<TaskModule> TaskModuleBuilder::Build() {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cupola::preempt {
+namespace cupola::intercept::preempt {
 namespace {
 
 TEST(TimePerLaunch, TheMeanOfLate) {
@@ -25,4 +25,4 @@ TEST(TimePerLaunch, AnEndBeforeTheBeginSaysNothing) {
 }
 
 }  // namespace
-}  // namespace cupola::preempt
+}  // namespace cupola::intercept::preempt

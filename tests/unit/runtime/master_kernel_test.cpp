@@ -298,10 +298,26 @@ BedCourse LongCourse(uint64_t seed) {
   return course;
 }
 
+// One hurry after the other, each soon after its launch, with two tasks that have begun in part: one
+// whose blocks want all the room there is, and one that passes them.
+BedCourse HastyCourse(uint64_t seed) {
+  Prng random(seed);
+  BedCourse course;
+  course.hurries = true;
+  course.most_steps = 200'000;
+  for (uint32_t i = 0; i < 4; ++i) {
+    course.tasks.push_back({.body = 0, .blocks = 6, .shared_bytes = i % 2 == 0 ? 1024u : 0});
+  }
+  for (uint64_t at = 500; at < 6000; at += 200 + random.Below(300)) {
+    course.leave_at_step.push_back(at);
+  }
+  return course;
+}
+
 struct CourseKind {
   const char* name;
   BedCourse (*make)(uint64_t seed);
-  uint64_t count;  ///< of courses that each build runs: 2,664 of all kinds
+  uint64_t count;  ///< of courses that each build runs: 2,784 of all kinds
 };
 constexpr CourseKind kKinds[] = {
     {"TasksOfAllForms", RandomCourse, 160},
@@ -318,6 +334,7 @@ constexpr CourseKind kKinds[] = {
     {"LeavesInAHurryAndLosesNothing", HurriedCourse, 240},
     {"WhatWaitsInAHurry", HurriedRowsCourse, 120},
     {"InAHurryItRunsNoMoreThanHasBegun", LongCourse, 24},
+    {"WhatIsKeptIsKeptAgain", HastyCourse, 120},
 };
 constexpr uint64_t kParts = 4;  // of a kind's courses, a test each, so that they run side by side
 
@@ -353,9 +370,9 @@ TEST_P(PlantedBug, IsFound) {
     constexpr MakeCourse kCourses[] = {
         ChainedCourse, HeldCourse,   LonelyCourse,   SleepingCourse, CrowdedCourse, BusyCourse,
         QueuedCourse,  RandomCourse, HeldRoomCourse, HurriedCourse,  LongCourse,
-        HurriedRowsCourse};
-    BedCourse course = kCourses[(seed - 1) % 12](seed / 12 + seed);
-    if (seed % 12 == 8) course.leave_at_step = {400, 1200};
+        HurriedRowsCourse, HastyCourse};
+    BedCourse course = kCourses[(seed - 1) % std::size(kCourses)](seed / 12 + seed);
+    if (seed % std::size(kCourses) == 8) course.leave_at_step = {400, 1200};
     if (const sim::SearchResult result = Search(course, 2, 1000 * seed, ptx); result.failure) {
       std::printf("course %d: %.200s\n", static_cast<int>(seed), result.failure->what.c_str());
       return;

@@ -51,7 +51,7 @@ BUGS = {
                                        "    return false;\n"),
     "AHurryIsNotHeard": ("const bool hurries = host.hurry == params_.epoch;",
                          "const bool hurries = false;"),
-    "KeptTasksAreForgotten": ("rows_ = TakeKept(", "rows_ = 0 * TakeKept("),
+    "KeptTasksAreForgotten": ("now.rows = TakeKept(", "now.rows = 0 * TakeKept("),
     "KeptTasksRunTwice": ("      kept[row] = 0;\n", ""),
     "WarpsRunTwiceBehindAHurry": ("begun = first_begun;", "begun = 0;"),
     "BlocksWithRoomRunTwiceBehindAHurry": ("begun = second_begun;", "begun = 0;"),
@@ -85,6 +85,11 @@ BUGS = {
     "TheLastBlockIsNotTakenBack": (
         "for (; ended != 0; ended &= ended - 1) {\n    BlockEntry",
         "for (; (ended & (ended - 1)) != 0; ended &= ended - 1) {\n    BlockEntry"),
+    "AnotherColumnTakesTheFirst": ("if (blockIdx.x == params.first_column && TakeFirst(",
+                                   "if (TakeFirst("),
+    "AFirstThatHasRunIsTaken": ("chunks[0].sequence != position + 1 ||", ""),
+    "AFirstDoesNotWait": ("!= position + 1 || chunks[0].words[1] >> 16 != 0)", "!= position + 1)"),
+    "WhatCameFirstIsTakenAgain": ("now.head++ % kTaskRows;", "now.head % kTaskRows;"),
     "ABlockThatEndsHidesAnother": ("MarkBits(&mtb.ended_blocks, 1u << slot);",
                                    "StoreShared(&mtb.ended_blocks, 1u << slot);"),
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -15,6 +16,7 @@ using sim::Order;
 
 constexpr uint32_t kUnitBytes = 16;
 constexpr uint32_t kValue = 5;
+constexpr uint8_t kChunks = 4;  // of a record
 constexpr uint64_t kPatience = 2'000;  // steps, until who waits wakes the columns
 
 // As in stepped_bodies.cu.
@@ -121,6 +123,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     params.epoch = epoch_;
     params.idle_ns = course_.idle_ns;
     params.unit_bytes = kUnitBytes;
+    if (!waiting_.empty()) GiveFirst(&params);
     std::vector<std::byte> bytes(sizeof params);
     std::memcpy(bytes.data(), &params, sizeof params);
     grid_ = host.Submit({module_,
@@ -133,6 +136,23 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
                         [this](const sim::Fault*) { has_ended_ = true; });
     has_ended_ = false;
     is_running_ = true;
+  }
+
+  // The task that is the next to be taken of its column, if there is one, else, and in each third
+  // launch, the last that was put in, which others mostly come before.
+  void GiveFirst(MasterParams* params) const {
+    const auto is_next = [this](const Waiting& each) {
+      return each.sequence == Word(heads_ + 4 * course_.tasks[each.task].column) + 1;
+    };
+    const auto next = std::find_if(waiting_.begin(), waiting_.end(), is_next);
+    const bool gives_last = next == waiting_.end() || epoch_ % 3 == 0;
+    const Waiting& given = gives_last ? waiting_.back() : *next;
+    const std::vector<uint32_t>& words = words_[given.task];
+    params->first_column = course_.tasks[given.task].column;
+    for (uint32_t i = 0; i < kChunks; ++i) {
+      std::memcpy(params->first[i].words, &words[i * kChunkWords], sizeof params->first[i].words);
+      params->first[i].sequence = given.sequence;
+    }
   }
 
   bool CanPut() const {
@@ -228,7 +248,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
   void Put(HostThread& host) {
     const BedTask& task = course_.tasks[next_];
     const TaskHeader header{.body = task.body,
-                            .chunks = 4,
+                            .chunks = kChunks,
                             .barrier = task.barrier,
                             .threads = task.threads,
                             .after = task.after,
@@ -244,15 +264,15 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
         }
       });
     }
-    uint32_t words[kRecordWords] = {};
-    std::memcpy(words, &header, sizeof header);
-    std::memcpy(words + 4, &arguments, sizeof arguments);
+    std::vector<uint32_t>& words = words_.emplace_back(kRecordWords);
+    std::memcpy(words.data(), &header, sizeof header);
+    std::memcpy(words.data() + 4, &arguments, sizeof arguments);
     const uint32_t position = tails_[task.column]++;
     // Each chunk is a step of its own, in an order that differs from task to task.
     for (uint32_t i = 0; i < header.chunks; ++i) {
       const uint32_t which = (i * 3 + position) % header.chunks;
       TaskChunk chunk{};
-      std::memcpy(chunk.words, words + which * kChunkWords, sizeof chunk.words);
+      std::memcpy(chunk.words, &words[which * kChunkWords], sizeof chunk.words);
       chunk.sequence = position + 1;
       const uint64_t address = columns_ + task.column * sizeof(TaskColumn) +
                                position % kTaskRows * sizeof(TaskRecord) +
@@ -287,6 +307,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
   uint64_t wrong_words_ = 0, flag_ = 0, grid_ = 0;
   std::vector<uint64_t> out_, in_;
   std::vector<uint32_t> tails_;
+  std::vector<std::vector<uint32_t>> words_;  // of tasks that were put in
   std::vector<Waiting> waiting_;
   size_t next_ = 0, asked_ = 0, slept_ = 0;
   uint64_t asleep_since_ = 0;  // 0: they are not
