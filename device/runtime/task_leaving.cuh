@@ -92,10 +92,8 @@ __device__ inline bool TakeFirst(const TaskChunk* chunks, uint32_t position) {
 /// once. Not inline, as all that is rare: the scheduler has few registers.
 __device__ __noinline__ Beginning Begin(const MasterParams& params) {
   uint32_t* const kept = params.kept + blockIdx.x * kTaskRows;
-  const uint4 device = LoadRelaxedSystem(params.device);
-  Beginning now = {.head = params.heads[blockIdx.x],
-                   .rows = 0,
-                   .is_awake = blockIdx.x < __shfl_sync(kAllLanes, device.x, 0)};
+  uint4 device = LoadRelaxedSystem(params.device);
+  Beginning now = {.head = params.heads[blockIdx.x], .rows = 0};
   const uint32_t found[2] = {kept[threadIdx.x], kept[threadIdx.x + 32]};
   if (threadIdx.x == 0) {
     Mtb().idle_since = NowNs();
@@ -103,8 +101,14 @@ __device__ __noinline__ Beginning Begin(const MasterParams& params) {
   }
   if (__any_sync(kAllLanes, found[0] | found[1])) {
     now.rows = TakeKept(params.columns + blockIdx.x, kept, found);
+    device = LoadRelaxedSystem(params.device);  // that took some looks at host memory
   }
-  if (blockIdx.x == params.first_column && TakeFirst(params.first, now.head)) {
+  // A block that begins late may be asked to leave already: then it begins nothing else.
+  const auto word = [](uint32_t own) { return __shfl_sync(kAllLanes, own, 0); };
+  now.is_awake = blockIdx.x < word(device.x);
+  now.leaves = word(device.y) == params.epoch;
+  now.hurries = word(device.w) == params.epoch;
+  if (blockIdx.x == params.first_column && !now.leaves && TakeFirst(params.first, now.head)) {
     const uint32_t row = now.head++ % kTaskRows;
     if (threadIdx.x == row % 32) now.rows |= Scheduler::kReady << (row / 32);
   }

@@ -41,7 +41,7 @@ inline constexpr uint32_t kTurnsOfAWaitingLook = 16;
 struct Beginning {
   uint32_t head;  ///< position of the next record
   uint32_t rows;  ///< Scheduler::rows_ of this lane
-  bool is_awake;
+  bool is_awake, leaves, hurries;
 };
 __device__ Beginning Begin(const MasterParams& params);  // task_leaving.cuh
 
@@ -62,8 +62,8 @@ class Scheduler {
         roomy_row_(0),
         busy_(false),
         awake_(beginning.is_awake),
-        leaves_(false),
-        hurries_(false),
+        leaves_(beginning.leaves),
+        hurries_(beginning.hurries),
         crowded_(false),
         waits_(false),
         follows_(false),

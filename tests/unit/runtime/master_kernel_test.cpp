@@ -298,17 +298,19 @@ BedCourse LongCourse(uint64_t seed) {
   return course;
 }
 
-// One hurry after the other, each soon after its launch, with two tasks that have begun in part: one
-// whose blocks want all the room there is, and one that passes them.
+// One hurry after the other, each so soon after its launch that the second column may begin behind it:
+// it keeps tasks that have begun in part as they are.
 BedCourse HastyCourse(uint64_t seed) {
   Prng random(seed);
   BedCourse course;
+  course.columns = course.awake = 2;
   course.hurries = true;
   course.most_steps = 200'000;
-  for (uint32_t i = 0; i < 4; ++i) {
-    course.tasks.push_back({.body = 0, .blocks = 6, .shared_bytes = i % 2 == 0 ? 1024u : 0});
+  for (uint32_t i = 0; i < 6; ++i) {
+    course.tasks.push_back({.column = i % 2, .body = 0, .blocks = 9});
   }
-  for (uint64_t at = 500; at < 6000; at += 200 + random.Below(300)) {
+  uint64_t at = 500;
+  for (int times = 0; times < 8; ++times, at += 100 + random.Below(400)) {
     course.leave_at_step.push_back(at);
   }
   return course;

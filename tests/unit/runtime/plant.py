@@ -85,8 +85,8 @@ BUGS = {
     "TheLastBlockIsNotTakenBack": (
         "for (; ended != 0; ended &= ended - 1) {\n    BlockEntry",
         "for (; (ended & (ended - 1)) != 0; ended &= ended - 1) {\n    BlockEntry"),
-    "AnotherColumnTakesTheFirst": ("if (blockIdx.x == params.first_column && TakeFirst(",
-                                   "if (TakeFirst("),
+    "AnotherColumnTakesTheFirst": ("if (blockIdx.x == params.first_column && !now.leaves &&",
+                                   "if (!now.leaves &&"),
     "AFirstThatHasRunIsTaken": ("chunks[0].sequence != position + 1 ||", ""),
     "AFirstDoesNotWait": ("!= position + 1 || chunks[0].words[1] >> 16 != 0)", "!= position + 1)"),
     "WhatCameFirstIsTakenAgain": ("now.head++ % kTaskRows;", "now.head % kTaskRows;"),
