@@ -366,14 +366,14 @@ class PlantedBug : public testing::TestWithParam<const char*> {};
 TEST_P(PlantedBug, IsFound) {
   const std::string ptx = Ptx(GetParam());
   ASSERT_FALSE(ptx.empty());
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
     // By turns, so that each bug soon meets the courses that can show it.
     using MakeCourse = BedCourse (*)(uint64_t);
     constexpr MakeCourse kCourses[] = {
         ChainedCourse, HeldCourse,   LonelyCourse,   SleepingCourse, CrowdedCourse, BusyCourse,
         QueuedCourse,  RandomCourse, HeldRoomCourse, HurriedCourse,  LongCourse,
         HurriedRowsCourse, HastyCourse};
-    BedCourse course = kCourses[(seed - 1) % std::size(kCourses)](seed / 12 + seed);
+    BedCourse course = kCourses[(seed - 1) % std::size(kCourses)](seed / std::size(kCourses) + seed);
     if (seed % std::size(kCourses) == 8) course.leave_at_step = {400, 1200};
     if (const sim::SearchResult result = Search(course, 2, 1000 * seed, ptx); result.failure) {
       std::printf("course %d: %.200s\n", static_cast<int>(seed), result.failure->what.c_str());
