@@ -88,8 +88,8 @@ __device__ inline bool TakeFirst(const TaskChunk* chunks, uint32_t position) {
   return true;
 }
 
-/// Of the scheduler warp, in shared memory that is clear. What it reads of device memory it reads at
-/// once. Not inline, as all that is rare: the scheduler has few registers.
+/// Of the scheduler warp, in shared memory that is clear. What it reads of device memory it reads
+/// at once. Not inline, as all that is rare: the scheduler has few registers.
 __device__ __noinline__ Beginning Begin(const MasterParams& params) {
   uint32_t* const kept = params.kept + blockIdx.x * kTaskRows;
   uint4 device = LoadRelaxedSystem(params.device);

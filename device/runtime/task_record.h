@@ -117,9 +117,9 @@ struct MasterParams {
   uint32_t epoch;       ///< of this launch; never 0
   uint32_t idle_ns;     ///< nothing to do for so long, and it leaves
   uint32_t unit_bytes;  ///< of the arena; its dynamic shared memory is kArenaUnits of these
-  /// A record that was put in before the launch, and its column (kNoColumn: none is given): if it is
-  /// the next one there, it need not be read from host memory. Where another launch has taken it, or
-  /// others come before it, it says nothing.
+  /// A record that was put in before the launch, and its column (kNoColumn: none is given): if it
+  /// is the next one there, it need not be read from host memory. Where another launch has taken
+  /// it, or others come before it, it says nothing.
   uint32_t first_column = kNoColumn;
   TaskChunk first[kRecordChunks] = {};
 };

@@ -231,8 +231,8 @@ Error TaskSystemOf<kRegisters, Functions...>::Open() {
   return Error::kNone;
 }
 
-// One that leaves has said so before, so that the next is launched behind it. `task`: one that was put
-// in just now, if any.
+// One that leaves has said so before, so that the next is launched behind it. `task`: one that was
+// put in just now, if any.
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::EnsureRunning(const runtime::TaskWords* task,
                                                             const TaskId& id) {

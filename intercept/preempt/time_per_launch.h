@@ -1,4 +1,5 @@
-// What a launch takes, as far as demand shows it: from its begin to its end, by the launches between.
+// What a launch takes, as far as demand shows it: from its begin to its end, by the launches
+// between.
 #pragma once
 
 #include <atomic>
@@ -9,9 +10,9 @@ namespace cupola::intercept::preempt {
 /// One writer at a time, any number of readers.
 class TimePerLaunch {
  public:
-  /// Demand was there from `begun_ns` to `ended_ns` for so many launches, one or more. An upper bound
-  /// of what each took, since the host's time between them is in it. Who ends demand may have looked
-  /// at the clock before it began anew: that says nothing.
+  /// Demand was there from `begun_ns` to `ended_ns` for so many launches, one or more. An upper
+  /// bound of what each took, since the host's time between them is in it. Who ends demand may have
+  /// looked at the clock before it began anew: that says nothing.
   void Note(uint64_t begun_ns, uint64_t ended_ns, uint64_t launches) noexcept {
     if (ended_ns < begun_ns) return;
     const uint64_t ns = (ended_ns - begun_ns) / launches;

@@ -29,8 +29,8 @@ struct TaskModuleOptions {
   std::vector<std::string> kernels;  ///< that may be tasks; empty: all
   /// Of a thread of the MasterKernel: 32, 64 or 128 (runtime::MtbThreads).
   uint32_t registers = 32;
-  /// Which of kHoldable values the caller of a body keeps meanwhile, a bit each: what a body computes
-  /// is the same, the registers that it is left are others.
+  /// Which of kHoldable values the caller of a body keeps meanwhile, a bit each: what a body
+  /// computes is the same, the registers that it is left are others.
   uint32_t held = 0;
 };
 inline constexpr uint32_t kHoldable = 5;

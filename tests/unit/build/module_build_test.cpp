@@ -135,9 +135,10 @@ TEST_F(ModuleBuildTest, AnOriginalThatDoesNotCompile) {
 
 // Tasks are compiled again, with other registers for bodies, where multiply-adds read one bank.
 TEST_F(ModuleBuildTest, TasksWithoutBankConflicts) {
-  const std::string ptx = kHead + Kernel("k", "ld.global.f32 %f3, [%a3+4];\n"
-                                              "ld.global.f32 %f4, [%a3+8];\n"
-                                              "fma.rn.f32 %f0, %f0, %f3, %f4;");
+  const std::string ptx = kHead + Kernel("k",
+                                         "ld.global.f32 %f3, [%a3+4];\n"
+                                         "ld.global.f32 %f4, [%a3+8];\n"
+                                         "fma.rn.f32 %f0, %f0, %f3, %f4;");
   const auto conflicts = [this](const store::BundleView& view) {
     const auto task = view.cubin(store::ImageKind::kTasks);
     const uint8_t* bytes = reinterpret_cast<const uint8_t*>(task.data());

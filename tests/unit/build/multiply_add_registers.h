@@ -8,7 +8,8 @@
 
 namespace cupola::build {
 
-/// Has every FFMA of `cubin` that reads registers alone read a, b and c. Returns how many there are.
+/// Has every FFMA of `cubin` that reads registers alone read a, b and c. Returns how many there
+/// are.
 inline int SetMultiplyAddRegisters(std::vector<uint8_t>& cubin, uint64_t a, uint64_t b,
                                    uint64_t c) {
   constexpr uint64_t kFfmaOfRegisters = 0x223;

@@ -34,8 +34,8 @@ Result<TaskSubject> MakeTaskSubject(const std::filesystem::path& path) {
   if (!subject) return subject.error();
   TaskSubject made{.subject = *std::move(subject)};
   auto original = ptx::Parse(made.subject.original, "");
-  auto module = MakeTaskModule(*original, Master(),
-                               {.kernels = {made.subject.kernel}, .held = 0b10101});
+  auto module =
+      MakeTaskModule(*original, Master(), {.kernels = {made.subject.kernel}, .held = 0b10101});
   if (!module) return module.error();
   made.facts = module->kernels.at(0);
   made.variables = module->variables;

@@ -298,8 +298,8 @@ BedCourse LongCourse(uint64_t seed) {
   return course;
 }
 
-// One hurry after the other, each so soon after its launch that the second column may begin behind it:
-// it keeps tasks that have begun in part as they are.
+// One hurry after the other, each so soon after its launch that the second column may begin behind
+// it: it keeps tasks that have begun in part as they are.
 BedCourse HastyCourse(uint64_t seed) {
   Prng random(seed);
   BedCourse course;
@@ -370,10 +370,11 @@ TEST_P(PlantedBug, IsFound) {
     // By turns, so that each bug soon meets the courses that can show it.
     using MakeCourse = BedCourse (*)(uint64_t);
     constexpr MakeCourse kCourses[] = {
-        ChainedCourse, HeldCourse,   LonelyCourse,   SleepingCourse, CrowdedCourse, BusyCourse,
-        QueuedCourse,  RandomCourse, HeldRoomCourse, HurriedCourse,  LongCourse,
-        HurriedRowsCourse, HastyCourse};
-    BedCourse course = kCourses[(seed - 1) % std::size(kCourses)](seed / std::size(kCourses) + seed);
+        ChainedCourse, HeldCourse,        LonelyCourse, SleepingCourse, CrowdedCourse,
+        BusyCourse,    QueuedCourse,      RandomCourse, HeldRoomCourse, HurriedCourse,
+        LongCourse,    HurriedRowsCourse, HastyCourse};
+    BedCourse course =
+        kCourses[(seed - 1) % std::size(kCourses)](seed / std::size(kCourses) + seed);
     if (seed % std::size(kCourses) == 8) course.leave_at_step = {400, 1200};
     if (const sim::SearchResult result = Search(course, 2, 1000 * seed, ptx); result.failure) {
       std::printf("course %d: %.200s\n", static_cast<int>(seed), result.failure->what.c_str());

@@ -16,7 +16,7 @@ using sim::Order;
 
 constexpr uint32_t kUnitBytes = 16;
 constexpr uint32_t kValue = 5;
-constexpr uint8_t kChunks = 4;  // of a record
+constexpr uint8_t kChunks = 4;         // of a record
 constexpr uint64_t kPatience = 2'000;  // steps, until who waits wakes the columns
 
 // As in stepped_bodies.cu.
