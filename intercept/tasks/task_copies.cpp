@@ -11,6 +11,7 @@
 #include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/task_staging.h"
 #include "intercept/tasks/task_streams.h"
+#include "intercept/tasks/task_times.h"
 #include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::tasks {
@@ -118,7 +119,9 @@ bool PutIn(const Place& at, FillWords&& fill, Used&& used) {
   StreamTasks* const stream = FindStream(at.engine, at.call.stream, at.key);
   if (stream == nullptr) return false;
   const StreamLock lock(*stream);
-  if (at.engine.Serves(nullptr) || !IsClean(*stream)) return false;
+  if (at.engine.Serves(nullptr) || !MayBeTask(*stream, at.engine) || !IsClean(*stream)) {
+    return false;
+  }
   TaskWords words;
   fill(&words);
   const TaskDemand demand(at.key, at.call.stream);

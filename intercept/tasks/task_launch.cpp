@@ -15,7 +15,7 @@
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/task_streams.h"
-#include "intercept/tasks/task_worth.h"
+#include "intercept/tasks/task_times.h"
 #include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::tasks {
@@ -252,6 +252,7 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, Variant& var
   if (!engine->Serves(variant.image)) Turn(*engine, variant.image);
   const StreamLock lock(*stream);
   if (!engine->Serves(variant.image)) return Plain::kElsewhere;
+  if (!MayBeTask(*stream, *engine)) return Plain::kTrial;
   if (!IsClean(*stream)) return Plain::kDriverWork;
   TaskWords words;
   FillHead(facts, *variant.entry, &words);

@@ -12,7 +12,7 @@
 #include "intercept/mutex_lock.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/tasks/task_engines.h"
-#include "intercept/tasks/task_worth.h"
+#include "intercept/tasks/task_times.h"
 #include "intercept/tasks/tasks.h"
 #include "profiles/launch_record.h"
 
@@ -179,81 +179,12 @@ void Flush(StreamTasks& stream) {
   }
 }
 
-/// Streams of an engine that had tasks put in since they were last counted, and how many tasks.
-struct Use {
-  uint32_t streams = 0, tasks = 0;
-};
-
-Use CountUse(const TaskEngine& engine, bool from_now_on) {
-  Use use;
-  const uint32_t known = count.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < known; ++i) {
-    StreamTasks& stream = *all[i];
-    if (stream.engine.load(std::memory_order_relaxed) != &engine) continue;
-    const uint32_t put = stream.put.load(std::memory_order_relaxed);
-    if (put == stream.counted) continue;
-    ++use.streams;
-    use.tasks += std::min(put - stream.counted, runtime::kTaskRows);
-    if (from_now_on) stream.counted = put;
-  }
-  return use;
-}
-
-/// How long tasks take, told to `worth`. One thread at a time; others go on without.
-class Measuring {
- public:
-  /// The stream's column was full, and a task has been put in since. Between two such times that
-  /// are no more tasks apart than a column has, the stream was never without one.
-  void NoteFull(const StreamTasks& stream, const TaskEngine& engine) {
-    if (taken_.test_and_set(std::memory_order_acquire)) return;
-    const uint64_t now = NowNs();
-    const uint32_t tasks = stream.last.sequence - sequence_;
-    const bool is_span =
-        marked_ == &stream && column_ == stream.last.column && tasks <= runtime::kTaskRows;
-    const bool is_of_another =
-        marked_ != nullptr && marked_ != &stream && now - since_ns_ < kStaleNs;
-    if (is_span ? tasks >= kFewestOfSpan : !is_of_another) {
-      const Use use = CountUse(engine, /*from_now_on=*/true);
-      const uint64_t each = tasks == 0 ? 0 : (now - since_ns_) / tasks;
-      if (is_span) worth.Tell(now, each, each, use.streams, stream.spreads);
-      marked_ = is_span ? nullptr : &stream;
-      since_ns_ = now;
-      sequence_ = stream.last.sequence;
-      column_ = stream.last.column;
-    }
-    taken_.clear(std::memory_order_release);
-  }
-
-  /// The host has waited for `tasks` of a stream, which may have begun the first of them before.
-  void NoteWait(const TaskEngine& engine, bool spreads, uint32_t tasks, uint64_t ns) {
-    if (tasks == 0 || taken_.test_and_set(std::memory_order_acquire)) return;
-    const uint64_t least = ns / tasks, most = tasks == 1 ? UINT64_MAX : ns / (tasks - 1);
-    if (most <= worth.LimitNs(1, spreads)) {
-      worth.Tell(NowNs(), least, most, 1, spreads);
-    } else if (const Use use = CountUse(engine, /*from_now_on=*/false);
-               use.tasks >= kFewestOfSpan) {
-      (void)CountUse(engine, /*from_now_on=*/true);
-      worth.Tell(NowNs(), least, most, use.streams, spreads);
-      marked_ = nullptr;
-    }
-    taken_.clear(std::memory_order_release);
-  }
-
- private:
-  static constexpr uint32_t kFewestOfSpan = 16;
-  static constexpr uint64_t kStaleNs = 50'000'000;
-  std::atomic_flag taken_;
-  const StreamTasks* marked_ = nullptr;  ///< found full at:
-  uint64_t since_ns_ = 0;
-  uint32_t sequence_ = 0, column_ = 0;  ///< of its last task then
-} measuring;
-
 // For a task of a stream, and all before it.
 void AwaitTask(TaskEngine& engine, const runtime::TaskId& last, bool spreads) {
   const uint32_t left = engine.CountLeft(last);
   const uint64_t since = NowNs();
   engine.WaitFor(last);
-  measuring.NoteWait(engine, spreads, left, NowNs() - since);
+  NoteWait(engine, spreads, left, NowNs() - since);
 }
 
 // Of a stream that a task is just put into the last ones may be waited for with the others' only.
@@ -307,8 +238,23 @@ bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept {
   bool was_full = false;
   const bool is_in = engine.Put(column, words, &stream.last, &was_full);
   stream.put.store(stream.last.sequence, std::memory_order_relaxed);
-  if (was_full && is_in) measuring.NoteFull(stream, engine);
+  if (was_full && is_in) NoteFull(stream, engine);
   return is_in;
+}
+
+StreamUse CountUse(const TaskEngine& engine, bool from_now_on) noexcept {
+  StreamUse use;
+  const uint32_t known = count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < known; ++i) {
+    StreamTasks& stream = *all[i];
+    if (stream.engine.load(std::memory_order_relaxed) != &engine) continue;
+    const uint32_t put = stream.put.load(std::memory_order_relaxed);
+    if (put == stream.counted) continue;
+    ++use.streams;
+    use.tasks += std::min(put - stream.counted, runtime::kTaskRows);
+    if (from_now_on) stream.counted = put;
+  }
+  return use;
 }
 
 void WaitForAllTasks() noexcept {

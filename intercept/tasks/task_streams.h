@@ -34,6 +34,7 @@ struct StreamTasks {
   bool spreads = false;            ///< a launch of several blocks was its last one
   std::atomic<uint32_t> put{0};    ///< sequence of its last task
   uint32_t counted = 0;            ///< the same, when streams that have tasks were counted last
+  uint32_t tried = 0, held = 0;    ///< number of the trial that it was in; that it has no more in
 
   void Take() noexcept {
     while (taken.exchange(true, std::memory_order_acquire)) {
@@ -54,8 +55,7 @@ class StreamLock {
   StreamTasks& stream_;
 };
 
-/// Puts a task behind those of the stream, under its lock. False: the engine is dead. How long
-/// tasks take is seen where streams are waited for (task_worth.h).
+/// Puts a task behind those of the stream, under its lock. False: the engine is dead.
 bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept;
 
 /// Waits for all tasks that there are, of all engines, stream by stream.
@@ -105,6 +105,12 @@ void WaitForStream(CUstream stream, bool per_thread) noexcept;
 /// left, which it may be behind, looks whether one does not end (task_watch.h). Spins for some ms,
 /// then sleeps between looks.
 void WatchOverEvent(CUevent event) noexcept;
+
+/// Streams of an engine that had tasks put in since they were last counted, and how many tasks.
+struct StreamUse {
+  uint32_t streams = 0, tasks = 0;
+};
+StreamUse CountUse(const TaskEngine& engine, bool from_now_on) noexcept;
 
 /// Whether a task of it has not run.
 bool HasTasks(CUstream stream, bool per_thread) noexcept;

@@ -18,7 +18,7 @@ class TaskWorth {
   /// stream alone has tasks, and is no slower than plain by more than 2 %.
   static constexpr uint64_t kPlainCallNs = 3'000, kAloneNs = 9'000;
   /// None are made for so long where they do not pay, kLonger times as long each time that they do
-  /// not again. A try costs some 10 ms: full columns of tasks that are too long run to their end.
+  /// not again.
   static constexpr uint64_t kFirstQuietNs = 100'000'000, kMostQuietNs = 2'000'000'000, kLonger = 4;
   /// Verdicts in a row that tasks do not pay, until none are made.
   static constexpr uint32_t kConvincing = 3;
@@ -27,6 +27,32 @@ class TaskWorth {
   void SetLimit(uint64_t ns) noexcept {
     is_set_ = true;
     set_ns_ = ns;
+    if (ns == 0) trial_.store(0, std::memory_order_relaxed);
+  }
+
+  /// Number of the trial that is on: what tasks take is not known, neither at first nor when none
+  /// were made for a while, so streams have few (task_trial.h). 0: none is.
+  uint32_t Trial() const noexcept { return trial_.load(std::memory_order_relaxed); }
+
+  void EndTrial() noexcept { trial_.store(0, std::memory_order_relaxed); }
+  void BeginTrial() noexcept {
+    trial_.store(trials_.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
+  /// Tasks pay.
+  void Acquit() noexcept {
+    against_.store(0, std::memory_order_relaxed);
+    quiet_ns_.store(0, std::memory_order_relaxed);
+    EndTrial();
+  }
+
+  /// They do not: none for a while, and then a trial.
+  void Convict(uint64_t now_ns) noexcept {
+    against_.store(0, std::memory_order_relaxed);
+    const uint64_t quiet = std::clamp(kLonger * quiet_ns_.load(std::memory_order_relaxed),
+                                      kFirstQuietNs, kMostQuietNs);
+    quiet_ns_.store(quiet, std::memory_order_relaxed);
+    quiet_until_ns_.store(now_ns + quiet, std::memory_order_relaxed);
   }
 
   /// What a task may take where `streams` have tasks; `spreads`: of several blocks, which plain
@@ -41,16 +67,9 @@ class TaskWorth {
             bool spreads) noexcept {
     const uint64_t limit = LimitNs(streams, spreads);
     if (most_ns <= limit) {
-      against_.store(0, std::memory_order_relaxed);
-      quiet_ns_.store(0, std::memory_order_relaxed);
+      Acquit();
     } else if (least_ns > limit) {
-      if (against_.fetch_add(1, std::memory_order_relaxed) + 1 < kConvincing) return;
-      against_.store(0, std::memory_order_relaxed);
-      const uint64_t quiet =
-          std::clamp(kLonger * quiet_ns_.load(std::memory_order_relaxed), kFirstQuietNs,
-                     kMostQuietNs);
-      quiet_ns_.store(quiet, std::memory_order_relaxed);
-      quiet_until_ns_.store(now_ns + quiet, std::memory_order_relaxed);
+      if (against_.fetch_add(1, std::memory_order_relaxed) + 1 >= kConvincing) Convict(now_ns);
     }
   }
 
@@ -62,13 +81,14 @@ class TaskWorth {
       return true;
     if (now() < until) return false;
     quiet_until_ns_.store(0, std::memory_order_relaxed);
+    BeginTrial();
     return true;
   }
 
  private:
   bool is_set_ = false;
   uint64_t set_ns_ = 0;
-  std::atomic<uint32_t> against_{0};
+  std::atomic<uint32_t> against_{0}, trial_{1}, trials_{1};
   std::atomic<uint64_t> quiet_ns_{0}, quiet_until_ns_{0};
 };
 

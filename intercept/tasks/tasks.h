@@ -45,7 +45,8 @@ enum class Plain : uint8_t {
   kBusy,        ///< it is not loaded yet: the context does not come to rest
   kMixed,       ///< wide kernels came between so often that tasks do not pay
   kAsked,       ///< the process is asked to leave the GPU
-  kLong,        ///< tasks take so long that they do not pay
+  kTrial,       ///< a stream has enough tasks until it is known how long they take
+  kLong,        ///< they take so long that they do not pay
   kCount
 };
 
@@ -66,6 +67,7 @@ inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
     "busy before the first task",
     "mixed with wide ones",
     "asked to yield",
+    "on trial",
     "long"};
 
 struct Counters {

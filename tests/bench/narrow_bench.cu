@@ -279,9 +279,12 @@ void Measure(const char* mode, const Problem& p, const Reference& reference, Run
   std::printf(
       "{\"mode\": \"%s\", \"iterations\": %u, \"tasks\": %u, \"threads\": %u, \"tasks_per_s\": "
       "%.0f, "
-      "\"ms\": %.3f, \"equal\": %s}\n",
+      "\"ms\": %.3f, \"equal\": %s, \"all_ms\": [",
       mode, p.options.iterations, p.options.tasks, p.options.threads,
       p.options.tasks / Median(seconds), Median(seconds) * 1e3, equal ? "true" : "false");
+  for (size_t i = 0; i < seconds.size(); ++i)
+    std::printf("%s%.3f", i == 0 ? "" : ", ", seconds[i] * 1e3);
+  std::printf("]}\n");
   std::fflush(stdout);
   if (!equal) std::exit(1);
 }

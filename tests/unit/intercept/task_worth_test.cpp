@@ -71,9 +71,35 @@ TEST(TaskWorth, WhatIsUncertainSaysNothing) {
   EXPECT_FALSE(PaysAt(worth, kNow + 2 * TaskWorth::kFirstQuietNs - 1));
 }
 
+TEST(TaskWorth, OnTrialUntilItIsKnown) {
+  TaskWorth worth;
+  const uint32_t first = worth.Trial();
+  EXPECT_NE(first, 0u);
+  worth.Tell(kNow, kShort, UINT64_MAX, 1, false);
+  EXPECT_EQ(worth.Trial(), first);
+  worth.Tell(kNow, kShort, kShort, 1, false);
+  EXPECT_EQ(worth.Trial(), 0u);
+  TellLong(worth, kNow);
+  EXPECT_FALSE(PaysAt(worth, kNow));
+  EXPECT_EQ(worth.Trial(), 0u);
+  ASSERT_TRUE(PaysAt(worth, kNow + TaskWorth::kFirstQuietNs));
+  EXPECT_NE(worth.Trial(), 0u);
+  EXPECT_NE(worth.Trial(), first);
+}
+
+TEST(TaskWorth, QuietIsFirstAgainBehindATrialThatFindsThemShort) {
+  TaskWorth worth;
+  worth.Convict(kNow);
+  ASSERT_TRUE(PaysAt(worth, kNow + TaskWorth::kFirstQuietNs));
+  worth.Acquit();
+  worth.Convict(2 * kNow);
+  EXPECT_TRUE(PaysAt(worth, 2 * kNow + TaskWorth::kFirstQuietNs));
+}
+
 TEST(TaskWorth, TheOperatorHasTheLastWord) {
   TaskWorth any, few;
   any.SetLimit(0);
+  EXPECT_EQ(any.Trial(), 0u);
   few.SetLimit(kShort - 1);
   TellLong(any, kNow);
   TellLong(few, kNow, 1000, kShort);

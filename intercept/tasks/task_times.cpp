@@ -1,0 +1,159 @@
+#include "intercept/tasks/task_times.h"
+
+#include "intercept/fast_clock.h"
+#include "intercept/tasks/task_trial.h"
+
+namespace cupola::intercept::tasks {
+namespace {
+
+using Verdict = TaskTrial::Verdict;
+
+/// Where a stream that is full of tasks or is waited for says what they take.
+class Measuring {
+ public:
+  // Between two such times that are no more tasks apart than a column has, the stream was never
+  // without one.
+  void NoteFull(const StreamTasks& stream, const TaskEngine& engine) {
+    if (taken_.test_and_set(std::memory_order_acquire)) return;
+    const uint64_t now = NowNs();
+    const uint32_t tasks = stream.last.sequence - sequence_;
+    const bool is_span =
+        marked_ == &stream && column_ == stream.last.column && tasks <= runtime::kTaskRows;
+    const bool is_of_another =
+        marked_ != nullptr && marked_ != &stream && now - since_ns_ < kStaleNs;
+    if (is_span ? tasks >= kFewestOfSpan : !is_of_another) {
+      const StreamUse use = CountUse(engine, /*from_now_on=*/true);
+      const uint64_t each = tasks == 0 ? 0 : (now - since_ns_) / tasks;
+      if (is_span) worth.Tell(now, each, each, use.streams, stream.spreads);
+      marked_ = is_span ? nullptr : &stream;
+      since_ns_ = now;
+      sequence_ = stream.last.sequence;
+      column_ = stream.last.column;
+    }
+    taken_.clear(std::memory_order_release);
+  }
+
+  void NoteWait(const TaskEngine& engine, bool spreads, uint32_t tasks, uint64_t ns) {
+    if (tasks == 0 || taken_.test_and_set(std::memory_order_acquire)) return;
+    const uint64_t least = ns / tasks, most = tasks == 1 ? UINT64_MAX : ns / (tasks - 1);
+    if (most <= worth.LimitNs(1, spreads)) {
+      worth.Tell(NowNs(), least, most, 1, spreads);
+    } else if (const StreamUse use = CountUse(engine, /*from_now_on=*/false);
+               use.tasks >= kFewestOfSpan) {
+      (void)CountUse(engine, /*from_now_on=*/true);
+      worth.Tell(NowNs(), least, most, use.streams, spreads);
+      marked_ = nullptr;
+    }
+    taken_.clear(std::memory_order_release);
+  }
+
+ private:
+  static constexpr uint32_t kFewestOfSpan = 16;
+  static constexpr uint64_t kStaleNs = 50'000'000;
+  std::atomic_flag taken_;
+  const StreamTasks* marked_ = nullptr;  ///< found full at:
+  uint64_t since_ns_ = 0;
+  uint32_t sequence_ = 0, column_ = 0;  ///< of its last task then
+} measuring;
+
+/// The trial that is on: its streams, and the one that is watched.
+class Trying {
+ public:
+  // Under the stream's lock.
+  Verdict Look(StreamTasks& stream, const TaskEngine& engine, uint32_t trial) {
+    if (taken_.test_and_set(std::memory_order_acquire)) return Verdict::kNone;
+    Join(stream, trial);
+    uint32_t left = 0;
+    const Verdict verdict = watched_ != nullptr && CountLeft(stream, engine, &left)
+                                ? watch_.Look(NowNs(), left, worth.LimitNs(streams_, spreads_))
+                                : Verdict::kNone;
+    if (verdict != Verdict::kNone) End(verdict);
+    taken_.clear(std::memory_order_release);
+    return verdict;
+  }
+
+  void Watch(StreamTasks& stream, uint32_t left) {
+    if (taken_.test_and_set(std::memory_order_acquire)) return;
+    if (watched_ == nullptr) {
+      watched_ = &stream;
+      last_ = stream.last;
+      spreads_ = stream.spreads;
+      watch_.Begin(NowNs(), left);
+    }
+    taken_.clear(std::memory_order_release);
+  }
+
+ private:
+  // In a row. What a program does where nothing is found in so many is no use to be looked at.
+  static constexpr uint32_t kMostUncertain = 8;
+
+  void Join(StreamTasks& stream, uint32_t trial) {
+    if (trial_ != trial) {
+      trial_ = trial;
+      streams_ = 0;
+      watched_ = nullptr;
+    }
+    if (stream.tried == trial) return;
+    stream.tried = trial;
+    ++streams_;
+  }
+
+  // Of those that were there when the watch began. False: not now, or they are another's.
+  bool CountLeft(const StreamTasks& locked, const TaskEngine& engine, uint32_t* left) {
+    StreamTasks* const stream = watched_;
+    if (stream != &locked && stream->taken.exchange(true, std::memory_order_acquire)) return false;
+    const bool is_same = stream->engine.load() == &engine && stream->last.column == last_.column &&
+                         stream->last.sequence == last_.sequence;
+    if (is_same) {
+      *left = engine.CountLeft(last_);
+    } else if (stream->engine.load() == &engine) {
+      watched_ = nullptr;
+    }
+    if (stream != &locked) stream->Give();
+    return is_same;
+  }
+
+  void End(Verdict verdict) {
+    watched_ = nullptr;
+    if (verdict == Verdict::kLong) {
+      worth.Convict(NowNs());
+    } else if (verdict == Verdict::kShort) {
+      worth.Acquit();
+    } else if (++uncertain_ < kMostUncertain) {
+      return worth.BeginTrial();
+    } else {
+      worth.EndTrial();
+    }
+    uncertain_ = 0;
+  }
+
+  std::atomic_flag taken_;
+  uint32_t trial_ = 0, streams_ = 0, uncertain_ = 0;
+  StreamTasks* watched_ = nullptr;
+  runtime::TaskId last_{0, 0};
+  bool spreads_ = false;
+  TaskTrial watch_;
+} trying;
+
+}  // namespace
+
+bool MayTry(StreamTasks& stream, const TaskEngine& engine, uint32_t trial) noexcept {
+  const Verdict verdict = trying.Look(stream, engine, trial);
+  if (verdict != Verdict::kNone) return verdict != Verdict::kLong;
+  if (stream.held == trial) return false;
+  const uint32_t left = stream.last.sequence == 0 ? 0 : engine.CountLeft(stream.last);
+  if (left < TaskTrial::kTasks) return true;
+  stream.held = trial;
+  trying.Watch(stream, left);
+  return false;
+}
+
+void NoteFull(const StreamTasks& stream, const TaskEngine& engine) noexcept {
+  measuring.NoteFull(stream, engine);
+}
+
+void NoteWait(const TaskEngine& engine, bool spreads, uint32_t tasks, uint64_t ns) noexcept {
+  measuring.NoteWait(engine, spreads, tasks, ns);
+}
+
+}  // namespace cupola::intercept::tasks
