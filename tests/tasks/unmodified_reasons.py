@@ -35,7 +35,7 @@ def reasons_of(said):
 
 
 def each_reason(bed):
-    """Of the others: "another module", "asked to yield" and "long" have checks of their own."""
+    """Of the others: "another module", "asked to yield" and "on trial" have checks of their own."""
     problem, said = run_way(bed, NARROW)
     known = set(reasons_of(said)) - {"other work in the stream"}  # sometimes, behind the first copies
     if problem or known or counts(said)[0] == 0:

@@ -21,7 +21,7 @@ import pestered_board  # noqa: E402
 import runner  # noqa: E402
 import unmodified_ends  # noqa: E402
 import unmodified_reasons  # noqa: E402
-from unmodified_bed import Bed, COUNTED, taking_part, under_cupola  # noqa: E402
+from unmodified_bed import Bed, COUNTED, counts, taking_part, under_cupola  # noqa: E402
 
 # Programs, and whether some of their launches are narrow enough to be tasks.
 APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_threads_shared 10": True,
@@ -58,7 +58,7 @@ ARGUMENTS = {"pagoda": ["--tasks", "24", "--no-times"]}
 HOLDS = re.compile(r"(\d+) holds")
 TURNED = re.compile(r"(\d+) turns to another module")
 HEEDED, PACKED = "launches plain: asked to yield", "launches plain: arguments"
-LONG, ELSEWHERE = "launches plain: long", "launches plain: another module"
+TRIAL, ELSEWHERE = "launches plain: on trial", "launches plain: another module"
 
 
 def compare(build, device, app, environ, folder, asked):
@@ -155,14 +155,20 @@ def beside_mps(build, device, environ, folder):
 
 
 def long_ones(build, device, environ, folder):
-    """What is wrong, or "": launches whose tasks take longer than may be are the driver's, for a while."""
-    command = [*runner.cupola_command(build, device), f"{build}/apps/{MPS_APP}", "8"]
-    for microseconds, is_long in (("1", True), ("0", False)):
-        more = {"CUPOLA_STORE": os.path.join(folder, "store"), "CUPOLA_TASKS": "auto",
-                "CUPOLA_TASKS_AFTER": "0", "CUPOLA_TASK_US": microseconds, "CUPOLA_LOG": "info"}
+    """What is wrong, or "": where tasks take longer than may be, few are made to find that out."""
+    program = f"{build}/apps/tasks/narrow_bench_shared"
+    store = f"{folder}/bench"
+    subprocess.run([f"{build}/bin/cupola", "build", "--quiet", "--store", store, program],
+                   capture_output=True, timeout=120, check=True)
+    command = [*runner.cupola_command(build, device), program, "--modes", "streams1", "--tasks", "4000",
+               "--threads", "40", "--iterations", "3", "--repeat", "1"]
+    for microseconds, fewest, most in (("1", 1, 400), ("0", 8000, 8000)):
+        more = {"CUPOLA_STORE": store, "CUPOLA_TASKS": "auto", "CUPOLA_TASKS_AFTER": "0",
+                "CUPOLA_TASK_US": microseconds, "CUPOLA_LOG": "info"}
         result = runner.run(command, {**environ, **more}, 100)
         said = result["stderr"].decode(errors="replace")
-        if result["code"] != 0 or COUNTED.search(said) is None or (LONG in said) != is_long:
+        made, is_limited = counts(said)[0], microseconds != "0"
+        if result["code"] != 0 or not fewest <= made <= most or (TRIAL in said) != is_limited:
             return f"at most {microseconds} us: exit {result['code']} {said[-300:]}"
     return ""
 
