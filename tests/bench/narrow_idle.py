@@ -10,7 +10,9 @@ import narrow_beside
 LEAVES = ((300, 1, 264), (300, 100, 264), (200, 1000, 264))
 # The same right behind the calls that put them in: most have not begun, and are run first.
 QUEUED = (200, 100, 1056)
-PERIOD_US = 100  # less than an idle MasterKernel stays
+# Of the narrow process: in a row enough that a MasterKernel comes, which then has nothing to do for most of
+# the time that it stays; apart far enough that the batch process has most of the time.
+LAUNCHES, PERIOD_US = 64, 2000
 
 
 def leave_metrics(lines, queued):
@@ -37,8 +39,8 @@ def loss_pct(rates, base):
 
 
 class Cells:
-    """A batch process beside a narrow one that launches one small kernel every PERIOD_US; by turns.
-    `rates` a second: {(process, system): [rate]}."""
+    """A batch process beside a narrow one that launches LAUNCHES small kernels into a stream and waits for
+    them, every PERIOD_US; by turns. `rates` a second: {(process, system): [rate]}."""
 
     def __init__(self, bed, quick):
         self.bed, self.quick, self.rates = bed, quick, {}
@@ -46,8 +48,8 @@ class Cells:
 
     def narrow(self, system):
         few = ["--rounds", "3", "--behind", "2"] if self.quick else []
-        period = 20_000 if self.quick else PERIOD_US
-        command = [self.bed.program("preemption_bursts"), *few, "--launches", "1", "--streams", "1",
+        launches, period = (1, 20_000) if self.quick else (LAUNCHES, PERIOD_US)
+        command = [self.bed.program("preemption_bursts"), *few, "--launches", str(launches), "--streams", "1",
                    "--period-us", str(period), "--seconds", str(self.beside.seconds)]
         if system == "plain":
             return self.bed.start("plain", "bursts", command)
@@ -62,7 +64,7 @@ class Cells:
         arbiter = (self.bed.arbiter(narrow_beside.PRIORITIES) if has_arbiter else
                    contextlib.nullcontext())
         with arbiter:
-            for system in (base, "tasks") if self.quick else (base, "tasks", "tasks", base):
+            for system in (base, "tasks") if self.quick else 2 * (base, "tasks", "tasks", base):
                 *rates, _ = self.beside.batch_beside("arbiter" if has_arbiter else "plain",
                                                      lambda which=system: self.narrow(which))
                 for process, rate in zip(("batch", "narrow"), rates):
