@@ -9,6 +9,11 @@ namespace {
 // after this time: its blocks are not that long, more likely it was stopped itself.
 constexpr uint64_t kLongestDrainNs = 100'000'000;
 
+// A client that shares no context with the next and takes so many times longer to leave than it
+// says is waiting itself: the GPU has gone over to the next one's context for a time slice, 2 ms on
+// an H200.
+constexpr uint64_t kMostOfUsualDrain = 2;
+
 // While somebody is leaving, the next look comes so soon, whether the client rings or not.
 constexpr uint64_t kDrainReviewNs = 200'000;
 
@@ -62,6 +67,11 @@ bool Arbiter::IsRunning(const Client& client) const {
                            !client.view.stoppable());
 }
 
+bool Arbiter::HasGivenWay(const Client& client) const {
+  return !client.view.shares_context &&
+         client.draining_ns > kMostOfUsualDrain * client.launch.overhead_ns;
+}
+
 void Arbiter::Charge(Client& client, uint64_t elapsed_ns, uint64_t share_ns) {
   client.view.ran_ns += share_ns;
   client.ran_since_word_ns += elapsed_ns;
@@ -91,15 +101,21 @@ void Arbiter::Advance(uint64_t now_ns) {
   const uint64_t elapsed = now_ns > now_ns_ ? now_ns - now_ns_ : 0;
   now_ns_ = std::max(now_ns_, now_ns);
   // Whoever is leaving still has the GPU, and the next one waits for it, although it may run: save
-  // where they share a context, then it gets the SMs one by one as they are left.
+  // where they share a context, then it gets the SMs one by one as they are left; or for long.
+  const bool is_awaited = std::any_of(clients_.begin(), clients_.end(), [&](const Client& client) {
+    return !client.draining && IsRunning(client);
+  });
+  const auto leaves = [&](const Client& client) {
+    return client.draining && !(is_awaited && HasGivenWay(client));
+  };
   bool exclusive = false;
   for (Client& client : clients_) {
     if (client.draining) client.draining_ns += elapsed;
     if (client.draining_ns > kLongestDrainNs) client.draining = false;
-    exclusive = exclusive || (client.draining && !client.view.shares_context);
+    exclusive = exclusive || (leaves(client) && !client.view.shares_context);
   }
   const auto has_gpu = [&](const Client& client) {
-    return client.draining || (IsRunning(client) && !exclusive);
+    return leaves(client) || (IsRunning(client) && !exclusive);
   };
   const auto count = static_cast<uint64_t>(std::count_if(clients_.begin(), clients_.end(), has_gpu));
   for (Client& client : clients_) {

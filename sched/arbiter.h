@@ -110,6 +110,8 @@ class Arbiter {
   };
 
   bool IsRunning(const Client& client) const;
+  /// Of one that is leaving: the next one has the GPU meanwhile.
+  bool HasGivenWay(const Client& client) const;
   void Charge(Client& client, uint64_t elapsed_ns, uint64_t share_ns);
   uint64_t TakeSwitchTime(Client& client, uint64_t elapsed_ns);
   void BeginLaunch(Client& client, const Observation& observation);

@@ -39,13 +39,13 @@ class Bench {
     Of(id).active = false;
     Review(0);
   }
-  /// A review `later_us` after the last; whoever was told to stop has.
+  /// A review `later_us` after the last; whoever was told to stop has, unless `lingers_`.
   void Review(uint64_t later_us) {
     now_ += later_us * kUs;
     for (int pass = 0; pass < 2; ++pass) {  // the second sees what the first made stop
       core_.Advance(now_);
       for (uint32_t i = 0; i < seen_.size(); ++i) {
-        seen_[i].stopped = pass == 1 && core_.OrderFor(ClientId(i)).hold;
+        seen_[i].stopped = pass == 1 && !lingers_ && core_.OrderFor(ClientId(i)).hold;
         core_.Observe(ClientId(i), seen_[i]);
       }
       core_.Decide();
@@ -63,6 +63,7 @@ class Bench {
 
   Arbiter core_;
   std::vector<Observation> seen_;
+  bool lingers_ = false;
   uint64_t now_ = kUs;
 };
 
@@ -266,6 +267,36 @@ TEST(Ffs, EpochFollowsTheChangeOfContextsToo) {
     // 2 x (10 + 140) / (T x 3) < 0.1
     const auto unit = static_cast<double>(policy.EpochUnit(bench.core_.snapshot()));
     EXPECT_NEAR(unit, shares ? 66'667 : 1'000'000, 1);
+  }
+}
+
+// Who takes much longer to leave than it says waits itself: the GPU has gone over to the next one's
+// context for a time slice. Two that share a context share the time until it has left.
+TEST(Ffs, ATimeSliceOfTheNextOneIsNoTimeOfWhoLeaves) {
+  for (const bool shares : {false, true}) {
+    Bench bench("ffs", {.max_overhead = 0.1, .quantum_ns = 10'000 * kUs});
+    bench.core_.SetSwitchTime(140 * kUs);
+    for (const uint32_t weight : {2U, 1U}) {
+      const ClientId id = bench.Add(0, weight);
+      bench.Of(id).overhead_ns = 10 * kUs;
+      bench.Of(id).shares_context = shares;
+      bench.Want(id, 1'000'000);
+    }
+    bench.Review(shares ? 19'999 : 20'139);
+    ASSERT_EQ(bench.Running(), "0");
+    bench.lingers_ = true;
+    bench.Review(1);
+    ASSERT_EQ(bench.Running(), "1");
+    const auto ran_us = [&](uint32_t id) { return bench.core_.ViewOf(ClientId(id)).ran_ns / kUs; };
+    const uint64_t before[] = {ran_us(0), ran_us(1)};
+    for (int i = 0; i < 20; ++i) bench.Review(100);
+    // Twice 10 + 140 us are its own; then comes the change of contexts.
+    EXPECT_EQ(ran_us(0) - before[0], shares ? 1'000U : 300U);
+    EXPECT_EQ(ran_us(1) - before[1], shares ? 1'000U : 2'000U - 300 - 140);
+    bench.lingers_ = false;
+    bench.Review(0);
+    bench.Review(100);
+    EXPECT_EQ(ran_us(0) - before[0], shares ? 1'000U : 300U);
   }
 }
 
