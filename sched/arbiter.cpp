@@ -9,9 +9,9 @@ namespace {
 // after this time: its blocks are not that long, more likely it was stopped itself.
 constexpr uint64_t kLongestDrainNs = 100'000'000;
 
-// A client that shares no context with the next and takes so many times longer to leave than it
-// says is waiting itself: the GPU has gone over to the next one's context for a time slice, 2 ms on
-// an H200.
+// A client that can be preempted, shares no context with the next and takes so many times longer to
+// leave than it says is waiting itself: the GPU has gone over to the next one's context for a time
+// slice, 2 ms on an H200. What lies between gates may take any time.
 constexpr uint64_t kMostOfUsualDrain = 2;
 
 // While somebody is leaving, the next look comes so soon, whether the client rings or not.
@@ -68,7 +68,7 @@ bool Arbiter::IsRunning(const Client& client) const {
 }
 
 bool Arbiter::HasGivenWay(const Client& client) const {
-  return !client.view.shares_context &&
+  return client.view.can_preempt && !client.view.shares_context &&
          client.draining_ns > kMostOfUsualDrain * client.launch.overhead_ns;
 }
 
