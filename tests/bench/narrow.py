@@ -25,7 +25,7 @@ LONG = {"one_stream_46us": ("streams1", 6500, ["--tasks", "4096"]),
         "7_blocks_100us": ("streams32", 14000, ["--tasks", "8192", "--blocks", "7"])}
 MODES = ["fused", "api", "apix8", "streams32", "streams32x8", "graph"]
 SECTIONS = {"rates": 45, "single": 5, "unmodified": 60, "beside": 45,
-            "idle": 50}  # about the seconds of each
+            "idle": 90}  # about the seconds of each
 
 
 class Bench:

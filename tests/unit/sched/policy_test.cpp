@@ -252,17 +252,23 @@ TEST(Ffs, EpochFollowsTheOverheadBound) {
   EXPECT_EQ(bench.Running(), "0");
 }
 
+/// Two clients of weights 2 and 1 that want the GPU for a second and need 10 us to leave it, and
+/// 140 for a change of contexts where they share none.
+void WantTwoToOne(Bench* bench, bool shares_context) {
+  bench->core_.SetSwitchTime(140 * kUs);
+  for (const uint32_t weight : {2U, 1U}) {
+    const ClientId id = bench->Add(0, weight);
+    bench->Of(id).overhead_ns = 10 * kUs;
+    bench->Of(id).shares_context = shares_context;
+    bench->Want(id, 1'000'000);
+  }
+}
+
 // To what a client says of itself the GPU's change of contexts is added, unless it shares one.
 TEST(Ffs, EpochFollowsTheChangeOfContextsToo) {
   for (const bool shares : {false, true}) {
     Bench bench("ffs", {.max_overhead = 0.1, .quantum_ns = 0});
-    bench.core_.SetSwitchTime(140 * kUs);
-    for (const uint32_t weight : {2U, 1U}) {
-      const ClientId id = bench.Add(0, weight);
-      bench.Of(id).overhead_ns = 10 * kUs;
-      bench.Of(id).shares_context = shares;
-      bench.Want(id, 1'000'000);
-    }
+    WantTwoToOne(&bench, shares);
     const auto& policy = dynamic_cast<const FfsPolicy&>(bench.core_.policy());
     // 2 x (10 + 140) / (T x 3) < 0.1
     const auto unit = static_cast<double>(policy.EpochUnit(bench.core_.snapshot()));
@@ -275,13 +281,7 @@ TEST(Ffs, EpochFollowsTheChangeOfContextsToo) {
 TEST(Ffs, ATimeSliceOfTheNextOneIsNoTimeOfWhoLeaves) {
   for (const bool shares : {false, true}) {
     Bench bench("ffs", {.max_overhead = 0.1, .quantum_ns = 10'000 * kUs});
-    bench.core_.SetSwitchTime(140 * kUs);
-    for (const uint32_t weight : {2U, 1U}) {
-      const ClientId id = bench.Add(0, weight);
-      bench.Of(id).overhead_ns = 10 * kUs;
-      bench.Of(id).shares_context = shares;
-      bench.Want(id, 1'000'000);
-    }
+    WantTwoToOne(&bench, shares);
     bench.Review(shares ? 19'999 : 20'139);
     ASSERT_EQ(bench.Running(), "0");
     bench.lingers_ = true;
