@@ -21,7 +21,7 @@ import torch_pair
 # With about the seconds that each takes on an H200; GUESSED: not measured yet, from its number of
 # processes and kernels.
 SECTIONS = {"prediction": 9, "tune": 46, "alone": 13, "solo": 50, "pairs": 47, "equal": 53,
-            "triplets": 150, "delays": 12, "ffs": 99, "spatial": 60, "torch": 143}
+            "triplets": 150, "delays": 12, "ffs": 125, "spatial": 60, "torch": 200}
 # What they decide by is predicted: without models all programs would seem alike.
 PREDICTED = {"pairs", "equal", "triplets", "ffs", "spatial", "delays"}
 WHOLE = {"prediction", "tune", "solo"}  # not mode by mode

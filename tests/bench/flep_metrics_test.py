@@ -147,8 +147,17 @@ class Metrics(unittest.TestCase):
                                           "not known"),
             "torch_infer_p99_us_cupola_mps": ("<= 450 + a gate quantum, which is not stored",
                                               "not known")})
-        quantum = {"counts": {f"torch cupola_{sharing} low": {"us between two gates": 251}
-                              for sharing in ("nomps", "mps")}}
+        quantum = {"counts": {f"torch cupola_{sharing} low":
+                              {"gates": 100, "launches preemptible": 0, "launches plain: no variant": 201,
+                               "us between two gates": 190} for sharing in ("nomps", "mps")},
+                   "torch": {"detail": {f"plain_{sharing}": {"train_kernels_us": [90.0, 51, 40.0, 110.0, 50.0]}
+                                        for sharing in ("nomps", "mps")}}}
+        # Three launches for a gate: the last two of a step and the first of the next are the longest.
+        self.assertEqual(flep_report.gate_quantum_us(quantum, "mps"), 250)
+        quantum["counts"]["torch cupola_mps low"]["gates"] = 201
+        self.assertEqual(flep_report.gate_quantum_us(quantum, "mps"), 110)
+        quantum["torch"]["detail"]["plain_mps"]["train_kernels_us"] = [251.0, 3.0]
+        quantum["torch"]["detail"]["plain_nomps"]["train_kernels_us"] = [251.0, 0, 0]
         found = rows(infer, quantum)
         self.assertEqual(found["torch_infer_p99_us_cupola"], ("<= 861.0", "yes"))
         self.assertEqual(found["torch_infer_p99_us_cupola_mps"], ("<= 701.0", "yes"))

@@ -2,6 +2,7 @@
 """Writes docs/results/flep.md and its charts from flep.json and preemption.json, both written by
 scripts/bench. Run on any machine: scripts/bench plots. Standard library only."""
 import json
+import math
 import os
 import statistics
 
@@ -30,9 +31,17 @@ LIMITS = {"nomps_20us": (170, 210), "nomps_200us": (330, 385), "mps_20us": (38, 
 
 
 def gate_quantum_us(detail, sharing):
-    """What the training that is gated says of itself (torch_pair.py); None = it is not stored."""
+    """The longest time that the training which is gated lets lie between two gates: of all runs of so many of
+    a step's kernels as it launches for one gate, which nothing can stop. None = it is not stored."""
     counts = detail.get("counts", {}).get(f"torch cupola_{sharing} low", {})
-    return counts.get("us between two gates")
+    row = detail.get("torch", {}).get("detail", {}).get("plain_" + sharing, {})
+    kernels_us = row.get("train_kernels_us")
+    if not kernels_us or not counts.get("gates"):
+        return None
+    launches = sum(number for name, number in counts.items() if name.startswith("launches "))
+    every = math.ceil(round(launches / counts["gates"], 2))
+    around = kernels_us + kernels_us[:every - 1]  # the step after it is the same
+    return max(sum(around[i:i + every]) for i in range(len(kernels_us)))
 
 
 def targets_of(metrics, detail):

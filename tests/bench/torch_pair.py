@@ -2,7 +2,8 @@
 for them is launch priority (MPS) and gates.
 
 As a program, `torch_pair.py train|infer`: says "ready", then for each line "SECONDS" on standard
-input works for so long and prints one JSON object. As a module, measure() runs both alone and
+input works for so long and prints one JSON object; for the line "kernels", what the kernels of a
+step take. As a module, measure() runs both alone and
 together, plain and under Cupola, and gives the metrics torch_*."""
 import json
 import random
@@ -71,6 +72,22 @@ def work_infer(torch, step, seconds):
     return {"start_ns": start_ns, "latency_ns": found}
 
 
+def kernels_us(torch, step, steps=9):
+    """What the kernels of a step take, in their order, as CUPTI tells: of the step of `steps` whose
+    sum is the median. Synchronises. Only for a program that Cupola does not stop: it steps aside."""
+    from torch.profiler import ProfilerActivity, profile
+    found = []
+    for _ in range(steps):
+        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+            step()
+            torch.cuda.synchronize()
+        on_device = [event for event in profiler.events()
+                     if event.device_type == torch.autograd.DeviceType.CUDA]
+        on_device.sort(key=lambda event: event.time_range.start)
+        found.append([event.time_range.elapsed_us() for event in on_device])
+    return sorted(found, key=sum)[steps // 2]
+
+
 def program(role):
     import torch
     step = {"train": train, "infer": infer}[role](torch)
@@ -80,18 +97,20 @@ def program(role):
     print("ready", flush=True)
     for line in sys.stdin:
         work = {"train": work_train, "infer": work_infer}[role]
-        print(json.dumps(work(torch, step, float(line))), flush=True)
+        is_time = line.strip() != "kernels"
+        print(json.dumps(work(torch, step, float(line)) if is_time else kernels_us(torch, step)),
+              flush=True)
 
 
-def phase(jobs, seconds, limit):
-    """Lets `jobs` work at the same time; what each says."""
+def phase(jobs, line, limit):
+    """Gives `jobs` the same line at the same time; what each says within `limit` seconds."""
     import corun
     for job in jobs:
-        job.process.stdin.write(f"{seconds}\n".encode())
+        job.process.stdin.write(f"{line}\n".encode())
         job.process.stdin.flush()
     found = []
     for job in jobs:
-        line = job.await_line(seconds + limit)
+        line = job.await_line(limit)
         if line is None:
             job.kill()
             raise corun.Failed(f"PyTorch, no answer: {job.finish(5)[0]} {job.err[-300:]}")
@@ -100,7 +119,8 @@ def phase(jobs, seconds, limit):
 
 
 def pair(bed, python, system, seconds):
-    """One mode: {"infer_alone_us", "train_alone", "infer_us", "train"}; rates in steps a second."""
+    """One mode: {"infer_alone_us", "train_alone", "infer_us", "train"}; rates in steps a second; of plain
+    ones "train_kernels_us"."""
     import corun
     roles = {"train": "low", "infer": "high"}
     jobs = {role: bed.start(system, label, [python, __file__, role])
@@ -110,9 +130,10 @@ def pair(bed, python, system, seconds):
             if job.await_line(90) != "ready":
                 job.kill()
                 raise corun.Failed(f"PyTorch {role}: {job.finish(5)[0]} {job.err[-300:]}")
-        alone, = phase([jobs["infer"]], seconds, 60)
-        trained, = phase([jobs["train"]], seconds / 3, 60)
-        beside, together = phase([jobs["infer"], jobs["train"]], seconds, 60)
+        alone, = phase([jobs["infer"]], seconds, seconds + 60)
+        trained, = phase([jobs["train"]], seconds / 3, seconds + 60)
+        beside, together = phase([jobs["infer"], jobs["train"]], seconds, seconds + 60)
+        kernels = phase([jobs["train"]], "kernels", 60) if system == "plain" else []
         for role, job in jobs.items():  # to its end: only then it says what its launches were
             job.end_input()
             job.finish(20)
@@ -123,7 +144,8 @@ def pair(bed, python, system, seconds):
 
     def rate(result):
         return result["steps"] / ((result["done_ns"][-1] - result["start_ns"]) / 1e9)
-    return {"infer_alone_us": [ns / 1000 for ns in alone["latency_ns"]],
+    row = {"train_kernels_us": kernels[0]} if kernels else {}
+    return {**row, "infer_alone_us": [ns / 1000 for ns in alone["latency_ns"]],
             "infer_us": [ns / 1000 for ns in beside["latency_ns"]],
             "train_alone": round(rate(trained), 3), "train": round(rate(together), 3),
             "infer_per_second": round(len(beside["latency_ns"]) / seconds, 2)}
@@ -157,6 +179,7 @@ def measure(evaluation, python, seconds=11.0):
         if system == "plain":
             metrics["torch_infer_p99_us_alone" + suffix] = sampling.percentile(
                 row["infer_alone_us"], 0.99)
+            metrics["torch_train_longest_kernel_us" + suffix] = max(row["train_kernels_us"])
         needed = row["infer_per_second"] * sampling.median(row["infer_alone_us"]) / 1e6
         name = f"torch_train_rate_ratio{'' if system == 'cupola' else '_plain'}{suffix}"
         metrics[name] = row["train"] / (row["train_alone"] * (1 - needed))
