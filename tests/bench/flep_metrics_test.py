@@ -150,7 +150,8 @@ class Metrics(unittest.TestCase):
         quantum = {"counts": {f"torch cupola_{sharing} low":
                               {"gates": 100, "launches preemptible": 0, "launches plain: no variant": 201,
                                "us between two gates": 190} for sharing in ("nomps", "mps")},
-                   "torch": {"detail": {f"plain_{sharing}": {"train_kernels_us": [90.0, 51, 40.0, 110.0, 50.0]}
+                   "torch": {"detail": {f"plain_{sharing}":
+                                        {"train_kernels_us": [90.0, 51, 40.0, 110.0, 50.0]}
                                         for sharing in ("nomps", "mps")}}}
         # Three launches for a gate: the last two of a step and the first of the next are the longest.
         self.assertEqual(flep_report.gate_quantum_us(quantum, "mps"), 250)

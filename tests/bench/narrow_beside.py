@@ -1,6 +1,6 @@
-"""A batch process beside one that has bursts of narrow kernels, whose MasterKernel waits on the GPU for a while
-behind each burst: both plain; bursts as tasks without an arbiter; both under an arbiter, where the bursts have
-priority. With MPS and without. Standard library only."""
+"""A batch process beside one that has bursts of narrow kernels, whose MasterKernel waits on the GPU for a
+while behind each burst: both plain; bursts as tasks without an arbiter; both under an arbiter, where the
+bursts have priority. With MPS and without. Standard library only."""
 import contextlib
 import statistics
 
