@@ -364,6 +364,19 @@ def sections_of(failure):
     return failure.split(":")[0].split(" ")[0]
 
 
+def with_what_they_need(sections, has_alone, has_plan):
+    """`sections`, behind those that measure what they go by and is not there."""
+    if set(sections) - {"solo", "torch", "prediction", "tune"} and not has_alone:
+        sections = ["alone"] + [each for each in sections if each != "alone"]
+    if set(sections) & PREDICTED and not has_plan:
+        sections = ["prediction"] + [each for each in sections if each != "prediction"]
+    if "prediction" in sections and "solo" in sections and "tune" not in sections:
+        # It begins a profile anew, and the overhead that is judged is that of L as tuned.
+        sections = list(sections)
+        sections.insert(max(sections.index("prediction") + 1, sections.index("solo")), "tune")
+    return sections
+
+
 def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, every=1, save=None,
             facts=None, modes=None):
     """Runs `sections`, each into detail[section]; {"metrics", "detail", "good"}. Sections that need
@@ -371,10 +384,8 @@ def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, every
     first where there are none. What `detail` holds of an earlier call
     and is not measured now stays, and detail["measured"] says of all where it is from. `save` gets
     the result so far whenever there is more. `modes`: see Evaluation."""
-    if set(sections) - {"solo", "torch", "prediction", "tune"} and len(detail.get("alone", {})) < 2:
-        sections = ["alone"] + [each for each in sections if each != "alone"]
-    if set(sections) & PREDICTED and not os.path.exists(bed.plan_file):
-        sections = ["prediction"] + [each for each in sections if each != "prediction"]
+    sections = with_what_they_need(sections, len(detail.get("alone", {})) >= 2,
+                                   os.path.exists(bed.plan_file))
     earlier = [each for each in detail.get("failures", []) if sections_of(each) not in sections]
     evaluation = Evaluation(bed, detail, repeats, seconds_left, every, facts, modes, save)
     if set(sections) - {"alone", "torch", "prediction"}:
