@@ -371,7 +371,7 @@ def with_what_they_need(sections, has_alone, has_plan):
     if set(sections) & PREDICTED and not has_plan:
         sections = ["prediction"] + [each for each in sections if each != "prediction"]
     if "prediction" in sections and "solo" in sections and "tune" not in sections:
-        # It begins a profile anew, and the overhead that is judged is that of L as tuned.
+        # prediction begins the profile anew, and the overhead that is judged is that of L as tuned.
         sections = list(sections)
         sections.insert(max(sections.index("prediction") + 1, sections.index("solo")), "tune")
     return sections

@@ -39,7 +39,7 @@ def gate_quantum_us(detail, sharing):
     if not kernels_us or not counts.get("gates"):
         return None
     launches = sum(number for name, number in counts.items() if name.startswith("launches "))
-    every = math.ceil(round(launches / counts["gates"], 2))
+    every = math.ceil(round(launches / counts["gates"], 2))  # some launch before gates may hold
     around = kernels_us + kernels_us[:every - 1]  # the step after it is the same
     return max(sum(around[i:i + every]) for i in range(len(kernels_us)))
 

@@ -3,8 +3,8 @@ for them is launch priority (MPS) and gates.
 
 As a program, `torch_pair.py train|infer`: says "ready", then for each line "SECONDS" on standard
 input works for so long and prints one JSON object; for the line "kernels", what the kernels of a
-step take. As a module, measure() runs both alone and
-together, plain and under Cupola, and gives the metrics torch_*."""
+step take. As a module, measure() runs both alone and together, plain and under Cupola, and gives the
+metrics torch_*."""
 import json
 import random
 import sys
@@ -95,11 +95,13 @@ def program(role):
         step()
     torch.cuda.synchronize()
     print("ready", flush=True)
+    work = {"train": work_train, "infer": work_infer}[role]
     for line in sys.stdin:
-        work = {"train": work_train, "infer": work_infer}[role]
-        is_time = line.strip() != "kernels"
-        print(json.dumps(work(torch, step, float(line)) if is_time else kernels_us(torch, step)),
-              flush=True)
+        if line.strip() == "kernels":
+            result = kernels_us(torch, step)
+        else:
+            result = work(torch, step, float(line))
+        print(json.dumps(result), flush=True)
 
 
 def phase(jobs, line, limit):
@@ -110,11 +112,11 @@ def phase(jobs, line, limit):
         job.process.stdin.flush()
     found = []
     for job in jobs:
-        line = job.await_line(limit)
-        if line is None:
+        answer = job.await_line(limit)
+        if answer is None:
             job.kill()
             raise corun.Failed(f"PyTorch, no answer: {job.finish(5)[0]} {job.err[-300:]}")
-        found.append(json.loads(line))
+        found.append(json.loads(answer))
     return found
 
 
@@ -133,7 +135,9 @@ def pair(bed, python, system, seconds):
         alone, = phase([jobs["infer"]], seconds, seconds + 60)
         trained, = phase([jobs["train"]], seconds / 3, seconds + 60)
         beside, together = phase([jobs["infer"], jobs["train"]], seconds, seconds + 60)
-        kernels = phase([jobs["train"]], "kernels", 60) if system == "plain" else []
+        row = {}
+        if system == "plain":
+            row["train_kernels_us"], = phase([jobs["train"]], "kernels", 60)
         for role, job in jobs.items():  # to its end: only then it says what its launches were
             job.end_input()
             job.finish(20)
@@ -144,7 +148,6 @@ def pair(bed, python, system, seconds):
 
     def rate(result):
         return result["steps"] / ((result["done_ns"][-1] - result["start_ns"]) / 1e9)
-    row = {"train_kernels_us": kernels[0]} if kernels else {}
     return {**row, "infer_alone_us": [ns / 1000 for ns in alone["latency_ns"]],
             "infer_us": [ns / 1000 for ns in beside["latency_ns"]],
             "train_alone": round(rate(trained), 3), "train": round(rate(together), 3),
