@@ -11,14 +11,78 @@
 
 namespace cupola::runtime {
 
+/// Leaves a follower to the scheduler.
+__device__ inline void LeaveFollower(uint32_t row) {
+  if (threadIdx.x % 32 == 0) MarkBits(&Mtb().released[row / 32], 1u << (row % 32));
+}
+
+/// The executors that were taken for a follower start it; where others wait for executors they are
+/// given back, and it is left to the scheduler. Whether it was started.
+__device__ inline bool StartWith(uint32_t executors, uint32_t row, bool is_crowded) {
+  if (!is_crowded) {
+    Wake(executors);
+    return true;
+  }
+  GiveBackExecutors(executors);
+  FenceForMtb();
+  __syncwarp();
+  LeaveFollower(row);
+  return false;
+}
+
 /// The task that waited for one which has ended starts at once, if there are executors for it; else
-/// it is left to the scheduler. It needs no slot (Scheduler::Follow). What the one before it wrote
-/// is seen by it: lane 0 has seen all its warps end.
-__device__ inline void StartFollower(uint32_t row, bool is_crowded) {
+/// it is left to the scheduler, or to who makes executors ready for it just now. It needs no slot
+/// (Scheduler::Follow). What the one before it wrote is seen by it: lane 0 has seen all its warps
+/// end. Whether it was started.
+__device__ inline bool StartFollower(uint32_t row, bool is_crowded) {
+  uint32_t ready = kNothingReady;
+  if (threadIdx.x % 32 == 0) {
+    uint32_t* const word = &Mtb().ready[row];
+    ready = LoadAcquire(word);
+    if (ready == kNothingReady || ready == kMakingReady) ready = Exchange(word, kStarts);
+  }
+  ready = __shfl_sync(kAllLanes, ready, 0);
+  __syncwarp();  // what lane 0 has seen to end has ended for those that hand out what follows
+  if (ready == kMakingReady) return false;
+  if (ready != kNothingReady) return StartWith(ready, row, is_crowded);
   const TaskHeader& header = Header(row);
   const uint32_t warps = Warps(header) * header.blocks;
-  if (!is_crowded && HandWarps(row, kNoSlot, {}, warps, warps) != 0) return;
-  if (threadIdx.x % 32 == 0) MarkBits(&Mtb().released[row / 32], 1u << (row % 32));
+  if (!is_crowded && HandWarps(row, kNoSlot, {}, warps, warps) != 0) return true;
+  LeaveFollower(row);
+  return false;
+}
+
+/// While a task runs that this warp has started, takes executors for that one's own follower, if it
+/// has one and a quarter of them stay free for others: to start it then is to wake them. Before
+/// `done` of the warp's task is written, so before the host writes the follower's row again.
+__device__ inline void MakeReady(uint32_t row_before) {
+  const bool is_first = threadIdx.x % 32 == 0;
+  uint32_t follower = 0;
+  if (is_first) {
+    follower = LoadAcquire(&Mtb().warps_left[row_before]) >> kFollowerShift;
+    if (follower != 0 &&
+        CompareAndSwap(&Mtb().ready[follower - 1], kNothingReady, kMakingReady) != kNothingReady) {
+      follower = 0;  // it has been started
+    }
+  }
+  follower = __shfl_sync(kAllLanes, follower, 0);
+  __syncwarp();
+  if (follower == 0) return;
+  const uint32_t row = follower - 1, executors = blockDim.x / 32 - 1;
+  const TaskHeader& header = Header(row);
+  const uint32_t warps = Warps(header) * header.blocks;
+  const uint32_t taken = TakeExecutors(row, kNoSlot, {}, warps, warps, executors / 4);
+  uint32_t before = kMakingReady, is_crowded = 0;
+  if (is_first) {
+    FenceForMtb();  // who starts it sees who was taken, and the scheduler what was written
+    before = CompareAndSwap(&Mtb().ready[row], kMakingReady, taken);
+    is_crowded = taken == 0 ? 1 : LoadAcquire(&Mtb().crowded);
+  }
+  if (__shfl_sync(kAllLanes, before, 0) != kStarts) return;
+  // The one before it has ended meanwhile, whose last warp has left the start to this one.
+  FenceForMtb();
+  __syncwarp();
+  StartWith(taken, row, __shfl_sync(kAllLanes, is_crowded, 0) != 0);
 }
 
 /// Behind the body: what the block had is given back by its last warp; the last of the task lets
@@ -48,8 +112,8 @@ __device__ inline void FinishWarp(const MasterParams& params, WarpEntry& warp, u
   }
   follower = __shfl_sync(kAllLanes, follower, 0);
   if (follower != 0) {
-    __syncwarp();  // what lane 0 has seen to end has ended for those that hand out what follows
-    StartFollower(follower - 1, __shfl_sync(kAllLanes, is_crowded, 0) != 0);
+    is_crowded = __shfl_sync(kAllLanes, is_crowded, 0);
+    if (StartFollower(follower - 1, is_crowded != 0)) MakeReady(follower - 1);
   }
   if (!is_first) return;
   if (is_last) {
@@ -92,7 +156,7 @@ __device__ void RunMtb(const MasterParams& params) {
         : "memory");
   }
   for (uint32_t row = threadIdx.x; row < kTaskRows; row += blockDim.x) {
-    mtb.sequence[row] = mtb.warps_left[row] = mtb.begun[row] = 0;
+    mtb.sequence[row] = mtb.warps_left[row] = mtb.ready[row] = mtb.begun[row] = 0;
   }
   if (threadIdx.x == 0) {
     mtb.released[0] = mtb.released[1] = mtb.crowded = mtb.ended_blocks = 0;

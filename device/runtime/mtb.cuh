@@ -48,6 +48,10 @@ inline constexpr uint32_t kFollowerShift = 25, kCountMask = (1u << kFollowerShif
 static_assert(kMostTaskBlocks * uint64_t{kMostExecutors} <= kCountMask);
 static_assert(kTaskRows < 1u << (32 - kFollowerShift));
 
+/// MtbState::ready: nothing; somebody is at it; the executors that were taken for it, a bit each,
+/// whom its start only has to wake; it is to start, with what is ready or without.
+inline constexpr uint32_t kNothingReady = 0, kMakingReady = 1u << 31, kStarts = 3u << 30;
+
 struct MtbState {
   uint64_t wake[kMostExecutors];  ///< mbarriers of one arrival, of those from kNamedExecutors on
   WarpEntry warps[kMostExecutors];
@@ -57,6 +61,7 @@ struct MtbState {
   uint32_t sequence[kTaskRows];       ///< of the task that was last pulled there; 0: none
   uint32_t warps_left[kTaskRows];     ///< of that task that have not ended, and its follower
   uint32_t released[kTaskRows / 32];  ///< rows of followers which the scheduler is to hand out
+  uint32_t ready[kTaskRows];          ///< of a follower: what is ready for it (kNothingReady, ...)
   uint32_t begun[kTaskRows];          ///< of a task that was taken again: BegunTo; else 0
   uint32_t crowded;                   ///< tasks wait for executors, which followers leave to them
   uint32_t ended;                     ///< position behind as many tasks of the column as have ended
@@ -274,32 +279,50 @@ struct WarpPlace {
   }
 };
 
-/// How many of the executors that are free are taken before the lane's, by a task of so many warps. An
-/// SM has four sub-partitions, of which each runs the warps of one number modulo 4: where four
-/// executors in a row are free that have one each, those come first.
-__device__ inline uint32_t PlaceInTurn(uint32_t free, uint32_t lane, uint32_t warps) {
+/// Whether a free executor, the lane's, is one of those that a task of so many warps takes. An SM
+/// has four sub-partitions, of which each runs the warps of one number modulo 4: of four warps each
+/// gets one of its own, where it has a free one; more begin where four in a row are free.
+__device__ inline bool IsChosen(uint32_t free, uint32_t lane, uint32_t warps) {
   constexpr uint32_t kSubPartitions = 4, kFirsts = 0x11111111;
   const uint32_t rows = free & free >> 1 & free >> 2 & free >> 3 & kFirsts;
   const uint32_t before = free & ((1u << lane) - 1);
-  const uint32_t from = warps < kSubPartitions ? ~0u : ~((rows & -rows) - 1);
-  return ((from >> lane) & 1) != 0 ? __popc(before & from) : __popc(before) + __popc(free & from);
+  if (warps == kSubPartitions) {
+    uint32_t chosen = 0;
+    for (uint32_t i = 0; i < kSubPartitions; ++i) {
+      const uint32_t own = free & (kFirsts << i);
+      chosen |= own & -own;
+    }
+    if (__popc(chosen) == kSubPartitions) return ((chosen >> lane) & 1) != 0;
+  }
+  const uint32_t from = warps <= kSubPartitions ? ~0u : ~((rows & -rows) - 1);
+  const uint32_t place =
+      ((from >> lane) & 1) != 0 ? __popc(before & from) : __popc(before) + __popc(free & from);
+  return place < warps;
 }
 
-/// Hands warps of a task to executors that are free, `least` to `most` of them or none, from
-/// `place` on: each lane looks after an executor (pSched, the paper's algorithm 2). All lanes of
-/// the scheduler or of an executor call it; how many were handed.
-__device__ inline uint32_t HandWarps(uint32_t row, uint32_t slot, WarpPlace place, uint32_t least,
-                                     uint32_t most) {
+/// Executors that were taken are free again. With release: who takes them next writes what was
+/// read.
+__device__ inline void GiveBackExecutors(uint32_t taken) {
+  const uint32_t lane = threadIdx.x % 32;
+  if (((taken >> lane) & 1) != 0) (void)Exchange(&Mtb().warps[lane].job, kNoJob);
+}
+
+/// Takes executors that are free for warps of a task, `least` to `most` of them or none, from
+/// `place` on, while `spared` stay free: each lane looks after an executor (pSched, the paper's
+/// algorithm 2). All lanes of the scheduler or of an executor call it; a bit for each that was
+/// taken, and is to be woken or given back.
+__device__ inline uint32_t TakeExecutors(uint32_t row, uint32_t slot, WarpPlace place,
+                                         uint32_t least, uint32_t most, uint32_t spared = 0) {
   const uint32_t lane = threadIdx.x % 32, lower = (1u << lane) - 1;
   WarpEntry& entry = Mtb().warps[lane];
   const bool is_free = lane < blockDim.x / 32 - 1 && LoadAcquire(&entry.job) == kNoJob;
   const uint32_t free = __ballot_sync(kAllLanes, is_free);
-  if (__popc(free) < least) return 0;
-  const bool is_taken = is_free && PlaceInTurn(free, lane, most) < most &&
+  if (__popc(free) < least + spared) return 0;
+  const bool is_taken = is_free && IsChosen(free, lane, most) &&
                         CompareAndSwap(&entry.job, kNoJob, row + 2) == kNoJob;
   const uint32_t taken = __ballot_sync(kAllLanes, is_taken);
   if (__popc(taken) < least) {  // others were quicker
-    if (is_taken) (void)Exchange(&entry.job, kNoJob);  // with release: the executor reads it behind
+    GiveBackExecutors(taken);
     return 0;
   }
   if (is_taken) {
@@ -309,7 +332,14 @@ __device__ inline uint32_t HandWarps(uint32_t row, uint32_t slot, WarpPlace plac
     entry.slot = slot;
   }
   __syncwarp();  // behind what all lanes have read of the record
-  Wake(taken);
+  return taken;
+}
+
+/// Hands warps of a task to executors that are free, as TakeExecutors says; how many were handed.
+__device__ inline uint32_t HandWarps(uint32_t row, uint32_t slot, WarpPlace place, uint32_t least,
+                                     uint32_t most) {
+  const uint32_t taken = TakeExecutors(row, slot, place, least, most);
+  if (taken != 0) Wake(taken);
   return __popc(taken);
 }
 

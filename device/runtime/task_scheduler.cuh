@@ -9,7 +9,7 @@ namespace cupola::runtime {
 
 /// For so long after the host was told that the kernel leaves a record may still come: longer than
 /// a store waits in a processor's buffer.
-inline constexpr uint32_t kLastLookNs = 20'000;
+inline constexpr uint32_t kLastLookNs = 10'000;
 
 /// Records that a warp asks for at once, a lane for each chunk.
 inline constexpr uint32_t kRecordsOfALook = 32 / kRecordChunks;
@@ -33,6 +33,10 @@ inline constexpr uint32_t kTurnsOfAPass = 16;
 /// Where nothing comes the host's words are read with every so many looks at the next record: a
 /// look at one line is over sooner than one at two.
 inline constexpr uint32_t kTurnsOfAQuietHearing = 8;
+
+/// A task that was started alone is waited for so many turns, some 2 us, before the next look: what
+/// its last warp writes for the host would wait for a look that is under way.
+inline constexpr uint32_t kTurnsAlone = 64;
 
 /// While tasks wait for others, which is seen in shared memory alone.
 inline constexpr uint32_t kTurnsOfAWaitingLook = 16;
@@ -86,6 +90,7 @@ class Scheduler {
   __device__ bool LooksAtRecord() const { return quiet_ == kQuietLooks && !busy_; }
   __device__ bool HasMore() const { return static_cast<int32_t>(tail_ - head_) > 0; }
   __device__ uint4 Look(bool hears) const;
+  __device__ bool StartAlone(const uint4& chunk);
   __device__ bool Pull(uint4 seen);
   __device__ uint32_t Take(const uint4& chunk, uint32_t asked);
   __device__ static uint32_t Follow(uint32_t row);
@@ -114,12 +119,12 @@ class Scheduler {
 
   const MasterParams& params_;
   const uint32_t lane_;
-  uint32_t head_;      ///< position of the next record
-  uint32_t tail_;      ///< that of the one behind the last that is known to have come
-  uint32_t rows_;      ///< of this lane: kReady, kWaiting, each for two rows
+  uint32_t head_;  ///< position of the next record
+  uint32_t tail_;  ///< that of the one behind the last that is known to have come
+  uint32_t rows_;  ///< of this lane: kReady, kWaiting, each for two rows
   // The task that is being handed out: its row, the next of its warps, how many of them may be
-  // handed to executors now, the slot of its block. And the task whose blocks need room: its row, and
-  // how many have got none.
+  // handed to executors now, the slot of its block. And the task whose blocks need room: its row,
+  // and how many have got none.
   uint32_t row_ : 6, slot_ : 6, roomy_row_ : 6;
   uint32_t left_ = 0, blocks_left_ = 0;
   WarpPlace next_;
@@ -146,6 +151,50 @@ __device__ inline uint4 Scheduler::Look(bool hears) const {
   if (hears && lane_ == kHostLane) at = params_.host;
   if (at == nullptr) return {};
   return LooksAtRecord() ? LoadAcquireSystem(at) : LoadRelaxedSystem(at);
+}
+
+/// Where no task runs and the next record was looked at: starts its task as it is read, if it is
+/// one block that wants nothing. What it may wait for has ended, and seen to have. All executors
+/// are free then, or will be at once, and nobody else takes them. False: there is none, or not such
+/// a one; nothing has changed.
+__device__ inline bool Scheduler::StartAlone(const uint4& chunk) {
+  const uint32_t first_word = __shfl_sync(kAllLanes, chunk.x, 0),
+                 second_word = __shfl_sync(kAllLanes, chunk.y, 0);
+  const uint32_t warps = ((second_word & 0xffff) + 31) / 32;
+  MtbState& mtb = Mtb();
+  WarpEntry& entry = mtb.warps[lane_];
+  bool good = chunk.w == head_ + 1;
+  if (lane_ == 0) {  // barrier, blocks
+    good = good && (first_word >> 24) == 0 && chunk.z == 1;
+  } else if (lane_ == 1) {
+    good = good && chunk.x == 0;  // shared_bytes
+  } else {
+    good = good || lane_ >= ((first_word >> 16) & 0xff);
+  }
+  if (lane_ < warps) good = good && LoadAcquire(&entry.job) == kNoJob;
+  if (!__all_sync(kAllLanes, good)) return false;
+  const uint32_t row = head_ % kTaskRows;
+  if (lane_ < kRecordChunks) {
+    uint32_t* const words = mtb.records[row] + lane_ * kChunkWords;
+    words[0] = chunk.x;
+    words[1] = chunk.y;
+    words[2] = chunk.z;
+  }
+  if (lane_ == 0) {
+    mtb.sequence[row] = head_ + 1;
+    StoreShared(&mtb.warps_left[row], warps);
+  }
+  if (lane_ < warps) {
+    StoreShared(&entry.job, row + 2);
+    entry.block = 0;
+    entry.first_thread = lane_ * 32;
+    entry.slot = kNoSlot;
+  }
+  __syncwarp();
+  Wake((1u << warps) - 1);
+  ++head_;
+  quiet_ = 0;
+  return true;
 }
 
 /// Takes the records that have come, if any; `seen` is what a look saw. Behind the tail eight lanes
@@ -190,6 +239,7 @@ __device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
     words[2] = chunk.z;
     if (part == 0) {  // words 1 and 2: threads, after; blocks
       mtb.sequence[row] = position + 1;
+      StoreShared(&mtb.ready[row], kNothingReady);
       StoreShared(&mtb.warps_left[row], ((chunk.y & 0xffff) + 31) / 32 * chunk.z);
     }
   }
@@ -316,14 +366,14 @@ __device__ inline bool Scheduler::MayPass(uint32_t row) const {
   return !NeedsSlot(header) && Warps(header) * header.blocks <= kMostExecutors;
 }
 
-/// The oldest task that is ready becomes the one that is handed out, while a block waits for room the
-/// oldest that may pass it; false: there is none.
+/// The oldest task that is ready becomes the one that is handed out, while a block waits for room
+/// the oldest that may pass it; false: there is none.
 __device__ inline bool Scheduler::NextTask() {
   const bool all = blocks_left_ == 0;
   const bool mine[2] = {(rows_ & kReady) != 0 && (all || MayPass(lane_)),
                         (rows_ & (kReady << 1)) != 0 && (all || MayPass(lane_ + 32))};
-  const uint64_t low = __ballot_sync(kAllLanes, mine[0]),
-                 high = __ballot_sync(kAllLanes, mine[1]), ready = high << 32 | low;
+  const uint64_t low = __ballot_sync(kAllLanes, mine[0]), high = __ballot_sync(kAllLanes, mine[1]),
+                 ready = high << 32 | low;
   if (ready == 0) return false;
   // From the row on that is pulled to next: the oldest is there.
   const uint32_t oldest = head_ % kTaskRows;
@@ -340,8 +390,8 @@ __device__ inline bool Scheduler::NextTask() {
   return true;
 }
 
-/// Finds warps that may be handed out now, if left_ is 0: false, there are none. Blocks that need room
-/// get it in the order of their tasks. To be called again where left_ is 0 still.
+/// Finds warps that may be handed out now, if left_ is 0: false, there are none. Blocks that need
+/// room get it in the order of their tasks. To be called again where left_ is 0 still.
 __device__ inline bool Scheduler::FindWork() {
   if (left_ != 0) return true;
   if (hurries_) return false;
@@ -410,8 +460,13 @@ __device__ inline void Scheduler::Turn(bool hears) {
     if (Pull({tail_, 0, 0, 0})) return;
     tail_ = head_;
   }
+  const bool may_be_alone = LooksAtRecord();
   const uint4 seen = Look(hears);
-  if (Pull(seen)) {
+  if (may_be_alone && StartAlone(seen)) {
+    SetBusy(true);
+    for (uint32_t turn = 0; turn < kTurnsAlone && !AllHaveEnded(); ++turn) {
+    }
+  } else if (Pull(seen)) {
     HandOut();
     SetBusy(true);
   } else if (busy_ && AllHaveEnded()) {
@@ -435,7 +490,7 @@ __device__ inline void Scheduler::Run() {
   SetBusy(resumes_);
   for (uint32_t turn = 0; !leaves_; ++turn) {
     passes_ = turn % kTurnsOfAPass == 0;
-    HandOut();
+    if (busy_) HandOut();
     if (left_ != 0) {
       if (turn % kTurnsOfALook != 0) continue;
       if (blockIdx.x != 0) {
