@@ -123,23 +123,15 @@ __device__ inline void FinishWarp(const MasterParams& params, WarpEntry& warp, u
   StoreShared(&warp.job, kNoJob);
 }
 
-/// An executor warp: runs what it is handed. `Bodies::Run(body, arguments)` is called by the
-/// threads of the block only.
+/// An executor warp: runs what it is handed.
 template <class Bodies>
 __device__ void RunExecutor(const MasterParams& params) {
-  const uint32_t lane = threadIdx.x % 32;
-  MtbState& mtb = Mtb();
   WarpEntry& warp = MyWarp();
   for (uint32_t parity = 0;; parity ^= 1) {
     AwaitWake(threadIdx.x / 32 - 1, parity);
     const uint32_t job = warp.job;
     if (job == kQuitJob) return;
-    const TaskHeader& header = MyHeader();
-    if (warp.first_thread + lane < header.threads) {
-      Bodies::Run(header.body, reinterpret_cast<const char*>(mtb.records[job - 2] + 4));
-      if (header.barrier == kMeets) MeetBlock(warp.slot, false);
-    }
-    __syncwarp();
+    RunWarp<Bodies>(warp, job - 2);
     FinishWarp(params, warp, job - 2);
     __syncwarp();
   }

@@ -390,4 +390,16 @@ __device__ inline void MeetBlock(uint32_t slot, bool goes_on) {
   __syncwarp(together);
 }
 
+/// A warp of a task: its body, for the lanes that the block has threads for. `Bodies::Run(body,
+/// arguments)` is called by these only.
+template <class Bodies>
+__device__ void RunWarp(const WarpEntry& warp, uint32_t row) {
+  const TaskHeader& header = Header(row);
+  if (warp.first_thread + threadIdx.x % 32 < header.threads) {
+    Bodies::Run(header.body, reinterpret_cast<const char*>(Mtb().records[row] + 4));
+    if (header.barrier == kMeets) MeetBlock(warp.slot, false);
+  }
+  __syncwarp();
+}
+
 }  // namespace cupola::runtime

@@ -124,4 +124,12 @@ struct MasterParams {
   TaskChunk first[kRecordChunks] = {};
 };
 
+/// Parameters of a launch that is one task (solo_task.cuh): a block for each of the task's, each with a
+/// warp more.
+struct SoloParams {
+  TaskChunk record[kRecordChunks];
+  uint32_t* done;          ///< host memory: gets the record's sequence when the task has run
+  uint32_t* blocks_ended;  ///< device memory, 0 before and behind each launch
+};
+
 }  // namespace cupola::runtime

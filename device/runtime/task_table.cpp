@@ -75,12 +75,8 @@ void PrefetchToWrite(const TaskRecord& record) {
 }  // namespace
 
 TaskTable::TaskTable(const Memory& memory)
-    : memory_(memory),
-      number_(NextNumber()),
-      columns_(std::make_unique<Column[]>(memory.column_count)) {
-  for (uint32_t column = 0; column < memory.column_count; ++column) {
-    columns_[column].limit = kTaskRows;
-  }
+    : memory_(memory), number_(NextNumber()), columns_(std::make_unique<Column[]>(columns())) {
+  for (uint32_t column = 0; column < columns(); ++column) columns_[column].limit = kTaskRows;
   TellAwake(1);
 }
 
@@ -149,6 +145,22 @@ bool TaskTable::TryPutIn(uint32_t number, uint32_t after, TaskWords* words, Task
   return has_room;
 }
 
+bool TaskTable::TryPutSolo(TaskWords* words, TaskId* id) {
+  Column& column = columns_[memory_.column_count];
+  if (!HasRoom(memory_.column_count, column)) return false;
+  words->header.after = 0;
+  Write(memory_.column_count, column, *words, id);
+  return true;
+}
+
+bool TaskTable::LastHaveRun() const {
+  for (uint32_t column = 0; column < memory_.column_count; ++column) {
+    const uint32_t tail = Tail(column);
+    if (tail != 0 && !HasCome(Done(column, (tail - 1) % kTaskRows), tail)) return false;
+  }
+  return true;
+}
+
 void TaskTable::Copy(const TaskWords& words, const TaskId& id, TaskChunk* chunks) {
   WriteChunks(chunks, words.words, words.header.chunks, id.sequence);
 }
@@ -177,6 +189,7 @@ bool TaskTable::TryPut(const TaskWords& words, TaskId* id) {
 }
 
 void TaskTable::WakeColumn(uint32_t column) {
+  if (column >= memory_.column_count) return;
   uint32_t awake = awake_.load(std::memory_order_relaxed);
   while (awake <= column && !awake_.compare_exchange_weak(awake, column + 1)) {
   }
@@ -186,7 +199,7 @@ void TaskTable::WakeColumn(uint32_t column) {
 }
 
 bool TaskTable::Knows(const TaskId& id) const {
-  return id.table == number_ && id.column < memory_.column_count && id.sequence != 0 &&
+  return id.table == number_ && id.column < columns() && id.sequence != 0 &&
          HasCome(columns_[id.column].tail.load(std::memory_order_relaxed), id.sequence);
 }
 

@@ -32,6 +32,9 @@ class TaskTable {
     const uint32_t* done;  ///< kTaskRows of each column
     HostControl* control;
     uint32_t column_count;
+    /// There is one column more, behind the others, which no MTB pulls from: its tasks are
+    /// launched, one behind the other.
+    bool has_solo_column = false;
   };
 
   explicit TaskTable(const Memory& memory);
@@ -44,6 +47,17 @@ class TaskTable {
   /// that has the sequence `after` has ended (0: none), and sees what it wrote. Sets header.after.
   /// False: there is no room now, or another thread puts one in there.
   bool TryPutIn(uint32_t column, uint32_t after, TaskWords* words, TaskId* id);
+
+  /// Puts a task that is to be launched by itself into the column for these; sets header.after to
+  /// 0. False: as many as a column holds have not run. One thread at a time.
+  bool TryPutSolo(TaskWords* words, TaskId* id);
+
+  /// Whether a task is launched by itself.
+  bool IsSolo(const TaskId& id) const { return id.column == memory_.column_count; }
+
+  /// Whether the last task of each column has run, the solo one apart: no record was left behind by
+  /// a MasterKernel that has left when it was asked, or idle.
+  bool LastHaveRun() const;
 
   /// The record of a task that was just put in, as the device reads it: MasterParams::first.
   static void Copy(const TaskWords& words, const TaskId& id, TaskChunk* chunks);
@@ -64,12 +78,13 @@ class TaskTable {
   uint32_t OldestLeft(uint32_t column) const;
   /// TaskHeader::body of a task that has not run.
   uint16_t BodyOf(const TaskId& id) const;
-  uint32_t columns() const { return memory_.column_count; }
+  /// The solo one too.
+  uint32_t columns() const { return memory_.column_count + (memory_.has_solo_column ? 1 : 0); }
   /// Of this table in the process, never 0.
   uint32_t number() const { return number_; }
 
   /// Has columns up to this one pulled from: who waits for a task calls it, since columns may have
-  /// been put to sleep as it was put in.
+  /// been put to sleep as it was put in. Of the solo one nothing: nobody pulls from it.
   void WakeColumn(uint32_t column);
 
   /// When all tasks have run: lets all columns but the first sleep again, so that a single task is

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "device/runtime/master_kernel.cuh"
+#include "device/runtime/solo_task.cuh"
 
 namespace cupola::task {
 
@@ -105,6 +106,13 @@ template <Registers kRegisters, auto... Functions>
 __global__ void __launch_bounds__(MtbThreads(kRegisters), MtbsOfAnSm(kRegisters))
     MasterKernel(const __grid_constant__ runtime::MasterParams params) {
   runtime::RunMtb<Bodies<Functions...>>(params);
+}
+
+/// One task by itself: the same bodies, with what registers they need.
+template <Registers kRegisters, auto... Functions>
+__global__ void __launch_bounds__(MtbThreads(kRegisters))
+    SoloKernel(const __grid_constant__ runtime::SoloParams params) {
+  runtime::RunSolo<Bodies<Functions...>>(params);
 }
 
 }  // namespace internal

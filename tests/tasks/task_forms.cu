@@ -2,6 +2,7 @@
 // before others wait, shared memory of all sizes, several blocks, arguments of all alignments, a
 // table that is full, several host threads, a MasterKernel that has left in between, and bad use.
 // Runs on the simulated device and on a GPU; task_forms [TASKS] prints what failed.
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -102,7 +103,14 @@ __device__ void Step(unsigned* words, unsigned before, unsigned* wrong) {
   words[(before + 1) * task::BlockThreads() + task::ThreadId()] = before + 1;
 }
 
-using Tasks = task::TaskSystem<Plain, Count, Aligned, Sum, Guard, Step>;
+// Until the host lets it go; then the first step of a chain.
+__device__ void Hold(const volatile unsigned* goes, unsigned* words) {
+  while (*goes == 0) {
+  }
+  words[task::ThreadId()] = 0;
+}
+
+using Tasks = task::TaskSystem<Plain, Count, Aligned, Sum, Guard, Step, Hold>;
 
 // ---- checks ----
 
@@ -277,10 +285,112 @@ void CheckAskedToLeave(Tasks& tasks, unsigned rounds) {
   Expect(tasks.launches() >= before + rounds, "launches, asked", tasks.launches() - before);
 }
 
+void Pause() {
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(1)) {
+  }
+}
+
+// Nothing runs, and for so long that the next task is launched by itself.
+void Rest(Tasks& tasks) {
+  Good(tasks.Leave(), {});
+  Pause();
+}
+
+// Each check puts one task in first.
+void CheckSolo(Tasks& tasks) {
+  const auto one = [&](auto check) {
+    Rest(tasks);
+    const uint32_t solo = tasks.solo_launches(), launches = tasks.launches();
+    check();
+    Expect(tasks.solo_launches() == solo + 1, "solo launches", tasks.solo_launches() - solo);
+    Expect(tasks.launches() == launches, "launches beside one", tasks.launches() - launches);
+  };
+  one([&] { CheckAligned(tasks); });
+  one([&] { CheckPlain(tasks, 1); });
+  one([&] { CheckSum(tasks, 1); });
+  one([&] { CheckGuard(tasks, 1); });
+  for (const unsigned blocks : {1u, 7u, 300u}) {
+    Device out(blocks * 70);
+    one([&] {
+      task::TaskId id{};
+      Good(tasks.Spawn<Plain>({.threads = 70, .blocks = blocks}, &id, out.memory, blocks), id);
+      bool is_done = false;
+      while (!is_done) Good(tasks.Check(id, &is_done), id);
+    });
+    const std::vector<unsigned> found = out.Read();
+    for (unsigned i = 0; i < out.count; ++i) Expect(found[i] == Mix(blocks + i), "solo", i);
+  }
+  Rest(tasks);
+  const uint32_t launches = tasks.launches();
+  CheckPlain(tasks, 30);  // in a row
+  Expect(tasks.launches() > launches, "launches behind one", tasks.launches() - launches);
+}
+
+// A task that was launched by itself and goes on: those behind it wait for it, all others do not.
+void CheckBehindSolo(Tasks& tasks) {
+  constexpr unsigned kThreads = 40;
+  unsigned *goes = nullptr, *goes_there = nullptr;
+  Must(cudaHostAlloc(&goes, sizeof *goes, cudaHostAllocMapped));
+  Must(cudaHostGetDevicePointer(&goes_there, goes, 0));
+  *goes = 0;
+  Device words(8 * kThreads), wrong(1), out(32);
+  Must(cudaMemset(words.memory, 0xff, words.count * 4));
+  Must(cudaDeviceSynchronize());
+  Rest(tasks);
+  const uint32_t solo = tasks.solo_launches();
+  task::TaskId last{}, other{};
+  Good(tasks.Spawn<Hold>({.threads = kThreads}, &last, goes_there, words.memory), last);
+  for (unsigned step = 0; step < 3; ++step) {
+    Good(tasks.Spawn<Step>({.threads = kThreads, .after = last}, &last, words.memory, step,
+                           wrong.memory),
+         last);
+  }
+  Expect(tasks.solo_launches() == solo + 4, "solo launches in a row", tasks.solo_launches() - solo);
+  for (unsigned i = 0; i < 10; ++i) {
+    Pause();
+    Good(tasks.Spawn<Count>({.threads = 32}, &other, out.memory), other);
+    Good(tasks.Wait(other), other);
+  }
+  Expect(tasks.solo_launches() == solo + 4, "solo launches beside", tasks.solo_launches() - solo);
+  bool is_done = true;
+  Good(tasks.Check(last, &is_done), last);
+  Expect(!is_done, "a task did not wait", 0);
+  *goes = 1;
+  Good(tasks.Wait(last), last);
+  for (unsigned step = 3; step < 7; ++step) {  // behind one that has ended
+    Good(tasks.Spawn<Step>({.threads = kThreads, .after = last}, &last, words.memory, step,
+                           wrong.memory),
+         last);
+  }
+  Good(tasks.WaitAll(), last);
+  Expect(wrong.Read()[0] == 0, "behind solo", wrong.Read()[0]);
+  for (const unsigned found : out.Read()) Expect(found == 10, "beside solo", found);
+  Must(cudaFreeHost(goes));
+}
+
+// What was left in a hurry is run when another task is put in: that one is not launched by itself.
+void CheckBehindHurry(Tasks& tasks) {
+  constexpr unsigned kBlocks = 20, kCount = 200;
+  Device out(kBlocks * 32);
+  Rest(tasks);
+  task::TaskId id{};
+  for (unsigned i = 0; i < kCount; ++i) {
+    Good(tasks.Spawn<Count>({.threads = 32, .blocks = kBlocks}, &id, out.memory), id);
+  }
+  Good(tasks.LeaveNow(), id);
+  Pause();
+  const uint32_t solo = tasks.solo_launches();
+  Good(tasks.Spawn<Count>({.threads = 32, .blocks = kBlocks}, &id, out.memory), id);
+  Expect(tasks.solo_launches() == solo, "solo launches behind a hurry", 0);
+  Must(cudaDeviceSynchronize());
+  for (const unsigned found : out.Read()) Expect(found == kCount + 1, "behind a hurry", found);
+}
+
 // Long enough for the MasterKernel to leave; cudaFree waits for it.
 void CheckLeaving(Tasks& tasks, unsigned rounds) {
   Device out(32);
-  const uint32_t before = tasks.launches();
+  const uint32_t before = tasks.launches() + tasks.solo_launches();
   for (unsigned i = 0; i < rounds; ++i) {
     task::TaskId id{};
     Good(tasks.Spawn<Count>({.threads = 32}, &id, out.memory), id);
@@ -290,7 +400,8 @@ void CheckLeaving(Tasks& tasks, unsigned rounds) {
     Expect(is_done, "the device is idle and the task has not run", i);
   }
   for (const unsigned found : out.Read()) Expect(found == rounds, "leaving", found);
-  Expect(tasks.launches() >= before + rounds - 1, "launches", tasks.launches() - before);
+  Expect(tasks.launches() + tasks.solo_launches() >= before + rounds - 1, "launches",
+         tasks.launches() - before);
 }
 
 void CheckBadUse(Tasks& tasks) {
@@ -369,6 +480,9 @@ int main(int argc, char** argv) {
     CheckChains(tasks, count / 4);
     CheckThreads(tasks, count / 4);
     CheckLeaving(tasks, 5);
+    CheckSolo(tasks);
+    CheckBehindSolo(tasks);
+    CheckBehindHurry(tasks);
     CheckAskedToLeave(tasks, 5);
     CheckBadUse(tasks);
   }

@@ -11,7 +11,8 @@ import sys
 import tempfile
 
 FOLDER = "device/runtime"
-HEADERS = ["master_kernel.cuh", "mtb.cuh", "task_scheduler.cuh", "task_leaving.cuh"]
+HEADERS = ["master_kernel.cuh", "mtb.cuh", "task_scheduler.cuh", "task_leaving.cuh",
+           "solo_task.cuh"]
 # MTBs of the stepped device have few executors: some of both kinds. With a bug none at a named barrier,
 # which orders more than the code relies on.
 NAMED = "kNamedExecutors = 15"
@@ -26,7 +27,7 @@ BUGS = {
     "BlocksAreTakenBackEarly": ("CountDown(&mtb.blocks[slot].warps_left) == 1",
                                 "CountDown(&mtb.blocks[slot].warps_left) != 0"),
     "ThreadsThatReturnedAreWaitedFor": (
-        "      if (header.barrier == kMeets) MeetBlock(warp.slot, false);\n", ""),
+        "    if (header.barrier == kMeets) MeetBlock(warp.slot, false);\n", ""),
     "ThreadsThatReturnedAreWaitedForLater": ("mbarrier.arrive_drop", "mbarrier.arrive"),
     "ABusyColumnSleeps": ("blockIdx.x == 0 || busy_ || ", "blockIdx.x == 0 || "),
     "AHeadIsForgotten": ("  if (lane_ == 0) params_.heads[blockIdx.x] = head_;\n", ""),
@@ -46,6 +47,15 @@ BUGS = {
     "WhoIsReadyIsNotGivenBack": ("  GiveBackExecutors(executors);\n", ""),
     "WhatIsReadyStartsAtOnce": ("  if (__shfl_sync(kAllLanes, before, 0) != kStarts) return;\n", ""),
     "WhatWasReadyIsStillReady": ("      StoreShared(&mtb.ready[row], kNothingReady);\n", ""),
+    "ALaunchEndsWithItsFirstWarp": ("  if (CountDown(&mtb.warps_left[kRow]) != 1) return;\n",
+                                    "  (void)CountDown(&mtb.warps_left[kRow]);\n"),
+    "WarpsOfALaunchDoNotSeeEachOther": ("  (void)LoadAcquire(&mtb.warps_left[kRow]);", "  //"),
+    "WarpsOfALaunchAreNotSeen": ("  FenceForMtb();\n  if (CountDown(&mtb.warps_left[kRow])",
+                                 "  if (CountDown(&mtb.warps_left[kRow])"),
+    "ALaunchEndsWithItsFirstBlock": ("  if (before != gridDim.x - 1) return false;\n", ""),
+    "BlocksOfALaunchStayCounted": ("  *blocks_ended = 0;\n", ""),
+    "BlocksOfALaunchDoNotSeeEachOther": ("atom.acq_rel.gpu.global.add.u32",
+                                         "atom.relaxed.gpu.global.add.u32"),
     "HalfARecordIsTaken": ("chunk.w == position + 1 ||",
                            "part != 0 || chunk.w == position + 1 ||"),
     "OrderIsForgotten": ("&& after != 0) {\n", "&& after == 9999) {\n"),

@@ -1,6 +1,7 @@
 // A MasterKernel of small bodies for the stepped device. Each checks from within what it can: its
 // threads, its neighbours at barriers, its shared memory.
 #include "device/runtime/master_kernel.cuh"
+#include "device/runtime/solo_task.cuh"
 
 namespace cupola::runtime {
 
@@ -101,4 +102,8 @@ struct SteppedBodies {
 
 extern "C" __global__ void Master(const __grid_constant__ cupola::runtime::MasterParams params) {
   cupola::runtime::RunMtb<cupola::runtime::SteppedBodies>(params);
+}
+
+extern "C" __global__ void Solo(const __grid_constant__ cupola::runtime::SoloParams params) {
+  cupola::runtime::RunSolo<cupola::runtime::SteppedBodies>(params);
 }

@@ -60,6 +60,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     shared_ = Zeroed(sizeof(DeviceControl));
     heads_ = Zeroed(course_.columns * 4);
     kept_ = Zeroed(course_.columns * kTaskRows * 4);
+    blocks_ended_ = Zeroed(4);
     wrong_words_ = Zeroed(64);
     flag_ = Zeroed(64);
     for (const BedTask& task : course_.tasks) {
@@ -69,11 +70,12 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
                                      : flag_);
     }
     tails_.assign(course_.columns, 0);
+    has_ended_ = course_.is_solo;
     HostThread& host = device.AddHostThread("host");
     auto self = shared_from_this();
     host.Then("begin", [self](HostThread& thread) {
       thread.Store<uint32_t>(self->control_ + offsetof(HostControl, awake), self->course_.awake);
-      self->Launch(thread);
+      if (!self->course_.is_solo) self->Launch(thread);
     });
     Watch(host);
     HostThread& clock = device.AddHostThread("clock");  // time goes on where nothing else does
@@ -88,6 +90,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     if (course_.keeps_some && epoch_ < 2) return "a kernel in a hurry has run all tasks";
     if (Word(wrong_words_) != 0) return fmt::format("bodies found {} wrong", Word(wrong_words_));
     if (Word(shared_ + offsetof(DeviceControl, busy)) != 0) return "a column is busy for ever";
+    if (course_.is_solo) return Word(blocks_ended_) == 0 ? "" : "blocks stay counted";
     for (uint32_t column = 0; column < course_.columns; ++column) {
       if (Word(heads_ + 4 * column) != tails_[column]) return "a head is not at its tail";
     }
@@ -124,18 +127,49 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     params.idle_ns = course_.idle_ns;
     params.unit_bytes = kUnitBytes;
     if (!waiting_.empty()) GiveFirst(&params);
+    Submit(host, "Master", course_.columns, 32 * (course_.executors + 1), kArenaUnits * kUnitBytes,
+           params);
+    is_running_ = true;
+  }
+
+  template <typename Params>
+  void Submit(HostThread& host, const char* name, uint32_t blocks, uint32_t threads,
+              uint32_t shared_bytes, const Params& params) {
+    const auto& kernels = module_->kernels();
+    const auto kernel = std::find_if(kernels.begin(), kernels.end(),
+                                     [name](const auto& each) { return each.name == name; });
     std::vector<std::byte> bytes(sizeof params);
     std::memcpy(bytes.data(), &params, sizeof params);
     grid_ = host.Submit({module_,
-                         0,
-                         {course_.columns, 1, 1},
-                         {32 * (course_.executors + 1), 1, 1},
-                         kArenaUnits * kUnitBytes,
+                         static_cast<uint32_t>(kernel - kernels.begin()),
+                         {blocks, 1, 1},
+                         {threads, 1, 1},
+                         shared_bytes,
                          std::move(bytes),
                          false},
                         [this](const sim::Fault*) { has_ended_ = true; });
     has_ended_ = false;
-    is_running_ = true;
+  }
+
+  // The task that was put in last.
+  void LaunchSolo(HostThread& host) {
+    const Waiting& task = waiting_.back();
+    const TaskHeader& header = *reinterpret_cast<const TaskHeader*>(words_[task.task].data());
+    SoloParams params{};
+    params.done =
+        reinterpret_cast<uint32_t*>(DoneOf(course_.tasks[task.task].column, task.sequence));
+    params.blocks_ended = reinterpret_cast<uint32_t*>(blocks_ended_);
+    CopyRecord(task, params.record);
+    Submit(host, "Solo", header.blocks, 32 * (1 + (header.threads + 31u) / 32), header.shared_bytes,
+           params);
+  }
+
+  void CopyRecord(const Waiting& task, TaskChunk* record) const {
+    const std::vector<uint32_t>& words = words_[task.task];
+    for (uint32_t i = 0; i < kChunks; ++i) {
+      std::memcpy(record[i].words, &words[i * kChunkWords], sizeof record[i].words);
+      record[i].sequence = task.sequence;
+    }
   }
 
   // The task that is the next to be taken of its column, if there is one, else, and in each third
@@ -147,17 +181,14 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     const auto next = std::find_if(waiting_.begin(), waiting_.end(), is_next);
     const bool gives_last = next == waiting_.end() || epoch_ % 3 == 0;
     const Waiting& given = gives_last ? waiting_.back() : *next;
-    const std::vector<uint32_t>& words = words_[given.task];
     params->first_column = course_.tasks[given.task].column;
-    for (uint32_t i = 0; i < kChunks; ++i) {
-      std::memcpy(params->first[i].words, &words[i * kChunkWords], sizeof params->first[i].words);
-      params->first[i].sequence = given.sequence;
-    }
+    CopyRecord(given, params->first);
   }
 
   bool CanPut() const {
     if (next_ >= course_.tasks.size()) return false;
     if (next_ < course_.pause_ns.size() && device_->NowNs() < course_.pause_ns[next_]) return false;
+    if (course_.is_solo && !(waiting_.empty() && has_ended_)) return false;
     const BedTask& task = course_.tasks[next_];
     if (task.reads >= 0 && task.after == 0) {
       for (const Waiting& each : waiting_) {
@@ -189,7 +220,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     for (const Waiting& each : waiting_) {
       if (HasEnded(each)) return true;
     }
-    if (!is_running_) return !waiting_.empty() && has_ended_;
+    if (!is_running_) return !course_.is_solo && !waiting_.empty() && has_ended_;
     return Word(state_) == 0 || (IsOver() && !said_last_);
   }
 
@@ -230,7 +261,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
       }
     }
     // Launches of one stream: behind the one before.
-    if (!is_running_ && !waiting_.empty() && has_ended_) {
+    if (!is_running_ && !course_.is_solo && !waiting_.empty() && has_ended_) {
       host.Join(grid_);
       Launch(host);
     }
@@ -268,6 +299,12 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     std::memcpy(words.data(), &header, sizeof header);
     std::memcpy(words.data() + 4, &arguments, sizeof arguments);
     const uint32_t position = tails_[task.column]++;
+    waiting_.push_back({next_++, position + 1});
+    if (course_.is_solo) {
+      if (position != 0) host.Join(grid_);  // launches of one stream
+      host.Then("launch", [this](HostThread& thread) { LaunchSolo(thread); });
+      return;
+    }
     // Each chunk is a step of its own, in an order that differs from task to task.
     for (uint32_t i = 0; i < header.chunks; ++i) {
       const uint32_t which = (i * 3 + position) % header.chunks;
@@ -284,7 +321,6 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     const uint64_t tail = columns_ + task.column * sizeof(TaskColumn) + offsetof(TaskColumn, tail);
     host.Then("tail",
               [tail, position](HostThread& thread) { thread.Store<uint32_t>(tail, position + 1); });
-    waiting_.push_back({next_++, position + 1});
   }
 
   // The host reads what the task wrote, as a program does behind a wait.
@@ -304,6 +340,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
   sim::SteppedDevice* device_ = nullptr;
   std::shared_ptr<sim::LoadedModule> module_;
   uint64_t columns_ = 0, done_ = 0, control_ = 0, state_ = 0, shared_ = 0, heads_ = 0, kept_ = 0;
+  uint64_t blocks_ended_ = 0;
   uint64_t wrong_words_ = 0, flag_ = 0, grid_ = 0;
   std::vector<uint64_t> out_, in_;
   std::vector<uint32_t> tails_;

@@ -33,7 +33,9 @@ struct BedCourse {
   bool hurries = false;  ///< it is to leave as soon as the blocks that run have ended
   /// A kernel that left in a hurry is expected to have left some tasks to the next.
   bool keeps_some = false;
-  std::vector<uint64_t> pause_ns;       ///< of virtual time before the task of the same number
+  /// Each task is launched by itself, one behind the other; no MasterKernel runs.
+  bool is_solo = false;
+  std::vector<uint64_t> pause_ns;  ///< of virtual time before the task of the same number
   /// When the host puts all columns but the first to sleep, as a thread does that has waited for
   /// all tasks while others put more in. Who waits for long wakes them.
   std::vector<uint64_t> sleep_at_step;

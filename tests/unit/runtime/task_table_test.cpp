@@ -273,6 +273,43 @@ TEST(TaskTable, PutsIntoTheColumnThatItIsTold) {
   }
 }
 
+// Nobody pulls from it, and no other task comes there.
+TEST(TaskTable, TasksThatAreLaunchedHaveAColumnOfTheirOwn) {
+  FakeDevice device(3);
+  TaskTable::Memory memory = device.Memory();
+  memory.column_count = 2;
+  memory.has_solo_column = true;
+  TaskTable table(memory);
+  TaskId id{}, first{}, taken{};
+  std::vector<uint32_t> words;
+  TaskWords task = Words(7);
+  task.header.after = 5;
+  for (uint32_t i = 0; i < kTaskRows; ++i)
+    ASSERT_TRUE(table.TryPutSolo(&task, i == 0 ? &first : &id));
+  EXPECT_FALSE(table.TryPutSolo(&task, &id));
+  EXPECT_EQ(first.column, 2u);
+  EXPECT_TRUE(table.IsSolo(first) && table.Knows(first));
+  ASSERT_TRUE(device.Take(2, &words, &taken));
+  EXPECT_EQ(words[1] >> 16, 0u);  // after
+  EXPECT_FALSE(table.IsDone(first));
+  EXPECT_TRUE(table.LastHaveRun());  // of those that are pulled
+  table.WakeColumn(first.column);
+  EXPECT_EQ(device.awake(), 1u);
+  TasksBefore before(table);
+  EXPECT_FALSE(before.HaveRun());
+  EXPECT_EQ(before.column(), 2u);
+  device.Finish(taken);
+  EXPECT_TRUE(table.IsDone(first));
+  EXPECT_TRUE(table.TryPutSolo(&task, &id));
+  for (uint32_t i = 0; i < 100; ++i) {
+    if (!table.TryPut(Words(i), &id)) continue;
+    EXPECT_LT(id.column, 2u);
+    EXPECT_FALSE(table.IsSolo(id));
+  }
+  EXPECT_LE(device.awake(), 2u);
+  EXPECT_FALSE(table.LastHaveRun());
+}
+
 TEST(TaskTable, KnowsItsIds) {
   FakeDevice device(2);
   TaskTable table(device.Memory());

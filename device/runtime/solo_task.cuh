@@ -1,0 +1,54 @@
+// A task that is launched by itself, where no MasterKernel runs: a block for each of its own,
+// without a scheduler, in the words of an MTB, so that bodies find what they find there. Device
+// code; docs/narrow-tasks.md, "The first task".
+#pragma once
+
+#include "device/runtime/mtb.cuh"
+
+namespace cupola::runtime {
+
+/// Counts a block that has ended, with all that its threads wrote; whether it is the last, which
+/// sees what all wrote. The word is 0 before and behind it. One thread of the block.
+__device__ inline bool EndSoloBlock(uint32_t* blocks_ended) {
+  if (gridDim.x == 1) return true;
+  uint32_t before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(blocks_ended)
+               : "memory");
+  if (before != gridDim.x - 1) return false;
+  *blocks_ended = 0;
+  return true;
+}
+
+/// A block of such a launch: its first warp stands where an MTB's scheduler does, and ends.
+template <class Bodies>
+__device__ void RunSolo(const SoloParams& params) {
+  constexpr uint32_t kRow = 0, kSlot = 0;
+  MtbState& mtb = Mtb();
+  if (threadIdx.x < kRecordWords) {
+    mtb.records[kRow][threadIdx.x] =
+        params.record[threadIdx.x / kChunkWords].words[threadIdx.x % kChunkWords];
+  }
+  if (threadIdx.x == 0) {
+    mtb.warps_left[kRow] = blockDim.x / 32 - 1;
+    BlockEntry& block = mtb.blocks[kSlot];
+    block.first_unit = 0;
+    block.meets = params.record[0].words[0] >> 24;  // TaskHeader::barrier, threads
+    if (block.meets != 0) BeginBarrier(&block.meet, params.record[0].words[1] & 0xffff);
+  }
+  if (threadIdx.x >= 32 && threadIdx.x % 32 == 0) {
+    MyWarp() = {
+        .job = kRow + 2, .block = blockIdx.x, .first_thread = threadIdx.x - 32, .slot = kSlot};
+  }
+  __syncthreads();
+  if (threadIdx.x < 32) return;
+  RunWarp<Bodies>(MyWarp(), kRow);
+  if (threadIdx.x % 32 != 0) return;
+  FenceForMtb();
+  if (CountDown(&mtb.warps_left[kRow]) != 1) return;
+  (void)LoadAcquire(&mtb.warps_left[kRow]);  // what the other warps wrote
+  if (EndSoloBlock(params.blocks_ended)) StoreRelease(params.done, params.record[0].sequence);
+}
+
+}  // namespace cupola::runtime

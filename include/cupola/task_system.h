@@ -1,0 +1,396 @@
+// What TaskSystemOf does (cupola/task.h, which includes this behind its declarations). Host code.
+#pragma once
+
+#include "cupola/task.h"
+
+namespace cupola::task {
+
+template <Registers kRegisters, auto... Functions>
+bool TaskSystemOf<kRegisters, Functions...>::Failed(cudaError_t error) {
+  if (error == cudaSuccess) return false;
+  cuda_error_ = error;
+  has_failed_.store(true, std::memory_order_release);
+  return true;
+}
+
+// Memory of both sides, in one allocation each.
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::Open() {
+  const std::lock_guard lock(mutex_);
+  if (is_open_) return Error::kNone;
+  if (!internal::CountForks()) return Error::kNoMemory;
+  forks_ = internal::forks;
+  const internal::RelaxedCapture relaxed;
+  int device = 0, sms = 0, blocks = 0;
+  const auto kernel = internal::MasterKernel<kRegisters, Functions...>;
+  if (Failed(cudaGetDevice(&device)) ||
+      Failed(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device)) ||
+      Failed(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, MtbThreads(kRegisters),
+                                                           kMostSharedBytes)))
+    return Error::kDevice;
+  // Loaded now: later that might wait for a task which waits for another.
+  cudaFuncAttributes solo{};
+  if (Failed(cudaFuncGetAttributes(&solo, internal::SoloKernel<kRegisters, Functions...>)))
+    return Error::kDevice;
+  columns_ = static_cast<uint32_t>(sms * blocks);
+  const uint32_t all_columns = columns_ + 1;  // the last one of tasks that are launched
+  const size_t records = all_columns * sizeof(runtime::TaskColumn),
+               done = all_columns * runtime::kTaskRows * sizeof(uint32_t), words = 4096,
+               heads = columns_ * sizeof(uint32_t), kept = heads * runtime::kTaskRows;
+  if (!host_.Map(records + done + words) ||
+      Failed(cudaHostRegister(host_.bytes, host_.size, cudaHostRegisterMapped)) ||
+      Failed(cudaMalloc(&device_, words + heads + kept)))
+    return Error::kNoMemory;
+  char* mapped = nullptr;
+  if (Failed(cudaHostGetDevicePointer(&mapped, host_.bytes, 0)) ||
+      Failed(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)) ||
+      Failed(cudaStreamCreateWithFlags(&solo_stream_, cudaStreamNonBlocking)) ||
+      Failed(cudaMemsetAsync(device_, 0, words + heads + kept, stream_)) ||
+      Failed(cudaStreamSynchronize(stream_)))
+    return Error::kDevice;
+  char* const control = host_.bytes + records + done;
+  control_ = reinterpret_cast<runtime::HostControl*>(control);
+  table_ = std::make_unique<runtime::TaskTable>(
+      runtime::TaskTable::Memory{.columns = reinterpret_cast<runtime::TaskColumn*>(host_.bytes),
+                                 .done = reinterpret_cast<uint32_t*>(host_.bytes + records),
+                                 .control = control_,
+                                 .column_count = columns_,
+                                 .has_solo_column = true});
+  solo_blocks_ended_ = reinterpret_cast<uint32_t*>(device_ + words / 2);
+  running_ = reinterpret_cast<uint32_t*>(control + 64);
+  char* const mapped_control = mapped + records + done;
+  params_ = {.columns = reinterpret_cast<runtime::TaskColumn*>(mapped),
+             .done = reinterpret_cast<uint32_t*>(mapped + records),
+             .host = reinterpret_cast<runtime::HostControl*>(mapped_control),
+             .state = reinterpret_cast<runtime::MasterState*>(mapped_control + 64),
+             .device = reinterpret_cast<runtime::DeviceControl*>(device_),
+             .heads = reinterpret_cast<uint32_t*>(device_ + words),
+             .kept = reinterpret_cast<uint32_t*>(device_ + words + heads),
+             .epoch = 0,
+             .idle_ns = kIdleNs,
+             .unit_bytes = kUnitBytes};
+  is_open_.store(true, std::memory_order_release);
+  return Error::kNone;
+}
+
+// One that leaves has said so before, so that the next is launched behind it. `task`: one that was
+// put in just now, if any.
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::EnsureRunning(const runtime::TaskWords* task,
+                                                            const TaskId& id) {
+  const std::lock_guard lock(mutex_);
+  return *running_ != 0 ? Error::kNone : LaunchMaster(task, id);
+}
+
+// Of who holds the mutex.
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::LaunchMaster(const runtime::TaskWords* task,
+                                                           const TaskId& id) {
+  ++params_.epoch;
+  if (params_.epoch == 0) ++params_.epoch;
+  *running_ = params_.epoch;
+  may_have_kept_ = false;
+  params_.first_column = task == nullptr ? runtime::kNoColumn : id.column;
+  if (task != nullptr) runtime::TaskTable::Copy(*task, id, params_.first);
+  void* arguments[] = {&params_};
+  const auto kernel = internal::MasterKernel<kRegisters, Functions...>;
+  if (Failed(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), columns_,
+                              MtbThreads(kRegisters), arguments, kMostSharedBytes, stream_)))
+    return Error::kDevice;
+  return Error::kNone;
+}
+
+// Of who holds the mutex. One runs behind the other.
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::LaunchSolo(const runtime::TaskWords& task,
+                                                         const TaskId& id) {
+  ++solo_launches_;
+  const uint32_t row = (id.sequence - 1) % runtime::kTaskRows;
+  runtime::SoloParams params{.record = {},
+                             .done = params_.done + id.column * runtime::kTaskRows + row,
+                             .blocks_ended = solo_blocks_ended_};
+  runtime::TaskTable::Copy(task, id, params.record);
+  void* arguments[] = {&params};
+  const auto kernel = internal::SoloKernel<kRegisters, Functions...>;
+  const uint32_t warps = (task.header.threads + 31u) / 32;
+  if (Failed(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), task.header.blocks,
+                              32 * (1 + warps), arguments, task.header.shared_bytes, solo_stream_)))
+    return Error::kDevice;
+  return Error::kNone;
+}
+
+// Of who holds the mutex: no MasterKernel runs, nor is there work for one, as far as is known; and
+// no task was launched by itself just now, or runs still: with one more they come in a row.
+template <Registers kRegisters, auto... Functions>
+bool TaskSystemOf<kRegisters, Functions...>::MayPutSolo() const {
+  return *running_ == 0 && !may_have_kept_ &&
+         Clock::now() - last_solo_time_ >= std::chrono::nanoseconds(kIdleNs) &&
+         (last_solo_.sequence == 0 || table_->IsDone(last_solo_));
+}
+
+// Launches a task by itself where that may be, or must, as it comes behind one that was. A
+// MasterKernel that has left may have missed the last record of a column: then the next one is
+// launched too, behind the task's launch.
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::PutSolo(runtime::TaskWords* task, TaskId* id,
+                                                      bool is_behind_solo, bool* is_put) {
+  Error launched = Error::kNone;
+  const auto try_put = [&] {
+    const std::lock_guard lock(mutex_);
+    if (!is_behind_solo && !MayPutSolo()) return true;
+    if (!table_->TryPutSolo(task, id)) return !is_behind_solo;
+    *is_put = true;
+    launched = LaunchSolo(*task, *id);
+    last_solo_ = *id;
+    last_solo_time_ = Clock::now();
+    if (launched == Error::kNone && *running_ == 0 && !table_->LastHaveRun()) {
+      launched = LaunchMaster(nullptr, {});
+    }
+    return true;
+  };
+  if (!try_put()) {
+    const Error error = Await(try_put, [] { return false; });
+    if (error != Error::kNone) return error;
+  }
+  return launched;
+}
+
+// Whether a task has run, or does within kSoon.
+template <Registers kRegisters, auto... Functions>
+bool TaskSystemOf<kRegisters, Functions...>::EndsSoon(const TaskId& id) const {
+  for (const auto start = Clock::now(); !table_->IsDone(id);) {
+    if (Clock::now() - start > kSoon) return false;
+  }
+  return true;
+}
+
+template <Registers kRegisters, auto... Functions>
+template <auto Function, class... Arguments>
+Error TaskSystemOf<kRegisters, Functions...>::Spawn(const TaskShape& shape, TaskId* id,
+                                                    Arguments... arguments) {
+  constexpr uint16_t body = internal::Bodies<Functions...>::template Index<Function>();
+  static_assert(body != 0xffff, "the TaskSystem does not know this function");
+  using Packed = internal::Body<Function>;
+  return Put(body, Packed::kBytes, shape, id, [&](char* to) { Packed::Pack(to, arguments...); });
+}
+
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::SpawnBody(uint32_t body, const TaskShape& shape,
+                                                        TaskId* id, void* const* arguments,
+                                                        uint32_t count) {
+  if (body >= sizeof...(Functions)) return Error::kUnknownBody;
+  const internal::BodyFacts& facts = internal::Bodies<Functions...>::kFacts[body];
+  if (count != facts.parameters) return Error::kBadArguments;
+  return Put(static_cast<uint16_t>(body), facts.bytes, shape, id,
+             [&](char* to) { facts.pack(to, arguments); });
+}
+
+template <Registers kRegisters, auto... Functions>
+template <class Pack>
+Error TaskSystemOf<kRegisters, Functions...>::Put(uint16_t body, uint32_t bytes,
+                                                  const TaskShape& shape, TaskId* id,
+                                                  const Pack& pack) {
+  if (has_failed_.load(std::memory_order_relaxed)) return Error::kDevice;
+  if (shape.threads == 0 || shape.threads > kThreads) return Error::kTooManyThreads;
+  if (shape.blocks == 0 || shape.blocks > kMostBlocks) return Error::kTooManyBlocks;
+  if (shape.shared_bytes > kMostSharedBytes) return Error::kTooMuchShared;
+  if (!is_open_.load(std::memory_order_acquire)) {
+    if (const Error error = Open(); error != Error::kNone) return error;
+  }
+  if (IsForked()) return Error::kForked;
+  if (shape.after.sequence != 0 && !table_->Knows(shape.after)) return Unknown(shape.after);
+  const uint32_t words = (sizeof(runtime::TaskHeader) + (bytes + 3) / 4 * 4) / 4;
+  runtime::TaskWords task;
+  task.header = {
+      .body = body,
+      .chunks = static_cast<uint8_t>((words + runtime::kChunkWords - 1) / runtime::kChunkWords),
+      .barrier = shape.uses_barrier,
+      .threads = static_cast<uint16_t>(shape.threads),
+      .after = 0,
+      .blocks = shape.blocks,
+      .shared_bytes = shape.shared_bytes};
+  pack(reinterpret_cast<char*>(task.words + sizeof task.header / 4));
+  const bool is_after_solo = shape.after.sequence != 0 && table_->IsSolo(shape.after);
+  const bool is_behind_solo = is_after_solo && !EndsSoon(shape.after);
+  if (is_behind_solo || *running_ == 0) {
+    bool is_put = false;
+    const Error error = PutSolo(&task, id, is_behind_solo, &is_put);
+    if (error != Error::kNone || is_put) return error;
+  }
+  const auto put = [&] {
+    if (shape.after.sequence == 0 || is_after_solo) return table_->TryPut(task, id);
+    return table_->TryPutIn(shape.after.column, shape.after.sequence, &task, id);
+  };
+  if (!put()) {
+    if (const Error error = Await(put, [] { return true; }); error != Error::kNone) return error;
+  }
+  return *running_ != 0 ? Error::kNone : EnsureRunning(&task, *id);
+}
+
+// Spins, and looks now and then whether the MasterKernel runs, where it is needed for that, and
+// CUDA is well.
+template <Registers kRegisters, auto... Functions>
+template <class IsOver, class NeedsMaster>
+Error TaskSystemOf<kRegisters, Functions...>::Await(IsOver is_over, NeedsMaster needs_master) {
+  const auto start = Clock::now();
+  for (uint32_t turn = 1; !is_over(); ++turn) {
+    if (turn % 64 != 0) continue;
+    if (*running_ == 0 && needs_master()) {
+      if (const Error error = EnsureRunning(); error != Error::kNone) return error;
+    }
+    if (turn % 16384 == 0) {
+      const internal::RelaxedCapture relaxed;
+      const cudaError_t state = cudaStreamQuery(stream_);
+      if (state != cudaErrorNotReady && Failed(state)) return Error::kDevice;
+      if (Clock::now() - start > time_limit_) return Error::kTimedOut;
+    }
+  }
+  return Error::kNone;
+}
+
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::Check(const TaskId& id, bool* is_done) {
+  if (!is_open_ || !table_->Knows(id)) return Unknown(id);
+  if (IsForked()) return Error::kForked;
+  *is_done = table_->IsDone(id);
+  // One that has left may have missed its record, and nobody else may ask.
+  if (*is_done || *running_ != 0 || may_have_kept_ || table_->IsSolo(id)) return Error::kNone;
+  return EnsureRunning();
+}
+
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::Wait(const TaskId& id) {
+  if (!is_open_ || !table_->Knows(id)) return Unknown(id);
+  if (IsForked()) return Error::kForked;
+  uint32_t turns = 0;
+  return Await(
+      [&] {
+        if (table_->IsDone(id)) return true;
+        if (++turns % 256 == 0 && id.column >= table_->awake()) table_->WakeColumn(id.column);
+        return false;
+      },
+      [&] { return !table_->IsSolo(id); });
+}
+
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::WaitAll() {
+  if (!is_open_) return Error::kNone;
+  if (IsForked()) return Error::kForked;
+  runtime::TasksBefore before(*table_);
+  uint32_t turns = 0;
+  const Error error = Await(
+      [&] {
+        if (before.HaveRun()) return true;
+        if (++turns % 256 == 0 && before.column() >= table_->awake()) {
+          table_->WakeColumn(before.column());
+        }
+        return false;
+      },
+      [&] { return before.column() < columns_; });
+  if (error == Error::kNone) table_->LetColumnsSleep();
+  return error;
+}
+
+// Where the MasterKernel says, behind a fence, that it takes tasks, it takes all that were put in
+// before (docs/narrow-tasks.md, "What the host may rely on").
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::AskToLeave(bool* takes_all) {
+  const std::lock_guard lock(mutex_);
+  __atomic_store_n(&control_->leave, params_.epoch, __ATOMIC_RELEASE);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  *takes_all = *running_ != 0;
+  return has_failed_ ? Error::kDevice : Error::kNone;
+}
+
+// Asks CUDA until nothing of it is on the device, nor a task that was launched.
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::AwaitGone(Clock::time_point start) {
+  const internal::RelaxedCapture relaxed;
+  for (;;) {
+    cudaError_t state = cudaStreamQuery(stream_);
+    if (state == cudaSuccess) state = cudaStreamQuery(solo_stream_);
+    if (state == cudaSuccess) return Error::kNone;
+    if (state != cudaErrorNotReady && Failed(state)) return Error::kDevice;
+    if (Clock::now() - start > time_limit_) return Error::kTimedOut;
+  }
+}
+
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::Leave() {
+  if (!is_open_) return Error::kNone;
+  if (IsForked()) return Error::kForked;
+  const auto start = Clock::now();
+  for (bool takes_all = false;;) {
+    if (const Error error = AskToLeave(&takes_all); error != Error::kNone) return error;
+    if (const Error error = AwaitGone(start); error != Error::kNone) return error;
+    if (takes_all || runtime::TasksBefore(*table_).HaveRun()) return Error::kNone;
+    if (const Error error = EnsureRunning(); error != Error::kNone) return error;
+  }
+}
+
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::LeaveNow() {
+  if (!is_open_) return Error::kNone;
+  if (IsForked()) return Error::kForked;
+  if (has_failed_) return Error::kDevice;
+  {
+    const std::lock_guard lock(mutex_);
+    may_have_kept_ = true;
+    __atomic_store_n(&control_->hurry, params_.epoch, __ATOMIC_RELEASE);
+  }
+  return AwaitGone(Clock::now());
+}
+
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::Unknown(const TaskId& id) {
+  const std::lock_guard lock(mutex_);
+  unknown_ = id;
+  return Error::kUnknownTask;
+}
+
+template <Registers kRegisters, auto... Functions>
+std::string TaskSystemOf<kRegisters, Functions...>::DescribeUnknown() const {
+  const std::lock_guard lock(mutex_);
+  const std::string text = "no task of this system has that id: ";
+  if (!is_open_) return text + "none was put in yet";
+  if (unknown_.sequence == 0) return text + "sequence 0 is that of no task";
+  if (unknown_.table != table_->number()) {
+    return text + "it is of table " + std::to_string(unknown_.table) + ", and this is table " +
+           std::to_string(table_->number());
+  }
+  if (unknown_.column >= columns_) {
+    return text + "column " + std::to_string(unknown_.column) + " of " + std::to_string(columns_);
+  }
+  return text + "number " + std::to_string(unknown_.sequence) + " of column " +
+         std::to_string(unknown_.column) + ", which has had " +
+         std::to_string(table_->Tail(unknown_.column));
+}
+
+template <Registers kRegisters, auto... Functions>
+std::string TaskSystemOf<kRegisters, Functions...>::Describe(Error error) const {
+  const std::string text = task::Describe(error);
+  if (error == Error::kDevice) return text + ": " + cudaGetErrorString(cuda_error_);
+  if (error == Error::kUnknownTask) return DescribeUnknown();
+  if (error == Error::kTooManyThreads) {
+    return "a block has 1 to " + std::to_string(kThreads) + " threads";
+  }
+  if (error != Error::kTimedOut) return text;
+  const auto limit = std::chrono::duration_cast<std::chrono::microseconds>(time_limit_);
+  return text + ", " + std::to_string(limit.count()) + " us";
+}
+
+template <Registers kRegisters, auto... Functions>
+void TaskSystemOf<kRegisters, Functions...>::Close() {
+  if (IsForked()) return;              // it is the parent's, as is the MasterKernel
+  if (host_.bytes == nullptr) return;  // it has made no CUDA call, and makes none now
+  const internal::RelaxedCapture relaxed;
+  for (cudaStream_t const stream : {stream_, solo_stream_}) {
+    if (stream == nullptr) continue;
+    cudaStreamSynchronize(stream);
+    cudaStreamDestroy(stream);
+  }
+  if (device_ != nullptr) cudaFree(device_);
+  cudaHostUnregister(host_.bytes);
+}
+
+}  // namespace cupola::task
