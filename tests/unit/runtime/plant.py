@@ -12,7 +12,7 @@ import tempfile
 
 FOLDER = "device/runtime"
 HEADERS = ["master_kernel.cuh", "mtb.cuh", "task_scheduler.cuh", "task_leaving.cuh",
-           "solo_task.cuh"]
+           "task_room.cuh", "solo_task.cuh"]
 # MTBs of the stepped device have few executors: some of both kinds. With a bug none at a named barrier,
 # which orders more than the code relies on.
 NAMED = "kNamedExecutors = 15"
