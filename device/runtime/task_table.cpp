@@ -63,11 +63,12 @@ void WriteChunks(TaskChunk* to, const uint32_t* words, uint32_t chunks, uint32_t
   }
 }
 
-// The lines of a record are to be had for writing: stores wait in order, so that one to a line
-// which is elsewhere holds up all behind it. Does nothing on processors that do not know it.
-void PrefetchToWrite(const TaskRecord& record) {
-  const auto* const bytes = reinterpret_cast<const char*>(&record);
-  for (size_t line = 0; line < sizeof record; line += 64) {
+// The lines of something are to be had for writing: stores wait in order, so that one to a line which
+// is elsewhere holds up all behind it. Does nothing on processors that do not know it.
+template <typename T>
+void PrefetchToWrite(const T& value) {
+  const auto* const bytes = reinterpret_cast<const char*>(&value);
+  for (size_t line = 0; line < sizeof value; line += 64) {
     asm volatile("prefetchw %0" ::"m"(bytes[line]));
   }
 }
@@ -144,6 +145,8 @@ bool TaskTable::TryPutIn(uint32_t number, uint32_t after, TaskWords* words, Task
   if (number >= awake()) WakeColumn(number);
   return has_room;
 }
+
+void TaskTable::Prefetch(uint32_t column) const { PrefetchToWrite(memory_.columns[column].tail); }
 
 bool TaskTable::TryPutSolo(TaskWords* words, TaskId* id) {
   Column& column = columns_[memory_.column_count];

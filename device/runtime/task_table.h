@@ -48,6 +48,10 @@ class TaskTable {
   /// False: there is no room now, or another thread puts one in there.
   bool TryPutIn(uint32_t column, uint32_t after, TaskWords* words, TaskId* id);
 
+  /// A task will be put into a column: what is written then is asked for. The device looks at the
+  /// column's tail, which is elsewhere therefore.
+  void Prefetch(uint32_t column) const;
+
   /// Puts a task that is to be launched by itself into the column for these; sets header.after to
   /// 0. False: as many as a column holds have not run. One thread at a time.
   bool TryPutSolo(TaskWords* words, TaskId* id);

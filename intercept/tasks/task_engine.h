@@ -46,6 +46,9 @@ class TaskEngine {
   /// is gone; may wait for the device. Nobody puts a task in meanwhile (AllStreams).
   void TurnTo(Image* image) noexcept;
 
+  /// A task will be put into a column: TaskTable::Prefetch.
+  void Prefetch(uint32_t column) const noexcept { table_->Prefetch(column); }
+
   /// Puts a task behind `last` of the same column, and `last` becomes the new one. Waits while the
   /// column is full, and says so. False: the engine is dead.
   bool Put(uint32_t column, runtime::TaskWords* words, runtime::TaskId* last,

@@ -249,6 +249,7 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, Variant& var
   if (!IsLoadedIn(*engine, variant, facts.function)) return Plain::kElsewhere;
   StreamTasks* const stream = FindStream(*engine, facts.stream, key);
   if (stream == nullptr) return Plain::kStream;
+  PrefetchFor(*stream, *engine);
   if (!engine->Serves(variant.image)) Turn(*engine, variant.image);
   const StreamLock lock(*stream);
   if (!engine->Serves(variant.image)) return Plain::kElsewhere;

@@ -230,6 +230,10 @@ void FlushAll(Wanted&& wanted) {
 
 }  // namespace
 
+void PrefetchFor(const StreamTasks& stream, const TaskEngine& engine) noexcept {
+  engine.Prefetch(stream.number % engine.columns());
+}
+
 // Another module may have other columns; the tasks that are in those of before have all run.
 bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept {
   TaskEngine& engine = *stream.engine.load();

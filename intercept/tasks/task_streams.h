@@ -55,6 +55,9 @@ class StreamLock {
   StreamTasks& stream_;
 };
 
+/// A task will be put into the stream: what the host then writes is asked for.
+void PrefetchFor(const StreamTasks& stream, const TaskEngine& engine) noexcept;
+
 /// Puts a task behind those of the stream, under its lock. False: the engine is dead.
 bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept;
 

@@ -12,7 +12,9 @@ using Verdict = TaskTrial::Verdict;
 class Measuring {
  public:
   // Between two such times that are no more tasks apart than a column has, the stream was never
-  // without one.
+  // without one, and the host has waited for it: as many tasks as all streams were given meanwhile
+  // could be run. What they take each is the mean of these streams, for one of them may have the
+  // shortest tasks of all.
   void NoteFull(const StreamTasks& stream, const TaskEngine& engine) {
     if (taken_.test_and_set(std::memory_order_acquire)) return;
     const uint64_t now = NowNs();
@@ -23,7 +25,8 @@ class Measuring {
         marked_ != nullptr && marked_ != &stream && now - since_ns_ < kStaleNs;
     if (is_span ? tasks >= kFewestOfSpan : !is_of_another) {
       const StreamUse use = CountUse(engine, /*from_now_on=*/true);
-      const uint64_t each = tasks == 0 ? 0 : (now - since_ns_) / tasks;
+      const uint64_t each =
+          use.tasks == 0 ? 0 : (now - since_ns_) * use.streams / use.tasks;
       if (is_span) worth.Tell(now, each, each, use.streams, stream.spreads);
       marked_ = is_span ? nullptr : &stream;
       since_ns_ = now;
@@ -118,7 +121,7 @@ class Trying {
     if (verdict == Verdict::kLong) {
       worth.Convict(NowNs());
     } else if (verdict == Verdict::kShort) {
-      worth.Acquit();
+      worth.EndTrial();  // one stream has short ones: the others are still to show
     } else if (++uncertain_ < kMostUncertain) {
       return worth.BeginTrial();
     } else {

@@ -87,13 +87,18 @@ TEST(TaskWorth, OnTrialUntilItIsKnown) {
   EXPECT_NE(worth.Trial(), first);
 }
 
-TEST(TaskWorth, QuietIsFirstAgainBehindATrialThatFindsThemShort) {
+// A trial finds one stream's tasks short, and all together are not: not at the same interval for ever.
+TEST(TaskWorth, QuietIsLongerBehindATrialThatFindsThemShort) {
   TaskWorth worth;
   worth.Convict(kNow);
   ASSERT_TRUE(PaysAt(worth, kNow + TaskWorth::kFirstQuietNs));
-  worth.Acquit();
+  worth.EndTrial();
   worth.Convict(2 * kNow);
-  EXPECT_TRUE(PaysAt(worth, 2 * kNow + TaskWorth::kFirstQuietNs));
+  EXPECT_FALSE(PaysAt(worth, 2 * kNow + TaskWorth::kLonger * TaskWorth::kFirstQuietNs - 1));
+  ASSERT_TRUE(PaysAt(worth, 2 * kNow + TaskWorth::kLonger * TaskWorth::kFirstQuietNs));
+  worth.Acquit();
+  worth.Convict(3 * kNow);
+  EXPECT_TRUE(PaysAt(worth, 3 * kNow + TaskWorth::kFirstQuietNs));
 }
 
 TEST(TaskWorth, TheOperatorHasTheLastWord) {
