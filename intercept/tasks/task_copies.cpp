@@ -214,7 +214,7 @@ bool Try(const MemoryCall& call, size_t bytes, PutInAt&& put_in) {
     const bool may_run =
         engine != nullptr && engine->IsReady() && (engine->IsRunning() || !AnyEngineRuns());
     if (may_run && put_in(Place{call, key, *engine})) {
-      Count(counters.copies);
+      counters.copies.fetch_add(1, std::memory_order_release);
       return true;
     }
   }

@@ -293,6 +293,10 @@ void TaskEngine::WaitFor(const TaskId& id) noexcept {
   (void)Await([&] { return table_->IsDone(id); }, [&] { return id.column; });
 }
 
+bool TaskEngine::HaveAllRun() const noexcept {
+  return table_->LastHaveRun() && runtime::TasksBefore(*table_).HaveRun();
+}
+
 void TaskEngine::WaitForAll() noexcept {
   runtime::TasksBefore before(*table_);
   (void)Await([&] { return before.HaveRun(); }, [&] { return before.column(); });

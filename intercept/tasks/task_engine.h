@@ -63,6 +63,9 @@ class TaskEngine {
   void MakeSureOf() noexcept;
 
   bool IsDone(const runtime::TaskId& id) const noexcept { return table_->IsDone(id); }
+  bool HaveAllRun() const noexcept;
+  /// No task is outstanding, and no MasterKernel runs.
+  bool IsIdle() const noexcept { return !IsRunning() && HaveAllRun(); }
   /// Until it has run, or the engine is dead.
   void WaitFor(const runtime::TaskId& id) noexcept;
   void WaitForAll() noexcept;

@@ -68,9 +68,40 @@ Plain JudgeTimes() {
   return length < settings.after_launches ? Plain::kFew : kIsTask;
 }
 
+// Tasks pay. When they do again, after a while without, each stream may have been given work.
+bool TasksPay() {
+  return worth.Pays([] { return NowNs(); }, [] { AfterWork(); });
+}
+
+// Tasks and copies put in when none of them was outstanding, and no MasterKernel ran. They are
+// counted when they have been put in, before their call returns.
+std::atomic<uint64_t> all_idle_at{UINT64_MAX};
+uint64_t PutSoFar() {
+  return counters.tasks.load(std::memory_order_acquire) +
+         counters.copies.load(std::memory_order_acquire);
+}
+
+// While tasks do not pay, and nothing of them is left, a launch passes by: there is nothing that it
+// comes behind, nobody that is to leave, and nothing is noted of it (AfterPlainLaunch).
+bool PassesBy() {
+  return worth.IsQuiet() && all_idle_at.load(std::memory_order_relaxed) == PutSoFar() &&
+         !TasksPay();
+}
+
+// Looked at now and then by those that would pass by.
+void NoteIdle() {
+  constexpr uint32_t kEvery = 64;
+  thread_local uint32_t looks = 0;
+  if (++looks % kEvery != 0) return;
+  const uint64_t put = PutSoFar();
+  bool is_idle = true;
+  ForEachReadyEngine([&](const TaskEngine& engine) { is_idle = is_idle && engine.IsIdle(); });
+  if (is_idle) all_idle_at.store(put, std::memory_order_relaxed);
+}
+
 // The same, or a MasterKernel is there: of which context is looked at later (PutIn).
 Plain JudgeRow() {
-  if (!worth.Pays([] { return NowNs(); })) [[unlikely]]
+  if (!TasksPay()) [[unlikely]]
     return Plain::kLong;
   return AnyEngineRuns() ? kIsTask : JudgeTimes();
 }
@@ -93,10 +124,8 @@ Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, Variant
   const uint64_t threads = uint64_t{facts.block[0]} * facts.block[1] * facts.block[2];
   const uint64_t blocks = uint64_t{facts.grid[0]} * facts.grid[1] * facts.grid[2];
   const uint64_t warps = (threads + 31) / 32;
-  const uint32_t executors =
-      runtime::MtbExecutors(variant->image->bundle.header().task_registers);
-  if (threads == 0 || blocks == 0 || warps > executors ||
-      warps * blocks > settings.most_warps ||
+  const uint32_t executors = runtime::MtbExecutors(variant->image->bundle.header().task_registers);
+  if (threads == 0 || blocks == 0 || warps > executors || warps * blocks > settings.most_warps ||
       entry.task_shared + uint64_t{facts.shared_bytes} >
           runtime::kArenaUnits * runtime::kTaskUnitBytes ||
       (entry.max_threads != 0 && threads > entry.max_threads)) {
@@ -272,18 +301,23 @@ bool IsInRow() noexcept { return JudgeRow() == kIsTask; }
 
 bool TryTask(const LaunchFacts& facts, const LaunchDetails& details, CUresult* result) noexcept {
   NoteOwnStream(facts.stream, facts.per_thread);
+  if (PassesBy()) {
+    Count(counters.plain[static_cast<size_t>(Plain::kLong)]);
+    return false;
+  }
   Variant* const variant = FindVariant(facts.function);
   Plain why = JudgeShape(facts, details, variant);
   const bool is_narrow = why == kIsTask;
   if (is_narrow) why = JudgeRow();
   if (why == kIsTask) why = PutIn(facts, details, *variant);
   if (why == kIsTask) [[likely]] {
-    Count(counters.tasks);
+    counters.tasks.fetch_add(1, std::memory_order_release);
     *result = CUDA_SUCCESS;
     return true;
   }
   Count(counters.plain[static_cast<size_t>(why)]);
   if (!is_narrow) EndRow();
+  if (why == Plain::kLong) NoteIdle();
   BeforePlainLaunch(facts.stream, facts.per_thread);
   return false;
 }

@@ -6,6 +6,7 @@
 #include "intercept/tasks/task_copies.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_streams.h"
+#include "intercept/tasks/task_worth.h"
 #include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::tasks {
@@ -55,8 +56,9 @@ void BeforePlainLaunch(CUstream stream, bool per_thread) noexcept {
   if (engine != nullptr && engine->IsRunning()) engine->AskToLeave();
 }
 
+// While no tasks are made nothing needs to be noted of one stream: all count as given work then.
 void AfterPlainLaunch(CUstream stream, bool per_thread) noexcept {
-  if (AnyEngineIsReady()) AfterWorkOf(stream, per_thread);
+  if (!worth.IsQuiet() && AnyEngineIsReady()) AfterWorkOf(stream, per_thread);
 }
 
 Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {

@@ -13,6 +13,7 @@
 #include "intercept/preempt/live_streams.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_times.h"
+#include "intercept/tasks/task_worth.h"
 #include "intercept/tasks/tasks.h"
 #include "profiles/launch_record.h"
 
@@ -289,8 +290,10 @@ StreamTasks* FindStream(TaskEngine& engine, CUstream stream, const StreamKey& ke
   return Add(engine, is_legacy ? CU_STREAM_LEGACY : stream);
 }
 
-// What is asked is at least as new as the number that is noted.
+// What is asked is at least as new as the number that is noted. While no tasks are made the driver's
+// work is not noted (task_launch.cpp, PassesBy).
 bool IsClean(StreamTasks& stream) noexcept {
+  if (worth.IsQuiet()) return false;
   const uint64_t now = WorkSeenBy(stream);
   if (stream.clean_at == now) return true;
   if (stream.skip != 0) {

@@ -18,8 +18,8 @@ class TaskWorth {
   /// stream alone has tasks, and is no slower than plain by more than 2 %.
   static constexpr uint64_t kPlainCallNs = 3'000, kAloneNs = 9'000;
   /// None are made for so long where they do not pay, kLonger times as long each time that they do
-  /// not again.
-  static constexpr uint64_t kFirstQuietNs = 100'000'000, kMostQuietNs = 2'000'000'000, kLonger = 4;
+  /// not again, up to kMostQuiet times as long.
+  static constexpr uint64_t kFirstQuietNs = 100'000'000, kLonger = 4, kMostQuiet = 20;
   /// Verdicts in a row that tasks do not pay, until none are made.
   static constexpr uint32_t kConvincing = 3;
 
@@ -30,12 +30,22 @@ class TaskWorth {
     if (ns == 0) trial_.store(0, std::memory_order_relaxed);
   }
 
+  /// In place of kFirstQuietNs.
+  void SetFirstQuiet(uint64_t ns) noexcept { first_quiet_ns_ = ns; }
+
   /// Number of the trial that is on: what tasks take is not known, neither at first nor when none
   /// were made for a while, so streams have few (task_trial.h). 0: none is.
   uint32_t Trial() const noexcept { return trial_.load(std::memory_order_relaxed); }
 
+  /// No trials: what tasks take is seen where columns are full, and when they are waited for.
+  void SkipTrials() noexcept {
+    skips_trials_ = true;
+    EndTrial();
+  }
+
   void EndTrial() noexcept { trial_.store(0, std::memory_order_relaxed); }
   void BeginTrial() noexcept {
+    if (skips_trials_) return;
     trial_.store(trials_.fetch_add(1, std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
@@ -50,7 +60,7 @@ class TaskWorth {
   void Convict(uint64_t now_ns) noexcept {
     against_.store(0, std::memory_order_relaxed);
     const uint64_t quiet = std::clamp(kLonger * quiet_ns_.load(std::memory_order_relaxed),
-                                      kFirstQuietNs, kMostQuietNs);
+                                      first_quiet_ns_, kMostQuiet * first_quiet_ns_);
     quiet_ns_.store(quiet, std::memory_order_relaxed);
     quiet_until_ns_.store(now_ns + quiet, std::memory_order_relaxed);
   }
@@ -73,21 +83,26 @@ class TaskWorth {
     }
   }
 
-  /// One load where they do. `now` is called otherwise.
-  template <typename Now>
-  bool Pays(Now&& now) noexcept {
-    const uint64_t until = quiet_until_ns_.load(std::memory_order_relaxed);
+  /// One load where they do. `now` is called otherwise; `before_end` when none were made for long
+  /// enough, before any thread is told that they pay again.
+  template <typename Now, typename BeforeEnd>
+  bool Pays(Now&& now, BeforeEnd&& before_end) noexcept {
+    const uint64_t until = quiet_until_ns_.load(std::memory_order_acquire);
     if (until == 0) [[likely]]
       return true;
     if (now() < until) return false;
-    quiet_until_ns_.store(0, std::memory_order_relaxed);
+    before_end();
+    quiet_until_ns_.store(0, std::memory_order_release);
     BeginTrial();
     return true;
   }
 
+  /// Whether none are made for a while; until Pays has said otherwise.
+  bool IsQuiet() const noexcept { return quiet_until_ns_.load(std::memory_order_acquire) != 0; }
+
  private:
-  bool is_set_ = false;
-  uint64_t set_ns_ = 0;
+  bool is_set_ = false, skips_trials_ = false;
+  uint64_t set_ns_ = 0, first_quiet_ns_ = kFirstQuietNs;
   std::atomic<uint32_t> against_{0}, trial_{1}, trials_{1};
   std::atomic<uint64_t> quiet_ns_{0}, quiet_until_ns_{0};
 };

@@ -49,6 +49,8 @@ bool ReadSettings() {
   settings.patience_ns = Nanoseconds("CUPOLA_TASK_PATIENCE_MS", settings.patience_ns);
   const uint32_t most_us = Number("CUPOLA_TASK_US", UINT32_MAX);
   if (most_us != UINT32_MAX) worth.SetLimit(uint64_t{most_us} * 1000);
+  worth.SetFirstQuiet(Nanoseconds("CUPOLA_TASK_QUIET_MS", TaskWorth::kFirstQuietNs));
+  if (Number("CUPOLA_TASK_TRIALS", 1) == 0) worth.SkipTrials();
   settings.allow_inexact = Number("CUPOLA_INEXACT", 0) != 0;
   const char* mode = getenv("CUPOLA_TASKS");
   if (mode == nullptr || *mode == '\0' || strcmp(mode, "auto") == 0) return !MayWaitForNeighbours();

@@ -25,6 +25,7 @@ from unmodified_bed import Bed, COUNTED, counts, taking_part, under_cupola  # no
 
 # Programs, and whether some of their launches are narrow enough to be tasks.
 APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_threads_shared 10": True,
+        "tasks/narrow_chain_shared 2 500": True,
         "tasks/narrow_copies_shared 15": True, "tasks/narrow_contexts_shared 6": True,
         "tasks/narrow_modules_shared 12": True,
         "tasks/narrow_modules_shared 4 2": True, "tasks/narrow_faults_shared trap": True,
@@ -58,6 +59,7 @@ ARGUMENTS = {"pagoda": ["--tasks", "24", "--no-times"]}
 HOLDS = re.compile(r"(\d+) holds")
 TURNED = re.compile(r"(\d+) turns to another module")
 HEEDED, PACKED = "launches plain: asked to yield", "launches plain: arguments"
+LONG = "launches plain: long"
 TRIAL, ELSEWHERE = "launches plain: on trial", "launches plain: another module"
 
 
@@ -173,6 +175,30 @@ def long_ones(build, device, environ, folder):
     return ""
 
 
+def now_and_then(build, device, environ, folder):
+    """What is wrong, or "": where tasks are found too long again and again, launches pass by and become
+    tasks by turns, in order."""
+    for app in ("narrow_chain_shared 10", "narrow_launches_shared 10", "narrow_threads_shared 10",
+                "narrow_copies_shared 15", "narrow_order_shared 2", "narrow_contexts_shared 6"):
+        program, *arguments = f"{build}/apps/tasks/{app}".split()
+        store = f"{folder}/{os.path.basename(program)}"
+        subprocess.run([f"{build}/bin/cupola", "build", "--quiet", "--store", store, program],
+                       capture_output=True, timeout=120, check=True)
+        more = {"CUPOLA_STORE": store, "CUPOLA_TASKS": "auto", "CUPOLA_TASKS_AFTER": "0",
+                "CUPOLA_TASK_US": "1", "CUPOLA_TASK_QUIET_MS": "1", "CUPOLA_TASK_TRIALS": "0",
+                "CUPOLA_LOG": "info"}
+        plain = runner.run([program, *arguments], environ, 100)
+        result = runner.run([*runner.cupola_command(build, device), program, *arguments],
+                            {**environ, **more}, 100)
+        if (plain["code"], plain["stdout"]) != (result["code"], result["stdout"]):
+            return (f"{app}: plain {plain['code']} {plain['stdout'][-300:]}, now and then as tasks "
+                    f"{result['code']} {result['stdout'][-300:]} {result['stderr'][-300:]}")
+        said = result["stderr"].decode(errors="replace")
+        if "chain" in app and (counts(said)[0] == 0 or LONG not in said):
+            return f"{app}: never found long: {said[-300:]}"
+    return ""
+
+
 def by_plan(build, device, environ, folder):
     """What is wrong, or "": of kernels that are known to take too long no task is made, unless the
     operator wants them."""
@@ -201,7 +227,7 @@ def by_plan(build, device, environ, folder):
 
 # With all programs, on the simulated device.
 OTHERS = {"beside MPS": beside_mps, "demand ends": demand_ends, "long ones": long_ones,
-          "by plan": by_plan}
+          "now and then": now_and_then, "by plan": by_plan}
 # By name.
 CHECKS = {**unmodified_ends.CHECKS, **unmodified_reasons.CHECKS}
 
@@ -220,7 +246,7 @@ def main():
     try:
         environ = runner.environment(build, options.device)
         with tempfile.TemporaryDirectory() as folder:
-            named = [app for app in options.apps if app not in CHECKS]
+            named = [app for app in options.apps if app not in {**CHECKS, **OTHERS}]
             everything = not options.apps
             courses = [(app, False) for app in (APPS if everything else named)]
             courses += [(app, True) for app in (ASKED if everything else named)]
@@ -231,8 +257,9 @@ def main():
                     problem = "no launch became a task"
                 output = problem or "{} launches, {} copies, {} starts".format(*counted)
                 note(app + (", asked to yield" if asked else ""), problem, output)
-            for name, test in OTHERS.items() if everything and options.device == "sim" else ():
-                note(name, test(build, options.device, environ, folder))
+            for name, test in OTHERS.items():
+                if name in options.apps or everything and options.device == "sim":
+                    note(name, test(build, options.device, environ, folder))
             bed = Bed(build, options.device, folder)
             for name in (app for app in options.apps if app in CHECKS):
                 note(name, CHECKS[name](bed))

@@ -8,7 +8,7 @@ namespace {
 constexpr uint64_t kNow = 1'000'000, kLong = 200'000, kShort = 5'000;
 
 bool PaysAt(TaskWorth& worth, uint64_t now) {
-  return worth.Pays([now] { return now; });
+  return worth.Pays([now] { return now; }, [] {});
 }
 
 void TellLong(TaskWorth& worth, uint64_t now, uint32_t streams = 1, uint64_t ns = kLong) {
@@ -87,7 +87,8 @@ TEST(TaskWorth, OnTrialUntilItIsKnown) {
   EXPECT_NE(worth.Trial(), first);
 }
 
-// A trial finds one stream's tasks short, and all together are not: not at the same interval for ever.
+// A trial finds one stream's tasks short, and all together are not: not at the same interval for
+// ever.
 TEST(TaskWorth, QuietIsLongerBehindATrialThatFindsThemShort) {
   TaskWorth worth;
   worth.Convict(kNow);
@@ -99,6 +100,40 @@ TEST(TaskWorth, QuietIsLongerBehindATrialThatFindsThemShort) {
   worth.Acquit();
   worth.Convict(3 * kNow);
   EXPECT_TRUE(PaysAt(worth, 3 * kNow + TaskWorth::kFirstQuietNs));
+}
+
+// What is to be done before the next task is done once, before anybody is told.
+TEST(TaskWorth, TheEndOfQuietIsPrepared) {
+  TaskWorth worth;
+  int prepared = 0;
+  const auto pays_at = [&](uint64_t now) {
+    return worth.Pays([now] { return now; },
+                      [&] {
+                        EXPECT_TRUE(worth.IsQuiet());
+                        ++prepared;
+                      });
+  };
+  EXPECT_TRUE(pays_at(kNow));
+  EXPECT_FALSE(worth.IsQuiet());
+  worth.Convict(kNow);
+  EXPECT_TRUE(worth.IsQuiet());
+  EXPECT_FALSE(pays_at(kNow));
+  EXPECT_EQ(prepared, 0);
+  EXPECT_TRUE(pays_at(kNow + TaskWorth::kFirstQuietNs));
+  EXPECT_TRUE(pays_at(kNow + TaskWorth::kFirstQuietNs));
+  EXPECT_FALSE(worth.IsQuiet());
+  EXPECT_EQ(prepared, 1);
+}
+
+TEST(TaskWorth, TrialsMayBeLeftOut) {
+  TaskWorth worth;
+  worth.SkipTrials();
+  worth.SetFirstQuiet(7);
+  EXPECT_EQ(worth.Trial(), 0u);
+  TellLong(worth, kNow);
+  EXPECT_FALSE(PaysAt(worth, kNow + 6));
+  EXPECT_TRUE(PaysAt(worth, kNow + 7));
+  EXPECT_EQ(worth.Trial(), 0u);
 }
 
 TEST(TaskWorth, TheOperatorHasTheLastWord) {
