@@ -24,7 +24,10 @@ LONG = {"one_stream_46us": ("streams1", 6500, ["--tasks", "4096"]),
         "7_blocks_13us": ("streams32", 1700, ["--blocks", "7"]),
         "7_blocks_100us": ("streams32", 14000, ["--tasks", "8192", "--blocks", "7"])}
 MODES = ["fused", "api", "apix8", "streams32", "streams32x8", "graph"]
-SECTIONS = {"rates": 45, "single": 5, "unmodified": 60, "beside": 45,
+# Processes of each sort, by twos: plain launches take up to 1.4 times as long in one as in another, tasks
+# up to twice (docs/narrow-tasks.md, "Putting tasks in").
+TURNS = 3
+SECTIONS = {"rates": 45, "single": 5, "unmodified": 100, "beside": 45,
             "idle": 90}  # about the seconds of each
 
 
@@ -99,19 +102,19 @@ class Bench:
             few = ["--tasks", "200", "--threads", "40", "--repeat", "1"]
             for name, iterations in ITERATIONS.items():
                 found = self.unmodified_of("streams32", "3" if self.quick else str(iterations),
-                                           few if self.quick else ["--repeat", "5"], store)
+                                           few if self.quick else ["--repeat", "5"], store,
+                                           1 if self.quick else TURNS)
                 if found:
                     self.metrics[f"unmodified_speedup_{name}"] = found
             found = self.unmodified_of("streams1", "3", few if self.quick else ["--repeat", "5"],
-                                       store)
+                                       store, 1 if self.quick else TURNS)
             if found:
                 self.metrics["dependent_stream_speedup"] = found
             for name, (mode, iterations, more) in LONG.items():
                 blocks = more[2:]
                 size = [*few, *blocks] if self.quick else ["--repeat", "5", *more]
-                # Plain launches take 30 to 38 ms a round in one process and another: several.
                 found = self.unmodified_of(mode, "3" if self.quick else str(iterations), size,
-                                           store, 1 if self.quick else 3)
+                                           store, 1 if self.quick else TURNS)
                 if found:
                     self.metrics[f"unmodified_ratio_{name}"] = found
 
