@@ -178,9 +178,11 @@ def long_ones(build, device, environ, folder):
 def now_and_then(build, device, environ, folder):
     """What is wrong, or "": where tasks are found too long again and again, launches pass by and become
     tasks by turns, in order."""
-    for app in ("narrow_chain_shared 10", "narrow_launches_shared 10", "narrow_threads_shared 10",
-                "narrow_copies_shared 15", "narrow_order_shared 2", "narrow_contexts_shared 6"):
-        program, *arguments = f"{build}/apps/tasks/{app}".split()
+    form = "static" if device == "gpu" else "shared"
+    for app in ("narrow_chain 10", "narrow_launches 10", "narrow_threads 10", "narrow_copies 15",
+                "narrow_order 2", "narrow_contexts 6"):
+        name, *arguments = app.split()
+        program = f"{build}/apps/tasks/{name}_{form}"
         store = f"{folder}/{os.path.basename(program)}"
         subprocess.run([f"{build}/bin/cupola", "build", "--quiet", "--store", store, program],
                        capture_output=True, timeout=120, check=True)
