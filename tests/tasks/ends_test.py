@@ -17,6 +17,7 @@ import threading
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "tests/apps"))
 import runner  # noqa: E402
+from unmodified_bed import strict, under_cupola  # noqa: E402
 
 # Lines that the program to be killed has printed before: soon after its MasterKernel's launch, and
 # when its table has long been full.
@@ -35,7 +36,7 @@ LEAVE_US = 50
 
 class Bed:
     def __init__(self, build, device):
-        self.environ = runner.environment(build, device)
+        self.build, self.environ = build, runner.environment(build, device)
         self.folder = os.path.join(build, "apps/tasks")
         self.form = "static" if device == "gpu" else "shared"
 
@@ -45,9 +46,19 @@ class Bed:
             raise runner.NotPossible(f"no {program}: build it first")
         return [program, *arguments]
 
+    def run_strictly(self, limit, name, *arguments):
+        """The same over a driver that ends programs where a GPU's does (tests/preempt/strict_driver.cpp)."""
+        more = strict(self.build, "sim", CUPOLA_TASKS="off")
+        result = runner.run([*under_cupola(self.build, "sim", more), *self.command(name, *arguments)],
+                            {**self.environ, **more}, limit)
+        return self.judge(result)
+
     def run(self, limit, name, *arguments):
         """What is wrong, or ""; and what was printed."""
-        result = runner.run(self.command(name, *arguments), self.environ, limit)
+        return self.judge(runner.run(self.command(name, *arguments), self.environ, limit))
+
+    @staticmethod
+    def judge(result):
         text = result["stdout"].decode(errors="replace").strip()
         if result["code"] == 0:
             return "", text
@@ -111,6 +122,8 @@ def runs(bed, device):
     yield "behind exit", bed.run(60, "task_soak", SOAK[device])
     for what in ("memory", "capture", "reset"):
         yield f"calls {what}", bed.run(60, "task_calls", what)
+    if device == "sim":
+        yield "calls reset, strict", bed.run_strictly(60, "task_calls", "reset")
     for arguments in LEAVES[device]:
         yield " ".join(("leave", *arguments)), leave(bed, device, arguments)
     queued = QUEUED[device]
