@@ -12,6 +12,7 @@
 #include "intercept/fast_clock.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
+#include "intercept/preempt/agent_context.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gates.h"
@@ -197,7 +198,7 @@ void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
   if (count != 0) {
     // Before it runs again; those who look at it hear of that with the rest (Publish).
     if (gpu_.requests() == 0) gpu_.slot().stopped.store(0);
-    (void)CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)(context.context);
+    (void)TakeContext(context.context);
   }
   for (uint32_t i = 0; i < count; ++i) {
     look->acted |= Resume(context, resume[i], ResumeWhen::kNow);
@@ -225,7 +226,7 @@ void Agent::ResumeAtGate(PreemptContext& context) {
     }
   }
   if (count == 0) return;
-  (void)CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)(context.context);
+  (void)TakeContext(context.context);
   for (uint32_t i = 0; i < count; ++i) Resume(context, stopped[i], ResumeWhen::kGateOpens);
 }
 
@@ -233,7 +234,7 @@ void Agent::ResumeAtGate(PreemptContext& context) {
 void Agent::AskWhetherWell(PreemptContext& context) {
   if (context.gpu != &gpu_ || context.outstanding.load() == 0) return;
   if (context.state.load() != PreemptContext::State::kReady) return;
-  (void)CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)(context.context);
+  (void)TakeContext(context.context);
   (void)IsWell(context);
 }
 
@@ -350,6 +351,7 @@ void Agent::Run() {
       // The process ends. What still runs is held by nobody; who asks renews every 10 ms.
       gpu_.DropRequestsAfterLeaving();
       (void)LookAtAll(true);
+      LetContextGo();
       sched::WaitForWake(gpu_.slot(), seen, kLeftNs);
       continue;
     }
@@ -387,6 +389,7 @@ void Agent::Run() {
       polled_ns_ = now;
       gpu_.Poll(now);
     }
+    LetContextGo();
     Sleep(look, requests, seen);
   }
 }

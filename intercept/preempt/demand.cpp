@@ -5,6 +5,7 @@
 #include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
 #include "intercept/mutex_lock.h"
+#include "intercept/preempt/agent_context.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preempt_context.h"
@@ -221,9 +222,8 @@ bool CanMark(const DemandState& state, uint32_t count) {
 
 bool PutMarker(const DemandState& state, uint32_t index) {
   const BurstStream& one = state.burst[index];
-  const auto set_current = CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000);
   const auto write = CUPOLA_CALL_REAL(cuStreamWriteValue32_v2, PFN_cuStreamWriteValue32_v11070);
-  if (set_current(one.context->context) != CUDA_SUCCESS || !MakeMarkerWords(one.context)) {
+  if (TakeContext(one.context->context) != CUDA_SUCCESS || !MakeMarkerWords(one.context)) {
     return false;
   }
   const bool is_legacy = one.id.load(std::memory_order_relaxed) == 0;
@@ -270,11 +270,10 @@ Reached LookAtMarkers(const DemandState& state) {
 // Kernels that faulted never reach a marker; every call of their context tells so.
 bool AreWell(const DemandState& state) {
   const MutexLock lock(marker_mutex);
-  const auto set_current = CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000);
   const auto ask = CUPOLA_CALL_REAL(cuMemGetInfo_v2, PFN_cuMemGetInfo_v3020);
   for (uint32_t i = 0; i < state.streams.load() && i < kMarkedStreams; ++i) {
     PreemptContext* const context = state.burst[i].context;
-    if (context == nullptr || set_current(context->context) != CUDA_SUCCESS) return false;
+    if (context == nullptr || TakeContext(context->context) != CUDA_SUCCESS) return false;
     size_t free = 0, total = 0;
     const bool is_ready = context->state.load() == PreemptContext::State::kReady;
     if (is_ready ? !IsWell(*context) : ask(&free, &total) != CUDA_SUCCESS) return false;
@@ -328,7 +327,8 @@ sched::Wakes NoteDemand(PreemptContext& context, uint64_t stream, CUstream handl
   DemandState& state = context.gpu->demand;
   state.launches.fetch_add(1);
   sched::Wakes wakes;
-  if (context.gpu->has_left()) [[unlikely]] return wakes;
+  if (context.gpu->has_left()) [[unlikely]]
+    return wakes;
   if (state.phase.load() != Phase::kOn &&
       Begin(context, stream, handle, predicted_ns, sms, &wakes)) {
     return wakes;
@@ -384,8 +384,8 @@ void AfterSync(const SyncPoint& point) noexcept {
 
 uint64_t DemandTickNs(GpuBoard& gpu) noexcept {
   if (gpu.demand.phase.load() != Phase::kOn) {
-    // It begins without a word to the agent, which is to be there when a burst ends unnoticed. (Where
-    // the daemon heeds it, it begins with a word to an agent that sleeps.)
+    // It begins without a word to the agent, which is to be there when a burst ends unnoticed.
+    // (Where the daemon heeds it, it begins with a word to an agent that sleeps.)
     const uint64_t ended = gpu.demand.ended_ns.load(std::memory_order_relaxed);
     const bool lately = ended != 0 && MonotonicNs() - ended < kLatelyNs;
     return lately && gpu.may_ask() ? kTickNs : UINT64_MAX;

@@ -5,6 +5,7 @@
 #include "device/runtime/preempt_control.h"
 #include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
+#include "intercept/preempt/agent_context.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/live_streams.h"
@@ -27,9 +28,7 @@ void ForEachEngineOn(const preempt::GpuBoard& gpu, Do&& what) {
 
 // Asks now and then whether it is well: one that faulted says for ever that it runs.
 bool IsResident(TaskEngine& engine, bool asks) {
-  if (asks || !engine.IsRunning()) {
-    (void)CUPOLA_CALL_REAL(cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)(engine.context());
-  }
+  if (asks || !engine.IsRunning()) (void)preempt::TakeContext(engine.context());
   return (!asks || engine.IsWell()) && engine.IsResident();
 }
 

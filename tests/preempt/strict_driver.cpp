@@ -11,6 +11,7 @@
 // destroyed [measured on an H200: SIGSEGV].
 #include <cuda.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,7 +60,8 @@ auto& guards = *new std::vector<Guard>;
 auto& queued = *new std::map<CUstream, uint32_t>;  // since its oldest guard
 auto& loaded = *new std::set<const void*>;
 auto& streams = *new std::set<CUstream>;
-auto& gone = *new std::set<CUstream>;  // of a device that was reset
+auto& held = *new std::map<pthread_t, CUcontext>;  // by cuCtxSetCurrent
+auto& gone = *new std::set<CUstream>;              // of a device that was reset
 auto& under_way = *new std::vector<UnderWay>;
 // Streams of a context on the level next to the lowest: the first of them are those that resumes
 // run on.
@@ -366,6 +368,25 @@ CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priori
   }
   if (result == CUDA_SUCCESS) NoteMade(*stream);
   return result;
+}
+
+CUresult cuCtxSetCurrent(CUcontext context) {
+  {
+    const std::lock_guard lock(mutex);
+    held[pthread_self()] = context;
+  }
+  return Forward("cuCtxSetCurrent", context);
+}
+
+#undef cuCtxPushCurrent
+CUresult cuCtxPushCurrent(CUcontext context) {
+  {
+    const std::lock_guard lock(mutex);
+    for (const auto& [thread, its] : held) {
+      if (its == context && thread != pthread_self()) return CUDA_ERROR_INVALID_CONTEXT;
+    }
+  }
+  return Forward("cuCtxPushCurrent", context);
 }
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
