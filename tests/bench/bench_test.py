@@ -31,7 +31,7 @@ FLEP = ["pairs_hp_speedup_mean_mps", "pairs_hp_ceiling_fraction_timeslice",
         "slicing_overhead_mean_pct", "spatial_overhead_cut_pct", "prediction_error_mean_pct"]
 SECTIONS = "prediction,alone,solo,pairs,equal,triplets,delays,ffs,spatial"
 SIZES = ("1us", "13us", "46us")
-NARROW = ["single_task_us_p50", "single_task_us_p99", "dependent_stream_speedup"] + [
+NARROW = ["single_task_us_p50", "single_task_us_p99", "dependent_task_us", "dependent_stream_speedup"] + [
     f"tasks_per_s_{mode}_{name}" for mode in ("api", "apix8", "streams32", "streams32x8", "graph", "fused")
     for name in SIZES] + [
     f"{what}_{name}" for name in SIZES for what in

@@ -129,6 +129,12 @@ class Bench:
                     "single_task_us_p99": line["task_us_p99"],
                     "launch_and_synchronize_us_p50": line["launch_us_p50"],
                     "launch_and_synchronize_us_p99": line["launch_us_p99"]})
+        few = ["--tasks", "100", "--threads", "40", "--repeat", "1"] if self.quick else []
+        chain = self.run(["--modes", "chain", "--iterations", "3", *few], 30)
+        self.detail["chain"] = chain
+        for line in chain or []:
+            if line["mode"] == "chain":
+                self.metrics["dependent_task_us"] = round(1e6 / line["tasks_per_s"], 3)
 
     def beside(self):
         self.share_with("beside", narrow_beside.measure)

@@ -2,8 +2,9 @@
 // that is launched again and as one fused kernel. Prints a line of JSON for each mode.
 //   narrow_bench [--tasks N] [--threads N] [--iterations I] [--repeat R] [--modes a,b,...]
 //   [--single N] [--blocks N]
-// api: tasks; apix8: by eight host threads; streams32: 32 streams, one host thread; streams32x8:
-// eight host threads of 32 streams each; graph: independent nodes; fused: one block a task.
+// api: tasks; apix8: by eight host threads; chain: each after the one before it; streams32: 32
+// streams, one host thread; streams32x8: eight host threads of 32 streams each; graph: independent
+// nodes; fused: one block a task.
 // --blocks: of a launch on a stream, all of which do the same. Results are compared with those of
 // fused, on the device: what a comparison by the host leaves in its caches is not what a program's
 // tasks find there.
@@ -56,7 +57,8 @@ __device__ float Work(const Coefficients& c, unsigned long long seed, unsigned t
   }
 BODY(0)
 BODY(1)
-BODY(2) BODY(3) BODY(4) BODY(5) BODY(6) BODY(7)
+BODY(2)
+BODY(3) BODY(4) BODY(5) BODY(6) BODY(7)
 
     using Tasks = cupola::task::TaskSystem<Task0, Task1, Task2, Task3, Task4, Task5, Task6, Task7>;
 using Kernel = void (*)(ARGUMENTS);
@@ -96,10 +98,11 @@ double Now() {
 }
 
 template <auto Function>
-void Spawn(Tasks& tasks, const Problem& p, unsigned task, cupola::task::TaskId* id) {
+void Spawn(Tasks& tasks, const Problem& p, unsigned task, const cupola::task::TaskId& after,
+           cupola::task::TaskId* id) {
   const cupola::task::Error error =
-      tasks.Spawn<Function>({.threads = p.options.threads}, id, p.OutOf(task), p.c, p.seed, task,
-                            p.options.iterations, p.salt);
+      tasks.Spawn<Function>({.threads = p.options.threads, .after = after}, id, p.OutOf(task), p.c,
+                            p.seed, task, p.options.iterations, p.salt);
   if (error != cupola::task::Error::kNone) {
     std::fprintf(stderr, "spawn: error %d, CUDA %s\n", static_cast<int>(error),
                  cudaGetErrorString(tasks.cuda_error()));
@@ -107,7 +110,8 @@ void Spawn(Tasks& tasks, const Problem& p, unsigned task, cupola::task::TaskId* 
   }
 }
 
-using SpawnFunction = void (*)(Tasks&, const Problem&, unsigned, cupola::task::TaskId*);
+using SpawnFunction = void (*)(Tasks&, const Problem&, unsigned, const cupola::task::TaskId&,
+                               cupola::task::TaskId*);
 constexpr SpawnFunction kSpawns[8] = {Spawn<Task0>, Spawn<Task1>, Spawn<Task2>, Spawn<Task3>,
                                       Spawn<Task4>, Spawn<Task5>, Spawn<Task6>, Spawn<Task7>};
 
@@ -159,10 +163,22 @@ void RunTasks(Tasks& tasks, const Problem& p, HostThreads& threads) {
   threads.Run([&](unsigned first) {
     cupola::task::TaskId id;
     for (unsigned task = first; task < p.options.tasks; task += threads.count())
-      kSpawns[task % 8](tasks, p, task, &id);
+      kSpawns[task % 8](tasks, p, task, {}, &id);
   });
   most_awake = std::max(most_awake, tasks.awake());
   if (tasks.WaitAll() != cupola::task::Error::kNone) {
+    std::fprintf(stderr, "wait: CUDA %s\n", cudaGetErrorString(tasks.cuda_error()));
+    std::exit(1);
+  }
+}
+
+// Each comes after the one before it.
+void RunChain(Tasks& tasks, const Problem& p) {
+  cupola::task::TaskId last{};
+  for (unsigned task = 0; task < p.options.tasks; ++task) {
+    kSpawns[task % 8](tasks, p, task, last, &last);
+  }
+  if (tasks.Wait(last) != cupola::task::Error::kNone) {
     std::fprintf(stderr, "wait: CUDA %s\n", cudaGetErrorString(tasks.cuda_error()));
     std::exit(1);
   }
@@ -298,7 +314,7 @@ void MeasureSingle(const Problem& p) {
   for (unsigned i = 0; i < p.options.single; ++i) {
     cupola::task::TaskId id;
     const double start = Now();
-    kSpawns[i % 8](tasks, p, i % 8, &id);
+    kSpawns[i % 8](tasks, p, i % 8, {}, &id);
     if (tasks.Wait(id) != cupola::task::Error::kNone) std::exit(1);
     task_us.push_back((Now() - start) * 1e6);
     for (const double until = Now() + 10e-6; Now() < until;) {
@@ -371,6 +387,10 @@ int main(int argc, char** argv) {
                 tasks.launches());
   }
   if (p.options.single > 0) MeasureSingle(p);
+  if (Wanted(p.options, "chain")) {
+    Tasks tasks;
+    Measure("chain", p, reference, [&] { RunChain(tasks, p); });
+  }
   const auto measure_streams = [&](const char* mode, unsigned count, unsigned host_threads) {
     if (!Wanted(p.options, mode)) return;
     const Streams streams(count);
