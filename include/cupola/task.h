@@ -150,7 +150,7 @@ class TaskSystemOf {
   Error LaunchSolo(const runtime::TaskWords& task, const TaskId& id);
   Error PutSolo(runtime::TaskWords* task, TaskId* id, bool is_behind_solo, bool* is_put);
   bool MayPutSolo() const;
-  bool EndsSoon(const TaskId& id) const;
+  bool EndsSoon(const TaskId& id);
   void Close();
   bool IsForked() const { return forks_ != internal::forks.load(std::memory_order_relaxed); }
   template <class Pack>
@@ -178,6 +178,7 @@ class TaskSystemOf {
   uint32_t* solo_blocks_ended_ = nullptr;  ///< SoloParams::blocks_ended of all: one runs at a time
   TaskId last_solo_{};
   Clock::time_point last_solo_time_{};
+  std::atomic<uint32_t> slow_solo_{0};      ///< sequence of the last that did not end soon; 0: none
   std::atomic<bool> may_have_kept_{false};  ///< tasks, in a hurry; until the next MasterKernel
   cudaError_t cuda_error_ = cudaSuccess;
   std::chrono::nanoseconds time_limit_ = std::chrono::seconds(60);

@@ -155,11 +155,17 @@ Error TaskSystemOf<kRegisters, Functions...>::PutSolo(runtime::TaskWords* task, 
   return launched;
 }
 
-// Whether a task has run, or does within kSoon.
+// Whether a task that was launched by itself has run, or does within kSoon. They run in their
+// order, so one behind another that was too slow is not waited for.
 template <Registers kRegisters, auto... Functions>
-bool TaskSystemOf<kRegisters, Functions...>::EndsSoon(const TaskId& id) const {
+bool TaskSystemOf<kRegisters, Functions...>::EndsSoon(const TaskId& id) {
+  const uint32_t slow = slow_solo_.load(std::memory_order_relaxed);
+  const bool is_behind = slow != 0 && static_cast<int32_t>(id.sequence - slow) >= 0;
+  if (is_behind && !table_->IsDone({id.column, slow})) return false;
   for (const auto start = Clock::now(); !table_->IsDone(id);) {
-    if (Clock::now() - start > kSoon) return false;
+    if (Clock::now() - start <= kSoon) continue;
+    slow_solo_.store(id.sequence, std::memory_order_relaxed);
+    return false;
   }
   return true;
 }
