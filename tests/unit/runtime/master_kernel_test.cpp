@@ -394,7 +394,7 @@ TEST_P(PlantedBug, IsFound) {
   const std::string ptx = Ptx(GetParam());
   ASSERT_FALSE(ptx.empty());
   if (Search(RingCourse(), 1, 1, ptx).failure) return;  // rows that are used again
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
+  for (uint64_t seed = 1; seed <= 600; ++seed) {
     // By turns, so that each bug soon meets the courses that can show it.
     using MakeCourse = BedCourse (*)(uint64_t);
     constexpr MakeCourse kCourses[] = {

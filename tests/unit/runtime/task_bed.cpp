@@ -244,12 +244,14 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     } else if (IsToWake()) {
       SetAwake(host, course_.columns);
     }
+    bool puts = false;
     if (IsToLeave()) {
       ++asked_;
       const size_t word =
           course_.hurries ? offsetof(HostControl, hurry) : offsetof(HostControl, leave);
       host.Store<uint32_t>(control_ + word, epoch_);
     } else if (CanPut()) {
+      puts = true;
       Put(host);
     }
     for (size_t i = 0; i < waiting_.size();) {
@@ -260,8 +262,8 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
         ++i;
       }
     }
-    // Launches of one stream: behind the one before.
-    if (!is_running_ && !course_.is_solo && !waiting_.empty() && has_ended_) {
+    // Launches of one stream: behind the one before. What comes with one has been written.
+    if (!puts && !is_running_ && !course_.is_solo && !waiting_.empty() && has_ended_) {
       host.Join(grid_);
       Launch(host);
     }
