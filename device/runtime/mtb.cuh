@@ -85,6 +85,13 @@ __device__ inline char* Arena() {
 __device__ inline const TaskHeader& Header(uint32_t row) {
   return *reinterpret_cast<const TaskHeader*>(Mtb().records[row]);
 }
+/// Keeps a chunk of a record, as it was read, in a row.
+__device__ inline void KeepChunk(uint32_t row, uint32_t part, const uint4& chunk) {
+  uint32_t* const words = Mtb().records[row] + part * kChunkWords;
+  words[0] = chunk.x;
+  words[1] = chunk.y;
+  words[2] = chunk.z;
+}
 /// Of a block.
 __device__ inline uint32_t Warps(const TaskHeader& header) { return (header.threads + 31u) / 32; }
 /// Whether a block is given something that it gives back (BlockEntry).

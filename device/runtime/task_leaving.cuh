@@ -41,10 +41,7 @@ __device__ inline uint32_t TakeKeptRow(const TaskColumn& column, uint32_t row, u
   MtbState& mtb = Mtb();
   for (uint32_t part = 0; part < kRecordChunks; ++part) {
     const uint4 chunk = LoadAcquireSystem(&column.rows[row].chunks[part]);
-    uint32_t* const words = mtb.records[row] + part * kChunkWords;
-    words[0] = chunk.x;
-    words[1] = chunk.y;
-    words[2] = chunk.z;
+    KeepChunk(row, part, chunk);
     if (part == 0) mtb.sequence[row] = chunk.w;
   }
   const TaskHeader& header = Header(row);

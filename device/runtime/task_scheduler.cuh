@@ -174,12 +174,7 @@ __device__ inline bool Scheduler::StartAlone(const uint4& chunk) {
   if (lane_ < warps) good = good && LoadAcquire(&entry.job) == kNoJob;
   if (!__all_sync(kAllLanes, good)) return false;
   const uint32_t row = head_ % kTaskRows;
-  if (lane_ < kRecordChunks) {
-    uint32_t* const words = mtb.records[row] + lane_ * kChunkWords;
-    words[0] = chunk.x;
-    words[1] = chunk.y;
-    words[2] = chunk.z;
-  }
+  if (lane_ < kRecordChunks) KeepChunk(row, lane_, chunk);
   if (lane_ == 0) {
     mtb.sequence[row] = head_ + 1;
     StoreShared(&mtb.warps_left[row], warps);
@@ -233,10 +228,7 @@ __device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
   MtbState& mtb = Mtb();
   if (lane_ / kRecordChunks < records) {
     const uint32_t row = position % kTaskRows;
-    uint32_t* words = mtb.records[row] + part * kChunkWords;
-    words[0] = chunk.x;
-    words[1] = chunk.y;
-    words[2] = chunk.z;
+    KeepChunk(row, part, chunk);
     if (part == 0) {  // words 1 and 2: threads, after; blocks
       mtb.sequence[row] = position + 1;
       StoreShared(&mtb.ready[row], kNothingReady);

@@ -25,8 +25,7 @@ class Measuring {
         marked_ != nullptr && marked_ != &stream && now - since_ns_ < kStaleNs;
     if (is_span ? tasks >= kFewestOfSpan : !is_of_another) {
       const StreamUse use = CountUse(engine, /*from_now_on=*/true);
-      const uint64_t each =
-          use.tasks == 0 ? 0 : (now - since_ns_) * use.streams / use.tasks;
+      const uint64_t each = use.tasks == 0 ? 0 : (now - since_ns_) * use.streams / use.tasks;
       if (is_span) worth.Tell(now, each, each, use.streams, stream.spreads);
       marked_ = is_span ? nullptr : &stream;
       since_ns_ = now;
