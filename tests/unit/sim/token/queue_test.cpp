@@ -1,6 +1,8 @@
 // The queue in shared memory: order, and deaths of those who hold it and of those who wait.
 #include "device/sim/token/token_queue.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #include <memory>
@@ -28,6 +30,25 @@ int AwaitUsr1() {
 
 class QueueTest : public TokenTest {
  protected:
+  /// Until that process waits for another one. It is not stopped before, where it may be within the
+  /// queue's lock, which all others need: seen under that lock, so it is outside.
+  void AwaitWaiting(pid_t pid) {
+    auto mapping = TokenMapping::Open(path_);
+    ASSERT_TRUE(mapping);
+    SharedToken& shared = *mapping.value().get();
+    const uint64_t until_ns = MonotonicNs() + kLimitMs * uint64_t{1'000'000};
+    for (bool waits = false; !waits;) {
+      ASSERT_LT(MonotonicNs(), until_ns) << "it does not wait";
+      ASSERT_EQ(pthread_mutex_lock(&shared.lock), 0);
+      for (uint32_t node = 0; node < SharedToken::kNodes; ++node) {
+        waits |= shared.pids[node] == pid && shared.tickets[node] != 0 &&
+                 shared.waits_for[node] != SharedToken::kNone;
+      }
+      pthread_mutex_unlock(&shared.lock);
+      if (!waits) sched_yield();
+    }
+  }
+
   /// A process that enters the queue, says "in", waits, says "has" and how many dead it met, holds
   /// until SIGUSR1, and then acts.
   auto Participant(Action action = LeaveIt) {
@@ -195,6 +216,7 @@ TEST_F(QueueTest, AStoppedWaiterIsPutOut) {
   ASSERT_EQ(first.Line(), "has 0");
   Child second(Participant());
   ASSERT_EQ(second.Line(), "in");
+  ASSERT_NO_FATAL_FAILURE(AwaitWaiting(second.pid()));
   second.Signal(SIGSTOP);
   Child third(Participant());
   ASSERT_EQ(third.Line(), "in");
