@@ -39,7 +39,7 @@ struct FreeRoom {
 
 /// Executors below this sleep at a named barrier each, all that there are but the block's own: one
 /// that waits there is woken at once, at an mbarrier the later the more wait [measured:
-/// docs/narrow-tasks.md].
+/// docs/results/narrow-tasks.md].
 inline constexpr uint32_t kNamedExecutors = 15;
 
 /// MtbState::warps_left: bits of the count. Above them lies the follower, 1 + the row of the task
@@ -145,7 +145,7 @@ __device__ inline uint64_t WarpTimeNs() { return __shfl_sync(kAllLanes, NowNs(),
 /// 16 bytes of a record, or words of either side: what the other wrote or saw before it wrote them
 /// is seen behind it. Costs nothing but what this SM's L1 cache holds; but a second one starts only
 /// when the first has come, so lanes that read for different ends do so together [measured:
-/// docs/narrow-tasks.md].
+/// docs/results/narrow-tasks.md].
 __device__ inline uint4 LoadAcquireSystem(const void* address) {
   uint4 found;
   asm volatile("ld.acquire.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -252,7 +252,7 @@ __device__ inline void Wake(uint32_t executors) {
 
 /// Sleeps until the phase of this parity has ended, or for this many ns at a time. Without the hint
 /// warps look again so often that 31 of them slow each other, and the scheduler, by microseconds
-/// [measured: docs/narrow-tasks.md; PTX ISA 9.7.13.15.16].
+/// [measured: docs/results/narrow-tasks.md; PTX ISA 9.7.13.15.16].
 inline constexpr uint32_t kSleepNs = 1'000'000;
 __device__ inline void AwaitPhase(uint64_t* barrier, uint32_t parity) {
   asm volatile(

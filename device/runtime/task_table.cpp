@@ -13,7 +13,7 @@ constexpr uint32_t kRowsOfALine = 64 / sizeof(uint32_t);
 
 // Tasks that a thread puts into a column before it goes on to the next, in a long burst: what it
 // uses of a column is then in its caches. More of them where many columns are awake, since there
-// are more tasks than few of them can start [measured: docs/narrow-tasks.md].
+// are more tasks than few of them can start [measured: docs/results/narrow-tasks.md].
 constexpr uint32_t kRun = 4, kLongRun = 16, kManyColumns = 32;
 
 // The first tasks of a burst, so many for each column that is awake, go to a column each, or few

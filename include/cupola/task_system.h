@@ -298,7 +298,7 @@ Error TaskSystemOf<kRegisters, Functions...>::WaitAll() {
 }
 
 // Where the MasterKernel says, behind a fence, that it takes tasks, it takes all that were put in
-// before (docs/narrow-tasks.md, "What the host may rely on").
+// before (docs/launches-as-tasks.md, "What the host may rely on").
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::AskToLeave(bool* takes_all) {
   const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
 // Small copies between launches that are tasks, and memory that is set, travel as tasks too, so
-// that their stream need not change to the driver and back. docs/narrow-tasks.md.
+// that their stream need not change to the driver and back. docs/launches-as-tasks.md.
 #pragma once
 
 #include <cuda.h>

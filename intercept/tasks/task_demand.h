@@ -1,5 +1,5 @@
 // Tasks of a process that takes part in preemption: they count as its launches, the MasterKernel is
-// what it has on the GPU, and leaves when the process is asked to yield. docs/narrow-tasks.md.
+// what it has on the GPU, and leaves when the process is asked to yield. docs/launches-as-tasks.md.
 #pragma once
 
 #include <cuda.h>

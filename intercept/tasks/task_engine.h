@@ -1,5 +1,5 @@
 // The MasterKernel of a context and its TaskTable: memory that both sides see, launching it,
-// putting tasks in, waiting for them. It serves one module at a time. docs/narrow-tasks.md.
+// putting tasks in, waiting for them. It serves one module at a time. docs/launches-as-tasks.md.
 #pragma once
 
 #include <cuda.h>

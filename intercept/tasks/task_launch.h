@@ -1,4 +1,4 @@
-// A launch of the program on its way to become a task. docs/narrow-tasks.md.
+// A launch of the program on its way to become a task. docs/launches-as-tasks.md.
 #pragma once
 
 #include <cuda.h>

@@ -1,5 +1,5 @@
 // Pinned memory that small copies from and to pageable memory go through on their way to and from a
-// task, as they do inside the driver. docs/narrow-tasks.md.
+// task, as they do inside the driver. docs/launches-as-tasks.md.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // How long the tasks of one stream take, seen by looking at how many are left whenever the host
 // launches something. Full columns of tasks that turn out too long would have to run to their end
-// [measured: docs/narrow-tasks.md, "How narrow"], so until that is known a stream has few.
+// [measured: docs/launches-as-tasks.md, "How narrow"], so until that is known a stream has few.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Whether tasks pay. As a task a kernel's body takes somewhat longer than by itself, and blocks of
 // one launch share an SM; what a task saves is the launch. So where streams are in order behind
 // long tasks, rather than the host behind its launches, plain launches are as fast or faster
-// [measured: docs/narrow-tasks.md, "How narrow"].
+// [measured: docs/launches-as-tasks.md, "How narrow"].
 #pragma once
 
 #include <algorithm>

@@ -33,7 +33,7 @@ uint64_t Nanoseconds(const char* milliseconds, uint64_t fallback) {
 
 // Others may be there whom nobody asks to yield. The blocks of a MasterKernel are large, and where
 // such a neighbour's blocks follow each other they wait long for half an SM [measured:
-// docs/narrow-tasks.md, "Beside a batch process"].
+// docs/results/narrow-tasks.md, "Beside a batch process"].
 bool MayWaitForNeighbours() {
   if (preempt::PreemptionOn() || !preempt::MpsIsThere()) return false;
   Say(Level::kInfo, {"launches do not become tasks: MPS is there, and no arbiter"});

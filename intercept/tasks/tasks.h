@@ -1,5 +1,5 @@
 // Whether launches of this process may become tasks of a MasterKernel, and what did: the settings,
-// the counts, the process's start and fork. docs/narrow-tasks.md.
+// the counts, the process's start and fork. docs/launches-as-tasks.md.
 #pragma once
 
 #include <atomic>

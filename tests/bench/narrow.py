@@ -25,7 +25,7 @@ LONG = {"one_stream_46us": ("streams1", 6500, ["--tasks", "4096"]),
         "7_blocks_100us": ("streams32", 14000, ["--tasks", "8192", "--blocks", "7"])}
 MODES = ["fused", "api", "apix8", "streams32", "streams32x8", "graph"]
 # Processes of each sort, by twos: plain launches take up to 1.4 times as long in one as in another, tasks
-# up to twice (docs/narrow-tasks.md, "Putting tasks in").
+# up to twice (docs/results/narrow-tasks.md, "Putting tasks in").
 TURNS = 3
 SECTIONS = {"rates": 45, "single": 5, "unmodified": 100, "beside": 45,
             "idle": 90}  # about the seconds of each

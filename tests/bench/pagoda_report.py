@@ -189,7 +189,7 @@ def narrow_parts(narrow):
             " `apix8` eight.", t.rate_table(narrow["metrics"]),
             f"Failed: {failed}." if failed else "",
             *(["## A MasterKernel that is idle, or asked to leave",
-               "Of `narrow.json` as well; docs/narrow-tasks.md says what each is.", bounds]
+               "Of `narrow.json` as well; docs/results/narrow-tasks.md says what each is.", bounds]
               if bounds else [])]
 
 

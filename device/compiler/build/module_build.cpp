@@ -261,7 +261,8 @@ Comparison Builder::Compare(const std::string& kernel, Variant variant) const {
 }
 
 // The MasterKernel with the kernels as its bodies. Less strict about registers than by default, the
-// compiler more often has a body's operands in different banks [measured: docs/narrow-tasks.md].
+// compiler more often has a body's operands in different banks [measured:
+// docs/results/narrow-tasks.md].
 void Builder::MakeTasks() {
   Result<TaskBuild> made = BuildTasks(module_, wanted_, original_, [this](const std::string& ptx) {
     return Compile(ptx, 1, "--register-usage-level=7");

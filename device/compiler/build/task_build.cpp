@@ -56,7 +56,7 @@ bool HasSameFloats(const TaskBuild& tasks, const Code& original, const Code& cod
 // which banks these lie: where all operands of a loop's multiply-adds are in one, a body takes a
 // fifth longer. So others are left to them, until they have no more conflicts than the kernels:
 // those lie in what is computed. Three values held at a time change most, and a quarter of such
-// choices has no conflict in narrow_bench [measured: docs/narrow-tasks.md].
+// choices has no conflict in narrow_bench [measured: docs/results/narrow-tasks.md].
 void AvoidConflicts(const ptx::Module& module, const ptx::Module& master, const Code& original,
                     passes::TaskModuleOptions options, const CompilePtx& compile, TaskBuild* made,
                     Code* code) {
