@@ -275,6 +275,12 @@ void Memory() {
   Streams streams(2);
   uint32_t *total = Zeroed(), *copied = nullptr;
   CHECK(cudaMallocHost(&copied, kThreads * sizeof(uint32_t)));
+  // Both streams begin with tasks, however slow the machine: what is asked now and then only may find
+  // a stream with other work each time.
+  for (const cudaStream_t stream : streams.all) {
+    LaunchMany(stream, Zeroed());
+    CHECK(cudaStreamSynchronize(stream));
+  }
   std::atomic<bool> over{false};
   std::atomic<uint32_t> launched{0};
   uint32_t wrong = 0;
