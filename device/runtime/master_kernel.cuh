@@ -81,8 +81,7 @@ __device__ inline void MakeReady(uint32_t row_before) {
   }
   if (__shfl_sync(kAllLanes, before, 0) != kStarts) return;
   // The one before it has ended meanwhile, whose last warp has left the start to this one.
-  FenceForMtb();
-  __syncwarp();
+  __syncwarp();  // what lane 0 has seen has ended for all lanes
   StartWith(taken, row, __shfl_sync(kAllLanes, is_crowded, 0) != 0);
 }
 
