@@ -256,6 +256,7 @@ BedCourse SleepingCourse(uint64_t seed) {
   for (uint64_t at = 0; at < 4; ++at) course.sleep_at_step.push_back(at * 400 + random.Below(400));
   course.sleeps_at_end = true;
   course.idle_ns = 5'000;
+  course.most_steps = 100'000;
   return course;
 }
 
