@@ -68,7 +68,7 @@ EventPool* EventPool::Make(uint64_t context) noexcept {
   const auto create_stream = Real<PFN_cuStreamCreate_v2000>(Call::k_cuStreamCreate);
   if (create_stream(&pool->base_stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
       create(&pool->base_, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
-      create(&pool->next_base_, CU_EVENT_DEFAULT) != CUDA_SUCCESS || !pool->SetBase()) {
+      create(&pool->next_base_, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
     return nullptr;
   }
   for (uint32_t i = 0; i < kPairs; ++i) {
@@ -162,7 +162,7 @@ uint32_t EventPool::Harvest(bool give_up) noexcept {
   if (ring == nullptr || !HasSubmitted()) return 0;
   const CurrentContextScope current(is_alive() ? context_ : 0);
   uint32_t left = 0;
-  bool base_is_fresh = MonotonicNs() - base_ns_ < kBaseLifeNs;
+  bool base_is_fresh = MonotonicNs() - base_ns_ < kBaseLifeNs, tried = false;
   for (uint32_t word = 0; word < kPairs / 64; ++word) {
     uint64_t bits = submitted_[word].load(std::memory_order_acquire);
     for (; bits != 0; bits &= bits - 1) {
@@ -172,11 +172,19 @@ uint32_t EventPool::Harvest(bool give_up) noexcept {
         ++left;
         continue;
       }
-      if (!base_is_fresh && state == CUDA_SUCCESS) base_is_fresh = SetBase();
+      if (!base_is_fresh && !tried && state == CUDA_SUCCESS) {
+        base_is_fresh = SetBase();
+        tried = true;
+      }
+      // Without any base times mean nothing: the first one is made when the first launch has ended.
+      if (base_ns_ == 0 && state == CUDA_SUCCESS && !give_up) {
+        ++left;
+        continue;
+      }
       LaunchRecord times{};
       times.kind = RecordKind::kDeviceTimes;
       times.launch_ticket = pair.ticket;
-      if (state == CUDA_SUCCESS) FillTimes(pair, &times);
+      if (state == CUDA_SUCCESS && base_ns_ != 0) FillTimes(pair, &times);
       uint64_t ticket;
       PublishRecord(*ring, times, &ticket);  // ring full: the launch stays untimed
       submitted_[word].fetch_and(~(bits & -bits), std::memory_order_relaxed);

@@ -26,7 +26,7 @@ class EventPool {
   static constexpr uint32_t kPairs = 1024;
 
   /// Makes the pool of the calling thread's current context, `context`: about 2,000 events and a
-  /// non-blocking stream. Null when the driver refuses, or does not reach the base event in 100 ms.
+  /// non-blocking stream. Null when the driver refuses. Does not wait for the device.
   static EventPool* Make(uint64_t context) noexcept;
 
   uint64_t context() const noexcept { return context_; }
@@ -65,7 +65,7 @@ class EventPool {
   CUstream base_stream_ = nullptr;
   CUevent base_ = nullptr;
   CUevent next_base_ = nullptr;
-  uint64_t base_ns_ = 0;             // host clock at base_
+  uint64_t base_ns_ = 0;             // host clock at base_; 0: there is none yet
   std::atomic<uint64_t> free_[kPairs / 64] = {};       // a bit a pair
   std::atomic<uint64_t> submitted_[kPairs / 64] = {};
   EventPair pairs_[kPairs] = {};

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <sched.h>
+#include <unistd.h>
 
 #include "tests/preload/probe_kernels.h"
 
@@ -120,6 +121,17 @@ void Hang(const char* when) {
   }
 }
 
+// The device comes to the first launches late: others have it.
+void Late() {
+  const auto hang = Find<decltype(&null_driver_hang)>("null_driver_hang");
+  const Kernels k = Prepare();
+  hang(1);
+  for (int i = 0; i < 5; ++i) Launch(k, k.stream);
+  usleep(300'000);
+  hang(0);
+  for (int i = 0; i < 5; ++i) Launch(k, k.stream);
+}
+
 void LaunchesAcrossResets() {
   for (int i = 0; i < 3; ++i) {
     const Kernels k = Prepare();
@@ -134,6 +146,7 @@ bool RunGraphScenario(const std::string& name, int argc, char** argv) {
   if (name == "graphs") Graphs();
   else if (name == "captures") Captures();
   else if (name == "hang" && argc == 1) Hang(argv[0]);
+  else if (name == "late") Late();
   else if (name == "resets") LaunchesAcrossResets();
   else return false;
   return true;

@@ -65,6 +65,15 @@ TEST(Timing, AHangingDeviceHoldsNobody) {
   }
 }
 
+// A device that comes to the first launches late, since others have it, still times them all.
+TEST(Timing, ALateDeviceTimesAll) {
+  const Outcome outcome = RunProbe({"late"}, Timed());
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  ASSERT_EQ(outcome.records.size(), 1u);
+  EXPECT_EQ(outcome.records[0].list.size(), 10u);
+  EXPECT_EQ(CountTimed(outcome.records[0]), 10u) << outcome.err;
+}
+
 // The launches are in the ring before their times: a killed program loses none.
 TEST(Timing, AKilledProgramKeepsItsLaunches) {
   const Outcome outcome = RunProbe({"hang", "killed"}, Timed());
