@@ -128,6 +128,19 @@ def run(command, environ, timeout, stdin=b""):
     return {"code": code, "stdout": out, "stderr": err, "seconds": time.monotonic() - start}
 
 
+BUILD_SECONDS = 300  # of one program, however busy the machine; by itself 5
+
+
+def build_variants(build, store, program):
+    """`cupola build` of a program into a variant store: what went wrong, or ""."""
+    built = run([f"{build}/bin/cupola", "build", "--quiet", "--store", store, program], None,
+                BUILD_SECONDS)
+    if built["code"] == 0:
+        return ""
+    said = built["stderr"].decode(errors="replace")
+    return f"cupola build: {describe_code(built['code'])} {said[-300:]}"
+
+
 def describe_code(code):
     if code == "timeout":
         return code

@@ -5,7 +5,6 @@ only."""
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 
@@ -94,10 +93,8 @@ class Bench:
     def unmodified(self):
         self.detail.pop("unmodified", None)
         with tempfile.TemporaryDirectory() as store:
-            built = subprocess.run([f"{self.build}/bin/cupola", "build", "--quiet", "--store", store,
-                                    self.program()], capture_output=True, text=True, timeout=120)
-            if built.returncode != 0:
-                self.fail(f"cupola build: {built.stderr[-300:]}")
+            if problem := runner.build_variants(self.build, store, self.program()):
+                self.fail(problem)
                 return
             few = ["--tasks", "200", "--threads", "40", "--repeat", "1"]
             for name, iterations in ITERATIONS.items():

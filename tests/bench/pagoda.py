@@ -5,7 +5,6 @@ in detail[section][app], so that sections and applications may be measured in se
 library only."""
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -45,11 +44,8 @@ class Evaluation:
     def store_with(self, program):
         """The variant store, which has the program's MasterKernel."""
         if program not in self.built:
-            built = subprocess.run([f"{self.build}/bin/cupola", "build", "--quiet", "--store",
-                                    self.store.name, program], capture_output=True, text=True,
-                                   timeout=MOST_SECONDS)
-            if built.returncode != 0:
-                raise Failed(f"cupola build: {built.stderr[-300:]}")
+            if problem := runner.build_variants(self.build, self.store.name, program):
+                raise Failed(problem)
             self.built.add(program)
         return self.store.name
 

@@ -8,7 +8,6 @@ import fcntl
 import json
 import os
 import shutil
-import signal
 import socket
 import struct
 import subprocess

@@ -6,7 +6,6 @@ stops and resumes their kernels all the time: their output is what it is plain.
 """
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -26,10 +25,8 @@ def compare(build, name, environ, store, folder, watch_from):
     program = f"{build}/apps/shared/{name}"
     if not os.path.exists(program):
         raise runner.NotPossible(f"no {program}: build it first")
-    built = subprocess.run([f"{build}/bin/cupola", "build", "--quiet", "--store", store, program],
-                           capture_output=True, text=True, timeout=120)
-    if built.returncode != 0:
-        return f"cupola build: {built.stderr[-300:]}", 0
+    if problem := runner.build_variants(build, store, program):
+        return problem, 0
     plain = runner.run([program], environ, 60)
     board = pestered_board.Board(folder)
     more = {"LD_PRELOAD": f"{build}/lib/libcupola.so", "CUPOLA_STORE": store,

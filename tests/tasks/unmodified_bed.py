@@ -2,7 +2,6 @@
 their narrow launches as tasks. Standard library only."""
 import os
 import re
-import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -26,10 +25,8 @@ class Bed:
         path = f"{self.build}/apps/{name}"
         if not os.path.exists(path):
             raise runner.NotPossible(f"no {path}: build it first")
-        command = [f"{self.build}/bin/cupola", "build", "--quiet", "--store", self.store, path]
-        built = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        if built.returncode != 0:
-            raise RuntimeError(f"cupola build: {built.stderr[-300:]}")
+        if problem := runner.build_variants(self.build, self.store, path):
+            raise RuntimeError(problem)
         return path
 
     def narrow(self, name):

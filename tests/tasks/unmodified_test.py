@@ -69,10 +69,8 @@ def compare(build, device, app, environ, folder, asked):
     program, *arguments = f"{build}/apps/{app}".split()
     if not os.path.exists(program):
         raise runner.NotPossible(f"no {program}: build it first")
-    built = subprocess.run([f"{build}/bin/cupola", "build", "--quiet", "--store", store, program],
-                           capture_output=True, text=True, timeout=120)
-    if built.returncode != 0:
-        return f"cupola build: {built.stderr[-300:]}", None
+    if problem := runner.build_variants(build, store, program):
+        return problem, None
     name = os.path.basename(program)
     command = [program, *arguments,
                *next((more for word, more in ARGUMENTS.items() if name.startswith(word)), [])]
@@ -162,8 +160,8 @@ def long_ones(build, device, environ, folder):
     """What is wrong, or "": where tasks take longer than may be, few are made to find that out."""
     program = f"{build}/apps/tasks/narrow_bench_shared"
     store = f"{folder}/bench"
-    subprocess.run([f"{build}/bin/cupola", "build", "--quiet", "--store", store, program],
-                   capture_output=True, timeout=120, check=True)
+    if problem := runner.build_variants(build, store, program):
+        return problem
     command = [*runner.cupola_command(build, device), program, "--modes", "streams1", "--tasks", "4000",
                "--threads", "40", "--iterations", "3", "--repeat", "1"]
     for microseconds, fewest, most in (("1", 1, 400), ("0", 8000, 8000)):
@@ -186,8 +184,8 @@ def now_and_then(build, device, environ, folder):
         name, *arguments = app.split()
         program = f"{build}/apps/tasks/{name}_{form}"
         store = f"{folder}/{os.path.basename(program)}"
-        subprocess.run([f"{build}/bin/cupola", "build", "--quiet", "--store", store, program],
-                       capture_output=True, timeout=120, check=True)
+        if problem := runner.build_variants(build, store, program):
+            return problem
         more = {"CUPOLA_STORE": store, "CUPOLA_TASKS": "auto", "CUPOLA_TASKS_AFTER": "0",
                 "CUPOLA_TASK_US": "1", "CUPOLA_TASK_QUIET_MS": "1", "CUPOLA_TASK_TRIALS": "0",
                 "CUPOLA_LOG": "info"}
@@ -211,11 +209,12 @@ def by_plan(build, device, environ, folder):
     cupola, profile, plan, store = (f"{build}/bin/cupola", f"{folder}/long.json",
                                     f"{folder}/long.plan", f"{folder}/store")
     for command in ([cupola, "profile", "--device", device, "--out", profile, "--", *program],
-                    [cupola, "train", profile, "--out", plan],
-                    [cupola, "build", "--quiet", "--store", store, program[0]]):
+                    [cupola, "train", profile, "--out", plan]):
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         if done.returncode != 0:
             return f"{' '.join(command[:2])}: {done.stderr[-300:]}"
+    if problem := runner.build_variants(build, store, program[0]):
+        return problem
     board = pestered_board.Board(folder)
     more = {**taking_part(build, device, board), "CUPOLA_STORE": store, "CUPOLA_TASKS": "auto",
             "CUPOLA_TASKS_AFTER": "0", "CUPOLA_LOG": "info"}
