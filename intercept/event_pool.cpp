@@ -82,25 +82,24 @@ EventPool* EventPool::Make(uint64_t context) noexcept {
 }
 
 // The tightest of some tries bounds the error of the mapping between the clocks by its width.
-bool EventPool::SetBase() noexcept {
+void EventPool::SetBase() noexcept {
   uint64_t best_width = UINT64_MAX;
   const uint64_t deadline = MonotonicNs() + kBaseBoundNs;
   for (int i = 0; i < 5; ++i) {
     const uint64_t before = MonotonicNs();
-    if (Record(next_base_, base_stream_, false) != CUDA_SUCCESS) return false;
+    if (Record(next_base_, base_stream_, false) != CUDA_SUCCESS) return;
     CUresult state;
     while ((state = Query(next_base_)) == CUDA_ERROR_NOT_READY) {
-      if (MonotonicNs() > deadline) return best_width != UINT64_MAX;
+      if (MonotonicNs() > deadline) return;
     }
     const uint64_t after = MonotonicNs();
-    if (state != CUDA_SUCCESS) return false;
+    if (state != CUDA_SUCCESS) return;
     if (after - before < best_width) {
       best_width = after - before;
       base_ns_ = before + (after - before) / 2;
       std::swap(base_, next_base_);
     }
   }
-  return true;
 }
 
 EventPair* EventPool::Take() noexcept {
@@ -162,7 +161,7 @@ uint32_t EventPool::Harvest(bool give_up) noexcept {
   if (ring == nullptr || !HasSubmitted()) return 0;
   const CurrentContextScope current(is_alive() ? context_ : 0);
   uint32_t left = 0;
-  bool base_is_fresh = MonotonicNs() - base_ns_ < kBaseLifeNs, tried = false;
+  bool is_base_due = MonotonicNs() - base_ns_ >= kBaseLifeNs;
   for (uint32_t word = 0; word < kPairs / 64; ++word) {
     uint64_t bits = submitted_[word].load(std::memory_order_acquire);
     for (; bits != 0; bits &= bits - 1) {
@@ -172,12 +171,11 @@ uint32_t EventPool::Harvest(bool give_up) noexcept {
         ++left;
         continue;
       }
-      if (!base_is_fresh && !tried && state == CUDA_SUCCESS) {
-        base_is_fresh = SetBase();
-        tried = true;
+      if (is_base_due && state == CUDA_SUCCESS) {  // once: it may wait
+        SetBase();
+        is_base_due = false;
       }
-      // Without any base times mean nothing: the first one is made when the first launch has ended.
-      if (base_ns_ == 0 && state == CUDA_SUCCESS && !give_up) {
+      if (state == CUDA_SUCCESS && base_ns_ == 0 && !give_up) {
         ++left;
         continue;
       }

@@ -53,7 +53,8 @@ class EventPool {
   uint32_t Harvest(bool give_up) noexcept;
 
  private:
-  bool SetBase() noexcept;
+  /// Fits the clocks anew, if the device reaches an event within 100 ms.
+  void SetBase() noexcept;
   bool HasSubmitted() const noexcept;
   bool FillTimes(const EventPair& pair, LaunchRecord* times) noexcept;
   uint32_t IndexOf(const EventPair* pair) const noexcept {

@@ -121,14 +121,15 @@ void Hang(const char* when) {
   }
 }
 
-// The device comes to the first launches late: others have it.
-void Late() {
+// The device comes to the first launches late ("all"), since others have it, or to non-blocking streams
+// only ("streams"), of which the program has none; or to these not at all ("never").
+void Late(const char* what) {
   const auto hang = Find<decltype(&null_driver_hang)>("null_driver_hang");
   const Kernels k = Prepare();
-  hang(1);
+  hang(strcmp(what, "all") == 0 ? 1 : 2);
   for (int i = 0; i < 5; ++i) Launch(k, k.stream);
   usleep(300'000);
-  hang(0);
+  if (strcmp(what, "never") != 0) hang(0);
   for (int i = 0; i < 5; ++i) Launch(k, k.stream);
 }
 
@@ -146,7 +147,7 @@ bool RunGraphScenario(const std::string& name, int argc, char** argv) {
   if (name == "graphs") Graphs();
   else if (name == "captures") Captures();
   else if (name == "hang" && argc == 1) Hang(argv[0]);
-  else if (name == "late") Late();
+  else if (name == "late" && argc == 1) Late(argv[0]);
   else if (name == "resets") LaunchesAcrossResets();
   else return false;
   return true;

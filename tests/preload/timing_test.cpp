@@ -65,13 +65,24 @@ TEST(Timing, AHangingDeviceHoldsNobody) {
   }
 }
 
-// A device that comes to the first launches late, since others have it, still times them all.
+// A device that comes to the first launches late, since others have it, still times them all, as does
+// one that ends launches and is late with the event that the clock is fitted by.
 TEST(Timing, ALateDeviceTimesAll) {
-  const Outcome outcome = RunProbe({"late"}, Timed());
+  for (const char* what : {"all", "streams"}) {
+    const Outcome outcome = RunProbe({"late", what}, Timed());
+    ASSERT_EQ(outcome.exit_code, 0) << what << outcome.err;
+    ASSERT_EQ(outcome.records.size(), 1u) << what;
+    EXPECT_EQ(outcome.records[0].list.size(), 10u) << what;
+    EXPECT_EQ(CountTimed(outcome.records[0]), 10u) << what << outcome.err;
+  }
+}
+
+TEST(Timing, WithoutAClockThereAreNoTimes) {
+  const Outcome outcome = RunProbe({"late", "never"}, Timed());
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   ASSERT_EQ(outcome.records.size(), 1u);
   EXPECT_EQ(outcome.records[0].list.size(), 10u);
-  EXPECT_EQ(CountTimed(outcome.records[0]), 10u) << outcome.err;
+  EXPECT_EQ(CountTimed(outcome.records[0]), 0u);
 }
 
 // The launches are in the ring before their times: a killed program loses none.

@@ -39,6 +39,7 @@ struct Object {
   // Nodes of a graph; graph of a child node; bodies of a conditional.
   std::vector<Object*> children;
   bool capturing = false;
+  bool non_blocking = false;  // a stream; an event that was recorded into one
   uint64_t time_ns = 0;
 };
 
@@ -113,6 +114,7 @@ CUresult BeginCapture(CUstream stream) {
 CUresult Record(CUevent event, CUstream stream) {
   if (StreamOf(stream)->capturing) ++faults;
   As(event)->time_ns = Now();
+  As(event)->non_blocking = StreamOf(stream)->non_blocking;
   return CUDA_SUCCESS;
 }
 
@@ -226,9 +228,11 @@ EXPORT CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream 
 // Streams and captures.
 // A stream that was destroyed is the next to be made: drivers use handles again.
 static std::atomic<Object*> destroyed_stream{nullptr};
-EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned) {
+EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
   *stream = reinterpret_cast<CUstream>(destroyed_stream.exchange(nullptr));
-  return *stream != nullptr ? CUDA_SUCCESS : Make(stream, Object::kStream);
+  if (*stream == nullptr) (void)Make(stream, Object::kStream);
+  As(*stream)->non_blocking = flags == CU_STREAM_NON_BLOCKING;
+  return CUDA_SUCCESS;
 }
 EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
   destroyed_stream = As(stream);
@@ -341,10 +345,11 @@ EXPORT CUresult cuEventCreate(CUevent* event, unsigned) {
 EXPORT CUresult cuEventDestroy_v2(CUevent) { return CUDA_SUCCESS; }
 EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) { return Record(event, stream); }
 EXPORT CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) { return Record(event, stream); }
-EXPORT CUresult cuEventQuery(CUevent) {
+EXPORT CUresult cuEventQuery(CUevent event) {
   Count("cuEventQuery");
   Unsafe();
-  return hang ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+  const bool hangs = hang == 1 || (hang == 2 && As(event)->non_blocking);
+  return hangs ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 static CUresult Elapsed(float* ms, CUevent start, CUevent end) {
   *ms = static_cast<float>(

@@ -23,6 +23,6 @@ uint64_t null_driver_capture_faults();
 uint64_t null_driver_count(const char* name);
 /// The next launches return this CUresult.
 void null_driver_fail_with(int result);
-/// Events complete only once this is 0 (a device that hangs).
+/// Events complete only once this is 0 (a device that hangs); 2: those of non-blocking streams.
 void null_driver_hang(int hang);
 }
