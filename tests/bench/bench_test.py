@@ -8,6 +8,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, "tests/apps"), os.path.join(ROOT, "tests/bench")]
+import narrow  # noqa: E402
 import pagoda  # noqa: E402
 LAUNCH_COST = ["hook_ns_p50", "hook_ns_p99", "hook_ns_p50_no_records", "launch_added_ns_median",
                "launch_added_ns_ci_low", "launch_added_ns_ci_high", "launch_plain_ns_median",
@@ -37,6 +38,7 @@ NARROW = ["single_task_us_p50", "single_task_us_p99", "dependent_task_us", "depe
     f"{what}_{name}" for name in SIZES for what in
     ("unmodified_speedup", "speedup_over_streams32", "speedup_over_graph",
      "apix8_speedup_over_streams32x8")] + [
+    f"unmodified_ratio_{name}{end}" for name in narrow.LONG for end in ("", "_ci_low", "_ci_high")] + [
     "leave_us_p50", "leave_us_p99", "leave_queued_us_p50", "idle_leave_us_p50", "idle_leave_us_max",
     "after_idle_task_us_p50", "launch_us_p50"] + [
     f"idle_{process}_per_s_{system}_{cell}" for process in ("batch", "narrow") for system, cell in

@@ -28,8 +28,14 @@ def whole_periods(times, start, stop):
 def bootstrap(sample, statistic=median, confidence=0.95, resamples=4000, seed=1):
     """(low, high): the percentile interval of `statistic` over resamples with replacement (Efron).
     """
+    return bootstrap_of([sample], statistic, confidence, resamples, seed)
+
+
+def bootstrap_of(samples, statistic, confidence=0.95, resamples=4000, seed=1):
+    """The same of a statistic of several samples, each drawn anew by itself."""
     prng = random.Random(seed)
-    values = [statistic(prng.choices(sample, k=len(sample))) for _ in range(resamples)]
+    values = [statistic(*(prng.choices(sample, k=len(sample)) for sample in samples))
+              for _ in range(resamples)]
     tail = (1 - confidence) / 2
     return percentile(values, tail), percentile(values, 1 - tail)
 

@@ -29,6 +29,18 @@ class SamplingTest(unittest.TestCase):
         self.assertGreaterEqual(hits / rounds, 0.88)
         self.assertLess(hits / rounds, 1.0)
 
+    def test_the_interval_of_a_ratio_holds_what_it_promises(self):
+        prng = random.Random(11)
+        rounds, hits = 200, 0
+        for seed in range(rounds):
+            plain, other = ([prng.gauss(middle, 10) for _ in range(25)] for middle in (100, 90))
+            low, high = sampling.bootstrap_of(
+                [plain, other], lambda a, b: sampling.median(b) / sampling.median(a), resamples=400,
+                seed=seed)
+            hits += low <= 0.9 <= high
+        self.assertGreaterEqual(hits / rounds, 0.88)
+        self.assertLess(hits / rounds, 1.0)
+
     def test_same_seed_same_interval(self):
         sample = [1, 4, 9, 16, 25, 36]
         self.assertEqual(sampling.bootstrap(sample, seed=3), sampling.bootstrap(sample, seed=3))
