@@ -38,7 +38,9 @@ NARROW = ["single_task_us_p50", "single_task_us_p99", "dependent_task_us", "depe
     f"{what}_{name}" for name in SIZES for what in
     ("unmodified_speedup", "speedup_over_streams32", "speedup_over_graph",
      "apix8_speedup_over_streams32x8")] + [
-    f"unmodified_ratio_{name}{end}" for name in narrow.LONG for end in ("", "_ci_low", "_ci_high")] + [
+    f"unmodified_{what}_{name}{end}" for what, names in
+    [("ratio", narrow.LONG), ("turns_ratio", narrow.TURNS_IN_PROCESS)]
+    for name in names for end in ("", "_ci_low", "_ci_high")] + [
     "leave_us_p50", "leave_us_p99", "leave_queued_us_p50", "idle_leave_us_p50", "idle_leave_us_max",
     "after_idle_task_us_p50", "launch_us_p50"] + [
     f"idle_{process}_per_s_{system}_{cell}" for process in ("batch", "narrow") for system, cell in

@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 import corun
+import launch_cost
 import machine
 import narrow_beside
 import narrow_idle
@@ -25,6 +26,7 @@ LONG = {"one_stream_46us": ("streams1", 6500, 4096, 1, 3),
         "one_stream_7_blocks_13us": ("streams1", 1700, 8192, 7, 3),
         "7_blocks_13us": ("streams32", 1700, 32768, 7, 3),
         "7_blocks_100us": ("streams32", 14000, 8192, 7, 7)}
+TURNS_IN_PROCESS = ["7_blocks_100us"]
 MODES = ["fused", "api", "apix8", "streams32", "streams32x8", "graph"]
 # Processes of each sort, by twos: plain launches take up to 1.4 times as long in one as in another, tasks
 # up to twice (docs/results/narrow-tasks.md, "Putting tasks in").
@@ -37,6 +39,17 @@ QUICK = ["--repeat", "1", "--tasks", "200", "--threads", "40"]
 def ratio_of_fast(plain, tasks):
     """Of rates: what the fast processes have with tasks, times what the fast plain ones have."""
     return sampling.percentile(tasks, 0.75) / sampling.percentile(plain, 0.75)
+
+
+def note_speedups(metrics):
+    """By one host thread against one, by eight against eight; a graph is launched by one call."""
+    for api, mode in (("api", "streams32"), ("api", "graph"), ("apix8", "streams32x8"),
+                      ("apix8", "streams32"), ("apix8", "graph")):
+        for name in ITERATIONS:
+            tasks, other = (metrics.get(f"tasks_per_s_{which}_{name}") for which in (api, mode))
+            if tasks and other:
+                by = "" if api == "api" else "apix8_"
+                metrics[f"{by}speedup_over_{mode}_{name}"] = round(tasks / other, 2)
 
 
 class Bench:
@@ -120,6 +133,7 @@ class Bench:
         wanted["dependent_stream_speedup"] = ("streams1", 3)
         with self.variants() as store:
             for metric, (mode, iterations) in wanted.items() if store else ():
+                self.metrics.pop(metric, None)
                 plain, tasks = self.unmodified_of("unmodified", store, mode, iterations, TURNS)
                 if plain and tasks:
                     self.metrics[metric] = round(statistics.median(tasks) / statistics.median(plain), 3)
@@ -127,17 +141,39 @@ class Bench:
     def long(self):
         """That launches lose nothing by tasks that do not pay. A process is slow or fast for all of its
         rounds, under Cupola or not, as its host has it; half of them at times, which is where a median
-        falls into the gap. So of either sort the fast ones are compared (upper quartile)."""
+        falls into the gap. So of either sort the fast ones are compared (upper quartile); and, where the
+        host is what is busy, rounds through Cupola and past it within each of some processes."""
         self.detail["long"] = []
         with self.variants() as store:
             for name, (mode, iterations, tasks, blocks, turns) in LONG.items() if store else ():
                 rates = self.unmodified_of("long", store, mode, iterations, turns, tasks, blocks)
-                if all(rates):
-                    metric = f"unmodified_ratio_{name}"
-                    self.metrics[metric] = round(ratio_of_fast(*rates), 3)
-                    low, high = sampling.bootstrap_of(rates, ratio_of_fast)
-                    self.metrics[f"{metric}_ci_low"] = round(low, 3)
-                    self.metrics[f"{metric}_ci_high"] = round(high, 3)
+                self.note_ratio(f"unmodified_ratio_{name}", rates, ratio_of_fast)
+            for name in TURNS_IN_PROCESS if store else ():
+                self.note_ratio(f"unmodified_turns_ratio_{name}", [self.turns_of(store, *LONG[name])],
+                                sampling.median)
+
+    def turns_of(self, store, mode, iterations, tasks, blocks, turns):
+        """Of each two rounds in turns: how long the one past Cupola took, times the one through it."""
+        past = launch_cost.real_driver(self.build, self.device, os.environ)
+        with tempfile.TemporaryDirectory() as folder:
+            link = folder + "/past_cupola.so"
+            os.symlink(past, link)
+            size = QUICK if self.quick else ["--tasks", str(tasks), "--repeat", "24"]
+            mode = mode.replace("streams", "turns")
+            found = [line for _ in range(1 if self.quick else turns) for line in self.run(
+                [*size, "--iterations", "3" if self.quick else str(iterations), "--blocks", str(blocks),
+                 "--modes", mode, "--past", link], 40, store) or [] if line["mode"] == mode]
+        self.detail["long"] += found
+        return [b / a for line in found for a, b in zip(line["ms"], line["past_ms"])]
+
+    def note_ratio(self, name, samples, statistic):
+        """The metric `name` and its 95 % interval; none where a sample is empty."""
+        names = [name, name + "_ci_low", name + "_ci_high"]
+        for each in names:
+            self.metrics.pop(each, None)
+        if all(samples):
+            found = statistic(*samples), *sampling.bootstrap_of(samples, statistic)
+            self.metrics.update(zip(names, (round(each, 3) for each in found)))
 
     def single(self):
         lines = self.run(["--modes", "none", "--iterations", "3" if self.quick else "50",
@@ -202,14 +238,6 @@ def measure(build, device, quick, out, seconds_left, save, sections, earlier, fa
             machine.note_measured(bench.detail, section, facts, began - seconds_left())
         m.note_failures(bench.detail, section, bench.failures)
         good &= not bench.failures
+        note_speedups(bench.metrics)
         save(bench.metrics, bench.detail)
-    # By one host thread against one, by eight against eight; a graph is launched by one call.
-    for api, mode in (("api", "streams32"), ("api", "graph"), ("apix8", "streams32x8"),
-                      ("apix8", "streams32"), ("apix8", "graph")):
-        for name in ITERATIONS:
-            tasks, other = (bench.metrics.get(f"tasks_per_s_{which}_{name}")
-                            for which in (api, mode))
-            if tasks and other:
-                by = "" if api == "api" else "apix8_"
-                bench.metrics[f"{by}speedup_over_{mode}_{name}"] = round(tasks / other, 2)
     return {"metrics": bench.metrics, "detail": bench.detail, "good": good}

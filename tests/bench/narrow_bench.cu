@@ -1,10 +1,11 @@
 // Narrow tasks, compute only: the same eight functions as tasks, as kernels on streams, as a graph
 // that is launched again and as one fused kernel. Prints a line of JSON for each mode.
 //   narrow_bench [--tasks N] [--threads N] [--iterations I] [--repeat R] [--modes a,b,...]
-//   [--single N] [--blocks N]
+//   [--single N] [--blocks N] [--past DRIVER]
 // api: tasks; apix8: by eight host threads; chain: each after the one before it; streams32: 32
 // streams, one host thread; streams32x8: eight host threads of 32 streams each; graph: independent
-// nodes; fused: one block a task.
+// nodes; fused: one block a task; turns1, turns32: 1 or 32 streams under Cupola, rounds through it
+// and past it in turns; --past: the real driver by another name than libcuda.so (a symbolic link).
 // --blocks: of a launch on a stream, all of which do the same. Results are compared with those of
 // fused, on the device: what a comparison by the host leaves in its caches is not what a program's
 // tasks find there.
@@ -18,6 +19,9 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <cuda.h>
+#include <dlfcn.h>
 
 #include "cupola/task.h"
 #include "tests/apps/support/check_runtime.h"
@@ -81,7 +85,7 @@ __global__ void Fused(float* out, Coefficients c, unsigned long long seed, unsig
 
 struct Options {
   unsigned tasks = 32768, threads = 128, iterations = 50, repeat = 5, single = 0, blocks = 1;
-  std::string modes = "api,apix8,streams32,streams32x8,graph,fused";
+  std::string modes = "api,apix8,streams32,streams32x8,graph,fused", past;
 };
 
 struct Problem {
@@ -209,19 +213,31 @@ void RunStreams(const Streams& s, const Problem& p, HostThreads& threads) {
   for (cudaStream_t stream : s.streams) CHECK(cudaStreamSynchronize(stream));
 }
 
+/// What a launch takes, as pointers; they are to be used while this lives.
+struct Arguments {
+  Arguments(const Problem& p, unsigned task)
+      : out(p.OutOf(task)), c(p.c), seed(p.seed), salt(p.salt), task(task),
+        iterations(p.options.iterations) {}
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  float* out;
+  Coefficients c;
+  unsigned long long seed, salt;
+  unsigned task, iterations;
+  void* pointers[6] = {&out, &c, &seed, &task, &iterations, &salt};
+};
+
 cudaGraphExec_t MakeGraph(const Problem& p) {
   cudaGraph_t graph;
   CHECK(cudaGraphCreate(&graph, 0));
   for (unsigned task = 0; task < p.options.tasks; ++task) {
-    float* out = p.OutOf(task);
-    unsigned iterations = p.options.iterations;
-    Problem copy = p;
-    void* arguments[] = {&out, &copy.c, &copy.seed, &task, &iterations, &copy.salt};
+    Arguments arguments(p, task);
     cudaKernelNodeParams node{};
     node.func = reinterpret_cast<void*>(kKernels[task % 8]);
     node.gridDim = dim3(1);
     node.blockDim = dim3(p.options.threads);
-    node.kernelParams = arguments;
+    node.kernelParams = arguments.pointers;
     cudaGraphNode_t added;
     CHECK(cudaGraphAddKernelNode(&added, graph, nullptr, 0, &node));
   }
@@ -282,6 +298,12 @@ double Median(std::vector<double> values, double part = 0.5) {
   return values[static_cast<size_t>(part * static_cast<double>(values.size() - 1))];
 }
 
+void PrintList(const char* name, const std::vector<double>& values) {
+  std::printf(", \"%s\": [", name);
+  for (size_t i = 0; i < values.size(); ++i) std::printf("%s%.3f", i == 0 ? "" : ", ", values[i]);
+  std::printf("]");
+}
+
 template <class Run>
 void Measure(const char* mode, const Problem& p, const Reference& reference, Run run) {
   std::vector<double> seconds;
@@ -293,14 +315,13 @@ void Measure(const char* mode, const Problem& p, const Reference& reference, Run
     equal = reference.IsSame() && equal;
   }
   std::printf(
-      "{\"mode\": \"%s\", \"iterations\": %u, \"tasks\": %u, \"threads\": %u, \"tasks_per_s\": "
-      "%.0f, "
-      "\"ms\": %.3f, \"equal\": %s, \"all_ms\": [",
+      "{\"mode\": \"%s\", \"iterations\": %u, \"tasks\": %u, \"threads\": %u, "
+      "\"tasks_per_s\": %.0f, \"ms\": %.3f, \"equal\": %s",
       mode, p.options.iterations, p.options.tasks, p.options.threads,
       p.options.tasks / Median(seconds), Median(seconds) * 1e3, equal ? "true" : "false");
-  for (size_t i = 0; i < seconds.size(); ++i)
-    std::printf("%s%.3f", i == 0 ? "" : ", ", seconds[i] * 1e3);
-  std::printf("]}\n");
+  for (double& each : seconds) each *= 1e3;
+  PrintList("all_ms", seconds);
+  std::printf("}\n");
   std::fflush(stdout);
   if (!equal) std::exit(1);
 }
@@ -334,6 +355,69 @@ void MeasureSingle(const Problem& p) {
   std::fflush(stdout);
 }
 
+/// The driver's functions by the name it is loaded by.
+struct Driver {
+  explicit Driver(const char* name) {
+    void* const library = dlopen(name, RTLD_NOW);
+    if (library != nullptr) {
+      launch = reinterpret_cast<decltype(launch)>(dlsym(library, "cuLaunchKernel"));
+      synchronize = reinterpret_cast<decltype(synchronize)>(dlsym(library, "cuStreamSynchronize"));
+    }
+    if (launch == nullptr || synchronize == nullptr) {
+      std::fprintf(stderr, "narrow_bench: '%s' is no driver\n", name);
+      std::exit(1);
+    }
+  }
+  decltype(&cuLaunchKernel) launch = nullptr;
+  decltype(&cuStreamSynchronize) synchronize = nullptr;
+};
+
+void RunBy(const Driver& driver, const Streams& s, const Problem& p, const CUfunction* functions) {
+  CUresult result = CUDA_SUCCESS;
+  for (unsigned task = 0; task < p.options.tasks && result == CUDA_SUCCESS; ++task) {
+    Arguments arguments(p, task);
+    result = driver.launch(functions[task % 8], p.options.blocks, 1, 1, p.options.threads, 1, 1, 0,
+                           s.streams[task % s.streams.size()], arguments.pointers, nullptr);
+  }
+  for (CUstream stream : s.streams) {
+    if (result == CUDA_SUCCESS) result = driver.synchronize(stream);
+  }
+  if (result != CUDA_SUCCESS) {
+    std::fprintf(stderr, "narrow_bench: the driver's error %d\n", static_cast<int>(result));
+    std::exit(1);
+  }
+}
+
+// Processes are fast or slow as a whole, by more than Cupola adds. The one that goes first changes.
+void MeasureTurns(const char* mode, unsigned streams, const Problem& p,
+                  const Reference& reference) {
+  const Driver drivers[2] = {Driver("libcuda.so.1"), Driver(p.options.past.c_str())};
+  if (drivers[0].launch == drivers[1].launch) {
+    std::fprintf(stderr, "narrow_bench: not under Cupola: both launches are the same\n");
+    std::exit(1);
+  }
+  CUfunction functions[8];
+  for (int i = 0; i < 8; ++i)
+    CHECK(cudaGetFuncBySymbol(&functions[i], reinterpret_cast<const void*>(kKernels[i])));
+  const Streams s(streams);
+  std::vector<double> ms[2];
+  bool equal = true;
+  for (unsigned round = 0; round < p.options.repeat + 1; ++round) {
+    for (const unsigned which : {round % 2, 1 - round % 2}) {
+      const double start = Now();
+      RunBy(drivers[which], s, p, functions);
+      if (round > 0) ms[which].push_back((Now() - start) * 1e3);
+      equal = reference.IsSame() && equal;
+    }
+  }
+  std::printf("{\"mode\": \"%s\", \"equal\": %s", mode, equal ? "true" : "false");
+  PrintList("ms", ms[0]);
+  PrintList("past_ms", ms[1]);
+  std::printf("}\n");
+  std::fflush(stdout);
+  if (!equal) std::exit(1);
+}
+
 bool Wanted(const Options& options, const char* mode) {
   return ("," + options.modes + ",").find(std::string(",") + mode + ",") != std::string::npos;
 }
@@ -357,6 +441,8 @@ Options Parse(int argc, char** argv) {
       options.blocks = number;
     else if (name == "--modes")
       options.modes = argv[i + 1];
+    else if (name == "--past")
+      options.past = argv[i + 1];
     else
       std::exit(2);
   }
@@ -400,6 +486,8 @@ int main(int argc, char** argv) {
   measure_streams("streams32", 32, 1);
   measure_streams("streams1", 1, 1);
   measure_streams("streams32x8", 256, 8);
+  if (Wanted(p.options, "turns32")) MeasureTurns("turns32", 32, p, reference);
+  if (Wanted(p.options, "turns1")) MeasureTurns("turns1", 1, p, reference);
   if (Wanted(p.options, "graph")) {
     cudaGraphExec_t graph = MakeGraph(p);
     cudaStream_t stream;
