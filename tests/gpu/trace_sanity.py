@@ -111,7 +111,7 @@ def main():
         events = runner.load_trace(trace)
     rows = [{"check": "programs_end_well", "good": result["code"] == 0,
              "found": runner.describe_code(result["code"])},
-            {"check": "trace_is_json", "good": events is not None,
+            {"check": "trace_is_json", "good": bool(events),
              "found": f"{len(events or [])} events"}]
     for check in CHECKS if events else []:
         good, found = check(events)
