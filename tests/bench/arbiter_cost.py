@@ -98,18 +98,14 @@ class Bench:
         found = self.bed.build + "/null_board"
         return found if os.path.isdir(found) else self.bed.build + "/tests/preload/null_board"
 
-    def real_driver(self):
-        """Another name for the driver: a way past Cupola."""
+    def past_cupola(self):
         if self.where == "null":
             return self.null_driver() + "/past_cupola.so"
-        link = self.bed.folder + "/past_cupola.so"
-        if not os.path.islink(link):
-            os.symlink(launch_cost.real_driver(self.bed.build, self.where, self.bed.environ), link)
-        return link
+        return launch_cost.past_cupola(self.bed.folder, self.bed.build, self.where, self.bed.environ)
 
     def in_process(self, kind, processes, share):
         """Windows through Cupola and past it in turns, in each of some processes."""
-        return [self.run("cupola", kind, ["ab", self.real_driver(),
+        return [self.run("cupola", kind, ["ab", self.past_cupola(),
                                           *self.arguments(kind, seed, share)])
                 for seed in range(1, processes + 1)]
 

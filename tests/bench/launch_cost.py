@@ -90,13 +90,11 @@ def launches(build, device, pairs=20, batches=200, seed=1):
                         f"launch_added_ns_ci_low{name}": round(low, 1),
                         f"launch_added_ns_ci_high{name}": round(high, 1)})
         detail["processes" + name] = {"plain_ns": plain, "cupola_ns": other}
-    driver = real_driver(build, device, environ)
-    if driver:
-        with tempfile.TemporaryDirectory() as folder:
-            link = folder + "/past_cupola.so"
-            os.symlink(driver, link)
-            results = [run_json(cupola + prefix + program + ["ab", link, str(batches)], environ, 60)
-                       for _ in range(max(1, pairs // 4))]
+    with tempfile.TemporaryDirectory() as folder:
+        past = past_cupola(folder, build, device, environ)
+        results = [run_json(cupola + prefix + program + ["ab", past, str(batches)], environ, 60)
+                   for _ in range(max(1, pairs // 4)) if past]
+    if results:
         through = [value for result in results for value in result["ns"]]
         past = [value for result in results for value in result["past_ns"]]
         middle, low, high = sampling.paired_difference(past, through, seed)
@@ -118,6 +116,18 @@ def real_driver(build, device, environ):
         if os.path.basename(path).startswith("libcuda.so"):
             return path
     return None
+
+
+def past_cupola(folder, build, device, environ):
+    """A way past Cupola: the path, in `folder`, of a link to the real driver whose name Cupola does not
+    stand in for. None where there is no driver."""
+    driver = real_driver(build, device, environ)
+    link = os.path.join(folder, "past_cupola.so")
+    if driver is None:
+        return None
+    if not os.path.islink(link):
+        os.symlink(driver, link)
+    return link
 
 
 def torch_eager(build, device, python, processes=8, pairs=6, iterations=2000, seconds_left=None,

@@ -102,18 +102,22 @@ class Bench:
             if line["mode"] in MODES:
                 self.metrics[f"tasks_per_s_{line['mode']}_{name}"] = line["tasks_per_s"]
 
+    def lines_of(self, mode, iterations, tasks, blocks, repeat, store, *more):
+        """What narrow_bench prints of one mode."""
+        size = QUICK if self.quick else ["--tasks", str(tasks), "--repeat", str(repeat)]
+        lines = self.run([*size, "--iterations", "3" if self.quick else str(iterations), "--blocks",
+                          str(blocks), "--modes", mode, *more], 40, store)
+        return [line for line in lines or [] if line["mode"] == mode]
+
     def unmodified_of(self, section, store, mode, iterations, turns, tasks=32768, blocks=1):
         """Launches a second on streams: ([of each plain process], [of each with variants]), by turns."""
-        size = ["--tasks", str(tasks), "--repeat", "5", "--iterations", str(iterations)]
-        if self.quick:
-            size, turns = [*QUICK, "--iterations", "3"], 1
         rates = {None: [], store: []}
-        for which in turns * (None, store, store, None):
-            lines = self.run([*size, "--blocks", str(blocks), "--modes", mode], 40, which)
+        for which in (1 if self.quick else turns) * (None, store, store, None):
+            lines = self.lines_of(mode, iterations, tasks, blocks, 5, which)
             self.detail[section].append(
                 {"mode": mode, "iterations": iterations, "blocks": blocks, "tasks": which is not None,
                  "lines": lines})
-            rates[which] += [line["tasks_per_s"] for line in lines or [] if line["mode"] == mode]
+            rates[which] += [line["tasks_per_s"] for line in lines]
         return rates[None], rates[store]
 
     @contextlib.contextmanager
@@ -154,17 +158,17 @@ class Bench:
 
     def turns_of(self, store, mode, iterations, tasks, blocks, turns):
         """Of each two rounds in turns: how long the one past Cupola took, times the one through it."""
-        past = launch_cost.real_driver(self.build, self.device, os.environ)
+        ratios, mode = [], mode.replace("streams", "turns")
         with tempfile.TemporaryDirectory() as folder:
-            link = folder + "/past_cupola.so"
-            os.symlink(past, link)
-            size = QUICK if self.quick else ["--tasks", str(tasks), "--repeat", "24"]
-            mode = mode.replace("streams", "turns")
-            found = [line for _ in range(1 if self.quick else turns) for line in self.run(
-                [*size, "--iterations", "3" if self.quick else str(iterations), "--blocks", str(blocks),
-                 "--modes", mode, "--past", link], 40, store) or [] if line["mode"] == mode]
-        self.detail["long"] += found
-        return [b / a for line in found for a, b in zip(line["ms"], line["past_ms"])]
+            past = launch_cost.past_cupola(folder, self.build, self.device, os.environ)
+            if past is None:
+                self.fail("no driver to go past Cupola by")
+                return []
+            for _ in range(1 if self.quick else turns):
+                for line in self.lines_of(mode, iterations, tasks, blocks, 24, store, "--past", past):
+                    self.detail["long"].append(line)
+                    ratios += [b / a for a, b in zip(line["ms"], line["past_ms"])]
+        return ratios
 
     def note_ratio(self, name, samples, statistic):
         """The metric `name` and its 95 % interval; none where a sample is empty."""
