@@ -81,9 +81,13 @@ def table(head, rows):
 
 
 def fact_line(result):
+    """The machine, and the code and time; where sections have their own, a table below says which."""
     facts = result["machine"]
-    return (f"{facts['gpu']}; CUDA {facts['cuda_driver']}; {facts['cpu']}, {facts['cpus']} "
-            f"processors; {result['date']}; commit {str(result['commit'])[:12]}.")
+    when = f"{result['date']}; commit {str(result['commit'])[:12]}."
+    if result["detail"].get("measured"):
+        when = "each section at a time and of a commit of its own, see \"What is from when\"."
+    return (f"{facts['gpu']}; {facts['cuda_driver']}; {facts['cpu']}, {facts['cpus']} "
+            f"processors; {when}")
 
 
 def measured_rows(detail):
@@ -334,7 +338,7 @@ def page(found, images):
             metric_rows(result["metrics"], result["detail"]))]
         measured = list(measured_rows(result["detail"]))
         if measured:
-            parts += ["What is from when (detail.measured; plain modes do not depend on the commit):",
+            parts += ["**What is from when** (detail.measured; plain modes do not depend on the commit):",
                       table(["section", "GPU", "commit", "measured", "seconds"], measured)]
         if result["detail"].get("failures"):
             parts += ["Not measured: " + "; ".join(
