@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
@@ -38,6 +39,7 @@ struct Guard {
   CUstream stream;
   bool blocking;
   CUcontext context;
+  uint64_t entry;  ///< number of what was put into streams
 };
 
 /// A call that may wait.
@@ -57,7 +59,8 @@ constexpr uint32_t kQueues = 32, kStreamHolds = 1024;
 std::recursive_mutex mutex;
 // Leaked: exit() may end them before it runs what still calls the driver.
 auto& guards = *new std::vector<Guard>;
-auto& queued = *new std::map<CUstream, uint32_t>;  // since its oldest guard
+uint64_t entries = 0;
+auto& queued = *new std::map<CUstream, std::deque<uint64_t>>;  // entries behind what holds it
 auto& loaded = *new std::set<const void*>;
 auto& streams = *new std::set<CUstream>;
 auto& held = *new std::map<pthread_t, CUcontext>;  // by cuCtxSetCurrent
@@ -188,14 +191,16 @@ void CheckLaunch(const void* function, CUstream stream) {
   if (streams.size() + 1 > kQueues && streams.contains(stream)) {
     Violation("shares a hardware queue with a guard", "a launch");
   }
-  bool is_held = false;
-  for (const Guard& guard : guards) {
-    is_held |= guard.stream == stream ||
-               (guard.context == context && guard.blocking && IsBlocking(stream));
-  }
-  if (is_held && ++queued[stream] > kStreamHolds) {
-    Violation("waits for room behind a guard", "a launch");
-  }
+  // The first one is the oldest; what came before it is held by none.
+  const bool is_blocking = IsBlocking(stream);
+  const auto held_by = std::ranges::find_if(guards, [&](const Guard& guard) {
+    return guard.stream == stream || (guard.context == context && guard.blocking && is_blocking);
+  });
+  if (held_by == guards.end()) return;
+  std::deque<uint64_t>& behind = queued[stream];
+  while (!behind.empty() && behind.front() < held_by->entry) behind.pop_front();
+  behind.push_back(++entries);
+  if (behind.size() > kStreamHolds) Violation("waits for room behind a guard", "a launch");
 }
 
 template <typename... Arguments>
@@ -211,8 +216,8 @@ CUresult PassGuard(const char* name, CUstream stream, CUdeviceptr address, cuuin
     const auto* word = reinterpret_cast<const uint32_t*>(address);
     if (IsGuard(address, value)) {
       DropReached();
-      guards.push_back({word, value, stream, IsBlocking(stream), ContextOf(stream)});
-      ++queued[stream];
+      guards.push_back({word, value, stream, IsBlocking(stream), ContextOf(stream), ++entries});
+      queued[stream].push_back(entries);
       DropReached();
     }
     for (const UnderWay& call : under_way) {
