@@ -72,7 +72,7 @@ bool WritePassage(const PreemptContext& context, CUstream stream, bool per_threa
 
 bool PutGate(PreemptContext& context, const LaunchFacts& facts) {
   if (!WaitAtGate(context, facts.stream, facts.per_thread)) return false;
-  context.queued.fetch_add(1, std::memory_order_relaxed);
+  context.queued.Add(1);
   return true;
 }
 
@@ -114,7 +114,7 @@ bool GateGuarded(PreemptContext& context, const LaunchFacts& facts) noexcept {
 bool TellPassage(PreemptContext& context, const LaunchFacts& facts, uint32_t index,
                  uint32_t passage) noexcept {
   if (!WritePassage(context, facts.stream, facts.per_thread, index, passage)) return false;
-  context.queued.fetch_add(1, std::memory_order_relaxed);
+  context.queued.Add(1);
   return true;
 }
 

@@ -359,7 +359,7 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, Plain* why) {
   }
   Guard(attempt, *slot);
   context.half_made.store(0);
-  context.queued.fetch_add(2, std::memory_order_relaxed);
+  context.queued.Add(2);
   // Where all its workers came on SMs that are to be left, it goes on with others.
   if (bound != 0 && bound != runtime::kAllSms) context.gpu->WakeAgent();
   return Outcome::kLaunched;

@@ -211,8 +211,9 @@ uint32_t Harvest(PreemptContext& context) noexcept {
     CountResumes(context, resumes);
   }
   if (complete == 0) return context.outstanding.load();
+  const uint64_t total = context.queued.total();
   const uint32_t left = context.outstanding.fetch_sub(complete) - complete;
-  if (left == 0) context.queued.store(0, std::memory_order_relaxed);
+  if (left == 0) context.queued.NoteGone(total);
   Unwatch(complete);
   return left;
 }

@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include "intercept/preempt/launch_slots.h"
+#include "intercept/preempt/queued_work.h"
 
 namespace cupola::intercept::preempt {
 
@@ -66,8 +67,8 @@ struct PreemptContext {
   std::atomic<uint32_t> outstanding{0};
   /// Threads that are, or are about to be, in a call that may wait.
   std::atomic<uint32_t> scopes{0};
-  /// Work put on streams since `outstanding` was last 0: a stream holds about 1,024 entries.
-  std::atomic<uint32_t> queued{0};
+  /// Behind guards, as far as is known: a stream holds about 1,024 entries.
+  QueuedWork queued;
 
   /// Serialises launches with their guards; held over driver calls, never by the agent.
   pthread_mutex_t launch_mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -145,19 +145,19 @@ OwnCallScope::~OwnCallScope() {
 }
 
 void KeepRoom(PreemptContext& context) noexcept {
-  if (context.queued.load(std::memory_order_relaxed) < kMostQueued) [[likely]] return;
-  if (Harvest(context) == 0) return context.queued.store(0, std::memory_order_relaxed);
+  if (context.queued.left() < kMostQueued) [[likely]] return;
+  const uint64_t total = context.queued.total();
+  if (Harvest(context) == 0) return context.queued.NoteGone(total);
   Count(counters.waits);
   WaitUntilComplete(context, WaitFor::kAll, LastNumber(context), /*all_seen=*/false);
-  // What is in the streams now came after the last of them.
-  context.queued.store(0, std::memory_order_relaxed);
+  context.queued.NoteGone(total);
 }
 
 void EnterPlain(PreemptContext& context) noexcept {
   if (context.outstanding.load() == 0) return;
   AwaitGuard(context);
   KeepRoom(context);
-  context.queued.fetch_add(1, std::memory_order_relaxed);
+  context.queued.Add(1);
 }
 
 void WaitForSlot(PreemptContext& context, uint32_t index, uint32_t sequence) noexcept {

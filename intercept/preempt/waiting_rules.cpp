@@ -197,7 +197,7 @@ __attribute__((visibility("hidden"))) uint64_t cupola_enter_stream_ordered(
       const HookScope scope;
       AwaitGuard(*context);
       KeepRoom(*context);
-      context->queued.fetch_add(1, std::memory_order_relaxed);
+      context->queued.Add(1);
     }
   }
   return HasTasksBehind() ? Enter(index) : 0;
