@@ -20,17 +20,16 @@ class QueuedWork {
   /// Nothing holds the first `total` entries.
   void NoteGone(uint64_t total) noexcept {
     uint64_t gone = gone_.load(std::memory_order_relaxed);
-    while (gone < total &&
-           !gone_.compare_exchange_weak(gone, total, std::memory_order_release,
-                                        std::memory_order_relaxed)) {
+    while (gone < total && !gone_.compare_exchange_weak(gone, total, std::memory_order_release,
+                                                        std::memory_order_relaxed)) {
     }
   }
 
   /// At most so many are in the streams behind something that may hold them.
   uint64_t left() const noexcept {
+    // In this order: who noted `gone` had read at least that of `total_`.
     const uint64_t gone = gone_.load(std::memory_order_acquire);
-    const uint64_t total = total_.load(std::memory_order_relaxed);
-    return total > gone ? total - gone : 0;
+    return total_.load(std::memory_order_relaxed) - gone;
   }
 
  private:

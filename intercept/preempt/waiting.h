@@ -57,8 +57,8 @@ void CloseScope(PreemptContext& context) noexcept;
 /// Waits until a stream surely has room for more work.
 void KeepRoom(PreemptContext& context) noexcept;
 
-/// Before a launch without a guard, perhaps behind guarded ones: waits for a guard that is being
-/// made, and for room.
+/// Before a launch without a guard, or another call that puts one entry into a stream, perhaps
+/// behind guarded launches: waits for a guard that is being made, and for room.
 void EnterPlain(PreemptContext& context) noexcept;
 
 /// Waits until launch `sequence` of a slot is complete, or the context is given up.

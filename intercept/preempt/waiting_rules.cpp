@@ -195,9 +195,7 @@ __attribute__((visibility("hidden"))) uint64_t cupola_enter_stream_ordered(
     PreemptContext* const context = Current();
     if (context != nullptr && context->outstanding.load() != 0) {
       const HookScope scope;
-      AwaitGuard(*context);
-      KeepRoom(*context);
-      context->queued.Add(1);
+      EnterPlain(*context);
     }
   }
   return HasTasksBehind() ? Enter(index) : 0;
