@@ -29,13 +29,13 @@ def has_gpu():
 
 
 def commit_of(build):
+    """Of what scripts/stage gathered by what it noted: the tree around it may be another's."""
     if os.environ.get("CUPOLA_COMMIT"):
         return os.environ["CUPOLA_COMMIT"]
-    found = first_line(["git", "-C", ROOT, "rev-parse", "HEAD"])
-    if found is None and os.path.exists(build + "/commit.txt"):
+    if os.path.exists(build + "/commit.txt"):
         with open(build + "/commit.txt") as file:
-            found = file.read().strip()
-    return found
+            return file.read().strip()
+    return first_line(["git", "-C", ROOT, "rev-parse", "HEAD"])
 
 
 def torch_python():
