@@ -168,7 +168,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, ROOT + "/scripts/bench", what, "--build", build, "--device",
                    "sim", "--quick", "--out", folder, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=220)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=400)
         print(done.stdout, done.stderr)
         with open(f"{folder}/{what}.json") as file:
             result = json.load(file)

@@ -138,7 +138,7 @@ class Bed:
                        f"-> {runner.describe_code(result['code'])}, {result['seconds']:.1f} s\n")
         return result["code"], text
 
-    def build_variants(self, programs, seconds=120):
+    def build_variants(self, programs, seconds=240):
         """`cupola build` of programs by name, once; Failed where it fails."""
         code, text = self.run_tool(["build", *map(self.program, programs)], seconds)
         if code != 0:
