@@ -1,6 +1,5 @@
 """The facts of the machine that results are kept with."""
 import os
-import subprocess
 import tempfile
 import unittest
 from unittest import mock
@@ -15,8 +14,7 @@ class MachineTest(unittest.TestCase):
 
     def test_the_commit_is_that_of_the_build(self):
         """A staged build may lie in a tree of another commit."""
-        head = subprocess.run(["git", "-C", machine.ROOT, "rev-parse", "HEAD"], text=True,
-                              capture_output=True).stdout.strip() or None
+        head = machine.first_line(["git", "-C", machine.ROOT, "rev-parse", "HEAD"])
         with tempfile.TemporaryDirectory() as build:
             self.assertEqual(self.commit_of(build), head)
             with open(build + "/commit.txt", "w") as file:
