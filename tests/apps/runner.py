@@ -128,7 +128,7 @@ def run(command, environ, timeout, stdin=b""):
     return {"code": code, "stdout": out, "stderr": err, "seconds": time.monotonic() - start}
 
 
-BUILD_SECONDS = 300  # of one program, however busy the machine; by itself 5
+BUILD_SECONDS = 300  # of programs, however busy the machine; one by itself takes 5
 
 
 def build_variants(build, store, program):

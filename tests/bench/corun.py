@@ -138,9 +138,9 @@ class Bed:
                        f"-> {runner.describe_code(result['code'])}, {result['seconds']:.1f} s\n")
         return result["code"], text
 
-    def build_variants(self, programs, seconds=240):
+    def build_variants(self, programs):
         """`cupola build` of programs by name, once; Failed where it fails."""
-        code, text = self.run_tool(["build", *map(self.program, programs)], seconds)
+        code, text = self.run_tool(["build", *map(self.program, programs)], runner.BUILD_SECONDS)
         if code != 0:
             raise Failed(f"cupola build: {runner.describe_code(code)} {text[-400:]}")
         return text.replace(self.build + "/", "")  # results say nothing of where it lay
