@@ -12,6 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SVG = "{http://www.w3.org/2000/svg}"
 RUNS = ("without Cupola", "with priorities")
 LEAST_FACTOR = 4  # about 20 is seen, also on a busy machine
+LEAST_WIDTH = 0.6  # of what a picture draws
 
 
 def rows_of(picture):
@@ -46,13 +47,20 @@ class Share(unittest.TestCase):
         self.assertEqual(self.code, 0, self.said)
         self.assertIn("The results of both programs are the same.", self.said)
 
+    def figures(self, run):
+        """The table's mean, median, p99 and longest of the short kernel, in us."""
+        row = re.search(rf"^{run} +(\d+) +(\d+) +(\d+) +(\d+) ", self.said, re.MULTILINE)
+        self.assertTrue(row, self.said)
+        return [int(figure) for figure in row.groups()]
+
     def test_priorities_shorten_the_wait(self):
-        means = [re.search(rf"^{name} +(\d+) ", self.said, re.MULTILINE) for name in RUNS]
         factor = re.search(r"is done ([\d.]+) times sooner", self.said)
-        self.assertTrue(all(means) and factor, self.said)
-        plain, cupola = (int(mean[1]) for mean in means)
-        self.assertAlmostEqual(float(factor[1]), plain / cupola, delta=0.06 + 1e-3 * plain / cupola)
-        self.assertGreater(float(factor[1]), LEAST_FACTOR, self.said)
+        self.assertTrue(factor, self.said)
+        plain, cupola = (self.figures(run) for run in RUNS)
+        means = plain[0] / cupola[0]
+        self.assertAlmostEqual(float(factor[1]), means, delta=0.06 + 1e-3 * means)
+        # A busy machine may keep one of the few from running at all: the median does not know.
+        self.assertGreater(plain[1] / cupola[1], LEAST_FACTOR, self.said)
         preempted = re.search(r"^batch: .* (\d+) preemptions", self.said, re.MULTILINE)
         self.assertGreater(int(preempted[1]) if preempted else 0, 0, self.said)
 
@@ -61,8 +69,12 @@ class Share(unittest.TestCase):
         self.assertEqual(set(rows), {f"{run}: {what}" for run in RUNS
                                      for what in ("short kernel", "batch")})
         self.assertTrue(all(rows.values()), rows)
-        plain, cupola = (max(rows[f"{run}: short kernel"]) for run in RUNS)
-        self.assertGreater(plain, cupola, rows)
+        widths = [rows[f"{run}: short kernel"] for run in RUNS]
+        self.assertEqual(len(widths[0]), len(widths[1]), rows)
+        longest = [self.figures(run)[3] for run in RUNS]
+        scale = max(widths[0]) / longest[0]
+        self.assertAlmostEqual(max(widths[1]), max(LEAST_WIDTH, scale * longest[1]), delta=0.02,
+                               msg=f"{rows} {longest}")
 
 
 def main():
