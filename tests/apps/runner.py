@@ -131,9 +131,9 @@ def run(command, environ, timeout, stdin=b""):
 BUILD_SECONDS = 300  # of programs, however busy the machine; one by itself takes 5
 
 
-def build_variants(build, store, program):
-    """`cupola build` of a program into a variant store: what went wrong, or ""."""
-    built = run([f"{build}/bin/cupola", "build", "--quiet", "--store", store, program], None,
+def build_variants(build, store, *files):
+    """`cupola build` of programs into a variant store: what went wrong, or ""."""
+    built = run([f"{build}/bin/cupola", "build", "--quiet", "--store", store, *files], None,
                 BUILD_SECONDS)
     if built["code"] == 0:
         return ""

@@ -38,9 +38,7 @@ class Bench:
             files.append(f"{self.bed.folder}/{kind}.ptx")
             with open(files[-1], "wb") as file:
                 file.write(runner.run([self.program, "ptx", kind], self.bed.environ, 30)["stdout"])
-        code, text = self.bed.run_tool(["build", *files], 100)
-        if code != 0:
-            raise corun.Failed(f"cupola build: {runner.describe_code(code)} {text[-400:]}")
+        self.bed.build_files(files)
 
     def arguments(self, kind, seed, share):
         """`share`: one in so many of the windows."""

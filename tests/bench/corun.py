@@ -23,7 +23,8 @@ class Failed(Exception):
 
 
 class Job:
-    """A program that runs beside others, in a session of its own."""
+    """A program that runs beside others, in a session of its own; it ends with the thread that has
+    started it."""
 
     def __init__(self, command, environ, log=None, output=None):
         """Standard output goes to the file `output`, else to a pipe."""
@@ -31,7 +32,7 @@ class Job:
         with open(output, "wb") if output else contextlib.nullcontext(subprocess.PIPE) as out:
             self.process = subprocess.Popen(
                 command, env=environ, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.PIPE,
-                bufsize=0, start_new_session=True, preexec_fn=runner.prepare_child)
+                bufsize=0, start_new_session=True, preexec_fn=runner.prepare_child_to_end)
 
     def await_line(self, seconds):
         """The next line of standard output, without its end; None when there is none in time."""
@@ -139,8 +140,12 @@ class Bed:
         return result["code"], text
 
     def build_variants(self, programs):
-        """`cupola build` of programs by name, once; Failed where it fails."""
-        code, text = self.run_tool(["build", *map(self.program, programs)], runner.BUILD_SECONDS)
+        """`cupola build` of programs by name, once: what it says; Failed where it fails."""
+        return self.build_files(map(self.program, programs))
+
+    def build_files(self, files):
+        """The same of files."""
+        code, text = self.run_tool(["build", *files], runner.BUILD_SECONDS)
         if code != 0:
             raise Failed(f"cupola build: {runner.describe_code(code)} {text[-400:]}")
         return text.replace(self.build + "/", "")  # results say nothing of where it lay

@@ -92,10 +92,7 @@ def run_case(options, store, end, name):
 def run_cases(options, started):
     common = corun.Bed(options.build, options.device, options.out)
     try:
-        code, text = common.run_tool(["build", "--quiet", common.program("faults"),
-                                      f"{common.build}/apps/faults.fatbin"], 60)
-        if code != 0:
-            raise corun.Failed(f"cupola build: {runner.describe_code(code)} {text[-400:]}")
+        common.build_files([common.program("faults"), f"{common.build}/apps/faults.fatbin"])
         rows = []
         with common.mps() if options.mps else contextlib.nullcontext(), \
                 concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

@@ -40,10 +40,8 @@ def main(case, doc, *more):
             print(f"{case.__name__}: no {path}: build it first", file=sys.stderr)
             return runner.NOT_POSSIBLE_HERE
     with tempfile.TemporaryDirectory() as case.store:
-        environ = {**os.environ, "CUPOLA_STORE": case.store}
-        built = runner.run([cupola, "build", "--quiet", *files], environ, 120)
-        if built["code"] != 0:
-            print(built["stderr"].decode(), file=sys.stderr)
+        if problem := runner.build_variants(case.build, case.store, *files):
+            print(problem, file=sys.stderr)
             return 1
         done = unittest.main(module=case.__module__, argv=[sys.argv[0], *rest], verbosity=2,
                              exit=False)
