@@ -151,12 +151,13 @@ class Case:
     def until_gone(self, program):
         self.until(lambda: self.client(program) is None, f"the {program.name} has left the board")
 
-    def start(self, victim_label, kind="runtime"):
-        """Arbiter, victim and bystander, whose label is the other one."""
+    def start(self, victim_label, kind="runtime", stream="non_blocking"):
+        """Arbiter, victim and bystander, whose label is the other one; the victim's kernels go into a
+        stream of that kind."""
         self.serve()
         other = HIGH if victim_label == LOW else LOW
         files = [f"{self.bed.build}/apps/faults.fatbin"] if kind != "runtime" else []
-        victim = Program(self, "victim", victim_label, kind, *files)
+        victim = Program(self, "victim", victim_label, "--stream", stream, kind, *files)
         beside = Program(self, "bystander", other, "runtime")
         if kind != "runtime":
             victim.success = "CUDA_SUCCESS"

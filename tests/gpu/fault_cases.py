@@ -6,7 +6,7 @@ import signal
 import time
 
 from fault_bed import HIGH, LOW, Program, TooLate, Wrong
-from guarded_calls import ask
+from guarded_calls import STREAMS, ask
 import corun
 
 CHAOS_SECONDS = 8
@@ -243,10 +243,10 @@ def chaos(case):
         raise Wrong(f"{wrong} (seed {seed}, after {', '.join(world.history[-6:])})") from wrong
 
 
-def ended_while_preempted(what, kind):
+def ended_while_preempted(what, kind, stream="non_blocking"):
     """The device, the context or the code ends while its kernel is preempted."""
     def run(case):
-        victim, beside = case.start(LOW, kind)
+        victim, beside = case.start(LOW, kind, stream)
         case.preempt(victim, beside)
         victim.say(what)
         beside.wait()
@@ -351,8 +351,9 @@ def all_cases():
     cases["arbiter_killed_while_paused"] = arbiter_killed_while_paused
     cases["arbiter_killed_at_random"] = arbiter_killed_at_random
     cases["chaos"] = chaos
-    cases["device_reset"] = ended_while_preempted("reset", "runtime")
-    cases["context_destroy"] = ended_while_preempted("destroy", "context")
+    for stream in STREAMS:
+        cases[f"device_reset_{stream}"] = ended_while_preempted("reset", "runtime", stream)
+        cases[f"context_destroy_{stream}"] = ended_while_preempted("destroy", "context", stream)
     cases["module_unload"] = ended_while_preempted("unload", "module")
     cases["library_unload"] = ended_while_preempted("unload", "library")
     cases["fork"] = forks

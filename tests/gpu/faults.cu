@@ -6,6 +6,7 @@
 //   faults module FATBIN      of a module, in the primary context
 //   faults library FATBIN     of a library, likewise
 //
+// --stream before that says into which stream: non_blocking (the default), blocking, legacy, per_thread.
 // FATBIN is this source compiled with -fatbin. Prints "ready", then one line for each line read:
 //   launch BLOCKS NS   a kernel of so many blocks, each of NS nanoseconds      "launched ERROR"
 //   fault              a kernel that writes where it must not                  "launched ERROR"
@@ -85,9 +86,19 @@ const char* NameOf(CUresult result) {
   return name;
 }
 
+cudaStream_t MakeStream(const std::string& kind) {
+  if (kind == "legacy") return cudaStreamLegacy;
+  if (kind == "per_thread") return cudaStreamPerThread;
+  cudaStream_t stream = nullptr;
+  MUST(cudaStreamCreateWithFlags(
+      &stream, kind == "blocking" ? cudaStreamDefault : cudaStreamNonBlocking));
+  return stream;
+}
+
 class Program {
  public:
-  Program(std::string kind, const char* file) : kind_(std::move(kind)) {
+  Program(std::string kind, const char* file, std::string stream_kind)
+      : kind_(std::move(kind)), stream_kind_(std::move(stream_kind)) {
     if (file == nullptr) return;
     std::ifstream in(file, std::ios::binary);
     image_.assign(std::istreambuf_iterator<char>(in), {});
@@ -104,7 +115,7 @@ class Program {
       MUST(cudaFree(nullptr));
     }
     LoadCode();
-    MUST(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    stream_ = MakeStream(stream_kind_);
     MUST(cudaMalloc(&results_, kMostBlocks * sizeof(uint32_t)));
     MUST(cudaMalloc(&start_ns_, sizeof(*start_ns_)));
     MUST(cudaMalloc(&spare_, 1 << 16));
@@ -223,7 +234,7 @@ class Program {
         function, blocks, 1, 1, threads, 1, 1, 0, stream_, arguments, nullptr));
   }
 
-  std::string kind_;
+  std::string kind_, stream_kind_;
   std::vector<char> image_;
   std::vector<uint32_t> expected_;
   CUcontext context_ = nullptr;
@@ -278,11 +289,18 @@ void Obey(Program& program, const std::string& line) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2 || (argc == 2) != (std::string(argv[1]) == "runtime")) {
-    std::fprintf(stderr, "usage: faults runtime | faults context|module|library FATBIN\n");
+  std::vector<std::string> words(argv + 1, argv + argc);
+  std::string stream_kind = "non_blocking";
+  if (words.size() > 2 && words[0] == "--stream") {
+    stream_kind = words[1];
+    words.erase(words.begin(), words.begin() + 2);
+  }
+  if (words.empty() || words.size() != (words[0] == "runtime" ? 1 : 2)) {
+    std::fprintf(stderr,
+                 "usage: faults [--stream KIND] runtime | context|module|library FATBIN\n");
     return 2;
   }
-  static Program program(argv[1], argv[2]);
+  static Program program(words[0], words.size() > 1 ? words[1].c_str() : nullptr, stream_kind);
   std::atexit([] { program.UnloadAtExit(); });
   program.Prepare();
   Say("ready");

@@ -9,7 +9,7 @@ which it preempts. Every result is compared. Prints a table; exit code 0 = all w
 
   faults.py --build build/gpu --device gpu --json results.json
   faults.py --build build/gpu --mps
-  faults.py --device sim --cases fork,device_reset
+  faults.py --device sim --cases fork,device_reset_legacy
 """
 import argparse
 import concurrent.futures
