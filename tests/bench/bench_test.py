@@ -26,11 +26,11 @@ PREEMPTION = [f"hp_{p}_us_{what}" for p in ("p50", "p99")
     name for cell in CELLS for name in
     [f"batch_rate_ratio_{cell}"] + [f"hp_{p}_us_{system}_{cell}" for p in ("p50", "p99")
                                     for system in ("plain", "cupola")]]
-FLEP = ["pairs_hp_speedup_mean_mps", "pairs_hp_ceiling_fraction_timeslice",
+FLEP = ["table1_ratio_worst_pct", "pairs_hp_speedup_mean_mps", "pairs_hp_ceiling_fraction_timeslice",
         "pairs_antt_ceiling_fraction", "triplets_antt_ceiling_fraction", "stp_loss_pct",
         "ffs_share_high_pct", "solo_overhead_mean_pct", "solo_overhead_worst_pct",
         "slicing_overhead_mean_pct", "spatial_overhead_cut_pct", "prediction_error_mean_pct"]
-SECTIONS = "prediction,alone,solo,pairs,equal,triplets,delays,ffs,spatial"
+SECTIONS = "inputs,prediction,alone,solo,pairs,equal,triplets,delays,ffs,spatial"
 SIZES = ("1us", "13us", "46us")
 NARROW = ["single_task_us_p50", "single_task_us_p99", "dependent_task_us", "dependent_stream_speedup"] + [
     f"tasks_per_s_{mode}_{name}" for mode in ("api", "apix8", "streams32", "streams32x8", "graph", "fused")

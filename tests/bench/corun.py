@@ -154,8 +154,10 @@ class Bed:
         return self.device == "gpu" and shutil.which("nvidia-cuda-mps-control") is not None
 
     @contextlib.contextmanager
-    def mps(self):
-        """MPS for the programs started within; the simulated device needs no daemon for that."""
+    def mps(self, by_arbiter=False):
+        """MPS for the programs started within; the simulated device needs no daemon for that. With
+        `by_arbiter` the control daemon is left to a `cupola serve --mps` that runs within, which must
+        have stopped it by the end."""
         if self.device == "sim":
             self.additions["CUPOLA_SIM_MPS"] = "1"
             try:
@@ -170,15 +172,18 @@ class Bed:
         control = "nvidia-cuda-mps-control"
         quiet = {"env": {**os.environ, **mine}, "stdout": subprocess.DEVNULL,
                  "stderr": subprocess.DEVNULL, "timeout": 20}  # the daemon keeps what it is given
-        try:
-            started = subprocess.run([control, "-d"], stdin=subprocess.DEVNULL, **quiet)
-        except subprocess.TimeoutExpired as error:
-            raise Failed(f"{control} -d: did not return") from error
-        if started.returncode != 0:
-            raise Failed(f"{control} -d: {runner.describe_code(started.returncode)}")
+        if not by_arbiter:
+            try:
+                started = subprocess.run([control, "-d"], stdin=subprocess.DEVNULL, **quiet)
+            except subprocess.TimeoutExpired as error:
+                raise Failed(f"{control} -d: did not return") from error
+            if started.returncode != 0:
+                raise Failed(f"{control} -d: {runner.describe_code(started.returncode)}")
         self.additions.update(mine)
         try:
             yield
+            if by_arbiter and mps_answers(quiet):
+                raise Failed(f"{control} runs on behind cupola serve --mps")
         finally:
             for key in mine:
                 del self.additions[key]
@@ -186,7 +191,7 @@ class Bed:
                 subprocess.run([control], input=b"quit -t 5\n", **quiet)
 
     @contextlib.contextmanager
-    def arbiter(self, config):
+    def arbiter(self, config, *options):
         """`cupola serve` with a configuration (TOML text), for the programs started within."""
         self.serves = getattr(self, "serves", 0) + 1
         path = os.path.join(self.folder, f"arbiter{self.serves}.sock")
@@ -195,7 +200,8 @@ class Bed:
             file.write(config)
         environ = {**self.environ, **self.additions, "CUPOLA_SOCKET": path,
                    "CUPOLA_STORE": self.store}
-        job = Job([self.build + "/bin/cupola", "serve", "--config", config_file], environ, self.log)
+        job = Job([self.build + "/bin/cupola", "serve", "--config", config_file, *options], environ,
+                  self.log)
         self.additions["CUPOLA_SOCKET"] = path
         try:
             line = job.await_line(15)
@@ -213,6 +219,15 @@ class Bed:
             with contextlib.suppress(ProcessLookupError, ValueError):  # ValueError: finished before
                 job.process.terminate()
                 job.finish(10)
+
+
+def mps_answers(how):
+    """Whether there is a control daemon; `how`: keywords of subprocess.run, its folders among them."""
+    try:
+        done = subprocess.run(["nvidia-cuda-mps-control"], input=b"get_server_list\n", **how)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
 
 
 def require(device, paths):

@@ -10,6 +10,7 @@ import os
 import sys
 
 import corun
+import flep_calibrate
 import flep_metrics as m
 import flep_runs as runs
 from flep_results import metrics
@@ -20,12 +21,12 @@ import torch_pair
 # In the order they are measured: what "prediction" and "tune" find serves the sections after them.
 # With about the seconds that each takes on an H200; GUESSED: not measured yet, from its number of
 # processes and kernels.
-SECTIONS = {"prediction": 9, "tune": 46, "alone": 13, "solo": 50, "pairs": 47, "equal": 53,
+SECTIONS = {"inputs": 20, "prediction": 9, "tune": 46, "alone": 13, "solo": 50, "pairs": 47, "equal": 53,
             "triplets": 150, "delays": 12, "ffs": 125, "spatial": 60, "torch": 200}
 # What they decide by is predicted: without models all programs would seem alike.
 PREDICTED = {"pairs", "equal", "triplets", "ffs", "spatial", "delays"}
-WHOLE = {"prediction", "tune", "solo"}  # not mode by mode
-GUESSED = {"triplets", "spatial"}
+WHOLE = {"inputs", "prediction", "tune", "solo"}  # not mode by mode
+GUESSED = {"inputs", "triplets", "spatial"}
 MODES = ["_".join(mode) for mode in runs.MODES]
 # The modes of pairs, equal and triplets, and of ffs, that most metrics need first.
 VALUE_ORDER = [("cupola", "nomps"), ("plain", "mps"), ("cupola", "mps"), ("plain", "nomps")]
@@ -106,6 +107,17 @@ class Evaluation:
         return self.detail["alone"][sharing]["_".join(member)]
 
     # Sections
+
+    def inputs(self):
+        """The time of each kernel alone on each of its inputs, by events, beside table 1's."""
+        found = {}
+        for program, which in itertools.product(runs.PROGRAMS, flep_calibrate.INPUTS):
+            try:
+                found[f"{program}_{which}"] = flep_calibrate.measure(
+                    self.bed.build, self.bed.device, self.bed.environ, program, which)
+            except (flep_calibrate.Failed, ValueError) as error:
+                self.fail("inputs", error)
+        self.detail["inputs"] = found
 
     def prediction(self):
         """Profiles each program over 100 random sizes and trains the duration models; fig. 7."""
@@ -366,7 +378,7 @@ def sections_of(failure):
 
 def with_what_they_need(sections, has_alone, has_plan):
     """`sections`, behind those that measure what they go by and is not there."""
-    if set(sections) - {"solo", "torch", "prediction", "tune"} and not has_alone:
+    if set(sections) - {"inputs", "solo", "torch", "prediction", "tune"} and not has_alone:
         sections = ["alone"] + [each for each in sections if each != "alone"]
     if set(sections) & PREDICTED and not has_plan:
         sections = ["prediction"] + [each for each in sections if each != "prediction"]
@@ -388,7 +400,7 @@ def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, every
                                    os.path.exists(bed.plan_file))
     earlier = [each for each in detail.get("failures", []) if sections_of(each) not in sections]
     evaluation = Evaluation(bed, detail, repeats, seconds_left, every, facts, modes, save)
-    if set(sections) - {"alone", "torch", "prediction"}:
+    if set(sections) - {"inputs", "alone", "torch", "prediction"}:
         try:
             detail["build"] = bed.build_variants(["flep_" + name for name in runs.PROGRAMS])
         except corun.Failed as error:

@@ -29,13 +29,13 @@ class Failed(Exception):
     """A program did not run; the message says how it ended."""
 
 
-def measure(options, environ, program, which, size=None):
+def measure(build, device, environ, program, which, size=None):
     """One process: {"size", "us" (median of event times), "target_us", ...}."""
-    form = "static" if options.device == "gpu" else "shared"
-    command = [f"{options.build}/apps/{form}/flep_{program}", "--input", which, "--events",
+    form = "static" if device == "gpu" else "shared"
+    command = [f"{build}/apps/{form}/flep_{program}", "--input", which, "--events",
                "--repeat", str(REPEATS[which]), "--warmup", "2"]
     command += ["--size", str(size)] if size else []
-    command += ["--scale", "0"] if options.device == "sim" else []
+    command += ["--scale", "0"] if device == "sim" else []
     result = runner.run(command, environ, 60)
     if result["code"] != 0:
         raise Failed(f"flep_{program} {which}: {runner.describe_code(result['code'])}: "
@@ -75,7 +75,8 @@ def calibrate(options):
                 if tried and size == tried[-1]["size"]:
                     continue
                 try:
-                    tried.append(measure(options, environ, program, which, size))
+                    tried.append(measure(options.build, options.device, environ, program, which,
+                                         size))
                 except (Failed, ValueError) as error:
                     print(f"flep_calibrate: {error}", file=sys.stderr, flush=True)
                     if not tried:

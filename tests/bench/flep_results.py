@@ -45,7 +45,7 @@ def medians(row, mode):
 def metrics(detail):
     """All metrics that the sections in `detail` allow."""
     found = {}
-    for part in (pair_metrics, equal_metrics, triplet_metrics, ffs_metrics, solo_metrics,
+    for part in (input_metrics, pair_metrics, equal_metrics, triplet_metrics, ffs_metrics, solo_metrics,
                  spatial_metrics):
         try:
             found.update(part(detail))
@@ -186,17 +186,18 @@ def spatial_overheads(detail, base):
     return found
 
 
-def spatial_base(detail):
-    """What preemption overhead is measured against: the same variants, where they were measured."""
-    rows = detail.get("spatial", {}).values()
-    return "unstopped" if rows and all("unstopped" in row for row in rows) else "plain"
+def input_metrics(detail):
+    """How far the ratio of two inputs' times alone is from that of table 1, at most."""
+    ratios = [row["us"] / row["target_us"] for row in detail.get("inputs", {}).values()]
+    return {"table1_ratio_worst_pct": 100 * (max(ratios) / min(ratios) - 1)} if ratios else {}
 
 
 def spatial_metrics(detail):
     """The mean overhead over all co-runs, and by how much yielding some SMs cuts it: a large kernel
-    that stopping costs next to nothing does not decide."""
+    that stopping costs next to nothing does not decide. Measured against the same variants, whom nobody
+    asks, and (`_of_plain`) against the original kernels."""
     found = {}
-    for base, suffix in ((spatial_base(detail), ""), ("plain", "_of_plain")):
+    for base, suffix in (("unstopped", ""), ("plain", "_of_plain")):
         rows = [row for each in spatial_overheads(detail, base).values() for row in each]
         if not rows:
             continue

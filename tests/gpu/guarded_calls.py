@@ -65,6 +65,8 @@ def parse_arguments():
     parser.add_argument("--strict", metavar="DRIVER",
                         help="a driver over the simulated one that ends programs where a GPU would "
                              "hang (tests/preempt/strict_driver.cpp)")
+    parser.add_argument("--mps", action="store_true",
+                        help="under MPS, which `cupola serve --mps` starts and stops")
     parser.add_argument("--blocks", type=int, help="of the kernel that is stopped")
     parser.add_argument("--block-ns", type=int, help="nanoseconds of each")
     parser.add_argument("--out", default=".", help="folder for corun.log (default: this one)")
@@ -306,8 +308,13 @@ def run_cells(options, bed, started):
     print(f"{'call':26} {'stream':13} {'returned':14} {'us':>9} {'wrong':>5} preemptions")
     end = started + options.limit
     rows = [new_row(*cell) for cell in todo]
-    with bed.arbiter(corun.config("hpf", {})), \
+    # The simulated device needs no daemon for MPS.
+    more = ["--mps"] if options.mps and options.device == "gpu" else []
+    with bed.mps(by_arbiter=True) if options.mps else contextlib.nullcontext(), \
+            bed.arbiter(corun.config("hpf", {}), *more), \
             concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        if more and not ask(bed, command="show")["mps"]:
+            raise corun.Failed("cupola serve --mps started no MPS")
         list(pool.map(lambda stream: run_stream(options, bed, end, [row for row in rows if
                                                                     row["stream"] == stream]),
                       dict.fromkeys(row["stream"] for row in rows)))
@@ -335,7 +342,7 @@ def main():
           f"{time.monotonic() - started:.0f} s, the longest cell {longest:.1f} s")
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({"device": options.device, "good": good, "returned_while_stopped": early,
+            json.dump({"device": options.device, "mps": options.mps, "good": good, "returned_while_stopped": early,
                        "cells": rows, "skipped": skipped}, file, indent=1)
     return 0 if rows and good == len(rows) else 1
 
