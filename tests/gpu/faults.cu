@@ -6,7 +6,8 @@
 //   faults module FATBIN      of a module, in the primary context
 //   faults library FATBIN     of a library, likewise
 //
-// --stream before that says into which stream: non_blocking (the default), blocking, legacy, per_thread.
+// --stream KIND before that: non_blocking (the default), blocking, legacy, per_thread. --devices N: runtime
+// only; `launch` launches on each of the first N devices, `wait` waits for all and adds their results up.
 // FATBIN is this source compiled with -fatbin. Prints "ready", then one line for each line read:
 //   launch BLOCKS NS   a kernel of so many blocks, each of NS nanoseconds      "launched ERROR"
 //   fault              a kernel that writes where it must not                  "launched ERROR"
@@ -97,8 +98,8 @@ cudaStream_t MakeStream(const std::string& kind) {
 
 class Program {
  public:
-  Program(std::string kind, const char* file, std::string stream_kind)
-      : kind_(std::move(kind)), stream_kind_(std::move(stream_kind)) {
+  Program(std::string kind, const char* file, std::string stream_kind, int device)
+      : kind_(std::move(kind)), stream_kind_(std::move(stream_kind)), device_(device) {
     if (file == nullptr) return;
     std::ifstream in(file, std::ios::binary);
     image_.assign(std::istreambuf_iterator<char>(in), {});
@@ -107,7 +108,7 @@ class Program {
 
   void Prepare() {
     context_ = nullptr;
-    MUST(cudaSetDevice(0));
+    Use();
     if (kind_ == "context") {
       MUST_DRIVER(Driver<PFN_cuInit_v2000>("cuInit")(0));
       MUST_DRIVER(Driver<PFN_cuCtxCreate_v3020>("cuCtxCreate_v2")(&context_, 0, 0));
@@ -125,6 +126,11 @@ class Program {
     MUST(cudaDeviceSynchronize());
     Launch(1, 1000);
     MUST(cudaStreamSynchronize(stream_));
+  }
+
+  // Makes the device the thread's, which a context of the program's own already is.
+  void Use() const {
+    if (context_ == nullptr) MUST(cudaSetDevice(device_));
   }
 
   std::string Launch(uint32_t blocks, unsigned long long nanoseconds) {
@@ -244,8 +250,33 @@ class Program {
   uint32_t* results_ = nullptr;
   unsigned long long* start_ns_ = nullptr;
   void* spare_ = nullptr;
+  int device_ = 0;
   uint32_t tag_ = 0, most_ = 0;
 };
+
+// Where there are several, all do the same: the first error of any, and the wrong blocks of all.
+std::string LaunchOnAll(std::vector<Program>& programs, uint32_t blocks,
+                        unsigned long long nanoseconds) {
+  std::string first;
+  for (Program& program : programs) {
+    program.Use();
+    const std::string error = program.Launch(blocks, nanoseconds);
+    if (first.empty() || first == "cudaSuccess") first = error;
+  }
+  return first;
+}
+
+std::string WaitForAll(std::vector<Program>& programs) {
+  static constexpr char kGood[] = "cudaSuccess wrong ";
+  unsigned long wrong = 0;
+  for (Program& program : programs) {
+    program.Use();
+    const std::string found = program.Wait();
+    if (found.rfind(kGood, 0) != 0) return found;
+    wrong += std::stoul(found.substr(sizeof(kGood) - 1));
+  }
+  return kGood + std::to_string(wrong);
+}
 
 std::string Fork(const Program& program) {
   const pid_t child = fork();
@@ -258,17 +289,18 @@ std::string Fork(const Program& program) {
   return std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
-void Obey(Program& program, const std::string& line) {
+void Obey(std::vector<Program>& programs, const std::string& line) {
+  Program& program = programs.front();
   std::istringstream words(line);
   std::string command;
   unsigned long long first = 0, second = 0;
   words >> command >> first >> second;
   if (command == "launch") {
-    Say("launched " + program.Launch(static_cast<uint32_t>(first), second));
+    Say("launched " + LaunchOnAll(programs, static_cast<uint32_t>(first), second));
   } else if (command == "fault") {
     Say("launched " + program.Fault());
   } else if (command == "wait") {
-    Say("ran " + program.Wait());
+    Say("ran " + WaitForAll(programs));
   } else if (command == "errors") {
     Say("errors " + program.Errors());
   } else if (command == "fork") {
@@ -291,19 +323,26 @@ void Obey(Program& program, const std::string& line) {
 int main(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   std::string stream_kind = "non_blocking";
-  if (words.size() > 2 && words[0] == "--stream") {
-    stream_kind = words[1];
+  int devices = 1;
+  while (words.size() > 2 && words[0].rfind("--", 0) == 0) {
+    if (words[0] == "--stream") stream_kind = words[1];
+    if (words[0] == "--devices") devices = std::atoi(words[1].c_str());
     words.erase(words.begin(), words.begin() + 2);
   }
-  if (words.empty() || words.size() != (words[0] == "runtime" ? 1 : 2)) {
+  const bool is_runtime = !words.empty() && words[0] == "runtime";
+  if (words.size() != (is_runtime ? 1 : 2) || devices < 1 || (devices > 1 && !is_runtime)) {
     std::fprintf(stderr,
-                 "usage: faults [--stream KIND] runtime | context|module|library FATBIN\n");
+                 "usage: faults [--stream KIND] [--devices N] runtime\n"
+                 "       faults [--stream KIND] context|module|library FATBIN\n");
     return 2;
   }
-  static Program program(words[0], words.size() > 1 ? words[1].c_str() : nullptr, stream_kind);
-  std::atexit([] { program.UnloadAtExit(); });
-  program.Prepare();
+  static std::vector<Program> programs;
+  for (int device = 0; device < devices; ++device) {
+    programs.emplace_back(words[0], is_runtime ? nullptr : words[1].c_str(), stream_kind, device);
+  }
+  std::atexit([] { programs.front().UnloadAtExit(); });
+  for (Program& program : programs) program.Prepare();
   Say("ready");
-  for (std::string line; std::getline(std::cin, line);) Obey(program, line);
+  for (std::string line; std::getline(std::cin, line);) Obey(programs, line);
   return 0;
 }
