@@ -2,8 +2,6 @@
 
 #include <sys/mman.h>
 
-#include "intercept/mutex_lock.h"
-
 namespace cupola::intercept {
 
 namespace {
@@ -45,33 +43,41 @@ bool HandleMap::Grow() noexcept {
   return true;
 }
 
-void HandleMap::Set(const void* handle, uint64_t value) noexcept {
+bool HandleMap::Set(const void* handle, uint64_t value) noexcept {
   const uint64_t key = reinterpret_cast<uint64_t>(handle);
-  if (key <= kErased) return;
+  if (key <= kErased) return false;
   const MutexLock lock(mutex_);
   const Table table(table_.load(std::memory_order_relaxed));
   for (size_t at = Hash(key); table; ++at) {
     Slot& slot = table[at];
     const uint64_t found = slot.key.load(std::memory_order_relaxed);
-    if (found == key) return slot.value.store(value, std::memory_order_relaxed);
+    if (found == key) {
+      slot.value.store(value, std::memory_order_relaxed);
+      return false;
+    }
     if (found == kEmpty) break;
   }
-  if ((!table || used_ * 2 >= table.slots()) && !Grow()) return;
+  if ((!table || used_ * 2 >= table.slots()) && !Grow()) return false;
   Insert(Table(table_.load(std::memory_order_relaxed)), key, value);
   ++used_;
+  return true;
 }
 
-void HandleMap::Erase(const void* handle) noexcept {
+bool HandleMap::Erase(const void* handle) noexcept {
   const uint64_t key = reinterpret_cast<uint64_t>(handle);
-  if (key <= kErased) return;
+  if (key <= kErased) return false;
   const MutexLock lock(mutex_);
   const Table table(table_.load(std::memory_order_relaxed));
   for (size_t at = Hash(key); table; ++at) {
     Slot& slot = table[at];
     const uint64_t found = slot.key.load(std::memory_order_relaxed);
-    if (found == kEmpty) return;
-    if (found == key) return slot.key.store(kErased, std::memory_order_release);
+    if (found == kEmpty) return false;
+    if (found == key) {
+      EraseSlot(slot);
+      return true;
+    }
   }
+  return false;
 }
 
 void HandleMap::ResetAfterFork() noexcept {

@@ -10,6 +10,8 @@
 
 #include <pthread.h>
 
+#include "intercept/mutex_lock.h"
+
 namespace cupola::intercept {
 
 class HandleMap {
@@ -31,11 +33,17 @@ class HandleMap {
     }
   }
 
-  /// Adds or replaces. Null and out of memory: nothing happens, the handle stays unknown.
-  void Set(const void* handle, uint64_t value) noexcept;
+  /// Adds or replaces. Null and out of memory: nothing happens, the handle stays unknown. Returns
+  /// whether it was added.
+  bool Set(const void* handle, uint64_t value) noexcept;
 
-  /// Forgets `handle`. A reader that looks it up at the same time may still get its value.
-  void Erase(const void* handle) noexcept;
+  /// Forgets `handle`. A reader that looks it up at the same time may still get its value. Returns
+  /// whether it was there.
+  bool Erase(const void* handle) noexcept;
+
+  /// Forgets each for which `wants(handle, value)` is true. Under the mutex: it looks at all there is.
+  template <typename Wants>
+  void EraseIf(Wants&& wants) noexcept;
 
   /// Forgets everything. In the child after a fork: also usable though another thread of the
   /// parent held the mutex.
@@ -69,6 +77,7 @@ class HandleMap {
   static size_t Hash(uint64_t key) noexcept {
     return static_cast<size_t>((key >> 4) * 0x9E3779B97F4A7C15ull >> 20);
   }
+  void EraseSlot(Slot& slot) noexcept { slot.key.store(kErased, std::memory_order_release); }
   static Table MakeTable(unsigned log2) noexcept;
   static void Insert(Table table, uint64_t key, uint64_t value) noexcept;
   bool Grow() noexcept;
@@ -77,5 +86,18 @@ class HandleMap {
   size_t used_ = 0;  // slots that are not empty, erased ones included
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
+
+template <typename Wants>
+void HandleMap::EraseIf(Wants&& wants) noexcept {
+  const MutexLock lock(mutex_);
+  const Table table(table_.load(std::memory_order_relaxed));
+  for (size_t at = 0; table && at < table.slots(); ++at) {
+    Slot& slot = table[at];
+    const uint64_t key = slot.key.load(std::memory_order_relaxed);
+    if (key <= kErased) continue;
+    const uint64_t value = slot.value.load(std::memory_order_relaxed);
+    if (wants(reinterpret_cast<const void*>(key), value)) EraseSlot(slot);
+  }
+}
 
 }  // namespace cupola::intercept

@@ -4,6 +4,7 @@
 
 #include "intercept/calls.h"
 #include "intercept/device_timing.h"
+#include "intercept/driver_calls.h"
 #include "intercept/handle_map.h"
 #include "intercept/images/module_notes.h"
 #include "intercept/kernel_names.h"
@@ -51,35 +52,64 @@ CUresult Forget(const void* owner, CallReal&& call) noexcept {
   return call();
 }
 
+// Before the call: afterwards the handles may belong to another context.
+void NoteEnding(CUcontext context) {
+  FlushTimingOf(context);
+  ForgetContext(context);
+  NoteContextEnding(context);
+}
+
 template <typename CallReal>
 CUresult EndContext(CUcontext context, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
-  FlushTimingOf(context);
-  ForgetContext(context);
-  NoteContextEnding(context);
+  NoteEnding(context);
+  NoteStreamsEnded(context);
   return call();
 }
 
+bool IsPrimaryActive(CUdevice device) {
+  unsigned flags = 0;
+  int active = 0;
+  const auto get_state =
+      CUPOLA_CALL_REAL(cuDevicePrimaryCtxGetState, PFN_cuDevicePrimaryCtxGetState_v7000);
+  return get_state(device, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+// After a reset it may be another than was retained last. Null: it has had none. No guarded launch is
+// outstanding (preempt/waiting_rules.cpp).
 CUcontext PrimaryOf(CUdevice device) {
+  const auto retain =
+      CUPOLA_CALL_REAL(cuDevicePrimaryCtxRetain, PFN_cuDevicePrimaryCtxRetain_v7000);
+  const auto release =
+      CUPOLA_CALL_REAL(cuDevicePrimaryCtxRelease_v2, PFN_cuDevicePrimaryCtxRelease_v11000);
+  CUcontext context = nullptr;
+  if (IsPrimaryActive(device) && retain(&context, device) == CUDA_SUCCESS) {
+    (void)release(device);
+    return context;
+  }
   return reinterpret_cast<CUcontext>(primary_contexts.Find(DeviceKey(device), 0));
+}
+
+template <typename CallReal>
+CUresult ResetPrimary(CUdevice device, CallReal&& call) noexcept {
+  return Watching() ? EndContext(PrimaryOf(device), call) : call();
 }
 
 // Only the last release ends the context; before the call nobody knows which is the last.
 template <typename CallReal>
 CUresult ReleasePrimary(CUdevice device, CallReal&& call) noexcept {
-  const CUcontext context = PrimaryOf(device);
-  const bool watching = Watching();
-  const CUresult result = EndContext(context, call);
-  if (!watching || context == nullptr) return result;
+  if (!Watching()) return call();
   const HookScope scope;
-  unsigned flags = 0;
-  int active = 0;
-  const auto get_state = Real<CUresult (*)(CUdevice, unsigned*, int*)>(
-      Call::k_cuDevicePrimaryCtxGetState);
-  if (get_state(device, &flags, &active) == CUDA_SUCCESS && active != 0) {
+  const CUcontext context = PrimaryOf(device);
+  NoteEnding(context);
+  const CUresult result = call();
+  if (context == nullptr) return result;
+  if (IsPrimaryActive(device)) {
     ResumeTimingOf(context);
     NoteContextGoesOn(context);
+  } else {
+    NoteStreamsEnded(context);
   }
   return result;
 }
@@ -241,13 +271,11 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) noex
 }
 
 CUresult hook_cuDevicePrimaryCtxReset(CUdevice device) noexcept {
-  return EndContext(PrimaryOf(device),
-                    [&] { return CUPOLA_REAL(cuDevicePrimaryCtxReset)(device); });
+  return ResetPrimary(device, [&] { return CUPOLA_REAL(cuDevicePrimaryCtxReset)(device); });
 }
 
 CUresult hook_cuDevicePrimaryCtxReset_v2(CUdevice device) noexcept {
-  return EndContext(PrimaryOf(device),
-                    [&] { return CUPOLA_REAL(cuDevicePrimaryCtxReset_v2)(device); });
+  return ResetPrimary(device, [&] { return CUPOLA_REAL(cuDevicePrimaryCtxReset_v2)(device); });
 }
 
 CUresult hook_cuDevicePrimaryCtxRelease(CUdevice device) noexcept {

@@ -4,6 +4,7 @@
 
 #include "intercept/calls.h"
 #include "intercept/handle_map.h"
+#include "intercept/preempt/live_streams.h"
 #include "intercept/recorder.h"
 #include "intercept/thread_state.h"
 #include "profiles/launch_record.h"
@@ -14,14 +15,16 @@ std::atomic<uint32_t> open_captures{0};
 
 namespace {
 
-// Two maps of the same keys, for two words of value. The id goes in last and is looked up first.
+// Two maps of the same keys, for two words of value. The id goes in last and is looked up first. Each
+// that has an id counts among the live streams (live_streams.h).
 HandleMap stream_ids;
 HandleMap stream_contexts;
 // Raised whenever a handle may mean another stream than before.
 std::atomic<uint64_t> stream_epoch{1};
 std::atomic<uint32_t> captures_forbidden{0};
-// Streams in which a capture was begun: handle, or for the default streams a key of ours -> 1.
+// Streams in which a capture was begun: handle, or for the default streams a key of ours -> context.
 HandleMap capturing;
+constexpr uint64_t kNotCapturing = UINT64_MAX;
 
 // Capture of the legacy stream is an error, so a default stream here is this thread's own.
 const void* CaptureKey(CUstream stream) {
@@ -34,15 +37,28 @@ uint64_t PerThreadStream() {
   return this_thread.per_thread_stream;
 }
 
+// Of a stream that a capture was begun in.
+uint64_t ContextOfCapture(CUstream stream) {
+  const bool is_default = reinterpret_cast<uintptr_t>(stream) <= 2;
+  const uint64_t context = is_default ? 0 : stream_contexts.Find(stream, 0);
+  return context != 0 ? context : reinterpret_cast<uint64_t>(CurrentContext());
+}
+
+// Counted already. One whose end nobody saw, and whose handle another has now, was counted too.
+void AddStream(CUstream stream, CUcontext context, uint64_t id) {
+  stream_contexts.Set(stream, reinterpret_cast<uint64_t>(context));
+  if (!stream_ids.Set(stream, id)) preempt::UncountStream();
+}
+
 // A stream that no hook saw being made: through an export table, or before us.
 StreamKey FirstSight(CUstream stream, bool per_thread) {
   CUcontext context = nullptr;
   const auto get_context = Real<PFN_cuStreamGetCtx_v9020>(
       per_thread ? Call::k_cuStreamGetCtx_ptsz : Call::k_cuStreamGetCtx);
   if (get_context(stream, &context) != CUDA_SUCCESS) context = CurrentContext();
-  stream_contexts.Set(stream, reinterpret_cast<uint64_t>(context));
+  preempt::MakeRoomForStream();
   const uint64_t id = NewStreamId();
-  stream_ids.Set(stream, id);
+  AddStream(stream, context, id);
   return {reinterpret_cast<uint64_t>(context), id, 0};
 }
 
@@ -85,19 +101,30 @@ StreamKey ResolveStream(CUstream stream, bool per_thread) noexcept {
 }
 
 void NoteStreamCreated(CUstream stream) noexcept {
-  stream_contexts.Set(stream, reinterpret_cast<uint64_t>(CurrentContext()));
-  stream_ids.Set(stream, NewStreamId());
+  AddStream(stream, CurrentContext(), NewStreamId());
   stream_epoch.fetch_add(1, std::memory_order_release);
 }
 
 void NoteStreamDestroyed(CUstream stream) noexcept {
-  stream_ids.Erase(stream);
+  if (stream_ids.Erase(stream)) preempt::UncountStream();
   stream_contexts.Erase(stream);
   stream_epoch.fetch_add(1, std::memory_order_release);
-  if (capturing.Find(stream, 0) != 0) {
-    capturing.Erase(stream);
-    open_captures.fetch_sub(1, std::memory_order_relaxed);
-  }
+  if (capturing.Erase(stream)) open_captures.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void NoteStreamsEnded(CUcontext context) noexcept {
+  if (context == nullptr) return;
+  const auto ended = reinterpret_cast<uint64_t>(context);
+  stream_contexts.EraseIf([ended](const void* stream, uint64_t its) {
+    if (its != ended) return false;
+    if (stream_ids.Erase(stream)) preempt::UncountStream();
+    return true;
+  });
+  stream_epoch.fetch_add(1, std::memory_order_release);
+  capturing.EraseIf([ended](const void*, uint64_t its) {
+    if (its == ended) open_captures.fetch_sub(1, std::memory_order_relaxed);
+    return its == ended;
+  });
 }
 
 // Counted first: of one that begins and a call that forbids it, whichever comes second sees the
@@ -112,7 +139,7 @@ NoCaptureBegins::~NoCaptureBegins() { captures_forbidden.fetch_sub(1); }
 
 void NoteCaptureBegun(CUstream stream, CUresult result) noexcept {
   if (result == CUDA_SUCCESS) {
-    capturing.Set(CaptureKey(stream), 1);
+    capturing.Set(CaptureKey(stream), ContextOfCapture(stream));
   } else {
     open_captures.fetch_sub(1);
   }
@@ -120,12 +147,11 @@ void NoteCaptureBegun(CUstream stream, CUresult result) noexcept {
 
 void NoteCaptureEnded(CUstream stream, bool per_thread, CUresult result) noexcept {
   const void* key = CaptureKey(stream);
-  if (capturing.Find(key, 0) == 0) return;
+  if (capturing.Find(key, kNotCapturing) == kNotCapturing) return;
   // A failed end may have ended the capture (invalidated, unjoined) or not (wrong thread or
   // stream).
   if (result != CUDA_SUCCESS && IsCapturing(stream, per_thread)) return;
-  capturing.Erase(key);
-  open_captures.fetch_sub(1, std::memory_order_relaxed);
+  if (capturing.Erase(key)) open_captures.fetch_sub(1, std::memory_order_relaxed);
 }
 
 bool IsCapturing(CUstream stream, bool per_thread) noexcept {

@@ -20,10 +20,12 @@ struct StreamKey {
 /// the per-thread default stream). For default streams it asks the driver for the current context.
 StreamKey ResolveStream(CUstream stream, bool per_thread) noexcept;
 
-/// A stream was made in the current context.
+/// A stream was made in the current context, and counted (live_streams.h).
 void NoteStreamCreated(CUstream stream) noexcept;
 /// A stream is about to be destroyed.
 void NoteStreamDestroyed(CUstream stream) noexcept;
+/// A context is about to end, or has: with it end its streams, and captures in them.
+void NoteStreamsEnded(CUcontext context) noexcept;
 
 /// How many captures are open in the process.
 extern std::atomic<uint32_t> open_captures;

@@ -38,9 +38,7 @@ void UncountStream() noexcept {
 }
 
 void NoteStreamEnding(CUstream stream) noexcept {
-  if (!PreemptionOn()) return;
-  UncountStream();
-  ForgetStreamOfDemand(stream);
+  if (PreemptionOn()) ForgetStreamOfDemand(stream);
 }
 
 // It counts from before the look, as streams of the program do: of two that come at once neither

@@ -13,8 +13,10 @@ namespace cupola::intercept::preempt {
 /// launch of the process is outstanding; from then on all go out plain.
 void MakeRoomForStream() noexcept;
 
-/// It was not made; a stream is about to be destroyed.
+/// It was not made; or it has ended, alone or with its context.
 void UncountStream() noexcept;
+
+/// A stream is about to be destroyed.
 void NoteStreamEnding(CUstream stream) noexcept;
 
 /// A context is about to have so many streams for resumes, more than one, each with a hardware

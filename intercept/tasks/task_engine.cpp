@@ -138,9 +138,24 @@ const char* TaskEngine::Bind(Image* image) noexcept {
 const char* TaskEngine::Prepare(Image* image) noexcept {
   const auto create = CUPOLA_CALL_REAL(cuStreamCreate, PFN_cuStreamCreate_v2000);
   preempt::MakeRoomForStream();
-  if (create(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) return "no stream";
+  if (create(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) {
+    preempt::UncountStream();
+    return "no stream";
+  }
+  counts_stream_.store(true);
   const char* const why = Allocate();
   return why != nullptr ? why : Bind(image);
+}
+
+// Its stream counts as long as its context is there.
+void TaskEngine::SetEnded(bool ended) noexcept {
+  has_ended_.store(ended, std::memory_order_release);
+  if (stream_ == nullptr || counts_stream_.exchange(!ended) == !ended) return;
+  if (ended) {
+    preempt::UncountStream();
+  } else {
+    preempt::MakeRoomForStream();
+  }
 }
 
 void TaskEngine::Open(Image* image) noexcept {

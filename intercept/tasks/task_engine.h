@@ -27,7 +27,7 @@ class TaskEngine {
   bool IsReady() const noexcept { return state() == State::kReady && !HasEnded(); }
   /// Its context has, as far as is known; another may have the same handle.
   bool HasEnded() const noexcept { return has_ended_.load(std::memory_order_acquire); }
-  void SetEnded(bool ended) noexcept { has_ended_.store(ended, std::memory_order_release); }
+  void SetEnded(bool ended) noexcept;
   bool IsOf(uint64_t context) const noexcept {
     return reinterpret_cast<CUcontext>(context) == context_;
   }
@@ -137,6 +137,7 @@ class TaskEngine {
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<bool> has_ended_{false};
   CUstream stream_ = nullptr;
+  std::atomic<bool> counts_stream_{false};  ///< among the live ones (preempt/live_streams.h)
   CUfunction master_ = nullptr;
   uint32_t threads_ = 0;  ///< of an MTB
   volatile uint32_t* running_ = nullptr;

@@ -1,0 +1,97 @@
+// A program whose streams, captures and contexts end in every way there is, and whose threads have
+// streams of their own: contexts_app SCENARIO [ROUNDS]. Prints "ready" before what is to be stopped,
+// and "done". Plain CUDA.
+#include <cuda.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/apps/support/driver_call.h"
+#include "tests/preempt/app_parts.h"
+
+namespace {
+
+constexpr int kFewRounds = 4;
+
+cudaStream_t NonBlocking() {
+  cudaStream_t stream;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return stream;
+}
+
+CUcontext MakeContext() {
+  static const auto create = DriverCall<decltype(&cuCtxCreate)>("cuCtxCreate", 13000);
+  CUcontext context = nullptr;
+  CheckDriver(create(&context, nullptr, 0, 0), "cuCtxCreate");
+  return context;
+}
+
+void EndContext(CUcontext context) {
+  static const auto destroy = DriverCall<decltype(&cuCtxDestroy)>("cuCtxDestroy", 13000);
+  CheckDriver(destroy(context), "cuCtxDestroy");
+}
+
+int LaunchOne(cudaStream_t stream) {
+  const Arrays arrays;
+  arrays.Launch(1, stream, kFewRounds);
+  CHECK(cudaStreamSynchronize(stream));
+  return arrays.Check(1);
+}
+
+// Four streams that the program leaves to the end of the device's context.
+int Resets(int rounds) {
+  int wrong = 0;
+  for (int round = 0; round < rounds; ++round) {
+    std::array<cudaStream_t, 4> streams;
+    for (cudaStream_t& stream : streams) stream = NonBlocking();
+    wrong += LaunchOne(streams[3]);
+    CHECK(cudaDeviceReset());
+  }
+  return wrong + LaunchOne(NonBlocking());
+}
+
+// The same, of contexts that it makes.
+int Contexts(int rounds) {
+  CHECK(cudaFree(nullptr));
+  int wrong = 0;
+  for (int round = 0; round < rounds; ++round) {
+    const CUcontext context = MakeContext();
+    std::array<cudaStream_t, 4> streams;
+    for (cudaStream_t& stream : streams) stream = NonBlocking();
+    wrong += LaunchOne(streams[3]);
+    EndContext(context);
+  }
+  CHECK(cudaSetDevice(0));
+  return wrong + LaunchOne(NonBlocking());
+}
+
+// A context that ends while one of its streams captures.
+int Captures(int) {
+  CHECK(cudaFree(nullptr));
+  const CUcontext context = MakeContext();
+  CHECK(cudaStreamBeginCapture(NonBlocking(), cudaStreamCaptureModeRelaxed));
+  EndContext(context);
+  CHECK(cudaSetDevice(0));
+  return LaunchOne(NonBlocking());
+}
+
+int RunNamed(const std::string& scenario, int rounds) {
+  static const std::map<std::string, int (*)(int)> scenarios{
+      {"resets", Resets}, {"contexts", Contexts}, {"captures", Captures}};
+  const auto found = scenarios.find(scenario);
+  return found != scenarios.end() ? found->second(rounds) : 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int wrong = RunNamed(argc > 1 ? argv[1] : "", argc > 2 ? std::atoi(argv[2]) : 1);
+  if (wrong == 0) Say("done");
+  return wrong;
+}

@@ -1,0 +1,40 @@
+// Programs that make and end streams, captures and contexts, on the simulated device under the strict
+// driver: what has ended counts no more, and what there is counts.
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/preempt/stopped_program.h"
+
+namespace cupola::preempt_test {
+namespace {
+
+/// Runs the program to its end. How many of its launches were guarded; -1: it failed.
+int GuardedIn(const std::string& scenario, int rounds, std::string* output,
+              const std::map<std::string, std::string>& environment = {}) {
+  const BoardFile board;
+  Program program({CUPOLA_CONTEXTS_APP, scenario, std::to_string(rounds)}, board, environment);
+  const int code = program.Wait();
+  *output = program.output();
+  const size_t at = output->find(" launches preemptible");
+  if (code != 0 || at == std::string::npos) return -1;
+  return std::stoi(output->substr(output->rfind(' ', at - 1) + 1));
+}
+
+// Four streams a context, of 32 that have hardware queues of their own.
+TEST(Contexts, StreamsEndWithTheirContext) {
+  constexpr int kRounds = 12;
+  std::string output;
+  EXPECT_EQ(GuardedIn("resets", kRounds, &output), kRounds + 1) << output;
+  EXPECT_EQ(GuardedIn("contexts", kRounds, &output), kRounds + 1) << output;
+}
+
+// Nothing is prepared while a capture is open.
+TEST(Contexts, CapturesEndWithTheirContext) {
+  std::string output;
+  EXPECT_EQ(GuardedIn("captures", 1, &output), 1) << output;
+}
+
+}  // namespace
+}  // namespace cupola::preempt_test
