@@ -1,6 +1,9 @@
 #include "intercept/streams.h"
 
 #include <cudaTypedefs.h>
+#include <pthread.h>
+
+#include <utility>
 
 #include "intercept/calls.h"
 #include "intercept/handle_map.h"
@@ -31,10 +34,28 @@ const void* CaptureKey(CUstream stream) {
   return reinterpret_cast<uintptr_t>(stream) > 2 ? static_cast<const void*>(stream) : &this_thread;
 }
 
-uint64_t PerThreadStream() {
-  if (this_thread.per_thread_stream == 0) [[unlikely]]
-    this_thread.per_thread_stream = NewStreamId();
+// Runs when a thread that used its default stream ends, and the driver ends the stream. What the thread
+// may still give it after this, in a destructor that runs later, counts again.
+void EndPerThreadStream(void*) {
+  if (std::exchange(this_thread.per_thread_stream, 0) != 0) preempt::UncountStream();
+}
+
+// Where there is no key it counts for good.
+uint64_t MakePerThreadStream() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made = 0;
+    return pthread_key_create(&made, &EndPerThreadStream) == 0 ? made : ~pthread_key_t{0};
+  }();
+  this_thread.per_thread_stream = NewStreamId();
+  preempt::MakeRoomForStream();
+  pthread_setspecific(key, &this_thread);
   return this_thread.per_thread_stream;
+}
+
+// The driver makes a thread's default stream at its first use. One for all contexts of the thread.
+uint64_t PerThreadStream() {
+  const uint64_t known = this_thread.per_thread_stream;
+  return known != 0 ? known : MakePerThreadStream();
 }
 
 // Of a stream that a capture was begun in.

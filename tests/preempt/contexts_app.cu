@@ -81,9 +81,47 @@ int Captures(int) {
   return LaunchOne(NonBlocking());
 }
 
+// Each thread launches on its default stream, which is there as long as the thread is: all at the
+// same time, behind a kernel that is stopped.
+int Threads(int count) {
+  const Arrays arrays;
+  Plain<<<1, 32, 0, cudaStreamPerThread>>>(arrays.other);
+  arrays.Launch(1, cudaStreamPerThread, kFewRounds);
+  CHECK(cudaStreamSynchronize(cudaStreamPerThread));
+  Say("ready");
+  (void)std::getchar();
+  arrays.Launch(2, cudaStreamPerThread);
+  Say("kernel launched");
+  std::vector<std::thread> threads;
+  std::atomic<int> launched{0};
+  for (int i = 1; i < count; ++i) {
+    threads.emplace_back([&] {
+      Plain<<<1, 32, 0, cudaStreamPerThread>>>(arrays.other);
+      CHECK(cudaGetLastError());
+      for (++launched; launched < count - 1;) std::this_thread::yield();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(cudaDeviceSynchronize());
+  return arrays.Check(2);
+}
+
+// The same, one thread after the other.
+int ThreadsInTurn(int count) {
+  const Arrays arrays;
+  for (int i = 0; i < count; ++i) {
+    std::thread([&] {
+      Plain<<<1, 32, 0, cudaStreamPerThread>>>(arrays.other);
+      CHECK(cudaStreamSynchronize(cudaStreamPerThread));
+    }).join();
+  }
+  return LaunchOne(cudaStreamPerThread);
+}
+
 int RunNamed(const std::string& scenario, int rounds) {
   static const std::map<std::string, int (*)(int)> scenarios{
-      {"resets", Resets}, {"contexts", Contexts}, {"captures", Captures}};
+      {"resets", Resets}, {"contexts", Contexts}, {"captures", Captures}, {"threads", Threads},
+      {"threads-in-turn", ThreadsInTurn}};
   const auto found = scenarios.find(scenario);
   return found != scenarios.end() ? found->second(rounds) : 2;
 }

@@ -36,5 +36,32 @@ TEST(Contexts, CapturesEndWithTheirContext) {
   EXPECT_EQ(GuardedIn("captures", 1, &output), 1) << output;
 }
 
+/// A program that has as many threads behind a stopped kernel is let go: its output.
+std::string StopBeforeThreads(int count) {
+  const BoardFile board;
+  Program program({CUPOLA_CONTEXTS_APP, "threads", std::to_string(count)}, board);
+  EXPECT_TRUE(program.Await("ready")) << program.output();
+  board.Ask();
+  program.GoOn();
+  EXPECT_TRUE(program.Await("kernel launched")) << program.output();
+  EXPECT_TRUE(AwaitTrue([&] { return board.slot().stopped.load() == 1 || program.HasEnded(); }));
+  GiveTimeToGoWrong();
+  EXPECT_FALSE(program.HasEnded()) << program.output();
+  board.Release();
+  EXPECT_EQ(program.Wait(), 0) << program.output();
+  return program.output();
+}
+
+// A thread's default stream takes a hardware queue as others do: one of 40 would share that of a guard.
+TEST(Contexts, DefaultStreamsOfThreadsCount) {
+  EXPECT_EQ(StopBeforeThreads(40).find(" 0 waits"), std::string::npos) << "nobody waited for room";
+  EXPECT_NE(StopBeforeThreads(20).find(" 0 waits"), std::string::npos) << "there was room";
+}
+
+TEST(Contexts, DefaultStreamsEndWithTheirThread) {
+  std::string output;
+  EXPECT_EQ(GuardedIn("threads-in-turn", 40, &output), 1) << output;
+}
+
 }  // namespace
 }  // namespace cupola::preempt_test

@@ -172,6 +172,23 @@ void TellPriority(const CUlaunchConfig* config) {
   }
 }
 
+/// The calling thread's default stream counts from its first launch until the thread ends.
+class OwnStream {
+ public:
+  OwnStream() { streams.insert(handle()); }  // with the mutex held
+  ~OwnStream() {
+    const std::lock_guard lock(mutex);
+    streams.erase(handle());
+  }
+  CUstream handle() { return reinterpret_cast<CUstream>(this); }
+};
+
+CUstream NameOf(CUstream stream, bool per_thread) {
+  if (stream != CU_STREAM_PER_THREAD && !(per_thread && stream == nullptr)) return stream;
+  thread_local OwnStream own;
+  return own.handle();
+}
+
 // Launches may name a CUkernel.
 const void* FunctionOf(const void* handle) {
   const auto get =
@@ -181,14 +198,15 @@ const void* FunctionOf(const void* handle) {
   return get(&function, kernel) == CUDA_SUCCESS ? function : handle;
 }
 
-void CheckLaunch(const void* function, CUstream stream) {
+void CheckLaunch(const void* function, CUstream stream, bool per_thread) {
   const std::lock_guard lock(mutex);
   DropReached();
+  const CUstream name = NameOf(stream, per_thread);
   const bool first = function != nullptr && loaded.insert(FunctionOf(function)).second;
   const CUcontext context = ContextOf(stream);
   if (!HasGuard(context)) return;
   if (first) Violation("loads a kernel behind a guard", "a launch");
-  if (streams.size() + 1 > kQueues && streams.contains(stream)) {
+  if (streams.size() + 1 > kQueues && streams.contains(name)) {
     Violation("shares a hardware queue with a guard", "a launch");
   }
   // The first one is the oldest; what came before it is held by none.
@@ -322,24 +340,24 @@ CUresult cuFuncLoad(CUfunction function) {
   return Forward("cuFuncLoad", function);
 }
 
-#define STRICT_LAUNCH(name)                                                                    \
+#define STRICT_LAUNCH(name, per_thread)                                                        \
   CUresult name(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
                 unsigned bz, unsigned shared, CUstream stream, void** params, void** extra) {  \
-    CheckLaunch(f, stream);                                                                    \
+    CheckLaunch(f, stream, per_thread);                                                        \
     return Forward(#name, f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);           \
   }
-STRICT_LAUNCH(cuLaunchKernel)
-STRICT_LAUNCH(cuLaunchKernel_ptsz)
+STRICT_LAUNCH(cuLaunchKernel, false)
+STRICT_LAUNCH(cuLaunchKernel_ptsz, true)
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** params, void** extra) {
-  CheckLaunch(f, config->hStream);
+  CheckLaunch(f, config->hStream, false);
   TellPriority(config);
   return Forward("cuLaunchKernelEx", config, f, params, extra);
 }
 
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** params,
                                void** extra) {
-  CheckLaunch(f, config->hStream);
+  CheckLaunch(f, config->hStream, true);
   TellPriority(config);
   return Forward("cuLaunchKernelEx_ptsz", config, f, params, extra);
 }
