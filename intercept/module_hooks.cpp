@@ -1,6 +1,9 @@
 // Hooks that learn which handle is which kernel, and when that stops being true. The images pass on
 // untouched, damaged ones too. CUDA Driver API, "Module Management", "Library Management".
+#include "intercept/module_hooks.h"
+
 #include <cuda.h>
+#include <pthread.h>
 
 #include "intercept/calls.h"
 #include "intercept/device_timing.h"
@@ -8,6 +11,7 @@
 #include "intercept/handle_map.h"
 #include "intercept/images/module_notes.h"
 #include "intercept/kernel_names.h"
+#include "intercept/mutex_lock.h"
 #include "intercept/recorder.h"
 #include "intercept/streams.h"
 #include "intercept/thread_state.h"
@@ -15,6 +19,8 @@
 namespace cupola::intercept {
 namespace {
 
+// Held over the driver's calls: whether the primary context ended is asked after its release.
+pthread_mutex_t primary_mutex = PTHREAD_MUTEX_INITIALIZER;
 // device + 4 -> its primary context, as last retained (0, 1 are no keys of a HandleMap).
 HandleMap primary_contexts;
 
@@ -52,19 +58,24 @@ CUresult Forget(const void* owner, CallReal&& call) noexcept {
   return call();
 }
 
-// Before the call: afterwards the handles may belong to another context.
 void NoteEnding(CUcontext context) {
   FlushTimingOf(context);
   ForgetContext(context);
   NoteContextEnding(context);
 }
 
+void NoteEnded(CUcontext context) {
+  NoteContextEnded(context);
+  NoteStreamsEnded(context);
+}
+
+// All before the call: afterwards the handles may belong to another context.
 template <typename CallReal>
 CUresult EndContext(CUcontext context, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   NoteEnding(context);
-  NoteStreamsEnded(context);
+  NoteEnded(context);
   return call();
 }
 
@@ -93,14 +104,18 @@ CUcontext PrimaryOf(CUdevice device) {
 
 template <typename CallReal>
 CUresult ResetPrimary(CUdevice device, CallReal&& call) noexcept {
-  return Watching() ? EndContext(PrimaryOf(device), call) : call();
+  if (!Watching()) return call();
+  const MutexLock lock(primary_mutex);
+  return EndContext(PrimaryOf(device), call);
 }
 
-// Only the last release ends the context; before the call nobody knows which is the last.
+// Only the last release ends the context; before the call nobody knows which is the last. Nobody
+// retains it anew before we know: that would be another one, with none of what was made for this.
 template <typename CallReal>
 CUresult ReleasePrimary(CUdevice device, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
+  const MutexLock lock(primary_mutex);
   const CUcontext context = PrimaryOf(device);
   NoteEnding(context);
   const CUresult result = call();
@@ -109,12 +124,17 @@ CUresult ReleasePrimary(CUdevice device, CallReal&& call) noexcept {
     ResumeTimingOf(context);
     NoteContextGoesOn(context);
   } else {
-    NoteStreamsEnded(context);
+    NoteEnded(context);
   }
   return result;
 }
 
 }  // namespace
+
+void ResetModuleHooksAfterFork() noexcept {
+  primary_mutex = PTHREAD_MUTEX_INITIALIZER;
+  primary_contexts.ResetAfterFork();
+}
 
 extern "C" {
 
@@ -263,6 +283,7 @@ CUresult hook_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) noex
   const auto real = CUPOLA_REAL(cuDevicePrimaryCtxRetain);
   if (!Watching()) return real(context, device);
   const HookScope scope;
+  const MutexLock lock(primary_mutex);
   const CUresult result = real(context, device);
   if (result == CUDA_SUCCESS && context != nullptr) {
     primary_contexts.Set(DeviceKey(device), reinterpret_cast<uint64_t>(*context));

@@ -13,6 +13,7 @@
 #include "intercept/graphs.h"
 #include "intercept/launch_features.h"
 #include "intercept/kernel_names.h"
+#include "intercept/module_hooks.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
 #include "intercept/preempt/preemption.h"
@@ -43,6 +44,7 @@ void ForgetAfterFork() {
   ResetTimingAfterFork();
   ResetFeaturesAfterFork();
   ResetKernelNamesAfterFork();
+  ResetModuleHooksAfterFork();
   ResetStreamsAfterFork();
   ResetGraphsAfterFork();
   preempt::ForgetPreemptionAfterFork();

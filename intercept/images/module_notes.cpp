@@ -63,11 +63,16 @@ void NoteContextEnding(CUcontext context) noexcept {
   ForgetImagesOf(context);
   preempt::ForgetLoaded();
   preempt::ForgetSmNeeds();
-  preempt::EndContextState(context);
+  preempt::PauseContextState(context);
+}
+
+void NoteContextEnded(CUcontext context) noexcept {
+  if (LooksAtImages()) preempt::EndContextState(context);
 }
 
 void NoteContextGoesOn(CUcontext context) noexcept {
-  // Modules that were loaded into it keep going out plain; slots are made anew at the next launch.
+  // Modules that were loaded into it keep going out plain.
+  preempt::ResumeContextState(context);
   tasks::NoteContextGoesOn(reinterpret_cast<uint64_t>(context));
 }
 

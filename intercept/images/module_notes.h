@@ -24,11 +24,13 @@ void NoteKernelGot(const void* function, const void* owner, const char* name) no
 void NoteKernelEnumerated(const void* function, const void* owner) noexcept;
 void NoteAliasGot(const void* alias, const void* function) noexcept;
 
-/// A module or library is about to be unloaded, a context about to end; its guarded launches are
-/// complete (the call waited for them).
+/// A module or library is about to be unloaded, a context may be about to end; its guarded launches
+/// are complete (the call waited for them).
 void NoteUnloading(const void* owner) noexcept;
 void NoteContextEnding(CUcontext context) noexcept;
-/// The context did not end after all: a primary context with other users.
+/// After that: the context has ended, or surely will; it did not, being a primary context with other
+/// users.
+void NoteContextEnded(CUcontext context) noexcept;
 void NoteContextGoesOn(CUcontext context) noexcept;
 
 }  // namespace cupola::intercept

@@ -314,7 +314,6 @@ void ForgetStreamOfDemand(CUstream stream) noexcept {
 
 void ForgetContextOfDemand(PreemptContext& context) noexcept {
   const MutexLock lock(marker_mutex);
-  context.markers = nullptr;
   for (BurstStream& one : context.gpu->demand.burst) {
     if (one.context != &context) continue;
     one.handle = nullptr;

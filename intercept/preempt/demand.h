@@ -92,7 +92,7 @@ inline void NotePlainLaunch(DemandState& state) noexcept {
 /// `stream` is about to be destroyed: no marker goes there any more.
 void ForgetStreamOfDemand(CUstream stream) noexcept;
 
-/// The context is about to end, and its marker with it; its state is kDead already.
+/// The context may be about to end, and its marker with it; its state is kDead already.
 void ForgetContextOfDemand(PreemptContext& context) noexcept;
 
 /// What a synchronising call is about to wait for.

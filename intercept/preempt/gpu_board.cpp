@@ -59,8 +59,16 @@ void GpuBoard::SetAbility(sched::SlotCapability ability, bool has_it) noexcept {
   if (has_left()) return;
   const uint32_t before = has_it ? slot_->capabilities.fetch_or(ability)
                                  : slot_->capabilities.fetch_and(~uint32_t{ability});
+  if (has_it && has_lost_control_.load()) return SetAbility(ability, false);  // or we were before it
   if (((before & ability) != 0) == has_it) return;
   if (board_.header().attention.load() != 0) sched::RingBell(board_.header());
+}
+
+void GpuBoard::LoseControl(const char* why) noexcept {
+  if (has_lost_control_.exchange(true)) return;
+  Say(Level::kWarn, {"this program can no longer be stopped: ", why});
+  SetAbility(sched::kCanPreempt, false);
+  SetAbility(sched::kCanGate, false);
 }
 
 void GpuBoard::TakeAbilitiesAway() noexcept {

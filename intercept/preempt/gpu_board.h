@@ -66,6 +66,8 @@ class GpuBoard {
   void SetAbility(sched::SlotCapability ability, bool has_it) noexcept;
   bool can_preempt() const noexcept { return Has(sched::kCanPreempt); }
   bool can_gate() const noexcept { return Has(sched::kCanGate); }
+  /// Launches of this process go past everything from now on: it can do nothing, for good.
+  void LoseControl(const char* why) noexcept;
   /// For all boards, also those that are yet to be joined: it can do nothing.
   static void TakeAbilitiesAway() noexcept;
 
@@ -137,7 +139,7 @@ class GpuBoard {
   uint32_t index_ = 0;
   mutable std::atomic<sched::HeldFor> who_may_ask_{sched::HeldFor::kAnyone};
   mutable std::atomic<uint32_t> decisions_{0};  ///< BoardHeader::decisions that it rests on
-  std::atomic<bool> left_{false};
+  std::atomic<bool> left_{false}, has_lost_control_{false};
   std::optional<models::PlanFile> plan_;
   std::atomic<const char*> kernel_{nullptr};  ///< whose name is on the board
   std::atomic_flag publishes_kernel_;

@@ -1,6 +1,7 @@
 #include "intercept/preempt/preempt_context.h"
 
-#include <cstdio>
+#include <algorithm>
+#include <iterator>
 #include <new>
 
 #include <sys/mman.h>
@@ -61,11 +62,11 @@ bool MapBoardLocked(PreemptContext* context) {
   const auto add = CUPOLA_CALL_REAL(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050);
   const auto address_of =
       CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);
-  void* const board = context->gpu->MapAgain();
+  if (context->board == nullptr) context->board = context->gpu->MapAgain();
   CUdeviceptr address = 0;
-  if (board == nullptr ||
-      add(board, sched::kBoardBytes, CU_MEMHOSTREGISTER_DEVICEMAP) != CUDA_SUCCESS ||
-      address_of(&address, board, 0) != CUDA_SUCCESS) {
+  if (context->board == nullptr ||
+      add(context->board, sched::kBoardBytes, CU_MEMHOSTREGISTER_DEVICEMAP) != CUDA_SUCCESS ||
+      address_of(&address, context->board, 0) != CUDA_SUCCESS) {
     RefuseGates(context, kUnmapped);
     return false;
   }
@@ -89,6 +90,7 @@ const char* MapHostMemory(PreemptContext* context) {
   __builtin_memset(status, 0, bytes);
   context->status = static_cast<runtime::HostStatus*>(status);
   if (!MapBoardLocked(context)) return kUnmapped;
+  if (context->arguments != nullptr) return nullptr;
   void* arguments = mmap(nullptr, kSlots * size_t{kArgumentBytes}, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (arguments == MAP_FAILED) return "no memory";
@@ -107,18 +109,56 @@ const char* TryGuard(PreemptContext* context) {
              : kNoStreamWaits;
 }
 
-PreemptContext* Make(CUcontext context) {
-  if (internal::context_count.load() == internal::kMostContexts) return nullptr;
+PreemptContext* AddLocked(GpuBoard* gpu) {
+  const uint32_t count = internal::context_count.load(std::memory_order_relaxed);
+  if (count == internal::kMostContexts) return nullptr;
+  auto* const added = new (std::nothrow) PreemptContext;
+  if (added == nullptr) return nullptr;
+  added->gpu = gpu;
+  added->state.store(State::kDead);
+  internal::contexts[count].store(added, std::memory_order_release);
+  internal::context_count.store(count + 1, std::memory_order_release);
+  return added;
+}
+
+// One whose context has ended. Of the same GPU: what is read of a dead one is its board. Its counters
+// stay: scopes may be open in it yet, and whoever is about to close one or to take a launch back does
+// so here.
+PreemptContext* FindFreeLocked(const GpuBoard* gpu) {
+  PreemptContext* found = nullptr;
+  ForEachContextEver([&](PreemptContext& context) {
+    if (context.is_free && context.gpu == gpu) found = &context;
+  });
+  if (found == nullptr) return nullptr;
+  found->is_free = false;
+  std::fill(std::begin(found->helpers), std::end(found->helpers), nullptr);
+  found->helper_count = 0;
+  found->controls = found->returned = found->status_device = 0;
+  found->yield_line = found->gate_word = 0;
+  found->status = nullptr;
+  for (auto& since : found->since_gate) since.store(0);
+  for (auto& gated : found->gated_at) gated.store(0);
+  found->gates_refused.store(false);
+  found->markers = nullptr;
+  found->markers_device = 0;
+  return found;
+}
+
+PreemptContext* MakeLocked(CUcontext context) {
   CUdevice device = -1;
   const auto get_device = CUPOLA_CALL_REAL(cuCtxGetDevice, PFN_cuCtxGetDevice_v2000);
   if (get_device(&device) != CUDA_SUCCESS) return nullptr;
   GpuBoard* const gpu = GpuBoard::Of(device);
   if (gpu == nullptr) return nullptr;
-  auto* made = new (std::nothrow) PreemptContext;
-  if (made == nullptr) return nullptr;
-  made->context = context;
-  made->gpu = gpu;
+  PreemptContext* made = FindFreeLocked(gpu);
+  if (made == nullptr) made = AddLocked(gpu);
+  if (made == nullptr) {
+    gpu->LoseControl("it has too many contexts");
+    return nullptr;
+  }
   made->greatest_priority = LevelsOfContext().greatest;
+  made->context.store(context, std::memory_order_relaxed);
+  made->state.store(State::kBoard, std::memory_order_release);
   return made;
 }
 
@@ -138,13 +178,8 @@ PreemptContext* internal::FindOrMake(CUcontext context) noexcept {
   if (const uint64_t now = by_handle.Find(context, 0); now != 0) {
     return now > kNone ? reinterpret_cast<PreemptContext*>(now) : nullptr;
   }
-  PreemptContext* const made = Make(context);
-  if (made != nullptr) {
-    const uint32_t count = internal::context_count.load(std::memory_order_relaxed);
-    internal::contexts[count].store(made, std::memory_order_release);
-    internal::context_count.store(count + 1, std::memory_order_release);
-    StartAgent(made->gpu);
-  }
+  PreemptContext* const made = MakeLocked(context);
+  if (made != nullptr) StartAgent(made->gpu);
   by_handle.Set(context, made != nullptr ? reinterpret_cast<uint64_t>(made) : kNone);
   return made;
 }
@@ -193,7 +228,10 @@ void MakeReady(PreemptContext* context) noexcept {
     return;
   }
   RegisterPreemptionExit();
-  context->slots.Begin(context->status);
+  {
+    const MutexLock slots_lock(context->slots_mutex);
+    context->slots.Begin(context->status);
+  }
   context->state.store(State::kReady, std::memory_order_release);
 }
 
@@ -232,14 +270,33 @@ void GiveUp(PreemptContext& context) noexcept {
   Unwatch(running);
 }
 
-void EndContextState(CUcontext context) noexcept {
+void PauseContextState(CUcontext context) noexcept {
+  const MutexLock lock(make_mutex);
   PreemptContext* const known = FindContext(context);
-  by_handle.Erase(context);
   if (known == nullptr) return;
   const AgentPause pause;
+  (void)Harvest(*known);
+  {
+    // With a launch that is not known to be complete, after a fault, it goes on in no case.
+    const MutexLock slots_lock(known->slots_mutex);
+    known->paused = known->slots.running() == 0 ? known->state.load() : State::kDead;
+  }
   GiveUp(*known);
   known->state.store(State::kDead);
   ForgetContextOfDemand(*known);
+}
+
+void ResumeContextState(CUcontext context) noexcept {
+  const MutexLock lock(make_mutex);
+  PreemptContext* const known = FindContext(context);
+  if (known != nullptr) known->state.store(known->paused);
+}
+
+void EndContextState(CUcontext context) noexcept {
+  const MutexLock lock(make_mutex);
+  PreemptContext* const known = FindContext(context);
+  by_handle.Erase(context);
+  if (known != nullptr) known->is_free = true;
 }
 
 void ForgetContextsAfterFork() noexcept {

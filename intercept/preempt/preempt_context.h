@@ -1,8 +1,8 @@
 // PreemptContext: what preemption keeps of one CUDA context: control slots and lists on the device,
 // status lines in mapped memory, the helper streams, and the two counters that keep guarded launches
 // and calls that may wait apart (design: docs/preemption.md, "Waiting"). Made at the context's
-// first launch, never freed; a context that ends leaves a dead one behind. Members say who may
-// touch them.
+// first launch, never freed: a context that ends leaves a dead one behind, which serves another context
+// of the same GPU again. Members say who may touch them.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,9 @@ inline constexpr const char* kNoStreamWaits = "the driver has no stream memory o
 inline constexpr uint32_t kArgumentBytes = 4352;
 
 struct PreemptContext {
-  // Written once, before `state` becomes kReady.
-  CUcontext context = nullptr;
+  // Written once for each context that it serves: `context` before `state` becomes kBoard, the rest
+  // before it becomes kReady.
+  std::atomic<CUcontext> context{nullptr};
   GpuBoard* gpu = nullptr;
   /// Resumes run here, on a priority level of their own. Behind another physical launch of the same
   /// launch, which ends when all is done, workers would come too late: so where some SMs are left,
@@ -41,7 +42,8 @@ struct PreemptContext {
   CUdeviceptr yield_line = 0, gate_word = 0;  ///< of the board's page; 0 = not mapped yet
   int greatest_priority = 0;       ///< of the device's streams
   runtime::HostStatus* status = nullptr;
-  std::byte* arguments = nullptr;  ///< kArgumentBytes a slot
+  std::byte* arguments = nullptr;  ///< kArgumentBytes a slot; kept for the next context
+  void* board = nullptr;           ///< a mapping of the board's page of its own; kept too
 
   /// Plain launches, by stream id modulo; a gate is due every few.
   static constexpr uint32_t kGateCounts = 16;
@@ -59,9 +61,12 @@ struct PreemptContext {
     kBoard,   ///< it has a board, demand counts; slots not made yet
     kReady,   ///< launches can be guarded
     kPlain,   ///< slots cannot be made: every launch goes out plain
-    kDead,    ///< the context has ended or is beyond repair
+    kDead,    ///< the context has ended, may be about to, or is beyond repair
   };
   std::atomic<State> state{State::kBoard};
+  // Of preempt_context.cpp's make_mutex.
+  State paused = State::kDead;  ///< what it was before its context was perhaps to end
+  bool is_free = false;         ///< its context has ended: it may serve another
 
   /// Guarded launches that are not known to be complete, and threads that are about to make one.
   std::atomic<uint32_t> outstanding{0};
@@ -126,8 +131,12 @@ void GiveUp(PreemptContext& context) noexcept;
 /// taken. The context is current; its agent's thread.
 bool AddHelper(PreemptContext& context) noexcept;
 
-/// The context is about to end, with nothing outstanding; or did not end after all.
+/// The context may be about to end, with nothing outstanding: its launches go past us, and the agent
+/// leaves it alone.
+void PauseContextState(CUcontext context) noexcept;
+/// After that: it ends, or has ended; it goes on with all that was made for it.
 void EndContextState(CUcontext context) noexcept;
+void ResumeContextState(CUcontext context) noexcept;
 
 void ForgetContextsAfterFork() noexcept;
 
@@ -139,11 +148,13 @@ PreemptContext* FindOrMake(CUcontext context) noexcept;
 }  // namespace internal
 
 /// The state of `context`, made at the first call (joins the board of its device). Null: no board.
-/// Most programs have one context: no look-up for the first.
+/// Most programs have one context: no look-up for the first. Its state is read before its context: one
+/// that serves another context by now says so where its state is seen.
 inline PreemptContext* ContextFor(CUcontext context) noexcept {
   PreemptContext* const first = internal::contexts[0].load(std::memory_order_acquire);
-  if (first != nullptr && first->context == context &&
-      first->state.load(std::memory_order_acquire) != PreemptContext::State::kDead) [[likely]] {
+  if (first != nullptr &&
+      first->state.load(std::memory_order_acquire) != PreemptContext::State::kDead &&
+      first->context.load(std::memory_order_relaxed) == context) [[likely]] {
     return first;
   }
   return internal::FindOrMake(context);

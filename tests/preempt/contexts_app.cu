@@ -37,11 +37,21 @@ void EndContext(CUcontext context) {
   CheckDriver(destroy(context), "cuCtxDestroy");
 }
 
+// A small kernel that has a variant: whether each block ran once.
 int LaunchOne(cudaStream_t stream) {
+  constexpr int kFew = 64;
   const Arrays arrays;
-  arrays.Launch(1, stream, kFewRounds);
+  std::array<uint32_t, kFew> ran;
+  Fold<<<kFew, kThreads, 0, stream>>>(arrays.runs, arrays.value, 1, kFewRounds);
   CHECK(cudaStreamSynchronize(stream));
-  return arrays.Check(1);
+  CHECK(cudaMemcpy(ran.data(), arrays.runs, sizeof(ran), cudaMemcpyDeviceToHost));
+  CHECK(cudaFree(arrays.runs));
+  CHECK(cudaFree(arrays.value));
+  CHECK(cudaFree(arrays.other));
+  for (const uint32_t times : ran) {
+    if (times != 1) return std::printf("a block ran %u times\n", times), 1;
+  }
+  return 0;
 }
 
 // Four streams that the program leaves to the end of the device's context.
@@ -118,10 +128,50 @@ int ThreadsInTurn(int count) {
   return LaunchOne(cudaStreamPerThread);
 }
 
+// The device's context is given back by one of those that hold it, and goes on. No memory of the
+// device goes with that.
+int Releases(int rounds) {
+  static const auto retain =
+      DriverCall<decltype(&cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain", 13000);
+  static const auto release =
+      DriverCall<decltype(&cuDevicePrimaryCtxRelease)>("cuDevicePrimaryCtxRelease", 13000);
+  CHECK(cudaFree(nullptr));
+  const cudaStream_t stream = NonBlocking();
+  int wrong = LaunchOne(stream);
+  size_t before, after, total;
+  CHECK(cudaMemGetInfo(&before, &total));
+  for (int round = 0; round < rounds; ++round) {
+    CUcontext context = nullptr;
+    CheckDriver(retain(&context, 0), "cuDevicePrimaryCtxRetain");
+    wrong += LaunchOne(stream);
+    CheckDriver(release(0), "cuDevicePrimaryCtxRelease");
+    wrong += LaunchOne(stream);
+  }
+  CHECK(cudaMemGetInfo(&after, &total));
+  if (before != after) return std::printf("%zu bytes are gone\n", before - after), 1;
+  return wrong;
+}
+
+// As many contexts at the same time, each with a launch.
+int AtOnce(int count) {
+  CHECK(cudaFree(nullptr));
+  const int wrong = LaunchOne(nullptr);
+  for (int i = 1; i < count; ++i) {
+    (void)MakeContext();
+    uint32_t* value;
+    CHECK(cudaMalloc(&value, 4));
+    Plain<<<1, 32>>>(value);
+    CHECK(cudaDeviceSynchronize());
+  }
+  Say("ready");
+  (void)std::getchar();
+  return wrong;
+}
+
 int RunNamed(const std::string& scenario, int rounds) {
   static const std::map<std::string, int (*)(int)> scenarios{
       {"resets", Resets}, {"contexts", Contexts}, {"captures", Captures}, {"threads", Threads},
-      {"threads-in-turn", ThreadsInTurn}};
+      {"threads-in-turn", ThreadsInTurn}, {"releases", Releases}, {"at-once", AtOnce}};
   const auto found = scenarios.find(scenario);
   return found != scenarios.end() ? found->second(rounds) : 2;
 }

@@ -63,5 +63,35 @@ TEST(Contexts, DefaultStreamsEndWithTheirThread) {
   EXPECT_EQ(GuardedIn("threads-in-turn", 40, &output), 1) << output;
 }
 
+// More contexts than a process has places for, one after the other.
+TEST(Contexts, PlacesServeAgain) {
+  constexpr int kRounds = 70;
+  std::string output;
+  EXPECT_EQ(GuardedIn("resets", kRounds, &output), kRounds + 1) << output;
+  EXPECT_EQ(GuardedIn("contexts", kRounds, &output), kRounds + 1) << output;
+}
+
+// A release that is not the last ends nothing, as often as it comes.
+TEST(Contexts, GoOnAfterARelease) {
+  constexpr int kRounds = 70;
+  std::string output;
+  EXPECT_EQ(GuardedIn("releases", kRounds, &output), 2 * kRounds + 1) << output;
+}
+
+// Who launches past everything is not said to be under control.
+TEST(Contexts, TooManyAtOnceCannotBeStopped) {
+  for (const int count : {60, 70}) {
+    const BoardFile board;
+    Program program({CUPOLA_CONTEXTS_APP, "at-once", std::to_string(count)}, board,
+                    {{"CUPOLA_GATE_EVERY", "8"}});
+    EXPECT_TRUE(program.Await("ready")) << program.output();
+    const uint32_t abilities =
+        board.slot().capabilities.load() & (sched::kCanPreempt | sched::kCanGate);
+    EXPECT_EQ(abilities, count == 60 ? uint32_t{sched::kCanPreempt | sched::kCanGate} : 0u);
+    program.GoOn();
+    EXPECT_EQ(program.Wait(), 0) << program.output();
+  }
+}
+
 }  // namespace
 }  // namespace cupola::preempt_test
