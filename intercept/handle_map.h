@@ -1,6 +1,7 @@
 // HandleMap: CUDA handle -> 64-bit value. Readers take no lock and never wait; writers take a
 // mutex. Grows by doubling; old tables are kept, since a reader may be in one (all of them together
-// are smaller than the newest). Constant initialisation, no destructor: safe at any time of a
+// are smaller than the newest). Places of what was erased serve again, so that it stays as large as
+// what is in it at a time needs. Constant initialisation, no destructor: safe at any time of a
 // process.
 #pragma once
 
@@ -37,8 +38,8 @@ class HandleMap {
   /// whether it was added.
   bool Set(const void* handle, uint64_t value) noexcept;
 
-  /// Forgets `handle`. A reader that looks it up at the same time may still get its value. Returns
-  /// whether it was there.
+  /// Forgets `handle`. A reader that looks it up at the same time may still get its value, or that
+  /// of a handle that comes in its place. Returns whether it was there.
   bool Erase(const void* handle) noexcept;
 
   /// Forgets each for which `wants(handle, value)` is true. Under the mutex: it looks at all there is.
@@ -77,9 +78,10 @@ class HandleMap {
   static size_t Hash(uint64_t key) noexcept {
     return static_cast<size_t>((key >> 4) * 0x9E3779B97F4A7C15ull >> 20);
   }
-  void EraseSlot(Slot& slot) noexcept { slot.key.store(kErased, std::memory_order_release); }
+  void EraseAt(Table table, size_t at) noexcept;
   static Table MakeTable(unsigned log2) noexcept;
-  static void Insert(Table table, uint64_t key, uint64_t value) noexcept;
+  /// True: the place was empty, and not one of what was erased.
+  static bool Insert(Table table, uint64_t key, uint64_t value) noexcept;
   bool Grow() noexcept;
 
   std::atomic<uintptr_t> table_{0};
@@ -92,11 +94,10 @@ void HandleMap::EraseIf(Wants&& wants) noexcept {
   const MutexLock lock(mutex_);
   const Table table(table_.load(std::memory_order_relaxed));
   for (size_t at = 0; table && at < table.slots(); ++at) {
-    Slot& slot = table[at];
-    const uint64_t key = slot.key.load(std::memory_order_relaxed);
+    const uint64_t key = table[at].key.load(std::memory_order_relaxed);
     if (key <= kErased) continue;
-    const uint64_t value = slot.value.load(std::memory_order_relaxed);
-    if (wants(reinterpret_cast<const void*>(key), value)) EraseSlot(slot);
+    const uint64_t value = table[at].value.load(std::memory_order_relaxed);
+    if (wants(reinterpret_cast<const void*>(key), value)) EraseAt(table, at);
   }
 }
 

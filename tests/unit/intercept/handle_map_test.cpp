@@ -2,11 +2,13 @@
 #include "intercept/handle_map.h"
 
 #include <atomic>
+#include <fstream>
 #include <map>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "base/prng.h"
 
@@ -70,6 +72,62 @@ TEST(HandleMap, ReadersFindWhatIsThereWhileItGrows) {
   for (uint64_t number = 1; number <= kAdded; ++number) {
     ASSERT_EQ(map.Find(Handle(number), 0), number);
   }
+}
+
+// Of the address space, so that it counts what nobody frees.
+size_t BytesMapped() {
+  std::ifstream status("/proc/self/statm");
+  size_t pages = 0;
+  status >> pages;
+  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Handles that come and go, each another than before, take no more memory than those that are there
+// at a time.
+TEST(HandleMap, StaysAsLargeAsWhatIsInIt) {
+  constexpr uint64_t kSeed = 7, kHandles = 2'000'000;
+  SCOPED_TRACE(kSeed);
+  for (const size_t at_a_time : {1, 30, 250}) {
+    Prng prng(kSeed);
+    HandleMap map;
+    std::vector<uint64_t> there(at_a_time);
+    for (size_t i = 0; i < at_a_time; ++i) map.Set(Handle(there[i] = i + 1), i);
+    const size_t before = BytesMapped();
+    for (uint64_t number = at_a_time + 1; number <= kHandles; ++number) {
+      uint64_t& one = there[prng.Below(at_a_time)];
+      ASSERT_TRUE(map.Erase(Handle(one)));
+      one = 1 + prng.Below(uint64_t{1} << 40);
+      map.Set(Handle(one), number);
+    }
+    EXPECT_LT(BytesMapped() - before, size_t{1} << 20) << at_a_time;
+    for (const uint64_t number : there) ASSERT_NE(map.Find(Handle(number), 0), 0u);
+  }
+}
+
+// What is in it is found at every moment, whatever comes and goes meanwhile.
+TEST(HandleMap, ReadersFindWhatIsThereWhileOthersComeAndGo) {
+  constexpr uint64_t kSeed = 9, kThere = 200, kChanges = 400'000;
+  SCOPED_TRACE(kSeed);
+  Prng prng(kSeed);
+  HandleMap map;
+  for (uint64_t number = 1; number <= kThere; ++number) map.Set(Handle(number), number);
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> wrong{0};
+  std::vector<std::thread> readers;
+  for (int t = 0; t < 2; ++t) {
+    readers.emplace_back([&] {
+      for (uint64_t number = 1; !stop.load(); number = number % kThere + 1) {
+        wrong += map.Find(Handle(number), 0) != number;
+      }
+    });
+  }
+  for (uint64_t i = 0; i < kChanges; ++i) {
+    const uint64_t number = kThere + 1 + prng.Below(300);
+    if (!map.Erase(Handle(number))) map.Set(Handle(number), number);
+  }
+  stop.store(true);
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_EQ(wrong.load(), 0u);
 }
 
 }  // namespace
