@@ -423,7 +423,10 @@ CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const St
                      const LaunchCall& call) {
   NotePlainLaunch(context.gpu->demand);
   GateStream(context, facts, stream);
-  if (facts.function != nullptr && !IsKnownLoaded(facts.function)) {
+  if (facts.function == nullptr) {
+    // A graph may wait for events, and for its last launch on another stream.
+    NoteJoin(facts.stream, facts.per_thread);
+  } else if (!IsKnownLoaded(facts.function)) {
     // Also where nothing is guarded now: another thread may be about to.
     const WaitingScope scope(context);
     const CUresult result = MakePlainLaunch(context, facts, call);

@@ -72,6 +72,9 @@ struct PreemptContext {
   std::atomic<uint32_t> outstanding{0};
   /// Threads that are, or are about to be, in a call that may wait.
   std::atomic<uint32_t> scopes{0};
+  /// Number of the last launch that a blocking stream may have come behind by an event or the like
+  /// (NoteJoin); never lowered, for what is complete is waited for by nobody.
+  std::atomic<uint64_t> joined{0};
   /// Behind guards, as far as is known: a stream holds about 1,024 entries.
   QueuedWork queued;
 

@@ -12,6 +12,7 @@
 #include "intercept/notice.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/streams.h"
@@ -74,12 +75,14 @@ struct Target {
 Target Find(PreemptContext& context, WaitFor what, uint64_t up_to) {
   Harvest(context);
   Target target;
+  const uint64_t joined = context.joined.load();
   const MutexLock lock(context.slots_mutex);
   LaunchSlots& slots = context.slots;
   for (uint32_t i = slots.in_use(); i-- > 0 && !target.found;) {
     const LaunchSlot& slot = slots.used(i);
     if (slot.state != LaunchSlot::State::kRunning || slot.number > up_to) continue;
-    if (what == WaitFor::kBlocking && !slot.blocks_legacy) continue;
+    const bool is_behind_legacy = slot.blocks_legacy || slot.number <= joined;
+    if (what == WaitFor::kBlocking && !is_behind_legacy) continue;
     target = {true, slots.IndexOf(&slot), slot.sequence};
   }
   target.only_these = context.outstanding.load() == slots.running();
@@ -158,6 +161,21 @@ void EnterPlain(PreemptContext& context) noexcept {
   AwaitGuard(context);
   KeepRoom(context);
   context.queued.Add(1);
+}
+
+// A call that waits for the legacy stream counts its scope before it reads `joined`; here that is
+// raised before the scopes are read (both sequentially consistent): one of the two sees the other.
+void NoteJoin(CUstream stream, bool per_thread) noexcept {
+  const StreamKey key = ResolveStream(stream, per_thread);
+  PreemptContext* const context = FindContext(reinterpret_cast<CUcontext>(key.context));
+  if (context == nullptr || context->outstanding.load() == 0) return;
+  if (!IsBlocking(stream, per_thread)) return;  // those that join it then are to be noted
+  const uint64_t last = LastNumber(*context);
+  uint64_t before = context->joined.load();
+  while (before < last && !context->joined.compare_exchange_weak(before, last)) {
+  }
+  if (context->scopes.load() == 0) return;
+  WaitUntilComplete(*context, WaitFor::kAll, last, /*all_seen=*/false);
 }
 
 void WaitForSlot(PreemptContext& context, uint32_t index, uint32_t sequence) noexcept {

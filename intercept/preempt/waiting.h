@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include <cuda.h>
+
 #include "intercept/preempt/launch_slots.h"
 
 namespace cupola::intercept::preempt {
@@ -17,7 +19,7 @@ struct PreemptContext;
 /// Which guarded launches a call is to wait for.
 enum class WaitFor : uint8_t {
   kAll,
-  kBlocking,  ///< those on streams that synchronise with the legacy stream
+  kBlocking,  ///< those on streams that synchronise with the legacy stream, and what these joined
 };
 
 /// A scope of one context: waits, then holds it open.
@@ -60,6 +62,11 @@ void KeepRoom(PreemptContext& context) noexcept;
 /// Before a launch without a guard, or another call that puts one entry into a stream, perhaps
 /// behind guarded launches: waits for a guard that is being made, and for room.
 void EnterPlain(PreemptContext& context) noexcept;
+
+/// Before a call that may put `stream` behind what other streams hold: where it synchronises with
+/// the legacy stream, who waits for that waits for all that is guarded now. Whoever is about to, or
+/// does in the driver, may not have seen it: then this waits instead.
+void NoteJoin(CUstream stream, bool per_thread) noexcept;
 
 /// Waits until launch `sequence` of a slot is complete, or the context is given up.
 void WaitForSlot(PreemptContext& context, uint32_t index, uint32_t sequence) noexcept;

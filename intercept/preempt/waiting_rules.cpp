@@ -20,7 +20,7 @@ namespace {
 enum class Rule : uint8_t {
   kWait,          ///< for all guarded launches of the current context
   kWaitAll,       ///< of all contexts: the call may end another than the current one
-  kCopy,          ///< synchronous copies: for those on blocking streams
+  kCopy,          ///< synchronous copies: for those on blocking streams, and what these joined
   kCopyTo,        ///< asynchronous, (to, from, ...): waits unless both are pinned or on the device
   kNone,          ///< was measured to return at once
   kSyncContext,   ///< waits inside the driver without harm, and shows that nothing is left
@@ -30,6 +30,19 @@ enum class Rule : uint8_t {
 };
 
 Rule rules[kCallCount];
+
+/// Which argument of a call is the stream that it may put behind what other streams hold.
+struct Joining {
+  int8_t at = -1;  ///< -1: it puts none
+  bool per_thread = false;
+};
+Joining joining[kCallCount];
+
+// Beside graphs, which are launches. Memory that another stream has freed brings that stream with
+// it [CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES].
+constexpr const char* kJoiningNames[] = {"cuStreamWait*", "cuStreamBatchMemOp*",
+                                         "cuWaitExternalSemaphoresAsync*", "cuMemAllocAsync*",
+                                         "cuMemAllocFromPoolAsync*"};
 
 constexpr uint64_t kHasHook = 1u << 30;  // generate/stubs.py
 
@@ -68,6 +81,13 @@ constexpr NamedRule kNamedRules[] = {
     {"cuLibraryUnload", Rule::kWaitAll},
     {"cuGreenCtxDestroy", Rule::kWaitAll},
 };
+
+void NoteJoining(Call call, int8_t at, bool per_thread) {
+  const auto index = static_cast<size_t>(call);
+  for (const char* const pattern : kJoiningNames) {
+    if (MatchesName(pattern, kCallNames[index])) joining[index] = {at, per_thread};
+  }
+}
 
 // Pinned host memory and device memory are known to the driver; pageable memory is not.
 bool IsKnownToDriver(uint64_t address) {
@@ -161,6 +181,9 @@ void StartWaitingRules() noexcept {
       if (MatchesName(named.pattern, kCallNames[call])) rules[call] = named.rule;
     }
   }
+#define CUPOLA_STREAM_ARGUMENT(name, at, per_thread) NoteJoining(Call::k_##name, at, per_thread);
+#include "intercept/stream_arguments.inc"
+#undef CUPOLA_STREAM_ARGUMENT
 }
 
 extern "C" {
@@ -196,6 +219,10 @@ __attribute__((visibility("hidden"))) uint64_t cupola_enter_stream_ordered(
     if (context != nullptr && context->outstanding.load() != 0) {
       const HookScope scope;
       EnterPlain(*context);
+    }
+    if (const Joining& joins = joining[index & ~kHasHook]; joins.at >= 0) {
+      const HookScope scope;
+      NoteJoin(reinterpret_cast<CUstream>(arguments[-joins.at]), joins.per_thread);
     }
   }
   return HasTasksBehind() ? Enter(index) : 0;

@@ -64,6 +64,35 @@ void AddCopies(Calls* calls) {
   c["memset"] = [](World& w) { MUST(cudaMemset(w.data, 0, 4096)); };
 }
 
+// What waits for a stream that waits for the guarded one: through its event, through a second one,
+// through a graph that runs once at a time.
+void AddBehindEvents(Calls* calls) {
+  Calls& c = *calls;
+  c["memcpy_behind_event"] = [](World& w) {
+    MUST(cudaStreamWaitEvent(cudaStreamLegacy, w.after));
+    MUST(cudaMemcpy(w.pageable.data(), w.data, 4096, cudaMemcpyDeviceToHost));
+  };
+  c["memcpy_behind_events"] = [](World& w) {
+    MUST(cudaStreamWaitEvent(w.idle, w.after));
+    MUST(cudaEventRecord(w.second, w.idle));
+    MUST(cudaStreamWaitEvent(w.other_blocking, w.second));
+    MUST(cudaMemcpy(w.data, w.pinned, 4096, cudaMemcpyHostToDevice));
+  };
+  c["memcpy_behind_graph"] = [](World& w) {
+    MUST(cudaGraphLaunch(w.executable, w.guarded));
+    MUST(cudaGraphLaunch(w.executable, cudaStreamLegacy));
+    MUST(cudaMemcpy(w.pageable.data(), w.data, 4096, cudaMemcpyDeviceToHost));
+  };
+  c["memcpy_async_behind_event"] = [](World& w) {
+    MUST(cudaStreamWaitEvent(w.other, w.after));
+    MUST(cudaMemcpyAsync(w.data, w.pageable.data(), 4096, cudaMemcpyHostToDevice, w.other));
+  };
+  c["synchronize_behind_event"] = [](World& w) {
+    MUST(cudaStreamWaitEvent(w.other, w.after));
+    MUST(cudaStreamSynchronize(w.other));
+  };
+}
+
 void AddMemory(Calls* calls) {
   Calls& c = *calls;
   c["malloc"] = [](World&) {
@@ -304,6 +333,7 @@ int After(World* w, const std::string& call) {
 Calls AllCalls() {
   Calls calls;
   AddCopies(&calls);
+  AddBehindEvents(&calls);
   AddMemory(&calls);
   AddCode(&calls);
   AddStreams(&calls);

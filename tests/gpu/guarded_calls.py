@@ -39,9 +39,11 @@ LAST_SECONDS = 10  # before the limit no further cell is begun
 HEAD, MAGIC, VERSION, CONTROL = struct.Struct("<IHHII"), 0x4D504F43, 1, 3
 # Blocks of the kernel, and nanoseconds of one: it runs for longer than it takes to stop it.
 KERNELS = {"gpu": (60_000, 2_000_000), "sim": (400, 1_000_000)}
-# Calls that must not return before the kernel has ended: synchronising ones on every stream, and
-# copies that are ordered behind all streams but the non-blocking ones.
-AFTER_ALL = {"stream_synchronize", "event_synchronize", "device_synchronize"}
+# Calls that must not return before the kernel has ended: synchronising ones on every stream and
+# copies behind its events; copies that are ordered behind all streams but the non-blocking ones.
+AFTER_ALL = {"stream_synchronize", "event_synchronize", "device_synchronize",
+             "memcpy_behind_event", "memcpy_behind_events", "memcpy_behind_graph",
+             "synchronize_behind_event"}
 AFTER_BLOCKING = {"memcpy_to_host_pageable", "memcpy_to_host_pinned", "memcpy_to_device_pageable",
                   "memcpy_to_device_pinned", "memcpy_to_symbol"}
 # These leave the process different, and come last: its stacks, its streams.

@@ -84,10 +84,11 @@ OtherContext beside;
 
 struct World {
   cudaStream_t guarded = nullptr, other = nullptr, idle = nullptr, other_blocking = nullptr;
-  cudaEvent_t after = nullptr;
+  cudaEvent_t after = nullptr, second = nullptr;
   float* data = nullptr;
   void *spare = nullptr, *pinned = nullptr, *spare_pinned = nullptr, *registered = nullptr;
   cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;  // of it, and launched before
   CUmodule module = nullptr;
   CUdevice device = 0;
   unsigned* launches = nullptr;  // by count_launch
@@ -111,6 +112,7 @@ void Prepare(World* w, const std::string& stream) {
   MUST(cudaStreamCreateWithFlags(&w->idle, cudaStreamNonBlocking));
   MUST(cudaStreamCreate(&w->other_blocking));
   MUST(cudaEventCreateWithFlags(&w->after, cudaEventDisableTiming));
+  MUST(cudaEventCreateWithFlags(&w->second, cudaEventDisableTiming));
   MUST(cudaMalloc(&w->data, 1 << 22));
   MUST(cudaMalloc(&w->spare, 1 << 20));
   MUST(cudaMallocHost(&w->pinned, 1 << 16));
@@ -126,6 +128,8 @@ void Prepare(World* w, const std::string& stream) {
   MUST(cudaStreamBeginCapture(w->other, cudaStreamCaptureModeThreadLocal));
   small_kernel<<<1, 32, 0, w->other>>>(w->data);
   MUST(cudaStreamEndCapture(w->other, &w->graph));
+  MUST(cudaGraphInstantiate(&w->executable, w->graph, 0));
+  MUST(cudaGraphLaunch(w->executable, w->other));
   DRIVER(cuModuleLoadData)(&w->module, kOtherModule);
   DRIVER(cuCtxGetDevice)(&w->device);
   MUST(cudaDeviceSynchronize());
@@ -158,6 +162,8 @@ void CleanUp(World* w, const std::string& stream) {
     if (each != nullptr) MUST(cudaStreamDestroy(each));
   }
   MUST(cudaEventDestroy(w->after));
+  MUST(cudaEventDestroy(w->second));
+  MUST(cudaGraphExecDestroy(w->executable));
   MUST(cudaGraphDestroy(w->graph));
   for (void* each : {static_cast<void*>(w->data), w->spare, static_cast<void*>(w->launches)}) {
     MUST(cudaFree(each));

@@ -4,11 +4,15 @@
 // stamps itself with a clock on the device, and what happens before what by the rules of CUDA is
 // checked against that. order_app many STREAM: twice more launches behind each other than there are
 // control slots. order_app fork STREAM: the same, in a child of a process that has called nothing
-// of CUDA, and then in that.
+// of CUDA, and then in that. order_app event|events|graph STREAM: a copy that the host waits for,
+// behind a kernel of the stream through an event, through two, through the launches of a graph.
+// order_app joins STREAM: such events while another thread copies all the time.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <sys/wait.h>
@@ -176,16 +180,81 @@ int Many(cudaStream_t stream) {
   return 0;
 }
 
+int Joined(cudaStream_t stream, const std::string& through) {
+  const Arrays arrays;
+  const cudaStream_t between = MakeStream("non-blocking"), blocking = MakeStream("blocking");
+  cudaEvent_t first, second;
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  std::vector<uint32_t> seen(kBlocks);
+  CHECK(cudaEventCreateWithFlags(&first, cudaEventDisableTiming));
+  CHECK(cudaEventCreateWithFlags(&second, cudaEventDisableTiming));
+  CHECK(cudaGraphCreate(&graph, 0));
+  CHECK(cudaGraphInstantiate(&exec, graph, 0));
+  arrays.Launch(1, stream);
+  CHECK(cudaEventRecord(first, stream));
+  if (through == "event") {
+    CHECK(cudaStreamWaitEvent(cudaStreamLegacy, first));
+  } else if (through == "events") {
+    CHECK(cudaStreamWaitEvent(between, first));
+    CHECK(cudaEventRecord(second, between));
+    CHECK(cudaStreamWaitEvent(blocking, second));
+  } else {  // one launch of a graph runs behind the other
+    CHECK(cudaGraphLaunch(exec, stream));
+    CHECK(cudaGraphLaunch(exec, cudaStreamLegacy));
+  }
+  Say("kernel launched");
+  CHECK(cudaMemcpy(seen.data(), arrays.value, 4 * kBlocks, cudaMemcpyDeviceToHost));
+  Say("done");
+  for (const uint32_t value : seen) {
+    if (value != 1) return std::printf("the copy came too early: %u\n", value), 1;
+  }
+  CHECK(cudaDeviceSynchronize());
+  return arrays.Check(1);
+}
+
+int Joins(cudaStream_t stream) {
+  constexpr uint32_t kLaunches = 200;
+  const Arrays arrays;
+  cudaEvent_t event;
+  CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  std::atomic<bool> over{false};
+  std::thread copying([&] {
+    while (!over) {
+      uint32_t value = 0;
+      CHECK(cudaMemcpy(&value, arrays.other, 4, cudaMemcpyDeviceToHost));
+      usleep(200);
+    }
+  });
+  for (uint32_t i = 0; i < kLaunches; ++i) {
+    Fold<<<8, kThreads, 0, stream>>>(arrays.runs, arrays.value, 1, 10);
+    CHECK(cudaGetLastError());
+    CHECK(cudaEventRecord(event, stream));
+    CHECK(cudaStreamWaitEvent(cudaStreamLegacy, event));
+  }
+  over = true;
+  copying.join();
+  uint32_t runs = 0;
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaMemcpy(&runs, arrays.runs, 4, cudaMemcpyDeviceToHost));
+  return runs == kLaunches ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  if (std::string(argv[1]) == "fork") {
+  const std::string scenario = argv[1];
+  if (scenario == "event" || scenario == "events" || scenario == "graph") {
+    return Joined(MakeStream(argv[2]), scenario);
+  }
+  if (scenario == "joins") return Joins(MakeStream(argv[2]));
+  if (scenario == "fork") {
     const pid_t child = fork();
     if (child == 0) return Many(MakeStream(argv[2]));
     int status = 0;
     if (waitpid(child, &status, 0) != child || status != 0) return 3;
   }
-  return std::string(argv[1]) == "random" ? Random(std::strtoull(argv[2], nullptr, 10))
-                                          : Many(MakeStream(argv[2]));
+  return scenario == "random" ? Random(std::strtoull(argv[2], nullptr, 10))
+                              : Many(MakeStream(argv[2]));
 }

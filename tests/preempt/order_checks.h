@@ -43,17 +43,27 @@ inline std::string RandomOrder(const std::string& library, uint64_t seed,
   return wrong.empty() ? "" : "seed " + std::to_string(seed) + ": " + wrong;
 }
 
-/// More launches behind each other than there are slots: held at the first, then asked by seed.
-inline std::string ManyLaunches(const std::string& library, const std::string& stream,
-                                uint64_t seed, std::chrono::milliseconds limit = kLimit) {
+/// A program that is held at its first launch, which it is to wait for before it is "done", and then
+/// asked by seed. "many": more launches behind each other than there are slots.
+inline std::string HeldAtFirst(const std::string& library, const std::string& scenario,
+                               const std::string& stream, uint64_t seed,
+                               std::chrono::milliseconds limit = kLimit) {
   const BoardFile board;
   board.Ask();
-  Program program({CUPOLA_ORDER_APP, "many", stream}, board, {{"LD_PRELOAD", library}});
+  Program program({CUPOLA_ORDER_APP, scenario, stream}, board, {{"LD_PRELOAD", library}});
   if (!program.Await("kernel launched")) return program.output();
   (void)AwaitTrue([&] { return board.slot().stopped.load() == 1 || program.HasEnded(); });
   GiveTimeToGoWrong();
   if (program.output().find("done") != std::string::npos) return "it was not held";
   board.Release();
+  return AskBySeed(&program, board, seed, limit);
+}
+
+/// Streams that come behind others while a thread copies. What went wrong, "" = nothing.
+inline std::string JoinsBySeed(const std::string& library, const std::string& stream, uint64_t seed,
+                               std::chrono::milliseconds limit = kLimit) {
+  const BoardFile board;
+  Program program({CUPOLA_ORDER_APP, "joins", stream}, board, {{"LD_PRELOAD", library}});
   return AskBySeed(&program, board, seed, limit);
 }
 

@@ -8,6 +8,8 @@
 namespace cupola::preempt_test {
 namespace {
 
+constexpr const char* kStreams[] = {"non-blocking", "blocking", "legacy", "per-thread"};
+
 TEST(Order, OfLaunchesCopiesEventsAndWaitsOnFourStreams) {
   uint64_t stops = 0;
   for (uint64_t seed = 1; seed <= 10; ++seed) {
@@ -19,8 +21,26 @@ TEST(Order, OfLaunchesCopiesEventsAndWaitsOnFourStreams) {
 // The 257th launch waits for a slot; the slots that are taken again know where they left off.
 TEST(Order, OfMoreLaunchesThanThereAreSlots) {
   uint64_t seed = 0;
-  for (const char* stream : {"non-blocking", "blocking", "legacy", "per-thread"}) {
-    EXPECT_EQ(ManyLaunches(CUPOLA_PRELOAD, stream, ++seed), "") << stream;
+  for (const char* stream : kStreams) {
+    EXPECT_EQ(HeldAtFirst(CUPOLA_PRELOAD, "many", stream, ++seed), "") << stream;
+  }
+}
+
+// What the legacy stream waits for through events a copy waits for too.
+TEST(Order, OfACopyBehindAnotherStream) {
+  uint64_t seed = 0;
+  for (const char* through : {"event", "events", "graph"}) {
+    for (const char* stream : kStreams) {
+      EXPECT_EQ(HeldAtFirst(CUPOLA_PRELOAD, through, stream, ++seed), "") << through << stream;
+    }
+  }
+}
+
+TEST(Order, OfCopiesWhileStreamsJoin) {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    for (const char* stream : kStreams) {
+      EXPECT_EQ(JoinsBySeed(CUPOLA_PRELOAD, stream, seed), "") << stream;
+    }
   }
 }
 

@@ -24,6 +24,11 @@ BUGS = {
     # Waiting: launches do not look for scopes at all.
     "no_scopes": ("  const bool is_free = context.scopes.load() == 0 && "
                   "scopes_elsewhere.load() == 0;\n", "  const bool is_free = true;\n"),
+    # Waiting: a copy does not wait for what the legacy stream came behind by an event.
+    "no_join": ("slot.blocks_legacy || slot.number <= joined", "slot.blocks_legacy"),
+    # Waiting: a stream comes behind a guard while another thread copies.
+    "join_unseen": ("  if (context->scopes.load() == 0) return;\n  WaitUntilComplete(*context",
+                    "  if (context != nullptr) return;\n  WaitUntilComplete(*context"),
     # First launches count as calls that may wait.
     "no_first_launch": ("!IsKnownLoaded(facts.function)", "false"),
     # The guard.

@@ -117,11 +117,23 @@ TEST(PlantedOrderBug, IsFound) {
   EXPECT_NE(found.find("behind the begin of"), std::string::npos) << found;
 }
 
+TEST(PlantedJoinBug, IsFound) {
+  const std::string found = HeldAtFirst(CUPOLA_PLANTED_FOLDER "/libplanted_no_join.so", "event",
+                                        "non-blocking", /*seed=*/1, kFewSeconds);
+  EXPECT_NE(found.find("is entered behind a guard"), std::string::npos) << found;
+  std::string unseen;
+  for (uint64_t seed = 1; seed <= 20 && unseen.empty(); ++seed) {
+    unseen = JoinsBySeed(CUPOLA_PLANTED_FOLDER "/libplanted_join_unseen.so", "non-blocking", seed,
+                         std::chrono::seconds(10));
+  }
+  EXPECT_NE(unseen.find("is under way while a guard is made"), std::string::npos) << unseen;
+}
+
 TEST(PlantedSlotBug, IsFound) {
   std::string found;
   for (uint64_t seed = 1; seed <= 10 && found.empty(); ++seed) {
-    found = ManyLaunches(CUPOLA_PLANTED_FOLDER "/libplanted_given_anew.so", "non-blocking", seed,
-                         std::chrono::seconds(10));
+    found = HeldAtFirst(CUPOLA_PLANTED_FOLDER "/libplanted_given_anew.so", "many", "non-blocking",
+                        seed, std::chrono::seconds(10));
   }
   EXPECT_NE(found, "");
 }

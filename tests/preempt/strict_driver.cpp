@@ -2,7 +2,8 @@
 // 99 and a word when a call that may wait is entered behind a guard, or a guard is made while one
 // is under way (docs/preemption.md, "Calls behind a guard"). A guard is a cuStreamWaitValue32 for a
 // word of the device whose value has not been reached: to reach it takes a launch. It matters to
-// calls in its own context, and to those that may end that [measured on an H200: guarded_calls.cu].
+// calls in its own context, and to those that may end that [measured on an H200: guarded_calls.cu];
+// to a synchronous copy where it holds a blocking stream, or one of those waits for its stream.
 // A wait for a word of the host needs none, and harms nobody who waits; but with STRICT_HOST_WAITS
 // it is a guard as well: the thread that is to write it may be the one that calls. It knows nothing
 // of the library's own rules. STRICT_REFUSES: a call that it does not support, cuMemHostRegister_v2
@@ -37,7 +38,7 @@ struct Guard {
   const uint32_t* word;
   uint32_t value;
   CUstream stream;
-  bool blocking;
+  bool blocking;  ///< it holds the legacy stream: itself, or through an event
   CUcontext context;
   uint64_t entry;  ///< number of what was put into streams
 };
@@ -46,6 +47,7 @@ struct Guard {
 struct UnderWay {
   size_t index;
   CUcontext context;  ///< null: any
+  bool is_copy;       ///< waits for the legacy stream
 };
 
 // As measured: these return at once behind any guard, or wait in the driver without harm.
@@ -66,6 +68,10 @@ auto& streams = *new std::set<CUstream>;
 auto& held = *new std::map<pthread_t, CUcontext>;  // by cuCtxSetCurrent
 auto& gone = *new std::set<CUstream>;              // of a device that was reset
 auto& under_way = *new std::vector<UnderWay>;
+// Guards, by `entry`, that what a stream gets next comes behind through events; that an event, or
+// the last launch of an executable graph, came behind.
+auto& joined = *new std::map<CUstream, std::set<uint64_t>>;
+auto& recorded = *new std::map<const void*, std::set<uint64_t>>;
 // Streams of a context on the level next to the lowest: the first of them are those that resumes
 // run on.
 auto& helpers = *new std::map<CUcontext, uint32_t>;
@@ -221,6 +227,43 @@ void CheckLaunch(const void* function, CUstream stream, bool per_thread) {
   if (behind.size() > kStreamHolds) Violation("waits for room behind a guard", "a launch");
 }
 
+// Where a guard comes to hold what one of them waits for it must not.
+void CheckUnderWay() {
+  for (const UnderWay& call : under_way) {
+    if (HasGuard(call.context, call.is_copy)) {
+      Violation("is under way while a guard is made", strict_names[call.index]);
+    }
+  }
+}
+
+CUstream Legacy(CUstream stream) { return stream == CU_STREAM_LEGACY ? nullptr : stream; }
+
+/// `what`: an event, or an executable graph, which runs behind its last launch.
+void NoteRecord(const void* what, CUstream stream) {
+  const std::lock_guard lock(mutex);
+  DropReached();
+  const CUcontext context = ContextOf(stream);
+  const bool is_blocking = IsBlocking(stream);
+  std::set<uint64_t>& behind = recorded[what] = joined[Legacy(stream)];
+  for (const Guard& guard : guards) {
+    if (Legacy(guard.stream) == Legacy(stream) ||
+        (guard.context == context && guard.blocking && is_blocking)) {
+      behind.insert(guard.entry);
+    }
+  }
+}
+
+/// What blocking streams come behind all of them do, with a copy on the legacy stream between.
+void NoteWait(CUstream stream, const void* what) {
+  const std::lock_guard lock(mutex);
+  DropReached();
+  const std::set<uint64_t>& behind = recorded[what];
+  joined[Legacy(stream)].insert(behind.begin(), behind.end());
+  if (!IsBlocking(stream)) return;
+  for (Guard& guard : guards) guard.blocking |= behind.contains(guard.entry);
+  CheckUnderWay();
+}
+
 template <typename... Arguments>
 CUresult Forward(const char* name, Arguments... arguments) {
   return reinterpret_cast<CUresult (*)(Arguments...)>(Real(name))(arguments...);
@@ -238,11 +281,7 @@ CUresult PassGuard(const char* name, CUstream stream, CUdeviceptr address, cuuin
       queued[stream].push_back(entries);
       DropReached();
     }
-    for (const UnderWay& call : under_way) {
-      if (HasGuard(call.context)) {
-        Violation("is under way while a guard is made", strict_names[call.index]);
-      }
-    }
+    CheckUnderWay();
   }
   return Forward(name, stream, address, value, flags);
 }
@@ -296,13 +335,13 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
   if (may_end_contexts) helpers.clear();
   const bool is_of_all = may_end_contexts || StartsWith(name, "cuLibraryUnload");
   const CUcontext context = is_of_all ? nullptr : Current();
-  if (!harmless && !copy) under_way.push_back({index, context});
+  if (!harmless) under_way.push_back({index, context, copy});
   if (!harmless && HasGuard(context, /*only_blocking=*/copy)) {
     Violation("is entered behind a guard", name);
   }
   lock.unlock();
   // Long enough for others to do meanwhile what they must not.
-  if (!harmless && !copy) usleep(300);
+  if (!harmless) usleep(300);
   return strict_real[index];
 }
 
@@ -360,6 +399,22 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void*
   CheckLaunch(f, config->hStream, true);
   TellPriority(config);
   return Forward("cuLaunchKernelEx_ptsz", config, f, params, extra);
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+  NoteRecord(event, stream);
+  return Forward("cuEventRecord", event, stream);
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
+  NoteWait(stream, event);
+  return Forward("cuStreamWaitEvent", stream, event, flags);
+}
+
+CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
+  NoteWait(stream, graph);
+  NoteRecord(graph, stream);
+  return Forward("cuGraphLaunch", graph, stream);
 }
 
 #define STRICT_COPY(name)                                                             \
