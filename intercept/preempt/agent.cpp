@@ -215,6 +215,7 @@ bool Agent::IsHeldAtGate() const {
 // Behind the gate they count as stopped until their stream has come through it.
 void Agent::ResumeAtGate(PreemptContext& context) {
   if (context.gpu != &gpu_ || context.outstanding.load() == 0 || !IsHeldAtGate()) return;
+  if (MayBeInDriver(context)) return;  // resumed when nobody asks any more
   LaunchSlot* stopped[kSlots];
   uint32_t count = 0;
   {
@@ -233,7 +234,7 @@ void Agent::ResumeAtGate(PreemptContext& context) {
 // The launches of a context that faulted would never be complete, and its demand would never end.
 void Agent::AskWhetherWell(PreemptContext& context) {
   if (context.gpu != &gpu_ || context.outstanding.load() == 0) return;
-  if (context.state.load() != PreemptContext::State::kReady) return;
+  if (context.state.load() != PreemptContext::State::kReady || MayBeInDriver(context)) return;
   (void)TakeContext(context.context);
   (void)IsWell(context);
 }
@@ -369,6 +370,8 @@ void Agent::Run() {
     last_seen = seen;
     last_own = own;
     NoteGates(was_told, whole);
+    // Whoever closed it may have died before it could open it again.
+    if (gpu_.requests() == 0 && gpu_.slot().gate.load() == 0) sched::SettleGate(gpu_.slot());
     const Look look = LookAtAll(was_asked);
     const uint64_t requests = gpu_.requests();
     Publish(look, requests, is_asked && gpu_.slot().wake.load() == seen);
@@ -381,14 +384,12 @@ void Agent::Run() {
     if (was_told && requests == 0 && gpu_.board().header().attention.load() != 0) {
       sched::RingBell(gpu_.board().header());
     }
-    // Whoever closed it may have died before it could open it again.
-    if (requests == 0 && gpu_.slot().gate.load() == 0) sched::SettleGate(gpu_.slot());
     const uint64_t now = MonotonicNs();
-    LookAfterDemand(gpu_, now);
     if (now - polled_ns_ >= (requests != 0 ? kHeldNs : kIdleNs)) {
       polled_ns_ = now;
       gpu_.Poll(now);
     }
+    LookAfterDemand(gpu_, now);
     LetContextGo();
     Sleep(look, requests, seen);
   }

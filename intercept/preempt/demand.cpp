@@ -7,6 +7,7 @@
 #include "intercept/mutex_lock.h"
 #include "intercept/preempt/agent_context.h"
 #include "intercept/preempt/counters.h"
+#include "intercept/preempt/gates.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
@@ -213,6 +214,7 @@ bool CanMark(const DemandState& state, uint32_t count) {
     const bool is_legacy = one.id.load(std::memory_order_relaxed) == 0;
     const bool has_name = is_legacy ? count == 1 : reinterpret_cast<uintptr_t>(one.handle) > 2;
     if (!has_name || one.context == nullptr || one.context->outstanding.load() != 0 ||
+        MayBeInDriver(*one.context) ||
         one.context->state.load() == PreemptContext::State::kDead) {
       return false;
     }
@@ -232,11 +234,18 @@ bool PutMarker(const DemandState& state, uint32_t index) {
          CUDA_SUCCESS;
 }
 
+// Whether what streams get now waits at a gate, and whoever waits for that.
+bool IsHeldAtGates(const GpuBoard& gpu) {
+  return GatesMayHold(gpu) && !sched::GateIsToBeOpen(gpu.slot());
+}
+
 // Once a burst: quiet since the last look, on streams that have room and do not capture. Tasks are
-// in no stream: not before their MasterKernel has left.
+// in no stream: not before their MasterKernel has left. Not at closed gates, where a thread of the
+// program may come to wait in the driver just then and keep the agent there.
 void PutMarkers(GpuBoard& gpu, uint64_t launches) {
   DemandState& state = gpu.demand;
   if (state.returned.load() != launches || open_captures.load() != 0) return;
+  if (IsHeldAtGates(gpu)) return;
   if (tasks::HasWorkOn(gpu)) return;
   const MutexLock lock(marker_mutex);
   const uint32_t count = state.streams.load(std::memory_order_acquire);
@@ -273,7 +282,9 @@ bool AreWell(const DemandState& state) {
   const auto ask = CUPOLA_CALL_REAL(cuMemGetInfo_v2, PFN_cuMemGetInfo_v3020);
   for (uint32_t i = 0; i < state.streams.load() && i < kMarkedStreams; ++i) {
     PreemptContext* const context = state.burst[i].context;
-    if (context == nullptr || TakeContext(context->context) != CUDA_SUCCESS) return false;
+    if (context == nullptr) return false;
+    if (MayBeInDriver(*context)) continue;  // its own call tells
+    if (TakeContext(context->context) != CUDA_SUCCESS) return false;
     size_t free = 0, total = 0;
     const bool is_ready = context->state.load() == PreemptContext::State::kReady;
     if (is_ready ? !IsWell(*context) : ask(&free, &total) != CUDA_SUCCESS) return false;
@@ -284,9 +295,11 @@ bool AreWell(const DemandState& state) {
 // Whether work is under way that nobody has been seen to wait for.
 bool IsAtWork(GpuBoard& gpu, bool was_quiet, uint64_t now_ns) {
   DemandState& state = gpu.demand;
-  bool has_guarded = false;
+  bool has_guarded = false, has_call = false;
   ForEachContext([&](PreemptContext& context) {
-    has_guarded |= context.gpu == &gpu && context.outstanding.load() != 0;
+    if (context.gpu != &gpu) return;
+    has_guarded |= context.outstanding.load() != 0;
+    has_call |= MayBeInDriver(context);
   });
   // What is held by others has its time yet to come.
   const bool is_busy = has_guarded || !was_quiet || tasks::HasWorkOn(gpu);
@@ -295,6 +308,11 @@ bool IsAtWork(GpuBoard& gpu, bool was_quiet, uint64_t now_ns) {
   if (now_ns - state.quiet_since_ns > settings.demand_limit_ns) return false;
   const uint64_t launches = state.seen_launches;
   if (state.returned.load() != launches) return true;  // a launch waits for room
+  // It gets no markers now.
+  const bool goes_unmarked = has_call || IsHeldAtGates(gpu);
+  if (goes_unmarked && state.marked_launches != launches) {
+    return state.ended_launches.load() < launches;
+  }
   return state.marked_launches == launches && LookAtMarkers(state) == Reached::kNotYet &&
          AreWell(state);
 }

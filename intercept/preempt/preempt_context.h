@@ -114,6 +114,13 @@ inline void AwaitGuard(PreemptContext& context) noexcept {
   pthread_mutex_unlock(&context.launch_mutex);
 }
 
+/// Whether a thread of the program may wait in the driver, perhaps at a closed gate, with what other
+/// threads' calls need. The agent has leases to renew, and the gate to open where whoever asked has
+/// died: then it makes no calls but the resumes of a process that is not held.
+inline bool MayBeInDriver(const PreemptContext& context) noexcept {
+  return context.scopes.load() != 0;
+}
+
 /// Calls `visit(PreemptContext&)` for every live one; for those too that have ended.
 template <typename Visit>
 void ForEachContext(Visit&& visit) noexcept;

@@ -1,13 +1,14 @@
 // A program whose kernel runs until it is told to end, and that waits for nothing: how long it
 // wants the GPU is for others to find out. demand_app KIND: "ready" once the kernel was launched
 // before, then a line of input launches it ("kernel launched"), the next lets it end ("told"), the
-// next ends the program. KIND: legacy, blocking, non-blocking; many: two streams; fault: the kernel
+// next ends the program. KIND: legacy, blocking, non-blocking; many: two streams; copied: a thread copies its result meanwhile; fault: the kernel
 // faults instead; preempted-fault: after one that has a variant. row: each line of input launches
 // two short kernels, each waited for ("first N.", "synced N."), until its input ends; behind-many:
 // the same behind 51 launches that are waited for together. one-by-one: a line launches on two streams
 // and waits for the first ("first N."), the next lets the second end and waits for that ("synced N.").
 #include <cstdio>
 #include <string>
+#include <thread>
 
 #include "tests/apps/support/check_runtime.h"
 
@@ -33,7 +34,7 @@ void Say(const char* text) {
 
 cudaStream_t MakeStream(const std::string& kind) {
   cudaStream_t stream = nullptr;
-  if (kind == "legacy") return stream;
+  if (kind == "legacy" || kind == "copied") return stream;
   CHECK(cudaStreamCreateWithFlags(
       &stream, kind == "blocking" ? cudaStreamDefault : cudaStreamNonBlocking));
   return stream;
@@ -91,10 +92,15 @@ int main(int argc, char** argv) {
   Running<<<1, 1, 0, stream>>>(faults ? nullptr : flag, value);
   CHECK(cudaGetLastError());
   if (kind == "many") Running<<<1, 1, 0, second>>>(flag, value);
+  std::thread copying([&] {
+    uint32_t result = 0;
+    if (kind == "copied") CHECK(cudaMemcpy(&result, value, 4, cudaMemcpyDeviceToHost));
+  });
   Say("kernel launched");
   (void)std::getchar();
   *flag = 1;
   Say("told");
+  copying.join();
   (void)std::getchar();
   return 0;
 }

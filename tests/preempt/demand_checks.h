@@ -25,11 +25,15 @@ struct DemandRun {
 
   DemandRun(const std::string& kind, const std::string& limit_ms, bool is_held = false,
             const std::string& library = CUPOLA_PRELOAD,
-            std::chrono::milliseconds longest_wait = kLimit)
+            std::chrono::milliseconds longest_wait = kLimit,
+            const std::string& gate_every = "0")
       : limit(longest_wait),
         board(),
         program(Prepare(kind), board,
-                {{"CUPOLA_DEMAND_LIMIT_MS", limit_ms}, {"LD_PRELOAD", library}}) {
+                {{"CUPOLA_DEMAND_LIMIT_MS", limit_ms},
+                 {"LD_PRELOAD", library},
+                 {"CUPOLA_GATE_EVERY", gate_every},
+                 {"STRICT_LOCKS", "1"}}) {
     Expect(program.Await("ready"), "it is not ready");
     Expect(Comes([&] { return !Wants(); }), "its demand did not end, though it has waited");
     if (is_held) board.Ask();

@@ -19,7 +19,8 @@ TEST_P(DemandOn, LastsAsLongAsTheKernel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Streams, DemandOn,
-                         testing::Values("legacy", "blocking", "non-blocking", "many"),
+                         testing::Values("legacy", "blocking", "non-blocking", "many",
+                                         "copied"),
                          [](const auto& one) {
                            std::string name = one.param;
                            std::erase(name, '-');
@@ -56,10 +57,12 @@ TEST(Demand, EndsAtItsLimit) {
 }
 
 TEST(Demand, HasNoLimitWhileItIsHeld) {
-  DemandRun run("non-blocking", "0", /*is_held=*/true);
-  ASSERT_EQ(run.wrong, "") << run.program.output();
-  EXPECT_TRUE(run.HasLasted()) << run.program.output();
-  EXPECT_EQ(run.slot().demand.load(), run.demand) << "it lost its demand";
+  for (const char* gate_every : {"0", "1"}) {
+    DemandRun run("non-blocking", "0", /*is_held=*/true, CUPOLA_PRELOAD, kLimit, gate_every);
+    ASSERT_EQ(run.wrong, "") << run.program.output();
+    EXPECT_TRUE(run.HasLasted()) << run.program.output();
+    EXPECT_EQ(run.slot().demand.load(), run.demand) << "it lost its demand";
+  }
 }
 
 // Of several streams, with the call that waits for the last of them: not some ms later, when the agent

@@ -1,5 +1,6 @@
-// A launch that waits at a gate behind an earlier launch, while the gate opens and closes again: it
-// has not begun, and whoever asks is to hear so. One thread.
+// What waits at a gate. A launch behind an earlier launch, while the gate opens and closes again: it
+// has not begun, and whoever asks is to hear so. A copy in the driver, which keeps others out of it,
+// while whoever asked dies. One thread.
 #pragma once
 
 #include <chrono>
@@ -31,6 +32,32 @@ inline std::string BehindAGate(const std::string& library, const std::string& st
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   board.Release();
+  return program.Wait() == 0 ? "" : program.output();
+}
+
+/// A copy waits in the driver behind a gate, for `held` at least; then whoever closed that is dead.
+/// `beside`: the stream of a launch that waits at a gate too; "paced": one is stopped meanwhile;
+/// "plain": there is none. What went wrong, "" = nothing.
+inline std::string CopyAtAGate(const std::string& library, const std::string& beside,
+                               std::chrono::milliseconds held, std::chrono::milliseconds limit) {
+  constexpr uint32_t kAsker = 5;
+  const BoardFile board;
+  sched::BoardSlot& asker = board.view().slot(kAsker);
+  asker.may_take.store(1);
+  asker.demand.store(1);
+  asker.demand_until_ns.store(UINT64_MAX);
+  asker.state.store(static_cast<uint32_t>(sched::SlotState::kLive));
+  Program program({CUPOLA_ORDER_APP, "gate", beside}, board,
+                  {{"LD_PRELOAD", library}, {"CUPOLA_GATE_EVERY", "1"}, {"STRICT_LOCKS", "1"}});
+  if (!program.Await("ready")) return program.output();
+  sched::SetRequest(board.view(), 0, kAsker, runtime::kAllSms);
+  program.GoOn();
+  if (!program.Await("kernel launched")) return program.output();
+  std::this_thread::sleep_for(held);  // in which its agent may go wrong
+  if (program.output().find("done") != std::string::npos) return "it was not held";
+  asker.state.store(static_cast<uint32_t>(sched::SlotState::kFree));
+  const auto end = Clock::now() + limit;
+  if (!program.Await("done", [&] { return Clock::now() > end; })) return "it hangs";
   return program.Wait() == 0 ? "" : program.output();
 }
 

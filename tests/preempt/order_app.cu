@@ -6,7 +6,9 @@
 // control slots. order_app fork STREAM: the same, in a child of a process that has called nothing
 // of CUDA, and then in that. order_app event|events|graph STREAM: a copy that the host waits for,
 // behind a kernel of the stream through an event, through two, through the launches of a graph.
-// order_app joins STREAM: such events while another thread copies all the time.
+// order_app joins STREAM: such events while another thread copies all the time. order_app
+// gate plain|paced|STREAM: "ready", and after a line a copy that the host waits for behind a kernel
+// of the legacy stream without a variant, and beside one with a variant: on STREAM, or before that.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -240,6 +242,50 @@ int Joins(cudaStream_t stream) {
   return runs == kLaunches ? 0 : 1;
 }
 
+// "paced": blocks of the kernel beside hold their SMs until the copy is likely to be in the driver.
+int CopyAtGate(const std::string& beside) {
+  constexpr int kPaced = 100;
+  const Arrays arrays;
+  const bool is_paced = beside == "paced", is_alone = beside == "plain";
+  const cudaStream_t stream = MakeStream(is_paced ? "non-blocking" : beside);
+  Stamps *stamps, seen;
+  void* memory;
+  CHECK(cudaMalloc(&stamps, sizeof(Stamps)));
+  CHECK(cudaMemset(stamps, 0, sizeof(Stamps)));
+  CHECK(cudaMallocHost(&memory, sizeof(Pace)));
+  const auto pace = static_cast<volatile Pace*>(memory);
+  const auto launch_beside = [&](uint32_t tag) {
+    if (!is_paced && !is_alone) arrays.Launch(tag, stream);
+    if (!is_paced) return;
+    Paced<<<kPaced, kThreads, 0, stream>>>(arrays.runs, arrays.value, tag, arrays.other,
+                                           static_cast<Pace*>(memory));
+    CHECK(cudaGetLastError());
+  };
+  pace->open = ~0u;
+  StampPlain<<<1, kThreads>>>(stamps, 0, 1);
+  launch_beside(1);
+  CHECK(cudaDeviceSynchronize());
+  pace->open = pace->begun = 0;
+  if (is_paced) launch_beside(2);
+  while (is_paced && pace->begun == 0) usleep(100);
+  Say("ready");
+  (void)std::getchar();
+  if (!is_paced) launch_beside(2);
+  StampPlain<<<1, kThreads>>>(stamps, 1, 1);
+  CHECK(cudaGetLastError());
+  std::thread opening([&] {
+    usleep(20'000);
+    pace->open = ~0u;
+  });
+  Say("kernel launched");
+  CHECK(cudaMemcpy(&seen, stamps, sizeof(seen), cudaMemcpyDeviceToHost));
+  Say("done");
+  opening.join();
+  CHECK(cudaDeviceSynchronize());
+  const bool has_all = is_alone || is_paced || arrays.Check(2) == 0;
+  return seen.blocks[1] == 1 && has_all ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -248,6 +294,7 @@ int main(int argc, char** argv) {
   if (scenario == "event" || scenario == "events" || scenario == "graph") {
     return Joined(MakeStream(argv[2]), scenario);
   }
+  if (scenario == "gate") return CopyAtGate(argv[2]);
   if (scenario == "joins") return Joins(MakeStream(argv[2]));
   if (scenario == "fork") {
     const pid_t child = fork();

@@ -53,6 +53,11 @@ BUGS = {
     "behind_another": ("    helper = LaunchSlots::FreeHelper(slot);\n", "    (void)slot;\n"),
     # A launch at a gate has not begun before its stream says so.
     "gate_taken_for_passed": ("slot->is_gated && HasPassed(*slot)", "slot->is_gated"),
+    # The agent asks for nothing and puts no markers, and no resumes at a gate, while a thread may be
+    # in the driver.
+    "asked_in_call": (" || MayBeInDriver(context)) return;\n", ") return;\n"),
+    "marked_in_call": ("        MayBeInDriver(*one.context) ||\n", ""),
+    "resumed_in_call": ("  if (MayBeInDriver(context)) return;  // resumed", "  // resumed"),
     # Demand: work that nobody waits for is marked.
     "marker_forgotten": ("  state.marked_launches = launches;\n", ""),
     # Demand: the agent renews the lease of what is at work.

@@ -95,17 +95,32 @@ TEST(PlantedGateBug, IsFound) {
   EXPECT_EQ(BehindAGate(library, "non-blocking", std::chrono::seconds(2)), "nobody answered");
 }
 
+TEST(PlantedAgentBug, IsFound) {
+  const struct {
+    const char* bug;
+    const char* beside;
+  } all[] = {{"asked_in_call", "non-blocking"}, {"resumed_in_call", "paced"}};
+  for (const auto& one : all) {
+    const std::string library =
+        std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" + one.bug + ".so";
+    EXPECT_EQ(CopyAtAGate(library, one.beside, std::chrono::milliseconds(60), kFewSeconds),
+              "it hangs");
+  }
+}
+
 TEST(PlantedDemandBug, IsFound) {
   const struct {
     const char* bug;
     const char* says;
+    const char* kind = "non-blocking";
   } all[] = {{"marker_forgotten", "it lost its demand"},
+             {"marked_in_call", "its lease was not renewed", "copied"},
              {"never_renewed", "its lease was not renewed"},
              {"never_ended", "its demand did not end, though it has waited"}};
   for (const auto& one : all) {
     const std::string library =
         std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" + one.bug + ".so";
-    EXPECT_EQ(LastsAsLongAsTheKernel(library, "non-blocking", kFewSeconds), one.says);
+    EXPECT_EQ(LastsAsLongAsTheKernel(library, one.kind, kFewSeconds), one.says);
   }
 }
 

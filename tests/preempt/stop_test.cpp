@@ -299,6 +299,14 @@ TEST(Gate, IsNotPassedBehindAnEarlierLaunch) {
   }
 }
 
+// A thread that waits in the driver at a gate keeps the agent's calls out, which would open it.
+TEST(Gate, OpensForACopyWhereWhoeverAskedHasDied) {
+  constexpr std::chrono::milliseconds kHeld(60), kSoon(10'000);
+  for (const char* beside : {"plain", "non-blocking", "paced"}) {
+    EXPECT_EQ(CopyAtAGate(CUPOLA_PRELOAD, beside, kHeld, kSoon), "") << beside;
+  }
+}
+
 // Whoever may ask from now on is reckoned with from the next launch on.
 TEST(Gate, ComesAsSoonAsSomebodyMayAsk) {
   const BoardFile board;

@@ -8,8 +8,8 @@
 // it is a guard as well: the thread that is to write it may be the one that calls. It knows nothing
 // of the library's own rules. STRICT_REFUSES: a call that it does not support, cuMemHostRegister_v2
 // or cuStreamWaitValue32_v2. STRICT_TELLS_PRIORITY: it says which launches have a priority of their
-// own. It also ends the process where a stream of a device that was reset is synchronised or
-// destroyed [measured on an H200: SIGSEGV].
+// own. STRICT_LOCKS: calls that wait keep others out (strict_lock.h). It also ends the process where
+// a stream of a device that was reset is synchronised or destroyed [measured on an H200: SIGSEGV].
 #include <cuda.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "device/runtime/preempt_control.h"
+#include "tests/preempt/strict_lock.h"
 
 extern "C" const char* const strict_names[];
 extern "C" __attribute__((visibility("hidden"))) void* strict_real[];
@@ -283,6 +284,7 @@ CUresult PassGuard(const char* name, CUstream stream, CUdeviceptr address, cuuin
     }
     CheckUnderWay();
   }
+  const strict::Call call;
   return Forward(name, stream, address, value, flags);
 }
 
@@ -342,10 +344,12 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
   lock.unlock();
   // Long enough for others to do meanwhile what they must not.
   if (!harmless) usleep(300);
+  if (strict::LocksOthersOut(name)) strict::call_mutex.lock();
   return strict_real[index];
 }
 
 __attribute__((visibility("hidden"))) void strict_leave(size_t index) {
+  if (strict::LocksOthersOut(strict_names[index])) strict::call_mutex.unlock();
   const std::lock_guard lock(mutex);
   for (size_t i = 0; i < under_way.size(); ++i) {
     if (under_way[i].index != index) continue;
@@ -383,6 +387,7 @@ CUresult cuFuncLoad(CUfunction function) {
   CUresult name(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
                 unsigned bz, unsigned shared, CUstream stream, void** params, void** extra) {  \
     CheckLaunch(f, stream, per_thread);                                                        \
+    const strict::Call call;                                                                   \
     return Forward(#name, f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);           \
   }
 STRICT_LAUNCH(cuLaunchKernel, false)
@@ -399,6 +404,17 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void*
   CheckLaunch(f, config->hStream, true);
   TellPriority(config);
   return Forward("cuLaunchKernelEx_ptsz", config, f, params, extra);
+}
+
+CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                                 unsigned flags) {
+  const strict::Call call;
+  return Forward("cuStreamWriteValue32_v2", stream, address, value, flags);
+}
+
+CUresult cuStreamQuery(CUstream stream) {
+  const strict::Call call;
+  return Forward("cuStreamQuery", stream);
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
