@@ -288,7 +288,7 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, Variant& var
   FillHead(facts, *variant.entry, &words);
   char* const parameters = reinterpret_cast<char*>(words.words + kWordsBefore);
   if (!CopyParameters(variant, details, parameters)) return Plain::kArguments;
-  stream->spreads = words.header.blocks != 1;
+  stream->spreads.store(words.header.blocks != 1, std::memory_order_relaxed);
   const TaskDemand demand(key, facts.stream, facts.function);
   if (!PutInto(*stream, &words)) return Plain::kNoEngine;
   turns[engine->index()].NoteTask();

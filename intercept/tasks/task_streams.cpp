@@ -47,10 +47,11 @@ bool IsOver(CUstream stream) {
   return CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000)(stream) == CUDA_SUCCESS;
 }
 
-bool IsOutstanding(const StreamTasks& stream) {
+bool IsOutstanding(const StreamTasks& stream, const runtime::TaskId& last) {
   const TaskEngine* const engine = stream.engine.load();
-  return stream.last.sequence != 0 && engine->IsReady() && !engine->IsDone(stream.last);
+  return last.sequence != 0 && engine->IsReady() && !engine->IsDone(last);
 }
+bool IsOutstanding(const StreamTasks& stream) { return IsOutstanding(stream, stream.LastPut()); }
 
 // Nobody's, or of a thread that has ended, when its tasks have run.
 bool IsFree(StreamTasks& stream) {
@@ -65,7 +66,10 @@ void Begin(StreamTasks* entry, TaskEngine& engine, CUstream stream) {
   entry->clean_at = 0;
   entry->skip = 0;
   entry->backoff = 1;
-  if (entry->engine.load() != &engine) entry->last = entry->flushed = {0, 0};
+  if (entry->engine.load() != &engine) {
+    entry->last = entry->flushed = {0, 0};
+    entry->put.store(0);
+  }
   entry->engine.store(&engine);
   entry->stream = stream;
 }
@@ -180,8 +184,8 @@ void Flush(StreamTasks& stream) {
   }
 }
 
-// For a task of a stream, and all before it.
-void AwaitTask(TaskEngine& engine, const runtime::TaskId& last, bool spreads) {
+// For a task of a stream, and all before it. Others may put more in meanwhile.
+void AwaitTask(TaskEngine& engine, runtime::TaskId last, bool spreads) {
   const uint32_t left = engine.CountLeft(last);
   const uint64_t since = NowNs();
   engine.WaitFor(last);
@@ -242,7 +246,7 @@ bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept {
   if (stream.last.column != column) stream.last = stream.flushed = {column, 0};
   bool was_full = false;
   const bool is_in = engine.Put(column, words, &stream.last, &was_full);
-  stream.put.store(stream.last.sequence, std::memory_order_relaxed);
+  stream.put.store(uint64_t{column} << 32 | stream.last.sequence, std::memory_order_release);
   if (was_full && is_in) NoteFull(stream, engine);
   return is_in;
 }
@@ -253,8 +257,8 @@ StreamUse CountUse(const TaskEngine& engine, bool from_now_on) noexcept {
   for (uint32_t i = 0; i < known; ++i) {
     StreamTasks& stream = *all[i];
     if (stream.engine.load(std::memory_order_relaxed) != &engine) continue;
-    const uint32_t put = stream.put.load(std::memory_order_relaxed);
-    if (put == stream.counted) continue;
+    const uint32_t put = stream.LastPut().sequence;
+    if (put == 0 || put == stream.counted) continue;
     ++use.streams;
     use.tasks += std::min(put - stream.counted, runtime::kTaskRows);
     if (from_now_on) stream.counted = put;
@@ -355,16 +359,18 @@ void WaitForStream(CUstream stream, bool per_thread) noexcept {
   if (engine == nullptr || !engine->IsReady()) return;
   if ((key.flags & kFlagLegacyStream) != 0) return WaitForTasks(*engine);
   StreamTasks* const known = Known(*engine, stream, key);
-  if (known == nullptr || !IsOutstanding(*known)) return;
+  if (known == nullptr) return;
+  const runtime::TaskId last = known->LastPut();
+  if (!IsOutstanding(*known, last)) return;
   Count(counters.waits);
-  AwaitTask(*engine, known->last, known->spreads);
+  AwaitTask(*engine, last, known->spreads);
 }
 
 bool HasTasks(CUstream stream, bool per_thread) noexcept {
   StreamTasks* const known = Known(stream, ResolveStream(stream, per_thread));
   if (known == nullptr || !IsOutstanding(*known)) return false;
   thread_local uint32_t asked = 0;
-  if (++asked % kLookEvery == 0) known->engine.load()->LookAt(known->last.column);
+  if (++asked % kLookEvery == 0) known->engine.load()->LookAt(known->LastPut().column);
   return true;
 }
 
@@ -385,7 +391,9 @@ void NoteStreamMade() noexcept {
   made.fetch_add(1);
   for (const std::atomic<StreamTasks*>& each : legacy) {
     StreamTasks* const known = each.load(std::memory_order_acquire);
-    if (known != nullptr && IsOutstanding(*known)) known->engine.load()->WaitFor(known->last);
+    if (known == nullptr) continue;
+    const runtime::TaskId last = known->LastPut();
+    if (IsOutstanding(*known, last)) known->engine.load()->WaitFor(last);
   }
 }
 

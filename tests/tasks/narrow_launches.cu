@@ -267,7 +267,8 @@ bool TwoThreads(Line& line, int turns) {
   return Same(expected, found.data(), "behind another thread's work");
 }
 
-// A thread whose stream never runs dry holds up nobody who waits for what was launched before.
+// A thread whose stream never runs dry holds up nobody who waits for what was launched before, there
+// or elsewhere.
 bool Flood(Line& line, Line& other) {
   constexpr uint32_t kAhead = 40;
   uint32_t* told = nullptr;
@@ -290,6 +291,12 @@ bool Flood(Line& line, Line& other) {
     Launch(other, i);
     CHECK(cudaStreamSynchronize(other.stream));
     right = ReadByDefaultStream(other, "beside a flood");
+    const uint32_t before = given.load();
+    CHECK(cudaStreamSynchronize(line.stream));
+    if (*static_cast<volatile uint32_t*>(told) < before) {
+      std::printf("a flood: waited for, and a launch before has not run\n");
+      right = false;
+    }
   }
   is_over.store(true);
   flood.join();
