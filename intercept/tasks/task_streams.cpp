@@ -156,6 +156,19 @@ StreamTasks* Known(CUstream stream, const StreamKey& key) {
   return engine != nullptr ? Known(*engine, stream, key) : nullptr;
 }
 
+// A stream with tasks that come before what `stream` is given now; null: there is none.
+const StreamTasks* FirstBefore(const TaskEngine& engine, CUstream stream, const StreamKey& key) {
+  const StreamTasks* const known = Known(engine, stream, key);
+  if (known != nullptr && IsOutstanding(*known)) return known;
+  if ((key.flags & kFlagLegacyStream) == 0) return nullptr;
+  const uint32_t streams = count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < streams; ++i) {
+    const StreamTasks& each = *all[i];
+    if (each.engine.load() == &engine && each.is_blocking.load() && IsOutstanding(each)) return &each;
+  }
+  return nullptr;
+}
+
 uint64_t WorkSeenBy(const StreamTasks& stream) {
   return stream.work.load(std::memory_order_acquire) +
          unknown_work.load(std::memory_order_acquire) +
@@ -367,10 +380,13 @@ void WaitForStream(CUstream stream, bool per_thread) noexcept {
 }
 
 bool HasTasks(CUstream stream, bool per_thread) noexcept {
-  StreamTasks* const known = Known(stream, ResolveStream(stream, per_thread));
-  if (known == nullptr || !IsOutstanding(*known)) return false;
+  const StreamKey key = ResolveStream(stream, per_thread);
+  TaskEngine* const engine = EngineOf(key.context);
+  if (engine == nullptr) return false;
+  const StreamTasks* const before = FirstBefore(*engine, stream, key);
+  if (before == nullptr) return false;
   thread_local uint32_t asked = 0;
-  if (++asked % kLookEvery == 0) known->engine.load()->LookAt(known->LastPut().column);
+  if (++asked % kLookEvery == 0) engine->LookAt(before->LastPut().column);
   return true;
 }
 

@@ -27,7 +27,7 @@ struct StreamTasks {
   uint32_t number = 0;                       ///< of the stream; its column is that of so many
   runtime::TaskId last{0, 0};                ///< sequence 0: none yet; others: LastPut
   runtime::TaskId flushed{0, 0};             ///< the stream waits for it
-  bool is_blocking = true;                   ///< work of the legacy stream comes before and after
+  std::atomic<bool> is_blocking{true};       ///< work of the legacy stream comes before and after
   std::atomic<uint64_t> work{1};             ///< how often the driver was given other work for it
   uint64_t clean_at = 0;           ///< all such counts when it had none outstanding; 0: not known
   uint32_t skip = 0, backoff = 1;  ///< launches until the driver is asked again
@@ -121,7 +121,8 @@ struct StreamUse {
 };
 StreamUse CountUse(const TaskEngine& engine, bool from_now_on) noexcept;
 
-/// Whether a task of it has not run.
+/// Whether a task has not run that comes before what the stream is given now: its own, or of any
+/// blocking stream where it is the legacy one.
 bool HasTasks(CUstream stream, bool per_thread) noexcept;
 
 /// It was made, or is about to be destroyed with nothing outstanding.

@@ -2,9 +2,12 @@
 // on whether launches become tasks. Plain CUDA.
 //
 //   narrow_faults trap | exit | reset | capture | threads | legacy | fork | modules | memory
+//   narrow_faults trap HOW   as trap, and first asks until it is told: HOW is ask (the stream), default
+//                            (the default stream) or event
 //   narrow_faults lurk       as trap, and then calls nothing until its input ends
 //   narrow_faults killed     launches until it is killed; a line for each thousand
-//   narrow_faults long HOW   behind a launch of LONG_MS ms: HOW is wait, ask, device, full or event
+//   narrow_faults long HOW   behind a launch of LONG_MS ms: HOW is wait, ask, default, apart, device,
+//                            full or event
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <sys/wait.h>
@@ -49,8 +52,8 @@ __global__ void Long(uint32_t* ended, uint64_t ns) {
 }
 
 struct Streams {
-  explicit Streams(int count) : all(count) {
-    for (cudaStream_t& stream : all) CHECK(cudaStreamCreate(&stream));
+  explicit Streams(int count, unsigned flags = cudaStreamDefault) : all(count) {
+    for (cudaStream_t& stream : all) CHECK(cudaStreamCreateWithFlags(&stream, flags));
   }
   std::vector<cudaStream_t> all;
 };
@@ -78,8 +81,31 @@ void KeepUp(cudaStream_t stream, uint32_t launched) {
   if (launched % 200 == 0) CHECK(cudaStreamSynchronize(stream));
 }
 
+// Asks until there is an answer, or for 20 s.
+template <typename AskOnce>
+cudaError_t Ask(AskOnce&& ask) {
+  const auto start = std::chrono::steady_clock::now();
+  cudaError_t state;
+  while ((state = ask()) == cudaErrorNotReady &&
+         std::chrono::steady_clock::now() - start < std::chrono::seconds(20)) {
+    std::this_thread::yield();
+  }
+  return state;
+}
+
+cudaError_t AskAbout(cudaStream_t stream) {
+  return Ask([&] { return cudaStreamQuery(stream); });
+}
+
+cudaError_t AskByEvent(cudaStream_t stream) {
+  cudaEvent_t event;
+  CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  const cudaError_t recorded = cudaEventRecord(event, stream);
+  return recorded != cudaSuccess ? recorded : Ask([&] { return cudaEventQuery(event); });
+}
+
 // A launch that fails: every call behind it says so, whatever stream it is for.
-void Trap(bool lurks) {
+void Trap(bool lurks, const std::string& how) {
   Streams streams(3);
   uint32_t* values = Zeroed();
   for (int i = 0; i < kLaunches; ++i) {
@@ -91,6 +117,12 @@ void Trap(bool lurks) {
     std::fflush(stdout);
     while (std::getchar() != EOF) {
     }
+  }
+  if (how == "event") {
+    std::printf("event: %s\n", cudaGetErrorName(AskByEvent(streams.all[2])));
+  } else if (how != "") {
+    const cudaError_t state = AskAbout(how == "ask" ? streams.all[2] : 0);
+    std::printf("asked: %s\n", cudaGetErrorName(state));
   }
   std::printf("stream: %s\n", cudaGetErrorName(cudaStreamSynchronize(streams.all[2])));
   std::printf("device: %s\n", cudaGetErrorName(cudaDeviceSynchronize()));
@@ -318,7 +350,7 @@ void Memory() {
 void WaitLong(const std::string& how) {
   const char* const text = std::getenv("LONG_MS");
   const uint64_t ms = text != nullptr ? std::strtoull(text, nullptr, 10) : 2000;
-  Streams streams(2);
+  Streams streams(2, how == "apart" ? cudaStreamNonBlocking : cudaStreamDefault);
   uint32_t *values = Zeroed(), *ended = Zeroed(), *behind = Zeroed();
   LaunchMany(streams.all[0], values);
   CHECK(cudaStreamSynchronize(streams.all[0]));
@@ -326,8 +358,12 @@ void WaitLong(const std::string& how) {
   Long<<<1, 32, 0, streams.all[1]>>>(ended, ms * 1'000'000);
   LaunchMany(streams.all[0], values, kLaunches / 10);
   CHECK(cudaStreamSynchronize(streams.all[0]));
-  if (how == "ask") {
-    while (cudaStreamQuery(streams.all[1]) == cudaErrorNotReady) std::this_thread::yield();
+  if (how == "ask" || how == "default") {
+    CHECK(AskAbout(how == "ask" ? streams.all[1] : 0));
+  } else if (how == "apart") {
+    // The default stream has nothing to do with it.
+    std::printf("meanwhile %s\n", cudaGetErrorName(cudaStreamQuery(0)));
+    CHECK(cudaStreamSynchronize(streams.all[1]));
   } else if (how == "device") {
     CHECK(cudaDeviceSynchronize());
   } else if (how == "event") {
@@ -352,7 +388,7 @@ void WaitLong(const std::string& how) {
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   if (what == "trap" || what == "lurk") {
-    Trap(what == "lurk");
+    Trap(what == "lurk", argc > 2 ? argv[2] : "");
   } else if (what == "exit") {
     Streams streams(2);
     LaunchMany(streams.all[0], Zeroed());

@@ -100,6 +100,7 @@ def named_when_long(bed):
     more = {"LONG_MS": str(long_ms)}
     outputs = {}  # of plain runs
     for how, after_ms, is_named in (("wait", notice_ms, True), ("ask", notice_ms, True),
+                                    ("default", notice_ms, True), ("apart", notice_ms, True),
                                     ("device", notice_ms, True), ("full", notice_ms, True),
                                     ("event", notice_ms, True), ("wait", 0, False)):
         run = f"{how}, notice after {after_ms} ms"
