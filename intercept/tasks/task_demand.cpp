@@ -16,8 +16,6 @@
 namespace cupola::intercept::tasks {
 namespace {
 
-constexpr uint64_t kAskEveryNs = 10'000'000;
-
 template <typename Do>
 void ForEachEngineOn(const preempt::GpuBoard& gpu, Do&& what) {
   ForEachReadyEngine([&](TaskEngine& engine) {
@@ -63,7 +61,7 @@ TaskDemand::~TaskDemand() {
 bool IsResidentOn(const preempt::GpuBoard& gpu) noexcept {
   bool is_resident = false;
   ForEachEngineOn(gpu, [&](TaskEngine& engine) {
-    const bool asks = engine.IsTimeToAsk(MonotonicNs(), kAskEveryNs);
+    const bool asks = engine.IsTimeToAsk(NowNs(), TaskEngine::kAskEveryNs);
     is_resident |= IsResident(engine, asks);
   });
   return is_resident;
@@ -86,7 +84,7 @@ bool GoOn(const preempt::GpuBoard& gpu) noexcept {
     if (engine.GoOn()) return;
     all = false;
     // One that faulted says for ever that it runs.
-    if (engine.IsTimeToAsk(MonotonicNs(), kAskEveryNs)) (void)IsResident(engine, /*asks=*/true);
+    if (engine.IsTimeToAsk(NowNs(), TaskEngine::kAskEveryNs)) (void)IsResident(engine, /*asks=*/true);
   });
   return all;
 }

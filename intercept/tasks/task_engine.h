@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "device/runtime/task_table.h"
+#include "intercept/fast_clock.h"
 #include "intercept/images/images.h"
 #include "intercept/tasks/context_rest.h"
 #include "intercept/tasks/task_watch.h"
@@ -99,6 +100,14 @@ class TaskEngine {
     if (now_ns - asked_ns_.load(std::memory_order_relaxed) < every_ns) return false;
     asked_ns_.store(now_ns, std::memory_order_relaxed);
     return true;
+  }
+
+  static constexpr uint64_t kAskEveryNs = 10'000'000;
+
+  /// For who asks again and again for a task that has not run: launches the MasterKernel unless one
+  /// takes tasks, and asks the driver now and then. False: the engine is dead.
+  bool GoesOn() noexcept {
+    return EnsureRunning() && (!IsTimeToAsk(NowNs(), kAskEveryNs) || IsWell());
   }
 
   /// The word that says that a task is done, for the device, and what it says then.

@@ -387,7 +387,7 @@ bool HasTasks(CUstream stream, bool per_thread) noexcept {
   if (before == nullptr) return false;
   thread_local uint32_t asked = 0;
   if (++asked % kLookEvery == 0) engine->LookAt(before->LastPut().column);
-  return true;
+  return engine->GoesOn();
 }
 
 void WatchOverEvent(CUevent event) noexcept {

@@ -122,7 +122,7 @@ struct StreamUse {
 StreamUse CountUse(const TaskEngine& engine, bool from_now_on) noexcept;
 
 /// Whether a task has not run that comes before what the stream is given now: its own, or of any
-/// blocking stream where it is the legacy one.
+/// blocking stream where it is the legacy one. Who asks keeps tasks going, as who waits does.
 bool HasTasks(CUstream stream, bool per_thread) noexcept;
 
 /// It was made, or is about to be destroyed with nothing outstanding.
