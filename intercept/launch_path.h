@@ -102,7 +102,7 @@ template <typename CallReal>
   CUresult result;
   if (tasks::TryTask(facts, details, &result)) return result;
   result = MakeKernel(facts, details, call);
-  tasks::AfterPlainLaunch(facts.stream, facts.per_thread);
+  tasks::AfterPlainLaunch(facts.function, facts.stream, facts.per_thread, result);
   return result;
 }
 

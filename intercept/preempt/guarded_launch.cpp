@@ -23,6 +23,7 @@
 #include "intercept/preempt/sm_demand.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
+#include "intercept/tasks/task_rules.h"
 #include "intercept/thread_state.h"
 #include "models/plan.h"
 #include "profiles/claim_word.h"
@@ -427,7 +428,8 @@ CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const St
     // A graph may wait for events, and for its last launch on another stream.
     NoteJoin(facts.stream, facts.per_thread);
   } else if (!IsKnownLoaded(facts.function)) {
-    // Also where nothing is guarded now: another thread may be about to.
+    // Also where nothing is guarded now: another thread may be about to. No MasterKernel is fed.
+    const tasks::WaitingScope no_tasks;
     const WaitingScope scope(context);
     const CUresult result = MakePlainLaunch(context, facts, call);
     NoteName(facts.function);

@@ -221,7 +221,9 @@ void TaskEngine::MakeSureOf() noexcept {
   (void)EnsureRunning();
 }
 
+// Asked again and again: what the device looks at is written once.
 void TaskEngine::AskToLeave() noexcept {
+  if (__atomic_load_n(&control_->leave, __ATOMIC_RELAXED) == params_.epoch) return;
   __atomic_store_n(&control_->leave, params_.epoch, __ATOMIC_RELEASE);
 }
 

@@ -242,7 +242,8 @@ bool IsLoadedIn(const TaskEngine& engine, Variant& variant, const void* program)
   const preempt::OwnCallScope nothing_stopped;
   const RelaxedCapture relaxed;
   const CUfunction original = preempt::OriginalOf(variant, program);
-  if (original != nullptr) (void)CUPOLA_CALL_REAL(cuFuncLoad, PFN_cuFuncLoad_v12040)(original);
+  const auto load = CUPOLA_CALL_REAL(cuFuncLoad, PFN_cuFuncLoad_v12040);
+  if (original != nullptr && load(original) == CUDA_SUCCESS) preempt::NoteLoaded(program);
   variant.loaded_for_tasks.fetch_or(bit, std::memory_order_relaxed);
   return true;
 }
@@ -318,7 +319,7 @@ bool TryTask(const LaunchFacts& facts, const LaunchDetails& details, CUresult* r
   Count(counters.plain[static_cast<size_t>(why)]);
   if (!is_narrow) EndRow();
   if (why == Plain::kLong) NoteIdle();
-  BeforePlainLaunch(facts.stream, facts.per_thread);
+  BeforePlainLaunch(facts.function, facts.stream, facts.per_thread);
   return false;
 }
 

@@ -2,6 +2,7 @@
 
 #include "intercept/calls.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/preempt/waiting.h"
 #include "intercept/tasks/call_rules.h"
 #include "intercept/tasks/task_copies.h"
 #include "intercept/tasks/task_engines.h"
@@ -31,6 +32,14 @@ void OpenScope() {
   WaitForAllTasks();
 }
 
+// The launch that this thread makes may load its kernel: it is in a scope.
+thread_local constinit bool loads __attribute__((tls_model("initial-exec"))) = false;
+
+void AskToLeave(CUstream stream, bool per_thread) {
+  TaskEngine* const engine = EngineOf(ResolveStream(stream, per_thread).context);
+  if (engine != nullptr && engine->IsRunning()) engine->AskToLeave();
+}
+
 }  // namespace
 
 WaitingScope::WaitingScope() noexcept { OpenScope(); }
@@ -48,17 +57,30 @@ void WatchCalls() noexcept {
 }
 
 // The stream's tasks come first; with the legacy stream those of all streams do. Its blocks want
-// the SMs that the MasterKernel holds.
-void BeforePlainLaunch(CUstream stream, bool per_thread) noexcept {
+// the SMs that the MasterKernel holds. A kernel's first launch may load it, which waits for the
+// device; where preemption is on that is seen to elsewhere (preempt/guarded_launch.cpp).
+void BeforePlainLaunch(const void* function, CUstream stream, bool per_thread) noexcept {
   if (!AnyEngineIsReady()) return;
   BeforeWorkOf(stream, per_thread);
-  TaskEngine* const engine = EngineOf(ResolveStream(stream, per_thread).context);
-  if (engine != nullptr && engine->IsRunning()) engine->AskToLeave();
+  if (function != nullptr && !preempt::PreemptionOn() && !preempt::IsKnownLoaded(function)) {
+    OpenScope();
+    loads = true;
+  }
+  AskToLeave(stream, per_thread);
 }
 
-// While no tasks are made nothing needs to be noted of one stream: all count as given work then.
-void AfterPlainLaunch(CUstream stream, bool per_thread) noexcept {
-  if (!worth.IsQuiet() && AnyEngineIsReady()) AfterWorkOf(stream, per_thread);
+// While no tasks are made nothing needs to be noted of one stream: all count as given work then. A
+// MasterKernel that another thread's task began while the call was on its way has not been asked.
+void AfterPlainLaunch(const void* function, CUstream stream, bool per_thread,
+                      CUresult result) noexcept {
+  if (!worth.IsQuiet() && AnyEngineIsReady()) {
+    AfterWorkOf(stream, per_thread);
+    AskToLeave(stream, per_thread);
+  }
+  if (!loads) [[likely]] return;
+  loads = false;
+  if (result == CUDA_SUCCESS) preempt::NoteLoaded(function);
+  scopes.fetch_sub(1);
 }
 
 Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {

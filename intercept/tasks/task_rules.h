@@ -47,8 +47,10 @@ Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept;
 Behind BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept;
 void DoBehind(const Behind& behind) noexcept;
 
-/// A launch goes to the driver.
-void BeforePlainLaunch(CUstream stream, bool per_thread) noexcept;
-void AfterPlainLaunch(CUstream stream, bool per_thread) noexcept;
+/// A launch goes to the driver; `function`: null for a graph. AfterPlainLaunch also comes behind
+/// those that passed by.
+void BeforePlainLaunch(const void* function, CUstream stream, bool per_thread) noexcept;
+void AfterPlainLaunch(const void* function, CUstream stream, bool per_thread,
+                      CUresult result) noexcept;
 
 }  // namespace cupola::intercept::tasks

@@ -8,8 +8,10 @@
 // it is a guard as well: the thread that is to write it may be the one that calls. It knows nothing
 // of the library's own rules. STRICT_REFUSES: a call that it does not support, cuMemHostRegister_v2
 // or cuStreamWaitValue32_v2. STRICT_TELLS_PRIORITY: it says which launches have a priority of their
-// own. STRICT_LOCKS: calls that wait keep others out (strict_lock.h). It also ends the process where
-// a stream of a device that was reset is synchronised or destroyed [measured on an H200: SIGSEGV].
+// own. STRICT_LOCKS: calls that wait keep others out (strict_lock.h). STRICT_LATE_MS: launches of more
+// than 32 blocks reach the driver so late, and where that loads the kernel, it waits until no stream has
+// anything to do, and holds up other launches meanwhile, as lazy loading does. It also ends the process
+// where a stream of a device that was reset is synchronised or destroyed [measured on an H200: SIGSEGV].
 #include <cuda.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -59,6 +61,7 @@ constexpr const char* kHarmless[] = {
     "cuMemGetInfo",       "cuMemGetInfo_v2",     "cuMemAllocPitch",     "cuMemAllocPitch_v2"};
 constexpr uint32_t kQueues = 32, kStreamHolds = 1024;
 
+std::mutex loading;  // held by who loads; before the other
 std::recursive_mutex mutex;
 // Leaked: exit() may end them before it runs what still calls the driver.
 auto& guards = *new std::vector<Guard>;
@@ -205,7 +208,31 @@ const void* FunctionOf(const void* handle) {
   return get(&function, kernel) == CUDA_SUCCESS ? function : handle;
 }
 
-void CheckLaunch(const void* function, CUstream stream, bool per_thread) {
+bool HasWork(CUstream stream) {
+  const auto query = reinterpret_cast<CUresult (*)(CUstream)>(Real("cuStreamQuery"));
+  return query(stream) == CUDA_ERROR_NOT_READY;
+}
+
+// Without `mutex`: others are to do meanwhile what they can.
+void ComeLate(const void* function, unsigned blocks) {
+  constexpr int kLooks = 10'000;
+  static const char* const late_ms = std::getenv("STRICT_LATE_MS");
+  if (late_ms == nullptr) return;
+  const bool is_late = blocks > 32;
+  if (is_late) usleep(1000 * std::atoi(late_ms));
+  const std::lock_guard hold(loading);
+  for (int look = 0; is_late && look < kLooks; ++look) {
+    {
+      const std::lock_guard lock(mutex);
+      if (loaded.count(FunctionOf(function)) != 0 || std::ranges::none_of(streams, HasWork)) return;
+    }
+    usleep(1000);
+  }
+  if (is_late) Violation("loads a kernel, and the device never rests", "a launch");
+}
+
+void CheckLaunch(const void* function, CUstream stream, bool per_thread, unsigned blocks) {
+  ComeLate(function, blocks);
   const std::lock_guard lock(mutex);
   DropReached();
   const CUstream name = NameOf(stream, per_thread);
@@ -386,7 +413,7 @@ CUresult cuFuncLoad(CUfunction function) {
 #define STRICT_LAUNCH(name, per_thread)                                                        \
   CUresult name(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
                 unsigned bz, unsigned shared, CUstream stream, void** params, void** extra) {  \
-    CheckLaunch(f, stream, per_thread);                                                        \
+    CheckLaunch(f, stream, per_thread, gx * gy * gz);                                          \
     const strict::Call call;                                                                   \
     return Forward(#name, f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);           \
   }
@@ -394,14 +421,15 @@ STRICT_LAUNCH(cuLaunchKernel, false)
 STRICT_LAUNCH(cuLaunchKernel_ptsz, true)
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** params, void** extra) {
-  CheckLaunch(f, config->hStream, false);
+  CheckLaunch(f, config->hStream, false,
+              config->gridDimX * config->gridDimY * config->gridDimZ);
   TellPriority(config);
   return Forward("cuLaunchKernelEx", config, f, params, extra);
 }
 
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** params,
                                void** extra) {
-  CheckLaunch(f, config->hStream, true);
+  CheckLaunch(f, config->hStream, true, config->gridDimX * config->gridDimY * config->gridDimZ);
   TellPriority(config);
   return Forward("cuLaunchKernelEx_ptsz", config, f, params, extra);
 }

@@ -1,7 +1,7 @@
 // What programs do while narrow launches are under way, one a run; what it prints must not depend
 // on whether launches become tasks. Plain CUDA.
 //
-//   narrow_faults trap | exit | reset | capture | threads | legacy | fork | modules | memory
+//   narrow_faults trap | exit | reset | capture | threads | legacy | fork | modules | memory | wide
 //   narrow_faults trap HOW   as trap, and first asks until it is told: HOW is ask (the stream), default
 //                            (the default stream) or event
 //   narrow_faults lurk       as trap, and then calls nothing until its input ends
@@ -43,6 +43,8 @@ __device__ uint64_t NowNs() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
   return ns;
 }
+__global__ void Tell(uint32_t* told, uint32_t value) { *told = value; }
+__global__ void Many(uint32_t* total) { atomicAdd(total, 1u); }
 // Ends by the clock.
 __global__ void Long(uint32_t* ended, uint64_t ns) {
   const uint64_t start = NowNs();
@@ -383,6 +385,41 @@ void WaitLong(const std::string& how) {
   Print("behind it", behind);
 }
 
+// A wide launch, the first of its kernel and a later one, beside a thread whose narrow launches never
+// run dry: it is not held up by them for long.
+void Wide() {
+  constexpr uint32_t kAhead = 25, kBlocks = 64, kMost = 400;
+  constexpr uint64_t kEachNs = 3'000'000;
+  Streams streams(3, cudaStreamNonBlocking);
+  uint32_t *total = Zeroed(), *ended = Zeroed(), *told = nullptr;
+  CHECK(cudaMallocHost(&told, sizeof *told));
+  volatile uint32_t& seen = *told;
+  for (int time = 0; time < 2; ++time) {
+    seen = 0;
+    std::atomic<bool> over{false};
+    std::thread other([&] {
+      for (uint32_t step = 1; !over.load(); ++step) {
+        Long<<<1, 1, 0, streams.all[time]>>>(ended, kEachNs);
+        Tell<<<1, 1, 0, streams.all[time]>>>(told, step);
+        while (step - seen > kAhead) std::this_thread::yield();
+      }
+    });
+    while (seen < kAhead) std::this_thread::yield();
+    Many<<<kBlocks, kThreads, 0, streams.all[2]>>>(total);
+    const uint32_t before = seen;
+    cudaError_t state;
+    while ((state = cudaStreamQuery(streams.all[2])) == cudaErrorNotReady && seen - before < kMost) {
+      std::this_thread::yield();
+    }
+    std::printf("wide: %s\n", cudaGetErrorName(state));
+    over.store(true);
+    other.join();
+    CHECK(cudaDeviceSynchronize());
+  }
+  CHECK(cudaFreeHost(told));
+  Print("total", total);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -410,12 +447,14 @@ int main(int argc, char** argv) {
     Modules();
   } else if (what == "memory") {
     Memory();
+  } else if (what == "wide") {
+    Wide();
   } else if (what == "long") {
     WaitLong(argc > 2 ? argv[2] : "wait");
   } else {
     std::printf(
         "narrow_faults trap|exit|reset|capture|threads|legacy|lurk|fork|killed|modules|"
-        "memory|long\n");
+        "memory|wide|long\n");
     return 2;
   }
   return 0;

@@ -10,7 +10,7 @@ import threading
 import time
 
 import runner
-from unmodified_bed import counts
+from unmodified_bed import counts, strict
 
 KILLED_BEHIND = {"sim": 3, "gpu": 300}  # lines, of a thousand launches each
 ATTEMPTS = 3  # of a run on a machine that is very busy
@@ -123,5 +123,17 @@ def named_when_long(bed):
     return ""
 
 
+def wide_beside_a_flood(bed):
+    """A wide launch is on its way to the device for so long that the MasterKernel which was asked to leave for
+    it has gone and another has begun: that one goes as well, though it is fed all the time."""
+    program = bed.narrow("narrow_faults")
+    plain = bed.plain(program, "wide")
+    tasks = bed.run(program, "wide", **strict(bed.build, bed.device, STRICT_LATE_MS="600"))
+    if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]) or counts(tasks["said"])[0] == 0:
+        return (f"plain {plain['code']} {plain['stdout']}, as tasks {tasks['code']} {tasks['stdout']} "
+                f"{tasks['said'][-300:]}")
+    return ""
+
+
 CHECKS = {"killed": killed, "killed under an arbiter": killed_under_an_arbiter,
-          "named when long": named_when_long}
+          "named when long": named_when_long, "wide beside a flood": wide_beside_a_flood}
