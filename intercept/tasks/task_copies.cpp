@@ -119,6 +119,7 @@ bool PutIn(const Place& at, FillWords&& fill, Used&& used) {
   StreamTasks* const stream = FindStream(at.engine, at.call.stream, at.key);
   if (stream == nullptr) return false;
   const StreamLock lock(*stream);
+  if (open_captures.load() != 0 || scopes.load() != 0 || !at.engine.IsReady()) return false;
   if (at.engine.Serves(nullptr) || !MayBeTask(*stream, at.engine) || !IsClean(*stream)) {
     return false;
   }

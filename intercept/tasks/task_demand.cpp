@@ -84,7 +84,8 @@ bool GoOn(const preempt::GpuBoard& gpu) noexcept {
     if (engine.GoOn()) return;
     all = false;
     // One that faulted says for ever that it runs.
-    if (engine.IsTimeToAsk(NowNs(), TaskEngine::kAskEveryNs)) (void)IsResident(engine, /*asks=*/true);
+    const bool asks = engine.IsTimeToAsk(NowNs(), TaskEngine::kAskEveryNs);
+    if (asks) (void)IsResident(engine, asks);
   });
   return all;
 }

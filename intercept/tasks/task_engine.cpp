@@ -192,10 +192,17 @@ void TaskEngine::TurnTo(Image* image) noexcept {
   Count(counters.turns);
 }
 
-// One that leaves has said so before, so that the next is launched behind it.
+void TaskEngine::ForgetImage(const void* owner) noexcept {
+  const MutexLock lock(mutex_);
+  const Image* const image = image_.load(std::memory_order_acquire);
+  if (image != nullptr && image->owner == owner) image_.store(nullptr, std::memory_order_release);
+}
+
+// One that leaves has said so before, so that the next is launched behind it. Where the image is
+// gone who wants it launched has looked for a task before that has run since.
 bool TaskEngine::Launch() noexcept {
   const MutexLock lock(mutex_);
-  if (*running_ != 0 || is_held_.load()) return true;
+  if (*running_ != 0 || is_held_.load() || Serves(nullptr)) return true;
   if (state() != State::kReady) return false;
   const RelaxedCapture relaxed;
   if (++params_.epoch == 0) ++params_.epoch;

@@ -118,11 +118,8 @@ class TaskEngine {
   CUcontext context() const noexcept { return context_; }
   uint32_t index() const noexcept { return index_; }
 
-  /// An image is about to be unloaded; its tasks have run.
-  void ForgetImage(const void* owner) noexcept {
-    const Image* const image = image_.load(std::memory_order_acquire);
-    if (image != nullptr && image->owner == owner) image_.store(nullptr, std::memory_order_release);
-  }
+  /// An image is about to be unloaded; its tasks have run. Its MasterKernel is not launched again.
+  void ForgetImage(const void* owner) noexcept;
 
   /// Its tasks cannot run any more.
   void Close() noexcept { state_.store(State::kDead, std::memory_order_release); }

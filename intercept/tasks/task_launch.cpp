@@ -282,6 +282,9 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, Variant& var
   PrefetchFor(*stream, *engine);
   if (!engine->Serves(variant.image)) Turn(*engine, variant.image);
   const StreamLock lock(*stream);
+  if (open_captures.load() != 0) return Plain::kCapturing;
+  if (scopes.load() != 0) return Plain::kScope;
+  if (!engine->IsReady()) return Plain::kNoEngine;
   if (!engine->Serves(variant.image)) return Plain::kElsewhere;
   if (!MayBeTask(*stream, *engine)) return Plain::kTrial;
   if (!IsClean(*stream)) return Plain::kDriverWork;

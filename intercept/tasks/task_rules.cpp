@@ -29,7 +29,7 @@ StreamArgument stream_arguments[kCallCount];
 void OpenScope() {
   WaitForAllTasks();
   scopes.fetch_add(1);
-  WaitForAllTasks();
+  WaitForAllTasks(/*being_put=*/true);
 }
 
 // The launch that this thread makes may load its kernel: it is in a scope.

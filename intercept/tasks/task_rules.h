@@ -11,7 +11,9 @@
 
 namespace cupola::intercept::tasks {
 
-/// Calls under way that wait for the device: while there are any, no launch becomes a task.
+/// Calls under way that wait for the device, or begin a capture: while there are any, no launch
+/// becomes a task. To be looked at under the lock of the launch's stream: who opens a scope waits
+/// for each, so that a put that it has not seen sees it.
 extern std::atomic<uint32_t> scopes;
 
 /// For a call of ours that may wait for the device: no task runs while it lives, and none is put

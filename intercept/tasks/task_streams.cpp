@@ -86,7 +86,7 @@ StreamTasks* AddLocked(TaskEngine& engine, CUstream stream) {
     if (added == nullptr) return nullptr;
     added->number = known;
     all[known] = added;
-    count.store(known + 1, std::memory_order_release);
+    count.store(known + 1);
   }
   Begin(added, engine, stream);
   return added;
@@ -164,7 +164,8 @@ const StreamTasks* FirstBefore(const TaskEngine& engine, CUstream stream, const 
   const uint32_t streams = count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < streams; ++i) {
     const StreamTasks& each = *all[i];
-    if (each.engine.load() == &engine && each.is_blocking.load() && IsOutstanding(each)) return &each;
+    const bool is_before = each.engine.load() == &engine && each.is_blocking.load();
+    if (is_before && IsOutstanding(each)) return &each;
   }
   return nullptr;
 }
@@ -206,15 +207,19 @@ void AwaitTask(TaskEngine& engine, runtime::TaskId last, bool spreads) {
 }
 
 // Of a stream that a task is just put into the last ones may be waited for with the others' only.
-void WaitForTasks(TaskEngine& engine) {
-  const uint32_t known = count.load(std::memory_order_acquire);
+void WaitForTasks(TaskEngine& engine, bool being_put) {
+  const uint32_t known = count.load();
   for (uint32_t i = 0; i < known; ++i) {
     StreamTasks& stream = *all[i];
-    if (stream.engine.load() != &engine || stream.taken.exchange(true, std::memory_order_acquire)) {
+    if (stream.engine.load() != &engine) continue;
+    if (being_put) {
+      stream.Take();
+    } else if (stream.taken.exchange(true, std::memory_order_acquire)) {
       continue;
     }
     const runtime::TaskId last = stream.last;
-    const bool spreads = stream.spreads, is_outstanding = IsOutstanding(stream);
+    const bool spreads = stream.spreads;
+    const bool is_outstanding = stream.engine.load() == &engine && IsOutstanding(stream);
     stream.Give();
     if (is_outstanding) AwaitTask(engine, last, spreads);
   }
@@ -279,9 +284,9 @@ StreamUse CountUse(const TaskEngine& engine, bool from_now_on) noexcept {
   return use;
 }
 
-void WaitForAllTasks() noexcept {
+void WaitForAllTasks(bool being_put) noexcept {
   Count(counters.waits);
-  ForEachReadyEngine([](TaskEngine& engine) { WaitForTasks(engine); });
+  ForEachReadyEngine([=](TaskEngine& engine) { WaitForTasks(engine, being_put); });
 }
 
 // A stream may be forgotten meanwhile, but changes its engine only under the mutex.
@@ -370,7 +375,7 @@ void WaitForStream(CUstream stream, bool per_thread) noexcept {
   const StreamKey key = ResolveStream(stream, per_thread);
   TaskEngine* const engine = EngineOf(key.context);
   if (engine == nullptr || !engine->IsReady()) return;
-  if ((key.flags & kFlagLegacyStream) != 0) return WaitForTasks(*engine);
+  if ((key.flags & kFlagLegacyStream) != 0) return WaitForTasks(*engine, /*being_put=*/false);
   StreamTasks* const known = Known(*engine, stream, key);
   if (known == nullptr) return;
   const runtime::TaskId last = known->LastPut();

@@ -67,8 +67,9 @@ void PrefetchFor(const StreamTasks& stream, const TaskEngine& engine) noexcept;
 /// Puts a task behind those of the stream, under its lock. False: the engine is dead.
 bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept;
 
-/// Waits for all tasks that there are, of all engines, stream by stream.
-void WaitForAllTasks() noexcept;
+/// Waits for all tasks that there are, of all engines, stream by stream. `being_put`: also for
+/// those that other threads are about to put in; the caller has none of the streams' locks.
+void WaitForAllTasks(bool being_put = false) noexcept;
 
 /// Held while nobody is to put a task into an engine: the locks of all its streams, and no stream
 /// is added. A thread that holds none of them may make one.

@@ -10,8 +10,9 @@
 // or cuStreamWaitValue32_v2. STRICT_TELLS_PRIORITY: it says which launches have a priority of their
 // own. STRICT_LOCKS: calls that wait keep others out (strict_lock.h). STRICT_LATE_MS: launches of more
 // than 32 blocks reach the driver so late, and where that loads the kernel, it waits until no stream has
-// anything to do, and holds up other launches meanwhile, as lazy loading does. It also ends the process
-// where a stream of a device that was reset is synchronised or destroyed [measured on an H200: SIGSEGV].
+// anything to do, and holds up other launches meanwhile, as lazy loading does. STRICT_QUERY_MS: whether a
+// stream has work is answered so late. It also ends the process where a stream of a device that was reset
+// is synchronised or destroyed [measured on an H200: SIGSEGV].
 #include <cuda.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -408,6 +409,13 @@ CUresult cuFuncLoad(CUfunction function) {
     loaded.insert(function);
   }
   return Forward("cuFuncLoad", function);
+}
+
+CUresult cuStreamQuery(CUstream stream) {
+  static const char* const late_ms = std::getenv("STRICT_QUERY_MS");
+  const CUresult result = Forward("cuStreamQuery", stream);
+  if (late_ms != nullptr) usleep(1000 * std::atoi(late_ms));
+  return result;
 }
 
 #define STRICT_LAUNCH(name, per_thread)                                                        \

@@ -1,13 +1,14 @@
 // What programs do while narrow launches are under way, one a run; what it prints must not depend
 // on whether launches become tasks. Plain CUDA.
 //
-//   narrow_faults trap | exit | reset | capture | threads | legacy | fork | modules | memory | wide
-//   narrow_faults trap HOW   as trap, and first asks until it is told: HOW is ask (the stream), default
-//                            (the default stream) or event
+//   narrow_faults trap | exit | reset | capture | threads | legacy | fork | modules | memory |
+//                 wide | unload
+//   narrow_faults trap HOW   as trap, and first asks until it is told: HOW is ask (the stream),
+//                            default (the default stream) or event
 //   narrow_faults lurk       as trap, and then calls nothing until its input ends
 //   narrow_faults killed     launches until it is killed; a line for each thousand
-//   narrow_faults long HOW   behind a launch of LONG_MS ms: HOW is wait, ask, default, apart, device,
-//                            full or event
+//   narrow_faults long HOW   behind a launch of LONG_MS ms: HOW is wait, ask, default, apart,
+//                            device, full or event
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <sys/wait.h>
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -256,8 +258,10 @@ void Fork() {
   }
 }
 
-// A module is loaded, used and unloaded in one stream. Nothing waits for what else is in flight.
-void LoadAndUnload(cudaStream_t stream, uint32_t* values, uint32_t round) {
+// A module is loaded, used and unloaded in one stream. Nothing waits for what else is in flight;
+// `before` is called before it is unloaded.
+void LoadAndUnload(cudaStream_t stream, uint32_t* values, uint32_t round,
+                   const std::function<void()>& before = [] {}) {
   static const auto load = DriverCall<decltype(&cuModuleLoadData)>("cuModuleLoadData", 12000);
   static const auto get = DriverCall<decltype(&cuModuleGetFunction)>("cuModuleGetFunction", 12000);
   static const auto unload = DriverCall<decltype(&cuModuleUnload)>("cuModuleUnload", 12000);
@@ -273,6 +277,7 @@ void LoadAndUnload(cudaStream_t stream, uint32_t* values, uint32_t round) {
                 "cuLaunchKernel");
   }
   CHECK(cudaStreamSynchronize(stream));
+  before();
   CheckDriver(unload(module), "cuModuleUnload");
 }
 
@@ -301,6 +306,37 @@ void Modules() {
   CHECK(cudaMemcpy(&found, values, sizeof found, cudaMemcpyDeviceToHost));
   std::printf("in flight: %s\n", found == (kRounds + many) * of_many ? "right" : "wrong");
   Print("of the module", turned);
+}
+
+// A module is unloaded while another thread copies, which has nothing to do with it.
+void Unload() {
+  constexpr uint32_t kRounds = 4;
+  Streams streams(2);
+  uint32_t *values = Zeroed(), *copied = Zeroed(), *from = nullptr;
+  CHECK(cudaMallocHost(&from, kThreads * sizeof(uint32_t)));
+  std::atomic<uint32_t> begun{0}, wanted{0};
+  std::thread other([&] {
+    for (uint32_t round = 1; round <= kRounds; ++round) {
+      while (wanted.load() != round) std::this_thread::yield();
+      for (int i = 0; i < kThreads; ++i) from[i] = round * 100 + i;
+      begun.store(round);
+      CHECK(cudaMemcpyAsync(copied, from, kThreads * sizeof(uint32_t), cudaMemcpyHostToDevice,
+                            streams.all[1]));
+      CHECK(cudaStreamSynchronize(streams.all[1]));
+    }
+  });
+  for (uint32_t round = 1; round <= kRounds; ++round) {
+    LoadAndUnload(streams.all[0], values, round, [&] {
+      wanted.store(round);
+      while (begun.load() != round) std::this_thread::yield();
+      // Mostly in the middle of it then, where the driver is late.
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    });
+  }
+  other.join();
+  CHECK(cudaFreeHost(from));
+  Print("of the module", values);
+  Print("copied", copied);
 }
 
 // Memory comes and goes while another thread launches without a pause.
@@ -385,8 +421,8 @@ void WaitLong(const std::string& how) {
   Print("behind it", behind);
 }
 
-// A wide launch, the first of its kernel and a later one, beside a thread whose narrow launches never
-// run dry: it is not held up by them for long.
+// A wide launch, the first of its kernel and a later one, beside a thread whose narrow launches
+// never run dry: it is not held up by them for long.
 void Wide() {
   constexpr uint32_t kAhead = 25, kBlocks = 64, kMost = 400;
   constexpr uint64_t kEachNs = 3'000'000;
@@ -408,9 +444,9 @@ void Wide() {
     Many<<<kBlocks, kThreads, 0, streams.all[2]>>>(total);
     const uint32_t before = seen;
     cudaError_t state;
-    while ((state = cudaStreamQuery(streams.all[2])) == cudaErrorNotReady && seen - before < kMost) {
-      std::this_thread::yield();
-    }
+    do {
+      state = cudaStreamQuery(streams.all[2]);
+    } while (state == cudaErrorNotReady && seen - before < kMost);
     std::printf("wide: %s\n", cudaGetErrorName(state));
     over.store(true);
     other.join();
@@ -447,6 +483,8 @@ int main(int argc, char** argv) {
     Modules();
   } else if (what == "memory") {
     Memory();
+  } else if (what == "unload") {
+    Unload();
   } else if (what == "wide") {
     Wide();
   } else if (what == "long") {
@@ -454,7 +492,7 @@ int main(int argc, char** argv) {
   } else {
     std::printf(
         "narrow_faults trap|exit|reset|capture|threads|legacy|lurk|fork|killed|modules|"
-        "memory|wide|long\n");
+        "memory|wide|unload|long\n");
     return 2;
   }
   return 0;

@@ -267,8 +267,8 @@ bool TwoThreads(Line& line, int turns) {
   return Same(expected, found.data(), "behind another thread's work");
 }
 
-// A thread whose stream never runs dry holds up nobody who waits for what was launched before, there
-// or elsewhere.
+// A thread whose stream never runs dry holds up nobody who waits for what was launched before,
+// there or elsewhere.
 bool Flood(Line& line, Line& other) {
   constexpr uint32_t kAhead = 40;
   uint32_t* told = nullptr;

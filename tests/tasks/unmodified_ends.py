@@ -135,5 +135,20 @@ def wide_beside_a_flood(bed):
     return ""
 
 
+def unloaded_beside_a_copy(bed):
+    """A module goes while another thread has found that it may put a copy in, and still asks whether the
+    stream has other work: the MasterKernel of that module is not launched any more."""
+    program = bed.narrow("narrow_faults")
+    plain = bed.plain(program, "unload")
+    tasks = bed.run(program, "unload", **strict(bed.build, bed.device, STRICT_QUERY_MS="200"))
+    problem = any(word in tasks["said"] for word in ("cannot be launched", "no MasterKernel"))
+    if ((plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]) or problem or
+            counts(tasks["said"])[0] == 0):
+        return (f"plain {plain['code']} {plain['stdout']}, as tasks {tasks['code']} {tasks['stdout']} "
+                f"{tasks['said'][-300:]}")
+    return ""
+
+
 CHECKS = {"killed": killed, "killed under an arbiter": killed_under_an_arbiter,
-          "named when long": named_when_long, "wide beside a flood": wide_beside_a_flood}
+          "named when long": named_when_long, "wide beside a flood": wide_beside_a_flood,
+          "unloaded beside a copy": unloaded_beside_a_copy}
