@@ -28,7 +28,7 @@ namespace cupola::intercept::preempt {
 namespace {
 
 constexpr uint64_t kIdleNs = 100'000'000;       // nothing under way: the daemon is looked after
-constexpr uint64_t kLeftNs = 1'000'000;         // the process ends
+constexpr uint64_t kLeftNs = 1'000'000;         // it has no place any more
 constexpr uint64_t kHeldNs = 10'000'000;        // stopped, and whoever asked may die
 constexpr uint64_t kSpinNs = 300'000;           // stopped: a high-priority kernel is often shorter
 constexpr uint64_t kLookNs = 20'000, kLongestLookNs = 500'000;
@@ -197,7 +197,7 @@ void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
   }
   if (count != 0) {
     // Before it runs again; those who look at it hear of that with the rest (Publish).
-    if (gpu_.requests() == 0) gpu_.slot().stopped.store(0);
+    if (gpu_.requests() == 0 && !gpu_.has_left()) gpu_.slot().stopped.store(0);
     (void)TakeContext(context.context);
   }
   for (uint32_t i = 0; i < count; ++i) {
@@ -349,11 +349,13 @@ void Agent::Run() {
   for (;;) {
     const uint32_t seen = gpu_.slot().wake.load();
     if (gpu_.has_left()) {
-      // The process ends. What still runs is held by nobody; who asks renews every 10 ms.
+      // The process ends, or has no place any more. What still runs is held by nobody; who asks renews
+      // every 10 ms. The slot's futex is not for us: the slot may be another's.
       gpu_.DropRequestsAfterLeaving();
       (void)LookAtAll(true);
       LetContextGo();
-      sched::WaitForWake(gpu_.slot(), seen, kLeftNs);
+      const timespec pause{.tv_sec = 0, .tv_nsec = kLeftNs};
+      nanosleep(&pause, nullptr);
       continue;
     }
     const uint32_t own = gpu_.own_wakes.load();

@@ -160,7 +160,7 @@ void NeedMoreSms(GpuBoard& gpu, uint32_t sms, uint64_t now_ns) {
 
 void End(GpuBoard& gpu, uint64_t now_ns) {
   DemandState& state = gpu.demand;
-  if (!Enter(state, Phase::kOn)) return;
+  if (gpu.has_left() || !Enter(state, Phase::kOn)) return;
   // On the program's thread, on its way out of a synchronising call.
   if (!sched::ReleaseDemand(gpu.board(), gpu.index()) &&
       gpu.board().header().attention.load() != 0) {
@@ -179,7 +179,7 @@ void End(GpuBoard& gpu, uint64_t now_ns) {
 // A launch counts itself before it looks at the phase: either we see it here, or it sees kNone.
 void EndUnlessLaunched(GpuBoard& gpu, uint64_t launches, uint64_t now_ns) {
   End(gpu, now_ns);
-  if (gpu.demand.launches.load() == launches) return;
+  if (gpu.demand.launches.load() == launches || gpu.has_left()) return;
   ForEachContext([&](PreemptContext& context) {
     if (context.gpu != &gpu) return;
     sched::Wakes wakes;

@@ -220,6 +220,11 @@ void* GpuBoard::MapAgain() const noexcept {
 }
 
 void GpuBoard::Poll(uint64_t now_ns) noexcept {
+  if (client_.joined() && !client_.owns_slot()) {
+    if (!left_.exchange(true)) Say(Level::kWarn, {"no longer scheduled: the slot is another's"});
+    LookWhoMayAsk();
+    return;
+  }
   const bool daemon_is_well =
       client_.joined() && client_.Poll(now_ns) == sched::DaemonState::kPresent;
   if (!daemon_is_well && requests() != 0) sched::DropStaleRequests(board_, index_, now_ns);
@@ -240,6 +245,7 @@ void GpuBoard::LookWhoMayAsk() const noexcept {
                                                                      : HeldFor::kAnyone;
   }
   if (requests() != 0) who = HeldFor::kAnyone;
+  if (has_left()) who = HeldFor::kNobody;
   who_may_ask_.store(who, std::memory_order_relaxed);
   decisions_.store(decisions, std::memory_order_relaxed);
 }
@@ -257,8 +263,8 @@ void GpuBoard::LeaveAll() noexcept {
   for (auto& entry : boards) {
     if (GpuBoard* board = entry.load()) {
       if (!board->client_.joined()) continue;
+      board->left_.store(true);  // first: no thread begins demand on a slot that may be another's
       board->client_.LeaveMapped();
-      board->left_.store(true);
       sched::WakeAgent(board->slot());
     }
   }
@@ -266,7 +272,7 @@ void GpuBoard::LeaveAll() noexcept {
 
 void GpuBoard::DropRequestsAfterLeaving() noexcept {
   const bool is_ours = slot_->state.load() == static_cast<uint32_t>(sched::SlotState::kLeft) &&
-                       slot_->pid.load() == static_cast<uint32_t>(getpid());
+                       client_.owns_slot();
   if (!is_ours || slot_->yield_requests.load() == 0) return;
   slot_->yield_requests.store(0);
   sched::SettleGate(*slot_);

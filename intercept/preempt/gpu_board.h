@@ -34,7 +34,7 @@ class GpuBoard {
   sched::BoardSlot& slot() const noexcept { return *slot_; }
   uint32_t index() const noexcept { return index_; }
   uint64_t requests() const noexcept { return has_left() ? 0 : slot_->yield_requests.load(); }
-  /// At exit the place was given back, and may belong to another process.
+  /// The place was given back at exit, or lost: it may belong to another process.
   bool has_left() const noexcept { return left_.load(std::memory_order_relaxed); }
   /// After that, for the agent: nobody holds what still runs, arbiter or not.
   void DropRequestsAfterLeaving() noexcept;

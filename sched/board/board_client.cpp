@@ -222,6 +222,9 @@ JoinResult BoardClient::Accept(const JoinAnswer& answer, int fd) {
   }
   memory_ = static_cast<BoardMemory&&>(memory);
   index_ = answer.slot;
+  slot_pid_ = slot().pid.load();
+  slot_start_ = slot().process_start.load();
+  joined_as_ = getpid();
   present_ = true;
   daemon_pid_ = board().header().daemon_pid.load();
   return JoinResult::kJoined;
@@ -237,8 +240,13 @@ bool BoardClient::DaemonIsWell(uint64_t now_ns) const {
   return now_ns < beat + kSilenceNs;
 }
 
+bool BoardClient::owns_slot() const {
+  return slot().pid.load() == slot_pid_ && slot().process_start.load() == slot_start_ &&
+         getpid() == joined_as_;
+}
+
 DaemonState BoardClient::Poll(uint64_t now_ns) {
-  if (!joined()) return DaemonState::kNone;
+  if (!joined() || !owns_slot()) return DaemonState::kNone;
   if (DaemonIsWell(now_ns)) {
     present_ = true;
     // Another process brought this board to a new daemon, which does not know our label yet.
@@ -267,7 +275,7 @@ JoinResult BoardClient::Rejoin(uint32_t timeout_ms) {
 }
 
 void BoardClient::LeaveMapped() {
-  if (!joined()) return;
+  if (!joined() || !owns_slot()) return;
   EndDemand(board(), index_);
   for (uint32_t victim = 0; victim < kBoardSlots; ++victim) ClearRequest(board(), victim, index_);
   auto live = static_cast<uint32_t>(SlotState::kLive);

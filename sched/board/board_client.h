@@ -33,7 +33,7 @@ struct JoinRequest {
 
 /// How the daemon is.
 enum class DaemonState : uint32_t {
-  kNone,     ///< never joined
+  kNone,     ///< never joined, or this process's slot is no longer its own
   kPresent,
   kAbsent,   ///< dead, gone or stuck: its holds are void, the clients' own requests still count
 };
@@ -54,6 +54,9 @@ class BoardClient {
   uint32_t index() const { return index_; }
   /// This process's slot. Only when joined().
   BoardSlot& slot() const { return memory_.view().slot(index_); }
+  /// Whether the slot still is of the process that joined: who has lost it may not write to it, it may
+  /// be another's. Only when joined().
+  bool owns_slot() const;
   /// Of the last refusal or failure; "" = none.
   const char* reason() const { return reason_; }
 
@@ -67,7 +70,7 @@ class BoardClient {
   /// Looks for a new daemon at once; Poll does this by itself.
   JoinResult Rejoin(uint32_t timeout_ms);
 
-  /// Gives the slot back: takes all requests back and unmaps the board. No launch of this process
+  /// Gives the slot back, where it is its own: takes all requests back and unmaps the board. No launch of this process
   /// may read its yield line any more.
   void Leave();
 
@@ -95,6 +98,10 @@ class BoardClient {
   char reason_[240] = {};
   BoardMemory memory_;
   uint32_t index_ = 0;
+  // As the board has them when it joins: the daemon may count processes in a namespace of its own.
+  uint32_t slot_pid_ = 0;
+  uint64_t slot_start_ = 0;
+  int32_t joined_as_ = 0;  // getpid
   bool present_ = false;
   uint32_t daemon_pid_ = 0;  // that knows this process
   bool path_is_named_ = false;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -282,6 +283,13 @@ void GpuArbiter::CollectExits() {
   CollectExitsLocked();
 }
 
+// The pidfd is of whoever had the number when it was opened: who that was is looked up as well.
+bool GpuArbiter::HasEnded(const Client& client) {
+  pollfd exit{client.pidfd, POLLIN, 0};
+  return (client.pidfd >= 0 && poll(&exit, 1, 0) > 0) ||
+         sched::HasEnded(client.process.pid, client.process.start);
+}
+
 void GpuArbiter::CollectExitsLocked() {
   for (const auto& board : boards_) {
     bool changed = false;
@@ -289,8 +297,7 @@ void GpuArbiter::CollectExitsLocked() {
       const Client& client = board->clients[i];
       const bool left =
           board->memory.view().slot(client.slot).state != Number(SlotState::kLive);
-      const std::optional<uint64_t> start = ProcessStart(client.process.pid);
-      if (!left && start && *start == client.process.start) {
+      if (!left && !HasEnded(client)) {
         ++i;
         continue;
       }

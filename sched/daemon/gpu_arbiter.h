@@ -148,6 +148,7 @@ class GpuArbiter {
   void AddClient(Board& board, uint32_t slot, const ProcessIdentity& process);
   void RemoveClient(Board& board, size_t index);
   void Apply(Board& board, Client& client);
+  static bool HasEnded(const Client& client);
   void CollectExitsLocked();
   void SetAttention();
 

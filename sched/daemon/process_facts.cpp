@@ -1,11 +1,15 @@
 #include "sched/daemon/process_facts.h"
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
-#include <fstream>
+#include <cstring>
+#include <filesystem>
 #include <sstream>
 #include <string>
+#include <system_error>
 
+#include <fcntl.h>
 #include <limits.h>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -13,20 +17,60 @@
 
 namespace cupola::sched {
 
-std::optional<uint64_t> ProcessStart(uint32_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text;  // of a process that ends meanwhile reading fails; an iterator would throw
-  std::getline(file, text, '\0');
-  // The second field is the name in parentheses, and may hold anything.
-  const size_t end = text.rfind(')');
-  if (end == std::string::npos) return std::nullopt;
-  std::istringstream rest(text.substr(end + 1));
-  std::string field;
-  for (int number = 3; rest >> field; ++number) {
-    if (number == 3 && (field == "Z" || field == "X")) return std::nullopt;
-    if (number == 22) return std::strtoull(field.c_str(), nullptr, 10);
+namespace {
+
+/// What proc(5) has in `stat`.
+struct StatFile {
+  int error = 0;   ///< errno of reading it
+  char state = 0;  ///< of the main thread
+  uint64_t threads = 0;
+  uint64_t start = 0;
+
+  bool HasEnded() const {
+    if (error != 0) return error == ENOENT || error == ESRCH;
+    // A main thread that has ended before the others is a zombie as well.
+    return (state == 'Z' || state == 'X') && threads <= 1;
   }
-  return std::nullopt;
+};
+
+StatFile ReadStat(uint32_t pid) {
+  StatFile stat;
+  std::array<char, 4096> text{};
+  const int fd = open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+  const ssize_t size = fd >= 0 ? read(fd, text.data(), text.size() - 1) : -1;
+  if (size < 0) stat.error = errno;
+  if (fd >= 0) close(fd);
+  if (size < 0) return stat;
+  // The second field is the name in parentheses, and may hold anything.
+  const char* end = std::strrchr(text.data(), ')');
+  std::istringstream rest(end != nullptr ? end + 1 : "");
+  std::string field;
+  for (int number = 3; number <= 22 && rest >> field; ++number) {
+    if (number == 3) stat.state = field[0];
+    if (number == 20) stat.threads = std::strtoull(field.c_str(), nullptr, 10);
+    if (number == 22) stat.start = std::strtoull(field.c_str(), nullptr, 10);
+  }
+  if (!rest) stat.error = ESRCH;  // it is empty where the process ends meanwhile
+  return stat;
+}
+
+std::string LinkText(const std::string& link) {
+  std::array<char, PATH_MAX> path{};
+  const ssize_t size = readlink(link.c_str(), path.data(), path.size());
+  return size > 0 ? std::string(path.data(), static_cast<size_t>(size)) : std::string();
+}
+
+}  // namespace
+
+std::optional<uint64_t> ProcessStart(uint32_t pid) {
+  const StatFile stat = ReadStat(pid);
+  if (stat.error != 0 || stat.HasEnded()) return std::nullopt;
+  return stat.start;
+}
+
+bool HasEnded(uint32_t pid, uint64_t start) {
+  const StatFile stat = ReadStat(pid);
+  return stat.HasEnded() || (stat.error == 0 && stat.start != start);
 }
 
 // The folder is the effective user's, whatever of its files is root's (proc(5)).
@@ -37,10 +81,16 @@ std::optional<uint32_t> ProcessUser(uint32_t pid) {
 }
 
 std::string ProcessExecutable(uint32_t pid) {
-  std::array<char, PATH_MAX> path{};
-  const std::string link = "/proc/" + std::to_string(pid) + "/exe";
-  const ssize_t size = readlink(link.c_str(), path.data(), path.size());
-  return size > 0 ? std::string(path.data(), static_cast<size_t>(size)) : std::string();
+  const std::string folder = "/proc/" + std::to_string(pid);
+  std::string path = LinkText(folder + "/exe");
+  if (!path.empty()) return path;
+  // Where the main thread has ended only the others know.
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder + "/task", error), end;
+       !error && at != end && path.empty(); at.increment(error)) {
+    path = LinkText(at->path().string() + "/exe");
+  }
+  return path;
 }
 
 std::string UserName(uint32_t uid) {

@@ -9,8 +9,12 @@
 namespace cupola::sched {
 
 /// When the process was started, in clock ticks since boot (proc(5), stat field 22): with its number
-/// it names a process for good. Nothing: there is none, or it is a zombie.
+/// it names a process for good. Nothing: there is none, or it is a zombie, or it cannot be looked at.
 std::optional<uint64_t> ProcessStart(uint32_t pid);
+
+/// Whether the process of that number that was started then is no more. One that cannot be looked at
+/// (the descriptors are used up) is taken to live.
+bool HasEnded(uint32_t pid, uint64_t start);
 
 /// The user whose rights the process has: the effective one. Nothing: there is no such process.
 std::optional<uint32_t> ProcessUser(uint32_t pid);

@@ -93,9 +93,18 @@ class Wire:
         return struct.unpack_from("<I", answer, 16)[0], answer[32:272].rstrip(b"\0").decode()
 
 
-def start_of(pid):
+def stat_of(pid):
+    """The fields of proc(5) behind the name."""
     with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        return int(file.read().rpartition(")")[2].split()[19])
+        return file.read().rpartition(")")[2].split()
+
+
+def state_of(pid):
+    return stat_of(pid)[0]
+
+
+def start_of(pid):
+    return int(stat_of(pid)[19])
 
 
 def forge_board(pids, uuid=b"SIM-0"):

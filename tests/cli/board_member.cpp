@@ -3,7 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include "sched/board/board_client.h"
@@ -33,21 +35,8 @@ void Show(const BoardClient& client) {
       slot.has_kernel_rules.load());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  // GPU uuid, executable, capabilities
-  JoinRequest request;
-  request.gpu_uuid = argc > 1 ? argv[1] : "SIM-0";
-  request.executable = argc > 2 ? argv[2] : argv[0];
-  request.capabilities = argc > 3 ? static_cast<uint32_t>(std::atoi(argv[3])) : kCanPreempt;
-  request.label = std::getenv("CUPOLA_LABEL");
-  request.sm_count = 132;
-  request.timeout_ms = 30'000;
-  BoardClient client;
-  const JoinResult joined = client.Join(request);
-  std::printf("%s %s\n", Name(joined), client.reason());
-  std::fflush(stdout);
+/// Does what standard input says. True: it has ended; false: go on without the main thread.
+bool Obey(BoardClient& client) {
   char line[256];
   while (std::fgets(line, sizeof(line), stdin) != nullptr) {
     char word[64] = "";
@@ -79,6 +68,16 @@ int main(int argc, char** argv) {
       std::puts("ok");
     } else if (std::strcmp(word, "variant") == 0 && std::sscanf(line, "%*s %127s", text) == 1) {
       std::puts(VariantName(client.VariantFor(text)));
+    } else if (std::strcmp(word, "owner") == 0) {  // of a slot, and its state
+      const BoardSlot& slot = client.board().slot(static_cast<uint32_t>(number));
+      std::printf("%u %u\n", slot.pid.load(), slot.state.load());
+    } else if (std::strcmp(word, "lose") == 0) {  // its slot to another
+      client.slot().pid = static_cast<uint32_t>(number);
+      std::puts("ok");
+    } else if (std::strcmp(word, "end-main") == 0) {  // its main thread; the process goes on
+      std::puts("ok");
+      std::fflush(stdout);
+      return false;
     } else if (std::strcmp(word, "leave") == 0) {
       client.Leave();
       std::puts("ok");
@@ -87,5 +86,25 @@ int main(int argc, char** argv) {
     }
     std::fflush(stdout);
   }
-  return 0;
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // GPU uuid, executable, capabilities
+  JoinRequest request;
+  request.gpu_uuid = argc > 1 ? argv[1] : "SIM-0";
+  request.executable = argc > 2 ? argv[2] : argv[0];
+  request.capabilities = argc > 3 ? static_cast<uint32_t>(std::atoi(argv[3])) : kCanPreempt;
+  request.label = std::getenv("CUPOLA_LABEL");
+  request.sm_count = 132;
+  request.timeout_ms = 30'000;
+  static BoardClient client;  // the main thread may end before the process
+  const JoinResult joined = client.Join(request);
+  std::printf("%s %s\n", Name(joined), client.reason());
+  std::fflush(stdout);
+  if (Obey(client)) return 0;
+  std::thread([] { std::exit(Obey(client) ? 0 : 1); }).detach();
+  pthread_exit(nullptr);
 }

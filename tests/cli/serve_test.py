@@ -11,7 +11,7 @@ import struct
 import sys
 import unittest
 
-from arbiter_bed import DAEMON_BIT, TIMEOUT, Member, ServeTest, Wire, until
+from arbiter_bed import DAEMON_BIT, TIMEOUT, Member, ServeTest, Wire, state_of, until
 
 
 class Boards(ServeTest):
@@ -167,6 +167,28 @@ class Faults(ServeTest):
         high.process.wait()
         until(lambda: low.show()["requests"] == 0, "nobody asks any more")
         self.assertEqual(set(self.clients()), {low.pid})
+
+    def test_a_client_whose_main_thread_has_ended_keeps_its_slot(self):
+        _, low, high = self.prepare()
+        low.say("begin 10000 60000")
+        slot = high.slot
+        high.say("end-main")
+        until(lambda: state_of(high.pid) == "Z", "its main thread has ended")
+        late = Member(self)  # whoever comes: the daemon looks who has ended
+        self.assertEqual(set(self.clients()), {low.pid, high.pid, late.pid})
+        self.assertEqual((high.slot, high.say("poll")), (slot, "present"))
+        high.say("begin 10000 60000")
+        self.assertNotEqual(low.show()["requests"], 0)
+        high.close()
+        until(lambda: low.show()["requests"] == 0, "nobody asks any more")
+
+    def test_who_has_lost_its_slot_leaves_it_alone(self):
+        _, low, high = self.prepare()
+        low.say(f"lose {high.pid}")  # as if it had been given to that one
+        self.assertEqual(low.say("poll"), "none")
+        slot = low.slot
+        low.say("leave")
+        self.assertEqual(high.say(f"owner {slot}"), f"{high.pid} 1")
 
     def test_a_client_that_leaves(self):
         _, low, high = self.prepare()

@@ -1,8 +1,11 @@
 // What the daemon reads of processes, which may end at any moment.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <string>
 #include <thread>
 
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +43,44 @@ TEST(ProcessFacts, TheUserIsTheEffectiveOne) {
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
   for (const int fd : {go[0], go[1], ready[0], ready[1]}) close(fd);
+}
+
+// What is left of its main thread is a zombie, and so it says of itself; the others go on.
+TEST(ProcessFacts, AProcessWhoseMainThreadHasEndedLives) {
+  int go[2], ready[2];
+  ASSERT_EQ(pipe(go) | pipe(ready), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  char word = 0;
+  if (child == 0) {
+    std::thread([&] {
+      for (std::string state; state != "Z"; std::this_thread::yield()) {
+        std::ifstream("/proc/self/stat") >> state >> state >> state;
+      }
+      if (write(ready[1], "r", 1) == 1 && read(go[0], &word, 1) == 1) _exit(0);
+    }).detach();
+    syscall(SYS_exit, 0);
+  }
+  EXPECT_EQ(read(ready[0], &word, 1), 1);
+  const auto pid = static_cast<uint32_t>(child);
+  const std::optional<uint64_t> start = ProcessStart(pid);
+  EXPECT_TRUE(start);
+  EXPECT_FALSE(HasEnded(pid, start.value_or(0)));
+  EXPECT_EQ(ProcessExecutable(pid), ProcessExecutable(static_cast<uint32_t>(getpid())));
+  EXPECT_EQ(write(go[1], "g", 1), 1);
+  siginfo_t end{};
+  EXPECT_EQ(waitid(P_PID, pid, &end, WEXITED | WNOWAIT), 0);
+  EXPECT_FALSE(ProcessStart(pid)) << "nobody has asked how it ended";
+  EXPECT_TRUE(HasEnded(pid, start.value_or(0)));
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(HasEnded(pid, start.value_or(0)));
+  for (const int fd : {go[0], go[1], ready[0], ready[1]}) close(fd);
+}
+
+TEST(ProcessFacts, AnotherProcessOfItsNumberIsAnother) {
+  const auto pid = static_cast<uint32_t>(getpid());
+  EXPECT_FALSE(HasEnded(pid, *ProcessStart(pid)));
+  EXPECT_TRUE(HasEnded(pid, *ProcessStart(pid) + 1));
 }
 
 // It goes while its file is open, which can be neither forced nor foreseen: so many of them.
