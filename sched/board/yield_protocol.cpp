@@ -12,10 +12,13 @@ namespace {
 
 constexpr uint64_t BitOf(uint32_t bit) { return uint64_t{1} << bit; }
 
+bool IsLive(const BoardSlot& slot) {
+  return slot.state.load() == static_cast<uint32_t>(SlotState::kLive);
+}
+
 bool MayAsk(BoardView board, uint32_t requester, uint32_t victim, uint64_t now_ns) {
   const BoardSlot& slot = board.slot(requester);
-  return slot.state.load() == static_cast<uint32_t>(SlotState::kLive) && HasDemand(slot, now_ns) &&
-         (slot.may_take.load() & BitOf(victim)) != 0;
+  return IsLive(slot) && HasDemand(slot, now_ns) && (slot.may_take.load() & BitOf(victim)) != 0;
 }
 
 bool ShareContext(const BoardSlot& a, const BoardSlot& b) {
@@ -136,7 +139,9 @@ bool ReleaseDemand(BoardView board, uint32_t self) {
   bool let_go = false;
   // Not only the victims in may_take: the mask may have changed since they were asked.
   for (uint64_t rest = slot.asked.exchange(0); rest != 0; rest &= rest - 1) {
-    let_go |= ClearRequest(board, static_cast<uint32_t>(__builtin_ctzll(rest)), self);
+    const auto victim = static_cast<uint32_t>(__builtin_ctzll(rest));
+    // One that has left, or was killed and asked by a mask from before that, tells nobody.
+    let_go |= ClearRequest(board, victim, self) && IsLive(board.slot(victim));
   }
   return let_go;
 }

@@ -50,7 +50,8 @@ TEST_F(YieldProtocol, WhoAsksForMoreAsksAnew) {
 // A victim that the daemon holds too stays asleep, so that nobody but whoever has ended can tell the
 // daemon that the GPU is free.
 TEST_F(YieldProtocol, WhoEndsTellsTheDaemonUnlessAnAgentDoes) {
-  const auto run = [&](bool daemon_holds) {
+  const auto run = [&](bool daemon_holds, SlotState victim = SlotState::kLive) {
+    victim_.state = static_cast<uint32_t>(victim);
     board_.slot(1).may_take = 1;
     (void)BeginDemand(board_, 1, {1000, 1000, runtime::kAllSms}, BoardClockNs());
     if (daemon_holds) SetRequest(board_, 0, kDaemonBit, runtime::kAllSms);
@@ -58,6 +59,8 @@ TEST_F(YieldProtocol, WhoEndsTellsTheDaemonUnlessAnAgentDoes) {
   };
   EXPECT_TRUE(run(false));
   EXPECT_FALSE(run(true));
+  ClearRequest(board_, 0, kDaemonBit);
+  EXPECT_FALSE(run(false, SlotState::kFree)) << "it was killed, and the daemon has not reviewed";
 }
 
 // Whoever launches tells first, and makes its system calls behind the launch.
