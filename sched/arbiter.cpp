@@ -301,6 +301,9 @@ bool Arbiter::MayTake(ClientId requester, ClientId victim) const {
   if (requester == victim || asks.view.paused || !yields.view.stoppable()) return false;
   if (asks.active) {
     if (!asks.launch.granted && IsGranted(victim)) return false;
+    // Two that wait might each have more left than the other says of itself. Were each to stop the
+    // other, they would hold one another for good where no daemon reviews that any more.
+    if (!asks.launch.granted && asks.view.priority <= yields.view.priority) return false;
     if (asks.launch.granted && yields.launch.granted) return false;
     if (asks.partly_granted) return false;
   }

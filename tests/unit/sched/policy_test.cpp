@@ -145,6 +145,24 @@ TEST(Hpf, SamePriorityPreemptsOnlyIfItPays) {
   }
 }
 
+// Each has overrun its prediction, and so has more left than the other says of itself.
+TEST(Hpf, OfTwoThatWaitNoneMayTakeItsEqual) {
+  Bench bench("hpf");
+  const ClientId first = bench.Add(1), second = bench.Add(1), third = bench.Add(1);
+  const ClientId low = bench.Add(0);
+  for (const ClientId id : {first, second}) {
+    bench.Want(id, 1000);
+    bench.Review(11'000);
+  }
+  bench.Want(third, 100);
+  bench.Want(low, 1000);
+  ASSERT_EQ(bench.Running(), "2");
+  EXPECT_FALSE(bench.core_.MayTake(first, second));
+  EXPECT_FALSE(bench.core_.MayTake(second, first));
+  EXPECT_TRUE(bench.core_.MayTake(first, low));
+  EXPECT_TRUE(bench.core_.MayTake(third, first));
+}
+
 TEST(Hpf, AtTheEndTheShortestOfTheHighestPriorityIsNext) {
   Bench bench("hpf");
   const ClientId running = bench.Add(9);

@@ -69,6 +69,19 @@ void AddDaemonDeath(Prng& random, Scenario& scenario) {
   scenario.faults.push_back({later, FaultKind::kDaemonComes, 0, 0});
 }
 
+/// Of one priority, none of them done when it says, and the daemon ends in the midst of it: what the
+/// standing decisions are then, they stay.
+void MakeEquals(Prng& random, Scenario& scenario) {
+  for (ProcessPlan& plan : scenario.processes) {
+    plan.settings = {};
+    plan.can_preempt = true;
+    plan.start_ns = random.Below(10'000'000);
+    plan.kernel_ns = LogUniform(random, 3'000'000, 30'000'000);
+    plan.prediction = 0.1;
+  }
+  scenario.faults = {{random.Below(40'000'000), FaultKind::kDaemonDies, 0, 0}};
+}
+
 }  // namespace
 
 Scenario MakeScenario(uint64_t seed, const std::string& policy) {
@@ -102,6 +115,7 @@ Scenario MakeScenario(uint64_t seed, const std::string& policy) {
   if (Chance(random, 0.3)) AddFaults(random, scenario);
   if (Chance(random, 0.1)) AddFaults(random, scenario);
   if (Chance(random, 0.1)) AddDaemonDeath(random, scenario);
+  if (policy == "hpf" && Chance(random, 0.1)) MakeEquals(random, scenario);
   return scenario;
 }
 

@@ -238,7 +238,7 @@ void Simulation::Handle(const SimEvent& event) {
       ++outcome_.preemptions;
       SetStopped(board_, process.slot, true);
       if (!process.stopped_by_signal && (board_.slot(process.slot).demand & 1) != 0) {
-        UpdateDemand(board_, process.slot, DemandOf(process), now_);
+        UpdateDemand(board_, process.slot, {.lease_ns = kLeaseNs}, now_);
       }
       return;
     case EventType::kRenew:
@@ -246,7 +246,7 @@ void Simulation::Handle(const SimEvent& event) {
           (board_.slot(process.slot).demand & 1) == 0) {
         return;
       }
-      board_.slot(process.slot).demand_until_ns = now_ + kLeaseNs;
+      UpdateDemand(board_, process.slot, {.lease_ns = kLeaseNs}, now_);
       Push(now_ + kLeaseNs / 2, EventType::kRenew, event.process, event.version);
       return;
     default: return;
