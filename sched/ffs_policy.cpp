@@ -26,8 +26,10 @@ uint64_t FfsPolicy::EpochUnit(const Snapshot& snapshot) const {
     weights += client != nullptr ? client->weight : 1;
   }
   const double unit = weights > 0 ? overhead / (weights * options_.max_overhead) : 0;
+  const auto longest = static_cast<double>(kLongestTurnNs);
   // "Below" the bound: one more than where they would be equal.
-  return std::max<uint64_t>(static_cast<uint64_t>(std::floor(unit)) + 1, options_.quantum_ns);
+  return std::max<uint64_t>(static_cast<uint64_t>(std::floor(std::min(unit, longest))) + 1,
+                            options_.quantum_ns);
 }
 
 bool FfsPolicy::KeepsTurn(const Snapshot& snapshot, Decision& decision) {

@@ -5,6 +5,7 @@
 // kernels is no reason to switch.
 #pragma once
 
+#include <algorithm>
 #include <map>
 
 #include "sched/policy.h"
@@ -16,6 +17,9 @@ class FfsPolicy : public Policy {
   explicit FfsPolicy(const PolicyOptions& options) : options_(options) {}
 
   std::string_view name() const override { return "ffs"; }
+  /// No turn is longer, nor T: sums of some hundreds of turns are still numbers.
+  static constexpr uint64_t kLongestTurnNs = uint64_t{1} << 50;
+
   void Decide(std::span<const Event> events, const Snapshot& snapshot,
               Decision& decision) override;
   /// Nobody: a turn is given, not taken.
@@ -34,7 +38,7 @@ class FfsPolicy : public Policy {
  protected:
   /// The GPU time that a turn of `client` is long, before debts.
   virtual uint64_t Turn(const ClientView& client, uint64_t unit_ns) const {
-    return unit_ns * client.weight;
+    return std::min(unit_ns, kLongestTurnNs / client.weight) * client.weight;
   }
 
  private:

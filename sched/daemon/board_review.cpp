@@ -6,6 +6,11 @@
 namespace cupola::sched {
 namespace {
 
+// What a client says of itself counts for others, also for those of other users: no more than this.
+// (Its lease counts for it alone: it might as well renew it.)
+constexpr uint64_t kMostOverheadNs = 100'000'000;
+constexpr uint64_t kMostRemainingNs = 3'600'000'000'000;
+
 constexpr uint64_t BitOf(uint32_t slot) { return uint64_t{1} << slot; }
 
 uint64_t MayTakeMask(std::span<const Seat> seats, const Seat& requester, const Arbiter& core) {
@@ -49,8 +54,8 @@ uint64_t ObserveBoard(BoardView board, std::span<const Seat> seats, Arbiter& cor
     Observation seen;
     seen.active = HasDemand(slot, now_ns);
     seen.sequence = slot.demand;
-    seen.remaining_ns = slot.remaining_ns;
-    seen.overhead_ns = slot.overhead_ns;
+    seen.remaining_ns = std::min<uint64_t>(slot.remaining_ns, kMostRemainingNs);
+    seen.overhead_ns = std::min<uint64_t>(slot.overhead_ns, kMostOverheadNs);
     seen.sms = slot.sms_wanted;
     seen.stopped = slot.stopped != 0 && slot.yield_requests != 0;
     const uint32_t capabilities = slot.capabilities;

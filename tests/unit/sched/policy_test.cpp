@@ -163,6 +163,22 @@ TEST(Hpf, OfTwoThatWaitNoneMayTakeItsEqual) {
   EXPECT_TRUE(bench.core_.MayTake(third, first));
 }
 
+// Whatever the overheads and the weights: a length that is no number any more.
+TEST(Ffs, ATurnBeyondAllBoundsIsGiven) {
+  for (const uint64_t overhead_ns : {uint64_t{1} << 59, uint64_t{1} << 60, ~uint64_t{0}}) {
+    Bench bench("ffs");
+    const ClientId first = bench.Add(0, 4), second = bench.Add(0, 1);
+    for (const ClientId id : {first, second}) bench.Of(id).overhead_ns = overhead_ns;
+    bench.Want(first, 1000);
+    bench.Want(second, 1000);
+    bench.Review(1000);
+    EXPECT_EQ(bench.Running(), "0") << overhead_ns;
+    bench.End(first);
+    bench.Review(1000);
+    EXPECT_EQ(bench.Running(), "1") << overhead_ns;
+  }
+}
+
 TEST(Hpf, AtTheEndTheShortestOfTheHighestPriorityIsNext) {
   Bench bench("hpf");
   const ClientId running = bench.Add(9);

@@ -78,6 +78,27 @@ TEST_F(YieldProtocol, WhoBeginsIsToldWhomToWake) {
   EXPECT_EQ(BeginDemand(board_, 1, demand, BoardClockNs()).agents, 0U);  // it knows
 }
 
+// Its word lengthens everybody's turn, also where they are of other users.
+TEST_F(YieldProtocol, WhatAClientSaysOfItselfHasBounds) {
+  Arbiter core(MakePolicy("ffs", {}), 0);
+  const std::vector<Seat> seats = {{0, core.Join({})}, {1, core.Join({})}};
+  for (const uint64_t words : {uint64_t{1'000'000'000'000}, ~uint64_t{0}}) {
+    for (uint32_t slot : {0U, 1U}) {
+      board_.slot(slot).state = static_cast<uint32_t>(SlotState::kLive);
+      board_.slot(slot).capabilities = kCanPreempt;
+      (void)BeginDemand(board_, slot, {words, 1'000'000'000, runtime::kAllSms, words}, 1000);
+    }
+    core.Advance(1000);
+    ObserveBoard(board_, seats, core, 1000);
+    core.Decide();
+    ASSERT_EQ(core.decision().grants.size(), 1U) << words;
+    EXPECT_LE(core.WaitBound(seats[1].id), 2'000'000'000U) << words;
+    const LaunchView& launch = *core.LaunchOf(seats[0].id);
+    EXPECT_EQ(launch.overhead_ns, 100'000'000U);
+    EXPECT_LE(launch.remaining_ns, 3'600'000'000'000U);
+  }
+}
+
 // A client that was let go and runs again, before its agent has said so.
 TEST_F(YieldProtocol, AnAnswerToNoRequestIsNone) {
   Arbiter core(MakePolicy("hpf", {}), 0);
