@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include <poll.h>
@@ -83,8 +84,14 @@ GpuArbiter::Board* GpuArbiter::NewBoard(BoardMemory memory, uint32_t uid) {
   header.daemon_beat_ns = BoardClockNs();
   header.daemon_pid = Number(getpid());
   Board* made = board.get();
+  try {
+    made->bell = std::thread([this, made] { ListenToBell(*made); });
+  } catch (const std::system_error& error) {
+    spdlog::warn("no thread for a board: {}", error.what());
+    header.daemon_pid = 0;
+    return nullptr;
+  }
   boards_.push_back(std::move(board));
-  made->bell = std::thread([this, made] { ListenToBell(*made); });
   return made;
 }
 
@@ -133,6 +140,23 @@ void GpuArbiter::RemoveClient(Board& board, size_t index) {
   board.seats.erase(board.seats.begin() + static_cast<ptrdiff_t>(index));
 }
 
+bool GpuArbiter::IsClient(uint32_t pid) const {
+  return std::any_of(boards_.begin(), boards_.end(), [pid](const auto& board) {
+    return std::any_of(board->clients.begin(), board->clients.end(),
+                       [pid](const Client& client) { return client.process.pid == pid; });
+  });
+}
+
+void GpuArbiter::RemoveProcess(uint32_t pid, const Board* kept, uint32_t slot) {
+  for (const auto& board : boards_) {
+    for (size_t i = board->clients.size(); i-- > 0;) {
+      const Client& client = board->clients[i];
+      if (client.process.pid != pid || (board.get() == kept && client.slot == slot)) continue;
+      RemoveClient(*board, i);
+    }
+  }
+}
+
 void GpuArbiter::SetAttention() {
   size_t clients = 0;
   for (const auto& board : boards_) clients += board->clients.size();
@@ -150,9 +174,7 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
   Board* board = BoardFor(process.uid);
   if (board == nullptr) return {JoinStatus::kFailed, "the board cannot be made", kNoSlot, -1};
   // One process, one slot: whoever comes again has become another program (execve) or lost it.
-  for (size_t i = 0; i < board->clients.size(); ++i) {
-    if (board->clients[i].process.pid == process.pid) RemoveClient(*board, i--);
-  }
+  RemoveProcess(process.pid, nullptr, kNoSlot);
   const BoardView view = board->memory.view();
   BoardHeader& header = view.header();
   if (sms != 0) header.sm_count = sms;
@@ -212,8 +234,12 @@ Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory broug
               fmt::format("user {} has brought too many boards", process.user), kNoSlot, -1};
     }
     board = NewBoard(std::move(brought), process.uid);
+    if (board == nullptr) return {JoinStatus::kFailed, "there is no thread for it", kNoSlot, -1};
+    RemoveProcess(process.pid, nullptr, kNoSlot);
+    AddClient(*board, slot, process);
     AdoptSlots(*board);
   }
+  RemoveProcess(process.pid, board, slot);
   Client* client = board->FindSlot(slot);
   if (client == nullptr) {
     AddClient(*board, slot, process);
@@ -228,16 +254,16 @@ Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory broug
 
 // The other slots of a board that an earlier daemon left: their processes bring the board as well,
 // in their own time; one that is stopped, or has ended, will not. What the board says is the word
-// of whoever brought it: only processes of that user are taken over.
+// of whoever brought it: only processes of that user are taken over, and each once.
 void GpuArbiter::AdoptSlots(Board& board) {
   const BoardView view = board.memory.view();
   for (uint32_t i = 0; i < kBoardSlots; ++i) {
     BoardSlot& slot = view.slot(i);
     const uint32_t pid = slot.pid;
-    if (slot.state == Number(SlotState::kFree)) continue;
+    if (slot.state == Number(SlotState::kFree) || board.FindSlot(i) != nullptr) continue;
     const std::optional<uint64_t> start = ProcessStart(pid);
     if (slot.state == Number(SlotState::kLive) && start && *start == slot.process_start &&
-        ProcessUser(pid) == board.uid) {
+        ProcessUser(pid) == board.uid && !IsClient(pid)) {
       AddClient(board, i,
                 {pid, board.uid, *start, UserName(board.uid), ProcessExecutable(pid), ""});
     } else {
@@ -315,6 +341,12 @@ bool GpuArbiter::HasClients() {
   const std::lock_guard lock(mutex_);
   return std::any_of(boards_.begin(), boards_.end(),
                      [](const auto& board) { return !board->clients.empty(); });
+}
+
+bool GpuArbiter::HasBoardOf(uint32_t uid) {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(boards_.begin(), boards_.end(),
+                     [uid](const auto& board) { return board->uid == uid; });
 }
 
 }  // namespace cupola::sched

@@ -122,6 +122,7 @@ class GpuArbiter {
   std::unique_lock<std::mutex> Pause() { return std::unique_lock(mutex_); }
   const std::string& uuid() const { return uuid_; }
   bool HasClients();
+  bool HasBoardOf(uint32_t uid);
 
  private:
   struct Client {
@@ -141,12 +142,16 @@ class GpuArbiter {
     Client* FindSlot(uint32_t slot);
   };
 
+  /// nullptr: the system has no thread for it.
   Board* NewBoard(BoardMemory memory, uint32_t uid);
   Board* BoardFor(uint32_t uid);
   Admission TakeOver(const ProcessIdentity& process, BoardMemory brought, uint32_t slot);
   void AdoptSlots(Board& board);
   void AddClient(Board& board, uint32_t slot, const ProcessIdentity& process);
   void RemoveClient(Board& board, size_t index);
+  bool IsClient(uint32_t pid) const;
+  /// Removes the process's clients, save for the one with that slot of `kept`.
+  void RemoveProcess(uint32_t pid, const Board* kept, uint32_t slot);
   void Apply(Board& board, Client& client);
   static bool HasEnded(const Client& client);
   void CollectExitsLocked();

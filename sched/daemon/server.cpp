@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -26,7 +27,10 @@ constexpr int kAcceptedAtOnce = 16;  // then those who are there are served
 // A connection that says nothing for so long is closed, one that never did after the shorter time.
 constexpr uint64_t kIdleNs = 10'000'000'000, kSilentNs = 2'000'000'000;
 constexpr int kHousekeepingMs = 500;
-constexpr size_t kMostGpus = 64;
+// Each has a descriptor, and for each board a thread. The daemon's user and root find room as above.
+constexpr size_t kMostGpus = 64, kMostGpusOfUser = 16;
+
+bool IsOwn(const ProcessIdentity& peer) { return peer.uid == geteuid() || peer.uid == 0; }
 
 bool IsUuid(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
@@ -78,6 +82,14 @@ Result<ProcessIdentity> PeerOf(int fd) {
   return identity;
 }
 
+// Each process on a board has a descriptor here; the usual limit is for programs that select().
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /// Closes so that the peer reads what it was sent: behind data that nobody has read its next call
 /// would fail instead.
 void HangUp(int fd) {
@@ -121,6 +133,7 @@ Status Server::Watch(int fd) {
 }
 
 Status Server::Prepare() {
+  RaiseDescriptorLimit();
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
@@ -142,15 +155,45 @@ bool Server::HasKernelRules(const ProcessIdentity& process) const {
   return config_.HasKernelRules(process);
 }
 
-GpuArbiter* Server::GpuFor(const std::string& uuid) {
-  const auto found = gpus_.find(uuid);
-  if (found != gpus_.end()) return found->second.get();
-  if (gpus_.size() >= kMostGpus) return nullptr;
+Result<GpuArbiter*> Server::GpuFor(const std::string& uuid, const ProcessIdentity& peer) {
+  const bool is_own = IsOwn(peer);
+  const auto has_enough = [&] {
+    const auto known = gpus_.find(uuid);
+    const bool is_another = known == gpus_.end() || !known->second->HasBoardOf(peer.uid);
+    return !is_own && is_another && GpusOf(peer.uid) >= kMostGpusOfUser;
+  };
+  const size_t room = is_own ? kMostGpus : kMostGpus - kMostGpusOfUser;
+  const auto is_full = [&] { return gpus_.size() >= room && !gpus_.contains(uuid); };
+  if (has_enough() || is_full()) DropEmptyGpus();
+  if (has_enough()) {
+    return MakeError(ErrorCode::kExhausted,
+                     fmt::format("user {} has {} GPUs, which is the most that one may have",
+                                 peer.user, kMostGpusOfUser));
+  }
+  if (is_full()) return MakeError(ErrorCode::kExhausted, "too many GPUs");
+  std::unique_ptr<GpuArbiter>& gpu = gpus_[uuid];
+  if (gpu != nullptr) return gpu.get();
   const SettingsSource* source = this;
-  auto gpu = std::make_unique<GpuArbiter>(uuid, config_.gpu, source);
-  if (!Watch(gpu->exits_fd())) return nullptr;
+  gpu = std::make_unique<GpuArbiter>(uuid, config_.gpu, source);
+  if (Status status = Watch(gpu->exits_fd()); !status) {
+    gpus_.erase(uuid);
+    return status.error();
+  }
   spdlog::info("a board for {}", uuid);
-  return gpus_.emplace(uuid, std::move(gpu)).first->second.get();
+  return gpu.get();
+}
+
+size_t Server::GpusOf(uint32_t uid) const {
+  const auto count = std::count_if(gpus_.begin(), gpus_.end(),
+                                   [uid](const auto& one) { return one.second->HasBoardOf(uid); });
+  return static_cast<size_t>(count);
+}
+
+void Server::DropEmptyGpus() {
+  std::erase_if(gpus_, [](const auto& one) {
+    one.second->CollectExits();
+    return !one.second->HasClients();
+  });
 }
 
 bool Server::HandleSignals() {
@@ -239,7 +282,7 @@ void Server::Accept() {
 // Root may always ask; whether it joins is asked when it does.
 bool Server::MayStay(const Connection& connection) {
   const ProcessIdentity& peer = connection.peer;
-  const bool is_own = peer.uid == geteuid() || peer.uid == 0;
+  const bool is_own = IsOwn(peer);
   if (!is_own && !config_.Admits(peer, geteuid())) {
     // Once in the log: it may come as often as it likes.
     if (turned_away_.insert(peer.uid).second) {
@@ -348,10 +391,10 @@ bool Server::ServeJoin(Connection& connection, const JoinMessage& message, Board
   if (!IsUuid(uuid)) {
     return Refuse(connection, JoinStatus::kBadMessage, "the message names no GPU");
   }
-  GpuArbiter* gpu = GpuFor(uuid);
-  if (gpu == nullptr) return Refuse(connection, JoinStatus::kFailed, "too many GPUs");
+  const Result<GpuArbiter*> gpu = GpuFor(uuid, process);
+  if (!gpu) return Refuse(connection, JoinStatus::kFailed, gpu.error().message);
   const Admission admission =
-      gpu->Admit(process, message.capabilities, message.sm_count, std::move(brought), message.slot);
+      (*gpu)->Admit(process, message.capabilities, message.sm_count, std::move(brought), message.slot);
   if (admission.status != JoinStatus::kAccepted) {
     return Refuse(connection, admission.status, admission.reason);
   }

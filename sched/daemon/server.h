@@ -63,7 +63,10 @@ class Server : private SettingsSource {
   void Tell(const Connection& connection, JoinStatus status, const std::string& reason);
   void Drop(int fd);
   void DropIdle();
-  GpuArbiter* GpuFor(const std::string& uuid);
+  /// The error is for the peer.
+  Result<GpuArbiter*> GpuFor(const std::string& uuid, const ProcessIdentity& peer);
+  size_t GpusOf(uint32_t uid) const;
+  void DropEmptyGpus();
   Status Reload();
 
   ListeningSocket socket_;

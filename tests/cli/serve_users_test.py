@@ -3,6 +3,7 @@ bring and how much of it. Run by ctest; arbiter_bed.py says with what.
 """
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -161,6 +162,59 @@ class Users(ServeTest):
         # What was brought stays of use: the board of an earlier daemon with two of one user's.
         both = [Member(self, prefix=NOBODY_PREFIX) for _ in range(2)]
         self.assertEqual({member.joined for member in both}, {"joined"})
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
+    def test_a_forged_board_has_each_process_once(self):
+        daemon = self.admit_nobody()
+
+        def attack():
+            with Wire(self.socket) as wire:
+                brought = [wire.join(board=forge_board([os.getpid()] * 63), slot=5),
+                           wire.join(board=forge_board([os.getpid()] * 2), slot=1)]
+                shown = wire.control(command="show")
+            return {"brought": brought, "me": os.getpid(),
+                    "clients": [[c["pid"], c["slot"]] for c in shown["gpus"][0]["clients"]]}
+        files = f"/proc/{daemon.pid}/fd"
+        before = len(os.listdir(files))
+        done = as_nobody(attack)
+        self.assertEqual(done["brought"], [[0, ""]] * 2, "a slot of its own, if it is one")
+        self.assertEqual(done["clients"], [[done["me"], 1]])
+        self.assertLess(len(os.listdir(files)), before + 10)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
+    def test_a_user_has_so_many_gpus(self):
+        self.admit_nobody()
+
+        def name_many():
+            answers = []
+            for i in range(40):
+                with Wire(self.socket) as wire:
+                    answers.append(wire.join(uuid=f"GPU-{i}".encode()))
+            return answers
+        answers = as_nobody(name_many)
+        self.assertEqual([status for status, _ in answers], [0] * 16 + [6] * 24)
+        self.assertRegex(answers[-1][1], "^user .* has 16 GPUs, which is the most that one may have")
+        self.assertEqual(Member(self, uuid="GPU-own").joined, "joined")
+
+        def come_again():
+            with Wire(self.socket) as wire:
+                return wire.join(uuid=b"GPU-again")[0]
+        self.assertEqual(as_nobody(come_again), 0, "those of processes that have ended are gone")
+
+    def test_who_cannot_be_looked_at_lives(self):
+        self.write_config('[[rule]]\nlabel = "high"\npriority = 5\n')
+        daemon = self.serve("--config", self.config)
+        low, high = Member(self), Member(self, env={**self.env, "CUPOLA_LABEL": "high"})
+        until(lambda: high.show()["may_take"] != 0, "the standing decision")
+        low.say("begin 10000 60000")
+        high.say("begin 10000 60000")
+        most = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (3, most[1]))  # it can open nothing
+        high.close()
+        until(lambda: low.show()["requests"] == 0, "the daemon knows of the end of one")
+        self.assertEqual(low.say(f"owner {low.slot}"), f"{low.pid} 1")
+        resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, most)
+        self.assertEqual(set(self.clients()), {low.pid})
 
 
 if __name__ == "__main__":
