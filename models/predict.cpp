@@ -86,7 +86,12 @@ const char* PlanPredictor::name() const noexcept {
 }
 
 Prediction PlanPredictor::Predict(const LaunchFeatures& launch) const noexcept {
-  return models::Predict(plan_, kernel_, launch);
+  const Prediction prediction = models::Predict(plan_, kernel_, launch);
+  return prediction.ns != 0 || fallback_ == nullptr ? prediction : fallback_->Predict(launch);
+}
+
+void PlanPredictor::Observe(const LaunchFeatures& launch, uint64_t ns) noexcept {
+  if (fallback_ != nullptr) fallback_->Observe(launch, ns);
 }
 
 }  // namespace cupola::models

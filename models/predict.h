@@ -47,13 +47,18 @@ void ReadIntegers(const PlanKernel& kernel, void* const* params, const void* pac
 /// One kernel of a plan as a plug-in. Keeps views: the plan must outlive it.
 class PlanPredictor final : public DurationModel {
  public:
-  PlanPredictor(const PlanView& plan, const PlanKernel& kernel) : plan_(plan), kernel_(kernel) {}
+  /// `fallback` (may be null) answers where the plan has no idea, and is told what launches took; it
+  /// must outlive this.
+  PlanPredictor(const PlanView& plan, const PlanKernel& kernel, DurationModel* fallback = nullptr)
+      : plan_(plan), kernel_(kernel), fallback_(fallback) {}
   const char* name() const noexcept override;
   Prediction Predict(const LaunchFeatures& launch) const noexcept override;
+  void Observe(const LaunchFeatures& launch, uint64_t ns) noexcept override;
 
  private:
   const PlanView& plan_;
   const PlanKernel& kernel_;
+  DurationModel* fallback_;
 };
 
 }  // namespace cupola::models

@@ -1,10 +1,12 @@
 #include "intercept/preempt/launch_prediction.h"
 
+#include <new>
+
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_attempt.h"
 #include "intercept/preempt/launch_slots.h"
 #include "intercept/preempt/variants.h"
-#include "models/predict.h"
+#include "models/history.h"
 
 namespace cupola::intercept::preempt {
 namespace {
@@ -17,28 +19,41 @@ models::LaunchFeatures FeaturesOf(const Launch& launch) {
           .dynamic_shared = launch.shared_bytes};
 }
 
+models::LaunchFeatures FeaturesOf(const Variant& variant, const LaunchFacts& facts,
+                                  void* const* params, void** extra) {
+  models::LaunchFeatures features = FeaturesOf(facts);
+  if (variant.plan_kernel == nullptr) return features;
+  const std::byte* packed = nullptr;
+  size_t packed_bytes = 0;
+  if (params == nullptr && extra != nullptr) (void)UnpackExtra(extra, &packed, &packed_bytes);
+  models::ReadIntegers(*variant.plan_kernel, params, packed, packed_bytes, &features);
+  return features;
+}
+
 }  // namespace
+
+models::DurationModel* MakeModel(const models::PlanView* plan,
+                                 const models::PlanKernel* kernel) noexcept {
+  auto* const history = new (std::nothrow) models::HistoryModel(nullptr, 0);
+  if (plan == nullptr || kernel == nullptr) return history;
+  auto* const planned = new (std::nothrow) models::PlanPredictor(*plan, *kernel, history);
+  return planned != nullptr ? static_cast<models::DurationModel*>(planned) : history;
+}
 
 uint64_t PredictByPlan(const Variant& variant, const LaunchFacts& facts, void* const* params,
                        void** extra) noexcept {
   if (!variant.settled.load(std::memory_order_acquire) || variant.plan_kernel == nullptr) return 0;
-  const std::byte* packed = nullptr;
-  size_t packed_bytes = 0;
-  if (params == nullptr && extra != nullptr) (void)UnpackExtra(extra, &packed, &packed_bytes);
-  models::LaunchFeatures features = FeaturesOf(facts);
-  models::ReadIntegers(*variant.plan_kernel, params, packed, packed_bytes, &features);
+  const models::LaunchFeatures features = FeaturesOf(variant, facts, params, extra);
   return models::Predict(*variant.plan, *variant.plan_kernel, features).ns;
 }
 
 void Predict(Attempt* attempt) noexcept {
   const Variant& variant = *attempt->variant;
-  attempt->predicted_ns =
-      PredictByPlan(variant, attempt->facts, attempt->call.params, attempt->call.extra);
-  if (attempt->predicted_ns == 0) {
-    const models::HistoryModel* const history = variant.history.load(std::memory_order_relaxed);
-    if (history != nullptr) {
-      attempt->predicted_ns = history->Predict(FeaturesOf(attempt->facts)).ns;
-    }
+  attempt->predicted_ns = 0;
+  if (variant.model != nullptr) {
+    const models::LaunchFeatures features =
+        FeaturesOf(variant, attempt->facts, attempt->call.params, attempt->call.extra);
+    attempt->predicted_ns = variant.model->Predict(features).ns;
   }
   attempt->is_known = attempt->predicted_ns != 0;
   if (attempt->is_known) return;
@@ -46,7 +61,7 @@ void Predict(Attempt* attempt) noexcept {
   attempt->predicted_ns = per_1024 * attempt->total_blocks / 1024;
 }
 
-void NoteComplete(const LaunchSlot& slot, uint64_t now_ns) noexcept {
+void NoteComplete(const LaunchSlot& slot, const std::byte* arguments, uint64_t now_ns) noexcept {
   if (slot.variant == nullptr || slot.total_blocks == 0 || slot.may_have_stopped) return;
   // An upper bound when launches queue up; the shortest of what was seen is nearest to the truth.
   const uint64_t ns = (now_ns - slot.begun_ns) * 1024 / slot.total_blocks;
@@ -54,9 +69,14 @@ void NoteComplete(const LaunchSlot& slot, uint64_t now_ns) noexcept {
   const uint64_t before = known.load(std::memory_order_relaxed);
   known.store(before == 0 || ns < before ? ns : before + (ns - before) / 64,
               std::memory_order_relaxed);
-  models::HistoryModel* const history = slot.variant->history.load(std::memory_order_relaxed);
-  if (history == nullptr || !slot.was_alone) return;
-  history->Observe(FeaturesOf(slot), now_ns - slot.begun_ns);
+  const Variant& variant = *slot.variant;
+  if (variant.model == nullptr || !slot.was_alone) return;
+  models::LaunchFeatures features = FeaturesOf(slot);
+  if (variant.plan_kernel != nullptr) {
+    models::ReadIntegers(*variant.plan_kernel, nullptr, arguments, variant.entry->parameter_bytes,
+                         &features);
+  }
+  variant.model->Observe(features, now_ns - slot.begun_ns);
 }
 
 }  // namespace cupola::intercept::preempt

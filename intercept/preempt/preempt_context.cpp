@@ -242,7 +242,7 @@ uint32_t Harvest(PreemptContext& context) noexcept {
   const uint64_t now = MonotonicNs();
   const MutexLock lock(context.slots_mutex);
   const uint32_t complete = context.slots.Harvest([&](LaunchSlot& slot) {
-    NoteComplete(slot, now);
+    NoteComplete(slot, context.ArgumentsOf(context.slots.IndexOf(&slot)), now);
     context.gpu->slot().gpu_ns.fetch_add(now - slot.begun_ns, std::memory_order_relaxed);
   });
   if (const uint32_t resumes = context.slots.TakeResumes(); resumes != 0) {

@@ -1,7 +1,6 @@
 #include "intercept/preempt/variants.h"
 
 #include <algorithm>
-#include <new>
 #include <string>
 
 #include "intercept/driver_calls.h"
@@ -9,6 +8,7 @@
 #include "intercept/mutex_lock.h"
 #include "intercept/preempt/carveout.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/launch_prediction.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 
@@ -58,6 +58,7 @@ void SettleUse(Variant* variant, const PreemptContext& context) {
         plan->Find(variant->name, key.empty() ? 0 : models::HashBytes(key.data(), key.size()));
     if (variant->plan_kernel != nullptr) variant->plan = plan;
   }
+  variant->model = MakeModel(variant->plan, variant->plan_kernel);
   variant->settled.store(true, std::memory_order_release);
 }
 
@@ -102,9 +103,6 @@ PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context) noexc
   const RelaxedCapture relaxed;
   const MutexLock lock(ImagesMutex());
   SettleUse(&variant, context);
-  if (variant.history.load() == nullptr) {
-    variant.history.store(new (std::nothrow) models::HistoryModel(nullptr, 0));
-  }
   if (PreparedVariant* made = FindPrepared(variant, context)) return made;
   for (PreparedVariant& prepared : variant.prepared) {
     if (prepared.context.load() != nullptr) continue;

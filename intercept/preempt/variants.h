@@ -12,8 +12,8 @@
 #include "device/compiler/store/bundle.h"
 #include "intercept/images/images.h"
 #include "intercept/preempt/launch_slots.h"
-#include "models/history.h"
 #include "models/plan.h"
+#include "models/predict.h"
 
 namespace cupola::intercept {
 struct LaunchFacts;
@@ -55,14 +55,13 @@ struct Variant {
   bool is_fallback = false;    ///< sliced only for want of a preemptible form that may be used
   const models::PlanView* plan = nullptr;           ///< what was measured of it; null = nothing
   const models::PlanKernel* plan_kernel = nullptr;  ///< its entry; null with `plan`
+  models::DurationModel* model = nullptr;  ///< MakeModel; null until settled, or out of memory
   static constexpr uint32_t kTurnCounters = 64;
   std::atomic<uint32_t> turns[kTurnCounters] = {};  ///< of Mode::kTurns, by a hash of the shape
   PreparedVariant prepared[kContexts];
   /// Bit i: the driver has loaded the original in the context of engine i (intercept/tasks).
   std::atomic<uint32_t> loaded_for_tasks{0};
-  // What was seen of it: what launches of the same shape took, and the least time of 1024 blocks of
-  // any shape. Any thread, relaxed. The history is made with the first `prepared`.
-  std::atomic<models::HistoryModel*> history{nullptr};
+  /// The least time of 1024 blocks that was seen, of any shape. Any thread, relaxed.
   std::atomic<uint64_t> ns_per_1024_blocks{0};
 };
 

@@ -1,0 +1,142 @@
+#include "intercept/preempt/launch_prediction.h"
+
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "intercept/preempt/launch_attempt.h"
+#include "intercept/preempt/preempt_context.h"
+#include "models/train/plan_builder.h"
+
+namespace cupola::intercept::preempt {
+namespace {
+
+constexpr uint64_t kBegun = 5'000;
+
+/// Neither a plan nor a history.
+class Third final : public models::DurationModel {
+ public:
+  const char* name() const noexcept override { return "third"; }
+  models::Prediction Predict(const models::LaunchFeatures& launch) const noexcept override {
+    return {.ns = launch.grid[0] < 100 ? launch.grid[0] * 10 : 0};
+  }
+  void Observe(const models::LaunchFeatures& launch, uint64_t ns) noexcept override {
+    observed.push_back({launch, ns});
+  }
+  std::vector<std::pair<models::LaunchFeatures, uint64_t>> observed;
+};
+
+/// A plan of the kernels "n", which takes 1000 ns and 3 times its integer argument, and "none", of
+/// which it has no model.
+class LaunchPredictionTest : public testing::Test {
+ protected:
+  LaunchPredictionTest() : context_(std::make_unique<PreemptContext>()) {
+    models::PlanBuilder builder("gpu", models::Machine{.sms = 4});
+    models::PlanKernel kernel{};
+    kernel.batch = 1;
+    builder.AddKernel("none", kernel, {});
+    kernel.arguments = 1;
+    kernel.argument[0] = {.index = 0, .bytes = 4, .offset = 0, .is_signed = 1};
+    models::TrainedModel trained;
+    trained.model.intercept_ns = 1'000;
+    trained.model.floor_ns = 1;
+    trained.terms.push_back({.variable = {models::kInteger0, models::kOne, models::kOne,
+                                          models::kOne},
+                             .is_hinge = 0, .coefficient = 3, .knot = 0});
+    kernel.model = builder.AddModel(trained);
+    builder.AddKernel("n", kernel, {});
+    const std::string bytes = builder.Bytes();
+    words_.resize((bytes.size() + 7) / 8);
+    memcpy(words_.data(), bytes.data(), bytes.size());
+    plan_ = *models::PlanView::Open(
+        {reinterpret_cast<const std::byte*>(words_.data()), bytes.size()});
+    entry_.parameter_bytes = sizeof(argument_);
+    variant_.entry = &entry_;
+    variant_.settled = true;
+  }
+
+  void Settle(const char* kernel) {
+    variant_.plan_kernel = plan_.Find(kernel);
+    variant_.plan = variant_.plan_kernel != nullptr ? &plan_ : nullptr;
+    variant_.model = MakeModel(variant_.plan, variant_.plan_kernel);
+    static auto& never_freed = *new std::vector<models::DurationModel*>;
+    never_freed.push_back(variant_.model);
+  }
+
+  Attempt PredictionOf(uint32_t blocks) {
+    facts_ = {.grid = {blocks, 1, 1}, .block = {32, 1, 1}};
+    call_.params = params_;
+    Attempt attempt(facts_, call_, *context_, stream_);
+    attempt.variant = &variant_;
+    attempt.total_blocks = blocks;
+    Predict(&attempt);
+    return attempt;
+  }
+
+  void Complete(uint32_t blocks, uint64_t took, bool was_alone = true) {
+    LaunchSlot slot;
+    slot.variant = &variant_;
+    slot.grid[0] = slot.total_blocks = blocks;
+    slot.grid[1] = slot.grid[2] = slot.block[1] = slot.block[2] = 1;
+    slot.block[0] = 32;
+    slot.begun_ns = kBegun;
+    slot.was_alone = was_alone;
+    NoteComplete(slot, reinterpret_cast<const std::byte*>(&argument_), kBegun + took);
+  }
+
+  int32_t argument_ = 0;
+  void* params_[1] = {&argument_};
+  Variant variant_;
+
+ private:
+  std::unique_ptr<PreemptContext> context_;
+  std::vector<uint64_t> words_;
+  models::PlanView plan_;
+  store::KernelEntry entry_{};
+  LaunchFacts facts_;
+  LaunchCall call_;
+  StreamKey stream_{};
+};
+
+TEST_F(LaunchPredictionTest, AThirdModelIsAskedAndTold) {
+  Third third;
+  Settle("n");
+  variant_.model = &third;
+  EXPECT_EQ(PredictionOf(7).predicted_ns, 70u);
+  EXPECT_TRUE(PredictionOf(7).is_known);
+  argument_ = -6;
+  Complete(8, 800);
+  Complete(9, 900, /*was_alone=*/false);
+  ASSERT_EQ(third.observed.size(), 1u);
+  EXPECT_EQ(third.observed[0].first.grid[0], 8u);
+  EXPECT_EQ(third.observed[0].first.integers[0], -6);
+  EXPECT_EQ(third.observed[0].second, 800u);
+  // Where it has no idea: by as many blocks of others.
+  const Attempt unknown = PredictionOf(512);
+  EXPECT_FALSE(unknown.is_known);
+  EXPECT_EQ(unknown.predicted_ns, 100u * 512);
+}
+
+TEST_F(LaunchPredictionTest, ThePlanComesBeforeTheHistory) {
+  Settle("n");
+  argument_ = 500;
+  Complete(8, 800);
+  EXPECT_EQ(PredictionOf(8).predicted_ns, 2'500u);
+}
+
+TEST_F(LaunchPredictionTest, TheHistoryAnswersWhereThePlanHasNoIdea) {
+  for (const char* kernel : {"none", "not in the plan"}) {
+    Settle(kernel);
+    EXPECT_FALSE(PredictionOf(8).is_known) << kernel;
+    Complete(8, 800);
+    EXPECT_EQ(PredictionOf(8).predicted_ns, 800u) << kernel;
+    EXPECT_TRUE(PredictionOf(8).is_known) << kernel;
+    EXPECT_FALSE(PredictionOf(9).is_known) << kernel;
+  }
+}
+
+}  // namespace
+}  // namespace cupola::intercept::preempt
