@@ -105,11 +105,14 @@ std::string TrainJson(const std::vector<models::KernelReport>& kernels) {
   for (const models::KernelReport& one : kernels) {
     nlohmann::ordered_json arguments = nlohmann::ordered_json::array();
     for (const auto& argument : one.arguments) arguments.push_back(argument.index);
+    nlohmann::ordered_json input_error;  // null where input bytes are not known
+    if (one.input_error >= 0) input_error = one.input_error * 100;
     list.push_back({{"name", one.name}, {"image", one.image}, {"launches", one.launches},
                     {"configurations", one.configurations}, {"model", one.model},
                     {"mean_error_percent", one.mean_error * 100},
                     {"worst_error_percent", one.worst_error * 100},
                     {"ridge_error_percent", one.ridge_error * 100},
+                    {"input_error_percent", std::move(input_error)},
                     {"history_error_percent", one.history_error * 100},
                     {"integer_arguments", std::move(arguments)}, {"terms", one.terms},
                     {"block_ns", one.block_ns}, {"batch", profiles::ClaimBatch(one.batch)},

@@ -13,12 +13,13 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "intercept/allocations.h"
 #include "intercept/mutex_lock.h"
 
 namespace cupola::intercept {
 namespace {
 
-constexpr size_t kMostParameters = 64;    // described of a kernel
+constexpr size_t kMostParameters = InputBytes::kMost;  // described of a kernel
 constexpr uint64_t kMostBytes = 256u << 20;
 constexpr uint32_t kAllOfTheFirst = 4096; // launches of a kernel
 constexpr uint32_t kThenEvery = 16;
@@ -135,26 +136,13 @@ const char* PackedBlock(void** extra, size_t* bytes) {
   return block;
 }
 
-/// The sum of the sizes of different allocations.
-class InputBytes {
- public:
-  /// Whether `address` lies in an allocation, which then counts.
-  bool Add(uint64_t address) {
-    CUdeviceptr base = 0;
-    size_t bytes = 0;
-    if (address == 0 || calls.address_range(&base, &bytes, address) != CUDA_SUCCESS) return false;
-    if (std::find(seen_, seen_ + count_, base) != seen_ + count_) return true;
-    if (count_ < kMostParameters) seen_[count_++] = base;
-    sum_ += bytes;
-    return true;
-  }
-  uint64_t sum() const { return sum_; }
-
- private:
-  CUdeviceptr seen_[kMostParameters];
-  size_t count_ = 0;
-  uint64_t sum_ = 0;
-};
+// The allocation that an argument lies in, if it is the address of one.
+Allocation AllocationAt(uint64_t address) {
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  if (address == 0 || calls.address_range(&base, &bytes, address) != CUDA_SUCCESS) return {};
+  return {.base = base, .bytes = bytes};
+}
 
 void AppendArguments(const FeatureLaunch& launch, const std::vector<Parameter>& parameters,
                      FeatureLine* line) {
@@ -176,7 +164,10 @@ void AppendArguments(const FeatureLaunch& launch, const std::vector<Parameter>& 
       continue;
     }
     memcpy(&value, from, one.bytes);
-    if (one.bytes == sizeof(value) && input.Add(value)) {
+    const Allocation allocation =
+        one.bytes == sizeof(value) ? AllocationAt(value) : Allocation{};
+    if (allocation.bytes != 0) {
+      input.Add(allocation);
       Append(&values, " p");
     } else {
       Append(&values, " %llu", static_cast<unsigned long long>(value));

@@ -15,7 +15,7 @@ struct LaunchFeatures {
   uint32_t grid[3] = {1, 1, 1};   ///< blocks, x y z
   uint32_t block[3] = {1, 1, 1};  ///< threads, x y z
   uint32_t dynamic_shared = 0;    ///< bytes
-  bool has_input_bytes = false;   ///< false: not known, as usual outside of profiling
+  bool has_input_bytes = false;   ///< false: not asked for, or not known
   uint64_t input_bytes = 0;       ///< of the distinct allocations that pointer arguments lie in
   int64_t integers[kMostIntegers] = {};  ///< those that PlanKernel::arguments names, in its order
 };
@@ -64,7 +64,8 @@ void MakeVariables(const Machine& machine, const KernelNeeds& needs, const Launc
                    double (&variables)[kVariables]) noexcept;
 
 /// The number of the exact configuration: grid, block, dynamic shared memory and the first
-/// `integers` integer arguments. Input bytes are left out: the launch path does not know them.
+/// `integers` integer arguments. Input bytes are left out: the launch path asks for them only where
+/// a model wants them.
 uint64_t ConfigurationOf(const LaunchFeatures& launch, uint32_t integers) noexcept;
 
 /// FNV-1a, 64 bits.

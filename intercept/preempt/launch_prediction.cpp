@@ -1,7 +1,11 @@
 #include "intercept/preempt/launch_prediction.h"
 
+#include <algorithm>
+#include <cstring>
 #include <new>
+#include <span>
 
+#include "intercept/allocations.h"
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_attempt.h"
 #include "intercept/preempt/launch_slots.h"
@@ -19,6 +23,29 @@ models::LaunchFeatures FeaturesOf(const Launch& launch) {
           .dynamic_shared = launch.shared_bytes};
 }
 
+// As a profile has them (launch_features.cpp).
+[[gnu::noinline]] void ReadInputBytes(const Variant& variant, void* const* params,
+                                      const std::byte* packed, size_t packed_bytes,
+                                      models::LaunchFeatures* features) {
+  InputBytes input;
+  const size_t count = std::min<size_t>(variant.entry->parameters, InputBytes::kMost);
+  for (const store::ParameterEntry& parameter : std::span(variant.parameters, count)) {
+    uint64_t address = 0;
+    if (parameter.bytes != sizeof(address)) continue;
+    const void* from = nullptr;
+    if (params != nullptr) {
+      from = params[&parameter - variant.parameters];
+    } else if (packed != nullptr && parameter.offset + sizeof(address) <= packed_bytes) {
+      from = packed + parameter.offset;
+    }
+    if (from != nullptr) memcpy(&address, from, sizeof(address));
+    if (address == 0) continue;
+    if (const Allocation found = AllocationOf(address); found.bytes != 0) input.Add(found);
+  }
+  features->has_input_bytes = true;
+  features->input_bytes = input.sum();
+}
+
 models::LaunchFeatures FeaturesOf(const Variant& variant, const LaunchFacts& facts,
                                   void* const* params, void** extra) {
   models::LaunchFeatures features = FeaturesOf(facts);
@@ -27,6 +54,9 @@ models::LaunchFeatures FeaturesOf(const Variant& variant, const LaunchFacts& fac
   size_t packed_bytes = 0;
   if (params == nullptr && extra != nullptr) (void)UnpackExtra(extra, &packed, &packed_bytes);
   models::ReadIntegers(*variant.plan_kernel, params, packed, packed_bytes, &features);
+  if (variant.plan_kernel->model_input != 0) [[unlikely]] {
+    ReadInputBytes(variant, params, packed, packed_bytes, &features);
+  }
   return features;
 }
 

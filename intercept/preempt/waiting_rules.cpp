@@ -2,6 +2,7 @@
 // call (entry.S) when launches are outstanding or the process has demand. The rules follow what an
 // H200 does behind a guard (docs/preemption.md, "Calls behind a guard"); what is not named here and
 // is classed kMayWait waits for all.
+#include "intercept/allocations.h"
 #include "intercept/calls.h"
 #include "intercept/driver.h"
 #include "intercept/driver_calls.h"
@@ -30,6 +31,7 @@ enum class Rule : uint8_t {
 };
 
 Rule rules[kCallCount];
+bool makes_memory[kCallCount];  // of calls that may wait
 
 /// Which argument of a call is the stream that it may put behind what other streams hold.
 struct Joining {
@@ -82,6 +84,11 @@ constexpr NamedRule kNamedRules[] = {
     {"cuGreenCtxDestroy", Rule::kWaitAll},
 };
 
+constexpr const char* kMakeMemory[] = {
+    "cuMemAlloc*", "cuMemHostAlloc", "cuMemHostRegister*", "cuMemMap", "cuIpcOpenMemHandle*",
+    "cuExternalMemoryGetMappedBuffer", "cuMemPoolImportPointer",
+};
+
 void NoteJoining(Call call, int8_t at, bool per_thread) {
   const auto index = static_cast<size_t>(call);
   for (const char* const pattern : kJoiningNames) {
@@ -103,6 +110,7 @@ struct CallUnderWay {
   uint64_t scopes;          ///< bit i: a scope is open in internal::contexts[i]
   bool elsewhere;           ///< counted in scopes_elsewhere
   bool deepened;            ///< this_thread.depth was raised
+  bool makes_memory;
   tasks::Behind tasks;
   PreemptContext* context;  ///< whose scope is open
   SyncPoint sync;
@@ -180,6 +188,9 @@ void StartWaitingRules() noexcept {
     for (const NamedRule& named : kNamedRules) {
       if (MatchesName(named.pattern, kCallNames[call])) rules[call] = named.rule;
     }
+    for (const char* pattern : kMakeMemory) {
+      makes_memory[call] |= MatchesName(pattern, kCallNames[call]);
+    }
   }
 #define CUPOLA_STREAM_ARGUMENT(name, at, per_thread) NoteJoining(Call::k_##name, at, per_thread);
 #include "intercept/stream_arguments.inc"
@@ -200,6 +211,7 @@ __attribute__((visibility("hidden"))) uint64_t cupola_enter_may_wait(
     under_way = {};
     // First tasks: launches may wait for them, they for no launch.
     if (tasks::TasksOn()) under_way.tasks = tasks::BeforeMayWait(index & ~kHasHook, arguments);
+    under_way.makes_memory = makes_memory[index & ~kHasHook];
     if (PreemptionOn()) Open(rules[index & ~kHasHook], arguments);
   }
   return PreemptionOn() || HasTasksBehind() ? Enter(index) : 0;
@@ -235,6 +247,7 @@ __attribute__((visibility("hidden"))) void cupola_leave_call(CUresult result) no
   }
   if (under_way.context != nullptr) CloseScope(*under_way.context);
   if (under_way.elsewhere) scopes_elsewhere.fetch_sub(1);
+  if (under_way.makes_memory) NoteMemoryMade();
   tasks::DoBehind(under_way.tasks);
   if (result == CUDA_SUCCESS) AfterSync(under_way.sync);
   under_way = {};

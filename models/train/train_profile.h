@@ -46,7 +46,7 @@ TrainedPlan TrainProfile(const profiles::Profile& profile, const std::string& gp
 /// The machine of a profile.
 Machine MachineOf(const profiles::GpuFacts& gpu);
 
-/// A launch of a profile as the launch path would see it, but with its input bytes.
+/// A launch of a profile as the launch path would see it, with its input bytes.
 LaunchFeatures FeaturesOf(const profiles::LaunchSample& sample,
                           const std::vector<PlanArgument>& arguments);
 

@@ -95,6 +95,7 @@ class Check:
         (kernel,) = json.loads(done.stdout)["kernels"]
         assert kernel["name"] == KERNEL and kernel["launches"] == len(SIZES), kernel
         assert kernel["integer_arguments"] == [3], kernel
+        assert kernel["input_error_percent"] >= 0, kernel
         plan = self.path.with_suffix(".plan").read_bytes()
         assert plan.startswith(b"CUPPLAN1") and KERNEL.encode() in plan
         self.run("train")

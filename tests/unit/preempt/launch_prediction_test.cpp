@@ -3,15 +3,26 @@
 #include <cstring>
 #include <memory>
 #include <utility>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "intercept/allocations.h"
 #include "intercept/preempt/launch_attempt.h"
 #include "intercept/preempt/preempt_context.h"
 #include "models/train/plan_builder.h"
 
-namespace cupola::intercept::preempt {
+namespace cupola::intercept {
+
+/// Two allocations, of 100 and of 50 bytes, in place of the driver's.
+Allocation AllocationOf(uint64_t address) noexcept {
+  if (address - 1'000 < 100) return {.base = 1'000, .bytes = 100};
+  if (address - 2'000 < 50) return {.base = 2'000, .bytes = 50};
+  return {.base = address};
+}
+
+namespace preempt {
 namespace {
 
 constexpr uint64_t kBegun = 5'000;
@@ -29,8 +40,8 @@ class Third final : public models::DurationModel {
   std::vector<std::pair<models::LaunchFeatures, uint64_t>> observed;
 };
 
-/// A plan of the kernels "n", which takes 1000 ns and 3 times its integer argument, and "none", of
-/// which it has no model.
+/// A plan of the kernels "n", which takes 1000 ns and 3 times its integer argument, "bytes", which
+/// takes 7 times its input bytes, and "none", of which it has no model.
 class LaunchPredictionTest : public testing::Test {
  protected:
   LaunchPredictionTest() : context_(std::make_unique<PreemptContext>()) {
@@ -48,11 +59,18 @@ class LaunchPredictionTest : public testing::Test {
                              .is_hinge = 0, .coefficient = 3, .knot = 0});
     kernel.model = builder.AddModel(trained);
     builder.AddKernel("n", kernel, {});
+    kernel.arguments = 0;
+    trained.model.intercept_ns = 0;
+    trained.terms = {{.variable = {models::kInputBytes, models::kOne, models::kOne, models::kOne},
+                      .is_hinge = 0, .coefficient = 7, .knot = 0}};
+    kernel.model_input = builder.AddModel(trained);
+    builder.AddKernel("bytes", kernel, {});
     const std::string bytes = builder.Bytes();
     words_.resize((bytes.size() + 7) / 8);
     memcpy(words_.data(), bytes.data(), bytes.size());
     plan_ = *models::PlanView::Open(
         {reinterpret_cast<const std::byte*>(words_.data()), bytes.size()});
+    call_.params = params_;
     entry_.parameter_bytes = sizeof(argument_);
     variant_.entry = &entry_;
     variant_.settled = true;
@@ -68,7 +86,6 @@ class LaunchPredictionTest : public testing::Test {
 
   Attempt PredictionOf(uint32_t blocks) {
     facts_ = {.grid = {blocks, 1, 1}, .block = {32, 1, 1}};
-    call_.params = params_;
     Attempt attempt(facts_, call_, *context_, stream_);
     attempt.variant = &variant_;
     attempt.total_blocks = blocks;
@@ -90,14 +107,15 @@ class LaunchPredictionTest : public testing::Test {
   int32_t argument_ = 0;
   void* params_[1] = {&argument_};
   Variant variant_;
+  LaunchCall call_;
+  store::KernelEntry entry_{};
+  void* all_[5];
 
  private:
   std::unique_ptr<PreemptContext> context_;
   std::vector<uint64_t> words_;
   models::PlanView plan_;
-  store::KernelEntry entry_{};
   LaunchFacts facts_;
-  LaunchCall call_;
   StreamKey stream_{};
 };
 
@@ -138,5 +156,31 @@ TEST_F(LaunchPredictionTest, TheHistoryAnswersWhereThePlanHasNoIdea) {
   }
 }
 
+// Each allocation once, by pointers anywhere in it; what is no pointer counts for nothing.
+TEST_F(LaunchPredictionTest, InputBytesAreAskedForWhereThePlanWantsThem) {
+  uint64_t arguments[] = {1'099, 2'000, 1'000, 1'100, 0};
+  store::ParameterEntry parameters[5];
+  for (uint32_t i = 0; i < 5; ++i) {
+    parameters[i] = {.offset = 8 * i, .bytes = 8, .is_pointer = 0};
+    all_[i] = &arguments[i];
+  }
+  entry_.parameters = 5;
+  variant_.parameters = parameters;
+  Settle("bytes");
+  call_.params = all_;
+  EXPECT_EQ(PredictionOf(8).predicted_ns, 7u * 150);
+  size_t bytes = sizeof(arguments);
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, arguments, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
+                   CU_LAUNCH_PARAM_END};
+  call_.params = nullptr;
+  call_.extra = extra;
+  EXPECT_EQ(PredictionOf(8).predicted_ns, 7u * 150);
+  bytes = 8;
+  EXPECT_EQ(PredictionOf(8).predicted_ns, 7u * 100) << "the others lie outside of the block";
+  parameters[0].bytes = 4;
+  EXPECT_EQ(PredictionOf(8).predicted_ns, 1u) << "too short for an address";
+}
+
 }  // namespace
-}  // namespace cupola::intercept::preempt
+}  // namespace preempt
+}  // namespace cupola::intercept
