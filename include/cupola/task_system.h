@@ -218,7 +218,11 @@ Error TaskSystemOf<kRegisters, Functions...>::Put(uint16_t body, uint32_t bytes,
   pack(reinterpret_cast<char*>(task.words + sizeof task.header / 4));
   const bool is_after_solo = shape.after.sequence != 0 && table_->IsSolo(shape.after);
   const bool is_behind_solo = is_after_solo && !EndsSoon(shape.after);
-  if (is_behind_solo || *running_ == 0) {
+  // One that leaves, and says that none runs, may still run the task that this one comes behind.
+  const auto is_behind_another = [&] {
+    return shape.after.sequence != 0 && !is_after_solo && !table_->IsDone(shape.after);
+  };
+  if (is_behind_solo || (*running_ == 0 && !is_behind_another())) {
     bool is_put = false;
     const Error error = PutSolo(&task, id, is_behind_solo, &is_put);
     if (error != Error::kNone || is_put) return error;
