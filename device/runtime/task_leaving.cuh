@@ -6,6 +6,12 @@
 
 namespace cupola::runtime {
 
+/// Whether a hurry that the host has said is one of this launch too: it is said of the newest one,
+/// which may come behind one that leaves.
+__device__ inline bool IsMeant(uint32_t hurry, uint32_t epoch) {
+  return hurry != 0 && hurry - epoch <= kMostEpochsBehind;
+}
+
 /// Lane 0 of column 0 tells all what the host has said; `awake` and `busy` are the device's words.
 /// Where the kernel is to leave, as it is when no column has had anything to do for long, the host
 /// is told first, once, that it takes no more tasks, then the other columns.
@@ -13,7 +19,7 @@ __device__ inline void Scheduler::Hear(const HostControl& host, uint32_t awake, 
   const uint64_t now = NowNs();
   if (busy_ || busy != 0) Mtb().idle_since = now;
   if (host.awake != awake) StoreRelaxed(&params_.device->awake, host.awake);
-  const bool hurries = host.hurry == params_.epoch;
+  const bool hurries = IsMeant(host.hurry, params_.epoch);
   const bool is_asked = hurries || host.leave == params_.epoch;
   if (!is_asked && now - Mtb().idle_since < params_.idle_ns) return;
   StoreRelaxed(&params_.state->running, 0);
@@ -22,17 +28,11 @@ __device__ inline void Scheduler::Hear(const HostControl& host, uint32_t awake, 
   StoreRelaxed(&params_.device->leave, params_.epoch);
 }
 
-/// Takes in whether there is a hurry, where nothing else is looked at. Column 0, which no longer looks
-/// at what the host says, tells the others.
+/// Takes in whether there is a hurry, of one that leaves. Each column asks the host, for column 0,
+/// which has told the others that they leave, may have ended.
 __device__ inline void Scheduler::HearHurry() {
-  uint4 seen = {};
-  if (lane_ == 0) seen = LoadRelaxedSystem(params_.device);
-  if (lane_ == 1 && blockIdx.x == 0 && leaves_) seen = LoadRelaxedSystem(params_.host);
-  hurries_ = __shfl_sync(kAllLanes, seen.w, 0) == params_.epoch;
-  if (__shfl_sync(kAllLanes, seen.z, 1) == params_.epoch && blockIdx.x == 0 && lane_ == 0) {
-    StoreRelaxed(&params_.device->hurry, params_.epoch);
-  }
-  leaves_ = leaves_ || hurries_;
+  const uint32_t hurry = lane_ == 0 ? LoadRelaxedSystem(params_.host).z : 0;
+  hurries_ = hurries_ || IsMeant(__shfl_sync(kAllLanes, hurry, 0), params_.epoch);
 }
 
 /// Takes a record that was kept into shared memory; what Scheduler::rows_ holds of it then. A lane for
@@ -147,9 +147,9 @@ __device__ inline void Scheduler::RunRest() {
     HandOut();
     HearHurry();
   }
-  while (hurries_ ? !MayLeaveRest() : !AllHaveEnded()) {
+  for (uint32_t turn = 0; hurries_ ? !MayLeaveRest() : !AllHaveEnded(); ++turn) {
     HandOut();
-    HearHurry();
+    if (turn % kTurnsOfALastLook == 0) HearHurry();
   }
 }
 

@@ -81,12 +81,17 @@ struct TaskColumn {
   alignas(128) uint32_t tail;
 };
 
-/// What the host tells the MasterKernel; host memory, read by one MTB only.
+/// What the host tells the MasterKernel; host memory, read by one MTB only until it leaves.
 struct alignas(64) HostControl {
   uint32_t awake;  ///< columns below this are pulled from
   uint32_t leave;  ///< epoch of the MasterKernel that is to leave, when all has run
-  uint32_t hurry;  ///< epoch of the one that is to leave as soon as the blocks that run have ended
+  /// Epoch of the newest one where it is to leave as soon as the blocks that run have ended, and
+  /// the one before it too, which may be leaving still; 0: none.
+  uint32_t hurry;
 };
+
+/// Between the epochs of those two, at most: no epoch is 0.
+inline constexpr uint32_t kMostEpochsBehind = 2;
 
 /// What the MasterKernel tells the host; host memory.
 struct alignas(64) MasterState {

@@ -205,6 +205,10 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     return is_running_ && asked_ < course_.leave_at_step.size() &&
            device_->steps() >= course_.leave_at_step[asked_];
   }
+  bool IsToHurry() const {
+    return hurried_ < course_.hurry_at_step.size() &&
+           device_->steps() >= course_.hurry_at_step[hurried_];
+  }
   bool IsToSleep() const {
     return slept_ < course_.sleep_at_step.size() &&
            device_->steps() >= course_.sleep_at_step[slept_];
@@ -216,7 +220,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
 
   // Whether there is anything to do; looks without being observed.
   bool Ready() const {
-    if (CanPut() || IsToLeave() || IsToSleep() || IsToWake()) return true;
+    if (CanPut() || IsToLeave() || IsToHurry() || IsToSleep() || IsToWake()) return true;
     for (const Waiting& each : waiting_) {
       if (HasEnded(each)) return true;
     }
@@ -250,6 +254,10 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
       const size_t word =
           course_.hurries ? offsetof(HostControl, hurry) : offsetof(HostControl, leave);
       host.Store<uint32_t>(control_ + word, epoch_);
+    } else if (IsToHurry()) {
+      ++hurried_;
+      const bool is_of_next = course_.hurries_next && !is_running_;
+      host.Store<uint32_t>(control_ + offsetof(HostControl, hurry), epoch_ + (is_of_next ? 1 : 0));
     } else if (CanPut()) {
       puts = true;
       Put(host);
@@ -348,7 +356,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
   std::vector<uint32_t> tails_;
   std::vector<std::vector<uint32_t>> words_;  // of tasks that were put in
   std::vector<Waiting> waiting_;
-  size_t next_ = 0, asked_ = 0, slept_ = 0;
+  size_t next_ = 0, asked_ = 0, hurried_ = 0, slept_ = 0;
   uint64_t asleep_since_ = 0;  // 0: they are not
   uint32_t epoch_ = 0;
   bool is_running_ = false, has_ended_ = false, said_last_ = false;

@@ -31,6 +31,9 @@ struct BedCourse {
   std::vector<BedTask> tasks;           ///< put in in this order
   std::vector<uint64_t> leave_at_step;  ///< when the host asks the kernel to leave
   bool hurries = false;  ///< it is to leave as soon as the blocks that run have ended
+  /// When the host says so of one that may leave already; with `hurries_next` of the launch behind it.
+  std::vector<uint64_t> hurry_at_step;
+  bool hurries_next = false;
   /// A kernel that left in a hurry is expected to have left some tasks to the next.
   bool keeps_some = false;
   /// Each task is launched by itself, one behind the other; no MasterKernel runs.
