@@ -46,8 +46,8 @@ template <typename CallReal>
 CUresult EndStream(CUstream stream, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
-  NoteStreamDestroyed(stream);  // before: afterwards another thread may get the same handle
   preempt::NoteStreamEnding(stream);
+  NoteStreamDestroyed(stream);  // before: afterwards another thread may get the same handle
   preempt::ForgetStreamLevel(stream);
   return call();
 }

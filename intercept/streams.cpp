@@ -58,13 +58,6 @@ uint64_t PerThreadStream() {
   return known != 0 ? known : MakePerThreadStream();
 }
 
-// Of a stream that a capture was begun in.
-uint64_t ContextOfCapture(CUstream stream) {
-  const bool is_default = reinterpret_cast<uintptr_t>(stream) <= 2;
-  const uint64_t context = is_default ? 0 : stream_contexts.Find(stream, 0);
-  return context != 0 ? context : reinterpret_cast<uint64_t>(CurrentContext());
-}
-
 // Counted already. One whose end nobody saw, and whose handle another has now, was counted too.
 void AddStream(CUstream stream, CUcontext context, uint64_t id) {
   stream_contexts.Set(stream, reinterpret_cast<uint64_t>(context));
@@ -121,6 +114,11 @@ StreamKey ResolveStream(CUstream stream, bool per_thread) noexcept {
   return {context, 0, kFlagLegacyStream};
 }
 
+CUcontext KnownContextOf(CUstream stream) noexcept {
+  if (reinterpret_cast<uintptr_t>(stream) <= 2) return nullptr;
+  return reinterpret_cast<CUcontext>(stream_contexts.Find(stream, 0));
+}
+
 void NoteStreamCreated(CUstream stream) noexcept {
   AddStream(stream, CurrentContext(), NewStreamId());
   stream_epoch.fetch_add(1, std::memory_order_release);
@@ -160,7 +158,9 @@ NoCaptureBegins::~NoCaptureBegins() { captures_forbidden.fetch_sub(1); }
 
 void NoteCaptureBegun(CUstream stream, CUresult result) noexcept {
   if (result == CUDA_SUCCESS) {
-    capturing.Set(CaptureKey(stream), ContextOfCapture(stream));
+    const CUcontext known = KnownContextOf(stream);
+    const CUcontext context = known != nullptr ? known : CurrentContext();
+    capturing.Set(CaptureKey(stream), reinterpret_cast<uint64_t>(context));
   } else {
     open_captures.fetch_sub(1);
   }

@@ -20,6 +20,9 @@ struct StreamKey {
 /// the per-thread default stream). For default streams it asks the driver for the current context.
 StreamKey ResolveStream(CUstream stream, bool per_thread) noexcept;
 
+/// The context of a stream that is no default stream; null where no hook or look-up has seen it.
+CUcontext KnownContextOf(CUstream stream) noexcept;
+
 /// A stream was made in the current context, and counted (live_streams.h).
 void NoteStreamCreated(CUstream stream) noexcept;
 /// A stream is about to be destroyed.

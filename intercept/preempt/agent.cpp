@@ -40,9 +40,6 @@ constexpr uint64_t kHotLookNs = 2'000;
 constexpr int kProcessorsToSpin = 4;
 constexpr uint64_t kAskEveryNs = 10'000'000;    // whether contexts with launches are well
 
-// Held while the agents' threads work on contexts, never while they sleep.
-pthread_mutex_t pass_mutex = PTHREAD_MUTEX_INITIALIZER;
-
 /// What one look at all contexts of a board found.
 struct Look {
   uint32_t running = 0;   ///< launches that are not complete
@@ -240,7 +237,7 @@ void Agent::AskWhetherWell(PreemptContext& context) {
 }
 
 Look Agent::LookAtAll(bool was_asked) {
-  const MutexLock lock(pass_mutex);
+  const MutexLock lock(gpu_.agent_mutex);
   Look look;
   ForEachContext([&](PreemptContext& context) { LookAt(context, was_asked, &look); });
   if (gpu_.requests() == 0) {
@@ -379,7 +376,7 @@ void Agent::Run() {
     Publish(look, requests, is_asked && gpu_.slot().wake.load() == seen);
     // After that: who waits for the stop hears of it first.
     if (look.stopped != 0 && IsHeldAtGate()) {
-      const MutexLock lock(pass_mutex);
+      const MutexLock lock(gpu_.agent_mutex);
       ForEachContext([&](PreemptContext& context) { ResumeAtGate(context); });
     }
     // Whoever let it go leaves it to the agent to tell the daemon (ReleaseDemand).
@@ -422,9 +419,9 @@ void StartAgent(GpuBoard* gpu) noexcept {
   gpu->has_agent.store(started);
 }
 
-AgentPause::AgentPause() noexcept { pthread_mutex_lock(&pass_mutex); }
-AgentPause::~AgentPause() { pthread_mutex_unlock(&pass_mutex); }
-
-void ForgetAgentsAfterFork() noexcept { pass_mutex = PTHREAD_MUTEX_INITIALIZER; }
+AgentPause::AgentPause(GpuBoard& gpu) noexcept : mutex_(gpu.agent_mutex) {
+  pthread_mutex_lock(&mutex_);
+}
+AgentPause::~AgentPause() { pthread_mutex_unlock(&mutex_); }
 
 }  // namespace cupola::intercept::preempt

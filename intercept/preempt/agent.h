@@ -1,7 +1,7 @@
 // The agent: one thread a board in use. It resumes preempted launches when nobody asks to yield any
 // more, accounts for what is complete, and keeps this process's words on the board true. It never
-// launches on a stream of the program, takes no mutex that is held over a driver call, runs in
-// relaxed capture mode and takes no signal.
+// launches on a stream of the program, takes no mutex that others hold over a driver call, of another
+// board's agent least of all, runs in relaxed capture mode and takes no signal.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,16 @@ struct LaunchSlot;
 /// Starts the thread of a board; once.
 void StartAgent(GpuBoard* gpu) noexcept;
 
-/// While it lives, no agent touches any context.
+/// While it lives, the agent of that board touches no context.
 class AgentPause {
  public:
-  AgentPause() noexcept;
+  explicit AgentPause(GpuBoard& gpu) noexcept;
   ~AgentPause();
   AgentPause(const AgentPause&) = delete;
   AgentPause& operator=(const AgentPause&) = delete;
-};
 
-void ForgetAgentsAfterFork() noexcept;
+ private:
+  pthread_mutex_t& mutex_;
+};
 
 }  // namespace cupola::intercept::preempt

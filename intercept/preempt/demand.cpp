@@ -20,8 +20,6 @@ namespace {
 
 using Phase = DemandState::Phase;
 
-pthread_mutex_t marker_mutex = PTHREAD_MUTEX_INITIALIZER;
-
 // A lease where nothing is predicted: several times what kernels take, since the end of most
 // demands is seen by a synchronising call.
 constexpr uint64_t kLeaseNs = 20'000'000;
@@ -93,7 +91,7 @@ void AddStream(DemandState& state, PreemptContext& context, uint64_t stream, CUs
                           std::memory_order_relaxed);
     return;
   }
-  const MutexLock lock(marker_mutex);
+  const MutexLock lock(state.marker_mutex);
   if (FindStream(state, stream) == nullptr) AddStreamLocked(state, context, stream, handle);
 }
 
@@ -111,7 +109,7 @@ bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
   state.gaps_are_short.store(ended != 0 && now - ended < settings.short_gap_ns,
                              std::memory_order_relaxed);
   {
-    const MutexLock lock(marker_mutex);
+    const MutexLock lock(state.marker_mutex);
     state.streams.store(0);
     AddStreamLocked(state, context, stream, handle);
   }
@@ -247,7 +245,7 @@ void PutMarkers(GpuBoard& gpu, uint64_t launches) {
   if (state.returned.load() != launches || open_captures.load() != 0) return;
   if (IsHeldAtGates(gpu)) return;
   if (tasks::HasWorkOn(gpu)) return;
-  const MutexLock lock(marker_mutex);
+  const MutexLock lock(state.marker_mutex);
   const uint32_t count = state.streams.load(std::memory_order_acquire);
   if (count > kMarkedStreams || !CanMark(state, count)) return;
   ++state.marker;
@@ -264,7 +262,7 @@ void PutMarkers(GpuBoard& gpu, uint64_t launches) {
 enum class Reached : uint8_t { kAll, kNotYet, kUnknown };
 
 Reached LookAtMarkers(const DemandState& state) {
-  const MutexLock lock(marker_mutex);  // the words end with their context
+  const MutexLock lock(state.marker_mutex);  // the words end with their context
   Reached reached = Reached::kAll;
   for (uint32_t i = 0; i < state.streams.load() && i < kMarkedStreams; ++i) {
     const PreemptContext* const context = state.burst[i].context;
@@ -278,7 +276,7 @@ Reached LookAtMarkers(const DemandState& state) {
 
 // Kernels that faulted never reach a marker; every call of their context tells so.
 bool AreWell(const DemandState& state) {
-  const MutexLock lock(marker_mutex);
+  const MutexLock lock(state.marker_mutex);
   const auto ask = CUPOLA_CALL_REAL(cuMemGetInfo_v2, PFN_cuMemGetInfo_v3020);
   for (uint32_t i = 0; i < state.streams.load() && i < kMarkedStreams; ++i) {
     PreemptContext* const context = state.burst[i].context;
@@ -320,19 +318,19 @@ bool IsAtWork(GpuBoard& gpu, bool was_quiet, uint64_t now_ns) {
 }  // namespace
 
 // A marker that is on its way is reached nevertheless.
-void ForgetStreamOfDemand(CUstream stream) noexcept {
+void ForgetStreamOfDemand(PreemptContext& context, CUstream stream) noexcept {
   if (reinterpret_cast<uintptr_t>(stream) <= 2) return;
-  const MutexLock lock(marker_mutex);
-  ForEachContext([&](PreemptContext& context) {
-    for (BurstStream& one : context.gpu->demand.burst) {
-      if (one.handle == stream) one.handle = nullptr;
-    }
-  });
+  DemandState& state = context.gpu->demand;
+  const MutexLock lock(state.marker_mutex);
+  for (BurstStream& one : state.burst) {
+    if (one.handle == stream) one.handle = nullptr;
+  }
 }
 
 void ForgetContextOfDemand(PreemptContext& context) noexcept {
-  const MutexLock lock(marker_mutex);
-  for (BurstStream& one : context.gpu->demand.burst) {
+  DemandState& state = context.gpu->demand;
+  const MutexLock lock(state.marker_mutex);
+  for (BurstStream& one : state.burst) {
     if (one.context != &context) continue;
     one.handle = nullptr;
     one.context = nullptr;
@@ -447,7 +445,5 @@ void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept {
 void DropDemandAtExit() noexcept {
   ForEachContext([&](PreemptContext& context) { End(*context.gpu, NowNs()); });
 }
-
-void ForgetDemandAfterFork() noexcept { marker_mutex = PTHREAD_MUTEX_INITIALIZER; }
 
 }  // namespace cupola::intercept::preempt

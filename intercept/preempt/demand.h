@@ -25,8 +25,8 @@ inline constexpr uint64_t kNoStream = UINT64_MAX, kManyStreams = UINT64_MAX - 1;
 /// Streams of a burst that get markers; a burst of more ends with its lease.
 inline constexpr uint32_t kMarkedStreams = 8;
 
-/// A stream of a burst. What is atomic is read by launches and waits; the rest under demand.cpp's
-/// marker_mutex.
+/// A stream of a burst. What is atomic is read by launches and waits; the rest under its
+/// DemandState's marker_mutex.
 struct BurstStream {
   std::atomic<uint64_t> id{kNoStream};
   std::atomic<uint64_t> launched{0};  ///< DemandState::launches with its last launch
@@ -59,6 +59,9 @@ struct DemandState {
   std::atomic<uint64_t> ended_launches{0}, plain_launches{0};
   std::atomic<uint32_t> streams{0};         ///< in `burst`; more than fit: it gets no markers
   BurstStream burst[kMarkedStreams];
+  /// Held over the driver calls that put markers, which may wait for a call under way in their context:
+  /// those of another board go on meanwhile.
+  mutable pthread_mutex_t marker_mutex = PTHREAD_MUTEX_INITIALIZER;
   // Of the agent: launches at its last look, when it put the last markers and when that could not
   // be done, the value of these markers, and since when nothing was launched.
   uint64_t seen_launches = 0, marked_launches = 0, refused_launches = 0;
@@ -89,8 +92,8 @@ inline void NotePlainLaunch(DemandState& state) noexcept {
   }
 }
 
-/// `stream` is about to be destroyed: no marker goes there any more.
-void ForgetStreamOfDemand(CUstream stream) noexcept;
+/// `stream` of that context is about to be destroyed: no marker goes there any more.
+void ForgetStreamOfDemand(PreemptContext& context, CUstream stream) noexcept;
 
 /// The context may be about to end, and its marker with it; its state is kDead already.
 void ForgetContextOfDemand(PreemptContext& context) noexcept;
@@ -114,6 +117,5 @@ uint64_t DemandTickNs(GpuBoard& gpu) noexcept;
 void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept;
 
 void DropDemandAtExit() noexcept;
-void ForgetDemandAfterFork() noexcept;
 
 }  // namespace cupola::intercept::preempt

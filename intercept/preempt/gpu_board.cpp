@@ -45,6 +45,15 @@ uint32_t DeviceAttribute(CUdevice device, CUdevice_attribute attribute) {
   return get(&value, attribute, device) == CUDA_SUCCESS ? static_cast<uint32_t>(value) : 0;
 }
 
+// Of several GPUs each has a slot of the file: "0,1". Where there are fewer, the last serves for the rest.
+const char* SlotOf(const char* slots, CUdevice device) {
+  for (const char* comma; device > 0 && slots != nullptr; --device, slots = comma + 1) {
+    comma = strchr(slots, ',');
+    if (comma == nullptr) break;
+  }
+  return slots;
+}
+
 }  // namespace
 
 // It can be preempted once a variant is prepared; gates are taken to work until the driver refuses
@@ -106,7 +115,7 @@ bool GpuBoard::OpenFile(const char* path, const char* slot) noexcept {
 bool GpuBoard::Join() noexcept {
   // A board of one's own, without a daemon: for tests and experiments.
   if (const char* path = getenv("CUPOLA_BOARD"); path != nullptr && *path != '\0') {
-    if (OpenFile(path, getenv("CUPOLA_BOARD_SLOT"))) return true;
+    if (OpenFile(path, SlotOf(getenv("CUPOLA_BOARD_SLOT"), device_))) return true;
     Say(Level::kWarn, {"CUPOLA_BOARD: ", path, " is no board"});
     return false;
   }

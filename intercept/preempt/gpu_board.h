@@ -8,6 +8,7 @@
 #include <optional>
 
 #include <cuda.h>
+#include <pthread.h>
 
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/usual_time.h"
@@ -116,6 +117,9 @@ class GpuBoard {
   }
 
   DemandState demand;
+  /// Held while the agent's thread works on contexts of the board, over driver calls, never while it
+  /// sleeps. A board's own: a call may wait for what only another board's agent lets go on.
+  pthread_mutex_t agent_mutex = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<uint32_t> own_wakes{0};
   std::atomic<bool> agent_started{false}, has_agent{false};
   bool begins_with_gates = false;  ///< gates are put from the first launch on; for the agent

@@ -7,6 +7,7 @@
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
+#include "intercept/streams.h"
 #include "intercept/tasks/task_demand.h"
 #include "intercept/thread_state.h"
 
@@ -38,7 +39,9 @@ void UncountStream() noexcept {
 }
 
 void NoteStreamEnding(CUstream stream) noexcept {
-  if (PreemptionOn()) ForgetStreamOfDemand(stream);
+  if (!PreemptionOn()) return;
+  PreemptContext* const context = FindContext(KnownContextOf(stream));
+  if (context != nullptr) ForgetStreamOfDemand(*context, stream);
 }
 
 // It counts from before the look, as streams of the program do: of two that come at once neither

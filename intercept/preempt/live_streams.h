@@ -17,7 +17,7 @@ void MakeRoomForStream() noexcept;
 /// It was not made; or it has ended, alone or with its context.
 void UncountStream() noexcept;
 
-/// A stream is about to be destroyed.
+/// A stream is about to be destroyed, of which streams.h still knows.
 void NoteStreamEnding(CUstream stream) noexcept;
 
 /// A context is about to have so many streams for resumes, more than one, each with a hardware

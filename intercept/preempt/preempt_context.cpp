@@ -274,7 +274,7 @@ void PauseContextState(CUcontext context) noexcept {
   const MutexLock lock(make_mutex);
   PreemptContext* const known = FindContext(context);
   if (known == nullptr) return;
-  const AgentPause pause;
+  const AgentPause pause(*known->gpu);
   (void)Harvest(*known);
   {
     // With a launch that is not known to be complete, after a fault, it goes on in no case.

@@ -217,10 +217,8 @@ void ForgetPreemptionAfterFork() noexcept {
   if (!PreemptionOn()) return;
   watched.store(kTakesPartBit);
   std::construct_at(&counters);
-  ForgetAgentsAfterFork();
   ForgetContextsAfterFork();
   ForgetImagesAfterFork();
-  ForgetDemandAfterFork();
   ForgetNamesAfterFork();
   ForgetSmNeedsAfterFork();
   ForgetStreamsAfterFork();

@@ -10,6 +10,7 @@
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
+#include "intercept/stream_arguments.h"
 #include "intercept/streams.h"
 #include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/tasks.h"
@@ -19,9 +20,10 @@ namespace cupola::intercept::preempt {
 namespace {
 
 enum class Rule : uint8_t {
-  kWait,          ///< for all guarded launches of the current context
+  kWait,          ///< for all guarded launches of the context of the call's stream, else the current one
   kWaitAll,       ///< of all contexts: the call may end another than the current one
   kCopy,          ///< synchronous copies: for those on blocking streams, and what these joined
+  kCopyBetween,   ///< synchronous copies between contexts: for all launches of all contexts
   kCopyTo,        ///< asynchronous, (to, from, ...): waits unless both are pinned or on the device
   kNone,          ///< was measured to return at once
   kSyncContext,   ///< waits inside the driver without harm, and shows that nothing is left
@@ -33,12 +35,7 @@ enum class Rule : uint8_t {
 Rule rules[kCallCount];
 bool makes_memory[kCallCount];  // of calls that may wait
 
-/// Which argument of a call is the stream that it may put behind what other streams hold.
-struct Joining {
-  int8_t at = -1;  ///< -1: it puts none
-  bool per_thread = false;
-};
-Joining joining[kCallCount];
+bool may_join[kCallCount];     // calls that may put their stream behind what other streams hold
 
 // Beside graphs, which are launches. Memory that another stream has freed brings that stream with
 // it [CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES].
@@ -56,6 +53,8 @@ struct NamedRule {
 // Later ones win.
 constexpr NamedRule kNamedRules[] = {
     {"cuMemcpy*", Rule::kCopy},
+    {"cuMemcpyPeer*", Rule::kCopyBetween},
+    {"cuMemcpy3DPeer*", Rule::kCopyBetween},
     {"cuMemcpyAsync*", Rule::kCopyTo},
     {"cuMemcpyHtoDAsync*", Rule::kCopyTo},
     {"cuMemcpyDtoHAsync*", Rule::kCopyTo},
@@ -89,13 +88,6 @@ constexpr const char* kMakeMemory[] = {
     "cuExternalMemoryGetMappedBuffer", "cuMemPoolImportPointer",
 };
 
-void NoteJoining(Call call, int8_t at, bool per_thread) {
-  const auto index = static_cast<size_t>(call);
-  for (const char* const pattern : kJoiningNames) {
-    if (MatchesName(pattern, kCallNames[index])) joining[index] = {at, per_thread};
-  }
-}
-
 // Pinned host memory and device memory are known to the driver; pageable memory is not.
 bool IsKnownToDriver(uint64_t address) {
   unsigned type = 0;
@@ -119,6 +111,15 @@ thread_local constinit CallUnderWay under_way __attribute__((tls_model("initial-
 
 PreemptContext* Current() { return FindContext(CurrentContext()); }
 
+// Of the call's stream, where it has one: that may be of another context than the current one.
+PreemptContext* ContextOf(size_t call, const uint64_t* arguments) {
+  const StreamArgument& argument = kStreamArguments[call];
+  if (argument.at < 0) return Current();
+  const auto stream = reinterpret_cast<CUstream>(arguments[-argument.at]);
+  const StreamKey key = ResolveStream(stream, argument.per_thread);
+  return FindContext(reinterpret_cast<CUcontext>(key.context));
+}
+
 static_assert(internal::kMostContexts <= 64);
 
 // Nothing of a context that is not known is guarded; nothing may be until the call is over.
@@ -138,19 +139,24 @@ void OpenAll() {
   }
 }
 
-void Open(Rule rule, const uint64_t* arguments) {
+void Open(size_t call, const uint64_t* arguments) {
+  const Rule rule = rules[call];
   switch (rule) {
     case Rule::kNone: return;
     case Rule::kWaitAll:
       OpenAll();
       return;
+    case Rule::kCopyBetween:
+      under_way.sync = BeforeSync(Current(), 0, false);
+      OpenAll();
+      return;
     case Rule::kCopyTo:
-      if (PreemptContext* const context = Current()) AwaitGuard(*context);
+      if (PreemptContext* const context = ContextOf(call, arguments)) AwaitGuard(*context);
       if (IsKnownToDriver(arguments[0]) && IsKnownToDriver(arguments[-1])) return;
       [[fallthrough]];
     case Rule::kWait:
     case Rule::kCopy:
-      under_way.context = Current();
+      under_way.context = ContextOf(call, arguments);
       if (under_way.context == nullptr) return OpenElsewhere();
       if (rule == Rule::kCopy) under_way.sync = BeforeSync(under_way.context, 0, false);
       OpenScope(*under_way.context, rule == Rule::kCopy ? WaitFor::kBlocking : WaitFor::kAll);
@@ -191,10 +197,10 @@ void StartWaitingRules() noexcept {
     for (const char* pattern : kMakeMemory) {
       makes_memory[call] |= MatchesName(pattern, kCallNames[call]);
     }
+    for (const char* pattern : kJoiningNames) {
+      may_join[call] |= kStreamArguments[call].at >= 0 && MatchesName(pattern, kCallNames[call]);
+    }
   }
-#define CUPOLA_STREAM_ARGUMENT(name, at, per_thread) NoteJoining(Call::k_##name, at, per_thread);
-#include "intercept/stream_arguments.inc"
-#undef CUPOLA_STREAM_ARGUMENT
 }
 
 extern "C" {
@@ -212,7 +218,7 @@ __attribute__((visibility("hidden"))) uint64_t cupola_enter_may_wait(
     // First tasks: launches may wait for them, they for no launch.
     if (tasks::TasksOn()) under_way.tasks = tasks::BeforeMayWait(index & ~kHasHook, arguments);
     under_way.makes_memory = makes_memory[index & ~kHasHook];
-    if (PreemptionOn()) Open(rules[index & ~kHasHook], arguments);
+    if (PreemptionOn()) Open(index & ~kHasHook, arguments);
   }
   return PreemptionOn() || HasTasksBehind() ? Enter(index) : 0;
 }
@@ -227,14 +233,12 @@ __attribute__((visibility("hidden"))) uint64_t cupola_enter_stream_ordered(
     under_way.tasks = tasks::BeforeStreamOrdered(index & ~kHasHook, arguments);
   }
   if (PreemptionOn()) {
-    PreemptContext* const context = Current();
-    if (context != nullptr && context->outstanding.load() != 0) {
-      const HookScope scope;
-      EnterPlain(*context);
-    }
-    if (const Joining& joins = joining[index & ~kHasHook]; joins.at >= 0) {
-      const HookScope scope;
-      NoteJoin(reinterpret_cast<CUstream>(arguments[-joins.at]), joins.per_thread);
+    const HookScope scope;
+    PreemptContext* const context = ContextOf(index & ~kHasHook, arguments);
+    if (context != nullptr) EnterPlain(*context);
+    if (may_join[index & ~kHasHook]) {
+      const StreamArgument& argument = kStreamArguments[index & ~kHasHook];
+      NoteJoin(reinterpret_cast<CUstream>(arguments[-argument.at]), argument.per_thread);
     }
   }
   return HasTasksBehind() ? Enter(index) : 0;

@@ -3,6 +3,7 @@
 #include "intercept/calls.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
+#include "intercept/stream_arguments.h"
 #include "intercept/tasks/call_rules.h"
 #include "intercept/tasks/task_copies.h"
 #include "intercept/tasks/task_engines.h"
@@ -17,13 +18,6 @@ std::atomic<uint32_t> scopes{0};
 namespace {
 
 Rule rules[kCallCount];
-
-/// Where a call's stream is among its register arguments.
-struct StreamArgument {
-  int8_t at = -1;  ///< -1: nowhere
-  bool per_thread = false;
-};
-StreamArgument stream_arguments[kCallCount];
 
 // First without the scope, for what there is now; then with it, for what came meanwhile.
 void OpenScope() {
@@ -49,10 +43,6 @@ void WatchCalls() noexcept {
   static std::atomic_flag done;
   if (done.test_and_set()) return;
   for (size_t call = 0; call < kCallCount; ++call) rules[call] = RuleFor(kCallNames[call]);
-#define CUPOLA_STREAM_ARGUMENT(name, at, per_thread) \
-  stream_arguments[static_cast<size_t>(Call::k_##name)] = {at, per_thread};
-#include "intercept/stream_arguments.inc"
-#undef CUPOLA_STREAM_ARGUMENT
   preempt::Watch(1);
 }
 
@@ -117,7 +107,7 @@ Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
 
 Behind BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept {
   if (!AnyEngineIsReady() || rules[index] == Rule::kHook) return {};
-  const StreamArgument& argument = stream_arguments[index];
+  const StreamArgument& argument = kStreamArguments[index];
   if (argument.at < 0) {
     BeforeWork();
     return {.what = Behind::What::kNoteWork};

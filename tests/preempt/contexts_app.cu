@@ -25,11 +25,16 @@ cudaStream_t NonBlocking() {
   return stream;
 }
 
-CUcontext MakeContext() {
+CUcontext MakeContext(CUdevice device = 0) {
   static const auto create = DriverCall<decltype(&cuCtxCreate)>("cuCtxCreate", 13000);
   CUcontext context = nullptr;
-  CheckDriver(create(&context, nullptr, 0, 0), "cuCtxCreate");
+  CheckDriver(create(&context, nullptr, 0, device), "cuCtxCreate");
   return context;
+}
+
+void SetContext(CUcontext context) {
+  static const auto set = DriverCall<decltype(&cuCtxSetCurrent)>("cuCtxSetCurrent", 13000);
+  CheckDriver(set(context), "cuCtxSetCurrent");
 }
 
 void EndContext(CUcontext context) {
@@ -168,10 +173,100 @@ int AtOnce(int count) {
   return wrong;
 }
 
+/// A context with a kernel that is stopped, and the stream that it is on.
+struct Stopped {
+  CUcontext context;
+  cudaStream_t stream;
+  Arrays arrays;
+
+  explicit Stopped(CUdevice device) : context(MakeContext(device)), stream(Blocking()) {
+    arrays.Launch(1, stream, kFewRounds);
+    CHECK(cudaStreamSynchronize(stream));
+  }
+  static cudaStream_t Blocking() {
+    cudaStream_t made;
+    CHECK(cudaStreamCreate(&made));
+    return made;
+  }
+  void Launch() const {
+    Say("ready");
+    (void)std::getchar();
+    arrays.Launch(2, stream);
+    Say("kernel launched");
+  }
+  int Check() const {
+    SetContext(context);
+    CHECK(cudaStreamSynchronize(stream));
+    return arrays.Check(2);
+  }
+};
+
+// A call that concerns the stopped kernel's context, while another is current.
+int FromAnother(void (*call)(const Stopped& stopped)) {
+  CHECK(cudaFree(nullptr));
+  const Stopped stopped(0);
+  stopped.Launch();
+  CHECK(cudaSetDevice(0));
+  call(stopped);
+  Say("called");
+  return stopped.Check();
+}
+
+int CopyFromAnother(int) {
+  return FromAnother([](const Stopped& stopped) {
+    static std::array<uint32_t, 64> values;
+    CHECK(cudaMemcpyAsync(values.data(), stopped.arrays.other, sizeof(values),
+                          cudaMemcpyDeviceToHost, stopped.stream));
+  });
+}
+
+int SetFromAnother(int) {
+  return FromAnother([](const Stopped& stopped) {
+    for (int i = 0; i < 900; ++i) CHECK(cudaMemsetAsync(stopped.arrays.other, 0, 64, stopped.stream));
+  });
+}
+
+// The simulated device refuses it, and would have it waited for all the same.
+int CopyBetween(int) {
+  return FromAnother([](const Stopped& stopped) {
+    static const auto copy = DriverCall<decltype(&cuMemcpyPeer)>("cuMemcpyPeer", 13000);
+    static const auto get = DriverCall<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent", 13000);
+    CUcontext own = nullptr;
+    CheckDriver(get(&own), "cuCtxGetCurrent");
+    uint32_t* to;
+    CHECK(cudaMalloc(&to, 64));
+    (void)copy(reinterpret_cast<CUdeviceptr>(to), own,
+               reinterpret_cast<CUdeviceptr>(stopped.arrays.other), stopped.context, 64);
+  });
+}
+
+// A copy on the first GPU comes behind a small kernel, which waits for one of the second that is
+// stopped.
+int TwoGpus(int) {
+  CHECK(cudaFree(nullptr));
+  const Arrays arrays;
+  const cudaStream_t stream = Stopped::Blocking();
+  Plain<<<1, 32, 0, stream>>>(arrays.other);
+  CHECK(cudaDeviceSynchronize());
+  const Stopped stopped(1);
+  cudaEvent_t event;
+  CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  stopped.Launch();
+  CHECK(cudaEventRecord(event, stopped.stream));
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaStreamWaitEvent(stream, event));
+  Plain<<<1, 32, 0, stream>>>(arrays.other);
+  uint32_t count = 0;
+  CHECK(cudaMemcpy(&count, arrays.other, 4, cudaMemcpyDeviceToHost));
+  return count == 64 ? stopped.Check() : 1;
+}
+
 int RunNamed(const std::string& scenario, int rounds) {
   static const std::map<std::string, int (*)(int)> scenarios{
       {"resets", Resets}, {"contexts", Contexts}, {"captures", Captures}, {"threads", Threads},
-      {"threads-in-turn", ThreadsInTurn}, {"releases", Releases}, {"at-once", AtOnce}};
+      {"threads-in-turn", ThreadsInTurn}, {"releases", Releases}, {"at-once", AtOnce},
+      {"copy-from-another", CopyFromAnother}, {"set-from-another", SetFromAnother},
+      {"copy-between", CopyBetween}, {"two-gpus", TwoGpus}};
   const auto found = scenarios.find(scenario);
   return found != scenarios.end() ? found->second(rounds) : 2;
 }

@@ -2,6 +2,7 @@
 // driver: what has ended counts no more, and what there is counts.
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -36,26 +37,42 @@ TEST(Contexts, CapturesEndWithTheirContext) {
   EXPECT_EQ(GuardedIn("captures", 1, &output), 1) << output;
 }
 
-/// A program that has as many threads behind a stopped kernel is let go: its output.
-std::string StopBeforeThreads(int count) {
+/// A program whose kernel is stopped, on the GPU of that slot of the board, and let go when it has said
+/// `until`: its output.
+std::string StopAndLetGo(const std::vector<std::string>& scenario, uint32_t slot = 0,
+                         const std::map<std::string, std::string>& environment = {},
+                         const std::string& until = "") {
   const BoardFile board;
-  Program program({CUPOLA_CONTEXTS_APP, "threads", std::to_string(count)}, board);
+  std::vector<std::string> arguments = {CUPOLA_CONTEXTS_APP};
+  arguments.insert(arguments.end(), scenario.begin(), scenario.end());
+  Program program(arguments, board, environment);
+  sched::BoardSlot& asked = board.view().slot(slot);
+  asked.gate.store(1);
+  asked.state.store(static_cast<uint32_t>(sched::SlotState::kLive));
   EXPECT_TRUE(program.Await("ready")) << program.output();
-  board.Ask();
+  sched::SetRequest(board.view(), slot, sched::kDaemonBit, runtime::kAllSms);
   program.GoOn();
   EXPECT_TRUE(program.Await("kernel launched")) << program.output();
-  EXPECT_TRUE(AwaitTrue([&] { return board.slot().stopped.load() == 1 || program.HasEnded(); }));
+  EXPECT_TRUE(AwaitTrue([&] { return asked.stopped.load() == 1 || program.HasEnded(); }));
+  EXPECT_TRUE(program.Await(until)) << program.output();
+  for (int look = 0; look < 2; ++look) {
+    asked.launches.store(UINT64_MAX);
+    EXPECT_TRUE(AwaitTrue([&] {
+      return asked.launches.load() != UINT64_MAX || program.HasEnded();
+    })) << "its agent does not look";
+  }
   GiveTimeToGoWrong();
   EXPECT_FALSE(program.HasEnded()) << program.output();
-  board.Release();
+  sched::ClearRequest(board.view(), slot, sched::kDaemonBit);
   EXPECT_EQ(program.Wait(), 0) << program.output();
+  EXPECT_GE(asked.resumes.load(), 1u) << program.output();
   return program.output();
 }
 
 // A thread's default stream takes a hardware queue as others do: one of 40 would share that of a guard.
 TEST(Contexts, DefaultStreamsOfThreadsCount) {
-  EXPECT_EQ(StopBeforeThreads(40).find(" 0 waits"), std::string::npos) << "nobody waited for room";
-  EXPECT_NE(StopBeforeThreads(20).find(" 0 waits"), std::string::npos) << "there was room";
+  EXPECT_EQ(StopAndLetGo({"threads", "40"}).find(" 0 waits"), std::string::npos) << "nobody waited for room";
+  EXPECT_NE(StopAndLetGo({"threads", "20"}).find(" 0 waits"), std::string::npos) << "there was room";
 }
 
 TEST(Contexts, DefaultStreamsEndWithTheirThread) {
@@ -91,6 +108,24 @@ TEST(Contexts, TooManyAtOnceCannotBeStopped) {
     program.GoOn();
     EXPECT_EQ(program.Wait(), 0) << program.output();
   }
+}
+
+// What a call waits for, and what it puts behind a guard, is of its stream's context, whichever is
+// current.
+TEST(Contexts, CallsFromAnotherContext) {
+  StopAndLetGo({"copy-from-another"});
+  EXPECT_EQ(StopAndLetGo({"set-from-another"}).find(" 0 waits"), std::string::npos);
+  StopAndLetGo({"copy-between"});
+}
+
+// The first GPU's agent waits within the driver for a copy that waits for the second GPU's kernel:
+// that goes on when it is let go, and with it all.
+TEST(Contexts, AStopOnOneGpuDoesNotHoldTheOthersAgent) {
+  StopAndLetGo({"two-gpus"}, /*slot=*/1,
+               {{"CUPOLA_SIM_DEVICES", "2"},
+                {"CUPOLA_BOARD_SLOT", "0,1"},
+                {"STRICT_HOLDS_CONTEXT", "1"}},
+               "a write value waits");
 }
 
 }  // namespace

@@ -8,11 +8,12 @@
 // it is a guard as well: the thread that is to write it may be the one that calls. It knows nothing
 // of the library's own rules. STRICT_REFUSES: a call that it does not support, cuMemHostRegister_v2
 // or cuStreamWaitValue32_v2. STRICT_TELLS_PRIORITY: it says which launches have a priority of their
-// own. STRICT_LOCKS: calls that wait keep others out (strict_lock.h). STRICT_LATE_MS: launches of more
-// than 32 blocks reach the driver so late, and where that loads the kernel, it waits until no stream has
-// anything to do, and holds up other launches meanwhile, as lazy loading does. STRICT_QUERY_MS: whether a
-// stream has work is answered so late. It also ends the process where a stream of a device that was reset
-// is synchronised or destroyed [measured on an H200: SIGSEGV].
+// own. STRICT_LOCKS: calls that wait keep others out (strict_lock.h). STRICT_HOLDS_CONTEXT: a synchronous
+// copy keeps stream write values out of its context, as a thread that waits inside the driver may.
+// STRICT_LATE_MS: launches of more than 32 blocks reach the driver so late, and where that loads the
+// kernel, it waits until no stream has anything to do, and holds up other launches meanwhile, as lazy
+// loading does. STRICT_QUERY_MS: whether a stream has work is answered so late. It also ends the process
+// where a stream of a device that was reset is synchronised or destroyed [measured on an H200: SIGSEGV].
 #include <cuda.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -73,6 +74,7 @@ auto& streams = *new std::set<CUstream>;
 auto& held = *new std::map<pthread_t, CUcontext>;  // by cuCtxSetCurrent
 auto& gone = *new std::set<CUstream>;              // of a device that was reset
 auto& under_way = *new std::vector<UnderWay>;
+auto& copying = *new std::vector<UnderWay>;
 // Guards, by `entry`, that what a stream gets next comes behind through events; that an event, or
 // the last launch of an executable graph, came behind.
 auto& joined = *new std::map<CUstream, std::set<uint64_t>>;
@@ -129,6 +131,11 @@ bool HasGuard(CUcontext context, bool only_blocking = false) {
   return std::ranges::any_of(guards, [&](const Guard& guard) {
     return (context == nullptr || guard.context == context) && (guard.blocking || !only_blocking);
   });
+}
+
+/// Is of all contexts: for the two that it names, and the current one, are any.
+bool IsCopyBetween(const char* name) {
+  return StartsWith(name, "cuMemcpyPeer") || StartsWith(name, "cuMemcpy3DPeer");
 }
 
 /// It may end another context than the current one.
@@ -363,9 +370,13 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
   const bool may_end_contexts = MayEndContexts(name);
   // Afterwards another context may get the same handle.
   if (may_end_contexts) helpers.clear();
-  const bool is_of_all = may_end_contexts || StartsWith(name, "cuLibraryUnload");
+  const bool is_of_all =
+      may_end_contexts || StartsWith(name, "cuLibraryUnload") || IsCopyBetween(name);
   const CUcontext context = is_of_all ? nullptr : Current();
   if (!harmless) under_way.push_back({index, context, copy});
+  if (copy && std::getenv("STRICT_HOLDS_CONTEXT") != nullptr) {
+    copying.push_back({index, context, copy});
+  }
   if (!harmless && HasGuard(context, /*only_blocking=*/copy)) {
     Violation("is entered behind a guard", name);
   }
@@ -379,11 +390,21 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
 __attribute__((visibility("hidden"))) void strict_leave(size_t index) {
   if (strict::LocksOthersOut(strict_names[index])) strict::call_mutex.unlock();
   const std::lock_guard lock(mutex);
-  for (size_t i = 0; i < under_way.size(); ++i) {
-    if (under_way[i].index != index) continue;
-    under_way.erase(under_way.begin() + static_cast<long>(i));
-    return;
+  for (auto* calls : {&under_way, &copying}) {
+    const auto left = std::ranges::find(*calls, index, &UnderWay::index);
+    if (left != calls->end()) calls->erase(left);
   }
+}
+
+CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
+                                 unsigned flags) {
+  const auto is_held = [context = ContextOf(stream)] {
+    const std::lock_guard lock(mutex);
+    return std::ranges::find(copying, context, &UnderWay::context) != copying.end();
+  };
+  if (is_held()) std::fprintf(stderr, "STRICT: a write value waits\n");
+  while (is_held()) usleep(100);
+  return Forward("cuStreamWriteValue32_v2", stream, address, value, flags);
 }
 
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,

@@ -16,7 +16,7 @@ CUresult Create(CUcontext* context, unsigned int flags, CUdevice device) {
   SIM_TRY(Enter(&driver));
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
   SIM_TRY(CheckDevice(device));
-  Context* made = driver->CreateContext(flags);
+  Context* made = driver->CreateContext(flags, device);
   if (!driver->Push(made)) {
     (void)driver->DestroyContext(made);
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -102,7 +102,7 @@ SIM_EXPORT CUresult cuCtxGetDevice(CUdevice* device) {
   SIM_TRY(Enter(&driver));
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (driver->Current() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  *device = 0;
+  *device = driver->Current()->device;
   return CUDA_SUCCESS;
 }
 
@@ -112,7 +112,7 @@ SIM_EXPORT CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext handle) {
   std::shared_ptr<Context> context;
   SIM_TRY(FindContext(handle, &driver, &context));
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *device = 0;
+  *device = context->device;
   return CUDA_SUCCESS;
 }
 

@@ -92,7 +92,7 @@ SIM_EXPORT CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   SIM_TRY(Enter(&driver));
   if (device == nullptr) return CUDA_ERROR_INVALID_VALUE;
   SIM_TRY(CheckDevice(ordinal));
-  *device = 0;
+  *device = ordinal;
   return CUDA_SUCCESS;
 }
 
@@ -100,7 +100,7 @@ SIM_EXPORT CUresult cuDeviceGetCount(int* count) {
   Driver* driver;
   SIM_TRY(Enter(&driver));
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *count = 1;
+  *count = DeviceCount();
   return CUDA_SUCCESS;
 }
 
@@ -133,6 +133,7 @@ SIM_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
   if (uuid == nullptr) return CUDA_ERROR_INVALID_VALUE;
   SIM_TRY(CheckDevice(device));
   std::memcpy(uuid->bytes, "Cupola sim dev 0", 16);
+  uuid->bytes[15] = static_cast<char>('0' + device);
   return CUDA_SUCCESS;
 }
 
@@ -178,7 +179,7 @@ SIM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device
   Driver* driver;
   SIM_TRY(Enter(&driver));
   if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(CheckDevice(device));
+  SIM_TRY(CheckHasPrimary(device));
   *context = reinterpret_cast<CUcontext>(driver->RetainPrimary());
   return CUDA_SUCCESS;
 }
@@ -186,7 +187,7 @@ SIM_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device
 SIM_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   Driver* driver;
   SIM_TRY(Enter(&driver));
-  SIM_TRY(CheckDevice(device));
+  SIM_TRY(CheckHasPrimary(device));
   return driver->ReleasePrimary();
 }
 SIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
@@ -196,7 +197,7 @@ SIM_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 SIM_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
   Driver* driver;
   SIM_TRY(Enter(&driver));
-  SIM_TRY(CheckDevice(device));
+  SIM_TRY(CheckHasPrimary(device));
   driver->ResetPrimary();
   return CUDA_SUCCESS;
 }
@@ -207,7 +208,7 @@ SIM_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice device) {
 SIM_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags) {
   Driver* driver;
   SIM_TRY(Enter(&driver));
-  SIM_TRY(CheckDevice(device));
+  SIM_TRY(CheckHasPrimary(device));
   const unsigned int schedule = flags & CU_CTX_SCHED_MASK;
   const bool is_one_schedule = (schedule & (schedule - 1)) == 0;
   if ((flags & ~CU_CTX_FLAGS_MASK) != 0 || !is_one_schedule) return CUDA_ERROR_INVALID_VALUE;
@@ -222,7 +223,7 @@ SIM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* fl
   Driver* driver;
   SIM_TRY(Enter(&driver));
   if (flags == nullptr || active == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(CheckDevice(device));
+  SIM_TRY(CheckHasPrimary(device));
   const Driver::PrimaryState state = driver->primary_state();
   *flags = state.flags;
   *active = state.active ? 1 : 0;

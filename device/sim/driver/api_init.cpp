@@ -105,8 +105,20 @@ CUresult Enter(Driver** driver, Context** context, CUstream handle, DefaultStrea
   return *stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
+int DeviceCount() {
+  static const auto count = static_cast<int>(NumberFrom("CUPOLA_SIM_DEVICES", 1, 2));
+  return count;
+}
+
 CUresult CheckDevice(CUdevice device) {
-  return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  return device >= 0 && device < DeviceCount() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult CheckHasPrimary(CUdevice device) {
+  SIM_TRY(CheckDevice(device));
+  if (device == 0) return CUDA_SUCCESS;
+  SayLacks("a primary context of a second device");
+  return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 }  // namespace cupola::sim

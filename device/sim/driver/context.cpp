@@ -9,8 +9,11 @@ std::atomic<uint64_t> next_context_id{1};
 
 }  // namespace
 
-Context::Context(uint32_t context_flags, bool primary)
-    : id(next_context_id.fetch_add(1)), is_primary(primary), flags(context_flags) {
+Context::Context(uint32_t context_flags, bool primary, int its_device)
+    : id(next_context_id.fetch_add(1)),
+      is_primary(primary),
+      device(its_device),
+      flags(context_flags) {
   limits[CU_LIMIT_STACK_SIZE] = 1024;
   limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 1 << 20;
   limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8 << 20;

@@ -16,10 +16,11 @@ namespace cupola::sim {
 
 class Context {
  public:
-  Context(uint32_t flags, bool is_primary);
+  Context(uint32_t flags, bool is_primary, int device = 0);
 
   const uint64_t id;  ///< unique in the process
   const bool is_primary;
+  const int device;
   std::atomic<uint32_t> flags;
   std::shared_ptr<Stream> legacy;
   std::vector<std::shared_ptr<Stream>> streams;  ///< all but legacy; guarded by the engine's mutex

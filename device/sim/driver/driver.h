@@ -37,7 +37,7 @@ class Driver {
   void SetCurrent(Context* context);
   bool Push(Context* context);              ///< false: the stack is full
   Context* Pop();                           ///< null when the stack was empty
-  Context* CreateContext(uint32_t flags);
+  Context* CreateContext(uint32_t flags, int device = 0);
   Context* RetainPrimary();
   CUresult ReleasePrimary();
   void ResetPrimary();

@@ -42,8 +42,8 @@ bool Driver::Push(Context* context) {
 
 Context* Driver::Pop() { return stack.depth == 0 ? nullptr : stack.entries[--stack.depth]; }
 
-Context* Driver::CreateContext(uint32_t flags) {
-  return contexts.Add(std::make_shared<Context>(flags, false));
+Context* Driver::CreateContext(uint32_t flags, int device) {
+  return contexts.Add(std::make_shared<Context>(flags, false, device));
 }
 
 Context* Driver::RetainPrimary() {
