@@ -172,11 +172,4 @@ bool LaunchSlots::HasYielded(const LaunchSlot& slot, uint32_t bound, uint32_t sm
   return WorkersAway(slot) >= there - there / 8;
 }
 
-LaunchSlot* LaunchSlots::Newest() noexcept {
-  for (uint32_t i = used_count_; i-- > 0;) {
-    if (slots_[used_[i]].state == LaunchSlot::State::kRunning) return &slots_[used_[i]];
-  }
-  return nullptr;
-}
-
 }  // namespace cupola::intercept::preempt

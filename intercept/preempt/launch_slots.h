@@ -126,8 +126,6 @@ class LaunchSlots {
   uint32_t IndexOf(const LaunchSlot* slot) const noexcept {
     return static_cast<uint32_t>(slot - slots_);
   }
-  /// The newest running launch, or null.
-  LaunchSlot* Newest() noexcept;
 
   /// Whether the device has said that launch `sequence` of slot `index` is complete. No mutex.
   bool IsDone(uint32_t index, uint32_t sequence) const noexcept {
