@@ -15,10 +15,10 @@ HandleMap::Table HandleMap::MakeTable(unsigned log2) noexcept {
   return memory == MAP_FAILED ? Table(0) : Table(static_cast<Slot*>(memory), log2);
 }
 
-// Into the first place on its path that nobody has; the key is nowhere on it. The value goes in before
-// the key: a reader that sees the key (acquire) sees the value. One that saw the key that was erased
-// here, and reads the value only now, gets the new one: it looks up a handle that is being destroyed.
-// All others pass the place by, before as after.
+// Into the first place on its path that nobody has; the key is nowhere on it. The value goes in
+// before the key: a reader that sees the key (acquire) sees the value. One that saw the key that
+// was erased here, and reads the value only now, gets the new one: it looks up a handle that is
+// being destroyed. All others pass the place by, before as after.
 bool HandleMap::Insert(Table table, uint64_t key, uint64_t value) noexcept {
   size_t at = Hash(key);
   while (table[at].key.load(std::memory_order_relaxed) > kErased) ++at;
@@ -28,8 +28,9 @@ bool HandleMap::Insert(Table table, uint64_t key, uint64_t value) noexcept {
   return was_empty;
 }
 
-// At the end of a run of places it and the erased ones before it become empty: no key lies beyond, so
-// that a reader which stops here misses none. One that has passed them already stops behind them.
+// At the end of a run of places it and the erased ones before it become empty: no key lies beyond,
+// so that a reader which stops here misses none. One that has passed them already stops behind
+// them.
 void HandleMap::EraseAt(Table table, size_t at) noexcept {
   table[at].key.store(kErased, std::memory_order_release);
   if (table[at + 1].key.load(std::memory_order_relaxed) != kEmpty) return;

@@ -42,7 +42,8 @@ class HandleMap {
   /// of a handle that comes in its place. Returns whether it was there.
   bool Erase(const void* handle) noexcept;
 
-  /// Forgets each for which `wants(handle, value)` is true. Under the mutex: it looks at all there is.
+  /// Forgets each for which `wants(handle, value)` is true. Under the mutex: it looks at all there
+  /// is.
   template <typename Wants>
   void EraseIf(Wants&& wants) noexcept;
 

@@ -87,8 +87,8 @@ bool IsPrimaryActive(CUdevice device) {
   return get_state(device, &flags, &active) == CUDA_SUCCESS && active != 0;
 }
 
-// After a reset it may be another than was retained last. Null: it has had none. No guarded launch is
-// outstanding (preempt/waiting_rules.cpp).
+// After a reset it may be another than was retained last. Null: it has had none. No guarded launch
+// is outstanding (preempt/waiting_rules.cpp).
 CUcontext PrimaryOf(CUdevice device) {
   const auto retain =
       CUPOLA_CALL_REAL(cuDevicePrimaryCtxRetain, PFN_cuDevicePrimaryCtxRetain_v7000);

@@ -10,7 +10,7 @@
 namespace cupola::intercept {
 
 struct StreamArgument {
-  int8_t at = -1;  ///< -1: nowhere
+  int8_t at = -1;           ///< -1: nowhere
   bool per_thread = false;  ///< the _ptsz form, whose stream 0 is the thread's own
 };
 

@@ -18,14 +18,15 @@ std::atomic<uint32_t> open_captures{0};
 
 namespace {
 
-// Two maps of the same keys, for two words of value. The id goes in last and is looked up first. Each
-// that has an id counts among the live streams (live_streams.h).
+// Two maps of the same keys, for two words of value. The id goes in last and is looked up first.
+// Each that has an id counts among the live streams (live_streams.h).
 HandleMap stream_ids;
 HandleMap stream_contexts;
 // Raised whenever a handle may mean another stream than before.
 std::atomic<uint64_t> stream_epoch{1};
 std::atomic<uint32_t> captures_forbidden{0};
-// Streams in which a capture was begun: handle, or for the default streams a key of ours -> context.
+// Streams in which a capture was begun: handle, or for the default streams a key of ours ->
+// context.
 HandleMap capturing;
 constexpr uint64_t kNotCapturing = UINT64_MAX;
 
@@ -34,8 +35,8 @@ const void* CaptureKey(CUstream stream) {
   return reinterpret_cast<uintptr_t>(stream) > 2 ? static_cast<const void*>(stream) : &this_thread;
 }
 
-// Runs when a thread that used its default stream ends, and the driver ends the stream. What the thread
-// may still give it after this, in a destructor that runs later, counts again.
+// Runs when a thread that used its default stream ends, and the driver ends the stream. What the
+// thread may still give it after this, in a destructor that runs later, counts again.
 void EndPerThreadStream(void*) {
   if (std::exchange(this_thread.per_thread_stream, 0) != 0) preempt::UncountStream();
 }

@@ -28,8 +28,8 @@ void NoteAliasGot(const void* alias, const void* function) noexcept;
 /// are complete (the call waited for them).
 void NoteUnloading(const void* owner) noexcept;
 void NoteContextEnding(CUcontext context) noexcept;
-/// After that: the context has ended, or surely will; it did not, being a primary context with other
-/// users.
+/// After that: the context has ended, or surely will; it did not, being a primary context with
+/// other users.
 void NoteContextEnded(CUcontext context) noexcept;
 void NoteContextGoesOn(CUcontext context) noexcept;
 

@@ -1,7 +1,7 @@
 // The agent: one thread a board in use. It resumes preempted launches when nobody asks to yield any
 // more, accounts for what is complete, and keeps this process's words on the board true. It never
-// launches on a stream of the program, takes no mutex that others hold over a driver call, of another
-// board's agent least of all, runs in relaxed capture mode and takes no signal.
+// launches on a stream of the program, takes no mutex that others hold over a driver call, of
+// another board's agent least of all, runs in relaxed capture mode and takes no signal.
 #pragma once
 
 #include <cstdint>

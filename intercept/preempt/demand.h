@@ -59,8 +59,8 @@ struct DemandState {
   std::atomic<uint64_t> ended_launches{0}, plain_launches{0};
   std::atomic<uint32_t> streams{0};         ///< in `burst`; more than fit: it gets no markers
   BurstStream burst[kMarkedStreams];
-  /// Held over the driver calls that put markers, which may wait for a call under way in their context:
-  /// those of another board go on meanwhile.
+  /// Held over the driver calls that put markers, which may wait for a call under way in their
+  /// context: those of another board go on meanwhile.
   mutable pthread_mutex_t marker_mutex = PTHREAD_MUTEX_INITIALIZER;
   // Of the agent: launches at its last look, when it put the last markers and when that could not
   // be done, the value of these markers, and since when nothing was launched.

@@ -45,7 +45,8 @@ uint32_t DeviceAttribute(CUdevice device, CUdevice_attribute attribute) {
   return get(&value, attribute, device) == CUDA_SUCCESS ? static_cast<uint32_t>(value) : 0;
 }
 
-// Of several GPUs each has a slot of the file: "0,1". Where there are fewer, the last serves for the rest.
+// Of several GPUs each has a slot of the file: "0,1". Where there are fewer, the last serves for
+// the rest.
 const char* SlotOf(const char* slots, CUdevice device) {
   for (const char* comma; device > 0 && slots != nullptr; --device, slots = comma + 1) {
     comma = strchr(slots, ',');
@@ -68,7 +69,8 @@ void GpuBoard::SetAbility(sched::SlotCapability ability, bool has_it) noexcept {
   if (has_left()) return;
   const uint32_t before = has_it ? slot_->capabilities.fetch_or(ability)
                                  : slot_->capabilities.fetch_and(~uint32_t{ability});
-  if (has_it && has_lost_control_.load()) return SetAbility(ability, false);  // or we were before it
+  // Whoever loses control says so before it takes abilities away: it comes after us, or is seen.
+  if (has_it && has_lost_control_.load()) return SetAbility(ability, false);
   if (((before & ability) != 0) == has_it) return;
   if (board_.header().attention.load() != 0) sched::RingBell(board_.header());
 }

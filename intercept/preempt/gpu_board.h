@@ -117,8 +117,8 @@ class GpuBoard {
   }
 
   DemandState demand;
-  /// Held while the agent's thread works on contexts of the board, over driver calls, never while it
-  /// sleeps. A board's own: a call may wait for what only another board's agent lets go on.
+  /// Held while the agent's thread works on contexts of the board, over driver calls, never while
+  /// it sleeps. A board's own: a call may wait for what only another board's agent lets go on.
   pthread_mutex_t agent_mutex = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<uint32_t> own_wakes{0};
   std::atomic<bool> agent_started{false}, has_agent{false};

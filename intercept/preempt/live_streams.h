@@ -9,9 +9,9 @@
 
 namespace cupola::intercept::preempt {
 
-/// A stream is about to be made, a thread's default stream at its first use: if it would have to share
-/// a hardware queue, waits until no guarded launch of the process is outstanding; from then on all go
-/// out plain.
+/// A stream is about to be made, a thread's default stream at its first use: if it would have to
+/// share a hardware queue, waits until no guarded launch of the process is outstanding; from then
+/// on all go out plain.
 void MakeRoomForStream() noexcept;
 
 /// It was not made; or it has ended, alone or with its context.

@@ -121,9 +121,9 @@ PreemptContext* AddLocked(GpuBoard* gpu) {
   return added;
 }
 
-// One whose context has ended. Of the same GPU: what is read of a dead one is its board. Its counters
-// stay: scopes may be open in it yet, and whoever is about to close one or to take a launch back does
-// so here.
+// One whose context has ended. Of the same GPU: what is read of a dead one is its board. Its
+// counters stay: scopes may be open in it yet, and whoever is about to close one or to take a
+// launch back does so here.
 PreemptContext* FindFreeLocked(const GpuBoard* gpu) {
   PreemptContext* found = nullptr;
   ForEachContextEver([&](PreemptContext& context) {

@@ -1,8 +1,8 @@
 // PreemptContext: what preemption keeps of one CUDA context: control slots and lists on the device,
-// status lines in mapped memory, the helper streams, and the two counters that keep guarded launches
-// and calls that may wait apart (design: docs/preemption.md, "Waiting"). Made at the context's
-// first launch, never freed: a context that ends leaves a dead one behind, which serves another context
-// of the same GPU again. Members say who may touch them.
+// status lines in mapped memory, the helper streams, and the two counters that keep guarded
+// launches and calls that may wait apart (design: docs/preemption.md, "Waiting"). Made at the
+// context's first launch, never freed: a context that ends leaves a dead one behind, which serves
+// another context of the same GPU again. Members say who may touch them.
 #pragma once
 
 #include <atomic>
@@ -58,10 +58,10 @@ struct PreemptContext {
   CUdeviceptr markers_device = 0;
 
   enum class State : uint32_t {
-    kBoard,   ///< it has a board, demand counts; slots not made yet
-    kReady,   ///< launches can be guarded
-    kPlain,   ///< slots cannot be made: every launch goes out plain
-    kDead,    ///< the context has ended, may be about to, or is beyond repair
+    kBoard,  ///< it has a board, demand counts; slots not made yet
+    kReady,  ///< launches can be guarded
+    kPlain,  ///< slots cannot be made: every launch goes out plain
+    kDead,   ///< the context has ended, may be about to, or is beyond repair
   };
   std::atomic<State> state{State::kBoard};
   // Of preempt_context.cpp's make_mutex.
@@ -141,8 +141,8 @@ void GiveUp(PreemptContext& context) noexcept;
 /// taken. The context is current; its agent's thread.
 bool AddHelper(PreemptContext& context) noexcept;
 
-/// The context may be about to end, with nothing outstanding: its launches go past us, and the agent
-/// leaves it alone.
+/// The context may be about to end, with nothing outstanding: its launches go past us, and the
+/// agent leaves it alone.
 void PauseContextState(CUcontext context) noexcept;
 /// After that: it ends, or has ended; it goes on with all that was made for it.
 void EndContextState(CUcontext context) noexcept;
@@ -158,8 +158,8 @@ PreemptContext* FindOrMake(CUcontext context) noexcept;
 }  // namespace internal
 
 /// The state of `context`, made at the first call (joins the board of its device). Null: no board.
-/// Most programs have one context: no look-up for the first. Its state is read before its context: one
-/// that serves another context by now says so where its state is seen.
+/// Most programs have one context: no look-up for the first. Its state is read before its context:
+/// one that serves another context by now says so where its state is seen.
 inline PreemptContext* ContextFor(CUcontext context) noexcept {
   PreemptContext* const first = internal::contexts[0].load(std::memory_order_acquire);
   if (first != nullptr &&

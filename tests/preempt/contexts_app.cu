@@ -1,6 +1,6 @@
 // A program whose streams, captures and contexts end in every way there is, and whose threads have
-// streams of their own: contexts_app SCENARIO [ROUNDS]. Prints "ready" before what is to be stopped,
-// and "done". Plain CUDA.
+// streams of their own: contexts_app SCENARIO [ROUNDS]. Prints "ready" before what is to be
+// stopped, and "done". Plain CUDA.
 #include <cuda.h>
 
 #include <array>
@@ -222,7 +222,9 @@ int CopyFromAnother(int) {
 
 int SetFromAnother(int) {
   return FromAnother([](const Stopped& stopped) {
-    for (int i = 0; i < 900; ++i) CHECK(cudaMemsetAsync(stopped.arrays.other, 0, 64, stopped.stream));
+    for (int i = 0; i < 900; ++i) {
+      CHECK(cudaMemsetAsync(stopped.arrays.other, 0, 64, stopped.stream));
+    }
   });
 }
 

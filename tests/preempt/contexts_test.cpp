@@ -1,5 +1,5 @@
-// Programs that make and end streams, captures and contexts, on the simulated device under the strict
-// driver: what has ended counts no more, and what there is counts.
+// Programs that make and end streams, captures and contexts, on the simulated device under the
+// strict driver: what has ended counts no more, and what there is counts.
 #include <map>
 #include <string>
 #include <vector>
@@ -37,8 +37,8 @@ TEST(Contexts, CapturesEndWithTheirContext) {
   EXPECT_EQ(GuardedIn("captures", 1, &output), 1) << output;
 }
 
-/// A program whose kernel is stopped, on the GPU of that slot of the board, and let go when it has said
-/// `until`: its output.
+/// A program whose kernel is stopped, on the GPU of that slot of the board, and let go when it has
+/// said `until`: its output.
 std::string StopAndLetGo(const std::vector<std::string>& scenario, uint32_t slot = 0,
                          const std::map<std::string, std::string>& environment = {},
                          const std::string& until = "") {
@@ -69,10 +69,13 @@ std::string StopAndLetGo(const std::vector<std::string>& scenario, uint32_t slot
   return program.output();
 }
 
-// A thread's default stream takes a hardware queue as others do: one of 40 would share that of a guard.
+// A thread's default stream takes a hardware queue as others do: one of 40 would share that of a
+// guard.
 TEST(Contexts, DefaultStreamsOfThreadsCount) {
-  EXPECT_EQ(StopAndLetGo({"threads", "40"}).find(" 0 waits"), std::string::npos) << "nobody waited for room";
-  EXPECT_NE(StopAndLetGo({"threads", "20"}).find(" 0 waits"), std::string::npos) << "there was room";
+  EXPECT_EQ(StopAndLetGo({"threads", "40"}).find(" 0 waits"), std::string::npos)
+      << "nobody waited for room";
+  EXPECT_NE(StopAndLetGo({"threads", "20"}).find(" 0 waits"), std::string::npos)
+      << "there was room";
 }
 
 TEST(Contexts, DefaultStreamsEndWithTheirThread) {
@@ -121,11 +124,10 @@ TEST(Contexts, CallsFromAnotherContext) {
 // The first GPU's agent waits within the driver for a copy that waits for the second GPU's kernel:
 // that goes on when it is let go, and with it all.
 TEST(Contexts, AStopOnOneGpuDoesNotHoldTheOthersAgent) {
-  StopAndLetGo({"two-gpus"}, /*slot=*/1,
-               {{"CUPOLA_SIM_DEVICES", "2"},
-                {"CUPOLA_BOARD_SLOT", "0,1"},
-                {"STRICT_HOLDS_CONTEXT", "1"}},
-               "a write value waits");
+  StopAndLetGo(
+      {"two-gpus"}, /*slot=*/1,
+      {{"CUPOLA_SIM_DEVICES", "2"}, {"CUPOLA_BOARD_SLOT", "0,1"}, {"STRICT_HOLDS_CONTEXT", "1"}},
+      "a write value waits");
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ CUresult Enter(Driver** driver, Context** context, CUstream handle, DefaultStrea
 /// Only 0 is a device.
 CUresult CheckDevice(CUdevice device);
 
-/// CUPOLA_SIM_DEVICES, 1 or 2. Both are the same device under two names, with the same SMs and memory;
-/// of the second one contexts can be made, but it has no primary one.
+/// CUPOLA_SIM_DEVICES, 1 or 2. Both are the same device under two names, with the same SMs and
+/// memory; of the second one contexts can be made, but it has no primary one.
 int DeviceCount();
 /// Device 0 only.
 CUresult CheckHasPrimary(CUdevice device);
