@@ -84,6 +84,23 @@ bool AllAreWaitedFor(DemandState& state, const SyncPoint& point) {
   return true;
 }
 
+// Whether the burst has streams of no other context than this one. Most programs have one only.
+bool IsAllOf(const PreemptContext& context) {
+  bool has_other = false;
+  ForEachContext([&](const PreemptContext& other) {
+    has_other |= other.gpu == context.gpu && &other != &context;
+  });
+  if (!has_other) return true;
+  const DemandState& state = context.gpu->demand;
+  const MutexLock lock(marker_mutex);
+  const uint32_t count = state.streams.load();
+  if (count > kMarkedStreams) return false;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (state.burst[i].context != &context) return false;
+  }
+  return true;
+}
+
 void AddStream(DemandState& state, PreemptContext& context, uint64_t stream, CUstream handle) {
   if (state.streams.load(std::memory_order_acquire) > kMarkedStreams) return;  // no more matter
   if (BurstStream* const known = FindStream(state, stream); known != nullptr) {
@@ -381,8 +398,10 @@ void AfterSync(const SyncPoint& point) noexcept {
   GpuBoard& gpu = *point.context->gpu;
   DemandState& state = gpu.demand;
   const uint64_t burst = state.stream.load(std::memory_order_relaxed);
-  const bool nothing_left = point.whole_context || burst == point.stream ||
-                            (burst == kManyStreams && AllAreWaitedFor(state, point));
+  const bool nothing_left =
+      point.whole_context ? IsAllOf(*point.context)
+                          : burst == point.stream ||
+                                (burst == kManyStreams && AllAreWaitedFor(state, point));
   if (!nothing_left || state.launches.load() != point.launches) return;
   state.ended_launches.store(point.launches);
   if (state.phase.load() != Phase::kOn) return;

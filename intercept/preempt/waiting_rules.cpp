@@ -23,10 +23,15 @@ enum class Rule : uint8_t {
   kWait,          ///< for all guarded launches of the context of the call's stream, else the current one
   kWaitAll,       ///< of all contexts: the call may end another than the current one
   kCopy,          ///< synchronous copies: for those on blocking streams, and what these joined
+  kCopyHost,      ///< the same between host and device, (to, from, bytes): its stream is waited for
+  kCopyUnified,   ///< the same where it is between host and device
+  kCopyFlat,      ///< the same of a CUDA_MEMCPY2D
+  kCopyBox,       ///< the same of a CUDA_MEMCPY3D
   kCopyBetween,   ///< synchronous copies between contexts: for all launches of all contexts
   kCopyTo,        ///< asynchronous, (to, from, ...): waits unless both are pinned or on the device
   kNone,          ///< was measured to return at once
   kSyncContext,   ///< waits inside the driver without harm, and shows that nothing is left
+  kSyncNamed,     ///< the same for the context that is the first argument
   kSyncStream,    ///< the same for one stream, the first argument
   kSyncStreamPerThread,
   kSyncEvent,
@@ -53,6 +58,13 @@ struct NamedRule {
 // Later ones win.
 constexpr NamedRule kNamedRules[] = {
     {"cuMemcpy*", Rule::kCopy},
+    {"cuMemcpyHtoD*", Rule::kCopyHost},
+    {"cuMemcpyDtoH*", Rule::kCopyHost},
+    {"cuMemcpy", Rule::kCopyUnified},
+    {"cuMemcpy_ptds", Rule::kCopyUnified},
+    {"cuMemcpy2D_v2*", Rule::kCopyFlat},
+    {"cuMemcpy2DUnaligned_v2*", Rule::kCopyFlat},
+    {"cuMemcpy3D_v2*", Rule::kCopyBox},
     {"cuMemcpyPeer*", Rule::kCopyBetween},
     {"cuMemcpy3DPeer*", Rule::kCopyBetween},
     {"cuMemcpyAsync*", Rule::kCopyTo},
@@ -72,7 +84,8 @@ constexpr NamedRule kNamedRules[] = {
     {"cuMemHostAlloc", Rule::kNone},
     {"cuMemHostRegister*", Rule::kNone},
     {"cuMemGetInfo*", Rule::kNone},
-    {"cuCtxSynchronize*", Rule::kSyncContext},
+    {"cuCtxSynchronize", Rule::kSyncContext},
+    {"cuCtxSynchronize_v2", Rule::kSyncNamed},
     {"cuStreamSynchronize", Rule::kSyncStream},
     {"cuStreamSynchronize_ptsz", Rule::kSyncStreamPerThread},
     {"cuEventSynchronize", Rule::kSyncEvent},
@@ -88,11 +101,40 @@ constexpr const char* kMakeMemory[] = {
     "cuExternalMemoryGetMappedBuffer", "cuMemPoolImportPointer",
 };
 
-// Pinned host memory and device memory are known to the driver; pageable memory is not.
-bool IsKnownToDriver(uint64_t address) {
+// Pinned host memory and device memory are known to the driver; pageable memory is not: 0.
+unsigned MemoryType(uint64_t address) {
   unsigned type = 0;
   const auto get = CUPOLA_CALL_REAL(cuPointerGetAttribute, PFN_cuPointerGetAttribute_v4000);
-  return get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS && type != 0;
+  return get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS ? type : 0;
+}
+
+bool IsKnownToDriver(uint64_t address) { return MemoryType(address) != 0; }
+
+template <typename Box>
+bool IsBetweenHostAndDevice(uint64_t argument) {
+  const auto* const box = reinterpret_cast<const Box*>(argument);
+  if (box == nullptr) return false;
+  const auto is = [box](CUmemorytype to, CUmemorytype from) {
+    return box->dstMemoryType == to && box->srcMemoryType == from;
+  };
+  return is(CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE) ||
+         is(CU_MEMORYTYPE_DEVICE, CU_MEMORYTYPE_HOST);
+}
+
+// Whether the host waits for the stream of a synchronous copy: not of one on the device [CUDA Driver
+// API, "API synchronization behavior"]. Of arrays and the like it is not looked into.
+bool IsWaitedFor(Rule rule, const uint64_t* arguments) {
+  switch (rule) {
+    case Rule::kCopyHost: return arguments[-2] != 0;
+    case Rule::kCopyUnified: {
+      const bool to_device = MemoryType(arguments[0]) == CU_MEMORYTYPE_DEVICE;
+      return arguments[-2] != 0 &&
+             to_device != (MemoryType(arguments[-1]) == CU_MEMORYTYPE_DEVICE);
+    }
+    case Rule::kCopyFlat: return IsBetweenHostAndDevice<CUDA_MEMCPY2D>(arguments[0]);
+    case Rule::kCopyBox: return IsBetweenHostAndDevice<CUDA_MEMCPY3D>(arguments[0]);
+    default: return false;
+  }
 }
 
 /// A call that is under way on this thread, between cupola_enter_may_wait or
@@ -155,12 +197,27 @@ void Open(size_t call, const uint64_t* arguments) {
       if (IsKnownToDriver(arguments[0]) && IsKnownToDriver(arguments[-1])) return;
       [[fallthrough]];
     case Rule::kWait:
-    case Rule::kCopy:
       under_way.context = ContextOf(call, arguments);
       if (under_way.context == nullptr) return OpenElsewhere();
-      if (rule == Rule::kCopy) under_way.sync = BeforeSync(under_way.context, 0, false);
-      OpenScope(*under_way.context, rule == Rule::kCopy ? WaitFor::kBlocking : WaitFor::kAll);
+      OpenScope(*under_way.context, WaitFor::kAll);
       return;
+    case Rule::kCopy:
+    case Rule::kCopyHost:
+    case Rule::kCopyUnified:
+    case Rule::kCopyFlat:
+    case Rule::kCopyBox:
+      under_way.context = Current();
+      if (under_way.context == nullptr) return OpenElsewhere();
+      if (IsWaitedFor(rule, arguments)) under_way.sync = BeforeSync(under_way.context, 0, false);
+      OpenScope(*under_way.context, WaitFor::kBlocking);
+      return;
+    case Rule::kSyncNamed:
+      if (arguments[0] != 0) {
+        PreemptContext* const named = FindContext(reinterpret_cast<CUcontext>(arguments[0]));
+        under_way.sync = BeforeSync(named, kNoStream, true);
+        return;
+      }
+      [[fallthrough]];
     case Rule::kSyncContext:
       under_way.sync = BeforeSync(Current(), kNoStream, true);
       return;

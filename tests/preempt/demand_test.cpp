@@ -20,7 +20,7 @@ TEST_P(DemandOn, LastsAsLongAsTheKernel) {
 
 INSTANTIATE_TEST_SUITE_P(Streams, DemandOn,
                          testing::Values("legacy", "blocking", "non-blocking", "many",
-                                         "copied"),
+                                         "copied", "device-copied", "beside"),
                          [](const auto& one) {
                            std::string name = one.param;
                            std::erase(name, '-');
@@ -83,6 +83,20 @@ TEST(Demand, EndsWhereItsStreamsAreWaitedForOneByOne) {
     program.GoOn();
     ASSERT_TRUE(program.Await("synced " + std::to_string(i) + ".")) << program.output();
     EXPECT_FALSE(wants()) << "row " << i;
+  }
+}
+
+// Of a copy the host has the result when it returns.
+TEST(Demand, EndsWithACopyToTheHost) {
+  const BoardFile board;
+  board.view().header().attention.store(1);
+  Program program({CUPOLA_DEMAND_APP, "copies"}, board, {});
+  ASSERT_TRUE(program.Await("ready")) << program.output();
+  for (int i = 0; i < 9; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // longer than gaps that are short
+    program.GoOn();
+    ASSERT_TRUE(program.Await("copied " + std::to_string(i) + ".")) << program.output();
+    EXPECT_EQ(board.slot().demand.load() & 1, 0u) << "row " << i;
   }
 }
 
