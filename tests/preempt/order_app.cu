@@ -6,7 +6,8 @@
 // control slots. order_app fork STREAM: the same, in a child of a process that has called nothing
 // of CUDA, and then in that. order_app event|events|graph STREAM: a copy that the host waits for,
 // behind a kernel of the stream through an event, through two, through the launches of a graph.
-// order_app joins STREAM: such events while another thread copies all the time. order_app
+// order_app waits STREAM: a launch, after a line, while another thread frees memory. order_app
+// joins STREAM: such events while another thread copies all the time. order_app
 // gate plain|paced|STREAM: "ready", and after a line a copy that the host waits for behind a kernel
 // of the legacy stream without a variant, and beside one with a variant: on STREAM, or before that.
 #include <atomic>
@@ -242,6 +243,21 @@ int Joins(cudaStream_t stream) {
   return runs == kLaunches ? 0 : 1;
 }
 
+int LaunchWhileAnotherWaits(cudaStream_t stream) {
+  const Arrays arrays;
+  void* memory;
+  CHECK(cudaMalloc(&memory, 64));
+  arrays.Launch(1, stream);
+  std::thread freeing([&] { CHECK(cudaFree(memory)); });
+  Say("kernel launched");
+  (void)std::getchar();
+  arrays.Launch(2, stream);
+  Say("second launched");
+  freeing.join();
+  CHECK(cudaStreamSynchronize(stream));
+  return arrays.Check(2);
+}
+
 // "paced": blocks of the kernel beside hold their SMs until the copy is likely to be in the driver.
 int CopyAtGate(const std::string& beside) {
   constexpr int kPaced = 100;
@@ -294,6 +310,7 @@ int main(int argc, char** argv) {
   if (scenario == "event" || scenario == "events" || scenario == "graph") {
     return Joined(MakeStream(argv[2]), scenario);
   }
+  if (scenario == "waits") return LaunchWhileAnotherWaits(MakeStream(argv[2]));
   if (scenario == "gate") return CopyAtGate(argv[2]);
   if (scenario == "joins") return Joins(MakeStream(argv[2]));
   if (scenario == "fork") {

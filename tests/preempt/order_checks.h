@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <random>
 #include <string>
 #include <thread>
@@ -57,6 +58,36 @@ inline std::string HeldAtFirst(const std::string& library, const std::string& sc
   if (program.output().find("done") != std::string::npos) return "it was not held";
   board.Release();
   return AskBySeed(&program, board, seed, limit);
+}
+
+/// A launch while another thread waits for one that is stopped, for `held` by then: it is to be
+/// preemptible too. What the program said otherwise, "" = nothing.
+inline std::string LaunchBesideAWait(const std::string& library, std::chrono::milliseconds held,
+                                     std::chrono::milliseconds limit = kLimit) {
+  const BoardFile board;
+  board.Ask();
+  Program program({CUPOLA_ORDER_APP, "waits", "non-blocking"}, board, {{"LD_PRELOAD", library}});
+  if (!program.Await("kernel launched")) return program.output();
+  std::this_thread::sleep_for(held);
+  program.GoOn();
+  const auto end = Clock::now() + limit;
+  if (!program.Await("second launched", [&] { return Clock::now() > end; })) return "it waits too";
+  board.Release();
+  const bool good = program.Wait() == 0 &&
+                    program.output().find("2 launches preemptible") != std::string::npos;
+  return good ? "" : program.output();
+}
+
+/// What the driver says of its hardware queues.
+inline std::string Queues(const std::string& library,
+                          std::map<std::string, std::string> environment = {}) {
+  environment.insert({{"LD_PRELOAD", library}, {"STRICT_TELLS_QUEUES", "1"}});
+  const BoardFile board;
+  Program program({CUPOLA_ORDER_APP, "joins", "legacy"}, board, environment);
+  (void)program.Wait();
+  const size_t found = program.output().find("STRICT: ");
+  return program.output().substr(0, program.output().find('\n', found)).substr(
+      found == std::string::npos ? 0 : found);
 }
 
 /// Streams that come behind others while a thread copies. What went wrong, "" = nothing.

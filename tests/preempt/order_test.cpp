@@ -36,6 +36,16 @@ TEST(Order, OfACopyBehindAnotherStream) {
   }
 }
 
+TEST(Order, OfALaunchWhileAnotherThreadWaits) {
+  EXPECT_EQ(LaunchBesideAWait(CUPOLA_PRELOAD, std::chrono::milliseconds(15)), "");
+}
+
+// The driver reads the environment as it starts; what the program has set stays.
+TEST(Queues, AreAsManyAsTheDriverHas) {
+  EXPECT_EQ(Queues(CUPOLA_PRELOAD), "STRICT: 32 queues");
+  EXPECT_EQ(Queues(CUPOLA_PRELOAD, {{"CUDA_DEVICE_MAX_CONNECTIONS", "16"}}), "STRICT: 16 queues");
+}
+
 TEST(Order, OfCopiesWhileStreamsJoin) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     for (const char* stream : kStreams) {

@@ -24,6 +24,9 @@ BUGS = {
     # Waiting: launches do not look for scopes at all.
     "no_scopes": ("  const bool is_free = context.scopes.load() == 0 && "
                   "scopes_elsewhere.load() == 0;\n", "  const bool is_free = true;\n"),
+    # Waiting: the scope is open from the start.
+    "scope_at_once": ("    WaitUntilComplete(context, what, LastNumber(context), "
+                      "/*all_seen=*/false);\n", ""),
     # Waiting: a copy does not wait for what the legacy stream came behind by an event.
     "no_join": ("slot.blocks_legacy || slot.number <= joined", "slot.blocks_legacy"),
     # Waiting: a stream comes behind a guard while another thread copies.

@@ -132,6 +132,15 @@ TEST(PlantedOrderBug, IsFound) {
   EXPECT_NE(found.find("behind the begin of"), std::string::npos) << found;
 }
 
+TEST(PlantedScopeBug, IsFound) {
+  std::string found;
+  for (int held = 15; held < 1000 && found.empty(); held *= 2) {
+    found = LaunchBesideAWait(CUPOLA_PLANTED_FOLDER "/libplanted_scope_at_once.so",
+                              std::chrono::milliseconds(held), kFewSeconds);
+  }
+  EXPECT_NE(found, "");
+}
+
 TEST(PlantedJoinBug, IsFound) {
   const std::string found = HeldAtFirst(CUPOLA_PLANTED_FOLDER "/libplanted_no_join.so", "event",
                                         "non-blocking", /*seed=*/1, kFewSeconds);

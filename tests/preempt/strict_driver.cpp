@@ -8,12 +8,13 @@
 // it is a guard as well: the thread that is to write it may be the one that calls. It knows nothing
 // of the library's own rules. STRICT_REFUSES: a call that it does not support, cuMemHostRegister_v2
 // or cuStreamWaitValue32_v2. STRICT_TELLS_PRIORITY: it says which launches have a priority of their
-// own. STRICT_LOCKS: calls that wait keep others out (strict_lock.h). STRICT_HOLDS_CONTEXT: a synchronous
-// copy keeps stream write values out of its context, as a thread that waits inside the driver may.
-// STRICT_LATE_MS: launches of more than 32 blocks reach the driver so late, and where that loads the
-// kernel, it waits until no stream has anything to do, and holds up other launches meanwhile, as lazy
-// loading does. STRICT_QUERY_MS: whether a stream has work is answered so late. It also ends the process
-// where a stream of a device that was reset is synchronised or destroyed [measured on an H200: SIGSEGV].
+// own. STRICT_TELLS_QUEUES: how many it has. STRICT_LOCKS: calls that wait keep others out (strict_lock.h).
+// STRICT_HOLDS_CONTEXT: a synchronous copy keeps stream write values out of its context, as a thread that
+// waits inside the driver may. STRICT_LATE_MS: launches of more than 32 blocks reach the driver so late,
+// and where that loads the kernel, it waits until no stream has anything to do, and holds up other
+// launches meanwhile, as lazy loading does. STRICT_QUERY_MS: whether a stream has work is answered so late.
+// It also ends the process where a stream of a device that was reset is synchronised or destroyed
+// [measured on an H200: SIGSEGV].
 #include <cuda.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -61,7 +62,8 @@ constexpr const char* kHarmless[] = {
     "cuEventSynchronize", "cuMemAlloc",          "cuMemAlloc_v2",       "cuMemAllocHost",
     "cuMemAllocHost_v2",  "cuMemHostAlloc",      "cuMemHostRegister",   "cuMemHostRegister_v2",
     "cuMemGetInfo",       "cuMemGetInfo_v2",     "cuMemAllocPitch",     "cuMemAllocPitch_v2"};
-constexpr uint32_t kQueues = 32, kStreamHolds = 1024;
+constexpr uint32_t kStreamHolds = 1024;
+uint32_t queues = 0;  // as the environment says at cuInit
 
 std::mutex loading;  // held by who loads; before the other
 std::recursive_mutex mutex;
@@ -248,7 +250,7 @@ void CheckLaunch(const void* function, CUstream stream, bool per_thread, unsigne
   const CUcontext context = ContextOf(stream);
   if (!HasGuard(context)) return;
   if (first) Violation("loads a kernel behind a guard", "a launch");
-  if (streams.size() + 1 > kQueues && streams.contains(name)) {
+  if (streams.size() + 1 > queues && streams.contains(name)) {
     Violation("shares a hardware queue with a guard", "a launch");
   }
   // The first one is the oldest; what came before it is held by none.
@@ -415,6 +417,15 @@ CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t
 CUresult cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr address, cuuint32_t value,
                                      unsigned flags) {
   return PassGuard("cuStreamWaitValue32_v2_ptsz", stream, address, value, flags);
+}
+
+CUresult cuInit(unsigned flags) {
+  const char* const connections = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  queues = connections != nullptr ? static_cast<uint32_t>(std::atoi(connections)) : 8;
+  if (std::getenv("STRICT_TELLS_QUEUES") != nullptr) {
+    std::fprintf(stderr, "STRICT: %u queues\n", queues);
+  }
+  return Forward("cuInit", flags);
 }
 
 CUresult cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
