@@ -1,9 +1,9 @@
 #include "intercept/tasks/task_engine.h"
 
+#include <sys/mman.h>
 #include <xmmintrin.h>
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 
 #include "device/runtime/task_grid.h"
@@ -24,7 +24,7 @@ using runtime::TaskId;
 
 constexpr uint32_t kIdleNs = 125'000;
 constexpr uint32_t kSharedBytes = runtime::kArenaUnits * runtime::kTaskUnitBytes;
-constexpr size_t kControlBytes = 4096;
+constexpr size_t kControlBytes = 4096, kPage = 4096;
 constexpr uint32_t kLookEvery = 64, kAskEvery = 16384;  // turns of a wait
 
 /// Makes a context current: who waits for tasks may be a thread of another.
@@ -50,7 +50,8 @@ class CurrentScope {
 
 }  // namespace
 
-// Memory of both sides, in one allocation each.
+// Memory of both sides, in one piece each. The host's is ours, and stays: when its context has
+// ended a thread may still look at it, as who waits for all tasks does.
 const char* TaskEngine::Allocate() noexcept {
   using runtime::HostControl, runtime::MasterState, runtime::TaskColumn;
   CUdevice device = 0;
@@ -65,16 +66,19 @@ const char* TaskEngine::Allocate() noexcept {
                done = all_columns_ * runtime::kTaskRows * sizeof(uint32_t),
                heads = all_columns_ * sizeof(uint32_t), kept = heads * runtime::kTaskRows,
                words = kControlBytes + heads + kept;
-  const auto allocate_host = CUPOLA_CALL_REAL(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020);
+  const size_t host_bytes = (records + done + kControlBytes + kPage - 1) / kPage * kPage;
+  const auto add = CUPOLA_CALL_REAL(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050);
   const auto address_of =
       CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);
   const auto allocate = CUPOLA_CALL_REAL(cuMemAlloc_v2, PFN_cuMemAlloc_v3020);
   const auto fill = CUPOLA_CALL_REAL(cuMemsetD8Async, PFN_cuMemsetD8Async_v3020);
   const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
-  void* host = nullptr;
+  // Shared: a fork leaves the parent the pages that the device has; the child looks at none.
+  void* const host =
+      mmap(nullptr, host_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CUdeviceptr mapped = 0, memory = 0;
-  if (allocate_host(&host, records + done + kControlBytes, CU_MEMHOSTALLOC_DEVICEMAP) !=
-          CUDA_SUCCESS ||
+  if (host == MAP_FAILED ||
+      add(host, host_bytes, CU_MEMHOSTREGISTER_DEVICEMAP) != CUDA_SUCCESS ||
       address_of(&mapped, host, 0) != CUDA_SUCCESS ||
       allocate(&memory, words) != CUDA_SUCCESS) {
     return "no memory";
@@ -83,7 +87,6 @@ const char* TaskEngine::Allocate() noexcept {
       wait(stream_) != CUDA_SUCCESS) {
     return "device memory cannot be cleared";
   }
-  memset(host, 0, records + done + kControlBytes);
   auto* const bytes = static_cast<char*>(host);
   control_ = reinterpret_cast<HostControl*>(bytes + records + done);
   auto* const state = reinterpret_cast<MasterState*>(control_ + 1);
@@ -149,7 +152,10 @@ const char* TaskEngine::Prepare(Image* image) noexcept {
 
 // Its stream counts as long as its context is there.
 void TaskEngine::SetEnded(bool ended) noexcept {
-  has_ended_.store(ended, std::memory_order_release);
+  {
+    const MutexLock lock(mutex_);
+    has_ended_.store(ended, std::memory_order_release);
+  }
   if (stream_ == nullptr || counts_stream_.exchange(!ended) == !ended) return;
   if (ended) {
     preempt::UncountStream();
@@ -203,7 +209,7 @@ void TaskEngine::ForgetImage(const void* owner) noexcept {
 bool TaskEngine::Launch() noexcept {
   const MutexLock lock(mutex_);
   if (*running_ != 0 || is_held_.load() || Serves(nullptr)) return true;
-  if (state() != State::kReady) return false;
+  if (!IsReady()) return false;
   const RelaxedCapture relaxed;
   if (++params_.epoch == 0) ++params_.epoch;
   *running_ = params_.epoch;

@@ -28,6 +28,7 @@ class TaskEngine {
   bool IsReady() const noexcept { return state() == State::kReady && !HasEnded(); }
   /// Its context has, as far as is known; another may have the same handle.
   bool HasEnded() const noexcept { return has_ended_.load(std::memory_order_acquire); }
+  /// From then on no MasterKernel is launched.
   void SetEnded(bool ended) noexcept;
   bool IsOf(uint64_t context) const noexcept {
     return reinterpret_cast<CUcontext>(context) == context_;

@@ -3,14 +3,18 @@
 // result is compared with what CUDA's order says. Plain CUDA.
 //
 //   narrow_contexts [rounds]
+//   narrow_contexts ends      a context ends as soon as its launch has run, for which a thread of
+//                             another context waits
 //
 // Prints "ok" and returns 0, or says what was wrong and returns 1.
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -27,6 +31,15 @@ __device__ uint32_t launches;
 __global__ void Step(uint32_t* values, uint32_t step) {
   values[threadIdx.x] = values[threadIdx.x] * 3 + step;
   if (threadIdx.x == 0) atomicAdd(&launches, 1u);
+}
+
+__global__ void TellLater(uint32_t* told, uint64_t after_ns) {
+  uint64_t start, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (now - start < after_ns);
+  *told = 1;
 }
 
 CUcontext MakeContext() {
@@ -172,9 +185,49 @@ bool InPrimary(uint32_t rounds) {
   return right;
 }
 
+// Whoever waits for all launches may still look at those of a context that has ended meanwhile.
+bool EndsWhileWaitedFor(CUcontext context) {
+  constexpr uint64_t kAfterNs = 300'000'000;
+  SetContext(context);
+  Line line;
+  uint32_t* told = nullptr;
+  CHECK(cudaMallocHost(&told, sizeof *told));
+  bool right = true;
+  for (int round = 0; round < 3; ++round) {
+    *told = 0;
+    std::atomic<bool> is_launched{false};
+    std::thread other([&] {
+      const CUcontext own = MakeContext();
+      SetContext(own);
+      Line ending;
+      ending.Launch(1);
+      TellLater<<<1, 1, 0, ending.stream>>>(told, kAfterNs);
+      is_launched.store(true);
+      while (*static_cast<volatile uint32_t*>(told) == 0) std::this_thread::yield();
+      EndContext(own);
+    });
+    while (!is_launched.load()) std::this_thread::yield();
+    line.Launch(round);
+    CHECK(cudaDeviceSynchronize());
+    other.join();
+    right = right && line.Read("beside a context that ends");
+  }
+  CHECK(cudaFreeHost(told));
+  line.End();
+  return right;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && argv[1] == std::string("ends")) {
+    CHECK(cudaFree(nullptr));
+    const CUcontext context = MakeContext();
+    const bool right = EndsWhileWaitedFor(context);
+    EndContext(context);
+    if (right) std::printf("ok\n");
+    return right ? 0 : 1;
+  }
   const auto rounds = static_cast<uint32_t>(argc > 1 ? std::atoi(argv[1]) : 20);
   CHECK(cudaFree(nullptr));
   std::vector<CUcontext> contexts = {MakeContext(), MakeContext(), MakeContext()};

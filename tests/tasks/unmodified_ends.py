@@ -149,6 +149,18 @@ def unloaded_beside_a_copy(bed):
     return ""
 
 
+def ended_while_waited_for(bed):
+    """A context ends while a thread of another one, which waits for the tasks of all, asks whether it is well."""
+    program = bed.narrow("narrow_contexts")
+    plain = bed.plain(program, "ends")
+    tasks = bed.run(program, "ends", **strict(bed.build, bed.device, STRICT_QUERY_MS="200"))
+    if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]) or counts(tasks["said"])[0] == 0:
+        return (f"plain {plain['code']} {plain['stdout']}, as tasks {runner.describe_code(tasks['code'])} "
+                f"{tasks['stdout']} {tasks['said'][-300:]}")
+    return ""
+
+
 CHECKS = {"killed": killed, "killed under an arbiter": killed_under_an_arbiter,
           "named when long": named_when_long, "wide beside a flood": wide_beside_a_flood,
-          "unloaded beside a copy": unloaded_beside_a_copy}
+          "unloaded beside a copy": unloaded_beside_a_copy,
+          "ended while waited for": ended_while_waited_for}
