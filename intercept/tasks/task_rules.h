@@ -1,6 +1,6 @@
 // What is done about tasks before and behind a call of the program to the driver: calls that give a
-// stream work come after its tasks, calls that may wait for the device find none, and no
-// MasterKernel.
+// stream work come after its tasks, calls that may wait for the device find none, and a MasterKernel
+// that leaves.
 #pragma once
 
 #include <cuda.h>
