@@ -209,9 +209,15 @@ void ReadRules(Reader& reader, const toml::node& node, std::vector<Rule>& rules)
     reader.Fail(node.source().begin, "expected [[rule]] (with two brackets), not [rule]");
     return;
   }
+  uint32_t kernel_variants = 0;  // go to a client in one message
   for (const toml::node& element : *array) {
     Rule rule;
     ReadRule(reader, element, rule);
+    if (rule.variant && !rule.kernel.empty() && ++kernel_variants > kMaxKernelRules) {
+      reader.Fail(element.source().begin,
+                  fmt::format("expected at most {} rules with both kernel and variant, not another",
+                              kMaxKernelRules));
+    }
     if (!rule.priority && !rule.weight && !rule.latency_bound_ns && !rule.variant) {
       reader.Fail(element.source().begin,
                   "this rule sets nothing; expected priority, weight, latency_bound_us or variant");

@@ -158,6 +158,20 @@ INSTANTIATE_TEST_SUITE_P(
         WrongConfig{"[server]\nmps = 1", "c.toml:2:7: expected true or false, not 1"},
         WrongConfig{"policy = 1", "c.toml:1:10: expected a table, not 1"}));
 
+// More do not fit into the answer to a client.
+TEST(Config, SoManyRulesNameAKernelAndAVariant) {
+  std::string text;
+  for (int i = 0; i < 16; ++i) text += "[[rule]]\nkernel = \"a*\"\nvariant = \"sliced\"\n";
+  text += "[[rule]]\nkernel = \"a*\"\nweight = 2\n[[rule]]\nvariant = \"original\"\n";
+  const Result<Config> config = ParseConfig(text, "c.toml");
+  ASSERT_TRUE(config) << config.error().ToString();
+  const Result<Config> another =
+      ParseConfig(text + "[[rule]]\nkernel = \"b\"\nvariant = \"sliced\"\n", "c.toml");
+  ASSERT_FALSE(another);
+  EXPECT_EQ(another.error().ToString(),
+            "c.toml:54:1: expected at most 16 rules with both kernel and variant, not another");
+}
+
 TEST(Config, DamagedTextHasAPlace) {
   const Result<Config> config = ParseConfig("[policy]\nname = \n", "c.toml");
   ASSERT_FALSE(config);
