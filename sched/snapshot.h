@@ -87,7 +87,7 @@ struct Event {
 
 enum class Variant : uint8_t { kAny, kOriginal, kPreemptible, kSliced };
 
-/// One launch that may run, and how.
+/// One launch that may run, and how. The variant and the workers are not carried out yet.
 struct Grant {
   ClientId client;
   uint64_t sequence = 0;

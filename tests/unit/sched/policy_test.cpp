@@ -260,6 +260,22 @@ TEST(Hpf, PausedClientsDoNotCount) {
   EXPECT_FALSE(bench.core_.MayTake(high, low));
 }
 
+TEST(Corun, TheFirstTwoRunWithAWorkerAnSmWhereTheyShareAContext) {
+  for (const bool mps : {true, false}) {
+    Bench bench("corun");
+    for (int i = 0; i < 3; ++i) {
+      const ClientId id = bench.Add(0);
+      bench.Of(id).shares_context = mps;
+      bench.Want(id, 1000);
+    }
+    EXPECT_EQ(bench.Running(), mps ? "0 1" : "0");
+    for (const Grant& grant : bench.core_.decision().grants) {
+      EXPECT_EQ(grant.workers_per_sm, mps ? 1U : 0U);
+      EXPECT_EQ(grant.variant, mps ? Variant::kPreemptible : Variant::kAny);
+    }
+  }
+}
+
 TEST(Ffs, EverybodyButOneAloneMayBeHeld) {
   Bench bench("ffs");
   const ClientId first = bench.Add(0);

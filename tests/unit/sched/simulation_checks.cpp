@@ -62,6 +62,24 @@ void SimChecks::CheckExclusive(const std::vector<SimProcess>& processes, uint64_
   }
 }
 
+// Corun: of several that share their context and want the GPU two have it.
+void SimChecks::CheckBeside(const std::vector<SimProcess>& processes, const Arbiter& core,
+                            uint64_t elapsed, uint64_t now_ns) {
+  if (scenario_.policy != "corun") return;
+  const auto wanting = std::count_if(
+      processes.begin(), processes.end(), [&](const SimProcess& process) {
+        return process.plan.shares_context && process.Wants() && !core.settings(process.id).paused;
+      });
+  const auto running = std::count_if(processes.begin(), processes.end(),
+                                     [](const SimProcess& process) { return process.OnGpu(); });
+  alone_ns_ = wanting > 1 && running < 2 ? alone_ns_ + elapsed : 0;
+  if (alone_ns_ > slowest_stop_ns_ + kReactionNs + fault_slack_ns_) {
+    Violate(now_ns, fmt::format("one process has the GPU for {} us while others could run beside it",
+                                alone_ns_ / 1000));
+    alone_ns_ = 0;
+  }
+}
+
 // HPF: the one process of highest priority runs, save for the time that stopping the others takes.
 void SimChecks::CheckHighestRuns(const std::vector<SimProcess>& processes, const Arbiter& core,
                                  uint64_t elapsed, uint64_t now_ns) {
@@ -139,6 +157,7 @@ void SimChecks::Elapse(std::vector<SimProcess>& processes, const Arbiter& core, 
   CheckConserved(processes, core, elapsed, to_ns);
   if (!has_daemon_) return;
   CheckExclusive(processes, elapsed, to_ns);
+  CheckBeside(processes, core, elapsed, to_ns);
   CheckHighestRuns(processes, core, elapsed, to_ns);
   for (SimProcess& process : processes) {
     if (process.reaped) continue;
@@ -157,13 +176,14 @@ void SimChecks::KernelDone(const SimProcess& process, uint64_t now_ns) {
 
 void SimChecks::SetDaemon(bool present) {
   has_daemon_ = present;
-  idle_ns_ = overlap_ns_ = top_wait_ns_ = 0;
+  idle_ns_ = overlap_ns_ = alone_ns_ = top_wait_ns_ = 0;
 }
 
 void SimChecks::Forgive(SimProcess& process) {
   process.wait_ns = 0;
   process.paused_running_ns = 0;
   idle_ns_ = 0;
+  alone_ns_ = 0;
   top_wait_ns_ = 0;
 }
 

@@ -76,6 +76,8 @@ class SimChecks {
                       uint64_t elapsed, uint64_t now_ns);
   void CheckExclusive(const std::vector<SimProcess>& processes, uint64_t elapsed,
                       uint64_t now_ns);
+  void CheckBeside(const std::vector<SimProcess>& processes, const Arbiter& core, uint64_t elapsed,
+                   uint64_t now_ns);
   void CheckHighestRuns(const std::vector<SimProcess>& processes, const Arbiter& core,
                         uint64_t elapsed, uint64_t now_ns);
   void CheckPaused(SimProcess& process, const Arbiter& core, uint64_t elapsed, uint64_t now_ns);
@@ -90,6 +92,7 @@ class SimChecks {
   bool has_daemon_ = true;
   uint64_t idle_ns_ = 0;
   uint64_t overlap_ns_ = 0;
+  uint64_t alone_ns_ = 0;
   uint64_t top_wait_ns_ = 0;
   size_t top_ = SIZE_MAX;
   uint64_t start_ns_ = 0;

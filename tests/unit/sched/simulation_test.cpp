@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sched/corun_policy.h"
 #include "sched/ffs_policy.h"
 #include "sched/hpf_policy.h"
 #include "simulation.h"
@@ -91,6 +92,7 @@ class Mistaken : public Base {
   using Change = std::function<void(const Snapshot&, Decision&)>;
   Mistaken(const PolicyOptions& options, Change change)
       : Base(options), change_(std::move(change)) {}
+  explicit Mistaken(Change change) : change_(std::move(change)) {}
   void Decide(std::span<const Event> events, const Snapshot& snapshot,
               Decision& decision) override {
     Base::Decide(events, snapshot, decision);
@@ -141,6 +143,17 @@ TEST(PlantedMistakes, EverybodyRuns) {
                           for (const LaunchView& launch : snapshot.launches) {
                             decision.grants.push_back({launch.client, launch.sequence});
                           }
+                        });
+                  }),
+            30);
+}
+
+TEST(PlantedMistakes, NobodyRunsBesideAnother) {
+  EXPECT_GT(Found("corun",
+                  [](const PolicyOptions&) {
+                    return std::make_unique<Mistaken<CorunPolicy>>(
+                        [](const Snapshot&, Decision& decision) {
+                          if (decision.grants.size() > 1) decision.grants.resize(1);
                         });
                   }),
             30);
