@@ -113,6 +113,14 @@ TEST(Features, CallsAreFollowed) {
   const KernelFeatures prints = FeaturesOf(
       "{\n.param .b64 a;\n.param .b64 b;\n.param .b32 r;\ncall.uni (r), vprintf, (a, b);\n}\nret;",
       functions);
+  for (const char* name : {"__cudaCDP2LaunchDeviceV2_ptsz", "cudaLaunchDeviceV2",
+                           "cudaGetParameterBufferV2"}) {
+    const std::string launch = std::string("call.uni ") + name + ", ();\nret;";
+    const std::string declared = std::string(".extern .func ") + name + "();\n";
+    const KernelFeatures launches = FeaturesOf(launch, declared);
+    EXPECT_TRUE(launches.Has(Feature::kDynamicParallelism)) << name;
+    EXPECT_FALSE(launches.Has(Feature::kUnknownCall)) << name;
+  }
   EXPECT_TRUE(prints.Has(Feature::kPrintf));
   EXPECT_FALSE(prints.Has(Feature::kUnknownCall));
 }
