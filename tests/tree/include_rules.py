@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the tree's include rules: which folder may include which, and how files are written.
+"""Checks the tree's include rules: which folder may include which.
 
 Usage: include_rules.py ROOT [--self-test]
 Prints one line per violation and exits 1 if there is any. The table is the one of
@@ -27,12 +27,17 @@ RULES = {
                               "device/compiler/passes", "device/compiler/store", "device/runtime"],
     "device/compiler": ["base", "device/compiler/fatbin", "device/compiler/ptx"],
     "device/runtime": ["base"],
-    "device/sim": ["base", "device/compiler", "device/compiler/fatbin", "device/compiler/ptx",
-                   "device/sim/token"],
     "device/sim/token": ["base"],
+    "device/sim/exec": ["base", "device/compiler", "device/compiler/fatbin", "device/compiler/ptx",
+                        "device/sim/token"],
+    "device/sim/stepped": ["base", "device/compiler", "device/compiler/fatbin",
+                           "device/compiler/ptx", "device/sim/exec"],
+    "device/sim/driver": ["base", "device/compiler", "device/compiler/fatbin",
+                          "device/compiler/ptx", "device/sim/token", "device/sim/exec"],
+    "device/sim/cudart": ["base"],
     "intercept": ["base", "sched", "sched/board", "models", "profiles", "device/runtime",
                   "device/compiler/store"],
-    "include": ["device/runtime"],
+    "include/cupola": ["device/runtime"],
     "cli": ["*"],
     "tests": ["*"],
 }
@@ -43,7 +48,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
 def folder_of(path):
-    """The rule that a root-relative path falls under, or None."""
+    """The rule that a root-relative path, or one as programs include it, falls under, or None."""
+    if path.startswith("cupola/"):
+        path = "include/" + path
     best = None
     for folder in RULES:
         if path.startswith(folder + "/") and (best is None or len(folder) > len(best)):
@@ -80,6 +87,14 @@ def self_test():
     assert violations_of("device/sim/driver/x.cpp", '#include "device/compiler/ptx/y.h"\n') == []
     assert violations_of("device/sim/exec/x.cpp", '#include "device/sim/token/gate.h"\n') == []
     assert violations_of("device/sim/token/x.cpp", '#include "device/sim/exec/device.h"\n')
+    assert violations_of("device/sim/exec/x.cpp", '#include "device/sim/driver/y.h"\n')
+    assert violations_of("device/sim/driver/x.cpp", '#include "device/sim/stepped/y.h"\n')
+    assert violations_of("device/sim/cudart/x.cpp", '#include "base/result.h"\n') == []
+    assert violations_of("device/sim/cudart/x.cpp", '#include "device/sim/exec/device.h"\n')
+    assert violations_of("include/cupola/x.h", '#include "cupola/y.h"\n') == []
+    assert violations_of("include/cupola/x.h", '#include "device/runtime/y.h"\n') == []
+    assert violations_of("include/cupola/x.h", '#include "base/result.h"\n')
+    assert violations_of("base/x.h", '#include "cupola/task.h"\n')
     assert violations_of("stray/x.cpp", "")
 
 
@@ -90,7 +105,7 @@ def main():
     messages = []
     for path in sorted(root.rglob("*")):
         relative = path.relative_to(root).as_posix()
-        if path.suffix not in SOURCES or relative.startswith(("build/", ".", "include/")):
+        if path.suffix not in SOURCES or relative.startswith(("build/", ".")):
             continue
         files += 1
         messages += violations_of(relative, path.read_text(errors="replace"))
