@@ -108,7 +108,9 @@ class TaskSystemOf {
   /// Until the task has run; what it wrote can be seen, also by CUDA calls that follow. [wait]
   Error Wait(const TaskId& id);
 
-  /// Whether it has run; does not wait. Launches the MasterKernel where that has left. [check]
+  /// Whether it has run; does not wait. Asks CUDA now and then, and launches the MasterKernel where
+  /// that has left, but not while a LeaveNow of another thread waits. Where CUDA has failed:
+  /// kDevice, unless it has run. [check]
   Error Check(const TaskId& id, bool* is_done);
 
   /// Until all tasks that were put in before have run. [waitAll]
@@ -120,8 +122,8 @@ class TaskSystemOf {
   Error Leave();
 
   /// Has the MasterKernel leave as soon as the blocks that run have ended, and returns when it is
-  /// gone and the SMs are free: synchronises. What has not begun is run when a task is put in, or
-  /// waited for, which launches it again.
+  /// gone and the SMs are free: synchronises. What has not begun is run when a task is put in,
+  /// waited for or, behind that, asked for, which launches it again.
   Error LeaveNow();
 
   /// What an error of this system means, with limits, CUDA's words, and of kUnknownTask the last id
@@ -143,6 +145,7 @@ class TaskSystemOf {
   using Clock = std::chrono::steady_clock;
   static constexpr uint32_t kIdleNs = 125'000;
   static constexpr std::chrono::microseconds kSoon{20};
+  static constexpr std::chrono::milliseconds kAskEvery{1};
 
   Error Open();
   Error EnsureRunning(const runtime::TaskWords* task = nullptr, const TaskId& id = {});
@@ -157,6 +160,7 @@ class TaskSystemOf {
   Error Put(uint16_t body, uint32_t bytes, const TaskShape& shape, TaskId* id, const Pack& pack);
   Error AskToLeave(bool* takes_all);
   Error AwaitGone(Clock::time_point start);
+  Error AskCuda();
   Error Unknown(const TaskId& id);
   std::string DescribeUnknown() const;
   bool Failed(cudaError_t error);
@@ -180,6 +184,8 @@ class TaskSystemOf {
   Clock::time_point last_solo_time_{};
   std::atomic<uint32_t> slow_solo_{0};      ///< sequence of the last that did not end soon; 0: none
   std::atomic<bool> may_have_kept_{false};  ///< tasks, in a hurry; until the next MasterKernel
+  std::atomic<uint32_t> hurrying_{0};       ///< threads that are in LeaveNow
+  std::atomic<Clock::duration> asked_{};    ///< when Check has asked CUDA
   cudaError_t cuda_error_ = cudaSuccess;
   std::chrono::nanoseconds time_limit_ = std::chrono::seconds(60);
   std::atomic<bool> is_open_{false}, has_failed_{false};

@@ -92,8 +92,9 @@ cupola_tasks_error cupola_tasks_spawn(cupola_tasks* tasks, uint32_t body,
  * Errors: UNKNOWN_TASK, TIMED_OUT, DEVICE, FORKED. */
 cupola_tasks_error cupola_tasks_wait(cupola_tasks* tasks, cupola_task_id id);
 
-/* Whether the task has run; does not wait. [check]
- * Errors: UNKNOWN_TASK, FORKED. */
+/* Whether the task has run; does not wait. Asks CUDA now and then, and launches the MasterKernel
+ * where that has left. [check]
+ * Errors: UNKNOWN_TASK, DEVICE (then it has not run), FORKED. */
 cupola_tasks_error cupola_tasks_check(cupola_tasks* tasks, cupola_task_id id, bool* is_done);
 
 /* Until all tasks that were put in before have run. Synchronises with them, spinning. [waitAll]
@@ -106,7 +107,7 @@ cupola_tasks_error cupola_tasks_wait_all(cupola_tasks* tasks);
 cupola_tasks_error cupola_tasks_leave(cupola_tasks* tasks);
 
 /* Has it leave as soon as the blocks that run have ended, and returns when it is gone: synchronises.
- * What has not begun is run when a task is put in or waited for.
+ * What has not begun is run when a task is put in, waited for or, behind that, asked for.
  * Errors: TIMED_OUT, DEVICE, FORKED. */
 cupola_tasks_error cupola_tasks_leave_now(cupola_tasks* tasks);
 

@@ -237,6 +237,14 @@ Error TaskSystemOf<kRegisters, Functions...>::Put(uint16_t body, uint32_t bytes,
   return *running_ != 0 ? Error::kNone : EnsureRunning(&task, *id);
 }
 
+// Whether CUDA is well. A body that traps is seen in any stream.
+template <Registers kRegisters, auto... Functions>
+Error TaskSystemOf<kRegisters, Functions...>::AskCuda() {
+  const internal::RelaxedCapture relaxed;
+  const cudaError_t state = cudaStreamQuery(stream_);
+  return state != cudaErrorNotReady && Failed(state) ? Error::kDevice : Error::kNone;
+}
+
 // Spins, and looks now and then whether the MasterKernel runs, where it is needed for that, and
 // CUDA is well.
 template <Registers kRegisters, auto... Functions>
@@ -249,9 +257,7 @@ Error TaskSystemOf<kRegisters, Functions...>::Await(IsOver is_over, NeedsMaster 
       if (const Error error = EnsureRunning(); error != Error::kNone) return error;
     }
     if (turn % 16384 == 0) {
-      const internal::RelaxedCapture relaxed;
-      const cudaError_t state = cudaStreamQuery(stream_);
-      if (state != cudaErrorNotReady && Failed(state)) return Error::kDevice;
+      if (const Error error = AskCuda(); error != Error::kNone) return error;
       if (Clock::now() - start > time_limit_) return Error::kTimedOut;
     }
   }
@@ -263,8 +269,15 @@ Error TaskSystemOf<kRegisters, Functions...>::Check(const TaskId& id, bool* is_d
   if (!is_open_ || !table_->Knows(id)) return Unknown(id);
   if (IsForked()) return Error::kForked;
   *is_done = table_->IsDone(id);
-  // One that has left may have missed its record, and nobody else may ask.
-  if (*is_done || *running_ != 0 || may_have_kept_ || table_->IsSolo(id)) return Error::kNone;
+  if (*is_done) return Error::kNone;
+  if (has_failed_.load(std::memory_order_relaxed)) return Error::kDevice;
+  const Clock::duration now = Clock::now().time_since_epoch();
+  if (now - asked_.load(std::memory_order_relaxed) >= kAskEvery) {
+    asked_.store(now, std::memory_order_relaxed);
+    if (const Error error = AskCuda(); error != Error::kNone) return error;
+  }
+  // One that has left may have missed its record, or kept it, and nobody else may ask.
+  if (*running_ != 0 || hurrying_ != 0 || table_->IsSolo(id)) return Error::kNone;
   return EnsureRunning();
 }
 
@@ -343,12 +356,15 @@ Error TaskSystemOf<kRegisters, Functions...>::LeaveNow() {
   if (!is_open_) return Error::kNone;
   if (IsForked()) return Error::kForked;
   if (has_failed_) return Error::kDevice;
+  ++hurrying_;
   {
     const std::lock_guard lock(mutex_);
     may_have_kept_ = true;
     __atomic_store_n(&control_->hurry, params_.epoch, __ATOMIC_RELEASE);
   }
-  return AwaitGone(Clock::now());
+  const Error error = AwaitGone(Clock::now());
+  --hurrying_;
+  return error;
 }
 
 template <Registers kRegisters, auto... Functions>

@@ -164,9 +164,9 @@ int Reset() {
     // What ran before the device was gone has run.
     const task::Error waited = tasks.Wait(id), all = tasks.WaitAll();
     const auto is_lost = [](task::Error error) { return error == task::Error::kDevice; };
+    const task::Error checked = tasks.Check(id, &is_done);
     const bool are_lost = (waited == task::Error::kNone || is_lost(waited)) &&
-                          (all == task::Error::kNone || is_lost(all)) &&
-                          tasks.Check(id, &is_done) == task::Error::kNone &&
+                          (all == task::Error::kNone || is_lost(all)) && checked == waited &&
                           is_done == (waited == task::Error::kNone) && is_lost(tasks.Leave()) &&
                           is_lost(tasks.LeaveNow()) &&
                           is_lost(tasks.Spawn<Busy>({.threads = 32}, &other, total, 0ull));

@@ -1,7 +1,7 @@
 // Tasks that fail: a body that traps, a barrier in a task that did not say that it uses one. Each
 // must come back as an error of CUDA's, from the wait and from all that is spawned later, and not
-// hang. And one that does not end until it is let: waiting for it has a limit. task_faults
-// trap|barrier|endless
+// hang; so it does to who only asks for it. And one that does not end until it is let: waiting for
+// it has a limit. task_faults trap|barrier|polled|endless
 #include <cstdio>
 #include <cstring>
 
@@ -46,10 +46,35 @@ bool Run(bool trap) {
   if (spawned != task::Error::kNone) return false;
   const task::Error waited = tasks.Wait(bad),
                     later = tasks.Spawn<Count>({.threads = 64}, &good, out);
-  std::printf("wait %d, spawn %d: %s\n", static_cast<int>(waited), static_cast<int>(later),
+  bool is_done = true;
+  const task::Error checked = tasks.Check(bad, &is_done);
+  std::printf("wait %d, spawn %d, check %d: %s\n", static_cast<int>(waited),
+              static_cast<int>(later), static_cast<int>(checked),
               cudaGetErrorString(tasks.cuda_error()));
-  return waited == task::Error::kDevice && later == task::Error::kDevice &&
+  return checked == task::Error::kDevice && !is_done && waited == task::Error::kDevice && later == task::Error::kDevice &&
          tasks.cuda_error() != cudaSuccess && tasks.WaitAll() == task::Error::kDevice;
+}
+
+bool RunPolled() {
+  Tasks tasks;
+  unsigned* out = nullptr;
+  task::TaskId bad{};
+  if (cudaMalloc(&out, 4) != cudaSuccess || cudaMemset(out, 0, 4) != cudaSuccess ||
+      cudaDeviceSynchronize() != cudaSuccess ||
+      tasks.Spawn<Trap>({.threads = 64}, &bad, out) != task::Error::kNone) {
+    return false;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  task::Error checked = task::Error::kNone;
+  bool is_done = false;
+  unsigned times = 0;
+  for (; checked == task::Error::kNone && !is_done; ++times) {
+    checked = tasks.Check(bad, &is_done);
+    if (std::chrono::steady_clock::now() - start > std::chrono::seconds(20)) break;
+  }
+  std::printf("asked %u times, then %d: %s\n", times, static_cast<int>(checked),
+              cudaGetErrorString(tasks.cuda_error()));
+  return checked == task::Error::kDevice && !is_done;
 }
 
 bool RunEndless() {
@@ -78,5 +103,6 @@ bool RunEndless() {
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
   if (std::strcmp(argv[1], "endless") == 0) return RunEndless() ? 0 : 1;
+  if (std::strcmp(argv[1], "polled") == 0) return RunPolled() ? 0 : 1;
   return Run(std::strcmp(argv[1], "trap") == 0) ? 0 : 1;
 }
