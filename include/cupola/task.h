@@ -86,7 +86,8 @@ class TaskSystemOf {
   TaskSystemOf() = default;
   TaskSystemOf(const TaskSystemOf&) = delete;
   TaskSystemOf& operator=(const TaskSystemOf&) = delete;
-  /// Waits for the MasterKernel, which leaves when all tasks have run.
+  /// Waits until all tasks have run, also those that one in a hurry has left, and the MasterKernel
+  /// has left; where CUDA has failed it does not wait.
   ~TaskSystemOf() { Close(); }
 
   /// Threads of a block, at most.

@@ -417,6 +417,10 @@ void TaskSystemOf<kRegisters, Functions...>::Close() {
     if (has_failed_) return;
     const cudaError_t state = cudaStreamQuery(stream_);
     if (state != cudaSuccess && state != cudaErrorNotReady) return;
+    // What one in a hurry has left is run too. As long as it takes.
+    Error error = WaitAll();
+    while (error == Error::kTimedOut) error = WaitAll();
+    if (error != Error::kNone) return;
   }
   for (cudaStream_t const stream : {stream_, solo_stream_}) {
     if (stream == nullptr) continue;

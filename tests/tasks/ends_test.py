@@ -122,7 +122,7 @@ def runs(bed, device):
     yield "behind exit", bed.run(60, "task_soak", SOAK[device])
     for what in ("memory", "capture", "reset"):
         yield f"calls {what}", bed.run(60, "task_calls", what)
-    for what in ("after", "polled"):
+    for what in ("after", "polled", "end"):
         yield f"leaving {what}", bed.run(60, "task_leaving", what)
     if device == "sim":
         yield "calls reset, strict", bed.run_strictly(60, "task_calls", "reset")

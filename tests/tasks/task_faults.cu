@@ -51,8 +51,9 @@ bool Run(bool trap) {
   std::printf("wait %d, spawn %d, check %d: %s\n", static_cast<int>(waited),
               static_cast<int>(later), static_cast<int>(checked),
               cudaGetErrorString(tasks.cuda_error()));
-  return checked == task::Error::kDevice && !is_done && waited == task::Error::kDevice && later == task::Error::kDevice &&
-         tasks.cuda_error() != cudaSuccess && tasks.WaitAll() == task::Error::kDevice;
+  return checked == task::Error::kDevice && !is_done && waited == task::Error::kDevice &&
+         later == task::Error::kDevice && tasks.cuda_error() != cudaSuccess &&
+         tasks.WaitAll() == task::Error::kDevice;
 }
 
 bool RunPolled() {

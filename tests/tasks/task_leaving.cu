@@ -2,6 +2,7 @@
 //
 //   task_leaving after     a task behind one that still runs in the MasterKernel that leaves
 //   task_leaving polled    a task that one in a hurry has left, which is asked for and not waited for
+//   task_leaving end       a task that one in a hurry has left, and the TaskSystem's end
 #include <cstdio>
 #include <string>
 
@@ -150,12 +151,25 @@ int Polled() {
   return 0;
 }
 
+// Whether a task was left is not known here: the MasterKernel is asked for half a second.
+int End() {
+  const Words let(1), out(2);
+  {
+    Tasks tasks;
+    SpawnLeft(tasks, let, out, 500ms);
+  }
+  Expect(out.host[1] == kEnded, "what was left is run before the end");
+  std::printf("a task was left, and run before the end\n");
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   if (mode == "after") return After();
   if (mode == "polled") return Polled();
-  std::printf("task_leaving after|polled\n");
+  if (mode == "end") return End();
+  std::printf("task_leaving after|polled|end\n");
   return 2;
 }
