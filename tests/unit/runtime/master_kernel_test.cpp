@@ -423,13 +423,16 @@ TEST_P(PlantedBug, IsFound) {
   const std::string ptx = Ptx(GetParam());
   ASSERT_FALSE(ptx.empty());
   if (Search(RingCourse(), 1, 1, ptx).failure) return;  // rows that are used again
+  for (uint64_t seed = 1; seed <= 4; ++seed) {  // a hurry behind a request to leave
+    if (Search(LongLeavingCourse(seed), 1, 1000 * seed, ptx).failure) return;
+  }
   for (uint64_t seed = 1; seed <= 600; ++seed) {
     // By turns, so that each bug soon meets the courses that can show it.
     using MakeCourse = BedCourse (*)(uint64_t);
     constexpr MakeCourse kCourses[] = {
         ChainedCourse, HeldCourse,        LonelyCourse, SleepingCourse, CrowdedCourse,
         BusyCourse,    QueuedCourse,      RandomCourse, HeldRoomCourse, HurriedCourse,
-        LongCourse,    HurriedRowsCourse, HastyCourse,  SoloCourse,    LongLeavingCourse};
+        LongCourse,    HurriedRowsCourse, HastyCourse,  SoloCourse};
     BedCourse course =
         kCourses[(seed - 1) % std::size(kCourses)](seed / std::size(kCourses) + seed);
     if (seed % std::size(kCourses) == 8) course.leave_at_step = {400, 1200};
