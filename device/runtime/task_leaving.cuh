@@ -28,11 +28,18 @@ __device__ inline void Scheduler::Hear(const HostControl& host, uint32_t awake, 
   StoreRelaxed(&params_.device->leave, params_.epoch);
 }
 
-/// Takes in whether there is a hurry, of one that leaves. Each column asks the host, for column 0,
-/// which has told the others that they leave, may have ended.
-__device__ inline void Scheduler::HearHurry() {
-  const uint32_t hurry = lane_ == 0 ? LoadRelaxedSystem(params_.host).z : 0;
-  hurries_ = hurries_ || IsMeant(__shfl_sync(kAllLanes, hurry, 0), params_.epoch);
+/// Takes in whether there is a hurry, of one that leaves, and whether other columns leave still. Of
+/// those that ask the host column 0 tells the others.
+__device__ inline void Scheduler::HearHurry(bool asks_host) {
+  uint4 seen = {};
+  if (lane_ == 0) seen = LoadRelaxedSystem(params_.device);
+  if (lane_ == 1 && asks_host) seen = LoadRelaxedSystem(params_.host);
+  const bool is_meant = IsMeant(__shfl_sync(kAllLanes, seen.z, 1), params_.epoch);
+  hurries_ = hurries_ || is_meant || __shfl_sync(kAllLanes, seen.w, 0) == params_.epoch;
+  others_leave_ = __shfl_sync(kAllLanes, seen.z, 0) > 1 + (busy_ ? 1 : 0);
+  if (is_meant && blockIdx.x == 0 && lane_ == 0) {
+    StoreRelaxed(&params_.device->hurry, params_.epoch);
+  }
 }
 
 /// Takes a record that was kept into shared memory; what Scheduler::rows_ holds of it then. A lane for
@@ -132,10 +139,13 @@ __device__ inline bool Scheduler::MayLeaveRest() const {
 }
 
 /// Runs what was written before the host knew that no more is taken (docs/narrow-tasks.md,
-/// "Leaving"), and all that was there; in a hurry, the rest of a block.
+/// "Leaving"), and all that was there; in a hurry, the rest of a block. Column 0 stays until the others
+/// have, to hear of a hurry for them.
 __device__ inline void Scheduler::RunRest() {
   if (lane_ == 0) Mtb().idle_since = NowNs();
+  if (lane_ == 0) atomicAdd(&params_.device->busy, 1u);  // it counts once more as it leaves
   __syncwarp();
+  const bool is_first = blockIdx.x == 0;
   // At least until a look at the records has found nothing, or all that a column can hold has come:
   // the host may rely on what it wrote before it saw that the kernel runs.
   const uint32_t first = head_;
@@ -145,12 +155,15 @@ __device__ inline void Scheduler::RunRest() {
     found = Pull(Look(false));
     if (found) SetBusy(true);
     HandOut();
-    HearHurry();
+    HearHurry(is_first);
   }
-  for (uint32_t turn = 0; hurries_ ? !MayLeaveRest() : !AllHaveEnded(); ++turn) {
+  for (uint32_t turn = 0;
+       hurries_ ? !MayLeaveRest() : !AllHaveEnded() || (is_first && others_leave_); ++turn) {
     HandOut();
-    if (turn % kTurnsOfALastLook == 0) HearHurry();
+    // Column 0 may not have met one that began when all were to leave.
+    HearHurry(is_first || (is_late_ && turn % kTurnsOfALateLook == 0));
   }
+  if (lane_ == 0) atomicAdd(&params_.device->busy, ~0u);
 }
 
 /// In a hurry, and no executor runs: what has not begun is left to the next launch.

@@ -81,7 +81,8 @@ struct TaskColumn {
   alignas(128) uint32_t tail;
 };
 
-/// What the host tells the MasterKernel; host memory, read by one MTB only until it leaves.
+/// What the host tells the MasterKernel; host memory, read by one MTB only, and by those that begin when
+/// all are to leave.
 struct alignas(64) HostControl {
   uint32_t awake;  ///< columns below this are pulled from
   uint32_t leave;  ///< epoch of the MasterKernel that is to leave, when all has run
@@ -102,7 +103,7 @@ struct alignas(64) MasterState {
 struct alignas(64) DeviceControl {
   uint32_t awake;  ///< HostControl::awake, as last read
   uint32_t leave;  ///< epoch that is to leave
-  uint32_t busy;   ///< columns that have something to do
+  uint32_t busy;   ///< columns that have something to do, and once more each that leaves
   uint32_t hurry;  ///< epoch that is in a hurry
 };
 

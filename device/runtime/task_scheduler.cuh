@@ -41,8 +41,8 @@ inline constexpr uint32_t kTurnsAlone = 64;
 /// While tasks wait for others, which is seen in shared memory alone.
 inline constexpr uint32_t kTurnsOfAWaitingLook = 16;
 
-/// One that leaves looks only so often whether it is in a hurry: all columns ask the host then.
-inline constexpr uint32_t kTurnsOfALastLook = 16;
+/// Of a column that began when all were to leave, and asks the host itself whether it is in a hurry.
+inline constexpr uint32_t kTurnsOfALateLook = 64;
 
 /// What is there as the kernel begins.
 struct Beginning {
@@ -72,6 +72,8 @@ class Scheduler {
         leaves_(beginning.leaves),
         hurries_(beginning.hurries),
         crowded_(false),
+        is_late_(beginning.leaves),
+        others_leave_(true),
         waits_(false),
         follows_(false),
         resumes_(false),
@@ -113,7 +115,7 @@ class Scheduler {
   __device__ void SetBusy(bool busy);
   __device__ bool Knows(const uint4& device, uint32_t lane);
   __device__ void Hear(const HostControl& host, uint32_t awake, uint32_t busy);
-  __device__ void HearHurry();
+  __device__ void HearHurry(bool asks_host);
   __device__ bool MayLeaveRest() const;
   __device__ void RunRest();
   __device__ void KeepRest();
@@ -132,6 +134,8 @@ class Scheduler {
   uint32_t left_ = 0, blocks_left_ = 0;
   WarpPlace next_;
   bool busy_ : 1, awake_ : 1, leaves_ : 1, hurries_ : 1, crowded_ : 1;
+  bool is_late_ : 1;       ///< it began when all were to leave
+  bool others_leave_ : 1;  ///< of column 0: others have not run all that was there
   bool waits_ : 1;      ///< a task waits for another, and for it alone
   bool follows_ : 1;    ///< a task may have been left to the one before it
   bool resumes_ : 1;    ///< a task may have blocks that an earlier launch has run
