@@ -92,7 +92,7 @@ bool IsAllOf(const PreemptContext& context) {
   });
   if (!has_other) return true;
   const DemandState& state = context.gpu->demand;
-  const MutexLock lock(marker_mutex);
+  const MutexLock lock(state.marker_mutex);
   const uint32_t count = state.streams.load();
   if (count > kMarkedStreams) return false;
   for (uint32_t i = 0; i < count; ++i) {

@@ -68,8 +68,8 @@ BUGS = {
                       "  sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = kLeaseNs}, "
                       "now_ns);\n}\n", "}\n"),
     # Demand ends.
-    "never_ended": ("  if (!Enter(state, Phase::kOn)) return;\n",
-                    "  if (state.phase.load() != Phase::kNone) return;\n"),
+    "never_ended": ("  if (gpu.has_left() || !Enter(state, Phase::kOn)) return;\n",
+                    "  if (gpu.has_left() || state.phase.load() != Phase::kNone) return;\n"),
     # Slots: one serves again when all physical launches of its launch have ended.
     "given_anew": ("    if (__atomic_load_n(&said.ended[p], __ATOMIC_ACQUIRE) != slot->tag[p]) "
                    "continue;\n",

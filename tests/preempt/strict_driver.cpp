@@ -406,6 +406,7 @@ CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_
   };
   if (is_held()) std::fprintf(stderr, "STRICT: a write value waits\n");
   while (is_held()) usleep(100);
+  const strict::Call call;
   return Forward("cuStreamWriteValue32_v2", stream, address, value, flags);
 }
 
@@ -445,7 +446,11 @@ CUresult cuFuncLoad(CUfunction function) {
 
 CUresult cuStreamQuery(CUstream stream) {
   static const char* const late_ms = std::getenv("STRICT_QUERY_MS");
-  const CUresult result = Forward("cuStreamQuery", stream);
+  CUresult result = CUDA_SUCCESS;
+  {
+    const strict::Call call;
+    result = Forward("cuStreamQuery", stream);
+  }
   if (late_ms != nullptr) usleep(1000 * std::atoi(late_ms));
   return result;
 }
@@ -472,17 +477,6 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void*
   CheckLaunch(f, config->hStream, true, config->gridDimX * config->gridDimY * config->gridDimZ);
   TellPriority(config);
   return Forward("cuLaunchKernelEx_ptsz", config, f, params, extra);
-}
-
-CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value,
-                                 unsigned flags) {
-  const strict::Call call;
-  return Forward("cuStreamWriteValue32_v2", stream, address, value, flags);
-}
-
-CUresult cuStreamQuery(CUstream stream) {
-  const strict::Call call;
-  return Forward("cuStreamQuery", stream);
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
