@@ -129,8 +129,8 @@ bool IsWide(const ptx::Instruction& instruction) {
 /// Rewrites the instructions of one body, noting what its head must provide.
 class BodyRewriter {
  public:
-  BodyRewriter(const ptx::Function& kernel, const SharedLayout& shared, bool meets)
-      : shared_(shared), meets_(meets) {
+  BodyRewriter(const ptx::Function& kernel, const SharedLayout& shared, bool meets, bool copies)
+      : shared_(shared), meets_(meets), copies_(copies) {
     const ParameterLayout layout = LayOutParameters(kernel);
     for (size_t i = 0; i < kernel.params.size(); ++i) {
       parameters_.emplace(kernel.params[i].name, layout.parameters[i].offset);
@@ -153,7 +153,8 @@ class BodyRewriter {
   static constexpr uint32_t kAddresses = 4;  // an instruction names few variables
 
   const SharedLayout& shared_;
-  const bool meets_;  // threads of a block wait for each other
+  const bool meets_;   // threads of a block wait for each other
+  const bool copies_;  // there is cp.async
   std::map<std::string, uint32_t, std::less<>> parameters_;
   std::set<std::string_view> used_;  // special registers
   bool cuts_masks_ = false;
@@ -207,11 +208,10 @@ void BodyRewriter::RewriteParameterLoad(ptx::Instruction& instruction) const {
   }
 }
 
-// A call of a function of the MasterKernel, under the guard of what it stands for.
-void AppendCall(std::vector<ptx::Statement>& out, std::string_view function,
-                const std::optional<ptx::Guard>& guard) {
-  for (ptx::Statement& statement :
-       Snippet("call <function>;", {{"function", std::string(function)}})) {
+// An instruction under the guard of what it stands for.
+void AppendGuarded(std::vector<ptx::Statement>& out, std::string_view text,
+                   const std::optional<ptx::Guard>& guard) {
+  for (ptx::Statement& statement : Snippet(text)) {
     std::get<ptx::Instruction>(statement.node).guard = guard;
     out.push_back(std::move(statement));
   }
@@ -220,15 +220,17 @@ void AppendCall(std::vector<ptx::Statement>& out, std::string_view function,
 bool BodyRewriter::RewriteBarrier(const ptx::Instruction& instruction,
                                   std::vector<ptx::Statement>& out) const {
   if (!IsUncountedBarrier(instruction)) return false;
-  AppendCall(out, "cupola_sync_block", instruction.guard);
+  AppendGuarded(out, "call cupola_sync_block;", instruction.guard);
   return true;
 }
 
 void BodyRewriter::RewriteReturn(ptx::Instruction& instruction,
                                  std::vector<ptx::Statement>& out) const {
   if (instruction.opcode == "exit") instruction.opcode = "ret";
-  if (instruction.opcode == "ret" && meets_)
-    AppendCall(out, "cupola_leave_block", instruction.guard);
+  if (instruction.opcode != "ret") return;
+  // What a copy that nobody waited for is to write may be another block's by then.
+  if (copies_) AppendGuarded(out, "cp.async.wait_all;", instruction.guard);
+  if (meets_) AppendGuarded(out, "call cupola_leave_block;", instruction.guard);
 }
 
 void BodyRewriter::CutMask(ptx::Instruction& instruction, std::vector<ptx::Statement>& out) {
@@ -401,7 +403,7 @@ ptx::Function MakeTaskBody(const KernelPlan& plan, const SharedLayout& shared) {
   body.body = *plan.kernel->body;
   DropLines(*body.body);
   DropSharedVariables(*body.body);
-  BodyRewriter rewriter(*plan.kernel, shared, UsesBlockBarrier(plan));
+  BodyRewriter rewriter(*plan.kernel, shared, UsesBlockBarrier(plan), plan.shape.waits_for_copies);
   rewriter.Rewrite(*body.body);
   std::vector<ptx::Statement> head = rewriter.Head();
   auto& statements = body.body->statements;

@@ -254,5 +254,38 @@ TEST(TaskModuleTest, DynamicSharedMemoryIsAligned) {
   EXPECT_EQ(made->kernels.at(0).static_shared, 128u);
 }
 
+// A copy that nobody waited for has landed before its block's shared memory is another's.
+TEST(TaskModuleTest, ABlockEndsBehindItsCopies) {
+  const auto module = ptx::Parse(
+      ".version 8.0\n.target sm_90\n.address_size 64\n.shared .align 16 .b8 tile[16];\n"
+      ".visible .entry k(.param .u64 in)\n{\n.reg .pred %p<1>;\n.reg .b32 %r<2>;\n.reg .b64 %d<1>;\n"
+      "mov.u32 %r0, tile;\nld.param.u64 %d0, [in];\n"
+      "cp.async.ca.shared.global [%r0], [%d0], 16;\n"
+      "mov.u32 %r1, %tid.x;\nsetp.eq.u32 %p0, %r1, 0;\n@%p0 ret;\nbar.sync 0;\nexit;\n}\n",
+      "");
+  ASSERT_TRUE(module) << module.error().ToString();
+  const auto made = MakeTaskModule(*module, MasterModule());
+  ASSERT_TRUE(made) << made.error().ToString();
+  ASSERT_EQ(made->kernels.at(0).refusal, "");
+  const ptx::Function* const body = made->module.FindFunction("k__cupola_task");
+  ASSERT_NE(body, nullptr);
+  std::vector<std::string> last;  // the two instructions before each return
+  std::vector<const ptx::Instruction*> before;
+  for (const ptx::Statement& statement : body->body->statements) {
+    const auto* const each = std::get_if<ptx::Instruction>(&statement.node);
+    if (each == nullptr) continue;
+    if (each->opcode == "ret" && before.size() >= 2) {
+      for (const auto* one : {before.end()[-2], before.back()}) {
+        EXPECT_EQ(one->guard.has_value(), each->guard.has_value());
+        last.push_back(one->opcode);
+      }
+    }
+    before.push_back(each);
+  }
+  // `@%p0 ret`, the exit, and the end of the body.
+  const std::vector<std::string> expected{"cp", "call", "cp", "call", "cp", "call"};
+  EXPECT_EQ(last, expected);
+}
+
 }  // namespace
 }  // namespace cupola::passes
