@@ -78,11 +78,18 @@ void PrefetchToWrite(const T& value) {
 TaskTable::TaskTable(const Memory& memory)
     : memory_(memory), number_(NextNumber()), columns_(std::make_unique<Column[]>(columns())) {
   for (uint32_t column = 0; column < columns(); ++column) columns_[column].limit = kTaskRows;
-  TellAwake(1);
+  TellAwake();
 }
 
-void TaskTable::TellAwake(uint32_t awake) {
-  __atomic_store_n(&memory_.control->awake, awake, __ATOMIC_RELEASE);
+// Threads may tell the device in another order than they counted: who sees behind its own word that
+// there is another number tells that one, so the last word is the last number.
+void TaskTable::TellAwake() {
+  for (uint32_t told = awake_.load();;) {
+    __atomic_store_n(&memory_.control->awake, told, __ATOMIC_SEQ_CST);
+    const uint32_t now = awake_.load();
+    if (now == told) return;
+    told = now;
+  }
 }
 
 uint32_t TaskTable::Done(uint32_t column, uint32_t row) const {
@@ -196,9 +203,7 @@ void TaskTable::WakeColumn(uint32_t column) {
   uint32_t awake = awake_.load(std::memory_order_relaxed);
   while (awake <= column && !awake_.compare_exchange_weak(awake, column + 1)) {
   }
-  // Threads may tell the device in another order: what it is told last is then too small, and who
-  // waits for a task tells it again.
-  TellAwake(awake_.load(std::memory_order_relaxed));
+  TellAwake();
 }
 
 bool TaskTable::Knows(const TaskId& id) const {
@@ -241,8 +246,8 @@ bool TasksBefore::HaveRun() {
 }
 
 void TaskTable::LetColumnsSleep() {
-  awake_.store(1, std::memory_order_relaxed);
-  TellAwake(1);
+  awake_.store(1);
+  TellAwake();
 }
 
 }  // namespace cupola::runtime

@@ -110,7 +110,7 @@ class TaskTable {
   bool TryPutNext(uint32_t number, const TaskWords& words, TaskId* id, bool* is_loaded);
   void WakeMore(uint32_t awake);
   bool FindRoom(uint32_t number, Column& column) const;
-  void TellAwake(uint32_t awake);
+  void TellAwake();
   uint32_t Done(uint32_t column, uint32_t row) const;
 
   Memory memory_;
