@@ -249,9 +249,12 @@ bool PutMarker(const DemandState& state, uint32_t index) {
          CUDA_SUCCESS;
 }
 
-// Whether what streams get now waits at a gate, and whoever waits for that.
+// Whether what streams get now may wait at a gate, and whoever waits for that: there is one that has
+// not been seen to be behind them, and it is closed.
 bool IsHeldAtGates(const GpuBoard& gpu) {
-  return GatesMayHold(gpu) && !sched::GateIsToBeOpen(gpu.slot());
+  const DemandState& state = gpu.demand;
+  return state.gated_launches.load() > state.ended_launches.load() && GatesMayHold(gpu) &&
+         !sched::GateIsToBeOpen(gpu.slot());
 }
 
 // Once a burst: quiet since the last look, on streams that have room and do not capture. Tasks are

@@ -57,6 +57,7 @@ struct DemandState {
   /// Of `launches`: the last that is known to have ended, and all before it; the last that went out
   /// plain, which nothing but gates stops.
   std::atomic<uint64_t> ended_launches{0}, plain_launches{0};
+  std::atomic<uint64_t> gated_launches{0};  ///< `launches` when the last gate was put
   std::atomic<uint32_t> streams{0};         ///< in `burst`; more than fit: it gets no markers
   BurstStream burst[kMarkedStreams];
   /// Held over the driver calls that put markers, which may wait for a call under way in their

@@ -73,6 +73,8 @@ bool WritePassage(const PreemptContext& context, CUstream stream, bool per_threa
 bool PutGate(PreemptContext& context, const LaunchFacts& facts) {
   if (!WaitAtGate(context, facts.stream, facts.per_thread)) return false;
   context.queued.Add(1);
+  DemandState& demand = context.gpu->demand;
+  demand.gated_launches.store(demand.launches.load(std::memory_order_relaxed));
   return true;
 }
 

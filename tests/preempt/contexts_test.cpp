@@ -121,13 +121,13 @@ TEST(Contexts, CallsFromAnotherContext) {
   StopAndLetGo({"copy-between"});
 }
 
-// The first GPU's agent waits within the driver for a copy that waits for the second GPU's kernel:
-// that goes on when it is let go, and with it all.
+// A copy of the first GPU's waits within the driver for the second GPU's kernel, and nobody gets into
+// its context meanwhile: that kernel goes on when it is let go, and with it all.
 TEST(Contexts, AStopOnOneGpuDoesNotHoldTheOthersAgent) {
   StopAndLetGo(
       {"two-gpus"}, /*slot=*/1,
       {{"CUPOLA_SIM_DEVICES", "2"}, {"CUPOLA_BOARD_SLOT", "0,1"}, {"STRICT_HOLDS_CONTEXT", "1"}},
-      "a write value waits");
+      "a copy is under way");
 }
 
 }  // namespace

@@ -378,6 +378,7 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
   if (!harmless) under_way.push_back({index, context, copy});
   if (copy && std::getenv("STRICT_HOLDS_CONTEXT") != nullptr) {
     copying.push_back({index, context, copy});
+    std::fprintf(stderr, "STRICT: a copy is under way\n");
   }
   if (!harmless && HasGuard(context, /*only_blocking=*/copy)) {
     Violation("is entered behind a guard", name);
@@ -404,7 +405,6 @@ CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_
     const std::lock_guard lock(mutex);
     return std::ranges::find(copying, context, &UnderWay::context) != copying.end();
   };
-  if (is_held()) std::fprintf(stderr, "STRICT: a write value waits\n");
   while (is_held()) usleep(100);
   const strict::Call call;
   return Forward("cuStreamWriteValue32_v2", stream, address, value, flags);
