@@ -1,4 +1,6 @@
 // Launches: what is recorded of each form and door.
+#include <algorithm>
+#include <climits>
 #include <map>
 #include <set>
 
@@ -221,7 +223,8 @@ TEST(Launch, TheFastPathIsShort) {
   }
 }
 
-// 1,148, 579 and 1,649 were counted, on an idle machine and beside three busy loops.
+// 1,145, 579 and 1,646 were counted, on an idle machine. On a busy one the agent may be on its way to
+// sleep, or be woken, just then, some 110 more: the least of a few launches is the path.
 TEST(Launch, TheFastPathIsShortUnderABoard) {
   struct Path {
     const char* kernel;  ///< that has a variant; the probe launches "kernel"
@@ -231,13 +234,16 @@ TEST(Launch, TheFastPathIsShortUnderABoard) {
   for (const Path& path : {Path{"kernel", "auto", 1200}, Path{"another", "auto", 620},
                            Path{"kernel", "always", 1730}}) {
     const BoardFiles files(path.kernel);
-    const Outcome outcome = RunProgram(
-        {.command = {CUPOLA_STEP_PROBE, "created"}, .driver = CUPOLA_NULL_BOARD, .record = false,
-         .environment = files.Environment({{"CUPOLA_PREEMPT", path.mode}})});
-    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-    const int steps = std::stoi(outcome.out);
-    EXPECT_GT(steps, 50) << path.kernel;
-    EXPECT_LE(steps, path.most) << path.kernel << ", " << path.mode;
+    int least = INT_MAX;
+    for (int launch = 0; launch < 5 && least > path.most; ++launch) {
+      const Outcome outcome = RunProgram(
+          {.command = {CUPOLA_STEP_PROBE, "created"}, .driver = CUPOLA_NULL_BOARD, .record = false,
+           .environment = files.Environment({{"CUPOLA_PREEMPT", path.mode}})});
+      ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+      least = std::min(least, std::stoi(outcome.out));
+    }
+    EXPECT_GT(least, 50) << path.kernel;
+    EXPECT_LE(least, path.most) << path.kernel << ", " << path.mode;
   }
 }
 
