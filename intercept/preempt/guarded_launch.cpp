@@ -426,7 +426,7 @@ CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const St
   GateStream(context, facts, stream);
   if (facts.function == nullptr) {
     // A graph may wait for events, and for its last launch on another stream.
-    NoteJoin(facts.stream, facts.per_thread);
+    NoteJoin(context, facts.stream, facts.per_thread);
   } else if (!IsKnownLoaded(facts.function)) {
     // Also where nothing is guarded now: another thread may be about to. No MasterKernel is fed.
     const tasks::WaitingScope no_tasks;

@@ -165,17 +165,15 @@ void EnterPlain(PreemptContext& context) noexcept {
 
 // A call that waits for the legacy stream counts its scope before it reads `joined`; here that is
 // raised before the scopes are read (both sequentially consistent): one of the two sees the other.
-void NoteJoin(CUstream stream, bool per_thread) noexcept {
-  const StreamKey key = ResolveStream(stream, per_thread);
-  PreemptContext* const context = FindContext(reinterpret_cast<CUcontext>(key.context));
-  if (context == nullptr || context->outstanding.load() == 0) return;
+void NoteJoin(PreemptContext& context, CUstream stream, bool per_thread) noexcept {
+  if (context.outstanding.load() == 0) return;
   if (!IsBlocking(stream, per_thread)) return;  // those that join it then are to be noted
-  const uint64_t last = LastNumber(*context);
-  uint64_t before = context->joined.load();
-  while (before < last && !context->joined.compare_exchange_weak(before, last)) {
+  const uint64_t last = LastNumber(context);
+  uint64_t before = context.joined.load();
+  while (before < last && !context.joined.compare_exchange_weak(before, last)) {
   }
-  if (context->scopes.load() == 0) return;
-  WaitUntilComplete(*context, WaitFor::kAll, last, /*all_seen=*/false);
+  if (context.scopes.load() == 0) return;
+  WaitUntilComplete(context, WaitFor::kAll, last, /*all_seen=*/false);
 }
 
 void WaitForSlot(PreemptContext& context, uint32_t index, uint32_t sequence) noexcept {

@@ -63,10 +63,10 @@ void KeepRoom(PreemptContext& context) noexcept;
 /// behind guarded launches: waits for a guard that is being made, and for room.
 void EnterPlain(PreemptContext& context) noexcept;
 
-/// Before a call that may put `stream` behind what other streams hold: where it synchronises with
-/// the legacy stream, who waits for that waits for all that is guarded now. Whoever is about to, or
+/// Before a call that may put a stream of the context behind what other streams hold: where it
+/// synchronises with the legacy stream, who waits for that waits for all that is guarded now. Whoever is about to, or
 /// does in the driver, may not have seen it: then this waits instead.
-void NoteJoin(CUstream stream, bool per_thread) noexcept;
+void NoteJoin(PreemptContext& context, CUstream stream, bool per_thread) noexcept;
 
 /// Waits until launch `sequence` of a slot is complete, or the context is given up.
 void WaitForSlot(PreemptContext& context, uint32_t index, uint32_t sequence) noexcept;

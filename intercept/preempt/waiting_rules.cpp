@@ -38,9 +38,8 @@ enum class Rule : uint8_t {
 };
 
 Rule rules[kCallCount];
-bool makes_memory[kCallCount];  // of calls that may wait
-
-bool may_join[kCallCount];     // calls that may put their stream behind what other streams hold
+bool makes_memory[kCallCount];  // calls that may wait, and make memory
+bool may_join[kCallCount];      // calls that may put their stream behind what other streams hold
 
 // Beside graphs, which are launches. Memory that another stream has freed brings that stream with
 // it [CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES].
@@ -293,9 +292,9 @@ __attribute__((visibility("hidden"))) uint64_t cupola_enter_stream_ordered(
     const HookScope scope;
     PreemptContext* const context = ContextOf(index & ~kHasHook, arguments);
     if (context != nullptr) EnterPlain(*context);
-    if (may_join[index & ~kHasHook]) {
+    if (context != nullptr && may_join[index & ~kHasHook]) {
       const StreamArgument& argument = kStreamArguments[index & ~kHasHook];
-      NoteJoin(reinterpret_cast<CUstream>(arguments[-argument.at]), argument.per_thread);
+      NoteJoin(*context, reinterpret_cast<CUstream>(arguments[-argument.at]), argument.per_thread);
     }
   }
   return HasTasksBehind() ? Enter(index) : 0;

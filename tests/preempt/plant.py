@@ -30,8 +30,8 @@ BUGS = {
     # Waiting: a copy does not wait for what the legacy stream came behind by an event.
     "no_join": ("slot.blocks_legacy || slot.number <= joined", "slot.blocks_legacy"),
     # Waiting: a stream comes behind a guard while another thread copies.
-    "join_unseen": ("  if (context->scopes.load() == 0) return;\n  WaitUntilComplete(*context",
-                    "  if (context != nullptr) return;\n  WaitUntilComplete(*context"),
+    "join_unseen": ("  if (context.scopes.load() == 0) return;\n  WaitUntilComplete(context, WaitFor::kAll, last",
+                    "  if (last != 0) return;\n  WaitUntilComplete(context, WaitFor::kAll, last"),
     # First launches count as calls that may wait.
     "no_first_launch": ("!IsKnownLoaded(facts.function)", "false"),
     # The guard.
