@@ -32,6 +32,7 @@
 
 #include "device/runtime/preempt_control.h"
 #include "tests/preempt/strict_lock.h"
+#include "tests/preempt/strict_real.h"
 
 extern "C" const char* const strict_names[];
 extern "C" __attribute__((visibility("hidden"))) void* strict_real[];
@@ -39,6 +40,8 @@ extern "C" void* strict_enter(size_t index);
 extern "C" void strict_leave(size_t index);
 
 namespace {
+
+using namespace strict;  // NOLINT: its own
 
 struct Guard {
   const uint32_t* word;
@@ -56,12 +59,6 @@ struct UnderWay {
   bool is_copy;       ///< waits for the legacy stream
 };
 
-// As measured: these return at once behind any guard, or wait in the driver without harm.
-constexpr const char* kHarmless[] = {
-    "cuCtxSynchronize",   "cuCtxSynchronize_v2", "cuStreamSynchronize", "cuStreamSynchronize_ptsz",
-    "cuEventSynchronize", "cuMemAlloc",          "cuMemAlloc_v2",       "cuMemAllocHost",
-    "cuMemAllocHost_v2",  "cuMemHostAlloc",      "cuMemHostRegister",   "cuMemHostRegister_v2",
-    "cuMemGetInfo",       "cuMemGetInfo_v2",     "cuMemAllocPitch",     "cuMemAllocPitch_v2"};
 constexpr uint32_t kStreamHolds = 1024;
 uint32_t queues = 0;  // as the environment says at cuInit
 
@@ -97,21 +94,8 @@ uint32_t MostHelpers() {
   _exit(99);
 }
 
-void* Real(const char* name) {
-  static void* const driver = [] {
-    void* handle = dlopen(std::getenv("STRICT_DRIVER"), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) _exit(98);
-    return handle;
-  }();
-  return dlsym(driver, name);
-}
-
 __attribute__((constructor)) void FillTable() {
   for (size_t i = 0; strict_names[i] != nullptr; ++i) strict_real[i] = Real(strict_names[i]);
-}
-
-bool StartsWith(const char* text, const char* start) {
-  return std::strncmp(text, start, std::strlen(start)) == 0;
 }
 
 CUcontext Current() {
@@ -135,19 +119,6 @@ bool HasGuard(CUcontext context, bool only_blocking = false) {
   });
 }
 
-/// Is of all contexts: for the two that it names, and the current one, are any.
-bool IsCopyBetween(const char* name) {
-  return StartsWith(name, "cuMemcpyPeer") || StartsWith(name, "cuMemcpy3DPeer");
-}
-
-/// It may end another context than the current one.
-bool MayEndContexts(const char* name) {
-  for (const char* end : {"cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxRelease", "cuCtxDestroy"}) {
-    if (StartsWith(name, end)) return true;
-  }
-  return false;
-}
-
 void DropReached() {
   (void)Current();
   std::erase_if(guards, [](const Guard& guard) {
@@ -155,33 +126,6 @@ void DropReached() {
     return static_cast<int32_t>(now - guard.value) >= 0;
   });
   if (guards.empty()) queued.clear();
-}
-
-bool IsBlocking(CUstream stream) {
-  unsigned flags = 0;
-  if (reinterpret_cast<uintptr_t>(stream) <= 2) return true;
-  reinterpret_cast<CUresult (*)(CUstream, unsigned*)>(Real("cuStreamGetFlags"))(stream, &flags);
-  return (flags & CU_STREAM_NON_BLOCKING) == 0;
-}
-
-/// CUmemorytype; 0 = memory that the driver does not know.
-unsigned MemoryType(CUdeviceptr pointer) {
-  unsigned type = 0;
-  const auto get = reinterpret_cast<CUresult (*)(void*, CUpointer_attribute, CUdeviceptr)>(
-      Real("cuPointerGetAttribute"));
-  return get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer) == CUDA_SUCCESS ? type : 0;
-}
-
-bool IsKnown(CUdeviceptr pointer) { return MemoryType(pointer) != 0; }
-
-bool IsGuard(CUdeviceptr address, cuuint32_t value) {
-  static const bool with_host = std::getenv("STRICT_HOST_WAITS") != nullptr;
-  return value != 0 && (with_host || MemoryType(address) == CU_MEMORYTYPE_DEVICE);
-}
-
-bool Refuses(const char* call) {
-  const char* const refused = std::getenv("STRICT_REFUSES");
-  return refused != nullptr && std::strcmp(refused, call) == 0;
 }
 
 void TellPriority(const CUlaunchConfig* config) {
@@ -207,20 +151,6 @@ CUstream NameOf(CUstream stream, bool per_thread) {
   if (stream != CU_STREAM_PER_THREAD && !(per_thread && stream == nullptr)) return stream;
   thread_local OwnStream own;
   return own.handle();
-}
-
-// Launches may name a CUkernel.
-const void* FunctionOf(const void* handle) {
-  const auto get =
-      reinterpret_cast<CUresult (*)(CUfunction*, CUkernel)>(Real("cuKernelGetFunction"));
-  CUfunction function = nullptr;
-  const auto kernel = static_cast<CUkernel>(const_cast<void*>(handle));
-  return get(&function, kernel) == CUDA_SUCCESS ? function : handle;
-}
-
-bool HasWork(CUstream stream) {
-  const auto query = reinterpret_cast<CUresult (*)(CUstream)>(Real("cuStreamQuery"));
-  return query(stream) == CUDA_ERROR_NOT_READY;
 }
 
 // Without `mutex`: others are to do meanwhile what they can.
@@ -274,8 +204,6 @@ void CheckUnderWay() {
   }
 }
 
-CUstream Legacy(CUstream stream) { return stream == CU_STREAM_LEGACY ? nullptr : stream; }
-
 /// `what`: an event, or an executable graph, which runs behind its last launch.
 void NoteRecord(const void* what, CUstream stream) {
   const std::lock_guard lock(mutex);
@@ -302,11 +230,6 @@ void NoteWait(CUstream stream, const void* what) {
   CheckUnderWay();
 }
 
-template <typename... Arguments>
-CUresult Forward(const char* name, Arguments... arguments) {
-  return reinterpret_cast<CUresult (*)(Arguments...)>(Real(name))(arguments...);
-}
-
 CUresult PassGuard(const char* name, CUstream stream, CUdeviceptr address, cuuint32_t value,
                    unsigned flags) {
   if (Refuses("cuStreamWaitValue32_v2")) return CUDA_ERROR_NOT_SUPPORTED;
@@ -321,7 +244,7 @@ CUresult PassGuard(const char* name, CUstream stream, CUdeviceptr address, cuuin
     }
     CheckUnderWay();
   }
-  const strict::Call call;
+  const Call call;
   return Forward(name, stream, address, value, flags);
 }
 
@@ -386,12 +309,12 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
   lock.unlock();
   // Long enough for others to do meanwhile what they must not.
   if (!harmless) usleep(300);
-  if (strict::LocksOthersOut(name)) strict::call_mutex.lock();
+  if (LocksOthersOut(name)) call_mutex.lock();
   return strict_real[index];
 }
 
 __attribute__((visibility("hidden"))) void strict_leave(size_t index) {
-  if (strict::LocksOthersOut(strict_names[index])) strict::call_mutex.unlock();
+  if (LocksOthersOut(strict_names[index])) call_mutex.unlock();
   const std::lock_guard lock(mutex);
   for (auto* calls : {&under_way, &copying}) {
     const auto left = std::ranges::find(*calls, index, &UnderWay::index);
@@ -406,7 +329,7 @@ CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_
     return std::ranges::find(copying, context, &UnderWay::context) != copying.end();
   };
   while (is_held()) usleep(100);
-  const strict::Call call;
+  const Call call;
   return Forward("cuStreamWriteValue32_v2", stream, address, value, flags);
 }
 
@@ -448,7 +371,7 @@ CUresult cuStreamQuery(CUstream stream) {
   static const char* const late_ms = std::getenv("STRICT_QUERY_MS");
   CUresult result = CUDA_SUCCESS;
   {
-    const strict::Call call;
+    const Call call;
     result = Forward("cuStreamQuery", stream);
   }
   if (late_ms != nullptr) usleep(1000 * std::atoi(late_ms));
@@ -459,7 +382,7 @@ CUresult cuStreamQuery(CUstream stream) {
   CUresult name(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
                 unsigned bz, unsigned shared, CUstream stream, void** params, void** extra) {  \
     CheckLaunch(f, stream, per_thread, gx * gy * gz);                                          \
-    const strict::Call call;                                                                   \
+    const Call call;                                                                   \
     return Forward(#name, f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);           \
   }
 STRICT_LAUNCH(cuLaunchKernel, false)

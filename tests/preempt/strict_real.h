@@ -1,0 +1,96 @@
+// What the strict driver asks the driver beneath it, and what it knows of calls by their names. No
+// state; any thread.
+#pragma once
+
+#include <cuda.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+
+namespace strict {
+
+// As measured: these return at once behind any guard, or wait in the driver without harm.
+inline constexpr const char* kHarmless[] = {
+    "cuCtxSynchronize",   "cuCtxSynchronize_v2", "cuStreamSynchronize", "cuStreamSynchronize_ptsz",
+    "cuEventSynchronize", "cuMemAlloc",          "cuMemAlloc_v2",       "cuMemAllocHost",
+    "cuMemAllocHost_v2",  "cuMemHostAlloc",      "cuMemHostRegister",   "cuMemHostRegister_v2",
+    "cuMemGetInfo",       "cuMemGetInfo_v2",     "cuMemAllocPitch",     "cuMemAllocPitch_v2"};
+
+inline void* Real(const char* name) {
+  static void* const driver = [] {
+    void* handle = dlopen(std::getenv("STRICT_DRIVER"), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) _exit(98);
+    return handle;
+  }();
+  return dlsym(driver, name);
+}
+
+template <typename... Arguments>
+CUresult Forward(const char* name, Arguments... arguments) {
+  return reinterpret_cast<CUresult (*)(Arguments...)>(Real(name))(arguments...);
+}
+
+inline bool StartsWith(const char* text, const char* start) {
+  return std::strncmp(text, start, std::strlen(start)) == 0;
+}
+
+/// Is of all contexts: for the two that it names, and the current one, are any.
+inline bool IsCopyBetween(const char* name) {
+  return StartsWith(name, "cuMemcpyPeer") || StartsWith(name, "cuMemcpy3DPeer");
+}
+
+/// It may end another context than the current one.
+inline bool MayEndContexts(const char* name) {
+  for (const char* end : {"cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxRelease", "cuCtxDestroy"}) {
+    if (StartsWith(name, end)) return true;
+  }
+  return false;
+}
+
+inline bool Refuses(const char* call) {
+  const char* const refused = std::getenv("STRICT_REFUSES");
+  return refused != nullptr && std::strcmp(refused, call) == 0;
+}
+
+inline bool IsBlocking(CUstream stream) {
+  unsigned flags = 0;
+  if (reinterpret_cast<uintptr_t>(stream) <= 2) return true;
+  reinterpret_cast<CUresult (*)(CUstream, unsigned*)>(Real("cuStreamGetFlags"))(stream, &flags);
+  return (flags & CU_STREAM_NON_BLOCKING) == 0;
+}
+
+inline CUstream Legacy(CUstream stream) { return stream == CU_STREAM_LEGACY ? nullptr : stream; }
+
+/// CUmemorytype; 0 = memory that the driver does not know.
+inline unsigned MemoryType(CUdeviceptr pointer) {
+  unsigned type = 0;
+  const auto get = reinterpret_cast<CUresult (*)(void*, CUpointer_attribute, CUdeviceptr)>(
+      Real("cuPointerGetAttribute"));
+  return get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer) == CUDA_SUCCESS ? type : 0;
+}
+
+inline bool IsKnown(CUdeviceptr pointer) { return MemoryType(pointer) != 0; }
+
+inline bool IsGuard(CUdeviceptr address, cuuint32_t value) {
+  static const bool with_host = std::getenv("STRICT_HOST_WAITS") != nullptr;
+  return value != 0 && (with_host || MemoryType(address) == CU_MEMORYTYPE_DEVICE);
+}
+
+// Launches may name a CUkernel.
+inline const void* FunctionOf(const void* handle) {
+  const auto get =
+      reinterpret_cast<CUresult (*)(CUfunction*, CUkernel)>(Real("cuKernelGetFunction"));
+  CUfunction function = nullptr;
+  const auto kernel = static_cast<CUkernel>(const_cast<void*>(handle));
+  return get(&function, kernel) == CUDA_SUCCESS ? function : handle;
+}
+
+inline bool HasWork(CUstream stream) {
+  const auto query = reinterpret_cast<CUresult (*)(CUstream)>(Real("cuStreamQuery"));
+  return query(stream) == CUDA_ERROR_NOT_READY;
+}
+
+}  // namespace strict
