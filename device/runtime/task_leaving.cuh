@@ -142,8 +142,10 @@ __device__ inline bool Scheduler::MayLeaveRest() const {
 /// "Leaving"), and all that was there; in a hurry, the rest of a block. Column 0 stays until the others
 /// have, to hear of a hurry for them.
 __device__ inline void Scheduler::RunRest() {
-  if (lane_ == 0) Mtb().idle_since = NowNs();
-  if (lane_ == 0) atomicAdd(&params_.device->busy, 1u);  // it counts once more as it leaves
+  if (lane_ == 0) {
+    Mtb().idle_since = NowNs();
+    atomicAdd(&params_.device->busy, 1u);  // it counts once more as it leaves
+  }
   __syncwarp();
   const bool is_first = blockIdx.x == 0;
   // At least until a look at the records has found nothing, or all that a column can hold has come:

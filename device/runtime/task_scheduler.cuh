@@ -136,11 +136,11 @@ class Scheduler {
   bool busy_ : 1, awake_ : 1, leaves_ : 1, hurries_ : 1, crowded_ : 1;
   bool is_late_ : 1;       ///< it began when all were to leave
   bool others_leave_ : 1;  ///< of column 0: others have not run all that was there
-  bool waits_ : 1;      ///< a task waits for another, and for it alone
-  bool follows_ : 1;    ///< a task may have been left to the one before it
-  bool resumes_ : 1;    ///< a task may have blocks that an earlier launch has run
-  bool passes_ : 1;     ///< tasks are looked for that may pass a block that wants room
-  uint32_t quiet_ : 3;  ///< looks at the tail since something was there
+  bool waits_ : 1;         ///< a task waits for another, and for it alone
+  bool follows_ : 1;       ///< a task may have been left to the one before it
+  bool resumes_ : 1;       ///< a task may have blocks that an earlier launch has run
+  bool passes_ : 1;        ///< tasks are looked for that may pass a block that wants room
+  uint32_t quiet_ : 3;     ///< looks at the tail since something was there
 };
 
 /// Reads what it goes by, at once: lanes 0 to 7 the next record or, while tasks come or run, lane 0

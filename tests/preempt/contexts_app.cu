@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/apps/support/driver_call.h"
+#include "tests/apps/support/driver_contexts.h"
 #include "tests/preempt/app_parts.h"
 
 namespace {
@@ -23,23 +23,6 @@ cudaStream_t NonBlocking() {
   cudaStream_t stream;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return stream;
-}
-
-CUcontext MakeContext(CUdevice device = 0) {
-  static const auto create = DriverCall<decltype(&cuCtxCreate)>("cuCtxCreate", 13000);
-  CUcontext context = nullptr;
-  CheckDriver(create(&context, nullptr, 0, device), "cuCtxCreate");
-  return context;
-}
-
-void SetContext(CUcontext context) {
-  static const auto set = DriverCall<decltype(&cuCtxSetCurrent)>("cuCtxSetCurrent", 13000);
-  CheckDriver(set(context), "cuCtxSetCurrent");
-}
-
-void EndContext(CUcontext context) {
-  static const auto destroy = DriverCall<decltype(&cuCtxDestroy)>("cuCtxDestroy", 13000);
-  CheckDriver(destroy(context), "cuCtxDestroy");
 }
 
 // A small kernel that has a variant: whether each block ran once.

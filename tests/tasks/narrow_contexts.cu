@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "tests/apps/support/check_runtime.h"
-#include "tests/apps/support/driver_call.h"
+#include "tests/apps/support/driver_contexts.h"
 
 namespace {
 
@@ -40,23 +40,6 @@ __global__ void TellLater(uint32_t* told, uint64_t after_ns) {
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   } while (now - start < after_ns);
   *told = 1;
-}
-
-CUcontext MakeContext() {
-  static const auto create = DriverCall<decltype(&cuCtxCreate)>("cuCtxCreate", 13000);
-  CUcontext context = nullptr;
-  CheckDriver(create(&context, nullptr, 0, 0), "cuCtxCreate");
-  return context;
-}
-
-void SetContext(CUcontext context) {
-  static const auto set = DriverCall<decltype(&cuCtxSetCurrent)>("cuCtxSetCurrent", 13000);
-  CheckDriver(set(context), "cuCtxSetCurrent");
-}
-
-void EndContext(CUcontext context) {
-  static const auto destroy = DriverCall<decltype(&cuCtxDestroy)>("cuCtxDestroy", 13000);
-  CheckDriver(destroy(context), "cuCtxDestroy");
 }
 
 // A stream of a context, with an array. That context is current whenever a function is called.

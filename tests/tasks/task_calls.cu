@@ -12,10 +12,14 @@
 #include <thread>
 
 #include "cupola/task.h"
+#include "tests/tasks/task_checks.h"
 
 namespace task = cupola::task;
 
 namespace {
+
+using cupola::task_test::Expect;
+using cupola::task_test::Must;
 
 constexpr unsigned kTasks = 64;
 
@@ -31,24 +35,6 @@ using Tasks = task::TaskSystem<Busy>;
 
 __global__ void AddOnce(unsigned* word) { atomicAdd(word, 1u); }
 __global__ void AddTwice(unsigned* word) { atomicAdd(word, 2u); }
-
-[[noreturn]] void Fail(const char* what, const std::string& why) {
-  std::printf("task_calls: %s: %s\n", what, why.c_str());
-  std::fflush(stdout);
-  std::_Exit(1);
-}
-
-void Must(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) Fail(what, cudaGetErrorString(error));
-}
-
-void Must(const Tasks& tasks, task::Error error, const char* what) {
-  if (error != task::Error::kNone) Fail(what, tasks.Describe(error));
-}
-
-void Expect(bool holds, const char* what) {
-  if (!holds) Fail(what, "not so");
-}
 
 unsigned* Zeroed() {
   unsigned* word = nullptr;

@@ -7,10 +7,14 @@
 #include <string>
 
 #include "cupola/task.h"
+#include "tests/tasks/task_checks.h"
 
 namespace task = cupola::task;
 
 namespace {
+
+using cupola::task_test::Expect;
+using cupola::task_test::Must;
 
 using namespace std::chrono_literals;
 
@@ -28,24 +32,6 @@ __device__ void Hold(const volatile unsigned* let, volatile unsigned* out) {
 __device__ void Copy(const volatile unsigned* from, volatile unsigned* to) { *to = *from; }
 
 using Tasks = task::TaskSystem<Hold, Copy>;
-
-[[noreturn]] void Fail(const char* what, const std::string& why) {
-  std::printf("task_leaving: %s: %s\n", what, why.c_str());
-  std::fflush(stdout);
-  std::_Exit(1);
-}
-
-void Must(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) Fail(what, cudaGetErrorString(error));
-}
-
-void Must(const Tasks& tasks, task::Error error, const char* what) {
-  if (error != task::Error::kNone) Fail(what, tasks.Describe(error));
-}
-
-void Expect(bool holds, const char* what) {
-  if (!holds) Fail(what, "not so");
-}
 
 void Await(const volatile unsigned& word, unsigned value, const char* what) {
   const auto start = std::chrono::steady_clock::now();

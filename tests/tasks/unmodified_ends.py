@@ -123,16 +123,23 @@ def named_when_long(bed):
     return ""
 
 
+def difference(plain, tasks):
+    """What is wrong where a program whose launches are to be tasks does not do as it does plain; "" if nothing."""
+    same = (plain["code"], plain["stdout"]) == (tasks["code"], tasks["stdout"])
+    if same and counts(tasks["said"])[0] != 0:
+        return ""
+    codes = [runner.describe_code(run["code"]) for run in (plain, tasks)]
+    return (f"plain {codes[0]} {plain['stdout']}, as tasks {codes[1]} {tasks['stdout']} "
+            f"{tasks['said'][-300:]}")
+
+
 def wide_beside_a_flood(bed):
     """A wide launch is on its way to the device for so long that the MasterKernel which was asked to leave for
     it has gone and another has begun: that one goes as well, though it is fed all the time."""
     program = bed.narrow("narrow_faults")
     plain = bed.plain(program, "wide")
     tasks = bed.run(program, "wide", **strict(bed.build, bed.device, STRICT_LATE_MS="600"))
-    if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]) or counts(tasks["said"])[0] == 0:
-        return (f"plain {plain['code']} {plain['stdout']}, as tasks {tasks['code']} {tasks['stdout']} "
-                f"{tasks['said'][-300:]}")
-    return ""
+    return difference(plain, tasks)
 
 
 def unloaded_beside_a_copy(bed):
@@ -141,12 +148,9 @@ def unloaded_beside_a_copy(bed):
     program = bed.narrow("narrow_faults")
     plain = bed.plain(program, "unload")
     tasks = bed.run(program, "unload", **strict(bed.build, bed.device, STRICT_QUERY_MS="200"))
-    problem = any(word in tasks["said"] for word in ("cannot be launched", "no MasterKernel"))
-    if ((plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]) or problem or
-            counts(tasks["said"])[0] == 0):
-        return (f"plain {plain['code']} {plain['stdout']}, as tasks {tasks['code']} {tasks['stdout']} "
-                f"{tasks['said'][-300:]}")
-    return ""
+    if any(word in tasks["said"] for word in ("cannot be launched", "no MasterKernel")):
+        return tasks["said"][-300:]
+    return difference(plain, tasks)
 
 
 def ended_while_waited_for(bed):
@@ -154,10 +158,7 @@ def ended_while_waited_for(bed):
     program = bed.narrow("narrow_contexts")
     plain = bed.plain(program, "ends")
     tasks = bed.run(program, "ends", **strict(bed.build, bed.device, STRICT_QUERY_MS="200"))
-    if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]) or counts(tasks["said"])[0] == 0:
-        return (f"plain {plain['code']} {plain['stdout']}, as tasks {runner.describe_code(tasks['code'])} "
-                f"{tasks['stdout']} {tasks['said'][-300:]}")
-    return ""
+    return difference(plain, tasks)
 
 
 CHECKS = {"killed": killed, "killed under an arbiter": killed_under_an_arbiter,

@@ -17,6 +17,32 @@ namespace {
 
 const void* Handle(uint64_t number) { return reinterpret_cast<const void*>(number << 4); }
 
+// Two threads that look up handles 1 to `there`, each of which means its number, until they are
+// asked what they saw.
+class Readers {
+ public:
+  Readers(const HandleMap& map, uint64_t there) {
+    for (std::thread& reader : threads_) {
+      reader = std::thread([this, &map, there] {
+        for (uint64_t number = 1; !stop_.load(); number = number % there + 1) {
+          wrong_ += map.Find(Handle(number), 0) != number;
+        }
+      });
+    }
+  }
+
+  uint64_t Wrong() {
+    stop_.store(true);
+    for (std::thread& reader : threads_) reader.join();
+    return wrong_.load();
+  }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> wrong_{0};
+  std::thread threads_[2];
+};
+
 TEST(HandleMap, AgreesWithAMapThroughGrowthAndErasure) {
   constexpr uint64_t kSeed = 5, kHandles = 20'000;
   SCOPED_TRACE(kSeed);
@@ -55,20 +81,9 @@ TEST(HandleMap, ReadersFindWhatIsThereWhileItGrows) {
   constexpr uint64_t kThere = 400, kAdded = 60'000;
   HandleMap map;
   for (uint64_t number = 1; number <= kThere; ++number) map.Set(Handle(number), number);
-  std::atomic<bool> stop{false};
-  std::atomic<uint64_t> wrong{0};
-  std::vector<std::thread> readers;
-  for (int t = 0; t < 2; ++t) {
-    readers.emplace_back([&] {
-      for (uint64_t number = 1; !stop.load(); number = number % kThere + 1) {
-        wrong += map.Find(Handle(number), 0) != number;
-      }
-    });
-  }
+  Readers readers(map, kThere);
   for (uint64_t number = kThere + 1; number <= kAdded; ++number) map.Set(Handle(number), number);
-  stop.store(true);
-  for (std::thread& reader : readers) reader.join();
-  EXPECT_EQ(wrong.load(), 0u);
+  EXPECT_EQ(readers.Wrong(), 0u);
   for (uint64_t number = 1; number <= kAdded; ++number) {
     ASSERT_EQ(map.Find(Handle(number), 0), number);
   }
@@ -111,23 +126,12 @@ TEST(HandleMap, ReadersFindWhatIsThereWhileOthersComeAndGo) {
   Prng prng(kSeed);
   HandleMap map;
   for (uint64_t number = 1; number <= kThere; ++number) map.Set(Handle(number), number);
-  std::atomic<bool> stop{false};
-  std::atomic<uint64_t> wrong{0};
-  std::vector<std::thread> readers;
-  for (int t = 0; t < 2; ++t) {
-    readers.emplace_back([&] {
-      for (uint64_t number = 1; !stop.load(); number = number % kThere + 1) {
-        wrong += map.Find(Handle(number), 0) != number;
-      }
-    });
-  }
+  Readers readers(map, kThere);
   for (uint64_t i = 0; i < kChanges; ++i) {
     const uint64_t number = kThere + 1 + prng.Below(300);
     if (!map.Erase(Handle(number))) map.Set(Handle(number), number);
   }
-  stop.store(true);
-  for (std::thread& reader : readers) reader.join();
-  EXPECT_EQ(wrong.load(), 0u);
+  EXPECT_EQ(readers.Wrong(), 0u);
 }
 
 }  // namespace
