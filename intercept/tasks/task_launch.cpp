@@ -6,6 +6,7 @@
 #include "device/runtime/task_grid.h"
 #include "intercept/driver_calls.h"
 #include "intercept/launch_path.h"
+#include "intercept/mutex_lock.h"
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_prediction.h"
 #include "intercept/preempt/preemption.h"
@@ -28,6 +29,9 @@ using runtime::TaskWords;
 
 constexpr uint32_t kWordsBefore = (sizeof(TaskHeader) + sizeof(TaskGrid)) / sizeof(uint32_t);
 constexpr Plain kIsTask = Plain::kCount;
+
+// Held while a kernel is loaded for tasks, over the driver's call.
+pthread_mutex_t load_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 /// Narrow launches of the process that followed each other closely. Any thread, relaxed: it decides
 /// when tasks begin, nothing else.
@@ -232,12 +236,16 @@ void Turn(TaskEngine& engine, Image* image) {
 
 // The driver loads a kernel when that is first launched, and waits for the device meanwhile. It is
 // to do so here, where it would without us: a later launch that cannot be a task may be behind work
-// that waits for the host. False: not here.
+// that waits for the host. Who comes meanwhile waits for that, as a launch would: sent to the driver
+// it left its stream work for long, and the loading of the same kernel in a scope of its own. False:
+// not here.
 bool IsLoadedIn(const TaskEngine& engine, Variant& variant, const void* program) {
   static_assert(kMostEngines <= 32);
   const uint32_t bit = 1u << engine.index();
   if ((variant.loaded_for_tasks.load(std::memory_order_relaxed) & bit) != 0) return true;
   if (CurrentContext() != engine.context()) return false;
+  const MutexLock lock(load_mutex);
+  if ((variant.loaded_for_tasks.load(std::memory_order_relaxed) & bit) != 0) return true;
   const WaitingScope no_tasks;
   const preempt::OwnCallScope nothing_stopped;
   const RelaxedCapture relaxed;
@@ -257,7 +265,6 @@ Plain JudgeEngine(TaskEngine* engine, const Variant& variant) {
     if (engine->state() == TaskEngine::State::kNone) return Plain::kBusy;
   }
   if (!engine->IsReady()) return Plain::kNoEngine;
-  if (scopes.load(std::memory_order_acquire) != 0) return Plain::kScope;
   if (!engine->Serves(variant.image) && !turns[engine->index()].IsTime(*engine)) {
     return Plain::kElsewhere;
   }
@@ -277,6 +284,7 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, Variant& var
   }
   if (const Plain why = JudgeEngine(engine, variant); why != kIsTask) return why;
   if (!IsLoadedIn(*engine, variant, facts.function)) return Plain::kElsewhere;
+  if (scopes.load(std::memory_order_acquire) != 0) return Plain::kScope;
   StreamTasks* const stream = FindStream(*engine, facts.stream, key);
   if (stream == nullptr) return Plain::kStream;
   PrefetchFor(*stream, *engine);
