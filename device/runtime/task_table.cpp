@@ -40,9 +40,11 @@ Cursor& ThisCursor() {
   return cursor;
 }
 
-// Cyclic: whether `done` has come to `sequence`.
-bool HasCome(uint32_t done, uint32_t sequence) {
-  return static_cast<int32_t>(done - sequence) >= 0;
+// Whether a row that says `done` has come to a task of it. Before that it says so of the task before
+// that one in the row, or of none yet; whatever it says else is said of a later one, however often
+// the device's half of a sequence went round since.
+bool HasCome(uint32_t done, uint64_t sequence) {
+  return static_cast<uint32_t>(sequence) - done - 1 >= kTaskRows;
 }
 
 uint32_t NextNumber() {
@@ -52,8 +54,8 @@ uint32_t NextNumber() {
 
 // A record, chunk by chunk, each in one store (16 bytes that are aligned are written at once on
 // every x86-64 processor with AVX: Intel SDM 3A 9.1.1; AMD64 APM 2, 7.3.2).
-void WriteChunks(TaskChunk* to, const uint32_t* words, uint32_t chunks, uint32_t sequence) {
-  const __m128i last = _mm_set_epi32(static_cast<int>(sequence), 0, 0, 0);
+void WriteChunks(TaskChunk* to, const uint32_t* words, uint32_t chunks, uint64_t sequence) {
+  const __m128i last = _mm_set_epi32(static_cast<int>(static_cast<uint32_t>(sequence)), 0, 0, 0);
   const __m128i payload = _mm_set_epi32(0, -1, -1, -1);
   for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
     const __m128i part =
@@ -77,7 +79,17 @@ void PrefetchToWrite(const T& value) {
 
 TaskTable::TaskTable(const Memory& memory)
     : memory_(memory), number_(NextNumber()), columns_(std::make_unique<Column[]>(columns())) {
-  for (uint32_t column = 0; column < columns(); ++column) columns_[column].limit = kTaskRows;
+  for (uint32_t column = 0; column < columns(); ++column) {
+    columns_[column].tail = memory_.first;
+    columns_[column].limit = memory_.first + kTaskRows;
+  }
+  // A chunk that was never written has the sequence 0, which is due in the last row each 2^32 tasks;
+  // 1 never is.
+  for (uint32_t column = 0; column < memory_.column_count; ++column) {
+    for (TaskChunk& chunk : memory_.columns[column].rows[kTaskRows - 1].chunks) {
+      if (chunk.sequence == 0) chunk.sequence = 1;
+    }
+  }
   TellAwake();
 }
 
@@ -99,7 +111,7 @@ uint32_t TaskTable::Done(uint32_t column, uint32_t row) const {
 
 // The rows behind `limit` whose tasks have run, up to the end of their line.
 bool TaskTable::FindRoom(uint32_t number, Column& column) const {
-  const uint32_t end = (column.limit / kRowsOfALine + 1) * kRowsOfALine;
+  const uint64_t end = (column.limit / kRowsOfALine + 1) * kRowsOfALine;
   while (column.limit != end &&
          HasCome(Done(number, column.limit % kTaskRows), column.limit - kTaskRows + 1)) {
     ++column.limit;
@@ -113,13 +125,14 @@ bool TaskTable::HasRoom(uint32_t number, Column& column) const {
 }
 
 void TaskTable::Write(uint32_t number, Column& column, const TaskWords& words, TaskId* id) {
-  const uint32_t position = column.tail.load(std::memory_order_relaxed);
+  const uint64_t position = column.tail.load(std::memory_order_relaxed);
   PrefetchToWrite(memory_.columns[number].rows[(position + kAhead) % kTaskRows]);
   WriteChunks(memory_.columns[number].rows[position % kTaskRows].chunks, words.words,
               words.header.chunks, position + 1);
-  __atomic_store_n(&memory_.columns[number].tail, position + 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&memory_.columns[number].tail, static_cast<uint32_t>(position + 1),
+                   __ATOMIC_RELEASE);
   column.tail.store(position + 1, std::memory_order_relaxed);
-  *id = {number, position + 1, number_};
+  *id = {.column = number, .table = number_, .sequence = position + 1};
 }
 
 bool TaskTable::TryPutNext(uint32_t number, const TaskWords& words, TaskId* id, bool* is_loaded) {
@@ -128,7 +141,7 @@ bool TaskTable::TryPutNext(uint32_t number, const TaskWords& words, TaskId* id, 
   const bool has_room = HasRoom(number, column);
   if (has_room) {
     Write(number, column, words, id);
-    const uint32_t position = id->sequence - 1;
+    const uint64_t position = id->sequence - 1;
     if (position % kEnough == 0 && position >= kEnough && awake() < memory_.column_count) {
       *is_loaded |=
           !HasCome(Done(number, (position - kEnough) % kTaskRows), position - kEnough + 1);
@@ -138,12 +151,12 @@ bool TaskTable::TryPutNext(uint32_t number, const TaskWords& words, TaskId* id, 
   return has_room;
 }
 
-bool TaskTable::TryPutIn(uint32_t number, uint32_t after, TaskWords* words, TaskId* id) {
+bool TaskTable::TryPutIn(uint32_t number, uint64_t after, TaskWords* words, TaskId* id) {
   Column& column = columns_[number];
   if (column.taken.exchange(true, std::memory_order_acquire)) return false;
   const bool has_room = HasRoom(number, column);
   if (has_room) {
-    const uint32_t back = column.tail.load(std::memory_order_relaxed) + 1 - after;
+    const uint64_t back = column.tail.load(std::memory_order_relaxed) + 1 - after;
     // Further back there is none that has not ended: its row is in use again.
     words->header.after = after != 0 && back < kTaskRows ? static_cast<uint16_t>(back) : 0;
     Write(number, column, *words, id);
@@ -165,7 +178,7 @@ bool TaskTable::TryPutSolo(TaskWords* words, TaskId* id) {
 
 bool TaskTable::LastHaveRun() const {
   for (uint32_t column = 0; column < memory_.column_count; ++column) {
-    const uint32_t tail = Tail(column);
+    const uint64_t tail = Tail(column);
     if (tail != 0 && !HasCome(Done(column, (tail - 1) % kTaskRows), tail)) return false;
   }
   return true;
@@ -208,7 +221,7 @@ void TaskTable::WakeColumn(uint32_t column) {
 
 bool TaskTable::Knows(const TaskId& id) const {
   return id.table == number_ && id.column < columns() && id.sequence != 0 &&
-         HasCome(columns_[id.column].tail.load(std::memory_order_relaxed), id.sequence);
+         id.sequence <= Tail(id.column);
 }
 
 bool TaskTable::IsDone(const TaskId& id) const {
@@ -216,19 +229,18 @@ bool TaskTable::IsDone(const TaskId& id) const {
   return HasCome(Done(id.column, (id.sequence - 1) % kTaskRows), id.sequence);
 }
 
-bool TaskTable::HaveRun(uint32_t column, uint32_t tail) const {
+bool TaskTable::HaveRun(uint32_t column, uint64_t tail) const {
   ThisCursor().burst = 0;
-  for (uint32_t back = 0; back < kTaskRows && tail != back; ++back) {
-    if (!IsDone({column, tail - back})) return false;
+  for (uint64_t back = 0; back < kTaskRows && tail != back; ++back) {
+    if (!IsDone({.column = column, .sequence = tail - back})) return false;
   }
   return true;
 }
 
-uint32_t TaskTable::OldestLeft(uint32_t column) const {
-  const uint32_t tail = Tail(column);
-  for (uint32_t back = kTaskRows; back-- > 0;) {
-    // Rows of a young column say 0, which is ahead of positions before its first.
-    if (!IsDone({column, tail - back})) return tail - back;
+uint64_t TaskTable::OldestLeft(uint32_t column) const {
+  const uint64_t tail = Tail(column);
+  for (uint64_t back = std::min<uint64_t>(tail, kTaskRows); back-- > 0;) {
+    if (!IsDone({.column = column, .sequence = tail - back})) return tail - back;
   }
   return 0;
 }

@@ -11,11 +11,11 @@
 
 namespace cupola::runtime {
 
-/// A task that was put into a table. Good until 2^31 more tasks went through its column.
+/// A task that was put into a table.
 struct TaskId {
   uint32_t column;
-  uint32_t sequence;   ///< 0: no task
-  uint32_t table = 0;  ///< TaskTable::number
+  uint32_t table = 0;     ///< TaskTable::number
+  uint64_t sequence = 0;  ///< 1 + its position; what the device sees is its lower half. 0: no task
 };
 
 /// A task as it is put in: its header and arguments, one behind the other.
@@ -35,6 +35,9 @@ class TaskTable {
     /// There is one column more, behind the others, which no MTB pulls from: its tasks are
     /// launched, one behind the other.
     bool has_solo_column = false;
+    /// Position of the first task of each column, a multiple of kTaskRows: what all before it have
+    /// left in `columns` and `done` is there.
+    uint64_t first = 0;
   };
 
   explicit TaskTable(const Memory& memory);
@@ -46,7 +49,7 @@ class TaskTable {
   /// Puts a task into a column, which is woken; the task starts only when the one of that column
   /// that has the sequence `after` has ended (0: none), and sees what it wrote. Sets header.after.
   /// False: there is no room now, or another thread puts one in there.
-  bool TryPutIn(uint32_t column, uint32_t after, TaskWords* words, TaskId* id);
+  bool TryPutIn(uint32_t column, uint64_t after, TaskWords* words, TaskId* id);
 
   /// A task will be put into a column: what is written then is asked for. The device looks at the
   /// column's tail, which is elsewhere therefore.
@@ -73,13 +76,13 @@ class TaskTable {
   bool IsDone(const TaskId& id) const;
 
   /// Position behind the last task that was put into a column.
-  uint32_t Tail(uint32_t column) const {
+  uint64_t Tail(uint32_t column) const {
     return columns_[column].tail.load(std::memory_order_relaxed);
   }
   /// Whether all tasks of a column before that position have run.
-  bool HaveRun(uint32_t column, uint32_t tail) const;
+  bool HaveRun(uint32_t column, uint64_t tail) const;
   /// Sequence of the first task of a column that has not run; 0: all have.
-  uint32_t OldestLeft(uint32_t column) const;
+  uint64_t OldestLeft(uint32_t column) const;
   /// TaskHeader::body of a task that has not run.
   uint16_t BodyOf(const TaskId& id) const;
   /// The solo one too.
@@ -101,8 +104,8 @@ class TaskTable {
   /// A column as the host sees it, by whoever holds `taken`.
   struct alignas(64) Column {
     std::atomic<bool> taken{false};
-    std::atomic<uint32_t> tail{0};  ///< position of the next task; others read it too
-    uint32_t limit = 0;             ///< positions before this are known to have a free row
+    std::atomic<uint64_t> tail{0};  ///< position of the next task; others read it too
+    uint64_t limit = 0;             ///< positions before this are known to have a free row
   };
 
   bool HasRoom(uint32_t number, Column& column) const;
@@ -138,7 +141,8 @@ class TasksBefore {
   }
 
   const TaskTable& table_;
-  uint32_t column_ = 0, tail_ = 0;
+  uint32_t column_ = 0;
+  uint64_t tail_ = 0;
 };
 
 }  // namespace cupola::runtime

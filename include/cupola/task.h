@@ -13,7 +13,12 @@
 //   if (tasks.Spawn<Scale>({.threads = 128}, &id, values, 128, 2.0f) != cupola::task::Error::kNone)
 //   ... tasks.Wait(id);
 //
-// Any number of threads may use a TaskSystem. Its functions return an Error, never throw.
+// Built with `nvcc -std=c++20 -I<root> -I<root>/include`, <root> being Cupola's, and linked with
+// <root>/device/runtime/task_table.cpp; Cupola need not run beside it.
+//
+// Any number of threads may use a TaskSystem at once, but for its end. Its functions return an Error,
+// never throw; any may return kForked, and kDevice once CUDA has failed. What each says of errors is
+// beside these.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -43,7 +48,7 @@ struct TaskShape {
   bool uses_barrier = false;  ///< SyncBlock is called
   /// It starts when this one has ended, and sees what it wrote; the device sees to that, the host
   /// waits for nothing. Sequence 0: none.
-  TaskId after = {0, 0};
+  TaskId after = {};
 };
 
 // In a task.
@@ -79,7 +84,9 @@ __device__ inline void* SharedMemory() {
 /// Where the process forks, a system that was used before is the parent's: in the child its
 /// functions return kForked. Where its device is reset tasks are lost: they return kDevice, and it
 /// is ended before another is used. CUDA's calls that wait for the device wait for the MasterKernel
-/// too: until all tasks have run that are put in before it has been idle for 125 us.
+/// too: until all tasks have run that are put in before it has been idle for 125 us. Under an
+/// arbiter it is a kernel that cannot be stopped, like others without a preemptible form: it
+/// leaves when it is idle, or by LeaveNow.
 template <Registers kRegisters, auto... Functions>
 class TaskSystemOf {
  public:
@@ -93,12 +100,14 @@ class TaskSystemOf {
   /// Threads of a block, at most.
   static constexpr uint32_t kThreads = MtbThreads(kRegisters) - 32;
 
-  /// Puts a task in; does not wait for the device unless the table is full. [taskSpawn]
+  /// Puts a task in; does not wait for the device unless the table is full. The first one allocates.
+  /// Errors, and nothing was put in: kTooManyThreads, kTooManyBlocks, kTooMuchShared, kUnknownTask
+  /// (`after`), kTimedOut (the table stays full), kNoMemory. [taskSpawn]
   template <auto Function, class... Arguments>
   Error Spawn(const TaskShape& shape, TaskId* id, Arguments... arguments);
 
   /// The same for a function that is known by its number among Functions, with a pointer to each
-  /// of `count` arguments, as in cudaLaunchKernel.
+  /// of `count` arguments, as in cudaLaunchKernel. Errors, too: kUnknownBody, kBadArguments.
   Error SpawnBody(uint32_t body, const TaskShape& shape, TaskId* id, void* const* arguments,
                   uint32_t count);
   /// Parameters of that function.
@@ -106,25 +115,27 @@ class TaskSystemOf {
     return internal::Bodies<Functions...>::kFacts[body].parameters;
   }
 
-  /// Until the task has run; what it wrote can be seen, also by CUDA calls that follow. [wait]
+  /// Until the task has run; what it wrote can be seen, also by CUDA calls that follow. Synchronises
+  /// with the task, spinning. Errors: kUnknownTask, kTimedOut. [wait]
   Error Wait(const TaskId& id);
 
   /// Whether it has run; does not wait. Asks CUDA now and then, and launches the MasterKernel where
   /// that has left, but not while a LeaveNow of another thread waits. Where CUDA has failed:
-  /// kDevice, unless it has run. [check]
+  /// kDevice, unless it has run. Errors: kUnknownTask. [check]
   Error Check(const TaskId& id, bool* is_done);
 
-  /// Until all tasks that were put in before have run. [waitAll]
+  /// Until all tasks that were put in before have run. Synchronises with them, spinning. Errors:
+  /// kTimedOut. [waitAll]
   Error WaitAll();
 
   /// Has the MasterKernel leave when it has run what was put in before, and returns when it is gone
   /// and the SMs are free: synchronises. Whoever puts a task in, then or meanwhile, has it launched
-  /// again.
+  /// again. Errors: kTimedOut.
   Error Leave();
 
   /// Has the MasterKernel leave as soon as the blocks that run have ended, and returns when it is
   /// gone and the SMs are free: synchronises. What has not begun is run when a task is put in,
-  /// waited for or, behind that, asked for, which launches it again.
+  /// waited for or, behind that, asked for, which launches it again. Errors: kTimedOut.
   Error LeaveNow();
 
   /// What an error of this system means, with limits, CUDA's words, and of kUnknownTask the last id
@@ -135,6 +146,7 @@ class TaskSystemOf {
   /// with kTimedOut; the tasks go on, and may be waited for again. 60 s by default.
   void set_time_limit(std::chrono::nanoseconds limit) { time_limit_ = limit; }
 
+  /// Why kDevice was returned.
   cudaError_t cuda_error() const { return cuda_error_; }
   /// Launches of the MasterKernel so far.
   uint32_t launches() const { return params_.epoch; }
@@ -169,7 +181,7 @@ class TaskSystemOf {
   Error Await(IsOver is_over, NeedsMaster needs_master);
 
   mutable std::mutex mutex_;
-  TaskId unknown_ = {0, 0};  ///< the last that was asked for
+  TaskId unknown_ = {};  ///< the last that was asked for
   std::unique_ptr<runtime::TaskTable> table_;
   runtime::MasterParams params_{};
   volatile uint32_t* running_ = nullptr;
@@ -183,12 +195,12 @@ class TaskSystemOf {
   uint32_t* solo_blocks_ended_ = nullptr;  ///< SoloParams::blocks_ended of all: one runs at a time
   TaskId last_solo_{};
   Clock::time_point last_solo_time_{};
-  std::atomic<uint32_t> slow_solo_{0};      ///< sequence of the last that did not end soon; 0: none
+  std::atomic<uint64_t> slow_solo_{0};      ///< sequence of the last that did not end soon; 0: none
   std::atomic<bool> may_have_kept_{false};  ///< tasks, in a hurry; until the next MasterKernel
   std::atomic<uint32_t> hurrying_{0};       ///< threads that are in LeaveNow
   std::atomic<Clock::duration> asked_{};    ///< when Check has asked CUDA
-  cudaError_t cuda_error_ = cudaSuccess;
-  std::chrono::nanoseconds time_limit_ = std::chrono::seconds(60);
+  std::atomic<cudaError_t> cuda_error_{cudaSuccess};
+  std::atomic<std::chrono::nanoseconds> time_limit_{std::chrono::seconds(60)};
   std::atomic<bool> is_open_{false}, has_failed_{false};
 };
 

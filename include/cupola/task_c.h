@@ -20,6 +20,8 @@
  *   cupola_tasks_wait(tasks, id);
  *   cupola_tasks_destroy(tasks);
  *
+ * Bodies have 32 registers a thread; those that need more belong into a cupola::task::TaskSystemOf.
+ *
  * Any number of threads may use a handle at once, but for its destruction. Functions return an
  * error, and print nothing. Handles and pointers are not NULL unless it is said. In square brackets
  * what the paper calls it (Table 1); getTid, syncBlock and getSMPtr are for bodies, in
@@ -54,11 +56,11 @@ typedef enum cupola_tasks_error {
 /* A MasterKernel, and what was put in for it. */
 typedef struct cupola_tasks cupola_tasks;
 
-/* A task. Good until 2^31 more tasks went through its column. */
+/* A task. */
 typedef struct cupola_task_id {
   uint32_t column;
-  uint32_t sequence; /* 0: no task */
   uint32_t table;    /* of the handle that gave it */
+  uint64_t sequence; /* 0: no task */
 } cupola_task_id;
 
 /* What a task needs. Members that an initialiser leaves out are 0, which is an error for the first
@@ -112,13 +114,14 @@ cupola_tasks_error cupola_tasks_leave(cupola_tasks* tasks);
 cupola_tasks_error cupola_tasks_leave_now(cupola_tasks* tasks);
 
 /* How long the calls above wait, in nanoseconds, before they give up with TIMED_OUT; 60 s by
- * default. Not while another thread waits. */
+ * default. */
 void cupola_tasks_set_time_limit(cupola_tasks* tasks, uint64_t limit_ns);
 
 /* Writes what an error means, with the limit that it is about and its value, CUDA's words for
- * DEVICE, the last id that was not known for UNKNOWN_TASK, and what bodies there are for UNKNOWN_BODY and BAD_ARGUMENTS. Never writes more than
- * `size` bytes, of which the last is 0; returns how many the whole text has without that, as
- * snprintf does. `tasks` may be NULL: then limits of the handle are left out. */
+ * DEVICE, the last id that was not known for UNKNOWN_TASK, and what bodies there are for
+ * UNKNOWN_BODY and BAD_ARGUMENTS. Never writes more than `size` bytes, of which the last is 0;
+ * returns how many the whole text has without that, as snprintf does. `tasks` may be NULL: then
+ * limits of the handle are left out. */
 size_t cupola_tasks_error_text(const cupola_tasks* tasks, cupola_tasks_error error, char* text,
                                size_t size);
 

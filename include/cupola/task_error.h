@@ -22,7 +22,7 @@ enum class Error {
   kForked,          ///< this process is a fork of the one that has used this system
 };
 
-/// Threads of a block, at most.
+/// Threads of a block, at most; TaskSystemOf::kThreads where a thread has 128 registers.
 inline constexpr uint32_t kMostThreads = runtime::kMostExecutors * 32;
 inline constexpr uint32_t kMostBlocks = runtime::kMostTaskBlocks;
 /// Shared memory of a block comes in powers of two of these.

@@ -78,7 +78,7 @@ class TasksForC final : public cupola_tasks {
   const std::array<const char*, sizeof...(Functions)> names_;
 };
 
-inline TaskId FromC(cupola_task_id id) { return {id.column, id.sequence, id.table}; }
+inline TaskId FromC(cupola_task_id id) { return {id.column, id.table, id.sequence}; }
 inline cupola_tasks_error ToC(Error error) { return static_cast<cupola_tasks_error>(error); }
 
 static_assert(static_cast<int>(Error::kNone) == CUPOLA_TASKS_OK &&
@@ -124,7 +124,7 @@ CUPOLA_TASKS_DEFINITION cupola_tasks_error cupola_tasks_spawn(cupola_tasks* task
                          .after = FromC(shape->after)};
   TaskId given{};
   const Error error = tasks->Spawn(body, of_cpp, arguments, argument_count, &given);
-  if (error == Error::kNone) *id = {given.column, given.sequence, given.table};
+  if (error == Error::kNone) *id = {given.column, given.table, given.sequence};
   return ToC(error);
 }
 

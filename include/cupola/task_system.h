@@ -105,7 +105,7 @@ template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::LaunchSolo(const runtime::TaskWords& task,
                                                          const TaskId& id) {
   ++solo_launches_;
-  const uint32_t row = (id.sequence - 1) % runtime::kTaskRows;
+  const uint64_t row = (id.sequence - 1) % runtime::kTaskRows;
   runtime::SoloParams params{.record = {},
                              .done = params_.done + id.column * runtime::kTaskRows + row,
                              .blocks_ended = solo_blocks_ended_};
@@ -159,9 +159,9 @@ Error TaskSystemOf<kRegisters, Functions...>::PutSolo(runtime::TaskWords* task, 
 // order, so one behind another that was too slow is not waited for.
 template <Registers kRegisters, auto... Functions>
 bool TaskSystemOf<kRegisters, Functions...>::EndsSoon(const TaskId& id) {
-  const uint32_t slow = slow_solo_.load(std::memory_order_relaxed);
-  const bool is_behind = slow != 0 && static_cast<int32_t>(id.sequence - slow) >= 0;
-  if (is_behind && !table_->IsDone({id.column, slow})) return false;
+  const uint64_t slow = slow_solo_.load(std::memory_order_relaxed);
+  const bool is_behind = slow != 0 && id.sequence >= slow;
+  if (is_behind && !table_->IsDone({.column = id.column, .sequence = slow})) return false;
   for (const auto start = Clock::now(); !table_->IsDone(id);) {
     if (Clock::now() - start <= kSoon) continue;
     slow_solo_.store(id.sequence, std::memory_order_relaxed);
@@ -258,7 +258,7 @@ Error TaskSystemOf<kRegisters, Functions...>::Await(IsOver is_over, NeedsMaster 
     }
     if (turn % 16384 == 0) {
       if (const Error error = AskCuda(); error != Error::kNone) return error;
-      if (Clock::now() - start > time_limit_) return Error::kTimedOut;
+      if (Clock::now() - start > time_limit_.load()) return Error::kTimedOut;
     }
   }
   return Error::kNone;
@@ -334,7 +334,7 @@ Error TaskSystemOf<kRegisters, Functions...>::AwaitGone(Clock::time_point start)
     if (state == cudaSuccess) state = cudaStreamQuery(solo_stream_);
     if (state == cudaSuccess) return Error::kNone;
     if (state != cudaErrorNotReady && Failed(state)) return Error::kDevice;
-    if (Clock::now() - start > time_limit_) return Error::kTimedOut;
+    if (Clock::now() - start > time_limit_.load()) return Error::kTimedOut;
   }
 }
 
@@ -401,7 +401,7 @@ std::string TaskSystemOf<kRegisters, Functions...>::Describe(Error error) const 
     return "a block has 1 to " + std::to_string(kThreads) + " threads";
   }
   if (error != Error::kTimedOut) return text;
-  const auto limit = std::chrono::duration_cast<std::chrono::microseconds>(time_limit_);
+  const auto limit = std::chrono::duration_cast<std::chrono::microseconds>(time_limit_.load());
   return text + ", " + std::to_string(limit.count()) + " us";
 }
 

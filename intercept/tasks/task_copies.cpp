@@ -160,7 +160,7 @@ bool AwaitCopy(TaskEngine& engine, const runtime::TaskId& id) {
 // synchronous. To pageable memory: written before.
 bool PutInStaged(const Place& at, const CopyFacts& facts) {
   StagingPlace staged(at.engine);
-  runtime::TaskId id{0, 0};
+  runtime::TaskId id{};
   if (!staged || !PutIn(at, facts, &staged, &id)) return false;
   const bool is_from = facts.host == HostSide::kFrom;
   if (is_from && !at.call.is_synchronous) return true;
@@ -173,7 +173,7 @@ bool PutInAnyhow(const Place& at, CopyFacts facts) {
   const Reach to = ReachOf(at.engine, RangeOf(facts.to), facts.to, facts.bytes);
   const Reach from = ReachOf(at.engine, RangeOf(facts.from), facts.from, facts.bytes);
   if (to == Reach::kAsItIs && from == Reach::kAsItIs) {
-    runtime::TaskId id{0, 0};
+    runtime::TaskId id{};
     const bool waits = at.call.is_synchronous && facts.host != HostSide::kNone;
     return PutIn(at, facts, nullptr, &id) && (!waits || AwaitCopy(at.engine, id));
   }

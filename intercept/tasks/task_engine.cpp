@@ -312,7 +312,10 @@ bool TaskEngine::Put(uint32_t column, runtime::TaskWords* words, TaskId* last,
 // Tasks of a stream end in their order.
 uint32_t TaskEngine::CountLeft(const TaskId& last) const noexcept {
   uint32_t left = 0;
-  const auto is_done = [&](uint32_t back) { return IsDone({last.column, last.sequence - back}); };
+  const auto is_done = [&](uint32_t back) {
+    return back >= last.sequence ||
+           IsDone({.column = last.column, .sequence = last.sequence - back});
+  };
   for (uint32_t half = runtime::kTaskRows / 2; half != 0; half /= 2) {
     if (!is_done(left + half - 1)) left += half;
   }
@@ -337,7 +340,7 @@ void TaskEngine::LookAt(uint32_t column) noexcept {
 }
 
 CUdeviceptr TaskEngine::DoneAddress(const TaskId& id) const noexcept {
-  const uint32_t at = id.column * runtime::kTaskRows + (id.sequence - 1) % runtime::kTaskRows;
+  const uint64_t at = id.column * runtime::kTaskRows + (id.sequence - 1) % runtime::kTaskRows;
   return reinterpret_cast<CUdeviceptr>(params_.done + at);
 }
 

@@ -19,7 +19,7 @@ constexpr size_t kMostBytes = 4 << 20;  // of all places of an engine, unless on
 
 struct Place {
   std::atomic<bool> taken{false};
-  runtime::TaskId last{0, 0};  ///< sequence 0: none yet; while it is taken
+  runtime::TaskId last{};  ///< sequence 0: none yet; while it is taken
 };
 
 /// Of an engine: goes with its context.

@@ -67,7 +67,7 @@ void Begin(StreamTasks* entry, TaskEngine& engine, CUstream stream) {
   entry->skip = 0;
   entry->backoff = 1;
   if (entry->engine.load() != &engine) {
-    entry->last = entry->flushed = {0, 0};
+    entry->last = entry->flushed = {};
     entry->put.store(0);
   }
   entry->engine.store(&engine);
@@ -190,7 +190,8 @@ void Flush(StreamTasks& stream) {
   const RelaxedCapture relaxed;
   const auto wait = CUPOLA_CALL_REAL(cuStreamWaitValue32_v2, PFN_cuStreamWaitValue32_v11070);
   Count(counters.flushes);
-  if (wait(stream.stream, engine.DoneAddress(stream.last), stream.last.sequence,
+  const auto word = static_cast<cuuint32_t>(stream.last.sequence);
+  if (wait(stream.stream, engine.DoneAddress(stream.last), word,
            CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS) {
     stream.flushed = stream.last;
   } else {
@@ -261,10 +262,10 @@ void PrefetchFor(const StreamTasks& stream, const TaskEngine& engine) noexcept {
 bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept {
   TaskEngine& engine = *stream.engine.load();
   const uint32_t column = stream.number % engine.columns();
-  if (stream.last.column != column) stream.last = stream.flushed = {column, 0};
+  if (stream.last.column != column) stream.last = stream.flushed = {.column = column};
   bool was_full = false;
   const bool is_in = engine.Put(column, words, &stream.last, &was_full);
-  stream.put.store(uint64_t{column} << 32 | stream.last.sequence, std::memory_order_release);
+  stream.NoteLastPut();
   if (was_full && is_in) NoteFull(stream, engine);
   return is_in;
 }
@@ -275,10 +276,11 @@ StreamUse CountUse(const TaskEngine& engine, bool from_now_on) noexcept {
   for (uint32_t i = 0; i < known; ++i) {
     StreamTasks& stream = *all[i];
     if (stream.engine.load(std::memory_order_relaxed) != &engine) continue;
-    const uint32_t put = stream.LastPut().sequence;
+    const uint64_t put = stream.LastPut().sequence;
     if (put == 0 || put == stream.counted) continue;
     ++use.streams;
-    use.tasks += std::min(put - stream.counted, runtime::kTaskRows);
+    use.tasks += static_cast<uint32_t>(
+        std::min<uint64_t>(put - stream.counted, runtime::kTaskRows));
     if (from_now_on) stream.counted = put;
   }
   return use;

@@ -25,15 +25,15 @@ struct StreamTasks {
   std::atomic<TaskEngine*> engine{nullptr};  ///< of its context
   std::atomic<const void*> owner{nullptr};   ///< of a thread's own: who; null when that has ended
   uint32_t number = 0;                       ///< of the stream; its column is that of so many
-  runtime::TaskId last{0, 0};                ///< sequence 0: none yet; others: LastPut
-  runtime::TaskId flushed{0, 0};             ///< the stream waits for it
+  runtime::TaskId last{};                    ///< sequence 0: none yet; others: LastPut
+  runtime::TaskId flushed{};                 ///< the stream waits for it
   std::atomic<bool> is_blocking{true};       ///< work of the legacy stream comes before and after
   std::atomic<uint64_t> work{1};             ///< how often the driver was given other work for it
   uint64_t clean_at = 0;           ///< all such counts when it had none outstanding; 0: not known
   uint32_t skip = 0, backoff = 1;  ///< launches until the driver is asked again
   std::atomic<bool> spreads{false};  ///< a launch of several blocks was its last one
-  std::atomic<uint64_t> put{0};      ///< its last task: column, then sequence
-  uint32_t counted = 0;  ///< its sequence, when streams that have tasks were counted last
+  std::atomic<uint64_t> put{0};      ///< its last task: its column, then kSequenceBits of sequence
+  uint64_t counted = 0;  ///< its sequence, when streams that have tasks were counted last
   uint32_t tried = 0, held = 0;    ///< number of the trial that it was in; that it has no more in
 
   void Take() noexcept {
@@ -45,8 +45,16 @@ struct StreamTasks {
   /// `last`, for who does not hold the lock.
   runtime::TaskId LastPut() const noexcept {
     const uint64_t id = put.load(std::memory_order_acquire);
-    return {static_cast<uint32_t>(id >> 32), static_cast<uint32_t>(id)};
+    return {.column = static_cast<uint32_t>(id >> kSequenceBits),
+            .sequence = id & ((uint64_t{1} << kSequenceBits) - 1)};
   }
+  /// `last` is another now.
+  void NoteLastPut() noexcept {
+    put.store(uint64_t{last.column} << kSequenceBits | last.sequence, std::memory_order_release);
+  }
+
+  /// Of `put`. With ten million tasks a second a column has had so many after 300 days.
+  static constexpr uint32_t kSequenceBits = 48;
 };
 
 /// Held while a task is put in, or the stream is made to wait.

@@ -18,7 +18,7 @@ class Measuring {
   void NoteFull(const StreamTasks& stream, const TaskEngine& engine) {
     if (taken_.test_and_set(std::memory_order_acquire)) return;
     const uint64_t now = NowNs();
-    const uint32_t tasks = stream.last.sequence - sequence_;
+    const uint64_t tasks = stream.last.sequence - sequence_;
     const bool is_span =
         marked_ == &stream && column_ == stream.last.column && tasks <= runtime::kTaskRows;
     const bool is_of_another =
@@ -55,7 +55,8 @@ class Measuring {
   std::atomic_flag taken_;
   const StreamTasks* marked_ = nullptr;  ///< found full at:
   uint64_t since_ns_ = 0;
-  uint32_t sequence_ = 0, column_ = 0;  ///< of its last task then
+  uint64_t sequence_ = 0;  ///< of its last task then
+  uint32_t column_ = 0;
 } measuring;
 
 /// The trial that is on: its streams, and the one that is watched.
@@ -132,7 +133,7 @@ class Trying {
   std::atomic_flag taken_;
   uint32_t trial_ = 0, streams_ = 0, uncertain_ = 0;
   StreamTasks* watched_ = nullptr;
-  runtime::TaskId last_{0, 0};
+  runtime::TaskId last_{};
   bool spreads_ = false;
   TaskTrial watch_;
 } trying;

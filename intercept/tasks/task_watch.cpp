@@ -29,7 +29,7 @@ void TaskWatch::Look(const runtime::TaskTable& table, uint32_t column,
   if (settings.notice_ns == 0 || taken_.test_and_set(std::memory_order_acquire)) return;
   const uint64_t now = NowNs();
   if (followed_.sequence == 0 || table.IsDone(followed_)) {
-    followed_ = {column, table.OldestLeft(column)};
+    followed_ = {.column = column, .sequence = table.OldestLeft(column)};
     since_ns_ = now;
     was_said_ = false;
   } else if (!was_said_ && now >= since_ns_ + settings.notice_ns) {  // threads' clocks differ

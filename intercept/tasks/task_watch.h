@@ -21,7 +21,7 @@ class TaskWatch {
 
  private:
   std::atomic_flag taken_;
-  runtime::TaskId followed_{0, 0};  ///< sequence 0: none
+  runtime::TaskId followed_{};  ///< sequence 0: none
   uint64_t since_ns_ = 0;
   bool was_said_ = false;
 };

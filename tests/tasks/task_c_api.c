@@ -102,7 +102,7 @@ static void check_bad_shapes(cupola_tasks* tasks) {
       {{.threads = 32, .blocks = 1, .shared_bytes = 32769},
        CUPOLA_TASKS_TOO_MUCH_SHARED,
        "at most 32768 bytes"},
-      {{.threads = 32, .blocks = 1, .after = {0, 1, 0}}, CUPOLA_TASKS_UNKNOWN_TASK, "table 0"},
+      {{.threads = 32, .blocks = 1, .after = {.sequence = 1}}, CUPOLA_TASKS_UNKNOWN_TASK, "table 0"},
   };
   const cupola_task_shape most = {.threads = 992, .blocks = 1, .shared_bytes = 32768};
   const uint32_t nothing = find(tasks, "Nothing");
@@ -118,7 +118,8 @@ static void check_bad_shapes(cupola_tasks* tasks) {
 
 static void check_bad_use(cupola_tasks* tasks, unsigned* words, unsigned* device) {
   const cupola_task_shape shape = {.threads = 32, .blocks = 1};
-  cupola_task_id never = {0, 0x70000000, 0}, nowhere = {0xffff, 1, 0}, none = {0, 0, 0};
+  cupola_task_id never = {.column = 0, .sequence = 0x70000000}, none = {0};
+  cupola_task_id nowhere = {.column = 0xffff, .sequence = 1};
   const uint32_t scale = find(tasks, "Scale"), endless = find(tasks, "Endless");
   unsigned count = 0, factor = 1;
   void* const arguments[] = {&device, &count, &factor};

@@ -427,12 +427,12 @@ void CheckBadUse(Tasks& tasks) {
   Good(tasks.Spawn<Count>({.threads = 32}, &id, out.memory), id);
   Good(tasks.Wait(id), id);
   const uint32_t table = id.table;
-  is(tasks.Spawn<Count>({.threads = 32, .after = {0, 0x7000'0000, table}}, &id, nowhere),
+  is(tasks.Spawn<Count>({.threads = 32, .after = {0, table, 0x7000'0000}}, &id, nowhere),
      task::Error::kUnknownTask);
   says("number 1879048192 of column 0, which has had ");
-  is(tasks.Wait({0xffff, 1, table}), task::Error::kUnknownTask);
+  is(tasks.Wait({0xffff, table, 1}), task::Error::kUnknownTask);
   says("column 65535 of ");
-  is(tasks.Check({0, 0, table}, &is_done), task::Error::kUnknownTask);
+  is(tasks.Check({0, table, 0}, &is_done), task::Error::kUnknownTask);
   says("sequence 0");
   // Of another system, which has come as far.
   Tasks other;

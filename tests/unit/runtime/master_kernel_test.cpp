@@ -215,7 +215,12 @@ BedCourse RingCourse() {
   return course;
 }
 
-TEST(MasterKernel, AChainGoesRoundTheRing) { ExpectWell(RingCourse(), 1); }
+TEST(MasterKernel, AChainGoesRoundTheRing) {
+  BedCourse course = RingCourse();
+  ExpectWell(course, 1);
+  course.first = 0 - kTaskRows;
+  ExpectWell(course, 1);
+}
 
 // Asked at any time to leave: what was put in before, while it leaves or after is run, by this one
 // or the next.
@@ -405,7 +410,10 @@ TEST_P(Courses, GoWell) {
   const uint64_t count = kind.count / kParts * Number("CUPOLA_COURSES", 1);
   const uint64_t first = Number("CUPOLA_SEED", 1) + part * count;
   for (uint64_t seed = first; seed < first + count; ++seed) {
-    ExpectWell(kind.make(seed), 1, 1000 * seed);
+    BedCourse course = kind.make(seed);
+    // Of some columns 2^32 tasks are almost over: then sequences, as the device has them, begin anew.
+    if (seed % 4 == 3) course.first = ~static_cast<uint32_t>(seed / 4 % 4);
+    ExpectWell(course, 1, 1000 * seed);
     ASSERT_FALSE(HasFailure()) << "CUPOLA_SEED=" << seed << " --gtest_filter=*" << kind.name
                                << "_0 begins with it";
   }

@@ -60,6 +60,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     shared_ = Zeroed(sizeof(DeviceControl));
     heads_ = Zeroed(course_.columns * 4);
     kept_ = Zeroed(course_.columns * kTaskRows * 4);
+    for (uint32_t column = 0; column < course_.columns; ++column) SetFirst(column);
     blocks_ended_ = Zeroed(4);
     wrong_words_ = Zeroed(64);
     flag_ = Zeroed(64);
@@ -69,7 +70,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
                     : task.body == 4 ? Zeroed(task.blocks * task.threads * 4)
                                      : flag_);
     }
-    tails_.assign(course_.columns, 0);
+    tails_.assign(course_.columns, course_.first);
     has_ended_ = course_.is_solo;
     HostThread& host = device.AddHostThread("host");
     auto self = shared_from_this();
@@ -107,6 +108,19 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     const uint64_t address = device_->Allocate(bytes);
     std::memset(reinterpret_cast<void*>(address), 0, bytes);
     return address;
+  }
+  // As the host leaves a column that has had so many tasks.
+  void SetFirst(uint32_t column) {
+    if (course_.first == 0) return;
+    reinterpret_cast<uint32_t*>(heads_)[column] = course_.first;
+    reinterpret_cast<TaskColumn*>(columns_)[column].tail = course_.first;
+    for (TaskChunk& chunk : reinterpret_cast<TaskColumn*>(columns_)[column].rows[kTaskRows - 1].chunks) {
+      chunk.sequence = 1;
+    }
+    for (uint32_t back = 0; back < kTaskRows; ++back) {
+      const uint32_t sequence = course_.first - back;
+      *reinterpret_cast<uint32_t*>(DoneOf(column, sequence)) = sequence;
+    }
   }
   static uint32_t Word(uint64_t address) { return *reinterpret_cast<const uint32_t*>(address); }
   uint64_t DoneOf(uint32_t column, uint32_t sequence) const {
@@ -196,7 +210,8 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
       }
     }
     const uint32_t column = task.column, position = tails_[column];
-    return position < kTaskRows || Word(DoneOf(column, position + 1)) == position + 1 - kTaskRows;
+    return position - course_.first < kTaskRows ||
+           Word(DoneOf(column, position + 1)) == position + 1 - kTaskRows;
   }
   bool HasEnded(const Waiting& each) const {
     return Word(DoneOf(course_.tasks[each.task].column, each.sequence)) == each.sequence;

@@ -43,6 +43,8 @@ struct BedCourse {
   /// all tasks while others put more in. Who waits for long wakes them.
   std::vector<uint64_t> sleep_at_step;
   bool sleeps_at_end = false;  ///< then columns are put to sleep, and the kernel leaves when idle
+  /// Position of the first task of each column; all before it have run.
+  uint32_t first = 0;
   uint64_t most_steps = 25'000;
 };
 

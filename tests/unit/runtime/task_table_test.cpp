@@ -16,14 +16,23 @@ namespace {
 // in any order that it has run.
 class FakeDevice {
  public:
-  explicit FakeDevice(uint32_t columns)
-      : columns_(columns), records_(columns), done_(columns * kTaskRows), heads_(columns) {}
+  // `first`: position of the first task; tasks before it have run.
+  explicit FakeDevice(uint32_t columns, uint64_t first = 0)
+      : columns_(columns), first_(first), records_(columns), done_(columns * kTaskRows) {
+    heads_.assign(columns, static_cast<uint32_t>(first));
+    for (uint64_t back = first == 0 ? 0 : kTaskRows; back > 0; --back) {
+      for (uint32_t column = 0; column < columns; ++column) {
+        Finish({.column = column, .sequence = first + 1 - back});
+      }
+    }
+  }
 
   TaskTable::Memory Memory() {
     return {.columns = records_.data(),
             .done = done_.data(),
             .control = &control_,
-            .column_count = columns_};
+            .column_count = columns_,
+            .first = first_};
   }
 
   // The next task of a column, if it is complete: its words.
@@ -40,14 +49,14 @@ class FakeDevice {
       if (chunk == 0) std::memcpy(&header, found, 4);
     }
     words->assign(found, found + header.chunks * kChunkWords);
-    *id = {column, sequence};
+    *id = {.column = column, .sequence = sequence};
     ++heads_[column];
     return true;
   }
 
   void Finish(const TaskId& id) {
-    __atomic_store_n(&done_[id.column * kTaskRows + (id.sequence - 1) % kTaskRows], id.sequence,
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(&done_[id.column * kTaskRows + (id.sequence - 1) % kTaskRows],
+                     static_cast<uint32_t>(id.sequence), __ATOMIC_RELEASE);
   }
 
   uint32_t awake() const { return __atomic_load_n(&control_.awake, __ATOMIC_ACQUIRE); }
@@ -57,6 +66,7 @@ class FakeDevice {
 
  private:
   uint32_t columns_;
+  uint64_t first_;
   std::vector<TaskColumn> records_;
   std::vector<uint32_t> done_;
   std::vector<uint32_t> heads_;
@@ -187,7 +197,7 @@ TEST(TaskTable, SaysWhereSomethingHasNotRun) {
   }
   EXPECT_FALSE(before.HaveRun());
   EXPECT_EQ(before.column(), 2u);
-  device.Finish({2, 2});
+  device.Finish({.column = 2, .sequence = 2});
   EXPECT_TRUE(before.HaveRun());
   EXPECT_EQ(before.column(), 4u);
   table.LetColumnsSleep();
@@ -222,7 +232,7 @@ TEST(TaskTable, KnowsTheOldestThatHasNotRun) {
 TEST(TaskTable, WaitsForNoTaskThatCameLater) {
   FakeDevice device(2);
   TaskTable table(device.Memory());
-  TaskId id{1, 0};
+  TaskId id{.column = 1};
   TaskWords words = Words(0);
   ASSERT_TRUE(table.TryPutIn(1, 0, &words, &id));
   TasksBefore before(table);
@@ -265,11 +275,71 @@ TEST(TaskTable, PutsIntoTheColumnThatItIsTold) {
   }
   EXPECT_EQ(id.sequence, kTaskRows);
   // A row that is used again says that the task before has run.
-  for (uint32_t sequence = 1; sequence <= kTaskRows; ++sequence) device.Finish({2, sequence});
+  for (uint64_t sequence = 1; sequence <= kTaskRows; ++sequence) {
+    device.Finish({.column = 2, .sequence = sequence});
+  }
   for (uint32_t back = kTaskRows; back < kTaskRows + 3; ++back) {
     ASSERT_TRUE(table.TryPutIn(2, 1, &task, &id));
     ASSERT_TRUE(device.Take(2, &words, &taken));
     EXPECT_EQ(after(), 0);
+  }
+}
+
+// The device sees the lower half of a sequence only, which is 0 once in 2^32 tasks of a column.
+TEST(TaskTable, GoesOnWhereTheSequencesOfTheDeviceBeginAnew) {
+  constexpr uint64_t kWrap = uint64_t{1} << 32;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Prng random(seed);
+    const uint64_t first = kWrap - kTaskRows * (1 + random.Below(2));
+    FakeDevice device(1, first);
+    TaskTable table(device.Memory());
+    EXPECT_TRUE(TasksBefore(table).HaveRun());
+    EXPECT_TRUE(table.LastHaveRun());
+    EXPECT_EQ(table.OldestLeft(0), 0u);
+    std::vector<TaskId> left;  // ids that were put in and have not run, in order
+    TaskId last{};
+    std::vector<uint32_t> words;
+    while (last.sequence < kWrap + 3 * kTaskRows) {
+      TaskWords task = Words(7, static_cast<uint8_t>(2 + random.Below(7)));
+      TaskId id{}, taken{};
+      if (random.Below(2) == 0 && table.TryPutIn(0, last.sequence, &task, &id)) {
+        ASSERT_EQ(id.sequence, last.sequence == 0 ? first + 1 : last.sequence + 1);
+        ASSERT_TRUE(device.Take(0, &words, &taken));
+        ASSERT_EQ(static_cast<uint32_t>(taken.sequence), static_cast<uint32_t>(id.sequence));
+        TaskHeader header;
+        std::memcpy(&header, words.data(), sizeof header);
+        ASSERT_EQ(header.after, last.sequence == 0 ? 0 : 1);
+        left.push_back(last = id);
+      }
+      ASSERT_TRUE(table.Knows(left.empty() ? last : left[0]) || last.sequence == 0);
+      ASSERT_FALSE(table.Knows({.table = table.number(), .sequence = table.Tail(0) + 1}));
+      ASSERT_EQ(table.OldestLeft(0), left.empty() ? 0 : left[0].sequence);
+      ASSERT_EQ(TasksBefore(table).HaveRun(), left.empty());
+      ASSERT_EQ(table.LastHaveRun(), left.empty());
+      for (const TaskId& each : left) ASSERT_FALSE(table.IsDone(each));
+      if (left.empty() || random.Below(2) == 0) continue;
+      device.Finish(left[0]);
+      ASSERT_TRUE(table.IsDone(left[0]));
+      left.erase(left.begin());
+    }
+    EXPECT_TRUE(table.IsDone({.sequence = 5}));  // long ago, and again for the device
+    EXPECT_TRUE(table.IsDone({.sequence = kWrap / 2}));
+  }
+}
+
+// It would be what is due then.
+TEST(TaskTable, AChunkThatWasNeverWrittenIsNeverTaken) {
+  FakeDevice device(2);
+  TaskTable table(device.Memory());
+  device.set_heads(UINT32_MAX);
+  std::vector<uint32_t> words;
+  TaskId id{};
+  EXPECT_FALSE(device.Take(0, &words, &id));
+  for (uint32_t column = 0; column < 2; ++column) {
+    for (const TaskChunk& chunk : device.record(column, kTaskRows - 1).chunks) {
+      EXPECT_NE(chunk.sequence, 0u);
+    }
   }
 }
 
@@ -314,12 +384,12 @@ TEST(TaskTable, KnowsItsIds) {
   FakeDevice device(2);
   TaskTable table(device.Memory());
   TaskId id{};
-  EXPECT_FALSE(table.Knows({0, 1, table.number()}));
+  EXPECT_FALSE(table.Knows({.column = 0, .table = table.number(), .sequence = 1}));
   ASSERT_TRUE(table.TryPut(Words(0), &id));
   EXPECT_TRUE(table.Knows(id));
-  EXPECT_FALSE(table.Knows({id.column, id.sequence + 1, id.table}));
-  EXPECT_FALSE(table.Knows({id.column, 0, id.table}));
-  EXPECT_FALSE(table.Knows({2, 1, id.table}));
+  EXPECT_FALSE(table.Knows({.column = id.column, .table = id.table, .sequence = id.sequence + 1}));
+  EXPECT_FALSE(table.Knows({.column = id.column, .table = id.table, .sequence = 0}));
+  EXPECT_FALSE(table.Knows({.column = 2, .table = id.table, .sequence = 1}));
 }
 
 TEST(TaskTable, KnowsNoIdsOfOthers) {
@@ -331,7 +401,7 @@ TEST(TaskTable, KnowsNoIdsOfOthers) {
   EXPECT_NE(table.number(), other.number());
   EXPECT_FALSE(table.Knows(other_id));
   EXPECT_FALSE(other.Knows(id));
-  EXPECT_FALSE(table.Knows({id.column, id.sequence, 0}));
+  EXPECT_FALSE(table.Knows({.column = id.column, .sequence = id.sequence}));
 }
 
 }  // namespace
