@@ -29,6 +29,7 @@ enum class Rule : uint8_t {
   kCopyBox,       ///< the same of a CUDA_MEMCPY3D
   kCopyBetween,   ///< synchronous copies between contexts: for all launches of all contexts
   kCopyTo,        ///< asynchronous, (to, from, ...): waits unless both are pinned or on the device
+  kFill,          ///< (to, ...): as kCopy where that is the host's memory or managed, else returns at once
   kNone,          ///< was measured to return at once
   kSyncContext,   ///< waits inside the driver without harm, and shows that nothing is left
   kSyncNamed,     ///< the same for the context that is the first argument
@@ -76,6 +77,12 @@ constexpr NamedRule kNamedRules[] = {
     {"cuMemcpyAtoHAsync*", Rule::kWait},
     {"cuMemcpyHtoAAsync*", Rule::kWait},
     {"cuMemset*", Rule::kNone},
+    {"cuMemsetD8_v2*", Rule::kFill},
+    {"cuMemsetD16_v2*", Rule::kFill},
+    {"cuMemsetD32_v2*", Rule::kFill},
+    {"cuMemsetD2D8_v2*", Rule::kFill},
+    {"cuMemsetD2D16_v2*", Rule::kFill},
+    {"cuMemsetD2D32_v2*", Rule::kFill},
     {"cuMemAlloc", Rule::kNone},
     {"cuMemAlloc_v2", Rule::kNone},
     {"cuMemAllocPitch*", Rule::kNone},
@@ -109,6 +116,13 @@ unsigned MemoryType(uint64_t address) {
 
 bool IsKnownToDriver(uint64_t address) { return MemoryType(address) != 0; }
 
+bool IsManaged(uint64_t address) {
+  unsigned is_managed = 0;
+  const auto get = CUPOLA_CALL_REAL(cuPointerGetAttribute, PFN_cuPointerGetAttribute_v4000);
+  return get(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address) == CUDA_SUCCESS &&
+         is_managed != 0;
+}
+
 template <typename Box>
 bool IsBetweenHostAndDevice(uint64_t argument) {
   const auto* const box = reinterpret_cast<const Box*>(argument);
@@ -132,6 +146,7 @@ bool IsWaitedFor(Rule rule, const uint64_t* arguments) {
     }
     case Rule::kCopyFlat: return IsBetweenHostAndDevice<CUDA_MEMCPY2D>(arguments[0]);
     case Rule::kCopyBox: return IsBetweenHostAndDevice<CUDA_MEMCPY3D>(arguments[0]);
+    case Rule::kFill: return true;
     default: return false;
   }
 }
@@ -200,6 +215,9 @@ void Open(size_t call, const uint64_t* arguments) {
       if (under_way.context == nullptr) return OpenElsewhere();
       OpenScope(*under_way.context, WaitFor::kAll);
       return;
+    case Rule::kFill:
+      if (MemoryType(arguments[0]) != CU_MEMORYTYPE_HOST && !IsManaged(arguments[0])) return;
+      [[fallthrough]];
     case Rule::kCopy:
     case Rule::kCopyHost:
     case Rule::kCopyUnified:

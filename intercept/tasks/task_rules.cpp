@@ -10,6 +10,7 @@
 #include "intercept/tasks/task_streams.h"
 #include "intercept/tasks/task_worth.h"
 #include "intercept/tasks/tasks.h"
+#include "intercept/tasks/waiting_kernels.h"
 
 namespace cupola::intercept::tasks {
 
@@ -29,9 +30,8 @@ void OpenScope() {
 // The launch that this thread makes may load its kernel: it is in a scope.
 thread_local constinit bool loads __attribute__((tls_model("initial-exec"))) = false;
 
-void AskToLeave(CUstream stream, bool per_thread) {
-  TaskEngine* const engine = EngineOf(ResolveStream(stream, per_thread).context);
-  if (engine != nullptr && engine->IsRunning()) engine->AskToLeave();
+void AskToLeave(TaskEngine& engine) {
+  if (engine.IsRunning()) engine.AskToLeave();
 }
 
 }  // namespace
@@ -56,7 +56,8 @@ void BeforePlainLaunch(const void* function, CUstream stream, bool per_thread) n
     OpenScope();
     loads = true;
   }
-  AskToLeave(stream, per_thread);
+  TaskEngine* const engine = EngineOf(ResolveStream(stream, per_thread).context);
+  if (engine != nullptr) AskToLeave(*engine);
 }
 
 // While no tasks are made nothing needs to be noted of one stream: all count as given work then. A
@@ -65,7 +66,11 @@ void AfterPlainLaunch(const void* function, CUstream stream, bool per_thread,
                       CUresult result) noexcept {
   if (!worth.IsQuiet() && AnyEngineIsReady()) {
     AfterWorkOf(stream, per_thread);
-    AskToLeave(stream, per_thread);
+    const StreamKey key = ResolveStream(stream, per_thread);
+    if (TaskEngine* const engine = EngineOf(key.context); engine != nullptr && engine->IsReady()) {
+      NoteKernel(*engine, stream, key);
+      AskToLeave(*engine);
+    }
   }
   if (!loads) [[likely]] return;
   loads = false;

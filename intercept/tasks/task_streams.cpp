@@ -15,6 +15,7 @@
 #include "intercept/tasks/task_times.h"
 #include "intercept/tasks/task_worth.h"
 #include "intercept/tasks/tasks.h"
+#include "intercept/tasks/waiting_kernels.h"
 #include "profiles/launch_record.h"
 
 namespace cupola::intercept::tasks {
@@ -261,6 +262,7 @@ void PrefetchFor(const StreamTasks& stream, const TaskEngine& engine) noexcept {
 // Another module may have other columns; the tasks that are in those of before have all run.
 bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept {
   TaskEngine& engine = *stream.engine.load();
+  MakeWay(engine);
   const uint32_t column = stream.number % engine.columns();
   if (stream.last.column != column) stream.last = stream.flushed = {.column = column};
   bool was_full = false;
@@ -423,6 +425,7 @@ void NoteStreamMade() noexcept {
 uint32_t StreamsSoFar() noexcept { return made.load(std::memory_order_relaxed) + 1; }
 
 void ForgetStream(CUstream stream) noexcept {
+  ForgetKernels(stream);
   const MutexLock lock(mutex);
   auto* const known = reinterpret_cast<StreamTasks*>(by_handle.Find(stream, 0));
   if (known == nullptr) return;

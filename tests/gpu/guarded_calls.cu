@@ -62,6 +62,7 @@ void AddCopies(Calls* calls) {
     MUST(cudaMemcpyToSymbol(written_by_host, &value, sizeof(value)));
   };
   c["memset"] = [](World& w) { MUST(cudaMemset(w.data, 0, 4096)); };
+  c["memset_pinned"] = [](World& w) { MUST(cudaMemset(w.pinned, 0, 4096)); };
 }
 
 // What waits for a stream that waits for the guarded one: through its event, through a second one,

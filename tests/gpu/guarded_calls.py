@@ -45,7 +45,7 @@ AFTER_ALL = {"stream_synchronize", "event_synchronize", "device_synchronize",
              "memcpy_behind_event", "memcpy_behind_events", "memcpy_behind_graph",
              "synchronize_behind_event"}
 AFTER_BLOCKING = {"memcpy_to_host_pageable", "memcpy_to_host_pinned", "memcpy_to_device_pageable",
-                  "memcpy_to_device_pinned", "memcpy_to_symbol"}
+                  "memcpy_to_device_pinned", "memcpy_to_symbol", "memset_pinned"}
 # These leave the process different, and come last: its stacks, its streams.
 LAST = ["forty_new_streams", "local_memory_grows", "set_limit"]
 # What the simulated device cannot do, or not in time.

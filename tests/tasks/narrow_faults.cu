@@ -421,16 +421,20 @@ void WaitLong(const std::string& how) {
   Print("behind it", behind);
 }
 
-// A wide launch, the first of its kernel and a later one, beside a thread whose narrow launches
-// never run dry: it is not held up by them for long.
+void Nap(void*) { std::this_thread::sleep_for(std::chrono::milliseconds(300)); }
+
+// A wide launch, the first of its kernel, a later one and one that other work of its stream comes
+// before, beside a thread whose narrow launches never run dry: it is not held up by them for long.
 void Wide() {
   constexpr uint32_t kAhead = 25, kBlocks = 64, kMost = 400;
   constexpr uint64_t kEachNs = 3'000'000;
-  Streams streams(3, cudaStreamNonBlocking);
+  constexpr int kTimes = 3;
+  Streams streams(kTimes + 1, cudaStreamNonBlocking);
+  cudaStream_t const wide = streams.all[kTimes];
   uint32_t *total = Zeroed(), *ended = Zeroed(), *told = nullptr;
   CHECK(cudaMallocHost(&told, sizeof *told));
   volatile uint32_t& seen = *told;
-  for (int time = 0; time < 2; ++time) {
+  for (int time = 0; time < kTimes; ++time) {
     seen = 0;
     std::atomic<bool> over{false};
     std::thread other([&] {
@@ -441,11 +445,12 @@ void Wide() {
       }
     });
     while (seen < kAhead) std::this_thread::yield();
-    Many<<<kBlocks, kThreads, 0, streams.all[2]>>>(total);
+    if (time == kTimes - 1) CHECK(cudaLaunchHostFunc(wide, Nap, nullptr));
+    Many<<<kBlocks, kThreads, 0, wide>>>(total);
     const uint32_t before = seen;
     cudaError_t state;
     do {
-      state = cudaStreamQuery(streams.all[2]);
+      state = cudaStreamQuery(wide);
     } while (state == cudaErrorNotReady && seen - before < kMost);
     std::printf("wide: %s\n", cudaGetErrorName(state));
     over.store(true);

@@ -1,0 +1,105 @@
+#include "intercept/tasks/waiting_kernels.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+
+#include "intercept/driver_calls.h"
+#include "intercept/fast_clock.h"
+#include "intercept/mutex_lock.h"
+#include "intercept/tasks/tasks.h"
+
+namespace cupola::intercept::tasks {
+namespace internal {
+
+std::atomic<uint32_t> waiting_kernels{0};  // entries that are in use
+
+}  // namespace internal
+
+namespace {
+
+// A kernel waits for so much longer than for its turn. Going and coming back takes a MasterKernel some
+// 50 us [measured: docs/results/narrow-tasks.md].
+constexpr uint64_t kEveryNs = 1'000'000;
+// A thread's own default stream can be asked about by that thread only: so long its kernels count as
+// waiting.
+constexpr uint64_t kUnnamedNs = 100'000'000;
+
+constexpr size_t kMostStreams = 32;
+
+// A stream that kernels were launched into.
+struct Entry {
+  const TaskEngine* engine = nullptr;  // of its context; null: free
+  CUstream stream = nullptr;           // CU_STREAM_LEGACY; CU_STREAM_PER_THREAD of any thread
+  uint64_t until_ns = 0;               // of CU_STREAM_PER_THREAD
+};
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+Entry entries[kMostStreams];  // under the mutex
+size_t oldest = 0;            // where none is free
+std::atomic<uint64_t> next_look_ns{0};
+
+void Free(Entry& entry) {
+  entry = {};
+  internal::waiting_kernels.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// The legacy stream is named by what is current.
+bool MayWait(const Entry& entry, uint64_t now) {
+  if (!entry.engine->IsReady()) return false;
+  if (entry.stream == CU_STREAM_PER_THREAD) return now < entry.until_ns;
+  if (entry.stream == CU_STREAM_LEGACY && CurrentContext() != entry.engine->context()) return true;
+  const RelaxedCapture relaxed;
+  Count(counters.queries);
+  const auto query = CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000);
+  return query(entry.stream) == CUDA_ERROR_NOT_READY;
+}
+
+}  // namespace
+
+void NoteKernel(const TaskEngine& engine, CUstream stream, const StreamKey& key) noexcept {
+  if ((key.flags & kFlagLegacyStream) != 0) stream = CU_STREAM_LEGACY;
+  const bool is_own = (key.flags & kFlagPerThreadStream) != 0;
+  if (is_own) stream = CU_STREAM_PER_THREAD;
+  const MutexLock lock(mutex);
+  const auto is_it = [&](const Entry& each) {
+    return each.engine == &engine && each.stream == stream;
+  };
+  Entry* entry = std::ranges::find_if(entries, is_it);
+  if (entry == std::end(entries)) {
+    entry = std::ranges::find(entries, nullptr, &Entry::engine);
+    // Who has kernels in more streams at once than that has some waited for no longer.
+    if (entry == std::end(entries)) Free(*(entry = &entries[oldest++ % kMostStreams]));
+    *entry = {.engine = &engine, .stream = stream};
+    internal::waiting_kernels.fetch_add(1, std::memory_order_relaxed);
+  }
+  if (is_own) entry->until_ns = NowNs() + kUnnamedNs;
+}
+
+void ForgetKernels(CUstream stream) noexcept {
+  if (internal::waiting_kernels.load() == 0) return;
+  const MutexLock lock(mutex);
+  for (Entry& each : entries) {
+    if (each.engine != nullptr && each.stream == stream) Free(each);
+  }
+}
+
+void internal::MakeWay(TaskEngine& engine) noexcept {
+  const uint64_t now = NowNs();
+  if (now < next_look_ns.load(std::memory_order_relaxed)) return;
+  if (pthread_mutex_trylock(&mutex) != 0) return;
+  bool waits = false;
+  for (Entry& each : entries) {
+    if (each.engine == nullptr) continue;
+    if (!MayWait(each, now)) {
+      Free(each);
+    } else {
+      waits |= each.engine == &engine;
+    }
+  }
+  next_look_ns.store(NowNs() + kEveryNs, std::memory_order_relaxed);
+  pthread_mutex_unlock(&mutex);
+  if (waits) engine.AskToLeave();
+}
+
+}  // namespace cupola::intercept::tasks
