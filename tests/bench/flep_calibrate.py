@@ -100,14 +100,17 @@ def show(rows):
               f"{best['turnaround_us']:10.1f} {best['size']:12}  {best['grid']}")
 
 
-def apply(found):
-    """Rewrites the sizes of inputs.h from {"program input": {"size": ...}}."""
+def apply(found, gpu):
+    """Rewrites the sizes of inputs.h for a GPU of that name from {"program input": {"size": ...}}."""
     with open(INPUTS_H) as file:
         text = file.read()
     for name, row in found.items():
         program, which = name.split()
-        pattern = rf'(\{{"{program}", "{which}", [0-9.]+, )\d+\}}'
-        text, count = re.subn(pattern, rf'\g<1>{row["size"]}}}', text)
+        begin = rf'(\{{"{program}", "{which}", [0-9.]+, '
+        if "H100" in gpu:
+            text, count = re.subn(begin + r"\d+)(?:, \d+)?\}", rf'\g<1>, {row["size"]}}}', text)
+        else:
+            text, count = re.subn(begin + r")\d+", rf'\g<1>{row["size"]}', text)
         if count != 1:
             raise Failed(f"{INPUTS_H} has no row {name}")
     with open(INPUTS_H, "w") as file:
@@ -128,7 +131,8 @@ def main():
     options = parser.parse_args()
     if options.apply:
         with open(options.apply) as file:
-            apply(json.load(file)["best"])
+            earlier = json.load(file)
+        apply(earlier["best"], earlier["machine"]["gpu"])
         return 0
     options.build = os.path.abspath(options.build)
     if options.device == "gpu" and not machine.has_gpu():
@@ -137,13 +141,14 @@ def main():
     rows = calibrate(options)
     show(rows)
     best = {" ".join(key): best_of(tried) for key, tried in rows.items()}
+    facts = machine.facts(options.build, None)
     if options.out:
         with open(options.out, "w") as file:
-            json.dump({"machine": machine.facts(options.build, None), "best": best,
+            json.dump({"machine": facts, "best": best,
                        "tried": {" ".join(key): tried for key, tried in rows.items()}}, file,
                       indent=1)
     if options.write:
-        apply(best)
+        apply(best, facts["gpu"])
     return 0 if len(rows) == len(PROGRAMS) * len(INPUTS) else 1
 
 
