@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -465,33 +466,19 @@ void Wide() {
 
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
-  if (what == "trap" || what == "lurk") {
+  const std::map<std::string, void (*)()> others = {
+      {"reset", Reset}, {"capture", Capture}, {"threads", Threads}, {"legacy", Legacy},
+      {"fork", Fork}, {"killed", UntilKilled}, {"modules", Modules}, {"memory", Memory},
+      {"unload", Unload}, {"wide", Wide}};
+  if (const auto found = others.find(what); found != others.end()) {
+    found->second();
+  } else if (what == "trap" || what == "lurk") {
     Trap(what == "lurk", argc > 2 ? argv[2] : "");
   } else if (what == "exit") {
     Streams streams(2);
     LaunchMany(streams.all[0], Zeroed());
     std::printf("leaves\n");
     std::exit(3);
-  } else if (what == "reset") {
-    Reset();
-  } else if (what == "capture") {
-    Capture();
-  } else if (what == "threads") {
-    Threads();
-  } else if (what == "legacy") {
-    Legacy();
-  } else if (what == "fork") {
-    Fork();
-  } else if (what == "killed") {
-    UntilKilled();
-  } else if (what == "modules") {
-    Modules();
-  } else if (what == "memory") {
-    Memory();
-  } else if (what == "unload") {
-    Unload();
-  } else if (what == "wide") {
-    Wide();
   } else if (what == "long") {
     WaitLong(argc > 2 ? argv[2] : "wait");
   } else {
