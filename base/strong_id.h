@@ -12,7 +12,6 @@ namespace cupola {
 template <typename Tag, typename Rep = uint32_t>
 class StrongId {
  public:
-  using rep = Rep;
   constexpr StrongId() = default;
   constexpr explicit StrongId(Rep value) : value_(value) {}
   constexpr Rep value() const { return value_; }

@@ -26,4 +26,11 @@ class RelaxedCapture {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
+/// cuStreamQuery of a handle that is not 0, past every hook, whatever is captured elsewhere: whether
+/// all work of the stream is over, or how its context failed. Does not wait.
+inline CUresult AskStream(CUstream stream) noexcept {
+  const RelaxedCapture relaxed;
+  return CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000)(stream);
+}
+
 }  // namespace cupola::intercept

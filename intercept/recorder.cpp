@@ -11,6 +11,7 @@
 #include "intercept/device_timing.h"
 #include "intercept/fast_clock.h"
 #include "intercept/graphs.h"
+#include "intercept/green_contexts.h"
 #include "intercept/launch_features.h"
 #include "intercept/kernel_names.h"
 #include "intercept/module_hooks.h"
@@ -46,6 +47,7 @@ void ForgetAfterFork() {
   ResetKernelNamesAfterFork();
   ResetModuleHooksAfterFork();
   ResetStreamsAfterFork();
+  ResetGreenContextsAfterFork();
   ResetGraphsAfterFork();
   preempt::ForgetPreemptionAfterFork();
   tasks::ForgetTasksAfterFork();

@@ -3,6 +3,7 @@
 #include <cuda.h>
 
 #include "intercept/calls.h"
+#include "intercept/green_contexts.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/stream_levels.h"
 #include "intercept/recorder.h"
@@ -48,6 +49,7 @@ CUresult EndStream(CUstream stream, CallReal&& call) noexcept {
   const HookScope scope;
   preempt::NoteStreamEnding(stream);
   NoteStreamDestroyed(stream);  // before: afterwards another thread may get the same handle
+  ForgetGreenStream(stream);
   preempt::ForgetStreamLevel(stream);
   return call();
 }
@@ -93,9 +95,17 @@ CUresult hook_cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int p
 
 CUresult hook_cuGreenCtxStreamCreate(CUstream* stream, CUgreenCtx green, unsigned flags,
                                      int priority) noexcept {
-  return MakeStreamOnLevel(stream, priority, [&](int level) {
+  const CUresult result = MakeStreamOnLevel(stream, priority, [&](int level) {
     return CUPOLA_REAL(cuGreenCtxStreamCreate)(stream, green, flags, level);
   });
+  if (result == CUDA_SUCCESS && stream != nullptr) NoteGreenStream(*stream);
+  return result;
+}
+
+CUresult hook_cuCtxFromGreenCtx(CUcontext* context, CUgreenCtx green) noexcept {
+  const CUresult result = CUPOLA_REAL(cuCtxFromGreenCtx)(context, green);
+  if (result == CUDA_SUCCESS && context != nullptr) NoteGreenContext(*context);
+  return result;
 }
 
 CUresult hook_cuStreamGetPriority(CUstream stream, int* priority) noexcept {

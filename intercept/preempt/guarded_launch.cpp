@@ -5,6 +5,7 @@
 
 #include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
+#include "intercept/green_contexts.h"
 #include "intercept/launch_path.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
@@ -130,6 +131,8 @@ bool IsCandidate(Attempt* attempt, Plain* why) {
   }
   *why = Plain::kCapturing;
   if (IsCapturing(facts.stream, facts.per_thread)) return false;
+  *why = Plain::kGreen;
+  if (IsGreen(facts.stream, attempt->stream)) return false;
   *why = Plain::kTooManyStreams;
   if (!StreamsFitQueues()) return false;
   *why = Plain::kNoContext;

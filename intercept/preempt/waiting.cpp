@@ -210,9 +210,7 @@ void WaitAtExit(uint64_t deadline_ns) noexcept {
 // A kernel that faulted never completes; every call of its context tells so. What is waited for is
 // then the driver's to report.
 bool IsWell(PreemptContext& context) noexcept {
-  const RelaxedCapture relaxed;
-  const auto query = CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000);
-  const CUresult result = query(context.helpers[0]);
+  const CUresult result = AskStream(context.helpers[0]);
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return true;
   Say(Level::kInfo, {"a context is beyond repair: error ", Decimal(result)});
   GiveUp(context);

@@ -267,18 +267,14 @@ bool TaskEngine::IsResident() noexcept {
   if (state() != State::kReady || !may_be_resident_.load()) return false;
   if (*running_ != 0) return true;
   const MutexLock lock(mutex_);
-  const RelaxedCapture relaxed;
-  const auto query = CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000);
-  if (*running_ != 0 || query(stream_) == CUDA_ERROR_NOT_READY) return true;
+  if (*running_ != 0 || AskStream(stream_) == CUDA_ERROR_NOT_READY) return true;
   may_be_resident_.store(false);
   return false;
 }
 
 // A body that traps ends the context: its error is the program's to hear, from whatever it calls.
 bool TaskEngine::IsWell() noexcept {
-  const RelaxedCapture relaxed;
-  const auto query = CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000);
-  const CUresult result = query(stream_);
+  const CUresult result = AskStream(stream_);
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return true;
   Say(Level::kInfo, {"a context is beyond repair: error ", Decimal(result)});
   Close();

@@ -5,6 +5,7 @@
 
 #include "device/runtime/task_grid.h"
 #include "intercept/driver_calls.h"
+#include "intercept/green_contexts.h"
 #include "intercept/launch_path.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/preempt/launch_arguments.h"
@@ -275,6 +276,7 @@ Plain JudgeEngine(TaskEngine* engine, const Variant& variant) {
 Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, Variant& variant) {
   if (open_captures.load(std::memory_order_relaxed) != 0) return Plain::kCapturing;
   const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
+  if (IsGreen(facts.stream, key)) return Plain::kGreen;
   if (IsAskedToYield(key)) return Plain::kAsked;
   TaskEngine* engine = EngineOf(key.context);
   if (engine == nullptr || !engine->IsRunning()) {

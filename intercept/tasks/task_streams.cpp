@@ -43,9 +43,8 @@ std::atomic<uint32_t> made{0};                   // streams that the program mad
 std::atomic<uint64_t> unknown_work{1}, legacy_work{0};
 
 bool IsOver(CUstream stream) {
-  const RelaxedCapture relaxed;
   Count(counters.queries);
-  return CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000)(stream) == CUDA_SUCCESS;
+  return AskStream(stream) == CUDA_SUCCESS;
 }
 
 bool IsOutstanding(const StreamTasks& stream, const runtime::TaskId& last) {

@@ -47,6 +47,7 @@ enum class Plain : uint8_t {
   kAsked,       ///< the process is asked to leave the GPU
   kTrial,       ///< a stream has enough tasks until it is known how long they take
   kLong,        ///< they take so long that they do not pay
+  kGreen,       ///< of a green context, and bound to its SMs
   kCount
 };
 
@@ -68,7 +69,8 @@ inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
     "mixed with wide ones",
     "asked to yield",
     "on trial",
-    "long"};
+    "long",
+    "green context"};
 
 struct Counters {
   std::atomic<uint64_t> tasks{0};

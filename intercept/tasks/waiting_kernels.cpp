@@ -49,10 +49,8 @@ bool MayWait(const Entry& entry, uint64_t now) {
   if (!entry.engine->IsReady()) return false;
   if (entry.stream == CU_STREAM_PER_THREAD) return now < entry.until_ns;
   if (entry.stream == CU_STREAM_LEGACY && CurrentContext() != entry.engine->context()) return true;
-  const RelaxedCapture relaxed;
   Count(counters.queries);
-  const auto query = CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000);
-  return query(entry.stream) == CUDA_ERROR_NOT_READY;
+  return AskStream(entry.stream) == CUDA_ERROR_NOT_READY;
 }
 
 }  // namespace

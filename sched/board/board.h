@@ -94,7 +94,6 @@ struct alignas(128) BoardHeader {
   std::atomic<uint64_t> daemon_beat_ns;  ///< CLOCK_MONOTONIC of its last review
   char gpu_uuid[64];                   ///< "GPU-..." or "SIM-0", NUL-terminated
   std::atomic<uint32_t> policy;        ///< for display
-  std::atomic<uint32_t> uses_mps;
   std::atomic<uint64_t> epoch;         ///< FFS rounds so far
   std::atomic<uint32_t> attention;     ///< by the daemon: 1 = it wants to hear of changes of demand
   std::atomic<uint32_t> sm_count;      ///< SMs of the GPU; 0 = unknown

@@ -80,7 +80,6 @@ GpuArbiter::Board* GpuArbiter::NewBoard(BoardMemory memory, uint32_t uid) {
   BoardHeader& header = board->memory.view().header();
   header.bell_sleepers = 0;
   header.daemon_uid = Number(geteuid());
-  header.uses_mps = options_.uses_mps ? 1 : 0;
   header.daemon_beat_ns = BoardClockNs();
   header.daemon_pid = Number(getpid());
   Board* made = board.get();

@@ -2,7 +2,8 @@
 // cannot, each for another reason, with results as CUDA's order says. Plain CUDA.
 //
 //   narrow_reasons none | body | wide | inexact | attribute | arguments | capturing | stream |
-//                  work | blocked | scope | dead | mixed | warps | copies BYTES
+//                  work | blocked | scope | dead | mixed | warps | green | green-context |
+//                  copies BYTES
 //
 // Prints what it found, which does not depend on who runs it. unmodified_test.py looks at what is
 // said of each.
@@ -75,8 +76,9 @@ struct Bed {
     CHECK(cudaDeviceSynchronize());
     *word = 0;
   }
-  void Narrow(int count = kLaunches) {
-    for (int i = 0; i < count; ++i) Step<<<1, kThreads, 0, stream>>>(values, i);
+  void Narrow(int count = kLaunches) { NarrowIn(stream, count); }
+  void NarrowIn(cudaStream_t any, int count = kLaunches) {
+    for (int i = 0; i < count; ++i) Step<<<1, kThreads, 0, any>>>(values, i);
   }
   // Until somebody writes the word.
   void Block(cudaStream_t blocked) {
@@ -224,6 +226,53 @@ void Warps(Bed& bed) {
   }
 }
 
+// A few of the device's SMs, and a stream that is bound to them.
+struct Green {
+  CUgreenCtx context = nullptr;
+  CUstream stream = nullptr;
+
+  Green() {
+    const auto resource =
+        DriverCall<decltype(&cuDeviceGetDevResource)>("cuDeviceGetDevResource", 12040);
+    const auto split =
+        DriverCall<decltype(&cuDevSmResourceSplitByCount)>("cuDevSmResourceSplitByCount", 12040);
+    const auto describe =
+        DriverCall<decltype(&cuDevResourceGenerateDesc)>("cuDevResourceGenerateDesc", 12040);
+    const auto create = DriverCall<decltype(&cuGreenCtxCreate)>("cuGreenCtxCreate", 12040);
+    const auto make_stream =
+        DriverCall<decltype(&cuGreenCtxStreamCreate)>("cuGreenCtxStreamCreate", 12050);
+    CUdevResource all{}, some{};
+    CUdevResourceDesc description{};
+    unsigned groups = 1;
+    CheckDriver(resource(0, &all, CU_DEV_RESOURCE_TYPE_SM), "cuDeviceGetDevResource");
+    CheckDriver(split(&some, &groups, &all, nullptr, 0, 1), "cuDevSmResourceSplitByCount");
+    CheckDriver(describe(&description, &some, 1), "cuDevResourceGenerateDesc");
+    CheckDriver(create(&context, description, 0, CU_GREEN_CTX_DEFAULT_STREAM), "cuGreenCtxCreate");
+    CheckDriver(make_stream(&stream, context, CU_STREAM_NON_BLOCKING, 0), "cuGreenCtxStreamCreate");
+  }
+};
+
+void InGreenStream(Bed& bed) {
+  const Green green;
+  bed.NarrowIn(green.stream);
+  CHECK(cudaStreamSynchronize(green.stream));
+}
+
+void InGreenContext(Bed&) {
+  const Green green;
+  CUcontext before = nullptr, context = nullptr;
+  const auto convert = DriverCall<decltype(&cuCtxFromGreenCtx)>("cuCtxFromGreenCtx", 12040);
+  const auto current = DriverCall<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent", 12000);
+  const auto change = DriverCall<decltype(&cuCtxSetCurrent)>("cuCtxSetCurrent", 12000);
+  CheckDriver(current(&before), "cuCtxGetCurrent");
+  CheckDriver(convert(&context, green.context), "cuCtxFromGreenCtx");
+  CheckDriver(change(context), "cuCtxSetCurrent");
+  Bed there;
+  there.Narrow();
+  there.Print();
+  CheckDriver(change(before), "cuCtxSetCurrent");
+}
+
 void Copies(Bed& bed, size_t bytes) {
   std::vector<uint32_t> there(1 + bytes / sizeof(uint32_t), 3);
   char* to = nullptr;
@@ -258,6 +307,8 @@ int main(int argc, char** argv) {
       {"dead", Dead},
       {"mixed", Mixed},
       {"warps", Warps},
+      {"green", InGreenStream},
+      {"green-context", InGreenContext},
       {"copies", [&](Bed& bed) { Copies(bed, bytes); }}};
   const auto way = ways.find(argc > 1 ? argv[1] : "");
   if (way == ways.end()) {

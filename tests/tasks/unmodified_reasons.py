@@ -13,6 +13,7 @@ REASONS = (("body", {}, "no body", 10), ("wide", {}, "not narrow", 10),
            ("none", {"CUPOLA_TASKS": "auto", "CUPOLA_TASKS_AFTER": "3"}, "few in a row", 3),
            ("stream", {}, "default stream beside others", 10),
            ("work", {}, "other work in the stream", 10), ("scope", {}, "waiting scope", 1),
+           ("green", {}, "green context", 100), ("green-context", {}, "green context", 100),
            ("dead", {}, "no MasterKernel", 10), ("mixed", {}, "mixed with wide ones", 1))
 BUSY = "busy before the first task"
 SAID = re.compile(r"tasks: (\d+) launches plain: (.*)")

@@ -31,7 +31,6 @@ class ImageBytes {
   Bytes bytes() const { return view_; }
   std::string_view text() const { return AsText(view_); }
   size_t size() const { return view_.size(); }
-  bool owns() const { return owned_ != nullptr; }
 
   /// Drops NULs at the end: how PTX is padded in a container.
   void DropTrailingNuls() {

@@ -106,14 +106,6 @@ int32_t Decoder::FindFunction(const std::string& name) const {
   return it == function_indices_->end() ? -1 : it->second;
 }
 
-const ptx::CallPrototype* Decoder::FindPrototype(const std::string& label) const {
-  for (int s = scope_; s >= 0; s = scopes_[s].parent) {
-    const auto it = scopes_[s].prototypes.find(label);
-    if (it != scopes_[s].prototypes.end()) return it->second;
-  }
-  return nullptr;
-}
-
 bool Decoder::UseLabel(const std::string& label) {
   fixups_.push_back(
       {static_cast<uint32_t>(program_->code.size()), scope_, &label, -1, in_->pos.line});
@@ -202,12 +194,10 @@ void Decoder::DecodeBlock(const ptx::Block& block) {
   scopes_.emplace_back();
   scopes_.back().parent = outer;
   scope_ = static_cast<int>(scopes_.size()) - 1;
-  // Target lists and prototypes may stand behind their use.
+  // Target lists may stand behind their use.
   for (const ptx::Statement& statement : block.statements) {
     if (const auto* targets = std::get_if<ptx::TargetList>(&statement.node)) {
       scopes_[scope_].targets[targets->label] = targets;
-    } else if (const auto* prototype = std::get_if<ptx::CallPrototype>(&statement.node)) {
-      scopes_[scope_].prototypes[prototype->label] = prototype;
     }
   }
   for (const ptx::Statement& statement : block.statements) {

@@ -66,7 +66,6 @@ class Decoder {
     std::unordered_map<std::string, Symbol> symbols;
     std::unordered_map<std::string, uint32_t> labels;  ///< pc
     std::unordered_map<std::string, const ptx::TargetList*> targets;
-    std::unordered_map<std::string, const ptx::CallPrototype*> prototypes;
   };
   struct Modules;  ///< what is known of the whole module (module_loader.cpp)
 
@@ -116,7 +115,6 @@ class Decoder {
   bool UseLabel(const std::string& label);
   /// Appends the pcs of a .branchtargets list to Program::lists once labels are known.
   bool UseTargets(const std::string& label, uint32_t* list, uint32_t* count);
-  const ptx::CallPrototype* FindPrototype(const std::string& label) const;
   /// -1 when there is no such function.
   int32_t FindFunction(const std::string& name) const;
   const Symbol* Find(const std::string& name);

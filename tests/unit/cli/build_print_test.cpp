@@ -56,11 +56,11 @@ build::BuildReport Sample() {
 
 const BuildFacts kFacts{"/store", "ptxas cuda_13.0", 90, 1.25, {"libplugin.so"}};
 
-// CUPOLA_REWRITE_GOLDEN=1 writes the file anew.
+// CUPOLA_REBASE=1 writes the file anew.
 TEST(BuildPrint, TheTable) {
   const std::string path = CUPOLA_SOURCE_DIR "/tests/golden/cli/build_table.txt";
   const std::string text = BuildText(Sample(), kFacts, {});
-  if (std::getenv("CUPOLA_REWRITE_GOLDEN") != nullptr) std::ofstream(path) << text;
+  if (std::getenv("CUPOLA_REBASE") != nullptr) std::ofstream(path) << text;
   std::ifstream file(path);
   const std::string golden{std::istreambuf_iterator<char>(file), {}};
   EXPECT_EQ(text, golden);
