@@ -172,21 +172,15 @@ class Tuning {
          kExitBadInput);
   }
 
-  /// The one that stops soonest within the bound, else the best one.
   void Choose(const std::string& kernel, const Overheads& tried) {
-    const auto overhead = [](const auto& a, const auto& b) { return a.second < b.second; };
-    auto chosen = std::find_if(tried.begin(), tried.end(), [&](const auto& one) {
-      return one.second <= options_.bound_percent;
-    });
-    const bool met = chosen != tried.end();
-    if (!met) chosen = std::min_element(tried.begin(), tried.end(), overhead);
+    const auto chosen = ChooseBatch(tried, options_.bound_percent);
     profiles::TunedBatch& tuned = tuned_[kernel];
     tuned.when = UnixNs();
     tuned.bound_percent = options_.bound_percent;
     tuned.tried = tried;
     tuned.batch = chosen->first;
     tuned.overhead_percent = chosen->second;
-    tuned.met = met;
+    tuned.met = chosen->second <= options_.bound_percent;
   }
 
   /// Of all that were measured of a kernel.

@@ -306,4 +306,14 @@ Result<MeasuredRun> RunForm(const PreparedRun& run, const FormOfRun& form,
   return measured;
 }
 
+Overheads::const_iterator ChooseBatch(const Overheads& tried, double bound_percent) {
+  for (const double most : {bound_percent / 2, bound_percent}) {
+    const auto within = std::find_if(tried.begin(), tried.end(),
+                                     [&](const auto& one) { return one.second <= most; });
+    if (within != tried.end()) return within;
+  }
+  return std::min_element(tried.begin(), tried.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; });
+}
+
 }  // namespace cupola

@@ -36,6 +36,11 @@ using Overheads = std::map<uint32_t, double, profiles::ClaimLess>;
 std::map<std::string, Overheads> CompareForms(
     const std::vector<TimedLaunch>& launches, size_t times);
 
+/// Of what was tried, not empty, the one that stops soonest among those that stay clearly within the
+/// bound: within half of it, since a few launches of each say no more than some tenths of a percent.
+/// Where there is none, among those within the bound; where there is none either, the best one.
+Overheads::const_iterator ChooseBatch(const Overheads& tried, double bound_percent);
+
 /// An interruption: asked to yield from `begin_ns` to `end_ns`, CLOCK_MONOTONIC.
 struct Interruption {
   uint64_t begin_ns;

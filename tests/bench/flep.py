@@ -117,6 +117,10 @@ class Evaluation:
                     self.bed.build, self.bed.device, self.bed.environ, program, which)
             except (flep_calibrate.Failed, ValueError) as error:
                 self.fail("inputs", error)
+        sizes, before = ({name: row["size"] for name, row in rows.items()}
+                         for rows in (found, self.detail.get("inputs", {})))
+        if sizes != before:
+            self.detail.pop("checksums", None)  # they were of others
         self.detail["inputs"] = found
 
     def prediction(self):

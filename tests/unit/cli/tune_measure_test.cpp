@@ -29,6 +29,13 @@ void Append(const std::vector<TimedLaunch>& more, std::vector<TimedLaunch>* all)
   all->insert(all->end(), more.begin(), more.end());
 }
 
+TEST(ChooseBatch, TheSoonestThatIsClearlyWithinTheBound) {
+  EXPECT_EQ(ChooseBatch({{1, 3.0}, {4, 0.43}, {16, -1.3}, {64, -1.4}}, 0.5)->first, 16u);
+  EXPECT_EQ(ChooseBatch({{1, 3.0}, {4, 0.25}, {16, -1.3}}, 0.5)->first, 4u);
+  EXPECT_EQ(ChooseBatch({{1, 3.0}, {4, 0.43}, {16, 0.3}}, 0.5)->first, 4u);
+  EXPECT_EQ(ChooseBatch({{1, 3.0}, {4, 1.4}, {16, 1.2}, {64, 1.3}}, 0.5)->first, 16u);
+}
+
 TEST(TuneMeasure, ComparesMediansShapeByShape) {
   const auto costs = CompareForms({
       Launch("a", 10, 0, 100, 0), Launch("a", 10, 0, 900, 0), Launch("a", 10, 0, 100, 0),
