@@ -3,7 +3,8 @@
 the same, and launches do become tasks (on a GPU, which runs faster, it is only said how many).
 
   unmodified_test.py --build DIR [--device gpu] [--json FILE] [APP or CHECK...]
-     Without: all programs. CHECK: "killed", "each reason" ..., of CHECKS below.
+     Without: all programs, the same again asked to yield, and OTHERS below; "programs", "programs asked
+     to yield" and the names of OTHERS: each by itself. CHECK: "killed" ..., of CHECKS below.
      77: something that it needs is not built
 """
 import contextlib
@@ -24,9 +25,9 @@ import unmodified_reasons  # noqa: E402
 from unmodified_bed import Bed, COUNTED, counts, taking_part, under_cupola  # noqa: E402
 
 # Programs, and whether some of their launches are narrow enough to be tasks.
-APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_threads_shared 10": True,
+APPS = {"tasks/narrow_launches_shared 5": True, "tasks/narrow_threads_shared 5": True,
         "tasks/narrow_chain_shared 2 500": True,
-        "tasks/narrow_copies_shared 15": True, "tasks/narrow_contexts_shared 6": True,
+        "tasks/narrow_copies_shared 6": True, "tasks/narrow_contexts_shared 3": True,
         "tasks/narrow_modules_shared 12": True,
         "tasks/narrow_modules_shared 4 2": True, "tasks/narrow_faults_shared trap": True,
         "tasks/narrow_faults_shared trap ask": True, "tasks/narrow_faults_shared trap default": True,
@@ -49,9 +50,9 @@ APPS = {"tasks/narrow_launches_shared 10": True, "tasks/narrow_threads_shared 10
         "shared/pagoda_dct": True, "shared/pagoda_slud": True, "shared/pagoda_mpe": True}
 # Again as processes that take part in preemption, over a driver that forbids what would hang a GPU
 # (tests/preempt/strict_driver.cpp), asked to yield all the time.
-ASKED = ["tasks/narrow_launches_shared 5", "tasks/narrow_threads_shared 5",
-         "tasks/narrow_copies_shared 4", "tasks/narrow_contexts_shared 3",
-         "tasks/narrow_modules_shared 12",
+ASKED = ["tasks/narrow_launches_shared 3", "tasks/narrow_threads_shared 3",
+         "tasks/narrow_copies_shared 2", "tasks/narrow_contexts_shared 2",
+         "tasks/narrow_modules_shared 4",
          "tasks/narrow_faults_shared trap",
          "tasks/narrow_faults_shared legacy", "tasks/narrow_faults_shared fork",
          "tasks/narrow_faults_shared modules", "tasks/narrow_faults_shared memory",
@@ -120,18 +121,21 @@ def demand_ends(build, device, environ, folder):
     board = pestered_board.Board(folder)
     environ = {**environ, **taking_part(build, device, board), "CUPOLA_TASKS": "always",
                "CUPOLA_STORE": os.path.join(folder, "store"), "CUPOLA_LOG": "info"}
-    command = [*under_cupola(build, device, environ), f"{build}/apps/{FAULTS_APP}", "lurk"]
+    program = f"{build}/apps/{FAULTS_APP}"
+    if problem := runner.build_variants(build, environ["CUPOLA_STORE"], program):
+        return problem
+    command = [*under_cupola(build, device, environ), program, "lurk"]
     with subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE) as program:
+                          stderr=subprocess.PIPE) as running:
         try:
-            program.stdout.readline()
+            running.stdout.readline()
             had_demand, until = board.has_demand(), time.monotonic() + 10
             while board.has_demand() and time.monotonic() < until:
                 time.sleep(0.01)
             ended = not board.has_demand()
-            _, said = program.communicate(timeout=60)
+            _, said = running.communicate(timeout=60)
         finally:
-            program.kill()
+            running.kill()
     counted = COUNTED.search(said.decode(errors="replace"))
     if not had_demand or not ended or counted is None:
         return f"demand {had_demand}, ended {ended}: {said[-300:]}"
@@ -144,6 +148,8 @@ def beside_mps(build, device, environ, folder):
     command = [*runner.cupola_command(build, device), program, "2"]
     more = {"CUPOLA_STORE": os.path.join(folder, "store"), "CUPOLA_TASKS": "auto",
             "CUPOLA_TASKS_AFTER": "0", "CUPOLA_LOG": "info"}
+    if problem := runner.build_variants(build, more["CUPOLA_STORE"], program):
+        return problem
     pipe = os.path.join(folder, "mps")
     os.makedirs(pipe)
     open(os.path.join(pipe, "control"), "w").close()
@@ -181,8 +187,8 @@ def now_and_then(build, device, environ, folder):
     """What is wrong, or "": where tasks are found too long again and again, launches pass by and become
     tasks by turns, in order."""
     form = "static" if device == "gpu" else "shared"
-    for app in ("narrow_chain 10", "narrow_launches 10", "narrow_threads 10", "narrow_copies 15",
-                "narrow_order 2", "narrow_contexts 6"):
+    for app in ("narrow_chain 10", "narrow_launches 4", "narrow_threads 4", "narrow_copies 5",
+                "narrow_order 1", "narrow_contexts 3"):
         name, *arguments = app.split()
         program = f"{build}/apps/tasks/{name}_{form}"
         store = f"{folder}/{os.path.basename(program)}"
@@ -233,6 +239,7 @@ def by_plan(build, device, environ, folder):
 # With all programs, on the simulated device.
 OTHERS = {"beside MPS": beside_mps, "demand ends": demand_ends, "long ones": long_ones,
           "now and then": now_and_then, "by plan": by_plan}
+PROGRAMS, PROGRAMS_ASKED = "programs", "programs asked to yield"
 # By name.
 CHECKS = {**unmodified_ends.CHECKS, **unmodified_reasons.CHECKS}
 
@@ -251,10 +258,14 @@ def main():
     try:
         environ = runner.environment(build, options.device)
         with tempfile.TemporaryDirectory() as folder:
-            named = [app for app in options.apps if app not in {**CHECKS, **OTHERS}]
+            groups = {PROGRAMS, PROGRAMS_ASKED, *CHECKS, *OTHERS}
+            named = [app for app in options.apps if app not in groups]
             everything = not options.apps
-            courses = [(app, False) for app in (APPS if everything else named)]
-            courses += [(app, True) for app in (ASKED if everything else named)]
+            courses = [(app, asked) for asked in (False, True) for app in named]
+            if everything or PROGRAMS in options.apps:
+                courses += [(app, False) for app in APPS]
+            if everything or PROGRAMS_ASKED in options.apps:
+                courses += [(app, True) for app in ASKED]
             for app, asked in courses:
                 problem, counted = compare(build, options.device, app, environ, folder, asked)
                 output = problem or "{} launches, {} copies, {} starts".format(*counted)
