@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <sstream>
+#include <string_view>
 
 #include "base/prng.h"
 #include "device/runtime/task_record.h"
@@ -427,6 +429,21 @@ INSTANTIATE_TEST_SUITE_P(
 
 class PlantedBug : public testing::TestWithParam<const char*> {};
 
+constexpr uint64_t kPlantedCourses = 600;
+
+// From which of those the search begins, and goes round: where a bug was found last that few of them
+// show. Nothing else depends on it.
+uint64_t FirstCourse(std::string_view bug) {
+  static const std::map<std::string_view, uint64_t> kFound = {
+      {"ABlockIsTornByAHurry", 54},       {"ABusyColumnSleeps", 242},
+      {"AFirstDoesNotWait", 52},          {"AnotherColumnTakesTheFirst", 472},
+      {"KeptTasksRunTwice", 96},          {"BlocksWithRoomRunTwiceBehindAHurry", 94},
+      {"RunsOfUnitsAreTooShort", 89},     {"TheThirdInARowStartsEarly", 211},
+      {"WhoIsNotFreeIsHandedOneAlone", 197}};
+  const auto found = kFound.find(bug);
+  return found == kFound.end() ? 1 : found->second;
+}
+
 TEST_P(PlantedBug, IsFound) {
   const std::string ptx = Ptx(GetParam());
   ASSERT_FALSE(ptx.empty());
@@ -434,7 +451,8 @@ TEST_P(PlantedBug, IsFound) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {  // a hurry behind a request to leave
     if (Search(LongLeavingCourse(seed), 1, 1000 * seed, ptx).failure) return;
   }
-  for (uint64_t seed = 1; seed <= 600; ++seed) {
+  for (uint64_t turn = 0; turn < kPlantedCourses; ++turn) {
+    const uint64_t seed = (FirstCourse(GetParam()) - 1 + turn) % kPlantedCourses + 1;
     // By turns, so that each bug soon meets the courses that can show it.
     using MakeCourse = BedCourse (*)(uint64_t);
     constexpr MakeCourse kCourses[] = {
