@@ -131,8 +131,20 @@ def run(command, environ, timeout, stdin=b""):
 BUILD_SECONDS = 300  # of programs, however busy the machine; one by itself takes 5
 
 
+def share_store(build, store):
+    """A store that is not there yet becomes the one that all tests of a build tree share: a program's
+    variants are built once by each `cupola`. Elsewhere (a staged folder) each has its own."""
+    if not os.path.exists(f"{build}/CMakeCache.txt") or os.path.lexists(store):
+        return
+    tool = os.stat(f"{build}/bin/cupola")
+    shared = os.path.abspath(f"{build}/test_variants/{tool.st_mtime_ns:x}-{tool.st_size:x}")
+    os.makedirs(shared, mode=0o700, exist_ok=True)
+    os.symlink(shared, store)
+
+
 def build_variants(build, store, *files):
     """`cupola build` of programs into a variant store: what went wrong, or ""."""
+    share_store(build, store)
     built = run([f"{build}/bin/cupola", "build", "--quiet", "--store", store, *files], None,
                 BUILD_SECONDS)
     if built["code"] == 0:
