@@ -10,6 +10,7 @@ import glob
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -133,12 +134,17 @@ BUILD_SECONDS = 300  # of programs, however busy the machine; one by itself take
 
 def share_store(build, store):
     """A store that is not there yet becomes the one that all tests of a build tree share: a program's
-    variants are built once by each `cupola`. Elsewhere (a staged folder) each has its own."""
+    variants are built once by each `cupola`, and those of the one before go. Elsewhere (a staged
+    folder) each has its own."""
     if not os.path.exists(f"{build}/CMakeCache.txt") or os.path.lexists(store):
         return
     tool = os.stat(f"{build}/bin/cupola")
-    shared = os.path.abspath(f"{build}/test_variants/{tool.st_mtime_ns:x}-{tool.st_size:x}")
-    os.makedirs(shared, mode=0o700, exist_ok=True)
+    stores = os.path.abspath(f"{build}/test_variants")
+    shared = f"{stores}/{tool.st_mtime_ns:x}-{tool.st_size:x}"
+    if not os.path.isdir(shared):
+        os.makedirs(shared, mode=0o700, exist_ok=True)
+        for old in set(glob.glob(f"{stores}/*")) - {shared}:
+            shutil.rmtree(old, ignore_errors=True)
     os.symlink(shared, store)
 
 

@@ -154,8 +154,8 @@ def added_by(results, statistic):
 
 
 def added_of_processes(results, statistic):
-    """Of each process the median over its pairs of windows: where its memory lies costs a process some
-    100 ns more or less than the next, all its life. Of one process: of each pair."""
+    """Of each process the median over its pairs of windows: one process is slower than the next by some
+    100 ns, from its first window to its last. Of one process: of each pair."""
     if len(results) == 1:
         return added_by(results, statistic)
     return [sampling.median(added_by([result], statistic)) for result in results]

@@ -117,10 +117,9 @@ class Evaluation:
                     self.bed.build, self.bed.device, self.bed.environ, program, which)
             except (flep_calibrate.Failed, ValueError) as error:
                 self.fail("inputs", error)
-        sizes, before = ({name: row["size"] for name, row in rows.items()}
-                         for rows in (found, self.detail.get("inputs", {})))
-        if sizes != before:
-            self.detail.pop("checksums", None)  # they were of others
+        before = self.detail.get("inputs", {})
+        if any(row["size"] != before.get(name, {}).get("size") for name, row in found.items()):
+            self.detail.pop("checksums", None)  # they were of other sizes
         self.detail["inputs"] = found
 
     def prediction(self):

@@ -101,14 +101,17 @@ def show(rows):
 
 
 def apply(found, gpu):
-    """Rewrites the sizes of inputs.h for a GPU of that name from {"program input": {"size": ...}}."""
+    """Rewrites the sizes of inputs.h for a GPU of that name from {"program input": {"size": ...}}; an
+    H100's where they differ from an H200's."""
     with open(INPUTS_H) as file:
         text = file.read()
     for name, row in found.items():
         program, which = name.split()
         begin = rf'(\{{"{program}", "{which}", [0-9.]+, '
         if "H100" in gpu:
-            text, count = re.subn(begin + r"\d+)(?:, \d+)?\}", rf'\g<1>, {row["size"]}}}', text)
+            def own(match, size=str(row["size"])):
+                return match[1] + (f", {size}}}" if match[2] != size else "}")
+            text, count = re.subn(begin + r"(\d+))(?:, \d+)?\}", own, text)
         else:
             text, count = re.subn(begin + r")\d+", rf'\g<1>{row["size"]}', text)
         if count != 1:

@@ -36,6 +36,8 @@ CUresult Enter(Driver** driver, Context** context);
 /// Also the stream of a handle.
 CUresult Enter(Driver** driver, Context** context, CUstream handle, DefaultStream null_means,
                std::shared_ptr<Stream>* stream);
+/// The context of a handle, whichever is current; CUDA_ERROR_INVALID_CONTEXT where there is none.
+CUresult FindContext(const void* handle, Driver** driver, std::shared_ptr<Context>* context);
 /// Only 0 is a device.
 CUresult CheckDevice(CUdevice device);
 

@@ -3,13 +3,14 @@
 
 using namespace cupola::sim;  // NOLINT
 
-namespace {
-
-CUresult FindContext(CUcontext handle, Driver** driver, std::shared_ptr<Context>* context) {
+CUresult cupola::sim::FindContext(const void* handle, Driver** driver,
+                                  std::shared_ptr<Context>* context) {
   SIM_TRY(Enter(driver));
   *context = (*driver)->contexts.Find(handle);
   return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
+
+namespace {
 
 CUresult Create(CUcontext* context, unsigned int flags, CUdevice device) {
   Driver* driver;

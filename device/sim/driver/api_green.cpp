@@ -1,12 +1,14 @@
 // Green contexts: cuGreenCtx*, cuDevResource* and what converts them. A green context is a context
 // of its own here, whose kernels may run on all SMs: the simulated device binds none to some.
+#include <algorithm>
+
 #include "device/sim/driver/api.h"
 
 using namespace cupola::sim;  // NOLINT
 
 namespace {
 
-// Of the SMs that a partition has at least, and more of.
+// A partition has so many at least, or a multiple of that.
 constexpr unsigned int kSmsOfPartition = 1;
 
 // What describes a set of resources: the number of its SMs, and not null.
@@ -24,9 +26,8 @@ CUdevResource SmsOf(unsigned int sms) {
 }
 
 CUresult FindGreen(CUgreenCtx handle, Driver** driver, std::shared_ptr<Context>* context) {
-  SIM_TRY(Enter(driver));
-  *context = (*driver)->contexts.Find(handle);
-  return *context && !(*context)->is_primary ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+  SIM_TRY(FindContext(handle, driver, context));
+  return (*context)->is_green ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 }  // namespace
@@ -50,7 +51,7 @@ SIM_EXPORT CUresult cuDevSmResourceSplitByCount(CUdevResource* result, unsigned 
   SIM_TRY(Enter(&driver));
   if (groups == nullptr || input == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (input->type != CU_DEV_RESOURCE_TYPE_SM) return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-  const unsigned int sms = least < kSmsOfPartition ? kSmsOfPartition : least;
+  const unsigned int sms = std::max(least, kSmsOfPartition);
   const unsigned int possible = input->sm.smCount / sms;
   if (possible == 0) return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
   if (result == nullptr || *groups > possible) *groups = possible;
@@ -83,7 +84,9 @@ SIM_EXPORT CUresult cuGreenCtxCreate(CUgreenCtx* green, CUdevResourceDesc descri
   if (green == nullptr || description == nullptr || flags != CU_GREEN_CTX_DEFAULT_STREAM) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  *green = reinterpret_cast<CUgreenCtx>(driver->CreateContext(0, device));
+  Context* const made = driver->CreateContext(0, device);
+  made->is_green = true;
+  *green = reinterpret_cast<CUgreenCtx>(made);
   return CUDA_SUCCESS;
 }
 

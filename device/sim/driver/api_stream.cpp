@@ -99,6 +99,10 @@ SIM_CALL_BOTH(cuStreamGetCtx_v2, _ptsz,
               (CUstream handle, CUcontext* context_out, CUgreenCtx* green_out),
               (handle, context_out, green_out)) {
   SIM_TRY(cuStreamGetCtx_body(null_means, handle, context_out));
+  if (reinterpret_cast<const Context*>(*context_out)->is_green) {
+    SayLacks("cuStreamGetCtx_v2 of a stream of a green context");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
   if (green_out != nullptr) *green_out = nullptr;
   return CUDA_SUCCESS;
 }

@@ -21,6 +21,7 @@ class Context {
   const uint64_t id;  ///< unique in the process
   const bool is_primary;
   const int device;
+  bool is_green = false;  ///< of cuGreenCtxCreate; set before its handle is given out
   std::atomic<uint32_t> flags;
   std::shared_ptr<Stream> legacy;
   std::vector<std::shared_ptr<Stream>> streams;  ///< all but legacy; guarded by the engine's mutex

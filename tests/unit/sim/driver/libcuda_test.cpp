@@ -133,6 +133,55 @@ TEST_F(LibcudaTest, EveryErrorHasANameAndAText) {
   EXPECT_EQ(words, nullptr);
 }
 
+// In a process of its own: the driver is one a process.
+void UseAGreenContext(void* library) {
+  const auto check = [](bool is_right, int line) {
+    if (!is_right) _exit(line % 256);
+  };
+#define GREEN_CALL(name) reinterpret_cast<decltype(&name)>(dlsym(library, #name))
+#define GREEN_CHECK(is_right) check(is_right, __LINE__)
+  CUdevResource all{}, some[2], rest{};
+  CUdevResourceDesc description = nullptr;
+  CUgreenCtx green = nullptr;
+  CUcontext plain = nullptr, converted = nullptr, of_stream = nullptr;
+  CUstream stream = nullptr;
+  unsigned int groups = 2;
+  GREEN_CHECK(GREEN_CALL(cuInit)(0) == CUDA_SUCCESS);
+  GREEN_CHECK(GREEN_CALL(cuDeviceGetDevResource)(0, &all, CU_DEV_RESOURCE_TYPE_SM) == CUDA_SUCCESS);
+  const auto split = GREEN_CALL(cuDevSmResourceSplitByCount);
+  GREEN_CHECK(split(some, &groups, &all, &rest, 0, 1) == CUDA_SUCCESS && groups == 2);
+  GREEN_CHECK(some[0].sm.smCount == 1 && rest.sm.smCount == all.sm.smCount - 2);
+  GREEN_CHECK(split(some, &groups, &all, nullptr, 0, all.sm.smCount + 1) ==
+              CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+  GREEN_CHECK(GREEN_CALL(cuDevResourceGenerateDesc)(&description, some, 2) == CUDA_SUCCESS);
+  const auto create = GREEN_CALL(cuGreenCtxCreate);
+  GREEN_CHECK(create(&green, description, 0, 0) == CUDA_ERROR_INVALID_VALUE);
+  GREEN_CHECK(create(&green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM) == CUDA_SUCCESS);
+  const auto convert = GREEN_CALL(cuCtxFromGreenCtx);
+  GREEN_CHECK(convert(&converted, green) == CUDA_SUCCESS);
+  const auto make_stream = GREEN_CALL(cuGreenCtxStreamCreate);
+  GREEN_CHECK(make_stream(&stream, green, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);
+  GREEN_CHECK(GREEN_CALL(cuStreamGetCtx)(stream, &of_stream) == CUDA_SUCCESS);
+  GREEN_CHECK(of_stream == converted);
+  GREEN_CHECK(GREEN_CALL(cuDevicePrimaryCtxRetain)(&plain, 0) == CUDA_SUCCESS);
+  GREEN_CHECK(convert(&converted, reinterpret_cast<CUgreenCtx>(plain)) ==
+              CUDA_ERROR_INVALID_CONTEXT);
+  const auto end = GREEN_CALL(cuGreenCtxDestroy);
+  GREEN_CHECK(end(green) == CUDA_SUCCESS && end(green) == CUDA_ERROR_INVALID_CONTEXT);
+#undef GREEN_CALL
+#undef GREEN_CHECK
+  _exit(0);
+}
+
+TEST_F(LibcudaTest, GreenContextsAreContextsOfTheirOwn) {
+  const pid_t child = fork();
+  if (child == 0) UseAGreenContext(library_);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+      << "line (mod 256) " << WEXITSTATUS(status) << ", status " << status;
+}
+
 TEST_F(LibcudaTest, AForkedChildIsNotInitialized) {
   const auto init = Find<CUresult (*)(unsigned)>("cuInit");
   const auto count = Find<CUresult (*)(int*)>("cuDeviceGetCount");
