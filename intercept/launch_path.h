@@ -14,6 +14,7 @@
 #include "intercept/recorder.h"
 #include "intercept/tasks/task_launch.h"
 #include "intercept/tasks/task_rules.h"
+#include "intercept/tasks/task_streams.h"
 #include "intercept/streams.h"
 #include "intercept/thread_state.h"
 #include "profiles/launch_record.h"
@@ -99,10 +100,14 @@ template <typename CallReal>
                                                   const LaunchDetails& details,
                                                   const CallReal& call) noexcept {
   if (!tasks::TasksOn()) [[likely]] return MakeKernel(facts, details, call);
+  tasks::NoteOwnStream(facts.stream, facts.per_thread);
+  const bool passes_by = tasks::PassesBy();
   CUresult result;
-  if (tasks::TryTask(facts, details, &result)) return result;
+  if (!passes_by && tasks::TryTask(facts, details, &result)) return result;
   result = MakeKernel(facts, details, call);
-  tasks::AfterPlainLaunch(facts.function, facts.stream, facts.per_thread, result);
+  if (!passes_by || !tasks::worth.IsQuiet()) {
+    tasks::AfterPlainLaunch(facts.function, facts.stream, facts.per_thread, result);
+  }
   return result;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "device/runtime/task_grid.h"
 #include "intercept/driver_calls.h"
@@ -78,21 +79,6 @@ bool TasksPay() {
   return worth.Pays([] { return NowNs(); }, [] { AfterWork(); });
 }
 
-// Tasks and copies put in when none of them was outstanding, and no MasterKernel ran. They are
-// counted when they have been put in, before their call returns.
-std::atomic<uint64_t> all_idle_at{UINT64_MAX};
-uint64_t PutSoFar() {
-  return counters.tasks.load(std::memory_order_acquire) +
-         counters.copies.load(std::memory_order_acquire);
-}
-
-// While tasks do not pay, and nothing of them is left, a launch passes by: there is nothing that it
-// comes behind, nobody that is to leave, and nothing is noted of it (AfterPlainLaunch).
-bool PassesBy() {
-  return worth.IsQuiet() && all_idle_at.load(std::memory_order_relaxed) == PutSoFar() &&
-         !TasksPay();
-}
-
 // Looked at now and then by those that would pass by.
 void NoteIdle() {
   constexpr uint32_t kEvery = 64;
@@ -101,7 +87,7 @@ void NoteIdle() {
   const uint64_t put = PutSoFar();
   bool is_idle = true;
   ForEachReadyEngine([&](const TaskEngine& engine) { is_idle = is_idle && engine.IsIdle(); });
-  if (is_idle) all_idle_at.store(put, std::memory_order_relaxed);
+  if (is_idle) counters.idle_at.store(put, std::memory_order_relaxed);
 }
 
 // The same, or a MasterKernel is there: of which context is looked at later (PutIn).
@@ -311,14 +297,22 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, Variant& var
 
 }  // namespace
 
+void CountPassedBy() noexcept {
+  counters.plain[static_cast<size_t>(Plain::kLong)].fetch_add(
+      std::exchange(this_thread.passed_by, 0), std::memory_order_relaxed);
+}
+
+bool LookWhilePassing() noexcept {
+  const bool passes = !TasksPay();
+  if (!passes) --this_thread.passed_by;
+  CountPassedBy();
+  return passes;
+}
+
 bool IsInRow() noexcept { return JudgeRow() == kIsTask; }
 
 bool TryTask(const LaunchFacts& facts, const LaunchDetails& details, CUresult* result) noexcept {
-  NoteOwnStream(facts.stream, facts.per_thread);
-  if (PassesBy()) {
-    Count(counters.plain[static_cast<size_t>(Plain::kLong)]);
-    return false;
-  }
+  if (this_thread.passed_by != 0) CountPassedBy();
   Variant* const variant = FindVariant(facts.function);
   Plain why = JudgeShape(facts, details, variant);
   const bool is_narrow = why == kIsTask;

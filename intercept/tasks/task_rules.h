@@ -49,8 +49,8 @@ Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept;
 Behind BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept;
 void DoBehind(const Behind& behind) noexcept;
 
-/// A launch goes to the driver; `function`: null for a graph. AfterPlainLaunch also comes behind
-/// those that passed by.
+/// A launch goes to the driver; `function`: null for a graph. AfterPlainLaunch also comes behind one
+/// that passed by where tasks may be made again meanwhile.
 void BeforePlainLaunch(const void* function, CUstream stream, bool per_thread) noexcept;
 void AfterPlainLaunch(const void* function, CUstream stream, bool per_thread,
                       CUresult result) noexcept;

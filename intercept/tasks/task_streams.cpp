@@ -338,10 +338,9 @@ bool IsClean(StreamTasks& stream) noexcept {
   return false;
 }
 
-void NoteOwnStream(CUstream stream, bool per_thread) noexcept {
-  const bool is_own = stream == nullptr ? per_thread : stream == CU_STREAM_PER_THREAD;
+void NoteThreadsOwnStream() noexcept {
   static std::atomic<bool> noted{false};
-  if (!is_own || noted.load(std::memory_order_acquire)) return;
+  if (noted.load(std::memory_order_acquire)) return;
   NoteStreamMade();
   noted.store(true, std::memory_order_release);
 }

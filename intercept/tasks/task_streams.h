@@ -99,7 +99,10 @@ StreamTasks* FindStream(TaskEngine& engine, CUstream stream, const StreamKey& ke
 
 /// A launch is about to be made: one into a thread's own default stream counts as a stream that the
 /// program made.
-void NoteOwnStream(CUstream stream, bool per_thread) noexcept;
+void NoteThreadsOwnStream() noexcept;
+inline void NoteOwnStream(CUstream stream, bool per_thread) noexcept {
+  if (stream == nullptr ? per_thread : stream == CU_STREAM_PER_THREAD) NoteThreadsOwnStream();
+}
 
 /// Whether no work but tasks is outstanding in the stream; may ask the driver, and wait for some
 /// 40 us. Under its lock.

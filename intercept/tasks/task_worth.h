@@ -12,7 +12,8 @@ namespace cupola::intercept::tasks {
 
 /// Decides by how long the tasks of streams take, one after the other. No CUDA call, no clock of
 /// its own: `now_ns` is any that goes on. Any thread; two that tell at the same time may lose one.
-class TaskWorth {
+/// In one cache line: each launch asks.
+class alignas(64) TaskWorth {
  public:
   /// A plain launch, or a copy, of the host's time; what a task of one block may take where one
   /// stream alone has tasks, and is no slower than plain by more than 2 %.

@@ -9,6 +9,7 @@
 #include "intercept/notice.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/tasks/task_engines.h"
+#include "intercept/tasks/task_launch.h"
 #include "intercept/tasks/task_worth.h"
 
 namespace cupola::intercept::tasks {
@@ -92,6 +93,7 @@ void EndTasksAtExit() noexcept {
     return Decimal(counter.load(std::memory_order_relaxed));
   };
   if (!TasksOn() || (counters.tasks.load() == 0 && counters.starts.load() == 0)) return;
+  CountPassedBy();
   Say(Level::kInfo,
       {"tasks: ", number(counters.tasks), " launches, ", number(counters.copies), " copies, ",
        number(counters.starts), " starts of the MasterKernel, ", number(counters.turns),

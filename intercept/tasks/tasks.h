@@ -72,9 +72,12 @@ inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
     "long",
     "green context"};
 
-struct Counters {
+struct alignas(64) Counters {
   std::atomic<uint64_t> tasks{0};
   std::atomic<uint64_t> copies{0};
+  /// No count: `tasks` and `copies` together when none of them was outstanding, and no MasterKernel
+  /// ran. In their cache line, for PassesBy.
+  std::atomic<uint64_t> idle_at{UINT64_MAX};
   std::atomic<uint64_t> starts{0};   ///< launches of the MasterKernel
   std::atomic<uint64_t> turns{0};    ///< to another module
   std::atomic<uint64_t> holds{0};    ///< the MasterKernel was sent away with tasks to come
@@ -87,6 +90,12 @@ extern Counters counters;
 
 inline void Count(std::atomic<uint64_t>& counter) noexcept {
   counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// Tasks and copies so far. They are counted when they have been put in, before their call returns.
+inline uint64_t PutSoFar() noexcept {
+  return counters.tasks.load(std::memory_order_acquire) +
+         counters.copies.load(std::memory_order_acquire);
 }
 
 /// Reads the environment: CUPOLA_TASKS=auto (default), always (from the first launch on) or off.
