@@ -13,6 +13,7 @@
 #include "intercept/tasks/task_streams.h"
 #include "intercept/tasks/task_times.h"
 #include "intercept/tasks/tasks.h"
+#include "intercept/tasks/waiting_kernels.h"
 
 namespace cupola::intercept::tasks {
 namespace {
@@ -201,6 +202,7 @@ bool PutInFill(const Place& at, const FillFacts& facts) {
 void BeforeDriver(const MemoryCall& call) {
   if (!call.is_synchronous) return BeforeWorkOf(call.stream, call.per_thread);
   WaitForAllTasks();
+  BeginDriverWait();
 }
 
 template <typename PutInAt>
@@ -234,11 +236,13 @@ bool TryFill(const MemoryCall& call, const FillFacts& facts) noexcept {
 }
 
 void AfterDriver(const MemoryCall& call) noexcept {
+  EndDriverWait();
   if (!AnyEngineIsReady()) return;
   if (call.is_synchronous) {
     AfterWork();
   } else {
     AfterWorkOf(call.stream, call.per_thread);
+    if (call.sets_memory) NoteKernelOf(call.stream, call.per_thread);
   }
 }
 

@@ -17,6 +17,7 @@ struct MemoryCall {
   CUstream stream;
   bool per_thread;      ///< the _ptsz or _ptds form
   bool is_synchronous;  ///< the form without a stream
+  bool sets_memory = false;  ///< which the driver does with a kernel
 };
 
 /// A copy of the program: addresses as they were given, in one address space (CUDA Driver API,

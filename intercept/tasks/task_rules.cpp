@@ -89,7 +89,8 @@ Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
       return BeforeStreamOrdered(index, arguments);
     case Rule::kWait:
       WaitForAllTasks();
-      return {.what = Behind::What::kNoteWork};
+      BeginDriverWait();
+      return {.what = Behind::What::kEndWait};
     case Rule::kSyncStream:
     case Rule::kSyncStreamPerThread:
       WaitForStream(stream, rules[index] == Rule::kSyncStreamPerThread);
@@ -127,12 +128,16 @@ void DoBehind(const Behind& behind) noexcept {
     case Behind::What::kNothing:
       return;
     case Behind::What::kNoteWorkOf:
-      return AfterWorkOf(behind.stream, behind.per_thread);
+      AfterWorkOf(behind.stream, behind.per_thread);
+      return NoteKernelOf(behind.stream, behind.per_thread);
     case Behind::What::kCloseScope:
       // Before launches may become tasks again: what is waited for may have been given work.
       AfterWork();
       scopes.fetch_sub(1);
       return;
+    case Behind::What::kEndWait:
+      EndDriverWait();
+      [[fallthrough]];
     case Behind::What::kNoteWork:
       return AfterWork();
   }

@@ -3,16 +3,19 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
 #include "intercept/mutex_lock.h"
+#include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::tasks {
 namespace internal {
 
 std::atomic<uint32_t> waiting_kernels{0};  // entries that are in use
+std::atomic<uint32_t> waiting_calls{0};    // threads between BeginDriverWait and EndDriverWait
 
 }  // namespace internal
 
@@ -38,6 +41,15 @@ pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 Entry entries[kMostStreams];  // under the mutex
 size_t oldest = 0;            // where none is free
 std::atomic<uint64_t> next_look_ns{0};
+
+std::atomic<uint64_t> calls_wait_since_ns{0};  // while without a pause at least one does
+thread_local constinit bool waits_in_driver __attribute__((tls_model("initial-exec"))) = false;
+
+// Most calls are over sooner, and a MasterKernel that is not fed leaves by itself.
+bool CallsWaitLong(uint64_t now) {
+  return internal::waiting_calls.load(std::memory_order_relaxed) != 0 &&
+         now > calls_wait_since_ns.load(std::memory_order_relaxed) + kEveryNs;
+}
 
 void Free(Entry& entry) {
   entry = {};
@@ -74,6 +86,12 @@ void NoteKernel(const TaskEngine& engine, CUstream stream, const StreamKey& key)
   if (is_own) entry->until_ns = NowNs() + kUnnamedNs;
 }
 
+void NoteKernelOf(CUstream stream, bool per_thread) noexcept {
+  const StreamKey key = ResolveStream(stream, per_thread);
+  const TaskEngine* const engine = EngineOf(key.context);
+  if (engine != nullptr && engine->IsReady()) NoteKernel(*engine, stream, key);
+}
+
 void ForgetKernels(CUstream stream) noexcept {
   if (internal::waiting_kernels.load() == 0) return;
   const MutexLock lock(mutex);
@@ -82,11 +100,22 @@ void ForgetKernels(CUstream stream) noexcept {
   }
 }
 
+void BeginDriverWait() noexcept {
+  if (std::exchange(waits_in_driver, true)) return;
+  if (internal::waiting_calls.fetch_add(1) == 0) {
+    calls_wait_since_ns.store(NowNs(), std::memory_order_relaxed);
+  }
+}
+
+void EndDriverWait() noexcept {
+  if (std::exchange(waits_in_driver, false)) internal::waiting_calls.fetch_sub(1);
+}
+
 void internal::MakeWay(TaskEngine& engine) noexcept {
   const uint64_t now = NowNs();
   if (now < next_look_ns.load(std::memory_order_relaxed)) return;
   if (pthread_mutex_trylock(&mutex) != 0) return;
-  bool waits = false;
+  bool waits = CallsWaitLong(now);
   for (Entry& each : entries) {
     if (each.engine == nullptr) continue;
     if (!MayWait(each, now)) {

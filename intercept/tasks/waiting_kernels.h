@@ -1,4 +1,5 @@
-// Kernels that were launched as kernels and may not have begun. The MasterKernel, which holds all SMs,
+// Kernels that were launched as kernels and may not have begun, and calls that wait in the driver for what
+// may be such a kernel of its own. The MasterKernel, which holds all SMs,
 // is asked to leave when one is launched; one that other work of its stream comes before could begin
 // later, when another MasterKernel runs and tasks come without a pause. While there may be such a
 // kernel, MasterKernels are asked to leave now and then: what is ready when one leaves comes before
@@ -19,20 +20,28 @@ namespace cupola::intercept::tasks {
 /// thread.
 void NoteKernel(const TaskEngine& engine, CUstream stream, const StreamKey& key) noexcept;
 
+/// The same, looked up; nothing where the engine is not ready.
+void NoteKernelOf(CUstream stream, bool per_thread) noexcept;
+
 /// The stream is about to be destroyed: it is not asked about any more.
 void ForgetKernels(CUstream stream) noexcept;
 
+/// This thread is about to wait in the driver, in a synchronous copy or the like, and has done so. A
+/// second begin before the end counts once.
+void BeginDriverWait() noexcept;
+void EndDriverWait() noexcept;
+
 namespace internal {
-extern std::atomic<uint32_t> waiting_kernels;
+extern std::atomic<uint32_t> waiting_kernels, waiting_calls;
 void MakeWay(TaskEngine& engine) noexcept;
 }  // namespace internal
 
 /// A task is about to be put in, under its stream's lock, while no capture and no waiting scope is
 /// open. May ask the driver about streams, once in a millisecond.
 inline void MakeWay(TaskEngine& engine) noexcept {
-  if (internal::waiting_kernels.load(std::memory_order_relaxed) != 0) [[unlikely]] {
-    internal::MakeWay(engine);
-  }
+  const uint32_t waiting = internal::waiting_kernels.load(std::memory_order_relaxed) +
+                           internal::waiting_calls.load(std::memory_order_relaxed);
+  if (waiting != 0) [[unlikely]] internal::MakeWay(engine);
 }
 
 }  // namespace cupola::intercept::tasks

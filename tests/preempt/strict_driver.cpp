@@ -13,6 +13,7 @@
 // waits inside the driver may. STRICT_LATE_MS: launches of more than 32 blocks reach the driver so late,
 // and where that loads the kernel, it waits until no stream has anything to do, and holds up other
 // launches meanwhile, as lazy loading does. STRICT_QUERY_MS: whether a stream has work is answered so late.
+// STRICT_ROOM: synchronous copies need SMs (strict_room.h).
 // It also ends the process where a stream of a device that was reset is synchronised or destroyed
 // [measured on an H200: SIGSEGV].
 #include <cuda.h>
@@ -33,6 +34,7 @@
 #include "device/runtime/preempt_control.h"
 #include "tests/preempt/strict_lock.h"
 #include "tests/preempt/strict_real.h"
+#include "tests/preempt/strict_room.h"
 
 extern "C" const char* const strict_names[];
 extern "C" __attribute__((visibility("hidden"))) void* strict_real[];
@@ -309,6 +311,7 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
   lock.unlock();
   // Long enough for others to do meanwhile what they must not.
   if (!harmless) usleep(300);
+  if (!AwaitRoom(name)) Violation("starves beside a kernel that stays", name);
   if (LocksOthersOut(name)) call_mutex.lock();
   return strict_real[index];
 }
@@ -382,6 +385,7 @@ CUresult cuStreamQuery(CUstream stream) {
   CUresult name(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
                 unsigned bz, unsigned shared, CUstream stream, void** params, void** extra) {  \
     CheckLaunch(f, stream, per_thread, gx * gy * gz);                                          \
+    NoteHolder(stream, shared);                                                                \
     const Call call;                                                                   \
     return Forward(#name, f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);           \
   }

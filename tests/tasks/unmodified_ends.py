@@ -161,7 +161,16 @@ def ended_while_waited_for(bed):
     return difference(plain, tasks)
 
 
+def copy_beside_a_flood(bed):
+    """A synchronous copy that gets to the device when no MasterKernel is there, beside a thread whose tasks
+    come without a pause: it does not starve."""
+    program = bed.narrow("narrow_launches")
+    plain = bed.plain(program, "1")
+    return difference(plain, bed.run(program, "1", **strict(bed.build, bed.device, STRICT_ROOM="1")))
+
+
 CHECKS = {"killed": killed, "killed under an arbiter": killed_under_an_arbiter,
           "named when long": named_when_long, "wide beside a flood": wide_beside_a_flood,
           "unloaded beside a copy": unloaded_beside_a_copy,
+          "copy beside a flood": copy_beside_a_flood,
           "ended while waited for": ended_while_waited_for}

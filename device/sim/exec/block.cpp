@@ -48,7 +48,7 @@ std::unique_ptr<Block> MakeBlock(const Machine& machine, const Grid& grid, Dim3 
   block->dynamic_shared_at = function.dynamic_shared_at;
   block->shared_bytes = function.dynamic_shared_at + grid.dynamic_shared_bytes;
   // The reserved part lies below byte 0 of the block's own.
-  block->shared_store = std::make_unique<uint8_t[]>(block->shared_bytes + 2 * kSharedBase);
+  block->shared_store = ZeroedBytes(block->shared_bytes + 2 * kSharedBase);
   block->shared = AlignUp(block->shared_store.get() + kSharedBase, kSharedBase);
   if (machine.stale_shared != nullptr) {
     machine.stale_shared->Fill(block->shared, block->shared_bytes);

@@ -16,6 +16,7 @@
 #include "device/sim/exec/observer.h"
 #include "device/sim/exec/program.h"
 #include "device/sim/exec/stale_shared.h"
+#include "device/sim/exec/zeroed_bytes.h"
 
 namespace cupola::sim {
 
@@ -105,7 +106,7 @@ struct Warp {
   std::array<SyncArrival, kLanes> sync{};
   uint64_t turn = 0;
 
-  std::unique_ptr<uint8_t[]> register_store;
+  ZeroedBytes register_store;
   uint8_t* registers = nullptr;  ///< 64-byte aligned
   uint32_t register_bytes = 0;
   struct CalleeFrame {
@@ -183,7 +184,7 @@ struct Block {
   uint32_t thread_count = 0;
   uint32_t live_threads = 0;
   std::vector<std::unique_ptr<Warp>> warps;
-  std::unique_ptr<uint8_t[]> shared_store;
+  ZeroedBytes shared_store;
   uint8_t* shared = nullptr;  ///< 1024-byte aligned; byte 0 is shared address kSharedBase
   uint32_t shared_bytes = 0;
   uint32_t dynamic_shared_at = 0;      ///< bytes from the start of `shared`

@@ -103,7 +103,7 @@ void Warp::EnterFrame(uint32_t frame_offset, uint32_t bytes) {
   }
   if (end > register_bytes) {
     const uint32_t grown = static_cast<uint32_t>(std::max<uint64_t>(end, register_bytes * 2ull));
-    auto store = std::make_unique<uint8_t[]>(grown + 64);
+    ZeroedBytes store(grown + 64);
     uint8_t* aligned =
         reinterpret_cast<uint8_t*>((reinterpret_cast<uint64_t>(store.get()) + 63) & ~63ull);
     if (register_bytes != 0) std::memcpy(aligned, registers, register_bytes);

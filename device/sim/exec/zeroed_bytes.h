@@ -1,0 +1,52 @@
+// Memory of warps and blocks that begins as zeros. A frame has a row for each register that the PTX
+// names, of which most kernels touch few: pages that nobody touches are neither cleared nor there.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace cupola::sim {
+
+/// Owns `size` zeros. Throws std::bad_alloc. One thread at a time.
+class ZeroedBytes {
+ public:
+  ZeroedBytes() = default;
+  explicit ZeroedBytes(size_t size) : size_(size) {
+    if (size >= kOwnPages) {
+      void* const mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      bytes_ = mapped == MAP_FAILED ? nullptr : static_cast<uint8_t*>(mapped);
+    } else {
+      bytes_ = static_cast<uint8_t*>(std::calloc(size, 1));
+    }
+    if (bytes_ == nullptr && size != 0) throw std::bad_alloc();
+  }
+  ZeroedBytes(ZeroedBytes&& other) noexcept
+      : bytes_(std::exchange(other.bytes_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  ZeroedBytes& operator=(ZeroedBytes&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~ZeroedBytes() {
+    if (size_ >= kOwnPages) {
+      munmap(bytes_, size_);
+    } else {
+      std::free(bytes_);
+    }
+  }
+
+  uint8_t* get() const { return bytes_; }
+
+ private:
+  static constexpr size_t kOwnPages = 64u << 10;  ///< from so many bytes on, pages of its own
+  uint8_t* bytes_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace cupola::sim
