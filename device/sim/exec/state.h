@@ -109,6 +109,7 @@ struct Warp {
   ZeroedBytes register_store;
   uint8_t* registers = nullptr;  ///< 64-byte aligned
   uint32_t register_bytes = 0;
+  uint32_t used_register_bytes = 0;  ///< to the end of the frames that were entered; zeros beyond
   struct CalleeFrame {
     uint32_t caller, function, at;
   };

@@ -111,6 +111,7 @@ void Warp::EnterFrame(uint32_t frame_offset, uint32_t bytes) {
     registers = aligned;
     register_bytes = grown;
   }
+  used_register_bytes = std::max(used_register_bytes, static_cast<uint32_t>(end));
   group_frame = frame_offset;
   bases[0] = registers + group_frame;
 }

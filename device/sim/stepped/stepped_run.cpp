@@ -355,7 +355,7 @@ uint64_t SteppedRun::StateHash(const Warp& warp, uint32_t lane) const {
         MixInto(hash, uint64_t{static_cast<uint8_t>(warp.status[l])} << 32 | warp.calls[l].size());
   });
   if (lane == kLanes) hash = MixInto(hash, uint64_t{warp.patience} << 32 | warp.favoured);
-  hash = MixBytes(hash, warp.registers, warp.register_bytes);
+  hash = MixBytes(hash, warp.registers, warp.used_register_bytes);
   return MixBytes(hash, warp.local_memory.data(), warp.local_memory.size());
 }
 
