@@ -1,9 +1,9 @@
-// Kernels that were launched as kernels and may not have begun, and calls that wait in the driver for what
-// may be such a kernel of its own. The MasterKernel, which holds all SMs,
-// is asked to leave when one is launched; one that other work of its stream comes before could begin
-// later, when another MasterKernel runs and tasks come without a pause. While there may be such a
-// kernel, MasterKernels are asked to leave now and then: what is ready when one leaves comes before
-// the next, which was launched later.
+// Kernels that were launched as kernels and may not have begun, and calls that wait in the driver for
+// what may be such a kernel of its own. The MasterKernel, which holds all SMs, is asked to leave when
+// one is launched; one that other work of its stream comes before could begin later, when another
+// MasterKernel runs and tasks come without a pause. While there may be such a kernel or call,
+// MasterKernels are asked to leave now and then: what is ready when one leaves comes before the next,
+// which was launched later.
 #pragma once
 
 #include <cuda.h>
