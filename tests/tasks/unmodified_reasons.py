@@ -3,8 +3,9 @@ and looked for in what is said, and what an operator may set. Each check takes a
 or ""."""
 import re
 
+import pestered_board
 import runner
-from unmodified_bed import counts, strict
+from unmodified_bed import counts, strict, taking_part
 
 # Way, settings, what is said of launches by it, and how many of them at least.
 REASONS = (("body", {}, "no body", 10), ("wide", {}, "not narrow", 10),
@@ -17,6 +18,7 @@ REASONS = (("body", {}, "no body", 10), ("wide", {}, "not narrow", 10),
            ("dead", {}, "no MasterKernel", 10), ("mixed", {}, "mixed with wide ones", 1))
 BUSY = "busy before the first task"
 SAID = re.compile(r"tasks: (\d+) launches plain: (.*)")
+PREEMPT_SAID = re.compile(r"preemption: (\d+) launches plain: (.*)")
 NARROW = "none"  # the way of which no launch stays with the driver
 
 
@@ -104,6 +106,21 @@ def limit_of_copies(bed):
     return ""
 
 
+def green_with_the_driver(bed):
+    """Of a process that may be preempted, too, kernels of a green context stay with the driver: resumed they
+    might run on others' SMs."""
+    board = pestered_board.Board(bed.folder)
+    for way in ("green", "green-context"):
+        problem, said = run_way(bed, way, **taking_part(bed.build, bed.device, board), CUPOLA_TASKS="off")
+        found = {reason: int(number) for number, reason in PREEMPT_SAID.findall(said)}
+        if not problem and found.get("green context", 0) < 100:
+            problem = f"{way}: {found}: {said[-300:]}"
+        if problem:
+            return problem
+    return ""
+
+
 CHECKS = {"each reason": each_reason, "behind waits for the host": behind_waits,
           "inexact if asked": inexact_if_asked, "at most so many warps": limit_of_warps,
-          "copies of at most so many bytes": limit_of_copies}
+          "copies of at most so many bytes": limit_of_copies,
+          "green under a board": green_with_the_driver}
