@@ -242,7 +242,7 @@ void AfterDriver(const MemoryCall& call) noexcept {
     AfterWork();
   } else {
     AfterWorkOf(call.stream, call.per_thread);
-    if (call.sets_memory) NoteKernelOf(call.stream, call.per_thread);
+    if (call.sets_memory) (void)NoteKernel(call.stream, call.per_thread);
   }
 }
 

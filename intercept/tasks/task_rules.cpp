@@ -66,11 +66,7 @@ void AfterPlainLaunch(const void* function, CUstream stream, bool per_thread,
                       CUresult result) noexcept {
   if (!worth.IsQuiet() && AnyEngineIsReady()) {
     AfterWorkOf(stream, per_thread);
-    const StreamKey key = ResolveStream(stream, per_thread);
-    if (TaskEngine* const engine = EngineOf(key.context); engine != nullptr && engine->IsReady()) {
-      NoteKernel(*engine, stream, key);
-      AskToLeave(*engine);
-    }
+    if (TaskEngine* const engine = NoteKernel(stream, per_thread)) AskToLeave(*engine);
   }
   if (!loads) [[likely]] return;
   loads = false;
@@ -129,7 +125,8 @@ void DoBehind(const Behind& behind) noexcept {
       return;
     case Behind::What::kNoteWorkOf:
       AfterWorkOf(behind.stream, behind.per_thread);
-      return NoteKernelOf(behind.stream, behind.per_thread);
+      (void)NoteKernel(behind.stream, behind.per_thread);
+      return;
     case Behind::What::kCloseScope:
       // Before launches may become tasks again: what is waited for may have been given work.
       AfterWork();

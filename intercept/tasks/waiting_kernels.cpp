@@ -67,29 +67,27 @@ bool MayWait(const Entry& entry, uint64_t now) {
 
 }  // namespace
 
-void NoteKernel(const TaskEngine& engine, CUstream stream, const StreamKey& key) noexcept {
+TaskEngine* NoteKernel(CUstream stream, bool per_thread) noexcept {
+  const StreamKey key = ResolveStream(stream, per_thread);
+  TaskEngine* const engine = EngineOf(key.context);
+  if (engine == nullptr || !engine->IsReady()) return nullptr;
   if ((key.flags & kFlagLegacyStream) != 0) stream = CU_STREAM_LEGACY;
   const bool is_own = (key.flags & kFlagPerThreadStream) != 0;
   if (is_own) stream = CU_STREAM_PER_THREAD;
   const MutexLock lock(mutex);
   const auto is_it = [&](const Entry& each) {
-    return each.engine == &engine && each.stream == stream;
+    return each.engine == engine && each.stream == stream;
   };
   Entry* entry = std::ranges::find_if(entries, is_it);
   if (entry == std::end(entries)) {
     entry = std::ranges::find(entries, nullptr, &Entry::engine);
     // Who has kernels in more streams at once than that has some waited for no longer.
     if (entry == std::end(entries)) Free(*(entry = &entries[oldest++ % kMostStreams]));
-    *entry = {.engine = &engine, .stream = stream};
+    *entry = {.engine = engine, .stream = stream};
     internal::waiting_kernels.fetch_add(1, std::memory_order_relaxed);
   }
   if (is_own) entry->until_ns = NowNs() + kUnnamedNs;
-}
-
-void NoteKernelOf(CUstream stream, bool per_thread) noexcept {
-  const StreamKey key = ResolveStream(stream, per_thread);
-  const TaskEngine* const engine = EngineOf(key.context);
-  if (engine != nullptr && engine->IsReady()) NoteKernel(*engine, stream, key);
+  return engine;
 }
 
 void ForgetKernels(CUstream stream) noexcept {

@@ -16,12 +16,9 @@
 
 namespace cupola::intercept::tasks {
 
-/// The driver was given a kernel for this stream, of the context of an engine that is ready. Any
-/// thread.
-void NoteKernel(const TaskEngine& engine, CUstream stream, const StreamKey& key) noexcept;
-
-/// The same, looked up; nothing where the engine is not ready.
-void NoteKernelOf(CUstream stream, bool per_thread) noexcept;
+/// The driver was given a kernel for this stream, or what may be one. The engine of its context; null,
+/// and nothing is noted, where that is not ready. Any thread.
+TaskEngine* NoteKernel(CUstream stream, bool per_thread) noexcept;
 
 /// The stream is about to be destroyed: it is not asked about any more.
 void ForgetKernels(CUstream stream) noexcept;

@@ -17,8 +17,7 @@ REASONS = (("body", {}, "no body", 10), ("wide", {}, "not narrow", 10),
            ("green", {}, "green context", 100), ("green-context", {}, "green context", 100),
            ("dead", {}, "no MasterKernel", 10), ("mixed", {}, "mixed with wide ones", 1))
 BUSY = "busy before the first task"
-SAID = re.compile(r"tasks: (\d+) launches plain: (.*)")
-PREEMPT_SAID = re.compile(r"preemption: (\d+) launches plain: (.*)")
+SAID = re.compile(r"(tasks|preemption): (\d+) launches plain: (.*)")
 NARROW = "none"  # the way of which no launch stays with the driver
 
 
@@ -33,8 +32,9 @@ def run_way(bed, *way, **more):
     return "", tasks["said"]
 
 
-def reasons_of(said):
-    return {reason: int(number) for number, reason in SAID.findall(said)}
+def reasons_of(said, of="tasks"):
+    """{reason: launches that stayed with the driver}; `of`: "tasks" or "preemption"."""
+    return {reason: int(number) for whose, number, reason in SAID.findall(said) if whose == of}
 
 
 def each_reason(bed):
@@ -112,7 +112,7 @@ def green_with_the_driver(bed):
     board = pestered_board.Board(bed.folder)
     for way in ("green", "green-context"):
         problem, said = run_way(bed, way, **taking_part(bed.build, bed.device, board), CUPOLA_TASKS="off")
-        found = {reason: int(number) for number, reason in PREEMPT_SAID.findall(said)}
+        found = reasons_of(said, "preemption")
         if not problem and found.get("green context", 0) < 100:
             problem = f"{way}: {found}: {said[-300:]}"
         if problem:

@@ -44,7 +44,12 @@ class ZeroedBytes {
   uint8_t* get() const { return bytes_; }
 
  private:
-  static constexpr size_t kOwnPages = 64u << 10;  ///< from so many bytes on, pages of its own
+  /// From so many bytes on, pages of its own; AddressSanitizer's are watched over at their ends.
+#ifdef __SANITIZE_ADDRESS__
+  static constexpr size_t kOwnPages = SIZE_MAX;
+#else
+  static constexpr size_t kOwnPages = 64u << 10;
+#endif
   uint8_t* bytes_ = nullptr;
   size_t size_ = 0;
 };
