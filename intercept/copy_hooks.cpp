@@ -43,9 +43,8 @@ CUresult Pass(const MemoryCall& call, const tasks::CopyFacts& facts,
 
 // `count` items of `value`.
 template <typename Value, typename CallDriver>
-CUresult PassFill(MemoryCall call, CUdeviceptr to, Value value, size_t count,
+CUresult PassFill(const MemoryCall& call, CUdeviceptr to, Value value, size_t count,
                   CallDriver&& call_driver) noexcept {
-  call.sets_memory = true;
   uint32_t pattern = value;
   if (sizeof(Value) == 1) pattern *= 0x01010101u;
   if (sizeof(Value) == 2) pattern *= 0x00010001u;

@@ -242,8 +242,8 @@ void AfterDriver(const MemoryCall& call) noexcept {
     AfterWork();
   } else {
     AfterWorkOf(call.stream, call.per_thread);
-    if (call.sets_memory) (void)NoteKernel(call.stream, call.per_thread);
   }
+  (void)NoteKernel(call.stream, call.per_thread);
 }
 
 void ForgetMemory() noexcept { generation.fetch_add(1, std::memory_order_release); }

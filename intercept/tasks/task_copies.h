@@ -17,7 +17,6 @@ struct MemoryCall {
   CUstream stream;
   bool per_thread;      ///< the _ptsz or _ptds form
   bool is_synchronous;  ///< the form without a stream
-  bool sets_memory = false;  ///< which the driver does with a kernel
 };
 
 /// A copy of the program: addresses as they were given, in one address space (CUDA Driver API,
@@ -44,6 +43,7 @@ bool TryCopy(const MemoryCall& call, const CopyFacts& facts) noexcept;
 /// The same for device memory that is set, which is not waited for.
 bool TryFill(const MemoryCall& call, const FillFacts& facts) noexcept;
 
+/// The driver was given the call: it sets memory with a kernel of its own, and may copy with one.
 void AfterDriver(const MemoryCall& call) noexcept;
 
 /// Memory is about to be freed or unregistered: what was found out about addresses is forgotten.

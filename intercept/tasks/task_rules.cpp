@@ -1,5 +1,7 @@
 #include "intercept/tasks/task_rules.h"
 
+#include <string_view>
+
 #include "intercept/calls.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
@@ -86,7 +88,8 @@ Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
     case Rule::kWait:
       WaitForAllTasks();
       BeginDriverWait();
-      return {.what = Behind::What::kEndWait};
+      return {.what = Behind::What::kEndWait,
+              .per_thread = std::string_view(kCallNames[index]).ends_with("_ptds")};
     case Rule::kSyncStream:
     case Rule::kSyncStreamPerThread:
       WaitForStream(stream, rules[index] == Rule::kSyncStreamPerThread);
@@ -134,7 +137,9 @@ void DoBehind(const Behind& behind) noexcept {
       return;
     case Behind::What::kEndWait:
       EndDriverWait();
-      [[fallthrough]];
+      AfterWork();
+      (void)NoteKernel(nullptr, behind.per_thread);
+      return;
     case Behind::What::kNoteWork:
       return AfterWork();
   }

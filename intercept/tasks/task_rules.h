@@ -37,7 +37,7 @@ struct Behind {
     kNothing,
     kNoteWorkOf,  ///< it gave `stream` work
     kNoteWork,    ///< it gave some stream work
-    kEndWait,     ///< the same, and it waited for that in the driver
+    kEndWait,     ///< it gave the default stream work, and waited in the driver
     kCloseScope,  ///< it may have waited for the device
   } what = What::kNothing;
   bool per_thread = false;

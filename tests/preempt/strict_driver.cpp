@@ -13,7 +13,7 @@
 // waits inside the driver may. STRICT_LATE_MS: launches of more than 32 blocks reach the driver so late,
 // and where that loads the kernel, it waits until no stream has anything to do, and holds up other
 // launches meanwhile, as lazy loading does. STRICT_QUERY_MS: whether a stream has work is answered so late.
-// STRICT_ROOM: synchronous copies need SMs (strict_room.h).
+// STRICT_ROOM: some copies need SMs (strict_room.h).
 // It also ends the process where a stream of a device that was reset is synchronised or destroyed
 // [measured on an H200: SIGSEGV].
 #include <cuda.h>
@@ -88,12 +88,6 @@ auto& helpers = *new std::map<CUcontext, uint32_t>;
 // device with this set.
 uint32_t MostHelpers() {
   return std::getenv("CUPOLA_SIM_MPS") != nullptr ? cupola::runtime::kPhysicalLaunches : 1;
-}
-
-[[noreturn]] void Violation(const char* what, const char* call) {
-  std::fprintf(stderr, "STRICT: %s %s\n", call, what);
-  std::fflush(stderr);
-  _exit(99);
 }
 
 __attribute__((constructor)) void FillTable() {
@@ -280,6 +274,8 @@ CUresult PassAsyncCopy(const char* name, uint64_t to, uint64_t from, size_t byte
       Violation("of pageable memory behind a guard", name);
     }
   }
+  const unsigned type = MemoryType(to);
+  if (type == CU_MEMORYTYPE_DEVICE && MemoryType(from) == type) BeginWithRoom(stream, name);
   return Forward(name, to, from, bytes, stream);
 }
 
@@ -311,7 +307,7 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
   lock.unlock();
   // Long enough for others to do meanwhile what they must not.
   if (!harmless) usleep(300);
-  if (!AwaitRoom(name)) Violation("starves beside a kernel that stays", name);
+  EnterWithRoom(name);
   if (LocksOthersOut(name)) call_mutex.lock();
   return strict_real[index];
 }
@@ -429,6 +425,7 @@ CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
   }
 STRICT_COPY(cuMemcpyHtoDAsync_v2)
 STRICT_COPY(cuMemcpyDtoHAsync_v2)
+STRICT_COPY(cuMemcpyDtoDAsync_v2)
 STRICT_COPY(cuMemcpyAsync)
 STRICT_COPY(cuMemcpyHtoDAsync_v2_ptsz)
 STRICT_COPY(cuMemcpyDtoHAsync_v2_ptsz)

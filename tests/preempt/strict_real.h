@@ -1,5 +1,5 @@
-// What the strict driver asks the driver beneath it, and what it knows of calls by their names. No
-// state; any thread.
+// What the strict driver asks the driver beneath it, what it knows of calls by their names, and how it
+// ends. No state; any thread.
 #pragma once
 
 #include <cuda.h>
@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -18,6 +19,12 @@ inline constexpr const char* kHarmless[] = {
     "cuEventSynchronize", "cuMemAlloc",          "cuMemAlloc_v2",       "cuMemAllocHost",
     "cuMemAllocHost_v2",  "cuMemHostAlloc",      "cuMemHostRegister",   "cuMemHostRegister_v2",
     "cuMemGetInfo",       "cuMemGetInfo_v2",     "cuMemAllocPitch",     "cuMemAllocPitch_v2"};
+
+[[noreturn]] inline void Violation(const char* what, const char* call) {
+  std::fprintf(stderr, "STRICT: %s %s\n", call, what);
+  std::fflush(stderr);
+  _exit(99);
+}
 
 inline void* Real(const char* name) {
   static void* const driver = [] {

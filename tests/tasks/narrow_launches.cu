@@ -271,6 +271,9 @@ bool TwoThreads(Line& line, int turns) {
 // there or elsewhere.
 bool Flood(Line& line, Line& other) {
   constexpr uint32_t kAhead = 40;
+  constexpr size_t kLarge = 1 << 20, kPitch = 1 << 10;  // bytes: the driver copies them
+  char* large = nullptr;
+  CHECK(cudaMalloc(&large, 2 * kLarge));
   uint32_t* told = nullptr;
   CHECK(cudaMallocHost(&told, sizeof *told));
   *told = 0;
@@ -291,6 +294,13 @@ bool Flood(Line& line, Line& other) {
     Launch(other, i);
     CHECK(cudaStreamSynchronize(other.stream));
     right = ReadByDefaultStream(other, "beside a flood");
+    // None of these is over when its call returns.
+    CHECK(cudaMemcpyAsync(large, large + kLarge, kLarge, cudaMemcpyDeviceToDevice, other.stream));
+    CHECK(cudaStreamSynchronize(other.stream));
+    CHECK(cudaMemcpy(large, large + kLarge, kLarge, cudaMemcpyDeviceToDevice));
+    CHECK(cudaStreamSynchronize(cudaStreamLegacy));
+    CHECK(cudaMemset2D(large, 2 * kPitch, 0, kPitch, kLarge / kPitch / 2));
+    CHECK(cudaStreamSynchronize(cudaStreamLegacy));
     const uint32_t before = given.load();
     CHECK(cudaStreamSynchronize(line.stream));
     if (*static_cast<volatile uint32_t*>(told) < before) {
@@ -302,6 +312,7 @@ bool Flood(Line& line, Line& other) {
   flood.join();
   right = right && ReadBack(line, "a flood");
   CHECK(cudaFreeHost(told));
+  CHECK(cudaFree(large));
   return right;
 }
 

@@ -4,7 +4,8 @@ the same, and launches do become tasks (on a GPU, which runs faster, it is only 
 
   unmodified_test.py --build DIR [--device gpu] [--json FILE] [APP or CHECK...]
      Without: all programs, the same again asked to yield, and OTHERS below; "programs", "programs asked
-     to yield" and the names of OTHERS: each by itself. CHECK: "killed" ..., of CHECKS below.
+     to yield" and the names of OTHERS: each by itself. CHECK: "killed" ..., of CHECKS below. Names of
+     GROUPS: all of that group.
      77: something that it needs is not built
 """
 import contextlib
@@ -248,12 +249,15 @@ OTHERS = {"beside MPS": beside_mps, "demand ends": demand_ends, "long ones": lon
 PROGRAMS, PROGRAMS_ASKED = "programs", "programs asked to yield"
 # By name.
 CHECKS = {**unmodified_ends.CHECKS, **unmodified_reasons.CHECKS}
+# All of them, by one name.
+GROUPS = {"others": OTHERS, "ends": unmodified_ends.CHECKS, "reasons": unmodified_reasons.CHECKS}
 
 
 def main():
     parser = runner.parser(__doc__)
     parser.add_argument("apps", nargs="*", metavar="APP")
     options = parser.parse_args()
+    options.apps = [name for app in options.apps for name in GROUPS.get(app, [app])]
     build = os.path.abspath(options.build)
     found = []
 
