@@ -2,6 +2,7 @@
 
 #include "intercept/fast_clock.h"
 #include "intercept/tasks/task_trial.h"
+#include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::tasks {
 namespace {
@@ -66,10 +67,7 @@ class Trying {
   Verdict Look(StreamTasks& stream, const TaskEngine& engine, uint32_t trial) {
     if (taken_.test_and_set(std::memory_order_acquire)) return Verdict::kNone;
     Join(stream, trial);
-    uint32_t left = 0;
-    const Verdict verdict = watched_ != nullptr && CountLeft(stream, engine, &left)
-                                ? watch_.Look(NowNs(), left, worth.LimitNs(streams_, spreads_))
-                                : Verdict::kNone;
+    const Verdict verdict = watched_ != nullptr ? LookAtWatched(stream, engine) : LookAtPace(stream);
     if (verdict != Verdict::kNone) End(verdict);
     taken_.clear(std::memory_order_release);
     return verdict;
@@ -95,10 +93,25 @@ class Trying {
       trial_ = trial;
       streams_ = 0;
       watched_ = nullptr;
+      pace_.Begin(NowNs(), PutSoFar());
     }
     if (stream.tried == trial) return;
     stream.tried = trial;
     ++streams_;
+  }
+
+  Verdict LookAtWatched(const StreamTasks& locked, const TaskEngine& engine) {
+    uint32_t left = 0;
+    if (!CountLeft(locked, engine, &left)) return Verdict::kNone;
+    return watch_.Look(NowNs(), left, worth.LimitNs(streams_, spreads_));
+  }
+
+  // No stream has had enough to be watched.
+  Verdict LookAtPace(const StreamTasks& stream) {
+    const uint64_t put = PutSoFar();
+    if (!pace_.IsTime(put, streams_)) return Verdict::kNone;
+    const uint64_t most = pace_.MostNs(NowNs(), put, streams_);
+    return most <= worth.LimitNs(streams_, stream.spreads) ? Verdict::kShort : Verdict::kNone;
   }
 
   // Of those that were there when the watch began. False: not now, or they are another's.
@@ -136,6 +149,7 @@ class Trying {
   runtime::TaskId last_{};
   bool spreads_ = false;
   TaskTrial watch_;
+  TaskPace pace_;
 } trying;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// How long the tasks of one stream take, seen by looking at how many are left whenever the host
-// launches something. Full columns of tasks that turn out too long would have to run to their end
+// How long tasks take: those of one stream, seen by looking at how many are left whenever the host
+// launches something, or of all, by how many were put in while no stream had many. Full columns of tasks that turn out too long would have to run to their end
 // [measured: docs/launches-as-tasks.md, "How narrow"], so until that is known a stream has few.
 #pragma once
 
@@ -68,6 +68,38 @@ class TaskTrial {
   uint64_t ended_after_ns_ = 0, ended_by_ns_ = 0;
   uint64_t most_ns_ = UINT64_MAX;      ///< of the shortest
   uint64_t last_ns_ = 0, two_ns_ = 0;  ///< at least: the last; each of two in a row
+};
+
+/// What tasks take at most where the host is no faster than they are: then no stream ever has as many
+/// as TaskTrial watches, and all that were put in have run but for the last few. No CUDA call, no clock
+/// of its own; one thread at a time.
+class TaskPace {
+ public:
+  /// So many are put in at least, and so many for each stream, between two looks.
+  static constexpr uint64_t kTasks = 512, kTasksOfStream = 4 * TaskTrial::kTasks;
+
+  /// `put`: tasks so far, of any count that goes on.
+  void Begin(uint64_t now_ns, uint64_t put) noexcept {
+    begun_ns_ = now_ns;
+    put_ = put;
+  }
+
+  /// Whether enough were put in to be looked at.
+  bool IsTime(uint64_t put, uint32_t streams) const noexcept {
+    return put - put_ >= std::max(kTasks, kTasksOfStream * streams);
+  }
+
+  /// Of the tasks since the look before, in streams that have TaskTrial::kTasks outstanding at most, a
+  /// mean: each stream runs one at a time. Begins anew.
+  uint64_t MostNs(uint64_t now_ns, uint64_t put, uint32_t streams) noexcept {
+    const uint64_t have_run = put - put_ - uint64_t{TaskTrial::kTasks} * streams;
+    const uint64_t most = (now_ns - begun_ns_) * streams / have_run;
+    Begin(now_ns, put);
+    return most;
+  }
+
+ private:
+  uint64_t begun_ns_ = 0, put_ = 0;
 };
 
 }  // namespace cupola::intercept::tasks

@@ -2,7 +2,7 @@
 // cannot, each for another reason, with results as CUDA's order says. Plain CUDA.
 //
 //   narrow_reasons none | body | wide | inexact | attribute | arguments | capturing | stream |
-//                  work | blocked | scope | dead | mixed | warps | green | green-context |
+//                  work | blocked | scope | dead | mixed | warps | paced | green | green-context |
 //                  copies BYTES
 //
 // Prints what it found, which does not depend on who runs it. unmodified_test.py looks at what is
@@ -34,6 +34,7 @@ __global__ void Step(uint32_t* values, uint32_t step) {
   values[i % kThreads] = values[i % kThreads] * 3 + step;
 }
 __global__ void Count(uint32_t* total) { atomicAdd(total, 1u); }
+__global__ void Tell(uint32_t* word, uint32_t value) { *word = value; }
 __global__ void TrapIf(bool traps) {
   if (traps) __trap();
 }
@@ -226,6 +227,17 @@ void Warps(Bed& bed) {
   }
 }
 
+// At first never more than two launches on their way, and nothing is waited for by a call; then many.
+void Paced(Bed& bed) {
+  constexpr uint32_t kPaced = 1500;
+  for (uint32_t i = 1; i <= kPaced; ++i) {
+    Tell<<<1, 1, 0, bed.stream>>>(bed.word, i);
+    while (*static_cast<volatile uint32_t*>(bed.word) + 1 < i) {
+    }
+  }
+  bed.Narrow();
+}
+
 // A few of the device's SMs, and a stream that is bound to them.
 struct Green {
   CUgreenCtx context = nullptr;
@@ -307,6 +319,7 @@ int main(int argc, char** argv) {
       {"dead", Dead},
       {"mixed", Mixed},
       {"warps", Warps},
+      {"paced", Paced},
       {"green", InGreenStream},
       {"green-context", InGreenContext},
       {"copies", [&](Bed& bed) { Copies(bed, bytes); }}};
@@ -316,7 +329,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   Bed bed;
-  if (way->first != "blocked") bed.Narrow();
+  const bool begins = way->first == "blocked" || way->first == "paced";
+  if (!begins) bed.Narrow();
   CHECK(cudaStreamSynchronize(bed.stream));
   way->second(bed);
   bed.Narrow();

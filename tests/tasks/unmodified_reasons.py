@@ -120,7 +120,16 @@ def green_with_the_driver(bed):
     return ""
 
 
+def short_at_the_pace(bed):
+    """Launches that come no faster than tasks end show that these are short: when many come at once they are
+    on trial no longer."""
+    problem, said = run_way(bed, "paced", CUPOLA_TASKS="auto", CUPOLA_TASKS_AFTER="0", CUPOLA_TASK_US="1000000")
+    if not problem and ("on trial" in reasons_of(said) or counts(said)[0] < 1000):
+        problem = said[-300:]
+    return problem
+
+
 CHECKS = {"each reason": each_reason, "behind waits for the host": behind_waits,
           "inexact if asked": inexact_if_asked, "at most so many warps": limit_of_warps,
           "copies of at most so many bytes": limit_of_copies,
-          "green under a board": green_with_the_driver}
+          "green under a board": green_with_the_driver, "short at the host's pace": short_at_the_pace}

@@ -121,5 +121,53 @@ TEST(TaskTrial, NothingIsSaidThatIsNot) {
   }
 }
 
+TEST(TaskPace, LooksWhenEnoughWerePutIn) {
+  TaskPace pace;
+  pace.Begin(1'000, 70);
+  EXPECT_FALSE(pace.IsTime(70 + TaskPace::kTasks - 1, 1));
+  EXPECT_TRUE(pace.IsTime(70 + TaskPace::kTasks, 1));
+  EXPECT_TRUE(pace.IsTime(70 + 32 * 16, 32));
+  EXPECT_FALSE(pace.IsTime(70 + 33 * 16 - 1, 33));
+  // Of 512 in 32 streams 384 have run, each stream's 12 one behind the other.
+  EXPECT_EQ(pace.MostNs(1'000 + 12 * 9'000, 70 + 512, 32), 9'000u);
+  EXPECT_FALSE(pace.IsTime(70 + 512 + 511, 32));
+  EXPECT_EQ(pace.MostNs(1'000 + 12 * 9'000 + 12 * 5'000, 70 + 1'024, 32), 5'000u);
+}
+
+// A host that puts into each of some streams in turn where that has fewer than a trial watches, and waits
+// at times: the mean of what it put in is no longer than is said.
+TEST(TaskPace, NoTasksAreLongerThanIsSaid) {
+  uint32_t close = 0;
+  for (uint32_t seed = 0; seed < 500; ++seed) {
+    std::mt19937 random(seed);
+    const uint32_t streams = 1 + random() % 48;
+    const uint64_t scale = 500 + random() % 100'000, every = 100 + random() % 3'000;
+    std::vector<std::vector<uint64_t>> ends(streams);
+    std::vector<uint64_t> times;
+    uint64_t now = random() % kLimit;
+    TaskPace pace;
+    const uint64_t begun = now;
+    pace.Begin(begun, 0);
+    for (uint32_t turn = 0; !pace.IsTime(times.size(), streams); ++turn) {
+      now += random() % 1'000 == 0 ? 50 * scale : every;
+      std::vector<uint64_t>& its = ends[turn % streams];
+      const auto left = its.end() - std::upper_bound(its.begin(), its.end(), now);
+      if (left >= TaskTrial::kTasks) continue;
+      times.push_back(scale / 2 + random() % scale);
+      its.push_back((left == 0 ? now : its.back()) + times.back());
+    }
+    uint64_t sum = 0, count = 0;
+    for (const std::vector<uint64_t>& its : ends) {
+      for (size_t i = 0; i < its.size() && its[i] <= now; ++i) ++count;
+    }
+    for (const uint64_t time : times) sum += time;
+    const uint64_t mean = sum / times.size(), most = pace.MostNs(now, times.size(), streams);
+    ASSERT_GE(count, times.size() - uint64_t{TaskTrial::kTasks} * streams) << "seed " << seed;
+    ASSERT_GE(most + scale / 8, mean) << "seed " << seed;
+    close += most < 2 * mean;
+  }
+  EXPECT_GT(close, 50u);
+}
+
 }  // namespace
 }  // namespace cupola::intercept::tasks
