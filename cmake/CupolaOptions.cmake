@@ -28,12 +28,8 @@ endfunction()
 # link cupola_options only; everything else links cupola_sanitized as well.
 add_library(cupola_sanitized INTERFACE)
 if(CUPOLA_SANITIZE)
-  # A null pointer and a vector that is not aligned fault, which AddressSanitizer reports; other accesses
-  # x86-64 makes at any address. Checked before each access as well they are a quarter of what it takes
-  # to compile.
   target_compile_options(cupola_sanitized INTERFACE
-    -fsanitize=address,undefined -fno-sanitize=null,alignment -fno-sanitize-recover=undefined
-    -fno-omit-frame-pointer)
+    -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   # At fixed addresses: the tests start programs by the thousand, and a third of a start was their
   # relocation.
   target_link_options(cupola_sanitized INTERFACE -fsanitize=address,undefined -no-pie)
