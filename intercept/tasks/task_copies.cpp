@@ -236,14 +236,9 @@ bool TryFill(const MemoryCall& call, const FillFacts& facts) noexcept {
 }
 
 void AfterDriver(const MemoryCall& call) noexcept {
-  EndDriverWait();
-  if (!AnyEngineIsReady()) return;
-  if (call.is_synchronous) {
-    AfterWork();
-  } else {
-    AfterWorkOf(call.stream, call.per_thread);
-  }
-  (void)NoteKernel(call.stream, call.per_thread);
+  using enum Behind::What;
+  if (!AnyEngineIsReady()) return EndDriverWait();
+  DoBehind({call.is_synchronous ? kEndWait : kNoteWorkOf, call.per_thread, call.stream});
 }
 
 void ForgetMemory() noexcept { generation.fetch_add(1, std::memory_order_release); }

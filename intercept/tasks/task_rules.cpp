@@ -138,7 +138,7 @@ void DoBehind(const Behind& behind) noexcept {
     case Behind::What::kEndWait:
       EndDriverWait();
       AfterWork();
-      (void)NoteKernel(nullptr, behind.per_thread);
+      (void)NoteKernel(behind.stream, behind.per_thread);
       return;
     case Behind::What::kNoteWork:
       return AfterWork();

@@ -1,6 +1,7 @@
 // How long tasks take: those of one stream, seen by looking at how many are left whenever the host
-// launches something, or of all, by how many were put in while no stream had many. Full columns of tasks that turn out too long would have to run to their end
-// [measured: docs/launches-as-tasks.md, "How narrow"], so until that is known a stream has few.
+// launches something, or of all, by how many were put in while no stream had many. Full columns of
+// tasks that turn out too long would have to run to their end [measured: docs/launches-as-tasks.md,
+// "How narrow"], so until that is known a stream has few.
 #pragma once
 
 #include <algorithm>

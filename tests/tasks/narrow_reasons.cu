@@ -329,8 +329,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   Bed bed;
-  const bool begins = way->first == "blocked" || way->first == "paced";
-  if (!begins) bed.Narrow();
+  const bool does_all = way->first == "blocked" || way->first == "paced";
+  if (!does_all) bed.Narrow();
   CHECK(cudaStreamSynchronize(bed.stream));
   way->second(bed);
   bed.Narrow();
