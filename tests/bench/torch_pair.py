@@ -6,12 +6,14 @@ input works for so long and prints one JSON object; for the line "kernels", what
 step take. As a module, measure() runs both alone and together, plain and under Cupola, and gives the
 metrics torch_*."""
 import json
+import math
 import random
 import sys
 import time
 
 BATCH_ROWS, WIDTH = 4096, 4096  # of training: kernels of some hundred microseconds
 INFER_ROWS, INFER_WIDTH = 16, 1024
+TURN_SECONDS = 1.5
 
 
 def model(torch, width, layers):
@@ -122,36 +124,47 @@ def phase(jobs, line, limit):
 
 def pair(bed, python, system, seconds):
     """One mode: {"infer_alone_us", "train_alone", "infer_us", "train"}; rates in steps a second; of plain
-    ones "train_kernels_us"."""
+    ones "train_kernels_us". Alone is a plain inference program in every mode, so what is Cupola's own is
+    in the comparison. All by turns of TURN_SECONDS: a host that halts programs for milliseconds does so
+    in minutes of its own, and would give them to one side only."""
     import corun
-    roles = {"train": "low", "infer": "high"}
-    jobs = {role: bed.start(system, label, [python, __file__, role])
-            for role, label in roles.items()}
+    programs = {"alone": ("plain", "infer"), "high": (system, "infer"), "low": (system, "train")}
+    jobs = {label: bed.start(of, label, [python, __file__, role])
+            for label, (of, role) in programs.items()}
+    found = {"alone": [], "low alone": [], "high": [], "low": []}
     try:
-        for role, job in jobs.items():
+        for label, job in jobs.items():
             if job.await_line(90) != "ready":
                 job.kill()
-                raise corun.Failed(f"PyTorch {role}: {job.finish(5)[0]} {job.err[-300:]}")
-        alone, = phase([jobs["infer"]], seconds, seconds + 60)
-        trained, = phase([jobs["train"]], seconds / 3, seconds + 60)
-        beside, together = phase([jobs["infer"], jobs["train"]], seconds, seconds + 60)
+                raise corun.Failed(f"PyTorch {label}: {job.finish(5)[0]} {job.err[-300:]}")
+        for _ in range(math.ceil(seconds / TURN_SECONDS)):
+            for members, names, part in ((["alone"], ["alone"], 1), (["low"], ["low alone"], 0.3),
+                                         (["high", "low"], ["high", "low"], 1)):
+                results = phase([jobs[label] for label in members], part * TURN_SECONDS,
+                                TURN_SECONDS + 60)
+                for name, result in zip(names, results, strict=True):
+                    found[name].append(result)
         row = {}
         if system == "plain":
-            row["train_kernels_us"], = phase([jobs["train"]], "kernels", 60)
-        for role, job in jobs.items():  # to its end: only then it says what its launches were
+            row["train_kernels_us"], = phase([jobs["low"]], "kernels", 60)
+        for label, job in jobs.items():  # to its end: only then it says what its launches were
             job.end_input()
             job.finish(20)
-            bed.count(job, roles[role])
+            bed.count(job, label)
     finally:
         for job in jobs.values():
             job.kill()
 
-    def rate(result):
-        return result["steps"] / ((result["done_ns"][-1] - result["start_ns"]) / 1e9)
-    return {**row, "infer_alone_us": [ns / 1000 for ns in alone["latency_ns"]],
-            "infer_us": [ns / 1000 for ns in beside["latency_ns"]],
-            "train_alone": round(rate(trained), 3), "train": round(rate(together), 3),
-            "infer_per_second": round(len(beside["latency_ns"]) / seconds, 2)}
+    def rate(turns):
+        return (sum(turn["steps"] for turn in turns) /
+                sum((turn["done_ns"][-1] - turn["start_ns"]) / 1e9 for turn in turns))
+
+    def latency_us(turns):
+        return [ns / 1000 for turn in turns for ns in turn["latency_ns"]]
+    infer_us = latency_us(found["high"])
+    return {**row, "infer_alone_us": latency_us(found["alone"]), "infer_us": infer_us,
+            "train_alone": round(rate(found["low alone"]), 3), "train": round(rate(found["low"]), 3),
+            "infer_per_second": round(len(infer_us) / (TURN_SECONDS * len(found["high"])), 2)}
 
 
 def measure(evaluation, python, seconds=11.0):
@@ -179,9 +192,10 @@ def measure(evaluation, python, seconds=11.0):
         suffix = "" if sharing == "nomps" else "_mps"
         metrics[f"torch_infer_p99_us_{system}{suffix}"] = sampling.percentile(row["infer_us"], 0.99)
         metrics[f"torch_infer_p50_us_{system}{suffix}"] = sampling.percentile(row["infer_us"], 0.5)
-        if system == "plain":
+        if system == "cupola":  # of the same turns as what is judged by it
             metrics["torch_infer_p99_us_alone" + suffix] = sampling.percentile(
                 row["infer_alone_us"], 0.99)
+        else:
             metrics["torch_train_longest_kernel_us" + suffix] = max(row["train_kernels_us"])
         needed = row["infer_per_second"] * sampling.median(row["infer_alone_us"]) / 1e6
         name = f"torch_train_rate_ratio{'' if system == 'cupola' else '_plain'}{suffix}"
