@@ -131,19 +131,18 @@ def pair(bed, python, system, seconds):
     programs = {"alone": ("plain", "infer"), "high": (system, "infer"), "low": (system, "train")}
     jobs = {label: bed.start(of, label, [python, __file__, role])
             for label, (of, role) in programs.items()}
-    found = {"alone": [], "low alone": [], "high": [], "low": []}
+    alone, train_alone, beside, together = [], [], [], []
     try:
         for label, job in jobs.items():
             if job.await_line(90) != "ready":
                 job.kill()
                 raise corun.Failed(f"PyTorch {label}: {job.finish(5)[0]} {job.err[-300:]}")
         for _ in range(math.ceil(seconds / TURN_SECONDS)):
-            for members, names, part in ((["alone"], ["alone"], 1), (["low"], ["low alone"], 0.3),
-                                         (["high", "low"], ["high", "low"], 1)):
-                results = phase([jobs[label] for label in members], part * TURN_SECONDS,
-                                TURN_SECONDS + 60)
-                for name, result in zip(names, results, strict=True):
-                    found[name].append(result)
+            alone += phase([jobs["alone"]], TURN_SECONDS, 60)
+            train_alone += phase([jobs["low"]], TURN_SECONDS / 3, 60)
+            high, low = phase([jobs["high"], jobs["low"]], TURN_SECONDS, 60)
+            beside.append(high)
+            together.append(low)
         row = {}
         if system == "plain":
             row["train_kernels_us"], = phase([jobs["low"]], "kernels", 60)
@@ -161,10 +160,9 @@ def pair(bed, python, system, seconds):
 
     def latency_us(turns):
         return [ns / 1000 for turn in turns for ns in turn["latency_ns"]]
-    infer_us = latency_us(found["high"])
-    return {**row, "infer_alone_us": latency_us(found["alone"]), "infer_us": infer_us,
-            "train_alone": round(rate(found["low alone"]), 3), "train": round(rate(found["low"]), 3),
-            "infer_per_second": round(len(infer_us) / (TURN_SECONDS * len(found["high"])), 2)}
+    return {**row, "infer_alone_us": latency_us(alone), "infer_us": latency_us(beside),
+            "train_alone": round(rate(train_alone), 3), "train": round(rate(together), 3),
+            "infer_per_second": round(len(latency_us(beside)) / (TURN_SECONDS * len(beside)), 2)}
 
 
 def measure(evaluation, python, seconds=11.0):
