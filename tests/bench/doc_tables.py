@@ -119,7 +119,7 @@ def arbiter_cost(results):
             unit = 1000 if abs(values[0] or 0) >= 1000 else 1
             low, middle, high, p99 = (None if value is None else f"{value / unit:,.{2 * (unit > 1)}f}"
                                       for value in (values[1], values[0], *values[2:]))
-            text = f"{middle} {'us' if unit > 1 else 'ns'} [{low}, {high}]"
+            text = "-" if middle is None else f"{middle} {'us' if unit > 1 else 'ns'} [{low}, {high}]"
             row.append(text if p99 is None else f"{text}, p99 +{p99}")
         rows.append(row)
     last = ["`arbiter_plain_ns_...`", "a plain launch, the least and the most of these", "", ""]

@@ -52,6 +52,15 @@ class DocTables(unittest.TestCase):
                                  "| - / - | - / - | - / - | - / - | - / - | 0.9800 0.9800 |")
                 self.assertEqual(lines[5:], ["<!-- end of table -->", "after"])
 
+    def test_what_a_run_has_not_measured_is_a_dash(self):
+        result = {"metrics": {"arbiter_added_ns_short": 250.0, "arbiter_added_ns_short_ci_low": 200.0,
+                              "arbiter_added_ns_short_ci_high": 1300.0,
+                              "arbiter_plain_ns_short": 3000.0}}
+        rows = doc_tables.arbiter_cost({"H100": {"arbiter_cost": result}}).splitlines()
+        cells = {row.split("|")[1].strip(): row.split("|")[-2].strip() for row in rows}
+        self.assertEqual(cells["`short`"], "250 ns [200, 1,300]")
+        self.assertEqual(cells["`long`"], "-")
+
     def test_a_table_that_there_is_not(self):
         with self.assertRaises(KeyError):
             doc_tables.filled("<!-- table nobody -->\n\n<!-- end of table -->", {})
