@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include <unistd.h>
+
 #include "tests/apps/support/driver_contexts.h"
 #include "tests/preempt/app_parts.h"
 
@@ -91,12 +93,13 @@ int Threads(int count) {
   arrays.Launch(2, cudaStreamPerThread);
   Say("kernel launched");
   std::vector<std::thread> threads;
-  std::atomic<int> launched{0};
+  std::atomic<int> calling{0}, launched{0};
   for (int i = 1; i < count; ++i) {
     threads.emplace_back([&] {
+      if (++calling == count - 1) Say("all threads launch");
       Plain<<<1, 32, 0, cudaStreamPerThread>>>(arrays.other);
       CHECK(cudaGetLastError());
-      for (++launched; launched < count - 1;) std::this_thread::yield();
+      for (++launched; launched < count - 1;) usleep(1000);  // others need the processor
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -72,10 +72,11 @@ std::string StopAndLetGo(const std::vector<std::string>& scenario, uint32_t slot
 // A thread's default stream takes a hardware queue as others do: one of 40 would share that of a
 // guard.
 TEST(Contexts, DefaultStreamsOfThreadsCount) {
-  EXPECT_EQ(StopAndLetGo({"threads", "40"}).find(" 0 waits"), std::string::npos)
-      << "nobody waited for room";
-  EXPECT_NE(StopAndLetGo({"threads", "20"}).find(" 0 waits"), std::string::npos)
-      << "there was room";
+  const auto run = [](const char* count) {
+    return StopAndLetGo({"threads", count}, /*slot=*/0, /*environment=*/{}, "all threads launch");
+  };
+  EXPECT_EQ(run("40").find(" 0 waits"), std::string::npos) << "nobody waited for room";
+  EXPECT_NE(run("20").find(" 0 waits"), std::string::npos) << "there was room";
 }
 
 TEST(Contexts, DefaultStreamsEndWithTheirThread) {

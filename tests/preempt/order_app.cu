@@ -7,7 +7,8 @@
 // of CUDA, and then in that. order_app event|events|graph STREAM: a copy that the host waits for,
 // behind a kernel of the stream through an event, through two, through the launches of a graph.
 // order_app waits STREAM: a launch, after a line, while another thread frees memory. order_app
-// joins STREAM: such events while another thread copies all the time. order_app
+// joins STREAM: such events while another thread copies all the time. order_app between STREAM: a
+// thread puts a launch and a copy on the stream while another is at a launch there. order_app
 // gate plain|paced|STREAM: "ready", and after a line a copy that the host waits for behind a kernel
 // of the legacy stream without a variant, and beside one with a variant: on STREAM, or before that.
 #include <atomic>
@@ -243,6 +244,42 @@ int Joins(cudaStream_t stream) {
   return runs == kLaunches ? 0 : 1;
 }
 
+// What threads put on one stream at the same time has no order, but none of it runs amid other of it.
+int Between(cudaStream_t stream) {
+  constexpr uint32_t kTimes = 6, kEach = 3;  // operations: a launch, another thread's launch and copy
+  Stamps *stamps, seen;
+  CHECK(cudaMalloc(&stamps, sizeof(Stamps)));
+  CHECK(cudaMemset(stamps, 0, sizeof(Stamps)));
+  CHECK(cudaMemset(stamps->begun, 0xFF, sizeof(stamps->begun)));
+  Stamp<<<1, kThreads, 0, stream>>>(stamps, kStamped - 1, 1);
+  StampPlain<<<1, kThreads, 0, stream>>>(stamps, kStamped - 1, 1);
+  CHECK(cudaDeviceSynchronize());
+  for (uint32_t op = 0; op < kTimes * kEach; op += kEach) {
+    std::thread second([&] {
+      usleep(5000);
+      StampPlain<<<1, kThreads, 0, stream>>>(stamps, op + 1, 1);
+      CHECK(cudaGetLastError());
+      CHECK(cudaMemcpyAsync(&stamps->copied[op + 2], &stamps->clock, 4, cudaMemcpyDeviceToDevice,
+                            stream));
+    });
+    Stamp<<<kBlocks, kThreads, 0, stream>>>(stamps, op, kRounds);
+    CHECK(cudaGetLastError());
+    second.join();
+    CHECK(cudaStreamSynchronize(stream));
+  }
+  CHECK(cudaMemcpy(&seen, stamps, sizeof(seen), cudaMemcpyDeviceToHost));
+  for (uint32_t op = 0; op < kTimes * kEach; op += kEach) {
+    const uint32_t begun = seen.begun[op], ended = seen.ended[op];
+    const bool launch_amid = begun < seen.begun[op + 1] && seen.begun[op + 1] < ended;
+    const bool copy_amid = begun < seen.copied[op + 2] && seen.copied[op + 2] <= ended;
+    if (seen.blocks[op] == kBlocks && !launch_amid && !copy_amid) continue;
+    std::printf("a %s ran amid a launch of %u blocks\n", launch_amid ? "launch" : "copy",
+                seen.blocks[op]);
+    return 1;
+  }
+  return 0;
+}
+
 int LaunchWhileAnotherWaits(cudaStream_t stream) {
   const Arrays arrays;
   void* memory;
@@ -311,6 +348,7 @@ int main(int argc, char** argv) {
     return Joined(MakeStream(argv[2]), scenario);
   }
   if (scenario == "waits") return LaunchWhileAnotherWaits(MakeStream(argv[2]));
+  if (scenario == "between") return Between(MakeStream(argv[2]));
   if (scenario == "gate") return CopyAtGate(argv[2]);
   if (scenario == "joins") return Joins(MakeStream(argv[2]));
   if (scenario == "fork") {

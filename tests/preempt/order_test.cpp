@@ -40,9 +40,17 @@ TEST(Order, OfALaunchWhileAnotherThreadWaits) {
   EXPECT_EQ(LaunchBesideAWait(CUPOLA_PRELOAD, std::chrono::milliseconds(15)), "");
 }
 
+TEST(Order, OfWhatAnotherThreadPutsOnTheStreamOfALaunch) {
+  uint64_t seed = 0;
+  for (const char* stream : {"non-blocking", "blocking", "legacy"}) {
+    EXPECT_EQ(BetweenLaunchAndGuard(CUPOLA_PRELOAD, stream, ++seed), "") << stream;
+  }
+}
+
 // The driver reads the environment as it starts; what the program has set stays.
 TEST(Queues, AreAsManyAsTheDriverHas) {
   EXPECT_EQ(Queues(CUPOLA_PRELOAD), "STRICT: 32 queues");
+  EXPECT_EQ(Queues(CUPOLA_PRELOAD, {{"CUPOLA_TASKS", "off"}}), "STRICT: 32 queues");
   EXPECT_EQ(Queues(CUPOLA_PRELOAD, {{"CUDA_DEVICE_MAX_CONNECTIONS", "16"}}), "STRICT: 16 queues");
 }
 

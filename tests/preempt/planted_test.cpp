@@ -136,6 +136,24 @@ TEST(PlantedOrderBug, IsFound) {
   EXPECT_NE(found.find("behind the begin of"), std::string::npos) << found;
 }
 
+TEST(PlantedBetweenBug, IsFound) {
+  std::string found;
+  for (uint64_t seed = 1; seed <= 10 && found.empty(); ++seed) {
+    found = BetweenLaunchAndGuard(CUPOLA_PLANTED_FOLDER "/libplanted_between_guard.so",
+                                  "non-blocking", seed);
+  }
+  EXPECT_NE(found.find("ran amid a launch"), std::string::npos) << found;
+}
+
+TEST(PlantedQueueBug, IsFound) {
+  EXPECT_EQ(Queues(CUPOLA_PLANTED_FOLDER "/libplanted_few_queues.so", {{"CUPOLA_TASKS", "off"}}),
+            "STRICT: 8 queues");
+  EXPECT_NE(StreamsOnFewQueues(CUPOLA_PLANTED_FOLDER "/libplanted_queues_assumed.so")
+                .find("shares a hardware queue with a guard"),
+            std::string::npos);
+  EXPECT_EQ(StreamsOnFewQueues(CUPOLA_PRELOAD), "");
+}
+
 TEST(PlantedScopeBug, IsFound) {
   std::string found;
   for (int held = 15; held < 1000 && found.empty(); held *= 2) {

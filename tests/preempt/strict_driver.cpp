@@ -13,6 +13,7 @@
 // waits inside the driver may. STRICT_LATE_MS: launches of more than 32 blocks reach the driver so late,
 // and where that loads the kernel, it waits until no stream has anything to do, and holds up other
 // launches meanwhile, as lazy loading does. STRICT_QUERY_MS: whether a stream has work is answered so late.
+// STRICT_GUARD_MS: a guard reaches the driver so late.
 // STRICT_ROOM: some copies need SMs (strict_room.h).
 // It also ends the process where a stream of a device that was reset is synchronised or destroyed
 // [measured on an H200: SIGSEGV].
@@ -229,6 +230,7 @@ void NoteWait(CUstream stream, const void* what) {
 CUresult PassGuard(const char* name, CUstream stream, CUdeviceptr address, cuuint32_t value,
                    unsigned flags) {
   if (Refuses("cuStreamWaitValue32_v2")) return CUDA_ERROR_NOT_SUPPORTED;
+  SleepAsTold("STRICT_GUARD_MS");
   {
     const std::lock_guard lock(mutex);
     const auto* word = reinterpret_cast<const uint32_t*>(address);
@@ -367,13 +369,12 @@ CUresult cuFuncLoad(CUfunction function) {
 }
 
 CUresult cuStreamQuery(CUstream stream) {
-  static const char* const late_ms = std::getenv("STRICT_QUERY_MS");
   CUresult result = CUDA_SUCCESS;
   {
     const Call call;
     result = Forward("cuStreamQuery", stream);
   }
-  if (late_ms != nullptr) usleep(1000 * std::atoi(late_ms));
+  SleepAsTold("STRICT_QUERY_MS");
   return result;
 }
 

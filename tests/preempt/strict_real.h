@@ -86,6 +86,11 @@ inline bool IsGuard(CUdeviceptr address, cuuint32_t value) {
   return value != 0 && (with_host || MemoryType(address) == CU_MEMORYTYPE_DEVICE);
 }
 
+/// Sleeps as many milliseconds as the environment's `name` says.
+inline void SleepAsTold(const char* name) {
+  if (const char* const late_ms = std::getenv(name)) usleep(1000 * std::atoi(late_ms));
+}
+
 // Launches may name a CUkernel.
 inline const void* FunctionOf(const void* handle) {
   const auto get =
