@@ -160,9 +160,10 @@ def pair(bed, python, system, seconds):
 
     def latency_us(turns):
         return [ns / 1000 for turn in turns for ns in turn["latency_ns"]]
-    return {**row, "infer_alone_us": latency_us(alone), "infer_us": latency_us(beside),
+    infer_us = latency_us(beside)
+    return {**row, "infer_alone_us": latency_us(alone), "infer_us": infer_us,
             "train_alone": round(rate(train_alone), 3), "train": round(rate(together), 3),
-            "infer_per_second": round(len(latency_us(beside)) / (TURN_SECONDS * len(beside)), 2)}
+            "infer_per_second": round(len(infer_us) / (TURN_SECONDS * len(beside)), 2)}
 
 
 def measure(evaluation, python, seconds=11.0):

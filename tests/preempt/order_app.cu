@@ -39,6 +39,16 @@ __global__ void StampPlain(Stamps* stamps, uint32_t op, int rounds) {
 
 namespace {
 
+// Of device memory: nothing has run.
+Stamps* NewStamps() {
+  Stamps* stamps;
+  CHECK(cudaMalloc(&stamps, sizeof(Stamps)));
+  CHECK(cudaMemset(stamps, 0, sizeof(Stamps)));
+  CHECK(cudaMemset(stamps->begun, 0xFF, sizeof(stamps->begun)));
+  CHECK(cudaDeviceSynchronize());
+  return stamps;
+}
+
 enum Stream { kLegacy, kBlocking, kFirst, kSecond, kStreams };
 constexpr uint32_t kEvents = 4;
 using Ops = uint64_t;  // a bit each
@@ -47,12 +57,7 @@ using Ops = uint64_t;  // a bit each
 class Burst {
  public:
   Burst(std::mt19937_64* random, const cudaStream_t* streams, const cudaEvent_t* events)
-      : random_(*random), streams_(streams), events_(events) {
-    CHECK(cudaMalloc(&stamps_, sizeof(Stamps)));
-    CHECK(cudaMemset(stamps_, 0, sizeof(Stamps)));
-    CHECK(cudaMemset(stamps_->begun, 0xFF, sizeof(stamps_->begun)));
-    CHECK(cudaDeviceSynchronize());
-  }
+      : random_(*random), streams_(streams), events_(events) {}
   ~Burst() { CHECK(cudaFree(stamps_)); }
 
   // What it finds wrong it prints; whether that was nothing.
@@ -133,7 +138,7 @@ class Burst {
   std::mt19937_64& random_;
   const cudaStream_t* streams_;
   const cudaEvent_t* events_;
-  Stamps* stamps_ = nullptr;
+  Stamps* const stamps_ = NewStamps();
   uint32_t count_ = 0;
   Ops before_[kStamped] = {};
   uint32_t blocks_[kStamped] = {};  // 0: a copy
@@ -244,13 +249,10 @@ int Joins(cudaStream_t stream) {
   return runs == kLaunches ? 0 : 1;
 }
 
-// What threads put on one stream at the same time has no order, but none of it runs amid other of it.
+// What threads put on one stream at the same time has no order, but none of it runs amid another.
 int Between(cudaStream_t stream) {
-  constexpr uint32_t kTimes = 6, kEach = 3;  // operations: a launch, another thread's launch and copy
-  Stamps *stamps, seen;
-  CHECK(cudaMalloc(&stamps, sizeof(Stamps)));
-  CHECK(cudaMemset(stamps, 0, sizeof(Stamps)));
-  CHECK(cudaMemset(stamps->begun, 0xFF, sizeof(stamps->begun)));
+  constexpr uint32_t kTimes = 6, kEach = 3;  // a launch, and the other thread's launch and copy
+  Stamps *const stamps = NewStamps(), seen;
   Stamp<<<1, kThreads, 0, stream>>>(stamps, kStamped - 1, 1);
   StampPlain<<<1, kThreads, 0, stream>>>(stamps, kStamped - 1, 1);
   CHECK(cudaDeviceSynchronize());
@@ -301,10 +303,8 @@ int CopyAtGate(const std::string& beside) {
   const Arrays arrays;
   const bool is_paced = beside == "paced", is_alone = beside == "plain";
   const cudaStream_t stream = MakeStream(is_paced ? "non-blocking" : beside);
-  Stamps *stamps, seen;
+  Stamps *const stamps = NewStamps(), seen;
   void* memory;
-  CHECK(cudaMalloc(&stamps, sizeof(Stamps)));
-  CHECK(cudaMemset(stamps, 0, sizeof(Stamps)));
   CHECK(cudaMallocHost(&memory, sizeof(Pace)));
   const auto pace = static_cast<volatile Pace*>(memory);
   const auto launch_beside = [&](uint32_t tag) {

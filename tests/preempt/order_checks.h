@@ -78,8 +78,8 @@ inline std::string LaunchBesideAWait(const std::string& library, std::chrono::mi
   return good ? "" : program.output();
 }
 
-/// A thread puts work on the stream where another's launch has no guard yet, for long. What went wrong,
-/// "" = nothing.
+/// A thread puts work on the stream where another's launch has no guard yet, for long. What went
+/// wrong, "" = nothing.
 inline std::string BetweenLaunchAndGuard(const std::string& library, const std::string& stream,
                                          uint64_t seed) {
   const BoardFile board;
@@ -98,19 +98,6 @@ inline std::string Queues(const std::string& library,
   const size_t found = program.output().find("STRICT: ");
   return program.output().substr(0, program.output().find('\n', found)).substr(
       found == std::string::npos ? 0 : found);
-}
-
-/// More streams than the program wants hardware queues, launched on behind a kernel that is stopped.
-/// What went wrong, "" = nothing.
-inline std::string StreamsOnFewQueues(const std::string& library) {
-  const BoardFile board;
-  board.Ask();
-  Program program(App({"call", "non-blocking", "many-streams"}), board,
-                  {{"LD_PRELOAD", library}, {"CUDA_DEVICE_MAX_CONNECTIONS", "8"}});
-  if (!program.Await("kernel launched")) return program.output();
-  GiveTimeToGoWrong();
-  board.Release();
-  return program.Wait() == 0 ? "" : program.output();
 }
 
 /// Streams that come behind others while a thread copies. What went wrong, "" = nothing.

@@ -56,9 +56,10 @@ BUGS = {
     "behind_another": ("    helper = LaunchSlots::FreeHelper(slot);\n", "    (void)slot;\n"),
     # Guards: other work comes between a launch and its guard.
     "between_guard": ("  AwaitGuard(context);\n  KeepRoom(context);\n", "  KeepRoom(context);\n"),
-    # Queues: the driver is left with its own number of them, and is thought to have more.
+    # Queues: the driver is left with its own number of them.
     "few_queues": ("    setenv(\"CUDA_DEVICE_MAX_CONNECTIONS\", shares_context ? \"8\" : \"32\", "
                    "/*overwrite=*/0);\n", ""),
+    # Queues: it is thought to have 32, whatever the program has set.
     "queues_assumed": ("Number(\"CUDA_DEVICE_MAX_CONNECTIONS\", 8)", "32"),
     # A launch at a gate has not begun before its stream says so.
     "gate_taken_for_passed": ("slot->is_gated && HasPassed(*slot)", "slot->is_gated"),

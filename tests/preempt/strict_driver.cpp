@@ -13,8 +13,7 @@
 // waits inside the driver may. STRICT_LATE_MS: launches of more than 32 blocks reach the driver so late,
 // and where that loads the kernel, it waits until no stream has anything to do, and holds up other
 // launches meanwhile, as lazy loading does. STRICT_QUERY_MS: whether a stream has work is answered so late.
-// STRICT_GUARD_MS: a guard reaches the driver so late.
-// STRICT_ROOM: some copies need SMs (strict_room.h).
+// STRICT_GUARD_MS: a wait for a word reaches the driver so late. STRICT_ROOM: some copies need SMs (strict_room.h).
 // It also ends the process where a stream of a device that was reset is synchronised or destroyed
 // [measured on an H200: SIGSEGV].
 #include <cuda.h>
@@ -153,10 +152,10 @@ CUstream NameOf(CUstream stream, bool per_thread) {
 // Without `mutex`: others are to do meanwhile what they can.
 void ComeLate(const void* function, unsigned blocks) {
   constexpr int kLooks = 10'000;
-  static const char* const late_ms = std::getenv("STRICT_LATE_MS");
-  if (late_ms == nullptr) return;
+  static const bool may_be_late = std::getenv("STRICT_LATE_MS") != nullptr;
+  if (!may_be_late) return;
   const bool is_late = blocks > 32;
-  if (is_late) usleep(1000 * std::atoi(late_ms));
+  if (is_late) SleepAsTold("STRICT_LATE_MS");
   const std::lock_guard hold(loading);
   for (int look = 0; is_late && look < kLooks; ++look) {
     {
