@@ -64,19 +64,23 @@ void NoteEnding(CUcontext context) {
   NoteContextEnding(context);
 }
 
-void NoteEnded(CUcontext context) {
-  NoteContextEnded(context);
+preempt::PreemptContext* NoteEnded(CUcontext context) {
+  preempt::PreemptContext* const kept = NoteContextEnded(context);
   NoteStreamsEnded(context);
+  return kept;
 }
 
-// All before the call: afterwards the handles may belong to another context.
+// All before the call, for afterwards the handles may belong to another context; but what was kept of
+// the context serves another one only when the driver has let its memory go.
 template <typename CallReal>
 CUresult EndContext(CUcontext context, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   NoteEnding(context);
-  NoteEnded(context);
-  return call();
+  preempt::PreemptContext* const kept = NoteEnded(context);
+  const CUresult result = call();
+  if (result == CUDA_SUCCESS) NoteContextGone(kept);
+  return result;
 }
 
 bool IsPrimaryActive(CUdevice device) {
@@ -124,9 +128,28 @@ CUresult ReleasePrimary(CUdevice device, CallReal&& call) noexcept {
     ResumeTimingOf(context);
     NoteContextGoesOn(context);
   } else {
-    NoteEnded(context);
+    NoteContextGone(NoteEnded(context));
   }
   return result;
+}
+
+// It was retained when the green context was made, and may go with it.
+CUresult ReleaseGreen(CUgreenCtx green) noexcept {
+  const auto real = CUPOLA_CALL_REAL(cuGreenCtxDestroy, PFN_cuGreenCtxDestroy_v12040);
+  const auto to_context = CUPOLA_CALL_REAL(cuCtxFromGreenCtx, PFN_cuCtxFromGreenCtx_v12040);
+  CUcontext context = nullptr;
+  if (!Watching() || to_context(&context, green) != CUDA_SUCCESS) return real(green);
+  const auto push = CUPOLA_CALL_REAL(cuCtxPushCurrent_v2, PFN_cuCtxPushCurrent_v4000);
+  const auto pop = CUPOLA_CALL_REAL(cuCtxPopCurrent_v2, PFN_cuCtxPopCurrent_v4000);
+  const auto get_device = CUPOLA_CALL_REAL(cuCtxGetDevice, PFN_cuCtxGetDevice_v2000);
+  CUdevice device = -1;
+  bool has_device = false;
+  if (push(context) == CUDA_SUCCESS) {
+    has_device = get_device(&device) == CUDA_SUCCESS;
+    (void)pop(&context);
+  }
+  const auto end = [&] { return EndContext(context, [&] { return real(green); }); };
+  return has_device ? ReleasePrimary(device, end) : end();
 }
 
 }  // namespace
@@ -278,6 +301,8 @@ CUresult hook_cuCtxDestroy_v2(CUcontext context) noexcept {
 CUresult hook_cuCtxDetach(CUcontext context) noexcept {
   return EndContext(context, [&] { return CUPOLA_REAL(cuCtxDetach)(context); });
 }
+
+CUresult hook_cuGreenCtxDestroy(CUgreenCtx green) noexcept { return ReleaseGreen(green); }
 
 CUresult hook_cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) noexcept {
   const auto real = CUPOLA_REAL(cuDevicePrimaryCtxRetain);

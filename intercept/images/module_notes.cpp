@@ -66,9 +66,11 @@ void NoteContextEnding(CUcontext context) noexcept {
   preempt::PauseContextState(context);
 }
 
-void NoteContextEnded(CUcontext context) noexcept {
-  if (LooksAtImages()) preempt::EndContextState(context);
+preempt::PreemptContext* NoteContextEnded(CUcontext context) noexcept {
+  return LooksAtImages() ? preempt::EndContextState(context) : nullptr;
 }
+
+void NoteContextGone(preempt::PreemptContext* kept) noexcept { preempt::FreeContextState(kept); }
 
 void NoteContextGoesOn(CUcontext context) noexcept {
   // Modules that were loaded into it keep going out plain.

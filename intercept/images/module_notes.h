@@ -8,6 +8,10 @@
 
 namespace cupola::intercept {
 
+namespace preempt {
+struct PreemptContext;
+}
+
 /// A module was loaded into `context` from `image`, a library from `code`.
 void NoteModuleLoaded(CUmodule module, const void* image, CUcontext context) noexcept;
 void NoteLibraryLoaded(CUlibrary library, const void* code) noexcept;
@@ -30,7 +34,9 @@ void NoteUnloading(const void* owner) noexcept;
 void NoteContextEnding(CUcontext context) noexcept;
 /// After that: the context has ended, or surely will; it did not, being a primary context with
 /// other users.
-void NoteContextEnded(CUcontext context) noexcept;
+[[nodiscard]] preempt::PreemptContext* NoteContextEnded(CUcontext context) noexcept;
+/// After that: the driver has ended it; with what NoteContextEnded returned.
+void NoteContextGone(preempt::PreemptContext* kept) noexcept;
 void NoteContextGoesOn(CUcontext context) noexcept;
 
 }  // namespace cupola::intercept

@@ -206,19 +206,11 @@ void EndUnlessLaunched(GpuBoard& gpu, uint64_t launches, uint64_t now_ns) {
 // Markers are words of mapped memory that streams write when they get there, one for each stream of
 // a burst.
 bool MakeMarkerWords(PreemptContext* context) {
-  if (context->markers != nullptr) return true;
-  const auto allocate = CUPOLA_CALL_REAL(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020);
-  const auto address_of =
-      CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);
-  constexpr size_t kBytes = kMarkedStreams * sizeof(uint32_t);
-  void* words = nullptr;
-  if (allocate(&words, kBytes, CU_MEMHOSTALLOC_DEVICEMAP) != CUDA_SUCCESS ||
-      address_of(&context->markers_device, words, 0) != CUDA_SUCCESS) {
-    return false;
-  }
-  __builtin_memset(words, 0, kBytes);
+  if (context->markers_device != 0) return true;
+  void* words = context->markers;
+  context->markers_device = RegisterKept(&words, kMarkedStreams * sizeof(uint32_t));
   context->markers = static_cast<uint32_t*>(words);
-  return true;
+  return context->markers_device != 0;
 }
 
 // A per-thread stream has no handle that another thread could name it by. A marker on the legacy
@@ -286,7 +278,7 @@ Reached LookAtMarkers(const DemandState& state) {
   Reached reached = Reached::kAll;
   for (uint32_t i = 0; i < state.streams.load() && i < kMarkedStreams; ++i) {
     const PreemptContext* const context = state.burst[i].context;
-    if (context == nullptr || context->markers == nullptr) return Reached::kUnknown;
+    if (context == nullptr || context->markers_device == 0) return Reached::kUnknown;
     if (__atomic_load_n(&context->markers[i], __ATOMIC_ACQUIRE) != state.marker) {
       reached = Reached::kNotYet;
     }

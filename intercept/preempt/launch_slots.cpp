@@ -4,12 +4,23 @@
 
 namespace cupola::intercept::preempt {
 
-void LaunchSlots::Begin(const runtime::HostStatus* status) noexcept {
-  status_ = status;
+// The lines are told first that all launches so far are over: IsDone takes no mutex.
+void LaunchSlots::Begin(runtime::HostStatus* status) noexcept {
   for (uint32_t i = 0; i < kSlots; ++i) {
+    const uint32_t sequence = slots_[i].sequence, passage = slots_[i].passage;
+    __atomic_store_n(&status[i].done, sequence, __ATOMIC_RELEASE);
+    __atomic_store_n(&status[i].passed, passage, __ATOMIC_RELAXED);
+    __atomic_store_n(&status[i].yielded, 0, __ATOMIC_RELAXED);
+    for (uint32_t p = 0; p < runtime::kPhysicalLaunches; ++p) {
+      __atomic_store_n(&status[i].ended[p], 0, __ATOMIC_RELAXED);
+      __atomic_store_n(&status[i].next_final[p], 0, __ATOMIC_RELAXED);
+    }
     slots_[i] = LaunchSlot{};
+    slots_[i].sequence = sequence;
+    slots_[i].passage = passage;
     free_[i] = static_cast<uint16_t>(i);
   }
+  status_ = status;
   free_head_ = 0;
   free_count_ = kSlots;
   used_count_ = running_ = 0;

@@ -67,8 +67,10 @@ struct LaunchSlot {
 
 class LaunchSlots {
  public:
-  /// `status` has kSlots lines of zeroed memory that the device writes to.
-  void Begin(const runtime::HostStatus* status) noexcept;
+  /// `status` has kSlots lines of memory that the device writes to, always the same: a thread may
+  /// still look at a launch of a context that has ended, and finds it complete. Counters of launches
+  /// and gates go on; the device's side begins with zeroes.
+  void Begin(runtime::HostStatus* status) noexcept;
 
   /// A free slot for a launch of `total_blocks`, in state kRunning with no physical launch; null
   /// when all are in use.

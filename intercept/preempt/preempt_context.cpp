@@ -78,17 +78,10 @@ bool MapBoardLocked(PreemptContext* context) {
 }
 
 const char* MapHostMemory(PreemptContext* context) {
-  const auto allocate = CUPOLA_CALL_REAL(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020);
-  const auto address_of =
-      CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);
-  const size_t bytes = kSlots * sizeof(runtime::HostStatus);
-  void* status = nullptr;
-  if (allocate(&status, bytes, CU_MEMHOSTALLOC_DEVICEMAP) != CUDA_SUCCESS ||
-      address_of(&context->status_device, status, 0) != CUDA_SUCCESS) {
-    return "no mapped memory";
-  }
-  __builtin_memset(status, 0, bytes);
+  void* status = context->status;
+  context->status_device = RegisterKept(&status, kSlots * sizeof(runtime::HostStatus));
   context->status = static_cast<runtime::HostStatus*>(status);
+  if (context->status_device == 0) return "no mapped memory";
   if (!MapBoardLocked(context)) return kUnmapped;
   if (context->arguments != nullptr) return nullptr;
   void* arguments = mmap(nullptr, kSlots * size_t{kArgumentBytes}, PROT_READ | PROT_WRITE,
@@ -135,11 +128,9 @@ PreemptContext* FindFreeLocked(const GpuBoard* gpu) {
   found->helper_count = 0;
   found->controls = found->returned = found->status_device = 0;
   found->yield_line = found->gate_word = 0;
-  found->status = nullptr;
   for (auto& since : found->since_gate) since.store(0);
   for (auto& gated : found->gated_at) gated.store(0);
   found->gates_refused.store(false);
-  found->markers = nullptr;
   found->markers_device = 0;
   return found;
 }
@@ -182,6 +173,26 @@ PreemptContext* internal::FindOrMake(CUcontext context) noexcept {
   if (made != nullptr) StartAgent(made->gpu);
   by_handle.Set(context, made != nullptr ? reinterpret_cast<uint64_t>(made) : kNone);
   return made;
+}
+
+// Shared: a fork leaves the parent the pages that the device has; the child looks at none.
+CUdeviceptr RegisterKept(void** memory, size_t bytes) noexcept {
+  const auto add = CUPOLA_CALL_REAL(cuMemHostRegister_v2, PFN_cuMemHostRegister_v6050);
+  const auto address_of =
+      CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);
+  constexpr size_t kPage = 4096;
+  bytes = (bytes + kPage - 1) / kPage * kPage;
+  if (*memory == nullptr) {
+    void* const made =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (made == MAP_FAILED) return 0;
+    *memory = made;
+  }
+  CUdeviceptr address = 0;
+  const bool is_registered =
+      add(*memory, bytes, CU_MEMHOSTREGISTER_DEVICEMAP) == CUDA_SUCCESS &&
+      address_of(&address, *memory, 0) == CUDA_SUCCESS;
+  return is_registered ? address : 0;
 }
 
 void RefuseGates(PreemptContext* context, const char* why) noexcept {
@@ -241,6 +252,8 @@ uint32_t Harvest(PreemptContext& context) noexcept {
   }
   const uint64_t now = MonotonicNs();
   const MutexLock lock(context.slots_mutex);
+  // Once more: whoever gave it up meanwhile has accounted for all of them.
+  if (context.state.load() != State::kReady) return context.outstanding.load();
   const uint32_t complete = context.slots.Harvest([&](LaunchSlot& slot) {
     NoteComplete(slot, context.ArgumentsOf(context.slots.IndexOf(&slot)), now);
     context.gpu->slot().gpu_ns.fetch_add(now - slot.begun_ns, std::memory_order_relaxed);
@@ -283,6 +296,8 @@ void PauseContextState(CUcontext context) noexcept {
   }
   GiveUp(*known);
   known->state.store(State::kDead);
+  pthread_mutex_lock(&known->asking_mutex);  // whoever asks about it just now has done so
+  pthread_mutex_unlock(&known->asking_mutex);
   ForgetContextOfDemand(*known);
 }
 
@@ -292,11 +307,17 @@ void ResumeContextState(CUcontext context) noexcept {
   if (known != nullptr) known->state.store(known->paused);
 }
 
-void EndContextState(CUcontext context) noexcept {
+PreemptContext* EndContextState(CUcontext context) noexcept {
   const MutexLock lock(make_mutex);
   PreemptContext* const known = FindContext(context);
   by_handle.Erase(context);
-  if (known != nullptr) known->is_free = true;
+  return known;
+}
+
+void FreeContextState(PreemptContext* ended) noexcept {
+  if (ended == nullptr) return;
+  const MutexLock lock(make_mutex);
+  ended->is_free = true;
 }
 
 void ForgetContextsAfterFork() noexcept {

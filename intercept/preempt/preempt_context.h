@@ -41,6 +41,8 @@ struct PreemptContext {
   CUdeviceptr status_device = 0;   ///< HostStatus[kSlots]
   CUdeviceptr yield_line = 0, gate_word = 0;  ///< of the board's page; 0 = not mapped yet
   int greatest_priority = 0;       ///< of the device's streams
+  /// Memory of the process that is registered with each context in turn and never unmapped: another
+  /// thread may be in the middle of a wait for all launches of the process when this context ends.
   runtime::HostStatus* status = nullptr;
   std::byte* arguments = nullptr;  ///< kArgumentBytes a slot; kept for the next context
   void* board = nullptr;           ///< a mapping of the board's page of its own; kept too
@@ -53,7 +55,8 @@ struct PreemptContext {
   /// The driver does not map the board's page, or has no stream waits.
   std::atomic<bool> gates_refused{false};
 
-  /// Mapped words that markers of bursts are written to, made by the agent; see demand.h.
+  /// Mapped words that markers of bursts are written to, made by the agent; see demand.h. Kept as
+  /// `status` is; the device's address is 0 where they are not registered with the context.
   uint32_t* markers = nullptr;
   CUdeviceptr markers_device = 0;
 
@@ -66,7 +69,10 @@ struct PreemptContext {
   std::atomic<State> state{State::kBoard};
   // Of preempt_context.cpp's make_mutex.
   State paused = State::kDead;  ///< what it was before its context was perhaps to end
-  bool is_free = false;         ///< its context has ended: it may serve another
+  bool is_free = false;         ///< its context is gone: it may serve another
+  /// Held while a thread asks the driver about the context. Whoever ends that takes it once after
+  /// `state` has become kDead: then nobody asks about what may be gone.
+  pthread_mutex_t asking_mutex = PTHREAD_MUTEX_INITIALIZER;
 
   /// Guarded launches that are not known to be complete, and threads that are about to make one.
   std::atomic<uint32_t> outstanding{0};
@@ -144,11 +150,19 @@ bool AddHelper(PreemptContext& context) noexcept;
 /// The context may be about to end, with nothing outstanding: its launches go past us, and the
 /// agent leaves it alone.
 void PauseContextState(CUcontext context) noexcept;
-/// After that: it ends, or has ended; it goes on with all that was made for it.
-void EndContextState(CUcontext context) noexcept;
+/// After that: it ends, or has ended: the handle is forgotten. What was kept of it may serve another
+/// context when FreeContextState is called with what is returned, once the driver has ended it: until
+/// then the driver has its memory registered. Null: nothing was kept.
+[[nodiscard]] PreemptContext* EndContextState(CUcontext context) noexcept;
+void FreeContextState(PreemptContext* ended) noexcept;
+/// Or it goes on, with all that was made for it.
 void ResumeContextState(CUcontext context) noexcept;
 
 void ForgetContextsAfterFork() noexcept;
+
+/// Memory that the current context's device may write to, which outlives the context: `*memory`, made
+/// at the first call, is registered with the context. Its device address; 0: that cannot be had.
+CUdeviceptr RegisterKept(void** memory, size_t bytes) noexcept;
 
 namespace internal {
 inline constexpr uint32_t kMostContexts = 64;

@@ -210,7 +210,12 @@ void WaitAtExit(uint64_t deadline_ns) noexcept {
 // A kernel that faulted never completes; every call of its context tells so. What is waited for is
 // then the driver's to report.
 bool IsWell(PreemptContext& context) noexcept {
-  const CUresult result = AskStream(context.helpers[0]);
+  CUresult result = CUDA_SUCCESS;
+  {
+    const MutexLock lock(context.asking_mutex);
+    if (context.state.load() != State::kReady) return false;
+    result = AskStream(context.helpers[0]);
+  }
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return true;
   Say(Level::kInfo, {"a context is beyond repair: error ", Decimal(result)});
   GiveUp(context);

@@ -267,6 +267,7 @@ bool TaskEngine::IsResident() noexcept {
   if (state() != State::kReady || !may_be_resident_.load()) return false;
   if (*running_ != 0) return true;
   const MutexLock lock(mutex_);
+  if (HasEnded()) return false;  // and its stream with it
   if (*running_ != 0 || AskStream(stream_) == CUDA_ERROR_NOT_READY) return true;
   may_be_resident_.store(false);
   return false;
@@ -274,7 +275,12 @@ bool TaskEngine::IsResident() noexcept {
 
 // A body that traps ends the context: its error is the program's to hear, from whatever it calls.
 bool TaskEngine::IsWell() noexcept {
-  const CUresult result = AskStream(stream_);
+  CUresult result = CUDA_SUCCESS;
+  {
+    const MutexLock lock(mutex_);
+    if (!IsReady()) return false;
+    result = AskStream(stream_);
+  }
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return true;
   Say(Level::kInfo, {"a context is beyond repair: error ", Decimal(result)});
   Close();
@@ -288,7 +294,7 @@ bool TaskEngine::Await(IsOver is_over, Column column) noexcept {
   for (uint32_t turn = 1; !is_over(); ++turn) {
     _mm_pause();
     if (turn % kLookEvery != 0) continue;
-    if (state() != State::kReady || !EnsureRunning()) return false;
+    if (!IsReady() || !EnsureRunning()) return false;
     if (turn % kAskEvery != 0) continue;
     if (!IsWell()) return false;
     LookAt(column());

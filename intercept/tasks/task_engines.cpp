@@ -5,6 +5,7 @@
 #include <new>
 
 #include "intercept/mutex_lock.h"
+#include "intercept/tasks/waiting_kernels.h"
 
 namespace cupola::intercept::tasks {
 namespace internal {
@@ -29,7 +30,10 @@ TaskEngine* EngineFor(uint64_t context) noexcept {
 }
 
 void NoteContextEnds(uint64_t context) noexcept {
-  if (TaskEngine* const known = EngineOf(context); known != nullptr) known->SetEnded(true);
+  TaskEngine* const known = EngineOf(context);
+  if (known == nullptr) return;
+  known->SetEnded(true);
+  ForgetKernelsOf(*known);
 }
 
 // Of those that had the handle the last: the others' contexts have ended.

@@ -70,11 +70,12 @@ bool MayWait(const Entry& entry, uint64_t now) {
 TaskEngine* NoteKernel(CUstream stream, bool per_thread) noexcept {
   const StreamKey key = ResolveStream(stream, per_thread);
   TaskEngine* const engine = EngineOf(key.context);
-  if (engine == nullptr || !engine->IsReady()) return nullptr;
+  if (engine == nullptr) return nullptr;
   if ((key.flags & kFlagLegacyStream) != 0) stream = CU_STREAM_LEGACY;
   const bool is_own = (key.flags & kFlagPerThreadStream) != 0;
   if (is_own) stream = CU_STREAM_PER_THREAD;
   const MutexLock lock(mutex);
+  if (!engine->IsReady()) return nullptr;
   const auto is_it = [&](const Entry& each) {
     return each.engine == engine && each.stream == stream;
   };
@@ -95,6 +96,14 @@ void ForgetKernels(CUstream stream) noexcept {
   const MutexLock lock(mutex);
   for (Entry& each : entries) {
     if (each.engine != nullptr && each.stream == stream) Free(each);
+  }
+}
+
+void ForgetKernelsOf(const TaskEngine& engine) noexcept {
+  if (internal::waiting_kernels.load() == 0) return;
+  const MutexLock lock(mutex);
+  for (Entry& each : entries) {
+    if (each.engine == &engine) Free(each);
   }
 }
 

@@ -23,6 +23,10 @@ TaskEngine* NoteKernel(CUstream stream, bool per_thread) noexcept;
 /// The stream is about to be destroyed: it is not asked about any more.
 void ForgetKernels(CUstream stream) noexcept;
 
+/// The engine's context is about to end, and is noted as ended: none of its streams is asked about any
+/// more.
+void ForgetKernelsOf(const TaskEngine& engine) noexcept;
+
 /// This thread is about to wait in the driver, in a synchronous copy or the like, and has done so. A
 /// second begin before the end counts once.
 void BeginDriverWait() noexcept;
