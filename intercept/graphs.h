@@ -1,5 +1,6 @@
-// Executable graphs and how many kernel nodes each holds, counted when it is instantiated: nodes of
-// child graphs included, bodies of conditional nodes once each. Look-up is lock-free; thread-safe.
+// Executable graphs, how many kernel nodes each has, and whether it may wait for the program, looked up
+// when it is instantiated: nodes of child graphs included, bodies of conditional nodes once each. Look-up
+// is lock-free; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,17 @@
 
 namespace cupola::intercept {
 
-/// Kernel nodes of an executable graph; 0 if no hook saw it being made.
-uint32_t KernelNodesOf(CUgraphExec exec) noexcept;
+struct GraphNodes {
+  uint32_t kernels = 0;
+  /// It has a node for which what comes behind the graph may wait until the program does something: of a
+  /// function of the host, an external semaphore, an event, a word.
+  bool may_hold = false;
+  bool record_events = false;  ///< it has a node that records an event
+};
+
+/// Of an executable graph; if no hook saw it being made, no kernels, and all that it might have else.
+GraphNodes NodesOf(CUgraphExec exec) noexcept;
+inline uint32_t KernelNodesOf(CUgraphExec exec) noexcept { return NodesOf(exec).kernels; }
 
 /// `exec` was made of `graph`: counts. Asks the driver about each node; waits for nothing.
 void NoteInstantiated(CUgraphExec exec, CUgraph graph) noexcept;

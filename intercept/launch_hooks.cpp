@@ -75,7 +75,7 @@ CUresult PassCooperative(Function real, bool per_thread, CUfunction f, const uin
 template <typename Function>
 CUresult PassGraph(Function real, bool per_thread, CUgraphExec exec, CUstream stream) noexcept {
   const LaunchFacts facts{.stream = stream, .per_thread = per_thread,
-                          .kernel_nodes = KernelNodesOf(exec), .door = LaunchDoor::kLaunchGraph};
+                          .graph = exec, .kernel_nodes = KernelNodesOf(exec), .door = LaunchDoor::kLaunchGraph};
   return PassLaunch(facts, {}, [&] { return real(exec, stream); });
 }
 

@@ -29,6 +29,7 @@ struct LaunchFacts {
   uint32_t grid[3] = {};
   uint32_t block[3] = {};
   uint32_t shared_bytes = 0;
+  CUgraphExec graph = nullptr;     ///< null for a kernel
   uint32_t kernel_nodes = 0;       ///< of a graph
   uint16_t flags = 0;              ///< LaunchFlag
   LaunchDoor door = LaunchDoor::kLaunchKernel;

@@ -7,6 +7,7 @@
 
 #include "intercept/calls.h"
 #include "intercept/handle_map.h"
+#include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/recorder.h"
 #include "intercept/thread_state.h"
@@ -38,6 +39,7 @@ const void* CaptureKey(CUstream stream) {
 // Runs when a thread that used its default stream ends, and the driver ends the stream. What the
 // thread may still give it after this, in a destructor that runs later, counts again.
 void EndPerThreadStream(void*) {
+  preempt::ForgetHoldsOfThread();
   if (std::exchange(this_thread.per_thread_stream, 0) != 0) preempt::UncountStream();
 }
 
@@ -126,6 +128,7 @@ void NoteStreamCreated(CUstream stream) noexcept {
 }
 
 void NoteStreamDestroyed(CUstream stream) noexcept {
+  preempt::ForgetHoldOf(stream);
   if (stream_ids.Erase(stream)) preempt::UncountStream();
   stream_contexts.Erase(stream);
   stream_epoch.fetch_add(1, std::memory_order_release);
@@ -134,6 +137,7 @@ void NoteStreamDestroyed(CUstream stream) noexcept {
 
 void NoteStreamsEnded(CUcontext context) noexcept {
   if (context == nullptr) return;
+  preempt::ForgetHoldsOf(context);
   const auto ended = reinterpret_cast<uint64_t>(context);
   stream_contexts.EraseIf([ended](const void* stream, uint64_t its) {
     if (its != ended) return false;

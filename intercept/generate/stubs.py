@@ -43,6 +43,10 @@ def launch_text(name, index):
 
 
 HAS_HOOK = 1 << 30  # waiting_rules.cpp
+# Calls behind which a stream waits for the program (preempt/hold_rules.cpp): looked at in every process
+# that takes part.
+HOLDS = ("cuLaunchHostFunc", "cuStreamAddCallback", "cuStreamWaitValue", "cuStreamBatchMemOp",
+         "cuWaitExternalSemaphoresAsync")
 
 
 def watched_text(name, index, hooks, call_class):
@@ -52,9 +56,10 @@ def watched_text(name, index, hooks, call_class):
     keep = ([f"    leaq hook_{name}(%rip), %r11", "    pushq %r11"] if hooked else
             [f"    pushq cupola_real+{8 * index}(%rip)"])
     kind = "stream_ordered" if call_class == "kStreamOrdered" else "may_wait"
-    # kTakesPartBit is bit 30: a stream-ordered call is looked at only behind a guard.
-    test = ("testl $0x3fffffff, cupola_watched(%rip)" if kind == "stream_ordered" else
-            "cmpl $0, cupola_watched(%rip)")
+    # kTakesPartBit is bit 30: most stream-ordered calls are looked at only behind a guard, or what the
+    # program holds.
+    is_always = kind == "may_wait" or name.startswith(HOLDS)
+    test = "cmpl $0, cupola_watched(%rip)" if is_always else "testl $0x3fffffff, cupola_watched(%rip)"
     return ["    endbr64", f"    {test}", f"    jne .Lwatched{index}",
             f"    jmp {target}", f".Lwatched{index}:", *keep,
             f"    pushq ${index | (HAS_HOOK if hooked else 0)}", f"    jmp cupola_{kind}_call"]
@@ -101,17 +106,15 @@ def forms_of(typedefs, names):
             yield export, name, version, suffix != ""
 
 
-REGISTER_ARGUMENTS = 6
-
-
 def stream_arguments_of(typedefs, names):
-    """(export, which argument is its stream) of every form whose stream is passed in a register."""
+    """(export, which argument is its stream) of every form that has one. No argument of these takes more
+    than one register, or one word of the stack."""
     parameters = {(name, version, suffix): text.split(",") for name, version, suffix, text in
                   re.findall(r"PFN_(cu\w+?)_v(\d+)(_pt[sd][sz])?\)\((.*)\);", typedefs)}
     for export, name, version, _ in forms_of(typedefs, names):
         suffix = re.search(r"(_pt[sd][sz])?$", export).group(0)
         for at, text in enumerate(parameters.get((name, str(version), suffix), [])):
-            if re.match(r"\s*CUstream \w+$", text) and at < REGISTER_ARGUMENTS:
+            if re.match(r"\s*CUstream \w+$", text):
                 yield export, at
 
 

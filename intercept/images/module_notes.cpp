@@ -1,6 +1,7 @@
 #include "intercept/images/module_notes.h"
 
 #include "intercept/kernel_names.h"
+#include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/sm_demand.h"
@@ -63,6 +64,7 @@ void NoteContextEnding(CUcontext context) noexcept {
   ForgetImagesOf(context);
   preempt::ForgetLoaded();
   preempt::ForgetSmNeeds();
+  preempt::PauseHoldsOf(context);
   preempt::PauseContextState(context);
 }
 
@@ -75,6 +77,7 @@ void NoteContextGone(preempt::PreemptContext* kept) noexcept { preempt::FreeCont
 void NoteContextGoesOn(CUcontext context) noexcept {
   // Modules that were loaded into it keep going out plain.
   preempt::ResumeContextState(context);
+  preempt::ResumeHoldsOf(context);
   tasks::NoteContextGoesOn(reinterpret_cast<uint64_t>(context));
 }
 

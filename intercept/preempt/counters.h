@@ -27,6 +27,7 @@ enum class Plain : uint8_t {
   kRefused,         ///< the driver refused the variant's launch
   kNobodyAsks,      ///< nobody may ask this process to yield: neither slices nor a variant pay
   kTool,            ///< a tool is at work in the process
+  kHeld,            ///< the stream, or to prepare it any, waits for what the program is to release
   kGreen,           ///< of a green context: it would be resumed on other SMs than its own
   kCount
 };
@@ -42,7 +43,7 @@ inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
     "waiting scope",  "too many streams",
     "no context",     "refused",
     "nobody may ask", "a tool is at work",
-    "green context"};
+    "held by the program", "green context"};
 
 struct Counters {
   std::atomic<uint64_t> preemptible{0};

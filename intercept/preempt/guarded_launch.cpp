@@ -13,6 +13,7 @@
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gates.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_attempt.h"
 #include "intercept/preempt/launch_prediction.h"
@@ -131,6 +132,8 @@ bool IsCandidate(Attempt* attempt, Plain* why) {
   }
   *why = Plain::kCapturing;
   if (IsCapturing(facts.stream, facts.per_thread)) return false;
+  *why = Plain::kHeld;
+  if (IsHeld(attempt->stream, facts.stream, facts.per_thread)) return false;
   *why = Plain::kGreen;
   if (IsGreen(facts.stream, attempt->stream)) return false;
   *why = Plain::kTooManyStreams;
@@ -155,6 +158,8 @@ bool Prepare(Attempt* attempt, Plain* why) {
   if (attempt->prepared == nullptr || attempt->workers == UINT32_MAX) {
     *why = Plain::kCapturing;
     if (open_captures.load() != 0) return false;
+    *why = Plain::kHeld;  // to load anything would wait for that, in the driver
+    if (IsHeldAnywhere(context.context)) return false;
     const WaitingScope scope(context);
     MakeReady(&context);
     *why = Plain::kNoContext;
@@ -421,16 +426,30 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   return true;
 }
 
+CUresult LaunchGraph(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
+                     const LaunchCall& call) {
+  EnterPlain(context);
+  const bool is_captured = IsCapturing(facts.stream, facts.per_thread);
+  const uint64_t hold =
+      is_captured ? 0 : BeginGraph(facts.graph, stream, facts.stream, facts.per_thread);
+  const CUresult result = MakePlainLaunch(context, facts, call);
+  EndHold(hold);
+  return result;
+}
+
 // A launch as the program made it. Behind a guard the first launch of a kernel, which may load it,
 // counts as a call that may wait.
 CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
                      const LaunchCall& call) {
   NotePlainLaunch(context.gpu->demand);
+  if (AnyIsHeld()) [[unlikely]] MarkHeld(context, facts, stream);
   GateStream(context, facts, stream);
   if (facts.function == nullptr) {
     // A graph may wait for events, and for its last launch on another stream.
     NoteJoin(context, facts.stream, facts.per_thread);
-  } else if (!IsKnownLoaded(facts.function)) {
+    return LaunchGraph(context, facts, stream, call);
+  }
+  if (!IsKnownLoaded(facts.function)) {
     // Also where nothing is guarded now: another thread may be about to. No MasterKernel is fed.
     const tasks::WaitingScope no_tasks;
     const WaitingScope scope(context);

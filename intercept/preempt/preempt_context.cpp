@@ -79,7 +79,8 @@ bool MapBoardLocked(PreemptContext* context) {
 
 const char* MapHostMemory(PreemptContext* context) {
   void* status = context->status;
-  context->status_device = RegisterKept(&status, kSlots * sizeof(runtime::HostStatus));
+  context->status_device = RegisterKept(
+      &status, kSlots * sizeof(runtime::HostStatus) + PreemptContext::kHoldWords * sizeof(uint32_t));
   context->status = static_cast<runtime::HostStatus*>(status);
   if (context->status_device == 0) return "no mapped memory";
   if (!MapBoardLocked(context)) return kUnmapped;

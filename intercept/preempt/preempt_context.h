@@ -44,6 +44,11 @@ struct PreemptContext {
   /// Memory of the process that is registered with each context in turn and never unmapped: another
   /// thread may be in the middle of a wait for all launches of the process when this context ends.
   runtime::HostStatus* status = nullptr;
+  /// Words behind them, that markers behind what the program holds are written to: those in use, and the
+  /// last value of each. Of host_holds.cpp's mutex.
+  static constexpr int kHoldWords = 64;
+  uint64_t hold_words = 0;
+  uint32_t hold_values[kHoldWords] = {};
   std::byte* arguments = nullptr;  ///< kArgumentBytes a slot; kept for the next context
   void* board = nullptr;           ///< a mapping of the board's page of its own; kept too
 
@@ -92,6 +97,13 @@ struct PreemptContext {
   pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
   LaunchSlots slots;
 
+  const uint32_t* HoldWord(int index) const {
+    return reinterpret_cast<const uint32_t*>(status + kSlots) + index;
+  }
+  CUdeviceptr HoldWordDevice(int index) const {
+    return status_device + kSlots * sizeof(runtime::HostStatus) +
+           static_cast<unsigned>(index) * sizeof(uint32_t);
+  }
   CUdeviceptr ControlOf(uint32_t slot) const {
     return controls + slot * sizeof(runtime::ControlSlot);
   }

@@ -15,6 +15,8 @@
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gates.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/hold_rules.h"
+#include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/launched_names.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
@@ -207,6 +209,7 @@ void StartPreemption() noexcept {
     settings.queues = static_cast<uint32_t>(Number("CUDA_DEVICE_MAX_CONNECTIONS", 8));
     StartFastClock();
     StartWaitingRules();
+    StartHoldRules();
     OpenVariantStore();
     watched.fetch_or(kTakesPartBit);
   }
@@ -217,6 +220,7 @@ void ForgetPreemptionAfterFork() noexcept {
   if (!PreemptionOn()) return;
   watched.store(kTakesPartBit);
   std::construct_at(&counters);
+  ForgetHoldsAfterFork();
   ForgetContextsAfterFork();
   ForgetImagesAfterFork();
   ForgetNamesAfterFork();

@@ -56,8 +56,8 @@ inline bool PreemptionOn() noexcept {
 }
 
 /// Nonzero where calls that may wait are to be looked at: the number of guarded launches that are
-/// outstanding, and the bits below. The stubs of the build look at it (generate/stubs.py); those of
-/// stream-ordered calls at the number alone.
+/// outstanding and of streams that the program holds (host_holds.h), and the bits below. The stubs of the
+/// build look at it (generate/stubs.py); those of most stream-ordered calls at the number alone.
 extern std::atomic<uint32_t> watched __asm__("cupola_watched")
     __attribute__((visibility("hidden")));
 /// The process takes part: a call that may wait must be known of also when nothing is outstanding,

@@ -6,6 +6,7 @@
 #include "intercept/launch_path.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/sm_needs.h"
 #include "intercept/preempt/waiting.h"
@@ -40,7 +41,7 @@ uint32_t SmsWanted(PreemptContext& context, const LaunchFacts& facts) noexcept {
   if (per_sm == FitTable::kUnknown) {
     const bool waits_anyway = !IsKnownLoaded(facts.function);
     if (open_captures.load() != 0 || is_full.load(std::memory_order_relaxed) ||
-        (context.outstanding.load() != 0 && !waits_anyway)) {
+        IsHeldAnywhere(context.context) || (context.outstanding.load() != 0 && !waits_anyway)) {
       return runtime::kAllSms;
     }
     {

@@ -7,6 +7,8 @@
 #include "intercept/driver.h"
 #include "intercept/driver_calls.h"
 #include "intercept/preempt/demand.h"
+#include "intercept/preempt/hold_rules.h"
+#include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
@@ -162,6 +164,12 @@ struct CallUnderWay {
   tasks::Behind tasks;
   PreemptContext* context;  ///< whose scope is open
   SyncPoint sync;
+  uint64_t hold;            ///< of EndHold
+  bool waits_for_held;      ///< for `key`'s stream or, with `whole_context`, context, with holds so far
+  bool whole_context;
+  StreamKey key;
+  uint64_t holds_before;
+  CUevent* opened;          ///< where an event of another process will be
 };
 thread_local constinit CallUnderWay under_way __attribute__((tls_model("initial-exec"))) = {};
 
@@ -171,7 +179,7 @@ PreemptContext* Current() { return FindContext(CurrentContext()); }
 PreemptContext* ContextOf(size_t call, const uint64_t* arguments) {
   const StreamArgument& argument = kStreamArguments[call];
   if (argument.at < 0) return Current();
-  const auto stream = reinterpret_cast<CUstream>(arguments[-argument.at]);
+  const auto stream = reinterpret_cast<CUstream>(ArgumentAt(arguments, argument.at));
   const StreamKey key = ResolveStream(stream, argument.per_thread);
   return FindContext(reinterpret_cast<CUcontext>(key.context));
 }
@@ -195,8 +203,20 @@ void OpenAll() {
   }
 }
 
+// What the program holds of a stream has passed when it has waited for that.
+void WillHaveWaitedFor(const StreamKey& key, bool whole_context) {
+  if (!AnyIsHeld()) return;
+  under_way.waits_for_held = true;
+  under_way.whole_context = whole_context;
+  under_way.key = key;
+  under_way.holds_before = HoldsSoFar();
+}
+
 void Open(size_t call, const uint64_t* arguments) {
   const Rule rule = rules[call];
+  if (call == static_cast<size_t>(Call::k_cuIpcOpenEventHandle)) {
+    under_way.opened = reinterpret_cast<CUevent*>(arguments[0]);
+  }
   switch (rule) {
     case Rule::kNone: return;
     case Rule::kWaitAll:
@@ -231,17 +251,20 @@ void Open(size_t call, const uint64_t* arguments) {
     case Rule::kSyncNamed:
       if (arguments[0] != 0) {
         PreemptContext* const named = FindContext(reinterpret_cast<CUcontext>(arguments[0]));
+        WillHaveWaitedFor({arguments[0], 0, 0}, /*whole_context=*/true);
         under_way.sync = BeforeSync(named, kNoStream, true);
         return;
       }
       [[fallthrough]];
     case Rule::kSyncContext:
+      WillHaveWaitedFor({reinterpret_cast<uint64_t>(CurrentContext()), 0, 0}, /*whole_context=*/true);
       under_way.sync = BeforeSync(Current(), kNoStream, true);
       return;
     case Rule::kSyncStream:
     case Rule::kSyncStreamPerThread: {
       const StreamKey key = ResolveStream(reinterpret_cast<CUstream>(arguments[0]),
                                           rule == Rule::kSyncStreamPerThread);
+      WillHaveWaitedFor(key, /*whole_context=*/false);
       under_way.sync = BeforeSync(FindContext(reinterpret_cast<CUcontext>(key.context)),
                                   key.stream, false);
       return;
@@ -308,14 +331,15 @@ __attribute__((visibility("hidden"))) uint64_t cupola_enter_stream_ordered(
   }
   if (PreemptionOn()) {
     const HookScope scope;
+    under_way.hold = BeforeStreamOrdered(index & ~kHasHook, arguments);
     PreemptContext* const context = ContextOf(index & ~kHasHook, arguments);
     if (context != nullptr) EnterPlain(*context);
     if (context != nullptr && may_join[index & ~kHasHook]) {
       const StreamArgument& argument = kStreamArguments[index & ~kHasHook];
-      NoteJoin(*context, reinterpret_cast<CUstream>(arguments[-argument.at]), argument.per_thread);
+      NoteJoin(*context, reinterpret_cast<CUstream>(ArgumentAt(arguments, argument.at)), argument.per_thread);
     }
   }
-  return HasTasksBehind() ? Enter(index) : 0;
+  return HasTasksBehind() || under_way.hold != 0 ? Enter(index) : 0;
 }
 
 __attribute__((visibility("hidden"))) void cupola_leave_call(CUresult result) noexcept {
@@ -325,6 +349,12 @@ __attribute__((visibility("hidden"))) void cupola_leave_call(CUresult result) no
   }
   if (under_way.context != nullptr) CloseScope(*under_way.context);
   if (under_way.elsewhere) scopes_elsewhere.fetch_sub(1);
+  EndHold(under_way.hold);
+  if (under_way.opened != nullptr && result == CUDA_SUCCESS) NoteForeignEvent(*under_way.opened);
+  if (under_way.waits_for_held && result == CUDA_SUCCESS) {
+    NoteWaitedFor(reinterpret_cast<CUcontext>(under_way.key.context), under_way.key.stream,
+                  under_way.whole_context, under_way.holds_before);
+  }
   if (under_way.makes_memory) NoteMemoryMade();
   tasks::DoBehind(under_way.tasks);
   if (result == CUDA_SUCCESS) AfterSync(under_way.sync);

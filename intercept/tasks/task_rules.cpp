@@ -117,7 +117,7 @@ Behind BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept {
     BeforeWork();
     return {.what = Behind::What::kNoteWork};
   }
-  const auto stream = reinterpret_cast<CUstream>(arguments[-argument.at]);
+  const auto stream = reinterpret_cast<CUstream>(ArgumentAt(arguments, argument.at));
   BeforeWorkOf(stream, argument.per_thread);
   return {Behind::What::kNoteWorkOf, argument.per_thread, stream};
 }

@@ -431,6 +431,14 @@ STRICT_COPY(cuMemcpyHtoDAsync_v2_ptsz)
 STRICT_COPY(cuMemcpyDtoHAsync_v2_ptsz)
 STRICT_COPY(cuMemcpyAsync_ptsz)
 
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
+                               CUmemcpyAttributes* attributes, size_t* indices, size_t attribute_count,
+                               CUstream stream) {
+  BeginWithRoom(stream, "cuMemcpyBatchAsync_v2");
+  return Forward("cuMemcpyBatchAsync_v2", to, from, bytes, count, attributes, indices, attribute_count,
+                 stream);
+}
+
 CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
   const CUresult result = Forward("cuStreamCreate", stream, flags);
   const std::lock_guard lock(mutex);

@@ -267,6 +267,20 @@ bool TwoThreads(Line& line, int turns) {
   return Same(expected, found.data(), "behind another thread's work");
 }
 
+// Two copies at once.
+void CopyBatch(char* to, char* from, size_t bytes, cudaStream_t stream) {
+  using Call = CUresult (*)(CUdeviceptr*, CUdeviceptr*, size_t*, size_t, CUmemcpyAttributes*, size_t*, size_t,
+                            CUstream);
+  static const auto call = DriverCall<Call>("cuMemcpyBatchAsync", 13000);
+  const auto address = [](char* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); };
+  CUdeviceptr tos[] = {address(to), address(to + bytes / 2)};
+  CUdeviceptr froms[] = {address(from), address(from + bytes / 2)};
+  size_t sizes[] = {bytes / 2, bytes / 2}, indices[] = {0};
+  CUmemcpyAttributes attributes{};
+  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  CheckDriver(call(tos, froms, sizes, 2, &attributes, indices, 1, stream), "a batch of copies");
+}
+
 // A thread whose stream never runs dry holds up nobody who waits for what was launched before,
 // there or elsewhere.
 bool Flood(Line& line, Line& other) {
@@ -296,6 +310,8 @@ bool Flood(Line& line, Line& other) {
     right = ReadByDefaultStream(other, "beside a flood");
     // None of these is over when its call returns.
     CHECK(cudaMemcpyAsync(large, large + kLarge, kLarge, cudaMemcpyDeviceToDevice, other.stream));
+    CHECK(cudaStreamSynchronize(other.stream));
+    CopyBatch(large, large + kLarge, kLarge, other.stream);
     CHECK(cudaStreamSynchronize(other.stream));
     CHECK(cudaMemcpy(large, large + kLarge, kLarge, cudaMemcpyDeviceToDevice));
     CHECK(cudaStreamSynchronize(cudaStreamLegacy));

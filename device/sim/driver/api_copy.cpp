@@ -112,6 +112,23 @@ SIM_CALL_BOTH(cuMemcpyAsync, _ptsz,
   return Linear(null_means, stream, to, from, bytes, CopyDirection::kUnified, kAsync);
 }
 
+// The copies of a batch may be made in any order, so one after the other is right. Hints (`attributes`)
+// and when sources are read make no difference here. Null streams are not taken.
+SIM_CALL_BOTH(cuMemcpyBatchAsync_v2, _ptsz,
+              (CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
+               CUmemcpyAttributes* attributes, size_t* indices, size_t attribute_count, CUstream stream),
+              (to, from, bytes, count, attributes, indices, attribute_count, stream)) {
+  const bool is_default = stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+  if (to == nullptr || from == nullptr || bytes == nullptr || count == 0 || attributes == nullptr ||
+      indices == nullptr || attribute_count == 0 || attribute_count > count || is_default) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    SIM_TRY(Linear(null_means, stream, to[i], from[i], bytes[i], CopyDirection::kUnified, kAsync));
+  }
+  return CUDA_SUCCESS;
+}
+
 SIM_CALL_BOTH(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D* box), (box)) {
   return Flat(null_means, nullptr, box, kPlain);
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "intercept/calls.h"
+#include "intercept/stream_arguments.h"
 #include "intercept/tasks/call_rules.h"
 
 namespace cupola::intercept::tasks {
@@ -20,13 +21,13 @@ namespace {
 
 constexpr int kRegisters = 6;  // System V x86-64 ABI: of arguments that are integers
 
-// The register of a call's stream, the last one that is passed; -1: it takes none; kRegisters and
-// more: on the stack.
+// Which argument of a call its stream is, the last one that is passed; -1: it takes none. kRegisters
+// and more: on the stack.
 template <typename... Arguments>
-constexpr int StreamRegister(CUresult (*)(Arguments...)) {
+constexpr int StreamPlace(CUresult (*)(Arguments...)) {
   static_assert(!(std::is_same_v<Arguments, CUstream> || ...) ||
                     ((sizeof(Arguments) <= 8 && !std::is_floating_point_v<Arguments>)&&...),
-                "an argument that does not take one register");
+                "an argument that does not take one register, or one word of the stack");
   int found = -1, at = 0;
   ((found = std::is_same_v<Arguments, CUstream> ? at : found, ++at), ...);
   return found;
@@ -43,7 +44,7 @@ constexpr auto kPure = CallClass::kPure, kStreamOrdered = CallClass::kStreamOrde
 
 const std::vector<DriverCall>& Calls() {
   static const std::vector<DriverCall> calls = {
-#define CUPOLA_CALL(name, call_class) {#name, call_class, StreamRegister(&::name)},
+#define CUPOLA_CALL(name, call_class) {#name, call_class, StreamPlace(&::name)},
 #include "intercept/calls.inc"
 #undef CUPOLA_CALL
   };
@@ -118,11 +119,10 @@ std::string Problem(const DriverCall& call, const Table& table) {
         return "has nothing to do with tasks";
     }
   }
-  // The stream is made to wait for its tasks, or, where it cannot be found, all streams are.
+  // The stream is made to wait for its tasks; were it not found, all streams would be.
   const auto entry = table.find(name);
-  if (call.stream >= kRegisters) return entry == table.end() ? "" : "has its stream on the stack";
   if (entry == table.end()) return "is not in the table";
-  if (entry->second.at != call.stream) return "has its stream in another register";
+  if (entry->second.at != call.stream) return "has its stream in another place";
   return entry->second.per_thread == is_per_thread ? "" : "is of another form";
 }
 
@@ -161,22 +161,31 @@ TEST(StreamCalls, AnEntryThatIsNotRightIsFound) {
   }
   // Where the entry is used: neither by a hook nor because all tasks are waited for.
   for (const char* name : {"cuLaunchHostFunc", "cuStreamAddCallback_ptsz", "cuStreamWaitValue32_v2",
-                           "cuMemcpy2DAsync_v2", "cuMemcpyPeerAsync", "cuMemPrefetchAsync_v2_ptsz",
+                           "cuMemcpy2DAsync_v2", "cuMemcpyPeerAsync", "cuMemcpyBatchAsync_v2", "cuMemPrefetchAsync_v2_ptsz",
                            "cuEventRecord", "cuStreamWaitEvent", "cuMemFreeAsync"}) {
     EXPECT_TRUE(found.contains(name)) << name;
   }
 }
 
-// Streams that are passed on the stack: all streams wait for their tasks.
-TEST(StreamCalls, WhatCannotBeFoundIsNotInTheTable) {
+// As entry.S lays them out: registers downwards, then what lies above the return address.
+TEST(StreamCalls, ArgumentsOnTheStackAreFound) {
   const Table table = GeneratedTable();
+  uint64_t frame[32] = {};
+  uint64_t* const arguments = frame + kRegisters - 1;
+  constexpr int kBefore = 4;  // frame pointer, index, function, return address
+  const auto place = [&](int at) {
+    return at < kRegisters ? arguments - at : arguments + kBefore + 1 + at - kRegisters;
+  };
+  for (int at = 0; at < 12; ++at) *place(at) = 100u + static_cast<unsigned>(at);
   size_t on_stack = 0;
   for (const DriverCall& call : Calls()) {
-    if (call.stream < kRegisters || kLaunchHooks.contains(call.name)) continue;
-    ++on_stack;
-    EXPECT_FALSE(table.contains(call.name)) << call.name;
+    if (call.call_class == kPure || call.stream < 0) continue;
+    on_stack += call.stream >= kRegisters;
+    ASSERT_TRUE(table.contains(call.name)) << call.name;
+    EXPECT_EQ(ArgumentAt(arguments, table.at(call.name).at), 100u + static_cast<unsigned>(call.stream))
+        << call.name;
   }
-  EXPECT_GT(on_stack, 0u);  // cuMemcpyBatchAsync
+  EXPECT_GT(on_stack, 3u);  // cuMemcpyBatchAsync and the like
 }
 
 }  // namespace
