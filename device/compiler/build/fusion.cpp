@@ -91,7 +91,22 @@ bool Fuses(const std::vector<const Instruction*>& instructions) {
   return false;
 }
 
+bool PinBlock(ptx::Block& block) {
+  bool pins = false;
+  for (ptx::Statement& statement : block.statements) {
+    if (auto* inner = std::get_if<ptx::Block>(&statement.node)) pins = PinBlock(*inner) || pins;
+    auto* at = std::get_if<Instruction>(&statement.node);
+    if (at == nullptr || !IsUnrounded(*at)) continue;
+    if (at->opcode != "mul" && at->opcode != "add" && at->opcode != "sub") continue;
+    at->modifiers.insert(at->modifiers.begin(), "rn");  // before .ftz, .sat and the type
+    pins = true;
+  }
+  return pins;
+}
+
 }  // namespace
+
+bool PinRounding(ptx::Function& function) { return function.body && PinBlock(*function.body); }
 
 bool MayBeFused(const ptx::Module& module, std::string_view kernel) {
   Survey survey;

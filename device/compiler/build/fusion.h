@@ -14,4 +14,9 @@ namespace cupola::build {
 /// one: what flows through memory, calls and branches counts as flowing.
 bool MayBeFused(const ptx::Module& module, std::string_view kernel);
 
+/// Says of each such mul, add and sub of the function that it rounds to nearest, as it does where the
+/// compiler fuses it with no other [9.7.3]: what is made of the function afterwards is not fused
+/// either. Whether there was any.
+bool PinRounding(ptx::Function& function);
+
 }  // namespace cupola::build

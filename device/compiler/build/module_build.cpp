@@ -41,6 +41,8 @@ class Builder {
 
  private:
   void ReadOriginal();
+  void PinRoundings();
+  bool IsPinned(const std::string& function, const Code& pinned) const;
   bool HasOriginalOf(const std::vector<std::string>& kernels) const;
   Result<Code> Compile(const std::string& ptx, uint32_t limit_factor = 1,
                        const char* option = nullptr);
@@ -111,6 +113,39 @@ void Builder::ReadOriginal() {
     original_ = *std::move(code);
   } else {
     original_complaint_ = code.error().message;
+  }
+}
+
+// Whether the function's code is the same where nothing may be fused. One that has no code of its own
+// is in that of others.
+bool Builder::IsPinned(const std::string& function, const Code& pinned) const {
+  const auto same = [&](const SassFunction& before) {
+    const auto after = pinned.functions.find(before.name);
+    return after != pinned.functions.end() &&
+           FloatDifference(before.floats, after->second.floats).empty();
+  };
+  if (const auto own = original_.functions.find(function); own != original_.functions.end()) {
+    return same(own->second);
+  }
+  return std::all_of(original_.functions.begin(), original_.functions.end(),
+                     [&](const auto& each) { return same(each.second); });
+}
+
+// Additions and multiplications that the compiler may fuse, and has not in what the program runs, it
+// is not to fuse in variants and bodies either: the code around them, which decides it, is another
+// there. Where it has, the PTX stays as it is.
+void Builder::PinRoundings() {
+  const auto may_be_fused = [&](const std::string& kernel) { return MayBeFused(module_, kernel); };
+  if (std::none_of(wanted_.begin(), wanted_.end(), may_be_fused)) return;
+  ptx::Module pinned = module_;
+  for (auto& item : pinned.items) {
+    if (auto* function = std::get_if<ptx::Function>(&item)) PinRounding(*function);
+  }
+  const Result<Code> code = Compile(ptx::Write(pinned));
+  if (!code) return;
+  for (auto& item : module_.items) {
+    auto* function = std::get_if<ptx::Function>(&item);
+    if (function != nullptr && IsPinned(function->name, *code)) PinRounding(*function);
   }
 }
 
@@ -374,6 +409,7 @@ Result<BuiltModule> Builder::Build() {
   }
   if (wanted_.empty()) return BuiltModule{};
   ReadOriginal();
+  if (original_complaint_.empty()) PinRoundings();
   if (!original_complaint_.empty()) {
     for (const std::string& kernel : wanted_) refused_[kernel] = original_complaint_;
   } else if (Status made = MakeVariants(1); !made) {

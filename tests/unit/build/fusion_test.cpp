@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "device/compiler/ptx/parse.h"
+#include "device/compiler/ptx/write.h"
 
 namespace cupola::build {
 namespace {
@@ -51,6 +52,26 @@ TEST(MayBeFused, ThroughFunctions) {
       "{ .param .f32 x; .param .f32 y; st.param.f32 [x],%f1; call (y), f, (x); }";
   EXPECT_TRUE(Fuses("mul.f32 %f1,%f2,%f3; " + call, adds));
   EXPECT_FALSE(Fuses("mul.rn.f32 %f1,%f2,%f3; " + call, adds));
+}
+
+// Of nested blocks and vectors too, before what else the instruction says; integers have none.
+TEST(PinRounding, SaysWhatIsTheDefault) {
+  Result<ptx::Module> module = ptx::Parse(
+      ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n"
+      ".reg .f32 %f<9>; .reg .b32 %r<9>;\n"
+      "mul.ftz.f32 %f1,%f2,%f3; { sub.sat.f32 %f4,%f1,%f5; } add.f16x2 %r1,%r2,%r3;\n"
+      "add.rz.f32 %f1,%f2,%f3; fma.rn.f32 %f1,%f2,%f3,%f4; add.s32 %r1,%r2,%r3; ret;\n}\n",
+      "test");
+  ASSERT_TRUE(module) << module.error().ToString();
+  EXPECT_TRUE(MayBeFused(*module, "k"));
+  EXPECT_TRUE(PinRounding(*module->FindFunction("k")));
+  EXPECT_FALSE(MayBeFused(*module, "k"));
+  const std::string text = ptx::Write(*module);
+  for (const char* word : {"mul.rn.ftz.f32", "sub.rn.sat.f32", "add.rn.f16x2", "add.rz.f32",
+                           "fma.rn.f32", "add.s32"}) {
+    EXPECT_NE(text.find(word), std::string::npos) << word << " in\n" << text;
+  }
+  EXPECT_FALSE(PinRounding(*module->FindFunction("k")));
 }
 
 }  // namespace

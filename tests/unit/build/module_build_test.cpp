@@ -197,6 +197,28 @@ TEST_F(ModuleBuildTest, AnotherFusionIsNotBitExact) {
             store::kPreemptible | store::kSliced | store::kTask);
 }
 
+// The program ships code in which nothing was fused, although its PTX would let it: variants and bodies
+// are told to leave it so, each kernel by what was shipped of it.
+TEST_F(ModuleBuildTest, WhatWasNotFusedIsNotFusedEither) {
+  const std::string may = "mul.f32 %f2, %f0, %f0; add.f32 %f0, %f2, %f0;",
+                    not_fused = "mul.rn.f32 %f2, %f0, %f0; add.rn.f32 %f0, %f2, %f0;";
+  const std::string ptx = kHead + Kernel("left", may) + Kernel("fused", may);
+  const Result<std::vector<uint8_t>> shipped =
+      compiler_.Compile({.ptx = kHead + Kernel("left", not_fused) + Kernel("fused", may)});
+  ASSERT_TRUE(shipped);
+  const Result<BuiltModule> built =
+      BuildModule({.name = "test", .ptx = ptx, .shipped_cubin = *shipped}, {}, compiler_);
+  ASSERT_TRUE(built);
+  const Result<store::BundleView> view = store::BundleView::Open(built->bundle);
+  EXPECT_EQ(view->Find("left")->flags, store::kPreemptible | store::kSliced | store::kTask);
+  const std::string side = view->ptx(store::ImageKind::kSide);
+  const size_t left = side.find("left__cupola_preemptible"),
+               fused = side.find("fused__cupola_preemptible");
+  EXPECT_NE(side.substr(left, fused - left).find("mul.rn.f32"), std::string::npos);
+  EXPECT_EQ(side.substr(fused).find("mul.rn.f32"), std::string::npos);
+  EXPECT_NE(std::string(view->ptx(store::ImageKind::kTasks)).find("add.rn.f32"), std::string::npos);
+}
+
 // Loads `held` values and adds them up from the last, so that all are held at a time. Between, it
 // adds up `streamed` others in their order: ptxas loads as many ahead as it has registers for.
 std::string Holding(int held, int streamed = 0) {
