@@ -19,6 +19,7 @@ constexpr NamedRule kNamedRules[] = {
     {"cuMemset*", Rule::kWait},
     {"cuEventSynchronize", Rule::kSyncEvent},
     {"cuEventDestroy*", Rule::kNone},
+    {"cuCtxSynchronize*", Rule::kHook},
     {"cuMemAlloc*", Rule::kNone},
     {"cuMemHostAlloc", Rule::kNone},
     {"cuMemcpyHtoDAsync_v2*", Rule::kHook},

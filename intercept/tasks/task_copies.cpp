@@ -5,6 +5,7 @@
 
 #include "device/runtime/task_grid.h"
 #include "intercept/driver_calls.h"
+#include "intercept/fast_clock.h"
 #include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_launch.h"
@@ -152,8 +153,13 @@ bool PutIn(const Place& at, const CopyFacts& facts, StagingPlace* staged, runtim
 
 // Until the copy is over. False: the context has faulted, as the driver says when it gets the copy.
 bool AwaitCopy(TaskEngine& engine, const runtime::TaskId& id) {
+  // A launch, and a word that it found out.
+  constexpr uint32_t kFew = 4;
   Count(counters.waits);
+  const bool are_few = engine.CountLeft(id) <= kFew;
+  const uint64_t since = NowNs();
   engine.WaitFor(id);
+  if (are_few) NoteWaitForFew(NowNs() - since);
   return engine.IsDone(id);
 }
 

@@ -110,6 +110,34 @@ Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
   return {};
 }
 
+ContextWait BeginContextWait(CUcontext named) noexcept {
+  if (!AnyEngineIsReady()) return {};
+  const CUcontext current = CurrentContext();
+  const CUcontext context = named != nullptr ? named : current;
+  ContextWait wait{.context = reinterpret_cast<uint64_t>(context), .work = WorkBesideLegacy()};
+  TaskEngine* const engine = EngineOf(wait.context);
+  const bool may_be_short = context == current && engine != nullptr && engine->IsReady() &&
+                            open_captures.load() == 0 && !worth.IsQuiet();
+  if (may_be_short && HasRested(*engine, wait.work)) {
+    Count(counters.waits);
+    WaitForStream(CU_STREAM_LEGACY, false);
+    // Where the engine has died meanwhile the driver is to say why.
+    wait.is_for_legacy_stream = engine->IsReady();
+    if (wait.is_for_legacy_stream) return wait;
+  }
+  wait.is_in_scope = true;
+  OpenScope();
+  ForEachReadyEngine([](TaskEngine& each) { each.AskToLeave(); });
+  return wait;
+}
+
+void EndContextWait(const ContextWait& wait, CUresult result) noexcept {
+  if (!wait.is_in_scope) return;
+  const TaskEngine* const engine = EngineOf(wait.context);
+  if (engine != nullptr && result == CUDA_SUCCESS) NoteRested(*engine, wait.work);
+  scopes.fetch_sub(1);
+}
+
 Behind BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept {
   if (!AnyEngineIsReady() || rules[index] == Rule::kHook) return {};
   const StreamArgument& argument = kStreamArguments[index];

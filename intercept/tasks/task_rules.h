@@ -50,6 +50,22 @@ Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept;
 Behind BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept;
 void DoBehind(const Behind& behind) noexcept;
 
+/// How a call waits for all work of a context.
+struct ContextWait {
+  /// All tasks of the context have run, and only blocking streams have been given other work since the
+  /// driver last waited for all of it: to wait for the legacy stream is enough, which does not wait for
+  /// a MasterKernel [CUDA Driver API, "Stream synchronization behavior"].
+  bool is_for_legacy_stream = false;
+  bool is_in_scope = false;  ///< no launch becomes a task until EndContextWait
+  uint64_t context = 0;
+  uint64_t work = 0;  ///< WorkBesideLegacy of before
+};
+
+/// The program waits for a context; null: for the current one. Waits for its tasks. Where that is not all
+/// that there is to wait for the driver is to, and EndContextWait is called behind it.
+ContextWait BeginContextWait(CUcontext named) noexcept;
+void EndContextWait(const ContextWait& wait, CUresult result) noexcept;
+
 /// A launch goes to the driver; `function`: null for a graph. AfterPlainLaunch also comes behind one
 /// that passed by where tasks may be made again meanwhile.
 void BeforePlainLaunch(const void* function, CUstream stream, bool per_thread) noexcept;

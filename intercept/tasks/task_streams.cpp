@@ -38,9 +38,10 @@ StreamTasks* all[kMostStreams];
 std::atomic<uint32_t> count{0};
 std::atomic<StreamTasks*> legacy[kMostEngines];  // by engine
 std::atomic<uint32_t> made{0};                   // streams that the program made
-// How often the driver was given work for a stream that is not known; for the legacy stream, which
-// blocking streams wait for. Both only grow, and so do sums of them.
-std::atomic<uint64_t> unknown_work{1}, legacy_work{0};
+// How often the driver was given work for some stream or all; for the legacy stream, which blocking
+// streams wait for; for streams that do not, or have had no task. They only grow, and so do sums of them.
+std::atomic<uint64_t> unknown_work{1}, legacy_work{0}, other_work{0};
+std::atomic<uint64_t> rested_at[kMostEngines];  // NoteRested, by engine
 
 bool IsOver(CUstream stream) {
   Count(counters.queries);
@@ -200,11 +201,15 @@ void Flush(StreamTasks& stream) {
 }
 
 // For a task of a stream, and all before it. Others may put more in meanwhile.
-void AwaitTask(TaskEngine& engine, runtime::TaskId last, bool spreads) {
+void AwaitTask(TaskEngine& engine, StreamTasks& stream, runtime::TaskId last) {
+  const bool spreads = stream.spreads;
+  const uint64_t before = stream.waited_for.exchange(last.sequence, std::memory_order_relaxed);
   const uint32_t left = engine.CountLeft(last);
   const uint64_t since = NowNs();
   engine.WaitFor(last);
-  NoteWait(engine, spreads, left, NowNs() - since);
+  const uint64_t ns = NowNs() - since;
+  if (before + 1 == last.sequence && ns <= TaskWorth::kWaitedForNs) return NoteWaitForFew(ns);
+  NoteWait(engine, spreads, left, ns);
 }
 
 // Of a stream that a task is just put into the last ones may be waited for with the others' only.
@@ -219,10 +224,9 @@ void WaitForTasks(TaskEngine& engine, bool being_put) {
       continue;
     }
     const runtime::TaskId last = stream.last;
-    const bool spreads = stream.spreads;
     const bool is_outstanding = stream.engine.load() == &engine && IsOutstanding(stream);
     stream.Give();
-    if (is_outstanding) AwaitTask(engine, last, spreads);
+    if (is_outstanding) AwaitTask(engine, stream, last);
   }
   engine.WaitForAll();
 }
@@ -361,9 +365,20 @@ void AfterWorkOf(CUstream stream, bool per_thread) noexcept {
   const StreamKey key = ResolveStream(stream, per_thread);
   if ((key.flags & kFlagLegacyStream) != 0) {
     legacy_work.fetch_add(1, std::memory_order_release);
-  } else if (StreamTasks* const known = Known(stream, key)) {
-    known->work.fetch_add(1, std::memory_order_release);
+    return;
   }
+  StreamTasks* const known = Known(stream, key);
+  if (known != nullptr) known->work.fetch_add(1, std::memory_order_release);
+  if (known == nullptr || !known->is_blocking) other_work.fetch_add(1, std::memory_order_release);
+}
+
+uint64_t WorkBesideLegacy() noexcept { return unknown_work.load() + other_work.load(); }
+
+void NoteRested(const TaskEngine& engine, uint64_t work) noexcept {
+  rested_at[engine.index()].store(work);
+}
+bool HasRested(const TaskEngine& engine, uint64_t work) noexcept {
+  return rested_at[engine.index()].load() == work;
 }
 
 void BeforeWork() noexcept {
@@ -383,7 +398,7 @@ void WaitForStream(CUstream stream, bool per_thread) noexcept {
   const runtime::TaskId last = known->LastPut();
   if (!IsOutstanding(*known, last)) return;
   Count(counters.waits);
-  AwaitTask(*engine, last, known->spreads);
+  AwaitTask(*engine, *known, last);
 }
 
 bool HasTasks(CUstream stream, bool per_thread) noexcept {

@@ -33,6 +33,7 @@ struct StreamTasks {
   uint32_t skip = 0, backoff = 1;  ///< launches until the driver is asked again
   std::atomic<bool> spreads{false};  ///< a launch of several blocks was its last one
   std::atomic<uint64_t> put{0};      ///< its last task: its column, then kSequenceBits of sequence
+  std::atomic<uint64_t> waited_for{0};  ///< sequence of the last task that the host has waited for
   uint64_t counted = 0;  ///< its sequence, when streams that have tasks were counted last
   uint32_t tried = 0, held = 0;    ///< number of the trial that it was in; that it has no more in
 
@@ -118,6 +119,14 @@ void AfterWorkOf(CUstream stream, bool per_thread) noexcept;
 /// The same for work of any stream, or of all.
 void BeforeWork() noexcept;
 void AfterWork() noexcept;
+
+/// How much work was given to streams that the legacy stream may not wait for; only grows. Kept while
+/// tasks are made (IsClean).
+uint64_t WorkBesideLegacy() noexcept;
+/// All that was given before WorkBesideLegacy was so much is over, of the engine's context; and whether
+/// nothing has come since.
+void NoteRested(const TaskEngine& engine, uint64_t work) noexcept;
+bool HasRested(const TaskEngine& engine, uint64_t work) noexcept;
 
 /// Until all tasks of a stream have run.
 void WaitForStream(CUstream stream, bool per_thread) noexcept;

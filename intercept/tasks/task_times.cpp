@@ -173,4 +173,8 @@ void NoteWait(const TaskEngine& engine, bool spreads, uint32_t tasks, uint64_t n
   measuring.NoteWait(engine, spreads, tasks, ns);
 }
 
+void NoteWaitForFew(uint64_t ns) noexcept {
+  if (ns <= TaskWorth::kWaitedForNs) worth.Acquit();
+}
+
 }  // namespace cupola::intercept::tasks

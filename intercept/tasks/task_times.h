@@ -27,4 +27,8 @@ void NoteFull(const StreamTasks& stream, const TaskEngine& engine) noexcept;
 /// `spreads`: of several blocks.
 void NoteWait(const TaskEngine& engine, bool spreads, uint32_t tasks, uint64_t ns) noexcept;
 
+/// The host has waited so long for a task, or a launch and a copy or two, that it put in just before: a
+/// plain launch would have been waited for longer, or not (TaskWorth::kWaitedForNs).
+void NoteWaitForFew(uint64_t ns) noexcept;
+
 }  // namespace cupola::intercept::tasks

@@ -18,6 +18,8 @@ class alignas(64) TaskWorth {
   /// A plain launch, or a copy, of the host's time; what a task of one block may take where one
   /// stream alone has tasks, and is no slower than plain by more than 2 %.
   static constexpr uint64_t kPlainCallNs = 3'000, kAloneNs = 9'000;
+  /// A plain launch that is waited for at once, with a body of nothing; as a task it is 4 us.
+  static constexpr uint64_t kWaitedForNs = 9'000;
   /// None are made for so long where they do not pay, kLonger times as long each time that they do
   /// not again, up to kMostQuiet times as long.
   static constexpr uint64_t kFirstQuietNs = 100'000'000, kLonger = 4, kMostQuiet = 20;

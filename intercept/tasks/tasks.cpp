@@ -92,13 +92,15 @@ void EndTasksAtExit() noexcept {
   const auto number = [](const std::atomic<uint64_t>& counter) {
     return Decimal(counter.load(std::memory_order_relaxed));
   };
-  if (!TasksOn() || (counters.tasks.load() == 0 && counters.starts.load() == 0)) return;
+  if (!TasksOn()) return;
   CountPassedBy();
-  Say(Level::kInfo,
-      {"tasks: ", number(counters.tasks), " launches, ", number(counters.copies), " copies, ",
-       number(counters.starts), " starts of the MasterKernel, ", number(counters.turns),
-       " turns to another module, ", number(counters.holds), " holds, ", number(counters.flushes),
-       " flushes, ", number(counters.waits), " waits, ", number(counters.queries), " queries"});
+  if (counters.tasks.load() != 0 || counters.starts.load() != 0) {
+    Say(Level::kInfo,
+        {"tasks: ", number(counters.tasks), " launches, ", number(counters.copies), " copies, ",
+         number(counters.starts), " starts of the MasterKernel, ", number(counters.turns),
+         " turns to another module, ", number(counters.holds), " holds, ", number(counters.flushes),
+         " flushes, ", number(counters.waits), " waits, ", number(counters.queries), " queries"});
+  }
   for (size_t i = 0; i < static_cast<size_t>(Plain::kCount); ++i) {
     if (counters.plain[i].load() == 0) continue;
     Say(Level::kInfo, {"tasks: ", number(counters.plain[i]), " launches plain: ", kPlainWords[i]});
