@@ -238,6 +238,10 @@ std::string BuildText(const BuildReport& report, const BuildFacts& facts,
   out += fmt::format("{} built, {} in store, {} failed; {:.1f} s; sm_{} by {}\n", totals.images[0],
                      totals.images[1], totals.images[3], facts.seconds, facts.arch, facts.compiler);
   out += fmt::format("store {}\n", facts.store);
+  if (facts.arch != store::kLoadedArch) {
+    out += fmt::format("bundles for sm_{} are not used: `cupola run` uses those for sm_{}\n", facts.arch,
+                       store::kLoadedArch);
+  }
   if (report.evicted.bundles != 0) {
     out += fmt::format("{} evicted, {} bytes\n", CountOf(report.evicted.bundles, "old bundle"),
                        report.evicted.bytes);
@@ -265,6 +269,7 @@ std::string BuildJson(const BuildReport& report, const BuildFacts& facts) {
   const Totals totals = CountTotals(report);
   const Json json = {{"store", facts.store},
                      {"arch", fmt::format("sm_{}", facts.arch)},
+                     {"is_used", facts.arch == store::kLoadedArch},
                      {"compiler", facts.compiler},
                      {"seconds", facts.seconds},
                      {"kernels", totals.kernels},

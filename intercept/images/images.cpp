@@ -32,8 +32,6 @@ pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 Images* images = nullptr;
 HandleMap by_function;  // CUfunction or CUkernel -> Variant*
 
-constexpr uint32_t kArch = 90;
-
 std::span<const std::byte> MapFile(const char* path) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   struct stat facts {};
@@ -216,7 +214,9 @@ bool HasVariantStore() noexcept {
 void NoteImage(const void* owner, bool is_library, const void* bytes, CUcontext context) noexcept {
   if (owner == nullptr || bytes == nullptr) return;
   NoteFound(owner, is_library, context,
-            [bytes](const store::VariantStore& store) { return store.FindForImage(bytes, kArch); });
+            [bytes](const store::VariantStore& found) {
+              return found.FindForImage(bytes, store::kLoadedArch);
+            });
 }
 
 void NoteImageFile(const void* owner, bool is_library, const char* path, const FileFacts& before,
@@ -224,8 +224,8 @@ void NoteImageFile(const void* owner, bool is_library, const char* path, const F
   if (owner == nullptr) return;
   const FileContents file = ReadUnchangedFile(path, before);
   if (file.size == 0) return;
-  NoteFound(owner, is_library, context, [&file](const store::VariantStore& store) {
-    return store.FindForFile(file.bytes(), kArch);
+  NoteFound(owner, is_library, context, [&file](const store::VariantStore& found) {
+    return found.FindForFile(file.bytes(), store::kLoadedArch);
   });
 }
 

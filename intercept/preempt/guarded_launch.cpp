@@ -125,7 +125,10 @@ bool IsCandidate(Attempt* attempt, Plain* why) {
     attempt->attributes.SetPriority(attempt->context.greatest_priority);
   }
   *why = Plain::kShape;
-  if (!ShapeFits(attempt)) return false;
+  if (!ShapeFits(attempt) ||
+      !KernelAllows(*attempt->variant, facts.block, facts.shared_bytes)) {
+    return false;
+  }
   const bool one_dimensional = facts.block[1] == 1 && facts.block[2] == 1;
   if ((attempt->variant->entry->flags & store::kOneDimensionalBlocks) != 0 && !one_dimensional) {
     return false;
@@ -164,7 +167,7 @@ bool Prepare(Attempt* attempt, Plain* why) {
     MakeReady(&context);
     *why = Plain::kNoContext;
     if (context.state.load() != PreemptContext::State::kReady) return false;
-    attempt->prepared = PrepareVariant(*attempt->variant, context);
+    attempt->prepared = PrepareVariant(*attempt->variant, context, attempt->facts.function);
     if (attempt->prepared != nullptr && attempt->prepared->function != nullptr) {
       attempt->workers = PrepareShape(*attempt->variant, *attempt->prepared, context,
                                       attempt->facts.function, attempt->threads, shared);

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "intercept/driver_calls.h"
 #include "intercept/preempt/guarded_launch.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/variants.h"
@@ -25,8 +26,10 @@ bool MeansTheSame(const CUlaunchAttribute& attribute, bool* matters) {
     case CU_LAUNCH_ATTRIBUTE_IGNORE: return true;
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE: return attribute.value.cooperative == 0;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-      return attribute.value.clusterDim.x <= 1 && attribute.value.clusterDim.y <= 1 &&
-             attribute.value.clusterDim.z <= 1;
+      // None, or clusters of one block; the driver refuses some of a dimension that are none.
+      return attribute.value.clusterDim.x <= 1 &&
+             attribute.value.clusterDim.y == attribute.value.clusterDim.x &&
+             attribute.value.clusterDim.z == attribute.value.clusterDim.x;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
       return attribute.value.programmaticStreamSerializationAllowed == 0;
     default: return false;
@@ -34,6 +37,24 @@ bool MeansTheSame(const CUlaunchAttribute& attribute, bool* matters) {
 }
 
 }  // namespace
+
+bool LieAsBundled(const Variant& variant, CUfunction function, uint32_t own_bytes) noexcept {
+  const auto info = CUPOLA_CALL_REAL(cuFuncGetParamInfo, PFN_cuFuncGetParamInfo_v12040);
+  const store::KernelEntry& entry = *variant.entry;
+  const uint32_t count = entry.parameters + (own_bytes != 0 ? 1 : 0);
+  for (uint32_t i = 0; i <= count; ++i) {
+    size_t offset = 0, bytes = 0;
+    const CUresult result = info(function, i, &offset, &bytes);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_VALUE) return true;
+    if ((result == CUDA_SUCCESS) != (i < count)) return false;
+    if (i == count) break;
+    const store::ParameterEntry wanted = i < entry.parameters
+                                             ? variant.parameters[i]
+                                             : store::ParameterEntry{entry.launch_offset, own_bytes, 0};
+    if (offset != wanted.offset || bytes != wanted.bytes) return false;
+  }
+  return true;
+}
 
 bool UnpackExtra(void** extra, const std::byte** buffer, size_t* bytes) noexcept {
   *buffer = nullptr;
@@ -88,8 +109,10 @@ bool CopyPacked(const store::KernelEntry& entry, void** extra, void* to) noexcep
   const std::byte* buffer;
   size_t bytes;
   if (!UnpackExtra(extra, &buffer, &bytes)) return false;
+  // Drivers refuse more [measured: tests/cases/launch_checks], and take less for the first of them.
+  if (bytes != entry.parameter_bytes) return false;
   if (entry.parameter_bytes == 0) return true;
-  if (buffer == nullptr || bytes < entry.parameter_bytes) return false;
+  if (buffer == nullptr) return false;
   memcpy(to, buffer, entry.parameter_bytes);
   return true;
 }

@@ -39,7 +39,13 @@ bool PackArguments(const Variant& variant, const LaunchCall& call, std::byte* to
 /// The buffer that `extra` of a launch call holds. False: it is not as cuLaunchKernel wants it.
 bool UnpackExtra(void** extra, const std::byte** buffer, size_t* bytes) noexcept;
 
-/// The kernel's parameters out of that buffer. False: there are not as many.
+/// The kernel's parameters out of that buffer. False: it has not as many bytes as these.
 bool CopyPacked(const store::KernelEntry& entry, void** extra, void* to) noexcept;
+
+/// Whether the driver has the parameters of `function`, the original or a variant of it, where the
+/// bundle says that they lie: it may have compiled either itself. `own_bytes`: of the parameter that
+/// a variant has besides, 0 for the original. True where the driver does not tell (before CUDA 12.4).
+/// May wait for the driver.
+bool LieAsBundled(const Variant& variant, CUfunction function, uint32_t own_bytes) noexcept;
 
 }  // namespace cupola::intercept::preempt

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <string>
 
+#include "device/runtime/preempt_control.h"
 #include "intercept/driver_calls.h"
 #include "intercept/launch_path.h"
 #include "intercept/mutex_lock.h"
+#include "intercept/notice.h"
 #include "intercept/preempt/carveout.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_prediction.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
@@ -99,7 +102,30 @@ CUfunction OriginalOf(const Variant& variant, const void* program) noexcept {
   return function;
 }
 
-PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context) noexcept {
+namespace {
+
+// The variant, where the driver has its parameters and the original's as the bundle says.
+CUfunction LoadBeside(Variant& variant, const PreemptContext& context, const void* program) {
+  CUfunction function = FunctionBeside(variant.image, store::ImageKind::kSide, context.context,
+                                       context.helpers[0], NameOf(variant));
+  if (function == nullptr) return nullptr;
+  const uint32_t own_bytes =
+      variant.is_sliced ? sizeof(runtime::SliceParams) : sizeof(runtime::PreemptParams);
+  const CUfunction original = OriginalOf(variant, program);
+  if (LieAsBundled(variant, function, own_bytes) &&
+      (original == nullptr || LieAsBundled(variant, original, 0))) {
+    return function;
+  }
+  static std::atomic_flag said;
+  SayOnce(said, Level::kWarn,
+          {"the driver has the parameters of ", variant.name, " elsewhere than its bundle says"});
+  return nullptr;
+}
+
+}  // namespace
+
+PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context,
+                                const void* program) noexcept {
   const RelaxedCapture relaxed;
   const MutexLock lock(ImagesMutex());
   SettleUse(&variant, context);
@@ -108,10 +134,7 @@ PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context) noexc
     if (prepared.context.load() != nullptr) continue;
     for (Shape& shape : prepared.shapes) shape.key.store(0);
     prepared.most_shared = 0;
-    prepared.function =
-        variant.usable ? FunctionBeside(variant.image, store::ImageKind::kSide, context.context,
-                                        context.helpers[0], NameOf(variant))
-                       : nullptr;
+    prepared.function = variant.usable ? LoadBeside(variant, context, program) : nullptr;
     prepared.context.store(&context, std::memory_order_release);
     return &prepared;
   }
@@ -178,6 +201,8 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
   int of_original = 0;
   const bool known =
       occupancy(&of_original, original, static_cast<int>(threads), shared) == CUDA_SUCCESS;
+  // A variant whose registers are bounded may run blocks that the original cannot.
+  if (known && of_original == 0) workers = 0;
   // The program may raise the limit before it tries again.
   if (shared > static_cast<uint32_t>(limit)) return 0;
   for (Shape& shape : prepared.shapes) {

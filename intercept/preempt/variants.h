@@ -59,11 +59,27 @@ struct Variant {
   static constexpr uint32_t kTurnCounters = 64;
   std::atomic<uint32_t> turns[kTurnCounters] = {};  ///< of Mode::kTurns, by a hash of the shape
   PreparedVariant prepared[kContexts];
-  /// Bit i: the driver has loaded the original in the context of engine i (intercept/tasks).
+  /// Bit i: the driver has loaded the original in the context of engine i (intercept/tasks);
+  /// kLiesElsewhere: its parameters are not where the bundle says.
+  static constexpr uint32_t kLiesElsewhere = 1u << 31;
   std::atomic<uint32_t> loaded_for_tasks{0};
+  /// Dynamic shared memory that the program has allowed its launches last, in bytes, + 1; 0: they are
+  /// to go out as they are, for it has given them clusters. Any thread, relaxed.
+  std::atomic<uint64_t> shared_below{UINT64_MAX};
   /// The least time of 1024 blocks that was seen, of any shape. Any thread, relaxed.
   std::atomic<uint64_t> ns_per_1024_blocks{0};
 };
+
+/// Whether the kernel's own limits allow a launch of that block with so many bytes of dynamic shared
+/// memory: what they do not the driver refuses. Those of the device and .maxntid are looked at
+/// elsewhere, and the limit of shared memory that nobody has set.
+inline bool KernelAllows(const Variant& variant, const uint32_t* block,
+                         uint32_t shared_bytes) noexcept {
+  const uint32_t* const required = variant.entry->required_threads;
+  const bool is_required = required[0] == 0 || (block[0] == required[0] &&
+                                                block[1] == required[1] && block[2] == required[2]);
+  return is_required && shared_bytes < variant.shared_below.load(std::memory_order_relaxed);
+}
 
 /// The kernel as the program has it, in the current context, or null; `program` (CUfunction or
 /// CUkernel) is what it launches.
@@ -77,7 +93,8 @@ PreparedVariant* FindPrepared(Variant& variant, const PreemptContext& context) n
 
 /// Loads and prepares it for launches of `program` (CUfunction or CUkernel); null where it cannot
 /// be. The context is current and ready, none of its launches is guarded. May wait for the device.
-PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context) noexcept;
+PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context,
+                                const void* program) noexcept;
 
 /// The context is about to end: nothing is prepared in it any more.
 void ForgetPrepared(Variant& variant, PreemptContext* context) noexcept;

@@ -109,6 +109,15 @@ uint64_t PlannedNs(const LaunchFacts& facts, const LaunchDetails& details, Varia
   return PredictByPlan(variant, facts, details.params, details.extra);
 }
 
+// What the driver would refuse for the device's limits, of launches that are small enough to be
+// tasks (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+bool DeviceAllows(const LaunchFacts& facts) {
+  constexpr uint32_t kMostThreadsXY = 1024, kMostThreadsZ = 64, kMostBlocksYZ = 65535;
+  return facts.block[0] <= kMostThreadsXY && facts.block[1] <= kMostThreadsXY &&
+         facts.block[2] <= kMostThreadsZ && facts.grid[1] <= kMostBlocksYZ &&
+         facts.grid[2] <= kMostBlocksYZ;
+}
+
 Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, Variant* variant) {
   if (variant == nullptr || (variant->entry->flags & store::kTask) == 0) return Plain::kNoBody;
   const store::KernelEntry& entry = *variant->entry;
@@ -119,7 +128,8 @@ Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, Variant
   if (threads == 0 || blocks == 0 || warps > executors || warps * blocks > settings.most_warps ||
       entry.task_shared + uint64_t{facts.shared_bytes} >
           runtime::kArenaUnits * runtime::kTaskUnitBytes ||
-      (entry.max_threads != 0 && threads > entry.max_threads)) {
+      (entry.max_threads != 0 && threads > entry.max_threads) || !DeviceAllows(facts) ||
+      !preempt::KernelAllows(*variant, facts.block, facts.shared_bytes)) {
     return Plain::kWide;
   }
   const bool is_row = facts.block[1] == 1 && facts.block[2] == 1;
@@ -225,22 +235,28 @@ void Turn(TaskEngine& engine, Image* image) {
 // to do so here, where it would without us: a later launch that cannot be a task may be behind work
 // that waits for the host. Who comes meanwhile waits for that, as a launch would: sent to the driver
 // it left its stream work for long, and the loading of the same kernel in a scope of its own. False:
-// not here.
+// not here, or its parameters lie elsewhere than the record has them.
 bool IsLoadedIn(const TaskEngine& engine, Variant& variant, const void* program) {
-  static_assert(kMostEngines <= 32);
+  static_assert(kMostEngines < 32);
   const uint32_t bit = 1u << engine.index();
-  if ((variant.loaded_for_tasks.load(std::memory_order_relaxed) & bit) != 0) return true;
+  const uint32_t before = variant.loaded_for_tasks.load(std::memory_order_relaxed);
+  if ((before & bit) != 0) return true;
+  if ((before & Variant::kLiesElsewhere) != 0) return false;
   if (CurrentContext() != engine.context()) return false;
   const MutexLock lock(load_mutex);
-  if ((variant.loaded_for_tasks.load(std::memory_order_relaxed) & bit) != 0) return true;
+  const uint32_t loaded = variant.loaded_for_tasks.load(std::memory_order_relaxed);
+  if ((loaded & bit) != 0) return true;
+  if ((loaded & Variant::kLiesElsewhere) != 0) return false;
   const WaitingScope no_tasks;
   const preempt::OwnCallScope nothing_stopped;
   const RelaxedCapture relaxed;
   const CUfunction original = preempt::OriginalOf(variant, program);
   const auto load = CUPOLA_CALL_REAL(cuFuncLoad, PFN_cuFuncLoad_v12040);
   if (original != nullptr && load(original) == CUDA_SUCCESS) preempt::NoteLoaded(program);
-  variant.loaded_for_tasks.fetch_or(bit, std::memory_order_relaxed);
-  return true;
+  const bool agrees = original == nullptr || preempt::LieAsBundled(variant, original, 0);
+  variant.loaded_for_tasks.fetch_or(agrees ? bit : Variant::kLiesElsewhere,
+                                    std::memory_order_relaxed);
+  return agrees;
 }
 
 // `engine`: of the stream's context, or null.

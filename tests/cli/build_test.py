@@ -156,6 +156,15 @@ class Programs(BuildTest):
         self.assertIn("1 kernel, 1 with PTX: 1 preemptible (1 bit-exact), 1 sliced", table)
 
 
+    def test_an_architecture_that_nothing_loads(self):
+        ptx = self.write("k.ptx", PTX.format(name="scale"))
+        self.assertTrue(self.build(ptx)["is_used"])
+        self.assertNotIn("are not used", self.cupola("build", ptx).stdout)
+        self.assertFalse(self.build(ptx, "--arch", "sm_80")["is_used"])
+        self.assertIn("bundles for sm_80 are not used: `cupola run` uses those for sm_90",
+                      self.cupola("build", ptx, "--arch", "sm_80").stdout)
+
+
 class Trouble(BuildTest):
     def test_wrong_input(self):
         self.cupola("build", self.path("none"), code=1)

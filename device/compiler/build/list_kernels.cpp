@@ -15,7 +15,7 @@ std::string Together(const passes::KernelRefusals& refusals) {
 }
 
 void ListChoice(const ImageChoice& choice, const std::string& file, const NamePattern& pattern,
-                std::vector<ListedKernel>& kernels) {
+                uint32_t arch, std::vector<ListedKernel>& kernels) {
   for (const std::string& kernel : choice.kernels_without_ptx) {
     if (pattern.Matches(kernel)) kernels.push_back({file, kernel, choice.refusal});
   }
@@ -24,7 +24,7 @@ void ListChoice(const ImageChoice& choice, const std::string& file, const NamePa
   if (!text) return;
   const Result<ptx::Module> module = ptx::Parse(text->text(), file);
   if (!module) return;
-  for (const passes::KernelRefusals& refusals : passes::FindRefusals(*module)) {
+  for (const passes::KernelRefusals& refusals : passes::FindRefusals(*module, arch)) {
     if (!pattern.Matches(refusals.kernel)) continue;
     kernels.push_back({file, refusals.kernel, Together(refusals)});
   }
@@ -41,7 +41,7 @@ Result<std::vector<ListedKernel>> ListKernels(const std::vector<std::string>& fi
     const Result<fatbin::ImageFile> file = fatbin::OpenImageFile(path);
     if (!file) continue;
     for (const ImageChoice& choice : ChooseImages(*file, options.arch)) {
-      ListChoice(choice, path, *pattern, kernels);
+      ListChoice(choice, path, *pattern, options.arch, kernels);
     }
   }
   return kernels;

@@ -9,11 +9,13 @@
 #include "device/compiler/build/code.h"
 #include "device/compiler/build/fusion.h"
 #include "device/compiler/build/occupancy.h"
+#include "device/compiler/build/parameter_check.h"
 #include "device/compiler/build/task_build.h"
 #include "device/compiler/passes/preemptible.h"
 #include "device/compiler/ptx/parse.h"
 #include "device/compiler/ptx/write.h"
 #include "device/compiler/store/bundle_writer.h"
+#include "device/runtime/preempt_control.h"
 
 namespace cupola::build {
 namespace {
@@ -56,6 +58,8 @@ class Builder {
   std::string CalleeDifference() const;
   void MakeTasks();
   store::BundleKernel Describe(const passes::KernelFacts& facts) const;
+  void DescribeOriginal(const passes::KernelFacts& facts, store::BundleKernel& kernel) const;
+  void DescribeVariants(const passes::KernelFacts& facts, store::BundleKernel& kernel) const;
   void DescribeTask(store::BundleKernel& kernel) const;
   Result<std::vector<std::byte>> Bundle();
 
@@ -151,7 +155,7 @@ void Builder::PinRoundings() {
 
 // Variants of all wanted kernels that no compiler refused yet.
 Status Builder::MakeVariants(uint32_t limit_factor) {
-  passes::SideModuleOptions options;
+  passes::SideModuleOptions options{.arch = input_.arch};
   for (const std::string& kernel : wanted_) {
     if (!refused_.contains(kernel)) options.kernels.push_back(kernel);
   }
@@ -176,7 +180,7 @@ Status Builder::MakeVariants(uint32_t limit_factor) {
 
 // Which of these kernels' variants the compiler refuses: by halves.
 void Builder::FindRefused(const std::vector<std::string>& kernels) {
-  passes::SideModuleOptions options;
+  passes::SideModuleOptions options{.arch = input_.arch};
   options.kernels = kernels;
   Result<passes::SideModule> side = passes::MakeSideModule(module_, options);
   std::string complaint;
@@ -299,9 +303,10 @@ Comparison Builder::Compare(const std::string& kernel, Variant variant) const {
 // compiler more often has a body's operands in different banks [measured:
 // docs/results/narrow-tasks.md].
 void Builder::MakeTasks() {
-  Result<TaskBuild> made = BuildTasks(module_, wanted_, original_, [this](const std::string& ptx) {
-    return Compile(ptx, 1, "--register-usage-level=7");
-  });
+  Result<TaskBuild> made = BuildTasks(
+      module_, wanted_, original_, input_.arch, [this](const std::string& ptx) {
+        return Compile(ptx, 1, "--register-usage-level=7");
+      });
   if (made) {
     tasks_ = *std::move(made);
   } else {
@@ -317,6 +322,8 @@ void Builder::DescribeTask(store::BundleKernel& kernel) const {
   const auto found = tasks_.kernels.find(kernel.name);
   if (found == tasks_.kernels.end()) return;
   const passes::TaskFacts& facts = found->second;
+  kernel.task_refusal = CompareOriginal(original_.Kernel(kernel.name), facts.parameters);
+  if (!kernel.task_refusal.empty()) return;
   kernel.entry.flags |= store::kTask;
   if (facts.uses_barrier) kernel.entry.flags |= store::kTaskBarrier;
   if (tasks_.inexact.contains(kernel.name)) kernel.entry.flags |= store::kTaskNotBitExact;
@@ -324,48 +331,90 @@ void Builder::DescribeTask(store::BundleKernel& kernel) const {
   kernel.entry.task_shared = facts.static_shared;
 }
 
-store::BundleKernel Builder::Describe(const passes::KernelFacts& facts) const {
-  store::BundleKernel kernel;
-  kernel.name = facts.name;
+// Adds a reason to those that a bundle gives.
+void Note(std::string& text, std::string_view what, const std::string& why) {
+  if (!why.empty()) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, why);
+}
+
+// The program's kernel, as its machine code has it.
+void Builder::DescribeOriginal(const passes::KernelFacts& facts,
+                               store::BundleKernel& kernel) const {
   store::KernelEntry& entry = kernel.entry;
-  const auto note = [](std::string& text, std::string_view what, const std::string& why) {
-    if (!why.empty()) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, why);
-  };
-  if (facts.preemptible_refusal == facts.sliced_refusal) {
-    kernel.refusal = facts.preemptible_refusal;
-  } else {
-    note(kernel.refusal, "preemptible", facts.preemptible_refusal);
-    note(kernel.refusal, "sliced", facts.sliced_refusal);
-  }
-  for (const passes::ParameterFact& parameter : facts.parameters) {
-    kernel.parameters.push_back({parameter.offset, parameter.bytes, parameter.is_pointer});
-  }
-  entry.parameter_bytes = facts.parameter_bytes;
-  entry.launch_offset = facts.launch_offset;
   entry.max_threads = facts.max_threads;
-  if (const fatbin::CubinKernel* original = original_.Kernel(facts.name)) {
-    entry.registers = original->registers;
-    entry.static_shared = static_cast<uint32_t>(original->shared_bytes);
-    entry.local_bytes = LocalBytes(*original);
+  const fatbin::CubinKernel* const original = original_.Kernel(facts.name);
+  if (original == nullptr) return;
+  // Code and PTX may differ, where bounds depend on the architecture.
+  if (const auto& most = original->max_threads) {
+    const uint64_t threads = uint64_t{(*most)[0]} * (*most)[1] * (*most)[2];
+    if (threads < entry.max_threads || entry.max_threads == 0) {
+      entry.max_threads = static_cast<uint32_t>(std::min<uint64_t>(threads, 1024));
+    }
   }
-  if (const fatbin::CubinKernel* code = VariantOf(facts.name, Variant::kPreemptible)) {
+  entry.registers = original->registers;
+  entry.static_shared = static_cast<uint32_t>(original->shared_bytes);
+  entry.local_bytes = LocalBytes(*original);
+  if (original->required_threads) {
+    std::copy_n(original->required_threads->begin(), 3, entry.required_threads);
+  }
+  for (const fatbin::CubinParam& parameter : original->params) {
+    const bool is_pointer = kernel.parameters.size() < facts.parameters.size() &&
+                            facts.parameters[kernel.parameters.size()].is_pointer;
+    kernel.parameters.push_back({parameter.offset, parameter.size, is_pointer});
+    entry.parameter_bytes = parameter.offset + parameter.size;
+  }
+}
+
+// The forms that were made, but those that cannot be given the program's arguments.
+void Builder::DescribeVariants(const passes::KernelFacts& facts,
+                               store::BundleKernel& kernel) const {
+  store::KernelEntry& entry = kernel.entry;
+  const fatbin::CubinKernel* const original = original_.Kernel(facts.name);
+  const std::string unknown = CompareOriginal(original, facts.parameters);
+  const auto usable = [&](Variant variant, const char* what, uint32_t launch_bytes) {
+    const fatbin::CubinKernel* code = VariantOf(facts.name, variant);
+    if (code == nullptr) return code;
+    std::string why = !unknown.empty() ? unknown : CompareVariant(*original, *code, launch_bytes);
+    if (why.empty() && (entry.flags & store::kPreemptible) != 0 &&
+        code->params.back().offset != entry.launch_offset) {
+      why = "its own parameter lies elsewhere than the preemptible variant's";
+    }
+    Note(kernel.refusal, what, why);
+    if (!why.empty()) return static_cast<const fatbin::CubinKernel*>(nullptr);
+    entry.launch_offset = code->params.back().offset;
+    return code;
+  };
+  if (const auto* code =
+          usable(Variant::kPreemptible, "preemptible", sizeof(runtime::PreemptParams))) {
     entry.flags |= store::kPreemptible;
     entry.variant_registers = code->registers;
     entry.variant_static_shared = static_cast<uint32_t>(code->shared_bytes);
     entry.variant_local_bytes = LocalBytes(*code);
     const Comparison comparison = Compare(facts.name, Variant::kPreemptible);
     if (!comparison.exact) entry.flags |= store::kNotBitExact;
-    note(kernel.differences, "preemptible", comparison.difference);
+    Note(kernel.differences, "preemptible", comparison.difference);
   }
-  if (const fatbin::CubinKernel* code = VariantOf(facts.name, Variant::kSliced)) {
+  if (const auto* code = usable(Variant::kSliced, "sliced", sizeof(runtime::SliceParams))) {
     entry.flags |= store::kSliced;
     entry.sliced_registers = code->registers;
     const Comparison comparison = Compare(facts.name, Variant::kSliced);
     if (!comparison.exact) entry.flags |= store::kSlicedNotBitExact;
-    note(kernel.differences, "sliced", comparison.difference);
+    Note(kernel.differences, "sliced", comparison.difference);
   }
-  if (facts.may_wait_on_blocks) entry.flags |= store::kMayWaitOnBlocks;
-  if (facts.one_dimensional_blocks) entry.flags |= store::kOneDimensionalBlocks;
+}
+
+store::BundleKernel Builder::Describe(const passes::KernelFacts& facts) const {
+  store::BundleKernel kernel;
+  kernel.name = facts.name;
+  if (facts.preemptible_refusal == facts.sliced_refusal) {
+    kernel.refusal = facts.preemptible_refusal;
+  } else {
+    Note(kernel.refusal, "preemptible", facts.preemptible_refusal);
+    Note(kernel.refusal, "sliced", facts.sliced_refusal);
+  }
+  DescribeOriginal(facts, kernel);
+  DescribeVariants(facts, kernel);
+  if (facts.may_wait_on_blocks) kernel.entry.flags |= store::kMayWaitOnBlocks;
+  if (facts.one_dimensional_blocks) kernel.entry.flags |= store::kOneDimensionalBlocks;
   DescribeTask(kernel);
   return kernel;
 }

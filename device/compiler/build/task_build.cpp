@@ -78,11 +78,11 @@ void AvoidConflicts(const ptx::Module& module, const ptx::Module& master, const 
 }  // namespace
 
 Result<TaskBuild> BuildTasks(const ptx::Module& module, const std::vector<std::string>& wanted,
-                             const Code& original, const CompilePtx& compile) {
+                             const Code& original, uint32_t arch, const CompilePtx& compile) {
   static const Result<ptx::Module> master = ptx::Parse(runtime::MasterImage(), "master_image");
   if (!master) return master.error();
   TaskBuild made;
-  passes::TaskModuleOptions options{.registers = kFewRegisters};
+  passes::TaskModuleOptions options{.arch = arch, .registers = kFewRegisters};
   const uint32_t most = MostRegisters(wanted, original);
   for (const std::string& name : wanted) {
     const uint32_t registers = RegistersOf(original, name);

@@ -29,9 +29,9 @@ struct TaskBuild {
 /// From a kernel's PTX to its code.
 using CompilePtx = std::function<Result<Code>(const std::string& ptx)>;
 
-/// `original`: the code that the program runs, which says what registers its kernels need. Errors:
-/// those of the pass.
+/// `original`: the code that the program runs, which says what registers its kernels need, and where
+/// their parameters lie. `arch`: what is built for. Errors: those of the pass.
 Result<TaskBuild> BuildTasks(const ptx::Module& module, const std::vector<std::string>& wanted,
-                             const Code& original, const CompilePtx& compile);
+                             const Code& original, uint32_t arch, const CompilePtx& compile);
 
 }  // namespace cupola::build

@@ -27,6 +27,7 @@ enum Attribute : uint8_t {
   kRegisterCount = 0x2f,
   kMbarrierCount = 0x38,
   kClusterExtents = 0x3d,
+  kWideParamInfo = 0x45,  // in place of kParamInfo where one has 16 KiB or more
   kExplicitCluster = 0x3e,
   kBarrierCount = 0x4c,
 };
@@ -97,18 +98,8 @@ class Reader {
         kernel_of_symbol_.emplace(static_cast<uint32_t>(i), cubin_.kernels.size());
         cubin_.kernels.push_back(
             CubinKernel{.name = std::string(name), .code_bytes = symbol->st_size});
-      } else if (type == STT_OBJECT) {
-        AddVariable(*symbol, name);
       }
     }
-  }
-
-  void AddVariable(const Elf64_Sym& symbol, std::string_view name) {
-    const std::string_view section = elf_.sections()[symbol.st_shndx].name;
-    const bool constant = section.starts_with(".nv.constant");
-    if (!constant && !section.starts_with(".nv.global")) return;
-    if (name.starts_with("$")) return;  // string literals and the like, made by the compiler
-    cubin_.variables.push_back({std::string(name), symbol.st_size, constant});
   }
 
   // Calls visit(record) for each record of an info section.
@@ -178,6 +169,13 @@ class Reader {
     if (word) kernel.params.push_back({*ordinal, *offset, *word >> 18});
   }
 
+  static void AddWideParam(const Record& record, CubinKernel& kernel) {
+    const auto ordinal = ReadAt<uint16_t>(record.payload, 4);
+    const auto offset = ReadAt<uint16_t>(record.payload, 6);
+    const auto size = ReadAt<uint16_t>(record.payload, 8);
+    if (size) kernel.params.push_back({*ordinal, *offset, *size});
+  }
+
   void ReadKernelRecord(const Record& record, CubinKernel& kernel) {
     switch (record.attribute) {
       case kMaxThreads:
@@ -194,6 +192,9 @@ class Reader {
         break;
       case kParamInfo:
         AddParam(record, kernel);
+        break;
+      case kWideParamInfo:
+        AddWideParam(record, kernel);
         break;
       case kParamBytes:
         kernel.param_bytes = record.value;

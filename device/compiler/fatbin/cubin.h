@@ -40,20 +40,12 @@ struct CubinKernel {
   uint64_t code_bytes = 0;                  ///< of its machine code
 };
 
-/// A variable of the module (or a constant bank entry).
-struct CubinVariable {
-  std::string name;
-  uint64_t bytes = 0;
-  bool constant = false;  ///< __constant__
-};
-
 struct Cubin {
   uint32_t arch = 0;                     ///< 90 for sm_90
   uint32_t style = 0;                    ///< 12 or 13: the CUDA release whose cubins look like this
   bool relocatable = false;              ///< a -rdc unit before linking
-  std::vector<CubinKernel> kernels;      ///< in the order of the symbol table
-  std::vector<CubinVariable> variables;  ///< global and constant ones, in that order too
-  std::vector<Error> damages;            ///< what could not be read; offsets are of the cubin
+  std::vector<CubinKernel> kernels;  ///< in the order of the symbol table
+  std::vector<Error> damages;        ///< what could not be read; offsets are of the cubin
 };
 
 /// Reads a cubin. Kernels that are damaged keep what could be read of them and leave a note in

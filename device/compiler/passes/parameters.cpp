@@ -4,8 +4,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "device/compiler/passes/variables.h"
 #include "device/compiler/passes/walk.h"
+#include "device/compiler/ptx/variable_layout.h"
 
 namespace cupola::passes {
 namespace {
@@ -38,21 +38,25 @@ std::set<std::string> PointerParameters(const ptx::Function& kernel) {
 
 }  // namespace
 
-ParameterLayout LayOutParameters(const ptx::Function& kernel) {
-  ParameterLayout layout;
+ParameterFacts FindParameterFacts(const ptx::Function& kernel, uint32_t arch) {
+  ParameterFacts facts;
   const std::set<std::string> pointers = PointerParameters(kernel);
-  uint32_t end = 0;
-  for (const ptx::Variable& parameter : kernel.params) {
-    const uint32_t align = VariableAlign(parameter);
-    const uint32_t bytes = static_cast<uint32_t>(VariableBytes(parameter));
-    end = (end + align - 1) / align * align;
+  const ptx::ParameterLayout layout = ptx::LayOutParameters(kernel, ptx::ParameterBase(arch));
+  for (size_t i = 0; i < kernel.params.size(); ++i) {
+    const ptx::Variable& parameter = kernel.params[i];
+    const auto [offset, bytes, align] = layout.parameters[i];
     const bool pointer = parameter.is_pointer || (bytes == 8 && pointers.contains(parameter.name));
-    layout.parameters.push_back({.offset = end, .bytes = bytes, .is_pointer = pointer});
-    end += bytes;
+    facts.parameters.push_back({.offset = offset, .bytes = bytes, .is_pointer = pointer});
   }
-  layout.bytes = end;
-  layout.launch_offset = (end + 7) / 8 * 8;
-  return layout;
+  static_assert(ptx::ParameterBase(75) % 8 == 0 && ptx::ParameterBase(90) % 8 == 0 &&
+                ptx::ParameterBase(100) % 8 == 0);
+  facts.bytes = layout.bytes;
+  facts.launch_offset = (layout.bytes + 7) / 8 * 8;
+  return facts;
+}
+
+uint32_t BytesWithLaunchParameter(const ptx::Function& kernel, uint32_t arch, size_t more) {
+  return FindParameterFacts(kernel, arch).launch_offset + static_cast<uint32_t>(more);
 }
 
 void AddLaunchParameter(ptx::Function& kernel, uint32_t bytes) {

@@ -2,6 +2,7 @@
 // variant's own is added. Internal to the folder; pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -14,13 +15,18 @@ namespace cupola::passes {
 inline constexpr uint32_t kOldMaxParameterBytes = 4096;
 inline constexpr uint32_t kMaxParameterBytes = 32764;
 
-struct ParameterLayout {
+struct ParameterFacts {
   std::vector<ParameterFact> parameters;
   uint32_t bytes = 0;          ///< of the block
   uint32_t launch_offset = 0;  ///< of a parameter aligned to 8 that is added
 };
 
-ParameterLayout LayOutParameters(const ptx::Function& kernel);
+/// As the compiler for `arch` (90 for sm_90) lays them out. What the launches of a variant rest on
+/// is read from its code (build/parameter_check.h), which must agree.
+ParameterFacts FindParameterFacts(const ptx::Function& kernel, uint32_t arch);
+
+/// Of the parameters and one of `more` bytes that is added.
+uint32_t BytesWithLaunchParameter(const ptx::Function& kernel, uint32_t arch, size_t more);
 
 /// Appends ".param .align 8 .b8 cupola_launch[bytes]".
 void AddLaunchParameter(ptx::Function& kernel, uint32_t bytes);

@@ -182,7 +182,8 @@ bool LeavesEarly(KernelPlan& plan, const ptx::IsBarrier& needs_warp) {
 
 }  // namespace
 
-Planner::Planner(const ptx::Module& module) : module_(module), calls_(module), variables_(module) {
+Planner::Planner(const ptx::Module& module, uint32_t arch)
+    : module_(module), arch_(arch), calls_(module), variables_(module) {
   for (ptx::KernelFeatures& features : ptx::AnalyzeKernels(module)) {
     features_[features.kernel] = std::move(features);
   }
@@ -298,7 +299,7 @@ std::string Planner::RefuseBoth(const KernelPlan& plan, const ptx::KernelFeature
       })) {
     return "warp operations without .sync";
   }
-  if (LayOutParameters(*plan.kernel).launch_offset + sizeof(runtime::PreemptParams) >
+  if (BytesWithLaunchParameter(*plan.kernel, arch_, sizeof(runtime::PreemptParams)) >
       kMaxParameterBytes) {
     return "parameters fill their block";
   }

@@ -32,7 +32,8 @@ struct KernelPlan {
 
 class Planner {
  public:
-  explicit Planner(const ptx::Module& module);
+  /// `arch`: what the variants are for, 90 for sm_90.
+  Planner(const ptx::Module& module, uint32_t arch);
   KernelPlan Plan(const ptx::Function& kernel) const;
   /// Plans of the kernels of these names, in the module's order; of all where there are none.
   /// Errors: kNotFound for a name that is no kernel of the module.
@@ -47,6 +48,7 @@ class Planner {
   std::string RefuseLoop(KernelPlan& plan, const ptx::KernelFeatures& features) const;
 
   const ptx::Module& module_;
+  uint32_t arch_;
   CallGraph calls_;
   VariableTable variables_;
   std::unordered_map<std::string, ptx::KernelFeatures> features_;

@@ -16,14 +16,6 @@ std::string VariantName(std::string_view kernel, Variant variant) {
          (variant == Variant::kPreemptible ? "__cupola_preemptible" : "__cupola_sliced");
 }
 
-Applicability IsApplicable(const ptx::Module& module, std::string_view kernel, Variant variant) {
-  const Planner planner(module);
-  const ptx::Function* function = planner.calls().Find(kernel);
-  if (function == nullptr || !function->is_entry) return {"no kernel of this module"};
-  const KernelPlan plan = planner.Plan(*function);
-  return {variant == Variant::kPreemptible ? plan.preemptible_refusal : plan.sliced_refusal};
-}
-
 Result<SideModule> MakeSideModule(const ptx::Module& original, const SideModuleOptions& options) {
   return SideModuleBuilder(original, options).Build();
 }

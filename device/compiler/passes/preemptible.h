@@ -24,17 +24,7 @@ std::string VariantName(std::string_view kernel, Variant variant);
 /// The array of addresses of the program's variables in a side module, `.const .b64`.
 inline constexpr std::string_view kVariablesName = "cupola_variables";
 
-/// Whether a variant of a kernel can be made.
-struct Applicability {
-  std::string refusal;  ///< why not: one phrase, lower case, "" = it can
-  explicit operator bool() const { return refusal.empty(); }
-};
-
-/// Precondition: `module` is one that ptxas accepts. The answer for a name that is no kernel of it
-/// is a refusal.
-Applicability IsApplicable(const ptx::Module& module, std::string_view kernel, Variant variant);
-
-/// One parameter of the original kernel, in its parameter block.
+/// One parameter of the original kernel, in its parameter block, as SideModuleOptions::arch has it.
 struct ParameterFact {
   uint32_t offset = 0, bytes = 0;
   bool is_pointer = false;  ///< the PTX says so (.ptr), or loads of its value address global memory
@@ -67,6 +57,7 @@ struct VariableFact {
 };
 
 struct SideModuleOptions {
+  uint32_t arch = 90;                ///< what the variants are for: 90 for sm_90
   std::vector<std::string> kernels;  ///< whose variants are made; empty: all
   bool preemptible = true, sliced = true;
   /// `.maxnreg` of a kernel's preemptible variant, by name of the kernel; registers per thread.

@@ -4,8 +4,8 @@
 
 namespace cupola::passes {
 
-std::vector<KernelRefusals> FindRefusals(const ptx::Module& module) {
-  const Planner planner(module);
+std::vector<KernelRefusals> FindRefusals(const ptx::Module& module, uint32_t arch) {
+  const Planner planner(module, arch);
   std::vector<KernelRefusals> refusals;
   for (const auto& item : module.items) {
     const auto* function = std::get_if<ptx::Function>(&item);

@@ -2,6 +2,7 @@
 // thread.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ struct KernelRefusals {
 };
 
 /// For every kernel of the module, in its order. What MakeSideModule would say of it, at the cost
-/// of one analysis of the module.
-std::vector<KernelRefusals> FindRefusals(const ptx::Module& module);
+/// of one analysis of the module. `arch`: as in SideModuleOptions.
+std::vector<KernelRefusals> FindRefusals(const ptx::Module& module, uint32_t arch = 90);
 
 }  // namespace cupola::passes

@@ -53,7 +53,7 @@ void SideModuleBuilder::SetHead() {
   std::pair<uint32_t, uint32_t> least(6, 3);
   for (const KernelPlan& plan : plans_) {
     const uint32_t bytes =
-        LayOutParameters(*plan.kernel).launch_offset + sizeof(runtime::PreemptParams);
+        BytesWithLaunchParameter(*plan.kernel, options_.arch, sizeof(runtime::PreemptParams));
     if (bytes > kOldMaxParameterBytes) least = {8, 1};
   }
   if (std::pair(module.version_major, module.version_minor) < least) {
@@ -73,10 +73,10 @@ KernelFacts SideModuleBuilder::FactsOf(const KernelPlan& plan) const {
   facts.name = plan.kernel->name;
   facts.preemptible_refusal = options_.preemptible ? plan.preemptible_refusal : "not asked for";
   facts.sliced_refusal = options_.sliced ? plan.sliced_refusal : "not asked for";
-  ParameterLayout layout = LayOutParameters(*plan.kernel);
-  facts.parameters = std::move(layout.parameters);
-  facts.parameter_bytes = layout.bytes;
-  facts.launch_offset = layout.launch_offset;
+  ParameterFacts found = FindParameterFacts(*plan.kernel, options_.arch);
+  facts.parameters = std::move(found.parameters);
+  facts.parameter_bytes = found.bytes;
+  facts.launch_offset = found.launch_offset;
   facts.may_wait_on_blocks = plan.may_wait_on_blocks;
   facts.one_dimensional_blocks = plan.one_dimensional_blocks;
   facts.max_threads = MaxThreads(*plan.kernel);

@@ -16,7 +16,7 @@ namespace cupola::passes {
 class SideModuleBuilder {
  public:
   SideModuleBuilder(const ptx::Module& original, const SideModuleOptions& options)
-      : original_(original), options_(options), planner_(original), variables_(original) {}
+      : original_(original), options_(options), planner_(original, options.arch), variables_(original) {}
   Result<SideModule> Build();
 
  private:

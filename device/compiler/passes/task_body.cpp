@@ -129,11 +129,12 @@ bool IsWide(const ptx::Instruction& instruction) {
 /// Rewrites the instructions of one body, noting what its head must provide.
 class BodyRewriter {
  public:
-  BodyRewriter(const ptx::Function& kernel, const SharedLayout& shared, bool meets, bool copies)
+  BodyRewriter(const ptx::Function& kernel, uint32_t arch, const SharedLayout& shared, bool meets,
+               bool copies)
       : shared_(shared), meets_(meets), copies_(copies) {
-    const ParameterLayout layout = LayOutParameters(kernel);
+    const ParameterFacts facts = FindParameterFacts(kernel, arch);
     for (size_t i = 0; i < kernel.params.size(); ++i) {
-      parameters_.emplace(kernel.params[i].name, layout.parameters[i].offset);
+      parameters_.emplace(kernel.params[i].name, facts.parameters[i].offset);
     }
   }
 
@@ -295,6 +296,27 @@ void DropSharedVariables(ptx::Block& block) {
   }
 }
 
+// In a record all parameters together are aligned to this, wherever in the constant bank they would
+// begin: an instruction reads 16 bytes at most, so loads by name are right. Code that has the
+// address of one may rest on more.
+constexpr uint32_t kParametersAligned = 16;
+
+bool TakesAlignedAddress(const KernelPlan& plan) {
+  std::set<std::string_view> aligned;
+  for (const ptx::Variable& parameter : plan.kernel->params) {
+    if (VariableAlign(parameter) > kParametersAligned) aligned.insert(parameter.name);
+  }
+  if (aligned.empty()) return false;
+  bool takes = false;
+  ForEachInstruction(*plan.kernel->body, [&](const ptx::Instruction& each) {
+    const bool loads = each.opcode == "ld" && each.HasModifier("param");
+    ForEachOperandOf(each, [&](const ptx::Operand& operand) {
+      takes |= !loads && aligned.contains(operand.text);
+    });
+  });
+  return takes;
+}
+
 }  // namespace
 
 std::string TaskName(std::string_view kernel) { return std::string(kernel) + "__cupola_task"; }
@@ -351,12 +373,16 @@ bool UsesBlockBarrier(const KernelPlan& plan) {
                         [](const ptx::Instruction& each) { return IsUncountedBarrier(each); });
 }
 
-std::string RefuseTask(const KernelPlan& plan, const CallGraph& calls) {
+std::string RefuseTask(const KernelPlan& plan, const CallGraph& calls, uint32_t arch) {
   using ptx::Function, ptx::Instruction, ptx::Statement;
-  const uint32_t bytes = LayOutParameters(*plan.kernel).bytes;
+  const uint32_t bytes = FindParameterFacts(*plan.kernel, arch).bytes;
   if (bytes > runtime::kTaskParameterBytes) {
     return "more than " + std::to_string(runtime::kTaskParameterBytes) +
            " bytes of parameters: " + std::to_string(bytes);
+  }
+  if (TakesAlignedAddress(plan)) {
+    return "takes the address of a parameter aligned to more than " +
+           std::to_string(kParametersAligned);
   }
   if (plan.may_wait_on_blocks)
     return "blocks may wait on one another: they may not all run at once";
@@ -396,14 +422,15 @@ std::string RefuseTask(const KernelPlan& plan, const CallGraph& calls) {
   return "";
 }
 
-ptx::Function MakeTaskBody(const KernelPlan& plan, const SharedLayout& shared) {
+ptx::Function MakeTaskBody(const KernelPlan& plan, const SharedLayout& shared, uint32_t arch) {
   ptx::Function body;
   body.name = TaskName(plan.kernel->name);
   body.params = TaskBodyParameters();
   body.body = *plan.kernel->body;
   DropLines(*body.body);
   DropSharedVariables(*body.body);
-  BodyRewriter rewriter(*plan.kernel, shared, UsesBlockBarrier(plan), plan.shape.waits_for_copies);
+  BodyRewriter rewriter(*plan.kernel, arch, shared, UsesBlockBarrier(plan),
+                        plan.shape.waits_for_copies);
   rewriter.Rewrite(*body.body);
   std::vector<ptx::Statement> head = rewriter.Head();
   auto& statements = body.body->statements;

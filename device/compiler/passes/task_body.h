@@ -32,14 +32,14 @@ struct SharedLayout {
 SharedLayout LayOutShared(const KernelPlan& plan, const CallGraph& calls);
 
 /// Why a kernel that could be looped over (plan.preemptible_refusal is empty) cannot be a task; ""
-/// = it can.
-std::string RefuseTask(const KernelPlan& plan, const CallGraph& calls);
+/// = it can. `arch`: as in TaskModuleOptions.
+std::string RefuseTask(const KernelPlan& plan, const CallGraph& calls, uint32_t arch);
 
 /// Whether the threads of a block wait for each other.
 bool UsesBlockBarrier(const KernelPlan& plan);
 
 /// The function. Precondition: RefuseTask says nothing. Variables of the module are not reached by
 /// address yet.
-ptx::Function MakeTaskBody(const KernelPlan& plan, const SharedLayout& shared);
+ptx::Function MakeTaskBody(const KernelPlan& plan, const SharedLayout& shared, uint32_t arch);
 
 }  // namespace cupola::passes

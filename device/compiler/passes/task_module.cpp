@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "device/compiler/passes/directives.h"
+#include "device/compiler/passes/parameters.h"
 #include "device/compiler/passes/plan.h"
 #include "device/compiler/passes/snippet.h"
 #include "device/compiler/passes/task_body.h"
@@ -77,7 +78,7 @@ class TaskModuleBuilder {
       : original_(original),
         master_(master),
         options_(options),
-        planner_(original),
+        planner_(original, options.arch),
         variables_(original) {}
 
   Result<TaskModule> Build();
@@ -121,7 +122,7 @@ std::string TaskModuleBuilder::Refuse(const KernelPlan& plan) const {
   if (std::string name = NameOfMaster(plan); !name.empty()) {
     return "a name of the program and of the MasterKernel alike: " + name;
   }
-  return RefuseTask(plan, planner_.calls());
+  return RefuseTask(plan, planner_.calls(), options_.arch);
 }
 
 Status TaskModuleBuilder::PlanKernels() {
@@ -133,6 +134,7 @@ Status TaskModuleBuilder::PlanKernels() {
       facts.body = static_cast<uint32_t>(plans_.size());
       facts.static_shared = LayOutShared(plan, planner_.calls()).bytes;
       facts.uses_barrier = UsesBlockBarrier(plan);
+      facts.parameters = FindParameterFacts(*plan.kernel, options_.arch).parameters;
       plans_.push_back(std::move(plan));
     }
     made_.kernels.push_back(std::move(facts));
@@ -220,7 +222,7 @@ void TaskModuleBuilder::AddFunctions() {
 void TaskModuleBuilder::AddBodies() {
   std::vector<std::string> names;
   for (const KernelPlan& plan : plans_) {
-    ptx::Function body = MakeTaskBody(plan, LayOutShared(plan, planner_.calls()));
+    ptx::Function body = MakeTaskBody(plan, LayOutShared(plan, planner_.calls()), options_.arch);
     ReachVariablesByAddress(body, variables_);
     names.push_back(body.name);
     made_.module.items.push_back(std::move(body));

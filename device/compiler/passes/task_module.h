@@ -23,9 +23,12 @@ struct TaskFacts {
   uint32_t body = 0;           ///< TaskHeader::body, where it can
   uint32_t static_shared = 0;  ///< bytes; dynamic shared memory is behind them
   bool uses_barrier = false;   ///< threads of a block wait for each other
+  /// Where the body reads them in the record, from the begin of the kernel's parameters.
+  std::vector<ParameterFact> parameters;
 };
 
 struct TaskModuleOptions {
+  uint32_t arch = 90;                ///< as in SideModuleOptions
   std::vector<std::string> kernels;  ///< that may be tasks; empty: all
   /// Of a thread of the MasterKernel: 32, 64 or 128 (runtime::MtbThreads).
   uint32_t registers = 32;

@@ -40,29 +40,6 @@ bool MoveToGlobal(ptx::Instruction& instruction) {
 
 }  // namespace
 
-uint64_t VariableBytes(const ptx::Variable& variable) {
-  const size_t digits = variable.type.find_first_of("0123456789");
-  if (digits == std::string::npos) return 0;
-  uint64_t bits = 0;
-  for (size_t i = digits; i < variable.type.size(); ++i) {
-    if (variable.type[i] < '0' || variable.type[i] > '9') break;
-    bits = bits * 10 + static_cast<uint64_t>(variable.type[i] - '0');
-  }
-  uint64_t bytes = bits / 8 * variable.vector;
-  for (size_t i = 0; i < variable.dims.size(); ++i) {
-    const bool open = variable.dims[i] == 0 && variable.init;
-    bytes *= open ? variable.init->elements.size() : variable.dims[i];
-  }
-  return bytes;
-}
-
-uint32_t VariableAlign(const ptx::Variable& variable) {
-  if (variable.align != 0) return variable.align;
-  ptx::Variable element = variable;
-  element.dims.clear();
-  return static_cast<uint32_t>(std::max<uint64_t>(VariableBytes(element), 1));
-}
-
 VariableTable::VariableTable(const ptx::Module& module) {
   for (const auto& item : module.items) {
     const auto* variable = std::get_if<ptx::Variable>(&item);

@@ -21,8 +21,12 @@
 
 #include "device/compiler/passes/preemptible.h"
 #include "device/compiler/ptx/ir.h"
+#include "device/compiler/ptx/variable_layout.h"
 
 namespace cupola::passes {
+
+using ptx::VariableAlign;
+using ptx::VariableBytes;
 
 /// Variables of a side module: the numbers of the program's in cupola_variables. std::map: numbers
 /// follow the order of the original module, whoever asks first.
@@ -49,11 +53,6 @@ class VariableTable {
   std::map<std::string_view, Entry> of_program_;
   std::map<std::string_view, const ptx::Variable*> copied_;
 };
-
-/// Bytes of a variable of a type with a size; 0 otherwise.
-uint64_t VariableBytes(const ptx::Variable& variable);
-/// Bytes to whose multiple the variable's address is aligned.
-uint32_t VariableAlign(const ptx::Variable& variable);
 
 /// What the loader is told of the variables, in the order of their numbers.
 std::vector<VariableFact> VariableFacts(const std::vector<const ptx::Variable*>& variables);

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "device/compiler/ptx/flow_graph.h"
+#include "device/compiler/ptx/variable_layout.h"
 
 namespace cupola::ptx {
 namespace {
@@ -38,21 +39,6 @@ constexpr std::array<const char*, kFeatureCount> kWords = {"block barrier",
                                                            "texture or surface",
                                                            "float atomics",
                                                            "calls outside the module"};
-
-// Bytes of one element of a PTX type; 0 for types without a size of their own.
-uint64_t TypeBytes(std::string_view type) {
-  if (type == "b128") return 16;
-  const size_t digits = type.find_first_of("0123456789");
-  if (digits == std::string_view::npos) return 0;
-  const std::string_view bits = type.substr(digits);
-  return bits == "8" ? 1 : bits == "16" ? 2 : bits == "32" ? 4 : bits == "64" ? 8 : 0;
-}
-
-uint64_t VariableBytes(const Variable& variable) {
-  uint64_t bytes = TypeBytes(variable.type) * variable.vector;
-  for (const uint64_t dim : variable.dims) bytes *= dim;
-  return bytes;
-}
 
 bool IsDynamicShared(const Variable& variable) {
   return variable.space == StateSpace::kShared && variable.linking == "extern" &&

@@ -24,7 +24,11 @@ namespace cupola::store {
 
 inline constexpr std::array<char, 8> kBundleMagic = {'C', 'U', 'P', 'B', 'N', 'D', 'L', '1'};
 /// Changes whenever a variant of the same kernel would differ; part of every key.
-inline constexpr uint32_t kPassVersion = 11;
+inline constexpr uint32_t kPassVersion = 12;
+
+/// The architecture whose bundles the preloaded library uses: 90 for sm_90. Others can be built, to
+/// be looked at.
+inline constexpr uint32_t kLoadedArch = 90;
 
 enum class ImageKind : uint8_t { kSide, kTasks };
 inline constexpr size_t kImageKinds = 2;
@@ -75,7 +79,7 @@ struct KernelEntry {
   uint32_t parameters;         ///< of the original kernel
   uint32_t parameters_offset;  ///< bytes, ParameterEntry[parameters]
   uint32_t parameter_bytes;    ///< size of the original's parameter block
-  uint32_t launch_offset;      ///< where PreemptParams or SliceParams lies in the variant's block
+  uint32_t launch_offset;      ///< where PreemptParams or SliceParams lies in the variants' blocks
   uint32_t registers;          ///< of the original, per thread
   uint32_t variant_registers;  ///< of the preemptible variant; 0 = not made
   uint32_t static_shared;      ///< bytes, original
@@ -90,11 +94,12 @@ struct KernelEntry {
   uint32_t task_body;
   uint32_t task_shared;          ///< bytes of a block that are not dynamic
   uint32_t task_refusal_offset;  ///< why it cannot be a task, NUL-terminated; 0 = it can
-  uint32_t reserved;
+  uint32_t required_threads[3];  ///< .reqntid: the only block that may be launched; 0s = not said
+  uint32_t reserved[2];
 };
 
 struct ParameterEntry {
-  uint32_t offset, bytes;  ///< in the parameter block
+  uint32_t offset, bytes;  ///< in the parameter block, as the machine code has it
   uint32_t is_pointer;     ///< 1 where the PTX or its use says so (a feature of duration models)
 };
 

@@ -38,20 +38,9 @@ const OpTable& Opcodes() {
   return table;
 }
 
-uint64_t VariableBytes(const ptx::Variable& variable) {
-  uint64_t bytes = uint64_t{std::max(TypeBytes(ParseType(variable.type)), 1u)} * variable.vector;
-  if (ParseType(variable.type) == Type::kNone) bytes = 8;  // texref, samplerref, surfref
-  for (size_t i = 0; i < variable.dims.size(); ++i) {
-    uint64_t dim = variable.dims[i];
-    if (dim == 0 && i == 0 && variable.init) dim = variable.init->elements.size();
-    bytes *= dim;
-  }
-  return bytes;
-}
-
-uint32_t VariableAlign(const ptx::Variable& variable) {
-  if (variable.align != 0) return variable.align;
-  return std::max(TypeBytes(ParseType(variable.type)), 1u) * variable.vector;
+// texref, samplerref and surfref are handles.
+uint64_t BytesInMemory(const ptx::Variable& variable) {
+  return ParseType(variable.type) == Type::kNone ? 8 : ptx::VariableBytes(variable);
 }
 
 void Decoder::Undeclared(const std::string& name) {
@@ -162,7 +151,7 @@ void Decoder::DeclareRegisters(const ptx::Variable& variable) {
 void Decoder::DecodeVariable(const ptx::Variable& variable) {
   using Kind = Symbol::Kind;
   const Type type = ParseType(variable.type);
-  const uint32_t bytes = static_cast<uint32_t>(VariableBytes(variable));
+  const uint32_t bytes = static_cast<uint32_t>(BytesInMemory(variable));
   Symbol symbol{Kind::kLocal, type, 0, bytes};
   switch (variable.space) {
     case ptx::StateSpace::kReg:
@@ -385,7 +374,7 @@ void Decoder::DeclareFormals(const ptx::Function& function) {
     for (size_t i = 0; infos != nullptr && i < function.params.size(); ++i) {
       const ptx::Variable& param = function.params[i];
       scopes_[0].symbols[param.name] = {Symbol::Kind::kKernelParam, ParseType(param.type),
-                                        (*infos)[i].offset, (*infos)[i].size};
+                                        kParameterBase + (*infos)[i].offset, (*infos)[i].size};
     }
     return;
   }

@@ -167,8 +167,7 @@ class Decoder {
   std::optional<Error> error_;
 };
 
-/// Bytes and alignment of a variable; an open dimension counts as 0 unless the initializer tells.
-uint64_t VariableBytes(const ptx::Variable& variable);
-uint32_t VariableAlign(const ptx::Variable& variable);
+/// Bytes of a variable; an open dimension counts as 0 unless the initializer tells.
+uint64_t BytesInMemory(const ptx::Variable& variable);
 
 }  // namespace cupola::sim

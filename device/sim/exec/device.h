@@ -66,6 +66,8 @@ struct KernelInfo {
   uint32_t local_bytes = 0;               ///< per thread
   uint32_t registers = 0;                 ///< an estimate, from the declared registers, at most 255
   uint32_t max_threads_per_block = 1024;  ///< .maxntid / .reqntid, else 1024
+  Dim3 required_threads{0, 0, 0};         ///< .reqntid; 0s: none
+  Dim3 cluster{0, 0, 0};                  ///< .reqnctapercluster; 0s: none
 };
 
 struct GlobalInfo {

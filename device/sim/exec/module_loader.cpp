@@ -42,8 +42,26 @@ void WalkVariables(const ptx::Block& block, Visit visit) {
 uint32_t Place(uint32_t* end, const ptx::Variable& variable) {
   const uint32_t align = VariableAlign(variable);
   const uint32_t at = (*end + align - 1) / align * align;
-  *end = at + static_cast<uint32_t>(VariableBytes(variable));
+  *end = at + static_cast<uint32_t>(BytesInMemory(variable));
   return at;
+}
+
+/// The numbers of ".maxntid 8, 4, 1"; those that are not given are 1.
+Dim3 ExtentsOf(const std::string& text) {
+  uint32_t numbers[3] = {1, 1, 1};
+  size_t count = 0;
+  for (size_t at = 0; at < text.size() && count < 3;) {
+    if (text[at] < '0' || text[at] > '9') {
+      ++at;
+      continue;
+    }
+    uint64_t value = 0;
+    for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at) {
+      value = std::min<uint64_t>(value * 10 + static_cast<uint64_t>(text[at] - '0'), UINT32_MAX);
+    }
+    numbers[count++] = static_cast<uint32_t>(value);
+  }
+  return {numbers[0], numbers[1], numbers[2]};
 }
 
 class Loader {
@@ -80,7 +98,7 @@ class Loader {
  private:
   Status Declare(const ptx::Variable& variable) {
     const Type type = ParseType(variable.type);
-    const uint32_t bytes = static_cast<uint32_t>(VariableBytes(variable));
+    const uint32_t bytes = static_cast<uint32_t>(BytesInMemory(variable));
     Symbol symbol{Symbol::Kind::kGlobal, type, 0, bytes};
     if (variable.space == ptx::StateSpace::kShared) {
       symbol.kind = variable.linking == "extern" || bytes == 0 ? Symbol::Kind::kDynamicShared
@@ -140,29 +158,19 @@ class Loader {
   void DeclareKernel(const ptx::Function& function, uint32_t index) {
     KernelInfo info;
     info.name = function.name;
-    uint32_t end = 0;
+    // As the compiler does for this GPU: by the absolute place in the constant bank.
+    uint32_t end = kParameterBase;
     for (const ptx::Variable& param : function.params) {
-      const uint32_t align = VariableAlign(param);
-      const uint32_t bytes = static_cast<uint32_t>(VariableBytes(param));
-      end = (end + align - 1) / align * align;
-      info.params.push_back({end, bytes, align});
-      end += bytes;
+      const uint32_t at = Place(&end, param);
+      info.params.push_back({at - kParameterBase, end - at, VariableAlign(param)});
     }
-    info.param_bytes = end;
+    info.param_bytes = end - kParameterBase;
     for (const ptx::Directive& attribute : function.attributes) {
+      const Dim3 extents = ExtentsOf(attribute.text);
+      if (attribute.name == "reqntid") info.required_threads = extents;
+      if (attribute.name == "reqnctapercluster") info.cluster = extents;
       if (attribute.name != "maxntid" && attribute.name != "reqntid") continue;
-      uint64_t product = 1, value = 0;
-      bool digits = false;
-      for (const char c : attribute.text + ",") {
-        if (c >= '0' && c <= '9') {
-          value = value * 10 + static_cast<uint64_t>(c - '0');
-          digits = true;
-        } else if (digits) {
-          product *= value;
-          value = 0;
-          digits = false;
-        }
-      }
+      const uint64_t product = uint64_t{extents.x} * extents.y * extents.z;
       info.max_threads_per_block =
           static_cast<uint32_t>(std::clamp<uint64_t>(product, 1, info.max_threads_per_block));
     }
@@ -182,7 +190,7 @@ class Loader {
             const ptx::Variable& variable = *it->second;
             common_[name] = {Symbol::Kind::kShared, ParseType(variable.type),
                              kSharedBase + Place(&common_end_, variable),
-                             static_cast<uint32_t>(VariableBytes(variable))};
+                             static_cast<uint32_t>(BytesInMemory(variable))};
           },
           [](const ptx::Instruction&) {});
     }
@@ -228,7 +236,7 @@ class Loader {
           const ptx::Variable& variable = *it->second;
           own[name] = {Symbol::Kind::kShared, ParseType(variable.type),
                        kSharedBase + Place(end, variable),
-                       static_cast<uint32_t>(VariableBytes(variable))};
+                       static_cast<uint32_t>(BytesInMemory(variable))};
           return &own[name];
         });
     if (!status) return status;
@@ -274,13 +282,13 @@ class Loader {
     std::vector<uint64_t> strides;  // bytes of one element, per depth of nesting
     const Type type = ParseType(variable.type);
     const uint64_t element = std::max(TypeBytes(type), 1u);
-    uint64_t bytes = VariableBytes(variable);
+    uint64_t bytes = BytesInMemory(variable);
     for (const uint64_t dim : variable.dims) {
       const uint64_t count = dim != 0 ? dim : std::max<uint64_t>(variable.init->elements.size(), 1);
       bytes /= std::max<uint64_t>(count, 1);
       strides.push_back(bytes);
     }
-    return Fill(*variable.init, variable, address, address + VariableBytes(variable), strides, 0,
+    return Fill(*variable.init, variable, address, address + BytesInMemory(variable), strides, 0,
                 element);
   }
 

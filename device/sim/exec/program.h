@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "device/compiler/ptx/ir.h"
+#include "device/compiler/ptx/variable_layout.h"
 #include "device/sim/exec/device.h"
 #include "device/sim/exec/memory.h"
 #include "device/sim/exec/observer.h"
@@ -99,6 +100,10 @@ constexpr uint32_t kSharedBase = 1024;
 /// The part of that KiB which %reserved_smem_offset_1 names: cooperative groups keep their barriers
 /// of tiles of several warps in it. Zero when a block starts.
 constexpr uint32_t kReservedAt = 512;
+
+/// A kernel's parameters begin here in the space .param, as they do in the constant bank of sm_90: the
+/// compiler aligns each by its absolute place.
+inline constexpr uint32_t kParameterBase = ptx::ParameterBase(90);
 
 class Program final : public LoadedModule {
  public:

@@ -275,11 +275,12 @@ uint8_t* Warp::KernelParam(uint64_t offset, uint32_t size, uint32_t lane) {
     Raise(FaultKind::kMisalignedAddress, lane, fmt::format("misaligned parameter {:#x}", offset));
     return nullptr;
   }
-  if (offset >= params.size() || params.size() - offset < size) {
+  const uint64_t at = offset - kParameterBase;
+  if (offset < kParameterBase || at >= params.size() || params.size() - at < size) {
     Raise(FaultKind::kIllegalAddress, lane, fmt::format("illegal parameter address {:#x}", offset));
     return nullptr;
   }
-  return reinterpret_cast<uint8_t*>(const_cast<std::byte*>(params.data() + offset));
+  return reinterpret_cast<uint8_t*>(const_cast<std::byte*>(params.data() + at));
 }
 
 uint8_t* Warp::Generic(uint64_t address, uint32_t size, uint32_t lane) {

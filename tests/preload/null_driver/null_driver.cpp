@@ -173,6 +173,10 @@ EXPORT CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name
 EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   return Make(function, Object::kFunction, As(kernel)->name.c_str());
 }
+// It compiles nothing, so it knows no parameters.
+EXPORT CUresult cuFuncGetParamInfo(CUfunction, size_t, size_t*, size_t*) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
 EXPORT CUresult cuFuncGetName(const char** name, CUfunction function) {
   Count("cuFuncGetName");
   if (As(function)->kind != Object::kFunction) return CUDA_ERROR_INVALID_HANDLE;

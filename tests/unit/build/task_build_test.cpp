@@ -31,7 +31,7 @@ struct Program {
   // `answer`: of the compiler.
   TaskBuild Build(const Result<Code>& answer = Code{.bytes = {7}}) {
     compiled.clear();
-    auto made = BuildTasks(module, names, code, [&](const std::string& ptx) {
+    auto made = BuildTasks(module, names, code, 90, [&](const std::string& ptx) {
       compiled.push_back(ptx);
       return answer;
     });

@@ -117,11 +117,11 @@ TEST_P(AnySideModule, IsValidAndHasItsEntries) {
   EXPECT_FALSE(ptx::HasErrors(ptx::Validate(side->module)));
   EXPECT_TRUE(ptx::Parse(ptx::Write(side->module), ""));
   for (const KernelFacts& kernel : side->kernels) {
-    for (const Variant variant : {Variant::kPreemptible, Variant::kSliced}) {
-      const bool can = static_cast<bool>(IsApplicable(*module, kernel.name, variant));
-      const std::string name = VariantName(kernel.name, variant);
-      EXPECT_EQ(side->module.FindFunction(name) != nullptr, can) << name;
-    }
+    const auto has = [&](Variant variant) {
+      return side->module.FindFunction(VariantName(kernel.name, variant)) != nullptr;
+    };
+    EXPECT_EQ(has(Variant::kPreemptible), kernel.preemptible_refusal.empty()) << kernel.name;
+    EXPECT_EQ(has(Variant::kSliced), kernel.sliced_refusal.empty()) << kernel.name;
     EXPECT_EQ(side->module.FindFunction(kernel.name), nullptr) << "the original is not in it";
   }
 }
@@ -150,7 +150,6 @@ TEST(SideModuleOptionsTest, ChooseKernelsVariantsAndRegisters) {
   const auto unknown = MakeSideModule(*module, {.kernels = {"c"}});
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, ErrorCode::kNotFound);
-  EXPECT_EQ(IsApplicable(*module, "c", Variant::kSliced).refusal, "no kernel of this module");
 }
 
 Result<SideModule> OfKernel(const std::string& head, const std::string& params,
