@@ -290,6 +290,22 @@ CUresult hook_cuKernelGetFunction(CUfunction* function, CUkernel kernel) noexcep
   return result;
 }
 
+CUresult hook_cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
+                                 int value) noexcept {
+  const HookScope scope;
+  const CUresult result = CUPOLA_REAL(cuFuncSetAttribute)(function, attribute, value);
+  if (result == CUDA_SUCCESS) NoteLimit(function, attribute, value);
+  return result;
+}
+
+CUresult hook_cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
+                                   CUdevice device) noexcept {
+  const HookScope scope;
+  const CUresult result = CUPOLA_REAL(cuKernelSetAttribute)(attribute, value, kernel, device);
+  if (result == CUDA_SUCCESS) NoteLimit(kernel, attribute, value);
+  return result;
+}
+
 CUresult hook_cuCtxDestroy(CUcontext context) noexcept {
   return EndContext(context, [&] { return CUPOLA_REAL(cuCtxDestroy)(context); });
 }

@@ -50,6 +50,27 @@ void NoteAliasGot(const void* alias, const void* function) noexcept {
   if (LooksAtImages()) NoteAlias(alias, function);
 }
 
+void NoteLimit(const void* function, CUfunction_attribute attribute, int value) noexcept {
+  preempt::Variant* const variant = LooksAtImages() ? FindVariant(function) : nullptr;
+  if (variant == nullptr) return;
+  uint64_t below = 0;
+  switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      below = static_cast<uint64_t>(value) + 1;
+      break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+      if (value == 0) return;
+      break;
+    default:
+      return;
+  }
+  uint64_t before = variant->shared_below.load(std::memory_order_relaxed);
+  while (before != 0 && !variant->shared_below.compare_exchange_weak(before, below)) {
+  }
+}
+
 void NoteUnloading(const void* owner) noexcept {
   if (!LooksAtImages()) return;
   tasks::ForEachEngine([owner](tasks::TaskEngine& engine) { engine.ForgetImage(owner); });

@@ -28,6 +28,9 @@ void NoteKernelGot(const void* function, const void* owner, const char* name) no
 void NoteKernelEnumerated(const void* function, const void* owner) noexcept;
 void NoteAliasGot(const void* alias, const void* function) noexcept;
 
+/// The program has set an attribute of a kernel.
+void NoteLimit(const void* function, CUfunction_attribute attribute, int value) noexcept;
+
 /// A module or library is about to be unloaded, a context may be about to end; its guarded launches
 /// are complete (the call waited for them).
 void NoteUnloading(const void* owner) noexcept;

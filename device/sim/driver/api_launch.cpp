@@ -1,4 +1,7 @@
 // cuLaunchKernel, its extended and cooperative forms.
+#include <cstdint>
+#include <cstring>
+
 #include "device/sim/driver/api.h"
 
 using namespace cupola::sim;  // NOLINT
@@ -16,22 +19,34 @@ CUresult Launch(DefaultStream null_means, CUfunction function, const Driver::Lau
   return driver->Enqueue(*stream, std::move(work));
 }
 
+// CUlaunchAttributeID, of which earlier toolkits do not name all: preferred cluster dimension, preferred
+// shared memory carve-out, scheduling for NVLink.
+constexpr unsigned kPreferredCluster = 11, kCarveout = 14, kLinkCentric = 16;
+
 /// Reads the attributes of a launch: what changes nothing here is accepted, what would change what
 /// the kernel computes is refused by name.
 CUresult ReadAttributes(const CUlaunchConfig& config, Driver::LaunchShape* shape) {
   for (unsigned int i = 0; i < config.numAttrs; ++i) {
     const CUlaunchAttribute& attribute = config.attrs[i];
-    switch (attribute.id) {
+    switch (static_cast<unsigned>(attribute.id)) {
       case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
         shape->cooperative = attribute.value.cooperative != 0;
         break;
       case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        if (attribute.value.clusterDim.x <= 1 && attribute.value.clusterDim.y <= 1 &&
-            attribute.value.clusterDim.z <= 1) {
-          break;
+        shape->cluster = {attribute.value.clusterDim.x, attribute.value.clusterDim.y,
+                          attribute.value.clusterDim.z};
+        break;
+      case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+        if (attribute.value.memSyncDomain > CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE) {
+          return CUDA_ERROR_INVALID_VALUE;
         }
-        SayLacks("a launch with CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION");
-        return CUDA_ERROR_NOT_SUPPORTED;
+        break;
+      case kCarveout: {
+        uint32_t percent = 0;
+        std::memcpy(&percent, &attribute.value, sizeof(percent));
+        if (percent > 100 && percent != ~0u) return CUDA_ERROR_INVALID_VALUE;
+        break;
+      }
       case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
         SayLacks("a launch with CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT");
         return CUDA_ERROR_NOT_SUPPORTED;
@@ -41,7 +56,15 @@ CUresult ReadAttributes(const CUlaunchConfig& config, Driver::LaunchShape* shape
       case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
         SayLacks("a launch with CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE");
         return CUDA_ERROR_NOT_SUPPORTED;
-      default: break;  // priority, memory domains, carve-out, serialisation: hints of performance
+      case CU_LAUNCH_ATTRIBUTE_IGNORE:
+      case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+      case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+      case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+      case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+      case kPreferredCluster:
+      case kLinkCentric: break;  // hints of performance
+      default: return CUDA_ERROR_INVALID_VALUE;  // of streams only, or of another version
     }
   }
   return CUDA_SUCCESS;

@@ -99,8 +99,10 @@ class Driver {
     Dim3 grid, block;
     uint32_t dynamic_shared_bytes = 0;
     bool cooperative = false;
+    Dim3 cluster{0, 0, 0};  ///< that the launch asks for; 0s: it does not
   };
-  /// Checks a launch and makes it work. Parameters as cuLaunchKernel takes them.
+  /// Checks a launch as the driver does (tests/cases/launch_checks has its answers) and makes it work.
+  /// Parameters as cuLaunchKernel takes them.
   CUresult MakeKernelWork(Context& context, CUfunction handle, const LaunchShape& shape,
                           void** params, void** extra, KernelWork* work);
 

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "device/sim/driver/driver.h"
+#include "device/sim/driver/say.h"
 
 namespace cupola::sim {
 namespace {
@@ -9,24 +11,61 @@ namespace {
 // CUDA C++ programming guide, "Technical specifications per compute capability", 9.0.
 constexpr uint64_t kMaxGridX = 2147483647, kMaxGridYZ = 65535;
 constexpr uint32_t kMaxBlockXY = 1024, kMaxBlockZ = 64;
+constexpr uint64_t kMaxPortableCluster = 8;
+/// Shared memory of a block where the kernel's attribute is not set.
+constexpr uint64_t kSharedWithoutAsking = 48 << 10;
+
+bool AnyZero(const Dim3& extents) { return extents.x == 0 || extents.y == 0 || extents.z == 0; }
+bool AllZero(const Dim3& extents) { return extents.x == 0 && extents.y == 0 && extents.z == 0; }
+bool AreEqual(const Dim3& a, const Dim3& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
+
+CUresult CheckExtents(const Driver::LaunchShape& shape, const KernelInfo& info) {
+  const Dim3 grid = shape.grid, block = shape.block;
+  if (AnyZero(grid) || AnyZero(block) || grid.x > kMaxGridX || grid.y > kMaxGridYZ ||
+      grid.z > kMaxGridYZ) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (block.x > kMaxBlockXY || block.y > kMaxBlockXY || block.z > kMaxBlockZ ||
+      block.x * block.y * block.z > info.max_threads_per_block) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const bool is_required = AllZero(info.required_threads) || AreEqual(block, info.required_threads);
+  return is_required ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult CheckShared(const Driver::LaunchShape& shape, const Function& function) {
+  const uint64_t bytes = shape.dynamic_shared_bytes;
+  if (bytes <= function.max_dynamic_shared_bytes) return CUDA_SUCCESS;
+  // How many blocks there is room for comes first, and has a limit of its own.
+  const uint64_t fixed = function.info->static_shared_bytes;
+  const uint64_t most = std::max(kSharedWithoutAsking, fixed + function.max_dynamic_shared_bytes);
+  const bool counts_none = shape.cooperative && bytes <= INT32_MAX && fixed + bytes > most;
+  return counts_none ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult CheckClusters(const Driver::LaunchShape& shape, const KernelInfo& info) {
+  Dim3 cluster = info.cluster;
+  if (!AllZero(shape.cluster)) {
+    if (!AllZero(cluster) && !AreEqual(cluster, shape.cluster)) {
+      return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    }
+    cluster = shape.cluster;
+  }
+  if (AllZero(cluster)) return CUDA_SUCCESS;
+  if (AnyZero(cluster) || shape.grid.x % cluster.x != 0 || shape.grid.y % cluster.y != 0 ||
+      shape.grid.z % cluster.z != 0 ||
+      uint64_t{cluster.x} * cluster.y * cluster.z > kMaxPortableCluster) {
+    return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+  }
+  if (AllZero(shape.cluster) || AreEqual(cluster, {1, 1, 1})) return CUDA_SUCCESS;
+  SayLacks("a launch with CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION");
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
 
 CUresult CheckShape(const Driver::LaunchShape& shape, const Function& function) {
-  const Dim3 grid = shape.grid, block = shape.block;
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (grid.x > kMaxGridX || grid.y > kMaxGridYZ || grid.z > kMaxGridYZ) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  const uint64_t threads = uint64_t{block.x} * block.y * block.z;
-  if (block.x > kMaxBlockXY || block.y > kMaxBlockXY || block.z > kMaxBlockZ || threads > 1024) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (shape.dynamic_shared_bytes > function.max_dynamic_shared_bytes) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (threads > function.info->max_threads_per_block) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-  return CUDA_SUCCESS;
+  if (CUresult result = CheckExtents(shape, *function.info); result != CUDA_SUCCESS) return result;
+  if (CUresult result = CheckShared(shape, function); result != CUDA_SUCCESS) return result;
+  return CheckClusters(shape, *function.info);
 }
 
 /// cuLaunchKernel: `params` has a pointer per parameter; `extra` a buffer with all of them.
@@ -53,10 +92,12 @@ CUresult PackParams(const KernelInfo& info, void** params, void** extra,
       return CUDA_ERROR_INVALID_VALUE;
     }
   }
-  if (buffer == nullptr || bytes == nullptr || *bytes < info.param_bytes) {
+  if (buffer == nullptr || bytes == nullptr) {
     return info.params.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
-  std::memcpy(packed->data(), buffer, info.param_bytes);
+  // More than the kernel has is refused, less is taken; what is not there is undefined.
+  if (*bytes > info.param_bytes) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  std::memcpy(packed->data(), buffer, *bytes);
   return CUDA_SUCCESS;
 }
 
@@ -72,7 +113,10 @@ CUresult Driver::MakeKernelWork(Context& context, CUfunction handle, const Launc
   const auto threads = shape.block.x * shape.block.y * shape.block.z;
   const uint32_t resident =
       device_->MaxResidentBlocks(*function->info, threads, shape.dynamic_shared_bytes);
-  if (resident == 0) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (resident == 0) {
+    return shape.cooperative ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+                             : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  }
   const uint64_t blocks = uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z;
   if (shape.cooperative && blocks > uint64_t{resident} * device_->config().sm_count) {
     return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
