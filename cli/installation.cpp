@@ -62,6 +62,7 @@ bool IsDriver(const fs::path& path, const Installation& installation) {
   if (!IsLoadable(path)) return false;
   if (path.parent_path().filename() == "stubs") return false;  // the toolkit's, for linking only
   return !SameFile(path, installation.preload) &&
+         !SameFile(path, fs::path(installation.front_folder) / kDriverName) &&
          !SameFile(path, fs::path(installation.sim_folder) / kDriverName);
 }
 
@@ -91,7 +92,9 @@ Result<Installation> FindInstallation(const std::string& home) {
   for (const char* folder : {"lib", "lib/cupola"}) {
     const fs::path preload = prefix / folder / "libcupola.so";
     if (!IsFile(preload)) continue;
-    Installation found{.preload = preload.lexically_normal().string(), .sim_folder = ""};
+    Installation found{.preload = preload.lexically_normal().string(), .front_folder = "", .sim_folder = ""};
+    const fs::path front = prefix / folder / "libcupola";
+    if (IsFile(front / kDriverName)) found.front_folder = front.lexically_normal().string();
     const fs::path sim = prefix / folder / "sim";
     if (IsFile(sim / kDriverName)) found.sim_folder = sim.lexically_normal().string();
     return found;

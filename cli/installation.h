@@ -12,6 +12,7 @@ namespace cupola {
 /// Cupola's libraries, as absolute paths.
 struct Installation {
   std::string preload;     ///< libcupola.so
+  std::string front_folder;  ///< holds Cupola's own libcuda.so.1, which takes the driver's place; "" = none
   std::string sim_folder;  ///< holds the simulated libcuda.so.1 and libcudart.so.13; "" = none
 };
 

@@ -64,11 +64,12 @@ PreparedRun PrepareRun(const char* program, const std::string& device_name, cons
   if (!installation) Fail(installation.error(), kExitCupolaFailed);
   const auto device = ChooseDevice(device_name, DefaultDriverPlaces(), *installation);
   if (!device) Fail(device.error(), kExitCupolaFailed);
-  // ld.so(8): the words of LD_PRELOAD are separated by spaces or colons, without any escape.
-  if (installation->preload.find_first_of(" :") != std::string::npos) {
+  // ld.so(8): the words of LD_PRELOAD are separated by spaces or colons, those of LD_LIBRARY_PATH by colons or
+  // semicolons, without any escape; a dollar sign begins what is replaced.
+  if (installation->preload.find_first_of(" :;$") != std::string::npos) {
     Fail(MakeError(
              ErrorCode::kInvalidArgument,
-             fmt::format("{}: a path with a space or colon cannot be preloaded; move Cupola to "
+             fmt::format("{}: a path with a space, colon, semicolon or dollar sign cannot be preloaded; move Cupola to "
                          "another folder",
                          installation->preload)),
          kExitCupolaFailed);
@@ -78,6 +79,8 @@ PreparedRun PrepareRun(const char* program, const std::string& device_name, cons
   if (SayLimits(LookAtProgram(*path), *device)) {
     additions.preload = installation->preload;
     additions.driver = device->driver;
+    // A program that is linked with the driver finds Cupola's first (docs/interception.md).
+    additions.front_folder = installation->front_folder;
     if (device->simulated) additions.library_folder = installation->sim_folder;
   }
   return run;

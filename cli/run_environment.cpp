@@ -46,6 +46,18 @@ void Prepend(std::vector<std::string>& environment, const std::string& name,
   Set(environment, name, list);
 }
 
+/// AddressSanitizer's shared runtime ends a program in which another library comes before it. The preloaded
+/// library tells it not to, unless the program has options of its own; this is for those. Who has said
+/// otherwise is left alone. https://github.com/google/sanitizers/wiki/AddressSanitizerFlags
+void AllowPreloadBeforeSanitizer(std::vector<std::string>& environment) {
+  constexpr std::string_view kName = "ASAN_OPTIONS", kOption = "verify_asan_link_order";
+  const std::string* const entry = Find(environment, kName);
+  std::string options = entry != nullptr ? entry->substr(kName.size() + 1) : "";
+  if (options.find(kOption) != std::string::npos) return;
+  if (!options.empty()) options += ':';
+  Set(environment, std::string(kName), options.append(kOption).append("=0"));
+}
+
 }  // namespace
 
 std::vector<std::string> WithCupola(const std::vector<std::string>& existing,
@@ -53,6 +65,10 @@ std::vector<std::string> WithCupola(const std::vector<std::string>& existing,
   std::vector<std::string> environment = existing;
   Prepend(environment, "LD_PRELOAD", additions.preload);
   Prepend(environment, "LD_LIBRARY_PATH", additions.library_folder);
+  if (!additions.preload.empty()) {
+    Prepend(environment, "LD_LIBRARY_PATH", additions.front_folder);
+    AllowPreloadBeforeSanitizer(environment);
+  }
   if (!additions.driver.empty()) Set(environment, "CUPOLA_DRIVER", additions.driver);
   Set(environment, "CUPOLA_RECORDS", additions.records);
   Set(environment, "CUPOLA_TIMING", additions.timing);

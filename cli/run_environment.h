@@ -16,6 +16,7 @@ struct RunEnvironment {
   std::string timing;          ///< CUPOLA_TIMING; removed when ""
   /// Further variables, name and value, for one kind of run; removed when "".
   std::vector<std::pair<std::string, std::string>> variables = {};
+  std::string front_folder = "";  ///< where something is preloaded, LD_LIBRARY_PATH begins with it
 };
 
 /// `existing` ("NAME=value" each) with the additions. A value that is there already stays behind

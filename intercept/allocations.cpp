@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "intercept/driver_calls.h"
+#include "intercept/thread_memory.h"
 
 namespace cupola::intercept {
 namespace {
@@ -18,11 +19,13 @@ struct Told {
   uint32_t count, next;
   uint64_t made;
 };
-thread_local constinit Told told __attribute__((tls_model("initial-exec"))) = {};
 
 }  // namespace
 
 Allocation AllocationOf(uint64_t address) noexcept {
+  ThreadMemory* const memory = MemoryOfThread();
+  Told nothing;
+  Told& told = memory != nullptr ? *KeptIn<Told>(memory->allocations) : (nothing = {});
   const uint64_t made = memory_made.load(std::memory_order_relaxed);
   if (told.made != made) {
     told.count = told.next = 0;

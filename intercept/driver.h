@@ -3,8 +3,8 @@
 
 namespace cupola::intercept {
 
-/// Opens the driver and fills cupola_real, once. Holds no lock of ours while the dynamic linker
-/// works: another thread may be inside a constructor that calls CUDA. Two threads that arrive
+/// Opens the driver and fills cupola_real, once. Needs little of the caller's stack. Holds no lock of ours while
+/// the dynamic linker works: another thread may be inside a constructor that calls CUDA. Two threads that arrive
 /// together both do it, with the same result. Returns false when there is no driver.
 bool OpenDriver() noexcept;
 
@@ -14,8 +14,7 @@ bool IsDriverOpen() noexcept;
 /// True for functions that stand in for what a driver lacks (see calls.h).
 bool IsStandIn(const void* function) noexcept;
 
-/// The dynamic linker's own functions, past the interposed ones.
-void* RealDlopen(const char* file, int mode) noexcept;
-void* RealDlsym(void* handle, const char* name) noexcept;
+/// Whether the door was preloaded (door/door.h). Without it nothing but the driver's calls happens.
+bool HasDoor() noexcept;
 
 }  // namespace cupola::intercept

@@ -1,11 +1,11 @@
 #include "intercept/driver_search.h"
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -23,25 +23,19 @@ constexpr const char* kUsualFolders[] = {
     "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/local/lib", "/run/opengl-driver/lib",
 };
 
-// True for an x86-64 shared object that is not this library.
+std::atomic<const char*> left_out{nullptr};
+
+// True for an x86-64 shared object that is not Cupola's.
 bool MayBeDriver(const char* path) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
   Elf64_Ehdr header;
-  struct stat status;
   const bool is_object = read(file, &header, sizeof(header)) == sizeof(header) &&
                          memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
-                         header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == EM_X86_64 &&
-                         fstat(file, &status) == 0;
+                         header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == EM_X86_64;
   close(file);
-  if (!is_object) return false;
-  Dl_info own;
-  struct stat own_status;
-  if (dladdr(reinterpret_cast<void*>(&MayBeDriver), &own) == 0 ||
-      stat(own.dli_fname, &own_status) != 0) {
-    return true;
-  }
-  return status.st_dev != own_status.st_dev || status.st_ino != own_status.st_ino;
+  const char* const own = left_out.load(std::memory_order_acquire);
+  return is_object && (own == nullptr || !IsSameFile(path, own));
 }
 
 struct Search {
@@ -130,6 +124,14 @@ bool Search::TryCache() const {
 }
 
 }  // namespace
+
+bool IsSameFile(const char* a, const char* b) {
+  struct stat first, second;
+  return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+void LeaveOutDriver(const char* path) { left_out.store(path, std::memory_order_release); }
 
 bool ForEachDriver(const char* asked_path, bool (*use)(const char* path, void* data), void* data) {
   const Search search{use, data};

@@ -149,7 +149,6 @@ void Describe(const LaunchFacts& facts, bool captured, LaunchRecord* record) noe
   record->shared_bytes = facts.shared_bytes;
   record->kernel_nodes = facts.kernel_nodes;
   record->flags = static_cast<uint16_t>(facts.flags | key.flags);
-  if (this_thread.runtime_doors != 0) record->flags |= kFlagRuntimeDoor;
   record->kind = captured ? RecordKind::kCapturedKernel
                           : is_graph ? RecordKind::kGraph : RecordKind::kKernel;
   record->door = facts.door;

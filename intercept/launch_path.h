@@ -73,8 +73,7 @@ void RecordInRing(RingWriter& ring, const LaunchFacts& facts, bool captured, CUr
     record->block[i] = static_cast<uint16_t>(facts.block[i]);
   }
   record->shared_bytes = facts.shared_bytes;
-  record->flags = static_cast<uint16_t>(facts.flags | key.flags |
-                                        (this_thread.runtime_doors != 0 ? kFlagRuntimeDoor : 0));
+  record->flags = static_cast<uint16_t>(facts.flags | key.flags);
   record->door = facts.door;
   lane.Publish();
   return true;

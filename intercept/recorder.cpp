@@ -9,6 +9,7 @@
 
 #include "intercept/calls.h"
 #include "intercept/device_timing.h"
+#include "intercept/driver.h"
 #include "intercept/fast_clock.h"
 #include "intercept/graphs.h"
 #include "intercept/green_contexts.h"
@@ -17,6 +18,7 @@
 #include "intercept/module_hooks.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
+#include "intercept/own_stack.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/streams.h"
 #include "intercept/thread_state.h"
@@ -117,19 +119,24 @@ RecordingState Start() {
   return RecordingState::kOn;
 }
 
+// All that begins with the process's first call.
+RecordingState StartAll() {
+  if (!HasDoor()) return RecordingState::kOff;
+  const RecordingState state = Start();
+  preempt::StartPreemption();
+  // Launches that are measured stay launches.
+  if (state == RecordingState::kOff) tasks::StartTasks();
+  const bool is_watched = preempt::PreemptionOn() || tasks::TasksOn();
+  return state == RecordingState::kOff && is_watched ? RecordingState::kOffButWatched : state;
+}
+
 }  // namespace
 
 bool StartRecording() noexcept {
   const MutexLock lock(start_mutex);
   if (recording_state.load(std::memory_order_relaxed) == RecordingState::kNotStarted) {
-    RecordingState state = Start();
-    preempt::StartPreemption();
-    // Launches that are measured stay launches.
-    if (state == RecordingState::kOff) tasks::StartTasks();
-    if (state == RecordingState::kOff && (preempt::PreemptionOn() || tasks::TasksOn())) {
-      state = RecordingState::kOffButWatched;
-    }
-    recording_state.store(state, std::memory_order_release);
+    auto start = [] { recording_state.store(StartAll(), std::memory_order_release); };
+    RunOnOwnStack(start);
   }
   return recording_state.load(std::memory_order_relaxed) == RecordingState::kOn;
 }

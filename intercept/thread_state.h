@@ -10,7 +10,6 @@ class LaneWriter;
 
 struct ThreadState {
   uint32_t depth;              ///< hooks on this thread's stack; inside one, calls pass straight on
-  uint32_t runtime_doors;      ///< hooked libcudart calls on this thread's stack
   uint32_t thread_id;          ///< gettid(); 0 = not asked yet
   uint32_t passed_by;          ///< launches since they were last counted (tasks/task_launch.h)
   bool launched_variant;       ///< its last launch went out as a preemptible variant

@@ -63,7 +63,6 @@ enum class LaunchDoor : uint8_t {
 enum LaunchFlag : uint16_t {
   kFlagPerThreadStream = 1,  ///< the _ptsz form, or stream handle 2
   kFlagLegacyStream = 2,     ///< stream handle 0 or 1 (legacy default stream)
-  kFlagRuntimeDoor = 4,      ///< came through a hooked call of a shared libcudart
   kFlagPackedArgs = 8,       ///< arguments came packed, through `extra`
   kFlagCooperative = 16,
   kFlagDeviceTimed = 32,     ///< device_start_ns and device_end_ns are valid

@@ -50,7 +50,6 @@ std::string KernelArgs(const Launch& launch) {
       launch.block[2], launch.shared_bytes, DoorName(static_cast<uint8_t>(launch.door)));
   if (launch.flags & kFlagCooperative) text += R"(,"cooperative":true)";
   if (launch.flags & kFlagPerThreadStream) text += R"(,"per_thread_stream":true)";
-  if (launch.flags & kFlagRuntimeDoor) text += R"(,"runtime_door":true)";
   if (launch.flags & kFlagPackedArgs) text += R"(,"packed_arguments":true)";
   return text;
 }

@@ -4,6 +4,7 @@
 Writes into --out: stubs.S (one trampoline per export), calls.inc (X-macro: index, name, class),
 forms.inc (X-macro: name for cuGetProcAddress, version and stream form of each watched call),
 stream_arguments.inc (X-macro: which argument of a call is its stream),
+signatures.inc (X-macro: the type of each call, in the order of calls.inc),
 exports.map (the linker's export map). Run by the build; nothing of it is committed.
 """
 import argparse
@@ -11,12 +12,7 @@ import pathlib
 import re
 import subprocess
 
-DOORS = [
-    "cudaLaunchKernel", "cudaLaunchKernel_ptsz", "__cudaLaunchKernel", "__cudaLaunchKernel_ptsz",
-    "cudaLaunchKernelExC", "cudaLaunchKernelExC_ptsz", "cudaLaunchCooperativeKernel",
-    "cudaLaunchCooperativeKernel_ptsz",
-]
-LINKER = ["dlopen", "dlsym"]
+DOOR = ["cupola_handle_for"]  # door/door.h
 
 
 def read_classes(path):
@@ -118,6 +114,17 @@ def stream_arguments_of(typedefs, names):
                 yield export, at
 
 
+def signatures_of(typedefs, names):
+    """A line for each export: its typedef, or how many words it takes of the stack."""
+    known = {export: f"PFN_{name}_v{version}{re.search('(_pt[sd][sz])?$', export).group(0)}"
+             for export, name, version, _ in forms_of(typedefs, names)}
+    for name in names:
+        if name in known:
+            yield f"CUPOLA_SIGNATURE({name}, {known[name]})"
+        else:  # those of cudaProfiler.h have three arguments at most
+            yield f"CUPOLA_STACK_WORDS({name}, {0 if name.startswith('cuProfiler') else 'kUnknown'})"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--classes", type=pathlib.Path, required=True)
@@ -153,10 +160,12 @@ def main():
     (args.out / "stream_arguments.inc").write_text("".join(
         f"CUPOLA_STREAM_ARGUMENT({export}, {at}, {'true' if export.endswith('_ptsz') else 'false'})\n"
         for export, at in stream_arguments_of(args.typedefs.read_text(), set(names))))
+    (args.out / "signatures.inc").write_text(
+        "\n".join(signatures_of(args.typedefs.read_text(), names)) + "\n")
     (args.out / "calls.inc").write_text("".join(
         f"CUPOLA_CALL({name}, {classes.get(name, 'kMayWait')})\n" for name in names))
     (args.out / "exports.map").write_text(
-        "{\n  global:\n" + "".join(f"    {name};\n" for name in LINKER + DOORS + names) +
+        "{\n  global:\n" + "".join(f"    {name};\n" for name in DOOR + names) +
         "  local: *;\n};\n")
 
 

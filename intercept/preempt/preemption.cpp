@@ -1,6 +1,6 @@
 #include "intercept/preempt/preemption.h"
 
-#include <dlfcn.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -176,13 +176,36 @@ void StandAside(const char* why) noexcept {
   GpuBoard::TakeAbilitiesAway();
 }
 
+namespace {
+
+struct ObjectSearch {
+  uintptr_t address;
+  bool is_cupti;
+};
+
+// Not dladdr: it takes the dynamic linker's lock, and whoever holds that may be a constructor that waits for
+// the calling thread. The lock of dl_iterate_phdr is never held while code of others runs.
+int LookWhetherCupti(dl_phdr_info* object, size_t, void* data) {
+  auto& search = *static_cast<ObjectSearch*>(data);
+  for (unsigned i = 0; i < object->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = object->dlpi_phdr[i];
+    const uintptr_t begin = object->dlpi_addr + segment.p_vaddr;
+    if (segment.p_type != PT_LOAD || search.address - begin >= segment.p_memsz) continue;
+    const char* const slash = strrchr(object->dlpi_name, '/');
+    const char* const name = slash != nullptr ? slash + 1 : object->dlpi_name;
+    search.is_cupti = strncmp(name, "libcupti.so", strlen("libcupti.so")) == 0;
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
 void NoteTablesAsked(const void* caller) noexcept {
   if (StandsAside()) return;
-  Dl_info where{};
-  if (dladdr(caller, &where) == 0 || where.dli_fname == nullptr) return;
-  const char* const slash = strrchr(where.dli_fname, '/');
-  const char* const name = slash != nullptr ? slash + 1 : where.dli_fname;
-  if (strncmp(name, "libcupti.so", strlen("libcupti.so")) != 0) return;
+  ObjectSearch search{reinterpret_cast<uintptr_t>(caller), false};
+  dl_iterate_phdr(&LookWhetherCupti, &search);
+  if (!search.is_cupti) return;
   StandAside("the program uses CUPTI");
 }
 

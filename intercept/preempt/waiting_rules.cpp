@@ -2,6 +2,8 @@
 // call (entry.S) when launches are outstanding or the process has demand. The rules follow what an
 // H200 does behind a guard (docs/preemption.md, "Calls behind a guard"); what is not named here and
 // is classed kMayWait waits for all.
+#include <new>
+
 #include "intercept/allocations.h"
 #include "intercept/calls.h"
 #include "intercept/driver.h"
@@ -154,9 +156,9 @@ bool IsWaitedFor(Rule rule, const uint64_t* arguments) {
 }
 
 /// A call that is under way on this thread, between cupola_enter_may_wait or
-/// cupola_enter_stream_ordered, and cupola_leave_call.
+/// cupola_enter_stream_ordered, and cupola_leave_call. It lies in the frame of entry.S, which has
+/// kCallBytes for it.
 struct CallUnderWay {
-  bool active;
   uint64_t scopes;          ///< bit i: a scope is open in internal::contexts[i]
   bool elsewhere;           ///< counted in scopes_elsewhere
   bool deepened;            ///< this_thread.depth was raised
@@ -171,7 +173,11 @@ struct CallUnderWay {
   uint64_t holds_before;
   CUevent* opened;          ///< where an event of another process will be
 };
-thread_local constinit CallUnderWay under_way __attribute__((tls_model("initial-exec"))) = {};
+constexpr size_t kCallBytes = 192;
+static_assert(sizeof(CallUnderWay) <= kCallBytes && alignof(CallUnderWay) <= 16);
+
+/// Null when none is.
+thread_local constinit CallUnderWay* call_under_way __attribute__((tls_model("initial-exec"))) = nullptr;
 
 PreemptContext* Current() { return FindContext(CurrentContext()); }
 
@@ -188,11 +194,13 @@ static_assert(internal::kMostContexts <= 64);
 
 // Nothing of a context that is not known is guarded; nothing may be until the call is over.
 void OpenElsewhere() {
+  CallUnderWay& under_way = *call_under_way;
   scopes_elsewhere.fetch_add(1);
   under_way.elsewhere = true;
 }
 
 void OpenAll() {
+  CallUnderWay& under_way = *call_under_way;
   OpenElsewhere();
   const uint32_t count = internal::context_count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < count; ++i) {
@@ -205,6 +213,7 @@ void OpenAll() {
 
 // What the program holds of a stream has passed when it has waited for that.
 void WillHaveWaitedFor(const StreamKey& key, bool whole_context) {
+  CallUnderWay& under_way = *call_under_way;
   if (!AnyIsHeld()) return;
   under_way.waits_for_held = true;
   under_way.whole_context = whole_context;
@@ -213,6 +222,7 @@ void WillHaveWaitedFor(const StreamKey& key, bool whole_context) {
 }
 
 void Open(size_t call, const uint64_t* arguments) {
+  CallUnderWay& under_way = *call_under_way;
   const Rule rule = rules[call];
   if (call == static_cast<size_t>(Call::k_cuIpcOpenEventHandle)) {
     under_way.opened = reinterpret_cast<CUevent*>(arguments[0]);
@@ -273,14 +283,20 @@ void Open(size_t call, const uint64_t* arguments) {
   }
 }
 
-bool HasTasksBehind() { return under_way.tasks.what != tasks::Behind::What::kNothing; }
+bool HasTasksBehind() { return call_under_way->tasks.what != tasks::Behind::What::kNothing; }
 
 // A hook raises the depth itself; without one, what the driver calls meanwhile is its own affair.
 uint64_t Enter(uint64_t index) {
-  under_way.active = true;
+  CallUnderWay& under_way = *call_under_way;
   under_way.deepened = (index & kHasHook) == 0;
   if (under_way.deepened) ++this_thread.depth;
   return 1;
+}
+
+// Nothing is to be done behind the call.
+uint64_t Leave() {
+  call_under_way = nullptr;
+  return 0;
 }
 
 }  // namespace
@@ -303,28 +319,30 @@ void StartWaitingRules() noexcept {
 extern "C" {
 
 /// Called by entry.S before call `index` (bit 30: it has a hook of ours) with its register
-/// arguments, the first at `arguments[0]`, the next below it. Returns nonzero if cupola_leave_call
-/// is to be called after it.
+/// arguments, the first at `arguments[0]`, the next below it, and kCallBytes at `storage` that last until
+/// cupola_leave_call. Returns nonzero if that is to be called after it.
 __attribute__((visibility("hidden"))) uint64_t cupola_enter_may_wait(
-    uint64_t index, const uint64_t* arguments) noexcept {
-  if (InsideHook() || under_way.active) return 0;
+    uint64_t index, const uint64_t* arguments, void* storage) noexcept {
+  if (InsideHook() || call_under_way != nullptr) return 0;
   if (!PreemptionOn() && !tasks::TasksOn()) return 0;
   {
     const HookScope scope;  // what we ask of the driver here is not the program's
-    under_way = {};
+    call_under_way = new (storage) CallUnderWay{};
+    CallUnderWay& under_way = *call_under_way;
     // First tasks: launches may wait for them, they for no launch.
     if (tasks::TasksOn()) under_way.tasks = tasks::BeforeMayWait(index & ~kHasHook, arguments);
     under_way.makes_memory = makes_memory[index & ~kHasHook];
     if (PreemptionOn()) Open(index & ~kHasHook, arguments);
   }
-  return PreemptionOn() || HasTasksBehind() ? Enter(index) : 0;
+  return PreemptionOn() || HasTasksBehind() ? Enter(index) : Leave();
 }
 
 /// The same for a stream-ordered call.
 __attribute__((visibility("hidden"))) uint64_t cupola_enter_stream_ordered(
-    uint64_t index, const uint64_t* arguments) noexcept {
-  if (InsideHook() || under_way.active) return 0;
-  under_way = {};
+    uint64_t index, const uint64_t* arguments, void* storage) noexcept {
+  if (InsideHook() || call_under_way != nullptr) return 0;
+  call_under_way = new (storage) CallUnderWay{};
+  CallUnderWay& under_way = *call_under_way;
   if (tasks::TasksOn()) {
     const HookScope scope;
     under_way.tasks = tasks::BeforeStreamOrdered(index & ~kHasHook, arguments);
@@ -339,10 +357,11 @@ __attribute__((visibility("hidden"))) uint64_t cupola_enter_stream_ordered(
       NoteJoin(*context, reinterpret_cast<CUstream>(ArgumentAt(arguments, argument.at)), argument.per_thread);
     }
   }
-  return HasTasksBehind() || under_way.hold != 0 ? Enter(index) : 0;
+  return HasTasksBehind() || under_way.hold != 0 ? Enter(index) : Leave();
 }
 
 __attribute__((visibility("hidden"))) void cupola_leave_call(CUresult result) noexcept {
+  CallUnderWay& under_way = *call_under_way;
   if (under_way.deepened) --this_thread.depth;
   for (uint64_t rest = under_way.scopes; rest != 0; rest &= rest - 1) {
     CloseScope(*internal::contexts[__builtin_ctzll(rest)].load(std::memory_order_acquire));
@@ -358,7 +377,7 @@ __attribute__((visibility("hidden"))) void cupola_leave_call(CUresult result) no
   if (under_way.makes_memory) NoteMemoryMade();
   tasks::DoBehind(under_way.tasks);
   if (result == CUDA_SUCCESS) AfterSync(under_way.sync);
-  under_way = {};
+  call_under_way = nullptr;
 }
 
 }  // extern "C"

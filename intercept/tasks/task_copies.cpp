@@ -15,6 +15,7 @@
 #include "intercept/tasks/task_times.h"
 #include "intercept/tasks/tasks.h"
 #include "intercept/tasks/waiting_kernels.h"
+#include "intercept/thread_memory.h"
 
 namespace cupola::intercept::tasks {
 namespace {
@@ -38,7 +39,9 @@ struct Range {
 
 // Of each thread: no lock. By two megabytes, so that a large allocation is asked about some times.
 constexpr uint32_t kRanges = 64, kRangeShift = 21;
-thread_local constinit Range ranges[kRanges] __attribute__((tls_model("initial-exec"))) = {};
+struct Ranges {
+  Range ranges[kRanges];
+};
 std::atomic<uint64_t> generation{1};
 
 // An allocation of the device or of pinned host memory whose device address is its own.
@@ -69,9 +72,11 @@ enum class Reach : uint8_t {
   kPageable,  ///< by the host alone
 };
 
-const Range& RangeOf(uint64_t address) {
+Range RangeOf(uint64_t address) {
   const uint64_t now = generation.load(std::memory_order_acquire);
-  Range& known = ranges[(address >> kRangeShift) % kRanges];
+  ThreadMemory* const memory = MemoryOfThread();
+  if (memory == nullptr) return AskAbout(address);
+  Range& known = KeptIn<Ranges>(memory->ranges)->ranges[(address >> kRangeShift) % kRanges];
   if (known.generation != now || address < known.begin || address >= known.end) {
     known = AskAbout(address);
     known.generation = now;
@@ -194,7 +199,7 @@ bool PutInAnyhow(const Place& at, CopyFacts facts) {
 }
 
 bool PutInFill(const Place& at, const FillFacts& facts) {
-  const Range& range = RangeOf(facts.to);
+  const Range range = RangeOf(facts.to);
   const Reach to = ReachOf(at.engine, range, facts.to, facts.bytes);
   if (!range.is_device || to != Reach::kAsItIs) return false;
   const auto fill = [&](TaskWords* words) {

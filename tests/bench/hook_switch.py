@@ -2,8 +2,7 @@
 with and without them in turns, in one process: processes differ among each other by more than a
 hook costs. For measurements only.
 
-Whoever launches keeps the address of the function in a variable: the CUDA runtime those of the
-driver, a library's global offset table that of the runtime. The variables that hold an address of
+The CUDA runtime keeps the addresses of the driver's functions in variables. Those that hold an address of
 Cupola's are found in the process's memory; switched off they hold what they would without it."""
 import ctypes
 import os
@@ -12,8 +11,6 @@ import tempfile
 
 DRIVER = (b"cuLaunchKernel", b"cuLaunchKernelEx")
 PER_THREAD_STREAM = (0, 2)  # CU_GET_PROC_ADDRESS_DEFAULT, ..._PER_THREAD_DEFAULT_STREAM
-RUNTIME = ("cudaLaunchKernel", "cudaLaunchKernelExC", "__cudaLaunchKernel", "cudaLaunchKernel_ptsz",
-           "cudaLaunchKernelExC_ptsz", "__cudaLaunchKernel_ptsz")
 LARGEST_MAPPING = 1 << 28  # bytes; the variables lie in smaller ones
 PAGE = 4096
 
@@ -51,24 +48,9 @@ def driver_functions():
             if own.get(key) not in (None, hook)}
 
 
-def runtime_functions():
-    """Door -> the function of the one libcudart that is loaded."""
-    paths = {path for _, _, _, path in mappings() if "libcudart" in os.path.basename(path)}
-    if len(paths) != 1:
-        return {}
-    door, runtime, functions = ctypes.CDLL(None), ctypes.CDLL(paths.pop()), {}
-    for name in RUNTIME:
-        if hasattr(door, name) and hasattr(runtime, name):
-            ours, theirs = (ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-                            for library in (door, runtime))
-            if ours != theirs:
-                functions[ours] = theirs
-    return functions
-
-
 class HookSwitch:
     def __init__(self):
-        functions = {**driver_functions(), **runtime_functions()}
+        functions = driver_functions()
         if not functions:
             raise RuntimeError("no launch function is hooked: not under Cupola")
         found = []
@@ -93,7 +75,7 @@ class HookSwitch:
             and ctypes.c_uint64.from_address(address).value == hook]
         if not self.variables:
             raise RuntimeError("no variable holds a launch hook")
-        for address, _, _ in self.variables:  # offset tables are read-only once they are filled
+        for address, _, _ in self.variables:  # a table may be read-only once it is filled
             if ctypes.CDLL(None).mprotect(ctypes.c_void_p(address & -PAGE), PAGE, 3) != 0:
                 raise RuntimeError("a variable cannot be made writable")
 

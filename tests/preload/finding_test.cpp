@@ -56,6 +56,13 @@ TEST(Finding, NoDriver) {
   EXPECT_TRUE(outcome.records.empty());
 }
 
+TEST(Finding, AProgramLinkedWithADriverThatIsNotThereStarts) {
+  const Outcome outcome =
+      RunProgram({.command = {CUPOLA_LINKED_PROBE}, .driver = "/nonexistent/libcuda.so.1"});
+  ExpectGood(outcome);
+  EXPECT_NE(outcome.err.find("no CUDA driver found"), std::string::npos);
+}
+
 TEST(Finding, AProgramWithoutCudaIsLeftAlone) {
   RunOptions options;
   options.record = false;

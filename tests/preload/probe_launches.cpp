@@ -293,7 +293,7 @@ bool RunLaunchScenario(const std::string& name, int argc, char** argv) {
     Launches(Prepare(), atoi(argv[0]));
   } else if (name == "fork-exec" && argc == 1) {
     ForkAndExec(Prepare(), argv[0]);
-  } else if (name == "runtime-doors") {
+  } else if (name == "runtimes") {
     RuntimeDoors(Prepare(), argc, argv);
   } else if (name == "exit-while-launching") {
     ExitWhileLaunching(Prepare());

@@ -69,11 +69,11 @@ struct Range {
   bool Has(uint64_t at) const { return at >= begin && at < end; }
 };
 
-// Where the code of libcupola.so lies in a process.
+// Where the code of the library lies in a process.
 Range CodeOf(pid_t process) {
   std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
   for (std::string line; std::getline(maps, line);) {
-    if (line.find("libcupola.so") == std::string::npos ||
+    if (line.find("/libcupola/libcuda.so.1") == std::string::npos ||
         line.find(" r-xp ") == std::string::npos) {
       continue;
     }

@@ -11,14 +11,16 @@ TEST(RunEnvironmentTest, AddsAndKeepsTheRest) {
   const Strings got = WithCupola({"HOME=/root", "CUPOLA_RECORDS=/old", "CUPOLA_TIMING=host"},
                                  {.preload = "/l/libcupola.so", .driver = "/d/libcuda.so.1"});
   EXPECT_EQ(got, (Strings{"HOME=/root", "LD_PRELOAD=/l/libcupola.so",
-                          "CUPOLA_DRIVER=/d/libcuda.so.1"}));
+                          "ASAN_OPTIONS=verify_asan_link_order=0", "CUPOLA_DRIVER=/d/libcuda.so.1"}));
 }
 
 TEST(RunEnvironmentTest, OursComesFirstAndOnce) {
   const Strings got = WithCupola({"LD_PRELOAD=/a.so:/l/libcupola.so:/b.so", "LD_LIBRARY_PATH=/x"},
-                                 {.preload = "/l/libcupola.so", .library_folder = "/sim"});
+                                 {.preload = "/l/libcupola.so", .library_folder = "/sim",
+                                  .front_folder = "/front"});
   EXPECT_EQ(got,
-            (Strings{"LD_PRELOAD=/l/libcupola.so:/a.so:/b.so", "LD_LIBRARY_PATH=/sim:/x"}));
+            (Strings{"LD_PRELOAD=/l/libcupola.so:/a.so:/b.so", "LD_LIBRARY_PATH=/front:/sim:/x",
+                     "ASAN_OPTIONS=verify_asan_link_order=0"}));
 }
 
 TEST(RunEnvironmentTest, EmptyListIsNotTheCurrentFolder) {
@@ -35,7 +37,20 @@ TEST(RunEnvironmentTest, NamesAreWhole) {
   const Strings got = WithCupola({"LD_PRELOAD_X=1", "MY_CUPOLA_RECORDS=2"},
                                  {.preload = "/l.so", .records = "/r"});
   EXPECT_EQ(got, (Strings{"LD_PRELOAD_X=1", "MY_CUPOLA_RECORDS=2", "LD_PRELOAD=/l.so",
-                          "CUPOLA_RECORDS=/r"}));
+                          "ASAN_OPTIONS=verify_asan_link_order=0", "CUPOLA_RECORDS=/r"}));
+}
+
+TEST(RunEnvironmentTest, NothingStandsInFrontWithoutThePreload) {
+  EXPECT_EQ(WithCupola({"HOME=/root"}, {.front_folder = "/front"}), Strings{"HOME=/root"});
+}
+
+TEST(RunEnvironmentTest, SanitizerOptionsStay) {
+  const auto options = [](const std::string& before) {
+    return WithCupola({"ASAN_OPTIONS=" + before, "LD_PRELOAD=/l.so"}, {.preload = "/l.so"}).back();
+  };
+  EXPECT_EQ(options("detect_leaks=0"), "ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0");
+  EXPECT_EQ(WithCupola({"ASAN_OPTIONS=verify_asan_link_order=1"}, {.preload = "/l.so"}),
+            (Strings{"ASAN_OPTIONS=verify_asan_link_order=1", "LD_PRELOAD=/l.so"}));
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ TEST_F(LaunchRingReaderTest, ReadsEveryFieldOfALane) {
     r.thread_id = 5;
     for (uint32_t i = 0; i < 3; ++i) r.grid[i] = 6 + i, r.block[i] = static_cast<uint16_t>(9 + i);
     r.shared_bytes = 12;
-    r.flags = kFlagRuntimeDoor;
+    r.flags = kFlagPackedArgs;
     r.door = LaunchDoor::kLaunchKernelEx;
   }));
   auto reader = LaunchRingReader::Open(path_);
@@ -159,7 +159,7 @@ TEST_F(LaunchRingReaderTest, ReadsEveryFieldOfALane) {
   EXPECT_EQ(l.grid[1], 7u);
   EXPECT_EQ(l.block[2], 11u);
   EXPECT_EQ(l.shared_bytes, 12u);
-  EXPECT_EQ(l.flags, kFlagRuntimeDoor);
+  EXPECT_EQ(l.flags, kFlagPackedArgs);
   EXPECT_EQ(l.kind, RecordKind::kKernel);
   EXPECT_EQ(l.door, LaunchDoor::kLaunchKernelEx);
   EXPECT_EQ((*reader)->totals().launches, 1u);

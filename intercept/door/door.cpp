@@ -1,0 +1,288 @@
+// Decides what dlopen opens and where dlsym looks (entry.S calls it). Nothing here runs, and nothing is
+// loaded, before the program's first dlopen or dlsym; there is no constructor and no thread-local memory.
+// The object must load under any C library, musl's too: undefined symbols are those that all have, the
+// others weak (tests/preload/library_test.py).
+#include "intercept/door/door.h"
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "intercept/door/driver_image.h"
+#include "intercept/door/next_in_order.h"
+#include "intercept/driver_search.h"
+#include "intercept/notice.h"
+#include "intercept/own_stack.h"
+
+// By the oldest version, which every glibc has: the newest would keep the door out of older ones.
+__asm__(".symver dladdr,dladdr@GLIBC_2.2.5");
+__asm__(".symver dlclose,dlclose@GLIBC_2.2.5");
+__asm__(".symver dlerror,dlerror@GLIBC_2.2.5");
+__asm__(".symver dladdr1,dladdr1@GLIBC_2.3.3");
+__asm__(".symver dlinfo,dlinfo@GLIBC_2.3.3");
+
+extern "C" {
+
+// Only glibc has these.
+int dladdr1(const void* address, Dl_info* info, void** extra, int flags) noexcept __attribute__((weak));
+int dlinfo(void* handle, int request, void* data) noexcept __attribute__((weak));
+
+// AddressSanitizer's shared runtime ends a program in which another library comes before it, since that
+// could hide functions which the sanitizer has to see. The door's two functions call the next ones, the
+// sanitizer's. The runtime asks for its options here unless the program itself has some; `cupola run` says
+// the same in ASAN_OPTIONS. https://github.com/google/sanitizers/wiki/AddressSanitizerFlags
+__attribute__((visibility("default"))) const char* __asan_default_options() {  // NOLINT: its name
+  return "verify_asan_link_order=0";
+}
+}
+
+namespace cupola::intercept {
+namespace {
+
+// No handle equals it.
+char no_handle;
+
+void* (*handle_for)(void* own, const char* name) noexcept = nullptr;
+
+void* FindNothing() { return nullptr; }
+
+}  // namespace
+
+extern "C" {
+__attribute__((visibility("hidden"))) void* cupola_next_dlopen = nullptr;
+__attribute__((visibility("hidden"))) void* cupola_next_dlsym = nullptr;
+__attribute__((visibility("hidden"))) void* cupola_own_handle = &no_handle;
+}
+
+namespace {
+
+// Two threads that come together find the same.
+void FindNext() {
+  if (__atomic_load_n(&cupola_next_dlsym, __ATOMIC_ACQUIRE) != nullptr) return;
+  void* open = NextInOrder("dlopen");
+  void* find = NextInOrder("dlsym");
+  // A loader that is not understood: fail as a loader would.
+  if (open == nullptr || find == nullptr) open = find = reinterpret_cast<void*>(&FindNothing);
+  __atomic_store_n(&cupola_next_dlopen, open, __ATOMIC_RELEASE);
+  __atomic_store_n(&cupola_next_dlsym, find, __ATOMIC_RELEASE);
+}
+
+void* NextDlopen(const char* file, int mode) {
+  return reinterpret_cast<decltype(&dlopen)>(cupola_next_dlopen)(file, mode);
+}
+
+void* OpenBehind(const char* file, int mode) {
+  FindNext();
+  return NextDlopen(file, mode);
+}
+
+void* FindBehind(void* handle, const char* name) {
+  FindNext();
+  return reinterpret_cast<decltype(&dlsym)>(cupola_next_dlsym)(handle, name);
+}
+
+const char* LastPart(const char* path) {
+  const char* const slash = strrchr(path, '/');
+  return slash != nullptr ? slash + 1 : path;
+}
+
+// "libcuda.so", "libcuda.so.1", "libcuda.so.580.159.04", with or without folders.
+bool HasDriversName(const char* file) {
+  constexpr char kStem[] = "libcuda.so";
+  constexpr size_t kBytes = sizeof(kStem) - 1;
+  const char* const name = LastPart(file);
+  return strncmp(name, kStem, kBytes) == 0 && (name[kBytes] == '\0' || name[kBytes] == '.');
+}
+
+// The driver and its helpers may open one another by name, and the library behind the door opens the
+// driver: they must not get the library (WSL's libcuda.so.1 opens libcuda.so.1.1, for instance).
+bool IsDriversOwn(const void* caller) {
+  Dl_info object;
+  if (dladdr(const_cast<void*>(caller), &object) == 0 || object.dli_fname == nullptr) return false;
+  const char* const name = LastPart(object.dli_fname);
+  if (strncmp(name, "libnvidia-", 10) == 0 || strncmp(name, "libdxcore.so", 12) == 0) return true;
+  return HasDriversName(name) && KindOfImage(object.dli_fname) == ImageKind::kDriver;
+}
+
+// The path of the library behind the door: "/x/libcupola.so" has "/x/libcupola/libcuda.so.1". Returns
+// false when it is too long or the door does not know its own.
+bool MakeLibraryPath(char (&path)[kPathBytes]) {
+  const char* const own = OwnPath();
+  constexpr char kSuffix[] = ".so", kRest[] = "/libcuda.so.1";
+  if (own == nullptr || realpath(own, path) == nullptr) return false;
+  size_t length = strlen(path);
+  if (length > sizeof(kSuffix) - 1 && strcmp(path + length - (sizeof(kSuffix) - 1), kSuffix) == 0) {
+    length -= sizeof(kSuffix) - 1;
+  }
+  if (length + sizeof(kRest) > sizeof(path)) return false;
+  strcpy(path + length, kRest);
+  return true;
+}
+
+// A path that a dlopen will read after its caller has returned, and perhaps another thread's meanwhile: what
+// was written is never written again.
+struct KeptPath {
+  char text[kPathBytes] = {};
+  std::atomic<int> state{0};  // 0 = none, 1 = being written, 2 = valid
+
+  const char* Get() const { return state.load(std::memory_order_acquire) == 2 ? text : nullptr; }
+  const char* Keep(const char* path) {
+    int none = 0;
+    if (strlen(path) < sizeof(text) && state.compare_exchange_strong(none, 1)) {
+      strcpy(text, path);
+      state.store(2, std::memory_order_release);
+    }
+    return Get();
+  }
+};
+
+constinit KeptPath library_path, driver_path, plug_in_path;
+
+const char* LibraryPath() {
+  if (const char* known = library_path.Get()) return known;
+  char path[kPathBytes];
+  return MakeLibraryPath(path) ? library_path.Keep(path) : nullptr;
+}
+
+const char* AskedPath() {
+  return cupola_door.asked_state.load(std::memory_order_acquire) == 2 ? cupola_door.asked_path : nullptr;
+}
+
+void RememberAskedPath(const char* file) {
+  int none = 0;
+  if (file[0] != '/' || strlen(file) >= sizeof(cupola_door.asked_path)) return;
+  if (!cupola_door.asked_state.compare_exchange_strong(none, 1)) return;
+  strcpy(cupola_door.asked_path, file);
+  cupola_door.asked_state.store(2, std::memory_order_release);
+}
+
+// What dlopen(file) of a caller would find in the folders that it searches, for a file without folder:
+// its RPATH or RUNPATH, LD_LIBRARY_PATH, the usual ones. The library's own folder is left out. Returns
+// kNone when nothing is there: then the linker's cache, if anything, has it. `path` is what was found.
+ImageKind FindInFolders(const char* file, const void* caller, const char* library, char (&path)[kPathBytes]) {
+  Dl_info object;
+  link_map* map = nullptr;
+  if (&dladdr1 == nullptr || &dlinfo == nullptr ||
+      dladdr1(caller, &object, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr) {
+    return ImageKind::kNone;
+  }
+  Dl_serinfo size;
+  if (dlinfo(map, RTLD_DI_SERINFOSIZE, &size) != 0) return ImageKind::kNone;
+  void* const memory = mmap(nullptr, size.dls_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return ImageKind::kNone;
+  auto* const folders = static_cast<Dl_serinfo*>(memory);
+  *folders = size;
+  ImageKind kind = ImageKind::kNone;
+  if (dlinfo(map, RTLD_DI_SERINFO, folders) == 0) {
+    for (unsigned i = 0; i < folders->dls_cnt && kind == ImageKind::kNone; ++i) {
+      const int bytes = snprintf(path, sizeof(path), "%s/%s", folders->dls_serpath[i].dls_name, file);
+      if (bytes <= 0 || static_cast<size_t>(bytes) >= sizeof(path) || IsSameFile(path, library)) continue;
+      kind = KindOfImage(path);
+    }
+  }
+  munmap(memory, size.dls_size);
+  return kind;
+}
+
+bool UseFirst(const char* path, void* result) {
+  *static_cast<const char**>(result) = driver_path.Keep(path);
+  return true;
+}
+
+// Where the library is not loaded but `file` is, the program got at a driver, or at a plug-in of that name,
+// in a way that does not pass here, and goes on with it.
+bool IsLoaded(const char* file) {
+  void* const handle = NextDlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle != nullptr) dlclose(handle);
+  return handle != nullptr;
+}
+
+// The program that is linked with the driver did not find the library in its place.
+void SayIfDriver(const char* file) {
+  void* const handle = NextDlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle != nullptr && FindBehind(handle, "cuInit") != nullptr) {
+    static constinit std::atomic_flag said;
+    SayOnce(said, Level::kWarn, {"the program runs without Cupola: the driver was loaded with it; LD_LIBRARY_PATH "
+                                 "has to begin with the folder of ", LibraryPath()});
+  }
+  if (handle != nullptr) dlclose(handle);
+}
+
+const char* OpenLibrary(const char* library, const char* file) {
+  void* const handle = NextDlopen(library, RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) {
+    const char* const why = dlerror();
+    static constinit std::atomic_flag said;
+    SayOnce(said, Level::kWarn, {"the program runs without Cupola: cannot load ", library, ": ",
+                                 why != nullptr ? why : "?"});
+    const char* driver = nullptr;
+    return ForEachDriver(AskedPath(), &UseFirst, &driver) && driver != nullptr ? driver : file;
+  }
+  handle_for = reinterpret_cast<decltype(handle_for)>(FindBehind(handle, "cupola_handle_for"));
+  // In glibc and musl a handle is the object's own, the same for everyone. This one is never closed.
+  if (handle_for != nullptr) __atomic_store_n(&cupola_own_handle, handle, __ATOMIC_RELEASE);
+  return library;
+}
+
+// For a file without a folder, of which the dynamic linker might find the library in LD_LIBRARY_PATH first.
+const char* PlugIn(const char* file, const char* path) {
+  const char* const kept = plug_in_path.Keep(path);
+  return kept != nullptr && IsSameFile(kept, path) ? kept : file;
+}
+
+const char* Answer(const char* file, int mode, const void* caller) {
+  const char* const library = LibraryPath();
+  if (library == nullptr || IsDriversOwn(caller)) return file;
+  LeaveOutDriver(library);
+  const bool is_loaded = IsLoaded(library);
+  if (!is_loaded && IsLoaded(file)) {
+    SayIfDriver(file);
+    return file;
+  }
+  if (strchr(file, '/') != nullptr) {
+    if (KindOfImage(file) != ImageKind::kDriver) return file;
+  } else if (!is_loaded || strcmp(file, "libcuda.so.1") != 0) {
+    char path[kPathBytes];
+    if (FindInFolders(file, caller, library, path) == ImageKind::kOther) return PlugIn(file, path);
+  }
+  if (!is_loaded) {
+    if ((mode & RTLD_NOLOAD) != 0) return library;  // which is not there
+    RememberAskedPath(file);
+    // Without a driver the program must see dlopen fail, as it would without us.
+    if (!HasDriver(AskedPath())) return "libcuda.so.1 (no CUDA driver found)";
+  }
+  return OpenLibrary(library, file);
+}
+
+}  // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) DoorFacts cupola_door = {&OpenBehind, &FindBehind, {}, 0};
+
+/// What dlopen should open when `caller` asks for `file`; called by entry.S.
+__attribute__((visibility("hidden"))) const char* cupola_dlopen_name(const char* file, int mode,
+                                                                     const void* caller) noexcept {
+  FindNext();
+  if (file == nullptr || !HasDriversName(file)) return file;
+  const char* answer = file;
+  auto work = [&] { answer = Answer(file, mode, caller); };
+  RunOnOwnStack(work);
+  return answer;
+}
+
+/// The handle that dlsym should search when the program gave `handle`; called by entry.S.
+__attribute__((visibility("hidden"))) void* cupola_dlsym_handle(void* handle, const char* name) noexcept {
+  FindNext();
+  if (handle != cupola_own_handle || name == nullptr) return handle;
+  return handle_for(handle, name);
+}
+
+}  // extern "C"
+}  // namespace cupola::intercept

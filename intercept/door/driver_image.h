@@ -1,0 +1,15 @@
+// Whether a file is a CUDA driver, by what it exports: programs may have plug-ins of the driver's name.
+#pragma once
+
+namespace cupola::intercept {
+
+enum class ImageKind {
+  kNone,    ///< no file, or not one that a program of this machine can load
+  kOther,   ///< a shared object, but no driver
+  kDriver,  ///< exports cuInit and cuDriverGetVersion
+};
+
+/// Looks at the file without loading it. Any thread; reads the file, so not for the launch path.
+ImageKind KindOfImage(const char* path) noexcept;
+
+}  // namespace cupola::intercept

@@ -1,0 +1,66 @@
+// The interposed dlopen and dlsym. Both leave by a jump to the next definition, so that the dynamic linker
+// sees the program as the caller: it decides by the return address whose RUNPATH, whose $ORIGIN and which
+// RTLD_NEXT apply. x86-64 System V ABI; neither has floating-point arguments.
+
+.macro FUNCTION name
+    .globl \name
+    .type \name,@function
+    .p2align 4
+\name:
+    .cfi_startproc
+    endbr64
+.endm
+
+.macro END name
+    .cfi_endproc
+    .size \name,.-\name
+.endm
+
+// Three registers that hold or may hold arguments; rsp is a multiple of 16 behind it.
+.macro KEEP_ARGUMENTS
+    pushq %rdi
+    .cfi_adjust_cfa_offset 8
+    pushq %rsi
+    .cfi_adjust_cfa_offset 8
+    pushq %rdx
+    .cfi_adjust_cfa_offset 8
+.endm
+
+.macro TAKE_ARGUMENTS_BACK
+    popq %rdx
+    .cfi_adjust_cfa_offset -8
+    popq %rsi
+    .cfi_adjust_cfa_offset -8
+    popq %rdi
+    .cfi_adjust_cfa_offset -8
+.endm
+
+    .text
+
+// void* dlopen(const char* file, int mode)
+FUNCTION dlopen
+    KEEP_ARGUMENTS
+    movq 24(%rsp), %rdx                 // the caller's return address
+    call cupola_dlopen_name             // (file, mode, caller) -> file to open
+    movq %rax, 16(%rsp)                 // becomes rdi
+    TAKE_ARGUMENTS_BACK
+    jmp *cupola_next_dlopen(%rip)
+END dlopen
+
+// void* dlsym(void* handle, const char* name). Only the library's own handle takes the slow way.
+FUNCTION dlsym
+    movq cupola_next_dlsym(%rip), %r11
+    testq %r11, %r11
+    je .Lslow
+    cmpq cupola_own_handle(%rip), %rdi
+    je .Lslow
+    jmp *%r11
+.Lslow:
+    KEEP_ARGUMENTS
+    call cupola_dlsym_handle            // (handle, name) -> handle to search
+    movq %rax, 16(%rsp)
+    TAKE_ARGUMENTS_BACK
+    jmp *cupola_next_dlsym(%rip)
+END dlsym
+
+    .section .note.GNU-stack,"",@progbits

@@ -1,0 +1,115 @@
+#include "intercept/door/next_in_order.h"
+
+#include <cstdint>
+
+#include <elf.h>
+#include <link.h>
+
+// glibc has the one, musl the other; both lead to the list of loaded objects. Weak references, so that
+// either loader can load this object.
+extern r_debug _r_debug __attribute__((weak));
+extern "C" r_debug* const _dl_debug_addr __attribute__((weak));
+extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
+
+namespace cupola::intercept {
+namespace {
+
+const link_map* FirstObject() {
+  if (&_r_debug != nullptr) return _r_debug.r_map;
+  if (&_dl_debug_addr != nullptr && _dl_debug_addr != nullptr) return _dl_debug_addr->r_map;
+  return nullptr;
+}
+
+const link_map* OwnObject() {
+  const link_map* object = FirstObject();
+  while (object != nullptr && object->l_ld != _DYNAMIC) object = object->l_next;
+  return object;
+}
+
+bool IsSame(const char* a, const char* b) {
+  while (*a != '\0' && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+
+/// What a lookup needs of an object's dynamic section. glibc has relocated the pointers there, except in a
+/// read-only section (the vDSO's); musl has not.
+struct Symbols {
+  const ElfW(Sym)* table = nullptr;
+  const char* names = nullptr;
+  const ElfW(Half)* versions = nullptr;
+  const uint32_t* gnu_hash = nullptr;
+  const uint32_t* hash = nullptr;
+
+  explicit Symbols(const link_map& object) {
+    for (const ElfW(Dyn)* entry = object.l_ld; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+      const ElfW(Addr) given = entry->d_un.d_ptr;
+      const ElfW(Addr) at = given < object.l_addr ? given + object.l_addr : given;
+      switch (entry->d_tag) {
+        case DT_SYMTAB: table = reinterpret_cast<const ElfW(Sym)*>(at); break;
+        case DT_STRTAB: names = reinterpret_cast<const char*>(at); break;
+        case DT_VERSYM: versions = reinterpret_cast<const ElfW(Half)*>(at); break;
+        case DT_GNU_HASH: gnu_hash = reinterpret_cast<const uint32_t*>(at); break;
+        case DT_HASH: hash = reinterpret_cast<const uint32_t*>(at); break;
+        default: break;
+      }
+    }
+  }
+
+  // A hidden version (bit 15) is for programs linked long ago: not what a new reference means.
+  bool Defines(uint32_t index, const char* name) const {
+    const ElfW(Sym)& symbol = table[index];
+    return symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 &&
+           (versions == nullptr || (versions[index] & 0x8000) == 0) &&
+           IsSame(names + symbol.st_name, name);
+  }
+
+  // The hash table of DT_GNU_HASH: bucket count, first hashed symbol, words of the filter, its shift, the
+  // filter (64-bit words), buckets, and for each symbol from the first on its hash, whose bit 0 ends a chain.
+  const ElfW(Sym)* FindByGnuHash(const char* name) const {
+    uint32_t wanted = 5381;
+    for (const char* at = name; *at != '\0'; ++at) wanted = wanted * 33 + static_cast<uint8_t>(*at);
+    const uint32_t bucket_count = gnu_hash[0], first = gnu_hash[1], filter_words = gnu_hash[2];
+    if (bucket_count == 0) return nullptr;
+    const uint32_t* const buckets = gnu_hash + 4 + 2 * filter_words;
+    const uint32_t* const chains = buckets + bucket_count;
+    for (uint32_t index = buckets[wanted % bucket_count]; index >= first && index != 0; ++index) {
+      const uint32_t hash_of_symbol = chains[index - first];
+      if ((hash_of_symbol | 1) == (wanted | 1) && Defines(index, name)) return &table[index];
+      if ((hash_of_symbol & 1) != 0) return nullptr;
+    }
+    return nullptr;
+  }
+
+  // DT_HASH: bucket count, symbol count, buckets, chains. Old objects; all symbols are looked at.
+  const ElfW(Sym)* FindInAll(const char* name) const {
+    for (uint32_t index = 1; index < hash[1]; ++index) {
+      if (Defines(index, name)) return &table[index];
+    }
+    return nullptr;
+  }
+
+  const ElfW(Sym)* Find(const char* name) const {
+    if (table == nullptr || names == nullptr) return nullptr;
+    if (gnu_hash != nullptr) return FindByGnuHash(name);
+    return hash != nullptr ? FindInAll(name) : nullptr;
+  }
+};
+
+}  // namespace
+
+void* NextInOrder(const char* name) noexcept {
+  const link_map* object = OwnObject();
+  if (object == nullptr) return nullptr;
+  for (object = object->l_next; object != nullptr; object = object->l_next) {
+    const ElfW(Sym)* const symbol = Symbols(*object).Find(name);
+    if (symbol != nullptr) return reinterpret_cast<void*>(object->l_addr + symbol->st_value);
+  }
+  return nullptr;
+}
+
+const char* OwnPath() noexcept {
+  const link_map* const object = OwnObject();
+  return object != nullptr ? object->l_name : nullptr;
+}
+
+}  // namespace cupola::intercept
