@@ -1,0 +1,2 @@
+void Look(void);
+int main(void) { Look(); return 0; }
