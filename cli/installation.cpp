@@ -92,9 +92,14 @@ Result<Installation> FindInstallation(const std::string& home) {
   for (const char* folder : {"lib", "lib/cupola"}) {
     const fs::path preload = prefix / folder / "libcupola.so";
     if (!IsFile(preload)) continue;
-    Installation found{.preload = preload.lexically_normal().string(), .front_folder = "", .sim_folder = ""};
     const fs::path front = prefix / folder / "libcupola";
-    if (IsFile(front / kDriverName)) found.front_folder = front.lexically_normal().string();
+    if (!IsFile(front / kDriverName)) {
+      return MakeError(ErrorCode::kNotFound,
+                       fmt::format("there is no libcupola/{} beside {}: build it (cmake --build), or copy both", kDriverName,
+                                   preload.string()));
+    }
+    Installation found{.preload = preload.lexically_normal().string(),
+                       .front_folder = front.lexically_normal().string(), .sim_folder = ""};
     const fs::path sim = prefix / folder / "sim";
     if (IsFile(sim / kDriverName)) found.sim_folder = sim.lexically_normal().string();
     return found;

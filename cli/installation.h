@@ -12,12 +12,13 @@ namespace cupola {
 /// Cupola's libraries, as absolute paths.
 struct Installation {
   std::string preload;     ///< libcupola.so
-  std::string front_folder;  ///< holds Cupola's own libcuda.so.1, which takes the driver's place; "" = none
+  std::string front_folder;  ///< holds Cupola's own libcuda.so.1, which takes the driver's place
   std::string sim_folder;  ///< holds the simulated libcuda.so.1 and libcudart.so.13; "" = none
 };
 
 /// Looks below `home` (the value of CUPOLA_HOME) when it is not empty, else around the running
-/// executable: lib/libcupola.so or lib/cupola/libcupola.so of the same prefix. kNotFound.
+/// executable: lib/libcupola.so or lib/cupola/libcupola.so of the same prefix, and libcupola/libcuda.so.1 beside
+/// it. kNotFound.
 Result<Installation> FindInstallation(const std::string& home);
 
 /// Where FindDriver looks, in this order, as the dynamic loader does.

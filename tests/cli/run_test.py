@@ -260,7 +260,7 @@ class Environment(RunTest):
         env = self.read()
         self.assertEqual(env["LD_PRELOAD"], f"{home}/lib/libcupola.so")
         self.assertEqual(env["CUPOLA_DRIVER"], f"{home}/lib/sim/libcuda.so.1")
-        self.assertEqual(env["LD_LIBRARY_PATH"], f"{home}/lib/sim")
+        self.assertEqual(env["LD_LIBRARY_PATH"], f"{home}/lib/libcupola:{home}/lib/sim")
         self.assertNotIn("CUPOLA_RECORDS", env)
         self.assertNotIn("CUPOLA_TIMING", env)
 
@@ -275,7 +275,7 @@ class Environment(RunTest):
         for device in ("gpu", "auto"):
             env = self.read(device=device, env={"CUPOLA_DRIVER": driver})
             self.assertEqual(env["CUPOLA_DRIVER"], driver)
-            self.assertNotIn("LD_LIBRARY_PATH", env)
+            self.assertTrue(env["LD_LIBRARY_PATH"].endswith("/lib/libcupola"))
 
     def test_driver_found_as_the_loader_would(self):
         env = self.read(device="gpu", env={"LD_LIBRARY_PATH": os.path.join(FOLDER, "driver")})

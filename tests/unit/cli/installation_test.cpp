@@ -39,6 +39,7 @@ class InstallationTest : public testing::Test {
 
   Installation Install(bool with_sim) {
     MakeLibrary("home/lib/libcupola.so");
+    MakeLibrary("home/lib/libcupola/libcuda.so.1");
     if (with_sim) MakeLibrary("home/lib/sim/libcuda.so.1");
     auto found = FindInstallation(Path("home"));
     EXPECT_TRUE(found.ok());
@@ -72,7 +73,12 @@ TEST_F(InstallationTest, FindsBothLayouts) {
   const Installation built = Install(true);
   EXPECT_EQ(built.preload, Path("home/lib/libcupola.so"));
   EXPECT_EQ(built.sim_folder, Path("home/lib/sim"));
+  EXPECT_EQ(built.front_folder, Path("home/lib/libcupola"));
   MakeLibrary("usr/lib/cupola/libcupola.so");
+  auto half = FindInstallation(Path("usr"));
+  ASSERT_FALSE(half.ok());
+  EXPECT_NE(half.error().message.find("libcupola/libcuda.so.1"), std::string::npos);
+  MakeLibrary("usr/lib/cupola/libcupola/libcuda.so.1");
   auto installed = FindInstallation(Path("usr"));
   ASSERT_TRUE(installed.ok());
   EXPECT_EQ(installed->preload, Path("usr/lib/cupola/libcupola.so"));
@@ -134,7 +140,7 @@ TEST_F(InstallationTest, PassesOverWhatIsNoDriver) {
   fs::create_symlink(home.preload, Path("ours/libcuda.so.1"));
   DriverPlaces places;
   for (const std::string folder :
-       {"cuda/lib64/stubs", "arm", "small", "text", "ours", "home/lib/sim"}) {
+       {"cuda/lib64/stubs", "arm", "small", "text", "ours", "home/lib/sim", "home/lib/libcupola"}) {
     places.library_path = Path(folder);
     EXPECT_FALSE(FindDriver(places, home).ok()) << folder;
   }
