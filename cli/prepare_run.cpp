@@ -29,8 +29,13 @@ bool SayLimits(const ProgramFacts& facts, const DeviceChoice& device) {
     return false;
   }
   if (facts.foreign) {
-    Say(fmt::format("{} is not a program for x86-64 glibc: it runs without Cupola", facts.file));
+    Say(fmt::format("{} is not a program for x86-64: it runs without Cupola", facts.file));
     return false;
+  }
+  if (facts.is_musl) {
+    Say(fmt::format("{} is a program of the C library musl, which CUDA's driver does not know: it runs without "
+                    "Cupola (programs that it starts do not)", facts.file));
+    return true;
   }
   if (facts.is_static) {
     Say(fmt::format("{} is statically linked, so nothing can be preloaded into it: it runs without "

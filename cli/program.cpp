@@ -96,11 +96,8 @@ void ReadElf(const std::string& path, Elf* elf, ProgramFacts& facts) {
     std::ifstream file(path, std::ios::binary);
     std::string loader(segment.p_filesz < 4096 ? segment.p_filesz : 0, '\0');
     file.seekg(static_cast<std::streamoff>(segment.p_offset));
-    // musl's loader refuses to start a program when a preloaded library needs glibc.
-    if (file.read(loader.data(), static_cast<std::streamsize>(loader.size())) &&
-        loader.find("ld-musl") != std::string::npos) {
-      facts.foreign = true;
-    }
+    facts.is_musl = file.read(loader.data(), static_cast<std::streamsize>(loader.size())) &&
+                    loader.find("ld-musl") != std::string::npos;
   }
   facts.is_static = !has_loader;
   ReadSections(elf, facts);

@@ -18,7 +18,8 @@ struct ProgramFacts {
   std::string file;          ///< the executable, after following "#!" lines
   bool secure = false;       ///< gets other rights than its caller's: nothing is preloaded
   bool is_static = false;    ///< has no dynamic loader: nothing is preloaded into it
-  bool foreign = false;      ///< of another machine or C library: our library does not fit it
+  bool is_musl = false;      ///< of the C library musl: what is preloaded into it does nothing
+  bool foreign = false;      ///< of another machine: our library does not fit it
   bool has_kernels = false;  ///< carries device code of its own (.nv_fatbin)
   bool has_cupti = false;    ///< is linked with CUPTI
   std::string cudart;        ///< the CUDA runtime that it needs, as "libcudart.so.13"; "" = none

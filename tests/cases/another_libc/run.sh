@@ -11,7 +11,8 @@ loader=$(find "$root" -name libc.so -path '*musl*' 2>/dev/null | head -1)
 parts=$(dirname "$(find "$root" -name crt1.o 2>/dev/null | head -1)")
 headers=$(dirname "$(find "$root" -name stdio.h 2>/dev/null | head -1)")
 [ -n "$loader" ] && [ -f "$parts/crt1.o" ] || skip "no musl here"
-loader=$(readlink -f "$loader")
+ln -s "$(readlink -f "$loader")" "$work/ld-musl-x86_64.so.1"
+loader=$work/ld-musl-x86_64.so.1
 musl() {  # program, source
   gcc -nostdinc -isystem "$headers" -nostdlib -no-pie -fno-pie -fno-stack-protector -o "$work/$1" "$parts/crt1.o" "$parts/crti.o" \
     "$here/$2" "$loader" "$parts/crtn.o" -Wl,-dynamic-linker,"$loader" || skip "$1 does not compile"
