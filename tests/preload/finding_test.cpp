@@ -58,9 +58,39 @@ TEST(Finding, NoDriver) {
 
 TEST(Finding, AProgramLinkedWithADriverThatIsNotThereStarts) {
   const Outcome outcome =
-      RunProgram({.command = {CUPOLA_LINKED_PROBE}, .driver = "/nonexistent/libcuda.so.1"});
+      RunProgram({.command = {CUPOLA_LINKED_PROBE, "missing"}, .driver = "/nonexistent/libcuda.so.1"});
   ExpectGood(outcome);
   EXPECT_NE(outcome.err.find("no CUDA driver found"), std::string::npos);
+}
+
+TEST(Finding, AProgramLinkedWithTheDriverIsSeen) {
+  const Outcome outcome = RunProgram({.command = {CUPOLA_LINKED_PROBE, "launch"}});
+  ExpectGood(outcome);
+  ASSERT_EQ(outcome.records.size(), 1u);
+  EXPECT_EQ(outcome.records[0].list.size(), 3u);
+}
+
+// The environment leads to the library, but nothing is preloaded: it passes on what is called.
+TEST(Finding, WithoutTheDoorTheLibraryOnlyPassesOn) {
+  for (const RunOptions& program :
+       {RunOptions{.command = {CUPOLA_LINKED_PROBE, "launch"}},
+        RunOptions{.command = {CUPOLA_PROBE, "launches", "5"},
+                   .environment = {{"LD_LIBRARY_PATH", CUPOLA_LIBRARY_FOLDER}}}}) {
+    RunOptions options = program;
+    options.preload = false;
+    const Outcome outcome = RunProgram(options);
+    ExpectGood(outcome);
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_TRUE(outcome.records.empty());
+  }
+}
+
+// By its path, past the door: the program has the driver itself, and goes on with it.
+TEST(Finding, ADriverThatWasLoadedPastTheDoorStays) {
+  const Outcome outcome = RunProbe({"loaded-past", CUPOLA_NULL_DRIVER_LINK});
+  ExpectGood(outcome);
+  EXPECT_NE(outcome.err.find("runs without Cupola"), std::string::npos) << outcome.err;
+  EXPECT_TRUE(outcome.records.empty());
 }
 
 TEST(Finding, AProgramWithoutCudaIsLeftAlone) {

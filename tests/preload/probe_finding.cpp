@@ -151,6 +151,14 @@ void NoDriver() {
   CHECK(!IsMapped("libcupola/libcuda.so.1"));
 }
 
+// The driver is there by another name; whoever asks for it by its own gets the same one.
+void LoadedPast(const char* driver) {
+  void* const loaded = dlopen(driver, RTLD_NOW);
+  CHECK(loaded != nullptr);
+  for (int i = 0; i < 2; ++i) CHECK(dlopen("libcuda.so.1", RTLD_NOW) == loaded);
+  CHECK(!IsOurs(dlsym(loaded, "cuLaunchKernel")));
+}
+
 // Nothing of CUDA: nothing of ours may happen.
 void NotCuda(const char* records) {
   CHECK(!IsMapped("null_driver"));
@@ -184,6 +192,7 @@ bool RunFindingScenario(const std::string& name, int argc, char** argv) {
   else if (name == "newer-driver") NewerDriver();
   else if (name == "older-driver") OlderDriver();
   else if (name == "no-driver") NoDriver();
+  else if (name == "loaded-past") LoadedPast(argv[0]);
   else if (name == "not-cuda") NotCuda(argv[0]);
   else if (name == "next-dlsym") NextDlsym();
   else return false;
