@@ -224,9 +224,10 @@ const char* OpenLibrary(const char* library, const char* file) {
     const char* driver = nullptr;
     return ForEachDriver(AskedPath(), &UseFirst, &driver) && driver != nullptr ? driver : file;
   }
-  handle_for = reinterpret_cast<decltype(handle_for)>(FindBehind(handle, "cupola_handle_for"));
+  auto* const found = reinterpret_cast<decltype(handle_for)>(FindBehind(handle, "cupola_handle_for"));
+  __atomic_store_n(&handle_for, found, __ATOMIC_RELEASE);
   // In glibc and musl a handle is the object's own, the same for everyone. This one is never closed.
-  if (handle_for != nullptr) __atomic_store_n(&cupola_own_handle, handle, __ATOMIC_RELEASE);
+  if (found != nullptr) __atomic_store_n(&cupola_own_handle, handle, __ATOMIC_RELEASE);
   return library;
 }
 
@@ -281,7 +282,7 @@ __attribute__((visibility("hidden"))) const char* cupola_dlopen_name(const char*
 __attribute__((visibility("hidden"))) void* cupola_dlsym_handle(void* handle, const char* name) noexcept {
   FindNext();
   if (handle != cupola_own_handle || name == nullptr) return handle;
-  return handle_for(handle, name);
+  return __atomic_load_n(&handle_for, __ATOMIC_ACQUIRE)(handle, name);
 }
 
 }  // extern "C"
