@@ -95,8 +95,8 @@ Result<Installation> FindInstallation(const std::string& home) {
     const fs::path front = prefix / folder / "libcupola";
     if (!IsFile(front / kDriverName)) {
       return MakeError(ErrorCode::kNotFound,
-                       fmt::format("there is no libcupola/{} beside {}: build it (cmake --build), or copy both", kDriverName,
-                                   preload.string()));
+                       fmt::format("there is no libcupola/{} beside {}: build it (cmake --build), or copy both",
+                                   kDriverName, preload.string()));
     }
     Installation found{.preload = preload.lexically_normal().string(),
                        .front_folder = front.lexically_normal().string(), .sim_folder = ""};

@@ -138,6 +138,8 @@ struct KeptPath {
       strcpy(text, path);
       state.store(2, std::memory_order_release);
     }
+    // Another thread is about to be done; in a child that was forked meanwhile it never will be.
+    for (int i = 0; i < 1'000'000 && state.load(std::memory_order_relaxed) == 1; ++i) __builtin_ia32_pause();
     return Get();
   }
 };
