@@ -1,5 +1,6 @@
 #include "device/compiler/passes/early_return.h"
 
+#include "device/compiler/passes/one_scope.h"
 #include "device/compiler/passes/snippet.h"
 #include "device/compiler/passes/walk.h"
 
@@ -16,35 +17,37 @@ bool HasCount(const ptx::Instruction& instruction) {
   return instruction.operands.size() > (instruction.HasModifier("red") ? 3u : 1u);
 }
 
-// Appends a snippet whose instructions all carry the guard of the barrier that they stand for.
-void AppendGuarded(std::vector<ptx::Statement>& out, const std::optional<ptx::Guard>& guard,
-                   std::string_view text, const Words& words) {
-  for (ptx::Statement& statement : Snippet(text, words)) {
-    if (auto* instruction = std::get_if<ptx::Instruction>(&statement.node)) {
-      instruction->guard = guard;
-    }
-    out.push_back(std::move(statement));
-  }
+// What a reduction gave those that took part: %cupola_n0 is how many they are, %cupola_n1 for how many of
+// them the value was true.
+std::string_view ResultOf(const ptx::Instruction& reduction) {
+  if (reduction.HasModifier("popc")) return "mov.u32 <to>, %cupola_n1;";
+  if (reduction.HasModifier("and")) return "setp.eq.u32 <to>, %cupola_n1, %cupola_n0;";
+  return "setp.ne.u32 <to>, %cupola_n1, 0;";
 }
 
-void AppendReduction(std::vector<ptx::Statement>& out, const ptx::Instruction& from,
-                     uint32_t barrier) {
-  const ptx::Operand& value = from.operands.back();
-  const Words words = {{"to", from.operands[0].text},
-                       {"barrier", std::to_string(barrier)},
-                       {"value", (value.negated ? "!" : "") + value.text}};
-  AppendGuarded(out, from.guard,
-                "setp.eq.u32 %cupola_alive, 0, 0;\n"
-                "barrier.red.popc.u32 %cupola_n0, <barrier>, %cupola_alive;\n"
-                "barrier.red.popc.u32 %cupola_n1, <barrier>, <value>;",
-                words);
-  const bool popc = from.HasModifier("popc");
-  const bool all = from.HasModifier("and");
-  AppendGuarded(out, from.guard,
-                popc  ? "mov.u32 <to>, %cupola_n1;"
-                : all ? "setp.eq.u32 <to>, %cupola_n1, %cupola_n0;"
-                      : "setp.ne.u32 <to>, %cupola_n1, 0;",
-                words);
+// In place of barrier number <k> of the body.
+void AppendMeeting(std::vector<ptx::Statement>& out, const ptx::Instruction& from, uint32_t k,
+                   Meeting meeting) {
+  const bool reduces = from.HasModifier("red");
+  Words words = {{"k", std::to_string(k)}};
+  if (from.guard) {
+    words["without"] = std::string(from.guard->negated ? "" : "!") + from.guard->predicate;
+    Append(out, "@<without> bra $cupola_past_<k>;", words);
+  }
+  Append(out, "mov.u32 %cupola_resume, <k>;", words);
+  if (reduces) {
+    const ptx::Operand& value = from.operands.back();
+    words["to"] = from.operands[0].text;
+    words["value"] = value.text;
+    Append(out, value.negated ? "not.pred %cupola_value, <value>;" : "mov.pred %cupola_value, <value>;",
+           words);
+  } else if (meeting == Meeting::kReducing) {
+    Append(out, "setp.ne.u32 %cupola_value, 0, 0;");
+  }
+  Append(out, "bra $cupola_meet;");
+  out.push_back({.node = ptx::Label{.name = "$cupola_resume_" + std::to_string(k)}});
+  if (reduces) Append(out, ResultOf(from), words);
+  if (from.guard) out.push_back({.node = ptx::Label{.name = "$cupola_past_" + std::to_string(k)}});
 }
 
 }  // namespace
@@ -76,39 +79,18 @@ const ptx::Operand& BarrierNumber(const ptx::Instruction& instruction) {
   return instruction.operands[instruction.HasModifier("red") ? 1 : 0];
 }
 
-bool MakeBarriersRendezvous(ptx::Function& function, Meeting meeting, uint32_t barrier) {
-  const Words words = {{"barrier", std::to_string(barrier)}};
-  const bool changed = RewriteInstructions(
-      *function.body, [&](ptx::Instruction instruction, std::vector<ptx::Statement>& out) {
-        if (!IsUncountedBarrier(instruction)) {
-          out.push_back({.node = std::move(instruction)});
-          return false;
-        }
-        if (instruction.HasModifier("red")) {
-          AppendReduction(out, instruction, barrier);
-        } else if (meeting == Meeting::kReducing) {
-          AppendGuarded(out, instruction.guard,
-                        "setp.eq.u32 %cupola_alive, 0, 0;\n"
-                        "barrier.red.popc.u32 %cupola_n0, <barrier>, %cupola_alive;\n"
-                        "barrier.red.popc.u32 %cupola_n1, <barrier>, %cupola_alive;",
-                        words);
-        } else {
-          AppendGuarded(out, instruction.guard,
-                        "setp.eq.u32 %cupola_alive, 0, 0;\n"
-                        "barrier.red.or.pred %cupola_met, <barrier>, %cupola_alive;",
-                        words);
-        }
-        return true;
-      });
-  if (!changed) return false;
-  auto& statements = function.body->statements;
-  for (const auto& [type, name] : {std::pair{"pred", "%cupola_alive"},
-                                   {"pred", "%cupola_met"},
-                                   {"b32", "%cupola_n0"},
-                                   {"b32", "%cupola_n1"}}) {
-    statements.insert(statements.begin(), Register(type, name));
-  }
-  return true;
+uint32_t RouteBarriers(ptx::Block& body, Meeting meeting) {
+  Dissolve(body, IsUncountedBarrier);
+  uint32_t count = 0;
+  RewriteInstructions(body, [&](ptx::Instruction instruction, std::vector<ptx::Statement>& out) {
+    if (!IsUncountedBarrier(instruction)) {
+      out.push_back({.node = std::move(instruction)});
+      return false;
+    }
+    AppendMeeting(out, instruction, ++count, meeting);
+    return true;
+  });
+  return count;
 }
 
 }  // namespace cupola::passes

@@ -30,8 +30,9 @@ bool IsCountedBarrier(const ptx::Instruction& instruction);
 /// The operand that is the barrier's number. Precondition: one of the two above.
 const ptx::Operand& BarrierNumber(const ptx::Instruction& instruction);
 
-/// Effect: the uncounted barriers of the function take part in a rendezvous (not kBarrier) at
-/// `barrier`. Counted ones stay. Returns whether anything changed.
-bool MakeBarriersRendezvous(ptx::Function& function, Meeting meeting, uint32_t barrier);
+/// Effect: the uncounted barriers of the body become branches to $cupola_meet, behind which their
+/// threads come back to $cupola_resume_1, _2...; counted ones stay. Returns how many there were.
+/// Preconditions: `meeting` is not kBarrier, no barrier is in a scope of its own.
+uint32_t RouteBarriers(ptx::Block& body, Meeting meeting);
 
 }  // namespace cupola::passes

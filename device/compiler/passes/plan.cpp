@@ -170,6 +170,17 @@ bool SharesInsideBlocks(const KernelPlan& plan, const CallGraph& calls) {
   });
 }
 
+// Whether a barrier of all threads is in a function.
+bool HasFunctionThatWaits(const KernelPlan& plan) {
+  bool any = false;
+  for (const ptx::Function* function : plan.reach.functions) {
+    if (function->is_entry) continue;
+    ForEachInstruction(*function->body,
+                       [&any](const auto& each) { any = any || IsUncountedBarrier(each); });
+  }
+  return any;
+}
+
 // Whether a lane may return where others of its warp still come to something that needs it. Where
 // that is so unless blocks have one dimension, the plan is for these.
 bool LeavesEarly(KernelPlan& plan, const ptx::IsBarrier& needs_warp) {
@@ -239,6 +250,9 @@ void Planner::PlanBarriers(KernelPlan& plan) const {
     const ptx::FlowGraph graph = ptx::BuildFlowGraph(*function);
     divergent = ptx::HasEarlyReturn(graph, waits_uncounted) ||
                 ptx::HasDivergentBarrier(graph, waits_uncounted, !function->is_entry);
+  }
+  if (divergent && HasFunctionThatWaits(plan)) {
+    plan.preemptible_refusal = "barriers in functions, where threads may come to different ones";
   }
   if (!known) plan.preemptible_refusal = "the number of a counted barrier is in a register";
   uint32_t barrier = 0;

@@ -110,7 +110,6 @@ void SideModuleBuilder::Finish(ptx::Function& function, const Flavour& flavour) 
           return false;
         });
     RenameTargets(*function.body, rename);
-    MakeBarriersRendezvous(function, flavour.meeting, flavour.barrier);
   }
   ReachVariablesByAddress(function, variables_);
 }
@@ -134,10 +133,18 @@ ptx::Function SideModuleBuilder::MakePreemptible(const KernelPlan& plan) const {
   ptx::Function entry = MakeEntry(plan, Variant::kPreemptible, sizeof(runtime::PreemptParams));
   Finish(entry, {plan.shape.meeting, plan.shape.barrier});
   RouteReturns(*entry.body);
+  WorkerShape shape = plan.shape;
+  const bool routes = shape.meeting != Meeting::kBarrier;
+  if (routes) shape.resumes = RouteBarriers(*entry.body, shape.meeting);
   const auto limit = options_.max_registers.find(plan.kernel->name);
-  WorkerCode code = MakeWorkerCode(plan.shape);
+  WorkerCode code = MakeWorkerCode(shape);
   std::vector<ptx::Statement> statements = std::move(code.before);
-  statements.push_back({.node = std::move(*entry.body)});
+  if (routes) {  // in the scope of the meeting, which branches back into it
+    std::move(entry.body->statements.begin(), entry.body->statements.end(),
+              std::back_inserter(statements));
+  } else {
+    statements.push_back({.node = std::move(*entry.body)});
+  }
   statements.insert(statements.end(), std::make_move_iterator(code.after.begin()),
                     std::make_move_iterator(code.after.end()));
   entry.body = ptx::Block{.statements = std::move(statements)};

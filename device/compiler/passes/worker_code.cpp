@@ -44,6 +44,11 @@ constexpr std::string_view kDeclarations = R"(
   .reg .b32 %cupola_place, %cupola_looked, %cupola_limit, %cupola_blocks, %cupola_steady;
 )";
 
+constexpr std::string_view kDeclarationsOfMeeting = R"(
+  .reg .b32 %cupola_resume, %cupola_n0, %cupola_n1;
+  .reg .pred %cupola_value;
+)";
+
 // Before the first range; leader only. As if one of no blocks had just ended.
 constexpr std::string_view kBegin = R"(
   <begin>
@@ -227,22 +232,27 @@ $cupola_join:
   bar.sync <barrier>;
 )";
 constexpr std::string_view kMeetRendezvous = R"(
+$cupola_resumes: .branchtargets <resumes>;
 $cupola_join:
-  setp.ne.u32 %cupola_p2, 0, 0;
-$cupola_drain:
+  mov.u32 %cupola_resume, 0;
+$cupola_meet:
+  setp.ne.u32 %cupola_p2, %cupola_resume, 0;
   barrier.red.or.pred %cupola_p1, <barrier>, %cupola_p2;
-  @%cupola_p1 bra $cupola_drain;
+  @%cupola_p1 brx.idx %cupola_resume, $cupola_resumes;
   bar.warp.sync -1;
 )";
 constexpr std::string_view kMeetReducing = R"(
+$cupola_resumes: .branchtargets <resumes>;
 $cupola_join:
-  setp.ne.u32 %cupola_p2, 0, 0;
-$cupola_drain:
-  barrier.red.popc.u32 %cupola_t0, <barrier>, %cupola_p2;
-  setp.eq.u32 %cupola_p1, %cupola_t0, 0;
+  mov.u32 %cupola_resume, 0;
+  setp.ne.u32 %cupola_value, 0, 0;
+$cupola_meet:
+  setp.ne.u32 %cupola_p2, %cupola_resume, 0;
+  barrier.red.popc.u32 %cupola_n0, <barrier>, %cupola_p2;
+  setp.eq.u32 %cupola_p1, %cupola_n0, 0;
   @%cupola_p1 bra $cupola_drained;
-  barrier.red.popc.u32 %cupola_t0, <barrier>, %cupola_p2;
-  bra.uni $cupola_drain;
+  barrier.red.popc.u32 %cupola_n1, <barrier>, %cupola_value;
+  brx.idx %cupola_resume, $cupola_resumes;
 $cupola_drained:
   bar.warp.sync -1;
 )";
@@ -330,8 +340,13 @@ WorkerCode MakeWorkerCode(const WorkerShape& shape) {
   words["ask"] = kAsk;
   words["rest"] = kRest;
   words["steady"] = kSteady;
+  words["resumes"] = "$cupola_meet";
+  for (uint32_t k = 1; k <= shape.resumes; ++k) {
+    words["resumes"] += ", $cupola_resume_" + std::to_string(k);
+  }
   WorkerCode code;
   std::string before(kDeclarations);
+  if (shape.meeting != Meeting::kBarrier) before += kDeclarationsOfMeeting;
   before += kFirstPlace;
   before += "<is_leader>@%cupola_p0 bra $cupola_head;\n<addresses>";
   before += kBegin;

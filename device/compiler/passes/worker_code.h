@@ -23,6 +23,7 @@ struct WorkerShape {
   bool tells_functions = false;   ///< device functions read block indices in cupola_block
   bool waits_for_copies = false;  ///< the body has cp.async
   bool shares_in_blocks = true;   ///< a block ends before the worker's next one begins
+  uint32_t resumes = 0;           ///< not kBarrier: barriers of the body (RouteBarriers)
 };
 
 /// Bytes of `cupola_worker`, the worker's own shared memory.

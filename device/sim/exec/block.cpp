@@ -80,6 +80,31 @@ void Block::RaiseDeadlock() {
   }
 }
 
+// Where lanes wait apart from each other, one of their instructions is executed for all of them, and the result of a
+// reduction is where that one puts it: those at another place find in their register what was there before.
+bool Block::KeepsResults(const Barrier& barrier) {
+  for (size_t w = 0; w < warps.size(); ++w) {
+    Warp& warp = *warps[w];
+    const uint32_t lanes = barrier.waiting[w] & warp.live;
+    bool has_result = false, apart = false;
+    uint32_t first = kNoRef;
+    ForLanes(lanes, [&](uint32_t lane) {
+      const Insn& in = warp.code[warp.pc[lane]];
+      if (first == kNoRef) first = warp.pc[lane];
+      apart = apart || (warp.pc[lane] != first && !in.aligned);
+      has_result = has_result || in.d != kNoRef;
+    });
+    if (!has_result || !apart) continue;
+    warp.Park();
+    const uint32_t lane = static_cast<uint32_t>(std::countr_zero(lanes));
+    warp.group_pc = warp.pc[lane] + 1;
+    warp.Raise(FaultKind::kIllegalInstruction, lane,
+               "lanes of a warp at two barriers, of which one has a result: who is told it is not known");
+    return false;
+  }
+  return true;
+}
+
 void Block::CheckBarrier(uint32_t index_) {
   Barrier& barrier = barriers[index_];
   uint32_t present = barrier.count;
@@ -100,6 +125,7 @@ void Block::CheckBarrier(uint32_t index_) {
     }
     if (present < barrier.expected) return;
   }
+  if (!KeepsResults(barrier)) return;
   const Barrier done = barrier;
   if (machine->observer != nullptr) machine->observer->CompleteBarrier(*this, done);
   barrier = Barrier{};

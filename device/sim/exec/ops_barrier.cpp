@@ -9,6 +9,21 @@ namespace {
 constexpr uint8_t kOnlyArrives = 1;
 constexpr uint32_t kClusterBarrier = 16;  // behind the 16 named ones
 
+/// Where lanes of a warp come to barriers apart from each other, a GPU gathers all of them and has one of their
+/// instructions executed for all (WARPSYNC.COLLECTIVE): they must mean one barrier.
+bool AllMeanOne(Warp& warp, const Insn& in, uint32_t lane, uint32_t index) {
+  if (in.aligned) return true;
+  for (uint32_t other = 0; other < kClusterBarrier; ++other) {
+    const uint32_t waiting = warp.block->barriers[other].waiting[warp.index] & warp.live;
+    if (other == index || waiting == 0) continue;
+    if (warp.code[warp.pc[std::countr_zero(waiting)]].aligned) continue;
+    warp.Raise(FaultKind::kIllegalInstruction, lane,
+               fmt::format("barrier {}, while lanes of the warp wait at barrier {}", index, other));
+    return false;
+  }
+  return true;
+}
+
 /// small: 0 sync, 1 red.popc, 2 red.and, 3 red.or; see Block::CheckBarrier.
 void BarrierLanes(Warp& warp, const Insn& in, uint32_t active) {
   Block& block = *warp.block;
@@ -24,6 +39,7 @@ void BarrierLanes(Warp& warp, const Insn& in, uint32_t active) {
                  fmt::format("barrier {} of 16", index[lane]));
       return;
     }
+    if (!AllMeanOne(warp, in, lane, index[lane])) return;
     Barrier& barrier = block.barriers[index[lane]];
     touched |= 1u << index[lane];
     if (warp.observer != nullptr)
@@ -57,6 +73,7 @@ bool DecodeBar(Decoder& decoder) {
     out.a = decoder.Constant(kClusterBarrier, Type::kU32);
     return true;
   }
+  out.aligned = decoder.in().opcode == "bar" || decoder.Has("aligned");
   const bool red = decoder.Has("red");
   const size_t first = red ? 1 : 0;
   const size_t count = decoder.OperandCount();

@@ -54,6 +54,7 @@ struct Insn {
   Effect effect = Effect::kNone;
   Order order = Order::kWeak;  ///< of an access or fence
   Scope scope = Scope::kGpu;
+  bool aligned = false;  ///< a barrier to which whole warps come
 };
 
 /// Where arguments lie on one side of a call: in local memory (.param) or in a register row.

@@ -197,6 +197,8 @@ struct Block {
   /// Completes barriers that no longer have anyone to wait for.
   void CheckBarriers();
   void CheckBarrier(uint32_t index);
+  /// Whether each thread that waits there is told what the barrier reduces; a fault if not.
+  bool KeepsResults(const Barrier& barrier);
   /// The fault of a block whose threads all wait for each other: barriers and warp synchronisation
   /// are the block's own affair, nobody can wake it.
   void RaiseDeadlock();
