@@ -17,15 +17,6 @@
 namespace cupola::passes {
 namespace {
 
-void RenameTargets(ptx::Block& block, const auto& rename) {
-  for (ptx::Statement& statement : block.statements) {
-    if (auto* list = std::get_if<ptx::TargetList>(&statement.node); list && list->is_call) {
-      for (std::string& target : list->targets) rename(target);
-    }
-    if (auto* inner = std::get_if<ptx::Block>(&statement.node)) RenameTargets(*inner, rename);
-  }
-}
-
 uint32_t TargetNumber(std::string_view target) {
   uint32_t number = 0;
   for (const char c : target) {
@@ -35,13 +26,6 @@ uint32_t TargetNumber(std::string_view target) {
 }
 
 }  // namespace
-
-std::string SideModuleBuilder::Flavour::Suffix() const {
-  if (meeting == Meeting::kBarrier) return "";
-  return std::string(meeting == Meeting::kReducing ? "__cupola_reducing_"
-                                                   : "__cupola_rendezvous_") +
-         std::to_string(barrier);
-}
 
 // The head of the original, raised to what the workers' code needs (sm_70, PTX 6.3; 8.1 for more
 // than 4 KB of parameters).
@@ -85,33 +69,15 @@ KernelFacts SideModuleBuilder::FactsOf(const KernelPlan& plan) const {
   return facts;
 }
 
-void SideModuleBuilder::Include(const KernelPlan& plan, const Flavour& flavour) {
+void SideModuleBuilder::Include(const KernelPlan& plan) {
   for (const ptx::Function* function : plan.reach.functions) {
-    if (!function->is_entry) flavours_[function->name].insert(flavour);
+    if (!function->is_entry) functions_.insert(function->name);
   }
   for (const std::string_view name : plan.reach.names) {
     names_.emplace(name);
     variables_.Use(name);
   }
   tells_functions_ = tells_functions_ || plan.tells_functions;
-}
-
-// Names of functions become those of the flavour; names of variables become addresses.
-void SideModuleBuilder::Finish(ptx::Function& function, const Flavour& flavour) const {
-  const std::string suffix = flavour.Suffix();
-  if (!suffix.empty()) {
-    const auto rename = [&](std::string& name) {
-      if (flavours_.contains(name)) name += suffix;
-    };
-    RewriteInstructions(
-        *function.body, [&](ptx::Instruction instruction, std::vector<ptx::Statement>& out) {
-          ForEachOperandOf(instruction, [&](ptx::Operand& operand) { rename(operand.text); });
-          out.push_back({.node = std::move(instruction)});
-          return false;
-        });
-    RenameTargets(*function.body, rename);
-  }
-  ReachVariablesByAddress(function, variables_);
 }
 
 // The entry with its own parameter and attributes, its body as it will stand inside the variant.
@@ -126,12 +92,12 @@ ptx::Function SideModuleBuilder::MakeEntry(const KernelPlan& plan, Variant varia
   MakeBlockIdsVirtual(entry, variant == Variant::kPreemptible
                                  ? offsetof(runtime::PreemptParams, grid)
                                  : offsetof(runtime::SliceParams, grid));
+  ReachVariablesByAddress(entry, variables_);
   return entry;
 }
 
 ptx::Function SideModuleBuilder::MakePreemptible(const KernelPlan& plan) const {
   ptx::Function entry = MakeEntry(plan, Variant::kPreemptible, sizeof(runtime::PreemptParams));
-  Finish(entry, {plan.shape.meeting, plan.shape.barrier});
   RouteReturns(*entry.body);
   WorkerShape shape = plan.shape;
   const bool routes = shape.meeting != Meeting::kBarrier;
@@ -160,30 +126,26 @@ ptx::Function SideModuleBuilder::MakePreemptible(const KernelPlan& plan) const {
 
 ptx::Function SideModuleBuilder::MakeSliced(const KernelPlan& plan) const {
   ptx::Function entry = MakeEntry(plan, Variant::kSliced, sizeof(runtime::SliceParams));
-  Finish(entry, {});
   std::vector<ptx::Statement> statements = MakeSliceCode(plan.tells_functions);
   statements.push_back({.node = std::move(*entry.body)});
   entry.body = ptx::Block{.statements = std::move(statements)};
   return entry;
 }
 
-ptx::Function SideModuleBuilder::MakeFunction(const ptx::Function& function,
-                                              const Flavour& flavour) const {
+ptx::Function SideModuleBuilder::MakeFunction(const ptx::Function& function) const {
   ptx::Function copy = function;
-  copy.name += flavour.Suffix();
   if (!copy.body) return copy;
   DropLines(*copy.body);
   MakeBlockIdsVirtual(copy, 0);
-  Finish(copy, flavour);
+  ReachVariablesByAddress(copy, variables_);
   return copy;
 }
 
 void SideModuleBuilder::AddFunction(const ptx::Function& function) {
   auto& items = side_.module.items;
   if (!function.is_entry) {
-    const auto at = flavours_.find(function.name);
-    if (at != flavours_.end()) {
-      for (const Flavour& flavour : at->second) items.push_back(MakeFunction(function, flavour));
+    if (functions_.contains(function.name)) {
+      items.push_back(MakeFunction(function));
     } else if (!function.body && names_.contains(function.name)) {
       items.push_back(function);  // vprintf, malloc...
     }
@@ -222,10 +184,7 @@ Result<SideModule> SideModuleBuilder::Build() {
   for (const KernelPlan& plan : plans_) {
     const KernelFacts facts = FactsOf(plan);
     side_.kernels.push_back(facts);
-    if (facts.sliced_refusal.empty()) Include(plan, {});
-    if (facts.preemptible_refusal.empty()) {
-      Include(plan, {plan.shape.meeting, plan.shape.barrier});
-    }
+    if (facts.sliced_refusal.empty() || facts.preemptible_refusal.empty()) Include(plan);
   }
   AddItems();
   for (const ptx::Diagnostic& diagnostic : ptx::Validate(side_.module)) {

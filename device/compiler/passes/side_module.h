@@ -2,10 +2,8 @@
 // they reach, the variables they name. Internal to the folder; one builder a module; one thread.
 #pragma once
 
-#include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "device/compiler/passes/plan.h"
@@ -20,24 +18,13 @@ class SideModuleBuilder {
   Result<SideModule> Build();
 
  private:
-  /// Functions exist once for each way in which kernels meet at barriers.
-  struct Flavour {
-    Meeting meeting = Meeting::kBarrier;
-    uint32_t barrier = 0;
-    bool operator<(const Flavour& other) const {
-      return std::pair(meeting, barrier) < std::pair(other.meeting, other.barrier);
-    }
-    std::string Suffix() const;
-  };
-
   void SetHead();
   KernelFacts FactsOf(const KernelPlan& plan) const;
-  void Include(const KernelPlan& plan, const Flavour& flavour);
+  void Include(const KernelPlan& plan);
   ptx::Function MakePreemptible(const KernelPlan& plan) const;
   ptx::Function MakeSliced(const KernelPlan& plan) const;
   ptx::Function MakeEntry(const KernelPlan& plan, Variant variant, uint32_t launch_bytes) const;
-  ptx::Function MakeFunction(const ptx::Function& function, const Flavour& flavour) const;
-  void Finish(ptx::Function& function, const Flavour& flavour) const;
+  ptx::Function MakeFunction(const ptx::Function& function) const;
   void AddFunction(const ptx::Function& function);
   void AddItems();
 
@@ -46,8 +33,8 @@ class SideModuleBuilder {
   Planner planner_;
   VariableTable variables_;
   std::vector<KernelPlan> plans_;
-  std::map<std::string, std::set<Flavour>, std::less<>> flavours_;  ///< of included functions
-  std::set<std::string, std::less<>> names_;                        ///< that included code names
+  std::set<std::string, std::less<>> functions_;  ///< that are included
+  std::set<std::string, std::less<>> names_;      ///< that included code names
   bool tells_functions_ = false;
   SideModule side_;
 };

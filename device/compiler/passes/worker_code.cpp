@@ -44,6 +44,8 @@ constexpr std::string_view kDeclarations = R"(
   .reg .b32 %cupola_place, %cupola_looked, %cupola_limit, %cupola_blocks, %cupola_steady;
 )";
 
+// Of so many barriers or fewer the one that a thread waited at is found by comparing, of more by a table.
+constexpr uint32_t kMostCompared = 4;
 constexpr std::string_view kDeclarationsOfMeeting = R"(
   .reg .b32 %cupola_resume, %cupola_n0, %cupola_n1;
   .reg .pred %cupola_value;
@@ -232,17 +234,19 @@ $cupola_join:
   bar.sync <barrier>;
 )";
 constexpr std::string_view kMeetRendezvous = R"(
-$cupola_resumes: .branchtargets <resumes>;
+  <resumes>
 $cupola_join:
   mov.u32 %cupola_resume, 0;
 $cupola_meet:
   setp.ne.u32 %cupola_p2, %cupola_resume, 0;
   barrier.red.or.pred %cupola_p1, <barrier>, %cupola_p2;
-  @%cupola_p1 brx.idx %cupola_resume, $cupola_resumes;
+  @!%cupola_p1 bra $cupola_drained;
+  <resume>
+$cupola_drained:
   bar.warp.sync -1;
 )";
 constexpr std::string_view kMeetReducing = R"(
-$cupola_resumes: .branchtargets <resumes>;
+  <resumes>
 $cupola_join:
   mov.u32 %cupola_resume, 0;
   setp.ne.u32 %cupola_value, 0, 0;
@@ -252,10 +256,29 @@ $cupola_meet:
   setp.eq.u32 %cupola_p1, %cupola_n0, 0;
   @%cupola_p1 bra $cupola_drained;
   barrier.red.popc.u32 %cupola_n1, <barrier>, %cupola_value;
-  brx.idx %cupola_resume, $cupola_resumes;
+  <resume>
 $cupola_drained:
   bar.warp.sync -1;
 )";
+
+// Back to where a thread came from, of so many places.
+void SayHowToResume(uint32_t places, Words& words) {
+  const auto label = [](uint32_t place) {
+    return place == 0 ? "$cupola_meet" : "$cupola_resume_" + std::to_string(place);
+  };
+  words["resumes"] = words["resume"] = "";
+  if (places <= kMostCompared) {
+    for (uint32_t k = 1; k <= places; ++k) {
+      words["resume"] += "setp.eq.u32 %cupola_p1, %cupola_resume, " + std::to_string(k) + ";\n" +
+                         "  @%cupola_p1 bra " + label(k) + ";\n  ";
+    }
+    words["resume"] += "bra $cupola_meet;";
+    return;
+  }
+  for (uint32_t k = 0; k <= places; ++k) words["resumes"] += (k == 0 ? "" : ", ") + label(k);
+  words["resumes"] = "$cupola_resumes: .branchtargets " + words["resumes"] + ";";
+  words["resume"] = "brx.idx %cupola_resume, $cupola_resumes;";
+}
 
 // Within a range of blocks that share memory there is nothing to read.
 constexpr std::string_view kWithinRange = R"(
@@ -340,10 +363,7 @@ WorkerCode MakeWorkerCode(const WorkerShape& shape) {
   words["ask"] = kAsk;
   words["rest"] = kRest;
   words["steady"] = kSteady;
-  words["resumes"] = "$cupola_meet";
-  for (uint32_t k = 1; k <= shape.resumes; ++k) {
-    words["resumes"] += ", $cupola_resume_" + std::to_string(k);
-  }
+  SayHowToResume(shape.resumes, words);
   WorkerCode code;
   std::string before(kDeclarations);
   if (shape.meeting != Meeting::kBarrier) before += kDeclarationsOfMeeting;

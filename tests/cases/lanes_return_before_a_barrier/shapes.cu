@@ -39,9 +39,12 @@ __device__ __forceinline__ int Meet(int value, unsigned stay) {
 }
 
 // `lanes`: kPatterns times eight masks, of each warp those that leave; a block has the pattern of its number.
-template <int kLeave, int kPlace, int kBarrier>
+template <int kLeave, int kPlaceAsked, int kBarrier>
 __global__ void Shape(const unsigned* lanes, int first_block, int* out, int* late, int rounds) {
   __shared__ int tile[kThreads];
+  // Aligned barriers within two conditions that part a warp are wrong in CUDA, and hang on an H100.
+  constexpr bool kIsWrong = kLeave == kSkipRest && kPlaceAsked == kEachElsewhere && kBarrier != kUnaligned;
+  constexpr int kPlace = kIsWrong ? kBetween : kPlaceAsked;
   const int block = first_block + blockIdx.x, t = threadIdx.x, i = block * kThreads + t;
   const int pattern = block % kPatterns;
   // A counted barrier counts warps, and one that has left is none.

@@ -74,7 +74,13 @@ const Bug kBugs[] = {
      "add.u32 %cupola_run, %cupola_run, %cupola_blocks;\n"
      "\tadd.u32 %cupola_run, %cupola_run, %cupola_blocks;",
      ""},
-    {"NobodyDrains", "early_return_barriers", "@%cupola_p1 bra $cupola_drain;", "", "", 1},
+    {"NobodyDrains", "early_return_barriers", "\tbra $cupola_meet;\n$cupola_drained:",
+     "$cupola_drained:", "", 1},
+    // Lanes that have returned and others of their warp would wait in two places.
+    {"MeetsWhereTheBarrierWas", "early_return_barriers",
+     "mov.u32 %cupola_resume, 2;\n\tbra $cupola_meet;",
+     "setp.eq.u32 %cupola_p2, 0, 0;\n\tbarrier.red.or.pred %cupola_p1, 0, %cupola_p2;",
+     "at two barriers", 1},
     {"NoMeeting", "shared_tile", "bar.warp.sync -1;\n\tbar.sync 0;\n\tsetp",
      "bar.warp.sync -1;\n\tsetp", "", 1},
     {"NoMeetingWhereNothingIsShared", "two_warps", "bar.warp.sync -1;\n\tbar.sync 0;\n\txor",

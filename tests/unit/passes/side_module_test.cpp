@@ -64,18 +64,24 @@ std::string FactsText(const SideModule& side) {
   return text;
 }
 
-// Of an entry with a worker around it: the body alone.
+// Of an entry with a worker around it: the body alone, which is in a scope of its own or between labels of the worker.
 void KeepBodies(ptx::Module& module) {
   for (auto& item : module.items) {
     auto* function = std::get_if<ptx::Function>(&item);
     if (function == nullptr || !function->is_entry || !function->body) continue;
+    ptx::Block kept;
+    bool inside = false;
     for (ptx::Statement& statement : function->body->statements) {
+      const auto* label = std::get_if<ptx::Label>(&statement.node);
       if (auto* body = std::get_if<ptx::Block>(&statement.node)) {
-        const ptx::Block kept = *body;
-        function->body = kept;
+        kept = ptx::Block(*body);
         break;
       }
+      if (label != nullptr && label->name == "$cupola_tail") break;
+      if (inside) kept.statements.push_back(statement);
+      inside = inside || (label != nullptr && label->name == "$cupola_body");
     }
+    function->body = kept;
   }
 }
 
