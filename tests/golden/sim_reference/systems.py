@@ -35,6 +35,11 @@ def fault_misaligned_address(kernel):
     return Outcome({}, fault="misaligned_address")
 
 
+@golden("fault_two_barriers")
+def fault_two_barriers(kernel):
+    return Outcome({}, fault="illegal_instruction")
+
+
 @golden("timers")
 def timers(kernel):
     return {0: [1] * 192}

@@ -21,7 +21,7 @@ constexpr char kVectorAdd[] = R"(
 .address_size 64
 .visible .entry add(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 n)
 {
-  .reg .pred %p<2>;
+  .reg .pred %p<3>;
   .reg .b32 %r<6>;
   .reg .b64 %rd<8>;
   .reg .f32 %f<4>;
@@ -263,6 +263,35 @@ TEST_F(SmallKernelTest, NamesADeadlock) {
   const auto fault = Run("bar.sync 1, 64;");
   ASSERT_TRUE(fault);
   EXPECT_NE(fault->message.find("deadlock"), std::string::npos) << fault->message;
+}
+
+// Of lanes that wait apart from each other a GPU has one of their barriers executed for all.
+TEST_F(SmallKernelTest, LanesOfAWarpWaitAtOneBarrier) {
+  const auto apart = [this](const std::string& one, const std::string& other) {
+    return Run("mov.u32 %r1, %tid.x; setp.lt.u32 %p0, %r1, 9; setp.eq.u32 %p1, %r1, 3;\n"
+               "@%p0 bra ONE;\n" + other + "\nbra OUT;\nONE:\n" + one + "\nOUT:\n");
+  };
+  const std::string any = "barrier.red.or.pred %p2, 1, %p1;", count = "barrier.red.popc.u32 %r2, 1, %p1;";
+  const std::string meets = "barrier.sync 1;";
+  EXPECT_FALSE(apart(meets, meets));
+  EXPECT_FALSE(apart("bar.sync 1;", "bar.sync 1;"));
+  for (const auto& [one, other] : {std::pair(any, any), {count, count}, {any, meets}, {meets, count}}) {
+    const auto fault = apart(one, other);
+    ASSERT_TRUE(fault) << one << other;
+    EXPECT_EQ(fault->kind, FaultKind::kIllegalInstruction);
+    EXPECT_NE(fault->message.find("at two barriers"), std::string::npos) << fault->message;
+  }
+  const auto fault = apart("barrier.sync 2, 32;", "barrier.sync 3, 32;");
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->kind, FaultKind::kIllegalInstruction);
+}
+
+// At one place at any time, they are told.
+TEST_F(SmallKernelTest, LanesOfAWarpComeToABarrierAtAnyTime) {
+  ASSERT_FALSE(Run("mov.u32 %r1, %tid.x; setp.lt.u32 %p0, %r1, 9; setp.eq.u32 %p1, %r1, 3;\n"
+                   "@%p0 bra MEET;\nadd.u32 %r1, %r1, 1;\nMEET:\n"
+                   "barrier.red.popc.u32 %r2, 1, %p1;\nst.global.u32 [%rd0], %r2;"));
+  EXPECT_EQ(Words()[0], 1u);
 }
 
 TEST_F(SmallKernelTest, RefusesUndeclaredNames) {
