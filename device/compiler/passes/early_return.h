@@ -1,15 +1,18 @@
 // Pass: threads that return from the body of a kernel's block go on living in its worker.
 //
-// A thread that exits is no longer waited for at barriers; one that has only returned is. So where
-// some threads may return before others come to a barrier (or come to fewer of them), the returned
-// ones go on taking part: every uncounted barrier of the body becomes
-//     barrier.red.or.pred -, B, true        and a returned thread repeats
-//     barrier.red.or.pred alive, B, false   while `alive`
-// All threads of the block arrive at each phase, from the body or from the drain loop; a phase that
-// nobody arrived at from the body ends the block for all together. With reductions in the body each
-// barrier is two phases of barrier.red.popc: who is alive, then the values, to which returned
-// threads add nothing. Since uncounted barriers wait for all threads of a block, no two of them can
-// be waited at at a time, and all may share one number. Pure; any thread.
+// A thread that exits is no longer waited for at barriers; one that has only returned is. So where some threads may
+// return before others come to a barrier (or come to fewer of them), the returned ones go on taking part, and all
+// threads meet at one place of the worker, whichever barrier they come to:
+//     $cupola_meet:  barrier.red.or.pred alive, B, came from a barrier of the body
+//     where nobody did, the block has ended for all together; else each goes back to where it came from, those that
+//     have returned to $cupola_meet
+// One place, since a part of a warp that waits at another barrier instruction than the rest is told no result: an
+// H100 gathers the lanes and has one of the instructions executed for all (WARPSYNC.COLLECTIVE), which writes the
+// registers that ptxas chose for that one. With one place there is one instruction, and one set of registers.
+//
+// With reductions in the body the meeting is two phases of barrier.red.popc: who is alive, then the values, to which
+// returned threads add nothing. Since uncounted barriers wait for all threads of a block, no two of them can be waited
+// at at a time, and all may share one number. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +34,8 @@ bool IsCountedBarrier(const ptx::Instruction& instruction);
 const ptx::Operand& BarrierNumber(const ptx::Instruction& instruction);
 
 /// Effect: the uncounted barriers of the body become branches to $cupola_meet, behind which their
-/// threads come back to $cupola_resume_1, _2...; counted ones stay. Returns how many there were.
-/// Preconditions: `meeting` is not kBarrier, no barrier is in a scope of its own.
+/// threads come back to $cupola_resume_1, _2...; counted ones stay, and scopes in which there are some
+/// dissolve. Returns how many there were. Precondition: `meeting` is not kBarrier.
 uint32_t RouteBarriers(ptx::Block& body, Meeting meeting);
 
 }  // namespace cupola::passes

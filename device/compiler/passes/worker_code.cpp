@@ -225,9 +225,10 @@ $cupola_tell:
       {%cupola_next_x, %cupola_next_last, %cupola_next_y, %cupola_next_z};
 )";
 
-// All threads meet, here or, while some are still in the body, at its barriers: see early_return.h.
-// Where they come to the same barriers, to the aligned kind: a single barrier of the other kind in
-// the loop over blocks, and ptxas no longer unrolls loops of the body that have barriers.
+// All threads meet. Where they come to the same barriers of the body, they meet at the aligned kind: a single
+// barrier of the other kind in the loop over blocks, and ptxas no longer unrolls loops of the body that have
+// barriers. Where they do not, they come here for those too: see early_return.h. %cupola_resume: where a
+// thread goes back to, 0 once it has returned.
 constexpr std::string_view kMeet = R"(
 $cupola_join:
   bar.warp.sync -1;

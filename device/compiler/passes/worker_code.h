@@ -13,7 +13,7 @@ namespace cupola::passes {
 /// How threads of a block that are through with it wait for the others.
 enum class Meeting : uint8_t {
   kBarrier,     ///< all threads come to the same barriers of the body: one more barrier
-  kRendezvous,  ///< some return before others come to a barrier: they go on taking part
+  kRendezvous,  ///< some return before others come to a barrier: all meet at one place (early_return.h)
   kReducing,    ///< the same, and barriers of the body reduce values: two phases a barrier
 };
 
@@ -23,13 +23,13 @@ struct WorkerShape {
   bool tells_functions = false;   ///< device functions read block indices in cupola_block
   bool waits_for_copies = false;  ///< the body has cp.async
   bool shares_in_blocks = true;   ///< a block ends before the worker's next one begins
-  uint32_t resumes = 0;           ///< not kBarrier: barriers of the body (RouteBarriers)
+  uint32_t resumes = 0;           ///< not of kBarrier: how many barriers the body had (RouteBarriers)
 };
 
 /// Bytes of `cupola_worker`, the worker's own shared memory.
 inline constexpr uint32_t kWorkerSharedBytes = 80;
 
-/// What goes around the body, which stands between `before` and `after` in a scope of its own and
+/// What goes around the body, which stands between `before` and `after`, of kBarrier in a scope of its own, and
 /// leaves by "bra $cupola_tail": %cupola_x, _y and _z are the indices of its block.
 struct WorkerCode {
   std::vector<ptx::Statement> before, after;

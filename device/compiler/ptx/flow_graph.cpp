@@ -26,7 +26,7 @@ class Builder {
  public:
   FlowGraph Build(const Function& function) {
     graph_.nodes.emplace_back();
-    if (function.body) AddStatements(*function.body);
+    if (function.body) AddScope(*function.body);
     Connect();
     MarkLoops();
     return std::move(graph_);
@@ -38,37 +38,63 @@ class Builder {
     ended_ = false;
   }
 
+  // Labels are known in their own scope and in those within it; a name may stand for others elsewhere [PTX ISA 4.4].
+  struct Scope {
+    std::unordered_map<std::string, uint32_t> labels;
+    std::unordered_map<std::string, const std::vector<std::string>*> targets;
+    size_t around;
+  };
+
+  void AddScope(const Block& block) {
+    const size_t around = scope_;
+    scope_ = scopes_.size();
+    scopes_.push_back({{}, {}, around});
+    AddStatements(block);
+    scope_ = around;
+  }
+
   void AddStatements(const Block& block) {
     for (const Statement& statement : block.statements) {
       if (const auto* label = std::get_if<Label>(&statement.node)) {
         StartNode();
-        labels_[label->name] = static_cast<uint32_t>(graph_.nodes.size() - 1);
+        scopes_[scope_].labels[label->name] = static_cast<uint32_t>(graph_.nodes.size() - 1);
       } else if (const auto* instruction = std::get_if<Instruction>(&statement.node)) {
         if (ended_) StartNode();
         graph_.nodes.back().instructions.push_back(instruction);
         ended_ = IsLeave(*instruction) || IsTrap(*instruction) || IsBranch(*instruction);
+        if (IsBranch(*instruction)) branch_scopes_[instruction] = scope_;
       } else if (const auto* inner = std::get_if<Block>(&statement.node)) {
-        AddStatements(*inner);
+        AddScope(*inner);
       } else if (const auto* list = std::get_if<TargetList>(&statement.node)) {
-        targets_[list->label] = &list->targets;
+        scopes_[scope_].targets[list->label] = &list->targets;
       }
     }
+  }
+
+  // What a name stands for in a scope; nullptr where it is not known there.
+  template <typename Names>
+  const typename Names::mapped_type* Find(Names Scope::* names, size_t scope, const std::string& name) const {
+    for (; scope != kNoScope; scope = scopes_[scope].around) {
+      const auto at = (scopes_[scope].*names).find(name);
+      if (at != (scopes_[scope].*names).end()) return &at->second;
+    }
+    return nullptr;
   }
 
   // The nodes that a branch may go to; false where that is not known.
   bool AddTargets(const Instruction& branch, std::vector<uint32_t>& next) const {
     bool known = !branch.operands.empty();
-    const auto add = [&](const std::string& label) {
-      const auto at = labels_.find(label);
-      if (at == labels_.end()) return false;
-      next.push_back(at->second);
-      return true;
-    };
     if (!known) return false;
+    const size_t from = branch_scopes_.at(&branch);
+    const auto add = [&](const std::string& label) {
+      const uint32_t* node = Find(&Scope::labels, from, label);
+      if (node != nullptr) next.push_back(*node);
+      return node != nullptr;
+    };
     if (branch.opcode == "bra") return add(branch.operands[0].text);
-    const auto list = targets_.find(branch.operands.back().text);
-    if (list == targets_.end()) return false;
-    for (const std::string& label : *list->second) known = add(label) && known;
+    const auto* list = Find(&Scope::targets, from, branch.operands.back().text);
+    if (list == nullptr) return false;
+    for (const std::string& label : **list) known = add(label) && known;
     return known;
   }
 
@@ -139,8 +165,10 @@ class Builder {
 
   FlowGraph graph_;
   bool ended_ = false;
-  std::unordered_map<std::string, uint32_t> labels_;
-  std::unordered_map<std::string, const std::vector<std::string>*> targets_;
+  static constexpr size_t kNoScope = SIZE_MAX;
+  size_t scope_ = kNoScope;  // where the text is
+  std::vector<Scope> scopes_;
+  std::unordered_map<const Instruction*, size_t> branch_scopes_;
 };
 
 // Marks what may come after a branch by one of its ways, up to the branch itself and to what

@@ -52,6 +52,16 @@ TEST(DivergentBarrier, InALoopThatThreadsLeaveOneByOne) {
   EXPECT_TRUE(Divergent("mov.u32 %r5, 0;\n" + loop + "%r2;\n@%p2 bra L;\nret;", true));
 }
 
+// A label of inline code stands for another place in each of its copies.
+TEST(DivergentBarrier, BehindALabelOfItsScope) {
+  const std::string loop = "{\nL:\nbar.sync 0;\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, ";
+  const std::string again = "{\nL:\nadd.u32 %r3, %r3, 1;\n}\nret;";
+  EXPECT_TRUE(Divergent("mov.u32 %r5, 0;\n" + loop + "%r1;\n@%p2 bra L;\n}\n" + again));
+  EXPECT_FALSE(Divergent("mov.u32 %r5, 0;\n" + loop + "%r2;\n@%p2 bra L;\n}\n" + again));
+  // A branch out of a scope.
+  EXPECT_TRUE(Divergent(kHalf + "{\n@%p1 bra A;\nbar.sync 0;\n}\nA:\nret;"));
+}
+
 TEST(EarlyReturnOfWarp, LanesThatLeave) {
   for (const Threads threads : {Threads::kOfWarp, Threads::kOfWarpInRow}) {
     EXPECT_TRUE(Early(kHalf + "@%p1 ret;\n" + kShuffle + "ret;", threads));
