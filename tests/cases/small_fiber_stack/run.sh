@@ -14,6 +14,7 @@ check() {  # what, command
 all() {
   check "$1" "$work/app"
   [ "$DEVICE" = sim ] || return  # the real driver has needs of its own
+  check "$1, 8 KiB" "$work/app" 8
   check "$1, the first call on 8 KiB" "$work/app" 8 first
   check "$1, a thread of 16 KiB" "$work/late"
 }
