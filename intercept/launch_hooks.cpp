@@ -181,10 +181,15 @@ FeatureLaunch FeaturesOf(const RingWriter& ring, const LaunchFacts& facts,
   return launch;
 }
 
-void DescribeLaunch(const FeatureLaunch& launch, FeatureLine* line) noexcept {
+// False: the kernel is not known, and cannot be asked about now.
+bool DescribeLaunch(const FeatureLaunch& launch, FeatureLine* line) noexcept {
   std::optional<preempt::OwnCallScope> scope;
-  if (!KnowsKernelOf(launch)) scope.emplace();
+  if (!KnowsKernelOf(launch)) {
+    scope.emplace();
+    if (!scope->may_ask()) return false;
+  }
   DescribeFeatures(launch, line);
+  return true;
 }
 
 }  // namespace
@@ -208,7 +213,8 @@ CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, const LaunchDet
   LaunchRecord record{};
   Describe(facts, false, &record);
   FeatureLine features;
-  if (FeaturesOn()) DescribeLaunch(FeaturesOf(ring, facts, details, record), &features);
+  const bool has_features =
+      FeaturesOn() && DescribeLaunch(FeaturesOf(ring, facts, details, record), &features);
   const TimedLaunch timed = BeginTimed(record.context, facts.stream, facts.per_thread);
   this_thread.launched_variant = false;
   record.call_start_ns = NowNs();
@@ -224,7 +230,7 @@ CUresult LaunchTimed(RingWriter& ring, const LaunchFacts& facts, const LaunchDet
   if (is_timed) record.flags |= kFlagTimesFollow;
   uint64_t ticket;
   const bool published = PublishRecord(ring, record, &ticket);
-  if (published && FeaturesOn()) WriteFeatures(&features, ticket);
+  if (published && has_features) WriteFeatures(&features, ticket);
   // Only now: the times must not come before the launch.
   if (is_timed) SubmitTimed(timed, published ? &ticket : nullptr);
   return result;

@@ -54,6 +54,7 @@ struct Counters {
   std::atomic<uint64_t> resumes{0};
   std::atomic<uint64_t> stops{0}, stop_ns{0};  ///< of the whole GPU: from being asked to all workers gone
   std::atomic<uint64_t> waits{0};   ///< calls that waited in our code
+  std::atomic<uint64_t> stuck{0};   ///< of these waits, that were ended since nothing went on
   std::atomic<uint64_t> scopes{0};  ///< calls during which launches went out plain
   std::atomic<uint64_t> demands{0};
   std::atomic<uint64_t> markers{0};     ///< of bursts that nobody waited for

@@ -224,6 +224,14 @@ void GpuBoard::NoteResume(uint64_t ns) noexcept {
   PublishOverhead(planned_ns_.load(std::memory_order_relaxed));
 }
 
+bool GpuBoard::BeginNotNow() noexcept {
+  return has_left() || sched::BeginNotNow(board_, index_);
+}
+
+void GpuBoard::EndNotNow() noexcept {
+  if (!has_left()) sched::EndNotNow(board_, index_);
+}
+
 void* GpuBoard::MapAgain() const noexcept {
   // mremap of nothing makes a second mapping of the same shared pages (mremap(2)).
   void* again = mremap(board_.memory(), 0, sched::kBoardBytes, MREMAP_MAYMOVE);

@@ -72,6 +72,11 @@ class GpuBoard {
   /// For all boards, also those that are yet to be joined: it can do nothing.
   static void TakeAbilitiesAway() noexcept;
 
+  /// From here on nobody may ask this process to yield (sched::BeginNotNow). False: somebody has. In
+  /// either case EndNotNow is to be called. Nothing, and true, where the place was given back.
+  bool BeginNotNow() noexcept;
+  void EndNotNow() noexcept;
+
   /// Whether this process may ask others.
   bool may_ask() const noexcept {
     return slot_->may_take.load(std::memory_order_relaxed) != 0;

@@ -164,6 +164,7 @@ bool Prepare(Attempt* attempt, Plain* why) {
     *why = Plain::kHeld;  // to load anything would wait for that, in the driver
     if (IsHeldAnywhere(context.context)) return false;
     const WaitingScope scope(context);
+    if (scope.is_kept()) return false;
     MakeReady(&context);
     *why = Plain::kNoContext;
     if (context.state.load() != PreemptContext::State::kReady) return false;

@@ -27,7 +27,7 @@ void MakeRoomForStream() noexcept {
   if (!PreemptionOn()) return;
   live.fetch_add(1);
   if (!StreamsFitQueues()) {
-    ForEachContext([](PreemptContext& context) { const WaitingScope scope(context); });
+    ForEachContext([](PreemptContext& context) { WaitingScope(context).KeepOn(); });
     tasks::AwaitHeldTasks();
   }
 }
@@ -52,6 +52,13 @@ bool MakeRoomForHelper(uint32_t count) noexcept {
   while (most < count && !helpers.compare_exchange_weak(most, count)) {
   }
   return StreamsFitQueues();
+}
+
+bool CountOwnStream() noexcept {
+  live.fetch_add(1);
+  if (StreamsFitQueues()) return true;
+  live.fetch_sub(1);
+  return false;
 }
 
 bool StreamsFitQueues() noexcept {

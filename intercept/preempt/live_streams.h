@@ -24,6 +24,10 @@ void NoteStreamEnding(CUstream stream) noexcept;
 /// queue. False: there is none left.
 bool MakeRoomForHelper(uint32_t count) noexcept;
 
+/// One of Cupola's own is about to be made, and counts as those of the program do. False: there is no
+/// hardware queue left for it; it does not count.
+bool CountOwnStream() noexcept;
+
 /// Whether every live stream has a hardware queue to itself.
 bool StreamsFitQueues() noexcept;
 

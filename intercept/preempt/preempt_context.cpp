@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <new>
+#include <utility>
 
 #include <sys/mman.h>
 
@@ -20,6 +21,8 @@
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/stream_levels.h"
 #include "intercept/preempt/variants.h"
+#include "intercept/preempt/wait_net.h"
+#include "intercept/preempt/waiting.h"
 #include "intercept/streams.h"
 
 namespace cupola::intercept::preempt {
@@ -129,6 +132,8 @@ PreemptContext* FindFreeLocked(const GpuBoard* gpu) {
   found->helper_count = 0;
   found->controls = found->returned = found->status_device = 0;
   found->yield_line = found->gate_word = 0;
+  found->reader.stream = nullptr;
+  found->reader.is_refused = found->reader.is_under_way = false;
   for (auto& since : found->since_gate) since.store(0);
   for (auto& gated : found->gated_at) gated.store(0);
   found->gates_refused.store(false);
@@ -247,7 +252,9 @@ void MakeReady(PreemptContext* context) noexcept {
   context->state.store(State::kReady, std::memory_order_release);
 }
 
-uint32_t Harvest(PreemptContext& context) noexcept {
+namespace {
+
+uint32_t HarvestSlots(PreemptContext& context) {
   if (context.state.load(std::memory_order_acquire) != State::kReady) {
     return context.outstanding.load();
   }
@@ -270,18 +277,29 @@ uint32_t Harvest(PreemptContext& context) noexcept {
   return left;
 }
 
+}  // namespace
+
+uint32_t Harvest(PreemptContext& context) noexcept {
+  const uint32_t left = HarvestSlots(context);
+  LookAtKept(context);
+  return left;
+}
+
 void CountResumes(PreemptContext& context, uint32_t resumes) noexcept {
   counters.resumes.fetch_add(resumes, std::memory_order_relaxed);
   context.gpu->slot().resumes.fetch_add(resumes, std::memory_order_relaxed);
 }
 
 void GiveUp(PreemptContext& context) noexcept {
-  const MutexLock lock(context.slots_mutex);
-  if (context.state.exchange(State::kDead) != State::kReady) return;
-  // Those that are just about to launch take their own one back when the driver refuses.
-  const uint32_t running = context.slots.running();
-  context.outstanding.fetch_sub(running);
-  Unwatch(running);
+  {
+    const MutexLock lock(context.slots_mutex);
+    if (context.state.exchange(State::kDead) != State::kReady) return;
+    // Those that are just about to launch take their own one back when the driver refuses.
+    const uint32_t running = context.slots.running();
+    context.outstanding.fetch_sub(running);
+    Unwatch(running);
+  }
+  LookAtKept(context);
 }
 
 void PauseContextState(CUcontext context) noexcept {
@@ -290,6 +308,12 @@ void PauseContextState(CUcontext context) noexcept {
   if (known == nullptr) return;
   const AgentPause pause(*known->gpu);
   (void)Harvest(*known);
+  // Launches go on where the call did not wait for them to its end (wait_net.h) and the context may go on
+  // too: nobody will look at them any more, so they are never to stop.
+  if (known->outstanding.load() != 0 && IsWell(*known)) {
+    known->is_kept_for_good = true;
+    (void)known->gpu->BeginNotNow();
+  }
   {
     // With a launch that is not known to be complete, after a fault, it goes on in no case.
     const MutexLock slots_lock(known->slots_mutex);
@@ -312,6 +336,9 @@ PreemptContext* EndContextState(CUcontext context) noexcept {
   const MutexLock lock(make_mutex);
   PreemptContext* const known = FindContext(context);
   by_handle.Erase(context);
+  if (known == nullptr) return nullptr;
+  if (std::exchange(known->is_kept_for_good, false)) known->gpu->EndNotNow();
+  if (known->reader.stream != nullptr) UncountStream();
   return known;
 }
 

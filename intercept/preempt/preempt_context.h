@@ -24,6 +24,16 @@ inline constexpr const char* kNoStreamWaits = "the driver has no stream memory o
 /// Packed arguments that a slot can keep, PreemptParams included. Larger ones go out plain.
 inline constexpr uint32_t kArgumentBytes = 4352;
 
+/// Copies of the control slots for waits that would not end (wait_net.h). Under asking_mutex but for
+/// `read_ns` and the copies, which are read as they come.
+struct ControlReader {
+  CUstream stream = nullptr;  ///< made when first wanted; takes a hardware queue
+  void* copy = nullptr;       ///< ControlSlot[kSlots]; kept for the next context
+  bool is_refused = false, is_under_way = false;
+  uint64_t begun_ns = 0;
+  std::atomic<uint64_t> read_ns{0};  ///< when the last one that is over was begun
+};
+
 struct PreemptContext {
   // Written once for each context that it serves: `context` before `state` becomes kBoard, the rest
   // before it becomes kReady.
@@ -86,6 +96,13 @@ struct PreemptContext {
   /// Number of the last launch that a blocking stream may have come behind by an event or the like
   /// (NoteJoin); never lowered, for what is complete is waited for by nobody.
   std::atomic<uint64_t> joined{0};
+  /// Waits that are not to be stopped while they are in the driver, and `kept_until` where that is not 0:
+  /// launches up to that number are not to be stopped, as long as they are not complete (wait_net.h).
+  std::atomic<uint32_t> kept{0};
+  std::atomic<uint64_t> kept_until{0};
+  std::atomic<bool> was_stuck{false};  ///< the last wait that was stuck has been followed by nothing
+  bool is_kept_for_good = false;       ///< of preempt_context.cpp's make_mutex
+  ControlReader reader;
   /// Behind guards, as far as is known: a stream holds about 1,024 entries.
   QueuedWork queued;
 

@@ -110,6 +110,8 @@ bool ReadSettings() {
       static_cast<uint32_t>(Number("CUPOLA_FRESH_AFTER_NS", settings.fresh_after_ns));
   settings.demand_limit_ns =
       Number("CUPOLA_DEMAND_LIMIT_MS", settings.demand_limit_ns / 1'000'000) * 1'000'000;
+  settings.wait_limit_ns =
+      Number("CUPOLA_WAIT_LIMIT_MS", settings.wait_limit_ns / 1'000'000) * 1'000'000;
   settings.hot_ns = Number("CUPOLA_AGENT_HOT_US", settings.hot_ns / 1000) * 1000;
   return true;
 }
@@ -134,6 +136,9 @@ void SayCounts() {
   });
   if (counters.gates.load() != 0 && between_gates_ns != 0) {
     Say(Level::kInfo, {"preemption: ", Decimal(between_gates_ns / 1000), " us between two gates"});
+  }
+  if (counters.stuck.load() != 0) {
+    Say(Level::kInfo, {"preemption: ", number(counters.stuck), " waits ended though nothing went on"});
   }
   if (counters.sliced.load() != 0) {
     Say(Level::kInfo, {"preemption: ", number(counters.sliced), " launches sliced"});

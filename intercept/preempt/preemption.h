@@ -38,6 +38,8 @@ struct Settings {
   uint64_t short_gap_ns = 60'000;
   uint64_t demand_limit_ns = 10'000'000'000;  ///< CUPOLA_DEMAND_LIMIT_MS: a burst that is quiet for
                                               ///< longer loses its demand though it is at work
+  uint64_t wait_limit_ns = 20'000'000;  ///< CUPOLA_WAIT_LIMIT_MS: a wait of ours of which nothing goes on
+                                        ///< for so long ends (wait_net.h); 0: none does
   uint32_t gate_every = 8;          ///< CUPOLA_GATE_EVERY: plain launches a gate, 0 = no gates
   uint32_t queues = 32;             ///< hardware queues: CUDA_DEVICE_MAX_CONNECTIONS
 };

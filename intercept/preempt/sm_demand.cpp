@@ -46,6 +46,7 @@ uint32_t SmsWanted(PreemptContext& context, const LaunchFacts& facts) noexcept {
     }
     {
       const WaitingScope scope(context);
+      if (scope.is_kept()) return runtime::kAllSms;
       per_sm = AskWhatFits(facts.function, block, facts.shared_bytes);
     }
     const MutexLock lock(mutex);

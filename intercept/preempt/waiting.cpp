@@ -12,9 +12,11 @@
 #include "intercept/notice.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/preempt/wait_net.h"
 #include "intercept/streams.h"
 
 namespace cupola::intercept::preempt {
@@ -39,7 +41,9 @@ std::atomic<uint64_t> loaded_epoch{1};
 /// One wait: how long it has lasted decides how it goes on.
 class Patience {
  public:
-  explicit Patience(PreemptContext& context) : context_(context), start_ns_(NowNs()) {}
+  explicit Patience(PreemptContext& context, WaitFor what = WaitFor::kAll,
+                    uint64_t up_to = UINT64_MAX)
+      : context_(context), progress_(context, what, up_to), start_ns_(NowNs()) {}
 
   /// Returns after a moment. False: the context is dead, nothing will come.
   bool Pause() {
@@ -55,13 +59,20 @@ class Patience {
     }
     if (waited - asked_ns_ < kAskEveryNs) return true;
     asked_ns_ = waited;
+    is_stuck_ = progress_.IsStuck(start_ns_ + waited);
     return IsWell(context_);
   }
+
+  /// What is waited for does not go on, and from now on nothing of it is stopped: the wait is to end, and
+  /// EndKept or KeepUntilComplete to be called.
+  bool IsOver() { return is_stuck_ && BeginKept(context_); }
 
   uint64_t waited_ns() const { return NowNs() - start_ns_; }
 
  private:
   PreemptContext& context_;
+  WaitProgress progress_;
+  bool is_stuck_ = false;
   uint64_t start_ns_, asked_ns_ = 0;
 };
 
@@ -75,14 +86,12 @@ struct Target {
 Target Find(PreemptContext& context, WaitFor what, uint64_t up_to) {
   Harvest(context);
   Target target;
-  const uint64_t joined = context.joined.load();
+  const Awaited awaited{what, up_to, context.joined.load()};
   const MutexLock lock(context.slots_mutex);
   LaunchSlots& slots = context.slots;
   for (uint32_t i = slots.in_use(); i-- > 0 && !target.found;) {
     const LaunchSlot& slot = slots.used(i);
-    if (slot.state != LaunchSlot::State::kRunning || slot.number > up_to) continue;
-    const bool is_behind_legacy = slot.blocks_legacy || slot.number <= joined;
-    if (what == WaitFor::kBlocking && !is_behind_legacy) continue;
+    if (slot.state != LaunchSlot::State::kRunning || !awaited.Has(slot)) continue;
     target = {true, slots.IndexOf(&slot), slot.sequence};
   }
   target.only_these = context.outstanding.load() == slots.running();
@@ -90,16 +99,18 @@ Target Find(PreemptContext& context, WaitFor what, uint64_t up_to) {
 }
 
 // Waits for the launches up to number `up_to`; with `all_seen`, also until no thread is about to
-// launch one that it has not been seen to.
-void WaitUntilComplete(PreemptContext& context, WaitFor what, uint64_t up_to, bool all_seen) {
-  Patience patience(context);
+// launch one that it has not been seen to. True: they are not, and are kept on (wait_net.h).
+bool WaitUntilComplete(PreemptContext& context, WaitFor what, uint64_t up_to, bool all_seen) {
+  Patience patience(context, what, up_to);
   while (context.state.load() == State::kReady) {
     const Target target = Find(context, what, up_to);
-    if (!target.found && (!all_seen || target.only_these)) return;
+    if (!target.found && (!all_seen || target.only_these)) return false;
     do {
-      if (!patience.Pause()) return;
+      if (!patience.Pause()) return false;
+      if (patience.IsOver()) return true;
     } while (target.found && !context.slots.IsDone(target.index, target.sequence));
   }
+  return false;
 }
 
 uint64_t LastNumber(PreemptContext& context) {
@@ -111,26 +122,35 @@ uint64_t LastNumber(PreemptContext& context) {
 
 // First without the scope, so that others' launches stay preemptible, for what there is now; then
 // with it, for what came meanwhile: so the wait ends, however busy the others are.
-void OpenScope(PreemptContext& context, WaitFor what) noexcept {
-  if (context.state.load() != State::kReady) return (void)context.scopes.fetch_add(1);
-  if (context.outstanding.load() != 0) {
+bool OpenScope(PreemptContext& context, WaitFor what) noexcept {
+  bool is_kept = false;
+  if (context.state.load() == State::kReady && context.outstanding.load() != 0) {
     Count(counters.waits);
-    WaitUntilComplete(context, what, LastNumber(context), /*all_seen=*/false);
+    is_kept = WaitUntilComplete(context, what, LastNumber(context), /*all_seen=*/false);
   }
   // Counted before launches are looked for; see EnterAsGuarded.
   context.scopes.fetch_add(1);
+  if (context.state.load() != State::kReady) return is_kept;
   Count(counters.scopes);
-  if (context.outstanding.load() != 0) {
-    WaitUntilComplete(context, what, UINT64_MAX, /*all_seen=*/true);
+  if (!is_kept && context.outstanding.load() != 0) {
+    is_kept = WaitUntilComplete(context, what, UINT64_MAX, /*all_seen=*/true);
   }
+  return is_kept;
 }
 
-void CloseScope(PreemptContext& context) noexcept { context.scopes.fetch_sub(1); }
-
-WaitingScope::WaitingScope(PreemptContext& context, WaitFor what) noexcept : context_(context) {
-  OpenScope(context_, what);
+void CloseScope(PreemptContext& context, bool is_kept) noexcept {
+  context.scopes.fetch_sub(1);
+  if (is_kept) EndKept(context);
 }
-WaitingScope::~WaitingScope() { CloseScope(context_); }
+
+WaitingScope::WaitingScope(PreemptContext& context, WaitFor what) noexcept
+    : context_(context), is_kept_(OpenScope(context, what)) {}
+WaitingScope::~WaitingScope() { CloseScope(context_, is_kept_); }
+
+void WaitingScope::KeepOn() noexcept {
+  if (is_kept_) KeepUntilComplete(context_, LastNumber(context_));
+  is_kept_ = false;
+}
 
 OwnCallScope::OwnCallScope() noexcept {
   if (!PreemptionOn()) return;
@@ -139,11 +159,12 @@ OwnCallScope::OwnCallScope() noexcept {
   if (elsewhere_) {
     scopes_elsewhere.fetch_add(1);
   } else {
-    OpenScope(*context_, WaitFor::kAll);
+    is_kept_ = OpenScope(*context_, WaitFor::kAll);
+    may_ask_ = !is_kept_ && !IsHeldAnywhere(context_->context);
   }
 }
 OwnCallScope::~OwnCallScope() {
-  if (context_ != nullptr) CloseScope(*context_);
+  if (context_ != nullptr) CloseScope(*context_, is_kept_);
   if (elsewhere_) scopes_elsewhere.fetch_sub(1);
 }
 
@@ -152,7 +173,10 @@ void KeepRoom(PreemptContext& context) noexcept {
   const uint64_t total = context.queued.total();
   if (Harvest(context) == 0) return context.queued.NoteGone(total);
   Count(counters.waits);
-  WaitUntilComplete(context, WaitFor::kAll, LastNumber(context), /*all_seen=*/false);
+  const uint64_t last = LastNumber(context);
+  if (WaitUntilComplete(context, WaitFor::kAll, last, /*all_seen=*/false)) {
+    return KeepUntilComplete(context, last);
+  }
   context.queued.NoteGone(total);
 }
 
@@ -173,12 +197,16 @@ void NoteJoin(PreemptContext& context, CUstream stream, bool per_thread) noexcep
   while (before < last && !context.joined.compare_exchange_weak(before, last)) {
   }
   if (context.scopes.load() == 0) return;
-  WaitUntilComplete(context, WaitFor::kAll, last, /*all_seen=*/false);
+  if (WaitUntilComplete(context, WaitFor::kAll, last, /*all_seen=*/false)) {
+    KeepUntilComplete(context, last);
+  }
 }
 
+// One that is not stopped any more needs no guard.
 void WaitForSlot(PreemptContext& context, uint32_t index, uint32_t sequence) noexcept {
   Patience patience(context);
   while (!context.slots.IsDone(index, sequence) && patience.Pause()) {
+    if (patience.IsOver()) return KeepUntilComplete(context, LastNumber(context));
   }
 }
 
@@ -194,6 +222,10 @@ bool WaitForFreeSlot(PreemptContext& context) noexcept {
     const uint64_t waited = patience.waited_ns();
     if (context.gpu->requests() != 0) held_until = waited;
     if (waited - held_until > kNoSlotNs || !patience.Pause()) return false;
+    if (patience.IsOver()) {
+      EndKept(context);
+      return false;
+    }
   }
 }
 

@@ -30,8 +30,15 @@ class WaitingScope {
   WaitingScope(const WaitingScope&) = delete;
   WaitingScope& operator=(const WaitingScope&) = delete;
 
+  /// The wait would not have ended (wait_net.h): launches go on, and are not stopped while the scope is
+  /// open. What is not the program's own call is not to be made.
+  bool is_kept() const noexcept { return is_kept_; }
+  /// They are not stopped until they are complete, also when the scope is closed.
+  void KeepOn() noexcept;
+
  private:
   PreemptContext& context_;
+  bool is_kept_;
 };
 
 /// The same for what Cupola itself asks the driver in the calling thread's context, outside of
@@ -43,18 +50,21 @@ class OwnCallScope {
   OwnCallScope(const OwnCallScope&) = delete;
   OwnCallScope& operator=(const OwnCallScope&) = delete;
 
+  /// False: the driver is not to be asked, for what it may wait for may not end before the program goes on.
+  bool may_ask() const noexcept { return may_ask_; }
+
  private:
   PreemptContext* context_ = nullptr;
-  bool elsewhere_ = false;
+  bool elsewhere_ = false, is_kept_ = false, may_ask_ = true;
 };
 
 /// Calls that may wait, of threads whose context preemption does not know yet: while there are any,
 /// no launch is guarded.
 extern std::atomic<uint32_t> scopes_elsewhere;
 
-/// The same in two calls.
-void OpenScope(PreemptContext& context, WaitFor what) noexcept;
-void CloseScope(PreemptContext& context) noexcept;
+/// The same in two calls: the second with what the first has returned, WaitingScope::is_kept.
+[[nodiscard]] bool OpenScope(PreemptContext& context, WaitFor what) noexcept;
+void CloseScope(PreemptContext& context, bool is_kept) noexcept;
 
 /// Waits until a stream surely has room for more work.
 void KeepRoom(PreemptContext& context) noexcept;

@@ -160,6 +160,8 @@ bool IsWaitedFor(Rule rule, const uint64_t* arguments) {
 /// kCallBytes for it.
 struct CallUnderWay {
   uint64_t scopes;          ///< bit i: a scope is open in internal::contexts[i]
+  uint64_t kept;            ///< bit i: its launches are kept on (CloseScope)
+  bool context_kept;        ///< the same of `context`
   bool elsewhere;           ///< counted in scopes_elsewhere
   bool deepened;            ///< this_thread.depth was raised
   bool makes_memory;
@@ -206,7 +208,7 @@ void OpenAll() {
   for (uint32_t i = 0; i < count; ++i) {
     PreemptContext* const context = internal::contexts[i].load(std::memory_order_acquire);
     if (context->state.load() == PreemptContext::State::kDead) continue;
-    OpenScope(*context, WaitFor::kAll);
+    if (OpenScope(*context, WaitFor::kAll)) under_way.kept |= uint64_t{1} << i;
     under_way.scopes |= uint64_t{1} << i;
   }
 }
@@ -243,7 +245,7 @@ void Open(size_t call, const uint64_t* arguments) {
     case Rule::kWait:
       under_way.context = ContextOf(call, arguments);
       if (under_way.context == nullptr) return OpenElsewhere();
-      OpenScope(*under_way.context, WaitFor::kAll);
+      under_way.context_kept = OpenScope(*under_way.context, WaitFor::kAll);
       return;
     case Rule::kFill:
       if (MemoryType(arguments[0]) != CU_MEMORYTYPE_HOST && !IsManaged(arguments[0])) return;
@@ -256,7 +258,7 @@ void Open(size_t call, const uint64_t* arguments) {
       under_way.context = Current();
       if (under_way.context == nullptr) return OpenElsewhere();
       if (IsWaitedFor(rule, arguments)) under_way.sync = BeforeSync(under_way.context, 0, false);
-      OpenScope(*under_way.context, WaitFor::kBlocking);
+      under_way.context_kept = OpenScope(*under_way.context, WaitFor::kBlocking);
       return;
     case Rule::kSyncNamed:
       if (arguments[0] != 0) {
@@ -364,9 +366,11 @@ __attribute__((visibility("hidden"))) void cupola_leave_call(CUresult result) no
   CallUnderWay& under_way = *call_under_way;
   if (under_way.deepened) --this_thread.depth;
   for (uint64_t rest = under_way.scopes; rest != 0; rest &= rest - 1) {
-    CloseScope(*internal::contexts[__builtin_ctzll(rest)].load(std::memory_order_acquire));
+    const int index = __builtin_ctzll(rest);
+    CloseScope(*internal::contexts[index].load(std::memory_order_acquire),
+               (under_way.kept >> index & 1) != 0);
   }
-  if (under_way.context != nullptr) CloseScope(*under_way.context);
+  if (under_way.context != nullptr) CloseScope(*under_way.context, under_way.context_kept);
   if (under_way.elsewhere) scopes_elsewhere.fetch_sub(1);
   EndHold(under_way.hold);
   if (under_way.opened != nullptr && result == CUDA_SUCCESS) NoteForeignEvent(*under_way.opened);

@@ -170,6 +170,7 @@ void TaskEngine::Open(Image* image) noexcept {
   const RelaxedCapture relaxed;
   if (!rest_.Comes(context_)) return;
   const preempt::OwnCallScope scope;
+  if (!scope.may_ask()) return;
   const char* const why = Prepare(image);
   if (why == nullptr) WatchCalls();
   if (why != nullptr) Say(Level::kWarn, {"launches do not become tasks: ", why});
@@ -190,6 +191,7 @@ void TaskEngine::TurnTo(Image* image) noexcept {
   const RelaxedCapture relaxed;
   if (!rest_.Comes(context_)) return;
   const preempt::OwnCallScope scope;
+  if (!scope.may_ask()) return;
   if (const char* const why = Bind(image); why != nullptr) {
     Say(Level::kInfo, {"launches of another module do not become tasks: ", why});
     if (Serves(nullptr)) Close();

@@ -249,6 +249,7 @@ bool IsLoadedIn(const TaskEngine& engine, Variant& variant, const void* program)
   if ((loaded & Variant::kLiesElsewhere) != 0) return false;
   const WaitingScope no_tasks;
   const preempt::OwnCallScope nothing_stopped;
+  if (!nothing_stopped.may_ask()) return false;
   const RelaxedCapture relaxed;
   const CUfunction original = preempt::OriginalOf(variant, program);
   const auto load = CUPOLA_CALL_REAL(cuFuncLoad, PFN_cuFuncLoad_v12040);

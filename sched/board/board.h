@@ -79,7 +79,10 @@ struct alignas(128) BoardSlot {
   std::atomic<uint32_t> wake;  ///< futex of the agent: +1 whenever yield_requests or gate changes
   std::atomic<uint32_t> agent_sleeps;  ///< by the agent: 1 while it may be asleep on `wake`
   std::atomic<uint64_t> asked;         ///< by the process: slots that it has asked to yield
-  std::atomic<uint32_t> reserved1[24];
+  std::atomic<uint32_t> not_now;      ///< by the process: not 0 while nobody may ask it to yield
+  std::atomic<uint32_t> being_asked;  ///< threads that may be about to set a bit of yield_requests: +1
+                                      ///< before they look at not_now, -1 when they have set it, or not
+  std::atomic<uint32_t> reserved1[22];
 };
 static_assert(sizeof(BoardSlot) == 384);
 static_assert(offsetof(BoardSlot, capabilities) == 128 && offsetof(BoardSlot, yield_requests) == 256);

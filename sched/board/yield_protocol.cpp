@@ -50,9 +50,9 @@ struct Asked {
   bool tells = false;  ///< its agent is to know
 };
 
-Asked Ask(BoardSlot& slot, uint32_t bit, uint32_t sm_bound) {
+// It counts among those that are about to ask (BeginNotNow).
+Asked AskCounted(BoardSlot& slot, uint32_t bit, uint32_t sm_bound) {
   const uint64_t before = slot.yield_requests.load();
-  if ((before & BitOf(bit)) != 0 && slot.yield_sm_bound.load() >= sm_bound) return {};
   // The bound first: workers that see the request find a bound. It only grows while there are
   // requests; with none it starts anew. The daemon narrows it at its review.
   bool asks_anew = before == 0;
@@ -74,6 +74,15 @@ Asked Ask(BoardSlot& slot, uint32_t bit, uint32_t sm_bound) {
     TellAgent(slot);
   }
   return {.anew = (previous & BitOf(bit)) == 0, .tells = tells};
+}
+
+Asked Ask(BoardSlot& slot, uint32_t bit, uint32_t sm_bound) {
+  const uint64_t before = slot.yield_requests.load();
+  if ((before & BitOf(bit)) != 0 && slot.yield_sm_bound.load() >= sm_bound) return {};
+  slot.being_asked.fetch_add(1);
+  const Asked asked = slot.not_now.load() == 0 ? AskCounted(slot, bit, sm_bound) : Asked{};
+  slot.being_asked.fetch_sub(1);
+  return asked;
 }
 
 // The agents that are to be woken.
@@ -175,6 +184,22 @@ bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_boun
   const Asked asked = Ask(board.slot(victim), bit, sm_bound);
   if (asked.tells) WakeSleeper(board.slot(victim));
   return asked.anew;
+}
+
+bool BeginNotNow(BoardView board, uint32_t self) {
+  constexpr uint64_t kLimitNs = 1'000'000;
+  BoardSlot& slot = board.slot(self);
+  slot.not_now.fetch_add(1);
+  const uint64_t since_ns = BoardClockNs();
+  while (slot.being_asked.load() != 0 && BoardClockNs() - since_ns < kLimitNs) {
+    __builtin_ia32_pause();
+  }
+  return slot.yield_requests.load() == 0;
+}
+
+void EndNotNow(BoardView board, uint32_t self) {
+  if (board.slot(self).not_now.fetch_sub(1) != 1) return;
+  if (board.header().attention.load() != 0) RingBell(board.header());
 }
 
 bool ClearRequest(BoardView board, uint32_t victim, uint32_t bit) {

@@ -13,6 +13,14 @@
 // bit back after EndDemand has cleared it: that bit is stale and the next repair drops it. Repairs
 // are made by the daemon at each review and by the victim's agent while it is held.
 //
+// A process that would hang were it stopped now says so (BeginNotNow): N := N + 1, then it waits until
+// nobody is between looking at N and setting a bit, then it looks at R. Who asks counts itself in
+// (`being_asked` B: +1), reads N, sets its bit only where that is 0, counts itself out. All sequentially
+// consistent: who is not seen in B has read N after it was raised, and has set nothing; where R is 0 then,
+// it stays 0 until EndNotNow, and no worker on the GPU reads another value. Who has been refused asks again
+// when it renews its demand, the daemon at its review, for which the bell is rung. One that was killed
+// while it asked leaves B too high: that costs each BeginNotNow its limit, a millisecond.
+//
 // `gate` is closed while R != 0 and all SMs are asked for. Whoever changes either calls SettleGate after
 // that, which stores the gate and reads R once more until both agree: the last store to the gate is
 // followed by a reading of R that agrees with it, and a later change of R is followed by a store.
@@ -92,8 +100,14 @@ uint32_t SmsToAskFor(BoardView board, const BoardSlot& requester, const BoardSlo
 
 /// Asks the process of slot `victim` to leave the SMs below `sm_bound` (kAllSms: all) in the name of
 /// `bit` (a slot, or kDaemonBit). Where nobody did, or not for so many, `stopped` becomes 0 until its
-/// agent has seen that. True: it was not asked by that bit before.
+/// agent has seen that. True: it was not asked by that bit before. Nothing while it is not to be asked.
 bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_bound);
+
+/// From here on nobody asks the slot's process to yield, until EndNotNow; may be nested. Made by the process.
+/// False: it is asked already, or by the daemon once more: then that stands, and EndNotNow is to be called
+/// all the same. Waits a millisecond at most.
+bool BeginNotNow(BoardView board, uint32_t self);
+void EndNotNow(BoardView board, uint32_t self);
 
 /// Takes back the request of `bit`. True: it was the only one, and the agent has been woken.
 bool ClearRequest(BoardView board, uint32_t victim, uint32_t bit);

@@ -59,8 +59,9 @@ uint64_t ObserveBoard(BoardView board, std::span<const Seat> seats, Arbiter& cor
     seen.sms = slot.sms_wanted;
     seen.stopped = slot.stopped != 0 && slot.yield_requests != 0;
     const uint32_t capabilities = slot.capabilities;
-    seen.can_preempt = (capabilities & kCanPreempt) != 0;
-    seen.can_gate = (capabilities & kCanGate) != 0;
+    const bool may_be_asked = slot.not_now == 0;
+    seen.can_preempt = may_be_asked && (capabilities & kCanPreempt) != 0;
+    seen.can_gate = may_be_asked && (capabilities & kCanGate) != 0;
     seen.shares_context = (capabilities & kSharesContext) != 0;
     core.Observe(seat.id, seen);
     if (seen.active) first_end = std::min<uint64_t>(first_end, slot.demand_until_ns);
@@ -115,6 +116,8 @@ void FreeSlot(BoardView board, uint32_t slot) {
   for (uint32_t victim = 0; victim < kBoardSlots; ++victim) ClearRequest(board, victim, slot);
   gone.yield_requests = 0;
   gone.yield_sm_bound = 0;
+  gone.not_now = 0;
+  gone.being_asked = 0;
   SettleGate(gone);
   gone.demand = 0;
   gone.demand_until_ns = 0;

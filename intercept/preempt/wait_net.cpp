@@ -1,0 +1,230 @@
+#include "intercept/preempt/wait_net.h"
+
+#include <algorithm>
+
+#include <sched.h>
+
+#include "device/runtime/preempt_control.h"
+#include "intercept/driver_calls.h"
+#include "intercept/fast_clock.h"
+#include "intercept/mutex_lock.h"
+#include "intercept/notice.h"
+#include "intercept/preempt/counters.h"
+#include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/live_streams.h"
+#include "intercept/preempt/preempt_context.h"
+#include "intercept/preempt/preemption.h"
+
+namespace cupola::intercept::preempt {
+namespace {
+
+using State = PreemptContext::State;
+using runtime::ControlSlot;
+
+constexpr uint64_t kReadAfterNs = 5'000'000;  // a wait that lasts so long looks at counters
+constexpr uint64_t kReadEveryNs = 1'000'000;
+// Where a wait was stuck, and nothing has gone on since, the next need not last as long.
+constexpr uint64_t kPartOfLimit = 8;
+// Where counters cannot be read: a kernel that is longer is taken for one that does not go on.
+constexpr uint64_t kTimesBlind = 50;
+
+/// Makes a context the calling thread's for a call.
+class CurrentScope {
+ public:
+  explicit CurrentScope(CUcontext context) noexcept {
+    const auto push = CUPOLA_CALL_REAL(cuCtxPushCurrent_v2, PFN_cuCtxPushCurrent_v4000);
+    pushed_ = push(context) == CUDA_SUCCESS;
+  }
+  ~CurrentScope() {
+    CUcontext popped = nullptr;
+    if (pushed_) (void)CUPOLA_CALL_REAL(cuCtxPopCurrent_v2, PFN_cuCtxPopCurrent_v4000)(&popped);
+  }
+  CurrentScope(const CurrentScope&) = delete;
+  CurrentScope& operator=(const CurrentScope&) = delete;
+  bool is_made() const noexcept { return pushed_; }
+
+ private:
+  bool pushed_ = false;
+};
+
+bool MakeReader(PreemptContext& context) {
+  ControlReader& reader = context.reader;
+  if (reader.stream != nullptr) return true;
+  if (reader.is_refused || !CountOwnStream()) return false;
+  const auto create = CUPOLA_CALL_REAL(cuStreamCreate, PFN_cuStreamCreate_v2000);
+  if (RegisterKept(&reader.copy, kSlots * sizeof(ControlSlot)) != 0 &&
+      create(&reader.stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS) {
+    return true;
+  }
+  UncountStream();
+  reader.stream = nullptr;
+  reader.is_refused = true;
+  return false;
+}
+
+// Goes on with reading the control slots: begins, or looks whether it is over. False: they cannot be read.
+// Not while a thread is in the driver that was stuck: what that holds there may be long in coming.
+bool Read(PreemptContext& context, uint64_t now_ns) {
+  ControlReader& reader = context.reader;
+  if (context.kept.load() != 0 && reader.stream == nullptr) return false;
+  if (pthread_mutex_trylock(&context.asking_mutex) != 0) return true;  // another thread does
+  bool can_be_read = context.state.load() == State::kReady;
+  if (can_be_read && reader.is_under_way) {
+    const CUresult result = AskStream(reader.stream);
+    if (result == CUDA_SUCCESS) {
+      reader.is_under_way = false;
+      reader.read_ns.store(reader.begun_ns, std::memory_order_release);
+    }
+  } else if (can_be_read && context.kept.load() == 0 &&
+             now_ns - reader.begun_ns >= kReadEveryNs) {
+    const RelaxedCapture relaxed;
+    const CurrentScope current(context.context.load());
+    can_be_read = current.is_made() && MakeReader(context);
+    const auto copy = CUPOLA_CALL_REAL(cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020);
+    reader.begun_ns = now_ns;
+    reader.is_under_way =
+        can_be_read && copy(reader.copy, context.controls, kSlots * sizeof(ControlSlot),
+                            reader.stream) == CUDA_SUCCESS;
+  }
+  pthread_mutex_unlock(&context.asking_mutex);
+  return can_be_read;
+}
+
+uint32_t Load(const uint32_t& word) { return __atomic_load_n(&word, __ATOMIC_RELAXED); }
+
+const ControlSlot& ReadSlot(const PreemptContext& context, const LaunchSlot& slot) {
+  return static_cast<const ControlSlot*>(context.reader.copy)[context.slots.IndexOf(&slot)];
+}
+
+// What changes when any of them goes on; with the counters where those were read.
+uint64_t SeenOf(PreemptContext& context, const Awaited& awaited, bool with_counters) {
+  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
+  uint64_t seen = with_counters;
+  const MutexLock lock(context.slots_mutex);
+  for (uint32_t i = 0; i < context.slots.in_use(); ++i) {
+    const LaunchSlot& slot = context.slots.used(i);
+    if (slot.state != LaunchSlot::State::kRunning || !awaited.Has(slot)) continue;
+    seen = (seen + slot.number) * kFactor + slot.live;
+    if (!with_counters) continue;
+    const ControlSlot& control = ReadSlot(context, slot);
+    seen = (seen + Load(control.next)) * kFactor + Load(control.completed);
+    seen = (seen + Load(control.yielded)) * kFactor;
+    for (const auto& physical : control.physical) seen = (seen + Load(physical.exits)) * kFactor;
+  }
+  return seen;
+}
+
+// Whether a launch has stopped, or is about to: told by the counters where `counters_ns` says that they were
+// read late enough, else by whether it may have been asked.
+bool MayStop(PreemptContext& context, bool has_counters) {
+  const MutexLock lock(context.slots_mutex);
+  for (uint32_t i = 0; i < context.slots.in_use(); ++i) {
+    const LaunchSlot& slot = context.slots.used(i);
+    if (slot.state != LaunchSlot::State::kRunning) continue;
+    if (slot.live == 0 || slot.is_gated) return true;
+    if (!has_counters && slot.may_have_stopped) return true;
+    for (uint32_t p = 0; has_counters && p < runtime::kPhysicalLaunches; ++p) {
+      if ((slot.live & 1u << p) == 0) continue;
+      const uint32_t stop = Load(ReadSlot(context, slot).physical[p].stop);
+      if (stop >> 16 == slot.tag[p] && (stop & 0xFFFF) != 0) return true;
+    }
+  }
+  return false;
+}
+
+// With counters that were read from now on; without, where they cannot be.
+bool ReadAnew(PreemptContext& context) {
+  constexpr uint64_t kLimitNs = 5'000'000;
+  const uint64_t since_ns = NowNs();
+  for (uint64_t now = since_ns; now - since_ns < kLimitNs; now = NowNs()) {
+    if (context.reader.read_ns.load(std::memory_order_acquire) > since_ns) return true;
+    if (!Read(context, now)) return false;
+    sched_yield();
+  }
+  return false;
+}
+
+}  // namespace
+
+bool Awaited::Has(const LaunchSlot& slot) const noexcept {
+  if (slot.number > up_to) return false;
+  return what == WaitFor::kAll || slot.blocks_legacy || slot.number <= joined;
+}
+
+bool WaitProgress::IsStuck(uint64_t now_ns) noexcept {
+  if (settings.wait_limit_ns == 0) return false;
+  if (begun_ns_ == 0) begun_ns_ = since_ns_ = now_ns;
+  // Held by others: its time is yet to come.
+  if (context_.gpu->requests() != 0) {
+    since_ns_ = now_ns;
+    return false;
+  }
+  if (now_ns - begun_ns_ < std::min(kReadAfterNs, settings.wait_limit_ns)) return false;
+  const bool can_read = Read(context_, now_ns);
+  const uint64_t read_ns = context_.reader.read_ns.load(std::memory_order_acquire);
+  const bool has_counters = can_read && read_ns >= begun_ns_;
+  const uint64_t seen =
+      SeenOf(context_, {what_, up_to_, context_.joined.load()}, has_counters);
+  if (seen != seen_) {
+    if (seen_ != 0 && has_counters) context_.was_stuck.store(false, std::memory_order_relaxed);
+    seen_ = seen;
+    since_ns_ = now_ns;
+    return false;
+  }
+  uint64_t limit_ns = settings.wait_limit_ns;
+  if (context_.was_stuck.load(std::memory_order_relaxed)) limit_ns /= kPartOfLimit;
+  if (context_.kept.load() != 0) return now_ns - since_ns_ >= limit_ns;  // another wait was
+  if (!can_read) return now_ns - since_ns_ >= limit_ns * kTimesBlind;
+  return has_counters && read_ns >= since_ns_ + limit_ns;
+}
+
+bool BeginKept(PreemptContext& context) noexcept {
+  const bool is_free = context.gpu->BeginNotNow();
+  const bool others_keep = context.kept.load() != 0;
+  const bool has_counters = !others_keep && is_free && ReadAnew(context);
+  (void)Harvest(context);
+  if (!is_free || (!others_keep && MayStop(context, has_counters))) {
+    context.gpu->EndNotNow();
+    return false;
+  }
+  context.kept.fetch_add(1);
+  context.was_stuck.store(true, std::memory_order_relaxed);
+  Count(counters.stuck);
+  static std::atomic_flag said;
+  SayOnce(said, Level::kInfo,
+          {"kernels that can be stopped do not go on, and a call of the program waits for them: it goes on, "
+           "and nobody may stop them meanwhile"});
+  return true;
+}
+
+void EndKept(PreemptContext& context) noexcept {
+  context.kept.fetch_sub(1);
+  context.gpu->EndNotNow();
+}
+
+void KeepUntilComplete(PreemptContext& context, uint64_t number) noexcept {
+  {
+    const MutexLock lock(context.slots_mutex);
+    const uint64_t before = context.kept_until.exchange(std::max(number, context.kept_until.load()));
+    if (before == 0) return;
+  }
+  EndKept(context);  // once is enough
+}
+
+void LookAtKept(PreemptContext& context) noexcept {
+  if (context.kept_until.load() == 0) [[likely]] return;
+  {
+    const MutexLock lock(context.slots_mutex);
+    const uint64_t until = context.kept_until.load();
+    const bool is_ready = context.state.load() == State::kReady;
+    for (uint32_t i = 0; is_ready && i < context.slots.in_use(); ++i) {
+      const LaunchSlot& slot = context.slots.used(i);
+      if (slot.state == LaunchSlot::State::kRunning && slot.number <= until) return;
+    }
+    if (until == 0) return;
+    context.kept_until.store(0);
+  }
+  EndKept(context);
+}
+
+}  // namespace cupola::intercept::preempt
