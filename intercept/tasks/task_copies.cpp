@@ -212,8 +212,7 @@ bool PutInFill(const Place& at, const FillFacts& facts) {
 // What waits inside the driver finds no tasks.
 void BeforeDriver(const MemoryCall& call) {
   if (!call.is_synchronous) return BeforeWorkOf(call.stream, call.per_thread);
-  WaitForAllTasks();
-  BeginDriverWait();
+  BeginDriverCopy(call.per_thread);
 }
 
 template <typename PutInAt>
@@ -248,7 +247,7 @@ bool TryFill(const MemoryCall& call, const FillFacts& facts) noexcept {
 
 void AfterDriver(const MemoryCall& call) noexcept {
   using enum Behind::What;
-  if (!AnyEngineIsReady()) return EndDriverWait();
+  if (!AnyEngineIsReady()) return EndDriverCopy();
   DoBehind({call.is_synchronous ? kEndWait : kNoteWorkOf, call.per_thread, call.stream});
 }
 

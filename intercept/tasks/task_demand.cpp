@@ -90,9 +90,30 @@ bool GoOn(const preempt::GpuBoard& gpu) noexcept {
   return all;
 }
 
+uint32_t BeginNotNow(bool* is_so) noexcept {
+  uint32_t gpus = 0;
+  *is_so = true;
+  ForEachReadyEngine([&](const TaskEngine& engine) {
+    const preempt::PreemptContext* const context = preempt::FindContext(engine.context());
+    if (context == nullptr) return;
+    const uint32_t bit = 1u << context->gpu->device();
+    if ((gpus & bit) == 0) *is_so &= context->gpu->BeginNotNow();
+    gpus |= bit;
+    *is_so &= !engine.IsHeld();
+  });
+  return gpus;
+}
+
+void EndNotNow(uint32_t gpus) noexcept {
+  for (; gpus != 0; gpus &= gpus - 1) {
+    preempt::GpuBoard* const gpu = preempt::GpuBoard::Of(__builtin_ctz(gpus));
+    if (gpu != nullptr) gpu->EndNotNow();
+  }
+}
+
 void AwaitHeldTasks() noexcept {
   ForEachReadyEngine([](TaskEngine& engine) {
-    if (engine.IsHeld()) engine.WaitForAll();
+    if (engine.IsHeld()) (void)engine.WaitForAll(Until::kOverOrStuck);
   });
 }
 

@@ -53,6 +53,12 @@ void Hold(const preempt::GpuBoard& gpu) noexcept;
 /// When they do no longer: runs the rest. Until it returns true.
 bool GoOn(const preempt::GpuBoard& gpu) noexcept;
 
+/// For who goes on though tasks are stuck: nobody asks the process to yield on the GPUs that its engines are
+/// of (preempt/gpu_board.h), so that no MasterKernel is sent away while it is in the driver. A bit for each
+/// GPU, for EndNotNow. `*is_so` false: somebody asks, or an engine is held. Nothing where preemption is off.
+[[nodiscard]] uint32_t BeginNotNow(bool* is_so) noexcept;
+void EndNotNow(uint32_t gpus) noexcept;
+
 /// Streams are about to share queues: waits until nothing is held.
 void AwaitHeldTasks() noexcept;
 

@@ -180,7 +180,7 @@ void TaskEngine::Open(Image* image) noexcept {
 // What the MasterKernel of the module before has left of the table the next one goes on with: both
 // know no more of a task than its record.
 void TaskEngine::TurnTo(Image* image) noexcept {
-  WaitForAll();
+  if (!WaitForAll(Until::kOverOrStuck)) return;
   AskToLeave();
   // One that faulted says for ever that it runs.
   for (uint32_t turn = 1; IsResident(); ++turn) {
@@ -289,19 +289,41 @@ bool TaskEngine::IsWell() noexcept {
   return false;
 }
 
+// While it is held its time is yet to come. Where a wait was stuck, and the same task is the oldest still, the
+// next need not last as long.
+bool TaskEngine::IsStuck(uint32_t column, Seen* seen) noexcept {
+  constexpr uint64_t kPartOfLimit = 8;
+  if (settings.wait_limit_ns == 0 || column >= all_columns_) return false;
+  const uint64_t oldest = table_->OldestLeft(column), now = NowNs();
+  if (seen->column != column || seen->oldest != oldest || IsHeld()) {
+    *seen = {column, oldest, now};
+    return false;
+  }
+  const uint64_t at = uint64_t{column} << 48 | oldest;
+  const bool was_stuck = stuck_at_.load(std::memory_order_relaxed) == at;
+  if (now - seen->since_ns < settings.wait_limit_ns / (was_stuck ? kPartOfLimit : 1)) return false;
+  stuck_at_.store(at, std::memory_order_relaxed);
+  Count(counters.stuck);
+  static std::atomic_flag said;
+  SayOnce(said, Level::kInfo, {"a task does not go on, and a call of the program waits for it: it goes on"});
+  return true;
+}
+
 // Spins, and looks now and then whether the MasterKernel runs, the context is well, and the
 // column's oldest task still the same.
 template <typename IsOver, typename Column>
-bool TaskEngine::Await(IsOver is_over, Column column) noexcept {
+TaskEngine::End TaskEngine::Await(IsOver is_over, Column column, Until until) noexcept {
+  Seen seen;
   for (uint32_t turn = 1; !is_over(); ++turn) {
     _mm_pause();
     if (turn % kLookEvery != 0) continue;
-    if (!IsReady() || !EnsureRunning()) return false;
+    if (!IsReady() || !EnsureRunning()) return End::kDead;
     if (turn % kAskEvery != 0) continue;
-    if (!IsWell()) return false;
+    if (!IsWell()) return End::kDead;
     LookAt(column());
+    if (until == Until::kOverOrStuck && IsStuck(column(), &seen)) return End::kStuck;
   }
-  return true;
+  return End::kOver;
 }
 
 bool TaskEngine::Put(uint32_t column, runtime::TaskWords* words, TaskId* last,
@@ -310,7 +332,7 @@ bool TaskEngine::Put(uint32_t column, runtime::TaskWords* words, TaskId* last,
   if (put()) [[likely]]
     return EnsureRunning();
   *was_full = true;
-  return Await(put, [&] { return column; }) && EnsureRunning();
+  return Await(put, [&] { return column; }, Until::kOverOrStuck) == End::kOver && EnsureRunning();
 }
 
 // Tasks of a stream end in their order.
@@ -326,17 +348,19 @@ uint32_t TaskEngine::CountLeft(const TaskId& last) const noexcept {
   return is_done(left) ? left : left + 1;
 }
 
-void TaskEngine::WaitFor(const TaskId& id) noexcept {
-  (void)Await([&] { return table_->IsDone(id); }, [&] { return id.column; });
+bool TaskEngine::WaitFor(const TaskId& id, Until until) noexcept {
+  const auto is_done = [&] { return table_->IsDone(id); };
+  return Await(is_done, [&] { return id.column; }, until) != End::kStuck;
 }
 
 bool TaskEngine::HaveAllRun() const noexcept {
   return table_->LastHaveRun() && runtime::TasksBefore(*table_).HaveRun();
 }
 
-void TaskEngine::WaitForAll() noexcept {
+bool TaskEngine::WaitForAll(Until until) noexcept {
   runtime::TasksBefore before(*table_);
-  (void)Await([&] { return before.HaveRun(); }, [&] { return before.column(); });
+  return Await([&] { return before.HaveRun(); }, [&] { return before.column(); }, until) !=
+         End::kStuck;
 }
 
 void TaskEngine::LookAt(uint32_t column) noexcept {

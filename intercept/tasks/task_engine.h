@@ -17,6 +17,13 @@
 
 namespace cupola::intercept::tasks {
 
+/// When a wait for tasks ends.
+enum class Until : uint8_t {
+  kOver,         ///< they have run, or the engine is dead
+  kOverOrStuck,  ///< or none has gone on for as long as a wait of ours may last so, though nobody asks the
+                 ///< process to yield: a task may wait for what only the program can bring about
+};
+
 class TaskEngine {
  public:
   enum class State : uint8_t { kNone, kReady, kDead };
@@ -52,7 +59,7 @@ class TaskEngine {
   void Prefetch(uint32_t column) const noexcept { table_->Prefetch(column); }
 
   /// Puts a task behind `last` of the same column, and `last` becomes the new one. Waits while the
-  /// column is full, and says so. False: the engine is dead.
+  /// column is full, and says so. False: it was not put in, for the engine is dead, or stuck.
   bool Put(uint32_t column, runtime::TaskWords* words, runtime::TaskId* last,
            bool* was_full) noexcept;
 
@@ -68,9 +75,9 @@ class TaskEngine {
   bool HaveAllRun() const noexcept;
   /// No task is outstanding, and no MasterKernel runs.
   bool IsIdle() const noexcept { return !IsRunning() && HaveAllRun(); }
-  /// Until it has run, or the engine is dead.
-  void WaitFor(const runtime::TaskId& id) noexcept;
-  void WaitForAll() noexcept;
+  /// Until it, or all there are, have run. False: stuck.
+  bool WaitFor(const runtime::TaskId& id, Until until = Until::kOver) noexcept;
+  bool WaitForAll(Until until) noexcept;
 
   /// Of the tasks of a stream of which `last` is the last, how many have not run.
   uint32_t CountLeft(const runtime::TaskId& last) const noexcept;
@@ -130,8 +137,15 @@ class TaskEngine {
   const char* Bind(Image* image) noexcept;
   const char* Prepare(Image* image) noexcept;
   bool Launch() noexcept;
+  enum class End : uint8_t { kOver, kDead, kStuck };
   template <typename IsOver, typename Column>
-  bool Await(IsOver is_over, Column column) noexcept;
+  End Await(IsOver is_over, Column column, Until until) noexcept;
+  /// What a wait has seen of the oldest task of the column that it is at.
+  struct Seen {
+    uint32_t column = UINT32_MAX;
+    uint64_t oldest = 0, since_ns = 0;
+  };
+  bool IsStuck(uint32_t column, Seen* seen) noexcept;
 
   std::atomic<State> state_{State::kNone};
   std::atomic<bool> may_be_resident_{false}, is_held_{false};
@@ -152,6 +166,8 @@ class TaskEngine {
   runtime::HostControl* control_ = nullptr;
   runtime::MasterParams params_{};
   TaskWatch watch_;
+  /// The oldest task of the column in which the last wait was stuck: column, 48 bits of sequence.
+  std::atomic<uint64_t> stuck_at_{UINT64_MAX};
   ContextRest rest_;  ///< under the mutex, or with nobody else about
   int sms_ = 0;
   uint32_t all_columns_ = 0;  ///< of the table: MTBs of the class that has most

@@ -248,6 +248,7 @@ bool IsLoadedIn(const TaskEngine& engine, Variant& variant, const void* program)
   if ((loaded & bit) != 0) return true;
   if ((loaded & Variant::kLiesElsewhere) != 0) return false;
   const WaitingScope no_tasks;
+  if (!no_tasks.is_clear()) return false;
   const preempt::OwnCallScope nothing_stopped;
   if (!nothing_stopped.may_ask()) return false;
   const RelaxedCapture relaxed;

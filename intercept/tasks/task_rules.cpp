@@ -1,6 +1,7 @@
 #include "intercept/tasks/task_rules.h"
 
 #include <string_view>
+#include <utility>
 
 #include "intercept/calls.h"
 #include "intercept/preempt/preemption.h"
@@ -8,6 +9,7 @@
 #include "intercept/stream_arguments.h"
 #include "intercept/tasks/call_rules.h"
 #include "intercept/tasks/task_copies.h"
+#include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_streams.h"
 #include "intercept/tasks/task_worth.h"
@@ -22,15 +24,45 @@ namespace {
 
 Rule rules[kCallCount];
 
+struct Waited {
+  bool is_over = true;  ///< else a task is stuck, and the call goes on as it would have without tasks
+  uint32_t kept = 0;    ///< of EndNotNow
+};
+
+// A task that does not go on may wait for the program. What comes after tasks is made to, and the MasterKernel
+// that runs them is not sent away while the call is in the driver.
+Waited WaitOrFlush(bool being_put) {
+  while (!WaitForAllTasks(being_put)) {
+    bool is_so = false;
+    const uint32_t kept = BeginNotNow(&is_so);
+    if (is_so) {
+      FlushStuck();
+      return {false, kept};
+    }
+    EndNotNow(kept);
+  }
+  return {};
+}
+
 // First without the scope, for what there is now; then with it, for what came meanwhile.
-void OpenScope() {
-  WaitForAllTasks();
+Waited OpenScope() {
+  Waited waited = WaitOrFlush(/*being_put=*/false);
   scopes.fetch_add(1);
-  WaitForAllTasks(/*being_put=*/true);
+  if (waited.is_over) return WaitOrFlush(/*being_put=*/true);
+  FlushStuck();
+  return waited;
+}
+
+void CloseScope(uint32_t kept) {
+  scopes.fetch_sub(1);
+  EndNotNow(kept);
 }
 
 // The launch that this thread makes may load its kernel: it is in a scope.
 thread_local constinit bool loads __attribute__((tls_model("initial-exec"))) = false;
+// Of EndNotNow: of that scope; of a synchronous copy that is in the driver.
+thread_local constinit uint32_t kept_by_load __attribute__((tls_model("initial-exec"))) = 0;
+thread_local constinit uint32_t kept_by_copy __attribute__((tls_model("initial-exec"))) = 0;
 
 void AskToLeave(TaskEngine& engine) {
   if (engine.IsRunning()) engine.AskToLeave();
@@ -38,8 +70,24 @@ void AskToLeave(TaskEngine& engine) {
 
 }  // namespace
 
-WaitingScope::WaitingScope() noexcept { OpenScope(); }
-WaitingScope::~WaitingScope() { scopes.fetch_sub(1); }
+WaitingScope::WaitingScope() noexcept {
+  const Waited waited = OpenScope();
+  is_clear_ = waited.is_over;
+  kept_ = waited.kept;
+}
+WaitingScope::~WaitingScope() { CloseScope(kept_); }
+
+void BeginDriverCopy(bool per_thread) noexcept {
+  const Waited waited = WaitOrFlush(/*being_put=*/false);
+  if (!waited.is_over) BeforeWorkOf(nullptr, per_thread);
+  kept_by_copy |= waited.kept;
+  BeginDriverWait();
+}
+
+void EndDriverCopy() noexcept {
+  EndDriverWait();
+  EndNotNow(std::exchange(kept_by_copy, 0));
+}
 
 void WatchCalls() noexcept {
   static std::atomic_flag done;
@@ -55,7 +103,7 @@ void BeforePlainLaunch(const void* function, CUstream stream, bool per_thread) n
   if (!AnyEngineIsReady()) return;
   BeforeWorkOf(stream, per_thread);
   if (function != nullptr && !preempt::PreemptionOn() && !preempt::IsKnownLoaded(function)) {
-    OpenScope();
+    kept_by_load = OpenScope().kept;
     loads = true;
   }
   TaskEngine* const engine = EngineOf(ResolveStream(stream, per_thread).context);
@@ -73,7 +121,7 @@ void AfterPlainLaunch(const void* function, CUstream stream, bool per_thread,
   if (!loads) [[likely]] return;
   loads = false;
   if (result == CUDA_SUCCESS) preempt::NoteLoaded(function);
-  scopes.fetch_sub(1);
+  CloseScope(std::exchange(kept_by_load, 0));
 }
 
 Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
@@ -85,29 +133,29 @@ Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
       return {};
     case Rule::kFlush:
       return BeforeStreamOrdered(index, arguments);
-    case Rule::kWait:
-      WaitForAllTasks();
-      BeginDriverWait();
-      return {.what = Behind::What::kEndWait,
-              .per_thread = std::string_view(kCallNames[index]).ends_with("_ptds")};
+    case Rule::kWait: {
+      const bool per_thread = std::string_view(kCallNames[index]).ends_with("_ptds");
+      BeginDriverCopy(per_thread);
+      return {.what = Behind::What::kEndWait, .per_thread = per_thread};
+    }
     case Rule::kSyncStream:
     case Rule::kSyncStreamPerThread:
-      WaitForStream(stream, rules[index] == Rule::kSyncStreamPerThread);
+      (void)WaitForStream(stream, rules[index] == Rule::kSyncStreamPerThread);
       return {};
     case Rule::kSyncEvent:
       WatchOverEvent(reinterpret_cast<CUevent>(arguments[0]));
       return {};
     case Rule::kEndStream:
-      WaitForStream(stream, false);
+      if (!WaitForStream(stream, false, Until::kOverOrStuck)) BeforeWorkOf(stream, false);
       ForgetStream(stream);
       return {};
     case Rule::kWaitAndLeave:
-      ForgetMemory();
-      OpenScope();
-      ForEachReadyEngine([](TaskEngine& engine) { engine.AskToLeave(); });
-      return {.what = Behind::What::kCloseScope};
+      break;
   }
-  return {};
+  ForgetMemory();
+  const uint32_t kept = OpenScope().kept;
+  ForEachReadyEngine([](TaskEngine& engine) { engine.AskToLeave(); });
+  return {.what = Behind::What::kCloseScope, .kept = kept};
 }
 
 ContextWait BeginContextWait(CUcontext named) noexcept {
@@ -120,13 +168,13 @@ ContextWait BeginContextWait(CUcontext named) noexcept {
                             open_captures.load() == 0 && !worth.IsQuiet();
   if (may_be_short && HasRested(*engine, wait.work)) {
     Count(counters.waits);
-    WaitForStream(CU_STREAM_LEGACY, false);
+    (void)WaitForStream(CU_STREAM_LEGACY, false);
     // Where the engine has died meanwhile the driver is to say why.
     wait.is_for_legacy_stream = engine->IsReady();
     if (wait.is_for_legacy_stream) return wait;
   }
   wait.is_in_scope = true;
-  OpenScope();
+  wait.kept = OpenScope().kept;
   ForEachReadyEngine([](TaskEngine& each) { each.AskToLeave(); });
   return wait;
 }
@@ -135,7 +183,7 @@ void EndContextWait(const ContextWait& wait, CUresult result) noexcept {
   if (!wait.is_in_scope) return;
   const TaskEngine* const engine = EngineOf(wait.context);
   if (engine != nullptr && result == CUDA_SUCCESS) NoteRested(*engine, wait.work);
-  scopes.fetch_sub(1);
+  CloseScope(wait.kept);
 }
 
 Behind BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept {
@@ -161,10 +209,10 @@ void DoBehind(const Behind& behind) noexcept {
     case Behind::What::kCloseScope:
       // Before launches may become tasks again: what is waited for may have been given work.
       AfterWork();
-      scopes.fetch_sub(1);
+      CloseScope(behind.kept);
       return;
     case Behind::What::kEndWait:
-      EndDriverWait();
+      EndDriverCopy();
       AfterWork();
       (void)NoteKernel(behind.stream, behind.per_thread);
       return;

@@ -25,6 +25,14 @@ class WaitingScope {
   ~WaitingScope();
   WaitingScope(const WaitingScope&) = delete;
   WaitingScope& operator=(const WaitingScope&) = delete;
+
+  /// False: a task does not go on, and may wait for the program. What is not the program's own call is not
+  /// to be made.
+  bool is_clear() const noexcept { return is_clear_; }
+
+ private:
+  bool is_clear_ = true;
+  uint32_t kept_ = 0;  ///< of EndNotNow
 };
 
 /// Makes the table of rules; from now on such calls come here (preempt::watched). Before the first
@@ -42,7 +50,13 @@ struct Behind {
   } what = What::kNothing;
   bool per_thread = false;
   CUstream stream = nullptr;
+  uint32_t kept = 0;  ///< of kCloseScope: of EndNotNow (task_demand.h)
 };
+
+/// Before a synchronous copy goes to the driver, of a default stream: waits for all tasks. Behind it
+/// EndDriverCopy is to be called.
+void BeginDriverCopy(bool per_thread) noexcept;
+void EndDriverCopy() noexcept;
 
 /// A call (kCallNames[index]) of the class kMayWait or kStreamOrdered, with its register arguments,
 /// the first at `arguments[0]`, the next below it. DoBehind is to be called after it.
@@ -59,6 +73,7 @@ struct ContextWait {
   bool is_in_scope = false;  ///< no launch becomes a task until EndContextWait
   uint64_t context = 0;
   uint64_t work = 0;  ///< WorkBesideLegacy of before
+  uint32_t kept = 0;  ///< of EndNotNow (task_demand.h)
 };
 
 /// The program waits for a context; null: for the current one. Waits for its tasks. Where that is not all

@@ -177,43 +177,55 @@ uint64_t WorkSeenBy(const StreamTasks& stream) {
          (stream.is_blocking ? legacy_work.load(std::memory_order_acquire) : 0);
 }
 
-// What is put into the stream from now on comes after its tasks.
-void Flush(StreamTasks& stream) {
+// What `stream` is given from now on comes after a task. False: the driver does not make it wait.
+bool MakeWait(CUstream stream, TaskEngine& engine, const runtime::TaskId& last) {
+  engine.MakeSureOf();
+  const RelaxedCapture relaxed;
+  const auto wait = CUPOLA_CALL_REAL(cuStreamWaitValue32_v2, PFN_cuStreamWaitValue32_v11070);
+  Count(counters.flushes);
+  const auto word = static_cast<cuuint32_t>(last.sequence);
+  return wait(stream, engine.DoneAddress(last), word, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS;
+}
+
+// What is put into the stream from now on comes after its tasks. `behind`: the stream whose work is to come
+// after them, where this one cannot be named; null: any.
+void Flush(StreamTasks& stream, CUstream behind) {
   const StreamLock lock(stream);
   if (stream.stream == nullptr || !IsOutstanding(stream)) return;
   if (stream.flushed.sequence == stream.last.sequence) return;
   TaskEngine& engine = *stream.engine.load();
   if (!IsNamedHere(stream)) {
     Count(counters.waits);
-    return engine.WaitFor(stream.last);
+    const bool is_over =
+        engine.WaitFor(stream.last, behind != nullptr ? Until::kOverOrStuck : Until::kOver);
+    if (!is_over && !MakeWait(behind, engine, stream.last)) engine.WaitFor(stream.last);
+    return;
   }
-  engine.MakeSureOf();
-  const RelaxedCapture relaxed;
-  const auto wait = CUPOLA_CALL_REAL(cuStreamWaitValue32_v2, PFN_cuStreamWaitValue32_v11070);
-  Count(counters.flushes);
-  const auto word = static_cast<cuuint32_t>(stream.last.sequence);
-  if (wait(stream.stream, engine.DoneAddress(stream.last), word,
-           CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS) {
+  if (MakeWait(stream.stream, engine, stream.last)) {
     stream.flushed = stream.last;
   } else {
     engine.WaitFor(stream.last);
   }
 }
 
-// For a task of a stream, and all before it. Others may put more in meanwhile.
-void AwaitTask(TaskEngine& engine, StreamTasks& stream, runtime::TaskId last) {
+// For a task of a stream, and all before it. Others may put more in meanwhile. False: stuck.
+bool AwaitTask(TaskEngine& engine, StreamTasks& stream, runtime::TaskId last, Until until) {
   const bool spreads = stream.spreads;
   const uint64_t before = stream.waited_for.exchange(last.sequence, std::memory_order_relaxed);
   const uint32_t left = engine.CountLeft(last);
   const uint64_t since = NowNs();
-  engine.WaitFor(last);
+  if (!engine.WaitFor(last, until)) return false;
   const uint64_t ns = NowNs() - since;
-  if (before + 1 == last.sequence && ns <= TaskWorth::kWaitedForNs) return NoteWaitForFew(ns);
-  NoteWait(engine, spreads, left, ns);
+  if (before + 1 == last.sequence && ns <= TaskWorth::kWaitedForNs) {
+    NoteWaitForFew(ns);
+  } else {
+    NoteWait(engine, spreads, left, ns);
+  }
+  return true;
 }
 
-// Of a stream that a task is just put into the last ones may be waited for with the others' only.
-void WaitForTasks(TaskEngine& engine, bool being_put) {
+// Of a stream that a task is just put into the last ones may be waited for with the others' only. False: stuck.
+bool WaitForTasks(TaskEngine& engine, bool being_put, Until until) {
   const uint32_t known = count.load();
   for (uint32_t i = 0; i < known; ++i) {
     StreamTasks& stream = *all[i];
@@ -226,9 +238,9 @@ void WaitForTasks(TaskEngine& engine, bool being_put) {
     const runtime::TaskId last = stream.last;
     const bool is_outstanding = stream.engine.load() == &engine && IsOutstanding(stream);
     stream.Give();
-    if (is_outstanding) AwaitTask(engine, stream, last);
+    if (is_outstanding && !AwaitTask(engine, stream, last, until)) return false;
   }
-  engine.WaitForAll();
+  return engine.WaitForAll(until);
 }
 
 // At the next stream from that number on that has a task; false: there is none.
@@ -249,10 +261,10 @@ bool LookAtNext(uint32_t* number) {
 }
 
 template <typename Wanted>
-void FlushAll(Wanted&& wanted) {
+void FlushAll(CUstream behind, Wanted&& wanted) {
   const uint32_t known = count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < known; ++i) {
-    if (wanted(*all[i])) Flush(*all[i]);
+    if (wanted(*all[i])) Flush(*all[i], behind);
   }
 }
 
@@ -291,9 +303,27 @@ StreamUse CountUse(const TaskEngine& engine, bool from_now_on) noexcept {
   return use;
 }
 
-void WaitForAllTasks(bool being_put) noexcept {
+bool WaitForAllTasks(bool being_put) noexcept {
   Count(counters.waits);
-  ForEachReadyEngine([=](TaskEngine& engine) { WaitForTasks(engine, being_put); });
+  bool is_over = true;
+  ForEachReadyEngine([&](TaskEngine& engine) {
+    is_over = is_over && WaitForTasks(engine, being_put, Until::kOverOrStuck);
+  });
+  return is_over;
+}
+
+void FlushStuck() noexcept {
+  ForEachReadyEngine([](TaskEngine& engine) { engine.MakeSureOf(); });
+  const uint32_t known = count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < known; ++i) {
+    StreamTasks& stream = *all[i];
+    const bool has_engine = stream.engine.load() != nullptr && stream.engine.load()->IsReady();
+    if (has_engine && IsNamedHere(stream)) {
+      Flush(stream, nullptr);
+    } else {
+      const StreamLock been_free(stream);
+    }
+  }
 }
 
 // A stream may be forgotten meanwhile, but changes its engine only under the mutex.
@@ -355,9 +385,10 @@ void BeforeWorkOf(CUstream stream, bool per_thread) noexcept {
   const TaskEngine* const engine = EngineOf(key.context);
   if (engine == nullptr) return;
   if ((key.flags & kFlagLegacyStream) != 0) {
-    return FlushAll([&](const StreamTasks& each) { return each.engine.load() == engine; });
+    return FlushAll(CU_STREAM_LEGACY,
+                    [&](const StreamTasks& each) { return each.engine.load() == engine; });
   }
-  if (StreamTasks* const known = Known(*engine, stream, key)) Flush(*known);
+  if (StreamTasks* const known = Known(*engine, stream, key)) Flush(*known, nullptr);
 }
 
 // A stream that is not known even now is asked about before the first of its tasks.
@@ -382,23 +413,25 @@ bool HasRested(const TaskEngine& engine, uint64_t work) noexcept {
 }
 
 void BeforeWork() noexcept {
-  FlushAll([](const StreamTasks&) { return true; });
+  FlushAll(nullptr, [](const StreamTasks&) { return true; });
 }
 
 void AfterWork() noexcept { unknown_work.fetch_add(1, std::memory_order_release); }
 
-void WaitForStream(CUstream stream, bool per_thread) noexcept {
+bool WaitForStream(CUstream stream, bool per_thread, Until until) noexcept {
   // The legacy stream comes after all others.
   const StreamKey key = ResolveStream(stream, per_thread);
   TaskEngine* const engine = EngineOf(key.context);
-  if (engine == nullptr || !engine->IsReady()) return;
-  if ((key.flags & kFlagLegacyStream) != 0) return WaitForTasks(*engine, /*being_put=*/false);
+  if (engine == nullptr || !engine->IsReady()) return true;
+  if ((key.flags & kFlagLegacyStream) != 0) {
+    return WaitForTasks(*engine, /*being_put=*/false, until);
+  }
   StreamTasks* const known = Known(*engine, stream, key);
-  if (known == nullptr) return;
+  if (known == nullptr) return true;
   const runtime::TaskId last = known->LastPut();
-  if (!IsOutstanding(*known, last)) return;
+  if (!IsOutstanding(*known, last)) return true;
   Count(counters.waits);
-  AwaitTask(*engine, *known, last);
+  return AwaitTask(*engine, *known, last, until);
 }
 
 bool HasTasks(CUstream stream, bool per_thread) noexcept {
@@ -431,7 +464,9 @@ void NoteStreamMade() noexcept {
     StreamTasks* const known = each.load(std::memory_order_acquire);
     if (known == nullptr) continue;
     const runtime::TaskId last = known->LastPut();
-    if (IsOutstanding(*known, last)) known->engine.load()->WaitFor(last);
+    if (!IsOutstanding(*known, last)) continue;
+    if (known->engine.load()->WaitFor(last, Until::kOverOrStuck)) continue;
+    Flush(*known, nullptr);  // blocking streams come behind the legacy stream
   }
 }
 

@@ -73,12 +73,18 @@ class StreamLock {
 /// A task will be put into the stream: what the host then writes is asked for.
 void PrefetchFor(const StreamTasks& stream, const TaskEngine& engine) noexcept;
 
-/// Puts a task behind those of the stream, under its lock. False: the engine is dead.
+/// Puts a task behind those of the stream, under its lock. False: it is not in, for the engine is dead, or
+/// its column full and stuck.
 bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept;
 
 /// Waits for all tasks that there are, of all engines, stream by stream. `being_put`: also for
-/// those that other threads are about to put in; the caller has none of the streams' locks.
-void WaitForAllTasks(bool being_put = false) noexcept;
+/// those that other threads are about to put in; the caller has none of the streams' locks. False: some
+/// engine is stuck.
+bool WaitForAllTasks(bool being_put = false) noexcept;
+
+/// For who goes on though that is so: what is in will be run, each stream that this thread can name comes
+/// behind its tasks from now on, and each stream's lock has been free.
+void FlushStuck() noexcept;
 
 /// Held while nobody is to put a task into an engine: the locks of all its streams, and no stream
 /// is added. A thread that holds none of them may make one.
@@ -110,7 +116,8 @@ inline void NoteOwnStream(CUstream stream, bool per_thread) noexcept {
 bool IsClean(StreamTasks& stream) noexcept;
 
 /// The driver is about to be given work for this stream: it comes after the tasks of the stream, or
-/// of all streams of its context where it is the legacy one.
+/// of all streams of its context where it is the legacy one. Other threads' default streams are waited for
+/// then on the host; where that is stuck, the legacy stream is made to wait for them.
 void BeforeWorkOf(CUstream stream, bool per_thread) noexcept;
 
 /// It has been given it: tasks that are put in from now on come after it.
@@ -128,8 +135,8 @@ uint64_t WorkBesideLegacy() noexcept;
 void NoteRested(const TaskEngine& engine, uint64_t work) noexcept;
 bool HasRested(const TaskEngine& engine, uint64_t work) noexcept;
 
-/// Until all tasks of a stream have run.
-void WaitForStream(CUstream stream, bool per_thread) noexcept;
+/// Until all tasks of a stream have run. False: stuck.
+bool WaitForStream(CUstream stream, bool per_thread, Until until = Until::kOver) noexcept;
 
 /// An event is about to be waited for in the driver: while it has not been reached and tasks are
 /// left, which it may be behind, looks whether one does not end (task_watch.h). Spins for some ms,

@@ -48,6 +48,7 @@ bool ReadSettings() {
   settings.most_copied = Number("CUPOLA_TASK_COPY_BYTES", settings.most_copied);
   settings.notice_ns = Nanoseconds("CUPOLA_TASK_NOTICE_MS", settings.notice_ns);
   settings.patience_ns = Nanoseconds("CUPOLA_TASK_PATIENCE_MS", settings.patience_ns);
+  settings.wait_limit_ns = Nanoseconds("CUPOLA_WAIT_LIMIT_MS", settings.wait_limit_ns);
   const uint32_t most_us = Number("CUPOLA_TASK_US", UINT32_MAX);
   if (most_us != UINT32_MAX) worth.SetLimit(uint64_t{most_us} * 1000);
   worth.SetFirstQuiet(Nanoseconds("CUPOLA_TASK_QUIET_MS", TaskWorth::kFirstQuietNs));
@@ -100,6 +101,9 @@ void EndTasksAtExit() noexcept {
          number(counters.starts), " starts of the MasterKernel, ", number(counters.turns),
          " turns to another module, ", number(counters.holds), " holds, ", number(counters.flushes),
          " flushes, ", number(counters.waits), " waits, ", number(counters.queries), " queries"});
+  }
+  if (counters.stuck.load() != 0) {
+    Say(Level::kInfo, {"tasks: ", number(counters.stuck), " waits ended though none went on"});
   }
   for (size_t i = 0; i < static_cast<size_t>(Plain::kCount); ++i) {
     if (counters.plain[i].load() == 0) continue;

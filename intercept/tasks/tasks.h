@@ -19,6 +19,8 @@ struct Settings {
   /// CUPOLA_TASK_PATIENCE_MS: before the MasterKernel is loaded, work that was there before is
   /// waited for so long at most (context_rest.h); 100 ms with CUPOLA_TASKS=always.
   uint64_t patience_ns = 5'000'000;
+  /// CUPOLA_WAIT_LIMIT_MS: a wait of ours for tasks of which none goes on for so long ends; 0: none does.
+  uint64_t wait_limit_ns = 20'000'000;
   uint64_t row_ns = 100'000;   ///< launches that follow each other within this are in a row
   bool allow_inexact = false;  ///< CUPOLA_INEXACT=1: kernels whose bits may differ too
 };
@@ -82,6 +84,7 @@ struct alignas(64) Counters {
   std::atomic<uint64_t> turns{0};    ///< to another module
   std::atomic<uint64_t> holds{0};    ///< the MasterKernel was sent away with tasks to come
   std::atomic<uint64_t> flushes{0};  ///< streams made to wait for their tasks
+  std::atomic<uint64_t> stuck{0};    ///< waits that were ended since no task went on
   std::atomic<uint64_t> waits{0};    ///< calls before which tasks were waited for
   std::atomic<uint64_t> queries{0};  ///< of streams, whether their other work is over
   std::atomic<uint64_t> plain[static_cast<size_t>(Plain::kCount)] = {};
