@@ -189,7 +189,9 @@ void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
       const bool may_resume = LookAt(context, slot, bound, look);
       look->oldest_stopped |= (slot.stopped || slot.is_gated) && look->running == first;
       look->oldest_yielded |= look->yielded != before && look->running == first;
-      if (may_resume && context.slots.WorkersToResume(slot) != 0) resume[count++] = &slot;
+      const bool wants_another = slot.wants_another && !held;
+      if (!may_resume && !wants_another) continue;
+      if (context.slots.WorkersToResume(slot) != 0) resume[count++] = &slot;
     }
   }
   if (count != 0) {

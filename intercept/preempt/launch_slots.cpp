@@ -35,7 +35,7 @@ LaunchSlot* LaunchSlots::Take(uint32_t total_blocks) noexcept {
   ++running_;
   LaunchSlot* const slot = &slots_[index];
   slot->state = LaunchSlot::State::kRunning;
-  slot->may_have_stopped = slot->stopped = slot->is_gated = false;
+  slot->may_have_stopped = slot->stopped = slot->is_gated = slot->wants_another = false;
   slot->live = 0;
   slot->looked_at_bound = 0;
   slot->total_blocks = total_blocks;
@@ -60,6 +60,7 @@ uint32_t LaunchSlots::BeginPhysical(LaunchSlot* slot, uint32_t workers,
       slot->yielded_base = slot->yielded_at[p];
     }
     slot->live = static_cast<uint8_t>(slot->live | 1u << p);
+    slot->wants_another = false;
     slot->away_seen = 0;
     slot->stopped = slot->gave_sms = false;
     return p;
@@ -145,7 +146,7 @@ void LaunchSlots::MarkMayHaveStopped() noexcept {
 
 uint32_t LaunchSlots::WorkersToResume(const LaunchSlot& slot) const noexcept {
   if (slot.state != LaunchSlot::State::kRunning) return 0;
-  if (slot.live == 0) return slot.all_workers;
+  if (slot.live == 0 || slot.wants_another) return slot.all_workers;
   // All is claimed: what is under way ends it, or stops and is resumed as a whole.
   if (slot.last_next - slot.base_next >= slot.total_blocks) return 0;
   const uint32_t away = WorkersAway(slot);

@@ -46,6 +46,7 @@ struct LaunchSlot {
   uint32_t full_workers = 0;      ///< of the physical launch that was made with none under way
   uint32_t yielded_base = 0;      ///< HostStatus::yielded, of which `workers` no longer know
   uint32_t away_seen = 0;         ///< workers away at the agent's last look
+  bool wants_another = false;     ///< a physical launch beside one that is to stop (wait_net.h)
   bool gave_sms = false;          ///< some workers left, and no physical launch was made since
   uint32_t looked_at_bound = 0;   ///< its workers began when those below this SM were to leave
   uint64_t number = 0;            ///< of the launch in its context, from 1

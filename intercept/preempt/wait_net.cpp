@@ -1,6 +1,7 @@
 #include "intercept/preempt/wait_net.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <sched.h>
 
@@ -114,22 +115,35 @@ uint64_t SeenOf(PreemptContext& context, const Awaited& awaited, bool with_count
   return seen;
 }
 
-// Whether a launch has stopped, or is about to: told by the counters where `counters_ns` says that they were
-// read late enough, else by whether it may have been asked.
-bool MayStop(PreemptContext& context, bool has_counters) {
-  const MutexLock lock(context.slots_mutex);
-  for (uint32_t i = 0; i < context.slots.in_use(); ++i) {
-    const LaunchSlot& slot = context.slots.used(i);
-    if (slot.state != LaunchSlot::State::kRunning) continue;
-    if (slot.live == 0 || slot.is_gated) return true;
-    if (!has_counters && slot.may_have_stopped) return true;
-    for (uint32_t p = 0; has_counters && p < runtime::kPhysicalLaunches; ++p) {
-      if ((slot.live & 1u << p) == 0) continue;
-      const uint32_t stop = Load(ReadSlot(context, slot).physical[p].stop);
-      if (stop >> 16 == slot.tag[p] && (stop & 0xFFFF) != 0) return true;
-    }
+// Whether a physical launch of it goes on to the end: none of its workers has been told to leave.
+bool HasOneThatGoesOn(const PreemptContext& context, const LaunchSlot& slot) {
+  for (uint32_t p = 0; p < runtime::kPhysicalLaunches; ++p) {
+    if ((slot.live & 1u << p) == 0) continue;
+    const uint32_t stop = Load(ReadSlot(context, slot).physical[p].stop);
+    if (stop >> 16 != slot.tag[p] || (stop & 0xFFFF) == 0) return true;
   }
   return false;
+}
+
+// Whether a launch has stopped, or will when its blocks have ended: told by the counters, or where they
+// cannot be read by whether it was asked. One that has begun, and will stop, is given another physical launch
+// beside, which takes what it leaves.
+bool MayStop(PreemptContext& context, bool has_counters) {
+  bool may_stop = false, wants_another = false;
+  {
+    const MutexLock lock(context.slots_mutex);
+    for (uint32_t i = 0; i < context.slots.in_use(); ++i) {
+      LaunchSlot& slot = context.slots.used(i);
+      if (slot.state != LaunchSlot::State::kRunning) continue;
+      const bool has_stopped = slot.live == 0 || slot.is_gated;
+      const bool will_stop = !has_stopped && (has_counters ? !HasOneThatGoesOn(context, slot)
+                                                           : slot.may_have_stopped);
+      may_stop |= has_stopped || will_stop;
+      if (will_stop && has_counters) slot.wants_another = wants_another = true;
+    }
+  }
+  if (wants_another) context.gpu->WakeAgent();
+  return may_stop;
 }
 
 // With counters that were read from now on; without, where they cannot be.
@@ -153,10 +167,11 @@ bool Awaited::Has(const LaunchSlot& slot) const noexcept {
 
 bool WaitProgress::IsStuck(uint64_t now_ns) noexcept {
   if (settings.wait_limit_ns == 0) return false;
-  if (begun_ns_ == 0) begun_ns_ = since_ns_ = now_ns;
-  // Held by others: its time is yet to come.
+  if (begun_ns_ == 0) begun_ns_ = since_ns_ = looked_ns_ = now_ns;
+  const uint64_t passed_ns = now_ns - std::exchange(looked_ns_, now_ns);
+  // Held by others: that is not its time.
   if (context_.gpu->requests() != 0) {
-    since_ns_ = now_ns;
+    since_ns_ += passed_ns;
     return false;
   }
   if (now_ns - begun_ns_ < std::min(kReadAfterNs, settings.wait_limit_ns)) return false;

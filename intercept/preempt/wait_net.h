@@ -36,7 +36,7 @@ class WaitProgress {
   PreemptContext& context_;
   WaitFor what_;
   uint64_t up_to_;
-  uint64_t begun_ns_ = 0, since_ns_ = 0, seen_ = 0;
+  uint64_t begun_ns_ = 0, since_ns_ = 0, looked_ns_ = 0, seen_ = 0;
 };
 
 /// Sees to it that no guarded launch of the context stops, for a wait that is stuck: nobody may ask the

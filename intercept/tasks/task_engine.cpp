@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "device/runtime/task_grid.h"
 #include "intercept/driver_calls.h"
@@ -289,14 +290,19 @@ bool TaskEngine::IsWell() noexcept {
   return false;
 }
 
-// While it is held its time is yet to come. Where a wait was stuck, and the same task is the oldest still, the
+// The time that it is held does not count. Where a wait was stuck, and the same task is the oldest still, the
 // next need not last as long.
 bool TaskEngine::IsStuck(uint32_t column, Seen* seen) noexcept {
   constexpr uint64_t kPartOfLimit = 8;
   if (settings.wait_limit_ns == 0 || column >= all_columns_) return false;
   const uint64_t oldest = table_->OldestLeft(column), now = NowNs();
-  if (seen->column != column || seen->oldest != oldest || IsHeld()) {
-    *seen = {column, oldest, now};
+  if (seen->column != column || seen->oldest != oldest) {
+    *seen = {column, oldest, now, now};
+    return false;
+  }
+  const uint64_t passed_ns = now - std::exchange(seen->looked_ns, now);
+  if (IsHeld()) {
+    seen->since_ns += passed_ns;
     return false;
   }
   const uint64_t at = uint64_t{column} << 48 | oldest;

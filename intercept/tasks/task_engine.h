@@ -143,7 +143,7 @@ class TaskEngine {
   /// What a wait has seen of the oldest task of the column that it is at.
   struct Seen {
     uint32_t column = UINT32_MAX;
-    uint64_t oldest = 0, since_ns = 0;
+    uint64_t oldest = 0, since_ns = 0, looked_ns = 0;
   };
   bool IsStuck(uint32_t column, Seen* seen) noexcept;
 

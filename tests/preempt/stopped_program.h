@@ -70,7 +70,8 @@ class Program {
         {"STRICT_DRIVER", CUPOLA_SIM_DRIVER}, {"LD_LIBRARY_PATH", CUPOLA_SIM_FOLDER},
         {"CUPOLA_SIM_TOKEN", token_}, {"CUPOLA_BOARD", board.path()}, {"CUPOLA_BOARD_SLOT", "0"},
         {"CUPOLA_BUNDLE", CUPOLA_TEST_BUNDLE}, {"CUPOLA_PREEMPT", "always"},
-        {"CUPOLA_GATE_EVERY", "0"}, {"CUPOLA_LOG", "info"}, {"PATH", "/usr/bin:/bin"}};
+        {"CUPOLA_GATE_EVERY", "0"}, {"CUPOLA_LOG", "info"}, {"PATH", "/usr/bin:/bin"},
+        {"CUPOLA_WAIT_LIMIT_MS", "0"}};  // what is to wait waits for ever
     for (const auto& [name, value] : more) environment[name] = value;
     pid_ = fork();
     if (pid_ == 0) {

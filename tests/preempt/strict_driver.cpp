@@ -14,11 +14,17 @@
 // and where that loads the kernel, it waits until no stream has anything to do, and holds up other
 // launches meanwhile, as lazy loading does. STRICT_QUERY_MS: whether a stream has work is answered so late.
 // STRICT_GUARD_MS: a wait for a word reaches the driver so late. STRICT_ROOM: some copies need SMs (strict_room.h).
+// STRICT_BESIDE: a launch may be resumed beside itself.
+// A process that may not be asked to yield (BoardSlot::not_now of the board that CUPOLA_BOARD names) has no
+// guard that matters: what it has launched does not stop. It must not be asked all the same, nor may that end,
+// while such a call is under way.
 // It also ends the process where a stream of a device that was reset is synchronised or destroyed
 // [measured on an H200: SIGSEGV].
 #include <cuda.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +38,7 @@
 #include <vector>
 
 #include "device/runtime/preempt_control.h"
+#include "sched/board/yield_protocol.h"
 #include "tests/preempt/strict_lock.h"
 #include "tests/preempt/strict_real.h"
 #include "tests/preempt/strict_room.h"
@@ -76,6 +83,7 @@ auto& held = *new std::map<pthread_t, CUcontext>;  // by cuCtxSetCurrent
 auto& gone = *new std::set<CUstream>;              // of a device that was reset
 auto& under_way = *new std::vector<UnderWay>;
 auto& copying = *new std::vector<UnderWay>;
+auto& going_on = *new std::set<pthread_t>;  // who is in a call behind a guard of what does not stop
 // Guards, by `entry`, that what a stream gets next comes behind through events; that an event, or
 // the last launch of an executable graph, came behind.
 auto& joined = *new std::map<CUstream, std::set<uint64_t>>;
@@ -85,9 +93,10 @@ auto& recorded = *new std::map<const void*, std::set<uint64_t>>;
 auto& helpers = *new std::map<CUcontext, uint32_t>;
 
 // One for each physical launch of a launch where processes share a context, as on the simulated
-// device with this set.
+// device with the first of these set, and where one that is to stop gets another beside it.
 uint32_t MostHelpers() {
-  return std::getenv("CUPOLA_SIM_MPS") != nullptr ? cupola::runtime::kPhysicalLaunches : 1;
+  const bool has_many = std::getenv("CUPOLA_SIM_MPS") != nullptr || std::getenv("STRICT_BESIDE") != nullptr;
+  return has_many ? cupola::runtime::kPhysicalLaunches : 1;
 }
 
 __attribute__((constructor)) void FillTable() {
@@ -107,6 +116,22 @@ CUcontext ContextOf(CUstream stream) {
   const auto get = reinterpret_cast<CUresult (*)(CUstream, CUcontext*)>(Real("cuStreamGetCtx"));
   return get(stream, &context) == CUDA_SUCCESS ? context : Current();
 }
+
+/// This process's place on the board; null: there is none.
+const cupola::sched::BoardSlot* Place() {
+  static const cupola::sched::BoardSlot* const place = [] {
+    const char* const path = std::getenv("CUPOLA_BOARD");
+    const int fd = path != nullptr ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    void* const memory =
+        mmap(nullptr, cupola::sched::kBoardBytes, PROT_READ, MAP_SHARED, fd, 0);
+    close(fd);
+    return memory != MAP_FAILED ? &cupola::sched::BoardView(memory).slot(0) : nullptr;
+  }();
+  return place;
+}
+
+/// Whether nothing that it has launched stops.
+bool GoesOn() { return Place() != nullptr && Place()->not_now.load() != 0; }
 
 /// `context`: null for any.
 bool HasGuard(CUcontext context, bool only_blocking = false) {
@@ -193,6 +218,7 @@ void CheckLaunch(const void* function, CUstream stream, bool per_thread, unsigne
 
 // Where a guard comes to hold what one of them waits for it must not.
 void CheckUnderWay() {
+  if (GoesOn()) return;
   for (const UnderWay& call : under_way) {
     if (HasGuard(call.context, call.is_copy)) {
       Violation("is under way while a guard is made", strict_names[call.index]);
@@ -271,7 +297,7 @@ CUresult PassAsyncCopy(const char* name, uint64_t to, uint64_t from, size_t byte
   {
     const std::lock_guard lock(mutex);
     DropReached();
-    if (HasGuard(ContextOf(stream)) && !(IsKnown(to) && IsKnown(from))) {
+    if (HasGuard(ContextOf(stream)) && !GoesOn() && !(IsKnown(to) && IsKnown(from))) {
       Violation("of pageable memory behind a guard", name);
     }
   }
@@ -303,7 +329,9 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
     std::fprintf(stderr, "STRICT: a copy is under way\n");
   }
   if (!harmless && HasGuard(context, /*only_blocking=*/copy)) {
-    Violation("is entered behind a guard", name);
+    if (!GoesOn()) Violation("is entered behind a guard", name);
+    if (Place()->yield_requests.load() != 0) Violation("is entered by a process that is asked", name);
+    going_on.insert(pthread_self());
   }
   lock.unlock();
   // Long enough for others to do meanwhile what they must not.
@@ -316,6 +344,9 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
 __attribute__((visibility("hidden"))) void strict_leave(size_t index) {
   if (LocksOthersOut(strict_names[index])) call_mutex.unlock();
   const std::lock_guard lock(mutex);
+  if (going_on.erase(pthread_self()) != 0 && (!GoesOn() || Place()->yield_requests.load() != 0)) {
+    Violation("was under way when its process might stop", strict_names[index]);
+  }
   for (auto* calls : {&under_way, &copying}) {
     const auto left = std::ranges::find(*calls, index, &UnderWay::index);
     if (left != calls->end()) calls->erase(left);

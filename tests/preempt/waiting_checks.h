@@ -1,0 +1,60 @@
+// What is looked at in programs that let themselves go on (waiting_app.cu): the call returns, each block runs
+// once, and nothing enters the driver that must not. "" or what was wrong. One thread.
+#pragma once
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/preempt/stopped_program.h"
+
+namespace cupola::preempt_test {
+
+inline std::string HowItEnded(Program* program, std::chrono::seconds limit) {
+  for (const auto start = Clock::now(); !program->HasEnded();) {
+    if (Clock::now() - start > limit) return "it does not end: " + program->output();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const int code = program->Wait();
+  return code == 0 ? "" : "it ends with " + std::to_string(code) + ": " + program->output();
+}
+
+/// Nobody asks it. `limit_ms`: CUPOLA_WAIT_LIMIT_MS.
+inline std::string GoesOn(const std::string& library, const std::vector<std::string>& arguments,
+                          const std::string& limit_ms, std::chrono::seconds limit) {
+  const BoardFile board;
+  std::vector<std::string> words = arguments;
+  words.insert(words.begin(), CUPOLA_WAITING_APP);
+  Program program(words, board, {{"LD_PRELOAD", library}, {"CUPOLA_WAIT_LIMIT_MS", limit_ms}});
+  return HowItEnded(&program, limit);
+}
+
+/// It is asked and let go at moments of `seed`, mostly for shorter than a wait of its own may be stuck, while
+/// its kernels' blocks wait for it; a worker of each looks for that all the time.
+inline std::string PollsBySeed(const std::string& library, const std::string& stream,
+                               const std::string& call, uint64_t seed, std::chrono::seconds limit) {
+  const BoardFile board;
+  std::mt19937_64 random(seed);
+  const auto pause = [&](uint64_t most_us) {
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % most_us));
+  };
+  Program program({CUPOLA_WAITING_APP, "polls", stream, call, "6"}, board,
+                  {{"LD_PRELOAD", library},
+                   {"CUPOLA_WAIT_LIMIT_MS", "20"},
+                   {"CUPOLA_WATCH_FROM", "2"},
+                   {"STRICT_BESIDE", "1"},
+                   {"CUPOLA_POLL_NS", "0"}});
+  if (!program.Await("kernel launched")) return "it did not begin: " + program.output();
+  const auto start = Clock::now();
+  while (!program.HasEnded() && Clock::now() - start < limit) {
+    board.Ask();
+    pause(3000);
+    board.Release();
+    pause(seed % 2 == 0 ? 5000 : 60000);
+  }
+  board.Release();
+  return HowItEnded(&program, std::chrono::seconds(10));
+}
+
+}  // namespace cupola::preempt_test
