@@ -126,7 +126,8 @@ bool HasOneThatGoesOn(const PreemptContext& context, const LaunchSlot& slot) {
 }
 
 // Whether a launch has stopped, or will when its blocks have ended: told by the counters, or where they
-// cannot be read by whether it was asked. One that has begun, and will stop, is given another physical launch
+// cannot be read by whether it was asked. One at a gate has not begun: the gate is open, or about to be. One
+// that has begun, and will stop, is given another physical launch
 // beside, which takes what it leaves.
 bool MayStop(PreemptContext& context, bool has_counters) {
   bool may_stop = false, wants_another = false;
@@ -135,7 +136,7 @@ bool MayStop(PreemptContext& context, bool has_counters) {
     for (uint32_t i = 0; i < context.slots.in_use(); ++i) {
       LaunchSlot& slot = context.slots.used(i);
       if (slot.state != LaunchSlot::State::kRunning) continue;
-      const bool has_stopped = slot.live == 0 || slot.is_gated;
+      const bool has_stopped = slot.live == 0;
       const bool will_stop = !has_stopped && (has_counters ? !HasOneThatGoesOn(context, slot)
                                                            : slot.may_have_stopped);
       may_stop |= has_stopped || will_stop;
@@ -146,16 +147,18 @@ bool MayStop(PreemptContext& context, bool has_counters) {
   return may_stop;
 }
 
-// With counters that were read from now on; without, where they cannot be.
-bool ReadAnew(PreemptContext& context) {
-  constexpr uint64_t kLimitNs = 5'000'000;
+enum class Reading : uint8_t { kAnew, kLate, kRefused };
+
+// Reads the counters, from now on.
+Reading ReadAnew(PreemptContext& context) {
+  constexpr uint64_t kLimitNs = 10'000'000;
   const uint64_t since_ns = NowNs();
   for (uint64_t now = since_ns; now - since_ns < kLimitNs; now = NowNs()) {
-    if (context.reader.read_ns.load(std::memory_order_acquire) > since_ns) return true;
-    if (!Read(context, now)) return false;
+    if (context.reader.read_ns.load(std::memory_order_acquire) > since_ns) return Reading::kAnew;
+    if (!Read(context, now)) return Reading::kRefused;
     sched_yield();
   }
-  return false;
+  return Reading::kLate;
 }
 
 }  // namespace
@@ -196,9 +199,11 @@ bool WaitProgress::IsStuck(uint64_t now_ns) noexcept {
 bool BeginKept(PreemptContext& context) noexcept {
   const bool is_free = context.gpu->BeginNotNow();
   const bool others_keep = context.kept.load() != 0;
-  const bool has_counters = !others_keep && is_free && ReadAnew(context);
+  const Reading reading = others_keep || !is_free ? Reading::kRefused : ReadAnew(context);
   (void)Harvest(context);
-  if (!is_free || (!others_keep && MayStop(context, has_counters))) {
+  const bool may_stop = !others_keep && (reading == Reading::kLate ||
+                                         MayStop(context, reading == Reading::kAnew));
+  if (!is_free || may_stop) {
     context.gpu->EndNotNow();
     return false;
   }
