@@ -17,15 +17,14 @@
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_attempt.h"
 #include "intercept/preempt/launch_prediction.h"
-#include "intercept/preempt/launched_names.h"
 #include "intercept/preempt/live_streams.h"
+#include "intercept/preempt/plain_launch.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/row_launch.h"
 #include "intercept/preempt/sliced_launch.h"
 #include "intercept/preempt/sm_demand.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
-#include "intercept/tasks/task_rules.h"
 #include "intercept/thread_state.h"
 #include "models/plan.h"
 #include "profiles/claim_word.h"
@@ -428,42 +427,6 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   const models::PlanKernel* const known = attempt->variant->plan_kernel;
   context.gpu->NoteLaunch(known != nullptr ? known->preemption_ns : 0);
   return true;
-}
-
-CUresult LaunchGraph(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
-                     const LaunchCall& call) {
-  EnterPlain(context);
-  const bool is_captured = IsCapturing(facts.stream, facts.per_thread);
-  const uint64_t hold =
-      is_captured ? 0 : BeginGraph(facts.graph, stream, facts.stream, facts.per_thread);
-  const CUresult result = MakePlainLaunch(context, facts, call);
-  EndHold(hold);
-  return result;
-}
-
-// A launch as the program made it. Behind a guard the first launch of a kernel, which may load it,
-// counts as a call that may wait.
-CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
-                     const LaunchCall& call) {
-  NotePlainLaunch(context.gpu->demand);
-  if (AnyIsHeld()) [[unlikely]] MarkHeld(context, facts, stream);
-  GateStream(context, facts, stream);
-  if (facts.function == nullptr) {
-    // A graph may wait for events, and for its last launch on another stream.
-    NoteJoin(context, facts.stream, facts.per_thread);
-    return LaunchGraph(context, facts, stream, call);
-  }
-  if (!IsKnownLoaded(facts.function)) {
-    // Also where nothing is guarded now: another thread may be about to. No MasterKernel is fed.
-    const tasks::WaitingScope no_tasks;
-    const WaitingScope scope(context);
-    const CUresult result = MakePlainLaunch(context, facts, call);
-    NoteName(facts.function);
-    if (result == CUDA_SUCCESS) NoteLoaded(facts.function);
-    return result;
-  }
-  EnterPlain(context);
-  return MakePlainLaunch(context, facts, call);
 }
 
 // For the launch that begins a demand: what it will take, for the arbiter, which weighs it against

@@ -270,6 +270,7 @@ uint32_t HarvestSlots(PreemptContext& context) {
     CountResumes(context, resumes);
   }
   if (complete == 0) return context.outstanding.load();
+  context.was_stuck.store(false, std::memory_order_relaxed);
   const uint64_t total = context.queued.total();
   const uint32_t left = context.outstanding.fetch_sub(complete) - complete;
   if (left == 0) context.queued.NoteGone(total);

@@ -226,9 +226,10 @@ void KeepUntilComplete(PreemptContext& context, uint64_t number) noexcept {
   {
     const MutexLock lock(context.slots_mutex);
     const uint64_t before = context.kept_until.exchange(std::max(number, context.kept_until.load()));
-    if (before == 0) return;
+    if (before != 0) number = 0;
   }
-  EndKept(context);  // once is enough
+  if (number == 0) EndKept(context);  // once is enough
+  LookAtKept(context);
 }
 
 void LookAtKept(PreemptContext& context) noexcept {

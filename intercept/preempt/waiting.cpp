@@ -172,6 +172,7 @@ void KeepRoom(PreemptContext& context) noexcept {
   if (context.queued.left() < kMostQueued) [[likely]] return;
   const uint64_t total = context.queued.total();
   if (Harvest(context) == 0) return context.queued.NoteGone(total);
+  if (context.kept_until.load() != 0) return;  // nothing of it is stopped: as without us
   Count(counters.waits);
   const uint64_t last = LastNumber(context);
   if (WaitUntilComplete(context, WaitFor::kAll, last, /*all_seen=*/false)) {

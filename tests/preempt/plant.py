@@ -9,8 +9,8 @@ import sys
 
 BUGS = {
     # Waiting: the call goes into the driver without having waited.
-    "no_wait": ("  if (context.outstanding.load() != 0) {\n"
-                "    WaitUntilComplete(context, what, UINT64_MAX, /*all_seen=*/true);\n"
+    "no_wait": ("  if (!is_kept && context.outstanding.load() != 0) {\n"
+                "    is_kept = WaitUntilComplete(context, what, UINT64_MAX, /*all_seen=*/true);\n"
                 "  }\n", ""),
     # Waiting: a launch looks for scopes before it counts itself.
     "scopes_first": ("  Watch(1);\n  context.outstanding.fetch_add(1);\n"
@@ -25,13 +25,21 @@ BUGS = {
     "no_scopes": ("  const bool is_free = context.scopes.load() == 0 && "
                   "scopes_elsewhere.load() == 0;\n", "  const bool is_free = true;\n"),
     # Waiting: the scope is open from the start.
-    "scope_at_once": ("    WaitUntilComplete(context, what, LastNumber(context), "
+    "scope_at_once": ("    is_kept = WaitUntilComplete(context, what, LastNumber(context), "
                       "/*all_seen=*/false);\n", ""),
     # Waiting: a copy does not wait for what the legacy stream came behind by an event.
     "no_join": ("slot.blocks_legacy || slot.number <= joined", "slot.blocks_legacy"),
     # Waiting: a stream comes behind a guard while another thread copies.
-    "join_unseen": ("  if (context.scopes.load() == 0) return;\n  WaitUntilComplete(context, WaitFor::kAll, last",
-                    "  if (last != 0) return;\n  WaitUntilComplete(context, WaitFor::kAll, last"),
+    "join_unseen": ("  if (context.scopes.load() == 0) return;\n  if (WaitUntilComplete(context, WaitFor::kAll, last",
+                    "  if (last != 0) return;\n  if (WaitUntilComplete(context, WaitFor::kAll, last"),
+    # Waiting: what is behind something that the program must release is guarded, and waited for.
+    "holds_unseen": ("  if (IsHeld(attempt->stream, facts.stream, facts.per_thread)) return false;\n", ""),
+    # The last net: there is none.
+    "waits_for_ever": ("return is_stuck_ && BeginKept(context_);", "return false;"),
+    # The last net: the process may be asked to yield while the call is in the driver.
+    "asked_while_kept": ("  return has_left() || sched::BeginNotNow(board_, index_);\n", "  return true;\n"),
+    # The last net: what is to stop when its blocks end gets no other physical launch beside it.
+    "none_beside": ("      if (will_stop && has_counters) slot.wants_another = wants_another = true;\n", ""),
     # First launches count as calls that may wait.
     "no_first_launch": ("!IsKnownLoaded(facts.function)", "false"),
     # The guard.

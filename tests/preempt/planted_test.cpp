@@ -13,6 +13,7 @@
 #include "tests/preempt/gate_checks.h"
 #include "tests/preempt/order_checks.h"
 #include "tests/preempt/spatial_checks.h"
+#include "tests/preempt/waiting_checks.h"
 
 namespace cupola::preempt_test {
 namespace {
@@ -190,6 +191,30 @@ TEST(PlantedSlotBug, IsFound) {
                         seed, std::chrono::seconds(10));
   }
   EXPECT_NE(found, "");
+}
+
+TEST(PlantedNetBug, IsFound) {
+  const auto run = [](const char* bug, const std::vector<std::string>& arguments, const char* limit_ms) {
+    return GoesOn(std::string(CUPOLA_PLANTED_FOLDER) + "/libplanted_" + bug + ".so", arguments, limit_ms,
+                  kFewSeconds);
+  };
+  const auto has = [](const std::string& found, const char* says) {
+    return found.find(says) != std::string::npos;
+  };
+  const std::string unseen = run("holds_unseen", {"held", "non-blocking", "attributes"}, "0");
+  EXPECT_TRUE(has(unseen, "it does not end")) << unseen;
+  // And with the net it ends.
+  EXPECT_EQ(run("holds_unseen", {"held", "non-blocking", "attributes"}, "20"), "");
+  const std::string for_ever = run("waits_for_ever", {"polls", "non-blocking", "attributes"}, "20");
+  EXPECT_TRUE(has(for_ever, "it does not end")) << for_ever;
+  const std::string asked = run("asked_while_kept", {"polls", "non-blocking", "attributes"}, "20");
+  EXPECT_TRUE(has(asked, "is entered behind a guard")) << asked;
+  std::string beside;
+  for (uint64_t seed = 1; seed <= 9 && beside.empty(); seed += 2) {
+    beside = PollsBySeed(CUPOLA_PLANTED_FOLDER "/libplanted_none_beside.so", "non-blocking", "attributes",
+                         seed, std::chrono::seconds(8));
+  }
+  EXPECT_TRUE(has(beside, "it does not end")) << beside;
 }
 
 TEST(PlantedLevelBug, IsFound) {

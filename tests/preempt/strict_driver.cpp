@@ -22,9 +22,7 @@
 // [measured on an H200: SIGSEGV].
 #include <cuda.h>
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,9 +35,8 @@
 #include <set>
 #include <vector>
 
-#include "device/runtime/preempt_control.h"
-#include "sched/board/yield_protocol.h"
 #include "tests/preempt/strict_lock.h"
+#include "tests/preempt/strict_place.h"
 #include "tests/preempt/strict_real.h"
 #include "tests/preempt/strict_room.h"
 
@@ -92,13 +89,6 @@ auto& recorded = *new std::map<const void*, std::set<uint64_t>>;
 // run on.
 auto& helpers = *new std::map<CUcontext, uint32_t>;
 
-// One for each physical launch of a launch where processes share a context, as on the simulated
-// device with the first of these set, and where one that is to stop gets another beside it.
-uint32_t MostHelpers() {
-  const bool has_many = std::getenv("CUPOLA_SIM_MPS") != nullptr || std::getenv("STRICT_BESIDE") != nullptr;
-  return has_many ? cupola::runtime::kPhysicalLaunches : 1;
-}
-
 __attribute__((constructor)) void FillTable() {
   for (size_t i = 0; strict_names[i] != nullptr; ++i) strict_real[i] = Real(strict_names[i]);
 }
@@ -117,22 +107,6 @@ CUcontext ContextOf(CUstream stream) {
   return get(stream, &context) == CUDA_SUCCESS ? context : Current();
 }
 
-/// This process's place on the board; null: there is none.
-const cupola::sched::BoardSlot* Place() {
-  static const cupola::sched::BoardSlot* const place = [] {
-    const char* const path = std::getenv("CUPOLA_BOARD");
-    const int fd = path != nullptr ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    void* const memory =
-        mmap(nullptr, cupola::sched::kBoardBytes, PROT_READ, MAP_SHARED, fd, 0);
-    close(fd);
-    return memory != MAP_FAILED ? &cupola::sched::BoardView(memory).slot(0) : nullptr;
-  }();
-  return place;
-}
-
-/// Whether nothing that it has launched stops.
-bool GoesOn() { return Place() != nullptr && Place()->not_now.load() != 0; }
-
 /// `context`: null for any.
 bool HasGuard(CUcontext context, bool only_blocking = false) {
   return std::ranges::any_of(guards, [&](const Guard& guard) {
@@ -147,14 +121,6 @@ void DropReached() {
     return static_cast<int32_t>(now - guard.value) >= 0;
   });
   if (guards.empty()) queued.clear();
-}
-
-void TellPriority(const CUlaunchConfig* config) {
-  if (std::getenv("STRICT_TELLS_PRIORITY") == nullptr) return;
-  for (unsigned i = 0; i < config->numAttrs; ++i) {
-    if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PRIORITY) continue;
-    std::fprintf(stderr, "STRICT: priority %d\n", config->attrs[i].value.priority);
-  }
 }
 
 /// The calling thread's default stream counts from its first launch until the thread ends.
@@ -330,7 +296,7 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
   }
   if (!harmless && HasGuard(context, /*only_blocking=*/copy)) {
     if (!GoesOn()) Violation("is entered behind a guard", name);
-    if (Place()->yield_requests.load() != 0) Violation("is entered by a process that is asked", name);
+    if (IsAsked()) Violation("is entered by a process that is asked", name);
     going_on.insert(pthread_self());
   }
   lock.unlock();
@@ -344,7 +310,7 @@ __attribute__((visibility("hidden"))) void* strict_enter(size_t index) {
 __attribute__((visibility("hidden"))) void strict_leave(size_t index) {
   if (LocksOthersOut(strict_names[index])) call_mutex.unlock();
   const std::lock_guard lock(mutex);
-  if (going_on.erase(pthread_self()) != 0 && (!GoesOn() || Place()->yield_requests.load() != 0)) {
+  if (going_on.erase(pthread_self()) != 0 && (!GoesOn() || IsAsked())) {
     Violation("was under way when its process might stop", strict_names[index]);
   }
   for (auto* calls : {&under_way, &copying}) {

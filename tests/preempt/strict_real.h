@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "device/runtime/preempt_control.h"
+
 namespace strict {
 
 // As measured: these return at once behind any guard, or wait in the driver without harm.
@@ -89,6 +91,21 @@ inline bool IsGuard(CUdeviceptr address, cuuint32_t value) {
 /// Sleeps as many milliseconds as the environment's `name` says.
 inline void SleepAsTold(const char* name) {
   if (const char* const late_ms = std::getenv(name)) usleep(1000 * std::atoi(late_ms));
+}
+
+// One for each physical launch of a launch where processes share a context, as on the simulated
+// device with the first of these set, and where one that is to stop gets another beside it.
+inline uint32_t MostHelpers() {
+  const bool has_many = std::getenv("CUPOLA_SIM_MPS") != nullptr || std::getenv("STRICT_BESIDE") != nullptr;
+  return has_many ? cupola::runtime::kPhysicalLaunches : 1;
+}
+
+inline void TellPriority(const CUlaunchConfig* config) {
+  if (std::getenv("STRICT_TELLS_PRIORITY") == nullptr) return;
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    if (config->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PRIORITY) continue;
+    std::fprintf(stderr, "STRICT: priority %d\n", config->attrs[i].value.priority);
+  }
 }
 
 // Launches may name a CUkernel.

@@ -31,6 +31,10 @@ TEST(Waiting, AKernelThatWaitsForTheProgram) {
   }
 }
 
+TEST(Waiting, LaunchesThatFillAStreamBesideIt) {
+  EXPECT_EQ(GoesOn(CUPOLA_PRELOAD, {"polls", "non-blocking", "launches"}, "20", kSoon), "");
+}
+
 TEST(Waiting, AKernelThatWaitsAndIsAskedBySeed) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const std::string& stream = kStreams[seed % kStreams.size()];

@@ -51,6 +51,35 @@ TEST_F(Slots, ALaunchThatRunsThroughFreesItsSlot) {
   EXPECT_EQ(slot->base_completed, 100u);
 }
 
+// The context has ended with a launch that is not complete, and another one is served with the same lines.
+TEST_F(Slots, WhoWaitsForALaunchOfTheContextBeforeFindsItComplete) {
+  LaunchSlot* slot = Start(100, 8);
+  const uint32_t index = slots_->IndexOf(slot), sequence = slot->sequence;
+  const uint64_t number = slot->number;
+  EXPECT_FALSE(slots_->IsDone(index, sequence));
+  slots_->Begin(status_.data());
+  EXPECT_TRUE(slots_->IsDone(index, sequence));
+  EXPECT_EQ(slots_->running(), 0u);
+  for (uint32_t i = 0; i < kSlots; ++i) {
+    LaunchSlot* const next = Start(10, 8);
+    ASSERT_NE(next, nullptr);
+    EXPECT_FALSE(slots_->IsDone(slots_->IndexOf(next), next->sequence));
+    EXPECT_GT(next->number, number);
+    EXPECT_EQ(next->base_next, 0u);
+  }
+  EXPECT_EQ(Harvest(), 0u);
+  EXPECT_EQ(slots_->running(), kSlots);
+}
+
+TEST_F(Slots, OneThatIsToStopGetsAnotherBesideIt) {
+  LaunchSlot* slot = Start(100, 8);
+  EXPECT_EQ(slots_->WorkersToResume(*slot), 0u);
+  slot->wants_another = true;
+  EXPECT_EQ(slots_->WorkersToResume(*slot), 8u);
+  EXPECT_EQ(slots_->BeginPhysical(slot, 8), 1u);
+  EXPECT_EQ(slots_->WorkersToResume(*slot), 0u);
+}
+
 TEST_F(Slots, ACompleteLaunchKeepsItsSlotUntilItsLastWorkerHasLeft) {
   LaunchSlot* slot = Start(100, 8);
   End(slot, 0, 40);

@@ -1,7 +1,11 @@
 // The words of the board, step by step: what a request makes of what its victim said before.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
+#include <random>
+#include <thread>
+#include <vector>
 
 #include "sched/board/yield_protocol.h"
 #include "sched/daemon/board_review.h"
@@ -61,6 +65,69 @@ TEST_F(YieldProtocol, WhoEndsTellsTheDaemonUnlessAnAgentDoes) {
   EXPECT_FALSE(run(true));
   ClearRequest(board_, 0, kDaemonBit);
   EXPECT_FALSE(run(false, SlotState::kFree)) << "it was killed, and the daemon has not reviewed";
+}
+
+TEST_F(YieldProtocol, WhoMayNotBeAskedIsNot) {
+  EXPECT_TRUE(BeginNotNow(board_, 0));
+  EXPECT_TRUE(BeginNotNow(board_, 0));  // two threads of it
+  const uint32_t wake = victim_.wake;
+  EXPECT_FALSE(SetRequest(board_, 0, 1, runtime::kAllSms));
+  EndNotNow(board_, 0);
+  EXPECT_FALSE(SetRequest(board_, 0, 1, runtime::kAllSms));
+  EXPECT_EQ(victim_.yield_requests, 0U);
+  EXPECT_EQ(victim_.gate, 0U) << "as it was";
+  EXPECT_EQ(victim_.wake, wake);
+  board_.header().attention = 1;
+  const uint32_t bell = board_.header().bell;
+  EndNotNow(board_, 0);
+  EXPECT_GT(board_.header().bell, bell) << "the daemon is to review";
+  EXPECT_TRUE(SetRequest(board_, 0, 1, runtime::kAllSms));
+  EXPECT_FALSE(BeginNotNow(board_, 0)) << "it is asked";
+  EndNotNow(board_, 0);
+  FreeSlot(board_, 0);
+  EXPECT_EQ(victim_.not_now, 0U);
+}
+
+// Whoever asks, looks after the victim or ends at the same moment: no worker may see a request in between.
+TEST_F(YieldProtocol, WhoMayNotBeAskedIsNotByThreads) {
+  constexpr int kTurns = 3000, kLooks = 200;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    std::atomic<bool> over{false};
+    std::vector<std::thread> others;
+    for (uint32_t bit = 1; bit <= 3; ++bit) {
+      others.emplace_back([&, bit] {
+        std::mt19937_64 random(seed * 10 + bit);
+        board_.slot(bit).state = static_cast<uint32_t>(SlotState::kLive);
+        board_.slot(bit).may_take = 1;
+        while (!over) {
+          const uint64_t now = BoardClockNs();
+          if (bit == 1) {
+            (void)BeginDemand(board_, bit, {1000, 1'000'000, runtime::kAllSms}, now);
+          } else {
+            SetRequest(board_, 0, bit, runtime::kAllSms);
+          }
+          for (uint64_t i = random() % 64; i > 0; --i) __builtin_ia32_pause();
+          if (bit == 2) DropStaleRequests(board_, 0, now);
+          if (bit == 1) (void)ReleaseDemand(board_, bit);
+          ClearRequest(board_, 0, bit);
+          for (uint64_t i = random() % 256; i > 0; --i) __builtin_ia32_pause();
+        }
+      });
+    }
+    int kept = 0, seen = 0;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const bool is_kept = BeginNotNow(board_, 0);
+      kept += is_kept;
+      for (int look = 0; is_kept && look < kLooks; ++look) seen += victim_.yield_requests.load() != 0;
+      EndNotNow(board_, 0);
+    }
+    over = true;
+    for (std::thread& other : others) other.join();
+    EXPECT_EQ(seen, 0) << seed;
+    EXPECT_GT(kept, 0) << seed;
+    EXPECT_EQ(victim_.being_asked, 0U);
+    EXPECT_EQ(victim_.not_now, 0U);
+  }
 }
 
 // Whoever launches tells first, and makes its system calls behind the launch.
