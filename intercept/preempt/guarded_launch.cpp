@@ -429,6 +429,18 @@ bool TryGuarded(Attempt* attempt, CUresult* result, Plain* why) {
   return true;
 }
 
+// A launch as the program made it, behind gates, and with a marker where the program holds the stream.
+CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
+                     const LaunchCall& call) {
+  NotePlainLaunch(context.gpu->demand);
+  if (AnyIsHeld()) [[unlikely]] MarkHeld(context, facts, stream);
+  GateStream(context, facts, stream);
+  if (facts.function == nullptr) return LaunchGraph(context, facts, stream, call);
+  if (!IsKnownLoaded(facts.function)) [[unlikely]] return LaunchFirst(context, facts, call);
+  if (context.outstanding.load() != 0) EnterPlain(context);
+  return MakePlainLaunch(context, facts, call);
+}
+
 // For the launch that begins a demand: what it will take, for the arbiter, which weighs it against
 // others of its priority; 0 = no idea, or nobody to be weighed against. A burst is judged by its
 // first launch, and by its age once that has passed.

@@ -1,9 +1,7 @@
 #include "intercept/preempt/plain_launch.h"
 
 #include "intercept/launch_path.h"
-#include "intercept/preempt/demand.h"
 #include "intercept/preempt/gates.h"
-#include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/guarded_launch.h"
 #include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/launched_names.h"
@@ -12,12 +10,10 @@
 #include "intercept/tasks/task_rules.h"
 
 namespace cupola::intercept::preempt {
-namespace {
-
 // A graph may wait for events, and for its last launch on another stream; what comes behind it for the
 // program.
 CUresult LaunchGraph(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
-                     const LaunchCall& call) {
+                     const LaunchCall& call) noexcept {
   NoteJoin(context, facts.stream, facts.per_thread);
   EnterPlain(context);
   const bool is_captured = IsCapturing(facts.stream, facts.per_thread);
@@ -28,27 +24,15 @@ CUresult LaunchGraph(PreemptContext& context, const LaunchFacts& facts, const St
   return result;
 }
 
-}  // namespace
-
-// A launch as the program made it. Behind a guard the first launch of a kernel, which may load it,
-// counts as a call that may wait.
-CUresult LaunchPlain(PreemptContext& context, const LaunchFacts& facts, const StreamKey& stream,
+// Also where nothing is guarded now: another thread may be about to. No MasterKernel is fed.
+CUresult LaunchFirst(PreemptContext& context, const LaunchFacts& facts,
                      const LaunchCall& call) noexcept {
-  NotePlainLaunch(context.gpu->demand);
-  if (AnyIsHeld()) [[unlikely]] MarkHeld(context, facts, stream);
-  GateStream(context, facts, stream);
-  if (facts.function == nullptr) return LaunchGraph(context, facts, stream, call);
-  if (!IsKnownLoaded(facts.function)) {
-    // Also where nothing is guarded now: another thread may be about to. No MasterKernel is fed.
-    const tasks::WaitingScope no_tasks;
-    const WaitingScope scope(context);
-    const CUresult result = MakePlainLaunch(context, facts, call);
-    NoteName(facts.function);
-    if (result == CUDA_SUCCESS) NoteLoaded(facts.function);
-    return result;
-  }
-  EnterPlain(context);
-  return MakePlainLaunch(context, facts, call);
+  const tasks::WaitingScope no_tasks;
+  const WaitingScope scope(context);
+  const CUresult result = MakePlainLaunch(context, facts, call);
+  NoteName(facts.function);
+  if (result == CUDA_SUCCESS) NoteLoaded(facts.function);
+  return result;
 }
 
 }  // namespace cupola::intercept::preempt

@@ -39,7 +39,7 @@ inline std::string PollsBySeed(const std::string& library, const std::string& st
   const auto pause = [&](uint64_t most_us) {
     std::this_thread::sleep_for(std::chrono::microseconds(random() % most_us));
   };
-  Program program({CUPOLA_WAITING_APP, "polls", stream, call, "6"}, board,
+  Program program({CUPOLA_WAITING_APP, "polls", stream, call, "4"}, board,
                   {{"LD_PRELOAD", library},
                    {"CUPOLA_WAIT_LIMIT_MS", "20"},
                    {"CUPOLA_WATCH_FROM", "2"},
@@ -54,7 +54,7 @@ inline std::string PollsBySeed(const std::string& library, const std::string& st
     pause(seed % 2 == 0 ? 5000 : 60000);
   }
   board.Release();
-  return HowItEnded(&program, std::chrono::seconds(10));
+  return HowItEnded(&program, kLimit);
 }
 
 }  // namespace cupola::preempt_test
