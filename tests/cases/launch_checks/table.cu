@@ -1,7 +1,7 @@
 // What each launch call answers to launches that CUDA takes and that it refuses, one line a launch:
-//   CALL | LAUNCH | ANSWER        table KERNELS.ptx [CALL]
-// Right launches of the same kernel come before each, so that a library that makes something else
-// of a kernel's launches does so by then. CALL: only that one of kernel, kernel_ptsz, ex, ex_ptsz,
+//   CALL | LAUNCH | ANSWER        table KERNELS.ptx [BEFORE [CALL]]
+// BEFORE right launches of the same kernel (8) come before each, so that a library that makes something
+// else of a kernel's launches does so by then. CALL: only that one of kernel, kernel_ptsz, ex, ex_ptsz,
 // cooperative, node, runtime and chevrons.
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -181,6 +181,7 @@ const Launch kLaunches[] = {
 
 unsigned* out;
 CUstream stream;
+int before = 8;
 
 // The ways in which arguments may be given, right and wrong.
 struct Arguments {
@@ -313,11 +314,12 @@ void SetLimit(int kernel, int bytes) {
 
 void Try(const char* call, const Launch& launch) {
   const char *stage, *name;
+  cuCtxSynchronize();
   if (launch.kernel == kLimited) SetLimit(kLimited, 16000);
   if (launch.kernel != kNull) {
     const Kernel& kernel = kernels[launch.kernel];
     const bool is_shared = launch.kernel == kLimited;
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < before; ++i) {
       const Launch right{"", launch.kernel, kernel.grid, kernel.block, is_shared ? launch.shared : 0u};
       Make(call, right, &stage, &name);
       const bool fine = !strcmp(name, "CUDA_SUCCESS") || !strcmp(name, "cudaSuccess");
@@ -345,6 +347,7 @@ int main(int, char** argv) {
       kernel.function = nullptr;
     }
   }
+  if (argv[2]) before = atoi(argv[2]);
   SetLimit(kWide, 100000);
   SetLimit(kSmall, 1000);
   for (const int attribute : {CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
@@ -354,7 +357,7 @@ int main(int, char** argv) {
   }
   const char* const calls[] = {"kernel", "kernel_ptsz", "ex", "ex_ptsz", "cooperative", "node", "runtime", "chevrons"};
   for (const char* call : calls) {
-    if (argv[2] && strcmp(argv[2], call)) continue;
+    if (argv[2] && argv[3] && strcmp(argv[3], call)) continue;
     for (const Launch& launch : kLaunches) {
       if (CanMake(call, launch)) Try(call, launch);
     }
