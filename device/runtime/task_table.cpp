@@ -77,11 +77,11 @@ void PrefetchToWrite(const T& value) {
 
 }  // namespace
 
-TaskTable::TaskTable(const Memory& memory)
+TaskTable::TaskTable(const Memory& memory, uint64_t first)
     : memory_(memory), number_(NextNumber()), columns_(std::make_unique<Column[]>(columns())) {
   for (uint32_t column = 0; column < columns(); ++column) {
-    columns_[column].tail = memory_.first;
-    columns_[column].limit = memory_.first + kTaskRows;
+    columns_[column].tail = first;
+    columns_[column].limit = first + kTaskRows;
   }
   // A chunk that was never written has the sequence 0, which is due in the last row each 2^32 tasks;
   // 1 never is.

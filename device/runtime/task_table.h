@@ -35,12 +35,9 @@ class TaskTable {
     /// There is one column more, behind the others, which no MTB pulls from: its tasks are
     /// launched, one behind the other.
     bool has_solo_column = false;
-    /// Position of the first task of each column, a multiple of kTaskRows: what all before it have
-    /// left in `columns` and `done` is there.
-    uint64_t first = 0;
   };
 
-  explicit TaskTable(const Memory& memory);
+  explicit TaskTable(const Memory& memory) : TaskTable(memory, 0) {}
 
   /// Puts a task in, whose header says after 0. False: there is no room now; more columns are woken
   /// then.
@@ -99,6 +96,11 @@ class TaskTable {
   void LetColumnsSleep();
 
   uint32_t awake() const { return awake_.load(std::memory_order_relaxed); }
+
+ protected:
+  /// Whose columns have had `first` tasks each, a multiple of kTaskRows: what these have left in
+  /// `columns` and `done` is there.
+  TaskTable(const Memory& memory, uint64_t first);
 
  private:
   /// A column as the host sees it, by whoever holds `taken`.

@@ -31,8 +31,7 @@ class FakeDevice {
     return {.columns = records_.data(),
             .done = done_.data(),
             .control = &control_,
-            .column_count = columns_,
-            .first = first_};
+            .column_count = columns_};
   }
 
   // The next task of a column, if it is complete: its words.
@@ -61,6 +60,7 @@ class FakeDevice {
 
   uint32_t awake() const { return __atomic_load_n(&control_.awake, __ATOMIC_ACQUIRE); }
   uint32_t tail(uint32_t column) const { return records_[column].tail; }
+  uint64_t first() const { return first_; }
   void set_heads(uint32_t head) { heads_.assign(columns_, head); }
   TaskRecord& record(uint32_t column, uint32_t row) { return records_[column].rows[row]; }
 
@@ -71,6 +71,12 @@ class FakeDevice {
   std::vector<uint32_t> done_;
   std::vector<uint32_t> heads_;
   HostControl control_{};
+};
+
+// Of the device's columns, as tasks before the first one have left them.
+class UsedTable final : public TaskTable {
+ public:
+  explicit UsedTable(FakeDevice& device) : TaskTable(device.Memory(), device.first()) {}
 };
 
 TaskWords Words(uint32_t value, uint8_t chunks = kRecordChunks) {
@@ -88,7 +94,7 @@ TaskWords Words(uint32_t value, uint8_t chunks = kRecordChunks) {
 
 TEST(TaskTable, GivesTheDeviceWhatWasPutIn) {
   FakeDevice device(1);
-  TaskTable table(device.Memory());
+  UsedTable table(device);
   for (uint32_t value = 0; value < 1000; ++value) {
     const auto chunks = static_cast<uint8_t>(2 + value % 7);
     TaskId put{}, taken{};
@@ -107,7 +113,7 @@ TEST(TaskTable, GivesTheDeviceWhatWasPutIn) {
 
 TEST(TaskTable, IsFullWhileNothingRuns) {
   FakeDevice device(4);
-  TaskTable table(device.Memory());
+  UsedTable table(device);
   TaskId id{};
   uint32_t put = 0;
   // More columns are woken until there are no more.
@@ -128,7 +134,7 @@ TEST(TaskTable, ARowIsUsedAgainOnlyWhenItsTaskHasRun) {
     SCOPED_TRACE(seed);
     Prng random(seed);
     FakeDevice device(3);
-    TaskTable table(device.Memory());
+    UsedTable table(device);
     std::vector<TaskId> running;
     std::map<uint32_t, int> taken;
     uint32_t next = 0;
@@ -156,7 +162,7 @@ TEST(TaskTable, ARowIsUsedAgainOnlyWhenItsTaskHasRun) {
 TEST(TaskTable, ManyThreadsAndAllIsRunOnce) {
   constexpr uint32_t kThreads = 4, kEach = 5000, kColumns = 5;
   FakeDevice device(kColumns);
-  TaskTable table(device.Memory());
+  UsedTable table(device);
   std::vector<std::thread> threads;
   for (uint32_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
@@ -183,7 +189,7 @@ TEST(TaskTable, ManyThreadsAndAllIsRunOnce) {
 
 TEST(TaskTable, SaysWhereSomethingHasNotRun) {
   FakeDevice device(4);
-  TaskTable table(device.Memory());
+  UsedTable table(device);
   EXPECT_TRUE(TasksBefore(table).HaveRun());
   table.WakeColumn(2);
   EXPECT_EQ(device.awake(), 3u);
@@ -206,7 +212,7 @@ TEST(TaskTable, SaysWhereSomethingHasNotRun) {
 
 TEST(TaskTable, KnowsTheOldestThatHasNotRun) {
   FakeDevice device(2);
-  TaskTable table(device.Memory());
+  UsedTable table(device);
   EXPECT_EQ(table.OldestLeft(1), 0u);
   for (uint32_t round = 0; round < 3; ++round) {
     std::vector<TaskId> ids(kTaskRows);
@@ -231,7 +237,7 @@ TEST(TaskTable, KnowsTheOldestThatHasNotRun) {
 // A column that never runs dry: what was there before has run all the same.
 TEST(TaskTable, WaitsForNoTaskThatCameLater) {
   FakeDevice device(2);
-  TaskTable table(device.Memory());
+  UsedTable table(device);
   TaskId id{.column = 1};
   TaskWords words = Words(0);
   ASSERT_TRUE(table.TryPutIn(1, 0, &words, &id));
@@ -248,7 +254,7 @@ TEST(TaskTable, WaitsForNoTaskThatCameLater) {
 
 TEST(TaskTable, PutsIntoTheColumnThatItIsTold) {
   FakeDevice device(4);
-  TaskTable table(device.Memory());
+  UsedTable table(device);
   TaskId id{}, first{}, taken{};
   std::vector<uint32_t> words;
   const auto after = [&words] {
@@ -293,7 +299,7 @@ TEST(TaskTable, GoesOnWhereTheSequencesOfTheDeviceBeginAnew) {
     Prng random(seed);
     const uint64_t first = kWrap - kTaskRows * (1 + random.Below(2));
     FakeDevice device(1, first);
-    TaskTable table(device.Memory());
+    UsedTable table(device);
     EXPECT_TRUE(TasksBefore(table).HaveRun());
     EXPECT_TRUE(table.LastHaveRun());
     EXPECT_EQ(table.OldestLeft(0), 0u);
@@ -331,7 +337,7 @@ TEST(TaskTable, GoesOnWhereTheSequencesOfTheDeviceBeginAnew) {
 // It would be what is due then.
 TEST(TaskTable, AChunkThatWasNeverWrittenIsNeverTaken) {
   FakeDevice device(2);
-  TaskTable table(device.Memory());
+  UsedTable table(device);
   device.set_heads(UINT32_MAX);
   std::vector<uint32_t> words;
   TaskId id{};
@@ -382,7 +388,7 @@ TEST(TaskTable, TasksThatAreLaunchedHaveAColumnOfTheirOwn) {
 
 TEST(TaskTable, KnowsItsIds) {
   FakeDevice device(2);
-  TaskTable table(device.Memory());
+  UsedTable table(device);
   TaskId id{};
   EXPECT_FALSE(table.Knows({.column = 0, .table = table.number(), .sequence = 1}));
   ASSERT_TRUE(table.TryPut(Words(0), &id));
@@ -394,7 +400,7 @@ TEST(TaskTable, KnowsItsIds) {
 
 TEST(TaskTable, KnowsNoIdsOfOthers) {
   FakeDevice device(2), other_device(2);
-  TaskTable table(device.Memory()), other(other_device.Memory());
+  UsedTable table(device), other(other_device);
   TaskId id{}, other_id{};
   ASSERT_TRUE(table.TryPut(Words(0), &id));
   ASSERT_TRUE(other.TryPut(Words(0), &other_id));
