@@ -31,7 +31,8 @@ inline constexpr uint32_t kRecordWords = kChunkWords * kRecordChunks;
 /// returns.
 inline constexpr uint8_t kMeets = 1, kMeetsAndLeaves = 2;
 
-/// Words 0 to 3 of a record; the arguments are behind them, each at a multiple of its alignment.
+/// Words 0 to 3 of a record; the arguments are behind them, each at a multiple of its alignment, which
+/// is kTaskArgumentAlign at most: wherever a record is read from, it is aligned to that.
 struct TaskHeader {
   uint16_t body;     ///< which of the functions of the MasterKernel
   uint8_t chunks;    ///< of the record that are in use
@@ -46,6 +47,9 @@ struct TaskHeader {
 static_assert(sizeof(TaskHeader) == 16);
 
 inline constexpr uint32_t kTaskArgumentBytes = 4 * kRecordWords - sizeof(TaskHeader);
+inline constexpr uint32_t kTaskArgumentAlign = 16;
+static_assert(sizeof(TaskHeader) % kTaskArgumentAlign == 0 &&
+              4 * kRecordWords % kTaskArgumentAlign == 0);
 
 /// Executor warps of an MTB, at most: a block has 32 warps, one of them schedules.
 inline constexpr uint32_t kMostExecutors = 31;

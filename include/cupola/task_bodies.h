@@ -50,6 +50,8 @@ struct Body<Function> {
   static constexpr uint32_t kBytes = kOffset<sizeof...(Parameters)>;
   static_assert(kBytes <= runtime::kTaskArgumentBytes, "a task has at most 80 bytes of arguments");
   static_assert((std::is_trivially_copyable_v<Parameters> && ...));
+  static_assert(((alignof(Parameters) <= runtime::kTaskArgumentAlign) && ...),
+                "a task has no arguments that are aligned to more than 16 bytes");
 
   static void Pack(char* to, Parameters... parameters) {
     uint32_t which = 0;

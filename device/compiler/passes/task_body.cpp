@@ -299,7 +299,8 @@ void DropSharedVariables(ptx::Block& block) {
 // In a record all parameters together are aligned to this, wherever in the constant bank they would
 // begin: an instruction reads 16 bytes at most, so loads by name are right. Code that has the
 // address of one may rest on more.
-constexpr uint32_t kParametersAligned = 16;
+constexpr uint32_t kParametersAligned = runtime::kTaskArgumentAlign;
+static_assert(sizeof(runtime::TaskGrid) % kParametersAligned == 0);
 
 bool TakesAlignedAddress(const KernelPlan& plan) {
   std::set<std::string_view> aligned;

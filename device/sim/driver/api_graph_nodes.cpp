@@ -40,10 +40,11 @@ CUresult MakeKernel(const CUDA_KERNEL_NODE_PARAMS& params, Work* work) {
   const CUfunction function = params.func != nullptr
                                   ? params.func
                                   : reinterpret_cast<CUfunction>(params.kern);
-  const Driver::LaunchShape shape{{params.gridDimX, params.gridDimY, params.gridDimZ},
-                                  {params.blockDimX, params.blockDimY, params.blockDimZ},
-                                  params.sharedMemBytes,
-                                  false};
+  const Driver::LaunchShape shape{
+      .grid = {params.gridDimX, params.gridDimY, params.gridDimZ},
+      .block = {params.blockDimX, params.blockDimY, params.blockDimZ},
+      .dynamic_shared_bytes = params.sharedMemBytes,
+      .is_node = true};
   KernelWork kernel;
   SIM_TRY(driver->MakeKernelWork(*context, function, shape, params.kernelParams, params.extra,
                                  &kernel));

@@ -100,6 +100,7 @@ class Driver {
     uint32_t dynamic_shared_bytes = 0;
     bool cooperative = false;
     Dim3 cluster{0, 0, 0};  ///< that the launch asks for; 0s: it does not
+    bool is_node = false;   ///< of a graph, whose errors differ
   };
   /// Checks a launch as the driver does (tests/cases/launch_checks has its answers) and makes it work.
   /// Parameters as cuLaunchKernel takes them.

@@ -69,7 +69,7 @@ CUresult CheckShape(const Driver::LaunchShape& shape, const Function& function) 
 }
 
 /// cuLaunchKernel: `params` has a pointer per parameter; `extra` a buffer with all of them.
-CUresult PackParams(const KernelInfo& info, void** params, void** extra,
+CUresult PackParams(const KernelInfo& info, bool is_node, void** params, void** extra,
                     std::vector<std::byte>* packed) {
   packed->assign(info.param_bytes, std::byte{0});
   if (params != nullptr && extra != nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -96,7 +96,9 @@ CUresult PackParams(const KernelInfo& info, void** params, void** extra,
     return info.params.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
   // More than the kernel has is refused, less is taken; what is not there is undefined.
-  if (*bytes > info.param_bytes) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (*bytes > info.param_bytes) {
+    return is_node ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  }
   std::memcpy(packed->data(), buffer, *bytes);
   return CUDA_SUCCESS;
 }
@@ -121,7 +123,8 @@ CUresult Driver::MakeKernelWork(Context& context, CUfunction handle, const Launc
   if (shape.cooperative && blocks > uint64_t{resident} * device_->config().sm_count) {
     return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
   }
-  if (CUresult result = PackParams(*function->info, params, extra, &work->launch.params);
+  if (CUresult result =
+          PackParams(*function->info, shape.is_node, params, extra, &work->launch.params);
       result != CUDA_SUCCESS) {
     return result;
   }
