@@ -170,7 +170,7 @@ inline uint8_t* ResolveIn(Space space, Warp& warp, uint64_t address, uint32_t si
 }
 
 inline Access AccessTo(const Insn& in, const uint8_t* at, uint32_t bytes) {
-  return {const_cast<uint8_t*>(at), bytes, in.order, in.scope, false};
+  return {const_cast<uint8_t*>(at), bytes, in.order, in.scope, false, false};
 }
 
 /// The space that the modifiers name; kGeneric if none.

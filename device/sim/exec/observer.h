@@ -24,6 +24,7 @@ struct Access {
   Order order = Order::kWeak;
   Scope scope = Scope::kGpu;
   bool async = false;  ///< done by an asynchronous copy that the thread began
+  bool read_only = false;  ///< through the cache that is not coherent: ld.nc, ldu
 };
 
 class Observer {

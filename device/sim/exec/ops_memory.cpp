@@ -12,7 +12,23 @@ namespace {
 
 using Kind = ptx::Operand::Kind;
 
-constexpr uint16_t kAcquire = 1, kRelease = 2, kStrong = 4;
+constexpr uint16_t kAcquire = 1, kRelease = 2, kStrong = 4, kReadOnly = 8;
+
+/// What a read finds through the cache that is not coherent. Stepped mode has none: it reports
+/// every read in which that could have made a difference.
+const uint8_t* ThroughCache(Warp& warp, const uint8_t* at, uint32_t bytes) {
+  if (warp.observer != nullptr) return at;
+  auto& cache = warp.block->read_only;
+  if (cache == nullptr) cache = std::make_unique<ReadOnlyCache>();
+  const uint8_t* held = cache->Find(reinterpret_cast<uint64_t>(at), bytes, warp.view);
+  return held == nullptr ? at : held;
+}
+
+Access ReadOnlyAccess(const Insn& in, const uint8_t* at, uint32_t bytes) {
+  Access access = AccessTo(in, at, bytes);
+  access.read_only = (in.small & kReadOnly) != 0;
+  return access;
+}
 
 /// Loads a T into cells of type Cell, extended by T's signedness.
 template <Space S, typename T, typename Cell>
@@ -34,6 +50,23 @@ void Load(Warp& warp, const Insn& in, uint32_t active) {
     if ((in.small & kAcquire) != 0) std::atomic_thread_fence(std::memory_order_acquire);
     warp.rested = true;
   }
+}
+
+/// The same of global memory through the cache that is not coherent.
+template <typename T, typename Cell>
+void LoadReadOnly(Warp& warp, const Insn& in, uint32_t active) {
+  const AddressReader address(warp, in);
+  Cell* d = warp.Row<Cell>(in.d);
+  ForLanes(active, [&](uint32_t lane) {
+    const uint8_t* p = Resolve<Space::kGlobal>(warp, address(lane), sizeof(T), lane);
+    if (p == nullptr) return;
+    T value;
+    std::memcpy(&value, ThroughCache(warp, p, sizeof(T)), sizeof(T));
+    if (warp.observer != nullptr)
+      warp.observer->Read(warp, lane, ReadOnlyAccess(in, p, sizeof(T)), &value);
+    d[lane] = static_cast<Cell>(
+        static_cast<std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>>(value));
+  });
 }
 
 template <Space S, typename T, typename Cell>
@@ -98,8 +131,10 @@ void LoadVector(Warp& warp, const Insn& in, uint32_t active) {
     const uint8_t* p = ResolveIn(shape.space, warp, address(lane), total, lane);
     if (p == nullptr) return;
     alignas(16) uint8_t buffer[32];
-    CopyWhole(buffer, p, total);
-    if (warp.observer != nullptr) warp.observer->Read(warp, lane, AccessTo(in, p, total), buffer);
+    const bool read_only = (in.small & kReadOnly) != 0;
+    CopyWhole(buffer, read_only ? ThroughCache(warp, p, total) : p, total);
+    if (warp.observer != nullptr)
+      warp.observer->Read(warp, lane, ReadOnlyAccess(in, p, total), buffer);
     for (uint32_t i = 0; i < shape.count; ++i) {
       if (shape.cells[i] == 16) {
         std::memcpy(warp.Row<uint8_t>(shape.refs[i]) + lane * 16, buffer + i * 16, 16);
@@ -118,7 +153,7 @@ void LoadVector(Warp& warp, const Insn& in, uint32_t active) {
       }
     }
   });
-  if (in.small != 0) {
+  if ((in.small & ~kReadOnly) != 0) {
     if ((in.small & kAcquire) != 0) std::atomic_thread_fence(std::memory_order_acquire);
     warp.rested = true;
   }
@@ -143,10 +178,15 @@ void StoreVector(Warp& warp, const Insn& in, uint32_t active) {
   warp.rested = false;
 }
 
-template <Space S, bool kLoad>
+enum class Kinds : uint8_t { kLoad, kStore, kLoadReadOnly };
+
+template <Space S, Kinds K>
 Handler PickAccess(Type type, uint32_t cell) {
+  constexpr bool kLoad = K != Kinds::kStore;
   const auto pick = [cell]<typename T>() -> Handler {
-    if constexpr (kLoad) {
+    if constexpr (K == Kinds::kLoadReadOnly) {
+      return cell == 8 ? LoadReadOnly<T, uint64_t> : LoadReadOnly<T, uint32_t>;
+    } else if constexpr (kLoad) {
       return cell == 8 ? Load<S, T, uint64_t> : Load<S, T, uint32_t>;
     } else {
       return cell == 8 ? Store<S, T, uint64_t> : Store<S, T, uint32_t>;
@@ -167,19 +207,19 @@ Handler PickAccess(Type type, uint32_t cell) {
   }
 }
 
-template <bool kLoad>
+template <Kinds K>
 Handler PickSpace(Space space, Type type, uint32_t cell) {
   switch (space) {
     case Space::kGlobal:
-      return PickAccess<Space::kGlobal, kLoad>(type, cell);
+      return PickAccess<Space::kGlobal, K>(type, cell);
     case Space::kShared:
-      return PickAccess<Space::kShared, kLoad>(type, cell);
+      return PickAccess<Space::kShared, K>(type, cell);
     case Space::kLocal:
-      return PickAccess<Space::kLocal, kLoad>(type, cell);
+      return PickAccess<Space::kLocal, K>(type, cell);
     case Space::kParam:
-      return PickAccess<Space::kParam, kLoad>(type, cell);
+      return PickAccess<Space::kParam, K>(type, cell);
     case Space::kGeneric:
-      return PickAccess<Space::kGeneric, kLoad>(type, cell);
+      return PickAccess<Space::kGeneric, K>(type, cell);
   }
   return nullptr;
 }
@@ -187,6 +227,7 @@ Handler PickSpace(Space space, Type type, uint32_t cell) {
 uint16_t OrderOf(const Decoder& decoder) {
   uint16_t order = 0;
   for (const char* word : {"volatile", "relaxed", "mmio"}) order |= decoder.Has(word) ? kStrong : 0;
+  if (decoder.Has("nc")) order |= kReadOnly;
   if (decoder.Has("acquire")) order |= kAcquire | kStrong;
   if (decoder.Has("release")) order |= kRelease | kStrong;
   return order;
@@ -206,14 +247,16 @@ Space AccessSpace(Decoder& decoder, const Address& address) {
   return space;
 }
 
-bool DecodeAccess(Decoder& decoder, bool load) {
+bool DecodeAccess(Decoder& decoder, bool load, uint16_t order) {
   const Type type = decoder.TypeAt(0);
   if (decoder.OperandCount() < 2 || type == Type::kNone || type == Type::kPred) return false;
   const ptx::Operand& value = decoder.Operand(load ? 0 : 1);
   const Address address = decoder.UseAddress(decoder.Operand(load ? 1 : 0));
   const Space space = AccessSpace(decoder, address);
   Insn& out = decoder.out;
-  out.small = OrderOf(decoder);
+  // Through the cache goes global memory alone: a generic address (of ldu) may be any.
+  out.small = space == Space::kGlobal ? order : order & ~kReadOnly;
+  const bool read_only = (out.small & kReadOnly) != 0;
   if (value.kind != Kind::kVector && type != Type::kB128) {
     const uint32_t cell = CellBytes(decoder.RegisterType(value, type));
     if (load) {
@@ -221,7 +264,9 @@ bool DecodeAccess(Decoder& decoder, bool load) {
     } else {
       out.b = decoder.Source(value, type);
     }
-    out.run = load ? PickSpace<true>(space, type, cell) : PickSpace<false>(space, type, cell);
+    out.run = read_only ? PickAccess<Space::kGlobal, Kinds::kLoadReadOnly>(type, cell)
+              : load    ? PickSpace<Kinds::kLoad>(space, type, cell)
+                        : PickSpace<Kinds::kStore>(space, type, cell);
     return out.run != nullptr;
   }
   std::vector<ptx::Operand> elements = value.children;
@@ -241,8 +286,9 @@ bool DecodeAccess(Decoder& decoder, bool load) {
   return true;
 }
 
-bool DecodeLoad(Decoder& decoder) { return DecodeAccess(decoder, true); }
-bool DecodeStore(Decoder& decoder) { return DecodeAccess(decoder, false); }
+bool DecodeLoad(Decoder& decoder) { return DecodeAccess(decoder, true, OrderOf(decoder)); }
+bool DecodeUniformLoad(Decoder& decoder) { return DecodeAccess(decoder, true, kReadOnly); }
+bool DecodeStore(Decoder& decoder) { return DecodeAccess(decoder, false, OrderOf(decoder)); }
 
 void Nothing(Warp&, const Insn&, uint32_t) {}
 
@@ -268,7 +314,7 @@ bool DecodeCreatePolicy(Decoder& decoder) {
 
 void AddMemoryOps(OpTable& table) {
   table["ld"] = DecodeLoad;
-  table["ldu"] = DecodeLoad;
+  table["ldu"] = DecodeUniformLoad;
   table["st"] = DecodeStore;
   for (const char* name : {"prefetch", "prefetchu", "discard", "applypriority", "pmevent",
                            "setmaxnreg", "griddepcontrol", "nop"}) {

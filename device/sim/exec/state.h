@@ -15,6 +15,7 @@
 #include "device/sim/exec/memory.h"
 #include "device/sim/exec/observer.h"
 #include "device/sim/exec/program.h"
+#include "device/sim/exec/read_only_cache.h"
 #include "device/sim/exec/stale_shared.h"
 #include "device/sim/exec/zeroed_bytes.h"
 
@@ -190,6 +191,7 @@ struct Block {
   uint32_t shared_bytes = 0;
   uint32_t dynamic_shared_at = 0;      ///< bytes from the start of `shared`
   std::array<Barrier, 17> barriers{};  ///< 16 named ones and the cluster's
+  std::unique_ptr<ReadOnlyCache> read_only;  ///< from the first read through it on
   std::unique_ptr<Fault> fault;        ///< set: no warp of the block runs again
 
   ~Block();

@@ -62,6 +62,7 @@ ThreadId MemoryModel::AddThread(ThreadId parent, uint32_t block) {
   Snapshot known = id == 0 ? nullptr : Release(parent);
   Thread& thread = threads_.emplace_back();
   if (known) thread.known = *known;
+  thread.at_start = std::move(known);
   thread.block = block;
   return id;
 }
@@ -178,6 +179,12 @@ bool MemoryModel::Ordered(const Entry& entry, ThreadId before) const {
   return entry.thread < epochs.size() && epochs[entry.thread] >= entry.epoch;
 }
 
+bool MemoryModel::OrderedAtStart(const Entry& entry, ThreadId before) const {
+  const Snapshot& known = threads_[before].at_start;
+  return known != nullptr && entry.thread < known->epochs.size() &&
+         known->epochs[entry.thread] >= entry.epoch;
+}
+
 void MemoryModel::Report(uint64_t address, const Entry& first, const Entry& second,
                          bool same_value) {
   if (!reported_.insert({first.site, second.site, first.write, second.write}).second) return;
@@ -211,6 +218,9 @@ void MemoryModel::CheckWord(uint64_t word, Entry entry, bool same_value) {
                same_value && old.write && entry.write);
       }
     }
+    if (ordered && old.write && entry.read_only && !OrderedAtStart(old, entry.thread)) {
+      Report(word * 8 + static_cast<uint64_t>(std::countr_zero(common)), old, entry, false);
+    }
     // What this access hides from all later ones need not be kept: whoever races with the old one
     // and not with the new one was told of, or is ordered behind both.
     const bool hides = ordered && (entry.write || !old.write) &&
@@ -234,6 +244,7 @@ void MemoryModel::Check(ThreadId id, const Access& access, uint64_t site, bool w
   entry.epoch = threads_[id].epoch;
   entry.write = write;
   entry.strong = access.order != Order::kWeak;
+  entry.read_only = access.read_only;
   entry.scope = access.scope;
   entry.site = site;
   uint64_t at = reinterpret_cast<uint64_t>(access.at);

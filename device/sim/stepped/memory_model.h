@@ -36,7 +36,8 @@ struct MemoryModelConfig {
 };
 
 /// Two conflicting accesses that nothing orders, at least one of them weak or of too narrow a scope
-/// [PTX ISA 8.9.1]. One per pair of sites.
+/// [PTX ISA 8.9.1]; or a read through a cache that is not coherent (Access::read_only) of what was
+/// written after its thread began, however that is ordered. One per pair of sites.
 struct Race {
   uint64_t address = 0;
   ThreadId threads[2] = {0, 0};
@@ -105,6 +106,7 @@ class MemoryModel {
   };
   struct Thread {
     Knowledge known;
+    Snapshot at_start;  ///< what it knew when it began; null: nothing
     uint32_t epoch = 1;
     uint32_t block = 0;
     std::array<Head, 3> fenced;        ///< at the last releasing fence of at least that scope
@@ -120,12 +122,14 @@ class MemoryModel {
     uint8_t mask = 0;  ///< of bytes
     bool write = false;
     bool strong = false;
+    bool read_only = false;
     Scope scope = Scope::kCta;
     uint64_t site = 0;
   };
 
   Snapshot Release(ThreadId thread);
   bool Ordered(const Entry& entry, ThreadId before) const;
+  bool OrderedAtStart(const Entry& entry, ThreadId before) const;
   Scope Between(uint32_t block_a, uint32_t block_b) const;
   void Check(ThreadId thread, const Access& access, uint64_t site, bool write, bool same_value);
   void CheckWord(uint64_t word, Entry entry, bool same_value);

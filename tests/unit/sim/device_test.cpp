@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -347,6 +348,42 @@ TEST_F(SmallKernelTest, KernelAndHostShareMappedMemory) {
   Launcher unmapped(device_.get());
   unmapped.Submit(Make(Kernel(kWaitForWord), address));
   EXPECT_TRUE(unmapped.Wait());
+}
+
+TEST_F(SmallKernelTest, TheReadOnlyCacheKeepsOldValuesToTheEndOfAKernel) {
+  const uint64_t data = device_->Allocate(64);
+  volatile uint32_t* const first = reinterpret_cast<volatile uint32_t*>(data);
+  for (const std::string load : {"ld.global.nc.u32", "ldu.global.u32"}) {
+    first[0] = first[1] = 1;
+    for (int i = 0; i < 16; ++i) Words()[i] = 0;
+    Launcher launcher(device_.get());
+    // Says that it has read, waits for word 0, and reads again: the same word, another word of the
+    // line, and the same word plainly.
+    const std::string body =
+        "ld.param.u64 %rd1, [q];\n" + load + " %r1, [%rd1];\nst.global.u32 [%rd0+8], %r1;\n"
+        "membar.sys;\nst.volatile.global.u32 [%rd0+4], 1;\n"
+        "WAIT:\nld.acquire.sys.global.u32 %r2, [%rd0];\nsetp.eq.u32 %p1, %r2, 0;\n"
+        "@%p1 bra WAIT;\n" + load + " %r3, [%rd1];\n" + load + " %r4, [%rd1+4];\n"
+        "ld.global.u32 %r5, [%rd1];\nst.global.u32 [%rd0+12], %r3;\n"
+        "st.global.u32 [%rd0+16], %r4;\nst.global.u32 [%rd0+20], %r5;";
+    std::string text = Kernel(body);
+    text.replace(text.find("p)"), 1, "p, .param .u64 q");
+    GridLaunch launch = Make(text, word_, 1);
+    launch.params = Pack(launch.module->kernels()[0], word_, data);
+    launcher.Submit(launch);
+    while (Words()[1] == 0) std::this_thread::yield();
+    first[0] = first[1] = 2;
+    std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(word_)).store(1);
+    EXPECT_FALSE(launcher.Wait());
+    EXPECT_EQ(Words()[2], 1u) << load;
+    EXPECT_EQ(Words()[3], 1u) << load;
+    EXPECT_EQ(Words()[4], 1u) << load;
+    EXPECT_EQ(Words()[5], 2u) << load;
+    launcher.Submit(launch);  // another kernel finds the cache empty
+    EXPECT_FALSE(launcher.Wait());
+    EXPECT_EQ(Words()[2], 2u) << load;
+    EXPECT_EQ(Words()[4], 2u) << load;
+  }
 }
 
 TEST_F(SmallKernelTest, LanesOfTwoBranchesMeetUnderOneMask) {

@@ -234,6 +234,11 @@ std::vector<Planted> PlantedRaces() {
   cases.push_back(Plant("OldValueWithoutConsumerFence", StrongMessagePassing(),
                         "fence.acq_rel.gpu;", "", "the message was 0", CheckMessage));
   cases.back().stale_reads = true;
+  // Fences order nothing for a cache that is not coherent.
+  cases.push_back(Plant("ReadThroughTheReadOnlyCache", MessagePassing(), "ld.global.u32 %r1",
+                        "ld.global.nc.u32 %r1", "data race", CheckMessage));
+  cases.push_back(Plant("ReadUniformly", MessagePassing(), "ld.global.u32 %r1",
+                        "ldu.global.u32 %r1", "data race", CheckMessage));
   cases.push_back(Plant("LockWithoutRelease", Locking(), "atom.release.gpu", "atom.relaxed.gpu",
                         "data race", CheckLocking));
   cases.push_back(Plant("LockWithoutAcquire", Locking(), "atom.acquire.gpu", "atom.relaxed.gpu",
