@@ -16,6 +16,9 @@
 // Built with `nvcc -std=c++20 -I<root> -I<root>/include`, <root> being Cupola's, and linked with
 // <root>/device/runtime/task_table.cpp; Cupola need not run beside it.
 //
+// What another task or the host writes while the system runs must not be read by `__ldg`, a
+// `const __restrict__` pointer, a texture or a surface: nothing orders these behind a task's end.
+//
 // Any number of threads may use a TaskSystem at once, but for its end. Its functions return an Error,
 // never throw; any may return kForked, and kDevice once CUDA has failed. What each says of errors is
 // beside these.

@@ -367,8 +367,8 @@ KernelPlan Planner::Plan(const ptx::Function& kernel) const {
   plan.kernel = &kernel;
   plan.reach = calls_.From(kernel);
   const ptx::KernelFeatures& features = features_.find(kernel.name)->second;
-  plan.may_wait_on_blocks = features.Has(Feature::kPolledLoad);
   for (const ptx::FeatureNote& note : features.notes) {
+    if (note.feature == Feature::kMayWait) plan.wait = note.detail;
     if (note.feature != Feature::kStaticShared) continue;
     std::from_chars(note.detail.data(), note.detail.data() + note.detail.size(),
                     plan.static_shared);
@@ -379,7 +379,7 @@ KernelPlan Planner::Plan(const ptx::Function& kernel) const {
   plan.shape.tells_functions = plan.tells_functions;
   plan.shape.waits_for_copies = AnyInstruction(
       plan, [](const auto& each) { return each.opcode == "cp" && each.HasModifier("async"); });
-  plan.shape.shares_in_blocks = plan.may_wait_on_blocks || plan.tells_functions ||
+  plan.shape.shares_in_blocks = !plan.wait.empty() || plan.tells_functions ||
                                 plan.reach.calls_pointers || SharesInsideBlocks(plan, calls_);
   plan.sliced_refusal = RefuseBoth(plan, features);
   plan.preemptible_refusal = plan.sliced_refusal;

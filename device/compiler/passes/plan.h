@@ -25,7 +25,7 @@ struct KernelPlan {
   std::string preemptible_refusal, sliced_refusal;  ///< "" = it can be made
   WorkerShape shape;                                ///< of the preemptible variant
   bool tells_functions = false;  ///< functions that it reaches read block indices
-  bool may_wait_on_blocks = false;
+  std::string wait;  ///< why its blocks may wait on one another (ptx/waits.h); "": they do not
   bool one_dimensional_blocks = false;
   uint32_t static_shared = 0;  ///< bytes
 };

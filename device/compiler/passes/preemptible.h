@@ -37,7 +37,7 @@ struct KernelFacts {
   std::vector<ParameterFact> parameters;
   uint32_t parameter_bytes = 0;  ///< of the original's parameter block
   uint32_t launch_offset = 0;    ///< of PreemptParams or SliceParams in the variant's block
-  /// Blocks may wait on earlier ones (polled loads): batch 1 and kRunWhatIsClaimed. A launch whose
+  /// Blocks may wait on earlier ones (ptx/waits.h): batch 1 and kRunWhatIsClaimed. A launch whose
   /// whole grid is resident at once must then go out plain, for it may be a hand-made grid barrier.
   bool may_wait_on_blocks = false;
   /// The variant is right for blocks of one dimension only (y = z = 1): what it knows of warps

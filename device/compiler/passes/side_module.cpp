@@ -61,7 +61,7 @@ KernelFacts SideModuleBuilder::FactsOf(const KernelPlan& plan) const {
   facts.parameters = std::move(found.parameters);
   facts.parameter_bytes = found.bytes;
   facts.launch_offset = found.launch_offset;
-  facts.may_wait_on_blocks = plan.may_wait_on_blocks;
+  facts.may_wait_on_blocks = !plan.wait.empty();
   facts.one_dimensional_blocks = plan.one_dimensional_blocks;
   facts.max_threads = MaxThreads(*plan.kernel);
   facts.static_shared = plan.static_shared;

@@ -11,6 +11,7 @@
 #include "device/compiler/passes/directives.h"
 #include "device/compiler/passes/early_return.h"
 #include "device/compiler/passes/parameters.h"
+#include "device/compiler/passes/read_only_loads.h"
 #include "device/compiler/passes/snippet.h"
 #include "device/compiler/passes/variables.h"
 #include "device/compiler/passes/walk.h"
@@ -385,8 +386,10 @@ std::string RefuseTask(const KernelPlan& plan, const CallGraph& calls, uint32_t 
     return "takes the address of a parameter aligned to more than " +
            std::to_string(kParametersAligned);
   }
-  if (plan.may_wait_on_blocks)
-    return "blocks may wait on one another: they may not all run at once";
+  if (!plan.wait.empty()) return "blocks may wait on one another: " + plan.wait;
+  if (AnyInstruction(plan, UsesTexture)) {
+    return "textures or surfaces: nothing orders what they read behind what earlier tasks wrote";
+  }
   const SharedLayout shared = LayOutShared(plan, calls);
   if (shared.align > runtime::kTaskUnitBytes) {
     return "shared memory aligned to more than " + std::to_string(runtime::kTaskUnitBytes);
@@ -433,6 +436,7 @@ ptx::Function MakeTaskBody(const KernelPlan& plan, const SharedLayout& shared, u
   BodyRewriter rewriter(*plan.kernel, arch, shared, UsesBlockBarrier(plan),
                         plan.shape.waits_for_copies);
   rewriter.Rewrite(*body.body);
+  ReadCoherently(body);
   std::vector<ptx::Statement> head = rewriter.Head();
   auto& statements = body.body->statements;
   statements.insert(statements.begin(), std::make_move_iterator(head.begin()),

@@ -9,6 +9,7 @@
 #include "device/compiler/passes/directives.h"
 #include "device/compiler/passes/parameters.h"
 #include "device/compiler/passes/plan.h"
+#include "device/compiler/passes/read_only_loads.h"
 #include "device/compiler/passes/snippet.h"
 #include "device/compiler/passes/task_body.h"
 #include "device/compiler/passes/variables.h"
@@ -213,6 +214,7 @@ void TaskModuleBuilder::AddFunctions() {
     ptx::Function copy = *function;
     if (copy.body) {
       DropLines(*copy.body);
+      ReadCoherently(copy);
       ReachVariablesByAddress(copy, variables_);
     }
     made_.module.items.push_back(std::move(copy));

@@ -8,8 +8,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "device/compiler/ptx/call_effects.h"
 #include "device/compiler/ptx/flow_graph.h"
 #include "device/compiler/ptx/variable_layout.h"
+#include "device/compiler/ptx/waits.h"
 
 namespace cupola::ptx {
 namespace {
@@ -25,7 +27,7 @@ constexpr std::array<const char*, kFeatureCount> kWords = {"block barrier",
                                                            "programmatic launch (griddepcontrol)",
                                                            "dynamic parallelism",
                                                            "placement (%smid, %gridid)",
-                                                           "polled load",
+                                                           "may wait for others",
                                                            "static shared memory",
                                                            "dynamic shared memory",
                                                            "local memory",
@@ -70,14 +72,6 @@ bool IsNamedBarrier(const Instruction& instruction) {
   return !zero || instruction.operands.size() > (reduces ? 3u : 1u);
 }
 
-// The callee of a call: its first operand that is no list in parentheses.
-const Operand* CalleeOf(const Instruction& call) {
-  for (const Operand& operand : call.operands) {
-    if (operand.kind != Operand::Kind::kList) return &operand;
-  }
-  return nullptr;
-}
-
 // The facts of one body, without what it calls.
 struct BodyFacts {
   std::array<bool, kFeatureCount> has{};
@@ -85,6 +79,7 @@ struct BodyFacts {
   std::unordered_set<std::string_view> names;    ///< every name in an operand
   std::unordered_set<std::string_view> callees;  ///< direct ones
   uint64_t shared_bytes = 0, local_bytes = 0;    ///< of variables in the body
+  std::string wait;                              ///< why it may wait for others; "": it does not
 
   void Set(Feature feature) { has[static_cast<size_t>(feature)] = true; }
   bool Has(Feature feature) const { return has[static_cast<size_t>(feature)]; }
@@ -127,7 +122,7 @@ void NoteBarrier(const Instruction& instruction, BodyFacts& facts) {
 }
 
 void NoteCall(const Instruction& instruction, BodyFacts& facts) {
-  const Operand* callee = CalleeOf(instruction);
+  const Operand* callee = FindCallee(instruction);
   if (callee == nullptr || callee->text.empty()) return;
   const std::string_view name = callee->text;
   if (name[0] == '%') {
@@ -187,49 +182,6 @@ void NoteStatements(const Block& block, BodyFacts& facts) {
   }
 }
 
-using NameCounts = std::unordered_map<std::string_view, int>;
-
-void CountNames(const Operand& operand, NameCounts& counts) {
-  if (!operand.text.empty()) ++counts[operand.text];
-  for (const Operand& child : operand.children) CountNames(child, counts);
-}
-
-// How often each name occurs in the function, guards included.
-NameCounts CountNames(const FlowGraph& graph) {
-  NameCounts counts;
-  for (const FlowNode& node : graph.nodes) {
-    for (const Instruction* instruction : node.instructions) {
-      for (const Operand& operand : instruction->operands) CountNames(operand, counts);
-      if (instruction->guard) ++counts[instruction->guard->predicate];
-    }
-  }
-  return counts;
-}
-
-// Reads that another block or the host may have to answer: memory that others write, not shared.
-// An atomic whose result is named nowhere else reads nothing.
-bool IsPolledRead(const Instruction& instruction, const NameCounts& counts) {
-  if (HasModifierBeginning(instruction, "shared") || instruction.operands.empty()) return false;
-  if (instruction.opcode == "atom") {
-    const auto result = counts.find(instruction.operands[0].text);
-    return result == counts.end() || result->second > 1;
-  }
-  if (instruction.opcode != "ld") return false;
-  return instruction.HasModifier("volatile") || instruction.HasModifier("acquire") ||
-         instruction.HasModifier("relaxed") || instruction.HasModifier("mmio");
-}
-
-bool PollsInLoop(const FlowGraph& graph) {
-  const NameCounts counts = CountNames(graph);
-  for (const FlowNode& node : graph.nodes) {
-    if (!node.in_loop) continue;
-    for (const Instruction* instruction : node.instructions) {
-      if (IsPolledRead(*instruction, counts)) return true;
-    }
-  }
-  return false;
-}
-
 void NoteAttributes(const Function& function, BodyFacts& facts) {
   for (const Directive& attribute : function.attributes) {
     std::string_view name = attribute.name;
@@ -247,7 +199,7 @@ void NoteAddresses(const Initializer& init, std::unordered_set<std::string_view>
 
 class Analyzer {
  public:
-  explicit Analyzer(const Module& module) : module_(module) {
+  explicit Analyzer(const Module& module) : module_(module), calls_(module) {
     for (const auto& item : module.items) {
       if (const auto* variable = std::get_if<Variable>(&item)) {
         variables_.emplace(variable->name, variable);
@@ -276,7 +228,8 @@ class Analyzer {
     BodyFacts& facts = at->second;
     NoteStatements(*function.body, facts);
     NoteAttributes(function, facts);
-    if (PollsInLoop(BuildFlowGraph(function))) facts.Set(Feature::kPolledLoad);
+    facts.wait = FindWait(function, BuildFlowGraph(function), calls_);
+    if (!facts.wait.empty()) facts.Set(Feature::kMayWait);
     return facts;
   }
 
@@ -313,7 +266,7 @@ class Analyzer {
   bool WaitsForBlock(const Instruction& instruction) {
     if (IsFullBlockWait(instruction)) return !instruction.HasModifier("arrive");
     if (instruction.opcode != "call") return false;
-    const Operand* callee = CalleeOf(instruction);
+    const Operand* callee = FindCallee(instruction);
     const auto at = callee == nullptr ? functions_.end() : functions_.find(callee->text);
     if (at == functions_.end()) return false;
     std::set<std::string> unknown;
@@ -333,6 +286,7 @@ class Analyzer {
       for (size_t i = 0; i < facts.has.size(); ++i) sum.has[i] = sum.has[i] || facts.has[i];
       sum.shared_bytes += facts.shared_bytes;
       sum.local_bytes += facts.local_bytes;
+      if (sum.wait.empty()) sum.wait = facts.wait;
       barriers.insert(facts.barriers.begin(), facts.barriers.end());
       names.insert(facts.names.begin(), facts.names.end());
     }
@@ -346,6 +300,7 @@ class Analyzer {
     }
     std::map<Feature, std::string> details;
     details[Feature::kNamedBarrier] = Join(barriers);
+    details[Feature::kMayWait] = sum.wait;
     details[Feature::kStaticShared] = std::to_string(sum.shared_bytes) + " bytes";
     details[Feature::kLocalMemory] = std::to_string(sum.local_bytes) + " bytes";
     details[Feature::kModuleVariable] = Join(variables);
@@ -384,6 +339,7 @@ class Analyzer {
   }
 
   const Module& module_;
+  CallEffects calls_;
   std::unordered_map<std::string_view, const Variable*> variables_;
   std::unordered_map<std::string_view, const Function*> functions_;
   std::unordered_set<std::string_view> addresses_;

@@ -22,7 +22,7 @@ enum class Feature : uint8_t {
   kProgrammaticLaunch,  ///< griddepcontrol
   kDynamicParallelism,  ///< launches kernels itself
   kPlacement,           ///< reads %smid, %nsmid, %gridid, %warpid or %nwarpid
-  kPolledLoad,          ///< volatile, acquire, relaxed or atomic reads in a loop: may wait
+  kMayWait,             ///< a loop may wait for other blocks or the host; detail: why (waits.h)
   kStaticShared,        ///< detail: bytes
   kDynamicShared,       ///< has an extern .shared array
   kLocalMemory,         ///< detail: bytes

@@ -63,7 +63,7 @@ enum VariantFlag : uint32_t {
   kSliced = 2,
   kNotBitExact = 4,      ///< preemptible: opcode counts differ from the original's; off unless
                          ///< asked for
-  kMayWaitOnBlocks = 8,  ///< polled loads: batch 1, kRunWhatIsClaimed; plain where the whole grid
+  kMayWaitOnBlocks = 8,  ///< (ptx/waits.h): batch 1, kRunWhatIsClaimed; plain where the whole grid
                          ///< is resident at once, for it may be a hand-made grid barrier
   kSlicedNotBitExact = 16,  ///< the same for sliced
   kOneDimensionalBlocks =

@@ -128,19 +128,22 @@ TEST(Features, CallsAreFollowed) {
 TEST(Features, ReadsThatMayWaitForOthers) {
   const std::string loop = "\nsetp.eq.s32 %p1, %r1, 0;\n@%p1 bra L;\nret;";
   EXPECT_TRUE(
-      FeaturesOf("L: ld.volatile.global.u32 %r1, [%rd1];" + loop).Has(Feature::kPolledLoad));
+      FeaturesOf("L: ld.volatile.global.u32 %r1, [%rd1];" + loop).Has(Feature::kMayWait));
   EXPECT_TRUE(
-      FeaturesOf("L: ld.acquire.gpu.global.u32 %r1, [%rd1];" + loop).Has(Feature::kPolledLoad));
+      FeaturesOf("L: ld.acquire.gpu.global.u32 %r1, [%rd1];" + loop).Has(Feature::kMayWait));
   EXPECT_TRUE(
-      FeaturesOf("L: atom.global.cas.b32 %r1, [%rd1], 0, 1;" + loop).Has(Feature::kPolledLoad));
+      FeaturesOf("L: atom.global.cas.b32 %r1, [%rd1], 0, 1;" + loop).Has(Feature::kMayWait));
   EXPECT_FALSE(
-      FeaturesOf("L: atom.global.add.u32 %r9, [%rd1], 1;" + loop).Has(Feature::kPolledLoad))
+      FeaturesOf("L: atom.global.add.u32 %r9, [%rd1], 1;" + loop).Has(Feature::kMayWait))
       << "its result is not read";
-  EXPECT_FALSE(FeaturesOf("L: ld.global.u32 %r1, [%rd1];" + loop).Has(Feature::kPolledLoad));
+  EXPECT_EQ(DetailOf(FeaturesOf("L: ld.global.u32 %r1, [%rd1];" + loop), Feature::kMayWait),
+            "a loop ends by what ld.global reads each time");
+  EXPECT_FALSE(FeaturesOf("L: add.s64 %rd1, %rd1, 4;\nld.global.u32 %r1, [%rd1];" + loop)
+                   .Has(Feature::kMayWait));
   EXPECT_FALSE(
-      FeaturesOf("L: ld.volatile.shared.u32 %r1, [%r2];" + loop).Has(Feature::kPolledLoad));
+      FeaturesOf("L: ld.volatile.shared.u32 %r1, [%r2];" + loop).Has(Feature::kMayWait));
   EXPECT_FALSE(
-      FeaturesOf("ld.volatile.global.u32 %r1, [%rd1];\nL:" + loop).Has(Feature::kPolledLoad));
+      FeaturesOf("ld.volatile.global.u32 %r1, [%rd1];\nL:" + loop).Has(Feature::kMayWait));
 }
 
 bool ReturnsEarly(const std::string& body, const std::string& before = "") {

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "device/compiler/ptx/dump.h"
+#include "device/compiler/ptx/features.h"
 #include "device/compiler/ptx/parse.h"
 #include "device/compiler/ptx/validate.h"
 #include "device/compiler/ptx/write.h"
@@ -39,6 +40,19 @@ std::vector<std::string> Cases() {
   return cases;
 }
 
+// Why each kernel may wait for others, as features have it.
+std::string WaitsOf(const Module& module) {
+  std::string text;
+  for (const KernelFeatures& kernel : AnalyzeKernels(module)) {
+    text += kernel.kernel + ": ";
+    const auto note = std::find_if(kernel.notes.begin(), kernel.notes.end(), [](const auto& each) {
+      return each.feature == Feature::kMayWait;
+    });
+    text += (note == kernel.notes.end() ? "does not wait" : note->detail) + "\n";
+  }
+  return text;
+}
+
 std::string RunStage(const std::string& stage, const std::string& input) {
   const Result<Module> module = Parse(input, "");
   if (stage == "diagnostics") {
@@ -47,6 +61,7 @@ std::string RunStage(const std::string& stage, const std::string& input) {
   if (!module) return "unexpected: " + module.error().ToString() + "\n";
   if (stage == "parse") return Dump(*module);
   if (stage == "write") return Write(*module);
+  if (stage == "waits") return WaitsOf(*module);
   std::string text;
   for (const Diagnostic& diagnostic : Validate(*module)) text += diagnostic.ToString("") + "\n";
   return text.empty() ? "valid\n" : text;
@@ -80,6 +95,26 @@ TEST_P(GoldenPtx, SurvivesWritingAndParsingAgain) {
   ASSERT_TRUE(second.ok()) << second.error().ToString() << "\n" << written;
   EXPECT_TRUE(*second == *first) << Dump(*first) << "---\n" << Dump(*second);
   EXPECT_EQ(Write(*second), written);
+}
+
+// Kernels of the stage waits say by their names what is right: an expectation that was rewritten
+// without being read is found.
+TEST(GoldenWaits, KernelsDoWhatTheirNamesSay) {
+  int kernels = 0;
+  for (const std::string& name : Cases()) {
+    if (!name.starts_with("waits/")) continue;
+    const std::string text = ReadAll(fs::path(CUPOLA_SOURCE_DIR) / "tests/golden/ptx" / name);
+    const Result<Module> module = Parse(text.substr(0, text.find(kSeparator)), name);
+    ASSERT_TRUE(module.ok()) << module.error().ToString();
+    for (const KernelFeatures& kernel : AnalyzeKernels(*module)) {
+      const size_t at = std::min(kernel.kernel.find("Waits"), kernel.kernel.find("Ends"));
+      if (at == std::string::npos) continue;
+      ++kernels;
+      EXPECT_EQ(kernel.Has(Feature::kMayWait), kernel.kernel[at] == 'W')
+          << name << ": " << kernel.kernel;
+    }
+  }
+  EXPECT_GE(kernels, 140);
 }
 
 std::string CaseName(const testing::TestParamInfo<std::string>& info) {
