@@ -22,11 +22,14 @@ inline std::string HowItEnded(Program* program, std::chrono::seconds limit) {
 
 /// Nobody asks it. `limit_ms`: CUPOLA_WAIT_LIMIT_MS.
 inline std::string GoesOn(const std::string& library, const std::vector<std::string>& arguments,
-                          const std::string& limit_ms, std::chrono::seconds limit) {
+                          const std::string& limit_ms, std::chrono::seconds limit,
+                          std::map<std::string, std::string> environment = {}) {
   const BoardFile board;
   std::vector<std::string> words = arguments;
   words.insert(words.begin(), CUPOLA_WAITING_APP);
-  Program program(words, board, {{"LD_PRELOAD", library}, {"CUPOLA_WAIT_LIMIT_MS", limit_ms}});
+  environment["LD_PRELOAD"] = library;
+  environment["CUPOLA_WAIT_LIMIT_MS"] = limit_ms;
+  Program program(words, board, environment);
   return HowItEnded(&program, limit);
 }
 

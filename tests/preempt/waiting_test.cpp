@@ -31,6 +31,13 @@ TEST(Waiting, AKernelThatWaitsForTheProgram) {
   }
 }
 
+// Two streams of the program, one for resumes and two that there are anyway take all hardware queues.
+TEST(Waiting, WhereTheCountersCannotBeRead) {
+  EXPECT_EQ(GoesOn(CUPOLA_PRELOAD, {"polls", "non-blocking", "attributes"}, "20", kSoon,
+                   {{"CUDA_DEVICE_MAX_CONNECTIONS", "5"}}),
+            "");
+}
+
 TEST(Waiting, LaunchesThatFillAStreamBesideIt) {
   EXPECT_EQ(GoesOn(CUPOLA_PRELOAD, {"polls", "non-blocking", "launches"}, "20", kSoon), "");
 }
