@@ -378,6 +378,7 @@ TEST(Shapes, NobodyAsksForVariants) {
     board.view().slot(1).priority.store(one.priority);
     Program program(App({"repeat", "non-blocking"}), board,
                     {{"CUPOLA_PREEMPT", "auto"},
+                     {"CUPOLA_TASKS", "off"},  // which says of its own how many were plain
                      {"CUPOLA_PREEMPT_ABOVE_US", "0"},
                      {"CUPOLA_PREEMPT_EQUALS_ABOVE_US", one.equals_above_us}});
     EXPECT_EQ(program.Wait(), 0) << program.output();
