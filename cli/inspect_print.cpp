@@ -134,7 +134,7 @@ VariantText VariantsOf(const InspectedKernel& kernel, uint32_t sm) {
   const KernelPtx* ptx = kernel.PtxFor(sm);
   if (ptx == nullptr) return {.text = "none: no PTX"};
   if (ptx->sm > sm) return {.text = fmt::format("none: its PTX is for {}", ptx->arch)};
-  if (kernel.linked_together) return {.text = "none: separately compiled (-rdc)"};
+  if (kernel.linked_together) return {.text = "none: separately compiled (-rdc); compile without"};
   VariantText variants{ptx->preemptible_refusal.empty(), ptx->sliced_refusal.empty(), {}};
   if (!variants.preemptible && !variants.sliced &&
       ptx->preemptible_refusal == ptx->sliced_refusal) {

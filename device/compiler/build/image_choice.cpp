@@ -43,8 +43,17 @@ std::string WhyNoPtx(std::span<const Image> images, uint32_t arch) {
     if (image.kind == ImageKind::kPtx && newer.empty()) newer = image.ArchName();
   }
   if (!newer.empty()) return fmt::format("its PTX is for {}, not for sm_{}", newer, arch);
-  return lto ? "no PTX: link-time intermediate code only" : "no PTX: machine code only";
+  return lto ? "no PTX: link-time intermediate code only"
+             : fmt::format(
+                   "no PTX: machine code only; compile with -gencode arch=compute_{0},"
+                   "code=compute_{0} too",
+                   arch);
 }
+
+constexpr char kUnit[] =
+    "separately compiled (-rdc): its units are linked only in the program; compile without -rdc";
+constexpr char kLinkedUnits[] =
+    "linked of separately compiled units (-rdc): no PTX; compile without -rdc";
 
 std::vector<std::string> KernelsOf(const Image* cubin) {
   std::vector<std::string> names;
@@ -64,7 +73,7 @@ void Choose(ImageChoice& choice, std::span<const Image> images, uint32_t arch, b
   if (!ptx) {
     choice.refusal = WhyNoPtx(images, arch);
   } else if (is_unit || IsUnit(images[*ptx])) {
-    choice.refusal = "separately compiled (-rdc): its units are linked only in the program";
+    choice.refusal = kUnit;
   } else {
     choice.ptx = &images[*ptx];
   }
@@ -82,12 +91,18 @@ std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t ar
   std::vector<ImageChoice> choices;
   const fatbin::Bytes bytes = file.file.bytes();
   const std::span<const Image> images = file.images.images;
+  const auto& containers = file.images.containers;
+  const bool has_units = std::any_of(containers.begin(), containers.end(),
+                                     [](const auto& each) { return each.is_unit; });
   for (const fatbin::ContainerPlace& place : file.images.containers) {
     ImageChoice choice;
     choice.offset = place.offset;
     choice.section = place.section;
     Choose(choice, images.subspan(place.first_image, place.image_count), arch, place.is_unit);
     if (choice.ptx == nullptr && choice.kernels_without_ptx.empty()) continue;
+    const bool has_ptx =
+        fatbin::BestPtx(images.subspan(place.first_image, place.image_count), arch).has_value();
+    if (has_units && !place.is_unit && !has_ptx) choice.refusal = kLinkedUnits;
     const auto own = fatbin::SliceAt(bytes, place.offset, place.size);
     if (!own) continue;
     if (choice.ptx != nullptr) Identify(choice, *own);
@@ -96,6 +111,11 @@ std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t ar
   if (file.images.containers.empty() && !images.empty()) {
     ImageChoice choice;
     Choose(choice, images, arch, false);
+    if (images.front().kind == ImageKind::kCubin) {  // which does not say its architecture outside
+      choice.cubin = &images.front();
+      choice.kernels_without_ptx = KernelsOf(choice.cubin);
+      if (IsUnit(images.front())) choice.refusal = kUnit;
+    }
     if (choice.ptx == nullptr && choice.kernels_without_ptx.empty()) return choices;
     const auto end = std::find(bytes.begin(), bytes.end(), 0);
     if (choice.ptx != nullptr)

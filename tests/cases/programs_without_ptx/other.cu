@@ -1,0 +1,1 @@
+__device__ unsigned Twice(unsigned value) { return 2 * value; }
