@@ -174,6 +174,7 @@ ContextWait BeginContextWait(CUcontext named) noexcept {
     if (wait.is_for_legacy_stream) return wait;
   }
   wait.is_in_scope = true;
+  if (engine != nullptr && engine->IsReady()) WaitForContext(*engine);
   wait.kept = OpenScope().kept;
   ForEachReadyEngine([](TaskEngine& each) { each.AskToLeave(); });
   return wait;

@@ -434,6 +434,10 @@ bool WaitForStream(CUstream stream, bool per_thread, Until until) noexcept {
   return AwaitTask(*engine, *known, last, until);
 }
 
+void WaitForContext(TaskEngine& engine) noexcept {
+  (void)WaitForTasks(engine, /*being_put=*/false, Until::kOver);
+}
+
 bool HasTasks(CUstream stream, bool per_thread) noexcept {
   const StreamKey key = ResolveStream(stream, per_thread);
   TaskEngine* const engine = EngineOf(key.context);

@@ -138,6 +138,9 @@ bool HasRested(const TaskEngine& engine, uint64_t work) noexcept;
 /// Until all tasks of a stream have run. False: stuck.
 bool WaitForStream(CUstream stream, bool per_thread, Until until = Until::kOver) noexcept;
 
+/// The same of all streams of a context, which the program itself waits for.
+void WaitForContext(TaskEngine& engine) noexcept;
+
 /// An event is about to be waited for in the driver: while it has not been reached and tasks are
 /// left, which it may be behind, looks whether one does not end (task_watch.h). Spins for some ms,
 /// then sleeps between looks.
