@@ -46,10 +46,13 @@ __device__ inline void Scheduler::HearHurry(bool asks_host) {
 /// each of several rows.
 __device__ inline uint32_t TakeKeptRow(const TaskColumn& column, uint32_t row, uint32_t begun) {
   MtbState& mtb = Mtb();
-  for (uint32_t part = 0; part < kRecordChunks; ++part) {
+  uint32_t chunks = 1;
+  for (uint32_t part = 0; part < chunks; ++part) {
     const uint4 chunk = LoadAcquireSystem(&column.rows[row].chunks[part]);
     KeepChunk(row, part, chunk);
-    if (part == 0) mtb.sequence[row] = chunk.w;
+    if (part != 0) continue;
+    mtb.sequence[row] = chunk.w;
+    chunks = (chunk.x >> 16) & 0xff;
   }
   const TaskHeader& header = Header(row);
   mtb.begun[row] = begun;
@@ -79,13 +82,13 @@ __device__ inline uint32_t TakeKept(const TaskColumn* column, uint32_t* kept,
 __device__ inline bool TakeFirst(const TaskChunk* chunks, uint32_t position) {
   if (chunks[0].sequence != position + 1 || chunks[0].words[1] >> 16 != 0) return false;
   MtbState& mtb = Mtb();
-  const uint32_t row = position % kTaskRows, word = threadIdx.x;
-  if (word < kRecordWords) {
+  const uint32_t row = position % kTaskRows;
+  for (uint32_t word = threadIdx.x; word < kRecordWords; word += 32) {
     mtb.records[row][word] = chunks[word / kChunkWords].words[word % kChunkWords];
   }
   __syncwarp();
   const TaskHeader& header = Header(row);
-  if (word == 0) {
+  if (threadIdx.x == 0) {
     mtb.sequence[row] = position + 1;
     StoreShared(&mtb.warps_left[row], Warps(header) * header.blocks);
   }

@@ -24,7 +24,9 @@ namespace cupola::runtime {
 
 inline constexpr uint32_t kTaskRows = 64;
 inline constexpr uint32_t kChunkWords = 3;
-inline constexpr uint32_t kRecordChunks = 8;
+inline constexpr uint32_t kRecordChunks = 16;
+/// Of a record that are read together with other records', and all that most have.
+inline constexpr uint32_t kNearChunks = 8;
 inline constexpr uint32_t kRecordWords = kChunkWords * kRecordChunks;
 
 /// Threads of a block wait for each other; and the body itself says when one has ended, before it
@@ -73,10 +75,10 @@ struct alignas(16) TaskChunk {
   uint32_t sequence;
 };
 
-struct alignas(128) TaskRecord {
+struct alignas(256) TaskRecord {
   TaskChunk chunks[kRecordChunks];
 };
-static_assert(sizeof(TaskRecord) == 128);
+static_assert(sizeof(TaskRecord) == 256);
 
 struct TaskColumn {
   TaskRecord rows[kTaskRows];

@@ -11,8 +11,8 @@ namespace cupola::runtime {
 /// a store waits in a processor's buffer.
 inline constexpr uint32_t kLastLookNs = 10'000;
 
-/// Records that a warp asks for at once, a lane for each chunk.
-inline constexpr uint32_t kRecordsOfALook = 32 / kRecordChunks;
+/// Records that a warp asks for at once, a lane for each of their near chunks.
+inline constexpr uint32_t kRecordsOfALook = 32 / kNearChunks;
 
 /// After so many looks at the column's tail that found nothing the next record itself is looked at,
 /// which saves a task that comes alone a way to the host and back.
@@ -151,7 +151,7 @@ __device__ inline uint4 Scheduler::Look(bool hears) const {
   const void* at = nullptr;
   if (!LooksAtRecord()) {
     if (lane_ == 0) at = &column->tail;
-  } else if (lane_ < kRecordChunks) {
+  } else if (lane_ < kNearChunks) {
     at = &column->rows[head_ % kTaskRows].chunks[lane_];
   }
   if (lane_ == kDeviceLane) at = params_.device;
@@ -171,8 +171,9 @@ __device__ inline bool Scheduler::StartAlone(const uint4& chunk) {
   MtbState& mtb = Mtb();
   WarpEntry& entry = mtb.warps[lane_];
   bool good = chunk.w == head_ + 1;
-  if (lane_ == 0) {  // barrier, blocks
-    good = good && (first_word >> 24) == 0 && chunk.z == 1;
+  if (lane_ == 0) {  // barrier, chunks, blocks
+    good = good && (first_word >> 24) == 0 && ((first_word >> 16) & 0xff) <= kNearChunks &&
+           chunk.z == 1;
   } else if (lane_ == 1) {
     good = good && chunk.x == 0;  // shared_bytes
   } else {
@@ -181,7 +182,7 @@ __device__ inline bool Scheduler::StartAlone(const uint4& chunk) {
   if (lane_ < warps) good = good && LoadAcquire(&entry.job) == kNoJob;
   if (!__all_sync(kAllLanes, good)) return false;
   const uint32_t row = head_ % kTaskRows;
-  if (lane_ < kRecordChunks) KeepChunk(row, lane_, chunk);
+  if (lane_ < kNearChunks) KeepChunk(row, lane_, chunk);
   if (lane_ == 0) {
     mtb.sequence[row] = head_ + 1;
     StoreShared(&mtb.warps_left[row], warps);
@@ -212,10 +213,10 @@ __device__ inline bool Scheduler::Pull(uint4 seen) {
     }
     asked = min(static_cast<uint32_t>(come), kRecordsOfALook);
     tail_ = head_ + come;
-    if (lane_ / kRecordChunks < asked) {
-      const uint32_t row = (head_ + lane_ / kRecordChunks) % kTaskRows;
+    if (lane_ / kNearChunks < asked) {
+      const uint32_t row = (head_ + lane_ / kNearChunks) % kTaskRows;
       const TaskColumn* column = params_.columns + blockIdx.x;
-      seen = LoadAcquireSystem(&column->rows[row].chunks[lane_ % kRecordChunks]);
+      seen = LoadAcquireSystem(&column->rows[row].chunks[lane_ % kNearChunks]);
     }
   }
   if (Take(seen, asked) == 0) return false;
@@ -223,17 +224,30 @@ __device__ inline bool Scheduler::Pull(uint4 seen) {
   return true;
 }
 
+/// Reads the chunk of a longer record that lies behind the lane's near one, into shared memory; false: it
+/// has not come. One that has is proof that the row is free.
+__device__ inline bool TakeFarChunk(const TaskColumn* column, uint32_t position, uint32_t part) {
+  const uint32_t row = position % kTaskRows;
+  const uint4 chunk = LoadAcquireSystem(&column->rows[row].chunks[part]);
+  if (chunk.w != position + 1) return false;
+  KeepChunk(row, part, chunk);
+  return true;
+}
+
 /// Of the records that were asked for, takes those that are complete into shared memory; how many.
 __device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
-  const uint32_t position = head_ + lane_ / kRecordChunks, part = lane_ % kRecordChunks;
-  const uint32_t first_word = __shfl_sync(kAllLanes, chunk.x, lane_ & ~(kRecordChunks - 1));
-  const bool complete =
-      chunk.w == position + 1 || (part != 0 && part >= ((first_word >> 16) & 0xff));
+  const uint32_t position = head_ + lane_ / kNearChunks, part = lane_ % kNearChunks;
+  const uint32_t first_word = __shfl_sync(kAllLanes, chunk.x, lane_ & ~(kNearChunks - 1));
+  const uint32_t chunks = (first_word >> 16) & 0xff;
+  bool complete = chunk.w == position + 1 || (part != 0 && part >= chunks);
+  if (complete && part + kNearChunks < chunks) {
+    complete = TakeFarChunk(params_.columns + blockIdx.x, position, part + kNearChunks);
+  }
   const uint32_t lanes = __ballot_sync(kAllLanes, complete);
   uint32_t records = 0;
   while (records < asked && ((lanes >> (8 * records)) & 0xff) == 0xff) ++records;
   MtbState& mtb = Mtb();
-  if (lane_ / kRecordChunks < records) {
+  if (lane_ / kNearChunks < records) {
     const uint32_t row = position % kTaskRows;
     KeepChunk(row, part, chunk);
     if (part == 0) {  // words 1 and 2: threads, after; blocks
@@ -246,13 +260,13 @@ __device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
   // The lane of each record's first chunk finds out whether it waits for another.
   uint32_t state = kReady;
   const uint32_t after = chunk.y >> 16;
-  if (part == 0 && lane_ / kRecordChunks < records && after != 0) {
+  if (part == 0 && lane_ / kNearChunks < records && after != 0) {
     state = Follow(position % kTaskRows);
   }
   __syncwarp();
   for (uint32_t i = 0; i < records; ++i, ++head_) {
     const uint32_t row = head_ % kTaskRows;
-    const uint32_t found = __shfl_sync(kAllLanes, state, i * kRecordChunks);
+    const uint32_t found = __shfl_sync(kAllLanes, state, i * kNearChunks);
     follows_ |= found == kFollows;
     waits_ |= found == kWaiting;
     if (lane_ == row % 32) rows_ |= found << (row / 32);

@@ -67,10 +67,9 @@ void WriteChunks(TaskChunk* to, const uint32_t* words, uint32_t chunks, uint64_t
 
 // The lines of something are to be had for writing: stores wait in order, so that one to a line which
 // is elsewhere holds up all behind it. Does nothing on processors that do not know it.
-template <typename T>
-void PrefetchToWrite(const T& value) {
-  const auto* const bytes = reinterpret_cast<const char*>(&value);
-  for (size_t line = 0; line < sizeof value; line += 64) {
+void PrefetchToWrite(const void* what, size_t count) {
+  const auto* const bytes = static_cast<const char*>(what);
+  for (size_t line = 0; line < count; line += 64) {
     asm volatile("prefetchw %0" ::"m"(bytes[line]));
   }
 }
@@ -126,7 +125,8 @@ bool TaskTable::HasRoom(uint32_t number, Column& column) const {
 
 void TaskTable::Write(uint32_t number, Column& column, const TaskWords& words, TaskId* id) {
   const uint64_t position = column.tail.load(std::memory_order_relaxed);
-  PrefetchToWrite(memory_.columns[number].rows[(position + kAhead) % kTaskRows]);
+  PrefetchToWrite(&memory_.columns[number].rows[(position + kAhead) % kTaskRows],
+                  kNearChunks * sizeof(TaskChunk));
   WriteChunks(memory_.columns[number].rows[position % kTaskRows].chunks, words.words,
               words.header.chunks, position + 1);
   __atomic_store_n(&memory_.columns[number].tail, static_cast<uint32_t>(position + 1),
@@ -166,7 +166,9 @@ bool TaskTable::TryPutIn(uint32_t number, uint64_t after, TaskWords* words, Task
   return has_room;
 }
 
-void TaskTable::Prefetch(uint32_t column) const { PrefetchToWrite(memory_.columns[column].tail); }
+void TaskTable::Prefetch(uint32_t column) const {
+  PrefetchToWrite(&memory_.columns[column].tail, sizeof(uint32_t));
+}
 
 bool TaskTable::TryPutSolo(TaskWords* words, TaskId* id) {
   Column& column = columns_[memory_.column_count];

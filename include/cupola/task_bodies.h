@@ -48,7 +48,7 @@ struct Body<Function> {
   template <uint32_t kWhich>
   static constexpr uint32_t kOffset = Offset(kWhich);
   static constexpr uint32_t kBytes = kOffset<sizeof...(Parameters)>;
-  static_assert(kBytes <= runtime::kTaskArgumentBytes, "a task has at most 80 bytes of arguments");
+  static_assert(kBytes <= runtime::kTaskArgumentBytes, "a task has at most 176 bytes of arguments");
   static_assert((std::is_trivially_copyable_v<Parameters> && ...));
   static_assert(((alignof(Parameters) <= runtime::kTaskArgumentAlign) && ...),
                 "a task has no arguments that are aligned to more than 16 bytes");

@@ -48,11 +48,11 @@ constexpr char kCallOfF[] = "call.uni f, ();";
 
 constexpr RefusalCase kCases[] = {
     // Parameters.
-    {"ParametersThatFillARecord", "", "", "", ".param .b8 p[64]"},
-    {"ParametersThatAreTooMany", "more than 64 bytes of parameters: 65", "", "",
-     ".param .b8 p[65]"},
-    {"ParametersThatAreTooManyTogether", "more than 64 bytes of parameters: 72", "", "",
-     ".param .b8 p[60], .param .u64 q"},
+    {"ParametersThatFillARecord", "", "", "", ".param .b8 p[160]"},
+    {"ParametersThatAreTooMany", "more than 160 bytes of parameters: 161", "", "",
+     ".param .b8 p[161]"},
+    {"ParametersThatAreTooManyTogether", "more than 160 bytes of parameters: 168", "", "",
+     ".param .b8 p[156], .param .u64 q"},
     // Blocks that wait.
     {"ReadsAWordOnce", "", "ld.param.u64 %d0, [p];\nld.volatile.global.u32 %r0, [%d0];"},
     {"WaitsOnAWord", kWaits,
