@@ -12,6 +12,9 @@ struct ThreadState {
   uint32_t depth;              ///< hooks on this thread's stack; inside one, calls pass straight on
   uint32_t thread_id;          ///< gettid(); 0 = not asked yet
   uint32_t passed_by;          ///< launches since they were last counted (tasks/task_launch.h)
+  uint32_t never_in_row;       ///< its last launches that can be no tasks whatever comes (tasks/task_launch.h)
+  uint32_t never_passed;       ///< of these, that passed by since they were last counted
+  uint8_t never_why;           ///< tasks::Plain of the last one that was looked at
   bool launched_variant;       ///< its last launch went out as a preemptible variant
   uint32_t launched_batch;     ///< with that L
   bool opening_driver;         ///< the driver is being loaded by this thread

@@ -11,8 +11,11 @@ extern "C" __device__ void cupola_run_body(uint32_t body, uint32_t arguments, ui
                                            uint32_t x, uint32_t y, uint32_t z, uint32_t shared,
                                            uint32_t lanes);
 
-/// bar.sync of a body.
+/// bar.sync of a body. Where the block's threads are one warp's and are together, they have met.
 extern "C" __device__ __noinline__ void cupola_sync_block() {
+  const uint32_t threads = cupola::runtime::BlockThreads();
+  const uint32_t all = threads >= 32 ? cupola::runtime::kAllLanes : (1u << threads) - 1;
+  if (threads <= 32 && __activemask() == all) return __syncwarp(all);
   cupola::runtime::MeetBlock(cupola::runtime::MyWarp().slot, true);
 }
 

@@ -168,12 +168,12 @@ __device__ inline bool Scheduler::StartAlone(const uint4& chunk) {
   const uint32_t first_word = __shfl_sync(kAllLanes, chunk.x, 0),
                  second_word = __shfl_sync(kAllLanes, chunk.y, 0);
   const uint32_t warps = ((second_word & 0xffff) + 31) / 32;
+  if (((first_word >> 16) & 0xff) > kNearChunks) return false;  // its far chunks were not read
   MtbState& mtb = Mtb();
   WarpEntry& entry = mtb.warps[lane_];
   bool good = chunk.w == head_ + 1;
-  if (lane_ == 0) {  // barrier, chunks, blocks
-    good = good && (first_word >> 24) == 0 && ((first_word >> 16) & 0xff) <= kNearChunks &&
-           chunk.z == 1;
+  if (lane_ == 0) {  // barrier, blocks
+    good = good && (first_word >> 24) == 0 && chunk.z == 1;
   } else if (lane_ == 1) {
     good = good && chunk.x == 0;  // shared_bytes
   } else {

@@ -158,10 +158,11 @@ bool PutIn(const Place& at, const CopyFacts& facts, StagingPlace* staged, runtim
 
 // Until the copy is over. False: the context has faulted, as the driver says when it gets the copy.
 bool AwaitCopy(TaskEngine& engine, const runtime::TaskId& id) {
-  // A launch, and a word that it found out.
+  // A launch or two, and a word that they found out. A copy by itself says nothing of launches.
   constexpr uint32_t kFew = 4;
   Count(counters.waits);
-  const bool are_few = engine.CountLeft(id) <= kFew;
+  const uint32_t left = engine.CountLeft(id);
+  const bool are_few = left > 1 && left <= kFew;
   const uint64_t since = NowNs();
   engine.WaitFor(id);
   if (are_few) NoteWaitForFew(NowNs() - since);

@@ -39,6 +39,7 @@ pthread_mutex_t load_mutex = PTHREAD_MUTEX_INITIALIZER;
 /// when tasks begin, nothing else.
 struct Row {
   std::atomic<uint32_t> length{0};
+  std::atomic<uint32_t> ripe{0};  ///< launches so far that would have been tasks, before the first one
   std::atomic<uint64_t> last_ns{0};
   std::atomic<uint64_t> quiet_until_ns{0};  ///< wide kernels came between too often
   std::atomic<uint64_t> quiet_ns{0};
@@ -71,7 +72,10 @@ Plain JudgeTimes() {
     row.length.store(0, std::memory_order_relaxed);
   }
   const uint32_t length = row.length.fetch_add(1, std::memory_order_relaxed);
-  return length < settings.after_launches ? Plain::kFew : kIsTask;
+  if (length < settings.after_launches) return Plain::kFew;
+  const bool is_ripe = settings.ripe_launches == 0 || AnyEngineIsReady() ||
+                       row.ripe.fetch_add(1, std::memory_order_relaxed) >= settings.ripe_launches;
+  return is_ripe ? kIsTask : Plain::kFew;
 }
 
 // Tasks pay. When they do again, after a while without, each stream may have been given work.
@@ -318,6 +322,8 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, Variant& var
 void CountPassedBy() noexcept {
   counters.plain[static_cast<size_t>(Plain::kLong)].fetch_add(
       std::exchange(this_thread.passed_by, 0), std::memory_order_relaxed);
+  counters.plain[this_thread.never_why].fetch_add(std::exchange(this_thread.never_passed, 0),
+                                                  std::memory_order_relaxed);
 }
 
 bool LookWhilePassing() noexcept {
@@ -330,10 +336,12 @@ bool LookWhilePassing() noexcept {
 bool IsInRow() noexcept { return JudgeRow() == kIsTask; }
 
 bool TryTask(const LaunchFacts& facts, const LaunchDetails& details, CUresult* result) noexcept {
-  if (this_thread.passed_by != 0) CountPassedBy();
+  if ((this_thread.passed_by | this_thread.never_passed) != 0) CountPassedBy();
   Variant* const variant = FindVariant(facts.function);
   Plain why = JudgeShape(facts, details, variant);
   const bool is_narrow = why == kIsTask;
+  this_thread.never_in_row = is_narrow ? 0 : this_thread.never_in_row + 1;
+  this_thread.never_why = static_cast<uint8_t>(is_narrow ? Plain::kNoBody : why);
   if (is_narrow) why = JudgeRow();
   if (why == kIsTask) why = PutIn(facts, details, *variant);
   if (why == kIsTask) [[likely]] {

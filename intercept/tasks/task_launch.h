@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 
+#include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_worth.h"
 #include "intercept/tasks/tasks.h"
 #include "intercept/thread_state.h"
@@ -17,6 +18,10 @@ namespace cupola::intercept::tasks {
 /// Of the launches of a thread that pass by, each so-many-th looks at the clock.
 inline constexpr uint32_t kPassesALook = 16;
 
+/// Behind so many launches of a thread in a row that can be no tasks, whatever comes, others pass by too,
+/// while the process has made none.
+inline constexpr uint32_t kNeverInRow = 64;
+
 /// Counts them, and says whether tasks do not pay even now.
 bool LookWhilePassing() noexcept;
 
@@ -25,6 +30,12 @@ bool LookWhilePassing() noexcept;
 /// and no locked operation: all else the driver has driven out of the caches since the launch before
 /// [measured: docs/launches-as-tasks.md, "While none are made"].
 [[gnu::always_inline]] inline bool PassesBy() noexcept {
+  // No task was made: a launch that passes by comes behind none, and nothing is noted of it.
+  if (this_thread.never_in_row >= kNeverInRow && this_thread.never_passed + 1 < kPassesALook &&
+      internal::engine_count.load(std::memory_order_relaxed) == 0) {
+    ++this_thread.never_passed;
+    return true;
+  }
   if (!worth.IsQuiet() ||
       counters.idle_at.load(std::memory_order_relaxed) != PutSoFar()) [[likely]] {
     return false;

@@ -45,6 +45,7 @@ bool MayWaitForNeighbours() {
 bool ReadSettings() {
   settings.most_warps = Number("CUPOLA_TASK_WARPS", settings.most_warps);
   settings.after_launches = Number("CUPOLA_TASKS_AFTER", settings.after_launches);
+  if (getenv("CUPOLA_TASKS_AFTER") != nullptr) settings.ripe_launches = 0;
   settings.most_copied = Number("CUPOLA_TASK_COPY_BYTES", settings.most_copied);
   settings.notice_ns = Nanoseconds("CUPOLA_TASK_NOTICE_MS", settings.notice_ns);
   settings.patience_ns = Nanoseconds("CUPOLA_TASK_PATIENCE_MS", settings.patience_ns);
@@ -58,7 +59,7 @@ bool ReadSettings() {
   if (mode == nullptr || *mode == '\0' || strcmp(mode, "auto") == 0) return !MayWaitForNeighbours();
   if (strcmp(mode, "off") == 0) return false;
   if (strcmp(mode, "always") == 0) {
-    settings.after_launches = 0;
+    settings.after_launches = settings.ripe_launches = 0;
     settings.patience_ns = Nanoseconds("CUPOLA_TASK_PATIENCE_MS", 100'000'000);
     if (most_us == UINT32_MAX) worth.SetLimit(0);
   } else {

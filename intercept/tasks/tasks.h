@@ -12,6 +12,9 @@ struct Settings {
   uint32_t most_warps = 31;  ///< CUPOLA_TASK_WARPS: of a launch, all its blocks together
   uint32_t after_launches =
       32;  ///< CUPOLA_TASKS_AFTER: narrow launches in a row before the first task
+  /// So many more, in rows, before the MasterKernel is loaded, which takes as long as 1,000 launches: 0
+  /// where CUPOLA_TASKS_AFTER says how many.
+  uint32_t ripe_launches = 480;
   uint32_t most_copied =
       65'536;  ///< CUPOLA_TASK_COPY_BYTES: larger copies are the driver's; 0: all are
   /// CUPOLA_TASK_NOTICE_MS: a task that is waited for so long is named; 0: none is.

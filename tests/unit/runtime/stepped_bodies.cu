@@ -78,6 +78,9 @@ __device__ void Let(const BodyArguments& a) {
 
 struct SteppedBodies {
   __device__ static void Run(uint32_t body, const char* arguments) {
+    // Those of long records lie behind their near chunks.
+    constexpr uint32_t kFar = 4 * kNearChunks * kChunkWords - sizeof(TaskHeader);
+    if (MyHeader().chunks > kNearChunks) arguments += kFar;
     const auto& a = *reinterpret_cast<const BodyArguments*>(arguments);
     switch (body) {
       case 0:

@@ -17,6 +17,7 @@ using sim::Order;
 constexpr uint32_t kUnitBytes = 16;
 constexpr uint32_t kValue = 5;
 constexpr uint8_t kChunks = 4;         // of a record
+constexpr uint8_t kLongChunks = kNearChunks + 3;  // of each fourth, whose arguments are in the last three
 constexpr uint64_t kPatience = 2'000;  // steps, until who waits wakes the columns
 
 // As in stepped_bodies.cu.
@@ -180,7 +181,8 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
 
   void CopyRecord(const Waiting& task, TaskChunk* record) const {
     const std::vector<uint32_t>& words = words_[task.task];
-    for (uint32_t i = 0; i < kChunks; ++i) {
+    const auto& header = *reinterpret_cast<const TaskHeader*>(words.data());
+    for (uint32_t i = 0; i < header.chunks; ++i) {
       std::memcpy(record[i].words, &words[i * kChunkWords], sizeof record[i].words);
       record[i].sequence = task.sequence;
     }
@@ -303,8 +305,9 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
 
   void Put(HostThread& host) {
     const BedTask& task = course_.tasks[next_];
+    const bool is_long = next_ % 4 == 3;
     const TaskHeader header{.body = task.body,
-                            .chunks = kChunks,
+                            .chunks = is_long ? kLongChunks : kChunks,
                             .barrier = task.barrier,
                             .threads = task.threads,
                             .after = task.after,
@@ -322,7 +325,8 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     }
     std::vector<uint32_t>& words = words_.emplace_back(kRecordWords);
     std::memcpy(words.data(), &header, sizeof header);
-    std::memcpy(words.data() + 4, &arguments, sizeof arguments);
+    std::memcpy(words.data() + (is_long ? kNearChunks * kChunkWords : 4), &arguments,
+                sizeof arguments);
     const uint32_t position = tails_[task.column]++;
     waiting_.push_back({next_++, position + 1});
     if (course_.is_solo) {
@@ -332,7 +336,7 @@ class TaskBed : public std::enable_shared_from_this<TaskBed> {
     }
     // Each chunk is a step of its own, in an order that differs from task to task.
     for (uint32_t i = 0; i < header.chunks; ++i) {
-      const uint32_t which = (i * 3 + position) % header.chunks;
+      const uint32_t which = (i * 3 + position % header.chunks) % header.chunks;
       TaskChunk chunk{};
       std::memcpy(chunk.words, &words[which * kChunkWords], sizeof chunk.words);
       chunk.sequence = position + 1;
