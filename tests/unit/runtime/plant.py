@@ -61,7 +61,6 @@ BUGS = {
     "FarChunksAreNotAwaited": ("  if (chunk.w != position + 1) return false;\n  KeepChunk(row, part",
                                "  KeepChunk(row, part"),
     "FarChunksAreNotRead": ("if (complete && part + kNearChunks < chunks) {", "if (false) {"),
-    "ALongOneIsStartedAlone": ("> kNearChunks) return false;", "> kRecordChunks) return false;"),
     "OrderIsForgotten": ("&& after != 0) {\n", "&& after == 9999) {\n"),
     "OneRecordAsksForAll": ("state = Follow(position % kTaskRows);",
                             "state = Follow(head_ % kTaskRows);"),

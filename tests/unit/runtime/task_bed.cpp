@@ -17,7 +17,7 @@ using sim::Order;
 constexpr uint32_t kUnitBytes = 16;
 constexpr uint32_t kValue = 5;
 constexpr uint8_t kChunks = 4;         // of a record
-constexpr uint8_t kLongChunks = kNearChunks + 3;  // of each fourth, whose arguments are in the last three
+constexpr uint8_t kLongChunks = kNearChunks + 3;  // of each fourth; its arguments are in the last
 constexpr uint64_t kPatience = 2'000;  // steps, until who waits wakes the columns
 
 // As in stepped_bodies.cu.
