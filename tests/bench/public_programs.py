@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Public CUDA programs that know nothing of Cupola: what narrow ones gain by tasks, by default, and whether others print
-what they print without Cupola while they are stopped all the time, and with every launch that can be one a task.
+"""Public CUDA programs that know nothing of Cupola: what narrow ones gain by tasks, by default, and whether others
+print what they print without Cupola while they are stopped all the time, and with every launch that can be one a task.
 
   public_programs.py --programs DIR --cupola FILE --out FILE [--rounds N] [--seconds N] [--merge CASES]
      --programs: a folder with the programs of public_programs.json, each named as there. They are not part of Cupola:
-         each is built by its own Makefile, with ARCH=sm_90, the static runtime, and at the link loop_timer.o and
-         -Xlinker --wrap=NAME for each NAME that loop_timer.c wraps
+         each is built by its own Makefile, with ARCH=sm_90, the static runtime, and at the link loop_timer.o
+         and -Xlinker --wrap=NAME for each NAME that loop_timer.c wraps
      --merge: writes the results' numbers into this JSON object too, each under its own key
 
 Times are those of a program's loop, from its first launch to the return of its last wait, medians of rounds by turns:
-plain, by default, and once with CUPOLA_TASKS=always. Narrow is a program whose loop has a launch every 14 us or more often, at least
-20 ms long; why launches stay plain is what CUPOLA_LOG=info says. Identical: each line of the output that two plain runs
+plain, by default, and once with CUPOLA_TASKS=always. Narrow is a program whose loop has a launch every 14 us or more
+often and is 20 ms long at least; why launches stay plain is what CUPOLA_LOG=info says. Identical: each line of the output that two plain runs
 have in common and that names no time, and the exit code. Standard library only.
 """
 import argparse

@@ -62,7 +62,8 @@ int main(int argc, char** argv) {
       if (turn % 8 == 7) late = 3;
     }
     if (late != 0) {
-      SetLate<<<kBlocks, kThreads, 0, late == 2 ? free_one : free_with_tasks>>>(words + late, turn, late_turns, scratch);
+      const cudaStream_t beside = late == 2 ? free_one : free_with_tasks;
+      SetLate<<<kBlocks, kThreads, 0, beside>>>(words + late, turn, late_turns, scratch);
     }
     MUST(cudaDeviceSynchronize());
     if (word[0] != turn || (narrow != nullptr && word[1] != turn) || (late != 0 && word[late] != turn)) {
