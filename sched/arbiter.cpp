@@ -78,10 +78,11 @@ void Arbiter::Charge(Client& client, uint64_t elapsed_ns, uint64_t share_ns) {
   client.starving_ns = 0;
   client.overdue_left_ns -= std::min(client.overdue_left_ns, elapsed_ns);
   // A launch that outlives its prediction is expected to need as long again as it is over: else it
-  // would count as nearly done for ever and could not be preempted within its priority.
-  client.launch.remaining_ns = client.word_ns > client.ran_since_word_ns
-                                   ? client.word_ns - client.ran_since_word_ns
-                                   : client.ran_since_word_ns - client.word_ns;
+  // would count as nearly done for ever, and come before all that wait.
+  const bool is_foreseen = client.word_ns > client.ran_since_word_ns;
+  client.launch.remaining_ns = is_foreseen ? client.word_ns - client.ran_since_word_ns
+                                           : client.ran_since_word_ns - client.word_ns;
+  client.launch.foreseen_ns = is_foreseen ? client.launch.remaining_ns : 0;
 }
 
 // Of `elapsed_ns`, what passed until the context of the one client that may run was on the GPU: a turn
@@ -136,6 +137,7 @@ void Arbiter::BeginLaunch(Client& client, const Observation& observation) {
   client.launch.sequence = observation.sequence;
   client.launch.expected_ns = observation.remaining_ns;
   client.launch.remaining_ns = observation.remaining_ns;
+  client.launch.foreseen_ns = observation.remaining_ns;
   client.launch.arrived_ns = now_ns_;
   client.word_ns = observation.remaining_ns;
   client.ran_since_word_ns = 0;
@@ -170,6 +172,7 @@ void Arbiter::Observe(ClientId id, const Observation& observation) {
     client.word_ns = observation.remaining_ns;
     client.ran_since_word_ns = 0;
     client.launch.remaining_ns = observation.remaining_ns;
+    client.launch.foreseen_ns = observation.remaining_ns;
   }
   // What a client knows is its own part: from being asked to having left.
   const uint64_t switch_ns = observation.shares_context ? 0 : switch_ns_;
@@ -224,13 +227,19 @@ void Arbiter::NoteReviewTimes() {
 void Arbiter::BuildSnapshot() {
   client_views_.clear();
   launch_views_.clear();
+  client_places_.assign(clients_.size(), 0);
+  launch_places_.assign(clients_.size(), 0);
   for (Client& client : clients_) {
     if (!client.used) continue;
     NoteOverdue(client);
     client_views_.push_back(client.view);
-    if (client.active && !client.view.paused) launch_views_.push_back(client.launch);
+    client_places_[client.view.id.value()] = static_cast<uint32_t>(client_views_.size());
+    if (!client.active || client.view.paused) continue;
+    launch_views_.push_back(client.launch);
+    launch_places_[client.view.id.value()] = static_cast<uint32_t>(launch_views_.size());
   }
-  snapshot_ = Snapshot{now_ns_, sms_, client_views_, launch_views_};
+  snapshot_ = Snapshot{now_ns_,       sms_,           client_views_,
+                       launch_views_, client_places_, launch_places_};
 }
 
 void Arbiter::TakeGrants() {

@@ -135,6 +135,7 @@ class Arbiter {
   std::vector<Event> events_;
   std::vector<ClientView> client_views_;
   std::vector<LaunchView> launch_views_;
+  std::vector<uint32_t> client_places_, launch_places_;
   Snapshot snapshot_;
   Decision decision_;
   const Client* next_ = nullptr;  // of those held: first by priority, then by remaining time

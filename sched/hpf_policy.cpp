@@ -3,16 +3,6 @@
 #include <algorithm>
 
 namespace cupola::sched {
-namespace {
-
-/// The order of figure 6's queues: by priority, in a queue by remaining time; then who came first.
-bool Before(const LaunchView& a, const LaunchView& b) {
-  if (a.priority != b.priority) return a.priority > b.priority;
-  if (a.remaining_ns != b.remaining_ns) return a.remaining_ns < b.remaining_ns;
-  return a.arrived_ns < b.arrived_ns;
-}
-
-}  // namespace
 
 const LaunchView* HpfPolicy::Running(const Snapshot& snapshot) const {
   if (!has_running_) return nullptr;
@@ -20,19 +10,60 @@ const LaunchView* HpfPolicy::Running(const Snapshot& snapshot) const {
   return launch != nullptr && launch->sequence == running_sequence_ ? launch : nullptr;
 }
 
+uint32_t HpfPolicy::TurnsOf(const LaunchView& launch) const {
+  const auto known = turns_.find(launch.client);
+  return known != turns_.end() && known->second.sequence == launch.sequence ? known->second.count : 0;
+}
+
+// Twice what it is foreseen to take is its own in any case; and of what it has, stopping it is to be a
+// small part.
+uint64_t HpfPolicy::Turn(const LaunchView& launch, uint32_t turns) const {
+  const uint64_t first =
+      std::max({kFirstTurnNs, 2 * launch.expected_ns, 10 * launch.overhead_ns});
+  return first << std::min(turns, kMostDoublings);
+}
+
+/// The order of figure 6's queues: by priority, in a queue by remaining time; then who came first. In a
+/// queue those come first that have had fewer turns.
+bool HpfPolicy::Before(const LaunchView& a, const LaunchView& b) const {
+  if (a.priority != b.priority) return a.priority > b.priority;
+  const uint32_t turns_of_a = TurnsOf(a), turns_of_b = TurnsOf(b);
+  if (turns_of_a != turns_of_b) return turns_of_a < turns_of_b;
+  if (a.remaining_ns != b.remaining_ns) return a.remaining_ns < b.remaining_ns;
+  return a.arrived_ns < b.arrived_ns;
+}
+
+const LaunchView* HpfPolicy::FirstWaiting(const Snapshot& snapshot,
+                                          const LaunchView* running) const {
+  const LaunchView* first = nullptr;
+  for (const LaunchView& launch : snapshot.launches) {
+    if (&launch != running && (first == nullptr || Before(launch, *first))) first = &launch;
+  }
+  return first;
+}
+
 // Figure 6 reacts to each arrival and each end with the queues in hand; here the same rule is applied
 // to what there is now, so that changed priorities, pauses and several events at once need no cases.
-const LaunchView* HpfPolicy::Choose(const Snapshot& snapshot) const {
+const LaunchView* HpfPolicy::Choose(const Snapshot& snapshot, uint64_t* review_ns) {
   const LaunchView* running = Running(snapshot);
-  const LaunchView* waiting = nullptr;
-  for (const LaunchView& launch : snapshot.launches) {
-    if (&launch == running) continue;
-    if (waiting == nullptr || Before(launch, *waiting)) waiting = &launch;
-  }
+  const LaunchView* waiting = FirstWaiting(snapshot, running);
   if (running == nullptr) return waiting;
   if (waiting == nullptr || waiting->priority < running->priority) return running;
   if (waiting->priority > running->priority) return waiting;
-  return Pays(*running, *waiting) ? waiting : running;
+  if (Pays(*running, *waiting)) return waiting;
+  const uint32_t turns = TurnsOf(*running);
+  const uint64_t used = snapshot.FindClient(running_)->ran_ns - turn_start_ran_ns_;
+  const uint64_t turn = Turn(*running, turns);
+  if (used < turn) {
+    *review_ns = snapshot.now_ns + (turn - used);
+    return running;
+  }
+  turns_[running_] = {running->sequence, std::min(turns + 1, kMostDoublings)};
+  turn_start_ran_ns_ += used;
+  waiting = FirstWaiting(snapshot, running);
+  if (TurnsOf(*waiting) <= TurnsOf(*running)) return waiting;
+  *review_ns = snapshot.now_ns + Turn(*running, TurnsOf(*running));
+  return running;
 }
 
 void HpfPolicy::AddBeside(const Snapshot& snapshot, const LaunchView& chosen,
@@ -60,14 +91,21 @@ void HpfPolicy::AddBeside(const Snapshot& snapshot, const LaunchView& chosen,
   decision.grants.push_back({beside->client, beside->sequence, Variant::kPreemptible, 0, needed});
 }
 
-void HpfPolicy::Decide(std::span<const Event>, const Snapshot& snapshot, Decision& decision) {
-  const LaunchView* chosen = Choose(snapshot);
+void HpfPolicy::Decide(std::span<const Event> events, const Snapshot& snapshot,
+                       Decision& decision) {
+  for (const Event& event : events) {
+    if (event.kind == EventKind::kLeft) turns_.erase(event.client);
+  }
+  const LaunchView* chosen = Choose(snapshot, &decision.review_ns);
   if (chosen == nullptr) {
     has_running_ = false;
     return;
   }
   decision.grants.push_back({chosen->client, chosen->sequence, Variant::kAny, 0, kKeepsAllSms});
   AddBeside(snapshot, *chosen, decision);
+  const bool goes_on =
+      has_running_ && running_ == chosen->client && running_sequence_ == chosen->sequence;
+  if (!goes_on) turn_start_ran_ns_ = snapshot.FindClient(chosen->client)->ran_ns;
   has_running_ = true;
   running_ = chosen->client;
   running_sequence_ = chosen->sequence;
@@ -79,7 +117,7 @@ bool HpfPolicy::MayTake(const Snapshot& snapshot, const ClientView& requester,
   const int32_t priority = launch != nullptr ? launch->priority : victim.priority;
   if (requester.priority != priority) return requester.priority > priority;
   if (launch == nullptr || requester.typical_ns == 0) return false;
-  return launch->remaining_ns > requester.typical_ns + launch->overhead_ns;
+  return launch->foreseen_ns > requester.typical_ns + launch->overhead_ns;
 }
 
 HeldFor HpfPolicy::HoldsFor(const Snapshot& snapshot, const ClientView& client) const {

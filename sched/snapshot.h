@@ -47,6 +47,10 @@ struct LaunchView {
   uint64_t expected_ns = 0;   ///< T_e: predicted duration, never changed
   uint64_t waited_ns = 0;     ///< T_w: time it was active and did not run
   uint64_t remaining_ns = 0;  ///< T_r: predicted time that it still needs
+  /// What is left of its own prediction; 0 where it has none or has outlived it. Among equals nothing
+  /// else is a reason to stop a launch: each of many equal ones outlives its prediction while it waits
+  /// for processors and changes of context, and they would stop one another in turn.
+  uint64_t foreseen_ns = 0;
   uint64_t arrived_ns = 0;
   uint64_t overhead_ns = 0;   ///< predicted cost of preempting it
   uint32_t sms = kWholeGpu;   ///< SMs that it needs
@@ -63,6 +67,8 @@ struct Snapshot {
   uint32_t sms = 0;  ///< of the GPU; 0 = unknown
   std::span<const ClientView> clients;
   std::span<const LaunchView> launches;  ///< in order of client
+  /// By ClientId: 1 + the client's place in `clients`, 1 + its launch's in `launches`; 0 = none.
+  std::span<const uint32_t> client_places, launch_places;
 
   const ClientView* FindClient(ClientId id) const;
   const LaunchView* FindLaunch(ClientId id) const;
@@ -106,17 +112,13 @@ struct Decision {
 };
 
 inline const ClientView* Snapshot::FindClient(ClientId id) const {
-  for (const ClientView& client : clients) {
-    if (client.id == id) return &client;
-  }
-  return nullptr;
+  const uint32_t place = id.value() < client_places.size() ? client_places[id.value()] : 0;
+  return place != 0 ? &clients[place - 1] : nullptr;
 }
 
 inline const LaunchView* Snapshot::FindLaunch(ClientId id) const {
-  for (const LaunchView& launch : launches) {
-    if (launch.client == id) return &launch;
-  }
-  return nullptr;
+  const uint32_t place = id.value() < launch_places.size() ? launch_places[id.value()] : 0;
+  return place != 0 ? &launches[place - 1] : nullptr;
 }
 
 inline bool Decision::Grants(ClientId id) const {

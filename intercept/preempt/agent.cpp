@@ -29,7 +29,10 @@ namespace {
 
 constexpr uint64_t kIdleNs = 100'000'000;       // nothing under way: the daemon is looked after
 constexpr uint64_t kLeftNs = 1'000'000;         // it has no place any more
-constexpr uint64_t kHeldNs = 10'000'000;        // stopped, and whoever asked may die
+// Stopped, and whoever asked may die. Of many processes that wait for their turn each looks rarer while
+// nothing changes: else their looks would take the processors that the one which runs needs.
+constexpr uint64_t kHeldNs = 10'000'000, kLongestHeldNs = 40'000'000;
+static_assert(kLongestHeldNs < kHeldLeaseNs / 2, "the lease is renewed at these looks");
 constexpr uint64_t kSpinNs = 300'000;           // stopped: a high-priority kernel is often shorter
 constexpr uint64_t kLookNs = 20'000, kLongestLookNs = 500'000;
 constexpr uint64_t kPlainLookNs = 250'000;  // asked, with plain launches under way
@@ -72,6 +75,7 @@ class Agent {
   void ResumeAtGate(PreemptContext& context);
   void Publish(const Look& look, uint64_t requests, bool is_answer);
   void Sleep(const Look& look, uint64_t requests, uint32_t seen);
+  void SleepHeld(uint32_t seen);
   void Spin(uint32_t seen, uint64_t until_ns);
 
   GpuBoard& gpu_;
@@ -80,6 +84,7 @@ class Agent {
   uint64_t whole_ns_ = 0;  ///< when it was asked for the whole GPU, while it is; else 0
   uint64_t hot_ns_ = 0;    ///< how long after that it does not sleep
   uint64_t look_ns_ = kLookNs;
+  uint64_t held_ns_ = kHeldNs;  ///< the next look while it is held and has stopped
   uint64_t asked_well_ns_ = 0;
   bool had_gates_;                  ///< gates were put before it was asked
   uint64_t closed_ns_ = 0;          ///< when the gate was closed, while it is; else 0
@@ -308,6 +313,14 @@ void Agent::Spin(uint32_t seen, uint64_t until_ns) {
   }
 }
 
+// Until it is told something, or it is time to look after the lease and those who asked.
+void Agent::SleepHeld(uint32_t seen) {
+  gpu_.demand.agent_wakes_ns.store(MonotonicNs() + held_ns_);
+  sched::WaitForWake(gpu_.slot(), seen, held_ns_);
+  gpu_.demand.agent_wakes_ns.store(0);
+  held_ns_ = std::min(2 * held_ns_, kLongestHeldNs);
+}
+
 void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
   const uint64_t now = MonotonicNs();
   const uint64_t hot_until = asked_ns_ + hot_ns_;
@@ -315,9 +328,8 @@ void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
   // What was resumed beside those that ask may stop again, or end, and nobody wakes us then.
   const bool resumed_beside = look.acted && requests != 0;
   if (requests != 0 && look.oldest_stopped && !resumed_beside) {
-    Spin(seen, now + kSpinNs > hot_until ? now + kSpinNs : hot_until);
-    sched::WaitForWake(gpu_.slot(), seen, kHeldNs);
-    return;
+    if (hot_ns_ != 0) Spin(seen, std::max(now + kSpinNs, hot_until));
+    return SleepHeld(seen);
   }
   if (look.doubtful != 0 || resumed_beside) {
     // The device tells nobody: look at its words, often at first.
@@ -330,6 +342,8 @@ void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
   if (now < hot_until && look.running != 0) return Spin(seen, hot_until);
   gpu_.demand.agent_wakes_ns.store(now + kIdleNs);  // before the phase of demand is read
   const bool has_plain = requests != 0 && !PlainIsOver();
+  const bool lingers = gpu_.demand.end_at_ns.load() != 0;
+  if (requests != 0 && look.running == 0 && !has_plain && !lingers) return SleepHeld(seen);
   const uint64_t tick = std::min(DemandTickNs(gpu_), has_plain ? kPlainLookNs : UINT64_MAX);
   if (tick < kIdleNs) gpu_.demand.agent_wakes_ns.store(now + tick);
   sched::WaitForWake(gpu_.slot(), seen, tick < kIdleNs ? tick : kIdleNs);
@@ -364,6 +378,7 @@ void Agent::Run() {
     if (was_told) {
       asked_ns_ = MonotonicNs();
       look_ns_ = kLookNs;
+      held_ns_ = kHeldNs;
     }
     const bool whole = gpu_.requests() != 0 && gpu_.sm_bound() == runtime::kAllSms;
     // Where only the bound grew nobody told us, and the time is not known.
@@ -381,6 +396,7 @@ void Agent::Run() {
       const MutexLock lock(gpu_.agent_mutex);
       ForEachContext([&](PreemptContext& context) { ResumeAtGate(context); });
     }
+    if (was_told && requests == 0) gpu_.WakeHeldThreads();
     // Whoever let it go leaves it to the agent to tell the daemon (ReleaseDemand).
     if (was_told && requests == 0 && gpu_.board().header().attention.load() != 0) {
       sched::RingBell(gpu_.board().header());

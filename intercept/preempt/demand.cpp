@@ -1,5 +1,6 @@
 #include "intercept/preempt/demand.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "intercept/driver_calls.h"
@@ -26,8 +27,8 @@ constexpr uint64_t kLeaseNs = 20'000'000;
 constexpr uint64_t kTickNs = 1'000'000, kIdleTickNs = 10'000'000;
 constexpr uint64_t kLatelyNs = 1'000'000'000;
 
-uint64_t LeaseFor(uint64_t predicted_ns) {
-  return predicted_ns * 2 > kLeaseNs ? predicted_ns * 2 : kLeaseNs;
+uint64_t LeaseFor(const GpuBoard& gpu, uint64_t predicted_ns) {
+  return std::max(predicted_ns * 2, gpu.requests() != 0 ? kHeldLeaseNs : kLeaseNs);
 }
 
 // Whether anybody waits for this process's demand to end: those that it asks itself, or the daemon,
@@ -141,7 +142,7 @@ bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
   if (gpu.has_kernel_rules()) (void)gpu.PublishKernel();  // the daemon is rung for below
   *wakes = sched::BeginDemand(gpu.board(), gpu.index(),
                               {.remaining_ns = predicted_ns,
-                               .lease_ns = LeaseFor(predicted_ns),
+                               .lease_ns = LeaseFor(gpu, predicted_ns),
                                .sms = sms,
                                .overhead_ns = gpu.overhead_ns()},
                               now);
@@ -170,7 +171,7 @@ void NeedMoreSms(GpuBoard& gpu, uint32_t sms, uint64_t now_ns) {
   uint32_t published = wanted.load();
   while (published < sms && !wanted.compare_exchange_weak(published, sms)) {
   }
-  sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = kLeaseNs}, now_ns);
+  sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = LeaseFor(gpu, 0)}, now_ns);
 }
 
 void End(GpuBoard& gpu, uint64_t now_ns) {
@@ -375,7 +376,7 @@ sched::Wakes NoteDemand(PreemptContext& context, uint64_t stream, CUstream handl
   state.renewed_ns.store(now, std::memory_order_relaxed);
   sched::UpdateDemand(context.gpu->board(), context.gpu->index(),
                       {.remaining_ns = predicted_ns,
-                       .lease_ns = LeaseFor(predicted_ns),
+                       .lease_ns = LeaseFor(*context.gpu, predicted_ns),
                        .sms = state.sms.load(),
                        .overhead_ns = context.gpu->overhead_ns()},
                       now);
@@ -446,14 +447,15 @@ void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept {
     PutMarkers(gpu, launches);
   }
   // Before it ends: the daemon is there at that moment, and lets the others go.
+  const uint64_t lease_ns = LeaseFor(gpu, 0);
   const uint64_t until_ns = gpu.slot().demand_until_ns.load();
-  if (now_ns + kLeaseNs / 2 < until_ns) return;
+  if (now_ns + lease_ns / 2 < until_ns) return;
   if (!IsAtWork(gpu, quiet, now_ns)) {
     if (now_ns >= until_ns) EndUnlessLaunched(gpu, launches, now_ns);
     return;
   }
   state.renewed_ns.store(now_ns, std::memory_order_relaxed);
-  sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = kLeaseNs}, now_ns);
+  sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = lease_ns}, now_ns);
 }
 
 void DropDemandAtExit() noexcept {

@@ -35,6 +35,10 @@ struct BurstStream {
   PreemptContext* context = nullptr;  ///< null once that has ended
 };
 
+/// The lease of a process that is asked to yield: it has its turn yet to come, and renews the lease
+/// at its agent's looks. Longer than the lease of one that runs, for whose sake others wait.
+inline constexpr uint64_t kHeldLeaseNs = 100'000'000;
+
 /// What demand keeps for one board. Any thread.
 struct DemandState {
   enum class Phase : uint32_t { kNone, kChanging, kOn };

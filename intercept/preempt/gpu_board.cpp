@@ -1,11 +1,15 @@
 #include "intercept/preempt/gpu_board.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -230,6 +234,20 @@ bool GpuBoard::BeginNotNow() noexcept {
 
 void GpuBoard::EndNotNow() noexcept {
   if (!has_left()) sched::EndNotNow(board_, index_);
+}
+
+void GpuBoard::WaitWhileHeld(uint64_t timeout_ns) noexcept {
+  const uint32_t seen = let_go_.load();
+  if (requests() == 0) return;
+  timespec timeout{};
+  timeout.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
+  timeout.tv_nsec = static_cast<long>(timeout_ns % 1'000'000'000);
+  syscall(SYS_futex, &let_go_, FUTEX_WAIT_PRIVATE, seen, &timeout, nullptr, 0);
+}
+
+void GpuBoard::WakeHeldThreads() noexcept {
+  let_go_.fetch_add(1);
+  syscall(SYS_futex, &let_go_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
 void* GpuBoard::MapAgain() const noexcept {

@@ -115,6 +115,11 @@ class GpuBoard {
     sched::WakeAgent(*slot_);
   }
 
+  /// Sleeps until nobody asks this process to yield any more, at most `timeout_ns`; may return early.
+  void WaitWhileHeld(uint64_t timeout_ns) noexcept;
+  /// For the agent: nobody asks any more.
+  void WakeHeldThreads() noexcept;
+
   /// The same without the system call, which the caller makes later (sched::WakeSleepers).
   void TellAgent() noexcept {
     own_wakes.fetch_add(1);
@@ -154,6 +159,7 @@ class GpuBoard {
   std::atomic_flag publishes_kernel_;
   std::atomic<uint64_t> planned_ns_{0}, overhead_ns_{0};
   UsualTime stop_, resume_;  ///< the agent measures them
+  std::atomic<uint32_t> let_go_{0};  ///< futex of WaitWhileHeld: +1 when nobody asks any more
   sched::BoardClient client_;  // not joined where the board is a file; large
 };
 

@@ -1,5 +1,6 @@
 #include "intercept/preempt/waiting.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include <sched.h>
@@ -31,8 +32,11 @@ using State = PreemptContext::State;
 constexpr uint32_t kMostQueued = 700;
 constexpr uint64_t kSpinNs = 20'000;          // then the core is offered to others
 constexpr uint64_t kYieldNs = 5'000'000;      // then we sleep
-constexpr long kNapNs = 50'000;
 constexpr uint64_t kAskEveryNs = 1'000'000;   // whether the context is still well
+// Sleeps grow with the wait, to a small part of it; faster while the process is held and nothing that is
+// waited for can come, save what ran at that moment: many may be held at a time.
+constexpr uint64_t kShortestNapNs = 50'000, kLongestNapNs = 1'000'000, kPartOfWait = 128;
+constexpr uint64_t kLongestHeldNapNs = 20'000'000, kPartOfHeldWait = 16;
 constexpr uint64_t kNoSlotNs = 500'000'000;
 
 HandleMap loaded;  // function -> the epoch in which it was launched
@@ -51,11 +55,14 @@ class Patience {
     const uint64_t waited = NowNs() - start_ns_;
     if (waited < kSpinNs) {
       for (int i = 0; i < 16; ++i) _mm_pause();
-    } else if (waited < kYieldNs) {
+    } else if (context_.gpu->requests() != 0) {
+      context_.gpu->WaitWhileHeld(
+          std::clamp((waited - let_go_ns_) / kPartOfHeldWait, kShortestNapNs, kLongestHeldNapNs));
+      if (context_.gpu->requests() == 0) let_go_ns_ = NowNs() - start_ns_;
+    } else if (waited - let_go_ns_ < kYieldNs) {
       sched_yield();
     } else {
-      const timespec nap{0, kNapNs};
-      nanosleep(&nap, nullptr);
+      Nap(std::clamp((waited - let_go_ns_) / kPartOfWait, kShortestNapNs, kLongestNapNs));
     }
     if (waited - asked_ns_ < kAskEveryNs) return true;
     asked_ns_ = waited;
@@ -70,10 +77,16 @@ class Patience {
   uint64_t waited_ns() const { return NowNs() - start_ns_; }
 
  private:
+  static void Nap(uint64_t ns) {
+    const timespec nap{0, static_cast<long>(ns)};
+    nanosleep(&nap, nullptr);
+  }
+
   PreemptContext& context_;
   WaitProgress progress_;
   bool is_stuck_ = false;
   uint64_t start_ns_, asked_ns_ = 0;
+  uint64_t let_go_ns_ = 0;  ///< of the wait, when the process was last let go
 };
 
 /// A launch to wait for, and how many there are of its kind.

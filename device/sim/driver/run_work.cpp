@@ -96,14 +96,18 @@ bool ValueHolds(const CUstreamBatchMemOpParams& op) {
 }  // namespace
 
 bool Engine::WaitForValue(Context& context, const CUstreamBatchMemOpParams& op) {
-  // The word is written by a host thread or a kernel, neither of which can wake anybody: look,
-  // first often, then every 50 us.
+  // The word is written by a host thread or a kernel, neither of which can wake anybody: look, first
+  // often, then ever rarer: many streams of many processes may wait at a time.
+  constexpr uint64_t kShortestNs = 50'000, kLongestNs = 10'000'000, kPartOfWait = 32;
+  const uint64_t since_ns = MonotonicNs();
   for (int looks = 0; !ValueHolds(op); ++looks) {
     if (context.sticky() != CUDA_SUCCESS || context.destroyed.load()) return false;
     if (looks < 1000) {
       sched_yield();
     } else {
-      const timespec pause{0, 50'000};
+      const uint64_t nap_ns =
+          std::clamp((MonotonicNs() - since_ns) / kPartOfWait, kShortestNs, kLongestNs);
+      const timespec pause{0, static_cast<long>(nap_ns)};
       nanosleep(&pause, nullptr);
     }
   }
