@@ -153,7 +153,7 @@ bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
       gpu.board().header().attention.load(std::memory_order_relaxed) != 0) {
     state.agent_wakes_ns.store(0);
     gpu.TellAgent();
-    wakes->agents |= uint64_t{1} << gpu.index();
+    wakes->agents.Add(gpu.index());
   }
   // A process that may ask nobody itself waits for the daemon to do so: that is not to wait for the
   // launch.

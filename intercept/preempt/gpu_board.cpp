@@ -274,10 +274,11 @@ void GpuBoard::LookWhoMayAsk() const noexcept {
   using sched::HeldFor;
   HeldFor who = slot_->may_be_held.load(std::memory_order_relaxed);
   const int32_t priority = slot_->priority.load(std::memory_order_relaxed);
-  for (uint32_t i = 0; i < sched::kBoardSlots && who != HeldFor::kAnyone; ++i) {
+  const uint32_t used = board_.header().used_slots.load(std::memory_order_relaxed);
+  const uint32_t slots = used != 0 && used < sched::kBoardSlots ? used : sched::kBoardSlots;
+  for (uint32_t i = 0; i < slots && who != HeldFor::kAnyone; ++i) {
     const sched::BoardSlot& other = board_.slot(i);
-    const uint64_t may_take = other.may_take.load(std::memory_order_relaxed);
-    if (i == index_ || (may_take >> index_ & 1) == 0) continue;
+    if (i == index_ || !other.may_take.Has(index_)) continue;
     who = other.priority.load(std::memory_order_relaxed) == priority ? HeldFor::kEquals
                                                                      : HeldFor::kAnyone;
   }
@@ -311,8 +312,7 @@ void GpuBoard::DropRequestsAfterLeaving() noexcept {
   const bool is_ours = slot_->state.load() == static_cast<uint32_t>(sched::SlotState::kLeft) &&
                        client_.owns_slot();
   if (!is_ours || slot_->yield_requests.load() == 0) return;
-  slot_->yield_requests.store(0);
-  sched::SettleGate(*slot_);
+  sched::ForgetRequests(*slot_);
 }
 
 }  // namespace cupola::intercept::preempt

@@ -79,7 +79,7 @@ class GpuBoard {
 
   /// Whether this process may ask others.
   bool may_ask() const noexcept {
-    return slot_->may_take.load(std::memory_order_relaxed) != 0;
+    return !slot_->may_take.IsEmpty();
   }
 
   /// What the configuration wants for a kernel. Not for the launch path.

@@ -484,7 +484,7 @@ CUresult LaunchUnderBoard(const LaunchFacts& facts, const LaunchCall& call) noex
     CountPlain(why);
     result = LaunchPlain(*context, facts, stream, call);
   }
-  if (wakes.agents != 0 || wakes.daemon) sched::WakeSleepers(context->gpu->board(), wakes);
+  if (wakes.Any()) sched::WakeSleepers(context->gpu->board(), wakes);
   context->gpu->demand.returned.fetch_add(1, std::memory_order_release);
   return result;
 }

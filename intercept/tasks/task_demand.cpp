@@ -54,7 +54,7 @@ TaskDemand::TaskDemand(const StreamKey& key, CUstream stream, const void* functi
 TaskDemand::~TaskDemand() {
   if (context_ == nullptr) return;
   preempt::GpuBoard& gpu = *context_->gpu;
-  if (wakes_.agents != 0 || wakes_.daemon) sched::WakeSleepers(gpu.board(), wakes_);
+  if (wakes_.Any()) sched::WakeSleepers(gpu.board(), wakes_);
   gpu.demand.returned.fetch_add(1, std::memory_order_release);
 }
 

@@ -20,9 +20,50 @@
 namespace cupola::sched {
 
 inline constexpr uint32_t kBoardMagic = 0x43555042;  // "CUPB"
-inline constexpr uint32_t kBoardVersion = 3;
-inline constexpr uint32_t kBoardSlots = 63;   ///< bit 63 of a request mask is the daemon's
-inline constexpr uint32_t kDaemonBit = 63;
+inline constexpr uint32_t kBoardVersion = 4;
+inline constexpr uint32_t kBoardSlots = 256;
+/// Number of the daemon among those that ask a process to yield; the others have their slots' numbers.
+inline constexpr uint32_t kDaemonBit = kBoardSlots;
+
+/// The word that the GPU reads has 64 bits: one for each of the first slots, one that says that some
+/// of the others ask (BoardSlot::more_requests says which), and one for the daemon.
+inline constexpr uint32_t kDirectSlots = 62;
+inline constexpr uint64_t kMoreRequests = uint64_t{1} << 62, kDaemonRequest = uint64_t{1} << 63;
+
+inline constexpr uint32_t kMaskWords = kBoardSlots / 64;
+
+/// A set of slots, as a value.
+struct SlotSet {
+  uint64_t words[kMaskWords] = {};
+
+  void Add(uint32_t slot) { words[slot / 64] |= uint64_t{1} << slot % 64; }
+  bool Has(uint32_t slot) const { return (words[slot / 64] >> slot % 64 & 1) != 0; }
+  bool IsEmpty() const { return (words[0] | words[1] | words[2] | words[3]) == 0; }
+  bool operator==(const SlotSet&) const = default;
+};
+static_assert(kMaskWords == 4, "SlotSet::IsEmpty");
+
+/// The same in memory that several processes read; words are changed one by one.
+struct SharedSlotSet {
+  std::atomic<uint64_t> words[kMaskWords];
+
+  bool Has(uint32_t slot) const { return (words[slot / 64].load() >> slot % 64 & 1) != 0; }
+  bool IsEmpty() const {
+    uint64_t all = 0;
+    for (const auto& word : words) all |= word.load(std::memory_order_relaxed);
+    return all == 0;
+  }
+  SlotSet load() const {
+    SlotSet set;
+    for (uint32_t i = 0; i < kMaskWords; ++i) set.words[i] = words[i].load();
+    return set;
+  }
+  void store(const SlotSet& set) {
+    for (uint32_t i = 0; i < kMaskWords; ++i) words[i].store(set.words[i]);
+  }
+  /// Of the first 64 slots those whose bits are set, and no other.
+  void store(uint64_t first) { store(SlotSet{.words = {first}}); }
+};
 
 enum class SlotState : uint32_t {
   kFree,
@@ -46,9 +87,9 @@ struct alignas(128) BoardSlot {
   std::atomic<int32_t> priority;      ///< higher runs first
   std::atomic<uint32_t> weight;       ///< share under FFS, >= 1
   std::atomic<uint32_t> paused;       ///< by `cupola ctl pause`
-  std::atomic<uint64_t> may_take;     ///< slots that a demand of this one may stop: standing decision
+  SharedSlotSet may_take;             ///< slots that a demand of this one may stop: standing decision
   std::atomic<uint64_t> process_start;  ///< start time of the pid (proc(5) stat field 22)
-  char name[48];                      ///< of the executable, NUL-terminated
+  char name[40];                      ///< of the executable, NUL-terminated
   std::atomic<uint64_t> latency_bound_ns;  ///< 0 = none
   std::atomic<uint32_t> gate;         ///< 1 open, 0 closed: word of cuStreamWaitValue32
   std::atomic<HeldFor> may_be_held;  ///< the daemon may come to ask it to yield in its own name
@@ -78,11 +119,12 @@ struct alignas(128) BoardSlot {
   std::atomic<uint32_t> yield_reserved;
   std::atomic<uint32_t> wake;  ///< futex of the agent: +1 whenever yield_requests or gate changes
   std::atomic<uint32_t> agent_sleeps;  ///< by the agent: 1 while it may be asleep on `wake`
-  std::atomic<uint64_t> asked;         ///< by the process: slots that it has asked to yield
+  SharedSlotSet asked;                 ///< by the process: slots that it has asked to yield
+  SharedSlotSet more_requests;         ///< those of kDirectSlots and above that ask, for kMoreRequests
   std::atomic<uint32_t> not_now;      ///< by the process: not 0 while nobody may ask it to yield
   std::atomic<uint32_t> being_asked;  ///< threads that may be about to set a bit of yield_requests: +1
                                       ///< before they look at not_now, -1 when they have set it, or not
-  std::atomic<uint32_t> reserved1[22];
+  std::atomic<uint32_t> reserved1[8];
 };
 static_assert(sizeof(BoardSlot) == 384);
 static_assert(offsetof(BoardSlot, capabilities) == 128 && offsetof(BoardSlot, yield_requests) == 256);
@@ -104,6 +146,7 @@ struct alignas(128) BoardHeader {
   std::atomic<uint32_t> spatial;       ///< 1: those that share a context ask for the SMs they need
   std::atomic<uint32_t> extra_sms;     ///< and for so many more; 0 above: always for the whole GPU
   std::atomic<uint32_t> decisions;     ///< +1 behind a change of some slot's may_take or may_be_held
+  std::atomic<uint32_t> used_slots;    ///< slots that the daemon ever gave are below it; 0 = unknown
   // Written by anyone who has news for the daemon.
   alignas(128) std::atomic<uint32_t> bell;  ///< futex: +1 at each change that the daemon is to see
   std::atomic<uint32_t> bell_sleepers;      ///< daemon threads that sleep on `bell`

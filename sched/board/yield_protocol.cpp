@@ -10,7 +10,40 @@
 namespace cupola::sched {
 namespace {
 
-constexpr uint64_t BitOf(uint32_t bit) { return uint64_t{1} << bit; }
+static_assert(kDirectSlots == 62, "more_requests begins with bits 62 and 63 of its first word");
+
+/// Where the request of one that asks stands.
+struct Place {
+  std::atomic<uint64_t>& word;
+  uint64_t bit;
+};
+
+Place PlaceOf(BoardSlot& victim, uint32_t requester) {
+  if (requester == kDaemonBit) return {victim.yield_requests, kDaemonRequest};
+  const uint64_t bit = uint64_t{1} << requester % 64;
+  if (requester < kDirectSlots) return {victim.yield_requests, bit};
+  return {victim.more_requests.words[requester / 64], bit};
+}
+
+bool IsDirect(uint32_t requester) { return requester < kDirectSlots || requester == kDaemonBit; }
+
+/// What requests were before the first change of them, and after the last.
+struct Change {
+  uint64_t before = 0, after = 0;
+};
+
+// Makes kMoreRequests agree with more_requests.
+Change SettleMore(BoardSlot& slot) {
+  Change change;
+  for (bool is_first = true;; is_first = false) {
+    const bool some = !slot.more_requests.IsEmpty();
+    const uint64_t was = some ? slot.yield_requests.fetch_or(kMoreRequests)
+                              : slot.yield_requests.fetch_and(~kMoreRequests);
+    if (is_first) change.before = was;
+    change.after = some ? was | kMoreRequests : was & ~kMoreRequests;
+    if (slot.more_requests.IsEmpty() == !some) return change;
+  }
+}
 
 bool IsLive(const BoardSlot& slot) {
   return slot.state.load() == static_cast<uint32_t>(SlotState::kLive);
@@ -18,7 +51,7 @@ bool IsLive(const BoardSlot& slot) {
 
 bool MayAsk(BoardView board, uint32_t requester, uint32_t victim, uint64_t now_ns) {
   const BoardSlot& slot = board.slot(requester);
-  return IsLive(slot) && HasDemand(slot, now_ns) && (slot.may_take.load() & BitOf(victim)) != 0;
+  return IsLive(slot) && HasDemand(slot, now_ns) && slot.may_take.Has(victim);
 }
 
 bool ShareContext(const BoardSlot& a, const BoardSlot& b) {
@@ -50,8 +83,16 @@ struct Asked {
   bool tells = false;  ///< its agent is to know
 };
 
+// The requests before.
+uint64_t AddRequest(BoardSlot& slot, uint32_t requester, bool* is_new) {
+  const Place place = PlaceOf(slot, requester);
+  const uint64_t previous = place.word.fetch_or(place.bit);
+  *is_new = (previous & place.bit) == 0;
+  return IsDirect(requester) ? previous : SettleMore(slot).before;
+}
+
 // It counts among those that are about to ask (BeginNotNow).
-Asked AskCounted(BoardSlot& slot, uint32_t bit, uint32_t sm_bound) {
+Asked AskCounted(BoardSlot& slot, uint32_t requester, uint32_t sm_bound) {
   const uint64_t before = slot.yield_requests.load();
   // The bound first: workers that see the request find a bound. It only grows while there are
   // requests; with none it starts anew. The daemon narrows it at its review.
@@ -66,36 +107,35 @@ Asked AskCounted(BoardSlot& slot, uint32_t bit, uint32_t sm_bound) {
     asks_anew = bound < sm_bound;
     if (asks_anew) slot.stopped.store(0);
   }
-  const uint64_t previous = slot.yield_requests.fetch_or(BitOf(bit));
+  bool is_new = false;
+  const uint64_t previous = AddRequest(slot, requester, &is_new);
   // Also where another asked at the same time: an answer to that may have been taken back here.
   const bool tells = previous == 0 || asks_anew;
   if (tells) {
     SettleGate(slot);
     TellAgent(slot);
   }
-  return {.anew = (previous & BitOf(bit)) == 0, .tells = tells};
+  return {.anew = is_new, .tells = tells};
 }
 
-Asked Ask(BoardSlot& slot, uint32_t bit, uint32_t sm_bound) {
-  const uint64_t before = slot.yield_requests.load();
-  if ((before & BitOf(bit)) != 0 && slot.yield_sm_bound.load() >= sm_bound) return {};
+Asked Ask(BoardSlot& slot, uint32_t requester, uint32_t sm_bound) {
+  if (IsAskedBy(slot, requester) && slot.yield_sm_bound.load() >= sm_bound) return {};
   slot.being_asked.fetch_add(1);
-  const Asked asked = slot.not_now.load() == 0 ? AskCounted(slot, bit, sm_bound) : Asked{};
+  const Asked asked = slot.not_now.load() == 0 ? AskCounted(slot, requester, sm_bound) : Asked{};
   slot.being_asked.fetch_sub(1);
   return asked;
 }
 
 // The agents that are to be woken.
-uint64_t AskVictims(BoardView board, uint32_t self) {
+SlotSet AskVictims(BoardView board, uint32_t self) {
   BoardSlot& slot = board.slot(self);
-  uint64_t told = 0;
-  for (uint64_t rest = slot.may_take.load(); rest != 0; rest &= rest - 1) {
-    const auto victim = static_cast<uint32_t>(__builtin_ctzll(rest));
-    if (victim >= kBoardSlots || victim == self) continue;
-    slot.asked.fetch_or(BitOf(victim), std::memory_order_relaxed);
+  SlotSet told;
+  ForEachSlot(slot.may_take.load(), [&](uint32_t victim) {
+    if (victim == self) return;
+    slot.asked.words[victim / 64].fetch_or(uint64_t{1} << victim % 64, std::memory_order_relaxed);
     BoardSlot& asked = board.slot(victim);
-    if (Ask(asked, self, SmsToAskFor(board, slot, asked)).tells) told |= BitOf(victim);
-  }
+    if (Ask(asked, self, SmsToAskFor(board, slot, asked)).tells) told.Add(victim);
+  });
   return told;
 }
 
@@ -120,9 +160,7 @@ Wakes BeginDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t
 }
 
 void WakeSleepers(BoardView board, const Wakes& wakes) {
-  for (uint64_t rest = wakes.agents; rest != 0; rest &= rest - 1) {
-    WakeSleeper(board.slot(static_cast<uint32_t>(__builtin_ctzll(rest))));
-  }
+  ForEachSlot(wakes.agents, [&](uint32_t slot) { WakeSleeper(board.slot(slot)); });
   if (wakes.daemon) WakeDaemon(board.header());
 }
 
@@ -147,11 +185,12 @@ bool ReleaseDemand(BoardView board, uint32_t self) {
   slot.demand.fetch_add(1);
   bool let_go = false;
   // Not only the victims in may_take: the mask may have changed since they were asked.
-  for (uint64_t rest = slot.asked.exchange(0); rest != 0; rest &= rest - 1) {
-    const auto victim = static_cast<uint32_t>(__builtin_ctzll(rest));
+  SlotSet asked;
+  for (uint32_t i = 0; i < kMaskWords; ++i) asked.words[i] = slot.asked.words[i].exchange(0);
+  ForEachSlot(asked, [&](uint32_t victim) {
     // One that has left, or was killed and asked by a mask from before that, tells nobody.
     let_go |= ClearRequest(board, victim, self) && IsLive(board.slot(victim));
-  }
+  });
   return let_go;
 }
 
@@ -180,8 +219,8 @@ void SetStopped(BoardView board, uint32_t self, bool stopped) {
   if (board.header().attention.load() != 0) RingBell(board.header());
 }
 
-bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_bound) {
-  const Asked asked = Ask(board.slot(victim), bit, sm_bound);
+bool SetRequest(BoardView board, uint32_t victim, uint32_t requester, uint32_t sm_bound) {
+  const Asked asked = Ask(board.slot(victim), requester, sm_bound);
   if (asked.tells) WakeSleeper(board.slot(victim));
   return asked.anew;
 }
@@ -194,7 +233,7 @@ bool BeginNotNow(BoardView board, uint32_t self) {
   while (slot.being_asked.load() != 0 && BoardClockNs() - since_ns < kLimitNs) {
     __builtin_ia32_pause();
   }
-  return slot.yield_requests.load() == 0;
+  return slot.yield_requests.load() == 0 && slot.more_requests.IsEmpty();
 }
 
 void EndNotNow(BoardView board, uint32_t self) {
@@ -202,24 +241,54 @@ void EndNotNow(BoardView board, uint32_t self) {
   if (board.header().attention.load() != 0) RingBell(board.header());
 }
 
-bool ClearRequest(BoardView board, uint32_t victim, uint32_t bit) {
+bool ClearRequest(BoardView board, uint32_t victim, uint32_t requester) {
   BoardSlot& slot = board.slot(victim);
-  if ((slot.yield_requests.load() & BitOf(bit)) == 0) return false;
-  if (slot.yield_requests.fetch_and(~BitOf(bit)) != BitOf(bit)) return false;
+  const Place place = PlaceOf(slot, requester);
+  if ((place.word.load() & place.bit) == 0) return false;
+  const uint64_t previous = place.word.fetch_and(~place.bit);
+  Change change{previous, previous & ~place.bit};
+  if (!IsDirect(requester)) change = SettleMore(slot);
+  if (change.before == 0 || change.after != 0) return false;
   SettleGate(slot);
   WakeAgent(slot);
   return true;
 }
 
+bool IsAskedBy(const BoardSlot& slot, uint32_t requester) {
+  const Place place = PlaceOf(const_cast<BoardSlot&>(slot), requester);
+  return (place.word.load() & place.bit) != 0;
+}
+
+SlotSet RequestersOf(const BoardSlot& slot) {
+  SlotSet all = slot.more_requests.load();
+  all.words[0] |= slot.yield_requests.load() & ~(kMoreRequests | kDaemonRequest);
+  return all;
+}
+
+void ForgetRequests(BoardSlot& slot) {
+  slot.more_requests.store(SlotSet());
+  slot.yield_requests.store(0);
+  slot.yield_sm_bound.store(0);
+  SettleGate(slot);
+}
+
 uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns) {
   BoardSlot& slot = board.slot(victim);
-  uint64_t requests = slot.yield_requests.load() & ~BitOf(kDaemonBit);
-  for (; requests != 0; requests &= requests - 1) {
-    const auto requester = static_cast<uint32_t>(__builtin_ctzll(requests));
-    if (MayAsk(board, requester, victim, now_ns)) continue;
+  ForEachSlot(RequestersOf(slot), [&](uint32_t requester) {
+    if (MayAsk(board, requester, victim, now_ns)) return;
     ClearRequest(board, victim, requester);
     if (MayAsk(board, requester, victim, now_ns)) {
       SetRequest(board, victim, requester, runtime::kAllSms);
+    }
+  });
+  // Of one that was killed between its two changes.
+  const bool is_stale =
+      ((slot.yield_requests.load() & kMoreRequests) != 0) == slot.more_requests.IsEmpty();
+  if (is_stale) {
+    const Change change = SettleMore(slot);
+    if ((change.before == 0) != (change.after == 0)) {
+      SettleGate(slot);
+      WakeAgent(slot);
     }
   }
   return slot.yield_requests.load();

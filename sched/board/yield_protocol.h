@@ -21,6 +21,10 @@
 // when it renews its demand, the daemon at its review, for which the bell is rung. One that was killed
 // while it asked leaves B too high: that costs each BeginNotNow its limit, a millisecond.
 //
+// A requester of kDirectSlots or above has its bit in more_requests; kMoreRequests in R says that there
+// is one. Whoever changes more_requests then makes that bit agree with it (SettleMore), as is done with the
+// gate: stores it, and reads more_requests again until both agree.
+//
 // `gate` is closed while R != 0 and all SMs are asked for. Whoever changes either calls SettleGate after
 // that, which stores the gate and reads R once more until both agree: the last store to the gate is
 // followed by a reading of R that agrees with it, and a later change of R is followed by a store.
@@ -60,8 +64,10 @@ struct Demand {
 
 /// Who has been told something that it does not see while it sleeps.
 struct Wakes {
-  uint64_t agents = 0;   ///< a bit a slot
+  SlotSet agents;
   bool daemon = false;
+
+  bool Any() const { return daemon || !agents.IsEmpty(); }
 };
 
 /// Whether the slot's process wants the GPU at `now_ns` (CLOCK_MONOTONIC): its demand is odd and
@@ -99,9 +105,10 @@ void SetStopped(BoardView board, uint32_t self, bool stopped);
 uint32_t SmsToAskFor(BoardView board, const BoardSlot& requester, const BoardSlot& victim);
 
 /// Asks the process of slot `victim` to leave the SMs below `sm_bound` (kAllSms: all) in the name of
-/// `bit` (a slot, or kDaemonBit). Where nobody did, or not for so many, `stopped` becomes 0 until its
-/// agent has seen that. True: it was not asked by that bit before. Nothing while it is not to be asked.
-bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_bound);
+/// `requester` (a slot, or kDaemonBit). Where nobody did, or not for so many, `stopped` becomes 0 until
+/// its agent has seen that. True: it was not asked by that one before. Nothing while it is not to be
+/// asked.
+bool SetRequest(BoardView board, uint32_t victim, uint32_t requester, uint32_t sm_bound);
 
 /// From here on nobody asks the slot's process to yield, until EndNotNow; may be nested. Made by the process.
 /// False: it is asked already, or by the daemon once more: then that stands, and EndNotNow is to be called
@@ -109,8 +116,27 @@ bool SetRequest(BoardView board, uint32_t victim, uint32_t bit, uint32_t sm_boun
 bool BeginNotNow(BoardView board, uint32_t self);
 void EndNotNow(BoardView board, uint32_t self);
 
-/// Takes back the request of `bit`. True: it was the only one, and the agent has been woken.
-bool ClearRequest(BoardView board, uint32_t victim, uint32_t bit);
+/// Takes back the request of `requester`. True: it was the only one, and the agent has been woken.
+bool ClearRequest(BoardView board, uint32_t victim, uint32_t requester);
+
+/// Whether `requester` asks the process of that slot to yield.
+bool IsAskedBy(const BoardSlot& slot, uint32_t requester);
+
+/// The slots that ask it; the daemon is none.
+SlotSet RequestersOf(const BoardSlot& slot);
+
+/// Nobody asks the process of `slot` any more. For a slot that nobody can ask meanwhile.
+void ForgetRequests(BoardSlot& slot);
+
+/// Calls `visit(slot)` for each slot of the set.
+template <typename Visit>
+void ForEachSlot(const SlotSet& set, Visit&& visit) {
+  for (uint32_t word = 0; word < kMaskWords; ++word) {
+    for (uint64_t rest = set.words[word]; rest != 0; rest &= rest - 1) {
+      visit(64 * word + static_cast<uint32_t>(__builtin_ctzll(rest)));
+    }
+  }
+}
 
 /// Drops requests to `victim` of slots that are not live, have no demand or may no longer ask;
 /// returns the requests that are left. The daemon's bit is left alone.

@@ -11,12 +11,10 @@ namespace {
 constexpr uint64_t kMostOverheadNs = 100'000'000;
 constexpr uint64_t kMostRemainingNs = 3'600'000'000'000;
 
-constexpr uint64_t BitOf(uint32_t slot) { return uint64_t{1} << slot; }
-
-uint64_t MayTakeMask(std::span<const Seat> seats, const Seat& requester, const Arbiter& core) {
-  uint64_t mask = 0;
+SlotSet MayTakeMask(std::span<const Seat> seats, const Seat& requester, const Arbiter& core) {
+  SlotSet mask;
   for (const Seat& victim : seats) {
-    if (core.MayTake(requester.id, victim.id)) mask |= BitOf(victim.slot);
+    if (core.MayTake(requester.id, victim.id)) mask.Add(victim.slot);
   }
   return mask;
 }
@@ -24,23 +22,21 @@ uint64_t MayTakeMask(std::span<const Seat> seats, const Seat& requester, const A
 /// Whether a client that runs has asked the victim to yield, and may.
 bool IsAskedByRunning(BoardView board, std::span<const Seat> seats, const Seat& victim,
                       const Arbiter& core) {
-  const uint64_t requests = board.slot(victim.slot).yield_requests;
+  const SlotSet requests = RequestersOf(board.slot(victim.slot));
   return std::any_of(seats.begin(), seats.end(), [&](const Seat& seat) {
-    return (requests & BitOf(seat.slot)) != 0 && core.IsGranted(seat.id) &&
-           (board.slot(seat.slot).may_take & BitOf(victim.slot)) != 0;
+    return requests.Has(seat.slot) && core.IsGranted(seat.id) &&
+           board.slot(seat.slot).may_take.Has(victim.slot);
   });
 }
 
 /// The SMs that those who have asked the slot need it to leave.
 uint32_t NeededBound(BoardView board, const BoardSlot& slot, const ClientOrder& order) {
   if (order.hold && order.sm_bound != runtime::kAllSms) return order.sm_bound;
-  uint64_t requests = slot.yield_requests;
-  if ((requests & BitOf(kDaemonBit)) != 0) return runtime::kAllSms;
+  if ((slot.yield_requests & kDaemonRequest) != 0) return runtime::kAllSms;
   uint32_t bound = 0;
-  for (; requests != 0; requests &= requests - 1) {
-    const BoardSlot& requester = board.slot(static_cast<uint32_t>(__builtin_ctzll(requests)));
-    bound = std::max(bound, SmsToAskFor(board, requester, slot));
-  }
+  ForEachSlot(RequestersOf(slot), [&](uint32_t requester) {
+    bound = std::max(bound, SmsToAskFor(board, board.slot(requester), slot));
+  });
   return bound;
 }
 
@@ -77,10 +73,11 @@ void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
   bool is_news = false;
   for (const Seat& seat : seats) {
     BoardSlot& slot = board.slot(seat.slot);
-    const uint64_t mask = MayTakeMask(seats, seat, core);
+    const SlotSet mask = MayTakeMask(seats, seat, core);
     const HeldFor may_be_held = core.HoldsFor(seat.id);
-    is_news = is_news || slot.may_take != mask || slot.may_be_held != may_be_held;
-    if (slot.may_take != mask) slot.may_take = mask;
+    const bool is_other = slot.may_take.load() != mask;
+    is_news = is_news || is_other || slot.may_be_held != may_be_held;
+    if (is_other) slot.may_take.store(mask);
     if (slot.may_be_held != may_be_held) slot.may_be_held = may_be_held;
   }
   if (is_news) board.header().decisions.fetch_add(1);
@@ -111,14 +108,12 @@ void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
 void FreeSlot(BoardView board, uint32_t slot) {
   BoardSlot& gone = board.slot(slot);
   gone.state = static_cast<uint32_t>(SlotState::kLeft);
-  gone.may_take = 0;
+  gone.may_take.store(0);
   gone.may_be_held = HeldFor::kNobody;
   for (uint32_t victim = 0; victim < kBoardSlots; ++victim) ClearRequest(board, victim, slot);
-  gone.yield_requests = 0;
-  gone.yield_sm_bound = 0;
+  ForgetRequests(gone);
   gone.not_now = 0;
   gone.being_asked = 0;
-  SettleGate(gone);
   gone.demand = 0;
   gone.demand_until_ns = 0;
   gone.capabilities = 0;

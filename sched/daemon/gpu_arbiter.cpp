@@ -187,6 +187,7 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
                           &free.waited_ns, &free.remaining_ns, &free.overhead_ns}) {
       *counter = 0;
     }
+    if (header.used_slots <= i) header.used_slots = i + 1;
     free.pid = process.pid;
     free.uid = process.uid;
     free.process_start = process.start;
@@ -203,7 +204,7 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
     return {JoinStatus::kAccepted, "", i, board->memory.fd()};
   }
   return {JoinStatus::kFull,
-          fmt::format("all {} slots of the board are taken", kBoardSlots), kNoSlot, -1};
+          fmt::format("all {} places on the board are taken", kBoardSlots), kNoSlot, -1};
 }
 
 Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory brought, uint32_t slot) {

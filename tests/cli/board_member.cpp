@@ -31,7 +31,7 @@ void Show(const BoardClient& client) {
       "by_kernel %u\n",
       client.index(), slot.priority.load(), slot.weight.load(),
       static_cast<unsigned long long>(slot.yield_requests.load()), slot.yield_sm_bound.load(),
-      slot.gate.load(), static_cast<unsigned long long>(slot.may_take.load()), slot.demand.load(),
+      slot.gate.load(), static_cast<unsigned long long>(slot.may_take.words[0].load()), slot.demand.load(),
       slot.has_kernel_rules.load());
 }
 

@@ -11,7 +11,7 @@ import struct
 import sys
 import unittest
 
-from arbiter_bed import DAEMON_BIT, TIMEOUT, Member, ServeTest, Wire, state_of, until
+from arbiter_bed import BOARD_SLOTS, DAEMON_BIT, MORE_REQUESTS, TIMEOUT, Member, ServeTest, Wire, state_of, until
 
 
 class Boards(ServeTest):
@@ -118,13 +118,35 @@ class Boards(ServeTest):
 
     def test_full_board(self):
         self.serve()
-        members = [Member(self) for _ in range(63)]
+        members = [Member(self) for _ in range(BOARD_SLOTS)]
         self.assertEqual({m.joined for m in members}, {"joined"})
         refused = Member(self)
-        self.assertEqual(refused.joined, "refused all 63 slots of the board are taken")
+        self.assertEqual(refused.joined, "refused all 256 places on the board are taken")
         members[5].close()
-        until(lambda: len(self.clients()) == 62, "the dead one's slot is free")
+        until(lambda: len(self.clients()) == BOARD_SLOTS - 1, "the dead one's slot is free")
         self.assertEqual(Member(self).joined, "joined")
+
+    def test_the_last_of_many_asks_and_is_asked(self):
+        """Slots behind those that have a bit of their own in the word that the GPU reads."""
+        self.write_config('[[rule]]\nexecutable = "*"\nlabel = "high"\npriority = 5\n')
+        self.serve("--config", self.config)
+        idle = [Member(self) for _ in range(70)]
+        low, high = Member(self), Member(self, env={**self.env, "CUPOLA_LABEL": "high"})
+        self.assertEqual((low.joined, high.joined, high.slot), ("joined", "joined", 71))
+        low.say("begin 1000000")
+        until(lambda: self.clients()[low.pid]["granted"], "the low one runs")
+        high.say("begin 1000000")
+        until(lambda: low.show()["requests"] == MORE_REQUESTS, "the high one asks by itself")
+        high.say("end")
+        until(lambda: low.show()["requests"] == 0, "it takes that back")
+        self.ctl("pause", str(high.pid))
+        until(lambda: high.show()["requests"] == DAEMON_BIT, "held by the daemon")
+        self.ctl("resume", str(high.pid))
+        high.say("begin 1000000")
+        until(lambda: low.show()["requests"] & MORE_REQUESTS, "it asks again")
+        high.close()  # killed: nobody asks in its name
+        until(lambda: low.show()["requests"] == 0, "the dead one asks nobody")
+        self.assertEqual({member.show()["requests"] for member in idle}, {0})
 
     def test_variants_by_kernel(self):
         self.write_config('[[rule]]\nvariant = "sliced"\n[[rule]]\nkernel = "*gemm*"\n'

@@ -10,8 +10,8 @@ import sys
 import time
 import unittest
 
-from arbiter_bed import (CUPOLA, DAEMON_BIT, NOBODY, NOBODY_PREFIX, TIMEOUT, Member, ServeTest, Wire,
-                         as_nobody, forge_board, until)
+from arbiter_bed import (BOARD_SLOTS, CUPOLA, DAEMON_BIT, NOBODY, NOBODY_PREFIX, TIMEOUT, Member,
+                         ServeTest, Wire, as_nobody, forge_board, until)
 
 
 class Users(ServeTest):
@@ -169,7 +169,7 @@ class Users(ServeTest):
 
         def attack():
             with Wire(self.socket) as wire:
-                brought = [wire.join(board=forge_board([os.getpid()] * 63), slot=5),
+                brought = [wire.join(board=forge_board([os.getpid()] * BOARD_SLOTS), slot=5),
                            wire.join(board=forge_board([os.getpid()] * 2), slot=1)]
                 shown = wire.control(command="show")
             return {"brought": brought, "me": os.getpid(),

@@ -7,7 +7,7 @@ import struct
 import threading
 
 # sched/board/board.h: the head, slot 0, and in it demand, stopped, yield_requests, yield_sm_bound and wake.
-BOARD_BYTES, SLOT, DEMAND, STOPPED, REQUESTS, BOUND, WAKE = 28672, 4096, 132, 164, 256, 264, 272
+BOARD_BYTES, SLOT, DEMAND, STOPPED, REQUESTS, BOUND, WAKE = 102400, 4096, 132, 164, 256, 264, 272
 DAEMON_BIT, ALL_SMS = 1 << 63, 0xFFFF
 
 
@@ -18,7 +18,7 @@ class Board:
             file.write(bytes(BOARD_BYTES))
         self.file = open(self.path, "r+b")
         self.memory = mmap.mmap(self.file.fileno(), 0)
-        struct.pack_into("<III", self.memory, 0, 0x43555042, 1, 63)
+        struct.pack_into("<III", self.memory, 0, 0x43555042, 4, 256)
         struct.pack_into("<I", self.memory, SLOT, 1)
         struct.pack_into("<I", self.memory, SLOT + BOUND, ALL_SMS)
         self.asked = self.answered = 0

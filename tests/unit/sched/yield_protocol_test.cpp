@@ -56,7 +56,7 @@ TEST_F(YieldProtocol, WhoAsksForMoreAsksAnew) {
 TEST_F(YieldProtocol, WhoEndsTellsTheDaemonUnlessAnAgentDoes) {
   const auto run = [&](bool daemon_holds, SlotState victim = SlotState::kLive) {
     victim_.state = static_cast<uint32_t>(victim);
-    board_.slot(1).may_take = 1;
+    board_.slot(1).may_take.store(1);
     (void)BeginDemand(board_, 1, {1000, 1000, runtime::kAllSms}, BoardClockNs());
     if (daemon_holds) SetRequest(board_, 0, kDaemonBit, runtime::kAllSms);
     return ReleaseDemand(board_, 1);
@@ -133,17 +133,17 @@ TEST_F(YieldProtocol, WhoMayNotBeAskedIsNotByThreads) {
 
 // Whoever launches tells first, and makes its system calls behind the launch.
 TEST_F(YieldProtocol, WhoBeginsIsToldWhomToWake) {
-  board_.slot(1).may_take = 1;
+  board_.slot(1).may_take.store(1);
   board_.header().attention = 1;
   const uint32_t wake = victim_.wake, bell = board_.header().bell;
   const Demand demand{.remaining_ns = 1000, .lease_ns = 1'000'000'000};
   const Wakes wakes = BeginDemand(board_, 1, demand, BoardClockNs());
-  EXPECT_EQ(wakes.agents, 1U);
+  EXPECT_EQ(wakes.agents, SlotSet{.words = {1}});
   EXPECT_TRUE(wakes.daemon);
   EXPECT_GT(victim_.wake, wake);
   EXPECT_GT(board_.header().bell, bell);
   EXPECT_NE(victim_.yield_requests, 0U);
-  EXPECT_EQ(BeginDemand(board_, 1, demand, BoardClockNs()).agents, 0U);  // it knows
+  EXPECT_EQ(BeginDemand(board_, 1, demand, BoardClockNs()).agents, SlotSet());  // it knows
 }
 
 // Its word lengthens everybody's turn, also where they are of other users.
@@ -186,7 +186,7 @@ TEST_F(YieldProtocol, AnAnswerToNoRequestIsNone) {
   (void)BeginDemand(board_, 0, demand, 1);
   review(1000);
   victim_.stopped = 1;  // of an earlier request
-  board_.slot(1).may_take = 0;  // so that only the daemon asks
+  board_.slot(1).may_take.store(0);  // so that only the daemon asks
   (void)BeginDemand(board_, 1, demand, 2000);
   review(2000);
   EXPECT_TRUE(core.OrderFor(low).hold);
