@@ -304,19 +304,32 @@ ClientOrder Arbiter::OrderFor(ClientId id) const {
           &client == next_};
 }
 
-bool Arbiter::MayTake(ClientId requester, ClientId victim) const {
+std::optional<Arbiter::TakerKind> Arbiter::TakerKindOf(ClientId requester) const {
   const Client& asks = clients_[requester.value()];
+  if (asks.view.paused || (asks.active && asks.partly_granted)) return std::nullopt;
+  const bool waits = asks.active && !asks.launch.granted;
+  // Of those that wait, below, only the priority counts.
+  return TakerKind{asks.view.priority, waits ? 0 : asks.view.typical_ns, waits,
+                   asks.active && asks.launch.granted};
+}
+
+bool Arbiter::MayTake(const TakerKind& requester, ClientId victim) const {
   const Client& yields = clients_[victim.value()];
-  if (requester == victim || asks.view.paused || !yields.view.stoppable()) return false;
-  if (asks.active) {
-    if (!asks.launch.granted && IsGranted(victim)) return false;
-    // Two that wait might each have more left than the other says of itself. Were each to stop the
-    // other, they would hold one another for good where no daemon reviews that any more.
-    if (!asks.launch.granted && asks.view.priority <= yields.view.priority) return false;
-    if (asks.launch.granted && yields.launch.granted) return false;
-    if (asks.partly_granted) return false;
-  }
-  return policy_->MayTake(snapshot_, asks.view, yields.view);
+  if (!yields.view.stoppable()) return false;
+  if (requester.waits && IsGranted(victim)) return false;
+  // Two that wait might each have more left than the other says of itself. Were each to stop the
+  // other, they would hold one another for good where no daemon reviews that any more.
+  if (requester.waits && requester.priority <= yields.view.priority) return false;
+  if (requester.runs && yields.launch.granted) return false;
+  ClientView view;
+  view.priority = requester.priority;
+  view.typical_ns = requester.typical_ns;
+  return policy_->MayTake(snapshot_, view, yields.view);
+}
+
+bool Arbiter::MayTake(ClientId requester, ClientId victim) const {
+  const std::optional<TakerKind> kind = TakerKindOf(requester);
+  return requester != victim && kind && MayTake(*kind, victim);
 }
 
 HeldFor Arbiter::HoldsFor(ClientId id) const {

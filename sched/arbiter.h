@@ -71,6 +71,17 @@ class Arbiter {
   ClientOrder OrderFor(ClientId id) const;
   /// Whether new work of `requester` may stop `victim` at once.
   bool MayTake(ClientId requester, ClientId victim) const;
+  /// What that depends on of the requester: those of one kind may take the same others, themselves left
+  /// out. Nothing: it may take nobody.
+  struct TakerKind {
+    int32_t priority = 0;
+    uint64_t typical_ns = 0;
+    bool waits = false, runs = false;
+    bool operator==(const TakerKind&) const = default;
+  };
+  std::optional<TakerKind> TakerKindOf(ClientId requester) const;
+  /// MayTake of a client of that kind, other than the victim.
+  bool MayTake(const TakerKind& requester, ClientId victim) const;
   /// For whose sake an order to hold the client may ever come.
   HeldFor HoldsFor(ClientId id) const;
 

@@ -35,7 +35,7 @@ class Policy {
                       Decision& decision) = 0;
 
   /// The standing decision: whether new work of `requester` may stop `victim` before anybody has
-  /// been asked.
+  /// been asked. Of the requester only `priority` and `typical_ns` are there to go by.
   virtual bool MayTake(const Snapshot& snapshot, const ClientView& requester,
                        const ClientView& victim) const = 0;
 

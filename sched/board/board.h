@@ -37,6 +37,7 @@ struct SlotSet {
   uint64_t words[kMaskWords] = {};
 
   void Add(uint32_t slot) { words[slot / 64] |= uint64_t{1} << slot % 64; }
+  void Remove(uint32_t slot) { words[slot / 64] &= ~(uint64_t{1} << slot % 64); }
   bool Has(uint32_t slot) const { return (words[slot / 64] >> slot % 64 & 1) != 0; }
   bool IsEmpty() const { return (words[0] | words[1] | words[2] | words[3]) == 0; }
   bool operator==(const SlotSet&) const = default;

@@ -30,6 +30,9 @@ bool IsDirect(uint32_t requester) { return requester < kDirectSlots || requester
 /// What requests were before the first change of them, and after the last.
 struct Change {
   uint64_t before = 0, after = 0;
+  /// Others changed more_requests meanwhile: for a moment requests said something else, and the gate and
+  /// the agent may go by that.
+  bool wavered = false;
 };
 
 // Makes kMoreRequests agree with more_requests.
@@ -41,6 +44,7 @@ Change SettleMore(BoardSlot& slot) {
                               : slot.yield_requests.fetch_and(~kMoreRequests);
     if (is_first) change.before = was;
     change.after = some ? was | kMoreRequests : was & ~kMoreRequests;
+    change.wavered = !is_first;
     if (slot.more_requests.IsEmpty() == !some) return change;
   }
 }
@@ -83,12 +87,11 @@ struct Asked {
   bool tells = false;  ///< its agent is to know
 };
 
-// The requests before.
-uint64_t AddRequest(BoardSlot& slot, uint32_t requester, bool* is_new) {
+Change AddRequest(BoardSlot& slot, uint32_t requester, bool* is_new) {
   const Place place = PlaceOf(slot, requester);
   const uint64_t previous = place.word.fetch_or(place.bit);
   *is_new = (previous & place.bit) == 0;
-  return IsDirect(requester) ? previous : SettleMore(slot).before;
+  return IsDirect(requester) ? Change{previous, previous | place.bit} : SettleMore(slot);
 }
 
 // It counts among those that are about to ask (BeginNotNow).
@@ -108,9 +111,9 @@ Asked AskCounted(BoardSlot& slot, uint32_t requester, uint32_t sm_bound) {
     if (asks_anew) slot.stopped.store(0);
   }
   bool is_new = false;
-  const uint64_t previous = AddRequest(slot, requester, &is_new);
+  const Change change = AddRequest(slot, requester, &is_new);
   // Also where another asked at the same time: an answer to that may have been taken back here.
-  const bool tells = previous == 0 || asks_anew;
+  const bool tells = change.before == 0 || asks_anew || change.wavered;
   if (tells) {
     SettleGate(slot);
     TellAgent(slot);
@@ -248,10 +251,11 @@ bool ClearRequest(BoardView board, uint32_t victim, uint32_t requester) {
   const uint64_t previous = place.word.fetch_and(~place.bit);
   Change change{previous, previous & ~place.bit};
   if (!IsDirect(requester)) change = SettleMore(slot);
-  if (change.before == 0 || change.after != 0) return false;
+  const bool was_last = change.before != 0 && change.after == 0;
+  if (!was_last && !change.wavered) return false;
   SettleGate(slot);
   WakeAgent(slot);
-  return true;
+  return was_last;
 }
 
 bool IsAskedBy(const BoardSlot& slot, uint32_t requester) {
@@ -286,7 +290,7 @@ uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns) {
       ((slot.yield_requests.load() & kMoreRequests) != 0) == slot.more_requests.IsEmpty();
   if (is_stale) {
     const Change change = SettleMore(slot);
-    if ((change.before == 0) != (change.after == 0)) {
+    if ((change.before == 0) != (change.after == 0) || change.wavered) {
       SettleGate(slot);
       WakeAgent(slot);
     }

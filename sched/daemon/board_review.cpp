@@ -11,13 +11,33 @@ namespace {
 constexpr uint64_t kMostOverheadNs = 100'000'000;
 constexpr uint64_t kMostRemainingNs = 3'600'000'000'000;
 
-SlotSet MayTakeMask(std::span<const Seat> seats, const Seat& requester, const Arbiter& core) {
-  SlotSet mask;
-  for (const Seat& victim : seats) {
-    if (core.MayTake(requester.id, victim.id)) mask.Add(victim.slot);
+/// The standing decisions of a review. Most of many clients are of one kind, for which the others are
+/// looked through once.
+class Takers {
+ public:
+  Takers(std::span<const Seat> seats, const Arbiter& core) : seats_(seats), core_(core) {}
+
+  SlotSet MaskOf(const Seat& requester) {
+    const std::optional<Arbiter::TakerKind> kind = core_.TakerKindOf(requester.id);
+    if (!kind) return {};
+    if (!known_ || *known_ != *kind) {
+      known_ = kind;
+      mask_ = {};
+      for (const Seat& victim : seats_) {
+        if (core_.MayTake(*kind, victim.id)) mask_.Add(victim.slot);
+      }
+    }
+    SlotSet mask = mask_;
+    mask.Remove(requester.slot);
+    return mask;
   }
-  return mask;
-}
+
+ private:
+  std::span<const Seat> seats_;
+  const Arbiter& core_;
+  std::optional<Arbiter::TakerKind> known_;  ///< the last kind that was asked for
+  SlotSet mask_;
+};
 
 /// Whether a client that runs has asked the victim to yield, and may.
 bool IsAskedByRunning(BoardView board, std::span<const Seat> seats, const Seat& victim,
@@ -71,9 +91,10 @@ void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
   board.header().extra_sms = extra_sms.value_or(0);
   board.header().spatial = extra_sms ? 1 : 0;
   bool is_news = false;
+  Takers takers(seats, core);
   for (const Seat& seat : seats) {
     BoardSlot& slot = board.slot(seat.slot);
-    const SlotSet mask = MayTakeMask(seats, seat, core);
+    const SlotSet mask = takers.MaskOf(seat);
     const HeldFor may_be_held = core.HoldsFor(seat.id);
     const bool is_other = slot.may_take.load() != mask;
     is_news = is_news || is_other || slot.may_be_held != may_be_held;

@@ -120,6 +120,7 @@ void GpuArbiter::AddClient(Board& board, uint32_t slot, const ProcessIdentity& p
   client.process = process;
   client.id = core_.Join({});
   client.pidfd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
+  client.is_watched = client.pidfd >= 0 && !sched::HasEnded(process.pid, process.start);
   if (client.pidfd >= 0) {
     epoll_event event{};
     event.events = EPOLLIN;
@@ -309,11 +310,12 @@ void GpuArbiter::CollectExits() {
   CollectExitsLocked();
 }
 
-// The pidfd is of whoever had the number when it was opened: who that was is looked up as well.
+// The pidfd is of whoever had the number when it was opened. Who that was was looked up right behind
+// that (is_watched); else it is looked up each time, which for many processes takes long.
 bool GpuArbiter::HasEnded(const Client& client) {
   pollfd exit{client.pidfd, POLLIN, 0};
-  return (client.pidfd >= 0 && poll(&exit, 1, 0) > 0) ||
-         sched::HasEnded(client.process.pid, client.process.start);
+  if (client.pidfd >= 0 && poll(&exit, 1, 0) > 0) return true;
+  return !client.is_watched && sched::HasEnded(client.process.pid, client.process.start);
 }
 
 void GpuArbiter::CollectExitsLocked() {

@@ -130,6 +130,7 @@ class GpuArbiter {
     ClientId id;
     ProcessIdentity process;
     int pidfd = -1;
+    bool is_watched = false;  // `pidfd` is this process's: it tells when that has ended
     Override changes;
     std::string kernel;  // that the settings are for
   };

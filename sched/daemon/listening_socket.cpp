@@ -125,7 +125,7 @@ Result<ListeningSocket> ListeningSocket::Open(const std::string& path, bool admi
   const sockaddr_un address = AddressOf(path);
   // Nobody connects before listen(2), so the mode is right when the first one may.
   if (fd < 0 || bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      chmod(path.c_str(), admit_others ? 0666 : 0600) != 0 || listen(fd, 128) != 0) {
+      chmod(path.c_str(), admit_others ? 0666 : 0600) != 0 || listen(fd, 512) != 0) {
     Error error = Io(path, "cannot listen");
     if (fd >= 0) close(fd);
     close(*lock);

@@ -22,7 +22,7 @@ namespace cupola::sched {
 namespace {
 
 // Those of the daemon's user and root always find room: the others stay below what both may have.
-constexpr size_t kMostConnections = 256, kMostOfUser = 64;
+constexpr size_t kMostConnections = 1024, kMostOfUser = 256;
 constexpr int kAcceptedAtOnce = 16;  // then those who are there are served
 // A connection that says nothing for so long is closed, one that never did after the shorter time.
 constexpr uint64_t kIdleNs = 10'000'000'000, kSilentNs = 2'000'000'000;

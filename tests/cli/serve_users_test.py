@@ -70,17 +70,17 @@ class Users(ServeTest):
         self.admit_nobody()
 
         def fill():
-            wires = [Wire(self.socket) for _ in range(65)]
+            wires = [Wire(self.socket) for _ in range(257)]
             told = [wires[-1].hear(), wires[0].control(command="show")["ok"]]
             for wire in wires:
                 wire.socket.close()
             return told
         (status, reason, is_over), is_served = as_nobody(fill)
         self.assertEqual((status, is_over, is_served), (6, True, True))
-        self.assertRegex(reason, "^user .* has 64 connections open, which is the most")
+        self.assertRegex(reason, "^user .* has 256 connections open, which is the most")
         self.assertEqual(Member(self, prefix=NOBODY_PREFIX).joined, "joined", "they have ended")
-        own = [Wire(self.socket) for _ in range(65)]
-        self.assertIn("64 connections", own[-1].hear()[1])
+        own = [Wire(self.socket) for _ in range(257)]
+        self.assertIn("256 connections", own[-1].hear()[1])
         for wire in own:
             wire.socket.close()
         self.assertEqual(Member(self).joined, "joined")

@@ -25,8 +25,8 @@ struct TokenCounters {
 
 struct SharedToken {
   static constexpr uint64_t kMagic = 0x4e4b544c50554331;  // "1CUPLTKN" as bytes
-  static constexpr uint32_t kVersion = 1;
-  static constexpr uint32_t kNodes = 128;
+  static constexpr uint32_t kVersion = 2;
+  static constexpr uint32_t kNodes = 1024;
   static constexpr uint32_t kNone = ~0u;
 
   struct Header {

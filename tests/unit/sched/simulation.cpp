@@ -77,6 +77,7 @@ void Simulation::CompleteKernels() {
     process.has_kernel = false;
     ++process.version;
     outcome_.processes[i].finished++;
+    outcome_.ends_ns.push_back(now_);
     outcome_.processes[i].turnaround_ns += now_ - process.arrived_ns;
     outcome_.processes[i].alone_ns += process.kernel_ns;
     if (process.stopped_by_signal) {

@@ -82,6 +82,7 @@ struct Outcome {
   uint64_t steps = 0;
   uint64_t end_ns = 0;
   uint64_t preemptions = 0;
+  std::vector<uint64_t> ends_ns;  ///< when kernels ended, in order
   double switching_ns = 0;      ///< GPU time that went into switches and drains of nobody
   std::vector<ProcessOutcome> processes;
 };

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/prng.h"
 #include "sched/board/yield_protocol.h"
 #include "sched/daemon/board_review.h"
 #include "sched/policy.h"
@@ -192,6 +193,92 @@ TEST_F(YieldProtocol, AnAnswerToNoRequestIsNone) {
   EXPECT_TRUE(core.OrderFor(low).hold);
   EXPECT_EQ(victim_.stopped, 0U);
   EXPECT_NE(core.Dump().find("draining"), std::string::npos) << core.Dump();
+}
+
+// The word that the GPU reads has no bits for the slots behind the first: one says that some of them ask.
+TEST_F(YieldProtocol, SlotsBehindTheFirstAskToo) {
+  constexpr uint32_t kLast = kBoardSlots - 1;
+  for (const uint32_t slot : {kDirectSlots - 1, kDirectSlots, 63U, 64U, 200U, kLast}) {
+    EXPECT_TRUE(SetRequest(board_, 0, slot, runtime::kAllSms)) << slot;
+    EXPECT_FALSE(SetRequest(board_, 0, slot, runtime::kAllSms)) << slot;
+    EXPECT_TRUE(IsAskedBy(victim_, slot)) << slot;
+    EXPECT_FALSE(IsAskedBy(victim_, slot - 1)) << slot;
+    EXPECT_TRUE(RequestersOf(victim_).Has(slot)) << slot;
+    EXPECT_NE(victim_.yield_requests, 0U) << slot;
+    EXPECT_EQ(victim_.gate, 0U) << slot;
+    EXPECT_TRUE(ClearRequest(board_, 0, slot)) << slot;
+    EXPECT_FALSE(ClearRequest(board_, 0, slot)) << slot;
+    EXPECT_EQ(victim_.yield_requests, 0U) << slot;
+    EXPECT_EQ(victim_.gate, 1U) << slot;
+  }
+  SetRequest(board_, 0, 64, runtime::kAllSms);
+  SetRequest(board_, 0, kLast, runtime::kAllSms);
+  SetRequest(board_, 0, kDaemonBit, runtime::kAllSms);
+  EXPECT_EQ(victim_.yield_requests, kMoreRequests | kDaemonRequest);
+  EXPECT_FALSE(ClearRequest(board_, 0, 64));
+  EXPECT_FALSE(ClearRequest(board_, 0, kDaemonBit));
+  EXPECT_EQ(victim_.yield_requests, kMoreRequests);
+  EXPECT_TRUE(ClearRequest(board_, 0, kLast)) << "it was the last, and the agent is woken";
+  EXPECT_EQ(victim_.gate, 1U);
+}
+
+TEST_F(YieldProtocol, WhoMayTakeFarSlotsAsksThemAndLetsThemGo) {
+  SlotSet victims;
+  for (const uint32_t slot : {0U, 62U, 63U, 130U, 255U}) victims.Add(slot);
+  board_.slot(100).may_take.store(victims);
+  const Demand demand{.remaining_ns = 1000, .lease_ns = 1'000'000'000};
+  EXPECT_EQ(BeginDemand(board_, 100, demand, BoardClockNs()).agents, victims);
+  ForEachSlot(victims, [&](uint32_t slot) {
+    EXPECT_EQ(board_.slot(slot).yield_requests, kMoreRequests) << slot;
+  });
+  (void)ReleaseDemand(board_, 100);
+  ForEachSlot(victims, [&](uint32_t slot) {
+    EXPECT_EQ(board_.slot(slot).yield_requests, 0U) << slot;
+  });
+}
+
+// Killed between its own bit and the one that the GPU reads, or the other way round.
+TEST_F(YieldProtocol, WhatOneThatWasKilledLeftHalfDoneIsRepaired) {
+  victim_.yield_sm_bound = runtime::kAllSms;
+  victim_.yield_requests = kMoreRequests;
+  SettleGate(victim_);
+  EXPECT_EQ(DropStaleRequests(board_, 0, BoardClockNs()), 0U);
+  EXPECT_EQ(victim_.gate, 1U);
+  BoardSlot& asker = board_.slot(70);
+  asker.state = static_cast<uint32_t>(SlotState::kLive);
+  asker.may_take.store(1);
+  asker.demand = 1;
+  asker.demand_until_ns = ~uint64_t{0};
+  victim_.more_requests.words[1] = uint64_t{1} << 6;
+  EXPECT_EQ(DropStaleRequests(board_, 0, BoardClockNs()), kMoreRequests);
+  EXPECT_EQ(victim_.gate, 0U);
+  asker.demand = 2;
+  EXPECT_EQ(DropStaleRequests(board_, 0, BoardClockNs()), 0U);
+  EXPECT_EQ(victim_.gate, 1U);
+}
+
+// Far slots and near ones ask and let go at the same time: what is left at last is what was not taken back.
+TEST_F(YieldProtocol, RequestsThatRaceLeaveNothingBehind) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    std::vector<std::thread> threads;
+    for (const uint32_t slot : {5U, 62U, 63U, 64U, 190U}) {
+      threads.emplace_back([this, slot, seed] {
+        Prng random(seed * 1000 + slot);
+        for (int i = 0; i < 2000; ++i) {
+          SetRequest(board_, 0, slot, runtime::kAllSms);
+          if (random.Below(2) == 0) std::this_thread::yield();
+          EXPECT_TRUE(IsAskedBy(victim_, slot));
+          ClearRequest(board_, 0, slot);
+        }
+        if (slot == 64 && seed % 2 == 0) SetRequest(board_, 0, slot, runtime::kAllSms);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const bool asked = seed % 2 == 0;
+    EXPECT_EQ(victim_.yield_requests, asked ? kMoreRequests : 0U) << seed;
+    EXPECT_EQ(victim_.gate, asked ? 0U : 1U) << seed;
+    ClearRequest(board_, 0, 64);
+  }
 }
 
 }  // namespace
