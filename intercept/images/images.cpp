@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <optional>
 
+#include "device/compiler/store/sha256.h"
 #include "intercept/driver_calls.h"
 #include "intercept/handle_map.h"
 #include "intercept/mutex_lock.h"
@@ -209,6 +211,41 @@ void OpenVariantStore() noexcept {
 bool HasVariantStore() noexcept {
   const MutexLock lock(mutex);
   return images != nullptr && (images->store || !images->file_bytes.empty());
+}
+
+namespace {
+
+// The executable, and the first argument where that is no option: the script of an interpreter.
+std::string ProgramNoteName(const char* name) {
+  char path[4096] = {};
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  if (length <= 0) return {};
+  store::Sha256 hash;
+  hash.Add(std::string_view(path, static_cast<size_t>(length)));
+  char words[4096] = {};
+  const int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    const ssize_t bytes = read(fd, words, sizeof(words) - 2);
+    close(fd);
+    const char* const first = words + strlen(words) + 1;
+    if (bytes > first - words && *first != '-') hash.Add(std::string_view(first, strlen(first) + 1));
+  }
+  const store::Digest digest = hash.Finish();
+  return std::string(name) + "-" + store::HexOf(std::span(digest).first(16));
+}
+
+}  // namespace
+
+bool HasProgramNote(const char* name) noexcept {
+  const MutexLock lock(mutex);
+  return images != nullptr && images->store && images->store->HasNote(ProgramNoteName(name));
+}
+
+void LeaveProgramNote(const char* name) noexcept {
+  const MutexLock lock(mutex);
+  if (images == nullptr || !images->store) return;
+  const std::string file = ProgramNoteName(name);
+  if (!file.empty() && !images->store->HasNote(file)) (void)images->store->AddNote(file);
 }
 
 void NoteImage(const void* owner, bool is_library, const void* bytes, CUcontext context) noexcept {

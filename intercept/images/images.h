@@ -51,6 +51,12 @@ void OpenVariantStore() noexcept;
 /// Whether there may be bundles at all.
 bool HasVariantStore() noexcept;
 
+/// A note about this program, the executable and, where that is an interpreter, what it runs, from an
+/// earlier run to later ones: kept in the store. False where there is none, or no store.
+bool HasProgramNote(const char* name) noexcept;
+/// Leaves one; nothing where it cannot be kept. Allocates.
+void LeaveProgramNote(const char* name) noexcept;
+
 /// An image was loaded: `owner` is a CUlibrary or CUmodule (`is_library`), `image` what the program
 /// gave, `context` the module's context. Looks for its bundle.
 void NoteImage(const void* owner, bool is_library, const void* image, CUcontext context) noexcept;

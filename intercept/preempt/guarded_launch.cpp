@@ -13,6 +13,7 @@
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gates.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/hardware_queues.h"
 #include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_attempt.h"
@@ -139,7 +140,7 @@ bool IsCandidate(Attempt* attempt, Plain* why) {
   *why = Plain::kGreen;
   if (IsGreen(facts.stream, attempt->stream)) return false;
   *why = Plain::kTooManyStreams;
-  if (!StreamsFitQueues()) return false;
+  if (!StreamsFitQueues()) return NoteStreamsExceedQueues(), false;
   *why = Plain::kNoContext;
   const PreemptContext::State state = attempt->context.state.load(std::memory_order_acquire);
   return attempt->context.gpu->has_agent.load() &&

@@ -4,11 +4,13 @@
 
 #include "intercept/driver_calls.h"
 #include "intercept/preempt/demand.h"
+#include "intercept/preempt/hardware_queues.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
 #include "intercept/streams.h"
 #include "intercept/tasks/task_demand.h"
+#include "intercept/tasks/tasks.h"
 #include "intercept/thread_state.h"
 
 namespace cupola::intercept::preempt {
@@ -24,9 +26,9 @@ constexpr uint32_t kOwnQueues = 2;
 
 // The stream counts from before the wait, so that no launch is guarded after it.
 void MakeRoomForStream() noexcept {
-  if (!PreemptionOn()) return;
+  if (!PreemptionOn() && !tasks::TasksOn()) return;
   live.fetch_add(1);
-  if (!StreamsFitQueues()) {
+  if (PreemptionOn() && !StreamsFitQueues()) {
     ForEachContext([](PreemptContext& context) { WaitingScope(context).KeepOn(); });
     tasks::AwaitHeldTasks();
   }
@@ -63,6 +65,11 @@ bool CountOwnStream() noexcept {
 
 bool StreamsFitQueues() noexcept {
   return live.load() + helpers.load() + kOwnQueues <= settings.queues;
+}
+
+// Beside them the legacy stream. Where there can be no more queues tasks are made as ever.
+bool StreamsFitTasks() noexcept {
+  return live.load() + 1 <= settings.queues || settings.queues >= kMostHardwareQueues;
 }
 
 bool IsBlocking(CUstream stream, bool per_thread) noexcept {

@@ -31,6 +31,10 @@ bool CountOwnStream() noexcept;
 /// Whether every live stream has a hardware queue to itself.
 bool StreamsFitQueues() noexcept;
 
+/// Whether so few streams are live that a MasterKernel finds a hardware queue while each of them waits for
+/// its tasks.
+bool StreamsFitTasks() noexcept;
+
 /// Whether work on `stream`, which this thread has just resolved (streams.h), waits for the legacy
 /// stream and the other way round. Asks the driver (cuStreamGetFlags, pure) for streams that are not
 /// default ones, once while a thread stays on one stream.

@@ -15,6 +15,7 @@
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gates.h"
 #include "intercept/preempt/gpu_board.h"
+#include "intercept/preempt/hardware_queues.h"
 #include "intercept/preempt/hold_rules.h"
 #include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/launched_names.h"
@@ -228,17 +229,13 @@ void StartPreemption() noexcept {
   if (participation.load() != Participation::kUndecided) return;
   const bool takes_part = ReadSettings() && HasArbiter() && !ToolAtWork();
   if (takes_part) {
-    // Streams that share a hardware queue wait for one another, which a guard must not make them
-    // do. The driver reads this at cuInit. Clients of MPS share the GPU's queues: with 32 each, a
-    // dozen of them on an H200 had CUDA_ERROR_DEVICE_UNAVAILABLE.
     const bool shares_context = MpsIsThere();
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", shares_context ? "8" : "32", /*overwrite=*/0);
     if (shares_context) settings.short_gap_ns = kShortGapOfSharedNs;
-    settings.queues = static_cast<uint32_t>(Number("CUDA_DEVICE_MAX_CONNECTIONS", 8));
+    OpenVariantStore();
+    ChooseHardwareQueues(shares_context);
     StartFastClock();
     StartWaitingRules();
     StartHoldRules();
-    OpenVariantStore();
     watched.fetch_or(kTakesPartBit);
   }
   participation.store(takes_part ? Participation::kOn : Participation::kOff);
@@ -270,6 +267,7 @@ void EndPreemptionAtExit() noexcept {
   DropDemandAtExit();
   GpuBoard::LeaveAll();
   SayCounts();
+  RememberStreamsExceedQueues();
 }
 
 }  // namespace cupola::intercept::preempt

@@ -41,7 +41,7 @@ struct Settings {
   uint64_t wait_limit_ns = 20'000'000;  ///< CUPOLA_WAIT_LIMIT_MS: a wait of ours of which nothing goes on
                                         ///< for so long ends (wait_net.h); 0: none does
   uint32_t gate_every = 8;          ///< CUPOLA_GATE_EVERY: plain launches a gate, 0 = no gates
-  uint32_t queues = 32;             ///< hardware queues: CUDA_DEVICE_MAX_CONNECTIONS
+  uint32_t queues = 8;              ///< hardware queues (hardware_queues.h)
 };
 extern Settings settings;
 
@@ -70,7 +70,7 @@ inline void Watch(uint32_t launches) noexcept { watched.fetch_add(launches); }
 inline void Unwatch(uint32_t launches) noexcept { watched.fetch_sub(launches); }
 
 /// Reads the environment and looks for an arbiter's socket; called when the driver has been opened,
-/// before any call of it. Where it takes part, sets CUDA_DEVICE_MAX_CONNECTIONS unless it is set.
+/// before any call of it.
 void StartPreemption() noexcept;
 
 /// Whether a profiler or debugger is at work, which is said; our kernels and streams would disturb

@@ -10,7 +10,9 @@
 #include "intercept/launch_path.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/preempt/launch_arguments.h"
+#include "intercept/preempt/hardware_queues.h"
 #include "intercept/preempt/launch_prediction.h"
+#include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
@@ -286,6 +288,10 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, Variant& var
   const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
   if (IsGreen(facts.stream, key)) return Plain::kGreen;
   if (IsAskedToYield(key)) return Plain::kAsked;
+  if (!preempt::StreamsFitTasks()) {
+    preempt::NoteStreamsExceedQueues();
+    return Plain::kStreams;
+  }
   TaskEngine* engine = EngineOf(key.context);
   if (engine == nullptr || !engine->IsRunning()) {
     // The MasterKernel that runs, if any, is of another context.

@@ -7,6 +7,8 @@
 #include "intercept/fast_clock.h"
 #include "intercept/images/images.h"
 #include "intercept/notice.h"
+#include "intercept/preempt/hardware_queues.h"
+#include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_launch.h"
@@ -75,8 +77,7 @@ void StartTasks() noexcept {
   OpenVariantStore();
   if (!HasVariantStore() || preempt::ToolAtWork()) return;
   StartFastClock();
-  // Streams that share a hardware queue wait for one another; see preempt::StartPreemption.
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  preempt::ChooseHardwareQueues(preempt::MpsIsThere());
   preempt::watched.fetch_or(preempt::kTakesPartBit);
   static std::atomic_flag says_counts;
   if (!says_counts.test_and_set()) atexit(&EndTasksAtExit);
@@ -85,6 +86,7 @@ void StartTasks() noexcept {
 
 void ForgetTasksAfterFork() noexcept {
   std::construct_at(&counters);
+  preempt::ForgetStreamsAfterFork();
   if (!TasksOn() || internal::engine_count.load() == 0) return;
   ForEachEngine([](TaskEngine& engine) { engine.Close(); });
   is_on.store(false);
@@ -95,6 +97,7 @@ void EndTasksAtExit() noexcept {
     return Decimal(counter.load(std::memory_order_relaxed));
   };
   if (!TasksOn()) return;
+  preempt::RememberStreamsExceedQueues();
   CountPassedBy();
   if (counters.tasks.load() != 0 || counters.starts.load() != 0) {
     Say(Level::kInfo,

@@ -53,6 +53,7 @@ enum class Plain : uint8_t {
   kTrial,       ///< a stream has enough tasks until it is known how long they take
   kLong,        ///< they take so long that they do not pay
   kGreen,       ///< of a green context, and bound to its SMs
+  kStreams,     ///< more live streams than hardware queues
   kCount
 };
 
@@ -75,7 +76,8 @@ inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
     "asked to yield",
     "on trial",
     "long",
-    "green context"};
+    "green context",
+    "more streams than hardware queues"};
 
 struct alignas(64) Counters {
   std::atomic<uint64_t> tasks{0};

@@ -407,7 +407,9 @@ bool Server::ServeJoin(Connection& connection, const JoinMessage& message, Board
 }
 
 bool Server::Refuse(const Connection& connection, JoinStatus status, const std::string& reason) {
-  spdlog::info("process {} is refused: {}", connection.peer.pid, reason);
+  const auto level = status == JoinStatus::kFull ? spdlog::level::warn : spdlog::level::info;
+  spdlog::log(level, "process {} ({}) is refused: {}", connection.peer.pid, connection.peer.executable,
+              reason);
   Tell(connection, status, reason);
   return false;
 }

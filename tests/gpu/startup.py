@@ -5,13 +5,21 @@ Programs: one that never touches CUDA, vector_add in both forms, and Python impo
 making one tensor on the GPU (where there is PyTorch). Prints medians in milliseconds, of the wall
 clock and of processor time, and the median of the differences of neighbouring runs. Exit code 1
 where a program fails or a difference exceeds --limit.
+
+With --modes only vector_add is run: plain, without a store, with an empty one, with one of another
+program, with one of its own, and the first and the last under an arbiter; each is allowed a tenth of
+plain and 40 ms more. The figures startup_plain_ms, startup_added_ms_store and startup_added_ms_arbiter of
+--json are medians, of the slowest mode without and with an arbiter.
 """
 import argparse
 import json
 import os
 import resource
 import statistics
+import subprocess
 import sys
+import tempfile
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../apps"))
 import runner  # noqa: E402
@@ -70,6 +78,92 @@ def measure(options, name, command, rounds):
             "differences_ms": [round(value, 2) for value in differences]}
 
 
+class Modes:
+    """The ways in which Cupola may be there as a program starts."""
+
+    def __init__(self, options, folder):
+        self.options, self.folder = options, folder
+        form = "static" if options.device == "gpu" else "shared"
+        self.command = [f"{options.build}/apps/{form}/vector_add", "1000"]
+        self.environ = runner.environment(options.build, options.device)
+        self.environ.pop("CUDA_DEVICE_MAX_CONNECTIONS", None)
+        self.prefix = runner.cupola_command(options.build, options.device)
+        for store, app in (("empty", None), ("others", "matmul_tiled"), ("own", "vector_add")):
+            os.mkdir(self.path(store), 0o700)
+            if app is None:
+                continue
+            problem = runner.build_variants(options.build, self.path(store), f"{options.build}/apps/{form}/{app}")
+            if problem:
+                raise RuntimeError(problem)
+        self.daemon = subprocess.Popen(
+            [f"{options.build}/bin/cupola", "serve", "--socket", self.path("arbiter.sock")],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        while "listening" not in self.daemon.stdout.readline():
+            if self.daemon.poll() is not None:
+                raise RuntimeError("the arbiter does not start")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def all(self):
+        """(name, command, environment)"""
+        def beside(store, socket):
+            return {**self.environ, "CUPOLA_STORE": self.path(store), "CUPOLA_SOCKET": self.path(socket)}
+        plain = [*self.prefix, "env", "-u", "LD_PRELOAD", *self.command]
+        yield "plain", plain, beside("none", "nobody.sock")
+        for store in ("none", "empty", "others", "own"):
+            yield f"store: {store}", [*self.prefix, *self.command], beside(store, "nobody.sock")
+        for store in ("none", "own"):
+            yield f"arbiter, store: {store}", [*self.prefix, *self.command], beside(store, "arbiter.sock")
+
+    def close(self):
+        self.daemon.terminate()
+        self.daemon.wait(10)
+        self.daemon.stdout.close()
+
+
+def measure_modes(options):
+    """Medians of each mode, all by turns; None where a run fails."""
+    with tempfile.TemporaryDirectory(prefix="cupola-startup-") as folder:
+        modes = Modes(options, folder)
+        try:
+            samples = {name: [] for name, _, _ in modes.all()}
+            for number in range(-options.warm_ups, options.rounds):
+                each = list(modes.all())
+                for name, command, environ in each if number % 2 else reversed(each):
+                    begin = time.monotonic()
+                    result = runner.run(command, environ, options.timeout)
+                    milliseconds = (time.monotonic() - begin) * 1000
+                    if result["code"] != 0:
+                        error = result["stderr"].decode(errors="replace")[-800:]
+                        print(f"{name} failed: {result['code']} {error}")
+                        return None
+                    if number >= 0:
+                        samples[name].append(milliseconds)
+        finally:
+            modes.close()
+    return {name: round(statistics.median(values), 1) for name, values in samples.items()}
+
+
+def compare_modes(options):
+    """Exit code: 1 where a start takes longer than it is allowed."""
+    medians = measure_modes(options)
+    if medians is None:
+        return 1
+    plain = medians["plain"]
+    most = plain * 1.1 + 40
+    for name, milliseconds in medians.items():
+        print(f"{name:24} {milliseconds:8.1f} ms{'' if milliseconds <= most else '  too long'}")
+    added = {kind: round(max(value for name, value in medians.items() if name.startswith(kind)) - plain, 1)
+             for kind in ("store", "arbiter")}
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump({"startup_plain_ms": plain, "startup_added_ms_store": added["store"],
+                       "startup_added_ms_arbiter": added["arbiter"], "rounds": options.rounds,
+                       "medians_ms": medians}, file, indent=1)
+    return 0 if all(value <= most for value in medians.values()) else 1
+
+
 def write_json(options, rows):
     """After each program, so that a run cut short leaves what it measured."""
     if options.json:
@@ -88,11 +182,14 @@ def main():
     parser.add_argument("--python", default="python3", help="the Python that has PyTorch")
     parser.add_argument("--limit", type=float, default=50, help="milliseconds (default 50)")
     parser.add_argument("--timeout", type=float, default=60)
+    parser.add_argument("--modes", action="store_true", help="a short program in every mode")
     parser.add_argument("--json")
     options = parser.parse_args()
     options.build = os.path.abspath(options.build)
     rows = []
     try:
+        if options.modes:
+            return compare_modes(options)
         print(f"{'program':20} {'plain':>10} {'cupola':>10} {'difference':>10}   ms, medians")
         for name, command, rounds in programs(options):
             row = measure(options, name, command, rounds)

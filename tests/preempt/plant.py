@@ -64,11 +64,8 @@ BUGS = {
     "behind_another": ("    helper = LaunchSlots::FreeHelper(slot);\n", "    (void)slot;\n"),
     # Guards: other work comes between a launch and its guard.
     "between_guard": ("  AwaitGuard(context);\n  KeepRoom(context);\n", "  KeepRoom(context);\n"),
-    # Queues: the driver is left with its own number of them.
-    "few_queues": ("    setenv(\"CUDA_DEVICE_MAX_CONNECTIONS\", shares_context ? \"8\" : \"32\", "
-                   "/*overwrite=*/0);\n", ""),
     # Queues: it is thought to have 32, whatever the program has set.
-    "queues_assumed": ("Number(\"CUDA_DEVICE_MAX_CONNECTIONS\", 8)", "32"),
+    "queues_assumed": ("settings.queues = QueuesOfDriver();", "settings.queues = 32;"),
     # A launch at a gate has not begun before its stream says so.
     "gate_taken_for_passed": ("slot->is_gated && HasPassed(*slot)", "slot->is_gated"),
     # The agent asks for nothing and puts no markers, and no resumes at a gate, while a thread may be

@@ -158,11 +158,6 @@ TEST(PlantedBetweenBug, IsFound) {
   EXPECT_NE(found.find("ran amid a launch"), std::string::npos) << found;
 }
 
-TEST(PlantedQueueBug, IsFound) {
-  EXPECT_EQ(Queues(CUPOLA_PLANTED_FOLDER "/libplanted_few_queues.so", {{"CUPOLA_TASKS", "off"}}),
-            "STRICT: 8 queues");
-}
-
 TEST(PlantedScopeBug, IsFound) {
   std::string found;
   for (int held = 15; held < 1000 && found.empty(); held *= 2) {

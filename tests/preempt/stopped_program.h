@@ -71,6 +71,7 @@ class Program {
         {"CUPOLA_SIM_TOKEN", token_}, {"CUPOLA_BOARD", board.path()}, {"CUPOLA_BOARD_SLOT", "0"},
         {"CUPOLA_BUNDLE", CUPOLA_TEST_BUNDLE}, {"CUPOLA_PREEMPT", "always"},
         {"CUPOLA_GATE_EVERY", "0"}, {"CUPOLA_LOG", "info"}, {"PATH", "/usr/bin:/bin"},
+        {"CUDA_DEVICE_MAX_CONNECTIONS", "32"},
         {"CUPOLA_WAIT_LIMIT_MS", "0"}};  // what is to wait waits for ever
     for (const auto& [name, value] : more) environment[name] = value;
     pid_ = fork();
@@ -81,6 +82,7 @@ class Program {
       for (const int fd : {out[0], out[1], in[0], in[1]}) close(fd);
       clearenv();
       for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+      if (environment["CUDA_DEVICE_MAX_CONNECTIONS"].empty()) unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
       std::vector<char*> words;
       for (std::string& word : arguments) words.push_back(word.data());
       words.push_back(nullptr);

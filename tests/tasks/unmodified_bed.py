@@ -35,7 +35,7 @@ class Bed:
     def settings(self, **more):
         """The environment of a run with tasks."""
         return {**self.environ, "CUPOLA_STORE": self.store, "CUPOLA_TASKS": "always",
-                "CUPOLA_LOG": "info", **more}
+                "CUPOLA_LOG": "info", "CUDA_DEVICE_MAX_CONNECTIONS": "32", **more}
 
     def run(self, *command, limit=100, **more):
         """A run as tasks: as runner.run, with what was said as text."""

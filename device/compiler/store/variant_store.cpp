@@ -190,6 +190,19 @@ Result<MappedBundle> VariantStore::FindForImage(const void* image, uint32_t arch
   return FindByContents(bytes, arch);
 }
 
+bool VariantStore::HasNote(std::string_view name) const {
+  return faccessat(fd_, ("notes/" + std::string(name)).c_str(), F_OK, AT_EACCESS) == 0;
+}
+
+bool VariantStore::AddNote(std::string_view name) const {
+  if (mkdirat(fd_, "notes", 0700) != 0 && errno != EEXIST) return false;
+  const int fd = openat(fd_, ("notes/" + std::string(name)).c_str(),
+                        O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return false;
+  close(fd);
+  return true;
+}
+
 Result<MappedBundle> VariantStore::FindForFile(std::span<const std::byte> file,
                                                uint32_t arch) const {
   return FindByContents(IdentityOfFile(file), arch);

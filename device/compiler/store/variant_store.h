@@ -5,6 +5,7 @@
 //   places/<build id>/<offset>-<arch>  link to the key of the image at that offset of that object
 //   contents/<bytes>/<sha256>-<arch>   link to the key of an image of that size and digest
 //   locks/<key>                        held while a bundle of that key is made
+//   notes/<name>                       empty files: what an earlier run of a program found out
 //
 // Only what belongs to this user and nobody else may write to is used. Files are never changed in
 // place. libc only; any thread, a const store is shared. Making bundles: store_writer.h.
@@ -78,6 +79,11 @@ class VariantStore {
 
   /// The same for the contents of a file that the driver was given the name of (IdentityOfFile).
   Result<MappedBundle> FindForFile(std::span<const std::byte> file, uint32_t arch) const;
+
+  /// Whether an earlier run left a note of that name (AddNote): letters, digits and '-'.
+  bool HasNote(std::string_view name) const;
+  /// Leaves one. False: the store cannot be written to.
+  bool AddNote(std::string_view name) const;
 
   const std::string& folder() const { return folder_; }
 

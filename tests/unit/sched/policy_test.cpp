@@ -7,65 +7,11 @@
 
 #include "sched/ffs_policy.h"
 #include "sched/hpf_policy.h"
+#include "policy_bench.h"
 #include "simulation.h"
 
 namespace cupola::sched {
 namespace {
-
-constexpr uint64_t kUs = 1000;
-
-/// An arbiter whose clients are told what they want by the test.
-class Bench {
- public:
-  explicit Bench(const std::string& policy, PolicyOptions options = {})
-      : core_(MakePolicy(policy, options), 100 * kUs) {
-    core_.SetSms(132);
-  }
-
-  ClientId Add(int32_t priority, uint32_t weight = 1) {
-    const ClientId id = core_.Join({.priority = priority, .weight = weight});
-    seen_.emplace_back();
-    seen_.back().can_preempt = true;
-    return id;
-  }
-  Observation& Of(ClientId id) { return seen_[id.value()]; }
-  void Want(ClientId id, uint64_t remaining_us) {
-    Of(id).active = true;
-    Of(id).sequence += 1;
-    Of(id).remaining_ns = remaining_us * kUs;
-    Review(0);
-  }
-  void End(ClientId id) {
-    Of(id).active = false;
-    Review(0);
-  }
-  /// A review `later_us` after the last; whoever was told to stop has, unless `lingers_`.
-  void Review(uint64_t later_us) {
-    now_ += later_us * kUs;
-    for (int pass = 0; pass < 2; ++pass) {  // the second sees what the first made stop
-      core_.Advance(now_);
-      for (uint32_t i = 0; i < seen_.size(); ++i) {
-        seen_[i].stopped = pass == 1 && !lingers_ && core_.OrderFor(ClientId(i)).hold;
-        core_.Observe(ClientId(i), seen_[i]);
-      }
-      core_.Decide();
-    }
-  }
-  /// The clients that may run, as "0 2".
-  std::string Running() const {
-    std::string text;
-    for (const Grant& grant : core_.decision().grants) {
-      text += (text.empty() ? "" : " ") + std::to_string(grant.client.value());
-      if (grant.sm_bound != kKeepsAllSms) text += fmt::format("(above {})", grant.sm_bound);
-    }
-    return text;
-  }
-
-  Arbiter core_;
-  std::vector<Observation> seen_;
-  bool lingers_ = false;
-  uint64_t now_ = kUs;
-};
 
 /// T_e, T_w and T_r of a client's launch in us, "1000 0 600".
 std::string Triplet(const Bench& bench, ClientId id) {
@@ -162,64 +108,6 @@ TEST(Hpf, OfTwoThatWaitNoneMayTakeItsEqual) {
   EXPECT_FALSE(bench.core_.MayTake(second, first));
   EXPECT_TRUE(bench.core_.MayTake(first, low));
   EXPECT_TRUE(bench.core_.MayTake(high, first));
-}
-
-// Each of many equal launches outlives its prediction on a busy machine: none is a reason to stop another.
-TEST(Hpf, ALaunchThatOutlivesItsPredictionIsNotStoppedForAnEqual) {
-  Bench bench("hpf");
-  const ClientId first = bench.Add(0), second = bench.Add(0), third = bench.Add(0);
-  bench.Want(second, 100);
-  bench.End(second);  // what it takes is known from now on
-  bench.Want(first, 1000);
-  bench.Review(20'000);
-  EXPECT_FALSE(bench.core_.MayTake(second, first));
-  bench.Want(second, 100);
-  bench.Want(third, 0);  // nothing is predicted of it
-  bench.Review(1000);
-  EXPECT_EQ(bench.Running(), "0");
-  EXPECT_EQ(bench.core_.OrderFor(first).hold, false);
-}
-
-// A burst without an end is no reason for equals to wait for ever: they take turns, each twice as long as
-// the launch's last.
-TEST(Hpf, EqualsThatOutliveTheirPredictionsTakeTurnsThatDouble) {
-  Bench bench("hpf");
-  const ClientId first = bench.Add(0), second = bench.Add(0);
-  bench.Want(first, 1000);
-  bench.Review(1000);
-  bench.Want(second, 0);
-  std::string order;
-  for (int look = 0; look < 32; ++look) {
-    order += bench.Running();
-    bench.Review(50'000);
-  }
-  EXPECT_EQ(order, "00" "11" "0000" "1111" "00000000" "11111111" "0000");
-  bench.End(first);
-  EXPECT_EQ(bench.Running(), "1");
-  bench.Want(first, 1000);  // a new launch: before one that has had its turns, once that turn is over
-  EXPECT_EQ(bench.Running(), "1");
-}
-
-TEST(Hpf, TurnsOfEqualsAreNeverLongerThanTheLongest) {
-  Bench bench("hpf");
-  const ClientId first = bench.Add(0), second = bench.Add(0);
-  bench.Want(first, 0);
-  bench.Want(second, 0);
-  std::array<uint64_t, 2> ran{};
-  uint64_t changes = 0, turn = 0, longest = 0;
-  std::string before = bench.Running();
-  for (int look = 0; look < 4000; ++look) {
-    bench.Review(10'000);
-    const std::string now = bench.Running();
-    ran[static_cast<size_t>(std::stoi(now))] += 10;
-    turn = now == before ? turn + 10 : 0;
-    longest = std::max(longest, turn);
-    changes += now != before;
-    before = now;
-  }
-  EXPECT_LE(longest, (HpfPolicy::kFirstTurnNs << HpfPolicy::kMostDoublings) / 1'000'000 + 10);
-  EXPECT_LE(changes, 2 * HpfPolicy::kMostDoublings + 40'000 / 1600 + 1);
-  EXPECT_NEAR(static_cast<double>(ran[0]), static_cast<double>(ran[1]), 1700);
 }
 
 // Whatever the overheads and the weights: a length that is no number any more.

@@ -179,5 +179,16 @@ TEST(PlaceLink, NeedsABuildId) {
   EXPECT_EQ(PlaceLink(kBuildId, 0xABC0, 90), "places/abcd01/abc0-90");
 }
 
+TEST_F(VariantStoreTest, KeepsNotes) {
+  Result<VariantStore> store = VariantStore::Open(folder_);
+  ASSERT_TRUE(store);
+  EXPECT_FALSE(store->HasNote("many-streams-1"));
+  EXPECT_TRUE(store->AddNote("many-streams-1"));
+  EXPECT_TRUE(store->AddNote("many-streams-1"));
+  EXPECT_TRUE(store->HasNote("many-streams-1"));
+  EXPECT_FALSE(store->HasNote("many-streams-2"));
+  EXPECT_TRUE(Find());
+}
+
 }  // namespace
 }  // namespace cupola::store
