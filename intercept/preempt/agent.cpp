@@ -35,7 +35,8 @@ constexpr uint64_t kHeldNs = 10'000'000, kLongestHeldNs = 40'000'000;
 static_assert(kLongestHeldNs < kHeldLeaseNs / 2, "the lease is renewed at these looks");
 constexpr uint64_t kSpinNs = 300'000;           // stopped: a high-priority kernel is often shorter
 constexpr uint64_t kLookNs = 20'000, kLongestLookNs = 500'000;
-constexpr uint64_t kPlainLookNs = 250'000;  // asked, with plain launches under way
+constexpr uint64_t kPlainLookNs = 250'000;  // asked, with plain launches under way; rarer with time
+constexpr uint64_t kLongestPlainLookNs = 10'000'000;
 // Asked so lately: it is likely to be asked again, or to be let go, and a sleeping thread takes 60 to
 // 250 us to wake on a virtual machine, more than most kernels that others stop for. So it looks
 // without sleeping, where it has a processor to itself.
@@ -85,6 +86,7 @@ class Agent {
   uint64_t hot_ns_ = 0;    ///< how long after that it does not sleep
   uint64_t look_ns_ = kLookNs;
   uint64_t held_ns_ = kHeldNs;  ///< the next look while it is held and has stopped
+  uint64_t plain_look_ns_ = kPlainLookNs;  ///< while plain launches keep it from that
   uint64_t asked_well_ns_ = 0;
   bool had_gates_;                  ///< gates were put before it was asked
   uint64_t closed_ns_ = 0;          ///< when the gate was closed, while it is; else 0
@@ -344,7 +346,11 @@ void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
   const bool has_plain = requests != 0 && !PlainIsOver();
   const bool lingers = gpu_.demand.end_at_ns.load() != 0;
   if (requests != 0 && look.running == 0 && !has_plain && !lingers) return SleepHeld(seen);
-  const uint64_t tick = std::min(DemandTickNs(gpu_), has_plain ? kPlainLookNs : UINT64_MAX);
+  uint64_t tick = DemandTickNs(gpu_);
+  if (has_plain) {
+    tick = lingers ? std::min(tick, plain_look_ns_) : plain_look_ns_;
+    plain_look_ns_ = std::min(plain_look_ns_ + plain_look_ns_ / 4, kLongestPlainLookNs);
+  }
   if (tick < kIdleNs) gpu_.demand.agent_wakes_ns.store(now + tick);
   sched::WaitForWake(gpu_.slot(), seen, tick < kIdleNs ? tick : kIdleNs);
   gpu_.demand.agent_wakes_ns.store(0);
@@ -379,6 +385,7 @@ void Agent::Run() {
       asked_ns_ = MonotonicNs();
       look_ns_ = kLookNs;
       held_ns_ = kHeldNs;
+      plain_look_ns_ = kPlainLookNs;
     }
     const bool whole = gpu_.requests() != 0 && gpu_.sm_bound() == runtime::kAllSms;
     // Where only the bound grew nobody told us, and the time is not known.
