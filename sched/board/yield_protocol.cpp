@@ -133,6 +133,7 @@ Asked Ask(BoardSlot& slot, uint32_t requester, uint32_t sm_bound) {
 SlotSet AskVictims(BoardView board, uint32_t self) {
   BoardSlot& slot = board.slot(self);
   SlotSet told;
+  if (slot.may_take.IsEmpty()) return told;  // of most processes, on their way to a launch
   ForEachSlot(slot.may_take.load(), [&](uint32_t victim) {
     if (victim == self) return;
     slot.asked.words[victim / 64].fetch_or(uint64_t{1} << victim % 64, std::memory_order_relaxed);
@@ -163,7 +164,9 @@ Wakes BeginDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t
 }
 
 void WakeSleepers(BoardView board, const Wakes& wakes) {
-  ForEachSlot(wakes.agents, [&](uint32_t slot) { WakeSleeper(board.slot(slot)); });
+  if (!wakes.agents.IsEmpty()) {
+    ForEachSlot(wakes.agents, [&](uint32_t slot) { WakeSleeper(board.slot(slot)); });
+  }
   if (wakes.daemon) WakeDaemon(board.header());
 }
 

@@ -293,8 +293,10 @@ class Places(ServeTest):
                       second.stderr)
 
     def test_a_stale_socket_is_removed(self):
-        self.serve().kill()
-        until(lambda: os.path.exists(self.socket), "it was left")
+        daemon = self.serve()
+        daemon.kill()
+        daemon.wait()
+        self.assertTrue(os.path.exists(self.socket), "it was left")
         self.serve()
         self.assertEqual(Member(self).joined, "joined")
 
