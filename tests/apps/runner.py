@@ -84,6 +84,8 @@ def environment(build, device):
         plain["CUPOLA_SIM_TOKEN"] = private_token()
         # It may be slow to come to rest where many share the machine.
         plain["CUPOLA_TASK_PATIENCE_MS"] = "10000"
+        # And a task or a block that only waits for a processor is not to be taken for one that waits for ever.
+        plain["CUPOLA_WAIT_LIMIT_MS"] = "3000"
     if folder:
         plain["LD_LIBRARY_PATH"] = ":".join(filter(None, [folder, plain.get("LD_LIBRARY_PATH")]))
     return plain
