@@ -100,7 +100,7 @@ TEST_F(YieldProtocol, WhoMayNotBeAskedIsNotByThreads) {
       others.emplace_back([&, bit] {
         std::mt19937_64 random(seed * 10 + bit);
         board_.slot(bit).state = static_cast<uint32_t>(SlotState::kLive);
-        board_.slot(bit).may_take = 1;
+        board_.slot(bit).may_take.store(1);
         while (!over) {
           const uint64_t now = BoardClockNs();
           if (bit == 1) {
