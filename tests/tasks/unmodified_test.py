@@ -266,7 +266,8 @@ def main():
         print(f"{run}: {output or problem or 'well'}", flush=True)
 
     try:
-        environ = runner.environment(build, options.device)
+        # As many hardware queues as there may be: these programs have up to 32 streams.
+        environ = {**runner.environment(build, options.device), "CUDA_DEVICE_MAX_CONNECTIONS": "32"}
         with tempfile.TemporaryDirectory() as folder:
             groups = {PROGRAMS, PROGRAMS_ASKED, *CHECKS, *OTHERS}
             named = [app for app in options.apps if app not in groups]
