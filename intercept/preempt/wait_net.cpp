@@ -27,7 +27,7 @@ constexpr uint64_t kReadEveryNs = 1'000'000;
 // Where a wait was stuck, and nothing has gone on since, the next need not last as long.
 constexpr uint64_t kPartOfLimit = 8;
 // Where counters cannot be read: a kernel that is longer is taken for one that does not go on.
-constexpr uint64_t kTimesBlind = 50;
+constexpr uint64_t kBlindNs = 1'000'000'000;
 
 /// Makes a context the calling thread's for a call.
 class CurrentScope {
@@ -189,10 +189,11 @@ bool WaitProgress::IsStuck(uint64_t now_ns) noexcept {
     since_ns_ = now_ns;
     return false;
   }
-  uint64_t limit_ns = settings.wait_limit_ns;
-  if (context_.was_stuck.load(std::memory_order_relaxed)) limit_ns /= kPartOfLimit;
+  const bool was_stuck = context_.was_stuck.load(std::memory_order_relaxed);
+  const uint64_t limit_ns = settings.wait_limit_ns / (was_stuck ? kPartOfLimit : 1);
+  const uint64_t blind_ns = kBlindNs / (was_stuck ? kPartOfLimit : 1);
   if (context_.kept.load() != 0) return now_ns - since_ns_ >= limit_ns;  // another wait was
-  if (!can_read) return now_ns - since_ns_ >= limit_ns * kTimesBlind;
+  if (!can_read) return now_ns - since_ns_ >= std::max(limit_ns, blind_ns);
   return has_counters && read_ns >= since_ns_ + limit_ns;
 }
 
