@@ -9,6 +9,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include "base/standard_error.h"
 #include "intercept/calls.h"
 #include "intercept/door/door.h"
 #include "intercept/driver_search.h"
@@ -120,6 +121,9 @@ bool OpenFile(const char* path, void* result) {
     const char* why = dlerror();
     Say(Level::kWarn, {"cannot load the driver ", path, ": ", why != nullptr ? why : "?"});
     return false;
+  }
+  if (void* take = RealDlsym(handle, kTakeStandardErrorName)) {  // the simulated driver, loaded late
+    reinterpret_cast<TakeStandardErrorFunction>(take)(&StandardErrorAtStart());
   }
   Say(Level::kDebug, {"driver: ", path});
   *static_cast<void**>(result) = handle;

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/standard_error.h"
 #include "intercept/allocations.h"
 #include "intercept/mutex_lock.h"
 
@@ -23,6 +24,7 @@ constexpr size_t kMostParameters = InputBytes::kMost;  // described of a kernel
 constexpr uint64_t kMostBytes = 256u << 20;
 constexpr uint32_t kAllOfTheFirst = 4096; // launches of a kernel
 constexpr uint32_t kThenEvery = 16;
+constexpr int kFirstDescriptor = 200;  // above the low numbers, which programs count on and close in bulk
 
 struct Parameter {
   size_t offset, bytes;
@@ -37,6 +39,7 @@ struct Kernel {
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<int> file{-1};
+FileIdentity identity;  // of that file; written before `file` is
 std::atomic<uint64_t> written{0};
 FeatureCalls calls;
 std::unordered_map<const void*, Kernel>* kernels = nullptr;  // never destroyed: threads may launch
@@ -52,9 +55,16 @@ void Append(FeatureLine* line, const char* format, ...) {
   if (bytes > 0) line->bytes += std::min(static_cast<size_t>(bytes), room - 1);
 }
 
+// The descriptor of the file, -1 where there is none. A program may close all descriptors that it does not
+// know, and the next file that it opens gets the number of ours: then nothing is written any more.
+int OpenFile() {
+  const int to = file.load(std::memory_order_acquire);
+  return to >= 0 && IdentityOf(to) == identity ? to : -1;
+}
+
 // One write a line: lines of several threads, and of a process that is killed, stay whole.
 void Write(const char* text, size_t bytes) {
-  const int to = file.load(std::memory_order_acquire);
+  const int to = OpenFile();
   if (to < 0 || written.fetch_add(bytes) > kMostBytes) return;
   [[maybe_unused]] const ssize_t ignored = write(to, text, bytes);
 }
@@ -187,11 +197,15 @@ bool OpenFeatures(const char* folder, uint64_t start_ns, const FeatureCalls& giv
   const int made =
       open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (made < 0) return false;
+  const int moved = fcntl(made, F_DUPFD_CLOEXEC, kFirstDescriptor);
+  if (moved >= 0) close(made);
+  const int descriptor = moved >= 0 ? moved : made;
+  identity = IdentityOf(descriptor);
   calls = given;
   kernels = new std::unordered_map<const void*, Kernel>;
   next_number = 0;
   written = 0;
-  file.store(made, std::memory_order_release);
+  file.store(descriptor, std::memory_order_release);
   WriteFeatureText("cupola-features 1");
   return true;
 }
@@ -243,7 +257,8 @@ void WriteFeatureText(const char* text) noexcept {
 void ResetFeaturesAfterFork() noexcept {
   mutex = PTHREAD_MUTEX_INITIALIZER;
   kernels = nullptr;  // left behind: another thread of the parent may have been changing it
-  const int old = file.exchange(-1);
+  const int old = OpenFile();
+  file.store(-1);
   if (old >= 0) close(old);
 }
 

@@ -1,10 +1,9 @@
 #include "intercept/notice.h"
 
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
-#include <unistd.h>
+#include "base/standard_error.h"
 
 namespace cupola::intercept {
 namespace {
@@ -24,7 +23,6 @@ Level AskedLevel() {
 
 void Say(Level level, std::initializer_list<std::string_view> parts) noexcept {
   if (level == Level::kOff || level > AskedLevel()) return;
-  const int saved_errno = errno;
   char line[1024];
   size_t used = 0;
   const auto append = [&](std::string_view part) {
@@ -36,8 +34,7 @@ void Say(Level level, std::initializer_list<std::string_view> parts) noexcept {
   append("cupola: ");
   for (std::string_view part : parts) append(part);
   line[used++] = '\n';
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line, used);
-  errno = saved_errno;
+  WriteToStandardError(line, used);
 }
 
 void SayOnce(std::atomic_flag& said, Level level,

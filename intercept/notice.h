@@ -1,4 +1,5 @@
-// What the preloaded library says to its host's standard error: one line a time, by write(2),
+// What the preloaded library says to its host's standard error: one line a time, by write(2), and only
+// while descriptor 2 is the file that it was when the program started (base/standard_error.h);
 // levels from CUPOLA_LOG (off, error, warn, info, debug; default warn). No allocation, no lock; any
 // thread.
 #pragma once

@@ -181,12 +181,17 @@ JoinResult BoardClient::Join(const JoinRequest& request) {
 
 JoinResult BoardClient::Exchange(uint32_t timeout_ms) {
   reason_[0] = '\0';
+  const int own_board = joined() ? memory_.fd() : -1;
+  if (joined() && own_board < 0) {
+    Copy(reason_, "the program has closed the descriptor of the board");
+    return JoinResult::kNoDaemon;
+  }
   const Deadline deadline(timeout_ms);
   JoinResult result = JoinResult::kNoDaemon;
   const int fd = ConnectTo(socket_path_, path_is_named_, deadline, result);
   if (fd < 0) return result;
   int board_fd = -1;
-  const bool sent = SendJoin(fd, message_, joined() ? memory_.fd() : -1, deadline);
+  const bool sent = SendJoin(fd, message_, own_board, deadline);
   const ssize_t size = ReceiveAnswer(fd, answer_, board_fd, deadline);
   close(fd);
   if (size < 0) {

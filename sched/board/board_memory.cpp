@@ -92,14 +92,17 @@ BoardMemory BoardMemory::Map(int fd, const char** why) {
   return board;
 }
 
+int BoardMemory::fd() const {
+  struct stat facts {};
+  const bool is_ours = fd_ >= 0 && fstat(fd_, &facts) == 0 && facts.st_ino == inode_ &&
+                       facts.st_size == static_cast<off_t>(kBoardBytes);
+  return is_ours ? fd_ : -1;
+}
+
 void BoardMemory::Close() {
   if (view_) munmap(view_.memory(), kBoardBytes);
   view_ = BoardView();
-  struct stat facts {};
-  if (fd_ >= 0 && fstat(fd_, &facts) == 0 && facts.st_ino == inode_ &&
-      facts.st_size == static_cast<off_t>(kBoardBytes)) {
-    close(fd_);
-  }
+  if (fd() >= 0) close(fd_);
   fd_ = -1;
 }
 

@@ -26,7 +26,8 @@ class BoardMemory {
 
   explicit operator bool() const { return static_cast<bool>(view_); }
   BoardView view() const { return view_; }
-  int fd() const { return fd_; }
+  /// The board's descriptor; -1 where the program has closed it, and its number may be another file's.
+  int fd() const;
   /// The file's number, which tells boards apart.
   ino_t inode() const { return inode_; }
 

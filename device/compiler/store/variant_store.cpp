@@ -20,6 +20,7 @@ namespace {
 constexpr size_t kKeyDigits = 64;
 // A bundle that is found counts as used; its time is not written more often than this.
 constexpr time_t kUseGranularity_s = 3600;
+constexpr int kFirstDescriptor = 200;
 
 Error SystemError(const std::string& file, int error) {
   const ErrorCode code =
@@ -46,6 +47,27 @@ Result<std::span<const std::byte>> Map(int fd, const std::string& file) {
   if (memory == MAP_FAILED) return SystemError(file, errno);
   if (time(nullptr) - facts.st_mtime > kUseGranularity_s) futimens(fd, nullptr);
   return std::span<const std::byte>(static_cast<const std::byte*>(memory), size);
+}
+
+/// The folder, opened where it is this user's alone. Above the low numbers, which programs count on and
+/// close in bulk.
+Result<int> Folder(const std::string& folder) {
+  const int low = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (low < 0) return SystemError(folder, errno);
+  struct stat facts {};
+  const bool is_known = fstat(low, &facts) == 0;
+  const int error = errno;
+  const char* why = is_known ? Distrust(facts) : nullptr;
+  if (!is_known || why != nullptr) close(low);
+  if (!is_known) return SystemError(folder, error);
+  if (why != nullptr) {
+    return MakeError(ErrorCode::kInvalidArgument, std::string("variants are not used: ") + why,
+                     Location{.file = folder});
+  }
+  const int high = fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor);
+  if (high < 0) return low;
+  close(low);
+  return high;
 }
 
 // A value of the environment that is an absolute path, else "".
@@ -99,29 +121,47 @@ Result<VariantStore> VariantStore::Open(const std::string& folder) {
   if (folder.empty()) {
     return MakeError(ErrorCode::kNotFound, "no folder for variants: set CUPOLA_STORE or HOME");
   }
-  const int fd = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return SystemError(folder, errno);
-  VariantStore store(folder, fd);
-  struct stat facts {};
-  if (fstat(fd, &facts) != 0) return SystemError(folder, errno);
-  if (const char* why = Distrust(facts)) {
-    return MakeError(ErrorCode::kInvalidArgument, std::string("variants are not used: ") + why,
-                     Location{.file = folder});
-  }
-  return store;
+  const Result<int> fd = Folder(folder);
+  if (!fd) return fd.error();
+  return VariantStore(folder, *fd);
 }
 
+class VariantStore::OpenFolder {
+ public:
+  explicit OpenFolder(const VariantStore& store) {
+    if (store.fd_ >= 0 && IdentityOf(store.fd_) == store.identity_) {
+      fd_ = store.fd_;
+    } else if (Result<int> again = Folder(store.folder_)) {
+      fd_ = *again;
+      is_own_ = true;
+    }
+  }
+  ~OpenFolder() {
+    if (is_own_) close(fd_);
+  }
+  OpenFolder(const OpenFolder&) = delete;
+  OpenFolder& operator=(const OpenFolder&) = delete;
+  int fd() const { return fd_; }  ///< -1 where it cannot be opened any more
+
+ private:
+  int fd_ = -1;
+  bool is_own_ = false;
+};
+
 VariantStore::VariantStore(VariantStore&& other) noexcept
-    : folder_(std::move(other.folder_)), fd_(std::exchange(other.fd_, -1)) {}
+    : folder_(std::move(other.folder_)),
+      fd_(std::exchange(other.fd_, -1)),
+      identity_(other.identity_) {}
 
 VariantStore& VariantStore::operator=(VariantStore&& other) noexcept {
   std::swap(folder_, other.folder_);
   std::swap(fd_, other.fd_);
+  std::swap(identity_, other.identity_);
   return *this;
 }
 
 VariantStore::~VariantStore() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ >= 0 && IdentityOf(fd_) == identity_) close(fd_);
 }
 
 Result<MappedBundle> VariantStore::FindByKey(std::string_view key) const {
@@ -129,7 +169,8 @@ Result<MappedBundle> VariantStore::FindByKey(std::string_view key) const {
   const std::string file = folder_ + "/" + name;
   if (!IsKey(key))
     return MakeError(ErrorCode::kInvalidArgument, "not a key", Location{.file = file});
-  const int fd = openat(fd_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  const OpenFolder folder(*this);
+  const int fd = openat(folder.fd(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return SystemError(file, errno);
   Result<std::span<const std::byte>> bytes = Map(fd, file);
   close(fd);
@@ -152,7 +193,8 @@ Result<MappedBundle> VariantStore::FindByKey(std::string_view key) const {
 
 Result<MappedBundle> VariantStore::FindByLink(const char* link) const {
   char target[128];
-  const ssize_t length = readlinkat(fd_, link, target, sizeof(target));
+  const OpenFolder folder(*this);
+  const ssize_t length = readlinkat(folder.fd(), link, target, sizeof(target));
   if (length < 0) return SystemError(folder_ + "/" + link, errno);
   std::string_view key(target, static_cast<size_t>(length));
   key = key.substr(key.find_last_of('/') + 1);
@@ -173,7 +215,7 @@ Result<MappedBundle> VariantStore::FindAt(std::span<const uint8_t> build_id, uin
 Result<MappedBundle> VariantStore::FindByContents(std::span<const std::byte> image,
                                                   uint32_t arch) const {
   const std::string size = "contents/" + std::to_string(image.size());
-  if (image.empty() || faccessat(fd_, size.c_str(), X_OK, AT_EACCESS) != 0) {
+  if (image.empty() || faccessat(OpenFolder(*this).fd(), size.c_str(), X_OK, AT_EACCESS) != 0) {
     return MakeError(ErrorCode::kNotFound, "no image of that size was built");
   }
   return FindByLink(ContentsLink(image.size(), Sha256Of(image), arch).c_str());

@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/standard_error.h"
 #include "device/compiler/store/bundle.h"
 #include "device/compiler/store/sha256.h"
 
@@ -88,11 +89,14 @@ class VariantStore {
   const std::string& folder() const { return folder_; }
 
  private:
-  VariantStore(std::string folder, int fd) : folder_(std::move(folder)), fd_(fd) {}
+  VariantStore(std::string folder, int fd)
+      : folder_(std::move(folder)), fd_(fd), identity_(IdentityOf(fd)) {}
   Result<MappedBundle> FindByLink(const char* link) const;
+  class OpenFolder;  ///< the folder during one call: fd_, or another where the program took its number
 
   std::string folder_;
   int fd_ = -1;
+  FileIdentity identity_;  ///< of what fd_ was opened on
 };
 
 /// Whether `key` is one: 64 lower-case hex digits.

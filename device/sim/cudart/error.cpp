@@ -2,8 +2,7 @@
 #include <atomic>
 #include <cstring>
 
-#include <unistd.h>
-
+#include "base/standard_error.h"
 #include "device/sim/cudart/runtime.h"
 
 namespace {
@@ -53,7 +52,7 @@ extern "C" __attribute__((visibility("hidden"))) int cupola_cudart_missing(const
     std::memcpy(line, kBefore, sizeof(kBefore) - 1);
     std::memcpy(line + sizeof(kBefore) - 1, name, length);
     line[sizeof(kBefore) - 1 + length] = '\n';
-    [[maybe_unused]] const ssize_t ignored = write(STDERR_FILENO, line, sizeof(kBefore) + length);
+    cupola::WriteToStandardError(line, sizeof(kBefore) + length);
   }
   return cupola::cudart::Leave(cudaErrorNotSupported);
 }

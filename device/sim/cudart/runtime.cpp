@@ -9,6 +9,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include "base/standard_error.h"
+
 namespace cupola::cudart {
 namespace {
 
@@ -65,6 +67,9 @@ void Open(State* state) {
   if (driver == nullptr) return;
   const auto get = reinterpret_cast<GetProcAddress>(dlsym(driver, "cuGetProcAddress_v2"));
   if (get == nullptr) return;
+  if (void* take = dlsym(driver, kTakeStandardErrorName)) {  // the simulated driver, loaded late
+    reinterpret_cast<TakeStandardErrorFunction>(take)(&StandardErrorAtStart());
+  }
   Resolve(get, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &state->legacy);
   Resolve(get, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &state->per_thread);
   if (!IsComplete(state->legacy) || !IsComplete(state->per_thread)) return;

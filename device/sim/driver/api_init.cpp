@@ -2,11 +2,12 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string>
 
+#include "base/standard_error.h"
 #include "device/sim/driver/api.h"
 #include "device/sim/token/token.h"
 
@@ -29,10 +30,8 @@ uint64_t NumberFrom(const char* variable, uint64_t otherwise, uint64_t most) {
   char* end = nullptr;
   const unsigned long long number = std::strtoull(text, &end, 10);
   if (*end == '\0' && number >= 1 && number <= most) return number;
-  std::fprintf(stderr,
-               "cupola simulated device: %s=%s is not a number from 1 to %llu; using %llu\n",
-               variable, text, static_cast<unsigned long long>(most),
-               static_cast<unsigned long long>(otherwise));
+  Say(std::string(variable) + "=" + text + " is not a number from 1 to " + std::to_string(most) +
+      "; using " + std::to_string(otherwise));
   return otherwise;
 }
 
@@ -127,6 +126,12 @@ CUresult CheckHasPrimary(CUdevice device) {
 extern "C" __attribute__((visibility("hidden"))) CUresult cupola_sim_lacks(const char* name) {
   cupola::sim::SayLacks(name);
   return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/// See base/standard_error.h. Called by the library that opens this one, before any other call.
+extern "C" __attribute__((visibility("default"))) void cupola_take_standard_error(
+    const cupola::FileIdentity* at_start) {
+  cupola::TakeStandardError(*at_start);
 }
 
 using namespace cupola::sim;  // NOLINT: the edge is outside the namespace

@@ -1,6 +1,6 @@
 #include "device/sim/driver/context.h"
 
-#include <cstdio>
+#include "device/sim/driver/say.h"
 
 namespace cupola::sim {
 namespace {
@@ -26,7 +26,7 @@ Context::Context(uint32_t context_flags, bool primary, int its_device)
 void Context::Poison(CUresult error, const std::string& message) {
   CUresult expected = CUDA_SUCCESS;
   if (!sticky_.compare_exchange_strong(expected, error, std::memory_order_acq_rel)) return;
-  std::fprintf(stderr, "cupola simulated device: %s\n", message.c_str());
+  Say(message);
 }
 
 CUresult ToResult(FaultKind kind) {

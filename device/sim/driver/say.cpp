@@ -1,19 +1,23 @@
 #include "device/sim/driver/say.h"
 
-#include <cstdio>
 #include <mutex>
 #include <set>
 #include <string>
 
+#include "base/standard_error.h"
+
 namespace cupola::sim {
+
+void Say(const std::string& sentence) {
+  const std::string line = "cupola simulated device: " + sentence + "\n";
+  WriteToStandardError(line.data(), line.size());
+}
 
 void SayLacks(const char* what) {
   static auto* const said = new std::set<std::string>;  // leaked: used until the process ends
   static auto* const mutex = new std::mutex;
   std::lock_guard lock(*mutex);
-  if (said->insert(what).second) {
-    std::fprintf(stderr, "cupola simulated device: %s is not supported\n", what);
-  }
+  if (said->insert(what).second) Say(std::string(what) + " is not supported");
 }
 
 }  // namespace cupola::sim

@@ -4,7 +4,9 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <string>
+
+#include "base/standard_error.h"
 
 namespace cupola::sim {
 namespace {
@@ -46,8 +48,9 @@ void Token::OnQuiet() {
 }
 
 void Token::FailOpen(const std::string& why) {
-  std::fprintf(stderr, "cupola simulated device: %s; not shared with other processes\n",
-               why.c_str());
+  const std::string line =
+      "cupola simulated device: " + why + "; not shared with other processes\n";
+  WriteToStandardError(line.data(), line.size());
   gate_.Open();
 }
 
