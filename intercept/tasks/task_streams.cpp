@@ -113,13 +113,25 @@ StreamTasks* Add(TaskEngine& engine, CUstream stream) {
 // This thread's default stream. Only this thread can name it: others wait for its tasks on the
 // host.
 struct Own {
-  StreamTasks* stream = nullptr;
-  ~Own() {
-    if (stream != nullptr) stream->owner.store(nullptr);
-    stream = nullptr;
-  }
+  StreamTasks* stream;
 };
-thread_local Own own;
+thread_local constinit Own own __attribute__((tls_model("initial-exec"))) = {};
+
+// Runs when a thread that had such a stream ends. What it may still launch after this, in a destructor that runs later,
+// takes one again, and this runs again.
+void EndOwn(void*) {
+  if (own.stream != nullptr) own.stream->owner.store(nullptr);
+  own.stream = nullptr;
+}
+
+// Where there is no key the stream stays taken.
+void EndOwnWithThread() {
+  static const pthread_key_t key = [] {
+    pthread_key_t created = 0;
+    return pthread_key_create(&created, &EndOwn) == 0 ? created : ~pthread_key_t{0};
+  }();
+  pthread_setspecific(key, &own);
+}
 
 // Of the first context that it has tasks in, while that is there.
 StreamTasks* AddOwn(TaskEngine& engine) {
@@ -128,7 +140,10 @@ StreamTasks* AddOwn(TaskEngine& engine) {
   const MutexLock lock(mutex);
   if (own.stream != nullptr) own.stream->owner.store(nullptr);
   StreamTasks* const added = AddLocked(engine, CU_STREAM_PER_THREAD);
-  if (added != nullptr) added->owner.store(&own);
+  if (added != nullptr) {
+    added->owner.store(&own);
+    EndOwnWithThread();
+  }
   return own.stream = added;
 }
 

@@ -2,6 +2,7 @@
 // launch.
 #include <vector>
 
+#include "base/per_thread.h"
 #include "device/sim/cudart/runtime.h"
 
 namespace cupola::cudart {
@@ -14,8 +15,8 @@ struct CallConfiguration {
 };
 
 std::vector<CallConfiguration>& Configurations() {
-  thread_local std::vector<CallConfiguration> stack;
-  return stack;
+  static auto* const stacks = new PerThread<std::vector<CallConfiguration>>;
+  return stacks->Get();
 }
 
 /// The driver takes an unsigned int: a size that does not fit is more than any device has.

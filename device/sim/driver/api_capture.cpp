@@ -1,4 +1,5 @@
 // Stream capture: cuStreamBeginCapture and kin.
+#include "base/per_thread.h"
 #include "device/sim/driver/api.h"
 
 using namespace cupola::sim;  // NOLINT
@@ -20,7 +21,8 @@ CUresult InfoOf(DefaultStream null_means, CUstream handle, CUstreamCaptureStatus
   if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Capture capture;
   // The program may look at the nodes until its next call about this capture.
-  thread_local std::vector<GraphNode*> tail;
+  static auto* const tails = new cupola::PerThread<std::vector<GraphNode*>>;
+  std::vector<GraphNode*>& tail = tails->Get();
   tail.clear();
   *status = driver->CaptureOf(*stream, &capture, &tail);
   if (*status != CU_STREAM_CAPTURE_STATUS_ACTIVE) return CUDA_SUCCESS;

@@ -70,9 +70,9 @@ SIM_EXPORT CUresult cuCtxPushCurrent(CUcontext handle) { return cuCtxPushCurrent
 SIM_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext* handle) {
   Driver* driver;
   SIM_TRY(Enter(&driver));
-  Context* top = driver->Pop();
+  const CUcontext top = driver->Pop();
   if (top == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  if (handle != nullptr) *handle = reinterpret_cast<CUcontext>(top);
+  if (handle != nullptr) *handle = top;
   return CUDA_SUCCESS;
 }
 SIM_EXPORT CUresult cuCtxPopCurrent(CUcontext* handle) { return cuCtxPopCurrent_v2(handle); }

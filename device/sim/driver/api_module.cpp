@@ -1,9 +1,11 @@
 // cuModule* and cuLibrary*, cuKernel*: images and what is in them.
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "device/sim/driver/api.h"
 
@@ -11,34 +13,67 @@ using namespace cupola::sim;  // NOLINT
 
 namespace {
 
-/// Gives a failure's sentence to the program's log buffer where it passed one, and to standard
-/// error in any case: a program that only prints the code would leave its user in the dark.
+/// Puts a text into a log buffer of the program's, where it passed one. Its size becomes the number of characters without
+/// the NUL.
+void FillLog(CUjit_option buffer_option, CUjit_option size_option, const std::string& text,
+             unsigned int count, const CUjit_option* options, void** values) {
+  char* buffer = nullptr;
+  void** size = nullptr;
+  for (unsigned int i = 0; i < count && options != nullptr && values != nullptr; ++i) {
+    if (options[i] == buffer_option) buffer = static_cast<char*>(values[i]);
+    if (options[i] == size_option) size = &values[i];
+  }
+  const size_t room = size != nullptr ? static_cast<uint32_t>(reinterpret_cast<uintptr_t>(*size)) : 0;
+  if (buffer == nullptr || room == 0) return;
+  const size_t length = std::min(text.size(), room - 1);
+  std::memcpy(buffer, text.data(), length);
+  buffer[length] = '\0';
+  *size = reinterpret_cast<void*>(length);
+}
+
+/// Fills the program's logs, on success too, and says why an image cannot be loaded: a program that only prints the code
+/// would leave its user in the dark.
 CUresult Tell(const LoadFailure& failure, unsigned int count, CUjit_option* options,
               void** values) {
+  FillLog(CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, failure.message, count,
+          options, values);
+  FillLog(CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, "", count, options, values);
   if (failure.result == CUDA_SUCCESS) return CUDA_SUCCESS;
-  std::fprintf(stderr, "cupola simulated device: cannot load a module: %s\n",
-               failure.message.c_str());
-  char* buffer = nullptr;
-  size_t bytes = 0, at = 0;
-  for (unsigned int i = 0; i < count && options != nullptr && values != nullptr; ++i) {
-    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) buffer = static_cast<char*>(values[i]);
-    if (options[i] != CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) continue;
-    bytes = reinterpret_cast<size_t>(values[i]);
-    at = i;
-  }
-  if (buffer != nullptr && bytes > 0) {
-    const int written = std::snprintf(buffer, bytes, "%s", failure.message.c_str());
-    values[at] = reinterpret_cast<void*>(std::min<size_t>(bytes - 1, written < 0 ? 0 : written));
-  }
+  Say("cannot load a module: " + failure.message);
   return failure.result;
 }
 
-bool ReadFile(const char* path, std::vector<char>* bytes) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return false;
-  bytes->assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  bytes->push_back('\0');  // PTX text ends with one
-  return true;
+/// Of an ELF file, whether its table of sections is there; what is read of it later has no bounds of its own.
+bool HoldsItsSections(const std::vector<char>& file) {
+  Elf64_Ehdr header{};
+  if (file.size() < sizeof(header)) return true;
+  std::memcpy(&header, file.data(), sizeof(header));
+  return std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+         (header.e_shoff < file.size() &&
+          file.size() - header.e_shoff > uint64_t{header.e_shnum} * header.e_shentsize);
+}
+
+/// The whole file and a NUL, with which PTX text ends. As an H100's driver answers: CUDA_ERROR_OUT_OF_MEMORY for a folder,
+/// CUDA_ERROR_INVALID_IMAGE for what is empty, or no file that has a size. Waits for nobody: not for who writes to a FIFO.
+CUresult ReadFile(const char* path, std::vector<char>* bytes) {
+  if (path == nullptr || *path == '\0') return CUDA_ERROR_INVALID_VALUE;
+  const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return CUDA_ERROR_FILE_NOT_FOUND;
+  struct stat facts {};
+  CUresult result = CUDA_ERROR_INVALID_IMAGE;
+  if (fstat(file, &facts) == 0 && S_ISDIR(facts.st_mode)) result = CUDA_ERROR_OUT_OF_MEMORY;
+  if (S_ISREG(facts.st_mode) && facts.st_size > 0) {
+    bytes->resize(static_cast<size_t>(facts.st_size) + 1);
+    size_t got = 0;
+    ssize_t more = 1;
+    while (more > 0 && got < bytes->size() - 1) {
+      more = read(file, bytes->data() + got, bytes->size() - 1 - got);
+      if (more > 0) got += static_cast<size_t>(more);
+    }
+    if (got != 0 && HoldsItsSections(*bytes)) result = CUDA_SUCCESS;
+  }
+  close(file);
+  return result;
 }
 
 CUresult FindKernel(CUkernel handle, Driver** driver, std::shared_ptr<Kernel>* kernel) {
@@ -86,8 +121,7 @@ SIM_EXPORT CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) {
 
 SIM_EXPORT CUresult cuModuleLoad(CUmodule* module, const char* path) {
   std::vector<char> bytes;
-  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!ReadFile(path, &bytes)) return CUDA_ERROR_FILE_NOT_FOUND;
+  SIM_TRY(ReadFile(path, &bytes));
   return cuModuleLoadDataEx(module, bytes.data(), 0, nullptr, nullptr);
 }
 
@@ -168,8 +202,7 @@ SIM_EXPORT CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* path,
                                           unsigned int jit_count, CUlibraryOption* options,
                                           void** values, unsigned int count) {
   std::vector<char> bytes;
-  if (path == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  if (!ReadFile(path, &bytes)) return CUDA_ERROR_FILE_NOT_FOUND;
+  SIM_TRY(ReadFile(path, &bytes));
   return cuLibraryLoadData(library, bytes.data(), jit_options, jit_values, jit_count, options,
                            values, count);
 }

@@ -1,5 +1,5 @@
-// A context of the simulated device: its streams and its sticky error. Owned by the Driver. The
-// list of streams is guarded by the engine's mutex; the error is atomic.
+// A context of the simulated device: its streams and its sticky error. It lives as long as the Driver lists it, a thread's
+// stack has it, or a stream of it exists. The list of streams is guarded by the engine's mutex; the error is atomic.
 #pragma once
 
 #include <cuda.h>
@@ -14,7 +14,7 @@
 
 namespace cupola::sim {
 
-class Context {
+class Context : public std::enable_shared_from_this<Context> {
  public:
   Context(uint32_t flags, bool is_primary, int device = 0);
 
@@ -24,7 +24,8 @@ class Context {
   bool is_green = false;  ///< of cuGreenCtxCreate; set before its handle is given out
   std::atomic<uint32_t> flags;
   std::shared_ptr<Stream> legacy;
-  std::vector<std::shared_ptr<Stream>> streams;  ///< all but legacy; guarded by the engine's mutex
+  /// All but legacy; guarded by the engine's mutex. They keep the context: emptied when it is destroyed.
+  std::vector<std::shared_ptr<Stream>> streams;
   std::atomic<bool> destroyed = false;
   size_t limits[CU_LIMIT_MAX] = {};  ///< cuCtxSetLimit, accepted and reported
 

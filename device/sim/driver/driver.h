@@ -36,7 +36,7 @@ class Driver {
   Context* Current() const;                 ///< of the calling thread; null when none
   void SetCurrent(Context* context);
   bool Push(Context* context);              ///< false: the stack is full
-  Context* Pop();                           ///< null when the stack was empty
+  CUcontext Pop();                          ///< null when the stack was empty
   Context* CreateContext(uint32_t flags, int device = 0);
   Context* RetainPrimary();
   CUresult ReleasePrimary();
@@ -132,7 +132,6 @@ class Driver {
   std::shared_ptr<Context> primary_;
   uint32_t primary_uses_ = 0;
   uint32_t primary_flags_ = 0;
-  std::vector<std::shared_ptr<Context>> retired_;  ///< destroyed ones: work may still name them
   std::unordered_map<const void*, std::shared_ptr<Graph>> graph_of_node_;
   std::vector<std::weak_ptr<Capture>> captures_;  ///< guarded by the engine's mutex
 };

@@ -1,19 +1,19 @@
-#include <array>
-#include <type_traits>
+#include <vector>
 
+#include "base/per_thread.h"
 #include "device/sim/driver/driver.h"
 
 namespace cupola::sim {
 namespace {
 
-/// A thread's stack of contexts. The top is current; cuCtxSetCurrent replaces it.
-struct ContextStack {
-  std::array<Context*, 256> entries;
-  size_t depth;
-};
-// exit() ends a thread's variables before it runs handlers, which may well call the driver.
-static_assert(std::is_trivially_destructible_v<ContextStack>);
-thread_local constinit ContextStack stack{};
+constexpr size_t kDeepestStack = 256;
+
+/// The calling thread's stack of contexts. The last is current; cuCtxSetCurrent replaces it. It keeps a context that
+/// another thread has destroyed, so that whoever uses it is told so.
+std::vector<std::shared_ptr<Context>>& Stack() {
+  static auto* const stacks = new PerThread<std::vector<std::shared_ptr<Context>>>;
+  return stacks->Get();
+}
 
 }  // namespace
 
@@ -21,26 +21,30 @@ Driver::Driver(std::unique_ptr<Device> device)
     : device_(std::move(device)), engine_(device_.get()), memory_(device_.get()) {}
 
 Context* Driver::Current() const {
-  return stack.depth == 0 ? nullptr : stack.entries[stack.depth - 1];
+  const auto& stack = Stack();
+  return stack.empty() ? nullptr : stack.back().get();
 }
 
 void Driver::SetCurrent(Context* context) {
-  if (stack.depth == 0) {
-    if (context != nullptr) (void)Push(context);
-  } else if (context == nullptr) {
-    --stack.depth;
-  } else {
-    stack.entries[stack.depth - 1] = context;
-  }
+  auto& stack = Stack();
+  if (!stack.empty()) stack.pop_back();
+  if (context != nullptr) (void)Push(context);
 }
 
 bool Driver::Push(Context* context) {
-  if (stack.depth == stack.entries.size()) return false;
-  stack.entries[stack.depth++] = context;
+  auto& stack = Stack();
+  if (stack.size() == kDeepestStack) return false;
+  stack.push_back(context->shared_from_this());
   return true;
 }
 
-Context* Driver::Pop() { return stack.depth == 0 ? nullptr : stack.entries[--stack.depth]; }
+CUcontext Driver::Pop() {
+  auto& stack = Stack();
+  if (stack.empty()) return nullptr;
+  const auto handle = reinterpret_cast<CUcontext>(stack.back().get());
+  stack.pop_back();
+  return handle;
+}
 
 Context* Driver::CreateContext(uint32_t flags, int device) {
   return contexts.Add(std::make_shared<Context>(flags, false, device));
@@ -79,8 +83,8 @@ void Driver::ResetPrimary() {
     }
   }
   if (!old) return;
-  for (size_t i = 0; i < stack.depth; ++i) {
-    if (stack.entries[i] == old.get()) stack.entries[i] = primary_.get();
+  for (std::shared_ptr<Context>& entry : Stack()) {
+    if (entry == old) entry = primary_;
   }
   DestroyContext(old.get());
 }
@@ -91,7 +95,7 @@ void Driver::CloseContext(Context& context) {
   std::vector<std::shared_ptr<Stream>> closing;
   {
     std::lock_guard lock(engine_.mutex());
-    closing = context.streams;
+    closing.swap(context.streams);  // which keep the context
   }
   closing.push_back(context.legacy);
   for (const auto& stream : closing) {
@@ -116,8 +120,6 @@ CUresult Driver::DestroyContext(Context* context) {
   if (!taken) return CUDA_ERROR_INVALID_CONTEXT;
   CloseContext(*taken);
   if (Current() == context) Pop();
-  std::lock_guard lock(mutex_);
-  retired_.push_back(std::move(taken));
   return CUDA_SUCCESS;
 }
 

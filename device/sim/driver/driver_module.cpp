@@ -1,5 +1,3 @@
-#include <cstdio>
-
 #include "device/sim/driver/driver.h"
 
 namespace cupola::sim {

@@ -1,3 +1,4 @@
+#include "base/per_thread.h"
 #include "device/sim/driver/driver.h"
 
 namespace cupola::sim {
@@ -10,16 +11,36 @@ class PerThreadStreams {
   ~PerThreadStreams() {
     for (auto& [context, entry] : by_context_) entry.first->Close(*entry.second);
   }
-  std::shared_ptr<Stream>& At(Context& context, Engine& engine) {
-    auto& entry = by_context_[context.id];
-    entry.first = &engine;
-    return entry.second;
+  /// Null: the thread has none in the context yet.
+  std::shared_ptr<Stream> Find(const Context& context) const {
+    const auto known = by_context_.find(context.id);
+    return known == by_context_.end() ? nullptr : known->second.second;
+  }
+  void Add(Engine& engine, std::shared_ptr<Stream> stream) {
+    // A destroyed context has closed its streams; they would keep it.
+    std::erase_if(by_context_, [](const auto& known) {
+      return known.second.second->context->destroyed.load();
+    });
+    const uint64_t context = stream->context->id;
+    by_context_[context] = {&engine, std::move(stream)};
   }
 
  private:
   std::unordered_map<uint64_t, std::pair<Engine*, std::shared_ptr<Stream>>> by_context_;
 };
-thread_local PerThreadStreams per_thread_streams;
+
+PerThreadStreams& OwnStreams() {
+  static auto* const streams = new PerThread<PerThreadStreams>;
+  return streams->Get();
+}
+
+/// Work of a closed stream still orders later work in the legacy stream, so it stays listed until it is done. The
+/// engine's mutex is held.
+void ForgetClosed(Context& context) {
+  std::erase_if(context.streams, [](const auto& stream) {
+    return stream->closing && stream->completed == stream->submitted;
+  });
+}
 
 }  // namespace
 
@@ -37,11 +58,13 @@ CUresult Driver::DestroyStream(CUstream handle) {
   engine_.Close(*stream);  // what was submitted still runs
   {
     std::lock_guard lock(engine_.mutex());
-    if (stream->capture) Invalidate(*stream->capture);
-    // Its work still orders later work in the legacy stream, so it stays listed until it is done.
-    std::erase_if(stream->context->streams, [&](const auto& other) {
-      return other->closing && other->completed == other->submitted;
-    });
+    if (stream->capture) {
+      Invalidate(*stream->capture);
+      std::erase(stream->capture->members, stream);  // each would keep the other
+      stream->capture = nullptr;
+      stream->capture_tail.clear();
+    }
+    ForgetClosed(*stream->context);
   }
   return CUDA_SUCCESS;
 }
@@ -51,12 +74,13 @@ std::shared_ptr<Stream> Driver::Resolve(Context& context, CUstream handle,
   const bool is_per_thread = handle == CU_STREAM_PER_THREAD ||
                              (handle == nullptr && null_means == DefaultStream::kPerThread);
   if (is_per_thread) {
-    std::shared_ptr<Stream>& own = per_thread_streams.At(context, engine_);
-    if (!own) {
-      own = std::make_shared<Stream>(&context, Stream::Kind::kPerThread, 0, 0);
-      std::lock_guard lock(engine_.mutex());
-      context.streams.push_back(own);
-    }
+    PerThreadStreams& known = OwnStreams();
+    if (std::shared_ptr<Stream> own = known.Find(context)) return own;
+    auto own = std::make_shared<Stream>(&context, Stream::Kind::kPerThread, 0, 0);
+    known.Add(engine_, own);
+    std::lock_guard lock(engine_.mutex());
+    ForgetClosed(context);
+    context.streams.push_back(own);
     return own;
   }
   if (handle == nullptr || handle == CU_STREAM_LEGACY) return context.legacy;

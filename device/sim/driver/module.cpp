@@ -1,8 +1,13 @@
 #include "device/sim/driver/module.h"
 
+#include <elf.h>
+
 #include <algorithm>
+#include <cstring>
+#include <set>
 
 #include "device/compiler/fatbin/loaded_image.h"
+#include "device/sim/driver/ptx_header.h"
 
 namespace cupola::sim {
 namespace {
@@ -15,6 +20,15 @@ LoadFailure ImageText(const fatbin::Image& image, std::string* text) {
   if (!contents) return {CUDA_ERROR_INVALID_IMAGE, contents.error().ToString()};
   *text = contents->text();
   return {};
+}
+
+/// An ELF file for another machine than a GPU. Its sections are not looked at.
+bool IsHostObject(const void* image) {
+  constexpr uint16_t kCudaMachine = 190;
+  Elf64_Ehdr header;
+  if (std::memcmp(image, ELFMAG, SELFMAG) != 0) return false;
+  std::memcpy(&header, image, sizeof(header));
+  return header.e_machine != kCudaMachine;
 }
 
 /// The PTX of each -rdc unit behind a linked wrapper.
@@ -56,6 +70,9 @@ const GlobalInfo* Module::FindGlobal(std::string_view name) const {
 
 LoadFailure ReadPtx(const void* image, std::vector<std::string>* units) {
   if (image == nullptr) return {CUDA_ERROR_INVALID_VALUE, "the image is null"};
+  if (IsHostObject(image)) {
+    return {CUDA_ERROR_INVALID_IMAGE, "the image is an object for the host, not for a device"};
+  }
   Result<fatbin::LoadedImage> read = fatbin::ReadLoadedImage(image);
   if (!read) return {CUDA_ERROR_INVALID_IMAGE, read.error().ToString()};
   if (read->form == fatbin::LoadedForm::kPtxText) {
@@ -76,6 +93,9 @@ LoadFailure ReadPtx(const void* image, std::vector<std::string>* units) {
 
 LoadFailure LoadModule(Device& device, const std::vector<std::string>& units,
                        std::shared_ptr<Module>* module) {
+  for (const std::string& unit : units) {
+    if (LoadFailure failure = CheckPtxHeader(unit); failure.result != CUDA_SUCCESS) return failure;
+  }
   const std::vector<std::string_view> texts(units.begin(), units.end());
   Result<std::shared_ptr<LoadedModule>> loaded =
       texts.size() == 1 ? device.LoadPtx(texts.front(), "") : device.LoadLinkedPtx(texts, "");
@@ -88,6 +108,12 @@ LoadFailure LoadModule(Device& device, const std::vector<std::string>& units,
   }
   auto made = std::make_shared<Module>();
   made->loaded = std::move(*loaded);
+  std::set<std::string_view> names;
+  for (const KernelInfo& kernel : made->loaded->kernels()) {
+    if (!names.insert(kernel.name).second) {
+      return {CUDA_ERROR_INVALID_PTX, "duplicate definition of function " + kernel.name};
+    }
+  }
   for (uint32_t i = 0; i < made->loaded->kernels().size(); ++i) {
     auto function = std::make_shared<Function>();
     function->module = made.get();

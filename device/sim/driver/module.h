@@ -67,8 +67,8 @@ struct LoadFailure {
 /// for null, CUDA_ERROR_NO_BINARY_FOR_GPU where there is no PTX that a device of 9.0 compiles.
 LoadFailure ReadPtx(const void* image, std::vector<std::string>* units);
 
-/// Loads PTX texts into the device, linked into one module. Failures: CUDA_ERROR_INVALID_PTX,
-/// CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_OUT_OF_MEMORY.
+/// Loads PTX texts into the device, linked into one module. Failures: those of CheckPtxHeader,
+/// CUDA_ERROR_INVALID_PTX, CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_OUT_OF_MEMORY.
 LoadFailure LoadModule(Device& device, const std::vector<std::string>& units,
                        std::shared_ptr<Module>* module);
 

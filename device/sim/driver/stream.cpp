@@ -14,6 +14,7 @@ std::atomic<uint64_t> next_stream_id{1};
 
 Stream::Stream(Context* owner, Kind stream_kind, uint32_t stream_flags, int stream_priority)
     : context(owner),
+      keeps_context(stream_kind == Kind::kLegacy ? nullptr : owner->weak_from_this().lock()),
       kind(stream_kind),
       flags(stream_flags),
       priority(stream_priority),
@@ -50,6 +51,7 @@ void Engine::StartThread(Stream& stream) {
 }
 
 void Engine::RunStream(std::shared_ptr<Stream> stream) {
+  const std::shared_ptr<Context> context = stream->context->weak_from_this().lock();  // until the thread ends
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return !stream->queue.empty() || stream->closing; });

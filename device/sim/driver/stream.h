@@ -61,6 +61,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Stream(Context* context, Kind kind, uint32_t flags, int priority);
 
   Context* const context;
+  const std::shared_ptr<Context> keeps_context;  ///< null for the legacy stream, which the context owns
   const Kind kind;
   const uint32_t flags;  ///< CU_STREAM_NON_BLOCKING or 0
   const int priority;
