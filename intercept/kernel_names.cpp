@@ -25,7 +25,7 @@ struct Owners {
   std::unordered_map<std::string, uint32_t> offsets;                       // name -> name bytes
   std::unordered_map<const void*, std::vector<const void*>> handles;       // owner -> its handles
   std::unordered_map<const void*, const void*> owner_of;                   // handle -> owner
-  std::unordered_map<const void*, std::vector<const void*>> modules;       // context -> modules
+  std::unordered_map<const void*, const void*> context_of;                 // module -> its context
 };
 
 HandleMap names;
@@ -125,23 +125,24 @@ void AliasKernel(const void* alias, const void* function) noexcept {
 
 void NoteModule(const void* module, const void* context) noexcept {
   const MutexLock lock(mutex);
-  OwnersLocked().modules[context].push_back(module);
+  OwnersLocked().context_of[module] = context;
 }
 
 void ForgetOwner(const void* owner) noexcept {
   const MutexLock lock(mutex);
   ForgetOwnerLocked(owner);
   ForgetOwnerLocked(nullptr);
+  OwnersLocked().context_of.erase(owner);
 }
 
 void ForgetContext(const void* context) noexcept {
   const MutexLock lock(mutex);
   Owners& known = OwnersLocked();
-  const auto found = known.modules.find(context);
-  if (found != known.modules.end()) {
-    for (const void* module : found->second) ForgetOwnerLocked(module);
-    known.modules.erase(found);
-  }
+  std::erase_if(known.context_of, [context](const auto& module) {
+    if (module.second != context) return false;
+    ForgetOwnerLocked(module.first);
+    return true;
+  });
   ForgetOwnerLocked(nullptr);
 }
 

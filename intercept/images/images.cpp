@@ -8,24 +8,35 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <new>
 #include <optional>
 
 #include "device/compiler/store/sha256.h"
 #include "intercept/driver_calls.h"
+#include "intercept/fast_clock.h"
 #include "intercept/handle_map.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/variants.h"
+#include "intercept/tasks/task_engines.h"
 
 namespace cupola::intercept {
 namespace {
+
+/// An image that was unloaded.
+struct RetiredImage {
+  Image* image;
+  uint64_t since_ns;
+};
 
 // Made at first use and never destroyed: threads may launch while the process exits.
 struct Images {
   std::optional<store::VariantStore> store;
   std::unordered_map<const void*, Image*> by_owner;
+  std::unordered_map<std::string, std::weak_ptr<const store::MappedBundle>> bundles;  // by key
+  std::deque<RetiredImage> retired;  // the oldest first
   std::string file;  // CUPOLA_BUNDLE
   std::span<const std::byte> file_bytes;
 };
@@ -33,6 +44,12 @@ struct Images {
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 Images* images = nullptr;
 HandleMap by_function;  // CUfunction or CUkernel -> Variant*
+
+// How long an unloaded image stays. A launch that has looked up one of its kernels is over in microseconds, unless the
+// program unloads what it launches at the same time. With many of them it is the shorter time.
+constexpr uint64_t kRestNs = 1'000'000'000;
+constexpr uint64_t kShortRestNs = 100'000'000;
+constexpr size_t kManyRetired = 256;
 
 std::span<const std::byte> MapFile(const char* path) {
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -67,9 +84,53 @@ bool FindBundleLocked(Find&& find, Image* image) {
     }
     return false;
   }
-  image->mapped = *std::move(found);
-  image->bundle = image->mapped.view();
+  // One mapping for all images that have it.
+  std::weak_ptr<const store::MappedBundle>& known = images->bundles[found->key()];
+  image->mapped = known.lock();
+  if (image->mapped == nullptr) {
+    image->mapped = std::make_shared<const store::MappedBundle>(*std::move(found));
+    known = image->mapped;
+  }
+  image->bundle = image->mapped->view();
   return true;
+}
+
+void FreeImageLocked(Image* image) {
+  for (const auto& [entry, variant] : image->variants) preempt::FreeVariant(variant);
+  if (image->mapped != nullptr && image->mapped.use_count() == 1) {
+    images->bundles.erase(image->mapped->key());
+  }
+  delete image;
+}
+
+bool IsNamed(const Image& image) {
+  bool is_served = false;
+  tasks::ForEachEngine([&](const tasks::TaskEngine& engine) { is_served |= engine.Serves(&image); });
+  return is_served || preempt::AnyLaunchIsOf(image);
+}
+
+void FreeRetiredLocked() {
+  const uint64_t now = MonotonicNs();
+  for (size_t left = images->retired.size(); left != 0; --left) {
+    const RetiredImage oldest = images->retired.front();
+    const bool are_many = images->retired.size() > kManyRetired;
+    if (now - oldest.since_ns < (are_many ? kShortRestNs : kRestNs)) return;
+    images->retired.pop_front();
+    if (IsNamed(*oldest.image)) {
+      images->retired.push_back({oldest.image, now});
+    } else {
+      FreeImageLocked(oldest.image);
+    }
+  }
+}
+
+// Its handles mean nothing any more.
+void RetireLocked(Image* image) {
+  for (const void* handle : image->handles) {
+    const auto* const variant = reinterpret_cast<Variant*>(by_function.Find(handle, 0));
+    if (variant != nullptr && variant->image == image) by_function.Erase(handle);
+  }
+  images->retired.push_back({image, MonotonicNs()});
 }
 
 Variant* VariantOfLocked(Image* image, const char* name) {
@@ -89,7 +150,8 @@ Variant* VariantOfLocked(Image* image, const char* name) {
 }
 
 void BindLocked(Image* image, const void* function, Variant* variant) {
-  image->handles.push_back(function);
+  const auto* const before = reinterpret_cast<Variant*>(by_function.Find(function, 0));
+  if (before == nullptr || before->image != image) image->handles.push_back(function);
   by_function.Set(function, reinterpret_cast<uint64_t>(variant));
 }
 
@@ -177,6 +239,7 @@ template <typename Find>
 void NoteFound(const void* owner, bool is_library, CUcontext context, Find&& find) {
   const MutexLock lock(mutex);
   if (images == nullptr) return;
+  if (!images->retired.empty()) FreeRetiredLocked();
   Image found;
   if (!FindBundleLocked(find, &found)) return;
   auto* image = new (std::nothrow) Image(std::move(found));
@@ -184,7 +247,9 @@ void NoteFound(const void* owner, bool is_library, CUcontext context, Find&& fin
   image->owner = owner;
   image->is_library = is_library;
   image->context = is_library ? nullptr : context;
-  images->by_owner[owner] = image;
+  Image*& known = images->by_owner[owner];
+  if (known != nullptr) RetireLocked(known);  // nobody saw it unloaded
+  known = image;
 }
 
 }  // namespace
@@ -283,7 +348,6 @@ void NoteAlias(const void* alias, const void* function) noexcept {
   BindLocked(variant->image, alias, variant);
 }
 
-// Variants and their image are left behind: a thread may just have looked one up.
 void ForgetImage(const void* owner) noexcept {
   const MutexLock lock(mutex);
   if (images == nullptr) return;
@@ -291,7 +355,7 @@ void ForgetImage(const void* owner) noexcept {
   if (found == images->by_owner.end()) return;
   Image* const image = found->second;
   images->by_owner.erase(found);
-  for (const void* handle : image->handles) by_function.Erase(handle);
+  RetireLocked(image);
   for (BesideLibrary& beside : image->beside) {
     if (beside.state == BesideLibrary::State::kLoaded) {
       (void)CUPOLA_CALL_REAL(cuLibraryUnload, PFN_cuLibraryUnload_v12000)(beside.library);

@@ -8,6 +8,7 @@
 #include <cuda.h>
 #include <pthread.h>
 
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -29,13 +30,14 @@ struct BesideLibrary {
   std::vector<CUcontext> filled;  ///< whose cupola_variables are set
 };
 
-/// A module or library of the program that has a bundle. Left behind when it is unloaded: a thread
-/// may just have looked up one of its kernels.
+/// A module or library of the program that has a bundle. When it is unloaded it stays for a while: a thread may just have
+/// looked up one of its kernels. It is freed, and its bundle unmapped with the last image that has it, when no launch
+/// slot and no engine names it any more, and some time has passed.
 struct Image {
   const void* owner = nullptr;
   bool is_library = false;
   CUcontext context = nullptr;  ///< of a module
-  store::MappedBundle mapped;
+  std::shared_ptr<const store::MappedBundle> mapped;  ///< null: `bundle` is of CUPOLA_BUNDLE
   store::BundleView bundle;
   BesideLibrary beside[store::kImageKinds];  ///< by store::ImageKind
   std::unordered_map<const store::KernelEntry*, Variant*> variants;

@@ -62,9 +62,10 @@ models::LaunchFeatures FeaturesOf(const Variant& variant, const LaunchFacts& fac
 
 }  // namespace
 
-models::DurationModel* MakeModel(const models::PlanView* plan,
-                                 const models::PlanKernel* kernel) noexcept {
+models::DurationModel* MakeModel(const models::PlanView* plan, const models::PlanKernel* kernel,
+                                 models::DurationModel** fallback) noexcept {
   auto* const history = new (std::nothrow) models::HistoryModel(nullptr, 0);
+  *fallback = history;
   if (plan == nullptr || kernel == nullptr) return history;
   auto* const planned = new (std::nothrow) models::PlanPredictor(*plan, *kernel, history);
   return planned != nullptr ? static_cast<models::DurationModel*>(planned) : history;

@@ -18,10 +18,11 @@ struct Attempt;
 struct LaunchSlot;
 struct Variant;
 
-/// Makes the model of a kernel, Variant::model, which is never freed: `kernel` of `plan` (both may be
-/// null) over the history of its shapes. Where another model is plugged in. Once a kernel; allocates.
-models::DurationModel* MakeModel(const models::PlanView* plan,
-                                 const models::PlanKernel* kernel) noexcept;
+/// Makes the model of a kernel, Variant::model: `kernel` of `plan` (both may be null) over the history of its shapes,
+/// which is also told in `fallback` (FreeVariant frees both). Where another model is plugged in. Once a kernel;
+/// allocates.
+models::DurationModel* MakeModel(const models::PlanView* plan, const models::PlanKernel* kernel,
+                                 models::DurationModel** fallback) noexcept;
 
 /// Fills `predicted_ns` and `is_known`: by the kernel's model; else (not known) by as many blocks of
 /// others. The variant is settled (SettleVariant).

@@ -56,12 +56,13 @@ void SettleUse(Variant* variant, const PreemptContext& context) {
     }
   }
   if (const models::PlanView* plan = context.gpu->plan()) {
-    const std::string& key = variant->image->mapped.key();
-    variant->plan_kernel =
-        plan->Find(variant->name, key.empty() ? 0 : models::HashBytes(key.data(), key.size()));
+    const store::MappedBundle* const bundle = variant->image->mapped.get();
+    variant->plan_kernel = plan->Find(
+        variant->name,
+        bundle == nullptr ? 0 : models::HashBytes(bundle->key().data(), bundle->key().size()));
     if (variant->plan_kernel != nullptr) variant->plan = plan;
   }
-  variant->model = MakeModel(variant->plan, variant->plan_kernel);
+  variant->model = MakeModel(variant->plan, variant->plan_kernel, &variant->history);
   variant->settled.store(true, std::memory_order_release);
 }
 
@@ -78,6 +79,29 @@ PreparedVariant* FindPrepared(Variant& variant, const PreemptContext& context) n
     if (prepared.context.load(std::memory_order_acquire) == &context) return &prepared;
   }
   return nullptr;
+}
+
+bool AnyLaunchIsOf(const Image& image) noexcept {
+  bool is_any = false;
+  ForEachContext([&](PreemptContext& context) {
+    if (is_any) return;
+    if (pthread_mutex_trylock(&context.slots_mutex) != 0) {
+      is_any = true;
+      return;
+    }
+    for (uint32_t i = 0; i < context.slots.in_use(); ++i) {
+      const Variant* const variant = context.slots.used(i).variant;
+      is_any |= variant != nullptr && variant->image == &image;
+    }
+    pthread_mutex_unlock(&context.slots_mutex);
+  });
+  return is_any;
+}
+
+void FreeVariant(Variant* variant) noexcept {
+  if (variant->model != variant->history) delete variant->model;
+  delete variant->history;
+  delete variant;
 }
 
 void ForgetPrepared(Variant& variant, PreemptContext* context) noexcept {

@@ -56,6 +56,7 @@ struct Variant {
   const models::PlanView* plan = nullptr;           ///< what was measured of it; null = nothing
   const models::PlanKernel* plan_kernel = nullptr;  ///< its entry; null with `plan`
   models::DurationModel* model = nullptr;  ///< MakeModel; null until settled, or out of memory
+  models::DurationModel* history = nullptr;  ///< what `model` falls back on; owned, as that is
   static constexpr uint32_t kTurnCounters = 64;
   std::atomic<uint32_t> turns[kTurnCounters] = {};  ///< of Mode::kTurns, by a hash of the shape
   PreparedVariant prepared[kContexts];
@@ -95,6 +96,12 @@ PreparedVariant* FindPrepared(Variant& variant, const PreemptContext& context) n
 /// be. The context is current and ready, none of its launches is guarded. May wait for the device.
 PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context,
                                 const void* program) noexcept;
+
+/// Whether a launch that has not given its slot back is one of a kernel of the image, or may be: who looks does not wait.
+bool AnyLaunchIsOf(const Image& image) noexcept;
+
+/// Frees a variant that nobody can name any more.
+void FreeVariant(Variant* variant) noexcept;
 
 /// The context is about to end: nothing is prepared in it any more.
 void ForgetPrepared(Variant& variant, PreemptContext* context) noexcept;
