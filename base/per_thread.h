@@ -1,7 +1,7 @@
 // An object for each thread that its whole end can use. A thread_local object is destroyed while other thread_local
-// objects of the thread, and its pthread keys, may still make calls; and exit() destroys the main thread's before static
-// objects and exit handlers make theirs. An object of PerThread is made at its first use, freed when the thread's last
-// round of pthread key destructors runs (pthread_key_create(3)), and not freed at exit() at all.
+// objects of the thread, and its pthread keys, may still make calls; and exit() destroys the main thread's before
+// static objects and exit handlers make theirs. An object of PerThread is made at its first use, freed when the
+// thread's last round of pthread key destructors runs (pthread_key_create(3)), and not freed at exit() at all.
 #pragma once
 
 #include <climits>

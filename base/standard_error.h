@@ -4,8 +4,8 @@
 // device, inode and time of birth; where it is something else by now, nothing is written. No copy of the descriptor is
 // kept: whoever waits for the end of a pipe that the program has closed would wait for that copy too.
 //
-// Every shared object that contains this file looks at descriptor 2 when it is loaded. One that may be loaded late, as a
-// driver, is told by the earlier one (TellStandardErrorOf). No allocation, no lock; any thread, any time.
+// Every shared object that contains this file looks at descriptor 2 when it is loaded. One that may be loaded late,
+// as a driver, is told by the earlier one (TakeStandardError). No allocation, no lock; any thread, any time.
 #pragma once
 
 #include <cstddef>

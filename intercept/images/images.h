@@ -30,9 +30,9 @@ struct BesideLibrary {
   std::vector<CUcontext> filled;  ///< whose cupola_variables are set
 };
 
-/// A module or library of the program that has a bundle. When it is unloaded it stays for a while: a thread may just have
-/// looked up one of its kernels. It is freed, and its bundle unmapped with the last image that has it, when no launch
-/// slot and no engine names it any more, and some time has passed.
+/// A module or library of the program that has a bundle. When it is unloaded it stays for a while: a thread may
+/// just have looked up one of its kernels. It is freed, and its bundle unmapped with the last image that has it,
+/// when no launch slot and no engine names it any more, and some time has passed.
 struct Image {
   const void* owner = nullptr;
   bool is_library = false;

@@ -97,7 +97,8 @@ PreparedVariant* FindPrepared(Variant& variant, const PreemptContext& context) n
 PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context,
                                 const void* program) noexcept;
 
-/// Whether a launch that has not given its slot back is one of a kernel of the image, or may be: who looks does not wait.
+/// Whether a launch that has not given its slot back is one of a kernel of the image, or may be: who looks does not
+/// wait.
 bool AnyLaunchIsOf(const Image& image) noexcept;
 
 /// Frees a variant that nobody can name any more.

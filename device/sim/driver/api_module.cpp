@@ -13,8 +13,8 @@ using namespace cupola::sim;  // NOLINT
 
 namespace {
 
-/// Puts a text into a log buffer of the program's, where it passed one. Its size becomes the number of characters without
-/// the NUL.
+/// Puts a text into a log buffer of the program's, where it passed one. Its size becomes the number of characters
+/// without the NUL.
 void FillLog(CUjit_option buffer_option, CUjit_option size_option, const std::string& text,
              unsigned int count, const CUjit_option* options, void** values) {
   char* buffer = nullptr;
@@ -31,8 +31,8 @@ void FillLog(CUjit_option buffer_option, CUjit_option size_option, const std::st
   *size = reinterpret_cast<void*>(length);
 }
 
-/// Fills the program's logs, on success too, and says why an image cannot be loaded: a program that only prints the code
-/// would leave its user in the dark.
+/// Fills the program's logs, on success too, and says why an image cannot be loaded: a program that only prints the
+/// code would leave its user in the dark.
 CUresult Tell(const LoadFailure& failure, unsigned int count, CUjit_option* options,
               void** values) {
   FillLog(CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, failure.message, count,
@@ -53,8 +53,9 @@ bool HoldsItsSections(const std::vector<char>& file) {
           file.size() - header.e_shoff > uint64_t{header.e_shnum} * header.e_shentsize);
 }
 
-/// The whole file and a NUL, with which PTX text ends. As an H100's driver answers: CUDA_ERROR_OUT_OF_MEMORY for a folder,
-/// CUDA_ERROR_INVALID_IMAGE for what is empty, or no file that has a size. Waits for nobody: not for who writes to a FIFO.
+/// The whole file and a NUL, with which PTX text ends. As an H100's driver answers: CUDA_ERROR_OUT_OF_MEMORY for a
+/// folder, CUDA_ERROR_INVALID_IMAGE for what is empty, or no file that has a size. Waits for nobody: not for who
+/// writes to a FIFO.
 CUresult ReadFile(const char* path, std::vector<char>* bytes) {
   if (path == nullptr || *path == '\0') return CUDA_ERROR_INVALID_VALUE;
   const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -1,5 +1,6 @@
-// A context of the simulated device: its streams and its sticky error. It lives as long as the Driver lists it, a thread's
-// stack has it, or a stream of it exists. The list of streams is guarded by the engine's mutex; the error is atomic.
+// A context of the simulated device: its streams and its sticky error. It lives as long as the Driver lists it, a
+// thread's stack has it, or a stream of it exists. The list of streams is guarded by the engine's mutex; the error
+// is atomic.
 #pragma once
 
 #include <cuda.h>

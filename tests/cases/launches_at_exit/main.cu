@@ -1,6 +1,6 @@
 // Launches a kernel when a static object is destroyed, in a function that atexit calls, when a thread_local object of a
-// thread is destroyed (one that was made behind, or before the thread's first call of CUDA), or a pthread key's value is,
-// in each of the rounds that there are.
+// thread is destroyed (one that was made behind, or before the thread's first call of CUDA), or a pthread key's value
+// is, in each of the rounds that there are.
 //   main static|atexit|thread|early|key legacy|own|per-thread
 #include <cuda_runtime.h>
 #include <pthread.h>
