@@ -25,32 +25,26 @@ __attribute__((constructor)) void NoteAtLoad() {
   if (!is_noted) TakeStandardError(IdentityOf(STDERR_FILENO));
 }
 
-/// While it exists, a write of this thread that fails raises none of the signals that go with that.
-class WithoutWriteSignals {
- public:
-  WithoutWriteSignals() noexcept {
-    sigset_t pending;
-    sigemptyset(&signals_);
-    sigpending(&pending);
-    for (const int one : {SIGPIPE, SIGXFSZ}) {
-      if (sigismember(&pending, one) == 0) sigaddset(&signals_, one);
-    }
-    pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  }
-  ~WithoutWriteSignals() {
-    constexpr timespec kNow = {};
-    while (sigtimedwait(&signals_, nullptr, &kNow) > 0) {
-    }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  WithoutWriteSignals(const WithoutWriteSignals&) = delete;
-  WithoutWriteSignals& operator=(const WithoutWriteSignals&) = delete;
-
- private:
-  sigset_t signals_, before_;
-};
-
 }  // namespace
+
+WithoutWriteSignals::WithoutWriteSignals() noexcept {
+  sigset_t pending;
+  sigemptyset(&signals_);
+  sigpending(&pending);
+  for (const int one : {SIGPIPE, SIGXFSZ}) {
+    if (sigismember(&pending, one) == 0) sigaddset(&signals_, one);
+  }
+  pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+}
+
+WithoutWriteSignals::~WithoutWriteSignals() {
+  const int saved_errno = errno;
+  constexpr timespec kNow = {};
+  while (sigtimedwait(&signals_, nullptr, &kNow) > 0) {
+  }
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  errno = saved_errno;
+}
 
 FileIdentity IdentityOf(int descriptor) noexcept {
   const int saved_errno = errno;

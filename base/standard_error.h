@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <signal.h>
+
 namespace cupola {
 
 /// Which file a descriptor leads to. Two of them are equal if and only if it is the same file.
@@ -30,6 +32,19 @@ FileIdentity IdentityOf(int descriptor) noexcept;
 /// did. A pipe that nobody reads from is no signal for the program, and one that is full is waited for no longer than
 /// 100 ms. Keeps errno.
 bool WriteToStandardError(const char* text, size_t bytes) noexcept;
+
+/// While it exists, a write of the calling thread that fails raises no SIGPIPE and no SIGXFSZ: what Cupola cannot write,
+/// for want of a reader or by a limit on the size of files, does not end the program.
+class WithoutWriteSignals {
+ public:
+  WithoutWriteSignals() noexcept;
+  ~WithoutWriteSignals();
+  WithoutWriteSignals(const WithoutWriteSignals&) = delete;
+  WithoutWriteSignals& operator=(const WithoutWriteSignals&) = delete;
+
+ private:
+  sigset_t signals_, before_;
+};
 
 /// What was standard error when this object was loaded, or what TakeStandardError said.
 const FileIdentity& StandardErrorAtStart() noexcept;

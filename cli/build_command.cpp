@@ -122,7 +122,7 @@ class Progress {
 
   void Tell(const build::ImageReport& image, size_t done, size_t total) const {
     if (quiet_) return;
-    const std::string line = BuildProgressLine(image);
+    const std::string line = Printable(BuildProgressLine(image));
     if (terminal_) {
       constexpr size_t kWidth = 78;
       const std::string text = fmt::format("[{}/{}] {}", done, total, line);
@@ -146,16 +146,22 @@ void PrintList(const Objects& objects, const BuildCommandOptions& options) {
   const Result<std::vector<build::ListedKernel>> kernels =
       build::ListKernels(objects.files, options.build);
   if (!kernels) Fail(kernels.error(), kExitUsage);
+  if (options.json) {
+    fmt::print("{}", ListJson(*kernels));
+    return;
+  }
   for (const build::ListedKernel& kernel : *kernels) {
-    fmt::print("{}: {}{}\n", kernel.file,
-               options.print.mangled ? kernel.name : Demangle(kernel.name),
-               kernel.refusal.empty() ? "" : " (" + kernel.refusal + ")");
+    const std::string line =
+        fmt::format("{}: {}{}\n", kernel.file, options.print.mangled ? kernel.name : Demangle(kernel.name),
+                    kernel.refusal.empty() ? "" : " (" + kernel.refusal + ")");
+    fmt::print("{}", Printable(line));
   }
 }
 
 void RunBuild(BuildCommandOptions options) {
   options.build.arch = ArchOf(options.arch);
   options.build.limit = std::chrono::seconds(options.timeout_s);
+  if (options.store.empty() && !options.list) RequireAbsolute("CUPOLA_STORE");
   bool failed = false;
   const Objects objects = FindObjects(options, failed);
   if (options.list) {
@@ -181,7 +187,8 @@ void RunBuild(BuildCommandOptions options) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const BuildFacts facts{folder, compiler->version(), options.build.arch, seconds, objects.missing};
   fmt::print("{}",
-             options.json ? BuildJson(*report, facts) : BuildText(*report, facts, options.print));
+             options.json ? BuildJson(*report, facts)
+                          : Printable(BuildText(*report, facts, options.print)));
   std::fflush(stdout);
   for (const Error& problem : report->problems) PrintError(problem);
   if (failed || !report->problems.empty() || AnyFailed(*report)) {

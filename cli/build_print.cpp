@@ -249,6 +249,17 @@ std::string BuildText(const BuildReport& report, const BuildFacts& facts,
   return out;
 }
 
+std::string ListJson(const std::vector<build::ListedKernel>& kernels) {
+  Json all = Json::array();
+  for (const build::ListedKernel& kernel : kernels) {
+    all.push_back({{"file", kernel.file},
+                   {"name", kernel.name},
+                   {"demangled", Demangle(kernel.name)},
+                   {"refusal", kernel.refusal}});
+  }
+  return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 std::string BuildJson(const BuildReport& report, const BuildFacts& facts) {
   Json images = Json::array();
   for (const ImageReport& image : report.images) {

@@ -28,6 +28,9 @@ std::string BuildText(const build::BuildReport& report, const BuildFacts& facts,
 /// Everything that is known, as one JSON object (docs/variants.md).
 std::string BuildJson(const build::BuildReport& report, const BuildFacts& facts);
 
+/// The kernels that a build would look at, as one JSON array.
+std::string ListJson(const std::vector<build::ListedKernel>& kernels);
+
 /// One line for an image that is done: "built libx.so+0x1000: 3 kernels, 0.4 s".
 std::string BuildProgressLine(const build::ImageReport& image);
 

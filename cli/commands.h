@@ -10,6 +10,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -25,7 +26,11 @@ enum ExitCode : int {
   kExitNotFound = 127,     ///< the program does not exist, as env(1)
 };
 
-/// Prints "cupola: " and a sentence to standard error.
+/// `text` for a terminal: control characters (all but newline and tab), C1 ones too, and bytes that are not UTF-8 become
+/// \xNN. Names of files and kernels may hold any of them.
+std::string Printable(std::string_view text);
+
+/// Prints "cupola: " and a sentence to standard error, as Printable.
 void Say(const std::string& text);
 
 /// Says `error` (with its file, line or offset).
@@ -33,5 +38,11 @@ void PrintError(const Error& error);
 
 /// Says `error` and ends the command.
 [[noreturn]] void Fail(const Error& error, int code = kExitBadInput);
+
+/// Ends the command where a variable of the environment that names a folder is set and not absolute: it would not be
+/// used, and what is done would go elsewhere without a word.
+void RequireAbsolute(const char* variable);
+/// The same as a sentence; "" = there is nothing to say.
+std::string WhyNotUsed(const char* variable);
 
 }  // namespace cupola

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "cli/installation.h"
+#include "cli/launch_collector.h"
 #include "cli/program.h"
 #include "profiles/feature_file.h"
 
@@ -45,8 +46,9 @@ constexpr const char* kTools[] = {"CUDA_INJECTION64_PATH", "NV_COMPUTE_PROFILER_
 
 /// Why CUPTI cannot be used, by trying; "" = it can.
 std::string Probe(const std::string& driver, const std::string& library) {
-  std::string folder = fs::temp_directory_path().string() + "/cupola-cupti-XXXXXX";
-  if (mkdtemp(folder.data()) == nullptr) return "no folder for a trial of CUPTI";
+  const auto made = MakePrivateFolder();
+  if (!made) return made.error().message;
+  const std::string& folder = *made;
   const pid_t child = fork();
   if (child == 0) StartDriver(driver, library, folder);
   int status = 0;
@@ -82,6 +84,7 @@ CuptiChoice ChooseCupti(const std::string& path, const std::string& driver) {
   if (access(library.c_str(), R_OK) != 0) {
     return {"", "this Cupola was built without CUPTI's headers"};
   }
+  if (!IsWholeObject(library)) return {"", library + " is not a whole shared object"};
   if (LookAtProgram(path).has_cupti) return {"", "the program uses CUPTI itself"};
   if (std::string why = Probe(driver, library); !why.empty()) return {"", std::move(why)};
   return {library, ""};

@@ -63,7 +63,8 @@ void RunInspect(const InspectCommandOptions& options) {
   const Result<Inspection> inspection = Inspect(options.file, options.inspect);
   if (!inspection) Fail(inspection.error());
   const std::string text =
-      options.json ? InspectionJson(*inspection) : InspectionText(*inspection, options.print);
+      options.json ? InspectionJson(*inspection)
+                   : Printable(InspectionText(*inspection, options.print));
   if (const Status status = WriteOut("-", text); !status) Fail(status.error());
   for (const Error& damage : inspection->damages) PrintError(damage);
   if (!inspection->damages.empty()) throw CLI::RuntimeError(kExitBadInput);

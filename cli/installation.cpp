@@ -37,14 +37,7 @@ bool SameFile(const fs::path& a, const fs::path& b) {
 }
 
 /// Whether `path` is a shared object that a program of this machine can load.
-bool IsLoadable(const fs::path& path) {
-  if (!IsFile(path)) return false;
-  std::ifstream file(path, std::ios::binary);
-  Elf64_Ehdr header{};
-  if (!file.read(reinterpret_cast<char*>(&header), sizeof(header))) return false;
-  return std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
-         header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == EM_X86_64;
-}
+bool IsLoadable(const fs::path& path) { return IsFile(path) && IsWholeObject(path.string()); }
 
 std::vector<std::string> SplitPath(std::string_view text) {
   std::vector<std::string> parts;
@@ -80,6 +73,29 @@ std::string ReadWholeFile(const std::string& path) {
 }
 
 }  // namespace
+
+bool IsWholeObject(const std::string& path) {
+  std::error_code failure;
+  const uint64_t size = fs::file_size(path, failure);
+  std::ifstream file(path, std::ios::binary);
+  Elf64_Ehdr header{};
+  if (failure || !file.read(reinterpret_cast<char*>(&header), sizeof(header))) return false;
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+      header.e_machine != EM_X86_64) {
+    return false;
+  }
+  const auto holds = [size](uint64_t at, uint64_t bytes) { return at <= size && bytes <= size - at; };
+  if (header.e_shnum != 0 && !holds(header.e_shoff, uint64_t{header.e_shnum} * header.e_shentsize)) {
+    return false;
+  }
+  file.seekg(static_cast<std::streamoff>(header.e_phoff));
+  for (uint32_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    if (!file.read(reinterpret_cast<char*>(&segment), sizeof(segment))) return false;
+    if (segment.p_type == PT_LOAD && !holds(segment.p_offset, segment.p_filesz)) return false;
+  }
+  return true;
+}
 
 Result<Installation> FindInstallation(const std::string& home) {
   std::error_code failure;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include <signal.h>
@@ -33,20 +34,33 @@ uint64_t MonotonicNs() {
 /// records wait for Finish().
 bool IsGone(uint32_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }
 
-/// A new folder that only this user can enter. Memory-backed where the session has such a place.
-Result<std::string> MakeFolder() {
-  for (const char* variable : {"XDG_RUNTIME_DIR", "TMPDIR", ""}) {
-    const char* value = *variable != '\0' ? std::getenv(variable) : "/tmp";
-    if (value == nullptr || value[0] != '/') continue;
-    std::string folder = std::string(value) + "/cupola-XXXXXX";
-    if (mkdtemp(folder.data()) != nullptr) return folder;
-  }
-  return MakeError(
-      ErrorCode::kIo,
-      fmt::format("cannot make a folder for launch records in /tmp: {}", std::strerror(errno)));
-}
+/// What a `cupola run` leaves in the folder of the one that it runs below, when it takes the launches itself.
+constexpr char kTakenName[] = ".taken";
 
 }  // namespace
+
+Result<std::string> MakePrivateFolder() {
+  int failure = 0;
+  const char* const places[] = {std::getenv("XDG_RUNTIME_DIR"), std::getenv("TMPDIR"), "/tmp",
+                                "/dev/shm", "/var/tmp"};
+  for (const char* place : places) {
+    if (place == nullptr || place[0] != '/') continue;
+    std::string folder = std::string(place) + "/cupola-XXXXXX";
+    if (mkdtemp(folder.data()) != nullptr) return folder;
+    if (failure == 0) failure = errno;
+  }
+  return MakeError(ErrorCode::kIo,
+                   fmt::format("cannot make a folder in XDG_RUNTIME_DIR, TMPDIR, /tmp, /dev/shm or /var/tmp: {}",
+                               std::strerror(failure)));
+}
+
+std::string OuterRecords() {
+  const char* folder = std::getenv("CUPOLA_RECORDS");
+  struct stat facts {};
+  const bool is_there = folder != nullptr && folder[0] == '/' && stat(folder, &facts) == 0 &&
+                        S_ISDIR(facts.st_mode) && facts.st_uid == geteuid();
+  return is_there ? folder : "";
+}
 
 Result<std::unique_ptr<LaunchCollector>> LaunchCollector::Create(const std::string& trace_file,
                                                                  LaunchObserver* observer) {
@@ -56,8 +70,11 @@ Result<std::unique_ptr<LaunchCollector>> LaunchCollector::Create(const std::stri
     if (!created) return std::move(created).error();
     trace = std::move(created).value();
   }
-  auto folder = MakeFolder();
+  auto folder = MakePrivateFolder();
   if (!folder) return std::move(folder).error();
+  if (const std::string outer = OuterRecords(); !outer.empty()) {
+    std::ofstream(outer + "/" + kTakenName, std::ios::app);
+  }
   std::unique_ptr<LaunchCollector> collector(new LaunchCollector(std::move(folder).value()));
   collector->trace_ = std::move(trace);
   collector->observer_ = observer;
@@ -75,6 +92,10 @@ LaunchCollector::~LaunchCollector() {
   }
   std::error_code ignored;
   fs::remove_all(folder_, ignored);
+}
+
+bool LaunchCollector::is_taken_within() const {
+  return access((folder_ + "/" + kTakenName).c_str(), F_OK) == 0;
 }
 
 void LaunchCollector::Start() {

@@ -18,6 +18,13 @@
 
 namespace cupola {
 
+/// Makes a new folder that only this user can enter: in XDG_RUNTIME_DIR, which is memory, TMPDIR, /tmp, or where those
+/// cannot be written, as in a container with a read-only root, in /dev/shm or /var/tmp. kIo.
+Result<std::string> MakePrivateFolder();
+
+/// The folder for launch records of the `cupola run` or `cupola profile` that this process runs below; "" = there is none.
+std::string OuterRecords();
+
 /// Is told of all that a collector reads, by its thread.
 class LaunchObserver {
  public:
@@ -55,6 +62,8 @@ class LaunchCollector {
   const LaunchTotals& totals() const { return totals_; }
   /// Launches of every kind that were read.
   uint64_t read() const { return read_; }
+  /// Whether a `cupola run` below this one took the launches of what it started for itself.
+  bool is_taken_within() const;
   /// Files that could not be read, one line each.
   const std::vector<Error>& problems() const { return problems_; }
 

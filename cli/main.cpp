@@ -4,6 +4,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <system_error>
+
 #include "base/log.h"
 #include "cli/build_command.h"
 #include "cli/commands.h"
@@ -62,6 +68,46 @@ void GuardStandardStreams() {
   if (fd >= 0) close(fd);
 }
 
+/// What is no word of an option's: nothing, as of a variable that is not set, and the mark that ends the options.
+std::string WhyNoWord(const std::string& word) {
+  if (word.empty()) return "must not be empty";
+  return word == "--" ? "its word is missing before -- (a file of that name is ./--)" : "";
+}
+
+void RefuseEmptyWords(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() <= 0) continue;
+    option->check(CLI::Validator([](const std::string& word) { return WhyNoWord(word); }, ""));
+  }
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) {
+    RefuseEmptyWords(*command);
+  }
+}
+
+/// The exit code, when all that was printed has been written: a full disk is a failure.
+int AfterOutput(int code) {
+  errno = 0;
+  const bool is_written = std::cout.flush().good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (is_written) return code;
+  cupola::Say(std::string("standard output: ") + (errno != 0 ? std::strerror(errno) : "not all could be written"));
+  return code == cupola::kExitOk ? static_cast<int>(cupola::kExitBadInput) : code;
+}
+
+int Run(CLI::App& app, int argc, char** argv) {
+  const int own_args = cupola::TakeRunProgram(app, argc, argv);
+  try {
+    app.parse(own_args, argv);
+  } catch (const CLI::RuntimeError& error) {
+    return error.get_exit_code();
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? cupola::kExitOk : cupola::kExitUsage;
+  } catch (const std::system_error& error) {  // fmt::print could not write
+    cupola::Say(error.what());
+    return cupola::kExitBadInput;
+  }
+  return cupola::kExitOk;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -73,13 +119,6 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(kFooter);
   AddCommands(app);
-  const int own_args = cupola::TakeRunProgram(app, argc, argv);
-  try {
-    app.parse(own_args, argv);
-  } catch (const CLI::RuntimeError& error) {
-    return error.get_exit_code();
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? cupola::kExitOk : cupola::kExitUsage;
-  }
-  return cupola::kExitOk;
+  RefuseEmptyWords(app);
+  return AfterOutput(Run(app, argc, argv));
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/installation.h"
@@ -18,8 +19,8 @@ namespace {
 /// CMD and its arguments, in argv's memory; set by TakeRunProgram.
 char** g_program = nullptr;
 
-/// Says once what keeps Cupola out of the program, or will keep the program off its device. Returns
-/// whether the loader will preload into it, or into what it starts.
+/// Says once what keeps Cupola out of the program, or may keep the program off its device. Returns
+/// whether the loader will preload into it, or into what it starts. Ends the command where the program cannot run.
 bool SayLimits(const ProgramFacts& facts, const DeviceChoice& device) {
   if (facts.secure) {
     Say(fmt::format(
@@ -42,16 +43,26 @@ bool SayLimits(const ProgramFacts& facts, const DeviceChoice& device) {
                     "Cupola (programs that it starts do not)", facts.file));
     return true;
   }
-  if (device.simulated && facts.has_kernels && facts.cudart.empty()) {
-    Say(fmt::format(
-        "{} seems to have the CUDA runtime linked in, which cannot run on the simulated "
-        "device: build it with nvcc -cudart shared",
-        facts.file));
-  } else if (device.simulated && !facts.cudart.empty() && facts.cudart != "libcudart.so.13") {
+  if (device.simulated && facts.has_static_cudart) {
+    Fail(MakeError(ErrorCode::kUnsupported,
+                   fmt::format("{} has the CUDA runtime linked in, which cannot run on the simulated device: build it "
+                               "with nvcc -cudart shared, or run it on a GPU",
+                               facts.file)),
+         kExitCupolaFailed);
+  }
+  if (device.simulated && !facts.cudart.empty() && facts.cudart != "libcudart.so.13") {
     Say(fmt::format("{} needs {}; the simulated device has libcudart.so.13: build it with CUDA 13",
                     facts.file, facts.cudart));
   }
   return true;
+}
+
+/// A library that is cut short would end the program by a signal while it is loaded.
+void RequireWhole(const std::string& library) {
+  if (IsWholeObject(library)) return;
+  Fail(MakeError(ErrorCode::kDamaged, "is not a whole shared object: install or build Cupola again",
+                 Location{.file = library}),
+       kExitCupolaFailed);
 }
 
 }  // namespace
@@ -67,6 +78,7 @@ PreparedRun PrepareRun(const char* program, const std::string& device_name, cons
   const char* home = std::getenv("CUPOLA_HOME");
   const auto installation = FindInstallation(home != nullptr ? home : "");
   if (!installation) Fail(installation.error(), kExitCupolaFailed);
+  RequireWhole(installation->preload);
   const auto device = ChooseDevice(device_name, DefaultDriverPlaces(), *installation);
   if (!device) Fail(device.error(), kExitCupolaFailed);
   // ld.so(8): the words of LD_PRELOAD are separated by spaces or colons, those of LD_LIBRARY_PATH by colons or
@@ -78,6 +90,14 @@ PreparedRun PrepareRun(const char* program, const std::string& device_name, cons
                          "another folder",
                          installation->preload)),
          kExitCupolaFailed);
+  }
+  if (device->simulated) {
+    RequireWhole(device->driver);
+    const std::string runtime = installation->sim_folder + "/libcudart.so.13";
+    if (access(runtime.c_str(), F_OK) == 0) RequireWhole(runtime);
+  }
+  if (std::string why = WhyNotUsed("CUPOLA_STORE"); !why.empty()) {
+    Say(why + ": it is not used, variants are looked for in the usual place");
   }
   PreparedRun run{*path, {}, device->simulated};
   RunEnvironment& additions = run.environment;
@@ -114,7 +134,9 @@ int TakeRunProgram(const CLI::App& app, int argc, char** argv) {
       return i;
     }
     const CLI::Option* option = run->get_option_no_throw(std::string(word));
-    if (option != nullptr && option->get_items_expected_max() > 0) ++i;
+    const bool takes_word = option != nullptr && option->get_items_expected_max() > 0;
+    // Without its word the option is the parser's to refuse.
+    if (takes_word && i + 1 < argc && std::string_view(argv[i + 1]) != "--") ++i;
   }
   return argc;
 }

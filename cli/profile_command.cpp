@@ -69,6 +69,7 @@ void ReportProfile(const MeasuredRun& run, const std::string& path) {
   const PreparedRun prepared =
       PrepareRun(RunProgram() != nullptr ? *RunProgram() : nullptr, options.device, "profile");
   if (prepared.environment.preload.empty()) throw CLI::RuntimeError(kExitCupolaFailed);
+  RequireWritable(options.out);
   // Its own kernels, also where an arbiter is there: preemptible variants are not measured.
   const auto run = MeasureRun(prepared, WithOf(options.with), {{"CUPOLA_PREEMPT", "off"}});
   if (!run) {
@@ -87,7 +88,7 @@ void ReportProfile(const MeasuredRun& run, const std::string& path) {
   const auto all = profiles::MergeIntoFile(run->profile, *path);
   if (!all) Fail(all.error(), kExitCupolaFailed);
   ReportProfile(*run, *path);
-  if (options.table) std::fputs(ProfileTable(*all).c_str(), stderr);
+  if (options.table) std::fputs(Printable(ProfileTable(*all)).c_str(), stderr);
   throw CLI::RuntimeError(EndLike(run->status));
 }
 
@@ -120,7 +121,7 @@ void AddFileCommands(CLI::App& profile, const std::shared_ptr<ProfileOptions>& o
   CLI::App* show = profile.add_subcommand("show", "Print what a profile holds, a line a kernel");
   show->add_option("FILES", options->files, "Profiles")->required();
   show->callback(
-      [options] { std::fputs(ProfileTable(ReadProfiles(options->files)).c_str(), stdout); });
+      [options] { std::fputs(Printable(ProfileTable(ReadProfiles(options->files))).c_str(), stdout); });
 }
 
 }  // namespace

@@ -15,10 +15,12 @@
 #include <fmt/format.h>
 
 #include "cli/child_process.h"
+#include "cli/commands.h"
 #include "cli/cupti_library.h"
 #include "cli/launch_collector.h"
 #include "models/plan_file.h"
 #include "profiles/feature_file.h"
+#include "profiles/profile_file.h"
 
 namespace cupola {
 namespace {
@@ -156,6 +158,14 @@ Result<MeasuredRun> MeasureRun(const PreparedRun& run, MeasureWith with,
   measured.unseen = totals.graph_kernel_nodes + totals.dropped;
   if (!finished) return finished.error();
   return measured;
+}
+
+void RequireWritable(const std::string& named) {
+  if (named.empty()) RequireAbsolute("CUPOLA_PROFILES");
+  const std::string folder = named.empty() ? models::ProfilesFolder() : "";
+  if (named.empty() && folder.empty()) return;  // ProfilePath says so
+  const Status writable = named.empty() ? profiles::CheckFolder(folder) : profiles::CheckMerge(named);
+  if (!writable) Fail(writable.error(), kExitCupolaFailed);
 }
 
 Result<std::string> ProfilePath(const std::string& named, const profiles::Profile& profile) {

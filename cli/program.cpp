@@ -68,7 +68,17 @@ void ReadDynamic(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, ProgramFac
   }
 }
 
+/// Whether it holds what the static runtime has in it and no program of itself: a name for cudaGetErrorName.
+bool HasRuntime(Elf_Scn* section) {
+  constexpr std::string_view kName = "cudaErrorCudartUnloading";
+  const Elf_Data* data = elf_rawdata(section, nullptr);
+  return data != nullptr && data->d_buf != nullptr &&
+         std::string_view(static_cast<const char*>(data->d_buf), data->d_size).find(kName) !=
+             std::string_view::npos;
+}
+
 void ReadSections(Elf* elf, ProgramFacts& facts) {
+  bool has_runtime = false;
   size_t names = 0;
   if (elf_getshdrstrndx(elf, &names) != 0) return;
   for (Elf_Scn* section = elf_nextscn(elf, nullptr); section != nullptr;
@@ -77,8 +87,10 @@ void ReadSections(Elf* elf, ProgramFacts& facts) {
     if (gelf_getshdr(section, &header) == nullptr) return;
     const char* name = elf_strptr(elf, names, header.sh_name);
     if (name != nullptr && std::string_view(name) == ".nv_fatbin") facts.has_kernels = true;
+    if (name != nullptr && std::string_view(name) == ".rodata") has_runtime |= HasRuntime(section);
     if (header.sh_type == SHT_DYNAMIC) ReadDynamic(elf, section, header, facts);
   }
+  facts.has_static_cudart = has_runtime && facts.has_kernels && facts.cudart.empty();
 }
 
 void ReadElf(const std::string& path, Elf* elf, ProgramFacts& facts) {

@@ -21,6 +21,7 @@ struct ProgramFacts {
   bool is_musl = false;      ///< of the C library musl: what is preloaded into it does nothing
   bool foreign = false;      ///< of another machine: our library does not fit it
   bool has_kernels = false;  ///< carries device code of its own (.nv_fatbin)
+  bool has_static_cudart = false;  ///< has kernels, and NVIDIA's runtime linked in
   bool has_cupti = false;    ///< is linked with CUPTI
   std::string cudart;        ///< the CUDA runtime that it needs, as "libcudart.so.13"; "" = none
 };

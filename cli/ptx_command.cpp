@@ -50,8 +50,8 @@ void AddParse(CLI::App& ptx) {
                 "  nvcc -ptx -o - k.cu | cupola ptx parse --json -");
   parse->callback([options] {
     const ptx::Module module = MustRead(options->file);
-    Print(options->dump ? ptx::Dump(module)
-                        : options->json ? PtxJson(module) : PtxSummary(module));
+    Print(options->json ? PtxJson(module)
+                        : Printable(options->dump ? ptx::Dump(module) : PtxSummary(module)));
   });
 }
 
@@ -130,7 +130,7 @@ void AddValidate(CLI::App& ptx) {
     const ptx::Module module = MustRead(*file);
     const std::vector<ptx::Diagnostic> diagnostics = ptx::Validate(module);
     for (const ptx::Diagnostic& diagnostic : diagnostics) {
-      Print(diagnostic.ToString(module.name) + "\n");
+      Print(Printable(diagnostic.ToString(module.name) + "\n"));
     }
     if (ptx::HasErrors(diagnostics)) throw CLI::RuntimeError(kExitBadInput);
   });
@@ -156,7 +156,7 @@ void AddImages(CLI::App& ptx) {
       text += fmt::format("{:5}  {:10}  {:12}  {}\n", i, all[i].uncompressed_size,
                           all[i].ArchName(), all[i].options);
     }
-    Print(text);
+    Print(Printable(text));
   });
 }
 

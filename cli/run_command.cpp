@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -59,11 +60,14 @@ constexpr char kRunFooter[] =
 void ReportLaunches(const LaunchCollector& collector, const RunOptions& options) {
   for (const Error& problem : collector.problems()) PrintError(problem);
   const LaunchTotals& totals = collector.totals();
+  if (collector.is_taken_within()) {
+    Say("a `cupola run` or `cupola profile` below this one took the launches of what it started");
+  }
   if (collector.read() == 0 && totals.launches == 0 && totals.graph_launches == 0) {
-    Say("no CUDA launches seen");
+    if (!collector.is_taken_within()) Say("no CUDA launches seen");
     return;
   }
-  if (options.stats) std::fputs(collector.summary().ToString(totals).c_str(), stderr);
+  if (options.stats) std::fputs(Printable(collector.summary().ToString(totals)).c_str(), stderr);
   if (totals.dropped != 0 && !options.stats) {
     Say(fmt::format("{} launches are not in the trace: the program was faster than the reader",
                     totals.dropped));
@@ -98,6 +102,12 @@ int RunCollecting(const RunOptions& options, RunEnvironment additions) {
                                "run");
   if (!options.trace_file.empty() || options.stats) {
     throw CLI::RuntimeError(RunCollecting(options, std::move(run.environment)));
+  }
+  // Below another that collects launches it is that one's.
+  if (std::string outer = OuterRecords(); !outer.empty() && !run.environment.preload.empty()) {
+    run.environment.records = std::move(outer);
+    const char* timing = std::getenv("CUPOLA_TIMING");
+    run.environment.timing = timing != nullptr ? timing : "";
   }
   const std::vector<std::string> environment =
       run.environment.preload.empty() ? CurrentEnvironment()

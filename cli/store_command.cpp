@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <ctime>
 #include <memory>
@@ -20,6 +21,7 @@ constexpr char kStoreFooter[] =
     "\nExit codes: 0 done, 1 the store cannot be read or written.\n";
 
 store::StoreWriter Open() {
+  RequireAbsolute("CUPOLA_STORE");
   Result<store::StoreWriter> writer =
       store::StoreWriter::Open(store::VariantStore::DefaultFolder());
   if (!writer) Fail(writer.error());
@@ -55,7 +57,8 @@ void List() {
                fmt::format("sm_{}", mapped->view().header().arch), mapped->view().kernels().size(),
                bundle.bytes, bundle.key);
   }
-  fmt::print("{} bundles, {} bytes, in {}\n", bundles->size(), total, writer.store().folder());
+  fmt::print("{} bundles, {} bytes, in {}\n", bundles->size(), total,
+             Printable(writer.store().folder()));
   if (damaged) throw CLI::RuntimeError(kExitBadInput);
 }
 
@@ -73,7 +76,12 @@ void AddStoreCommand(CLI::App& app) {
   command->footer(kStoreFooter);
   command->add_subcommand("list", "List the bundles")->callback(List);
   command->add_subcommand("path", "Print the store's folder")->callback([] {
-    fmt::print("{}\n", store::VariantStore::DefaultFolder());
+    RequireAbsolute("CUPOLA_STORE");
+    const std::string folder = store::VariantStore::DefaultFolder();
+    if (folder.empty()) {
+      Fail(MakeError(ErrorCode::kNotFound, "no folder for variants: set CUPOLA_STORE or HOME"));
+    }
+    fmt::print("{}\n", isatty(STDOUT_FILENO) == 1 ? Printable(folder) : folder);
   });
   auto limit = std::make_shared<uint64_t>(store::kDefaultStoreLimit);
   CLI::App* evict = command->add_subcommand("evict", "Remove the least recently used bundles");

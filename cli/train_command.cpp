@@ -51,21 +51,27 @@ void TrainAndWrite(const profiles::Profile& profile, const std::string& out,
                    const TrainOptions& options) {
   models::TrainOptions how;
   how.seed = options.seed;
+  const size_t slash = out.find_last_of('/');
+  if (Status writable = profiles::CheckFolder(slash == std::string::npos ? "." : out.substr(0, slash + 1)); !writable) {
+    Error error = writable.error();
+    error.where.file = out;
+    Fail(error);
+  }
+  if (fs::is_directory(out)) Fail(MakeError(ErrorCode::kIo, "is a folder", {.file = out}));
   const std::string gpu = models::GpuFileName(profile.gpu.name);
   const models::TrainedPlan trained = models::TrainProfile(profile, gpu, how);
   if (Status written = profiles::WriteFileWhole(out, trained.bytes); !written) {
     Fail(written.error());
   }
   std::fputs(options.json ? TrainJson(trained.kernels).c_str()
-                          : TrainTable(trained.kernels, options.terms).c_str(),
+                          : Printable(TrainTable(trained.kernels, options.terms)).c_str(),
              stdout);
-  const std::string said =
-      fmt::format("cupola: {} kernels, written to {}\n", trained.kernels.size(), out);
-  std::fputs(said.c_str(), stderr);
+  Say(fmt::format("{} kernels, written to {}", trained.kernels.size(), out));
 }
 
 void RunTrain(const TrainOptions& options) {
   std::vector<std::string> files = options.files;
+  if (files.empty()) RequireAbsolute("CUPOLA_PROFILES");
   const bool all = files.empty();
   if (all) files = AllProfiles();
   if (files.empty()) {

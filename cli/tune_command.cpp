@@ -134,7 +134,7 @@ class Tuning {
                           tuned.overhead_percent, tuned.met ? " " : "!", mean.count,
                           mean.count == 0 ? "-" : fmt::format("{:.1f} us", mean.ns / 1e3));
     }
-    std::fputs(text.c_str(), stdout);
+    std::fputs(Printable(text).c_str(), stdout);
   }
 
  private:
@@ -226,6 +226,7 @@ void Tune(const TuneOptions& options) {
   const PreparedRun run =
       PrepareRun(RunProgram() != nullptr ? *RunProgram() : nullptr, options.device, "tune");
   if (run.environment.preload.empty()) throw CLI::RuntimeError(kExitCupolaFailed);
+  RequireWritable(options.out);
   Tuning tuning(options, run);
   tuning.FindBatches();
   if (options.preemptions != 0) tuning.MeasurePreemptions();

@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/launch_collector.h"
 #include "cli/profile_print.h"
 #include "models/train/plan_builder.h"
 #include "models/train/select.h"
@@ -120,8 +121,14 @@ class Interrupter {
 /// A plan under which kernels go out as variants with given L, in a file that goes with it.
 class PlanOfVariants {
  public:
-  explicit PlanOfVariants(const FormOfRun& form)
-      : path_(fmt::format("{}/cupola-tune-{}.plan", fs::temp_directory_path().string(), getpid())) {
+  explicit PlanOfVariants(const FormOfRun& form) {
+    auto made = MakePrivateFolder();
+    if (!made) {
+      written_ = made.error();
+      return;
+    }
+    folder_ = *std::move(made);
+    path_ = folder_ + "/tune.plan";
     models::PlanBuilder plan("tune", {});
     for (const auto& [kernel, batch] : form.batches) {
       models::PlanKernel entry{};
@@ -132,14 +139,17 @@ class PlanOfVariants {
     }
     written_ = profiles::WriteFileWhole(path_, plan.Bytes());
   }
-  ~PlanOfVariants() { unlink(path_.c_str()); }
+  ~PlanOfVariants() {
+    std::error_code ignored;
+    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+  }
   PlanOfVariants(const PlanOfVariants&) = delete;
   PlanOfVariants& operator=(const PlanOfVariants&) = delete;
   const Status& written() const { return written_; }
   const std::string& path() const { return path_; }
 
  private:
-  std::string path_;
+  std::string folder_, path_;
   Status written_;
 };
 

@@ -66,6 +66,7 @@ int OpenFile() {
 void Write(const char* text, size_t bytes) {
   const int to = OpenFile();
   if (to < 0 || written.fetch_add(bytes) > kMostBytes) return;
+  const WithoutWriteSignals quiet;
   [[maybe_unused]] const ssize_t ignored = write(to, text, bytes);
 }
 

@@ -103,6 +103,36 @@ Status WriteFileWhole(const std::string& path, std::string_view text) {
   return error;
 }
 
+Status CheckFolder(const std::string& folder) {
+  const std::string path = folder + "/profile";
+  if (Status made = MakeFolderOf(path); !made) return made;
+  std::string temporary = path + ".XXXXXX";
+  const File file(mkostemp(temporary.data(), O_CLOEXEC));
+  if (file.fd() < 0) return IoError("cannot make a file in the folder", folder);
+  unlink(temporary.c_str());
+  return {};
+}
+
+Status CheckMerge(const std::string& path) {
+  const size_t slash = path.find_last_of('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (Status writable = CheckFolder(folder); !writable) {
+    Error error = writable.error();
+    error.where.file = path;
+    return error;
+  }
+  const std::string lock_path = path + ".lock";
+  const File lock(open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (lock.fd() < 0) return IoError("cannot lock", lock_path);
+  struct stat facts {};
+  if (stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode)) {
+    return MakeError(ErrorCode::kIo, "is no file", Location{.file = path});
+  }
+  const auto there = ReadProfile(path);
+  if (!there && there.error().code != ErrorCode::kNotFound) return there.error();
+  return {};
+}
+
 Result<Profile> MergeIntoFile(const Profile& profile, const std::string& path) {
   if (Status made = MakeFolderOf(path); !made) return made.error();
   const std::string lock_path = path + ".lock";

@@ -265,6 +265,9 @@ void OpenVariantStore() noexcept {
     if (images->file_bytes.empty()) Say(Level::kWarn, {"CUPOLA_BUNDLE: cannot read ", file});
     return;
   }
+  if (const char* named = getenv("CUPOLA_STORE"); named != nullptr && *named != '\0' && *named != '/') {
+    Say(Level::kWarn, {"CUPOLA_STORE=", named, " is not an absolute path and is not used"});
+  }
   auto store = store::VariantStore::Open(store::VariantStore::DefaultFolder());
   if (store) {
     images->store.emplace(*std::move(store));

@@ -10,13 +10,18 @@
 namespace cupola::build {
 
 Result<ScratchFolder> ScratchFolder::Make() {
-  const char* outer = secure_getenv("TMPDIR");
-  std::string path =
-      std::string(outer != nullptr && outer[0] == '/' ? outer : "/tmp") + "/cupola-build-XXXXXX";
-  if (mkdtemp(path.data()) == nullptr) {
-    return MakeError(ErrorCode::kIo, std::strerror(errno), Location{.file = path});
+  // The last two: in a container the root may be read-only.
+  const char* const places[] = {secure_getenv("TMPDIR"), "/tmp", "/dev/shm", "/var/tmp"};
+  Error error = MakeError(ErrorCode::kIo, "");
+  for (const char* place : places) {
+    if (place == nullptr || place[0] != '/') continue;
+    std::string path = std::string(place) + "/cupola-build-XXXXXX";
+    if (mkdtemp(path.data()) != nullptr) return ScratchFolder(std::move(path));
+    if (error.message.empty()) {
+      error = MakeError(ErrorCode::kIo, std::strerror(errno), Location{.file = path});
+    }
   }
-  return ScratchFolder(std::move(path));
+  return error;
 }
 
 ScratchFolder::ScratchFolder(ScratchFolder&& other) noexcept

@@ -145,6 +145,11 @@ SIM_EXPORT CUresult cuDriverGetVersion(int* version) {
 }
 
 SIM_EXPORT CUresult cuGetExportTable(const void** table, const CUuuid*) {
+  static std::atomic_flag said;
+  if (!said.test_and_set()) {
+    Say("the program, or a library that it uses, has NVIDIA's CUDA runtime linked in, which cannot run "
+        "on the simulated device: build it with nvcc -cudart shared, or run it on a GPU");
+  }
   if (table != nullptr) *table = nullptr;
   return CUDA_ERROR_NOT_FOUND;
 }

@@ -110,8 +110,9 @@ Result<TokenMapping> TokenMapping::Open(const std::string& path) {
   if (about.st_size != 0 && about.st_size < static_cast<off_t>(sizeof(SharedToken::Header))) {
     return Failure(ErrorCode::kDamaged, path, "is too short for a token of the simulated device");
   }
-  if (about.st_size == 0 && posix_fallocate(file.value, 0, kBytes) != 0) {
-    return SystemFailure(path, "cannot be made");
+  if (about.st_size == 0) {
+    errno = posix_fallocate(file.value, 0, kBytes);  // which does not set it
+    if (errno != 0) return SystemFailure(path, "cannot be made");
   }
   SharedToken::Header mine{SharedToken::kMagic, SharedToken::kVersion, kBytes, {}, about.st_ino};
   ReadBootId(mine.boot_id);

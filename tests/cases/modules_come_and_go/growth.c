@@ -22,7 +22,7 @@
 static int turn = -1;
 static CUdevice device;
 static CUcontext primary;
-static CUdeviceptr out;
+static CUdeviceptr out;  // of the primary context
 static char* ptx;
 static const char* ptx_path;
 static CUmodule module;
@@ -109,7 +109,7 @@ static void Context(void) {
   CUstream stream;
   CUmodule loaded;
   CUfunction kernel;
-  CHECK(cuCtxCreate_v2(&own, 0, device));
+  CHECK(cuCtxCreate(&own, 0, 0, device));
   CHECK(cuMemAlloc(&memory, 64));
   CHECK(cuStreamCreate(&stream, 0));
   CHECK(cuModuleLoadData(&loaded, ptx));
