@@ -33,8 +33,8 @@ FileIdentity IdentityOf(int descriptor) noexcept;
 /// 100 ms. Keeps errno.
 bool WriteToStandardError(const char* text, size_t bytes) noexcept;
 
-/// While it exists, a write of the calling thread that fails raises no SIGPIPE and no SIGXFSZ: what Cupola cannot write,
-/// for want of a reader or by a limit on the size of files, does not end the program.
+/// While it exists, a write of the calling thread that fails raises no SIGPIPE and no SIGXFSZ: what Cupola cannot
+/// write, for want of a reader or by a limit on the size of files, does not end the program.
 class WithoutWriteSignals {
  public:
   WithoutWriteSignals() noexcept;

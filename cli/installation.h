@@ -40,8 +40,8 @@ Result<std::string> FindDriver(const DriverPlaces& places, const Installation& i
 /// sysdeps/generic/dl-cache.h). Empty for anything that is damaged or of another format.
 std::vector<std::string> LoaderCacheEntries(const std::string& cache, const std::string& soname);
 
-/// Whether the file is an ELF object for x86-64 that has all that its headers speak of: what is cut short ends the program
-/// that loads it by a signal.
+/// Whether the file is an ELF object for x86-64 that has all that its headers speak of: what is cut short ends the
+/// program that loads it by a signal.
 bool IsWholeObject(const std::string& path);
 
 /// The driver that a program gets.

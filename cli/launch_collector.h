@@ -22,7 +22,7 @@ namespace cupola {
 /// cannot be written, as in a container with a read-only root, in /dev/shm or /var/tmp. kIo.
 Result<std::string> MakePrivateFolder();
 
-/// The folder for launch records of the `cupola run` or `cupola profile` that this process runs below; "" = there is none.
+/// The folder for launch records of the `cupola run` or `cupola profile` that this process runs below; "": none.
 std::string OuterRecords();
 
 /// Is told of all that a collector reads, by its thread.

@@ -48,8 +48,8 @@ Result<MeasuredRun> MeasureRun(const PreparedRun& run, MeasureWith with,
 /// Nanoseconds since 1970.
 uint64_t UnixNs();
 
-/// Ends the command where the profile `named` ("" = that of the GPU, in the profiles' folder) cannot be written, or what is
-/// there cannot be added to: to be called before a program is run for it.
+/// Ends the command where the profile `named` ("" = that of the GPU, in the profiles' folder) cannot be written, or
+/// what is there cannot be added to: to be called before a program is run for it.
 void RequireWritable(const std::string& named);
 
 /// Where the profile of a GPU lies: `named`, else <ProfilesFolder>/<gpu>.json. kNotFound: there is

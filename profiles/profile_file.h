@@ -28,8 +28,8 @@ Result<Profile> ReadProfile(const std::string& path);
 /// folders. kIo: nothing has changed.
 Status WriteFileWhole(const std::string& path, std::string_view text);
 
-/// Whether MergeIntoFile can write to `path`, and what is there can be added to; leaves nothing behind but the folders and
-/// the lock that MergeIntoFile makes. Errors: as that.
+/// Whether MergeIntoFile can write to `path`, and what is there can be added to; leaves nothing behind but the
+/// folders and the lock that MergeIntoFile makes. Errors: as that.
 Status CheckMerge(const std::string& path);
 /// Whether files can be made in the folder, which is made where it is missing. kIo.
 Status CheckFolder(const std::string& folder);
