@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/standard_error.h"
 #include "device/sim/token/token.h"
 #include "tests/unit/sim/token/child.h"
 
@@ -41,6 +42,7 @@ class FileTest : public TokenTest {
     Child child([&](const Say& say) {
       const std::string to = path_ + ".stderr";
       if (freopen(to.c_str(), "w", stderr) == nullptr) return 1;
+      TakeStandardError(IdentityOf(STDERR_FILENO));  // as if the process had started so
       {
         Token token({path_, 1'000'000});
         for (int i = 0; i < 3; ++i) {
