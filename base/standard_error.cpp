@@ -2,14 +2,12 @@
 
 #include <cerrno>
 #include <ctime>
-#include <initializer_list>
 
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace cupola {
@@ -25,42 +23,40 @@ __attribute__((constructor)) void NoteAtLoad() {
   if (!is_noted) TakeStandardError(IdentityOf(STDERR_FILENO));
 }
 
+constexpr uint64_t BitOf(int signal) { return uint64_t{1} << (signal - 1); }
+
 }  // namespace
 
 WithoutWriteSignals::WithoutWriteSignals() noexcept {
-  sigset_t pending;
-  sigemptyset(&signals_);
-  sigpending(&pending);
-  for (const int one : {SIGPIPE, SIGXFSZ}) {
-    if (sigismember(&pending, one) == 0) sigaddset(&signals_, one);
-  }
-  pthread_sigmask(SIG_BLOCK, &signals_, &before_);
+  const int saved_errno = errno;
+  uint64_t pending = 0;
+  syscall(SYS_rt_sigpending, &pending, sizeof(pending));
+  signals_ = (BitOf(SIGPIPE) | BitOf(SIGXFSZ)) & ~pending;
+  syscall(SYS_rt_sigprocmask, SIG_BLOCK, &signals_, &before_, sizeof(signals_));
+  errno = saved_errno;
 }
 
 WithoutWriteSignals::~WithoutWriteSignals() {
   const int saved_errno = errno;
   constexpr timespec kNow = {};
-  while (sigtimedwait(&signals_, nullptr, &kNow) > 0) {
+  while (syscall(SYS_rt_sigtimedwait, &signals_, nullptr, &kNow, sizeof(signals_)) > 0) {
   }
-  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, sizeof(before_));
   errno = saved_errno;
 }
 
+// A sandbox may have no statx(2): then nothing is known, and nothing is written.
 FileIdentity IdentityOf(int descriptor) noexcept {
   const int saved_errno = errno;
   struct statx facts {};
   FileIdentity identity;
-  if (statx(descriptor, "", AT_EMPTY_PATH, STATX_TYPE | STATX_INO | STATX_BTIME, &facts) == 0) {
-    identity.device = makedev(facts.stx_dev_major, facts.stx_dev_minor);
+  if (syscall(SYS_statx, descriptor, "", AT_EMPTY_PATH, STATX_TYPE | STATX_INO | STATX_BTIME, &facts) == 0) {
+    identity.device = uint64_t{facts.stx_dev_major} << 32 | facts.stx_dev_minor;
     identity.inode = facts.stx_ino;
     identity.type = facts.stx_mode & S_IFMT;
     if ((facts.stx_mask & STATX_BTIME) != 0) {
       identity.born_ns = facts.stx_btime.tv_sec * 1'000'000'000 + facts.stx_btime.tv_nsec;
     }
-  } else if (struct stat old {}; fstat(descriptor, &old) == 0) {  // a sandbox without statx(2)
-    identity.device = old.st_dev;
-    identity.inode = old.st_ino;
-    identity.type = old.st_mode & S_IFMT;
   }
   errno = saved_errno;
   return identity;

@@ -5,13 +5,12 @@
 // kept: whoever waits for the end of a pipe that the program has closed would wait for that copy too.
 //
 // Every shared object that contains this file looks at descriptor 2 when it is loaded. One that may be loaded late,
-// as a driver, is told by the earlier one (TakeStandardError). No allocation, no lock; any thread, any time.
+// as a driver, is told by the earlier one (TakeStandardError). No allocation, no lock; any thread, any time. Asks the
+// system by syscall(2): it is part of the door, which has to load under any C library (intercept/door/door.cpp).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-
-#include <signal.h>
 
 namespace cupola {
 
@@ -43,7 +42,7 @@ class WithoutWriteSignals {
   WithoutWriteSignals& operator=(const WithoutWriteSignals&) = delete;
 
  private:
-  sigset_t signals_, before_;
+  uint64_t signals_, before_;  // bit s - 1: signal s
 };
 
 /// What was standard error when this object was loaded, or what TakeStandardError said.

@@ -79,6 +79,7 @@ PreparedRun PrepareRun(const char* program, const std::string& device_name, cons
   const auto installation = FindInstallation(home != nullptr ? home : "");
   if (!installation) Fail(installation.error(), kExitCupolaFailed);
   RequireWhole(installation->preload);
+  RequireWhole(installation->front_folder + "/libcuda.so.1");
   const auto device = ChooseDevice(device_name, DefaultDriverPlaces(), *installation);
   if (!device) Fail(device.error(), kExitCupolaFailed);
   // ld.so(8): the words of LD_PRELOAD are separated by spaces or colons, those of LD_LIBRARY_PATH by colons or

@@ -32,6 +32,14 @@ void* Find(void* handle, const char* name) {
 
 }  // namespace
 
+// Before the constructor of base/standard_error.cpp, which would take what the program has made of it by now. Where the
+// library is loaded with the program the door may not have been asked yet.
+__attribute__((constructor(200))) static void TakeDoorsStandardError() {
+  if (HasDoor() && cupola_door.is_noted.load(std::memory_order_acquire)) {
+    TakeStandardError(cupola_door.standard_error);
+  }
+}
+
 bool HasDoor() noexcept { return &cupola_door != nullptr; }
 
 thread_local constinit ThreadState this_thread = {};
@@ -122,7 +130,7 @@ bool OpenFile(const char* path, void* result) {
     Say(Level::kWarn, {"cannot load the driver ", path, ": ", why != nullptr ? why : "?"});
     return false;
   }
-  if (void* take = RealDlsym(handle, kTakeStandardErrorName)) {  // the simulated driver, loaded late
+  if (void* take = Find(handle, kTakeStandardErrorName)) {  // the simulated driver, loaded late
     reinterpret_cast<TakeStandardErrorFunction>(take)(&StandardErrorAtStart());
   }
   Say(Level::kDebug, {"driver: ", path});

@@ -1,5 +1,5 @@
-// Decides what dlopen opens and where dlsym looks (entry.S calls it). Nothing here runs, and nothing is
-// loaded, before the program's first dlopen or dlsym; there is no constructor and no thread-local memory.
+// Decides what dlopen opens and where dlsym looks (entry.S calls it). Nothing is loaded before the program's first
+// dlopen or dlsym, and nothing runs but the one constructor, which makes one system call; no thread-local memory.
 // The object must load under any C library, musl's too: undefined symbols are those that all have, the
 // others weak (tests/preload/library_test.py).
 #include "intercept/door/door.h"
@@ -267,7 +267,15 @@ const char* Answer(const char* file, int mode, const void* caller) {
 
 extern "C" {
 
-__attribute__((visibility("default"))) DoorFacts cupola_door = {&OpenBehind, &FindBehind, {}, 0};
+__attribute__((visibility("default"))) DoorFacts cupola_door = {&OpenBehind, &FindBehind, {}, 0, {}, false};
+
+// Makes one system call.
+__attribute__((constructor)) static void NoteStandardError() {
+  const FileIdentity now = IdentityOf(STDERR_FILENO);
+  TakeStandardError(now);
+  cupola_door.standard_error = now;
+  cupola_door.is_noted.store(true, std::memory_order_release);
+}
 
 /// What dlopen should open when `caller` asks for `file`; called by entry.S.
 __attribute__((visibility("hidden"))) const char* cupola_dlopen_name(const char* file, int mode,

@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "base/standard_error.h"
 #include "intercept/driver_search.h"
 
 namespace cupola::intercept {
@@ -20,6 +21,9 @@ struct DoorFacts {
   /// written).
   char asked_path[kPathBytes];
   std::atomic<int> asked_state;
+  /// What was standard error when the door was loaded (base/standard_error.h); valid once `is_noted`.
+  FileIdentity standard_error;
+  std::atomic<bool> is_noted;
 };
 
 }  // namespace cupola::intercept

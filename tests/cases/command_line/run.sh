@@ -161,8 +161,8 @@ for name in "$odd" "$worse"; do
 done
 group "names that are no text"
 
-for what in libcupola.so sim/libcuda.so.1 sim/libcudart.so.13; do
-  [ "$DEVICE" = gpu ] && [ $what != libcupola.so ] && continue
+for what in libcupola.so libcupola/libcuda.so.1 sim/libcuda.so.1 sim/libcudart.so.13; do
+  [ "$DEVICE" = gpu ] && [[ $what = sim/* ]] && continue
   for how in "truncate -s 100" "truncate -s 5000" "truncate -s -5000" "truncate -s 0" "cp k.ptx"; do
     rm -rf home2; mkdir home2 && cp -r "$home/lib" home2/ && $how home2/lib/$what
     for command in run profile; do
