@@ -1,20 +1,17 @@
 #include "device/compiler/ptx/addresses.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <iterator>
 #include <limits>
 #include <string>
+
+#include "device/compiler/ptx/opcodes.h"
 
 namespace cupola::ptx {
 namespace {
 
 constexpr int64_t kAnywhere = std::numeric_limits<int64_t>::min();
 constexpr size_t kMostRoots = 16;
-
-bool IsOneOf(std::string_view opcode, std::initializer_list<std::string_view> opcodes) {
-  return std::find(opcodes.begin(), opcodes.end(), opcode) != opcodes.end();
-}
 
 bool HasSpace(const Instruction& instruction, std::string_view space) {
   for (const std::string& modifier : instruction.modifiers) {

@@ -5,17 +5,10 @@
 namespace cupola::ptx {
 namespace {
 
-constexpr uint32_t kMaskBits = 64;
-
 // Functions of CUDA's own without a body here, which read nothing that a loop could wait for.
 bool IsHarmless(std::string_view name) {
   return name == "vprintf" || name == "__assertfail" || name == "malloc" || name == "free" ||
          name.starts_with("__threadfence") || name.starts_with("__nanosleep");
-}
-
-void NoteAddresses(const Initializer& init, std::unordered_set<std::string_view>& names) {
-  if (!init.text.empty()) names.insert(init.text);
-  for (const Initializer& element : init.elements) NoteAddresses(element, names);
 }
 
 void NoteOperands(const Operand& operand, std::unordered_set<std::string_view>& names) {
@@ -73,7 +66,7 @@ CallEffects::CallEffects(const Module& module) {
   for (const auto& item : module.items) {
     if (const auto* variable = std::get_if<Variable>(&item)) {
       variables_.emplace(variable->name, variable);
-      if (variable->init) NoteAddresses(*variable->init, address_taken_);
+      if (variable->init) AddNames(*variable->init, address_taken_);
     } else if (const auto* function = std::get_if<Function>(&item)) {
       if (!function->body) continue;
       functions_[function->name] = function;
@@ -182,7 +175,7 @@ void CallEffects::AddSteps(const DataFlow& flow, CallEffect& effect) {
     for (const uint32_t root : address.roots) {
       const MemoryRoot& each = flow.roots[root];
       if (each.kind == MemoryRoot::Kind::kOwn) continue;
-      if (each.kind == MemoryRoot::Kind::kParameter && each.number < kMaskBits) {
+      if (each.kind == MemoryRoot::Kind::kParameter && each.number < kMaskedParameters) {
         by |= uint64_t{1} << each.number;
       } else {
         any = true;
@@ -218,12 +211,12 @@ void CallEffects::AddCall(const Step& step, const DataFlow& flow, CallEffect& ef
   }
   const uint64_t reads = called == nullptr ? ~uint64_t{0} : called->reads_by;
   const uint64_t writes = called == nullptr ? ~uint64_t{0} : called->writes_by;
-  for (size_t i = 0; i < step.arguments.size() && i < kMaskBits; ++i) {
+  for (size_t i = 0; i < step.arguments.size() && i < kMaskedParameters; ++i) {
     for (const uint32_t root : step.arguments[i].roots) {
       const MemoryRoot& each = flow.roots[root];
       if (each.kind == MemoryRoot::Kind::kOwn) continue;
       const bool is_parameter =
-          each.kind == MemoryRoot::Kind::kParameter && each.number < kMaskBits;
+          each.kind == MemoryRoot::Kind::kParameter && each.number < kMaskedParameters;
       const uint64_t bit = is_parameter ? uint64_t{1} << each.number : 0;
       if ((reads >> i & 1) != 0) {
         effect.reads |= !is_parameter;

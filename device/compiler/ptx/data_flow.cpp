@@ -1,19 +1,12 @@
 #include "device/compiler/ptx/data_flow.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <utility>
 
 #include "device/compiler/ptx/opcodes.h"
 
 namespace cupola::ptx {
 namespace {
-
-constexpr uint32_t kMaskBits = 64;
-
-bool IsOneOf(std::string_view opcode, std::initializer_list<std::string_view> opcodes) {
-  return std::find(opcodes.begin(), opcodes.end(), opcode) != opcodes.end();
-}
 
 Effect EffectOf(std::string_view opcode) {
   if (IsOneOf(opcode, {"mov",   "cvt",   "cvta",  "setp",  "set",      "abs",   "neg",
@@ -37,9 +30,9 @@ void Add(const std::vector<uint32_t>& more, std::vector<uint32_t>& to) {
   to.insert(to.end(), more.begin(), more.end());
 }
 
-class Builder {
+class FlowBuilder {
  public:
-  Builder(const Function& function, const FindCallEffect& effect_of,
+  FlowBuilder(const Function& function, const FindCallEffect& effect_of,
           const FindModuleVariable& variable_of)
       : function_(function), effect_of_(effect_of), names_(function, variable_of) {}
 
@@ -239,7 +232,7 @@ class Builder {
     const Operand* arguments = FindArguments(each);
     const size_t count = arguments == nullptr ? 0 : arguments->children.size();
     for (uint32_t i = 0; i < count; ++i) {
-      const bool known = effect != nullptr && i < kMaskBits;
+      const bool known = effect != nullptr && i < kMaskedParameters;
       const bool reads = !known || (effect->reads_by >> i & 1) != 0;
       const bool writes = !known || (effect->writes_by >> i & 1) != 0;
       MakeArgument(each, arguments->children[i], reads, writes, step);
@@ -277,7 +270,7 @@ class Builder {
 
 DataFlow AnalyzeDataFlow(const Function& function, const FindCallEffect& effect_of,
                          const FindModuleVariable& variable_of) {
-  return Builder(function, effect_of, variable_of).Run();
+  return FlowBuilder(function, effect_of, variable_of).Run();
 }
 
 }  // namespace cupola::ptx

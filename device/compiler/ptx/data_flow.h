@@ -23,6 +23,9 @@ enum class Effect : uint8_t {
   kAdvances,  ///< another value each time, as a rule: sums, products, the next of a list
 };
 
+/// Parameters of a function that CallEffect's masks have a bit for.
+inline constexpr uint32_t kMaskedParameters = 64;
+
 /// What a called function does, and all that it calls.
 struct CallEffect {
   bool reads = false;     ///< global memory by other pointers than its parameters

@@ -192,18 +192,13 @@ void NoteAttributes(const Function& function, BodyFacts& facts) {
   }
 }
 
-void NoteAddresses(const Initializer& init, std::unordered_set<std::string_view>& names) {
-  if (!init.text.empty()) names.insert(init.text);
-  for (const Initializer& element : init.elements) NoteAddresses(element, names);
-}
-
 class Analyzer {
  public:
   explicit Analyzer(const Module& module) : module_(module), calls_(module) {
     for (const auto& item : module.items) {
       if (const auto* variable = std::get_if<Variable>(&item)) {
         variables_.emplace(variable->name, variable);
-        if (variable->init) NoteAddresses(*variable->init, addresses_);
+        if (variable->init) AddNames(*variable->init, addresses_);
       } else if (const auto* function = std::get_if<Function>(&item)) {
         if (function->body) functions_[function->name] = function;
       }

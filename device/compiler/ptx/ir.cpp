@@ -17,4 +17,9 @@ Function* Module::FindFunction(std::string_view function_name) {
   return const_cast<Function*>(static_cast<const Module*>(this)->FindFunction(function_name));
 }
 
+void AddNames(const Initializer& init, std::unordered_set<std::string_view>& names) {
+  if (!init.text.empty()) names.insert(init.text);
+  for (const Initializer& element : init.elements) AddNames(element, names);
+}
+
 }  // namespace cupola::ptx

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -214,5 +215,9 @@ struct Module {
   const Function* FindFunction(std::string_view function_name) const;
   Function* FindFunction(std::string_view function_name);
 };
+
+/// Adds the names of all variables and functions whose addresses an initializer takes. They borrow
+/// from `init`.
+void AddNames(const Initializer& init, std::unordered_set<std::string_view>& names);
 
 }  // namespace cupola::ptx

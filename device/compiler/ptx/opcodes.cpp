@@ -37,4 +37,8 @@ const OpcodeInfo* FindOpcode(std::string_view name) {
   return found != kTable.end() && found->name == name ? &*found : nullptr;
 }
 
+bool IsOneOf(std::string_view opcode, std::initializer_list<std::string_view> opcodes) {
+  return std::find(opcodes.begin(), opcodes.end(), opcode) != opcodes.end();
+}
+
 }  // namespace cupola::ptx

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 namespace cupola::ptx {
@@ -23,5 +24,8 @@ struct OpcodeInfo {
 /// The entry of `name` ("ld", not "ld.global"), or null for an opcode that Cupola does not know.
 /// Logarithmic in the size of the table.
 const OpcodeInfo* FindOpcode(std::string_view name);
+
+/// Whether `opcode` is one of `opcodes`. Linear in their number.
+bool IsOneOf(std::string_view opcode, std::initializer_list<std::string_view> opcodes);
 
 }  // namespace cupola::ptx
