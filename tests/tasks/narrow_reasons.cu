@@ -41,7 +41,7 @@ __global__ void TrapIf(bool traps) {
 
 // More bytes than a task's parameters may have.
 struct Many {
-  uint32_t words[20];
+  uint32_t words[48];
 };
 __global__ void AddMany(uint32_t* values, Many many) {
   uint32_t sum = 0;
