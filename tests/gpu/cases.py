@@ -38,6 +38,26 @@ def run_case(script, environ, limit):
             "said": lines[-40:], "seconds": round(time.monotonic() - started, 1)}
 
 
+def counted(rows):
+    """Cases that could be tried, and how many of them are right."""
+    tried = [row for row in rows if row["verdict"] != "skipped"]
+    return len(tried), sum(row["verdict"] == "right" for row in tried)
+
+
+def problem_of(row):
+    return "" if row["verdict"] in ("right", "skipped") else "; ".join([row["verdict"], *row["wrong"]])[:400]
+
+
+def write_results(path, rows):
+    """Writes what is known so far, so that a run that is cut off has not been for nothing."""
+    if path is None:
+        return
+    tried, good = counted(rows)
+    with open(path, "w") as file:
+        json.dump({"cases_total": tried, "cases_right": good, "good": good,
+                   "cases": [{**row, "problem": problem_of(row)} for row in rows]}, file, indent=1)
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=os.path.join(ROOT, "build/gpu"))
@@ -57,19 +77,18 @@ def main():
         scripts = [script for script in scripts if os.path.basename(os.path.dirname(script)) in options.cases]
     environ = {**os.environ, "CUPOLA": os.path.abspath(os.path.join(options.build, "bin/cupola")),
                "DEVICE": options.device}
+    rows = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        rows = list(pool.map(lambda script: run_case(script, environ, options.limit), scripts))
-    for row in rows:
-        print(f"{row['case']:40} {row['verdict']:8} {row['seconds']:6} s  {row['wrong'][0] if row['wrong'] else ''}")
-    tried = [row for row in rows if row["verdict"] != "skipped"]
-    good = sum(row["verdict"] == "right" for row in tried)
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"cases_total": len(tried), "cases_right": good, "good": good,
-                       "cases": [{**row, "problem": "" if row["verdict"] in ("right", "skipped") else
-                                  "; ".join([row["verdict"], *row["wrong"]])[:400]} for row in rows]}, file, indent=1)
-    print(f"{good} of {len(tried)} cases right, {len(rows) - len(tried)} skipped")
-    return 0 if good == len(tried) else 1
+        jobs = [pool.submit(run_case, script, environ, options.limit) for script in scripts]
+        for job in concurrent.futures.as_completed(jobs):
+            row = job.result()
+            rows.append(row)
+            print(f"{row['case']:40} {row['verdict']:8} {row['seconds']:6} s  {row['wrong'][0] if row['wrong'] else ''}",
+                  flush=True)
+            write_results(options.json, rows)
+    tried, good = counted(rows)
+    print(f"{good} of {tried} cases right, {len(rows) - tried} skipped")
+    return 0 if good == tried else 1
 
 
 if __name__ == "__main__":
