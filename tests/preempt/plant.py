@@ -45,7 +45,7 @@ BUGS = {
     # The guard.
     "no_guard": ("  Guard(attempt, *slot);\n", "  (void)&Guard;\n"),
     # Streams beyond the hardware queues end guarded launches.
-    "no_queue_count": ("  if (!StreamsFitQueues()) {\n", "  if (false) {\n"),
+    "no_queue_count": ("  if (PreemptionOn() && !StreamsFitQueues()) {\n", "  if (false) {\n"),
     # A stream holds about 1,024 entries.
     "no_room_kept": ("constexpr uint32_t kMostQueued = 700;",
                      "constexpr uint32_t kMostQueued = 700'000;"),
@@ -77,7 +77,7 @@ BUGS = {
     "marker_forgotten": ("  state.marked_launches = launches;\n", ""),
     # Demand: the agent renews the lease of what is at work.
     "never_renewed": ("  state.renewed_ns.store(now_ns, std::memory_order_relaxed);\n"
-                      "  sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = kLeaseNs}, "
+                      "  sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = lease_ns}, "
                       "now_ns);\n}\n", "}\n"),
     # Demand ends.
     "never_ended": ("  if (gpu.has_left() || !Enter(state, Phase::kOn)) return;\n",

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "intercept/allocations.h"
+#include "intercept/calls.h"
 #include "intercept/preempt/launch_attempt.h"
 #include "intercept/preempt/preempt_context.h"
 #include "models/train/plan_builder.h"
@@ -21,6 +22,10 @@ Allocation AllocationOf(uint64_t address) noexcept {
   if (address - 2'000 < 50) return {.base = 2'000, .bytes = 50};
   return {.base = address};
 }
+
+/// There is no driver: what is tested here calls none.
+extern "C" void* cupola_real[kCallCount];
+void* cupola_real[kCallCount] = {};
 
 namespace preempt {
 namespace {
@@ -79,7 +84,7 @@ class LaunchPredictionTest : public testing::Test {
   void Settle(const char* kernel) {
     variant_.plan_kernel = plan_.Find(kernel);
     variant_.plan = variant_.plan_kernel != nullptr ? &plan_ : nullptr;
-    variant_.model = MakeModel(variant_.plan, variant_.plan_kernel);
+    variant_.model = MakeModel(variant_.plan, variant_.plan_kernel, &variant_.history);
     static auto& never_freed = *new std::vector<models::DurationModel*>;
     never_freed.push_back(variant_.model);
   }

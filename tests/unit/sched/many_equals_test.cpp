@@ -204,7 +204,7 @@ TEST(PlantedMistakes, EqualsStopOneAnotherWhenPredictionsFail) {
 }
 
 /// A turn is never over.
-class Endless : public HpfPolicy {
+class NeverOver : public HpfPolicy {
  public:
   using HpfPolicy::HpfPolicy;
 
@@ -218,7 +218,7 @@ TEST(PlantedMistakes, ABurstWithoutAnEndKeepsItsEqualsFromTheGpu) {
   scenario.processes[0].kernels = 1'000'000;
   scenario.end_ns = 1'000'000'000;
   const Outcome outcome =
-      Simulate(scenario, [&] { return std::make_unique<Endless>(scenario.options); });
+      Simulate(scenario, [&] { return std::make_unique<NeverOver>(scenario.options); });
   EXPECT_LT(outcome.processes[1].finished, kKernels);
 }
 
