@@ -127,6 +127,7 @@ __device__ __noinline__ Beginning Begin(const MasterParams& params) {
 /// `second`, where these are rows.
 __device__ __noinline__ void WriteKept(uint32_t* kept, uint32_t first, uint32_t first_begun,
                                        uint32_t second, uint32_t second_begun) {
+  __syncwarp();  // each lane reads what the first one wrote when it handed blocks out
   for (uint32_t row = threadIdx.x; row < kTaskRows; row += 32) {
     if ((LoadAcquire(&Mtb().warps_left[row]) & kCountMask) == 0) continue;
     uint32_t begun = Mtb().begun[row];  // of one that was left before, too

@@ -10,9 +10,10 @@ constexpr uint8_t kOnlyArrives = 1;
 constexpr uint32_t kClusterBarrier = 16;  // behind the 16 named ones
 
 /// Where lanes of a warp come to barriers apart from each other, a GPU gathers all of them and has one of their
-/// instructions executed for all (WARPSYNC.COLLECTIVE): they must mean one barrier.
+/// instructions executed for all (WARPSYNC.COLLECTIVE): they must mean one barrier. Those that only arrive wait for
+/// nobody, and are not gathered with lanes that wait.
 bool AllMeanOne(Warp& warp, const Insn& in, uint32_t lane, uint32_t index) {
-  if (in.aligned) return true;
+  if (in.aligned || (in.flags & kOnlyArrives) != 0) return true;
   for (uint32_t other = 0; other < kClusterBarrier; ++other) {
     const uint32_t waiting = warp.block->barriers[other].waiting[warp.index] & warp.live;
     if (other == index || waiting == 0) continue;

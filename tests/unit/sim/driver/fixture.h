@@ -47,7 +47,7 @@ class DriverTest : public ::testing::Test {
 
   void SetUp() override { driver_.SetCurrent(&context_); }
   void TearDown() override {
-    driver_.engine().WaitContext(context_);
+    driver_.engine().WaitContext(*driver_.RetainPrimary());  // a test may have reset the first one
     driver_.SetCurrent(nullptr);
   }
 
