@@ -23,7 +23,7 @@ import corun  # noqa: E402
 
 LIMIT = 60  # seconds of every wait
 NOBODY = 65534
-SLOTS, SLOT_BYTES, HEAD_BYTES, PID_AT = 63, 384, 4096, 4  # sched/board/board.h
+SLOTS, SLOT_BYTES, HEAD_BYTES, PID_AT = 256, 384, 4096, 4  # sched/board/board.h
 
 
 class WithoutPlace(built_app.AppTest):
@@ -57,14 +57,14 @@ class WithoutPlace(built_app.AppTest):
             self.addCleanup(member.communicate)
             self.assertEqual(member.stdout.readline(), b"joined \n")
 
-    def test_the_64th_process(self):
+    def test_one_process_too_many(self):
         with self.bed.arbiter(corun.config("hpf", {})):
             first = self.start("first")
             uuid, _ = self.clients()
             self.fill(uuid, SLOTS - 1)
             late = self.start("late")
             self.assertEqual(set(self.clients()[1]), {"first", ""})
-            self.assertIn("not scheduled by an arbiter: all 63 slots of the board are taken",
+            self.assertIn("not scheduled by an arbiter: all 256 slots of the board are taken",
                           self.end(late))
             self.assertNotIn("not scheduled", self.end(first))
 
