@@ -64,7 +64,7 @@ class WithoutPlace(built_app.AppTest):
             self.fill(uuid, SLOTS - 1)
             late = self.start("late")
             self.assertEqual(set(self.clients()[1]), {"first", ""})
-            self.assertIn("not scheduled by an arbiter: all 256 slots of the board are taken",
+            self.assertIn("not scheduled by an arbiter: all 256 places on the board are taken",
                           self.end(late))
             self.assertNotIn("not scheduled", self.end(first))
 

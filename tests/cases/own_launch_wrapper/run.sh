@@ -13,8 +13,11 @@ in_every_order() {  # what, wrapper, program
   local want got
   want=$(plain 10 env LD_PRELOAD="$2" "$3" 2>/dev/null)
   case "$want" in *"wrapper saw"*[1-9]*) ;; *) skip "plain: $want" ;; esac
-  got=$(LD_PRELOAD="$2" under 10 "$3" 2>/dev/null | sort -u)
-  check "$1, preloaded before cupola is started" "$(sort -u <<<"$want")" "$got"
+  # A command that is built with AddressSanitizer does not start behind another preloaded library itself.
+  if ! grep -q __asan_init "$CUPOLA"; then
+    got=$(LD_PRELOAD="$2" under 10 "$3" 2>/dev/null | sort -u)
+    check "$1, preloaded before cupola is started" "$(sort -u <<<"$want")" "$got"
+  fi
   got=$(under 10 sh -c "LD_PRELOAD='$2':\$LD_PRELOAD exec '$3'" 2>/dev/null)
   check "$1, preloaded before Cupola's library" "$want" "$got"
   got=$(under 10 sh -c "LD_PRELOAD=\$LD_PRELOAD:'$2' exec '$3'" 2>/dev/null)
