@@ -372,7 +372,9 @@ sched::Wakes NoteDemand(PreemptContext& context, uint64_t stream, CUstream handl
   state.end_at_ns.store(0, std::memory_order_relaxed);
   const uint64_t now = NowNs();
   if (state.sms.load(std::memory_order_relaxed) < sms) NeedMoreSms(*context.gpu, sms, now);
-  if (now - state.renewed_ns.load(std::memory_order_relaxed) < kLeaseNs / 4) return wakes;
+  // Signed: the agent may have renewed it since.
+  const auto age_ns = static_cast<int64_t>(now - state.renewed_ns.load(std::memory_order_relaxed));
+  if (age_ns < static_cast<int64_t>(kLeaseNs / 4)) return wakes;
   state.renewed_ns.store(now, std::memory_order_relaxed);
   sched::UpdateDemand(context.gpu->board(), context.gpu->index(),
                       {.remaining_ns = predicted_ns,
