@@ -100,6 +100,11 @@ Plain WhyUnusable(const Variant& variant) {
                                                                           : Plain::kNoVariant;
 }
 
+// Whether slices are any good. Where processes share a context launch priorities do as well, and cost nothing.
+bool MayBeSliced(const PreemptContext& context) {
+  return GatesMayHold(context) && !context.gpu->shares_context() && settings.mode != Mode::kTurns;
+}
+
 // What can be told without waiting for anything.
 bool IsCandidate(Attempt* attempt, Plain* why) {
   const LaunchFacts& facts = attempt->facts;
@@ -113,10 +118,7 @@ bool IsCandidate(Attempt* attempt, Plain* why) {
   *why = WhyUnusable(*attempt->variant);
   if (!attempt->variant->usable) return false;
   *why = Plain::kNobodyAsks;
-  // Where processes share a context launch priorities do as well, and cost nothing.
-  const bool slices = GatesMayHold(attempt->context) && !attempt->context.gpu->shares_context() &&
-                      settings.mode != Mode::kTurns;
-  if (attempt->variant->is_fallback && !slices) return false;
+  if (attempt->variant->is_fallback && !MayBeSliced(attempt->context)) return false;
   *why = Plain::kCooperative;
   if ((facts.flags & kFlagCooperative) != 0) return false;
   *why = Plain::kAttribute;
@@ -136,7 +138,7 @@ bool IsCandidate(Attempt* attempt, Plain* why) {
   *why = Plain::kCapturing;
   if (IsCapturing(facts.stream, facts.per_thread)) return false;
   *why = Plain::kHeld;
-  if (IsHeld(attempt->stream, facts.stream, facts.per_thread)) return false;
+  if (AnyIsHeld() && IsHeld(attempt->stream, facts.stream, facts.per_thread)) return false;
   *why = Plain::kGreen;
   if (IsGreen(facts.stream, attempt->stream)) return false;
   *why = Plain::kTooManyStreams;

@@ -33,7 +33,7 @@ BUGS = {
     "join_unseen": ("  if (context.scopes.load() == 0) return;\n  if (WaitUntilComplete(context, WaitFor::kAll, last",
                     "  if (last != 0) return;\n  if (WaitUntilComplete(context, WaitFor::kAll, last"),
     # Waiting: what is behind something that the program must release is guarded, and waited for.
-    "holds_unseen": ("  if (IsHeld(attempt->stream, facts.stream, facts.per_thread)) return false;\n", ""),
+    "holds_unseen": ("  if (AnyIsHeld() && IsHeld(attempt->stream, facts.stream, facts.per_thread)) return false;\n", ""),
     # The last net: there is none.
     "waits_for_ever": ("return is_stuck_ && BeginKept(context_);", "return false;"),
     # The last net: the process may be asked to yield while the call is in the driver.

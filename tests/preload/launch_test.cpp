@@ -223,19 +223,20 @@ TEST(Launch, TheFastPathIsShort) {
   }
 }
 
-// 1,236, 623 and 1,646 were counted, on a machine with little else to do. On a busy one the agent may be on its way to
-// sleep, or be woken, just then, some 110 more: the least of a few launches is the path.
+// 1,176, 626 and 1,675 were counted, with the models' code as the tests compile it (1,115, 627, 1,610 when it is
+// optimised), on whichever cores. On a busy machine the agent may be on its way to sleep, or be woken, just then, some
+// 110 more: the least of a few launches is the path.
 TEST(Launch, TheFastPathIsShortUnderABoard) {
   struct Path {
     const char* kernel;  ///< that has a variant; the probe launches "kernel"
     const char* mode;
     int most;
   };
-  for (const Path& path : {Path{"kernel", "auto", 1290}, Path{"another", "auto", 650},
+  for (const Path& path : {Path{"kernel", "auto", 1200}, Path{"another", "auto", 650},
                            Path{"kernel", "always", 1730}}) {
     const BoardFiles files(path.kernel);
     int least = INT_MAX;
-    for (int launch = 0; launch < 10 && least > path.most; ++launch) {
+    for (int launch = 0; launch < 5 && least > path.most; ++launch) {
       const Outcome outcome = RunProgram(
           {.command = {CUPOLA_STEP_PROBE, "created"}, .driver = CUPOLA_NULL_BOARD, .record = false,
            .environment = files.Environment({{"CUPOLA_PREEMPT", path.mode}})});
