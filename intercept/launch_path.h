@@ -7,6 +7,7 @@
 
 #include <cuda.h>
 
+#include "intercept/batches/batches.h"
 #include "intercept/device_timing.h"
 #include "intercept/fast_clock.h"
 #include "intercept/kernel_names.h"
@@ -94,7 +95,7 @@ template <typename CallReal>
   return preempt::LaunchUnderBoard(facts, as_made);
 }
 
-/// The same, or puts it into the TaskTable (tasks/task_launch.h).
+/// The same, or puts it into the TaskTable (tasks/task_launch.h), or holds it back (batches/batches.h).
 template <typename CallReal>
 [[gnu::always_inline]] inline CUresult MakeLaunch(const LaunchFacts& facts,
                                                   const LaunchDetails& details,
@@ -104,7 +105,9 @@ template <typename CallReal>
   const bool passes_by = tasks::PassesBy();
   CUresult result;
   if (!passes_by && tasks::TryTask(facts, details, &result)) return result;
-  result = MakeKernel(facts, details, call);
+  if (!batches::Offer(facts.function, facts.stream, facts, details, &result)) {
+    result = batches::AfterPlain(facts, MakeKernel(facts, details, call));
+  }
   if (!passes_by || !tasks::worth.IsQuiet()) {
     tasks::AfterPlainLaunch(facts.function, facts.stream, facts.per_thread, result);
   }

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "intercept/batches/batches.h"
 #include "intercept/calls.h"
 #include "intercept/device_timing.h"
 #include "intercept/driver.h"
@@ -53,6 +54,7 @@ void ForgetAfterFork() {
   ResetGraphsAfterFork();
   preempt::ForgetPreemptionAfterFork();
   tasks::ForgetTasksAfterFork();
+  batches::ForgetBatchesAfterFork();
   recording_state.store(RecordingState::kNotStarted, std::memory_order_release);
 }
 
@@ -126,6 +128,7 @@ RecordingState StartAll() {
   preempt::StartPreemption();
   // Launches that are measured stay launches.
   if (state == RecordingState::kOff) tasks::StartTasks();
+  batches::StartBatches();
   const bool is_watched = preempt::PreemptionOn() || tasks::TasksOn();
   return state == RecordingState::kOff && is_watched ? RecordingState::kOffButWatched : state;
 }

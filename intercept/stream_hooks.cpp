@@ -2,6 +2,7 @@
 // CUDA Driver API, "Stream Management", "Green Contexts".
 #include <cuda.h>
 
+#include "intercept/batches/batches.h"
 #include "intercept/calls.h"
 #include "intercept/green_contexts.h"
 #include "intercept/preempt/live_streams.h"
@@ -76,6 +77,7 @@ CUresult EndCapture(CUstream stream, bool per_thread, CallReal&& call) noexcept 
 bool HasTasks(CUstream stream, bool per_thread) noexcept {
   if (!tasks::TasksOn() || InsideHook()) return false;
   const HookScope scope;
+  batches::EndRow();
   return tasks::HasTasks(stream, per_thread);
 }
 

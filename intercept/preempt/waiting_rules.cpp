@@ -5,6 +5,7 @@
 #include <new>
 
 #include "intercept/allocations.h"
+#include "intercept/batches/batches.h"
 #include "intercept/calls.h"
 #include "intercept/driver.h"
 #include "intercept/driver_calls.h"
@@ -327,6 +328,7 @@ __attribute__((visibility("hidden"))) uint64_t cupola_enter_may_wait(
     uint64_t index, const uint64_t* arguments, void* storage) noexcept {
   if (InsideHook() || call_under_way != nullptr) return 0;
   if (!PreemptionOn() && !tasks::TasksOn()) return 0;
+  batches::BeforeCall(index & ~kHasHook);
   {
     const HookScope scope;  // what we ask of the driver here is not the program's
     call_under_way = new (storage) CallUnderWay{};
@@ -343,6 +345,7 @@ __attribute__((visibility("hidden"))) uint64_t cupola_enter_may_wait(
 __attribute__((visibility("hidden"))) uint64_t cupola_enter_stream_ordered(
     uint64_t index, const uint64_t* arguments, void* storage) noexcept {
   if (InsideHook() || call_under_way != nullptr) return 0;
+  batches::BeforeCall(index & ~kHasHook);
   call_under_way = new (storage) CallUnderWay{};
   CallUnderWay& under_way = *call_under_way;
   if (tasks::TasksOn()) {

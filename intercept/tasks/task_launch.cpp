@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "device/runtime/task_grid.h"
+#include "intercept/batches/batches.h"
 #include "intercept/driver_calls.h"
 #include "intercept/green_contexts.h"
 #include "intercept/launch_path.h"
@@ -285,6 +286,7 @@ Plain JudgeEngine(TaskEngine* engine, const Variant& variant) {
 // All but the order in the stream is as it should be: puts it in.
 Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, Variant& variant) {
   if (open_captures.load(std::memory_order_relaxed) != 0) return Plain::kCapturing;
+  batches::EndRow();  // the driver is to know of the launches before this one
   const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
   if (IsGreen(facts.stream, key)) return Plain::kGreen;
   if (IsAskedToYield(key)) return Plain::kAsked;

@@ -1,0 +1,441 @@
+#include "intercept/batches/batches.h"
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <new>
+#include <utility>
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "intercept/batches/batch_graphs.h"
+#include "intercept/batches/batch_kernels.h"
+#include "intercept/calls.h"
+#include "intercept/driver_calls.h"
+#include "intercept/fast_clock.h"
+#include "intercept/green_contexts.h"
+#include "intercept/launch_path.h"
+#include "intercept/mutex_lock.h"
+#include "intercept/notice.h"
+#include "intercept/preempt/preemption.h"
+#include "intercept/streams.h"
+#include "intercept/tasks/context_rest.h"
+#include "intercept/tasks/task_rules.h"
+#include "intercept/tasks/tasks.h"
+
+namespace cupola::intercept::batches {
+namespace internal {
+std::atomic<State> state{State::kOff};
+std::atomic<uint32_t> held{0};
+}  // namespace internal
+
+namespace {
+
+using internal::held;
+using internal::state;
+
+constexpr uint64_t kLateNs = 40'000;       // a launch is held so long at most, if nothing comes
+constexpr long kLookNs = 50'000;           // of the thread that sees to that
+constexpr uint64_t kNapAfterNs = 5'000'000;
+
+bool is_always = false;
+
+struct Counters {
+  std::atomic<uint64_t> launches{0};  ///< that were held
+  std::atomic<uint64_t> graphs{0};
+  std::atomic<uint64_t> single{0};    ///< of the held ones, that went out by themselves
+  std::atomic<uint64_t> late{0};      ///< the program paused with launches held
+  std::atomic<uint64_t> begun{0};
+  std::atomic<uint64_t> failed{0};    ///< launches of graphs that the driver refused
+} counters;
+
+void Count(std::atomic<uint64_t>& counter, uint64_t by = 1) {
+  counter.fetch_add(by, std::memory_order_relaxed);
+}
+
+// All below, but for what is atomic, under `mutex`. Who holds it may be in a launch, which waits for nobody:
+// the driver's queues have room (batch_graphs.h, HasRoom).
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+BatchRow row;
+BatchWorth worth;
+HeldLaunch launches[kMostHeld];
+CUstream stream = nullptr;  ///< of the row
+CUcontext context = nullptr;
+bool stream_allows = false;
+uint32_t window_launches = 0, window_batched = 0, window_late = 0;
+uint64_t window_since_ns = 0;
+CUresult pending = CUDA_SUCCESS;  ///< of a held launch that failed by itself; the next launch tells
+tasks::ContextRest rest;
+bool is_watching = false;
+
+std::atomic<bool> row_ended{false};
+std::atomic<uint64_t> first_held_ns{0};
+std::atomic<uint64_t> last_held_ns{0};
+bool ends_kernels[kCallCount];
+
+/// The context of the row is current while it lives.
+class RowContext {
+ public:
+  RowContext() noexcept : is_pushed_(CurrentContext() != context) {
+    if (is_pushed_) CUPOLA_CALL_REAL(cuCtxPushCurrent_v2, PFN_cuCtxPushCurrent_v4000)(context);
+  }
+  ~RowContext() {
+    CUcontext popped = nullptr;
+    if (is_pushed_) CUPOLA_CALL_REAL(cuCtxPopCurrent_v2, PFN_cuCtxPopCurrent_v4000)(&popped);
+  }
+  RowContext(const RowContext&) = delete;
+  RowContext& operator=(const RowContext&) = delete;
+
+ private:
+  bool is_pushed_;
+};
+
+CUresult LaunchAlone(const HeldLaunch& launch) {
+  void* arguments[BatchKernel::kMostParameters + 1] = {};
+  for (uint32_t i = 0; i < launch.kernel->parameters; ++i) {
+    arguments[i] = const_cast<std::byte*>(launch.parameters + launch.kernel->each[i].offset);
+  }
+  return CUPOLA_CALL_REAL(cuLaunchKernel, PFN_cuLaunchKernel_v4000)(
+      static_cast<CUfunction>(const_cast<void*>(launch.kernel->program)), launch.grid[0], launch.grid[1],
+      launch.grid[2], launch.block[0], launch.block[1], launch.block[2], launch.shared_bytes, stream,
+      arguments, nullptr);
+}
+
+// The largest graph that `left` launches fill; 0: none.
+uint32_t LargestGraph(uint32_t left) {
+  for (const uint32_t size : kGraphSizes) {
+    if (size <= left) return size;
+  }
+  return 0;
+}
+
+// Where the driver refuses a graph its launches go out one by one, and no more are held.
+void SubmitHeld() {
+  const uint32_t count = held.load(std::memory_order_relaxed);
+  if (count == 0) return;
+  const RowContext current;
+  bool has_graphs = HasGraphs(context);
+  for (uint32_t at = 0; at < count;) {
+    const uint32_t size = has_graphs ? LargestGraph(count - at) : 0;
+    if (size != 0 && LaunchAsGraph(launches + at, size, stream) == CUDA_SUCCESS) {
+      Count(counters.graphs);
+      window_batched += size;
+      at += size;
+      continue;
+    }
+    if (size != 0) {
+      Count(counters.failed);
+      has_graphs = false;
+      state.store(State::kOff);
+    }
+    Count(counters.single);
+    const CUresult result = LaunchAlone(launches[at++]);
+    if (result != CUDA_SUCCESS && pending == CUDA_SUCCESS) pending = result;
+  }
+  row.NoteSubmitted(count);
+  held.store(0, std::memory_order_release);
+}
+
+void BreakRow() {
+  SubmitHeld();
+  row.End();
+}
+
+// Calls that other threads make are looked at while launches may be held.
+void Watch(bool wanted) {
+  if (wanted == std::exchange(is_watching, wanted)) return;
+  wanted ? preempt::Watch(1) : preempt::Unwatch(1);
+}
+
+void Rest() {
+  SubmitHeld();
+  worth.Skip();
+  if (state.load() != State::kOff) state.store(State::kSampling);
+  Watch(false);
+}
+
+// Some programs set a kernel's attributes before each launch: batches that begin again and again would not pay.
+void ForgetAll() {
+  if (context == nullptr && state.load() != State::kActive) return;
+  BreakRow();
+  EndGraphs();
+  ForgetKernels();
+  stream_allows = false;
+  stream = nullptr;
+  context = nullptr;
+  if (state.load() != State::kActive) return;
+  if (is_always) return state.store(State::kStarting);
+  Rest();
+}
+
+// The thread that sees to it that nothing is held for long while the program makes no call.
+
+std::atomic<uint32_t> naps{0};  // 1: it sleeps until it is woken
+std::atomic_flag has_thread;
+
+void Futex(int operation, uint32_t value) {
+  syscall(SYS_futex, &naps, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
+}
+
+void SubmitLate() {
+  const MutexLock lock(mutex);
+  if (held.load() == 0 || NowNs() - first_held_ns.load() < kLateNs) return;
+  Count(counters.late);
+  ++window_late;
+  SubmitHeld();
+  row.NoteLate();
+}
+
+void* LookAfterHeld(void*) {
+  prctl(PR_SET_NAME, "cupola-batches");
+  prctl(PR_SET_TIMERSLACK, 1000);
+  const HookScope scope;
+  const timespec look{0, kLookNs};
+  for (;;) {
+    if (held.load() == 0 && NowNs() - last_held_ns.load() > kNapAfterNs) {
+      naps.store(1);
+      while (held.load() == 0 && naps.load() == 1) Futex(FUTEX_WAIT, 1);
+      naps.store(0);
+    }
+    nanosleep(&look, nullptr);
+    if (held.load() != 0 && NowNs() - first_held_ns.load() >= kLateNs) SubmitLate();
+  }
+  return nullptr;
+}
+
+// False: there is none, and nothing may be held.
+bool HasThread() {
+  static bool is_started = false;
+  if (has_thread.test_and_set()) return is_started;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, 256 << 10);
+  is_started = pthread_create(&thread, &attributes, &LookAfterHeld, nullptr) == 0;
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return is_started;
+}
+
+void NoteHeld(uint32_t count, uint64_t now) {
+  if (count == 1) first_held_ns.store(now, std::memory_order_relaxed);
+  last_held_ns.store(now, std::memory_order_relaxed);
+  held.store(count);
+  if (naps.load() != 0) [[unlikely]] {
+    naps.store(0);
+    Futex(FUTEX_WAKE, INT_MAX);
+  }
+}
+
+// Whether a launch may be held at all, whatever its kernel is.
+bool MayBeHeld(const LaunchFacts& facts, const LaunchDetails& details) {
+  const auto value = reinterpret_cast<uintptr_t>(facts.stream);
+  const bool is_threads_own = value == 2 || (value == 0 && facts.per_thread);
+  const bool has_attributes = details.config != nullptr && details.config->numAttrs != 0;
+  return facts.function != nullptr && !has_attributes && (facts.flags & kFlagCooperative) == 0 &&
+         !is_threads_own && open_captures.load() == 0 && !preempt::StandsAside();
+}
+
+// Kernels of a graph have neither its stream's priority nor its window of the L2 cache.
+bool StreamAllows(CUstream asked) {
+  int priority = 0;
+  CUstreamAttrValue window = {};
+  const auto get_priority = CUPOLA_CALL_REAL(cuStreamGetPriority, PFN_cuStreamGetPriority_v5050);
+  const auto get = CUPOLA_CALL_REAL(cuStreamGetAttribute, PFN_cuStreamGetAttribute_v11000);
+  if (get_priority(asked, &priority) != CUDA_SUCCESS || priority != 0) return false;
+  return get(asked, CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW, &window) != CUDA_SUCCESS ||
+         window.accessPolicyWindow.num_bytes == 0;
+}
+
+// The stream of a launch becomes that of the row. False: its launches are not held.
+bool TurnTo(const LaunchFacts& facts) {
+  const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
+  const auto of = reinterpret_cast<CUcontext>(key.context);
+  if (facts.stream == stream && of == context && of != nullptr) [[likely]] return stream_allows;
+  BreakRow();
+  stream = facts.stream;
+  context = of;
+  stream_allows = of != nullptr && CurrentContext() == of && !IsGreen(facts.stream, key) &&
+                  StreamAllows(facts.stream) && HasGraphs(of);
+  return stream_allows;
+}
+
+// False: no more launches are held.
+bool NoteWindow(uint64_t now) {
+  if (++window_launches < BatchWorth::kWindowLaunches || is_always) return true;
+  const bool goes_on = worth.NoteWindow(now - window_since_ns, window_batched, window_late);
+  window_since_ns = now;
+  window_launches = window_batched = window_late = 0;
+  if (!goes_on) Rest();
+  return goes_on;
+}
+
+void Sample(const LaunchFacts& facts) {
+  ThreadState& mine = this_thread;
+  const uint64_t now = NowNs();
+  const bool is_whole = mine.batch_stream == facts.stream && facts.function != nullptr &&
+                        mine.batch_sampled == BatchWorth::kSampleLaunches;
+  const uint64_t ns = now - mine.batch_sampled_ns;
+  mine.batch_stream = facts.stream;
+  mine.batch_sampled = 0;
+  mine.batch_sampled_ns = now;
+  if (!is_whole || pthread_mutex_trylock(&mutex) != 0) return;
+  State expected = State::kSampling;
+  if (worth.NoteSample(ns)) state.compare_exchange_strong(expected, State::kStarting);
+  pthread_mutex_unlock(&mutex);
+}
+
+// Loads nothing that waits: the graphs are made where the context is at rest, with no MasterKernel in it.
+void Begin(const LaunchFacts& facts, CUcontext of) {
+  const BatchKernel* const kernel = LearnKernel(facts, of);
+  bool is_ready = kernel != nullptr && CurrentContext() == of && HasThread();
+  if (is_ready && !HasGraphs(of)) {
+    const tasks::WaitingScope no_tasks;
+    const RelaxedCapture relaxed;
+    HeldLaunch first = {};
+    first.kernel = kernel;
+    memcpy(first.grid, facts.grid, sizeof(first.grid));
+    memcpy(first.block, facts.block, sizeof(first.block));
+    first.shared_bytes = facts.shared_bytes;
+    first.bytes = kernel->bytes;
+    is_ready = no_tasks.is_clear() && rest.Comes(of) && MakeGraphs(of, facts.stream, first);
+  }
+  stream_allows = false;
+  context = nullptr;  // looked at again
+  row.End();
+  window_launches = window_batched = window_late = 0;
+  window_since_ns = NowNs();
+  if (!is_ready) {
+    worth.Skip();
+    if (!is_always) state.store(State::kSampling);
+    return;
+  }
+  Watch(true);
+  Count(counters.begun);
+  state.store(State::kActive);
+}
+
+void SayCounts() {
+  const auto number = [](const std::atomic<uint64_t>& counter) { return Decimal(counter.load()); };
+  if (counters.begun.load() == 0) return;
+  Say(Level::kInfo,
+      {"batches: ", number(counters.launches), " launches in ", number(counters.graphs), " graphs, ",
+       number(counters.single), " of them by themselves, begun ", number(counters.begun), " times, ",
+       number(counters.late), " pauses, ", number(counters.failed), " refused"});
+}
+
+void AtExit() {
+  internal::EndRow();
+  SayCounts();
+}
+
+}  // namespace
+
+namespace internal {
+
+void EndRow() noexcept {
+  row_ended.store(true, std::memory_order_relaxed);
+  if (held.load(std::memory_order_acquire) == 0) return;
+  const HookScope scope;
+  const MutexLock lock(mutex);
+  SubmitHeld();
+}
+
+bool OfferLaunch(const LaunchFacts& facts, const LaunchDetails& details, CUresult* result) noexcept {
+  const State now_state = state.load(std::memory_order_relaxed);
+  if (now_state == State::kSampling) {
+    Sample(facts);
+    return false;
+  }
+  if (now_state != State::kActive) return false;
+  const MutexLock lock(mutex);
+  if (state.load() != State::kActive) return false;
+  const uint64_t now = NowNs();
+  if (!NoteWindow(now)) return false;
+  if (row_ended.exchange(false, std::memory_order_relaxed)) row.End();
+  if (!MayBeHeld(facts, details) || !TurnTo(facts)) {
+    BreakRow();
+    return false;
+  }
+  const BatchKernel* const kernel = FindKernel(facts, context);
+  const uint32_t count = held.load(std::memory_order_relaxed);
+  const bool is_wanted = row.Holds(now) || is_always;
+  if (kernel == nullptr || !is_wanted || !HasRoom() || !CopyLaunch(facts, details, *kernel, &launches[count])) {
+    SubmitHeld();
+    return false;
+  }
+  NoteHeld(count + 1, now);
+  Count(counters.launches);
+  if (count + 1 >= row.Wanted() || now - first_held_ns.load(std::memory_order_relaxed) > BatchRow::kHoldNs) {
+    SubmitHeld();
+  }
+  *result = std::exchange(pending, CUDA_SUCCESS);
+  return true;
+}
+
+CUresult AfterPlain(const LaunchFacts& facts, CUresult made) noexcept {
+  if (made != CUDA_SUCCESS || facts.function == nullptr || open_captures.load() != 0) return made;
+  const auto of = reinterpret_cast<CUcontext>(ResolveStream(facts.stream, facts.per_thread).context);
+  if (state.load() == State::kActive && of == nullptr) return made;
+  const MutexLock lock(mutex);
+  const State now_state = state.load();
+  if (now_state == State::kStarting) {
+    const bool is_ordinary = facts.door == LaunchDoor::kLaunchKernel && of != nullptr;
+    if (is_ordinary) Begin(facts, of);
+  } else if (now_state == State::kActive) {
+    (void)LearnKernel(facts, of);
+  }
+  return std::exchange(pending, CUDA_SUCCESS);
+}
+
+}  // namespace internal
+
+void BeforeCall(size_t index) noexcept {
+  const State now_state = state.load(std::memory_order_relaxed);
+  if (now_state == State::kOff && held.load(std::memory_order_relaxed) == 0) return;
+  internal::EndRow();
+  if (!ends_kernels[index]) return;
+  const HookScope scope;
+  const MutexLock lock(mutex);
+  ForgetAll();
+}
+
+void StartBatches() noexcept {
+  if (!tasks::TasksOn() || preempt::PreemptionOn()) return;
+  const char* const mode = getenv("CUPOLA_BATCHES");
+  if (mode != nullptr && strcmp(mode, "off") == 0) return;
+  is_always = mode != nullptr && strcmp(mode, "always") == 0;
+  if (mode != nullptr && *mode != '\0' && strcmp(mode, "auto") != 0 && !is_always) {
+    Say(Level::kWarn, {"CUPOLA_BATCHES=", mode, " is not known: use auto, always or off"});
+  }
+  // What changes what a handle means, or what its launches may ask for.
+  constexpr const char* kEndsKernels[] = {
+      "cuModuleUnload", "cuLibraryUnload", "cuCtxDestroy*", "cuCtxDetach", "cuDevicePrimaryCtxRe*",
+      "cuGreenCtxDestroy", "cuFuncSet*", "cuKernelSet*", "cuCtxSetLimit", "cuCtxSetFlags", "cuCheckpoint*"};
+  for (size_t call = 0; call < kCallCount; ++call) {
+    for (const char* pattern : kEndsKernels) ends_kernels[call] |= MatchesName(pattern, kCallNames[call]);
+  }
+  static std::atomic_flag says_counts;
+  if (!says_counts.test_and_set()) atexit(&AtExit);
+  state.store(is_always ? State::kStarting : State::kSampling);
+}
+
+void ForgetBatchesAfterFork() noexcept {
+  state.store(State::kOff);
+  held.store(0);
+  new (&mutex) pthread_mutex_t(PTHREAD_MUTEX_INITIALIZER);
+  ForgetGraphs();
+}
+
+}  // namespace cupola::intercept::batches
