@@ -40,6 +40,8 @@ class BatchRow {
     if (submitted_ == 0) return 8;
     return submitted_ < 24 ? 16 : kMostHeld;
   }
+  /// Nothing of this row has been submitted.
+  bool IsNew() const noexcept { return submitted_ == 0; }
   void NoteSubmitted(uint32_t launches) noexcept { submitted_ += launches; }
 
   /// The program paused with launches held back: the next row has to grow long before it is held.

@@ -28,12 +28,14 @@
 #include "intercept/streams.h"
 #include "intercept/tasks/context_rest.h"
 #include "intercept/tasks/task_rules.h"
+#include "intercept/tasks/task_worth.h"
 #include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::batches {
 namespace internal {
 std::atomic<State> state{State::kOff};
 std::atomic<uint32_t> held{0};
+std::atomic<bool> is_measuring{false};
 }  // namespace internal
 
 namespace {
@@ -116,6 +118,13 @@ uint32_t LargestGraph(uint32_t left) {
   return 0;
 }
 
+// What is held is still to be submitted.
+void EndForGood() {
+  state.store(State::kOff);
+  internal::is_measuring.store(false);
+  tasks::worth.SetBatched(0);
+}
+
 // Where the driver refuses a graph its launches go out one by one, and no more are held.
 void SubmitHeld() {
   const uint32_t count = held.load(std::memory_order_relaxed);
@@ -133,7 +142,7 @@ void SubmitHeld() {
     if (size != 0) {
       Count(counters.failed);
       has_graphs = false;
-      state.store(State::kOff);
+      EndForGood();
     }
     Count(counters.single);
     const CUresult result = LaunchAlone(launches[at++]);
@@ -157,6 +166,8 @@ void Watch(bool wanted) {
 void Rest() {
   SubmitHeld();
   worth.Skip();
+  tasks::worth.SetBatched(0);
+  internal::is_measuring.store(false);
   if (state.load() != State::kOff) state.store(State::kSampling);
   Watch(false);
 }
@@ -271,10 +282,24 @@ bool TurnTo(const LaunchFacts& facts) {
   return stream_allows;
 }
 
+// A context that has failed says so at each launch. Asked once a row, since the program may know of it only
+// by what it called between rows.
+bool IsWell() {
+  const CUresult result = AskStream(stream != nullptr ? stream : CU_STREAM_LEGACY);
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return true;
+  EndForGood();
+  return false;
+}
+
 // False: no more launches are held.
 bool NoteWindow(uint64_t now) {
   if (++window_launches < BatchWorth::kWindowLaunches || is_always) return true;
-  const bool goes_on = worth.NoteWindow(now - window_since_ns, window_batched, window_late);
+  const uint64_t ns = now - window_since_ns;
+  const bool goes_on = worth.NoteWindow(ns, window_batched, window_late);
+  if (window_batched >= BatchWorth::kWindowLaunches / 2) {
+    tasks::worth.SetBatched(ns / BatchWorth::kWindowLaunches);
+  }
+  internal::is_measuring.store(false);
   window_since_ns = now;
   window_launches = window_batched = window_late = 0;
   if (!goes_on) Rest();
@@ -322,6 +347,7 @@ void Begin(const LaunchFacts& facts, CUcontext of) {
     return;
   }
   Watch(true);
+  internal::is_measuring.store(!is_always);
   Count(counters.begun);
   state.store(State::kActive);
 }
@@ -371,7 +397,8 @@ bool OfferLaunch(const LaunchFacts& facts, const LaunchDetails& details, CUresul
   const BatchKernel* const kernel = FindKernel(facts, context);
   const uint32_t count = held.load(std::memory_order_relaxed);
   const bool is_wanted = row.Holds(now) || is_always;
-  if (kernel == nullptr || !is_wanted || !HasRoom() || !CopyLaunch(facts, details, *kernel, &launches[count])) {
+  if (kernel == nullptr || !is_wanted || !HasRoom() || (count == 0 && row.IsNew() && !IsWell()) ||
+      !CopyLaunch(facts, details, *kernel, &launches[count])) {
     SubmitHeld();
     return false;
   }

@@ -29,6 +29,7 @@ enum class State : uint8_t {
 namespace internal {
 extern std::atomic<State> state;
 extern std::atomic<uint32_t> held;
+extern std::atomic<bool> is_measuring;
 bool OfferLaunch(const LaunchFacts& facts, const LaunchDetails& details, CUresult* result) noexcept;
 CUresult AfterPlain(const LaunchFacts& facts, CUresult result) noexcept;
 void EndRow() noexcept;
@@ -38,6 +39,9 @@ void EndRow() noexcept;
 inline bool BatchesOn() noexcept {
   return internal::state.load(std::memory_order_relaxed) != State::kOff;
 }
+
+/// Batches have begun, and how fast they are is not known yet: what else may be made of launches is to wait.
+inline bool IsMeasuring() noexcept { return internal::is_measuring.load(std::memory_order_relaxed); }
 
 /// A launch of the program, behind everything else that it might have become. True: it is held back, and
 /// *result is what the program is to be told. False: it is to be made; what was held before it has been.

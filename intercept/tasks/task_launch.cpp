@@ -76,8 +76,9 @@ Plain JudgeTimes() {
   }
   const uint32_t length = row.length.fetch_add(1, std::memory_order_relaxed);
   if (length < settings.after_launches) return Plain::kFew;
-  const bool is_ripe = settings.ripe_launches == 0 || AnyEngineIsReady() ||
-                       row.ripe.fetch_add(1, std::memory_order_relaxed) >= settings.ripe_launches;
+  const bool is_ripe =
+      settings.ripe_launches == 0 || AnyEngineIsReady() ||
+      (row.ripe.fetch_add(1, std::memory_order_relaxed) >= settings.ripe_launches && !batches::IsMeasuring());
   return is_ripe ? kIsTask : Plain::kFew;
 }
 

@@ -72,8 +72,14 @@ class alignas(64) TaskWorth {
   /// launches spread over SMs.
   uint64_t LimitNs(uint32_t streams, bool spreads) const noexcept {
     if (is_set_) return set_ns_ == 0 ? UINT64_MAX : set_ns_;
+    const uint64_t batched = batched_ns_.load(std::memory_order_relaxed);
+    if (streams == 1 && batched != 0) return batched;
     return std::max(streams * kPlainCallNs, spreads ? 0 : kAloneNs);
   }
+
+  /// Launches into one stream go out in batches, at one in so many ns all together (batches/batches.h): as
+  /// tasks they are not to take longer. 0: they do not.
+  void SetBatched(uint64_t ns) noexcept { batched_ns_.store(ns, std::memory_order_relaxed); }
 
   /// A stream's tasks take at least, and at most so long each.
   void Tell(uint64_t now_ns, uint64_t least_ns, uint64_t most_ns, uint32_t streams,
@@ -108,6 +114,7 @@ class alignas(64) TaskWorth {
   uint64_t set_ns_ = 0, first_quiet_ns_ = kFirstQuietNs;
   std::atomic<uint32_t> against_{0}, trial_{1}, trials_{1};
   std::atomic<uint64_t> quiet_ns_{0}, quiet_until_ns_{0};
+  std::atomic<uint64_t> batched_ns_{0};
 };
 
 /// The process's.

@@ -107,6 +107,26 @@ SIM_CALL_BOTH(cuStreamGetCtx_v2, _ptsz,
   return CUDA_SUCCESS;
 }
 
+// A stream's attributes are what they are at first: none can be set.
+SIM_CALL_BOTH(cuStreamGetAttribute, _ptsz,
+              (CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue* value),
+              (handle, attribute, value)) {
+  Driver* driver;
+  Context* context;
+  std::shared_ptr<Stream> stream;
+  SIM_TRY(Enter(&driver, &context, handle, null_means, &stream));
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *value = CUstreamAttrValue{};
+  switch (attribute) {
+    case CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW: return CUDA_SUCCESS;
+    case CU_STREAM_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+      value->syncPolicy = CU_SYNC_POLICY_AUTO;
+      return CUDA_SUCCESS;
+    case CU_STREAM_ATTRIBUTE_PRIORITY: value->priority = stream->priority; return CUDA_SUCCESS;
+    default: return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}
+
 SIM_CALL_BOTH(cuStreamSynchronize, _ptsz, (CUstream handle), (handle)) {
   Driver* driver;
   Context* context;

@@ -41,6 +41,17 @@ TEST(TaskWorth, QuietForLongerEachTime) {
   EXPECT_TRUE(PaysAt(worth, now + TaskWorth::kFirstQuietNs));
 }
 
+TEST(TaskWorth, InOneStreamTasksAreToBeNoSlowerThanBatches) {
+  TaskWorth worth;
+  worth.SetBatched(1'400);
+  EXPECT_EQ(worth.LimitNs(1, true), 1'400u);
+  EXPECT_EQ(worth.LimitNs(2, true), 2 * TaskWorth::kPlainCallNs) << "batches are of one stream";
+  TellLong(worth, kNow, 1, 1'500);
+  EXPECT_FALSE(PaysAt(worth, kNow));
+  worth.SetBatched(0);
+  EXPECT_EQ(worth.LimitNs(1, true), TaskWorth::kPlainCallNs);
+}
+
 TEST(TaskWorth, TheHostBehindItsLaunchesIsSlowerThanManyStreams) {
   TaskWorth worth;
   TellLong(worth, kNow, kLong / TaskWorth::kPlainCallNs + 1);
