@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Public CUDA programs that know nothing of Cupola: what narrow ones gain by tasks, by default, and whether others
-print what they print without Cupola while they are stopped all the time, and with every launch that can be one a task.
+"""Public CUDA programs that know nothing of Cupola: what those with short launches gain by default, by tasks and by
+batches, and whether others print what they print without Cupola while they are stopped all the time, with every launch
+that can be one a task, and with every launch that can be held back in a batch.
 
   public_programs.py --programs DIR --cupola FILE --out FILE [--rounds N] [--seconds N] [--merge CASES]
      --programs: a folder with the programs of public_programs.json, each named as there. They are not part of Cupola:
@@ -9,9 +10,9 @@ print what they print without Cupola while they are stopped all the time, and wi
      --merge: writes the results' numbers into this JSON object too, each under its own key
 
 Times are those of a program's loop, from its first launch to the return of its last wait, medians of rounds by turns:
-plain, by default, and once with CUPOLA_TASKS=always. Narrow is a program whose loop has a launch every 14 us or more
-often and is 20 ms long at least; why launches stay plain is what CUPOLA_LOG=info says. Identical: each line of the output that two plain runs
-have in common and that names no time, and the exit code. Standard library only.
+plain, by default, and once with CUPOLA_BATCHES=off. Narrow is a program whose loop has a launch every 14 us or more
+often and is 20 ms long at least; why launches stay plain is what CUPOLA_LOG=info says. Identical: each line of the
+output that two plain runs have in common and that names no time, and the exit code. Standard library only.
 """
 import argparse
 import concurrent.futures
@@ -38,6 +39,7 @@ TIMES = re.compile(r"(?i)time|second|/s\b|\b[mu]s\b")
 BOARDS = "/dev/shm" if os.path.isdir("/dev/shm") else None  # the driver maps it
 COUNT = re.compile(r"tasks: (\d+) launches plain: (.*)")
 MADE = re.compile(r"tasks: (\d+) launches, (\d+) copies, (\d+) starts")
+BATCHED = re.compile(r"batches: (\d+) launches in (\d+) graphs")
 
 
 class Bed:
@@ -96,28 +98,32 @@ def compare(bed, program, arguments):
             return (other["code"] == first["code"] and len(lines) == len(wanted) and
                     all(lines[i] == wanted[i] for i in kept))
 
-        tasks = bed.run(program, arguments, 60, {"CUPOLA_TASKS": "always"}, folder)
+        tasks = bed.run(program, arguments, 60, {"CUPOLA_TASKS": "always", "CUPOLA_BATCHES": "off"}, folder)
+        batched = bed.run(program, arguments, 60,
+                          {"CUPOLA_TASKS_AFTER": "1000000000", "CUPOLA_BATCHES": "always"}, folder)
         board = pestered_board.Board(boards)
         with pestered_board.pestering(board, ASKED_EVERY_S / 2):
             stopped = bed.run(program, arguments, 60, {
                 "CUPOLA_TASKS": "off", "CUPOLA_PREEMPT": "always", "CUPOLA_BOARD": board.path,
                 "CUPOLA_BOARD_SLOT": "0"}, folder)
         return {**row, "lines": len(kept), "tasks_same": is_same(tasks), "stopped_same": is_same(stopped),
-                "tasks": made_of(tasks)["tasks"], "preemptions": board.preemptions()}
+                "batched_same": is_same(batched), "tasks": made_of(tasks)["tasks"],
+                "batched": made_of(batched)["batched"], "preemptions": board.preemptions()}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(boards, ignore_errors=True)
 
 
 def made_of(row):
-    made = MADE.search(row["stderr"])
-    return {"tasks": int(made[1]) if made else 0, "copies": int(made[2]) if made else 0,
+    made, batched = MADE.search(row["stderr"]), BATCHED.search(row["stderr"])
+    return {"batched": int(batched[1]) if batched else 0, "graphs": int(batched[2]) if batched else 0,
+            "tasks": int(made[1]) if made else 0, "copies": int(made[2]) if made else 0,
             "plain": {why: int(count) for count, why in COUNT.findall(row["stderr"])}}
 
 
 def time_narrow(bed, listed, rounds, until):
     """Rows of those that are narrow; each round goes through all of them."""
-    ways = {"plain": None, "auto": {"CUPOLA_TASKS": "auto"}, "always": {"CUPOLA_TASKS": "always"}}
+    ways = {"plain": None, "auto": {}, "unbatched": {"CUPOLA_BATCHES": "off"}}
     rows = []
     for program, arguments in listed:
         if time.monotonic() > until:
@@ -130,7 +136,7 @@ def time_narrow(bed, listed, rounds, until):
     for turn in range(rounds):
         for row in rows:
             for way, under in ways.items():
-                if turn > 0 and (way == "always" or time.monotonic() > until):
+                if turn > 0 and (way == "unbatched" or time.monotonic() > until):
                     continue
                 done = bed.run(row["program"], row["arguments"], 20, under)
                 row["ms"][way].append(done.get("ns", 0) / 1e6)
@@ -140,7 +146,7 @@ def time_narrow(bed, listed, rounds, until):
         medians = {way: statistics.median(times) for way, times in row["ms"].items() if times}
         row.update(rounds=len(row["ms"]["plain"]), ms={way: round(value, 2) for way, value in medians.items()},
                    auto_ratio=round(medians["plain"] / medians["auto"], 3) if medians.get("auto") else 0,
-                   always_ratio=round(medians["plain"] / medians["always"], 3) if medians.get("always") else 0)
+                   unbatched_ratio=round(medians["plain"] / medians["unbatched"], 3) if medians.get("unbatched") else 0)
     return rows
 
 
@@ -148,7 +154,9 @@ def numbers_of(narrow, compared):
     ran = [row for row in compared if "left_out" not in row]
     ratios = [row["auto_ratio"] for row in narrow]
     return {"public_programs_total": len(ran),
-            "public_programs_identical": sum(row["tasks_same"] and row["stopped_same"] for row in ran),
+            "public_programs_identical": sum(row["tasks_same"] and row["stopped_same"] and row["batched_same"]
+                                             for row in ran),
+            "public_programs_identical_batched": sum(row["batched_same"] for row in ran),
             "public_programs_identical_as_tasks": sum(row["tasks_same"] for row in ran),
             "public_programs_identical_stopped": sum(row["stopped_same"] for row in ran),
             "narrow_programs_total": len(narrow),
