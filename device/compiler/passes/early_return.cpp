@@ -25,11 +25,24 @@ std::string_view ResultOf(const ptx::Instruction& reduction) {
   return "setp.ne.u32 <to>, %cupola_n1, 0;";
 }
 
+// A part of a warp goes to where all parts meet.
+constexpr std::string_view kIsPart = R"(
+  activemask.b32 %cupola_n0;
+  setp.ne.u32 %cupola_p1, %cupola_n0, -1;
+  @%cupola_p1 bra $cupola_meet;
+  setp.eq.u32 %cupola_p2, 0, 0;
+)";
+constexpr std::string_view kWholeMeets = "bar.red.or.pred %cupola_p1, <barrier>, %cupola_p2;";
+constexpr std::string_view kWholeReduces = R"(
+  bar.red.popc.u32 %cupola_n0, <barrier>, %cupola_p2;
+  bar.red.popc.u32 %cupola_n1, <barrier>, %cupola_value;
+)";
+
 // In place of barrier number <k> of the body.
 void AppendMeeting(std::vector<ptx::Statement>& out, const ptx::Instruction& from, uint32_t k,
-                   Meeting meeting) {
+                   Meeting meeting, uint32_t barrier) {
   const bool reduces = from.HasModifier("red");
-  Words words = {{"k", std::to_string(k)}};
+  Words words = {{"k", std::to_string(k)}, {"barrier", std::to_string(barrier)}};
   if (from.guard) {
     words["without"] = std::string(from.guard->negated ? "" : "!") + from.guard->predicate;
     Append(out, "@<without> bra $cupola_past_<k>;", words);
@@ -44,7 +57,8 @@ void AppendMeeting(std::vector<ptx::Statement>& out, const ptx::Instruction& fro
   } else if (meeting == Meeting::kReducing) {
     Append(out, "setp.ne.u32 %cupola_value, 0, 0;");
   }
-  Append(out, "bra $cupola_meet;");
+  Append(out, kIsPart);
+  Append(out, meeting == Meeting::kReducing ? kWholeReduces : kWholeMeets, words);
   out.push_back({.node = ptx::Label{.name = "$cupola_resume_" + std::to_string(k)}});
   if (reduces) Append(out, ResultOf(from), words);
   if (from.guard) out.push_back({.node = ptx::Label{.name = "$cupola_past_" + std::to_string(k)}});
@@ -79,7 +93,7 @@ const ptx::Operand& BarrierNumber(const ptx::Instruction& instruction) {
   return instruction.operands[instruction.HasModifier("red") ? 1 : 0];
 }
 
-uint32_t RouteBarriers(ptx::Block& body, Meeting meeting) {
+uint32_t RouteBarriers(ptx::Block& body, Meeting meeting, uint32_t barrier) {
   Dissolve(body, IsUncountedBarrier);
   uint32_t count = 0;
   RewriteInstructions(body, [&](ptx::Instruction instruction, std::vector<ptx::Statement>& out) {
@@ -87,7 +101,7 @@ uint32_t RouteBarriers(ptx::Block& body, Meeting meeting) {
       out.push_back({.node = std::move(instruction)});
       return false;
     }
-    AppendMeeting(out, instruction, ++count, meeting);
+    AppendMeeting(out, instruction, ++count, meeting, barrier);
     return true;
   });
   return count;

@@ -101,7 +101,7 @@ ptx::Function SideModuleBuilder::MakePreemptible(const KernelPlan& plan) const {
   RouteReturns(*entry.body);
   WorkerShape shape = plan.shape;
   const bool routes = shape.meeting != Meeting::kBarrier;
-  if (routes) shape.resumes = RouteBarriers(*entry.body, shape.meeting);
+  if (routes) shape.resumes = RouteBarriers(*entry.body, shape.meeting, shape.barrier);
   const auto limit = options_.max_registers.find(plan.kernel->name);
   WorkerCode code = MakeWorkerCode(shape);
   std::vector<ptx::Statement> statements = std::move(code.before);

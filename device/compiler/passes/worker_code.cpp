@@ -44,8 +44,6 @@ constexpr std::string_view kDeclarations = R"(
   .reg .b32 %cupola_place, %cupola_looked, %cupola_limit, %cupola_blocks, %cupola_steady;
 )";
 
-// Of so many barriers or fewer the one that a thread waited at is found by comparing, of more by a table.
-constexpr uint32_t kMostCompared = 4;
 constexpr std::string_view kDeclarationsOfMeeting = R"(
   .reg .b32 %cupola_resume, %cupola_n0, %cupola_n1;
   .reg .pred %cupola_value;
@@ -227,27 +225,27 @@ $cupola_tell:
 
 // All threads meet. Where they come to the same barriers of the body, they meet at the aligned kind: a single
 // barrier of the other kind in the loop over blocks, and ptxas no longer unrolls loops of the body that have
-// barriers. Where they do not, they come here for those too: see early_return.h. %cupola_resume: where a
-// thread goes back to, 0 once it has returned.
+// barriers. Where they do not, parts of warps come here for those too: see early_return.h. %cupola_resume: where
+// a thread goes back to, 0 once it has returned.
 constexpr std::string_view kMeet = R"(
 $cupola_join:
   bar.warp.sync -1;
   bar.sync <barrier>;
 )";
 constexpr std::string_view kMeetRendezvous = R"(
-  <resumes>
+$cupola_resumes: .branchtargets <resumes>;
 $cupola_join:
   mov.u32 %cupola_resume, 0;
 $cupola_meet:
   setp.ne.u32 %cupola_p2, %cupola_resume, 0;
   barrier.red.or.pred %cupola_p1, <barrier>, %cupola_p2;
   @!%cupola_p1 bra $cupola_drained;
-  <resume>
+  brx.idx %cupola_resume, $cupola_resumes;
 $cupola_drained:
   bar.warp.sync -1;
 )";
 constexpr std::string_view kMeetReducing = R"(
-  <resumes>
+$cupola_resumes: .branchtargets <resumes>;
 $cupola_join:
   mov.u32 %cupola_resume, 0;
   setp.ne.u32 %cupola_value, 0, 0;
@@ -257,28 +255,16 @@ $cupola_meet:
   setp.eq.u32 %cupola_p1, %cupola_n0, 0;
   @%cupola_p1 bra $cupola_drained;
   barrier.red.popc.u32 %cupola_n1, <barrier>, %cupola_value;
-  <resume>
+  brx.idx %cupola_resume, $cupola_resumes;
 $cupola_drained:
   bar.warp.sync -1;
 )";
 
-// Back to where a thread came from, of so many places.
-void SayHowToResume(uint32_t places, Words& words) {
-  const auto label = [](uint32_t place) {
-    return place == 0 ? "$cupola_meet" : "$cupola_resume_" + std::to_string(place);
-  };
-  words["resumes"] = words["resume"] = "";
-  if (places <= kMostCompared) {
-    for (uint32_t k = 1; k <= places; ++k) {
-      words["resume"] += "setp.eq.u32 %cupola_p1, %cupola_resume, " + std::to_string(k) + ";\n" +
-                         "  @%cupola_p1 bra " + label(k) + ";\n  ";
-    }
-    words["resume"] += "bra $cupola_meet;";
-    return;
-  }
-  for (uint32_t k = 0; k <= places; ++k) words["resumes"] += (k == 0 ? "" : ", ") + label(k);
-  words["resumes"] = "$cupola_resumes: .branchtargets " + words["resumes"] + ";";
-  words["resume"] = "brx.idx %cupola_resume, $cupola_resumes;";
+// Back to where a thread came from: of so many places, by number.
+std::string PlacesToResume(uint32_t places) {
+  std::string list = "$cupola_meet";
+  for (uint32_t k = 1; k <= places; ++k) list += ", $cupola_resume_" + std::to_string(k);
+  return list;
 }
 
 // Within a range of blocks that share memory there is nothing to read.
@@ -364,7 +350,7 @@ WorkerCode MakeWorkerCode(const WorkerShape& shape) {
   words["ask"] = kAsk;
   words["rest"] = kRest;
   words["steady"] = kSteady;
-  SayHowToResume(shape.resumes, words);
+  words["resumes"] = PlacesToResume(shape.resumes);
   WorkerCode code;
   std::string before(kDeclarations);
   if (shape.meeting != Meeting::kBarrier) before += kDeclarationsOfMeeting;

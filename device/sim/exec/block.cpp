@@ -86,15 +86,16 @@ bool Block::KeepsResults(const Barrier& barrier) {
   for (size_t w = 0; w < warps.size(); ++w) {
     Warp& warp = *warps[w];
     const uint32_t lanes = barrier.waiting[w] & warp.live;
-    bool has_result = false, apart = false;
+    bool has_result = false, apart = false, unaligned = false;
     uint32_t first = kNoRef;
     ForLanes(lanes, [&](uint32_t lane) {
       const Insn& in = warp.code[warp.pc[lane]];
       if (first == kNoRef) first = warp.pc[lane];
-      apart = apart || (warp.pc[lane] != first && !in.aligned);
+      apart = apart || warp.pc[lane] != first;
+      unaligned = unaligned || !in.aligned;
       has_result = has_result || in.d != kNoRef;
     });
-    if (!has_result || !apart) continue;
+    if (!has_result || !apart || !unaligned) continue;
     warp.Park();
     const uint32_t lane = static_cast<uint32_t>(std::countr_zero(lanes));
     warp.group_pc = warp.pc[lane] + 1;

@@ -74,12 +74,11 @@ const Bug kBugs[] = {
      "add.u32 %cupola_run, %cupola_run, %cupola_blocks;\n"
      "\tadd.u32 %cupola_run, %cupola_run, %cupola_blocks;",
      ""},
-    {"NobodyDrains", "early_return_barriers", "\tbra $cupola_meet;\n$cupola_drained:",
-     "$cupola_drained:", "", 1},
+    {"NobodyDrains", "early_return_barriers", "\tbrx.idx %cupola_resume, $cupola_resumes;",
+     "\t@%cupola_p2 brx.idx %cupola_resume, $cupola_resumes;", "", 1},
     // Lanes that have returned and others of their warp would wait in two places.
-    {"MeetsWhereTheBarrierWas", "early_return_barriers",
-     "mov.u32 %cupola_resume, 2;\n\tbra $cupola_meet;",
-     "setp.eq.u32 %cupola_p2, 0, 0;\n\tbarrier.red.or.pred %cupola_p1, 0, %cupola_p2;",
+    {"PartsMeetWhereTheBarrierWas", "early_return_barriers",
+     "setp.ne.u32 %cupola_p1, %cupola_n0, -1;\n\t@%cupola_p1 bra $cupola_meet;", "",
      "at two barriers", 1},
     {"NoMeeting", "shared_tile", "bar.warp.sync -1;\n\tbar.sync 0;\n\tsetp",
      "bar.warp.sync -1;\n\tsetp", "", 1},

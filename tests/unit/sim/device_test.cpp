@@ -273,10 +273,11 @@ TEST_F(SmallKernelTest, LanesOfAWarpWaitAtOneBarrier) {
                "@%p0 bra ONE;\n" + other + "\nbra OUT;\nONE:\n" + one + "\nOUT:\n");
   };
   const std::string any = "barrier.red.or.pred %p2, 1, %p1;", count = "barrier.red.popc.u32 %r2, 1, %p1;";
-  const std::string meets = "barrier.sync 1;";
+  const std::string meets = "barrier.sync 1;", aligned = "bar.red.or.pred %p2, 1, %p1;";
   EXPECT_FALSE(apart(meets, meets));
   EXPECT_FALSE(apart("bar.sync 1;", "bar.sync 1;"));
-  for (const auto& [one, other] : {std::pair(any, any), {count, count}, {any, meets}, {meets, count}}) {
+  for (const auto& [one, other] : {std::pair(any, any), {count, count}, {any, meets}, {meets, count}, {aligned, any},
+                                    {any, aligned}}) {
     const auto fault = apart(one, other);
     ASSERT_TRUE(fault) << one << other;
     EXPECT_EQ(fault->kind, FaultKind::kIllegalInstruction);
