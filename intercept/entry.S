@@ -1,6 +1,8 @@
 // Entry points that must not disturb what their caller passed: the first call of a forwarded driver
 // function, and calls that are looked at. x86-64 System V ABI.
 
+#include "intercept/function.inc"
+
 // Saves everything in which arguments may arrive. On entry rsp is 8 mod 16 (after `pushq %rbp`).
 .macro SAVE_ARGUMENTS
     movq %rsp, %rbp
@@ -42,20 +44,6 @@
     popq %rdx
     popq %rsi
     popq %rdi
-.endm
-
-.macro FUNCTION name
-    .globl \name
-    .type \name,@function
-    .p2align 4
-\name:
-    .cfi_startproc
-    endbr64
-.endm
-
-.macro END name
-    .cfi_endproc
-    .size \name,.-\name
 .endm
 
     .text

@@ -2,19 +2,7 @@
 // sees the program as the caller: it decides by the return address whose RUNPATH, whose $ORIGIN and which
 // RTLD_NEXT apply. x86-64 System V ABI; neither has floating-point arguments.
 
-.macro FUNCTION name
-    .globl \name
-    .type \name,@function
-    .p2align 4
-\name:
-    .cfi_startproc
-    endbr64
-.endm
-
-.macro END name
-    .cfi_endproc
-    .size \name,.-\name
-.endm
+#include "intercept/function.inc"
 
 // Three registers that hold or may hold arguments; rsp is a multiple of 16 behind it.
 .macro KEEP_ARGUMENTS

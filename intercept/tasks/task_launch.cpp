@@ -1,3 +1,4 @@
+#include "intercept/tasks/driver_work.h"
 #include "intercept/tasks/task_launch.h"
 
 #include <algorithm>

@@ -11,6 +11,7 @@
 #include "intercept/handle_map.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/preempt/live_streams.h"
+#include "intercept/tasks/driver_work.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_times.h"
 #include "intercept/tasks/task_worth.h"
@@ -38,10 +39,6 @@ StreamTasks* all[kMostStreams];
 std::atomic<uint32_t> count{0};
 std::atomic<StreamTasks*> legacy[kMostEngines];  // by engine
 std::atomic<uint32_t> made{0};                   // streams that the program made
-// How often the driver was given work for some stream or all; for the legacy stream, which blocking
-// streams wait for; for streams that do not, or have had no task. They only grow, and so do sums of them.
-std::atomic<uint64_t> unknown_work{1}, legacy_work{0}, other_work{0};
-std::atomic<uint64_t> rested_at[kMostEngines];  // NoteRested, by engine
 
 bool IsOver(CUstream stream) {
   Count(counters.queries);
@@ -418,20 +415,9 @@ void AfterWorkOf(CUstream stream, bool per_thread) noexcept {
   if (known == nullptr || !known->is_blocking) other_work.fetch_add(1, std::memory_order_release);
 }
 
-uint64_t WorkBesideLegacy() noexcept { return unknown_work.load() + other_work.load(); }
-
-void NoteRested(const TaskEngine& engine, uint64_t work) noexcept {
-  rested_at[engine.index()].store(work);
-}
-bool HasRested(const TaskEngine& engine, uint64_t work) noexcept {
-  return rested_at[engine.index()].load() == work;
-}
-
 void BeforeWork() noexcept {
   FlushAll(nullptr, [](const StreamTasks&) { return true; });
 }
-
-void AfterWork() noexcept { unknown_work.fetch_add(1, std::memory_order_release); }
 
 bool WaitForStream(CUstream stream, bool per_thread, Until until) noexcept {
   // The legacy stream comes after all others.

@@ -123,17 +123,8 @@ void BeforeWorkOf(CUstream stream, bool per_thread) noexcept;
 /// It has been given it: tasks that are put in from now on come after it.
 void AfterWorkOf(CUstream stream, bool per_thread) noexcept;
 
-/// The same for work of any stream, or of all.
+/// The same for work of any stream, or of all: before it. Behind it: AfterWork (driver_work.h).
 void BeforeWork() noexcept;
-void AfterWork() noexcept;
-
-/// How much work was given to streams that the legacy stream may not wait for; only grows. Kept while
-/// tasks are made (IsClean).
-uint64_t WorkBesideLegacy() noexcept;
-/// All that was given before WorkBesideLegacy was so much is over, of the engine's context; and whether
-/// nothing has come since.
-void NoteRested(const TaskEngine& engine, uint64_t work) noexcept;
-bool HasRested(const TaskEngine& engine, uint64_t work) noexcept;
 
 /// Until all tasks of a stream have run. False: stuck.
 bool WaitForStream(CUstream stream, bool per_thread, Until until = Until::kOver) noexcept;
