@@ -8,6 +8,7 @@
 #include "device/compiler/build/code.h"
 #include "device/compiler/store/bundle.h"
 #include "tests/unit/build/multiply_add_registers.h"
+#include "tests/unit/build/real_ptxas.h"
 
 namespace cupola::build {
 namespace {
@@ -28,13 +29,8 @@ ld.global.f32 %f0, [%a3];
 }
 
 // ptxas, but for texts that a test wants treated otherwise.
-class TestCompiler final : public Compiler {
+class TestCompiler final : public RealPtxas {
  public:
-  TestCompiler() {
-    Result<std::unique_ptr<Compiler>> found = FindCompiler({.ptxas = CUPOLA_PTXAS_PATH});
-    if (found) real_ = *std::move(found);
-  }
-  const std::string& version() const override { return real_->version(); }
   Result<std::vector<uint8_t>> Compile(const CompileInput& input) const override {
     ++calls;
     const auto has = [&](const std::string& word) {
@@ -42,7 +38,7 @@ class TestCompiler final : public Compiler {
     };
     if (has(refuse)) return MakeError(ErrorCode::kUnsupported, "ptxas: cannot do it");
     if (has(hang)) return MakeError(ErrorCode::kExhausted, "ptxas took longer than 1 s");
-    Result<std::vector<uint8_t>> cubin = real_->Compile(input);
+    Result<std::vector<uint8_t>> cubin = RealPtxas::Compile(input);
     if (!cubin || !has("cupola_run_body")) return cubin;
     // What holds values while a body runs compares them with this.
     SetMultiplyAddRegisters(*cubin, 1, 3, has("4294967295") ? held_register : first_register);
@@ -55,16 +51,10 @@ class TestCompiler final : public Compiler {
   uint64_t first_register = 2, held_register = 2;
   mutable std::atomic<uint32_t> task_calls{0};
   mutable std::atomic<uint32_t> calls{0};
-
- private:
-  std::unique_ptr<Compiler> real_;
 };
 
-class ModuleBuildTest : public testing::Test {
+class ModuleBuildTest : public RealPtxasTest {
  protected:
-  void SetUp() override {
-    if (std::string(CUPOLA_PTXAS_PATH).empty()) GTEST_SKIP() << "no ptxas";
-  }
   store::BundleView Build(const std::string& ptx, const ModuleOptions& options = {}) {
     const ModuleInput input{.name = "test", .ptx = ptx};
     Result<BuiltModule> built = BuildModule(input, options, compiler_);

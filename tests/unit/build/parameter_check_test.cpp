@@ -15,6 +15,7 @@
 #include "device/compiler/ptx/write.h"
 #include "device/compiler/store/bundle.h"
 #include "device/runtime/preempt_control.h"
+#include "tests/unit/build/real_ptxas.h"
 
 namespace cupola::build {
 namespace {
@@ -44,15 +45,10 @@ constexpr char kAligned[] = R"(.version 8.1
 constexpr uint8_t kShortRecord = 0x17;  // EIATTR_KPARAM_INFO, in format 4 with 12 bytes
 
 // ptxas, but that records of parameters of modules with `where` in their text are changed.
-class ChangingCompiler final : public Compiler {
+class ChangingCompiler final : public RealPtxas {
  public:
-  ChangingCompiler() {
-    Result<std::unique_ptr<Compiler>> found = FindCompiler({.ptxas = CUPOLA_PTXAS_PATH});
-    if (found) real_ = *std::move(found);
-  }
-  const std::string& version() const override { return real_->version(); }
   Result<std::vector<uint8_t>> Compile(const CompileInput& input) const override {
-    Result<std::vector<uint8_t>> cubin = real_->Compile(input);
+    Result<std::vector<uint8_t>> cubin = RealPtxas::Compile(input);
     if (!cubin || where.empty() || input.ptx.find(where) == std::string_view::npos) return cubin;
     for (size_t at = 0; at + 16 <= cubin->size(); at += 4) {
       const uint8_t head[] = {4, kShortRecord, 12, 0};
@@ -70,17 +66,10 @@ class ChangingCompiler final : public Compiler {
   std::string where;
   uint16_t changed = 2;
   bool removes = false;
-
- private:
-  std::unique_ptr<Compiler> real_;
 };
 
-class ParameterCheck : public testing::Test {
+class ParameterCheck : public RealPtxasTest {
  protected:
-  void SetUp() override {
-    if (std::string(CUPOLA_PTXAS_PATH).empty()) GTEST_SKIP() << "no ptxas";
-  }
-
   // Kernels of a text by name, as ptxas makes them.
   std::map<std::string, fatbin::CubinKernel> Compile(const std::string& ptx, uint32_t arch) {
     std::map<std::string, fatbin::CubinKernel> kernels;
