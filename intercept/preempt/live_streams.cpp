@@ -7,6 +7,7 @@
 #include "intercept/preempt/hardware_queues.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/preempt/wait_net.h"
 #include "intercept/preempt/waiting.h"
 #include "intercept/streams.h"
 #include "intercept/tasks/task_demand.h"
@@ -29,8 +30,13 @@ void MakeRoomForStream() noexcept {
   if (!PreemptionOn() && !tasks::TasksOn()) return;
   live.fetch_add(1);
   if (PreemptionOn() && !StreamsFitQueues()) {
-    ForEachContext([](PreemptContext& context) { WaitingScope(context).KeepOn(); });
-    tasks::AwaitHeldTasks();
+    ForEachContext([](PreemptContext& context) {
+      if (StreamsFitQueues()) return;
+      WaitingScope scope(context);
+      if (!scope.is_kept()) GiveBackReader(context);
+      scope.KeepOn();
+    });
+    if (!StreamsFitQueues()) tasks::AwaitHeldTasks();
   }
 }
 

@@ -133,7 +133,7 @@ PreemptContext* FindFreeLocked(const GpuBoard* gpu) {
   found->controls = found->returned = found->status_device = 0;
   found->yield_line = found->gate_word = 0;
   found->reader.stream = nullptr;
-  found->reader.is_refused = found->reader.is_under_way = false;
+  found->reader.has_copy = found->reader.is_refused = found->reader.is_under_way = false;
   for (auto& since : found->since_gate) since.store(0);
   for (auto& gated : found->gated_at) gated.store(0);
   found->gates_refused.store(false);

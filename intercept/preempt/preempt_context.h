@@ -27,8 +27,9 @@ inline constexpr uint32_t kArgumentBytes = 4352;
 /// Copies of the control slots for waits that would not end (wait_net.h). Under asking_mutex but for
 /// `read_ns` and the copies, which are read as they come.
 struct ControlReader {
-  CUstream stream = nullptr;  ///< made when first wanted; takes a hardware queue
+  CUstream stream = nullptr;  ///< made when wanted; takes a hardware queue until that is needed
   void* copy = nullptr;       ///< ControlSlot[kSlots]; kept for the next context
+  bool has_copy = false;      ///< it is registered with this context
   bool is_refused = false, is_under_way = false;
   uint64_t begun_ns = 0;
   std::atomic<uint64_t> read_ns{0};  ///< when the last one that is over was begun

@@ -53,10 +53,8 @@ bool MakeReader(PreemptContext& context) {
   if (reader.stream != nullptr) return true;
   if (reader.is_refused || !CountOwnStream()) return false;
   const auto create = CUPOLA_CALL_REAL(cuStreamCreate, PFN_cuStreamCreate_v2000);
-  if (RegisterKept(&reader.copy, kSlots * sizeof(ControlSlot)) != 0 &&
-      create(&reader.stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS) {
-    return true;
-  }
+  if (!reader.has_copy) reader.has_copy = RegisterKept(&reader.copy, kSlots * sizeof(ControlSlot)) != 0;
+  if (reader.has_copy && create(&reader.stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS) return true;
   UncountStream();
   reader.stream = nullptr;
   reader.is_refused = true;
@@ -195,6 +193,18 @@ bool WaitProgress::IsStuck(uint64_t now_ns) noexcept {
   if (context_.kept.load() != 0) return now_ns - since_ns_ >= limit_ns;  // another wait was
   if (!can_read) return now_ns - since_ns_ >= std::max(limit_ns, blind_ns);
   return has_counters && read_ns >= since_ns_ + limit_ns;
+}
+
+void GiveBackReader(PreemptContext& context) noexcept {
+  const MutexLock lock(context.asking_mutex);
+  ControlReader& reader = context.reader;
+  if (reader.stream == nullptr || context.state.load() != State::kReady) return;
+  if (reader.is_under_way && AskStream(reader.stream) != CUDA_SUCCESS) return;
+  reader.is_under_way = false;
+  const RelaxedCapture relaxed;
+  (void)CUPOLA_CALL_REAL(cuStreamDestroy_v2, PFN_cuStreamDestroy_v4000)(
+      std::exchange(reader.stream, nullptr));
+  UncountStream();
 }
 
 bool BeginKept(PreemptContext& context) noexcept {

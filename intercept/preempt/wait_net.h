@@ -39,6 +39,10 @@ class WaitProgress {
   uint64_t begun_ns_ = 0, since_ns_ = 0, looked_ns_ = 0, seen_ = 0;
 };
 
+/// Ends the stream that counters are read on, where there is one that does nothing, so that another has its
+/// hardware queue; a wait that lasts makes it anew. In a scope: none of the context's launches is guarded.
+void GiveBackReader(PreemptContext& context) noexcept;
+
 /// Sees to it that no guarded launch of the context stops, for a wait that is stuck: nobody may ask the
 /// process to yield, nobody has, and none is stopping. False: that is not so; to be tried again. True:
 /// EndKept, or KeepUntilComplete, is to be called.

@@ -249,12 +249,31 @@ int TwoGpus(int) {
   return count == 64 ? stopped.Check() : 1;
 }
 
+// As many streams as have hardware queues, a wait behind a long kernel, another stream in place of one of them and
+// one more at last, as many rounds.
+int AfterALongWait(int rounds) {
+  std::array<cudaStream_t, 4> streams;
+  for (cudaStream_t& stream : streams) stream = NonBlocking();
+  int wrong = 0;
+  for (int round = 0; round < rounds; ++round) {
+    const Arrays arrays;
+    void* spare;
+    CHECK(cudaMalloc(&spare, 64));
+    Fold<<<kBlocks / 4, kThreads, 0, streams[0]>>>(arrays.runs, arrays.value, 1, 40 * kRounds);
+    CHECK(cudaFree(spare));  // waits
+    const cudaStream_t another = NonBlocking();
+    wrong += LaunchOne(another);
+    CHECK(cudaStreamDestroy(another));
+  }
+  return wrong;
+}
+
 int RunNamed(const std::string& scenario, int rounds) {
   static const std::map<std::string, int (*)(int)> scenarios{
       {"resets", Resets}, {"contexts", Contexts}, {"captures", Captures}, {"threads", Threads},
       {"threads-in-turn", ThreadsInTurn}, {"releases", Releases}, {"at-once", AtOnce},
       {"copy-from-another", CopyFromAnother}, {"set-from-another", SetFromAnother},
-      {"copy-between", CopyBetween}, {"two-gpus", TwoGpus}};
+      {"copy-between", CopyBetween}, {"two-gpus", TwoGpus}, {"after-a-long-wait", AfterALongWait}};
   const auto found = scenarios.find(scenario);
   return found != scenarios.end() ? found->second(rounds) : 2;
 }

@@ -84,6 +84,17 @@ TEST(Contexts, DefaultStreamsEndWithTheirThread) {
   EXPECT_EQ(GuardedIn("threads-in-turn", 40, &output), 1) << output;
 }
 
+// A wait that lasts looks at counters on a stream of Cupola's, which takes the last hardware queue; when the program
+// makes another stream, that has it.
+TEST(Contexts, AStreamOfTheProgramGoesBeforeOneOfOurs) {
+  constexpr int kRounds = 3;
+  std::string output;
+  EXPECT_EQ(GuardedIn("after-a-long-wait", kRounds, &output,
+                      {{"CUDA_DEVICE_MAX_CONNECTIONS", "8"}, {"CUPOLA_WAIT_LIMIT_MS", "2000"}}),
+            2 * kRounds)
+      << output;
+}
+
 // More contexts than a process has places for, one after the other.
 TEST(Contexts, PlacesServeAgain) {
   constexpr int kRounds = 70;
