@@ -31,11 +31,18 @@ namespace {
 
 __device__ int written_by_host;
 
-// Each block takes about `nanoseconds` and notes that it ran. Gives up 20 s after `start_ns`.
-__global__ void note_blocks(unsigned* runs, unsigned long long nanoseconds,
-                            unsigned long long* start_ns) {
-  SpendTime(nanoseconds, start_ns);
-  if (threadIdx.x == 0) runs[blockIdx.x] += 1;
+/// What the host and the blocks of note_blocks tell each other: mapped memory.
+struct Pace {
+  volatile unsigned long long block_ns;  ///< what a block that begins now takes, about
+  volatile unsigned has_begun;           ///< the grid's first block says so
+};
+
+// Each block notes that it ran. Gives up 20 s after `start_ns`.
+__global__ void note_blocks(unsigned* runs, Pace* pace, unsigned long long* start_ns) {
+  if (threadIdx.x != 0) return;
+  if (blockIdx.x == 0) pace->has_begun = 1;
+  SpendTime(pace->block_ns, start_ns);
+  runs[blockIdx.x] += 1;
 }
 
 __global__ void small_kernel(float* out) { out[threadIdx.x] = 1.0f; }
