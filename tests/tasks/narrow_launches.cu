@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -284,15 +285,17 @@ void CopyBatch(char* to, char* from, size_t bytes, cudaStream_t stream) {
 // A thread whose stream never runs dry holds up nobody who waits for what was launched before,
 // there or elsewhere.
 bool Flood(Line& line, Line& other) {
-  constexpr uint32_t kAhead = 40;
+  constexpr uint32_t kAhead = 40, kTimes = 3;
   constexpr size_t kLarge = 1 << 20, kPitch = 1 << 10;  // bytes: the driver copies them
   char* large = nullptr;
   CHECK(cudaMalloc(&large, 2 * kLarge));
   uint32_t* told = nullptr;
   CHECK(cudaMallocHost(&told, sizeof *told));
   *told = 0;
+  cudaStream_t batches[kTimes];
+  for (cudaStream_t& stream : batches) CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   std::atomic<uint32_t> given{0};
-  std::atomic<bool> is_over{false};
+  std::atomic<bool> is_over{false}, begins_anew{false};
   std::thread flood([&] {
     for (uint32_t step = 1; !is_over.load(); ++step) {
       Launch(line, step);
@@ -300,21 +303,41 @@ bool Flood(Line& line, Line& other) {
       given.store(step);
       while (step - *static_cast<volatile uint32_t*>(told) > kAhead) {
       }
+      if (!begins_anew.load()) continue;
+      unsigned flags = 0;
+      CHECK(cudaStreamGetFlags(line.stream, &flags));
+      CHECK(cudaStreamSynchronize(line.stream));
+      CHECK(cudaStreamDestroy(line.stream));
+      CHECK(cudaStreamCreateWithFlags(&line.stream, flags));
+      begins_anew.store(false);
     }
   });
-  while (given.load() < 2 * kAhead) std::this_thread::yield();
+  // Launches behind kernels are kernels: in another stream the flood is one of tasks again, and when it flows
+  // what was waited for before is known to be over.
+  const auto flow_as_tasks = [&] {
+    begins_anew.store(true);
+    while (begins_anew.load()) std::this_thread::yield();
+    const uint32_t before = given.load();
+    while (given.load() - before < 2 * kAhead) std::this_thread::yield();
+  };
+  flow_as_tasks();
   bool right = true;
-  for (uint32_t i = 0; i < 3 && right; ++i) {
+  for (uint32_t i = 0; i < kTimes && right; ++i) {
     Launch(other, i);
     CHECK(cudaStreamSynchronize(other.stream));
     right = ReadByDefaultStream(other, "beside a flood");
     // None of these is over when its call returns.
+    flow_as_tasks();
     CHECK(cudaMemcpyAsync(large, large + kLarge, kLarge, cudaMemcpyDeviceToDevice, other.stream));
     CHECK(cudaStreamSynchronize(other.stream));
-    CopyBatch(large, large + kLarge, kLarge, other.stream);
-    CHECK(cudaStreamSynchronize(other.stream));
+    flow_as_tasks();
+    // In a stream that nothing else was given: what is known of it is known of this call alone.
+    CopyBatch(large, large + kLarge, kLarge, batches[i]);
+    CHECK(cudaStreamSynchronize(batches[i]));
+    flow_as_tasks();
     CHECK(cudaMemcpy(large, large + kLarge, kLarge, cudaMemcpyDeviceToDevice));
     CHECK(cudaStreamSynchronize(cudaStreamLegacy));
+    flow_as_tasks();
     CHECK(cudaMemset2D(large, 2 * kPitch, 0, kPitch, kLarge / kPitch / 2));
     CHECK(cudaStreamSynchronize(cudaStreamLegacy));
     const uint32_t before = given.load();
@@ -327,7 +350,26 @@ bool Flood(Line& line, Line& other) {
   is_over.store(true);
   flood.join();
   right = right && ReadBack(line, "a flood");
+  for (cudaStream_t stream : batches) CHECK(cudaStreamDestroy(stream));
   CHECK(cudaFreeHost(told));
+  CHECK(cudaFree(large));
+  return right;
+}
+
+// Copies that the driver makes in another stream: no launch of this one waits for them.
+bool Batches(Line& line) {
+  constexpr uint32_t kTimes = 20, kLaunches = 10;
+  constexpr size_t kLarge = 1 << 20;  // bytes
+  char* large = nullptr;
+  CHECK(cudaMalloc(&large, 2 * kLarge));
+  cudaStream_t other;
+  CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  for (uint32_t i = 0; i < kTimes; ++i) {
+    for (uint32_t step = 0; step < kLaunches; ++step) Launch(line, step);
+    CopyBatch(large, large + kLarge, kLarge, other);
+  }
+  const bool right = ReadBack(line, "beside batches of copies");
+  CHECK(cudaStreamDestroy(other));
   CHECK(cudaFree(large));
   return right;
 }
@@ -344,6 +386,11 @@ int main(int argc, char** argv) {
     lines.push_back(MakeLine(i % 3 == 0 ? cudaStreamNonBlocking : cudaStreamDefault, 100 * i));
   }
   bool right = true;
+  if (argc > 2 && std::strcmp(argv[2], "batches") == 0) {
+    right = Batches(lines[0]);
+    if (right) std::printf("ok\n");
+    return right ? 0 : 1;
+  }
   uint32_t steps = 0;
   for (uint32_t round = 0; round < rounds && right; ++round) {
     for (uint32_t i = 0; i < 64; ++i) {

@@ -16,6 +16,7 @@ KILLED_BEHIND = {"sim": 3, "gpu": 300}  # lines, of a thousand launches each
 ATTEMPTS = 3  # of a run on a machine that is very busy
 LONG_MS, NOTICE_MS = {"sim": 1500, "gpu": 800}, {"sim": 500, "gpu": 300}
 NOTICE = re.compile(r"a task has not ended for (\d+) ms while the program waits: (\S+);")
+FLUSHES, OTHER_WORK = re.compile(r"(\d+) flushes"), "launches plain: other work in the stream"
 STATE_SECONDS = 5  # until the arbiter must know
 
 
@@ -169,8 +170,20 @@ def copy_beside_a_flood(bed):
     return difference(plain, bed.run(program, "1", **strict(bed.build, bed.device, STRICT_ROOM="1")))
 
 
+def copies_in_their_stream(bed):
+    """What the driver copies in one stream is no work of another, whose launches go on to be tasks."""
+    program = bed.narrow("narrow_launches")
+    plain = bed.plain(program, "1", "batches")
+    tasks = bed.run(program, "1", "batches")
+    flushes = FLUSHES.search(tasks["said"])
+    if OTHER_WORK in tasks["said"] or flushes is None or int(flushes.group(1)) != 0:
+        return tasks["said"][-300:]
+    return difference(plain, tasks)
+
+
 CHECKS = {"killed": killed, "killed under an arbiter": killed_under_an_arbiter,
           "named when long": named_when_long, "wide beside a flood": wide_beside_a_flood,
           "unloaded beside a copy": unloaded_beside_a_copy,
           "copy beside a flood": copy_beside_a_flood,
+          "copies in their stream": copies_in_their_stream,
           "ended while waited for": ended_while_waited_for}
