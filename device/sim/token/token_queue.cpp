@@ -188,8 +188,10 @@ TokenQueue::Outcome TokenQueue::WaitForTurn(uint32_t node, uint64_t ticket) {
   }
 }
 
+// One that waits itself is put out when its turn has come: to look into /proc for each of many that wait would
+// cost more than what they wait for.
 bool TokenQueue::EvictIfStopped(uint32_t node, uint64_t ticket) {
-  if (!IsStopped(shared_.pids[node])) return false;
+  if (Predecessor(ticket) != kNone || !IsStopped(shared_.pids[node])) return false;
   Guard guard(shared_);
   if (!guard.is_held() || shared_.tickets[node] != ticket) return false;
   shared_.tickets[node] = 0;
