@@ -1,4 +1,4 @@
-# cupola_folder(<name> [LOADABLE] [TOGETHER] [WHOLE] [SOURCES ...] [DEPS ...] [LIBS ...])
+# cupola_folder(<name> [LOADABLE] [COMMAND] [TOGETHER] [WHOLE] [SOURCES ...] [DEPS ...] [LIBS ...])
 # One CMake target per folder: cupola_<name>. DEPS are other folders of this tree, LIBS anything
 # else. A folder without sources yet is an INTERFACE target: it still carries its dependency rule.
 #
@@ -7,10 +7,13 @@
 # sanitized, and with cupola_fmt_loadable in place of cupola_fmt. In a build without sanitizers it
 # is the same target.
 #
+# COMMAND adds, in a build with sanitizers, the objects cupola_<name>_unsanitized of the same sources: a part
+# of the command without sanitizers (cli/). It links the folder's DEPS itself.
+#
 # TOGETHER: see cupola_compile_together. For cupola_<name>_loadable only with WHOLE: a shared object
 # takes of it the sources that it needs, and not the libraries of the others, unless it needs all.
 function(cupola_folder name)
-  cmake_parse_arguments(ARG "LOADABLE;TOGETHER;WHOLE" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "LOADABLE;COMMAND;TOGETHER;WHOLE" "" "SOURCES;DEPS;LIBS" ${ARGN})
   list(TRANSFORM ARG_DEPS PREPEND cupola_ OUTPUT_VARIABLE deps)
   if(ARG_SOURCES)
     add_library(cupola_${name} STATIC ${ARG_SOURCES})
@@ -21,6 +24,11 @@ function(cupola_folder name)
   else()
     add_library(cupola_${name} INTERFACE)
     target_link_libraries(cupola_${name} INTERFACE ${deps} ${ARG_LIBS} cupola_options cupola_sanitized)
+  endif()
+  if(ARG_COMMAND AND CUPOLA_SANITIZE)
+    add_library(cupola_${name}_unsanitized OBJECT EXCLUDE_FROM_ALL ${ARG_SOURCES})
+    target_link_libraries(cupola_${name}_unsanitized PUBLIC ${ARG_LIBS} cupola_fmt cupola_spdlog cupola_options)
+    cupola_compile_together(cupola_${name}_unsanitized)
   endif()
   if(NOT ARG_LOADABLE)
     return()

@@ -207,7 +207,7 @@ TEST(PlantedNetBug, IsFound) {
   std::string beside;
   for (uint64_t seed = 1; seed <= 9 && beside.empty(); seed += 2) {
     beside = PollsBySeed(CUPOLA_PLANTED_FOLDER "/libplanted_none_beside.so", "non-blocking", "attributes",
-                         seed, std::chrono::seconds(8));
+                         seed, std::chrono::seconds(5));
   }
   EXPECT_TRUE(has(beside, "it does not end")) << beside;
 }

@@ -57,7 +57,7 @@ inline std::string PollsBySeed(const std::string& library, const std::string& st
     pause(seed % 2 == 0 ? 5000 : 60000);
   }
   board.Release();
-  return HowItEnded(&program, kLimit);
+  return HowItEnded(&program, limit);
 }
 
 }  // namespace cupola::preempt_test
