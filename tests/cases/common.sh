@@ -53,3 +53,11 @@ serve() {
   cat "$work/serve.log"
   skip "the arbiter does not start"
 }
+# serve_beside COMMAND...: the same, and the command as a program of higher priority than the case's.
+serve_beside() {
+  printf '[[rule]]\nlabel = "high"\npriority = 10\n' >"$work/config"
+  serve --config "$work/config"
+  CUPOLA_LABEL=high "$CUPOLA" run --device "$DEVICE" -- "$@" >/dev/null 2>&1 &
+  jobs_started+=($!)
+  sleep 1
+}

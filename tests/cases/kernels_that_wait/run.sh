@@ -26,15 +26,7 @@ for way in ldcg call; do
     check "no arbiter, as tasks" CUPOLA_TASKS=always app host $way $call
   done
 done
-cat >"$work/config" <<'END'
-[[rule]]
-label = "high"
-priority = 10
-END
-serve --config "$work/config"
-CUPOLA_LABEL=high "$CUPOLA" run --device "$DEVICE" -- "$work/app" sleep >/dev/null 2>&1 &
-jobs_started+=($!)
-sleep 1
+serve_beside "$work/app" sleep
 for way in $ways; do
   check "preemptible" CUPOLA_PREEMPT=always app grid $way
 done
