@@ -12,7 +12,7 @@ that can be one a task, and with every launch that can be held back in a batch.
 Times are those of a program's loop, from its first launch to the return of its last wait, medians of rounds by turns:
 plain, by default, and once with CUPOLA_BATCHES=off. Narrow is a program whose loop has a launch every 14 us or more
 often and is 20 ms long at least; why launches stay plain is what CUPOLA_LOG=info says. Identical: each line of the
-output that two plain runs have in common and that names no time, and the exit code. Standard library only.
+output that four plain runs have in common and that names no time, and the exit code. Standard library only.
 """
 import argparse
 import concurrent.futures
@@ -33,6 +33,7 @@ import machine  # noqa: E402
 import pestered_board  # noqa: E402
 
 ASKED_EVERY_S = 0.0005
+PLAIN_RUNS = 4  # of two, one program in 54 printed the same by chance
 MOST_US, LEAST_NS = 14, 20e6
 AT_A_TIME = 12  # of those whose output is compared; those that are timed run alone
 TIMES = re.compile(r"(?i)time|second|/s\b|\b[mu]s\b")
@@ -87,11 +88,13 @@ def compare(bed, program, arguments):
     folder, boards = tempfile.mkdtemp(dir=bed.folder), tempfile.mkdtemp(dir=BOARDS)
     row = {"program": program, "arguments": arguments}
     try:
-        first, second = (bed.run(program, arguments, 10, folder=folder) for _ in range(2))
+        first, *others = (bed.run(program, arguments, 10, folder=folder) for _ in range(PLAIN_RUNS))
         wanted = lines_of(first)
-        if first["code"] == "timeout" or first["code"] != second["code"] or len(wanted) != len(lines_of(second)):
-            return {**row, "left_out": f"plain {first['code']}, {second['code']}"}
-        kept = [i for i, line in enumerate(wanted) if line == lines_of(second)[i] and not TIMES.search(line)]
+        if first["code"] == "timeout" or any(first["code"] != other["code"] or len(wanted) != len(lines_of(other))
+                                             for other in others):
+            return {**row, "left_out": "plain " + ", ".join(str(each["code"]) for each in (first, *others))}
+        kept = [i for i, line in enumerate(wanted)
+                if not TIMES.search(line) and all(line == lines_of(other)[i] for other in others)]
 
         def is_same(other):
             lines = lines_of(other)
