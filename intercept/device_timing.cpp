@@ -5,13 +5,13 @@
 #include <ctime>
 
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "intercept/event_pool.h"
 #include "intercept/fast_clock.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
+#include "intercept/own_thread.h"
 #include "intercept/recorder.h"
 #include "intercept/streams.h"
 #include "intercept/thread_state.h"
@@ -64,18 +64,7 @@ void* Agent(void*) {
 
 bool StartAgent() {
   if (agent_started.exchange(true)) return true;
-  // All signals stay with the program's threads.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, 256 << 10);
-  const bool started = pthread_create(&thread, &attributes, &Agent, nullptr) == 0;
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const bool started = StartOwnThread(&Agent, nullptr, 256 << 10);
   if (!started) timing_mode.store(TimingMode::kCalls);
   return started;
 }

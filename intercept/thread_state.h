@@ -16,13 +16,13 @@ struct ThreadState {
   uint32_t never_passed;       ///< of these, that passed by since they were last counted
   uint8_t never_why;           ///< tasks::Plain of the last one that was looked at
   bool launched_variant;       ///< its last launch went out as a preemptible variant
+  uint32_t launched_batch;     ///< with that L
+  bool opening_driver;         ///< the driver is being loaded by this thread
+  uint64_t per_thread_stream;  ///< id of this thread's default stream; 0 = none yet
   // Launches into `batch_stream` since `batch_sampled_ns` (batches/batches.h).
   uint32_t batch_sampled;
   const void* batch_stream;
   uint64_t batch_sampled_ns;
-  uint32_t launched_batch;     ///< with that L
-  bool opening_driver;         ///< the driver is being loaded by this thread
-  uint64_t per_thread_stream;  ///< id of this thread's default stream; 0 = none yet
   LaneWriter* lane;            ///< where its launches are recorded; null = not asked yet
   // The stream that was looked up last, and what it means while `stream_epoch` is that of streams.cpp.
   const void* stream;

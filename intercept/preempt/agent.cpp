@@ -4,7 +4,6 @@
 #include <ctime>
 
 #include <sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <xmmintrin.h>
 
@@ -12,6 +11,7 @@
 #include "intercept/fast_clock.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
+#include "intercept/own_thread.h"
 #include "intercept/preempt/agent_context.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
@@ -429,17 +429,7 @@ void* AgentThread(void* gpu) {
 void StartAgent(GpuBoard* gpu) noexcept {
   if (gpu->agent_started.exchange(true)) return;
   gpu->begins_with_gates = GatesMayHold(*gpu);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, 512 << 10);
-  const bool started = pthread_create(&thread, &attributes, &AgentThread, gpu) == 0;
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const bool started = StartOwnThread(&AgentThread, gpu, 512 << 10);
   if (!started) Say(Level::kWarn, {"kernels are not preempted: no thread"});
   gpu->has_agent.store(started);
 }

@@ -6,6 +6,7 @@
 #include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
 #include "intercept/green_contexts.h"
+#include "intercept/launch_limits.h"
 #include "intercept/launch_path.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
@@ -34,26 +35,18 @@ namespace cupola::intercept::preempt {
 namespace {
 
 constexpr uint64_t kMostBlocks = uint64_t{1} << 31;
-constexpr uint32_t kGridLimitX = 0x7FFFFFFF, kGridLimitYZ = 65535;
 // Launches of a process that nobody may ask to yield, the one of highest priority above all, need no
 // variant and lose nothing by one that they do not have, where they are no longer than this.
 constexpr uint64_t kShortUnaskedNs = 20'000'000;
 
 bool ShapeFits(Attempt* attempt) {
-  const uint32_t* grid = attempt->facts.grid;
-  const uint32_t* block = attempt->facts.block;
-  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || grid[0] > kGridLimitX ||
-      grid[1] > kGridLimitYZ || grid[2] > kGridLimitYZ) {
-    return false;
-  }
+  const auto& grid = attempt->facts.grid;
+  const auto& block = attempt->facts.block;
+  if (!GridIsAllowed(grid) || !BlockIsAllowed(block)) return false;
   const uint64_t rows = uint64_t{grid[1]} * grid[2];  // < 2^32
   if (rows > kMostBlocks / grid[0]) return false;
   attempt->total_blocks = static_cast<uint32_t>(rows * grid[0]);
-  const uint64_t threads = uint64_t{block[0]} * block[1] * block[2];
-  if (block[0] > 1024 || block[1] > 1024 || block[2] > 64 || threads == 0 || threads > 1024) {
-    return false;
-  }
-  attempt->threads = static_cast<uint32_t>(threads);
+  attempt->threads = block[0] * block[1] * block[2];
   return true;
 }
 

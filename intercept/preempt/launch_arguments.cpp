@@ -105,15 +105,15 @@ bool KeepAttributes(const LaunchCall& call, KeptAttributes* kept) noexcept {
   return true;
 }
 
-bool CopyPacked(const store::KernelEntry& entry, void** extra, void* to) noexcept {
+bool CopyPacked(void** extra, uint32_t bytes, void* to) noexcept {
   const std::byte* buffer;
-  size_t bytes;
-  if (!UnpackExtra(extra, &buffer, &bytes)) return false;
+  size_t given;
+  if (!UnpackExtra(extra, &buffer, &given)) return false;
   // Drivers refuse more [measured: tests/cases/launch_checks], and take less for the first of them.
-  if (bytes != entry.parameter_bytes) return false;
-  if (entry.parameter_bytes == 0) return true;
+  if (given != bytes) return false;
+  if (bytes == 0) return true;
   if (buffer == nullptr) return false;
-  memcpy(to, buffer, entry.parameter_bytes);
+  memcpy(to, buffer, bytes);
   return true;
 }
 
@@ -123,19 +123,9 @@ bool PackArguments(const Variant& variant, const LaunchCall& call, std::byte* to
       entry.launch_offset > kArgumentBytes - sizeof(runtime::PreemptParams)) {
     return false;
   }
-  // Both at once is an error, which is the driver's to report.
-  if (call.params != nullptr && call.extra != nullptr) return false;
-  if (call.params == nullptr && call.extra == nullptr) return entry.parameters == 0;
   memset(to + entry.parameter_bytes, 0, entry.launch_offset - entry.parameter_bytes);
-  if (call.params != nullptr) {
-    for (uint32_t i = 0; i < entry.parameters; ++i) {
-      const store::ParameterEntry& parameter = variant.parameters[i];
-      if (call.params[i] == nullptr) return false;
-      memcpy(to + parameter.offset, call.params[i], parameter.bytes);
-    }
-    return true;
-  }
-  return CopyPacked(entry, call.extra, to);
+  return CopyArguments(call.params, call.extra, variant.parameters, entry.parameters, entry.parameter_bytes,
+                       to);
 }
 
 }  // namespace cupola::intercept::preempt

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include <cuda.h>
 
@@ -39,8 +40,33 @@ bool PackArguments(const Variant& variant, const LaunchCall& call, std::byte* to
 /// The buffer that `extra` of a launch call holds. False: it is not as cuLaunchKernel wants it.
 bool UnpackExtra(void** extra, const std::byte** buffer, size_t* bytes) noexcept;
 
-/// The kernel's parameters out of that buffer. False: it has not as many bytes as these.
-bool CopyPacked(const store::KernelEntry& entry, void** extra, void* to) noexcept;
+/// The `bytes` of a kernel's parameters out of that buffer. False: it has not as many.
+bool CopyPacked(void** extra, uint32_t bytes, void* to) noexcept;
+
+/// The arguments of a launch call, of which `params` or `extra` holds them, to where `count` parameters of
+/// `bytes` in all lie. `Parameter` has `offset` and `bytes`. False: they are not what the kernel has, or are
+/// given twice, which is the driver's to report. What lies between parameters is left as it is.
+template <typename Parameter>
+[[gnu::always_inline]] inline bool CopyArguments(void** params, void** extra, const Parameter* parameters,
+                                                 uint32_t count, uint32_t bytes, void* to) noexcept {
+  if (params != nullptr && extra != nullptr) return false;
+  if (extra != nullptr) return CopyPacked(extra, bytes, to);
+  if (count == 0) return true;
+  if (params == nullptr) return false;
+  for (uint32_t i = 0; i < count; ++i) {
+    const Parameter& parameter = parameters[i];
+    const void* const from = params[i];
+    std::byte* const at = static_cast<std::byte*>(to) + parameter.offset;
+    if (from == nullptr) return false;
+    // The usual sizes as loads and stores of their own.
+    switch (parameter.bytes) {
+      case 8: memcpy(at, from, 8); break;
+      case 4: memcpy(at, from, 4); break;
+      default: memcpy(at, from, parameter.bytes);
+    }
+  }
+  return true;
+}
 
 /// Whether the driver has the parameters of `function`, the original or a variant of it, where the
 /// bundle says that they lie: it may have compiled either itself. `own_bytes`: of the parameter that

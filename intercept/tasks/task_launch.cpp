@@ -1,4 +1,3 @@
-#include "intercept/tasks/driver_work.h"
 #include "intercept/tasks/task_launch.h"
 
 #include <algorithm>
@@ -9,15 +8,17 @@
 #include "intercept/batches/batches.h"
 #include "intercept/driver_calls.h"
 #include "intercept/green_contexts.h"
+#include "intercept/launch_limits.h"
 #include "intercept/launch_path.h"
 #include "intercept/mutex_lock.h"
-#include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/hardware_queues.h"
+#include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_prediction.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
+#include "intercept/tasks/driver_work.h"
 #include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_rules.h"
@@ -118,15 +119,6 @@ uint64_t PlannedNs(const LaunchFacts& facts, const LaunchDetails& details, Varia
   return PredictByPlan(variant, facts, details.params, details.extra);
 }
 
-// What the driver would refuse for the device's limits, of launches that are small enough to be
-// tasks (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
-bool DeviceAllows(const LaunchFacts& facts) {
-  constexpr uint32_t kMostThreadsXY = 1024, kMostThreadsZ = 64, kMostBlocksYZ = 65535;
-  return facts.block[0] <= kMostThreadsXY && facts.block[1] <= kMostThreadsXY &&
-         facts.block[2] <= kMostThreadsZ && facts.grid[1] <= kMostBlocksYZ &&
-         facts.grid[2] <= kMostBlocksYZ;
-}
-
 Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, Variant* variant) {
   if (variant == nullptr || (variant->entry->flags & store::kTask) == 0) return Plain::kNoBody;
   const store::KernelEntry& entry = *variant->entry;
@@ -134,10 +126,10 @@ Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, Variant
   const uint64_t blocks = uint64_t{facts.grid[0]} * facts.grid[1] * facts.grid[2];
   const uint64_t warps = (threads + 31) / 32;
   const uint32_t executors = runtime::MtbExecutors(variant->image->bundle.header().task_registers);
-  if (threads == 0 || blocks == 0 || warps > executors || warps * blocks > settings.most_warps ||
+  if (!GridIsAllowed(facts.grid) || !BlockIsAllowed(facts.block) || warps > executors || warps * blocks > settings.most_warps ||
       entry.task_shared + uint64_t{facts.shared_bytes} >
           runtime::kArenaUnits * runtime::kTaskUnitBytes ||
-      (entry.max_threads != 0 && threads > entry.max_threads) || !DeviceAllows(facts) ||
+      (entry.max_threads != 0 && threads > entry.max_threads) ||
       !preempt::KernelAllows(*variant, facts.block, facts.shared_bytes)) {
     return Plain::kWide;
   }
@@ -152,32 +144,6 @@ Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, Variant
   const uint64_t ns = PlannedNs(facts, details, *variant);
   if (ns != 0 && ns > worth.LimitNs(StreamsSoFar(), blocks != 1)) return Plain::kLong;
   return kIsTask;
-}
-
-// The kernel's parameters, as a record has them. False: they are not what the kernel has.
-bool CopyParameters(const Variant& variant, const LaunchDetails& details, char* to) {
-  const store::KernelEntry& entry = *variant.entry;
-  if (details.params != nullptr && details.extra != nullptr) return false;
-  if (details.extra != nullptr) return preempt::CopyPacked(entry, details.extra, to);
-  if (entry.parameters == 0) return true;
-  if (details.params == nullptr) return false;
-  for (uint32_t i = 0; i < entry.parameters; ++i) {
-    const store::ParameterEntry& parameter = variant.parameters[i];
-    if (details.params[i] == nullptr) return false;
-    // The usual sizes as loads and stores of their own.
-    switch (parameter.bytes) {
-      case 8:
-        memcpy(to + parameter.offset, details.params[i], 8);
-        break;
-      case 4:
-        memcpy(to + parameter.offset, details.params[i], 4);
-        break;
-      default:
-        memcpy(to + parameter.offset, details.params[i], parameter.bytes);
-        break;
-    }
-  }
-  return true;
 }
 
 void FillHead(const LaunchFacts& facts, const store::KernelEntry& entry, TaskWords* words) {
@@ -318,8 +284,12 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, Variant& var
   if (!IsClean(*stream)) return Plain::kDriverWork;
   TaskWords words;
   FillHead(facts, *variant.entry, &words);
-  char* const parameters = reinterpret_cast<char*>(words.words + kWordsBefore);
-  if (!CopyParameters(variant, details, parameters)) return Plain::kArguments;
+  uint32_t* const parameters = words.words + kWordsBefore;
+  const store::KernelEntry& entry = *variant.entry;
+  if (!preempt::CopyArguments(details.params, details.extra, variant.parameters, entry.parameters,
+                              entry.parameter_bytes, parameters)) {
+    return Plain::kArguments;
+  }
   stream->spreads.store(words.header.blocks != 1, std::memory_order_relaxed);
   const TaskDemand demand(key, facts.stream, facts.function);
   if (!PutInto(*stream, &words)) return Plain::kNoEngine;

@@ -1,4 +1,3 @@
-#include "intercept/tasks/driver_work.h"
 #include "intercept/tasks/task_rules.h"
 
 #include <string_view>
@@ -9,6 +8,7 @@
 #include "intercept/preempt/waiting.h"
 #include "intercept/stream_arguments.h"
 #include "intercept/tasks/call_rules.h"
+#include "intercept/tasks/driver_work.h"
 #include "intercept/tasks/task_copies.h"
 #include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engines.h"

@@ -1,0 +1,20 @@
+// The limits of every CUDA device on a launch's grid and blocks (CUDA C++ Programming Guide, "Technical
+// Specifications per Compute Capability"). What exceeds them, or is empty, the driver refuses.
+#pragma once
+
+#include <cstdint>
+
+namespace cupola::intercept {
+
+inline bool GridIsAllowed(const uint32_t (&grid)[3]) noexcept {
+  constexpr uint32_t kMostX = 0x7FFFFFFF, kMostYZ = 65'535;
+  return grid[0] - 1 < kMostX && grid[1] - 1 < kMostYZ && grid[2] - 1 < kMostYZ;
+}
+
+inline bool BlockIsAllowed(const uint32_t (&block)[3]) noexcept {
+  constexpr uint32_t kMostXY = 1024, kMostZ = 64, kMostThreads = 1024;
+  return block[0] - 1 < kMostXY && block[1] - 1 < kMostXY && block[2] - 1 < kMostZ &&
+         uint64_t{block[0]} * block[1] * block[2] <= kMostThreads;
+}
+
+}  // namespace cupola::intercept
