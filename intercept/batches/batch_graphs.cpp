@@ -38,9 +38,7 @@ uint32_t asked = 0;
 class NodeParams {
  public:
   explicit NodeParams(const HeldLaunch& launch) noexcept {
-    for (uint32_t i = 0; i < launch.kernel->parameters; ++i) {
-      arguments_[i] = const_cast<std::byte*>(launch.parameters + launch.kernel->each[i].offset);
-    }
+    launch.PointAtArguments(arguments_);
     params_.func = launch.kernel->function;
     params_.gridDimX = launch.grid[0];
     params_.gridDimY = launch.grid[1];

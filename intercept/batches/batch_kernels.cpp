@@ -5,6 +5,7 @@
 
 #include "intercept/driver_calls.h"
 #include "intercept/handle_map.h"
+#include "intercept/launch_limits.h"
 #include "intercept/launch_path.h"
 #include "intercept/preempt/launch_arguments.h"
 
@@ -12,18 +13,12 @@ namespace cupola::intercept::batches {
 namespace {
 
 HandleMap kernels;  // program's handle -> BatchKernel*
+uint32_t known = 0;
 
 // What a block needs of an SM; 0 where no driver takes such blocks.
 uint64_t ShapeOf(const LaunchFacts& facts) {
-  constexpr uint32_t kMostXY = 1024, kMostZ = 64;
-  const uint32_t x = facts.block[0], y = facts.block[1], z = facts.block[2];
-  if (x > kMostXY || y > kMostXY || z > kMostZ || x == 0 || y == 0 || z == 0) return 0;
-  return uint64_t{facts.shared_bytes} << 32 | x << 20 | y << 8 | z;
-}
-
-bool GridIsAllowed(const LaunchFacts& facts) {
-  constexpr uint32_t kMostX = INT32_MAX, kMostYZ = 65'535;
-  return facts.grid[0] - 1 < kMostX && facts.grid[1] - 1 < kMostYZ && facts.grid[2] - 1 < kMostYZ;
+  if (!BlockIsAllowed(facts.block)) return 0;
+  return uint64_t{facts.shared_bytes} << 32 | facts.block[0] << 20 | facts.block[1] << 8 | facts.block[2];
 }
 
 bool KnowsShape(const BatchKernel& kernel, uint64_t shape) {
@@ -88,7 +83,7 @@ bool HeldLaunch::IsSame(const HeldLaunch& other) const noexcept {
 const BatchKernel* FindKernel(const LaunchFacts& facts, CUcontext context) noexcept {
   const BatchKernel* const kernel = Find(facts.function);
   if (kernel == nullptr || !kernel->is_usable || kernel->context != context) return nullptr;
-  return GridIsAllowed(facts) && KnowsShape(*kernel, ShapeOf(facts)) ? kernel : nullptr;
+  return GridIsAllowed(facts.grid) && KnowsShape(*kernel, ShapeOf(facts)) ? kernel : nullptr;
 }
 
 const BatchKernel* LearnKernel(const LaunchFacts& facts, CUcontext context) noexcept {
@@ -101,7 +96,11 @@ const BatchKernel* LearnKernel(const LaunchFacts& facts, CUcontext context) noex
     kernel->function = FunctionOf(facts.function);
     kernel->is_usable =
         kernel->function != nullptr && !HasClusters(kernel->function) && AskParameters(kernel);
-    kernels.Set(facts.function, reinterpret_cast<uint64_t>(kernel));
+    if (!kernels.Set(facts.function, reinterpret_cast<uint64_t>(kernel))) {
+      delete kernel;
+      return nullptr;
+    }
+    ++known;
   }
   const uint64_t shape = ShapeOf(facts);
   if (shape != 0 && !KnowsShape(*kernel, shape)) {
@@ -110,38 +109,42 @@ const BatchKernel* LearnKernel(const LaunchFacts& facts, CUcontext context) noex
   return kernel->is_usable && kernel->context == context ? kernel : nullptr;
 }
 
+void HeldLaunch::Take(const LaunchFacts& facts, const BatchKernel& of) noexcept {
+  kernel = &of;
+  memcpy(grid, facts.grid, sizeof(grid));
+  memcpy(block, facts.block, sizeof(block));
+  shared_bytes = facts.shared_bytes;
+  bytes = of.bytes;
+}
+
+void HeldLaunch::PointAtArguments(void** params) const noexcept {
+  for (uint32_t i = 0; i < kernel->parameters; ++i) {
+    params[i] = const_cast<std::byte*>(parameters + kernel->each[i].offset);
+  }
+}
+
 bool CopyLaunch(const LaunchFacts& facts, const LaunchDetails& details, const BatchKernel& kernel,
                 HeldLaunch* to) noexcept {
-  to->kernel = &kernel;
-  memcpy(to->grid, facts.grid, sizeof(to->grid));
-  memcpy(to->block, facts.block, sizeof(to->block));
-  to->shared_bytes = facts.shared_bytes;
-  to->bytes = kernel.bytes;
-  if (details.params != nullptr && details.extra != nullptr) return false;
-  if (details.extra != nullptr) {
-    const std::byte* buffer = nullptr;
-    size_t bytes = 0;
-    if (!preempt::UnpackExtra(details.extra, &buffer, &bytes) || bytes != kernel.bytes) return false;
-    if (bytes != 0 && buffer == nullptr) return false;
-    if (bytes != 0) memcpy(to->parameters, buffer, bytes);
-    return true;
-  }
-  if (kernel.parameters == 0) return true;
-  if (details.params == nullptr) return false;
+  to->Take(facts, kernel);
   // Two launches with equal arguments are to be equal in the bytes between these too.
   memset(to->parameters, 0, kernel.bytes);
-  for (uint32_t i = 0; i < kernel.parameters; ++i) {
-    if (details.params[i] == nullptr) return false;
-    memcpy(to->parameters + kernel.each[i].offset, details.params[i], kernel.each[i].bytes);
-  }
-  return true;
+  return preempt::CopyArguments(details.params, details.extra, kernel.each, kernel.parameters, kernel.bytes,
+                                to->parameters);
 }
+
+bool KnowsKernels() noexcept { return known != 0; }
 
 void ForgetKernels() noexcept {
   kernels.EraseIf([](const void*, uint64_t value) {
     delete reinterpret_cast<BatchKernel*>(value);
     return true;
   });
+  known = 0;
+}
+
+void ForgetKernelsAfterFork() noexcept {
+  kernels.ResetAfterFork();
+  known = 0;
 }
 
 }  // namespace cupola::intercept::batches

@@ -37,6 +37,11 @@ struct BatchKernel {
 
 /// A launch that is held back.
 struct HeldLaunch {
+  /// Of `kernel`, with the shape that `facts` say; its parameters are not set.
+  void Take(const LaunchFacts& facts, const BatchKernel& kernel) noexcept;
+  /// Its arguments as a launch's kernelParams, room for kMostParameters of them.
+  void PointAtArguments(void** params) const noexcept;
+
   const BatchKernel* kernel;
   uint32_t grid[3], block[3];
   uint32_t shared_bytes, bytes;
@@ -58,7 +63,13 @@ const BatchKernel* LearnKernel(const LaunchFacts& facts, CUcontext context) noex
 bool CopyLaunch(const LaunchFacts& facts, const LaunchDetails& details, const BatchKernel& kernel,
                 HeldLaunch* to) noexcept;
 
+/// Whether any kernel is known.
+bool KnowsKernels() noexcept;
+
 /// Handles may mean other kernels from now on, or their limits have changed.
 void ForgetKernels() noexcept;
+
+/// The same in the child of a fork, where another thread of the parent may have been amid a change.
+void ForgetKernelsAfterFork() noexcept;
 
 }  // namespace cupola::intercept::batches

@@ -10,7 +10,6 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,6 +23,7 @@
 #include "intercept/launch_path.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
+#include "intercept/own_thread.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/streams.h"
 #include "intercept/tasks/context_rest.h"
@@ -68,7 +68,9 @@ pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 BatchRow row;
 BatchWorth worth;
 HeldLaunch launches[kMostHeld];
-CUstream stream = nullptr;  ///< of the row
+// Of the row; no context: to be looked at again. Handles of streams come again, numbers do not (StreamKey).
+CUstream stream = nullptr;
+uint64_t stream_number = 0;
 CUcontext context = nullptr;
 bool stream_allows = false;
 uint32_t window_launches = 0, window_batched = 0, window_late = 0;
@@ -80,7 +82,8 @@ bool is_watching = false;
 std::atomic<bool> row_ended{false};
 std::atomic<uint64_t> first_held_ns{0};
 std::atomic<uint64_t> last_held_ns{0};
-bool ends_kernels[kCallCount];
+enum class Ends : uint8_t { kRow, kStream, kKernels };
+Ends ends[kCallCount];  // what is known of these; the row always
 
 /// The context of the row is current while it lives.
 class RowContext {
@@ -101,9 +104,7 @@ class RowContext {
 
 CUresult LaunchAlone(const HeldLaunch& launch) {
   void* arguments[BatchKernel::kMostParameters + 1] = {};
-  for (uint32_t i = 0; i < launch.kernel->parameters; ++i) {
-    arguments[i] = const_cast<std::byte*>(launch.parameters + launch.kernel->each[i].offset);
-  }
+  launch.PointAtArguments(arguments);
   return CUPOLA_CALL_REAL(cuLaunchKernel, PFN_cuLaunchKernel_v4000)(
       static_cast<CUfunction>(const_cast<void*>(launch.kernel->program)), launch.grid[0], launch.grid[1],
       launch.grid[2], launch.block[0], launch.block[1], launch.block[2], launch.shared_bytes, stream,
@@ -120,7 +121,7 @@ uint32_t LargestGraph(uint32_t left) {
 
 // What is held is still to be submitted.
 void EndForGood() {
-  state.store(State::kOff);
+  state.store(State::kFailed);
   internal::is_measuring.store(false);
   tasks::worth.SetBatched(0);
 }
@@ -163,24 +164,28 @@ void Watch(bool wanted) {
   wanted ? preempt::Watch(1) : preempt::Unwatch(1);
 }
 
+// Calls are still watched: what is known of kernels, and the graphs that launch them, must end with these.
 void Rest() {
   SubmitHeld();
   worth.Skip();
   tasks::worth.SetBatched(0);
   internal::is_measuring.store(false);
-  if (state.load() != State::kOff) state.store(State::kSampling);
-  Watch(false);
+  State expected = State::kActive;
+  state.compare_exchange_strong(expected, State::kSampling);
+}
+
+void ForgetStream() {
+  BreakRow();
+  context = nullptr;
 }
 
 // Some programs set a kernel's attributes before each launch: batches that begin again and again would not pay.
 void ForgetAll() {
-  if (context == nullptr && state.load() != State::kActive) return;
-  BreakRow();
+  if (!KnowsKernels()) return;
+  ForgetStream();
   EndGraphs();
   ForgetKernels();
-  stream_allows = false;
-  stream = nullptr;
-  context = nullptr;
+  Watch(false);
   if (state.load() != State::kActive) return;
   if (is_always) return state.store(State::kStarting);
   Rest();
@@ -224,18 +229,7 @@ void* LookAfterHeld(void*) {
 // False: there is none, and nothing may be held.
 bool HasThread() {
   static bool is_started = false;
-  if (has_thread.test_and_set()) return is_started;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, 256 << 10);
-  is_started = pthread_create(&thread, &attributes, &LookAfterHeld, nullptr) == 0;
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!has_thread.test_and_set()) is_started = StartOwnThread(&LookAfterHeld, nullptr, 256 << 10);
   return is_started;
 }
 
@@ -269,16 +263,18 @@ bool StreamAllows(CUstream asked) {
          window.accessPolicyWindow.num_bytes == 0;
 }
 
-// The stream of a launch becomes that of the row. False: its launches are not held.
+// The stream of a launch becomes that of the row. False: its launches are not held. While another context than
+// the stream's is current its kernels may be other ones (cuKernelGetFunction), or not be taken.
 bool TurnTo(const LaunchFacts& facts) {
   const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
   const auto of = reinterpret_cast<CUcontext>(key.context);
-  if (facts.stream == stream && of == context && of != nullptr) [[likely]] return stream_allows;
+  if (of == nullptr || CurrentContext() != of) return false;
+  if (key.stream == stream_number && of == context) [[likely]] return stream_allows;
   BreakRow();
   stream = facts.stream;
+  stream_number = key.stream;
   context = of;
-  stream_allows = of != nullptr && CurrentContext() == of && !IsGreen(facts.stream, key) &&
-                  StreamAllows(facts.stream) && HasGraphs(of);
+  stream_allows = !IsGreen(facts.stream, key) && StreamAllows(facts.stream) && HasGraphs(of);
   return stream_allows;
 }
 
@@ -321,32 +317,26 @@ void Sample(const LaunchFacts& facts) {
   pthread_mutex_unlock(&mutex);
 }
 
-// Loads nothing that waits: the graphs are made where the context is at rest, with no MasterKernel in it.
+// `of` is current. Loads nothing that waits: the graphs are made where the context is at rest, with no MasterKernel in it.
 void Begin(const LaunchFacts& facts, CUcontext of) {
   const BatchKernel* const kernel = LearnKernel(facts, of);
-  bool is_ready = kernel != nullptr && CurrentContext() == of && HasThread();
+  bool is_ready = kernel != nullptr && HasThread();
   if (is_ready && !HasGraphs(of)) {
     const tasks::WaitingScope no_tasks;
     const RelaxedCapture relaxed;
     HeldLaunch first = {};
-    first.kernel = kernel;
-    memcpy(first.grid, facts.grid, sizeof(first.grid));
-    memcpy(first.block, facts.block, sizeof(first.block));
-    first.shared_bytes = facts.shared_bytes;
-    first.bytes = kernel->bytes;
+    first.Take(facts, *kernel);
     is_ready = no_tasks.is_clear() && rest.Comes(of) && MakeGraphs(of, facts.stream, first);
   }
-  stream_allows = false;
-  context = nullptr;  // looked at again
-  row.End();
+  ForgetStream();
   window_launches = window_batched = window_late = 0;
   window_since_ns = NowNs();
+  Watch(KnowsKernels());
   if (!is_ready) {
     worth.Skip();
     if (!is_always) state.store(State::kSampling);
     return;
   }
-  Watch(true);
   internal::is_measuring.store(!is_always);
   Count(counters.begun);
   state.store(State::kActive);
@@ -414,14 +404,14 @@ bool OfferLaunch(const LaunchFacts& facts, const LaunchDetails& details, CUresul
 CUresult AfterPlain(const LaunchFacts& facts, CUresult made) noexcept {
   if (made != CUDA_SUCCESS || facts.function == nullptr || open_captures.load() != 0) return made;
   const auto of = reinterpret_cast<CUcontext>(ResolveStream(facts.stream, facts.per_thread).context);
-  if (state.load() == State::kActive && of == nullptr) return made;
   const MutexLock lock(mutex);
   const State now_state = state.load();
-  if (now_state == State::kStarting) {
-    const bool is_ordinary = facts.door == LaunchDoor::kLaunchKernel && of != nullptr;
-    if (is_ordinary) Begin(facts, of);
-  } else if (now_state == State::kActive) {
-    (void)LearnKernel(facts, of);
+  const bool is_current = of != nullptr && CurrentContext() == of;
+  if (now_state == State::kStarting && is_current) Begin(facts, of);
+  if (now_state == State::kActive && is_current) (void)LearnKernel(facts, of);
+  if (now_state == State::kFailed) {
+    state.store(State::kOff);
+    ForgetAll();
   }
   return std::exchange(pending, CUDA_SUCCESS);
 }
@@ -432,10 +422,10 @@ void BeforeCall(size_t index) noexcept {
   const State now_state = state.load(std::memory_order_relaxed);
   if (now_state == State::kOff && held.load(std::memory_order_relaxed) == 0) return;
   internal::EndRow();
-  if (!ends_kernels[index]) return;
+  if (ends[index] == Ends::kRow) return;
   const HookScope scope;
   const MutexLock lock(mutex);
-  ForgetAll();
+  ends[index] == Ends::kKernels ? ForgetAll() : ForgetStream();
 }
 
 void StartBatches() noexcept {
@@ -446,12 +436,19 @@ void StartBatches() noexcept {
   if (mode != nullptr && *mode != '\0' && strcmp(mode, "auto") != 0 && !is_always) {
     Say(Level::kWarn, {"CUPOLA_BATCHES=", mode, " is not known: use auto, always or off"});
   }
-  // What changes what a handle means, or what its launches may ask for.
-  constexpr const char* kEndsKernels[] = {
-      "cuModuleUnload", "cuLibraryUnload", "cuCtxDestroy*", "cuCtxDetach", "cuDevicePrimaryCtxRe*",
-      "cuGreenCtxDestroy", "cuFuncSet*", "cuKernelSet*", "cuCtxSetLimit", "cuCtxSetFlags", "cuCheckpoint*"};
+  // What changes what a handle means, or what its launches may ask for; what changes a stream.
+  constexpr std::pair<const char*, Ends> kEnds[] = {
+      {"cuModuleUnload", Ends::kKernels},   {"cuLibraryUnload", Ends::kKernels},
+      {"cuCtxDestroy*", Ends::kKernels},    {"cuCtxDetach", Ends::kKernels},
+      {"cuGreenCtxDestroy", Ends::kKernels}, {"cuDevicePrimaryCtxRe*", Ends::kKernels},
+      {"cuFuncSet*", Ends::kKernels},       {"cuKernelSet*", Ends::kKernels},
+      {"cuCtxSetLimit", Ends::kKernels},    {"cuCtxSetFlags", Ends::kKernels},
+      {"cuCheckpoint*", Ends::kKernels},    {"cuStreamSetAttribute*", Ends::kStream},
+      {"cuStreamCopyAttributes*", Ends::kStream}};
   for (size_t call = 0; call < kCallCount; ++call) {
-    for (const char* pattern : kEndsKernels) ends_kernels[call] |= MatchesName(pattern, kCallNames[call]);
+    for (const auto& [pattern, what] : kEnds) {
+      if (MatchesName(pattern, kCallNames[call])) ends[call] = what;
+    }
   }
   static std::atomic_flag says_counts;
   if (!says_counts.test_and_set()) atexit(&AtExit);
@@ -461,8 +458,17 @@ void StartBatches() noexcept {
 void ForgetBatchesAfterFork() noexcept {
   state.store(State::kOff);
   held.store(0);
+  internal::is_measuring.store(false);
   new (&mutex) pthread_mutex_t(PTHREAD_MUTEX_INITIALIZER);
+  has_thread.clear();
+  naps.store(0);
+  Watch(false);
+  row = BatchRow();
+  worth = BatchWorth();
+  context = nullptr;
+  pending = CUDA_SUCCESS;
   ForgetGraphs();
+  ForgetKernelsAfterFork();
 }
 
 }  // namespace cupola::intercept::batches

@@ -24,6 +24,7 @@ enum class State : uint8_t {
   kSampling,  ///< launches are counted, and timed now and then
   kStarting,  ///< they are close enough: the next one that the driver takes begins batches
   kActive,    ///< they may be held
+  kFailed,    ///< no more will be; the next launch that is made tells how a held one went
 };
 
 namespace internal {

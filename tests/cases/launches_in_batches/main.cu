@@ -1,5 +1,6 @@
 // A program that launches in rows, and does between them whatever may look at what its streams have been given.
 // main KIND SEED ROUNDS prints a sum of all that it saw, which must be the same however launches reach the device.
+#include <cuda.h>
 #include <cuda_runtime.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -207,6 +208,93 @@ static void Resets(int rounds) {
     Add(cudaDeviceReset());
   }
 }
+// Modules come and go; what has the same name, and often the same handle, has its parameters elsewhere.
+static const char* const kModules[] = {
+    R"(.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry put(.param .u64 to, .param .u32 value) {
+  .reg .u64 %a; .reg .u32 %v, %w;
+  ld.param.u64 %a, [to]; ld.param.u32 %v, [value];
+  ld.global.u32 %w, [%a]; mad.lo.u32 %w, %w, 31, %v; st.global.u32 [%a], %w; ret;
+})",
+    R"(.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry put(.param .u32 value, .param .u32 by, .param .u64 to) {
+  .reg .u64 %a; .reg .u32 %v, %w, %b;
+  ld.param.u64 %a, [to]; ld.param.u32 %v, [value]; ld.param.u32 %b, [by];
+  ld.global.u32 %w, [%a]; mad.lo.u32 %w, %w, %b, %v; st.global.u32 [%a], %w; ret;
+})"};
+static void Put(CUfunction put, bool is_second, CUstream s, CUdeviceptr to, bool extended) {
+  unsigned value = Random(1000), by = Random(50);
+  void* first[] = {&to, &value};
+  void* second[] = {&value, &by, &to};
+  void** arguments = is_second ? second : first;
+  CUlaunchConfig config = {};
+  config.gridDimX = config.gridDimY = config.gridDimZ = config.blockDimX = config.blockDimY = config.blockDimZ = 1;
+  config.hStream = s;
+  Add(extended ? cuLaunchKernelEx(&config, put, arguments, nullptr)
+               : cuLaunchKernel(put, 1, 1, 1, 1, 1, 1, 0, s, arguments, nullptr));
+}
+static void Modules(int rounds) {
+  for (int r = 0; r < rounds; ++r) {
+    CUmodule module;
+    CUfunction put;
+    const bool is_second = Random(2) != 0, extended = r % 4 < 2;
+    Add(cuModuleLoadData(&module, kModules[is_second]));
+    Add(cuModuleGetFunction(&put, module, "put"));
+    for (int i = 10 + Random(300); i > 0; --i) Put(put, is_second, streams[0], (CUdeviceptr)(a + i % 4), extended);
+    if (r % 3 == 0) Add(cuStreamSynchronize(streams[0]));
+    Add(cuModuleUnload(module));
+    if (r % 5 == 0) {  // a stream of the same handle that is another one
+      cudaStreamSynchronize(streams[0]);
+      cudaStreamDestroy(streams[0]);
+      cudaStreamCreateWithPriority(&streams[0], cudaStreamDefault, -(int)Random(2));
+    }
+  }
+  Look(streams[0], a);
+}
+// Launches into a stream of another context than the current one.
+static void Contexts(int rounds) {
+  CUdevice device;
+  CUcontext contexts[2];
+  CUmodule modules[2];
+  CUfunction puts[2];
+  CUstream its[2];
+  CUdeviceptr to[2];
+  cuDeviceGet(&device, 0);
+  for (int c = 0; c < 2; ++c) {
+#if CUDA_VERSION >= 13000
+    Add(cuCtxCreate(&contexts[c], nullptr, 0, device));
+#else
+    Add(cuCtxCreate(&contexts[c], 0, device));
+#endif
+    Add(cuModuleLoadData(&modules[c], kModules[c]));
+    Add(cuModuleGetFunction(&puts[c], modules[c], "put"));
+    Add(cuStreamCreate(&its[c], CU_STREAM_DEFAULT));
+    Add(cuMemAlloc(&to[c], 4));
+    Add(cuMemsetD32(to[c], 0, 1));
+  }
+  for (int r = 0; r < rounds; ++r) {
+    const int of = Random(2);
+    cuCtxSetCurrent(contexts[Random(4) == 0 ? !of : of]);
+    for (int i = Random(200); i > 0; --i) {
+      if (i == 50) cuCtxSetCurrent(contexts[Random(2)]);
+      Put(puts[of], of != 0, its[of], to[of], Random(2) != 0);
+    }
+    // A kernel of the other context.
+    if (r % 3 == 0) Put(puts[!of], of == 0, its[of], to[of], false);
+    if (r % 2 == 0) Add(cuStreamSynchronize(its[of]));
+  }
+  for (int c = 0; c < 2; ++c) {
+    unsigned got = 0;
+    cuCtxSetCurrent(contexts[c]);
+    Add(cuMemcpyDtoH(&got, to[c], 4));
+    Add(got);
+    Add(cuCtxDestroy(contexts[c]));
+  }
+}
 int main(int, char** v) {
   const char* kind = v[1];
   seed = atoi(v[2]);
@@ -226,5 +314,7 @@ int main(int, char** v) {
   if (!strcmp(kind, "faults")) Faults(rounds);
   if (!strcmp(kind, "exit")) AtExit(rounds);
   if (!strcmp(kind, "resets")) Resets(rounds);
+  if (!strcmp(kind, "modules")) Modules(rounds);
+  if (!strcmp(kind, "contexts")) Contexts(rounds);
   printf("%08x\n", sum);
 }

@@ -2,7 +2,7 @@
 # Launches that are held back and go out together (docs/launches-in-batches.md) do what they would one by one, in
 # the same order as everything else, tell the same errors, and go out soon where the program makes no call.
 . "$(dirname "$0")/../common.sh"
-compile app "$here/main.cu"
+compile app "$here/main.cu" -lcuda
 variants "$work/app"
 rounds=60 seeds="1 2 3"
 # Graphs are made where the device comes to rest soon, which a busy machine's simulated device may not.
@@ -33,4 +33,6 @@ check threads 4 $((rounds / 10))
 check faults 1 1
 check exit 1 1
 check resets 1 4
+check modules 1 $((rounds / 3))
+check contexts 1 $((rounds / 3))
 exit $bad
