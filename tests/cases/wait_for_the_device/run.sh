@@ -2,6 +2,7 @@
 # A program that waits for the device after each launch, as many do. The resident kernel that runs its launches as tasks
 # need not go for that: it is started a few times, not for each launch. And all that is to be waited for is: kernels in
 # streams beside, and what kernels print.
+# Alone on a GPU: it counts starts of a resident kernel that leaves where the program is slow.
 . "$(dirname "$0")/../common.sh"
 compile app "$here/main.cu"
 variants "$work/app"
