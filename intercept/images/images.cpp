@@ -16,6 +16,7 @@
 #include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
 #include "intercept/handle_map.h"
+#include "intercept/images/resting_libraries.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
 #include "intercept/preempt/preempt_context.h"
@@ -37,6 +38,7 @@ struct Images {
   std::unordered_map<const void*, Image*> by_owner;
   std::unordered_map<std::string, std::weak_ptr<const store::MappedBundle>> bundles;  // by key
   std::deque<RetiredImage> retired;  // the oldest first
+  RestingLibraries resting;
   std::string file;  // CUPOLA_BUNDLE
   std::span<const std::byte> file_bytes;
 };
@@ -94,6 +96,8 @@ bool FindBundleLocked(Find&& find, Image* image) {
   image->bundle = image->mapped->view();
   return true;
 }
+
+std::string KeyOf(const Image& image) { return image.mapped != nullptr ? image.mapped->key() : ""; }
 
 void FreeImageLocked(Image* image) {
   for (const auto& [entry, variant] : image->variants) preempt::FreeVariant(variant);
@@ -160,6 +164,11 @@ bool LoadBeside(Image* image, store::ImageKind kind) {
   BesideLibrary& beside = image->beside[static_cast<size_t>(kind)];
   if (beside.state != BesideLibrary::State::kNotLoaded) {
     return beside.state == BesideLibrary::State::kLoaded;
+  }
+  beside.library = images->resting.Take(KeyOf(*image), kind);
+  if (beside.library != nullptr) {
+    beside.state = BesideLibrary::State::kLoaded;
+    return true;
   }
   const auto load = CUPOLA_CALL_REAL(cuLibraryLoadData, PFN_cuLibraryLoadData_v12000);
   const std::span<const std::byte> cubin = image->bundle.cubin(kind);
@@ -359,9 +368,10 @@ void ForgetImage(const void* owner) noexcept {
   Image* const image = found->second;
   images->by_owner.erase(found);
   RetireLocked(image);
-  for (BesideLibrary& beside : image->beside) {
+  for (const store::ImageKind kind : {store::ImageKind::kSide, store::ImageKind::kTasks}) {
+    BesideLibrary& beside = image->beside[static_cast<size_t>(kind)];
     if (beside.state == BesideLibrary::State::kLoaded) {
-      (void)CUPOLA_CALL_REAL(cuLibraryUnload, PFN_cuLibraryUnload_v12000)(beside.library);
+      images->resting.Put(KeyOf(*image), kind, beside.library, image->bundle.cubin(kind).size());
     }
     beside.state = BesideLibrary::State::kFailed;
   }

@@ -29,6 +29,13 @@ void Context::Poison(CUresult error, const std::string& message) {
   Say(message);
 }
 
+void Context::KeepMemoryOfFences(size_t fences) {
+  constexpr size_t kBytesAFence = 900;
+  if (fences == 0) return;
+  const std::scoped_lock lock(fences_mutex_);
+  of_fences_.push_back(std::make_unique<std::byte[]>(fences * kBytesAFence));
+}
+
 CUresult ToResult(FaultKind kind) {
   switch (kind) {
     case FaultKind::kIllegalAddress: return CUDA_ERROR_ILLEGAL_ADDRESS;

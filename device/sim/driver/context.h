@@ -6,8 +6,10 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -34,9 +36,14 @@ class Context : public std::enable_shared_from_this<Context> {
   CUresult sticky() const { return sticky_.load(std::memory_order_acquire); }
   /// Records the first fault and says it on standard error.
   void Poison(CUresult error, const std::string& message);
+  /// A module with so many fences of system scope has been loaded into it. As a GPU's driver, it keeps 900 bytes
+  /// for each until it ends (docs/notes/2026-11-27-fences-in-modules.md). Any thread.
+  void KeepMemoryOfFences(size_t fences);
 
  private:
   std::atomic<CUresult> sticky_ = CUDA_SUCCESS;
+  std::mutex fences_mutex_;
+  std::vector<std::unique_ptr<std::byte[]>> of_fences_;
 };
 
 /// The CUresult that a fault of a kernel becomes.

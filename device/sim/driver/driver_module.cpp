@@ -19,6 +19,7 @@ LoadFailure Driver::LoadModuleImage(Context& context, const void* image,
   if (failure.result == CUDA_SUCCESS) failure = LoadModule(*device_, units, module);
   if (failure.result != CUDA_SUCCESS) return failure;
   (*module)->context = &context;
+  context.KeepMemoryOfFences((*module)->system_fences);
   RegisterModule(*module);
   return {};
 }
@@ -55,6 +56,7 @@ CUresult Driver::ModuleOf(Library& library, Context& context, std::shared_ptr<Mo
       return failure.result;
     }
     own->context = &context;
+    context.KeepMemoryOfFences(own->system_fences);
     own->library = &library;
     RegisterModule(own);
   }

@@ -52,6 +52,22 @@ LoadFailure UnitTexts(const fatbin::LoadedImage& image, std::vector<std::string>
   return {};
 }
 
+size_t Count(std::string_view text, std::string_view word) {
+  size_t count = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + word.size())) ++count;
+  return count;
+}
+
+size_t SystemFences(const std::vector<std::string>& units) {
+  size_t fences = 0;
+  for (const std::string& unit : units) {
+    for (const char* word : {"membar.sys", "fence.sc.sys", "fence.acq_rel.sys", "release.sys"}) {
+      fences += Count(unit, word);
+    }
+  }
+  return fences;
+}
+
 }  // namespace
 
 Function* Module::Find(std::string_view name) const {
@@ -123,6 +139,7 @@ LoadFailure LoadModule(Device& device, const std::vector<std::string>& units,
     function->max_dynamic_shared_bytes = kDefaultSharedBytes - std::min(own, kDefaultSharedBytes);
     made->functions.push_back(std::move(function));
   }
+  made->system_fences = SystemFences(units);
   *module = std::move(made);
   return {};
 }

@@ -35,6 +35,7 @@ struct Module {
   Context* context = nullptr;
   Library* library = nullptr;  ///< null for cuModuleLoad*
   std::vector<std::shared_ptr<Function>> functions;  ///< by index into loaded->kernels()
+  size_t system_fences = 0;  ///< in its text
 
   Function* Find(std::string_view name) const;
   const GlobalInfo* FindGlobal(std::string_view name) const;
