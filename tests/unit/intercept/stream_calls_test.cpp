@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kRegisters = 6;  // System V x86-64 ABI: of arguments that are integers
 
-// Which argument of a call its stream is, the last one that is passed; -1: it takes none. kRegisters
+// Which argument of a call its stream is, the first where there are two; -1: it takes none. kRegisters
 // and more: on the stack.
 template <typename... Arguments>
 constexpr int StreamPlace(CUresult (*)(Arguments...)) {
@@ -29,7 +29,7 @@ constexpr int StreamPlace(CUresult (*)(Arguments...)) {
                     ((sizeof(Arguments) <= 8 && !std::is_floating_point_v<Arguments>)&&...),
                 "an argument that does not take one register, or one word of the stack");
   int found = -1, at = 0;
-  ((found = std::is_same_v<Arguments, CUstream> ? at : found, ++at), ...);
+  ((found = found < 0 && std::is_same_v<Arguments, CUstream> ? at : found, ++at), ...);
   return found;
 }
 
@@ -85,12 +85,11 @@ const std::set<std::string> kLaunchHooks = {
 
 bool BeginsWith(const std::string& name, const char* prefix) { return name.rfind(prefix, 0) == 0; }
 
-// They ask something of a stream, or set it, and give it nothing to do. cuStreamQuery's hook says
+// They ask something of a stream, and give it nothing to do. cuStreamQuery's hook says
 // that tasks are not over.
 bool OnlyAsks(const std::string& name) {
   return std::ranges::any_of(
       std::initializer_list<const char*>{"cuStreamGet", "cuStreamIsCapturing", "cuStreamQuery",
-                                         "cuStreamCopyAttributes", "cuStreamSetAttribute",
                                          "cuStreamUpdateCaptureDependencies"},
       [&](const char* prefix) { return BeginsWith(name, prefix); });
 }
