@@ -7,6 +7,8 @@
 
 namespace cupola {
 
+inline constexpr char kLogPattern[] = "cupola: %^%l%$: %v";
+
 /// Sends spdlog's default logger to standard error with Cupola's pattern. Call once from main().
 void InitLog();
 

@@ -1,13 +1,18 @@
 #include "cli/serve_command.h"
 
+#include <csignal>
 #include <memory>
 #include <string>
 
+#include <poll.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "base/background_log.h"
+#include "base/standard_error.h"
 #include "cli/commands.h"
 #include "sched/board/socket_path.h"
 #include "sched/daemon/mps_control.h"
@@ -15,6 +20,8 @@
 
 namespace cupola {
 namespace {
+
+constexpr int kFullPipeMs = 100;
 
 struct ServeOptions {
   std::string config;
@@ -32,43 +39,63 @@ constexpr char kServeFooter[] =
     "\nExit codes: 0 ended by a signal, 1 the configuration or the socket's place is wrong, or another\n"
     "daemon is there, 2 wrong usage.\n";
 
+/// As Fail, but no longer than standard error takes a line.
+[[noreturn]] void EndWith(const Error& error) {
+  const std::string text = "cupola: " + Printable(error.ToString()) + "\n";
+  (void)WriteToStandardError(text.data(), text.size());
+  throw CLI::RuntimeError(kExitBadInput);
+}
+
 std::string SocketFor(const ServeOptions& options, const sched::Config& config) {
   if (!options.socket.empty()) return options.socket;
   if (!config.socket.empty()) return config.socket;
   char path[sched::kSocketPathBytes];
   if (sched::ArbiterSocketPath(path)) return path;
-  Fail(MakeError(ErrorCode::kInvalidArgument,
+  EndWith(MakeError(ErrorCode::kInvalidArgument,
                  "CUPOLA_SOCKET must be an absolute path shorter than 108 bytes"));
 }
 
+/// Whatever becomes of the log, of files and of the terminal is seen where something is written, and goes no further.
+void IgnoreSignals() {
+  for (const int signal : {SIGPIPE, SIGXFSZ, SIGXCPU, SIGTTOU}) {
+    std::signal(signal, SIG_IGN);
+  }
+}
+
+/// The line that scripts wait for. Nobody need read it.
+void SayListening(const std::string& path) {
+  const std::string line = fmt::format("listening on {}\n", path);
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  if (poll(&output, 1, kFullPipeMs) == 1) (void)!write(STDOUT_FILENO, line.data(), line.size());
+}
+
 void Serve(const ServeOptions& options) {
+  IgnoreSignals();
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  const BackgroundLog log;
   sched::Config config;
   if (!options.config.empty()) {
     Result<sched::Config> read = sched::ReadConfig(options.config);
-    if (!read) Fail(read.error());
+    if (!read) EndWith(read.error());
     config = std::move(read).value();
   }
   const std::string socket = SocketFor(options, config);
   const bool mps = options.mps || config.mps;
   auto server = sched::Server::Start(socket, std::move(config), options.config);
-  if (!server) Fail(server.error());
+  if (!server) EndWith(server.error());
   sched::MpsControl control;
   if (mps) {
     // Before the line that scripts wait for: programs that start later are its clients.
     if (const Status started = control.Start(); !started) {
-      PrintError(started.error());
-      fmt::print(stderr, "cupola: going on without MPS\n");
+      spdlog::warn("{}; going on without MPS", started.error().ToString());
     }
     (*server)->SetUsesMps(control.runs());
   }
-  // One line on standard output, when programs may join: scripts wait for it.
-  fmt::print("listening on {}\n", (*server)->socket_path());
-  std::fflush(stdout);
-  if (const Status status = (*server)->Run(); !status) Fail(status.error());
+  SayListening((*server)->socket_path());
+  if (const Status status = (*server)->Run(); !status) EndWith(status.error());
 }
 
 }  // namespace

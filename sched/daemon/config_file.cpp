@@ -4,8 +4,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <functional>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,11 +18,14 @@
 #include <toml++/toml.h>
 
 #include "sched/daemon/config.h"
+#include "sched/daemon/within.h"
 
 namespace cupola::sched {
 namespace {
 
 constexpr int64_t kMostUs = 3'600'000'000;  // an hour
+constexpr size_t kMostBytes = 1 << 20;
+constexpr std::chrono::milliseconds kReadTime(1500);  // less than `cupola ctl` waits for an answer
 
 /// Collects the first error. Every reader does nothing once there is one.
 class Reader {
@@ -226,6 +232,30 @@ void ReadRules(Reader& reader, const toml::node& node, std::vector<Rule>& rules)
   }
 }
 
+/// The text of a regular file. A FIFO or a device would keep whoever opens or reads it waiting.
+Result<std::string> TextOfFile(const std::string& path) {
+  const auto io = [&path](const char* why) {
+    return MakeError(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, why, Location{.file = path});
+  };
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return io(std::strerror(errno));
+  std::string text;
+  struct stat facts {};
+  ssize_t size = -1;
+  errno = 0;
+  if (fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode)) {
+    std::array<char, 4096> piece{};
+    while (text.size() <= kMostBytes && (size = read(fd, piece.data(), piece.size())) > 0) {
+      text.append(piece.data(), static_cast<size_t>(size));
+    }
+  }
+  const int reason = errno;
+  close(fd);
+  if (text.size() > kMostBytes) return io("is larger than 1 MiB, which no configuration is");
+  if (size == 0) return text;
+  return io(reason != 0 ? std::strerror(reason) : "is no regular file");
+}
+
 }  // namespace
 
 Result<Config> ParseConfig(const std::string& text, const std::string& name) {
@@ -262,19 +292,12 @@ Result<Config> ParseConfig(const std::string& text, const std::string& name) {
 }
 
 Result<Config> ReadConfig(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    return MakeError(ErrorCode::kNotFound, std::strerror(errno), Location{.file = path});
+  const auto text = RunWithin(kReadTime, [path] { return TextOfFile(path); });
+  if (!text) {
+    return MakeError(ErrorCode::kIo, "cannot be read: its file system does not answer", Location{.file = path});
   }
-  std::string text;  // read() notes what cannot be read, a folder for one; an iterator would throw
-  std::array<char, 4096> piece{};
-  while (file.read(piece.data(), piece.size()) || file.gcount() > 0) {
-    text.append(piece.data(), static_cast<size_t>(file.gcount()));
-  }
-  if (file.bad()) {
-    return MakeError(ErrorCode::kIo, "cannot be read as a file", Location{.file = path});
-  }
-  return ParseConfig(text, path);
+  if (!*text) return text->error();
+  return ParseConfig(**text, path);
 }
 
 }  // namespace cupola::sched

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/background_log.h"
+
 namespace cupola::sched {
 namespace {
 
@@ -104,6 +106,7 @@ json ControlRequests::Show(bool with_state) {
           {"socket", server_.socket_.path()},
           {"config", server_.config_path_},
           {"mps", server_.config_.gpu.uses_mps},
+          {"log_lines_lost", BackgroundLog::LostLines()},
           {"policy", server_.config_.gpu.policy},
           {"gpus", std::move(gpus)}};
 }

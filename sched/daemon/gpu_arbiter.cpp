@@ -1,6 +1,7 @@
 #include "sched/daemon/gpu_arbiter.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -99,7 +100,9 @@ GpuArbiter::Board* GpuArbiter::BoardFor(uint32_t uid) {
     if (board->uid == uid) return board.get();
   }
   BoardMemory memory = BoardMemory::Create(uuid_.c_str());
-  return memory ? NewBoard(std::move(memory), uid) : nullptr;
+  if (memory) return NewBoard(std::move(memory), uid);
+  spdlog::warn("a board cannot be made: {}", std::strerror(errno));
+  return nullptr;
 }
 
 void GpuArbiter::Apply(Board& board, Client& client) {

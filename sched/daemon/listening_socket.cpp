@@ -83,7 +83,7 @@ Status RemoveStale(const std::string& path) {
 /// cannot both take a stale socket away.
 Result<int> TakeLock(const std::string& path) {
   const std::string file = path + ".lock";
-  const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (fd < 0) return Io(file, "cannot open the lock file");
   if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
     const std::string pid = std::to_string(getpid()) + "\n";
@@ -143,9 +143,11 @@ ListeningSocket::ListeningSocket(ListeningSocket&& other) noexcept
 ListeningSocket::~ListeningSocket() {
   if (fd_ < 0) return;
   close(fd_);
-  unlink(path_.c_str());
+  Remove();
   close(lock_);  // the file stays: who has it open may be about to lock it
 }
+
+void ListeningSocket::Remove() const { unlink(path_.c_str()); }
 
 void ListeningSocket::AdmitOthers(bool admit) { chmod(path_.c_str(), admit ? 0666 : 0600); }
 

@@ -20,6 +20,9 @@ class ListeningSocket {
   /// Closes and removes the socket.
   ~ListeningSocket();
 
+  /// Removes it from its place, for a daemon that ends without its destructors. Any thread.
+  void Remove() const;
+
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }
 

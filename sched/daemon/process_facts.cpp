@@ -2,9 +2,13 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -15,9 +19,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sched/daemon/within.h"
+
 namespace cupola::sched {
 
 namespace {
+
+constexpr std::chrono::milliseconds kNameTime(500);
+constexpr std::chrono::seconds kNameHolds(60), kNumberHolds(5);
 
 /// What proc(5) has in `stat`.
 struct StatFile {
@@ -52,6 +61,16 @@ StatFile ReadStat(uint32_t pid) {
   }
   if (!rest) stat.error = ESRCH;  // it is empty where the process ends meanwhile
   return stat;
+}
+
+std::string LookUpUserName(uint32_t uid) {
+  std::array<char, 4096> buffer{};
+  passwd entry{};
+  passwd* found = nullptr;
+  if (getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
+    return found->pw_name;
+  }
+  return std::to_string(uid);
 }
 
 std::string LinkText(const std::string& link) {
@@ -94,13 +113,24 @@ std::string ProcessExecutable(uint32_t pid) {
 }
 
 std::string UserName(uint32_t uid) {
-  std::array<char, 4096> buffer{};
-  passwd entry{};
-  passwd* found = nullptr;
-  if (getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
-    return found->pw_name;
+  struct Known {
+    std::string name;
+    std::chrono::steady_clock::time_point until;
+  };
+  static std::mutex mutex;
+  static std::map<uint32_t, Known> known;  // few: users of one machine
+  const auto now = std::chrono::steady_clock::now();
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = known.find(uid);
+    if (found != known.end() && now < found->second.until) return found->second.name;
   }
-  return std::to_string(uid);
+  // A directory of users on the network may not answer.
+  const std::optional<std::string> name = RunWithin(kNameTime, [uid] { return LookUpUserName(uid); });
+  const std::string said = name.value_or(std::to_string(uid));
+  const std::lock_guard lock(mutex);
+  known[uid] = {said, now + (name ? kNameHolds : kNumberHolds)};
+  return said;
 }
 
 }  // namespace cupola::sched

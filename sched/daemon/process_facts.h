@@ -22,7 +22,8 @@ std::optional<uint32_t> ProcessUser(uint32_t pid);
 /// The executable of the process, "" where it may not be known.
 std::string ProcessExecutable(uint32_t pid);
 
-/// The name of the user, its number where it has none.
+/// The name of the user, its number where it has none or the system's list of users does not answer within half a
+/// second. What was answered holds for a minute.
 std::string UserName(uint32_t uid);
 
 }  // namespace cupola::sched

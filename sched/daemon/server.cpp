@@ -17,6 +17,7 @@
 
 #include "sched/daemon/control.h"
 #include "sched/daemon/process_facts.h"
+#include "sched/daemon/watchdog.h"
 
 namespace cupola::sched {
 namespace {
@@ -90,6 +91,17 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// A board is a file as well, though one in memory.
+void RaiseFileSizeLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_FSIZE, &limit);
+  if (limit.rlim_cur >= kBoardBytes) return;
+  spdlog::warn("files are limited to {} bytes (ulimit -f), and a board has {}: no program can join",
+               static_cast<uint64_t>(limit.rlim_cur), kBoardBytes);
+}
+
 /// Closes so that the peer reads what it was sent: behind data that nobody has read its next call
 /// would fail instead.
 void HangUp(int fd) {
@@ -134,6 +146,7 @@ Status Server::Watch(int fd) {
 
 Status Server::Prepare() {
   RaiseDescriptorLimit();
+  RaiseFileSizeLimit();
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
@@ -232,9 +245,12 @@ Status Server::Reload() {
 }
 
 Status Server::Run() {
+  Watchdog watchdog([this] { socket_.Remove(); });
   for (;;) {
     epoll_event events[32];
+    watchdog.Rest();
     const int count = epoll_wait(epoll_, events, 32, kHousekeepingMs);
+    watchdog.Begin();
     if (count < 0 && errno != EINTR) {
       return MakeError(ErrorCode::kIo, fmt::format("epoll_wait: {}", std::strerror(errno)));
     }

@@ -1,0 +1,101 @@
+#include "base/background_log.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include <fmt/format.h>
+#include <spdlog/async.h>
+#include <spdlog/details/null_mutex.h>
+#include <spdlog/sinks/base_sink.h>
+
+#include "base/log.h"
+#include "base/standard_error.h"
+
+namespace cupola {
+namespace {
+
+constexpr size_t kQueuedLines = 1024;
+constexpr size_t kLongestLine = 4096;  // a pipe that has room takes as much at once (PIPE_BUF)
+constexpr std::chrono::milliseconds kLastLinesTime(300);
+
+std::atomic<uint64_t> unwritten{0};  // by the sinks
+std::atomic<spdlog::details::thread_pool*> queue{nullptr};  // for its counter
+
+/// Used by the log's thread alone.
+class StandardErrorSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+ public:
+  std::future<void> flushed() { return flushed_.get_future(); }
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    if (line.size() > kLongestLine) {
+      line.resize(kLongestLine);
+      line[kLongestLine - 1] = '\n';
+    }
+    if (!WriteToStandardError(line.data(), line.size())) {
+      unwritten.fetch_add(1);
+      return;
+    }
+    const uint64_t lost = BackgroundLog::LostLines();
+    if (lost == told_) return;
+    const std::string text =
+        fmt::format("cupola: warning: {} lines of the log before this are lost\n", lost - told_);
+    if (WriteToStandardError(text.data(), text.size())) told_ = lost;
+  }
+
+  void flush_() override {
+    if (!has_flushed_) flushed_.set_value();
+    has_flushed_ = true;
+  }
+
+ private:
+  uint64_t told_ = 0;
+  bool has_flushed_ = false;
+  std::promise<void> flushed_;
+};
+
+}  // namespace
+
+uint64_t BackgroundLog::LostLines() {
+  spdlog::details::thread_pool* const pool = queue.load();
+  return unwritten.load() + (pool != nullptr ? pool->overrun_counter() : 0);
+}
+
+BackgroundLog::BackgroundLog() {
+  const auto before = spdlog::default_logger();
+  try {
+    pool_ = std::make_shared<spdlog::details::thread_pool>(kQueuedLines, 1);
+  } catch (const std::exception&) {
+    return;
+  }
+  queue.store(pool_.get());
+  auto logger = std::make_shared<spdlog::async_logger>("cupola", std::make_shared<StandardErrorSink>(), pool_,
+                                                       spdlog::async_overflow_policy::overrun_oldest);
+  logger->set_pattern(kLogPattern);
+  logger->set_level(before->level());
+  logger->set_error_handler([](const std::string&) {});
+  spdlog::set_default_logger(std::move(logger));
+}
+
+BackgroundLog::~BackgroundLog() {
+  if (pool_ == nullptr) return;
+  const auto logger = spdlog::default_logger();
+  std::future<void> flushed = static_cast<StandardErrorSink&>(*logger->sinks().front()).flushed();
+  logger->flush();
+  if (flushed.wait_for(kLastLinesTime) == std::future_status::ready) {
+    queue.store(nullptr);
+  } else {
+    // It ends with the process: a destructor would wait for it.
+    (void)new std::shared_ptr<spdlog::details::thread_pool>(pool_);
+  }
+  InitLog();
+}
+
+}  // namespace cupola
