@@ -4,6 +4,9 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/commands.h"
 
 namespace cupola {
 namespace {
@@ -45,23 +48,42 @@ std::string Duration(double ns) {
   return fmt::format("{:.1f}s", ns / 1e9);
 }
 
-std::string Printable(std::string text) {
-  std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
-  return text;
+/// A text of a process in a table: "-" where there is none.
+std::string Cell(const nlohmann::json& text) {
+  const std::string shown = Printable(text.get<std::string>());
+  return shown.empty() ? "-" : shown;
 }
 
-std::string RowText(const Row& row, double total_ns) {
+std::string RulesOf(const nlohmann::json& client) {
+  const auto rules = client.value("rules", std::vector<size_t>());
+  return rules.empty() ? "-" : fmt::format("{}", fmt::join(rules, ","));
+}
+
+/// Whose and by which rules; on a narrow terminal there is no room for it.
+constexpr size_t kColumnsForAll = 150;
+
+std::string RowText(const Row& row, double total_ns, bool with_all) {
   const nlohmann::json& client = *row.now;
   const std::string path = client["executable"];
   const bool waits = client["active"] && !client["granted"];
   const nlohmann::json launch = client.value("launch", nlohmann::json::object());
-  return fmt::format("{:>8} {:<16.16} {:>8} {:>6} {:>6.1f} {:>8.0f} {:>8.0f} {:>9} {:<24} {}",
-                     client["pid"].get<int64_t>(), Printable(path.substr(path.rfind('/') + 1)),
-                     client["priority"].get<int64_t>(), client["weight"].get<int64_t>(),
-                     total_ns > 0 ? 100 * row.ran_ns / total_ns : 0.0,
-                     Difference(row, "launches"), Difference(row, "preemptions"),
-                     waits ? Duration(launch.value("waited_ns", 0.0)) : "-", StateOf(client),
-                     Printable(client["kernel"].get<std::string>()));
+  std::string text = fmt::format("{:>8} {:<16.16} {:>8} {:>6} {:>6.1f} {:>8.0f} {:>8.0f} {:>9} {:<24} ",
+                                 client["pid"].get<int64_t>(), Printable(path.substr(path.rfind('/') + 1)),
+                                 client["priority"].get<int64_t>(), client["weight"].get<int64_t>(),
+                                 total_ns > 0 ? 100 * row.ran_ns / total_ns : 0.0, Difference(row, "launches"),
+                                 Difference(row, "preemptions"),
+                                 waits ? Duration(launch.value("waited_ns", 0.0)) : "-", StateOf(client));
+  if (with_all) {
+    text += fmt::format("{:<8} {:<7} {:<12} ", Cell(client["user"]), RulesOf(client), Cell(client["label"]));
+  }
+  return text + Printable(client["kernel"].get<std::string>());
+}
+
+std::string HeadText(bool with_all) {
+  std::string text = fmt::format("{:>8} {:<16} {:>8} {:>6} {:>6} {:>8} {:>8} {:>9} {:<24} ", "PID", "PROGRAM",
+                                 "PRIORITY", "WEIGHT", "SHARE%", "LAUNCHES", "PREEMPTD", "WAITING", "STATE");
+  if (with_all) text += fmt::format("{:<8} {:<7} {:<12} ", "USER", "RULES", "LABEL");
+  return text + "KERNEL";
 }
 
 void Append(std::string& text, std::string line, size_t columns) {
@@ -74,6 +96,7 @@ void Append(std::string& text, std::string line, size_t columns) {
 std::string ArbiterTable(const nlohmann::json& answer, const nlohmann::json* before,
                          size_t columns) {
   std::string text;
+  const bool with_all = columns == 0 || columns >= kColumnsForAll;
   if (answer["gpus"].empty()) Append(text, "no process has joined yet", columns);
   for (const nlohmann::json& gpu : answer["gpus"]) {
     const std::string uuid = gpu["uuid"];
@@ -91,12 +114,8 @@ std::string ArbiterTable(const nlohmann::json& answer, const nlohmann::json* bef
            fmt::format("{}  policy {}  {} processes{}", uuid, gpu["policy"].get<std::string>(),
                        rows.size(), answer.value("mps", false) ? "  MPS" : ""),
            columns);
-    Append(text,
-           fmt::format("{:>8} {:<16} {:>8} {:>6} {:>6} {:>8} {:>8} {:>9} {:<24} {}", "PID",
-                       "PROGRAM", "PRIORITY", "WEIGHT", "SHARE%", "LAUNCHES", "PREEMPTD", "WAITING",
-                       "STATE", "KERNEL"),
-           columns);
-    for (const Row& row : rows) Append(text, RowText(row, total), columns);
+    Append(text, HeadText(with_all), columns);
+    for (const Row& row : rows) Append(text, RowText(row, total, with_all), columns);
   }
   return text;
 }

@@ -11,6 +11,7 @@
 #include "cli/arbiter_connection.h"
 #include "cli/arbiter_table.h"
 #include "cli/commands.h"
+#include "cli/ctl_rules.h"
 
 namespace cupola {
 namespace {
@@ -27,6 +28,7 @@ struct CtlOptions {
 constexpr char kCtlFooter[] =
     "\nExamples:\n"
     "  cupola ctl show                       who is there, who runs, who waits\n"
+    "  cupola ctl rules --for 4711           which rules fit it, and why the others do not\n"
     "  cupola ctl set 4711 priority=10       before all of lower priority, from now on\n"
     "  cupola ctl set 4711 weight=2 latency_bound_us=2000\n"
     "  cupola ctl policy ffs                 weighted shares instead of priorities\n"
@@ -61,6 +63,13 @@ void Show(const CtlOptions& options) {
   for (const nlohmann::json& gpu : answer["gpus"]) {
     fmt::print("{}", gpu["state"].get<std::string>());
   }
+}
+
+void ShowRules(const CtlOptions& options) {
+  nlohmann::json request{{"command", "rules"}};
+  if (options.pid != 0) request["pid"] = options.pid;
+  const nlohmann::json answer = Ask(options, request);
+  fmt::print("{}", options.as_json ? answer.dump(2) + "\n" : Printable(RulesText(answer)));
 }
 
 void SetScheduling(const CtlOptions& options) {
@@ -104,6 +113,9 @@ void AddCtlCommand(CLI::App& app) {
   CLI::App* show = ctl->add_subcommand("show", "Who shares the GPUs, and who runs");
   show->add_flag("--state", options->state, "And the whole state of the policies");
   show->callback([options] { Show(*options); });
+  CLI::App* rules = ctl->add_subcommand("rules", "The rules in force, and whom they fit");
+  rules->add_option("--for", options->pid, "Which fit this process, and why the others do not");
+  rules->callback([options] { ShowRules(*options); });
   CLI::App* set = AddProcessCommand(*ctl, "set", "Set what counts for a process", options);
   set->add_option("CHANGES", options->changes, "priority=N, weight=N, latency_bound_us=N")
       ->required();

@@ -21,6 +21,7 @@
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/launched_names.h"
 #include "intercept/preempt/preemption.h"
+#include "sched/board/executable_path.h"
 
 namespace cupola::intercept::preempt {
 namespace {
@@ -131,8 +132,11 @@ bool GpuBoard::Join() noexcept {
   if (get_uuid(&uuid, device_) != CUDA_SUCCESS) return false;
   PrintUuid(uuid, text);
   char executable[256] = {};
-  if (readlink("/proc/self/exe", executable, sizeof(executable) - 1) < 0) executable[0] = '\0';
+  (void)sched::ExecutablePath("/proc/self", executable, sizeof(executable));
   const char* label = getenv("CUPOLA_LABEL");
+  if (label != nullptr && strlen(label) >= sched::kMostJoinText) {
+    Say(Level::kWarn, {"CUPOLA_LABEL is longer than 1023 bytes; rules see no more of it"});
+  }
   const sched::JoinResult result = client_.Join({.executable = executable,
                                                  .label = label != nullptr ? label : "",
                                                  .gpu_uuid = text,

@@ -9,6 +9,7 @@
 #include <fnmatch.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/auxv.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -89,12 +90,14 @@ int ConnectTo(const char* path, bool any_owner, const Deadline& deadline, JoinRe
   return fd;
 }
 
-bool SendJoin(int fd, const JoinMessage& message, int board_fd, const Deadline& deadline) {
-  iovec part{const_cast<JoinMessage*>(&message), sizeof(message)};
+/// `texts`: the `message.head.bytes` less the message.
+bool SendJoin(int fd, const JoinMessage& message, const char* texts, int board_fd, const Deadline& deadline) {
+  iovec parts[2] = {{const_cast<JoinMessage*>(&message), sizeof(message)},
+                    {const_cast<char*>(texts), message.head.bytes - sizeof(message)}};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr packet{};
-  packet.msg_iov = &part;
-  packet.msg_iovlen = 1;
+  packet.msg_iov = parts;
+  packet.msg_iovlen = 2;
   if (board_fd >= 0) {
     packet.msg_control = control;
     packet.msg_controllen = sizeof(control);
@@ -157,16 +160,39 @@ const char* VariantName(VariantChoice choice) {
   return "auto";
 }
 
+// The kernel's names of files that were opened and not named (fexecve(3)) say nothing.
+void BoardClient::GatherTexts(const JoinRequest& request) {
+  size_t used = 0;
+  const auto add = [&](const char* text) {
+    const size_t length = text != nullptr ? strnlen(text, kMostJoinText - 1) : 0;
+    if (length != 0) std::memcpy(texts_ + used, text, length);
+    texts_[used + length] = '\0';
+    used += length + 1;
+  };
+  add(request.label);
+  const char* started_as = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  const bool says_nothing = started_as != nullptr && (std::strncmp(started_as, "/proc/", 6) == 0 ||
+                                                      std::strncmp(started_as, "/dev/fd/", 8) == 0);
+  add(says_nothing ? nullptr : started_as);
+  if (getcwd(texts_ + used, kMostJoinText) == nullptr) texts_[used] = '\0';
+  used += std::strlen(texts_ + used) + 1;
+  const int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  const ssize_t size = fd >= 0 ? read(fd, texts_ + used, kMostJoinText) : 0;
+  if (fd >= 0) close(fd);
+  if (size > 0) used += static_cast<size_t>(size);
+  message_.head.bytes = static_cast<uint32_t>(sizeof(message_) + used);
+}
+
 JoinResult BoardClient::Join(const JoinRequest& request) {
   if (joined()) return JoinResult::kJoined;
   message_ = JoinMessage{};
   message_.head.type = static_cast<uint16_t>(MessageType::kJoin);
-  message_.head.bytes = sizeof(message_);
   message_.capabilities = request.capabilities;
   message_.sm_count = request.sm_count;
   Copy(message_.gpu_uuid, request.gpu_uuid);
   Copy(message_.executable, request.executable);
   Copy(message_.label, request.label);
+  GatherTexts(request);
   if (request.socket_path != nullptr) {
     Copy(socket_path_, request.socket_path);
     path_is_named_ = true;
@@ -191,7 +217,7 @@ JoinResult BoardClient::Exchange(uint32_t timeout_ms) {
   const int fd = ConnectTo(socket_path_, path_is_named_, deadline, result);
   if (fd < 0) return result;
   int board_fd = -1;
-  const bool sent = SendJoin(fd, message_, own_board, deadline);
+  const bool sent = SendJoin(fd, message_, texts_, own_board, deadline);
   const ssize_t size = ReceiveAnswer(fd, answer_, board_fd, deadline);
   close(fd);
   if (size < 0) {

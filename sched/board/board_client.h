@@ -20,7 +20,8 @@ enum class JoinResult : uint32_t {
   kBadAnswer,  ///< what came is not of this protocol
 };
 
-/// What a process tells of itself. Strings are copied, and cut where they are too long.
+/// What a process tells of itself, besides how it was started, which is looked up. Strings are copied, and cut where
+/// they are too long.
 struct JoinRequest {
   const char* socket_path = nullptr;  ///< nullptr: ArbiterSocketPath
   const char* executable = "";
@@ -91,8 +92,10 @@ class BoardClient {
   JoinResult Exchange(uint32_t timeout_ms);
   JoinResult Accept(const JoinAnswer& answer, int fd);
   bool DaemonIsWell(uint64_t now_ns) const;
+  void GatherTexts(const JoinRequest& request);
 
   JoinMessage message_;
+  char texts_[kMostJoinTexts] = {};  ///< that follow the message
   JoinAnswer answer_;
   char socket_path_[108] = {};
   char reason_[240] = {};

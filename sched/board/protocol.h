@@ -43,9 +43,16 @@ struct JoinMessage {
   uint32_t reserved = 0;
   char gpu_uuid[64] = {};         ///< letters, digits, '-', '_' and '.'
   char executable[256] = {};      ///< its path, for the rules of the configuration
-  char label[64] = {};            ///< value of CUPOLA_LABEL
+  char label[64] = {};            ///< value of CUPOLA_LABEL, as much as fits
 };
 static_assert(sizeof(JoinMessage) == 416);
+
+/// Behind a JoinMessage, in the same packet, may follow what does not fit into it: texts, each with a NUL behind it,
+/// each shorter than kMostJoinText: the whole label; the path by which the program was started (AT_EXECFN,
+/// getauxval(3)); the folder that it is in; then, to the end of the packet, its command line, each word with a NUL
+/// behind it. What does not fit is cut; "" is what the process does not know or tell.
+inline constexpr size_t kMostJoinText = 1024;
+inline constexpr size_t kMostJoinTexts = 4 * kMostJoinText;
 
 enum class JoinStatus : uint32_t {
   kAccepted = 0,

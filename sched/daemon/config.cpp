@@ -2,25 +2,9 @@
 
 #include <algorithm>
 
-#include <fnmatch.h>
-
 #include <fmt/format.h>
 
 namespace cupola::sched {
-namespace {
-
-bool Fits(const std::string& pattern, const std::string& text) {
-  return pattern.empty() || fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
-}
-
-}  // namespace
-
-bool Rule::Matches(const ProcessIdentity& process) const {
-  const bool whole = executable.find('/') != std::string::npos;
-  const std::string& path = process.executable;
-  return Fits(executable, whole ? path : path.substr(path.rfind('/') + 1)) &&
-         Fits(user, process.user) && Fits(label, process.label);
-}
 
 bool Config::Admits(const ProcessIdentity& process, uint32_t own_uid) const {
   if (process.uid == own_uid) return true;
@@ -39,7 +23,7 @@ ClientSettings Config::SettingsFor(const ProcessIdentity& process,
                                    const std::string& kernel) const {
   ClientSettings settings;
   for (const Rule& rule : rules) {
-    if (!rule.Matches(process) || !Fits(rule.kernel, kernel)) continue;
+    if (!rule.Matches(process) || !rule.MatchesKernel(kernel)) continue;
     settings.priority = rule.priority.value_or(settings.priority);
     settings.weight = rule.weight.value_or(settings.weight);
     settings.latency_bound_ns = rule.latency_bound_ns.value_or(settings.latency_bound_ns);
@@ -52,6 +36,14 @@ bool Config::HasKernelRules(const ProcessIdentity& process) const {
     return !rule.kernel.empty() && (rule.priority || rule.weight || rule.latency_bound_ns) &&
            rule.Matches(process);
   });
+}
+
+std::vector<size_t> Config::FittingRules(const ProcessIdentity& process, const std::string& kernel) const {
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < rules.size(); ++i) {
+    if (rules[i].Matches(process) && rules[i].MatchesKernel(kernel)) numbers.push_back(i + 1);
+  }
+  return numbers;
 }
 
 void Config::FillVariants(const ProcessIdentity& process, JoinAnswer& answer) const {

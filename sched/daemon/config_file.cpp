@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <climits>
 #include <cstring>
 #include <functional>
 
@@ -17,12 +19,16 @@
 #define TOML_HEADER_ONLY 1
 #include <toml++/toml.h>
 
+#include "sched/board/board.h"
 #include "sched/daemon/config.h"
+#include "sched/daemon/process_facts.h"
+#include "sched/daemon/rule_pattern.h"
 #include "sched/daemon/within.h"
 
 namespace cupola::sched {
 namespace {
 
+constexpr size_t kSeenOfKernel = sizeof(BoardSlot::kernel) - 1;
 constexpr int64_t kMostUs = 3'600'000'000;  // an hour
 constexpr size_t kMostBytes = 1 << 20;
 constexpr std::chrono::milliseconds kReadTime(1500);  // less than `cupola ctl` waits for an answer
@@ -139,9 +145,10 @@ class Reader {
     };
   }
 
-  void Expected(const toml::node& node, std::string_view what) {
-    Fail(node.source().begin, fmt::format("expected {}, not {}", what, Name(node)));
+  void Expected(const toml::node& node, std::string_view what, std::string_view why = "") {
+    Fail(node.source().begin, fmt::format("expected {}, not {}{}{}", what, Name(node), why.empty() ? "" : ": ", why));
   }
+
 
  private:
   template <typename T>
@@ -167,6 +174,76 @@ class Reader {
   std::optional<Error> error_;
 };
 
+std::string WhyFitsNoProgram(const std::string& pattern) {
+  const bool whole = pattern.find('/') != std::string::npos;
+  if (ShortestFit(pattern) >= (whole ? PATH_MAX : NAME_MAX + 1)) return "no path is so long";
+  return whole ? WhyFitsNoPath(pattern) : "";
+}
+
+std::string WhyFitsNoUser(const std::string& pattern) {
+  const bool is_number = pattern.find_first_not_of("0123456789") == std::string::npos;
+  constexpr uint64_t kMostUid = UINT32_MAX - 1;
+  uint64_t number = 0;
+  const auto read = std::from_chars(pattern.data(), pattern.data() + pattern.size(), number);
+  if (!is_number) return pattern.find_first_of(":/ ") != std::string::npos ? "no user is called so" : "";
+  if (read.ec != std::errc() || number > kMostUid) return "no user has this number";
+  return std::to_string(number) != pattern ? "numbers of users are written without zeros before them" : "";
+}
+
+std::string WhyFitsNoLabel(const std::string& pattern) {
+  return ShortestFit(pattern) >= kMostJoinText ? fmt::format("labels have at most {} bytes", kMostJoinText - 1) : "";
+}
+
+std::string WhyFitsNoGroup(const std::string& pattern) {
+  return pattern.find('/') != std::string::npos && pattern != "/" ? WhyFitsNoPath(pattern) : "";
+}
+
+std::string WhyFitsNoContainer(const std::string& pattern) {
+  constexpr size_t kDigits = 64;
+  constexpr std::string_view kHexadecimal = "0123456789abcdef";
+  if (ShortestFit(pattern) > kDigits) return "numbers of containers have 64 digits";
+  if (!IsPlainText(pattern)) return "";
+  if (pattern.find_first_not_of(kHexadecimal) != std::string::npos) {
+    return "a container is named by its number in lower-case hexadecimal digits";
+  }
+  return pattern.size() < 12 ? "at least 12 digits are needed (or a * behind them)" : "";
+}
+
+std::string WhyFitsNoKernel(const std::string& pattern) {
+  return pattern.size() >= sizeof(KernelRule::pattern)
+             ? fmt::format("it is to be shorter than {} bytes", sizeof(KernelRule::pattern))
+             : "";
+}
+
+/// What depends on the users that there are now: they may come later, so it is no error. Nothing is said of them where
+/// who knows them does not answer.
+void WarnOfUsers(const std::string& file, Config& config) {
+  for (const std::string& user : config.users) {
+    if (user == "*") continue;
+    const FoundUser found = FindUser(user);
+    if (!found.was_answered) return;
+    if (found.uid) continue;
+    config.warnings.push_back(fmt::format("{}: [access] users: there is no user \"{}\" now", file, user));
+  }
+  for (const Rule& rule : config.rules) {
+    if (rule.user.empty() || !IsPlainText(rule.user)) continue;
+    const FoundUser found = FindUser(rule.user);
+    if (!found.was_answered) return;
+    ProcessIdentity process;
+    process.uid = found.uid.value_or(0);
+    process.user = found.uid ? UserName(process.uid) : "";
+    std::string why;
+    if (!found.uid) {
+      why = fmt::format("there is no user \"{}\" now", rule.user);
+    } else if (!config.Admits(process, geteuid())) {
+      why = fmt::format("user \"{}\" may not join, since [access] users does not list them", rule.user);
+    }
+    if (!why.empty()) {
+      config.warnings.push_back(fmt::format("{}:{}: this rule fits nobody: {}", file, rule.line, why));
+    }
+  }
+}
+
 Reader::KeyReader TableReader(Reader& reader, std::string_view where,
                               std::vector<Reader::Key> keys) {
   return [&reader, where, keys = std::move(keys)](const toml::node& node) {
@@ -185,20 +262,23 @@ void ReadRule(Reader& reader, const toml::node& node, Rule& rule) {
                                      VariantChoice::kPreemptible, VariantChoice::kSliced}) {
     variants.emplace_back(VariantName(choice));
   }
-  const auto pattern = [&reader](std::string* to) {
-    return [&reader, to](const toml::node& value) {
+  rule.line = node.source().begin.line;
+  const auto pattern = [&reader](std::string* to, std::string (*why_none)(const std::string&)) {
+    return [&reader, to, why_none](const toml::node& value) {
       reader.Text(to)(value);
-      if (to->size() >= sizeof(KernelRule::pattern)) {
-        reader.Expected(value, fmt::format("a pattern shorter than {} bytes",
-                                           sizeof(KernelRule::pattern)));
-      }
+      if (!value.is_string()) return;
+      std::string why = WhyBadPattern(*to);
+      if (why.empty()) why = why_none(*to);
+      if (!why.empty()) reader.Expected(value, "a pattern that can fit something", why);
     };
   };
   TableReader(reader, "in [[rule]]",
-              {{"executable", reader.Text(&rule.executable)},
-               {"user", reader.Text(&rule.user)},
-               {"label", reader.Text(&rule.label)},
-               {"kernel", pattern(&rule.kernel)},
+              {{"executable", pattern(&rule.executable, WhyFitsNoProgram)},
+               {"user", pattern(&rule.user, WhyFitsNoUser)},
+               {"label", pattern(&rule.label, WhyFitsNoLabel)},
+               {"cgroup", pattern(&rule.cgroup, WhyFitsNoGroup)},
+               {"container", pattern(&rule.container, WhyFitsNoContainer)},
+               {"kernel", pattern(&rule.kernel, WhyFitsNoKernel)},
                {"priority", reader.Number(&rule.priority, -1000000, 1000000)},
                {"weight", reader.Number(&rule.weight, 1, 1000000)},
                {"latency_bound_us", reader.Number(&rule.latency_bound_ns, 0, kMostUs, 1000)},
@@ -223,6 +303,13 @@ void ReadRules(Reader& reader, const toml::node& node, std::vector<Rule>& rules)
       reader.Fail(element.source().begin,
                   fmt::format("expected at most {} rules with both kernel and variant, not another",
                               kMaxKernelRules));
+    }
+    const bool sets_by_kernel = !rule.kernel.empty() && (rule.priority || rule.weight || rule.latency_bound_ns);
+    if (sets_by_kernel && ShortestFit(rule.kernel) > kSeenOfKernel) {
+      reader.Fail(element.source().begin,
+                  fmt::format("no kernel fits \"{}\": of a kernel's name only the first {} characters are seen for "
+                              "priority, weight and latency_bound_us; end the pattern with * behind them",
+                              rule.kernel, kSeenOfKernel));
     }
     if (!rule.priority && !rule.weight && !rule.latency_bound_ns && !rule.variant) {
       reader.Fail(element.source().begin,
@@ -288,6 +375,7 @@ Result<Config> ParseConfig(const std::string& text, const std::string& name) {
         TableReader(reader, "in [access]", {{"users", reader.Texts(&config.users)}})},
        {"rule", [&](const toml::node& node) { ReadRules(reader, node, config.rules); }}});
   if (reader.error()) return *reader.error();
+  WarnOfUsers(name, config);
   return config;
 }
 

@@ -1,5 +1,9 @@
 #include "sched/daemon/control.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -14,38 +18,23 @@ using nlohmann::json;
 
 json Failure(const std::string& text) { return {{"ok", false}, {"error", text}}; }
 
-json ToJson(const ClientStatus& client) {
-  json row{{"pid", client.process.pid},
-           {"user", client.process.user},
-           {"executable", client.process.executable},
-           {"label", client.process.label},
-           {"slot", client.slot},
-           {"priority", client.settings.priority},
-           {"weight", client.settings.weight},
-           {"latency_bound_us", client.settings.latency_bound_ns / 1000},
-           {"paused", client.settings.paused},
-           {"can_preempt", (client.capabilities & kCanPreempt) != 0},
-           {"can_gate", (client.capabilities & kCanGate) != 0},
-           {"shares_context", (client.capabilities & kSharesContext) != 0},
-           {"active", client.active},
-           {"granted", client.granted},
-           {"held", client.held},
-           {"stopped", client.stopped},
-           {"ran_ns", client.ran_ns},
-           {"launches", client.launches},
-           {"preemptions", client.preemptions},
-           {"resumes", client.resumes},
-           {"gpu_ns", client.gpu_ns},
-           {"waited_ns", client.client_waited_ns},
-           {"kernel", client.kernel}};
-  row["wait_bound_us"] =
-      client.wait_bound_ns == kNever ? json(nullptr) : json(client.wait_bound_ns / 1000);
-  if (client.active) {
-    row["launch"] = {{"expected_ns", client.expected_ns},
-                     {"waited_ns", client.waited_ns},
-                     {"remaining_ns", client.remaining_ns}};
-  }
-  return row;
+json Names(const ProcessIdentity& process) {
+  return {{"pid", process.pid},
+          {"user", process.user},
+          {"uid", process.uid},
+          {"executable", process.executable},
+          {"started_as", process.started_as},
+          {"script", process.script},
+          {"label", process.label},
+          {"cgroup", process.cgroup},
+          {"container", process.container}};
+}
+
+json RuleJson(const Rule& rule) {
+  json conditions = json::object(), settings = json::object();
+  for (const auto& [key, pattern] : rule.Conditions()) conditions[key] = pattern;
+  for (const auto& [key, value] : rule.Settings()) settings[key] = value;
+  return {{"line", rule.line}, {"conditions", std::move(conditions)}, {"settings", std::move(settings)}};
 }
 
 /// The unsigned number at `name`, if there is one in [low, high].
@@ -78,6 +67,7 @@ json ControlRequests::Dispatch(const ProcessIdentity& peer, const json& request)
     return Failure(Config::RefusalOf(peer));
   }
   if (command == "show") return Show(request.value("state", json(false)) == json(true));
+  if (command == "rules") return Rules(request);
   // Others may look; they steer their own processes only, and only by pausing them.
   if (command == "set") return Set(peer, request);
   if (peer.uid != geteuid() && peer.uid != 0) {
@@ -86,6 +76,67 @@ json ControlRequests::Dispatch(const ProcessIdentity& peer, const json& request)
   if (command == "policy") return SetPolicy(request);
   if (command == "reload") return Reload();
   return Failure(fmt::format("unknown command \"{}\"", command));
+}
+
+json ControlRequests::ToJson(const ClientStatus& client) const {
+  json row{{"slot", client.slot},
+           {"priority", client.settings.priority},
+           {"weight", client.settings.weight},
+           {"latency_bound_us", client.settings.latency_bound_ns / 1000},
+           {"paused", client.settings.paused},
+           {"can_preempt", (client.capabilities & kCanPreempt) != 0},
+           {"can_gate", (client.capabilities & kCanGate) != 0},
+           {"shares_context", (client.capabilities & kSharesContext) != 0},
+           {"active", client.active},
+           {"granted", client.granted},
+           {"held", client.held},
+           {"stopped", client.stopped},
+           {"ran_ns", client.ran_ns},
+           {"launches", client.launches},
+           {"preemptions", client.preemptions},
+           {"resumes", client.resumes},
+           {"gpu_ns", client.gpu_ns},
+           {"waited_ns", client.client_waited_ns},
+           {"kernel", client.kernel}};
+  row.update(Names(client.process));
+  row["rules"] = server_.config_.FittingRules(client.process, client.kernel);
+  row["wait_bound_us"] =
+      client.wait_bound_ns == kNever ? json(nullptr) : json(client.wait_bound_ns / 1000);
+  if (client.active) {
+    row["launch"] = {{"expected_ns", client.expected_ns},
+                     {"waited_ns", client.waited_ns},
+                     {"remaining_ns", client.remaining_ns}};
+  }
+  return row;
+}
+
+json ControlRequests::Rules(const json& request) {
+  std::string error;
+  const auto pid = NumberAt<uint32_t>(request, "pid", 1, INT32_MAX, error);
+  if (!error.empty()) return Failure(error);
+  std::vector<ClientStatus> clients;
+  for (const auto& [uuid, gpu] : server_.gpus_) {
+    for (ClientStatus& client : gpu->Status().clients) {
+      if (!pid || client.process.pid == *pid) clients.push_back(std::move(client));
+    }
+  }
+  if (pid && clients.empty()) return Failure(fmt::format("process {} is not known here", *pid));
+  json rules = json::array();
+  for (const Rule& rule : server_.config_.rules) {
+    json entry = RuleJson(rule);
+    const auto fits = [&](const ClientStatus& client) {
+      return rule.Matches(client.process) && rule.MatchesKernel(client.kernel);
+    };
+    entry["fits"] = std::count_if(clients.begin(), clients.end(), fits);
+    if (pid) entry["why_not"] = rule.WhyNot(clients.front().process, clients.front().kernel);
+    rules.push_back(std::move(entry));
+  }
+  json answer{{"ok", true},
+              {"config", server_.config_path_},
+              {"rules", std::move(rules)},
+              {"warnings", server_.config_.warnings}};
+  if (pid) answer["process"] = ToJson(clients.front());
+  return answer;
 }
 
 json ControlRequests::Show(bool with_state) {

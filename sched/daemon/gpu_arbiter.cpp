@@ -15,6 +15,7 @@
 #include <spdlog/spdlog.h>
 
 #include "sched/daemon/process_facts.h"
+#include "sched/daemon/process_names.h"
 
 namespace cupola::sched {
 namespace {
@@ -27,8 +28,6 @@ uint32_t Number(T value) {
   return static_cast<uint32_t>(value);
 }
 
-std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 ClientSettings Merge(ClientSettings settings, const GpuArbiter::Override& changes) {
   settings.priority = changes.priority.value_or(settings.priority);
   settings.weight = changes.weight.value_or(settings.weight);
@@ -38,6 +37,14 @@ ClientSettings Merge(ClientSettings settings, const GpuArbiter::Override& change
 }
 
 }  // namespace
+
+void ProcessIdentity::TakeNames(ProcessNames names) {
+  if (!names.executable.empty()) executable = std::move(names.executable);
+  started_as = std::move(names.started_as);
+  script = std::move(names.script);
+  cgroup = std::move(names.cgroup);
+  container = std::move(names.container);
+}
 
 GpuArbiter::Client* GpuArbiter::Board::FindSlot(uint32_t slot) {
   for (Client& client : clients) {
@@ -185,7 +192,7 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
     BoardSlot& free = view.slot(i);
     if (free.state != Number(SlotState::kFree) || board->FindSlot(i) != nullptr) continue;
     std::memset(free.name, 0, sizeof(free.name));
-    std::strncpy(free.name, BaseName(process.executable).c_str(), sizeof(free.name) - 1);
+    std::strncpy(free.name, FileName(process.executable).c_str(), sizeof(free.name) - 1);
     std::memset(free.kernel, 0, sizeof(free.kernel));
     for (auto* counter : {&free.launches, &free.preemptions, &free.resumes, &free.gpu_ns,
                           &free.waited_ns, &free.remaining_ns, &free.overhead_ns}) {
@@ -268,8 +275,9 @@ void GpuArbiter::AdoptSlots(Board& board) {
     const std::optional<uint64_t> start = ProcessStart(pid);
     if (slot.state == Number(SlotState::kLive) && start && *start == slot.process_start &&
         ProcessUser(pid) == board.uid && !IsClient(pid)) {
-      AddClient(board, i,
-                {pid, board.uid, *start, UserName(board.uid), ProcessExecutable(pid), ""});
+      ProcessIdentity process{.pid = pid, .uid = board.uid, .start = *start, .user = UserName(board.uid)};
+      process.TakeNames(NamesOf(pid, {}));
+      AddClient(board, i, process);
     } else {
       FreeSlot(view, i);
     }

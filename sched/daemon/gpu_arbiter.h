@@ -16,6 +16,7 @@
 #include "sched/board/board_memory.h"
 #include "sched/board/protocol.h"
 #include "sched/daemon/board_review.h"
+#include "sched/daemon/process_names.h"
 
 namespace cupola::sched {
 
@@ -27,6 +28,14 @@ struct ProcessIdentity {
   std::string user;
   std::string executable;
   std::string label;
+  // As in process_names.h; "" also of a process that has not brought its board to this daemon by itself yet.
+  std::string started_as;
+  std::string script;
+  std::string cgroup;
+  std::string container;
+
+  /// An executable that is not known stays as it was.
+  void TakeNames(ProcessNames names);
 };
 
 /// How a process is admitted.

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sched/board/executable_path.h"
 #include "sched/daemon/within.h"
 
 namespace cupola::sched {
@@ -73,10 +75,9 @@ std::string LookUpUserName(uint32_t uid) {
   return std::to_string(uid);
 }
 
-std::string LinkText(const std::string& link) {
+std::string ExecutableOf(const std::string& folder) {
   std::array<char, PATH_MAX> path{};
-  const ssize_t size = readlink(link.c_str(), path.data(), path.size());
-  return size > 0 ? std::string(path.data(), static_cast<size_t>(size)) : std::string();
+  return ExecutablePath(folder.c_str(), path.data(), path.size()) ? std::string(path.data()) : std::string();
 }
 
 }  // namespace
@@ -101,13 +102,13 @@ std::optional<uint32_t> ProcessUser(uint32_t pid) {
 
 std::string ProcessExecutable(uint32_t pid) {
   const std::string folder = "/proc/" + std::to_string(pid);
-  std::string path = LinkText(folder + "/exe");
+  std::string path = ExecutableOf(folder);
   if (!path.empty()) return path;
   // Where the main thread has ended only the others know.
   std::error_code error;
   for (std::filesystem::directory_iterator at(folder + "/task", error), end;
        !error && at != end && path.empty(); at.increment(error)) {
-    path = LinkText(at->path().string() + "/exe");
+    path = ExecutableOf(at->path().string());
   }
   return path;
 }
@@ -131,6 +132,25 @@ std::string UserName(uint32_t uid) {
   const std::lock_guard lock(mutex);
   known[uid] = {said, now + (name ? kNameHolds : kNumberHolds)};
   return said;
+}
+
+FoundUser FindUser(const std::string& user) {
+  const auto find = [user]() -> std::optional<uint32_t> {
+    std::array<char, 4096> buffer{};
+    passwd entry{};
+    passwd* found = nullptr;
+    if (getpwnam_r(user.c_str(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
+      return found->pw_uid;
+    }
+    return std::nullopt;
+  };
+  uint32_t number = 0;
+  const auto read = std::from_chars(user.data(), user.data() + user.size(), number);
+  const bool is_number = read.ec == std::errc() && read.ptr == user.data() + user.size();
+  const std::optional<std::optional<uint32_t>> found = RunWithin(kNameTime, find);
+  const std::optional<uint32_t> by_name = found.value_or(std::nullopt);
+  return {.was_answered = found.has_value() || is_number,
+          .uid = by_name || !is_number ? by_name : std::optional(number)};
 }
 
 }  // namespace cupola::sched

@@ -17,6 +17,7 @@
 
 #include "sched/daemon/control.h"
 #include "sched/daemon/process_facts.h"
+#include "sched/daemon/process_names.h"
 #include "sched/daemon/watchdog.h"
 
 namespace cupola::sched {
@@ -43,6 +44,13 @@ bool IsUuid(const std::string& text) {
 template <size_t N>
 std::string FieldText(const char (&field)[N]) {
   return std::string(field, strnlen(field, N));
+}
+
+/// The first of the texts with a NUL behind each, which it is taken off; what has no NUL behind it is one too.
+std::string TakeText(std::string& texts) {
+  std::string text = texts.substr(0, texts.find('\0'));
+  texts.erase(0, text.size() + 1);
+  return text;
 }
 
 /// The descriptor that came with a packet, or -1; further ones are closed.
@@ -123,6 +131,7 @@ Result<std::unique_ptr<Server>> Server::Start(const std::string& socket_path, Co
                                               std::string config_path) {
   Result<ListeningSocket> socket = ListeningSocket::Open(socket_path, !config.users.empty());
   if (!socket) return std::move(socket).error();
+  for (const std::string& warning : config.warnings) spdlog::warn("{}", warning);
   std::unique_ptr<Server> server(
       new Server(std::move(socket).value(), std::move(config), std::move(config_path)));
   if (Status status = server->Prepare(); !status) return status.error();
@@ -240,6 +249,7 @@ Status Server::Reload() {
   turned_away_.clear();
   socket_.AdmitOthers(!config_.users.empty());
   for (const auto& [uuid, gpu] : gpus_) gpu->Reconfigure(config_.gpu);
+  for (const std::string& warning : config_.warnings) spdlog::warn("{}", warning);
   spdlog::info("{} is in force", config_path_);
   return {};
 }
@@ -262,7 +272,9 @@ Status Server::Run() {
       } else if (fd == socket_.fd()) {
         Accept();
       } else if (const auto found = connections_.find(fd); found != connections_.end()) {
-        if (!Serve(found->second)) Drop(fd);
+        Connection& connection = found->second;
+        const bool stays = connection.answer.IsEmpty() ? Serve(connection) : SendAnswer(connection);
+        if (!stays) Drop(fd);
       } else {
         exits = true;
       }
@@ -388,18 +400,27 @@ bool Server::Serve(Connection& connection) {
   }
   JoinMessage message;
   if (head.type != static_cast<uint16_t>(MessageType::kJoin) ||
-      static_cast<size_t>(size) != sizeof(message)) {
+      static_cast<size_t>(size) < sizeof(message) ||
+      static_cast<size_t>(size) > sizeof(message) + kMostJoinTexts) {
     return Refuse(connection, JoinStatus::kBadMessage, "the message is of an unknown kind");
   }
   std::memcpy(&message, bytes.data(), sizeof(message));
   if (descriptor >= 0 && !brought) return Refuse(connection, JoinStatus::kNoBoard, why);
-  return ServeJoin(connection, message, std::move(brought));
+  const std::string texts(bytes.data() + sizeof(message), head.bytes - sizeof(message));
+  return ServeJoin(connection, message, texts, std::move(brought));
 }
 
-bool Server::ServeJoin(Connection& connection, const JoinMessage& message, BoardMemory brought) {
+bool Server::ServeJoin(Connection& connection, const JoinMessage& message, std::string texts,
+                       BoardMemory brought) {
   ProcessIdentity process = connection.peer;
   if (process.executable.empty()) process.executable = FieldText(message.executable);
-  process.label = FieldText(message.label);
+  process.label = TakeText(texts);
+  if (process.label.empty()) process.label = FieldText(message.label);
+  StartWords words;
+  words.started_as = TakeText(texts);
+  words.folder = TakeText(texts);
+  words.command_line = std::move(texts);
+  process.TakeNames(NamesOf(process.pid, words));
   const std::string uuid = FieldText(message.gpu_uuid);
   if (!config_.Admits(process, geteuid())) {
     return Refuse(connection, JoinStatus::kForeignUser, Config::RefusalOf(process));
@@ -459,21 +480,18 @@ bool Server::Answer(const Connection& connection, const JoinAnswer& wanted, int 
 }
 
 bool Server::ServeControl(Connection& connection, const std::string& request) {
-  const std::string text = ControlRequests(*this).Handle(connection.peer, request);
-  constexpr size_t kPiece = kMaxMessage - sizeof(MessageHead);
-  for (size_t at = 0; at == 0 || at < text.size(); at += kPiece) {
-    const size_t bytes = std::min(kPiece, text.size() - at);
-    MessageHead head;
-    head.type = static_cast<uint16_t>(MessageType::kAnswer);
-    head.bytes = static_cast<uint32_t>(sizeof(head) + bytes);
-    head.more = at + bytes < text.size() ? 1 : 0;
-    iovec parts[2] = {{&head, sizeof(head)}, {const_cast<char*>(text.data()) + at, bytes}};
-    msghdr packet{};
-    packet.msg_iov = parts;
-    packet.msg_iovlen = 2;
-    if (sendmsg(connection.fd, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) return false;
-  }
-  return true;
+  connection.answer.Put(ControlRequests(*this).Handle(connection.peer, request));
+  return SendAnswer(connection);
+}
+
+// A peer that reads slowly is served no other request until it has its answer.
+bool Server::SendAnswer(Connection& connection) {
+  if (!connection.answer.Send(connection.fd)) return false;
+  connection.last_ns = BoardClockNs();
+  epoll_event event{};
+  event.events = connection.answer.IsEmpty() ? EPOLLIN : EPOLLOUT;
+  event.data.fd = connection.fd;
+  return epoll_ctl(epoll_, EPOLL_CTL_MOD, connection.fd, &event) == 0;
 }
 
 }  // namespace cupola::sched

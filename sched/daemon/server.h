@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "sched/daemon/answer_queue.h"
 #include "sched/daemon/config.h"
 #include "sched/daemon/gpu_arbiter.h"
 #include "sched/daemon/listening_socket.h"
@@ -36,6 +37,7 @@ class Server : private SettingsSource {
     ProcessIdentity peer;
     uint64_t last_ns = 0;
     bool has_spoken = false;
+    AnswerQueue answer;
   };
 
   Server(ListeningSocket socket, Config config, std::string config_path);
@@ -55,8 +57,12 @@ class Server : private SettingsSource {
   void DropGone();
   /// false = the connection is over.
   bool Serve(Connection& connection);
-  bool ServeJoin(Connection& connection, const JoinMessage& message, BoardMemory brought);
+  /// `texts`: what followed the message.
+  bool ServeJoin(Connection& connection, const JoinMessage& message, std::string texts,
+                 BoardMemory brought);
   bool ServeControl(Connection& connection, const std::string& request);
+  /// What the peer takes of its answer now.
+  bool SendAnswer(Connection& connection);
   bool Answer(const Connection& connection, const JoinAnswer& answer, int board_fd);
   /// Tells the peer and the log; false.
   bool Refuse(const Connection& connection, JoinStatus status, const std::string& reason);

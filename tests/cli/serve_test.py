@@ -118,8 +118,10 @@ class Boards(ServeTest):
 
     def test_full_board(self):
         self.serve()
-        members = [Member(self) for _ in range(BOARD_SLOTS)]
+        label = {**self.env, "CUPOLA_LABEL": "l" * 1000}  # what is shown of all is more than a socket holds
+        members = [Member(self, env=label) for _ in range(BOARD_SLOTS)]
         self.assertEqual({m.joined for m in members}, {"joined"})
+        self.assertEqual({row["label"] for row in self.clients().values()}, {"l" * 1000})
         refused = Member(self)
         self.assertEqual(refused.joined, "refused all 256 places on the board are taken")
         members[5].close()

@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "policy, access, rule"},
         WrongConfig{"[[rule]]\nexecutable = \"a\"\npriorty = 3",
                     "c.toml:3:1: unknown key \"priorty\" in [[rule]]; expected one of "
-                    "executable, user, label, kernel, priority, weight, latency_bound_us, "
+                    "executable, user, label, cgroup, container, kernel, priority, weight, latency_bound_us, "
                     "variant"},
         WrongConfig{"[[rule]]\npriority = \"high\"",
                     "c.toml:2:12: expected a whole number from -1000000 to 1000000, not \"high\""},
