@@ -59,6 +59,7 @@ const CallClass kCallClasses[kCallCount] = {
 namespace {
 
 std::atomic<void*> driver_handle{nullptr};
+std::atomic<bool> is_simulated{false};
 std::atomic<bool> driver_missing{false};
 
 CUresult MissingCall() noexcept { return CUDA_ERROR_NOT_FOUND; }
@@ -132,6 +133,7 @@ bool OpenFile(const char* path, void* result) {
   }
   if (void* take = Find(handle, kTakeStandardErrorName)) {  // the simulated driver, loaded late
     reinterpret_cast<TakeStandardErrorFunction>(take)(&StandardErrorAtStart());
+    is_simulated.store(true, std::memory_order_relaxed);
   }
   Say(Level::kDebug, {"driver: ", path});
   *static_cast<void**>(result) = handle;
@@ -159,6 +161,8 @@ __attribute__((visibility("hidden"))) void* cupola_resolve_call(size_t index) no
 }
 
 }  // extern "C"
+
+bool IsDriverSimulated() noexcept { return is_simulated.load(std::memory_order_relaxed); }
 
 bool IsDriverOpen() noexcept { return driver_handle.load(std::memory_order_acquire) != nullptr; }
 

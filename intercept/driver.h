@@ -11,6 +11,9 @@ bool OpenDriver() noexcept;
 /// True once OpenDriver has found a driver.
 bool IsDriverOpen() noexcept;
 
+/// True once OpenDriver has found that of the simulated device, which runs nothing but PTX.
+bool IsDriverSimulated() noexcept;
+
 /// True for functions that stand in for what a driver lacks (see calls.h).
 bool IsStandIn(const void* function) noexcept;
 

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "device/compiler/store/sha256.h"
+#include "intercept/driver.h"
 #include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
 #include "intercept/handle_map.h"
@@ -174,7 +175,7 @@ bool LoadBeside(Image* image, store::ImageKind kind) {
   const std::span<const std::byte> cubin = image->bundle.cubin(kind);
   const char* const ptx = image->bundle.ptx(kind);
   CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
-  const bool only_ptx = getenv("CUPOLA_SIDE_PTX") != nullptr;
+  const bool only_ptx = getenv("CUPOLA_SIDE_PTX") != nullptr || IsDriverSimulated();
   if (!cubin.empty() && !only_ptx) {
     result = load(&beside.library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   }

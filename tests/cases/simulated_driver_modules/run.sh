@@ -56,4 +56,16 @@ END
 plain 20 "$work/bad" "$work" 2>/dev/null >"$work/got"; code=$?
 if [ $code = 0 ] && difference=$(diff <(wanted) "$work/got"); then right "answers to bad images"
 else wrong "answers to bad images (exit code $code): ${difference//$'\n'/, }"; fi
+
+# Other forms of kernels are loaded as the device takes them: it has nothing to say of that.
+echo 'int main() { for (int i = 0; i < 100; ++i) k<<<1, 32>>>(); return cudaDeviceSynchronize(); }' >>"$work/k.cu"
+compile forms "$work/k.cu"
+variants "$work/forms"
+serve
+for way in CUPOLA_PREEMPT=always CUPOLA_TASKS=always; do
+  env $way CUPOLA_LOG=info timeout -k 2 20 "$CUPOLA" run --device "$DEVICE" -- "$work/forms" 2>"$work/err"; code=$?
+  used=$(grep -oE "[1-9][0-9]* launches( preemptible|, )" "$work/err" | head -1)
+  if [ $code = 0 ] && [ -n "$used" ] && ! grep -q "cannot load" "$work/err"; then right "$way: $used"
+  else wrong "$way: exit code $code, $used, $(head -c 300 "$work/err" | tr '\n' ' ')"; fi
+done
 exit $bad
