@@ -34,8 +34,9 @@ constexpr char kCtlFooter[] =
     "  cupola ctl policy ffs                 weighted shares instead of priorities\n"
     "  cupola ctl pause 4711                 off the GPU, until: cupola ctl resume 4711\n"
     "  cupola ctl reload                     read the configuration again\n"
-    "\nWhat is set lives as long as the process and the daemon; rules of the configuration come back\n"
-    "with the next one.\n"
+    "\nWhat is set of a process holds as long as the process and the daemon, also where the process\n"
+    "becomes another program; it comes before rules, whatever is read again. Of its children nothing is\n"
+    "said by it: rules count for them.\n"
     "\nExit codes: 0 done, 1 refused, or no arbiter is running, 2 wrong usage.\n";
 
 nlohmann::json Ask(const CtlOptions& options, const nlohmann::json& request) {

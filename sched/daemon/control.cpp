@@ -165,7 +165,7 @@ json ControlRequests::Show(bool with_state) {
 json ControlRequests::Set(const ProcessIdentity& peer, const json& request) {
   std::string error;
   const auto pid = NumberAt<uint32_t>(request, "pid", 1, INT32_MAX, error);
-  GpuArbiter::Override changes;
+  ToldSetting changes;
   changes.priority = NumberAt<int32_t>(request, "priority", -1000000, 1000000, error);
   changes.weight = NumberAt<uint32_t>(request, "weight", 1, 1000000, error);
   if (const auto bound = NumberAt<uint64_t>(request, "latency_bound_us", 0, 3'600'000'000, error)) {
@@ -181,8 +181,15 @@ json ControlRequests::Set(const ProcessIdentity& peer, const json& request) {
   const bool only_pauses = !changes.priority && !changes.weight && !changes.latency_bound_ns;
   const auto whose = own ? std::optional<uint32_t>() : peer.uid;
   bool found = false;
-  for (const auto& [uuid, gpu] : server_.gpus_) {
-    if (own || only_pauses) found = gpu->SetClient(*pid, whose, changes) || found;
+  if (own || only_pauses) {
+    for (const auto& [uuid, gpu] : server_.gpus_) {
+      const std::optional<ProcessIdentity> process = gpu->FindProcess(*pid, whose);
+      if (process) server_.told_.Tell(*process, changes);
+      found = found || process;
+    }
+    // It may be on its way from one program to another.
+    found = found || server_.told_.TellKnown(*pid, whose, changes);
+    for (const auto& [uuid, gpu] : server_.gpus_) gpu->SettingsChanged(*pid);
   }
   if (!found && !own) {
     return Failure(fmt::format("{} may only pause and resume processes of their own", peer.user));

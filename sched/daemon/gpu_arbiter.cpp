@@ -28,14 +28,6 @@ uint32_t Number(T value) {
   return static_cast<uint32_t>(value);
 }
 
-ClientSettings Merge(ClientSettings settings, const GpuArbiter::Override& changes) {
-  settings.priority = changes.priority.value_or(settings.priority);
-  settings.weight = changes.weight.value_or(settings.weight);
-  settings.latency_bound_ns = changes.latency_bound_ns.value_or(settings.latency_bound_ns);
-  settings.paused = changes.paused.value_or(settings.paused);
-  return settings;
-}
-
 }  // namespace
 
 void ProcessIdentity::TakeNames(ProcessNames names) {
@@ -113,8 +105,7 @@ GpuArbiter::Board* GpuArbiter::BoardFor(uint32_t uid) {
 }
 
 void GpuArbiter::Apply(Board& board, Client& client) {
-  const ClientSettings settings =
-      Merge(source_->SettingsFor(client.process, client.kernel), client.changes);
+  const ClientSettings settings = source_->SettingsFor(client.process, client.kernel);
   core_.Configure(client.id, settings);
   BoardSlot& slot = board.memory.view().slot(client.slot);
   slot.priority = settings.priority;
@@ -296,24 +287,27 @@ void GpuArbiter::Reconfigure(const GpuOptions& options) {
   }
 }
 
-bool GpuArbiter::SetClient(uint32_t pid, std::optional<uint32_t> uid, const Override& changes) {
+std::optional<ProcessIdentity> GpuArbiter::FindProcess(uint32_t pid, std::optional<uint32_t> uid) {
   const std::lock_guard lock(mutex_);
-  bool found = false;
+  for (const auto& board : boards_) {
+    for (const Client& client : board->clients) {
+      if (client.process.pid == pid && client.process.uid == uid.value_or(client.process.uid)) {
+        return client.process;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+void GpuArbiter::SettingsChanged(uint32_t pid) {
+  const std::lock_guard lock(mutex_);
   for (const auto& board : boards_) {
     for (Client& client : board->clients) {
-      if (client.process.pid != pid || client.process.uid != uid.value_or(client.process.uid)) {
-        continue;
-      }
-      found = true;
-      if (changes.priority) client.changes.priority = changes.priority;
-      if (changes.weight) client.changes.weight = changes.weight;
-      if (changes.latency_bound_ns) client.changes.latency_bound_ns = changes.latency_bound_ns;
-      if (changes.paused) client.changes.paused = changes.paused;
+      if (client.process.pid != pid) continue;
       Apply(*board, client);
       RingBell(board->memory.view().header());
     }
   }
-  return found;
 }
 
 void GpuArbiter::CollectExits() {

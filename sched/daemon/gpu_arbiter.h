@@ -112,15 +112,10 @@ class GpuArbiter {
 
   /// Applies new options and asks the source again for every client.
   void Reconfigure(const GpuOptions& options);
-  /// Replaces settings of one process until it leaves, if it is the user's (nothing: whosever it
-  /// is); false: there is none such here. Unset fields stay.
-  struct Override {
-    std::optional<int32_t> priority;
-    std::optional<uint32_t> weight;
-    std::optional<uint64_t> latency_bound_ns;
-    std::optional<bool> paused;
-  };
-  bool SetClient(uint32_t pid, std::optional<uint32_t> uid, const Override& changes);
+  /// The process of this number, if it is here and the user's (nothing: whosever it is).
+  std::optional<ProcessIdentity> FindProcess(uint32_t pid, std::optional<uint32_t> uid);
+  /// Asks the source again for one process.
+  void SettingsChanged(uint32_t pid);
 
   /// Frees the slots of processes that have ended or left. `exits_fd` is readable when one has.
   void CollectExits();
@@ -140,7 +135,6 @@ class GpuArbiter {
     ProcessIdentity process;
     int pidfd = -1;
     bool is_watched = false;  // `pidfd` is this process's: it tells when that has ended
-    Override changes;
     std::string kernel;  // that the settings are for
   };
   struct Board {

@@ -170,7 +170,7 @@ Status Server::Prepare() {
 
 ClientSettings Server::SettingsFor(const ProcessIdentity& process,
                                    const std::string& kernel) const {
-  return config_.SettingsFor(process, kernel);
+  return told_.Over(config_.SettingsFor(process, kernel), process);
 }
 
 bool Server::HasKernelRules(const ProcessIdentity& process) const {
@@ -281,6 +281,7 @@ Status Server::Run() {
     }
     if (exits) {
       for (const auto& [uuid, gpu] : gpus_) gpu->CollectExits();
+      told_.DropEnded();
     }
     DropIdle();
   }

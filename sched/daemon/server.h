@@ -12,6 +12,7 @@
 #include "sched/daemon/config.h"
 #include "sched/daemon/gpu_arbiter.h"
 #include "sched/daemon/listening_socket.h"
+#include "sched/daemon/told_settings.h"
 
 namespace cupola::sched {
 
@@ -77,6 +78,7 @@ class Server : private SettingsSource {
 
   ListeningSocket socket_;
   Config config_;
+  ToldSettings told_;
   std::string config_path_;
   int epoll_ = -1;
   int signals_ = -1;

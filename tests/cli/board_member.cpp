@@ -81,6 +81,9 @@ bool Obey(BoardClient& client) {
     } else if (std::strcmp(word, "leave") == 0) {
       client.Leave();
       std::puts("ok");
+    } else if (std::strcmp(word, "join") == 0 && std::sscanf(line, "%*s %127s", text) == 1) {  // after "leave"
+      std::puts(Name(client.Join({.executable = "/bin/member", .gpu_uuid = text, .capabilities = kCanPreempt,
+                                  .sm_count = 132, .timeout_ms = 30'000})));
     } else {
       std::puts("what?");
     }

@@ -359,6 +359,29 @@ class Control(ServeTest):
         self.assertEqual(member.show()["priority"], 3)
         self.assertRegex(self.ctl("show"), rf"{member.pid} +board_member +3 +4 .* idle")
 
+    def test_what_is_set_holds_until_the_process_ends(self):
+        self.write_config("[[rule]]\npriority = 1\n")
+        self.serve("--config", self.config)
+        member = Member(self, env={**self.env, "CUPOLA_LABEL": "one"})
+        pid = str(member.pid)
+        self.ctl("set", pid, "priority=3")
+        self.ctl("pause", pid)
+        self.ctl("reload")
+        self.assertEqual(member.show()["priority"], 3)
+        member.say("leave")
+        until(lambda: member.pid not in self.clients(), "it has left")
+        self.ctl("set", pid, "weight=5")
+        self.assertEqual(member.say("join GPU-2"), "joined")
+        row = self.clients()[member.pid]
+        self.assertEqual((row["priority"], row["weight"], row["paused"]), (3, 5, True))
+        self.ctl("resume", pid)
+        self.assertFalse(self.clients()[member.pid]["paused"])
+        member.say("leave")
+        until(lambda: member.pid not in self.clients(), "it has left")
+        member.close()
+        refused = self.cupola("ctl", "pause", pid)
+        self.assertEqual((refused.returncode, refused.stderr), (1, f"cupola: process {pid} is not known here\n"))
+
     def test_pause_and_resume(self):
         self.serve()
         member = Member(self)

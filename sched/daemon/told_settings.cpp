@@ -1,0 +1,55 @@
+#include "sched/daemon/told_settings.h"
+
+#include "sched/daemon/gpu_arbiter.h"
+#include "sched/daemon/process_facts.h"
+
+namespace cupola::sched {
+namespace {
+
+void Add(ToldSetting& told, const ToldSetting& changes) {
+  if (changes.priority) told.priority = changes.priority;
+  if (changes.weight) told.weight = changes.weight;
+  if (changes.latency_bound_ns) told.latency_bound_ns = changes.latency_bound_ns;
+  if (changes.paused) told.paused = changes.paused;
+}
+
+}  // namespace
+
+ClientSettings ToldSetting::Over(ClientSettings settings) const {
+  settings.priority = priority.value_or(settings.priority);
+  settings.weight = weight.value_or(settings.weight);
+  settings.latency_bound_ns = latency_bound_ns.value_or(settings.latency_bound_ns);
+  settings.paused = paused.value_or(settings.paused);
+  return settings;
+}
+
+ClientSettings ToldSettings::Over(ClientSettings settings, const ProcessIdentity& process) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find({process.pid, process.start});
+  return found == entries_.end() ? settings : found->second.told.Over(settings);
+}
+
+void ToldSettings::Tell(const ProcessIdentity& process, const ToldSetting& changes) {
+  const std::lock_guard lock(mutex_);
+  Entry& entry = entries_[{process.pid, process.start}];
+  entry.uid = process.uid;
+  Add(entry.told, changes);
+}
+
+bool ToldSettings::TellKnown(uint32_t pid, std::optional<uint32_t> uid, const ToldSetting& changes) {
+  const std::lock_guard lock(mutex_);
+  bool found = false;
+  for (auto& [key, entry] : entries_) {
+    if (key.first != pid || entry.uid != uid.value_or(entry.uid) || HasEnded(key.first, key.second)) continue;
+    Add(entry.told, changes);
+    found = true;
+  }
+  return found;
+}
+
+void ToldSettings::DropEnded() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(entries_, [](const auto& entry) { return HasEnded(entry.first.first, entry.first.second); });
+}
+
+}  // namespace cupola::sched
