@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include <sys/socket.h>
@@ -34,35 +35,46 @@ std::string RefusalIn(const std::vector<char>& packet, ssize_t size) {
                     : "";
 }
 
-}  // namespace
-
-Result<ArbiterConnection> ArbiterConnection::Open(const std::string& socket) {
-  char place[sched::kSocketPathBytes];
-  if (socket.empty() && !sched::ArbiterSocketPath(place)) {
-    return MakeError(ErrorCode::kInvalidArgument,
-                     "CUPOLA_SOCKET must be an absolute path shorter than 108 bytes");
-  }
-  const std::string path = socket.empty() ? place : socket;
+/// kNotFound: nobody listens there, or one who is not to be trusted.
+Result<int> Connect(const char* path, bool any_owner) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return At(path, ErrorCode::kInvalidArgument, "the path of the socket is too long");
-  }
-  path.copy(address.sun_path, path.size());
+  std::memcpy(address.sun_path, path, strnlen(path, sizeof(address.sun_path) - 1));
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return At(path, ErrorCode::kIo, std::strerror(errno));
   const timeval timeout{.tv_sec = 2, .tv_usec = 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
-    const int reason = errno;
-    close(fd);
-    if (reason == ENOENT || reason == ECONNREFUSED) {
-      return At(path, ErrorCode::kNotFound, "no arbiter is running here; start one: cupola serve");
-    }
-    return At(path, ErrorCode::kIo, fmt::format("cannot connect: {}", std::strerror(reason)));
+  const int failed = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  if (failed == 0 && (any_owner || sched::IsTrustedPeer(fd))) return fd;
+  const int reason = failed != 0 ? errno : ENOENT;
+  close(fd);
+  if (reason == ENOENT || reason == ENOTDIR || reason == ECONNREFUSED) {
+    return At(path, ErrorCode::kNotFound, "no arbiter is running here; start one: cupola serve");
   }
-  return ArbiterConnection(fd, path);
+  return At(path, ErrorCode::kIo, fmt::format("cannot connect: {}", std::strerror(reason)));
+}
+
+}  // namespace
+
+Result<ArbiterConnection> ArbiterConnection::Open(const std::string& socket) {
+  if (socket.size() >= sched::kSocketPathBytes) {
+    return At(socket, ErrorCode::kInvalidArgument, "the path of the socket is too long");
+  }
+  if (!socket.empty()) {
+    Result<int> fd = Connect(socket.c_str(), true);
+    if (!fd) return std::move(fd).error();
+    return ArbiterConnection(*fd, socket);
+  }
+  const sched::ArbiterPlaces places = sched::FindArbiterPlaces();
+  std::optional<Error> error;  // of the first place where something is wrong, else of the first
+  for (uint32_t i = 0; i < places.count; ++i) {
+    Result<int> fd = Connect(places.paths[i], places.is_named);
+    if (fd) return ArbiterConnection(*fd, places.paths[i]);
+    const bool tells_more = error && error->code == ErrorCode::kNotFound && fd.error().code != ErrorCode::kNotFound;
+    if (!error || tells_more) error = std::move(fd).error();
+  }
+  return error.value_or(MakeError(ErrorCode::kInvalidArgument, places.problem != nullptr ? places.problem : ""));
 }
 
 ArbiterConnection::~ArbiterConnection() {

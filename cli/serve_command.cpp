@@ -46,13 +46,11 @@ constexpr char kServeFooter[] =
   throw CLI::RuntimeError(kExitBadInput);
 }
 
-std::string SocketFor(const ServeOptions& options, const sched::Config& config) {
-  if (!options.socket.empty()) return options.socket;
-  if (!config.socket.empty()) return config.socket;
-  char path[sched::kSocketPathBytes];
-  if (sched::ArbiterSocketPath(path)) return path;
-  EndWith(MakeError(ErrorCode::kInvalidArgument,
-                 "CUPOLA_SOCKET must be an absolute path shorter than 108 bytes"));
+sched::ArbiterPlaces PlacesFor(const ServeOptions& options, const sched::Config& config) {
+  const std::string& named = !options.socket.empty() ? options.socket : config.socket;
+  const sched::ArbiterPlaces places = named.empty() ? sched::FindArbiterPlaces() : sched::NamedPlace(named.c_str());
+  if (places.count != 0) return places;
+  EndWith(MakeError(ErrorCode::kInvalidArgument, places.problem, Location{.file = named}));
 }
 
 /// Whatever becomes of the log, of files and of the terminal is seen where something is written, and goes no further.
@@ -82,9 +80,9 @@ void Serve(const ServeOptions& options) {
     if (!read) EndWith(read.error());
     config = std::move(read).value();
   }
-  const std::string socket = SocketFor(options, config);
+  const sched::ArbiterPlaces places = PlacesFor(options, config);
   const bool mps = options.mps || config.mps;
-  auto server = sched::Server::Start(socket, std::move(config), options.config);
+  auto server = sched::Server::Start(places, std::move(config), options.config);
   if (!server) EndWith(server.error());
   sched::MpsControl control;
   if (mps) {

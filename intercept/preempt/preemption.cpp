@@ -50,8 +50,9 @@ uint64_t Number(const char* name, uint64_t fallback) {
 bool HasArbiter() {
   const char* board = getenv("CUPOLA_BOARD");
   if (board != nullptr && *board != '\0') return true;
-  char path[sched::kSocketPathBytes];
-  return sched::ArbiterSocketPath(path) && access(path, F_OK) == 0;
+  const sched::ArbiterPlaces places = sched::FindArbiterPlaces();
+  return std::any_of(places.paths, places.paths + places.count,
+                     [](const char* path) { return access(path, F_OK) == 0; });
 }
 
 // Numbers separated by commas, a g behind them for claims in the order of the grid, a w for one worker

@@ -54,14 +54,6 @@ bool WaitFor(int fd, short events, const Deadline& deadline) {
   }
 }
 
-/// Whether the listener is this user's or root's: nobody else may steer this process.
-bool IsTrusted(int fd) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
-  return peer.uid == geteuid() || peer.uid == 0;
-}
-
 /// A connected socket, or -1 with `result` set. A Unix socket connects at once or not at all; a full
 /// backlog is EAGAIN, tried again until the time is over.
 int ConnectTo(const char* path, bool any_owner, const Deadline& deadline, JoinResult& result) {
@@ -82,7 +74,7 @@ int ConnectTo(const char* path, bool any_owner, const Deadline& deadline, JoinRe
     }
     if (full) poll(nullptr, 0, 1);
   }
-  if (!any_owner && !IsTrusted(fd)) {
+  if (!any_owner && !IsTrustedPeer(fd)) {
     result = JoinResult::kNoDaemon;
     close(fd);
     return -1;
@@ -193,13 +185,9 @@ JoinResult BoardClient::Join(const JoinRequest& request) {
   Copy(message_.executable, request.executable);
   Copy(message_.label, request.label);
   GatherTexts(request);
-  if (request.socket_path != nullptr) {
-    Copy(socket_path_, request.socket_path);
-    path_is_named_ = true;
-  } else if (ArbiterSocketPath(socket_path_)) {
-    path_is_named_ = std::getenv("CUPOLA_SOCKET") != nullptr;
-  } else {
-    Copy(reason_, "the path of the arbiter's socket is too long or not absolute");
+  places_ = request.socket_path != nullptr ? NamedPlace(request.socket_path) : FindArbiterPlaces();
+  if (places_.count == 0) {
+    Copy(reason_, places_.problem);
     return JoinResult::kNoDaemon;
   }
   return Exchange(request.timeout_ms);
@@ -214,7 +202,10 @@ JoinResult BoardClient::Exchange(uint32_t timeout_ms) {
   }
   const Deadline deadline(timeout_ms);
   JoinResult result = JoinResult::kNoDaemon;
-  const int fd = ConnectTo(socket_path_, path_is_named_, deadline, result);
+  int fd = -1;
+  for (uint32_t i = 0; i < places_.count && fd < 0 && result == JoinResult::kNoDaemon; ++i) {
+    fd = ConnectTo(places_.paths[i], places_.is_named, deadline, result);
+  }
   if (fd < 0) return result;
   int board_fd = -1;
   const bool sent = SendJoin(fd, message_, texts_, own_board, deadline);

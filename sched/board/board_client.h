@@ -8,6 +8,7 @@
 
 #include "sched/board/board_memory.h"
 #include "sched/board/protocol.h"
+#include "sched/board/socket_path.h"
 
 namespace cupola::sched {
 
@@ -23,7 +24,7 @@ enum class JoinResult : uint32_t {
 /// What a process tells of itself, besides how it was started, which is looked up. Strings are copied, and cut where
 /// they are too long.
 struct JoinRequest {
-  const char* socket_path = nullptr;  ///< nullptr: ArbiterSocketPath
+  const char* socket_path = nullptr;  ///< nullptr: FindArbiterPlaces
   const char* executable = "";
   const char* label = "";             ///< value of CUPOLA_LABEL
   const char* gpu_uuid = "";          ///< "GPU-8-4-4-4-12" as nvidia-smi prints it; "SIM-0"
@@ -97,7 +98,7 @@ class BoardClient {
   JoinMessage message_;
   char texts_[kMostJoinTexts] = {};  ///< that follow the message
   JoinAnswer answer_;
-  char socket_path_[108] = {};
+  ArbiterPlaces places_;
   char reason_[240] = {};
   BoardMemory memory_;
   uint32_t index_ = 0;
@@ -107,7 +108,6 @@ class BoardClient {
   int32_t joined_as_ = 0;  // getpid
   bool present_ = false;
   uint32_t daemon_pid_ = 0;  // that knows this process
-  bool path_is_named_ = false;
   uint64_t next_attempt_ns_ = 0;
 };
 

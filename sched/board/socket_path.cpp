@@ -2,37 +2,61 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
-#include <sys/stat.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace cupola::sched {
 namespace {
 
-bool IsFolder(const char* path) {
-  struct stat facts {};
-  return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+/// Adds the formatted path; false where it does not fit. One that is there already is not added again.
+template <typename... Words>
+bool Add(ArbiterPlaces& places, const char* format, Words... words) {
+  char(&path)[kSocketPathBytes] = places.paths[places.count];
+  const int written = std::snprintf(path, sizeof(path), format, words...);
+  if (written <= 0 || static_cast<size_t>(written) >= sizeof(path)) return false;
+  for (uint32_t i = 0; i < places.count; ++i) {
+    if (std::strcmp(places.paths[i], path) == 0) return true;
+  }
+  ++places.count;
+  return true;
 }
-
-bool Fits(int written) { return written > 0 && static_cast<size_t>(written) < kSocketPathBytes; }
 
 }  // namespace
 
-bool ArbiterSocketPath(char (&path)[kSocketPathBytes]) {
-  if (const char* named = std::getenv("CUPOLA_SOCKET"); named != nullptr && *named != '\0') {
-    return *named == '/' && Fits(std::snprintf(path, sizeof(path), "%s", named));
+ArbiterPlaces NamedPlace(const char* path) {
+  ArbiterPlaces places;
+  places.is_named = true;
+  if (*path != '/' || !Add(places, "%s", path)) {
+    places.problem = "the path of the socket must be absolute and shorter than 108 bytes";
   }
+  return places;
+}
+
+ArbiterPlaces FindArbiterPlaces() {
+  if (const char* named = std::getenv("CUPOLA_SOCKET"); named != nullptr && *named != '\0') {
+    ArbiterPlaces places = NamedPlace(named);
+    if (places.count == 0) places.problem = "CUPOLA_SOCKET must be an absolute path shorter than 108 bytes";
+    return places;
+  }
+  ArbiterPlaces places;
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (runtime != nullptr && *runtime == '/' && IsFolder(runtime)) {
-    return Fits(std::snprintf(path, sizeof(path), "%s/cupola/arbiter.sock", runtime));
+  if (runtime != nullptr && *runtime == '/' && !Add(places, "%s/cupola/arbiter.sock", runtime)) {
+    places.problem = "XDG_RUNTIME_DIR is too long: cupola/arbiter.sock in it must be shorter than 108 bytes";
+    return places;
   }
   const auto uid = static_cast<unsigned>(geteuid());
-  char folder[64];
-  std::snprintf(folder, sizeof(folder), "/run/user/%u", uid);
-  if (IsFolder(folder)) {
-    return Fits(std::snprintf(path, sizeof(path), "%s/cupola/arbiter.sock", folder));
-  }
-  return Fits(std::snprintf(path, sizeof(path), "/tmp/cupola-%u/arbiter.sock", uid));
+  Add(places, "/run/user/%u/cupola/arbiter.sock", uid);
+  Add(places, "/tmp/cupola-%u/arbiter.sock", uid);
+  return places;
+}
+
+bool IsTrustedPeer(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.uid == geteuid() || peer.uid == 0;
 }
 
 }  // namespace cupola::sched

@@ -25,7 +25,7 @@ namespace {
 
 // Those of the daemon's user and root always find room: the others stay below what both may have.
 constexpr size_t kMostConnections = 1024, kMostOfUser = 256;
-constexpr int kAcceptedAtOnce = 16;  // then those who are there are served
+constexpr int kMostWaiting = 512, kAcceptedAtOnce = 16;  // then those who are there are served
 // A connection that says nothing for so long is closed, one that never did after the shorter time.
 constexpr uint64_t kIdleNs = 10'000'000'000, kSilentNs = 2'000'000'000;
 constexpr int kHousekeepingMs = 500;
@@ -127,9 +127,9 @@ Server::Server(ListeningSocket socket, Config config, std::string config_path)
       config_(std::move(config)),
       config_path_(std::move(config_path)) {}
 
-Result<std::unique_ptr<Server>> Server::Start(const std::string& socket_path, Config config,
+Result<std::unique_ptr<Server>> Server::Start(const ArbiterPlaces& places, Config config,
                                               std::string config_path) {
-  Result<ListeningSocket> socket = ListeningSocket::Open(socket_path, !config.users.empty());
+  Result<ListeningSocket> socket = ListeningSocket::Open(places, !config.users.empty());
   if (!socket) return std::move(socket).error();
   for (const std::string& warning : config.warnings) spdlog::warn("{}", warning);
   std::unique_ptr<Server> server(
@@ -254,6 +254,33 @@ Status Server::Reload() {
   return {};
 }
 
+Status Server::LookAfterSocket() {
+  const uint64_t now = BoardClockNs();
+  if (now < next_look_ns_) return {};
+  next_look_ns_ = now + uint64_t{kHousekeepingMs} * 1'000'000;
+  if (socket_.IsInPlace()) return {};
+  Result<ListeningSocket> again = socket_.OpenAgain();
+  if (!again) {
+    if (again.error().code == ErrorCode::kExhausted) {
+      Error error = std::move(again).error();
+      error.message = "the socket of this daemon was taken away, and " + error.message;
+      return error;
+    }
+    if (!is_lost_) {
+      spdlog::error("the socket of this daemon was taken away, and no program finds it until there is one again: {}",
+                    again.error().ToString());
+    }
+    is_lost_ = true;
+    return {};
+  }
+  for (int i = 0; i < kMostWaiting / kAcceptedAtOnce; ++i) Accept();  // who has come by the one before
+  if (Status status = Watch(again->fd()); !status) return status;
+  socket_ = std::move(again).value();
+  is_lost_ = false;
+  spdlog::warn("the socket of this daemon was taken away; there is one again at {}", socket_.path());
+  return {};
+}
+
 Status Server::Run() {
   Watchdog watchdog([this] { socket_.Remove(); });
   for (;;) {
@@ -284,6 +311,7 @@ Status Server::Run() {
       told_.DropEnded();
     }
     DropIdle();
+    if (Status status = LookAfterSocket(); !status) return status;
   }
 }
 

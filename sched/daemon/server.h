@@ -18,8 +18,8 @@ namespace cupola::sched {
 
 class Server : private SettingsSource {
  public:
-  /// Takes its place at `socket_path`. `config_path` is what Reload reads; "" = none.
-  static Result<std::unique_ptr<Server>> Start(const std::string& socket_path, Config config,
+  /// Takes its place at the first of `places` that can be taken. `config_path` is what Reload reads; "" = none.
+  static Result<std::unique_ptr<Server>> Start(const ArbiterPlaces& places, Config config,
                                                std::string config_path);
   ~Server() override;
 
@@ -47,6 +47,8 @@ class Server : private SettingsSource {
   bool HasKernelRules(const ProcessIdentity& process) const override;
   Status Prepare();
   Status Watch(int fd);
+  /// Twice a second: sees whether others can find this daemon, and takes its place again. An error: another has it.
+  Status LookAfterSocket();
   /// false = it is time to end.
   bool HandleSignals();
   /// Some of those who want to connect.
@@ -80,6 +82,8 @@ class Server : private SettingsSource {
   Config config_;
   ToldSettings told_;
   std::string config_path_;
+  uint64_t next_look_ns_ = 0;  ///< at the socket's place
+  bool is_lost_ = false;       ///< the socket has no place, which has been told
   int epoll_ = -1;
   int signals_ = -1;
   std::map<int, Connection> connections_;
