@@ -83,6 +83,10 @@ void SetScheduling(const CtlOptions& options) {
     const char* end = change.data() + change.size();
     const char* number = equals == std::string::npos ? end : change.data() + equals + 1;
     const auto [read_to, error] = std::from_chars(number, end, value);
+    if (known && error == std::errc::result_out_of_range) {
+      Fail(MakeError(ErrorCode::kInvalidArgument, fmt::format("\"{}\": no number is so large here", change)),
+           kExitUsage);
+    }
     if (!known || number == end || error != std::errc() || read_to != end) {
       Fail(MakeError(ErrorCode::kInvalidArgument,
                      fmt::format("\"{}\": expected priority=N, weight=N or latency_bound_us=N",

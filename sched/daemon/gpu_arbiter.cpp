@@ -88,6 +88,7 @@ GpuArbiter::Board* GpuArbiter::NewBoard(BoardMemory memory, uint32_t uid) {
   } catch (const std::system_error& error) {
     spdlog::warn("no thread for a board: {}", error.what());
     header.daemon_pid = 0;
+    errno = error.code().value();
     return nullptr;
   }
   boards_.push_back(std::move(board));
@@ -100,7 +101,9 @@ GpuArbiter::Board* GpuArbiter::BoardFor(uint32_t uid) {
   }
   BoardMemory memory = BoardMemory::Create(uuid_.c_str());
   if (memory) return NewBoard(std::move(memory), uid);
-  spdlog::warn("a board cannot be made: {}", std::strerror(errno));
+  const int reason = errno;
+  spdlog::warn("a board cannot be made: {}", std::strerror(reason));
+  errno = reason;
   return nullptr;
 }
 
@@ -173,7 +176,9 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
   if (brought) return TakeOver(process, std::move(brought), slot);
   CollectExitsLocked();
   Board* board = BoardFor(process.uid);
-  if (board == nullptr) return {JoinStatus::kFailed, "the board cannot be made", kNoSlot, -1};
+  if (board == nullptr) {
+    return {JoinStatus::kFailed, fmt::format("the board cannot be made: {}", std::strerror(errno)), kNoSlot, -1};
+  }
   // One process, one slot: whoever comes again has become another program (execve) or lost it.
   RemoveProcess(process.pid, nullptr, kNoSlot);
   const BoardView view = board->memory.view();

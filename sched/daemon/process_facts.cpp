@@ -82,8 +82,9 @@ std::string ExecutableOf(const std::string& folder) {
 
 }  // namespace
 
-std::optional<uint64_t> ProcessStart(uint32_t pid) {
+std::optional<uint64_t> ProcessStart(uint32_t pid, int* reason) {
   const StatFile stat = ReadStat(pid);
+  if (reason != nullptr) *reason = stat.error;
   if (stat.error != 0 || stat.HasEnded()) return std::nullopt;
   return stat.start;
 }

@@ -9,8 +9,9 @@
 namespace cupola::sched {
 
 /// When the process was started, in clock ticks since boot (proc(5), stat field 22): with its number
-/// it names a process for good. Nothing: there is none, or it is a zombie, or it cannot be looked at.
-std::optional<uint64_t> ProcessStart(uint32_t pid);
+/// it names a process for good. Nothing: there is none, or it is a zombie, or it cannot be looked at (`reason` is an
+/// errno).
+std::optional<uint64_t> ProcessStart(uint32_t pid, int* reason = nullptr);
 
 /// Whether the process of that number that was started then is no more. One that cannot be looked at
 /// (the descriptors are used up) is taken to live.

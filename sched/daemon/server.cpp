@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -16,6 +17,7 @@
 #include <spdlog/spdlog.h>
 
 #include "sched/daemon/control.h"
+#include "sched/daemon/peer.h"
 #include "sched/daemon/process_facts.h"
 #include "sched/daemon/process_names.h"
 #include "sched/daemon/watchdog.h"
@@ -23,16 +25,9 @@
 namespace cupola::sched {
 namespace {
 
-// Those of the daemon's user and root always find room: the others stay below what both may have.
-constexpr size_t kMostConnections = 1024, kMostOfUser = 256;
-constexpr int kMostWaiting = 512, kAcceptedAtOnce = 16;  // then those who are there are served
-// A connection that says nothing for so long is closed, one that never did after the shorter time.
-constexpr uint64_t kIdleNs = 10'000'000'000, kSilentNs = 2'000'000'000;
 constexpr int kHousekeepingMs = 500;
 // Each has a descriptor, and for each board a thread. The daemon's user and root find room as above.
 constexpr size_t kMostGpus = 64, kMostGpusOfUser = 16;
-
-bool IsOwn(const ProcessIdentity& peer) { return peer.uid == geteuid() || peer.uid == 0; }
 
 bool IsUuid(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
@@ -53,44 +48,6 @@ std::string TakeText(std::string& texts) {
   return text;
 }
 
-/// The descriptor that came with a packet, or -1; further ones are closed.
-int TakeDescriptor(msghdr& packet) {
-  int taken = -1;
-  for (cmsghdr* head = CMSG_FIRSTHDR(&packet); head != nullptr; head = CMSG_NXTHDR(&packet, head)) {
-    if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof(int));
-      if (taken < 0) {
-        taken = fd;
-      } else {
-        close(fd);
-      }
-    }
-  }
-  return taken;
-}
-
-Result<ProcessIdentity> PeerOf(int fd) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) {
-    return MakeError(ErrorCode::kIo, std::strerror(errno));
-  }
-  ProcessIdentity identity;
-  identity.pid = static_cast<uint32_t>(peer.pid);
-  identity.uid = peer.uid;
-  identity.user = UserName(peer.uid);
-  identity.executable = ProcessExecutable(identity.pid);
-  const std::optional<uint64_t> start = ProcessStart(identity.pid);
-  if (peer.pid == 0 || !start) {
-    return MakeError(ErrorCode::kNotFound, "the daemon cannot see this process");
-  }
-  identity.start = *start;
-  return identity;
-}
-
 // Each process on a board has a descriptor here; the usual limit is for programs that select().
 void RaiseDescriptorLimit() {
   rlimit limit{};
@@ -108,16 +65,6 @@ void RaiseFileSizeLimit() {
   if (limit.rlim_cur >= kBoardBytes) return;
   spdlog::warn("files are limited to {} bytes (ulimit -f), and a board has {}: no program can join",
                static_cast<uint64_t>(limit.rlim_cur), kBoardBytes);
-}
-
-/// Closes so that the peer reads what it was sent: behind data that nobody has read its next call
-/// would fail instead.
-void HangUp(int fd) {
-  shutdown(fd, SHUT_RD);
-  char byte = 0;
-  while (recv(fd, &byte, 1, MSG_DONTWAIT) > 0) {
-  }
-  close(fd);
 }
 
 }  // namespace
@@ -141,6 +88,7 @@ Result<std::unique_ptr<Server>> Server::Start(const ArbiterPlaces& places, Confi
 Server::~Server() {
   for (const auto& [fd, connection] : connections_) close(fd);
   gpus_.clear();
+  if (spare_ >= 0) close(spare_);
   if (signals_ >= 0) close(signals_);
   if (epoll_ >= 0) close(epoll_);
 }
@@ -155,6 +103,7 @@ Status Server::Watch(int fd) {
 
 Status Server::Prepare() {
   RaiseDescriptorLimit();
+  KeepSpare();
   RaiseFileSizeLimit();
   sigset_t signals;
   sigemptyset(&signals);
@@ -313,83 +262,6 @@ Status Server::Run() {
     DropIdle();
     if (Status status = LookAfterSocket(); !status) return status;
   }
-}
-
-void Server::Accept() {
-  for (int i = 0; i < kAcceptedAtOnce; ++i) {
-    const int fd = accept4(socket_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) return;
-    Connection connection;
-    connection.fd = fd;
-    connection.last_ns = BoardClockNs();
-    Result<ProcessIdentity> peer = PeerOf(fd);
-    if (!peer) {
-      Refuse(connection, JoinStatus::kForeignUser, peer.error().message);
-    } else {
-      connection.peer = std::move(peer).value();
-      if (MayStay(connection) && Watch(fd)) {
-        connections_[fd] = std::move(connection);
-        continue;
-      }
-    }
-    HangUp(fd);
-  }
-}
-
-// Root may always ask; whether it joins is asked when it does.
-bool Server::MayStay(const Connection& connection) {
-  const ProcessIdentity& peer = connection.peer;
-  const bool is_own = IsOwn(peer);
-  if (!is_own && !config_.Admits(peer, geteuid())) {
-    // Once in the log: it may come as often as it likes.
-    if (turned_away_.insert(peer.uid).second) {
-      spdlog::info("process {} is refused: {}", peer.pid, Config::RefusalOf(peer));
-    }
-    Tell(connection, JoinStatus::kForeignUser, Config::RefusalOf(peer));
-    return false;
-  }
-  const size_t room = is_own ? kMostConnections : kMostConnections - 2 * kMostOfUser;
-  const auto has_enough = [&] { return ConnectionsOf(peer.uid) >= kMostOfUser; };
-  if (has_enough() || connections_.size() >= room) DropGone();
-  if (has_enough()) {
-    return Refuse(
-        connection, JoinStatus::kFailed,
-        fmt::format("user {} has {} connections open, which is the most that one may have",
-                    peer.user, kMostOfUser));
-  }
-  if (connections_.size() < room) return true;
-  return Refuse(connection, JoinStatus::kFailed, "too many connections at once");
-}
-
-size_t Server::ConnectionsOf(uint32_t uid) const {
-  const auto count = std::count_if(connections_.begin(), connections_.end(),
-                                   [uid](const auto& one) { return one.second.peer.uid == uid; });
-  return static_cast<size_t>(count);
-}
-
-// They were to be served in their turn.
-void Server::DropGone() {
-  std::vector<int> gone;
-  for (const auto& [fd, connection] : connections_) {
-    char byte = 0;
-    if (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) gone.push_back(fd);
-  }
-  for (const int fd : gone) Drop(fd);
-}
-
-void Server::Drop(int fd) {
-  close(fd);
-  connections_.erase(fd);
-}
-
-void Server::DropIdle() {
-  const uint64_t now = BoardClockNs();
-  std::vector<int> idle;
-  for (const auto& [fd, connection] : connections_) {
-    const uint64_t most = connection.has_spoken ? kIdleNs : kSilentNs;
-    if (now > connection.last_ns + most) idle.push_back(fd);
-  }
-  for (const int fd : idle) Drop(fd);
 }
 
 bool Server::Serve(Connection& connection) {

@@ -2,6 +2,7 @@
 // configuration. One thread runs Run(); each board has a thread of its own inside GpuArbiter.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -41,6 +42,9 @@ class Server : private SettingsSource {
     AnswerQueue answer;
   };
 
+  /// Taken from those who wait to be connected; then those who are there are served.
+  static constexpr int kMostWaiting = 512, kAcceptedAtOnce = 16;
+
   Server(ListeningSocket socket, Config config, std::string config_path);
   ClientSettings SettingsFor(const ProcessIdentity& process,
                              const std::string& kernel) const override;
@@ -53,11 +57,19 @@ class Server : private SettingsSource {
   bool HandleSignals();
   /// Some of those who want to connect.
   void Accept();
+  /// As accept4(2); makes room where there are no descriptors.
+  int AcceptOne();
+  /// Where there is no room either: by the descriptor that is kept for it. The peer is to be told, and let go.
+  int AcceptBySpare();
+  void KeepSpare();
   /// false = it was told why not: its user is not admitted, or has connections enough.
   bool MayStay(const Connection& connection);
   size_t ConnectionsOf(uint32_t uid) const;
   /// Those whose peer has hung up.
   void DropGone();
+  /// The one that has been there longest of those that never said anything and may go (nothing: any), if it had time to
+  /// speak. False: there is none such.
+  bool DropSilent(const std::function<bool(const ProcessIdentity&)>& may_go = nullptr);
   /// false = the connection is over.
   bool Serve(Connection& connection);
   /// `texts`: what followed the message.
@@ -86,6 +98,7 @@ class Server : private SettingsSource {
   bool is_lost_ = false;       ///< the socket has no place, which has been told
   int epoll_ = -1;
   int signals_ = -1;
+  int spare_ = -1;  ///< a descriptor, for when there are no more
   std::map<int, Connection> connections_;
   std::set<uint32_t> turned_away_;  ///< users who were not admitted, since the rules are in force
   std::map<std::string, std::unique_ptr<GpuArbiter>> gpus_;

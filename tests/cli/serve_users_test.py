@@ -69,8 +69,14 @@ class Users(ServeTest):
     def test_a_user_has_so_many_connections(self):
         self.admit_nobody()
 
+        def connect():
+            wires = [Wire(self.socket) for _ in range(256)]
+            for wire in wires:  # who has spoken stays
+                wire.control(command="policy")
+            return [*wires, Wire(self.socket)]
+
         def fill():
-            wires = [Wire(self.socket) for _ in range(257)]
+            wires = connect()
             told = [wires[-1].hear(), wires[0].control(command="show")["ok"]]
             for wire in wires:
                 wire.socket.close()
@@ -79,11 +85,23 @@ class Users(ServeTest):
         self.assertEqual((status, is_over, is_served), (6, True, True))
         self.assertRegex(reason, "^user .* has 256 connections open, which is the most")
         self.assertEqual(Member(self, prefix=NOBODY_PREFIX).joined, "joined", "they have ended")
-        own = [Wire(self.socket) for _ in range(257)]
+        own = connect()
         self.assertIn("256 connections", own[-1].hear()[1])
         for wire in own:
             wire.socket.close()
         self.assertEqual(Member(self).joined, "joined")
+
+    def test_who_says_nothing_makes_room(self):
+        self.serve()
+        silent = [Wire(self.socket) for _ in range(256)]
+        began = time.monotonic()
+        until(lambda: Member(self).joined == "joined", "room for one that speaks")
+        self.assertLess(time.monotonic() - began, 1.9, "not only because all are let go after 2 s")
+        self.assertEqual(Member(self).joined, "joined")
+        with Wire(self.socket) as speaks:
+            self.assertTrue(speaks.control(command="show")["ok"])
+        for wire in silent:
+            wire.socket.close()
 
     def test_who_says_nothing_is_let_go(self):
         self.serve()
