@@ -51,6 +51,7 @@ nlohmann::json Ask(const CtlOptions& options, const nlohmann::json& request) {
 void Do(const CtlOptions& options, const nlohmann::json& request) {
   const nlohmann::json answer = Ask(options, request);
   if (options.as_json) fmt::print("{}\n", answer.dump());
+  for (const nlohmann::json& note : answer.value("notes", nlohmann::json::array())) Say(note.get<std::string>());
 }
 
 void Show(const CtlOptions& options) {

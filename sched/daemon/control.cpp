@@ -37,13 +37,15 @@ json RuleJson(const Rule& rule) {
   return {{"line", rule.line}, {"conditions", std::move(conditions)}, {"settings", std::move(settings)}};
 }
 
-/// The unsigned number at `name`, if there is one in [low, high].
+/// The whole number at `name`, if there is one in [low, high].
 template <typename T>
 std::optional<T> NumberAt(const json& request, const char* name, int64_t low, int64_t high,
                           std::string& error) {
   if (!request.contains(name)) return std::nullopt;
   const json& value = request.at(name);
-  if (value.is_number_integer() && value.get<int64_t>() >= low && value.get<int64_t>() <= high) {
+  // A number above those of int64_t is read as another one.
+  const bool is_beyond = value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX};
+  if (value.is_number_integer() && !is_beyond && value.get<int64_t>() >= low && value.get<int64_t>() <= high) {
     return static_cast<T>(value.get<int64_t>());
   }
   error = fmt::format("{} must be a whole number from {} to {}", name, low, high);
@@ -207,14 +209,15 @@ json ControlRequests::SetPolicy(const json& request) {
                                fmt::join(PolicyNames(), ", ")));
   }
   server_.config_.gpu.policy = name;
+  server_.told_policy_ = name == server_.configured_policy_ ? "" : name;
   for (const auto& [uuid, gpu] : server_.gpus_) gpu->Reconfigure(server_.config_.gpu);
   return {{"ok", true}};
 }
 
 json ControlRequests::Reload() {
-  const Status status = server_.Reload();
-  if (!status) return Failure(status.error().ToString() + "; the configuration stays as it was");
-  return {{"ok", true}};
+  const Result<std::vector<std::string>> notes = server_.Reload();
+  if (!notes) return Failure(notes.error().ToString() + "; the configuration stays as it was");
+  return {{"ok", true}, {"notes", *notes}};
 }
 
 }  // namespace cupola::sched

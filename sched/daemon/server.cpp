@@ -72,6 +72,7 @@ void RaiseFileSizeLimit() {
 Server::Server(ListeningSocket socket, Config config, std::string config_path)
     : socket_(std::move(socket)),
       config_(std::move(config)),
+      configured_policy_(config_.gpu.policy),
       config_path_(std::move(config_path)) {}
 
 Result<std::unique_ptr<Server>> Server::Start(const ArbiterPlaces& places, Config config,
@@ -172,35 +173,14 @@ bool Server::HandleSignals() {
   bool go_on = true;
   while (read(signals_, &info, sizeof(info)) == sizeof(info)) {
     if (info.ssi_signo == SIGHUP) {
-      if (const Status status = Reload(); !status) {
-        spdlog::error("{}; the configuration stays as it was", status.error().ToString());
+      if (const auto notes = Reload(); !notes) {
+        spdlog::error("{}; the configuration stays as it was", notes.error().ToString());
       }
     } else {
       go_on = false;
     }
   }
   return go_on;
-}
-
-Status Server::Reload() {
-  if (config_path_.empty()) {
-    return MakeError(ErrorCode::kInvalidArgument, "the daemon was started without --config");
-  }
-  Result<Config> config = ReadConfig(config_path_);
-  if (!config) return std::move(config).error();
-  {
-    // Reviews ask for settings: none may run while the rules change hands.
-    std::vector<std::unique_lock<std::mutex>> pause;
-    for (const auto& [uuid, gpu] : gpus_) pause.push_back(gpu->Pause());
-    config->gpu.uses_mps = config_.gpu.uses_mps;
-    config_ = std::move(config).value();
-  }
-  turned_away_.clear();
-  socket_.AdmitOthers(!config_.users.empty());
-  for (const auto& [uuid, gpu] : gpus_) gpu->Reconfigure(config_.gpu);
-  for (const std::string& warning : config_.warnings) spdlog::warn("{}", warning);
-  spdlog::info("{} is in force", config_path_);
-  return {};
 }
 
 Status Server::LookAfterSocket() {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "sched/daemon/answer_queue.h"
@@ -88,10 +89,17 @@ class Server : private SettingsSource {
   Result<GpuArbiter*> GpuFor(const std::string& uuid, const ProcessIdentity& peer);
   size_t GpusOf(uint32_t uid) const;
   void DropEmptyGpus();
-  Status Reload();
+  /// Reads the configuration again; the answer is what is worth a word though it is no error, also in the log.
+  Result<std::vector<std::string>> Reload();
+  /// Which policy counts; adds to `notes` where that may be a surprise.
+  void NotePolicy(Config& config, std::vector<std::string>& notes);
+  /// Adds to `notes` whose access is taken away.
+  void NoteAccess(const Config& config, std::vector<std::string>& notes);
 
   ListeningSocket socket_;
   Config config_;
+  std::string configured_policy_;  ///< that the configuration named when it was last read
+  std::string told_policy_;        ///< by `cupola ctl policy` since; "" = none
   ToldSettings told_;
   std::string config_path_;
   uint64_t next_look_ns_ = 0;  ///< at the socket's place

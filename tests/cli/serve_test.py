@@ -444,6 +444,59 @@ class Control(ServeTest):
         daemon.send_signal(signal.SIGHUP)
         until(lambda: member.show()["priority"] == 6, "the new rules")
 
+    def reload(self):
+        done = self.cupola("ctl", "reload")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def test_a_reload_without_rules_is_told(self):
+        self.write_config("[[rule]]\npriority = 2\n[[rule]]\nweight = 2\n")
+        daemon = self.serve("--config", self.config)
+        self.assertEqual(self.reload(), "")
+        for text in ("", "# nothing\n", "[policy]\nquantum_us = 300\n"):
+            self.write_config(text)
+            self.assertEqual(self.reload(),
+                             f"cupola: {self.config} has no rules now; 2 that were in force are gone\n")
+            self.assertEqual(self.reload(), "", "that is no news")
+            self.write_config("[[rule]]\npriority = 2\n[[rule]]\nweight = 2\n")
+            self.assertEqual(self.reload(), "")
+        self.write_config("[server]\nsocket = \"/x/y.sock\"\n[[rule]]\npriority = 1\n")
+        self.assertIn("server.socket counts when a daemon starts", self.reload())
+        self.write_config("")
+        daemon.send_signal(signal.SIGHUP)
+        until(lambda: "has no rules now" in daemon.stderr.readline(), "the log has it too")
+
+    def test_the_later_word_about_the_policy_counts(self):
+        self.write_config('[policy]\nname = "hpf"\n')
+        self.serve("--config", self.config)
+
+        def policy():
+            return json.loads(self.ctl("--json", "show"))["policy"]
+        self.ctl("policy", "ffs")
+        self.assertIn("the policy stays ffs, as cupola ctl policy said; ", self.reload())
+        self.assertEqual(policy(), "ffs")
+        self.write_config('[policy]\nname = "fifo"\n')
+        self.assertIn("the policy is fifo, as ", self.reload())
+        self.assertEqual((policy(), self.reload()), ("fifo", ""))
+        self.ctl("policy", "ffs")
+        self.write_config('[policy]\nname = "ffs"\n')
+        self.assertEqual((self.reload(), policy()), ("", "ffs"))
+        self.write_config("")
+        self.assertEqual((self.reload(), policy()), ("", "hpf"))
+
+    def test_numbers_beyond_those_there_are(self):
+        self.serve()
+        member = Member(self)
+        with Wire(self.socket) as wire:
+            for value in (2 ** 64 - 1, 2 ** 63, 2 ** 64 - 1000001, -2 ** 63, 2 ** 70, 1e3, "1", True, None):
+                for name in ("priority", "weight", "latency_bound_us"):
+                    answer = wire.control(command="set", pid=member.pid, **{name: value})
+                    self.assertRegex(answer.get("error", "accepted"), f"{name} must be a whole number")
+            self.assertIn("pid must be", wire.control(command="set", pid=2 ** 64 + member.pid - 1, weight=1)["error"])
+            self.assertIn("pid must be", wire.control(command="rules", pid=2 ** 64 - 1)["error"])
+        row = self.clients()[member.pid]
+        self.assertEqual((row["priority"], row["weight"], row["latency_bound_us"]), (0, 1, 0))
+
     def test_a_wrong_configuration_at_the_start(self):
         self.write_config("[policy]\nname = \"best\"\n")
         refused = self.cupola("serve", "--config", self.config)

@@ -147,6 +147,23 @@ class Users(ServeTest):
         self.assertEqual(as_nobody(lambda: os.access(files, os.R_OK)), False)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
+    def test_whose_access_is_taken_away(self):
+        self.admit_nobody()
+        member = Member(self, prefix=NOBODY_PREFIX)
+        self.write_config("[access]\nusers = [\"1\"]\n[[rule]]\npriority = 4\n")
+        told = self.cupola("ctl", "reload")
+        self.assertEqual(told.returncode, 0)
+        self.assertRegex(told.stderr,
+                         r"user .* may not join any more; what has joined stays until it ends \(1 process\)")
+        self.assertEqual(self.clients()[member.pid]["priority"], 4, "rules are for it too")
+        self.assertEqual(member.show()["priority"], 4)
+        self.assertRegex(Member(self, prefix=NOBODY_PREFIX).joined, "^refused user .* is not admitted")
+        self.assertRegex(self.nobody_asks("pause", str(member.pid)).stderr, "user .* is not admitted")
+        self.assertNotIn("may not join", self.cupola("ctl", "reload").stderr, "that is no news")
+        member.close()
+        until(lambda: member.pid not in self.clients(), "its place is free")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to become another user")
     def test_a_forged_board_gives_no_power(self):
         daemon = self.admit_nobody()
         victim = Member(self)
