@@ -428,7 +428,7 @@ void* AgentThread(void* gpu) {
 
 void StartAgent(GpuBoard* gpu) noexcept {
   if (gpu->agent_started.exchange(true)) return;
-  gpu->begins_with_gates = GatesMayHold(*gpu);
+  gpu->begins_with_gates = !gpu->joined_late && GatesMayHold(*gpu);
   const bool started = StartOwnThread(&AgentThread, gpu, 512 << 10);
   if (!started) Say(Level::kWarn, {"kernels are not preempted: no thread"});
   gpu->has_agent.store(started);

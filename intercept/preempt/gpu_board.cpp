@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -18,9 +19,12 @@
 #include "intercept/driver_calls.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
+#include "intercept/own_thread.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/launched_names.h"
+#include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/thread_state.h"
 #include "sched/board/executable_path.h"
 
 namespace cupola::intercept::preempt {
@@ -29,9 +33,16 @@ namespace {
 constexpr uint32_t kMostDevices = 32;
 
 pthread_mutex_t join_mutex = PTHREAD_MUTEX_INITIALIZER;
-// By device; kept for good. A device that could not join is not asked again.
+// By device; kept for good.
 std::atomic<GpuBoard*> boards[kMostDevices];
 bool was_asked[kMostDevices];
+std::atomic<bool> has_left_all{false};
+
+// Of the thread that goes on asking.
+constexpr uint64_t kFirstPauseNs = 200'000'000, kLongestPauseNs = 5'000'000'000;
+constexpr uint64_t kLongestRefusedPauseNs = 30'000'000'000;
+constexpr uint32_t kAgainTimeoutMs = 500;
+constexpr size_t kAskingStackBytes = 256 << 10;
 
 // As nvidia-smi prints it: GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.
 void PrintUuid(const CUuuid& uuid, char (&text)[64]) {
@@ -119,17 +130,17 @@ bool GpuBoard::OpenFile(const char* path, const char* slot) noexcept {
   return true;
 }
 
-bool GpuBoard::Join() noexcept {
+GpuBoard::Joined GpuBoard::Join() noexcept {
   // A board of one's own, without a daemon: for tests and experiments.
   if (const char* path = getenv("CUPOLA_BOARD"); path != nullptr && *path != '\0') {
-    if (OpenFile(path, SlotOf(getenv("CUPOLA_BOARD_SLOT"), device_))) return true;
+    if (OpenFile(path, SlotOf(getenv("CUPOLA_BOARD_SLOT"), device_))) return Joined::kYes;
     Say(Level::kWarn, {"CUPOLA_BOARD: ", path, " is no board"});
-    return false;
+    return Joined::kNever;
   }
   CUuuid uuid{};
   char text[64] = {};
   const auto get_uuid = CUPOLA_CALL_REAL(cuDeviceGetUuid_v2, PFN_cuDeviceGetUuid_v11040);
-  if (get_uuid(&uuid, device_) != CUDA_SUCCESS) return false;
+  if (get_uuid(&uuid, device_) != CUDA_SUCCESS) return Joined::kNever;
   PrintUuid(uuid, text);
   char executable[256] = {};
   (void)sched::ExecutablePath("/proc/self", executable, sizeof(executable));
@@ -144,14 +155,50 @@ bool GpuBoard::Join() noexcept {
                                                  .sm_count = sm_count_});
   if (result != sched::JoinResult::kJoined) {
     const char* reason = client_.reason();
-    Say(result == sched::JoinResult::kNoDaemon ? Level::kInfo : Level::kWarn,
-        {"not scheduled by an arbiter: ", *reason != '\0' ? reason : "none is there"});
-    return false;
+    level_ = result == sched::JoinResult::kNoDaemon ? Level::kInfo : Level::kWarn;
+    Say(level_, {"not scheduled by an arbiter: ", *reason != '\0' ? reason : "none is there"});
+    return Joined::kNotYet;
   }
+  NoteJoined();
+  return Joined::kYes;
+}
+
+void GpuBoard::NoteJoined() noexcept {
   board_ = client_.board();
   index_ = client_.index();
   slot_ = &client_.slot();
-  return true;
+}
+
+// The program does not wait for this. A daemon that was stopped for a while, or has no place left, may answer
+// later; one that refuses is asked more rarely, for it looks at each request.
+void* GpuBoard::GoOnAsking(void* board) noexcept {
+  auto& self = *static_cast<GpuBoard*>(board);
+  ++this_thread.depth;  // what the driver does on this thread is not the program's
+  sched::JoinResult result = sched::JoinResult::kTimedOut;
+  for (uint64_t pause_ns = kFirstPauseNs; result != sched::JoinResult::kJoined;) {
+    const timespec pause{.tv_sec = static_cast<time_t>(pause_ns / 1'000'000'000),
+                         .tv_nsec = static_cast<long>(pause_ns % 1'000'000'000)};
+    nanosleep(&pause, nullptr);
+    if (has_left_all.load()) return nullptr;
+    result = self.client_.AskAgain(kAgainTimeoutMs);
+    const bool is_refused = result == sched::JoinResult::kRefused || result == sched::JoinResult::kBadAnswer;
+    pause_ns = std::min(2 * pause_ns, is_refused ? kLongestRefusedPauseNs : kLongestPauseNs);
+  }
+  self.NoteJoined();
+  self.joined_late = true;
+  self.Take();
+  Say(self.level_, {"scheduled by an arbiter from now on"});
+  if (has_left_all.load()) LeaveAll();  // the program ends just now
+  LookForBoardsAgain();
+  return nullptr;
+}
+
+// Before anything is launched under it: who may ask decides what is put before it.
+void GpuBoard::Take() noexcept {
+  LookWhoMayAsk();
+  OpenPlan();
+  boards[device_].store(this, std::memory_order_release);
+  if (StandsAside()) TakeAbilitiesAway();  // since it joined
 }
 
 void GpuBoard::OpenPlan() noexcept {
@@ -180,11 +227,12 @@ GpuBoard* GpuBoard::Of(CUdevice device) noexcept {
   made->sm_count_ = DeviceAttribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   // Set for the clients of an MPS daemon (CUDA MPS documentation, "Environment Variables").
   made->shares_context_ = DeviceAttribute(device, CU_DEVICE_ATTRIBUTE_MPS_ENABLED) != 0;
-  if (made->sm_count_ == 0 || !made->Join()) return nullptr;  // kept: it may have been half made
-  made->LookWhoMayAsk();  // before anything is launched: who may ask decides what is put before it
-  made->OpenPlan();
-  boards[device].store(made, std::memory_order_release);
-  if (StandsAside()) TakeAbilitiesAway();  // since it joined
+  // Kept where it fails: it may have been half made, and goes on asking.
+  if (made->sm_count_ == 0) return nullptr;
+  const Joined joined = made->Join();
+  if (joined == Joined::kNotYet) (void)StartOwnThread(&GoOnAsking, made, kAskingStackBytes);
+  if (joined != Joined::kYes) return nullptr;
+  made->Take();
   return made;
 }
 
@@ -294,6 +342,7 @@ void GpuBoard::LookWhoMayAsk() const noexcept {
 
 void GpuBoard::ForgetAllAfterFork() noexcept {
   join_mutex = PTHREAD_MUTEX_INITIALIZER;
+  has_left_all.store(false);
   for (uint32_t i = 0; i < kMostDevices; ++i) {
     if (GpuBoard* board = boards[i].load()) board->client_.ForgetAfterFork();
     boards[i].store(nullptr);
@@ -302,6 +351,7 @@ void GpuBoard::ForgetAllAfterFork() noexcept {
 }
 
 void GpuBoard::LeaveAll() noexcept {
+  has_left_all.store(true);
   for (auto& entry : boards) {
     if (GpuBoard* board = entry.load()) {
       if (!board->client_.joined()) continue;

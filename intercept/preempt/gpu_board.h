@@ -10,6 +10,7 @@
 #include <cuda.h>
 #include <pthread.h>
 
+#include "intercept/notice.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/usual_time.h"
 #include "models/plan_file.h"
@@ -20,7 +21,8 @@ namespace cupola::intercept::preempt {
 class GpuBoard {
  public:
   /// The board of `device`: joins it at the first call (up to 200 ms where a daemon does not
-  /// answer). Null: no arbiter, or it refused; said once.
+  /// answer). Null: no arbiter, or it refused; said once. Then a thread goes on asking, ever more
+  /// rarely, and what is asked here again after that has succeeded gets the board.
   static GpuBoard* Of(CUdevice device) noexcept;
 
   /// In the child of a fork: it has no place on any board.
@@ -132,10 +134,15 @@ class GpuBoard {
   pthread_mutex_t agent_mutex = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<uint32_t> own_wakes{0};
   std::atomic<bool> agent_started{false}, has_agent{false};
+  bool joined_late = false;        ///< the program has launched before, without a word to the board
   bool begins_with_gates = false;  ///< gates are put from the first launch on; for the agent
 
  private:
-  bool Join() noexcept;
+  enum class Joined : uint8_t { kYes, kNotYet, kNever };
+  Joined Join() noexcept;
+  void NoteJoined() noexcept;
+  static void* GoOnAsking(void* board) noexcept;
+  void Take() noexcept;
   bool Has(sched::SlotCapability ability) const noexcept {
     return (slot_->capabilities.load(std::memory_order_relaxed) & ability) != 0;
   }
@@ -148,6 +155,7 @@ class GpuBoard {
   CUdevice device_ = -1;
   uint32_t sm_count_ = 0;
   bool shares_context_ = false;
+  Level level_ = Level::kWarn;  ///< at which it was said that there is no place
   sched::BoardView board_;
   sched::BoardSlot* slot_ = nullptr;
   uint32_t index_ = 0;

@@ -166,6 +166,11 @@ PreemptContext* FindContext(CUcontext context) noexcept {
   return found > kNone ? reinterpret_cast<PreemptContext*>(found) : nullptr;
 }
 
+void LookForBoardsAgain() noexcept {
+  const MutexLock lock(make_mutex);
+  by_handle.EraseIf([](const void*, uint64_t value) { return value == kNone; });
+}
+
 PreemptContext* internal::FindOrMake(CUcontext context) noexcept {
   const uint64_t found = by_handle.Find(context, 0);
   if (found != 0 || context == nullptr) [[likely]] {

@@ -131,6 +131,9 @@ struct PreemptContext {
 /// The state of `context` if it has one. Lock-free.
 PreemptContext* FindContext(CUcontext context) noexcept;
 
+/// A board has been joined late: contexts that were without one are looked at again when they launch next. Any thread.
+void LookForBoardsAgain() noexcept;
+
 /// Makes slots, status, helper streams, and registers the board's page: state kReady, or kPlain with
 /// a notice. The context is current, none of its launches is guarded. May wait for the device.
 void MakeReady(PreemptContext* context) noexcept;

@@ -193,6 +193,11 @@ JoinResult BoardClient::Join(const JoinRequest& request) {
   return Exchange(request.timeout_ms);
 }
 
+JoinResult BoardClient::AskAgain(uint32_t timeout_ms) {
+  if (joined()) return JoinResult::kJoined;
+  return places_.count != 0 ? Exchange(timeout_ms) : JoinResult::kNoDaemon;
+}
+
 JoinResult BoardClient::Exchange(uint32_t timeout_ms) {
   reason_[0] = '\0';
   const int own_board = joined() ? memory_.fd() : -1;

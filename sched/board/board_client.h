@@ -48,8 +48,12 @@ class BoardClient {
   ~BoardClient() { Leave(); }
 
   /// Registers with the daemon and maps its board. Blocks for at most `timeout_ms`, and not at all
-  /// where there is no socket. May be called again after a failure.
+  /// where there is no socket. After a failure: AskAgain.
   JoinResult Join(const JoinRequest& request);
+
+  /// The same once more, after a Join that did not succeed: the environment is not read again. Blocks for at most
+  /// `timeout_ms`.
+  JoinResult AskAgain(uint32_t timeout_ms);
 
   bool joined() const { return static_cast<bool>(memory_); }
   BoardView board() const { return memory_.view(); }

@@ -23,6 +23,8 @@ namespace {
 // Each has a thread. A user has more than one only of daemons that ended while programs went on.
 constexpr auto kMostBoardsOfUser = 8;
 
+std::atomic<uint64_t> admissions{0};  // of this daemon, of all GPUs
+
 template <typename T>
 uint32_t Number(T value) {
   return static_cast<uint32_t>(value);
@@ -203,12 +205,14 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
     free.stopped = 0;
     free.gate = 1;
     AddClient(*board, i, process);
+    const uint64_t number = admissions.fetch_add(1) + 1;
+    board->clients.back().number = number;
     free.state = Number(SlotState::kLive);
     SetAttention();
     // Whoever joins finds the standing decisions about itself on the board.
     ReviewLocked(BoardClockNs());
     RingBell(header);
-    return {JoinStatus::kAccepted, "", i, board->memory.fd()};
+    return {JoinStatus::kAccepted, "", i, board->memory.fd(), number};
   }
   return {JoinStatus::kFull,
           fmt::format("all {} places on the board are taken", kBoardSlots), kNoSlot, -1};
@@ -278,6 +282,20 @@ void GpuArbiter::AdoptSlots(Board& board) {
       FreeSlot(view, i);
     }
   }
+}
+
+void GpuArbiter::Withdraw(uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& board : boards_) {
+    for (size_t i = board->clients.size(); i-- > 0;) {
+      const Client& client = board->clients[i];
+      if (client.number != number) continue;
+      spdlog::info("process {} ({}) has not waited for its place", client.process.pid, client.process.executable);
+      RemoveClient(*board, i);
+      RingBell(board->memory.view().header());
+    }
+  }
+  SetAttention();
 }
 
 void GpuArbiter::Reconfigure(const GpuOptions& options) {

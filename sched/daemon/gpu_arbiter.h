@@ -44,6 +44,7 @@ struct Admission {
   std::string reason;      ///< of a refusal
   uint32_t slot = kNoSlot;
   int board_fd = -1;       ///< the board's own: to be sent, not closed
+  uint64_t number = 0;     ///< of a new place, for Withdraw; 0 = it had its place before
 };
 
 /// One client, for display.
@@ -110,6 +111,9 @@ class GpuArbiter {
   Admission Admit(const ProcessIdentity& process, uint32_t capabilities, uint32_t sms,
                   BoardMemory brought, uint32_t slot);
 
+  /// Frees the place again, where the process still has that very one: it does not know of it.
+  void Withdraw(uint64_t number);
+
   /// Applies new options and asks the source again for every client.
   void Reconfigure(const GpuOptions& options);
   /// The process of this number, if it is here and the user's (nothing: whosever it is).
@@ -132,6 +136,7 @@ class GpuArbiter {
   struct Client {
     uint32_t slot = 0;
     ClientId id;
+    uint64_t number = 0;  // of its admission
     ProcessIdentity process;
     int pidfd = -1;
     bool is_watched = false;  // `pidfd` is this process's: it tells when that has ended

@@ -62,4 +62,9 @@ void HangUp(int fd) {
   close(fd);
 }
 
+bool HasHungUp(int fd) {
+  char byte = 0;
+  return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 }  // namespace cupola::sched

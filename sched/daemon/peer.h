@@ -22,4 +22,7 @@ int TakeDescriptor(msghdr& packet);
 /// Closes so that the peer reads what it was sent: behind data that nobody has read its next call would fail instead.
 void HangUp(int fd);
 
+/// Whether the peer has hung up and nothing that it said is left to be read.
+bool HasHungUp(int fd);
+
 }  // namespace cupola::sched

@@ -254,7 +254,11 @@ bool Server::Serve(Connection& connection) {
   packet.msg_control = control;
   packet.msg_controllen = sizeof(control);
   const ssize_t size = recvmsg(connection.fd, &packet, MSG_CMSG_CLOEXEC);
-  if (size < 0) return errno == EAGAIN || errno == EINTR;
+  if (size < 0) {
+    if (errno == EAGAIN || errno == EINTR) return true;
+    if (errno == ECONNRESET) Withdraw(connection);  // it left an answer unread (unix_release_sock)
+    return false;
+  }
   const int descriptor = TakeDescriptor(packet);
   BoardMemory brought;
   const char* why = "";
@@ -309,6 +313,7 @@ bool Server::ServeJoin(Connection& connection, const JoinMessage& message, std::
   if (!IsUuid(uuid)) {
     return Refuse(connection, JoinStatus::kBadMessage, "the message names no GPU");
   }
+  if (HasHungUp(connection.fd)) return false;  // it may be here again, by another connection
   const Result<GpuArbiter*> gpu = GpuFor(uuid, process);
   if (!gpu) return Refuse(connection, JoinStatus::kFailed, gpu.error().message);
   const Admission admission =
@@ -321,7 +326,16 @@ bool Server::ServeJoin(Connection& connection, const JoinMessage& message, std::
   JoinAnswer answer;
   answer.slot = admission.slot;
   config_.FillVariants(process, answer);
-  return Answer(connection, answer, admission.board_fd);
+  connection.gpu = uuid;
+  connection.admission = admission.number;
+  if (Answer(connection, answer, admission.board_fd)) return true;
+  Withdraw(connection);
+  return false;
+}
+
+void Server::Withdraw(const Connection& connection) {
+  const auto gpu = gpus_.find(connection.gpu);
+  if (connection.admission != 0 && gpu != gpus_.end()) gpu->second->Withdraw(connection.admission);
 }
 
 bool Server::Refuse(const Connection& connection, JoinStatus status, const std::string& reason) {

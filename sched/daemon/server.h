@@ -40,6 +40,8 @@ class Server : private SettingsSource {
     ProcessIdentity peer;
     uint64_t last_ns = 0;
     bool has_spoken = false;
+    std::string gpu;         ///< where it has been given a place, by the answer sent last
+    uint64_t admission = 0;  ///< Admission::number of that; 0 = none
     AnswerQueue answer;
   };
 
@@ -83,6 +85,8 @@ class Server : private SettingsSource {
   /// Tells the peer and the log; false.
   bool Refuse(const Connection& connection, JoinStatus status, const std::string& reason);
   void Tell(const Connection& connection, JoinStatus status, const std::string& reason);
+  /// The peer has hung up before it had its answer: it has no place.
+  void Withdraw(const Connection& connection);
   void Drop(int fd);
   void DropIdle();
   /// The error is for the peer.

@@ -112,8 +112,7 @@ size_t Server::ConnectionsOf(uint32_t uid) const {
 void Server::DropGone() {
   std::vector<int> gone;
   for (const auto& [fd, connection] : connections_) {
-    char byte = 0;
-    if (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0) gone.push_back(fd);
+    if (HasHungUp(fd)) gone.push_back(fd);
   }
   for (const int fd : gone) Drop(fd);
 }
