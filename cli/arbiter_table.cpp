@@ -35,7 +35,8 @@ double Difference(const Row& row, const char* name) {
 }
 
 const char* StateOf(const nlohmann::json& client) {
-  if (client["paused"]) return "paused";
+  if (client["paused"] && client["can_gate"]) return "paused";
+  if (client["paused"]) return client["can_preempt"] ? "paused (variants only)" : "paused (cannot be stopped)";
   if (!client["active"]) return "idle";
   if (client["granted"]) return "runs";
   if (client["can_preempt"] || client["can_gate"]) return "waits";
@@ -67,7 +68,7 @@ std::string RowText(const Row& row, double total_ns, bool with_all) {
   const std::string path = client["executable"];
   const bool waits = client["active"] && !client["granted"];
   const nlohmann::json launch = client.value("launch", nlohmann::json::object());
-  std::string text = fmt::format("{:>8} {:<16.16} {:>8} {:>6} {:>6.1f} {:>8.0f} {:>8.0f} {:>9} {:<24} ",
+  std::string text = fmt::format("{:>8} {:<16.16} {:>8} {:>6} {:>6.1f} {:>8.0f} {:>8.0f} {:>9} {:<26} ",
                                  client["pid"].get<int64_t>(), Printable(path.substr(path.rfind('/') + 1)),
                                  client["priority"].get<int64_t>(), client["weight"].get<int64_t>(),
                                  total_ns > 0 ? 100 * row.ran_ns / total_ns : 0.0, Difference(row, "launches"),
@@ -80,7 +81,7 @@ std::string RowText(const Row& row, double total_ns, bool with_all) {
 }
 
 std::string HeadText(bool with_all) {
-  std::string text = fmt::format("{:>8} {:<16} {:>8} {:>6} {:>6} {:>8} {:>8} {:>9} {:<24} ", "PID", "PROGRAM",
+  std::string text = fmt::format("{:>8} {:<16} {:>8} {:>6} {:>6} {:>8} {:>8} {:>9} {:<26} ", "PID", "PROGRAM",
                                  "PRIORITY", "WEIGHT", "SHARE%", "LAUNCHES", "PREEMPTD", "WAITING", "STATE");
   if (with_all) text += fmt::format("{:<8} {:<7} {:<12} ", "USER", "RULES", "LABEL");
   return text + "KERNEL";

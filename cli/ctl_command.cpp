@@ -50,6 +50,7 @@ nlohmann::json Ask(const CtlOptions& options, const nlohmann::json& request) {
 /// Does what has no answer of its own.
 void Do(const CtlOptions& options, const nlohmann::json& request) {
   const nlohmann::json answer = Ask(options, request);
+  if (const std::string note = answer.value("note", ""); !note.empty()) Say(note);
   if (options.as_json) fmt::print("{}\n", answer.dump());
   for (const nlohmann::json& note : answer.value("notes", nlohmann::json::array())) Say(note.get<std::string>());
 }

@@ -52,6 +52,15 @@ std::optional<T> NumberAt(const json& request, const char* name, int64_t low, in
   return std::nullopt;
 }
 
+/// What of the changes is kept, and does nothing under the policy in force; "" = all of them do something.
+std::string NoteOn(const ToldSetting& changes, const std::string& policy) {
+  std::string idle;
+  if (changes.priority && policy != "hpf") idle = "priority counts under hpf";
+  if (changes.latency_bound_ns && policy != "hpf") idle = "priority and latency_bound_us count under hpf";
+  if (changes.weight && policy != "ffs") idle += (idle.empty() ? "" : ", ") + std::string("weight counts under ffs");
+  return idle.empty() ? "" : fmt::format("{}; the policy is {}", idle, policy);
+}
+
 }  // namespace
 
 std::string ControlRequests::Handle(const ProcessIdentity& peer, const std::string& request) {
@@ -182,6 +191,12 @@ json ControlRequests::Set(const ProcessIdentity& peer, const json& request) {
   const bool own = peer.uid == geteuid() || peer.uid == 0;
   const bool only_pauses = !changes.priority && !changes.weight && !changes.latency_bound_ns;
   const auto whose = own ? std::optional<uint32_t>() : peer.uid;
+  if (changes.paused.value_or(false) && (own || only_pauses) && CannotBeStopped(*pid, whose)) {
+    return Failure(fmt::format("process {} cannot be stopped, so it is not paused: its launches are not held at gates "
+                               "(CUPOLA_GATE_EVERY=0, the driver refuses them, or a tool is at work in it), and it has "
+                               "launched no kernel that has a preemptible variant",
+                               *pid));
+  }
   bool found = false;
   if (own || only_pauses) {
     for (const auto& [uuid, gpu] : server_.gpus_) {
@@ -197,7 +212,16 @@ json ControlRequests::Set(const ProcessIdentity& peer, const json& request) {
     return Failure(fmt::format("{} may only pause and resume processes of their own", peer.user));
   }
   if (!found) return Failure(fmt::format("process {} is not known here", *pid));
-  return {{"ok", true}};
+  const std::string note = NoteOn(changes, server_.config_.gpu.policy);
+  return note.empty() ? json{{"ok", true}} : json{{"ok", true}, {"note", note}};
+}
+
+bool ControlRequests::CannotBeStopped(uint32_t pid, std::optional<uint32_t> uid) {
+  std::optional<uint32_t> all;
+  for (const auto& [uuid, gpu] : server_.gpus_) {
+    if (const auto one = gpu->CapabilitiesOf(pid, uid)) all = all.value_or(0) | *one;
+  }
+  return all && (*all & (kCanPreempt | kCanGate)) == 0;
 }
 
 json ControlRequests::SetPolicy(const json& request) {

@@ -24,6 +24,8 @@ class ControlRequests {
   nlohmann::json Rules(const nlohmann::json& request);
   nlohmann::json ToJson(const ClientStatus& client) const;
   nlohmann::json Set(const ProcessIdentity& peer, const nlohmann::json& request);
+  /// Whether the process is here, and can do nothing when it is asked to leave the GPU.
+  bool CannotBeStopped(uint32_t pid, std::optional<uint32_t> uid);
   nlohmann::json SetPolicy(const nlohmann::json& request);
   nlohmann::json Reload();
 

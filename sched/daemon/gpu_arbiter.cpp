@@ -322,6 +322,18 @@ std::optional<ProcessIdentity> GpuArbiter::FindProcess(uint32_t pid, std::option
   return std::nullopt;
 }
 
+std::optional<uint32_t> GpuArbiter::CapabilitiesOf(uint32_t pid, std::optional<uint32_t> uid) {
+  const std::lock_guard lock(mutex_);
+  std::optional<uint32_t> all;
+  for (const auto& board : boards_) {
+    for (const Client& client : board->clients) {
+      if (client.process.pid != pid || client.process.uid != uid.value_or(client.process.uid)) continue;
+      all = all.value_or(0) | board->memory.view().slot(client.slot).capabilities;
+    }
+  }
+  return all;
+}
+
 void GpuArbiter::SettingsChanged(uint32_t pid) {
   const std::lock_guard lock(mutex_);
   for (const auto& board : boards_) {

@@ -118,6 +118,8 @@ class GpuArbiter {
   void Reconfigure(const GpuOptions& options);
   /// The process of this number, if it is here and the user's (nothing: whosever it is).
   std::optional<ProcessIdentity> FindProcess(uint32_t pid, std::optional<uint32_t> uid);
+  /// What that process says it can do when it is asked to yield (SlotCapability). Nothing: it is not here.
+  std::optional<uint32_t> CapabilitiesOf(uint32_t pid, std::optional<uint32_t> uid);
   /// Asks the source again for one process.
   void SettingsChanged(uint32_t pid);
 

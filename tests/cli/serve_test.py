@@ -353,7 +353,9 @@ class Control(ServeTest):
         self.serve()
         self.assertIn("no process has joined", self.ctl("show"))
         member = Member(self)
-        self.ctl("set", str(member.pid), "priority=3", "weight=4", "latency_bound_us=700")
+        done = self.cupola("ctl", "set", str(member.pid), "priority=3", "weight=4", "latency_bound_us=700")
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (0, "", "cupola: weight counts under ffs; the policy is hpf\n"))
         row = self.clients()[member.pid]
         self.assertEqual((row["priority"], row["weight"], row["latency_bound_us"]), (3, 4, 700))
         self.assertEqual(member.show()["priority"], 3)
@@ -370,6 +372,7 @@ class Control(ServeTest):
         self.assertEqual(member.show()["priority"], 3)
         member.say("leave")
         until(lambda: member.pid not in self.clients(), "it has left")
+        self.ctl("policy", "ffs")
         self.ctl("set", pid, "weight=5")
         self.assertEqual(member.say("join GPU-2"), "joined")
         row = self.clients()[member.pid]
