@@ -30,8 +30,10 @@
 
 namespace cupola::runtime {
 
-/// Physical launches of one launch that may be under way at a time.
-inline constexpr uint32_t kPhysicalLaunches = 4;
+/// Physical launches of one launch that may be under way at a time. The last place is not for what is asked to
+/// leave: all others may have been, and hold blocks that wait for what is behind them.
+inline constexpr uint32_t kPhysicalLaunches = 5;
+inline constexpr uint32_t kAskedPhysicalLaunches = kPhysicalLaunches - 1;
 
 /// Ranges of claimed, unstarted blocks that a list can hold; at least the workers that an
 /// SM-filling launch may have (132 SMs of 32 blocks on an H200).
@@ -55,7 +57,7 @@ struct alignas(128) ControlSlot {
   uint32_t done;       ///< the guard's word: sequence of the last launch that is complete
   uint32_t yielded;    ///< workers that left because of a stop below kAllSms, ever
   PhysicalControl physical[kPhysicalLaunches];
-  uint32_t reserved1[12];
+  uint32_t reserved1[8];
 };
 static_assert(sizeof(ControlSlot) == 128 && offsetof(ControlSlot, physical) == 16);
 
@@ -81,7 +83,7 @@ struct alignas(64) HostStatus {
   uint32_t next_final[kPhysicalLaunches];  ///< `next` when that one ended
   uint32_t passed;                         ///< number of the last gate before a physical launch that
                                            ///< its stream has come through; written by the stream
-  uint32_t reserved[5];
+  uint32_t reserved[3];
 };
 static_assert(sizeof(HostStatus) == 64);
 

@@ -36,7 +36,7 @@ LaunchSlot* LaunchSlots::Take(uint32_t total_blocks) noexcept {
   LaunchSlot* const slot = &slots_[index];
   slot->state = LaunchSlot::State::kRunning;
   slot->may_have_stopped = slot->stopped = slot->is_gated = slot->wants_another = false;
-  slot->live = 0;
+  slot->live = slot->goes_on = 0;
   slot->looked_at_bound = 0;
   slot->total_blocks = total_blocks;
   slot->number = ++last_number_;
@@ -47,7 +47,8 @@ LaunchSlot* LaunchSlots::Take(uint32_t total_blocks) noexcept {
 
 uint32_t LaunchSlots::BeginPhysical(LaunchSlot* slot, uint32_t workers,
                                     uint32_t helper) noexcept {
-  for (uint32_t p = 0; p < runtime::kPhysicalLaunches; ++p) {
+  const uint32_t places = slot->wants_another ? runtime::kPhysicalLaunches : runtime::kAskedPhysicalLaunches;
+  for (uint32_t p = 0; p < places; ++p) {
     if ((slot->live & 1u << p) != 0) continue;
     // 1 to 0xFFFF: a slot sees the same tag again only 65,535 physical launches later.
     slot->last_tag = slot->last_tag == 0xFFFF ? 1 : static_cast<uint16_t>(slot->last_tag + 1);
@@ -60,6 +61,8 @@ uint32_t LaunchSlots::BeginPhysical(LaunchSlot* slot, uint32_t workers,
       slot->yielded_base = slot->yielded_at[p];
     }
     slot->live = static_cast<uint8_t>(slot->live | 1u << p);
+    const unsigned last_place = p >= runtime::kAskedPhysicalLaunches ? 1u << p : 0;
+    slot->goes_on = static_cast<uint8_t>((slot->goes_on & ~(1u << p)) | last_place);
     slot->wants_another = false;
     slot->away_seen = 0;
     slot->stopped = slot->gave_sms = false;
@@ -151,7 +154,7 @@ uint32_t LaunchSlots::WorkersToResume(const LaunchSlot& slot) const noexcept {
   if (slot.last_next - slot.base_next >= slot.total_blocks) return 0;
   const uint32_t away = WorkersAway(slot);
   const int under_way = __builtin_popcount(slot.live);
-  const bool last = under_way + 1 >= static_cast<int>(runtime::kPhysicalLaunches);
+  const bool last = under_way + 1 >= static_cast<int>(runtime::kAskedPhysicalLaunches);
   return last && away < slot.full_workers / 8 ? 0 : away;
 }
 

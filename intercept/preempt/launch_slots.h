@@ -31,6 +31,7 @@ struct LaunchSlot {
                                   ///< come through while HostStatus::passed is not `passage`
   bool is_gated_resume = false;   ///< and that is a resume
   uint8_t live = 0;               ///< bit p: physical launch p is under way
+  uint8_t goes_on = 0;            ///< bit p: it is not asked to leave, in the last place
   uint16_t tag[runtime::kPhysicalLaunches] = {};
   uint16_t last_tag = 0;
   uint8_t helper[runtime::kPhysicalLaunches] = {};  ///< the stream for resumes that it is on, or
@@ -78,7 +79,8 @@ class LaunchSlots {
   LaunchSlot* Take(uint32_t total_blocks) noexcept;
 
   /// A physical launch of `workers` blocks is about to be made, on the stream for resumes `helper` or
-  /// the program's; its index, or kNoPhysical when kPhysicalLaunches are under way.
+  /// the program's; its index, or kNoPhysical when kAskedPhysicalLaunches are under way. Where one is wanted
+  /// beside those (`wants_another`) it gets the last place, and is not asked to leave (`goes_on`).
   uint32_t BeginPhysical(LaunchSlot* slot, uint32_t workers, uint32_t helper = kNoHelper) noexcept;
 
   /// The first stream for resumes that no physical launch of it is on.
@@ -107,8 +109,8 @@ class LaunchSlots {
 
   /// Workers that a resume of the launch is to have, now that nobody asks to yield: all, where
   /// every physical launch has ended with blocks left; those that have left, where some SMs were
-  /// given up; 0 where it needs none. The last free physical launch is kept for at least an eighth
-  /// of the workers.
+  /// given up; 0 where it needs none. The last place of those that are asked is kept for at least an
+  /// eighth of the workers.
   uint32_t WorkersToResume(const LaunchSlot& slot) const noexcept;
 
   /// Workers of a running launch that left before its last block was claimed, about: too many

@@ -125,8 +125,9 @@ bool HasOneThatGoesOn(const PreemptContext& context, const LaunchSlot& slot) {
 
 // Whether a launch has stopped, or will when its blocks have ended: told by the counters, or where they
 // cannot be read by whether it was asked. One at a gate has not begun: the gate is open, or about to be. One
-// that has begun, and will stop, is given another physical launch
-// beside, which takes what it leaves.
+// that has begun, and will stop, is given another physical launch beside, which takes what it leaves. That may
+// be asked to leave too before the process says that it cannot be asked now; but the one in the last place is
+// not, so that in the end one goes on, however often others ask.
 bool MayStop(PreemptContext& context, bool has_counters) {
   bool may_stop = false, wants_another = false;
   {

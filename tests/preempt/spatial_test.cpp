@@ -20,11 +20,11 @@ TEST(Spatial, WhoLeftComesBackBesideThoseResumedBefore) {
 }
 
 TEST(Spatial, WhoLeavesOneSmAfterTheOtherComesBackBesideTheRest) {
-  EXPECT_EQ(LeftOneAfterTheOther(CUPOLA_PRELOAD, runtime::kPhysicalLaunches), "");
+  EXPECT_EQ(LeftOneAfterTheOther(CUPOLA_PRELOAD, runtime::kAskedPhysicalLaunches), "");
 }
 
 TEST(Spatial, WhoLeavesWaitsWhereNoQueueIsFree) {
-  for (uint32_t resumes = 1; resumes < runtime::kPhysicalLaunches; ++resumes) {
+  for (uint32_t resumes = 1; resumes < runtime::kAskedPhysicalLaunches; ++resumes) {
     EXPECT_EQ(LeftOneAfterTheOther(CUPOLA_PRELOAD, resumes), "") << resumes;
   }
 }

@@ -42,6 +42,7 @@ __device__ bool IsStopped(const PreemptParams& p, ControlSlot* slot, uint32_t* b
     return stop >> 16 == p.tag && SmId() < *bound;
   };
   if (leaves(LoadAcquire(&physical.stop))) return true;
+  if (p.yield_line == 0) return false;  // nobody asks this one
   const uint32_t due = LoadAcquire(&physical.poll_at_ns);
   const uint32_t now = NowNs();
   if (due - now - 1 < p.poll_period_ns) return false;

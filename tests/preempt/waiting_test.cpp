@@ -1,5 +1,6 @@
 // Programs that let themselves go on, on the simulated device under the strict driver: no wait of Cupola's own
 // is for what only the program can bring about.
+#include <future>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,19 @@ TEST(Waiting, AKernelThatWaitsAndIsAskedBySeed) {
     EXPECT_EQ(PollsBySeed(CUPOLA_PRELOAD, stream, seed % 3 == 0 ? "stream" : "attributes", seed, kSoon), "")
         << seed;
   }
+}
+
+// On a machine with more to do than processors each physical launch that is made beside those that were asked to
+// leave may be asked as well, before the process can say that it must not be: once all were, none was left.
+TEST(Waiting, ManyThatAreAskedBySeed) {
+  constexpr uint64_t kMany = 8;
+  std::future<std::string> ends[kMany];
+  for (uint64_t seed = 1; seed <= kMany; ++seed) {
+    ends[seed - 1] = std::async(std::launch::async, [seed] {
+      return PollsBySeed(CUPOLA_PRELOAD, kStreams[seed % kStreams.size()], "attributes", seed, kSoon);
+    });
+  }
+  for (uint64_t seed = 1; seed <= kMany; ++seed) EXPECT_EQ(ends[seed - 1].get(), "") << seed;
 }
 
 }  // namespace

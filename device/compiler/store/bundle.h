@@ -24,7 +24,7 @@ namespace cupola::store {
 
 inline constexpr std::array<char, 8> kBundleMagic = {'C', 'U', 'P', 'B', 'N', 'D', 'L', '1'};
 /// Changes whenever a variant of the same kernel would differ; part of every key.
-inline constexpr uint32_t kPassVersion = 12;
+inline constexpr uint32_t kPassVersion = 13;
 
 /// The architecture whose bundles the preloaded library uses: 90 for sm_90. Others can be built, to
 /// be looked at.

@@ -175,7 +175,7 @@ TEST_F(Slots, NobodyIsMissedOnceAllIsClaimed) {
 
 TEST_F(Slots, TheLastPhysicalLaunchIsKeptForManyWorkers) {
   LaunchSlot* slot = Start(10'000, 64);
-  for (uint32_t p = 1; p + 1 < runtime::kPhysicalLaunches; ++p) {
+  for (uint32_t p = 1; p + 1 < runtime::kAskedPhysicalLaunches; ++p) {
     StatusOf(slot).yielded += 1;
     EXPECT_EQ(slots_->WorkersToResume(*slot), 1u);
     EXPECT_EQ(slots_->BeginPhysical(slot, 1), p);
@@ -188,16 +188,31 @@ TEST_F(Slots, TheLastPhysicalLaunchIsKeptForManyWorkers) {
 
 TEST_F(Slots, NoMorePhysicalLaunchesThanTheDeviceHasRoomFor) {
   LaunchSlot* slot = Start(1000, 64);
-  for (uint32_t p = 1; p < runtime::kPhysicalLaunches; ++p) {
+  for (uint32_t p = 1; p < runtime::kAskedPhysicalLaunches; ++p) {
     EXPECT_EQ(slots_->BeginPhysical(slot, 1), p);
   }
   EXPECT_EQ(slots_->BeginPhysical(slot, 1), kNoPhysical);
 }
 
+TEST_F(Slots, TheLastPlaceIsForOneThatIsNotAsked) {
+  constexpr uint32_t kLast = runtime::kAskedPhysicalLaunches;
+  LaunchSlot* slot = Start(1000, 64);
+  slot->wants_another = true;
+  EXPECT_EQ(slots_->BeginPhysical(slot, 64), 1u);  // while there is another it is as the rest
+  for (uint32_t p = 2; p < kLast; ++p) EXPECT_EQ(slots_->BeginPhysical(slot, 1), p);
+  EXPECT_EQ(slot->goes_on, 0u);
+  slot->wants_another = true;
+  EXPECT_EQ(slots_->WorkersToResume(*slot), slot->all_workers);
+  EXPECT_EQ(slots_->BeginPhysical(slot, 64), kLast);
+  EXPECT_EQ(slot->goes_on, 1u << kLast);
+  slot->wants_another = true;
+  EXPECT_EQ(slots_->BeginPhysical(slot, 64), kNoPhysical);
+}
+
 TEST_F(Slots, APhysicalLaunchIsResumedBehindNoOther) {
   LaunchSlot* slot = Start(10'000, 64);  // on the program's stream
   EXPECT_EQ(LaunchSlots::FreeHelper(*slot), 0u);
-  for (uint32_t p = 1; p < runtime::kPhysicalLaunches; ++p) {
+  for (uint32_t p = 1; p < runtime::kAskedPhysicalLaunches; ++p) {
     EXPECT_EQ(LaunchSlots::FreeHelper(*slot), p - 1);
     slots_->BeginPhysical(slot, 8, p - 1);
   }
