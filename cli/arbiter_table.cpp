@@ -1,6 +1,8 @@
 #include "cli/arbiter_table.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -60,45 +62,84 @@ std::string RulesOf(const nlohmann::json& client) {
   return rules.empty() ? "-" : fmt::format("{}", fmt::join(rules, ","));
 }
 
-/// Whose and by which rules; on a narrow terminal there is no room for it.
-constexpr size_t kColumnsForAll = 150;
+/// A state without what is in parentheses behind it, for which there is no room.
+std::string ShortState(const std::string& state) {
+  const size_t end = state.find(" (");
+  return end == std::string::npos ? state : state.substr(0, end) + "*";
+}
 
-std::string RowText(const Row& row, double total_ns, bool with_all) {
-  const nlohmann::json& client = *row.now;
-  const std::string path = client["executable"];
-  const bool waits = client["active"] && !client["granted"];
-  const nlohmann::json launch = client.value("launch", nlohmann::json::object());
-  std::string text = fmt::format("{:>8} {:<16.16} {:>8} {:>6} {:>6.1f} {:>8.0f} {:>8.0f} {:>9} {:<26} ",
-                                 client["pid"].get<int64_t>(), Printable(path.substr(path.rfind('/') + 1)),
-                                 client["priority"].get<int64_t>(), client["weight"].get<int64_t>(),
-                                 total_ns > 0 ? 100 * row.ran_ns / total_ns : 0.0, Difference(row, "launches"),
-                                 Difference(row, "preemptions"),
-                                 waits ? Duration(launch.value("waited_ns", 0.0)) : "-", StateOf(client));
-  if (with_all) {
-    text += fmt::format("{:<8} {:<7} {:<12} ", Cell(client["user"]), RulesOf(client), Cell(client["label"]));
+/// One column: what stands in it, and how wide a terminal must be for it.
+struct Column {
+  const char* name;
+  int width;         ///< 0: what is left of the line
+  bool is_left;
+  size_t columns_from;
+  size_t columns_below;  ///< 0 = any
+  std::string (*text)(const Row& row, double total_ns);
+};
+
+constexpr size_t kColumnsForAll = 150, kColumnsForMost = 110;
+
+std::string Number(const Row& row, const char* name) { return std::to_string((*row.now)[name].get<int64_t>()); }
+
+const Column kTable[] = {
+    {"PID", 8, false, 0, 0, [](const Row& row, double) { return Number(row, "pid"); }},
+    {"PROGRAM", 16, true, 0, 0,
+     [](const Row& row, double) {
+       const std::string path = (*row.now)["executable"];
+       return Printable(path.substr(path.rfind('/') + 1));
+     }},
+    {"PRIORITY", 8, false, 0, 0, [](const Row& row, double) { return Number(row, "priority"); }},
+    {"WEIGHT", 6, false, 0, 0, [](const Row& row, double) { return Number(row, "weight"); }},
+    {"SHARE%", 6, false, 0, 0,
+     [](const Row& row, double total_ns) {
+       return fmt::format("{:.1f}", total_ns > 0 ? 100 * row.ran_ns / total_ns : 0.0);
+     }},
+    {"LAUNCHES", 8, false, kColumnsForMost, 0,
+     [](const Row& row, double) { return fmt::format("{:.0f}", Difference(row, "launches")); }},
+    {"PREEMPTD", 8, false, kColumnsForMost, 0,
+     [](const Row& row, double) { return fmt::format("{:.0f}", Difference(row, "preemptions")); }},
+    {"WAITING", 9, false, 0, 0,
+     [](const Row& row, double) {
+       const nlohmann::json& client = *row.now;
+       const bool waits = client["active"] && !client["granted"];
+       const nlohmann::json launch = client.value("launch", nlohmann::json::object());
+       return waits ? Duration(launch.value("waited_ns", 0.0)) : "-";
+     }},
+    {"STATE", 26, true, kColumnsForMost, 0, [](const Row& row, double) { return std::string(StateOf(*row.now)); }},
+    {"STATE", 7, true, 0, kColumnsForMost, [](const Row& row, double) { return ShortState(StateOf(*row.now)); }},
+    {"USER", 8, true, kColumnsForAll, 0, [](const Row& row, double) { return Cell((*row.now)["user"]); }},
+    {"RULES", 7, true, kColumnsForAll, 0, [](const Row& row, double) { return RulesOf(*row.now); }},
+    {"LABEL", 12, true, kColumnsForAll, 0, [](const Row& row, double) { return Cell((*row.now)["label"]); }},
+    {"KERNEL", 0, true, 0, 0,
+     [](const Row& row, double) { return Printable((*row.now)["kernel"].get<std::string>()); }}};
+
+/// A line of the table: the heads where there is no row.
+std::string Line(const Row* row, double total_ns, size_t columns) {
+  std::string line;
+  for (const Column& column : kTable) {
+    const size_t there = columns == 0 ? SIZE_MAX : columns;
+    if (there < column.columns_from || (column.columns_below != 0 && there >= column.columns_below)) continue;
+    const std::string text = row != nullptr ? column.text(*row, total_ns) : column.name;
+    if (!line.empty()) line += ' ';
+    // Names are cut where they are too long for their column; numbers are not.
+    if (!column.is_left) {
+      line += fmt::format("{:>{}}", text, column.width);
+    } else if (column.width == 0 || std::string_view(column.name) == "LABEL") {
+      line += fmt::format("{:<{}}", text, column.width);
+    } else {
+      line += fmt::format("{:<{}.{}}", text, column.width, column.width);
+    }
   }
-  return text + Printable(client["kernel"].get<std::string>());
-}
-
-std::string HeadText(bool with_all) {
-  std::string text = fmt::format("{:>8} {:<16} {:>8} {:>6} {:>6} {:>8} {:>8} {:>9} {:<26} ", "PID", "PROGRAM",
-                                 "PRIORITY", "WEIGHT", "SHARE%", "LAUNCHES", "PREEMPTD", "WAITING", "STATE");
-  if (with_all) text += fmt::format("{:<8} {:<7} {:<12} ", "USER", "RULES", "LABEL");
-  return text + "KERNEL";
-}
-
-void Append(std::string& text, std::string line, size_t columns) {
-  if (columns != 0 && line.size() > columns) line.resize(columns);
-  text += line + "\n";
+  return line;
 }
 
 }  // namespace
 
-std::string ArbiterTable(const nlohmann::json& answer, const nlohmann::json* before,
-                         size_t columns) {
-  std::string text;
-  const bool with_all = columns == 0 || columns >= kColumnsForAll;
-  if (answer["gpus"].empty()) Append(text, "no process has joined yet", columns);
+std::vector<std::string> ArbiterTable(const nlohmann::json& answer, const nlohmann::json* before,
+                                      size_t columns) {
+  std::vector<std::string> lines;
+  if (answer["gpus"].empty()) lines.emplace_back("no process has joined yet");
   for (const nlohmann::json& gpu : answer["gpus"]) {
     const std::string uuid = gpu["uuid"];
     std::vector<Row> rows;
@@ -111,14 +152,16 @@ std::string ArbiterTable(const nlohmann::json& answer, const nlohmann::json* bef
     }
     std::stable_sort(rows.begin(), rows.end(),
                      [](const Row& a, const Row& b) { return a.ran_ns > b.ran_ns; });
-    Append(text,
-           fmt::format("{}  policy {}  {} processes{}", uuid, gpu["policy"].get<std::string>(),
-                       rows.size(), answer.value("mps", false) ? "  MPS" : ""),
-           columns);
-    Append(text, HeadText(with_all), columns);
-    for (const Row& row : rows) Append(text, RowText(row, total, with_all), columns);
+    lines.push_back(fmt::format("{}  policy {}  {} processes{}", uuid, gpu["policy"].get<std::string>(),
+                                rows.size(), answer.value("mps", false) ? "  MPS" : ""));
+    lines.push_back(Line(nullptr, 0, columns));
+    for (const Row& row : rows) lines.push_back(Line(&row, total, columns));
   }
-  return text;
+  return lines;
+}
+
+std::string ArbiterTableText(const nlohmann::json& answer) {
+  return fmt::format("{}\n", fmt::join(ArbiterTable(answer, nullptr, 0), "\n"));
 }
 
 }  // namespace cupola

@@ -27,6 +27,13 @@ size_t DecodeUtf8(std::string_view text, uint32_t* point) {
   return *point < kLeast[bytes] || *point > 0x10FFFF || is_surrogate ? 0 : bytes;
 }
 
+/// Characters that nobody sees and that change how others are shown, the direction of writing above all (Unicode,
+/// general category Cf).
+bool IsFormat(uint32_t point) {
+  return point == 0xAD || (point >= 0x200B && point <= 0x200F) || (point >= 0x2028 && point <= 0x202E) ||
+         (point >= 0x2060 && point <= 0x206F) || point == 0xFEFF;
+}
+
 }  // namespace
 
 std::string Printable(std::string_view text) {
@@ -36,7 +43,7 @@ std::string Printable(std::string_view text) {
     const size_t bytes = DecodeUtf8(text, &point);
     const bool is_control = (point < 0x20 && point != '\n' && point != '\t') || (point >= 0x7F && point < 0xA0);
     const size_t taken = bytes == 0 ? 1 : bytes;
-    if (bytes == 0 || is_control) {
+    if (bytes == 0 || is_control || IsFormat(point)) {
       for (const char byte : text.substr(0, taken)) shown += fmt::format("\\x{:02x}", static_cast<uint8_t>(byte));
     } else {
       shown += text.substr(0, taken);

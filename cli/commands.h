@@ -26,8 +26,8 @@ enum ExitCode : int {
   kExitNotFound = 127,     ///< the program does not exist, as env(1)
 };
 
-/// `text` for a terminal: control characters (all but newline and tab), C1 ones too, and bytes that are not UTF-8
-/// become \xNN. Names of files and kernels may hold any of them.
+/// `text` for a terminal: control characters (all but newline and tab), C1 ones and those that change the direction of
+/// writing too, and bytes that are not UTF-8 become \xNN. Names of files and kernels may hold any of them.
 std::string Printable(std::string_view text);
 
 /// Prints "cupola: " and a sentence to standard error, as Printable.

@@ -61,7 +61,7 @@ void Show(const CtlOptions& options) {
     fmt::print("{}\n", answer.dump(2));
     return;
   }
-  fmt::print("{}", ArbiterTable(answer, nullptr, 0));
+  fmt::print("{}", ArbiterTableText(answer));
   if (!options.state) return;
   for (const nlohmann::json& gpu : answer["gpus"]) {
     fmt::print("{}", gpu["state"].get<std::string>());

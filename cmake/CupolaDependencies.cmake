@@ -1,5 +1,5 @@
-# Libraries from the distribution. fmt, spdlog and toml++ are used header-only and the compression
-# and ELF libraries are linked statically, so that a binary built here runs on another distribution.
+# Libraries from the distribution. fmt, spdlog and toml++ are used header-only and the compression,
+# ELF and terminal libraries are linked statically, so that a binary built here runs on another distribution.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -39,6 +39,7 @@ endfunction()
 cupola_find_static(cupola_elf gelf.h elf z)
 cupola_find_static(cupola_zstd zstd.h zstd)
 cupola_find_static(cupola_lz4 lz4.h lz4)
+cupola_find_static(cupola_ncurses ncurses.h ncursesw tinfo)
 
 # The headers of the CUDA toolkit (cuda.h, cudaTypedefs.h, fatbinary_section.h): host code only
 # reads declarations from them. nvcc and ptxas are needed by tests/apps and by `cupola build`.

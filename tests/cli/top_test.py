@@ -10,21 +10,21 @@ import sys
 import termios
 import unittest
 
-from arbiter_bed import CUPOLA, Member, ServeTest, until
+from arbiter_bed import CUPOLA, TIMEOUT, Member, ServeTest, until
+from vt_screen import Screen
 
 
 class Terminal:
     """A program on a terminal of its own, with what it shows in columns."""
-    COLUMNS = 120
 
-    def __init__(self, test, *words):
+    def __init__(self, test, *words, rows=40, columns=120, term="xterm"):
         self.master, self.slave = pty.openpty()
-        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, self.COLUMNS, 0, 0))
+        self.resize(rows, columns)
         self.settings = self.read_settings()
         self.text = ""
         self.process = subprocess.Popen(
-            words, env=test.env, stdin=self.slave, stdout=self.slave, stderr=self.slave,
-            start_new_session=True,
+            words, env={**test.env, "TERM": term, "LC_ALL": "C.UTF-8"}, stdin=self.slave, stdout=self.slave,
+            stderr=self.slave, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))  # ctrl-C is for it
 
     def __enter__(self):
@@ -36,31 +36,40 @@ class Terminal:
         os.close(self.master)
         os.close(self.slave)
 
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.vt = Screen(rows, columns)
+
     def read_settings(self):
         return termios.tcgetattr(self.slave)
 
     def read(self):
-        while select.select([self.master], [], [], 0)[0]:
-            self.text += os.read(self.master, 65536).decode()
+        """All that was written, to the end of a table: nothing comes for a while behind it."""
+        while select.select([self.master], [], [], 0.02)[0]:
+            text = os.read(self.master, 65536).decode()
+            self.text += text
+            self.vt.feed(text)
         return self.text
 
     def screen(self):
-        """The lines of the last table that is whole."""
-        tables = self.read().split("\x1b[H\x1b[2J")
-        return tables[-2].splitlines() if len(tables) > 2 else []
+        self.read()
+        return self.vt.lines()
+
+    def press(self, keys):
+        os.write(self.master, keys.encode())
 
     def row(self, pid):
         """By column; {} where there is none of the process."""
         lines = self.screen()
         names = lines[1].split() if len(lines) > 1 else []
         for line in lines[2:]:
-            if line.split()[0] == str(pid):
+            if line.split()[:1] == [str(pid)]:
                 return dict(zip(names, line.split()))
         return {}
 
     def end(self, keys):
         """All that was shown until the program ended, which these keys are to make it."""
-        os.write(self.master, keys.encode())
+        self.press(keys)
         until(lambda: self.process.poll() is not None, "it ends")
         return self.read()
 
@@ -84,7 +93,7 @@ class Top(ServeTest):
             self.serve()
             member = Member(self)
             until(lambda: str(member.pid) in top.read(), "the next daemon's")
-            top.end("q\n")
+            top.end("q")
             self.assertEqual(top.process.returncode, 0)
 
     def test_top_on_a_terminal(self):
@@ -96,8 +105,8 @@ class Top(ServeTest):
         for member, kernel in ((low, "slow_sum"), (high, "gemm")):
             member.say("kernel " + kernel)
             member.say("begin 1000000 600000")
-        for end, signal_text in (("\x03", "^C"), ("q\n", "q")):
-            with self.subTest(end=end), Terminal(self, CUPOLA, "top", "--interval", "0.1") as top:
+        for end, name in (("\x03", "SIGINT"), ("q", "q")):
+            with self.subTest(end=name), Terminal(self, CUPOLA, "top", "--interval", "0.1") as top:
                 until(lambda t=top: "100.0" in t.row(high.pid).get("SHARE%", ""), "a share")
                 row = top.row(high.pid)
                 self.assertEqual((row["PROGRAM"], row["PRIORITY"], row["WAITING"], row["STATE"],
@@ -109,14 +118,62 @@ class Top(ServeTest):
                 low.say("preempted 3")
                 until(lambda t=top: t.row(low.pid)["PREEMPTD"] == "3", "those of the interval")
                 until(lambda t=top: t.row(low.pid)["PREEMPTD"] == "0", "and of it alone")
-                self.assertLessEqual(max(map(len, top.screen())), top.COLUMNS)
                 before, text = top.settings, top.end(end)
                 self.assertEqual(top.process.returncode, 0, text)
                 self.assertEqual(top.read_settings(), before)
                 # A screen of its own, without a cursor; in the end the old one, with it.
-                self.assertTrue(text.startswith("\x1b[?1049h\x1b[?25l"), text[:40])
-                self.assertTrue(text.endswith("\x1b[?25h\x1b[?1049l"), text[-40:])
-                self.assertIn(signal_text, text)
+                self.assertTrue(text.startswith("\x1b[?1049h"), text[:40])
+                self.assertIn("\x1b[?25l", text)
+                self.assertIn("\x1b[?1049l", text[-60:])
+                self.assertRegex(text[-60:], "\x1b\\[\\?(12;)?25h|\x1b\\[34h")
+
+    def test_a_small_terminal_and_keys(self):
+        self.serve()
+        members = [Member(self) for _ in range(30)]
+        busy = members[17]
+        busy.say("begin 1000000 600000")
+        with Terminal(self, CUPOLA, "top", "--interval", "0.1", rows=24, columns=80) as top:
+            until(lambda: top.row(busy.pid).get("SHARE%") == "100.0", "the busy one's share")
+            lines = top.screen()
+            self.assertEqual(lines[2].split()[:1], [str(busy.pid)], "the busiest first")
+            self.assertEqual(lines[1].split(), ["PID", "PROGRAM", "PRIORITY", "WEIGHT", "SHARE%", "WAITING", "STATE",
+                                                "KERNEL"])
+            self.assertEqual(top.row(busy.pid)["STATE"], "runs")
+            self.assertEqual(lines[23], "1-21 of 30 lines; arrow keys for the others, q ends")
+            for keys, last in (("\x1bOB", "2-22"), ("\x1b[6~", "10-30"), ("k", "9-29"), ("\x1bOH", "1-21")):
+                top.press(keys)
+                until(lambda l=last: top.screen()[23].startswith(l + " of 30"), f"{keys!r} shows {last}")
+                self.assertIn("PID", top.screen()[1], "the head stays")
+            top.resize(40, 120)
+            until(lambda: "LAUNCHES" in top.screen()[1] and sum("board_member" in x for x in top.screen()) == 30,
+                  "all of them, on a larger terminal")
+            top.resize(3, 20)
+            until(lambda: "PID" in top.screen()[1], "a very small one")
+            top.end("q")
+
+    def test_a_terminal_that_cannot_move_its_cursor(self):
+        self.serve()
+        members = [Member(self) for _ in range(30)]
+        for term in ("dumb", "no-such-terminal"):
+            with self.subTest(term=term), Terminal(self, CUPOLA, "top", "--interval", "0.1", rows=24, columns=80,
+                                                   term=term) as top:
+                until(lambda t=top: t.read().count("and 10 more lines") >= 3, "three tables")
+                text = top.read()
+                self.assertNotIn("\x1b", text)
+                self.assertLess(max(map(len, text.split("\r\n"))), 80)
+                before = top.settings
+                top.end("q")
+                self.assertEqual((top.process.returncode, top.read_settings()), (0, before))
+        self.assertTrue(members)
+
+    def test_a_terminal_that_nobody_reads(self):
+        self.serve()
+        members = [Member(self) for _ in range(60)]
+        with Terminal(self, CUPOLA, "top", "--interval", "0.1", rows=100, columns=200) as top:
+            until(lambda: members[-1].process.poll() is None and "PID" in top.read(), "a table")
+            fcntl.ioctl(top.slave, termios.TCXONC, termios.TCOOFF)  # as ctrl-S
+            top.process.terminate()
+            self.assertEqual(top.process.wait(TIMEOUT), 0)
 
 
 if __name__ == "__main__":
