@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint64_t kFirstFitNs = 100'000;
 constexpr uint64_t kRefreshNs = 10'000'000;
+constexpr uint64_t kJumpNs = 100'000'000;
 constexpr uint32_t kFits = 1024;
 
 struct Sample {
@@ -46,10 +47,29 @@ uint64_t MultiplyDivide(uint64_t a, uint64_t b, uint64_t c) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b / c);
 }
 
+// Whether the counter and the clock have gone on together since the last fit.
+bool HasJumped(const Sample& now, const ClockFit& old) {
+  const uint64_t age = now.ticks - old.base_ticks;
+  if (static_cast<int64_t>(age) < 0) return true;
+  const uint64_t shown_ns = old.base_ns + MultiplyDivide(age, old.scale, uint64_t{1} << 32);
+  return shown_ns > now.ns + kJumpNs || now.ns > shown_ns + kJumpNs;
+}
+
+void Publish(const ClockFit& made) {
+  ClockFit& fit = fits[next_fit++ % kFits];
+  fit = made;
+  clock_fit.store(&fit, std::memory_order_release);
+}
+
 // The new line starts where the old one is now and aims at where the clock will be at the next
 // refresh: so the time never steps back, and an error of one reading is gone 10 ms later. Where the
-// two are far apart (the machine slept), it steps.
+// two are far apart (the machine slept), it steps, and what was measured before counts no more.
 void PublishFit(const Sample& now) {
+  const ClockFit* const before = clock_fit.load(std::memory_order_relaxed);
+  if (before != nullptr && HasJumped(now, *before)) {
+    first_sample = now;
+    return Publish({now.ticks, now.ns, before->scale, before->refresh_ticks});
+  }
   const uint64_t ticks = now.ticks - first_sample.ticks;
   if (ticks == 0 || now.ns <= first_sample.ns) return;
   const uint64_t true_scale = MultiplyDivide(now.ns - first_sample.ns, uint64_t{1} << 32, ticks);
@@ -65,9 +85,7 @@ void PublishFit(const Sample& now) {
       scale = MultiplyDivide(target_ns - shown_ns, uint64_t{1} << 32, refresh_ticks);
     }
   }
-  ClockFit& fit = fits[next_fit++ % kFits];
-  fit = {now.ticks, base_ns, scale, refresh_ticks};
-  clock_fit.store(&fit, std::memory_order_release);
+  Publish({now.ticks, base_ns, scale, refresh_ticks});
 }
 
 }  // namespace
@@ -90,10 +108,15 @@ void StartFastClock() noexcept {
   fitting.store(false, std::memory_order_release);
 }
 
-void RefreshClockFit() noexcept {
-  if (fitting.exchange(true, std::memory_order_acquire)) return;
-  PublishFit(TakeSample());
-  fitting.store(false, std::memory_order_release);
+uint64_t NowAfterRefresh() noexcept {
+  if (!fitting.exchange(true, std::memory_order_acquire)) {
+    PublishFit(TakeSample());
+    fitting.store(false, std::memory_order_release);
+  }
+  const ClockFit* const fit = clock_fit.load(std::memory_order_acquire);
+  const uint64_t age = __rdtsc() - fit->base_ticks;
+  if (age > fit->refresh_ticks) return MonotonicNs();
+  return fit->base_ns + static_cast<uint64_t>((static_cast<unsigned __int128>(age) * fit->scale) >> 32);
 }
 
 }  // namespace cupola::intercept

@@ -27,8 +27,9 @@ void StartFastClock() noexcept;
 /// 1,024 that takes longer than ten seconds to come round, so a reader needs no lock.
 extern std::atomic<const ClockFit*> clock_fit;
 
-/// Makes a new fit if no other thread is at it.
-void RefreshClockFit() noexcept;
+/// Makes a new fit if no other thread is at it, and reads that. Where the machine slept, or became another one, the
+/// old fit says nothing: the counter may have gone on while the clock stood, or begun anew.
+uint64_t NowAfterRefresh() noexcept;
 
 /// CLOCK_MONOTONIC now, within a microsecond or so. Does not step back, but for what the threads
 /// that read during a refresh may differ by.
@@ -38,11 +39,11 @@ inline uint64_t NowNs() noexcept {
   const uint64_t age = __rdtsc() - fit->base_ticks;
   if (age > fit->refresh_ticks) [[unlikely]] {
     // A "negative" age comes of a thread that read the counter before another thread's refresh.
-    if (static_cast<int64_t>(age) < 0) {
+    if (-age <= fit->refresh_ticks) {
       return fit->base_ns - static_cast<uint64_t>(
           (static_cast<unsigned __int128>(-age) * fit->scale) >> 32);
     }
-    RefreshClockFit();
+    return NowAfterRefresh();
   }
   return fit->base_ns +
          static_cast<uint64_t>((static_cast<unsigned __int128>(age) * fit->scale) >> 32);

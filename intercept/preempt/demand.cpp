@@ -145,7 +145,7 @@ bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
                                .lease_ns = LeaseFor(gpu, predicted_ns),
                                .sms = sms,
                                .overhead_ns = gpu.overhead_ns()},
-                              now);
+                              gpu.OnBoard(now));
   state.phase.store(Phase::kOn);
   // The agent renews the lease, where anybody heeds it. It says how long it is about to sleep
   // before it looks at the phase: either it sees kOn, or we see that it sleeps.
@@ -171,7 +171,7 @@ void NeedMoreSms(GpuBoard& gpu, uint32_t sms, uint64_t now_ns) {
   uint32_t published = wanted.load();
   while (published < sms && !wanted.compare_exchange_weak(published, sms)) {
   }
-  sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = LeaseFor(gpu, 0)}, now_ns);
+  sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = LeaseFor(gpu, 0)}, gpu.OnBoard(now_ns));
 }
 
 void End(GpuBoard& gpu, uint64_t now_ns) {
@@ -381,7 +381,7 @@ sched::Wakes NoteDemand(PreemptContext& context, uint64_t stream, CUstream handl
                        .lease_ns = LeaseFor(*context.gpu, predicted_ns),
                        .sms = state.sms.load(),
                        .overhead_ns = context.gpu->overhead_ns()},
-                      now);
+                      context.gpu->OnBoard(now));
   return wakes;
 }
 
@@ -451,13 +451,14 @@ void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept {
   // Before it ends: the daemon is there at that moment, and lets the others go.
   const uint64_t lease_ns = LeaseFor(gpu, 0);
   const uint64_t until_ns = gpu.slot().demand_until_ns.load();
-  if (now_ns + lease_ns / 2 < until_ns) return;
+  const uint64_t board_now_ns = gpu.OnBoard(now_ns);
+  if (board_now_ns + lease_ns / 2 < until_ns) return;
   if (!IsAtWork(gpu, quiet, now_ns)) {
-    if (now_ns >= until_ns) EndUnlessLaunched(gpu, launches, now_ns);
+    if (board_now_ns >= until_ns) EndUnlessLaunched(gpu, launches, now_ns);
     return;
   }
   state.renewed_ns.store(now_ns, std::memory_order_relaxed);
-  sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = lease_ns}, now_ns);
+  sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = lease_ns}, board_now_ns);
 }
 
 void DropDemandAtExit() noexcept {

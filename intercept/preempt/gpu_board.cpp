@@ -316,7 +316,7 @@ void GpuBoard::Poll(uint64_t now_ns) noexcept {
   }
   const bool daemon_is_well =
       client_.joined() && client_.Poll(now_ns) == sched::DaemonState::kPresent;
-  if (!daemon_is_well && requests() != 0) sched::DropStaleRequests(board_, index_, now_ns);
+  if (!daemon_is_well && requests() != 0) sched::DropStaleRequests(board_, index_, OnBoard(now_ns));
   LookWhoMayAsk();
 }
 

@@ -41,6 +41,8 @@ class GpuBoard {
   bool has_left() const noexcept { return left_.load(std::memory_order_relaxed); }
   /// After that, for the agent: nobody holds what still runs, arbiter or not.
   void DropRequestsAfterLeaving() noexcept;
+  /// A time of this process's clock on the board's.
+  uint64_t OnBoard(uint64_t now_ns) const noexcept { return client_.OnBoard(now_ns); }
   /// SMs that those who ask want; kAllSms = the whole GPU. Means something while somebody asks.
   uint32_t sm_bound() const noexcept {
     const uint32_t bound = slot_->yield_sm_bound.load();

@@ -1,7 +1,8 @@
 // The board of one GPU: shared memory through which processes, and the arbiter if there is one, tell
 // each other who wants the GPU and who is to yield. Made by `cupola serve`, handed to clients as a
 // file descriptor; a board works on without its daemon. Fixed layout, used from several processes:
-// every field is an atomic with one writer unless it says otherwise. Design section 6.
+// every field is an atomic with one writer unless it says otherwise. Times are of the daemon's CLOCK_MONOTONIC, which in
+// another time namespace is another one (BoardClient::OnBoard). Design section 6.
 //
 // The way in, without a round trip: a client that gets work publishes `demand`, then sets its bit in the
 // yield line of every slot in its `may_take` mask and wakes that slot's agent. When its demand has
@@ -100,7 +101,7 @@ struct alignas(128) BoardSlot {
   // Written by the process.
   alignas(128) std::atomic<uint32_t> capabilities;
   std::atomic<uint32_t> demand;       ///< odd while it has work on the GPU or waiting: +1 at each change
-  std::atomic<uint64_t> demand_since_ns;    ///< CLOCK_MONOTONIC
+  std::atomic<uint64_t> demand_since_ns;    ///< on the board's clock
   std::atomic<uint64_t> demand_until_ns;    ///< the lease: after it the demand counts as ended
   std::atomic<uint64_t> remaining_ns;       ///< predicted, of the launch at the head
   std::atomic<uint32_t> sms_wanted;         ///< SMs its launch needs; kAllSms = the whole GPU
@@ -137,7 +138,7 @@ struct alignas(128) BoardHeader {
   std::atomic<uint32_t> version;
   std::atomic<uint32_t> slots;         ///< kBoardSlots
   std::atomic<uint32_t> daemon_pid;    ///< 0 once it has left in order
-  std::atomic<uint64_t> daemon_beat_ns;  ///< CLOCK_MONOTONIC of its last review
+  std::atomic<uint64_t> daemon_beat_ns;  ///< on the board's clock, of its last review
   char gpu_uuid[64];                   ///< "GPU-..." or "SIM-0", NUL-terminated
   std::atomic<uint32_t> policy;        ///< for display
   std::atomic<uint64_t> epoch;         ///< FFS rounds so far
@@ -148,6 +149,7 @@ struct alignas(128) BoardHeader {
   std::atomic<uint32_t> extra_sms;     ///< and for so many more; 0 above: always for the whole GPU
   std::atomic<uint32_t> decisions;     ///< +1 behind a change of some slot's may_take or may_be_held
   std::atomic<uint32_t> used_slots;    ///< slots that the daemon ever gave are below it; 0 = unknown
+  std::atomic<uint64_t> clock_namespace;  ///< ClockNamespace() of the daemon; 0 = unknown
   // Written by anyone who has news for the daemon.
   alignas(128) std::atomic<uint32_t> bell;  ///< futex: +1 at each change that the daemon is to see
   std::atomic<uint32_t> bell_sleepers;      ///< daemon threads that sleep on `bell`

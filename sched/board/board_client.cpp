@@ -239,6 +239,7 @@ JoinResult BoardClient::Accept(const JoinAnswer& answer, int fd) {
     if (fd >= 0) close(fd);
     present_ = true;
     daemon_pid_ = board().header().daemon_pid.load();
+    CompareClocks();
     return JoinResult::kJoined;
   }
   const char* why = "the answer came without a board";
@@ -254,17 +255,37 @@ JoinResult BoardClient::Accept(const JoinAnswer& answer, int fd) {
   joined_as_ = getpid();
   present_ = true;
   daemon_pid_ = board().header().daemon_pid.load();
+  CompareClocks();
   return JoinResult::kJoined;
 }
 
-bool BoardClient::DaemonIsWell(uint64_t now_ns) const {
+// Where a namespace cannot be known, clocks that differ by less than a daemon's sign of life may be old are one.
+void BoardClient::CompareClocks() {
+  const uint64_t now_ns = BoardClockNs();
+  const BoardHeader& header = board().header();
+  const uint64_t own = ClockNamespace(), others = header.clock_namespace.load();
+  const auto apart_ns = static_cast<int64_t>(header.daemon_beat_ns.load() - now_ns);
+  const bool seem_one = apart_ns > -static_cast<int64_t>(kSilenceNs) && apart_ns < static_cast<int64_t>(kSilenceNs);
+  has_own_clock_ = own != 0 && others != 0 ? own != others : !seem_one;
+  clock_offset_.store(has_own_clock_ ? static_cast<uint64_t>(apart_ns) : 0);
+}
+
+// A sign of life is never of later than now: the largest difference that is seen is the best.
+void BoardClient::LookAtBeat(uint64_t now_ns) {
+  if (!has_own_clock_) return;
+  const uint64_t apart_ns = board().header().daemon_beat_ns.load() - now_ns;
+  const uint64_t known_ns = clock_offset_.load(std::memory_order_relaxed);
+  if (static_cast<int64_t>(apart_ns - known_ns) > 0) clock_offset_.store(apart_ns, std::memory_order_relaxed);
+}
+
+bool BoardClient::DaemonIsWell(uint64_t board_now_ns) const {
   const BoardHeader& header = board().header();
   const uint32_t pid = header.daemon_pid.load();
   if (pid == 0) return false;
   const uint64_t beat = header.daemon_beat_ns.load();
-  if (now_ns < beat + kSilenceNs / 6) return true;
+  if (board_now_ns < beat + kSilenceNs / 6) return true;
   if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
-  return now_ns < beat + kSilenceNs;
+  return board_now_ns < beat + kSilenceNs;
 }
 
 bool BoardClient::owns_slot() const {
@@ -274,7 +295,8 @@ bool BoardClient::owns_slot() const {
 
 DaemonState BoardClient::Poll(uint64_t now_ns) {
   if (!joined() || !owns_slot()) return DaemonState::kNone;
-  if (DaemonIsWell(now_ns)) {
+  LookAtBeat(now_ns);
+  if (DaemonIsWell(OnBoard(now_ns))) {
     present_ = true;
     // Another process brought this board to a new daemon, which does not know our label yet.
     if (board().header().daemon_pid.load() != daemon_pid_ && now_ns >= next_attempt_ns_) {
@@ -288,7 +310,7 @@ DaemonState BoardClient::Poll(uint64_t now_ns) {
     next_attempt_ns_ = now_ns;
   }
   DropDaemonHolds(board(), index_);  // each time: a stuck daemon may have set them again
-  DropStaleRequests(board(), index_, now_ns);
+  DropStaleRequests(board(), index_, OnBoard(now_ns));
   if (now_ns < next_attempt_ns_) return DaemonState::kAbsent;
   next_attempt_ns_ = now_ns + kRetryNs;
   return Rejoin(kRejoinTimeoutMs) == JoinResult::kJoined ? DaemonState::kPresent

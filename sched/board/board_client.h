@@ -4,6 +4,7 @@
 // the board's. Fails open: every failure leaves the process as it was without an arbiter.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "sched/board/board_memory.h"
@@ -63,10 +64,14 @@ class BoardClient {
   /// Whether the slot still is of the process that joined: who has lost it may not write to it, it may
   /// be another's. Only when joined().
   bool owns_slot() const;
+  /// A time of this process's CLOCK_MONOTONIC on the board's clock. In a time namespace of its own, which containers
+  /// may have, the two differ: by what the daemon's signs of life tell, which is right to within the time that an
+  /// answer takes, and becomes more exact with each Poll. Any thread.
+  uint64_t OnBoard(uint64_t local_ns) const { return local_ns + clock_offset_.load(std::memory_order_relaxed); }
   /// Of the last refusal or failure; "" = none.
   const char* reason() const { return reason_; }
 
-  /// Looks after the daemon: call every 100 ms or so, from the agent. Three loads when it is well.
+  /// Looks after the daemon at `now_ns` of CLOCK_MONOTONIC: call every 100 ms or so, from the agent. Three loads when it is well.
   /// When it is found dead or silent for kSilenceNs, frees this process of the daemon's holds. While
   /// it is absent, looks for a new daemon once a second, which takes at most 50 ms, and brings it the
   /// board that this process has: memory, slot and requests stay where they are, launches under way
@@ -96,7 +101,9 @@ class BoardClient {
  private:
   JoinResult Exchange(uint32_t timeout_ms);
   JoinResult Accept(const JoinAnswer& answer, int fd);
-  bool DaemonIsWell(uint64_t now_ns) const;
+  bool DaemonIsWell(uint64_t board_now_ns) const;
+  void CompareClocks();
+  void LookAtBeat(uint64_t now_ns);
   void GatherTexts(const JoinRequest& request);
 
   JoinMessage message_;
@@ -112,7 +119,9 @@ class BoardClient {
   int32_t joined_as_ = 0;  // getpid
   bool present_ = false;
   uint32_t daemon_pid_ = 0;  // that knows this process
-  uint64_t next_attempt_ns_ = 0;
+  uint64_t next_attempt_ns_ = 0;  // on CLOCK_MONOTONIC
+  bool has_own_clock_ = false;
+  std::atomic<uint64_t> clock_offset_{0};  // of the board's clock; wraps
 };
 
 }  // namespace cupola::sched

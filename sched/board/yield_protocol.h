@@ -70,7 +70,7 @@ struct Wakes {
   bool Any() const { return daemon || !agents.IsEmpty(); }
 };
 
-/// Whether the slot's process wants the GPU at `now_ns` (CLOCK_MONOTONIC): its demand is odd and
+/// Whether the slot's process wants the GPU at `now_ns` (on the board's clock, as all times here): its demand is odd and
 /// its lease has not passed.
 bool HasDemand(const BoardSlot& slot, uint64_t now_ns);
 
@@ -164,7 +164,10 @@ void WaitForWake(BoardSlot& slot, uint32_t seen, uint64_t timeout_ns);
 /// Tells the daemon that something on the board has changed. A system call only if it sleeps.
 void RingBell(BoardHeader& header);
 
-/// CLOCK_MONOTONIC.
+/// CLOCK_MONOTONIC of this process: the board's clock, where the daemon is in the same time namespace.
 uint64_t BoardClockNs();
+
+/// The number of this process's time namespace (time_namespaces(7)); 0 = it cannot be known. A look at /proc.
+uint64_t ClockNamespace();
 
 }  // namespace cupola::sched

@@ -82,6 +82,7 @@ GpuArbiter::Board* GpuArbiter::NewBoard(BoardMemory memory, uint32_t uid) {
   BoardHeader& header = board->memory.view().header();
   header.bell_sleepers = 0;
   header.daemon_uid = Number(geteuid());
+  header.clock_namespace = ClockNamespace();
   header.daemon_beat_ns = BoardClockNs();
   header.daemon_pid = Number(getpid());
   Board* made = board.get();

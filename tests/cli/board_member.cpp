@@ -48,7 +48,7 @@ bool Obey(BoardClient& client) {
     const uint64_t now = BoardClockNs();
     if (std::strcmp(word, "begin") == 0) {  // remaining us, lease ms, SMs
       const Demand demand = {number * 1000, lease * 1'000'000, sms};
-      WakeSleepers(client.board(), BeginDemand(client.board(), client.index(), demand, now));
+      WakeSleepers(client.board(), BeginDemand(client.board(), client.index(), demand, client.OnBoard(now)));
       std::puts("ok");
     } else if (std::strcmp(word, "end") == 0) {
       EndDemand(client.board(), client.index());
@@ -59,7 +59,7 @@ bool Obey(BoardClient& client) {
       Show(client);
     } else if (std::strcmp(word, "drop") == 0) {
       std::printf("%llx\n", static_cast<unsigned long long>(
-                                DropStaleRequests(client.board(), client.index(), now)));
+                                DropStaleRequests(client.board(), client.index(), client.OnBoard(now))));
     } else if (std::strcmp(word, "kernel") == 0 && std::sscanf(line, "%*s %127s", text) == 1) {
       std::strncpy(client.slot().kernel, text, sizeof(client.slot().kernel) - 1);
       std::puts("ok");
