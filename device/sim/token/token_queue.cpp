@@ -1,5 +1,6 @@
 #include "device/sim/token/token_queue.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace cupola::sim {
@@ -17,6 +19,7 @@ namespace {
 constexpr uint32_t kNodes = SharedToken::kNodes;
 constexpr uint32_t kNone = SharedToken::kNone;
 constexpr uint64_t kLookNs = 20'000'000;      // between looks at whether a predecessor is stopped
+constexpr int kStillLooks = 3;                // at which no thread of it has run since the one before
 constexpr uint64_t kStuckNs = 2'000'000'000;  // the lock is held for microseconds
 
 timespec FromNow(uint64_t ns) {
@@ -52,7 +55,50 @@ bool IsStopped(int32_t pid) {
   return name_end != nullptr && (name_end[2] == 'T' || name_end[2] == 't');
 }
 
+/// What /proc says of the threads of a process: how often they were switched, together, and whether one of them runs
+/// or would if it were let. False: nothing is known.
+bool LookAtThreads(int32_t pid, uint64_t* switches, bool* is_runnable) {
+  char folder[32], path[300], text[4096];
+  std::snprintf(folder, sizeof(folder), "/proc/%d/task", pid);
+  DIR* const threads = opendir(folder);
+  if (threads == nullptr) return false;
+  *switches = 0;
+  *is_runnable = false;
+  bool is_known = false;
+  while (const dirent* const thread = readdir(threads)) {
+    if (thread->d_name[0] == '.') continue;
+    std::snprintf(path, sizeof(path), "%s/%s/status", folder, thread->d_name);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t bytes = file >= 0 ? read(file, text, sizeof(text) - 1) : -1;
+    if (file >= 0) close(file);
+    if (bytes <= 0) continue;  // it has ended
+    text[bytes] = '\0';
+    const char* const state = std::strstr(text, "\nState:\t");
+    const char* const waits = std::strstr(text, "\nvoluntary_ctxt_switches:\t");
+    const char* const others = std::strstr(text, "\nnonvoluntary_ctxt_switches:\t");
+    if (state == nullptr || waits == nullptr || others == nullptr) continue;
+    is_known = true;
+    *is_runnable |= state[8] == 'R';
+    *switches += std::strtoull(waits + 26, nullptr, 10) + std::strtoull(others + 29, nullptr, 10);
+  }
+  closedir(threads);
+  return is_known;
+}
+
 }  // namespace
+
+/// A process in a frozen control group is in another state by each kind of freezer, in none of its own. But no thread of
+/// it runs, though its bell was rung: a live one has a thread that hears that.
+bool TokenQueue::Stillness::SeemsFrozen(int32_t pid) {
+  uint64_t switches = 0;
+  bool is_runnable = false;
+  if (!LookAtThreads(pid, &switches, &is_runnable) || is_runnable || switches != switches_) {
+    switches_ = switches;
+    looks_ = 0;
+    return false;
+  }
+  return ++looks_ >= kStillLooks;
+}
 
 /// Holds the lock over tickets and waits_for.
 class TokenQueue::Guard {
@@ -163,13 +209,14 @@ TokenQueue::Outcome TokenQueue::Wait() {
 /// Until the entry that has `ticket` and `node` has left the queue, is dead or is put out.
 TokenQueue::Outcome TokenQueue::WaitForTurn(uint32_t node, uint64_t ticket) {
   pthread_mutex_t* turn = &shared_.turns[node];
+  Stillness stillness;
   while (true) {
     const timespec look = FromNow(kLookNs);
     int error = pthread_mutex_clocklock(turn, CLOCK_MONOTONIC, &look);
     if (error == ETIMEDOUT) error = pthread_mutex_trylock(turn);  // it may be free since
     if (error == EBUSY) {
       if (stop_ || is_evicted()) return Outcome::kLeft;
-      if (EvictIfStopped(node, ticket)) return Outcome::kDone;
+      if (EvictIfStopped(node, ticket, stillness)) return Outcome::kDone;
       continue;
     }
     if (!Acquired(turn, error)) return Outcome::kUnusable;
@@ -190,8 +237,13 @@ TokenQueue::Outcome TokenQueue::WaitForTurn(uint32_t node, uint64_t ticket) {
 
 // One that waits itself is put out when its turn has come: to look into /proc for each of many that wait would
 // cost more than what they wait for.
-bool TokenQueue::EvictIfStopped(uint32_t node, uint64_t ticket) {
-  if (Predecessor(ticket) != kNone || !IsStopped(shared_.pids[node])) return false;
+bool TokenQueue::EvictIfStopped(uint32_t node, uint64_t ticket, Stillness& stillness) {
+  if (Predecessor(ticket) != kNone) return false;
+  const int32_t pid = shared_.pids[node];
+  if (!IsStopped(pid) && !stillness.SeemsFrozen(pid)) {
+    RingNode(node);  // by the next look it has run
+    return false;
+  }
   Guard guard(shared_);
   if (!guard.is_held() || shared_.tickets[node] != ticket) return false;
   shared_.tickets[node] = 0;

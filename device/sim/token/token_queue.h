@@ -18,8 +18,9 @@
 //      process killed in the middle leaves nothing to repair.
 //   5. A node is taken for a new entry only when it has no ticket, no entry waits for it and its
 //      turn is free, so an entry never waits for the turn of one behind it.
-// A stopped process (SIGSTOP, a debugger) is put out of the queue by whoever waits for it, when its turn
-// has come: its ticket is cleared, its turn stays its own until it runs again, sees that, and enters anew.
+// A stopped process (SIGSTOP, a debugger, a frozen control group) is put out of the queue by whoever waits for it, when its turn
+// has come: its ticket is cleared, its turn stays its own until it runs again, sees that, and enters anew. Frozen is who
+// is still though its bell is rung: whoever has the device has a thread that waits for the bell, or runs.
 #pragma once
 
 #include <atomic>
@@ -76,13 +77,22 @@ class TokenQueue {
 
  private:
   class Guard;
+  /// Whether a process has been still for some looks.
+  class Stillness {
+   public:
+    bool SeemsFrozen(int32_t pid);
+
+   private:
+    uint64_t switches_ = 0;
+    int looks_ = 0;
+  };
   Outcome WaitForTurn(uint32_t node, uint64_t ticket);
   uint32_t Predecessor(uint64_t ticket) const;
   uint32_t Entries() const;
   void ClearDead();
   bool IsFree(uint32_t node) const;
   void RingNode(uint32_t node);
-  bool EvictIfStopped(uint32_t node, uint64_t ticket);
+  bool EvictIfStopped(uint32_t node, uint64_t ticket, Stillness& stillness);
 
   SharedToken& shared_;
   std::atomic<bool>& stop_;

@@ -20,12 +20,15 @@ using Action = std::function<int(TokenQueue&, const Say&)>;
 
 int LeaveIt(TokenQueue& queue, const Say&) { return queue.Leave() == Outcome::kDone ? 0 : 5; }
 
+// As one that holds the device does, it runs now and then: who is still counts as frozen.
 int AwaitUsr1() {
   sigset_t usr1;
   sigemptyset(&usr1);
   sigaddset(&usr1, SIGUSR1);
-  int number = 0;
-  return sigwait(&usr1, &number);
+  constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 5'000'000};
+  int number = -1;
+  while (number < 0) number = sigtimedwait(&usr1, nullptr, &kPause);
+  return number;
 }
 
 class QueueTest : public TokenTest {
@@ -204,6 +207,52 @@ TEST_F(QueueTest, AStoppedHolderIsPutOut) {
   EXPECT_EQ(second.Line(), "has 0");
   EXPECT_EQ(ReadTokenTotals(path_).value().evictions, 1u);
   first.Signal(SIGCONT);
+  first.Signal(SIGUSR1);
+  EXPECT_EQ(first.End(), 0);
+  second.Signal(SIGUSR1);
+  EXPECT_EQ(second.End(), 0);
+}
+
+TEST_F(QueueTest, AHolderThatRunsNowAndThenStays) {
+  Child first(Participant());
+  ASSERT_EQ(first.Line(), "in");
+  ASSERT_EQ(first.Line(), "has 0");
+  Child second(Participant());
+  ASSERT_EQ(second.Line(), "in");
+  ASSERT_NO_FATAL_FAILURE(AwaitWaiting(second.pid()));
+  const uint64_t until_ns = MonotonicNs() + 400'000'000;  // many looks
+  while (MonotonicNs() < until_ns) sched_yield();
+  EXPECT_EQ(ReadTokenTotals(path_).value().evictions, 0u);
+  first.Signal(SIGUSR1);
+  EXPECT_EQ(first.End(), 0);
+  EXPECT_EQ(second.Line(), "has 0");
+  second.Signal(SIGUSR1);
+  EXPECT_EQ(second.End(), 0);
+}
+
+// As one in a frozen control group: in no state of a stopped one, and still.
+TEST_F(QueueTest, AHolderThatIsStillIsPutOut) {
+  Child first([path = path_](const Say& say) {
+    auto mapping = TokenMapping::Open(path);
+    if (!mapping) return 2;
+    std::atomic<bool> stop{false};
+    TokenQueue queue(mapping.value().get(), &stop);
+    if (queue.Join() != Outcome::kDone || queue.Wait() != Outcome::kDone) return 3;
+    sigset_t usr1;
+    sigemptyset(&usr1);
+    sigaddset(&usr1, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &usr1, nullptr);
+    say("has");
+    int number = 0;
+    sigwait(&usr1, &number);
+    const bool is_evicted = queue.is_evicted();
+    return queue.Leave() == Outcome::kDone && is_evicted ? 0 : 5;
+  });
+  ASSERT_EQ(first.Line(), "has");
+  Child second(Participant());
+  ASSERT_EQ(second.Line(), "in");
+  EXPECT_EQ(second.Line(), "has 0");
+  EXPECT_EQ(ReadTokenTotals(path_).value().evictions, 1u);
   first.Signal(SIGUSR1);
   EXPECT_EQ(first.End(), 0);
   second.Signal(SIGUSR1);
