@@ -78,7 +78,7 @@ BUGS = {
     # Demand: the agent renews the lease of what is at work.
     "never_renewed": ("  state.renewed_ns.store(now_ns, std::memory_order_relaxed);\n"
                       "  sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = lease_ns}, "
-                      "now_ns);\n}\n", "}\n"),
+                      "board_now_ns);\n}\n", "}\n"),
     # Demand ends.
     "never_ended": ("  if (gpu.has_left() || !Enter(state, Phase::kOn)) return;\n",
                     "  if (gpu.has_left() || state.phase.load() != Phase::kNone) return;\n"),
