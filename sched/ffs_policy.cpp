@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace cupola::sched {
 namespace {
@@ -17,19 +18,36 @@ bool OthersWait(const Snapshot& snapshot, ClientId holder) {
 
 }  // namespace
 
-uint64_t FfsPolicy::EpochUnit(const Snapshot& snapshot) const {
+uint64_t FfsPolicy::Epoch::TurnOf(uint32_t weight) const {
+  const double turn = static_cast<double>(unit_ns) * weight / least_weight;
+  if (turn >= static_cast<double>(kLongestTurnNs)) return kLongestTurnNs;
+  return std::max(static_cast<uint64_t>(turn), quantum_ns);
+}
+
+FfsPolicy::Epoch FfsPolicy::EpochOf(const Snapshot& snapshot, bool all_clients_weigh) const {
   double overhead = 0;
   double weights = 0;
+  uint32_t least = std::numeric_limits<uint32_t>::max();
   for (const LaunchView& launch : snapshot.launches) {
     const ClientView* client = snapshot.FindClient(launch.client);
+    const uint32_t weight = client != nullptr ? client->weight : 1;
     overhead += static_cast<double>(launch.overhead_ns);
-    weights += client != nullptr ? client->weight : 1;
+    weights += weight;
+    least = std::min(least, weight);
   }
-  const double unit = weights > 0 ? overhead / (weights * options_.max_overhead) : 0;
+  if (all_clients_weigh || weights == 0) {
+    for (const ClientView& client : snapshot.clients) least = std::min(least, client.weight);
+  }
+  if (snapshot.clients.empty() && weights == 0) least = 1;
+  const double part = weights > 0 ? least / weights : 1;  // of a round that the least one has
+  const double bound = weights > 0 ? overhead * part / options_.max_overhead : 0;
   const auto longest = static_cast<double>(kLongestTurnNs);
   // "Below" the bound: one more than where they would be equal.
-  return std::max<uint64_t>(static_cast<uint64_t>(std::floor(std::min(unit, longest))) + 1,
-                            options_.quantum_ns);
+  const uint64_t by_bound = static_cast<uint64_t>(std::floor(std::min(bound, longest))) + 1;
+  const auto by_epoch = static_cast<uint64_t>(part * static_cast<double>(options_.epoch_ns));
+  return {.unit_ns = std::max(by_bound, std::min(options_.quantum_ns, by_epoch)),
+          .least_weight = std::max<uint32_t>(least, 1),
+          .quantum_ns = options_.quantum_ns};
 }
 
 bool FfsPolicy::KeepsTurn(const Snapshot& snapshot, Decision& decision) {
@@ -40,7 +58,7 @@ bool FfsPolicy::KeepsTurn(const Snapshot& snapshot, Decision& decision) {
   const auto used = static_cast<int64_t>(client->ran_ns - turn_start_ran_ns_);
   if (others && !contended_) {  // T is another one with more to share
     contended_ = used < allowance_ns_;
-    allowance_ns_ = static_cast<int64_t>(Turn(*client, EpochUnit(snapshot))) - turn_debt_ns_;
+    allowance_ns_ = static_cast<int64_t>(Turn(*client, EpochOf(snapshot))) - turn_debt_ns_;
   }
   if (others && used >= allowance_ns_) return false;
   if (launch == nullptr) {
@@ -82,7 +100,7 @@ const LaunchView* FfsPolicy::Next(const Snapshot& snapshot) {
   if (snapshot.launches.empty()) return nullptr;
   // Clients that owe more than half a turn sit this one out, and have a longer one later: a turn of
   // next to nothing would be all overhead. Each lap pays a turn, so this ends.
-  const uint64_t unit = EpochUnit(snapshot);
+  const Epoch epoch = EpochOf(snapshot);
   size_t at = 0;
   while (at < snapshot.launches.size() && snapshot.launches[at].client <= holder_) ++at;
   for (;; ++at) {
@@ -93,7 +111,7 @@ const LaunchView* FfsPolicy::Next(const Snapshot& snapshot) {
     const LaunchView& launch = snapshot.launches[at];
     const ClientView& client = *snapshot.FindClient(launch.client);
     Account& account = accounts_[launch.client];
-    const auto turn = static_cast<int64_t>(Turn(client, unit));
+    const auto turn = static_cast<int64_t>(Turn(client, epoch));
     Settle(client, account, turn);
     if (snapshot.launches.size() == 1) account.debt_ns = 0;
     if (account.debt_ns <= turn / 2) return &launch;
@@ -107,7 +125,7 @@ void FfsPolicy::BeginTurn(const Snapshot& snapshot, const LaunchView& launch) {
   holder_ = launch.client;
   turn_start_ran_ns_ = client->ran_ns;
   turn_debt_ns_ = accounts_[launch.client].debt_ns;
-  allowance_ns_ = static_cast<int64_t>(Turn(*client, EpochUnit(snapshot))) - turn_debt_ns_;
+  allowance_ns_ = static_cast<int64_t>(Turn(*client, EpochOf(snapshot))) - turn_debt_ns_;
   contended_ = false;
   idle_since_ns_ = kNever;
 }
@@ -128,12 +146,12 @@ void FfsPolicy::Decide(std::span<const Event> events, const Snapshot& snapshot,
 }
 
 uint64_t FfsPolicy::WaitBound(const Snapshot& snapshot, const ClientView& client) const {
-  const uint64_t unit = EpochUnit(snapshot);
+  const Epoch epoch = EpochOf(snapshot, true);
   uint64_t bound = 0;
   for (const ClientView& other : snapshot.clients) {
     if (other.id == client.id) continue;
     const LaunchView* launch = snapshot.FindLaunch(other.id);
-    bound += Turn(other, unit) * 3 / 2 + options_.idle_grace_ns;
+    bound += Turn(other, epoch) * 3 / 2 + options_.idle_grace_ns;
     bound += launch != nullptr ? launch->overhead_ns : 0;
   }
   // What it owes, it sits out.
@@ -143,7 +161,7 @@ uint64_t FfsPolicy::WaitBound(const Snapshot& snapshot, const ClientView& client
       account->second.debt_ns +
           static_cast<int64_t>(client.ran_ns - account->second.settled_ran_ns),
       0));
-  const uint64_t turn = Turn(client, unit);
+  const uint64_t turn = Turn(client, epoch);
   const uint64_t laps = std::min<uint64_t>((owed + turn / 2) / turn, kMostTurnsOwed);
   return bound * (1 + laps);
 }

@@ -1,5 +1,5 @@
 // FFS: weighted round robin with an epoch length that keeps the overhead of switching below a bound.
-// FLEP section 5.2.2. A turn of client i is T * W_i of GPU time; what a turn overran, because a victim
+// FLEP section 5.2.2. A turn of client i is T * W_i / W_least of GPU time; what a turn overran, because a victim
 // leaves only at a block boundary, is taken off the client's next turn, so that shares hold whatever
 // the blocks are like. A client without work loses its turn after a short grace: the gap between two
 // kernels is no reason to switch.
@@ -32,13 +32,23 @@ class FfsPolicy : public Policy {
   /// Completed rounds: how often the turn has come back to the client with the lowest number.
   uint64_t rounds() const override { return rounds_; }
 
-  /// T for the launches of the snapshot, in ns: the smallest that satisfies the overhead bound.
-  uint64_t EpochUnit(const Snapshot& snapshot) const;
+  /// How long turns are. Of weights only their ratios count: T is for the least of them.
+  struct Epoch {
+    uint64_t unit_ns = 0;  ///< T
+    uint32_t least_weight = 1;
+    uint64_t quantum_ns = 0;
+    /// The turn of a client of this weight, not below the quantum nor above kLongestTurnNs.
+    uint64_t TurnOf(uint32_t weight) const;
+  };
+  /// For the launches of the snapshot: T is the smallest that satisfies the overhead bound and is not below the
+  /// quantum; for the latter's sake a round is made no longer than `epoch_ns`. Where `all_clients_weigh`, the least
+  /// weight is also looked for among those that have no launch.
+  Epoch EpochOf(const Snapshot& snapshot, bool all_clients_weigh = false) const;
 
  protected:
   /// The GPU time that a turn of `client` is long, before debts.
-  virtual uint64_t Turn(const ClientView& client, uint64_t unit_ns) const {
-    return std::min(unit_ns, kLongestTurnNs / client.weight) * client.weight;
+  virtual uint64_t Turn(const ClientView& client, const Epoch& epoch) const {
+    return epoch.TurnOf(client.weight);
   }
 
  private:

@@ -18,7 +18,8 @@ namespace cupola::sched {
 /// What policies can be told. Times in ns.
 struct PolicyOptions {
   double max_overhead = 0.10;      ///< FFS: sum(O_i) / (T * sum(W_i)) stays below it
-  uint64_t quantum_ns = 500'000;   ///< FFS: T is at least this: shorter turns are lost in reviews
+  uint64_t quantum_ns = 500'000;   ///< FFS: no turn is shorter: it would be lost in reviews
+  uint64_t epoch_ns = 1'000'000'000;  ///< FFS: no round is longer than this for the weights' sake
   uint64_t idle_grace_ns = 100'000;  ///< FFS: an idle holder keeps its turn so long
   bool spatial = false;            ///< HPF: yield only as many SMs as are needed, where that works
   uint32_t spatial_extra_sms = 0;  ///< and so many more (FLEP fig. 16)

@@ -362,6 +362,7 @@ Result<Config> ParseConfig(const std::string& text, const std::string& name) {
       {"name", reader.Word(&gpu.policy, PolicyNames())},
       {"max_overhead", reader.Fraction(&policy.max_overhead)},
       {"quantum_us", reader.Number(&policy.quantum_ns, 0, kMostUs, 1000)},
+      {"epoch_us", reader.Number(&policy.epoch_ns, 1, kMostUs, 1000)},
       {"idle_grace_us", reader.Number(&policy.idle_grace_ns, 0, kMostUs, 1000)},
       {"context_switch_us", reader.Number(&gpu.context_switch_ns, 0, kMostUs, 1000)},
       {"preemption_overhead_us", reader.Number(&gpu.preemption_overhead_ns, 1, kMostUs, 1000)},

@@ -23,6 +23,7 @@ mps = true
 name = "ffs"
 max_overhead = 0.05
 quantum_us = 2000
+epoch_us = 30000
 [access]
 users = ["bob", "1001"]
 [[rule]]
@@ -48,6 +49,7 @@ variant = "original"
   EXPECT_TRUE(config->mps);
   EXPECT_EQ(config->gpu.policy, "ffs");
   EXPECT_EQ(config->gpu.policy_options.quantum_ns, 2'000'000U);
+  EXPECT_EQ(config->gpu.policy_options.epoch_ns, 30'000'000U);
   EXPECT_DOUBLE_EQ(config->gpu.policy_options.max_overhead, 0.05);
   EXPECT_EQ(config->SettingsFor(Process("/opt/a/serve"), ""),
             (ClientSettings{.priority = 10, .weight = 3, .latency_bound_ns = 500'000}));

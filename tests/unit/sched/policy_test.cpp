@@ -1,5 +1,6 @@
 // Policies case by case (FLEP figure 6, section 5.2.2), and compared on the paper's programs.
 #include <array>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -239,7 +240,7 @@ TEST(Ffs, EpochFollowsTheOverheadBound) {
   bench.Want(bench.Add(0, 2), 1'000'000);
   bench.Want(bench.Add(0, 1), 1'000'000);
   const auto& policy = dynamic_cast<const FfsPolicy&>(bench.core_.policy());
-  EXPECT_EQ(policy.EpochUnit(bench.core_.snapshot()), 666'667U);
+  EXPECT_EQ(policy.EpochOf(bench.core_.snapshot()).unit_ns, 666'667U);
   EXPECT_EQ(bench.Running(), "0");
   bench.Review(1333);
   EXPECT_EQ(bench.Running(), "0");
@@ -247,6 +248,44 @@ TEST(Ffs, EpochFollowsTheOverheadBound) {
   EXPECT_EQ(bench.Running(), "1");
   bench.Review(667);
   EXPECT_EQ(bench.Running(), "0");
+}
+
+/// The turns that two clients of these weights have when they need no time to leave, in us.
+std::pair<uint64_t, uint64_t> TurnsOf(uint32_t first, uint32_t second, PolicyOptions options) {
+  Bench bench("ffs", options);
+  for (const uint32_t weight : {first, second}) {
+    const ClientId id = bench.Add(0, weight);
+    bench.Of(id).overhead_ns = 1;
+    bench.Want(id, 10'000'000'000);
+  }
+  std::vector<uint64_t> changes;
+  std::string before = bench.Running();
+  for (uint64_t us = 0; us < 4'000'000 && changes.size() < 3; us += 50) {
+    bench.Review(50);
+    if (std::exchange(before, bench.Running()) != before) changes.push_back(us);
+  }
+  if (changes.size() < 3) return {};
+  const uint64_t turns[] = {changes[1] - changes[0], changes[2] - changes[1]};
+  return before == "1" ? std::pair(turns[1], turns[0]) : std::pair(turns[0], turns[1]);
+}
+
+TEST(Ffs, OfWeightsOnlyTheRatiosCount) {
+  const PolicyOptions options{.quantum_ns = 500 * kUs, .epoch_ns = 1'000'000 * kUs};
+  for (const uint32_t factor : {1U, 7U, 1000U, 250'000U}) {
+    EXPECT_EQ(TurnsOf(factor, factor, options), std::pair(uint64_t{500}, uint64_t{500})) << factor;
+    EXPECT_EQ(TurnsOf(4 * factor, factor, options), std::pair(uint64_t{2000}, uint64_t{500})) << factor;
+    EXPECT_EQ(TurnsOf(2 * factor, 4 * factor, options), std::pair(uint64_t{500}, uint64_t{1000})) << factor;
+  }
+}
+
+TEST(Ffs, NoRoundIsLongerThanTheEpoch) {
+  const auto [many, few] = TurnsOf(1'000'000, 1, {.quantum_ns = 500 * kUs, .epoch_ns = 1'000'000 * kUs});
+  EXPECT_NEAR(static_cast<double>(many), 1e6, 1500);
+  EXPECT_EQ(few, 500U) << "the quantum, whatever its weight";
+  // A shorter epoch, and one that is shorter than what everybody needs.
+  EXPECT_EQ(TurnsOf(1000, 1, {.quantum_ns = 500 * kUs, .epoch_ns = 10'010 * kUs}),
+            std::pair(uint64_t{10'000}, uint64_t{500}));
+  EXPECT_EQ(TurnsOf(3, 1, {.quantum_ns = 500 * kUs, .epoch_ns = 100 * kUs}), std::pair(uint64_t{500}, uint64_t{500}));
 }
 
 /// Two clients of weights 2 and 1 that want the GPU for a second and need 10 us to leave it, and
@@ -268,7 +307,7 @@ TEST(Ffs, EpochFollowsTheChangeOfContextsToo) {
     WantTwoToOne(&bench, shares);
     const auto& policy = dynamic_cast<const FfsPolicy&>(bench.core_.policy());
     // 2 x (10 + 140) / (T x 3) < 0.1
-    const auto unit = static_cast<double>(policy.EpochUnit(bench.core_.snapshot()));
+    const auto unit = static_cast<double>(policy.EpochOf(bench.core_.snapshot()).unit_ns);
     EXPECT_NEAR(unit, shares ? 66'667 : 1'000'000, 1);
   }
 }

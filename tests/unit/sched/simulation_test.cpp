@@ -199,7 +199,7 @@ class Unweighted : public FfsPolicy {
   using FfsPolicy::FfsPolicy;
 
  protected:
-  uint64_t Turn(const ClientView&, uint64_t unit_ns) const override { return 2 * unit_ns; }
+  uint64_t Turn(const ClientView&, const Epoch& epoch) const override { return 2 * epoch.unit_ns; }
 };
 
 TEST(PlantedMistakes, WeightsForgotten) {
@@ -217,8 +217,8 @@ class Endless : public FfsPolicy {
   }
 
  protected:
-  uint64_t Turn(const ClientView& client, uint64_t unit_ns) const override {
-    return 100 * unit_ns * client.weight;
+  uint64_t Turn(const ClientView& client, const Epoch& epoch) const override {
+    return 100 * epoch.TurnOf(client.weight);
   }
 };
 
@@ -234,8 +234,8 @@ class Hasty : public FfsPolicy {
   using FfsPolicy::FfsPolicy;
 
  protected:
-  uint64_t Turn(const ClientView& client, uint64_t unit_ns) const override {
-    return unit_ns * client.weight / 10;
+  uint64_t Turn(const ClientView& client, const Epoch& epoch) const override {
+    return epoch.TurnOf(client.weight) / 10;
   }
 };
 
