@@ -245,11 +245,13 @@ Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory broug
       return {JoinStatus::kNoBoard,
               fmt::format("user {} has brought too many boards", process.user), kNoSlot, -1};
     }
+    const uint64_t clock = brought.view().header().clock_namespace;
+    const bool is_same_clock = clock == 0 || clock == ClockNamespace();
     board = NewBoard(std::move(brought), process.uid);
     if (board == nullptr) return {JoinStatus::kFailed, "there is no thread for it", kNoSlot, -1};
     RemoveProcess(process.pid, nullptr, kNoSlot);
     AddClient(*board, slot, process);
-    AdoptSlots(*board);
+    AdoptSlots(*board, is_same_clock);
   }
   RemoveProcess(process.pid, board, slot);
   Client* client = board->FindSlot(slot);
@@ -266,15 +268,16 @@ Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory broug
 
 // The other slots of a board that an earlier daemon left: their processes bring the board as well,
 // in their own time; one that is stopped, or has ended, will not. What the board says is the word
-// of whoever brought it: only processes of that user are taken over, and each once.
-void GpuArbiter::AdoptSlots(Board& board) {
+// of whoever brought it: only processes of that user are taken over, and each once. When a process was
+// started is another number in another time namespace (proc(5)), where it is not compared.
+void GpuArbiter::AdoptSlots(Board& board, bool is_same_clock) {
   const BoardView view = board.memory.view();
   for (uint32_t i = 0; i < kBoardSlots; ++i) {
     BoardSlot& slot = view.slot(i);
     const uint32_t pid = slot.pid;
     if (slot.state == Number(SlotState::kFree) || board.FindSlot(i) != nullptr) continue;
     const std::optional<uint64_t> start = ProcessStart(pid);
-    if (slot.state == Number(SlotState::kLive) && start && *start == slot.process_start &&
+    if (slot.state == Number(SlotState::kLive) && start && (*start == slot.process_start || !is_same_clock) &&
         ProcessUser(pid) == board.uid && !IsClient(pid)) {
       ProcessIdentity process{.pid = pid, .uid = board.uid, .start = *start, .user = UserName(board.uid)};
       process.TakeNames(NamesOf(pid, {}));

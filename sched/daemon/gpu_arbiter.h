@@ -157,7 +157,7 @@ class GpuArbiter {
   Board* NewBoard(BoardMemory memory, uint32_t uid);
   Board* BoardFor(uint32_t uid);
   Admission TakeOver(const ProcessIdentity& process, BoardMemory brought, uint32_t slot);
-  void AdoptSlots(Board& board);
+  void AdoptSlots(Board& board, bool is_same_clock);
   void AddClient(Board& board, uint32_t slot, const ProcessIdentity& process);
   void RemoveClient(Board& board, size_t index);
   bool IsClient(uint32_t pid) const;

@@ -41,7 +41,16 @@ check "behind" first unshare -T --monotonic -$((clock / 2))
 # one, and the programs are not.
 check "ahead by less than what is told apart by time alone" stopped unshare -T --monotonic 1
 kill "$daemon"; wait "$daemon" 2>/dev/null
-unshare -T --monotonic 100000 "$CUPOLA" serve --socket "$CUPOLA_SOCKET" >"$work/serve.log" 2>&1 & jobs_started+=($!)
+unshare -T --monotonic 100000 --boottime 100000 "$CUPOLA" serve --socket "$CUPOLA_SOCKET" >"$work/serve.log" 2>&1 & daemon=$!; jobs_started+=($daemon)
 for _ in $(seq 100); do "$CUPOLA" ctl show >/dev/null 2>&1 && break; sleep 0.05; done
 check "the daemon is ahead" first env
+# The next daemon is in none again, and one program brings it the board with the places of both.
+start low; low=$pid; start high; high=$pid; kill -STOP $high; kill -9 "$daemon"; wait "$daemon" 2>/dev/null
+serve; for _ in $(seq 60); do [ "$(pids | wc -l)" = 2 ] && break; sleep 0.05; done
+kill -CONT $high; sleep 0.3
+[ "$(pids | sort -n | tr '\n' ' ')" = "$(printf '%s\n' $low $high | sort -n | tr '\n' ' ')" ] && right "the next daemon has taken over both" || wrong "the next daemon has: $(pids | tr '\n' ' ')"
+"$CUPOLA" ctl set $high priority=10
+sleep 0.2; l=$(count low) h=$(count high); sleep 0.6; l=$(($(count low) - l)) h=$(($(count high) - h))
+[ $((4 * l)) -lt $h ] && right "before the other, $h launches to $l" || wrong "not before the other: $h launches to $l"
+kill $low $high
 exit $bad
