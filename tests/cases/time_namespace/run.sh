@@ -27,7 +27,7 @@ check() {  # what; what is looked at; then what goes before the command of the o
       kill -STOP $high; sleep 0.25; s=$(count low); sleep 0.25; s=$(($(count low) - s)); kill -CONT $high; sleep 0.05
       [ $least = -1 ] || [ $s -lt $least ] && least=$s
     done
-    [ $least -gt 2 ] && right "$1: stopped, it holds nobody (at least $least launches of the other in 0.25 s)" ||
+    [ $least -gt 1 ] && right "$1: stopped, it holds nobody (at least $least launches of the other in 0.25 s)" ||
       wrong "$1: stopped, it holds the other ($least launches in 0.25 s)"
   esac
   kill $low $high; for _ in $(seq 40); do [ -z "$(pids)" ] && break; sleep 0.05; done
