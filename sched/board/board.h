@@ -1,8 +1,8 @@
 // The board of one GPU: shared memory through which processes, and the arbiter if there is one, tell
 // each other who wants the GPU and who is to yield. Made by `cupola serve`, handed to clients as a
 // file descriptor; a board works on without its daemon. Fixed layout, used from several processes:
-// every field is an atomic with one writer unless it says otherwise. Times are of the daemon's CLOCK_MONOTONIC, which in
-// another time namespace is another one (BoardClient::OnBoard). Design section 6.
+// every field is an atomic with one writer unless it says otherwise. Times are of the daemon's
+// CLOCK_MONOTONIC, which in another time namespace is another one (BoardClient::OnBoard). Design section 6.
 //
 // The way in, without a round trip: a client that gets work publishes `demand`, then sets its bit in the
 // yield line of every slot in its `may_take` mask and wakes that slot's agent. When its demand has

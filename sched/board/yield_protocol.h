@@ -70,8 +70,8 @@ struct Wakes {
   bool Any() const { return daemon || !agents.IsEmpty(); }
 };
 
-/// Whether the slot's process wants the GPU at `now_ns` (on the board's clock, as all times here): its demand is odd and
-/// its lease has not passed.
+/// Whether the slot's process wants the GPU at `now_ns` (on the board's clock, as all times here): its
+/// demand is odd and its lease has not passed.
 bool HasDemand(const BoardSlot& slot, uint64_t now_ns);
 
 /// The process of slot `self` gets work: publishes it, asks every slot in its may_take mask to yield

@@ -87,8 +87,8 @@ bool LookAtThreads(int32_t pid, uint64_t* switches, bool* is_runnable) {
 
 }  // namespace
 
-/// A process in a frozen control group is in another state by each kind of freezer, in none of its own. But no thread of
-/// it runs, though its bell was rung: a live one has a thread that hears that.
+/// A process in a frozen control group is in another state by each kind of freezer, in none of its own.
+/// But no thread of it runs, though its bell was rung: a live one has a thread that hears that.
 bool TokenQueue::Stillness::SeemsFrozen(int32_t pid) {
   uint64_t switches = 0;
   bool is_runnable = false;

@@ -18,9 +18,10 @@
 //      process killed in the middle leaves nothing to repair.
 //   5. A node is taken for a new entry only when it has no ticket, no entry waits for it and its
 //      turn is free, so an entry never waits for the turn of one behind it.
-// A stopped process (SIGSTOP, a debugger, a frozen control group) is put out of the queue by whoever waits for it, when its turn
-// has come: its ticket is cleared, its turn stays its own until it runs again, sees that, and enters anew. Frozen is who
-// is still though its bell is rung: whoever has the device has a thread that waits for the bell, or runs.
+// A stopped process (SIGSTOP, a debugger, a frozen control group) is put out of the queue by whoever waits
+// for it, when its turn has come: its ticket is cleared, its turn stays its own until it runs again, sees
+// that, and enters anew. Frozen is who is still though its bell is rung: whoever has the device has a
+// thread that waits for the bell, or runs.
 #pragma once
 
 #include <atomic>
