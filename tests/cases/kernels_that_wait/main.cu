@@ -117,7 +117,9 @@ int main(int argc, char** argv) {
     CHECK(cudaStreamEndCapture(other, &graph));
     CHECK(cudaGraphInstantiate(&exec, graph, 0));
   }
-  *(volatile unsigned*)word = 1;
+  // Again and again: an atomic of a device writes to the host's memory what it read there a moment before.
+  do *(volatile unsigned*)word = 1;
+  while (cudaStreamQuery(stream) == cudaErrorNotReady);
   CHECK(cudaDeviceSynchronize());
   CHECK(cudaMemcpy(&value, out, 4, cudaMemcpyDeviceToHost));
   printf("%s\n", value == 200 * 32 ? "done" : "wrong");
