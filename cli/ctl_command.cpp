@@ -80,7 +80,8 @@ void SetScheduling(const CtlOptions& options) {
   for (const std::string& change : options.changes) {
     const size_t equals = change.find('=');
     const std::string name = change.substr(0, equals);
-    const bool known = name == "priority" || name == "weight" || name == "latency_bound_us";
+    const bool known = name == "priority" || name == "weight" || name == "latency_bound_us" ||
+                       name == "least_share_percent";
     int64_t value = 0;
     const char* end = change.data() + change.size();
     const char* number = equals == std::string::npos ? end : change.data() + equals + 1;
@@ -91,8 +92,8 @@ void SetScheduling(const CtlOptions& options) {
     }
     if (!known || number == end || error != std::errc() || read_to != end) {
       Fail(MakeError(ErrorCode::kInvalidArgument,
-                     fmt::format("\"{}\": expected priority=N, weight=N or latency_bound_us=N",
-                                 change)),
+                     fmt::format("\"{}\": expected priority=N, weight=N, latency_bound_us=N or "
+                                 "least_share_percent=N", change)),
            kExitUsage);
     }
     request[name] = value;
@@ -124,7 +125,7 @@ void AddCtlCommand(CLI::App& app) {
   rules->add_option("--for", options->pid, "Which fit this process, and why the others do not");
   rules->callback([options] { ShowRules(*options); });
   CLI::App* set = AddProcessCommand(*ctl, "set", "Set what counts for a process", options);
-  set->add_option("CHANGES", options->changes, "priority=N, weight=N, latency_bound_us=N")
+  set->add_option("CHANGES", options->changes, "priority=N, weight=N, latency_bound_us=N, least_share_percent=N")
       ->required();
   set->callback([options] { SetScheduling(*options); });
   CLI::App* policy = ctl->add_subcommand("policy", "Change the policy");

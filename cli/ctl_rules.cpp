@@ -51,9 +51,11 @@ std::string RulesText(const json& answer) {
   for (const json& warning : answer["warnings"]) text += fmt::format("warning: {}\n", warning.get<std::string>());
   if (is_of_one) {
     const json& process = answer["process"];
-    text += fmt::format("in force, what ctl set included: priority {}, weight {}, latency_bound_us {}{}\n",
+    text += fmt::format("in force, what ctl set included: priority {}, weight {}, latency_bound_us {}, "
+                        "least_share_percent {}{}\n",
                         process["priority"].get<int64_t>(), process["weight"].get<int64_t>(),
-                        process["latency_bound_us"].get<int64_t>(), process["paused"].get<bool>() ? ", paused" : "");
+                        process["latency_bound_us"].get<int64_t>(), process["least_share_percent"].get<int64_t>(),
+                        process["paused"].get<bool>() ? ", paused" : "");
   }
   return text;
 }

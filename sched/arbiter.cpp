@@ -48,9 +48,24 @@ void Arbiter::Configure(ClientId id, const ClientSettings& settings) {
   client.settings = settings;
   client.view.priority = settings.priority;
   client.view.weight = std::max<uint32_t>(settings.weight, 1);
-  client.view.latency_bound_ns = settings.latency_bound_ns;
+  SetBound(client);
   client.view.paused = settings.paused;
   Note(EventKind::kSettingsChanged, id);
+}
+
+// A share is given by turns of kShareTurnNs: who has waited for what the others have between two of them goes before
+// them for one.
+void Arbiter::SetBound(Client& client) {
+  client.bound_ns = client.before_others_ns = client.settings.latency_bound_ns;
+  const uint64_t share = std::min<uint64_t>(client.settings.least_share_percent, 100);
+  if (share != 0) {
+    const uint64_t wait = std::max<uint64_t>(kShareTurnNs * (100 - share) / share, 1);
+    if (client.bound_ns == 0 || wait < client.bound_ns) {
+      client.bound_ns = wait;
+      client.before_others_ns = kShareTurnNs;
+    }
+  }
+  client.view.latency_bound_ns = client.bound_ns;
 }
 
 void Arbiter::SetPolicy(std::unique_ptr<Policy> policy) {
@@ -194,19 +209,18 @@ uint64_t Arbiter::StarvesInNs(const Client& client) const {
     }
   }
   const uint64_t gone = client.starving_ns + overhead;
-  const uint64_t bound = client.settings.latency_bound_ns;
+  const uint64_t bound = client.bound_ns;
   return gone >= bound ? 0 : bound - gone;
 }
 
 // A launch that has waited for its client's bound, less what stopping the others takes, goes before
 // all others, for as long as the bound is at most: then the others are due again.
 void Arbiter::NoteOverdue(Client& client) {
-  const uint64_t bound = client.settings.latency_bound_ns;
-  if (bound == 0) {
+  if (client.bound_ns == 0) {
     client.overdue_left_ns = 0;
   } else if (client.active && client.overdue_left_ns == 0 && client.starving_ns != 0 &&
              StarvesInNs(client) == 0) {
-    client.overdue_left_ns = bound;
+    client.overdue_left_ns = client.before_others_ns;
   }
   client.launch.priority = client.overdue_left_ns != 0 ? kOverduePriority : client.view.priority;
 }
@@ -215,7 +229,7 @@ void Arbiter::NoteOverdue(Client& client) {
 void Arbiter::NoteReviewTimes() {
   for (const Client& client : clients_) {
     if (client.draining) review_ns_ = std::min(review_ns_, now_ns_ + kDrainReviewNs);
-    if (!client.active || client.settings.latency_bound_ns == 0) continue;
+    if (!client.active || client.bound_ns == 0) continue;
     if (client.overdue_left_ns != 0) {
       if (client.launch.granted) review_ns_ = std::min(review_ns_, now_ns_ + client.overdue_left_ns);
     } else if (!client.launch.granted && !client.view.paused) {

@@ -19,6 +19,7 @@ struct ClientSettings {
   int32_t priority = 0;
   uint32_t weight = 1;
   uint64_t latency_bound_ns = 0;  ///< 0 = none
+  uint32_t least_share_percent = 0;  ///< of the GPU's time while it waits for it, whatever priorities say; 0 = none
   bool paused = false;
   bool operator==(const ClientSettings&) const = default;
 };
@@ -47,6 +48,10 @@ struct ClientOrder {
 
 class Arbiter {
  public:
+  /// GPU time of a turn that a client has for its least share: what stopping others and changing contexts takes is to
+  /// be a small part of it.
+  static constexpr uint64_t kShareTurnNs = 2'000'000;
+
   /// `default_overhead_ns`: cost of preempting a client that does not know its own, all in all.
   Arbiter(std::unique_ptr<Policy> policy, uint64_t default_overhead_ns)
       : policy_(std::move(policy)), default_overhead_ns_(default_overhead_ns) {}
@@ -117,7 +122,9 @@ class Arbiter {
     uint64_t word_ns = 0;         // the client's last prediction of what remains
     uint64_t ran_since_word_ns = 0;
     uint64_t starving_ns = 0;     // since it last had the GPU
-    uint64_t overdue_left_ns = 0; // GPU time that it still has before others
+    uint64_t bound_ns = 0;        // that it may starve, by its latency bound or its least share; 0 = none
+    uint64_t before_others_ns = 0;  // GPU time that it has before others then
+    uint64_t overdue_left_ns = 0;   // of that, what is left
   };
 
   bool IsRunning(const Client& client) const;
@@ -127,6 +134,7 @@ class Arbiter {
   uint64_t TakeSwitchTime(Client& client, uint64_t elapsed_ns);
   void BeginLaunch(Client& client, const Observation& observation);
   uint64_t StarvesInNs(const Client& client) const;
+  static void SetBound(Client& client);
   void NoteOverdue(Client& client);
   void NoteReviewTimes();
   void BuildSnapshot();

@@ -27,13 +27,14 @@ ClientSettings Config::SettingsFor(const ProcessIdentity& process,
     settings.priority = rule.priority.value_or(settings.priority);
     settings.weight = rule.weight.value_or(settings.weight);
     settings.latency_bound_ns = rule.latency_bound_ns.value_or(settings.latency_bound_ns);
+    settings.least_share_percent = rule.least_share_percent.value_or(settings.least_share_percent);
   }
   return settings;
 }
 
 bool Config::HasKernelRules(const ProcessIdentity& process) const {
   return std::any_of(rules.begin(), rules.end(), [&](const Rule& rule) {
-    return !rule.kernel.empty() && (rule.priority || rule.weight || rule.latency_bound_ns) &&
+    return !rule.kernel.empty() && rule.SetsScheduling() &&
            rule.Matches(process);
   });
 }

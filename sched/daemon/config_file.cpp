@@ -282,6 +282,7 @@ void ReadRule(Reader& reader, const toml::node& node, Rule& rule) {
                {"priority", reader.Number(&rule.priority, -1000000, 1000000)},
                {"weight", reader.Number(&rule.weight, 1, 1000000)},
                {"latency_bound_us", reader.Number(&rule.latency_bound_ns, 0, kMostUs, 1000)},
+               {"least_share_percent", reader.Number(&rule.least_share_percent, 0, 50)},
                {"variant", reader.Word(&variant, variants)}})(node);
   const auto found = std::find(variants.begin(), variants.end(), variant);
   if (!variant.empty() && found != variants.end()) {
@@ -304,16 +305,17 @@ void ReadRules(Reader& reader, const toml::node& node, std::vector<Rule>& rules)
                   fmt::format("expected at most {} rules with both kernel and variant, not another",
                               kMaxKernelRules));
     }
-    const bool sets_by_kernel = !rule.kernel.empty() && (rule.priority || rule.weight || rule.latency_bound_ns);
+    const bool sets_by_kernel = !rule.kernel.empty() && rule.SetsScheduling();
     if (sets_by_kernel && ShortestFit(rule.kernel) > kSeenOfKernel) {
       reader.Fail(element.source().begin,
                   fmt::format("no kernel fits \"{}\": of a kernel's name only the first {} characters are seen for "
-                              "priority, weight and latency_bound_us; end the pattern with * behind them",
+                              "all settings but variant; end the pattern with * behind them",
                               rule.kernel, kSeenOfKernel));
     }
-    if (!rule.priority && !rule.weight && !rule.latency_bound_ns && !rule.variant) {
+    if (!rule.SetsScheduling() && !rule.variant) {
       reader.Fail(element.source().begin,
-                  "this rule sets nothing; expected priority, weight, latency_bound_us or variant");
+                  "this rule sets nothing; expected priority, weight, latency_bound_us, "
+                  "least_share_percent or variant");
     }
     rules.push_back(std::move(rule));
   }

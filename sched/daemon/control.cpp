@@ -56,7 +56,9 @@ std::optional<T> NumberAt(const json& request, const char* name, int64_t low, in
 std::string NoteOn(const ToldSetting& changes, const std::string& policy) {
   std::string idle;
   if (changes.priority && policy != "hpf") idle = "priority counts under hpf";
-  if (changes.latency_bound_ns && policy != "hpf") idle = "priority and latency_bound_us count under hpf";
+  if ((changes.latency_bound_ns || changes.least_share_percent) && policy != "hpf") {
+    idle = "priority, latency_bound_us and least_share_percent count under hpf";
+  }
   if (changes.weight && policy != "ffs") idle += (idle.empty() ? "" : ", ") + std::string("weight counts under ffs");
   return idle.empty() ? "" : fmt::format("{}; the policy is {}", idle, policy);
 }
@@ -94,6 +96,7 @@ json ControlRequests::ToJson(const ClientStatus& client) const {
            {"priority", client.settings.priority},
            {"weight", client.settings.weight},
            {"latency_bound_us", client.settings.latency_bound_ns / 1000},
+           {"least_share_percent", client.settings.least_share_percent},
            {"paused", client.settings.paused},
            {"can_preempt", (client.capabilities & kCanPreempt) != 0},
            {"can_gate", (client.capabilities & kCanGate) != 0},
@@ -182,6 +185,7 @@ json ControlRequests::Set(const ProcessIdentity& peer, const json& request) {
   if (const auto bound = NumberAt<uint64_t>(request, "latency_bound_us", 0, 3'600'000'000, error)) {
     changes.latency_bound_ns = *bound * 1000;
   }
+  changes.least_share_percent = NumberAt<uint32_t>(request, "least_share_percent", 0, 50, error);
   if (request.contains("paused")) {
     if (!request["paused"].is_boolean()) return Failure("paused must be true or false");
     changes.paused = request["paused"].get<bool>();
@@ -189,7 +193,8 @@ json ControlRequests::Set(const ProcessIdentity& peer, const json& request) {
   if (!error.empty()) return Failure(error);
   if (!pid) return Failure("pid is missing");
   const bool own = peer.uid == geteuid() || peer.uid == 0;
-  const bool only_pauses = !changes.priority && !changes.weight && !changes.latency_bound_ns;
+  const bool only_pauses =
+      !changes.priority && !changes.weight && !changes.latency_bound_ns && !changes.least_share_percent;
   const auto whose = own ? std::optional<uint32_t>() : peer.uid;
   if (changes.paused.value_or(false) && (own || only_pauses) && CannotBeStopped(*pid, whose)) {
     return Failure(fmt::format("process {} cannot be stopped, so it is not paused: its launches are not held at gates "

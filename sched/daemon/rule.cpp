@@ -124,6 +124,7 @@ std::vector<std::pair<std::string, std::string>> Rule::Settings() const {
   if (priority) texts.emplace_back("priority", std::to_string(*priority));
   if (weight) texts.emplace_back("weight", std::to_string(*weight));
   if (latency_bound_ns) texts.emplace_back("latency_bound_us", std::to_string(*latency_bound_ns / 1000));
+  if (least_share_percent) texts.emplace_back("least_share_percent", std::to_string(*least_share_percent));
   if (variant) texts.emplace_back("variant", VariantName(*variant));
   return texts;
 }

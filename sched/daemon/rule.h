@@ -25,8 +25,11 @@ struct Rule {
   std::optional<int32_t> priority;
   std::optional<uint32_t> weight;
   std::optional<uint64_t> latency_bound_ns;
+  std::optional<uint32_t> least_share_percent;
   std::optional<VariantChoice> variant;
 
+  /// Whether it sets anything but the variant.
+  bool SetsScheduling() const { return priority || weight || latency_bound_ns || least_share_percent; }
   /// Whether it fits the process, kernels aside.
   bool Matches(const ProcessIdentity& process) const;
   bool MatchesKernel(const std::string& name) const;

@@ -10,6 +10,7 @@ void Add(ToldSetting& told, const ToldSetting& changes) {
   if (changes.priority) told.priority = changes.priority;
   if (changes.weight) told.weight = changes.weight;
   if (changes.latency_bound_ns) told.latency_bound_ns = changes.latency_bound_ns;
+  if (changes.least_share_percent) told.least_share_percent = changes.least_share_percent;
   if (changes.paused) told.paused = changes.paused;
 }
 
@@ -19,6 +20,7 @@ ClientSettings ToldSetting::Over(ClientSettings settings) const {
   settings.priority = priority.value_or(settings.priority);
   settings.weight = weight.value_or(settings.weight);
   settings.latency_bound_ns = latency_bound_ns.value_or(settings.latency_bound_ns);
+  settings.least_share_percent = least_share_percent.value_or(settings.least_share_percent);
   settings.paused = paused.value_or(settings.paused);
   return settings;
 }

@@ -20,6 +20,7 @@ struct ToldSetting {
   std::optional<int32_t> priority;
   std::optional<uint32_t> weight;
   std::optional<uint64_t> latency_bound_ns;
+  std::optional<uint32_t> least_share_percent;
   std::optional<bool> paused;
 
   ClientSettings Over(ClientSettings settings) const;

@@ -70,6 +70,23 @@ class Boards(ServeTest):
         short.say("end")
         until(lambda: long.show()["requests"] == 0, "the long one goes on")
 
+    def test_a_least_share_beside_a_higher_priority(self):
+        self.write_config('[[rule]]\nlabel = "high"\npriority = 5\n')
+        self.serve("--config", self.config)
+        low, high = Member(self), Member(self, env={**self.env, "CUPOLA_LABEL": "high"})
+        for member in (high, low):
+            member.say("begin 100000000 600000")
+        until(lambda: self.clients()[high.pid]["granted"], "the high one runs")
+        for _ in range(20):
+            row = self.clients()[low.pid]
+            self.assertEqual((row["granted"], row["wait_bound_us"]), (False, None), "nothing ends its wait")
+        self.ctl("set", str(low.pid), "least_share_percent=50")
+        for member in (low, high, low):
+            until(lambda m=member: self.clients()[m.pid]["granted"], "turns")
+        row = self.clients()[low.pid]
+        self.assertEqual(row["least_share_percent"], 50)
+        self.assertLess(row["wait_bound_us"], 10000)
+
     def test_ffs_gives_turns(self):
         self.write_config('[policy]\nname = "ffs"\nquantum_us = 2000\n')
         self.serve("--config", self.config)

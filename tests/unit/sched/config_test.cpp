@@ -34,6 +34,7 @@ executable = "/opt/*/serve"
 priority = 10
 weight = 3
 latency_bound_us = 500
+least_share_percent = 3
 [[rule]]
 label = "batch*"
 priority = -5
@@ -52,7 +53,7 @@ variant = "original"
   EXPECT_EQ(config->gpu.policy_options.epoch_ns, 30'000'000U);
   EXPECT_DOUBLE_EQ(config->gpu.policy_options.max_overhead, 0.05);
   EXPECT_EQ(config->SettingsFor(Process("/opt/a/serve"), ""),
-            (ClientSettings{.priority = 10, .weight = 3, .latency_bound_ns = 500'000}));
+            (ClientSettings{.priority = 10, .weight = 3, .latency_bound_ns = 500'000, .least_share_percent = 3}));
   EXPECT_EQ(config->SettingsFor(Process("/opt/a/serve", "ann", "batch-7"), "").priority, -5);
   EXPECT_EQ(config->SettingsFor(Process("/home/train"), "").priority, 1);
   EXPECT_EQ(config->SettingsFor(Process("/home/train"), "sm90_gemm_x").priority, 4);
@@ -141,6 +142,7 @@ INSTANTIATE_TEST_SUITE_P(
         WrongConfig{"[[rule]]\nexecutable = \"a\"\npriorty = 3",
                     "c.toml:3:1: unknown key \"priorty\" in [[rule]]; expected one of "
                     "executable, user, label, cgroup, container, kernel, priority, weight, latency_bound_us, "
+                    "least_share_percent, "
                     "variant"},
         WrongConfig{"[[rule]]\npriority = \"high\"",
                     "c.toml:2:12: expected a whole number from -1000000 to 1000000, not \"high\""},
@@ -148,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "c.toml:2:10: expected a whole number from 1 to 1000000, not 0"},
         WrongConfig{"[[rule]]\nexecutable = \"a\"",
                     "c.toml:1:1: this rule sets nothing; expected priority, weight, "
-                    "latency_bound_us or variant"},
+                    "latency_bound_us, least_share_percent or variant"},
         WrongConfig{"[rule]\npriority = 1",
                     "c.toml:1:1: expected [[rule]] (with two brackets), not [rule]"},
         WrongConfig{"[[rule]]\nvariant = \"fast\"",

@@ -174,6 +174,43 @@ TEST(Hpf, AnOverdueLaunchRunsBeforeAHigherPriority) {
   EXPECT_EQ(bench.Running(), "0");
 }
 
+// Beside one of higher priority that always wants the GPU, in ten seconds: nothing, or what it is to have at least.
+TEST(Hpf, ALeastShareIsHadWhateverThePriority) {
+  for (const uint32_t percent : {0U, 1U, 5U, 20U, 50U}) {
+    Bench bench("hpf");
+    const ClientId high = bench.Add(5);
+    const ClientId low = bench.Add(0), other = bench.Add(1);
+    bench.core_.Configure(low, {.priority = 0, .least_share_percent = percent});
+    for (const ClientId id : {high, other, low}) {
+      bench.Of(id).overhead_ns = 50 * kUs;
+      bench.Want(id, 100'000'000);
+    }
+    for (int i = 0; i < 100'000; ++i) bench.Review(100);
+    const double share = static_cast<double>(bench.core_.ViewOf(low).ran_ns) / 1e10;
+    EXPECT_NEAR(share, percent / 100.0, 0.15 * percent / 100.0) << percent;
+    EXPECT_GE(share, 0.98 * percent / 100.0);
+    EXPECT_EQ(bench.core_.ViewOf(other).ran_ns, 0U) << "what has no share of its own waits";
+    EXPECT_EQ(bench.core_.WaitBound(low) == kNever, percent == 0);
+  }
+}
+
+// A bound on the wait and a share: the one that is due first counts.
+TEST(Hpf, ALeastShareAndALatencyBound) {
+  Bench bench("hpf");
+  const ClientId high = bench.Add(5);
+  const ClientId low = bench.Add(0);
+  bench.core_.Configure(low, {.priority = 0, .latency_bound_ns = 1000 * kUs, .least_share_percent = 2});
+  bench.Want(high, 1'000'000);
+  bench.Want(low, 1'000'000);
+  bench.Review(1000);
+  EXPECT_EQ(bench.Running(), "1") << "the latency bound";
+  bench.core_.Configure(low, {.priority = 0, .latency_bound_ns = 500'000 * kUs, .least_share_percent = 50});
+  bench.Review(1100);
+  EXPECT_EQ(bench.Running(), "0");
+  bench.Review(1900);
+  EXPECT_EQ(bench.Running(), "1") << "2 ms of 4";
+}
+
 TEST(Hpf, SaysWhomClientsAreHeldFor) {
   Bench bench("hpf");
   const ClientId low = bench.Add(0);
