@@ -71,11 +71,11 @@ class BoardClient {
   /// Of the last refusal or failure; "" = none.
   const char* reason() const { return reason_; }
 
-  /// Looks after the daemon at `now_ns` of CLOCK_MONOTONIC: call every 100 ms or so, from the agent.
-  /// Three loads when it is well. When it is found dead or silent for kSilenceNs, frees this process of the daemon's holds. While
-  /// it is absent, looks for a new daemon once a second, which takes at most 50 ms, and brings it the
-  /// board that this process has: memory, slot and requests stay where they are, launches under way
-  /// notice nothing.
+  /// Looks after the daemon at `now_ns` of CLOCK_MONOTONIC: call every 100 ms or so, from the agent. Three
+  /// loads when it is well. When it is found dead or silent for kSilenceNs, frees this process of the
+  /// daemon's holds. While it is absent, looks for a new daemon once a second, which takes at most 50 ms,
+  /// and brings it the board that this process has: memory, slot and requests stay where they are, launches
+  /// under way notice nothing.
   DaemonState Poll(uint64_t now_ns);
 
   /// Looks for a new daemon at once; Poll does this by itself.
