@@ -15,7 +15,7 @@ grep -q XDG_RUNTIME_DIR "$work/err" && right "XDG_RUNTIME_DIR is too long" || wr
 # A daemon with room for 16 descriptors, silent connections until there is no more.
 command -v python3 >/dev/null || exit $bad
 (ulimit -n 16; exec "$CUPOLA" serve --socket "$work/small.sock" >"$work/small.log" 2>"$work/small.err") & jobs_started+=($!)
-for _ in $(seq 60); do grep -q listening "$work/small.log" && break; sleep 0.05; done
+for _ in $(seq 200); do grep -q listening "$work/small.log" && break; sleep 0.05; done
 python3 - "$work/small.sock" "$CUPOLA" >"$work/err" 2>&1 <<'P'
 import socket, subprocess, sys
 held = []
