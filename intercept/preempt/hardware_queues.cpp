@@ -29,7 +29,9 @@ uint32_t QueuesOfDriver() {
 void ChooseHardwareQueues(bool shares_context) noexcept {
   if (begun_ns.load() != 0) return;
   begun_ns.store(MonotonicNs());
-  if (!shares_context && getenv(kVariable) == nullptr && HasProgramNote(kNote)) {
+  if (shares_context) {
+    setenv(kVariable, "8", /*overwrite=*/0);  // what is counted on; a client of MPS may have fewer on its own
+  } else if (getenv(kVariable) == nullptr && HasProgramNote(kNote)) {
     setenv(kVariable, "32", /*overwrite=*/0);
     Say(Level::kInfo, {"32 hardware queues: an earlier run of this program had more streams than 8"});
   }

@@ -14,8 +14,8 @@ namespace cupola::intercept::preempt {
 inline constexpr uint32_t kMostHardwareQueues = 32;
 
 /// Once, before cuInit, when the store is open: where an earlier run of this program had more streams than
-/// queues, and the environment says nothing, sets CUDA_DEVICE_MAX_CONNECTIONS. Not under MPS (`shares_context`),
-/// whose clients share the queues of the GPU. Sets Settings::queues.
+/// queues, and the environment says nothing, sets CUDA_DEVICE_MAX_CONNECTIONS to 32. Under MPS (`shares_context`),
+/// whose clients share the queues of the GPU, to 8. Sets Settings::queues.
 void ChooseHardwareQueues(bool shares_context) noexcept;
 
 /// A launch went out as it was made since there are more streams than queues. A store.

@@ -1,4 +1,8 @@
 // What happens before what, in programs that are stopped and resumed by seed while they run.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -56,6 +60,18 @@ TEST(Queues, AreAsManyAsTheDriverHas) {
   without_tasks["CUPOLA_TASKS"] = "off";
   EXPECT_EQ(Queues(CUPOLA_PRELOAD, without_tasks), "STRICT: 8 queues");
   EXPECT_EQ(Queues(CUPOLA_PRELOAD, {{"CUDA_DEVICE_MAX_CONNECTIONS", "16"}}), "STRICT: 16 queues");
+}
+
+TEST(Queues, UnderMpsAreAsManyAsAreCountedOn) {
+  std::string folder = "/tmp/cupola-mps-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  std::ofstream(folder + "/control").close();
+  std::map<std::string, std::string> environment = {{"CUDA_DEVICE_MAX_CONNECTIONS", ""},
+                                                    {"CUDA_MPS_PIPE_DIRECTORY", folder}};
+  EXPECT_EQ(Queues(CUPOLA_PRELOAD, environment), "STRICT: 8 queues");
+  environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "4";
+  EXPECT_EQ(Queues(CUPOLA_PRELOAD, environment), "STRICT: 4 queues");
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Order, OfCopiesWhileStreamsJoin) {

@@ -342,7 +342,9 @@ CUresult cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr address, cuuin
 
 CUresult cuInit(unsigned flags) {
   const char* const connections = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-  queues = connections != nullptr ? static_cast<uint32_t>(std::atoi(connections)) : 8;
+  // A client of MPS that asks for none gets fewer than a process by itself.
+  const uint32_t own = IsUnderMps() ? 2 : 8;
+  queues = connections != nullptr ? static_cast<uint32_t>(std::atoi(connections)) : own;
   if (std::getenv("STRICT_TELLS_QUEUES") != nullptr) {
     std::fprintf(stderr, "STRICT: %u queues\n", queues);
   }

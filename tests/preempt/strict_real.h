@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "device/runtime/preempt_control.h"
 
@@ -91,6 +92,12 @@ inline bool IsGuard(CUdeviceptr address, cuuint32_t value) {
 /// Sleeps as many milliseconds as the environment's `name` says.
 inline void SleepAsTold(const char* name) {
   if (const char* const late_ms = std::getenv(name)) usleep(1000 * std::atoi(late_ms));
+}
+
+// MPS's control daemon has a pipe where a driver looks for it.
+inline bool IsUnderMps() {
+  const char* const folder = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  return folder != nullptr && access((std::string(folder) + "/control").c_str(), F_OK) == 0;
 }
 
 // One for each physical launch of a launch where processes share a context, as on the simulated
