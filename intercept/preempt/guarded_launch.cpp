@@ -235,8 +235,7 @@ runtime::PreemptParams ParamsOf(const PreemptContext& context, const LaunchSlot&
   params.slot = context.ControlOf(index);
   params.returned = context.returned + index * sizeof(runtime::ReturnedList);
   params.status = context.status_device + index * sizeof(runtime::HostStatus);
-  const bool is_asked = (slot.goes_on & 1u << physical) == 0;
-  params.yield_line = is_asked ? context.yield_line : 0;
+  params.yield_line = IsAskedToLeave(physical) ? context.yield_line : 0;
   for (int i = 0; i < 3; ++i) params.grid[i] = slot.grid[i];
   params.total_blocks = slot.total_blocks;
   params.base_next = slot.base_next;

@@ -36,7 +36,7 @@ LaunchSlot* LaunchSlots::Take(uint32_t total_blocks) noexcept {
   LaunchSlot* const slot = &slots_[index];
   slot->state = LaunchSlot::State::kRunning;
   slot->may_have_stopped = slot->stopped = slot->is_gated = slot->wants_another = false;
-  slot->live = slot->goes_on = 0;
+  slot->live = 0;
   slot->looked_at_bound = 0;
   slot->total_blocks = total_blocks;
   slot->number = ++last_number_;
@@ -61,8 +61,6 @@ uint32_t LaunchSlots::BeginPhysical(LaunchSlot* slot, uint32_t workers,
       slot->yielded_base = slot->yielded_at[p];
     }
     slot->live = static_cast<uint8_t>(slot->live | 1u << p);
-    const unsigned last_place = p >= runtime::kAskedPhysicalLaunches ? 1u << p : 0;
-    slot->goes_on = static_cast<uint8_t>((slot->goes_on & ~(1u << p)) | last_place);
     slot->wants_another = false;
     slot->away_seen = 0;
     slot->stopped = slot->gave_sms = false;

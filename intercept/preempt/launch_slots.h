@@ -20,6 +20,9 @@ inline constexpr uint32_t kSlots = 256;
 inline constexpr uint32_t kNoPhysical = runtime::kPhysicalLaunches;
 inline constexpr uint32_t kNoHelper = 0xFF;
 
+/// Whether a physical launch is asked to leave where others want its SMs: all but the one in the last place.
+constexpr bool IsAskedToLeave(uint32_t physical) { return physical < runtime::kAskedPhysicalLaunches; }
+
 /// One launch that was made preemptible, from the call until its last worker has left.
 struct LaunchSlot {
   enum class State : uint8_t { kFree, kRunning, kComplete };
@@ -31,7 +34,6 @@ struct LaunchSlot {
                                   ///< come through while HostStatus::passed is not `passage`
   bool is_gated_resume = false;   ///< and that is a resume
   uint8_t live = 0;               ///< bit p: physical launch p is under way
-  uint8_t goes_on = 0;            ///< bit p: it is not asked to leave, in the last place
   uint16_t tag[runtime::kPhysicalLaunches] = {};
   uint16_t last_tag = 0;
   uint8_t helper[runtime::kPhysicalLaunches] = {};  ///< the stream for resumes that it is on, or
@@ -80,7 +82,7 @@ class LaunchSlots {
 
   /// A physical launch of `workers` blocks is about to be made, on the stream for resumes `helper` or
   /// the program's; its index, or kNoPhysical when kAskedPhysicalLaunches are under way. Where one is wanted
-  /// beside those (`wants_another`) it gets the last place, and is not asked to leave (`goes_on`).
+  /// beside those (`wants_another`) it gets the last place, and is not asked to leave.
   uint32_t BeginPhysical(LaunchSlot* slot, uint32_t workers, uint32_t helper = kNoHelper) noexcept;
 
   /// The first stream for resumes that no physical launch of it is on.

@@ -200,11 +200,11 @@ TEST_F(Slots, TheLastPlaceIsForOneThatIsNotAsked) {
   slot->wants_another = true;
   EXPECT_EQ(slots_->BeginPhysical(slot, 64), 1u);  // while there is another it is as the rest
   for (uint32_t p = 2; p < kLast; ++p) EXPECT_EQ(slots_->BeginPhysical(slot, 1), p);
-  EXPECT_EQ(slot->goes_on, 0u);
+  for (uint32_t p = 0; p < kLast; ++p) EXPECT_TRUE(IsAskedToLeave(p));
   slot->wants_another = true;
   EXPECT_EQ(slots_->WorkersToResume(*slot), slot->all_workers);
   EXPECT_EQ(slots_->BeginPhysical(slot, 64), kLast);
-  EXPECT_EQ(slot->goes_on, 1u << kLast);
+  EXPECT_FALSE(IsAskedToLeave(kLast));
   slot->wants_another = true;
   EXPECT_EQ(slots_->BeginPhysical(slot, 64), kNoPhysical);
 }
