@@ -51,7 +51,7 @@ uint64_t MultiplyDivide(uint64_t a, uint64_t b, uint64_t c) {
 bool HasJumped(const Sample& now, const ClockFit& old) {
   const uint64_t age = now.ticks - old.base_ticks;
   if (static_cast<int64_t>(age) < 0) return true;
-  const uint64_t shown_ns = old.base_ns + MultiplyDivide(age, old.scale, uint64_t{1} << 32);
+  const uint64_t shown_ns = old.base_ns + old.NsOf(age);
   return shown_ns > now.ns + kJumpNs || now.ns > shown_ns + kJumpNs;
 }
 
@@ -78,7 +78,7 @@ void PublishFit(const Sample& now) {
   uint64_t base_ns = now.ns, scale = true_scale;
   if (const ClockFit* old = clock_fit.load(std::memory_order_relaxed)) {
     const uint64_t shown_ns =
-        old->base_ns + MultiplyDivide(now.ticks - old->base_ticks, old->scale, uint64_t{1} << 32);
+        old->base_ns + old->NsOf(now.ticks - old->base_ticks);
     const uint64_t target_ns = now.ns + kRefreshNs;
     if (shown_ns < now.ns + kRefreshNs / 2 && now.ns < shown_ns + kRefreshNs / 2) {
       base_ns = shown_ns;
@@ -116,7 +116,7 @@ uint64_t NowAfterRefresh() noexcept {
   const ClockFit* const fit = clock_fit.load(std::memory_order_acquire);
   const uint64_t age = __rdtsc() - fit->base_ticks;
   if (age > fit->refresh_ticks) return MonotonicNs();
-  return fit->base_ns + static_cast<uint64_t>((static_cast<unsigned __int128>(age) * fit->scale) >> 32);
+  return fit->base_ns + fit->NsOf(age);
 }
 
 }  // namespace cupola::intercept

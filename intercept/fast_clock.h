@@ -15,6 +15,11 @@ struct ClockFit {
   uint64_t base_ns;
   uint64_t scale;          ///< nanoseconds a tick, 32.32 fixed point
   uint64_t refresh_ticks;  ///< age at which the fit is made anew
+
+  /// How long so many ticks take.
+  uint64_t NsOf(uint64_t ticks) const noexcept {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(ticks) * scale) >> 32);
+  }
 };
 
 /// CLOCK_MONOTONIC now, by clock_gettime.
@@ -40,13 +45,11 @@ inline uint64_t NowNs() noexcept {
   if (age > fit->refresh_ticks) [[unlikely]] {
     // A "negative" age comes of a thread that read the counter before another thread's refresh.
     if (-age <= fit->refresh_ticks) {
-      return fit->base_ns - static_cast<uint64_t>(
-          (static_cast<unsigned __int128>(-age) * fit->scale) >> 32);
+      return fit->base_ns - fit->NsOf(-age);
     }
     return NowAfterRefresh();
   }
-  return fit->base_ns +
-         static_cast<uint64_t>((static_cast<unsigned __int128>(age) * fit->scale) >> 32);
+  return fit->base_ns + fit->NsOf(age);
 }
 
 }  // namespace cupola::intercept
