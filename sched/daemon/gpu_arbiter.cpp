@@ -314,39 +314,40 @@ void GpuArbiter::Reconfigure(const GpuOptions& options) {
   }
 }
 
-std::optional<ProcessIdentity> GpuArbiter::FindProcess(uint32_t pid, std::optional<uint32_t> uid) {
-  const std::lock_guard lock(mutex_);
+template <typename Each>
+void GpuArbiter::ForEachOf(uint32_t pid, std::optional<uint32_t> uid, Each&& each) {
   for (const auto& board : boards_) {
-    for (const Client& client : board->clients) {
-      if (client.process.pid == pid && client.process.uid == uid.value_or(client.process.uid)) {
-        return client.process;
-      }
+    for (Client& client : board->clients) {
+      const bool is_its = client.process.pid == pid && client.process.uid == uid.value_or(client.process.uid);
+      if (is_its) each(*board, client);
     }
   }
-  return std::nullopt;
+}
+
+std::optional<ProcessIdentity> GpuArbiter::FindProcess(uint32_t pid, std::optional<uint32_t> uid) {
+  const std::lock_guard lock(mutex_);
+  std::optional<ProcessIdentity> found;
+  ForEachOf(pid, uid, [&](Board&, const Client& client) {
+    if (!found) found = client.process;
+  });
+  return found;
 }
 
 std::optional<uint32_t> GpuArbiter::CapabilitiesOf(uint32_t pid, std::optional<uint32_t> uid) {
   const std::lock_guard lock(mutex_);
   std::optional<uint32_t> all;
-  for (const auto& board : boards_) {
-    for (const Client& client : board->clients) {
-      if (client.process.pid != pid || client.process.uid != uid.value_or(client.process.uid)) continue;
-      all = all.value_or(0) | board->memory.view().slot(client.slot).capabilities;
-    }
-  }
+  ForEachOf(pid, uid, [&](Board& board, const Client& client) {
+    all = all.value_or(0) | board.memory.view().slot(client.slot).capabilities;
+  });
   return all;
 }
 
 void GpuArbiter::SettingsChanged(uint32_t pid) {
   const std::lock_guard lock(mutex_);
-  for (const auto& board : boards_) {
-    for (Client& client : board->clients) {
-      if (client.process.pid != pid) continue;
-      Apply(*board, client);
-      RingBell(board->memory.view().header());
-    }
-  }
+  ForEachOf(pid, std::nullopt, [this](Board& board, Client& client) {
+    Apply(board, client);
+    RingBell(board.memory.view().header());
+  });
 }
 
 void GpuArbiter::CollectExits() {

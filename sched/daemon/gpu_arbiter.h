@@ -161,6 +161,9 @@ class GpuArbiter {
   void AddClient(Board& board, uint32_t slot, const ProcessIdentity& process);
   void RemoveClient(Board& board, size_t index);
   bool IsClient(uint32_t pid) const;
+  /// `each(board, client)` for the places that a process has; no `uid`: whosever it is.
+  template <typename Each>
+  void ForEachOf(uint32_t pid, std::optional<uint32_t> uid, Each&& each);
   /// Removes the process's clients, save for the one with that slot of `kept`.
   void RemoveProcess(uint32_t pid, const Board* kept, uint32_t slot);
   void Apply(Board& board, Client& client);

@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace cupola::sched {
@@ -22,12 +21,6 @@ bool IsToldToEnd() {
 }
 
 }  // namespace
-
-uint64_t Watchdog::NowNs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 Watchdog::Watchdog(std::function<void()> last_words)
     : last_words_(std::move(last_words)), watched_(pthread_self()), end_(eventfd(0, EFD_CLOEXEC)) {
@@ -56,7 +49,7 @@ void Watchdog::Watch() {
   pollfd end{end_, POLLIN, 0};
   while (poll(&end, 1, kLookMs) <= 0) {
     const uint64_t since = busy_since_ns_.load();
-    const uint64_t busy_ns = since != 0 ? NowNs() - since : 0;
+    const uint64_t busy_ns = since != 0 ? BoardClockNs() - since : 0;
     if (busy_ns > kTooLongNs && IsToldToEnd()) {
       last_words_();
       _exit(1);

@@ -11,6 +11,8 @@
 
 #include <pthread.h>
 
+#include "sched/board/yield_protocol.h"
+
 namespace cupola::sched {
 
 class Watchdog {
@@ -24,11 +26,10 @@ class Watchdog {
   ~Watchdog();
 
   /// The watched thread begins to work on something, or waits for what comes next.
-  void Begin() { busy_since_ns_.store(NowNs()); }
+  void Begin() { busy_since_ns_.store(BoardClockNs()); }
   void Rest() { busy_since_ns_.store(0); }
 
  private:
-  static uint64_t NowNs();
   void Watch();
 
   std::function<void()> last_words_;
