@@ -317,7 +317,8 @@ void Sample(const LaunchFacts& facts) {
   pthread_mutex_unlock(&mutex);
 }
 
-// `of` is current. Loads nothing that waits: the graphs are made where the context is at rest, with no MasterKernel in it.
+// `of` is current. Loads nothing that waits: the graphs are made where the context is at rest, with no MasterKernel
+// in it.
 void Begin(const LaunchFacts& facts, CUcontext of) {
   const BatchKernel* const kernel = LearnKernel(facts, of);
   bool is_ready = kernel != nullptr && HasThread();

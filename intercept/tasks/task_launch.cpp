@@ -126,7 +126,8 @@ Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, Variant
   const uint64_t blocks = uint64_t{facts.grid[0]} * facts.grid[1] * facts.grid[2];
   const uint64_t warps = (threads + 31) / 32;
   const uint32_t executors = runtime::MtbExecutors(variant->image->bundle.header().task_registers);
-  if (!GridIsAllowed(facts.grid) || !BlockIsAllowed(facts.block) || warps > executors || warps * blocks > settings.most_warps ||
+  if (!GridIsAllowed(facts.grid) || !BlockIsAllowed(facts.block) || warps > executors ||
+      warps * blocks > settings.most_warps ||
       entry.task_shared + uint64_t{facts.shared_bytes} >
           runtime::kArenaUnits * runtime::kTaskUnitBytes ||
       (entry.max_threads != 0 && threads > entry.max_threads) ||
