@@ -1,8 +1,8 @@
 #!/bin/bash
 # The daemon is stopped for a second while a program starts: afterwards it is scheduled, or it is not said to be.
 . "$(dirname "$0")/../common.sh"
-compile app "$here/main.cu"
-start() { "$CUPOLA" run --device "$DEVICE" -- "$work/app" 9 >"$work/dots" 2>"$work/err" & app=$!; jobs_started+=($app); }
+compile app "$here/../launches_for_a_while.cu"
+start() { "$CUPOLA" run --device "$DEVICE" -- "$work/app" 9 8 1 2000 >"$work/dots" 2>"$work/err" & app=$!; jobs_started+=($app); }
 rows() { "$CUPOLA" ctl show >"$work/show" 2>&1; grep -c "^ *$1 " "$work/show"; }
 check() {  # what: the program is held when it is paused, or refused and not shown
   if "$CUPOLA" ctl pause $app >"$work/ctl" 2>&1; then

@@ -10,10 +10,10 @@ mkdir "$group" 2>/dev/null || exit 77
 undo() { echo $off >"$group/$file"; kill $app $other 2>/dev/null; wait $app $other 2>/dev/null; rmdir "$group"; cleanup; }
 app= other=; trap undo EXIT
 [ -e "$group/$file" ] || exit 77
-compile app "$here/main.cu"
+compile app "$here/../launches_for_a_while.cu"
 start() {  # what is set for the one that will be frozen
-  env "$@" "$CUPOLA" run --device sim -- "$work/app" 9 >"$work/dots" 2>/dev/null & app=$!
-  "$CUPOLA" run --device sim -- "$work/app" 9 >"$work/others" 2>/dev/null & other=$!
+  env "$@" "$CUPOLA" run --device sim -- "$work/app" 9 64 400 0 >"$work/dots" 2>/dev/null & app=$!
+  "$CUPOLA" run --device sim -- "$work/app" 9 64 400 0 >"$work/others" 2>/dev/null & other=$!
   for _ in $(seq 60); do [ -s "$work/dots" ] && [ -s "$work/others" ] && break; sleep 0.05; done
 }
 count() { wc -c <"$work/others"; }

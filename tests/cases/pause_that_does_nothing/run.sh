@@ -1,11 +1,11 @@
 #!/bin/bash
 # `ctl pause` of a program that cannot be stopped: it is refused, or said, and not shown as paused.
 . "$(dirname "$0")/../common.sh"
-compile app "$here/main.cu"
+compile app "$here/../launches_for_a_while.cu"
 serve
 shown() { "$CUPOLA" ctl show | grep "^ *$app "; }
 start() {  # settings of it
-  env "$@" "$CUPOLA" run --device "$DEVICE" -- "$work/app" 9 >"$work/dots" 2>/dev/null & app=$!; jobs_started+=($app)
+  env "$@" "$CUPOLA" run --device "$DEVICE" -- "$work/app" 9 8 1 2000 >"$work/dots" 2>/dev/null & app=$!; jobs_started+=($app)
   for _ in $(seq 60); do shown >/dev/null && [ -s "$work/dots" ] && break; sleep 0.05; done
 }
 moves() { sleep 0.3; before=$(wc -c <"$work/dots"); sleep 0.5; [ "$(wc -c <"$work/dots")" != "$before" ]; }

@@ -3,11 +3,11 @@
 # lease. Needs root.
 . "$(dirname "$0")/../common.sh"
 unshare -T true 2>/dev/null || exit 77
-compile app "$here/main.cu"
+compile app "$here/../launches_for_a_while.cu"
 pids() { "$CUPOLA" ctl show | awk '$1 ~ /^[0-9]+$/ { print $1 }'; }
 start() {  # name, what goes before the command; sets pid, which the board has
   local before=" $(pids | tr '\n' ' ')"
-  "${@:2}" "$CUPOLA" run --device "$DEVICE" -- "$work/app" 9 >"$work/$1" 2>/dev/null & jobs_started+=($!)
+  "${@:2}" "$CUPOLA" run --device "$DEVICE" -- "$work/app" 9 64 400 0 >"$work/$1" 2>/dev/null & jobs_started+=($!)
   for _ in $(seq 100); do
     for pid in $(pids); do case $before in *" $pid "*) ;; *) return;; esac; done
     sleep 0.05
