@@ -14,8 +14,11 @@ start() {  # name, what goes before the command; sets pid, which the board has
   done
 }
 count() { wc -c <"$work/$1"; }
+# A program joins before its kernels are loaded, which takes long on a busy machine.
+wait_for_launches() { for _ in $(seq 200); do [ "$(count "$1")" -gt 0 ] && break; sleep 0.05; done; }
 check() {  # what; what is looked at; then what goes before the command of the one of higher priority
   start low; low=$pid; start high "${@:3}"; high=$pid
+  wait_for_launches low; wait_for_launches high
   "$CUPOLA" ctl set $high priority=10 || exit 77
   case $2 in *first*)
     sleep 0.2; l=$(count low) h=$(count high); sleep 0.6; l=$(($(count low) - l)) h=$(($(count high) - h))
@@ -45,7 +48,9 @@ unshare -T --monotonic 100000 --boottime 100000 "$CUPOLA" serve --socket "$CUPOL
 for _ in $(seq 100); do "$CUPOLA" ctl show >/dev/null 2>&1 && break; sleep 0.05; done
 check "the daemon is ahead" first env
 # The next daemon is in none again, and one program brings it the board with the places of both.
-start low; low=$pid; start high; high=$pid; kill -STOP $high; kill -9 "$daemon"; wait "$daemon" 2>/dev/null
+start low; low=$pid; start high; high=$pid
+wait_for_launches low; wait_for_launches high
+kill -STOP $high; kill -9 "$daemon"; wait "$daemon" 2>/dev/null
 serve; for _ in $(seq 60); do [ "$(pids | wc -l)" = 2 ] && break; sleep 0.05; done
 kill -CONT $high; sleep 0.3
 [ "$(pids | sort -n | tr '\n' ' ')" = "$(printf '%s\n' $low $high | sort -n | tr '\n' ' ')" ] && right "the next daemon has taken over both" || wrong "the next daemon has: $(pids | tr '\n' ' ')"
