@@ -48,7 +48,7 @@ KERNELS(Lambda, {
 KERNELS(Recursion, if (Again(word, n, 0) == 77777) { *word = 0; })
 // Either of two words; the other one stays as it is.
 KERNELS(Ring, for (unsigned i = 0; __ldcg(word + i) < n;) { i = (i + 4) % 8; })
-KERNELS(Bounded, for (unsigned tries = 0; tries < 1u << 31; ++tries) if (__ldcg(word) >= n) break)
+KERNELS(Bounded, for (unsigned tries = 0; tries < 1u << 31 && __ldcg(word) < n; ++tries) { __threadfence_system(); })
 __global__ void Add(unsigned* out) { atomicAdd(out, 1u); }
 
 #define CHECK(x) do { int e = (int)(x); if (e) { printf("%s: %d\n", #x, e); fflush(stdout); _exit(3); } } while (0)

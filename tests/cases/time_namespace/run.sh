@@ -35,14 +35,25 @@ check() {  # what; what is looked at; then what goes before the command of the o
   esac
   kill $low $high; for _ in $(seq 40); do [ -z "$(pids)" ] && break; sleep 0.05; done
 }
+# in_time_of SECONDS COMMAND...: with another monotonic clock. Some versions of unshare take none that is behind.
+in_time_of() {
+  python3 -c '
+import ctypes, os, signal, sys
+libc, newtime = ctypes.CDLL(None), 0x80
+if libc.unshare(newtime): sys.exit("no time namespace")
+open("/proc/self/timens_offsets", "w").write(f"monotonic {sys.argv[1]} 0")
+child = os.fork()  # before Linux 6.1 only children enter it
+if child == 0: libc.prctl(1, signal.SIGKILL) or os.execvp(sys.argv[2], sys.argv[2:])
+os.wait()' "$@"
+}
 clock=$(cut -d. -f1 /proc/uptime)
 serve; daemon=${jobs_started[-1]}
-check "ahead" first,stopped unshare -T --monotonic 100000
-check "behind" first unshare -T --monotonic -$((clock / 2))
+check "ahead" first,stopped in_time_of 100000
+check "behind" first in_time_of -$((clock / 2))
 
 # Later ones of the kind: by less than a lease of one that is held and by more than a usual one; the daemon itself is in
 # one, and the programs are not.
-check "ahead by less than what is told apart by time alone" stopped unshare -T --monotonic 1
+check "ahead by less than what is told apart by time alone" stopped in_time_of 1
 kill "$daemon"; wait "$daemon" 2>/dev/null
 unshare -T --monotonic 100000 --boottime 100000 "$CUPOLA" serve --socket "$CUPOLA_SOCKET" >"$work/serve.log" 2>&1 & daemon=$!; jobs_started+=($daemon)
 for _ in $(seq 100); do "$CUPOLA" ctl show >/dev/null 2>&1 && break; sleep 0.05; done
