@@ -97,8 +97,8 @@ class Wire:
 
 def stat_of(pid):
     """The fields of proc(5) behind the name."""
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        return file.read().rpartition(")")[2].split()
+    with open(f"/proc/{pid}/stat", "rb") as file:  # a name may be any bytes
+        return file.read().rpartition(b")")[2].decode().split()
 
 
 def state_of(pid):

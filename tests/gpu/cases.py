@@ -47,8 +47,8 @@ def session_members(session):
     """Processes of a session: timeout(1) puts what it starts into a group of its own."""
     for folder in glob.glob("/proc/[0-9]*"):
         try:
-            with open(folder + "/stat") as file:
-                fields = file.read().rsplit(")", 1)[1].split()
+            with open(folder + "/stat", "rb") as file:  # a process's name may be any bytes
+                fields = file.read().rsplit(b")", 1)[1].decode().split()
         except (OSError, IndexError):
             continue
         if int(fields[3]) == session and fields[0] not in "ZX":

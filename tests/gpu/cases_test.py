@@ -3,6 +3,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -160,6 +161,13 @@ class RunsTest(unittest.TestCase):
         self.assertFalse(os.path.exists(self.made.name + "/work"))
         left = subprocess.run(["pgrep", "-f", f"sleep 61.0{os.getpid()}"], stdout=subprocess.PIPE)
         self.assertEqual(left.stdout, b"")
+
+    def test_processes_of_any_name_are_looked_at(self):
+        name = self.made.name.encode() + b"/\xe9) \xff"
+        shutil.copy(shutil.which("sleep"), name)
+        with subprocess.Popen([name, "20"], start_new_session=True) as process:
+            self.assertEqual(list(cases.session_members(process.pid)), [process.pid])
+            process.kill()
 
     def test_so_many_side_by_side_and_those_alone_after_them(self):
         others = "mkdir -p {0}/now; echo >{0}/now/$$; sleep 0.3; ls {0}/now | wc -l; rm {0}/now/$$\n".format(self.made.name)
