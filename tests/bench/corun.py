@@ -17,6 +17,8 @@ import time
 import machine
 import runner
 
+SUMS = re.compile(r"^\d+ (?:kernels?|built), .*", re.MULTILINE)  # of what `cupola build` says: the lines on all kernels
+
 
 class Failed(Exception):
     """A program or a daemon did not do what it should; the message says which and how."""
@@ -140,7 +142,7 @@ class Bed:
         return result["code"], text
 
     def build_variants(self, programs):
-        """`cupola build` of programs by name, once: what it says; Failed where it fails."""
+        """`cupola build` of programs by name, once: what it says in the end, of all; Failed where it fails."""
         return self.build_files(map(self.program, programs))
 
     def build_files(self, files):
@@ -148,7 +150,7 @@ class Bed:
         code, text = self.run_tool(["build", *files], runner.BUILD_SECONDS)
         if code != 0:
             raise Failed(f"cupola build: {runner.describe_code(code)} {text[-400:]}")
-        return text.replace(self.build + "/", "")  # results say nothing of where it lay
+        return SUMS.findall(text)
 
     def has_mps(self):
         return self.device == "gpu" and shutil.which("nvidia-cuda-mps-control") is not None

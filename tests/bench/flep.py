@@ -1,7 +1,7 @@
 """FLEP's evaluation (ASPLOS 2017, section 6) for Cupola on this machine: scripts/bench flep.
 
 Each section measures plain CUDA and Cupola with the same programs and the same scripts of rounds,
-and leaves its raw figures in detail[section]; metrics() makes the metrics of all sections there are,
+and leaves a summary of each cell in detail[section]; metrics() makes the metrics of all sections there are,
 so that sections may be measured in several runs. Standard library only."""
 import contextlib
 import itertools
@@ -13,9 +13,11 @@ import corun
 import flep_calibrate
 import flep_metrics as m
 import flep_runs as runs
-from flep_results import metrics
+from flep_results import metrics, summary_of_repeats
 import machine
+import result_file
 import runner
+import sampling
 import torch_pair
 
 # In the order they are measured: what "prediction" and "tune" find serves the sections after them.
@@ -41,11 +43,13 @@ EXTRA_SMS = [0, 8, 16, 32, 64]
 
 class Evaluation:
     def __init__(self, bed, detail, repeats, seconds_left, every=1, facts=None, modes=None,
-                 save=None):
+                 save=None, raw=None):
         """`every`: of the pairs and triplets, measure each so-many-th; `modes`: of them, these only
-        ("cupola_nomps"); `facts`: of the machine and commit, kept with all that is measured."""
+        ("cupola_nomps"); `facts`: of the machine and commit, kept with all that is measured; `raw`: keeps all
+        samples (result_file.py)."""
         self.bed, self.detail, self.seconds_left, self.every = bed, detail, seconds_left, every
         self.facts, self.modes, self.save = facts or {}, modes, save
+        self.raw = raw or result_file.RawSamples()
         self.sim = bed.device == "sim"
         self.repeats = 2 if self.sim else repeats
         self.failures = []
@@ -233,21 +237,25 @@ class Evaluation:
                             self.fail("solo", f"{program} {label}: another checksum")
         except (corun.Failed, OSError, ValueError) as error:
             self.fail("solo", error)
-        self.detail["solo"] = found
+        for program, label in itertools.product(found, ("original", "solo", "sliced")):
+            self.raw.keep(f"solo {program} {label}", found[program].get(label, []))
+        self.detail["solo"] = {program: {label: sampling.summary(us) for label, us in row.items()}
+                               for program, row in found.items()}
 
     def turnarounds(self, section, coruns, labels, order=VALUE_ORDER, policy="hpf", name="cupola"):
-        """Into detail[section]: {pair: {mode: {"turnaround": [[us, us], ...], "makespan": [us, ...]}}}.
-        What an earlier call has measured in other modes stays. A policy's modes are called `name`."""
+        """Into detail[section]: {pair: {mode: what flep_results.summary_of_repeats gives}}. What an earlier call
+        has measured in other modes stays. A policy's modes are called `name`."""
         found = self.detail.setdefault(section, {})
         for system, sharing in self.chosen(order):
             mode = f"{name if system == 'cupola' else system}_{sharing}"
             got = self.in_mode(f"{section} {mode.replace('_', ' ')}", coruns, system, sharing, labels,
                                policy=policy)
             for group, repetitions in zip(coruns.groups, got or [], strict=bool(got)):
-                found.setdefault("_".join(each[0] for each in group), {})[mode] = {
-                    "turnaround": [[round(runs.us(each), 1) for each in turn]
-                                   for turn in repetitions],
-                    "makespan": [round(runs.makespan_us(turn), 1) for turn in repetitions]}
+                pair = "_".join(each[0] for each in group)
+                turnarounds = [[round(runs.us(each), 1) for each in turn] for turn in repetitions]
+                makespans = [round(runs.makespan_us(turn), 1) for turn in repetitions]
+                self.raw.keep(f"{section} {pair} {mode}", {"turnaround": turnarounds, "makespan": makespans})
+                found.setdefault(pair, {})[mode] = summary_of_repeats(turnarounds, makespans)
             if got:
                 self.note(f"{section} {mode}")
 
@@ -302,8 +310,12 @@ class Evaluation:
             got = self.in_mode(f"ffs {system} {sharing}", coruns, system, sharing, labels,
                                repeats=1, loop=seconds, policy="ffs", max_overhead=runs.FFS_OVERHEAD)
             for group, repetitions in zip(coruns.groups, got or [], strict=bool(got)):
-                row = found.setdefault("_".join(each[0] for each in group), {})
-                row[f"{system}_{sharing}"] = self.shares(group, sharing, repetitions[0], bins)
+                pair, mode = "_".join(each[0] for each in group), f"{system}_{sharing}"
+                shares = self.shares(group, sharing, repetitions[0], bins)
+                self.raw.keep(f"ffs {pair} {mode}", shares)
+                if system == "plain":
+                    del shares["bins"]  # how soon a share is reached is asked of FFS only
+                found.setdefault(pair, {})[mode] = shares
             if got:
                 self.note(f"ffs {system}_{sharing}")
 
@@ -393,16 +405,16 @@ def with_what_they_need(sections, has_alone, has_plan):
 
 
 def measure(bed, sections, detail, repeats=10, seconds_left=lambda: 540.0, every=1, save=None,
-            facts=None, modes=None):
+            facts=None, modes=None, raw=None):
     """Runs `sections`, each into detail[section]; {"metrics", "detail", "good"}. Sections that need
     the times alone measure them first where `detail` has none, those that need models train them
     first where there are none. What `detail` holds of an earlier call
     and is not measured now stays, and detail["measured"] says of all where it is from. `save` gets
-    the result so far whenever there is more. `modes`: see Evaluation."""
+    the result so far whenever there is more. `modes`, `raw`: see Evaluation."""
     sections = with_what_they_need(sections, len(detail.get("alone", {})) >= 2,
                                    os.path.exists(bed.plan_file))
     earlier = [each for each in detail.get("failures", []) if sections_of(each) not in sections]
-    evaluation = Evaluation(bed, detail, repeats, seconds_left, every, facts, modes, save)
+    evaluation = Evaluation(bed, detail, repeats, seconds_left, every, facts, modes, save, raw)
     if set(sections) - {"inputs", "alone", "torch", "prediction"}:
         try:
             detail["build"] = bed.build_variants(["flep_" + name for name in runs.PROGRAMS])

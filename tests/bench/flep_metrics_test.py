@@ -11,11 +11,12 @@ import flep_metrics as m  # noqa: E402
 import flep_report  # noqa: E402
 import flep_results  # noqa: E402
 import flep_runs as runs  # noqa: E402
+import sampling  # noqa: E402
 import svg_chart  # noqa: E402
 
 
 def row(*turnarounds, makespan):
-    return {"turnaround": [list(turnarounds)], "makespan": [makespan]}
+    return flep_results.summary_of_repeats([turnarounds], [makespan])
 
 
 class Metrics(unittest.TestCase):
@@ -86,8 +87,9 @@ class Metrics(unittest.TestCase):
                                        "cupola_nomps": row(12000, 900, makespan=11700)}},
                   "ffs": {"cfd_va": {"plain_mps": {"whole": [0.5, 0.5], "bins": []},
                                      "cupola_mps": {"whole": [0.3, 0.6], "bins": [[0.3, 0.6]]}}},
-                  "solo": {"va": {"original": [100], "solo": [101], "sliced": [110]},
-                           "nn": {"original": [100], "solo": [100], "sliced": [106]}}}
+                  "solo": {program: {label: sampling.summary([us]) for label, us in
+                                     zip(("original", "solo", "sliced"), times)}
+                           for program, times in (("va", (100, 101, 110)), ("nn", (100, 100, 106)))}}
         for times in detail["alone"].values():
             times["nn_small"] = 700
         detail["triplets"] = {"cfd_va_nn": {

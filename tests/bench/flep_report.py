@@ -243,16 +243,13 @@ def extra_chart(detail):
 
 def solo_chart(detail):
     labels = [name for name in runs.PROGRAMS
-              if detail.get("solo", {}).get(name, {}).get("original")]
+              if (detail.get("solo", {}).get(name, {}).get("original") or {}).get("samples")]
     series = {}
     for label in ("solo", "sliced"):
         if label == "sliced" and flep_results.ran_preemptible(detail, "solo sliced"):
             continue
         shown = {"solo": "preemptible"}.get(label, label)
-        series[shown] = [
-            100 * (statistics.median(detail["solo"][name][label]) /
-                   statistics.median(detail["solo"][name]["original"]) - 1)
-            if detail["solo"][name].get(label) else None for name in labels]
+        series[shown] = [flep_results.slowdown_pct(detail["solo"][name], label) for name in labels]
     return ("fig17_solo.svg", svg_chart.bars("Overhead of a kernel by itself (fig. 17)", "%",
                                              labels, series)) if labels else None
 

@@ -33,13 +33,28 @@ def adopt(result):
     return detail
 
 
+def summary_of_repeats(turnarounds, makespans):
+    """What a co-run's row keeps of its repetitions in a mode, microseconds: the median and the most of each member's
+    turnaround and of the makespan. `turnarounds`: of each repetition those of all members."""
+    members = list(zip(*turnarounds, strict=True))
+    return {"repeats": len(makespans),
+            "turnaround": [round(statistics.median(each), 3) for each in members],
+            "turnaround_most": [max(each) for each in members],
+            "makespan": round(statistics.median(makespans), 3) if makespans else None,
+            "makespan_most": max(makespans, default=None)}
+
+
 def medians(row, mode):
     """Of a pair's repetitions in a mode: ([median turnaround of each member], median makespan)."""
     found = row.get(mode)
-    if not found or not found["turnaround"]:
-        return None
-    return ([statistics.median(each) for each in zip(*found["turnaround"], strict=True)],
-            statistics.median(found["makespan"]))
+    return (found["turnaround"], found["makespan"]) if found and found["repeats"] else None
+
+
+def slowdown_pct(row, label):
+    """How much longer a program's kernel took by itself in that form than in its original one, by medians; None
+    where one of them was not measured."""
+    found = [(row.get(each) or {}).get("p50") for each in (label, "original")]
+    return 100 * (found[0] / found[1] - 1) if all(found) else None
 
 
 def metrics(detail):
@@ -162,9 +177,9 @@ def solo_metrics(detail):
         for label, values in overheads.items():
             if label == "sliced" and ran_preemptible(detail, "solo sliced"):
                 continue  # it says nothing of slices
-            if row.get("original") and row.get(label):
-                values.append(100 * (statistics.median(row[label]) /
-                                     statistics.median(row["original"]) - 1))
+            slowdown = slowdown_pct(row, label)
+            if slowdown is not None:
+                values.append(slowdown)
     found = {}
     if overheads["solo"]:
         found["solo_overhead_mean_pct"] = m.mean(overheads["solo"])

@@ -11,6 +11,7 @@ import time
 
 import machine
 import pagoda_metrics as m
+import result_file
 import runner
 
 APPS = ["mb", "fb", "bf", "conv", "dct", "mm", "slud", "3des", "mpe"]
@@ -243,9 +244,7 @@ def merge(folder):
     if not all(os.path.exists(path) for path in paths):
         return
     narrow, pagoda = (load(path) for path in paths)
-    with open(paths[0], "w") as file:
-        json.dump(m.merge_into_narrow(narrow, pagoda), file, indent=1)
-        file.write("\n")
+    result_file.write(paths[0], m.merge_into_narrow(narrow, pagoda))
 
 
 def load(path):

@@ -4,7 +4,7 @@ The matrix {plain, cupola} x {nomps, mps} x {20us, 200us blocks}, in short round
 (the batch's kernel as `cupola tune` finds it to stop soonest within a bound, with blocks of that
 length) so that drift of the machine falls on both; and each program alone, the short one under MPS
 too (hp_{p50,p99}_us_alone_mps: no launch beside another process is sooner). Gives the metrics
-hp_p50_us_*, hp_p99_us_*, batch_rate_ratio_* and keeps all raw samples in the detail. Without MPS also
+hp_p50_us_*, hp_p99_us_*, batch_rate_ratio_*; the detail has a summary of each cell's samples. Without MPS also
 hp_{p50,p99}_us_switch_nomps: both programs plain, beside a kernel of one thread that leaves at once when a
 word in memory asks it to, which is the least that a change of context takes. Standard library only."""
 import contextlib
@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 import corun
+import result_file
 import sampling
 
 PRIORITIES = {"high": {"priority": 10}, "batch": {"priority": 0}}
@@ -28,9 +29,9 @@ SIM_HIGH = ["--blocks", "2", "--rounds", "50", "--least-us", "20000", "--most-us
 
 
 class Matrix:
-    def __init__(self, bed, samples, rounds, seconds_left, block_us):
+    def __init__(self, bed, samples, rounds, seconds_left, block_us, raw):
         self.blocks = {f"{us}us": us for us in block_us}
-        self.bed, self.rounds, self.seconds_left = bed, rounds, seconds_left
+        self.bed, self.rounds, self.seconds_left, self.raw = bed, rounds, seconds_left, raw
         self.samples = max(1, samples // rounds)  # of one round
         self.sim = bed.device == "sim"
         self.cells = {}  # (system, sharing, block) -> {"us": [...], "kernels": n, "seconds": s}
@@ -113,7 +114,9 @@ class Matrix:
         kernels, seconds = sampling.whole_periods(beside["done_ns"], start, stop)
         cell = self.cells.setdefault((system, sharing, block),
                                      {"us": [], "kernels": 0, "seconds": 0.0, "rates": []})
-        cell["us"] += [ns / 1000 for ns in found["turnaround_ns"]]
+        us = [ns / 1000 for ns in found["turnaround_ns"]]
+        self.raw.keep(f"{system} {sharing} {block}", us)
+        cell["us"] += us
         cell["kernels"] += kernels
         cell["seconds"] += seconds
         cell["rates"].append(round(kernels / seconds, 2) if seconds else 0)
@@ -159,16 +162,18 @@ class Matrix:
             raise corun.Failed(f"only {asked} of {held['kernels']} kernels were asked to leave")
         return [round(ns / 1000, 1) for ns in found["turnaround_ns"]]
 
-    def high_alone(self):
+    def high_alone(self, sharing):
         """The short kernel by itself, plain: microseconds."""
         found = self.high("plain", self.samples * self.rounds if not self.sim else 2, 99)
-        return [round(ns / 1000, 1) for ns in found.result(90)["turnaround_ns"]]
+        us = [round(ns / 1000, 1) for ns in found.result(90)["turnaround_ns"]]
+        self.raw.keep(f"alone {sharing}", us)
+        return us
 
     def alone(self):
         """The short kernel by itself; the batch too, to see what preemptibility costs."""
         alone = {}
         try:
-            alone["high_us"] = self.high_alone()
+            alone["high_us"] = self.high_alone("nomps")
             for system in self.systems:
                 for block in self.blocks:
                     result = self.batch(system, "nomps", block, "--seconds", "1").result(60)
@@ -176,6 +181,7 @@ class Matrix:
                     seconds = (result["done_ns"][-1] - result["start_ns"]) / 1e9
                     alone[f"batch_{system}_{block}"] = round(len(result["done_ns"]) / seconds, 2)
             alone["switch_us"] = self.switch()
+            self.raw.keep("switch", alone["switch_us"])
         except (corun.Failed, OSError, ValueError) as error:
             self.fail("alone", error)
         return alone
@@ -201,13 +207,13 @@ class Matrix:
 
 
 def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0, save=None, block_us=BLOCK_US,
-            look_after_ns=None):
+            look_after_ns=None, raw=None):
     """{"metrics", "detail", "good"}; what fails is in detail["failures"], its metric left out.
     `save` gets the result so far after each way of sharing. `look_after_ns`: how long ranges of blocks
-    are at least, between two looks for a stop (docs/preemption.md)."""
+    are at least, between two looks for a stop (docs/preemption.md). `raw`: keeps all samples, result_file.py."""
     if look_after_ns is not None:
         bed.environ["CUPOLA_LOOK_AFTER_NS"] = str(look_after_ns)
-    matrix = Matrix(bed, samples, rounds, seconds_left, block_us)
+    matrix = Matrix(bed, samples, rounds, seconds_left, block_us, raw or result_file.RawSamples())
     detail = {}
     try:
         detail = {"build": bed.build_variants(["preemption_batch", "preemption_priority"])}
@@ -222,7 +228,7 @@ def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0, save=None, 
                 if not alone:
                     alone = matrix.beside_arbiter(rules, matrix.alone)
                 if sharing == "mps":
-                    alone["high_us_mps"] = matrix.high_alone()
+                    alone["high_us_mps"] = matrix.high_alone("mps")
                 matrix.beside_arbiter(rules, lambda way=sharing: matrix.sharing(way))
         except (corun.Failed, OSError, ValueError) as error:
             matrix.fail(sharing, error)
@@ -233,11 +239,15 @@ def measure(bed, samples=2000, rounds=4, seconds_left=lambda: 300.0, save=None, 
 
 
 def results(matrix, detail, alone, samples):
-    """(metrics, detail) of what has been measured so far."""
-    cells = {"_".join(key): {**cell, "us": [round(us, 1) for us in cell["us"]],
-                             "samples": len(cell["us"])} for key, cell in matrix.cells.items()}
+    """(metrics, detail) of what has been measured so far; of samples a summary."""
+    cells = {"_".join(key): {**cell, "us": sampling.summary(cell["us"])} for key, cell in matrix.cells.items()}
     bed = matrix.bed
     return matrix.metrics(alone), {
-        **detail, "cells": cells, "alone": alone, "failures": matrix.failures,
+        **detail, "cells": cells, "alone": summary_of_alone(alone), "failures": matrix.failures,
         "counts": bed.counts, "mps": bed.has_mps(), "samples_a_cell": samples,
         "rounds": matrix.rounds}
+
+
+def summary_of_alone(alone):
+    """Rates as they are; of samples a summary."""
+    return {name: sampling.summary(value) if isinstance(value, list) else value for name, value in alone.items()}

@@ -31,6 +31,7 @@ sys.path.insert(0, HERE)
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "preempt"))
 import machine  # noqa: E402
 import pestered_board  # noqa: E402
+import result_file  # noqa: E402
 
 ASKED_EVERY_S = 0.0005
 PLAIN_RUNS = 4  # of two, one program in 54 printed the same by chance
@@ -174,9 +175,7 @@ def merge(path, numbers):
         with open(path) as file:
             known = json.load(file)
     known.update(numbers)
-    with open(path, "w") as file:
-        json.dump(known, file, indent=1)
-        file.write("\n")
+    result_file.write(path, known)
 
 
 def main():
@@ -206,10 +205,9 @@ def main():
         shutil.rmtree(folder, ignore_errors=True)
     numbers = numbers_of(narrow, compared)
     build = os.path.dirname(os.path.dirname(options.cupola))
-    with open(options.out, "w") as file:
-        json.dump({**numbers, "repository": listed["repository"], "repository_commit": listed["commit"],
-                   "narrow": narrow, "compared": compared, "machine": machine.facts(build, None)}, file, indent=1)
-        file.write("\n")
+    result_file.write(options.out, {
+        **numbers, "repository": listed["repository"], "repository_commit": listed["commit"], "narrow": narrow,
+        "compared": compared, "machine": machine.facts(build, None)})
     if options.merge:
         merge(options.merge, numbers)
     print(json.dumps(numbers, indent=1))

@@ -16,6 +16,14 @@ def percentile(sample, share):
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
+def summary(sample):
+    """What a file of results keeps of a sample: how many, the median, the 99th percentile, the least and the most."""
+    if not sample:
+        return {"samples": 0}
+    return {"samples": len(sample), "p50": round(median(sample), 3), "p99": round(percentile(sample, 0.99), 3),
+            "least": round(min(sample), 3), "most": round(max(sample), 3)}
+
+
 def whole_periods(times, start, stop):
     """(periods, seconds) between the first and the last of `times`, in ns and ascending, that lie in
     start..stop: their rate is not rounded to whole events of start..stop. (0, 0.0) of fewer than two."""

@@ -12,6 +12,11 @@ class SamplingTest(unittest.TestCase):
         self.assertEqual(sampling.percentile([0, 10], 0.99), 9.9)
         self.assertEqual(sampling.percentile([7], 0.3), 7)
 
+    def test_a_summary_says_how_many_and_how_far_apart(self):
+        self.assertEqual(sampling.summary([1, 2, 4.00049, 3]),
+                         {"samples": 4, "p50": 2.5, "p99": 3.97, "least": 1, "most": 4.0})
+        self.assertEqual(sampling.summary([]), {"samples": 0})
+
     def test_periods_are_whole(self):
         """What lies before the first event of the window and behind its last one does not count."""
         times = [second * 1_000_000_000 for second in range(10)]

@@ -14,6 +14,7 @@ import time
 BATCH_ROWS, WIDTH = 4096, 4096  # of training: kernels of some hundred microseconds
 INFER_ROWS, INFER_WIDTH = 16, 1024
 TURN_SECONDS = 1.5
+SAMPLES = ("infer_alone_us", "infer_us")
 
 
 def model(torch, width, layers):
@@ -166,6 +167,15 @@ def pair(bed, python, system, seconds):
             "infer_per_second": round(len(infer_us) / (TURN_SECONDS * len(beside)), 2)}
 
 
+def summary_of(row):
+    """Of what pair() gives: of the inferences' times a summary, of the kernels of a step of training all."""
+    import sampling
+    found = {key: sampling.summary(value) if key in SAMPLES else value for key, value in row.items()}
+    if "train_kernels_us" in found:
+        found["train_kernels_us"] = [round(us, 1) for us in found["train_kernels_us"]]
+    return found
+
+
 def measure(evaluation, python, seconds=11.0):
     """Into detail["torch"], {"metrics", "detail"}: both alone and together in four modes, as far as they
     run; what an earlier call has measured of others stays. The rate in the time left: training's rate
@@ -199,8 +209,8 @@ def measure(evaluation, python, seconds=11.0):
         needed = row["infer_per_second"] * sampling.median(row["infer_alone_us"]) / 1e6
         name = f"torch_train_rate_ratio{'' if system == 'cupola' else '_plain'}{suffix}"
         metrics[name] = row["train"] / (row["train_alone"] * (1 - needed))
-        torch["detail"][mode] = {key: [round(us, 1) for us in value] if isinstance(value, list)
-                                 else value for key, value in row.items()}
+        torch["detail"][mode] = summary_of(row)
+        evaluation.raw.keep("torch " + mode, {key: row[key] for key in SAMPLES})
         evaluation.note("torch " + mode)
 
 

@@ -8,7 +8,6 @@ import fnmatch
 import json
 import os
 import re
-import tempfile
 
 ALONE = re.compile(r"^# Alone(?: on a GPU)?: ", re.MULTILINE)
 SIMULATED = "simulated device"
@@ -55,22 +54,6 @@ def read(path):
         return {}
     with open(path) as file:
         return json.load(file)
-
-
-def write(path, document):
-    """All of it or nothing: whoever is killed meanwhile leaves what was there before."""
-    handle, unfinished = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(path)), prefix=".unfinished-")
-    try:
-        with os.fdopen(handle, "w") as file:
-            json.dump(document, file, indent=1)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(unfinished, 0o644)
-        os.replace(unfinished, path)
-    except BaseException:
-        os.unlink(unfinished)
-        raise
 
 
 def chosen(names, patterns):

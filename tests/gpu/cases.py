@@ -29,6 +29,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path[:0] = [os.path.join(ROOT, folder) for folder in ("tests/apps", "tests/bench", "tests/gpu")]
 import case_cells  # noqa: E402
 import machine  # noqa: E402
+import result_file  # noqa: E402
 import runner  # noqa: E402
 
 CASES = os.path.join(ROOT, "tests/cases")
@@ -139,7 +140,7 @@ class Runs:
             self.found[name] = cell
             self.reached.add(name)
             if self.options.json:
-                case_cells.write(self.options.json, self.document())
+                result_file.write(self.options.json, self.document())
             if self.on_cell:
                 self.on_cell(cell)
 
@@ -169,7 +170,7 @@ def merge(options):
             print(f"cases: left out: {cell['case']} of {cell['commit']} on {cell['gpu']}", file=sys.stderr)
     names = [os.path.basename(os.path.dirname(script)) for script in glob.glob(options.folder + "/*/run.sh")]
     document = case_cells.document_of(found, names, facts, before)
-    case_cells.write(options.json, document)
+    result_file.write(options.json, document)
     print(f"{document['cases_right']} of {document['cases_total']} cases right; "
           f"not reached: {', '.join(document['cases_not_reached']) or 'none'}")
     return 0

@@ -14,6 +14,7 @@ from unittest import mock
 
 import case_cells
 import cases
+import result_file
 
 SCRIPT = os.path.abspath(cases.__file__)
 FACTS = {"gpu": "NVIDIA H100 80GB HBM3, 580.1, 81559 MiB", "commit": "c1"}
@@ -66,8 +67,8 @@ class CellsTest(unittest.TestCase):
 
     def test_a_file_that_cannot_be_written_stays_as_it_was(self):
         with tempfile.TemporaryDirectory() as folder:
-            case_cells.write(folder + "/a.json", {"a": 1})
-            self.assertRaises(TypeError, case_cells.write, folder + "/a.json", {"a": 1, "b": object()})
+            result_file.write(folder + "/a.json", {"a": 1})
+            self.assertRaises(TypeError, result_file.write, folder + "/a.json", {"a": 1, "b": object()})
             self.assertEqual((case_cells.read(folder + "/a.json"), os.listdir(folder)), ({"a": 1}, ["a.json"]))
 
 
@@ -199,7 +200,7 @@ class RunsTest(unittest.TestCase):
         paths = []
         for number, (commit, case) in enumerate((("c1", "a"), ("c0", "b"), ("c1", "c"))):
             paths.append(f"{self.made.name}/{number}.json")
-            case_cells.write(paths[-1], case_cells.document_of({case: cell(case, commit=commit)}, [case],
+            result_file.write(paths[-1], case_cells.document_of({case: cell(case, commit=commit)}, [case],
                                                                {**FACTS, "commit": commit}))
         with open(self.out, "w") as file:
             json.dump({"narrow_programs_total": 23, "cases": [cell("z", commit="c0")]}, file)
