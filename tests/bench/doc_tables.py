@@ -1,5 +1,5 @@
 """Tables of measured figures within pages that are written by hand: between `<!-- table NAME -->`
-and `<!-- end of table -->` stands what tests/bench/results has. scripts/bench plots writes them, for
+and `<!-- end of table -->` stands what tests/bench/results has. scripts/bench pages writes them, for
 all GPUs that there are results of; doc_tables_test.py checks that pages and results agree. Standard
 library only."""
 import glob

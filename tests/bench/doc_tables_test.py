@@ -19,7 +19,7 @@ class DocTables(unittest.TestCase):
                 text = file.read()
             found |= {place["name"] for place in doc_tables.PLACE.finditer(text)}
             self.assertEqual(doc_tables.filled(text, results), text,
-                             f"{os.path.relpath(path, ROOT)}: run scripts/bench plots")
+                             f"{os.path.relpath(path, ROOT)}: run scripts/bench pages")
         self.assertEqual(found, set(doc_tables.TABLES))
 
     def test_generated_pages_are_fresh(self):
@@ -29,7 +29,7 @@ class DocTables(unittest.TestCase):
                     with open(page) as made, \
                             open(f"{ROOT}/docs/results/{os.path.basename(page)}") as kept:
                         self.assertEqual(made.read(), kept.read(),
-                                         f"{os.path.basename(page)}: run scripts/bench plots")
+                                         f"{os.path.basename(page)}: run scripts/bench pages")
 
     def test_a_table_is_filled_and_the_rest_left(self):
         with tempfile.TemporaryDirectory() as folder:

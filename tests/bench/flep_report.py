@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Writes docs/results/flep.md and its charts from flep.json and preemption.json, both written by
-scripts/bench. Run on any machine: scripts/bench plots. Standard library only."""
+scripts/bench. Run on any machine: scripts/bench plots. Standard library only, but for drawing (charts.py)."""
 import json
 import math
 import os
 import statistics
 
+import charts as charts_of
 import flep_metrics as m
 import flep_results
 import flep_runs as runs
-import svg_chart
 
 TARGETS = {  # what the metrics should reach: (comparison, number)
     "table1_ratio_worst_pct": ("<=", 20),
@@ -129,7 +129,11 @@ def preemption_rows(metrics):
         yield row
 
 
-# Charts: each returns (file name, SVG text) or None where its section was not measured.
+# Charts: each returns (file name, chart), or None where its section was not measured.
+
+PAIR = "pair of kernels: low priority_high priority"
+NO_GAIN = (1, "no faster, no slower")
+
 
 def ratio_chart(detail, section, sharing, name, title, member, ceiling=True):
     """Of every pair: how many times shorter `member`'s turnaround is than plain's."""
@@ -142,13 +146,14 @@ def ratio_chart(detail, section, sharing, name, title, member, ceiling=True):
         labels.append(pair)
         reached.append(plain[0][member] / cupola[0][member])
         possible.append(plain[0][member] / (alone + (0 if sharing == "mps" else m.SWITCH_US)))
-    series = {"Cupola": reached}
+    series = {"under Cupola": reached}
     if ceiling:
-        series["possible"] = possible
-    return (name, svg_chart.bars(title, "times faster", labels, series)) if labels else None
+        series["most that is possible"] = possible
+    return (name, charts_of.Bars(title, "turnaround, times shorter", PAIR, labels, series,
+                                 NO_GAIN)) if labels else None
 
 
-def antt_chart(detail, section, modes, name, title):
+def antt_chart(detail, section, modes, name, title, across):
     """`modes` is [(name shown, mode, what it is compared with, way of sharing)]."""
     labels = list(detail.get(section, {}))
     series = {}
@@ -164,7 +169,8 @@ def antt_chart(detail, section, modes, name, title):
                           if plain and other else None)
         if any(value is not None for value in values):
             series[shown] = values
-    return (name, svg_chart.bars(title, "ANTT, times lower", labels, series)) if series else None
+    return (name, charts_of.Bars(title, "times lower than without Cupola (logarithmic)", across, labels, series,
+                                 NO_GAIN, True)) if series else None
 
 
 def loss_chart(detail):
@@ -174,9 +180,9 @@ def loss_chart(detail):
         if plain and cupola:
             labels.append(pair)
             losses.append(m.throughput_loss_pct(plain[1], cupola[1]))
-    return ("fig11_stp_loss.svg", svg_chart.bars(
-        "Throughput lost to preemption, MPS (fig. 11)", "%", labels,
-        {"loss": losses})) if labels else None
+    return ("fig11_stp_loss.svg", charts_of.Bars(
+        "Throughput that preemption costs, under MPS (FLEP, figure 11)", "throughput lost, %",
+        "pair of kernels: long_short", labels, {"loss": losses})) if labels else None
 
 
 def delay_chart(detail):
@@ -185,28 +191,30 @@ def delay_chart(detail):
         if "plain" in row and "cupola" in row:
             series[pair] = [(share, plain / cupola) for share, plain, cupola in
                             zip(row["share"], row["plain"], row["cupola"], strict=True)]
-    return ("fig9_delays.svg", svg_chart.lines(
-        "Speed-up over MPS when the kernel comes later (fig. 9)", "times faster",
-        "delay, as part of the low-priority kernel's time", series)) if series else None
+    return ("fig9_delays.svg", charts_of.Lines(
+        "Speed-up over MPS of a kernel that comes later (FLEP, figure 9)", "turnaround, times shorter",
+        "delay, as part of the time that the low-priority kernel takes alone", series, None,
+        NO_GAIN)) if series else None
 
 
 def share_chart(detail):
-    by_bin = {"high (weight 2)": [], "low (weight 1)": []}
+    names = ("high priority (weight 2)", "low priority (weight 1)")
+    by_bin = {name: [] for name in names}
     for row in detail.get("ffs", {}).values():
         found = row.get("cupola_nomps") or row.get("cupola_mps")
         for number, (low, high) in enumerate(found["bins"] if found else []):
-            for name, part in (("high (weight 2)", high), ("low (weight 1)", low)):
+            for name, part in zip(names, (high, low)):
                 while len(by_bin[name]) <= number:
                     by_bin[name].append([])
                 by_bin[name][number].append(100 * part / ((low + high) or 1))
-    if not by_bin["high (weight 2)"]:
+    if not by_bin[names[0]]:
         return None
     lines = {name: [(i / max(1, len(bins) - 1), statistics.mean(values))
                     for i, values in enumerate(bins)] for name, bins in by_bin.items()}
     spread = {name: [(min(values), max(values)) for values in bins]
               for name, bins in by_bin.items()}
-    return "fig13_ffs_shares.svg", svg_chart.lines(
-        "Share of the GPU under FFS, mean and range of the pairs (fig. 13)", "%",
+    return "fig13_ffs_shares.svg", charts_of.Lines(
+        "Shares of the GPU under FFS (FLEP, figure 13)", "share of the GPU, %: mean and range of the pairs",
         "time, as part of the run", lines, spread)
 
 
@@ -219,26 +227,28 @@ def ffs_loss_chart(detail):
                 labels.append(pair)
                 losses.append(100 * (1 - sum(cupola["whole"]) / sum(plain["whole"])))
                 break
-    return ("fig14_ffs_loss.svg", svg_chart.bars("Throughput lost under FFS (fig. 14)", "%", labels,
-                                                 {"loss": losses})) if labels else None
+    return ("fig14_ffs_loss.svg", charts_of.Bars(
+        "Throughput that FFS costs (FLEP, figure 14)", "throughput lost, %", PAIR, labels,
+        {"loss": losses})) if labels else None
 
 
 def spatial_chart(detail):
     rows = flep_results.spatial_overheads(detail, "unstopped")
     temporal, spatial = ([statistics.mean(row[place] for row in each) for each in rows.values()]
                          for place in (0, 1))
-    return ("fig15_spatial.svg", svg_chart.bars(
-        "Preemption overhead: all SMs, or only some (fig. 15)", "%", list(rows),
-        {"all SMs": temporal, "only some": spatial})) if rows else None
+    return ("fig15_spatial.svg", charts_of.Bars(
+        "What a preemption costs, by how many SMs it takes (FLEP, figure 15)", "time that both take, % longer",
+        "large kernel that is preempted; mean over the kernels that preempt it", list(rows),
+        {"all SMs": temporal, "only as many as are wanted": spatial})) if rows else None
 
 
 def extra_chart(detail):
     found = detail.get("spatial_extra", {})
     series = {pair: [(sms, row[0] / us) for sms, us in zip(found["sms"], row, strict=False)]
               for pair, row in found.get("high", {}).items() if row}
-    return ("fig16_more_sms.svg", svg_chart.lines(
-        "The trivial kernel when more SMs are yielded than it needs (fig. 16)", "times faster",
-        "SMs more", series)) if series else None
+    return ("fig16_more_sms.svg", charts_of.Lines(
+        "A trivial kernel that gets more SMs than it wants (FLEP, figure 16)", "turnaround, times shorter",
+        "SMs more than it wants", series, None, NO_GAIN, is_from_zero=False)) if series else None
 
 
 def solo_chart(detail):
@@ -250,65 +260,89 @@ def solo_chart(detail):
             continue
         shown = {"solo": "preemptible"}.get(label, label)
         series[shown] = [flep_results.slowdown_pct(detail["solo"][name], label) for name in labels]
-    return ("fig17_solo.svg", svg_chart.bars("Overhead of a kernel by itself (fig. 17)", "%",
-                                             labels, series)) if labels else None
+    return ("fig17_solo.svg", charts_of.Bars(
+        "What a variant costs a kernel that runs alone (FLEP, figure 17)", "time, % longer than the original",
+        "kernel, on its large input", labels, series)) if labels else None
 
 
 def prediction_chart(detail):
     errors = detail.get("prediction", {}).get("errors", {})
-    return ("fig7_prediction.svg", svg_chart.bars(
-        "Error of predicted durations (fig. 7)", "%", list(errors),
-        {"error": list(errors.values())})) if errors else None
+    return ("fig7_prediction.svg", charts_of.Bars(
+        "How far predicted durations are off (FLEP, figure 7)", "mean error, %",
+        "kernel, on 100 inputs of random sizes", list(errors), {"error": list(errors.values())})) if errors else None
 
 
 def charts(detail):
+    """{file name: chart} of the sections that were measured."""
     every = [
         prediction_chart(detail),
         ratio_chart(detail, "pairs", "mps", "fig8_pairs_mps.svg",
-                    "High-priority kernels: speed-up over MPS without priorities (fig. 8)", 1),
+                    "Speed-up of high-priority kernels over MPS without priorities (FLEP, figure 8)", 1),
         ratio_chart(detail, "pairs", "nomps", "pairs_timeslice.svg",
-                    "High-priority kernels: speed-up over time slicing", 1),
+                    "Speed-up of high-priority kernels over time slicing", 1),
         delay_chart(detail),
-        antt_chart(detail, "equal", [("MPS", "cupola_mps", "plain_mps", "mps"),
-                                     ("time slicing", "cupola_nomps", "plain_nomps", "nomps")],
-                   "fig10_antt.svg", "Equal priorities: ANTT of pairs (fig. 10)"),
+        antt_chart(detail, "equal", [("over MPS", "cupola_mps", "plain_mps", "mps"),
+                                     ("over time slicing", "cupola_nomps", "plain_nomps", "nomps")],
+                   "fig10_antt.svg",
+                   "Average normalised turnaround time of two kernels of equal priority (FLEP, figure 10)",
+                   "pair of kernels: long_short"),
         loss_chart(detail),
-        antt_chart(detail, "triplets", [("MPS", "cupola_mps", "plain_mps", "mps"),
-                                        ("time slicing", "cupola_nomps", "plain_nomps", "nomps"),
-                                        ("FFS", "ffs_nomps", "plain_nomps", "nomps"),
-                                        ("reordering only", "reorder_nomps", "plain_nomps",
+        antt_chart(detail, "triplets", [("over MPS", "cupola_mps", "plain_mps", "mps"),
+                                        ("over time slicing", "cupola_nomps", "plain_nomps", "nomps"),
+                                        ("FFS, over time slicing", "ffs_nomps", "plain_nomps", "nomps"),
+                                        ("only reordered, over time slicing", "reorder_nomps", "plain_nomps",
                                          "nomps")],
-                   "fig12_triplets.svg", "ANTT of three kernels (fig. 12)"),
+                   "fig12_triplets.svg", "Average normalised turnaround time of three kernels (FLEP, figure 12)",
+                   "three kernels: long_short_short"),
         share_chart(detail), ffs_loss_chart(detail), spatial_chart(detail), extra_chart(detail),
         solo_chart(detail)]
     return dict(chart for chart in every if chart)
 
 
 def preemption_chart(metrics):
-    labels = [key for key in LIMITS if f"hp_p50_us_plain_{key}" in metrics]
-    series = {f"{system} {p}": [metrics.get(f"hp_{p}_us_{system}_{key}") for key in labels]
-              for system in ("plain", "cupola") for p in ("p50", "p99")}
-    return svg_chart.bars("A 17-us kernel beside a batch process", "us", labels, series)
+    keys = [key for key in LIMITS if f"hp_p50_us_plain_{key}" in metrics]
+    series = {f"{shown}, {p}": [metrics.get(f"hp_{p}_us_{system}_{key}") for key in keys]
+              for system, shown in (("plain", "plain"), ("cupola", "under Cupola"))
+              for p in ("p50", "p99")}
+    labels = [("no MPS" if sharing == "nomps" else "MPS") + f", {us[:-2]} µs"
+              for sharing, us in (key.split("_") for key in keys)]
+    return charts_of.Bars("A kernel of 17 µs beside a batch process", "turnaround, µs (logarithmic)",
+                          "way of sharing, and length of the batch's blocks", labels, series, None, True)
 
 
-def write(results, folder):
-    """Reads results/{flep,preemption}.json; writes folder/flep.md and folder/flep/*.svg."""
+def load(results):
+    """{name: what the file has} of results/{flep,preemption}.json, as far as they are there."""
     found = {}
     for name in ("flep", "preemption"):
         path = os.path.join(results, name + ".json")
         if os.path.exists(path):
             with open(path) as file:
                 found[name] = json.load(file)
-    images = charts(found["flep"]["detail"]) if "flep" in found else {}
-    if "preemption" in found:
-        images["preemption.svg"] = preemption_chart(found["preemption"]["metrics"])
-    os.makedirs(os.path.join(folder, "flep"), exist_ok=True)
-    for name, text in images.items():
-        with open(os.path.join(folder, "flep", name), "w") as file:
-            file.write(text)
+    return found
+
+
+def charts_for_page(found):
+    images = {"preemption.svg": preemption_chart(found["preemption"]["metrics"])} if "preemption" in found else {}
+    return images | (charts(found["flep"]["detail"]) if "flep" in found else {})
+
+
+def write(results, folder):
+    """Reads results/{flep,preemption}.json; writes folder/flep.md, which shows the charts that draw() makes."""
+    found = load(results)
+    os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "flep.md"), "w") as file:
-        file.write(page(found, images))
+        file.write(page(found, charts_for_page(found)))
     return [os.path.join(folder, "flep.md")]
+
+
+def draw(results, folder):
+    """Draws folder/flep/*.svg. Needs matplotlib."""
+    charts_of.draw_all(charts_for_page(load(results)), os.path.join(folder, "flep"))
+
+
+def image_line(path, chart):
+    """A chart in a page: who does not see it reads its title."""
+    return f"![{chart.title}]({path})"
 
 
 def page(found, images):
@@ -328,7 +362,7 @@ def page(found, images):
                   f"beside a kernel of one thread that leaves when asked: {switch}, "
                   "the least that a change of context takes. Batch rate: kernels per second under "
                   "Cupola over plain, each beside the other program.",
-                  "![](flep/preemption.svg)"]
+                  image_line("flep/preemption.svg", images["preemption.svg"])]
     if "flep" in found:
         result = found["flep"]
         parts += ["## The evaluation", fact_line(result), table(
@@ -341,5 +375,5 @@ def page(found, images):
         if result["detail"].get("failures"):
             parts += ["Not measured: " + "; ".join(
                 failure.split("\n")[0] for failure in result["detail"]["failures"]) + "."]
-        parts += [f"![]({'flep/' + name})" for name in images if name != "preemption.svg"]
+        parts += [image_line("flep/" + name, chart) for name, chart in images.items() if name != "preemption.svg"]
     return "\n\n".join(parts) + "\n"

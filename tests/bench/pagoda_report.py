@@ -1,13 +1,13 @@
 """Writes docs/results/pagoda.md and its charts from pagoda.json and narrow.json, which scripts/bench
-pagoda and narrow write. Run on any machine: scripts/bench plots. Standard library only."""
+pagoda and narrow write. Run on any machine: scripts/bench plots. Standard library only, but for drawing
+(charts.py)."""
 import json
-import math
 import os
 
-from flep_report import fact_line
+import charts as charts_of
+from flep_report import fact_line, image_line
 import pagoda_metrics as m
 import pagoda_tables as t
-import svg_chart
 
 PAPER = {"apps_geomean_vs_streams": 1.51, "apps_geomean_vs_batched": 1.69,
          "apps_geomean_vs_cpu": 5.70, "irregular_geomean_vs_fused": 1.79,
@@ -15,38 +15,42 @@ PAPER = {"apps_geomean_vs_streams": 1.51, "apps_geomean_vs_batched": 1.69,
          "no_shared_speedup_mm": 1.20}
 
 
+AS_FAST = (1, "as fast")
+
+
 def speedup_bars(apps, name, title, forms, over=m.BASE):
     labels = list(apps)
     series = {form: [m.speedup(row, form, over) for row in apps.values()] for form in forms}
     series = {form: row for form, row in series.items() if any(row)}
-    return (name, svg_chart.bars(title, "times faster", labels, series)) if series else None
+    return (name, charts_of.Bars(title, "times faster (logarithmic)", "application", labels, series, AS_FAST,
+                                 True)) if series else None
 
 
-def series_over_streams(section, form):
-    """{app: [(log2 of what varies, times faster than streams)]}"""
+def series_over_streams(section, forms):
+    """{app: {form: [(what varies, times faster than streams)]}}"""
     found = {}
     for app, row in section.items():
         base = dict(row.get("streams", []))
-        points = [(math.log2(x), base[x] / ms) for x, ms in row.get(form, []) if x in base]
-        if points:
-            found[app] = points
+        for form in forms:
+            points = [(x, base[x] / ms) for x, ms in row.get(form, []) if x in base]
+            if points:
+                found.setdefault(app, {})[form] = points
     return found
 
 
-def line_charts(detail):
-    for section, number, across in (("scale", 6, "tasks"), ("threads", 7, "threads a task")):
-        for form in ("tasks", "batched"):
-            series = series_over_streams(detail.get(section, {}), form)
-            # As many lines as there are colours, twice.
-            for part in range(0, len(series), 6):
-                some = dict(list(series.items())[part:part + 6])
-                yield (f"fig{number}_{section}_{form}_{part // 6}.svg", svg_chart.lines(
-                    f"{form} over streams (fig. {number})", "times faster",
-                    f"{across}, powers of two", some))
+def panel_charts(detail):
+    for section, number, title, across in (
+            ("scale", 6, "More and more tasks: speed-up over 32 streams", "tasks"),
+            ("threads", 7, "Threads of a task: speed-up over 32 streams", "threads of a task")):
+        panels = series_over_streams(detail.get(section, {}), ("tasks", "batched"))
+        if panels:
+            yield f"fig{number}_{section}.svg", charts_of.Panels(
+                f"{title} (Pagoda, figure {number})", "times faster (logarithmic)", across, panels)
 
 
-def size_charts(detail):
+def size_chart(detail):
     """Of each application: tasks over streams, by size and threads."""
+    panels = {}
     for app, lines in detail.get("sizes", {}).items():
         series, streams = {}, {}
         for line in lines:
@@ -55,35 +59,36 @@ def size_charts(detail):
             if line["form"] == "streams":
                 streams[line["size"], threads] = ms
             elif (line["size"], threads) in streams:
-                series.setdefault(f"{line['size']} x {line['size']}", {})[math.log2(threads)] = (
+                series.setdefault(f"{line['size']} x {line['size']}", {})[threads] = (
                     streams[line["size"], threads] / ms)
         if series:
-            yield (f"fig8_sizes_{app}.svg", svg_chart.lines(
-                f"{app}: tasks over streams (fig. 8)", "times faster",
-                "threads a task, powers of two",
-                {name: sorted(points.items()) for name, points in series.items()}))
+            panels[app] = {name: sorted(points.items()) for name, points in series.items()}
+    return ("fig8_sizes.svg", charts_of.Panels(
+        "Sizes and threads of a task: speed-up over streams (Pagoda, figure 8)", "times faster (logarithmic)",
+        "threads of a task", panels)) if panels else None
 
 
-def latency_charts(detail):
-    for app, row in detail.get("latency", {}).items():
-        yield (f"fig10_latency_{app}.svg", svg_chart.lines(
-            f"{app}: mean latency of a task (fig. 10)", "us", "tasks, powers of two",
-            {form: [(math.log2(n), us) for n, us in points] for form, points in row.items()}))
+def latency_chart(detail):
+    found = detail.get("latency", {})
+    return ("fig10_latency.svg", charts_of.Panels(
+        "Mean latency of a task (Pagoda, figure 10)", "latency, µs (logarithmic)", "tasks",
+        found)) if found else None
 
 
 def charts(detail):
+    """{file name: chart} of the sections that were measured."""
     apps = detail.get("apps", {})
     every = [
-        speedup_bars(apps, "fig5_apps.svg", "Speed-up over 32 streams (fig. 5)",
+        speedup_bars(apps, "fig5_apps.svg", "Speed-up of applications over 32 streams (Pagoda, figure 5)",
                      ["unmodified", "streams8", "graph", "batched", "cpu", "tasks"]),
-        speedup_bars(apps, "fig5_fused.svg", "The same beside fused kernels",
+        speedup_bars(apps, "fig5_fused.svg", "The same applications beside fused kernels",
                      ["fused", "fused:inside", "persistent", "tasks:bulk", "tasks"]),
-        *line_charts(detail), *size_charts(detail),
+        *panel_charts(detail), size_chart(detail),
         speedup_bars(detail.get("irregular", {}), "fig9_irregular.svg",
-                     "Irregular sizes: speed-up over 32 streams (fig. 9)",
+                     "Tasks of irregular sizes: speed-up over 32 streams (Pagoda, figure 9)",
                      ["fused", "persistent", "cpu", "tasks"], "streams"),
-        *latency_charts(detail),
-        speedup_bars(apps, "fig11_batching.svg", "Batches and continuous spawning (fig. 11)",
+        latency_chart(detail),
+        speedup_bars(apps, "fig11_batching.svg", "Tasks in batches, or as they come (Pagoda, figure 11)",
                      ["batched", "tasks-batched", "tasks"])]
     return dict(chart for chart in every if chart)
 
@@ -113,12 +118,16 @@ def failure_line(detail, section):
     return "Failed: " + "; ".join(found) + "." if found else ""
 
 
+def image_lines(images):
+    return [image_line("pagoda/" + name, chart) for name, chart in images.items()]
+
+
 def section_parts(detail, section, title, images, *words):
     """Nothing where neither was it measured nor did it fail."""
     failed = failure_line(detail, section)
     if not detail.get(section) and not failed:
         return []
-    shown = [f"![](pagoda/{name})" for name in images]
+    shown = image_lines(images)
     return ["## " + title, *filter(None, words), *filter(None, [failed]), *shown]
 
 
@@ -149,7 +158,7 @@ def batching_parts(apps, images):
         return []
     return ["## Batches and continuous spawning (figure 11)", t.ran_line(t.ran_of_lines(apps)),
             "Times faster than plain streams, with copies.", t.batching_table(apps),
-            *(f"![](pagoda/{name})" for name in images)]
+            *image_lines(images)]
 
 
 def figure_parts(detail, images):
@@ -171,7 +180,7 @@ def figure_parts(detail, images):
                        latency and t.ran_line(t.ran_of_series(detail, "latency", "tasks")),
                        latency and t.latency_table(latency)),
         *batching_parts(detail.get("apps"), images("fig11")),
-        *section_parts(detail, "shared", "Shared memory, compute only (table 5)", [],
+        *section_parts(detail, "shared", "Shared memory, compute only (table 5)", {},
                        "Times faster than streams whose kernels use shared memory; in the paper also the"
                        " occupancy that was achieved, which was not measured here.",
                        shared and t.shared_table(shared))]
@@ -201,7 +210,7 @@ def page(result, images, narrow=None):
         parts = [file.read().rstrip(), fact_line(result)]
 
     def of_figure(name):
-        return [image for image in images if image.startswith(name + "_")]
+        return {image: chart for image, chart in images.items() if image.startswith(name + "_")}
 
     parts += app_parts(detail, of_figure) + figure_parts(detail, of_figure) + narrow_parts(narrow)
     parts += ["## Metrics", t.table(["metric", "measured", "paper (Titan X)"],
@@ -212,8 +221,8 @@ def page(result, images, narrow=None):
 
 
 def write(results, folder):
-    """Reads pagoda.json and, if it is there, narrow.json of `results`; writes folder/pagoda.md and
-    folder/pagoda/*.svg. Nothing where the first is not there."""
+    """Reads pagoda.json and, if it is there, narrow.json of `results`; writes folder/pagoda.md, which shows the charts
+    that draw() makes. Nothing where the first is not there."""
     path, narrow = (os.path.join(results, name) for name in ("pagoda.json", "narrow.json"))
     if not os.path.exists(path):
         return []
@@ -224,11 +233,15 @@ def write(results, folder):
             narrow = json.load(file)
     else:
         narrow = None
-    images = charts(result["detail"])
-    os.makedirs(os.path.join(folder, "pagoda"), exist_ok=True)
-    for name, text in images.items():
-        with open(os.path.join(folder, "pagoda", name), "w") as file:
-            file.write(text)
+    os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "pagoda.md"), "w") as file:
-        file.write(page(result, images, narrow))
+        file.write(page(result, charts(result["detail"]), narrow))
     return [os.path.join(folder, "pagoda.md")]
+
+
+def draw(results, folder):
+    """Draws folder/pagoda/*.svg of pagoda.json, where that is. Needs matplotlib."""
+    path = os.path.join(results, "pagoda.json")
+    if os.path.exists(path):
+        with open(path) as file:
+            charts_of.draw_all(charts(json.load(file)["detail"]), os.path.join(folder, "pagoda"))
