@@ -8,7 +8,6 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -47,9 +46,11 @@ GpuArbiter::Client* GpuArbiter::Board::FindSlot(uint32_t slot) {
   return nullptr;
 }
 
-GpuArbiter::GpuArbiter(std::string uuid, const GpuOptions& options, const SettingsSource* source)
+GpuArbiter::GpuArbiter(std::string uuid, const GpuOptions& options, const SettingsSource* source,
+                       const Surroundings& system)
     : uuid_(std::move(uuid)),
       source_(source),
+      system_(system),
       exits_(epoll_create1(EPOLL_CLOEXEC)),
       options_(options),
       core_(MakePolicy(options.policy, options.policy_options), options.preemption_overhead_ns) {
@@ -60,7 +61,7 @@ GpuArbiter::~GpuArbiter() {
   stop_ = true;
   for (const auto& board : boards_) {
     RingBell(board->memory.view().header());
-    board->bell.join();
+    if (board->bell.joinable()) board->bell.join();
   }
   for (const auto& board : boards_) {
     const BoardView view = board->memory.view();
@@ -83,11 +84,11 @@ GpuArbiter::Board* GpuArbiter::NewBoard(BoardMemory memory, uint32_t uid) {
   header.bell_sleepers = 0;
   header.daemon_uid = Number(geteuid());
   header.clock_namespace = ClockNamespace();
-  header.daemon_beat_ns = BoardClockNs();
+  header.daemon_beat_ns = system_.NowNs();
   header.daemon_pid = Number(getpid());
   Board* made = board.get();
   try {
-    made->bell = std::thread([this, made] { ListenToBell(*made); });
+    if (system_.HasThreads()) made->bell = std::thread([this, made] { ListenToBell(*made); });
   } catch (const std::system_error& error) {
     spdlog::warn("no thread for a board: {}", error.what());
     header.daemon_pid = 0;
@@ -126,8 +127,8 @@ void GpuArbiter::AddClient(Board& board, uint32_t slot, const ProcessIdentity& p
   client.slot = slot;
   client.process = process;
   client.id = core_.Join({});
-  client.pidfd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
-  client.is_watched = client.pidfd >= 0 && !sched::HasEnded(process.pid, process.start);
+  client.pidfd = system_.OpenExit(process.pid);
+  client.is_watched = client.pidfd >= 0 && !system_.HasEnded(process.pid, process.start);
   if (client.pidfd >= 0) {
     epoll_event event{};
     event.events = EPOLLIN;
@@ -211,7 +212,7 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
     free.state = Number(SlotState::kLive);
     SetAttention();
     // Whoever joins finds the standing decisions about itself on the board.
-    ReviewLocked(BoardClockNs());
+    ReviewLocked(system_.NowNs());
     RingBell(header);
     return {JoinStatus::kAccepted, "", i, board->memory.fd(), number};
   }
@@ -276,9 +277,9 @@ void GpuArbiter::AdoptSlots(Board& board, bool is_same_clock) {
     BoardSlot& slot = view.slot(i);
     const uint32_t pid = slot.pid;
     if (slot.state == Number(SlotState::kFree) || board.FindSlot(i) != nullptr) continue;
-    const std::optional<uint64_t> start = ProcessStart(pid);
+    const std::optional<uint64_t> start = system_.StartOf(pid);
     if (slot.state == Number(SlotState::kLive) && start && (*start == slot.process_start || !is_same_clock) &&
-        ProcessUser(pid) == board.uid && !IsClient(pid)) {
+        system_.UserOf(pid) == board.uid && !IsClient(pid)) {
       ProcessIdentity process{.pid = pid, .uid = board.uid, .start = *start, .user = UserName(board.uid)};
       process.TakeNames(NamesOf(pid, {}));
       AddClient(board, i, process);
@@ -357,10 +358,10 @@ void GpuArbiter::CollectExits() {
 
 // The pidfd is of whoever had the number when it was opened. Who that was was looked up right behind
 // that (is_watched); else it is looked up each time, which for many processes takes long.
-bool GpuArbiter::HasEnded(const Client& client) {
+bool GpuArbiter::HasEnded(const Client& client) const {
   pollfd exit{client.pidfd, POLLIN, 0};
   if (client.pidfd >= 0 && poll(&exit, 1, 0) > 0) return true;
-  return !client.is_watched && sched::HasEnded(client.process.pid, client.process.start);
+  return !client.is_watched && system_.HasEnded(client.process.pid, client.process.start);
 }
 
 void GpuArbiter::CollectExitsLocked() {

@@ -17,6 +17,7 @@
 #include "sched/board/protocol.h"
 #include "sched/daemon/board_review.h"
 #include "sched/daemon/process_names.h"
+#include "sched/daemon/surroundings.h"
 
 namespace cupola::sched {
 
@@ -102,7 +103,7 @@ struct GpuOptions {
 class GpuArbiter {
  public:
   /// `source` outlives it. Changes of the source are told by Reconfigure.
-  GpuArbiter(std::string uuid, const GpuOptions& options, const SettingsSource* source);
+  GpuArbiter(std::string uuid, const GpuOptions& options, const SettingsSource* source, const Surroundings& system);
   /// Frees the clients: no hold of the daemon is left on any board.
   ~GpuArbiter();
 
@@ -127,6 +128,9 @@ class GpuArbiter {
   void CollectExits();
   int exits_fd() const { return exits_; }
 
+  /// A review now, for who drives an arbiter whose boards have no threads. Returns when the next one is due at the
+  /// latest; kNever: when a bell rings.
+  uint64_t Review();
   GpuStatus Status();
   /// Until it is released no review runs, and the source is not asked.
   std::unique_lock<std::mutex> Pause() { return std::unique_lock(mutex_); }
@@ -167,7 +171,7 @@ class GpuArbiter {
   /// Removes the process's clients, save for the one with that slot of `kept`.
   void RemoveProcess(uint32_t pid, const Board* kept, uint32_t slot);
   void Apply(Board& board, Client& client);
-  static bool HasEnded(const Client& client);
+  bool HasEnded(const Client& client) const;
   void CollectExitsLocked();
   void SetAttention();
 
@@ -176,6 +180,7 @@ class GpuArbiter {
 
   const std::string uuid_;
   const SettingsSource* source_;
+  const Surroundings& system_;
   int exits_ = -1;
   std::mutex mutex_;
   GpuOptions options_;

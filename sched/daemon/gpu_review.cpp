@@ -48,12 +48,17 @@ void GpuArbiter::ListenToBell(Board& board) {
     {
       const std::lock_guard lock(mutex_);
       if (stop_) return;
-      next = ReviewLocked(BoardClockNs());
+      next = ReviewLocked(system_.NowNs());
     }
-    const uint64_t now = BoardClockNs();
+    const uint64_t now = system_.NowNs();
     const uint64_t wait = next > now ? next - now : 0;
     SleepOnBell(header, seen, std::clamp(wait, kShortestSleepNs, kLongestSleepNs));
   }
+}
+
+uint64_t GpuArbiter::Review() {
+  const std::lock_guard lock(mutex_);
+  return ReviewLocked(system_.NowNs());
 }
 
 uint64_t GpuArbiter::ReviewLocked(uint64_t now_ns) {
@@ -88,7 +93,7 @@ uint64_t GpuArbiter::ReviewLocked(uint64_t now_ns) {
 
 GpuStatus GpuArbiter::Status() {
   const std::lock_guard lock(mutex_);
-  const uint64_t now = BoardClockNs();
+  const uint64_t now = system_.NowNs();
   ReviewLocked(now);
   GpuStatus status;
   status.uuid = uuid_;

@@ -69,19 +69,21 @@ void RaiseFileSizeLimit() {
 
 }  // namespace
 
-Server::Server(ListeningSocket socket, Config config, std::string config_path)
-    : socket_(std::move(socket)),
+Server::Server(ListeningSocket socket, Config config, std::string config_path, const Surroundings& system)
+    : system_(system),
+      socket_(std::move(socket)),
       config_(std::move(config)),
       configured_policy_(config_.gpu.policy),
+      told_(system),
       config_path_(std::move(config_path)) {}
 
-Result<std::unique_ptr<Server>> Server::Start(const ArbiterPlaces& places, Config config,
-                                              std::string config_path) {
+Result<std::unique_ptr<Server>> Server::Start(const ArbiterPlaces& places, Config config, std::string config_path,
+                                              const Surroundings& system) {
   Result<ListeningSocket> socket = ListeningSocket::Open(places, !config.users.empty());
   if (!socket) return std::move(socket).error();
   for (const std::string& warning : config.warnings) spdlog::warn("{}", warning);
   std::unique_ptr<Server> server(
-      new Server(std::move(socket).value(), std::move(config), std::move(config_path)));
+      new Server(std::move(socket).value(), std::move(config), std::move(config_path), system));
   if (Status status = server->Prepare(); !status) return status.error();
   return server;
 }
@@ -146,7 +148,7 @@ Result<GpuArbiter*> Server::GpuFor(const std::string& uuid, const ProcessIdentit
   std::unique_ptr<GpuArbiter>& gpu = gpus_[uuid];
   if (gpu != nullptr) return gpu.get();
   const SettingsSource* source = this;
-  gpu = std::make_unique<GpuArbiter>(uuid, config_.gpu, source);
+  gpu = std::make_unique<GpuArbiter>(uuid, config_.gpu, source, system_);
   if (Status status = Watch(gpu->exits_fd()); !status) {
     gpus_.erase(uuid);
     return status.error();
@@ -235,13 +237,21 @@ Status Server::Run() {
         exits = true;
       }
     }
-    if (exits) {
-      for (const auto& [uuid, gpu] : gpus_) gpu->CollectExits();
-      told_.DropEnded();
-    }
+    if (exits) KeepHouse();
     DropIdle();
     if (Status status = LookAfterSocket(); !status) return status;
   }
+}
+
+void Server::KeepHouse() {
+  for (const auto& [uuid, gpu] : gpus_) gpu->CollectExits();
+  told_.DropEnded();
+}
+
+uint64_t Server::Review() {
+  uint64_t next = kNever;
+  for (const auto& [uuid, gpu] : gpus_) next = std::min(next, gpu->Review());
+  return next;
 }
 
 bool Server::Serve(Connection& connection) {
@@ -306,18 +316,9 @@ bool Server::ServeJoin(Connection& connection, const JoinMessage& message, std::
   words.folder = TakeText(texts);
   words.command_line = std::move(texts);
   process.TakeNames(NamesOf(process.pid, words));
-  const std::string uuid = FieldText(message.gpu_uuid);
-  if (!config_.Admits(process, geteuid())) {
-    return Refuse(connection, JoinStatus::kForeignUser, Config::RefusalOf(process));
-  }
-  if (!IsUuid(uuid)) {
-    return Refuse(connection, JoinStatus::kBadMessage, "the message names no GPU");
-  }
   if (HasHungUp(connection.fd)) return false;  // it may be here again, by another connection
-  const Result<GpuArbiter*> gpu = GpuFor(uuid, process);
-  if (!gpu) return Refuse(connection, JoinStatus::kFailed, gpu.error().message);
-  const Admission admission =
-      (*gpu)->Admit(process, message.capabilities, message.sm_count, std::move(brought), message.slot);
+  const std::string uuid = FieldText(message.gpu_uuid);
+  const Admission admission = Join(process, uuid, message, std::move(brought));
   if (admission.status != JoinStatus::kAccepted) {
     return Refuse(connection, admission.status, admission.reason);
   }
@@ -331,6 +332,15 @@ bool Server::ServeJoin(Connection& connection, const JoinMessage& message, std::
   if (Answer(connection, answer, admission.board_fd)) return true;
   Withdraw(connection);
   return false;
+}
+
+Admission Server::Join(const ProcessIdentity& process, const std::string& uuid, const JoinMessage& message,
+                       BoardMemory brought) {
+  if (!config_.Admits(process, geteuid())) return {JoinStatus::kForeignUser, Config::RefusalOf(process)};
+  if (!IsUuid(uuid)) return {JoinStatus::kBadMessage, "the message names no GPU"};
+  const Result<GpuArbiter*> gpu = GpuFor(uuid, process);
+  if (!gpu) return {JoinStatus::kFailed, gpu.error().message};
+  return (*gpu)->Admit(process, message.capabilities, message.sm_count, std::move(brought), message.slot);
 }
 
 void Server::Withdraw(const Connection& connection) {

@@ -21,8 +21,8 @@ namespace cupola::sched {
 class Server : private SettingsSource {
  public:
   /// Takes its place at the first of `places` that can be taken. `config_path` is what Reload reads; "" = none.
-  static Result<std::unique_ptr<Server>> Start(const ArbiterPlaces& places, Config config,
-                                               std::string config_path);
+  static Result<std::unique_ptr<Server>> Start(const ArbiterPlaces& places, Config config, std::string config_path,
+                                               const Surroundings& system = Surroundings::OfSystem());
   ~Server() override;
 
   /// Serves until SIGTERM or SIGINT; SIGHUP reads the configuration again. The caller has blocked the
@@ -33,6 +33,15 @@ class Server : private SettingsSource {
   void SetUsesMps(bool uses_mps) { config_.gpu.uses_mps = uses_mps; }
 
   const std::string& socket_path() const { return socket_.path(); }
+
+  /// Gives the process a place on the GPU `uuid`, or takes over the place that it has on the board that it brings; who
+  /// is refused is told why. What Run does for each process that wants to join.
+  Admission Join(const ProcessIdentity& process, const std::string& uuid, const JoinMessage& message,
+                 BoardMemory brought);
+  /// Frees what processes that have ended had. Run does so whenever one has, and twice a second.
+  void KeepHouse();
+  /// Reviews each GPU, where the surroundings have no threads that do. Returns when the next review is due at the latest.
+  uint64_t Review();
 
  private:
   struct Connection {
@@ -48,7 +57,7 @@ class Server : private SettingsSource {
   /// Taken from those who wait to be connected; then those who are there are served.
   static constexpr int kMostWaiting = 512, kAcceptedAtOnce = 16;
 
-  Server(ListeningSocket socket, Config config, std::string config_path);
+  Server(ListeningSocket socket, Config config, std::string config_path, const Surroundings& system);
   ClientSettings SettingsFor(const ProcessIdentity& process,
                              const std::string& kernel) const override;
   bool HasKernelRules(const ProcessIdentity& process) const override;
@@ -100,6 +109,7 @@ class Server : private SettingsSource {
   /// Adds to `notes` whose access is taken away.
   void NoteAccess(const Config& config, std::vector<std::string>& notes);
 
+  const Surroundings& system_;
   ListeningSocket socket_;
   Config config_;
   std::string configured_policy_;  ///< that the configuration named when it was last read

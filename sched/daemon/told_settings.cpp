@@ -1,7 +1,6 @@
 #include "sched/daemon/told_settings.h"
 
 #include "sched/daemon/gpu_arbiter.h"
-#include "sched/daemon/process_facts.h"
 
 namespace cupola::sched {
 namespace {
@@ -42,7 +41,7 @@ bool ToldSettings::TellKnown(uint32_t pid, std::optional<uint32_t> uid, const To
   const std::lock_guard lock(mutex_);
   bool found = false;
   for (auto& [key, entry] : entries_) {
-    if (key.first != pid || entry.uid != uid.value_or(entry.uid) || HasEnded(key.first, key.second)) continue;
+    if (key.first != pid || entry.uid != uid.value_or(entry.uid) || system_.HasEnded(key.first, key.second)) continue;
     Add(entry.told, changes);
     found = true;
   }
@@ -51,7 +50,7 @@ bool ToldSettings::TellKnown(uint32_t pid, std::optional<uint32_t> uid, const To
 
 void ToldSettings::DropEnded() {
   const std::lock_guard lock(mutex_);
-  std::erase_if(entries_, [](const auto& entry) { return HasEnded(entry.first.first, entry.first.second); });
+  std::erase_if(entries_, [this](const auto& entry) { return system_.HasEnded(entry.first.first, entry.first.second); });
 }
 
 }  // namespace cupola::sched

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sched/arbiter.h"
+#include "sched/daemon/surroundings.h"
 
 namespace cupola::sched {
 
@@ -28,6 +29,8 @@ struct ToldSetting {
 
 class ToldSettings {
  public:
+  explicit ToldSettings(const Surroundings& system) : system_(system) {}
+
   /// `settings` with what was said of the process.
   ClientSettings Over(ClientSettings settings, const ProcessIdentity& process) const;
 
@@ -37,7 +40,7 @@ class ToldSettings {
   /// whosever it is). False: there is none such.
   bool TellKnown(uint32_t pid, std::optional<uint32_t> uid, const ToldSetting& changes);
 
-  /// Forgets those that have ended. Looks at each in /proc.
+  /// Forgets those that have ended. Looks at each.
   void DropEnded();
 
  private:
@@ -47,6 +50,7 @@ class ToldSettings {
     ToldSetting told;
   };
 
+  const Surroundings& system_;
   mutable std::mutex mutex_;
   std::map<Key, Entry> entries_;
 };
