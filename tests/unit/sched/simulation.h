@@ -5,38 +5,14 @@
 
 #include <functional>
 #include <memory>
-#include <queue>
 #include <string>
 #include <vector>
 
-#include "base/prng.h"
 #include "sched/arbiter.h"
 #include "sched/daemon/board_review.h"
+#include "simulated_machine.h"
 
 namespace cupola::sched {
-
-constexpr uint64_t kLeaseNs = 20'000'000;     ///< of a demand
-constexpr uint64_t kMissedNs = 500'000'000;   ///< after its last beat, a dead daemon (BoardClient)
-constexpr uint64_t kPollNs = 100'000'000;     ///< an agent looks after the daemon so often
-constexpr uint64_t kGateQuantumNs = 500'000;  ///< of a kernel that stops only between its parts
-
-/// One process: kernels one after the other, with the time that its host code takes between them.
-struct ProcessPlan {
-  ClientSettings settings;
-  bool can_preempt = true;
-  bool can_gate = false;
-  bool shares_context = false;
-  uint64_t start_ns = 0;
-  uint64_t kernel_ns = 0;       ///< of each kernel, alone
-  double spread = 0;            ///< kernels last kernel_ns * (1 +- spread)
-  uint32_t kernels = 1;
-  uint64_t gap_ns = 0;          ///< host code between kernels
-  bool back_to_back = false;    ///< queues its kernels: demand does not end between them
-  uint64_t block_ns = 20'000;   ///< a block's duration: how long stopping takes at most
-  uint32_t sms = kWholeGpu;
-  double prediction = 1;        ///< predicted / true duration; 0 = no prediction
-  bool reports_overhead = true;
-};
 
 /// What happens to a process from outside.
 enum class FaultKind : uint8_t {

@@ -26,11 +26,7 @@ void Simulation::SetUp() {
     process.plan = plan;
     process.slot = static_cast<uint32_t>(processes_.size());
     BoardSlot& slot = board_.slot(process.slot);
-    uint32_t capabilities = 0;
-    if (plan.can_preempt) capabilities |= kCanPreempt;
-    if (plan.can_gate) capabilities |= kCanGate;
-    if (plan.shares_context) capabilities |= kSharesContext;
-    slot.capabilities = capabilities;
+    slot.capabilities = CapabilitiesOf(plan);
     slot.state = static_cast<uint32_t>(SlotState::kLive);
     Push(now_ + plan.start_ns, EventType::kArrive, processes_.size(), 0);
     processes_.push_back(process);
@@ -92,6 +88,30 @@ void Simulation::MissDaemon(size_t index, uint64_t death) {
   Push(now_ + kPollNs, EventType::kMissed, index, death);
 }
 
+void Simulation::OnEvent(const SimEvent& event) {
+  if (event.type == EventType::kReview && event.at_ns != review_at_) return;
+  Note(2 + static_cast<uint64_t>(event.type), event.process);
+}
+
+void Simulation::HandleOther(const SimEvent& event) {
+  switch (event.type) {
+    case EventType::kReview:
+      if (event.at_ns == review_at_) Review();
+      return;
+    case EventType::kReap: return Leave(event.process);
+    case EventType::kMissed: return MissDaemon(event.process, event.version);
+    case EventType::kFault: return Inject(scenario_.faults[event.version]);
+    default: return;
+  }
+}
+
+void Simulation::OnBell() {
+  const uint64_t at = now_ + 15'000 + random_.Below(35'000);
+  if (!has_daemon_ || at >= review_at_) return;
+  review_at_ = at;
+  Push(at, EventType::kReview, 0, 0);
+}
+
 void Simulation::Inject(const Fault& fault) {
   if (fault.kind == FaultKind::kDaemonDies) return EndDaemon();
   if (fault.kind == FaultKind::kDaemonComes) return StartDaemon();
@@ -100,24 +120,15 @@ void Simulation::Inject(const Fault& fault) {
   ClientSettings settings = core_.settings(process.id);
   switch (fault.kind) {
     case FaultKind::kKill:
-      process.dead = true;
-      process.has_kernel = false;
-      process.device = DeviceState::kNone;
-      ++process.version;
+      Kill(fault.process);
       Push(now_ + 50'000 + random_.Below(500'000), EventType::kReap, fault.process, 0);
       return;
     case FaultKind::kStop:
       process.stopped_by_signal = true;
       return;
     case FaultKind::kContinue:
-      process.stopped_by_signal = false;
       checks_.Forgive(process);
-      Push(now_, EventType::kRenew, fault.process, ++process.renewals);
-      if (process.host_pending) FinishHost(fault.process);
-      if (process.arrival_pending) {
-        process.arrival_pending = false;
-        Launch(fault.process);
-      }
+      Continue(fault.process);
       return;
     case FaultKind::kPause: settings.paused = true; break;
     case FaultKind::kUnpause: settings.paused = false; break;
