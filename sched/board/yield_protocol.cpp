@@ -195,8 +195,10 @@ bool ReleaseDemand(BoardView board, uint32_t self) {
   SlotSet asked;
   for (uint32_t i = 0; i < kMaskWords; ++i) asked.words[i] = slot.asked.words[i].exchange(0);
   ForEachSlot(asked, [&](uint32_t victim) {
-    // One that has left, or was killed and asked by a mask from before that, tells nobody.
-    let_go |= ClearRequest(board, victim, self) && IsLive(board.slot(victim));
+    // One that has left, or was killed and asked by a mask from before that, tells nobody; nor does one that is stopped
+    // (SIGSTOP), which nothing shows but that it has not answered.
+    const bool answers = board.slot(victim).stopped.load() != 0;
+    let_go |= ClearRequest(board, victim, self) && answers && IsLive(board.slot(victim));
   });
   return let_go;
 }

@@ -93,7 +93,7 @@ void UpdateDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t
 void EndDemand(BoardView board, uint32_t self);
 
 /// The same without a word to the daemon: for callers in a hurry. True: nobody need tell it, for an agent
-/// that was let go does (or there was no demand); false: the caller rings.
+/// that was let go, and had answered, does (or there was no demand); false: the caller rings.
 bool ReleaseDemand(BoardView board, uint32_t self);
 
 /// The process of slot `self` has yielded what it was asked (true), or runs again (false). Rings where

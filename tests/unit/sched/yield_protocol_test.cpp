@@ -55,10 +55,11 @@ TEST_F(YieldProtocol, WhoAsksForMoreAsksAnew) {
 // A victim that the daemon holds too stays asleep, so that nobody but whoever has ended can tell the
 // daemon that the GPU is free.
 TEST_F(YieldProtocol, WhoEndsTellsTheDaemonUnlessAnAgentDoes) {
-  const auto run = [&](bool daemon_holds, SlotState victim = SlotState::kLive) {
+  const auto run = [&](bool daemon_holds, SlotState victim = SlotState::kLive, bool answers = true) {
     victim_.state = static_cast<uint32_t>(victim);
     board_.slot(1).may_take.store(1);
     (void)BeginDemand(board_, 1, {1000, 1000, runtime::kAllSms}, BoardClockNs());
+    if (answers) SetStopped(board_, 0, true);
     if (daemon_holds) SetRequest(board_, 0, kDaemonBit, runtime::kAllSms);
     return ReleaseDemand(board_, 1);
   };
@@ -66,6 +67,7 @@ TEST_F(YieldProtocol, WhoEndsTellsTheDaemonUnlessAnAgentDoes) {
   EXPECT_FALSE(run(true));
   ClearRequest(board_, 0, kDaemonBit);
   EXPECT_FALSE(run(false, SlotState::kFree)) << "it was killed, and the daemon has not reviewed";
+  EXPECT_FALSE(run(false, SlotState::kLive, false)) << "it has not answered: it may be stopped (SIGSTOP)";
 }
 
 TEST_F(YieldProtocol, WhoMayNotBeAskedIsNot) {
