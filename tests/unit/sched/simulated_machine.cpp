@@ -201,6 +201,7 @@ void SimMachine::ReactAll() {
 
 void SimMachine::Handle(const SimEvent& event) {
   if (event.type >= EventType::kReview) return HandleOther(event);
+  if (event.process >= processes_.size()) return;  // of one that has been and gone
   SimProcess& process = processes_[event.process];
   if (process.dead) return;
   switch (event.type) {

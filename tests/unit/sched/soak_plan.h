@@ -1,0 +1,64 @@
+// What happens in a soak, from its seed: who comes when and does what, and what configurations say. Plain values.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/prng.h"
+#include "sched/arbiter.h"
+#include "simulated_machine.h"
+
+namespace cupola::sched {
+
+struct SoakOptions {
+  uint64_t seed = 1;
+  uint32_t clients = 10'000;  ///< that come, one after the other
+  uint64_t seconds = 86'400;  ///< simulated
+  double at_once = 30;        ///< clients that are there, in the mean
+  uint64_t most_violations = 20;  ///< it stops there
+  std::string until_rule;         ///< or where this rule was broken; "" = any
+};
+
+/// A client that is to come.
+struct SoakNewcomer {
+  uint64_t at_ns = 0;
+  uint64_t stays_ns = 0;
+  bool is_killed = false;  ///< at its end; else it leaves
+  bool is_hog = false;     ///< always has work
+  std::string label;       ///< by which rules know it
+  ProcessPlan plan;
+};
+
+/// Those of the whole soak, in the order of time. In the night few are there, at some times more want to come than a
+/// board holds.
+std::vector<SoakNewcomer> MakeNewcomers(const SoakOptions& options, Prng& random);
+
+/// What the file says.
+struct SoakConfig {
+  static constexpr size_t kLabels = 8;       ///< "l0" to "l7"
+  static constexpr uint64_t kQuantumNs = 50'000'000;
+  static constexpr uint32_t kMostWeight = 4;
+
+  std::string policy = "hpf";
+  std::array<uint32_t, kLabels> weights{};
+  std::array<int32_t, kLabels> priorities{};
+  uint32_t least_share = 5;  ///< of "share"
+  bool is_good = true;       ///< false: with a mistake in it
+
+  /// What the rules say of a process of this label.
+  ClientSettings SettingsFor(const std::string& label) const;
+  std::string ToText() const;
+};
+
+SoakConfig MakeConfig(Prng& random, const std::string& policy);
+
+bool Chance(Prng& random, double probability);
+/// Exponentially distributed.
+uint64_t After(Prng& random, double mean_s);
+
+inline constexpr uint64_t kSecondNs = 1'000'000'000;
+inline constexpr uint64_t kHourNs = 3600 * kSecondNs;
+
+}  // namespace cupola::sched
