@@ -126,9 +126,13 @@ struct alignas(128) BoardSlot {
   std::atomic<uint32_t> not_now;      ///< by the process: not 0 while nobody may ask it to yield
   std::atomic<uint32_t> being_asked;  ///< threads that may be about to set a bit of yield_requests: +1
                                       ///< before they look at not_now, -1 when they have set it, or not
-  std::atomic<uint32_t> reserved1[8];
+  // Written by the daemon.
+  std::atomic<uint64_t> granted_ns;      ///< when it decided last that the process has the GPU, on the board's clock
+  std::atomic<uint32_t> granted_demand;  ///< for which `demand` that was; stored behind granted_ns
+  std::atomic<uint32_t> reserved1[5];
 };
 static_assert(sizeof(BoardSlot) == 384);
+static_assert(offsetof(BoardSlot, granted_ns) == 352);
 static_assert(offsetof(BoardSlot, capabilities) == 128 && offsetof(BoardSlot, yield_requests) == 256);
 static_assert(sizeof(std::atomic<uint64_t>) == 8 && std::atomic<uint64_t>::is_always_lock_free);
 

@@ -20,8 +20,9 @@ class Takers {
   SlotSet MaskOf(const Seat& requester) {
     const std::optional<Arbiter::TakerKind> kind = core_.TakerKindOf(requester.id);
     if (!kind) return {};
-    if (!known_ || *known_ != *kind) {
-      known_ = kind;
+    if (!has_known_ || known_ != *kind) {
+      has_known_ = true;
+      known_ = *kind;
       mask_ = {};
       for (const Seat& victim : seats_) {
         if (core_.MayTake(*kind, victim.id)) mask_.Add(victim.slot);
@@ -35,7 +36,8 @@ class Takers {
  private:
   std::span<const Seat> seats_;
   const Arbiter& core_;
-  std::optional<Arbiter::TakerKind> known_;  ///< the last kind that was asked for
+  bool has_known_ = false;
+  Arbiter::TakerKind known_;  ///< the last kind that was asked for
   SlotSet mask_;
 };
 
@@ -85,7 +87,7 @@ uint64_t ObserveBoard(BoardView board, std::span<const Seat> seats, Arbiter& cor
   return first_end;
 }
 
-void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter& core,
+bool CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter& core,
                     uint64_t now_ns) {
   const std::optional<uint32_t> extra_sms = core.policy().ExtraSms();
   board.header().extra_sms = extra_sms.value_or(0);
@@ -102,10 +104,11 @@ void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
     if (slot.may_be_held != may_be_held) slot.may_be_held = may_be_held;
   }
   if (is_news) board.header().decisions.fetch_add(1);
+  bool changed_holds = false;
   for (const Seat& seat : seats) {
     const ClientOrder order = core.OrderFor(seat.id);
     if (order.hold && !(order.is_next && IsAskedByRunning(board, seats, seat, core))) {
-      SetRequest(board, seat.slot, kDaemonBit, order.sm_bound);
+      changed_holds |= SetRequest(board, seat.slot, kDaemonBit, order.sm_bound);
     }
   }
   for (const Seat& seat : seats) {
@@ -113,6 +116,7 @@ void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
     BoardSlot& slot = board.slot(seat.slot);
     DropStaleRequests(board, seat.slot, now_ns);
     if (!order.hold || (order.is_next && IsAskedByRunning(board, seats, seat, core))) {
+      changed_holds |= IsAskedBy(slot, kDaemonBit);
       ClearRequest(board, seat.slot, kDaemonBit);
     }
     if (slot.yield_requests != 0) {
@@ -124,6 +128,7 @@ void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
     }
     if ((slot.gate != 0) != GateIsToBeOpen(slot)) SettleGate(slot);
   }
+  return changed_holds;
 }
 
 void FreeSlot(BoardView board, uint32_t slot) {

@@ -22,8 +22,9 @@ uint64_t ObserveBoard(BoardView board, std::span<const Seat> seats, Arbiter& cor
 
 /// Publishes the standing decisions (may_take), asks those to yield that may not run, in the daemon's
 /// name, lets the others go on, and repairs what the dead and the stopped left behind. Stops before it
-/// starts: nobody is let go before those that are to leave have been asked.
-void CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter& core,
+/// starts: nobody is let go before those that are to leave have been asked. True: the daemon held somebody or let
+/// somebody go in its own name; else the standing decisions had been enough.
+bool CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter& core,
                     uint64_t now_ns);
 
 /// Takes the slot of a process that is gone: nobody is asked in its name any more, and it is free.

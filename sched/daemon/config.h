@@ -16,6 +16,7 @@ namespace cupola::sched {
 struct Config {
   std::string socket;               ///< "" = the default place
   bool mps = false;
+  ClassChoice scheduling = ClassChoice::kAuto;  ///< of the deciding threads
   GpuOptions gpu;
   std::vector<std::string> users;   ///< besides the daemon's own that may join; "*" = all
   std::vector<Rule> rules;          ///< in order: of those that match, the last word counts

@@ -358,8 +358,12 @@ Result<Config> ParseConfig(const std::string& text, const std::string& name) {
   Config config;
   GpuOptions& gpu = config.gpu;
   PolicyOptions& policy = gpu.policy_options;
+  std::string scheduling;
+  std::vector<std::string_view> classes;
+  for (const ClassChoice one : kClassChoices) classes.emplace_back(DecidingClass::NameOf(one));
   const std::vector<Reader::Key> server = {{"socket", reader.Text(&config.socket)},
-                                           {"mps", reader.Flag(&config.mps)}};
+                                           {"mps", reader.Flag(&config.mps)},
+                                           {"scheduling", reader.Word(&scheduling, classes)}};
   const std::vector<Reader::Key> choice = {
       {"name", reader.Word(&gpu.policy, PolicyNames())},
       {"max_overhead", reader.Fraction(&policy.max_overhead)},
@@ -378,6 +382,9 @@ Result<Config> ParseConfig(const std::string& text, const std::string& name) {
         TableReader(reader, "in [access]", {{"users", reader.Texts(&config.users)}})},
        {"rule", [&](const toml::node& node) { ReadRules(reader, node, config.rules); }}});
   if (reader.error()) return *reader.error();
+  for (const ClassChoice one : kClassChoices) {
+    if (scheduling == DecidingClass::NameOf(one)) config.scheduling = one;
+  }
   WarnOfUsers(name, config);
   return config;
 }

@@ -52,6 +52,8 @@ std::optional<T> NumberAt(const json& request, const char* name, int64_t low, in
   return std::nullopt;
 }
 
+double Microseconds(uint64_t ns) { return static_cast<double>(ns) / 1000; }
+
 /// What of the changes is kept, and does nothing under the policy in force; "" = all of them do something.
 std::string NoteOn(const ToldSetting& changes, const std::string& policy) {
   std::string idle;
@@ -153,8 +155,23 @@ json ControlRequests::Rules(const json& request) {
   return answer;
 }
 
+// Of the deciding threads what they have now; before there are any, what they would have.
+json ControlRequests::Scheduling(const ClassStatus& status) const {
+  const DecidingClass& deciding = server_.deciding_;
+  return {{"wanted", DecidingClass::NameOf(deciding.choice())},
+          {"class", status.name},
+          {"policy", status.policy},
+          {"priority", status.priority},
+          {"nice", status.nice},
+          {"slice_us", status.slice_us},
+          {"why", status.why},
+          {"stopped_by_guard", DecidingClass::Stops()},
+          {"rests", deciding.rests()}};
+}
+
 json ControlRequests::Show(bool with_state) {
   json gpus = json::array();
+  ClassStatus scheduling = server_.scheduling_;
   for (const auto& [uuid, gpu] : server_.gpus_) {
     const GpuStatus status = gpu->Status();
     json clients = json::array();
@@ -163,6 +180,11 @@ json ControlRequests::Show(bool with_state) {
                {"boards", status.boards},   {"policy", status.policy},
                {"reviews", status.reviews}, {"now_ns", status.now_ns},
                {"clients", std::move(clients)}};
+    entry["decisions"] = {{"count", status.decisions},
+                          {"by_daemon", status.daemon_decisions},
+                          {"p50_us", Microseconds(status.decision_p50_ns)},
+                          {"p99_us", Microseconds(status.decision_p99_ns)}};
+    if (status.scheduling) scheduling = *status.scheduling;
     if (with_state) entry["state"] = status.policy_state;
     gpus.push_back(std::move(entry));
   }
@@ -173,6 +195,7 @@ json ControlRequests::Show(bool with_state) {
           {"mps", server_.config_.gpu.uses_mps},
           {"log_lines_lost", BackgroundLog::LostLines()},
           {"policy", server_.config_.gpu.policy},
+          {"scheduling", Scheduling(scheduling)},
           {"gpus", std::move(gpus)}};
 }
 

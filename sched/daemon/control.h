@@ -21,6 +21,7 @@ class ControlRequests {
  private:
   nlohmann::json Dispatch(const ProcessIdentity& peer, const nlohmann::json& request);
   nlohmann::json Show(bool with_state);
+  nlohmann::json Scheduling(const ClassStatus& status) const;
   nlohmann::json Rules(const nlohmann::json& request);
   nlohmann::json ToJson(const ClientStatus& client) const;
   nlohmann::json Set(const ProcessIdentity& peer, const nlohmann::json& request);

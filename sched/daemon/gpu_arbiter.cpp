@@ -8,6 +8,7 @@
 
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -47,14 +48,19 @@ GpuArbiter::Client* GpuArbiter::Board::FindSlot(uint32_t slot) {
 }
 
 GpuArbiter::GpuArbiter(std::string uuid, const GpuOptions& options, const SettingsSource* source,
-                       const Surroundings& system)
+                       const Surroundings& system, DecidingClass* deciding)
     : uuid_(std::move(uuid)),
       source_(source),
       system_(system),
+      deciding_(deciding),
       exits_(epoll_create1(EPOLL_CLOEXEC)),
+      news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       options_(options),
       core_(MakePolicy(options.policy, options.policy_options), options.preemption_overhead_ns) {
   core_.SetSwitchTime(options.context_switch_ns);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (news_ >= 0) epoll_ctl(exits_, EPOLL_CTL_ADD, news_, &event);
 }
 
 GpuArbiter::~GpuArbiter() {
@@ -73,6 +79,7 @@ GpuArbiter::~GpuArbiter() {
       if (client.pidfd >= 0) close(client.pidfd);
     }
   }
+  if (news_ >= 0) close(news_);
   close(exits_);
 }
 
@@ -205,6 +212,8 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
     free.capabilities = capabilities;
     free.demand = 0;
     free.stopped = 0;
+    free.granted_ns = 0;
+    free.granted_demand = 0;
     free.gate = 1;
     AddClient(*board, i, process);
     const uint64_t number = admissions.fetch_add(1) + 1;
@@ -252,7 +261,7 @@ Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory broug
     if (board == nullptr) return {JoinStatus::kFailed, "there is no thread for it", kNoSlot, -1};
     RemoveProcess(process.pid, nullptr, kNoSlot);
     AddClient(*board, slot, process);
-    AdoptSlots(*board, is_same_clock);
+    AdoptSlots(*board, process.user, is_same_clock);
   }
   RemoveProcess(process.pid, board, slot);
   Client* client = board->FindSlot(slot);
@@ -271,7 +280,7 @@ Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory broug
 // in their own time; one that is stopped, or has ended, will not. What the board says is the word
 // of whoever brought it: only processes of that user are taken over, and each once. When a process was
 // started is another number in another time namespace (proc(5)), where it is not compared.
-void GpuArbiter::AdoptSlots(Board& board, bool is_same_clock) {
+void GpuArbiter::AdoptSlots(Board& board, const std::string& user, bool is_same_clock) {
   const BoardView view = board.memory.view();
   for (uint32_t i = 0; i < kBoardSlots; ++i) {
     BoardSlot& slot = view.slot(i);
@@ -280,7 +289,7 @@ void GpuArbiter::AdoptSlots(Board& board, bool is_same_clock) {
     const std::optional<uint64_t> start = system_.StartOf(pid);
     if (slot.state == Number(SlotState::kLive) && start && (*start == slot.process_start || !is_same_clock) &&
         system_.UserOf(pid) == board.uid && !IsClient(pid)) {
-      ProcessIdentity process{.pid = pid, .uid = board.uid, .start = *start, .user = UserName(board.uid)};
+      ProcessIdentity process{.pid = pid, .uid = board.uid, .start = *start, .user = user};
       process.TakeNames(NamesOf(pid, {}));
       AddClient(board, i, process);
     } else {
@@ -352,8 +361,15 @@ void GpuArbiter::SettingsChanged(uint32_t pid) {
 }
 
 void GpuArbiter::CollectExits() {
-  const std::lock_guard lock(mutex_);
-  CollectExitsLocked();
+  std::vector<std::string> notes;
+  {
+    const std::lock_guard lock(mutex_);
+    uint64_t count = 0;
+    if (news_ >= 0) (void)!read(news_, &count, sizeof(count));
+    CollectExitsLocked();
+    notes.swap(notes_);
+  }
+  for (const std::string& note : notes) spdlog::info("{}", note);
 }
 
 // The pidfd is of whoever had the number when it was opened. Who that was was looked up right behind
@@ -375,14 +391,33 @@ void GpuArbiter::CollectExitsLocked() {
         ++i;
         continue;
       }
-      spdlog::info("process {} ({}) has {}", client.process.pid, client.process.executable,
-                   left ? "left" : "ended");
-      RemoveClient(*board, i);
+      RemoveGone(*board, i, left);
       changed = true;
     }
     if (changed) RingBell(board->memory.view().header());
   }
   SetAttention();
+}
+
+void GpuArbiter::RemoveGone(Board& board, size_t index, bool has_left) {
+  const ProcessIdentity& process = board.clients[index].process;
+  notes_.push_back(fmt::format("process {} ({}) has {}", process.pid, process.executable, has_left ? "left" : "ended"));
+  RemoveClient(board, index);
+}
+
+// Whether others have ended is asked of the system, once for each: the Server's thread does that.
+void GpuArbiter::CollectLeaversLocked() {
+  for (const auto& board : boards_) {
+    for (size_t i = board->clients.size(); i-- > 0;) {
+      const uint32_t slot = board->clients[i].slot;
+      if (board->memory.view().slot(slot).state == Number(SlotState::kLive)) continue;
+      RemoveGone(*board, i, /*has_left=*/true);
+      RingBell(board->memory.view().header());
+    }
+  }
+  SetAttention();
+  const uint64_t one = 1;
+  if (news_ >= 0) (void)!write(news_, &one, sizeof(one));
 }
 
 bool GpuArbiter::HasClients() {

@@ -1,6 +1,7 @@
 // GpuArbiter: one GPU as the daemon sees it: its boards, one for each user and one more for each that
 // came from an earlier daemon, the arbiter's core, and a thread for each board that sleeps on the
-// board's bell. All public functions may be called from any thread; one lock guards the core.
+// board's bell, the deciding threads (deciding_class.h). All public functions may be called from any thread; one lock
+// guards the core. The deciding threads neither log nor ask the system for names: what they have to say, CollectExits does.
 #pragma once
 
 #include <atomic>
@@ -16,6 +17,9 @@
 #include "sched/board/board_memory.h"
 #include "sched/board/protocol.h"
 #include "sched/daemon/board_review.h"
+#include "sched/daemon/deciding_class.h"
+#include "sched/daemon/decision_times.h"
+#include "sched/daemon/pi_mutex.h"
 #include "sched/daemon/process_names.h"
 #include "sched/daemon/surroundings.h"
 
@@ -79,6 +83,12 @@ struct GpuStatus {
   std::string policy_state;
   uint64_t reviews = 0;
   uint64_t now_ns = 0;
+  uint64_t decisions = 0;         ///< demands of clients that began, and were decided on
+  uint64_t daemon_decisions = 0;  ///< of these, at a review that held somebody or let somebody go; for the others
+                                  ///< the standing decisions had been enough
+  uint64_t decision_p50_ns = 0;   ///< DecisionTimes
+  uint64_t decision_p99_ns = 0;
+  std::optional<ClassStatus> scheduling;  ///< of its deciding threads; nothing where there is none yet
   std::vector<ClientStatus> clients;
 };
 
@@ -102,8 +112,9 @@ struct GpuOptions {
 
 class GpuArbiter {
  public:
-  /// `source` outlives it. Changes of the source are told by Reconfigure.
-  GpuArbiter(std::string uuid, const GpuOptions& options, const SettingsSource* source, const Surroundings& system);
+  /// `source`, `system` and `deciding` outlive it. Changes of the source are told by Reconfigure.
+  GpuArbiter(std::string uuid, const GpuOptions& options, const SettingsSource* source, const Surroundings& system,
+             DecidingClass* deciding);
   /// Frees the clients: no hold of the daemon is left on any board.
   ~GpuArbiter();
 
@@ -124,7 +135,7 @@ class GpuArbiter {
   /// Asks the source again for one process.
   void SettingsChanged(uint32_t pid);
 
-  /// Frees the slots of processes that have ended or left. `exits_fd` is readable when one has.
+  /// Frees the slots of processes that have ended or left, and logs that. `exits_fd` is readable when one has.
   void CollectExits();
   int exits_fd() const { return exits_; }
 
@@ -133,7 +144,7 @@ class GpuArbiter {
   uint64_t Review();
   GpuStatus Status();
   /// Until it is released no review runs, and the source is not asked.
-  std::unique_lock<std::mutex> Pause() { return std::unique_lock(mutex_); }
+  std::unique_lock<PiMutex> Pause() { return std::unique_lock(mutex_); }
   const std::string& uuid() const { return uuid_; }
   bool HasClients();
   bool HasBoardOf(uint32_t uid);
@@ -147,6 +158,7 @@ class GpuArbiter {
     int pidfd = -1;
     bool is_watched = false;  // `pidfd` is this process's: it tells when that has ended
     std::string kernel;  // that the settings are for
+    uint32_t known_demand = 0;  // BoardSlot::demand that was decided on last
   };
   struct Board {
     BoardMemory memory;
@@ -161,7 +173,8 @@ class GpuArbiter {
   Board* NewBoard(BoardMemory memory, uint32_t uid);
   Board* BoardFor(uint32_t uid);
   Admission TakeOver(const ProcessIdentity& process, BoardMemory brought, uint32_t slot);
-  void AdoptSlots(Board& board, bool is_same_clock);
+  /// `user`: the name of the board's user.
+  void AdoptSlots(Board& board, const std::string& user, bool is_same_clock);
   void AddClient(Board& board, uint32_t slot, const ProcessIdentity& process);
   void RemoveClient(Board& board, size_t index);
   bool IsClient(uint32_t pid) const;
@@ -173,6 +186,12 @@ class GpuArbiter {
   void Apply(Board& board, Client& client);
   bool HasEnded(const Client& client) const;
   void CollectExitsLocked();
+  /// The client at this place of the board has left or ended; CollectExits will log that.
+  void RemoveGone(Board& board, size_t index, bool has_left);
+  /// For a deciding thread: those that say that they have left.
+  void CollectLeaversLocked();
+  /// Notes when clients got the GPU, and how long new demands waited for this review, which is carried out.
+  void NoteDecisions(bool changed_holds);
   void SetAttention();
 
   uint64_t ReviewLocked(uint64_t now_ns);
@@ -181,13 +200,19 @@ class GpuArbiter {
   const std::string uuid_;
   const SettingsSource* source_;
   const Surroundings& system_;
+  DecidingClass* const deciding_;
   int exits_ = -1;
-  std::mutex mutex_;
+  int news_ = -1;  ///< eventfd in exits_: there are notes
+  PiMutex mutex_;
   GpuOptions options_;
   Arbiter core_;
   std::vector<std::unique_ptr<Board>> boards_;
   std::atomic<bool> stop_{false};
   uint64_t reviews_ = 0;
+  uint64_t daemon_decisions_ = 0;
+  DecisionTimes decision_times_;
+  std::optional<ClassStatus> scheduling_;  ///< of the deciding thread that changed last
+  std::vector<std::string> notes_;         ///< for the log
 };
 
 }  // namespace cupola::sched

@@ -1,5 +1,6 @@
 // GpuArbiter: what happens at a review, and the threads that wait for the next one.
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 #include <cstring>
 
@@ -26,33 +27,51 @@ std::string TextOf(const char (&field)[N]) {
   return std::string(field, strnlen(field, N));
 }
 
-void SleepOnBell(BoardHeader& header, uint32_t seen, uint64_t timeout_ns) {
+/// False: the bell has been rung, and it has not slept.
+bool SleepOnBell(BoardHeader& header, uint32_t seen, uint64_t timeout_ns) {
   timespec timeout{};
   timeout.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
   timeout.tv_nsec = static_cast<long>(timeout_ns % 1'000'000'000);
   // A ringer counts the bell up and then looks for sleepers: either it sees this one, or the bell has
   // changed before the kernel compares it with `seen`.
   header.bell_sleepers = 1;
-  syscall(SYS_futex, &header.bell, FUTEX_WAIT, seen, &timeout, nullptr, 0);
+  const bool has_slept =
+      syscall(SYS_futex, &header.bell, FUTEX_WAIT, seen, &timeout, nullptr, 0) == 0 || errno != EAGAIN;
   header.bell_sleepers = 0;
+  return has_slept;
+}
+
+// However loudly the bell is rung.
+void Rest(uint64_t ns) {
+  const timespec rest{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+  clock_nanosleep(CLOCK_MONOTONIC, 0, &rest, nullptr);
 }
 
 }  // namespace
 
 void GpuArbiter::ListenToBell(Board& board) {
   prctl(PR_SET_TIMERSLACK, 1000UL);
+  DecidingClass::Thread self(*deciding_);
   BoardHeader& header = board.memory.view().header();
-  while (!stop_) {
+  for (bool has_slept = true; !stop_;) {
+    self.Begin(system_.NowNs(), has_slept);
     const uint32_t seen = header.bell;
     uint64_t next = 0;
     {
       const std::lock_guard lock(mutex_);
       if (stop_) return;
+      if (scheduling_ != self.status()) scheduling_ = self.status();
       next = ReviewLocked(system_.NowNs());
     }
-    const uint64_t now = system_.NowNs();
+    uint64_t now = system_.NowNs();
+    const uint64_t rest_ns = self.End(now);
+    if (rest_ns != 0) {
+      Rest(rest_ns);
+      now = system_.NowNs();
+      self.Begin(now, /*has_slept=*/true);
+    }
     const uint64_t wait = next > now ? next - now : 0;
-    SleepOnBell(header, seen, std::clamp(wait, kShortestSleepNs, kLongestSleepNs));
+    has_slept = SleepOnBell(header, seen, std::clamp(wait, kShortestSleepNs, kLongestSleepNs));
   }
 }
 
@@ -80,15 +99,42 @@ uint64_t GpuArbiter::ReviewLocked(uint64_t now_ns) {
                     ObserveBoard(board->memory.view(), board->seats, core_, now_ns));
   }
   core_.Decide();
+  bool changed_holds = false;
   for (const auto& board : boards_) {
-    CarryOutOrders(board->memory.view(), board->seats, core_, now_ns);
+    changed_holds |= CarryOutOrders(board->memory.view(), board->seats, core_, now_ns);
     BoardHeader& header = board->memory.view().header();
     header.daemon_beat_ns = now_ns;
     header.daemon_pid = static_cast<uint32_t>(getpid());
     header.epoch = core_.policy().rounds();
   }
-  if (left) CollectExitsLocked();
+  NoteDecisions(changed_holds);
+  if (left) CollectLeaversLocked();
   return std::min(next, core_.review_ns());
+}
+
+void GpuArbiter::NoteDecisions(bool changed_holds) {
+  uint64_t now_ns = 0;
+  const auto now = [this, &now_ns] { return now_ns != 0 ? now_ns : now_ns = system_.NowNs(); };
+  for (const auto& board : boards_) {
+    const bool is_rung_for = board->memory.view().header().attention != 0;
+    for (Client& client : board->clients) {
+      const LaunchView* const launch = core_.LaunchOf(client.id);
+      if (launch == nullptr) continue;
+      BoardSlot& slot = board->memory.view().slot(client.slot);
+      const auto demand = static_cast<uint32_t>(launch->sequence);
+      if (core_.IsGranted(client.id) && slot.granted_demand.load(std::memory_order_relaxed) != demand) {
+        slot.granted_ns.store(now(), std::memory_order_relaxed);
+        slot.granted_demand.store(demand);
+      }
+      if (client.known_demand == demand) continue;
+      client.known_demand = demand;
+      if (!is_rung_for) continue;  // whoever is alone waits for nobody
+      // What a client says of itself: it may have begun another one since, or say nonsense.
+      const uint64_t since_ns = slot.demand_since_ns.load(std::memory_order_relaxed);
+      decision_times_.Add(since_ns < now() ? now() - since_ns : 0);
+      daemon_decisions_ += changed_holds;
+    }
+  }
 }
 
 GpuStatus GpuArbiter::Status() {
@@ -103,6 +149,11 @@ GpuStatus GpuArbiter::Status() {
   status.policy_state = core_.Dump();
   status.reviews = reviews_;
   status.now_ns = now;
+  status.decisions = decision_times_.total();
+  status.daemon_decisions = daemon_decisions_;
+  status.decision_p50_ns = decision_times_.Percentile(0.5);
+  status.decision_p99_ns = decision_times_.Percentile(0.99);
+  status.scheduling = scheduling_;
   for (const auto& board : boards_) {
     for (const Client& client : board->clients) {
       const BoardSlot& slot = board->memory.view().slot(client.slot);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -75,7 +76,8 @@ Server::Server(ListeningSocket socket, Config config, std::string config_path, c
       config_(std::move(config)),
       configured_policy_(config_.gpu.policy),
       told_(system),
-      config_path_(std::move(config_path)) {}
+      config_path_(std::move(config_path)),
+      deciding_(config_.scheduling) {}
 
 Result<std::unique_ptr<Server>> Server::Start(const ArbiterPlaces& places, Config config, std::string config_path,
                                               const Surroundings& system) {
@@ -148,7 +150,7 @@ Result<GpuArbiter*> Server::GpuFor(const std::string& uuid, const ProcessIdentit
   std::unique_ptr<GpuArbiter>& gpu = gpus_[uuid];
   if (gpu != nullptr) return gpu.get();
   const SettingsSource* source = this;
-  gpu = std::make_unique<GpuArbiter>(uuid, config_.gpu, source, system_);
+  gpu = std::make_unique<GpuArbiter>(uuid, config_.gpu, source, system_, &deciding_);
   if (Status status = Watch(gpu->exits_fd()); !status) {
     gpus_.erase(uuid);
     return status.error();
@@ -212,7 +214,23 @@ Status Server::LookAfterSocket() {
   return {};
 }
 
+// Not before Run: what is started until then has the limits that the daemon was started with.
+void Server::SayScheduling() {
+  scheduling_ = deciding_.Probe();
+  const auto level = scheduling_.why.empty() ? spdlog::level::info : spdlog::level::warn;
+  spdlog::log(level, "{}", DecidingClass::Describe(scheduling_));
+}
+
+void Server::LookAtGuard() {
+  const uint64_t stops = DecidingClass::Stops();
+  if (stops == std::exchange(told_stops_, stops)) return;
+  spdlog::error("a thread that decides ran for {} ms without a pause and has lost its real-time priority, until the "
+                "configuration is read again",
+                DecidingClass::kLongestRunUs / 1000);
+}
+
 Status Server::Run() {
+  SayScheduling();
   Watchdog watchdog([this] { socket_.Remove(); });
   for (;;) {
     epoll_event events[32];
@@ -239,6 +257,7 @@ Status Server::Run() {
     }
     if (exits) KeepHouse();
     DropIdle();
+    LookAtGuard();
     if (Status status = LookAfterSocket(); !status) return status;
   }
 }

@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "sched/daemon/answer_queue.h"
 #include "sched/daemon/config.h"
+#include "sched/daemon/deciding_class.h"
 #include "sched/daemon/gpu_arbiter.h"
 #include "sched/daemon/listening_socket.h"
 #include "sched/daemon/told_settings.h"
@@ -102,6 +103,10 @@ class Server : private SettingsSource {
   Result<GpuArbiter*> GpuFor(const std::string& uuid, const ProcessIdentity& peer);
   size_t GpusOf(uint32_t uid) const;
   void DropEmptyGpus();
+  /// Tells the log at which priority decisions are made.
+  void SayScheduling();
+  /// Tells the log where a guard has taken the deciding threads' class.
+  void LookAtGuard();
   /// Reads the configuration again; the answer is what is worth a word though it is no error, also in the log.
   Result<std::vector<std::string>> Reload();
   /// Which policy counts; adds to `notes` where that may be a surprise.
@@ -122,6 +127,9 @@ class Server : private SettingsSource {
   int signals_ = -1;
   int spare_ = -1;  ///< a descriptor, for when there are no more
   std::map<int, Connection> connections_;
+  DecidingClass deciding_;
+  ClassStatus scheduling_;   ///< that the deciding threads would have, by the last try
+  uint64_t told_stops_ = 0;  ///< DecidingClass::Stops() that the log has been told of
   std::set<uint32_t> turned_away_;  ///< users who were not admitted, since the rules are in force
   std::map<std::string, std::unique_ptr<GpuArbiter>> gpus_;
 

@@ -33,11 +33,16 @@ Result<std::vector<std::string>> Server::Reload() {
   NoteAccess(config, notes);
   {
     // Reviews ask for settings: none may run while the rules change hands.
-    std::vector<std::unique_lock<std::mutex>> pause;
+    std::vector<std::unique_lock<PiMutex>> pause;
     for (const auto& [uuid, gpu] : gpus_) pause.push_back(gpu->Pause());
     config_ = std::move(config);
   }
   turned_away_.clear();
+  const bool is_stopped = deciding_.was_stopped();
+  if (config_.scheduling != deciding_.choice() || is_stopped) {
+    deciding_.Choose(config_.scheduling);
+    SayScheduling();
+  }
   socket_.AdmitOthers(!config_.users.empty());
   for (const auto& [uuid, gpu] : gpus_) gpu->Reconfigure(config_.gpu);
   for (const std::string& note : notes) spdlog::warn("{}", note);

@@ -1,5 +1,8 @@
 #include "sched/daemon/told_settings.h"
 
+#include <mutex>
+#include <vector>
+
 #include "sched/daemon/gpu_arbiter.h"
 
 namespace cupola::sched {
@@ -49,8 +52,14 @@ bool ToldSettings::TellKnown(uint32_t pid, std::optional<uint32_t> uid, const To
 }
 
 void ToldSettings::DropEnded() {
+  std::vector<Key> keys;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, entry] : entries_) keys.push_back(key);
+  }
+  std::erase_if(keys, [this](const Key& key) { return !system_.HasEnded(key.first, key.second); });
   const std::lock_guard lock(mutex_);
-  std::erase_if(entries_, [this](const auto& entry) { return system_.HasEnded(entry.first.first, entry.first.second); });
+  for (const Key& key : keys) entries_.erase(key);
 }
 
 }  // namespace cupola::sched

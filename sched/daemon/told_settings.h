@@ -5,11 +5,11 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "sched/arbiter.h"
+#include "sched/daemon/pi_mutex.h"
 #include "sched/daemon/surroundings.h"
 
 namespace cupola::sched {
@@ -40,7 +40,7 @@ class ToldSettings {
   /// whosever it is). False: there is none such.
   bool TellKnown(uint32_t pid, std::optional<uint32_t> uid, const ToldSetting& changes);
 
-  /// Forgets those that have ended. Looks at each.
+  /// Forgets those that have ended. Asks the system about each, without the lock. For one thread at a time.
   void DropEnded();
 
  private:
@@ -51,7 +51,7 @@ class ToldSettings {
   };
 
   const Surroundings& system_;
-  mutable std::mutex mutex_;
+  mutable PiMutex mutex_;
   std::map<Key, Entry> entries_;
 };
 

@@ -68,6 +68,9 @@ bool Obey(BoardClient& client) {
       std::puts("ok");
     } else if (std::strcmp(word, "variant") == 0 && std::sscanf(line, "%*s %127s", text) == 1) {
       std::puts(VariantName(client.VariantFor(text)));
+    } else if (std::strcmp(word, "storm") == 0) {  // rings without a pause, for so many ms
+      while (BoardClockNs() - now < number * 1'000'000) RingBell(client.board().header());
+      std::puts("ok");
     } else if (std::strcmp(word, "owner") == 0) {  // of a slot, and its state
       const BoardSlot& slot = client.board().slot(static_cast<uint32_t>(number));
       std::printf("%u %u\n", slot.pid.load(), slot.state.load());

@@ -19,6 +19,7 @@ TEST(Config, RulesApplyInOrderAndTheLastWordCounts) {
 [server]
 socket = "/run/x.sock"
 mps = true
+scheduling = "nice"
 [policy]
 name = "ffs"
 max_overhead = 0.05
@@ -48,6 +49,7 @@ variant = "original"
   ASSERT_TRUE(config) << config.error().ToString();
   EXPECT_EQ(config->socket, "/run/x.sock");
   EXPECT_TRUE(config->mps);
+  EXPECT_EQ(config->scheduling, ClassChoice::kNice);
   EXPECT_EQ(config->gpu.policy, "ffs");
   EXPECT_EQ(config->gpu.policy_options.quantum_ns, 2'000'000U);
   EXPECT_EQ(config->gpu.policy_options.epoch_ns, 30'000'000U);
@@ -159,6 +161,10 @@ INSTANTIATE_TEST_SUITE_P(
         WrongConfig{"[access]\nusers = \"bob\"",
                     "c.toml:2:9: expected a list of strings, not \"bob\""},
         WrongConfig{"[access]\nusers = [\"bob\",\n 3]", "c.toml:3:2: expected a string, not 3"},
+        WrongConfig{"[server]\nscheduling = \"fast\"",
+                    "c.toml:2:14: expected one of \"auto\", \"nice\", \"ordinary\", not \"fast\""},
+        WrongConfig{"[server]\nscheduling = true",
+                    "c.toml:2:14: expected one of \"auto\", \"nice\", \"ordinary\", not true"},
         WrongConfig{"[server]\nmps = 1", "c.toml:2:7: expected true or false, not 1"},
         WrongConfig{"policy = 1", "c.toml:1:10: expected a table, not 1"}));
 

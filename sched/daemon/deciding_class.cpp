@@ -1,0 +1,274 @@
+#include "sched/daemon/deciding_class.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "sched/board/yield_protocol.h"
+
+namespace cupola::sched {
+namespace {
+
+// The lowest of real time: before all ordinary threads, behind everything that an operator has put there.
+constexpr int kRealTimePriority = 1;
+constexpr int kWantedNice = -10;
+constexpr uint64_t kSliceNs = 100'000;  // the shortest that there is (Linux 6.12, sched_setattr(2))
+constexpr uint64_t kResetOnFork = 1;    // SCHED_FLAG_RESET_ON_FORK
+// A shorter sleep may be over before the thread sleeps, and the kernel would count on (RLIMIT_RTTIME).
+constexpr uint64_t kShortestRestNs = 20'000;
+
+/// struct sched_attr of sched_setattr(2), its first version. Not every libc has it, and kernel and libc headers
+/// that have it cannot be included together.
+struct Attributes {
+  uint32_t size = sizeof(Attributes);
+  uint32_t policy = SCHED_OTHER;
+  uint64_t flags = kResetOnFork;
+  int32_t nice = 0;
+  uint32_t priority = 0;
+  uint64_t runtime_ns = 0, deadline_ns = 0, period_ns = 0;
+};
+static_assert(sizeof(Attributes) == 48);
+
+bool Set(Attributes attributes) {
+  return syscall(SYS_sched_setattr, 0, &attributes, 0) == 0;
+}
+
+/// Of the calling thread. Where the system does not tell: an ordinary one.
+Attributes Get() {
+  Attributes attributes;
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0) attributes = Attributes{};
+  return attributes;
+}
+
+bool IsRealTime(uint32_t policy) { return policy == SCHED_FIFO || policy == SCHED_RR; }
+
+// The deciding threads, for the handler of SIGXCPU. Of one process, as a handler is. 0 = the entry is free.
+constexpr int kMostWatched = 128;
+std::atomic<int> watched[kMostWatched];
+std::atomic<uint64_t> stops{0};
+constexpr char kStopped[] = "a deciding thread ran too long without a sleep";
+
+// Async-signal-safe: atomics and a system call. Which of them it was the signal does not say.
+void GiveUpClass(int) {
+  const int saved = errno;
+  const Attributes ordinary;
+  for (const std::atomic<int>& thread : watched) {
+    if (const int number = thread.load(); number != 0) syscall(SYS_sched_setattr, number, &ordinary, 0);
+  }
+  stops.fetch_add(1);
+  errno = saved;
+}
+
+/// False: a thread that never rests would not be stopped, so none may be at a real-time priority.
+bool SetGuard() {
+  rlimit limit{};
+  // SIGXCPU is to come for RLIMIT_RTTIME only.
+  if (getrlimit(RLIMIT_CPU, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_CPU, &limit);
+  }
+  if (getrlimit(RLIMIT_RTTIME, &limit) != 0) return false;
+  // Limits are only lowered: an operator may have set lower ones.
+  limit.rlim_max = std::min<rlim_t>(limit.rlim_max, DecidingClass::kMostRunUs);
+  limit.rlim_cur = std::min({limit.rlim_cur, limit.rlim_max, rlim_t{DecidingClass::kLongestRunUs}});
+  if (setrlimit(RLIMIT_RTTIME, &limit) != 0) return false;
+  struct sigaction handler {};
+  handler.sa_handler = &GiveUpClass;
+  handler.sa_flags = SA_RESTART;
+  sigemptyset(&handler.sa_mask);
+  return sigaction(SIGXCPU, &handler, nullptr) == 0;
+}
+
+int Watch(int thread) {
+  for (int i = 0; i < kMostWatched; ++i) {
+    int none = 0;
+    if (watched[i].compare_exchange_strong(none, thread)) return i;
+  }
+  return -1;
+}
+
+uint64_t LimitOf(decltype(RLIMIT_NICE) which) {
+  rlimit limit{};
+  return getrlimit(which, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+/// Why real time was refused, with what the operator may look at.
+std::string WhyNot(int error) {
+  if (error != EPERM) return fmt::format("a real-time priority is refused: {}", std::strerror(error));
+  const uint64_t most = LimitOf(RLIMIT_RTPRIO);
+  if (most < kRealTimePriority) {
+    return "no real-time priority is allowed (RLIMIT_RTPRIO is 0, and the daemon lacks CAP_SYS_NICE)";
+  }
+  return "a real-time priority is refused although RLIMIT_RTPRIO allows one (its control group has no real-time "
+         "share, or a filter of system calls forbids it)";
+}
+
+ClassStatus StatusOf(const Attributes& attributes, std::string why) {
+  ClassStatus status;
+  const bool is_real_time = IsRealTime(attributes.policy);
+  switch (attributes.policy) {
+    case SCHED_FIFO: status.policy = "SCHED_FIFO"; break;
+    case SCHED_RR: status.policy = "SCHED_RR"; break;
+    case SCHED_OTHER: status.policy = "SCHED_OTHER"; break;
+    case SCHED_BATCH: status.policy = "SCHED_BATCH"; break;
+    case SCHED_IDLE: status.policy = "SCHED_IDLE"; break;
+    default: status.policy = fmt::format("policy {}", attributes.policy);
+  }
+  status.priority = is_real_time ? static_cast<int>(attributes.priority) : 0;
+  status.nice = is_real_time ? 0 : attributes.nice;
+  // Systems that know no slices of threads say 0, or whatever was set without a meaning.
+  status.slice_us = !is_real_time && attributes.policy == SCHED_OTHER ? attributes.runtime_ns / 1000 : 0;
+  status.why = std::move(why);
+  return status;
+}
+
+/// The lowest nice value that the thread may have, at least kWantedNice.
+bool TakeNice(const Attributes& started) {
+  Attributes wanted;
+  wanted.nice = std::min<int32_t>(started.nice, kWantedNice);
+  wanted.runtime_ns = kSliceNs;
+  if (Set(wanted)) return true;
+  // RLIMIT_NICE is 20 less the lowest nice value (setrlimit(2)).
+  const auto allowed = 20 - static_cast<int64_t>(std::min<uint64_t>(LimitOf(RLIMIT_NICE), 40));
+  wanted.nice = static_cast<int32_t>(std::clamp<int64_t>(allowed, wanted.nice, started.nice));
+  if (wanted.nice < started.nice && Set(wanted)) return true;
+  wanted.nice = started.nice;
+  return Set(wanted);
+}
+
+/// As the process was started: what its first thread had when this was first asked for.
+const Attributes& Started() {
+  static const Attributes started = Get();
+  return started;
+}
+
+/// For the calling thread, which the handler looks after where `is_watched`.
+ClassStatus Take(ClassChoice choice, bool is_watched) {
+  const Attributes started = Started();
+  // An operator's own choice for the whole daemon stands.
+  if (IsRealTime(started.policy) || choice == ClassChoice::kOrdinary) {
+    Attributes back = started;
+    back.flags |= kResetOnFork;
+    if (IsRealTime(started.policy)) (void)SetGuard();
+    (void)Set(back);
+    ClassStatus status = StatusOf(Get(), "");
+    status.name = IsRealTime(started.policy) ? "real-time" : "ordinary";
+    return status;
+  }
+  std::string why;
+  if (choice == ClassChoice::kAuto) {
+    Attributes wanted;
+    wanted.policy = SCHED_FIFO;
+    wanted.priority = kRealTimePriority;
+    if (!is_watched || !SetGuard()) {
+      why = "there is no guard for a real-time priority";
+    } else if (Set(wanted)) {
+      ClassStatus status = StatusOf(Get(), "");
+      status.name = "real-time";
+      return status;
+    } else {
+      why = WhyNot(errno);
+    }
+  }
+  const bool is_set = TakeNice(started);
+  ClassStatus status = StatusOf(Get(), std::move(why));
+  const bool has_any = status.nice < started.nice || (status.slice_us != 0 && status.slice_us <= kSliceNs / 1000);
+  status.name = is_set && has_any ? "nice" : "ordinary";
+  if (status.nice >= started.nice && status.nice > kWantedNice) {
+    status.why += fmt::format("{}a nice value below {} is not allowed either (RLIMIT_NICE)",
+                              status.why.empty() ? "" : "; ", started.nice);
+  }
+  return status;
+}
+
+}  // namespace
+
+DecidingClass::DecidingClass(ClassChoice choice) : choice_(choice) { (void)Started(); }
+
+void DecidingClass::Choose(ClassChoice choice) {
+  choice_.store(choice);
+  stops_before_.store(stops.load());
+  choices_.fetch_add(1);
+}
+
+const char* DecidingClass::NameOf(ClassChoice choice) {
+  switch (choice) {
+    case ClassChoice::kAuto: return "auto";
+    case ClassChoice::kNice: return "nice";
+    case ClassChoice::kOrdinary: return "ordinary";
+  }
+  return "auto";
+}
+
+uint64_t DecidingClass::Stops() { return stops.load(); }
+
+bool DecidingClass::was_stopped() const { return stops.load() != stops_before_.load(); }
+
+ClassStatus DecidingClass::Probe() {
+  ClassStatus status;
+  try {
+    std::thread([&] {
+      Thread thread(*this);
+      thread.Begin(BoardClockNs(), /*has_slept=*/true);
+      status = thread.status();
+      (void)thread.End(BoardClockNs());
+    }).join();
+  } catch (const std::system_error& error) {
+    status.why = fmt::format("there is no thread to try it with: {}", error.what());
+  }
+  return status;
+}
+
+std::string DecidingClass::Describe(const ClassStatus& status) {
+  if (status.name == "real-time") {
+    return fmt::format("decisions are made at a real-time priority ({} {}), with half a processor at most",
+                       status.policy, status.priority);
+  }
+  std::string text = status.name == "nice" ? fmt::format("decisions are made at nice {}", status.nice)
+                                           : std::string("decisions are made at the daemon's ordinary priority");
+  if (status.name == "nice" && status.slice_us != 0) text += fmt::format(", in slices of {} us", status.slice_us);
+  return status.why.empty() ? text : text + ": " + status.why;
+}
+
+DecidingClass::Thread::Thread(DecidingClass& shared) : shared_(shared), entry_(Watch(static_cast<int>(syscall(SYS_gettid)))) {}
+
+DecidingClass::Thread::~Thread() {
+  if (entry_ >= 0) watched[entry_].store(0);
+}
+
+void DecidingClass::Thread::Begin(uint64_t now_ns, bool has_slept) {
+  if (has_slept || awake_since_ns_ == 0) awake_since_ns_ = now_ns;
+  const uint32_t choices = shared_.choices_.load();
+  const uint64_t stops_now = stops.load();
+  if (choices == known_choices_ && stops_now == known_stops_) return;
+  known_choices_ = choices;
+  known_stops_ = stops_now;
+  if (shared_.was_stopped()) {
+    status_ = Take(ClassChoice::kOrdinary, entry_ >= 0);
+    status_.why = kStopped;
+  } else {
+    status_ = Take(shared_.choice_.load(), entry_ >= 0);
+  }
+}
+
+uint64_t DecidingClass::Thread::End(uint64_t now_ns) {
+  const uint64_t worked_ns = now_ns - std::exchange(awake_since_ns_, now_ns);
+  if (status_.priority == 0) return 0;
+  const uint64_t rest_ns = shared_.budget_.Spend(worked_ns, now_ns);
+  if (rest_ns == 0) return 0;
+  shared_.rests_.fetch_add(1, std::memory_order_relaxed);
+  return std::max(rest_ns, kShortestRestNs);
+}
+
+}  // namespace cupola::sched
