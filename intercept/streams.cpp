@@ -7,6 +7,7 @@
 
 #include "intercept/calls.h"
 #include "intercept/handle_map.h"
+#include "intercept/patient_wait.h"
 #include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/recorder.h"
@@ -155,7 +156,7 @@ void NoteStreamsEnded(CUcontext context) noexcept {
 // other.
 void NoteCaptureBegins() noexcept {
   open_captures.fetch_add(1);
-  while (captures_forbidden.load() != 0) __builtin_ia32_pause();
+  for (PatientWait wait; captures_forbidden.load() != 0;) wait.Pause();
 }
 
 NoCaptureBegins::NoCaptureBegins() noexcept { captures_forbidden.fetch_add(1); }

@@ -6,6 +6,7 @@
 #include "intercept/batches/batch_row.h"
 #include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
+#include "intercept/patient_wait.h"
 
 namespace cupola::intercept::batches {
 namespace {
@@ -161,7 +162,7 @@ bool MakeGraphs(CUcontext context, CUstream stream, const HeldLaunch& first) noe
   }
   const uint64_t since = NowNs();
   const CUstream asked = stream != nullptr ? stream : CU_STREAM_LEGACY;
-  while (AskStream(asked) == CUDA_ERROR_NOT_READY && NowNs() - since < kUploadNs) __builtin_ia32_pause();
+  for (PatientWait wait; AskStream(asked) == CUDA_ERROR_NOT_READY && NowNs() - since < kUploadNs;) wait.Pause();
   return true;
 }
 

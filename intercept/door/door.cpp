@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -139,7 +140,13 @@ struct KeptPath {
       state.store(2, std::memory_order_release);
     }
     // Another thread is about to be done; in a child that was forked meanwhile it never will be.
-    for (int i = 0; i < 1'000'000 && state.load(std::memory_order_relaxed) == 1; ++i) __builtin_ia32_pause();
+    for (int i = 0; i < 10'000 && state.load(std::memory_order_relaxed) == 1; ++i) {
+      if (i < 100) {
+        __builtin_ia32_pause();
+      } else {
+        sched_yield();
+      }
+    }
     return Get();
   }
 };

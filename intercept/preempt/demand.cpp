@@ -6,6 +6,7 @@
 #include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
 #include "intercept/mutex_lock.h"
+#include "intercept/patient_wait.h"
 #include "intercept/preempt/agent_context.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/gates.h"
@@ -118,9 +119,8 @@ bool Begin(PreemptContext& context, uint64_t stream, CUstream handle, uint64_t p
            uint32_t sms, sched::Wakes* wakes) {
   GpuBoard& gpu = *context.gpu;
   DemandState& state = gpu.demand;
-  while (!Enter(state, Phase::kNone)) {
+  for (PatientWait wait; !Enter(state, Phase::kNone); wait.Pause()) {
     if (state.phase.load() == Phase::kOn) return false;
-    __builtin_ia32_pause();
   }
   const uint64_t now = NowNs();
   const uint64_t ended = state.ended_ns.load(std::memory_order_relaxed);

@@ -1,7 +1,6 @@
 #include "intercept/preempt/host_holds.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <bit>
@@ -11,6 +10,7 @@
 #include "intercept/fast_clock.h"
 #include "intercept/launch_path.h"
 #include "intercept/mutex_lock.h"
+#include "intercept/patient_wait.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
@@ -162,6 +162,7 @@ bool AnyIsHeldLocked(Matches&& matches) {
 template <typename Matches>
 void Forget(Matches&& matches) {
   if (!AnyIsHeld()) return;
+  PatientWait wait;
   pthread_mutex_lock(&mutex);
   for (;;) {
     const auto found = std::ranges::find_if(Streams(), matches);
@@ -172,7 +173,7 @@ void Forget(Matches&& matches) {
     }
     found->is_over = true;
     pthread_mutex_unlock(&mutex);
-    sched_yield();
+    wait.Pause();
     pthread_mutex_lock(&mutex);
   }
   pthread_mutex_unlock(&mutex);
@@ -317,6 +318,7 @@ bool MayBeFreedBehindHold(const StreamKey& key) noexcept {
 void PauseHoldsOf(CUcontext context) noexcept {
   if (!AnyIsHeld()) return;
   const auto of = reinterpret_cast<uint64_t>(context);
+  PatientWait wait;
   bool any_asks = true;
   while (any_asks) {
     any_asks = false;
@@ -328,7 +330,7 @@ void PauseHoldsOf(CUcontext context) noexcept {
         any_asks |= one.asking != 0;
       }
     }
-    if (any_asks) sched_yield();
+    if (any_asks) wait.Pause();
   }
 }
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include <sched.h>
 
 #include "device/runtime/preempt_control.h"
 #include "intercept/driver_calls.h"
 #include "intercept/fast_clock.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
+#include "intercept/patient_wait.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/live_streams.h"
@@ -152,10 +152,11 @@ enum class Reading : uint8_t { kAnew, kLate, kRefused };
 Reading ReadAnew(PreemptContext& context) {
   constexpr uint64_t kLimitNs = 10'000'000;
   const uint64_t since_ns = NowNs();
+  PatientWait wait;
   for (uint64_t now = since_ns; now - since_ns < kLimitNs; now = NowNs()) {
     if (context.reader.read_ns.load(std::memory_order_acquire) > since_ns) return Reading::kAnew;
     if (!Read(context, now)) return Reading::kRefused;
-    sched_yield();
+    wait.Pause();
   }
   return Reading::kLate;
 }

@@ -11,6 +11,7 @@
 #include "intercept/driver_calls.h"
 #include "intercept/mutex_lock.h"
 #include "intercept/notice.h"
+#include "intercept/patient_wait.h"
 #include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/waiting.h"
 #include "intercept/streams.h"
@@ -27,6 +28,7 @@ constexpr uint32_t kIdleNs = 125'000;
 constexpr uint32_t kSharedBytes = runtime::kArenaUnits * runtime::kTaskUnitBytes;
 constexpr size_t kControlBytes = 4096, kPage = 4096;
 constexpr uint32_t kLookEvery = 64, kAskEvery = 16384;  // turns of a wait
+constexpr uint64_t kLookAgainNs = 500'000;  // after those
 
 /// Makes a context current: who waits for tasks may be a thread of another.
 class CurrentScope {
@@ -184,9 +186,8 @@ void TaskEngine::TurnTo(Image* image) noexcept {
   if (!WaitForAll(Until::kOverOrStuck)) return;
   AskToLeave();
   // One that faulted says for ever that it runs.
-  for (uint32_t turn = 1; IsResident(); ++turn) {
-    _mm_pause();
-    if (turn % kAskEvery == 0 && !IsWell()) return;
+  for (PatientWait wait; IsResident(); wait.Pause(IsHeld())) {
+    if (IsTimeToAsk(NowNs(), kAskEveryNs) && !IsWell()) return;
   }
   if (state() != State::kReady) return;
   const RelaxedCapture relaxed;
@@ -315,16 +316,25 @@ bool TaskEngine::IsStuck(uint32_t column, Seen* seen) noexcept {
   return true;
 }
 
-// Spins, and looks now and then whether the MasterKernel runs, the context is well, and the
-// column's oldest task still the same.
+// Spins, since most tasks are short, and looks now and then whether the MasterKernel runs, the context is well, and the
+// column's oldest task still the same. What takes longer than the first kAskEvery turns, some tenths of a millisecond,
+// is waited for with ever longer sleeps: a task that is held may be so for as long as another process has the GPU.
 template <typename IsOver, typename Column>
 TaskEngine::End TaskEngine::Await(IsOver is_over, Column column, Until until) noexcept {
   Seen seen;
+  PatientWait wait;
+  uint64_t looked_ns = 0;
   for (uint32_t turn = 1; !is_over(); ++turn) {
-    _mm_pause();
-    if (turn % kLookEvery != 0) continue;
+    if (turn < kAskEvery) {
+      _mm_pause();
+      if (turn % kLookEvery != 0) continue;
+    } else {
+      turn = kAskEvery;
+      wait.Pause(IsHeld());
+    }
     if (!IsReady() || !EnsureRunning()) return End::kDead;
-    if (turn % kAskEvery != 0) continue;
+    if (turn < kAskEvery || NowNs() - looked_ns < kLookAgainNs) continue;
+    looked_ns = NowNs();
     if (!IsWell()) return End::kDead;
     LookAt(column());
     if (until == Until::kOverOrStuck && IsStuck(column(), &seen)) return End::kStuck;

@@ -3,6 +3,7 @@
 #include <climits>
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -235,12 +236,17 @@ bool SetRequest(BoardView board, uint32_t victim, uint32_t requester, uint32_t s
 }
 
 bool BeginNotNow(BoardView board, uint32_t self) {
-  constexpr uint64_t kLimitNs = 1'000'000;
+  constexpr uint64_t kSpinNs = 20'000, kLimitNs = 1'000'000;
   BoardSlot& slot = board.slot(self);
   slot.not_now.fetch_add(1);
   const uint64_t since_ns = BoardClockNs();
-  while (slot.being_asked.load() != 0 && BoardClockNs() - since_ns < kLimitNs) {
-    __builtin_ia32_pause();
+  for (uint64_t waited_ns = 0; slot.being_asked.load() != 0 && waited_ns < kLimitNs;) {
+    if (waited_ns < kSpinNs) {
+      __builtin_ia32_pause();
+    } else {
+      sched_yield();  // who asks may wait for this processor
+    }
+    waited_ns = BoardClockNs() - since_ns;
   }
   return slot.yield_requests.load() == 0 && slot.more_requests.IsEmpty();
 }
