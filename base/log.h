@@ -1,6 +1,6 @@
 // The log of the command-line tools and daemons: spdlog, to standard error, level from CUPOLA_LOG
 // (trace, debug, info, warn, error, off; default warn). The preloaded library does not use it: a
-// guest in another program's process says only what intercept/notice.h lets it say.
+// guest in another program's process says only what intercept/process/notice.h lets it say.
 #pragma once
 
 #include <spdlog/spdlog.h>

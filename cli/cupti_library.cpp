@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr unsigned kProbeSeconds = 20;
 
-// As the preloaded library knows them (intercept/device_timing.cpp).
+// As the preloaded library knows them (intercept/record/device_timing.cpp).
 constexpr const char* kTools[] = {"CUDA_INJECTION64_PATH", "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
                                   "NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "NSYS_PROFILING_SESSION_ID",
                                   "NV_SANITIZER_INJECTION_PORT_BASE"};

@@ -1,5 +1,5 @@
 // What a process under `cupola profile` wrote down of its launches besides their records (the
-// preloaded library, intercept/launch_features.h, or the CUPTI object), and how it becomes a
+// preloaded library, intercept/record/launch_features.h, or the CUPTI object), and how it becomes a
 // profile. A text file, `.<pid>.<start_ns>.features`, one line each:
 //
 //   cupola-features 1

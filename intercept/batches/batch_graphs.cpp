@@ -4,9 +4,9 @@
 #include <new>
 
 #include "intercept/batches/batch_row.h"
-#include "intercept/driver_calls.h"
-#include "intercept/fast_clock.h"
-#include "intercept/patient_wait.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/patient_wait.h"
 
 namespace cupola::intercept::batches {
 namespace {

@@ -3,11 +3,11 @@
 #include <cstring>
 #include <new>
 
-#include "intercept/driver_calls.h"
-#include "intercept/handle_map.h"
-#include "intercept/launch_limits.h"
-#include "intercept/launch_path.h"
+#include "intercept/facts/launch_limits.h"
+#include "intercept/path/launch_path.h"
 #include "intercept/preempt/launch_arguments.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/handle_map.h"
 
 namespace cupola::intercept::batches {
 namespace {

@@ -10,7 +10,7 @@
 #include <cuda.h>
 
 #include "intercept/batches/batch_row.h"
-#include "intercept/thread_state.h"
+#include "intercept/process/thread_state.h"
 
 namespace cupola::intercept {
 struct LaunchFacts;

@@ -1,6 +1,6 @@
 // libcupola_cupti.so: measures the kernels of a process with CUPTI, for `cupola profile`. The
 // driver loads it at cuInit (CUDA_INJECTION64_PATH) and calls InitializeInjection. Each launch call
-// is described as the preloaded library does it (intercept/launch_features.h), under the
+// is described as the preloaded library does it (intercept/record/launch_features.h), under the
 // correlation id by which CUPTI's activity records give its duration. CUPTI is opened at run time;
 // where it cannot be, or somebody uses it already, an X line says so and nothing else happens.
 // CUPTI documentation, "CUPTI Callback API" and "CUPTI Activity API". Callbacks come from any
@@ -15,7 +15,7 @@
 #include <dlfcn.h>
 #include <time.h>
 
-#include "intercept/launch_features.h"
+#include "intercept/record/launch_features.h"
 
 namespace {
 

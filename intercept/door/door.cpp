@@ -2,7 +2,7 @@
 // dlopen or dlsym, and nothing runs but the one constructor, which makes one system call; no thread-local memory.
 // The object must load under any C library, musl's too: undefined symbols are those that all have, the
 // others weak (tests/preload/library_test.py).
-#include "intercept/door/door.h"
+#include "intercept/process/door.h"
 
 #include <cstddef>
 #include <cstdio>
@@ -17,9 +17,9 @@
 
 #include "intercept/door/driver_image.h"
 #include "intercept/door/next_in_order.h"
-#include "intercept/driver_search.h"
-#include "intercept/notice.h"
-#include "intercept/own_stack.h"
+#include "intercept/process/driver_search.h"
+#include "intercept/process/notice.h"
+#include "intercept/process/own_stack.h"
 
 // By the oldest version, which every glibc has: the newest would keep the door out of older ones.
 __asm__(".symver dladdr,dladdr@GLIBC_2.2.5");

@@ -13,16 +13,14 @@
 #include <optional>
 
 #include "device/compiler/store/sha256.h"
-#include "intercept/driver.h"
-#include "intercept/driver_calls.h"
-#include "intercept/fast_clock.h"
-#include "intercept/handle_map.h"
 #include "intercept/images/resting_libraries.h"
-#include "intercept/mutex_lock.h"
-#include "intercept/notice.h"
-#include "intercept/preempt/preempt_context.h"
-#include "intercept/preempt/variants.h"
-#include "intercept/tasks/task_engines.h"
+#include "intercept/images/variant.h"
+#include "intercept/process/driver.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/handle_map.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/notice.h"
 
 namespace cupola::intercept {
 namespace {
@@ -100,18 +98,36 @@ bool FindBundleLocked(Find&& find, Image* image) {
 
 std::string KeyOf(const Image& image) { return image.mapped != nullptr ? image.mapped->key() : ""; }
 
+void FreeVariant(Variant* variant) {
+  if (variant->model != variant->history) delete variant->model;
+  delete variant->history;
+  delete variant;
+}
+
+void ForgetPrepared(Variant* variant, const void* prepared_in) {
+  for (PreparedVariant& prepared : variant->prepared) {
+    const void* expected = prepared_in;
+    prepared.context.compare_exchange_strong(expected, nullptr);
+  }
+}
+
 void FreeImageLocked(Image* image) {
-  for (const auto& [entry, variant] : image->variants) preempt::FreeVariant(variant);
+  for (const auto& [entry, variant] : image->variants) FreeVariant(variant);
   if (image->mapped != nullptr && image->mapped.use_count() == 1) {
     images->bundles.erase(image->mapped->key());
   }
   delete image;
 }
 
+constexpr size_t kMostUsers = 4;
+std::atomic<ImageUser> users[kMostUsers];
+
 bool IsNamed(const Image& image) {
-  bool is_served = false;
-  tasks::ForEachEngine([&](const tasks::TaskEngine& engine) { is_served |= engine.Serves(&image); });
-  return is_served || preempt::AnyLaunchIsOf(image);
+  for (const std::atomic<ImageUser>& place : users) {
+    const ImageUser user = place.load(std::memory_order_acquire);
+    if (user != nullptr && user(image)) return true;
+  }
+  return false;
 }
 
 void FreeRetiredLocked() {
@@ -264,6 +280,17 @@ void NoteFound(const void* owner, bool is_library, CUcontext context, Find&& fin
 
 }  // namespace
 
+void AddImageUser(ImageUser user) noexcept {
+  for (std::atomic<ImageUser>& place : users) {
+    const ImageUser known = place.load(std::memory_order_relaxed);
+    if (known == user) return;
+    if (known != nullptr) continue;
+    place.store(user, std::memory_order_release);
+    return;
+  }
+  __builtin_trap();  // their number is one of the code
+}
+
 pthread_mutex_t& ImagesMutex() noexcept { return mutex; }
 
 void OpenVariantStore() noexcept {
@@ -378,8 +405,7 @@ void ForgetImage(const void* owner) noexcept {
   }
 }
 
-void ForgetImagesOf(CUcontext context) noexcept {
-  preempt::PreemptContext* const known = preempt::FindContext(context);
+void ForgetImagesOf(CUcontext context, const void* prepared_in) noexcept {
   std::vector<const void*> owners;
   {
     const MutexLock lock(mutex);
@@ -387,8 +413,8 @@ void ForgetImagesOf(CUcontext context) noexcept {
     for (auto& [owner, image] : images->by_owner) {
       if (!image->is_library && image->context == context) owners.push_back(owner);
       for (BesideLibrary& beside : image->beside) std::erase(beside.filled, context);
-      if (known == nullptr) continue;
-      for (auto& [entry, variant] : image->variants) ForgetPrepared(*variant, known);
+      if (prepared_in == nullptr) continue;
+      for (auto& [entry, variant] : image->variants) ForgetPrepared(variant, prepared_in);
     }
   }
   for (const void* owner : owners) ForgetImage(owner);

@@ -18,10 +18,7 @@
 
 namespace cupola::intercept {
 
-namespace preempt {
 struct Variant;
-}
-using preempt::Variant;
 
 /// A library of ours beside an image of the program.
 struct BesideLibrary {
@@ -43,6 +40,11 @@ struct Image {
   std::unordered_map<const store::KernelEntry*, Variant*> variants;
   std::vector<const void*> handles;
 };
+
+/// Who keeps an image that was unloaded says so here: whether it names the image. Asked under ImagesMutex, so without a
+/// lock that is held while that is taken; subscribes at the process's start. At most four.
+using ImageUser = bool (*)(const Image& image) noexcept;
+void AddImageUser(ImageUser user) noexcept;
 
 /// Held around all that changes an image or its variants.
 pthread_mutex_t& ImagesMutex() noexcept;
@@ -70,8 +72,8 @@ void NoteKernel(const void* function, const void* owner, const char* name) noexc
 void NoteAlias(const void* alias, const void* function) noexcept;
 /// About to be unloaded, with nothing of it outstanding.
 void ForgetImage(const void* owner) noexcept;
-/// The context is about to end: its modules go.
-void ForgetImagesOf(CUcontext context) noexcept;
+/// The context is about to end: its modules go, and what was prepared in it (PreparedVariant::context; null: nothing).
+void ForgetImagesOf(CUcontext context, const void* prepared_in) noexcept;
 
 /// The variant of a CUfunction or CUkernel, or null. Lock-free.
 Variant* FindVariant(const void* function) noexcept;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "intercept/driver_calls.h"
-#include "intercept/notice.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/notice.h"
 
 namespace cupola::intercept {
 

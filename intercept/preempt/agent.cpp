@@ -7,11 +7,6 @@
 #include <sys/prctl.h>
 #include <xmmintrin.h>
 
-#include "intercept/driver_calls.h"
-#include "intercept/fast_clock.h"
-#include "intercept/mutex_lock.h"
-#include "intercept/notice.h"
-#include "intercept/own_thread.h"
 #include "intercept/preempt/agent_context.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
@@ -21,8 +16,13 @@
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/notice.h"
+#include "intercept/process/own_thread.h"
+#include "intercept/process/thread_state.h"
 #include "intercept/tasks/task_demand.h"
-#include "intercept/thread_state.h"
 
 namespace cupola::intercept::preempt {
 namespace {

@@ -3,7 +3,7 @@
 // thread's [CUDA Driver API up to 3.2; seen on an H200: docs/preemption.md, "The agent"].
 #pragma once
 
-#include "intercept/driver_calls.h"
+#include "intercept/process/driver_calls.h"
 
 namespace cupola::intercept::preempt {
 

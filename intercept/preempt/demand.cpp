@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "intercept/driver_calls.h"
-#include "intercept/fast_clock.h"
-#include "intercept/mutex_lock.h"
-#include "intercept/patient_wait.h"
+#include "intercept/facts/streams.h"
 #include "intercept/preempt/agent_context.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/gates.h"
@@ -14,7 +11,10 @@
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
-#include "intercept/streams.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/patient_wait.h"
 #include "intercept/tasks/task_demand.h"
 
 namespace cupola::intercept::preempt {

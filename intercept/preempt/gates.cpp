@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "intercept/driver_calls.h"
-#include "intercept/launch_path.h"
+#include "intercept/path/launch_path.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/guarded_launch.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/process/driver_calls.h"
 
 namespace cupola::intercept::preempt {
 namespace {

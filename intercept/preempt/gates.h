@@ -9,7 +9,7 @@
 
 #include <cuda.h>
 
-#include "intercept/streams.h"
+#include "intercept/facts/streams.h"
 
 namespace cupola::intercept {
 struct LaunchFacts;

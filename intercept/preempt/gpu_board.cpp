@@ -16,15 +16,15 @@
 #include <cstring>
 #include <new>
 
-#include "intercept/driver_calls.h"
-#include "intercept/mutex_lock.h"
-#include "intercept/notice.h"
-#include "intercept/own_thread.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/launched_names.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
-#include "intercept/thread_state.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/notice.h"
+#include "intercept/process/own_thread.h"
+#include "intercept/process/thread_state.h"
 #include "sched/board/executable_path.h"
 
 namespace cupola::intercept::preempt {

@@ -10,9 +10,9 @@
 #include <cuda.h>
 #include <pthread.h>
 
-#include "intercept/notice.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/usual_time.h"
+#include "intercept/process/notice.h"
 #include "models/plan_file.h"
 #include "sched/board/board_client.h"
 

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "intercept/driver_calls.h"
-#include "intercept/fast_clock.h"
-#include "intercept/green_contexts.h"
-#include "intercept/launch_limits.h"
-#include "intercept/launch_path.h"
-#include "intercept/mutex_lock.h"
-#include "intercept/notice.h"
+#include "intercept/facts/green_contexts.h"
+#include "intercept/facts/launch_limits.h"
+#include "intercept/facts/live_streams.h"
+#include "intercept/path/launch_path.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gates.h"
@@ -19,7 +16,6 @@
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_attempt.h"
 #include "intercept/preempt/launch_prediction.h"
-#include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/plain_launch.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/row_launch.h"
@@ -27,7 +23,11 @@
 #include "intercept/preempt/sm_demand.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
-#include "intercept/thread_state.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/notice.h"
+#include "intercept/process/thread_state.h"
 #include "models/plan.h"
 #include "profiles/claim_word.h"
 

@@ -3,10 +3,11 @@
 #include <atomic>
 #include <cstdlib>
 
-#include "intercept/fast_clock.h"
+#include "intercept/facts/live_streams.h"
 #include "intercept/images/images.h"
-#include "intercept/notice.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/notice.h"
 
 namespace cupola::intercept::preempt {
 namespace {
@@ -35,7 +36,7 @@ void ChooseHardwareQueues(bool shares_context) noexcept {
     setenv(kVariable, "32", /*overwrite=*/0);
     Say(Level::kInfo, {"32 hardware queues: an earlier run of this program had more streams than 8"});
   }
-  settings.queues = QueuesOfDriver();
+  StartCountingStreams(QueuesOfDriver());
 }
 
 void NoteStreamsExceedQueues() noexcept {
@@ -43,9 +44,9 @@ void NoteStreamsExceedQueues() noexcept {
 }
 
 void RememberStreamsExceedQueues() noexcept {
-  if (!exceed.load() || settings.queues >= kMostHardwareQueues) return;
+  if (!exceed.load() || HardwareQueues() >= kMostHardwareQueues) return;
   Say(Level::kInfo, {"there were more streams than hardware queues (", kVariable, "): ",
-                     Decimal(settings.queues)});
+                     Decimal(HardwareQueues())});
   if (MonotonicNs() - begun_ns.load() >= kLongEnoughNs) LeaveProgramNote(kNote);
 }
 

@@ -10,12 +10,9 @@
 
 namespace cupola::intercept::preempt {
 
-/// The most that a process can have.
-inline constexpr uint32_t kMostHardwareQueues = 32;
-
 /// Once, before cuInit, when the store is open: where an earlier run of this program had more streams than
 /// queues, and the environment says nothing, sets CUDA_DEVICE_MAX_CONNECTIONS to 32. Under MPS (`shares_context`),
-/// whose clients share the queues of the GPU, to 8. Sets Settings::queues.
+/// whose clients share the queues of the GPU, to 8. Streams are counted from then on (facts/live_streams.h).
 void ChooseHardwareQueues(bool shares_context) noexcept;
 
 /// A launch went out as it was made since there are more streams than queues. A store.

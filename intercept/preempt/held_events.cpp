@@ -2,11 +2,11 @@
 // is held as well.
 #include <atomic>
 
-#include "intercept/driver_calls.h"
-#include "intercept/graphs.h"
-#include "intercept/handle_map.h"
+#include "intercept/facts/graphs.h"
 #include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/handle_map.h"
 
 namespace cupola::intercept::preempt {
 namespace {

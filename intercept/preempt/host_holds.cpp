@@ -6,15 +6,15 @@
 #include <bit>
 #include <vector>
 
-#include "intercept/driver_calls.h"
-#include "intercept/fast_clock.h"
-#include "intercept/launch_path.h"
-#include "intercept/mutex_lock.h"
-#include "intercept/patient_wait.h"
-#include "intercept/preempt/live_streams.h"
+#include "intercept/facts/live_streams.h"
+#include "intercept/path/launch_path.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
-#include "intercept/thread_state.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/patient_wait.h"
+#include "intercept/process/thread_state.h"
 
 namespace cupola::intercept::preempt {
 namespace internal {
@@ -341,17 +341,16 @@ void ResumeHoldsOf(CUcontext context) noexcept {
   for (HeldStream& one : Streams()) one.is_paused &= one.context != of;
 }
 
-void ForgetHoldOf(CUstream stream) noexcept {
-  Forget([stream](const HeldStream& one) { return one.handle == stream && !one.is_all; });
-}
-
-void ForgetHoldsOf(CUcontext context) noexcept {
-  const auto of = reinterpret_cast<uint64_t>(context);
-  Forget([of](const HeldStream& one) { return of != 0 && one.context == of; });
-}
-
-void ForgetHoldsOfThread() noexcept {
-  Forget([](const HeldStream& one) { return one.thread == &this_thread; });
+void StartHostHolds() noexcept {
+  stream_ends.destroyed.Subscribe([](CUstream stream) {
+    Forget([stream](const HeldStream& one) { return one.handle == stream && !one.is_all; });
+  });
+  stream_ends.with_context.Subscribe([](CUcontext context) {
+    const auto of = reinterpret_cast<uint64_t>(context);
+    Forget([of](const HeldStream& one) { return of != 0 && one.context == of; });
+  });
+  stream_ends.with_thread.Subscribe(
+      [] { Forget([](const HeldStream& one) { return one.thread == &this_thread; }); });
 }
 
 void ForgetHoldsAfterFork() noexcept {

@@ -13,7 +13,7 @@
 
 #include <cuda.h>
 
-#include "intercept/streams.h"
+#include "intercept/facts/streams.h"
 
 namespace cupola::intercept {
 struct LaunchFacts;
@@ -59,10 +59,8 @@ void NoteWaitedFor(CUcontext context, uint64_t stream, bool whole_context, uint6
 void PauseHoldsOf(CUcontext context) noexcept;
 void ResumeHoldsOf(CUcontext context) noexcept;
 
-/// The stream is about to be destroyed; the context to end; the calling thread's default stream to end.
-void ForgetHoldOf(CUstream stream) noexcept;
-void ForgetHoldsOf(CUcontext context) noexcept;
-void ForgetHoldsOfThread() noexcept;
+/// Of a process that takes part, at its start: streams that end are forgotten from now on.
+void StartHostHolds() noexcept;
 void ForgetHoldsAfterFork() noexcept;
 
 // Events and executable graphs that came behind what the program holds (held_events.cpp).

@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "intercept/driver_calls.h"
 #include "intercept/preempt/guarded_launch.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/variants.h"
+#include "intercept/process/driver_calls.h"
 
 namespace cupola::intercept::preempt {
 namespace {

@@ -11,10 +11,13 @@
 
 #include "device/compiler/store/bundle.h"
 
+namespace cupola::intercept {
+struct Variant;
+}
+
 namespace cupola::intercept::preempt {
 
 struct LaunchCall;
-struct Variant;
 
 /// Attributes of a variant's launch.
 struct KeptAttributes {

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
-#include "intercept/launch_path.h"
+#include "intercept/facts/streams.h"
+#include "intercept/path/launch_path.h"
 #include "intercept/preempt/guarded_launch.h"
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/variants.h"
-#include "intercept/streams.h"
 
 namespace cupola::intercept::preempt {
 

@@ -5,7 +5,7 @@
 #include <new>
 #include <span>
 
-#include "intercept/allocations.h"
+#include "intercept/facts/allocations.h"
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_attempt.h"
 #include "intercept/preempt/launch_slots.h"

@@ -10,13 +10,13 @@
 
 namespace cupola::intercept {
 struct LaunchFacts;
+struct Variant;
 }
 
 namespace cupola::intercept::preempt {
 
 struct Attempt;
 struct LaunchSlot;
-struct Variant;
 
 /// Makes the model of a kernel, Variant::model: `kernel` of `plan` (both may be null) over the history of its shapes,
 /// which is also told in `fallback` (FreeVariant frees both). Where another model is plugged in. Once a kernel;

@@ -10,9 +10,11 @@
 
 #include "device/runtime/preempt_control.h"
 
-namespace cupola::intercept::preempt {
-
+namespace cupola::intercept {
 struct Variant;
+}
+
+namespace cupola::intercept::preempt {
 
 /// Slots of a context. Each has a list of returned ranges of its own, so that a late worker of a
 /// launch that is complete never finds the ranges of another.

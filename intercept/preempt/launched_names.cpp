@@ -5,11 +5,11 @@
 #include <string>
 #include <unordered_set>
 
-#include "intercept/handle_map.h"
 #include "intercept/images/images.h"
-#include "intercept/kernel_names.h"
-#include "intercept/mutex_lock.h"
 #include "intercept/preempt/variants.h"
+#include "intercept/process/handle_map.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/record/kernel_names.h"
 
 namespace cupola::intercept::preempt {
 namespace {

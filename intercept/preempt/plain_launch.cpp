@@ -1,6 +1,6 @@
 #include "intercept/preempt/plain_launch.h"
 
-#include "intercept/launch_path.h"
+#include "intercept/path/launch_path.h"
 #include "intercept/preempt/gates.h"
 #include "intercept/preempt/guarded_launch.h"
 #include "intercept/preempt/host_holds.h"

@@ -7,23 +7,23 @@
 
 #include <sys/mman.h>
 
-#include "intercept/driver_calls.h"
-#include "intercept/fast_clock.h"
-#include "intercept/handle_map.h"
-#include "intercept/mutex_lock.h"
-#include "intercept/notice.h"
+#include "intercept/facts/live_streams.h"
+#include "intercept/facts/stream_levels.h"
+#include "intercept/facts/streams.h"
 #include "intercept/preempt/agent.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/launch_prediction.h"
-#include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preemption.h"
-#include "intercept/preempt/stream_levels.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/wait_net.h"
 #include "intercept/preempt/waiting.h"
-#include "intercept/streams.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/handle_map.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/notice.h"
 
 namespace cupola::intercept::preempt {
 namespace internal {

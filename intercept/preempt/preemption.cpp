@@ -7,23 +7,24 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "intercept/fast_clock.h"
+#include "intercept/calls/hold_rules.h"
+#include "intercept/facts/live_streams.h"
+#include "intercept/facts/stream_levels.h"
 #include "intercept/images/images.h"
-#include "intercept/notice.h"
 #include "intercept/preempt/agent.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gates.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/hardware_queues.h"
-#include "intercept/preempt/hold_rules.h"
 #include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/launched_names.h"
-#include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/sm_demand.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/notice.h"
 #include "profiles/claim_word.h"
 #include "sched/board/socket_path.h"
 
@@ -237,6 +238,10 @@ void StartPreemption() noexcept {
     StartFastClock();
     StartWaitingRules();
     StartHoldRules();
+    KeepLevelBack();
+    streams_share_queues.Subscribe(&EndGuardedWhereQueuesAreShared);
+    StartHostHolds();
+    AddImageUser(&AnyLaunchIsOf);
     watched.fetch_or(kTakesPartBit);
   }
   participation.store(takes_part ? Participation::kOn : Participation::kOff);
@@ -251,7 +256,6 @@ void ForgetPreemptionAfterFork() noexcept {
   ForgetImagesAfterFork();
   ForgetNamesAfterFork();
   ForgetSmNeedsAfterFork();
-  ForgetStreamsAfterFork();
   GpuBoard::ForgetAllAfterFork();
 }
 

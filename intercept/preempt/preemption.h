@@ -41,7 +41,6 @@ struct Settings {
   uint64_t wait_limit_ns = 20'000'000;  ///< CUPOLA_WAIT_LIMIT_MS: a wait of ours of which nothing goes on
                                         ///< for so long ends (wait_net.h); 0: none does
   uint32_t gate_every = 8;          ///< CUPOLA_GATE_EVERY: plain launches a gate, 0 = no gates
-  uint32_t queues = 8;              ///< hardware queues (hardware_queues.h)
 };
 extern Settings settings;
 

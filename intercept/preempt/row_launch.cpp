@@ -1,6 +1,6 @@
 #include "intercept/preempt/row_launch.h"
 
-#include "intercept/driver_calls.h"
+#include "intercept/process/driver_calls.h"
 
 namespace cupola::intercept::preempt {
 

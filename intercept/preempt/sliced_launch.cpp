@@ -11,7 +11,7 @@
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/row_launch.h"
 #include "intercept/preempt/waiting.h"
-#include "intercept/thread_state.h"
+#include "intercept/process/thread_state.h"
 
 namespace cupola::intercept::preempt {
 namespace {

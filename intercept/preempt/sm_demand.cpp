@@ -2,15 +2,15 @@
 
 #include <pthread.h>
 
-#include "intercept/driver_calls.h"
-#include "intercept/launch_path.h"
-#include "intercept/mutex_lock.h"
+#include "intercept/facts/streams.h"
+#include "intercept/path/launch_path.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/sm_needs.h"
 #include "intercept/preempt/waiting.h"
-#include "intercept/streams.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/mutex_lock.h"
 
 namespace cupola::intercept::preempt {
 namespace {

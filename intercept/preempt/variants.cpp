@@ -4,16 +4,16 @@
 #include <string>
 
 #include "device/runtime/preempt_control.h"
-#include "intercept/driver_calls.h"
-#include "intercept/launch_path.h"
-#include "intercept/mutex_lock.h"
-#include "intercept/notice.h"
+#include "intercept/path/launch_path.h"
 #include "intercept/preempt/carveout.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_prediction.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/notice.h"
 
 namespace cupola::intercept::preempt {
 namespace {
@@ -96,34 +96,6 @@ bool AnyLaunchIsOf(const Image& image) noexcept {
     pthread_mutex_unlock(&context.slots_mutex);
   });
   return is_any;
-}
-
-void FreeVariant(Variant* variant) noexcept {
-  if (variant->model != variant->history) delete variant->model;
-  delete variant->history;
-  delete variant;
-}
-
-void ForgetPrepared(Variant& variant, PreemptContext* context) noexcept {
-  for (PreparedVariant& prepared : variant.prepared) {
-    PreemptContext* expected = context;
-    prepared.context.compare_exchange_strong(expected, nullptr);
-  }
-}
-
-// A CUkernel only launches take.
-CUfunction OriginalOf(const Variant& variant, const void* program) noexcept {
-  if (!variant.image->is_library) return static_cast<CUfunction>(const_cast<void*>(program));
-  const auto get_kernel = CUPOLA_CALL_REAL(cuLibraryGetKernel, PFN_cuLibraryGetKernel_v12000);
-  const auto get_function = CUPOLA_CALL_REAL(cuKernelGetFunction, PFN_cuKernelGetFunction_v12000);
-  const auto owner = static_cast<CUlibrary>(const_cast<void*>(variant.image->owner));
-  CUkernel kernel = nullptr;
-  CUfunction function = nullptr;
-  if (get_kernel(&kernel, owner, variant.name) != CUDA_SUCCESS ||
-      get_function(&function, kernel) != CUDA_SUCCESS) {
-    return nullptr;
-  }
-  return function;
 }
 
 namespace {

@@ -5,16 +5,16 @@
 
 
 #include "device/runtime/preempt_control.h"
-#include "intercept/driver_calls.h"
-#include "intercept/fast_clock.h"
-#include "intercept/mutex_lock.h"
-#include "intercept/notice.h"
-#include "intercept/patient_wait.h"
+#include "intercept/facts/live_streams.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/gpu_board.h"
-#include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/notice.h"
+#include "intercept/process/patient_wait.h"
 
 namespace cupola::intercept::preempt {
 namespace {

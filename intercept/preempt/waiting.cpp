@@ -6,19 +6,19 @@
 #include <sched.h>
 #include <xmmintrin.h>
 
-#include "intercept/driver_calls.h"
-#include "intercept/fast_clock.h"
-#include "intercept/handle_map.h"
-#include "intercept/mutex_lock.h"
-#include "intercept/notice.h"
+#include "intercept/facts/live_streams.h"
+#include "intercept/facts/streams.h"
 #include "intercept/preempt/counters.h"
 #include "intercept/preempt/gpu_board.h"
 #include "intercept/preempt/host_holds.h"
-#include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/wait_net.h"
-#include "intercept/streams.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/handle_map.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/notice.h"
 
 namespace cupola::intercept::preempt {
 
@@ -266,6 +266,16 @@ bool IsWell(PreemptContext& context) noexcept {
   Say(Level::kInfo, {"a context is beyond repair: error ", Decimal(result)});
   GiveUp(context);
   return false;
+}
+
+void EndGuardedWhereQueuesAreShared() noexcept {
+  if (!PreemptionOn()) return;
+  ForEachContext([](PreemptContext& context) {
+    if (StreamsFitQueues()) return;
+    WaitingScope scope(context);
+    if (!scope.is_kept()) GiveBackReader(context);
+    scope.KeepOn();
+  });
 }
 
 bool IsKnownLoaded(const void* function) noexcept {

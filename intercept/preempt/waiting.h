@@ -90,6 +90,10 @@ void WaitAtExit(uint64_t deadline_ns) noexcept;
 /// Asks the driver whether the context still works, and gives it up where not. Does not wait.
 bool IsWell(PreemptContext& context) noexcept;
 
+/// For streams_share_queues (facts/live_streams.h): waits until no guarded launch is outstanding, or until the streams
+/// fit again; what is launched from now on goes out plain.
+void EndGuardedWhereQueuesAreShared() noexcept;
+
 /// Kernels that have been launched, or whose first launch need not be waited for.
 bool IsKnownLoaded(const void* function) noexcept;
 void NoteLoaded(const void* function) noexcept;

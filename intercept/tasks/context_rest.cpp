@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "intercept/driver_calls.h"
-#include "intercept/fast_clock.h"
-#include "intercept/streams.h"
+#include "intercept/facts/streams.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
 #include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::tasks {

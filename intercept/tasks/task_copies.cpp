@@ -4,8 +4,9 @@
 #include <cstring>
 
 #include "device/runtime/task_grid.h"
-#include "intercept/driver_calls.h"
-#include "intercept/fast_clock.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/thread_memory.h"
 #include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_launch.h"
@@ -15,7 +16,6 @@
 #include "intercept/tasks/task_times.h"
 #include "intercept/tasks/tasks.h"
 #include "intercept/tasks/waiting_kernels.h"
-#include "intercept/thread_memory.h"
 
 namespace cupola::intercept::tasks {
 namespace {

@@ -3,14 +3,14 @@
 #include <atomic>
 
 #include "device/runtime/preempt_control.h"
-#include "intercept/driver_calls.h"
-#include "intercept/fast_clock.h"
+#include "intercept/facts/live_streams.h"
 #include "intercept/preempt/agent_context.h"
 #include "intercept/preempt/demand.h"
 #include "intercept/preempt/gpu_board.h"
-#include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
 #include "intercept/tasks/task_engines.h"
 
 namespace cupola::intercept::tasks {
@@ -74,7 +74,7 @@ bool HasWorkOn(const preempt::GpuBoard& gpu) noexcept {
 }
 
 void Hold(const preempt::GpuBoard& gpu) noexcept {
-  if (!preempt::StreamsFitQueues()) return AskToLeave(gpu);
+  if (!StreamsFitQueues()) return AskToLeave(gpu);
   ForEachEngineOn(gpu, [](TaskEngine& engine) { engine.Hold(); });
 }
 
@@ -111,7 +111,8 @@ void EndNotNow(uint32_t gpus) noexcept {
   }
 }
 
-void AwaitHeldTasks() noexcept {
+void AwaitHeldWhereQueuesAreShared() noexcept {
+  if (!preempt::PreemptionOn() || StreamsFitQueues()) return;
   ForEachReadyEngine([](TaskEngine& engine) {
     if (engine.IsHeld()) (void)engine.WaitForAll(Until::kOverOrStuck);
   });

@@ -4,7 +4,7 @@
 
 #include <cuda.h>
 
-#include "intercept/streams.h"
+#include "intercept/facts/streams.h"
 #include "sched/board/yield_protocol.h"
 
 namespace cupola::intercept::preempt {
@@ -59,7 +59,8 @@ bool GoOn(const preempt::GpuBoard& gpu) noexcept;
 [[nodiscard]] uint32_t BeginNotNow(bool* is_so) noexcept;
 void EndNotNow(uint32_t gpus) noexcept;
 
-/// Streams are about to share queues: waits until nothing is held.
-void AwaitHeldTasks() noexcept;
+/// For streams_share_queues (facts/live_streams.h): waits until nothing is held, where the streams do not fit yet.
+/// Subscribed behind preemption, whose guarded launches have ended by then.
+void AwaitHeldWhereQueuesAreShared() noexcept;
 
 }  // namespace cupola::intercept::tasks

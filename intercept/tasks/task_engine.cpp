@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "device/runtime/task_grid.h"
-#include "intercept/driver_calls.h"
-#include "intercept/mutex_lock.h"
-#include "intercept/notice.h"
-#include "intercept/patient_wait.h"
-#include "intercept/preempt/live_streams.h"
+#include "intercept/facts/live_streams.h"
+#include "intercept/facts/streams.h"
 #include "intercept/preempt/waiting.h"
-#include "intercept/streams.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/notice.h"
+#include "intercept/process/patient_wait.h"
 #include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/tasks.h"
 
@@ -143,9 +143,9 @@ const char* TaskEngine::Bind(Image* image) noexcept {
 
 const char* TaskEngine::Prepare(Image* image) noexcept {
   const auto create = CUPOLA_CALL_REAL(cuStreamCreate, PFN_cuStreamCreate_v2000);
-  preempt::MakeRoomForStream();
+  CountStream();
   if (create(&stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) {
-    preempt::UncountStream();
+    UncountStream();
     return "no stream";
   }
   counts_stream_.store(true);
@@ -161,9 +161,9 @@ void TaskEngine::SetEnded(bool ended) noexcept {
   }
   if (stream_ == nullptr || counts_stream_.exchange(!ended) == !ended) return;
   if (ended) {
-    preempt::UncountStream();
+    UncountStream();
   } else {
-    preempt::MakeRoomForStream();
+    CountStream();
   }
 }
 

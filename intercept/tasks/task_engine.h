@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "device/runtime/task_table.h"
-#include "intercept/fast_clock.h"
 #include "intercept/images/images.h"
+#include "intercept/process/fast_clock.h"
 #include "intercept/tasks/context_rest.h"
 #include "intercept/tasks/task_watch.h"
 
@@ -158,7 +158,7 @@ class TaskEngine {
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<bool> has_ended_{false};
   CUstream stream_ = nullptr;
-  std::atomic<bool> counts_stream_{false};  ///< among the live ones (preempt/live_streams.h)
+  std::atomic<bool> counts_stream_{false};  ///< among the live ones (facts/live_streams.h)
   CUfunction master_ = nullptr;
   uint32_t threads_ = 0;  ///< of an MTB
   volatile uint32_t* running_ = nullptr;

@@ -4,7 +4,7 @@
 
 #include <new>
 
-#include "intercept/mutex_lock.h"
+#include "intercept/process/mutex_lock.h"
 #include "intercept/tasks/waiting_kernels.h"
 
 namespace cupola::intercept::tasks {

@@ -6,18 +6,18 @@
 
 #include "device/runtime/task_grid.h"
 #include "intercept/batches/batches.h"
-#include "intercept/driver_calls.h"
-#include "intercept/green_contexts.h"
-#include "intercept/launch_limits.h"
-#include "intercept/launch_path.h"
-#include "intercept/mutex_lock.h"
+#include "intercept/facts/green_contexts.h"
+#include "intercept/facts/launch_limits.h"
+#include "intercept/facts/live_streams.h"
+#include "intercept/path/launch_path.h"
 #include "intercept/preempt/hardware_queues.h"
 #include "intercept/preempt/launch_arguments.h"
 #include "intercept/preempt/launch_prediction.h"
-#include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/mutex_lock.h"
 #include "intercept/tasks/driver_work.h"
 #include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engines.h"
@@ -131,7 +131,7 @@ Plain JudgeShape(const LaunchFacts& facts, const LaunchDetails& details, Variant
       entry.task_shared + uint64_t{facts.shared_bytes} >
           runtime::kArenaUnits * runtime::kTaskUnitBytes ||
       (entry.max_threads != 0 && threads > entry.max_threads) ||
-      !preempt::KernelAllows(*variant, facts.block, facts.shared_bytes)) {
+      !KernelAllows(*variant, facts.block, facts.shared_bytes)) {
     return Plain::kWide;
   }
   const bool is_row = facts.block[1] == 1 && facts.block[2] == 1;
@@ -228,7 +228,7 @@ bool IsLoadedIn(const TaskEngine& engine, Variant& variant, const void* program)
   const preempt::OwnCallScope nothing_stopped;
   if (!nothing_stopped.may_ask()) return false;
   const RelaxedCapture relaxed;
-  const CUfunction original = preempt::OriginalOf(variant, program);
+  const CUfunction original = OriginalOf(variant, program);
   const auto load = CUPOLA_CALL_REAL(cuFuncLoad, PFN_cuFuncLoad_v12040);
   if (original != nullptr && load(original) == CUDA_SUCCESS) preempt::NoteLoaded(program);
   const bool agrees = original == nullptr || preempt::LieAsBundled(variant, original, 0);
@@ -259,7 +259,7 @@ Plain PutIn(const LaunchFacts& facts, const LaunchDetails& details, Variant& var
   const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
   if (IsGreen(facts.stream, key)) return Plain::kGreen;
   if (IsAskedToYield(key)) return Plain::kAsked;
-  if (!preempt::StreamsFitTasks()) {
+  if (!StreamsFitTasks()) {
     preempt::NoteStreamsExceedQueues();
     return Plain::kStreams;
   }

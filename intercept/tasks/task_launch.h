@@ -3,10 +3,10 @@
 
 #include <cuda.h>
 
+#include "intercept/process/thread_state.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_worth.h"
 #include "intercept/tasks/tasks.h"
-#include "intercept/thread_state.h"
 
 namespace cupola::intercept {
 struct LaunchFacts;

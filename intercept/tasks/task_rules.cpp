@@ -3,11 +3,11 @@
 #include <string_view>
 #include <utility>
 
-#include "intercept/calls.h"
+#include "intercept/calls/call_rules.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
-#include "intercept/stream_arguments.h"
-#include "intercept/tasks/call_rules.h"
+#include "intercept/process/calls.h"
+#include "intercept/process/stream_arguments.h"
 #include "intercept/tasks/driver_work.h"
 #include "intercept/tasks/task_copies.h"
 #include "intercept/tasks/task_demand.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <atomic>
 
-#include "intercept/driver_calls.h"
-#include "intercept/mutex_lock.h"
-#include "intercept/streams.h"
+#include "intercept/facts/streams.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/mutex_lock.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/tasks.h"
 

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <new>
 
-#include "intercept/driver_calls.h"
-#include "intercept/fast_clock.h"
-#include "intercept/handle_map.h"
-#include "intercept/mutex_lock.h"
-#include "intercept/preempt/live_streams.h"
+#include "intercept/facts/live_streams.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/handle_map.h"
+#include "intercept/process/mutex_lock.h"
 #include "intercept/tasks/driver_work.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_times.h"
@@ -60,7 +60,7 @@ bool IsFree(StreamTasks& stream) {
 
 void Begin(StreamTasks* entry, TaskEngine& engine, CUstream stream) {
   const StreamLock lock(*entry);
-  entry->is_blocking = preempt::IsBlocking(stream, false);
+  entry->is_blocking = IsBlocking(stream, false);
   entry->clean_at = 0;
   entry->skip = 0;
   entry->backoff = 1;

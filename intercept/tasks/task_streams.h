@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "device/runtime/task_table.h"
-#include "intercept/streams.h"
+#include "intercept/facts/streams.h"
 #include "intercept/tasks/task_engine.h"
 
 namespace cupola::intercept::tasks {

@@ -1,6 +1,6 @@
 #include "intercept/tasks/task_times.h"
 
-#include "intercept/fast_clock.h"
+#include "intercept/process/fast_clock.h"
 #include "intercept/tasks/task_trial.h"
 #include "intercept/tasks/tasks.h"
 

@@ -1,8 +1,8 @@
 #include "intercept/tasks/task_watch.h"
 
 #include "device/runtime/task_grid.h"
-#include "intercept/fast_clock.h"
-#include "intercept/notice.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/notice.h"
 #include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept::tasks {

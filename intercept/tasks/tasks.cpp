@@ -4,12 +4,13 @@
 #include <cstring>
 #include <memory>
 
-#include "intercept/fast_clock.h"
+#include "intercept/facts/live_streams.h"
 #include "intercept/images/images.h"
-#include "intercept/notice.h"
 #include "intercept/preempt/hardware_queues.h"
-#include "intercept/preempt/live_streams.h"
 #include "intercept/preempt/preemption.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/notice.h"
+#include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_launch.h"
 #include "intercept/tasks/task_worth.h"
@@ -78,6 +79,12 @@ void StartTasks() noexcept {
   if (!HasVariantStore() || preempt::ToolAtWork()) return;
   StartFastClock();
   preempt::ChooseHardwareQueues(preempt::MpsIsThere());
+  AddImageUser([](const Image& image) noexcept {
+    bool is_served = false;
+    ForEachEngine([&](const TaskEngine& engine) { is_served |= engine.Serves(&image); });
+    return is_served;
+  });
+  if (preempt::PreemptionOn()) streams_share_queues.Subscribe(&AwaitHeldWhereQueuesAreShared);
   preempt::watched.fetch_or(preempt::kTakesPartBit);
   static std::atomic_flag says_counts;
   if (!says_counts.test_and_set()) atexit(&EndTasksAtExit);
@@ -86,7 +93,6 @@ void StartTasks() noexcept {
 
 void ForgetTasksAfterFork() noexcept {
   std::construct_at(&counters);
-  preempt::ForgetStreamsAfterFork();
   if (!TasksOn() || internal::engine_count.load() == 0) return;
   ForEachEngine([](TaskEngine& engine) { engine.Close(); });
   is_on.store(false);

@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "intercept/driver_calls.h"
-#include "intercept/fast_clock.h"
-#include "intercept/mutex_lock.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/mutex_lock.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/tasks.h"
+#include "profiles/launch_record.h"
 
 namespace cupola::intercept::tasks {
 namespace internal {

@@ -11,7 +11,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "intercept/streams.h"
+#include "intercept/facts/streams.h"
 #include "intercept/tasks/task_engine.h"
 
 namespace cupola::intercept::tasks {

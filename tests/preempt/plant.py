@@ -45,7 +45,7 @@ BUGS = {
     # The guard.
     "no_guard": ("  Guard(attempt, *slot);\n", "  (void)&Guard;\n"),
     # Streams beyond the hardware queues end guarded launches.
-    "no_queue_count": ("  if (PreemptionOn() && !StreamsFitQueues()) {\n", "  if (false) {\n"),
+    "no_queue_count": ("  if (!StreamsFitQueues()) streams_share_queues.Announce();\n", ""),
     # A stream holds about 1,024 entries.
     "no_room_kept": ("constexpr uint32_t kMostQueued = 700;",
                      "constexpr uint32_t kMostQueued = 700'000;"),

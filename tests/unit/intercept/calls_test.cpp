@@ -1,4 +1,4 @@
-#include "intercept/calls.h"
+#include "intercept/process/calls.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The clock that is read from the time stamp counter, on a machine that sleeps: the counter may go on while
 // CLOCK_MONOTONIC stands, or begin anew.
-#include "intercept/fast_clock.h"
+#include "intercept/process/fast_clock.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // HandleMap against a std::map, and readers while a writer makes it grow.
-#include "intercept/handle_map.h"
+#include "intercept/process/handle_map.h"
 
 #include <atomic>
 #include <fstream>

@@ -1,5 +1,5 @@
 // What a wait that nobody ends takes of a processor. By the thread's processor time: a busy machine only lowers it.
-#include "intercept/patient_wait.h"
+#include "intercept/process/patient_wait.h"
 
 #include <gtest/gtest.h>
 

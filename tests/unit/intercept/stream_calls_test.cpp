@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "intercept/calls.h"
-#include "intercept/stream_arguments.h"
-#include "intercept/tasks/call_rules.h"
+#include "intercept/process/calls.h"
+#include "intercept/process/stream_arguments.h"
+#include "intercept/calls/call_rules.h"
 
 namespace cupola::intercept::tasks {
 namespace {
@@ -70,14 +70,14 @@ const std::set<std::string> kHooks = {
 #define CUPOLA_HOOK(name, ...) #name,
 #define CUPOLA_LAUNCH_HOOK(name, ...)
 #define CUPOLA_ALIAS(...)
-#include "intercept/hooks.def"
+#include "intercept/entry/hooks.def"
 #undef CUPOLA_LAUNCH_HOOK
 #undef CUPOLA_HOOK
 };
 const std::set<std::string> kLaunchHooks = {
 #define CUPOLA_HOOK(...)
 #define CUPOLA_LAUNCH_HOOK(name, ...) #name,
-#include "intercept/hooks.def"
+#include "intercept/entry/hooks.def"
 #undef CUPOLA_LAUNCH_HOOK
 #undef CUPOLA_HOOK
 #undef CUPOLA_ALIAS

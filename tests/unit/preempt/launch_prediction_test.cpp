@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "intercept/allocations.h"
-#include "intercept/calls.h"
+#include "intercept/facts/allocations.h"
+#include "intercept/process/calls.h"
 #include "intercept/preempt/launch_attempt.h"
 #include "intercept/preempt/preempt_context.h"
 #include "models/train/plan_builder.h"

@@ -1,0 +1,154 @@
+// Entry points that must not disturb what their caller passed: the first call of a forwarded driver
+// function, and calls that are looked at. x86-64 System V ABI.
+
+#include "intercept/function.inc"
+
+// Saves everything in which arguments may arrive. On entry rsp is 8 mod 16 (after `pushq %rbp`).
+.macro SAVE_ARGUMENTS
+    movq %rsp, %rbp
+    pushq %rdi
+    pushq %rsi
+    pushq %rdx
+    pushq %rcx
+    pushq %r8
+    pushq %r9
+    pushq %rax
+    pushq %r10
+    subq $128, %rsp
+    andq $-16, %rsp
+    movaps %xmm0, (%rsp)
+    movaps %xmm1, 16(%rsp)
+    movaps %xmm2, 32(%rsp)
+    movaps %xmm3, 48(%rsp)
+    movaps %xmm4, 64(%rsp)
+    movaps %xmm5, 80(%rsp)
+    movaps %xmm6, 96(%rsp)
+    movaps %xmm7, 112(%rsp)
+.endm
+
+.macro RESTORE_ARGUMENTS
+    movaps (%rsp), %xmm0
+    movaps 16(%rsp), %xmm1
+    movaps 32(%rsp), %xmm2
+    movaps 48(%rsp), %xmm3
+    movaps 64(%rsp), %xmm4
+    movaps 80(%rsp), %xmm5
+    movaps 96(%rsp), %xmm6
+    movaps 112(%rsp), %xmm7
+    leaq -64(%rbp), %rsp
+    popq %r10
+    popq %rax
+    popq %r9
+    popq %r8
+    popq %rcx
+    popq %rdx
+    popq %rsi
+    popq %rdi
+.endm
+
+    .text
+
+// The stack holds the call's index above the return address: find the real function, jump to it.
+    .hidden cupola_lazy_call
+FUNCTION cupola_lazy_call
+    .cfi_adjust_cfa_offset 8
+    pushq %rbp
+    .cfi_adjust_cfa_offset 8
+    .cfi_offset %rbp, -24
+    SAVE_ARGUMENTS
+    .cfi_def_cfa_register %rbp
+    movq 8(%rbp), %rdi
+    call cupola_resolve_call
+    movq %rax, %r11
+    RESTORE_ARGUMENTS
+    popq %rbp
+    .cfi_def_cfa %rsp, 16
+    leaq 8(%rsp), %rsp
+    .cfi_adjust_cfa_offset -8
+    jmp *%r11
+END cupola_lazy_call
+
+// Calls that may wait, and stream-ordered ones, while `cupola_watched` says that they are to be looked
+// at (generate/stubs.py). The stack holds the call's index and the function to call above the return
+// address.
+//
+// `enter` says whether something is to be done after the call too. If so the call is made from here: with
+// the registers as they came and a copy of those words of the stack in which arguments were passed
+// (stack_words.cpp). Else it leaves by a jump to the function, with everything as the program passed it.
+// What there is to be done is kept in this frame meanwhile, in kCallBytes (calls/waiting_rules.cpp).
+.set kCallBytes, 192
+
+.macro WATCHED_CALL name, enter
+    .hidden \name
+FUNCTION \name
+    .cfi_adjust_cfa_offset 16
+    pushq %rbp
+    .cfi_adjust_cfa_offset 8
+    .cfi_offset %rbp, -32
+    SAVE_ARGUMENTS
+    .cfi_def_cfa_register %rbp
+    subq $kCallBytes, %rsp
+    movq 8(%rbp), %rdi
+    leaq -8(%rbp), %rsi
+    movq %rsp, %rdx
+    call \enter
+    testq %rax, %rax
+    je .Lunwatched\@
+    movzwl 8(%rbp), %eax                // the call's index
+    leaq cupola_stack_words(%rip), %r11
+    movzbl (%r11,%rax), %eax
+    movaps kCallBytes+0(%rsp), %xmm0
+    movaps kCallBytes+16(%rsp), %xmm1
+    movaps kCallBytes+32(%rsp), %xmm2
+    movaps kCallBytes+48(%rsp), %xmm3
+    movaps kCallBytes+64(%rsp), %xmm4
+    movaps kCallBytes+80(%rsp), %xmm5
+    movaps kCallBytes+96(%rsp), %xmm6
+    movaps kCallBytes+112(%rsp), %xmm7
+    leal 1(%rax), %r11d
+    andl $-2, %r11d                     // rsp stays a multiple of 16
+    shll $3, %r11d
+    subq %r11, %rsp
+    testl %eax, %eax
+    je .Lpassed\@
+.Lword\@:
+    decl %eax
+    movq 32(%rbp,%rax,8), %r11
+    movq %r11, (%rsp,%rax,8)
+    jne .Lword\@
+.Lpassed\@:
+    movq -8(%rbp), %rdi
+    movq -16(%rbp), %rsi
+    movq -24(%rbp), %rdx
+    movq -32(%rbp), %rcx
+    movq -40(%rbp), %r8
+    movq -48(%rbp), %r9
+    call *16(%rbp)
+    movq %rax, 8(%rbp)
+    movl %eax, %edi
+    call cupola_leave_call
+    movq 8(%rbp), %rax
+    movq %rbp, %rsp
+    popq %rbp
+    .cfi_remember_state
+    .cfi_def_cfa %rsp, 24
+    leaq 16(%rsp), %rsp
+    .cfi_adjust_cfa_offset -16
+    ret
+    .cfi_restore_state
+.Lunwatched\@:
+    addq $kCallBytes, %rsp
+    RESTORE_ARGUMENTS
+    popq %rbp
+    .cfi_def_cfa %rsp, 24
+    movq 8(%rsp), %r11
+    leaq 16(%rsp), %rsp
+    .cfi_adjust_cfa_offset -16
+    jmp *%r11
+END \name
+.endm
+
+WATCHED_CALL cupola_stream_ordered_call, cupola_enter_stream_ordered
+WATCHED_CALL cupola_may_wait_call, cupola_enter_may_wait
+
+    .section .note.GNU-stack,"",@progbits

@@ -1,0 +1,81 @@
+// The process's start, fork and exit: what begins with its first CUDA call, in which order, what a forked child forgets,
+// and what is finished before exit() runs the driver's own handlers.
+#include <cstdlib>
+
+#include <pthread.h>
+
+#include "intercept/batches/batches.h"
+#include "intercept/entry/module_hooks.h"
+#include "intercept/facts/graphs.h"
+#include "intercept/facts/green_contexts.h"
+#include "intercept/facts/live_streams.h"
+#include "intercept/facts/streams.h"
+#include "intercept/preempt/preemption.h"
+#include "intercept/process/driver.h"
+#include "intercept/process/first_call.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/own_stack.h"
+#include "intercept/process/thread_state.h"
+#include "intercept/record/device_timing.h"
+#include "intercept/record/recorder.h"
+#include "intercept/tasks/tasks.h"
+
+namespace cupola::intercept {
+namespace {
+
+pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
+bool has_handlers = false;  // under start_mutex
+
+// The child has one thread, and none of the parent's CUDA objects: it starts afresh at its first CUDA call. No lock is
+// taken: its owner may not exist any more. The layers from below.
+void ForgetAfterFork() {
+  start_mutex = PTHREAD_MUTEX_INITIALIZER;
+  this_thread.thread_id = 0;
+  this_thread.per_thread_stream = 0;
+  ResetStreamsAfterFork();
+  ForgetLiveStreamsAfterFork();
+  ResetGreenContextsAfterFork();
+  ResetGraphsAfterFork();
+  ResetModuleHooksAfterFork();
+  preempt::ForgetPreemptionAfterFork();
+  tasks::ForgetTasksAfterFork();
+  batches::ForgetBatchesAfterFork();
+  ForgetRecordsAfterFork();  // last: from now on the next call starts the child
+}
+
+// Runs from exit(), before the driver's own handlers, while other threads may still launch. It frees nothing: the rest
+// is left to the system on purpose.
+void AtExit() {
+  preempt::EndPreemptionAtExit();
+  FlushTimingAtExit();
+  SayRecordsAtExit();
+}
+
+RecordingState StartAll() {
+  if (!HasDoor()) return RecordingState::kOff;
+  if (!has_handlers) {
+    has_handlers = true;
+    pthread_atfork(nullptr, nullptr, &ForgetAfterFork);
+    atexit(&AtExit);
+  }
+  const RecordingState state = OpenRecords();
+  preempt::StartPreemption();
+  // Launches that are measured stay launches.
+  if (state == RecordingState::kOff) tasks::StartTasks();
+  batches::StartBatches();
+  const bool is_watched = preempt::PreemptionOn() || tasks::TasksOn();
+  return state == RecordingState::kOff && is_watched ? RecordingState::kOffButWatched : state;
+}
+
+void StartOnce() noexcept {
+  const MutexLock lock(start_mutex);
+  if (recording_state.load(std::memory_order_relaxed) != RecordingState::kNotStarted) return;
+  auto start = [] { recording_state.store(StartAll(), std::memory_order_release); };
+  RunOnOwnStack(start);
+}
+
+// Before the constructors of whatever may call CUDA, and of this library's own others.
+__attribute__((constructor(150))) void SetStart() { start_process.store(&StartOnce, std::memory_order_relaxed); }
+
+}  // namespace
+}  // namespace cupola::intercept

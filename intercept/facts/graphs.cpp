@@ -1,0 +1,119 @@
+#include "intercept/facts/graphs.h"
+
+#include <unordered_map>
+#include <vector>
+
+#include <cudaTypedefs.h>
+#include <pthread.h>
+
+#include "intercept/process/calls.h"
+#include "intercept/process/handle_map.h"
+#include "intercept/process/mutex_lock.h"
+
+namespace cupola::intercept {
+namespace {
+
+constexpr int kDeepest = 64;  // of graphs in graphs; a limit against a driver's nonsense
+
+// CUgraphExec -> kernel nodes, and these bits. The topology and kinds of nodes never change.
+HandleMap nodes_of;
+constexpr uint64_t kMayHold = uint64_t{1} << 62,
+                   kRecordsEvents = uint64_t{1} << 61;
+
+// The bodies of a conditional node are known only from the call that made it.
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+std::unordered_map<CUgraphNode, std::vector<CUgraph>>* bodies_of = nullptr;
+
+std::vector<CUgraph> BodiesOf(CUgraphNode node) {
+  const MutexLock lock(mutex);
+  if (bodies_of == nullptr) return {};
+  const auto found = bodies_of->find(node);
+  return found != bodies_of->end() ? found->second : std::vector<CUgraph>();
+}
+
+// What of it the host has a hand in, as bits of nodes_of. An operation of memory may become a wait.
+uint64_t BitsOf(CUgraphNodeType type) {
+  switch (type) {
+    case CU_GRAPH_NODE_TYPE_HOST:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      return kMayHold;
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+      return kRecordsEvents;
+    default:
+      return 0;
+  }
+}
+
+// Kernel nodes, and bits of nodes_of.
+uint64_t CountNodes(CUgraph graph, int depth) {
+  const auto get_nodes = Real<PFN_cuGraphGetNodes_v10000>(Call::k_cuGraphGetNodes);
+  const auto get_type = Real<PFN_cuGraphNodeGetType_v10000>(Call::k_cuGraphNodeGetType);
+  const auto get_child = Real<PFN_cuGraphChildGraphNodeGetGraph_v10000>(
+      Call::k_cuGraphChildGraphNodeGetGraph);
+  size_t count = 0;
+  constexpr uint64_t kUnknown = kMayHold | kRecordsEvents;
+  if (depth > kDeepest || get_nodes(graph, nullptr, &count) != CUDA_SUCCESS) return kUnknown;
+  if (count == 0) return 0;
+  std::vector<CUgraphNode> nodes(count);
+  if (get_nodes(graph, nodes.data(), &count) != CUDA_SUCCESS) return kUnknown;
+  if (count < nodes.size()) nodes.resize(count);
+  uint64_t kernels = 0, bits = 0;
+  const auto add = [&](uint64_t of_child) {
+    kernels += of_child & UINT32_MAX;
+    bits |= of_child & ~uint64_t{UINT32_MAX};
+  };
+  for (CUgraphNode node : nodes) {
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    CUgraph child = nullptr;
+    if (get_type(node, &type) != CUDA_SUCCESS) {
+      bits |= kUnknown;
+      continue;
+    }
+    bits |= BitsOf(type);
+    if (type == CU_GRAPH_NODE_TYPE_KERNEL) {
+      ++kernels;
+    } else if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
+      add(get_child(node, &child) == CUDA_SUCCESS ? CountNodes(child, depth + 1) : kUnknown);
+    } else if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+      for (CUgraph body : BodiesOf(node)) add(CountNodes(body, depth + 1));
+    }
+  }
+  return (kernels & UINT32_MAX) | bits;
+}
+
+}  // namespace
+
+GraphNodes NodesOf(CUgraphExec exec) noexcept {
+  const uint64_t known = nodes_of.Find(exec, kMayHold | kRecordsEvents);
+  return {.kernels = static_cast<uint32_t>(known),
+          .may_hold = (known & kMayHold) != 0,
+          .record_events = (known & kRecordsEvents) != 0};
+}
+
+void NoteInstantiated(CUgraphExec exec, CUgraph graph) noexcept {
+  nodes_of.Set(exec, CountNodes(graph, 0));
+}
+
+void NoteExecDestroyed(CUgraphExec exec) noexcept { nodes_of.Erase(exec); }
+
+void NoteConditional(CUgraphNode node, const CUgraph* bodies, uint32_t count) noexcept {
+  if (bodies == nullptr || count == 0) return;
+  const MutexLock lock(mutex);
+  if (bodies_of == nullptr) bodies_of = new std::unordered_map<CUgraphNode, std::vector<CUgraph>>;
+  (*bodies_of)[node].assign(bodies, bodies + count);
+}
+
+void NoteNodeDestroyed(CUgraphNode node) noexcept {
+  const MutexLock lock(mutex);
+  if (bodies_of != nullptr) bodies_of->erase(node);
+}
+
+void ResetGraphsAfterFork() noexcept {
+  mutex = PTHREAD_MUTEX_INITIALIZER;
+  bodies_of = nullptr;
+  nodes_of.ResetAfterFork();
+}
+
+}  // namespace cupola::intercept

@@ -1,0 +1,204 @@
+#include "intercept/facts/streams.h"
+
+#include <cudaTypedefs.h>
+#include <pthread.h>
+
+#include <utility>
+
+#include "intercept/facts/live_streams.h"
+#include "intercept/process/calls.h"
+#include "intercept/process/handle_map.h"
+#include "intercept/process/patient_wait.h"
+#include "intercept/process/thread_state.h"
+#include "profiles/launch_record.h"
+
+namespace cupola::intercept {
+
+std::atomic<uint32_t> open_captures{0};
+StreamEnds stream_ends;
+
+namespace {
+
+// Two maps of the same keys, for two words of value. The id goes in last and is looked up first.
+// Each that has an id counts among the live streams (live_streams.h).
+HandleMap stream_ids;
+HandleMap stream_contexts;
+// Raised whenever a handle may mean another stream than before.
+std::atomic<uint64_t> stream_epoch{1};
+std::atomic<uint32_t> captures_forbidden{0};
+std::atomic<uint64_t> next_stream_id{1};
+// Streams in which a capture was begun: handle, or for the default streams a key of ours ->
+// context.
+HandleMap capturing;
+constexpr uint64_t kNotCapturing = UINT64_MAX;
+
+// Capture of the legacy stream is an error, so a default stream here is this thread's own.
+const void* CaptureKey(CUstream stream) {
+  return reinterpret_cast<uintptr_t>(stream) > 2 ? static_cast<const void*>(stream) : &this_thread;
+}
+
+// Runs when a thread that used its default stream ends, and the driver ends the stream. What the
+// thread may still give it after this, in a destructor that runs later, counts again.
+void EndPerThreadStream(void*) {
+  stream_ends.with_thread.Announce();
+  if (std::exchange(this_thread.per_thread_stream, 0) != 0) UncountStream();
+}
+
+// Where there is no key it counts for good.
+uint64_t MakePerThreadStream() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made = 0;
+    return pthread_key_create(&made, &EndPerThreadStream) == 0 ? made : ~pthread_key_t{0};
+  }();
+  this_thread.per_thread_stream = NewStreamId();
+  CountStream();
+  pthread_setspecific(key, &this_thread);
+  return this_thread.per_thread_stream;
+}
+
+// The driver makes a thread's default stream at its first use. One for all contexts of the thread.
+uint64_t PerThreadStream() {
+  const uint64_t known = this_thread.per_thread_stream;
+  return known != 0 ? known : MakePerThreadStream();
+}
+
+// Counted already. One whose end nobody saw, and whose handle another has now, was counted too.
+void AddStream(CUstream stream, CUcontext context, uint64_t id) {
+  stream_contexts.Set(stream, reinterpret_cast<uint64_t>(context));
+  if (!stream_ids.Set(stream, id)) UncountStream();
+}
+
+// A stream that no hook saw being made: through an export table, or before us.
+StreamKey FirstSight(CUstream stream, bool per_thread) {
+  CUcontext context = nullptr;
+  const auto get_context = Real<PFN_cuStreamGetCtx_v9020>(
+      per_thread ? Call::k_cuStreamGetCtx_ptsz : Call::k_cuStreamGetCtx);
+  if (get_context(stream, &context) != CUDA_SUCCESS) context = CurrentContext();
+  CountStream();
+  const uint64_t id = NewStreamId();
+  AddStream(stream, context, id);
+  return {reinterpret_cast<uint64_t>(context), id, 0};
+}
+
+// The epoch was read before: what is found is at least as new.
+StreamKey LookUp(CUstream stream, bool per_thread, uint64_t epoch) {
+  const uint64_t id = stream_ids.Find(stream, 0);
+  if (id == 0) [[unlikely]] return FirstSight(stream, per_thread);
+  const StreamKey key = {stream_contexts.Find(stream, 0), id, 0};
+  this_thread.stream = stream;
+  this_thread.stream_blocking = ThreadState::Blocking::kNotAsked;
+  this_thread.stream_epoch = epoch;
+  this_thread.stream_context = key.context;
+  this_thread.stream_id = key.stream;
+  return key;
+}
+
+}  // namespace
+
+uint64_t NewStreamId() noexcept { return next_stream_id.fetch_add(1, std::memory_order_relaxed); }
+
+CUcontext CurrentContext() noexcept {
+  CUcontext context = nullptr;
+  const auto get_current = Real<PFN_cuCtxGetCurrent_v4000>(Call::k_cuCtxGetCurrent);
+  return get_current(&context) == CUDA_SUCCESS ? context : nullptr;
+}
+
+StreamKey ResolveStream(CUstream stream, bool per_thread) noexcept {
+  const auto value = reinterpret_cast<uintptr_t>(stream);
+  if (value > 2) [[likely]] {
+    const uint64_t epoch = stream_epoch.load(std::memory_order_acquire);
+    if (this_thread.stream == stream && this_thread.stream_epoch == epoch) [[likely]] {
+      return {this_thread.stream_context, this_thread.stream_id, 0};
+    }
+    return LookUp(stream, per_thread, epoch);
+  }
+  const auto context = reinterpret_cast<uint64_t>(CurrentContext());
+  // Handle 1 is always the legacy stream, 2 always the per-thread one, 0 depends on the form.
+  if (value == 2 || (value == 0 && per_thread)) {
+    return {context, PerThreadStream(), kFlagPerThreadStream};
+  }
+  return {context, 0, kFlagLegacyStream};
+}
+
+CUcontext KnownContextOf(CUstream stream) noexcept {
+  if (reinterpret_cast<uintptr_t>(stream) <= 2) return nullptr;
+  return reinterpret_cast<CUcontext>(stream_contexts.Find(stream, 0));
+}
+
+void NoteStreamCreated(CUstream stream) noexcept {
+  AddStream(stream, CurrentContext(), NewStreamId());
+  stream_epoch.fetch_add(1, std::memory_order_release);
+}
+
+void NoteStreamDestroyed(CUstream stream) noexcept {
+  stream_ends.destroyed.Announce(stream);
+  if (stream_ids.Erase(stream)) UncountStream();
+  stream_contexts.Erase(stream);
+  stream_epoch.fetch_add(1, std::memory_order_release);
+  if (capturing.Erase(stream)) open_captures.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void NoteStreamsEnded(CUcontext context) noexcept {
+  if (context == nullptr) return;
+  stream_ends.with_context.Announce(context);
+  const auto ended = reinterpret_cast<uint64_t>(context);
+  stream_contexts.EraseIf([ended](const void* stream, uint64_t its) {
+    if (its != ended) return false;
+    if (stream_ids.Erase(stream)) UncountStream();
+    return true;
+  });
+  stream_epoch.fetch_add(1, std::memory_order_release);
+  capturing.EraseIf([ended](const void*, uint64_t its) {
+    if (its == ended) open_captures.fetch_sub(1, std::memory_order_relaxed);
+    return its == ended;
+  });
+}
+
+// Counted first: of one that begins and a call that forbids it, whichever comes second sees the
+// other.
+void NoteCaptureBegins() noexcept {
+  open_captures.fetch_add(1);
+  for (PatientWait wait; captures_forbidden.load() != 0;) wait.Pause();
+}
+
+NoCaptureBegins::NoCaptureBegins() noexcept { captures_forbidden.fetch_add(1); }
+NoCaptureBegins::~NoCaptureBegins() { captures_forbidden.fetch_sub(1); }
+
+void NoteCaptureBegun(CUstream stream, CUresult result) noexcept {
+  if (result == CUDA_SUCCESS) {
+    const CUcontext known = KnownContextOf(stream);
+    const CUcontext context = known != nullptr ? known : CurrentContext();
+    capturing.Set(CaptureKey(stream), reinterpret_cast<uint64_t>(context));
+  } else {
+    open_captures.fetch_sub(1);
+  }
+}
+
+void NoteCaptureEnded(CUstream stream, bool per_thread, CUresult result) noexcept {
+  const void* key = CaptureKey(stream);
+  if (capturing.Find(key, kNotCapturing) == kNotCapturing) return;
+  // A failed end may have ended the capture (invalidated, unjoined) or not (wrong thread or
+  // stream).
+  if (result != CUDA_SUCCESS && IsCapturing(stream, per_thread)) return;
+  if (capturing.Erase(key)) open_captures.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool IsCapturing(CUstream stream, bool per_thread) noexcept {
+  if (open_captures.load(std::memory_order_relaxed) == 0) [[likely]] return false;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  const auto is_capturing = Real<PFN_cuStreamIsCapturing_v10000>(
+      per_thread ? Call::k_cuStreamIsCapturing_ptsz : Call::k_cuStreamIsCapturing);
+  // An error (the legacy stream while a blocking stream captures) leaves the status unspecified.
+  return is_capturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void ResetStreamsAfterFork() noexcept {
+  stream_ids.ResetAfterFork();
+  stream_contexts.ResetAfterFork();
+  stream_epoch.fetch_add(1, std::memory_order_release);
+  capturing.ResetAfterFork();
+  open_captures.store(0, std::memory_order_relaxed);
+  captures_forbidden.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace cupola::intercept

@@ -1,0 +1,105 @@
+// HandleMap: CUDA handle -> 64-bit value. Readers take no lock and never wait; writers take a
+// mutex. Grows by doubling; old tables are kept, since a reader may be in one (all of them together
+// are smaller than the newest). Places of what was erased serve again, so that it stays as large as
+// what is in it at a time needs. Constant initialisation, no destructor: safe at any time of a
+// process.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <pthread.h>
+
+#include "intercept/process/mutex_lock.h"
+
+namespace cupola::intercept {
+
+class HandleMap {
+ public:
+  constexpr HandleMap() = default;
+  HandleMap(const HandleMap&) = delete;
+  HandleMap& operator=(const HandleMap&) = delete;
+
+  /// The value of `handle`, or `fallback`. One probe or two; nothing else.
+  uint64_t Find(const void* handle, uint64_t fallback) const noexcept {
+    const Table table(table_.load(std::memory_order_acquire));
+    if (!table) return fallback;
+    const uint64_t key = reinterpret_cast<uint64_t>(handle);
+    for (size_t at = Hash(key);; ++at) {
+      const Slot& slot = table[at];
+      const uint64_t found = slot.key.load(std::memory_order_acquire);
+      if (found == kEmpty) return fallback;
+      if (found == key) return slot.value.load(std::memory_order_relaxed);
+    }
+  }
+
+  /// Adds or replaces. Null and out of memory: nothing happens, the handle stays unknown. Returns
+  /// whether it was added.
+  bool Set(const void* handle, uint64_t value) noexcept;
+
+  /// Forgets `handle`. A reader that looks it up at the same time may still get its value, or that
+  /// of a handle that comes in its place. Returns whether it was there.
+  bool Erase(const void* handle) noexcept;
+
+  /// Forgets each for which `wants(handle, value)` is true. Under the mutex: it looks at all there
+  /// is.
+  template <typename Wants>
+  void EraseIf(Wants&& wants) noexcept;
+
+  /// Forgets everything. In the child after a fork: also usable though another thread of the
+  /// parent held the mutex.
+  void ResetAfterFork() noexcept;
+
+ private:
+  struct Slot {
+    std::atomic<uint64_t> key;
+    std::atomic<uint64_t> value;
+  };
+  /// Slots and their number, a power of two, in one word: one cache line less to a look-up. The slots
+  /// are pages, so that the number's logarithm has room in the address.
+  class Table {
+   public:
+    explicit Table(uintptr_t word) noexcept : word_(word) {}
+    Table(Slot* slots, unsigned log2) noexcept : word_(reinterpret_cast<uintptr_t>(slots) | log2) {}
+    explicit operator bool() const noexcept { return word_ != 0; }
+    uintptr_t word() const noexcept { return word_; }
+    size_t slots() const noexcept { return size_t{1} << (word_ & kLog2Mask); }
+    Slot& operator[](size_t at) const noexcept {
+      return reinterpret_cast<Slot*>(word_ & ~kLog2Mask)[at & (slots() - 1)];
+    }
+
+   private:
+    static constexpr uintptr_t kLog2Mask = 63;
+    uintptr_t word_;
+  };
+  static constexpr uint64_t kEmpty = 0;
+  static constexpr uint64_t kErased = 1;  // no handle of ours: 0, 1 and 2 name default streams
+
+  static size_t Hash(uint64_t key) noexcept {
+    return static_cast<size_t>((key >> 4) * 0x9E3779B97F4A7C15ull >> 20);
+  }
+  void EraseAt(Table table, size_t at) noexcept;
+  static Table MakeTable(unsigned log2) noexcept;
+  /// True: the place was empty, and not one of what was erased.
+  static bool Insert(Table table, uint64_t key, uint64_t value) noexcept;
+  bool Grow() noexcept;
+
+  std::atomic<uintptr_t> table_{0};
+  size_t used_ = 0;  // slots that are not empty, erased ones included
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+template <typename Wants>
+void HandleMap::EraseIf(Wants&& wants) noexcept {
+  const MutexLock lock(mutex_);
+  const Table table(table_.load(std::memory_order_relaxed));
+  for (size_t at = 0; table && at < table.slots(); ++at) {
+    const uint64_t key = table[at].key.load(std::memory_order_relaxed);
+    if (key <= kErased) continue;
+    const uint64_t value = table[at].value.load(std::memory_order_relaxed);
+    if (wants(reinterpret_cast<const void*>(key), value)) EraseAt(table, at);
+  }
+}
+
+}  // namespace cupola::intercept

@@ -1,0 +1,224 @@
+#include "intercept/record/device_timing.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include "intercept/facts/streams.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/process/mutex_lock.h"
+#include "intercept/process/notice.h"
+#include "intercept/process/own_thread.h"
+#include "intercept/process/thread_state.h"
+#include "intercept/record/event_pool.h"
+#include "intercept/record/recorder.h"
+
+namespace cupola::intercept {
+
+std::atomic<TimingMode> timing_mode{TimingMode::kNone};
+
+namespace {
+
+// How long an exiting program waits for its kernels.
+constexpr uint64_t kFlushBoundNs = 500'000'000;
+constexpr long kHarvestPauseNs = 500'000;
+constexpr uint32_t kMostContexts = 64;
+
+// Pools are made once per context and kept for ever; a dead one serves nobody.
+std::atomic<EventPool*> pools[kMostContexts];
+std::atomic<uint32_t> pool_count{0};
+pthread_mutex_t make_mutex = PTHREAD_MUTEX_INITIALIZER;
+// Held while pairs are harvested and while a context is taken down, never while waiting for either.
+pthread_mutex_t harvest_mutex = PTHREAD_MUTEX_INITIALIZER;
+std::atomic<bool> agent_started{false};
+
+EventPool* FindPool(uint64_t context) {
+  const uint32_t count = pool_count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < count; ++i) {
+    EventPool* pool = pools[i].load(std::memory_order_acquire);
+    if (pool->context() == context && pool->is_alive()) return pool;
+  }
+  return nullptr;
+}
+
+void* Agent(void*) {
+  // The driver's own business on this thread is not the program's: hooks pass it on.
+  ++this_thread.depth;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  ExchangeCaptureMode(&mode);
+  for (;;) {
+    const timespec pause{0, kHarvestPauseNs};
+    nanosleep(&pause, nullptr);
+    const MutexLock lock(harvest_mutex);
+    const uint32_t count = pool_count.load(std::memory_order_acquire);
+    for (uint32_t i = 0; i < count; ++i) {
+      EventPool* pool = pools[i].load(std::memory_order_acquire);
+      if (pool->is_alive()) pool->Harvest(/*give_up=*/false);
+    }
+  }
+  return nullptr;
+}
+
+bool StartAgent() {
+  if (agent_started.exchange(true)) return true;
+  const bool started = StartOwnThread(&Agent, nullptr, 256 << 10);
+  if (!started) timing_mode.store(TimingMode::kCalls);
+  return started;
+}
+
+void FlushAtExit() { FlushTimingAtExit(); }
+
+// At a context's first launch. Not while a capture is open: then the launch goes untimed.
+EventPool* MakePool(uint64_t context) {
+  const MutexLock lock(make_mutex);
+  if (EventPool* made = FindPool(context)) return made;
+  const uint32_t count = pool_count.load(std::memory_order_relaxed);
+  if (count == kMostContexts || context == 0) return nullptr;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  ExchangeCaptureMode(&mode);
+  EventPool* pool = EventPool::Make(context);
+  ExchangeCaptureMode(&mode);
+  if (pool == nullptr) {
+    static std::atomic_flag said;
+    SayOnce(said, Level::kWarn, {"no device times: the driver made no events"});
+    timing_mode.store(TimingMode::kCalls);
+    return nullptr;
+  }
+  // Registered after the driver's own exit handlers, so it runs before them.
+  if (count == 0) atexit(&FlushAtExit);
+  pools[count].store(pool, std::memory_order_release);
+  pool_count.store(count + 1, std::memory_order_release);
+  return StartAgent() ? pool : nullptr;
+}
+
+// Waits, within the bound, for what is under way in the pools that `chosen` accepts; what is not
+// ready by then stays untimed. The caller is about to end the context or the process.
+template <typename Chosen>
+void Flush(Chosen&& chosen) {
+  const uint32_t count = pool_count.load(std::memory_order_acquire);
+  const HookScope scope;
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  if (count != 0) ExchangeCaptureMode(&mode);
+  const uint64_t deadline = MonotonicNs() + kFlushBoundNs;
+  for (uint32_t i = 0; i < count; ++i) {
+    EventPool* pool = pools[i].load(std::memory_order_acquire);
+    if (!pool->is_alive() || !chosen(*pool)) continue;
+    for (;;) {
+      const bool give_up = MonotonicNs() >= deadline;
+      {
+        const MutexLock lock(harvest_mutex);
+        if (pool->Harvest(give_up) == 0) break;
+      }
+      if (give_up) break;
+      const timespec pause{0, 50'000};
+      nanosleep(&pause, nullptr);
+    }
+    const MutexLock lock(harvest_mutex);
+    pool->Kill();
+    pool->Harvest(/*give_up=*/true);  // a launch that came in between
+  }
+  if (count != 0) ExchangeCaptureMode(&mode);
+}
+
+const char* ProfilerInTheWay() {
+  // Set by Nsight Compute and Systems, compute-sanitizer, CUPTI's injection and cuda-gdb; and the
+  // switch that makes launches synchronous. Events around launches would disturb what they measure.
+  static constexpr const char* kPrefixes[] = {"CUDA_INJECTION64_PATH=", "NV_COMPUTE_PROFILER",
+                                              "NV_NSIGHT_", "NSYS_", "NV_SANITIZER_", "CUDBG_",
+                                              "CUDA_LAUNCH_BLOCKING=1"};
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    for (const char* prefix : kPrefixes) {
+      if (strncmp(*entry, prefix, strlen(prefix)) == 0) return prefix;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void StartTiming() noexcept {
+  const char* asked = getenv("CUPOLA_TIMING");
+  if (asked == nullptr || *asked == '\0' || strcmp(asked, "none") == 0) return;
+  const bool events = strcmp(asked, "events") == 0;
+  if (!events && strcmp(asked, "host") != 0) {
+    Say(Level::kWarn, {"CUPOLA_TIMING=", asked, " is not known: use events, host or none"});
+    return;
+  }
+  timing_mode.store(TimingMode::kCalls);
+  if (!events) return;
+  if (const char* why = ProfilerInTheWay()) {
+    Say(Level::kWarn, {"no device times: ", why, " in the environment, a tool is at work"});
+    return;
+  }
+  timing_mode.store(TimingMode::kEvents);
+}
+
+TimedLaunch BeginTimed(uint64_t context, CUstream stream, bool per_thread) noexcept {
+  if (open_captures.load() != 0) return {};
+  EventPool* pool = FindPool(context);
+  if (pool == nullptr) pool = MakePool(context);
+  if (pool == nullptr) return {};
+  EventPair* pair = pool->Take();
+  if (pair == nullptr) return {};
+  if (!pool->RecordStart(pair, stream, per_thread)) {
+    pool->GiveBack(pair);
+    return {};
+  }
+  return {pool, pair};
+}
+
+bool EndTimed(const TimedLaunch& launch, CUstream stream, bool per_thread,
+              CUresult result) noexcept {
+  if (launch.pair == nullptr) return false;
+  const bool captured = open_captures.load() != 0;
+  if (captured || result != CUDA_SUCCESS ||
+      !launch.pool->RecordEnd(launch.pair, stream, per_thread)) {
+    launch.pool->GiveBack(launch.pair);
+    return false;
+  }
+  return true;
+}
+
+void SubmitTimed(const TimedLaunch& launch, const uint64_t* ticket) noexcept {
+  if (ticket != nullptr) {
+    launch.pool->Submit(launch.pair, *ticket);
+  } else {
+    launch.pool->GiveBack(launch.pair);
+  }
+}
+
+void FlushTimingOf(CUcontext context) noexcept {
+  if (timing_mode.load() != TimingMode::kEvents) return;
+  Flush(
+      [&](const EventPool& pool) { return pool.context() == reinterpret_cast<uint64_t>(context); });
+}
+
+void ResumeTimingOf(CUcontext context) noexcept {
+  const MutexLock lock(harvest_mutex);
+  for (uint32_t i = pool_count.load(std::memory_order_acquire); i-- > 0;) {
+    EventPool* pool = pools[i].load(std::memory_order_acquire);
+    if (pool->context() != reinterpret_cast<uint64_t>(context)) continue;
+    pool->Revive();
+    return;  // older pools of the same address are those of contexts that did go
+  }
+}
+
+void FlushTimingAtExit() noexcept {
+  TimingMode mode = TimingMode::kEvents;
+  if (!timing_mode.compare_exchange_strong(mode, TimingMode::kCalls)) return;
+  Flush([](const EventPool&) { return true; });
+}
+
+void ResetTimingAfterFork() noexcept {
+  timing_mode.store(TimingMode::kNone);
+  make_mutex = PTHREAD_MUTEX_INITIALIZER;
+  harvest_mutex = PTHREAD_MUTEX_INITIALIZER;
+  pool_count.store(0);
+  agent_started.store(false);
+}
+
+}  // namespace cupola::intercept

@@ -1,0 +1,190 @@
+#include "intercept/record/event_pool.h"
+
+#include <bit>
+#include <new>
+#include <utility>
+
+#include <cudaTypedefs.h>
+#include <sys/mman.h>
+
+#include "intercept/process/calls.h"
+#include "intercept/process/fast_clock.h"
+#include "intercept/record/recorder.h"
+
+namespace cupola::intercept {
+namespace {
+
+constexpr uint64_t kBaseBoundNs = 100'000'000;
+// cuEventElapsedTime answers in a float of milliseconds: after 250 ms its step is 15 ns.
+constexpr uint64_t kBaseLifeNs = 250'000'000;
+
+CUresult Query(CUevent event) {
+  return Real<PFN_cuEventQuery_v2000>(Call::k_cuEventQuery)(event);
+}
+
+CUresult Record(CUevent event, CUstream stream, bool per_thread) {
+  const auto record = Real<PFN_cuEventRecord_v2000>(per_thread ? Call::k_cuEventRecord_ptsz
+                                                               : Call::k_cuEventRecord);
+  return record(event, stream);
+}
+
+// The first form is in every driver; the second (12.8) differs only in its errors.
+CUresult Elapsed(float* ms, CUevent start, CUevent end) {
+  return Real<PFN_cuEventElapsedTime_v2000>(Call::k_cuEventElapsedTime)(ms, start, end);
+}
+
+// Makes a context the calling thread's for a scope. 0: does nothing.
+class CurrentContextScope {
+ public:
+  explicit CurrentContextScope(uint64_t context) noexcept {
+    const auto push = Real<PFN_cuCtxPushCurrent_v4000>(Call::k_cuCtxPushCurrent_v2);
+    pushed_ = context != 0 && push(reinterpret_cast<CUcontext>(context)) == CUDA_SUCCESS;
+  }
+  ~CurrentContextScope() {
+    CUcontext popped;
+    if (pushed_) Real<PFN_cuCtxPopCurrent_v4000>(Call::k_cuCtxPopCurrent_v2)(&popped);
+  }
+  CurrentContextScope(const CurrentContextScope&) = delete;
+  CurrentContextScope& operator=(const CurrentContextScope&) = delete;
+
+ private:
+  bool pushed_;
+};
+
+}  // namespace
+
+EventPool* EventPool::Make(uint64_t context) noexcept {
+  void* memory = mmap(nullptr, sizeof(EventPool), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* pool = new (memory) EventPool;
+  pool->context_ = context;
+  const auto create = Real<PFN_cuEventCreate_v2000>(Call::k_cuEventCreate);
+  const auto create_stream = Real<PFN_cuStreamCreate_v2000>(Call::k_cuStreamCreate);
+  if (create_stream(&pool->base_stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
+      create(&pool->base_, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
+      create(&pool->next_base_, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
+    return nullptr;
+  }
+  for (uint32_t i = 0; i < kPairs; ++i) {
+    if (create(&pool->pairs_[i].start, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
+        create(&pool->pairs_[i].end, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
+      return i == 0 ? nullptr : pool;  // with fewer pairs than hoped for
+    }
+    pool->GiveBack(&pool->pairs_[i]);
+  }
+  return pool;
+}
+
+// The tightest of some tries bounds the error of the mapping between the clocks by its width.
+void EventPool::SetBase() noexcept {
+  uint64_t best_width = UINT64_MAX;
+  const uint64_t deadline = MonotonicNs() + kBaseBoundNs;
+  for (int i = 0; i < 5; ++i) {
+    const uint64_t before = MonotonicNs();
+    if (Record(next_base_, base_stream_, false) != CUDA_SUCCESS) return;
+    CUresult state;
+    while ((state = Query(next_base_)) == CUDA_ERROR_NOT_READY) {
+      if (MonotonicNs() > deadline) return;
+    }
+    const uint64_t after = MonotonicNs();
+    if (state != CUDA_SUCCESS) return;
+    if (after - before < best_width) {
+      best_width = after - before;
+      base_ns_ = before + (after - before) / 2;
+      std::swap(base_, next_base_);
+    }
+  }
+}
+
+EventPair* EventPool::Take() noexcept {
+  for (uint32_t word = 0; word < kPairs / 64; ++word) {
+    uint64_t bits = free_[word].load(std::memory_order_relaxed);
+    while (bits != 0) {
+      const uint64_t lowest = bits & -bits;
+      if (free_[word].compare_exchange_weak(bits, bits & ~lowest, std::memory_order_acquire)) {
+        return &pairs_[word * 64 + static_cast<uint32_t>(std::countr_zero(lowest))];
+      }
+    }
+  }
+  return nullptr;
+}
+
+void EventPool::GiveBack(EventPair* pair) noexcept {
+  const uint32_t index = IndexOf(pair);
+  free_[index / 64].fetch_or(uint64_t{1} << index % 64, std::memory_order_release);
+}
+
+bool EventPool::RecordStart(EventPair* pair, CUstream stream, bool per_thread) noexcept {
+  return Record(pair->start, stream, per_thread) == CUDA_SUCCESS;
+}
+
+bool EventPool::RecordEnd(EventPair* pair, CUstream stream, bool per_thread) noexcept {
+  return Record(pair->end, stream, per_thread) == CUDA_SUCCESS;
+}
+
+void EventPool::Submit(EventPair* pair, uint64_t ticket) noexcept {
+  pair->ticket = ticket;
+  const uint32_t index = IndexOf(pair);
+  submitted_[index / 64].fetch_or(uint64_t{1} << index % 64, std::memory_order_release);
+}
+
+bool EventPool::FillTimes(const EventPair& pair, LaunchRecord* times) noexcept {
+  float from_base_ms = 0, length_ms = 0;
+  if (Elapsed(&from_base_ms, base_, pair.start) != CUDA_SUCCESS ||
+      Elapsed(&length_ms, pair.start, pair.end) != CUDA_SUCCESS) {
+    return false;
+  }
+  const int64_t start_ns = static_cast<int64_t>(base_ns_) +
+                           static_cast<int64_t>(static_cast<double>(from_base_ms) * 1e6);
+  times->device_start_ns = static_cast<uint64_t>(start_ns);
+  times->device_end_ns =
+      static_cast<uint64_t>(start_ns + static_cast<int64_t>(static_cast<double>(length_ms) * 1e6));
+  times->flags |= kFlagDeviceTimed;
+  return true;
+}
+
+bool EventPool::HasSubmitted() const noexcept {
+  for (const auto& word : submitted_) {
+    if (word.load(std::memory_order_relaxed) != 0) return true;
+  }
+  return false;
+}
+
+uint32_t EventPool::Harvest(bool give_up) noexcept {
+  RingWriter* const ring = ActiveRing();
+  if (ring == nullptr || !HasSubmitted()) return 0;
+  const CurrentContextScope current(is_alive() ? context_ : 0);
+  uint32_t left = 0;
+  bool is_base_due = MonotonicNs() - base_ns_ >= kBaseLifeNs;
+  for (uint32_t word = 0; word < kPairs / 64; ++word) {
+    uint64_t bits = submitted_[word].load(std::memory_order_acquire);
+    for (; bits != 0; bits &= bits - 1) {
+      EventPair& pair = pairs_[word * 64 + static_cast<uint32_t>(std::countr_zero(bits))];
+      const CUresult state = is_alive() ? Query(pair.end) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+      if (state == CUDA_ERROR_NOT_READY && !give_up) {
+        ++left;
+        continue;
+      }
+      if (is_base_due && state == CUDA_SUCCESS) {  // once: it may wait
+        SetBase();
+        is_base_due = false;
+      }
+      if (state == CUDA_SUCCESS && base_ns_ == 0 && !give_up) {
+        ++left;
+        continue;
+      }
+      LaunchRecord times{};
+      times.kind = RecordKind::kDeviceTimes;
+      times.launch_ticket = pair.ticket;
+      if (state == CUDA_SUCCESS && base_ns_ != 0) FillTimes(pair, &times);
+      uint64_t ticket;
+      PublishRecord(*ring, times, &ticket);  // ring full: the launch stays untimed
+      submitted_[word].fetch_and(~(bits & -bits), std::memory_order_relaxed);
+      if (state != CUDA_ERROR_NOT_READY) GiveBack(&pair);
+    }
+  }
+  return left;
+}
+
+}  // namespace cupola::intercept
