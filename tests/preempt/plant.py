@@ -65,7 +65,7 @@ BUGS = {
     # Guards: other work comes between a launch and its guard.
     "between_guard": ("  AwaitGuard(context);\n  KeepRoom(context);\n", "  KeepRoom(context);\n"),
     # Queues: it is thought to have 32, whatever the program has set.
-    "queues_assumed": ("settings.queues = QueuesOfDriver();", "settings.queues = 32;"),
+    "queues_assumed": ("StartCountingStreams(QueuesOfDriver());", "StartCountingStreams(32);"),
     # A launch at a gate has not begun before its stream says so.
     "gate_taken_for_passed": ("slot->is_gated && HasPassed(*slot)", "slot->is_gated"),
     # The agent asks for nothing and puts no markers, and no resumes at a gate, while a thread may be
@@ -88,8 +88,8 @@ BUGS = {
                    "    if (__atomic_load_n(&said.ended[p], __ATOMIC_ACQUIRE) != slot->tag[p] &&\n"
                    "        !IsDone(index, slot->sequence)) {\n      continue;\n    }\n"),
     # Resumes have a priority level of their own.
-    "level_not_kept": ("  return is_kept_back && priority < 0 ? priority - 1 : priority;\n",
-                       "  (void)is_kept_back;\n  return priority;\n"),
+    "level_not_kept": ("  return is_the_one && priority < 0 ? priority - 1 : priority;\n",
+                       "  (void)is_the_one;\n  return priority;\n"),
     # A resume has the arguments of the launch.
     "arguments_forgotten": ("  const CUresult result = LaunchPhysical(context, *slot, physical);\n",
                             "  __builtin_memset(context.ArgumentsOf(context.slots.IndexOf(slot)), "
