@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 import unittest
 
 from arbiter_bed import CUPOLA, TIMEOUT, Member, ServeTest, until
@@ -149,6 +150,22 @@ class Top(ServeTest):
                   "all of them, on a larger terminal")
             top.resize(3, 20)
             until(lambda: "PID" in top.screen()[1], "a very small one")
+            top.end("q")
+
+    def test_a_size_that_changes_all_the_time(self):
+        """Each change is a signal, which may come while the daemon is asked."""
+        self.serve()
+        members = [Member(self) for _ in range(30)]
+        with Terminal(self, CUPOLA, "top", "--interval", "0.1", rows=24, columns=80) as top:
+            until(lambda: str(members[0].pid) in top.read(), "a table")
+            for number in range(1000):
+                top.resize(24 + number % 2, 80)
+                time.sleep(0.002)
+                if number % 20 == 0:
+                    top.read()
+                    self.assertIsNone(top.process.poll(), top.text[-200:])
+            top.resize(40, 120)
+            until(lambda: sum("board_member" in x for x in top.screen()) == 30, "all of them")
             top.end("q")
 
     def test_a_terminal_that_cannot_move_its_cursor(self):

@@ -17,9 +17,9 @@ LIBRARY = {"cupola_handle_for"}
 # statx from 1.2.5 on only) are called by syscall(), or by a weak reference that is looked at.
 EVERYWHERE = {
     "__errno_location", "close", "dladdr", "dlclose", "dlerror", "fstat", "getenv", "memcmp", "memcpy", "memmem",
-    "memmove", "memset", "mmap", "mprotect", "munmap", "open", "poll", "pthread_sigmask", "read", "realpath", "sched_yield",
-    "sigaddset", "sigemptyset", "sigismember", "sigpending", "sigtimedwait", "snprintf", "stat", "strchr", "strcmp",
-    "strcpy", "strcspn", "strlen", "strncmp", "strnlen", "strrchr", "syscall", "write"}
+    "memmove", "memset", "mmap", "mprotect", "munmap", "open", "poll", "pthread_sigmask", "read", "realpath",
+    "sched_yield", "sigaddset", "sigemptyset", "sigismember", "sigpending", "sigtimedwait", "snprintf", "stat", "strchr",
+    "strcmp", "strcpy", "strcspn", "strlen", "strncmp", "strnlen", "strrchr", "syscall", "write"}
 CLASSES = {"kPure", "kStreamOrdered", "kMayWait"}
 
 
