@@ -19,6 +19,9 @@ namespace {
 constexpr uint32_t kNodes = SharedToken::kNodes;
 constexpr uint32_t kNone = SharedToken::kNone;
 constexpr uint64_t kLookNs = 20'000'000;      // between looks at whether a predecessor is stopped
+// Looks at a predecessor whose turn it is until its threads are looked at too: that makes entries of the system's for
+// each of them, which the process, when it ends, waits for whoever is reading them to let go.
+constexpr int kPatientLooks = 10;
 constexpr int kStillLooks = 3;                // at which no thread of it has run since the one before
 constexpr uint64_t kStuckNs = 2'000'000'000;  // the lock is held for microseconds
 
@@ -90,6 +93,7 @@ bool LookAtThreads(int32_t pid, uint64_t* switches, bool* is_runnable) {
 /// A process in a frozen control group is in another state by each kind of freezer, in none of its own.
 /// But no thread of it runs, though its bell was rung: a live one has a thread that hears that.
 bool TokenQueue::Stillness::SeemsFrozen(int32_t pid) {
+  if (++calls_ < kPatientLooks) return false;
   uint64_t switches = 0;
   bool is_runnable = false;
   if (!LookAtThreads(pid, &switches, &is_runnable) || is_runnable || switches != switches_) {

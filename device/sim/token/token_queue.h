@@ -85,7 +85,7 @@ class TokenQueue {
 
    private:
     uint64_t switches_ = 0;
-    int looks_ = 0;
+    int calls_ = 0, looks_ = 0;
   };
   Outcome WaitForTurn(uint32_t node, uint64_t ticket);
   uint32_t Predecessor(uint64_t ticket) const;
