@@ -6,7 +6,8 @@ namespace cupola::sched {
 namespace {
 
 // A client that was told to stop and does not say that it has is no longer counted as on the GPU
-// after this time: its blocks are not that long, more likely it was stopped itself.
+// after this time: its blocks are not that long, more likely it was stopped itself. Nor is it waited
+// for again, until it answers or comes with other work: who is next would have this time for nothing.
 constexpr uint64_t kLongestDrainNs = 100'000'000;
 
 // A client that can be preempted, shares no context with the next and takes so many times longer to
@@ -127,7 +128,7 @@ void Arbiter::Advance(uint64_t now_ns) {
   bool exclusive = false;
   for (Client& client : clients_) {
     if (client.draining) client.draining_ns += elapsed;
-    if (client.draining_ns > kLongestDrainNs) client.draining = false;
+    if (client.draining && client.draining_ns > kLongestDrainNs) client.draining = client.answers = false;
     exclusive = exclusive || (leaves(client) && !client.view.shares_context);
   }
   const auto has_gpu = [&](const Client& client) {
@@ -155,6 +156,7 @@ void Arbiter::BeginLaunch(Client& client, const Observation& observation) {
   client.launch.foreseen_ns = observation.remaining_ns;
   client.launch.arrived_ns = now_ns_;
   client.word_ns = observation.remaining_ns;
+  client.answers = true;
   client.ran_since_word_ns = 0;
   client.starving_ns = 0;
   client.overdue_left_ns = 0;
@@ -195,6 +197,7 @@ void Arbiter::Observe(ClientId id, const Observation& observation) {
                                                            : default_overhead_ns_;
   client.launch.sms = observation.sms;
   client.stopped = observation.stopped;
+  client.answers = client.answers || observation.stopped;
   if (client.draining && observation.stopped) {
     client.draining = false;
     Note(EventKind::kPreempted, id);
@@ -276,7 +279,7 @@ void Arbiter::TakeGrants() {
     if (grant != nullptr) client.draining = false;
     if (client.active && had_gpu && grant == nullptr && client.view.stoppable()) {
       // It may have been asked, and have left, before this review: by the client that runs now.
-      client.draining = !client.stopped;
+      client.draining = !client.stopped && client.answers;
       client.draining_ns = 0;
       if (client.stopped) Note(EventKind::kPreempted, client.view.id);
     }

@@ -119,6 +119,7 @@ class Arbiter {
     uint32_t sm_bound = kKeepsAllSms;
     bool draining = false;        // was granted, is held, has not yet stopped
     uint64_t draining_ns = 0;
+    bool answers = true;          // false: it has not within kLongestDrainNs, and given no sign of life since
     uint64_t word_ns = 0;         // the client's last prediction of what remains
     uint64_t ran_since_word_ns = 0;
     uint64_t starving_ns = 0;     // since it last had the GPU

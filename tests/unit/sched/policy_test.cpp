@@ -391,6 +391,62 @@ TEST(Ffs, AnIdleHolderKeepsItsTurnForAGraceOnly) {
   EXPECT_EQ(bench.Running(), "1");
 }
 
+// A process is stopped by a signal behind its kernel: until its lease ends it has turns, and does not answer when they are
+// over. Who comes next has the GPU at once, and is to pay for it.
+TEST(Ffs, SharesHoldBesideOneThatDoesNotAnswer) {
+  Scenario scenario;
+  scenario.policy = "ffs";
+  scenario.seed = 3;
+  scenario.known_switch_ns = scenario.switch_ns;
+  scenario.options.quantum_ns = 50'000 * kUs;
+  scenario.end_ns = 10'000'000 * kUs;
+  for (int i = 0; i < 3; ++i) {
+    ProcessPlan plan;
+    plan.can_preempt = i != 0;
+    plan.can_gate = i == 0;
+    plan.start_ns = i == 0 ? 0 : 1000 * kUs;
+    plan.kernel_ns = i == 0 ? 30'000 * kUs : 700'000 * kUs;
+    plan.kernels = 1'000'000;
+    plan.back_to_back = true;
+    plan.lease_ns = 20'000'000 * kUs;
+    scenario.processes.push_back(plan);
+  }
+  scenario.faults.push_back({.at_ns = 20'000 * kUs, .kind = FaultKind::kStop});
+  const Outcome outcome = Simulate(scenario);
+  const double first = outcome.processes[1].gpu_ns, second = outcome.processes[2].gpu_ns;
+  EXPECT_GT(first + second, 5e9);
+  // Once it was waited for.
+  EXPECT_NEAR(first, second, 200e6) << first / second;
+}
+
+// Who has not answered in 100 ms is not waited for again, until it has given a sign of life.
+TEST(Ffs, WhoDoesNotAnswerIsWaitedForOnce) {
+  Bench bench("ffs", {.max_overhead = 0.1, .quantum_ns = 10'000 * kUs});
+  for (const uint32_t i : {0U, 1U}) {
+    const ClientId id = bench.Add(0);
+    bench.Of(id).can_preempt = i == 1;
+    bench.Of(id).can_gate = i == 0;
+    bench.Want(id, 10'000'000);
+  }
+  const auto charged_of_turn_us = [&](bool lingers) {
+    while (bench.Running() != "0") bench.Review(100);
+    while (bench.Running() != "1") {
+      bench.lingers_ = lingers;
+      bench.Review(100);
+    }
+    const uint64_t before = bench.core_.ViewOf(ClientId(0)).ran_ns;
+    for (int i = 0; i < 1100 && bench.Running() == "1"; ++i) bench.Review(100);
+    return (bench.core_.ViewOf(ClientId(0)).ran_ns - before) / kUs;
+  };
+  EXPECT_EQ(charged_of_turn_us(false), 0U);
+  EXPECT_NEAR(static_cast<double>(charged_of_turn_us(true)), 100'000, 200);
+  EXPECT_EQ(charged_of_turn_us(true), 0U) << "it has not answered before";
+  EXPECT_EQ(charged_of_turn_us(false), 0U);
+  EXPECT_NEAR(static_cast<double>(charged_of_turn_us(true)), 100'000, 200) << "it has answered since";
+  bench.Of(ClientId(0)).sequence += 1;
+  EXPECT_NEAR(static_cast<double>(charged_of_turn_us(true)), 100'000, 200) << "it has come with other work";
+}
+
 /// Two processes that never end, of weights 2 and 1, with kernels so long.
 void AddTwoToOne(Scenario* scenario, std::array<uint64_t, 2> kernel_ns, uint64_t block_ns) {
   for (const uint32_t weight : {2U, 1U}) {

@@ -22,7 +22,7 @@ SimChecks::SimChecks(const Scenario& scenario) : scenario_(scenario) {
   }
   for (const Fault& fault : scenario.faults) {
     if (fault.kind == FaultKind::kKill) fault_slack_ns_ += kReapNs;
-    if (fault.kind == FaultKind::kStop) fault_slack_ns_ += kLeaseNs;
+    if (fault.kind == FaultKind::kStop) fault_slack_ns_ += scenario.processes[fault.process].lease_ns;
   }
 }
 
