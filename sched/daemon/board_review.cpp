@@ -1,6 +1,7 @@
 #include "sched/daemon/board_review.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 namespace cupola::sched {
@@ -11,8 +12,8 @@ namespace {
 constexpr uint64_t kMostOverheadNs = 100'000'000;
 constexpr uint64_t kMostRemainingNs = 3'600'000'000'000;
 
-/// The standing decisions of a review. Most of many clients are of one kind, for which the others are
-/// looked through once.
+/// The standing decisions of a review. Many clients are of a few kinds, for each of which the others are looked through
+/// once: of those that wait, only the priority counts.
 class Takers {
  public:
   Takers(std::span<const Seat> seats, const Arbiter& core) : seats_(seats), core_(core) {}
@@ -20,25 +21,33 @@ class Takers {
   SlotSet MaskOf(const Seat& requester) {
     const std::optional<Arbiter::TakerKind> kind = core_.TakerKindOf(requester.id);
     if (!kind) return {};
-    if (!has_known_ || known_ != *kind) {
-      has_known_ = true;
-      known_ = *kind;
-      mask_ = {};
-      for (const Seat& victim : seats_) {
-        if (core_.MayTake(*kind, victim.id)) mask_.Add(victim.slot);
-      }
-    }
-    SlotSet mask = mask_;
+    SlotSet mask = MaskOf(*kind);
     mask.Remove(requester.slot);
     return mask;
   }
 
  private:
+  struct Known {
+    Arbiter::TakerKind kind;
+    SlotSet mask;
+  };
+
+  const SlotSet& MaskOf(const Arbiter::TakerKind& kind) {
+    const auto end = known_.begin() + static_cast<ptrdiff_t>(std::min(found_, known_.size()));
+    const auto known = std::find_if(known_.begin(), end, [&](const Known& one) { return one.kind == kind; });
+    if (known != end) return known->mask;
+    Known& one = known_[found_++ % known_.size()];
+    one = {kind, {}};
+    for (const Seat& victim : seats_) {
+      if (core_.MayTake(kind, victim.id)) one.mask.Add(victim.slot);
+    }
+    return one.mask;
+  }
+
   std::span<const Seat> seats_;
   const Arbiter& core_;
-  bool has_known_ = false;
-  Arbiter::TakerKind known_;  ///< the last kind that was asked for
-  SlotSet mask_;
+  std::array<Known, 8> known_{};  ///< the last ones that were asked for
+  size_t found_ = 0;
 };
 
 /// Whether a client that runs has asked the victim to yield, and may.
