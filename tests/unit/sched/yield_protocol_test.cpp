@@ -70,6 +70,33 @@ TEST_F(YieldProtocol, WhoEndsTellsTheDaemonUnlessAnAgentDoes) {
   EXPECT_FALSE(run(false, SlotState::kLive, false)) << "it has not answered: it may be stopped (SIGSTOP)";
 }
 
+// How often the daemon is rung for by a burst: each time is a system call where it sleeps. Who ends behind a victim that
+// has answered makes none; behind one that has not, as bursts that are shorter than an agent takes to answer do, one.
+TEST_F(YieldProtocol, ABurstRingsAtItsEndOnlyWhereNoAgentDoes) {
+  BoardHeader& header = board_.header();
+  victim_.state = static_cast<uint32_t>(SlotState::kLive);
+  struct Rings {
+    uint32_t at_begin, at_end;
+    bool operator==(const Rings&) const = default;
+  };
+  const auto rings = [&](bool attention, bool asks, bool answers) {
+    header.attention = attention ? 1 : 0;
+    board_.slot(1).may_take.store(asks ? 1 : 0);
+    const uint32_t before = header.bell;
+    WakeSleepers(board_, BeginDemand(board_, 1, {1000, 1'000'000'000, runtime::kAllSms}, BoardClockNs()));
+    const uint32_t begun = header.bell;
+    if (answers) victim_.stopped = 1;
+    // As the program's thread does (preempt/demand.cpp).
+    if (!ReleaseDemand(board_, 1) && header.attention.load() != 0) RingBell(header);
+    return Rings{begun - before, header.bell - begun};
+  };
+  EXPECT_EQ(rings(false, false, false), (Rings{0, 0})) << "it is alone";
+  EXPECT_EQ(rings(false, true, false), (Rings{0, 0})) << "the daemon does not want to know";
+  EXPECT_EQ(rings(true, true, true), (Rings{1, 0})) << "the victim's agent rings";
+  EXPECT_EQ(rings(true, true, false), (Rings{1, 1})) << "it may be stopped (SIGSTOP)";
+  EXPECT_EQ(rings(true, false, false), (Rings{1, 1})) << "nobody was asked: nobody else tells";
+}
+
 TEST_F(YieldProtocol, WhoMayNotBeAskedIsNot) {
   EXPECT_TRUE(BeginNotNow(board_, 0));
   EXPECT_TRUE(BeginNotNow(board_, 0));  // two threads of it
