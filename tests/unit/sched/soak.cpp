@@ -63,12 +63,16 @@ size_t Soak::AnyLiving() {
   return SIZE_MAX;
 }
 
-/// What a client costs: before anything else happens one client is there, then none, then a full board, then none.
+/// What a client costs: before anything else happens one client is there, then none, then a full board, then none. All
+/// want the GPU: the daemon keeps the room for what it knows of their launches.
 void Soak::CalibrateHeap() {
   const auto fill = [&](uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {
       daemon_.surroundings().Begin(next_pid_);
-      AdoptBoard(daemon_.Join(next_pid_++, "l0", kCanPreempt, {}, kNoSlot).board_fd);
+      const Admission admission = daemon_.Join(next_pid_++, "l0", kCanPreempt, {}, kNoSlot);
+      AdoptBoard(admission.board_fd);
+      if (admission.status != JoinStatus::kAccepted) continue;  // of a daemon with a bug, which is found later
+      (void)BeginDemand(board_, admission.slot, {.remaining_ns = kSecondNs, .lease_ns = kSecondNs}, now_);
     }
     for (const char* policy : {"ffs", "hpf"}) {
       daemon_.Control({{"command", "policy"}, {"name", policy}});

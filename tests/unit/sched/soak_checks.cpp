@@ -11,8 +11,9 @@ namespace {
 
 // Shares of an hour are looked at where both wanted the GPU for so long, in turns of the one with less.
 constexpr double kFewestTurns = 40;
-// A client that comes, or something that is changed, costs a turn.
-constexpr double kTurnsOver = 12;
+// A client that comes, or something that is changed, costs a turn; one that is stopped by a signal, and does not answer,
+// two.
+constexpr double kTurnsOver = 6;
 constexpr double kShortestShareNs = 60e9;
 
 bool Counts(const SoakState& state, size_t i) {
@@ -196,6 +197,7 @@ void SoakChecks::JudgePair(const SoakState& state, size_t i, size_t k) {
   if (a + b > 2 * kFewestTurns * turn) {
     const double apart = std::max(std::abs(a - b) - kTurnsOver * turn, 0.0) / std::max(a, b);
     Worst("ffs_shares_apart", apart);
+    Worst("ffs_turns_apart", std::abs(a - b) / turn);
     ++worst_["ffs_pairs"];
     if (apart > kShareTolerance) {
       Violate(state, "shares", fmt::format("of clients {} and {} the one had {:.2f} s by its weight, the other {:.2f}",

@@ -61,9 +61,9 @@ class SoakChecks {
   static constexpr uint64_t kFirstNs = 100'000'000;    ///< HPF: the one of highest priority waits
   static constexpr uint64_t kPausedNs = 100'000'000;   ///< a paused client still has the GPU
   // Tolerances.
-  static constexpr double kShareTolerance = 0.10;      ///< FFS: of the ratio of two shares to that of their weights
+  static constexpr double kShareTolerance = 0.05;      ///< FFS: of the ratio of two shares to that of their weights
   static constexpr double kLeastShare = 0.70;          ///< HPF: of what least_share_percent says
-  static constexpr int64_t kHeapBytes = 49'152;        ///< that the daemon may hold more than at the first look
+  static constexpr int64_t kHeapBytes = 16'384;        ///< that the daemon may hold more than at the first look
 
   explicit SoakChecks(size_t places);
 
