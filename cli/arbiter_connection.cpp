@@ -35,15 +35,6 @@ std::string RefusalIn(const std::vector<char>& packet, ssize_t size) {
                     : "";
 }
 
-/// `call()` until no signal interrupts it: one whose socket has a time limit is not taken up again by itself (signal(7)),
-/// and `cupola top` is told by a signal that its terminal has another size.
-template <typename Call>
-auto Uninterrupted(Call call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
-}
-
 /// kNotFound: nobody listens there, or one who is not to be trusted.
 Result<int> Connect(const char* path, bool any_owner) {
   sockaddr_un address{};
@@ -54,8 +45,9 @@ Result<int> Connect(const char* path, bool any_owner) {
   const timeval timeout{.tv_sec = 2, .tv_usec = 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-  const int failed =
-      Uninterrupted([&] { return connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)); });
+  // A call whose socket has a time limit is not taken up again by itself (signal(7)), and `cupola top` is told by a
+  // signal that its terminal has another size.
+  const long failed = TEMP_FAILURE_RETRY(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)));
   if (failed == 0 && (any_owner || sched::IsTrustedPeer(fd))) return fd;
   const int reason = failed != 0 ? errno : ENOENT;
   close(fd);
@@ -100,11 +92,11 @@ Result<nlohmann::json> ArbiterConnection::Ask(const nlohmann::json& request) {
   std::memcpy(packet.data(), &head, sizeof(head));
   text.copy(packet.data() + sizeof(head), text.size());
   // Where it has hung up it may have said why.
-  (void)!Uninterrupted([&] { return send(fd_, packet.data(), packet.size(), MSG_NOSIGNAL); });
+  (void)!TEMP_FAILURE_RETRY(send(fd_, packet.data(), packet.size(), MSG_NOSIGNAL));
   std::string answer;
   do {
     packet.resize(sched::kMaxMessage);
-    const ssize_t size = Uninterrupted([&] { return recv(fd_, packet.data(), packet.size(), 0); });
+    const ssize_t size = TEMP_FAILURE_RETRY(recv(fd_, packet.data(), packet.size(), 0));
     if (size < static_cast<ssize_t>(sizeof(head))) {
       return At(path_, ErrorCode::kIo,
                 size == 0 ? "the arbiter has hung up" : "the arbiter does not answer");

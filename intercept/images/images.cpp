@@ -23,6 +23,9 @@
 #include "intercept/process/notice.h"
 
 namespace cupola::intercept {
+
+Event<const Image&, bool*> image_to_be_freed;
+
 namespace {
 
 /// An image that was unloaded.
@@ -119,15 +122,10 @@ void FreeImageLocked(Image* image) {
   delete image;
 }
 
-constexpr size_t kMostUsers = 4;
-std::atomic<ImageUser> users[kMostUsers];
-
 bool IsNamed(const Image& image) {
-  for (const std::atomic<ImageUser>& place : users) {
-    const ImageUser user = place.load(std::memory_order_acquire);
-    if (user != nullptr && user(image)) return true;
-  }
-  return false;
+  bool is_named = false;
+  image_to_be_freed.Announce(image, &is_named);
+  return is_named;
 }
 
 void FreeRetiredLocked() {
@@ -279,17 +277,6 @@ void NoteFound(const void* owner, bool is_library, CUcontext context, Find&& fin
 }
 
 }  // namespace
-
-void AddImageUser(ImageUser user) noexcept {
-  for (std::atomic<ImageUser>& place : users) {
-    const ImageUser known = place.load(std::memory_order_relaxed);
-    if (known == user) return;
-    if (known != nullptr) continue;
-    place.store(user, std::memory_order_release);
-    return;
-  }
-  __builtin_trap();  // their number is one of the code
-}
 
 pthread_mutex_t& ImagesMutex() noexcept { return mutex; }
 

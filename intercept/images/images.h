@@ -15,6 +15,7 @@
 
 #include "device/compiler/store/variant_store.h"
 #include "intercept/images/image_file.h"
+#include "intercept/process/event.h"
 
 namespace cupola::intercept {
 
@@ -41,10 +42,9 @@ struct Image {
   std::vector<const void*> handles;
 };
 
-/// Who keeps an image that was unloaded says so here: whether it names the image. Asked under ImagesMutex, so without a
-/// lock that is held while that is taken; subscribes at the process's start. At most four.
-using ImageUser = bool (*)(const Image& image) noexcept;
-void AddImageUser(ImageUser user) noexcept;
+/// Announced of an image that was unloaded, before it is freed: who names it still sets `*is_named`. Under ImagesMutex,
+/// so without a lock that is held while that is taken.
+extern Event<const Image&, bool*> image_to_be_freed;
 
 /// Held around all that changes an image or its variants.
 pthread_mutex_t& ImagesMutex() noexcept;

@@ -241,7 +241,7 @@ void StartPreemption() noexcept {
     KeepLevelBack();
     streams_share_queues.Subscribe(&EndGuardedWhereQueuesAreShared);
     StartHostHolds();
-    AddImageUser(&AnyLaunchIsOf);
+    image_to_be_freed.Subscribe([](const Image& image, bool* is_named) { *is_named |= AnyLaunchIsOf(image); });
     watched.fetch_or(kTakesPartBit);
   }
   participation.store(takes_part ? Participation::kOn : Participation::kOff);

@@ -79,10 +79,8 @@ void StartTasks() noexcept {
   if (!HasVariantStore() || preempt::ToolAtWork()) return;
   StartFastClock();
   preempt::ChooseHardwareQueues(preempt::MpsIsThere());
-  AddImageUser([](const Image& image) noexcept {
-    bool is_served = false;
-    ForEachEngine([&](const TaskEngine& engine) { is_served |= engine.Serves(&image); });
-    return is_served;
+  image_to_be_freed.Subscribe([](const Image& image, bool* is_named) {
+    ForEachEngine([&](const TaskEngine& engine) { *is_named |= engine.Serves(&image); });
   });
   if (preempt::PreemptionOn()) streams_share_queues.Subscribe(&AwaitHeldWhereQueuesAreShared);
   preempt::watched.fetch_or(preempt::kTakesPartBit);
