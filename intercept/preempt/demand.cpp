@@ -178,7 +178,7 @@ void End(GpuBoard& gpu, uint64_t now_ns) {
   DemandState& state = gpu.demand;
   if (gpu.has_left() || !Enter(state, Phase::kOn)) return;
   // On the program's thread, on its way out of a synchronising call.
-  if (!sched::ReleaseDemand(gpu.board(), gpu.index()) &&
+  if (!sched::ReleaseDemand(gpu.board(), gpu.index(), gpu.OnBoard(now_ns)) &&
       gpu.board().header().attention.load() != 0) {
     sched::RingBell(gpu.board().header());
   }

@@ -145,6 +145,13 @@ SlotSet AskVictims(BoardView board, uint32_t self) {
   return told;
 }
 
+// The agent of a process that is stopped by a signal (SIGSTOP) tells nobody anything. Two things show that: it has not
+// answered what it is asked, or it had, and has let the lease of its demand run out since.
+bool AgentAnswers(const BoardSlot& slot, uint64_t now_ns) {
+  const bool keeps_lease = (slot.demand.load() & 1) == 0 || HasDemand(slot, now_ns);
+  return slot.stopped.load() != 0 && keeps_lease;
+}
+
 }  // namespace
 
 bool HasDemand(const BoardSlot& slot, uint64_t now_ns) {
@@ -187,7 +194,7 @@ void UpdateDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t
   if (changed && board.header().attention.load() != 0) RingBell(board.header());
 }
 
-bool ReleaseDemand(BoardView board, uint32_t self) {
+bool ReleaseDemand(BoardView board, uint32_t self, uint64_t now_ns) {
   BoardSlot& slot = board.slot(self);
   if ((slot.demand.load(std::memory_order_relaxed) & 1) == 0) return true;
   slot.demand.fetch_add(1);
@@ -196,17 +203,16 @@ bool ReleaseDemand(BoardView board, uint32_t self) {
   SlotSet asked;
   for (uint32_t i = 0; i < kMaskWords; ++i) asked.words[i] = slot.asked.words[i].exchange(0);
   ForEachSlot(asked, [&](uint32_t victim) {
-    // One that has left, or was killed and asked by a mask from before that, tells nobody; nor does one that is stopped
-    // (SIGSTOP), which nothing shows but that it has not answered.
-    const bool answers = board.slot(victim).stopped.load() != 0;
-    let_go |= ClearRequest(board, victim, self) && answers && IsLive(board.slot(victim));
+    // One that has left, or was killed and asked by a mask from before that, tells nobody.
+    const bool tells = IsLive(board.slot(victim)) && AgentAnswers(board.slot(victim), now_ns);
+    let_go |= ClearRequest(board, victim, self) && tells;
   });
   return let_go;
 }
 
 void EndDemand(BoardView board, uint32_t self) {
   if ((board.slot(self).demand.load(std::memory_order_relaxed) & 1) == 0) return;
-  (void)ReleaseDemand(board, self);
+  (void)ReleaseDemand(board, self, BoardClockNs());
   if (board.header().attention.load() != 0) RingBell(board.header());
 }
 

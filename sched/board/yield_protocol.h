@@ -93,8 +93,8 @@ void UpdateDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t
 void EndDemand(BoardView board, uint32_t self);
 
 /// The same without a word to the daemon: for callers in a hurry. True: nobody need tell it, for an agent
-/// that was let go, and had answered, does (or there was no demand); false: the caller rings.
-bool ReleaseDemand(BoardView board, uint32_t self);
+/// that was let go, had answered and keeps up its lease does (or there was no demand); false: the caller rings.
+bool ReleaseDemand(BoardView board, uint32_t self, uint64_t now_ns);
 
 /// The process of slot `self` has yielded what it was asked (true), or runs again (false). Rings where
 /// that is news and the daemon wants to know.

@@ -81,7 +81,7 @@ void SimMachine::CompleteKernels() {
 
 /// A process has nothing left to run. Whom it lets go tells the daemon, else it does.
 void SimMachine::Finish(const SimProcess& process) {
-  if (!ReleaseDemand(board_, process.slot)) RingBell(board_.header());
+  if (!ReleaseDemand(board_, process.slot, now_)) RingBell(board_.header());
 }
 
 /// The process's host code sees that its kernel is complete.

@@ -54,6 +54,14 @@ struct SoakConfig {
 
 SoakConfig MakeConfig(Prng& random, const std::string& policy);
 
+/// The policies in turn, and for how long: ffs and hpf long enough for an hour's shares to mean something.
+struct PolicyPart {
+  const char* name;
+  double seconds;
+};
+inline constexpr PolicyPart kPolicyParts[] = {{"hpf", 700}, {"ffs", 900},    {"fifo", 60}, {"hpf", 500},
+                                              {"ffs", 700}, {"reorder", 60}, {"corun", 60}};
+
 bool Chance(Prng& random, double probability);
 /// Exponentially distributed.
 uint64_t After(Prng& random, double mean_s);

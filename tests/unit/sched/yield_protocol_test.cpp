@@ -55,19 +55,28 @@ TEST_F(YieldProtocol, WhoAsksForMoreAsksAnew) {
 // A victim that the daemon holds too stays asleep, so that nobody but whoever has ended can tell the
 // daemon that the GPU is free.
 TEST_F(YieldProtocol, WhoEndsTellsTheDaemonUnlessAnAgentDoes) {
-  const auto run = [&](bool daemon_holds, SlotState victim = SlotState::kLive, bool answers = true) {
+  constexpr uint64_t kLeaseNs = 1000;
+  const auto run = [&](bool daemon_holds, SlotState victim = SlotState::kLive, bool answers = true,
+                       uint64_t lasts_ns = kLeaseNs / 2) {
     victim_.state = static_cast<uint32_t>(victim);
     board_.slot(1).may_take.store(1);
-    (void)BeginDemand(board_, 1, {1000, 1000, runtime::kAllSms}, BoardClockNs());
+    const uint64_t begun_ns = BoardClockNs();
+    (void)BeginDemand(board_, 0, {1000, kLeaseNs, runtime::kAllSms}, begun_ns);
+    (void)BeginDemand(board_, 1, {1000, 10 * kLeaseNs, runtime::kAllSms}, begun_ns);
     if (answers) SetStopped(board_, 0, true);
     if (daemon_holds) SetRequest(board_, 0, kDaemonBit, runtime::kAllSms);
-    return ReleaseDemand(board_, 1);
+    const bool is_told = ReleaseDemand(board_, 1, begun_ns + lasts_ns);
+    EndDemand(board_, 0);
+    return is_told;
   };
   EXPECT_TRUE(run(false));
   EXPECT_FALSE(run(true));
   ClearRequest(board_, 0, kDaemonBit);
   EXPECT_FALSE(run(false, SlotState::kFree)) << "it was killed, and the daemon has not reviewed";
   EXPECT_FALSE(run(false, SlotState::kLive, false)) << "it has not answered: it may be stopped (SIGSTOP)";
+  EXPECT_FALSE(run(false, SlotState::kLive, true, 2 * kLeaseNs))
+      << "it had answered, and has not renewed its lease since: it may be stopped";
+  EXPECT_TRUE(run(false)) << "all as at first";
 }
 
 // How often the daemon is rung for by a burst: each time is a system call where it sleeps. Who ends behind a victim that
@@ -87,7 +96,7 @@ TEST_F(YieldProtocol, ABurstRingsAtItsEndOnlyWhereNoAgentDoes) {
     const uint32_t begun = header.bell;
     if (answers) victim_.stopped = 1;
     // As the program's thread does (preempt/demand.cpp).
-    if (!ReleaseDemand(board_, 1) && header.attention.load() != 0) RingBell(header);
+    if (!ReleaseDemand(board_, 1, BoardClockNs()) && header.attention.load() != 0) RingBell(header);
     return Rings{begun - before, header.bell - begun};
   };
   EXPECT_EQ(rings(false, false, false), (Rings{0, 0})) << "it is alone";
@@ -139,7 +148,7 @@ TEST_F(YieldProtocol, WhoMayNotBeAskedIsNotByThreads) {
           }
           for (uint64_t i = random() % 64; i > 0; --i) __builtin_ia32_pause();
           if (bit == 2) DropStaleRequests(board_, 0, now);
-          if (bit == 1) (void)ReleaseDemand(board_, bit);
+          if (bit == 1) (void)ReleaseDemand(board_, bit, BoardClockNs());
           ClearRequest(board_, 0, bit);
           for (uint64_t i = random() % 4096; i > 0; --i) __builtin_ia32_pause();
         }
@@ -260,7 +269,7 @@ TEST_F(YieldProtocol, WhoMayTakeFarSlotsAsksThemAndLetsThemGo) {
   ForEachSlot(victims, [&](uint32_t slot) {
     EXPECT_EQ(board_.slot(slot).yield_requests, kMoreRequests) << slot;
   });
-  (void)ReleaseDemand(board_, 100);
+  (void)ReleaseDemand(board_, 100, BoardClockNs());
   ForEachSlot(victims, [&](uint32_t slot) {
     EXPECT_EQ(board_.slot(slot).yield_requests, 0U) << slot;
   });
