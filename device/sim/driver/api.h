@@ -1,9 +1,11 @@
-// The edge: what every C call of libcuda.so.1 begins with, and how one body serves a call and its
-// per-thread-stream form. Bodies are thin; what they do is in the Driver.
+// Helpers for the C calls that the simulated libcuda.so.1 exports (api_*.cpp): the checks that every
+// call begins with, and the macro that defines a call together with its per-thread-stream form.
+// The bodies of the calls are thin; the work is done by the Driver. Every function here may be
+// called from any thread.
 #pragma once
 
-// All versions of every prototype, without the renaming macros: the compiler then checks each
-// definition here against the toolkit's declaration.
+// Makes cuda.h declare every version of every call under its real name, without the renaming macros.
+// The compiler then checks each of our definitions against the toolkit's declaration.
 #define __CUDA_API_VERSION_INTERNAL 1
 #include <cuda.h>
 
@@ -15,7 +17,8 @@
 
 #define SIM_UNPAREN(...) __VA_ARGS__
 
-/// Defines `symbol` and its twin `symbol##suffix` (_ptsz or _ptds). The body sees `null_means`.
+/// Defines `symbol` and its per-thread-stream form `symbol##suffix` (_ptsz or _ptds) with one body.
+/// In the body, `null_means` says which default stream a null stream handle means.
 #define SIM_CALL_BOTH(symbol, suffix, params, args)                                             \
   static CUresult symbol##_body(DefaultStream null_means, SIM_UNPAREN params);                  \
   SIM_EXPORT CUresult symbol params {                                                           \
@@ -28,29 +31,33 @@
 
 namespace cupola::sim {
 
-/// The process's driver. CUDA_ERROR_NOT_INITIALIZED before cuInit and in a child of fork,
-/// CUDA_ERROR_DEINITIALIZED once the process's exit() has come to the handler that cuInit registered.
+/// Gives the process's driver. CUDA_ERROR_NOT_INITIALIZED before cuInit and in a child of fork;
+/// CUDA_ERROR_DEINITIALIZED once exit() has run the handler that cuInit registered.
 CUresult Enter(Driver** driver);
-/// Also the calling thread's context; its sticky error is returned by this.
+/// Gives also the calling thread's current context, and returns that context's sticky error.
+/// CUDA_ERROR_INVALID_CONTEXT where none is current, CUDA_ERROR_CONTEXT_IS_DESTROYED where another
+/// thread has destroyed it.
 CUresult Enter(Driver** driver, Context** context);
-/// Also the stream of a handle.
+/// Gives also the stream that `handle` means. For a created stream, `context` becomes the stream's
+/// own context, whichever is current. CUDA_ERROR_INVALID_HANDLE for what is no stream.
 CUresult Enter(Driver** driver, Context** context, CUstream handle, DefaultStream null_means,
                std::shared_ptr<Stream>* stream);
-/// The context of a handle, whichever is current; CUDA_ERROR_INVALID_CONTEXT where there is none.
+/// Gives the context that `handle` names, whichever is current. CUDA_ERROR_INVALID_CONTEXT where
+/// `handle` names none.
 CUresult FindContext(const void* handle, Driver** driver, std::shared_ptr<Context>* context);
-/// Only 0 is a device.
+/// CUDA_ERROR_INVALID_DEVICE unless `device` is at least 0 and less than DeviceCount().
 CUresult CheckDevice(CUdevice device);
 
-/// CUPOLA_SIM_DEVICES, 1 or 2. Both are the same device under two names, with the same SMs and
-/// memory; of the second one contexts can be made, but it has no primary one.
+/// The number of devices: CUPOLA_SIM_DEVICES, 1 or 2. The second is the same device under another
+/// name, with the same SMs and memory. Contexts can be created on it, but it has no primary context.
 int DeviceCount();
-/// Device 0 only.
+/// As CheckDevice; besides, CUDA_ERROR_NOT_SUPPORTED for every device but 0.
 CUresult CheckHasPrimary(CUdevice device);
 
-/// cuInit's work. Idempotent.
+/// Does the work of cuInit. Calls after the first successful one change nothing.
 CUresult Initialize(uint32_t flags);
 
-/// Whether the process is to be as a client of an MPS daemon is (CUPOLA_SIM_MPS).
+/// Whether the process is to behave as a client of an MPS daemon does (CUPOLA_SIM_MPS=1).
 bool SharesContext();
 
 }  // namespace cupola::sim

@@ -1,4 +1,4 @@
-// Stream capture: cuStreamBeginCapture and kin.
+// Stream capture: cuStreamBeginCapture and its relatives.
 #include "base/per_thread.h"
 #include "device/sim/driver/api.h"
 
@@ -6,7 +6,7 @@ using namespace cupola::sim;  // NOLINT
 
 namespace {
 
-/// Enter without the refusals of a capture: these calls are how one asks about it.
+/// The stream that a handle means. It does not fail because of a capture, as these calls ask about captures.
 CUresult Find(CUstream handle, DefaultStream null_means, Driver** driver,
               std::shared_ptr<Stream>* stream) {
   Context* context;
@@ -20,7 +20,7 @@ CUresult InfoOf(DefaultStream null_means, CUstream handle, CUstreamCaptureStatus
   SIM_TRY(Find(handle, null_means, &driver, &stream));
   if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Capture capture;
-  // The program may look at the nodes until its next call about this capture.
+  // The program may read the array of nodes until the thread's next call about a capture.
   static auto* const tails = new cupola::PerThread<std::vector<GraphNode*>>;
   std::vector<GraphNode*>& tail = tails->Get();
   tail.clear();
@@ -103,7 +103,7 @@ SIM_CALL_BOTH(cuStreamGetCaptureInfo_v3, _ptsz,
               (CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
                const CUgraphNode** dependencies, const CUgraphEdgeData** edges, size_t* count),
               (handle, status, id, graph, dependencies, edges, count)) {
-  if (edges != nullptr) *edges = nullptr;  // all edges are plain
+  if (edges != nullptr) *edges = nullptr;  // no edge has data
   return InfoOf(null_means, handle, status, id, graph, dependencies, count);
 }
 

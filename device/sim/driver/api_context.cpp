@@ -1,4 +1,4 @@
-// cuCtx*.
+// The calls cuCtx*.
 #include "device/sim/driver/api.h"
 
 using namespace cupola::sim;  // NOLINT

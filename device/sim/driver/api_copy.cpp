@@ -1,4 +1,4 @@
-// cuMemcpy* and cuMemset*.
+// The calls cuMemcpy* and cuMemset*.
 #include "device/sim/driver/api.h"
 #include "device/sim/driver/copy.h"
 
@@ -61,7 +61,8 @@ CUresult Fill(DefaultStream null_means, CUstream handle, const FillWork& fill, C
   std::shared_ptr<Stream> stream;
   SIM_TRY(Enter(&driver, &context, handle, null_means, &stream));
   SIM_TRY(CheckFill(*driver, fill));
-  // "Memset": asynchronous unless the target is pinned host or managed memory.
+  // CUDA driver API, "API synchronization behavior", "Memset": a fill is asynchronous unless the target
+  // is pinned host memory or managed memory.
   const std::optional<Allocation> target = driver->memory().Find(fill.address);
   const bool is_on_host = target && (target->is_host() || target->kind == MemoryKind::kManaged);
   if (form == CopyForm::kPlain && is_on_host) return driver->EnqueueAndWait(*stream, fill);
@@ -112,8 +113,9 @@ SIM_CALL_BOTH(cuMemcpyAsync, _ptsz,
   return Linear(null_means, stream, to, from, bytes, CopyDirection::kUnified, kAsync);
 }
 
-// The copies of a batch may be made in any order, so one after the other is right. Hints (`attributes`)
-// and when sources are read make no difference here. Null streams are not taken.
+// CUDA may make the copies of a batch in any order, so making them one after the other is correct.
+// `attributes` holds hints and when the sources are read; neither makes a difference here. The default
+// streams are refused.
 SIM_CALL_BOTH(cuMemcpyBatchAsync_v2, _ptsz,
               (CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
                CUmemcpyAttributes* attributes, size_t* indices, size_t attribute_count, CUstream stream),

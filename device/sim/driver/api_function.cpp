@@ -1,4 +1,4 @@
-// cuFunc*, the attributes of kernels, and occupancy.
+// The calls cuFunc*, those for attributes of kernels, and those for occupancy.
 #include <algorithm>
 
 #include "device/sim/driver/api.h"
@@ -7,7 +7,7 @@ using namespace cupola::sim;  // NOLINT
 
 namespace {
 
-/// The function of a CUfunction, or of a CUkernel that was passed as one.
+/// The function that the handle means in the current context: a CUfunction, or a CUkernel cast to one.
 CUresult Find(CUfunction handle, Driver** driver, std::shared_ptr<Function>* function) {
   Context* context;
   SIM_TRY(Enter(driver, &context));
@@ -82,7 +82,8 @@ CUresult ParamInfoOf(const Function& function, size_t index, size_t* offset, siz
   return CUDA_SUCCESS;
 }
 
-/// A kernel's function where it is needed without a context of the caller's: in the primary one.
+/// A function of the kernel, for calls that need no current context: that of the current context if the
+/// library is loaded there, else that of the library's spare module, else that of any context.
 CUresult FindKernel(CUkernel handle, CUdevice device, Driver** driver,
                     std::shared_ptr<Function>* function) {
   SIM_TRY(Enter(driver));
@@ -186,15 +187,15 @@ SIM_EXPORT CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction han
 }
 
 SIM_EXPORT CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache) {
-  return cuFuncLoad(handle);  // a hint
+  return cuFuncLoad(handle);  // only a hint, without effect here
 }
 SIM_EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig) {
-  return cuFuncLoad(handle);  // a hint
+  return cuFuncLoad(handle);  // only a hint
 }
 SIM_EXPORT CUresult cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache, CUdevice device) {
   Driver* driver;
   std::shared_ptr<Function> function;
-  return FindKernel(handle, device, &driver, &function);  // a hint
+  return FindKernel(handle, device, &driver, &function);  // only a hint
 }
 
 SIM_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(

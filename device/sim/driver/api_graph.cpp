@@ -1,4 +1,4 @@
-// cuGraph*: whole graphs, their edges, and executable graphs.
+// The calls cuGraph* for whole graphs, their edges, and executable graphs.
 #include <algorithm>
 
 #include "device/sim/driver/api.h"
@@ -23,8 +23,8 @@ CUgraphNode Handle(const GraphNode* node) {
   return reinterpret_cast<CUgraphNode>(const_cast<GraphNode*>(node));
 }
 
-/// The convention of all lists of nodes: without an array the count is told, with one it is filled
-/// up to its size and the rest nulled.
+/// Lists nodes as all such calls of CUDA do. Without an array, `count` becomes the number of nodes.
+/// With an array of `count` elements, it is filled up to its size and the rest becomes null.
 CUresult ListNodes(const std::vector<GraphNode*>& nodes, CUgraphNode* out, size_t* count) {
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (out != nullptr) {

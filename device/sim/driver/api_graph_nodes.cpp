@@ -1,4 +1,4 @@
-// cuGraphAdd*Node and the parameters of nodes, in graphs and in executable graphs.
+// The calls cuGraphAdd*Node and those for the parameters of nodes, in graphs and executable graphs.
 #include "device/sim/driver/api.h"
 #include "device/sim/driver/copy.h"
 
@@ -32,7 +32,7 @@ CUresult Add(CUgraphNode* handle, CUgraph graph_handle, const CUgraphNode* depen
   return CUDA_SUCCESS;
 }
 
-/// Work from the parameters of each kind of node, checked.
+// The functions Make* check the parameters of one kind of node and make its work.
 CUresult MakeKernel(const CUDA_KERNEL_NODE_PARAMS& params, Work* work) {
   Driver* driver;
   Context* context;
@@ -99,7 +99,7 @@ CUresult MakeEvent(CUevent handle, Work* work) {
   return CUDA_SUCCESS;
 }
 
-/// Puts new work into a node of that type.
+/// Replaces the work of a graph's node, which must be of that type.
 CUresult Replace(CUgraphNode handle, CUgraphNodeType type, Work work) {
   Driver* driver;
   SIM_TRY(Enter(&driver));
@@ -109,7 +109,7 @@ CUresult Replace(CUgraphNode handle, CUgraphNodeType type, Work work) {
   return CUDA_SUCCESS;
 }
 
-/// Puts new work into the step of an executable graph that came from that node.
+/// Replaces the work of the step of an executable graph that came from that node.
 CUresult Replace(CUgraphExec exec_handle, CUgraphNode handle, CUgraphNodeType type, Work work) {
   Driver* driver;
   SIM_TRY(Enter(&driver));
@@ -121,7 +121,7 @@ CUresult Replace(CUgraphExec exec_handle, CUgraphNode handle, CUgraphNodeType ty
   return CUDA_SUCCESS;
 }
 
-/// What the getters read from a node: its work if it is of that kind.
+/// Finds a node and its work for the calls that read parameters; an error if it is of another kind.
 template <typename Kind>
 CUresult Read(CUgraphNode handle, const void* out, GraphNode** node, Kind** work) {
   Driver* driver;
@@ -309,7 +309,8 @@ SIM_EXPORT CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode handle, CUevent* ev
   return CUDA_SUCCESS;
 }
 
-// The setters of nodes and of executable graphs are pairs that differ in whose work they replace.
+// Each call that sets the parameters of a node has a twin that does so in an executable graph. The two
+// differ only in whose work they replace.
 #define SIM_SETTERS(name, exec_name, type, param_type, maker, ...)                                \
   SIM_EXPORT CUresult name(CUgraphNode handle, param_type params) {                               \
     Work work;                                                                                    \

@@ -1,5 +1,6 @@
-// Green contexts: cuGreenCtx*, cuDevResource* and what converts them. A green context is a context
-// of its own here, whose kernels may run on all SMs: the simulated device binds none to some.
+// Green contexts: cuGreenCtx*, cuDevResource* and the calls that convert between them. Here a green
+// context is an ordinary context whose kernels may run on all SMs, because the simulated device cannot
+// bind a context to some SMs.
 #include <algorithm>
 
 #include "device/sim/driver/api.h"
@@ -8,10 +9,10 @@ using namespace cupola::sim;  // NOLINT
 
 namespace {
 
-// A partition has so many at least, or a multiple of that.
+// A partition has this number of SMs or a multiple of it.
 constexpr unsigned int kSmsOfPartition = 1;
 
-// What describes a set of resources: the number of its SMs, and not null.
+// The handle that describes a set of resources: the number of its SMs, which is never 0.
 CUdevResourceDesc DescriptionOf(unsigned int sms) {
   return reinterpret_cast<CUdevResourceDesc>(static_cast<uintptr_t>(sms));
 }

@@ -1,4 +1,4 @@
-// cuInit, cuDriverGetVersion and what every call begins with.
+// cuInit, cuDriverGetVersion and the checks that every call begins with.
 #include <pthread.h>
 #include <signal.h>
 
@@ -16,14 +16,14 @@ namespace {
 
 constexpr int kDriverVersion = 13000;
 
-// Leaked on purpose: threads of streams and SMs may be anywhere when the process ends, and nothing
-// here may be destroyed under them.
+// Leaked on purpose: the threads of streams and SMs may still be running when the process ends, and
+// nothing that they use may be destroyed.
 std::atomic<Driver*> the_driver{nullptr};
 std::atomic<bool> is_forked_child{false};
-std::atomic<bool> has_exited{false};  // an exit handler of the driver's, as a GPU's driver has one
+std::atomic<bool> has_exited{false};  // set by an exit handler, as a GPU's driver registers one
 std::mutex init_mutex;
 
-/// A positive number from the environment, else `otherwise`.
+/// The positive number in an environment variable; `otherwise` where there is none.
 uint64_t NumberFrom(const char* variable, uint64_t otherwise, uint64_t most) {
   const char* text = std::getenv(variable);
   if (text == nullptr || *text == '\0') return otherwise;
@@ -35,8 +35,8 @@ uint64_t NumberFrom(const char* variable, uint64_t otherwise, uint64_t most) {
   return otherwise;
 }
 
-/// This process's part in the device that all processes of the user share; null when told not to.
-/// Leaked, as the driver.
+/// The token through which this process shares the device with the user's other processes; null where
+/// the environment says that it is not to be shared. Leaked on purpose, like the driver.
 Token* MakeToken() {
   const char* path = std::getenv("CUPOLA_SIM_TOKEN");
   if (SharesContext() || (path != nullptr && std::strcmp(path, "off") == 0)) return nullptr;
@@ -64,7 +64,7 @@ CUresult Initialize(uint32_t flags) {
   config.memory_bytes =
       NumberFrom("CUPOLA_SIM_MEMORY_MB", config.memory_bytes >> 20, 1 << 20) << 20;
   if (Token* token = MakeToken()) config.gate = &token->gate();
-  sigset_t all, before;  // the SMs' threads must not take the program's signals
+  sigset_t all, before;  // all signals are blocked, as the SMs' threads must not take the program's signals
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::unique_ptr<Device> device = Device::Create(config);
@@ -93,7 +93,7 @@ CUresult Enter(Driver** driver, Context** context) {
 CUresult Enter(Driver** driver, Context** context, CUstream handle, DefaultStream null_means,
                std::shared_ptr<Stream>* stream) {
   SIM_TRY(Enter(driver));
-  // A created stream belongs to its own context, whichever is current.
+  // A created stream acts in its own context, whichever is current.
   *stream = (*driver)->streams.Find(handle);
   if (*stream) {
     *context = (*stream)->context;
@@ -122,19 +122,19 @@ CUresult CheckHasPrimary(CUdevice device) {
 
 }  // namespace cupola::sim
 
-/// Where the generated stubs of calls that the simulated device lacks end (stubs.cmake).
+/// Called by the generated stubs of the calls that the simulated device lacks (exports.cmake).
 extern "C" __attribute__((visibility("hidden"))) CUresult cupola_sim_lacks(const char* name) {
   cupola::sim::SayLacks(name);
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/// See base/standard_error.h. Called by the library that opens this one, before any other call.
+/// Called by the library that opens this one, before any other call (base/standard_error.h).
 extern "C" __attribute__((visibility("default"))) void cupola_take_standard_error(
     const cupola::FileIdentity* at_start) {
   cupola::TakeStandardError(*at_start);
 }
 
-using namespace cupola::sim;  // NOLINT: the edge is outside the namespace
+using namespace cupola::sim;  // NOLINT: the exported calls are outside the namespace
 
 SIM_EXPORT CUresult cuInit(unsigned int flags) { return Initialize(flags); }
 

@@ -1,4 +1,4 @@
-// cuLaunchKernel, its extended and cooperative forms.
+// cuLaunchKernel with its extended and cooperative forms.
 #include <cstdint>
 #include <cstring>
 
@@ -19,12 +19,12 @@ CUresult Launch(DefaultStream null_means, CUfunction function, const Driver::Lau
   return driver->Enqueue(*stream, std::move(work));
 }
 
-// CUlaunchAttributeID, of which earlier toolkits do not name all: preferred cluster dimension, preferred
+// Values of CUlaunchAttributeID that earlier toolkits do not name: preferred cluster dimension, preferred
 // shared memory carve-out, scheduling for NVLink.
 constexpr unsigned kPreferredCluster = 11, kCarveout = 14, kLinkCentric = 16;
 
-/// Reads the attributes of a launch: what changes nothing here is accepted, what would change what
-/// the kernel computes is refused by name.
+/// Reads the attributes of a launch. Accepts those that have no effect here, and refuses, by name,
+/// those that would change what the kernel computes.
 CUresult ReadAttributes(const CUlaunchConfig& config, Driver::LaunchShape* shape) {
   for (unsigned int i = 0; i < config.numAttrs; ++i) {
     const CUlaunchAttribute& attribute = config.attrs[i];
@@ -63,8 +63,8 @@ CUresult ReadAttributes(const CUlaunchConfig& config, Driver::LaunchShape* shape
       case CU_LAUNCH_ATTRIBUTE_PRIORITY:
       case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
       case kPreferredCluster:
-      case kLinkCentric: break;  // hints of performance
-      default: return CUDA_ERROR_INVALID_VALUE;  // of streams only, or of another version
+      case kLinkCentric: break;  // only hints for performance
+      default: return CUDA_ERROR_INVALID_VALUE;  // for streams only, or from another CUDA version
     }
   }
   return CUDA_SUCCESS;

@@ -1,4 +1,4 @@
-// cuGetProcAddress, cuGetErrorName and cuGetErrorString: questions that need no device.
+// cuGetProcAddress, cuGetErrorName and cuGetErrorString: calls that need no device.
 #include <cctype>
 #include <cstring>
 #include <map>
@@ -9,7 +9,8 @@
 
 namespace {
 
-/// The newest form of a call that is not newer than `version`; null with a reason when none.
+/// The address of the newest version of a call that is not newer than `version`; null, with the reason
+/// in `status`, when there is none.
 const void* Look(const char* symbol, int version, cuuint64_t flags,
                  CUdriverProcAddressQueryResult* status) {
   const CupolaSimEntry* best = nullptr;
@@ -19,7 +20,7 @@ const void* Look(const char* symbol, int version, cuuint64_t flags,
     if (std::strcmp(entry->name, symbol) != 0) continue;
     exists = true;
     if (entry->since > version || (entry->is_per_thread != 0 && !wants_per_thread)) continue;
-    // A per-thread form, where there is one, goes before every plain form.
+    // A per-thread form, where it is wanted and exists, has precedence over every plain form.
     const bool is_better = best == nullptr || entry->is_per_thread > best->is_per_thread ||
                            (entry->is_per_thread == best->is_per_thread &&
                             entry->since > best->since);
@@ -31,7 +32,7 @@ const void* Look(const char* symbol, int version, cuuint64_t flags,
   return best != nullptr ? best->address : nullptr;
 }
 
-/// "CUDA_ERROR_INVALID_VALUE" -> "invalid value", for errors without a sentence of their own.
+/// Makes "invalid value" of "CUDA_ERROR_INVALID_VALUE", for errors that have no text in Sentence.
 std::string Words(const char* name) {
   std::string words = std::strncmp(name, "CUDA_ERROR_", 11) == 0 ? name + 11 : name;
   for (char& letter : words) {
@@ -40,7 +41,7 @@ std::string Words(const char* name) {
   return words;
 }
 
-/// The errors that a user of the simulated device is likely to meet.
+/// The text of an error that users of the simulated device are likely to see; null for the others.
 const char* Sentence(CUresult error) {
   switch (error) {
     case CUDA_SUCCESS: return "no error";
@@ -102,7 +103,7 @@ SIM_EXPORT CUresult cuGetErrorName(CUresult error, const char** name) {
 
 SIM_EXPORT CUresult cuGetErrorString(CUresult error, const char** text) {
   if (text == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  // Leaked: pointers handed out stay valid to the end of the process.
+  // Leaked on purpose: the pointers handed out must stay valid to the end of the process.
   static const auto* const sentences = [] {
     auto* made = new std::map<int, std::string>;
     for (const CupolaSimError* entry = cupola_sim_errors; entry->name != nullptr; ++entry) {

@@ -1,4 +1,4 @@
-// Allocation, registration and questions about pointers: cuMemAlloc*, cuMemHost*, cuPointer*.
+// Calls for allocation, registration and attributes of pointers: cuMemAlloc*, cuMemHost*, cuPointer*.
 #include "device/sim/driver/api.h"
 
 using namespace cupola::sim;  // NOLINT
@@ -62,7 +62,7 @@ SIM_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
   if (address == 0) return CUDA_SUCCESS;
   const std::optional<Allocation> found = driver->memory().Find(address);
   if (!found || found->start != address || found->is_host()) return CUDA_ERROR_INVALID_VALUE;
-  driver->engine().WaitContext(*context);  // cuMemFree waits for work that may use it
+  driver->engine().WaitContext(*context);  // cuMemFree waits for all work that may use the memory
   if (!driver->memory().FreeDevice(address)) return CUDA_ERROR_INVALID_VALUE;
   return context->sticky();
 }
@@ -118,7 +118,7 @@ SIM_EXPORT CUresult cuMemHostGetFlags(unsigned int* flags, void* pointer) {
   const std::optional<Allocation> found =
       driver->memory().Find(reinterpret_cast<uint64_t>(pointer));
   if (flags == nullptr || !found || !found->is_host()) return CUDA_ERROR_INVALID_VALUE;
-  *flags = found->flags | CU_MEMHOSTALLOC_DEVICEMAP;  // everything is mapped with unified addresses
+  *flags = found->flags | CU_MEMHOSTALLOC_DEVICEMAP;  // with unified addressing all memory is mapped
   return CUDA_SUCCESS;
 }
 
@@ -161,7 +161,7 @@ SIM_EXPORT CUresult cuMemAllocManaged(CUdeviceptr* address, size_t bytes, unsign
 }
 
 SIM_EXPORT CUresult cuMemAdvise_v2(CUdeviceptr, size_t, CUmem_advise, CUmemLocation) {
-  return CUDA_SUCCESS;  // advice about placement: there is one place
+  return CUDA_SUCCESS;  // advice about placement has no effect: there is one place for memory
 }
 SIM_EXPORT CUresult cuMemAdvise(CUdeviceptr, size_t, CUmem_advise, CUdevice) {
   return CUDA_SUCCESS;
@@ -191,7 +191,7 @@ SIM_CALL_BOTH(cuMemPrefetchAsync, _ptsz,
 
 namespace {
 
-/// cuPointerGetAttribute for what is known; CUDA_ERROR_INVALID_VALUE for a pointer unknown to CUDA.
+/// Does cuPointerGetAttribute for known addresses; CUDA_ERROR_INVALID_VALUE for an unknown one.
 CUresult AttributeOf(Driver& driver, CUpointer_attribute attribute, uint64_t address, void* data) {
   const std::optional<Allocation> found = driver.memory().Find(address);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
@@ -266,7 +266,7 @@ SIM_EXPORT CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribu
   SIM_TRY(Enter(&driver));
   if (attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned int i = 0; i < count; ++i) {
-    // What a pointer unknown to CUDA answers: zeros, no error, and no device.
+    // For a pointer unknown to CUDA this call returns no error, and gives zeros and no device.
     if (AttributeOf(*driver, attributes[i], address, data[i]) == CUDA_SUCCESS) continue;
     switch (attributes[i]) {
       case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *static_cast<int*>(data[i]) = -2; break;

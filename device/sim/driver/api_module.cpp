@@ -1,4 +1,4 @@
-// cuModule* and cuLibrary*, cuKernel*: images and what is in them.
+// The calls cuModule*, cuLibrary* and cuKernel*: they load images and find kernels and variables in them.
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,8 +13,8 @@ using namespace cupola::sim;  // NOLINT
 
 namespace {
 
-/// Puts a text into a log buffer of the program's, where it passed one. Its size becomes the number of characters
-/// without the NUL.
+/// Puts a text into the program's log buffer, where it passed one. The option for the buffer's size becomes the
+/// number of characters written, without the NUL.
 void FillLog(CUjit_option buffer_option, CUjit_option size_option, const std::string& text,
              unsigned int count, const CUjit_option* options, void** values) {
   char* buffer = nullptr;
@@ -31,8 +31,8 @@ void FillLog(CUjit_option buffer_option, CUjit_option size_option, const std::st
   *size = reinterpret_cast<void*>(length);
 }
 
-/// Fills the program's logs, on success too, and says why an image cannot be loaded: a program that only prints the
-/// code would leave its user in the dark.
+/// Fills the program's logs, on success too. Where an image cannot be loaded, it also says why on standard error,
+/// because many programs print only the code.
 CUresult Tell(const LoadFailure& failure, unsigned int count, CUjit_option* options,
               void** values) {
   FillLog(CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, failure.message, count,
@@ -43,7 +43,8 @@ CUresult Tell(const LoadFailure& failure, unsigned int count, CUjit_option* opti
   return failure.result;
 }
 
-/// Of an ELF file, whether its table of sections is there; what is read of it later has no bounds of its own.
+/// For an ELF file: whether the file is long enough for its table of sections. It is checked here because the code
+/// that reads the table later does not know the file's size. True for any other file.
 bool HoldsItsSections(const std::vector<char>& file) {
   Elf64_Ehdr header{};
   if (file.size() < sizeof(header)) return true;
@@ -53,9 +54,9 @@ bool HoldsItsSections(const std::vector<char>& file) {
           file.size() - header.e_shoff > uint64_t{header.e_shnum} * header.e_shentsize);
 }
 
-/// The whole file and a NUL, with which PTX text ends. As an H100's driver answers: CUDA_ERROR_OUT_OF_MEMORY for a
-/// folder, CUDA_ERROR_INVALID_IMAGE for what is empty, or no file that has a size. Waits for nobody: not for who
-/// writes to a FIFO.
+/// Reads the whole file and appends a NUL, with which PTX text ends. Answers as an H100's driver does:
+/// CUDA_ERROR_OUT_OF_MEMORY for a folder, CUDA_ERROR_INVALID_IMAGE for an empty file or one without a size. Never
+/// blocks, also not on a FIFO that nobody writes to.
 CUresult ReadFile(const char* path, std::vector<char>* bytes) {
   if (path == nullptr || *path == '\0') return CUDA_ERROR_INVALID_VALUE;
   const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -270,7 +271,7 @@ SIM_EXPORT CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t* bytes, CUli
 
 SIM_EXPORT CUresult cuLibraryGetManaged(CUdeviceptr* address, size_t* bytes, CUlibrary handle,
                                         const char* name) {
-  return cuLibraryGetGlobal(address, bytes, handle, name);  // device memory is host memory here
+  return cuLibraryGetGlobal(address, bytes, handle, name);  // all device memory is host memory here
 }
 
 SIM_EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel handle) {

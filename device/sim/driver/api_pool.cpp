@@ -1,5 +1,5 @@
-// Stream-ordered allocation: cuMemAllocAsync and memory pools. An address is handed out at once and
-// given back in stream order; pools hold nothing back and only count.
+// Stream-ordered allocation: cuMemAllocAsync and memory pools. Memory is allocated at once and freed
+// in stream order. A pool keeps no freed memory; it only has attributes.
 #include <cstring>
 
 #include "device/sim/driver/api.h"
@@ -10,11 +10,11 @@ namespace {
 
 struct Pool {
   std::atomic<uint64_t> release_threshold{0};
-  std::atomic<int> reuse[4] = {1, 1, 1, 1};  ///< CU_MEMPOOL_ATTR_REUSE_*: accepted and reported
+  std::atomic<int> reuse[4] = {1, 1, 1, 1};  ///< CU_MEMPOOL_ATTR_REUSE_* as set; without effect
 };
 
 HandleTable<Pool>& Pools() {
-  static auto* const pools = new HandleTable<Pool>;  // leaked: used until the process ends
+  static auto* const pools = new HandleTable<Pool>;  // leaked on purpose: used until the process ends
   return *pools;
 }
 
@@ -126,7 +126,7 @@ SIM_EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t) {
   return Pools().Find(pool) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// There is one device, and the memory of its own pools is its own to read and write.
+// There is one device, and it may always read and write the memory of its own pools.
 SIM_EXPORT CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* map,
                                        size_t count) {
   if (!Pools().Find(pool) || (map == nullptr && count != 0)) return CUDA_ERROR_INVALID_VALUE;
@@ -163,7 +163,7 @@ SIM_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribu
       pool->reuse[attribute] = *static_cast<int*>(value);
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return CUDA_SUCCESS;  // reset of a high-water mark
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return CUDA_SUCCESS;  // resets a high-water mark, not kept here
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }

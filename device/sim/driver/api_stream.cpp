@@ -1,4 +1,4 @@
-// cuStream* (but for capture) and cuEvent*.
+// The calls cuStream* (but for those of capture) and cuEvent*.
 #include "device/sim/driver/api.h"
 
 using namespace cupola::sim;  // NOLINT
@@ -107,7 +107,7 @@ SIM_CALL_BOTH(cuStreamGetCtx_v2, _ptsz,
   return CUDA_SUCCESS;
 }
 
-// A stream's attributes are what they are at first: none can be set.
+// No attribute of a stream can be set, so each has its first value.
 SIM_CALL_BOTH(cuStreamGetAttribute, _ptsz,
               (CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue* value),
               (handle, attribute, value)) {
@@ -203,7 +203,7 @@ SIM_CALL_BOTH(cuStreamCopyAttributes, _ptsz, (CUstream to, CUstream from), (to, 
   return Enter(&driver, &context, from, null_means, &stream);
 }
 
-// cuStreamWaitValue32 and kin: the first form and _v2 differ in nothing that matters here.
+// cuStreamWaitValue32 and its relatives. The first version of each and its _v2 do the same here.
 #define SIM_VALUE_CALL(symbol, value_type, operation)                                            \
   SIM_CALL_BOTH(symbol, _ptsz,                                                                   \
                 (CUstream handle, CUdeviceptr address, value_type value, unsigned int flags),    \

@@ -1,6 +1,6 @@
-// A context of the simulated device: its streams and its sticky error. It lives as long as the Driver lists it, a
-// thread's stack has it, or a stream of it exists. The list of streams is guarded by the engine's mutex; the error
-// is atomic.
+// A context of the simulated device: its streams and its sticky error. The Driver creates it. It lives as long as the
+// Driver lists it, a thread has it on its stack of contexts, or one of its streams but the legacy one exists. The
+// list of streams is guarded by the Engine's mutex; the sticky error is atomic.
 #pragma once
 
 #include <cuda.h>
@@ -23,21 +23,23 @@ class Context : public std::enable_shared_from_this<Context> {
 
   const uint64_t id;  ///< unique in the process
   const bool is_primary;
-  const int device;
-  bool is_green = false;  ///< of cuGreenCtxCreate; set before its handle is given out
-  std::atomic<uint32_t> flags;
-  std::shared_ptr<Stream> legacy;
-  /// All but legacy; guarded by the engine's mutex. They keep the context: emptied when it is destroyed.
+  const int device;        ///< ordinal
+  bool is_green = false;   ///< made by cuGreenCtxCreate; set before the program gets the handle
+  std::atomic<uint32_t> flags;     ///< CU_CTX_*
+  std::shared_ptr<Stream> legacy;  ///< the legacy default stream
+  /// All streams but the legacy one; guarded by the Engine's mutex. The streams keep the context alive, so the list
+  /// is emptied when the context is destroyed.
   std::vector<std::shared_ptr<Stream>> streams;
   std::atomic<bool> destroyed = false;
-  size_t limits[CU_LIMIT_MAX] = {};  ///< cuCtxSetLimit, accepted and reported
+  size_t limits[CU_LIMIT_MAX] = {};  ///< as cuCtxSetLimit set them; they have no other effect
 
   /// CUDA_SUCCESS, or the fault that every later call in this context returns.
   CUresult sticky() const { return sticky_.load(std::memory_order_acquire); }
-  /// Records the first fault and says it on standard error.
+  /// Makes `error` the sticky error and writes the message on standard error. Only the first call has an effect.
   void Poison(CUresult error, const std::string& message);
-  /// A module with so many fences of system scope has been loaded into it. As a GPU's driver, it keeps 900 bytes
-  /// for each until it ends (docs/notes/2026-11-27-fences-in-modules.md). Any thread.
+  /// Called when a module with this number of fences of system scope has been loaded into the context. Like a GPU's
+  /// driver, the context then keeps 900 bytes for each fence until it ends
+  /// (docs/notes/2026-11-27-fences-in-modules.md). Any thread.
   void KeepMemoryOfFences(size_t fences);
 
  private:
@@ -46,7 +48,7 @@ class Context : public std::enable_shared_from_this<Context> {
   std::vector<std::unique_ptr<std::byte[]>> of_fences_;
 };
 
-/// The CUresult that a fault of a kernel becomes.
+/// The CUresult that CUDA calls return after a kernel's fault of this kind.
 CUresult ToResult(FaultKind kind);
 
 }  // namespace cupola::sim

@@ -6,7 +6,8 @@
 namespace cupola::sim {
 namespace {
 
-/// Pageable sources up to this are staged and the call returns; larger ones are waited for.
+/// An asynchronous copy from pageable memory of up to this size copies its source aside and returns. A
+/// larger one waits until the copy has ended.
 constexpr uint64_t kStagedBytes = 64 * 1024;
 
 uint64_t Extent(uint64_t pitch, uint64_t slice, const CopyWork& copy) {
@@ -32,7 +33,8 @@ CUresult CheckSides(Driver& driver, const CopyWork& copy, CopyDirection directio
                                 direction == CopyDirection::kDeviceToDevice;
   const bool destination_is_device = direction == CopyDirection::kHostToDevice ||
                                      direction == CopyDirection::kDeviceToDevice;
-  // A side that is an allocation must hold all of it; a side that must be the device's must be one.
+  // A side that must be device memory must lie within one allocation. So must any other side that
+  // starts in device memory.
   const bool holds_source = driver.memory().Holds(copy.source, SourceExtent(copy));
   const bool holds_destination = driver.memory().Holds(copy.destination, DestinationExtent(copy));
   if (!holds_source && (source_is_device || IsDeviceMemory(driver, copy.source))) {

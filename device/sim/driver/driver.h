@@ -1,6 +1,7 @@
-// The simulated device's driver as a C++ object: everything behind the C calls of libcuda.so.1. One
-// per process in the shared library; tests make their own, over any Device. Methods return the
-// CUresult of the call of the same name. Thread-safe.
+// The simulated device's driver as a C++ object: everything behind the C calls of libcuda.so.1. The
+// shared library creates one per process, at cuInit, and never destroys it; tests create their own,
+// over any Device. Methods return the CUresult that the CUDA call of the same purpose returns. All
+// methods may be called from any thread.
 #pragma once
 
 #include <cuda.h>
@@ -21,7 +22,8 @@
 
 namespace cupola::sim {
 
-/// Which default stream a null stream handle means: the plain calls or those ending in _ptsz/_ptds.
+/// Which default stream a null stream handle means: kLegacy in the plain calls, kPerThread in those
+/// whose names end in _ptsz or _ptds.
 enum class DefaultStream : uint8_t { kLegacy, kPerThread };
 
 class Driver {
@@ -33,34 +35,45 @@ class Driver {
   MemoryTable& memory() { return memory_; }
 
   // --- contexts (driver_context.cpp) ---
-  Context* Current() const;                 ///< of the calling thread; null when none
-  void SetCurrent(Context* context);
+  // Current, SetCurrent, Push and Pop act on the calling thread's stack of contexts.
+  Context* Current() const;                 ///< null when the stack is empty
+  void SetCurrent(Context* context);        ///< replaces the top; a null context pops it
   bool Push(Context* context);              ///< false: the stack is full
   CUcontext Pop();                          ///< null when the stack was empty
   Context* CreateContext(uint32_t flags, int device = 0);
   Context* RetainPrimary();
   CUresult ReleasePrimary();
+  /// Replaces the primary context by a fresh one under the same count of retains.
   void ResetPrimary();
+  /// Blocks until all work of the context has ended.
   CUresult DestroyContext(Context* context);
-  struct PrimaryState { uint32_t flags = 0; bool active = false; };
+  struct PrimaryState {
+    uint32_t flags = 0;   ///< CU_CTX_*
+    bool active = false;  ///< whether the primary context exists
+  };
   PrimaryState primary_state() const;
   void SetPrimaryFlags(uint32_t flags);
-  /// Blocks until all work of the context has ended; its sticky error.
+  /// Blocks until all work of the context has ended; returns its sticky error.
   CUresult Synchronize(Context& context);
 
   // --- streams and events (driver_stream.cpp) ---
   std::shared_ptr<Stream> CreateStream(Context& context, uint32_t flags, int priority);
   CUresult DestroyStream(CUstream handle);
-  /// The stream that a handle means in a context, with 0, 1 and 2 resolved; null when invalid.
+  /// The stream that a handle means in a context. The handles 0 (null), 1 (CU_STREAM_LEGACY) and 2
+  /// (CU_STREAM_PER_THREAD) mean default streams. Null when the handle is invalid.
   std::shared_ptr<Stream> Resolve(Context& context, CUstream handle, DefaultStream null_means);
-  /// Runs or, in a capture, records the work. `point` is where it stands, for callers that wait.
+  /// Submits the work to the stream, or records it where the stream is being captured. Returns at
+  /// once. `point` becomes the place of the work in the stream, for callers that wait; it stays
+  /// empty where the work was recorded.
   CUresult Enqueue(Stream& stream, Work work, StreamPoint* point = nullptr);
-  /// Enqueue and wait for the end: the copies that CUDA calls synchronous.
+  /// Enqueues the work and blocks until it has ended: for the calls that CUDA calls synchronous. In a
+  /// captured stream it invalidates the capture and returns an error.
   CUresult EnqueueAndWait(Stream& stream, Work work);
   CUresult Synchronize(Stream& stream);
   CUresult Query(Stream& stream);
   CUresult Record(Stream& stream, Event& event, uint32_t flags);
-  /// Of all that has been given to the context. Captures that are open in it end.
+  /// Records the event behind all work that has been given to the context so far. Captures that are
+  /// open in the context are invalidated.
   CUresult Record(Context& context, Event& event);
   CUresult WaitFor(Stream& stream, Event& event, uint32_t flags);
   CUresult Synchronize(Event& event);
@@ -70,18 +83,22 @@ class Driver {
   // --- capture and graphs (driver_graph.cpp) ---
   CUresult BeginCapture(Stream& stream, CUstreamCaptureMode mode);
   CUresult EndCapture(Stream& stream, std::shared_ptr<Graph>* graph);
-  /// Status, and where a capture is active its id, graph and what its next node depends on.
+  /// The capture status of a stream. Where a capture is active, `copy` gets its values and `tail` the
+  /// nodes on which the next captured node will depend.
   CUstreamCaptureStatus CaptureOf(Stream& stream, Capture* copy, std::vector<GraphNode*>* tail);
-  CUstreamCaptureMode ExchangeCaptureMode(CUstreamCaptureMode mode);  ///< of the calling thread
-  /// CUDA_SUCCESS, or CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED where a capture in progress forbids a
-  /// call that may synchronise (allocation and the like) to this thread.
+  /// Sets the calling thread's capture mode and returns the one before.
+  CUstreamCaptureMode ExchangeCaptureMode(CUstreamCaptureMode mode);
+  /// CUDA_SUCCESS, or CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED where a capture in progress forbids the
+  /// calling thread to make a call that may synchronise, such as an allocation.
   CUresult CheckMaySynchronize();
   CUresult LaunchGraph(GraphExec& exec, Stream& stream);
+  /// Makes a node's address a valid CUgraphNode and keeps its graph alive.
   void AddNodeHandle(GraphNode* node, std::shared_ptr<Graph> graph);
   void DropNodeHandle(const GraphNode* node);
+  /// Drops the handles of all nodes of a graph and of its child graphs, and those of the child graphs.
   void DropNodeHandles(const Graph& graph);
-  GraphNode* FindNode(CUgraphNode handle);
-  /// Makes every node of a captured or cloned graph a handle.
+  GraphNode* FindNode(CUgraphNode handle);  ///< null for what is no node
+  /// Makes a captured or cloned graph, its child graphs and all their nodes valid handles.
   void AddGraph(const std::shared_ptr<Graph>& graph);
 
   // --- modules and launches (driver_module.cpp, driver_launch.cpp) ---
@@ -89,21 +106,22 @@ class Driver {
   LoadFailure LoadLibrary(const void* image, std::shared_ptr<Library>* library);
   CUresult UnloadModule(CUmodule handle);
   CUresult UnloadLibrary(CUlibrary handle);
-  /// The library's module in a context, loaded when that is its first use.
+  /// The library's module in a context; loads it at the library's first use in that context.
   CUresult ModuleOf(Library& library, Context& context, std::shared_ptr<Module>* module);
-  /// The function that a CUfunction or a CUkernel passed as one means in a context.
+  /// The function that the handle means in a context: a CUfunction, or a CUkernel cast to one.
   CUresult ResolveFunction(Context& context, CUfunction handle,
                            std::shared_ptr<Function>* function);
 
   struct LaunchShape {
-    Dim3 grid, block;
+    Dim3 grid;   ///< blocks
+    Dim3 block;  ///< threads
     uint32_t dynamic_shared_bytes = 0;
     bool cooperative = false;
-    Dim3 cluster{0, 0, 0};  ///< that the launch asks for; 0s: it does not
-    bool is_node = false;   ///< of a graph, whose errors differ
+    Dim3 cluster{0, 0, 0};  ///< blocks, as the launch's attribute asks for; zeros: no such attribute
+    bool is_node = false;   ///< whether it is for a graph's node, for which some errors differ
   };
-  /// Checks a launch as the driver does (tests/cases/launch_checks has its answers) and makes it work.
-  /// Parameters as cuLaunchKernel takes them.
+  /// Checks a launch as a GPU's driver does (tests/cases/launch_checks has that driver's answers) and
+  /// makes the work of it. `params` and `extra` are as cuLaunchKernel takes them.
   CUresult MakeKernelWork(Context& context, CUfunction handle, const LaunchShape& shape,
                           void** params, void** extra, KernelWork* work);
 
@@ -128,12 +146,13 @@ class Driver {
   Engine engine_;
   MemoryTable memory_;
 
-  mutable std::mutex mutex_;  ///< guards what follows; never held while waiting
-  std::shared_ptr<Context> primary_;
-  uint32_t primary_uses_ = 0;
-  uint32_t primary_flags_ = 0;
-  std::unordered_map<const void*, std::shared_ptr<Graph>> graph_of_node_;
-  std::vector<std::weak_ptr<Capture>> captures_;  ///< guarded by the engine's mutex
+  /// Guards the members that follow, but for captures_. Never held while waiting.
+  mutable std::mutex mutex_;
+  std::shared_ptr<Context> primary_;  ///< null while the primary context does not exist
+  uint32_t primary_uses_ = 0;         ///< retains without their release
+  uint32_t primary_flags_ = 0;        ///< CU_CTX_*, also for the next primary context
+  std::unordered_map<const void*, std::shared_ptr<Graph>> graph_of_node_;  ///< valid CUgraphNodes
+  std::vector<std::weak_ptr<Capture>> captures_;  ///< guarded by the Engine's mutex
 };
 
 }  // namespace cupola::sim

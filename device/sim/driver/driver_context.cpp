@@ -8,8 +8,8 @@ namespace {
 
 constexpr size_t kDeepestStack = 256;
 
-/// The calling thread's stack of contexts. The last is current; cuCtxSetCurrent replaces it. It keeps a context that
-/// another thread has destroyed, so that whoever uses it is told so.
+/// The calling thread's stack of contexts. The last one is current; cuCtxSetCurrent replaces it. The stack keeps a
+/// context that another thread has destroyed, so that calls in it can return CUDA_ERROR_CONTEXT_IS_DESTROYED.
 std::vector<std::shared_ptr<Context>>& Stack() {
   static auto* const stacks = new PerThread<std::vector<std::shared_ptr<Context>>>;
   return stacks->Get();
@@ -76,7 +76,7 @@ void Driver::ResetPrimary() {
   {
     std::lock_guard lock(mutex_);
     old = std::move(primary_);
-    // The retains stay: the next use makes a fresh context, under the same count.
+    // The count of retains stays, and counts for the fresh context.
     if (old) {
       primary_ = std::make_shared<Context>(primary_flags_, true);
       contexts.Add(primary_);
@@ -95,7 +95,7 @@ void Driver::CloseContext(Context& context) {
   std::vector<std::shared_ptr<Stream>> closing;
   {
     std::lock_guard lock(engine_.mutex());
-    closing.swap(context.streams);  // which keep the context
+    closing.swap(context.streams);  // the listed streams would keep the context alive
   }
   closing.push_back(context.legacy);
   for (const auto& stream : closing) {

@@ -36,7 +36,8 @@ CUresult Driver::CaptureWork(Stream& stream, Work& work, bool* is_captured) {
   std::lock_guard lock(engine_.mutex());
   if (!stream.capture) {
     if (stream.kind != Stream::Kind::kLegacy) return CUDA_SUCCESS;
-    // Work in the legacy stream would have to wait for a capturing blocking stream.
+    // Work in the legacy stream would have to wait for a blocking stream that is being captured, which
+    // is an error (CUDA_ERROR_STREAM_CAPTURE_IMPLICIT).
     for (const auto& weak : captures_) {
       const std::shared_ptr<Capture> capture = weak.lock();
       if (!capture || capture->is_over) continue;
@@ -153,7 +154,7 @@ CUresult Driver::LaunchGraph(GraphExec& exec, Stream& stream) {
   std::vector<StreamPoint> after;
   {
     std::lock_guard lock(engine_.mutex());
-    if (stream.capture) {  // becomes the nodes of a child, in their order
+    if (stream.capture) {  // the steps become a child graph, one behind the other
       if (stream.capture->is_invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
       auto child = std::make_shared<Graph>();
       std::vector<GraphNode*> before;

@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kMaxGridX = 2147483647, kMaxGridYZ = 65535;
 constexpr uint32_t kMaxBlockXY = 1024, kMaxBlockZ = 64;
 constexpr uint64_t kMaxPortableCluster = 8;
-/// Shared memory of a block where the kernel's attribute is not set.
+/// The most shared memory, in bytes, that a block may have where the kernel's attribute is not set.
 constexpr uint64_t kSharedWithoutAsking = 48 << 10;
 
 bool AnyZero(const Dim3& extents) { return extents.x == 0 || extents.y == 0 || extents.z == 0; }
@@ -36,7 +36,8 @@ CUresult CheckExtents(const Driver::LaunchShape& shape, const KernelInfo& info) 
 CUresult CheckShared(const Driver::LaunchShape& shape, const Function& function) {
   const uint64_t bytes = shape.dynamic_shared_bytes;
   if (bytes <= function.max_dynamic_shared_bytes) return CUDA_SUCCESS;
-  // How many blocks there is room for comes first, and has a limit of its own.
+  // For a cooperative launch, the driver first counts how many blocks fit at a time, and that count
+  // has a limit of its own.
   const uint64_t fixed = function.info->static_shared_bytes;
   const uint64_t most = std::max(kSharedWithoutAsking, fixed + function.max_dynamic_shared_bytes);
   const bool counts_none = shape.cooperative && bytes <= INT32_MAX && fixed + bytes > most;
@@ -68,7 +69,8 @@ CUresult CheckShape(const Driver::LaunchShape& shape, const Function& function) 
   return CheckClusters(shape, *function.info);
 }
 
-/// cuLaunchKernel: `params` has a pointer per parameter; `extra` a buffer with all of them.
+/// Packs the parameters of a launch as cuLaunchKernel takes them: `params` has a pointer per parameter,
+/// or `extra` names a buffer that holds all of them.
 CUresult PackParams(const KernelInfo& info, bool is_node, void** params, void** extra,
                     std::vector<std::byte>* packed) {
   packed->assign(info.param_bytes, std::byte{0});
@@ -95,7 +97,8 @@ CUresult PackParams(const KernelInfo& info, bool is_node, void** params, void** 
   if (buffer == nullptr || bytes == nullptr) {
     return info.params.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
-  // More than the kernel has is refused, less is taken; what is not there is undefined.
+  // A buffer larger than the kernel's parameters is refused. A smaller one is accepted; the parameters
+  // that it lacks are undefined.
   if (*bytes > info.param_bytes) {
     return is_node ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   }

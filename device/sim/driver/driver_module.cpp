@@ -68,7 +68,7 @@ CUresult Driver::UnloadModule(CUmodule handle) {
   std::shared_ptr<Module> module = modules.Find(handle);
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
   if (module->library != nullptr) return CUDA_ERROR_NOT_PERMITTED;
-  engine_.WaitContext(*module->context);  // no grid of it may run while it goes
+  engine_.WaitContext(*module->context);  // no grid of the module may run while it is removed
   DropModule(module);
   return CUDA_SUCCESS;
 }
@@ -90,7 +90,7 @@ CUresult Driver::ResolveFunction(Context& context, CUfunction handle,
                                  std::shared_ptr<Function>* function) {
   *function = functions.Find(handle);
   if (*function) return CUDA_SUCCESS;
-  // CUDA driver API, cuLaunchKernel: a CUkernel may be passed after a cast.
+  // CUDA driver API, cuLaunchKernel: the program may pass a CUkernel, cast to CUfunction.
   std::shared_ptr<Kernel> kernel = kernels.Find(handle);
   if (!kernel) return CUDA_ERROR_INVALID_HANDLE;
   std::shared_ptr<Module> module;

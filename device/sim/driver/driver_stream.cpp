@@ -4,20 +4,20 @@
 namespace cupola::sim {
 namespace {
 
-/// The calling thread's own default stream in each context. Its work is finished, not abandoned,
-/// when the thread ends.
+/// A thread's per-thread default streams, one in each context that the thread has used so. When the
+/// thread ends, the work in them still runs to its end.
 class PerThreadStreams {
  public:
   ~PerThreadStreams() {
     for (auto& [context, entry] : by_context_) entry.first->Close(*entry.second);
   }
-  /// Null: the thread has none in the context yet.
+  /// Null when the thread has none in the context yet.
   std::shared_ptr<Stream> Find(const Context& context) const {
     const auto known = by_context_.find(context.id);
     return known == by_context_.end() ? nullptr : known->second.second;
   }
   void Add(Engine& engine, std::shared_ptr<Stream> stream) {
-    // A destroyed context has closed its streams; they would keep it.
+    // A destroyed context has closed its streams. Keeping one here would keep the context alive.
     std::erase_if(by_context_, [](const auto& known) {
       return known.second.second->context->destroyed.load();
     });
@@ -34,8 +34,8 @@ PerThreadStreams& OwnStreams() {
   return streams->Get();
 }
 
-/// Work of a closed stream still orders later work in the legacy stream, so it stays listed until it is done. The
-/// engine's mutex is held.
+/// Removes closed streams without work from the context's list. A closed stream with work stays listed, because
+/// later work in the legacy stream must still wait for it. The caller holds the Engine's mutex.
 void ForgetClosed(Context& context) {
   std::erase_if(context.streams, [](const auto& stream) {
     return stream->closing && stream->completed == stream->submitted;
@@ -55,12 +55,12 @@ std::shared_ptr<Stream> Driver::CreateStream(Context& context, uint32_t flags, i
 CUresult Driver::DestroyStream(CUstream handle) {
   std::shared_ptr<Stream> stream = streams.Take(handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  engine_.Close(*stream);  // what was submitted still runs
+  engine_.Close(*stream);  // work that was submitted still runs
   {
     std::lock_guard lock(engine_.mutex());
     if (stream->capture) {
       Invalidate(*stream->capture);
-      std::erase(stream->capture->members, stream);  // each would keep the other
+      std::erase(stream->capture->members, stream);  // else capture and stream would keep each other alive
       stream->capture = nullptr;
       stream->capture_tail.clear();
     }
@@ -103,7 +103,7 @@ CUresult Driver::EnqueueAndWait(Stream& stream, Work work) {
   if (CUresult result = Enqueue(stream, std::move(work), &point); result != CUDA_SUCCESS) {
     return result;
   }
-  if (point.stream == nullptr) {  // a wait inside a capture
+  if (point.stream == nullptr) {  // the work was captured, and a captured stream must not be waited for
     std::lock_guard lock(engine_.mutex());
     if (stream.capture) Invalidate(*stream.capture);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -175,7 +175,7 @@ CUresult Driver::Record(Context& context, Event& event) {
     event.capture = nullptr;
     event.record = record;
   }
-  // In a stream of its own, which nothing waits for.
+  // The recording runs in a stream of its own, for which nothing waits.
   const auto stream =
       std::make_shared<Stream>(&context, Stream::Kind::kCreated, CU_STREAM_NON_BLOCKING, 0);
   (void)engine_.Submit(*stream, EventRecordWork{events.Find(&event), std::move(record)},
@@ -214,7 +214,7 @@ CUresult Driver::WaitFor(Stream& stream, Event& event, uint32_t flags) {
       return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
     }
     record = event.record;
-    if (!record && !stream.capture) return CUDA_SUCCESS;  // never recorded: nothing to wait for
+    if (!record && !stream.capture) return CUDA_SUCCESS;  // it was never recorded: there is no wait
   }
   return Enqueue(stream, EventWaitWork{events.Find(&event), std::move(record)});
 }

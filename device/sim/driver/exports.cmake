@@ -1,7 +1,8 @@
-# Run with cmake -P: writes from the toolkit's own lists, so that a newer toolkit needs no edit here,
-#   OUT_STUBS    a weak definition of every export of libcuda.so; those that are written by hand win,
-#                the others say which call the simulated device lacks
-#   OUT_TABLES   what cuGetProcAddress looks up, and the names of all errors
+# Run by the build with cmake -P. Writes two C files from the toolkit's own lists, so that a newer
+# toolkit needs no edit here:
+#   OUT_STUBS    a weak definition of every export of libcuda.so. A definition written by hand replaces
+#                it at link time; each of the others says that the simulated device lacks the call.
+#   OUT_TABLES   the calls that cuGetProcAddress looks up, and the names of all errors.
 # Takes NM, STUB_LIBRARY (the toolkit's link-time libcuda.so), TYPEDEFS (cudaTypedefs.h), CUDA_H.
 cmake_minimum_required(VERSION 3.24)
 execute_process(COMMAND ${NM} -D --defined-only ${STUB_LIBRARY} OUTPUT_VARIABLE listing
@@ -21,8 +22,9 @@ foreach(symbol IN LISTS symbols)
 endforeach()
 file(CONFIGURE OUTPUT ${OUT_STUBS} CONTENT "${stubs}" @ONLY)
 
-# A typedef PFN_<name>_v<version>[_ptsz|_ptds] per version of a call. Symbols add _v2, _v3 ... in the
-# order of the versions; the newest typedef is the newest symbol.
+# cudaTypedefs.h has one typedef PFN_<name>_v<version>[_ptsz|_ptds] per version of a call. The exported
+# symbols end in _v2, _v3 and so on in the order of the versions, so the newest typedef is that of the
+# newest symbol.
 file(READ ${TYPEDEFS} text)
 string(REGEX MATCHALL "PFN_cu[A-Za-z0-9]+(_v[0-9]+)(_ptsz|_ptds)?\\)" typedefs "${text}")
 set(keys "")

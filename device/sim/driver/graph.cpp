@@ -65,7 +65,7 @@ std::shared_ptr<Graph> Graph::Clone() const {
 
 namespace {
 
-/// Appends the graph's steps; false for a cycle.
+/// Appends the graph's steps, with those of child graphs in place; false for a cycle.
 bool Flatten(const Graph& graph, std::vector<GraphExec::Step>& steps) {
   const std::vector<GraphNode*> order = graph.Ordered();
   if (order.size() != graph.nodes().size()) return false;
@@ -106,8 +106,8 @@ CUresult GraphExec::Update(const Graph& graph, CUgraphExecUpdateResult* result,
     }
     if (fresh[i].after != steps[i].after) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   }
-  // The steps keep the nodes of the graph that was instantiated: those are the handles that
-  // cuGraphExec*NodeSetParams takes afterwards.
+  // The steps keep the nodes of the graph that was instantiated, because those nodes are the handles
+  // that cuGraphExec*NodeSetParams takes afterwards.
   for (size_t i = 0; i < fresh.size(); ++i) steps[i].work = std::move(fresh[i].work);
   *at = nullptr;
   *result = CU_GRAPH_EXEC_UPDATE_SUCCESS;

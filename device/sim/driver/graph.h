@@ -1,6 +1,6 @@
-// Graphs: nodes of Work with edges, their executable form, and captures that build them from
-// stream calls. Like CUDA's own graphs they are not thread-safe; what a capture touches is guarded
-// by the engine's mutex.
+// Graphs: nodes of Work with edges, their executable form, and captures that build a graph from
+// stream calls. The Driver and its graph calls create them. As in CUDA, one graph must not be used by
+// two threads at a time; the state of captures is guarded by the Engine's mutex.
 #pragma once
 
 #include <cuda.h>
@@ -17,13 +17,13 @@ namespace cupola::sim {
 class Graph;
 
 struct GraphNode {
-  Graph* graph = nullptr;
+  Graph* graph = nullptr;  ///< its owner
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
   Work work;
   std::vector<GraphNode*> dependencies;
-  std::shared_ptr<Graph> child;  ///< CU_GRAPH_NODE_TYPE_GRAPH
-  std::vector<void*> param_pointers;  ///< what cuGraphKernelNodeGetParams hands out
-  const GraphNode* original = nullptr;  ///< in a clone: the node it was made from
+  std::shared_ptr<Graph> child;         ///< for CU_GRAPH_NODE_TYPE_GRAPH
+  std::vector<void*> param_pointers;    ///< the array that cuGraphKernelNodeGetParams hands out
+  const GraphNode* original = nullptr;  ///< in a clone: the node from which this one was made
 };
 
 class Graph {
@@ -32,8 +32,8 @@ class Graph {
   void Remove(GraphNode* node);
   const std::vector<std::unique_ptr<GraphNode>>& nodes() const { return nodes_; }
   bool Owns(const GraphNode* node) const;
-  /// Nodes in an order that respects the edges, else in that of their making; fewer than nodes()
-  /// when there is a cycle.
+  /// The nodes in an order that respects the edges; where edges leave a choice, in the order in which
+  /// they were added. Has fewer nodes than nodes() when there is a cycle.
   std::vector<GraphNode*> Ordered() const;
   std::shared_ptr<Graph> Clone() const;
 
@@ -41,7 +41,7 @@ class Graph {
   std::vector<std::unique_ptr<GraphNode>> nodes_;
 };
 
-/// An instantiated graph: the flattened steps, each with the node it came from.
+/// An instantiated graph: its steps, with those of child graphs in place, each with its node.
 class GraphExec {
  public:
   struct Step {
@@ -51,32 +51,32 @@ class GraphExec {
     Work work;
     bool enabled = true;
   };
-  /// CUDA_ERROR_INVALID_VALUE for a cycle.
+  /// CUDA_ERROR_INVALID_VALUE for a graph with a cycle.
   static CUresult Instantiate(const Graph& graph, std::shared_ptr<GraphExec>* exec);
 
-  /// Takes the work of a graph of the same shape. Else CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, the
-  /// reason in `result` and the node at which it was seen.
+  /// Takes over the work of a graph of the same shape. For another shape it returns
+  /// CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, with the reason in `result` and the node at fault in `at`.
   CUresult Update(const Graph& graph, CUgraphExecUpdateResult* result, const GraphNode** at);
   Step* Find(const GraphNode* node);
 
   std::vector<Step> steps;
-  uint64_t flags = 0;
-  StreamPoint last;  ///< launches of one executable graph follow one another
+  uint64_t flags = 0;  ///< CUDA_GRAPH_INSTANTIATE_FLAG_*
+  StreamPoint last;    ///< its last launch, for which the next one waits
 };
 
 /// One running capture.
 struct Capture {
-  uint64_t id = 0;
+  uint64_t id = 0;  ///< unique in the process
   std::shared_ptr<Graph> graph;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  Stream* origin = nullptr;
-  uint64_t thread = 0;
-  bool is_invalidated = false;
+  Stream* origin = nullptr;     ///< the stream in which the capture began
+  uint64_t thread = 0;          ///< the thread that began it
+  bool is_invalidated = false;  ///< a call broke the capture; ending it returns an error
   bool is_over = false;
-  std::vector<std::shared_ptr<Stream>> members;
+  std::vector<std::shared_ptr<Stream>> members;  ///< all streams that are part of the capture
 };
 
-/// Whether every node in `needed` is one of `from` or something they depend on.
+/// Whether every node in `needed` is in `from`, or a node in `from` depends on it.
 bool Reaches(const std::vector<GraphNode*>& from, const std::vector<GraphNode*>& needed);
 
 }  // namespace cupola::sim

@@ -1,6 +1,6 @@
-// Tables from the opaque handles that programs hold to the objects behind them. A handle is the
-// object's address; a table knows which are alive, so a stale or foreign one is an error and not a
-// crash. Thread-safe.
+// A table from the opaque handles that programs hold to the objects behind them. A handle is the
+// object's address. The table knows which objects are alive, so a stale or foreign handle is an error
+// and not a crash. The Driver has one per kind of object. Any thread may call it.
 #pragma once
 
 #include <memory>
@@ -15,20 +15,20 @@ namespace cupola::sim {
 template <typename T>
 class HandleTable {
  public:
-  /// Makes `object` reachable; returns the key that Find takes.
+  /// Makes `object` reachable and returns its handle.
   T* Add(std::shared_ptr<T> object) {
     std::unique_lock lock(mutex_);
     T* key = object.get();
     objects_.emplace(key, std::move(object));
     return key;
   }
-  /// The object, or null for what is not (or no longer) a handle.
+  /// The object, or null for what is not, or no longer, a handle.
   std::shared_ptr<T> Find(const void* handle) const {
     std::shared_lock lock(mutex_);
     auto it = objects_.find(handle);
     return it == objects_.end() ? nullptr : it->second;
   }
-  /// Removes and returns it; null when there was none.
+  /// Removes the object from the table and returns it; null for what is no handle.
   std::shared_ptr<T> Take(const void* handle) {
     std::unique_lock lock(mutex_);
     auto it = objects_.find(handle);

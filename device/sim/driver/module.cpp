@@ -12,7 +12,7 @@
 namespace cupola::sim {
 namespace {
 
-constexpr uint32_t kDefaultSharedBytes = 48 * 1024;  // CUDA C++ guide, table of limits
+constexpr uint32_t kDefaultSharedBytes = 48 * 1024;  // CUDA C++ programming guide, table of limits
 constexpr uint32_t kComputeCapability = 90;
 
 LoadFailure ImageText(const fatbin::Image& image, std::string* text) {
@@ -22,7 +22,7 @@ LoadFailure ImageText(const fatbin::Image& image, std::string* text) {
   return {};
 }
 
-/// An ELF file for another machine than a GPU. Its sections are not looked at.
+/// Whether the image is an ELF file for another machine than a GPU. Reads only the ELF header.
 bool IsHostObject(const void* image) {
   constexpr uint16_t kCudaMachine = 190;
   Elf64_Ehdr header;
@@ -31,7 +31,7 @@ bool IsHostObject(const void* image) {
   return header.e_machine != kCudaMachine;
 }
 
-/// The PTX of each -rdc unit behind a linked wrapper.
+/// Appends the PTX of each unit of an -rdc program, from the image behind its linked wrapper.
 LoadFailure UnitTexts(const fatbin::LoadedImage& image, std::vector<std::string>* units) {
   for (uint32_t container = 1; container < image.containers; ++container) {
     std::vector<fatbin::Image> unit;

@@ -8,14 +8,14 @@
 namespace cupola::sim {
 namespace {
 
-constexpr int kNewestVersion = 90;  // of CUDA 13.0, as major * 10 + minor
-constexpr int kDevice = 90;
+constexpr int kNewestVersion = 90;  // PTX version of CUDA 13.0, as major * 10 + minor
+constexpr int kDevice = 90;         // compute capability, as major * 10 + minor
 
-/// The first version of PTX that has a target [PTX ISA, "Release Notes"].
+/// A target and the first version of PTX that has it [PTX ISA, "Release Notes"].
 struct Target {
-  int number;
-  int version;        ///< without a suffix
-  int version_of_a;   ///< with the suffix a or f; 0 = there is none
+  int number;         ///< 90 for sm_90
+  int version;        ///< for the target without a suffix, as major * 10 + minor
+  int version_of_a;   ///< for the target with the suffix a or f; 0: there is none
 };
 constexpr Target kTargets[] = {
     {10, 10, 0}, {11, 10, 0}, {12, 12, 0}, {13, 12, 0}, {20, 20, 0}, {21, 20, 0}, {30, 31, 0}, {32, 40, 0},
@@ -23,12 +23,12 @@ constexpr Target kTargets[] = {
     {70, 60, 0}, {72, 61, 0}, {75, 63, 0}, {80, 70, 0}, {86, 71, 0}, {87, 74, 0}, {88, 90, 0}, {89, 78, 0},
     {90, 78, 80}, {100, 86, 86}, {101, 86, 86}, {103, 88, 88}, {110, 90, 90}, {120, 87, 87}, {121, 88, 88}};
 
-/// The words at the beginning of a text, without white space and comments.
+/// Yields the words of a text from its beginning, without white space and comments.
 class Words {
  public:
   explicit Words(std::string_view text) : text_(text) {}
 
-  /// Up to the next white space, comma or end; "" at the end.
+  /// The next word, which ends at white space, a comma, a comment or the end; "" at the end.
   std::string_view Next() {
     SkipSpace();
     const size_t end = text_.find_first_of(" \t\r\n\v\f,/", at_);
@@ -70,7 +70,7 @@ LoadFailure UnknownTarget(std::string_view word) {
   return Invalid({"fatal   : Unsupported .target '", word, "'"});
 }
 
-/// major * 10 + minor, or -1.
+/// The version in a word as major * 10 + minor; -1 when it is none.
 int VersionOf(std::string_view word) {
   int major = 0, minor = 0;
   const char* const end = word.data() + word.size();

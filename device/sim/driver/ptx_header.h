@@ -1,4 +1,5 @@
-// What the driver's compiler looks at before all else of a PTX text: its version, its target, its address size. Pure.
+// Checks the head of a PTX text, at which the driver's compiler looks first: .version, .target and .address_size. A
+// pure function, called by LoadModule from any thread.
 #pragma once
 
 #include <string_view>
@@ -7,11 +8,10 @@
 
 namespace cupola::sim {
 
-/// The answer of the driver of CUDA 13.0 on a device of compute capability 9.0 to the head of a text, as an H100
-/// gave it: CUDA_ERROR_UNSUPPORTED_PTX_VERSION for a version that it does not know, CUDA_ERROR_INVALID_PTX for a
-/// head that is not complete, a target that does not exist, is later than the device or than the version, and for
-/// 32-bit addresses, CUDA_ERROR_INVALID_IMAGE for what does not begin as PTX. Else CUDA_SUCCESS: the rest is for
-/// the parser.
+/// Answers as the driver of CUDA 13.0 does on a device of compute capability 9.0 (seen on an H100):
+/// CUDA_ERROR_UNSUPPORTED_PTX_VERSION for a version that it does not know; CUDA_ERROR_INVALID_PTX for an incomplete
+/// head, for a target that does not exist or is later than the device or than the version, and for 32-bit addresses;
+/// CUDA_ERROR_INVALID_IMAGE for what does not begin as PTX; else CUDA_SUCCESS. The rest of the text is for the parser.
 LoadFailure CheckPtxHeader(std::string_view text);
 
 }  // namespace cupola::sim

@@ -1,4 +1,4 @@
-// Returning the first CUresult that is not success.
+// SIM_TRY: evaluates an expression and returns its CUresult from the enclosing function unless it is CUDA_SUCCESS.
 #pragma once
 
 #include <cuda.h>

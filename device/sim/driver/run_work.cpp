@@ -1,4 +1,4 @@
-// Running one piece of work on its stream's thread.
+// Runs one piece of work on its stream's thread.
 #include <sched.h>
 #include <time.h>
 
@@ -19,14 +19,14 @@ struct Overloaded : Cases... {
 template <typename... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;
 
-/// Copies and fills are worked off in pieces, between which another process may have its turn.
+/// Copies and fills are done in pieces of this size, between which another process may get the device.
 constexpr uint64_t kPieceBytes = 4 << 20;
 
 void Pause(Gate* gate) {
   if (gate != nullptr) gate->Pause();
 }
 
-/// memmove in pieces: from the front, unless that would overwrite what is still to be read.
+/// memmove in pieces. It starts at the front, unless that would overwrite bytes that are still to be read.
 void Move(std::byte* to, const std::byte* from, uint64_t bytes, Gate* gate) {
   const bool from_back = to > from && to < from + bytes;
   for (uint64_t done = 0; done < bytes;) {
@@ -70,7 +70,7 @@ void RunFill(const FillWork& fill, Gate* gate) {
   }
 }
 
-/// CUDA driver API, CUstreamWaitValue_flags.
+/// Whether the condition of a wait holds for the value `now` (CUDA driver API, CUstreamWaitValue_flags).
 template <typename T>
 bool Holds(T now, T value, unsigned int flags) {
   switch (flags & 3) {
@@ -96,8 +96,8 @@ bool ValueHolds(const CUstreamBatchMemOpParams& op) {
 }  // namespace
 
 bool Engine::WaitForValue(Context& context, const CUstreamBatchMemOpParams& op) {
-  // The word is written by a host thread or a kernel, neither of which can wake anybody: look, first
-  // often, then ever rarer: many streams of many processes may wait at a time.
+  // A host thread or a kernel writes the word, and neither can wake this thread, so it polls: first
+  // often, then ever more rarely, because many streams of many processes may wait at the same time.
   constexpr uint64_t kShortestNs = 50'000, kLongestNs = 10'000'000, kPartOfWait = 32;
   const uint64_t since_ns = MonotonicNs();
   for (int looks = 0; !ValueHolds(op); ++looks) {
@@ -129,14 +129,14 @@ void Engine::RunMemOps(Context& context, const MemOpsWork& work) {
         __atomic_store_n(reinterpret_cast<uint64_t*>(op.writeValue.address), op.writeValue.value64,
                          __ATOMIC_RELEASE);
         break;
-      default: __atomic_thread_fence(__ATOMIC_SEQ_CST); break;  // barrier, flush of remote writes
+      default: __atomic_thread_fence(__ATOMIC_SEQ_CST); break;  // a barrier, or a flush of remote writes
     }
   }
 }
 
 void Engine::RunHost(Context& context, const HostWork& work) {
   if (work.callback != nullptr) {
-    work.callback(work.stream, context.sticky(), work.data);  // told also of an error
+    work.callback(work.stream, context.sticky(), work.data);  // CUDA calls it after an error too
   } else if (context.sticky() == CUDA_SUCCESS) {
     work.function(work.data);
   }

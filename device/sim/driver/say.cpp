@@ -14,7 +14,7 @@ void Say(const std::string& sentence) {
 }
 
 void SayLacks(const char* what) {
-  static auto* const said = new std::set<std::string>;  // leaked: used until the process ends
+  static auto* const said = new std::set<std::string>;  // leaked on purpose: used until the process ends
   static auto* const mutex = new std::mutex;
   std::lock_guard lock(*mutex);
   if (said->insert(what).second) Say(std::string(what) + " is not supported");

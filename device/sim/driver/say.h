@@ -1,5 +1,5 @@
-// What the simulated driver has to say, on the standard error that the program was started with
-// (base/standard_error.h). Thread-safe.
+// The simulated driver's messages to the user, on the standard error that the program was started
+// with (base/standard_error.h). Any thread.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace cupola::sim {
 /// Writes "cupola simulated device: <sentence>\n".
 void Say(const std::string& sentence);
 
-/// Says, once per `what` in a process, that the simulated device does not support it.
+/// Says that the simulated device does not support `what`: once per `what` in a process.
 void SayLacks(const char* what);
 
 }  // namespace cupola::sim

@@ -51,7 +51,7 @@ void Engine::StartThread(Stream& stream) {
 }
 
 void Engine::RunStream(std::shared_ptr<Stream> stream) {
-  const std::shared_ptr<Context> context = stream->context->weak_from_this().lock();  // until the thread ends
+  const std::shared_ptr<Context> context = stream->context->weak_from_this().lock();  // alive while the thread runs
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return !stream->queue.empty() || stream->closing; });
@@ -63,7 +63,7 @@ void Engine::RunStream(std::shared_ptr<Stream> stream) {
     }
     lock.unlock();
     Run(*stream->context, entry.work);
-    entry.work = EmptyWork{};  // a module or staged bytes go before anybody sees completion
+    entry.work = EmptyWork{};  // releases a module or staged bytes before anybody sees the completion
     entry.after.clear();
     lock.lock();
     stream->completed = entry.ticket;

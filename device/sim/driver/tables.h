@@ -1,16 +1,16 @@
-/* The tables that exports.cmake generates, as C: what cuGetProcAddress looks up and the names of
- * errors. Constant; any thread. */
+/* The two tables that exports.cmake generates, as C: the calls that cuGetProcAddress looks up, and
+ * the names of errors. Both are constant; any thread may read them. */
 #pragma once
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* One version of one call. `since` is the CUDA version (12000) from which a request gets it. */
+/* One version of one call. */
 struct CupolaSimEntry {
   const char* name;
-  int since;
-  int is_per_thread; /* the _ptsz or _ptds form */
+  int since;         /* the CUDA version, as in 12000, from which cuGetProcAddress gives this version */
+  int is_per_thread; /* 1 for the _ptsz or _ptds form */
   const void* address;
 };
 
@@ -19,7 +19,7 @@ struct CupolaSimError {
   const char* name;
 };
 
-/* Both end with an entry whose name is null. */
+/* Each ends with an entry whose name is null. */
 __attribute__((visibility("hidden"))) extern const struct CupolaSimEntry cupola_sim_entries[];
 __attribute__((visibility("hidden"))) extern const struct CupolaSimError cupola_sim_errors[];
 

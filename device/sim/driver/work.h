@@ -1,5 +1,5 @@
-// What a stream can be asked to do and what a graph's nodes hold: the same plain values for both,
-// so that capturing a call and running it are one path. No thread rule of their own.
+// The work that a stream runs and that a graph's node holds. Both use the same plain values, so that
+// one path serves captured and immediate calls. The values have no lock; their holder guards them.
 #pragma once
 
 #include <cuda.h>
@@ -18,32 +18,41 @@ class Event;
 struct EventRecord;
 struct Plan;
 
-/// A grid. `source` keeps what the program named, for cuGraphKernelNodeGetParams.
+/// A grid.
 struct KernelWork {
   GridLaunch launch;
   std::string name;
-  CUfunction function = nullptr;
-  CUkernel kernel = nullptr;
+  CUfunction function = nullptr;  ///< for cuGraphKernelNodeGetParams
+  CUkernel kernel = nullptr;      ///< for the same, where the program named a CUkernel; else null
 };
 
-/// A box of bytes: width_bytes x height x depth; pitches in bytes. Device addresses are host
-/// addresses, so one form serves every direction.
+/// A copy of a box of bytes. Device addresses are host addresses, so one form serves every direction.
 struct CopyWork {
-  uint64_t source = 0, destination = 0;
-  uint64_t source_pitch = 0, source_slice = 0;
-  uint64_t destination_pitch = 0, destination_slice = 0;
-  uint64_t width_bytes = 0, height = 1, depth = 1;
-  std::shared_ptr<std::vector<std::byte>> staged;  ///< the source, where pageable memory was staged
-  CUmemorytype source_type = CU_MEMORYTYPE_UNIFIED, destination_type = CU_MEMORYTYPE_UNIFIED;
+  uint64_t source = 0;             ///< address
+  uint64_t destination = 0;        ///< address
+  uint64_t source_pitch = 0;       ///< bytes from row to row
+  uint64_t source_slice = 0;       ///< bytes from layer to layer
+  uint64_t destination_pitch = 0;  ///< bytes from row to row
+  uint64_t destination_slice = 0;  ///< bytes from layer to layer
+  uint64_t width_bytes = 0;        ///< bytes of a row
+  uint64_t height = 1;             ///< rows
+  uint64_t depth = 1;              ///< layers
+  /// The bytes of a pageable source that were copied aside during the call; null: read `source`.
+  std::shared_ptr<std::vector<std::byte>> staged;
+  CUmemorytype source_type = CU_MEMORYTYPE_UNIFIED;
+  CUmemorytype destination_type = CU_MEMORYTYPE_UNIFIED;
 };
 
 struct FillWork {
-  uint64_t address = 0, pitch = 0;
-  uint32_t value = 0, element_bytes = 1;
-  uint64_t width = 0, height = 1;  ///< elements, rows
+  uint64_t address = 0;
+  uint64_t pitch = 0;  ///< bytes from row to row
+  uint32_t value = 0;
+  uint32_t element_bytes = 1;
+  uint64_t width = 0;   ///< elements
+  uint64_t height = 1;  ///< rows
 };
 
-/// A host function, or a stream callback when `callback` is set.
+/// A host function; a stream callback where `callback` is set.
 struct HostWork {
   CUhostFn function = nullptr;
   CUstreamCallback callback = nullptr;
@@ -53,15 +62,15 @@ struct HostWork {
 
 struct EventRecordWork {
   std::shared_ptr<Event> event;
-  std::shared_ptr<EventRecord> record;  ///< null in a graph's node; set when it is submitted
+  std::shared_ptr<EventRecord> record;  ///< null in a graph's node; set when the graph is launched
 };
 
 struct EventWaitWork {
   std::shared_ptr<Event> event;
-  std::shared_ptr<EventRecord> record;  ///< null: never recorded, nothing to wait for
+  std::shared_ptr<EventRecord> record;  ///< null: the event was never recorded, so there is no wait
 };
 
-/// Waits for and writes of values, in order.
+/// Waits for values and writes of values, which run in the order of the list.
 struct MemOpsWork {
   std::vector<CUstreamBatchMemOpParams> ops;
 };
@@ -70,7 +79,7 @@ struct FreeWork {
   uint64_t address = 0;
 };
 
-/// All nodes of a graph in an order that respects its edges.
+/// One launch of a graph: the work of all its nodes, in an order that respects the edges.
 struct GraphWork {
   std::shared_ptr<const Plan> plan;
 };
