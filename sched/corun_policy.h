@@ -1,6 +1,7 @@
-// Co-running, in its simplest form: the two launches that came first run side by side, one worker an
-// SM each, where their processes share a context. It knows nothing of which pairs pay; it is there so
-// that decisions of several grants are exercised from end to end.
+// CorunPolicy: co-running in its simplest form. The two launches that came first run side by side, one worker an SM
+// each, where their processes share a context. The policy does not know which pairs pay. It exists so that decisions
+// with several grants are exercised from end to end. MakePolicy creates it; like every policy it belongs to one GPU's
+// Arbiter and is not thread-safe.
 #pragma once
 
 #include "sched/policy.h"

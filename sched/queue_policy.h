@@ -1,5 +1,7 @@
-// The policies that FLEP is compared with: one launch at a time, never preempted. First come, first
-// served; and kernel reordering, which starts the shortest of those that wait (FLEP 6.3.2).
+// QueuePolicy: the two policies that FLEP is compared with. They run one launch at a time and never
+// preempt it: first come, first served ("fifo"), and kernel reordering ("reorder"), which starts
+// the shortest of the launches that wait (FLEP section 6.3.2). MakePolicy creates it; it belongs to
+// one GPU's Arbiter and is not thread-safe.
 #pragma once
 
 #include "sched/policy.h"

@@ -1,6 +1,7 @@
-// BoardMemory: the shared memory of one board, as a file descriptor and a mapping. Its size is sealed:
-// no process can shrink it under another (SIGBUS) or grow it. libc only, no exceptions, no allocation
-// of its own. Not thread-safe to create or destroy; the mapping is for all threads.
+// BoardMemory: the shared memory of one board, as a file descriptor and a mapping. The daemon creates it; clients, and
+// a daemon that takes a board over, map it. Its size is sealed, so that no process can shrink it under another (SIGBUS)
+// or grow it. It uses only libc, no exceptions and no allocation of its own. Creating and destroying it is not
+// thread-safe; any thread may use the mapping.
 #pragma once
 
 #include <sys/types.h>
@@ -16,23 +17,23 @@ class BoardMemory {
   BoardMemory& operator=(BoardMemory&& other) noexcept;
   ~BoardMemory() { Close(); }
 
-  /// Makes a new board for the GPU `uuid`; empty and errno set on failure (memfd_create(2), mmap(2)).
+  /// Makes a new board for the GPU `uuid`. On failure the result is empty and errno is set (memfd_create(2), mmap(2)).
   static BoardMemory Create(const char* uuid);
 
-  /// Maps the board behind `fd` and takes the descriptor over, also on failure. Accepts only a memfd
-  /// of the right size that can neither shrink nor grow and has a board's head of this version; else
-  /// empty, with `why` a phrase.
+  /// Maps the board behind `fd` and takes over the descriptor, on failure too. Accepts only a memfd of the right size
+  /// that can neither shrink nor grow and whose board header has this version. Else the result is empty, and `why` is a
+  /// phrase that says why.
   static BoardMemory Map(int fd, const char** why);
 
   explicit operator bool() const { return static_cast<bool>(view_); }
   BoardView view() const { return view_; }
-  /// The board's descriptor; -1 where the program has closed it, and its number may be another file's.
+  /// The board's descriptor; -1 where the program has closed it, since its number may now be another file's.
   int fd() const;
-  /// The file's number, which tells boards apart.
+  /// The file's inode number, which tells boards apart.
   ino_t inode() const { return inode_; }
 
-  /// Unmaps and closes. The descriptor is closed only if it still is the board's: programs that
-  /// close descriptors they never opened are common.
+  /// Unmaps and closes. The descriptor is closed only if it still is the board's, because programs often close
+  /// descriptors that they never opened.
   void Close();
 
  private:

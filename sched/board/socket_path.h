@@ -1,4 +1,5 @@
-// Where the arbiter's socket is. libc only, no allocation.
+// Where the daemon's socket is. Clients, `cupola ctl` and `cupola serve` all look here. Uses only libc and does not
+// allocate.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +7,7 @@
 
 namespace cupola::sched {
 
-/// Longest path that a Unix socket can have, with its NUL (unix(7)).
+/// The longest path that a Unix socket can have, with its NUL (unix(7)).
 inline constexpr size_t kSocketPathBytes = 108;
 
 /// The places where the daemon's socket may be, in the order in which clients, `cupola ctl` and `cupola serve` look.
@@ -15,20 +16,20 @@ struct ArbiterPlaces {
 
   char paths[kMost][kSocketPathBytes] = {};
   uint32_t count = 0;
-  bool is_named = false;          ///< somebody has named the one place: whoever listens there is meant
+  bool is_named = false;          ///< the user has named the one place, so any process that listens there is trusted
   const char* problem = nullptr;  ///< where there is no place: why, in a sentence
 };
 
-/// CUPOLA_SOCKET where it is set; else arbiter.sock in each of $XDG_RUNTIME_DIR/cupola, /run/user/UID/cupola and
-/// /tmp/cupola-UID, whether they are there now or not: what a login brings or takes away hides no daemon. Reads the
-/// environment: call at set-up only.
+/// The place that CUPOLA_SOCKET names, where it is set. Else arbiter.sock in each of $XDG_RUNTIME_DIR/cupola,
+/// /run/user/UID/cupola and /tmp/cupola-UID. These count whether they exist now or not, so that a daemon is found
+/// although a login made or removed some of them. Reads the environment: call it at set-up only.
 ArbiterPlaces FindArbiterPlaces();
 
-/// The one place that was named, by an option or the like.
+/// The one place that an option or the like has named.
 ArbiterPlaces NamedPlace(const char* path);
 
-/// Whether the process that listens at the other end of this connection is of this user or root: no other may steer
-/// programs from a place that nobody has named.
+/// Whether the process at the other end of this connection belongs to this user or to root. At a place that nobody has
+/// named, no other process may steer programs.
 bool IsTrustedPeer(int fd);
 
 }  // namespace cupola::sched

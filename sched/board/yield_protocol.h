@@ -1,33 +1,34 @@
-// How processes use the board without a round trip: announce demand, ask others to yield, take the
-// request back, and repair what the dead and the stopped left behind. The same functions serve
-// libcupola.so, the daemon and the simulation: time is an argument, memory is a BoardView. libc only,
-// no allocation, no exceptions. Any thread, except that the demand of one slot has one writer at a
-// time.
+// How processes use the board without a round trip: they announce demand, ask others to yield, take these requests
+// back, and repair what dead and stopped processes left behind. The same functions serve libcupola.so, the daemon and
+// the simulation: time is an argument, and memory is a BoardView. They use only libc, no allocation and no exceptions.
+// Any thread may call them, except that the demand of one slot has one writer at a time.
 //
-// Ordering. Two words matter: a requester's `demand` D and its bit in a victim's `yield_requests` R.
+// Ordering of demand and requests. Two words matter: a requester's `demand` D and its bit in a victim's
+// `yield_requests` R.
 //   BeginDemand: D := odd;  R |= bit         EndDemand: D := even;  R &= ~bit
 //   repair (DropStaleRequests): read D, even; R &= ~bit; read D again; if it has changed, R |= bit
-// All of these are sequentially consistent. A repair that races with BeginDemand either sees the odd D
-// in its second reading, and puts the bit back, or its second reading comes before D := odd, so that
-// its R &= ~bit comes before R |= bit: no request is lost. A repair that races with EndDemand may put a
-// bit back after EndDemand has cleared it: that bit is stale and the next repair drops it. Repairs
-// are made by the daemon at each review and by the victim's agent while it is held.
+// All of these are sequentially consistent. A repair that races with BeginDemand has two outcomes: its second reading
+// sees the odd D, and it puts the bit back; or its second reading comes before D := odd, so that its R &= ~bit comes
+// before R |= bit. Either way no request is lost. A repair that races with EndDemand may put a bit back after EndDemand
+// has cleared it: that bit is stale and the next repair drops it. The daemon repairs at each review, and the victim's
+// agent repairs while its process is asked to yield.
 //
-// A process that would hang were it stopped now says so (BeginNotNow): N := N + 1, then it waits until
-// nobody is between looking at N and setting a bit, then it looks at R. Who asks counts itself in
-// (`being_asked` B: +1), reads N, sets its bit only where that is 0, counts itself out. All sequentially
-// consistent: who is not seen in B has read N after it was raised, and has set nothing; where R is 0 then,
-// it stays 0 until EndNotNow, and no worker on the GPU reads another value. Who has been refused asks again
-// when it renews its demand, the daemon at its review, for which the bell is rung. One that was killed
-// while it asked leaves B too high: that costs each BeginNotNow its limit, a millisecond.
+// Not now. A process that would hang if it were stopped now says so (BeginNotNow): it sets `not_now` N := N + 1, waits
+// until no requester is between reading N and setting a bit, and then reads R. A requester counts itself in
+// (`being_asked` B := B + 1), reads N, sets its bit only where N is 0, and counts itself out. All of these are
+// sequentially consistent: a requester that is not seen in B reads N after it was raised, and sets nothing. So where R
+// is 0 then, it stays 0 until EndNotNow, and no worker on the GPU reads another value. A client whose request was not
+// set asks again when it renews its demand; the daemon asks again at its review, for which EndNotNow rings the bell. A
+// requester that was killed while it was counted in leaves B too high: each BeginNotNow then waits its full limit, a
+// millisecond.
 //
-// A requester of kDirectSlots or above has its bit in more_requests; kMoreRequests in R says that there
-// is one. Whoever changes more_requests then makes that bit agree with it (SettleMore), as is done with the
-// gate: stores it, and reads more_requests again until both agree.
+// More requests. A requester whose slot is kDirectSlots or above has its bit in more_requests; kMoreRequests in R says
+// that there is one. Whoever changes more_requests makes that bit agree with it (SettleMore) in the way in which the
+// gate is settled: it stores the bit and reads more_requests again until both agree.
 //
-// `gate` is closed while R != 0 and all SMs are asked for. Whoever changes either calls SettleGate after
-// that, which stores the gate and reads R once more until both agree: the last store to the gate is
-// followed by a reading of R that agrees with it, and a later change of R is followed by a store.
+// Gate. `gate` is closed while R != 0 and all SMs are asked for. Whoever changes either calls SettleGate afterwards,
+// which stores the gate and reads R once more until both agree. So the last store to the gate is followed by a reading
+// of R that agrees with it, and a later change of R is followed by another store.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@
 
 namespace cupola::sched {
 
-/// The memory of a board as one process has it mapped. Does not own it.
+/// The memory of a board as one process has it mapped. The view does not own it.
 class BoardView {
  public:
   BoardView() = default;
@@ -56,13 +57,13 @@ class BoardView {
 
 /// What a process says of the launch at its head.
 struct Demand {
-  uint64_t remaining_ns = 0;            ///< predicted
-  uint64_t lease_ns = 0;                ///< from now; after it the demand counts as ended
-  uint32_t sms = runtime::kAllSms;      ///< that the launch needs
-  uint64_t overhead_ns = 0;             ///< predicted cost of stopping it; 0 = unknown
+  uint64_t remaining_ns = 0;            ///< predicted time that the launch still needs
+  uint64_t lease_ns = 0;                ///< how long from now the demand counts without being renewed
+  uint32_t sms = runtime::kAllSms;      ///< SMs that the launch needs
+  uint64_t overhead_ns = 0;             ///< predicted cost of stopping the launch; 0 = unknown
 };
 
-/// Who has been told something that it does not see while it sleeps.
+/// Who has been told something and may have to be woken to see it.
 struct Wakes {
   SlotSet agents;
   bool daemon = false;
@@ -70,62 +71,63 @@ struct Wakes {
   bool Any() const { return daemon || !agents.IsEmpty(); }
 };
 
-/// Whether the slot's process wants the GPU at `now_ns` (on the board's clock, as all times here): its
-/// demand is odd and its lease has not passed.
+/// Whether the slot's process wants the GPU at `now_ns`: its demand is odd and its lease has not ended. `now_ns` is on
+/// the board's clock, as are all times here.
 bool HasDemand(const BoardSlot& slot, uint64_t now_ns);
 
-/// The process of slot `self` gets work: publishes it, asks every slot in its may_take mask to yield
-/// and rings for the daemon if that wants to know. Where demand is odd already, like UpdateDemand.
-/// Costs some stores and no system call: who sleeps is woken by the caller, by WakeSleepers, once its
-/// launch is on its way, for workers on the GPU see a request without their agent.
+/// The process of slot `self` gets work: publishes its demand, asks every slot in its may_take mask to yield, and
+/// counts the bell up if the daemon wants to know. Where demand is odd already it does what UpdateDemand does. It costs
+/// some stores and no system call. The caller wakes the sleepers (WakeSleepers) once its launch is on its way, because
+/// workers on the GPU see a request without their agent.
 [[nodiscard]] Wakes BeginDemand(BoardView board, uint32_t self, const Demand& demand,
                                 uint64_t now_ns);
 
-/// System calls for those of `wakes` that sleep.
+/// Wakes those of `wakes` that sleep, by a system call each.
 void WakeSleepers(BoardView board, const Wakes& wakes);
 
-/// New head of the queue, or a renewed lease, of a process that has demand. Without a prediction
-/// (remaining_ns 0) only the lease is renewed. Rings when the prediction changed, or the lease was
-/// over, and the daemon wants to know.
+/// A process that has demand gets a new launch at its head, or renews its lease. Without a prediction (remaining_ns 0)
+/// only the lease is renewed. Rings the bell when the prediction changed or the lease had ended, if the daemon wants to
+/// know.
 void UpdateDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t now_ns);
 
-/// The process of slot `self` has nothing left to run: takes all its requests back.
+/// The process of slot `self` has nothing left to run: ends its demand and takes all its requests back.
 void EndDemand(BoardView board, uint32_t self);
 
-/// The same without a word to the daemon: for callers in a hurry. True: nobody need tell it, for an agent
-/// that was let go, had answered and keeps up its lease does (or there was no demand); false: the caller rings.
+/// EndDemand without ringing the bell, for callers in a hurry. True: nobody need ring, either because there was no
+/// demand, or because an agent that was let go will ring (it had answered, and it keeps up its lease). False: the
+/// caller rings.
 bool ReleaseDemand(BoardView board, uint32_t self, uint64_t now_ns);
 
-/// The process of slot `self` has yielded what it was asked (true), or runs again (false). Rings where
-/// that is news and the daemon wants to know.
+/// The process of slot `self` has yielded what it was asked (true), or runs again (false). Rings the bell where this is
+/// a change and the daemon wants to know.
 void SetStopped(BoardView board, uint32_t self, bool stopped);
 
-/// The SMs that a request of `requester` to `victim` is for, as BoardSlot::yield_sm_bound: those
-/// that its launch needs and the configured rest where the two share a context, else kAllSms.
+/// The SMs for which `requester` asks `victim`, as a value of BoardSlot::yield_sm_bound. Where the two share a context
+/// these are the SMs that the requester's launch needs and the configured extra ones; else kAllSms.
 uint32_t SmsToAskFor(BoardView board, const BoardSlot& requester, const BoardSlot& victim);
 
-/// Asks the process of slot `victim` to leave the SMs below `sm_bound` (kAllSms: all) in the name of
-/// `requester` (a slot, or kDaemonBit). Where nobody did, or not for so many, `stopped` becomes 0 until
-/// its agent has seen that. True: it was not asked by that one before. Nothing while it is not to be
-/// asked.
+/// Asks the process of slot `victim`, in the name of `requester` (a slot's number, or kDaemonBit), to leave the SMs
+/// below `sm_bound` (kAllSms: all). Where nobody asked it before, or for fewer SMs, `stopped` becomes 0 until the
+/// victim's agent has seen the request. True: this requester did not ask it before. Sets nothing while the victim may
+/// not be asked (BeginNotNow).
 bool SetRequest(BoardView board, uint32_t victim, uint32_t requester, uint32_t sm_bound);
 
-/// From here on nobody asks the slot's process to yield, until EndNotNow; may be nested. Made by the process.
-/// False: it is asked already, or by the daemon once more: then that stands, and EndNotNow is to be called
-/// all the same. Waits a millisecond at most.
+/// From here until EndNotNow nobody newly asks this slot's process to yield; calls may be nested. Only the process
+/// itself calls it. Waits at most a millisecond. False: a client or the daemon asks it already; that request stands.
+/// Call EndNotNow in either case.
 bool BeginNotNow(BoardView board, uint32_t self);
 void EndNotNow(BoardView board, uint32_t self);
 
-/// Takes back the request of `requester`. True: it was the only one, and the agent has been woken.
+/// Takes back the request of `requester`. True: it was the only request, and the victim's agent has been woken.
 bool ClearRequest(BoardView board, uint32_t victim, uint32_t requester);
 
-/// Whether `requester` asks the process of that slot to yield.
+/// Whether `requester` (a slot's number, or kDaemonBit) asks the slot's process to yield.
 bool IsAskedBy(const BoardSlot& slot, uint32_t requester);
 
-/// The slots that ask it; the daemon is none.
+/// The slots that ask the slot's process to yield, without the daemon.
 SlotSet RequestersOf(const BoardSlot& slot);
 
-/// Nobody asks the process of `slot` any more. For a slot that nobody can ask meanwhile.
+/// Clears all requests to the process of `slot`. Only for a slot that nobody can ask at the same time.
 void ForgetRequests(BoardSlot& slot);
 
 /// Calls `visit(slot)` for each slot of the set.
@@ -138,36 +140,36 @@ void ForEachSlot(const SlotSet& set, Visit&& visit) {
   }
 }
 
-/// Drops requests to `victim` of slots that are not live, have no demand or may no longer ask;
-/// returns the requests that are left. The daemon's bit is left alone.
+/// Drops the requests to `victim` of slots that are not live, have no demand or may no longer ask it. The daemon's
+/// request stays. Returns the yield_requests that are left.
 uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns);
 
-/// The daemon is gone, or stuck: what it had asked of the slot in its own name is void. Made by the
-/// slot's process, again while the daemon is missed.
+/// The daemon is gone or stuck: drops the request to the slot's process that the daemon made in its own name. The
+/// slot's process calls this, and again as long as the daemon is absent.
 void DropDaemonHolds(BoardView board, uint32_t slot);
 
-/// Whether `gate` is to be open: the slot is not asked to leave all SMs.
+/// Whether `gate` is to be open: the slot's process is not asked to leave all SMs.
 bool GateIsToBeOpen(const BoardSlot& slot);
 
-/// Makes `gate` agree with that. Call after each change of what the slot is asked.
+/// Makes `gate` agree with GateIsToBeOpen. Call it after each change of the requests to the slot.
 void SettleGate(BoardSlot& slot);
 
-/// Counts the slot's `wake` word up and wakes the threads that wait on it.
+/// Counts the slot's `wake` word up and wakes the threads that sleep on it.
 void WakeAgent(BoardSlot& slot);
 
-/// The first half of that: a system call is still needed where the agent sleeps.
+/// Only counts the `wake` word up. Where the agent sleeps, a system call is still needed.
 void TellAgent(BoardSlot& slot);
 
-/// Sleeps until the slot's `wake` word differs from `seen`, at most `timeout_ns`.
+/// Sleeps until the slot's `wake` word differs from `seen`, for at most `timeout_ns`.
 void WaitForWake(BoardSlot& slot, uint32_t seen, uint64_t timeout_ns);
 
-/// Tells the daemon that something on the board has changed. A system call only if it sleeps.
+/// Tells the daemon that something on the board has changed. It costs a system call only if the daemon sleeps.
 void RingBell(BoardHeader& header);
 
-/// CLOCK_MONOTONIC of this process: the board's clock, where the daemon is in the same time namespace.
+/// CLOCK_MONOTONIC of this process in ns. It is the board's clock where the daemon is in the same time namespace.
 uint64_t BoardClockNs();
 
-/// The number of this process's time namespace (time_namespaces(7)); 0 = it cannot be known. A look at /proc.
+/// The number of this process's time namespace (time_namespaces(7)); 0 = it cannot be known. Reads /proc.
 uint64_t ClockNamespace();
 
 }  // namespace cupola::sched
