@@ -1,5 +1,6 @@
-// AnswerQueue: the text of an answer to `cupola ctl` on its way to a peer that may read slowly, in pieces that fit into
-// packets (protocol.h). Belongs to one connection, on the server's thread; never waits.
+// AnswerQueue: the text of an answer to `cupola ctl` on its way to a peer that may read slowly. It sends the text in
+// pieces that fit into packets (protocol.h) and never waits. Each of the Server's connections owns one and uses it on
+// the server's thread.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@ namespace cupola::sched {
 
 class AnswerQueue {
  public:
-  /// Begins to send another text. Only where `IsEmpty`.
+  /// Begins to send another text. Call it only where IsEmpty().
   void Put(std::string text);
 
   bool IsEmpty() const { return !is_sending_; }

@@ -1,5 +1,5 @@
-// The configuration of `cupola serve`: a TOML file, described in docs/scheduling.md. Plain values; any
-// thread.
+// Config: the configuration of `cupola serve`, a TOML file that docs/scheduling.md describes. Plain values; the Server
+// owns the one in force. Any thread.
 #pragma once
 
 #include <optional>
@@ -14,31 +14,30 @@
 namespace cupola::sched {
 
 struct Config {
-  std::string socket;               ///< "" = the default place
+  std::string socket;               ///< path of the socket; "" = the default place
   bool mps = false;
-  ClassChoice scheduling = ClassChoice::kAuto;  ///< of the deciding threads
+  ClassChoice scheduling = ClassChoice::kAuto;  ///< wanted class of the deciding threads
   GpuOptions gpu;
-  std::vector<std::string> users;   ///< besides the daemon's own that may join; "*" = all
-  std::vector<Rule> rules;          ///< in order: of those that match, the last word counts
-  /// What is no error, and not meant so: a sentence each, with its place.
+  std::vector<std::string> users;   ///< users besides the daemon's own that may join; "*" = all
+  std::vector<Rule> rules;          ///< in the order of the file; of those that match, the last one counts
+  /// Entries that are no errors and yet hardly meant so: a sentence each, with its place in the file.
   std::vector<std::string> warnings;
 
   bool Admits(const ProcessIdentity& process, uint32_t own_uid) const;
-  /// What is told a user who is not admitted.
+  /// What a user who is not admitted is told.
   static std::string RefusalOf(const ProcessIdentity& process);
   ClientSettings SettingsFor(const ProcessIdentity& process, const std::string& kernel) const;
-  /// Whether SettingsFor differs by the kernel.
+  /// Whether SettingsFor depends on the kernel.
   bool HasKernelRules(const ProcessIdentity& process) const;
-  /// Numbers, from 1, of the rules that fit.
+  /// Numbers, counted from 1, of the rules that match.
   std::vector<size_t> FittingRules(const ProcessIdentity& process, const std::string& kernel) const;
-  /// Fills the variant choices of an answer for this process.
+  /// Fills in the variant choices of an answer to this process.
   void FillVariants(const ProcessIdentity& process, JoinAnswer& answer) const;
 };
 
-/// Reads a configuration. Errors have file, line and column and say what was expected; the first one
-/// found counts.
+/// Reads a configuration. The error is the first one found: it names file, line and column and says what was expected.
 Result<Config> ReadConfig(const std::string& path);
-/// The same for text; `name` stands for the file in errors.
+/// The same for a text; `name` stands for the file in errors.
 Result<Config> ParseConfig(const std::string& text, const std::string& name);
 
 }  // namespace cupola::sched

@@ -1,6 +1,6 @@
-// DecisionTimes: how long clients waited for the daemon's decisions, counted in buckets: from the moment that a client
-// says that it has work (BoardSlot::demand_since_ns) until the first review that has seen it is carried out. Under the
-// lock of the GpuArbiter that owns it.
+// DecisionTimes: a histogram of how long clients waited for the daemon's decisions. A wait lasts from the moment that a
+// client says that it has work (BoardSlot::demand_since_ns) until the first review that has seen it is carried out. A
+// GpuArbiter owns one, and uses it under its lock.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,8 @@ class DecisionTimes {
   }
   uint64_t total() const { return total_; }
 
-  /// The time that `part` of all (0 to 1) took at most, in ns, at most a quarter too long; 0 = there is none.
+  /// The time in ns that `part` (0 to 1) of all waits took at most, rounded up by at most a quarter; 0 = there is no
+  /// wait.
   uint64_t Percentile(double part) const {
     const auto wanted = static_cast<uint64_t>(part * static_cast<double>(total_));
     uint64_t seen = 0;
@@ -30,7 +31,7 @@ class DecisionTimes {
   }
 
  private:
-  // Four to each power of two.
+  // Four buckets for each power of two.
   static constexpr uint32_t kBuckets = 160;
   static uint32_t BucketOf(uint64_t ns) {
     if (ns < 4) return static_cast<uint32_t>(ns);

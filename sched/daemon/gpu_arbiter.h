@@ -1,7 +1,7 @@
-// GpuArbiter: one GPU as the daemon sees it: its boards, one for each user and one more for each that
-// came from an earlier daemon, the arbiter's core, and a thread for each board that sleeps on the
-// board's bell, the deciding threads (deciding_class.h). All public functions may be called from any thread; one lock
-// guards the core. The deciding threads neither log nor ask the system for names: what they have to say, CollectExits does.
+// GpuArbiter: one GPU as the daemon sees it. It holds the GPU's boards (one for each user, and one more for each that
+// came from an earlier daemon), the arbiter's core, and a deciding thread for each board, which sleeps on the board's
+// bell (deciding_class.h). The Server owns one for each GPU. Any thread may call the public functions; one lock guards
+// the core. The deciding threads neither log nor ask the system for names: CollectExits logs what they have to say.
 #pragma once
 
 #include <atomic>
@@ -25,11 +25,11 @@
 
 namespace cupola::sched {
 
-/// A process as the daemon knows it: what the system says, and what it says itself.
+/// A process as the daemon knows it, by what the system says of it and what it says of itself.
 struct ProcessIdentity {
   uint32_t pid = 0;
   uint32_t uid = 0;
-  uint64_t start = 0;      ///< ProcessStart
+  uint64_t start = 0;      ///< when it was started, as ProcessStart gives it
   std::string user;
   std::string executable;
   std::string label;
@@ -39,17 +39,17 @@ struct ProcessIdentity {
   std::string cgroup;
   std::string container;
 
-  /// An executable that is not known stays as it was.
+  /// Takes the names over, except that an unknown executable leaves the known one as it was.
   void TakeNames(ProcessNames names);
 };
 
-/// How a process is admitted.
+/// The answer to a process that wants to join.
 struct Admission {
   JoinStatus status = JoinStatus::kFailed;
-  std::string reason;      ///< of a refusal
+  std::string reason;      ///< why it was refused
   uint32_t slot = kNoSlot;
-  int board_fd = -1;       ///< the board's own: to be sent, not closed
-  uint64_t number = 0;     ///< of a new place, for Withdraw; 0 = it had its place before
+  int board_fd = -1;       ///< the board's own descriptor: to be sent, not closed
+  uint64_t number = 0;  ///< number of the new board slot's admission, for Withdraw; 0 = the process had its slot before
 };
 
 /// One client, for display.
@@ -60,14 +60,14 @@ struct ClientStatus {
   uint32_t capabilities = 0;
   bool active = false;
   bool granted = false;
-  bool held = false;          ///< asked to yield, by whomever
+  bool held = false;          ///< some client or the daemon asks it to yield
   bool stopped = false;
   uint64_t expected_ns = 0;   ///< FLEP's triplet of the launch at its head, while active
-  uint64_t waited_ns = 0;
+  uint64_t waited_ns = 0;     ///< of that triplet
   uint64_t remaining_ns = 0;
   uint64_t wait_bound_ns = kNever;
-  uint64_t ran_ns = 0;        ///< as the arbiter counts it
-  uint64_t launches = 0;      ///< the client's own counters
+  uint64_t ran_ns = 0;        ///< GPU time, as the arbiter counts it
+  uint64_t launches = 0;      ///< the client's own counter, as are the following ones
   uint64_t preemptions = 0;
   uint64_t resumes = 0;
   uint64_t gpu_ns = 0;
@@ -83,22 +83,24 @@ struct GpuStatus {
   std::string policy_state;
   uint64_t reviews = 0;
   uint64_t now_ns = 0;
-  uint64_t decisions = 0;         ///< demands of clients that began, and were decided on
-  uint64_t daemon_decisions = 0;  ///< of these, at a review that held somebody or let somebody go; for the others
-                                  ///< the standing decisions had been enough
-  uint64_t decision_p50_ns = 0;   ///< DecisionTimes
-  uint64_t decision_p99_ns = 0;
-  std::optional<ClassStatus> scheduling;  ///< of its deciding threads; nothing where there is none yet
+  uint64_t decisions = 0;         ///< demands of clients that began and that a review has decided on
+  /// Of these, decided at a review that changed the daemon's own requests; for the others the standing decisions had
+  /// been enough.
+  uint64_t daemon_decisions = 0;
+  uint64_t decision_p50_ns = 0;   ///< median of DecisionTimes
+  uint64_t decision_p99_ns = 0;   ///< 99th percentile of DecisionTimes
+  std::optional<ClassStatus> scheduling;  ///< class of its deciding threads; nothing where there is none yet
   std::vector<ClientStatus> clients;
 };
 
-/// Settings by what is known of a process and the kernel at its head ("" = none yet).
+/// Where a GpuArbiter gets its clients' settings: from what is known of a process and the kernel at its head ("" = none
+/// yet).
 class SettingsSource {
  public:
   virtual ~SettingsSource() = default;
   virtual ClientSettings SettingsFor(const ProcessIdentity& process,
                                      const std::string& kernel) const = 0;
-  /// Whether they differ by the kernel.
+  /// Whether the settings depend on the kernel.
   virtual bool HasKernelRules(const ProcessIdentity& process) const = 0;
 };
 
@@ -112,38 +114,39 @@ struct GpuOptions {
 
 class GpuArbiter {
  public:
-  /// `source`, `system` and `deciding` outlive it. Changes of the source are told by Reconfigure.
+  /// `source`, `system` and `deciding` outlive the GpuArbiter. When the source changes, its owner calls Reconfigure.
   GpuArbiter(std::string uuid, const GpuOptions& options, const SettingsSource* source, const Surroundings& system,
              DecidingClass* deciding);
-  /// Frees the clients: no hold of the daemon is left on any board.
+  /// Frees the clients: no request of the daemon's own is left on any board.
   ~GpuArbiter();
 
-  /// Gives the process a slot on a board of its user, or, where it `brought` a board with the slot
-  /// that it has there, takes that board over.
+  /// Gives the process a slot on a board of its user. Where it `brought` a board on which it has `slot`, takes that
+  /// board over instead.
   Admission Admit(const ProcessIdentity& process, uint32_t capabilities, uint32_t sms,
                   BoardMemory brought, uint32_t slot);
 
-  /// Frees the place again, where the process still has that very one: it does not know of it.
+  /// Frees the board slot of this admission again, where the process still has that very slot. For a process that does
+  /// not know of its slot.
   void Withdraw(uint64_t number);
 
-  /// Applies new options and asks the source again for every client.
+  /// Applies new options and asks the source for the settings of every client again.
   void Reconfigure(const GpuOptions& options);
-  /// The process of this number, if it is here and the user's (nothing: whosever it is).
+  /// The process of this number, if it is a client here and belongs to the user `uid` (nothing: to any user).
   std::optional<ProcessIdentity> FindProcess(uint32_t pid, std::optional<uint32_t> uid);
-  /// What that process says it can do when it is asked to yield (SlotCapability). Nothing: it is not here.
+  /// What that process says that it can do when it is asked to yield (SlotCapability). Nothing: it is not here.
   std::optional<uint32_t> CapabilitiesOf(uint32_t pid, std::optional<uint32_t> uid);
-  /// Asks the source again for one process.
+  /// Asks the source for the settings of one process again.
   void SettingsChanged(uint32_t pid);
 
-  /// Frees the slots of processes that have ended or left, and logs that. `exits_fd` is readable when one has.
+  /// Frees the slots of processes that have ended or left, and logs that. `exits_fd` is readable when there is one.
   void CollectExits();
   int exits_fd() const { return exits_; }
 
-  /// A review now, for who drives an arbiter whose boards have no threads. Returns when the next one is due at the
-  /// latest; kNever: when a bell rings.
+  /// Reviews now, for a caller that drives an arbiter whose boards have no threads. Returns the time when the next
+  /// review is due at the latest; kNever = when a bell rings.
   uint64_t Review();
   GpuStatus Status();
-  /// Until it is released no review runs, and the source is not asked.
+  /// Takes the lock. Until the caller releases it no review runs, and the source is not asked.
   std::unique_lock<PiMutex> Pause() { return std::unique_lock(mutex_); }
   const std::string& uuid() const { return uuid_; }
   bool HasClients();
@@ -153,44 +156,44 @@ class GpuArbiter {
   struct Client {
     uint32_t slot = 0;
     ClientId id;
-    uint64_t number = 0;  // of its admission
+    uint64_t number = 0;  // of its admission, for Withdraw
     ProcessIdentity process;
     int pidfd = -1;
-    bool is_watched = false;  // `pidfd` is this process's: it tells when that has ended
-    std::string kernel;  // that the settings are for
-    uint32_t known_demand = 0;  // BoardSlot::demand that was decided on last
+    bool is_watched = false;  // `pidfd` is known to be of this process, so it tells when the process has ended
+    std::string kernel;  // the kernel for which its settings are
+    uint32_t known_demand = 0;  // BoardSlot::demand that the last decision was about
   };
   struct Board {
     BoardMemory memory;
     uint32_t uid = 0;
     std::vector<Client> clients;
-    std::vector<Seat> seats;  // of `clients`
+    std::vector<Seat> seats;  // one for each of `clients`, in the same order
     std::thread bell;
     Client* FindSlot(uint32_t slot);
   };
 
-  /// nullptr: the system has no thread for it.
+  /// nullptr: the system has no thread for the board.
   Board* NewBoard(BoardMemory memory, uint32_t uid);
   Board* BoardFor(uint32_t uid);
   Admission TakeOver(const ProcessIdentity& process, BoardMemory brought, uint32_t slot);
-  /// `user`: the name of the board's user.
+  /// `user`: the name of the board's user. `is_same_clock`: the board's daemon was in this daemon's time namespace.
   void AdoptSlots(Board& board, const std::string& user, bool is_same_clock);
   void AddClient(Board& board, uint32_t slot, const ProcessIdentity& process);
   void RemoveClient(Board& board, size_t index);
   bool IsClient(uint32_t pid) const;
-  /// `each(board, client)` for the places that a process has; no `uid`: whosever it is.
+  /// Calls `each(board, client)` for each slot that the process has; no `uid` = whichever user it belongs to.
   template <typename Each>
   void ForEachOf(uint32_t pid, std::optional<uint32_t> uid, Each&& each);
-  /// Removes the process's clients, save for the one with that slot of `kept`.
+  /// Removes the process's clients, except the one that has `slot` on the board `kept`.
   void RemoveProcess(uint32_t pid, const Board* kept, uint32_t slot);
   void Apply(Board& board, Client& client);
   bool HasEnded(const Client& client) const;
   void CollectExitsLocked();
-  /// The client at this place of the board has left or ended; CollectExits will log that.
+  /// Removes the client at `index`, which has left or ended; CollectExits will log that.
   void RemoveGone(Board& board, size_t index, bool has_left);
-  /// For a deciding thread: those that say that they have left.
+  /// Removes the clients that say that they have left. For a deciding thread.
   void CollectLeaversLocked();
-  /// Notes when clients got the GPU, and how long new demands waited for this review, which is carried out.
+  /// Records when clients got the GPU and how long new demands waited for the review that has just been carried out.
   void NoteDecisions(bool changed_holds);
   void SetAttention();
 
@@ -202,7 +205,7 @@ class GpuArbiter {
   const Surroundings& system_;
   DecidingClass* const deciding_;
   int exits_ = -1;
-  int news_ = -1;  ///< eventfd in exits_: there are notes
+  int news_ = -1;  ///< eventfd in exits_, readable when there are notes
   PiMutex mutex_;
   GpuOptions options_;
   Arbiter core_;
@@ -211,8 +214,8 @@ class GpuArbiter {
   uint64_t reviews_ = 0;
   uint64_t daemon_decisions_ = 0;
   DecisionTimes decision_times_;
-  std::optional<ClassStatus> scheduling_;  ///< of the deciding thread that changed last
-  std::vector<std::string> notes_;         ///< for the log
+  std::optional<ClassStatus> scheduling_;  ///< class of the deciding thread whose class changed last
+  std::vector<std::string> notes_;         ///< lines that CollectExits is to log
 };
 
 }  // namespace cupola::sched

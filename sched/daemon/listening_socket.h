@@ -1,5 +1,6 @@
-// ListeningSocket: the arbiter's Unix socket and its place, which others may take away: the end of a login empties
-// /run/user/UID, a cleaner /tmp. Owned by the server; one thread.
+// ListeningSocket: the daemon's Unix socket, its place in the file system, and the lock file beside it. Others may
+// remove the socket from its place: the end of a login empties /run/user/UID, and a cleaner empties /tmp. The Server
+// owns it; one thread.
 #pragma once
 
 #include <string>
@@ -13,32 +14,32 @@ namespace cupola::sched {
 
 class ListeningSocket {
  public:
-  /// Listens at the first of the places whose folder's parent is there. Makes the last folder of the path where it
-  /// does not exist (0700), and takes a place only if that folder is safe. A socket that nobody answers at is
-  /// removed. `admit_others`: users besides this one may connect (0666, else 0600).
-  /// kExhausted: another daemon is there, or answers in another of the places; kInvalidArgument, kIo: one sentence
-  /// says what is wrong.
+  /// Listens at the first of the places whose folder's parent folder exists. Makes the last folder of the path where it
+  /// does not exist (mode 0700), and takes a place only if that folder is safe. Removes a socket at which no process
+  /// answers. `admit_others`: users besides this one may connect (mode 0666, else 0600). Errors: kExhausted: another
+  /// daemon is there, or answers at another of the places; kInvalidArgument and kIo: one sentence says what is wrong.
   static Result<ListeningSocket> Open(const ArbiterPlaces& places, bool admit_others);
 
   ListeningSocket(ListeningSocket&& other) noexcept;
   ListeningSocket& operator=(ListeningSocket&& other) noexcept;
-  /// Closes, and removes the socket if it is its own.
+  /// Closes the socket, and removes it from its place if the socket there is this one.
   ~ListeningSocket() { Close(); }
 
-  /// Whether the socket in its place is this one, and the lock beside it.
+  /// Whether this socket and its lock file are still in their places.
   bool IsInPlace() const;
-  /// Another socket at the place, or where that is gone for good at another of the places; the lock is kept where it
-  /// is still in place. This one is to be closed afterwards; it removes nothing then. Errors as of Open: kExhausted
-  /// says that another daemon has the place, the others may pass.
+  /// Opens another socket at the same place or, where that place is gone for good, at another of the places. The lock
+  /// is kept where its file is still in place. The caller then closes this socket, which removes nothing. Errors are
+  /// those of Open: kExhausted says that another daemon has the place; the other errors may pass.
   Result<ListeningSocket> OpenAgain();
 
-  /// Removes it from its place if it is its own, for a daemon that ends without its destructors. Any thread.
+  /// Removes the socket from its place if the socket there is this one. For a daemon that ends without its destructors.
+  /// Any thread.
   void Remove() const;
 
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }
 
-  /// Lets users besides this one connect, or not.
+  /// Lets users besides this one connect, or forbids it.
   void AdmitOthers(bool admit);
 
  private:
@@ -60,7 +61,7 @@ class ListeningSocket {
   int fd_ = -1;
   int lock_ = -1;
   bool admits_others_ = false;
-  FileId id_;  ///< of the file at path_. While fd_ is open no other can have it
+  FileId id_;  ///< of the file at path_; no other file can have this identity while fd_ is open
 };
 
 }  // namespace cupola::sched

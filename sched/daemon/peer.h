@@ -1,4 +1,5 @@
-// What the daemon does with the socket of one peer: who it is, what came with a packet, how to close. Any thread.
+// What the daemon does with the socket of one peer: find out who the peer is, take what came with a packet, and close.
+// Plain functions; any thread.
 #pragma once
 
 #include <sys/socket.h>
@@ -10,19 +11,21 @@ namespace cupola::sched {
 
 inline constexpr char kNoDescriptors[] = "the daemon has no file descriptors left (ulimit -n)";
 
-/// Who is at the other end. kExhausted: the daemon has no descriptor left to look. The message is for the peer.
+/// The process at the other end. kExhausted: the daemon has no file descriptor left to look it up. Error messages are
+/// for the peer to read.
 Result<ProcessIdentity> PeerOf(int fd);
 
-/// Whether it is the daemon's user or root.
+/// Whether the peer belongs to the daemon's user or to root.
 bool IsOwn(const ProcessIdentity& peer);
 
-/// The descriptor that came with a packet, or -1; further ones are closed.
+/// The file descriptor that came with a packet, or -1; further ones are closed.
 int TakeDescriptor(msghdr& packet);
 
-/// Closes so that the peer reads what it was sent: behind data that nobody has read its next call would fail instead.
+/// Closes the connection in such a way that the peer can read what it was sent. A plain close would make the peer's
+/// next call fail where data from it has not been read.
 void HangUp(int fd);
 
-/// Whether the peer has hung up and nothing that it said is left to be read.
+/// Whether the peer has hung up and nothing that it sent is left to be read.
 bool HasHungUp(int fd);
 
 }  // namespace cupola::sched

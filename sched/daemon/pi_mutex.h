@@ -1,7 +1,8 @@
-// PiMutex: a mutex that lends the priority of whoever waits for it to whoever holds it (priority inheritance,
-// pthread_mutexattr_setprotocol(3)). The daemon's deciding threads may run at a real-time priority; the locks that they
-// share with its ordinary threads are of this kind, so that no deciding thread waits for an ordinary one that waits for
-// a processor. Where the system has no such mutexes it is an ordinary one. Meets the standard's Lockable.
+// PiMutex: a mutex that lends the priority of the thread that waits for it to the thread that holds it (priority
+// inheritance, pthread_mutexattr_setprotocol(3)). The daemon's deciding threads may run at a real-time priority. The
+// locks that they share with its ordinary threads are of this kind, so that no deciding thread waits for an ordinary
+// thread that itself waits for a processor. Where the system has no such mutexes it is an ordinary mutex. It meets the
+// standard's Lockable.
 #pragma once
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
-// [[rule]] of the configuration: whom it fits, and what it sets. Plain values, any thread.
+// Rule: a [[rule]] of the configuration, which says what processes it matches and what it sets. Plain values that
+// Config owns; any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +13,31 @@
 
 namespace cupola::sched {
 
-/// Patterns are those of fnmatch(3); "" fits everything.
+/// Patterns are those of fnmatch(3); "" matches everything.
 struct Rule {
-  uint32_t line = 0;       ///< of the file, where it begins
-  std::string executable;  ///< a program's file, or the link or script by which it was started: the path, or the last
-                           ///< word of it where there is no slash
-  std::string user;        ///< the name or the number
+  uint32_t line = 0;       ///< line of the file where the rule begins
+  /// A program's file, or the link or script by which it was started: the path, or the last part of it where the
+  /// pattern has no slash.
+  std::string executable;
+  std::string user;        ///< name or number of the user
   std::string label;       ///< the client's CUPOLA_LABEL
-  std::string cgroup;      ///< the path of the control group, or one word of it where there is no slash
-  std::string container;   ///< its number, or the first 12 digits of it or more
-  std::string kernel;      ///< the name of the kernel at the head
+  std::string cgroup;      ///< path of the control group, or one part of it where the pattern has no slash
+  std::string container;   ///< the container's number, or at least the first 12 digits of it
+  std::string kernel;      ///< name of the kernel at the head
   std::optional<int32_t> priority;
   std::optional<uint32_t> weight;
   std::optional<uint64_t> latency_bound_ns;
   std::optional<uint32_t> least_share_percent;
   std::optional<VariantChoice> variant;
 
-  /// Whether it sets anything but the variant.
+  /// Whether the rule sets anything but the variant.
   bool SetsScheduling() const { return priority || weight || latency_bound_ns || least_share_percent; }
-  /// Whether it fits the process, kernels aside.
+  /// Whether the rule matches the process, whatever the kernel.
   bool Matches(const ProcessIdentity& process) const;
   bool MatchesKernel(const std::string& name) const;
-  /// What of it does not fit, a phrase each; none = it fits.
+  /// What keeps the rule from matching, a phrase for each condition that fails; empty = it matches.
   std::vector<std::string> WhyNot(const ProcessIdentity& process, const std::string& kernel_name) const;
-  /// By whom it is fitted, key and pattern, and what it sets, key and value; as in the file.
+  /// The rule's conditions (key and pattern) and its settings (key and value), as in the file.
   std::vector<std::pair<std::string, std::string>> Conditions() const;
   std::vector<std::pair<std::string, std::string>> Settings() const;
 };

@@ -1,4 +1,4 @@
-// Server: the process behind `cupola serve`: a socket, the GPUs that clients have named, and the
+// Server: the process behind `cupola serve`. It owns the socket, the GPUs that clients have named, and the
 // configuration. One thread runs Run(); each board has a thread of its own inside GpuArbiter.
 #pragma once
 
@@ -21,27 +21,27 @@ namespace cupola::sched {
 
 class Server : private SettingsSource {
  public:
-  /// Takes its place at the first of `places` that can be taken. `config_path` is what Reload reads; "" = none.
+  /// Listens at the first of `places` that can be taken. `config_path` is the file that Reload reads; "" = none.
   static Result<std::unique_ptr<Server>> Start(const ArbiterPlaces& places, Config config, std::string config_path,
                                                const Surroundings& system = Surroundings::OfSystem());
   ~Server() override;
 
-  /// Serves until SIGTERM or SIGINT; SIGHUP reads the configuration again. The caller has blocked the
-  /// three in all threads.
+  /// Serves until SIGTERM or SIGINT; SIGHUP makes it read the configuration again. The caller has blocked these three
+  /// signals in all threads.
   Status Run();
 
-  /// For display. Before Run.
+  /// Says whether MPS is used, which is only displayed. Call it before Run.
   void SetUsesMps(bool uses_mps) { config_.gpu.uses_mps = uses_mps; }
 
   const std::string& socket_path() const { return socket_.path(); }
 
-  /// Gives the process a place on the GPU `uuid`, or takes over the place that it has on the board that it brings; who
-  /// is refused is told why. What Run does for each process that wants to join.
+  /// Gives the process a board slot on the GPU `uuid`, or takes over the board that it brings and its slot there. A
+  /// process that is refused is told why. Run calls it for each process that wants to join.
   Admission Join(const ProcessIdentity& process, const std::string& uuid, const JoinMessage& message,
                  BoardMemory brought);
-  /// Frees what processes that have ended had. Run does so whenever one has, and twice a second.
+  /// Frees what belonged to processes that have ended. Run calls it whenever one has ended, and twice a second.
   void KeepHouse();
-  /// Reviews each GPU, where the surroundings have no threads that do. Returns when the next review is due at the latest.
+  /// Reviews each GPU, for surroundings without threads that do so. Returns when the next review is due at the latest.
   uint64_t Review();
 
  private:
@@ -50,13 +50,15 @@ class Server : private SettingsSource {
     ProcessIdentity peer;
     uint64_t last_ns = 0;
     bool has_spoken = false;
-    std::string gpu;         ///< where it has been given a place, by the answer sent last
-    uint64_t admission = 0;  ///< Admission::number of that; 0 = none
+    std::string gpu;         ///< the GPU on which the last answer gave it a slot
+    uint64_t admission = 0;  ///< Admission::number of that answer; 0 = none
     AnswerQueue answer;
   };
 
-  /// Taken from those who wait to be connected; then those who are there are served.
-  static constexpr int kMostWaiting = 512, kAcceptedAtOnce = 16;
+  /// At most kMostWaiting peers wait to be connected. Run accepts kAcceptedAtOnce of them at a time, then serves the
+  /// connections that there are.
+  static constexpr int kMostWaiting = 512;
+  static constexpr int kAcceptedAtOnce = 16;
 
   Server(ListeningSocket socket, Config config, std::string config_path, const Surroundings& system);
   ClientSettings SettingsFor(const ProcessIdentity& process,
@@ -64,73 +66,75 @@ class Server : private SettingsSource {
   bool HasKernelRules(const ProcessIdentity& process) const override;
   Status Prepare();
   Status Watch(int fd);
-  /// Twice a second: sees whether others can find this daemon, and takes its place again. An error: another has it.
+  /// Twice a second: checks whether clients can find this daemon, and opens another socket where they cannot. An error:
+  /// another daemon has the place.
   Status LookAfterSocket();
-  /// false = it is time to end.
+  /// False: it is time to end.
   bool HandleSignals();
-  /// Some of those who want to connect.
+  /// Accepts some of the peers that want to connect.
   void Accept();
-  /// As accept4(2); makes room where there are no descriptors.
+  /// Does what accept4(2) does; where there are no file descriptors left it first makes room.
   int AcceptOne();
-  /// Where there is no room either: by the descriptor that is kept for it. The peer is to be told, and let go.
+  /// Accepts a peer by the spare descriptor, where there is no room either. The caller tells the peer so and lets it
+  /// go.
   int AcceptBySpare();
   void KeepSpare();
-  /// false = it was told why not: its user is not admitted, or has connections enough.
+  /// False: the peer was told why it may not stay: its user is not admitted, or has too many connections.
   bool MayStay(const Connection& connection);
   size_t ConnectionsOf(uint32_t uid) const;
-  /// Those whose peer has hung up.
+  /// Drops the connections whose peer has hung up.
   void DropGone();
-  /// The one that has been there longest of those that never said anything and may go (nothing: any), if it had time to
-  /// speak. False: there is none such.
+  /// Drops the oldest of the connections whose peer has said nothing so far and `may_go` (nothing: any), if it has had
+  /// time to speak. False: there is no such connection.
   bool DropSilent(const std::function<bool(const ProcessIdentity&)>& may_go = nullptr);
-  /// false = the connection is over.
+  /// False: the connection is over.
   bool Serve(Connection& connection);
-  /// `texts`: what followed the message.
+  /// `texts`: what followed the message in its packet.
   bool ServeJoin(Connection& connection, const JoinMessage& message, std::string texts,
                  BoardMemory brought);
   bool ServeControl(Connection& connection, const std::string& request);
-  /// What the peer takes of its answer now.
+  /// Sends as much of the answer as the peer takes now.
   bool SendAnswer(Connection& connection);
   bool Answer(const Connection& connection, const JoinAnswer& answer, int board_fd);
-  /// Tells the peer and the log; false.
+  /// Tells the peer and the log why the peer is refused. Always returns false.
   bool Refuse(const Connection& connection, JoinStatus status, const std::string& reason);
   void Tell(const Connection& connection, JoinStatus status, const std::string& reason);
-  /// The peer has hung up before it had its answer: it has no place.
+  /// Frees the slot of a peer that hung up before it had its answer.
   void Withdraw(const Connection& connection);
   void Drop(int fd);
   void DropIdle();
-  /// The error is for the peer.
+  /// The GpuArbiter of `uuid`, made where there is none. The error is for the peer to read.
   Result<GpuArbiter*> GpuFor(const std::string& uuid, const ProcessIdentity& peer);
   size_t GpusOf(uint32_t uid) const;
   void DropEmptyGpus();
-  /// Tells the log at which priority decisions are made.
+  /// Logs at which priority decisions are made.
   void SayScheduling();
-  /// Tells the log where a guard has taken the deciding threads' class.
+  /// Logs that a guard has taken the deciding threads' class, where one has.
   void LookAtGuard();
-  /// Reads the configuration again; the answer is what is worth a word though it is no error, also in the log.
+  /// Reads the configuration again. Returns notes on what is no error and yet worth saying; they are logged too.
   Result<std::vector<std::string>> Reload();
-  /// Which policy counts; adds to `notes` where that may be a surprise.
+  /// Settles which policy counts, and adds to `notes` where that may be a surprise.
   void NotePolicy(Config& config, std::vector<std::string>& notes);
-  /// Adds to `notes` whose access is taken away.
+  /// Adds to `notes` which users lose their access.
   void NoteAccess(const Config& config, std::vector<std::string>& notes);
 
   const Surroundings& system_;
   ListeningSocket socket_;
   Config config_;
-  std::string configured_policy_;  ///< that the configuration named when it was last read
-  std::string told_policy_;        ///< by `cupola ctl policy` since; "" = none
+  std::string configured_policy_;  ///< the policy that the configuration named when it was last read
+  std::string told_policy_;        ///< the policy that `cupola ctl policy` has named since; "" = none
   ToldSettings told_;
   std::string config_path_;
-  uint64_t next_look_ns_ = 0;  ///< at the socket's place
-  bool is_lost_ = false;       ///< the socket has no place, which has been told
+  uint64_t next_look_ns_ = 0;  ///< when the socket's place is looked at next
+  bool is_lost_ = false;       ///< the socket has no place, and the log has been told so
   int epoll_ = -1;
   int signals_ = -1;
-  int spare_ = -1;  ///< a descriptor, for when there are no more
+  int spare_ = -1;  ///< a spare file descriptor, for when there are no others left
   std::map<int, Connection> connections_;
   DecidingClass deciding_;
-  ClassStatus scheduling_;   ///< that the deciding threads would have, by the last try
-  uint64_t told_stops_ = 0;  ///< DecidingClass::Stops() that the log has been told of
-  std::set<uint32_t> turned_away_;  ///< users who were not admitted, since the rules are in force
+  ClassStatus scheduling_;   ///< the class that the deciding threads would have, by the last Probe
+  uint64_t told_stops_ = 0;  ///< the value of DecidingClass::Stops() that the log has been told of
+  std::set<uint32_t> turned_away_;  ///< users who were not admitted under the rules in force, each logged once
   std::map<std::string, std::unique_ptr<GpuArbiter>> gpus_;
 
   friend class ControlRequests;

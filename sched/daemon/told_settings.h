@@ -1,6 +1,6 @@
-// ToldSettings: what `cupola ctl set` and `pause` have said of processes. It holds until the process ends, by whatever
-// number and start time name it for good: also where it becomes another program (execve(2)), joins on another GPU, or
-// leaves and comes again. One lock; any thread.
+// ToldSettings: the settings that `cupola ctl set` and `cupola ctl pause` have given processes. They hold until the
+// process ends. A process is known by its pid and start time, so its settings stay when it becomes another program
+// (execve(2)), joins on another GPU, or leaves and joins again. The Server owns the one object. One lock; any thread.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace cupola::sched {
 
 struct ProcessIdentity;
 
-/// Unset fields are as rules have them.
+/// Fields that are not set leave what the rules say.
 struct ToldSetting {
   std::optional<int32_t> priority;
   std::optional<uint32_t> weight;
@@ -31,20 +31,21 @@ class ToldSettings {
  public:
   explicit ToldSettings(const Surroundings& system) : system_(system) {}
 
-  /// `settings` with what was said of the process.
+  /// `settings`, changed by what the process was told.
   ClientSettings Over(ClientSettings settings, const ProcessIdentity& process) const;
 
-  /// Adds to what was said of a process; unset fields stay.
+  /// Adds to what the process was told; fields that are not set stay.
   void Tell(const ProcessIdentity& process, const ToldSetting& changes);
-  /// The same by the number alone, for a process of which something was said before, and of this user (nothing:
-  /// whosever it is). False: there is none such.
+  /// Does the same by the pid alone, for a process that was told something before and that belongs to the user `uid`
+  /// (nothing: to any user). False: there is no such process.
   bool TellKnown(uint32_t pid, std::optional<uint32_t> uid, const ToldSetting& changes);
 
-  /// Forgets those that have ended. Asks the system about each, without the lock. For one thread at a time.
+  /// Forgets the processes that have ended. Asks the system about each without holding the lock. For one thread at a
+  /// time.
   void DropEnded();
 
  private:
-  using Key = std::pair<uint32_t, uint64_t>;  // number, start
+  using Key = std::pair<uint32_t, uint64_t>;  // pid, start time
   struct Entry {
     uint32_t uid = 0;
     ToldSetting told;

@@ -1,7 +1,7 @@
-// Watchdog: a thread that sees to it that the daemon's own thread is not held up for good. Almost nothing that it
-// does can wait; what still can is up to others (the last close of a descriptor that a peer has sent waits for what
-// is in it). A daemon that stays in one such place gets a signal that ends the wait, and one that does not come to
-// its SIGTERM or SIGINT is ended all the same.
+// Watchdog: a thread that keeps the daemon's own thread from being held up for good. Almost nothing that the daemon
+// does can wait, but some of it depends on others: the last close of a file descriptor that a peer has sent waits for
+// the file behind it. A daemon that stays in one such call gets a signal that ends the wait. A daemon that does not
+// come to handle its SIGTERM or SIGINT is ended. Server::Run owns the Watchdog.
 #pragma once
 
 #include <atomic>
@@ -17,15 +17,15 @@ namespace cupola::sched {
 
 class Watchdog {
  public:
-  /// Watches the calling thread, which has blocked SIGTERM and SIGINT, as all others have. `last_words` is called on
-  /// the watchdog's thread before it ends the process.
+  /// Watches the calling thread. All threads have blocked SIGTERM and SIGINT. `last_words` is called on the watchdog's
+  /// thread before it ends the process.
   explicit Watchdog(std::function<void()> last_words);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
-  /// From here on the thread may take its time.
+  /// Ends the watch: from here on the thread may take its time.
   ~Watchdog();
 
-  /// The watched thread begins to work on something, or waits for what comes next.
+  /// Begin: the watched thread begins to work on something. Rest: it waits for what comes next.
   void Begin() { busy_since_ns_.store(BoardClockNs()); }
   void Rest() { busy_since_ns_.store(0); }
 
@@ -34,8 +34,8 @@ class Watchdog {
 
   std::function<void()> last_words_;
   pthread_t watched_;
-  int end_ = -1;  ///< readable when it is to stop
-  std::atomic<uint64_t> busy_since_ns_{0};
+  int end_ = -1;  ///< eventfd, readable when the watchdog is to stop
+  std::atomic<uint64_t> busy_since_ns_{0};  ///< of the watched thread; 0 = it rests
   std::thread thread_;
 };
 

@@ -1,5 +1,5 @@
-// RunWithin: a question whose answer may never come (a file of a server that is down, a directory of users) is asked
-// on a thread of its own, and given up after a time.
+// RunWithin: asks a question whose answer may never come, such as a file on a server that is down or a directory of
+// users, on a thread of its own, and gives up after a time.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,9 @@
 
 namespace cupola::sched {
 
-/// What `work()` returns; nothing where that takes longer than `limit`: then it goes on by itself, and may use only
-/// what it owns. Where the system has no thread it runs on this one. Any thread.
+/// Returns what `work()` returns; nothing where that takes longer than `limit`. In that case `work` goes on by itself
+/// and may use only what it owns. Where the system has no thread, `work` runs on the calling thread, without a limit.
+/// Any thread.
 template <typename Work>
 auto RunWithin(std::chrono::milliseconds limit, Work work) -> std::optional<decltype(work())> {
   std::packaged_task<decltype(work())()> task(work);
