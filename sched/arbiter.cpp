@@ -5,17 +5,18 @@
 namespace cupola::sched {
 namespace {
 
-// A client that was told to stop and does not say that it has is no longer counted as on the GPU
-// after this time: its blocks are not that long, more likely it was stopped itself. Nor is it waited
-// for again, until it answers or comes with other work: who is next would have this time for nothing.
+// After this time a client that was asked to yield, and does not say that it has stopped, no longer counts as on the
+// GPU: its blocks are hardly that long; more likely its process was stopped by a signal. Until it answers, or comes
+// with other work, it is not waited for again: the next client would be charged this time for nothing.
 constexpr uint64_t kLongestDrainNs = 100'000'000;
 
-// A client that can be preempted, shares no context with the next and takes so many times longer to
-// leave than it says is waiting itself: the GPU has gone over to the next one's context for a time
-// slice, 2 ms on an H200. What lies between gates may take any time.
+// A client that can be preempted and shares no context with the next one counts as off the GPU once it takes this many
+// times as long to leave as it says it does. Then it is probably waiting itself: the GPU has gone over to the next
+// client's context for a time slice, 2 ms on an H200. This says nothing of a client that stops at gates: what lies
+// between two gates may take any time.
 constexpr uint64_t kMostOfUsualDrain = 2;
 
-// While somebody is leaving, the next look comes so soon, whether the client rings or not.
+// While some client is leaving, the next review comes after this time, whether that client rings or not.
 constexpr uint64_t kDrainReviewNs = 200'000;
 
 }  // namespace
@@ -23,13 +24,13 @@ constexpr uint64_t kDrainReviewNs = 200'000;
 ClientId Arbiter::Join(const ClientSettings& settings) {
   uint32_t index = 0;
   while (index < clients_.size() && clients_[index].used) ++index;
-  next_ = nullptr;  // the vector may move
+  next_ = nullptr;  // clients_ may move its elements
   if (index == clients_.size()) clients_.emplace_back();
   Client& client = clients_[index];
   client = Client{};
   client.used = true;
   client.view.id = ClientId(index);
-  if (resident_ == client.view.id) resident_.reset();  // another one had this number
+  if (resident_ == client.view.id) resident_.reset();  // another client had this number
   Note(EventKind::kJoined, client.view.id);
   Configure(client.view.id, settings);
   return client.view.id;
@@ -54,8 +55,8 @@ void Arbiter::Configure(ClientId id, const ClientSettings& settings) {
   Note(EventKind::kSettingsChanged, id);
 }
 
-// A share is given by turns of kShareTurnNs: who has waited for what the others have between two of them goes before
-// them for one.
+// A least share is given by turns of kShareTurnNs: a client that has waited for the time that the others have between
+// two of its turns goes before them for one turn.
 void Arbiter::SetBound(Client& client) {
   client.bound_ns = client.before_others_ns = client.settings.latency_bound_ns;
   const uint64_t share = std::min<uint64_t>(client.settings.least_share_percent, 100);
@@ -93,16 +94,17 @@ void Arbiter::Charge(Client& client, uint64_t elapsed_ns, uint64_t share_ns) {
   client.ran_since_word_ns += elapsed_ns;
   client.starving_ns = 0;
   client.overdue_left_ns -= std::min(client.overdue_left_ns, elapsed_ns);
-  // A launch that outlives its prediction is expected to need as long again as it is over: else it
-  // would count as nearly done for ever, and come before all that wait.
+  // A launch that outlives its prediction is expected to need as long again as it is over. Otherwise it would count as
+  // nearly done for ever, and come before all launches that wait.
   const bool is_foreseen = client.word_ns > client.ran_since_word_ns;
   client.launch.remaining_ns = is_foreseen ? client.word_ns - client.ran_since_word_ns
                                            : client.ran_since_word_ns - client.word_ns;
   client.launch.foreseen_ns = is_foreseen ? client.launch.remaining_ns : 0;
 }
 
-// Of `elapsed_ns`, what passed until the context of the one client that may run was on the GPU: a turn
-// of equal length after each switch would else be worth less to whom it is short.
+// Returns the part of `elapsed_ns` that passed before the context of `client`, the only one that may run, was on the
+// GPU. If this time were charged, a turn of a given length after each switch would be worth less to the clients whose
+// turns are short.
 uint64_t Arbiter::TakeSwitchTime(Client& client, uint64_t elapsed_ns) {
   if (client.view.shares_context) return 0;
   if (resident_ != client.view.id) {
@@ -117,8 +119,9 @@ uint64_t Arbiter::TakeSwitchTime(Client& client, uint64_t elapsed_ns) {
 void Arbiter::Advance(uint64_t now_ns) {
   const uint64_t elapsed = now_ns > now_ns_ ? now_ns - now_ns_ : 0;
   now_ns_ = std::max(now_ns_, now_ns);
-  // Whoever is leaving still has the GPU, and the next one waits for it, although it may run: save
-  // where they share a context, then it gets the SMs one by one as they are left; or for long.
+  // A client that is leaving still has the GPU, and the next one waits for it, although it may run. There are two
+  // exceptions: where the two share a context, the next one gets the SMs one by one as they are left; and a client that
+  // takes too long to leave has given way (HasGivenWay).
   const bool is_awaited = std::any_of(clients_.begin(), clients_.end(), [&](const Client& client) {
     return !client.draining && IsRunning(client);
   });
@@ -191,7 +194,7 @@ void Arbiter::Observe(ClientId id, const Observation& observation) {
     client.launch.remaining_ns = observation.remaining_ns;
     client.launch.foreseen_ns = observation.remaining_ns;
   }
-  // What a client knows is its own part: from being asked to having left.
+  // A client knows only its own part of the cost: the time from being asked to having left.
   const uint64_t switch_ns = observation.shares_context ? 0 : switch_ns_;
   client.launch.overhead_ns = observation.overhead_ns != 0 ? observation.overhead_ns + switch_ns
                                                            : default_overhead_ns_;
@@ -216,8 +219,8 @@ uint64_t Arbiter::StarvesInNs(const Client& client) const {
   return gone >= bound ? 0 : bound - gone;
 }
 
-// A launch that has waited for its client's bound, less what stopping the others takes, goes before
-// all others, for as long as the bound is at most: then the others are due again.
+// A launch that has waited for its client's bound, less what stopping the others takes, goes before all others. It does
+// so for at most as long as the bound: then the others are due again.
 void Arbiter::NoteOverdue(Client& client) {
   if (client.bound_ns == 0) {
     client.overdue_left_ns = 0;
@@ -228,7 +231,8 @@ void Arbiter::NoteOverdue(Client& client) {
   client.launch.priority = client.overdue_left_ns != 0 ? kOverduePriority : client.view.priority;
 }
 
-/// When a client's wait or its time before others is over, or it may have left.
+/// Makes the next review come when a client's wait for its bound or its time before others is over, or when a client
+/// that is leaving may have left.
 void Arbiter::NoteReviewTimes() {
   for (const Client& client : clients_) {
     if (client.draining) review_ns_ = std::min(review_ns_, now_ns_ + kDrainReviewNs);
@@ -278,7 +282,7 @@ void Arbiter::TakeGrants() {
     client.partly_granted = grant != nullptr && grant->sm_bound != kKeepsAllSms;
     if (grant != nullptr) client.draining = false;
     if (client.active && had_gpu && grant == nullptr && client.view.stoppable()) {
-      // It may have been asked, and have left, before this review: by the client that runs now.
+      // The client that runs now may have asked it to yield before this review, and it may have left already.
       client.draining = !client.stopped && client.answers;
       client.draining_ns = 0;
       if (client.stopped) Note(EventKind::kPreempted, client.view.id);
@@ -325,7 +329,7 @@ std::optional<Arbiter::TakerKind> Arbiter::TakerKindOf(ClientId requester) const
   const Client& asks = clients_[requester.value()];
   if (asks.view.paused || (asks.active && asks.partly_granted)) return std::nullopt;
   const bool waits = asks.active && !asks.launch.granted;
-  // Of those that wait, below, only the priority counts.
+  // Of a client that waits only the priority counts, see MayTake below.
   return TakerKind{asks.view.priority, waits ? 0 : asks.view.typical_ns, waits,
                    asks.active && asks.launch.granted};
 }
@@ -334,8 +338,8 @@ bool Arbiter::MayTake(const TakerKind& requester, ClientId victim) const {
   const Client& yields = clients_[victim.value()];
   if (!yields.view.stoppable()) return false;
   if (requester.waits && IsGranted(victim)) return false;
-  // Two that wait might each have more left than the other says of itself. Were each to stop the
-  // other, they would hold one another for good where no daemon reviews that any more.
+  // Each of two clients that wait may have more left than the other says of itself. If each could stop the other, the
+  // two would hold one another for good where no daemon reviews any more.
   if (requester.waits && requester.priority <= yields.view.priority) return false;
   if (requester.runs && yields.launch.granted) return false;
   ClientView view;

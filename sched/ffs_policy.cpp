@@ -7,8 +7,8 @@
 namespace cupola::sched {
 namespace {
 
-// A debt is at most this many turns of its client: a kernel that could not be stopped for long does
-// not shut its process out for as long.
+// A debt is at most this many turns of its client, so that a kernel that could not be stopped for
+// long does not shut its process out for as long.
 constexpr int64_t kMostTurnsOwed = 4;
 
 bool OthersWait(const Snapshot& snapshot, ClientId holder) {
@@ -39,10 +39,11 @@ FfsPolicy::Epoch FfsPolicy::EpochOf(const Snapshot& snapshot, bool all_clients_w
     for (const ClientView& client : snapshot.clients) least = std::min(least, client.weight);
   }
   if (snapshot.clients.empty() && weights == 0) least = 1;
-  const double part = weights > 0 ? least / weights : 1;  // of a round that the least one has
+  // The part of a round that a client of the least weight has.
+  const double part = weights > 0 ? least / weights : 1;
   const double bound = weights > 0 ? overhead * part / options_.max_overhead : 0;
   const auto longest = static_cast<double>(kLongestTurnNs);
-  // "Below" the bound: one more than where they would be equal.
+  // T stays "below" the bound: it is one more than where the two would be equal.
   const uint64_t by_bound = static_cast<uint64_t>(std::floor(std::min(bound, longest))) + 1;
   const auto by_epoch = static_cast<uint64_t>(part * static_cast<double>(options_.epoch_ns));
   return {.unit_ns = std::max(by_bound, std::min(options_.quantum_ns, by_epoch)),
@@ -56,7 +57,7 @@ bool FfsPolicy::KeepsTurn(const Snapshot& snapshot, Decision& decision) {
   const LaunchView* launch = snapshot.FindLaunch(holder_);
   const bool others = OthersWait(snapshot, holder_);
   const auto used = static_cast<int64_t>(client->ran_ns - turn_start_ran_ns_);
-  if (others && !contended_) {  // T is another one with more to share
+  if (others && !contended_) {  // T differs once there are others to share with
     contended_ = used < allowance_ns_;
     allowance_ns_ = static_cast<int64_t>(Turn(*client, EpochOf(snapshot))) - turn_debt_ns_;
   }
@@ -85,7 +86,7 @@ void FfsPolicy::EndTurn(const Snapshot& snapshot) {
     return;
   }
   const auto used = static_cast<int64_t>(client->ran_ns - turn_start_ran_ns_);
-  // Time that nobody else wanted is no debt.
+  // Time that no other client wanted is no debt.
   accounts_[holder_] = {contended_ ? std::max<int64_t>(used - allowance_ns_, 0) : 0,
                         client->ran_ns};
 }
@@ -98,8 +99,9 @@ void FfsPolicy::Settle(const ClientView& client, Account& account, int64_t turn_
 
 const LaunchView* FfsPolicy::Next(const Snapshot& snapshot) {
   if (snapshot.launches.empty()) return nullptr;
-  // Clients that owe more than half a turn sit this one out, and have a longer one later: a turn of
-  // next to nothing would be all overhead. Each lap pays a turn, so this ends.
+  // A client that owes more than half a turn sits this round out and has a longer turn later,
+  // because a turn of next to nothing would be all overhead. Each pass over the launches pays off
+  // one turn of each debt, so the loop ends.
   const Epoch epoch = EpochOf(snapshot);
   size_t at = 0;
   while (at < snapshot.launches.size() && snapshot.launches[at].client <= holder_) ++at;
@@ -154,7 +156,7 @@ uint64_t FfsPolicy::WaitBound(const Snapshot& snapshot, const ClientView& client
     bound += Turn(other, epoch) * 3 / 2 + options_.idle_grace_ns;
     bound += launch != nullptr ? launch->overhead_ns : 0;
   }
-  // What it owes, it sits out.
+  // The client sits out the turns that it owes.
   const auto account = accounts_.find(client.id);
   if (account == accounts_.end() || (has_holder_ && holder_ == client.id)) return bound;
   const auto owed = static_cast<uint64_t>(std::max<int64_t>(

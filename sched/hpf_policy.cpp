@@ -15,16 +15,16 @@ uint32_t HpfPolicy::TurnsOf(const LaunchView& launch) const {
   return known != turns_.end() && known->second.sequence == launch.sequence ? known->second.count : 0;
 }
 
-// Twice what it is foreseen to take is its own in any case; and of what it has, stopping it is to be a
-// small part.
+// A launch has at least twice its predicted time as its own, and at least ten times the cost of stopping it, so that
+// this cost is a small part of its time.
 uint64_t HpfPolicy::Turn(const LaunchView& launch, uint32_t turns) const {
   const uint64_t first =
       std::max({kFirstTurnNs, 2 * launch.expected_ns, 10 * launch.overhead_ns});
   return first << std::min(turns, kMostDoublings);
 }
 
-/// The order of figure 6's queues: by priority, in a queue by remaining time; then who came first. In a
-/// queue those come first that have had fewer turns.
+/// The order of figure 6's queues: by priority, then by remaining time, then by arrival. Within a priority, launches
+/// that have had fewer turns come first.
 bool HpfPolicy::Before(const LaunchView& a, const LaunchView& b) const {
   if (a.priority != b.priority) return a.priority > b.priority;
   const uint32_t turns_of_a = TurnsOf(a), turns_of_b = TurnsOf(b);
@@ -42,8 +42,8 @@ const LaunchView* HpfPolicy::FirstWaiting(const Snapshot& snapshot,
   return first;
 }
 
-// Figure 6 reacts to each arrival and each end with the queues in hand; here the same rule is applied
-// to what there is now, so that changed priorities, pauses and several events at once need no cases.
+// Figure 6 reacts to each arrival and each end with the queues in hand. Here the same rule is applied to the launches
+// that there are now, so that changed priorities, pauses and several events at once need no cases of their own.
 const LaunchView* HpfPolicy::Choose(const Snapshot& snapshot, uint64_t* review_ns) {
   const LaunchView* running = Running(snapshot);
   const LaunchView* waiting = FirstWaiting(snapshot, running);
@@ -79,7 +79,7 @@ void HpfPolicy::AddBeside(const Snapshot& snapshot, const LaunchView& chosen,
         !other->can_preempt) {
       continue;
     }
-    // Who had the GPU keeps what is left of it; starting another there would cost more.
+    // The launch that had the GPU keeps what is left of it, because starting another one there would cost more.
     const bool had_it = has_running_ && launch.client == running_;
     if (had_it) {
       beside = &launch;

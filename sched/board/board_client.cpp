@@ -23,7 +23,7 @@ namespace {
 constexpr uint64_t kRetryNs = 1'000'000'000;
 constexpr uint32_t kRejoinTimeoutMs = 50;
 
-/// What of `from` fits, NUL-terminated and filled up with NULs.
+/// Copies as much of `from` as fits into `to`, and fills the rest with NULs; the last byte is always NUL.
 template <size_t N>
 void Copy(char (&to)[N], const char* from) {
   const size_t length = from != nullptr ? strnlen(from, N - 1) : 0;
@@ -44,7 +44,7 @@ class Deadline {
   uint64_t end_;
 };
 
-/// Waits for `events`; false when the time is over.
+/// Waits for `events`. False: the time is over.
 bool WaitFor(int fd, short events, const Deadline& deadline) {
   for (;;) {
     pollfd wanted{fd, events, 0};
@@ -54,8 +54,8 @@ bool WaitFor(int fd, short events, const Deadline& deadline) {
   }
 }
 
-/// A connected socket, or -1 with `result` set. A Unix socket connects at once or not at all; a full
-/// backlog is EAGAIN, tried again until the time is over.
+/// Returns a connected socket, or -1 with `result` set. A Unix socket connects at once or not at all; where the
+/// daemon's backlog is full (EAGAIN), tries again until the time is over.
 int ConnectTo(const char* path, bool any_owner, const Deadline& deadline, JoinResult& result) {
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) {
@@ -82,7 +82,7 @@ int ConnectTo(const char* path, bool any_owner, const Deadline& deadline, JoinRe
   return fd;
 }
 
-/// `texts`: the `message.head.bytes` less the message.
+/// `texts` holds the bytes of `message.head.bytes` that follow the message.
 bool SendJoin(int fd, const JoinMessage& message, const char* texts, int board_fd, const Deadline& deadline) {
   iovec parts[2] = {{const_cast<JoinMessage*>(&message), sizeof(message)},
                     {const_cast<char*>(texts), message.head.bytes - sizeof(message)}};
@@ -106,8 +106,8 @@ bool SendJoin(int fd, const JoinMessage& message, const char* texts, int board_f
   }
 }
 
-/// Receives one answer; `board_fd` is -1 where none came. Returns its size, 0 when the daemon hung
-/// up, -1 when the time is over.
+/// Receives one answer; `board_fd` is -1 where no descriptor came with it. Returns the answer's size, 0 when the daemon
+/// hung up, -1 when the time is over.
 ssize_t ReceiveAnswer(int fd, JoinAnswer& answer, int& board_fd, const Deadline& deadline) {
   iovec part{&answer, sizeof(answer)};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -131,7 +131,7 @@ ssize_t ReceiveAnswer(int fd, JoinAnswer& answer, int& board_fd, const Deadline&
   return size < 0 ? 0 : size;
 }
 
-/// Whether the answer is whole; what is text in it ends with a NUL afterwards.
+/// Whether the answer is complete. Ends its texts with a NUL, whatever came.
 bool IsAnswer(JoinAnswer& answer, ssize_t size) {
   answer.reason[sizeof(answer.reason) - 1] = '\0';
   for (KernelRule& rule : answer.kernels) rule.pattern[sizeof(rule.pattern) - 1] = '\0';
@@ -152,7 +152,7 @@ const char* VariantName(VariantChoice choice) {
   return "auto";
 }
 
-// The kernel's names of files that were opened and not named (fexecve(3)) say nothing.
+// For a file that was opened and not named (fexecve(3)), AT_EXECFN is a name that the kernel made up and says nothing.
 void BoardClient::GatherTexts(const JoinRequest& request) {
   size_t used = 0;
   const auto add = [&](const char* text) {
@@ -235,7 +235,7 @@ JoinResult BoardClient::Accept(const JoinAnswer& answer, int fd) {
     Copy(reason_, answer.reason);
     return JoinResult::kRefused;
   }
-  if (joined()) {  // the daemon took over the board that it was brought
+  if (joined()) {  // the daemon took over the board that this process brought
     if (fd >= 0) close(fd);
     present_ = true;
     daemon_pid_ = board().header().daemon_pid.load();
@@ -259,7 +259,8 @@ JoinResult BoardClient::Accept(const JoinAnswer& answer, int fd) {
   return JoinResult::kJoined;
 }
 
-// Where a namespace cannot be known, clocks that differ by less than a daemon's sign of life may be old are one.
+// Where a time namespace cannot be known, the two clocks count as one if they differ by less than kSilenceNs, the age
+// that a living daemon's sign of life may have.
 void BoardClient::CompareClocks() {
   const uint64_t now_ns = BoardClockNs();
   const BoardHeader& header = board().header();
@@ -270,7 +271,7 @@ void BoardClient::CompareClocks() {
   clock_offset_.store(has_own_clock_ ? static_cast<uint64_t>(apart_ns) : 0);
 }
 
-// A sign of life is never of later than now: the largest difference that is seen is the best.
+// A sign of life is never later than now, so the largest difference that is seen is the most exact one.
 void BoardClient::LookAtBeat(uint64_t now_ns) {
   if (!has_own_clock_) return;
   const uint64_t apart_ns = board().header().daemon_beat_ns.load() - now_ns;
@@ -298,7 +299,7 @@ DaemonState BoardClient::Poll(uint64_t now_ns) {
   LookAtBeat(now_ns);
   if (DaemonIsWell(OnBoard(now_ns))) {
     present_ = true;
-    // Another process brought this board to a new daemon, which does not know our label yet.
+    // Another process has brought this board to a new daemon, which does not know this process's label yet.
     if (board().header().daemon_pid.load() != daemon_pid_ && now_ns >= next_attempt_ns_) {
       next_attempt_ns_ = now_ns + kRetryNs;
       Rejoin(kRejoinTimeoutMs);
@@ -309,7 +310,7 @@ DaemonState BoardClient::Poll(uint64_t now_ns) {
     present_ = false;
     next_attempt_ns_ = now_ns;
   }
-  DropDaemonHolds(board(), index_);  // each time: a stuck daemon may have set them again
+  DropDaemonHolds(board(), index_);  // at each Poll, since a stuck daemon may have set them again
   DropStaleRequests(board(), index_, OnBoard(now_ns));
   if (now_ns < next_attempt_ns_) return DaemonState::kAbsent;
   next_attempt_ns_ = now_ns + kRetryNs;

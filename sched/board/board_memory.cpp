@@ -18,7 +18,7 @@ void* MapShared(int fd) {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-/// Above the low numbers, which programs count on and close in bulk.
+/// Moves the descriptor above the low numbers, which programs count on and close in bulk.
 int MoveUp(int fd) {
   const int moved = fcntl(fd, F_DUPFD_CLOEXEC, 200);
   if (moved < 0) return fd;
@@ -56,7 +56,7 @@ BoardMemory BoardMemory::Create(const char* uuid) {
   }
   board.fd_ = MoveUp(fd);
   board.inode_ = facts.st_ino;
-  board.view_ = BoardView(memory);  // all zero: every slot is free
+  board.view_ = BoardView(memory);  // a new memfd is all zero: every slot is free
   BoardHeader& header = board.view_.header();
   std::strncpy(header.gpu_uuid, uuid, sizeof(header.gpu_uuid) - 1);
   header.version.store(kBoardVersion);

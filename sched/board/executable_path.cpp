@@ -13,7 +13,8 @@ namespace {
 constexpr char kDeleted[] = " (deleted)";
 constexpr size_t kDeletedBytes = sizeof(kDeleted) - 1;
 
-/// Whether the file that `proc_folder`'s process executes lies at `path`, in the file system as that process sees it.
+/// Whether the file that the process of `proc_folder` executes lies at `path` in the file system as that process sees
+/// it.
 bool LiesAt(const char* proc_folder, const char* path) {
   char name[64];
   struct stat executed {}, found {};

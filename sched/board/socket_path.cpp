@@ -10,7 +10,7 @@
 namespace cupola::sched {
 namespace {
 
-/// Adds the formatted path; false where it does not fit. One that is there already is not added again.
+/// Adds the formatted path, unless it is there already. False: it does not fit.
 template <typename... Words>
 bool Add(ArbiterPlaces& places, const char* format, Words... words) {
   char(&path)[kSocketPathBytes] = places.paths[places.count];

@@ -14,7 +14,7 @@ namespace {
 
 static_assert(kDirectSlots == 62, "more_requests begins with bits 62 and 63 of its first word");
 
-/// Where the request of one that asks stands.
+/// The word and the bit in which a requester's request stands.
 struct Place {
   std::atomic<uint64_t>& word;
   uint64_t bit;
@@ -29,11 +29,11 @@ Place PlaceOf(BoardSlot& victim, uint32_t requester) {
 
 bool IsDirect(uint32_t requester) { return requester < kDirectSlots || requester == kDaemonBit; }
 
-/// What requests were before the first change of them, and after the last.
+/// The victim's yield_requests before the first of a requester's changes, and after its last.
 struct Change {
   uint64_t before = 0, after = 0;
-  /// Others changed more_requests meanwhile: for a moment requests said something else, and the gate and
-  /// the agent may go by that.
+  /// Other requesters changed more_requests meanwhile. So yield_requests held another value for a moment, and the gate
+  /// and the agent may have acted on it.
   bool wavered = false;
 };
 
@@ -73,8 +73,8 @@ void Publish(BoardSlot& slot, const Demand& demand, uint64_t now_ns) {
 }
 
 void WakeSleeper(BoardSlot& slot) {
-  // An agent says that it sleeps before the kernel compares `wake`: either it is seen here, or it
-  // sees the change.
+  // An agent stores agent_sleeps before the kernel compares `wake`. So either this function sees that the agent sleeps,
+  // or the agent sees the change of `wake`.
   if (slot.agent_sleeps.load() == 0) return;
   syscall(SYS_futex, &slot.wake, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
@@ -85,8 +85,8 @@ void WakeDaemon(BoardHeader& header) {
 }
 
 struct Asked {
-  bool anew = false;   ///< it was not asked by that bit before
-  bool tells = false;  ///< its agent is to know
+  bool anew = false;   ///< this requester did not ask before
+  bool tells = false;  ///< the victim's agent is to be told
 };
 
 Change AddRequest(BoardSlot& slot, uint32_t requester, bool* is_new) {
@@ -96,11 +96,11 @@ Change AddRequest(BoardSlot& slot, uint32_t requester, bool* is_new) {
   return IsDirect(requester) ? Change{previous, previous | place.bit} : SettleMore(slot);
 }
 
-// It counts among those that are about to ask (BeginNotNow).
+// Sets the request. The caller has counted itself in being_asked (BeginNotNow).
 Asked AskCounted(BoardSlot& slot, uint32_t requester, uint32_t sm_bound) {
   const uint64_t before = slot.yield_requests.load();
-  // The bound first: workers that see the request find a bound. It only grows while there are
-  // requests; with none it starts anew. The daemon narrows it at its review.
+  // The bound is stored first, so that workers that see the request find a bound. It only grows while there are
+  // requests, and starts anew when there are none. The daemon narrows it at its review.
   bool asks_anew = before == 0;
   if (before == 0) {
     slot.stopped.store(0);
@@ -114,7 +114,8 @@ Asked AskCounted(BoardSlot& slot, uint32_t requester, uint32_t sm_bound) {
   }
   bool is_new = false;
   const Change change = AddRequest(slot, requester, &is_new);
-  // Also where another asked at the same time: an answer to that may have been taken back here.
+  // The agent is also told where another requester asked at the same time: this function may have set `stopped` back to
+  // 0 after the agent's answer to that request.
   const bool tells = change.before == 0 || asks_anew || change.wavered;
   if (tells) {
     SettleGate(slot);
@@ -131,11 +132,11 @@ Asked Ask(BoardSlot& slot, uint32_t requester, uint32_t sm_bound) {
   return asked;
 }
 
-// The agents that are to be woken.
+// Asks the slots in may_take to yield. Returns those whose agents are to be woken.
 SlotSet AskVictims(BoardView board, uint32_t self) {
   BoardSlot& slot = board.slot(self);
   SlotSet told;
-  if (slot.may_take.IsEmpty()) return told;  // of most processes, on their way to a launch
+  if (slot.may_take.IsEmpty()) return told;  // the usual case, and this is on the launch path
   ForEachSlot(slot.may_take.load(), [&](uint32_t victim) {
     if (victim == self) return;
     slot.asked.words[victim / 64].fetch_or(uint64_t{1} << victim % 64, std::memory_order_relaxed);
@@ -145,8 +146,9 @@ SlotSet AskVictims(BoardView board, uint32_t self) {
   return told;
 }
 
-// The agent of a process that is stopped by a signal (SIGSTOP) tells nobody anything. Two things show that: it has not
-// answered what it is asked, or it had, and has let the lease of its demand run out since.
+// Whether the agent of the slot's process will ring. The agent of a process that is stopped by a signal (SIGSTOP) does
+// not. It shows in one of two ways: the agent has not answered the request; or it has, and has since let the lease of
+// its process's demand run out.
 bool AgentAnswers(const BoardSlot& slot, uint64_t now_ns) {
   const bool keeps_lease = (slot.demand.load() & 1) == 0 || HasDemand(slot, now_ns);
   return slot.stopped.load() != 0 && keeps_lease;
@@ -199,11 +201,11 @@ bool ReleaseDemand(BoardView board, uint32_t self, uint64_t now_ns) {
   if ((slot.demand.load(std::memory_order_relaxed) & 1) == 0) return true;
   slot.demand.fetch_add(1);
   bool let_go = false;
-  // Not only the victims in may_take: the mask may have changed since they were asked.
+  // The victims are those that were asked, not those in may_take: the mask may have changed since.
   SlotSet asked;
   for (uint32_t i = 0; i < kMaskWords; ++i) asked.words[i] = slot.asked.words[i].exchange(0);
   ForEachSlot(asked, [&](uint32_t victim) {
-    // One that has left, or was killed and asked by a mask from before that, tells nobody.
+    // A victim that has left, or that was killed and asked by a mask from before that, rings for nobody.
     const bool tells = IsLive(board.slot(victim)) && AgentAnswers(board.slot(victim), now_ns);
     let_go |= ClearRequest(board, victim, self) && tells;
   });
@@ -250,7 +252,7 @@ bool BeginNotNow(BoardView board, uint32_t self) {
     if (waited_ns < kSpinNs) {
       __builtin_ia32_pause();
     } else {
-      sched_yield();  // who asks may wait for this processor
+      sched_yield();  // a requester that is counted in may be waiting for this processor
     }
     waited_ns = BoardClockNs() - since_ns;
   }
@@ -303,7 +305,7 @@ uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns) {
       SetRequest(board, victim, requester, runtime::kAllSms);
     }
   });
-  // Of one that was killed between its two changes.
+  // A requester that was killed between its two changes leaves kMoreRequests and more_requests in disagreement.
   const bool is_stale =
       ((slot.yield_requests.load() & kMoreRequests) != 0) == slot.more_requests.IsEmpty();
   if (is_stale) {

@@ -7,13 +7,13 @@
 namespace cupola::sched {
 namespace {
 
-// What a client says of itself counts for others, also for those of other users: no more than this.
-// (Its lease counts for it alone: it might as well renew it.)
+// Other clients, also those of other users, wait by what a client says of itself, so these values are limited. (The
+// lease is not limited: it counts for its client alone, which might as well renew it.)
 constexpr uint64_t kMostOverheadNs = 100'000'000;
 constexpr uint64_t kMostRemainingNs = 3'600'000'000'000;
 
-/// The standing decisions of a review. Many clients are of a few kinds, for each of which the others are looked through
-/// once: of those that wait, only the priority counts.
+/// Computes the standing decisions of a review. Even many clients are of a few kinds (TakerKind), and the victims are
+/// looked through only once for each kind.
 class Takers {
  public:
   Takers(std::span<const Seat> seats, const Arbiter& core) : seats_(seats), core_(core) {}
@@ -46,11 +46,11 @@ class Takers {
 
   std::span<const Seat> seats_;
   const Arbiter& core_;
-  std::array<Known, 8> known_{};  ///< the last ones that were asked for
+  std::array<Known, 8> known_{};  ///< the kinds asked for last
   size_t found_ = 0;
 };
 
-/// Whether a client that runs has asked the victim to yield, and may.
+/// Whether a client that runs has asked the victim to yield, and may ask it.
 bool IsAskedByRunning(BoardView board, std::span<const Seat> seats, const Seat& victim,
                       const Arbiter& core) {
   const SlotSet requests = RequestersOf(board.slot(victim.slot));
@@ -60,7 +60,7 @@ bool IsAskedByRunning(BoardView board, std::span<const Seat> seats, const Seat& 
   });
 }
 
-/// The SMs that those who have asked the slot need it to leave.
+/// The bound below which the slot's requesters need its SMs.
 uint32_t NeededBound(BoardView board, const BoardSlot& slot, const ClientOrder& order) {
   if (order.hold && order.sm_bound != runtime::kAllSms) return order.sm_bound;
   if ((slot.yield_requests & kDaemonRequest) != 0) return runtime::kAllSms;
@@ -132,7 +132,7 @@ bool CarryOutOrders(BoardView board, std::span<const Seat> seats, const Arbiter&
       const uint32_t bound = NeededBound(board, slot, order);
       if (slot.yield_sm_bound != bound && bound != 0) {
         slot.yield_sm_bound = bound;
-        WakeAgent(slot);  // what has stopped may have room again
+        WakeAgent(slot);  // a process that has stopped may find room again
       }
     }
     if ((slot.gate != 0) != GateIsToBeOpen(slot)) SettleGate(slot);

@@ -54,7 +54,7 @@ void Config::FillVariants(const ProcessIdentity& process, JoinAnswer& answer) co
     const auto variant = static_cast<uint32_t>(*rule.variant);
     if (rule.kernel.empty()) {
       answer.variant = variant;
-      answer.kernel_rules = 0;  // the last word counts, also over rules for kernels before it
+      answer.kernel_rules = 0;  // the last rule counts, also over rules for kernels before it
     } else if (answer.kernel_rules < kMaxKernelRules) {
       KernelRule& kernel = answer.kernels[answer.kernel_rules++];
       rule.kernel.copy(kernel.pattern, sizeof(kernel.pattern) - 1);

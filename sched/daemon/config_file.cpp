@@ -1,5 +1,5 @@
-// Reading the configuration: TOML by toml++, then key by key, so that every error has a place and says
-// what was expected.
+// Reads the configuration: toml++ parses it, then this file reads it key by key, so that every error has a place and
+// says what was expected.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -33,7 +33,7 @@ constexpr int64_t kMostUs = 3'600'000'000;  // an hour
 constexpr size_t kMostBytes = 1 << 20;
 constexpr std::chrono::milliseconds kReadTime(1500);  // less than `cupola ctl` waits for an answer
 
-/// Collects the first error. Every reader does nothing once there is one.
+/// Reads values and keeps the first error. After an error no reader does anything.
 class Reader {
  public:
   explicit Reader(std::string file) : file_(std::move(file)) {}
@@ -52,9 +52,9 @@ class Reader {
     KeyReader read;
   };
 
-  /// Reads each key of the table; a key that is not in `keys` is an error.
+  /// Reads each key of the table. A key that is not in `keys` is an error.
   void ReadTable(const toml::table& table, std::string_view where, const std::vector<Key>& keys) {
-    // In the order of the file, so that the first error is the first that a reader of it meets.
+    // Keys are read in the order of the file, so that the error kept is the first that a person reading the file meets.
     std::vector<std::pair<const toml::key*, const toml::node*>> entries;
     for (const auto& [key, node] : table) entries.emplace_back(&key, &node);
     std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
@@ -106,7 +106,7 @@ class Reader {
     };
   }
 
-  /// A whole number in [low, high], multiplied by `factor`.
+  /// Reads a whole number in [low, high] and multiplies it by `factor`.
   template <typename T>
   KeyReader Number(T* to, int64_t low, int64_t high, int64_t factor = 1) {
     return [this, to, low, high, factor](const toml::node& node) {
@@ -215,8 +215,8 @@ std::string WhyFitsNoKernel(const std::string& pattern) {
              : "";
 }
 
-/// What depends on the users that there are now: they may come later, so it is no error. Nothing is said of them where
-/// who knows them does not answer.
+/// Warns of what depends on the users that exist now. It is no error, since users may be added later. Says nothing
+/// about them where the system's list of users does not answer.
 void WarnOfUsers(const std::string& file, Config& config) {
   for (const std::string& user : config.users) {
     if (user == "*") continue;
@@ -296,7 +296,7 @@ void ReadRules(Reader& reader, const toml::node& node, std::vector<Rule>& rules)
     reader.Fail(node.source().begin, "expected [[rule]] (with two brackets), not [rule]");
     return;
   }
-  uint32_t kernel_variants = 0;  // go to a client in one message
+  uint32_t kernel_variants = 0;  // these go to a client in one message, so their number is limited
   for (const toml::node& element : *array) {
     Rule rule;
     ReadRule(reader, element, rule);
@@ -321,7 +321,7 @@ void ReadRules(Reader& reader, const toml::node& node, std::vector<Rule>& rules)
   }
 }
 
-/// The text of a regular file. A FIFO or a device would keep whoever opens or reads it waiting.
+/// The text of a regular file. Other files are refused, because opening or reading a FIFO or a device may wait.
 Result<std::string> TextOfFile(const std::string& path) {
   const auto io = [&path](const char* why) {
     return MakeError(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, why, Location{.file = path});

@@ -37,13 +37,13 @@ json RuleJson(const Rule& rule) {
   return {{"line", rule.line}, {"conditions", std::move(conditions)}, {"settings", std::move(settings)}};
 }
 
-/// The whole number at `name`, if there is one in [low, high].
+/// The whole number at `name`; nothing where there is none. `error` is set where it is not in [low, high].
 template <typename T>
 std::optional<T> NumberAt(const json& request, const char* name, int64_t low, int64_t high,
                           std::string& error) {
   if (!request.contains(name)) return std::nullopt;
   const json& value = request.at(name);
-  // A number above those of int64_t is read as another one.
+  // json would convert a number above the range of int64_t to another one.
   const bool is_beyond = value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX};
   if (value.is_number_integer() && !is_beyond && value.get<int64_t>() >= low && value.get<int64_t>() <= high) {
     return static_cast<T>(value.get<int64_t>());
@@ -54,7 +54,7 @@ std::optional<T> NumberAt(const json& request, const char* name, int64_t low, in
 
 double Microseconds(uint64_t ns) { return static_cast<double>(ns) / 1000; }
 
-/// What of the changes is kept, and does nothing under the policy in force; "" = all of them do something.
+/// Says which of the changes are kept but do nothing under the policy in force; "" = all of them do something.
 std::string NoteOn(const ToldSetting& changes, const std::string& policy) {
   std::string idle;
   if (changes.priority && policy != "hpf") idle = "priority counts under hpf";
@@ -83,7 +83,7 @@ json ControlRequests::Dispatch(const ProcessIdentity& peer, const json& request)
   }
   if (command == "show") return Show(request.value("state", json(false)) == json(true));
   if (command == "rules") return Rules(request);
-  // Others may look; they steer their own processes only, and only by pausing them.
+  // Other users may look. They may only pause their own processes, nothing else.
   if (command == "set") return Set(peer, request);
   if (peer.uid != geteuid() && peer.uid != 0) {
     return Failure(fmt::format("only the daemon's user may do that, not {}", peer.user));
@@ -155,7 +155,7 @@ json ControlRequests::Rules(const json& request) {
   return answer;
 }
 
-// Of the deciding threads what they have now; before there are any, what they would have.
+// The class that the deciding threads have now; before there are any, the class that they would have.
 json ControlRequests::Scheduling(const ClassStatus& status) const {
   const DecidingClass& deciding = server_.deciding_;
   return {{"wanted", DecidingClass::NameOf(deciding.choice())},
@@ -232,7 +232,7 @@ json ControlRequests::Set(const ProcessIdentity& peer, const json& request) {
       if (process) server_.told_.Tell(*process, changes);
       found = found || process;
     }
-    // It may be on its way from one program to another.
+    // The process may be between two programs (execve), and so not on a board now.
     found = found || server_.told_.TellKnown(*pid, whose, changes);
     for (const auto& [uuid, gpu] : server_.gpus_) gpu->SettingsChanged(*pid);
   }

@@ -20,16 +20,16 @@
 namespace cupola::sched {
 namespace {
 
-// The lowest of real time: before all ordinary threads, behind everything that an operator has put there.
+// The lowest real-time priority: before all ordinary threads, behind every real-time thread of the operator.
 constexpr int kRealTimePriority = 1;
 constexpr int kWantedNice = -10;
-constexpr uint64_t kSliceNs = 100'000;  // the shortest that there is (Linux 6.12, sched_setattr(2))
+constexpr uint64_t kSliceNs = 100'000;  // the shortest that the system gives (Linux 6.12, sched_setattr(2))
 constexpr uint64_t kResetOnFork = 1;    // SCHED_FLAG_RESET_ON_FORK
-// A shorter sleep may be over before the thread sleeps, and the kernel would count on (RLIMIT_RTTIME).
+// A shorter sleep may be over before the thread sleeps; the kernel would then go on counting its run (RLIMIT_RTTIME).
 constexpr uint64_t kShortestRestNs = 20'000;
 
-/// struct sched_attr of sched_setattr(2), its first version. Not every libc has it, and kernel and libc headers
-/// that have it cannot be included together.
+/// struct sched_attr of sched_setattr(2), in its first version. Not every libc has it, and kernel and libc headers that
+/// have it cannot be included together.
 struct Attributes {
   uint32_t size = sizeof(Attributes);
   uint32_t policy = SCHED_OTHER;
@@ -44,7 +44,7 @@ bool Set(Attributes attributes) {
   return syscall(SYS_sched_setattr, 0, &attributes, 0) == 0;
 }
 
-/// Of the calling thread. Where the system does not tell: an ordinary one.
+/// The attributes of the calling thread. Where the system does not tell, those of an ordinary thread.
 Attributes Get() {
   Attributes attributes;
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0) attributes = Attributes{};
@@ -53,13 +53,14 @@ Attributes Get() {
 
 bool IsRealTime(uint32_t policy) { return policy == SCHED_FIFO || policy == SCHED_RR; }
 
-// The deciding threads, for the handler of SIGXCPU. Of one process, as a handler is. 0 = the entry is free.
+// The thread numbers of the deciding threads of this process, for the handler of SIGXCPU; 0 = the entry is free.
 constexpr int kMostWatched = 128;
 std::atomic<int> watched[kMostWatched];
 std::atomic<uint64_t> stops{0};
 constexpr char kStopped[] = "a deciding thread ran too long without a sleep";
 
-// Async-signal-safe: atomics and a system call. Which of them it was the signal does not say.
+// The handler of SIGXCPU: takes the class from all deciding threads, because the signal does not say which of them ran
+// too long. Async-signal-safe: it uses only atomics and a system call.
 void GiveUpClass(int) {
   const int saved = errno;
   const Attributes ordinary;
@@ -70,16 +71,17 @@ void GiveUpClass(int) {
   errno = saved;
 }
 
-/// False: a thread that never rests would not be stopped, so none may be at a real-time priority.
+/// Sets the limits and the handler of SIGXCPU. False: nothing would stop a thread that never rests, so no thread may
+/// take a real-time priority.
 bool SetGuard() {
   rlimit limit{};
-  // SIGXCPU is to come for RLIMIT_RTTIME only.
+  // SIGXCPU is to mean RLIMIT_RTTIME only, so the soft limit of RLIMIT_CPU, which sends it too, is raised.
   if (getrlimit(RLIMIT_CPU, &limit) == 0) {
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_CPU, &limit);
   }
   if (getrlimit(RLIMIT_RTTIME, &limit) != 0) return false;
-  // Limits are only lowered: an operator may have set lower ones.
+  // Limits are only lowered, because an operator may have set lower ones.
   limit.rlim_max = std::min<rlim_t>(limit.rlim_max, DecidingClass::kMostRunUs);
   limit.rlim_cur = std::min({limit.rlim_cur, limit.rlim_max, rlim_t{DecidingClass::kLongestRunUs}});
   if (setrlimit(RLIMIT_RTTIME, &limit) != 0) return false;
@@ -103,7 +105,7 @@ uint64_t LimitOf(decltype(RLIMIT_NICE) which) {
   return getrlimit(which, &limit) == 0 ? limit.rlim_cur : 0;
 }
 
-/// Why real time was refused, with what the operator may look at.
+/// Why a real-time priority was refused, with what the operator may look at.
 std::string WhyNot(int error) {
   if (error != EPERM) return fmt::format("a real-time priority is refused: {}", std::strerror(error));
   const uint64_t most = LimitOf(RLIMIT_RTPRIO);
@@ -127,19 +129,19 @@ ClassStatus StatusOf(const Attributes& attributes, std::string why) {
   }
   status.priority = is_real_time ? static_cast<int>(attributes.priority) : 0;
   status.nice = is_real_time ? 0 : attributes.nice;
-  // Systems that know no slices of threads say 0, or whatever was set without a meaning.
+  // A system without time slices for single threads says 0, or some value that was set and has no meaning.
   status.slice_us = !is_real_time && attributes.policy == SCHED_OTHER ? attributes.runtime_ns / 1000 : 0;
   status.why = std::move(why);
   return status;
 }
 
-/// The lowest nice value that the thread may have, at least kWantedNice.
+/// Gives the calling thread the lowest nice value that it may have, down to kWantedNice. False: nothing could be set.
 bool TakeNice(const Attributes& started) {
   Attributes wanted;
   wanted.nice = std::min<int32_t>(started.nice, kWantedNice);
   wanted.runtime_ns = kSliceNs;
   if (Set(wanted)) return true;
-  // RLIMIT_NICE is 20 less the lowest nice value (setrlimit(2)).
+  // RLIMIT_NICE is 20 less the lowest allowed nice value (setrlimit(2)).
   const auto allowed = 20 - static_cast<int64_t>(std::min<uint64_t>(LimitOf(RLIMIT_NICE), 40));
   wanted.nice = static_cast<int32_t>(std::clamp<int64_t>(allowed, wanted.nice, started.nice));
   if (wanted.nice < started.nice && Set(wanted)) return true;
@@ -147,16 +149,16 @@ bool TakeNice(const Attributes& started) {
   return Set(wanted);
 }
 
-/// As the process was started: what its first thread had when this was first asked for.
+/// The attributes with which the process was started: those of the thread that first called this.
 const Attributes& Started() {
   static const Attributes started = Get();
   return started;
 }
 
-/// For the calling thread, which the handler looks after where `is_watched`.
+/// Gives the calling thread the class. `is_watched`: it is in the table of the signal handler.
 ClassStatus Take(ClassChoice choice, bool is_watched) {
   const Attributes started = Started();
-  // An operator's own choice for the whole daemon stands.
+  // Where an operator gave the whole daemon a real-time priority, that choice stands.
   if (IsRealTime(started.policy) || choice == ClassChoice::kOrdinary) {
     Attributes back = started;
     back.flags |= kResetOnFork;

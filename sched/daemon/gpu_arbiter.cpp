@@ -20,10 +20,10 @@
 namespace cupola::sched {
 namespace {
 
-// Each has a thread. A user has more than one only of daemons that ended while programs went on.
+// Each board has a thread. A user has more than one board only where earlier daemons ended while programs went on.
 constexpr auto kMostBoardsOfUser = 8;
 
-std::atomic<uint64_t> admissions{0};  // of this daemon, of all GPUs
+std::atomic<uint64_t> admissions{0};  // of this daemon, on all GPUs
 
 template <typename T>
 uint32_t Number(T value) {
@@ -150,7 +150,7 @@ void GpuArbiter::RemoveClient(Board& board, size_t index) {
   Client& client = board.clients[index];
   core_.Leave(client.id);
   FreeSlot(board.memory.view(), client.slot);
-  if (client.pidfd >= 0) close(client.pidfd);  // leaves the epoll set with its last descriptor
+  if (client.pidfd >= 0) close(client.pidfd);  // the last descriptor; closing it takes it out of the epoll set
   board.clients.erase(board.clients.begin() + static_cast<ptrdiff_t>(index));
   board.seats.erase(board.seats.begin() + static_cast<ptrdiff_t>(index));
 }
@@ -190,7 +190,7 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
   if (board == nullptr) {
     return {JoinStatus::kFailed, fmt::format("the board cannot be made: {}", std::strerror(errno)), kNoSlot, -1};
   }
-  // One process, one slot: whoever comes again has become another program (execve) or lost it.
+  // A process has one slot. One that joins again has become another program (execve) or has lost its slot.
   RemoveProcess(process.pid, nullptr, kNoSlot);
   const BoardView view = board->memory.view();
   BoardHeader& header = view.header();
@@ -220,7 +220,7 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
     board->clients.back().number = number;
     free.state = Number(SlotState::kLive);
     SetAttention();
-    // Whoever joins finds the standing decisions about itself on the board.
+    // The client is to find the standing decisions about itself on the board when it joins.
     ReviewLocked(system_.NowNs());
     RingBell(header);
     return {JoinStatus::kAccepted, "", i, board->memory.fd(), number};
@@ -269,17 +269,17 @@ Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory broug
     AddClient(*board, slot, process);
     client = board->FindSlot(slot);
   }
-  client->process = process;  // now with its label
+  client->process = process;  // this one has the label
   Apply(*board, *client);
   SetAttention();
   RingBell(board->memory.view().header());
   return {JoinStatus::kAccepted, "", slot, board->memory.fd()};
 }
 
-// The other slots of a board that an earlier daemon left: their processes bring the board as well,
-// in their own time; one that is stopped, or has ended, will not. What the board says is the word
-// of whoever brought it: only processes of that user are taken over, and each once. When a process was
-// started is another number in another time namespace (proc(5)), where it is not compared.
+// Takes over the other slots of a board that an earlier daemon left. Their processes will bring the board as well, each
+// in its own time, unless they are stopped or have ended. What the board says is only the word of the process that
+// brought it, so only processes of that user are taken over, and each only once. The start time of a process is another
+// number in another time namespace (proc(5)), and is not compared there.
 void GpuArbiter::AdoptSlots(Board& board, const std::string& user, bool is_same_clock) {
   const BoardView view = board.memory.view();
   for (uint32_t i = 0; i < kBoardSlots; ++i) {
@@ -372,8 +372,9 @@ void GpuArbiter::CollectExits() {
   for (const std::string& note : notes) spdlog::info("{}", note);
 }
 
-// The pidfd is of whoever had the number when it was opened. Who that was was looked up right behind
-// that (is_watched); else it is looked up each time, which for many processes takes long.
+// A pidfd belongs to the process that had the pid when it was opened. AddClient checked right after opening it that
+// this is the client (is_watched). Where it could not, the system is asked each time, which takes long for many
+// processes.
 bool GpuArbiter::HasEnded(const Client& client) const {
   pollfd exit{client.pidfd, POLLIN, 0};
   if (client.pidfd >= 0 && poll(&exit, 1, 0) > 0) return true;
@@ -405,7 +406,7 @@ void GpuArbiter::RemoveGone(Board& board, size_t index, bool has_left) {
   RemoveClient(board, index);
 }
 
-// Whether others have ended is asked of the system, once for each: the Server's thread does that.
+// Whether other processes have ended has to be asked of the system for each of them; the Server's thread does that.
 void GpuArbiter::CollectLeaversLocked() {
   for (const auto& board : boards_) {
     for (size_t i = board->clients.size(); i-- > 0;) {

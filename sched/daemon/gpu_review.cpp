@@ -1,4 +1,4 @@
-// GpuArbiter: what happens at a review, and the threads that wait for the next one.
+// GpuArbiter: what happens at a review, and the deciding threads, which wait for the next one.
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -16,24 +16,24 @@
 namespace cupola::sched {
 namespace {
 
-// A sign of life at least this often, and a look at leases and leavers.
+// The daemon gives a sign of life, and looks at leases and at clients that left, at least this often.
 constexpr uint64_t kLongestSleepNs = 250'000'000;
-// Reviews that follow one another because of time do so no faster.
+// Reviews that are due by time follow one another no faster than this.
 constexpr uint64_t kShortestSleepNs = 20'000;
 
-/// The text in a field that a client may be writing.
+/// The text in a field that a client may be writing at the same time.
 template <size_t N>
 std::string TextOf(const char (&field)[N]) {
   return std::string(field, strnlen(field, N));
 }
 
-/// False: the bell has been rung, and it has not slept.
+/// Sleeps until the bell is rung or the time is over. False: it did not sleep, because the bell had been rung.
 bool SleepOnBell(BoardHeader& header, uint32_t seen, uint64_t timeout_ns) {
   timespec timeout{};
   timeout.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
   timeout.tv_nsec = static_cast<long>(timeout_ns % 1'000'000'000);
-  // A ringer counts the bell up and then looks for sleepers: either it sees this one, or the bell has
-  // changed before the kernel compares it with `seen`.
+  // A ringer counts the bell up and then looks for sleepers. So either it sees this one, or the bell has changed before
+  // the kernel compares it with `seen`.
   header.bell_sleepers = 1;
   const bool has_slept =
       syscall(SYS_futex, &header.bell, FUTEX_WAIT, seen, &timeout, nullptr, 0) == 0 || errno != EAGAIN;
@@ -41,7 +41,7 @@ bool SleepOnBell(BoardHeader& header, uint32_t seen, uint64_t timeout_ns) {
   return has_slept;
 }
 
-// However loudly the bell is rung.
+// Sleeps for the whole time, however often the bell is rung.
 void Rest(uint64_t ns) {
   const timespec rest{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
   clock_nanosleep(CLOCK_MONOTONIC, 0, &rest, nullptr);
@@ -89,7 +89,7 @@ uint64_t GpuArbiter::ReviewLocked(uint64_t now_ns) {
     for (Client& client : board->clients) {
       const BoardSlot& slot = board->memory.view().slot(client.slot);
       left = left || slot.state == static_cast<uint32_t>(SlotState::kLeft);
-      // Rules may name kernels: the settings follow the kernel at the head.
+      // Rules may name kernels, so the settings follow the kernel at the head.
       if (std::strncmp(slot.kernel, client.kernel.c_str(), sizeof(slot.kernel)) != 0) {
         client.kernel = TextOf(slot.kernel);
         Apply(*board, client);
@@ -128,8 +128,8 @@ void GpuArbiter::NoteDecisions(bool changed_holds) {
       }
       if (client.known_demand == demand) continue;
       client.known_demand = demand;
-      if (!is_rung_for) continue;  // whoever is alone waits for nobody
-      // What a client says of itself: it may have begun another one since, or say nonsense.
+      if (!is_rung_for) continue;  // a client that is alone waits for nobody
+      // The client says this of itself: it may have begun another demand since, and the value may be nonsense.
       const uint64_t since_ns = slot.demand_since_ns.load(std::memory_order_relaxed);
       decision_times_.Add(since_ns < now() ? now() - since_ns : 0);
       daemon_decisions_ += changed_holds;

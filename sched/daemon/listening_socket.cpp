@@ -26,8 +26,8 @@ Error Io(const std::string& path, const char* what) {
                    Location{.file = path});
 }
 
-/// Makes the folder, or looks whether it is safe: nobody but its owner, who is this user or root, may
-/// put files there, or it is a sticky folder like /tmp.
+/// Makes the folder, or checks that it is safe: it belongs to this user or root, and either nobody but its owner may
+/// put files there or it is a sticky folder like /tmp.
 Status PrepareFolder(const std::string& folder) {
   if (mkdir(folder.c_str(), 0700) == 0) return {};
   if (errno != EEXIST) return Io(folder, "cannot make the folder of the socket");
@@ -56,7 +56,7 @@ sockaddr_un AddressOf(const std::string& path) {
   return address;
 }
 
-/// Removes what a dead daemon left at `path`. An error when something else is there or answers.
+/// Removes the socket that a dead daemon left at `path`. An error where something else is there or a process answers.
 Status RemoveStale(const std::string& path) {
   struct stat facts {};
   if (lstat(path.c_str(), &facts) != 0) {
@@ -82,8 +82,8 @@ Status RemoveStale(const std::string& path) {
                    Location{.file = path});
 }
 
-/// The lock file beside the socket, held as long as the daemon lives. Two daemons that start together
-/// cannot both take a stale socket away.
+/// Locks the lock file beside the socket. The daemon holds the lock as long as it lives, so that two daemons that start
+/// together cannot both take a stale socket away.
 Result<int> TakeLock(const std::string& path) {
   const std::string file = path + kLockSuffix;
   for (;;) {
@@ -94,7 +94,7 @@ Result<int> TakeLock(const std::string& path) {
     if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
       const bool is_there = fstat(fd, &taken) == 0 && lstat(file.c_str(), &there) == 0 &&
                             taken.st_dev == there.st_dev && taken.st_ino == there.st_ino;
-      if (!is_there) {  // it was removed before it was locked
+      if (!is_there) {  // the file was removed before it was locked
         close(fd);
         continue;
       }
@@ -124,7 +124,7 @@ bool IsFolder(const std::string& path) {
   return stat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode);
 }
 
-/// Whether a daemon of this user or root answers there.
+/// Whether a daemon of this user or root answers at `path`.
 bool Answers(const char* path) {
   const int probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const sockaddr_un address = AddressOf(path);
@@ -134,7 +134,7 @@ bool Answers(const char* path) {
   return answers;
 }
 
-/// The first place that can be taken: the last is one of those that always can.
+/// The first place whose folder can be made. The last place is taken without a check.
 const char* PlaceToTake(const ArbiterPlaces& places) {
   for (uint32_t i = 0; i + 1 < places.count; ++i) {
     if (IsFolder(FolderOf(FolderOf(places.paths[i])))) return places.paths[i];
@@ -155,7 +155,7 @@ Result<ListeningSocket> ListeningSocket::OpenAt(const std::string& path, bool ad
   made.path_ = path;
   made.id_ = IdOf(path);
   made.admits_others_ = admit_others;
-  // Nobody connects before listen(2), so the mode is right when the first one may.
+  // Nobody can connect before listen(2), so the mode is right before the first peer can connect.
   if (made.id_ == FileId() || chmod(path.c_str(), admit_others ? 0666 : 0600) != 0 || listen(made.fd_, 512) != 0) {
     return Io(path, "cannot listen");
   }
@@ -185,7 +185,7 @@ Result<ListeningSocket> ListeningSocket::Open(const ArbiterPlaces& places, bool 
 
 Result<ListeningSocket> ListeningSocket::OpenAgain() {
   if (!HasLockInPlace()) {
-    Remove();  // else it would find itself there
+    Remove();  // otherwise Open would find this daemon's own socket there
     return Open(places_, admits_others_);
   }
   Result<ListeningSocket> made = OpenAt(path_, admits_others_, lock_);
@@ -228,7 +228,7 @@ ListeningSocket& ListeningSocket::operator=(ListeningSocket&& other) noexcept {
 void ListeningSocket::Close() {
   Remove();
   if (fd_ >= 0) close(fd_);
-  if (lock_ >= 0) close(lock_);  // the file stays: who has it open may be about to lock it
+  if (lock_ >= 0) close(lock_);  // the lock file stays, since a process that has it open may be about to lock it
   fd_ = lock_ = -1;
 }
 

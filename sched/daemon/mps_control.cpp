@@ -20,8 +20,8 @@ namespace {
 constexpr char kProgram[] = "nvidia-cuda-mps-control";
 constexpr int kTimeoutMs = 10'000;
 
-/// Runs the control program with one argument, or with `input` on its standard input, and returns its
-/// exit code. It gets no signals blocked, and its output goes to our standard error.
+/// Runs the control program with one argument, or with `input` on its standard input, and returns its exit code. The
+/// program has no signals blocked, and its output goes to the daemon's standard error.
 Result<int> RunControl(const char* argument, const char* input) {
   int ends[2] = {-1, -1};
   if (pipe2(ends, O_CLOEXEC) != 0) return MakeError(ErrorCode::kIo, std::strerror(errno));
@@ -43,7 +43,8 @@ Result<int> RunControl(const char* argument, const char* input) {
   posix_spawn_file_actions_destroy(&files);
   close(ends[0]);
   if (failed == 0 && input != nullptr) {
-    // A pipe takes so few bytes at once, whether the child lives or not; SIGPIPE is its own affair.
+    // A pipe takes these few bytes at once, whether the child lives or not. Where the child has ended, the write fails
+    // with SIGPIPE, which is ignored meanwhile.
     struct sigaction ignore {};
     struct sigaction before {};
     ignore.sa_handler = SIG_IGN;

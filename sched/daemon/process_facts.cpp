@@ -30,16 +30,16 @@ namespace {
 constexpr std::chrono::milliseconds kNameTime(500);
 constexpr std::chrono::seconds kNameHolds(60), kNumberHolds(5);
 
-/// What proc(5) has in `stat`.
+/// The fields of /proc/PID/stat (proc(5)) that are needed here.
 struct StatFile {
-  int error = 0;   ///< errno of reading it
+  int error = 0;   ///< errno of reading the file; 0 = it was read
   char state = 0;  ///< of the main thread
   uint64_t threads = 0;
   uint64_t start = 0;
 
   bool HasEnded() const {
     if (error != 0) return error == ENOENT || error == ESRCH;
-    // A main thread that has ended before the others is a zombie as well.
+    // A process whose main thread has ended before its other threads shows as a zombie too, and has not ended.
     return (state == 'Z' || state == 'X') && threads <= 1;
   }
 };
@@ -52,7 +52,7 @@ StatFile ReadStat(uint32_t pid) {
   if (size < 0) stat.error = errno;
   if (fd >= 0) close(fd);
   if (size < 0) return stat;
-  // The second field is the name in parentheses, and may hold anything.
+  // The second field is the program's name in parentheses, and may hold any characters.
   const char* end = std::strrchr(text.data(), ')');
   std::istringstream rest(end != nullptr ? end + 1 : "");
   std::string field;
@@ -61,7 +61,7 @@ StatFile ReadStat(uint32_t pid) {
     if (number == 20) stat.threads = std::strtoull(field.c_str(), nullptr, 10);
     if (number == 22) stat.start = std::strtoull(field.c_str(), nullptr, 10);
   }
-  if (!rest) stat.error = ESRCH;  // it is empty where the process ends meanwhile
+  if (!rest) stat.error = ESRCH;  // the file is empty where the process ends meanwhile
   return stat;
 }
 
@@ -94,7 +94,7 @@ bool HasEnded(uint32_t pid, uint64_t start) {
   return stat.HasEnded() || (stat.error == 0 && stat.start != start);
 }
 
-// The folder is the effective user's, whatever of its files is root's (proc(5)).
+// The folder /proc/PID belongs to the effective user, even where some of its files belong to root (proc(5)).
 std::optional<uint32_t> ProcessUser(uint32_t pid) {
   struct stat facts {};
   if (stat(("/proc/" + std::to_string(pid)).c_str(), &facts) != 0) return std::nullopt;
@@ -105,7 +105,7 @@ std::string ProcessExecutable(uint32_t pid) {
   const std::string folder = "/proc/" + std::to_string(pid);
   std::string path = ExecutableOf(folder);
   if (!path.empty()) return path;
-  // Where the main thread has ended only the others know.
+  // Where the main thread has ended, only the other threads have the path.
   std::error_code error;
   for (std::filesystem::directory_iterator at(folder + "/task", error), end;
        !error && at != end && path.empty(); at.increment(error)) {
@@ -120,14 +120,14 @@ std::string UserName(uint32_t uid) {
     std::chrono::steady_clock::time_point until;
   };
   static std::mutex mutex;
-  static std::map<uint32_t, Known> known;  // few: users of one machine
+  static std::map<uint32_t, Known> known;  // few entries: the users of one machine
   const auto now = std::chrono::steady_clock::now();
   {
     const std::lock_guard lock(mutex);
     const auto found = known.find(uid);
     if (found != known.end() && now < found->second.until) return found->second.name;
   }
-  // A directory of users on the network may not answer.
+  // A directory of users on the network may not answer, hence the time limit.
   const std::optional<std::string> name = RunWithin(kNameTime, [uid] { return LookUpUserName(uid); });
   const std::string said = name.value_or(std::to_string(uid));
   const std::lock_guard lock(mutex);

@@ -16,7 +16,8 @@
 namespace cupola::sched {
 namespace {
 
-/// Programs whose first word that is no option is what they run, and the options whose word is another one.
+/// A known interpreter: a program that runs its first word that is not an option. `options_with_word` holds the letters
+/// of the options that are followed by a word of their own.
 struct Interpreter {
   const char* name;
   std::string_view options_with_word;
@@ -38,7 +39,8 @@ std::string TextOf(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// A path of the process, absolute; as it is where it is only a name, or the process's folder is not known.
+/// Makes a path of the process absolute. It stays as it is where it is only a name, or where the process's working
+/// directory is not known.
 std::string Absolute(const std::string& folder, const std::string& path) {
   if (path.find('/') == std::string::npos) return path;
   std::filesystem::path whole(path);
@@ -72,7 +74,7 @@ std::string ControlGroupIn(const std::string& text) {
 std::string ContainerIn(const std::string& cgroup) {
   constexpr size_t kDigits = 64;
   const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  // The innermost. The number stands alone, or as docker-NUMBER.scope.
+  // Finds the innermost container. Its number stands alone, or as in docker-NUMBER.scope.
   size_t digits = 0;
   for (size_t at = cgroup.size(); at-- > 0;) {
     digits = is_digit(cgroup[at]) ? digits + 1 : 0;
@@ -98,7 +100,7 @@ std::string ScriptIn(const std::string& executable, const std::string& command_l
     if (option[0] != '-') return option;
     if (option == "-") return "";  // standard input
     if (option == "--") return at + 1 < words.size() ? words[at + 1] : "";
-    if (option == "-c" || option == "-e") return "";  // the program itself stands here
+    if (option == "-c" || option == "-e") return "";  // the program text itself follows
     if (is_python && option == "-m") return at + 1 < words.size() ? words[at + 1] : "";
     if (option.size() == 2 && interpreter->options_with_word.find(option[1]) != std::string_view::npos) ++at;
   }

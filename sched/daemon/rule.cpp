@@ -62,7 +62,7 @@ std::string ProgramText(const ProcessIdentity& process) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// One key of a rule beside what the process has there.
+/// One condition of a rule: its key, its pattern, how it is compared with a process, and what the process has there.
 struct Condition {
   const char* key;
   const std::string Rule::*pattern;

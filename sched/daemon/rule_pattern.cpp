@@ -13,7 +13,8 @@ constexpr size_t kNone = std::string::npos;
 constexpr std::array<std::string_view, 12> kClasses = {"alnum", "alpha", "blank", "cntrl", "digit", "graph",
                                                        "lower", "print", "punct", "space", "upper", "xdigit"};
 
-/// Where the bracket expression that begins at `at` ends, behind its "]"; kNone = `why` says what is wrong with it.
+/// Returns the position behind the "]" of the bracket expression that begins at `at`. kNone: `why` says what is wrong
+/// with it.
 size_t BracketEnd(const std::string& pattern, size_t at, std::string& why) {
   const size_t begin = at++;
   if (at < pattern.size() && (pattern[at] == '!' || pattern[at] == '^')) ++at;
@@ -48,7 +49,7 @@ size_t BracketEnd(const std::string& pattern, size_t at, std::string& why) {
   return kNone;
 }
 
-/// Calls `see` with each element of a pattern that is not bad: the character, or '?' , '*', '[' with `is_special`.
+/// Calls `see` with each element of a pattern without errors: a character, or '?', '*' or '[' with `is_special`.
 template <typename See>
 void ForEachElement(const std::string& pattern, See see) {
   std::string why;
@@ -100,7 +101,7 @@ bool IsPlainText(const std::string& pattern) {
 }
 
 std::string WhyFitsNoPath(const std::string& pattern) {
-  std::string text;  // what is special as NUL, which no path has
+  std::string text;  // special elements stand as NUL, which no path has
   ForEachElement(pattern, [&](char c, bool is_special) { text += is_special ? '\0' : c; });
   if (text.empty()) return "";
   if (text.front() != '/' && text.front() != '\0') {

@@ -27,7 +27,8 @@ namespace cupola::sched {
 namespace {
 
 constexpr int kHousekeepingMs = 500;
-// Each has a descriptor, and for each board a thread. The daemon's user and root find room as above.
+// Each GPU has a descriptor, and each of its boards a thread. Other users stay kMostGpusOfUser below the limit, so that
+// the daemon's user and root always find room.
 constexpr size_t kMostGpus = 64, kMostGpusOfUser = 16;
 
 bool IsUuid(const std::string& text) {
@@ -42,14 +43,15 @@ std::string FieldText(const char (&field)[N]) {
   return std::string(field, strnlen(field, N));
 }
 
-/// The first of the texts with a NUL behind each, which it is taken off; what has no NUL behind it is one too.
+/// Takes the first text and its NUL off `texts`; where there is no NUL, all of `texts` is one text.
 std::string TakeText(std::string& texts) {
   std::string text = texts.substr(0, texts.find('\0'));
   texts.erase(0, text.size() + 1);
   return text;
 }
 
-// Each process on a board has a descriptor here; the usual limit is for programs that select().
+// The daemon has a descriptor for each process on a board, and the usual soft limit is meant for programs that use
+// select().
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -57,7 +59,7 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// A board is a file as well, though one in memory.
+// A board is a file in memory, so RLIMIT_FSIZE counts for it too.
 void RaiseFileSizeLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0) return;
@@ -206,7 +208,7 @@ Status Server::LookAfterSocket() {
     is_lost_ = true;
     return {};
   }
-  for (int i = 0; i < kMostWaiting / kAcceptedAtOnce; ++i) Accept();  // who has come by the one before
+  for (int i = 0; i < kMostWaiting / kAcceptedAtOnce; ++i) Accept();  // peers that came by the old socket
   if (Status status = Watch(again->fd()); !status) return status;
   socket_ = std::move(again).value();
   is_lost_ = false;
@@ -214,7 +216,8 @@ Status Server::LookAfterSocket() {
   return {};
 }
 
-// Not before Run: what is started until then has the limits that the daemon was started with.
+// Run calls this first, and nobody earlier: Probe changes the process's limits, and programs that the daemon starts
+// before Run are to have the limits that it was started with.
 void Server::SayScheduling() {
   scheduling_ = deciding_.Probe();
   const auto level = scheduling_.why.empty() ? spdlog::level::info : spdlog::level::warn;
@@ -285,7 +288,7 @@ bool Server::Serve(Connection& connection) {
   const ssize_t size = recvmsg(connection.fd, &packet, MSG_CMSG_CLOEXEC);
   if (size < 0) {
     if (errno == EAGAIN || errno == EINTR) return true;
-    if (errno == ECONNRESET) Withdraw(connection);  // it left an answer unread (unix_release_sock)
+    if (errno == ECONNRESET) Withdraw(connection);  // the peer left an answer unread (unix_release_sock)
     return false;
   }
   const int descriptor = TakeDescriptor(packet);
@@ -335,7 +338,7 @@ bool Server::ServeJoin(Connection& connection, const JoinMessage& message, std::
   words.folder = TakeText(texts);
   words.command_line = std::move(texts);
   process.TakeNames(NamesOf(process.pid, words));
-  if (HasHungUp(connection.fd)) return false;  // it may be here again, by another connection
+  if (HasHungUp(connection.fd)) return false;  // the process may be here again, by another connection
   const std::string uuid = FieldText(message.gpu_uuid);
   const Admission admission = Join(process, uuid, message, std::move(brought));
   if (admission.status != JoinStatus::kAccepted) {
@@ -408,7 +411,7 @@ bool Server::ServeControl(Connection& connection, const std::string& request) {
   return SendAnswer(connection);
 }
 
-// A peer that reads slowly is served no other request until it has its answer.
+// A peer that reads slowly has no other request served until it has its answer.
 bool Server::SendAnswer(Connection& connection) {
   if (!connection.answer.Send(connection.fd)) return false;
   connection.last_ns = BoardClockNs();

@@ -1,4 +1,4 @@
-// Server: who is connected. Who comes finds room, or is told why not; who says nothing is let go.
+// Server: its connections. A peer that connects finds room or is told why not; a peer that says nothing is dropped.
 #include <algorithm>
 #include <cerrno>
 #include <vector>
@@ -16,11 +16,11 @@
 namespace cupola::sched {
 namespace {
 
-// Those of the daemon's user and root always find room: the others stay below what both may have.
+// Other users stay below kMostConnections by twice kMostOfUser, so that the daemon's user and root always find room.
 constexpr size_t kMostConnections = 1024, kMostOfUser = 256;
-// A connection that says nothing for so long is closed, one that never did after the shorter time.
+// A connection that says nothing for kIdleNs is closed; one that has never said anything is closed after kSilentNs.
 constexpr uint64_t kIdleNs = 10'000'000'000, kSilentNs = 2'000'000'000;
-// Where there is no room for another, one that never said anything goes after this time.
+// Where there is no room for another connection, one that has never said anything may be dropped after this time.
 constexpr uint64_t kSpeaksAtOnceNs = 100'000'000;
 
 }  // namespace
@@ -64,7 +64,7 @@ int Server::AcceptOne() {
   return accept();
 }
 
-// Who waits to be told why would wait for ever else, and the daemon would be woken for it all the time.
+// Without the spare descriptor the peer would wait for ever, and its waiting would wake the daemon all the time.
 int Server::AcceptBySpare() {
   if (spare_ >= 0) close(spare_);
   spare_ = -1;
@@ -75,12 +75,12 @@ void Server::KeepSpare() {
   if (spare_ < 0) spare_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-// Root may always ask; whether it joins is asked when it does.
+// Root may always ask. Whether a process of root may join is checked when it wants to.
 bool Server::MayStay(const Connection& connection) {
   const ProcessIdentity& peer = connection.peer;
   const bool is_own = IsOwn(peer);
   if (!is_own && !config_.Admits(peer, geteuid())) {
-    // Once in the log: it may come as often as it likes.
+    // Each user is logged once, because the user may come as often as it likes.
     if (turned_away_.insert(peer.uid).second) {
       spdlog::info("process {} is refused: {}", peer.pid, Config::RefusalOf(peer));
     }
@@ -108,7 +108,7 @@ size_t Server::ConnectionsOf(uint32_t uid) const {
   return static_cast<size_t>(count);
 }
 
-// They were to be served in their turn.
+// These connections would have been dropped when they were served in their turn.
 void Server::DropGone() {
   std::vector<int> gone;
   for (const auto& [fd, connection] : connections_) {
@@ -117,7 +117,7 @@ void Server::DropGone() {
   for (const int fd : gone) Drop(fd);
 }
 
-// Programs and commands speak as soon as they are connected.
+// Programs and commands speak as soon as they are connected, so a silent peer is the one to drop.
 bool Server::DropSilent(const std::function<bool(const ProcessIdentity&)>& may_go) {
   const Connection* longest = nullptr;
   for (const auto& [fd, connection] : connections_) {

@@ -1,4 +1,4 @@
-// Server: the configuration is read again while programs run.
+// Server: reading the configuration again while programs run.
 #include <map>
 #include <mutex>
 #include <set>
@@ -32,7 +32,7 @@ Result<std::vector<std::string>> Server::Reload() {
   NotePolicy(config, notes);
   NoteAccess(config, notes);
   {
-    // Reviews ask for settings: none may run while the rules change hands.
+    // Reviews ask for settings, so none may run while the configuration is exchanged.
     std::vector<std::unique_lock<PiMutex>> pause;
     for (const auto& [uuid, gpu] : gpus_) pause.push_back(gpu->Pause());
     config_ = std::move(config);
@@ -50,8 +50,8 @@ Result<std::vector<std::string>> Server::Reload() {
   return notes;
 }
 
-// The later word counts: what was told since the configuration last named another policy, or what it names now where it
-// named another before.
+// Of `cupola ctl policy` and the configuration the later word counts. The configuration has spoken later where it names
+// another policy now than when it was last read.
 void Server::NotePolicy(Config& config, std::vector<std::string>& notes) {
   const std::string named = config.gpu.policy;
   const bool is_news = named != std::exchange(configured_policy_, named);
@@ -68,7 +68,7 @@ void Server::NotePolicy(Config& config, std::vector<std::string>& notes) {
   }
 }
 
-// Who has joined stays: a process that was thrown out would run on beside the others, and by no rule.
+// Processes that have joined stay: one that was thrown out would run on beside the others without any rule.
 void Server::NoteAccess(const Config& config, std::vector<std::string>& notes) {
   std::map<std::string, std::set<uint32_t>> staying;
   for (const auto& [uuid, gpu] : gpus_) {

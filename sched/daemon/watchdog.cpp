@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kLongNs = 300'000'000, kTooLongNs = 1'500'000'000;
 constexpr int kLookMs = 250;
-constexpr int kNudge = SIGURG;  // ignored where nobody handles it, in case one comes too late
+constexpr int kNudge = SIGURG;  // ignored where nobody handles it, should one come too late
 
 bool IsToldToEnd() {
   sigset_t pending;
@@ -24,7 +24,7 @@ bool IsToldToEnd() {
 
 Watchdog::Watchdog(std::function<void()> last_words)
     : last_words_(std::move(last_words)), watched_(pthread_self()), end_(eventfd(0, EFD_CLOEXEC)) {
-  // A handler that does nothing: without one the signal would end no wait.
+  // The handler does nothing, but without a handler the signal would end no wait.
   struct sigaction nothing {};
   nothing.sa_handler = [](int) {};
   sigaction(kNudge, &nothing, nullptr);
@@ -32,7 +32,7 @@ Watchdog::Watchdog(std::function<void()> last_words)
   try {
     thread_ = std::thread([this] { Watch(); });
   } catch (const std::system_error&) {
-    // It does without.
+    // The daemon works without a watchdog.
   }
 }
 
