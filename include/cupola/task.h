@@ -1,6 +1,7 @@
-// Tasks: small kernels that run on the GPU without a launch for each (Pagoda, PPoPP 2017). A kernel
-// is a `__device__` function; a MasterKernel that holds the GPU's warps calls it for the threads of
-// each task. For programs, C++20 and nvcc. Names of the paper's Table 1 in brackets.
+// TaskSystem runs tasks: small kernels that run on the GPU without a launch for each (Pagoda, PPoPP
+// 2017). The code of a task is a `__device__` function. A MasterKernel, which holds the GPU's warps,
+// calls that function for the threads of each task. This header is for programs in C++20 that nvcc
+// compiles. Square brackets give the names of the paper's Table 1.
 //
 //   __device__ void Scale(float* values, int count, float factor) {
 //     const unsigned i = cupola::task::ThreadId();
@@ -8,20 +9,21 @@
 //   }
 //   using Tasks = cupola::task::TaskSystem<Scale>;
 //
-//   Tasks tasks;                                     // allocates; launches nothing yet
+//   Tasks tasks;                        // makes no CUDA call; the first Spawn allocates
 //   cupola::task::TaskId id;
 //   if (tasks.Spawn<Scale>({.threads = 128}, &id, values, 128, 2.0f) != cupola::task::Error::kNone)
 //   ... tasks.Wait(id);
 //
-// Built with `nvcc -std=c++20 -I<root> -I<root>/include`, <root> being Cupola's, and linked with
-// <root>/device/runtime/task_table.cpp; Cupola need not run beside it.
+// Build the program with `nvcc -std=c++20 -I<root> -I<root>/include`, where <root> is Cupola's
+// folder, and link it with <root>/device/runtime/task_table.cpp. Nothing else of Cupola is needed.
 //
-// What another task or the host writes while the system runs must not be read by `__ldg`, a
-// `const __restrict__` pointer, a texture or a surface: nothing orders these behind a task's end.
+// Memory that another task or the host writes while the system runs must not be read by `__ldg`, a
+// `const __restrict__` pointer, a texture or a surface: nothing orders such reads behind a task's
+// end.
 //
-// Any number of threads may use a TaskSystem at once, but for its end. Its functions return an Error,
-// never throw; any may return kForked, and kDevice once CUDA has failed. What each says of errors is
-// beside these.
+// Any number of threads may use a TaskSystem at once, except for its destructor. Its functions return
+// an Error and never throw. Any of them may return kForked, and kDevice once CUDA has failed; the
+// comment of each function names only the other errors.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -43,125 +45,130 @@ namespace cupola::task {
 
 using runtime::TaskId;
 
-/// What a task needs.
+/// What a task needs. The caller of Spawn fills it in.
 struct TaskShape {
-  uint32_t threads;  ///< of a block
-  uint32_t blocks = 1;
-  uint32_t shared_bytes = 0;  ///< of a block
-  bool uses_barrier = false;  ///< SyncBlock is called
-  /// It starts when this one has ended, and sees what it wrote; the device sees to that, the host
-  /// waits for nothing. Sequence 0: none.
-  TaskId after = {};
+  uint32_t threads;           ///< number of threads of a block
+  uint32_t blocks = 1;        ///< number of blocks
+  uint32_t shared_bytes = 0;  ///< shared memory of a block, in bytes
+  bool uses_barrier = false;  ///< whether the function calls SyncBlock
+  /// The task starts when the task `after` has ended, and sees what that one wrote. The device keeps
+  /// this order; the host waits for nothing. Sequence 0: the task waits for no other.
 };
 
-// In a task.
+// The functions below are called by the threads of a task.
 
-/// Of this thread in its block. [getTid]
+/// Index of the calling thread in its block. [getTid]
 __device__ inline uint32_t ThreadId() { return runtime::MyWarp().first_thread + threadIdx.x % 32; }
 
-/// Of this thread's block in the task.
+/// Index of the calling thread's block in the task.
 __device__ inline uint32_t BlockId() { return runtime::MyWarp().block; }
 
-/// Threads of a block.
+/// Number of threads of a block.
 __device__ inline uint32_t BlockThreads() { return runtime::BlockThreads(); }
 
-/// Blocks of the task.
+/// Number of blocks of the task.
 __device__ inline uint32_t GridBlocks() { return runtime::MyHeader().blocks; }
 
-/// All threads of the block wait for each other, but those that have returned. In a task that does
-/// not say `uses_barrier` it traps: the MasterKernel ends with CUDA's error. [syncBlock]
+/// All threads of the block wait for each other, except those that have returned. In a task whose
+/// TaskShape does not say `uses_barrier` the call traps: the MasterKernel ends with CUDA's error.
+/// [syncBlock]
 __device__ inline void SyncBlock() {
   if (runtime::MyHeader().barrier == 0) __trap();
   runtime::MeetBlock(runtime::MyWarp().slot, true);
 }
 
-/// The block's shared memory, TaskShape::shared_bytes of it, at a multiple of 16; nullptr where
-/// that is 0. Holds anything at first. [getSMPtr]
+/// The block's shared memory: TaskShape::shared_bytes bytes at an address that is a multiple of 16,
+/// with undefined content at first; nullptr where shared_bytes is 0. [getSMPtr]
 __device__ inline void* SharedMemory() {
   if (runtime::MyHeader().shared_bytes == 0) return nullptr;
   const runtime::BlockEntry& block = runtime::Mtb().blocks[runtime::MyWarp().slot];
   return runtime::Arena() + block.first_unit * kUnitBytes;
 }
 
-/// Tasks of these `__device__` functions, with so many registers a thread, on the current device.
-/// Where the process forks, a system that was used before is the parent's: in the child its
-/// functions return kForked. Where its device is reset tasks are lost: they return kDevice, and it
-/// is ended before another is used. CUDA's calls that wait for the device wait for the MasterKernel
-/// too: until all tasks have run that are put in before it has been idle for 125 us. Under an
-/// arbiter it is a kernel that cannot be stopped, like others without a preemptible form: it
-/// leaves when it is idle, or by LeaveNow.
+/// A MasterKernel that can run tasks of these `__device__` functions, with `kRegisters` registers a
+/// thread, on the device that is current at the first Spawn.
+///
+/// After a fork, a system that was used before belongs to the parent: in the child its functions
+/// return kForked. When the device is reset the tasks are lost: the functions return kDevice, and
+/// the program must destroy this system before it uses another one. CUDA calls that wait for the
+/// device wait for the MasterKernel too: until all tasks have run that are put in before it has been
+/// idle for 125 us. An arbiter cannot stop the MasterKernel, as it cannot stop other kernels without
+/// a preemptible variant: the MasterKernel leaves when it is idle, or by LeaveNow.
 template <Registers kRegisters, auto... Functions>
 class TaskSystemOf {
  public:
   TaskSystemOf() = default;
   TaskSystemOf(const TaskSystemOf&) = delete;
   TaskSystemOf& operator=(const TaskSystemOf&) = delete;
-  /// Waits until all tasks have run, also those that one in a hurry has left, and the MasterKernel
-  /// has left; where CUDA has failed it does not wait.
+  /// Waits until all tasks have run, including those that a MasterKernel left in a hurry (LeaveNow),
+  /// and until the MasterKernel has left. Where CUDA has failed it does not wait.
   ~TaskSystemOf() { Close(); }
 
-  /// Threads of a block, at most.
+  /// The most threads of a block.
   static constexpr uint32_t kThreads = MtbThreads(kRegisters) - 32;
 
-  /// Puts a task in; does not wait for the device unless the table is full. The first one allocates.
-  /// Errors, and nothing was put in: kTooManyThreads, kTooManyBlocks, kTooMuchShared, kUnknownTask
-  /// (`after`), kTimedOut (the table stays full), kNoMemory. [taskSpawn]
+  /// Puts a task in, and writes its id. Does not wait for the device unless the table is full. The
+  /// first call allocates. On an error nothing was put in: kTooManyThreads, kTooManyBlocks,
+  /// kTooMuchShared, kUnknownTask (`after`), kTimedOut (the table stays full), kNoMemory. [taskSpawn]
   template <auto Function, class... Arguments>
   Error Spawn(const TaskShape& shape, TaskId* id, Arguments... arguments);
 
-  /// The same for a function that is known by its number among Functions, with a pointer to each
-  /// of `count` arguments, as in cudaLaunchKernel. Errors, too: kUnknownBody, kBadArguments.
+  /// Like Spawn, for the function with the number `body` among Functions. `arguments` holds a pointer
+  /// to each of `count` arguments, as for cudaLaunchKernel. Further errors: kUnknownBody,
+  /// kBadArguments.
   Error SpawnBody(uint32_t body, const TaskShape& shape, TaskId* id, void* const* arguments,
                   uint32_t count);
-  /// Parameters of that function.
+  /// Number of parameters of the function with the number `body`.
   static constexpr uint32_t parameters(uint32_t body) {
     return internal::Bodies<Functions...>::kFacts[body].parameters;
   }
 
-  /// Until the task has run; what it wrote can be seen, also by CUDA calls that follow. Synchronises
-  /// with the task, spinning. Errors: kUnknownTask, kTimedOut. [wait]
+  /// Waits until the task has run. What the task wrote can be seen afterwards, also by CUDA calls that
+  /// follow. Synchronises with the task by spinning. Errors: kUnknownTask, kTimedOut. [wait]
   Error Wait(const TaskId& id);
 
-  /// Whether it has run; does not wait. Asks CUDA now and then, and launches the MasterKernel where
-  /// that has left, but not while a LeaveNow of another thread waits. Where CUDA has failed:
-  /// kDevice, unless it has run. Errors: kUnknownTask. [check]
+  /// Says whether the task has run; does not wait. At most once a millisecond the call asks CUDA for
+  /// errors. It launches the MasterKernel where that has left, except while another thread is in
+  /// LeaveNow. Errors: kUnknownTask; kDevice only if the task has not run. [check]
   Error Check(const TaskId& id, bool* is_done);
 
-  /// Until all tasks that were put in before have run. Synchronises with them, spinning. Errors:
-  /// kTimedOut. [waitAll]
+  /// Waits until all tasks have run that were put in before. Synchronises with them by spinning.
+  /// Errors: kTimedOut. [waitAll]
   Error WaitAll();
 
-  /// Has the MasterKernel leave when it has run what was put in before, and returns when it is gone
-  /// and the SMs are free: synchronises. Whoever puts a task in, then or meanwhile, has it launched
-  /// again. Errors: kTimedOut.
+  /// Asks the MasterKernel to leave when it has run all tasks that were put in before. Returns when it
+  /// has gone and the SMs are free: synchronises. A Spawn of any thread, meanwhile or later, launches
+  /// it again. Errors: kTimedOut.
   Error Leave();
 
-  /// Has the MasterKernel leave as soon as the blocks that run have ended, and returns when it is
-  /// gone and the SMs are free: synchronises. What has not begun is run when a task is put in,
-  /// waited for or, behind that, asked for, which launches it again. Errors: kTimedOut.
+  /// Asks the MasterKernel to leave in a hurry: as soon as the blocks that run have ended. Returns when
+  /// it has gone and the SMs are free: synchronises. Tasks that have not begun are kept. The next
+  /// Spawn or wait, or a Check after this call has returned, launches the MasterKernel again, which
+  /// runs them. Errors: kTimedOut.
   Error LeaveNow();
 
-  /// What an error of this system means, with limits, CUDA's words, and of kUnknownTask the last id
-  /// that was not known.
+  /// What an error of this system means: with the limits, CUDA's words for kDevice, and for
+  /// kUnknownTask the last id that was not known.
   std::string Describe(Error error) const;
 
-  /// How long Wait, WaitAll and Leave, and Spawn where the table is full, wait before they give up
-  /// with kTimedOut; the tasks go on, and may be waited for again. 60 s by default.
+  /// Sets how long Wait, WaitAll and Leave, and Spawn while the table is full, wait before they give
+  /// up with kTimedOut. The tasks go on, and the program may wait for them again. 60 s by default.
   void set_time_limit(std::chrono::nanoseconds limit) { time_limit_ = limit; }
 
-  /// Why kDevice was returned.
+  /// The CUDA error because of which kDevice was returned.
   cudaError_t cuda_error() const { return cuda_error_; }
-  /// Launches of the MasterKernel so far.
+  /// Number of launches of the MasterKernel so far.
   uint32_t launches() const { return params_.epoch; }
-  /// Tasks so far that were launched by themselves, since no MasterKernel ran.
+  /// Number of tasks so far that were launches of their own because no MasterKernel ran.
   uint32_t solo_launches() const { return solo_launches_; }
+  /// Number of columns that the MasterKernel pulls tasks from now.
   uint32_t awake() const { return table_ ? table_->awake() : 0; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr uint32_t kIdleNs = 125'000;
-  static constexpr std::chrono::microseconds kSoon{20};
-  static constexpr std::chrono::milliseconds kAskEvery{1};
+  static constexpr uint32_t kIdleNs = 125'000;              ///< idle time before it leaves
+  static constexpr std::chrono::microseconds kSoon{20};     ///< the longest wait of EndsSoon
+  static constexpr std::chrono::milliseconds kAskEvery{1};  ///< between CUDA calls of Check
 
   Error Open();
   Error EnsureRunning(const runtime::TaskWords* task = nullptr, const TaskId& id = {});
@@ -183,31 +190,37 @@ class TaskSystemOf {
   template <class IsOver, class NeedsMaster>
   Error Await(IsOver is_over, NeedsMaster needs_master);
 
+  /// Orders launches of both kinds and requests to leave; guards unknown_.
   mutable std::mutex mutex_;
-  TaskId unknown_ = {};  ///< the last that was asked for
+  TaskId unknown_ = {};  ///< the last id that a caller gave and that was not known
   std::unique_ptr<runtime::TaskTable> table_;
   runtime::MasterParams params_{};
-  volatile uint32_t* running_ = nullptr;
+  volatile uint32_t* running_ = nullptr;  ///< MasterState::running, in host memory
   runtime::HostControl* control_ = nullptr;
-  uint32_t forks_ = 0;  ///< internal::forks where this was opened
+  uint32_t forks_ = 0;  ///< internal::forks when this system was opened
   internal::HostPages host_;
-  char* device_ = nullptr;
-  cudaStream_t stream_ = nullptr, solo_stream_ = nullptr;
+  char* device_ = nullptr;              ///< one allocation of device memory
+  cudaStream_t stream_ = nullptr;       ///< of the MasterKernel
+  cudaStream_t solo_stream_ = nullptr;  ///< of tasks that are launches of their own
   uint32_t columns_ = 0;
   uint32_t solo_launches_ = 0;
-  uint32_t* solo_blocks_ended_ = nullptr;  ///< SoloParams::blocks_ended of all: one runs at a time
+  /// SoloParams::blocks_ended of all solo launches, which run one at a time.
+  uint32_t* solo_blocks_ended_ = nullptr;
   TaskId last_solo_{};
-  Clock::time_point last_solo_time_{};
-  std::atomic<uint64_t> slow_solo_{0};      ///< sequence of the last that did not end soon; 0: none
-  std::atomic<bool> may_have_kept_{false};  ///< tasks, in a hurry; until the next MasterKernel
-  std::atomic<uint32_t> hurrying_{0};       ///< threads that are in LeaveNow
-  std::atomic<Clock::duration> asked_{};    ///< when Check has asked CUDA
+  Clock::time_point last_solo_time_{};  ///< when last_solo_ was launched
+  /// Sequence of the last solo task that did not end within kSoon; 0: there was none.
+  std::atomic<uint64_t> slow_solo_{0};
+  /// A MasterKernel that left in a hurry may have kept tasks; true until the next one is launched.
+  std::atomic<bool> may_have_kept_{false};
+  std::atomic<uint32_t> hurrying_{0};     ///< number of threads that are in LeaveNow
+  std::atomic<Clock::duration> asked_{};  ///< time at which Check last asked CUDA
   std::atomic<cudaError_t> cuda_error_{cudaSuccess};
   std::atomic<std::chrono::nanoseconds> time_limit_{std::chrono::seconds(60)};
-  std::atomic<bool> is_open_{false}, has_failed_{false};
+  std::atomic<bool> is_open_{false};
+  std::atomic<bool> has_failed_{false};
 };
 
-/// With 32 registers a thread, so that most threads run at a time.
+/// A TaskSystemOf with 32 registers a thread, so that most threads run at a time.
 template <auto... Functions>
 using TaskSystem = TaskSystemOf<Registers::k32, Functions...>;
 

@@ -1,6 +1,6 @@
-// The functions that are a TaskSystem's bodies: how their arguments are packed, and the
-// MasterKernel that calls them by number, with the registers that they need. For programs, C++20
-// and nvcc.
+// The functions that are the bodies of a TaskSystem: how the arguments of each are packed into a
+// task's record, and the MasterKernel that calls them by number with the registers that they need.
+// cupola/task.h includes this header; programs use only Registers of it. For C++20 and nvcc.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace cupola::task {
 
-/// Registers of a thread that the bodies of a TaskSystem may have, and with it the shape of its
-/// MTBs: two of 1,024 threads on an SM, one, or one of 512. Bodies that need more keep values in
-/// local memory (nvcc -Xptxas -v says so of the MasterKernel); where each has more, fewer threads
-/// run at a time.
+/// Number of registers of a thread that the bodies of a TaskSystem may use. It decides the shape of
+/// the MTBs on an SM: k32 gives two of 1,024 threads, k64 one of 1,024, k128 one of 512. Bodies
+/// that need more registers keep values in local memory (nvcc -Xptxas -v says so of the
+/// MasterKernel). With more registers a thread, fewer threads run at a time.
 enum class Registers : uint32_t { k32 = 32, k64 = 64, k128 = 128 };
 
 constexpr uint32_t MtbThreads(Registers registers) {
@@ -28,7 +28,7 @@ constexpr uint32_t MtbsOfAnSm(Registers registers) {
 
 namespace internal {
 
-/// Of a function's parameters: where each lies in the arguments of a record.
+/// Where each parameter of a function lies in the arguments of a record, and how they are packed.
 template <auto Function>
 struct Body;
 
@@ -39,7 +39,7 @@ struct Body<Function> {
     uint32_t at = 0;
     for (uint32_t i = 1; i <= which; ++i)
       at = (at + aligns[i] - 1) / aligns[i] * aligns[i] + sizes[i];
-    // The end of what is before it, then its own alignment.
+    // Behind the parameter before it, at the next multiple of its own alignment.
     if (which != sizeof...(Parameters)) {
       at = (at + aligns[which + 1] - 1) / aligns[which + 1] * aligns[which + 1];
     }
@@ -57,7 +57,7 @@ struct Body<Function> {
     uint32_t which = 0;
     (std::memcpy(to + Offset(which++), &parameters, sizeof parameters), ...);
   }
-  /// The same from a pointer to each, as cudaLaunchKernel takes them.
+  /// Like Pack, from a pointer to each argument, as cudaLaunchKernel takes them.
   static void PackFrom(char* to, [[maybe_unused]] void* const* from) {
     [[maybe_unused]] uint32_t which = 0;
     ((std::memcpy(to + Offset(which), from[which], sizeof(Parameters)), ++which), ...);
@@ -73,9 +73,10 @@ struct Body<Function> {
   }
 };
 
-/// Of a body that is known by its number only.
+/// What SpawnBody needs of a body that it knows by number only.
 struct BodyFacts {
-  uint32_t parameters, bytes;
+  uint32_t parameters;  ///< number of parameters
+  uint32_t bytes;       ///< of the packed arguments
   void (*pack)(char* to, void* const* from);
 };
 
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(MtbThreads(kRegisters), MtbsOfAnSm(kRegisters)
   runtime::RunMtb<Bodies<Functions...>>(params);
 }
 
-/// One task by itself: the same bodies, with what registers they need.
+/// The launch that runs one task by itself: the same bodies, with as many registers as they need.
 template <Registers kRegisters, auto... Functions>
 __global__ void __launch_bounds__(MtbThreads(kRegisters))
     SoloKernel(const __grid_constant__ runtime::SoloParams params) {

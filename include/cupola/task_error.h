@@ -1,4 +1,5 @@
-// Why a call of the task API fails, and the limits that this is about. Host code.
+// The errors that functions of the task API return, and the limits that they are about. Host code;
+// everything here is pure and may be called by any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +11,29 @@ namespace cupola::task {
 
 enum class Error {
   kNone,
-  kTooManyThreads,  ///< of a block: more than TaskSystemOf::kThreads, or none
-  kTooManyBlocks,   ///< more than kMostBlocks, or none
-  kTooMuchShared,   ///< shared memory of a block: more than kMostSharedBytes
+  kTooManyThreads,  ///< more threads of a block than TaskSystemOf::kThreads, or none
+  kTooManyBlocks,   ///< more than kMostBlocks blocks, or none
+  kTooMuchShared,   ///< more shared memory of a block than kMostSharedBytes
   kUnknownTask,     ///< an id that this system has not given
-  kTimedOut,        ///< not within TaskSystem::set_time_limit: a task never ends, or needs longer
+  kTimedOut,        ///< TaskSystem::set_time_limit passed: a task takes longer, or never ends
   kNoMemory,        ///< tables could not be allocated
   kDevice,          ///< CUDA failed, now or before; TaskSystem::cuda_error says how
   kUnknownBody,     ///< no function of that name or number
-  kBadArguments,    ///< not as many arguments as the function has parameters
+  kBadArguments,    ///< another number of arguments than the function has parameters
   kForked,          ///< this process is a fork of the one that has used this system
 };
 
-/// Threads of a block, at most; TaskSystemOf::kThreads where a thread has 128 registers.
+/// The most threads of a block; with 128 registers a thread it is TaskSystemOf::kThreads.
 inline constexpr uint32_t kMostThreads = runtime::kMostExecutors * 32;
+/// The most blocks of a task.
 inline constexpr uint32_t kMostBlocks = runtime::kMostTaskBlocks;
-/// Shared memory of a block comes in powers of two of these.
+/// A block gets shared memory as a power of two of units of this many bytes.
 inline constexpr uint32_t kUnitBytes = 512;
+/// The most shared memory of a block, in bytes.
 inline constexpr uint32_t kMostSharedBytes = runtime::kArenaUnits * kUnitBytes;
 
-/// What an error means, with the limit that it is about. TaskSystem::Describe knows more.
+/// What an error means, with the limit that it is about. TaskSystem::Describe also knows the limits
+/// and errors of its own system.
 inline std::string Describe(Error error) {
   switch (error) {
     case Error::kNone:

@@ -1,6 +1,7 @@
-// The CUDA C++ side of cupola/task_c.h: makes a TaskSystem whose bodies C finds by name. Included
-// by sources of a program that nvcc compiles; each of them defines the functions of C, weakly, so
-// that any number of them may.
+// The CUDA C++ side of cupola/task_c.h: makes a TaskSystem whose bodies C finds by name. Sources of
+// a program that nvcc compiles include it. Each of them defines the functions of C as weak symbols,
+// so that several sources of one program may include it. The thread rule is that of
+// cupola/task_c.h.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 #include "cupola/task.h"
 #include "cupola/task_c.h"
 
-/// What a handle points to, whatever its bodies are.
+/// What a handle of C points to. ForC creates it; cupola_tasks_destroy deletes it.
 struct cupola_tasks {
   using Error = cupola::task::Error;
   using TaskId = cupola::task::TaskId;
@@ -31,7 +32,7 @@ struct cupola_tasks {
 
 namespace cupola::task {
 
-/// A body, and what C calls it: a string that lives as long as the program.
+/// A body and its name in C. The string must live as long as the program.
 template <auto Function>
 struct Named {
   const char* name;
@@ -95,8 +96,9 @@ static_assert(static_cast<int>(Error::kNone) == CUPOLA_TASKS_OK &&
 
 }  // namespace internal
 
-/// A handle for C over a TaskSystem of these bodies, on the device that is current when the first
-/// task is put in; cupola_tasks_destroy ends it. nullptr: no memory. Makes no call of CUDA.
+/// Makes a handle for C over a TaskSystem of these bodies. The tasks run on the device that is
+/// current when the first one is put in. cupola_tasks_destroy deletes the handle. Returns nullptr
+/// where there is no memory. Makes no CUDA call.
 template <auto... Functions>
 cupola_tasks* ForC(const Named<Functions>&... bodies) {
   return new (std::nothrow) internal::TasksForC<Functions...>(bodies...);

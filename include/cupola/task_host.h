@@ -1,4 +1,6 @@
-// What the host's side of a TaskSystem needs of the system and of CUDA. Host code.
+// What the host's side of a TaskSystem needs of the operating system and of CUDA: a count of forks,
+// memory that the device can map, and a guard for stream captures. Host code; only
+// cupola/task_system.h uses it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,17 +15,19 @@ namespace cupola::task {
 
 namespace internal {
 
-/// How many forks led to this process since it, or who it comes from, first used a TaskSystem.
+/// Number of forks that led to this process since it, or the process that it comes from, first used
+/// a TaskSystem. A fork handler increments it in each child.
 inline std::atomic<uint32_t> forks{0};
+/// Installs the fork handler at the first call; returns false where that fails.
 inline bool CountForks() {
   static const bool counts =
       pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); }) == 0;
   return counts;
 }
 
-/// Memory of the host's, zero, that the device is to see. Not CUDA's: that of a device which is reset
-/// is gone, and who asks for a task reads it. Shared with forks, so that it stays where the device
-/// has it.
+/// Host memory, zero at first, that the device is to read and write. It is not CUDA's, since CUDA
+/// memory of a device that is reset is gone, and a thread that asks for a task still reads it then.
+/// It is shared with forked processes, so that the parent keeps the pages that the device has mapped.
 struct HostPages {
   HostPages() = default;
   HostPages(const HostPages&) = delete;
@@ -31,6 +35,7 @@ struct HostPages {
   ~HostPages() {
     if (bytes != nullptr) munmap(bytes, size);
   }
+  /// Maps `wanted` bytes; returns false where there is no memory.
   bool Map(size_t wanted) {
     void* const pages =
         mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -44,8 +49,8 @@ struct HostPages {
   size_t size = 0;
 };
 
-/// While it lives, the calling thread may make calls that a capture elsewhere would forbid [CUDA
-/// Runtime API, cudaThreadExchangeStreamCaptureMode].
+/// While an object lives, the calling thread may make calls that a stream capture of another thread
+/// would forbid [CUDA Runtime API, cudaThreadExchangeStreamCaptureMode].
 class RelaxedCapture {
  public:
   RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }

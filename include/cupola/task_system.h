@@ -1,4 +1,5 @@
-// What TaskSystemOf does (cupola/task.h, which includes this behind its declarations). Host code.
+// The definitions of TaskSystemOf's functions. cupola/task.h includes this header behind its
+// declarations. Host code.
 #pragma once
 
 #include "cupola/task.h"
@@ -13,7 +14,7 @@ bool TaskSystemOf<kRegisters, Functions...>::Failed(cudaError_t error) {
   return true;
 }
 
-// Memory of both sides, in one allocation each.
+// Allocates one block of host memory and one of device memory, and divides them.
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::Open() {
   const std::lock_guard lock(mutex_);
@@ -28,12 +29,12 @@ Error TaskSystemOf<kRegisters, Functions...>::Open() {
       Failed(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, MtbThreads(kRegisters),
                                                            kMostSharedBytes)))
     return Error::kDevice;
-  // Loaded now: later that might wait for a task which waits for another.
+  // Load the kernel now: a later load might wait for a task that waits for another one.
   cudaFuncAttributes solo{};
   if (Failed(cudaFuncGetAttributes(&solo, internal::SoloKernel<kRegisters, Functions...>)))
     return Error::kDevice;
   columns_ = static_cast<uint32_t>(sms * blocks);
-  const uint32_t all_columns = columns_ + 1;  // the last one of tasks that are launched
+  const uint32_t all_columns = columns_ + 1;  // the last one is for solo tasks
   const size_t records = all_columns * sizeof(runtime::TaskColumn),
                done = all_columns * runtime::kTaskRows * sizeof(uint32_t), words = 4096,
                heads = columns_ * sizeof(uint32_t), kept = heads * runtime::kTaskRows;
@@ -73,8 +74,9 @@ Error TaskSystemOf<kRegisters, Functions...>::Open() {
   return Error::kNone;
 }
 
-// One that leaves has said so before, so that the next is launched behind it. `task`: one that was
-// put in just now, if any.
+// Launches the MasterKernel where none takes tasks. A MasterKernel that leaves clears `running_`
+// before it ends, so the next one is launched behind it. `task`: the task that was put in just now,
+// or null.
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::EnsureRunning(const runtime::TaskWords* task,
                                                             const TaskId& id) {
@@ -82,7 +84,7 @@ Error TaskSystemOf<kRegisters, Functions...>::EnsureRunning(const runtime::TaskW
   return *running_ != 0 ? Error::kNone : LaunchMaster(task, id);
 }
 
-// Of who holds the mutex.
+// The caller holds mutex_.
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::LaunchMaster(const runtime::TaskWords* task,
                                                            const TaskId& id) {
@@ -100,7 +102,7 @@ Error TaskSystemOf<kRegisters, Functions...>::LaunchMaster(const runtime::TaskWo
   return Error::kNone;
 }
 
-// Of who holds the mutex. One runs behind the other.
+// The caller holds mutex_. Solo launches share one stream, so they run one behind the other.
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::LaunchSolo(const runtime::TaskWords& task,
                                                          const TaskId& id) {
@@ -119,8 +121,9 @@ Error TaskSystemOf<kRegisters, Functions...>::LaunchSolo(const runtime::TaskWord
   return Error::kNone;
 }
 
-// Of who holds the mutex: no MasterKernel runs, nor is there work for one, as far as is known; and
-// no task was launched by itself just now, or runs still: with one more they come in a row.
+// The caller holds mutex_. A task may be a launch of its own where, as far as is known, no
+// MasterKernel runs and none has work, the last solo task was launched some time ago, and it has
+// ended. Otherwise tasks come in a row, for which the MasterKernel pays.
 template <Registers kRegisters, auto... Functions>
 bool TaskSystemOf<kRegisters, Functions...>::MayPutSolo() const {
   return *running_ == 0 && !may_have_kept_ &&
@@ -128,9 +131,10 @@ bool TaskSystemOf<kRegisters, Functions...>::MayPutSolo() const {
          (last_solo_.sequence == 0 || table_->IsDone(last_solo_));
 }
 
-// Launches a task by itself where that may be, or must, as it comes behind one that was. A
-// MasterKernel that has left may have missed the last record of a column: then the next one is
-// launched too, behind the task's launch.
+// Makes a task a launch of its own where MayPutSolo allows it, or where it must be one because it
+// comes behind a solo task (`is_behind_solo`). A MasterKernel that has left may have missed the
+// last record of a column: in that case the next MasterKernel is launched too, behind this task's
+// launch.
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::PutSolo(runtime::TaskWords* task, TaskId* id,
                                                       bool is_behind_solo, bool* is_put) {
@@ -155,8 +159,8 @@ Error TaskSystemOf<kRegisters, Functions...>::PutSolo(runtime::TaskWords* task, 
   return launched;
 }
 
-// Whether a task that was launched by itself has run, or does within kSoon. They run in their
-// order, so one behind another that was too slow is not waited for.
+// Whether a solo task has run, or ends within kSoon. Solo tasks run in their order, so the function
+// does not wait for a task behind another one that was too slow.
 template <Registers kRegisters, auto... Functions>
 bool TaskSystemOf<kRegisters, Functions...>::EndsSoon(const TaskId& id) {
   const uint64_t slow = slow_solo_.load(std::memory_order_relaxed);
@@ -218,7 +222,7 @@ Error TaskSystemOf<kRegisters, Functions...>::Put(uint16_t body, uint32_t bytes,
   pack(reinterpret_cast<char*>(task.words + sizeof task.header / 4));
   const bool is_after_solo = shape.after.sequence != 0 && table_->IsSolo(shape.after);
   const bool is_behind_solo = is_after_solo && !EndsSoon(shape.after);
-  // One that leaves, and says that none runs, may still run the task that this one comes behind.
+  // A MasterKernel that leaves, and has cleared `running_`, may still run the task `after`.
   const auto is_behind_another = [&] {
     return shape.after.sequence != 0 && !is_after_solo && !table_->IsDone(shape.after);
   };
@@ -237,7 +241,7 @@ Error TaskSystemOf<kRegisters, Functions...>::Put(uint16_t body, uint32_t bytes,
   return *running_ != 0 ? Error::kNone : EnsureRunning(&task, *id);
 }
 
-// Whether CUDA is well. A body that traps is seen in any stream.
+// Returns kDevice where CUDA has failed. A body that traps shows as an error in any stream.
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::AskCuda() {
   const internal::RelaxedCapture relaxed;
@@ -245,8 +249,9 @@ Error TaskSystemOf<kRegisters, Functions...>::AskCuda() {
   return state != cudaErrorNotReady && Failed(state) ? Error::kDevice : Error::kNone;
 }
 
-// Spins, and looks now and then whether the MasterKernel runs, where it is needed for that, and
-// CUDA is well.
+// Spins until `is_over`. Every 64 turns it launches the MasterKernel where none runs and
+// `needs_master` says that the wait needs it; every 16,384 turns it asks CUDA for errors and looks
+// at the time limit.
 template <Registers kRegisters, auto... Functions>
 template <class IsOver, class NeedsMaster>
 Error TaskSystemOf<kRegisters, Functions...>::Await(IsOver is_over, NeedsMaster needs_master) {
@@ -276,7 +281,8 @@ Error TaskSystemOf<kRegisters, Functions...>::Check(const TaskId& id, bool* is_d
     asked_.store(now, std::memory_order_relaxed);
     if (const Error error = AskCuda(); error != Error::kNone) return error;
   }
-  // One that has left may have missed its record, or kept it, and nobody else may ask.
+  // A MasterKernel that has left may have missed the task's record, or kept it in a hurry, and
+  // perhaps no other thread launches the next one.
   if (*running_ != 0 || hurrying_ != 0 || table_->IsSolo(id)) return Error::kNone;
   return EnsureRunning();
 }
@@ -314,8 +320,8 @@ Error TaskSystemOf<kRegisters, Functions...>::WaitAll() {
   return error;
 }
 
-// Where the MasterKernel says, behind a fence, that it takes tasks, it takes all that were put in
-// before (docs/launches-as-tasks.md, "What the host may rely on").
+// Where `running_` still says, behind a fence, that the MasterKernel takes tasks, that one runs all
+// tasks that were put in before (docs/launches-as-tasks.md, "What the host may rely on").
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::AskToLeave(bool* takes_all) {
   const std::lock_guard lock(mutex_);
@@ -325,7 +331,7 @@ Error TaskSystemOf<kRegisters, Functions...>::AskToLeave(bool* takes_all) {
   return has_failed_ ? Error::kDevice : Error::kNone;
 }
 
-// Asks CUDA until nothing of it is on the device, nor a task that was launched.
+// Asks CUDA until neither the MasterKernel nor a solo task is on the device.
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::AwaitGone(Clock::time_point start) {
   const internal::RelaxedCapture relaxed;
@@ -405,19 +411,19 @@ std::string TaskSystemOf<kRegisters, Functions...>::Describe(Error error) const 
   return text + ", " + std::to_string(limit.count()) + " us";
 }
 
-// Where CUDA has failed nothing can be given back, and where the device was reset nothing is there:
-// the handles of before are no handles, of which one query is answered with an error [measured on
-// an H200: streams that are synchronised and destroyed then end the process].
+// Where CUDA has failed nothing can be freed. Where the device was reset nothing is left to free:
+// the old handles are invalid. A query of an invalid stream returns an error, but to synchronise
+// and destroy invalid streams ends the process [measured on an H200], so Close queries first.
 template <Registers kRegisters, auto... Functions>
 void TaskSystemOf<kRegisters, Functions...>::Close() {
-  if (IsForked()) return;              // it is the parent's, as is the MasterKernel
-  if (host_.bytes == nullptr) return;  // it has made no CUDA call, and makes none now
+  if (IsForked()) return;              // memory and MasterKernel belong to the parent
+  if (host_.bytes == nullptr) return;  // this system has made no CUDA call, and makes none now
   const internal::RelaxedCapture relaxed;
   if (is_open_) {
     if (has_failed_) return;
     const cudaError_t state = cudaStreamQuery(stream_);
     if (state != cudaSuccess && state != cudaErrorNotReady) return;
-    // What one in a hurry has left is run too. As long as it takes.
+    // Also runs tasks that a MasterKernel left in a hurry. Waits as long as that takes.
     Error error = WaitAll();
     while (error == Error::kTimedOut) error = WaitAll();
     if (error != Error::kNone) return;
