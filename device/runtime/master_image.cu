@@ -1,17 +1,17 @@
-// The MasterKernel that `cupola build` puts bodies into: compiled to PTX when Cupola is built,
-// joined with the kernels of a program by device/compiler/passes/task_module.h. What it calls
-// `cupola_run_body` is made there.
+// The MasterKernel into which `cupola build` puts bodies. It is compiled to PTX when Cupola is
+// built. The pass `task` (device/compiler/passes/task_module.h) joins that PTX with the kernels of
+// a program and makes the function `cupola_run_body`, which is called here.
 #include "device/runtime/master_kernel.cuh"
 #include "device/runtime/task_grid.h"
 
-/// Runs one thread of a body. `arguments`: the kernel's parameters, an address of shared memory;
-/// `thread`: as kTaskThreadBits says; x, y, z: of the block; `shared`: the block's shared memory,
-/// 16-byte aligned; `lanes`: those of the warp that have a thread.
+/// Runs one thread of a body. `arguments`: address of the kernel's parameters in shared memory;
+/// `thread`: the thread's index, as kTaskThreadBits says; x, y, z: index of the block; `shared`:
+/// the block's shared memory, 16-byte aligned; `lanes`: the lanes of the warp that have a thread.
 extern "C" __device__ void cupola_run_body(uint32_t body, uint32_t arguments, uint32_t thread,
                                            uint32_t x, uint32_t y, uint32_t z, uint32_t shared,
                                            uint32_t lanes);
 
-/// bar.sync of a body. Where the block's threads are one warp's and are together, they have met.
+/// bar.sync of a body. Where all threads of the block are in one warp and together, they have met.
 extern "C" __device__ __noinline__ void cupola_sync_block() {
   const uint32_t threads = cupola::runtime::BlockThreads();
   const uint32_t all = threads >= 32 ? cupola::runtime::kAllLanes : (1u << threads) - 1;
@@ -19,16 +19,16 @@ extern "C" __device__ __noinline__ void cupola_sync_block() {
   cupola::runtime::MeetBlock(cupola::runtime::MyWarp().slot, true);
 }
 
-/// Of a body that has that: the thread is about to return. Not behind the body, where compiled code
-/// may hold threads that have returned until their warp is together again, which others at a
-/// barrier keep it from being.
+/// A body of kind kMeetsAndLeaves calls this in each thread that is about to return. It cannot be
+/// called behind the body: there, compiled code may hold threads that have returned until their
+/// warp is together again, which other threads of the warp, waiting at a barrier, prevent.
 extern "C" __device__ __noinline__ void cupola_leave_block() {
   cupola::runtime::MeetBlock(cupola::runtime::MyWarp().slot, false);
 }
 
 namespace cupola::runtime {
 
-/// Moves `count` items; all threads of the task together.
+/// Moves `count` items. All threads of the task call it together.
 template <typename Item>
 __device__ void CopyItems(const TaskCopy& copy, uint32_t thread, uint64_t count) {
   auto* const to = reinterpret_cast<Item*>(copy.to);
@@ -67,6 +67,7 @@ __device__ inline void FillBytes(const TaskFill& fill, uint32_t thread) {
   }
 }
 
+/// What RunWarp calls for each thread of a task.
 struct ImageBodies {
   __device__ static void Run(uint32_t body, const char* arguments) {
     if (body >= kFirstOwnBody) {

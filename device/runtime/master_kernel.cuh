@@ -1,9 +1,9 @@
 // The MasterKernel: a resident kernel that runs narrow tasks as they come, without a launch for
-// each. Pagoda, section 4.1; docs/narrow-tasks.md says what is done otherwise and why.
+// each. Pagoda, section 4.1; docs/narrow-tasks.md says what differs from the paper and why.
 //
-// An MTB is a scheduler warp, which pulls records from the column of the same number and hands them
-// to executor warps, and the executor warps, which sleep at a barrier each until they are handed
-// one. Device code of one MTB; programs call nothing here.
+// An MTB consists of a scheduler warp and executor warps. The scheduler pulls records from the
+// column with the MTB's number and hands the tasks' warps to executors. Each executor sleeps at a
+// barrier until it is handed a warp. This is device code of one MTB; programs call nothing here.
 #pragma once
 
 #include "device/runtime/mtb.cuh"
@@ -12,13 +12,14 @@
 
 namespace cupola::runtime {
 
-/// Leaves a follower to the scheduler.
+/// Leaves the follower in `row` to the scheduler.
 __device__ inline void LeaveFollower(uint32_t row) {
   if (threadIdx.x % 32 == 0) MarkBits(&Mtb().released[row / 32], 1u << (row % 32));
 }
 
-/// The executors that were taken for a follower start it; where others wait for executors they are
-/// given back, and it is left to the scheduler. Whether it was started.
+/// Starts a follower with the executors that were taken for it. Where other tasks wait for
+/// executors, gives the executors back and leaves the follower to the scheduler. Returns whether it
+/// was started.
 __device__ inline bool StartWith(uint32_t executors, uint32_t row, bool is_crowded) {
   if (!is_crowded) {
     Wake(executors);
@@ -31,10 +32,10 @@ __device__ inline bool StartWith(uint32_t executors, uint32_t row, bool is_crowd
   return false;
 }
 
-/// The task that waited for one which has ended starts at once, if there are executors for it; else
-/// it is left to the scheduler, or to who makes executors ready for it just now. It needs no slot
-/// (Scheduler::Follow). What the one before it wrote is seen by it: lane 0 has seen all its warps
-/// end. Whether it was started.
+/// Starts the follower in `row`, whose predecessor has just ended, if there are executors for it.
+/// Otherwise leaves it to the scheduler, or to the warp that is making executors ready for it. A
+/// follower needs no slot (Scheduler::Follow). It sees what its predecessor wrote, since lane 0 has
+/// seen all warps of that task end. Returns whether this call started it.
 __device__ inline bool StartFollower(uint32_t row, bool is_crowded) {
   uint32_t ready = kNothingReady;
   if (threadIdx.x % 32 == 0) {
@@ -43,7 +44,7 @@ __device__ inline bool StartFollower(uint32_t row, bool is_crowded) {
     if (ready == kNothingReady || ready == kMakingReady) ready = Exchange(word, kStarts);
   }
   ready = __shfl_sync(kAllLanes, ready, 0);
-  __syncwarp();  // what lane 0 has seen to end has ended for those that hand out what follows
+  __syncwarp();  // what lane 0 has seen to end has ended for lanes that hand out the follower
   if (ready == kMakingReady) return false;
   if (ready != kNothingReady) return StartWith(ready, row, is_crowded);
   const TaskHeader& header = Header(row);
@@ -53,9 +54,10 @@ __device__ inline bool StartFollower(uint32_t row, bool is_crowded) {
   return false;
 }
 
-/// While a task runs that this warp has started, takes executors for that one's own follower, if it
-/// has one and a quarter of them stay free for others: to start it then is to wake them. Before
-/// `done` of the warp's task is written, so before the host writes the follower's row again.
+/// Called while a task runs that this warp has started. Takes executors for that task's own
+/// follower, if it has one and a quarter of the executors stays free for others: to start the
+/// follower is then only to wake them. This comes before `done` of the warp's own task is written,
+/// so before the host can write the follower's row again.
 __device__ inline void MakeReady(uint32_t row_before) {
   const bool is_first = threadIdx.x % 32 == 0;
   uint32_t follower = 0;
@@ -63,7 +65,7 @@ __device__ inline void MakeReady(uint32_t row_before) {
     follower = LoadAcquire(&Mtb().warps_left[row_before]) >> kFollowerShift;
     if (follower != 0 &&
         CompareAndSwap(&Mtb().ready[follower - 1], kNothingReady, kMakingReady) != kNothingReady) {
-      follower = 0;  // it has been started
+      follower = 0;  // the follower has been started
     }
   }
   follower = __shfl_sync(kAllLanes, follower, 0);
@@ -75,19 +77,19 @@ __device__ inline void MakeReady(uint32_t row_before) {
   const uint32_t taken = TakeExecutors(row, kNoSlot, {}, warps, warps, executors / 4);
   uint32_t before = kMakingReady, is_crowded = 0;
   if (is_first) {
-    FenceForMtb();  // who starts it sees who was taken, and the scheduler what was written
+    FenceForMtb();  // who starts it sees who was taken, and the scheduler sees what was written
     before = CompareAndSwap(&Mtb().ready[row], kMakingReady, taken);
     is_crowded = taken == 0 ? 1 : LoadAcquire(&Mtb().crowded);
   }
   if (__shfl_sync(kAllLanes, before, 0) != kStarts) return;
-  // The one before it has ended meanwhile, whose last warp has left the start to this one.
-  __syncwarp();  // what lane 0 has seen has ended for all lanes
+  // The task before it has ended meanwhile, and its last warp has left the start to this warp.
+  __syncwarp();  // what lane 0 has seen is seen by all lanes
   StartWith(taken, row, __shfl_sync(kAllLanes, is_crowded, 0) != 0);
 }
 
-/// Behind the body: what the block had is given back by its last warp; the last of the task lets
-/// its follower start and tells the host. All lanes call it. One fence is before all that others go
-/// by.
+/// Runs behind the body. The last warp of a block gives back what the block had. The last warp of
+/// the task starts the follower and tells the host. All lanes call it. One fence comes before all
+/// words by which others decide.
 __device__ inline void FinishWarp(const MasterParams& params, WarpEntry& warp, uint32_t row) {
   MtbState& mtb = Mtb();
   const bool is_first = threadIdx.x % 32 == 0;
@@ -96,7 +98,7 @@ __device__ inline void FinishWarp(const MasterParams& params, WarpEntry& warp, u
   if (is_first) {
     const uint32_t slot = warp.slot;
     sequence = mtb.sequence[row];
-    FenceForMtb();  // behind all reads of what the scheduler may write next
+    FenceForMtb();  // behind all reads of words that the scheduler may write next
     if (slot != kNoSlot && CountDown(&mtb.blocks[slot].warps_left) == 1) {
       FenceForMtb();
       MarkBits(&mtb.ended_blocks, 1u << slot);
@@ -105,7 +107,7 @@ __device__ inline void FinishWarp(const MasterParams& params, WarpEntry& warp, u
     is_last = (before & kCountMask) == 1;
     if (is_last) {
       follower = before >> kFollowerShift;
-      // With acquire: what the other warps wrote, and what the scheduler did.
+      // With acquire: sees what the other warps and the scheduler wrote.
       (void)LoadAcquire(&mtb.warps_left[row]);
       is_crowded = LoadAcquire(&mtb.crowded);
     }
@@ -123,7 +125,7 @@ __device__ inline void FinishWarp(const MasterParams& params, WarpEntry& warp, u
   StoreShared(&warp.job, kNoJob);
 }
 
-/// An executor warp: runs what it is handed.
+/// The loop of an executor warp: runs the warps of tasks that it is handed.
 template <class Bodies>
 __device__ void RunExecutor(const MasterParams& params) {
   WarpEntry& warp = MyWarp();
@@ -137,7 +139,7 @@ __device__ void RunExecutor(const MasterParams& params) {
   }
 }
 
-/// A block of the MasterKernel: a scheduler warp, and executors, kMostExecutors of them at most.
+/// A block of the MasterKernel: a scheduler warp and at most kMostExecutors executor warps.
 template <class Bodies>
 __device__ void RunMtb(const MasterParams& params) {
   MtbState& mtb = Mtb();

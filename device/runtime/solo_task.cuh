@@ -1,14 +1,16 @@
-// A task that is launched by itself, where no MasterKernel runs: a block for each of its own,
-// without a scheduler, in the words of an MTB, so that bodies find what they find there. Device
-// code; docs/narrow-tasks.md, "The first task".
+// A solo task: a task that is a launch of its own, where no MasterKernel runs. The launch has a
+// block for each block of the task and no scheduler. It uses the shared memory of an MTB
+// (MtbState), so that bodies find there what they find in an MTB. Device code;
+// docs/narrow-tasks.md, "The first task".
 #pragma once
 
 #include "device/runtime/mtb.cuh"
 
 namespace cupola::runtime {
 
-/// Counts a block that has ended, with all that its threads wrote; whether it is the last, which
-/// sees what all wrote. The word is 0 before and behind it. One thread of the block.
+/// Counts a block that has ended, with all that its threads wrote. Returns whether it is the last
+/// block, which sees what all blocks wrote. The word is 0 before and after the launch. One thread
+/// of the block calls it.
 __device__ inline bool EndSoloBlock(uint32_t* blocks_ended) {
   if (gridDim.x == 1) return true;
   uint32_t before;
@@ -21,7 +23,7 @@ __device__ inline bool EndSoloBlock(uint32_t* blocks_ended) {
   return true;
 }
 
-/// A block of such a launch: its first warp stands where an MTB's scheduler does, and ends.
+/// A block of such a launch. Its first warp stands in for an MTB's scheduler, and ends at once.
 template <class Bodies>
 __device__ void RunSolo(const SoloParams& params) {
   constexpr uint32_t kRow = 0, kSlot = 0;

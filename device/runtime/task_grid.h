@@ -1,5 +1,5 @@
-// What a launch that has become a task says of its grid: in the record, between the header and the
-// kernel's parameters. Plain layout, for host and device code alike. docs/narrow-tasks.md.
+// The grid of a launch that has become a task. It lies in the task's record between the header and
+// the kernel's parameters. Plain layouts, for host and device code alike. docs/narrow-tasks.md.
 #pragma once
 
 #include <cstdint>
@@ -8,41 +8,45 @@
 
 namespace cupola::runtime {
 
+/// Shape of the launch. intercept/tasks writes it; master_image.cu reads it.
 struct TaskGrid {
-  uint16_t block[3];  ///< threads: x, y, z
-  uint16_t blocks_z;
-  uint32_t blocks_x, blocks_y;
+  uint16_t block[3];  ///< threads of a block: x, y, z
+  uint16_t blocks_z;  ///< blocks of the grid
+  uint32_t blocks_x;
+  uint32_t blocks_y;
 };
 static_assert(sizeof(TaskGrid) == 16);
 
-/// Of a kernel's parameters, which lie at a multiple of 16.
+/// The most bytes of a kernel's parameters. They begin at a multiple of 16.
 inline constexpr uint32_t kTaskParameterBytes = kTaskArgumentBytes - sizeof(TaskGrid);
 static_assert((sizeof(TaskHeader) + sizeof(TaskGrid)) % 16 == 0);
 
-/// TaskHeader::body of a copy between memory that the device can read and write, in place of a
-/// kernel; its parameters are a TaskCopy.
+/// TaskHeader::body of a task that copies memory instead of running a kernel. The device must be
+/// able to read and write both ranges. The task's parameters are a TaskCopy.
 inline constexpr uint16_t kCopyBody = 0xffff;
 struct TaskCopy {
-  uint64_t to, from;
+  uint64_t to;    ///< device address
+  uint64_t from;  ///< device address
   uint64_t bytes;
 };
 
-/// The same of one that sets memory; its parameters are a TaskFill.
+/// TaskHeader::body of a task that sets memory. The task's parameters are a TaskFill.
 inline constexpr uint16_t kFillBody = 0xfffe;
 struct TaskFill {
-  uint64_t to;
-  uint32_t pattern;  ///< of four bytes, again and again
-  uint32_t bytes;
+  uint64_t to;       ///< device address
+  uint32_t pattern;  ///< four bytes, which are repeated
+  uint32_t bytes;    ///< bytes to set
 };
 
-/// Bodies below this are kernels.
+/// Bodies with numbers below this are kernels.
 inline constexpr uint16_t kFirstOwnBody = kFillBody;
 
-/// MasterParams::unit_bytes of a MasterKernel that runs launches: a block may have up to
-/// kArenaUnits of these.
+/// MasterParams::unit_bytes of a MasterKernel that runs launches as tasks. A block may have up to
+/// kArenaUnits units.
 inline constexpr uint32_t kTaskUnitBytes = 512;
 
-/// How a thread's index in its block is told to a body: x | y << kTaskThreadBits | z << twice that.
+/// A body is told a thread's index in its block as x | y << kTaskThreadBits |
+/// z << (2 * kTaskThreadBits).
 inline constexpr uint32_t kTaskThreadBits = 11;
 
 }  // namespace cupola::runtime

@@ -1,20 +1,22 @@
-// How the scheduler warp of an MTB ends, with all tasks run or in a hurry, and takes up what one in a
-// hurry has left. docs/narrow-tasks.md, "Leaving". Device code.
+// How the scheduler warp of an MTB ends, either when all tasks have run or in a hurry, and how the
+// next launch takes up the tasks that one in a hurry has left. docs/narrow-tasks.md, "Leaving".
+// Device code.
 #pragma once
 
 #include "device/runtime/task_scheduler.cuh"
 
 namespace cupola::runtime {
 
-/// Whether a hurry that the host has said is one of this launch too: it is said of the newest one,
-/// which may come behind one that leaves.
+/// Whether the host's request to leave in a hurry is meant for this launch too. The host names the
+/// newest launch, which may come behind one that is still leaving.
 __device__ inline bool IsMeant(uint32_t hurry, uint32_t epoch) {
   return hurry != 0 && hurry - epoch <= kMostEpochsBehind;
 }
 
-/// Lane 0 of column 0 tells all what the host has said; `awake` and `busy` are the device's words.
-/// Where the kernel is to leave, as it is when no column has had anything to do for long, the host
-/// is told first, once, that it takes no more tasks, then the other columns.
+/// Lane 0 of column 0 tells all columns what the host has said. `awake` and `busy` are the device's
+/// words. The kernel is to leave when the host asks, or when no column has had anything to do for
+/// idle_ns. Then the function first tells the host, once, that the kernel takes no more tasks, and
+/// after that the other columns.
 __device__ inline void Scheduler::Hear(const HostControl& host, uint32_t awake, uint32_t busy) {
   const uint64_t now = NowNs();
   if (busy_ || busy != 0) Mtb().idle_since = now;
@@ -28,8 +30,9 @@ __device__ inline void Scheduler::Hear(const HostControl& host, uint32_t awake, 
   StoreRelaxed(&params_.device->leave, params_.epoch);
 }
 
-/// Takes in whether there is a hurry, of one that leaves, and whether other columns leave still. Of
-/// those that ask the host column 0 tells the others.
+/// While the MasterKernel leaves: reads whether it is to leave in a hurry, and whether other columns
+/// are still leaving. If `asks_host`, the column reads the host's word itself; column 0 then tells
+/// the others.
 __device__ inline void Scheduler::HearHurry(bool asks_host) {
   uint4 seen = {};
   if (lane_ == 0) seen = LoadRelaxedSystem(params_.device);
@@ -42,8 +45,8 @@ __device__ inline void Scheduler::HearHurry(bool asks_host) {
   }
 }
 
-/// Takes a record that was kept into shared memory; what Scheduler::rows_ holds of it then. A lane for
-/// each of several rows.
+/// Reads a record that was kept into shared memory, and returns its Scheduler::rows_ bit. Each lane
+/// may call it for a row of its own.
 __device__ inline uint32_t TakeKeptRow(const TaskColumn& column, uint32_t row, uint32_t begun) {
   MtbState& mtb = Mtb();
   uint32_t chunks = 1;
@@ -61,7 +64,7 @@ __device__ inline uint32_t TakeKeptRow(const TaskColumn& column, uint32_t row, u
   return header.after == 0 ? Scheduler::kReady : Scheduler::kWaiting;
 }
 
-/// Tasks that an earlier launch in a hurry has left are there again; Scheduler::rows_ of each lane.
+/// Takes up the tasks that an earlier launch in a hurry has left. Returns Scheduler::rows_ of the lane.
 __device__ inline uint32_t TakeKept(const TaskColumn* column, uint32_t* kept,
                                     const uint32_t (&found)[2]) {
   uint32_t rows = 0, count = 0;
@@ -77,8 +80,8 @@ __device__ inline uint32_t TakeKept(const TaskColumn* column, uint32_t* kept,
   return rows;
 }
 
-/// Takes the record that came with the launch into shared memory, if it is that of `position` and
-/// waits for no other.
+/// Copies the record that came with the launch into shared memory, if it is the record of `position`
+/// and its task waits for no other. Returns whether it did.
 __device__ inline bool TakeFirst(const TaskChunk* chunks, uint32_t position) {
   if (chunks[0].sequence != position + 1 || chunks[0].words[1] >> 16 != 0) return false;
   MtbState& mtb = Mtb();
@@ -95,8 +98,9 @@ __device__ inline bool TakeFirst(const TaskChunk* chunks, uint32_t position) {
   return true;
 }
 
-/// Of the scheduler warp, in shared memory that is clear. What it reads of device memory it reads
-/// at once. Not inline, as all that is rare: the scheduler has few registers.
+/// Called by the scheduler warp when shared memory is cleared. It reads all it needs of device memory
+/// at once. This function and others that run rarely are not inline, since the scheduler has few
+/// registers.
 __device__ __noinline__ Beginning Begin(const MasterParams& params) {
   uint32_t* const kept = params.kept + blockIdx.x * kTaskRows;
   uint4 device = LoadRelaxedSystem(params.device);
@@ -108,7 +112,7 @@ __device__ __noinline__ Beginning Begin(const MasterParams& params) {
   }
   if (__any_sync(kAllLanes, found[0] | found[1])) {
     now.rows = TakeKept(params.columns + blockIdx.x, kept, found);
-    device = LoadRelaxedSystem(params.device);  // that took some looks at host memory
+    device = LoadRelaxedSystem(params.device);  // TakeKept took the time of some host memory reads
   }
   // A block that begins late may be asked to leave already: then it begins nothing else.
   const auto word = [](uint32_t own) { return __shfl_sync(kAllLanes, own, 0); };
@@ -123,37 +127,39 @@ __device__ __noinline__ Beginning Begin(const MasterParams& params) {
   return now;
 }
 
-/// Writes down what the next launch takes: all that has warps left. `begun` of the rows `first` and
-/// `second`, where these are rows.
+/// Writes down what the next launch takes up: every task that has warps left. `first_begun` and
+/// `second_begun` say how far the tasks in the rows `first` and `second` have begun; kTaskRows: there
+/// is no such row.
 __device__ __noinline__ void WriteKept(uint32_t* kept, uint32_t first, uint32_t first_begun,
                                        uint32_t second, uint32_t second_begun) {
-  __syncwarp();  // each lane reads what the first one wrote when it handed blocks out
+  __syncwarp();  // each lane reads what lane 0 wrote when it handed blocks out
   for (uint32_t row = threadIdx.x; row < kTaskRows; row += 32) {
     if ((LoadAcquire(&Mtb().warps_left[row]) & kCountMask) == 0) continue;
-    uint32_t begun = Mtb().begun[row];  // of one that was left before, too
+    uint32_t begun = Mtb().begun[row];  // not 0 for a task that was left before, too
     if (row == first) begun = first_begun;
     if (row == second) begun = second_begun;
     kept[row] = begun + 1;
   }
 }
 
-/// In a hurry: no block has begun that may wait for warps of its own which have not.
+/// In a hurry: whether no block has begun that may wait for warps of its own which have not begun.
 __device__ inline bool Scheduler::MayLeaveRest() const {
   return left_ == 0 || slot_ == kNoSlot || next_.warp == 0;
 }
 
-/// Runs what was written before the host knew that no more is taken (docs/narrow-tasks.md,
-/// "Leaving"), and all that was there; in a hurry, the rest of a block. Column 0 stays until the others
-/// have, to hear of a hurry for them.
+/// Runs the records that the host wrote before it knew that the kernel takes no more
+/// (docs/narrow-tasks.md, "Leaving"), and all tasks that were there. In a hurry, runs only the rest of
+/// a block that has begun. Column 0 stays until the other columns have finished, to hear of a hurry
+/// for them.
 __device__ inline void Scheduler::RunRest() {
   if (lane_ == 0) {
     Mtb().idle_since = NowNs();
-    atomicAdd(&params_.device->busy, 1u);  // it counts once more as it leaves
+    atomicAdd(&params_.device->busy, 1u);  // a column that leaves counts once more
   }
   __syncwarp();
   const bool is_first = blockIdx.x == 0;
-  // At least until a look at the records has found nothing, or all that a column can hold has come:
-  // the host may rely on what it wrote before it saw that the kernel runs.
+  // Look at least until a look at the records has found nothing, or as many records have come as a
+  // column can hold: the host relies on what it wrote before it saw that the kernel runs.
   const uint32_t first = head_;
   quiet_ = kQuietLooks;
   for (bool found = true; !hurries_ && ((found && head_ - first < kTaskRows) ||
@@ -166,15 +172,15 @@ __device__ inline void Scheduler::RunRest() {
   for (uint32_t turn = 0;
        hurries_ ? !MayLeaveRest() : !AllHaveEnded() || (is_first && others_leave_); ++turn) {
     HandOut();
-    // Column 0 may not have met one that began when all were to leave.
+    // Column 0 may have ended before a column that began when all were to leave.
     HearHurry(is_first || (is_late_ && turn % kTurnsOfALateLook == 0));
   }
   if (lane_ == 0) atomicAdd(&params_.device->busy, ~0u);
 }
 
-/// In a hurry, and no executor runs: what has not begun is left to the next launch.
+/// In a hurry, when no executor runs: leaves all that has not begun to the next launch.
 __device__ inline void Scheduler::KeepRest() {
-  if (left_ != 0 && slot_ != kNoSlot) {  // a block that has got room, and no executor
+  if (left_ != 0 && slot_ != kNoSlot) {  // a block that has room but was handed to no executor
     left_ = 0;
     ++blocks_left_;
   }
@@ -185,8 +191,9 @@ __device__ inline void Scheduler::KeepRest() {
             roomy_row, BegunTo(roomy_block, 0));
 }
 
-/// Until all executors are free. Twice, for one that was free when it was looked at may have been
-/// handed a follower by one that then became free; none is handed any more after the first time.
+/// Waits until all executors are free. It must see that twice in a row: an executor that was free when
+/// the scheduler looked at it may have been handed a follower by one that became free after that. No
+/// follower is handed out any more after the first time.
 __device__ inline void Scheduler::AwaitExecutors() {
   const uint32_t executors = blockDim.x / 32 - 1;
   const uint32_t* const job = &Mtb().warps[lane_].job;
@@ -196,12 +203,13 @@ __device__ inline void Scheduler::AwaitExecutors() {
   }
 }
 
-/// The host has been told that the kernel takes no more tasks; then the executors are let go.
+/// The host has been told that the kernel takes no more tasks. Runs or keeps the rest, and then lets
+/// the executors end.
 __device__ inline void Scheduler::End() {
   RunRest();
-  if (hurries_) SetCrowded(true);  // so that nobody starts a follower
+  if (hurries_) SetCrowded(true);  // so that no executor starts a follower
   SetBusy(false);
-  AwaitExecutors();  // who has ended a task may not yet have said that it is free
+  AwaitExecutors();  // an executor that has ended a task may not yet have said that it is free
   if (hurries_) KeepRest();
   const uint32_t executors = blockDim.x / 32 - 1;
   if (lane_ < executors) StoreShared(&Mtb().warps[lane_].job, kQuitJob);

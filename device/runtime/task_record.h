@@ -1,20 +1,23 @@
 // What the host and a MasterKernel share about narrow tasks: the record of a task, the column of
-// records that one MTB pulls from, and the words by which both sides say what they are doing. Plain
-// layouts of fixed size, for host and device code alike. Pagoda, section 4.2; docs/narrow-tasks.md.
+// records that one MTB pulls from, and the words by which both sides say what they do. Plain layouts
+// of fixed size, for host and device code alike. TaskTable (task_table.h) writes the records on the
+// host; the MTBs (mtb.cuh) read them on the device. Pagoda, section 4.2; docs/narrow-tasks.md.
 //
 // Words
 //   MTB        a block of the MasterKernel: a scheduler warp and executor warps
-//   column     the records that one MTB pulls, a ring of kTaskRows in host memory
-//   position   the how-many-eth task of a column it is; it lies in row position % kTaskRows
-//   sequence   position + 1: what a record carries that is complete, and `done` once it has run
+//   column     the records that one MTB pulls, a ring of kTaskRows rows in host memory
+//   position   the index of a task in its column, from 0; its record lies in row
+//              position % kTaskRows
+//   sequence   position + 1: a complete record carries it, and `done` gets it when the task has run
 //
 // Rules
-//   - A record is chunks of 16 bytes, each written and read at once, each with the sequence. It is
-//     complete when all of them carry the sequence that is due; no order between them is needed.
-//   - The host writes a row when `done` of it says that the task before it there has run.
-//   - `done` is written behind everything that the task wrote (fence.sys), by the warp of it that
-//     ended last.
-//   - Tasks of a column start in any order but where TaskHeader::after says another.
+//   - A record consists of chunks of 16 bytes. Each chunk is written and read in one access and
+//     carries the sequence. The record is complete when all its chunks carry the sequence that is
+//     due; no order between the chunks is needed.
+//   - The host writes a row only when `done` of the row says that the task before it there has run.
+//   - The warp of a task that ends last writes `done`, behind everything that the task wrote
+//     (release at the scope of the system).
+//   - Tasks of a column start in any order, except where TaskHeader::after requires one.
 #pragma once
 
 #include <cstddef>
@@ -22,54 +25,56 @@
 
 namespace cupola::runtime {
 
-inline constexpr uint32_t kTaskRows = 64;
-inline constexpr uint32_t kChunkWords = 3;
-inline constexpr uint32_t kRecordChunks = 16;
-/// Of a record that are read together with other records', and all that most have.
+inline constexpr uint32_t kTaskRows = 64;      ///< rows of a column
+inline constexpr uint32_t kChunkWords = 3;     ///< words of a chunk, besides its sequence
+inline constexpr uint32_t kRecordChunks = 16;  ///< the most chunks of a record
+/// The first chunks of a record, which the device reads together with those of other records. Most
+/// records have no more chunks.
 inline constexpr uint32_t kNearChunks = 8;
 inline constexpr uint32_t kRecordWords = kChunkWords * kRecordChunks;
 
-/// Threads of a block wait for each other; and the body itself says when one has ended, before it
-/// returns.
+/// Values of TaskHeader::barrier. kMeets: the threads of a block wait for each other at barriers.
+/// kMeetsAndLeaves: they do, and the body itself says when a thread has ended, before it returns.
 inline constexpr uint8_t kMeets = 1, kMeetsAndLeaves = 2;
 
-/// Words 0 to 3 of a record; the arguments are behind them, each at a multiple of its alignment, which
-/// is kTaskArgumentAlign at most: wherever a record is read from, it is aligned to that.
+/// Words 0 to 3 of a record. The arguments follow, each at a multiple of its alignment, which is at
+/// most kTaskArgumentAlign: whoever reads a record has it aligned to that.
 struct TaskHeader {
-  uint16_t body;     ///< which of the functions of the MasterKernel
-  uint8_t chunks;    ///< of the record that are in use
+  uint16_t body;     ///< number of the MasterKernel's function that the task runs
+  uint8_t chunks;    ///< number of the record's chunks that are in use
   uint8_t barrier;   ///< 0, kMeets or kMeetsAndLeaves
-  uint16_t threads;  ///< of a block
-  /// It starts only when the task so many positions before it in its column has ended; 0: no such
-  /// one. Tasks kTaskRows and more before it have ended.
+  uint16_t threads;  ///< number of threads of a block
+  /// The task starts only when the task this many positions before it in its column has ended.
+  /// 0: it waits for none. Tasks kTaskRows and more positions before it have ended anyway.
   uint16_t after;
-  uint32_t blocks;
-  uint32_t shared_bytes;  ///< of a block
+  uint32_t blocks;        ///< number of blocks of the task
+  uint32_t shared_bytes;  ///< shared memory of a block, in bytes
 };
 static_assert(sizeof(TaskHeader) == 16);
 
 inline constexpr uint32_t kTaskArgumentBytes = 4 * kRecordWords - sizeof(TaskHeader);
-inline constexpr uint32_t kTaskArgumentAlign = 16;
+inline constexpr uint32_t kTaskArgumentAlign = 16;  ///< in bytes
 static_assert(sizeof(TaskHeader) % kTaskArgumentAlign == 0 &&
               4 * kRecordWords % kTaskArgumentAlign == 0);
 
-/// Executor warps of an MTB, at most: a block has 32 warps, one of them schedules.
+/// The most executor warps of an MTB: a block has at most 32 warps, and one of them schedules.
 inline constexpr uint32_t kMostExecutors = 31;
 
-/// Threads of an MTB whose threads have so many registers: two such blocks are on an SM where 32 do,
-/// else one.
+/// Number of threads of an MTB whose threads have `registers` registers each.
 constexpr uint32_t MtbThreads(uint32_t registers) { return registers > 64 ? 512 : 1024; }
+/// Number of MTBs on an SM: two where a thread has 32 registers or fewer, else one.
 constexpr uint32_t MtbsOfAnSm(uint32_t registers) { return registers > 32 ? 1 : 2; }
-/// The warps of that which run tasks: no block of a task has more.
+/// Number of an MTB's warps that run tasks. No block of a task has more warps.
 constexpr uint32_t MtbExecutors(uint32_t registers) { return MtbThreads(registers) / 32 - 1; }
 static_assert(MtbExecutors(32) == kMostExecutors);
 
-/// Blocks of a task, at most.
+/// The most blocks of a task.
 inline constexpr uint32_t kMostTaskBlocks = 1 << 20;
 
-/// Parts that the shared memory of an MTB is given out in.
+/// Number of units into which the arena, the shared memory of an MTB for tasks, is divided.
 inline constexpr uint32_t kArenaUnits = 64;
 
+/// A part of a record, which is written and read in one access of 16 bytes.
 struct alignas(16) TaskChunk {
   uint32_t words[kChunkWords];
   uint32_t sequence;
@@ -80,68 +85,75 @@ struct alignas(256) TaskRecord {
 };
 static_assert(sizeof(TaskRecord) == 256);
 
+/// A column of the TaskTable, in host memory. The host writes it, and one MTB reads it.
 struct TaskColumn {
   TaskRecord rows[kTaskRows];
-  /// Position behind the last record, written behind it. What the device looks at while tasks come:
-  /// a line that the device reads costs the host some 30 ns when it writes there next.
+  /// Position behind the last record. The host writes it after that record. While tasks come the
+  /// device looks only at this word, which has a line to itself: after the device has read a line,
+  /// the host's next write there costs some 30 ns.
   alignas(128) uint32_t tail;
 };
 
-/// What the host tells the MasterKernel; host memory, read by one MTB only, and by those that begin when
-/// all are to leave.
+/// What the host tells the MasterKernel, in host memory. Only the MTB of column 0 reads it, and MTBs
+/// that begin when the MasterKernel is already leaving. An epoch is the number of a launch of the
+/// MasterKernel (MasterParams::epoch).
 struct alignas(64) HostControl {
-  uint32_t awake;  ///< columns below this are pulled from
-  uint32_t leave;  ///< epoch of the MasterKernel that is to leave, when all has run
-  /// Epoch of the newest one where it is to leave as soon as the blocks that run have ended, and
-  /// the one before it too, which may be leaving still; 0: none.
+  uint32_t awake;  ///< the MTBs pull from columns with numbers below this
+  uint32_t leave;  ///< epoch of the MasterKernel that is to leave when all tasks have run
+  /// Epoch of the newest MasterKernel, where it is to leave in a hurry: as soon as the blocks that
+  /// run have ended. The request also holds for the MasterKernel before it, which may still be
+  /// leaving. 0: no such request.
   uint32_t hurry;
 };
 
-/// Between the epochs of those two, at most: no epoch is 0.
+/// The largest distance between the epochs of these two MasterKernels: an epoch is never 0.
 inline constexpr uint32_t kMostEpochsBehind = 2;
 
-/// What the MasterKernel tells the host; host memory.
+/// What the MasterKernel tells the host, in host memory.
 struct alignas(64) MasterState {
-  uint32_t running;  ///< epoch of the MasterKernel that takes tasks; 0: none does
+  uint32_t running;  ///< epoch of the MasterKernel that takes tasks; 0: none takes any
 };
 
-/// What MTBs share; device memory, zero when made.
+/// What the MTBs of a MasterKernel share, in device memory that is zero when it is allocated.
 struct alignas(64) DeviceControl {
-  uint32_t awake;  ///< HostControl::awake, as last read
-  uint32_t leave;  ///< epoch that is to leave
-  uint32_t busy;   ///< columns that have something to do, and once more each that leaves
-  uint32_t hurry;  ///< epoch that is in a hurry
+  uint32_t awake;  ///< HostControl::awake, as column 0 last read it
+  uint32_t leave;  ///< epoch of the MasterKernel that is leaving
+  uint32_t busy;   ///< number of columns with something to do, plus the number of columns that leave
+  uint32_t hurry;  ///< epoch of the MasterKernel that leaves in a hurry
 };
 
+/// MasterParams::first_column: the launch comes with no record.
 inline constexpr uint32_t kNoColumn = ~0u;
 
-/// Parameters of a MasterKernel, which is launched with a block for each column.
+/// Parameters of a MasterKernel. Its grid has one block, an MTB, for each column.
 struct MasterParams {
   const TaskColumn* columns;  ///< host memory
   uint32_t* done;             ///< host memory: kTaskRows sequences for each column
-  const HostControl* host;
-  MasterState* state;
-  DeviceControl* device;
-  uint32_t* heads;      ///< device memory: the next position of each column
-  /// Device memory, kTaskRows words for each column, zero when made: of a task that one in a hurry has
-  /// left to the next, 1 + how far it had begun (mtb.cuh, BegunTo).
+  const HostControl* host;    ///< host memory
+  MasterState* state;         ///< host memory
+  DeviceControl* device;      ///< device memory
+  uint32_t* heads;            ///< device memory: the next position of each column
+  /// Device memory, kTaskRows words for each column, zero when allocated. A MasterKernel that leaves
+  /// in a hurry writes here, for each task that it leaves to the next one, 1 + how far the task had
+  /// begun (mtb.cuh, BegunTo). 0: no task was left there.
   uint32_t* kept;
-  uint32_t epoch;       ///< of this launch; never 0
-  uint32_t idle_ns;     ///< nothing to do for so long, and it leaves
-  uint32_t unit_bytes;  ///< of the arena; its dynamic shared memory is kArenaUnits of these
-  /// A record that was put in before the launch, and its column (kNoColumn: none is given): if it
-  /// is the next one there, it need not be read from host memory. Where another launch has taken
-  /// it, or others come before it, it says nothing.
+  uint32_t epoch;       ///< number of this launch; never 0
+  uint32_t idle_ns;     ///< the MasterKernel leaves when it had nothing to do for so long
+  uint32_t unit_bytes;  ///< bytes of an arena unit; dynamic shared memory is kArenaUnits of these
+  /// Column of `first`, a record that the host put in before the launch; kNoColumn: there is none.
+  /// If that record is the next one of its column, the MTB takes it from here and need not read it
+  /// from host memory. The MTB ignores it where an earlier launch has taken the record, or others
+  /// come before it.
   uint32_t first_column = kNoColumn;
   TaskChunk first[kRecordChunks] = {};
 };
 
-/// Parameters of a launch that is one task (solo_task.cuh): a block for each of the task's, each with a
-/// warp more.
+/// Parameters of a solo launch, which runs one task (solo_task.cuh). Its grid has a block for each
+/// block of the task, and each of them has one warp more than the task's.
 struct SoloParams {
   TaskChunk record[kRecordChunks];
   uint32_t* done;          ///< host memory: gets the record's sequence when the task has run
-  uint32_t* blocks_ended;  ///< device memory, 0 before and behind each launch
+  uint32_t* blocks_ended;  ///< device memory; the word is 0 before and after each launch
 };
 
 }  // namespace cupola::runtime

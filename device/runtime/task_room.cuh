@@ -1,14 +1,14 @@
-// How the scheduler warp of an MTB gives blocks of tasks what they want beside executors, and takes
-// it back: slots, barriers, parts of the arena. Pagoda, section 5.1; docs/narrow-tasks.md. Device
-// code.
+// How the scheduler warp of an MTB gives blocks of tasks the resources that they need besides
+// executors, and takes them back: slots, barriers, parts of the arena. Pagoda, section 5.1;
+// docs/narrow-tasks.md. Device code; only the scheduler warp calls it.
 #pragma once
 
 #include "device/runtime/task_scheduler.cuh"
 
 namespace cupola::runtime {
 
-/// Takes back what blocks had that have ended: the paper's deferred frees, since only the scheduler
-/// gives and takes. Lane 0.
+/// Takes back the resources of blocks that have ended: the paper's deferred frees, since only the
+/// scheduler gives and takes resources. Lane 0 calls it.
 __device__ inline void Scheduler::TakeBack() {
   MtbState& mtb = Mtb();
   uint32_t ended = Exchange(&mtb.ended_blocks, 0);
@@ -20,10 +20,10 @@ __device__ inline void Scheduler::TakeBack() {
   }
 }
 
-/// A slot for a block, with a barrier and a power of two of units of the arena as far as it wants
-/// them; false where there is none now. Units are given as by a buddy allocator (section 5.1): a
-/// run of 2^k begins at a multiple of 2^k, so that what is free never falls into pieces that could
-/// be joined.
+/// Takes a slot for a block, with a barrier and a power of two of the arena's units where the block
+/// needs them. Returns false where there is no room now. Units are given out as by a buddy
+/// allocator (section 5.1): a run of 2^k units begins at a multiple of 2^k, so free units never
+/// fall into pieces that could be joined.
 __device__ inline bool Scheduler::TakeSlot(const TaskHeader& header) {
   uint32_t slot = kNoSlot;
   if (lane_ == 0) {

@@ -1,61 +1,67 @@
 // The scheduler warp of an MTB: pulls task records from the MTB's column in host memory and hands
-// their warps to executor warps. Pagoda, sections 4.3 and 5.1, algorithms 1 and 2;
-// docs/narrow-tasks.md. Device code.
+// the tasks' warps to executor warps. Pagoda, sections 4.3 and 5.1, algorithms 1 and 2;
+// docs/narrow-tasks.md. Device code; only the scheduler warp calls it.
 #pragma once
 
 #include "device/runtime/mtb.cuh"
 
 namespace cupola::runtime {
 
-/// For so long after the host was told that the kernel leaves a record may still come: longer than
-/// a store waits in a processor's buffer.
+/// After the host was told that the kernel leaves, a column looks for records this much longer: a
+/// store waits in a processor's buffer for less.
 inline constexpr uint32_t kLastLookNs = 10'000;
 
-/// Records that a warp asks for at once, a lane for each of their near chunks.
+/// Number of records that a warp reads at once, with a lane for each of their near chunks.
 inline constexpr uint32_t kRecordsOfALook = 32 / kNearChunks;
 
-/// After so many looks at the column's tail that found nothing the next record itself is looked at,
-/// which saves a task that comes alone a way to the host and back.
+/// After this many looks at the column's tail that found nothing, the scheduler looks at the next
+/// record itself. That saves a task that comes alone a way to the host and back.
 inline constexpr uint32_t kQuietLooks = 4;
 
-/// Columns but the first look at their tail only so often: looks of many slow the host down, where
-/// the lines are that it writes next.
+/// All columns except column 0 wait this long between looks at their tail: many looks slow the host
+/// down, since they take the lines that the host writes next.
 inline constexpr uint32_t kPauseNs = 1'000;
 
-/// While tasks wait for executors only column 0 looks at host memory, the others at what it tells
-/// them, and only so often: a look takes longer than an executor should be left without work. The
-/// same while all that waits are blocks that want room.
+/// While tasks wait for executors, column 0 looks at host memory once in kTurnsOfALook turns, and the
+/// other columns look as rarely at what column 0 tells them: a look takes longer than an executor
+/// should be left without work. While only blocks wait, for room, the same holds with
+/// kTurnsOfARoomLook.
 inline constexpr uint32_t kTurnsOfALook = 128, kTurnsOfARoomLook = 64;
 
-/// While a block wants room others are looked for that may pass it only so often.
+/// While a block wants room, the scheduler looks for tasks that may pass it once in this many turns.
 inline constexpr uint32_t kTurnsOfAPass = 16;
 
-/// Where nothing comes the host's words are read with every so many looks at the next record: a
-/// look at one line is over sooner than one at two.
+/// Where no record comes, the host's words are read only with every kTurnsOfAQuietHearing-th look at
+/// the next record: a look at one line takes less time than a look at two.
 inline constexpr uint32_t kTurnsOfAQuietHearing = 8;
 
-/// A task that was started alone is waited for so many turns, some 2 us, before the next look: what
-/// its last warp writes for the host would wait for a look that is under way.
+/// The scheduler waits this many turns, some 2 us, for a task that it started alone before it looks
+/// again: the store by which the task's last warp tells the host would wait for a look that is under
+/// way.
 inline constexpr uint32_t kTurnsAlone = 64;
 
-/// While tasks wait for others, which is seen in shared memory alone.
+/// While tasks wait for other tasks, which the scheduler sees in shared memory alone, it looks at host
+/// memory once in this many turns.
 inline constexpr uint32_t kTurnsOfAWaitingLook = 16;
 
-/// Of a column that began when all were to leave, and asks the host itself whether it is in a hurry.
+/// A column that began when all were to leave asks the host once in this many turns whether it is to
+/// leave in a hurry.
 inline constexpr uint32_t kTurnsOfALateLook = 64;
 
-/// What is there as the kernel begins.
+/// What the scheduler finds when the kernel begins.
 struct Beginning {
   uint32_t head;  ///< position of the next record
   uint32_t rows;  ///< Scheduler::rows_ of this lane
-  bool is_awake, leaves, hurries;
+  bool is_awake;  ///< the column is pulled from
+  bool leaves;    ///< the MasterKernel is already leaving
+  bool hurries;   ///< it leaves in a hurry
 };
 __device__ Beginning Begin(const MasterParams& params);  // task_leaving.cuh
 
-/// A scheduler warp. All its lanes call each function together, and members are the same in all but
-/// for those of which it is said: what it decides by (words that others write, the time) is read by
-/// lane 0 for all, or lanes would part. Nothing in it waits: what cannot go on is tried again in
-/// the next turn, so that a task holds up none that could run.
+/// The scheduler warp. All its lanes call each function together. Members have the same value in all
+/// lanes, except where a member's comment says otherwise. Lane 0 reads for all lanes whatever the
+/// scheduler decides by (words that others write, the time), or lanes would part. No function waits:
+/// what cannot go on is tried again in the next turn, so that a task holds up none that could run.
 class Scheduler {
  public:
   __device__ Scheduler(const MasterParams& params, const Beginning& beginning)
@@ -80,15 +86,15 @@ class Scheduler {
         passes_(true),
         quiet_(kQuietLooks) {}
 
-  /// Until the MasterKernel leaves and everything that was there has run, or has been kept.
+  /// Runs until the MasterKernel leaves and every task that was there has run, or has been kept.
   __device__ void Run();
 
-  // Of a lane: what is known of rows lane and lane + 32, a bit each.
+  // Bits of a lane's rows_. Bit 0 of each pair is for row `lane`, bit 1 for row `lane` + 32.
   static constexpr uint32_t kReady = 1, kWaiting = 4;
 
  private:
   static constexpr uint32_t kFollows = 0;
-  // Lanes that read other words than the column's, in a look.
+  // In a look these lanes read words other than the column's.
   static constexpr uint32_t kDeviceLane = 30, kHostLane = 31;
 
   __device__ void Turn(bool hears);
@@ -124,28 +130,33 @@ class Scheduler {
 
   const MasterParams& params_;
   const uint32_t lane_;
-  uint32_t head_;  ///< position of the next record
-  uint32_t tail_;  ///< that of the one behind the last that is known to have come
-  uint32_t rows_;  ///< of this lane: kReady, kWaiting, each for two rows
-  // The task that is being handed out: its row, the next of its warps, how many of them may be
-  // handed to executors now, the slot of its block. And the task whose blocks need room: its row,
-  // and how many have got none.
-  uint32_t row_ : 6, slot_ : 6, roomy_row_ : 6;
-  uint32_t left_ = 0, blocks_left_ = 0;
-  WarpPlace next_;
-  bool busy_ : 1, awake_ : 1, leaves_ : 1, hurries_ : 1, crowded_ : 1;
-  bool is_late_ : 1;       ///< it began when all were to leave
-  bool others_leave_ : 1;  ///< of column 0: others have not run all that was there
-  bool waits_ : 1;         ///< a task waits for another, and for it alone
-  bool follows_ : 1;       ///< a task may have been left to the one before it
-  bool resumes_ : 1;       ///< a task may have blocks that an earlier launch has run
-  bool passes_ : 1;        ///< tasks are looked for that may pass a block that wants room
-  uint32_t quiet_ : 3;     ///< looks at the tail since something was there
+  uint32_t head_;             ///< position of the next record
+  uint32_t tail_;             ///< position behind the last record that is known to have come
+  uint32_t rows_;             ///< differs by lane: kReady and kWaiting bits of two rows
+  uint32_t row_ : 6;          ///< row of the task that is being handed out
+  uint32_t slot_ : 6;         ///< slot of that task's block; kNoSlot: it needs none
+  uint32_t roomy_row_ : 6;    ///< row of the task whose blocks need room
+  uint32_t left_ = 0;         ///< warps of the task in row_ that may be handed to executors now
+  uint32_t blocks_left_ = 0;  ///< blocks of the task in roomy_row_ that have got no room
+  WarpPlace next_;            ///< the next warp of the task in row_
+  bool busy_ : 1;             ///< the column counts in DeviceControl::busy
+  bool awake_ : 1;            ///< the column is pulled from
+  bool leaves_ : 1;           ///< the MasterKernel is leaving
+  bool hurries_ : 1;          ///< it leaves in a hurry
+  bool crowded_ : 1;          ///< MtbState::crowded, as last written
+  bool is_late_ : 1;          ///< this MTB began when all were to leave
+  bool others_leave_ : 1;     ///< column 0 only: other columns have not run all that was there
+  bool waits_ : 1;            ///< a task waits for another one that has not ended
+  bool follows_ : 1;          ///< a task may have been left to the one before it, as its follower
+  bool resumes_ : 1;          ///< a task may have blocks that an earlier launch has run
+  bool passes_ : 1;           ///< this turn looks for tasks that may pass a block that wants room
+  uint32_t quiet_ : 3;        ///< looks at the tail since something was there, up to kQuietLooks
 };
 
-/// Reads what it goes by, at once: lanes 0 to 7 the next record or, while tasks come or run, lane 0
-/// the column's tail; one lane the device's words; one, where it is to, the host's. With acquire
-/// only where no task runs, whose lines it would take from the L1 cache.
+/// Reads at once all words that the scheduler decides by. Lanes 0 to 7 read the next record; while
+/// tasks come or run, lane 0 reads the column's tail instead. One lane reads the device's words, and
+/// one the host's if `hears`. The reads are acquires only where no task runs, since an acquire empties
+/// the L1 cache of the tasks' lines.
 __device__ inline uint4 Scheduler::Look(bool hears) const {
   const TaskColumn* column = params_.columns + blockIdx.x;
   const void* at = nullptr;
@@ -160,10 +171,10 @@ __device__ inline uint4 Scheduler::Look(bool hears) const {
   return LooksAtRecord() ? LoadAcquireSystem(at) : LoadRelaxedSystem(at);
 }
 
-/// Where no task runs and the next record was looked at: starts its task as it is read, if it is
-/// one block that wants nothing. What it may wait for has ended, and seen to have. All executors
-/// are free then, or will be at once, and nobody else takes them. False: there is none, or not such
-/// a one; nothing has changed.
+/// Called where no task runs and the look was at the next record. Starts that record's task directly
+/// from `chunk`, if it is one block that needs no slot. Any task that it waits for has ended and was
+/// seen to. All executors are free then, or will be at once, and nobody else takes them. Returns
+/// false where there is no such record; nothing has changed then.
 __device__ inline bool Scheduler::StartAlone(const uint4& chunk) {
   const uint32_t first_word = __shfl_sync(kAllLanes, chunk.x, 0),
                  second_word = __shfl_sync(kAllLanes, chunk.y, 0);
@@ -200,8 +211,8 @@ __device__ inline bool Scheduler::StartAlone(const uint4& chunk) {
   return true;
 }
 
-/// Takes the records that have come, if any; `seen` is what a look saw. Behind the tail eight lanes
-/// read a record, every lane a chunk.
+/// Takes the records that have come, if any. `seen` is what a look saw. Behind the tail eight lanes
+/// read one record, a chunk each.
 __device__ inline bool Scheduler::Pull(uint4 seen) {
   uint32_t asked = 1;
   if (!LooksAtRecord()) {
@@ -224,8 +235,8 @@ __device__ inline bool Scheduler::Pull(uint4 seen) {
   return true;
 }
 
-/// Reads the chunk of a longer record that lies behind the lane's near one, into shared memory; false: it
-/// has not come. One that has is proof that the row is free.
+/// Reads into shared memory the chunk of a longer record that lies kNearChunks behind the lane's near
+/// chunk. Returns false if it has not come. A chunk that has come proves that the row is free.
 __device__ inline bool TakeFarChunk(const TaskColumn* column, uint32_t position, uint32_t part) {
   const uint32_t row = position % kTaskRows;
   const uint4 chunk = LoadAcquireSystem(&column->rows[row].chunks[part]);
@@ -234,7 +245,7 @@ __device__ inline bool TakeFarChunk(const TaskColumn* column, uint32_t position,
   return true;
 }
 
-/// Of the records that were asked for, takes those that are complete into shared memory; how many.
+/// Takes those of the `asked` records that are complete into shared memory. Returns their number.
 __device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
   const uint32_t position = head_ + lane_ / kNearChunks, part = lane_ % kNearChunks;
   const uint32_t first_word = __shfl_sync(kAllLanes, chunk.x, lane_ & ~(kNearChunks - 1));
@@ -257,7 +268,7 @@ __device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
     }
   }
   __syncwarp();
-  // The lane of each record's first chunk finds out whether it waits for another.
+  // The lane of each record's first chunk finds out whether the task waits for another one.
   uint32_t state = kReady;
   const uint32_t after = chunk.y >> 16;
   if (part == 0 && lane_ / kNearChunks < records && after != 0) {
@@ -274,8 +285,9 @@ __device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
   return records;
 }
 
-/// What is left of the task that the one in a row waits for (MtbState::warps_left); null: it has
-/// ended, since another lies in its row now, which is written only then.
+/// The word MtbState::warps_left of the task that the task in `row` waits for. Null: that task has
+/// ended, since another one lies in its row now, and the host writes a row only when its task has
+/// ended.
 __device__ inline uint32_t* Scheduler::LeftBefore(uint32_t row) {
   MtbState& mtb = Mtb();
   const uint32_t sequence = mtb.sequence[row] - Header(row).after;
@@ -283,9 +295,10 @@ __device__ inline uint32_t* Scheduler::LeftBefore(uint32_t row) {
   return mtb.sequence[other] == sequence ? &mtb.warps_left[other] : nullptr;
 }
 
-/// What a task is that waits for another: ready, if that one has ended; none of the scheduler's, if
-/// it is left to that one's last warp; waiting, if that one has another to let start, or if its
-/// blocks are given something, which only the scheduler does. A lane for each of several tasks.
+/// The state of a task that waits for another one. kReady: that one has ended. kFollows: it is left to
+/// that one's last warp, as its follower, and is none of the scheduler's. kWaiting: that one has
+/// another follower, or the blocks of this task need a slot, which only the scheduler gives. Each lane
+/// may call it for a task of its own.
 __device__ inline uint32_t Scheduler::Follow(uint32_t row) {
   uint32_t* const left = LeftBefore(row);
   if (left == nullptr) return kReady;
@@ -299,13 +312,13 @@ __device__ inline uint32_t Scheduler::Follow(uint32_t row) {
   }
 }
 
-/// Whether the task has ended that the one in a row waits for.
+/// Whether the task has ended for which the task in `row` waits.
 __device__ inline bool Scheduler::IsMet(uint32_t row) {
   const uint32_t* const left = LeftBefore(row);
   return left == nullptr || (LoadAcquire(left) & kCountMask) == 0;
 }
 
-/// Each lane looks after two rows: those whose predecessors have ended are ready.
+/// Each lane looks after two rows. Tasks whose predecessors have ended become ready.
 __device__ inline void Scheduler::Promote() {
   if (!follows_ && !waits_) return;
   for (uint32_t half = 0; half < 2; ++half) {
@@ -322,18 +335,18 @@ __device__ inline void Scheduler::Promote() {
     }
     waits_ = __any_sync(kAllLanes, rows_ >= kWaiting);
   }
-  __syncwarp();  // what one lane has seen to end has ended for those that hand out what follows
+  __syncwarp();  // what one lane has seen to end has also ended for the lanes that hand out
 }
 
-/// Whether a task may start while a block waits for room: one that needs none, and not so many
+/// Whether a task may start while a block waits for room: it must need none, and must not take so many
 /// executors that the block would wait for it long.
 __device__ inline bool Scheduler::MayPass(uint32_t row) const {
   const TaskHeader& header = Header(row);
   return !NeedsSlot(header) && Warps(header) * header.blocks <= kMostExecutors;
 }
 
-/// The oldest task that is ready becomes the one that is handed out, while a block waits for room
-/// the oldest that may pass it; false: there is none.
+/// Makes the oldest ready task the one that is handed out; while a block waits for room, the oldest
+/// that may pass it. Returns false where there is none.
 __device__ inline bool Scheduler::NextTask() {
   const bool all = blocks_left_ == 0;
   const bool mine[2] = {(rows_ & kReady) != 0 && (all || MayPass(lane_)),
@@ -341,7 +354,7 @@ __device__ inline bool Scheduler::NextTask() {
   const uint64_t low = __ballot_sync(kAllLanes, mine[0]), high = __ballot_sync(kAllLanes, mine[1]),
                  ready = high << 32 | low;
   if (ready == 0) return false;
-  // From the row on that is pulled to next: the oldest is there.
+  // Look from the row on that is pulled to next: the oldest task is there.
   const uint32_t oldest = head_ % kTaskRows;
   const uint64_t turned = ready >> oldest | ready << (-oldest % kTaskRows);
   row_ = (oldest + __ffsll(static_cast<long long>(turned)) - 1) % kTaskRows;
@@ -356,8 +369,9 @@ __device__ inline bool Scheduler::NextTask() {
   return true;
 }
 
-/// Finds warps that may be handed out now, if left_ is 0: false, there are none. Blocks that need
-/// room get it in the order of their tasks. To be called again where left_ is 0 still.
+/// If left_ is 0, finds warps that may be handed out now. Returns false where there are none. Blocks
+/// that need room get it in the order of their tasks. Where left_ is still 0 after true was returned,
+/// the caller calls again.
 __device__ inline bool Scheduler::FindWork() {
   if (left_ != 0) return true;
   if (hurries_) return false;
@@ -384,7 +398,7 @@ __device__ inline bool Scheduler::FindWork() {
   return true;
 }
 
-/// Hands out what can run as far as there are executors and room.
+/// Hands out all warps that can run, as far as there are executors and room.
 __device__ inline void Scheduler::HandOut() {
   Promote();
   while (FindWork()) {
@@ -409,8 +423,8 @@ __device__ inline void Scheduler::SetBusy(bool busy) {
   if (lane_ == 0) atomicAdd(&params_.device->busy, busy ? 1u : ~0u);
 }
 
-/// Takes in what the device's words say, which one lane has read; whether the kernel is still to go
-/// on.
+/// Takes over what the device's words say, which the lane `lane` has read. Returns whether the kernel
+/// is to go on.
 __device__ inline bool Scheduler::Knows(const uint4& device, uint32_t lane) {
   awake_ = blockIdx.x < __shfl_sync(kAllLanes, device.x, lane);
   leaves_ = __shfl_sync(kAllLanes, device.y, lane) == params_.epoch;
@@ -418,8 +432,8 @@ __device__ inline bool Scheduler::Knows(const uint4& device, uint32_t lane) {
   return !leaves_;
 }
 
-/// Looks at the column and at what the host and the device say; where more is known to have come
-/// than the last look took, takes more of that first. What has come is handed out before anything
+/// Looks at the column and at what the host and the device say. Where more records are known to have
+/// come than the last look took, takes more of those first. Hands out what has come before anything
 /// else.
 __device__ inline void Scheduler::Turn(bool hears) {
   if (HasMore()) {
