@@ -1,5 +1,5 @@
-// What a kernel reaches in its module: functions by calls and by address, variables by name.
-// Internal to the folder; borrows from the module; pure.
+// What a kernel reaches in its module: functions by calls and by address, variables by name. The
+// graph borrows from the module, which must outlive it. Internal to the folder; pure.
 #pragma once
 
 #include <string>
@@ -12,13 +12,14 @@
 
 namespace cupola::passes {
 
-/// What a kernel reaches. Functions: itself first, then definitions in the order they were found.
+/// What a kernel reaches.
 struct Reach {
+  /// The kernel itself first, then function definitions in the order in which they were found.
   std::vector<const ptx::Function*> functions;
-  std::unordered_set<std::string_view> names;  ///< all that operands and target lists name
-  bool calls_pointers = false;                 ///< has a call through a register
-  bool takes_addresses = false;                ///< names a function other than to call it
-  bool names_kernels = false;                  ///< names an entry
+  std::unordered_set<std::string_view> names;  ///< all names in operands and lists of call targets
+  bool calls_pointers = false;                 ///< there is a call through a register
+  bool takes_addresses = false;                ///< a function is named other than to call it
+  bool names_kernels = false;                  ///< an entry is named
 };
 
 class CallGraph {
@@ -36,7 +37,8 @@ class CallGraph {
   std::unordered_map<std::string_view, const ptx::Variable*> variables_;
 };
 
-/// The operand of a call that says what is called: the first that is no list in parentheses.
+/// The operand of a call that says what is called: the first one that is no list in parentheses.
+/// Null: there is none.
 const ptx::Operand* CalleeOf(const ptx::Instruction& call);
 
 }  // namespace cupola::passes

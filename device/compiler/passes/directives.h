@@ -8,13 +8,15 @@
 
 namespace cupola::passes {
 
-/// Whether it is the directive `name`, with its dot or without.
+/// Whether the directive has the name `name`; directives are stored with their dot or without.
 bool IsDirective(const ptx::Directive& directive, std::string_view name);
 
-/// Of a block, as .maxntid or .reqntid say: their product; 0 where there is neither.
+/// The most threads of a block, the product of .maxntid or .reqntid; 0 where the kernel has
+/// neither.
 uint32_t MaxThreads(const ptx::Function& kernel);
 
-/// Effect: line numbers are gone, which are of another module's text, and so debug sections.
+/// Effect: removes line numbers, which belong to another module's text. Debug sections, which need
+/// them, are not in the new module either.
 void DropLines(ptx::Block& block);
 
 }  // namespace cupola::passes

@@ -1,20 +1,23 @@
-// Pass: threads that return from the body of a kernel's block go on living in its worker.
+// Pass: a thread that returns from a block of the kernel's body does not exit but goes on living in the worker.
 //
-// A thread that exits is no longer waited for at barriers; one that has only returned is. So where some threads may
-// return before others come to a barrier (or come to fewer of them), the returned ones go on taking part: each phase is
+// Barriers no longer wait for a thread that has exited, but they do for one that has only returned to the worker. So
+// where some threads may return before others come to a barrier (or come to fewer barriers), the returned ones keep
+// taking part in the barriers. Each phase is
 //     barrier.red.or.pred alive, B, came from a barrier of the body
-// and where nobody did, the block has ended for all together. A warp whose lanes are all at a barrier of the body waits
-// there, at the aligned kind: of unaligned ones ptxas makes copies that gather lanes, at which an H100 waits for ever.
-// Parts of warps meet at one place of the worker, $cupola_meet, whichever barrier they come to, and go back to where
-// they came from, those that have returned to $cupola_meet again.
+// and where no thread came from a barrier of the body, the block has ended for all threads together. A warp whose lanes
+// are all at a barrier of the body waits right there, at the aligned kind of barrier: of unaligned barriers ptxas makes
+// copies that gather lanes, at which an H100 waits for ever. Parts of warps meet at one place of the worker,
+// $cupola_meet, whichever barrier they come to. From there they go back to where they came from; threads that have
+// returned go back to $cupola_meet.
 //
-// One place, since a part of a warp that waits at another barrier instruction than the rest is told no result: an
-// H100 gathers the lanes and has one of the instructions executed for all (WARPSYNC.COLLECTIVE), which writes the
-// registers that ptxas chose for that one. With one place there is one instruction, and one set of registers.
+// They need one place, since a part of a warp that waits at another barrier instruction than the rest is told no
+// result: an H100 gathers the lanes and has one of the instructions executed for all (WARPSYNC.COLLECTIVE), which
+// writes the registers that ptxas chose for that instruction. With one place there is one instruction, and one set of
+// registers.
 //
-// With reductions in the body the meeting is two phases of barrier.red.popc: who is alive, then the values, to which
-// returned threads add nothing. Since uncounted barriers wait for all threads of a block, no two of them can be waited
-// at at a time, and all may share one number. Pure; any thread.
+// With reductions in the body, the meeting is two phases of barrier.red.popc: first who is alive, then the values, to
+// which returned threads add nothing. Uncounted barriers wait for all threads of a block, so threads cannot wait at two
+// of them at a time, and all may share one number. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,20 +27,21 @@
 
 namespace cupola::passes {
 
-/// Effect: ret and exit become branches to $cupola_tail. Precondition: an entry's body. Returns
-/// whether anything changed.
+/// Effect: ret and exit become branches to $cupola_tail. Precondition: `body` is an entry's body. Returns whether
+/// anything changed.
 bool RouteReturns(ptx::Block& body);
 
-/// A barrier of all threads of a block: bar.sync a, barrier.red.op d, a, p and the like.
+/// Whether it is a barrier of all threads of a block: bar.sync a, barrier.red.op d, a, p and the like.
 bool IsUncountedBarrier(const ptx::Instruction& instruction);
-/// A barrier of a counted number of threads, or an arrival at one.
+/// Whether it is a barrier of a counted number of threads, or an arrival at one.
 bool IsCountedBarrier(const ptx::Instruction& instruction);
-/// The operand that is the barrier's number. Precondition: one of the two above.
+/// The operand that is the barrier's number. Precondition: one of the two functions above is true.
 const ptx::Operand& BarrierNumber(const ptx::Instruction& instruction);
 
-/// Effect: whole warps take part at barrier number `barrier` in place of the uncounted ones of the body; parts of warps
-/// branch to $cupola_meet, from where they come back to $cupola_resume_1, _2... Counted ones stay, and scopes in which
-/// there are uncounted ones dissolve. Returns how many there were. Precondition: `meeting` is not kBarrier.
+/// Effect: at the place of each uncounted barrier of the body, whole warps wait at the barrier number `barrier`; parts
+/// of warps branch to $cupola_meet, from where they come back to $cupola_resume_1, _2... Counted barriers stay. Scopes
+/// that hold uncounted ones dissolve. Returns how many uncounted ones there were. Precondition: `meeting` is not
+/// kBarrier.
 uint32_t RouteBarriers(ptx::Block& body, Meeting meeting, uint32_t barrier);
 
 }  // namespace cupola::passes

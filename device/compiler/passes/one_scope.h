@@ -1,5 +1,5 @@
-// Pass: scopes in braces dissolve in the one around them, so that code elsewhere can branch to what was in
-// them: a label is known in its own scope only [PTX ISA 4.4]. Internal to the folder; pure; any thread.
+// Pass: scopes in braces dissolve in the scope around them, so that code elsewhere can branch to labels that were
+// in them: a label is known only in its own scope [PTX ISA 4.4]. Internal to the folder; pure; any thread.
 #pragma once
 
 #include "device/compiler/passes/walk.h"
@@ -7,10 +7,11 @@
 
 namespace cupola::passes {
 
+/// Whether an instruction must stand in the outermost scope.
 using IsWanted = bool (*)(const ptx::Instruction&);
 
-/// Effect: the instructions that are wanted stand in the scope of `body` itself; the scopes that they stood
-/// in are gone, and what these declared has names that no program uses ("%cupola_s1_p").
+/// Effect: the wanted instructions stand in the scope of `body` itself. The scopes in which they stood are gone.
+/// What these scopes declared gets names that no program uses ("%cupola_s1_p").
 void Dissolve(ptx::Block& body, IsWanted is_wanted);
 
 }  // namespace cupola::passes

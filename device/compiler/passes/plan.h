@@ -1,5 +1,6 @@
 // What can be made of each kernel of a module, and how: the preconditions of all passes, in one
-// place. Internal to the folder; borrows from the module; one planner, one thread.
+// place. A Planner borrows from the module, which must outlive it. Internal to the folder; one
+// thread uses a planner.
 #pragma once
 
 #include <map>
@@ -19,24 +20,26 @@
 
 namespace cupola::passes {
 
+/// What can be made of one kernel.
 struct KernelPlan {
   const ptx::Function* kernel = nullptr;
   Reach reach;
-  std::string preemptible_refusal, sliced_refusal;  ///< "" = it can be made
-  WorkerShape shape;                                ///< of the preemptible variant
-  bool tells_functions = false;  ///< functions that it reaches read block indices
+  std::string preemptible_refusal;  ///< "": the preemptible variant can be made
+  std::string sliced_refusal;       ///< "": the sliced variant can be made
+  WorkerShape shape;                ///< of the preemptible variant
+  bool tells_functions = false;     ///< functions that the kernel reaches read block indices
   std::string wait;  ///< why its blocks may wait on one another (ptx/waits.h); "": they do not
-  bool one_dimensional_blocks = false;
-  uint32_t static_shared = 0;  ///< bytes
+  bool one_dimensional_blocks = false;  ///< KernelFacts::one_dimensional_blocks
+  uint32_t static_shared = 0;           ///< in bytes
 };
 
 class Planner {
  public:
-  /// `arch`: what the variants are for, 90 for sm_90.
+  /// `arch`: the architecture that the variants are for, 90 for sm_90.
   Planner(const ptx::Module& module, uint32_t arch);
   KernelPlan Plan(const ptx::Function& kernel) const;
-  /// Plans of the kernels of these names, in the module's order; of all where there are none.
-  /// Errors: kNotFound for a name that is no kernel of the module.
+  /// Plans of the kernels with these names, in the module's order; of all kernels if `names` is
+  /// empty. Errors: kNotFound for a name that is no kernel of the module.
   Result<std::vector<KernelPlan>> PlanAll(const std::vector<std::string>& names) const;
   const CallGraph& calls() const { return calls_; }
 
@@ -53,10 +56,11 @@ class Planner {
   VariableTable variables_;
   std::unordered_map<std::string, ptx::KernelFeatures> features_;
   bool functions_in_initializers_ = false;
-  mutable std::map<std::pair<const ptx::Function*, IsWait>, bool> waits_;  ///< of called functions
+  /// Whether a called function may come to such a barrier, as far as asked.
+  mutable std::map<std::pair<const ptx::Function*, IsWait>, bool> waits_;
 };
 
-/// Whether holds(const ptx::Instruction&) for any instruction that the kernel reaches.
+/// Whether `holds(const ptx::Instruction&)` is true for any instruction that the kernel reaches.
 template <typename Holds>
 bool AnyInstruction(const KernelPlan& plan, Holds holds) {
   for (const ptx::Function* function : plan.reach.functions) {

@@ -1,4 +1,4 @@
-// Which variants the kernels of a module can have, and why not, without making any. Pure; any
+// Says which variants the kernels of a module can have, and why not, without making any. Pure; any
 // thread.
 #pragma once
 
@@ -10,14 +10,15 @@
 
 namespace cupola::passes {
 
-/// One kernel; a refusal is a phrase, "" = the variant can be made.
+/// The refusals of one kernel. A refusal is a phrase; "": the variant can be made.
 struct KernelRefusals {
-  std::string kernel;  ///< mangled
-  std::string preemptible, sliced;
+  std::string kernel;  ///< mangled name
+  std::string preemptible;
+  std::string sliced;
 };
 
-/// For every kernel of the module, in its order. What MakeSideModule would say of it, at the cost
-/// of one analysis of the module. `arch`: as in SideModuleOptions.
+/// The refusals of every kernel of the module, in its order: what MakeSideModule would say, at the
+/// cost of one analysis of the module. `arch`: as in SideModuleOptions.
 std::vector<KernelRefusals> FindRefusals(const ptx::Module& module, uint32_t arch = 90);
 
 }  // namespace cupola::passes

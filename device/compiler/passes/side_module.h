@@ -1,5 +1,6 @@
-// Puts a side module together: entries from their bodies and the code around them, the functions
-// they reach, the variables they name. Internal to the folder; one builder a module; one thread.
+// Puts a side module together: entries made of a kernel's body and the code around it, the functions that these
+// reach, the variables that they name. MakeSideModule (preemptible.h) uses one builder for each module, in one
+// thread. Internal to the folder.
 #pragma once
 
 #include <set>
@@ -33,8 +34,8 @@ class SideModuleBuilder {
   Planner planner_;
   VariableTable variables_;
   std::vector<KernelPlan> plans_;
-  std::set<std::string, std::less<>> functions_;  ///< that are included
-  std::set<std::string, std::less<>> names_;      ///< that included code names
+  std::set<std::string, std::less<>> functions_;  ///< names of the functions that are included
+  std::set<std::string, std::less<>> names_;      ///< names that the included code uses
   bool tells_functions_ = false;
   SideModule side_;
 };

@@ -1,6 +1,6 @@
-// The PTX in front of a kernel's body that makes a launch a slice of its grid: block first_block +
-// %ctaid.x, counted x fastest. For FLEP's comparison [section 6.5], and where looping over blocks
-// is illegal. Internal to the folder; pure.
+// The PTX in front of a kernel's body that makes a launch a slice of its grid: it runs block
+// first_block + %ctaid.x, counted with x fastest. Sliced variants serve FLEP's comparison [section
+// 6.5], and kernels whose blocks cannot run in a loop. Internal to the folder; pure.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace cupola::passes {
 
-/// Sets %cupola_x, _y and _z from SliceParams in `cupola_launch`; `tells_functions`: also
-/// cupola_block, with a barrier, before any thread can have returned.
+/// Sets %cupola_x, _y and _z from SliceParams in `cupola_launch`. If `tells_functions`, also writes
+/// cupola_block, with a barrier behind it, before any thread can have returned.
 std::vector<ptx::Statement> MakeSliceCode(bool tells_functions);
 
 }  // namespace cupola::passes

@@ -1,4 +1,5 @@
-// Instructions written as PTX text: how passes say what they add. Internal to the folder; pure.
+// Instructions written as PTX text: passes write in it the code that they add. Internal to the
+// folder; pure.
 #pragma once
 
 #include <map>
@@ -13,8 +14,8 @@ namespace cupola::passes {
 /// Values for the words in angle brackets of a snippet: {"slot", 0} stands for "<slot>".
 using Words = std::map<std::string, std::string, std::less<>>;
 
-/// The statements that `text` says, its words replaced. `text` is ours and right: a mistake in it
-/// gives no statements (which the validity check of the side module finds).
+/// Parses `text` after replacing its words. `text` comes from this folder and is correct: text with
+/// a mistake gives no statements, which the validity check of the side module then finds.
 std::vector<ptx::Statement> Snippet(std::string_view text, const Words& words = {});
 
 /// Appends the statements of a snippet.

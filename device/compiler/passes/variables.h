@@ -1,17 +1,18 @@
 // Pass: a side module reaches the program's variables by address.
 //
-// A second module would have copies of `__device__`, `__constant__` and `__managed__` variables;
-// they must be the program's own. So each name of one becomes a load of its address from
-// `.const .b64 cupola_variables[n]`, which the loader fills. An address that the driver gives for a
-// constant is one of global memory, so loads from constant space become loads from global memory,
-// and conversions to and from constant space become moves.
+// A second module would have copies of `__device__`, `__constant__` and `__managed__` variables,
+// but it must use the program's own. So each use of such a variable's name becomes a load of its
+// address from `.const .b64 cupola_variables[n]`, which the loader fills. The address that the
+// driver gives for a constant is one of global memory, so loads from constant space become loads
+// from global memory, and conversions to and from constant space become moves.
 //
-// What the compiler made itself (string literals, tables of its mathematical functions) is the same
-// in every copy and is copied; constants of that kind move to global memory with the rest.
+// Variables that the compiler made itself (string literals, tables of its mathematical functions)
+// are the same in every copy, so the side module has copies of them. Constants of that kind move to
+// global memory with the rest.
 //
-// Precondition: no texture, sampler or surface references, no `isspacep.const`, no name declared in
-// a body that is a variable of the module too (refusals.h). Effect: no operand names a variable of
-// the program. Pure; any thread.
+// Precondition: no texture, sampler or surface references, no `isspacep.const`, and no name that
+// both a body and the module declare (refusals.h). Effect: no operand names a variable of the
+// program. Pure; any thread.
 #pragma once
 
 #include <map>
@@ -28,18 +29,20 @@ namespace cupola::passes {
 using ptx::VariableAlign;
 using ptx::VariableBytes;
 
-/// Variables of a side module: the numbers of the program's in cupola_variables. std::map: numbers
-/// follow the order of the original module, whoever asks first.
+/// The variables of a side module, and the numbers of the program's variables in cupola_variables.
+/// Numbers follow the order of the original module, whatever the order of uses. The table borrows
+/// from the module.
 class VariableTable {
  public:
   explicit VariableTable(const ptx::Module& module);
-  /// Whether it is a .global or .const variable of the program, reached by address.
+  /// Whether the name is a .global or .const variable of the program, which is reached by address.
   bool IsOfProgram(std::string_view name) const { return of_program_.contains(name); }
-  /// Whether it is a variable that the side module has a copy of.
+  /// Whether the name is a variable of which the side module has a copy.
   bool IsCopied(std::string_view name) const { return copied_.contains(name); }
-  /// Marks a variable as used.
+  /// Marks a variable as used. Names of no variable are ignored.
   void Use(std::string_view name);
-  /// After all uses are marked: numbers them. Returns the variables in the order of their numbers.
+  /// Numbers the used variables; call it when all uses are marked. Returns them in the order of
+  /// their numbers.
   std::vector<const ptx::Variable*> Number();
   uint32_t NumberOf(std::string_view name) const { return of_program_.find(name)->second.number; }
 
@@ -54,10 +57,10 @@ class VariableTable {
   std::map<std::string_view, const ptx::Variable*> copied_;
 };
 
-/// What the loader is told of the variables, in the order of their numbers.
+/// What the loader must know of the variables, in the order of their numbers.
 std::vector<VariableFact> VariableFacts(const std::vector<const ptx::Variable*>& variables);
 
-/// Returns whether anything changed.
+/// Rewrites the function's body. Returns whether anything changed.
 bool ReachVariablesByAddress(ptx::Function& function, const VariableTable& table);
 
 /// The declaration of cupola_variables.

@@ -1,4 +1,4 @@
-// Walking and rewriting the instructions of a PTX body, scopes in braces included. Internal to the
+// Walks and rewrites the instructions of a PTX body, including scopes in braces. Internal to the
 // folder; pure; any thread.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace cupola::passes {
 
-/// Calls visit(const ptx::Statement&) for every statement in the order of the text; a block in
-/// braces is visited before what it holds.
+/// Calls visit(const ptx::Statement&) for every statement in the order of the text. A block in
+/// braces is visited before the statements in it.
 template <typename Visit>
 void ForEachStatement(const ptx::Block& block, Visit visit) {
   for (const ptx::Statement& statement : block.statements) {
@@ -51,8 +51,9 @@ inline void ReplaceModifier(ptx::Instruction& instruction, std::string_view from
   }
 }
 
-/// Puts what rewrite(ptx::Instruction, std::vector<ptx::Statement>& out) leaves in `out` in place
-/// of each instruction. Returns what calls of `rewrite` returned, or-ed: whether anything changed.
+/// Calls rewrite(ptx::Instruction, std::vector<ptx::Statement>& out) for each instruction and
+/// replaces it by the statements that `rewrite` appends to `out`. Returns whether any call of
+/// `rewrite` returned true, which means that something changed.
 template <typename Rewrite>
 bool RewriteInstructions(ptx::Block& block, Rewrite rewrite) {
   bool changed = false;

@@ -1,7 +1,7 @@
-// Parts of a worker's PTX: how blocks are claimed, a stop is looked for, ranges are handed back, a
-// worker watches and leaves. Text with words in angle brackets, a part being a word itself;
-// worker_code.cpp has the loop that they go into, and the layout of cupola_worker.
-// Internal to the folder; pure.
+// Parts of a worker's PTX: how a worker claims blocks, looks for a stop, hands ranges back, watches
+// and leaves. A part is text with words in angle brackets, and a part can itself be such a word.
+// worker_code.cpp has the loop into which the parts go, and the layout of cupola_worker. Internal
+// to the folder; pure.
 #pragma once
 
 #include <string>
@@ -11,15 +11,15 @@
 
 namespace cupola::passes {
 
-/// The parts, and the words of LayoutWords(). What the loop must say itself:
-///   $cupola_go_on     where <decide> goes on where nobody asks: after <decide>
-///   $cupola_publish   where <claim> goes with the place of %cupola_current in x, y, z
+/// The parts, and the words of LayoutWords(). The loop must define these labels itself:
+///   $cupola_go_on where <decide> goes on if nobody asks the worker to leave: behind <decide>
+///   $cupola_publish where <claim> goes with the indices of %cupola_current in x, y, z
 ///   $cupola_stop_here where a worker goes that is to leave
-///   $cupola_claim, $cupola_look, $cupola_yield, $cupola_leave   begin <claim>, <poll>, <yield>,
-///   <leave>
+/// <claim>, <poll>, <yield> and <leave> begin with the labels $cupola_claim, $cupola_look,
+/// $cupola_yield and $cupola_leave.
 Words WorkerParts();
 
-/// The text of a part with its words; parts may hold parts.
+/// Replaces the words of a part by their text, in which further words may stand.
 std::string Fill(std::string_view part, const Words& words);
 
 }  // namespace cupola::passes

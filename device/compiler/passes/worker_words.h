@@ -1,5 +1,5 @@
-// What the words of the worker's PTX stand for: offsets and constants of preempt_control.h, so that
-// its text cannot part from the layouts. Internal to the folder; pure.
+// The words that a worker's PTX uses for offsets and constants of preempt_control.h, so that the
+// text always agrees with the layouts. Internal to the folder; pure.
 #pragma once
 
 #include "device/compiler/passes/snippet.h"
