@@ -53,6 +53,7 @@ struct TaskShape {
   bool uses_barrier = false;  ///< whether the function calls SyncBlock
   /// The task starts when the task `after` has ended, and sees what that one wrote. The device keeps
   /// this order; the host waits for nothing. Sequence 0: the task waits for no other.
+  TaskId after = {};
 };
 
 // The functions below are called by the threads of a task.
