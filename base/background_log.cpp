@@ -20,13 +20,13 @@ namespace cupola {
 namespace {
 
 constexpr size_t kQueuedLines = 1024;
-constexpr size_t kLongestLine = 4096;  // a pipe that has room takes as much at once (PIPE_BUF)
+constexpr size_t kLongestLine = 4096;  // a pipe that has room takes this much at once (PIPE_BUF)
 constexpr std::chrono::milliseconds kLastLinesTime(300);
 
-std::atomic<uint64_t> unwritten{0};  // by the sinks
-std::atomic<spdlog::details::thread_pool*> queue{nullptr};  // for its counter
+std::atomic<uint64_t> unwritten{0};  // lines that the sinks could not write
+std::atomic<spdlog::details::thread_pool*> queue{nullptr};  // kept for its count of dropped lines
 
-/// Used by the log's thread alone.
+/// Writes lines to standard error. Only the log's thread uses it.
 class StandardErrorSink final : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
   std::future<void> flushed() { return flushed_.get_future(); }
@@ -92,7 +92,7 @@ BackgroundLog::~BackgroundLog() {
   if (flushed.wait_for(kLastLinesTime) == std::future_status::ready) {
     queue.store(nullptr);
   } else {
-    // It ends with the process: a destructor would wait for it.
+    // The pool ends with the process, because its destructor would wait for its thread.
     (void)new std::shared_ptr<spdlog::details::thread_pool>(pool_);
   }
   InitLog();

@@ -1,6 +1,6 @@
-// Two functions that the compiler's static libraries (libstdc++, libgcc_eh) ask of the C library where they
-// were built with a new one. With these, what is shipped runs on glibc 2.34 and later. Hidden: of each object
-// that is linked with this file, for itself. Nothing here allocates or throws.
+// Two functions that the compiler's static libraries (libstdc++, libgcc_eh) take from the C library where they were
+// built with a new one. With these two, what is shipped runs on glibc 2.34 and later. They are hidden: each object that
+// is linked with this file has its own. Nothing here allocates or throws.
 #include <cstddef>
 #include <cstdint>
 
@@ -10,8 +10,8 @@
 
 #define CUPOLA_OWN extern "C" __attribute__((visibility("hidden")))
 
-/// For std::random_device. glibc has it from 2.36 on; like that one it ends in a trap where the system has no
-/// random numbers, since there is no way to say so [arc4random(3)].
+/// For std::random_device. glibc has it from 2.36 on. Like glibc's it ends in a trap where the system has no random
+/// numbers, since it has no way to report that [arc4random(3)].
 CUPOLA_OWN unsigned cupola_arc4random() noexcept __asm__("arc4random");
 unsigned cupola_arc4random() noexcept {
   unsigned number = 0;
@@ -48,8 +48,8 @@ int LookAtObject(dl_phdr_info* object, size_t, void* data) {
 
 }  // namespace
 
-/// For the unwinder, which looks at `dlfo_eh_frame`. glibc has it from 2.35 on; before, the unwinder did what
-/// this does. 0 where an object holds the address, else -1 [GNU C Library manual, "Dynamic Linker
+/// For the unwinder, which reads `dlfo_eh_frame`. glibc has it from 2.35 on; with an older one, the unwinder itself did
+/// what this function does. Returns 0 where an object holds the address, else -1 [GNU C Library manual, "Dynamic Linker
 /// Introspection"].
 CUPOLA_OWN int cupola_find_object(void* address, dl_find_object* found) noexcept __asm__("_dl_find_object");
 int cupola_find_object(void* address, dl_find_object* found) noexcept {

@@ -1,7 +1,8 @@
-// An object for each thread that its whole end can use. A thread_local object is destroyed while other thread_local
-// objects of the thread, and its pthread keys, may still make calls; and exit() destroys the main thread's before
-// static objects and exit handlers make theirs. An object of PerThread is made at its first use, freed when the
-// thread's last round of pthread key destructors runs (pthread_key_create(3)), and not freed at exit() at all.
+// PerThread: gives each thread an object that stays usable to the very end of the thread. A thread_local object does
+// not: it is destroyed while other thread_local objects of the thread, and its pthread keys, may still make calls, and
+// exit() destroys the main thread's before static objects and exit handlers make their calls. An object of PerThread is
+// made at its first use and freed when the thread's last round of pthread key destructors runs (pthread_key_create(3));
+// exit() does not free it at all.
 #pragma once
 
 #include <climits>
@@ -10,8 +11,8 @@
 
 namespace cupola {
 
-/// Make one of these per purpose, and never destroy it: `static auto* const own = new PerThread<T>;`. Takes one of the
-/// process's 1,024 keys. Thread-safe. The object that contains this code must never be unloaded.
+/// Make one PerThread for each purpose and never destroy it: `static auto* const own = new PerThread<T>;`. It takes one
+/// of the process's 1,024 keys. Thread-safe. The shared object that contains this code must never be unloaded.
 template <typename T>
 class PerThread {
  public:
@@ -39,7 +40,7 @@ class PerThread {
   static void End(void* pointer) {
     auto* const slot = static_cast<Slot*>(pointer);
     if (slot->rounds_left-- > 0) {
-      pthread_setspecific(slot->owner->key_, slot);  // comes again in the next round
+      pthread_setspecific(slot->owner->key_, slot);  // called again in the next round
     } else {
       delete slot;
     }

@@ -1,5 +1,6 @@
-// Prng: the one source of randomness in tests and simulation; the same seed gives the same numbers
-// on every machine. SplitMix64 (Steele, Lea, Flood, OOPSLA'14). Not for cryptography.
+// Prng: the one source of randomness in tests and simulation. The same seed gives the same numbers
+// on every machine. It is SplitMix64 (Steele, Lea, Flood, OOPSLA'14), which is not for
+// cryptography. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ class Prng {
     return static_cast<uint64_t>((static_cast<unsigned __int128>(Next()) * bound) >> 64);
   }
 
-  /// Uniform in [low, high), of 2^53 evenly spaced values.
+  /// Uniform in [low, high), one of 2^53 evenly spaced values.
   constexpr double Uniform(double low, double high) {
     return low + (high - low) * (static_cast<double>(Next() >> 11) * 0x1p-53);
   }

@@ -1,5 +1,5 @@
-// Result<T>: a value or an Error. The error channel of every Cupola library; none of them throws.
-// Plain value types; no thread rule beyond that of T.
+// Result<T>: a value or an Error. It is the error channel of every Cupola library; none of them
+// throws. Plain value types without a thread rule beyond that of T.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace cupola {
 
-/// What kind of failure an Error is; decides exit codes and whether a caller may go on.
+/// What kind of failure an Error is. It decides exit codes and whether a caller may go on.
 enum class ErrorCode : uint8_t {
   kInvalidArgument,  ///< the caller asked for something that has no meaning
   kNotFound,         ///< a file, symbol or image does not exist
-  kDamaged,          ///< input that breaks its format
-  kUnsupported,      ///< well-formed input that this version does not handle
+  kDamaged,          ///< the input breaks its format
+  kUnsupported,      ///< the input is well-formed, but this version does not handle it
   kIo,               ///< the operating system refused or failed
   kExhausted,        ///< a limit was reached (memory, table, ring)
-  kInternal,         ///< a broken invariant of ours
+  kInternal,         ///< an invariant of Cupola is broken
 };
 
 /// The lower-case words for a code ("damaged", "not found").
@@ -35,7 +35,7 @@ constexpr const char* ToString(ErrorCode code) {
   return "unknown";
 }
 
-/// Where in the input an error lies. Either line/column (text, 1-based) or a byte offset (binary).
+/// Where in the input an error lies: either line and column (text) or a byte offset (binary).
 struct Location {
   std::string file;                ///< empty when the input had no name
   uint32_t line = 0;               ///< 1-based; 0 = not a text location
@@ -83,7 +83,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-/// Success or an Error, where there is no value to return.
+/// Success or an Error, for functions that return no value.
 template <>
 class [[nodiscard]] Result<void> {
  public:
@@ -102,7 +102,7 @@ class [[nodiscard]] Result<void> {
 
 using Status = Result<void>;
 
-/// An Error of `code` with a text; the location may be filled in by the caller.
+/// An Error of `code` with a message; the caller may fill in the location.
 inline Error MakeError(ErrorCode code, std::string message, Location where = {}) {
   return Error{code, std::move(message), std::move(where)};
 }

@@ -18,7 +18,7 @@ constexpr int kFullPipeMs = 100;
 FileIdentity at_start;
 bool is_noted = false;
 
-// A late constructor of another object may have called already, and then has noted it.
+// A constructor of another object may have called this file's functions before, and they have taken the identity then.
 __attribute__((constructor)) void NoteAtLoad() {
   if (!is_noted) TakeStandardError(IdentityOf(STDERR_FILENO));
 }
@@ -45,7 +45,7 @@ WithoutWriteSignals::~WithoutWriteSignals() {
   errno = saved_errno;
 }
 
-// A sandbox may have no statx(2): then nothing is known, and nothing is written.
+// A sandbox may forbid statx(2). Then nothing is known of the file, and nothing is written.
 FileIdentity IdentityOf(int descriptor) noexcept {
   const int saved_errno = errno;
   struct statx facts {};

@@ -8,7 +8,7 @@
 
 namespace cupola {
 
-/// `struct StreamTag; using StreamId = StrongId<StreamTag>;`
+/// Use it as `struct StreamTag; using StreamId = StrongId<StreamTag>;`.
 template <typename Tag, typename Rep = uint32_t>
 class StrongId {
  public:
