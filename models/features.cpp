@@ -6,7 +6,8 @@ namespace cupola::models {
 namespace {
 
 constexpr uint32_t kWarpThreads = 32;
-constexpr uint32_t kRegisterUnit = 256;       // registers of a warp come in units of this many
+// The registers of a warp are allocated in units of this many.
+constexpr uint32_t kRegisterUnit = 256;
 constexpr uint32_t kSharedUnit = 128;         // bytes
 constexpr uint32_t kSystemShared = 1024;      // bytes of each block that CUDA takes for itself
 
@@ -16,7 +17,7 @@ constexpr uint32_t RoundUp(uint32_t value, uint32_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-// The finaliser of SplitMix64: every bit of the input reaches every bit of the output.
+// The finaliser of SplitMix64: each bit of the input affects each bit of the output.
 constexpr uint64_t Mix(uint64_t z) {
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;

@@ -9,8 +9,9 @@ namespace {
 
 constexpr uint32_t kMostWeighed = 8;
 
-// Mean as a float, deviation as the upper half of one, and 16 bits of the configuration's number: a
-// value that was left or written by another configuration in the same place does not pass for ours.
+// The mean as a float, the deviation as the upper half of a float, and 16 bits of the
+// configuration's number. So a value of another configuration that had or took the same place is
+// not mistaken for this one's.
 uint64_t Pack(float mean, float deviation, uint64_t number) {
   return (uint64_t{std::bit_cast<uint32_t>(mean)} << 32) |
          (std::bit_cast<uint32_t>(deviation) & 0xFFFF0000u) | (number >> 48);
@@ -35,7 +36,7 @@ HistoryModel::Place* HistoryModel::PlaceOf(uint64_t number) const noexcept {
 }
 
 Prediction HistoryModel::Predict(const LaunchFeatures& launch) const noexcept {
-  const uint64_t number = ConfigurationOf(launch, integers_) | 1;  // 0 means free
+  const uint64_t number = ConfigurationOf(launch, integers_) | 1;  // 0 marks a free place
   if (const Place* place = PlaceOf(number)) {
     const uint64_t value = place->value.load(std::memory_order_relaxed);
     if (IsOf(value, number)) {

@@ -43,7 +43,7 @@ bool IsSound(const PlanTerm& term) {
 
 bool IsSound(const PlanConfiguration& configuration) {
   return configuration.ns > 0 && configuration.ns < 1e15f && configuration.spread >= 0 &&
-         configuration.spread < 1e3f;  // false for NaN, too
+         configuration.spread < 1e3f;  // NaN fails this test too
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ const PlanKernel* PlanView::Find(std::string_view name, uint64_t image) const no
   const PlanKernel* best = nullptr;
   for (auto at = first; at != all.end() && name == Name(*at); ++at) {
     if (at->image == image) return &*at;
-    if (best == nullptr) best = &*at;  // image 0, "any", is sorted first
+    if (best == nullptr) best = &*at;  // an entry for any image has image 0 and is sorted first
   }
   return best;
 }
@@ -144,7 +144,8 @@ bool PlanView::ChecksumHolds() const {
 uint32_t BatchFor(uint64_t block_ns) noexcept {
   constexpr uint64_t kWorkOfAClaim = 40'000;
   constexpr uint64_t kMostBatch = 64;
-  if (block_ns == 0) return 4;  // not known: harmless for blocks of any length measured
+  // Not known: a value that does no harm with blocks of any measured length.
+  if (block_ns == 0) return 4;
   return static_cast<uint32_t>(std::clamp<uint64_t>(kWorkOfAClaim / block_ns, 1, kMostBatch));
 }
 

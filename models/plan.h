@@ -1,8 +1,8 @@
-// A plan: what is known of the kernels of one GPU, as a file that the preloaded library uses as it
-// lies in memory. Written by `cupola train` and `cupola tune` from a profile (models/train/), read
-// by the launch path. Little-endian, offsets from the start of the file, no pointers. A PlanView is
-// valid while its bytes are. Any thread; looking up and predicting neither allocate nor lock.
-// docs/models.md.
+// Plan: what is known of the kernels of one GPU, as a file that the preloaded library uses as it
+// lies in memory. `cupola train` and `cupola tune` write it from a profile (models/train/); the
+// launch path reads it. It is little-endian, with offsets from the start of the file and no
+// pointers. A PlanView is valid as long as its bytes are. Any thread; looking up and predicting
+// neither allocate nor lock. See docs/models.md.
 //
 //   PlanHeader | PlanKernel[kernels], by name, then image | PlanModel[] | PlanTerm[]
 //              | PlanConfiguration[] | names
@@ -28,18 +28,23 @@ struct PlanHeader {
   uint32_t bytes_of_header;  ///< sizeof(PlanHeader)
   uint64_t total_bytes;      ///< of the file
   uint64_t checksum;         ///< HashBytes of all that follows the header
-  char gpu[64];              ///< name of the profile, "nvidia-h200", NUL-terminated
+  char gpu[64];              ///< name of the GPU's files, "nvidia-h200", NUL-terminated
   Machine machine;
-  uint32_t kernels, kernels_offset;
-  uint32_t models, models_offset;
-  uint32_t terms, terms_offset;
-  uint32_t configurations, configurations_offset;
-  uint32_t names_bytes, names_offset;  ///< the last name ends in a NUL
+  uint32_t kernels;                ///< number of PlanKernel
+  uint32_t kernels_offset;         ///< bytes
+  uint32_t models;                 ///< number of PlanModel
+  uint32_t models_offset;          ///< bytes
+  uint32_t terms;                  ///< number of PlanTerm
+  uint32_t terms_offset;           ///< bytes
+  uint32_t configurations;         ///< number of PlanConfiguration
+  uint32_t configurations_offset;  ///< bytes
+  uint32_t names_bytes;            ///< size of all names; the last one ends in a NUL
+  uint32_t names_offset;           ///< bytes
 };
 
-/// Which form a kernel is launched in; all but kAuto are for measurements (`cupola tune`).
+/// In which form a kernel is launched. All values but kAuto are for measurements (`cupola tune`).
 enum class PlanMode : uint32_t {
-  kAuto,     ///< the launch path decides, by predicted duration
+  kAuto,     ///< the launch path decides by the predicted duration
   kPlain,    ///< always as the program launched it
   kVariant,  ///< always the preemptible variant, where there is one
 };
@@ -49,53 +54,56 @@ enum PlanFlag : uint32_t {
   kUsesHistory = 2,   ///< cross-validation preferred the history of exact configurations
 };
 
-/// Where an integer argument lies.
+/// Where an integer argument of a kernel lies.
 struct PlanArgument {
-  uint16_t index;      ///< of the parameter: kernelParams[index]
+  uint16_t index;      ///< number of the parameter: kernelParams[index]
   uint16_t bytes;      ///< 1, 2, 4 or 8
   uint32_t offset;     ///< in the packed parameter block
-  uint32_t is_signed;  ///< sign-extended where 1
+  uint32_t is_signed;  ///< 1 = the value is sign-extended
 };
 
 struct PlanKernel {
-  uint64_t image;        ///< HashBytes of the image key; 0 = of any image
+  uint64_t image;        ///< HashBytes of the image's key; 0 = an entry for any image
   uint32_t name_offset;  ///< mangled name, NUL-terminated
   uint32_t flags;        ///< PlanFlag
   PlanMode mode;
-  uint32_t batch;           ///< L and order of claims (profiles/claim_word.h); L >= 1
-  float overhead_percent;   ///< of the preemptible variant with that L over plain
-  uint32_t arguments;       ///< used of `argument`
-  uint64_t block_ns;        ///< one block's time, about; 0 = not known
-  uint64_t preemption_ns;   ///< mean cost of a preemption and resumption (FLEP 4.2); 0 = not known
+  uint32_t batch;           ///< L and the order of claims (profiles/claim_word.h); L >= 1
+  float overhead_percent;   ///< overhead of the preemptible variant with that L over a plain launch
+  uint32_t arguments;       ///< used entries of `argument`
+  uint64_t block_ns;        ///< approximate time of one block; 0 = not known
+  uint64_t preemption_ns;   ///< mean cost of a preemption (FLEP section 4.2); 0 = not known
   KernelNeeds needs;
   PlanArgument argument[kMostIntegers];
-  uint32_t model;           ///< index + 1 of one that needs no input bytes; 0 = none
-  uint32_t model_input;     ///< index + 1 of one that does, and is better; 0 = none
-  uint32_t first_configuration, configurations;  ///< history, sorted by number
+  uint32_t model;           ///< 1 + index of a model that needs no input bytes; 0 = none
+  uint32_t model_input;     ///< 1 + index of a model that needs them and is better; 0 = none
+  uint32_t first_configuration;  ///< index of the kernel's first PlanConfiguration
+  uint32_t configurations;       ///< number of them, sorted by `number`
 };
 
-/// A ridge regression in the program's own units.
+/// A ridge regression, with coefficients for the variables' own units.
 struct PlanModel {
-  uint32_t first_term, terms;
+  uint32_t first_term;  ///< index of the model's first PlanTerm
+  uint32_t terms;       ///< number of them
   double intercept_ns;
   double spread;    ///< standard deviation of the relative error, cross-validated
-  double floor_ns;  ///< no prediction is below it; > 0
-  double low[kVariables], high[kVariables];  ///< what was seen in training
+  double floor_ns;  ///< no prediction is below this; > 0
+  double low[kVariables];   ///< least value of each variable in training
+  double high[kVariables];  ///< largest value of each variable in training
 };
 
 /// coefficient * (product of the variables), or coefficient * max(0, product - knot).
 struct PlanTerm {
   uint8_t variable[4];  ///< Variable; kOne where there are fewer than four
   uint32_t is_hinge;
-  double coefficient;   ///< ns a unit
+  double coefficient;   ///< ns for each unit of the product
   double knot;
 };
 
-/// Durations of one exact configuration.
+/// The durations of one exact configuration.
 struct PlanConfiguration {
   uint64_t number;  ///< ConfigurationOf
-  float ns;         ///< median
-  float spread;     ///< relative
+  float ns;         ///< median duration
+  float spread;     ///< relative standard deviation
 };
 
 static_assert(sizeof(PlanHeader) == 160 && sizeof(PlanArgument) == 12 &&
@@ -105,8 +113,8 @@ static_assert(sizeof(PlanHeader) == 160 && sizeof(PlanArgument) == 12 &&
 /// A plan over bytes that outlive it.
 class PlanView {
  public:
-  /// Checks magic, sizes, every offset, index and order (not the checksum). `bytes` must be aligned
-  /// to 8. Errors: kDamaged; kUnsupported for another version of the format.
+  /// Checks magic, sizes, every offset, index and order, but not the checksum. `bytes` must be
+  /// aligned to 8. Errors: kDamaged; kUnsupported for another version of the format.
   static Result<PlanView> Open(std::span<const std::byte> bytes);
 
   const PlanHeader& header() const { return *header_; }
@@ -115,8 +123,9 @@ class PlanView {
   std::span<const PlanTerm> Terms(const PlanModel& model) const;
   std::span<const PlanConfiguration> Configurations(const PlanKernel& kernel) const;
   const char* Name(const PlanKernel& kernel) const;
-  /// The kernel of that name and image; else the entry of any image; else the first of that name.
-  /// Null where the plan has no such kernel. Logarithmic; once a kernel.
+  /// The kernel of that name and image; else the entry for any image; else the first kernel of that
+  /// name; null where the plan has none. Logarithmic; the launch path calls it once for each
+  /// kernel.
   const PlanKernel* Find(std::string_view name, uint64_t image = 0) const noexcept;
   bool ChecksumHolds() const;
 
@@ -127,12 +136,12 @@ class PlanView {
   const PlanHeader* header_ = nullptr;
 };
 
-/// A batch for blocks of `block_ns` that was not tuned: from the table of claims measured on an
-/// H200 (docs/models.md), about 40 us of work a claim, 1 to 64.
+/// The batch L for blocks of `block_ns` of a kernel that was not tuned: about 40 us of work for
+/// each claim, 1 to 64 blocks, from the table of claims measured on an H200 (docs/models.md).
 uint32_t BatchFor(uint64_t block_ns) noexcept;
 
-/// Whether `batch` was found with blocks that take about as long, within a factor of four, as
-/// `block_ns` (0 = not known, then they count as such).
+/// Whether `batch` was found with blocks that take about as long as `block_ns`, within a factor of
+/// four. Where either time is not known they count as alike.
 bool IsTunedFor(const PlanKernel& kernel, uint64_t block_ns) noexcept;
 
 }  // namespace cupola::models

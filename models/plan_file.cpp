@@ -70,7 +70,7 @@ Result<PlanFile> PlanFile::Open(const std::string& path) {
     close(file);
     return MakeError(ErrorCode::kDamaged, "damaged plan: too short", where);
   }
-  // Plans are replaced by rename, never written in place, so a mapping does not change.
+  // Plans are replaced by rename and never written in place, so a mapping does not change.
   void* memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file, 0);
   const int failure = errno;
   close(file);

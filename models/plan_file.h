@@ -1,5 +1,6 @@
-// PlanFile: the plan of a GPU, found and mapped. Needs libc only; once a process, off the launch
-// path. The mapping is kept until the object goes; predictions from it are for any thread.
+// PlanFile: finds and maps the plan of a GPU. It needs only libc. A process opens it once, off the
+// launch path, and owns it; the mapping lasts as long as the object. Any thread may predict from
+// it.
 #pragma once
 
 #include <string>
@@ -10,21 +11,21 @@
 
 namespace cupola::models {
 
-/// The name of a GPU's files: "nvidia-h200" for "NVIDIA H200"; lower case, digits and single
-/// dashes.
+/// The name of a GPU's files, such as "nvidia-h200" for "NVIDIA H200": lower case, digits and
+/// single dashes.
 std::string GpuFileName(std::string_view device_name);
 
 /// The folder of profiles and plans: $CUPOLA_PROFILES, else $XDG_DATA_HOME/cupola/profiles, else
 /// $HOME/.local/share/cupola/profiles; "" where none of them is set to an absolute path.
 std::string ProfilesFolder();
 
-/// $CUPOLA_PLAN where it is set (also to ""; that means no plan), else <ProfilesFolder>/<gpu>.plan.
+/// $CUPOLA_PLAN where it is set (set to "" it means no plan), else <ProfilesFolder>/<gpu>.plan.
 std::string PlanPath(std::string_view gpu_file_name);
 
 class PlanFile {
  public:
-  /// Maps the plan at `path`. kNotFound: no such file; kIo; else as PlanView::Open. A damaged
-  /// checksum is kDamaged.
+  /// Maps the plan at `path`. Errors: kNotFound: there is no such file; kIo; kDamaged where the
+  /// checksum does not hold; else those of PlanView::Open.
   static Result<PlanFile> Open(const std::string& path);
 
   PlanFile(PlanFile&& other) noexcept;

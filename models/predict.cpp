@@ -6,8 +6,10 @@
 namespace cupola::models {
 namespace {
 
-constexpr double kMostNs = 1e15;   // eleven days: more is a model gone wrong
-constexpr double kOutside = 0.1;   // of the range seen, on either side, before it is extrapolation
+constexpr double kMostNs = 1e15;   // eleven days; a larger prediction comes from a broken model
+// Part of the range seen in training by which a variable may lie outside of it without
+// extrapolation.
+constexpr double kOutside = 0.1;
 
 bool IsOutside(const PlanModel& model, const PlanTerm& term,
                const double (&variables)[kVariables]) {
@@ -36,7 +38,7 @@ Prediction PredictRidge(const PlanView& plan, const PlanModel& model, const Kern
     ns += term.coefficient * product;
     outside |= IsOutside(model, term, variables);
   }
-  // A NaN fails the first comparison and becomes the floor.
+  // A NaN fails the comparison and becomes the floor.
   ns = ns > model.floor_ns ? std::min(ns, kMostNs) : model.floor_ns;
   return {static_cast<uint64_t>(ns), static_cast<uint64_t>(ns * std::min(model.spread, 10.0)),
           outside};
@@ -73,7 +75,8 @@ void ReadIntegers(const PlanKernel& kernel, void* const* params, const void* pac
       from = static_cast<const char*>(packed) + argument.offset;
     }
     uint64_t value = 0;
-    if (from != nullptr) memcpy(&value, from, argument.bytes);  // 8 at most: Open has checked
+    // At most 8 bytes; PlanView::Open has checked.
+    if (from != nullptr) memcpy(&value, from, argument.bytes);
     const uint32_t unused = 64 - 8 * argument.bytes;
     launch->integers[i] = argument.is_signed != 0
                               ? static_cast<int64_t>(value << unused) >> unused

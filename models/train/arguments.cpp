@@ -25,7 +25,8 @@ ParameterKind KindOf(std::string_view type) {
   return ParameterKind::kOther;
 }
 
-// The parenthesis that opens the parameter list: the match of the last one.
+// The position of the parenthesis that opens the parameter list, which is the match of the last
+// one.
 size_t ListStart(std::string_view name) {
   int depth = 0;
   for (size_t i = name.size(); i-- > 0;) {
@@ -45,7 +46,7 @@ bool LooksWhole(uint64_t bits, uint32_t bytes) {
   return value > -(int64_t{1} << 20) && value < (int64_t{1} << 40);
 }
 
-// |correlation| of an argument with the duration; 0 where it does not vary.
+// The absolute correlation of an argument with the duration; 0 where the argument does not vary.
 double Following(const PlanArgument& argument,
                  const std::vector<profiles::LaunchSample>& launches) {
   double n = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;

@@ -1,4 +1,5 @@
-// PlanBuilder: puts a plan (models/plan.h) together and gives its bytes. One thread.
+// PlanBuilder: puts a plan (models/plan.h) together and returns its bytes. TrainProfile makes one.
+// One thread.
 #pragma once
 
 #include <map>
@@ -14,19 +15,19 @@ namespace cupola::models {
 
 class PlanBuilder {
  public:
-  /// `gpu` as of GpuFileName; cut at 63 bytes.
+  /// `gpu` is a name as GpuFileName makes it, cut to 63 bytes.
   PlanBuilder(std::string_view gpu, const Machine& machine);
 
-  /// Adds a model and returns what PlanKernel::model is to be.
+  /// Adds a model. Returns the value for PlanKernel::model.
   uint32_t AddModel(const TrainedModel& trained);
 
-  /// Adds a kernel. `configurations` may come in any order, each number once. Of the same name and
-  /// image the last one counts. `kernel`: name_offset and the configurations' place are filled in
-  /// here.
+  /// Adds a kernel; of two with the same name and image the later one counts. `configurations` may
+  /// come in any order, each number once. In `kernel`, the builder itself fills in name_offset and
+  /// the configurations' place.
   void AddKernel(std::string_view name, PlanKernel kernel,
                  std::vector<PlanConfiguration> configurations);
 
-  /// The file.
+  /// The bytes of the plan's file.
   std::string Bytes() const;
 
  private:

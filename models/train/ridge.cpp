@@ -13,12 +13,13 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
-/// Standardised columns with one of ones in front, and how to go back.
+/// The standardised columns behind a column of ones, and what is needed to go back to the columns
+/// as given.
 struct Standard {
   MatrixXd rows;   // [samples][1 + columns]
   VectorXd mean;
-  VectorXd scale;  // 0 where a column does not vary
-  VectorXd weights;  // sum 1
+  VectorXd scale;  // standard deviation of each column; 0 where it does not vary
+  VectorXd weights;  // their sum is 1
 };
 
 Standard Standardise(const RidgeProblem& problem) {
@@ -39,11 +40,12 @@ Standard Standardise(const RidgeProblem& problem) {
   return out;
 }
 
-// Solves for the coefficients of the standardised rows from their moments.
+// Solves for the coefficients of the standardised rows, given their moments.
 VectorXd Solve(MatrixXd moments, const VectorXd& right, double weight, double lambda) {
   const Index k = moments.rows();
   for (Index i = 1; i < k; ++i) moments(i, i) += weight * lambda;
-  // A column of zeros would make the matrix singular; its coefficient is 0 whatever stands here.
+  // A column of zeros would make the matrix singular. Its coefficient is 0 whatever its diagonal
+  // element is.
   for (Index i = 0; i < k; ++i) {
     if (moments(i, i) <= 0) moments(i, i) = 1;
   }

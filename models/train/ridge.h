@@ -1,6 +1,6 @@
-// Ridge regression: least squares with a penalty on the squared size of the coefficients (L2 norm,
-// FLEP section 4.2; Hoerl and Kennard, 1970), of standardised columns, weighted, the intercept not
-// penalised. Pure functions.
+// Ridge regression: weighted least squares of standardised columns, with a penalty on the squared
+// size of the coefficients (L2 norm, FLEP section 4.2; Hoerl and Kennard, 1970). The intercept is
+// not penalised. Pure functions.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ struct RidgeFit {
   Eigen::VectorXd coefficients;  ///< in the units of the columns as given
 };
 
-/// Columns and what they are to explain. Rows are samples.
+/// The columns and the target that they are to explain. Rows are samples.
 struct RidgeProblem {
   Eigen::MatrixXd columns;
   Eigen::VectorXd target;
@@ -25,21 +25,22 @@ struct RidgeProblem {
 /// deviation of each column. A column without variation gets the coefficient 0.
 RidgeFit FitRidge(const RidgeProblem& problem, double lambda);
 
-/// The prediction for each row where that row's fold was left out of the fit. `fold[i]` in
-/// [0, folds). Standardised once, over all rows.
+/// Predicts each row by a fit from which the row's fold was left out. `fold[i]` is in [0, folds).
+/// The columns are standardised once, over all rows.
 Eigen::VectorXd CrossPredict(const RidgeProblem& problem, double lambda,
                              const std::vector<int>& fold, int folds);
 
-/// |prediction - target| / target of each row, the prediction not below `floor`.
+/// prediction - target| / target of each row, where a prediction below `floor` counts as `floor`.
 Eigen::VectorXd RelativeErrors(const Eigen::VectorXd& prediction, const Eigen::VectorXd& target,
                                double floor);
 
-/// Mean of |prediction - target| / target, the former not below `floor`.
+/// The mean of |prediction - target| / target, where a prediction below `floor` counts as `floor`.
 double MeanRelativeError(const Eigen::VectorXd& prediction, const Eigen::VectorXd& target,
                          double floor);
 
-/// The lambda of `lambdas` (ascending) with the least cross-validated MeanRelativeError; of those
-/// within a hundredth of that, the largest: the simplest that does as well. `error` gets its error.
+/// Among those of `lambdas` (ascending) whose cross-validated MeanRelativeError is within a
+/// hundredth of the least one, the largest: the simplest model that does as well. `error` receives
+/// its error.
 double ChooseLambda(const RidgeProblem& problem, const std::vector<double>& lambdas,
                     const std::vector<int>& fold, int folds, double floor, double* error);
 

@@ -18,18 +18,20 @@ using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
 constexpr double kSelectionLambda = 1e-6;
-constexpr double kWorthATerm = 0.97;       // of the error without it, at most
-// A term, or a richer form, must also lower the error by so many standard errors of the difference:
-// the best of hundreds of candidates looks good by chance.
+// The error with a new term, as a part of the error without it, must be below this.
+constexpr double kWorthATerm = 0.97;
+// A new term or a richer form must also lower the mean error by this many standard errors of the
+// difference, because the best of hundreds of candidates looks good by chance.
 constexpr double kSure = 3;
-constexpr double kGoodEnough = 2e-4;       // relative error under which no term is looked for
-constexpr double kFloorOfLeast = 0.25;     // no prediction is below this part of the least seen
-constexpr size_t kMostInTriples = 6;       // variables
+constexpr double kGoodEnough = 2e-4;  // relative error below which no further term is looked for
+// No prediction is below this part of the least duration seen.
+constexpr double kFloorOfLeast = 0.25;
+constexpr size_t kMostInTriples = 6;       // variables that may form products of three
 constexpr int kOuterFolds = 5;
 
 using Row = std::array<double, kVariables>;
 
-/// The samples as numbers.
+/// The samples as rows of variables, and their durations.
 struct Data {
   std::vector<Row> rows;
   VectorXd target;
@@ -90,8 +92,8 @@ PlanTerm Product(uint8_t a, uint8_t b = kOne, uint8_t c = kOne) {
   return PlanTerm{.variable = {a, b, c, kOne}, .is_hinge = 0, .coefficient = 0, .knot = 0};
 }
 
-/// Products of one, two and three of the variables that vary, those which are the same column but
-/// for a factor only once.
+/// The products of one, two and three of the variables that vary. Of products whose columns differ
+/// only by a factor, one is kept.
 std::vector<PlanTerm> Products(const Data& data) {
   const std::vector<uint8_t> varying = VaryingVariables(data);
   std::vector<PlanTerm> all;
@@ -124,8 +126,8 @@ std::vector<PlanTerm> Products(const Data& data) {
   return different;
 }
 
-/// The product with a bend at some of its quantiles: what is faster while it fits into a cache, or
-/// does not fill the GPU.
+/// Hinges of a product at some of its quantiles. They fit kernels that are faster while their data
+/// fits into a cache, or while they do not fill the GPU.
 std::vector<PlanTerm> Hinges(const PlanTerm& product, const Data& data) {
   const VectorXd column = ColumnOf(product, data);
   std::vector<double> sorted(column.begin(), column.end());
@@ -142,15 +144,15 @@ std::vector<PlanTerm> Hinges(const PlanTerm& product, const Data& data) {
   return hinges;
 }
 
-/// Terms, lambda and their cross-validated error.
+/// A set of terms with its lambda and its cross-validated error.
 struct Choice {
   std::string form;
   std::vector<PlanTerm> terms;
   double lambda = 0;
-  VectorXd errors;  // of each row
+  VectorXd errors;  // relative error of each row
 };
 
-/// Whether `with` is better than `without` by enough not to be chance.
+/// Whether `with` is better than `without` by more than chance explains.
 bool IsBetter(const VectorXd& with, const VectorXd& without) {
   const VectorXd gain = without - with;
   const double mean = gain.mean();
@@ -179,7 +181,7 @@ class Selection {
     if (data_.rows.size() < 3) return best;
     std::vector<PlanTerm> linear;
     for (const uint8_t variable : VaryingVariables(data_)) linear.push_back(Product(variable));
-    // With hardly more samples than columns anything can be explained.
+    // With hardly more samples than columns any columns could explain the durations.
     if (linear.size() * 4 <= data_.rows.size()) Prefer(Judge("linear", linear), &best);
     Prefer(Judge("terms", Stepwise()), &best);
     return best;
@@ -206,7 +208,7 @@ class Selection {
                           data_.floor);
   }
 
-  /// Adds, again and again, the term that lowers the error most.
+  /// Chooses terms one after the other: each time the term that lowers the error most.
   std::vector<PlanTerm> Stepwise() const {
     std::vector<PlanTerm> chosen;
     std::vector<PlanTerm> pool = Products(data_);
@@ -287,7 +289,7 @@ double Apply(const TrainedModel& trained, const Row& row) {
   return std::max(ns, trained.model.floor_ns);
 }
 
-/// Each sample predicted by a model that knows nothing of it, the choice of terms included.
+/// Predicts each sample by a model that was trained without it, choice of terms included.
 std::vector<double> HeldOut(const Data& data, const TrainOptions& options) {
   const size_t n = data.rows.size();
   std::vector<double> predictions(n, data.target(0));

@@ -11,10 +11,11 @@
 namespace cupola::models {
 namespace {
 
-constexpr double kWorthTheInput = 0.95;    // of the error without, at most
+// The error with input bytes, as a part of the error without them, must be below this.
+constexpr double kWorthTheInput = 0.95;
 constexpr double kWorthTheHistory = 0.95;
 
-/// The launches of a kernel by what the models can tell apart.
+/// The launches of a kernel, grouped by what the models can tell apart.
 struct Grouped {
   std::vector<TrainingSample> samples;
   bool has_input_bytes = true;
@@ -37,7 +38,8 @@ Grouped GroupOf(const profiles::KernelProfile& kernel,
   return grouped;
 }
 
-/// Errors of predicting each launch by the others of its configuration, ridge where it has none.
+/// The errors of predicting each launch by the other launches of its configuration, or by ridge
+/// regression where there are none.
 struct HistoryErrors {
   double mean = 0, worst = 0;
   bool repeats = false;
@@ -71,7 +73,7 @@ std::vector<PlanConfiguration> ConfigurationsOf(const std::vector<TrainingSample
     const double median = Median(sample.ns);
     std::vector<double> deviations;
     for (const double ns : sample.ns) deviations.push_back(std::fabs(ns - median));
-    // Median absolute deviation to standard deviation, of a normal distribution.
+    // The factor from median absolute deviation to standard deviation for a normal distribution.
     const double spread = std::min(1.4826 * Median(deviations) / median, 100.0);
     configurations.push_back({ConfigurationOf(sample.launch, arguments),
                               static_cast<float>(median), static_cast<float>(spread)});
@@ -90,7 +92,7 @@ uint64_t BlockNs(const std::vector<TrainingSample>& samples, const Machine& mach
   return block_ns.empty() ? 0 : static_cast<uint64_t>(Median(block_ns));
 }
 
-/// Trains one kernel, adds it to the plan.
+/// Trains one kernel and adds it to the plan.
 class KernelTrainer {
  public:
   KernelTrainer(const Machine& machine, const TrainOptions& options, PlanBuilder* plan)
@@ -160,7 +162,8 @@ class KernelTrainer {
   void FillTuned(const profiles::KernelProfile& kernel, KernelReport* report) {
     const auto preemption = profiles::MeanOfLatest(kernel.preemptions, kPreemptionsOfMean);
     report->preemptions = preemption.count;
-    // At least a microsecond where there are samples, for 0 says that it is not known.
+    // Where there are samples the mean counts as a microsecond at least, because 0 means that it is
+    // not known.
     constexpr double kLeastNs = 1'000;
     if (preemption.count != 0) {
       report->preemption_ns = static_cast<uint64_t>(std::max(preemption.ns, kLeastNs));
