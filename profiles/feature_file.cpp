@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostParameters = 4096;
 
-/// Takes a line apart, word by word.
+/// Splits a line into words.
 class Words {
  public:
   explicit Words(std::string_view line) : rest_(line) {}
@@ -55,7 +55,7 @@ struct Described {
   LaunchSample sample;
 };
 
-/// One file on its way into a profile.
+/// Reads one file and adds it to a profile.
 class FeatureFile {
  public:
   FeatureFile(uint64_t when, Profile* profile) : when_(when), profile_(profile) {}
@@ -173,7 +173,8 @@ class FeatureFile {
     return true;
   }
 
-  // A pointer that once was null, or an address of something else, is a pointer all the same.
+  // A parameter counts as a pointer if any argument for it was one, also where others were null or
+  // an address of something else.
   static void Settle(const KernelProfile& facts, LaunchSample* sample, KernelProfile* into) {
     for (size_t i = 0; i < facts.parameters.size() && i < into->parameters.size(); ++i) {
       into->parameters[i].pointer |= facts.parameters[i].pointer;
@@ -198,7 +199,7 @@ FeatureSummary AddFeatures(std::string_view text, uint64_t when,
   uint64_t bad = 0;
   while (!text.empty()) {
     const size_t end = text.find('\n');
-    // The last line has no end where its writer was killed in the middle of it.
+    // The last line has no end where the writer was killed while it wrote that line.
     if (end == std::string_view::npos || !file.Take(text.substr(0, end))) ++bad;
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
   }

@@ -1,30 +1,31 @@
-// The stream of launch records: what the preloaded library writes and a consumer reads.
+// The stream of launch records, which the preloaded library writes and a consumer reads.
 //
-// One file per process, made by the library in the folder that CUPOLA_RECORDS names, mapped by both
-// sides. Layout, in this order, each part aligned to a page:
+// The library makes one file for each process, in the folder that CUPOLA_RECORDS names; both sides
+// map it. Its parts, in this order and each aligned to a page, are:
 //   RecordsHeader | name bytes [kNameBytes] | LaunchRecord slots [kSlots]
 //                 | LaneRecord slots [kLanes][kLaneSlots]
-// Several threads of the process write; one consumer reads, in another process, also after the
+// Several threads of the process write. One consumer in another process reads, also after the
 // writer was killed. A writer never waits: when the ring is full the record is dropped and counted.
 //
 // Lanes. A thread that launches takes a lane for itself, if one is free, and gives it back when it
-// ends. Plain launches go there: a lane has one writer, so that its protocol needs no
+// ends. Its plain launches go there. A lane has one writer, so its protocol needs no
 // read-modify-write and its slots stay in the writer's cache. The writer fills slot tail %
-// kLaneSlots and stores tail + 1 with release order; the reader loads tail (acquire), copies, and
-// stores head with release order. A full lane is no loss: what does not fit there, of whatever
-// reason, goes to the ring. So a thread's launches come in order but for those that found the lane
-// full.
+// kLaneSlots and stores tail + 1 with release order. The reader loads tail (acquire), copies, and
+// stores head with release order. A full lane loses nothing: a record that does not go into the
+// lane, for whatever reason, goes to the ring. So a thread's launches come in order, except for
+// those that found the lane full.
 //
-// The ring's slot protocol. A writer loads `tail`; when tail - head >= kSlots it adds one to
-// `dropped` and gives up; else it claims ticket tail by compare-exchange (tail -> tail + 1), fills
-// slot ticket % kSlots and stores sequence = ticket + 1 with release order. The reader takes ticket
-// t when slot t % kSlots has sequence == t + 1 (acquire), copies it, then stores head = t + 1 with
-// release order. A writer that was killed between claim and store leaves a hole: once the process
-// is gone the reader skips it.
+// The ring. A writer loads `tail`. When tail - head >= kSlots it adds one to `dropped` and gives
+// up. Otherwise it claims ticket tail by compare-exchange (tail -> tail + 1), fills slot ticket %
+// kSlots and stores sequence = ticket + 1 with release order. The reader takes ticket t when slot t
+// % kSlots has sequence == t + 1 (acquire), copies it, and then stores head = t + 1 with release
+// order. A writer that was killed between claim and store leaves a hole, which the reader skips
+// once the process is gone.
 //
 // Device times. A launch is published when its call has returned, so that it survives however the
-// process ends. Where it is timed it has kFlagTimesFollow, and a record of kDeviceTimes with its
-// ticket comes when the device is done, or when the writer gives up; none when the process was
+// process ends. A launch that is timed has kFlagTimesFollow. A record of kDeviceTimes with its
+// ticket follows when the device is done with it, or when the writer gives up. None follows when
+// the process was killed before, or when the ring was full at that time.
 // killed before, or when the ring was full then.
 #pragma once
 
@@ -40,14 +41,14 @@ inline constexpr uint32_t kSlots = 1u << 16;
 inline constexpr uint32_t kLanes = 16;
 inline constexpr uint32_t kLaneSlots = 1u << 12;
 
-/// What the record tells of.
+/// What a record describes.
 enum class RecordKind : uint8_t {
   kKernel = 1,        ///< one kernel launch
   kGraph = 2,         ///< one graph launch: `kernel_nodes` kernels inside it, counted apart
-  kCapturedKernel = 3,///< a launch recorded into a graph being captured: nothing ran
-  kDeviceTimes = 4,   ///< not a launch: the device times of the one of ticket `launch_ticket`. Only
-                      ///< that, `flags` and `device_*_ns` are valid; without kFlagDeviceTimed in
-                      ///< `flags` the launch stays untimed
+  kCapturedKernel = 3,  ///< a launch recorded into a graph that is being captured: nothing ran
+  /// Not a launch: the device times of the launch of ticket `launch_ticket`. Only that, `flags` and
+  /// `device_*_ns` are valid; without kFlagDeviceTimed in `flags` the launch stays untimed.
+  kDeviceTimes = 4,
 };
 
 /// The call through which the program made the launch.
@@ -61,47 +62,51 @@ enum class LaunchDoor : uint8_t {
 };
 
 enum LaunchFlag : uint16_t {
-  kFlagPerThreadStream = 1,  ///< the _ptsz form, or stream handle 2
+  kFlagPerThreadStream = 1,  ///< the _ptsz form, or stream handle 2 (per-thread default stream)
   kFlagLegacyStream = 2,     ///< stream handle 0 or 1 (legacy default stream)
-  kFlagPackedArgs = 8,       ///< arguments came packed, through `extra`
+  kFlagPackedArgs = 8,       ///< the arguments came packed, through `extra`
   kFlagCooperative = 16,
   kFlagDeviceTimed = 32,     ///< device_start_ns and device_end_ns are valid
   kFlagFailed = 64,          ///< the driver refused the launch: `result` is its CUresult
   kFlagTimesFollow = 128,    ///< a record of kDeviceTimes may follow
-  kFlagPreemptible = 256,    ///< went out as its preemptible variant
+  kFlagPreemptible = 256,    ///< the launch went out as its preemptible variant
 };
 
-/// One launch: 128 bytes, two cache lines. Times are CLOCK_MONOTONIC nanoseconds.
+/// One launch, in 128 bytes (two cache lines). Times are nanoseconds of CLOCK_MONOTONIC.
 struct LaunchRecord {
   std::atomic<uint64_t> sequence;  ///< ticket + 1 once complete
   uint64_t call_start_ns;          ///< when the program called
-  uint64_t call_end_ns;            ///< when the driver's call returned; not measured: call_start_ns
-  uint64_t device_start_ns;        ///< when the kernel started on the device, host clock; see flags
-  uint64_t device_end_ns;
-  uint64_t stream;                 ///< 0 = legacy default, else an id unique in the process
+  /// When the driver's call returned; call_start_ns where that was not measured.
+  uint64_t call_end_ns;
+  /// When the kernel started on the device, on the host's clock; valid with kFlagDeviceTimed.
+  uint64_t device_start_ns;
+  uint64_t device_end_ns;          ///< when it ended there; valid with kFlagDeviceTimed
+  uint64_t stream;  ///< 0 = legacy default stream, else an id that is unique in the process
   uint64_t context;                ///< CUcontext handle
   uint32_t name_offset;            ///< NUL-terminated kernel name in the name bytes; 0 = unknown
   uint32_t thread_id;              ///< gettid() of the caller
   uint32_t grid[3];
   uint32_t block[3];
   uint32_t shared_bytes;           ///< dynamic shared memory
-  uint32_t kernel_nodes;           ///< kGraph: kernel nodes inside
+  uint32_t kernel_nodes;           ///< of kGraph: number of kernel nodes inside
   int32_t result;                  ///< CUresult
   uint16_t flags;                  ///< LaunchFlag
   RecordKind kind;
   LaunchDoor door;
-  uint64_t launch_ticket;          ///< kDeviceTimes: the ticket of its launch
-  uint32_t batch;                  ///< kFlagPreemptible: L and order (claim_word.h), 0 = it went
-                                   ///< out in slices
+  uint64_t launch_ticket;          ///< of kDeviceTimes: the ticket of its launch
+  /// With kFlagPreemptible: the claim word (claim_word.h); 0 = the launch went out sliced.
+  uint32_t batch;
   uint32_t reserved[3];
 };
 static_assert(sizeof(LaunchRecord) == 128);
 
-/// A kernel launch that the driver took, not captured and without device times: one cache line.
+/// A kernel launch that the driver accepted, that was not captured and that has no device times, in
+/// one cache line.
 struct alignas(64) LaneRecord {
   uint64_t call_start_ns;  ///< when the program called, CLOCK_MONOTONIC
   uint64_t context;        ///< CUcontext handle
-  uint32_t call_ns;        ///< host time in the driver's call, at most UINT32_MAX; 0 = not measured
+  /// Host time in the driver's call, in ns, at most UINT32_MAX; 0 = not measured.
+  uint32_t call_ns;
   uint32_t stream;         ///< as in LaunchRecord
   uint32_t name_offset;
   uint32_t thread_id;
@@ -113,11 +118,12 @@ struct alignas(64) LaneRecord {
 };
 static_assert(sizeof(LaneRecord) == 64);
 
-/// The indexes of a lane. Its first `tail` records are as many launches, ever.
+/// The indexes of a lane. The lane has had `tail` launches in all.
 struct Lane {
-  alignas(64) std::atomic<uint64_t> tail;   ///< records written; the lane's thread
-  std::atomic<uint32_t> owner;              ///< gettid() of that thread; 0 = free; any thread
-  alignas(64) std::atomic<uint64_t> head;   ///< records consumed; the reader
+  alignas(64) std::atomic<uint64_t> tail;   ///< records written; written by the lane's thread
+  /// gettid() of that thread; 0 = the lane is free; any thread may take a free one.
+  std::atomic<uint32_t> owner;
+  alignas(64) std::atomic<uint64_t> head;   ///< records consumed; written by the reader
 };
 
 struct RecordsHeader {
@@ -127,15 +133,15 @@ struct RecordsHeader {
   uint32_t slots;                       ///< kSlots of the writer
   uint64_t start_ns;                    ///< CLOCK_MONOTONIC when the file was made
   char executable[256];                 ///< /proc/self/exe, cut at 255 bytes
-  alignas(64) std::atomic<uint64_t> tail;     ///< next ticket; writers
-  alignas(64) std::atomic<uint64_t> head;     ///< tickets consumed; the reader
-  /// Launches lost because the ring was full; not times.
+  alignas(64) std::atomic<uint64_t> tail;     ///< next ticket; any writer adds to it
+  alignas(64) std::atomic<uint64_t> head;     ///< tickets consumed; written by the reader
+  /// Launches lost because the ring was full; lost records of kDeviceTimes do not count.
   alignas(64) std::atomic<uint64_t> dropped;
-  std::atomic<uint64_t> launches;             ///< kernel launches seen, recorded or not, but for
-                                              ///< those in lanes
+  /// Kernel launches seen, recorded or not, without those in lanes.
+  std::atomic<uint64_t> launches;
   std::atomic<uint64_t> graph_launches;
   std::atomic<uint64_t> graph_kernel_nodes;
-  std::atomic<uint64_t> captured;             ///< launches recorded into graphs
+  std::atomic<uint64_t> captured;             ///< launches that were recorded into graphs
   std::atomic<uint32_t> names_used;           ///< bytes used of the name bytes
   Lane lanes[kLanes];
 };

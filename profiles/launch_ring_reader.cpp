@@ -28,9 +28,9 @@ Error SystemError(const std::string& path, const char* what) {
   return FileError(ErrorCode::kIo, path, std::string(what) + ": " + std::strerror(errno));
 }
 
-/// Whether `header` is one that this reader understands.
+/// Whether this reader understands `header`.
 Status CheckHeader(const std::string& path, const RecordsHeader& header) {
-  // Whoever makes the file stores the magic last.
+  // The process that makes the file stores the magic last.
   const uint32_t magic = std::atomic_ref<uint32_t>(const_cast<uint32_t&>(header.magic))
                              .load(std::memory_order_acquire);
   if (magic == 0) return FileError(ErrorCode::kExhausted, path, "launch records not ready yet");
@@ -61,7 +61,7 @@ Result<std::unique_ptr<LaunchRingReader>> LaunchRingReader::Open(const std::stri
     return FileError(ErrorCode::kDamaged, path, "not a file of launch records");
   }
   const auto size = static_cast<uint64_t>(info.st_size);
-  // A header may be there before the rest: look at it to tell "not ready" from "cut short".
+  // The header may be there before the rest of the file. It tells "not ready" from "cut short".
   uint32_t magic = 0;
   const bool has_magic = pread(fd, &magic, sizeof(magic), 0) == sizeof(magic);
   if (size < kFileBytes) {
@@ -105,8 +105,9 @@ LaunchRingReader::~LaunchRingReader() {
 }
 
 Status LaunchRingReader::CheckSize() const {
-  // A mapped page beyond the end of its file is a bus error: look before each drain. The folder is
-  // private to the user, so nobody shortens a file by accident between the look and the read.
+  // Reading a mapped page beyond the end of its file raises a bus error, so the size is checked
+  // before each drain. The folder is private to the user, so nobody shortens a file by accident
+  // between this check and the read.
   struct stat info {};
   if (fstat(fd_, &info) != 0) return SystemError(path_, "cannot look at the launch records");
   if (static_cast<uint64_t>(info.st_size) < kFileBytes) {
@@ -132,7 +133,7 @@ Result<size_t> LaunchRingReader::Drain(WriterState writer,
 Result<size_t> LaunchRingReader::DrainLane(uint32_t index,
                                            const std::function<void(const Launch&)>& sink) {
   Lane& lane = header_->lanes[index];
-  const uint64_t head = lane.head.load(std::memory_order_relaxed);  // ours alone
+  const uint64_t head = lane.head.load(std::memory_order_relaxed);  // only this reader writes it
   const uint64_t tail = lane.tail.load(std::memory_order_acquire);
   if (tail - head > kLaneSlots) {
     return FileError(ErrorCode::kDamaged, path_,
@@ -149,7 +150,7 @@ Result<size_t> LaunchRingReader::DrainLane(uint32_t index,
 
 Result<size_t> LaunchRingReader::DrainRing(WriterState writer,
                                            const std::function<void(const Launch&)>& sink) {
-  uint64_t head = header_->head.load(std::memory_order_relaxed);  // ours alone
+  uint64_t head = header_->head.load(std::memory_order_relaxed);  // only this reader writes it
   const uint64_t tail = header_->tail.load(std::memory_order_acquire);
   if (tail - head > kSlots) {
     return FileError(ErrorCode::kDamaged, path_,
@@ -177,7 +178,7 @@ size_t LaunchRingReader::Take(uint64_t ticket, const LaunchRecord& record,
                               const std::function<void(const Launch&)>& sink) {
   if (record.kind == RecordKind::kDeviceTimes) {
     const auto entry = waiting_.find(record.launch_ticket);
-    if (entry == waiting_.end()) return 0;  // it had to go before, or a hole was in its place
+    if (entry == waiting_.end()) return 0;  // it went untimed before, or its slot was a hole
     if ((record.flags & kFlagDeviceTimed) != 0) {
       entry->second.device_start_ns = record.device_start_ns;
       entry->second.device_end_ns = record.device_end_ns;

@@ -1,5 +1,5 @@
-// LaunchSummary: launches added up by kernel, and the table that `cupola run --stats` prints.
-// Owned by one thread.
+// LaunchSummary: adds up launches by kernel, and makes the table that `cupola run --stats` prints.
+// One thread owns it.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ class LaunchSummary {
  public:
   void Add(const Launch& launch);
 
-  /// A table of text, a line for each kernel, the most device time first (the most launches where
-  /// nothing was timed), then a line for graphs, captured, failed and dropped launches as far as
-  /// there were any. Ends in a newline. `totals` is added up over all processes.
+  /// A table of text: a line for each kernel, the one with the most device time first (or the most
+  /// launches where nothing was timed), then a line each for graphs, captured, failed and dropped
+  /// launches, where there were any. Ends in a newline. `totals` is summed over all processes.
   std::string ToString(const LaunchTotals& totals) const;
 
  private:
@@ -26,11 +26,11 @@ class LaunchSummary {
   struct Kernel {
     uint64_t launches = 0;
     uint64_t timed = 0;      ///< launches with a device time
-    uint64_t device_ns = 0;  ///< sum over those
+    uint64_t device_ns = 0;  ///< sum of their device times
     std::map<Shape, uint64_t> shapes;
   };
 
-  std::map<std::string, Kernel, std::less<>> kernels_;  ///< by symbol
+  std::map<std::string, Kernel, std::less<>> kernels_;  ///< by symbol, the mangled name
   uint64_t failed_ = 0;
 };
 

@@ -20,9 +20,9 @@ namespace {
 
 // Rows of streams get thread ids above every id that Linux gives out (PID_MAX_LIMIT is 2^22).
 constexpr uint64_t kFirstStreamTid = 10'000'000;
-// A pid that comes a second time is shown with this added, once for each time.
+// A pid that comes again is shown with this added, once for each time.
 constexpr uint64_t kPidStep = 10'000'000;
-// Streams stand above the threads of their process.
+// Rows of streams stand above the rows of their process's threads.
 constexpr uint64_t kThreadRowOrder = 100'000;
 
 Error TraceError(ErrorCode code, const std::string& path, std::string message) {
@@ -90,7 +90,8 @@ Result<std::unique_ptr<LaunchTrace>> LaunchTrace::Create(const std::string& path
     return TraceError(ErrorCode::kIo, path,
                      fmt::format("cannot write the trace: {}", std::strerror(errno)));
   }
-  // mkostemp made it private; the trace gets the rights of the file it replaces, or of a new one.
+  // mkostemp(3) made the file private. The trace gets the rights of the file that it replaces, or
+  // those of a new file.
   const mode_t mask = umask(0);
   umask(mask);
   (void)fchmod(fd, exists ? info.st_mode & 0777 : 0666 & ~mask);
@@ -120,7 +121,7 @@ void LaunchTrace::Write(const std::string& event) {
 }
 
 std::string LaunchTrace::Micros(uint64_t ns) const {
-  // The format counts microseconds; three decimals keep the nanoseconds.
+  // The format counts in microseconds; three decimals keep the nanoseconds.
   const bool before = ns < base_ns_;
   const uint64_t distance = before ? base_ns_ - ns : ns - base_ns_;
   return fmt::format("{}{}.{:03}", before ? "-" : "", distance / 1000, distance % 1000);

@@ -1,9 +1,9 @@
 // LaunchTrace: writes launches as a Chrome JSON trace, the format that ui.perfetto.dev and
-// chrome://tracing open ("Trace Event Format", Google). A row per process and stream with what ran
-// there, and a row per thread with the calls that launched it.
+// chrome://tracing open ("Trace Event Format", Google). The trace has a row for each process and
+// stream, with what ran there, and a row for each thread, with the calls that launched it.
 //
-// Owned by one thread. Events are streamed to a temporary file next to the final one, which
-// appears, whole and valid, at Finish(); without Finish() it never appears.
+// One thread owns it. Events go to a temporary file next to the final one. The final file appears,
+// whole and valid, at Finish(); without Finish() it never appears.
 #pragma once
 
 #include <cstdio>
@@ -22,14 +22,14 @@
 namespace cupola {
 
 struct TraceProcessTag;
-/// One process of a trace.
+/// Names one process of a trace.
 using TraceProcessId = StrongId<TraceProcessTag>;
 
 class LaunchTrace {
  public:
-  /// Opens a temporary file next to `path` (next to its target, where it is a link). `base_ns` is
+  /// Opens a temporary file next to `path`, or next to its target where it is a link. `base_ns` is
   /// the CLOCK_MONOTONIC time that becomes 0 in the trace. kInvalidArgument: `path` exists and is
-  /// not a regular file; kIo: it cannot be written there.
+  /// not a regular file. kIo: the file cannot be written there.
   static Result<std::unique_ptr<LaunchTrace>> Create(const std::string& path, uint64_t base_ns);
 
   /// Removes the temporary file unless Finish() succeeded.
@@ -37,33 +37,34 @@ class LaunchTrace {
   LaunchTrace(const LaunchTrace&) = delete;
   LaunchTrace& operator=(const LaunchTrace&) = delete;
 
-  /// A new group of rows. A pid that was seen before (a program that replaced another by exec) gets
-  /// a group of its own.
+  /// Adds a process, as a new group of rows. A pid that was seen before (a program that replaced
+  /// another by exec) gets a new group too.
   TraceProcessId AddProcess(uint32_t pid, const std::string& executable);
 
   /// Adds one launch of `process`: kernels and graphs as slices, captured and failed launches as
-  /// instants. Times that were not taken on the device are those of the call ("timed": "host").
+  /// instants. Times that were not taken on the device are those of the call (`"timed": "host"`).
   void Add(TraceProcessId process, const Launch& launch);
 
-  /// Launches added so far, of every kind.
+  /// The number of launches added so far, of every kind.
   uint64_t count() const { return count_; }
 
   /// Ends the JSON text and puts the file in place. kIo: something could not be written; the file
-  /// that stood at `path` before is untouched.
+  /// that was at `path` before is untouched.
   Status Finish(const LaunchTotals& totals);
 
  private:
-  /// Rows of one stream: slices of one row must not overlap, so launches that do get a second row.
+  /// The rows of one stream. The slices of one row must not overlap, so launches that overlap
+  /// others get a second row.
   struct StreamRows {
     std::string label;
-    std::vector<uint64_t> tids;      ///< one a row
-    std::vector<uint64_t> end_ns;    ///< of the last slice of each row
+    std::vector<uint64_t> tids;      ///< one for each row
+    std::vector<uint64_t> end_ns;    ///< end of the last slice of each row
   };
   struct Process {
     uint64_t pid = 0;                                             ///< as the trace shows it
     std::vector<uint64_t> contexts;                               ///< in order of appearance
     std::map<std::pair<uint64_t, uint64_t>, StreamRows> streams;  ///< by context, stream
-    std::set<uint32_t> threads;                                   ///< that have a row
+    std::set<uint32_t> threads;                                   ///< threads that have a row
     std::unordered_map<std::string, std::string> kernels;  ///< symbol -> JSON text of its name
     uint64_t next_row = 0;
   };

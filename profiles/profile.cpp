@@ -6,7 +6,7 @@
 namespace cupola::profiles {
 namespace {
 
-// Grid, block, shared memory, input bytes and arguments: all but when and how long.
+// Grid, block, shared memory, input bytes and arguments of a launch: all but its time and duration.
 struct Configuration {
   explicit Configuration(const LaunchSample& sample) : sample_(sample) {
     sample_.when = 0;
@@ -31,7 +31,7 @@ struct Configuration {
   LaunchSample sample_;
 };
 
-// The last `most` of a sorted list: the latest.
+// Keeps the last `most` entries of a sorted list, which are the latest.
 template <typename Sample>
 void KeepLatest(std::vector<Sample>* samples, size_t most) {
   if (samples->size() > most) samples->erase(samples->begin(), samples->end() - most);
@@ -66,8 +66,9 @@ void NormalizeLaunches(std::vector<LaunchSample>* launches) {
   std::sort(launches->begin(), launches->end());
 }
 
-// Of the same layout: a pointer is what was one anywhere. Else the greater layout, whichever side
-// it came from: a rule without a reason, but one that does not depend on the order of merging.
+// Where both have the same layout, a parameter counts as a pointer if it was one in either.
+// Otherwise the greater layout is kept, whichever side it came from. That rule has no reason of its
+// own, but it does not depend on the order of merging.
 void MergeParameters(const std::vector<Parameter>& from, std::vector<Parameter>* into) {
   const auto layout = [](const std::vector<Parameter>& parameters) {
     std::vector<std::pair<uint32_t, uint32_t>> result;

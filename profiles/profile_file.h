@@ -1,6 +1,6 @@
-// Profiles as files: versioned JSON, "cupola_profile": 2, one launch a line. Written whole and put
-// in place by rename, so that a reader never sees half of one. Any thread; two processes that add
-// to one file take turns by a lock on <file>.lock.
+// Profiles as files: versioned JSON, "cupola_profile": 2, one launch on each line. A file is written whole and put in
+// place by rename, so that a reader never sees a part of one. Any thread. Processes that add to one file take turns by
+// a lock on <file>.lock.
 #pragma once
 
 #include <string>
@@ -11,31 +11,31 @@
 
 namespace cupola::profiles {
 
-/// What is written. All versions from 1 on are read; the preemptions of version 1 are left out.
+/// The version that is written. All versions from 1 on are read, but the preemptions of version 1 are left out.
 inline constexpr uint32_t kProfileVersion = 2;
 
 /// The text of a profile, normalized. Ends in a newline.
 std::string ToJson(const Profile& profile);
 
-/// The profile in `text`. `file` is for messages. kDamaged names what is wrong and where
-/// ("kernels[2].launches[0].ns: expected a whole number"); kUnsupported: of a newer version.
+/// The profile in `text`. `file` is the name used in messages. kDamaged: the message says what is wrong and where
+/// ("kernels[2].launches[0].ns: expected a whole number"). kUnsupported: the profile is of a newer version.
 Result<Profile> FromJson(std::string_view text, const std::string& file);
 
-/// kNotFound, kIo, kExhausted (over 1 GB), or as FromJson.
+/// Reads the profile at `path`. Errors: kNotFound, kIo, kExhausted (over 1 GB), or those of FromJson.
 Result<Profile> ReadProfile(const std::string& path);
 
-/// Writes `text` to a new file beside `path`, syncs it, renames it to `path`; makes missing
-/// folders. kIo: nothing has changed.
+/// Makes missing folders, writes `text` to a new file beside `path`, syncs it and renames it to `path`. kIo: the file
+/// at `path` has not changed.
 Status WriteFileWhole(const std::string& path, std::string_view text);
 
-/// Whether MergeIntoFile can write to `path`, and what is there can be added to; leaves nothing behind but the
-/// folders and the lock that MergeIntoFile makes. Errors: as that.
+/// Checks whether MergeIntoFile can write to `path` and add to what is there. Leaves nothing behind but the folders and
+/// the lock that MergeIntoFile makes. Errors are those of MergeIntoFile.
 Status CheckMerge(const std::string& path);
-/// Whether files can be made in the folder, which is made where it is missing. kIo.
+/// Checks whether files can be made in the folder, and makes the folder where it is missing. kIo: they cannot.
 Status CheckFolder(const std::string& folder);
 
-/// Merges `profile` into the file at `path`, which need not exist; returns what is there now. A
-/// file that is damaged stays as it is, and is the error.
+/// Merges `profile` into the file at `path`, which need not exist. Returns what the file holds now. A damaged file
+/// stays as it is and is an error.
 Result<Profile> MergeIntoFile(const Profile& profile, const std::string& path);
 
 }  // namespace cupola::profiles

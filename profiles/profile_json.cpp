@@ -1,5 +1,5 @@
 // The JSON of profiles/profile_file.h. Reading checks every type and range itself, so that a
-// message can say where the text is wrong; nothing here throws.
+// message can say where the text is wrong. Nothing here throws.
 #include <limits>
 #include <optional>
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Reads values out of a document and keeps the first thing that is wrong.
+/// Reads values out of a document and keeps the first error.
 class Reader {
  public:
   explicit Reader(std::string file) : file_(std::move(file)) {}
@@ -29,7 +29,7 @@ class Reader {
     error_ = MakeError(ErrorCode::kDamaged, text, {.file = file_});
   }
 
-  /// The member `key` of an object, or null where it is absent or the object is none.
+  /// The member `key` of an object; null where it is absent or `object` is no object.
   const Json* Find(const Json& object, const char* key, const std::string& where) {
     if (!object.is_object()) {
       Fail(where, "expected an object");
@@ -49,7 +49,7 @@ class Reader {
     return static_cast<Number>(value.get<uint64_t>());
   }
 
-  /// A member that must be there, or may be absent where `fallback` is given.
+  /// Reads a member that must be there, or that may be absent where `fallback` is given.
   template <typename Number>
   Number Whole(const Json& object, const char* key, const std::string& where,
                std::optional<Number> fallback = {}) {
@@ -145,7 +145,8 @@ LaunchSample ReadLaunch(Reader& in, const Json& launch, const std::string& where
   return sample;
 }
 
-/// "batch", "in_grid_order", "one_worker_less" and "worker_eighths" of an object.
+/// Reads a claim word from "batch", "in_grid_order", "one_worker_less" and "worker_eighths" of an
+/// object.
 uint32_t ReadClaims(Reader& in, const Json& object, const std::string& where) {
   const auto batch = in.Whole<uint32_t>(object, "batch", where);
   if (batch == 0 || batch > kMostClaimBatch) {
@@ -219,7 +220,8 @@ void ReadKernel(Reader& in, const Json& kernel, uint32_t version, const std::str
   in.Each(kernel, "launches", where, [&](const Json& one, const std::string& here) {
     read.launches.push_back(ReadLaunch(in, one, here));
   });
-  // Those of version 1 were too short by the time that the launch drained, and never below 0.
+  // Preemptions of version 1 are left out: they are too short by the time for which the launch
+  // drained, and never below 0.
   if (version > 1) {
     in.Each(kernel, "preemptions", where, [&](const Json& one, const std::string& here) {
       read.preemptions.push_back(ReadPreemption(in, one, here));
@@ -263,7 +265,7 @@ Json TunedToJson(const TunedBatch& tuned) {
   return json;
 }
 
-/// "key": [ with an element a line.
+/// Writes "key": [ ... ] with each element on a line of its own.
 template <typename Samples, typename Convert>
 std::string List(const char* key, const Samples& samples, const Convert& convert) {
   std::string text = fmt::format("   \"{}\": [", key);
