@@ -7,7 +7,8 @@ namespace {
 
 bool IsRegister(std::string_view name) { return name.starts_with("%"); }
 
-// The names in a body, and whether it calls through a register.
+// Collects the names in a body in `own`, and notes whether it calls through a register or takes a
+// function's address.
 void NoteNames(const ptx::Block& body, Reach& reach, std::unordered_set<std::string_view>& own,
                const CallGraph& graph) {
   ForEachStatement(body, [&](const ptx::Statement& statement) {

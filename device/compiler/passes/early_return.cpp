@@ -12,20 +12,20 @@ bool IsBlockBarrier(const ptx::Instruction& instruction) {
          !instruction.HasModifier("warp") && !instruction.HasModifier("cluster");
 }
 
-// bar.sync a{, b}; bar.arrive a, b; bar.red.op d, a{, b}, c
+// The operands are: bar.sync a{, b}; bar.arrive a, b; bar.red.op d, a{, b}, c. The count is b.
 bool HasCount(const ptx::Instruction& instruction) {
   return instruction.operands.size() > (instruction.HasModifier("red") ? 3u : 1u);
 }
 
-// What a reduction gave those that took part: %cupola_n0 is how many they are, %cupola_n1 for how many of
-// them the value was true.
+// Computes the result of a reduction. %cupola_n0 is the number of threads that took part, %cupola_n1 the number of
+// those whose value was true.
 std::string_view ResultOf(const ptx::Instruction& reduction) {
   if (reduction.HasModifier("popc")) return "mov.u32 <to>, %cupola_n1;";
   if (reduction.HasModifier("and")) return "setp.eq.u32 <to>, %cupola_n1, %cupola_n0;";
   return "setp.ne.u32 <to>, %cupola_n1, 0;";
 }
 
-// A part of a warp goes to where all parts meet.
+// A part of a warp goes to the place where all parts meet.
 constexpr std::string_view kIsPart = R"(
   activemask.b32 %cupola_n0;
   setp.ne.u32 %cupola_p1, %cupola_n0, -1;
@@ -38,7 +38,7 @@ constexpr std::string_view kWholeReduces = R"(
   bar.red.popc.u32 %cupola_n1, <barrier>, %cupola_value;
 )";
 
-// In place of barrier number <k> of the body.
+// The code that stands in place of barrier number <k> of the body.
 void AppendMeeting(std::vector<ptx::Statement>& out, const ptx::Instruction& from, uint32_t k,
                    Meeting meeting, uint32_t barrier) {
   const bool reduces = from.HasModifier("red");

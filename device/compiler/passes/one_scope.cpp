@@ -15,7 +15,7 @@ bool Holds(const ptx::Block& block, IsWanted is_wanted) {
   return holds;
 }
 
-/// The names that a scope declares and what they become.
+/// The names that a scope declares, and the new names that replace them.
 class Renaming {
  public:
   Renaming(const ptx::Block& block, uint32_t number)
@@ -65,7 +65,7 @@ class Renaming {
     return first + prefix_ + name.substr(sign);
   }
 
-  // A name, an element of a vector ("%v.x"), or one of a range ("%r7" of %r<9>).
+  // Renames a name, an element of a vector ("%v.x"), or a name of a range ("%r7" of %r<9>).
   void Rename(std::string& name, bool is_range = false) const {
     const Names& whole = is_range ? ranges_ : names_;
     if (const auto at = whole.find(name); at != whole.end()) {

@@ -10,8 +10,8 @@
 namespace cupola::passes {
 namespace {
 
-// Names of parameters whose values are used as addresses: loaded to a register that cvta.to.global
-// takes or that is the base of an access.
+// Names of the parameters whose values are used as addresses: they are loaded into a register that
+// cvta.to.global takes or that is the base of an access.
 std::set<std::string> PointerParameters(const ptx::Function& kernel) {
   std::unordered_map<std::string, std::string> loaded;  // register -> parameter
   std::set<std::string> pointers;

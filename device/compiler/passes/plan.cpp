@@ -22,7 +22,7 @@ struct FeatureRefusal {
   const char* reason;
 };
 
-// What no variant can have.
+// Features that no variant can have.
 constexpr std::array kForBoth = {
     FeatureRefusal{Feature::kGridSync, "grid synchronisation: all blocks must run at once"},
     FeatureRefusal{Feature::kCluster, "clusters: their blocks must run together"},
@@ -31,7 +31,7 @@ constexpr std::array kForBoth = {
     FeatureRefusal{Feature::kDynamicParallelism, "dynamic parallelism: launches of its own"},
 };
 
-// What a loop over blocks cannot have.
+// Features that a loop over blocks cannot have.
 constexpr std::array kForLoop = {
     FeatureRefusal{Feature::kMbarrier, "mbarrier: its phases would live on into the next block"},
     FeatureRefusal{Feature::kBulkCopy,
@@ -56,8 +56,8 @@ bool NamesRegister(const ptx::Instruction& instruction, std::string_view prefix)
   return names;
 }
 
-// Operations of a warp that returned lanes would have to take part in. Not activemask: it asks who
-// is there.
+// Operations of a warp in which lanes that have returned would have to take part. activemask is not
+// one: it asks which lanes are there.
 bool IsWarpWide(const ptx::Instruction& instruction) {
   static constexpr std::array kOpcodes = {"shfl",     "vote",     "match",    "redux",
                                           "elect",    "mma",      "wmma",     "wgmma",
@@ -73,7 +73,7 @@ bool UsesAsyncMbarrier(const ptx::Instruction& instruction) {
          instruction.HasModifier("async");
 }
 
-// The number of a barrier: a literal, or a register set once, to a literal.
+// Finds the number of a barrier: a literal, or a register that is set once, to a literal.
 bool ResolveNumber(const ptx::Function& function, const ptx::Operand& operand, uint32_t* number) {
   if (operand.kind == ptx::Operand::Kind::kInteger) {
     *number = static_cast<uint32_t>(operand.integer);
@@ -92,7 +92,8 @@ bool ResolveNumber(const ptx::Function& function, const ptx::Operand& operand, u
   return sets == 1 && literal;
 }
 
-// Names declared in the body that the module declares as variables too: scoping is not followed.
+// Finds a name that both a body and the module declare as a variable: this folder does not follow
+// scoping. "": none.
 std::string ShadowedVariable(const KernelPlan& plan, const CallGraph& calls) {
   for (const ptx::Function* function : plan.reach.functions) {
     std::string shadowed;
@@ -120,7 +121,8 @@ bool DeclaresGlobals(const KernelPlan& plan) {
   return false;
 }
 
-// Registers of a function that can only hold addresses of functions named in its code.
+// Whether the registers by which a function calls can only hold addresses of functions that its
+// code names.
 bool CallsOnlyNamedFunctions(const ptx::Function& function, const CallGraph& calls) {
   std::set<std::string> unknown;
   for (bool changed = true; changed;) {
@@ -148,7 +150,8 @@ bool CallsOnlyNamedFunctions(const ptx::Function& function, const CallGraph& cal
   return only;
 }
 
-// Whether the threads of a block have more in common than global memory: a barrier, shared memory.
+// Whether the threads of a block have more in common than global memory: a barrier or shared
+// memory.
 bool SharesInsideBlocks(const KernelPlan& plan, const CallGraph& calls) {
   for (const std::string_view name : plan.reach.names) {
     const ptx::Variable* variable = calls.FindVariable(name);
@@ -170,7 +173,7 @@ bool SharesInsideBlocks(const KernelPlan& plan, const CallGraph& calls) {
   });
 }
 
-// Whether a barrier of all threads is in a function.
+// Whether a device function that the kernel reaches has a barrier of all threads.
 bool HasFunctionThatWaits(const KernelPlan& plan) {
   bool any = false;
   for (const ptx::Function* function : plan.reach.functions) {
@@ -181,8 +184,9 @@ bool HasFunctionThatWaits(const KernelPlan& plan) {
   return any;
 }
 
-// Whether a lane may return where others of its warp still come to something that needs it. Where
-// that is so unless blocks have one dimension, the plan is for these.
+// Whether a lane may return while others of its warp still come to an instruction that needs the
+// whole warp. Where that is ruled out only for blocks of one dimension, the plan is for such
+// blocks.
 bool LeavesEarly(KernelPlan& plan, const ptx::IsBarrier& needs_warp) {
   const ptx::FlowGraph graph = ptx::BuildFlowGraph(*plan.kernel);
   if (!ptx::HasEarlyReturn(graph, needs_warp, ptx::Threads::kOfWarp)) return false;
@@ -236,7 +240,8 @@ void Planner::PlanBarriers(KernelPlan& plan) const {
       uint32_t number = 0;
       const bool resolved =
           !each.operands.empty() && ResolveNumber(*function, BarrierNumber(each), &number);
-      // Where it is not known which barrier a number is, all could be counted ones.
+      // An uncounted barrier may have an unknown number, but if a counted one has, no number is
+      // known to be free.
       known = known && (resolved || uncounted);
       if (!uncounted) counted.insert(number);
     });
@@ -307,7 +312,7 @@ std::string Planner::RefuseBoth(const KernelPlan& plan, const ptx::KernelFeature
   for (const ptx::Function* function : plan.reach.functions) {
     if (HasOddBlockIds(*function)) return "reads %ctaid as a vector or as 16 bits";
   }
-  // Their meaning ended with sm_70, for which side modules are at least.
+  // These lost their meaning with sm_70, and side modules are for sm_70 at least.
   if (AnyInstruction(plan, [](const auto& each) {
         return (each.opcode == "shfl" || each.opcode == "vote") && !each.HasModifier("sync");
       })) {

@@ -27,8 +27,8 @@ uint32_t TargetNumber(std::string_view target) {
 
 }  // namespace
 
-// The head of the original, raised to what the workers' code needs (sm_70, PTX 6.3; 8.1 for more
-// than 4 KB of parameters).
+// Takes the head of the original and raises it to what the workers' code needs (sm_70, PTX 6.3; 8.1
+// for more than 4 KB of parameters).
 void SideModuleBuilder::SetHead() {
   ptx::Module& module = side_.module;
   module.name = original_.name;
@@ -80,7 +80,8 @@ void SideModuleBuilder::Include(const KernelPlan& plan) {
   tells_functions_ = tells_functions_ || plan.tells_functions;
 }
 
-// The entry with its own parameter and attributes, its body as it will stand inside the variant.
+// Makes the entry with its own parameter and attributes, and its body as it will stand inside the
+// variant.
 ptx::Function SideModuleBuilder::MakeEntry(const KernelPlan& plan, Variant variant,
                                            uint32_t launch_bytes) const {
   ptx::Function entry = *plan.kernel;
@@ -105,7 +106,7 @@ ptx::Function SideModuleBuilder::MakePreemptible(const KernelPlan& plan) const {
   const auto limit = options_.max_registers.find(plan.kernel->name);
   WorkerCode code = MakeWorkerCode(shape);
   std::vector<ptx::Statement> statements = std::move(code.before);
-  if (routes) {  // in the scope of the meeting, which branches back into it
+  if (routes) {  // the body stands in the scope of the meeting, which branches back into it
     std::move(entry.body->statements.begin(), entry.body->statements.end(),
               std::back_inserter(statements));
   } else {

@@ -9,7 +9,8 @@
 namespace cupola::passes {
 namespace {
 
-// Grids of one row need no division; which they are is the same for all threads.
+// Grids of one row need no division. The branch is uniform, since the grid is the same for all
+// threads.
 constexpr std::string_view kSlice = R"(
   .reg .pred %cupola_p0;
   .reg .b32 %cupola_x, %cupola_y, %cupola_z, %cupola_t<6>;

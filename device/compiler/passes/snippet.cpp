@@ -15,7 +15,7 @@ std::vector<ptx::Statement> Snippet(std::string_view text, const Words& words) {
     const std::string_view word = text.substr(open + 1, close - open - 1);
     const auto at = words.find(word);
     body += text.substr(0, open);
-    // No word of ours: a register range, %r<9>.
+    // What is no word of ours is a register range, %r<9>.
     body += at == words.end() ? text.substr(open, close - open + 1) : std::string_view(at->second);
     text.remove_prefix(close + 1);
   }

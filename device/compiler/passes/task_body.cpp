@@ -20,12 +20,12 @@
 namespace cupola::passes {
 namespace {
 
-// Of cupola_run_body, behind the body's number (device/runtime/master_image.cu).
+// The parameters of cupola_run_body behind the body's number (device/runtime/master_image.cu).
 constexpr std::array kParameters = {"cupola_arguments", "cupola_thread", "cupola_x",    "cupola_y",
                                     "cupola_z",         "cupola_shared", "cupola_lanes"};
 
-// What stands for a special register, and how it comes about. `%cupola_a` is the address of the
-// kernel's parameters, the grid lies before them.
+// What stands in for a special register, and the code that computes it. `%cupola_a` is the address
+// of the kernel's parameters; the grid lies before them.
 struct SpecialRegister {
   const char* name;
   const char* stand_in;
@@ -111,7 +111,7 @@ bool ReadsIndices(const ptx::Instruction& instruction) {
   return reads;
 }
 
-// As a vector, or as 16 bits.
+// Whether indices are read as a vector, or as 16 bits.
 bool ReadsIndicesOddly(const ptx::Instruction& instruction) {
   const bool narrow = instruction.HasModifier("u16") || instruction.HasModifier("b16");
   bool odd = false;
@@ -127,7 +127,7 @@ bool IsWide(const ptx::Instruction& instruction) {
          instruction.HasModifier("b64");
 }
 
-/// Rewrites the instructions of one body, noting what its head must provide.
+/// Rewrites the instructions of one body, and records what its head must provide.
 class BodyRewriter {
  public:
   BodyRewriter(const ptx::Function& kernel, uint32_t arch, const SharedLayout& shared, bool meets,
@@ -156,14 +156,14 @@ class BodyRewriter {
 
   const SharedLayout& shared_;
   const bool meets_;   // threads of a block wait for each other
-  const bool copies_;  // there is cp.async
-  std::map<std::string, uint32_t, std::less<>> parameters_;
-  std::set<std::string_view> used_;  // special registers
+  const bool copies_;  // the body has cp.async
+  std::map<std::string, uint32_t, std::less<>> parameters_;  // offset in bytes, by name
+  std::set<std::string_view> used_;                          // special registers the body reads
   bool cuts_masks_ = false;
   uint32_t next_ = 0;
 };
 
-// A register that holds an address in shared memory.
+// Appends code that computes an address in shared memory, and returns the register that holds it.
 std::string BodyRewriter::Address(const char* base, int64_t offset, bool wide,
                                   std::vector<ptx::Statement>& out) {
   const std::string number = std::to_string(next_++ % kAddresses);
@@ -197,7 +197,8 @@ void BodyRewriter::RewriteOperand(ptx::Instruction& instruction, ptx::Operand& o
   }
 }
 
-// Parameters lie in shared memory. Not those of calls, which are declared beside them.
+// Makes loads of the kernel's parameters loads from shared memory. Parameters of calls, which are
+// declared in the body, stay.
 void BodyRewriter::RewriteParameterLoad(ptx::Instruction& instruction) const {
   if (!instruction.HasModifier("param")) return;
   if (instruction.opcode == "cvta") return ReplaceModifier(instruction, "param", "shared");
@@ -210,7 +211,7 @@ void BodyRewriter::RewriteParameterLoad(ptx::Instruction& instruction) const {
   }
 }
 
-// An instruction under the guard of what it stands for.
+// Appends an instruction under the guard of the instruction that it replaces.
 void AppendGuarded(std::vector<ptx::Statement>& out, std::string_view text,
                    const std::optional<ptx::Guard>& guard) {
   for (ptx::Statement& statement : Snippet(text)) {
@@ -230,7 +231,7 @@ void BodyRewriter::RewriteReturn(ptx::Instruction& instruction,
                                  std::vector<ptx::Statement>& out) const {
   if (instruction.opcode == "exit") instruction.opcode = "ret";
   if (instruction.opcode != "ret") return;
-  // What a copy that nobody waited for is to write may be another block's by then.
+  // The place that a copy is to write may belong to another block by the time the copy ends.
   if (copies_) AppendGuarded(out, "cp.async.wait_all;", instruction.guard);
   if (meets_) AppendGuarded(out, "call cupola_leave_block;", instruction.guard);
 }
@@ -252,7 +253,7 @@ void BodyRewriter::CutMask(ptx::Instruction& instruction, std::vector<ptx::State
 }
 
 void BodyRewriter::Rewrite(ptx::Block& body) {
-  // So that no thread goes out at the end of the text without having said so.
+  // So that no thread falls off the end of the text without the code of a return.
   body.statements.push_back({.node = ptx::Instruction{.opcode = "ret"}});
   RewriteInstructions(body, [&](ptx::Instruction instruction, std::vector<ptx::Statement>& out) {
     if (RewriteBarrier(instruction, out)) return true;
@@ -297,9 +298,9 @@ void DropSharedVariables(ptx::Block& block) {
   }
 }
 
-// In a record all parameters together are aligned to this, wherever in the constant bank they would
-// begin: an instruction reads 16 bytes at most, so loads by name are right. Code that has the
-// address of one may rest on more.
+// In a record all parameters together are aligned to this many bytes, wherever in the constant bank
+// they would begin. Loads by name are right, since an instruction reads at most 16 bytes. Code that
+// takes the address of a parameter may rely on more.
 constexpr uint32_t kParametersAligned = runtime::kTaskArgumentAlign;
 static_assert(sizeof(runtime::TaskGrid) % kParametersAligned == 0);
 

@@ -29,8 +29,9 @@ ptx::Variable Parameter(std::string_view name) {
   return parameter;
 }
 
-// Behind a body: a use of values that it was called with, so that they are in registers until then.
-// None of these (the record's address, the block, the body's number) ever has all bits set.
+// Code behind the call of a body: it uses values with which the body was called, so that they stay
+// in registers until then. None of these values (the record's address, the block, the body's
+// number) ever has all bits set.
 std::string UseOf(uint32_t held) {
   constexpr std::array<const char*, kHoldable> kValues = {"%r1", "%r3", "%r4", "%r5", "%r0"};
   std::string code;
@@ -41,7 +42,7 @@ std::string UseOf(uint32_t held) {
   return code;
 }
 
-// void cupola_run_body(body, ...), which calls the body of that number.
+// Makes void cupola_run_body(body, ...), which calls the body with that number.
 ptx::Function MakeRunBody(const std::vector<std::string>& bodies, uint32_t held) {
   ptx::Function function;
   function.name = kRunBody;
@@ -101,11 +102,12 @@ class TaskModuleBuilder {
   Planner planner_;
   VariableTable variables_;
   std::vector<KernelPlan> plans_;                 // of kernels that can be tasks
-  std::set<std::string_view> functions_, names_;  // that their code calls, and names
+  std::set<std::string_view> functions_, names_;  // functions their code calls; all names in it
   TaskModule made_;
 };
 
-// A name that is the MasterKernel's as well: a program that was built with tasks of its own.
+// A name that the kernel and the MasterKernel both use: the program was built with tasks of its
+// own. "": there is none.
 std::string TaskModuleBuilder::NameOfMaster(const KernelPlan& plan) const {
   std::set<std::string_view> own(plan.reach.names.begin(), plan.reach.names.end());
   for (const ptx::Function* function : plan.reach.functions) own.insert(function->name);
@@ -153,7 +155,8 @@ void TaskModuleBuilder::Include(const KernelPlan& plan) {
   }
 }
 
-// The higher version of the two; what the MasterKernel is for is at least what it is made for.
+// Takes the higher PTX version of the two modules, and the MasterKernel's target: the task module is
+// for that architecture or later ones.
 void TaskModuleBuilder::SetHead() {
   ptx::Module& module = made_.module;
   module = {};

@@ -26,7 +26,7 @@ bool IsCompilerMade(const ptx::Variable& variable) {
   return by_name && variable.linking.empty() && variable.init && !HasAddresses(*variable.init);
 }
 
-// Constant space is global memory here.
+// Rewrites an instruction on constant space: the constants of a side module lie in global memory.
 bool MoveToGlobal(ptx::Instruction& instruction) {
   if (!instruction.HasModifier("const")) return false;
   if (instruction.opcode == "cvta") {

@@ -8,36 +8,36 @@
 namespace cupola::passes {
 namespace {
 
-// Threads run a range of blocks, with the same y and z, then meet. Where the blocks of the kernel need a
-// barrier themselves or share memory (shape.shares_in_blocks), they meet behind each block of the
-// range too, but nothing is decided there.
+// All threads of a worker run a range of blocks, which have the same y and z, and then meet. Where the blocks of
+// the kernel need a barrier themselves or share memory (shape.shares_in_blocks), the threads also meet behind each
+// block of the range, but nothing is decided there.
 //
-// Shared memory of a worker, cupola_worker:
-//    0   the range that all threads run next: {x, its last x, y, z}; a last x of all ones = leave
-//   16   another one: the two places are used by turns, so that one barrier a range is enough. Before
-//        that {ranges in the list, places of it} as the worker began
-//   32   the leader's own: {current, blocks run, %globaltimer_lo when the range began, blocks of the
-//        claim that is under way where the range has as many and that is steady, else 0}
-//   48   the leader's own: {end, seen, when to ask for the stop word again, whether it was asked for
-//        with this range}
-//   64   1: it leaves because of a stop of some SMs only
-//   68   the leader's own: {blocks of the claim that is under way, blocks that a range may have,
-//        blocks of the last one}
-// current: the block that begins the range; end: of the batch; seen: the claim counter as last
-// seen, which the size of the next batch follows. All three count blocks in the order in which they
-// are claimed; ClaimShape says which ones they are.
+// Layout of the worker's shared memory, cupola_worker, by byte offset:
+//    0   a place for the range that all threads run next: {x, its last x, y, z}; a last x of all ones = leave
+//   16   a second such place. The two are used by turns, so that one barrier for each range is enough. Before the
+//        first range it holds {ranges in the list, places of the list} as the worker found them
+//   32   used by the leader only: {current, blocks run, %globaltimer_lo when the range began, steady}. steady: the
+//        blocks of the claim that is under way, if the range has as many and both are steady (SetSteady); else 0
+//   48   used by the leader only: {end, seen, when to ask for the stop word again, whether it was asked for with
+//        this range}
+//   64   1: the worker leaves because of a stop of some SMs only
+//   68   used by the leader only: {blocks of the claim that is under way, blocks that a range may have, blocks of
+//        the last range}
+// current: the block that begins the range; end: the end of the batch; seen: the claim counter as last seen, which
+// decides the size of the next batch. All three count blocks in the order in which they are claimed; ClaimShape
+// says which blocks they are.
 //
-// Held over the body by all threads: %cupola_place, the address of the place that was read last, x
-// and the last one; %cupola_p0, a predicate; and for the leader's sake what was asked for, the stop
-// word, the time of the poll, the claim.
+// All threads hold these over the body: %cupola_place, the address of the place that was read last; x and the last
+// x; %cupola_p0, a predicate. For the leader's sake they also hold what was asked for: the stop word, the time of
+// the poll, the claim.
 //
-// The leader is thread 0. Only it has anything to do between ranges; what it waits for (the stop
-// word, the next claim) it asked for before the range that has just ended, so that the answers are
-// there. Where a range is one block, or one steady claim (SetSteady), and took longer than
-// fresh_after_ns, it looks at the stop word again: what it pays (some 0.6 us) is little beside so long
-// a range, and it need not run another one. Short blocks are many: they ask for the word, which all
-// workers read, once a poll only, for an H200 serves one word some 600 times a microsecond and no
-// more. A range grows to what takes look_after_ns to twice as long.
+// The leader is thread 0. Only the leader has anything to do between ranges. What it waits for (the stop word, the
+// next claim) it asked for before the range that has just ended, so that the answers are there. After a range of
+// one block, or of one steady claim (SetSteady), that took longer than fresh_after_ns it looks at the stop word
+// again: that costs some 0.6 us, little beside so long a range, and saves running another range before it leaves.
+// Short blocks are many, so after them the leader asks for the word, which all workers read, only once in a poll
+// period: an H200 serves one word some 600 times a microsecond and no more. A range grows until it takes between
+// look_after_ns and twice that.
 constexpr std::string_view kDeclarations = R"(
   .shared .align 32 .b8 cupola_worker[<shared_bytes>];
   <registers>
@@ -49,7 +49,7 @@ constexpr std::string_view kDeclarationsOfMeeting = R"(
   .reg .pred %cupola_value;
 )";
 
-// Before the first range; leader only. As if one of no blocks had just ended.
+// Before the first range; leader only. The state is as if a range of no blocks had just ended.
 constexpr std::string_view kBegin = R"(
   <begin>
   st.shared.v2.u32 [cupola_worker+16], {%cupola_t1, %cupola_t3};
@@ -61,7 +61,7 @@ constexpr std::string_view kBegin = R"(
   st.shared.v2.u32 [cupola_worker+72], {%cupola_t1, %cupola_run};
 )";
 
-// Behind a range; leader only. %cupola_p2: whether it was one block, and long.
+// Behind a range; leader only. %cupola_p2: whether the range was one block that took long.
 constexpr std::string_view kHead = R"(
   ld.shared.v4.u32 {%cupola_current, %cupola_run, %cupola_begun, %cupola_steady},
       [cupola_worker+32];
@@ -86,7 +86,7 @@ constexpr std::string_view kHead = R"(
   @%cupola_p1 bra $cupola_go_on;
 )";
 
-// What else the leader knows, and that the range has been run.
+// Reads the leader's other values and counts the range as run.
 constexpr std::string_view kRest = R"(
   ld.shared.v4.u32 {%cupola_end, %cupola_seen, %cupola_look_at, %cupola_looked},
       [cupola_worker+48];
@@ -96,12 +96,12 @@ constexpr std::string_view kRest = R"(
   add.u32 %cupola_current, %cupola_current, %cupola_blocks;
 )";
 
-// One range behind the other, each of one claim and long enough to look for a stop behind it: the
-// claim that is under way becomes the next range, where no more than that has to be decided. In less
-// than half the instructions, which a leader issues while its worker waits. What it leaves as it was,
-// the end of the batch and the claim counter as seen, is older then; the next claim sets both. The same
-// goes for who stays on its SM when those of others are asked for, and where a poll is due that others
-// see to: after a stop of some SMs that is so until the kernel ends, and the watcher may have left.
+// A shorter way for ranges that follow each other, each of one claim and long enough to look for a stop behind it.
+// Where nothing more has to be decided, the claim that is under way becomes the next range. That takes less than
+// half the instructions, which a leader issues while its worker waits. The end of the batch and the claim counter
+// as seen are not updated, so they are older then; the next claim of the long way sets both. A worker goes this way
+// too if it stays on its SM while those of others are asked for, and where a poll is due that other workers make:
+// after a stop of some SMs that is so until the kernel ends, and the watcher may have left.
 constexpr std::string_view kSteady = R"(
   sub.u32 %cupola_t0, %cupola_t1, %cupola_t3;
   ld.param.u32 %cupola_t2, [cupola_launch+<steady_span_ns>];
@@ -167,12 +167,12 @@ constexpr std::string_view kFirstPlace = R"(
   mov.u32 %cupola_x_last, 0;
 )";
 
-// The stop word, with it when the poll is due.
+// Asks for the stop word, and with it for the time when the poll is due.
 constexpr std::string_view kAsk =
     "ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];";
 
-// The next range is known: as many blocks as it may have and the batch and the row still hold; one
-// where batches end. Ask for what will be needed after it, tell all.
+// The next range is known. It has as many blocks as a range may have and as are left in the batch and in the row;
+// behind full_until it has one. The leader asks for what will be needed after the range, and tells all threads.
 constexpr std::string_view kPublish = R"(
 $cupola_publish:
   ld.param.u32 %cupola_t0, [cupola_launch+<grid_x>];
@@ -223,10 +223,10 @@ $cupola_tell:
       {%cupola_next_x, %cupola_next_last, %cupola_next_y, %cupola_next_z};
 )";
 
-// All threads meet. Where they come to the same barriers of the body, they meet at the aligned kind: a single
-// barrier of the other kind in the loop over blocks, and ptxas no longer unrolls loops of the body that have
-// barriers. Where they do not, parts of warps come here for those too: see early_return.h. %cupola_resume: where
-// a thread goes back to, 0 once it has returned.
+// All threads meet. Where they come to the same barriers of the body, they meet at the aligned kind of barrier: a
+// single barrier of the other kind in the loop over blocks keeps ptxas from unrolling loops of the body that have
+// barriers. Where they do not, parts of warps come to this meeting for those barriers too: see early_return.h.
+// %cupola_resume: the number of the place to which a thread goes back; 0 once it has returned.
 constexpr std::string_view kMeet = R"(
 $cupola_join:
   bar.warp.sync -1;
@@ -260,14 +260,14 @@ $cupola_drained:
   bar.warp.sync -1;
 )";
 
-// Back to where a thread came from: of so many places, by number.
+// The list of labels to which threads go back from the meeting, by number.
 std::string PlacesToResume(uint32_t places) {
   std::string list = "$cupola_meet";
   for (uint32_t k = 1; k <= places; ++k) list += ", $cupola_resume_" + std::to_string(k);
   return list;
 }
 
-// Within a range of blocks that share memory there is nothing to read.
+// Within a range of blocks that share memory there is no new range to read.
 constexpr std::string_view kWithinRange = R"(
   setp.ne.u32 %cupola_p1, %cupola_x, %cupola_x_last;
   @%cupola_p1 bra $cupola_next_of_range;
@@ -278,7 +278,7 @@ $cupola_next_of_range:
   add.u32 %cupola_x, %cupola_x, %cupola_t0;
   bra.uni $cupola_body;
 )";
-// The range, as the leader told it.
+// Reads the range that the leader wrote.
 constexpr std::string_view kRead = R"(
   xor.b32 %cupola_place, %cupola_place, 16;
   ld.shared.v4.u32 {%cupola_x, %cupola_x_last, %cupola_y, %cupola_z}, [%cupola_place];
@@ -287,7 +287,7 @@ constexpr std::string_view kRead = R"(
   @%cupola_p1 bra $cupola_leave;
 $cupola_body:
 )";
-// Functions see the block's indices in shared memory. A second barrier: they read late.
+// Device functions read the block's indices in shared memory. There is a second barrier, since they may read late.
 constexpr std::string_view kTellFunctions = R"(
   @%cupola_p0 bra $cupola_told;
   st.shared.v4.u32 [cupola_block], {%cupola_x, %cupola_y, %cupola_z, %cupola_z};
@@ -300,7 +300,7 @@ $cupola_told:
   bar.sync <barrier>;
 )";
 
-// The worker is to leave: the others are told so.
+// The worker is to leave: the leader tells the other threads.
 constexpr std::string_view kStopHere = R"(
 $cupola_stop_here:
   st.shared.u32 [cupola_worker+36], %cupola_run;
@@ -321,8 +321,8 @@ std::string_view MeetingText(Meeting meeting) {
   return kMeet;
 }
 
-// Behind a block: the next of the range. Where blocks share nothing, at once; the lanes of a warp may
-// have parted in the body.
+// Behind a block: go on with the next block of the range. Where blocks share nothing, threads go on at once; the
+// lanes of a warp may have parted in the body, so they come together first.
 constexpr std::string_view kGoOnInRange = R"(
   setp.eq.u32 %cupola_p1, %cupola_x, %cupola_x_last;
   @%cupola_p1 bra $cupola_head;
@@ -332,7 +332,7 @@ constexpr std::string_view kGoOnInRange = R"(
   bra.uni $cupola_body;
 )";
 
-// To the meeting: all but the leader; where blocks share something, the leader too within a range.
+// All threads but the leader go to the meeting. Where blocks share something, the leader goes too within a range.
 constexpr std::string_view kToMeeting = R"(
   @%cupola_p0 bra $cupola_join;
 )";
@@ -367,7 +367,7 @@ WorkerCode MakeWorkerCode(const WorkerShape& shape) {
   if (shape.shares_in_blocks) before += kWithinRange;
   before += kRead;
   if (shape.tells_functions) before += kTellFunctions;
-  // One text, so that labels of the parts see each other.
+  // All is one text, so that the parts see each other's labels.
   std::string after("$cupola_tail:\n");
   if (shape.waits_for_copies) after += "  cp.async.wait_all;\n";
   after += shape.shares_in_blocks ? "  bra.uni $cupola_head;\n" : kGoOnInRange;

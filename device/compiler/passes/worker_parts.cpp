@@ -7,8 +7,8 @@
 namespace cupola::passes {
 namespace {
 
-// Registers of the parts; worker_code.cpp declares those that are its own. What is decided has other ones
-// (%cupola_next_...) than what runs, or ptxas holds more over the body than it must.
+// Registers of the parts; worker_code.cpp declares its own. What is decided for the next range has registers of its
+// own (%cupola_next_...), separate from those of the range that runs, or ptxas holds more over the body than it must.
 constexpr std::string_view kRegisters = R"(
   .reg .pred %cupola_p<3>;
   .reg .b32 %cupola_x, %cupola_y, %cupola_z, %cupola_x_last;
@@ -20,8 +20,8 @@ constexpr std::string_view kRegisters = R"(
   .reg .b64 %cupola_slot, %cupola_control, %cupola_list, %cupola_u<3>;
 )";
 
-// %cupola_p0: whether this is another thread than thread 0, the leader. Held over the body: ptxas keeps
-// it in a predicate register, and to find it out again takes five instructions a warp and block.
+// %cupola_p0: whether this thread is not thread 0, the leader. It is held over the body: ptxas keeps it in a predicate
+// register, and computing it again takes five instructions for each warp and block.
 constexpr std::string_view kIsLeader = R"(
   mov.u32 %cupola_t0, %tid.x;
   mov.u32 %cupola_t1, %tid.y;
@@ -31,7 +31,7 @@ constexpr std::string_view kIsLeader = R"(
   setp.ne.u32 %cupola_p0, %cupola_t0, 0;
 )";
 
-// Addresses of the slot and of what this physical launch shares.
+// Computes the addresses of the slot and of the PhysicalControl of this physical launch.
 constexpr std::string_view kAddresses = R"(
   ld.param.u64 %cupola_slot, [cupola_launch+<slot>];
   ld.param.u32 %cupola_t0, [cupola_launch+<physical>];
@@ -41,7 +41,7 @@ constexpr std::string_view kAddresses = R"(
   ld.param.u32 %cupola_total, [cupola_launch+<total_blocks>];
 )";
 
-// A worker begins: it reads how things stand, all at once.
+// A worker begins: it reads the state of the launch, all words at once.
 constexpr std::string_view kBeginOfParts = R"(
   ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];
   ld.relaxed.gpu.global.u32 %cupola_seen, [%cupola_slot+<slot_next>];
@@ -57,7 +57,7 @@ constexpr std::string_view kBeginOfParts = R"(
   mov.u32 %cupola_look_at, %cupola_now;
 )";
 
-// Whether this is another worker than a watcher.
+// %cupola_p1: whether this worker is not a watcher.
 constexpr std::string_view kIsNoWatcher = R"(
   ld.param.u32 %cupola_t0, [cupola_launch+<flags>];
   and.b32 %cupola_t0, %cupola_t0, <has_watcher>;
@@ -66,7 +66,7 @@ constexpr std::string_view kIsNoWatcher = R"(
   setp.ne.or.u32 %cupola_p1, %cupola_t1, 0, %cupola_p1;
 )";
 
-// The host's line asks: all workers of this tag are told; whether this one is to stay.
+// The host's line asks: tells all workers of this tag. %cupola_p1: whether this worker may stay.
 constexpr std::string_view kPublishStop = R"(
   cvt.u32.u64 %cupola_bound, %cupola_u2;
   min.u32 %cupola_bound, %cupola_bound, 65535;
@@ -76,21 +76,21 @@ constexpr std::string_view kPublishStop = R"(
   setp.ge.u32 %cupola_p1, %cupola_smid, %cupola_bound;
 )";
 
-// Worker 0 of a launch that has a watcher takes no blocks, where there are some to claim: it leaves,
-// and watches on its way out.
+// Worker 0 of a launch that has a watcher takes no blocks, where there are some to claim: it goes to leave, and
+// watches on its way out.
 constexpr std::string_view kBecomeWatcher = R"(
   <is_no_watcher>
   setp.ge.or.u32 %cupola_p1, %cupola_seen, %cupola_total, %cupola_p1;
   @!%cupola_p1 bra $cupola_stop_here;
 )";
 
-// The watcher reads the host's line again and again, until it is to leave itself, all is claimed, or
-// all others have left: another may have found a request that was withdrawn before the watcher read
-// the line, and nobody resumes a launch whose watcher stays. So the stop word is never older than a
-// reading takes, and workers see it at the end of the block that they are at. Without it the first
-// poller to come to the end of a block finds the request: late where workers end their blocks
-// together, and the others have just begun their next. It puts the poll off by more than a reading
-// takes, some periods, or it would be due most of the time.
+// The watcher reads the host's line again and again, until it is to leave itself, all blocks are claimed, or all
+// other workers have left. The last condition is needed: another worker may have found a request that was withdrawn
+// before the watcher read the line, and nobody resumes a launch whose watcher stays. So the stop word is never older
+// than one read takes, and workers see it at the end of their current block. Without a watcher, the first poller that
+// comes to the end of a block finds the request. That is late where workers end their blocks together, for the others
+// have just begun their next blocks. The watcher puts the poll off by several periods, more than a read takes, or the
+// poll would be due most of the time.
 constexpr std::string_view kWatch = R"(
   <is_no_watcher>
   ld.param.u64 %cupola_u0, [cupola_launch+<yield_line>];
@@ -129,9 +129,9 @@ $cupola_watch_on:
 $cupola_watched:
 )";
 
-// Between blocks: leave, poll, or go on. The poll is for one worker in kWorkersPerPoller; the
-// others see to it when it has not been made for 16 periods (those workers have left, or run long
-// blocks), but never all of them as they start.
+// Between blocks: leave, poll, or go on. One worker in kWorkersPerPoller makes the poll. The other workers make it
+// when it is 16 periods overdue (then those workers have left, or run long blocks), but not before their first block,
+// so that never all of them poll as they start.
 constexpr std::string_view kDecide = R"(
 $cupola_decide:
   ld.param.u32 %cupola_tag, [cupola_launch+<tag>];
@@ -159,7 +159,7 @@ $cupola_stay:
   @%cupola_p1 bra $cupola_look;
 )";
 
-// In a batch: the indices of the next block, from those of the last range.
+// Within a batch: computes the indices of the next block from those of the last range.
 constexpr std::string_view kGoOn = R"(
 $cupola_go_on:
   setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
@@ -181,7 +181,7 @@ $cupola_go_on:
   @%cupola_p1 add.u32 %cupola_next_z, %cupola_next_z, 1;
 )";
 
-// How many blocks to claim: ClaimShape.
+// How many blocks to claim: see ClaimShape.
 constexpr std::string_view kCount = R"(
   ld.param.u32 %cupola_t1, [cupola_launch+<full_until>];
   ld.param.u32 %cupola_count, [cupola_launch+<batch>];
@@ -189,8 +189,8 @@ constexpr std::string_view kCount = R"(
   @%cupola_p1 mov.u32 %cupola_count, 1;
 )";
 
-// The batch is at its end: the claim that is under way, a new one, or what others handed back. Then
-// the indices of %cupola_current.
+// The batch is at its end. The next one is the claim that is under way, a new claim, or blocks that others handed
+// back. Then computes the indices of %cupola_current.
 constexpr std::string_view kClaim = R"(
 $cupola_claim:
   setp.ne.u32 %cupola_p1, %cupola_run, 0;
@@ -253,13 +253,12 @@ $cupola_interleave:
   bra.uni $cupola_publish;
 )";
 
-// Blocks that workers handed back. A worker begins with what lies in the place of its own number:
-// after a stop of all each finds one range there, and no two meet. (Taking them from a queue whose
-// head all swapped cost an H200 some 300 us a resume.) Where fewer workers come, after a stop of
-// some SMs, each begins somewhere else and looks on until it finds one or there is none: what is left
-// there would be run at the end of the grid, a whole batch by one worker, while the others have
-// nothing to do. Those that left together had numbers next to each other, so that the next range may
-// be a hundred places away.
+// Blocks that workers handed back. A worker begins with what lies in the place of its own number: after a stop of all
+// workers each finds one range there, and no two meet. (Taking them from a queue whose head all workers swapped cost
+// an H200 some 300 us a resume.) Where fewer workers come, after a stop of some SMs, each begins at another place and
+// looks on until it finds a range or there is none. Ranges that nobody took would be run at the end of the grid, a
+// whole batch by one worker, while the others have nothing to do. Workers that left together had numbers next to each
+// other, so the next range may be a hundred places away.
 constexpr std::string_view kTakeOwn = R"(
   ld.shared.v2.u32 {%cupola_t1, %cupola_t3}, [cupola_worker+16];
   setp.eq.u32 %cupola_p1, %cupola_t1, 0;
@@ -277,10 +276,10 @@ constexpr std::string_view kTakeOwn = R"(
   bra.uni $cupola_seek;
 )";
 
-// What is left in any place; all of them are looked at, from the worker's own on, while there is
-// something in the list: most workers find nothing, and to look at a thousand places, one behind
-// the other, takes an H200 some 0.3 ms. A range that is handed back behind the look is for a resume:
-// the launch is not complete without it. %cupola_t5: 1 where a worker begins, which then claims.
+// Takes what is left in any place. The worker looks at all places, from its own on, while the list holds something:
+// most workers find nothing, and to look at a thousand places one behind the other takes an H200 some 0.3 ms. A range
+// that is handed back behind the look is left to a resume: the launch is not complete without it. %cupola_t5: 1 where
+// a worker begins, which claims if it finds nothing.
 constexpr std::string_view kTakeAny = R"(
 $cupola_list:
   ld.param.u64 %cupola_list, [cupola_launch+<returned>];
@@ -318,8 +317,8 @@ $cupola_found_none:
   bra.uni $cupola_stop_here;
 )";
 
-// The poll is due, unless others have just moved its time: who does reads the host's line and tells all
-// workers.
+// The poll is due, unless others have just moved its time. The worker that moves the time reads the host's line and
+// tells all workers.
 constexpr std::string_view kPoll = R"(
 $cupola_look:
   ld.param.u64 %cupola_u0, [cupola_launch+<yield_line>];
@@ -345,8 +344,8 @@ $cupola_look:
   @%cupola_p1 bra $cupola_go_on;
 )";
 
-// Asked to leave: what is claimed and not begun goes back, the rest of the batch or the claim that
-// is under way (never both: the latter is made with the last block of a batch).
+// The worker is asked to leave. It hands back what is claimed and not begun: the rest of the batch, or the claim that
+// is under way (never both: that claim is made with the last block of a batch).
 constexpr std::string_view kYield = R"(
 $cupola_yield:
   setp.lt.u32 %cupola_p1, %cupola_current, %cupola_end;
@@ -382,19 +381,18 @@ $cupola_tell_yield:
   bra.uni $cupola_stop_here;
 )";
 
-// The worker leaves; all its threads are through with their blocks (the barrier before this).
-//   - Their writes come before the barrier, it before the leader's fence, and the fence before the
-//     addition to `completed`; whoever makes it complete reads the additions of the others, fences
-//     again and stores `done` (fence and store are a release pattern; a release store would be one
-//     more fence in the guard's way). So all blocks' writes happen before `done` [PTX
-//     ISA 8.8, 8.9.5: causality order goes through barriers, release patterns and acquire patterns
-//     alike].
-//   - Stores of `yielded` by several workers may pass each other: each looks, after its own, whether
-//     more have left, and then tells that. Were the last store to the host's word an old count, its
-//     worker had looked before another's addition, which then stores later: the fences between
-//     addition and store, and between store and look, are sequentially consistent [PTX ISA 8.9.3].
-//   - `exits` is counted up last, acq_rel: the last worker of the physical launch comes after all
-//     that others of it did to the slot, so what the host does after reading `ended` does too.
+// The worker leaves. All its threads have finished their blocks (the barrier before this).
+//   - Their writes come before the barrier, the barrier before the leader's fence, and the fence before the addition
+//     to `completed`. The worker that makes it complete reads the additions of the others, fences again and stores
+//     `done` (fence and store are a release pattern; a release store would be one more fence in the guard's way). So
+//     all blocks' writes happen before `done` [PTX ISA 8.8, 8.9.5: causality order goes through barriers, release
+//     patterns and acquire patterns alike].
+//   - Stores of `yielded` by several workers may pass each other. So each worker looks, after its own store, whether
+//     more have left, and then stores that number. If the last store to the host's word were an old count, its worker
+//     would have looked before another worker's addition, and that one would store later: the fences between addition
+//     and store, and between store and look, are sequentially consistent [PTX ISA 8.9.3].
+//   - `exits` is counted up last, acq_rel. So the last worker of the physical launch comes after all that the others
+//     did to the slot, and so does what the host does after it reads `ended`.
 constexpr std::string_view kLeave = R"(
 $cupola_leave:
   @%cupola_p0 bra $cupola_gone;
@@ -445,9 +443,9 @@ $cupola_gone:
   ret;
 )";
 
-// Tells the lanes nothing new: it brings them together. An H200 lets those that wait for a lane go
-// on alone once that yields, and neither barrier.sync nor bar.warp.sync merges them again: the
-// warp of that lane would run the block in two parts, in twice the time.
+// The value is not new to the lanes: the shuffle brings them together. An H200 lets lanes that wait for another lane
+// go on alone once that one yields, and neither barrier.sync nor bar.warp.sync merges them again: the warp would run
+// the block in two parts, in twice the time.
 constexpr std::string_view kMerge = R"(
   mov.u32 %cupola_t0, 0;
   shfl.sync.idx.b32 %cupola_x_last, %cupola_x_last, %cupola_t0, 31, -1;
