@@ -81,6 +81,7 @@ TaskTable::TaskTable(const Memory& memory, uint64_t first)
   for (uint32_t column = 0; column < columns(); ++column) {
     columns_[column].tail = first;
     columns_[column].limit = first + kTaskRows;
+    columns_[column].run = first;
   }
   // A chunk that was never written has the sequence 0, which is due in the last row each 2^32 tasks;
   // 1 never is.
@@ -133,6 +134,14 @@ void TaskTable::Write(uint32_t number, Column& column, const TaskWords& words, T
                    __ATOMIC_RELEASE);
   column.tail.store(position + 1, std::memory_order_relaxed);
   *id = {.column = number, .table = number_, .sequence = position + 1};
+  if (number >= columns_used()) [[unlikely]]
+    NoteUsed(number);
+}
+
+void TaskTable::NoteUsed(uint32_t column) {
+  uint32_t used = columns_used();
+  while (used <= column && !columns_used_.compare_exchange_weak(used, column + 1)) {
+  }
 }
 
 bool TaskTable::TryPutNext(uint32_t number, const TaskWords& words, TaskId* id, bool* is_loaded) {
@@ -179,7 +188,8 @@ bool TaskTable::TryPutSolo(TaskWords* words, TaskId* id) {
 }
 
 bool TaskTable::LastHaveRun() const {
-  for (uint32_t column = 0; column < memory_.column_count; ++column) {
+  const uint32_t used = std::min(columns_used(), memory_.column_count);
+  for (uint32_t column = 0; column < used; ++column) {
     const uint64_t tail = Tail(column);
     if (tail != 0 && !HasCome(Done(column, (tail - 1) % kTaskRows), tail)) return false;
   }
@@ -233,18 +243,24 @@ bool TaskTable::IsDone(const TaskId& id) const {
 
 bool TaskTable::HaveRun(uint32_t column, uint64_t tail) const {
   ThisCursor().burst = 0;
-  for (uint64_t back = 0; back < kTaskRows && tail != back; ++back) {
-    if (!IsDone({.column = column, .sequence = tail - back})) return false;
-  }
-  return true;
+  return FirstLeft(column, tail) == tail;
+}
+
+// Behind this many rows a task has run, or the one that has its row now could not have been put in.
+uint64_t TaskTable::FirstLeft(uint32_t number, uint64_t tail) const {
+  Column& column = columns_[number];
+  const uint64_t known = column.run.load(std::memory_order_acquire);
+  if (known >= tail) return tail;
+  uint64_t first = tail - known > kTaskRows ? tail - kTaskRows : known;
+  while (first != tail && HasCome(Done(number, first % kTaskRows), first + 1)) ++first;
+  if (first != known) column.run.store(first, std::memory_order_release);
+  return first;
 }
 
 uint64_t TaskTable::OldestLeft(uint32_t column) const {
   const uint64_t tail = Tail(column);
-  for (uint64_t back = std::min<uint64_t>(tail, kTaskRows); back-- > 0;) {
-    if (!IsDone({.column = column, .sequence = tail - back})) return tail - back;
-  }
-  return 0;
+  const uint64_t first = FirstLeft(column, tail);
+  return first == tail ? 0 : first + 1;
 }
 
 uint16_t TaskTable::BodyOf(const TaskId& id) const {

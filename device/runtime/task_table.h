@@ -76,12 +76,15 @@ class TaskTable {
   uint64_t Tail(uint32_t column) const {
     return columns_[column].tail.load(std::memory_order_relaxed);
   }
-  /// Whether all tasks of a column before that position have run.
+  /// Whether all tasks of a column before that position have run. Looks only at those that are not known to
+  /// have run by an earlier call.
   bool HaveRun(uint32_t column, uint64_t tail) const;
   /// Sequence of the first task of a column that has not run; 0: all have.
   uint64_t OldestLeft(uint32_t column) const;
   /// TaskHeader::body of a task that has not run.
   uint16_t BodyOf(const TaskId& id) const;
+  /// No task was ever put into a column from this one on. Most programs use a few of hundreds.
+  uint32_t columns_used() const { return columns_used_.load(std::memory_order_relaxed); }
   /// The solo one too.
   uint32_t columns() const { return memory_.column_count + (memory_.has_solo_column ? 1 : 0); }
   /// Of this table in the process, never 0.
@@ -108,6 +111,10 @@ class TaskTable {
     std::atomic<bool> taken{false};
     std::atomic<uint64_t> tail{0};  ///< position of the next task; others read it too
     uint64_t limit = 0;             ///< positions before this are known to have a free row
+    /// All tasks before this position have run, as HaveRun has seen. Stored with release behind the acquiring
+    /// reads of `done` that show it, so that who reads it sees what these tasks wrote. Two threads that
+    /// store it at once may set it back, which costs the next one some looks.
+    std::atomic<uint64_t> run{0};
   };
 
   bool HasRoom(uint32_t number, Column& column) const;
@@ -116,19 +123,23 @@ class TaskTable {
   void WakeMore(uint32_t awake);
   bool FindRoom(uint32_t number, Column& column) const;
   void TellAwake();
+  void NoteUsed(uint32_t column);
   uint32_t Done(uint32_t column, uint32_t row) const;
+  /// Position of the first task of a column, before `tail`, that has not run; `tail`: all have.
+  uint64_t FirstLeft(uint32_t column, uint64_t tail) const;
 
   Memory memory_;
   const uint32_t number_;
   std::unique_ptr<Column[]> columns_;
   std::atomic<uint32_t> awake_{1};
+  std::atomic<uint32_t> columns_used_{0};
 };
 
 /// All that is in a table when it is made, for who waits for that: tasks that others put in later
 /// do not hold it up.
 class TasksBefore {
  public:
-  explicit TasksBefore(const TaskTable& table) : table_(table) { LookAt(0); }
+  explicit TasksBefore(const TaskTable& table) : table_(table), end_(table.columns_used()) { LookAt(0); }
 
   /// Asked again and again.
   bool HaveRun();
@@ -138,11 +149,12 @@ class TasksBefore {
  private:
   // Of columns that are looked at later some tasks are waited for that came meanwhile.
   void LookAt(uint32_t column) {
-    column_ = column;
-    if (column != table_.columns()) tail_ = table_.Tail(column);
+    column_ = column < end_ ? column : table_.columns();
+    if (column < end_) tail_ = table_.Tail(column);
   }
 
   const TaskTable& table_;
+  const uint32_t end_;  ///< columns from here on had no task then
   uint32_t column_ = 0;
   uint64_t tail_ = 0;
 };

@@ -234,6 +234,34 @@ TEST(TaskTable, KnowsTheOldestThatHasNotRun) {
   }
 }
 
+// A call of the program that waits for all tasks is as fast as the tasks since the last such call are few: what was
+// seen to have run is not looked at again, nor are columns that never had a task.
+TEST(TaskTable, LooksOnceAtWhatHasRun) {
+  FakeDevice device(200);
+  UsedTable table(device);
+  EXPECT_EQ(table.columns_used(), 0u);
+  std::vector<TaskId> ids(kTaskRows + 3);
+  for (TaskId& id : ids) {
+    TaskWords words = Words(0);
+    ASSERT_TRUE(table.TryPutIn(2, 0, &words, &id));
+    if (&id != &ids.back()) device.Finish(id);
+  }
+  EXPECT_EQ(table.columns_used(), 3u);
+  TasksBefore before(table);
+  EXPECT_FALSE(before.HaveRun());
+  // The device says again of a task what it said before that had run.
+  device.Finish({.column = 2, .sequence = ids[kTaskRows].sequence - kTaskRows});
+  device.Finish(ids.back());
+  EXPECT_TRUE(before.HaveRun());
+  EXPECT_EQ(table.OldestLeft(2), 0u);
+  EXPECT_TRUE(TasksBefore(table).HaveRun());
+  TaskId next{};
+  TaskWords words = Words(0);
+  ASSERT_TRUE(table.TryPutIn(2, 0, &words, &next));
+  EXPECT_EQ(table.OldestLeft(2), next.sequence);
+  EXPECT_FALSE(TasksBefore(table).HaveRun());
+}
+
 // A column that never runs dry: what was there before has run all the same.
 TEST(TaskTable, WaitsForNoTaskThatCameLater) {
   FakeDevice device(2);
