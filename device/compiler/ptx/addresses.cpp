@@ -71,7 +71,7 @@ const Operand* FindArguments(const Instruction& call) {
 
 Addresses::Addresses(const Function& function, const FindModuleVariable& variable_of)
     : function_(function), variable_of_(variable_of) {
-  roots_.emplace_back();  // 0: unknown
+  roots_.emplace_back();  // root 0: unknown
   for (const Variable& parameter : function.params) Declare(parameter);
   for (const Variable& result : function.returns) Declare(result);
   if (function.body) Walk(*function.body);
@@ -124,7 +124,7 @@ void Addresses::Declare(const Variable& variable) {
   scopes_.Replace(variable.name, {.kind = Symbol::Kind::kVariable, .variable = &variable});
 }
 
-// Gives names their numbers while their scopes are open.
+// Numbers the names in the body while their scopes are open.
 void Addresses::Walk(const Block& block) {
   scopes_.Open();
   for (const Statement& statement : block.statements) {
@@ -169,7 +169,7 @@ uint32_t Addresses::Root(Kind kind, uint32_t number, int64_t offset, std::string
   return at->second;
 }
 
-// The number of one of the function's parameters, -1 for other variables.
+// The index of one of the function's parameters; -1 for other variables.
 int32_t Addresses::ParameterNumber(const Variable* variable) const {
   for (size_t i = 0; i < function_.params.size(); ++i) {
     if (variable == &function_.params[i]) return static_cast<int32_t>(i);
@@ -254,7 +254,7 @@ Addresses::Space Addresses::SpaceOf(const Instruction& instruction, const Addres
   return Space::kOthers;
 }
 
-// The variable that is a place in the thread's own or in shared memory.
+// The number of the variable that is a place in the thread's own or in shared memory.
 uint32_t Addresses::Place(uint32_t root, int64_t offset, int64_t bytes) {
   const auto [at, fresh] = places_.try_emplace(
       {root, offset}, PlaceEntry{static_cast<uint32_t>(addresses_.size()), bytes});
@@ -267,7 +267,7 @@ uint32_t Addresses::Place(uint32_t root, int64_t offset, int64_t bytes) {
   return at->second.variable;
 }
 
-// `exact`: what is set is what was there, not something nearby.
+// `exact`: `to` gets the address in `from` itself, not one near it.
 void Addresses::FollowOperand(const Operand& to, const Operand& from, bool exact) {
   if (from.kind == Operand::Kind::kVector) {
     for (const Operand& child : from.children) FollowOperand(to, child, false);
@@ -278,7 +278,7 @@ void Addresses::FollowOperand(const Operand& to, const Operand& from, bool exact
   ForEachName(to, [&](uint32_t name) { Join(name, address); });
 }
 
-// What addresses an instruction makes of what addresses.
+// Follows the addresses from an instruction's sources to its destinations.
 void Addresses::Follow(const Instruction& each) {
   if (each.operands.empty()) return;
   if (each.opcode == "call") return FollowCall(each);
@@ -360,7 +360,8 @@ void Addresses::FollowCall(const Instruction& each) {
   }
 }
 
-// What own memory an address of it, kept or handed on, lets others write to.
+// Records that an address of own memory is kept or handed on: others may write to that object
+// through it.
 void Addresses::TakeAddress(const Address& address) {
   for (const uint32_t root : address.roots) {
     if (roots_[root].kind != Kind::kOwn) continue;
@@ -370,7 +371,7 @@ void Addresses::TakeAddress(const Address& address) {
   }
 }
 
-// All own memory that may be written by a pointer of which nothing is known.
+// All own memory to which a pointer of which nothing is known may write.
 std::vector<uint32_t> Addresses::PlacesOfAll() {
   std::vector<uint32_t> places;
   for (const auto& [root, offset] : address_taken_) {
@@ -384,13 +385,13 @@ std::vector<uint32_t> Addresses::PlacesOfAll() {
   return places;
 }
 
-// An argument is the variable that was stored to, or a register.
+// An argument is the variable to which the value was stored, or a register.
 Address Addresses::AddressOfArgument(const Operand& argument) const {
   const auto at = names_.find(&argument);
   return at == names_.end() ? Address{} : addresses_[at->second];
 }
 
-// Places that share bytes are one variable.
+// Makes places that share bytes one variable.
 void Addresses::JoinOverlappingPlaces() {
   uint32_t root = 0, variable = 0;
   int64_t end = kAnywhere;
@@ -407,7 +408,8 @@ void Addresses::JoinOverlappingPlaces() {
   }
 }
 
-// All that may be meant by an address in own memory: one place, or any of the root's.
+// All places that an address in own memory may mean: those in `bytes` bytes, or any place of the
+// root.
 std::vector<uint32_t> Addresses::PlacesOf(const Address& address, int64_t bytes) {
   std::vector<uint32_t> places;
   for (const uint32_t root : address.roots) {
@@ -421,7 +423,7 @@ std::vector<uint32_t> Addresses::PlacesOf(const Address& address, int64_t bytes)
   return places;
 }
 
-// How far an object goes whose address is handed to a function: to the next one that is.
+// The size of an object whose address is handed to a function: it reaches to the next such object.
 int64_t Addresses::ObjectBytes(const Address& address) const {
   const auto next = address_taken_.upper_bound({address.roots[0], address.offset});
   const bool ends = next != address_taken_.end() && next->first == address.roots[0];

@@ -1,5 +1,6 @@
-// What pointers of a function may point to, without regard to the order of instructions. Internal
-// to the folder. Borrows from the function. Pure.
+// What the pointers of a function may point to, without regard to the order of instructions. The
+// data-flow analysis (data_flow.h) uses it. Internal to the folder. Borrows from the function.
+// Pure.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +18,14 @@
 
 namespace cupola::ptx {
 
-/// What memory an address may lie in: something that a function is given or names.
+/// The memory in which an address may lie: something that a function is given or names.
 struct MemoryRoot {
   enum class Kind : uint8_t {
-    kUnknown,  ///< a pointer that was read from memory, or that a call returned
+    kUnknown,  ///< reached by a pointer that was read from memory, or that a call returned
     kOwn,      ///< memory of the thread: locals, parameters passed by value
     kShared,
     kConstant,
-    kParameter,  ///< what a parameter points to; `number` is the parameter's
+    kParameter,  ///< what a parameter points to; `number` is the parameter's index
     kGlobal,     ///< a variable of the module
   };
   Kind kind = Kind::kUnknown;
@@ -32,10 +33,10 @@ struct MemoryRoot {
   std::string_view name;
 };
 
-/// What an address may be: bytes behind the beginning of one of several roots.
+/// What an address may be: a number of bytes behind the beginning of one of several roots.
 struct Address {
-  std::vector<uint32_t> roots;  ///< into DataFlow::roots, ascending; none: not an address
-  bool is_exact = false;        ///< one root, and `offset` bytes behind it
+  std::vector<uint32_t> roots;  ///< indices into DataFlow::roots, ascending; none: not an address
+  bool is_exact = false;        ///< there is one root, and the address is `offset` bytes behind it
   int64_t offset = 0;
   bool operator==(const Address&) const = default;
 };
@@ -43,15 +44,16 @@ struct Address {
 /// A variable of the module, or null.
 using FindModuleVariable = std::function<const Variable*(std::string_view)>;
 
-/// The names of a function's body and what each may point to. Made once; borrows from the function.
-/// Names, and places in memory that is the thread's own or shared, have numbers of one kind.
+/// The names of a function's body and what each may point to, found in the constructor. Borrows
+/// from the function. Every name, and every place in memory that is the thread's own or shared, has
+/// a number; both kinds of numbers are drawn from one sequence.
 class Addresses {
  public:
   Addresses(const Function& function, const FindModuleVariable& variable_of);
 
   const std::vector<const Instruction*>& order() const { return order_; }
   const std::vector<MemoryRoot>& roots() const { return roots_; }
-  size_t count() const { return addresses_.size(); }  ///< of numbers given so far
+  size_t count() const { return addresses_.size(); }  ///< numbers given so far
 
   /// Calls visit(number) for every name in the operand.
   template <typename Visit>
@@ -60,33 +62,34 @@ class Addresses {
     if (at != names_.end()) visit(at->second);
     for (const Operand& child : operand.children) ForEachName(child, visit);
   }
-  /// Of a name that is one of the function's parameters or results; -1 where its body has none.
+  /// The number of one of the function's parameters or results; -1 where the body does not name it.
   int32_t NumberOf(const Variable& parameter) const;
   int32_t NumberOf(const Operand& name) const;
   int32_t GuardOf(const Instruction& instruction) const;
 
-  /// Where memory lies that an instruction names: in a space by its modifier, else by all that the
-  /// address may be.
+  /// In which memory an instruction accesses an address: the space of its modifier, else the space
+  /// of all roots that the address may have.
   enum class Space : uint8_t { kOthers, kOwn, kShared, kConstant, kParam };
   Space SpaceOf(const Instruction& instruction, const Address& address) const;
-  /// What an operand points to; of an argument of a call, what was stored to it.
+  /// What an operand may point to. For an argument of a call: AddressOfArgument.
   Address AddressOf(const Operand& operand);
   Address AddressOfArgument(const Operand& argument) const;
-  /// Whether it may be memory that the function was given a pointer to.
+  /// Whether the address may lie in memory to which the function was given a pointer.
   bool IsGiven(const Address& address) const;
 
-  /// The place at an exact address in own memory, where an instruction names it; else -1.
+  /// The place at an exact address in own memory, if an instruction names it; else -1.
   int32_t FindPlace(const Address& address) const;
-  /// All that may be meant by an address in own memory: places in so many bytes, or any of the
-  /// root's.
+  /// All places that an access of `bytes` bytes at an address in own memory may mean: the places in
+  /// these bytes, or any place of the root.
   std::vector<uint32_t> PlacesOf(const Address& address, int64_t bytes);
-  /// What stands for all places of a root of which it is not known where they are.
+  /// The number that stands for all places of a root whose offsets are not known.
   uint32_t Anywhere(uint32_t root);
-  /// Places of an object whose address is handed on.
+  /// All places of an object whose address is handed on.
   std::vector<uint32_t> PlacesOfObject(const Address& address);
-  /// All own memory that may be written by a pointer of which nothing is known.
+  /// All own memory to which a pointer of which nothing is known may write.
   std::vector<uint32_t> PlacesOfAll();
-  /// Shared variables; where no root is known, that which stands for all.
+  /// The shared variables in which the address may lie; where no root is known, the number that
+  /// stands for all.
   std::vector<uint32_t> SharedPlaces(const Address& address);
   uint32_t AnyShared();
 
@@ -123,23 +126,25 @@ class Addresses {
   std::unordered_map<const Operand*, uint32_t> names_;
   std::unordered_map<const Instruction*, uint32_t> guards_;
   std::map<std::pair<const Variable*, std::string_view>, uint32_t> numbers_;
-  std::vector<const Variable*> declared_;  // by number
-  std::vector<Address> addresses_;         // by number: what it may point to
+  std::vector<const Variable*> declared_;  ///< by number; null for places
+  std::vector<Address> addresses_;         ///< by number: what it may point to
   std::map<std::tuple<Kind, uint32_t, int64_t, std::string_view>, uint32_t> root_numbers_;
   std::map<std::pair<uint32_t, int64_t>, PlaceEntry> places_;
   std::set<std::pair<uint32_t, int64_t>> address_taken_;
-  bool changed_ = false, forget_offsets_ = false;
+  bool changed_ = false;         ///< the round of the fixed point has found something new
+  bool forget_offsets_ = false;  ///< addresses become inexact, so that the fixed point ends
 };
 
-/// ld and ldu, st.
+/// ld and ldu; st.
 bool IsLoad(const Instruction& instruction);
 bool IsStore(const Instruction& instruction);
-/// Of one element of what an instruction loads or stores, by its type; 4 where that says nothing.
+/// Bytes of one element that an instruction loads or stores, by its type; 4 where the type has no
+/// size.
 int64_t ElementBytes(const Instruction& instruction);
-/// The callee of a call: its first operand that is no list in parentheses; null where there is
+/// The callee of a call: its first operand that is no list in parentheses. Null where there is
 /// none.
 const Operand* FindCallee(const Instruction& call);
-/// The arguments of a call; null where it has none.
+/// The arguments of a call. Null where it has none.
 const Operand* FindArguments(const Instruction& call);
 
 }  // namespace cupola::ptx

@@ -5,7 +5,8 @@
 namespace cupola::ptx {
 namespace {
 
-// Functions of CUDA's own without a body here, which read nothing that a loop could wait for.
+// CUDA functions whose bodies are not in the module, and which read nothing for which a loop could
+// wait.
 bool IsHarmless(std::string_view name) {
   return name == "vprintf" || name == "__assertfail" || name == "malloc" || name == "free" ||
          name.starts_with("__threadfence") || name.starts_with("__nanosleep");
@@ -16,7 +17,7 @@ void NoteOperands(const Operand& operand, std::unordered_set<std::string_view>& 
   for (const Operand& child : operand.children) NoteOperands(child, names);
 }
 
-// Names that are used other than to be called.
+// Collects the names that are used other than to be called.
 void NoteUses(const Block& block, std::unordered_set<std::string_view>& names) {
   for (const Statement& statement : block.statements) {
     if (const auto* inner = std::get_if<Block>(&statement.node)) {
@@ -95,7 +96,7 @@ std::vector<const Instruction*> CallEffects::FindStrongReads(const Function& fun
     }
   };
   visit(visit, *function.body);
-  // An atomic whose result is named nowhere else reads nothing.
+  // An atomic whose result is named nowhere else does not count as a read.
   std::erase_if(strong, [&](const Instruction* each) {
     const std::string& result = each->operands[0].text;
     return each->opcode == "atom" && !result.empty() && counts[result] <= 1;
@@ -149,7 +150,7 @@ const CallEffect& CallEffects::EffectOf(const Function& function) {
   return entry.effect;
 }
 
-// A call through a pointer may go to any function whose address is taken.
+// What a call through a pointer may do: it may go to any function whose address is taken.
 const CallEffect* CallEffects::EffectOfPointers() {
   if (pointers_are_known_) return &of_pointers_;
   pointers_are_known_ = true;
@@ -227,7 +228,7 @@ void CallEffects::AddCall(const Step& step, const DataFlow& flow, CallEffect& ef
         effect.writes_by |= bit;
       }
     }
-    // What is not known to point anywhere may point to what others write.
+    // A pointer whose target is not known may point to memory that others write.
     if (step.arguments[i].roots.empty()) {
       effect.reads |= (reads >> i & 1) != 0;
       effect.writes |= (writes >> i & 1) != 0;

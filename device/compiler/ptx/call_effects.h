@@ -1,5 +1,5 @@
-// What the functions of a module read and write when they are called, and the data flow of each,
-// made when asked for. Borrows from the module. One thread.
+// What the functions of a module read and write when they are called, and the data flow of each.
+// Both are made when first asked for. Borrows from the module, which must outlive it. One thread.
 #pragma once
 
 #include <memory>
@@ -19,18 +19,19 @@ class CallEffects {
   explicit CallEffects(const Module& module);
 
   const DataFlow& FlowOf(const Function& function);
-  /// Of a call inside any function. Null where nothing is known of what is called.
+  /// What a call inside any function may do. Null where nothing is known of the callee.
   const CallEffect* EffectOf(const Instruction& call);
   const CallEffect& EffectOf(const Function& function);
-  /// The instructions of a function that read what others write at the same time: volatile,
-  /// acquire, relaxed or atomic with a result that is used. In the order of the text.
+  /// The instructions of a function that read what others write at the same time: reads that are
+  /// volatile, acquire, relaxed, or atomic with a result that is used. In the order of the text.
   std::vector<const Instruction*> FindStrongReads(const Function& function) const;
 
  private:
   struct Entry {
     std::unique_ptr<DataFlow> flow;
     CallEffect effect;
-    bool is_known = false, is_under_way = false;
+    bool is_known = false;      ///< `effect` is complete
+    bool is_under_way = false;  ///< `effect` is being made, so a call that asks for it is recursive
   };
 
   const Function* FindFunction(std::string_view name) const;
@@ -46,7 +47,8 @@ class CallEffects {
   bool pointers_are_known_ = false;
 };
 
-/// "ld.global.cg": opcode and modifiers but for the type and the number of values.
+/// The name of a read for messages: opcode and modifiers except the type and the number of values,
+/// "ld.global.cg".
 std::string NameOfRead(const Instruction& instruction);
 
 }  // namespace cupola::ptx

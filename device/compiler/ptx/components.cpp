@@ -6,7 +6,7 @@
 namespace cupola::ptx {
 namespace {
 
-// Tarjan's algorithm without recursion: bodies of tens of thousands of nodes occur.
+// Tarjan's algorithm without recursion, since bodies with tens of thousands of nodes occur.
 class Search {
  public:
   Search(const std::vector<std::vector<uint32_t>>& next, const std::vector<uint32_t>& among)
@@ -40,7 +40,7 @@ class Search {
         }
         continue;
       }
-      // A node without successors comes here with `at` of 0: it is not seen again.
+      // A node without successors comes here with `at` of 0: it is not visited again.
       const uint32_t done = node;
       work.pop_back();
       if (!work.empty()) {

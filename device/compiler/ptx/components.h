@@ -6,9 +6,9 @@
 
 namespace cupola::ptx {
 
-/// The strongly connected components that have an edge inside, among the nodes of `among` (each
-/// once) and the edges between these: loops that are not part of a larger one. Each ascending.
-/// next[n] are the nodes behind node n.
+/// The strongly connected components that have an edge inside: loops that are not part of a larger
+/// one. Considers only the nodes in `among` (each once) and the edges between these. next[n] are
+/// the nodes behind node n. The nodes of each component are in ascending order.
 std::vector<std::vector<uint32_t>> FindComponents(const std::vector<std::vector<uint32_t>>& next,
                                                   const std::vector<uint32_t>& among);
 

@@ -89,7 +89,7 @@ class FlowBuilder {
       Add(names_.SharedPlaces(address), step.uses);
       step.uses.push_back(names_.AnyShared());
     } else if (space == Space::kOthers) {
-      // Who reads by .nc says that nobody writes there while the kernel runs [9.7.9.9].
+      // A load with .nc promises that nobody writes there while the kernel runs [9.7.9.9].
       step.reads_others = each.opcode == "ld" && !each.HasModifier("nc");
     }
   }
@@ -178,7 +178,7 @@ class FlowBuilder {
     }
   }
 
-  // cp.async to shared memory: it reads as a load does and writes as a store.
+  // cp.async to shared memory reads as a load does and writes as a store does.
   void MakeCopy(const Instruction& each, const Address& to, Step& step) {
     step.effect = Effect::kWraps;
     Add(names_.SharedPlaces(to), step.sets);
@@ -193,7 +193,8 @@ class FlowBuilder {
     flow_.steps[&each].push_back(std::move(stores));
   }
 
-  // Its result is what the function returns, its arguments become the function's parameters.
+  // A call of the function itself: its result is what the function returns, its arguments become
+  // the parameters.
   void MakeRecursion(const Instruction& each, Step& step) {
     step.effect = Effect::kKeeps;
     for (const Variable& result : function_.returns) {

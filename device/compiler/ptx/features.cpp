@@ -61,7 +61,8 @@ bool IsFullBlockWait(const Instruction& instruction) {
          !instruction.HasModifier("cluster");
 }
 
-// bar.sync a{, b}; bar.red.op d, a{, b}, c: whether it is for more or less than barrier 0 of all.
+// bar.sync a{, b}; bar.red.op d, a{, b}, c: whether it is anything but barrier 0 of all threads of
+// the block.
 bool IsNamedBarrier(const Instruction& instruction) {
   if (instruction.HasModifier("arrive")) return true;
   const bool reduces = instruction.HasModifier("red");
@@ -72,12 +73,12 @@ bool IsNamedBarrier(const Instruction& instruction) {
   return !zero || instruction.operands.size() > (reduces ? 3u : 1u);
 }
 
-// The facts of one body, without what it calls.
+// What one body shows, without the functions that it calls.
 struct BodyFacts {
   std::array<bool, kFeatureCount> has{};
-  std::set<std::string> barriers;                ///< "1", "%r5"
+  std::set<std::string> barriers;                ///< their numbers: "1", "%r5"
   std::unordered_set<std::string_view> names;    ///< every name in an operand
-  std::unordered_set<std::string_view> callees;  ///< direct ones
+  std::unordered_set<std::string_view> callees;  ///< functions that it calls by name
   uint64_t shared_bytes = 0, local_bytes = 0;    ///< of variables in the body
   std::string wait;                              ///< why it may wait for others; "": it does not
 
@@ -228,7 +229,8 @@ class Analyzer {
     return facts;
   }
 
-  // The kernel and all that it may call; names of callees that the module lacks go to `unknown`.
+  // The kernel and all functions that it may call. Names of callees that the module lacks go to
+  // `unknown`.
   std::vector<const Function*> Reachable(const Function& kernel, std::set<std::string>& unknown) {
     std::vector<const Function*> reached;
     std::unordered_set<const Function*> seen;
@@ -248,7 +250,7 @@ class Analyzer {
       for (const std::string_view name : facts.callees) {
         if (!visit(name)) unknown.emplace(name);
       }
-      // A name of a function that is not called here: its address is taken.
+      // A function that is named here but not called: its address is taken.
       for (const std::string_view name : facts.names) visit(name);
       if (facts.Has(Feature::kIndirectCall) && !pointers) {
         pointers = true;
@@ -319,7 +321,8 @@ class Analyzer {
       } else if (variable.space == StateSpace::kShared) {
         sum.shared_bytes += VariableBytes(variable);
       } else if (variable.space == StateSpace::kGlobal || variable.space == StateSpace::kConst) {
-        // String literals and tables that the compiler made are the same in every copy.
+        // String literals and tables that the compiler made are the same in every copy of the
+        // module.
         if (name.starts_with("$") || name.starts_with("__unnamed_")) continue;
         sum.Set(Feature::kModuleVariable);
         variables.emplace(name);

@@ -1,5 +1,5 @@
-// What a kernel uses that matters to its variants (preemptible, sliced, elastic, task): pure facts
-// from its PTX; whether a variant is possible is for the passes to say. Pure; any thread.
+// What a kernel uses that matters to its variants (preemptible, sliced, elastic, task). These are
+// facts from its PTX; the passes decide whether a variant is possible. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace cupola::ptx {
 
 enum class Feature : uint8_t {
   kBlockBarrier,        ///< waits for its whole block: bar.sync 0 and the like [9.7.13.1]
-  kEarlyReturn,         ///< and may leave before others of the block come to a barrier
+  kEarlyReturn,         ///< a thread may leave before others of its block come to such a barrier
   kNamedBarrier,        ///< barriers other than 0, or for a counted number of threads
   kWarpSync,            ///< shfl, vote, match, redux, bar.warp.sync, elect
   kGridSync,            ///< reads the workspace of a cooperative launch (%envreg)
@@ -38,13 +38,13 @@ enum class Feature : uint8_t {
   kUnknownCall,           ///< calls code that this module does not have; detail: names
 };
 
-/// How many features there are.
+/// The number of features.
 inline constexpr int kFeatureCount = static_cast<int>(Feature::kUnknownCall) + 1;
 
 /// The words for a feature ("block barrier", "early return with barriers" ...).
 const char* ToString(Feature feature);
 
-/// A feature with what there is to add ("1024 bytes", "taps, counter"); detail may be empty.
+/// A feature with a detail ("1024 bytes", "taps, counter"), which may be empty.
 struct FeatureNote {
   Feature feature = Feature::kBlockBarrier;
   std::string detail;
@@ -62,8 +62,9 @@ struct KernelFeatures {
   }
 };
 
-/// The features of every kernel of the module, in its order. What a kernel calls counts as its own:
-/// direct calls, and where it calls through pointers every function whose address is taken.
+/// The features of every kernel of the module, in its order. Functions that a kernel calls count as
+/// its own: those that it calls directly, and, if it calls through pointers, every function whose
+/// address is taken.
 std::vector<KernelFeatures> AnalyzeKernels(const Module& module);
 
 }  // namespace cupola::ptx

@@ -15,7 +15,7 @@ bool IsLeave(const Instruction& instruction) {
   return instruction.opcode == "ret" || instruction.opcode == "exit";
 }
 
-// The end of the whole grid, not of one thread.
+// Instructions that end the whole grid, not one thread.
 bool IsTrap(const Instruction& instruction) { return instruction.opcode == "trap"; }
 
 bool IsBranch(const Instruction& instruction) {
@@ -38,7 +38,8 @@ class Builder {
     ended_ = false;
   }
 
-  // Labels are known in their own scope and in those within it; a name may stand for others elsewhere [PTX ISA 4.4].
+  // A label is known in its own scope and in the scopes within it; elsewhere its name may mean another label [PTX ISA
+  // 4.4].
   struct Scope {
     std::unordered_map<std::string, uint32_t> labels;
     std::unordered_map<std::string, const std::vector<std::string>*> targets;
@@ -71,7 +72,7 @@ class Builder {
     }
   }
 
-  // What a name stands for in a scope; nullptr where it is not known there.
+  // What a name means in a scope; nullptr where the name is not known there.
   template <typename Names>
   const typename Names::mapped_type* Find(Names Scope::* names, size_t scope, const std::string& name) const {
     for (; scope != kNoScope; scope = scopes_[scope].around) {
@@ -81,7 +82,7 @@ class Builder {
     return nullptr;
   }
 
-  // The nodes that a branch may go to; false where that is not known.
+  // The nodes to which a branch may go. Returns false where they are not known.
   bool AddTargets(const Instruction& branch, std::vector<uint32_t>& next) const {
     bool known = !branch.operands.empty();
     if (!known) return false;
@@ -117,8 +118,8 @@ class Builder {
     }
   }
 
-  // A node is in a loop when its strongly connected component has an edge inside (Tarjan, without
-  // recursion: bodies of tens of thousands of nodes occur).
+  // A node is in a loop when its strongly connected component has an edge inside (Tarjan's algorithm without
+  // recursion, since bodies with tens of thousands of nodes occur).
   void MarkLoops() {
     const size_t count = graph_.nodes.size();
     std::vector<uint32_t> order(count, 0), low(count, 0), stack;
@@ -166,13 +167,13 @@ class Builder {
   FlowGraph graph_;
   bool ended_ = false;
   static constexpr size_t kNoScope = SIZE_MAX;
-  size_t scope_ = kNoScope;  // where the text is
+  size_t scope_ = kNoScope;  // the scope at the current place in the text
   std::vector<Scope> scopes_;
   std::unordered_map<const Instruction*, size_t> branch_scopes_;
 };
 
-// Marks what may come after a branch by one of its ways, up to the branch itself and to what
-// `stops` marks, these included.
+// Marks the nodes that may come after a branch by one of its ways, up to and including the branch itself and the
+// nodes that `stops` marks.
 void MarkWay(const FlowGraph& graph, uint32_t branch, uint32_t from, std::vector<bool>& reached,
              const std::vector<bool>* stops = nullptr) {
   std::vector<uint32_t> work{from};
@@ -186,10 +187,10 @@ void MarkWay(const FlowGraph& graph, uint32_t branch, uint32_t from, std::vector
   }
 }
 
-// Above this the cost of following branches is not worth it: all may differ.
+// In larger functions following branches costs too much: all registers count as different.
 constexpr size_t kMaxNodes = 3000;
 
-// Which registers may differ between the threads of a block, or of a warp.
+// Finds which registers may differ between the threads of a block, or of a warp.
 class Divergence {
  public:
   explicit Divergence(const FlowGraph& graph, Threads threads = Threads::kOfBlock,
@@ -237,7 +238,7 @@ class Divergence {
                        [this](const Operand& child) { return Differs(child); });
   }
 
-  // Results that may differ whatever the operands: other memory, other threads, unknown code.
+  // Whether the result may differ whatever the operands: it comes from other memory, other threads or unknown code.
   bool ResultDiffers(const Instruction& instruction) const {
     static const std::unordered_set<std::string_view> kOpcodes = {
         "atom", "shfl", "vote", "match",    "redux",    "call", "activemask", "elect", "tex",
@@ -245,8 +246,8 @@ class Divergence {
     if (!kOpcodes.contains(instruction.opcode)) return false;
     if (instruction.opcode != "ld") return true;
     if (instruction.HasModifier("param")) return params_differ_;
-    // All that load from one address at one place load one value: a write between them would be a
-    // data race. Not so for loads that may race, and for memory that each thread has of its own.
+    // Threads that load from one address at one place load one value: a write between the loads would be a data race.
+    // That does not hold for loads that may race, and for memory that each thread has of its own.
     for (const char* strong : {"volatile", "relaxed", "acquire", "mmio"}) {
       if (instruction.HasModifier(strong)) return true;
     }
@@ -254,7 +255,7 @@ class Divergence {
            !instruction.HasModifier("shared") && !instruction.HasModifier("shared::cta");
   }
 
-  // Registers that hold %tid.x and nothing else.
+  // Finds registers that hold %tid.x and nothing else.
   void FindThreadNumbers() {
     std::unordered_map<std::string, uint32_t> definitions;
     for (const FlowNode& node : graph_.nodes) {
@@ -273,8 +274,8 @@ class Divergence {
     }
   }
 
-  // Whether all lanes of a warp get one result although operands differ: votes and the like, and in
-  // blocks of one dimension what depends on the number of the warp only.
+  // Whether all lanes of a warp get one result although operands differ: from votes and the like, and, in blocks of one
+  // dimension, where the result depends only on the number of the warp.
   bool IsSameForWarp(const Instruction& each) const {
     if (threads_ == Threads::kOfBlock) return false;
     const auto& operands = each.operands;
@@ -302,13 +303,13 @@ class Divergence {
     return added;
   }
 
-  // One pass over all instructions; says whether anything new differs.
+  // One pass over all instructions. Returns whether it found anything new that differs.
   bool SpreadData() {
     bool any = false;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       for (const Instruction* instruction : graph_.nodes[i].instructions) {
         if (instruction->operands.empty() || instruction->opcode == "st") continue;
-        // What a barrier reduces is the same for all who meet there.
+        // All threads that meet at a barrier get the same result of its reduction.
         if (instruction->opcode == "bar" || instruction->opcode == "barrier") continue;
         bool differs = controlled_[i] ||
                        (instruction->guard && differs_.contains(instruction->guard->predicate));
@@ -323,9 +324,9 @@ class Divergence {
     return any;
   }
 
-  // What only some of the threads run after a branch that differs, or some more often than others:
-  // all before its ways meet again. Where they meet only at the end, what is reachable by one of
-  // its ways and not by another, before coming back to the branch.
+  // Marks the nodes that only some threads run after a branch that differs, or that some run more often than others:
+  // all nodes before the branch's ways meet again. Where the ways meet only at the end, these are the nodes that one
+  // way reaches and another does not, before it comes back to the branch.
   bool SpreadControl() {
     bool any = false;
     for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -375,7 +376,7 @@ std::vector<bool> FindBarriers(const FlowGraph& graph, const IsBarrier& is_barri
   return barriers;
 }
 
-// A branch seen from its barriers.
+// What a branch looks like with regard to barriers.
 struct Fork {
   bool has_own = false;      ///< some way has a barrier that another has not
   std::vector<bool> common;  ///< barriers that all ways may come to
@@ -399,7 +400,7 @@ Fork LookAtFork(const FlowGraph& graph, uint32_t branch, const std::vector<bool>
   return fork;
 }
 
-// Whether some way of a branch leads out of the function without one of `common`.
+// Whether some way of a branch leads out of the function without passing one of the `common` barriers.
 bool LeadsOut(const FlowGraph& graph, uint32_t branch, const std::vector<bool>& common) {
   if (graph.nodes[branch].leaves) return true;
   for (const uint32_t to : graph.nodes[branch].next) {
@@ -416,7 +417,7 @@ bool IsFork(const FlowNode& node) {
   return node.next.size() + (node.leaves ? 1 : 0) >= 2 && !node.instructions.empty();
 }
 
-// A barrier with a guard is a way of its own that those without its predicate do not take.
+// Whether a barrier has a guard that differs between threads: threads without its predicate do not take that way.
 bool HasGuardedBarrier(const FlowGraph& graph, const IsBarrier& is_barrier,
                        const Divergence& divergence) {
   for (const FlowNode& node : graph.nodes) {
@@ -427,8 +428,7 @@ bool HasGuardedBarrier(const FlowGraph& graph, const IsBarrier& is_barrier,
   return false;
 }
 
-// Whether the threads that a branch divides are together again before any of them comes to a
-// barrier or leaves.
+// Whether the threads that a branch divides are together again before any of them comes to a barrier or leaves.
 bool MeetsUnnoticed(const FlowGraph& graph, uint32_t branch, uint32_t meeting,
                     const IsBarrier& is_barrier) {
   if (meeting >= graph.nodes.size()) return false;

@@ -1,6 +1,7 @@
-// The IR of a PTX module: what the parser builds, passes change, the writer prints and the
-// interpreter decodes. Plain values, no pointers between nodes: copy, move and edit freely; no
-// thread rule beyond that. Names follow the PTX ISA (9.0), section numbers in brackets.
+// The IR of a PTX module: the parser builds it, passes change it, the writer prints it and the
+// interpreter decodes it. Plain values without pointers between nodes: copy, move and edit them
+// freely; there is no thread rule beyond that. Names follow the PTX ISA (9.0); square brackets hold
+// its section numbers.
 //
 // Nothing is dropped: an opcode, modifier, directive or operand that Cupola does not understand is
 // kept as text and written back as it was.
@@ -21,7 +22,7 @@ struct SourcePos {
   uint32_t line = 0;
   uint32_t column = 0;
 
-  /// Nodes are compared by what they say, not by where they stood.
+  /// Equality compares what nodes say, not where they stood.
   bool operator==(const SourcePos&) const { return true; }
 };
 
@@ -30,23 +31,23 @@ enum class StateSpace : uint8_t {
   kNone, kReg, kSreg, kConst, kGlobal, kLocal, kParam, kShared, kTex,
 };
 
-/// One operand [6.3]. `text` and the children mean, by kind:
+/// One operand [6.3]. The kind decides what `text` and the children mean:
 struct Operand {
   enum class Kind : uint8_t {
-    kName,       ///< a register, special register ("%tid.x"), label, variable or function: `text`
-    kInteger,    ///< an integer literal or constant expression: value in `integer`, its spelling
-                 ///< in `text` (written where not empty: change both)
+    kName,     ///< a register, special register ("%tid.x"), label, variable or function: `text`
+    kInteger,  ///< an integer literal or constant expression: value in `integer`, its spelling
+                 ///< in `text`. The spelling is written where it is not empty, so change both
     kFloat,      ///< a floating literal: bits in `integer`; spelling ("0f3F800000") in `text`;
                  ///< `width` is 32 for 0f, 64 for 0d and decimal
-    kVector,     ///< {a, b, ...}: children. Also the lists in braces of tensor operands
-    kAddress,    ///< [base + offset, ...]: children[0] is the base (kName, kInteger or kIndexed);
-                 ///< constant byte offset in `integer`, its spelling ("+0", "+(1<<3)") in `text`
-                 ///< where that is not "+" and the number: change both;
+    kVector,   ///< {a, b, ...}: children. Also the lists in braces of tensor operands
+    kAddress,  ///< [base + offset, ...]: children[0] is the base (kName, kInteger or kIndexed);
+                 ///< constant byte offset in `integer`; its spelling ("+0", "+(1<<3)") in `text`,
+                 ///< where that is not "+" and the number, so change both;
                  ///< further children: tensor coordinates, sampler
-    kPair,       ///< a|b, the two destinations of setp, shfl and match: two children
-    kList,       ///< (a, b): the parenthesised lists of call: children
-    kIndexed,    ///< name[3], an element of a register array: `text`, index in `integer`
-    kOffset,     ///< name+4 outside brackets: `text`, byte offset in `integer`; children[0], where
+    kPair,     ///< a|b, the two destinations of setp, shfl and match: two children
+    kList,     ///< (a, b): the parenthesised lists of call: children
+    kIndexed,  ///< name[3], an element of a register array: `text`, index in `integer`
+    kOffset,   ///< name+4 outside brackets: `text`, byte offset in `integer`; children[0], where
                  ///< there is one, is the spelling of the offset as for kAddress, kVerbatim
     kVerbatim,   ///< anything else, kept as it was: `text`
   };
@@ -101,8 +102,8 @@ struct Initializer {
   uint64_t mask = 0;     ///< kMaskedAddress: the 0xFF00 of 0xFF00(name) [5.4.4]
   bool generic = false;  ///< an address written generic(name)
   std::string text;      ///< spelling of a literal, or the name whose address is taken
-  std::vector<Initializer> elements;  ///< of an aggregate; of an address: elements[0], where there
-                                      ///< is one, is the spelling of the offset, kVerbatim
+  std::vector<Initializer> elements;  ///< elements of an aggregate. For an address, elements[0],
+                                      ///< where there is one, is the offset's spelling, kVerbatim
 
   bool operator==(const Initializer&) const = default;};
 
@@ -112,18 +113,18 @@ struct Variable {
   StateSpace space = StateSpace::kNone;
   std::vector<std::string> qualifiers;  ///< verbatim, in order: "attribute(.managed)", and any
                                         ///< dotted word that Cupola does not know
-  uint32_t align = 0;                 ///< bytes; 0 = natural
-  bool is_pointer = false;            ///< .ptr on a kernel parameter [10.1.2]
+  uint32_t align = 0;       ///< bytes; 0 = natural
+  bool is_pointer = false;  ///< .ptr on a kernel parameter [10.1.2]
   StateSpace pointee_space = StateSpace::kNone;
-  uint32_t pointee_align = 0;         ///< bytes: of what it points to, not of the parameter
-  uint8_t vector = 1;                 ///< 2, 4 or 8 for .v2, .v4 and .v8
-  std::string type;                   ///< "u32", "b8", "pred", "texref", "f64" ...
+  uint32_t pointee_align = 0;  ///< bytes: of the memory it points to, not of the parameter
+  uint8_t vector = 1;          ///< 2, 4 or 8 for .v2, .v4 and .v8
+  std::string type;            ///< "u32", "b8", "pred", "texref", "f64" ...
   std::string name;
-  bool has_name = true;               ///< false for the "_" of a prototype
-  bool has_range = false;             ///< .reg %r<N>: true, which tells N = 0 from no range
-  bool joined = false;                ///< named after a comma in the declaration before this one
-  uint32_t range = 0;                 ///< .reg %r<17>: 17; else 0 [5.4.6]
-  std::vector<uint64_t> dims;         ///< array dimensions; 0 for an open one ("d[]")
+  bool has_name = true;        ///< false for the "_" of a prototype
+  bool has_range = false;      ///< there is a range, .reg %r<N>; tells N = 0 from no range
+  bool joined = false;         ///< named behind a comma in the declaration before this one
+  uint32_t range = 0;          ///< .reg %r<17>: 17; else 0 [5.4.6]
+  std::vector<uint64_t> dims;  ///< array dimensions; 0 for an open one ("d[]")
   std::optional<Initializer> init;
   SourcePos pos;
 
@@ -132,7 +133,8 @@ struct Variable {
 struct Statement;
 
 /// { ... } with its own scope [4.3 and inline asm]. nvcc marks the block of a call by the comments
-/// "// callseq 0, 0" after '{' and "// callseq 0" after '}'; ptxas copies them into debug sections.
+/// "// callseq 0, 0" behind '{' and "// callseq 0" behind '}'; ptxas copies them into debug
+/// sections.
 struct Block {
   std::vector<Statement> statements;
   std::string open_mark;   ///< "callseq 0, 0", or empty
@@ -167,8 +169,8 @@ struct TargetList {
 /// "name: .callprototype (ret) _ (params) .noreturn ...;" [11.2]
 struct CallPrototype {
   std::string label;
-  bool has_returns_list = false;        ///< where `returns` is empty: whether "()" was written
-  bool has_params_list = true;          ///< the same for `params`
+  bool has_returns_list = false;  ///< if `returns` is empty: whether "()" was written
+  bool has_params_list = true;    ///< if `params` is empty: whether "()" was written
   std::vector<Variable> returns;
   std::vector<Variable> params;
   std::vector<std::string> attributes;  ///< verbatim: "noreturn", "abi_preserve 4"...
@@ -188,8 +190,8 @@ struct Function {
   std::vector<std::string> qualifiers;  ///< verbatim, between ".func" and the name:
                                         ///< "attribute(.unified(1, 2))", "noreturn"
   std::string name;
-  bool has_returns_list = false;  ///< where `returns` is empty: whether "()" was written
-  bool has_params_list = true;    ///< the same for `params`
+  bool has_returns_list = false;  ///< if `returns` is empty: whether "()" was written
+  bool has_params_list = true;    ///< if `params` is empty: whether "()" was written
   std::vector<Variable> returns;  ///< .func only
   std::vector<Variable> params;
   std::vector<Directive> attributes;  ///< .maxntid, .reqntid, .minnctapersm, .maxnreg, .pragma,
@@ -199,25 +201,25 @@ struct Function {
 
   bool operator==(const Function&) const = default;};
 
-/// A module: the directives of its head and then its items in the order of the text [11]. Further
-/// .version and .target directives after the first are items.
+/// A module: the directives of its head, and then its items in the order of the text [11]. Further
+/// .version and .target directives behind the first ones are items.
 struct Module {
-  std::string name;                  ///< of the file, for errors; may be empty
+  std::string name;                  ///< name of the file, for errors; may be empty
   uint32_t version_major = 0;
   uint32_t version_minor = 0;
   std::vector<std::string> targets;  ///< {"sm_90", "debug"}
   uint32_t address_size = 64;        ///< bits
-  bool has_address_size = false;     ///< whether the text said so
+  bool has_address_size = false;     ///< whether the text had .address_size
   std::vector<std::variant<Directive, Variable, Function>> items;
 
   bool operator==(const Module&) const = default;
-  /// The definition of that name, else its first declaration, else null. Linear in items.
+  /// The definition with that name, else its first declaration, else null. Linear in items.
   const Function* FindFunction(std::string_view function_name) const;
   Function* FindFunction(std::string_view function_name);
 };
 
-/// Adds the names of all variables and functions whose addresses an initializer takes. They borrow
-/// from `init`.
+/// Adds the names of all variables and functions whose addresses an initializer takes. The names
+/// borrow from `init`.
 void AddNames(const Initializer& init, std::unordered_set<std::string_view>& names);
 
 }  // namespace cupola::ptx

@@ -168,9 +168,10 @@ void Lexer::TakeNumber() {
   Take(kind, end - cursor_);
 }
 
-// ".5" and ".5e-3": a float where the token before is no word and nothing sticks to it (".2d").
+// ".5" and ".5e-3" are floats where the token before is no word and nothing sticks to them (as in
+// ".2d").
 bool Lexer::TakeFraction() {
-  // token_ still is the token before.
+  // token_ is still the token before.
   if (token_.kind == Token::Kind::kIdentifier || token_.kind == Token::Kind::kDotWord) return false;
   size_t end = cursor_ + 1;
   while (Is(At(end), kDigit)) ++end;

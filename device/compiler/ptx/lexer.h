@@ -1,5 +1,5 @@
 // The tokens of PTX text [4]. Internal to this folder. A Lexer is a cursor over text that it does
-// not own: copy it to look ahead, assign the copy back to return. One thread per Lexer.
+// not own: copy it to look ahead, and assign the copy back to return. One thread uses a Lexer.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ struct Token {
     kFloat,       ///< 0f3F800000, 0d..., 1.5, 1e3
     kString,      ///< "nounroll", with its quotes
     kPunctuation, ///< one or two characters: { } ( ) [ ] , ; : + - << && ...
-    kHashLine,    ///< a preprocessor line, from '#' to the end of the line
-    kBad,         ///< not a token: `problem` says why
+    kHashLine,  ///< a preprocessor line, from '#' to the end of the line
+    kBad,       ///< not a token: `problem` says why
   };
   Kind kind = Kind::kEnd;
-  bool spaced = false;      ///< white space or a comment stands before it
-  bool starts_line = false; ///< the first token of its line
-  std::string_view text;    ///< the spelling, a slice of the source
-  std::string_view mark;    ///< "callseq 0, 0" of the first such comment before the token, or empty
+  bool spaced = false;      ///< white space or a comment stands before the token
+  bool starts_line = false; ///< the token is the first of its line
+  std::string_view text;  ///< the spelling, a slice of the source
+  std::string_view mark;  ///< "callseq 0, 0" of the first such comment before the token, or empty
   SourcePos pos;
-  const char* problem = nullptr;
+  const char* problem = nullptr;  ///< why a kBad token is none
 
   bool Is(std::string_view punctuation) const {
     return kind == Kind::kPunctuation && text == punctuation;
@@ -35,8 +35,8 @@ struct Token {
   bool Is(char punctuation) const {
     return kind == Kind::kPunctuation && text.size() == 1 && text[0] == punctuation;
   }
-  /// A word that may open a declaration, directive or attribute: not ".2d", which is only part of
-  /// an instruction or a number, after what stands before it.
+  /// Whether the word may open a declaration, directive or attribute. ".2d" may not: it can only be
+  /// the continuation of an instruction or a number.
   bool IsDirective() const {
     return kind == Kind::kDotWord && (text[1] < '0' || text[1] > '9');
   }
@@ -49,14 +49,14 @@ class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) { Advance(); }
 
-  /// The token under the cursor; kEnd at the end, for ever.
+  /// The token under the cursor; kEnd at the end of the text and ever after.
   const Token& Peek() const { return token_; }
-  /// Moves on to the next token. A kBad token is never passed: the text ends there.
+  /// Moves on to the next token. The cursor never passes a kBad token: the text ends there.
   void Advance();
-  /// Skips what is left of the line that the current token stands on; returns the text from the
-  /// start of that token to the end of the line, without trailing blanks.
+  /// Skips the rest of the line on which the current token stands. Returns the text from the start
+  /// of that token to the end of the line, without trailing blanks.
   std::string_view TakeLine();
-  /// The text between a token's start and the end of the token passed last.
+  /// The text between a token's start and the end of the token that the cursor passed last.
   std::string_view SliceFrom(const Token& first) const {
     const char* begin = first.text.data();
     return {begin, static_cast<size_t>(last_end_ - begin)};

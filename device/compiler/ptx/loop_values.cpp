@@ -25,7 +25,7 @@ LoopValues::LoopValues(const FlowGraph& graph, const DataFlow& flow,
   chosen_by_read_.resize(flow.variables, false);
   same_.resize(flow.variables, false);
   FindSame();
-  // Each round knows more of what may not advance.
+  // Each round of this search knows more definitions that may leave their variable as it was.
   do {
     FindGroups();
     Spread();
@@ -75,19 +75,20 @@ void LoopValues::FindSame() {
   }
 }
 
-// Whether the loop also gives it a value that is the same each time.
+// Whether the loop also gives the variable a value that is the same in each round.
 bool LoopValues::IsSetBack(uint32_t variable) const {
   const auto& definitions = definitions_.at(variable);
   return std::any_of(definitions.begin(), definitions.end(),
                      [this](const auto& each) { return IsSame(*each.step); });
 }
 
-// Whether what it sets comes from what it reads, one round from the other.
+// Whether the value that a definition sets follows from the values that it reads, from round to
+// round.
 bool LoopValues::Carries(const Definition& definition) const {
   const Step& step = *definition.step;
   if (step.effect == Effect::kWraps) return false;
   if (step.effect != Effect::kChooses || step.instruction->opcode != "selp") return true;
-  // One that chooses between a new value and one that is always the same sets back.
+  // A selp that chooses between a new value and one that is always the same sets the variable back.
   const auto& operands = step.instruction->operands;
   const bool has_literal = operands.size() > 2 && (operands[1].kind != Operand::Kind::kName ||
                                                    operands[2].kind != Operand::Kind::kName);
@@ -131,7 +132,7 @@ bool LoopValues::FindGroups() {
   return !groups_.empty();
 }
 
-// Whether the loop itself writes what it reads there.
+// Whether the loop itself writes the memory that the load reads.
 bool LoopValues::IsOwnMemory(const Step& load) const {
   const auto varies = [this](const Step& step) {
     return std::any_of(step.addresses.begin(), step.addresses.end(),
@@ -141,7 +142,7 @@ bool LoopValues::IsOwnMemory(const Step& load) const {
     if (store->address.is_exact && load.address.is_exact) return store->address == load.address;
     if (varies(*store) != varies(load)) return false;
     if (!varies(load)) {
-      // Operands: [address], value of the one; value, [address] of the other.
+      // The operands are [address], value for the store, and value, [address] for the load.
       const auto& stored = store->instruction->operands;
       const auto& loaded = load.instruction->operands;
       return store->addresses == load.addresses && loaded.size() > 1 &&
@@ -184,8 +185,8 @@ void LoopValues::Spread() {
   const auto any_of = [](const std::vector<uint32_t>& of, auto holds) {
     return std::any_of(of.begin(), of.end(), holds);
   };
-  // What a call read from an address that stays the same may be the same, whatever else it is
-  // given.
+  // A call that reads from an address that stays the same may return the same value, whatever else
+  // it is given.
   spread([&](const Step& step) {
     if (!any_of(step.uses, [this](uint32_t use) { return progress_[use]; })) return false;
     if (step.instruction->opcode == "call" && IsReadAgain(step)) return false;
@@ -214,8 +215,8 @@ void LoopValues::Spread() {
   });
 }
 
-// Finds instructions that may leave a value as it was, for what was read decides. True where some
-// were not known to.
+// Finds definitions that may leave their variable as it was, because a value that was read decides.
+// Returns true if it found new ones.
 bool LoopValues::Kill() {
   bool changed = false;
   for (size_t i = 0; i < all_.size(); ++i) {

@@ -1,6 +1,6 @@
-// How the variables of a loop change while it goes round (variables: data_flow.h): by themselves,
-// or by what is read again and again from where it may be changed by others. Internal to the
-// folder. Borrows from the flow. Pure.
+// How the variables of a loop (variables: data_flow.h) change from round to round: by themselves,
+// or by what the loop reads again and again from memory that others may change. waits.h uses it.
+// Internal to the folder. Borrows from the flow. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,34 @@ namespace cupola::ptx {
 
 class LoopValues {
  public:
+  /// An instruction of the loop that sets a variable.
   struct Definition {
     const Step* step = nullptr;
     uint32_t node = 0;
   };
 
-  /// `loop`: nodes of the graph, ascending.
+  /// Analyses a loop, whose nodes of the graph are given in ascending order.
   LoopValues(const FlowGraph& graph, const DataFlow& flow, const std::vector<uint32_t>& loop);
 
-  /// All that set a variable in the loop.
+  /// All definitions of a variable in the loop.
   const std::vector<Definition>& DefinitionsOf(uint32_t variable) const;
   /// Whether it depends on a value that advances with each round (a counter, an element of a list).
   bool HasProgress(uint32_t variable) const { return progress_[variable]; }
-  /// The read of memory of others, from an address that does not advance, on which it depends; null
-  /// where there is none.
+  /// The read on which the variable depends: of memory that others may change, from an address that
+  /// does not advance. Null where there is none.
   const Step* ReadBehind(uint32_t variable) const { return read_[variable]; }
-  /// The variables that have one.
+  /// The variables for which ReadBehind is not null.
   std::vector<uint32_t> ReadAgain() const;
-  /// For each group of variables that advance together and of which one is `relevant`: the nodes
-  /// that take part. A way round the loop that leaves out one of them may not advance.
+  /// One entry for each group of variables that advance together and of which one is `relevant`:
+  /// the nodes that take part in the advance. A way round the loop that leaves out one of these
+  /// nodes may not advance.
   std::vector<std::vector<uint32_t>> ProgressNodes(const std::vector<bool>& relevant) const;
 
  private:
+  /// Variables that advance together, and the nodes that make them advance.
   struct Group {
-    std::vector<uint32_t> variables, nodes;
+    std::vector<uint32_t> variables;
+    std::vector<uint32_t> nodes;
   };
 
   bool IsDefined(uint32_t variable) const { return definitions_.contains(variable); }
@@ -52,14 +56,14 @@ class LoopValues {
   bool Kill();
 
   std::vector<Definition> all_;
-  std::unordered_map<uint32_t, std::vector<Definition>> definitions_;  // by variable
+  std::unordered_map<uint32_t, std::vector<Definition>> definitions_;  ///< by variable
   std::vector<const Step*> stores_;
-  std::vector<bool> killed_;  // by place in all_: it may leave what it sets as it was
+  std::vector<bool> killed_;  ///< by index in all_: the definition may leave its variable as it was
   std::vector<Group> groups_;
-  std::vector<bool> same_;            // by variable: made of what is the same in all rounds
-  std::vector<bool> progress_;        // by variable
-  std::vector<const Step*> read_;     // by variable
-  std::vector<bool> chosen_by_read_;  // by variable: no more than yes or no of what was read
+  std::vector<bool> same_;            ///< by variable: made only of what is the same in all rounds
+  std::vector<bool> progress_;        ///< by variable: HasProgress
+  std::vector<const Step*> read_;     ///< by variable: ReadBehind
+  std::vector<bool> chosen_by_read_;  ///< by variable: only a yes or no about what was read
 };
 
 }  // namespace cupola::ptx

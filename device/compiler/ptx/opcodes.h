@@ -15,9 +15,9 @@ enum class OpcodeCategory : uint8_t {
 
 struct OpcodeInfo {
   std::string_view name;     ///< the text before the first dot
-  uint8_t min_operands = 0;  ///< at the top level: a vector, an address and a pair are one each
+  uint8_t min_operands = 0;  ///< at the top level: a vector, an address, a pair count as one
   uint8_t max_operands = 0;
-  int8_t destinations = 0;   ///< operands written, from the first; -1: depends on the modifiers
+  int8_t destinations = 0;   ///< first operands, which are written; -1: depends on the modifiers
   OpcodeCategory category = OpcodeCategory::kMisc;
 };
 

@@ -1,4 +1,4 @@
-// PTX text to IR. Pure; any thread.
+// Parses PTX text into the IR. Pure; any thread.
 #pragma once
 
 #include <string_view>

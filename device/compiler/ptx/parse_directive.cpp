@@ -1,9 +1,9 @@
-// Directives that are kept as text [11.5 and others] of the Parser.
+// The Parser's functions for directives that are kept as text [11.5 and others].
 #include "device/compiler/ptx/parser.h"
 
 namespace cupola::ptx {
 
-// The tokens of one directive, whose text is then cut from the source.
+// The tokens of one directive. Its text is then cut from the source.
 bool Parser::ParseDirective(Directive& directive, bool is_attribute) {
   const Token first = Peek();
   directive.pos = first.pos;
@@ -92,10 +92,10 @@ bool Parser::ParsePragma() {
   return Expect(';', "after a '.pragma'");
 }
 
-// .alias a, b; .maxntid 1, 2, 3 and whatever else: up to a ';', a balanced '}' or the '}' of the
-// block around it, or to where a line starts with something new. An attribute of a function ends
-// before '{' and ';'. Where it ends must not hang on what the writer puts elsewhere or writes in
-// another way.
+// .alias a, b; .maxntid 1, 2, 3 and any other directive. It ends with a ';', with a balanced '}',
+// before the '}' of the block around it, or before a line that starts with something new. An
+// attribute of a function ends before '{' and ';'. The end must not depend on what the writer puts
+// elsewhere or writes in another way.
 bool Parser::SkipUnknown(const Token& first, bool is_attribute) {
   bool after_comma = false;
   for (;;) {

@@ -4,7 +4,8 @@
 namespace cupola::ptx {
 namespace {
 
-/// Of a binary operator, as in C; 0 for other tokens. The conditional operator is level 1.
+/// The precedence of a binary operator, as in C; 0 for other tokens. The conditional operator has
+/// level 1.
 int Precedence(const Token& token) {
   if (token.kind != Token::Kind::kPunctuation) return 0;
   struct Level {

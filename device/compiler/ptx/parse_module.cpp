@@ -1,4 +1,4 @@
-// Modules and functions [10, 11] of the Parser.
+// The Parser's functions for modules and functions [10, 11].
 #include <algorithm>
 
 #include "device/compiler/ptx/parser.h"
@@ -6,7 +6,7 @@
 namespace cupola::ptx {
 namespace {
 
-/// Whether a dotted word opens an item of a module, so that it is no attribute of a function.
+/// Whether a dotted word opens an item of a module, and so cannot be an attribute of a function.
 bool StartsItem(const Token& token) {
   if (token.kind != Token::Kind::kDotWord) return false;
   const std::string_view word = token.text.substr(1);
@@ -51,8 +51,8 @@ bool Parser::ParseItem(Module& module) {
   return ParseDirective(std::get<Directive>(module.items.emplace_back(Directive{})), false);
 }
 
-// .version 9.0, .target sm_90, debug and .address_size 64 [11.1], the first of each, before all
-// else but lines of the preprocessor: further down they are directives like others.
+// .version 9.0, .target sm_90, debug and .address_size 64 [11.1]: the first of each, before
+// everything else except lines of the preprocessor. Further down they are directives like others.
 bool Parser::ParseHead(Module& module, bool& taken) {
   const auto is_hash_line = [](const auto& item) {
     const auto* directive = std::get_if<Directive>(&item);
@@ -97,7 +97,7 @@ bool Parser::ParseTargets(std::vector<std::string>& targets) {
   return true;
 }
 
-// A function or a variable, with .visible, .extern, .weak or .common before it or not.
+// A function or a variable, with or without .visible, .extern, .weak or .common before it.
 bool Parser::ParseLinked(Module& module) {
   const SourcePos pos = Peek().pos;
   std::string linking;
@@ -157,7 +157,7 @@ bool Parser::ParseFunctionAttributes(Function& function) {
   return true;
 }
 
-// ( .param .u64 a, .param .b8 b[4] ); the cursor stands on '('.
+// ( .param .u64 a, .param .b8 b[4] ). The cursor stands on '('.
 bool Parser::ParseParameters(std::vector<Variable>& parameters, const char* what) {
   const Token opener = Peek();
   Next();

@@ -1,4 +1,4 @@
-// Operands [6] of the Parser.
+// The Parser's functions for operands [6].
 #include <algorithm>
 #include <charconv>
 
@@ -11,7 +11,7 @@ bool IsNumber(const Token& token) {
   return token.kind == Token::Kind::kInteger || token.kind == Token::Kind::kFloat;
 }
 
-/// Words and literals, of which two never stand side by side.
+/// Whether the token is a word or a literal. Two of these never stand side by side.
 bool IsValue(const Token& token) {
   return IsNumber(token) || token.kind == Token::Kind::kIdentifier ||
          token.kind == Token::Kind::kString;
@@ -24,7 +24,7 @@ bool EndsOperand(const Token& token) {
   return token.Is(',') || token.Is(';') || token.kind == Token::Kind::kEnd || IsCloser(token);
 }
 
-/// "+8", "+-8", "+ 8": the tokens that the writer makes of an offset.
+/// Whether the tokens are those that the writer makes of an offset: "+8", "+-8", "+ 8".
 bool IsPlusNumber(std::string_view text, int64_t number) {
   char digits[24];
   const char* end = std::to_chars(digits, digits + sizeof digits, number).ptr;
@@ -159,7 +159,7 @@ Parser::Outcome Parser::ParseAddress(Operand& operand, int depth) {
   return Outcome::kOdd;
 }
 
-// A name, with what may be stuck to it: ".x" of a vector or special register, "[3]", "+4".
+// A name with what may stick to it: ".x" of a vector or special register, "[3]", "+4".
 Parser::Outcome Parser::ParseName(Operand& operand) {
   const Token first = Peek();
   operand.kind = Operand::Kind::kName;
@@ -188,7 +188,7 @@ Parser::Outcome Parser::ParseName(Operand& operand) {
 }
 
 // "+ 4", "-4", "+-4", "+(1 << 3)", "+4+8": terms that add up to a byte offset. The spelling is kept
-// where the writer would give another one: ptxas makes other code of [x+0] than of [x] with -g.
+// where the writer would give another one: with -g, ptxas makes other code of [x+0] than of [x].
 Parser::Outcome Parser::ParseOffset(int64_t& offset, std::string& spelling) {
   constexpr int kAboveAddition = 11;
   const Token first = Peek();
@@ -207,7 +207,7 @@ Parser::Outcome Parser::ParseOffset(int64_t& offset, std::string& spelling) {
   return Outcome::kOk;
 }
 
-// What no rule describes, up to the ',' ';' or closing bracket that ends it.
+// Text that no rule describes, up to the ',' ';' or closing bracket that ends it.
 bool Parser::TakeVerbatim(std::string& text) {
   if (EndsOperand(Peek())) return FailExpected("a value");
   const Token first = Peek();

@@ -1,4 +1,4 @@
-// Statements of function bodies [4.3] of the Parser.
+// The Parser's functions for statements of function bodies [4.3].
 #include "device/compiler/ptx/parser.h"
 
 namespace cupola::ptx {

@@ -1,4 +1,4 @@
-// Declarations of variables and parameters [5.4] of the Parser.
+// The Parser's functions for declarations of variables and parameters [5.4].
 #include "device/compiler/ptx/parser.h"
 #include "device/compiler/ptx/target.h"
 

@@ -1,8 +1,9 @@
-// The recursive-descent parser behind Parse(). Internal to this folder. One thread per Parser.
+// The recursive-descent parser behind Parse(), which creates one Parser for each text. Internal to
+// this folder. One thread uses a Parser.
 //
-// Two kinds of trouble are told apart. Text whose structure is broken (kDamaged) ends the parse:
-// a Take* or Parse* that returns false has set error_. Text whose structure holds but whose meaning
-// is unknown (kOdd) is taken again as text.
+// The parser tells two kinds of trouble apart. Text whose structure is broken (kDamaged) ends the
+// parse: a Take* or Parse* function that returns false has set error_. Text whose structure holds
+// but whose meaning is unknown (kOdd) is kept as text.
 #pragma once
 
 #include <optional>
@@ -25,7 +26,8 @@ class Parser {
 
  private:
   enum class Outcome : uint8_t { kOk, kOdd, kDamaged };
-  /// Scopes, braces and parentheses inside one another; more is refused, to bound the stack.
+  /// The most scopes, braces and parentheses inside one another; more is refused, to bound the
+  /// stack.
   static constexpr int kMaxDepth = 256;
 
   // parse_module.cpp
@@ -50,9 +52,9 @@ class Parser {
   /// Everything before the names: ".visible .global .align 4 .v2 .f32".
   bool ParseVariablePrefix(Variable& variable);
   bool ParsePrefixWord(Variable& variable);
-  /// The name, its range or dimensions.
+  /// The name, and its range or dimensions.
   bool ParseDeclarator(Variable& variable);
-  /// A whole declaration, to its ';': one variable for each name.
+  /// A whole declaration, up to its ';': one variable for each name.
   bool ParseDeclaration(std::string linking, SourcePos pos, std::vector<Variable>& variables);
   bool ParseInitializer(Initializer& initializer, int depth);
   bool ParseAggregate(Initializer& initializer, int depth);
@@ -79,10 +81,10 @@ class Parser {
   bool TakeVerbatim(std::string& text);
 
   // parse_expression.cpp
-  /// A constant expression with nothing but literals, WARP_SZ, operators and casts.
+  /// A constant expression of literals, WARP_SZ, operators and casts only.
   Outcome ParseExpression(ConstantValue& value, int min_precedence, int depth);
   Outcome ParseUnary(ConstantValue& value, int depth);
-  /// kNoComparison for a number that a ">" may follow.
+  /// The least precedence for a number that a ">" may follow: no comparison is parsed.
   static constexpr int kNoComparison = 9;
   bool ParseUnsigned(uint64_t& value, const char* what, int min_precedence = 0);
 
@@ -112,7 +114,7 @@ inline constexpr char kFloatForms[] =
 
 /// "visible", "extern", "weak", "common".
 bool IsLinking(std::string_view word);
-/// The space of ".global" or ".shared::cta"; nothing for other words.
+/// The space of ".global" or ".shared::cta"; std::nullopt for other words.
 std::optional<StateSpace> StateSpaceOf(std::string_view word);
 
 }  // namespace cupola::ptx

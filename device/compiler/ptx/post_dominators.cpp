@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kUnknown = UINT32_MAX;
 
-/// The graph with an end node, its number the count of the others.
+/// The graph with an end node, whose number is the count of the other nodes.
 struct WithEnd {
   std::vector<std::vector<uint32_t>> next, before;
 };
@@ -26,7 +26,7 @@ WithEnd AddEnd(const FlowGraph& graph) {
   return all;
 }
 
-/// Nodes from which the end is reached, each before those that it follows; the end last.
+/// The nodes from which the end can be reached, each before those that it follows; the end is last.
 std::vector<uint32_t> OrderFromEnd(const WithEnd& all, uint32_t end) {
   std::vector<uint32_t> order;
   std::vector<bool> seen(end + 1, false);

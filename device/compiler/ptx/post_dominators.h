@@ -1,4 +1,4 @@
-// Where the ways of a branch meet again. Pure; any thread.
+// Where the ways of a branch meet again. Internal to the folder. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace cupola::ptx {
 
-/// For each node, the first node after it that every way from it to the function's end passes: its
-/// immediate post-dominator. The number of nodes stands for the end itself, also where a node
+/// For each node, its immediate post-dominator: the first node behind it that every way from it to
+/// the function's end passes. The number of nodes stands for the end itself, also where a node
 /// cannot reach the end.
 std::vector<uint32_t> FindMeetings(const FlowGraph& graph);
 
-/// The nodes that may come after `branch` before its ways meet at `meeting`: itself among them
-/// where it may come again.
+/// The nodes that may come behind `branch` before its ways meet at `meeting`. `branch` is among
+/// them if it may come again.
 std::vector<bool> NodesBeforeMeeting(const FlowGraph& graph, uint32_t branch, uint32_t meeting);
 
 }  // namespace cupola::ptx

@@ -1,4 +1,4 @@
-// Whether two PTX texts are the same to ptxas. Pure; any thread.
+// Tells whether two PTX texts are the same to ptxas. Pure; any thread.
 #pragma once
 
 #include <optional>
@@ -14,13 +14,13 @@ struct TokenDifference {
   SourcePos first_pos;   ///< in the first text
   SourcePos second_pos;  ///< in the second text
   std::string first;     ///< the token there, or "the end of the text"
-  std::string second;
+  std::string second;    ///< the token in the second text
 };
 
-/// Compares token by token. White space, comments and line ends do not count, but for the
-/// "// callseq" comments of nvcc, which ptxas copies; integers count by value. Texts without a
-/// difference give the same cubin, but for the debug sections that hold the lines of the text.
-/// A text that cannot be read to its end differs where it breaks.
+/// Compares two texts token by token. White space, comments and line ends do not count, except for
+/// nvcc's "// callseq" comments, which ptxas copies; integers count by value. Texts without a
+/// difference give the same cubin, except for debug sections, which hold the lines of the text. A
+/// text that cannot be read to its end differs where it breaks.
 std::optional<TokenDifference> FirstTokenDifference(std::string_view first,
                                                     std::string_view second);
 

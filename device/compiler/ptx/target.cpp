@@ -12,10 +12,10 @@ constexpr uint32_t kKnownMinor = 0;
 
 struct Architecture {
   std::string_view name;
-  uint32_t major, minor;  ///< the first version of PTX that knows it
+  uint32_t major, minor;  ///< the first version of PTX that knows the target
 };
 
-// [11.1.2], table of targets; those before sm_20 are left out, as no version rejects them.
+// The table of targets [11.1.2]. Targets before sm_20 are left out, since no version rejects them.
 constexpr Architecture kArchitectures[] = {
     {"sm_20", 2, 0},  {"sm_21", 2, 0},   {"sm_30", 3, 0},   {"sm_32", 4, 0},   {"sm_35", 3, 1},
     {"sm_37", 4, 1},  {"sm_50", 4, 0},   {"sm_52", 4, 1},   {"sm_53", 4, 2},   {"sm_60", 5, 0},

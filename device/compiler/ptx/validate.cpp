@@ -65,7 +65,7 @@ std::vector<Diagnostic> Validator::Run() {
       CheckFunction(*function);
     }
   }
-  // Initializers may name what stands further down.
+  // Initializers may name variables that stand further down.
   for (const auto& item : module_.items) {
     const auto* variable = std::get_if<Variable>(&item);
     if (variable != nullptr && variable->init) CheckInitializer(*variable->init, *variable);

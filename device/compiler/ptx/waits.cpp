@@ -17,10 +17,11 @@ namespace {
 
 using Nodes = std::vector<uint32_t>;  // ascending
 
-// Above this a function's loops are not followed: they wait if they read anything.
+// In functions with more nodes, or more regions of loops, loops are not followed: they wait if they
+// read anything.
 constexpr size_t kMostNodes = 20'000;
 constexpr size_t kMostRegions = 2'000;
-// Above this it is not followed which branch decides about which instruction.
+// In functions with more nodes it is not followed which branch decides about which instruction.
 constexpr size_t kMostNodesForBranches = 3'000;
 
 class Waits {
@@ -47,7 +48,7 @@ class Waits {
   }
 
  private:
-  // Nodes that call the function itself are followed by its beginning.
+  // Marks the nodes that call the function itself: the function's beginning follows them.
   void AddRecursion() {
     calls_itself_.resize(graph_.nodes.size(), false);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -87,8 +88,8 @@ class Waits {
     return known ? callee->text : "a function";
   }
 
-  // Whether it may wait in this loop or in those inside it. `is_whole`: all of a loop of the
-  // function, not only some ways round it.
+  // Why the function may wait in this loop or in those inside it. `is_whole`: the nodes are all of
+  // a loop of the function, not only some ways round it.
   std::string Look(const Nodes& loop, bool is_whole) {
     if (!seen_.emplace(loop, is_whole).second) return "";
     if (seen_.size() > kMostRegions || graph_.nodes.size() > kMostNodes) {
@@ -123,7 +124,7 @@ class Waits {
     return "";
   }
 
-  // Where the loop is entered.
+  // The nodes at which the loop is entered.
   Nodes Headers(const Nodes& loop) const {
     Nodes headers;
     for (uint32_t from = 0; from < next_.size(); ++from) {
@@ -142,9 +143,9 @@ class Waits {
   // What decides whether a loop goes on.
   struct Decisions {
     Nodes exits;                 // nodes by whose branches it may end
-    Nodes branches;              // others that branch
-    std::vector<bool> relevant;  // variables, by number
-    const Step* read = nullptr;  // one that decides, from an address that stays the same
+    Nodes branches;              // other nodes that branch
+    std::vector<bool> relevant;  // by variable: it has a part in the decision
+    const Step* read = nullptr;  // a read that decides, from an address that stays the same
   };
 
   bool IsExit(const Nodes& loop, uint32_t node) const {
@@ -157,7 +158,7 @@ class Waits {
     });
   }
 
-  // What a branch looks at: its guard, an index.
+  // The variables by which a branch decides: its guard, an index.
   std::vector<uint32_t> ConditionOf(uint32_t node) const {
     const auto steps = flow_.steps.find(graph_.nodes[node].instructions.back());
     std::vector<uint32_t> condition;
@@ -169,15 +170,15 @@ class Waits {
     return condition;
   }
 
-  // Branches inside the loop that decide whether a node of it is run.
+  // By node: whether the branch decides if the node is run.
   const std::vector<bool>& DecidedBy(uint32_t branch) {
     auto& region = decided_[branch];
     if (region.empty()) region = NodesBeforeMeeting(graph_, branch, meetings_[branch]);
     return region;
   }
 
-  // What decides about `work`, variables: all that they are made of in the loop, and what the
-  // branches inside the loop look at by which one or another of these is set.
+  // What decides about the variables in `work`: all variables of which they are made in the loop,
+  // and the variables by which branches inside the loop decide that one of these is set.
   struct Closure {
     std::vector<bool> variables;
     Nodes branches;
@@ -230,7 +231,7 @@ class Waits {
     return decisions;
   }
 
-  // The conditions that a predicate is made of by "and", "or" and "not".
+  // Adds the conditions of which a predicate is made by "and", "or" and "not".
   void AddConditions(uint32_t predicate, const LoopValues& values,
                      std::set<uint32_t>& parts) const {
     const auto& definitions = values.DefinitionsOf(predicate);
@@ -247,8 +248,8 @@ class Waits {
     }
   }
 
-  // The read that alone decides one of the conditions that a branch looks at; null where there is
-  // none, or where each advances too. `advances`: whether any does.
+  // The read that alone decides one of the conditions of a branch; null where there is none, or
+  // where each such condition also advances. Sets `advances` if any condition advances.
   const Step* ReadAlone(uint32_t branch, const LoopValues& values, bool* advances) const {
     std::set<uint32_t> parts;
     for (const uint32_t variable : ConditionOf(branch)) AddConditions(variable, values, parts);
@@ -260,8 +261,8 @@ class Waits {
     return read;
   }
 
-  // Whether some exit looks at nothing but what is read again, or at what is set where a branch
-  // does.
+  // Why some exit depends on nothing but what is read again, or on what is set where such a branch
+  // decides; "": none.
   std::string EndsByRead(const Decisions& decisions, const LoopValues& values) {
     for (const uint32_t exit : decisions.exits) {
       bool advances = false;

@@ -69,7 +69,8 @@ bool HaveSamePrefix(const Variable& a, const Variable& b) {
          a.vector == b.vector && a.type == b.type;
 }
 
-/// The variable that a node is, or null: of the statement or item after one, null at the end.
+/// The variable that the statement or item at `index` is. Null: it is none, or the index is past
+/// the end.
 template <typename Nodes>
 const Variable* VariableAt(const Nodes& nodes, size_t index) {
   if (index >= nodes.size()) return nullptr;
@@ -251,7 +252,8 @@ void Writer::WriteDeclarator(const Variable& variable) {
   }
 }
 
-// The names of one declaration are written together: the ';' waits while the next one joins it.
+// The names of one declaration are written together: its ';' waits while the next variable joins
+// it.
 void Writer::WriteDeclaration(const Variable& variable, const Variable* next) {
   if (joining_) {
     WriteDeclarator(variable);
@@ -302,7 +304,7 @@ void Writer::WriteCallPrototype(const CallPrototype& prototype) {
 }
 
 void Writer::WriteDirective(const Directive& directive, int depth) {
-  // Lines of the preprocessor and of @@DWARF are only such at the start of a line.
+  // Lines of the preprocessor and of @@DWARF count as such only at the start of a line.
   const bool is_line =
       !directive.text.empty() && (directive.text[0] == '#' || directive.text[0] == '@');
   if (!is_line) out_.append(static_cast<size_t>(depth), '\t');
@@ -364,7 +366,7 @@ void Writer::WriteFunction(const Function& function) {
     Put('\n');
     Put(attribute.text);
   }
-  // The ';' of a declaration is no part of a line of the preprocessor.
+  // The ';' of a declaration must not become part of a line of the preprocessor.
   const bool own_line = !function.attributes.empty() && function.attributes.back().name == "#";
   if (!function.body) return Put(own_line ? "\n;\n" : ";\n");
   Put('\n');

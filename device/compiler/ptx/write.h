@@ -1,4 +1,4 @@
-// IR to PTX text. Pure; any thread.
+// Writes IR as PTX text. Pure; any thread.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace cupola::ptx {
 
-/// The module as PTX text that ptxas accepts where it accepted the text the module came from.
-/// Parse(Write(m)) equals m but for source positions; Write(Parse(Write(m))) == Write(m).
+/// The module as PTX text. ptxas accepts it if it accepted the text from which the module came.
+/// Parse(Write(m)) equals m except for source positions, and Write(Parse(Write(m))) == Write(m).
 std::string Write(const Module& module);
 
-/// One node as text, for messages and dumps: "@%p1 bra $L_2;" without a newline for an instruction.
+/// One node as text, for messages and dumps. An instruction is "@%p1 bra $L_2;" without a newline.
 std::string Write(const Statement& statement);
 std::string Write(const Instruction& instruction);
 std::string Write(const Operand& operand);
