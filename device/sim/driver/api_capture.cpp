@@ -6,7 +6,8 @@ using namespace cupola::sim;  // NOLINT
 
 namespace {
 
-/// The stream that a handle means. It does not fail because of a capture, as these calls ask about captures.
+/// The stream that a handle means. It does not fail because of a capture, as these calls ask about
+/// captures.
 CUresult Find(CUstream handle, DefaultStream null_means, Driver** driver,
               std::shared_ptr<Stream>* stream) {
   Context* context;

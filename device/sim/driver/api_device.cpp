@@ -10,8 +10,8 @@ namespace {
 constexpr char kName[] = "Cupola simulated device";
 constexpr char kPciBusId[] = "0000:00:00.0";
 
-/// The value of an attribute: that of sm_90, or that of the configuration where it has one. False for an
-/// unknown attribute.
+/// The value of an attribute: that of sm_90, or that of the configuration where it has one. False
+/// for an unknown attribute.
 bool AttributeOf(const DeviceConfig& config, CUdevice_attribute attribute, int* value) {
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *value = 1024; break;
@@ -72,8 +72,8 @@ bool AttributeOf(const DeviceConfig& config, CUdevice_attribute attribute, int* 
     case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
     case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED: *value = 1; break;
-    // Every other known attribute is a feature (textures, clusters, peers) that the simulated device
-    // does not have, or a limit of one.
+    // Every other known attribute is a feature (textures, clusters, peers) that the simulated
+    // device does not have, or a limit of one.
     default: *value = 0; return attribute > 0 && attribute < CU_DEVICE_ATTRIBUTE_MAX;
   }
   return true;

@@ -7,7 +7,8 @@ using namespace cupola::sim;  // NOLINT
 
 namespace {
 
-/// The function that the handle means in the current context: a CUfunction, or a CUkernel cast to one.
+/// The function that the handle means in the current context: a CUfunction, or a CUkernel cast to
+/// one.
 CUresult Find(CUfunction handle, Driver** driver, std::shared_ptr<Function>* function) {
   Context* context;
   SIM_TRY(Enter(driver, &context));
@@ -82,8 +83,8 @@ CUresult ParamInfoOf(const Function& function, size_t index, size_t* offset, siz
   return CUDA_SUCCESS;
 }
 
-/// A function of the kernel, for calls that need no current context: that of the current context if the
-/// library is loaded there, else that of the library's spare module, else that of any context.
+/// A function of the kernel, for calls that need no current context: that of the current context if
+/// the library is loaded there, else that of the library's spare module, else that of any context.
 CUresult FindKernel(CUkernel handle, CUdevice device, Driver** driver,
                     std::shared_ptr<Function>* function) {
   SIM_TRY(Enter(driver));

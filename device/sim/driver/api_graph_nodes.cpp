@@ -309,8 +309,8 @@ SIM_EXPORT CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode handle, CUevent* ev
   return CUDA_SUCCESS;
 }
 
-// Each call that sets the parameters of a node has a twin that does so in an executable graph. The two
-// differ only in whose work they replace.
+// Each call that sets the parameters of a node has a twin that does so in an executable graph. The
+// two differ only in whose work they replace.
 #define SIM_SETTERS(name, exec_name, type, param_type, maker, ...)                                \
   SIM_EXPORT CUresult name(CUgraphNode handle, param_type params) {                               \
     Work work;                                                                                    \

@@ -1,6 +1,6 @@
 // Green contexts: cuGreenCtx*, cuDevResource* and the calls that convert between them. Here a green
-// context is an ordinary context whose kernels may run on all SMs, because the simulated device cannot
-// bind a context to some SMs.
+// context is an ordinary context whose kernels may run on all SMs, because the simulated device
+// cannot bind a context to some SMs.
 #include <algorithm>
 
 #include "device/sim/driver/api.h"

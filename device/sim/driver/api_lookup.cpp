@@ -9,8 +9,8 @@
 
 namespace {
 
-/// The address of the newest version of a call that is not newer than `version`; null, with the reason
-/// in `status`, when there is none.
+/// The address of the newest version of a call that is not newer than `version`; null, with the
+/// reason in `status`, when there is none.
 const void* Look(const char* symbol, int version, cuuint64_t flags,
                  CUdriverProcAddressQueryResult* status) {
   const CupolaSimEntry* best = nullptr;

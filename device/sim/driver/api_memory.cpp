@@ -1,4 +1,5 @@
-// Calls for allocation, registration and attributes of pointers: cuMemAlloc*, cuMemHost*, cuPointer*.
+// Calls for allocation, registration and attributes of pointers: cuMemAlloc*, cuMemHost*,
+// cuPointer*.
 #include "device/sim/driver/api.h"
 
 using namespace cupola::sim;  // NOLINT
@@ -118,7 +119,8 @@ SIM_EXPORT CUresult cuMemHostGetFlags(unsigned int* flags, void* pointer) {
   const std::optional<Allocation> found =
       driver->memory().Find(reinterpret_cast<uint64_t>(pointer));
   if (flags == nullptr || !found || !found->is_host()) return CUDA_ERROR_INVALID_VALUE;
-  *flags = found->flags | CU_MEMHOSTALLOC_DEVICEMAP;  // with unified addressing all memory is mapped
+  // With unified addressing all memory is mapped.
+  *flags = found->flags | CU_MEMHOSTALLOC_DEVICEMAP;
   return CUDA_SUCCESS;
 }
 

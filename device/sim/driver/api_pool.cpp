@@ -1,5 +1,5 @@
-// Stream-ordered allocation: cuMemAllocAsync and memory pools. Memory is allocated at once and freed
-// in stream order. A pool keeps no freed memory; it only has attributes.
+// Stream-ordered allocation: cuMemAllocAsync and memory pools. Memory is allocated at once and
+// freed in stream order. A pool keeps no freed memory; it only has attributes.
 #include <cstring>
 
 #include "device/sim/driver/api.h"
@@ -14,7 +14,8 @@ struct Pool {
 };
 
 HandleTable<Pool>& Pools() {
-  static auto* const pools = new HandleTable<Pool>;  // leaked on purpose: used until the process ends
+  // Leaked on purpose: used until the process ends.
+  static auto* const pools = new HandleTable<Pool>;
   return *pools;
 }
 
@@ -163,7 +164,8 @@ SIM_EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribu
       pool->reuse[attribute] = *static_cast<int*>(value);
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return CUDA_SUCCESS;  // resets a high-water mark, not kept here
+    // Resets a high-water mark, not kept here.
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return CUDA_SUCCESS;
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }

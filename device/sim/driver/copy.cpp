@@ -6,8 +6,8 @@
 namespace cupola::sim {
 namespace {
 
-/// An asynchronous copy from pageable memory of up to this size copies its source aside and returns. A
-/// larger one waits until the copy has ended.
+/// An asynchronous copy from pageable memory of up to this size copies its source aside and
+/// returns. A larger one waits until the copy has ended.
 constexpr uint64_t kStagedBytes = 64 * 1024;
 
 uint64_t Extent(uint64_t pitch, uint64_t slice, const CopyWork& copy) {

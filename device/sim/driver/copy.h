@@ -1,6 +1,6 @@
-// Checks copies and fills against what the program allocated, and decides whether the calling thread
-// waits for them (CUDA driver API, "API synchronization behavior"). The calls in api_copy.cpp and the
-// graph nodes use it, from any thread. It keeps no state.
+// Checks copies and fills against what the program allocated, and decides whether the calling
+// thread waits for them (CUDA driver API, "API synchronization behavior"). The calls in
+// api_copy.cpp and the graph nodes use it, from any thread. It keeps no state.
 #pragma once
 
 #include "device/sim/driver/driver.h"
@@ -13,8 +13,8 @@ enum class CopyDirection : uint8_t { kHostToDevice, kDeviceToHost, kDeviceToDevi
 /// Whether the call is one of CUDA's Async forms.
 enum class CopyForm : uint8_t { kPlain, kAsync };
 
-/// Checks the copy and enqueues it. Waits for its end where CUDA's call of that form does. Where the
-/// call returns before a pageable source is read, the source is copied aside first. Errors:
+/// Checks the copy and enqueues it. Waits for its end where CUDA's call of that form does. Where
+/// the call returns before a pageable source is read, the source is copied aside first. Errors:
 /// CUDA_ERROR_INVALID_VALUE for a device side that is not inside one allocation.
 CUresult Copy(Driver& driver, Stream& stream, CopyWork copy, CopyDirection direction,
               CopyForm form);

@@ -36,8 +36,8 @@ CUresult Driver::CaptureWork(Stream& stream, Work& work, bool* is_captured) {
   std::lock_guard lock(engine_.mutex());
   if (!stream.capture) {
     if (stream.kind != Stream::Kind::kLegacy) return CUDA_SUCCESS;
-    // Work in the legacy stream would have to wait for a blocking stream that is being captured, which
-    // is an error (CUDA_ERROR_STREAM_CAPTURE_IMPLICIT).
+    // Work in the legacy stream would have to wait for a blocking stream that is being captured,
+    // which is an error (CUDA_ERROR_STREAM_CAPTURE_IMPLICIT).
     for (const auto& weak : captures_) {
       const std::shared_ptr<Capture> capture = weak.lock();
       if (!capture || capture->is_over) continue;

@@ -69,8 +69,8 @@ CUresult CheckShape(const Driver::LaunchShape& shape, const Function& function) 
   return CheckClusters(shape, *function.info);
 }
 
-/// Packs the parameters of a launch as cuLaunchKernel takes them: `params` has a pointer per parameter,
-/// or `extra` names a buffer that holds all of them.
+/// Packs the parameters of a launch as cuLaunchKernel takes them: `params` has a pointer per
+/// parameter, or `extra` names a buffer that holds all of them.
 CUresult PackParams(const KernelInfo& info, bool is_node, void** params, void** extra,
                     std::vector<std::byte>* packed) {
   packed->assign(info.param_bytes, std::byte{0});
@@ -97,8 +97,8 @@ CUresult PackParams(const KernelInfo& info, bool is_node, void** params, void** 
   if (buffer == nullptr || bytes == nullptr) {
     return info.params.empty() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
-  // A buffer larger than the kernel's parameters is refused. A smaller one is accepted; the parameters
-  // that it lacks are undefined.
+  // A buffer larger than the kernel's parameters is refused. A smaller one is accepted; the
+  // parameters that it lacks are undefined.
   if (*bytes > info.param_bytes) {
     return is_node ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
   }

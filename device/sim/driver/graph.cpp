@@ -106,8 +106,8 @@ CUresult GraphExec::Update(const Graph& graph, CUgraphExecUpdateResult* result,
     }
     if (fresh[i].after != steps[i].after) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   }
-  // The steps keep the nodes of the graph that was instantiated, because those nodes are the handles
-  // that cuGraphExec*NodeSetParams takes afterwards.
+  // The steps keep the nodes of the graph that was instantiated, because those nodes are the
+  // handles that cuGraphExec*NodeSetParams takes afterwards.
   for (size_t i = 0; i < fresh.size(); ++i) steps[i].work = std::move(fresh[i].work);
   *at = nullptr;
   *result = CU_GRAPH_EXEC_UPDATE_SUCCESS;

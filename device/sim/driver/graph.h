@@ -1,6 +1,6 @@
 // Graphs: nodes of Work with edges, their executable form, and captures that build a graph from
-// stream calls. The Driver and its graph calls create them. As in CUDA, one graph must not be used by
-// two threads at a time; the state of captures is guarded by the Engine's mutex.
+// stream calls. The Driver and its graph calls create them. As in CUDA, one graph must not be used
+// by two threads at a time; the state of captures is guarded by the Engine's mutex.
 #pragma once
 
 #include <cuda.h>
@@ -32,8 +32,8 @@ class Graph {
   void Remove(GraphNode* node);
   const std::vector<std::unique_ptr<GraphNode>>& nodes() const { return nodes_; }
   bool Owns(const GraphNode* node) const;
-  /// The nodes in an order that respects the edges; where edges leave a choice, in the order in which
-  /// they were added. Has fewer nodes than nodes() when there is a cycle.
+  /// The nodes in an order that respects the edges; where edges leave a choice, in the order in
+  /// which they were added. Has fewer nodes than nodes() when there is a cycle.
   std::vector<GraphNode*> Ordered() const;
   std::shared_ptr<Graph> Clone() const;
 
@@ -55,7 +55,8 @@ class GraphExec {
   static CUresult Instantiate(const Graph& graph, std::shared_ptr<GraphExec>* exec);
 
   /// Takes over the work of a graph of the same shape. For another shape it returns
-  /// CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, with the reason in `result` and the node at fault in `at`.
+  /// CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, with the reason in `result` and the node at fault in
+  /// `at`.
   CUresult Update(const Graph& graph, CUgraphExecUpdateResult* result, const GraphNode** at);
   Step* Find(const GraphNode* node);
 

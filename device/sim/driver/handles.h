@@ -1,6 +1,6 @@
 // A table from the opaque handles that programs hold to the objects behind them. A handle is the
-// object's address. The table knows which objects are alive, so a stale or foreign handle is an error
-// and not a crash. The Driver has one per kind of object. Any thread may call it.
+// object's address. The table knows which objects are alive, so a stale or foreign handle is an
+// error and not a crash. The Driver has one per kind of object. Any thread may call it.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
 // The table of what the program allocated or registered: device memory, host memory that kernels
-// reach, managed memory. The Device keeps the bytes and knows which addresses kernels may reach; this
-// table keeps what CUDA's pointer queries answer. The Driver owns it. Any thread may call it; it never
-// waits for work in streams.
+// reach, managed memory. The Device keeps the bytes and knows which addresses kernels may reach;
+// this table keeps what CUDA's pointer queries answer. The Driver owns it. Any thread may call it;
+// it never waits for work in streams.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ class MemoryTable {
   /// Allocates host memory (kHost or kManaged) that kernels reach at the same address, zeroed and
   /// aligned to a page, and returns the address; 0 when there is not enough or `bytes` is 0.
   uint64_t AllocateHost(uint64_t bytes, MemoryKind kind, uint32_t flags, Context* context);
-  /// Registers the program's own host memory. False when the range overlaps one that is registered or
-  /// allocated already.
+  /// Registers the program's own host memory. False when the range overlaps one that is registered
+  /// or allocated already.
   bool Register(uint64_t address, uint64_t bytes, uint32_t flags, Context* context);
 
   /// Each of these three removes the allocation of its kind that starts at `address` and gives the

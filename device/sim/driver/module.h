@@ -1,6 +1,6 @@
-// Modules, libraries, functions and kernels of the simulated device, and the way from a pointer to an
-// image to its PTX. The Driver owns modules and libraries; their functions and kernels live as long as
-// they do. The functions here may be called from any thread.
+// Modules, libraries, functions and kernels of the simulated device, and the way from a pointer to
+// an image to its PTX. The Driver owns modules and libraries; their functions and kernels live as
+// long as they do. The functions here may be called from any thread.
 #pragma once
 
 #include <cuda.h>
@@ -56,8 +56,8 @@ struct Library {
   std::vector<std::shared_ptr<Kernel>> kernels;
   std::mutex mutex;  ///< guards `modules` and `spare`
   std::map<Context*, std::shared_ptr<Module>> modules;
-  /// The module that was loaded together with the library. It becomes the module of the first context
-  /// that uses the library; null from then on.
+  /// The module that was loaded together with the library. It becomes the module of the first
+  /// context that uses the library; null from then on.
   std::shared_ptr<Module> spare;
 };
 
@@ -67,10 +67,10 @@ struct LoadFailure {
   std::string message;
 };
 
-/// Appends the PTX texts behind an image pointer (fatbin wrapper, container or PTX text): one text, or
-/// one for each unit of an -rdc program. Failures: CUDA_ERROR_INVALID_IMAGE for a damaged image or a
-/// host object, CUDA_ERROR_INVALID_VALUE for null, CUDA_ERROR_NO_BINARY_FOR_GPU where there is no PTX
-/// that can be compiled for compute capability 9.0.
+/// Appends the PTX texts behind an image pointer (fatbin wrapper, container or PTX text): one text,
+/// or one for each unit of an -rdc program. Failures: CUDA_ERROR_INVALID_IMAGE for a damaged image
+/// or a host object, CUDA_ERROR_INVALID_VALUE for null, CUDA_ERROR_NO_BINARY_FOR_GPU where there is
+/// no PTX that can be compiled for compute capability 9.0.
 LoadFailure ReadPtx(const void* image, std::vector<std::string>* units);
 
 /// Loads PTX texts into the device, linked into one module. Failures: those of CheckPtxHeader, and

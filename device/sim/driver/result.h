@@ -1,4 +1,5 @@
-// SIM_TRY: evaluates an expression and returns its CUresult from the enclosing function unless it is CUDA_SUCCESS.
+// SIM_TRY: evaluates an expression and returns its CUresult from the enclosing function unless it
+// is CUDA_SUCCESS.
 #pragma once
 
 #include <cuda.h>

@@ -14,7 +14,8 @@ void Say(const std::string& sentence) {
 }
 
 void SayLacks(const char* what) {
-  static auto* const said = new std::set<std::string>;  // leaked on purpose: used until the process ends
+  // Leaked on purpose: used until the process ends.
+  static auto* const said = new std::set<std::string>;
   static auto* const mutex = new std::mutex;
   std::lock_guard lock(*mutex);
   if (said->insert(what).second) Say(std::string(what) + " is not supported");

@@ -9,7 +9,7 @@ extern "C" {
 /* One version of one call. */
 struct CupolaSimEntry {
   const char* name;
-  int since;         /* the CUDA version, as in 12000, from which cuGetProcAddress gives this version */
+  int since;         /* the CUDA version (12000), from which cuGetProcAddress gives this one */
   int is_per_thread; /* 1 for the _ptsz or _ptds form */
   const void* address;
 };

@@ -1,5 +1,6 @@
-// The work that a stream runs and that a graph's node holds. Both use the same plain values, so that
-// one path serves captured and immediate calls. The values have no lock; their holder guards them.
+// The work that a stream runs and that a graph's node holds. Both use the same plain values, so
+// that one path serves captured and immediate calls. The values have no lock; their holder guards
+// them.
 #pragma once
 
 #include <cuda.h>
@@ -26,7 +27,8 @@ struct KernelWork {
   CUkernel kernel = nullptr;      ///< for the same, where the program named a CUkernel; else null
 };
 
-/// A copy of a box of bytes. Device addresses are host addresses, so one form serves every direction.
+/// A copy of a box of bytes. Device addresses are host addresses, so one form serves every
+/// direction.
 struct CopyWork {
   uint64_t source = 0;             ///< address
   uint64_t destination = 0;        ///< address

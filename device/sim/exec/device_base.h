@@ -1,5 +1,6 @@
-// What the devices of both modes have in common: memory, modules, and the making of grids.
-// Interface is Device, or one derived from it. Thread-safe.
+// The part that the devices of both modes share: memory, modules, and making a Grid of a launch.
+// The classes that implement free and stepped mode derive from it. `Interface` is Device or an
+// interface derived from it. Any thread.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,6 @@
-// The instruction families. Each adds its opcodes to the table; see docs/simulated-device.md for
-// how to add an instruction. Called once, at the first load of a module.
+// The instruction families. Each function adds its family's opcodes to the table; Opcodes() calls
+// all of them once, at the first load of a module. docs/simulated-device.md says how to add an
+// instruction.
 #pragma once
 
 #include "device/sim/exec/decode.h"
@@ -23,19 +24,20 @@ void AddWarpOps(OpTable& table);         ///< shfl, vote, match, redux, activema
 void AddNarrowOps(OpTable& table);       ///< cvt to and from fp8 and tf32, cvt.pack
 void AddStackOps(OpTable& table);        ///< alloca, stacksave, stackrestore
 void AddWmmaOps(OpTable& table);         ///< wmma
-void AddVideoOps(OpTable& table);        ///< vabsdiff4 and its kin
+void AddVideoOps(OpTable& table);        ///< vabsdiff4 and its relatives
 void AddCopyOps(OpTable& table);         ///< cp.async
 void AddMatrixOps(OpTable& table);       ///< ldmatrix, mma
 
-/// Rows and bits of the special register `name` ("%tid.x"); nullptr if it has none.
+/// The handler that reads the special register `name` ("%tid.x"), and its type; nullptr if there is
+/// no such register.
 Handler SpecialRegister(std::string_view name, Type* type);
 
-// Handlers that the decoder itself emits.
-void RunUnsupported(Warp& warp, const Insn& in, uint32_t active);   ///< small: index of a message
-void RunLocalAddress(Warp& warp, const Insn& in, uint32_t active);  ///< d = local frame + imm
-void RunDynamicShared(Warp& warp, const Insn& in, uint32_t active);
-void RunNotPredicate(Warp& warp, const Insn& in, uint32_t active);
-void RunEndOfFunction(Warp& warp, const Insn& in, uint32_t active);  ///< control fell off the end
+// Handlers of the instructions that the decoder itself emits.
+void RunUnsupported(Warp& warp, const Insn& in, uint32_t active);    ///< raises kUnsupported
+void RunLocalAddress(Warp& warp, const Insn& in, uint32_t active);   ///< d = local frame + imm
+void RunDynamicShared(Warp& warp, const Insn& in, uint32_t active);  ///< d = dynamic shared + imm
+void RunNotPredicate(Warp& warp, const Insn& in, uint32_t active);   ///< d = not a
+void RunEndOfFunction(Warp& warp, const Insn& in, uint32_t active);  ///< control reached the end
 
 Builtin FindBuiltin(std::string_view name);  ///< nullptr if the device provides no such function
 

@@ -1,5 +1,6 @@
-// What atomics do to floating-point values [PTX ISA 9.7.13.7]: f32, f64, f16, bf16 and pairs, as
-// functions of bits. Internal to the families of atomics; pure, any thread.
+// The arithmetic of atomics on floating-point values [PTX ISA 9.7.13.7]: f32, f64, f16, bf16 and
+// pairs, as functions of their bits. Only the families of atomics use it. Pure functions; any
+// thread.
 #pragma once
 
 #include <bit>
@@ -13,7 +14,8 @@ namespace cupola::sim {
 
 enum class FloatOp : uint8_t { kAdd, kMin, kMax, kNone };
 
-/// `flush`: subnormal operands and results of f32 become zeros, as in global memory.
+/// The sum, as bits. With `flush`, subnormal operands and results of f32 become zeros, as they do
+/// in global memory.
 template <typename T>
 inline T AddFloat(T old_bits, T b_bits, Type type, bool flush) {
   if constexpr (sizeof(T) == 8) {

@@ -1,4 +1,4 @@
-// f16 and bf16 values in software [PTX ISA 5.2.3]. Pure; any thread.
+// f16 and bf16 values in software [PTX ISA 5.2.3]. Pure functions; any thread.
 #pragma once
 
 #include <bit>
@@ -9,10 +9,10 @@ namespace cupola::sim {
 
 enum class Rounding : uint8_t { kNearest, kZero, kDown, kUp, kNearestAway };
 
-/// `value` rounded to an integer that a double holds exactly.
+/// `value` rounded to an integer, as a double.
 double RoundInteger(double value, Rounding rounding);
 
-/// The f16 nearest to `value` in the given direction; NaN becomes 0x7FFF, as on the device.
+/// `value` rounded to f16 or bf16, as bits; NaN becomes 0x7FFF, as on a GPU.
 uint16_t RoundToHalf(double value, Rounding rounding = Rounding::kNearest);
 uint16_t RoundToBfloat(double value, Rounding rounding = Rounding::kNearest);
 
@@ -30,8 +30,8 @@ inline float HalfToFloat(uint16_t bits) {
   return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
 }
 
-/// a * b + c with all bits that matter for one later rounding to f16, bf16 or f32: exact, or
-/// rounded to odd. `a * b` must be exact in a double (it is for f16, bf16 and f32).
+/// a * b + c, exact or rounded to odd, so that one later rounding to f16, bf16 or f32 gives the
+/// correctly rounded result. `a * b` must be exact in a double, as it is for f16, bf16 and f32.
 inline double FmaToOdd(double a, double b, double c) {
   const double product = a * b;
   const double sum = product + c;

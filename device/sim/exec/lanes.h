@@ -1,5 +1,6 @@
-// How handlers read and write lanes: Map1, Map2 and Map3 turn a function of values into a Handler
-// over rows. Internal to the instruction families.
+// Helpers with which handlers read and write lanes. Map1, Map2 and Map3 make a Handler over rows of
+// a function of values; AddressReader and Resolve find what a memory access means. Only the
+// instruction families use this header.
 #pragma once
 
 #include <bit>
@@ -11,7 +12,7 @@
 
 namespace cupola::sim {
 
-/// The cell that holds a T: values shorter than 32 bits live in the low bits of 32.
+/// The type of a cell that holds a T. A value shorter than 32 bits is in the low bits of 32.
 template <typename T>
 using CellOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
@@ -82,7 +83,7 @@ Handler PickInteger(Type type, Pick pick) {
   }
 }
 
-/// The same for the untyped sizes 16, 32 and 64 bits (any type of that size).
+/// As PickInteger, for any Type of 16, 32 or 64 bits; T is the unsigned integer of that size.
 template <typename Pick>
 Handler PickBits(Type type, Pick pick) {
   switch (TypeBytes(type)) {
@@ -97,7 +98,7 @@ Handler PickBits(Type type, Pick pick) {
   }
 }
 
-/// Sets d, a (b, c) from operands 0, 1 (2, 3), all of `type`, and the handler.
+/// Sets the handler, and d, a, b and c from operands 0 to 3, all of `type`; b and c may be missing.
 inline bool Simple(Decoder& decoder, Type type, Handler handler) {
   const size_t count = decoder.OperandCount();
   if (handler == nullptr || count < 2 || count > 4) return false;
@@ -109,7 +110,7 @@ inline bool Simple(Decoder& decoder, Type type, Handler handler) {
   return true;
 }
 
-/// The addresses of an instruction decoded with Decoder::UseAddress.
+/// Reads each lane's address of an instruction that was decoded with Decoder::UseAddress.
 class AddressReader {
  public:
   AddressReader(Warp& warp, const Insn& in)
@@ -123,7 +124,7 @@ class AddressReader {
   }
   uint64_t operator()(uint32_t lane) const {
     if (narrow_) {
-      // 32-bit addresses wrap at 32 bits.
+      // An address of 32 bits wraps at 32 bits.
       return static_cast<uint32_t>(reinterpret_cast<const uint32_t*>(row_)[lane] +
                                    static_cast<uint32_t>(offset_));
     }
@@ -136,10 +137,11 @@ class AddressReader {
   uint64_t offset_;
 };
 
-/// Which memory an access goes to.
+/// The state space of an access.
 enum class Space : uint8_t { kGeneric, kGlobal, kShared, kLocal, kParam };
 
-constexpr uint64_t kFunctionParamTag = 1ull << 32;  ///< param-space addresses of .func parameters
+/// The bit that marks an address in the space .param as that of a .func parameter.
+constexpr uint64_t kFunctionParamTag = 1ull << 32;
 
 template <Space S>
 inline uint8_t* Resolve(Warp& warp, uint64_t address, uint32_t size, uint32_t lane) {

@@ -1,5 +1,5 @@
-// Elements of matrix fragments as mma and wmma see them: a format, how many lie in a register, and
-// their values as doubles, exactly. Internal to the matrix families; pure, any thread.
+// The elements of matrix fragments of mma and wmma: their formats, how many are in a register, and
+// their values as doubles, exactly. Only the matrix families use it. Pure functions; any thread.
 #pragma once
 
 #include <bit>
@@ -51,10 +51,10 @@ constexpr uint32_t ElementBits(Element e) {
   }
 }
 
-/// Elements in one register of a fragment: 32 bits, or 64 of f64.
+/// Number of elements in one register of a fragment. A register has 32 bits, for f64 64 bits.
 constexpr uint32_t PerWord(Element e) { return e == Element::kF64 ? 1 : 32 / ElementBits(e); }
 
-/// Whether products are summed as integers, wrapping or saturating.
+/// Whether products of these elements are summed as integers, which wrap or saturate.
 constexpr bool IsIntegral(Element e) { return e >= Element::kS8; }
 
 inline Element ParseElement(std::string_view name) {
@@ -108,14 +108,14 @@ inline double DecodeElement(Element e, uint64_t word, uint32_t index) {
   return 0;
 }
 
-/// Element `i` of lane `lane` in the registers `refs`.
+/// Reads element `i` of lane `lane` from the registers `refs`.
 inline double ReadElement(Warp& warp, Element e, const uint32_t* refs, uint32_t lane, uint32_t i) {
   if (e == Element::kF64) return std::bit_cast<double>(warp.Row<uint64_t>(refs[i])[lane]);
   const uint32_t per = PerWord(e);
   return DecodeElement(e, warp.Row<uint32_t>(refs[i / per])[lane], i % per);
 }
 
-/// Writes element `i` of an accumulator: f16, f32, f64 or s32.
+/// Writes element `i` of an accumulator, of format f16, f32, f64 or s32.
 inline void PutElement(Warp& warp, Element e, const uint32_t* refs, uint32_t lane, uint32_t i,
                        double value, bool saturate) {
   if (e == Element::kF64) {

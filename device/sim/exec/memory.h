@@ -1,7 +1,8 @@
 // The device's address space: an arena for device memory, host ranges that kernels may reach, and
 // the windows through which a generic address names shared, local or parameter memory [PTX ISA
-// 5.1, 6.4.1.1]. A device pointer is a host address, so nothing is ever translated, only checked.
-// AddressSpace: thread-safe. MemoryView: one per executing thread, reads without locks.
+// 5.1, 6.4.1.1]. A device pointer is a host address, so addresses are never translated, only
+// checked. The Device owns one AddressSpace, which any thread may use. Each thread that executes
+// kernels has a MemoryView of its own, which reads without locks.
 #pragma once
 
 #include <atomic>
@@ -13,10 +14,10 @@
 
 namespace cupola::sim {
 
-/// The windows lie in one reserved, inaccessible stretch of the process's address space, so that no
-/// pointer of the program can fall into them.
+/// The windows lie in one reserved, inaccessible range of the process's address space, so that no
+/// pointer of the program can point into them.
 struct Windows {
-  static constexpr uint64_t kBytes = 16ull << 20;  ///< of each window
+  static constexpr uint64_t kBytes = 16ull << 20;  ///< size of each window
   static constexpr uint64_t kCount = 3;
   uint64_t base = 0;
   uint64_t shared() const { return base; }
@@ -42,16 +43,18 @@ class AddressSpace {
   uint64_t arena() const { return arena_; }  ///< where device memory starts
   const Windows& windows() const { return windows_; }
 
-  uint64_t Allocate(uint64_t bytes);  ///< 256-byte aligned; 0 when there is not enough
+  uint64_t Allocate(uint64_t bytes);  ///< address, 256-byte aligned; 0 when there is not enough
   bool Free(uint64_t address);        ///< false: not the start of an allocation
   void MapHost(uint64_t address, uint64_t bytes);
   void UnmapHost(uint64_t address);
-  MemoryRange Find(uint64_t address) const;
+  MemoryRange Find(uint64_t address) const;  ///< the range of `address`; 0 bytes: none
   uint64_t FreeBytes() const;
 
-  using Snapshot = std::vector<MemoryRange>;  ///< sorted by start, no overlap within a kind
-  /// The ranges now; a new snapshot is made lazily after a change.
+  /// Sorted by start; ranges of one kind do not overlap.
+  using Snapshot = std::vector<MemoryRange>;
+  /// The ranges as they are now. After a change, the next call makes a new snapshot.
   std::shared_ptr<const Snapshot> Current() const;
+  /// Grows with every change of the ranges.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
 
  private:
@@ -62,7 +65,7 @@ class AddressSpace {
   uint64_t free_bytes_ = 0;
   Windows windows_;
   mutable std::mutex mutex_;
-  std::map<uint64_t, uint64_t> free_;       ///< start -> bytes, neighbours merged
+  std::map<uint64_t, uint64_t> free_;       ///< start -> bytes; adjacent ranges are merged
   std::map<uint64_t, uint64_t> allocated_;  ///< start -> bytes asked for
   std::map<uint64_t, uint64_t> host_;       ///< start -> bytes
   mutable std::shared_ptr<const Snapshot> snapshot_;
@@ -70,8 +73,8 @@ class AddressSpace {
   std::atomic<uint64_t> version_{1};
 };
 
-/// What one thread knows of the address space: the last range it touched and a snapshot of all.
-/// A range freed while a kernel uses it is noticed at the next Refresh or miss.
+/// One thread's cached view of the address space: the last range it touched and a snapshot of all.
+/// When a range is freed while a kernel uses it, the view sees that at the next Refresh or miss.
 class MemoryView {
  public:
   explicit MemoryView(const AddressSpace* space) : space_(space) {}
@@ -83,7 +86,7 @@ class MemoryView {
     return ContainsSlow(address, size);
   }
 
-  /// Drops what is cached if ranges were added or removed since.
+  /// Drops what is cached if ranges were added or removed since it was cached.
   void Refresh() {
     if (version_ != space_->version()) Reload();
   }

@@ -1,5 +1,5 @@
-// The printf buffer of the device: what kernels print, in the order in which they printed it, until
-// it is flushed to the process's standard output. Thread-safe.
+// The device's printf buffer. It holds what kernels print, in that order, until it is flushed to
+// the process's standard output. The Device owns it; any thread may use it.
 #pragma once
 
 #include <mutex>
@@ -11,7 +11,7 @@ class PrintBuffer {
  public:
   static constexpr size_t kBytes = 1 << 20;  ///< the default of cudaLimitPrintfFifoSize
 
-  /// Text beyond kBytes is dropped until the next Flush.
+  /// Appends text. Drops what does not fit into kBytes; a Flush makes room again.
   void Append(const std::string& text);
   void Flush();
 

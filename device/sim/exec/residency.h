@@ -1,5 +1,5 @@
-// What an SM has room for: blocks, threads and shared memory, as both modes count them. Pure
-// functions.
+// How many blocks an SM has room for, by its limits of blocks, threads and shared memory. Free and
+// stepped mode count with it. Pure functions; any thread.
 #pragma once
 
 #include <algorithm>
@@ -9,9 +9,11 @@
 
 namespace cupola::sim {
 
-/// Resources of blocks, or of an SM in use.
+/// Resources that blocks need, or that are in use on an SM.
 struct Residency {
-  uint32_t blocks = 0, threads = 0, shared_bytes = 0;
+  uint32_t blocks = 0;
+  uint32_t threads = 0;  ///< in whole warps
+  uint32_t shared_bytes = 0;
 
   void Add(const Residency& other) {
     blocks += other.blocks;
@@ -25,7 +27,8 @@ struct Residency {
   }
 };
 
-constexpr uint32_t kReservedShared = 1024;  ///< bytes of every block, as on sm_80 and later
+/// Bytes reserved in every block, as on sm_80 and later.
+constexpr uint32_t kReservedShared = 1024;
 
 inline Residency BlockResidency(uint32_t threads, uint32_t shared_bytes) {
   return {1, (threads + kLanes - 1) / kLanes * kLanes, shared_bytes + kReservedShared};
@@ -43,7 +46,7 @@ inline bool Fits(const DeviceConfig& config, Residency used, const Residency& mo
          used.shared_bytes <= config.shared_bytes_per_sm;
 }
 
-/// Blocks of this shape on one SM; 0 when not even one may run.
+/// The number of blocks of this shape that fit on one SM; 0 when not even one may run.
 inline uint32_t MaxResidentBlocks(const DeviceConfig& config, uint32_t threads,
                                   uint32_t shared_bytes) {
   if (threads == 0 || threads > 1024 || shared_bytes > config.max_shared_bytes_per_block) return 0;

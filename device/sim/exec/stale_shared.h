@@ -1,6 +1,6 @@
-// What shared memory holds when a block begins: on a GPU, what an earlier block left there. A kernel
-// that reads shared memory before it writes it works on zeros and fails there.
-// One of these a device; thread-safe.
+// The contents of shared memory when a block begins. On a GPU that is what an earlier block left
+// there, and this class imitates it. With zeros, a kernel that reads shared memory before it writes it
+// would work here and fail on a GPU. The free-mode device has one; any thread may use it.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,13 @@ class StaleShared {
  public:
   StaleShared() { bytes_.fill(0xA5); }
 
-  /// A block ends; `bytes` bytes of shared memory are at `from`.
+  /// Called when a block ends, with its shared memory: `bytes` bytes at `from`.
   void Leave(const uint8_t* from, uint32_t bytes) {
     const std::lock_guard lock(mutex_);
     std::memcpy(bytes_.data(), from, std::min<size_t>(bytes, bytes_.size()));
   }
-  /// A block begins. Beyond the first bytes, which is where workers keep what is theirs, it finds a
-  /// pattern.
+  /// Called when a block begins, to fill its shared memory. The first bytes (4096 at most), where
+  /// workers keep their own state, become those of the last block that ended; the rest a pattern.
   void Fill(uint8_t* to, uint32_t bytes) {
     std::memset(to, 0xA5, bytes);
     const std::lock_guard lock(mutex_);

@@ -1,6 +1,6 @@
-// The state of running blocks: plain data, owned and touched by one thread at a time (an SM's
-// thread in free mode, the test's in stepped mode). No hidden threads, locks or clocks: StepWarp is
-// the only motor.
+// The state of running blocks: plain data that one thread at a time owns and touches (an SM's
+// thread in free mode, the test's thread in stepped mode). It has no threads, locks or clocks of
+// its own; a warp advances only when StepWarp is called.
 #pragma once
 
 #include <array>
@@ -24,74 +24,83 @@ namespace cupola::sim {
 struct Block;
 class PrintBuffer;
 
-/// What blocks of all grids of a device share.
+/// What the blocks of all grids of a device share. The device owns everything that it points to.
 struct Machine {
   AddressSpace* memory = nullptr;
   PrintBuffer* printer = nullptr;
-  uint64_t (*now_ns)(void* self) = nullptr;  ///< %globaltimer
-  void* now_self = nullptr;
+  uint64_t (*now_ns)(void* self) = nullptr;  ///< the value of %globaltimer
+  void* now_self = nullptr;                  ///< the argument of now_ns
   uint32_t sm_count = 1;
-  Observer* observer = nullptr;  ///< of stepped mode
-  StaleShared* stale_shared = nullptr;
+  Observer* observer = nullptr;         ///< null in free mode
+  StaleShared* stale_shared = nullptr;  ///< null: shared memory begins as zeros
 };
 
 /// One launched grid, as its blocks see it.
 struct Grid {
   std::shared_ptr<const Program> program;
-  uint32_t function = 0;  ///< into program->functions
-  Dim3 grid, block;
+  uint32_t function = 0;  ///< index into program->functions
+  Dim3 grid;              ///< blocks
+  Dim3 block;             ///< threads
   uint32_t dynamic_shared_bytes = 0;
-  uint64_t id = 0;
-  uint64_t workspace = 0;  ///< of grid.sync(), %envreg1:%envreg2; 0 unless cooperative
+  uint64_t id = 0;         ///< unique on the device
+  uint64_t workspace = 0;  ///< address for grid.sync(), in %envreg1:%envreg2; 0 unless cooperative
   std::vector<std::byte> params;
 };
 
 enum class LaneStatus : uint8_t {
   kReady,
-  kBarrier,   ///< at a barrier of the block; the pc is that of the barrier
-  kWarpSync,  ///< at an instruction that waits for the lanes of a mask; the pc is that instruction
+  kBarrier,   ///< waits at a barrier of the block; its pc is that of the barrier instruction
+  /// Waits at an instruction for the lanes of a mask; its pc is that of the instruction.
+  kWarpSync,
   kExited,
 };
 
-/// A return address and what a return restores.
+/// The return address of a call and the values that the return restores.
 struct CallFrame {
-  uint32_t pc, frame, local, site;
-  uint32_t function;
-  uint32_t alloca_top;
+  uint32_t pc;     ///< to which the call returns
+  uint32_t frame;  ///< the caller's Warp::frame
+  uint32_t local;  ///< the caller's Warp::local
+  uint32_t site;   ///< index into Program::call_sites
+  uint32_t function;    ///< index of the caller
+  uint32_t alloca_top;  ///< the caller's Warp::alloca_top
 };
 
-/// What a lane brought to an instruction that waits for other lanes of its warp.
+/// The operands of a lane that waits at an instruction for other lanes of its warp.
 struct SyncArrival {
-  uint32_t mask = 0;
-  uint32_t a = 0, b = 0, c = 0;
-  uint64_t wide = 0;
+  uint32_t mask = 0;  ///< the lanes that the instruction joins
+  uint32_t a = 0;
+  uint32_t b = 0;
+  uint32_t c = 0;
+  uint64_t wide = 0;  ///< an operand of 64 bits
 };
 
-/// A warp. The *group* is the set of lanes that run now, with one pc and one frame; lanes outside
-/// keep their own in `pc` and `frame`. Lanes of the group have stale entries there until Park().
+/// A warp. The *group* is the set of lanes that run now, with one pc and one frame. Lanes outside
+/// the group keep their own in `pc` and `frame`; the entries of lanes of the group are stale until
+/// Park().
 struct Warp {
-  static constexpr uint32_t kPatience = 256;
-  /// Local addresses from here on are those of alloca, below are the frames of functions.
+  static constexpr uint32_t kPatience = 256;  ///< first value of `patience`
+  /// Local addresses from here on belong to alloca; those below belong to the frames of functions.
   static constexpr uint32_t kAllocaBase = 8u << 20;
 
   Block* block = nullptr;
   uint32_t index = 0;   ///< in the block
-  uint32_t exists = 0;  ///< lanes that have a thread
-  uint32_t live = 0;    ///< exists and has not exited
+  uint32_t exists = 0;  ///< mask of the lanes that have a thread
+  uint32_t live = 0;    ///< mask of the lanes that have a thread which has not exited
 
-  // The group. `group` == 0: none chosen yet.
-  uint32_t group = 0;
-  uint32_t group_pc = 0;
-  uint32_t group_frame = 0;
-  uint32_t group_local = 0;
-  uint32_t merge_pc = 0;          ///< choose again when the group gets here or beyond
-  bool choose = true;             ///< the group must be chosen again before the next instruction
-  bool split = false;             ///< other lanes are ready too
+  // The group. `group` == 0: none is chosen yet.
+  uint32_t group = 0;        ///< mask of its lanes
+  uint32_t group_pc = 0;     ///< of its next instruction
+  uint32_t group_frame = 0;  ///< as `frame`
+  uint32_t group_local = 0;  ///< as `local`
+  uint32_t merge_pc = 0;     ///< when the group gets here or beyond, a group is chosen again
+  bool choose = true;        ///< a group must be chosen before the next instruction
+  bool split = false;        ///< lanes outside the group are ready too
   uint32_t patience = kPatience;  ///< backward branches left before another group gets its turn
-  uint32_t favoured = 0;          ///< lanes whose turn it is; 0: lowest pc first
-  uint32_t allowed = kFullMask;   ///< lanes that may be chosen (stepped mode)
+  /// Mask of the lanes whose turn it is; 0: the lowest pc runs first.
+  uint32_t favoured = 0;
+  uint32_t allowed = kFullMask;   ///< mask of the lanes that may be chosen (stepped mode limits it)
 
-  uint8_t* bases[2] = {nullptr, nullptr};  ///< frame of the group, pool of constants
+  uint8_t* bases[2] = {nullptr, nullptr};  ///< the group's frame, and the pool of constants
   const Insn* code = nullptr;
   MemoryView* view = nullptr;
   Observer* observer = nullptr;
@@ -100,31 +109,35 @@ struct Warp {
   std::array<uint32_t, kLanes> pc{};
   std::array<uint32_t, kLanes> frame{};     ///< byte offset of the frame in `registers`
   std::array<uint32_t, kLanes> local{};     ///< byte offset of the local frame in the lane's memory
-  std::array<uint32_t, kLanes> function{};  ///< index of the function that runs
-  std::array<uint64_t, kLanes> ran_at{};    ///< value of `turn` when last in a group
+  std::array<uint32_t, kLanes> function{};  ///< index of the function that the lane runs
+  std::array<uint64_t, kLanes> ran_at{};    ///< value of `turn` when the lane was last in a group
   std::array<LaneStatus, kLanes> status{};
-  std::array<std::vector<CallFrame>, kLanes> calls;
-  std::array<SyncArrival, kLanes> sync{};
-  uint64_t turn = 0;
+  std::array<std::vector<CallFrame>, kLanes> calls;  ///< stacks of calls
+  std::array<SyncArrival, kLanes> sync{};            ///< valid while the lane's status is kWarpSync
+  uint64_t turn = 0;  ///< number of groups chosen so far
 
   ZeroedBytes register_store;
-  uint8_t* registers = nullptr;  ///< 64-byte aligned
+  uint8_t* registers = nullptr;  ///< in register_store, 64-byte aligned
   uint32_t register_bytes = 0;
-  uint32_t used_register_bytes = 0;  ///< to the end of the frames that were entered; zeros beyond
+  uint32_t used_register_bytes = 0;  ///< up to the end of the last frame entered; zeros beyond
   struct CalleeFrame {
-    uint32_t caller, function, at;
+    uint32_t caller;    ///< frame of the caller
+    uint32_t function;  ///< index of the callee
+    uint32_t at;        ///< frame of the callee
   };
-  std::vector<CalleeFrame> callee_frames;  ///< given out by FrameOf
-  uint32_t frames_end = 0;                 ///< bytes given out
-  std::vector<uint8_t> local_memory;       ///< lane-major: lane * local_stride
-  uint32_t local_stride = 0;
-  std::array<std::vector<uint8_t>, kLanes> alloca_memory;  ///< each from local address kAllocaBase
-  std::array<uint32_t, kLanes> alloca_top{};               ///< bytes in use
+  std::vector<CalleeFrame> callee_frames;  ///< those that FrameOf has assigned
+  uint32_t frames_end = 0;                 ///< bytes of `registers` assigned to frames
+  std::vector<uint8_t> local_memory;       ///< that of a lane begins at lane * local_stride
+  uint32_t local_stride = 0;               ///< bytes of local memory per lane
+  std::array<std::vector<uint8_t>, kLanes> alloca_memory;  ///< each begins at address kAllocaBase
+  std::array<uint32_t, kLanes> alloca_top{};               ///< bytes of alloca_memory in use
 
-  uint32_t carry = 0;         ///< CC.CF, a bit per lane [9.7.2]
-  uint64_t instructions = 0;  ///< warp instructions executed
-  uint64_t lane_instructions = 0;
-  bool rested = false;  ///< nanosleep, or a strong read without a plain store
+  uint32_t carry = 0;              ///< CC.CF, a bit per lane [9.7.2]
+  uint64_t instructions = 0;       ///< number of warp instructions executed
+  uint64_t lane_instructions = 0;  ///< the same, counted for each lane
+  /// The warp seems only to wait: it executed nanosleep, an atomic or a strong read, and no plain
+  /// store since.
+  bool rested = false;
 
   // ---- operands ----
   template <typename T>
@@ -136,45 +149,48 @@ struct Warp {
     uint32_t* row = Row<uint32_t>(ref);
     *row = (*row & ~active) | (value & active);
   }
-  /// Moves the frame of the group; grows the register file when `bytes` beyond it do not fit.
+  /// Moves the group's frame; grows the register file when a frame of `bytes` does not fit there.
   void EnterFrame(uint32_t frame_offset, uint32_t bytes);
-  /// The frame of a function called from the frame `caller`: one for all lanes that make the call,
-  /// apart from the frames of other functions, whose lanes may be in theirs at the same time.
+  /// The frame of a function that is called from the frame `caller`. All lanes that make the call
+  /// share it. It does not overlap frames of other functions, which other lanes may be running.
   uint32_t FrameOf(uint32_t caller, uint32_t function_index, uint32_t bytes);
-  /// Makes local memory of every lane at least `bytes` long. False beyond the limit.
+  /// Makes the local memory of every lane at least `bytes` long. False beyond the limit.
   bool ReserveLocal(uint32_t bytes);
 
-  // ---- memory: a host address, or nullptr after raising a fault ----
+  // ---- memory: each gives a host address, or nullptr after it has raised a fault ----
   uint8_t* Global(uint64_t address, uint32_t size, uint32_t lane);
   uint8_t* Shared(uint64_t offset, uint32_t size, uint32_t lane);
   uint8_t* Local(uint64_t offset, uint32_t size, uint32_t lane);
   uint8_t* KernelParam(uint64_t offset, uint32_t size, uint32_t lane);
   uint8_t* Generic(uint64_t address, uint32_t size, uint32_t lane);
 
-  /// Stops the grid. The pc named is that of the instruction being executed.
+  /// Stops the grid with a fault at the instruction that is being executed.
   void Raise(FaultKind kind, uint32_t lane, const std::string& what);
-  /// Writes the group's pc, frame and local base to its lanes, dissolves it and asks for a new
-  /// choice. Nothing happens to lanes outside the group.
+  /// Writes the group's pc, frame and local base to its lanes, dissolves the group and has a group
+  /// chosen before the next instruction. Lanes outside the group are not touched.
   void Park();
-  /// The current lanes leave: exit, or return from the kernel.
+  /// Ends the threads of these lanes: they exited, or returned from the kernel.
   void Exit(uint32_t lanes);
-  /// Counts a backward branch; ends the group's turn when it has had many and others are ready.
+  /// Counts a backward branch. After kPatience of them the group's turn ends if other lanes are
+  /// ready.
   void CountLoop() {
     if (split && --patience == 0) EndTurn();
   }
   void EndTurn();
-  /// Releases lanes that wait for lanes which have exited meanwhile (warp_sync.cpp).
+  /// Lets lanes go on that wait at an instruction only for lanes that have exited since
+  /// (ops_warp.cpp).
   void CheckWarpSync();
 };
 
 /// A named barrier of a block [9.7.13.1].
 struct Barrier {
-  std::array<uint32_t, kLanes> arrived{};  ///< lanes per warp
-  std::array<uint32_t, kLanes> waiting{};  ///< those of them that wait (bar.arrive does not)
-  uint32_t expected = 0;                   ///< threads; 0: all of the block
-  uint32_t count = 0;                      ///< lanes in `arrived`
-  uint32_t popc = 0;
-  bool all = true, any = false;
+  std::array<uint32_t, kLanes> arrived{};  ///< mask of the lanes that have arrived, for each warp
+  std::array<uint32_t, kLanes> waiting{};  ///< those of them that wait (after bar.arrive none does)
+  uint32_t expected = 0;                   ///< number of threads; 0: all of the block
+  uint32_t count = 0;                      ///< number of lanes in `arrived`
+  uint32_t popc = 0;                       ///< result of bar.red.popc so far
+  bool all = true;                         ///< result of bar.red.and so far
+  bool any = false;                        ///< result of bar.red.or so far
 };
 
 struct Block {
@@ -182,31 +198,32 @@ struct Block {
   const Grid* grid = nullptr;
   const Program* program = nullptr;
   Dim3 index;  ///< %ctaid
-  uint32_t sm = 0;
+  uint32_t sm = 0;  ///< %smid
   uint32_t thread_count = 0;
-  uint32_t live_threads = 0;
+  uint32_t live_threads = 0;  ///< threads that have not exited
   std::vector<std::unique_ptr<Warp>> warps;
   ZeroedBytes shared_store;
   uint8_t* shared = nullptr;  ///< 1024-byte aligned; byte 0 is shared address kSharedBase
   uint32_t shared_bytes = 0;
   uint32_t dynamic_shared_at = 0;      ///< bytes from the start of `shared`
-  std::array<Barrier, 17> barriers{};  ///< 16 named ones and the cluster's
-  std::unique_ptr<ReadOnlyCache> read_only;  ///< from the first read through it on
-  std::unique_ptr<Fault> fault;        ///< set: no warp of the block runs again
+  std::array<Barrier, 17> barriers{};  ///< the 16 named ones, then that of the cluster
+  std::unique_ptr<ReadOnlyCache> read_only;  ///< null before the first read through the cache
+  std::unique_ptr<Fault> fault;        ///< once set, no warp of the block runs again
 
   ~Block();
 
-  /// Completes barriers that no longer have anyone to wait for.
+  /// Completes every barrier at which no further thread is expected.
   void CheckBarriers();
   void CheckBarrier(uint32_t index);
-  /// Whether each thread that waits there is told what the barrier reduces; a fault if not.
+  /// Whether each waiting thread would get the result of the barrier's reduction; raises a fault if
+  /// not.
   bool KeepsResults(const Barrier& barrier);
-  /// The fault of a block whose threads all wait for each other: barriers and warp synchronisation
-  /// are the block's own affair, nobody can wake it.
+  /// Raises the fault of a block whose threads all wait for each other. Only threads of the block
+  /// can complete its barriers and warp synchronisation, so nobody could wake it.
   void RaiseDeadlock();
 };
 
-/// A block ready to run. `view` belongs to the thread that will run it.
+/// Makes a block that is ready to run. `view` belongs to the thread that will run it.
 std::unique_ptr<Block> MakeBlock(const Machine& machine, const Grid& grid, Dim3 index, uint32_t sm,
                                  MemoryView* view);
 
@@ -220,8 +237,9 @@ enum class StepResult : uint8_t {
 /// Executes at most `max_instructions` warp instructions.
 StepResult StepWarp(Warp& warp, uint32_t max_instructions);
 
-/// The instruction that StepWarp would execute next, and in `lanes` for which lanes (0 where its
-/// guard is false for all of them); chooses a group if there is none. nullptr: no lane can run.
+/// The instruction that StepWarp would execute next. `lanes` becomes the mask of the lanes that
+/// would execute it, 0 where its guard is false for all of them. Chooses a group if there is none.
+/// Returns nullptr when no lane can run.
 const Insn* NextInsn(Warp& warp, uint32_t* lanes);
 
 /// Calls `body(lane)` for each lane of `lanes`.

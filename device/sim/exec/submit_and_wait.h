@@ -1,4 +1,5 @@
-// Runs one grid to its end, on a device with threads of its own or on one that the caller drives.
+// Runs one grid to its end, on a device that has threads of its own or on one that the caller
+// drives.
 #pragma once
 
 #include <optional>
@@ -7,8 +8,9 @@
 
 namespace cupola::sim {
 
-/// Submits and waits; the fault if there was one, FaultKind::kTrap for a kernel that can never end
-/// (found by devices that the caller drives only). Thread rule: that of Device::Submit.
+/// Submits the grid and blocks until it has ended. Returns the fault if there was one;
+/// FaultKind::kTrap for a kernel that can never end, which only devices that the caller drives find
+/// out. May be called from the threads that may call Device::Submit.
 std::optional<Fault> SubmitAndWait(Device& device, GridLaunch launch);
 
 }  // namespace cupola::sim

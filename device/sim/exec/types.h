@@ -1,4 +1,4 @@
-// The scalar types of PTX [5.2] as the interpreter knows them. Pure; any thread.
+// The scalar types of PTX [5.2] that the interpreter knows. Pure functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ enum class Type : uint8_t {
 /// kNone where the text is not one of these types.
 Type ParseType(std::string_view text);
 
-/// Bytes of a value; 1 for a predicate, 0 for kNone.
+/// Size of a value in bytes; 1 for a predicate, 0 for kNone.
 constexpr uint32_t TypeBytes(Type type) {
   switch (type) {
     case Type::kNone:
@@ -69,7 +69,7 @@ constexpr bool IsSigned(Type type) {
 
 constexpr bool IsFloat(Type type) { return type >= Type::kF16 && type <= Type::kBF16x2; }
 
-/// Bytes that one lane of a register of this type takes in a row: 4, 8 or 16.
+/// Bytes that one lane of a register of this type needs in a row: 4, 8 or 16.
 constexpr uint32_t CellBytes(Type type) {
   const uint32_t bytes = TypeBytes(type);
   return bytes <= 4 ? 4 : bytes;

@@ -1,5 +1,6 @@
 // Memory of warps and blocks that begins as zeros. A frame has a row for each register that the PTX
-// names, of which most kernels touch few: pages that nobody touches are neither cleared nor there.
+// names, and most kernels touch few of them. So large memory comes straight from the operating
+// system, which neither clears nor provides pages that nobody touches.
 #pragma once
 
 #include <sys/mman.h>
@@ -12,7 +13,7 @@
 
 namespace cupola::sim {
 
-/// Owns `size` zeros. Throws std::bad_alloc. One thread at a time.
+/// Owns `size` bytes that begin as zeros. The constructor throws std::bad_alloc. Not thread-safe.
 class ZeroedBytes {
  public:
   ZeroedBytes() = default;
@@ -44,7 +45,8 @@ class ZeroedBytes {
   uint8_t* get() const { return bytes_; }
 
  private:
-  /// From so many bytes on, pages of its own; AddressSanitizer's are watched over at their ends.
+  /// From this size on, the memory is mapped pages of its own. Under AddressSanitizer it always
+  /// comes from calloc, so that accesses beyond its ends are found.
 #ifdef __SANITIZE_ADDRESS__
   static constexpr size_t kOwnPages = SIZE_MAX;
 #else
