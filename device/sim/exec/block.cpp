@@ -1,4 +1,4 @@
-// Making blocks, and their barriers [PTX ISA 9.7.13.1].
+// Makes blocks and completes their barriers [PTX ISA 9.7.13.1].
 #include <algorithm>
 
 #include "device/sim/exec/state.h"
@@ -47,7 +47,7 @@ std::unique_ptr<Block> MakeBlock(const Machine& machine, const Grid& grid, Dim3 
   const FunctionCode& function = grid.program->functions[grid.function];
   block->dynamic_shared_at = function.dynamic_shared_at;
   block->shared_bytes = function.dynamic_shared_at + grid.dynamic_shared_bytes;
-  // The reserved part lies below byte 0 of the block's own.
+  // The reserved part of shared memory lies below byte 0 of the block's own part.
   block->shared_store = ZeroedBytes(block->shared_bytes + 2 * kSharedBase);
   block->shared = AlignUp(block->shared_store.get() + kSharedBase, kSharedBase);
   if (machine.stale_shared != nullptr) {
@@ -80,8 +80,9 @@ void Block::RaiseDeadlock() {
   }
 }
 
-// Where lanes wait apart from each other, one of their instructions is executed for all of them, and the result of a
-// reduction is where that one puts it: those at another place find in their register what was there before.
+// Where lanes of a warp wait at different barrier instructions, a GPU executes one of these instructions for all of
+// them. That one writes the result of the reduction to its own destination, so lanes at another instruction find the
+// old value in the register that theirs names.
 bool Block::KeepsResults(const Barrier& barrier) {
   for (size_t w = 0; w < warps.size(); ++w) {
     Warp& warp = *warps[w];
@@ -110,15 +111,15 @@ void Block::CheckBarrier(uint32_t index_) {
   Barrier& barrier = barriers[index_];
   uint32_t present = barrier.count;
   if (barrier.expected == 0) {
-    // Exited threads are not waited for, nor counted if they arrived before.
+    // Exited threads are not waited for, and not counted if they arrived before they exited.
     present = 0;
     for (size_t w = 0; w < warps.size(); ++w) {
       present += static_cast<uint32_t>(std::popcount(barrier.arrived[w] & warps[w]->live));
     }
     if (present < live_threads) return;
   } else {
-    // Counted barriers count whole warps: lanes without a thread, or with one that has exited,
-    // count with the first lane of their warp that arrives.
+    // A barrier for a number of threads counts whole warps. Lanes without a thread, and lanes whose
+    // thread has exited, count as arrived when the first lane of their warp arrives.
     for (size_t w = 0; w < warps.size(); ++w) {
       if (barrier.arrived[w] != 0) {
         present += static_cast<uint32_t>(std::popcount(~warps[w]->live & ~barrier.arrived[w]));

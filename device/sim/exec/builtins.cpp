@@ -1,4 +1,4 @@
-// Functions that device code calls and the device provides: vprintf, __assertfail, malloc, free
+// The functions that the device provides and device code calls: vprintf, __assertfail, malloc, free
 // [CUDA C++ Programming Guide: formatted output, assertion, dynamic global memory allocation].
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ void SetReturn(Warp& warp, const CallSite& site, uint32_t lane, uint64_t value) 
   std::memcpy(to, &value, std::min(slot.bytes, 8u));
 }
 
-/// A NUL-terminated string of device memory. False after a fault.
+/// Reads a NUL-terminated string from memory. False after a fault.
 bool ReadString(Warp& warp, uint64_t address, uint32_t lane, std::string* text) {
   for (uint32_t i = 0; i < kMaxString; ++i) {
     const uint8_t* p = warp.Generic(address + i, 1, lane);
@@ -47,7 +47,7 @@ bool ReadString(Warp& warp, uint64_t address, uint32_t lane, std::string* text) 
   return true;
 }
 
-/// Reads arguments of printf from the packed buffer that the compiler built.
+/// Reads the arguments of printf from the packed buffer that the compiler's code has filled.
 class VarArgs {
  public:
   VarArgs(Warp& warp, uint64_t address, uint32_t lane) : warp_(warp), at_(address), lane_(lane) {}

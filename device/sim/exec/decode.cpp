@@ -1,4 +1,4 @@
-// Functions: scopes, registers, labels and the order of instructions.
+// Decodes functions: scopes, registers, labels and the order of instructions.
 #include "device/sim/exec/decode.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ const OpTable& Opcodes() {
   return table;
 }
 
-// texref, samplerref and surfref are handles.
+// A variable of type texref, samplerref or surfref is a handle of 8 bytes.
 uint64_t BytesInMemory(const ptx::Variable& variable) {
   return ParseType(variable.type) == Type::kNone ? 8 : ptx::VariableBytes(variable);
 }
@@ -137,7 +137,7 @@ void Decoder::DeclareRegisters(const ptx::Variable& variable) {
     }
     return;
   }
-  // A vector register is its elements: %v.x, %v.y, %v.z, %v.w.
+  // A vector register is declared as its elements: %v.x, %v.y, %v.z, %v.w.
   if (variable.vector > 1) {
     static constexpr const char* kElements[] = {".x", ".y", ".z", ".w"};
     for (uint32_t i = 0; i < variable.vector; ++i) {
@@ -173,7 +173,7 @@ void Decoder::DecodeVariable(const ptx::Variable& variable) {
       }
       break;
     default:
-      return;  // .global and .const in a body were placed with the module's
+      return;  // .global and .const variables of a body were placed with those of the module
   }
   scopes_[scope_].symbols[variable.name] = symbol;
 }
@@ -183,7 +183,7 @@ void Decoder::DecodeBlock(const ptx::Block& block) {
   scopes_.emplace_back();
   scopes_.back().parent = outer;
   scope_ = static_cast<int>(scopes_.size()) - 1;
-  // Target lists may stand behind their use.
+  // A list of branch targets may come after its use, so all lists of the block are collected first.
   for (const ptx::Statement& statement : block.statements) {
     if (const auto* targets = std::get_if<ptx::TargetList>(&statement.node)) {
       scopes_[scope_].targets[targets->label] = targets;
@@ -227,8 +227,8 @@ bool Decoder::Has(std::string_view modifier) const {
 
 namespace {
 
-/// Modifiers that change nothing here: order and scope of accesses (all are the strongest), hints
-/// to caches, state spaces (SpaceOf reads them), and what only repeats the default.
+/// Whether the modifier changes nothing here: order and scope of an access (all are the strongest),
+/// hints to caches, state spaces (SpaceOf reads them), and modifiers that repeat the default.
 bool IsHarmless(std::string_view opcode, std::string_view modifier) {
   static const std::set<std::string_view> everywhere = {
       "sync", "aligned", "weak",     "relaxed", "acquire", "release", "acq_rel", "sc",
@@ -290,7 +290,8 @@ bool Says(const ptx::Instruction& instruction, std::string_view modifier) {
   return std::ranges::find(instruction.modifiers, modifier) != instruction.modifiers.end();
 }
 
-/// Fences between proxies order nothing among threads here: kWeak.
+/// The memory order that the modifiers name. A fence between proxies orders nothing among threads
+/// here, so it is kWeak.
 Order OrderOf(const ptx::Instruction& in) {
   const bool fence = in.opcode == "fence" || in.opcode == "membar";
   for (const std::string& modifier : in.modifiers) {
@@ -348,7 +349,8 @@ void Decoder::DecodeInstruction(const ptx::Instruction& instruction) {
   out.order = OrderOf(instruction);
   out.scope = ScopeOf(instruction);
   if (!SetGuard()) return;
-  // What was emitted before must not have moved the fix-up of this very instruction.
+  // Instructions that were emitted before this one moved it. The fix-ups that it asked for must
+  // refer to its place now.
   for (size_t i = fixups; i < fixups_.size(); ++i) {
     if (fixups_[i].list_at < 0) fixups_[i].pc = static_cast<uint32_t>(program_->code.size());
   }

@@ -12,11 +12,12 @@
 namespace cupola::sim {
 namespace {
 
-constexpr uint32_t kQuantum = 512;  // instructions of a warp before the next one's turn
+constexpr uint32_t kQuantum = 512;  // instructions that a warp executes in one turn
 
-/// Called by the thread itself. To name another thread opens a file of /proc/self/task. Who waits for a process of
-/// which such a file has been opened spins in the kernel (d_invalidate) as long as the last of its threads, which has
-/// ended, waits for a processor to give the entry back: with hundreds of processes at once most of the time goes there.
+/// Names the calling thread. A thread must name only itself: naming another one opens a file in /proc/self/task. If
+/// such a file was opened, whoever waits for the process's end spins in the kernel (d_invalidate) until the last
+/// thread, which has already ended, gets a processor to release the directory entry. With hundreds of processes at
+/// once, most of the time goes there.
 void NameThisThread(uint32_t sm) {
   char name[16];
   std::snprintf(name, sizeof(name), "cupola-sm%u", sm);
@@ -71,12 +72,11 @@ void FreeRun::Start() {
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
 }
 
-/// Called with the lock held.
 std::shared_ptr<FreeRun::Run> FreeRun::TakeBlock(Sm& sm, uint64_t* block) {
   for (auto it = queue_.begin(); it != queue_.end(); ++it) {
     const std::shared_ptr<Run> run = *it;
     if (!Fits(config_, sm.used, run->needs)) {
-      // What comes behind a cooperative grid must not take the room that its blocks wait for.
+      // Grids behind a cooperative grid must not take the room for which its blocks wait.
       if (run->cooperative) return nullptr;
       continue;
     }
@@ -154,7 +154,7 @@ void FreeRun::Retire(Sm& sm) {
     sm.used.Remove(run->needs);
     sm.blocks.erase(sm.blocks.begin() + static_cast<ptrdiff_t>(i));
     if (!last) continue;
-    run->grid.program.reset();  // a module that was given up is gone before anybody sees the end
+    run->grid.program.reset();  // an unloaded module must be gone before anybody sees the grid's end
     if (run->grid.workspace != 0) machine_.memory->Free(run->grid.workspace);
     run->done(run->fault.get());
     std::lock_guard lock(mutex_);
@@ -164,7 +164,7 @@ void FreeRun::Retire(Sm& sm) {
 
 void FreeRun::Loop(Sm& sm) {
   MemoryView view(machine_.memory);
-  bool is_inside = false;  // of the gate, while there are blocks
+  bool is_inside = false;  // whether this SM has passed the gate; it stays inside while it has blocks
   while (true) {
     if (sm.blocks.empty() && is_inside) {
       config_.gate->Leave();

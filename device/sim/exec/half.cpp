@@ -4,10 +4,10 @@ namespace cupola::sim {
 namespace {
 
 struct Format {
-  int mantissa_bits;  // stored
-  int min_exponent;   // of the smallest normal
+  int mantissa_bits;  // number of stored bits
+  int min_exponent;   // of the smallest normal value
   int max_exponent;
-  uint16_t infinity;
+  uint16_t infinity;  // as bits
 };
 
 constexpr Format kHalf{10, -14, 15, 0x7C00};

@@ -40,7 +40,7 @@ std::optional<uint64_t> ParseInteger(const std::string& text) {
   return value;
 }
 
-/// The bits of a value; floats may be given as bits too, "0x3f800000".
+/// The bits of a value. A float may also be given as its bits, "0x3f800000".
 std::optional<uint64_t> ParseValue(Type type, const std::string& text) {
   const bool hex = text.starts_with("0x");
   if (!IsFloat(type) || hex) return ParseInteger(text);

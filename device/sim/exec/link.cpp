@@ -35,10 +35,10 @@ void Rename(const Renames& names, ptx::Block* block) {
   }
 }
 
-/// What the units before this one have defined, and with which linkage.
+/// The names that earlier units have defined.
 struct Defined {
-  std::unordered_map<std::string, std::string> linking;
-  std::unordered_set<std::string> local;
+  std::unordered_map<std::string, std::string> linking;  ///< visible name -> linkage
+  std::unordered_set<std::string> local;                 ///< names without linkage
 };
 
 bool IsLocal(const std::string& linking) { return linking.empty() || linking == "static"; }
@@ -52,7 +52,7 @@ bool Defines(const Item& item) {
   }
 }
 
-/// New names for those of this unit's local definitions that an earlier unit uses as well.
+/// New names for those of the unit's local definitions whose names an earlier unit also uses.
 Renames ClashesOf(const ptx::Module& module, size_t unit, Defined* defined) {
   Renames renames;
   for (const auto& item : module.items) {
@@ -83,7 +83,8 @@ void Apply(const Renames& renames, ptx::Module* module) {
   }
 }
 
-/// Whether the item is wanted: false for a second weak definition. Errors: defined twice.
+/// Whether the item becomes part of the whole: false for a second weak definition. Errors: kDamaged
+/// for a name that is defined twice.
 template <typename Item>
 Result<bool> Admit(const Item& item, const std::string& unit, Defined* defined) {
   if (!Defines(item) || IsLocal(item.linking)) return true;

@@ -62,7 +62,7 @@ bool AddressSpace::Free(uint64_t address) {
   uint64_t bytes = (it->second + kAlign - 1) / kAlign * kAlign;
   allocated_.erase(it);
   free_bytes_ += bytes;
-  // Whole pages go back to the operating system; the addresses stay ours.
+  // Whole pages go back to the operating system; their addresses stay reserved.
   const uint64_t first_page = (start + kPage - 1) / kPage * kPage;
   const uint64_t end_page = (start + bytes) / kPage * kPage;
   if (end_page > first_page) {

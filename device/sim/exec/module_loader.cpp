@@ -1,4 +1,5 @@
-// Modules: variables get addresses, kernels their parameter layout and shared memory.
+// Loads a module: gives its variables addresses, and its kernels a parameter layout and shared
+// memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace cupola::sim {
 namespace {
 
-/// Calls `visit(name)` for every name in operands, and `call()` for every call.
+/// Calls `visit(name)` for every name in an operand, and `call(instruction)` for every call.
 template <typename Visit, typename Call>
 void WalkNames(const ptx::Block& block, Visit visit, Call call) {
   auto operand = [&](auto&& self, const ptx::Operand& op) -> void {
@@ -46,7 +47,7 @@ uint32_t Place(uint32_t* end, const ptx::Variable& variable) {
   return at;
 }
 
-/// The numbers of ".maxntid 8, 4, 1"; those that are not given are 1.
+/// The numbers in a directive such as ".maxntid 8, 4, 1"; those that are missing are 1.
 Dim3 ExtentsOf(const std::string& text) {
   uint32_t numbers[3] = {1, 1, 1};
   size_t count = 0;
@@ -158,7 +159,8 @@ class Loader {
   void DeclareKernel(const ptx::Function& function, uint32_t index) {
     KernelInfo info;
     info.name = function.name;
-    // As the compiler does for this GPU: by the absolute place in the constant bank.
+    // As the compiler does for this GPU, parameters are aligned by their absolute address in the
+    // constant bank.
     uint32_t end = kParameterBase;
     for (const ptx::Variable& param : function.params) {
       const uint32_t at = Place(&end, param);
@@ -178,7 +180,8 @@ class Loader {
     program_->kernel_functions.push_back(index);
   }
 
-  /// Shared variables of module scope that device functions name lie at one address in all kernels.
+  /// Places the shared variables of module scope that device functions name. They have the same
+  /// address in all kernels.
   void MarkCommonShared() {
     for (const ptx::Function* body : bodies_) {
       if (body == nullptr || body->is_entry) continue;
@@ -196,8 +199,8 @@ class Loader {
     }
   }
 
-  /// Whether a kernel needs the common part of shared memory: it calls, or names one of its
-  /// variables.
+  /// Whether a kernel needs the common part of shared memory, because it calls a device function or
+  /// names a variable of that part. `calls` becomes true in the first case.
   bool NeedsCommon(const ptx::Function& function, bool* calls) {
     bool needs = false;
     WalkNames(
@@ -263,7 +266,8 @@ class Loader {
       KernelInfo& info = program_->kernel_infos[k];
       info.static_shared_bytes = code.shared_bytes;
       info.local_bytes = code.local_bytes;
-      // What ptxas would need is unknown; declared virtual registers are many times more.
+      // An estimate: the number that ptxas would need is unknown, and the number of declared
+      // virtual registers is many times higher.
       info.registers = std::clamp(code.frame_bytes / (4 * kLanes) / 3 + 8, 8u, 64u);
     }
   }
@@ -279,7 +283,7 @@ class Loader {
   }
 
   Status Initialise(const ptx::Variable& variable, uint64_t address) {
-    std::vector<uint64_t> strides;  // bytes of one element, per depth of nesting
+    std::vector<uint64_t> strides;  // bytes of one element, for each depth of nesting
     const Type type = ParseType(variable.type);
     const uint64_t element = std::max(TypeBytes(type), 1u);
     uint64_t bytes = BytesInMemory(variable);

@@ -1,4 +1,4 @@
-// Operands: registers, literals, special registers, addresses [PTX ISA 6].
+// Decodes operands: registers, literals, special registers, addresses [PTX ISA 6].
 #include <fmt/format.h>
 
 #include <bit>
@@ -13,7 +13,7 @@ namespace {
 
 using Kind = ptx::Operand::Kind;
 
-/// A literal's bits as a value of `type` [4.5].
+/// The bits of a literal as a value of `type` [4.5].
 uint64_t LiteralBits(const ptx::Operand& operand, Type type) {
   uint64_t bits = static_cast<uint64_t>(operand.integer);
   if (operand.kind != Kind::kFloat) {
@@ -62,7 +62,7 @@ Type Decoder::TypeAt(size_t n) const {
 Ref Decoder::Constant(uint64_t low, Type type, uint64_t high) {
   if (type == Type::kPred) {
     low = low != 0 ? kFullMask : 0;
-    type = Type::kU32;  // one word would do; a row is simpler
+    type = Type::kU32;  // a predicate needs one word only; a whole row is simpler
   }
   const uint32_t cell = CellBytes(type);
   low = Truncate(low, type);
@@ -121,7 +121,7 @@ Ref Decoder::Source(const ptx::Operand& operand, Type type) {
   return SpecialOrAddress(operand, type);
 }
 
-/// A special register, or the address of a variable or function.
+/// The row of a special register, or of the address of a variable or function.
 Ref Decoder::SpecialOrAddress(const ptx::Operand& operand, Type type) {
   const std::string& name = operand.text;
   if (name == "WARP_SZ") return Constant(kLanes, type);
@@ -197,7 +197,7 @@ Address Decoder::AddressOf(const ptx::Operand& operand) {
   }
   const Symbol* symbol = Find(base->text);
   if (symbol == nullptr) {
-    address.base = Source(*base, Type::kU64);  // a function's address, or undeclared
+    address.base = Source(*base, Type::kU64);  // a function, or an undeclared name
     return address;
   }
   address.names = symbol->kind;

@@ -1,5 +1,6 @@
-// Approximate functions [PTX ISA 9.7.3.15-22]: computed in double and rounded once, which is closer
-// than the ISA demands. sin and cos of the device lose accuracy for large arguments; these do not.
+// Approximate functions [PTX ISA 9.7.3.15-22]. They are computed in double and rounded once, which
+// is more accurate than the ISA demands. sin and cos of a GPU lose accuracy for large arguments;
+// these do not.
 #include <cmath>
 
 #include "device/sim/exec/lanes.h"
@@ -52,7 +53,7 @@ void Double(Warp& warp, const Insn& in, uint32_t active) {
   double* d = warp.Row<double>(in.d);
   const double* a = warp.Row<double>(in.a);
   ForLanes(active, [=](uint32_t lane) {
-    // The device computes from and to the upper 32 bits [9.7.3.16, 9.7.3.20].
+    // The instruction reads and writes only the upper 32 bits of the values [9.7.3.16, 9.7.3.20].
     double value = a[lane];
     if (std::fabs(value) < 0x1p-1022) value = std::copysign(0.0, value);
     const uint64_t bits = std::bit_cast<uint64_t>(Op{}(value));

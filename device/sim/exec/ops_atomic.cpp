@@ -1,5 +1,5 @@
-// atom, red, membar, fence [PTX ISA 9.7.13.5-8]. Atomics are the host's own, sequentially
-// consistent, so that they meet those of other SM threads and of the program's threads.
+// atom, red, membar, fence [PTX ISA 9.7.13.5-8]. An atomic is one of the host, sequentially
+// consistent, so that it is atomic also against other SM threads and the program's threads.
 #include <atomic>
 
 #include "device/sim/exec/float_atomics.h"
@@ -45,7 +45,7 @@ T Apply(AtomOp op, Type type, T old, T b, T c, bool flush) {
   return old;
 }
 
-/// small: Type | AtomOp << 8; list: Space. d may be missing (red).
+/// atom and red. small: Type | AtomOp << 8; list: Space; d is missing for red.
 template <typename T>
 void Atomic(Warp& warp, const Insn& in, uint32_t active) {
   const AddressReader address(warp, in);

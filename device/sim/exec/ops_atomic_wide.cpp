@@ -1,5 +1,5 @@
 // atom and red of vectors (each element is atomic by itself) and of 128 bits [PTX ISA 9.7.13.7-8].
-// Compiled with -mcx16: 128-bit exchanges are one instruction of the host.
+// Compiled with -mcx16, so that a 128-bit exchange is one instruction of the host.
 #include <cstring>
 
 #include "device/sim/exec/float_atomics.h"

@@ -1,4 +1,4 @@
-// bar, barrier, barrier.cluster, nanosleep [PTX ISA 9.7.13.1-4, 9.7.19]. mbarrier: ops_copy.cpp.
+// bar, barrier, barrier.cluster, nanosleep [PTX ISA 9.7.13.1-4, 9.7.19]. For mbarrier see ops_copy.cpp.
 #include <fmt/format.h>
 
 #include "device/sim/exec/lanes.h"
@@ -7,11 +7,11 @@ namespace cupola::sim {
 namespace {
 
 constexpr uint8_t kOnlyArrives = 1;
-constexpr uint32_t kClusterBarrier = 16;  // behind the 16 named ones
+constexpr uint32_t kClusterBarrier = 16;  // index behind the 16 named ones
 
-/// Where lanes of a warp come to barriers apart from each other, a GPU gathers all of them and has one of their
-/// instructions executed for all (WARPSYNC.COLLECTIVE): they must mean one barrier. Those that only arrive wait for
-/// nobody, and are not gathered with lanes that wait.
+/// Whether the lane may wait at barrier `index`; raises a fault if not. Where lanes of a warp come to different barrier
+/// instructions, a GPU gathers all of them and executes one of the instructions for all (WARPSYNC.COLLECTIVE), so all
+/// must name one barrier. Lanes that only arrive do not wait, and are not gathered with lanes that wait.
 bool AllMeanOne(Warp& warp, const Insn& in, uint32_t lane, uint32_t index) {
   if (in.aligned || (in.flags & kOnlyArrives) != 0) return true;
   for (uint32_t other = 0; other < kClusterBarrier; ++other) {
@@ -25,7 +25,8 @@ bool AllMeanOne(Warp& warp, const Insn& in, uint32_t lane, uint32_t index) {
   return true;
 }
 
-/// small: 0 sync, 1 red.popc, 2 red.and, 3 red.or; see Block::CheckBarrier.
+/// The lanes arrive at a barrier; Block::CheckBarrier completes it. small: 0 sync, 1 red.popc, 2 red.and,
+/// 3 red.or.
 void BarrierLanes(Warp& warp, const Insn& in, uint32_t active) {
   Block& block = *warp.block;
   const uint32_t here = warp.group_pc - 1;
@@ -68,8 +69,8 @@ bool DecodeBar(Decoder& decoder) {
   if (decoder.Has("warp")) return Opcodes().at("bar warp")(decoder);
   Insn& out = decoder.out;
   if (decoder.Has("cluster")) {
-    // A cluster is one block here: waiting for it is a barrier of all threads; the arrival that
-    // went before needs no count of its own.
+    // A cluster is one block here. So barrier.cluster.wait is a barrier for all threads of the block,
+    // and the arrival before it needs no count of its own.
     out.run = decoder.Has("wait") ? BarrierLanes : NoBarrier;
     out.a = decoder.Constant(kClusterBarrier, Type::kU32);
     return true;

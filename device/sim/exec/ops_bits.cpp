@@ -37,7 +37,7 @@ struct CNot {
   }
 };
 
-/// Shift amounts beyond the width clamp to it.
+/// A shift amount beyond the width of the value counts as the width.
 struct Shl {
   template <typename T>
   T operator()(T a, uint32_t b) const {
@@ -95,7 +95,7 @@ struct Bfe {
         std::is_signed_v<T> && len != 0 && ((bits >> std::min(pos + len - 1, kTop)) & 1);
     const U field = pos > kTop ? 0 : bits >> pos;
     if (len > kTop) {
-      // The field reaches beyond the value; what lies there is the sign.
+      // The field reaches beyond the value; the bits there are copies of the sign.
       if (!sign || pos == 0) return static_cast<T>(field);
       return static_cast<T>(pos > kTop ? ~U{0} : static_cast<U>(field | ~(~U{0} >> pos)));
     }
@@ -111,7 +111,7 @@ struct Bfe {
     return static_cast<T>(value);
   }
 };
-struct Szext {  // szext.clamp / .wrap are told apart by masking the position first
+struct Szext {  // serves szext.clamp; for szext.wrap the position is masked first
   template <typename T>
   T operator()(T a, uint32_t n) const {
     if (n >= 32) return a;
@@ -349,7 +349,8 @@ Handler PickShift(Type type) {
   return IsSigned(type) ? PickInteger(type, pick) : PickBits(type, pick);
 }
 
-/// d, a of the type; further operands are u32.
+/// Decodes an instruction of which a has type `type`, d has type `result`, and further operands are
+/// u32.
 bool SimpleU32(Decoder& decoder, Type type, Type result, Handler handler) {
   if (handler == nullptr || decoder.OperandCount() < 2) return false;
   Insn& out = decoder.out;

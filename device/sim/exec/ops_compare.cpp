@@ -58,10 +58,10 @@ inline bool Compare(T a, T b) {
   return false;
 }
 
-// Values as they are compared: f16 and bf16 as floats.
-struct HalfTag {};
-struct BfloatTag {};
-struct FtzTag {};  // f32 with subnormal inputs flushed
+// Tags that say how Value reads a cell for a comparison.
+struct HalfTag {};    // f16, as a float
+struct BfloatTag {};  // bf16, as a float
+struct FtzTag {};     // f32, with subnormal inputs flushed to zero
 
 template <typename T>
 inline auto Value(const CellOf<std::conditional_t<std::is_empty_v<T>, uint32_t, T>>* row,
@@ -90,7 +90,7 @@ uint32_t CompareRows(Warp& warp, const Insn& in, uint32_t active) {
   return result;
 }
 
-/// small: 0 none, 1 and, 2 or, 3 xor with the predicate in c.
+/// Combines the result with the predicate in c. small: 0 not at all, 1 and, 2 or, 3 xor.
 uint32_t Combine(Warp& warp, const Insn& in, uint32_t value) {
   switch (in.small & 3) {
     case 1:
@@ -115,7 +115,7 @@ void Setp(Warp& warp, const Insn& in, uint32_t active) {
   warp.SetPred(in.d, active, first);
 }
 
-/// set: all ones or zero, or 1.0 or 0.0 where small has bit 2.
+/// set: d becomes imm (all ones, or 1.0) where the comparison holds, else 0.
 template <Cmp C, typename T>
 void Set(Warp& warp, const Insn& in, uint32_t active) {
   const uint32_t value = Combine(warp, in, CompareRows<C, T>(warp, in, active));
@@ -215,7 +215,7 @@ bool UseCombine(Decoder& decoder) {
   return true;
 }
 
-/// setp.f16x2 p|q: one predicate per half. list: the handler runs twice over shifted copies.
+/// setp.f16x2 p|q, with one predicate per half; also set.f16x2, where `flags` is not 0. imm: Cmp.
 template <bool kBfloat>
 void SetpPair(Warp& warp, const Insn& in, uint32_t active) {
   const uint32_t* a = warp.Row<uint32_t>(in.a);
@@ -278,7 +278,7 @@ void SetpPair(Warp& warp, const Insn& in, uint32_t active) {
       results[half] |= uint32_t{r} << lane;
     }
   });
-  if (in.flags != 0) {  // set.f16x2: both results in one register
+  if (in.flags != 0) {  // set.f16x2 puts both results into one register
     uint32_t* d = warp.Row<uint32_t>(in.d);
     const uint32_t yes = in.flags == 1 ? 0x3C00u : in.flags == 2 ? 0x3F80u : 0xFFFFu;
     const uint32_t low = Combine(warp, in, results[0]), high = Combine(warp, in, results[1]);

@@ -1,4 +1,4 @@
-// cvt between register types [PTX ISA 9.7.9.21]; other formats: ops_narrow.cpp.
+// cvt between register types [PTX ISA 9.7.9.21]. For other formats see ops_narrow.cpp.
 #include <cmath>
 #include <limits>
 
@@ -10,8 +10,9 @@ namespace {
 
 constexpr uint8_t kFtz = 1, kSat = 2, kIntegral = 4, kRelu = 8, kSatFinite = 16;
 
-/// A conversion: small = source type, imm = destination type, e.. unused; list = Rounding, flags as
-/// above. Cells of both sides follow the registers, which may be wider than the types.
+/// A conversion. In an Insn, small is the source type, imm the destination type, list the Rounding,
+/// and flags are as above. The registers, and so the cells, of both sides may be wider than the
+/// types.
 struct Shape {
   Type to, from;
   Rounding rounding;
@@ -27,7 +28,7 @@ float FlushFloat(float value) {
   return (bits & 0x7F800000u) == 0 ? std::bit_cast<float>(bits & 0x80000000u) : value;
 }
 
-/// The source as a double, exactly; only for floats.
+/// The source value as a double, exactly. Only for floats.
 double FloatValue(Type type, uint64_t bits, bool ftz) {
   switch (type) {
     case Type::kF16:
@@ -49,14 +50,14 @@ uint64_t SignExtend(Type type, uint64_t bits) {
   return shift == 0 ? bits : bits << shift >> shift;
 }
 
-/// The nearest float in the given direction.
+/// `value` rounded to a float in the given direction.
 float RoundToFloat(double value, Rounding rounding) {
   const float nearest = static_cast<float>(value);
   if (rounding == Rounding::kNearest || std::isnan(value) ||
       static_cast<double>(nearest) == value) {
     return nearest;
   }
-  // Overflow to infinity goes through here as well: nextafter steps back to the largest float.
+  // An overflow to infinity also comes here; nextafter then steps back to the largest float.
   const bool up = rounding == Rounding::kUp || (rounding == Rounding::kZero && value < 0);
   if (up && static_cast<double>(nearest) < value) return std::nextafter(nearest, INFINITY);
   if (!up && static_cast<double>(nearest) > value) return std::nextafter(nearest, -INFINITY);
@@ -65,7 +66,8 @@ float RoundToFloat(double value, Rounding rounding) {
 
 uint64_t FloatToInteger(Type to, Type from, double value, Rounding rounding) {
   if (std::isnan(value)) {
-    // As an H200 does: the highest bit for 64-bit results, and for 32-bit ones of f64; else 0.
+    // As an H200 does: NaN gives only the highest bit for 64-bit results, and for 32-bit results of
+    // an f64; else 0.
     if (TypeBytes(to) == 8) return 0x8000'0000'0000'0000ull;
     return TypeBytes(to) == 4 && from == Type::kF64 ? 0x8000'0000u : 0;
   }
@@ -154,7 +156,7 @@ uint64_t FloatResult(const Shape& shape, double value, uint8_t flags) {
     }
     case Type::kF32: {
       float result = RoundToFloat(value, rounding);
-      // A NaN of f64 keeps its sign and the payload that fits.
+      // A NaN from f64 keeps its sign and as much of its payload as fits.
       if (std::isnan(result) && shape.from != Type::kF64) return 0x7FFFFFFFu;
       if ((flags & kFtz) != 0) result = FlushFloat(result);
       return std::bit_cast<uint32_t>(result);
@@ -176,8 +178,8 @@ uint64_t Convert(const Shape& shape, uint64_t bits, uint8_t flags) {
                                : SignExtend(shape.from, bits);
   }
   if (shape.to == Type::kF16 || shape.to == Type::kBF16) {
-    // Round once: to odd into a double, then to the 16-bit format. Inexact where the two
-    // directed roundings differ.
+    // To round only once, the value becomes a double that is rounded to odd, and then the 16-bit
+    // format. The double is inexact where the two directed roundings differ.
     double value = IntegerToDouble(shape.from, bits, Rounding::kZero, false);
     const double down = IntegerToDouble(shape.from, bits, Rounding::kDown, false);
     const double up = IntegerToDouble(shape.from, bits, Rounding::kUp, false);
@@ -198,13 +200,13 @@ void Cvt(Warp& warp, const Insn& in, uint32_t active) {
     uint64_t bits = a[lane];
     if (TypeBytes(shape.from) < sizeof(A)) bits &= (1ull << (TypeBytes(shape.from) * 8)) - 1;
     uint64_t result = Convert(shape, bits, flags);
-    // An integer result fills a wider register by its own sign.
+    // An integer result is extended to a wider register by its own signedness.
     if (!IsFloat(shape.to)) result = SignExtend(shape.to, result);
     d[lane] = static_cast<D>(result);
   });
 }
 
-/// Integer to integer without saturation: the common case.
+/// The common case: integer to integer without saturation.
 template <typename D, typename A, typename From, typename To>
 void CvtInteger(Warp& warp, const Insn& in, uint32_t active) {
   D* d = warp.Row<D>(in.d);
@@ -267,7 +269,7 @@ void CvtPair(Warp& warp, const Insn& in, uint32_t active) {
   });
 }
 
-/// The rounding of the modifiers; integer roundings set kIntegral.
+/// The rounding that the modifiers name; `integral` becomes true for a rounding to an integer.
 Rounding RoundingOf(const Decoder& decoder, bool* integral) {
   static constexpr std::pair<const char*, Rounding> kFloat[] = {{"rn", Rounding::kNearest},
                                                                 {"rz", Rounding::kZero},

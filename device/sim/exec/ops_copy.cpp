@@ -1,6 +1,6 @@
-// cp.async as copies that are done at once, and mbarrier [PTX ISA 9.7.9.25, 9.7.13.15]. An mbarrier
-// is one 64-bit word whose layout is ours (the ISA leaves it opaque):
-// bits 0-19 expected arrivals, 20-39 pending ones, 40-62 pending bytes, 63 parity of the phase.
+// cp.async, whose copies are made at once, and mbarrier [PTX ISA 9.7.9.25, 9.7.13.15]. An mbarrier
+// is one 64-bit word. The ISA leaves its layout open; here it is:
+// bits 0-19 expected arrivals, 20-39 pending arrivals, 40-62 pending bytes, 63 parity of the phase.
 #include <algorithm>
 #include <cstring>
 
@@ -15,7 +15,7 @@ uint64_t Expected(uint64_t word) { return word & kCount; }
 uint64_t Pending(uint64_t word) { return word >> 20 & kCount; }
 uint64_t PendingBytes(uint64_t word) { return word >> 40 & kBytes; }
 
-/// The word with these counts; a phase without anything pending ends.
+/// The word with these counts. A phase with nothing pending ends, and the next one begins.
 uint64_t Settle(uint64_t phase, uint64_t expected, uint64_t pending, uint64_t bytes) {
   pending &= kCount;
   bytes &= kBytes;
@@ -35,12 +35,13 @@ enum class BarOp : uint16_t {
   kTest,
   kTestParity,
   kInvalidate,
-  kTouch,  ///< changes nothing, but orders: the arrival that follows the thread's own copies
+  kTouch,  ///< changes nothing, but orders as the arrival that follows the thread's own copies
 };
 
-constexpr uint8_t kAsync = 0x80;  // of flags: done by the thread's asynchronous copies
+constexpr uint8_t kAsync = 0x80;  // in flags: the thread's asynchronous copies make the access
 
-/// What the operation was to others: waiting reads, all else updates.
+/// Reports the operation to the observer: initialisation as a write, the rest as updates. One that
+/// only tests writes nothing.
 void Observe(Warp& warp, const Insn& in, uint32_t lane, uint8_t* p, BarOp op, uint64_t old,
              bool passed) {
   Access access = AccessTo(in, p, 8);
@@ -55,7 +56,8 @@ void Observe(Warp& warp, const Insn& in, uint32_t lane, uint8_t* p, BarOp op, ui
   }
 }
 
-/// small: BarOp | 256 when arriving expects bytes first; b: count or bytes; c: bytes of arrive.
+/// An operation on an mbarrier. small: BarOp, | 256 when the arrival first expects bytes; list:
+/// Space; b: a count or bytes, or the phase to test; c: the bytes of an arrival.
 void MBarrier(Warp& warp, const Insn& in, uint32_t active) {
   const AddressReader address(warp, in);
   const BarOp op = static_cast<BarOp>(in.small & 0xFF);
@@ -155,8 +157,9 @@ Access AsyncTo(const uint8_t* at, uint32_t bytes) {
   return {const_cast<uint8_t*>(at), bytes, Order::kWeak, Scope::kGpu, true};
 }
 
-/// From d-address (a, imm) what lies at the list's address: list = source Ref, offset, flags, Space
-/// of both; b: bytes to read (fewer than `small` leave zeros), c: predicate "ignore the source".
+/// Copies to the address (a, imm, flags). list: Ref, offset and flags of the source address, then
+/// Space of the destination and of the source. small: bytes to copy, 0 for a bulk copy; b: bytes to
+/// read, where the rest of `small` becomes zeros; c: predicate that says to ignore the source.
 void Copy(Warp& warp, const Insn& in, uint32_t active) {
   const AddressReader to(warp, in);
   const uint32_t* list = &warp.block->program->lists[in.list];
@@ -178,7 +181,7 @@ void Copy(Warp& warp, const Insn& in, uint32_t active) {
       if (warp.observer != nullptr) warp.observer->Write(warp, lane, AsyncTo(d, step), nullptr);
       std::memset(d, 0, step);
       if (bytes <= at) continue;
-      // The source is aligned to the whole piece even where less of it is read.
+      // The source is aligned to a whole piece even where less of it is read.
       const uint8_t* s = ResolveIn(static_cast<Space>(list[4]), warp, from(lane) + at,
                                    bytes >= at + step ? step : 1, lane);
       if (s == nullptr) return;
@@ -189,7 +192,8 @@ void Copy(Warp& warp, const Insn& in, uint32_t active) {
   });
 }
 
-/// flags: 1 bulk; small: 0 commit, 1 wait, 2 both; imm: groups that may stay unfinished.
+/// Commits a group of copies or waits for groups. flags: 1 bulk; small: 0 commit, 1 wait, 2 both;
+/// imm: number of groups that may stay unfinished.
 void CopyGroup(Warp& warp, const Insn& in, uint32_t active) {
   if (warp.observer == nullptr) return;
   const bool bulk = in.flags != 0;
@@ -252,7 +256,7 @@ bool DecodeCp(Decoder& decoder) {
     if (decoder.Has(word)) return UseGroup(decoder);
   }
   if (decoder.Has("mbarrier")) {
-    // Without .noinc: one arrival expected more, and made at once.
+    // Without .noinc, the instruction adds one expected arrival and makes it at once.
     const BarOp op = decoder.Has("noinc") ? BarOp::kArrive : BarOp::kTouch;
     if (!UseBarrier(decoder, op, 0, 9, Type::kU32)) return false;
     out.flags |= kAsync;

@@ -1,7 +1,7 @@
-// f32 and f64 arithmetic with IEEE rounding [PTX ISA 9.7.3]. NaN results of f32 are the device's
-// canonical NaN, 0x7FFFFFFF; f64 keeps the payload of a NaN operand, on the device as on the host.
-// Compiled with -frounding-math: directed roundings switch the mode of the host's floating-point
-// unit around the loop over lanes.
+// f32 and f64 arithmetic with IEEE rounding [PTX ISA 9.7.3]. A NaN result of f32 is the canonical
+// NaN of GPUs, 0x7FFFFFFF; f64 keeps the payload of a NaN operand, on a GPU as on the host.
+// Compiled with -frounding-math, because directed roundings switch the mode of the host's
+// floating-point unit around the loop over lanes.
 #include <cfenv>
 #include <cmath>
 
@@ -21,7 +21,7 @@ inline float Canonical(float value) {
 }
 inline double Canonical(double value) { return value; }
 inline float Saturate(float value) {
-  if (!(value > 0)) return 0.0f;  // NaN too [9.7.3]
+  if (!(value > 0)) return 0.0f;  // also for NaN [9.7.3]
   return value > 1 ? 1.0f : value;
 }
 
@@ -93,7 +93,7 @@ void Lanes(Warp& warp, const Insn& in, uint32_t active) {
   });
 }
 
-/// small: an fesetround mode.
+/// small: a mode of fesetround.
 template <typename T, typename Op>
 __attribute__((noinline)) void RoundedLanes(Warp& warp, const Insn& in, uint32_t active) {
   std::fesetround(in.small);
@@ -108,7 +108,8 @@ int HostRounding(const Decoder& decoder) {
   return FE_TONEAREST;
 }
 
-/// Operand 0 = Op(1, 2, 3) for as many as there are; rows that are missing repeat the first.
+/// Decodes "operand 0 = Op of operands 1 to 3". There may be fewer; the first one's row then
+/// replaces the missing ones.
 template <typename Op>
 bool DecodeFloat(Decoder& decoder) {
   const Type type = decoder.TypeAt(0);
@@ -131,8 +132,8 @@ bool DecodeFloat(Decoder& decoder) {
   return true;
 }
 
-/// div, rcp and sqrt: correctly rounded, or .approx and .full by the same exact operation, which
-/// lies within every bound that the ISA gives for them.
+/// div, rcp and sqrt. The forms .approx and .full use the correctly rounded operation too, which is
+/// within every bound that the ISA gives for them.
 template <typename Op>
 bool DecodeExactable(Decoder& decoder) {
   const bool coarse = decoder.Has("approx") && decoder.TypeAt(0) == Type::kF64;
@@ -169,7 +170,7 @@ void MinMax(Warp& warp, const Insn& in, uint32_t active) {
         nan_value = value;
         continue;
       }
-      // -0 is less than +0.
+      // The instructions order -0 below +0.
       const bool less =
           value < best || (value == best && std::signbit(value) && !std::signbit(best));
       const bool greater =
@@ -213,7 +214,7 @@ void Sign(Warp& warp, const Insn& in, uint32_t active) {
     const Cell magnitude = bits & ~kSign;
     if constexpr (sizeof(Cell) == 4) {
       d[lane] = magnitude > 0x7F800000u ? 0x7FFFFFFFu : kNegate ? bits ^ kSign : magnitude;
-    } else {  // a NaN stays what it is
+    } else {  // a NaN stays unchanged
       d[lane] = magnitude > 0x7FF0'0000'0000'0000ull ? bits : kNegate ? bits ^ kSign : magnitude;
     }
   });
@@ -231,7 +232,7 @@ template <typename Cell>
 void CopySign(Warp& warp, const Insn& in, uint32_t active) {
   constexpr Cell kSign = Cell{1} << (sizeof(Cell) * 8 - 1);
   Cell* d = warp.Row<Cell>(in.d);
-  const Cell* a = warp.Row<Cell>(in.a);  // the sign
+  const Cell* a = warp.Row<Cell>(in.a);  // gives the sign
   const Cell* b = warp.Row<Cell>(in.b);
   ForLanes(active, [=](uint32_t lane) { d[lane] = (a[lane] & kSign) | (b[lane] & ~kSign); });
 }

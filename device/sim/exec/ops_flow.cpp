@@ -18,7 +18,8 @@ void Branch(Warp& warp, const Insn& in, uint32_t active) {
     warp.group_pc = target;
     if (backward && warp.split) {
       warp.CountLoop();
-      // Out of the usual order, lanes that wait may have a lower pc: meet them.
+      // In a favoured group's turn, waiting lanes may have a lower pc. A new choice lets this group
+      // join them.
       if (!warp.choose && warp.favoured != 0) warp.Park();
     }
     return;
@@ -130,7 +131,7 @@ void CallFunction(Warp& warp, const Insn& in, uint32_t active, uint32_t callee_i
   if (whole) {
     warp.group_local = new_local;
     warp.group_pc = callee.entry_pc;
-    warp.merge_pc = kFullMask;  // nobody else is in this frame
+    warp.merge_pc = kFullMask;  // no other lane is in this frame
     return;
   }
   warp.EnterFrame(old_frame, 0);
@@ -164,7 +165,7 @@ void CallIndirect(Warp& warp, const Insn& in, uint32_t active) {
     return;
   }
   if (same != active) {
-    // Lanes with other targets make their own call: they stay at this instruction.
+    // Lanes with other targets stay at this instruction and make their own call later.
     const uint32_t rest = active & ~same;
     const uint32_t others = warp.group & ~active;
     const uint32_t here = warp.group_pc - 1;
@@ -180,7 +181,7 @@ void CallIndirect(Warp& warp, const Insn& in, uint32_t active) {
   if (same != active) warp.Park();
 }
 
-/// The slot of an actual argument: a .param variable, a register or a literal.
+/// Appends the slot of an actual argument: a .param variable, a register or a literal.
 bool UseArgument(Decoder& decoder, const ptx::Operand& operand, std::vector<ArgSlot>* slots) {
   const Symbol* symbol = operand.kind == Kind::kName ? decoder.Find(operand.text) : nullptr;
   if (symbol != nullptr && symbol->kind == Symbol::Kind::kFunctionParam) {
@@ -208,7 +209,8 @@ bool UseArguments(Decoder& decoder, const ptx::Operand& operand, std::vector<Arg
   return true;
 }
 
-/// call (returns), function, (arguments), prototype; the first and the last two may be missing.
+/// Decodes "call (returns), function, (arguments), prototype", of which only the function is
+/// required.
 bool DecodeCall(Decoder& decoder) {
   CallSite site;
   size_t at = 0;
@@ -265,7 +267,7 @@ void Trap(Warp& warp, const Insn&, uint32_t active) {
   warp.Raise(FaultKind::kTrap, static_cast<uint32_t>(std::countr_zero(active)), "trap");
 }
 
-/// A breakpoint without a debugger ends the kernel.
+/// brkpt: as there is no debugger, it ends the kernel.
 void Breakpoint(Warp& warp, const Insn&, uint32_t active) {
   warp.Raise(FaultKind::kTrap, static_cast<uint32_t>(std::countr_zero(active)), "breakpoint");
 }

@@ -1,5 +1,5 @@
-// f16, bf16 and their pairs [PTX ISA 9.7.4]. Values are widened, computed so that one rounding
-// remains, and rounded.
+// f16, bf16 and their pairs [PTX ISA 9.7.4]. Operands are widened, the result is computed so that
+// only one rounding remains, and then rounded.
 #include <cmath>
 
 #include "device/sim/exec/half.h"

@@ -10,7 +10,7 @@ namespace {
 template <typename T>
 using Unsigned = std::make_unsigned_t<T>;
 
-// Arithmetic is done unsigned and wide enough that nothing overflows in C++.
+// The arithmetic uses unsigned types that are wide enough, so that nothing overflows in C++.
 struct Add {
   template <typename T>
   T operator()(T a, T b) const {
@@ -70,7 +70,7 @@ struct MulAdd {
   }
 };
 template <typename Mul>
-struct MulHighAddSat {  // mad.hi.sat.s32, mad24.hi.sat.s32
+struct MulHighAddSat {  // for mad.hi.sat.s32 and mad24.hi.sat.s32
   int32_t operator()(int32_t a, int32_t b, int32_t c) const {
     const int64_t sum = int64_t{Mul{}(a, b)} + c;
     return static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX));
@@ -86,7 +86,8 @@ struct SubSat {
     return static_cast<int32_t>(std::clamp<int64_t>(int64_t{a} - b, INT32_MIN, INT32_MAX));
   }
 };
-/// Division by zero is unspecified; the device gives all ones, and the dividend for rem.
+/// The ISA does not specify division by zero. A GPU gives all ones for div and the dividend for
+/// rem.
 struct Div {
   template <typename T>
   T operator()(T a, T b) const {
@@ -168,7 +169,7 @@ void Carry(Warp& warp, const Insn& in, uint32_t active) {
   ForLanes(active, [&](uint32_t lane) {
     using Wide = unsigned __int128;
     const T right = kSubtract ? static_cast<T>(~b[lane]) : b[lane];
-    // sub.cc leaves CF = borrow; subc subtracts it: a + ~b + !borrow.
+    // sub.cc sets CF to the borrow, and subc subtracts it: a + ~b + !borrow.
     const uint32_t in_bit = kUseCarry ? (carry >> lane) & 1u : 0;
     const Wide sum = Wide{a[lane]} + right + (kSubtract ? 1 - in_bit : in_bit);
     d[lane] = static_cast<T>(sum);
@@ -179,7 +180,7 @@ void Carry(Warp& warp, const Insn& in, uint32_t active) {
   warp.carry = carry;
 }
 
-/// mad.cc and madc: the product's low or high half joins the carry chain.
+/// mad.cc and madc: they add the low or high half of the product with carry.
 template <typename T, bool kHigh, bool kUseCarry, bool kSetCarry>
 void MadCarry(Warp& warp, const Insn& in, uint32_t active) {
   using U = Unsigned<T>;
@@ -384,7 +385,7 @@ bool DecodeSad(Decoder& decoder) {
                 PickInteger(type, []<typename T>() -> Handler { return Map3<T, T, T, T, Sad>; }));
 }
 
-/// add, sub, min, max, abs and neg exist for integers here and for floats in ops_float.cpp.
+/// Decodes add, sub, min, max, abs and neg: integer forms here, float forms by ops_float.cpp.
 template <bool (*kInteger)(Decoder&)>
 bool DecodeShared(Decoder& decoder) {
   const Type type = decoder.TypeAt(0);

@@ -1,6 +1,6 @@
 // Matrices over a warp: ldmatrix, stmatrix, movmatrix and mma.sync [PTX ISA 9.7.14.5]. Products are
 // summed in double and rounded once to the accumulator's type, so the order of summation does not
-// show; a GPU may differ in the last bits. Integers and f64 are exact. wmma: ops_wmma.cpp.
+// show; a GPU may differ in the last bits. Integers and f64 are exact. For wmma see ops_wmma.cpp.
 #include <cstring>
 
 #include "device/sim/exec/lanes.h"
@@ -13,25 +13,25 @@ struct Spot {
   uint32_t row, column;
 };
 
-/// Where element `i` of lane `lane` lies in A (m x k), by the elements in a register
-/// [9.7.14.5]: matrices of 8 rows have no second half of rows.
+/// The row and column in A (m x k) of element `i` of lane `lane` [9.7.14.5]; `per_word` is the
+/// number of elements in a register. A matrix of 8 rows has no second half of rows.
 Spot PlaceA(uint32_t m, uint32_t lane, uint32_t i, uint32_t per_word) {
   const uint32_t word = i / per_word, halves = m / 8;
   return {lane / 4 + word % halves * 8,
           (lane % 4) * per_word + i % per_word + word / halves * 4 * per_word};
 }
-/// ... in B (k x 8).
+/// The same in B (k x 8).
 Spot PlaceB(uint32_t lane, uint32_t i, uint32_t per_word) {
   const uint32_t word = i / per_word;
   return {(lane % 4) * per_word + i % per_word + word * 4 * per_word, lane / 4};
 }
-/// ... in C and D (m x 8).
+/// The same in C and D (m x 8).
 Spot PlaceC(uint32_t lane, uint32_t i) {
   return {lane / 4 + (i / 2) * 8, (lane % 4) * 2 + (i & 1)};
 }
 
-/// One element of D. Products of f64 are fused with the sum one after the other; integer sums are
-/// exact; others are summed in double.
+/// One element of D. For f64, each product is fused with the sum in turn; integer sums are exact;
+/// other products are summed in double.
 double Dot(Element element, const double* a, const double* b, uint32_t k, bool bit_and,
            double sum) {
   if (element == Element::kF64) {
@@ -46,7 +46,7 @@ double Dot(Element element, const double* a, const double* b, uint32_t k, bool b
   return sum;
 }
 
-/// list: elements of a, b, c, d; m; k; numbers of registers of d, a, b, c; then the Refs.
+/// mma. list: Element of a, b, c, d; m; k; numbers of registers of d, a, b, c; then their Refs.
 /// flags: 1 saturate, 2 the product of bits is "and".
 void Mma(Warp& warp, const Insn& in, uint32_t active) {
   const uint32_t* list = &warp.block->program->lists[in.list];
@@ -60,7 +60,7 @@ void Mma(Warp& warp, const Insn& in, uint32_t active) {
                "a matrix instruction needs all lanes of the warp");
     return;
   }
-  std::vector<double> a(size_t{m} * k), b(size_t{8} * k);  // a: row after row, b: column by column
+  std::vector<double> a(size_t{m} * k), b(size_t{8} * k);  // a: row by row, b: column by column
   double c[16][8];
   const uint32_t pa = PerWord(ea), pb = PerWord(eb), own = m / 4;
   for (uint32_t lane = 0; lane < kLanes; ++lane) {
@@ -87,7 +87,8 @@ void Mma(Warp& warp, const Insn& in, uint32_t active) {
   }
 }
 
-/// The shape "m16n8k16"; false for shapes other than m8n8 and m16n8.
+/// Reads the shape from the modifier, such as "m16n8k16"; false for shapes other than m8n8 and
+/// m16n8.
 bool UseShape(Decoder& decoder, uint32_t* m, uint32_t* k) {
   for (const uint32_t rows : {8u, 16u}) {
     for (const uint32_t depth : {4u, 8u, 16u, 32u, 64u, 128u, 256u}) {
@@ -103,7 +104,7 @@ bool UseShape(Decoder& decoder, uint32_t* m, uint32_t* k) {
 bool DecodeMma(Decoder& decoder) {
   uint32_t m = 0, k = 0;
   if (decoder.OperandCount() != 4 || !UseShape(decoder, &m, &k)) return false;
-  // A is row-major and B column-major in all shapes but the m8n8k4 of f16, which is not known.
+  // A is row-major and B column-major in all shapes but m8n8k4 of f16, which is not supported.
   if (!decoder.Has("row") || !decoder.Has("col")) return false;
   std::vector<Element> types;
   for (const std::string& modifier : decoder.in().modifiers) {
@@ -145,7 +146,7 @@ bool DecodeMma(Decoder& decoder) {
   return true;
 }
 
-/// movmatrix: the 8 x 8 matrix of 16-bit elements that the lanes hold, transposed [9.7.14.5.17].
+/// movmatrix: transposes the 8 x 8 matrix of 16-bit elements that the lanes hold [9.7.14.5.17].
 void MoveMatrix(Warp& warp, const Insn& in, uint32_t active) {
   uint16_t matrix[8][8];
   const uint32_t* a = warp.Row<uint32_t>(in.a);

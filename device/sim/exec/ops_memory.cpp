@@ -1,5 +1,5 @@
-// ld, st and their kin [PTX ISA 9.7.9.8 - 9.7.9.15]. Accesses are plain host accesses of the full
-// width (so a 4-byte store is never seen by halves); ordering qualifiers become host fences.
+// ld, st and their relatives [PTX ISA 9.7.9.8 - 9.7.9.15]. An access is a plain host access of the
+// full width, so nobody sees half of a 4-byte store. Ordering qualifiers become host fences.
 #include <emmintrin.h>
 
 #include <atomic>
@@ -14,8 +14,8 @@ using Kind = ptx::Operand::Kind;
 
 constexpr uint16_t kAcquire = 1, kRelease = 2, kStrong = 4, kReadOnly = 8;
 
-/// What a read finds through the cache that is not coherent. Stepped mode has none: it reports
-/// every read in which that could have made a difference.
+/// Where a read through the cache that is not coherent finds its bytes. Stepped mode has no such
+/// cache; it reports every read for which the cache could have made a difference.
 const uint8_t* ThroughCache(Warp& warp, const uint8_t* at, uint32_t bytes) {
   if (warp.observer != nullptr) return at;
   auto& cache = warp.block->read_only;
@@ -52,7 +52,7 @@ void Load(Warp& warp, const Insn& in, uint32_t active) {
   }
 }
 
-/// The same of global memory through the cache that is not coherent.
+/// As Load, from global memory through the cache that is not coherent.
 template <typename T, typename Cell>
 void LoadReadOnly(Warp& warp, const Insn& in, uint32_t active) {
   const AddressReader address(warp, in);
@@ -87,7 +87,8 @@ void Store(Warp& warp, const Insn& in, uint32_t active) {
   warp.rested = false;
 }
 
-/// One lane's vector moves as one access of up to 16 bytes, so that a 16-byte store is seen whole.
+/// Copies one lane's vector by accesses of up to 16 bytes, so that nobody sees a part of a 16-byte
+/// store.
 void CopyWhole(uint8_t* to, const uint8_t* from, uint32_t bytes) {
   for (; bytes >= 16; bytes -= 16, to += 16, from += 16) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
@@ -111,10 +112,10 @@ void CopyWhole(uint8_t* to, const uint8_t* from, uint32_t bytes) {
 struct VectorShape {
   Space space;
   uint32_t count;
-  uint32_t bytes;  // of an element
+  uint32_t bytes;  // size of an element
   bool is_signed;
-  const uint32_t* refs;   // of the elements
-  const uint32_t* cells;  // bytes of their cells
+  const uint32_t* refs;   // the Ref of each element
+  const uint32_t* cells;  // the size of each element's cell, in bytes
 };
 
 VectorShape ShapeOf(Warp& warp, const Insn& in) {
@@ -233,7 +234,7 @@ uint16_t OrderOf(const Decoder& decoder) {
   return order;
 }
 
-/// The space of an access; a direct access to a function's parameter is one to its local frame.
+/// The space of an access. A direct access to a function's parameter goes to the local frame.
 Space AccessSpace(Decoder& decoder, const Address& address) {
   Space space = SpaceOf(decoder.in());
   using SymbolKind = Symbol::Kind;
@@ -254,7 +255,8 @@ bool DecodeAccess(Decoder& decoder, bool load, uint16_t order) {
   const Address address = decoder.UseAddress(decoder.Operand(load ? 1 : 0));
   const Space space = AccessSpace(decoder, address);
   Insn& out = decoder.out;
-  // Through the cache goes global memory alone: a generic address (of ldu) may be any.
+  // Only accesses to global memory go through the cache. The generic address of an ldu may name
+  // any.
   out.small = space == Space::kGlobal ? order : order & ~kReadOnly;
   const bool read_only = (out.small & kReadOnly) != 0;
   if (value.kind != Kind::kVector && type != Type::kB128) {
@@ -292,14 +294,14 @@ bool DecodeStore(Decoder& decoder) { return DecodeAccess(decoder, false, OrderOf
 
 void Nothing(Warp&, const Insn&, uint32_t) {}
 
-/// Hints without effect on results.
+/// Decodes hints, which have no effect on results.
 bool DecodeHint(Decoder& decoder) {
   decoder.out.run = Nothing;
   return true;
 }
 
 bool DecodeCreatePolicy(Decoder& decoder) {
-  // A cache policy is opaque; any value will do, since all accesses ignore it.
+  // A cache policy is opaque. Any value is right, because all accesses ignore it.
   if (decoder.OperandCount() < 1) return false;
   Insn& out = decoder.out;
   out.d = decoder.Destination(0, Type::kB64);

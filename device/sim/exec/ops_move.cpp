@@ -30,7 +30,8 @@ uint64_t ReadPart(Warp& warp, Ref ref, uint32_t bytes, uint32_t lane, uint32_t w
   return bytes == 8 ? warp.Row<uint64_t>(ref)[lane] : warp.Row<uint32_t>(ref)[lane];
 }
 
-/// Joins small parts into one register: small = bytes of a part, list = refs, flags = count.
+/// Packs small parts into one register. small: bytes of a part; list: their Refs; flags: their
+/// number.
 void Pack(Warp& warp, const Insn& in, uint32_t active) {
   const uint32_t* parts = &warp.block->program->lists[in.list];
   const uint32_t bits = in.small * 8u;
@@ -125,7 +126,7 @@ bool DecodeMov(Decoder& decoder) {
 
 // ---- generic addresses ----
 
-/// small: 4 or 8, cell of a | flags 1: to a space, else to generic; imm: which window.
+/// cvta. small: the Space; flags: 1 from generic to the space, 0 from the space to generic.
 template <typename D, typename A>
 void ConvertAddress(Warp& warp, const Insn& in, uint32_t active) {
   D* d = warp.Row<D>(in.d);
@@ -184,7 +185,7 @@ void IsSpace(Warp& warp, const Insn& in, uint32_t active) {
                       : window < 2 * Windows::kBytes ? Space::kLocal
                                                      : Space::kParam;
     bool is = own == space;
-    if (space == Space::kGeneric) {  // isspacep.const: inside a constant variable
+    if (space == Space::kGeneric) {  // isspacep.const asks whether it is inside a constant variable
       is = false;
       for (const GlobalInfo& global : warp.block->program->global_infos) {
         is |= global.is_constant && a[lane] - global.address < global.bytes;
@@ -206,7 +207,7 @@ bool DecodeIsSpace(Decoder& decoder) {
   return true;
 }
 
-/// mapa: every cluster has one block, so every address is its own.
+/// mapa: every cluster has one block, so an address maps to itself.
 bool DecodeMapa(Decoder& decoder) {
   const Type type = decoder.TypeAt(0);
   if (decoder.OperandCount() != 3) return false;

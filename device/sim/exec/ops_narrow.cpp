@@ -1,5 +1,5 @@
-// Conversions to and from formats that no register type names: fp8 (e4m3, e5m2), tf32, and
-// cvt.pack's pairs of small integers [PTX ISA 9.7.9.21-22].
+// Conversions to and from formats for which there is no register type: fp8 (e4m3, e5m2), tf32, and
+// the pairs of small integers of cvt.pack [PTX ISA 9.7.9.21-22].
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 
 struct Fp8 {
   int mantissa_bits, bias;
-  uint8_t largest, nan;  // magnitudes
+  uint8_t largest, nan;  // bits without the sign
 };
 constexpr Fp8 kE4M3{3, 7, 0x7E, 0x7F}, kE5M2{2, 15, 0x7B, 0x7F};
 
@@ -23,10 +23,11 @@ uint8_t RoundToFp8(const Fp8& format, double value, bool relu) {
   const double magnitude = std::fabs(value);
   if (magnitude >= Fp8ToFloat(format.bias == 7, format.largest)) return sign | format.largest;
   if (magnitude == 0) return sign;
-  const int lowest = 1 - format.bias;  // exponent of the smallest normal
+  const int lowest = 1 - format.bias;  // exponent of the smallest normal value
   const int exponent = std::max(std::ilogb(magnitude), lowest);
   const int quantum = exponent - format.mantissa_bits;
-  // Counts units of the last place; a carry into the next binade gives the right code by itself.
+  // The value in units of the last place. A carry into the next binade gives the right code by
+  // itself.
   const double units = RoundInteger(std::ldexp(magnitude, -quantum), Rounding::kNearest);
   const int code = static_cast<int>(units) + ((exponent - lowest) << format.mantissa_bits);
   return sign | static_cast<uint8_t>(std::min<int>(code, format.largest));
@@ -106,7 +107,7 @@ bool DecodeFp8(Decoder& decoder) {
 
 constexpr uint8_t kAway = 1, kTruncate = 4, kNarrowFinite = 8;
 
-/// f32 to the upper 19 bits, the others zero.
+/// Rounds an f32 to tf32: its upper 19 bits; the other bits become zero.
 void ToTf32(Warp& warp, const Insn& in, uint32_t active) {
   uint32_t* d = warp.Row<uint32_t>(in.d);
   const uint32_t* a = warp.Row<uint32_t>(in.a);
@@ -147,7 +148,8 @@ bool DecodeTf32(Decoder& decoder) {
 
 // ---- cvt.pack ----
 
-/// flags: signed; small: bits of an element; c, if any, shifted up by two elements.
+/// cvt.pack. flags: 1 if the elements are signed; small: bits of an element; c, if there is one, is
+/// shifted up by two elements.
 void PackPair(Warp& warp, const Insn& in, uint32_t active) {
   uint32_t* d = warp.Row<uint32_t>(in.d);
   const uint32_t* a = warp.Row<uint32_t>(in.a);

@@ -1,5 +1,5 @@
-// alloca, stacksave and stackrestore [PTX ISA 9.7.18]. What a thread allocates lies in a stack of
-// its own behind the frames of its functions, in the same local window; a return frees what its
+// alloca, stacksave and stackrestore [PTX ISA 9.7.18]. A thread allocates from a stack of its own,
+// which lies behind the frames of its functions in the same local window. A return frees what its
 // function allocated.
 #include <fmt/format.h>
 

@@ -1,5 +1,6 @@
 // The SIMD video instructions that nvcc still emits (__vabsdiffu4, __vsadu4...): operations on the
-// bytes or halves of registers, without byte selectors [PTX ISA 9.7.17]. Scalar ones are not known.
+// bytes or halves of registers, without byte selectors [PTX ISA 9.7.17]. The scalar ones are not
+// supported.
 #include <algorithm>
 #include <cstdlib>
 
@@ -18,7 +19,7 @@ int64_t Apply(VideoOp op, int64_t a, int64_t b) {
       return a + b;
     case VideoOp::kSub:
       return a - b;
-    case VideoOp::kAverage:  // rounds away from zero
+    case VideoOp::kAverage:  // rounded away from zero
       return a + b >= 0 ? (a + b + 1) >> 1 : (a + b) >> 1;
     case VideoOp::kAbsDiff:
       return std::abs(a - b);
@@ -30,7 +31,8 @@ int64_t Apply(VideoOp op, int64_t a, int64_t b) {
   return 0;
 }
 
-/// small: VideoOp; imm: bits of a part; c: added to the sum of the parts where kAccumulate.
+/// small: VideoOp; imm: bits of a part; c: a value that is added to the sum of the parts in the
+/// forms with kAccumulate.
 void Video(Warp& warp, const Insn& in, uint32_t active) {
   uint32_t* d = warp.Row<uint32_t>(in.d);
   const uint32_t* a = warp.Row<uint32_t>(in.a);

@@ -1,7 +1,7 @@
 // Instructions that join the lanes of a warp: shfl, vote, match, redux, elect, bar.warp.sync,
 // activemask [PTX ISA 9.7.9.5-6, 9.7.13.9-16]. A lane that arrives leaves its operands in
-// Warp::sync and waits; when all live lanes of its mask have arrived, results are written for all
-// of them at once. Exited lanes are not waited for.
+// Warp::sync and waits. When all live lanes of its mask have arrived, the results are written for
+// all of them at once. Exited lanes are not waited for.
 #include <algorithm>
 
 #include "device/sim/exec/lanes.h"
@@ -149,14 +149,15 @@ void CompleteShuffle(Warp& warp, WarpOp op, uint32_t lanes) {
   ForLanes(lanes, [&](uint32_t lane) {
     const Insn& in = warp.code[warp.pc[lane]];
     const auto [from, in_range] = ShuffleSource(op, lane, warp.sync[lane].b, warp.sync[lane].c);
-    // Reading a lane that takes no part is undefined; it reads its own value here.
+    // To read from a lane that takes no part is undefined. Here the lane then reads its own value.
     const uint32_t source = (lanes >> from) & 1 ? from : lane;
     RowOf(warp, lane, in.d)[lane] = warp.sync[source].a;
     if (in.e != kNoRef) PutBit(warp, lane, in.e, in_range);
   });
 }
 
-/// All live lanes of the mask are here: writes the results and lets them go on.
+/// Called when all live lanes of the mask have arrived: writes the results and lets the lanes go
+/// on.
 void Complete(Warp& warp, WarpOp op, uint32_t lanes) {
   switch (op) {
     case WarpOp::kBarrier:
@@ -227,7 +228,7 @@ void Arrive(Warp& warp, const Insn& in, uint32_t active) {
   warp.Park();
   ForLanes(active, [&](uint32_t lane) { warp.pc[lane] = here; });
   if (uniform) {
-    // The whole warp is here together: no need to look for anybody, the group stays.
+    // The whole warp has arrived together, so nobody is missing and the group stays.
     Complete(warp, static_cast<WarpOp>(in.small), active);
     warp.group = group;
     warp.choose = false;
@@ -237,7 +238,7 @@ void Arrive(Warp& warp, const Insn& in, uint32_t active) {
   warp.CheckWarpSync();
 }
 
-/// Destination of "d" or "d|p".
+/// Sets the destinations from an operand "d" or "d|p".
 void UseResult(Decoder& decoder, const ptx::Operand& operand, Type type) {
   if (operand.kind == ptx::Operand::Kind::kPair) {
     decoder.out.d = decoder.Destination(operand.children[0], type);
@@ -247,7 +248,8 @@ void UseResult(Decoder& decoder, const ptx::Operand& operand, Type type) {
   }
 }
 
-/// The member mask is operand `n`; forms without .sync join the lanes that happen to be active.
+/// Takes the member mask from operand `n`. Forms without .sync join the lanes that happen to be
+/// active.
 bool UseMask(Decoder& decoder, size_t n) {
   if (!decoder.Has("sync")) {
     decoder.out.flags |= kMaskIsActive;

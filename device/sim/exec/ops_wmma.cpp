@@ -1,6 +1,6 @@
-// wmma [PTX ISA 9.7.14.4]. The ISA leaves open how a fragment lies in the registers of a warp; here
-// lane l holds the elements l * n, l * n + 1 ... of the matrix, row after row, whatever its layout
-// in memory was. Sums as in ops_matrix.cpp.
+// wmma [PTX ISA 9.7.14.4]. The ISA leaves open how a fragment lies in the registers of a warp. Here
+// lane l holds the elements l * n, l * n + 1 ... of the matrix, counted row by row, whatever its
+// layout in memory is. Products are summed as in ops_matrix.cpp.
 #include <cmath>
 #include <cstring>
 
@@ -23,7 +23,7 @@ WmmaShape WmmaShapeOf(const Decoder& decoder) {
   return {};
 }
 
-/// The element types that the modifiers name, in order.
+/// The element types that the modifiers name, in their order.
 std::vector<Element> ElementsOf(const Decoder& decoder) {
   std::vector<Element> elements;
   for (const std::string& modifier : decoder.in().modifiers) {
@@ -35,8 +35,8 @@ std::vector<Element> ElementsOf(const Decoder& decoder) {
   return elements;
 }
 
-/// Types of the shapes: f64 has its own, tf32 too; the others share three. (What is below a byte
-/// is not known.)
+/// Whether the shape exists for the element type. f64 has a shape of its own, and so has tf32; the
+/// other types share three shapes. Types smaller than a byte are not supported.
 bool Fits(const WmmaShape& shape, Element e, bool accumulator) {
   if (shape.k == 4) return e == Element::kF64;
   if (shape.k == 8) return e == (accumulator ? Element::kF32 : Element::kTf32);
@@ -46,7 +46,8 @@ bool Fits(const WmmaShape& shape, Element e, bool accumulator) {
 
 Type RowType(Element e) { return e == Element::kF64 ? Type::kF64 : Type::kB32; }
 
-/// list: rows, columns, Element, Space, column-major, Refs...; b: stride in elements.
+/// wmma.load and wmma.store. list: rows, columns, Element, Space, whether column-major, Refs...; b:
+/// stride in elements.
 template <bool kStore>
 void Move(Warp& warp, const Insn& in, uint32_t active) {
   const AddressReader address(warp, in);
@@ -113,8 +114,8 @@ bool DecodeMove(Decoder& decoder, bool store) {
   return true;
 }
 
-/// list: m, n, k, elements of d, a, b, c; numbers of registers of d, a, b, c; Refs. flags:
-/// saturate.
+/// wmma.mma. list: m, n, k; Element of d, a, b, c; numbers of registers of d, a, b, c; Refs. flags:
+/// 1 saturate.
 void Multiply(Warp& warp, const Insn& in, uint32_t active) {
   if (active != kFullMask) {
     warp.Raise(FaultKind::kIllegalInstruction, static_cast<uint32_t>(std::countr_zero(active)),
@@ -148,7 +149,8 @@ void Multiply(Warp& warp, const Insn& in, uint32_t active) {
   }
 }
 
-/// wmma.mma.sync.aligned.row.col.shape.d.c for f16; .d.a.b.c for other inputs.
+/// Decodes wmma.mma.sync.aligned.row.col.shape, which ends in .d.c for f16 and in .d.a.b.c for
+/// other inputs.
 bool DecodeMultiply(Decoder& decoder) {
   const WmmaShape shape = WmmaShapeOf(decoder);
   std::vector<Element> e = ElementsOf(decoder);

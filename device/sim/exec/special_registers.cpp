@@ -1,4 +1,5 @@
-// Special registers [PTX ISA 10]. The handlers write 64-bit cells when Insn::small is 8.
+// Special registers [PTX ISA 10]. A handler writes 64-bit cells when Insn::small is 8, else 32-bit
+// ones.
 #include <string>
 #include <unordered_map>
 
@@ -175,7 +176,7 @@ std::unordered_map<std::string_view, Entry> MakeTable() {
       {"%is_explicit_cluster", {NotExplicit, Type::kPred}},
       {"%envreg1", {WorkspaceHigh, k32}},
       {"%envreg2", {WorkspaceLow, k32}},
-      // A cluster is one block.
+      // A cluster is one block here.
       {"%clusterid.x", {Ctaid<'x'>, k32}},
       {"%clusterid.y", {Ctaid<'y'>, k32}},
       {"%clusterid.z", {Ctaid<'z'>, k32}},
@@ -207,7 +208,7 @@ Handler SpecialRegister(std::string_view name, Type* type) {
     *type = Type::kU32;
     return Fixed<0>;
   }
-  // Performance counters count nothing.
+  // The performance counters do not count; they hold 0.
   if (name.starts_with("%pm") && name.size() > 3) {
     *type = name.ends_with("_64") ? Type::kU64 : Type::kU32;
     return Fixed<0>;

@@ -1,4 +1,4 @@
-// The motor of a warp: which lanes run, one instruction after the other.
+// Executes a warp: chooses which lanes run, and runs them one instruction after the other.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ constexpr uint32_t kNeverMerge = 0xFFFFFFFFu;
 constexpr uint32_t kMaxRegisterBytes = 64u << 20;
 constexpr uint32_t kMaxLocalBytes = 512u << 10;  // per lane, as on sm_90
 
-/// Lanes that could run now.
+/// The lanes that could run now.
 uint32_t ReadyLanes(const Warp& warp) {
   uint32_t ready = 0;
   ForLanes(warp.live, [&](uint32_t lane) {
@@ -21,8 +21,9 @@ uint32_t ReadyLanes(const Warp& warp) {
   return ready;
 }
 
-/// The lane whose group runs next. Deeper frames first, so that a callee's lanes come back before
-/// the caller goes on; then the lowest pc, so that the sides of a branch meet again behind it.
+/// The lane whose group runs next. The deepest frame goes first, so that the lanes of a callee
+/// return before the caller goes on. Within a frame the lowest pc goes first, so that the two sides
+/// of a branch meet again behind it.
 uint32_t LeadingLane(const Warp& warp, uint32_t lanes) {
   uint32_t best = std::countr_zero(lanes);
   ForLanes(lanes, [&](uint32_t lane) {
@@ -49,7 +50,7 @@ bool Choose(Warp& warp) {
   if (ready == 0) return false;
   if (warp.patience == 0) {
     warp.patience = Warp::kPatience;
-    // Turns alternate between the group that waited longest and the usual order.
+    // Turns alternate between the group that has waited longest and the usual order.
     warp.favoured = warp.favoured != 0 ? 0 : 1u << LongestWaitingLane(warp, ready);
   }
   if ((warp.favoured & ready) == 0) warp.favoured = 0;
@@ -120,7 +121,8 @@ uint32_t Warp::FrameOf(uint32_t caller, uint32_t function_index, uint32_t bytes)
   for (const CalleeFrame& known : callee_frames) {
     if (known.caller == caller && known.function == function_index) return known.at;
   }
-  // No more than a stack of calls needs, when nobody is in any of them.
+  // While no lane is in a call, all assigned frames are free and may be forgotten. This bounds
+  // their number.
   if (callee_frames.size() >= 64 &&
       std::ranges::all_of(calls, [](const auto& stack) { return stack.empty(); })) {
     callee_frames.clear();
