@@ -21,7 +21,7 @@ uint32_t PctChooser::Choose(ChoiceKind kind, std::span<const uint64_t> options) 
     uint32_t best = 0;
     for (uint32_t i = 0; i < options.size(); ++i) {
       const auto [it, fresh] = priorities_.try_emplace(options[i], 0);
-      // Above every priority that a change gives out.
+      // A first priority is above every priority that a change can assign.
       if (fresh) it->second = (random_.Next() >> 1) + changes_.size() + 1;
       if (it->second > priorities_[options[best]]) best = i;
     }

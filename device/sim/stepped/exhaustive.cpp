@@ -1,6 +1,7 @@
-// All runs of a scenario, each once up to the order of independent steps: depth-first over the
-// choices, replaying the prefix each time (stateless), with dynamic partial-order reduction, source
-// sets and sleep sets [Flanagan and Godefroid, POPL 2005; Abdulla et al., POPL 2014].
+// Makes all runs of a scenario, where runs that differ only in the order of independent steps count
+// as one. It goes depth-first over the choices and replays the prefix each time (stateless), with
+// dynamic partial-order reduction, source sets and sleep sets [Flanagan and Godefroid, POPL 2005;
+// Abdulla et al., POPL 2014].
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,23 +12,25 @@
 namespace cupola::sim {
 namespace {
 
-using Key = uint64_t;  // of an actor
+using Key = uint64_t;  // ActorId::Key
 
-/// What was decided at one step and what remains to be tried there.
+/// The decisions at one step of the current run, and those that remain to be tried there.
 struct Node {
-  std::vector<Key> enabled;
+  std::vector<Key> enabled;  // the actors that could step
   Key chosen = 0;
-  Step step;  // what `chosen` did
-  std::set<Key> backtrack, done;
-  std::map<Key, Step> sleep;  // need not be tried here: their step was tried before, and commutes
-  std::map<Key, Step> explored;  // steps of `done`
+  Step step;  // the step of `chosen`
+  std::set<Key> backtrack, done;  // the actors to be tried here; those that were tried
+  // Actors that need not be tried here: their step was tried before, and commutes with the steps
+  // since.
+  std::map<Key, Step> sleep;
+  std::map<Key, Step> explored;  // the steps of the actors in `done`
   struct Inner {
-    uint32_t answer = 0, count = 0;
+    uint32_t answer = 0, count = 0;  // count: number of options
   };
-  std::vector<Inner> inner;  // answers to the other choices of the step
+  std::vector<Inner> inner;  // the step's other choices, in order
 };
 
-/// Follows the stack, then goes on with whoever does not sleep.
+/// Follows the stack to its end, and then chooses actors that do not sleep.
 class StackChooser final : public Chooser {
  public:
   explicit StackChooser(std::vector<Node>* stack) : stack_(stack) {}
@@ -100,7 +103,8 @@ class Search {
   SearchResult result_;
 };
 
-/// Notes the step that was just made. False: the run is one that was seen before.
+/// Records the step that was just made. False when the run is to end here: an equivalent run was
+/// made before, or the scenario differs from run to run.
 bool Search::Extend(SteppedDevice& device, size_t depth, std::map<Key, Step>* sleep) {
   const Step& step = device.last_step();
   ActorId chosen = step.actor;
@@ -173,15 +177,16 @@ void Search::RunOne() {
   result_.failure = std::move(failure);
 }
 
-/// Finds the pairs of conflicting steps of the last run that could have come the other way round
-/// and asks for that at the node of the earlier one.
+/// Finds the pairs of conflicting steps of the last run that could have come in the other order,
+/// and asks for that order at the node of the earlier step.
 void Search::FindReversals() {
   const size_t count = stack_.size();
-  std::map<Key, size_t> actors;  // -> dense number
+  std::map<Key, size_t> actors;  // actor -> number from 0
   std::vector<size_t> who(count);
   for (size_t j = 0; j < count; ++j)
     who[j] = actors.try_emplace(stack_[j].chosen, actors.size()).first->second;
-  // before[j][a]: 1 + the last step of actor a that step j is ordered behind, itself included.
+  // before[j][a] is 1 + the last step of actor a behind which step j is ordered. A step counts as
+  // ordered behind itself.
   std::vector<std::vector<size_t>> before(count);
   std::vector<size_t> last(actors.size(), 0);  // 1 + the actor's last step so far
   const auto take = [](std::vector<size_t>& into, const std::vector<size_t>& from) {
@@ -191,7 +196,7 @@ void Search::FindReversals() {
     const size_t own = last[who[j]];
     std::vector<size_t> clock(actors.size(), 0);
     if (own != 0) take(clock, before[own - 1]);
-    // The step that made this one possible is no rival of it.
+    // The step that made step j possible cannot come after it, so the two are ordered.
     for (size_t i = j; i > own; --i) {
       if (std::ranges::find(stack_[i - 1].enabled, stack_[j].chosen) != stack_[i - 1].enabled.end())
         continue;
@@ -211,13 +216,15 @@ void Search::FindReversals() {
   }
 }
 
-/// The reversal starts with what follows step i without depending on it, and then does step j: any
-/// actor that can begin that will do (source sets [Abdulla et al., POPL 2014]); step j's own actor
-/// alone would not, where it sleeps. `before[j]` is what j is ordered behind, step i left out.
+/// Asks for a run in which step j comes before step i. Such a run first makes the steps that follow
+/// step i without depending on it, and then step j. Any actor that can begin this sequence will do
+/// (source sets [Abdulla et al., POPL 2014]). To ask only for the actor of step j would not be
+/// enough where that actor sleeps. `before[j]` does not count the conflict of step j with step i
+/// itself.
 void Search::Reverse(size_t i, size_t j, const std::vector<size_t>& who,
                      const std::vector<std::vector<size_t>>& before) {
   Node& node = stack_[i];
-  std::vector<size_t> steps;  // of the reversal
+  std::vector<size_t> steps;  // the sequence
   std::set<Key> begun;
   std::vector<Key> initials;
   for (size_t k = i + 1; k <= j; ++k) {
@@ -241,7 +248,7 @@ void Search::Reverse(size_t i, size_t j, const std::vector<size_t>& who,
   }
 }
 
-/// Prepares the stack for the next run. False: there is none.
+/// Prepares the stack for the next run. False when there is no further run.
 bool Search::Backtrack() {
   while (!stack_.empty()) {
     Node& node = stack_.back();

@@ -1,6 +1,7 @@
-// A host thread of a stepped run: a script of actions, each one step, in order. What it reads and
-// writes of memory that kernels use goes through Load and Store, so that races between host and
-// device are found too. Used by the thread that steps the device.
+// A simulated host thread of a stepped run: a script of actions that run in order, each as one
+// step. Its actions must use Load and Store for memory that kernels use, so that races between host
+// and device are found too. The device creates and owns it; only the thread that steps the device
+// uses it.
 #pragma once
 
 #include <cstring>
@@ -16,7 +17,7 @@ namespace cupola::sim {
 
 class HostThread;
 
-/// What a host thread asks of its device.
+/// The device as its host threads call it.
 class HostPort {
  public:
   virtual ~HostPort() = default;
@@ -37,23 +38,23 @@ class HostThread {
   HostThread(const HostThread&) = delete;
   HostThread& operator=(const HostThread&) = delete;
 
-  // ---- the script ----
+  // ---- building the script: `what` describes the action in messages ----
   HostThread& Then(std::string what, Action action) {
     actions_.push_back({std::move(what), nullptr, 0, std::move(action)});
     return *this;
   }
-  /// The action waits until `ready`, which looks at memory without being observed.
+  /// The action waits until `ready` returns true. The reads of `ready` are not observed.
   HostThread& When(std::string what, std::function<bool()> ready, Action action) {
     actions_.push_back({std::move(what), std::move(ready), 0, std::move(action)});
     return *this;
   }
-  /// The action waits for a virtual time.
+  /// The action waits until the virtual time `time_ns`.
   HostThread& At(uint64_t time_ns, std::string what, Action action) {
     actions_.push_back({std::move(what), nullptr, time_ns, std::move(action)});
     return *this;
   }
 
-  // ---- in actions ----
+  // ---- calls for actions ----
   template <typename T>
   T Load(uint64_t address, Order order = Order::kAcquire) {
     T value;
@@ -66,12 +67,12 @@ class HostThread {
     port_->HostStore(*this, AccessOf(address, sizeof(T), order), &value);
     std::memcpy(reinterpret_cast<void*>(address), &value, sizeof(T));
   }
-  /// Submits a grid, ordered behind what this thread did. Returns its number.
+  /// Submits a grid, ordered behind what this thread has done so far. Returns the grid's number.
   uint64_t Submit(GridLaunch launch, std::function<void(const Fault*)> done = nullptr) {
     return port_->HostSubmit(*this, std::move(launch), std::move(done));
   }
   bool IsDone(uint64_t grid) const { return port_->HostIsDone(grid); }
-  /// Orders this thread behind a grid that is done, as a synchronising call does.
+  /// Orders this thread behind a grid that is done, as a synchronising call does. Does not wait.
   void Join(uint64_t grid) { port_->HostJoin(*this, grid); }
 
   const std::string& name() const { return name_; }
@@ -81,8 +82,8 @@ class HostThread {
   friend class SteppedRun;
   struct Entry {
     std::string what;
-    std::function<bool()> ready;
-    uint64_t time_ns;
+    std::function<bool()> ready;  ///< empty: the action waits for nothing
+    uint64_t time_ns;             ///< virtual time before which it does not run
     Action action;
   };
   static Access AccessOf(uint64_t address, size_t bytes, Order order) {
@@ -92,8 +93,8 @@ class HostThread {
 
   HostPort* port_;
   std::string name_;
-  uint32_t id_;
-  uint32_t memory_id_ = 0;  ///< of MemoryModel
+  uint32_t id_;             ///< unique among the host threads of the device
+  uint32_t memory_id_ = 0;  ///< its ThreadId in the MemoryModel
   std::deque<Entry> actions_;
 };
 

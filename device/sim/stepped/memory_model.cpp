@@ -7,7 +7,7 @@
 namespace cupola::sim {
 namespace {
 
-constexpr size_t kMessages = 8;  // of one location; older ones can no longer be read
+constexpr size_t kMessages = 8;  // messages kept for one location; reads cannot return older ones
 
 bool Acquires(Order order) {
   return order == Order::kAcquire || order == Order::kAcquireRelease || order == Order::kSc;
@@ -38,7 +38,7 @@ void ForPieces(const Access& access, Body body) {
 
 void MemoryModel::Knowledge::Take(const Knowledge& other) {
   if (epochs.size() < other.epochs.size()) epochs.resize(other.epochs.size());
-  // Both know the same of most threads.
+  // A fast path: for most threads both know the same epoch.
   constexpr size_t kPiece = 32;
   for (size_t first = 0; first < other.epochs.size(); first += kPiece) {
     const size_t end = std::min(first + kPiece, other.epochs.size());
@@ -67,7 +67,7 @@ ThreadId MemoryModel::AddThread(ThreadId parent, uint32_t block) {
   return id;
 }
 
-/// What the thread knows now; what it does from here on is of a new epoch.
+/// The thread's knowledge as it is now. What the thread does from here on is in a new epoch.
 MemoryModel::Snapshot MemoryModel::Release(ThreadId id) {
   Thread& thread = threads_[id];
   if (thread.known.epochs.size() <= id) thread.known.epochs.resize(id + 1);
@@ -97,7 +97,7 @@ void MemoryModel::Fence(ThreadId id, Order order, Scope scope) {
     }
   }
   if (order == Order::kSc && config_.stale_reads) {
-    // Fences of this kind are in one order: each sees what the ones before it saw.
+    // All fence.sc are in one order: each knows what the fences before it knew.
     for (const auto& [location, number] : fenced_newest_) {
       uint32_t& mine = thread.known.newest[location];
       mine = std::max(mine, number);
@@ -127,7 +127,8 @@ MemoryModel::Head MemoryModel::HeadOf(ThreadId id, Scope scope) {
 
 std::vector<MemoryModel::Head> MemoryModel::HeadsOf(ThreadId id, const Access& access) {
   if (Releases(access.order)) return {HeadOf(id, access.scope)};
-  // A fence and a strong write behind it are a release pattern of the narrower scope.
+  // A releasing fence and a strong write behind it are a release pattern, of the narrower scope of
+  // the two.
   std::vector<Head> heads;
   for (int s = 2; s >= 0; --s) {
     Head head = threads_[id].fenced[static_cast<size_t>(s)];
@@ -221,8 +222,9 @@ void MemoryModel::CheckWord(uint64_t word, Entry entry, bool same_value) {
     if (ordered && old.write && entry.read_only && !OrderedAtStart(old, entry.thread)) {
       Report(word * 8 + static_cast<uint64_t>(std::countr_zero(common)), old, entry, false);
     }
-    // What this access hides from all later ones need not be kept: whoever races with the old one
-    // and not with the new one was told of, or is ordered behind both.
+    // Where the new access hides the old one, the old one need not be kept: a later access that
+    // races with the old one also races with the new one, or that race was reported, or it is
+    // ordered behind both.
     const bool hides = ordered && (entry.write || !old.write) &&
                        (!entry.strong || (old.strong && old.scope >= entry.scope));
     if (hides) old.mask = static_cast<uint8_t>(old.mask & ~entry.mask);
@@ -259,8 +261,8 @@ void MemoryModel::Check(ThreadId id, const Access& access, uint64_t site, bool w
 
 // ---- values ---------------------------------------------------------------------------------
 
-/// The history of exactly these bytes. Histories of other sizes that overlap end: their old values
-/// can no longer be told apart.
+/// The history of exactly these bytes; null if there is none. Removes overlapping histories of
+/// other places or sizes, because their old values can no longer be told apart.
 MemoryModel::History* MemoryModel::Find(uint64_t address, uint32_t bytes) {
   auto it = histories_.lower_bound(address < 8 ? 0 : address - 7);
   while (it != histories_.end() && it->first < address + bytes) {
@@ -270,8 +272,9 @@ MemoryModel::History* MemoryModel::Find(uint64_t address, uint32_t bytes) {
   return nullptr;
 }
 
-/// `value`: what memory held before the access that asks. Where that is not the newest value known,
-/// memory changed behind our back (a host that writes directly), and it becomes the newest.
+/// `value` is what memory held before the access. If that is not the newest known value, memory was
+/// changed without a call of the model (by a host that writes directly), and `value` becomes the
+/// newest.
 MemoryModel::History* MemoryModel::FindOrMake(uint64_t address, uint32_t bytes, uint64_t value) {
   History* history = Find(address, bytes);
   if (history == nullptr) {
@@ -284,8 +287,8 @@ MemoryModel::History* MemoryModel::FindOrMake(uint64_t address, uint32_t bytes, 
   return history;
 }
 
-/// It may no longer miss this one. What only reads of older values ask for is kept for them alone:
-/// every release copies it.
+/// From now on the thread must see this message or a newer one. Kept only with stale_reads, which
+/// alone needs it, because every release copies it.
 void MemoryModel::NoteSeen(Thread& thread, uint64_t address, const Message& message) {
   if (!config_.stale_reads) return;
   uint32_t& newest = thread.known.newest[address];
@@ -307,7 +310,7 @@ bool MemoryModel::ReadPiece(Thread& thread, const Access& access, uint8_t* value
   if (!strong && Find(address, access.bytes) == nullptr) return false;
   History* history = FindOrMake(address, access.bytes, now);
   const auto& messages = history->messages;
-  size_t back = 0;  // how many messages behind the newest one
+  size_t back = 0;  // by how many messages the one that is read is older than the newest
   if (strong && config_.stale_reads && !latest && value != nullptr) {
     const uint32_t newest = thread.known.newest[address];
     size_t seen = 1;
@@ -364,12 +367,12 @@ void MemoryModel::Update(ThreadId id, const Access& access, uint64_t site, const
     const uint64_t address = reinterpret_cast<uint64_t>(piece.at);
     const uint64_t held = ValueAt(static_cast<const uint8_t*>(before) + at, piece.bytes);
     History* history = FindOrMake(address, piece.bytes, held);
-    const Message read = history->messages.back();  // atomics read the newest value
+    const Message read = history->messages.back();  // an atomic reads the newest value
     Thread& thread = threads_[id];
     NoteSeen(thread, address, read);
     Acquire(thread, piece, read);
     if (after == nullptr) return;
-    // A release sequence goes on through atomics [PTX ISA 8.8].
+    // An atomic continues the release patterns of the value that it replaces [PTX ISA 8.8].
     std::vector<Head> heads = HeadsOf(id, piece);
     for (const Head& older : read.heads) {
       const bool covered =

@@ -9,9 +9,10 @@ namespace {
 
 constexpr uint64_t kStep = 0x9E3779B97F4A7C15, kTailKey = 0x452821E638D01377;
 
-// As many bytes as come in whole pieces; how many these are. A word adds itself and the product of
-// its halves, under a key of its place, as in XXH3. Digits of pi: keys that have to do with the
-// step let words hide each other. A piece of zeros, as most registers are, adds nothing.
+// Mixes the bytes that form whole pieces into the hash, and returns their number. Each word adds
+// itself and the product of its halves, after an XOR with a key that depends on its place, as in
+// XXH3. The first keys are digits of pi, because with keys that are related to the step, the
+// changes of two words can cancel out. A piece of zeros, as most registers are, adds nothing.
 __attribute__((target("avx2"), no_sanitize("address", "undefined"))) size_t MixPieces(
     uint64_t* hash, const uint8_t* bytes, size_t count) {
   constexpr size_t kVectors = 4, kPiece = kVectors * sizeof(__m256i);
@@ -46,8 +47,8 @@ __attribute__((target("avx2"), no_sanitize("address", "undefined"))) size_t MixP
 
 }  // namespace
 
-// Of the registers of a warp, 100 KB and more, at every jump back: without sanitizers, which know
-// nothing of these bytes.
+// Called at every backward jump, for the registers of a warp: 100 KB and more. It is compiled
+// without sanitizers, which could find nothing in these bytes.
 __attribute__((no_sanitize("address", "undefined"))) uint64_t MixBytes(uint64_t hash,
                                                                        const uint8_t* bytes,
                                                                        size_t count) {

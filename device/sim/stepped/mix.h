@@ -1,5 +1,5 @@
-// Hashes of what a stepped run does and of the states that its warps are in: the same in every run
-// on one machine, for no other use. Pure functions.
+// Hashes of the steps of a stepped run and of the states of its warps. They are the same in every
+// run on one machine, and fit for no other use. Pure functions; any thread.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ inline uint64_t MixInto(uint64_t hash, uint64_t value) {
   return hash ^ hash >> 29;
 }
 
-/// Every bit of the bytes, and where it is, goes into it.
+/// Mixes the bytes into the hash. The result depends on every bit and on its place.
 uint64_t MixBytes(uint64_t hash, const uint8_t* bytes, size_t count);
 
 }  // namespace cupola::sim

@@ -1,5 +1,5 @@
-// What a stepped run learns from the instructions it executes: who touched what, for searches and
-// the trace, and what the memory model makes of it.
+// The Observer and HostPort of a stepped run. They record what each step touches, for searches and
+// for the trace, and pass the accesses to the memory model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,11 +9,12 @@
 namespace cupola::sim {
 namespace {
 
-// Names of objects: device memory by its offset, host memory by its address, the rest by tag.
+// The names of objects (Touch::object): for device memory its offset, for host memory its address
+// with a tag, for shared memory and barriers a tag with the launch, the block and the place.
 constexpr uint64_t kSharedTag = 1ull << 62, kBarrierTag = 2ull << 62, kHostTag = 3ull << 62;
 constexpr uint64_t kFenceName = kBarrierTag | ((1ull << 60) - 1);
 
-/// Local memory and parameters: nobody else's business.
+/// Whether it is local memory or parameters, which no other thread can see change.
 bool IsPrivate(const Warp& warp, uint32_t lane, const uint8_t* at) {
   const auto inside = [at](const uint8_t* start, size_t bytes) {
     return at >= start && at < start + bytes;
@@ -30,7 +31,7 @@ ThreadId SteppedRun::ThreadOf(const Warp& warp, uint32_t lane) const {
   return current_->first_thread + warp.index * kLanes + lane;
 }
 
-/// The thread, or the agent that copies for it.
+/// The thread that makes the access: the lane's, or the agent that copies for it.
 ThreadId SteppedRun::CopierOf(const Warp& warp, uint32_t lane, const Access& access) {
   const ThreadId thread = ThreadOf(warp, lane);
   if (!access.async) return thread;
@@ -59,7 +60,8 @@ void SteppedRun::Note(uint64_t object, uint32_t bytes, bool write, const void* v
   step_.touches.push_back({object, bytes, write});
   Mix(object);
   Mix(uint64_t{bytes} << 1 | write);
-  if (value == nullptr || bytes > 4) return;  // longer ones may be addresses
+  // Longer values may be addresses, which differ per run.
+  if (value == nullptr || bytes > 4) return;
   uint32_t word = 0;
   std::memcpy(&word, value, bytes);
   Mix(word);
@@ -94,8 +96,8 @@ void SteppedRun::Fence(Warp& warp, uint32_t lanes, Order order, Scope scope) {
 
 void SteppedRun::ArriveAtBarrier(Warp&, uint32_t, uint32_t index, bool counted) {
   effect_ = true;
-  // All threads come to a barrier of the whole block, in whatever order; a counted one belongs to
-  // those who come first.
+  // At a barrier of the whole block all threads arrive, so their order does not matter. At a
+  // counted barrier, it matters which threads arrive first.
   if (!counted) return;
   Note(kBarrierTag | uint64_t{current_->launch->number & 0xFFFFu} << 44 |
            uint64_t{current_->number & 0xFFFFFu} << 24 | index,

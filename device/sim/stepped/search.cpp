@@ -33,7 +33,7 @@ Outcome RunScenario(const Scenario& scenario, Chooser* chooser) {
   RunEnd end = RunEnd::kIdle;
   while (going) {
     if (device->steps() >= scenario.config.max_steps || !device->Step()) {
-      end = device->Run();  // says how it ended
+      end = device->Run();  // makes no further step; it only says how the run ended
       break;
     }
     last.push_back(device->last_step());
@@ -109,7 +109,7 @@ SearchResult SearchSeeds(const Scenario& scenario, uint64_t first_seed, uint64_t
   for (uint64_t i = 0; i < count; ++i) {
     const uint64_t seed = first_seed + i;
     RandomChooser random(seed);
-    // The depth and the length come from the seed, so that the seed says all.
+    // Depth and length are derived from the seed, so that the seed alone reproduces the run.
     PctChooser pct(seed, 1 + static_cast<uint32_t>(seed % 4), 64ull << (seed / 4 % 5));
     Chooser* chooser = &random;
     if (strategy == Strategy::kPct) chooser = &pct;

@@ -1,5 +1,6 @@
-// Runs a scenario many times and looks for one that goes wrong: by seeds, or all interleavings of a
-// small one. A scenario is the same each time but for what the chooser decides. One thread.
+// Runs a scenario many times and looks for a run that fails: by seeds, or through all interleavings
+// of a small scenario. Runs of a scenario may differ only in what the chooser decides. Everything
+// happens in the calling thread; each run makes a device of its own.
 #pragma once
 
 #include <functional>
@@ -14,13 +15,13 @@ namespace cupola::sim {
 
 struct Scenario {
   SteppedConfig config;
-  /// Loads, allocates, submits grids, adds host threads.
+  /// Called first: loads modules, allocates, submits grids, adds host threads.
   std::function<void(SteppedDevice&)> start;
-  /// What is wrong after a run that came to its end, "" if nothing is.
+  /// Called after a run that came to its end: says what is wrong, "" if nothing is.
   std::function<std::string(SteppedDevice&)> check;
-  /// After every step: what is wrong, "" if nothing is. May be empty.
+  /// Called after every step: says what is wrong, "" if nothing is. May be empty.
   std::function<std::string(SteppedDevice&)> watch;
-  /// What the run came to, for SearchResult::outcomes. May be empty.
+  /// Gives the result of a run, for SearchResult::outcomes. May be empty.
   std::function<std::string(SteppedDevice&)> outcome;
   bool races_are_failures = true;
   bool same_value_races_are_failures = false;
@@ -28,43 +29,44 @@ struct Scenario {
 
 enum class Strategy : uint8_t {
   kRandom,  ///< RandomChooser
-  kPct,     ///< PctChooser, of depth 1 to 4 by turns
+  kPct,     ///< PctChooser, of depths 1 to 4 in turn
 };
 
 struct Failure {
   std::string what;               ///< race, fault, deadlock, or what the scenario said
-  uint64_t seed = 0;              ///< of SearchSeeds
-  std::vector<uint32_t> choices;  ///< for ReplayChooser
-  std::vector<std::string> last_steps;
+  uint64_t seed = 0;              ///< that of SearchSeeds
+  std::vector<uint32_t> choices;  ///< the run's answers, for ReplayChooser
+  std::vector<std::string> last_steps;  ///< descriptions
   std::string ToString() const;
 };
 
 struct SearchResult {
   uint64_t runs = 0;
   uint64_t steps = 0;
-  std::set<uint64_t> traces;       ///< hashes of the runs that differ
+  std::set<uint64_t> traces;       ///< hashes of the runs; equal runs count once
   std::set<std::string> outcomes;  ///< of the runs that came to their end
-  std::optional<Failure> failure;  ///< the first one; the search stops there
-  bool complete = false;           ///< of SearchAll: no interleaving was left out
+  std::optional<Failure> failure;  ///< the first failure; the search stops there
+  bool complete = false;           ///< of SearchAll: whether no interleaving was left out
 };
 
-/// Seeds first_seed, first_seed + 1... Each run is reproduced by its seed alone.
+/// Makes `count` runs with the seeds first_seed, first_seed + 1... A run's seed is all that is
+/// needed to reproduce it.
 SearchResult SearchSeeds(const Scenario& scenario, uint64_t first_seed, uint64_t count,
                          Strategy strategy = Strategy::kRandom);
 
 struct ExhaustiveOptions {
   uint64_t max_runs = 1u << 20;
-  /// Leave out interleavings that differ only in the order of steps that have nothing to do with
-  /// each other: dynamic partial-order reduction with source and sleep sets [Abdulla et al., POPL
-  /// 2014]. The outcomes are the same.
+  /// Leaves out interleavings that differ only in the order of independent steps: dynamic
+  /// partial-order reduction with source and sleep sets [Abdulla et al., POPL 2014]. The outcomes
+  /// stay the same.
   bool reduce = true;
 };
 
-/// All interleavings and all values of weak reads. Time is not searched: a kernel that looks at a
-/// clock is seen with one of its speeds. Threads that spin are taken to wait.
+/// Searches all interleavings and all values that reads may return. It does not search through
+/// time: a kernel that reads a clock runs at one speed only. A thread that spins counts as waiting.
 SearchResult SearchAll(const Scenario& scenario, const ExhaustiveOptions& options = {});
 
-/// One run with a given chooser; the trace's hash goes to *hash.
+/// Makes one run with the given chooser; *hash becomes the hash of its trace.
 std::optional<Failure> RunOnce(const Scenario& scenario, Chooser* chooser,
                                uint64_t* hash = nullptr);
 

@@ -1,4 +1,4 @@
-// Who can step, and what a step does.
+// Collects the actors that can step, and makes their steps.
 #include "device/sim/stepped/stepped_run.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace cupola::sim {
 namespace {
 
-constexpr uint32_t kMaxLocal = 1u << 16;  // instructions of one step
+constexpr uint32_t kMaxLocal = 1u << 16;  // the most instructions of one step
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
 }  // namespace
@@ -51,7 +51,7 @@ SteppedRun::SteppedRun(const SteppedConfig& config, Chooser* chooser)
                &stale_shared_},
       view_(memory_.get()),
       sms_(config.device.sm_count) {
-  model_.AddThread(0, kHostBlock);  // the test itself
+  model_.AddThread(0, kHostBlock);  // the thread of the test itself
   places_.push_back({kHostBlock, kHostBlock});
 }
 
@@ -97,12 +97,13 @@ bool SteppedRun::Free(uint64_t address) {
   return true;
 }
 
-/// The lanes that would step with `lane`; 0: it cannot.
+/// The mask of the lanes that would step together with `lane`; 0 if it cannot step.
 uint32_t SteppedRun::Allowed(const Warp& warp, uint32_t lane) const {
   if (warp.status[lane] != LaneStatus::kReady || (warp.live >> lane & 1) == 0) return 0;
   const Insn& next = warp.code[warp.pc[lane]];
   if (next.effect != Effect::kCollective) return 1u << lane;
-  // All lanes execute it together: the lowest one steps for them, when all are there.
+  // All lanes must execute a collective instruction together. The lowest lane steps for all of them
+  // when all have arrived.
   bool all = true;
   ForLanes(warp.live, [&](uint32_t other) {
     all &= warp.status[other] == LaneStatus::kReady && warp.pc[other] == warp.pc[lane];
@@ -127,7 +128,7 @@ void SteppedRun::CollectThreads(Resident& resident) {
   }
 }
 
-/// Fills candidates_; false if there are none.
+/// Fills candidates_; false if there is none.
 bool SteppedRun::Collect() {
   candidates_.clear();
   for (HostThread& host : hosts_) {
@@ -143,16 +144,16 @@ bool SteppedRun::Collect() {
     if (fits) {
       candidates_.push_back(
           {{ActorKind::kBlockStart, launch->number, 0, 0, 0}, nullptr, nullptr, 0, launch.get()});
-      break;  // grids start in order
+      break;  // grids start their blocks in the order of submission
     }
-    // What comes behind a cooperative grid must not take the room that its blocks wait for.
+    // Grids behind a cooperative grid must not take the room for which its blocks wait.
     if (launch->cooperative) break;
   }
   for (auto& resident : residents_) CollectThreads(*resident);
   return !candidates_.empty();
 }
 
-/// Goes on to the next time at which somebody wakes.
+/// Moves virtual time on to when the next actor or host thread wakes; false if none will.
 bool SteppedRun::AdvanceTime() {
   uint64_t next = kNever;
   for (const HostThread& host : hosts_) {
@@ -270,7 +271,7 @@ void SteppedRun::StartBlock(Launch& launch) {
   residents_.push_back(std::move(resident));
 }
 
-/// Local instructions up to the visible one, that one, and the local ones behind it.
+/// Executes local instructions up to the next visible one, that one, and the local ones behind it.
 void SteppedRun::StepThreads(const Candidate& candidate) {
   Resident& resident = *candidate.resident;
   Actor& actor = *candidate.actor;
@@ -313,8 +314,9 @@ void SteppedRun::StepThreads(const Candidate& candidate) {
   if (block.fault || block.live_threads == 0) Retire(resident);
 }
 
-/// Notices an actor that came back to a state where it was before, and nobody else could have seen
-/// anything of it in between: it waits. It need not step again before what it read changes.
+/// Detects an actor that waits: it came back to a state in which it was before, and nothing that it
+/// did in between could be seen by others. It need not step again before something that it read
+/// changes.
 void SteppedRun::FollowCircle(Actor& actor, const Warp& warp) {
   if (sleep_ns_ != 0) actor.wake_ns = now_ns_ + stepped_.step_ns + sleep_ns_;
   if (effect_) {
@@ -327,17 +329,17 @@ void SteppedRun::FollowCircle(Actor& actor, const Warp& warp) {
     uint32_t& bytes = actor.watched[touch.object];
     bytes = std::max(bytes, touch.bytes);
   }
-  if (warp.group_pc > step_.pc) return;  // a circle has a jump back
+  if (warp.group_pc > step_.pc) return;  // to come back to a state, it must jump backwards
   const bool threads = stepped_.granularity == Granularity::kThread;
   const uint64_t state = StateHash(warp, threads ? actor.id.lane : kLanes);
   if (actor.states.insert(state).second) {
-    // So many states: it does something, only nobody sees it.
+    // An actor with so many states does something, although nobody sees it.
     if (actor.states.size() > 4096) actor.BeginCircle();
     return;
   }
   actor.states.clear();
   if (actor.read_stale) {
-    // What it missed it must see in the end.
+    // A thread sees the newest value in the end, so from here on it reads only newest values.
     actor.read_stale = false;
     actor.reads_latest = true;
     actor.watched.clear();
@@ -346,7 +348,8 @@ void SteppedRun::FollowCircle(Actor& actor, const Warp& warp) {
   actor.stalled = true;
 }
 
-/// Of the registers and local memory of one lane's warp and where its lanes are; kLanes: of all.
+/// A hash of the state of a lane, or of all lanes for kLanes: where it is, with the registers and
+/// local memory of the whole warp.
 uint64_t SteppedRun::StateHash(const Warp& warp, uint32_t lane) const {
   uint64_t hash = MixInto(warp.live, warp.carry);
   ForLanes(lane == kLanes ? warp.live : warp.live & 1u << lane, [&](uint32_t l) {
@@ -359,7 +362,8 @@ uint64_t SteppedRun::StateHash(const Warp& warp, uint32_t lane) const {
   return MixBytes(hash, warp.local_memory.data(), warp.local_memory.size());
 }
 
-/// Whoever read what the step changed begins its circle anew, and goes on if it had stalled.
+/// Lets every actor that read something which the step changed look for a new circle; if it had
+/// stalled, it steps again.
 void SteppedRun::WakeReaders(const Actor* self) {
   const auto changed = [this](const auto& read) {
     return std::ranges::any_of(step_.touches, [&](const Touch& touch) {
@@ -400,7 +404,8 @@ void SteppedRun::Retire(Resident& resident) {
   if (launch.resident == 0 && launch.waiting.empty()) End(launch);
 }
 
-/// The host may give a block's shared memory to the next one.
+/// Forgets the accesses to a block's shared memory, because the next block may get the same host
+/// memory.
 void SteppedRun::Forget(const Resident& resident) {
   const Block& block = *resident.block;
   model_.Forget(reinterpret_cast<uint64_t>(block.shared_store.get()),

@@ -1,5 +1,6 @@
-// The SteppedDevice itself: grids, resident blocks, host threads, and the actors among them.
-// Internal to the folder; one thread.
+// The implementation of SteppedDevice: grids, resident blocks, host threads, and the actors among
+// them. Internal to the folder. SteppedDevice::Create makes it; only the thread that steps it uses
+// it.
 #pragma once
 
 #include <deque>
@@ -34,30 +35,31 @@ class SteppedRun final : public DeviceBase<SteppedDevice>, private Observer, pri
   std::string Describe(const Race& race) const override;
 
  private:
-  /// One submission.
+  /// One submitted grid.
   struct Launch {
     Grid grid;
-    uint32_t number = 0;
+    uint32_t number = 0;  ///< of the submission
     bool cooperative = false;
     std::function<void(const Fault*)> done;
-    std::deque<uint32_t> waiting;  ///< blocks that have not started
-    uint32_t resident = 0;
-    Residency needs;
-    ThreadId thread = 0;     ///< starts its blocks' threads and is joined by them
-    bool joins_test = true;  ///< the thread of the test knows of its end
+    std::deque<uint32_t> waiting;  ///< numbers of the blocks that have not started
+    uint32_t resident = 0;         ///< number of resident blocks
+    Residency needs;               ///< of one block
+    ThreadId thread = 0;     ///< starts the threads of its blocks, which join it when they end
+    bool joins_test = true;  ///< the test's own thread is ordered behind the grid's end
     bool ended = false;
     std::unique_ptr<Fault> fault;
   };
-  /// What steps as one: a warp, or one of its lanes.
+  /// Makes steps: a warp or, with Granularity::kThread, one of its lanes.
   struct Actor {
     ActorId id;
-    uint64_t wake_ns = 0;
-    /// Went in a circle without effect; nothing changes until something that it read does.
+    uint64_t wake_ns = 0;  ///< virtual time before which it does not step
+    /// It came back to an earlier state without any effect, so it need not step until something
+    /// that it read changes.
     bool stalled = false;
-    bool read_stale = false;               ///< in the circle that it goes now
-    bool reads_latest = false;             ///< until its next effect
-    std::unordered_set<uint64_t> states;   ///< seen since its last effect, by hash
-    std::map<uint64_t, uint32_t> watched;  ///< read since then: object, bytes
+    bool read_stale = false;    ///< it read an older value since the circle began
+    bool reads_latest = false;  ///< until its next effect it reads only the newest values
+    std::unordered_set<uint64_t> states;   ///< hashes of its states since its last effect
+    std::map<uint64_t, uint32_t> watched;  ///< what it has read since then: object -> bytes
     void BeginCircle() {
       stalled = false;
       states.clear();
@@ -66,19 +68,20 @@ class SteppedRun final : public DeviceBase<SteppedDevice>, private Observer, pri
   };
   struct Resident {
     Launch* launch = nullptr;
-    uint32_t number = 0;
-    uint32_t serial = 0;
+    uint32_t number = 0;  ///< linear index in the grid
+    uint32_t serial = 0;  ///< unique among all blocks of the run
     uint32_t sm = 0;
-    ThreadId first_thread = 0;
+    ThreadId first_thread = 0;  ///< that of the block's first thread; those of the others follow
     std::unique_ptr<Block> block;
-    std::vector<Actor> actors;  ///< per warp, or per thread
+    std::vector<Actor> actors;  ///< one per warp, or one per thread
   };
+  /// An actor that could make the next step.
   struct Candidate {
     ActorId id;
-    Resident* resident = nullptr;  ///< of kThreads
-    Actor* actor = nullptr;
-    uint32_t allowed = 0;      ///< lanes
-    Launch* launch = nullptr;  ///< of kBlockStart
+    Resident* resident = nullptr;  ///< for kThreads
+    Actor* actor = nullptr;        ///< for kThreads
+    uint32_t allowed = 0;          ///< for kThreads: mask of the lanes that may step
+    Launch* launch = nullptr;      ///< for kBlockStart
   };
 
   // stepped_run.cpp
@@ -127,24 +130,26 @@ class SteppedRun final : public DeviceBase<SteppedDevice>, private Observer, pri
   const SteppedConfig stepped_;
   Chooser* chooser_;
   MemoryModel model_;
-  const bool models_;  ///< whether the model has anything to do
+  const bool models_;  ///< whether the configuration needs the memory model at all
   StaleShared stale_shared_;
   Machine machine_;
   MemoryView view_;
   std::deque<std::unique_ptr<Launch>> launches_;
   std::vector<std::unique_ptr<Resident>> residents_;
-  std::vector<Residency> sms_;
+  std::vector<Residency> sms_;         ///< what is in use on each SM
   std::deque<HostThread> hosts_;
-  std::vector<Candidate> candidates_;
-  std::vector<ActorId> enabled_;
-  std::vector<std::pair<uint32_t, uint32_t>> places_;  ///< per ThreadId: launch and thread, or host
-  sim::Step step_;
-  Resident* current_ = nullptr;  ///< whose threads step
-  bool effect_ = false;          ///< the step changed something that others may see
-  bool stale_ = false;
-  bool latest_ = false;  ///< the actor that steps reads only the newest values
-  uint64_t sleep_ns_ = 0;
-  uint64_t now_ns_ = 0;
+  std::vector<Candidate> candidates_;  ///< for the next step
+  std::vector<ActorId> enabled_;       ///< the candidates of the last step
+  /// By ThreadId: the number of the launch and the thread's in it, or kHostBlock and the host
+  /// thread's id.
+  std::vector<std::pair<uint32_t, uint32_t>> places_;
+  sim::Step step_;               ///< the step that is being made, or was made last
+  Resident* current_ = nullptr;  ///< the block whose threads step
+  bool effect_ = false;    ///< the step changed something that others may see
+  bool stale_ = false;     ///< the step read an older value
+  bool latest_ = false;    ///< the actor that steps reads only the newest values
+  uint64_t sleep_ns_ = 0;  ///< for how long the step's nanosleep sleeps
+  uint64_t now_ns_ = 0;    ///< virtual time
   uint64_t steps_ = 0;
   uint64_t hash_ = 0xCBF29CE484222325ull;
   uint32_t next_serial_ = 0;

@@ -1,4 +1,5 @@
-// How one run of a scenario is judged. Internal to the folder.
+// Judges one run of a scenario. Internal to the folder; the searches create one Judge per run and
+// use it from their thread.
 #pragma once
 
 #include <string>
@@ -7,13 +8,13 @@
 
 namespace cupola::sim {
 
-/// Drives a device through a scenario and says what went wrong.
+/// Says what went wrong in a run. The search steps the device and calls the Judge.
 class Judge {
  public:
   Judge(const Scenario& scenario, SteppedDevice& device) : scenario_(scenario), device_(device) {}
-  /// After a step: whether the run may go on.
+  /// To be called after each step. Returns whether the run may go on.
   bool AfterStep();
-  /// After the last step. `end`: how the run ended, when AfterStep did not stop it.
+  /// To be called after the last step. `end` says how the run ended if AfterStep did not stop it.
   void AfterRun(RunEnd end);
   /// "" while nothing is wrong.
   const std::string& wrong() const { return wrong_; }
@@ -23,7 +24,7 @@ class Judge {
 
   const Scenario& scenario_;
   SteppedDevice& device_;
-  size_t races_seen_ = 0;
+  size_t races_seen_ = 0;  ///< number of the device's races that were judged
   std::string wrong_;
 };
 
