@@ -39,8 +39,8 @@ bool Gate::Wait() {
     ++waiting_;
     demanded_.notify_one();
     const bool is_last = inside_.fetch_sub(1) == 1;
-    // Both say only that something changed, so they may come late, but not with the lock held: the
-    // owner may be about to open the gate.
+    // Both calls say only that something changed, so they may come late. They must not be made with
+    // the lock held, because the owner may be about to open the gate.
     lock.unlock();
     owner_->OnDemand();
     if (is_last) owner_->OnQuiet();

@@ -1,8 +1,10 @@
-// The gate that this process's device threads (SMs, copies) pass before they execute: open while
-// the process has the device. Inside the process only; token.h opens and closes it.
+// The gate that the device threads of this process (SMs, copies) pass before they execute. It is
+// open while the process has the simulated device. The Token (token.h) owns it, opens it and closes
+// it; other processes do not see it.
 //
-// Device threads call Enter, Pause, Leave from any number of threads at once; one other thread (the
-// token's) calls the rest. While the gate is open no call makes a system call or takes a lock.
+// Any number of device threads may call Enter, Pause and Leave at the same time. One other thread,
+// that of the token, makes the other calls. While the gate is open, no call makes a system call or
+// takes a lock.
 #pragma once
 
 #include <atomic>
@@ -12,7 +14,7 @@
 
 namespace cupola::sim {
 
-/// Told of what happens at a gate that is not open; called on device threads, must not block.
+/// Gets the events at a gate that is not open. Device threads make the calls; they must not block.
 class GateOwner {
  public:
   virtual void OnDemand() = 0;  ///< a thread is about to wait at the gate
@@ -23,7 +25,7 @@ class GateOwner {
 
 class Gate {
  public:
-  /// Closed at first.
+  /// The gate begins closed.
   explicit Gate(GateOwner* owner) : owner_(owner) {}
 
   /// Blocks until the gate is open; the calling thread then counts as inside.
@@ -34,17 +36,18 @@ class Gate {
   void Leave() {
     if (inside_.fetch_sub(1) == 1 && state_.load() != State::kOpen) owner_->OnQuiet();
   }
-  /// For a thread inside, wherever it can stop: blocks while the gate is closed. True if it did.
+  /// To be called by a thread inside, wherever it can stop. Blocks while the gate is closed, and
+  /// returns whether it did.
   bool Pause() { return state_.load(std::memory_order_relaxed) != State::kOpen && Wait(); }
 
-  // --- the token's thread ---
+  // --- for the token's thread only ---
   void Open();
-  /// Lets the threads inside go on until `deadline_ns` of CLOCK_MONOTONIC; the first that looks
-  /// later closes the gate.
+  /// Lets the threads inside go on until `deadline_ns` (CLOCK_MONOTONIC). The first thread that
+  /// calls Enter or Pause later closes the gate.
   void CloseAt(uint64_t deadline_ns);
   void Close();
   bool is_closed() const { return state_.load() == State::kClosed; }
-  /// No thread is inside. After Close() it stays so until Open().
+  /// Whether no thread is inside. Once true after Close(), it stays true until Open().
   bool is_quiet() const { return inside_.load() == 0; }
   /// Blocks until a thread waits at the gate (true) or Interrupt() was called (false).
   bool WaitForDemand();
@@ -54,21 +57,22 @@ class Gate {
   enum class State : uint8_t { kOpen, kClosing, kClosed };
   bool Wait();
 
-  // Enter adds to `inside_` and then reads `state_`; Close writes `state_` and then reads
-  // `inside_`; all of them sequentially consistent. So either the thread sees the gate closed, or
-  // the closer sees the thread.
+  // Enter adds to `inside_` and then reads `state_`. Whoever closes the gate writes `state_` and
+  // then reads `inside_`. All four accesses are sequentially consistent, so either the thread sees
+  // the gate closed, or the closer sees the thread.
   std::atomic<State> state_{State::kClosed};
-  std::atomic<uint64_t> deadline_ns_{0};
-  alignas(64) std::atomic<uint32_t> inside_{0};
+  std::atomic<uint64_t> deadline_ns_{0};         ///< of CloseAt
+  alignas(64) std::atomic<uint32_t> inside_{0};  ///< number of threads inside
   GateOwner* const owner_;
 
-  std::mutex mutex_;  ///< guards what follows
-  std::condition_variable opened_, demanded_;
-  uint32_t waiting_ = 0;
+  std::mutex mutex_;                  ///< guards the members that follow
+  std::condition_variable opened_;    ///< notified when the gate opens
+  std::condition_variable demanded_;  ///< notified when a thread waits, and by Interrupt
+  uint32_t waiting_ = 0;              ///< number of threads that wait at the gate
   bool interrupted_ = false;
 };
 
-/// Nanoseconds of CLOCK_MONOTONIC, without a system call.
+/// The time of CLOCK_MONOTONIC in nanoseconds, without a system call.
 uint64_t MonotonicNs();
 
 }  // namespace cupola::sim

@@ -13,9 +13,10 @@
 namespace cupola::sim {
 namespace {
 
-constexpr int kLockTries = 5000;  // of a millisecond each
+constexpr int kLockTries = 5000;  // one each millisecond
 
-/// A file descriptor that closes itself and gives up its lock, which a mapping would keep.
+/// A file descriptor that closes itself. It first unlocks the file, because a mapping would keep
+/// the lock.
 struct Descriptor {
   int value = -1;
   ~Descriptor() {
@@ -47,8 +48,8 @@ void InitMutex(pthread_mutex_t* mutex) {
   pthread_mutexattr_destroy(&attributes);
 }
 
-/// Fills a file that nobody uses yet. The magic comes last: a process killed before it leaves a
-/// file that the next one fills again.
+/// Fills a file that nobody uses yet. The magic is written last, so a process that is killed before
+/// that leaves a file that the next process fills again.
 void Fill(SharedToken* shared, const SharedToken::Header& header) {
   reinterpret_cast<std::atomic<uint64_t>*>(&shared->header.magic)->store(0);
   std::memset(static_cast<void*>(shared), 0, sizeof(*shared));
@@ -70,7 +71,8 @@ Status CheckOwner(const std::string& path, const struct stat& about) {
   return {};
 }
 
-/// Whether the mapped file can be used as it is, must be filled first (false), or neither.
+/// True when the mapped file can be used as it is, false when it must be filled first; an error
+/// when it must not be used.
 Result<bool> Check(const std::string& path, const SharedToken& shared,
                    const SharedToken::Header& mine) {
   const SharedToken::Header& header = shared.header;
@@ -84,7 +86,8 @@ Result<bool> Check(const std::string& path, const SharedToken& shared,
                        std::to_string(header.bytes) + " bytes, not " +
                        std::to_string(mine.version) + " and " + std::to_string(mine.bytes));
   }
-  // Locks of processes of an earlier start, or of the file this is a copy of, are free for all.
+  // The locks of an earlier start of the machine, or of the file of which this one is a copy,
+  // belong to nobody. So such a file is filled anew.
   return std::memcmp(header.boot_id, mine.boot_id, sizeof(mine.boot_id)) == 0 &&
          header.inode == mine.inode;
 }
@@ -95,7 +98,8 @@ Result<TokenMapping> TokenMapping::Open(const std::string& path) {
   const Descriptor file{
       open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)};
   if (file.value < 0) return SystemFailure(path, "cannot be opened");
-  // One process at a time makes or judges the file; one that dies here frees the others.
+  // Only one process at a time makes or checks the file. The lock of a process that dies here is
+  // freed.
   const timespec pause{0, 1'000'000};
   for (int tries = 0; flock(file.value, LOCK_EX | LOCK_NB) != 0; ++tries) {
     if ((errno != EWOULDBLOCK && errno != EINTR) || tries == kLockTries) {
@@ -111,7 +115,7 @@ Result<TokenMapping> TokenMapping::Open(const std::string& path) {
     return Failure(ErrorCode::kDamaged, path, "is too short for a token of the simulated device");
   }
   if (about.st_size == 0) {
-    errno = posix_fallocate(file.value, 0, kBytes);  // which does not set it
+    errno = posix_fallocate(file.value, 0, kBytes);  // it returns the error and does not set errno
     if (errno != 0) return SystemFailure(path, "cannot be made");
   }
   SharedToken::Header mine{SharedToken::kMagic, SharedToken::kVersion, kBytes, {}, about.st_ino};
@@ -119,7 +123,8 @@ Result<TokenMapping> TokenMapping::Open(const std::string& path) {
   void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.value, 0);
   if (memory == MAP_FAILED) return SystemFailure(path, "cannot be mapped");
   TokenMapping mapping(static_cast<SharedToken*>(memory));
-  // Only the header of a shorter file may be looked at: the rest has no memory behind it.
+  // Of a file that is too short, only the header may be read; the rest of the mapping has no
+  // memory.
   Result<bool> is_usable = Check(path, *mapping, mine);
   if (!is_usable) return is_usable.error();
   if (about.st_size != 0 && about.st_size != kBytes) {

@@ -11,7 +11,8 @@
 namespace cupola::sim {
 namespace {
 
-constexpr uint64_t kGraceNs = 50'000;      // between two kernels of a busy program
+// The longest pause between two kernels of a busy program.
+constexpr uint64_t kGraceNs = 50'000;
 constexpr uint64_t kPatienceNs = 100'000'000;
 
 }  // namespace
@@ -29,7 +30,7 @@ TokenCounters Token::counters() const {
 }
 
 void Token::OnDemand() {
-  // Not std::call_once: it would give every SM's thread thread-local memory of the library.
+  // Not std::call_once, which would give the thread of every SM thread-local memory of the library.
   if (started_.exchange(true)) return;
   sigset_t all, before;
   sigfillset(&all);
@@ -103,10 +104,11 @@ bool Token::Hold(TokenQueue& queue, uint64_t asked_ns) {
   return queue.Leave() == TokenQueue::Outcome::kDone && is_usable;
 }
 
-// Whoever rings the bell first makes its reason true. So the loops below read the bell, then look
-// at the reasons, then wait for the bell to change.
+// Whoever rings the bell makes the reason for it true before. So the loops below first read the
+// bell, then check the reasons, then wait for the bell to change; they miss no ring.
 
-/// Also returns when the process was put out of the queue, or the token ends.
+/// Waits until another process wants the device. Also returns when others removed this process from
+/// the queue, or the token ends. False when the shared memory is not usable.
 bool Token::AwaitDemandOfOthers(TokenQueue& queue, bool* has_waiters) {
   while (true) {
     const uint32_t bell = queue.bell();
@@ -127,7 +129,8 @@ void Token::AwaitEndOfSlice(TokenQueue& queue, uint64_t deadline_ns) {
       queue.WaitForBell(bell, deadline_ns);
       continue;
     }
-    // A stream between two kernels comes back at once; who has nothing to do gives up the rest.
+    // A stream that is only between two kernels comes back within this time. A process that has
+    // nothing to do gives up the rest of its slice.
     const uint64_t grace_ns = std::min(deadline_ns, now_ns + kGraceNs);
     while (gate_.is_quiet() && MonotonicNs() < grace_ns) queue.WaitForBell(queue.bell(), grace_ns);
     if (gate_.is_quiet()) return;
@@ -142,7 +145,7 @@ void Token::AwaitQuiet(TokenQueue& queue) {
   }
 }
 
-/// The queue is full: one slice beside whoever has the device.
+/// For a full queue: runs one slice at the same time as the process that has the device.
 void Token::RunUnshared() {
   unshared_.fetch_add(1);
   (*mapping_)->totals.unshared.fetch_add(1);

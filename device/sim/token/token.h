@@ -1,10 +1,11 @@
 // The token of the simulated device: this process's part in the time slices by which all processes
-// of a user share one simulated GPU. A thread of its own, made when a device thread first waits at
-// the gate, queues for the device and opens and closes the gate; it keeps the device while nobody
-// else wants it.
+// of a user share one simulated GPU. The driver creates one per process. The token has a thread of
+// its own, which starts when a device thread first waits at the gate. That thread queues for the
+// device, and opens and closes the gate. It keeps the device while no other process wants it.
 //
-// Thread-safe. Whoever owns a Token destroys the device threads that use its gate first; a child of
-// fork must not touch it (it does not have the device: the parent's thread has).
+// Any thread may call the public methods. The owner must end the device threads that use the gate
+// before it destroys the Token. A child of fork must not touch it, because the device belongs to
+// the parent's thread.
 #pragma once
 
 #include <pthread.h>
@@ -21,7 +22,7 @@
 namespace cupola::sim {
 
 struct TokenOptions {
-  std::string path = DefaultTokenPath();  ///< processes that name the same file share
+  std::string path = DefaultTokenPath();  ///< processes with the same file share one device
   uint64_t slice_ns = 2'000'000;          ///< how long the device is kept while others wait
 };
 
@@ -32,11 +33,11 @@ class Token final : private GateOwner {
   Token(const Token&) = delete;
   Token& operator=(const Token&) = delete;
 
-  /// What device threads pass. Opens for good, after one line on standard error, when the file
-  /// cannot be used: the process then runs without sharing.
+  /// The gate for device threads. When the file cannot be used, the token says so in one line on
+  /// standard error and opens the gate for good: the process then runs without sharing.
   Gate& gate() { return gate_; }
 
-  /// Of this process. Slices in progress count as taken, not as held.
+  /// The counters of this process. A slice in progress is in `slices` but not yet in `held_ns`.
   TokenCounters counters() const;
 
  private:
@@ -44,7 +45,8 @@ class Token final : private GateOwner {
   void OnQuiet() override;
 
   void Run();
-  /// False: the shared memory is not usable.
+  /// Waits for demand and takes turns until the token ends. False when the shared memory is not
+  /// usable.
   bool TakeTurns(TokenQueue& queue);
   bool Hold(TokenQueue& queue, uint64_t asked_ns);
   bool AwaitDemandOfOthers(TokenQueue& queue, bool* has_waiters);
@@ -59,9 +61,9 @@ class Token final : private GateOwner {
   pthread_t thread_{};
   std::atomic<bool> has_thread_{false};
   std::atomic<bool> stop_{false};
-  std::optional<TokenMapping> mapping_;   ///< of the token's thread, as the queue
-  std::optional<TokenQueue> storage_;
-  std::atomic<TokenQueue*> queue_{nullptr};  ///< for OnQuiet; set once storage_ is
+  std::optional<TokenMapping> mapping_;      ///< used by the token's thread only
+  std::optional<TokenQueue> storage_;        ///< used by the token's thread only
+  std::atomic<TokenQueue*> queue_{nullptr};  ///< for OnQuiet; set when storage_ has been set
   std::atomic<uint64_t> slices_{0}, handovers_{0}, waited_ns_{0}, held_ns_{0}, recoveries_{0},
       evictions_{0}, unshared_{0};
 };

@@ -18,12 +18,13 @@ namespace {
 
 constexpr uint32_t kNodes = SharedToken::kNodes;
 constexpr uint32_t kNone = SharedToken::kNone;
-constexpr uint64_t kLookNs = 20'000'000;      // between looks at whether a predecessor is stopped
-// Looks at a predecessor whose turn it is until its threads are looked at too: that makes entries of the system's for
-// each of them, which the process, when it ends, waits for whoever is reading them to let go.
+constexpr uint64_t kLookNs = 20'000'000;      // time between looks at whether a predecessor is stopped
+// From this look on at a predecessor that has the device, its threads are looked at too. That is not done earlier,
+// because it makes the system create an entry in /proc for each thread, and a process that ends must wait until nobody
+// reads such entries.
 constexpr int kPatientLooks = 10;
-constexpr int kStillLooks = 3;                // at which no thread of it has run since the one before
-constexpr uint64_t kStuckNs = 2'000'000'000;  // the lock is held for microseconds
+constexpr int kStillLooks = 3;                // looks in a row at which no thread has run since the last look
+constexpr uint64_t kStuckNs = 2'000'000'000;  // the lock is stuck after this time; it is held for microseconds
 
 timespec FromNow(uint64_t ns) {
   timespec at;
@@ -34,7 +35,8 @@ timespec FromNow(uint64_t ns) {
   return at;
 }
 
-/// Locks, also after its owner's death. False: `error` says why not.
+/// Whether a call that locks a mutex and returned `error` has locked it. If the owner of the mutex had died, makes it
+/// consistent.
 bool Acquired(pthread_mutex_t* mutex, int error) {
   if (error == EOWNERDEAD) {
     pthread_mutex_consistent(mutex);
@@ -43,8 +45,9 @@ bool Acquired(pthread_mutex_t* mutex, int error) {
   return error == 0;
 }
 
-/// Whether a process does not run: stopped by a signal or a debugger, or gone (from a damaged file;
-/// a death frees its locks). A wrong answer only lets two processes execute at once.
+/// Whether a process does not run: it is stopped by a signal or a debugger, or does not exist (a damaged
+/// file may name such a process; normally a death frees the locks). A wrong answer only lets two
+/// processes execute at once.
 bool IsStopped(int32_t pid) {
   char path[32], text[256];
   std::snprintf(path, sizeof(path), "/proc/%d/stat", pid);
@@ -54,12 +57,12 @@ bool IsStopped(int32_t pid) {
   close(file);
   if (bytes <= 0) return false;
   text[bytes] = '\0';
-  const char* name_end = std::strrchr(text, ')');  // the name may hold anything
+  const char* name_end = std::strrchr(text, ')');  // the last one, as the name may contain any character
   return name_end != nullptr && (name_end[2] == 'T' || name_end[2] == 't');
 }
 
-/// What /proc says of the threads of a process: how often they were switched, together, and whether one of them runs
-/// or would if it were let. False: nothing is known.
+/// Reads from /proc the sum of the context switches of a process's threads, and whether one of them runs or is ready
+/// to run. False when nothing is known.
 bool LookAtThreads(int32_t pid, uint64_t* switches, bool* is_runnable) {
   char folder[32], path[300], text[4096];
   std::snprintf(folder, sizeof(folder), "/proc/%d/task", pid);
@@ -74,7 +77,7 @@ bool LookAtThreads(int32_t pid, uint64_t* switches, bool* is_runnable) {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     const ssize_t bytes = file >= 0 ? read(file, text, sizeof(text) - 1) : -1;
     if (file >= 0) close(file);
-    if (bytes <= 0) continue;  // it has ended
+    if (bytes <= 0) continue;  // the thread has ended
     text[bytes] = '\0';
     const char* const state = std::strstr(text, "\nState:\t");
     const char* const waits = std::strstr(text, "\nvoluntary_ctxt_switches:\t");
@@ -90,8 +93,9 @@ bool LookAtThreads(int32_t pid, uint64_t* switches, bool* is_runnable) {
 
 }  // namespace
 
-/// A process in a frozen control group is in another state by each kind of freezer, in none of its own.
-/// But no thread of it runs, though its bell was rung: a live one has a thread that hears that.
+/// Each kind of control-group freezer leaves a process in another state, and no state is only for that.
+/// But no thread of a frozen process runs although its bell was rung, and a live process has a thread
+/// that wakes on the bell.
 bool TokenQueue::Stillness::SeemsFrozen(int32_t pid) {
   if (++calls_ < kPatientLooks) return false;
   uint64_t switches = 0;
@@ -153,8 +157,9 @@ uint32_t TokenQueue::Entries() const {
   return entries;
 }
 
-/// With the lock held: frees the places of the dead that nobody waits for. A turn that can be had
-/// while its ticket is set is a dead thread's.
+/// Clears the tickets of dead threads for which nobody waits; a thread that waits for one clears it
+/// itself. If a node's turn can be locked while its ticket is set, its thread is dead. The caller holds
+/// the lock.
 void TokenQueue::ClearDead() {
   for (uint32_t node = 0; node < kNodes; ++node) {
     pthread_mutex_t* turn = &shared_.turns[node];
@@ -198,7 +203,7 @@ TokenQueue::Outcome TokenQueue::Wait() {
       shared_.waits_for[mine] = before;
       if (before == kNone) return Outcome::kDone;
       ticket = shared_.tickets[before];
-      if (Predecessor(ticket) == kNone) RingNode(before);  // it has the device
+      if (Predecessor(ticket) == kNone) RingNode(before);  // tells the one that has the device
     }
     const Outcome outcome = WaitForTurn(before, ticket);
     if (outcome != Outcome::kDone) {
@@ -210,14 +215,14 @@ TokenQueue::Outcome TokenQueue::Wait() {
   return Outcome::kLeft;
 }
 
-/// Until the entry that has `ticket` and `node` has left the queue, is dead or is put out.
+/// Blocks until the entry that has `ticket` and `node` has left the queue, is dead, or was removed.
 TokenQueue::Outcome TokenQueue::WaitForTurn(uint32_t node, uint64_t ticket) {
   pthread_mutex_t* turn = &shared_.turns[node];
   Stillness stillness;
   while (true) {
     const timespec look = FromNow(kLookNs);
     int error = pthread_mutex_clocklock(turn, CLOCK_MONOTONIC, &look);
-    if (error == ETIMEDOUT) error = pthread_mutex_trylock(turn);  // it may be free since
+    if (error == ETIMEDOUT) error = pthread_mutex_trylock(turn);  // it may have become free since
     if (error == EBUSY) {
       if (stop_ || is_evicted()) return Outcome::kLeft;
       if (EvictIfStopped(node, ticket, stillness)) return Outcome::kDone;
@@ -239,19 +244,19 @@ TokenQueue::Outcome TokenQueue::WaitForTurn(uint32_t node, uint64_t ticket) {
   }
 }
 
-// One that waits itself is put out when its turn has come: to look into /proc for each of many that wait would
-// cost more than what they wait for.
+// Only an entry at the head is removed. A stopped process that waits itself is removed when it has come to the head:
+// to look into /proc for each of many waiting processes would cost more than what they wait for.
 bool TokenQueue::EvictIfStopped(uint32_t node, uint64_t ticket, Stillness& stillness) {
   if (Predecessor(ticket) != kNone) return false;
   const int32_t pid = shared_.pids[node];
   if (!IsStopped(pid) && !stillness.SeemsFrozen(pid)) {
-    RingNode(node);  // by the next look it has run
+    RingNode(node);  // a process that is not frozen will have run by the next look
     return false;
   }
   Guard guard(shared_);
   if (!guard.is_held() || shared_.tickets[node] != ticket) return false;
   shared_.tickets[node] = 0;
-  RingNode(node);  // heard when it runs again
+  RingNode(node);  // the process sees it when it runs again
   ++evictions_;
   shared_.totals.evictions.fetch_add(1);
   return true;
@@ -276,7 +281,7 @@ TokenQueue::Outcome TokenQueue::CheckWaiters(bool* has_waiters) {
   return Outcome::kDone;
 }
 
-// No other entry has this node while its turn is ours: its ticket is ours or was cleared.
+// No other entry can get this node while we own its turn, so its ticket is ours or was cleared.
 bool TokenQueue::is_evicted() const { return shared_.tickets[node_] != ticket_; }
 
 uint32_t TokenQueue::bell() const { return shared_.bells[node_].load(); }

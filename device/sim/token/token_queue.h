@@ -1,9 +1,9 @@
-// A first-in, first-out queue of processes in shared memory; who is at its head has the device. A
-// killed process leaves it at once, wherever it stood.
+// A first-in, first-out queue of processes in shared memory. The process at its head has the simulated
+// device. A killed process leaves the queue at once, wherever it stood.
 //
-// All calls of one TokenQueue must come from one thread that lives as long as the process may want
-// the device: robust mutexes belong to threads, and a thread's death frees them. Only Ring() may
-// come from others.
+// The Token owns the TokenQueue. All calls must come from one thread that lives as long as the process
+// may want the device, because robust mutexes belong to threads and a thread's death frees them. Only
+// Ring() may come from other threads.
 //
 // How it works. An entry is a *node*: a ticket, and a robust mutex, its *turn*.
 //   1. The thread of a process in the queue owns its node's turn from before its ticket is set
@@ -11,17 +11,18 @@
 //   2. The entry with the smallest ticket is the head. Every other entry's thread waits for the
 //      turn of its predecessor, the entry with the next smaller ticket. Waits follow falling
 //      tickets, so there is no cycle, and the head waits for nobody.
-//   3. Whoever gets a predecessor's turn learns one of two things. The ticket is cleared: it left.
-//      The ticket is still there: by 1 its thread is dead, and the ticket is cleared for it. Either
-//      way the new predecessor is looked up.
-//   4. Tickets and waits_for change only under `lock`, and each change of the queue is one store: a
-//      process killed in the middle leaves nothing to repair.
-//   5. A node is taken for a new entry only when it has no ticket, no entry waits for it and its
+//   3. A thread that gets its predecessor's turn finds one of two states. If the ticket is cleared,
+//      the predecessor left. If the ticket is still there, the predecessor's thread is dead by 1, and
+//      this thread clears the ticket. Either way it then looks up its new predecessor.
+//   4. Tickets and waits_for change only under `lock`, and each change of the queue is one store, so a
+//      process that is killed in the middle leaves nothing to repair.
+//   5. A node is used for a new entry only when it has no ticket, no entry waits for it and its
 //      turn is free, so an entry never waits for the turn of one behind it.
-// A stopped process (SIGSTOP, a debugger, a frozen control group) is put out of the queue by whoever waits
-// for it, when its turn has come: its ticket is cleared, its turn stays its own until it runs again, sees
-// that, and enters anew. Frozen is who is still though its bell is rung: whoever has the device has a
-// thread that waits for the bell, or runs.
+// A process at the head may be stopped (by SIGSTOP, a debugger, or a frozen control group). The process
+// that waits for it then removes it from the queue: it clears the ticket. The stopped process keeps its
+// turn until it runs again; it then sees that its ticket is cleared, and enters anew. A process counts as
+// frozen if none of its threads runs although its bell was rung: a process that has the device and is not
+// frozen has a thread that waits for the bell, or runs.
 #pragma once
 
 #include <atomic>
@@ -36,41 +37,42 @@ class TokenQueue {
  public:
   enum class Outcome : uint8_t {
     kDone,
-    kFull,         ///< Join: no node is free
-    kLeft,         ///< Wait: no longer in the queue, `stop` was set or others put it out
+    kFull,         ///< of Join: no node is free
+    kLeft,         ///< of Wait: `stop` was set, or others removed this entry from the queue
     kUnusable,     ///< the memory is damaged, or its lock is stuck
   };
 
-  /// Most entries at a time. With N entries at most N nodes have tickets and N are waited for.
+  /// The most entries at a time. With N entries, at most N nodes have tickets and N are waited for.
   static constexpr uint32_t kMostEntries = SharedToken::kNodes / 2 - 4;
 
+  /// Both pointers must outlive the queue. Once *stop is true, Wait returns kLeft.
   TokenQueue(SharedToken* shared, std::atomic<bool>* stop) : shared_(*shared), stop_(*stop) {}
-  /// Leaves the queue. The memory must stay mapped until here: what owns a lock in memory that is
-  /// gone cannot be freed of it by its death.
+  /// Leaves the queue. The memory must still be mapped: when a thread dies, the system cannot free a
+  /// lock that it owns in memory which is no longer mapped.
   ~TokenQueue() {
     if (node_ != SharedToken::kNone) static_cast<void>(Leave());
   }
   TokenQueue(const TokenQueue&) = delete;
   TokenQueue& operator=(const TokenQueue&) = delete;
 
-  /// Enters at the end.
+  /// Enters the queue at its end.
   Outcome Join();
-  /// Blocks until at the head.
+  /// Blocks until this process is at the head.
   Outcome Wait();
-  /// Gives up the place. Harmless when others put this entry out.
+  /// Leaves the queue. Harmless when others have removed this entry.
   Outcome Leave();
 
-  /// Whether another entry waits behind the head that this process is; asked of the shared memory.
+  /// For the process at the head: sets whether another entry waits behind it.
   Outcome CheckWaiters(bool* has_waiters);
-  /// Others put this entry out, because its process was stopped.
+  /// Whether others removed this entry from the queue because its process was stopped.
   bool is_evicted() const;
 
-  /// A word that changes when somebody begins to wait for this process, or Ring() is called.
+  /// A word that changes when another process begins to wait for this one, or Ring() is called.
   uint32_t bell() const;
-  /// Blocks until the bell's word is no longer `value`, at most until `deadline_ns` of
-  /// CLOCK_MONOTONIC (0: for ever). May return early.
+  /// Blocks until the bell's word is no longer `value`, but at most until `deadline_ns`
+  /// (CLOCK_MONOTONIC; 0: for ever). May return early.
   void WaitForBell(uint32_t value, uint64_t deadline_ns) const;
-  /// Any thread.
+  /// Wakes the thread that waits for this process's bell. Any thread.
   void Ring();
 
   uint64_t recoveries() const { return recoveries_; }
@@ -78,14 +80,15 @@ class TokenQueue {
 
  private:
   class Guard;
-  /// Whether a process has been still for some looks.
+  /// Looks at a process from time to time and tells whether it seems frozen.
   class Stillness {
    public:
     bool SeemsFrozen(int32_t pid);
 
    private:
-    uint64_t switches_ = 0;
-    int calls_ = 0, looks_ = 0;
+    uint64_t switches_ = 0;  ///< context switches of its threads, as of the last look
+    int calls_ = 0;          ///< of SeemsFrozen
+    int looks_ = 0;          ///< looks in a row at which no thread had run
   };
   Outcome WaitForTurn(uint32_t node, uint64_t ticket);
   uint32_t Predecessor(uint64_t ticket) const;
@@ -97,9 +100,10 @@ class TokenQueue {
 
   SharedToken& shared_;
   std::atomic<bool>& stop_;
-  std::atomic<uint32_t> node_{SharedToken::kNone};
+  std::atomic<uint32_t> node_{SharedToken::kNone};  ///< of this process; kNone: not in the queue
   uint64_t ticket_ = 0;
-  uint64_t recoveries_ = 0, evictions_ = 0;
+  uint64_t recoveries_ = 0;  ///< TokenCounters::recoveries
+  uint64_t evictions_ = 0;   ///< TokenCounters::evictions
 };
 
 }  // namespace cupola::sim
