@@ -84,7 +84,7 @@ cudaError_t FunctionAttributes(const DriverCalls& calls, cudaFuncAttributes* out
   return cudaSuccess;
 }
 
-// The runtime's settable attributes have the driver's numbers.
+// The attributes that the runtime lets a program set have the same numbers in the driver API.
 cudaError_t SetFunctionAttribute(const DriverCalls& calls, const void* function,
                                  cudaFuncAttribute attribute, int value) {
   CUkernel kernel = nullptr;
@@ -125,7 +125,7 @@ cudaError_t FunctionName(const DriverCalls& calls, const char** name, const void
   return static_cast<cudaError_t>(calls.cuKernelGetName(name, kernel));
 }
 
-// Of cuGetProcAddress, which has the same statuses; a symbol that is not found is no error here.
+// Asks cuGetProcAddress, which has the same statuses. Here a symbol that is not found is no error.
 cudaError_t DriverEntry(const DriverCalls& calls, const char* symbol, void** out, unsigned version,
                         unsigned long long flags, cudaDriverEntryPointQueryResult* status,
                         bool per_thread) {
@@ -155,7 +155,8 @@ CUresult Reset(const DriverCalls& calls) {
   return result;
 }
 
-// A context of the driver API has its own flags; mapped host memory is implicit for the runtime.
+// The flags of the device or, where a context of the driver API is current, of that context. The
+// runtime always allows mapped host memory.
 CUresult DeviceFlags(const DriverCalls& calls, int* out) {
   unsigned flags = 0;
   int is_active = 0;
@@ -175,7 +176,7 @@ CUresult DeviceFlags(const DriverCalls& calls, int* out) {
   return result;
 }
 
-// Without a context: flags may be set before there is one, and hold for it then.
+// Needs no context: flags may be set before there is one, and then apply to it.
 cudaError_t SetFlags(unsigned flags) {
   const DriverCalls* calls = nullptr;
   CUdevice device = 0;
@@ -195,7 +196,7 @@ cudaError_t WithDriver(CUresult (*call)(const DriverCalls&, int*), int* out) {
 }  // namespace
 }  // namespace cupola::cudart
 
-using namespace cupola::cudart;  // NOLINT: the C edge below
+using namespace cupola::cudart;  // NOLINT: the exported calls are below
 
 extern "C" {
 
@@ -227,7 +228,7 @@ cudaError_t cudaInitDevice(int device, unsigned, unsigned) { return Leave(Select
 cudaError_t cudaDriverGetVersion(int* version) {
   const cudaError_t error = WithDriver(
       [](const DriverCalls& calls, int* out) { return calls.cuDriverGetVersion(out); }, version);
-  // "If no driver is installed, then 0 is returned as the version."
+  // CUDA Runtime API: "If no driver is installed, then 0 is returned as the version."
   if (error == cudaErrorInsufficientDriver && version != nullptr) {
     *version = 0;
     return cudaSuccess;
@@ -260,7 +261,7 @@ CUPOLA_CUDART_CALL(cudaDeviceGetStreamPriorityRange, (int* least, int* greatest)
                    calls.cuCtxGetStreamPriorityRange(least, greatest))
 CUPOLA_CUDART_CALL(cudaDeviceGetDefaultMemPool, (cudaMemPool_t* pool, int device),
                    calls.cuDeviceGetDefaultMemPool(pool, device))
-// The simulated device has no caches to prefer and nothing to profile.
+// These calls have no effect: the simulated device has no cache to configure and no profiler.
 CUPOLA_CUDART_CALL(cudaDeviceSetCacheConfig, (cudaFuncCache), CUDA_SUCCESS)
 CUPOLA_CUDART_CALL(cudaFuncSetCacheConfig, (const void*, cudaFuncCache), CUDA_SUCCESS)
 CUPOLA_CUDART_CALL(cudaProfilerStart, (), CUDA_SUCCESS)

@@ -1,4 +1,4 @@
-// Error names and texts, and the answer of the calls that this runtime lacks.
+// The names and texts of errors, and the function that the stubs of missing calls run.
 #include <atomic>
 #include <cstring>
 
@@ -27,7 +27,7 @@ extern "C" const char* cudaGetErrorName(cudaError_t error) {
   return "unrecognized error code";
 }
 
-// The driver's text: both APIs describe one code alike.
+// Returns the driver's text, because both APIs have the same text for a code.
 extern "C" const char* cudaGetErrorString(cudaError_t error) {
   const cupola::cudart::DriverCalls* calls = nullptr;
   const cudaError_t state = cupola::cudart::EnterDriver(&calls);
@@ -42,7 +42,8 @@ extern "C" const char* cudaGetErrorString(cudaError_t error) {
   return cudaGetErrorName(error);
 }
 
-// Called by the generated stubs (stubs.c). `said` is one flag per call.
+// Called by the generated stubs (stubs.c). `said` is a flag of the stub, so that each call is
+// reported once.
 extern "C" __attribute__((visibility("hidden"))) int cupola_cudart_missing(const char* name,
                                                                            int* said) {
   if (__atomic_exchange_n(said, 1, __ATOMIC_RELAXED) == 0) {

@@ -1,8 +1,9 @@
-# Writes OUT_STUBS, a weak definition of every export of the toolkit's libcudart (ours are strong and
-# win), and OUT_ERRORS, the names of the error codes of driver_types.h.
+# Run by the build with cmake -P. Writes OUT_STUBS, a weak definition of every export of the toolkit's
+# libcudart, which a definition written by hand replaces at link time, and OUT_ERRORS, the names of the
+# error codes in driver_types.h.
 execute_process(COMMAND ${NM} -D --defined-only ${CUDART} OUTPUT_VARIABLE symbols
                 COMMAND_ERROR_IS_FATAL ANY)
-# Lines read "<address> T <name>@@<version>".
+# The lines have the form "<address> T <name>@@<version>".
 string(REGEX MATCHALL " [TW] _?_?cuda[A-Za-z0-9_]+" names "${symbols}")
 list(TRANSFORM names REPLACE " [TW] " "")
 list(REMOVE_DUPLICATES names)

@@ -101,7 +101,7 @@ CUresult AddHostNode(const DriverCalls& calls, cudaGraphNode_t* node, cudaGraph_
 CUresult NodeType(const DriverCalls& calls, cudaGraphNode_t node, cudaGraphNodeType* out) {
   CUgraphNodeType type = {};
   const CUresult result = calls.cuGraphNodeGetType(node, &type);
-  if (result == CUDA_SUCCESS) *out = static_cast<cudaGraphNodeType>(type);  // same numbers
+  if (result == CUDA_SUCCESS) *out = static_cast<cudaGraphNodeType>(type);  // the numbers are equal
   return result;
 }
 
@@ -138,7 +138,7 @@ CUresult CaptureInfo(const DriverCalls& calls, cudaStream_t stream, cudaStreamCa
 }  // namespace
 }  // namespace cupola::cudart
 
-using namespace cupola::cudart;  // NOLINT: the C edge below
+using namespace cupola::cudart;  // NOLINT: the exported calls are below
 
 CUPOLA_CUDART_STREAM_CALL(cudaStreamBeginCapture, _ptsz,
                           (cudaStream_t stream, cudaStreamCaptureMode mode),

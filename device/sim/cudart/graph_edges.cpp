@@ -1,7 +1,7 @@
 // Edges of graphs, and nodes that record or wait for events. CUDA Runtime API, "Graph Management".
 #include "device/sim/cudart/runtime.h"
 
-using namespace cupola::cudart;  // NOLINT: the C edge
+using namespace cupola::cudart;  // NOLINT: the exported calls are below
 
 static_assert(sizeof(cudaGraphEdgeData) == sizeof(CUgraphEdgeData));
 

@@ -1,5 +1,5 @@
-// Kernel launches. CUDA Runtime API, "Execution Control"; <<<>>> arrives as push, stub, pop,
-// launch.
+// Kernel launches. CUDA Runtime API, "Execution Control". For <<<>>>, nvcc's host code pushes the
+// configuration and calls the host stub, which pops it and launches.
 #include <vector>
 
 #include "base/per_thread.h"
@@ -19,7 +19,8 @@ std::vector<CallConfiguration>& Configurations() {
   return stacks->Get();
 }
 
-/// The driver takes an unsigned int: a size that does not fit is more than any device has.
+/// Whether the size fits into the driver's unsigned int. One that does not is more than any device
+/// has.
 bool FitsDriver(size_t shared_bytes) { return shared_bytes <= ~0u; }
 
 cudaError_t Launch(const DriverCalls& calls, const void* function, dim3 grid, dim3 block,
@@ -53,7 +54,7 @@ cudaError_t LaunchEx(const DriverCalls& calls, const cudaLaunchConfig_t* config,
   if (const cudaError_t error = FindKernel(calls, function, &kernel); error != cudaSuccess) {
     return error;
   }
-  // cudaLaunchAttribute and CUlaunchAttribute have one layout: the runtime's ids are the driver's.
+  // cudaLaunchAttribute and CUlaunchAttribute have the same layout and the same ids.
   static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute));
   CUlaunchConfig driver_config = {};
   driver_config.gridDimX = config->gridDim.x;
@@ -73,7 +74,7 @@ cudaError_t LaunchEx(const DriverCalls& calls, const cudaLaunchConfig_t* config,
 }  // namespace
 }  // namespace cupola::cudart
 
-using namespace cupola::cudart;  // NOLINT: the C edge below
+using namespace cupola::cudart;  // NOLINT: the exported calls are below
 
 extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes,
                                                 cudaStream_t stream) {

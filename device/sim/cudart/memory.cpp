@@ -36,7 +36,7 @@ CUresult CopyAsync(const DriverCalls& calls, void* to, const void* from, size_t 
   return static_cast<CUresult>(cudaErrorInvalidMemcpyDirection);
 }
 
-// Pitches, width in bytes; height in rows.
+// Pitches and width are in bytes, height in rows.
 CUDA_MEMCPY2D Copy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                      size_t height, cudaMemcpyKind kind) {
   const bool from_host = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost;
@@ -58,7 +58,7 @@ CUDA_MEMCPY2D Copy2D(void* to, size_t to_pitch, const void* from, size_t from_pi
   return copy;
 }
 
-// The part [offset, +bytes) of a symbol; cudaErrorInvalidValue past its end.
+// The address of the part [offset, +bytes) of a symbol; cudaErrorInvalidValue beyond its end.
 cudaError_t SymbolPart(const DriverCalls& calls, const void* symbol, size_t bytes, size_t offset,
                        void** address) {
   CUdeviceptr start = 0;
@@ -124,7 +124,7 @@ cudaError_t PointerAttributes(const DriverCalls& calls, cudaPointerAttributes* o
   if (calls.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) !=
           CUDA_SUCCESS ||
       type == 0) {
-    return cudaSuccess;  // ordinary host memory is no error
+    return cudaSuccess;  // for ordinary host memory the call succeeds
   }
   unsigned is_managed = 0;
   calls.cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, address);
@@ -139,7 +139,7 @@ cudaError_t PointerAttributes(const DriverCalls& calls, cudaPointerAttributes* o
 }  // namespace
 }  // namespace cupola::cudart
 
-using namespace cupola::cudart;  // NOLINT: the C edge below
+using namespace cupola::cudart;  // NOLINT: the exported calls are below
 
 CUPOLA_CUDART_CALL(cudaMalloc, (void** pointer, size_t bytes), Allocate(calls, pointer, bytes))
 CUPOLA_CUDART_CALL(cudaFree, (void* pointer),

@@ -2,7 +2,7 @@
 // Allocator", "Memory Management".
 #include "device/sim/cudart/runtime.h"
 
-// One layout in both APIs.
+// These structures have the same layout in both APIs.
 static_assert(sizeof(cudaMemPoolProps) == sizeof(CUmemPoolProps));
 static_assert(sizeof(cudaMemAccessDesc) == sizeof(CUmemAccessDesc));
 
@@ -15,7 +15,7 @@ CUmemLocation DriverLocation(cudaMemLocation location) {
   return out;
 }
 
-// The flags have the driver's numbers.
+// The flags have the same numbers in the driver API.
 CUresult PoolAccess(const cupola::cudart::DriverCalls& calls, cudaMemAccessFlags* out,
                     cudaMemPool_t pool, const cudaMemLocation* location) {
   if (out == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -1,6 +1,6 @@
-// What nvcc's host code calls before main(): fatbins, kernels and variables are only noted; a
-// module is loaded when one of its kernels or variables is first used (lazy loading, as in CUDA 12
-// and later).
+// The calls that nvcc's host code makes before main(). They only record fatbins, kernels and
+// variables. A module is loaded when one of its kernels or variables is first used (lazy loading,
+// as in CUDA 12 and later).
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -38,8 +38,8 @@ struct Variable {
 
 struct Registry {
   std::mutex mutex;
-  std::map<const void*, Kernel*> kernels;  // by address of the host stub
-  std::set<Kernel*> handles;               // all, as __cudaGetKernel gives them
+  std::map<const void*, Kernel*> kernels;  // by the address of the host stub
+  std::set<Kernel*> handles;               // all kernels: the handles that __cudaGetKernel gives
   std::map<const void*, Variable> variables;
 };
 
@@ -48,7 +48,7 @@ Registry& TheRegistry() {
   return *registry;
 }
 
-// The registry's mutex is held.
+// Loads the module at the first call. The caller holds the registry's mutex.
 CUresult Load(const DriverCalls& calls, Module* module) {
   if (module->tried) return module->status;
   module->tried = true;
@@ -86,7 +86,7 @@ cudaError_t FindKernel(const DriverCalls& calls, const void* function, CUkernel*
     found = handle;
   } else {
     const char* name = nullptr;
-    *kernel = static_cast<CUkernel>(const_cast<void*>(function));  // from cudaGetKernel, or nothing
+    *kernel = static_cast<CUkernel>(const_cast<void*>(function));  // from cudaGetKernel, or invalid
     return calls.cuKernelGetName(&name, *kernel) == CUDA_SUCCESS ? cudaSuccess
                                                                  : cudaErrorInvalidDeviceFunction;
   }
@@ -128,7 +128,7 @@ cudaError_t FindSymbol(const DriverCalls& calls, const void* symbol, CUdeviceptr
 
 }  // namespace cupola::cudart
 
-using namespace cupola::cudart;  // NOLINT: the C edge below
+using namespace cupola::cudart;  // NOLINT: the exported calls are below
 
 extern "C" {
 
@@ -140,9 +140,10 @@ void** __cudaRegisterFatBinary(void* wrapper) {
 
 void __cudaRegisterFatBinaryEnd(void**) {}
 
-// When a plug-in is closed: its stubs and image may be unmapped, so all is forgotten and the module
-// unloaded, which waits for its kernels. At exit nothing happens: nobody waits for kernels there,
-// and threads and destructors of the program may still use them.
+// Called when a plug-in is closed and at exit. A plug-in's stubs and image may be unmapped next, so
+// everything about it is removed and its module is unloaded, which waits for its kernels. At exit
+// this does nothing: exit does not wait for kernels, and threads and destructors of the program may
+// still use them.
 void __cudaUnregisterFatBinary(void** handle) {
   if (IsExiting()) return;
   Module* module = reinterpret_cast<Module*>(handle);
@@ -191,7 +192,7 @@ void __cudaRegisterManagedVar(void** handle, void** host_pointer, char*, const c
   reinterpret_cast<Module*>(handle)->managed.push_back({host_pointer, name});
 }
 
-// Called before the first use of a managed variable by the host.
+// Host code calls it before it first uses a managed variable.
 char __cudaInitModule(void** handle) {
   const DriverCalls* calls = nullptr;
   if (const cudaError_t error = Enter(&calls, false); error != cudaSuccess) {
@@ -202,7 +203,8 @@ char __cudaInitModule(void** handle) {
   return Leave(Load(*calls, reinterpret_cast<Module*>(handle))) == cudaSuccess;
 }
 
-// The handle is the Kernel itself: a module that cannot be loaded is reported by the launch.
+// The handle is the address of our Kernel, so nothing is loaded here. If the module cannot be
+// loaded, the launch reports it.
 cudaError_t __cudaGetKernel(cudaKernel_t* out, const void* host_function) {
   Registry& registry = TheRegistry();
   std::lock_guard lock(registry.mutex);

@@ -40,7 +40,7 @@ using GetProcAddress = CUresult (*)(const char*, void**, int, cuuint64_t,
 
 void Resolve(GetProcAddress get, cuuint64_t flags, DriverCalls* calls) {
   CUdriverProcAddressQueryResult status;
-// The name must be made text before cuda.h's macros turn it into its _v2.
+// The name must become text before the macros of cuda.h replace it by its _v2 form.
 #define CUPOLA_RESOLVE(text, name, version)                                                      \
   {                                                                                              \
     void* pointer = nullptr;                                                                     \
@@ -67,7 +67,7 @@ void Open(State* state) {
   if (driver == nullptr) return;
   const auto get = reinterpret_cast<GetProcAddress>(dlsym(driver, "cuGetProcAddress_v2"));
   if (get == nullptr) return;
-  if (void* take = dlsym(driver, kTakeStandardErrorName)) {  // the simulated driver, loaded late
+  if (void* take = dlsym(driver, kTakeStandardErrorName)) {  // the simulated driver is loaded late
     reinterpret_cast<TakeStandardErrorFunction>(take)(&StandardErrorAtStart());
   }
   Resolve(get, CU_GET_PROC_ADDRESS_LEGACY_STREAM, &state->legacy);

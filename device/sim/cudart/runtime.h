@@ -1,9 +1,9 @@
-// The small CUDA runtime of the simulated device: what its files share. It is a translation onto
-// the public driver API, whose entry points it asks of "libcuda.so.1" as NVIDIA's runtime does, so
-// that whatever stands in front of the driver stands in front of it too.
+// What the files of the simulated device's small CUDA runtime share. The runtime translates each
+// call to the public driver API. It asks "libcuda.so.1" for the entry points, as NVIDIA's runtime
+// does, so a library in front of the driver also sees the calls of this runtime.
 //
-// Thread rule: everything here may be called from any thread. Nothing is freed at exit, on purpose:
-// threads of the program may still launch while its destructors run.
+// Everything here may be called from any thread. Nothing is freed at exit, on purpose: threads of
+// the program may still launch while its destructors run.
 #pragma once
 
 #include <cuda.h>
@@ -11,45 +11,52 @@
 
 namespace cupola::cudart {
 
-/// The driver's entry points, all of them: a driver that lacks one is too old for this runtime.
+/// The entry points of the driver that this runtime uses. A driver that lacks one is too old for
+/// it.
 struct DriverCalls {
 #define CUPOLA_DRIVER_CALL(name) decltype(&::name) name = nullptr;
 #include "device/sim/cudart/driver_calls.def"
 #undef CUPOLA_DRIVER_CALL
 };
 
-/// Opens the driver at the first call and makes a context current in this thread (the primary one
-/// of its device). On success `*calls` is the table whose default stream is the legacy one, or the
-/// per-thread one. Errors: cudaErrorInsufficientDriver, cudaErrorInitializationError after fork(),
-/// the driver's own.
+/// Begins a call: opens the driver at the first call of the process and, if no context is current
+/// in this thread, makes the primary context of the thread's device current. On success `*calls` is
+/// the table of entry points in which a null stream means the legacy default stream or, with
+/// `per_thread`, the per-thread one. Errors: cudaErrorInsufficientDriver,
+/// cudaErrorInitializationError after fork(), the driver's own.
 cudaError_t Enter(const DriverCalls** calls, bool per_thread);
 
-/// Like Enter, without a context.
+/// As Enter, without a context; the table is that of the legacy default stream.
 cudaError_t EnterDriver(const DriverCalls** calls);
 
-/// The program is ending: handlers of exit() that were there before the driver was opened run.
+/// Whether the program is ending: exit() has come to the handlers that were registered before the
+/// driver was opened.
 bool IsExiting();
 
-/// The runtime's form of a driver result; remembers it as the thread's last error unless it is
-/// success or cudaErrorNotReady. Codes are equal in both APIs.
+/// Ends a call: returns a driver's result as the runtime's (the codes are equal in both APIs), and
+/// remembers it as the thread's last error unless it is success or cudaErrorNotReady.
 cudaError_t Leave(CUresult result);
 cudaError_t Leave(cudaError_t error);
 
-/// The thread's device, and setting it (retains its primary context).
+/// The calling thread's device.
 int CurrentDevice();
+/// Makes `device` the calling thread's device, and its primary context current. The runtime retains
+/// each primary context once.
 cudaError_t SelectDevice(int device);
-/// Whether the runtime itself made the context current, as the primary one of a device.
+/// Whether the context is a primary context that the runtime has retained.
 bool IsPrimaryContext(CUcontext context);
-/// After a reset: the next use of the thread's device retains a fresh primary context.
+/// To be called after a reset: the next use of the thread's device retains a fresh primary context.
 void ForgetPrimaryContext();
 
-/// The kernel behind `function`: the address of a host stub, or a handle from __cudaGetKernel or
-/// cudaGetKernel. Loads its module. Error: cudaErrorInvalidDeviceFunction, or that of the load.
+/// The kernel that `function` means: the address of a host stub, or a handle from __cudaGetKernel
+/// or cudaGetKernel. Loads its module at first use. Errors: cudaErrorInvalidDeviceFunction, or that
+/// of the load.
 cudaError_t FindKernel(const DriverCalls& calls, const void* function, CUkernel* kernel);
+/// The same as a function of the current context.
 cudaError_t FindFunction(const DriverCalls& calls, const void* function, CUfunction* out);
 
-/// The device address and size in bytes of the variable with this host symbol. Loads its module.
-/// Error: cudaErrorInvalidSymbol.
+/// The device address and size in bytes of the variable with this host symbol. Loads its module at
+/// first use. Error: cudaErrorInvalidSymbol.
 cudaError_t FindSymbol(const DriverCalls& calls, const void* symbol, CUdeviceptr* address,
                        size_t* bytes);
 
@@ -59,8 +66,9 @@ inline CUdeviceptr DevicePointer(const void* pointer) {
 
 }  // namespace cupola::cudart
 
-// Defines a runtime call as a driver call: `expression` may use `calls` and gives a CUresult or a
-// cudaError_t. CUPOLA_CUDART_STREAM_CALL defines the per-thread-default-stream form beside it.
+// Defines a runtime call between Enter and Leave. `expression` may use `calls` and gives a CUresult
+// or a cudaError_t. CUPOLA_CUDART_STREAM_CALL defines the per-thread-stream form `name##suffix` as
+// well.
 #define CUPOLA_CUDART_DEFINE(name, per_thread, parameters, expression)                 \
   extern "C" cudaError_t name parameters {                                             \
     const cupola::cudart::DriverCalls* entered = nullptr;                              \

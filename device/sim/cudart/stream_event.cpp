@@ -1,7 +1,7 @@
 // Streams and events. CUDA Runtime API, "Stream Management", "Event Management".
 #include "device/sim/cudart/runtime.h"
 
-using namespace cupola::cudart;  // NOLINT: the C edge
+using namespace cupola::cudart;  // NOLINT: the exported calls are below
 
 CUPOLA_CUDART_CALL(cudaStreamCreate, (cudaStream_t* stream),
                    calls.cuStreamCreateWithPriority(stream, CU_STREAM_DEFAULT, 0))

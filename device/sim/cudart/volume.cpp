@@ -1,5 +1,5 @@
-// Blocks of three dimensions in linear memory, and copy nodes. CUDA Runtime API, "Memory
-// Management", "Graph Management". CUDA arrays are lacking.
+// Boxes of three dimensions in linear memory, and copy nodes of graphs. CUDA Runtime API, "Memory
+// Management", "Graph Management". CUDA arrays are not supported.
 #include "device/sim/cudart/runtime.h"
 
 namespace cupola::cudart {
@@ -15,8 +15,8 @@ CUmemorytype SideOf(cudaMemcpyKind kind, bool is_source) {
   return IsHost(kind, is_source) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
-// Without arrays, extents and positions are in bytes, rows, slices. cudaErrorNotSupported for
-// arrays.
+// Translates the parameters. Where no array takes part, extents and positions are in bytes, rows
+// and slices. cudaErrorNotSupported for arrays.
 cudaError_t Translate(const cudaMemcpy3DParms* params, CUDA_MEMCPY3D* out) {
   if (params == nullptr) return cudaErrorInvalidValue;
   if (params->srcArray != nullptr || params->dstArray != nullptr) return cudaErrorNotSupported;
@@ -91,7 +91,8 @@ CUresult Allocate3D(const DriverCalls& calls, cudaPitchedPtr* out, cudaExtent ex
                                rows, 4);
 }
 
-// A fill for each slice: between two slices there may be rows that are not of the block.
+// Makes a fill for each slice, because between two slices there may be rows that are not part of
+// the box.
 CUresult Fill3D(const DriverCalls& calls, cudaPitchedPtr to, int value, cudaExtent extent,
                 bool is_async, cudaStream_t stream) {
   if (extent.width == 0 || extent.height == 0) return CUDA_SUCCESS;
@@ -110,7 +111,7 @@ CUresult Fill3D(const DriverCalls& calls, cudaPitchedPtr to, int value, cudaExte
 }  // namespace
 }  // namespace cupola::cudart
 
-using namespace cupola::cudart;  // NOLINT: the C edge below
+using namespace cupola::cudart;  // NOLINT: the exported calls are below
 
 CUPOLA_CUDART_CALL(cudaMalloc3D, (cudaPitchedPtr* out, cudaExtent extent),
                    Allocate3D(calls, out, extent))
