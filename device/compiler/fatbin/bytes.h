@@ -1,5 +1,5 @@
-// Bounds-checked little-endian reads from borrowed bytes: the one way in which this folder looks at
-// input. Pure; any thread.
+// Bounds-checked little-endian reads from borrowed bytes. This folder reads its input only through
+// these functions. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace cupola::fatbin {
 /// Borrowed bytes of an image or file.
 using Bytes = std::span<const uint8_t>;
 
-/// The T at `offset`, any alignment; nothing where it does not lie wholly inside.
+/// The T at `offset`, with any alignment; std::nullopt where it does not lie wholly inside.
 template <typename T>
 std::optional<T> ReadAt(Bytes bytes, uint64_t offset) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -24,7 +24,7 @@ std::optional<T> ReadAt(Bytes bytes, uint64_t offset) {
   return value;
 }
 
-/// bytes[offset, offset + size), or nothing where that does not lie wholly inside.
+/// bytes[offset, offset + size); std::nullopt where that does not lie wholly inside.
 inline std::optional<Bytes> SliceAt(Bytes bytes, uint64_t offset, uint64_t size) {
   if (offset > bytes.size() || bytes.size() - offset < size) return std::nullopt;
   return bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(size));

@@ -13,16 +13,16 @@ struct ContainerHeader {
   uint32_t magic;
   uint16_t version;
   uint16_t header_size;
-  uint64_t size;  // of everything after the header
+  uint64_t size;  // of everything behind the header
 };
 static_assert(sizeof(ContainerHeader) == kContainerHeaderBytes);
 
-// An entry's header as it lies in the file; strings and options follow up to header_size.
+// An entry's header as it lies in the file. Strings and options follow, up to header_size.
 struct EntryHeader {
   uint16_t kind;
   uint16_t version;
   uint32_t header_size;
-  uint64_t payload_size;  // with padding: the stride
+  uint64_t payload_size;  // including padding: the stride to the next entry
   uint32_t compressed_size;
   uint32_t options_offset;
   uint16_t minor;
@@ -41,13 +41,15 @@ std::string_view DropTrailingNuls(std::string_view text) {
   return text;
 }
 
-// The text of a block {offset, size} relative to the entry; empty where it leaves the header.
+// The text that a block {offset, size} relative to the entry names; empty where it leaves the
+// header.
 std::string_view HeaderText(Bytes header, uint32_t offset, uint32_t size) {
   const std::optional<Bytes> slice = SliceAt(header, offset, size);
   return slice ? DropTrailingNuls(AsText(*slice)) : std::string_view();
 }
 
-// For cubins of sm_100 and later the same field leads to bytes that are no text: left alone.
+// For cubins of sm_100 and later the same field leads to bytes that are no text: the function
+// ignores them.
 std::string_view ReadOptions(Bytes header, const EntryHeader& fields) {
   if (fields.options_offset == 0 || ImageKind{fields.kind} == ImageKind::kCubin) return {};
   const auto offset = ReadAt<uint32_t>(header, fields.options_offset);
@@ -144,8 +146,8 @@ std::string Image::ArchName() const {
 }
 
 Result<ImageBytes> Image::Contents() const {
-  // What the compression flag is true of comes out only after an encoding that NVIDIA keeps to
-  // itself.
+  // Of packed LTO-IR the compressed data appears only after an encoding that NVIDIA does not
+  // publish.
   if (kind == ImageKind::kLtoIr && compression != Compression::kStored) {
     Error error = MakeError(ErrorCode::kUnsupported,
                             "packed LTO-IR: its encoding is NVIDIA's own and not published");
@@ -200,8 +202,8 @@ ContainerReading ReadContainer(Bytes bytes, uint64_t offset, std::string_view fi
     }
     reading.images.push_back(*std::move(image));
   }
-  // Past what was read, never back into it: a scan that goes on from here stays linear. A
-  // container whose end is known is left as a whole.
+  // `consumed` goes past what was read, never back into it, so a scan that goes on from here stays
+  // linear. A container whose end is known is skipped as a whole.
   reading.consumed = size_is_false ? std::min(at, available) : reading.size;
   return reading;
 }

@@ -12,11 +12,11 @@ namespace {
 constexpr uint16_t kMachineCuda = 190;     // EM_CUDA
 constexpr uint8_t kOsAbiCuda12 = 0x33;     // EI_OSABI up to CUDA 12; 0x41 since CUDA 13
 constexpr uint8_t kSymbolIsKernel = 0x10;  // in st_other of a function symbol
-// From sm_90 on a linked kernel's shared memory starts with what the system reserves; the
-// section .nv.shared.reserved.0 is there when sizes include it.
+// From sm_90 on, a linked kernel's shared memory starts with a part that the system reserves. The
+// section .nv.shared.reserved.0 exists when sizes include it.
 constexpr uint64_t kReservedSharedBytes = 1024;
 
-// Attributes of .nv.info records; checked against ptxas -v (docs/formats.md).
+// Attributes of .nv.info records. They were checked against ptxas -v (docs/formats.md).
 enum Attribute : uint8_t {
   kMaxThreads = 0x05,
   kRequiredThreads = 0x10,
@@ -27,14 +27,14 @@ enum Attribute : uint8_t {
   kRegisterCount = 0x2f,
   kMbarrierCount = 0x38,
   kClusterExtents = 0x3d,
-  kWideParamInfo = 0x45,  // in place of kParamInfo where one has 16 KiB or more
+  kWideParamInfo = 0x45,  // replaces kParamInfo where a parameter has 16 KiB or more
   kExplicitCluster = 0x3e,
   kBarrierCount = 0x4c,
 };
 
 struct Record {
   uint8_t attribute;
-  uint16_t value;  // formats 1 to 3: in place of the size
+  uint16_t value;  // formats 1 to 3: stands in place of the size
   Bytes payload;   // format 4
 };
 
@@ -72,7 +72,8 @@ class Reader {
     cubin_.damages.push_back(MakeError(ErrorCode::kDamaged, std::move(message), std::move(where)));
   }
 
-  // Only these matter: some debug sections have no contents although their type does not say so.
+  // Only these sections matter: some debug sections have no contents although their type does not
+  // say so.
   static bool IsRead(std::string_view name) {
     return name.starts_with(".nv.info") || name.starts_with(".text.") || name == ".symtab" ||
            name == ".strtab";
@@ -137,7 +138,7 @@ class Reader {
     }
   }
 
-  // .nv.info: records about a function, named by the index of its symbol.
+  // .nv.info: records about a function, which is named by the index of its symbol.
   void ReadModuleInfo() {
     const ElfSection* section = Find(".nv.info");
     if (section == nullptr) return;
@@ -216,7 +217,7 @@ class Reader {
       const uint32_t in_header = static_cast<uint32_t>(text->header.sh_info) >> 24;
       if (kernel.registers == 0) kernel.registers = in_header;
       kernel.code_bytes = text->header.sh_size;
-      // CUDA 11 and before: bits 20 to 26 of the section's flags.
+      // CUDA 11 and before: bits 20 to 26 of the section's flags hold the barriers.
       kernel.barriers = static_cast<uint32_t>(text->header.sh_flags >> 20) & 0x7f;
     }
     if (const ElfSection* shared = Find(".nv.shared." + kernel.name)) {

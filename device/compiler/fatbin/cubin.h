@@ -1,5 +1,5 @@
-// What a cubin says about its kernels: registers, memory, parameters, launch bounds. Reads the CUDA
-// 12 and the CUDA 13 style of cubin (docs/formats.md). Pure; any thread.
+// What a cubin says about its kernels: registers, memory, parameters, launch bounds. Reads cubins
+// of the CUDA 12 and of the CUDA 13 style (docs/formats.md). Pure; any thread.
 #pragma once
 
 #include <array>
@@ -25,30 +25,30 @@ using Extents = std::array<uint32_t, 3>;
 
 struct CubinKernel {
   std::string name;                ///< mangled
-  uint32_t registers = 0;          ///< per thread; 0 when the cubin does not say
+  uint32_t registers = 0;          ///< per thread; 0: the cubin does not say
   uint64_t shared_bytes = 0;       ///< static, per block, without what the system reserves
   uint32_t frame_bytes = 0;        ///< local memory of the kernel itself, per thread
-  uint32_t stack_bytes = 0;        ///< of the kernel with what it calls, per thread, where known
-  uint32_t param_bytes = 0;        ///< of all parameters
-  std::vector<CubinParam> params;  ///< by ordinal
+  uint32_t stack_bytes = 0;        ///< of the kernel and what it calls, per thread, where known
+  uint32_t param_bytes = 0;        ///< of all parameters together
+  std::vector<CubinParam> params;  ///< sorted by ordinal
   std::optional<Extents> max_threads;       ///< .maxntid: at most x * y * z threads
   std::optional<Extents> required_threads;  ///< .reqntid
   std::optional<Extents> cluster;           ///< blocks per cluster
-  bool explicit_cluster = false;            ///< may only be launched in clusters
+  bool explicit_cluster = false;            ///< the kernel may only be launched in clusters
   uint32_t barriers = 0;                    ///< named barriers that it uses, 0 to 16
   uint32_t mbarriers = 0;                   ///< static mbarrier objects
-  uint64_t code_bytes = 0;                  ///< of its machine code
+  uint64_t code_bytes = 0;                  ///< size of its machine code
 };
 
 struct Cubin {
-  uint32_t arch = 0;                     ///< 90 for sm_90
-  uint32_t style = 0;                    ///< 12 or 13: the CUDA release whose cubins look like this
-  bool relocatable = false;              ///< a -rdc unit before linking
+  uint32_t arch = 0;                 ///< 90 for sm_90
+  uint32_t style = 0;                ///< 12 or 13: the CUDA release whose cubins look so
+  bool relocatable = false;          ///< a -rdc unit before linking
   std::vector<CubinKernel> kernels;  ///< in the order of the symbol table
   std::vector<Error> damages;        ///< what could not be read; offsets are of the cubin
 };
 
-/// Reads a cubin. Kernels that are damaged keep what could be read of them and leave a note in
+/// Reads a cubin. A damaged kernel keeps what could be read of it and leaves a note in
 /// Cubin::damages. Errors: kDamaged where the ELF does not hold together, kUnsupported where it is
 /// not a CUDA ELF.
 Result<Cubin> ReadCubin(Bytes bytes);

@@ -9,8 +9,9 @@
 namespace cupola::fatbin {
 namespace {
 
-// What the formats can reach: an LZ4 length byte stands for at most 255 bytes; a ZSTD block of four
-// bytes for at most 128 KiB. A larger claim is damage, found before memory is asked for.
+// The largest size that the formats can reach: an LZ4 length byte stands for at most 255 bytes, a
+// ZSTD block of four bytes for at most 128 KiB. A larger claim is damage, and is found before
+// memory is allocated.
 constexpr uint64_t kMaxLz4Ratio = 255;
 constexpr uint64_t kMaxZstdRatio = (uint64_t{128} << 10) / 4;
 constexpr uint64_t kRatioSlack = uint64_t{128} << 10;
@@ -23,7 +24,8 @@ bool DecodeLz4(Bytes in, uint8_t* out, uint64_t size) {
   return decoded >= 0 && static_cast<uint64_t>(decoded) == size;
 }
 
-// A ZSTD frame usually says how much it holds: a false claim is then found before memory is taken.
+// A ZSTD frame usually says how much it holds, so a false claim is found before memory is
+// allocated.
 bool ZstdClaimHolds(Bytes in, uint64_t size) {
   const unsigned long long held = ZSTD_getFrameContentSize(in.data(), in.size());
   return held == ZSTD_CONTENTSIZE_UNKNOWN || held == size;

@@ -38,7 +38,7 @@ Result<ElfFile> ElfFile::Open(Bytes bytes) {
   }
   ElfFile file;
   file.bytes_ = bytes;
-  // elf_memory() only reads from the image: nothing here asks for ELF_C_WRITE.
+  // elf_memory() only reads from the image, since nothing here asks for ELF_C_WRITE.
   auto* image = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
   file.elf_.reset(elf_memory(image, bytes.size()));
   if (!file.elf_ || gelf_getehdr(file.elf_.get(), &file.header_) == nullptr) {

@@ -1,4 +1,4 @@
-// An ELF in memory, by libelf: its headers, and its sections with their bounds checked. Movable;
+// An ELF in memory, read by libelf: its headers, and its sections with checked bounds. Movable;
 // borrows the bytes; one thread at a time.
 #pragma once
 
@@ -19,7 +19,7 @@ struct ElfSection {
   std::string_view name;
   GElf_Shdr header{};
   Bytes contents;
-  bool cut = false;  ///< reaches beyond the end of the file; `contents` holds what is there
+  bool cut = false;  ///< it reaches beyond the end of the file; `contents` is what is there
 };
 
 class ElfFile {

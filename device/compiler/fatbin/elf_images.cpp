@@ -13,7 +13,7 @@ constexpr uint16_t kElfOfDevice = 190;       // EM_CUDA
 constexpr uint64_t kContainerAlignment = 8;  // containers begin at multiples of this in a section
 constexpr std::string_view kUnitSection = "__nv_relfatbin";
 
-// A stretch of the file to look through.
+// A stretch of the file in which to look for containers.
 struct Range {
   uint64_t begin;
   uint64_t end;
@@ -44,7 +44,7 @@ void AddReading(ContainerReading reading, ContainerPlace place, FileImages& foun
   if (reading.damage) found.damages.push_back(*std::move(reading.damage));
 }
 
-// The magic alone also occurs in code that handles fatbins; a container has all of its header.
+// The magic alone also occurs in code that handles fatbins, but a container has a whole header.
 bool BeginsContainer(Bytes bytes, bool in_device_section) {
   if (!IsContainer(bytes)) return false;
   if (in_device_section) return true;
@@ -52,11 +52,12 @@ bool BeginsContainer(Bytes bytes, bool in_device_section) {
   return ReadAt<uint32_t>(bytes, 4) == kVersionAndHeaderSize;
 }
 
-// Every byte is read at most once, so that damaged input costs no more than its length.
+// Looks for containers in a stretch. Reads every byte at most once, so that damaged input costs no
+// more than its length.
 void ScanRange(Bytes file, std::string_view name, const Range& range, FileImages& found) {
   const bool device_section = range.section == ".nv_fatbin" || range.section == kUnitSection;
   uint64_t at = AlignUp(range.begin);
-  bool said = !device_section;  // only zeros may lie between containers; said once per stretch
+  bool said = !device_section;  // damage between containers is reported once per stretch
   while (at + kContainerHeaderBytes <= range.end) {
     const Bytes rest = file.subspan(at, range.end - at);
     if (!BeginsContainer(rest, device_section)) {
@@ -142,7 +143,7 @@ FileImages ReadElf(Bytes file, std::string_view name, Error* unsupported) {
       *unsupported = elf.error();
       return found;
     }
-    // What a broken section table no longer names may still be there.
+    // Containers that a broken section table no longer names may still be there.
     found.damages.push_back(elf.error());
     ScanRange(file, name, {0, file.size(), 0, {}}, found);
     return found;

@@ -24,7 +24,7 @@ T Load(const void* from) {
   return value;
 }
 
-// The bytes of the container at `start`: its header says how many.
+// The bytes of the container at `start`; its header gives their number.
 Result<Bytes> ContainerAt(const void* start) {
   if (start == nullptr) return MakeError(ErrorCode::kDamaged, "a fatbin wrapper points nowhere");
   if (Load<uint32_t>(start) != kContainerMagic) {
@@ -118,7 +118,7 @@ Result<LoadedImage> ReadLoadedImage(const void* image) {
   if (image == nullptr)
     return MakeError(ErrorCode::kInvalidArgument, "the image is a null pointer");
   const auto* text = static_cast<const char*>(image);
-  // One byte decides whether it may be text, which can be shorter than a magic number.
+  // The first byte decides whether the data may be text. Text can be shorter than a magic number.
   if (LooksLikeText(*text)) {
     const Bytes bytes(reinterpret_cast<const uint8_t*>(text), std::strlen(text));
     return BareImage(LoadedForm::kPtxText, ImageKind::kPtx, bytes);

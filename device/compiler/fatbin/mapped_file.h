@@ -1,5 +1,5 @@
-// A file mapped for reading: libraries of hundreds of megabytes are looked at, not copied.
-// Movable; the bytes are fixed while the object lives; any thread may read them.
+// A file mapped for reading, so that libraries of hundreds of megabytes are read in place, not copied.
+// Movable; the mapping stays in place while the object lives; any thread may read the bytes.
 #pragma once
 
 #include <string>

@@ -8,7 +8,7 @@
 namespace cupola::store {
 namespace {
 
-// No name or sentence of a bundle is longer.
+// No name or sentence of a bundle is longer than this.
 constexpr size_t kMaxText = 1 << 16;
 constexpr size_t kChecksumAt = offsetof(BundleHeader, checksum);
 

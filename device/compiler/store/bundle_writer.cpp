@@ -6,16 +6,16 @@
 namespace cupola::store {
 namespace {
 
-constexpr size_t kImageAlignment = 64;  // of the cubin: what the driver's own containers give it
+constexpr size_t kImageAlignment = 64;  // of the cubin, as in the driver's own containers
 constexpr uint64_t kMaxBytes = UINT32_MAX;
-constexpr size_t kMaxWritten = 60000;  // as BundleView reads back, with room
+constexpr size_t kMaxWritten = 60000;  // below BundleView's limit for texts, with room
 
-// The bytes of a bundle, growing.
+// The bytes of a bundle while it grows.
 class Layout {
  public:
   size_t size() const { return bytes_.size(); }
 
-  // Room for `size` bytes of 0 at a multiple of `alignment`; its offset.
+  // Appends `size` zero bytes at a multiple of `alignment`; returns their offset.
   size_t Reserve(size_t size, size_t alignment) {
     const size_t at = (bytes_.size() + alignment - 1) / alignment * alignment;
     bytes_.resize(at + size);
@@ -28,7 +28,7 @@ class Layout {
     return at;
   }
 
-  // 0 for an empty text.
+  // Appends a text and returns its offset; 0 for an empty text.
   uint32_t Text(std::string_view text) {
     if (text.empty()) return 0;
     text = text.substr(0, kMaxWritten);

@@ -1,5 +1,5 @@
-// BundleWriter: collects what a bundle holds and lays it out as bundle.h says. Owns copies of all
-// it is given. One thread at a time.
+// BundleWriter: collects the contents of a bundle and lays them out as bundle.h says. `cupola
+// build` uses one for each image. It owns copies of all that it is given. One thread at a time.
 #pragma once
 
 #include <array>
@@ -15,23 +15,24 @@
 
 namespace cupola::store {
 
-/// A kernel to be written; offsets of its entry that point to texts and parameters are filled in.
+/// A kernel to be written. Finish() fills in the offsets of `entry` that lead to texts and
+/// parameters.
 struct BundleKernel {
   std::string name;          ///< mangled
-  std::string refusal;       ///< why a variant is missing; "" = nothing to say
-  std::string differences;   ///< from the original's SASS; "" = none
-  std::string task_refusal;  ///< why it cannot be a task; "" = it can
+  std::string refusal;       ///< why a variant is missing; "": nothing to say
+  std::string differences;   ///< how opcode counts differ from the original's SASS; "": they do not
+  std::string task_refusal;  ///< why it cannot be a task; "": it can
   std::vector<ParameterEntry> parameters;
   KernelEntry entry{};
 };
 
 class BundleWriter {
  public:
-  /// `arch` is 90 for sm_90, `flags` are BundleFlag bits.
+  /// `arch` is 90 for sm_90; `flags` are BundleFlag bits.
   explicit BundleWriter(uint32_t arch, uint32_t flags = 0) : arch_(arch), flags_(flags) {}
 
   void AddKernel(BundleKernel kernel) { kernels_.push_back(std::move(kernel)); }
-  /// Variables of an image are numbered in the order in which they are added.
+  /// The variables of an image get numbers in the order in which they are added.
   void AddVariable(ImageKind kind, std::string name, uint64_t bytes, uint32_t flags = 0) {
     Of(kind).variables.push_back({std::move(name), bytes, flags});
   }
@@ -41,8 +42,9 @@ class BundleWriter {
   }
   void SetTaskRegisters(uint32_t registers) { task_registers_ = registers; }
 
-  /// The bytes of the bundle; BundleView::Open accepts them. Errors: kInvalidArgument for two
-  /// kernels of one name or a name with a NUL in it; kExhausted where it would grow beyond 4 GiB.
+  /// The bytes of the bundle, which BundleView::Open accepts. Errors: kInvalidArgument for two
+  /// kernels of one name or a name with a NUL in it; kExhausted where the bundle would grow beyond
+  /// 4 GiB.
   Result<std::vector<std::byte>> Finish();
 
  private:

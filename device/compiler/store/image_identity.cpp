@@ -28,7 +28,7 @@ T Load(const void* at, size_t offset = 0) {
   return value;
 }
 
-// Where a build id lies in the notes of a segment.
+// Finds the build id in the notes of a segment.
 void ReadBuildId(const char* notes, size_t bytes, LoadedPlace& place) {
   size_t at = 0;
   while (at + sizeof(ElfW(Nhdr)) <= bytes) {
@@ -75,7 +75,7 @@ int LookAtObject(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
-// The end of whatever lies last in the ELF; 0 when its headers make no sense.
+// The size of an ELF: the end of whatever lies last in it. 0 when its headers make no sense.
 uint64_t ElfBytes(const void* image, uint64_t max_bytes) {
   const auto header = Load<Elf64_Ehdr>(image);
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB) return 0;
@@ -111,7 +111,8 @@ std::span<const std::byte> IdentityOfFile(std::span<const std::byte> file) {
                             Load<uint32_t>(text) == kContainerMagic;
   const bool is_elf = file.size() >= sizeof(Elf64_Ehdr) && std::memcmp(text, ELFMAG, SELFMAG) == 0;
   if (is_container || is_elf) return IdentityBytes(text, file.size());
-  // What is cut off is none of them; binary data of another kind is no text that was built.
+  // A container or ELF that is cut off counts as neither, and binary data of another kind is no
+  // text that was built.
   return file.first(strnlen(text, file.size()));
 }
 

@@ -1,6 +1,6 @@
-// SHA-256 (FIPS 180-4) of bytes that come in pieces: names of images and bundles in the variant
-// store. Here and not a library's, since libcupola.so may need nothing but libc. A value; one
-// thread at a time.
+// SHA-256 (FIPS 180-4) of bytes that come in pieces, for the names of images and bundles in the
+// variant store. It is implemented here, since libcupola.so may depend on no library but libc. A
+// value; one thread at a time.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class Sha256 {
  public:
   void Add(std::span<const std::byte> bytes);
   void Add(std::string_view text) { Add(std::as_bytes(std::span(text.data(), text.size()))); }
-  /// The digest of all that was added. Call once.
+  /// The digest of all that was added. Call it once.
   Digest Finish();
 
  private:
@@ -30,10 +30,10 @@ class Sha256 {
   uint64_t bytes_ = 0;
 };
 
-/// The digest of one piece.
+/// The digest of a single piece.
 Digest Sha256Of(std::span<const std::byte> bytes);
 
-/// Lower-case hex, two digits a byte.
+/// The bytes as lower-case hex, two digits each.
 std::string HexOf(std::span<const uint8_t> bytes);
 
 }  // namespace cupola::store

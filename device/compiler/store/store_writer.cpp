@@ -24,7 +24,7 @@ Error IoError(const std::string& file, int error) {
                    Location{.file = file});
 }
 
-// Makes the folder and those above it that are missing, all of them 0700.
+// Makes the folder and its missing parents, all of them with mode 0700.
 Status MakeFolders(const std::string& folder) {
   for (size_t end = folder.find('/', 1);; end = folder.find('/', end + 1)) {
     const std::string part = folder.substr(0, end);
@@ -53,13 +53,13 @@ Status SyncFolder(const std::string& folder) {
   return {};
 }
 
-// A name below tmp/ that no other thread or process uses; it begins with the key.
+// A name below tmp/ that no other thread or process uses. It begins with the key.
 std::string TemporaryName(const std::string& key) {
   static std::atomic<uint32_t> count{0};
   return "tmp/" + key + "." + std::to_string(getpid()) + "." + std::to_string(count++);
 }
 
-// The names in a folder; an unreadable one has none.
+// The names in a folder. An unreadable folder has none.
 std::vector<std::string> NamesIn(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -108,8 +108,9 @@ Result<KeyLock> StoreWriter::Lock(const std::string& key) const {
     while (flock(fd, LOCK_EX) != 0) {
       if (errno != EINTR) return IoError(file, errno);
     }
-    // A sweep may have removed the file before we had the lock: then another may hold its
-    // successor.
+    // A sweep may have removed the file before this builder got the lock. Another builder may hold
+    // the lock of a new file of that name by now, so the lock counts only if the file is still the
+    // named one.
     struct stat ours {
     }, named{};
     if (fstat(fd, &ours) == 0 && stat(file.c_str(), &named) == 0 && ours.st_ino == named.st_ino) {
@@ -141,7 +142,7 @@ Status StoreWriter::Link(const std::string& link, const std::string& key) const 
   const std::string file = PathOf(link);
   const std::string folder = file.substr(0, file.find_last_of('/'));
   const std::string temporary = PathOf(TemporaryName(key));
-  // A sweep may remove an empty folder in between, hence more than one try.
+  // A sweep may remove an empty folder in between, so the loop tries more than once.
   for (int tries = 0;; ++tries) {
     if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return IoError(folder, errno);
     if (symlink(("../../bundles/" + key).c_str(), temporary.c_str()) != 0) {
@@ -191,7 +192,7 @@ Result<Eviction> StoreWriter::Evict(uint64_t limit) const {
   return eviction;
 }
 
-// Removes temporary files whose key nobody holds.
+// Removes temporary files whose key's lock nobody holds.
 void StoreWriter::SweepTemporary() const {
   for (const std::string& name : NamesIn(PathOf("tmp"))) {
     const std::string key = name.substr(0, name.find('.'));
@@ -202,7 +203,7 @@ void StoreWriter::SweepTemporary() const {
   }
 }
 
-// Removes lock files that nobody holds, under the lock: see Lock().
+// Removes lock files that nobody holds. It holds the lock of each while it removes it: see Lock().
 void StoreWriter::SweepLocks() const {
   for (const std::string& name : NamesIn(PathOf("locks"))) {
     const std::string file = PathOf("locks/" + name);
@@ -227,7 +228,7 @@ void StoreWriter::SweepLinks() const {
         struct stat facts {};
         if (stat(link.c_str(), &facts) != 0 && errno == ENOENT) unlink(link.c_str());
       }
-      rmdir(folder.c_str());  // only an empty one goes
+      rmdir(folder.c_str());  // succeeds only for an empty folder
     }
   }
 }

@@ -1,7 +1,8 @@
-// StoreWriter: adds bundles to a variant store and keeps it within its size. For `cupola build`;
-// the preloaded library never writes. Any number of processes may write to one store: each change
-// is one rename(2), a key is built under its lock, and what a killed builder left is swept by the
-// next. One thread at a time, but Lock, Publish and Link may be called by several.
+// StoreWriter: adds bundles to a variant store and keeps it within its size. `cupola build` uses
+// it; the preloaded library never writes. Any number of processes may write to one store: each
+// change is one rename(2), a builder holds the lock of the key that it builds, and the next builder
+// sweeps what a killed one left. One thread at a time, except that several may call Lock, Publish
+// and Link.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +17,10 @@
 
 namespace cupola::store {
 
+/// The default size limit of a store, in bytes.
 inline constexpr uint64_t kDefaultStoreLimit = uint64_t{4} << 30;
 
-/// Held while a bundle of one key is made; the kernel lets go of it when its process dies.
+/// Held while a bundle of one key is made. The kernel releases it when its process dies.
 class KeyLock {
  public:
   KeyLock() = default;
@@ -38,19 +40,19 @@ class KeyLock {
 struct StoredBundle {
   std::string key;
   uint64_t bytes = 0;
-  int64_t used_s = 0;  ///< when it was last written or found, seconds since 1970 (within an hour)
+  int64_t used_s = 0;  ///< time of the last write or use, seconds since 1970 (exact to an hour)
 };
 
 /// What an eviction did.
 struct Eviction {
-  uint32_t bundles = 0;  ///< removed
-  uint64_t bytes = 0;    ///< freed
+  uint32_t bundles = 0;  ///< number of bundles removed
+  uint64_t bytes = 0;    ///< bytes freed
 };
 
 class StoreWriter {
  public:
-  /// Opens the store, making its folders (mode 0700) where they are missing. Errors: kIo with the
-  /// folder; kInvalidArgument where it is not this user's alone.
+  /// Opens the store. Makes missing folders (mode 0700). Errors: kIo with the folder;
+  /// kInvalidArgument where others than this user may write to the folder.
   static Result<StoreWriter> Open(const std::string& folder);
 
   const VariantStore& store() const { return store_; }
@@ -58,18 +60,20 @@ class StoreWriter {
   /// Waits until no other builder works on `key`. Errors: kIo.
   Result<KeyLock> Lock(const std::string& key) const;
 
-  /// Puts a bundle in place, whole or not at all, and on disk (fsync) before it returns. The caller
-  /// holds the key's lock. Errors: kIo and kExhausted (no space, file size limit), with the file.
+  /// Puts a bundle in place, whole or not at all. It is on disk (fsync) when the call returns. The
+  /// caller holds the key's lock. Errors, with the file: kIo, and kExhausted (no space, file size
+  /// limit).
   Status Publish(const std::string& key, std::span<const std::byte> bundle) const;
 
-  /// Makes `link` (PlaceLink, ContentsLink) lead to `key`, in place of what it led to. Errors: kIo.
+  /// Makes `link` (PlaceLink, ContentsLink) lead to `key`, whatever it led to before. Errors: kIo.
   Status Link(const std::string& link, const std::string& key) const;
 
   /// The bundles, least recently used first. Errors: kIo.
   Result<std::vector<StoredBundle>> List() const;
 
-  /// Removes least recently used bundles until the rest has at most `limit` bytes, then links that
-  /// lead nowhere and what killed builders left. Bundles being made are not touched. Errors: kIo.
+  /// Removes least recently used bundles until the rest has at most `limit` bytes, and then links
+  /// that lead nowhere and files that killed builders left. Does not touch bundles that are being
+  /// made. Errors: kIo.
   Result<Eviction> Evict(uint64_t limit) const;
 
  private:

@@ -18,7 +18,7 @@ namespace cupola::store {
 namespace {
 
 constexpr size_t kKeyDigits = 64;
-// A bundle that is found counts as used; its time is not written more often than this.
+// A bundle that is found counts as used. Its time is not written more often than this.
 constexpr time_t kUseGranularity_s = 3600;
 constexpr int kFirstDescriptor = 200;
 
@@ -28,7 +28,7 @@ Error SystemError(const std::string& file, int error) {
   return MakeError(code, std::strerror(error), Location{.file = file});
 }
 
-// Why something is not to be trusted; null where it is this user's alone.
+// Why a file or folder is not to be trusted; null where only this user may write to it.
 const char* Distrust(const struct stat& facts) {
   if (facts.st_uid != geteuid()) return "belongs to another user";
   if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "others may write to it";
@@ -49,8 +49,8 @@ Result<std::span<const std::byte>> Map(int fd, const std::string& file) {
   return std::span<const std::byte>(static_cast<const std::byte*>(memory), size);
 }
 
-/// The folder, opened where it is this user's alone. Above the low numbers, which programs count on and
-/// close in bulk.
+/// Opens the folder if only this user may write to it. Its descriptor is above the low numbers, which programs rely on
+/// and close in bulk.
 Result<int> Folder(const std::string& folder) {
   const int low = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (low < 0) return SystemError(folder, errno);
@@ -70,7 +70,7 @@ Result<int> Folder(const std::string& folder) {
   return high;
 }
 
-// A value of the environment that is an absolute path, else "".
+// The value of an environment variable if it is an absolute path, else "".
 std::string FolderFrom(const char* variable) {
   const char* value = secure_getenv(variable);
   return value != nullptr && value[0] == '/' ? value : "";
@@ -141,7 +141,7 @@ class VariantStore::OpenFolder {
   }
   OpenFolder(const OpenFolder&) = delete;
   OpenFolder& operator=(const OpenFolder&) = delete;
-  int fd() const { return fd_; }  ///< -1 where it cannot be opened any more
+  int fd() const { return fd_; }  ///< -1 where the folder cannot be opened any more
 
  private:
   int fd_ = -1;
