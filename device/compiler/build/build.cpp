@@ -20,7 +20,7 @@ namespace {
 using fatbin::Bytes;
 using store::VariantFlag;
 
-// One image to build, of a file that stays mapped.
+// One image to build. Its file stays mapped.
 struct Job {
   const fatbin::ImageFile* file;
   ImageChoice choice;
@@ -82,7 +82,7 @@ class Run {
   std::vector<std::unique_ptr<fatbin::ImageFile>> files_;
   std::vector<Job> jobs_;
   std::atomic<size_t> next_{0};
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all members below
   size_t done_ = 0;
   BuildReport report_;
 };
@@ -105,7 +105,7 @@ void Run::AddFile(const std::string& path) {
   }
 }
 
-// All that a bundle depends on.
+// The key of a bundle: a digest of all on which the bundle depends.
 std::string Run::KeyOf(const Job& job) const {
   store::Sha256 hash;
   hash.Add(fmt::format("cupola {} {} {} {}\n{}\n{}\n", store::kPassVersion, CUPOLA_PASS_DIGEST,
@@ -134,7 +134,7 @@ bool Run::TakeFromStore(ImageReport& report, const std::string& key) {
   return true;
 }
 
-// The ways by which the preloaded library finds it.
+// Makes the links by which the preloaded library finds the bundle.
 void Run::LinkTo(const Job& job, const std::string& key) {
   const ImageChoice& choice = job.choice;
   std::vector<std::string> links = {
@@ -213,7 +213,7 @@ void Run::BuildInto(ImageReport& report, const Job& job) {
     report.reason = "cannot be stored: " + lock.error().ToString();
     return;
   }
-  // Another builder may have been at it while we waited.
+  // Another builder may have built it while this one waited for the lock.
   if (!options_.rebuild && TakeFromStore(report, key)) return LinkTo(job, key);
   Compile(report, job, key);
 }

@@ -1,5 +1,5 @@
-// Machine code with what can be read from it: its kernels' needs, its floating-point operations.
-// Internal to the folder; plain values.
+// Machine code with what can be read from it: what its kernels need, and its floating-point
+// operations. Internal to the folder; plain values.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 namespace cupola::build {
 
 struct Code {
-  std::vector<uint8_t> bytes;
-  std::map<std::string, fatbin::CubinKernel, std::less<>> kernels;
-  std::map<std::string, SassFunction, std::less<>> functions;
+  std::vector<uint8_t> bytes;                                       ///< the cubin
+  std::map<std::string, fatbin::CubinKernel, std::less<>> kernels;  ///< by mangled name
+  std::map<std::string, SassFunction, std::less<>> functions;       ///< by mangled name
 
-  /// Null where it has none of that name.
+  /// The kernel of that name; null where the code has none.
   const fatbin::CubinKernel* Kernel(const std::string& name) const {
     const auto at = kernels.find(name);
     return at == kernels.end() ? nullptr : &at->second;
@@ -31,7 +31,7 @@ struct Code {
   }
 };
 
-/// Errors: kDamaged; kUnsupported for architectures before sm_70.
+/// Reads a cubin. Errors: kDamaged; kUnsupported for architectures before sm_70.
 Result<Code> ReadCode(std::vector<uint8_t> bytes);
 
 }  // namespace cupola::build

@@ -31,8 +31,8 @@ bool IsExecutable(const std::string& path) {
   return fs::is_regular_file(path, error) && access(path.c_str(), X_OK) == 0;
 }
 
-// What a compiler said, cut to its first complaint: "ptxas /tmp/x.ptx, line 5; error   : ..." and
-// "ptxas fatal   : ..." without the words before it.
+// A compiler's output, cut to its first complaint: "ptxas /tmp/x.ptx, line 5; error : ..." or
+// "ptxas fatal : ..." without the words before it.
 std::string FirstComplaint(const std::string& output) {
   size_t at = 0;
   std::string first;
@@ -49,7 +49,7 @@ std::string FirstComplaint(const std::string& output) {
   return first;
 }
 
-// Files of one compilation: PTX in, cubin out.
+// The files of one compilation: PTX in, cubin out.
 struct CompileFiles {
   ScratchFolder folder;
   std::string ptx, cubin;
@@ -149,7 +149,7 @@ class JitLink final : public Compiler {
   std::string worker_, library_, version_;
 };
 
-// "Build cuda_13.0.r13.0/compiler.36424714_0" is the last line of --version.
+// The last line of --version is "Build cuda_13.0.r13.0/compiler.36424714_0".
 Result<std::unique_ptr<Compiler>> MakePtxas(const std::string& path) {
   const Result<ProcessEnd> end = RunProcess({path, "--version"}, kVersionLimit);
   if (Status done = Complaint("ptxas", end); !done) return done.error();
@@ -234,8 +234,8 @@ Result<std::unique_ptr<Compiler>> FindJitLink(const CompilerPlaces& places,
 }
 
 std::vector<std::string> KnownOptions(std::string_view options) {
-  // Whole words, and beginnings that end with '=' (or -O) and are followed by a word of letters,
-  // digits and '_'.
+  // Whole words that are allowed, and beginnings that end with '=' (or -O), behind which a word of
+  // letters, digits and '_' is allowed.
   static constexpr std::string_view kWords[] = {"-g",
                                                 "--device-debug",
                                                 "-lineinfo",

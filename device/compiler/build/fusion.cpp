@@ -28,10 +28,10 @@ bool IsUnrounded(const Instruction& instruction) {
   return is_float;
 }
 
-// What the bodies of a kernel and of all it may call say.
+// What the bodies of a kernel and of all functions that it may call contain.
 struct Survey {
   std::vector<const Instruction*> instructions;
-  std::set<std::string> functions;  // named by them
+  std::set<std::string> functions;  // functions that the bodies name
 };
 
 void Names(const Operand& operand, std::set<std::string>& names) {
@@ -52,7 +52,8 @@ void Walk(const ptx::Block& block, Survey& survey) {
   }
 }
 
-// Registers are looked at by name, without regard to functions: two that share one count as one.
+// Looks at registers by name, whatever their function: two registers with the same name count as
+// one.
 bool Fuses(const std::vector<const Instruction*>& instructions) {
   std::set<std::string> products;  // registers that may hold an unrounded product
   const auto uses_product = [&](const Instruction& at) {
@@ -69,7 +70,8 @@ bool Fuses(const std::vector<const Instruction*>& instructions) {
     }
   }
   if (products.empty()) return false;
-  // Values move on through these; until nothing is added, since loops run backwards.
+  // These instructions pass values on. The loop ends when nothing is added, since the code's loops
+  // run backwards.
   for (size_t before = 0; before != products.size();) {
     before = products.size();
     for (const Instruction* at : instructions) {
@@ -78,7 +80,8 @@ bool Fuses(const std::vector<const Instruction*>& instructions) {
       if (moves && !at->operands.empty() && uses_product(*at)) Names(at->operands[0], products);
     }
   }
-  // What is stored may be loaded, and what is passed to a function be added there.
+  // A value that is stored may be loaded, and a value that is passed to a function may be added
+  // there.
   bool anywhere = false;
   for (const Instruction* at : instructions) {
     anywhere = anywhere || at->opcode == "call" ||

@@ -1,7 +1,6 @@
-// Whether PTX leaves the compiler a choice of rounding: a mul and an add without rounding
-// modifiers, the one's result an operand of the other, may become one fma with one rounding less
-// [9.7.3.1, 9.7.3.3]. Everything else that PTX says of floating point fixes its bits on a given
-// architecture. Pure; any thread.
+// Decides whether PTX leaves the compiler a choice of rounding. A mul and an add without rounding modifiers, where the
+// result of one is an operand of the other, may become one fma with one rounding less [9.7.3.1, 9.7.3.3]. Everything
+// else that PTX says about floating point fixes the bits on a given architecture. Pure; any thread.
 #pragma once
 
 #include <string_view>
@@ -10,13 +9,13 @@
 
 namespace cupola::build {
 
-/// Whether the kernel, or a function that it may reach, has such a pair. Never "no" where there is
-/// one: what flows through memory, calls and branches counts as flowing.
+/// Whether the kernel, or a function that it may reach, has such a pair. The answer is never wrongly "no": values that
+/// go through memory, calls and branches count as reaching all places.
 bool MayBeFused(const ptx::Module& module, std::string_view kernel);
 
-/// Says of each such mul, add and sub of the function that it rounds to nearest, as it does where the
-/// compiler fuses it with no other [9.7.3]: what is made of the function afterwards is not fused
-/// either. Whether there was any.
+/// Gives each such mul, add and sub of the function the modifier that rounds to nearest. It rounds so anyway where the
+/// compiler does not fuse it [9.7.3], so what is made of the function afterwards is not fused either. Returns whether
+/// there was any.
 bool PinRounding(ptx::Function& function);
 
 }  // namespace cupola::build

@@ -17,8 +17,8 @@ bool IsUnit(const Image& image) {
   return image.relocatable || image.options.find("--compile-only") != std::string_view::npos;
 }
 
-// The cubin that a device of `arch` runs: its own architecture, the form of `suffix` before others;
-// else the nearest below within the same major number.
+// The cubin that a device of `arch` runs: that of its own architecture, with the form of `suffix`
+// before others; else the nearest lower one with the same major number.
 const Image* BestCubin(std::span<const Image> images, uint32_t arch, char suffix) {
   const Image* best = nullptr;
   const auto better = [&](const Image& image) {
@@ -111,7 +111,7 @@ std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t ar
   if (file.images.containers.empty() && !images.empty()) {
     ImageChoice choice;
     Choose(choice, images, arch, false);
-    if (images.front().kind == ImageKind::kCubin) {  // which does not say its architecture outside
+    if (images.front().kind == ImageKind::kCubin) {  // its architecture is unknown so far
       choice.cubin = &images.front();
       choice.kernels_without_ptx = KernelsOf(choice.cubin);
       if (IsUnit(images.front())) choice.refusal = kUnit;

@@ -1,5 +1,6 @@
-// Which images of a file are built: for each container (or bare PTX) the PTX that a device would
-// compile, the code that it would run, and how the store knows the whole. Pure; any thread.
+// Chooses which images of a file are built: for each container (or bare PTX) the PTX that a device
+// would compile, the code that it would run, and the bytes that identify the whole in the store.
+// Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +15,21 @@ namespace cupola::build {
 
 /// One container, or a bare PTX file. Borrows from the file.
 struct ImageChoice {
-  uint64_t offset = 0;  ///< bytes from the start of the file
+  uint64_t offset = 0;  ///< in bytes from the start of the file
   std::string section;
-  std::span<const std::byte> identity;   ///< the bytes that stand for it in the store
-  store::Digest digest{};                ///< of those
+  std::span<const std::byte> identity;   ///< the bytes that identify it in the store
+  store::Digest digest{};                ///< of `identity`
   const fatbin::Image* ptx = nullptr;    ///< null where `refusal` says why
   const fatbin::Image* cubin = nullptr;  ///< the program's own code for the device; may be null
-  std::string refusal;                   ///< why nothing can be built from it; "" = it can
+  std::string refusal;                   ///< why nothing can be built from it; "": it can
   std::vector<std::string> kernels_without_ptx;  ///< mangled names, where it is refused
 };
 
-/// The choices for a device of `arch` (90 = sm_90), in the order of the file. Containers without
+/// The choices for a device of `arch` (90 for sm_90), in the order of the file. Containers without
 /// any kernel are left out.
 std::vector<ImageChoice> ChooseImages(const fatbin::ImageFile& file, uint32_t arch);
 
-/// The bytes that hex digits stand for; none for anything else.
+/// The bytes for which hex digits stand; empty for any other text.
 std::vector<uint8_t> BytesOfHex(std::string_view hex);
 
 }  // namespace cupola::build

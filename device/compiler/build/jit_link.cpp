@@ -1,5 +1,5 @@
-// The worker of nvJitLink: a process that loads the library, compiles one PTX file and ends, so
-// that a compiler that hangs or crashes takes nothing with it. nvJitLink API, CUDA 13.0.
+// The worker of nvJitLink: a process that loads the library, compiles one PTX file and ends. So a
+// compiler that hangs or crashes takes nothing with it. nvJitLink API, CUDA 13.0.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -16,7 +16,8 @@ using Handle = void*;
 constexpr int kSuccess = 0;
 constexpr int kInputPtx = 2;
 
-// The entry points of one version of the library; names carry it: __nvJitLinkCreate_13_0.
+// The entry points of one version of the library. Their names carry the version:
+// __nvJitLinkCreate_13_0.
 struct Library {
   int (*create)(Handle*, uint32_t, const char* const*) = nullptr;
   int (*add_data)(Handle, int, const void*, size_t, const char*) = nullptr;
@@ -61,7 +62,7 @@ struct Library {
   }
 };
 
-// One linking, and its end.
+// One linking. The destructor ends it.
 class Linking {
  public:
   explicit Linking(const Library& library) : library_(library) {}
@@ -71,7 +72,7 @@ class Linking {
   Linking(const Linking&) = delete;
   Linking& operator=(const Linking&) = delete;
 
-  // "" or what is wrong; then `cubin` has the code.
+  // Links. Returns what is wrong; "": nothing is, and `cubin` has the code.
   std::string Run(const std::string& ptx, const std::vector<const char*>& options,
                   std::string& cubin) {
     const auto count = static_cast<uint32_t>(options.size());

@@ -7,7 +7,8 @@
 namespace cupola::build {
 namespace {
 
-// Both reasons where they differ.
+// The reason why a kernel has no variant at all; both reasons where they differ. "": it can have
+// one.
 std::string Together(const passes::KernelRefusals& refusals) {
   if (refusals.preemptible.empty() || refusals.sliced.empty()) return {};
   if (refusals.preemptible == refusals.sliced) return refusals.preemptible;

@@ -36,7 +36,8 @@ LoadedObjects ParseListing(std::string_view listing) {
     line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
     const size_t arrow = line.find(" => ");
     if (arrow == std::string_view::npos) {
-      // Needed by its path; but also the loader itself, and the vdso.
+      // An object that is needed by its path. Also the loader itself, and the vdso, which are
+      // skipped.
       const std::string_view file = line.substr(0, line.rfind(" (0x"));
       if (file.starts_with('/') && file.find("/ld-linux-") == std::string_view::npos) {
         objects.files.emplace_back(file);
@@ -64,8 +65,9 @@ Result<LoadedObjects> FindLoadedObjects(const std::string& path) {
   std::error_code error;
   const std::string named = std::filesystem::canonical(path, error).string();
   if (error) return MakeError(ErrorCode::kNotFound, error.message(), Location{.file = path});
-  // As ldd(1) does it, but by the system's loader whatever interpreter the file names. Unlike with
-  // --list, missing libraries are listed and do not end it. LD_PRELOAD is not the program's.
+  // This is what ldd(1) does, but always with the system's loader, whatever interpreter the file
+  // names. Unlike --list, it lists missing libraries and goes on. LD_PRELOAD is removed, since it
+  // is not the program's.
   const Result<ProcessEnd> end =
       RunProcess({"/usr/bin/env", "-u", "LD_PRELOAD", "LD_TRACE_LOADED_OBJECTS=1", kLoader, named},
                  kListingLimit);

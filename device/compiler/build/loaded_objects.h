@@ -1,6 +1,6 @@
-// The shared objects that a program loads at its start, as the dynamic loader finds them:
-// DT_NEEDED, RPATH, RUNPATH, LD_LIBRARY_PATH, ld.so.cache, in its order. The loader itself is
-// asked; it runs nothing of the program. Any thread.
+// Finds the shared objects that a program loads at its start, as the dynamic loader finds them: by
+// DT_NEEDED, RPATH, RUNPATH, LD_LIBRARY_PATH and ld.so.cache, in its order. It runs the loader
+// itself, which runs nothing of the program. Any thread.
 #pragma once
 
 #include <string>
@@ -16,11 +16,12 @@ struct LoadedObjects {
   std::vector<std::string> missing;  ///< names that the loader does not find
 };
 
-/// The objects that `path` (a program or shared object) needs, and those need in turn. None for a
-/// program without a dynamic loader. Errors: kNotFound; kUnsupported for files of another machine.
+/// The objects that `path` (a program or shared object) needs, and those that these need in turn.
+/// None for a program without a dynamic loader. Errors: kNotFound; kUnsupported for files of
+/// another machine.
 Result<LoadedObjects> FindLoadedObjects(const std::string& path);
 
-/// What the loader's listing says ("libm.so.6 => /lib/libm.so.6 (0x...)", "libx.so => not found").
+/// Parses the loader's listing ("libm.so.6 => /lib/libm.so.6 (0x...)", "libx.so => not found").
 LoadedObjects ParseListing(std::string_view listing);
 
 }  // namespace cupola::build

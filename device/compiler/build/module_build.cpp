@@ -22,16 +22,16 @@ namespace {
 
 using passes::Variant;
 
-constexpr uint32_t kSpillAtMost = 32;  // bytes, for the sake of occupancy
+constexpr uint32_t kSpillAtMost = 32;  // bytes of spills that a bound may cost, for the sake of occupancy
 
 uint32_t LocalBytes(const fatbin::CubinKernel& kernel) {
   return std::max(kernel.frame_bytes, kernel.stack_bytes);
 }
 
-// A variant's floating-point operations beside the original's.
+// How a variant's floating-point operations compare with the original's.
 struct Comparison {
   bool exact = false;
-  std::string difference;  // may be there where it is exact: then PTX leaves no choice of rounding
+  std::string difference;  // may be set where it is exact: then PTX leaves no choice of rounding
 };
 
 class Builder {
@@ -69,8 +69,8 @@ class Builder {
   ptx::Module module_;
   std::vector<std::string> wanted_;
   Code original_;
-  std::string original_complaint_;              // why there is no code to compare with
-  std::map<std::string, std::string> refused_;  // by the compiler
+  std::string original_complaint_;  // why there is no code to compare with
+  std::map<std::string, std::string> refused_;  // why the compiler refused a kernel, by name
   std::map<std::string, uint32_t> bounds_;
   passes::SideModule side_;
   std::string side_ptx_;
@@ -104,7 +104,7 @@ bool Builder::HasOriginalOf(const std::vector<std::string>& kernels) const {
   return true;
 }
 
-// The code that the program would run: what it ships, else what its PTX gives here.
+// Reads the code that the program would run: the code that it ships, else the code that its PTX gives here.
 void Builder::ReadOriginal() {
   if (!input_.shipped_cubin.empty()) {
     const fatbin::Bytes shipped = input_.shipped_cubin;
@@ -120,8 +120,8 @@ void Builder::ReadOriginal() {
   }
 }
 
-// Whether the function's code is the same where nothing may be fused. One that has no code of its own
-// is in that of others.
+// Whether the function's code is the same where nothing may be fused. A function without code of its own is part of
+// other functions' code, so all of these must be the same.
 bool Builder::IsPinned(const std::string& function, const Code& pinned) const {
   const auto same = [&](const SassFunction& before) {
     const auto after = pinned.functions.find(before.name);
@@ -135,9 +135,9 @@ bool Builder::IsPinned(const std::string& function, const Code& pinned) const {
                      [&](const auto& each) { return same(each.second); });
 }
 
-// Additions and multiplications that the compiler may fuse, and has not in what the program runs, it
-// is not to fuse in variants and bodies either: the code around them, which decides it, is another
-// there. Where it has, the PTX stays as it is.
+// If the compiler may fuse additions and multiplications, and has not done so in the code that the program runs, it
+// must not fuse them in variants and bodies either, though the code around them, which decides it, is different there.
+// If it has fused them, the PTX stays as it is.
 void Builder::PinRoundings() {
   const auto may_be_fused = [&](const std::string& kernel) { return MayBeFused(module_, kernel); };
   if (std::none_of(wanted_.begin(), wanted_.end(), may_be_fused)) return;
@@ -153,7 +153,7 @@ void Builder::PinRoundings() {
   }
 }
 
-// Variants of all wanted kernels that no compiler refused yet.
+// Makes the variants of all wanted kernels that no compiler has refused yet.
 Status Builder::MakeVariants(uint32_t limit_factor) {
   passes::SideModuleOptions options{.arch = input_.arch};
   for (const std::string& kernel : wanted_) {
@@ -178,7 +178,7 @@ Status Builder::MakeVariants(uint32_t limit_factor) {
   return {};
 }
 
-// Which of these kernels' variants the compiler refuses: by halves.
+// Finds the kernels whose variants the compiler refuses, by halving the list.
 void Builder::FindRefused(const std::vector<std::string>& kernels) {
   passes::SideModuleOptions options{.arch = input_.arch};
   options.kernels = kernels;
@@ -212,8 +212,8 @@ BlockNeeds NeedsOf(const fatbin::CubinKernel& kernel, uint32_t threads) {
           .shared_bytes = kernel.shared_bytes};
 }
 
-// For preemptible variants of which fewer blocks fit on an SM than of the original: how many
-// registers would undo that.
+// The registers to which a preemptible variant must be bound so that as many blocks fit on an SM as of the original.
+// Only for variants of which fewer blocks fit.
 std::map<std::string, uint32_t> Builder::RegisterBounds() const {
   std::map<std::string, uint32_t> bounds;
   for (const passes::KernelFacts& facts : side_.kernels) {
@@ -230,8 +230,8 @@ std::map<std::string, uint32_t> Builder::RegisterBounds() const {
   return bounds;
 }
 
-// Whether bounding its registers made a variant spill more than the few words that a worker holds
-// over the body, which are stored and loaded once a block, where it has nothing else to do.
+// Whether the bound of its registers made a variant spill more than a few words. The few words that a worker holds over
+// the body may be spilled: they are stored and loaded once a block, when the worker has nothing else to do.
 bool Builder::SpillsMuch(const std::string& kernel, const Code& bounded) const {
   const fatbin::CubinKernel* free = VariantOf(kernel, Variant::kPreemptible);
   const fatbin::CubinKernel* bound =
@@ -240,7 +240,7 @@ bool Builder::SpillsMuch(const std::string& kernel, const Code& bounded) const {
          LocalBytes(*bound) > LocalBytes(*free) + kSpillAtMost;
 }
 
-// Compiles once more with bounds where occupancy fell, and keeps those that spill little.
+// Compiles once more with bounds where occupancy fell, and keeps the bounds of variants that spill little.
 void Builder::BoundRegisters() {
   const std::map<std::string, uint32_t> wished = RegisterBounds();
   if (wished.empty()) return;
@@ -273,7 +273,7 @@ void Builder::BoundRegisters() {
   }
 }
 
-// Functions that are called, not inlined, have code of their own, the same for all their callers.
+// Functions that are called, not inlined, have code of their own, which is the same for all their callers.
 std::string Builder::CalleeDifference() const {
   for (const auto& [name, function] : code_.functions) {
     if (code_.kernels.contains(name)) continue;
@@ -299,8 +299,8 @@ Comparison Builder::Compare(const std::string& kernel, Variant variant) const {
   return {difference.empty() || !MayBeFused(module_, kernel), difference};
 }
 
-// The MasterKernel with the kernels as its bodies. Less strict about registers than by default, the
-// compiler more often has a body's operands in different banks [measured:
+// Builds the MasterKernel with the kernels as its bodies. With an option that makes it less strict about registers than
+// by default, the compiler more often has a body's operands in different banks [measured:
 // docs/results/narrow-tasks.md].
 void Builder::MakeTasks() {
   Result<TaskBuild> made = BuildTasks(
@@ -331,19 +331,19 @@ void Builder::DescribeTask(store::BundleKernel& kernel) const {
   kernel.entry.task_shared = facts.static_shared;
 }
 
-// Adds a reason to those that a bundle gives.
+// Adds a reason to the text of reasons that a bundle gives.
 void Note(std::string& text, std::string_view what, const std::string& why) {
   if (!why.empty()) text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, why);
 }
 
-// The program's kernel, as its machine code has it.
+// Describes the program's kernel as its machine code has it.
 void Builder::DescribeOriginal(const passes::KernelFacts& facts,
                                store::BundleKernel& kernel) const {
   store::KernelEntry& entry = kernel.entry;
   entry.max_threads = facts.max_threads;
   const fatbin::CubinKernel* const original = original_.Kernel(facts.name);
   if (original == nullptr) return;
-  // Code and PTX may differ, where bounds depend on the architecture.
+  // Code and PTX may differ where launch bounds depend on the architecture.
   if (const auto& most = original->max_threads) {
     const uint64_t threads = uint64_t{(*most)[0]} * (*most)[1] * (*most)[2];
     if (threads < entry.max_threads || entry.max_threads == 0) {
@@ -364,7 +364,7 @@ void Builder::DescribeOriginal(const passes::KernelFacts& facts,
   }
 }
 
-// The forms that were made, but those that cannot be given the program's arguments.
+// Describes the variants that were made, except those that cannot be given the program's arguments.
 void Builder::DescribeVariants(const passes::KernelFacts& facts,
                                store::BundleKernel& kernel) const {
   store::KernelEntry& entry = kernel.entry;
@@ -463,7 +463,7 @@ Result<BuiltModule> Builder::Build() {
     for (const std::string& kernel : wanted_) refused_[kernel] = original_complaint_;
   } else if (Status made = MakeVariants(1); !made) {
     FindRefused(wanted_);
-    // Together they may take longer than any of them did.
+    // All variants together may take longer to compile than any of the parts did.
     if (Status again = MakeVariants(4); !again) {
       for (const std::string& kernel : wanted_) refused_.try_emplace(kernel, again.error().message);
       side_ = {};

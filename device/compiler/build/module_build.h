@@ -1,5 +1,6 @@
-// One PTX module to one bundle: variants by the passes, machine code by a compiler, and what
-// differs from the code that the program ships. Nothing here touches the store. Any thread.
+// Makes one bundle from one PTX module: the passes make variants, a compiler makes machine code,
+// and the result is compared with the code that the program ships. Nothing here touches the store.
+// Any thread.
 #pragma once
 
 #include <chrono>
@@ -15,30 +16,30 @@
 
 namespace cupola::build {
 
-constexpr uint32_t kAssumedThreads = 256;  ///< of a block, where the kernel does not say
+constexpr uint32_t kAssumedThreads = 256;  ///< threads of a block of a kernel that does not say it
 
 struct ModuleInput {
   std::string name;  ///< for errors
   std::string_view ptx;
-  std::string_view options;     ///< what the fatbin says its compiler must be told
-  uint32_t arch = 90;           ///< the device's
+  std::string_view options;     ///< the options that the fatbin gives for the compiler
+  uint32_t arch = 90;           ///< the device's architecture
   char arch_suffix = 0;         ///< 'a' where the PTX is for exactly that architecture
   fatbin::Bytes shipped_cubin;  ///< the program's own code for that architecture; may be empty
 };
 
 struct ModuleOptions {
-  std::function<bool(const std::string& kernel)> wants;  ///< which kernels; null = all
-  std::chrono::milliseconds limit{120'000};              ///< of one compilation of a module
+  std::function<bool(const std::string& kernel)> wants;  ///< which kernels to build; null: all
+  std::chrono::milliseconds limit{120'000};              ///< for one compilation of a module
 };
 
 struct BuiltModule {
   std::vector<std::byte> bundle;  ///< empty where no kernel was wanted
-  uint32_t compilations = 0;
+  uint32_t compilations = 0;      ///< runs of the compiler
 };
 
-/// Builds the bundle: also where every kernel is refused, so that the reasons are on record. What a
-/// compiler refuses is found kernel by kernel and left out. Errors: kDamaged where the PTX does not
-/// parse; those of the passes.
+/// Builds the bundle, also where every kernel is refused, so that the reasons are on record. If the
+/// compiler refuses the module, the function finds the kernels that it refuses and leaves these
+/// out. Errors: kDamaged where the PTX does not parse; those of the passes.
 Result<BuiltModule> BuildModule(const ModuleInput& input, const ModuleOptions& options,
                                 const Compiler& compiler);
 

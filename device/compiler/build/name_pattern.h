@@ -1,5 +1,5 @@
-// NamePattern: which kernels a user means, by a regular expression (POSIX extended) that is
-// searched in their mangled and demangled names. Movable; any thread may match.
+// NamePattern: selects kernels by a regular expression (POSIX extended) that is searched in their
+// mangled and demangled names. Movable; any thread may match.
 #pragma once
 
 #include <memory>

@@ -7,12 +7,12 @@ namespace {
 
 struct Limits {
   uint32_t arch;
-  uint32_t warps;         // resident on an SM
-  uint32_t blocks;        // resident on an SM
-  uint32_t shared_bytes;  // of an SM, for blocks
+  uint32_t warps;         // the most that are resident on an SM
+  uint32_t blocks;        // the most that are resident on an SM
+  uint32_t shared_bytes;  // shared memory of an SM for blocks
 };
 
-// Sorted by arch. An SM has 65,536 registers in four parts, given to warps in units of 256.
+// Sorted by arch. An SM has 65,536 registers in four parts. Warps get them in units of 256.
 constexpr Limits kLimits[] = {
     {70, 64, 32, 96 << 10},  {72, 64, 32, 96 << 10},  {75, 32, 16, 64 << 10},
     {80, 64, 32, 164 << 10}, {86, 48, 16, 100 << 10}, {87, 48, 16, 164 << 10},
@@ -24,7 +24,7 @@ constexpr uint32_t kPartRegisters = 65536 / kParts;
 constexpr uint32_t kRegisterUnit = 256;
 constexpr uint32_t kMaxRegisters = 255;
 constexpr uint32_t kSharedUnit = 128;
-constexpr uint32_t kSystemShared = 1024;  // of each block, from sm_80 on
+constexpr uint32_t kSystemShared = 1024;  // reserved in each block, from sm_80 on
 
 const Limits& LimitsOf(uint32_t arch) {
   for (const Limits& limits : kLimits) {

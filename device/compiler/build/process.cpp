@@ -17,7 +17,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxOutput = 64 << 10;
 
-// Starts the child in a process group of its own, writing to `output`. An errno value.
+// Starts the child in a process group of its own, with its output going to `output`. Returns an
+// errno value.
 int Spawn(const std::vector<std::string>& arguments, int output, pid_t& child) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -40,7 +41,7 @@ int Spawn(const std::vector<std::string>& arguments, int output, pid_t& child) {
   return error;
 }
 
-// Reads until the other end is closed or the time is over; false = over.
+// Reads until the other end is closed or the time is over. Returns false where the time is over.
 bool ReadUntil(int input, Clock::time_point end, std::string& output) {
   char buffer[4096];
   while (true) {

@@ -1,4 +1,4 @@
-// Running a compiler: a child process with a time limit, its output kept for the reason of a
+// Runs a compiler as a child process with a time limit. Keeps its output for the reason of a
 // failure. Any thread.
 #pragma once
 
@@ -11,14 +11,14 @@
 namespace cupola::build {
 
 struct ProcessEnd {
-  int exit_code = 0;   ///< where it ended by itself
-  int signal = 0;      ///< that ended it, else 0
-  std::string output;  ///< what it wrote to both streams, at most 64 KB
+  int exit_code = 0;   ///< of a process that ended by itself
+  int signal = 0;      ///< the signal that ended it, else 0
+  std::string output;  ///< what it wrote to standard output and error, at most 64 KB
 };
 
 /// Runs `arguments[0]` (a path) with those arguments and an empty standard input, and waits for it.
 /// Errors: kNotFound and kIo where it cannot be started; kExhausted where it was still running at
-/// the limit: it and what it started have been killed.
+/// the limit: then the function has killed it and all that it started.
 Result<ProcessEnd> RunProcess(const std::vector<std::string>& arguments,
                               std::chrono::milliseconds limit);
 

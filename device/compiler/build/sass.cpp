@@ -43,25 +43,26 @@ struct SassInstruction {
   uint32_t source_a() const { return (low >> 24) & 0xFF; }
   uint32_t source_b() const { return (low >> 32) & 0xFF; }
   uint32_t high_register() const { return high & 0xFF; }
-  uint32_t rounding() const { return (high >> 14) & 3; }  // of conversions: RN RM RP RZ
+  uint32_t rounding() const { return (high >> 14) & 3; }  // of conversions: RN, RM, RP, RZ
   uint32_t mufu() const { return (high >> 10) & 15; }
 };
 
-// HFMA2 R, -RZ, RZ, constant: how ptxas loads constants when that pipe is free.
+// Whether it is HFMA2 R, -RZ, RZ, constant: ptxas loads constants so when that pipe is free.
 bool LoadsConstant(const SassInstruction& at) {
   constexpr uint32_t kConstantAdded = 2;
   return (at.code() == kHfma2 || at.code() == kHfma2Mma) && at.form() == kConstantAdded &&
          at.source_a() == kZeroRegister && at.high_register() == kZeroRegister;
 }
 
-// Integer division begins with a conversion that rounds up; its result is exact whatever follows.
+// Integer division begins with a conversion that rounds up. Its result is exact whatever the
+// instructions behind it do.
 bool BeginsIntegerDivision(const SassInstruction& at) {
   constexpr uint32_t kRoundsUp = 2;
   return (at.code() == kI2f || at.code() == kI2f64) && at.rounding() == kRoundsUp;
 }
 
-// Banks are the even and the odd registers, each read twice a cycle. Operands that are kept from
-// the instruction before (".reuse") are counted like others.
+// The banks are the even and the odd registers, and each can be read twice a cycle. Operands that
+// are kept from the instruction before (".reuse") count like others.
 bool ReadsOneBank(const SassInstruction& at) {
   constexpr uint32_t kRegistersOnly = 1;
   if (at.code() != kFfma && at.code() != kDfma && at.code() != kHfma2) return false;
@@ -78,7 +79,7 @@ std::string NameOf(const SassInstruction& at) {
   return fmt::format("MUFU.{}", at.mufu());
 }
 
-// Takes `count` off a counter, as far as it goes.
+// Subtracts `count` from a counter, but not below 0.
 void TakeOff(FloatCounts& counts, std::string_view name, uint32_t count) {
   const auto at = counts.find(name);
   if (at == counts.end()) return;

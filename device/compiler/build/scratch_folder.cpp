@@ -10,7 +10,7 @@
 namespace cupola::build {
 
 Result<ScratchFolder> ScratchFolder::Make() {
-  // The last two: in a container the root may be read-only.
+  // The last two are tried because in a container the root may be read-only.
   const char* const places[] = {secure_getenv("TMPDIR"), "/tmp", "/dev/shm", "/var/tmp"};
   Error error = MakeError(ErrorCode::kIo, "");
   for (const char* place : places) {

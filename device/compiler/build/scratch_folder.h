@@ -1,5 +1,5 @@
-// ScratchFolder: a folder for the files of one compilation, for this user alone (0700), removed
-// with the object. Movable; any thread.
+// ScratchFolder: a folder for the files of one compilation, which only this user may open (0700).
+// The destructor removes it. Movable; any thread.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace cupola::build {
 
 class ScratchFolder {
  public:
-  /// Below $TMPDIR, else /tmp. Errors: kIo.
+  /// Makes a folder below $TMPDIR, else /tmp, /dev/shm or /var/tmp. Errors: kIo.
   static Result<ScratchFolder> Make();
 
   ScratchFolder(ScratchFolder&& other) noexcept;

@@ -14,7 +14,8 @@
 namespace cupola::build {
 namespace {
 
-// Registers of a thread: 62, 31 or 15 warps of an SM run tasks with them (runtime::MtbThreads).
+// Registers of a thread of the MasterKernel. With these, 62, 31 or 15 warps of an SM run tasks
+// (runtime::MtbThreads).
 constexpr uint32_t kFewRegisters = 32, kManyRegisters = 64, kMostRegisters = 128;
 
 uint32_t RegistersOf(const Code& original, const std::string& name) {
@@ -22,7 +23,8 @@ uint32_t RegistersOf(const Code& original, const std::string& name) {
   return kernel == nullptr ? 0 : kernel->registers;
 }
 
-// How many a kernel may need: only where all need many, half as many threads run tasks at a time.
+// The most registers that a kernel may need. Only where all kernels need many do half as many
+// threads run tasks at a time.
 uint32_t MostRegisters(const std::vector<std::string>& wanted, const Code& original) {
   const bool all_need_many =
       std::all_of(wanted.begin(), wanted.end(), [&](const std::string& name) {
@@ -31,8 +33,8 @@ uint32_t MostRegisters(const std::vector<std::string>& wanted, const Code& origi
   return all_need_many ? kMostRegisters : kManyRegisters;
 }
 
-// Of the operations that a compiler may make of others: it fuses additions and multiplications, or
-// not. How it converts a number whose range it knows makes no difference.
+// Counts operations that a compiler may make of others: it may fuse additions and multiplications,
+// or not. How it converts a number whose range it knows makes no difference to the result.
 void AddFusable(FloatCounts& sum, const FloatCounts& more) {
   for (const auto& [name, count] : more) {
     const std::string_view operation = std::string_view(name).substr(1, 3);
@@ -40,8 +42,8 @@ void AddFusable(FloatCounts& sum, const FloatCounts& more) {
   }
 }
 
-// Where all bodies together have the operations of all kernels together, each is taken to have its
-// own.
+// Whether all bodies together have the same operations as all kernels together. If so, each body is
+// assumed to have its own kernel's operations.
 bool HasSameFloats(const TaskBuild& tasks, const Code& original, const Code& code) {
   FloatCounts before, after;
   for (const auto& [name, function] : original.functions) {
@@ -52,10 +54,11 @@ bool HasSameFloats(const TaskBuild& tasks, const Code& original, const Code& cod
   return FloatDifference(before, after).empty();
 }
 
-// Bodies are functions that get what registers the MasterKernel leaves, and ptxas does not mind in
-// which banks these lie: where all operands of a loop's multiply-adds are in one, a body takes a
-// fifth longer. So others are left to them, until they have no more conflicts than the kernels:
-// those lie in what is computed. Three values held at a time change most, and a quarter of such
+// Avoids bank conflicts in bodies. Bodies are functions that get the registers which the
+// MasterKernel leaves, and ptxas does not care in which banks these lie: where all operands of a
+// loop's multiply-adds lie in one bank, a body takes a fifth longer. So the function changes which
+// registers are left, until bodies have no more conflicts than the kernels, whose conflicts lie in
+// the computation itself. To hold three values at a time changes most, and a quarter of such
 // choices has no conflict in narrow_bench [measured: docs/results/narrow-tasks.md].
 void AvoidConflicts(const ptx::Module& module, const ptx::Module& master, const Code& original,
                     passes::TaskModuleOptions options, const CompilePtx& compile, TaskBuild* made,
