@@ -52,10 +52,11 @@ TEST_F(YieldProtocol, WhoAsksForMoreAsksAnew) {
   EXPECT_GT(victim_.wake, wake);  // it is to look again
 }
 
+constexpr uint64_t kLeaseNs = 1000;  // of the victim's demand
+
 // A victim that the daemon holds too stays asleep, so that nobody but whoever has ended can tell the
 // daemon that the GPU is free.
 TEST_F(YieldProtocol, WhoEndsTellsTheDaemonUnlessAnAgentDoes) {
-  static constexpr uint64_t kLeaseNs = 1000;
   const auto run = [&](bool daemon_holds, SlotState victim = SlotState::kLive, bool answers = true,
                        uint64_t lasts_ns = kLeaseNs / 2) {
     victim_.state = static_cast<uint32_t>(victim);
