@@ -7,42 +7,43 @@
 namespace cupola::runtime {
 namespace {
 
-// Rows whose `done` lie in one cache line: looked at together, since the device may just have
-// written that line and each look costs a miss.
+// Number of rows whose `done` words lie in one cache line. The table looks at them together, since the
+// device may just have written that line, and then each look costs a miss.
 constexpr uint32_t kRowsOfALine = 64 / sizeof(uint32_t);
 
-// Tasks that a thread puts into a column before it goes on to the next, in a long burst: what it
-// uses of a column is then in its caches. More of them where many columns are awake, since there
-// are more tasks than few of them can start [measured: docs/results/narrow-tasks.md].
+// In a long burst a thread puts this many tasks into a column before it goes on to the next one, so
+// that the lines it uses of a column are in its caches. The number is larger where many columns are
+// awake: then more tasks are there than a few columns can start [measured:
+// docs/results/narrow-tasks.md].
 constexpr uint32_t kRun = 4, kLongRun = 16, kManyColumns = 32;
 
-// The first tasks of a burst, so many for each column that is awake, go to a column each, or few
-// would share an SM while others have nothing to do.
+// The first tasks of a burst, this many for each column that is awake, go to a column each. Otherwise
+// few columns would share an SM while others have nothing to do.
 constexpr uint32_t kSpread = 2;
 
-// The row that is written so many tasks later is asked for now.
+// Write prefetches the row that will be written this many tasks later.
 constexpr uint32_t kAhead = 2;
 
-// A column in which so many tasks wait has enough to do: others are woken.
+// A column in which this many tasks wait has enough to do: more columns are woken.
 constexpr uint32_t kEnough = 16;
 
-// Where a thread puts tasks next.
+// Where a thread puts its next task.
 struct Cursor {
   uint32_t column;
-  uint32_t run = 0;    // tasks put into that column in a row
-  uint32_t burst = 0;  // tasks put in since the thread last looked whether one has run
+  uint32_t run = 0;    // tasks that the thread has put into that column in a row
+  uint32_t burst = 0;  // tasks put in since the thread last looked whether a task has run
 };
 
-// Threads begin at different columns.
+// Threads begin at different columns, so that they do not meet in one.
 Cursor& ThisCursor() {
   static std::atomic<uint32_t> threads{0};
   thread_local Cursor cursor{.column = threads.fetch_add(1, std::memory_order_relaxed) * 7};
   return cursor;
 }
 
-// Whether a row that says `done` has come to a task of it. Before that it says so of the task before
-// that one in the row, or of none yet; whatever it says else is said of a later one, however often
-// the device's half of a sequence went round since.
+// Whether the `done` word of a task's row says that the task has run. Before that the word holds the
+// sequence of the task before it in that row, or that of no task; any other value belongs to a later
+// task. This holds however often the 32 bits of the sequence have wrapped since.
 bool HasCome(uint32_t done, uint64_t sequence) {
   return static_cast<uint32_t>(sequence) - done - 1 >= kTaskRows;
 }
@@ -52,8 +53,8 @@ uint32_t NextNumber() {
   return tables.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-// A record, chunk by chunk, each in one store (16 bytes that are aligned are written at once on
-// every x86-64 processor with AVX: Intel SDM 3A 9.1.1; AMD64 APM 2, 7.3.2).
+// Writes a record chunk by chunk, each in one store (every x86-64 processor with AVX writes 16 aligned
+// bytes in one access: Intel SDM 3A 9.1.1; AMD64 APM 2, 7.3.2).
 void WriteChunks(TaskChunk* to, const uint32_t* words, uint32_t chunks, uint64_t sequence) {
   const __m128i last = _mm_set_epi32(static_cast<int>(static_cast<uint32_t>(sequence)), 0, 0, 0);
   const __m128i payload = _mm_set_epi32(0, -1, -1, -1);
@@ -65,8 +66,8 @@ void WriteChunks(TaskChunk* to, const uint32_t* words, uint32_t chunks, uint64_t
   }
 }
 
-// The lines of something are to be had for writing: stores wait in order, so that one to a line which
-// is elsewhere holds up all behind it. Does nothing on processors that do not know it.
+// Prefetches the lines of `what` for writing. Stores wait in order, so a store to a line that is in
+// another cache holds up all stores behind it. Processors that lack the instruction do nothing.
 void PrefetchToWrite(const void* what, size_t count) {
   const auto* const bytes = static_cast<const char*>(what);
   for (size_t line = 0; line < count; line += 64) {
@@ -83,8 +84,8 @@ TaskTable::TaskTable(const Memory& memory, uint64_t first)
     columns_[column].limit = first + kTaskRows;
     columns_[column].run = first;
   }
-  // A chunk that was never written has the sequence 0, which is due in the last row each 2^32 tasks;
-  // 1 never is.
+  // A chunk that was never written has the sequence 0. In the last row that sequence is due once in
+  // 2^32 tasks; the sequence 1 never is due there.
   for (uint32_t column = 0; column < memory_.column_count; ++column) {
     for (TaskChunk& chunk : memory_.columns[column].rows[kTaskRows - 1].chunks) {
       if (chunk.sequence == 0) chunk.sequence = 1;
@@ -93,8 +94,9 @@ TaskTable::TaskTable(const Memory& memory, uint64_t first)
   TellAwake();
 }
 
-// Threads may tell the device in another order than they counted: who sees behind its own word that
-// there is another number tells that one, so the last word is the last number.
+// Several threads may write the device's word in another order than they changed the count. A thread
+// that finds another count after its own write writes that one too, so the last value that is written
+// is the last count.
 void TaskTable::TellAwake() {
   for (uint32_t told = awake_.load();;) {
     __atomic_store_n(&memory_.control->awake, told, __ATOMIC_SEQ_CST);
@@ -105,11 +107,11 @@ void TaskTable::TellAwake() {
 }
 
 uint32_t TaskTable::Done(uint32_t column, uint32_t row) const {
-  // The device writes it; acquire, so that what the task wrote to host memory is seen behind it.
+  // The device writes this word. Acquire: what the task wrote to host memory is seen after it.
   return __atomic_load_n(&memory_.done[column * kTaskRows + row], __ATOMIC_ACQUIRE);
 }
 
-// The rows behind `limit` whose tasks have run, up to the end of their line.
+// Advances `limit` over rows whose tasks have run, up to the end of their cache line.
 bool TaskTable::FindRoom(uint32_t number, Column& column) const {
   const uint64_t end = (column.limit / kRowsOfALine + 1) * kRowsOfALine;
   while (column.limit != end &&
@@ -119,7 +121,7 @@ bool TaskTable::FindRoom(uint32_t number, Column& column) const {
   return column.limit != column.tail.load(std::memory_order_relaxed);
 }
 
-// Of who holds the column.
+// The caller holds the column's `taken`.
 bool TaskTable::HasRoom(uint32_t number, Column& column) const {
   return column.limit != column.tail.load(std::memory_order_relaxed) || FindRoom(number, column);
 }
@@ -166,7 +168,7 @@ bool TaskTable::TryPutIn(uint32_t number, uint64_t after, TaskWords* words, Task
   const bool has_room = HasRoom(number, column);
   if (has_room) {
     const uint64_t back = column.tail.load(std::memory_order_relaxed) + 1 - after;
-    // Further back there is none that has not ended: its row is in use again.
+    // A task further back has ended: its row is in use again.
     words->header.after = after != 0 && back < kTaskRows ? static_cast<uint16_t>(back) : 0;
     Write(number, column, *words, id);
   }
@@ -212,7 +214,7 @@ bool TaskTable::TryPut(const TaskWords& words, TaskId* id) {
     cursor.run = 0;
     ++cursor.column;
   }
-  bool is_loaded = cursor.burst == 2 * kSpread * awake;  // more than these columns should have
+  bool is_loaded = cursor.burst == 2 * kSpread * awake;  // more tasks than these columns should have
   for (uint32_t tries = 0; tries < awake; ++tries, ++cursor.column) {
     if (cursor.column >= awake) cursor.column = 0;
     if (!TryPutNext(cursor.column, words, id, &is_loaded)) continue;
@@ -246,7 +248,8 @@ bool TaskTable::HaveRun(uint32_t column, uint64_t tail) const {
   return FirstLeft(column, tail) == tail;
 }
 
-// Behind this many rows a task has run, or the one that has its row now could not have been put in.
+// A task kTaskRows or more positions before `tail` has run: else the task that now has its row could not have been put
+// in.
 uint64_t TaskTable::FirstLeft(uint32_t number, uint64_t tail) const {
   Column& column = columns_[number];
   const uint64_t known = column.run.load(std::memory_order_acquire);
