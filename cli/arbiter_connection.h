@@ -1,4 +1,5 @@
-// ArbiterConnection: how the subcommands `ctl` and `top` talk to the daemon. One thread.
+// ArbiterConnection: a connection to the daemon, on which the subcommands `ctl` and `top` send
+// requests. Each connection is for one thread at a time.
 #pragma once
 
 #include <string>
@@ -11,7 +12,8 @@ namespace cupola {
 
 class ArbiterConnection {
  public:
-  /// Connects to the daemon at `socket`, "" = its default place. kNotFound: nobody is there; kIo.
+  /// Connects to the daemon at the path `socket`, or at its default places for "". Errors:
+  /// kNotFound when no daemon listens there; kIo; kInvalidArgument for a path that is too long.
   static Result<ArbiterConnection> Open(const std::string& socket);
 
   ArbiterConnection(ArbiterConnection&& other) noexcept : fd_(other.fd_), path_(other.path_) {
@@ -20,8 +22,9 @@ class ArbiterConnection {
   ArbiterConnection& operator=(ArbiterConnection&&) = delete;
   ~ArbiterConnection();
 
-  /// One request and its answer (sched/daemon/control.h). Blocks for at most two seconds.
-  /// kInvalidArgument: the daemon's own reason for a refusal; kIo: it does not answer.
+  /// Sends a request and returns its answer (sched/daemon/control.h). Blocks for at most two
+  /// seconds. Errors: kInvalidArgument when the daemon refuses, with its reason; kIo when it does
+  /// not answer.
   Result<nlohmann::json> Ask(const nlohmann::json& request);
 
  private:

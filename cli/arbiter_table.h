@@ -1,4 +1,5 @@
-// The daemon's answer to "show" as a table for people: of `cupola ctl show` and `cupola top`.
+// The daemon's answer to "show" as a table for people, which `cupola ctl show` and `cupola top` print. Pure functions;
+// any thread.
 #pragma once
 
 #include <string>
@@ -8,13 +9,14 @@
 
 namespace cupola {
 
-/// Lines: a head and a row for each process of each GPU, the busiest first. With `before`, an earlier answer, shares
-/// and rates are those of the time between, else since each process joined. On a narrow terminal some columns are left
-/// out and others are short, so that what matters fits into 80 `columns` (0 = any); lines may be longer.
+/// The lines of the table: a head and a row for each process of each GPU, the busiest first. With `before`, an earlier
+/// answer, shares and rates are those of the time between the two answers; without it, since each process joined. For
+/// few `columns` (0: any number) the table leaves out some columns and shortens others, so that what matters fits into
+/// 80; lines may be longer than `columns`.
 std::vector<std::string> ArbiterTable(const nlohmann::json& answer, const nlohmann::json* before,
                                       size_t columns);
 
-/// The same of one answer as text.
+/// The table of one answer as text, for any number of columns.
 std::string ArbiterTableText(const nlohmann::json& answer);
 
 }  // namespace cupola

@@ -1,7 +1,8 @@
-// ChildProcess: runs a program as if its caller had started it, for the time that its launches are
-// collected. Same process group, streams and terminal; signals sent to us reach it; its stops are
-// ours, so that a shell's job control works. One at a time in a process, used from the main thread,
-// which must create it before any other thread: it blocks the signals that it passes on.
+// ChildProcess: runs a program as if our caller had started it, while `cupola` collects its
+// launches. The child has our process group, streams and terminal. Signals sent to us are passed on
+// to it, and when it stops we stop too, so that a shell's job control works. `run`, `profile` and
+// `tune` use it from the main thread, one at a time. It must be created before any other thread,
+// because it blocks the signals that it passes on.
 #pragma once
 
 #include <string>
@@ -17,27 +18,28 @@ namespace cupola {
 class ChildProcess {
  public:
   /// Starts `argv` (NULL-terminated) as execvp(3) does, with `environment` ("NAME=value" each).
-  /// kNotFound or kIo: it could not be executed; there is no child then.
+  /// Errors: kNotFound or kIo when it could not be executed; there is then no child.
   static Result<ChildProcess> Start(char** argv, const std::vector<std::string>& environment);
 
   /// Waits for the child to end and returns its wait status (wait(2)).
   ///
-  /// SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 and SIGTSTP sent to this process by another
-  /// one are passed on; those that the terminal sends reach the child by themselves.
+  /// Passes on SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2 and SIGTSTP that another process
+  /// sends to this one. Signals from the terminal reach the child without that.
   int Wait();
 
  private:
   ChildProcess(pid_t pid, const sigset_t& signals) : pid_(pid), signals_(signals) {}
-  /// Takes note of changes of the child; true = it ended.
+  /// Reads the child's changes of state; true when it has ended.
   bool Reap(int& status);
 
   pid_t pid_;
-  sigset_t signals_;
-  bool stopped_ = false;
+  sigset_t signals_;      ///< those that Wait() waits for
+  bool stopped_ = false;  ///< whether the child is stopped
 };
 
-/// Ends this process as a child with wait status `status` ended: by the same signal (without a
-/// second core file), or returns its exit code for main() to return.
+/// Ends this process in the way in which a child with wait status `status` ended. If a signal ended
+/// the child, the same signal ends this process, without a second core file; else returns the exit
+/// code that main() must return.
 int EndLike(int status);
 
 /// Replaces this process by `argv`, with `environment`. Returns only when that fails.

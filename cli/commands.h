@@ -1,12 +1,12 @@
-// How the subcommands of `cupola` plug in. A subcommand is a pair of files
-// cli/<name>_command.{h,cpp} with one function `void Add<Name>Command(CLI::App& app)`; main.cpp
-// calls it, CMakeLists.txt lists it.
+// The rules for subcommands of `cupola`, and what they share. A subcommand is a pair of files
+// cli/<name>_command.{h,cpp} with one function `void Add<Name>Command(CLI::App& app)`. main.cpp calls the
+// function on the main thread, and CMakeLists.txt lists the files.
 //
-// Rules for a subcommand: it adds itself with app.add_subcommand(name, one line that says what it
-// does), gives examples in its footer, keeps its options in a shared_ptr captured by its callback,
-// and ends the command with Fail, or throw CLI::RuntimeError(code) after it printed one line by
-// PrintError, where the exit code is not 0. Results go to standard output, everything else to
-// standard error. A stage of `cupola ptx` is given the App of `ptx` and adds itself below that.
+// A subcommand adds itself with app.add_subcommand(name, one line that says what it does), gives examples in its
+// footer, and keeps its options in a shared_ptr that its callback captures. Where the exit code is not 0, it ends
+// the command with Fail, or prints one line by PrintError and throws CLI::RuntimeError(code). Results go to
+// standard output, everything else to standard error. A stage of `cupola ptx` gets the App of `ptx` and adds
+// itself below that.
 #pragma once
 
 #include <string>
@@ -16,33 +16,34 @@
 
 namespace cupola {
 
-/// What `cupola` exits with when it is not the program of `cupola run` that decides.
+/// The exit codes of `cupola`, where it does not return that of a program that it ran.
 enum ExitCode : int {
   kExitOk = 0,
-  kExitBadInput = 1,       ///< a tool's input is damaged, unsupported or missing
-  kExitUsage = 2,          ///< the command line makes no sense
+  kExitBadInput = 1,       ///< the input is damaged, unsupported or missing
+  kExitUsage = 2,          ///< the command line is wrong
   kExitCupolaFailed = 125, ///< `cupola run` could not do its own part; the program was not started
-  kExitCannotExecute = 126,///< the program exists and cannot be executed, as env(1)
-  kExitNotFound = 127,     ///< the program does not exist, as env(1)
+  kExitCannotExecute = 126,///< the program exists and cannot be executed, as env(1) says
+  kExitNotFound = 127,     ///< the program does not exist, as env(1) says
 };
 
-/// `text` for a terminal: control characters (all but newline and tab), C1 ones and those that change the direction of
-/// writing too, and bytes that are not UTF-8 become \xNN. Names of files and kernels may hold any of them.
+/// `text` for a terminal. Control characters but newline and tab, C1 control characters, characters that change the
+/// direction of writing, and bytes that are not UTF-8 become \xNN, because names of files and kernels may contain any
+/// of them.
 std::string Printable(std::string_view text);
 
-/// Prints "cupola: " and a sentence to standard error, as Printable.
+/// Prints "cupola: " and the text, made Printable, to standard error.
 void Say(const std::string& text);
 
-/// Says `error` (with its file, line or offset).
+/// Says `error`, with its file, line or offset.
 void PrintError(const Error& error);
 
-/// Says `error` and ends the command.
+/// Says `error` and ends the command by throwing CLI::RuntimeError(code).
 [[noreturn]] void Fail(const Error& error, int code = kExitBadInput);
 
-/// Ends the command where a variable of the environment that names a folder is set and not absolute: it would not be
-/// used, and what is done would go elsewhere without a word.
+/// Ends the command where an environment variable that names a folder is set to a path that is not absolute. Cupola
+/// ignores such a value, so the command would use another folder without saying so.
 void RequireAbsolute(const char* variable);
-/// The same as a sentence; "" = there is nothing to say.
+/// The sentence with which RequireAbsolute would end the command; "" if it would not.
 std::string WhyNotUsed(const char* variable);
 
 }  // namespace cupola

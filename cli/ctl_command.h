@@ -1,4 +1,5 @@
-// `cupola ctl`: shows and changes what the arbiter does, live.
+// `cupola ctl`: shows and changes what the running arbiter does. main.cpp calls this, on the main
+// thread.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,4 @@
-// What `cupola ctl rules` prints.
+// The text that `cupola ctl rules` prints. Pure function; any thread.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace cupola {
 
-/// The rules in an answer to {"command": "rules"}: whom each fits, or, where one process was asked for, why it does
-/// not fit that one.
+/// The rules in the daemon's answer to {"command": "rules"}, each with the processes that it matches. Where the request
+/// named one process, each rule says instead why it does not match that process.
 std::string RulesText(const nlohmann::json& answer);
 
 }  // namespace cupola

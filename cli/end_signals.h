@@ -1,6 +1,6 @@
-// EndSignals: a command that has the terminal ends in order at SIGINT, SIGTERM, SIGHUP or SIGQUIT, and ends also where
-// the terminal takes nothing any more (nobody reads it, or it was stopped): what waits to be written is thrown away
-// then.
+// EndSignals: lets a command that has taken over the terminal end in order at SIGINT, SIGTERM, SIGHUP or SIGQUIT. Where
+// the terminal accepts no more output, because nobody reads it or it was stopped, the command still ends, and output
+// that waits is discarded. `cupola top` creates one, on its main thread.
 #pragma once
 
 #include <thread>
@@ -9,20 +9,23 @@ namespace cupola {
 
 class EndSignals {
  public:
-  /// Blocks the signals in the calling thread and those that it starts, and waits for them on a thread of its own.
+  /// Blocks the signals in the calling thread and in threads that it starts later, and starts a thread that waits for
+  /// them.
   EndSignals();
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
-  /// The command has given the terminal back. The signals stay blocked.
+  /// To be called when the command has given the terminal back. The signals stay blocked.
   ~EndSignals();
 
-  /// Readable once it is to end. Not to be read.
+  /// A file descriptor that becomes readable when the command is to end. To be polled only, not read.
   int fd() const { return ended_; }
 
  private:
   void Wait();
 
-  int signals_ = -1, ended_ = -1, done_ = -1;
+  int signals_ = -1;  ///< signalfd
+  int ended_ = -1;    ///< eventfd: a signal came
+  int done_ = -1;     ///< eventfd: the destructor runs
   std::thread thread_;
 };
 

@@ -1,5 +1,5 @@
-// `cupola inspect`: the device images and kernels of a program or library. Single-threaded for its
-// caller.
+// `cupola inspect`: shows the device images and kernels of a program or library. main.cpp calls
+// this, on the main thread.
 #pragma once
 
 #include <CLI/CLI.hpp>

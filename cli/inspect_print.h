@@ -1,4 +1,4 @@
-// An Inspection as tables for people and as JSON for programs. Pure; any thread.
+// An Inspection as tables for people and as JSON for programs. Pure functions; any thread.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 namespace cupola {
 
 struct InspectPrintOptions {
-  bool mangled = false;     ///< kernels by their mangled names
-  bool all_images = false;  ///< a row per image even where there are many
+  bool mangled = false;     ///< name kernels by their mangled names
+  bool all_images = false;  ///< print a row per image even where there are many
 };
 
-/// Tables of images and kernels, and what they mean for Cupola in a sentence. `sm` is the device
-/// whose numbers are shown where a kernel has code for several (90 = H100, H200).
+/// Tables of images and kernels, and a sentence on what they mean for Cupola. Where a kernel has
+/// code for several architectures, the numbers are those of `sm` (90: H100, H200).
 std::string InspectionText(const Inspection& inspection, const InspectPrintOptions& options,
                            uint32_t sm = 90);
 

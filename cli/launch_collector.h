@@ -1,6 +1,6 @@
-// LaunchCollector: drains the launch records of all processes of a run while they run, into a
-// trace, a summary, or both. Create it, start the program, Start(), wait for the program, Finish().
-// A thread of its own reads from Start() on; the public functions are for the thread that made it.
+// LaunchCollector: reads the launch records of all processes of a run while they run, and makes a trace of them, a
+// summary, or both. The command creates it, starts the program, calls Start(), waits for the program and calls
+// Finish(). From Start() on, a thread of its own reads; the public functions are for the thread that created it.
 #pragma once
 
 #include <condition_variable>
@@ -18,53 +18,55 @@
 
 namespace cupola {
 
-/// Makes a new folder that only this user can enter: in XDG_RUNTIME_DIR, which is memory, TMPDIR, /tmp, or where those
-/// cannot be written, as in a container with a read-only root, in /dev/shm or /var/tmp. kIo.
+/// Makes a new folder that only this user can enter: in XDG_RUNTIME_DIR (which is memory), TMPDIR or /tmp. Where those
+/// cannot be written, as in a container with a read-only root, in /dev/shm or /var/tmp. Error: kIo.
 Result<std::string> MakePrivateFolder();
 
-/// The folder for launch records of the `cupola run` or `cupola profile` that this process runs below; "": none.
+/// If this process runs below a `cupola run` or `cupola profile`: the folder for launch records of that command; else
+/// "".
 std::string OuterRecords();
 
-/// Is told of all that a collector reads, by its thread.
+/// Gets everything that a collector reads. The collector's thread makes the calls, and Finish() the last ones.
 class LaunchObserver {
  public:
   virtual ~LaunchObserver() = default;
   virtual void Add(const LaunchRingReader& source, const Launch& launch) = 0;
-  /// All of the process's launches have come; `folder` still has what else it left there.
+  /// Called when all launches of a process have come. Other files that the process left are still in `folder`.
   virtual void Close(const LaunchRingReader& source, const std::string& folder) = 0;
 };
 
 class LaunchCollector {
  public:
-  /// Makes the private folder for the records and opens the trace (`trace_file` "" = none). kIo,
-  /// kInvalidArgument: one of them cannot be made; nothing is left behind.
-  /// `observer` (may be null) must outlive it.
+  /// Makes the private folder for the records and opens the trace (`trace_file` "": none). `observer` (may be null)
+  /// must outlive the collector. Errors: kIo or kInvalidArgument when one of the two cannot be made; nothing is left
+  /// behind then.
   static Result<std::unique_ptr<LaunchCollector>> Create(const std::string& trace_file,
                                                          LaunchObserver* observer = nullptr);
 
-  /// Ends the thread and removes the folder.
+  /// Ends its thread and removes the folder.
   ~LaunchCollector();
   LaunchCollector(const LaunchCollector&) = delete;
   LaunchCollector& operator=(const LaunchCollector&) = delete;
 
-  /// The folder for CUPOLA_RECORDS.
+  /// The value for CUPOLA_RECORDS: the folder for the records.
   const std::string& folder() const { return folder_; }
 
-  /// Begins to read. Call after fork(): the thread would not exist in the child.
+  /// Starts the thread that reads. To be called after fork(), because a thread would not exist in the child.
   void Start();
 
-  /// Reads what is left, also of processes that outlive the program, and puts the trace in place.
-  /// Call once, after the program ended. kIo: the trace could not be written.
+  /// Reads the records that are left, also those of processes that outlive the program, and puts the trace in place.
+  /// To be called once, after the program has ended. Error: kIo when the trace could not be written.
   Status Finish();
 
-  /// The rest is valid after Finish().
+  // What follows is valid after Finish().
+
   const LaunchSummary& summary() const { return summary_; }
   const LaunchTotals& totals() const { return totals_; }
-  /// Launches of every kind that were read.
+  /// Number of launches of all kinds that were read.
   uint64_t read() const { return read_; }
-  /// Whether a `cupola run` below this one took the launches of what it started for itself.
+  /// Whether a `cupola run` below this one collected the launches of the programs that it started itself.
   bool is_taken_within() const;
-  /// Files that could not be read, one line each.
+  /// The files that could not be read, each with the reason.
   const std::vector<Error>& problems() const { return problems_; }
 
  private:
@@ -75,7 +77,7 @@ class LaunchCollector {
 
   explicit LaunchCollector(std::string folder) : folder_(std::move(folder)) {}
   void Loop();
-  /// Opens new files and drains all. Returns how many records were read.
+  /// Opens new files and reads all records that are there. Returns their number.
   size_t Poll(bool last);
   void OpenNewFiles(bool last);
   size_t DrainSource(Source& source, WriterState state);
@@ -89,7 +91,7 @@ class LaunchCollector {
   uint64_t read_ = 0;
   std::vector<Error> problems_;
   std::map<std::string, Source> sources_;  ///< by file name
-  std::set<std::string> closed_;           ///< files that are done with
+  std::set<std::string> closed_;           ///< names of the files that are not read any more
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -1,5 +1,5 @@
-// What comes before a program is started under Cupola, for all subcommands that start one: finding
-// the program, Cupola's libraries and the device.
+// The steps before a program is started under Cupola: finding the program, Cupola's libraries and
+// the device. The subcommands `run`, `profile` and `tune` use it, on the main thread.
 #pragma once
 
 #include <string>
@@ -13,16 +13,17 @@ namespace cupola {
 
 struct PreparedRun {
   std::string path;            ///< of the program
-  RunEnvironment environment;  ///< no preload where nothing can be preloaded
+  RunEnvironment environment;  ///< its `preload` is "" where nothing can be preloaded
   bool simulated = false;
 };
 
-/// Says on standard error what keeps Cupola out of the program, or the program off its device. Ends
-/// the command (CLI::RuntimeError with the exit code, after one line) where it cannot be run.
-/// `program` is argv[0] of the program, null = none was given; `command` is ours, for messages.
+/// Prepares the run of a program. Says on standard error what keeps Cupola out of the program, or
+/// the program off its device. Where the program cannot be run, ends the command after one line
+/// (CLI::RuntimeError with the exit code). `program` is argv[0] of the program, null if none was
+/// given; `command` is our subcommand, for messages.
 PreparedRun PrepareRun(const char* program, const std::string& device, const char* command);
 
-/// CMD and its arguments, which TakeRunProgram took from the command line; null = none.
+/// CMD and its arguments, which TakeRunProgram took from the command line; null if there are none.
 char** RunProgram();
 
 /// The exit code for a program that could not be executed.

@@ -1,5 +1,5 @@
-// `cupola profile`: runs a program, measures its kernels and adds that to the GPU's profile; merges
-// and shows profiles.
+// `cupola profile`: runs a program, measures its kernels and adds the results to the GPU's profile.
+// It also merges and shows profiles. main.cpp calls this, on the main thread.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,5 @@
-// `cupola ptx`: each stage of the PTX compiler as a command of its own.
+// `cupola ptx`: each stage of the PTX compiler as a command of its own. main.cpp calls this, on the
+// main thread.
 #pragma once
 
 #include <CLI/CLI.hpp>

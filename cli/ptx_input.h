@@ -1,4 +1,4 @@
-// Reading PTX for the stages of `cupola ptx`.
+// Reads PTX for the stages of `cupola ptx`. Any thread.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace cupola {
 
-/// The name of an input for messages: the path, or "standard input" for "-".
+/// The name of an input in messages: the path, or "standard input" for "-".
 std::string ShownName(const std::string& path);
 
 /// The bytes of a file, or of standard input for "-". Errors: kNotFound, kIo.
 Result<std::string> ReadInput(const std::string& path);
 
-/// The PTX text of a file, or of standard input for "-". Errors: those of ReadInput; kUnsupported,
-/// with what to do instead, for a file that holds no text.
+/// The PTX text of a file, or of standard input for "-". Errors: those of ReadInput; kUnsupported
+/// for a file that is not text, with what to do instead.
 Result<std::string> ReadPtxText(const std::string& path);
 
 /// Parses the PTX text of a file, or of standard input for "-". Errors: those of ReadPtxText and of

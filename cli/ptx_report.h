@@ -1,4 +1,4 @@
-// What `cupola ptx parse` tells of a module. Pure; any thread.
+// The text that `cupola ptx parse` prints about a module. Pure functions; any thread.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace cupola {
 
-/// Version, targets, functions with their sizes, opcodes that Cupola does not know, for people.
+/// For people: version, targets, functions with their sizes, and opcodes that Cupola does not know.
 std::string PtxSummary(const ptx::Module& module);
 
-/// The same and the diagnostics as one JSON object.
+/// For programs: the same, and the diagnostics, as one JSON object.
 std::string PtxJson(const ptx::Module& module);
 
 }  // namespace cupola

@@ -1,5 +1,5 @@
-// `cupola ptx run`: one kernel of a PTX file on the simulated device. Single-threaded, ends the
-// command as commands.h says.
+// `cupola ptx run`: runs one kernel of a PTX file on the simulated device. main.cpp calls this, on
+// the main thread; it ends the command as commands.h says.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,5 @@
-// `cupola serve`: the arbiter of this machine's GPUs for the processes of a user.
+// `cupola serve`: runs the arbiter of this machine's GPUs for the processes of a user. main.cpp
+// calls this, on the main thread.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,5 @@
-// TerminalScreen: the whole terminal as a place for lines, by ncurses. One at a time; one thread.
+// TerminalScreen: shows lines on the whole terminal, by ncurses. `cupola top` creates one; there may be only one at a
+// time, used by one thread.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +13,19 @@ enum class TerminalKey { kNone, kUp, kDown, kPageUp, kPageDown, kHome, kEnd, kQu
 
 class TerminalScreen {
  public:
-  /// Takes the terminal at standard output, which keeps what it shows for later. Keys come from standard input, where
-  /// that is a terminal. nullptr: this type of terminal (TERM) is not known here, or cannot move its cursor.
+  /// Takes over the terminal at standard output; what it shows comes back at the end. Keys come from standard input, if
+  /// that is a terminal. nullptr when this type of terminal (TERM) is not known here, or cannot move its cursor.
   static std::unique_ptr<TerminalScreen> Open();
   TerminalScreen(const TerminalScreen&) = delete;
   TerminalScreen& operator=(const TerminalScreen&) = delete;
-  /// Gives it back as it was.
+  /// Gives the terminal back as it was.
   ~TerminalScreen();
 
   size_t rows() const;
   size_t columns() const;
-  /// Shows the lines that fit, from the first, and no more.
+  /// Shows as many lines as fit, from the first one on.
   void Show(const std::vector<std::string>& lines);
-  /// The next key that was typed and means something. Does not wait.
+  /// The next typed key that has a meaning here; kNone if there is none. Does not wait.
   TerminalKey ReadKey();
 
  private:

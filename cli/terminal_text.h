@@ -1,5 +1,5 @@
-// Text for a terminal: what it can show, and no more columns than it has. Depends on the locale that the program has
-// taken up (setlocale(3), LC_CTYPE); any thread.
+// Text for a terminal: only characters that it can show, and no more columns than it has. The result depends on the
+// locale that the program has set (setlocale(3), LC_CTYPE). Any thread.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 
 namespace cupola {
 
-/// As much of a line (UTF-8, of characters that can be printed: Printable in commands.h) as fits into so many columns,
-/// as wide characters. Where the locale is not one of UTF-8, "?" stands for each character that is not ASCII.
+/// The part of a line that fits into `columns`, as wide characters. The line must be UTF-8 and Printable (commands.h).
+/// If the locale does not use UTF-8, each character that is not ASCII becomes "?".
 std::wstring FitToColumns(const std::string& line, size_t columns);
 
-/// The same in the locale's bytes.
+/// The same, encoded as the locale does.
 std::string FitToColumnsAsBytes(const std::string& line, size_t columns);
 
 }  // namespace cupola

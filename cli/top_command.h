@@ -1,4 +1,5 @@
-// `cupola top`: who shares the GPUs, live, in a terminal.
+// `cupola top`: shows live, in a terminal, which processes share the GPUs. main.cpp calls this, on
+// the main thread.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,4 +1,5 @@
-// `cupola train`: makes a plan of profiles: a duration model for each kernel, and what was tuned.
+// `cupola train`: makes a plan from profiles, with a duration model for each kernel and the results
+// of tuning. main.cpp calls this, on the main thread.
 #pragma once
 
 #include <CLI/CLI.hpp>
