@@ -24,7 +24,7 @@ Error At(const std::string& path, ErrorCode code, std::string message) {
   return MakeError(code, std::move(message), Location{.file = path});
 }
 
-/// The reason in a refusal to whoever connects; "" = it is something else.
+/// The daemon's reason, if the packet refuses the connection; "" if it is another packet.
 std::string RefusalIn(const std::vector<char>& packet, ssize_t size) {
   sched::JoinAnswer answer;
   if (size != static_cast<ssize_t>(sizeof(answer))) return "";
@@ -35,7 +35,8 @@ std::string RefusalIn(const std::vector<char>& packet, ssize_t size) {
                     : "";
 }
 
-/// kNotFound: nobody listens there, or one who is not to be trusted.
+/// Connects to the socket at `path`. Errors: kNotFound when nobody listens there, or the listener is not to be trusted
+/// (not checked with `any_owner`); kIo.
 Result<int> Connect(const char* path, bool any_owner) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -45,8 +46,8 @@ Result<int> Connect(const char* path, bool any_owner) {
   const timeval timeout{.tv_sec = 2, .tv_usec = 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-  // A call whose socket has a time limit is not taken up again by itself (signal(7)), and `cupola top` is told by a
-  // signal that its terminal has another size.
+  // With a time limit on the socket, the system does not restart an interrupted call (signal(7)), and a signal tells
+  // `cupola top` that the size of its terminal has changed.
   const long failed = TEMP_FAILURE_RETRY(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)));
   if (failed == 0 && (any_owner || sched::IsTrustedPeer(fd))) return fd;
   const int reason = failed != 0 ? errno : ENOENT;
@@ -69,7 +70,7 @@ Result<ArbiterConnection> ArbiterConnection::Open(const std::string& socket) {
     return ArbiterConnection(*fd, socket);
   }
   const sched::ArbiterPlaces places = sched::FindArbiterPlaces();
-  std::optional<Error> error;  // of the first place where something is wrong, else of the first
+  std::optional<Error> error;  // of the first place with an error other than kNotFound, else of the first place
   for (uint32_t i = 0; i < places.count; ++i) {
     Result<int> fd = Connect(places.paths[i], places.is_named);
     if (fd) return ArbiterConnection(*fd, places.paths[i]);
@@ -91,7 +92,7 @@ Result<nlohmann::json> ArbiterConnection::Ask(const nlohmann::json& request) {
   std::vector<char> packet(head.bytes);
   std::memcpy(packet.data(), &head, sizeof(head));
   text.copy(packet.data() + sizeof(head), text.size());
-  // Where it has hung up it may have said why.
+  // An error of send is ignored: a daemon that has hung up may have sent its reason, which is read below.
   (void)!TEMP_FAILURE_RETRY(send(fd_, packet.data(), packet.size(), MSG_NOSIGNAL));
   std::string answer;
   do {

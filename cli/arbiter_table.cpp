@@ -15,8 +15,8 @@ namespace {
 
 struct Row {
   const nlohmann::json* now;
-  const nlohmann::json* before;  // nullptr: not there yet
-  double ran_ns = 0;   // GPU time in the interval
+  const nlohmann::json* before;  // the process in the earlier answer; nullptr: it was not there yet
+  double ran_ns = 0;   // its GPU time in the interval
 };
 
 const nlohmann::json* FindClient(const nlohmann::json* answer, const std::string& uuid,
@@ -51,7 +51,7 @@ std::string Duration(double ns) {
   return fmt::format("{:.1f}s", ns / 1e9);
 }
 
-/// A text of a process in a table: "-" where there is none.
+/// The text of a cell; "-" where it is empty.
 std::string Cell(const nlohmann::json& text) {
   const std::string shown = Printable(text.get<std::string>());
   return shown.empty() ? "-" : shown;
@@ -62,19 +62,19 @@ std::string RulesOf(const nlohmann::json& client) {
   return rules.empty() ? "-" : fmt::format("{}", fmt::join(rules, ","));
 }
 
-/// A state without what is in parentheses behind it, for which there is no room.
+/// A state with "*" in place of the part in parentheses, for which there is no room.
 std::string ShortState(const std::string& state) {
   const size_t end = state.find(" (");
   return end == std::string::npos ? state : state.substr(0, end) + "*";
 }
 
-/// One column: what stands in it, and how wide a terminal must be for it.
+/// One column of the table: its text, and for which widths of the terminal it is shown.
 struct Column {
   const char* name;
-  int width;         ///< 0: what is left of the line
-  bool is_left;
-  size_t columns_from;
-  size_t columns_below;  ///< 0 = any
+  int width;         ///< 0: the rest of the line
+  bool is_left;      ///< left-aligned
+  size_t columns_from;   ///< the smallest width for which it is shown
+  size_t columns_below;  ///< it is shown below this width only; 0: no limit
   std::string (*text)(const Row& row, double total_ns);
 };
 
@@ -114,7 +114,7 @@ const Column kTable[] = {
     {"KERNEL", 0, true, 0, 0,
      [](const Row& row, double) { return Printable((*row.now)["kernel"].get<std::string>()); }}};
 
-/// A line of the table: the heads where there is no row.
+/// A line of the table; the heads of the columns when `row` is null.
 std::string Line(const Row* row, double total_ns, size_t columns) {
   std::string line;
   for (const Column& column : kTable) {
@@ -122,7 +122,7 @@ std::string Line(const Row* row, double total_ns, size_t columns) {
     if (there < column.columns_from || (column.columns_below != 0 && there >= column.columns_below)) continue;
     const std::string text = row != nullptr ? column.text(*row, total_ns) : column.name;
     if (!line.empty()) line += ' ';
-    // Names are cut where they are too long for their column; numbers are not.
+    // A name that is too long for its column is cut; a number is not.
     if (!column.is_left) {
       line += fmt::format("{:>{}}", text, column.width);
     } else if (column.width == 0 || std::string_view(column.name) == "LABEL") {

@@ -21,11 +21,11 @@
 namespace cupola {
 namespace {
 
-/// What the command line of `cupola build` said.
+/// The options on the command line of `cupola build`.
 struct BuildCommandOptions {
   std::vector<std::string> files;
   std::vector<std::string> with;  ///< further objects, which the program opens while it runs
-  bool alone = false;             ///< without the libraries that they load
+  bool alone = false;             ///< build only the files, not the libraries that they load
   std::string arch = "sm_90";
   std::string compiler;  ///< "", "ptxas", "nvjitlink", or the path of a ptxas
   std::string store;
@@ -54,13 +54,13 @@ constexpr char kBuildFooter[] =
     "read\n"
     "or the store cannot be written; 2 wrong usage.\n";
 
-/// The files to build and what the loader does not find.
+/// The files to build, and the libraries that the loader does not find.
 struct Objects {
   std::vector<std::string> files;
   std::vector<std::string> missing;
 };
 
-// By their canonical paths, so that none is built twice under two names.
+// The canonical path of a file. Files are compared by it, so that none is built twice under two names.
 std::string Canonical(const std::string& path) {
   std::error_code error;
   const std::filesystem::path canonical = std::filesystem::canonical(path, error);
@@ -80,14 +80,14 @@ Objects FindObjects(const BuildCommandOptions& options, bool& failed) {
   for (const std::string& root : roots) {
     const Result<build::LoadedObjects> loaded = build::FindLoadedObjects(root);
     if (!loaded) {
-      failed = true;  // what cannot be opened is reported by the build itself
+      failed = true;  // the build itself reports a file that cannot be opened
       if (loaded.error().code != ErrorCode::kNotFound) PrintError(loaded.error());
       continue;
     }
     for (const std::string& file : loaded->files) add(file);
     missing.insert(loaded->missing.begin(), loaded->missing.end());
   }
-  missing.erase("libcuda.so.1");  // the driver has no kernels of the program's
+  missing.erase("libcuda.so.1");  // the driver has no kernels of the program
   objects.missing.assign(missing.begin(), missing.end());
   return objects;
 }
@@ -112,7 +112,7 @@ std::unique_ptr<build::Compiler> MakeCompiler(const std::string& name) {
   return *std::move(compiler);
 }
 
-// One line that is written over on a terminal, else a line for each image.
+// Shows progress: on a terminal one line that is overwritten, elsewhere a line for each image.
 class Progress {
  public:
   explicit Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1) {}

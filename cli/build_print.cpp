@@ -41,7 +41,7 @@ constexpr Form kForms[] = {{"preemptible", store::kPreemptible, store::kNotBitEx
                            {"sliced", store::kSliced, store::kSlicedNotBitExact},
                            {"task", store::kTask, store::kTaskNotBitExact}};
 
-// "yes", "no", or which of them.
+// Whether the kernel's variants compute bit-exact results: "yes", "no", or the names of those that do.
 std::string ExactnessOf(const KernelReport& kernel) {
   std::string exact;
   bool any = false, all = true;
@@ -147,7 +147,7 @@ std::string Rows(const BuildReport& report, const BuildPrintOptions& options) {
   return out;
 }
 
-// Images that gave nothing, by file and reason.
+// The images from which no variants were made, by file and reason.
 std::string Remarks(const BuildReport& report) {
   struct Group {
     size_t images = 0, kernels = 0;

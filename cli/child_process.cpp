@@ -36,7 +36,7 @@ Error ExecProgram(char** argv, const std::vector<std::string>& environment) {
 }
 
 Result<ChildProcess> ChildProcess::Start(char** argv, const std::vector<std::string>& environment) {
-  int report[2];  // the child's errno when it cannot execute; closed by a successful exec
+  int report[2];  // carries the child's errno when it cannot execute; a successful exec closes it
   if (pipe2(report, O_CLOEXEC) != 0) return ExecError(argv[0], errno);
   const std::vector<char*> pointers = Pointers(environment);
 
@@ -47,7 +47,7 @@ Result<ChildProcess> ChildProcess::Start(char** argv, const std::vector<std::str
   sigaddset(&signals, SIGCHLD);
   sigaddset(&signals, SIGCONT);
   sigprocmask(SIG_BLOCK, &signals, &before);
-  // A caller may have had SIGCHLD ignored; then wait() would learn nothing.
+  // Our caller may have left SIGCHLD ignored, and then wait() would return no status.
   struct sigaction default_action {};
   struct sigaction before_action {};
   default_action.sa_handler = SIG_DFL;
@@ -84,8 +84,8 @@ bool ChildProcess::Reap(int& status) {
       stopped_ = false;
     } else if (WIFSTOPPED(status)) {
       stopped_ = true;
-      // Stop as well, so that the shell that waits for us sees its job stopped. Not without a
-      // terminal: there nobody would continue us, but somebody may continue the child.
+      // Stop as well, so that the shell that waits for us sees its job stopped. Without a terminal
+      // do not stop: nobody would continue us there, but somebody may continue the child.
       const int terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
       if (terminal >= 0) {
         close(terminal);
@@ -125,7 +125,7 @@ int EndLike(int status) {
   sigaddset(&one, number);
   sigprocmask(SIG_UNBLOCK, &one, nullptr);
   raise(number);
-  return 128 + number;  // a signal that does not end a process
+  return 128 + number;  // reached only for a signal that does not end a process
 }
 
 }  // namespace cupola

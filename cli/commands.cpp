@@ -11,7 +11,8 @@
 namespace cupola {
 namespace {
 
-/// Bytes of the UTF-8 sequence that `text` begins with, and its code point; 0 bytes = it is none (RFC 3629).
+/// The number of bytes of the UTF-8 sequence with which `text` begins, and its code point; 0 if there is none (RFC
+/// 3629).
 size_t DecodeUtf8(std::string_view text, uint32_t* point) {
   const auto byte = [&](size_t at) { return static_cast<uint8_t>(text[at]); };
   const uint8_t first = byte(0);
@@ -27,7 +28,7 @@ size_t DecodeUtf8(std::string_view text, uint32_t* point) {
   return *point < kLeast[bytes] || *point > 0x10FFFF || is_surrogate ? 0 : bytes;
 }
 
-/// Characters that nobody sees and that change how others are shown, the direction of writing above all (Unicode,
+/// Whether the character is invisible and changes how others are shown, above all the direction of writing (Unicode,
 /// general category Cf).
 bool IsFormat(uint32_t point) {
   return point == 0xAD || (point >= 0x200B && point <= 0x200F) || (point >= 0x2028 && point <= 0x202E) ||
@@ -53,7 +54,7 @@ std::string Printable(std::string_view text) {
   return shown;
 }
 
-// fputs, as fmt::print throws where standard error is closed.
+// Uses fputs, because fmt::print throws when standard error is closed.
 void Say(const std::string& text) { std::fputs(("cupola: " + Printable(text) + "\n").c_str(), stderr); }
 
 void PrintError(const Error& error) { Say(error.ToString()); }

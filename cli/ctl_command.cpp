@@ -47,7 +47,7 @@ nlohmann::json Ask(const CtlOptions& options, const nlohmann::json& request) {
   return std::move(answer).value();
 }
 
-/// Does what has no answer of its own.
+/// Sends a request whose answer has no contents to show but a note.
 void Do(const CtlOptions& options, const nlohmann::json& request) {
   const nlohmann::json answer = Ask(options, request);
   if (const std::string note = answer.value("note", ""); !note.empty()) Say(note);

@@ -25,12 +25,14 @@ namespace {
 namespace fs = std::filesystem;
 constexpr unsigned kProbeSeconds = 20;
 
-// As the preloaded library knows them (intercept/record/device_timing.cpp).
+// The environment variables of tools that use CUPTI, the same as in
+// intercept/record/device_timing.cpp.
 constexpr const char* kTools[] = {"CUDA_INJECTION64_PATH", "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
                                   "NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "NSYS_PROFILING_SESSION_ID",
                                   "NV_SANITIZER_INJECTION_PORT_BASE"};
 
-/// What the child is to do: cuInit, with which the driver loads the object.
+/// Runs in the child: calls cuInit, at which the driver loads our object, and exits with 0 on
+/// success.
 [[noreturn]] void StartDriver(const std::string& driver, const std::string& library,
                               const std::string& folder) {
   setenv("CUDA_INJECTION64_PATH", library.c_str(), 1);
@@ -44,7 +46,7 @@ constexpr const char* kTools[] = {"CUDA_INJECTION64_PATH", "NV_COMPUTE_PROFILER_
   _exit(initialize != nullptr && initialize(0) == 0 ? 0 : 1);
 }
 
-/// Why CUPTI cannot be used, by trying; "" = it can.
+/// Tries CUPTI in a child process. Returns why it cannot be used; "" if it can.
 std::string Probe(const std::string& driver, const std::string& library) {
   const auto made = MakePrivateFolder();
   if (!made) return made.error().message;

@@ -36,7 +36,8 @@ EndSignals::EndSignals() {
   signals_ = signalfd(-1, &signals, SFD_CLOEXEC);
   ended_ = eventfd(0, EFD_CLOEXEC);
   done_ = eventfd(0, EFD_CLOEXEC);
-  // The other signals are the first thread's: that the terminal has another size wakes it.
+  // The new thread blocks all signals, so the others go to the first thread: a changed size of the
+  // terminal must wake that one.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
@@ -57,9 +58,10 @@ void EndSignals::Wait() {
   if (wanted[1].revents != 0) return;
   Raise(ended_);
   if (IsReadable(done_, kRestoreMs)) return;
-  tcflow(STDOUT_FILENO, TCOON);  // Ctrl-S has stopped it
+  tcflow(STDOUT_FILENO, TCOON);  // the user may have stopped the output by Ctrl-S
   if (IsReadable(done_, kFlushMs)) return;
-  // Nobody reads what is written. Each write may wait anew.
+  // Nobody reads the output, so it is discarded. That is repeated, because each further write may
+  // wait again.
   for (int i = 0; i < kFlushes; ++i) {
     tcflush(STDOUT_FILENO, TCOFLUSH);
     if (IsReadable(done_, kFlushMs)) return;

@@ -18,7 +18,8 @@ namespace {
 using fatbin::Image;
 using fatbin::ImageKind;
 
-// An image as read by one thread; damages are merged in the order of the images afterwards.
+// The result of reading one image. Several threads read images; the damages are merged afterwards,
+// in the order of the images.
 struct Reading {
   InspectedImage image;
   std::vector<Error> damages;
@@ -46,7 +47,8 @@ void ReadCubinImage(const std::string& path, const Image& image, fatbin::Bytes b
     return;
   }
   for (const Error& damage : cubin->damages) {
-    // Offsets inside a compressed image mean nothing in the file: then its own offset is given.
+    // An offset inside a compressed image has no meaning in the file, so the offset of the image is
+    // given instead.
     const bool stored = image.compression == fatbin::Compression::kStored;
     const uint64_t inside = stored ? damage.where.offset.value_or(0) : 0;
     reading.damages.push_back(DamageOf(path, image, index, image.offset + inside, damage));
@@ -64,7 +66,7 @@ void ReadPtxImage(const std::string& path, const Image& image, std::string_view 
   const Result<ptx::Module> module = ptx::Parse(text, "line of its text");
   if (!module) {
     reading.image.readable = false;
-    // A bare PTX file has lines of its own, which say more than an offset.
+    // For a file that is only PTX text, the line says more than an offset.
     if (image.arch == 0) {
       Error error = module.error();
       error.where.file = path;
@@ -106,7 +108,7 @@ Reading ReadOne(const fatbin::ImageFile& file, uint32_t index) {
   return reading;
 }
 
-// One result per wanted image, in their order, whatever thread read it.
+// One result per wanted image, in the order of `wanted`, whichever thread read it.
 std::vector<Reading> ReadImages(const fatbin::ImageFile& file,
                                 const std::vector<uint32_t>& wanted) {
   std::vector<Reading> readings(wanted.size());
@@ -187,7 +189,7 @@ class KernelTable {
     entries.erase(std::unique(entries.begin(), entries.end(), same), entries.end());
   }
 
-  // The row of a kernel; null for one that the filter leaves out.
+  // The row of the kernel with this name; null if the filter leaves it out.
   InspectedKernel* Find(const std::string& name) {
     const auto [at, fresh] = rows_.try_emplace(name, kLeftOut);
     if (!fresh) return at->second == kLeftOut ? nullptr : &kernels_[at->second];
@@ -206,7 +208,8 @@ class KernelTable {
   std::unordered_map<std::string, size_t> rows_;
 };
 
-// Entries are in order of architecture: the last that is not above `sm`, else the first.
+// The last entry whose architecture is not above `sm`, else the first. The entries are in order of
+// architecture.
 template <typename Entry>
 const Entry* EntryFor(const std::vector<Entry>& entries, uint32_t sm) {
   const Entry* best = nullptr;
@@ -256,7 +259,7 @@ Result<Inspection> Inspect(const std::string& path, const InspectOptions& option
   KernelTable table(options.kernels);
   for (Reading& reading : ReadImages(*file, wanted)) {
     table.Add(reading.image);
-    reading.image.cubin.reset();  // its facts are in the table now
+    reading.image.cubin.reset();  // the table has its facts now
     reading.image.ptx_kernels.clear();
     reading.image.refusals.clear();
     for (Error& damage : reading.damages) inspection.damages.push_back(std::move(damage));

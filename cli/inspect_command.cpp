@@ -13,13 +13,13 @@
 namespace cupola {
 namespace {
 
-/// What the command line of `cupola inspect` said.
+/// The options on the command line of `cupola inspect`.
 struct InspectCommandOptions {
   std::string file;
   InspectOptions inspect;
   InspectPrintOptions print;
   bool json = false;
-  std::string extract;  ///< empty = do not; "-" = standard output
+  std::string extract;  ///< the file to which an image is written; "-": standard output; "": none
 };
 
 constexpr char kInspectFooter[] =

@@ -106,7 +106,7 @@ std::string InspectionJson(const Inspection& inspection) {
     if (damage.where.line != 0) entry["line"] = damage.where.line;
     json["damages"].push_back(std::move(entry));
   }
-  // Names in damaged files need not be UTF-8.
+  // A damaged file may contain names that are not UTF-8; their wrong bytes are replaced.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

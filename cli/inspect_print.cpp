@@ -10,14 +10,14 @@ namespace {
 using fatbin::ContainerPlace;
 using fatbin::Image;
 
-// Above this many images they are shown by groups.
+// More images than this are shown in groups.
 constexpr size_t kManyImages = 64;
 
 std::string Plural(size_t count, std::string_view one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
 
-// "12345", "123 KB", "12.3 MB": five characters of number at most.
+// A size such as "12345 B", "123 KB" or "12.3 MB".
 std::string Size(uint64_t bytes) {
   if (bytes < 100'000) return fmt::format("{} B", bytes);
   if (bytes < 10'000'000) return fmt::format("{} KB", bytes / 1000);
@@ -99,7 +99,7 @@ std::string ExtentsText(const fatbin::Extents& extents) {
   return fmt::format("{}x{}x{}", extents[0], extents[1], extents[2]);
 }
 
-// What is known besides the numbers of the row: launch bounds, and features from the PTX.
+// What the row says besides numbers: launch bounds, and features of the PTX.
 std::string KernelNotes(const InspectedKernel& kernel, uint32_t sm) {
   std::string text;
   const auto add = [&text](const std::string& note) { text += (text.empty() ? "" : "; ") + note; };
@@ -124,7 +124,7 @@ std::string KernelNotes(const InspectedKernel& kernel, uint32_t sm) {
   return text;
 }
 
-// Which variants `cupola build` makes for a device of `sm`, and why not the others.
+// Which variants `cupola build` makes of a kernel, and why it does not make the others.
 struct VariantText {
   bool preemptible = false, sliced = false;
   std::string text;

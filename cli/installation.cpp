@@ -36,7 +36,7 @@ bool SameFile(const fs::path& a, const fs::path& b) {
   return fs::equivalent(a, b, ignored) && !ignored;
 }
 
-/// Whether `path` is a shared object that a program of this machine can load.
+/// Whether `path` is a shared object that a program on this machine can load.
 bool IsLoadable(const fs::path& path) { return IsFile(path) && IsWholeObject(path.string()); }
 
 std::vector<std::string> SplitPath(std::string_view text) {
@@ -50,17 +50,17 @@ std::vector<std::string> SplitPath(std::string_view text) {
   return parts;
 }
 
-/// Whether `path` can be the real driver.
+/// Whether `path` may be the real driver.
 bool IsDriver(const fs::path& path, const Installation& installation) {
   if (!IsLoadable(path)) return false;
-  if (path.parent_path().filename() == "stubs") return false;  // the toolkit's, for linking only
+  if (path.parent_path().filename() == "stubs") return false;  // the toolkit's stub, for linking only
   return !SameFile(path, installation.preload) &&
          !SameFile(path, fs::path(installation.front_folder) / kDriverName) &&
          !SameFile(path, fs::path(installation.sim_folder) / kDriverName);
 }
 
 bool HasDeviceFile() {
-  // NVIDIA's control device; WSL 2; Tegra.
+  // The device files: NVIDIA's control device; that of WSL 2; those of Tegra.
   for (const char* file : {"/dev/nvidiactl", "/dev/dxg", "/dev/nvhost-gpu", "/dev/nvgpu"}) {
     if (access(file, F_OK) == 0) return true;
   }
@@ -145,15 +145,15 @@ std::vector<std::string> LoaderCacheEntries(const std::string& cache, const std:
   };
   struct Entry {
     int32_t flags;
-    uint32_t key;    // of the soname, from the start of the header
-    uint32_t value;  // of the path
+    uint32_t key;    // offset of the soname from the start of the header
+    uint32_t value;  // offset of the path from there
     uint32_t os_version;
     uint64_t hwcap;
   };
   static_assert(sizeof(Header) == 48 && sizeof(Entry) == 24);
   constexpr std::string_view kMagic = "glibc-ld.so.cache1.1";
   std::vector<std::string> paths;
-  // An older table may come first; offsets count from the header of this one.
+  // A table of an older format may come first. Offsets count from the header of this table.
   const size_t start = cache.find(kMagic);
   if (start == std::string::npos) return paths;
   const std::string_view table = std::string_view(cache).substr(start);
@@ -212,7 +212,7 @@ Result<DeviceChoice> ChooseDevice(const std::string& device, const DriverPlaces&
                                  "(cmake --build), or use --device gpu", kDriverName,
                                  installation.preload));
   }
-  // Below a run on the simulated device, "auto" stays there.
+  // In a program that `cupola run` started on the simulated device, "auto" means the simulated device too.
   const bool named_sim = has_sim && SameFile(places.named, sim_driver);
   if (device == "auto" && named_sim) return DeviceChoice{.driver = sim_driver, .simulated = true};
   Result<std::string> driver = FindDriver(places, installation);

@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How long the thread rests when no ring had a record: a ring of 65536 records lasts longer than
-// this at ten million launches a second.
+// How long the thread rests when no ring has a record. Even at ten million launches a second, a ring of
+// 65536 records takes longer than this to fill.
 constexpr auto kRest = std::chrono::milliseconds(5);
 
 uint64_t MonotonicNs() {
@@ -30,11 +30,11 @@ uint64_t MonotonicNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-/// Whether the process has ended. Its number may belong to another one by now; then its last
-/// records wait for Finish().
+/// Whether the process has ended. Where another process has its number by now, this is false, and its last
+/// records are read in Finish().
 bool IsGone(uint32_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }
 
-/// What a `cupola run` leaves in the folder of the one that it runs below, when it takes the launches itself.
+/// The file that a `cupola run` makes in the folder of an outer `cupola run` when it collects the launches itself.
 constexpr char kTakenName[] = ".taken";
 
 }  // namespace
@@ -119,7 +119,8 @@ void LaunchCollector::OpenNewFiles(bool last) {
     if (name.starts_with(".") || sources_.contains(name) || closed_.contains(name)) continue;
     auto reader = LaunchRingReader::Open(entry.path().string());
     if (!reader) {
-      // Not ready: a process is making it; one that was killed then has launched nothing.
+      // The file is not ready, because a process is making it. If that process was killed meanwhile, it has launched
+      // nothing.
       if (reader.error().code == ErrorCode::kExhausted) continue;
       problems_.push_back(std::move(reader).error());
       closed_.insert(name);
@@ -159,7 +160,7 @@ void LaunchCollector::Close(const std::string& name, Source& source) {
   totals_.dropped += totals.dropped;
   if (observer_ != nullptr) observer_->Close(*source.reader, folder_);
   closed_.insert(name);
-  unlink((folder_ + "/" + name).c_str());  // frees the memory behind it
+  unlink((folder_ + "/" + name).c_str());  // frees the memory of the file
 }
 
 size_t LaunchCollector::Poll(bool last) {
@@ -167,7 +168,7 @@ size_t LaunchCollector::Poll(bool last) {
   size_t total = 0;
   for (auto it = sources_.begin(); it != sources_.end();) {
     Source& source = it->second;
-    // Asked before the drain: what a process wrote before its end is then all there.
+    // This must be asked before the records are read: if the process has ended, all its records are there.
     const bool gone = last || IsGone(source.reader->pid());
     const size_t problems = problems_.size();
     total += DrainSource(source, gone ? WriterState::kGone : WriterState::kAlive);

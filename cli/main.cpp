@@ -1,4 +1,4 @@
-// The command `cupola`: reads the command line and hands over to a subcommand.
+// The command `cupola`: reads the command line and runs a subcommand.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ constexpr char kFooter[] =
     "\n"
     "`cupola SUBCOMMAND --help` says more about each.";
 
-/// Registers every subcommand. The place to add one: include its header, add its line.
+/// Registers every subcommand. To add one, include its header above and add its line here.
 void AddCommands(CLI::App& app) {
   cupola::AddPtxCommand(app);
   cupola::AddPtxRunCommand(*app.get_subcommand("ptx"));
@@ -58,8 +58,8 @@ void AddCommands(CLI::App& app) {
   cupola::AddTopCommand(app);
 }
 
-/// Fills the places of standard streams that the caller closed, so that no file of ours gets their
-/// numbers. Close-on-exec: a program that cupola becomes or starts finds them closed, as plain.
+/// Opens /dev/null for each standard stream that our caller closed, so that no other file of ours gets its number. The
+/// files are close-on-exec: a program that `cupola` becomes or starts finds those streams closed, as without Cupola.
 void GuardStandardStreams() {
   int fd = 0;
   do {
@@ -68,7 +68,8 @@ void GuardStandardStreams() {
   if (fd >= 0) close(fd);
 }
 
-/// What is no word of an option's: nothing, as of a variable that is not set, and the mark that ends the options.
+/// Why a word cannot be the value of an option; "" if it can. It cannot be empty, as the value of an unset variable is,
+/// and it cannot be the "--" that ends the options.
 std::string WhyNoWord(const std::string& word) {
   if (word.empty()) return "must not be empty";
   return word == "--" ? "its word is missing before -- (a file of that name is ./--)" : "";
@@ -84,7 +85,7 @@ void RefuseEmptyWords(CLI::App& app) {
   }
 }
 
-/// The exit code, when all that was printed has been written: a full disk is a failure.
+/// The exit code: `code` if everything that was printed has been written. Else, as on a full disk, it is a failure.
 int AfterOutput(int code) {
   errno = 0;
   const bool is_written = std::cout.flush().good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
@@ -101,7 +102,7 @@ int Run(CLI::App& app, int argc, char** argv) {
     return error.get_exit_code();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? cupola::kExitOk : cupola::kExitUsage;
-  } catch (const std::system_error& error) {  // fmt::print could not write
+  } catch (const std::system_error& error) {  // thrown by fmt::print when it cannot write
     cupola::Say(error.what());
     return cupola::kExitBadInput;
   }

@@ -16,11 +16,11 @@
 namespace cupola {
 namespace {
 
-/// CMD and its arguments, in argv's memory; set by TakeRunProgram.
+/// CMD and its arguments, in the memory of argv. TakeRunProgram sets it.
 char** g_program = nullptr;
 
-/// Says once what keeps Cupola out of the program, or may keep the program off its device. Returns
-/// whether the loader will preload into it, or into what it starts. Ends the command where the program cannot run.
+/// Says what keeps Cupola out of the program, or may keep the program off its device. Returns whether the loader will
+/// preload a library into it, or into programs that it starts. Ends the command where the program cannot run.
 bool SayLimits(const ProgramFacts& facts, const DeviceChoice& device) {
   if (facts.secure) {
     Say(fmt::format(
@@ -57,7 +57,7 @@ bool SayLimits(const ProgramFacts& facts, const DeviceChoice& device) {
   return true;
 }
 
-/// A library that is cut short would end the program by a signal while it is loaded.
+/// Ends the command if the library is cut short: such a library would end the program by a signal when it is loaded.
 void RequireWhole(const std::string& library) {
   if (IsWholeObject(library)) return;
   Fail(MakeError(ErrorCode::kDamaged, "is not a whole shared object: install or build Cupola again",
@@ -82,8 +82,8 @@ PreparedRun PrepareRun(const char* program, const std::string& device_name, cons
   RequireWhole(installation->front_folder + "/libcuda.so.1");
   const auto device = ChooseDevice(device_name, DefaultDriverPlaces(), *installation);
   if (!device) Fail(device.error(), kExitCupolaFailed);
-  // ld.so(8): the words of LD_PRELOAD are separated by spaces or colons, those of LD_LIBRARY_PATH by colons or
-  // semicolons, without any escape; a dollar sign begins what is replaced.
+  // ld.so(8): spaces or colons separate the words of LD_PRELOAD, colons or semicolons those of LD_LIBRARY_PATH, and
+  // there is no escape for them. A dollar sign begins a part that the loader replaces.
   if (installation->preload.find_first_of(" :;$") != std::string::npos) {
     Fail(MakeError(
              ErrorCode::kInvalidArgument,
@@ -105,7 +105,7 @@ PreparedRun PrepareRun(const char* program, const std::string& device_name, cons
   if (SayLimits(LookAtProgram(*path), *device)) {
     additions.preload = installation->preload;
     additions.driver = device->driver;
-    // A program that is linked with the driver finds Cupola's first (docs/interception.md).
+    // With it, a program that is linked with the driver finds Cupola's libcuda.so.1 first (docs/interception.md).
     additions.front_folder = installation->front_folder;
     if (device->simulated) additions.library_folder = installation->sim_folder;
   }
@@ -129,14 +129,14 @@ int TakeRunProgram(const CLI::App& app, int argc, char** argv) {
       g_program = argv + i + 1;
       return i;
     }
-    if (command != "run") continue;  // these have words of their own: only "--" begins CMD
+    if (command != "run") continue;  // the others take words of their own before the "--", which begins CMD
     if (word.size() < 2 || word[0] != '-') {
       g_program = argv + i;
       return i;
     }
     const CLI::Option* option = run->get_option_no_throw(std::string(word));
     const bool takes_word = option != nullptr && option->get_items_expected_max() > 0;
-    // Without its word the option is the parser's to refuse.
+    // If the option's value is missing, the parser refuses the option later.
     if (takes_word && i + 1 < argc && std::string_view(argv[i + 1]) != "--") ++i;
   }
   return argc;

@@ -70,7 +70,7 @@ void ReportProfile(const MeasuredRun& run, const std::string& path) {
       PrepareRun(RunProgram() != nullptr ? *RunProgram() : nullptr, options.device, "profile");
   if (prepared.environment.preload.empty()) throw CLI::RuntimeError(kExitCupolaFailed);
   RequireWritable(options.out);
-  // Its own kernels, also where an arbiter is there: preemptible variants are not measured.
+  // Even where an arbiter is running, the program's own kernels must be measured and not preemptible variants.
   const auto run = MeasureRun(prepared, WithOf(options.with), {{"CUPOLA_PREEMPT", "off"}});
   if (!run) {
     Fail(run.error(), run.error().code == ErrorCode::kNotFound && options.with == "cupti"

@@ -105,7 +105,7 @@ std::string TrainJson(const std::vector<models::KernelReport>& kernels) {
   for (const models::KernelReport& one : kernels) {
     nlohmann::ordered_json arguments = nlohmann::ordered_json::array();
     for (const auto& argument : one.arguments) arguments.push_back(argument.index);
-    nlohmann::ordered_json input_error;  // null where input bytes are not known
+    nlohmann::ordered_json input_error;  // null where the input bytes are not known
     if (one.input_error >= 0) input_error = one.input_error * 100;
     list.push_back({{"name", one.name}, {"image", one.image}, {"launches", one.launches},
                     {"configurations", one.configurations}, {"model", one.model},

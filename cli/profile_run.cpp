@@ -40,7 +40,7 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
-/// Makes a profile of launch records and of the files of features beside them.
+/// Makes a profile from launch records and from the files of features beside them.
 class ProfileRecorder final : public LaunchObserver {
  public:
   explicit ProfileRecorder(MeasuredRun* run)
@@ -50,8 +50,8 @@ class ProfileRecorder final : public LaunchObserver {
     if ((launch.flags & kFlagDeviceTimed) == 0 || launch.ticket == kNoTicket) return;
     const uint64_t ns = launch.device_end_ns - launch.device_start_ns;
     const bool is_variant = (launch.flags & kFlagPreemptible) != 0;
-    if (is_variant && launch.batch == 0) return;  // in slices: neither form
-    if (!is_variant) {  // a profile is of the program's own kernels
+    if (is_variant && launch.batch == 0) return;  // a sliced launch is neither plain nor preemptible
+    if (!is_variant) {  // the profile has only the program's own kernels
       times_[{source.pid(), source.start_ns()}][launch.ticket] = {
           ns, launch.call_start_ns + to_unix_};
     }
@@ -74,7 +74,7 @@ class ProfileRecorder final : public LaunchObserver {
     });
   }
 
-  /// The files of processes that left no launch records: those of the CUPTI object.
+  /// Reads the files of processes that left no launch records. The CUPTI object leaves such files.
   void TakeRest(const std::string& folder) {
     std::error_code ignored;
     std::vector<std::string> files;
@@ -104,7 +104,7 @@ class ProfileRecorder final : public LaunchObserver {
       times_;
 };
 
-/// What the program gets besides: the preloaded library, or the CUPTI object instead.
+/// The environment for the measured program: with the preloaded library, or with the CUPTI object in its place.
 RunEnvironment EnvironmentOf(const PreparedRun& run, const std::string& cupti,
                              const std::string& folder,
                              std::vector<std::pair<std::string, std::string>> variables) {
@@ -163,7 +163,7 @@ Result<MeasuredRun> MeasureRun(const PreparedRun& run, MeasureWith with,
 void RequireWritable(const std::string& named) {
   if (named.empty()) RequireAbsolute("CUPOLA_PROFILES");
   const std::string folder = named.empty() ? models::ProfilesFolder() : "";
-  if (named.empty() && folder.empty()) return;  // ProfilePath says so
+  if (named.empty() && folder.empty()) return;  // ProfilePath reports this error
   const Status writable = named.empty() ? profiles::CheckFolder(folder) : profiles::CheckMerge(named);
   if (!writable) Fail(writable.error(), kExitCupolaFailed);
 }

@@ -21,10 +21,10 @@
 namespace cupola {
 namespace {
 
-// As the kernel (BINPRM_MAX_RECURSION).
+// The same limit as in the operating system's kernel (BINPRM_MAX_RECURSION).
 constexpr int kMaxInterpreters = 5;
 
-/// The interpreter that the "#!" line of `path` names; "" = not a script.
+/// The interpreter that the "#!" line of `path` names; "" if it is no script.
 std::string InterpreterOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   char mark[2] = {};
@@ -45,7 +45,7 @@ bool IsSecure(const std::string& path) {
   const bool may_gain = statvfs(path.c_str(), &mount) == 0 && !(mount.f_flag & ST_NOSUID) &&
                         prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1;
   const bool set_uid = may_gain && (info.st_mode & S_ISUID) != 0;
-  // Without the group's execute bit, set-gid means mandatory locking.
+  // Without the group's execute bit, the set-gid bit means mandatory locking.
   const bool set_gid = may_gain && (info.st_mode & S_ISGID) != 0 && (info.st_mode & S_IXGRP) != 0;
   if ((set_uid ? info.st_uid : geteuid()) != getuid()) return true;
   if ((set_gid ? info.st_gid : getegid()) != getgid()) return true;
@@ -53,7 +53,7 @@ bool IsSecure(const std::string& path) {
          getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
 }
 
-/// Fills in what the dynamic section says.
+/// Fills in the facts that the dynamic section gives.
 void ReadDynamic(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, ProgramFacts& facts) {
   Elf_Data* data = elf_getdata(section, nullptr);
   if (data == nullptr || header.sh_entsize == 0) return;
@@ -68,7 +68,7 @@ void ReadDynamic(Elf* elf, Elf_Scn* section, const GElf_Shdr& header, ProgramFac
   }
 }
 
-/// Whether it holds what the static runtime has in it and no program of itself: a name for cudaGetErrorName.
+/// Whether the section contains a name for cudaGetErrorName, which only a statically linked CUDA runtime brings along.
 bool HasRuntime(Elf_Scn* section) {
   constexpr std::string_view kName = "cudaErrorCudartUnloading";
   const Elf_Data* data = elf_rawdata(section, nullptr);
@@ -143,7 +143,7 @@ Result<std::string> FindProgram(const std::string& name) {
       more = end != std::string_view::npos;
       if (more) path.remove_prefix(end + 1);
     }
-    if (failure == EISDIR) failure = ENOENT;  // a folder in PATH of that name is no program
+    if (failure == EISDIR) failure = ENOENT;  // a folder of that name in PATH is no program
   }
   if (failure == ENOENT) {
     return MakeError(ErrorCode::kNotFound,

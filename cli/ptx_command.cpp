@@ -65,7 +65,7 @@ void WriteFile(const std::string& path, const std::string& text) {
   if (!good) Fail(MakeError(ErrorCode::kIo, std::strerror(errno), {.file = path}));
 }
 
-/// What is wrong with the written form of a text, or an empty string.
+/// Says what is wrong with the written form of a text; "" if nothing is.
 std::string CheckWritten(const std::string& text, const ptx::Module& module,
                          const std::string& written) {
   const Result<ptx::Module> again = ptx::Parse(written, module.name);

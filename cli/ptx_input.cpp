@@ -10,7 +10,7 @@
 namespace cupola {
 namespace {
 
-/// ELF files, fatbins and the wrappers of fatbins begin with these.
+/// Whether the bytes begin as an ELF file, a fatbin or the wrapper of a fatbin does.
 bool IsBinary(const std::string& bytes) {
   for (const char* magic : {"\x7f" "ELF", "\x50\xed\x55\xba", "\xb1\x43\x62\x46"}) {
     if (bytes.compare(0, 4, magic, 4) == 0) return true;

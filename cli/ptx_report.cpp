@@ -16,7 +16,7 @@ namespace {
 struct FunctionFacts {
   const ptx::Function* function = nullptr;
   size_t instructions = 0;
-  size_t registers = 0;  ///< declared, before allocation
+  size_t registers = 0;  ///< number of declared registers, before allocation
   size_t labels = 0;
 };
 

@@ -42,7 +42,7 @@ std::string ReadKernels(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// Lists what the simulated device lacks, most used first.
+/// Lists the instructions that the simulated device lacks; those that are used most come first.
 void Check(const PtxRunOptions& options) {
   auto device = sim::Device::Create({});
   auto module = device->LoadPtx(ReadKernels(options.file), options.file);

@@ -18,10 +18,10 @@
 namespace cupola {
 namespace {
 
-/// What the command line of `cupola run` said.
+/// The options on the command line of `cupola run`.
 struct RunOptions {
   std::string device = "auto";
-  std::string trace_file;  ///< empty = no trace
+  std::string trace_file;  ///< "": no trace
   bool stats = false;
   std::string timing = "events";
 };
@@ -56,7 +56,7 @@ constexpr char kRunFooter[] =
     "--trace\n"
     "  or --stats CUPOLA_RECORDS and CUPOLA_TIMING.\n";
 
-/// Prints what the collector saw, after the program ended.
+/// Prints what the collector has read. To be called after the program has ended.
 void ReportLaunches(const LaunchCollector& collector, const RunOptions& options) {
   for (const Error& problem : collector.problems()) PrintError(problem);
   const LaunchTotals& totals = collector.totals();
@@ -84,16 +84,17 @@ int RunCollecting(const RunOptions& options, RunEnvironment additions) {
   }
   auto child = ChildProcess::Start(RunProgram(), WithCupola(CurrentEnvironment(), additions));
   if (!child) {
-    collector->reset();  // `throw` in Fail would be in time as well; the folder goes first
+    collector->reset();  // removes the folder before Fail prints
     Fail(child.error(), ExecFailureCode(child.error()));
   }
-  signal(SIGPIPE, SIG_IGN);  // a reader of our messages that left does not change the exit code
+  // If the reader of our messages has gone, the exit code must stay that of the program.
+  signal(SIGPIPE, SIG_IGN);
   (*collector)->Start();
   const int status = child->Wait();
   const Status finished = (*collector)->Finish();
   ReportLaunches(**collector, options);
   collector->reset();
-  if (!finished) PrintError(finished.error());  // the program's end counts for more
+  if (!finished) PrintError(finished.error());  // only said: the exit code is that of the program
   return EndLike(status);
 }
 
@@ -103,7 +104,7 @@ int RunCollecting(const RunOptions& options, RunEnvironment additions) {
   if (!options.trace_file.empty() || options.stats) {
     throw CLI::RuntimeError(RunCollecting(options, std::move(run.environment)));
   }
-  // Below another that collects launches it is that one's.
+  // Below an outer `cupola run` that collects launches, the launches are left to that one.
   if (std::string outer = OuterRecords(); !outer.empty() && !run.environment.preload.empty()) {
     run.environment.records = std::move(outer);
     const char* timing = std::getenv("CUPOLA_TIMING");

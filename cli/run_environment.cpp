@@ -27,14 +27,14 @@ void Set(std::vector<std::string>& environment, const std::string& name, const s
   if (!value.empty()) environment.push_back(name + "=" + value);
 }
 
-/// Puts `value` first in the colon-separated list `name`, and there only.
+/// Makes `value` the first word of the colon-separated list `name`, and removes it from later places.
 void Prepend(std::vector<std::string>& environment, const std::string& name,
              const std::string& value) {
   if (value.empty()) return;
   std::string list = value;
   if (const std::string* entry = Find(environment, name)) {
     std::string_view rest = std::string_view(*entry).substr(name.size() + 1);
-    // An empty word stays: in LD_LIBRARY_PATH it means the current folder. An empty list has none.
+    // An empty word stays, because in LD_LIBRARY_PATH it means the current folder. An empty list has no word.
     for (bool more = !rest.empty(); more;) {
       const size_t end = rest.find(':');
       const std::string_view word = rest.substr(0, end);
@@ -46,9 +46,10 @@ void Prepend(std::vector<std::string>& environment, const std::string& name,
   Set(environment, name, list);
 }
 
-/// AddressSanitizer's shared runtime ends a program in which another library comes before it. The preloaded
-/// library tells it not to, unless the program has options of its own; this is for those. Who has said
-/// otherwise is left alone. https://github.com/google/sanitizers/wiki/AddressSanitizerFlags
+/// Allows our library before AddressSanitizer's shared runtime, which otherwise ends a program in which another
+/// library comes before it. The preloaded library itself allows it, unless ASAN_OPTIONS is set; this function is for
+/// programs where it is. If the user has set the option, it stays as it is.
+/// https://github.com/google/sanitizers/wiki/AddressSanitizerFlags
 void AllowPreloadBeforeSanitizer(std::vector<std::string>& environment) {
   constexpr std::string_view kName = "ASAN_OPTIONS", kOption = "verify_asan_link_order";
   const std::string* const entry = Find(environment, kName);

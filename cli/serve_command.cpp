@@ -39,7 +39,7 @@ constexpr char kServeFooter[] =
     "\nExit codes: 0 ended by a signal, 1 the configuration or the socket's place is wrong, or another\n"
     "daemon is there, 2 wrong usage.\n";
 
-/// As Fail, but no longer than standard error takes a line.
+/// As Fail, but does not block where standard error accepts no more output.
 [[noreturn]] void EndWith(const Error& error) {
   const std::string text = "cupola: " + Printable(error.ToString()) + "\n";
   (void)WriteToStandardError(text.data(), text.size());
@@ -53,14 +53,15 @@ sched::ArbiterPlaces PlacesFor(const ServeOptions& options, const sched::Config&
   EndWith(MakeError(ErrorCode::kInvalidArgument, places.problem, Location{.file = named}));
 }
 
-/// Whatever becomes of the log, of files and of the terminal is seen where something is written, and goes no further.
+/// Ignores the signals that writing can cause (to a pipe, a file or a terminal), so that an error of a write shows at
+/// that write and does not end the daemon.
 void IgnoreSignals() {
   for (const int signal : {SIGPIPE, SIGXFSZ, SIGXCPU, SIGTTOU}) {
     std::signal(signal, SIG_IGN);
   }
 }
 
-/// The line that scripts wait for. Nobody need read it.
+/// Prints the line for which scripts wait. It is left out if nobody reads standard output and the pipe stays full.
 void SayListening(const std::string& path) {
   const std::string line = fmt::format("listening on {}\n", path);
   pollfd output{STDOUT_FILENO, POLLOUT, 0};
@@ -86,7 +87,7 @@ void Serve(const ServeOptions& options) {
   if (!server) EndWith(server.error());
   sched::MpsControl control;
   if (mps) {
-    // Before the line that scripts wait for: programs that start later are its clients.
+    // MPS starts before the line for which scripts wait, so that programs that start after it are clients of MPS.
     if (const Status started = control.Start(); !started) {
       spdlog::warn("{}; going on without MPS", started.error().ToString());
     }

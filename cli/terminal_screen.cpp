@@ -11,7 +11,7 @@
 #define NCURSES_WIDECHAR 1
 #include <ncurses.h>
 #include <term.h>
-// Macros of term.h for two of its fields.
+// term.h defines these two words as macros.
 #undef columns
 #undef lines
 
@@ -23,7 +23,8 @@ namespace {
 SCREEN* screen = nullptr;
 constexpr const char* kNeeded[] = {"cup", "clear"};  // terminfo(5): moves the cursor, clears the screen
 
-/// Of a type that is not known newterm would lose memory.
+/// Whether this type of terminal is known and can move its cursor. This is checked first, because newterm leaks memory
+/// for a type that is not known.
 bool CanMove() {
   int known = 0;
   if (setupterm(nullptr, STDOUT_FILENO, &known) != OK) return false;

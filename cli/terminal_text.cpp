@@ -12,7 +12,7 @@ namespace {
 
 bool IsUtf8() { return std::string_view(nl_langinfo(CODESET)) == "UTF-8"; }
 
-/// All of the line as wide characters.
+/// The whole line as wide characters.
 std::wstring Widen(const std::string& line) {
   std::wstring wide;
   const bool is_utf8 = IsUtf8();
@@ -26,7 +26,7 @@ std::wstring Widen(const std::string& line) {
     }
     wchar_t character = L'?';
     const size_t bytes = is_utf8 ? std::mbrtowc(&character, line.data() + at, line.size() - at, &state) : 0;
-    if (bytes == 0 || bytes > line.size() - at) {  // not of UTF-8, or not shown as such: over to the next character
+    if (bytes == 0 || bytes > line.size() - at) {  // not UTF-8, or the locale is not: go to the next character
       character = L'?';
       state = {};
       do {

@@ -41,14 +41,16 @@ constexpr char kTopFooter[] =
     "cannot move its cursor (TERM=dumb) they come one below the other.\n"
     "\nExit codes: 0 done, 1 no arbiter is running, 2 wrong usage.\n";
 
-/// A connection for each look: an idle one is closed, and the daemon may be another by then.
+/// Asks the daemon for its state. It makes a new connection each time, because the daemon closes idle connections and
+/// may have been restarted.
 Result<nlohmann::json> Look(const TopOptions& options) {
   Result<ArbiterConnection> connection = ArbiterConnection::Open(options.socket);
   if (!connection) return std::move(connection).error();
   return connection->Ask({{"command", "show"}});
 }
 
-/// Keys without Enter, for as long as it lives, where no TerminalScreen sees to it.
+/// While it exists, standard input gives keys without Enter. For use where there is no TerminalScreen, which does the
+/// same.
 class KeysAtOnce {
  public:
   KeysAtOnce() : is_terminal_(tcgetattr(STDIN_FILENO, &before_) == 0) {
@@ -69,22 +71,22 @@ class KeysAtOnce {
 
 enum class Wake { kTime, kKeys, kResized, kEnd };
 
-/// Waits until then, for keys where standard input is a terminal, for a signal that ends the command, or for the
-/// terminal's end.
+/// Waits until the time `until`, or earlier for a key where standard input is a terminal, for a signal that ends the
+/// command, for a changed size of the terminal, or for the terminal's end.
 Wake WaitFor(int end_fd, std::chrono::steady_clock::time_point until) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
   const int keys = isatty(STDIN_FILENO) != 0 ? STDIN_FILENO : -1;
   pollfd wanted[3] = {{end_fd, POLLIN, 0}, {keys, POLLIN, 0}, {STDOUT_FILENO, 0, 0}};
   const int ready = poll(wanted, 3, static_cast<int>(std::max<int64_t>(left, 0)));
-  if (ready < 0) return Wake::kResized;  // EINTR: the only signal that is not blocked
+  if (ready < 0) return Wake::kResized;  // EINTR, by the only signal that is handled and not blocked
   if (wanted[0].revents != 0 || ((wanted[1].revents | wanted[2].revents) & (POLLERR | POLLHUP)) != 0) {
     return Wake::kEnd;
   }
   return ready == 0 ? Wake::kTime : Wake::kKeys;
 }
 
-/// The lines that fit: the head stays, of the others those from `first` on; where some are left out the last line says
-/// so.
+/// The lines that fit into `rows`: the `head` first ones always, and of the others those from `first` on. Where some
+/// are left out, the last line says so.
 std::vector<std::string> Window(const std::vector<std::string>& lines, size_t head, size_t rows, size_t& first) {
   if (lines.size() <= rows) {
     first = 0;
@@ -113,7 +115,8 @@ void Scroll(TerminalKey key, size_t rows, size_t& first) {
   }
 }
 
-/// Tables until the user ends it, or nobody answers any more. `show` draws one; `is_end` reads the keys.
+/// Shows tables until the user ends the command or the daemon does not answer any more. `show` draws a table; `is_end`
+/// reads the keys and says whether to end.
 template <typename Show, typename IsEnd>
 Status Repeat(const TopOptions& options, nlohmann::json now, int end_fd, Show show, IsEnd is_end) {
   const auto interval = std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -150,10 +153,11 @@ Status WatchOnScreen(const TopOptions& options, nlohmann::json now, int end_fd, 
   return Repeat(options, std::move(now), end_fd, show, is_end);
 }
 
-/// Where the cursor cannot be moved: one table below the other, each as much as there are rows and columns for.
+/// For a terminal whose cursor cannot be moved: prints one table below the other, each cut to the rows and columns of
+/// the terminal.
 Status WatchLineByLine(const TopOptions& options, nlohmann::json now, int end_fd) {
   const KeysAtOnce keys;
-  uint64_t shown = 0;  // a key or another size is no reason for another table
+  uint64_t shown = 0;  // the last answer that was printed; a key or a new size does not print it again
   const auto show = [&, looks = uint64_t{0}](const nlohmann::json& answer, const nlohmann::json& before) mutable {
     const uint64_t look = answer["gpus"].empty() ? ++looks : answer["gpus"][0]["now_ns"].get<uint64_t>();
     if (look == std::exchange(shown, look)) return;

@@ -83,7 +83,7 @@ void RunTrain(const TrainOptions& options) {
   for (const std::string& file : files) {
     const auto profile = profiles::ReadProfile(file);
     if (!profile) Fail(profile.error());
-    // Without names each profile is a GPU's own.
+    // Without names on the command line, each profile is that of one GPU and gets its own plan.
     if (all && options.out.empty()) {
       TrainAndWrite(*profile, fs::path(file).replace_extension(".plan"), options);
       continue;

@@ -35,9 +35,10 @@ struct TuneOptions {
   double interrupt_for_ms = 0.3;
 };
 
-/// What makes up less than the rest of the kernels' time is not worth running the program again.
+/// When kernels with this share of the time are measured, the program is not run again for the rest.
 constexpr double kEnough = 0.9;
-/// A program whose threads launch while others are in calls that may wait has none in some runs.
+/// Runs without any preemptible launch before the command gives up. Some runs of a program may have none, if its
+/// threads launch only while others are in waiting calls.
 constexpr size_t kRunsToSeeVariants = 3;
 
 constexpr char kTuneFooter[] =
@@ -59,8 +60,8 @@ class Tuning {
  public:
   Tuning(const TuneOptions& options, const PreparedRun& run) : options_(options), run_(run) {}
 
-  /// In one run where it launches often enough what its time goes to; else in as many as that
-  /// takes, each of which begins with another turn.
+  /// Measures all turns. One run is enough if the program launches its important kernels often enough; else there are
+  /// as many runs as that takes, each of which begins with another turn.
   void FindBatches() {
     std::vector<uint32_t> turns = options_.batches;
     for (const uint32_t batch : options_.batches) {
@@ -114,7 +115,7 @@ class Tuning {
 
   uint32_t runs() const { return runs_; }
 
-  /// What was found, as a profile to be merged.
+  /// The results, as a profile to be merged.
   profiles::Profile Result() const {
     profiles::Profile result = profile_;
     for (const auto& [kernel, tuned] : tuned_) result.kernels[{kernel, ""}].tuned = tuned;
@@ -151,7 +152,7 @@ class Tuning {
     }
     *launches = std::move(measured->timeline);
     profile_.gpu = std::max(profile_.gpu, measured->profile.gpu);
-    // Plain launches are samples for the duration models where there are no better ones.
+    // Plain launches become samples for the duration models, for use where there are no better ones.
     if (form.interrupt_every_ns == 0) {
       if (Status merged = profiles::Merge(measured->profile, &profile_); !merged) {
         Fail(merged.error(), kExitCupolaFailed);
@@ -183,14 +184,14 @@ class Tuning {
     tuned.met = chosen->second <= options_.bound_percent;
   }
 
-  /// Of all that were measured of a kernel.
+  /// The mean over all preemptions of a kernel that were measured.
   profiles::MeanPreemption MeanOf(const std::string& kernel) const {
     const auto found = preemptions_.find(kernel);
     return found == preemptions_.end() ? profiles::MeanPreemption{}
                                        : profiles::MeanOfLatest(found->second, SIZE_MAX);
   }
 
-  /// Whether the kernels that were preempted often enough make up the time of all.
+  /// Whether the kernels that were preempted often enough make up the share kEnough of the time of all.
   bool HasEnough() const {
     double all_ns = 0, ns = 0;
     for (const TimedLaunch& launch : launches_) {
@@ -204,18 +205,18 @@ class Tuning {
 
   const TuneOptions& options_;
   const PreparedRun& run_;
-  uint32_t runs_ = 0;  ///< of the program, so far
+  uint32_t runs_ = 0;  ///< runs of the program so far
   profiles::Profile profile_;
-  std::vector<TimedLaunch> launches_;  ///< in turns
+  std::vector<TimedLaunch> launches_;  ///< of the runs with turns
   std::map<std::string, profiles::TunedBatch> tuned_;
   std::map<std::string, std::vector<profiles::PreemptionSample>> preemptions_;
 };
 
-/// Durations by events are a little longer than CUPTI's: a kernel that the profile has launches of
-/// keeps those alone.
+/// Drops our launches of kernels for which the existing profile has launches: durations by events are a little longer
+/// than those by CUPTI, which the profile may have.
 void DropKnownLaunches(const std::string& path, profiles::Profile* result) {
   const auto there = profiles::ReadProfile(path);
-  if (!there) return;  // none yet; a damaged one is the error of the merge
+  if (!there) return;  // there is none yet; for a damaged one the merge reports the error
   for (auto& [key, kernel] : result->kernels) {
     const auto known = there->kernels.find(key);
     if (known != there->kernels.end() && !known->second.launches.empty()) kernel.launches.clear();

@@ -31,11 +31,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Durations = std::map<uint32_t, std::vector<double>>;  // by L; 0 = plain
+using Durations = std::map<uint32_t, std::vector<double>>;  // by claim word; 0: plain
 using ByShape = std::map<std::string, Durations>;           // by ShapeOf
 
-constexpr uint64_t kBriefDrainNs = 320'000;          // of most launches
-constexpr uint64_t kLongestDrainNs = 1'000'000'000;  // a program that has launched nothing yet, too
+constexpr uint64_t kBriefDrainNs = 320'000;          // most launches stop within this time
+// The longest wait; also for a program without launches yet.
+constexpr uint64_t kLongestDrainNs = 1'000'000'000;
 
 double LengthOf(const TimedLaunch& launch) {
   return static_cast<double>(launch.end_ns - launch.start_ns);
@@ -52,7 +53,8 @@ ByShape DurationsOf(const std::vector<TimedLaunch>& launches) {
 
 std::string KernelOfShape(const std::string& shape) { return shape.substr(0, shape.find(' ')); }
 
-/// Asks the one process of a board to yield, now and then, as an arbiter would.
+/// Asks the one client of a board to yield from time to time, as an arbiter would. Has a thread of
+/// its own.
 class Interrupter {
  public:
   Interrupter(sched::BoardView board, const FormOfRun& form) : board_(board), form_(form) {}
@@ -77,13 +79,15 @@ class Interrupter {
     return !wake_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return stop_; });
   }
 
-  /// When the process is seen to have stopped; 0: it has not for long, or it is time to end.
+  /// Waits until the client has stopped, and returns when that was seen; 0 if it did not stop
+  /// within kLongestDrainNs, or the thread must end.
   uint64_t WaitUntilStopped() {
     const uint64_t begin = sched::BoardClockNs();
     while (board_.slot(0).stopped == 0) {
       const uint64_t waited = sched::BoardClockNs() - begin;
       if (waited > kLongestDrainNs) return 0;
-      // Each look that is late is counted as overhead; but where it takes long they matter less.
+      // The delay until the stop is seen counts as overhead, so it polls without sleeping at first.
+      // After a long wait a short delay matters less.
       if (waited < kBriefDrainNs) {
         std::this_thread::yield();
       } else if (!Sleep(kBriefDrainNs / 16)) {
@@ -118,7 +122,8 @@ class Interrupter {
   bool stop_ = false;
 };
 
-/// A plan under which kernels go out as variants with given L, in a file that goes with it.
+/// A plan under which kernels go out as preemptible launches with given claim words, in a file that
+/// it removes at its end.
 class PlanOfVariants {
  public:
   explicit PlanOfVariants(const FormOfRun& form) {
@@ -153,19 +158,21 @@ class PlanOfVariants {
   Status written_;
 };
 
-/// How often a launch was stopped, and for how long in all.
+/// How often a launch was stopped, and for how long in total.
 struct Stops {
   uint32_t count = 0;
   uint64_t held_ns = 0;
 };
 
-/// None where it is not known how long the launch was stopped.
+/// The stops of a launch; none where it is not known how long the launch was stopped.
 Stops StopsOf(const TimedLaunch& launch, const std::vector<Interruption>& interruptions) {
   Stops stops;
   for (const Interruption& one : interruptions) {
-    // One that outlives the launch did not stop it: its last blocks were running already.
+    // A request that ends after the launch did not stop it, because its last blocks were running
+    // already.
     if (one.end_ns <= launch.start_ns || one.end_ns > launch.end_ns) continue;
-    // It began under a request, with nothing to drain; or it was let go while it drained.
+    // The launch began while it was asked to yield, so no workers had to leave; or the request
+    // ended while they left.
     if (one.begin_ns < launch.start_ns || one.stopped_ns == 0) return {};
     stops.held_ns += one.end_ns - one.stopped_ns;
     ++stops.count;
@@ -222,7 +229,7 @@ double ShareWithAllTurns(const std::vector<TimedLaunch>& launches,
     }
     if (launch.batch != 0) kernels.insert(launch.kernel);
   }
-  // Two whole cycles in one process show what a shape does at its turns.
+  // Two whole cycles of turns in one process show which turns a shape takes.
   std::map<std::string, std::set<uint32_t>> takes;
   for (const auto& [of, seen] : in_process) {
     if (seen.launches < 2 * turns.size()) continue;
@@ -300,8 +307,8 @@ Result<MeasuredRun> RunForm(const PreparedRun& run, const FormOfRun& form,
                      fmt::format("cannot make a board in memory: {}", std::strerror(errno)));
   }
   Interrupter interrupter(board.view(), form);
-  // Before the program is started: a thread would not exist in the child, but for its short time
-  // between fork and exec it needs none.
+  // The thread starts before the program does. It does not exist in the child, but between fork and
+  // exec the child needs no thread.
   if (form.interrupt_every_ns != 0) interrupter.Start();
   auto measured = MeasureRun(run, MeasureWith::kEvents,
                              {{"CUPOLA_PREEMPT", plan ? "auto" : "turns"},
