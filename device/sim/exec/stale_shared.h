@@ -1,6 +1,6 @@
 // The contents of shared memory when a block begins. On a GPU that is what an earlier block left
 // there, and this class imitates it. With zeros, a kernel that reads shared memory before it writes it
-// would work here and fail on a GPU. The free-mode device has one; any thread may use it.
+// would work here and fail on a GPU. Each device has one; any thread may use it.
 #pragma once
 
 #include <algorithm>
