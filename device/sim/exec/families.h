@@ -19,13 +19,13 @@ void AddCompareOps(OpTable& table);      ///< setp, set, selp, slct, testp
 void AddConvertOps(OpTable& table);      ///< cvt
 void AddAtomicOps(OpTable& table);       ///< atom, red, membar, fence
 void AddWideAtomicOps(OpTable& table);   ///< atom and red of vectors and of 128 bits
-void AddBarrierOps(OpTable& table);      ///< bar, barrier, mbarrier
+void AddBarrierOps(OpTable& table);      ///< bar, barrier, nanosleep
 void AddWarpOps(OpTable& table);         ///< shfl, vote, match, redux, activemask, elect
 void AddNarrowOps(OpTable& table);       ///< cvt to and from fp8 and tf32, cvt.pack
 void AddStackOps(OpTable& table);        ///< alloca, stacksave, stackrestore
 void AddWmmaOps(OpTable& table);         ///< wmma
 void AddVideoOps(OpTable& table);        ///< vabsdiff4 and its relatives
-void AddCopyOps(OpTable& table);         ///< cp.async
+void AddCopyOps(OpTable& table);         ///< cp.async, mbarrier
 void AddMatrixOps(OpTable& table);       ///< ldmatrix, mma
 
 /// The handler that reads the special register `name` ("%tid.x"), and its type; nullptr if there is
