@@ -15,13 +15,10 @@ target_compile_options(cupola_options INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -Wno-missing-field-initializers>)
 target_include_directories(cupola_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
 
-# cupola_compile_together(<target>): a compiler's run takes eight of its sources at a time where all
-# is sanitized: what they include, and instantiate of that, is most of the work. Names in their
-# unnamed namespaces must differ.
+# cupola_compile_together(<target>): one run of the compiler takes eight of the target's sources, because what they
+# include, and instantiate of that, is most of the work. Names in their unnamed namespaces must differ.
 function(cupola_compile_together target)
-  if(CUPOLA_SANITIZE)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
 endfunction()
 
 # Objects that are preloaded into, or loaded by, a program that knows nothing of sanitizers
