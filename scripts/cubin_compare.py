@@ -1,5 +1,5 @@
-"""What ptxas makes of PTX text, in a form that can be compared, for scripts/roundtrip and
-scripts/roundtrip-all. No state; any number of processes.
+"""Compares what ptxas makes of PTX texts, for scripts/roundtrip and scripts/roundtrip-all. No state; any
+number of processes.
 
 Two cubins are the same when every section has the same header facts and the same bytes, in the same
 order. Left out is what tells about the lines of the PTX text: sections with "debug" in their name and
@@ -14,8 +14,8 @@ import subprocess
 
 SECTION_HEADER = "<IIQQQQIIQQ"
 SYMTAB, STRTAB = 2, 3
-NOBITS, SHARED = 8, 0x7000000A  # what stands at their place in the file belongs to others
-# What in an option string of a fatbin image concerns other tools than ptxas.
+NOBITS, SHARED = 8, 0x7000000A  # at their offset in the file are bytes of other sections
+# Words in the option string of a fatbin image that are for other tools than ptxas.
 NOT_FOR_PTXAS = re.compile(r'--ext-desc-file="?[^" ]*"?|(?<!\S)-v(?!\S)')
 # Targets that older toolkits made PTX for; PTX is good for any later target.
 OLDEST_TARGET = "sm_75"

@@ -98,7 +98,7 @@ def tree_commit():
 
 
 def coverage(checker, modules, row):
-    """What of all was compared, in words: nothing is said of modules that were not."""
+    """Says in words which part of all modules was compared."""
     if row["open"] == 0:
         return ["Every module was taken through; none is left out."]
     smallest = min(module["bytes"] for module in modules

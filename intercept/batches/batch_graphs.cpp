@@ -16,26 +16,27 @@ constexpr size_t kSizes = std::size(kGraphSizes);
 struct BatchGraph {
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
-  uint64_t used = 0;  ///< when it was launched last, in launches of graphs
-  uint32_t count = 0;
+  uint64_t used = 0;   ///< `launched` when it was launched last
+  uint32_t count = 0;  ///< of nodes
   CUgraphNode nodes[kMostHeld];
   HeldLaunch has[kMostHeld];  ///< what each node does
 };
 
-BatchGraph* graphs[kSizes][4];  // kGraphsOfSize of each
+BatchGraph* graphs[kSizes][4];  // by size; kGraphsOfSize of each are in use
 static_assert(kGraphsOfSize[0] <= std::size(graphs[0]));
-CUcontext owner = nullptr;
-uint64_t launched = 0;
+CUcontext owner = nullptr;  // context of all graphs
+uint64_t launched = 0;      // launches of graphs so far
 
-// An event behind each so-many-th graph. While that of the oldest is not over there is no room.
+// Marks: an event is recorded behind every kGraphsAMark-th graph. While the oldest of kMarks marks has not been
+// reached, there is no room.
 constexpr uint64_t kGraphsAMark = 16;
 constexpr uint32_t kMarks = 4;
 CUevent marks[kMarks];
-uint64_t marked = 0;
-bool is_far_behind = false;
-uint32_t asked = 0;
+uint64_t marked = 0;         // marks so far
+bool is_far_behind = false;  // the oldest mark has not been reached
+uint32_t asked = 0;          // calls of HasRoom meanwhile
 
-/// A launch as a node takes it.
+/// A launch in the form in which a graph's node takes it.
 class NodeParams {
  public:
   explicit NodeParams(const HeldLaunch& launch) noexcept {
@@ -79,8 +80,8 @@ BatchGraph* MakeGraph(uint32_t count, const HeldLaunch& first) {
   return nullptr;
 }
 
-// The graph whose nodes launch most of the kernels that are wanted, for another function is what costs most;
-// of equal ones that which was launched longest ago, for it has ended.
+// Chooses the graph of which most nodes launch the wanted kernels already, since a change of the function is
+// what costs most; of equal ones the one that was launched longest ago, since it has ended most likely.
 BatchGraph& Choose(const HeldLaunch* launches, uint32_t count, size_t size) {
   BatchGraph* best = nullptr;
   uint32_t most = 0;
@@ -102,7 +103,7 @@ bool IsOver(CUevent event) {
   return CUPOLA_CALL_REAL(cuEventQuery, PFN_cuEventQuery_v2000)(event) != CUDA_ERROR_NOT_READY;
 }
 
-// The mark that comes is the one that was made longest ago.
+// Records the next mark, with the event of the oldest one, if that has been reached.
 void Mark(CUstream stream) {
   const auto record = CUPOLA_CALL_REAL(cuEventRecord, PFN_cuEventRecord_v2000);
   const CUevent oldest = marks[marked % kMarks];

@@ -1,5 +1,6 @@
-// The graphs that batches are launched as: chains of kernel nodes, made once and given other launches each
-// time. All under the lock of the batches (batches.cpp). CUDA Driver API, "Graph Management".
+// The graphs as which batches are launched: chains of kernel nodes that are made once and whose nodes are set
+// to other launches each time. There is one set of graphs in the process, for one context. batches.cpp calls
+// all of it under its lock. CUDA Driver API, "Graph Management".
 #pragma once
 
 #include <cstdint>
@@ -10,27 +11,26 @@
 
 namespace cupola::intercept::batches {
 
-/// Makes all graphs (batch_row.h, kGraphSizes), with nodes that launch `first`, for `context`, which is
-/// current and at rest, and has them uploaded in `stream`: some 1 ms. False: the driver refused; there are
-/// none then.
+/// Makes all graphs (batch_row.h, kGraphSizes) for `context`, which must be current and at rest, with nodes
+/// that launch `first`, and uploads them in `stream`. Takes some 1 ms. False: the driver refused, and there
+/// are no graphs.
 bool MakeGraphs(CUcontext context, CUstream stream, const HeldLaunch& first) noexcept;
 
-/// Whether there are graphs, and of which context.
+/// Whether there are graphs of this context.
 bool HasGraphs(CUcontext context) noexcept;
 
-/// Launches a graph of `count` nodes, one of kGraphSizes, that does what `launches` are, one after the
-/// other. The context is current. Does not wait, but where a launch would. On an error nothing has been
-/// launched.
+/// Launches `launches`, one after the other, as a graph of `count` nodes; `count` is one of kGraphSizes. The
+/// graphs' context is current. Waits only where a launch would. After an error nothing has been launched.
 CUresult LaunchAsGraph(const HeldLaunch* launches, uint32_t count, CUstream stream) noexcept;
 
-/// Whether the device is not far behind: at most some 60 graphs have been launched that have not ended. A
-/// launch of a graph finds room in the driver's queues then, and does not wait. Asks the driver now and then.
+/// Whether at most some 60 of the launched graphs have not ended. Then the launch of another graph finds room
+/// in the driver's queues and does not wait. Queries the driver now and then.
 bool HasRoom() noexcept;
 
-/// Destroys them; those that run end as they would.
+/// Destroys the graphs; those that run still run to their end.
 void EndGraphs() noexcept;
 
-/// In the child of a fork, or when their context has ended: they are not touched.
+/// Forgets the graphs without touching them: in the child after a fork, or when their context has ended.
 void ForgetGraphs() noexcept;
 
 }  // namespace cupola::intercept::batches

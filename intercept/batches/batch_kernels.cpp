@@ -4,8 +4,8 @@
 #include <new>
 
 #include "intercept/facts/launch_limits.h"
-#include "intercept/path/launch_path.h"
-#include "intercept/preempt/launch_arguments.h"
+#include "intercept/launch/launch.h"
+#include "intercept/launch/launch_arguments.h"
 #include "intercept/process/driver_calls.h"
 #include "intercept/process/handle_map.h"
 
@@ -13,12 +13,12 @@ namespace cupola::intercept::batches {
 namespace {
 
 HandleMap kernels;  // program's handle -> BatchKernel*
-uint32_t known = 0;
+uint32_t known = 0;  // kernels in the map
 
-// What a block needs of an SM; 0 where no driver takes such blocks.
-uint64_t ShapeOf(const LaunchFacts& facts) {
-  if (!BlockIsAllowed(facts.block)) return 0;
-  return uint64_t{facts.shared_bytes} << 32 | facts.block[0] << 20 | facts.block[1] << 8 | facts.block[2];
+// The block's dimensions and dynamic shared memory in one word; 0 if no driver accepts such blocks.
+uint64_t ShapeOf(const Launch& launch) {
+  if (!BlockIsAllowed(launch.block)) return 0;
+  return uint64_t{launch.shared_bytes} << 32 | launch.block[0] << 20 | launch.block[1] << 8 | launch.block[2];
 }
 
 bool KnowsShape(const BatchKernel& kernel, uint64_t shape) {
@@ -28,7 +28,7 @@ bool KnowsShape(const BatchKernel& kernel, uint64_t shape) {
   return false;
 }
 
-// Launches take a CUkernel too; what asks about a function does not.
+// The function of a CUfunction or CUkernel: launches take both, but queries about functions only the first.
 CUfunction FunctionOf(const void* program) {
   const auto get_function = CUPOLA_CALL_REAL(cuKernelGetFunction, PFN_cuKernelGetFunction_v12000);
   const auto get_name = CUPOLA_CALL_REAL(cuFuncGetName, PFN_cuFuncGetName_v12030);
@@ -50,7 +50,7 @@ bool HasClusters(CUfunction function) {
   return false;
 }
 
-// False: the driver does not tell where the parameters lie (before CUDA 12.4), or they are too many.
+// Asks where the parameters lie. False: the driver does not tell (before CUDA 12.4), or they are too many.
 bool AskParameters(BatchKernel* kernel) {
   const auto info = CUPOLA_CALL_REAL(cuFuncGetParamInfo, PFN_cuFuncGetParamInfo_v12040);
   for (uint32_t i = 0;; ++i) {
@@ -80,40 +80,40 @@ bool HeldLaunch::IsSame(const HeldLaunch& other) const noexcept {
          bytes == other.bytes && memcmp(parameters, other.parameters, bytes) == 0;
 }
 
-const BatchKernel* FindKernel(const LaunchFacts& facts, CUcontext context) noexcept {
-  const BatchKernel* const kernel = Find(facts.function);
+const BatchKernel* FindKernel(const Launch& launch, CUcontext context) noexcept {
+  const BatchKernel* const kernel = Find(launch.function);
   if (kernel == nullptr || !kernel->is_usable || kernel->context != context) return nullptr;
-  return GridIsAllowed(facts.grid) && KnowsShape(*kernel, ShapeOf(facts)) ? kernel : nullptr;
+  return GridIsAllowed(launch.grid) && KnowsShape(*kernel, ShapeOf(launch)) ? kernel : nullptr;
 }
 
-const BatchKernel* LearnKernel(const LaunchFacts& facts, CUcontext context) noexcept {
-  BatchKernel* kernel = Find(facts.function);
+const BatchKernel* LearnKernel(const Launch& launch, CUcontext context) noexcept {
+  BatchKernel* kernel = Find(launch.function);
   if (kernel == nullptr) {
     kernel = new (std::nothrow) BatchKernel;
     if (kernel == nullptr) return nullptr;
-    kernel->program = facts.function;
+    kernel->program = launch.function;
     kernel->context = context;
-    kernel->function = FunctionOf(facts.function);
+    kernel->function = FunctionOf(launch.function);
     kernel->is_usable =
         kernel->function != nullptr && !HasClusters(kernel->function) && AskParameters(kernel);
-    if (!kernels.Set(facts.function, reinterpret_cast<uint64_t>(kernel))) {
+    if (!kernels.Set(launch.function, reinterpret_cast<uint64_t>(kernel))) {
       delete kernel;
       return nullptr;
     }
     ++known;
   }
-  const uint64_t shape = ShapeOf(facts);
+  const uint64_t shape = ShapeOf(launch);
   if (shape != 0 && !KnowsShape(*kernel, shape)) {
     kernel->shapes[kernel->shape_count++ % BatchKernel::kMostShapes] = shape;
   }
   return kernel->is_usable && kernel->context == context ? kernel : nullptr;
 }
 
-void HeldLaunch::Take(const LaunchFacts& facts, const BatchKernel& of) noexcept {
+void HeldLaunch::Take(const Launch& launch, const BatchKernel& of) noexcept {
   kernel = &of;
-  memcpy(grid, facts.grid, sizeof(grid));
-  memcpy(block, facts.block, sizeof(block));
-  shared_bytes = facts.shared_bytes;
+  memcpy(grid, launch.grid, sizeof(grid));
+  memcpy(block, launch.block, sizeof(block));
+  shared_bytes = launch.shared_bytes;
   bytes = of.bytes;
 }
 
@@ -123,12 +123,12 @@ void HeldLaunch::PointAtArguments(void** params) const noexcept {
   }
 }
 
-bool CopyLaunch(const LaunchFacts& facts, const LaunchDetails& details, const BatchKernel& kernel,
+bool CopyLaunch(const Launch& launch, const BatchKernel& kernel,
                 HeldLaunch* to) noexcept {
-  to->Take(facts, kernel);
-  // Two launches with equal arguments are to be equal in the bytes between these too.
+  to->Take(launch, kernel);
+  // Clears the padding between arguments too, so that IsSame can compare launches as bytes.
   memset(to->parameters, 0, kernel.bytes);
-  return preempt::CopyArguments(details.params, details.extra, kernel.each, kernel.parameters, kernel.bytes,
+  return CopyArguments(launch.params, launch.extra, kernel.each, kernel.parameters, kernel.bytes,
                                 to->parameters);
 }
 

@@ -18,15 +18,17 @@
 #include "intercept/batches/batch_kernels.h"
 #include "intercept/facts/green_contexts.h"
 #include "intercept/facts/streams.h"
-#include "intercept/path/launch_path.h"
-#include "intercept/preempt/preemption.h"
-#include "intercept/process/calls.h"
+#include "intercept/launch/launch.h"
+#include "intercept/launch/resident.h"
 #include "intercept/process/driver_calls.h"
 #include "intercept/process/fast_clock.h"
 #include "intercept/process/mutex_lock.h"
 #include "intercept/process/notice.h"
 #include "intercept/process/own_thread.h"
+#include "intercept/process/participation.h"
+#include "intercept/process/tools.h"
 #include "intercept/tasks/context_rest.h"
+#include "intercept/tasks/task_launch.h"
 #include "intercept/tasks/task_rules.h"
 #include "intercept/tasks/task_worth.h"
 #include "intercept/tasks/tasks.h"
@@ -35,7 +37,6 @@ namespace cupola::intercept::batches {
 namespace internal {
 std::atomic<State> state{State::kOff};
 std::atomic<uint32_t> held{0};
-std::atomic<bool> is_measuring{false};
 }  // namespace internal
 
 namespace {
@@ -43,18 +44,18 @@ namespace {
 using internal::held;
 using internal::state;
 
-constexpr uint64_t kLateNs = 40'000;       // a launch is held so long at most, if nothing comes
-constexpr long kLookNs = 50'000;           // of the thread that sees to that
-constexpr uint64_t kNapAfterNs = 5'000'000;
+constexpr uint64_t kLateNs = 40'000;  // the longest that a launch is held while the program makes no call
+constexpr long kLookNs = 50'000;      // between looks of the thread that ensures that
+constexpr uint64_t kNapAfterNs = 5'000'000;  // after so long without a held launch that thread sleeps
 
 bool is_always = false;
 
 struct Counters {
-  std::atomic<uint64_t> launches{0};  ///< that were held
-  std::atomic<uint64_t> graphs{0};
-  std::atomic<uint64_t> single{0};    ///< of the held ones, that went out by themselves
-  std::atomic<uint64_t> late{0};      ///< the program paused with launches held
-  std::atomic<uint64_t> begun{0};
+  std::atomic<uint64_t> launches{0};  ///< launches that were held
+  std::atomic<uint64_t> graphs{0};    ///< launches of graphs
+  std::atomic<uint64_t> single{0};    ///< held launches that went out by themselves
+  std::atomic<uint64_t> late{0};      ///< times that the program paused with launches held
+  std::atomic<uint64_t> begun{0};     ///< times that batches began
   std::atomic<uint64_t> failed{0};    ///< launches of graphs that the driver refused
 } counters;
 
@@ -62,30 +63,30 @@ void Count(std::atomic<uint64_t>& counter, uint64_t by = 1) {
   counter.fetch_add(by, std::memory_order_relaxed);
 }
 
-// All below, but for what is atomic, under `mutex`. Who holds it may be in a launch, which waits for nobody:
-// the driver's queues have room (batch_graphs.h, HasRoom).
+// All variables below that are not atomic are used under `mutex`. A thread may make a launch while it holds
+// the mutex; that launch waits for nobody, because the driver's queues have room (batch_graphs.h, HasRoom).
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 BatchRow row;
 BatchWorth worth;
 HeldLaunch launches[kMostHeld];
-// Of the row; no context: to be looked at again. Handles of streams come again, numbers do not (StreamKey).
+// The stream of the row. A null context: the stream is to be looked at again. Handles of streams are used
+// again by the driver, numbers are not (StreamKey).
 CUstream stream = nullptr;
 uint64_t stream_number = 0;
 CUcontext context = nullptr;
-bool stream_allows = false;
+bool stream_allows = false;  // launches into it may be held
+// The present window: launches so far; those of them in graphs; pauses of the program with launches held.
 uint32_t window_launches = 0, window_batched = 0, window_late = 0;
 uint64_t window_since_ns = 0;
-CUresult pending = CUDA_SUCCESS;  ///< of a held launch that failed by itself; the next launch tells
+CUresult pending = CUDA_SUCCESS;  ///< error of a held launch, which the next launch tells the program
 tasks::ContextRest rest;
-bool is_watching = false;
+bool is_watching = false;  ///< other threads' calls come to calls/ (Watch)
 
-std::atomic<bool> row_ended{false};
-std::atomic<uint64_t> first_held_ns{0};
-std::atomic<uint64_t> last_held_ns{0};
-enum class Ends : uint8_t { kRow, kStream, kKernels };
-Ends ends[kCallCount];  // what is known of these; the row always
+std::atomic<bool> row_ended{false};      // a call came since the last launch
+std::atomic<uint64_t> first_held_ns{0};  // when the oldest held launch came
+std::atomic<uint64_t> last_held_ns{0};   // when a launch was last held
 
-/// The context of the row is current while it lives.
+/// Makes the context of the row current while it lives.
 class RowContext {
  public:
   RowContext() noexcept : is_pushed_(CurrentContext() != context) {
@@ -119,14 +120,15 @@ uint32_t LargestGraph(uint32_t left) {
   return 0;
 }
 
-// What is held is still to be submitted.
+// No launch is held from now on; the caller still has to submit those that are.
 void EndForGood() {
   state.store(State::kFailed);
-  internal::is_measuring.store(false);
+  tasks::is_batch_measured.store(false);
   tasks::worth.SetBatched(0);
 }
 
-// Where the driver refuses a graph its launches go out one by one, and no more are held.
+// Makes the launches that are held. If the driver refuses a graph its launches go out one by one, and no more
+// are held.
 void SubmitHeld() {
   const uint32_t count = held.load(std::memory_order_relaxed);
   if (count == 0) return;
@@ -149,7 +151,7 @@ void SubmitHeld() {
     const CUresult result = LaunchAlone(launches[at++]);
     if (result != CUDA_SUCCESS && pending == CUDA_SUCCESS) pending = result;
   }
-  row.NoteSubmitted(count);
+  row.AddSubmitted(count);
   held.store(0, std::memory_order_release);
 }
 
@@ -158,18 +160,19 @@ void BreakRow() {
   row.End();
 }
 
-// Calls that other threads make are looked at while launches may be held.
-void Watch(bool wanted) {
+// Has the calls of all threads come to calls/ while launches may be held, or no longer.
+void WatchCalls(bool wanted) {
   if (wanted == std::exchange(is_watching, wanted)) return;
-  wanted ? preempt::Watch(1) : preempt::Unwatch(1);
+  wanted ? Watch(1) : Unwatch(1);
 }
 
-// Calls are still watched: what is known of kernels, and the graphs that launch them, must end with these.
+// Pauses batches. Calls are still watched, because what is known of kernels, and the graphs that launch them,
+// must end when a call changes the kernels.
 void Rest() {
   SubmitHeld();
   worth.Skip();
   tasks::worth.SetBatched(0);
-  internal::is_measuring.store(false);
+  tasks::is_batch_measured.store(false);
   State expected = State::kActive;
   state.compare_exchange_strong(expected, State::kSampling);
 }
@@ -179,21 +182,22 @@ void ForgetStream() {
   context = nullptr;
 }
 
-// Some programs set a kernel's attributes before each launch: batches that begin again and again would not pay.
+// Forgets stream, graphs and kernels, and pauses batches: some programs set a kernel's attributes before each
+// launch, and batches that begin again each time would not pay.
 void ForgetAll() {
   if (!KnowsKernels()) return;
   ForgetStream();
   EndGraphs();
   ForgetKernels();
-  Watch(false);
+  WatchCalls(false);
   if (state.load() != State::kActive) return;
   if (is_always) return state.store(State::kStarting);
   Rest();
 }
 
-// The thread that sees to it that nothing is held for long while the program makes no call.
+// The thread that makes held launches when the program makes no call for long.
 
-std::atomic<uint32_t> naps{0};  // 1: it sleeps until it is woken
+std::atomic<uint32_t> naps{0};  // 1: the thread sleeps until it is woken
 std::atomic_flag has_thread;
 
 void Futex(int operation, uint32_t value) {
@@ -206,7 +210,7 @@ void SubmitLate() {
   Count(counters.late);
   ++window_late;
   SubmitHeld();
-  row.NoteLate();
+  row.StartAnew();
 }
 
 void* LookAfterHeld(void*) {
@@ -226,14 +230,14 @@ void* LookAfterHeld(void*) {
   return nullptr;
 }
 
-// False: there is none, and nothing may be held.
+// Starts the thread if there is none. False: it cannot be started, and nothing may be held.
 bool HasThread() {
   static bool is_started = false;
   if (!has_thread.test_and_set()) is_started = StartOwnThread(&LookAfterHeld, nullptr, 256 << 10);
   return is_started;
 }
 
-void NoteHeld(uint32_t count, uint64_t now) {
+void CountHeld(uint32_t count, uint64_t now) {
   if (count == 1) first_held_ns.store(now, std::memory_order_relaxed);
   last_held_ns.store(now, std::memory_order_relaxed);
   held.store(count);
@@ -243,16 +247,17 @@ void NoteHeld(uint32_t count, uint64_t now) {
   }
 }
 
-// Whether a launch may be held at all, whatever its kernel is.
-bool MayBeHeld(const LaunchFacts& facts, const LaunchDetails& details) {
-  const auto value = reinterpret_cast<uintptr_t>(facts.stream);
-  const bool is_threads_own = value == 2 || (value == 0 && facts.per_thread);
-  const bool has_attributes = details.config != nullptr && details.config->numAttrs != 0;
-  return facts.function != nullptr && !has_attributes && (facts.flags & kFlagCooperative) == 0 &&
-         !is_threads_own && open_captures.load() == 0 && !preempt::StandsAside();
+// Whether a launch may be held as far as its form goes, whatever its kernel is.
+bool MayBeHeld(const Launch& launch) {
+  const auto value = reinterpret_cast<uintptr_t>(launch.stream);
+  const bool is_threads_own = value == 2 || (value == 0 && launch.per_thread);
+  const bool has_attributes = launch.attribute_count != 0;
+  return launch.function != nullptr && !has_attributes && (launch.flags & kFlagCooperative) == 0 &&
+         !is_threads_own && open_captures.load() == 0 && !StandsAside();
 }
 
-// Kernels of a graph have neither its stream's priority nor its window of the L2 cache.
+// Whether launches into the stream may go out in graphs. Kernels of a graph have neither the priority of the
+// stream nor its access-policy window of the L2 cache.
 bool StreamAllows(CUstream asked) {
   int priority = 0;
   CUstreamAttrValue window = {};
@@ -263,23 +268,24 @@ bool StreamAllows(CUstream asked) {
          window.accessPolicyWindow.num_bytes == 0;
 }
 
-// The stream of a launch becomes that of the row. False: its launches are not held. While another context than
-// the stream's is current its kernels may be other ones (cuKernelGetFunction), or not be taken.
-bool TurnTo(const LaunchFacts& facts) {
-  const StreamKey key = ResolveStream(facts.stream, facts.per_thread);
+// Makes the stream of a launch that of the row. False: launches into it are not held. While another context
+// than the stream's is current, a CUkernel may mean another function (cuKernelGetFunction), or the driver may
+// refuse the launch.
+bool TurnTo(const Launch& launch) {
+  const StreamKey key = ResolveStream(launch.stream, launch.per_thread);
   const auto of = reinterpret_cast<CUcontext>(key.context);
   if (of == nullptr || CurrentContext() != of) return false;
   if (key.stream == stream_number && of == context) [[likely]] return stream_allows;
   BreakRow();
-  stream = facts.stream;
+  stream = launch.stream;
   stream_number = key.stream;
   context = of;
-  stream_allows = !IsGreen(facts.stream, key) && StreamAllows(facts.stream) && HasGraphs(of);
+  stream_allows = !IsGreen(launch.stream, key) && StreamAllows(launch.stream) && HasGraphs(of);
   return stream_allows;
 }
 
-// A context that has failed says so at each launch. Asked once a row, since the program may know of it only
-// by what it called between rows.
+// Whether the row's context has not failed. A context that has failed reports that at each launch, so then no
+// more are held. Asked once a row, since the program hears of it at the earliest from a call between rows.
 bool IsWell() {
   const CUresult result = AskStream(stream != nullptr ? stream : CU_STREAM_LEGACY);
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return true;
@@ -287,58 +293,59 @@ bool IsWell() {
   return false;
 }
 
-// False: no more launches are held.
-bool NoteWindow(uint64_t now) {
+// Counts a launch, and judges batches at the end of a window. False: no more launches are held for a while.
+bool JudgeWindow(uint64_t now) {
   if (++window_launches < BatchWorth::kWindowLaunches || is_always) return true;
   const uint64_t ns = now - window_since_ns;
-  const bool goes_on = worth.NoteWindow(ns, window_batched, window_late);
+  const bool goes_on = worth.JudgeWindow(ns, window_batched, window_late);
   if (window_batched >= BatchWorth::kWindowLaunches / 2) {
     tasks::worth.SetBatched(ns / BatchWorth::kWindowLaunches);
   }
-  internal::is_measuring.store(false);
+  tasks::is_batch_measured.store(false);
   window_since_ns = now;
   window_launches = window_batched = window_late = 0;
   if (!goes_on) Rest();
   return goes_on;
 }
 
-void Sample(const LaunchFacts& facts) {
+// Ends the calling thread's sample and begins the next one.
+void Sample(const Launch& launch) {
   ThreadState& mine = this_thread;
   const uint64_t now = NowNs();
-  const bool is_whole = mine.batch_stream == facts.stream && facts.function != nullptr &&
+  const bool is_whole = mine.batch_stream == launch.stream && launch.function != nullptr &&
                         mine.batch_sampled == BatchWorth::kSampleLaunches;
   const uint64_t ns = now - mine.batch_sampled_ns;
-  mine.batch_stream = facts.stream;
+  mine.batch_stream = launch.stream;
   mine.batch_sampled = 0;
   mine.batch_sampled_ns = now;
   if (!is_whole || pthread_mutex_trylock(&mutex) != 0) return;
   State expected = State::kSampling;
-  if (worth.NoteSample(ns)) state.compare_exchange_strong(expected, State::kStarting);
+  if (worth.AddSample(ns)) state.compare_exchange_strong(expected, State::kStarting);
   pthread_mutex_unlock(&mutex);
 }
 
-// `of` is current. Loads nothing that waits: the graphs are made where the context is at rest, with no MasterKernel
-// in it.
-void Begin(const LaunchFacts& facts, CUcontext of) {
-  const BatchKernel* const kernel = LearnKernel(facts, of);
+// Begins batches. `of` is current. Does not wait for the program: the graphs are made only if the context is at
+// rest, with no MasterKernel in it.
+void Begin(const Launch& launch, CUcontext of) {
+  const BatchKernel* const kernel = LearnKernel(launch, of);
   bool is_ready = kernel != nullptr && HasThread();
   if (is_ready && !HasGraphs(of)) {
     const tasks::WaitingScope no_tasks;
     const RelaxedCapture relaxed;
     HeldLaunch first = {};
-    first.Take(facts, *kernel);
-    is_ready = no_tasks.is_clear() && rest.Comes(of) && MakeGraphs(of, facts.stream, first);
+    first.Take(launch, *kernel);
+    is_ready = no_tasks.is_clear() && rest.Comes(of) && MakeGraphs(of, launch.stream, first);
   }
   ForgetStream();
   window_launches = window_batched = window_late = 0;
   window_since_ns = NowNs();
-  Watch(KnowsKernels());
+  WatchCalls(KnowsKernels());
   if (!is_ready) {
     worth.Skip();
     if (!is_always) state.store(State::kSampling);
     return;
   }
-  internal::is_measuring.store(!is_always);
+  tasks::is_batch_measured.store(!is_always);
   Count(counters.begun);
   state.store(State::kActive);
 }
@@ -369,31 +376,31 @@ void EndRow() noexcept {
   SubmitHeld();
 }
 
-bool OfferLaunch(const LaunchFacts& facts, const LaunchDetails& details, CUresult* result) noexcept {
+bool OfferLaunch(const Launch& launch, CUresult* result) noexcept {
   const State now_state = state.load(std::memory_order_relaxed);
   if (now_state == State::kSampling) {
-    Sample(facts);
+    Sample(launch);
     return false;
   }
   if (now_state != State::kActive) return false;
   const MutexLock lock(mutex);
   if (state.load() != State::kActive) return false;
   const uint64_t now = NowNs();
-  if (!NoteWindow(now)) return false;
+  if (!JudgeWindow(now)) return false;
   if (row_ended.exchange(false, std::memory_order_relaxed)) row.End();
-  if (!MayBeHeld(facts, details) || !TurnTo(facts)) {
+  if (!MayBeHeld(launch) || !TurnTo(launch)) {
     BreakRow();
     return false;
   }
-  const BatchKernel* const kernel = FindKernel(facts, context);
+  const BatchKernel* const kernel = FindKernel(launch, context);
   const uint32_t count = held.load(std::memory_order_relaxed);
   const bool is_wanted = row.Holds(now) || is_always;
   if (kernel == nullptr || !is_wanted || !HasRoom() || (count == 0 && row.IsNew() && !IsWell()) ||
-      !CopyLaunch(facts, details, *kernel, &launches[count])) {
+      !CopyLaunch(launch, *kernel, &launches[count])) {
     SubmitHeld();
     return false;
   }
-  NoteHeld(count + 1, now);
+  CountHeld(count + 1, now);
   Count(counters.launches);
   if (count + 1 >= row.Wanted() || now - first_held_ns.load(std::memory_order_relaxed) > BatchRow::kHoldNs) {
     SubmitHeld();
@@ -402,14 +409,14 @@ bool OfferLaunch(const LaunchFacts& facts, const LaunchDetails& details, CUresul
   return true;
 }
 
-CUresult AfterPlain(const LaunchFacts& facts, CUresult made) noexcept {
-  if (made != CUDA_SUCCESS || facts.function == nullptr || open_captures.load() != 0) return made;
-  const auto of = reinterpret_cast<CUcontext>(ResolveStream(facts.stream, facts.per_thread).context);
+CUresult AfterPlain(const Launch& launch, CUresult made) noexcept {
+  if (made != CUDA_SUCCESS || launch.function == nullptr || open_captures.load() != 0) return made;
+  const auto of = reinterpret_cast<CUcontext>(ResolveStream(launch.stream, launch.per_thread).context);
   const MutexLock lock(mutex);
   const State now_state = state.load();
   const bool is_current = of != nullptr && CurrentContext() == of;
-  if (now_state == State::kStarting && is_current) Begin(facts, of);
-  if (now_state == State::kActive && is_current) (void)LearnKernel(facts, of);
+  if (now_state == State::kStarting && is_current) Begin(launch, of);
+  if (now_state == State::kActive && is_current) (void)LearnKernel(launch, of);
   if (now_state == State::kFailed) {
     state.store(State::kOff);
     ForgetAll();
@@ -419,38 +426,25 @@ CUresult AfterPlain(const LaunchFacts& facts, CUresult made) noexcept {
 
 }  // namespace internal
 
-void BeforeCall(size_t index) noexcept {
+void BeforeCall(BatchRule ends) noexcept {
   const State now_state = state.load(std::memory_order_relaxed);
   if (now_state == State::kOff && held.load(std::memory_order_relaxed) == 0) return;
   internal::EndRow();
-  if (ends[index] == Ends::kRow) return;
+  if (ends == BatchRule::kRow) return;
   const HookScope scope;
   const MutexLock lock(mutex);
-  ends[index] == Ends::kKernels ? ForgetAll() : ForgetStream();
+  ends == BatchRule::kKernels ? ForgetAll() : ForgetStream();
 }
 
 void StartBatches() noexcept {
-  if (!tasks::TasksOn() || preempt::PreemptionOn()) return;
+  if (!TasksOn() || PreemptionOn()) return;
   const char* const mode = getenv("CUPOLA_BATCHES");
   if (mode != nullptr && strcmp(mode, "off") == 0) return;
   is_always = mode != nullptr && strcmp(mode, "always") == 0;
   if (mode != nullptr && *mode != '\0' && strcmp(mode, "auto") != 0 && !is_always) {
     Say(Level::kWarn, {"CUPOLA_BATCHES=", mode, " is not known: use auto, always or off"});
   }
-  // What changes what a handle means, or what its launches may ask for; what changes a stream.
-  constexpr std::pair<const char*, Ends> kEnds[] = {
-      {"cuModuleUnload", Ends::kKernels},   {"cuLibraryUnload", Ends::kKernels},
-      {"cuCtxDestroy*", Ends::kKernels},    {"cuCtxDetach", Ends::kKernels},
-      {"cuGreenCtxDestroy", Ends::kKernels}, {"cuDevicePrimaryCtxRe*", Ends::kKernels},
-      {"cuFuncSet*", Ends::kKernels},       {"cuKernelSet*", Ends::kKernels},
-      {"cuCtxSetLimit", Ends::kKernels},    {"cuCtxSetFlags", Ends::kKernels},
-      {"cuCheckpoint*", Ends::kKernels},    {"cuStreamSetAttribute*", Ends::kStream},
-      {"cuStreamCopyAttributes*", Ends::kStream}};
-  for (size_t call = 0; call < kCallCount; ++call) {
-    for (const auto& [pattern, what] : kEnds) {
-      if (MatchesName(pattern, kCallNames[call])) ends[call] = what;
-    }
-  }
+  resident.batches.end_row = []() noexcept { EndRow(); };
   static std::atomic_flag says_counts;
   if (!says_counts.test_and_set()) atexit(&AtExit);
   state.store(is_always ? State::kStarting : State::kSampling);
@@ -459,11 +453,11 @@ void StartBatches() noexcept {
 void ForgetBatchesAfterFork() noexcept {
   state.store(State::kOff);
   held.store(0);
-  internal::is_measuring.store(false);
+  tasks::is_batch_measured.store(false);
   new (&mutex) pthread_mutex_t(PTHREAD_MUTEX_INITIALIZER);
   has_thread.clear();
   naps.store(0);
-  Watch(false);
+  WatchCalls(false);
   row = BatchRow();
   worth = BatchWorth();
   context = nullptr;

@@ -1,10 +1,10 @@
-// Launches in batches: where launches of one stream follow each other so closely that the host is what they
-// wait for, they are held back for some microseconds and go to the driver as one graph of kernels.
-// docs/launches-in-batches.md. On where launches may become tasks, and not under an arbiter.
+// Launches in batches: where launches of one stream follow each other so closely that they wait for the host,
+// they are held back for some microseconds and go to the driver as one graph of kernels. Called by the launch
+// hooks and by calls/; any thread. On where launches may become tasks and preemption is off. If the driver
+// refuses a graph, its launches go out one by one and no more are held. docs/launches-in-batches.md.
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 
 #include <cuda.h>
@@ -13,8 +13,7 @@
 #include "intercept/process/thread_state.h"
 
 namespace cupola::intercept {
-struct LaunchFacts;
-struct LaunchDetails;
+struct Launch;
 }  // namespace cupola::intercept
 
 namespace cupola::intercept::batches {
@@ -22,33 +21,29 @@ namespace cupola::intercept::batches {
 enum class State : uint8_t {
   kOff,
   kSampling,  ///< launches are counted, and timed now and then
-  kStarting,  ///< they are close enough: the next one that the driver takes begins batches
-  kActive,    ///< they may be held
-  kFailed,    ///< no more will be; the next launch that is made tells how a held one went
+  kStarting,  ///< launches follow closely enough: the next one that the driver takes begins batches
+  kActive,    ///< launches may be held back
+  kFailed,    ///< no more are held back; the next plain launch tells the program if a held one failed
 };
 
 namespace internal {
 extern std::atomic<State> state;
-extern std::atomic<uint32_t> held;
-extern std::atomic<bool> is_measuring;
-bool OfferLaunch(const LaunchFacts& facts, const LaunchDetails& details, CUresult* result) noexcept;
-CUresult AfterPlain(const LaunchFacts& facts, CUresult result) noexcept;
+extern std::atomic<uint32_t> held;  // launches that are held back now
+bool OfferLaunch(const Launch& launch, CUresult* result) noexcept;
+CUresult AfterPlain(const Launch& launch, CUresult result) noexcept;
 void EndRow() noexcept;
 }  // namespace internal
 
-/// One load. Settled when the driver is opened.
+/// Whether batches are on, which StartBatches decides. Costs one load.
 inline bool BatchesOn() noexcept {
   return internal::state.load(std::memory_order_relaxed) != State::kOff;
 }
 
-/// Batches have begun, and how fast they are is not known yet: what else may be made of launches is to wait.
-inline bool IsMeasuring() noexcept { return internal::is_measuring.load(std::memory_order_relaxed); }
-
-/// A launch of the program, behind everything else that it might have become. True: it is held back, and
-/// *result is what the program is to be told. False: it is to be made; what was held before it has been.
-/// While launches are only counted, a few instructions. Any thread; may wait as a launch may.
-[[gnu::always_inline]] inline bool Offer(const void* function, CUstream stream, const LaunchFacts& facts,
-                                         const LaunchDetails& details, CUresult* result) noexcept {
+/// Offers a launch of the program that would be a plain launch. True: it is held back, and `*result` is what
+/// the program is to be told. False: the caller is to make the launch; those that were held before it have
+/// been made. While launches are only counted it costs a few instructions. Any thread; may wait as a launch
+/// may.
+[[gnu::always_inline]] inline bool Offer(const void* function, CUstream stream, const Launch& launch, CUresult* result) noexcept {
   const State state = internal::state.load(std::memory_order_relaxed);
   if (state == State::kOff) return false;
   if (state == State::kSampling) {
@@ -58,31 +53,39 @@ inline bool IsMeasuring() noexcept { return internal::is_measuring.load(std::mem
       return false;
     }
   }
-  return internal::OfferLaunch(facts, details, result);
+  return internal::OfferLaunch(launch, result);
 }
 
-/// A launch that was not held has been made, with `made`. What the program is to be told: that, or how a
-/// launch went that was held before.
-[[gnu::always_inline]] inline CUresult AfterPlain(const LaunchFacts& facts, CUresult made) noexcept {
+/// Called after a launch that was not held was made, with the result `made`. Returns what the program is to
+/// be told: `made`, or the error of a launch that was held before.
+[[gnu::always_inline]] inline CUresult AfterPlain(const Launch& launch, CUresult made) noexcept {
   const State state = internal::state.load(std::memory_order_relaxed);
   if (state <= State::kSampling) [[likely]] return made;
-  return internal::AfterPlain(facts, made);
+  return internal::AfterPlain(launch, made);
 }
 
-/// Before anything that may look at what a stream has been given, or add to it: makes the launches that are
-/// held, of all threads. Waits for a thread that is making them.
+/// Called before anything that may look at what a stream has been given, or add to it: makes the launches
+/// that are held back, of all threads. Waits for a thread that is making them.
 inline void EndRow() noexcept {
   if (internal::state.load(std::memory_order_relaxed) >= State::kStarting) internal::EndRow();
 }
 
-/// The same for a call of the program, kCallNames[index]. Some calls also end what is known of kernels.
-void BeforeCall(size_t index) noexcept;
+/// What a call of the program ends. calls/calls.def says which call ends what.
+enum class BatchRule : uint8_t {
+  kRow,      ///< the row only
+  kStream,   ///< also what is known of the row's stream
+  kKernels,  ///< also what is known of kernels, and the graphs made of them
+};
 
-/// Reads the environment: CUPOLA_BATCHES=auto (default), always (all that can be held is, from the first
-/// launch on) or off. Behind tasks::StartTasks.
+/// Called before a call of the program that may wait or is ordered in a stream: EndRow, and what else the call
+/// ends.
+void BeforeCall(BatchRule ends) noexcept;
+
+/// Reads the environment: CUPOLA_BATCHES=auto (default), always (every launch that can be held is held, from
+/// the first one on) or off. Called after tasks::StartTasks.
 void StartBatches() noexcept;
 
-/// In the child of a fork no launch is held.
+/// Called in the child after a fork: no launch of the child is held.
 void ForgetBatchesAfterFork() noexcept;
 
 }  // namespace cupola::intercept::batches

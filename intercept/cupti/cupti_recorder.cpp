@@ -1,9 +1,9 @@
-// libcupola_cupti.so: measures the kernels of a process with CUPTI, for `cupola profile`. The
-// driver loads it at cuInit (CUDA_INJECTION64_PATH) and calls InitializeInjection. Each launch call
-// is described as the preloaded library does it (intercept/record/launch_features.h), under the
-// correlation id by which CUPTI's activity records give its duration. CUPTI is opened at run time;
-// where it cannot be, or somebody uses it already, an X line says so and nothing else happens.
-// CUPTI documentation, "CUPTI Callback API" and "CUPTI Activity API". Callbacks come from any
+// libcupola_cupti.so: measures the kernels of a process with CUPTI, for `cupola profile`. The driver
+// loads it at cuInit (CUDA_INJECTION64_PATH) and calls InitializeInjection. It describes each launch
+// call as the preloaded library does (intercept/record/launch_features.h), under the correlation id
+// by which CUPTI's activity records give the kernel's duration. CUPTI is opened at run time; if it
+// cannot be opened, or is in use already, the library writes an X line that says so and does nothing
+// else. CUPTI documentation, "CUPTI Callback API" and "CUPTI Activity API". Callbacks come from any
 // thread.
 #include <algorithm>
 #include <cstdint>
@@ -50,7 +50,7 @@ bool Find(void* library, const char* name, Function* function) {
   return *function != nullptr;
 }
 
-/// Tries the places of CUPTI until `mode` opens one.
+/// Tries the places where CUPTI may be until dlopen with `mode` opens one.
 void* OpenCupti(int mode) {
   const char* named = getenv("CUPOLA_CUPTI");
   for (const char* place : {named, "libcupti.so.13", "libcupti.so.12", "libcupti.so",
@@ -93,7 +93,7 @@ bool FindDriver(FeatureCalls* calls) {
          Find(driver, "cuDriverGetVersion", &calls->driver_version);
 }
 
-/// What the parameters of a plain or cooperative launch call say.
+/// Describes a plain or cooperative launch by the parameters of its call.
 template <typename Params>
 FeatureLaunch FromPlain(const Params& call) {
   FeatureLaunch launch{.function = call.f,
@@ -106,7 +106,7 @@ FeatureLaunch FromPlain(const Params& call) {
 template <typename Params>
 FeatureLaunch FromConfig(const Params& call) {
   FeatureLaunch launch{.function = call.f, .params = call.kernelParams, .extra = call.extra};
-  if (call.config == nullptr) return FeatureLaunch{};  // the driver is to refuse it
+  if (call.config == nullptr) return FeatureLaunch{};  // the driver refuses the call
   const CUlaunchConfig& config = *call.config;
   const uint32_t grid[3] = {config.gridDimX, config.gridDimY, config.gridDimZ};
   const uint32_t block[3] = {config.blockDimX, config.blockDimY, config.blockDimZ};
@@ -151,7 +151,7 @@ void CUPTIAPI OnBufferRequested(uint8_t** buffer, size_t* bytes, size_t* most) {
   *most = 0;  // as many records as fit
 }
 
-// The record of this toolkit's headers; what is read of it has stood where it stands since
+// The record type of this toolkit's headers. The fields that are read have had the same offsets since
 // CUpti_ActivityKernel4, so an older or newer libcupti gives the same.
 using KernelRecord = CUpti_ActivityKernel10;
 
@@ -182,7 +182,7 @@ bool Succeeds(CUptiResult result, const char* what) {
 
 void Start() {
   CUpti_SubscriberHandle subscriber = nullptr;
-  // A process has one subscriber: where the program, or a tool, is it, it stays it.
+  // A process has one subscriber. If the program or a tool is it, this library does not take its place.
   if (!Succeeds(cupti.subscribe(&subscriber, &OnCall, nullptr), "CUPTI is in use")) return;
   for (const CUpti_CallbackId id :
        {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,

@@ -1,7 +1,7 @@
-// Decides what dlopen opens and where dlsym looks (entry.S calls it). Nothing is loaded before the program's first
-// dlopen or dlsym, and nothing runs but the one constructor, which makes one system call; no thread-local memory.
-// The object must load under any C library, musl's too: undefined symbols are those that all have, the
-// others weak (tests/preload/library_test.py).
+// Decides what dlopen opens and where dlsym looks; entry.S calls it, on the program's threads. Before the program's
+// first dlopen or dlsym the door loads nothing, and runs only its one constructor, which makes one system call. It has
+// no thread-local memory. The object must load under any C library, musl's too: its undefined symbols are those that
+// all of them have, and the others are weak (tests/preload/library_test.py).
 #include "intercept/process/door.h"
 
 #include <cstddef>
@@ -21,7 +21,7 @@
 #include "intercept/process/notice.h"
 #include "intercept/process/own_stack.h"
 
-// By the oldest version, which every glibc has: the newest would keep the door out of older ones.
+// These bind to the oldest version, which every glibc has: with the newest the door would not load under older ones.
 __asm__(".symver dladdr,dladdr@GLIBC_2.2.5");
 __asm__(".symver dlclose,dlclose@GLIBC_2.2.5");
 __asm__(".symver dlerror,dlerror@GLIBC_2.2.5");
@@ -35,9 +35,10 @@ int dladdr1(const void* address, Dl_info* info, void** extra, int flags) noexcep
 int dlinfo(void* handle, int request, void* data) noexcept __attribute__((weak));
 
 // AddressSanitizer's shared runtime ends a program in which another library comes before it, since that
-// could hide functions which the sanitizer has to see. The door's two functions call the next ones, the
-// sanitizer's. The runtime asks for its options here unless the program itself has some; `cupola run` says
-// the same in ASAN_OPTIONS. https://github.com/google/sanitizers/wiki/AddressSanitizerFlags
+// could hide functions which the sanitizer has to see. The door hides nothing: its two functions call the
+// next ones, which are the sanitizer's. The runtime asks for its options here unless the program itself
+// defines this function; `cupola run` sets the same option in ASAN_OPTIONS.
+// https://github.com/google/sanitizers/wiki/AddressSanitizerFlags
 __attribute__((visibility("default"))) const char* __asan_default_options() {  // NOLINT: its name
   return "verify_asan_link_order=0";
 }
@@ -46,7 +47,7 @@ __attribute__((visibility("default"))) const char* __asan_default_options() {  /
 namespace cupola::intercept {
 namespace {
 
-// No handle equals it.
+// Its address stands for the library's handle before the library is loaded: no handle equals it.
 char no_handle;
 
 void* (*handle_for)(void* own, const char* name) noexcept = nullptr;
@@ -63,12 +64,12 @@ __attribute__((visibility("hidden"))) void* cupola_own_handle = &no_handle;
 
 namespace {
 
-// Two threads that come together find the same.
+// Finds the next dlopen and dlsym. Two threads that do so at the same time find the same.
 void FindNext() {
   if (__atomic_load_n(&cupola_next_dlsym, __ATOMIC_ACQUIRE) != nullptr) return;
   void* open = NextInOrder("dlopen");
   void* find = NextInOrder("dlsym");
-  // A loader that is not understood: fail as a loader would.
+  // The door does not understand this loader: both fail as a loader's would.
   if (open == nullptr || find == nullptr) open = find = reinterpret_cast<void*>(&FindNothing);
   __atomic_store_n(&cupola_next_dlopen, open, __ATOMIC_RELEASE);
   __atomic_store_n(&cupola_next_dlsym, find, __ATOMIC_RELEASE);
@@ -101,8 +102,9 @@ bool HasDriversName(const char* file) {
   return strncmp(name, kStem, kBytes) == 0 && (name[kBytes] == '\0' || name[kBytes] == '.');
 }
 
-// The driver and its helpers may open one another by name, and the library behind the door opens the
-// driver: they must not get the library (WSL's libcuda.so.1 opens libcuda.so.1.1, for instance).
+// Whether the caller is part of the driver. The driver and its helpers may open one another by name, and
+// the library behind the door opens the driver: they must not get the library (WSL's libcuda.so.1 opens
+// libcuda.so.1.1, for instance).
 bool IsDriversOwn(const void* caller) {
   Dl_info object;
   if (dladdr(const_cast<void*>(caller), &object) == 0 || object.dli_fname == nullptr) return false;
@@ -126,8 +128,8 @@ bool MakeLibraryPath(char (&path)[kPathBytes]) {
   return true;
 }
 
-// A path that a dlopen will read after its caller has returned, and perhaps another thread's meanwhile: what
-// was written is never written again.
+// A path that a dlopen reads after the function here has returned, perhaps while another thread's dlopen
+// does. So it is written once and never again.
 struct KeptPath {
   char text[kPathBytes] = {};
   std::atomic<int> state{0};  // 0 = none, 1 = being written, 2 = valid
@@ -139,7 +141,8 @@ struct KeptPath {
       strcpy(text, path);
       state.store(2, std::memory_order_release);
     }
-    // Another thread is about to be done; in a child that was forked meanwhile it never will be.
+    // Another thread is writing and soon done. The wait is bounded, because in a child that was forked
+    // meanwhile the other thread does not exist.
     for (int i = 0; i < 10'000 && state.load(std::memory_order_relaxed) == 1; ++i) {
       if (i < 100) {
         __builtin_ia32_pause();
@@ -171,9 +174,10 @@ void RememberAskedPath(const char* file) {
   cupola_door.asked_state.store(2, std::memory_order_release);
 }
 
-// What dlopen(file) of a caller would find in the folders that it searches, for a file without folder:
-// its RPATH or RUNPATH, LD_LIBRARY_PATH, the usual ones. The library's own folder is left out. Returns
-// kNone when nothing is there: then the linker's cache, if anything, has it. `path` is what was found.
+// What dlopen(file) of a caller, for a file without a folder, would find in the folders that it searches:
+// the caller's RPATH or RUNPATH, LD_LIBRARY_PATH, and the usual ones. The library's own folder is left out.
+// Returns kNone when nothing is there: then the linker's cache, if anything, has it. Sets `path` to what was
+// found.
 ImageKind FindInFolders(const char* file, const void* caller, const char* library, char (&path)[kPathBytes]) {
   Dl_info object;
   link_map* map = nullptr;
@@ -204,15 +208,16 @@ bool UseFirst(const char* path, void* result) {
   return true;
 }
 
-// Where the library is not loaded but `file` is, the program got at a driver, or at a plug-in of that name,
-// in a way that does not pass here, and goes on with it.
+// Whether an object of this name is loaded. If `file` is but the library is not, the program got at a driver,
+// or at a plug-in of that name, in a way that does not pass here, and goes on with it.
 bool IsLoaded(const char* file) {
   void* const handle = NextDlopen(file, RTLD_LAZY | RTLD_NOLOAD);
   if (handle != nullptr) dlclose(handle);
   return handle != nullptr;
 }
 
-// The program that is linked with the driver did not find the library in its place.
+// Says so if the program runs without Cupola because it is linked with the driver and the dynamic linker did
+// not find the library in the driver's place.
 void SayIfDriver(const char* file) {
   void* const handle = NextDlopen(file, RTLD_LAZY | RTLD_NOLOAD);
   if (handle != nullptr && FindBehind(handle, "cuInit") != nullptr) {
@@ -235,12 +240,13 @@ const char* OpenLibrary(const char* library, const char* file) {
   }
   auto* const found = reinterpret_cast<decltype(handle_for)>(FindBehind(handle, "cupola_handle_for"));
   __atomic_store_n(&handle_for, found, __ATOMIC_RELEASE);
-  // In glibc and musl a handle is the object's own, the same for everyone. This one is never closed.
+  // In glibc and musl all callers get the same handle of an object. This one is never closed.
   if (found != nullptr) __atomic_store_n(&cupola_own_handle, handle, __ATOMIC_RELEASE);
   return library;
 }
 
-// For a file without a folder, of which the dynamic linker might find the library in LD_LIBRARY_PATH first.
+// The plug-in's full path, for a file without a folder: with the name alone the dynamic linker might find the
+// library in LD_LIBRARY_PATH first.
 const char* PlugIn(const char* file, const char* path) {
   const char* const kept = plug_in_path.Keep(path);
   return kept != nullptr && IsSameFile(kept, path) ? kept : file;
@@ -262,9 +268,9 @@ const char* Answer(const char* file, int mode, const void* caller) {
     if (FindInFolders(file, caller, library, path) == ImageKind::kOther) return PlugIn(file, path);
   }
   if (!is_loaded) {
-    if ((mode & RTLD_NOLOAD) != 0) return library;  // which is not there
+    if ((mode & RTLD_NOLOAD) != 0) return library;  // it is not loaded, so dlopen fails
     RememberAskedPath(file);
-    // Without a driver the program must see dlopen fail, as it would without us.
+    // Without a driver the program must see dlopen fail, as it would without Cupola.
     if (!HasDriver(AskedPath())) return "libcuda.so.1 (no CUDA driver found)";
   }
   return OpenLibrary(library, file);

@@ -13,7 +13,7 @@
 namespace cupola::intercept {
 namespace {
 
-/// A file in memory. Whatever is read of it is looked at for its bounds first.
+/// A file mapped into memory. Every read checks the file's bounds first.
 class Image {
  public:
   explicit Image(const char* path) noexcept {
@@ -54,7 +54,7 @@ class Image {
   size_t bytes_ = 0;
 };
 
-/// Where, in the file, a loaded object's address comes from; the file's size when from nowhere.
+/// The offset in the file that is loaded at an object's address; the file's size if there is none.
 uint64_t OffsetOf(const Image& image, const Elf64_Phdr* segments, uint32_t count, uint64_t address) {
   for (uint32_t i = 0; i < count; ++i) {
     const Elf64_Phdr& segment = segments[i];
@@ -64,8 +64,8 @@ uint64_t OffsetOf(const Image& image, const Elf64_Phdr* segments, uint32_t count
   return image.bytes();
 }
 
-/// The dynamic symbols lie before the dynamic strings in what linkers write, and nothing tells their number
-/// but the hash tables; so all of them up to the strings, or the file's end, are looked at.
+/// Whether a symbol of this name is defined. Linkers write the dynamic symbols before the dynamic strings, and
+/// only the hash tables tell their number; so all entries up to the strings, or the file's end, are checked.
 bool Exports(const Image& image, uint64_t symbols, uint64_t strings, uint64_t string_bytes, const char* name) {
   const uint64_t end = symbols < strings ? strings : image.bytes();
   for (uint64_t at = symbols; at + sizeof(Elf64_Sym) <= end; at += sizeof(Elf64_Sym)) {

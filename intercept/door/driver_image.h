@@ -1,4 +1,5 @@
-// Whether a file is a CUDA driver, by what it exports: programs may have plug-ins of the driver's name.
+// Tells whether a file is a CUDA driver, by what it exports, since programs may have plug-ins of the driver's
+// name. Called by door.cpp.
 #pragma once
 
 namespace cupola::intercept {

@@ -4,7 +4,7 @@
 
 #include "intercept/function.inc"
 
-// Three registers that hold or may hold arguments; rsp is a multiple of 16 behind it.
+// Saves the three registers that hold or may hold arguments; after it rsp is a multiple of 16.
 .macro KEEP_ARGUMENTS
     pushq %rdi
     .cfi_adjust_cfa_offset 8
@@ -35,7 +35,8 @@ FUNCTION dlopen
     jmp *cupola_next_dlopen(%rip)
 END dlopen
 
-// void* dlsym(void* handle, const char* name). Only the library's own handle takes the slow way.
+// void* dlsym(void* handle, const char* name). Only the library's own handle, and the first call, take the
+// slow way.
 FUNCTION dlsym
     movq cupola_next_dlsym(%rip), %r11
     testq %r11, %r11

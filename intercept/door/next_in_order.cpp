@@ -5,8 +5,8 @@
 #include <elf.h>
 #include <link.h>
 
-// glibc has the one, musl the other; both lead to the list of loaded objects. Weak references, so that
-// either loader can load this object.
+// glibc has _r_debug, musl has _dl_debug_addr; both lead to the list of loaded objects. The references are
+// weak, so that either loader can load this object.
 extern r_debug _r_debug __attribute__((weak));
 extern "C" r_debug* const _dl_debug_addr __attribute__((weak));
 extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
@@ -55,7 +55,8 @@ struct Symbols {
     }
   }
 
-  // A hidden version (bit 15) is for programs linked long ago: not what a new reference means.
+  // A symbol of a hidden version (bit 15) is for programs that were linked with it long ago; a new reference
+  // does not mean it.
   bool Defines(uint32_t index, const char* name) const {
     const ElfW(Sym)& symbol = table[index];
     return symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0 &&
@@ -80,7 +81,7 @@ struct Symbols {
     return nullptr;
   }
 
-  // DT_HASH: bucket count, symbol count, buckets, chains. Old objects; all symbols are looked at.
+  // DT_HASH, of old objects: bucket count, symbol count, buckets, chains. Compares all symbols.
   const ElfW(Sym)* FindInAll(const char* name) const {
     for (uint32_t index = 1; index < hash[1]; ++index) {
       if (Defines(index, name)) return &table[index];

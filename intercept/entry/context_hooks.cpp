@@ -1,5 +1,5 @@
-// Hooks of the calls that wait for a whole context, which a resident MasterKernel would make wait for
-// itself. CUDA Driver API, "Context Management".
+// Hooks of the calls that wait for a whole context. Without them such a call would also wait for a
+// resident MasterKernel. CUDA Driver API, "Context Management".
 #include <cuda.h>
 
 #include "intercept/process/calls.h"
@@ -11,10 +11,10 @@
 namespace cupola::intercept {
 namespace {
 
-// `context`: the one that is named; null: the current one.
+// `context`: the one that the call names; null: the current one.
 template <typename CallDriver>
 CUresult Synchronize(CUcontext context, CallDriver&& call_driver) noexcept {
-  if (!tasks::TasksOn() || InsideHook()) return call_driver();
+  if (!TasksOn() || InsideHook()) return call_driver();
   const HookScope scope;
   const tasks::ContextWait wait = tasks::BeginContextWait(context);
   if (wait.is_for_legacy_stream) {

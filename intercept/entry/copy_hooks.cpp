@@ -1,5 +1,5 @@
-// Hooks of copies, and of calls that set memory, which may travel as tasks. CUDA Driver API,
-// "Memory Management".
+// Hooks of copies and of calls that set memory, which may become tasks. CUDA Driver API, "Memory
+// Management".
 #include <cuda.h>
 
 #include "intercept/process/calls.h"
@@ -23,10 +23,10 @@ constexpr MemoryCall kSynchronous{.stream = nullptr, .per_thread = false, .is_sy
 constexpr MemoryCall kSynchronousPerThread{
     .stream = nullptr, .per_thread = true, .is_synchronous = true};
 
-// `try_it` makes a task of it, `call_driver` gives it to the driver.
+// `try_it` makes a task of the call if that is possible; else `call_driver` gives it to the driver.
 template <typename TryIt, typename CallDriver>
 CUresult Pass(const MemoryCall& call, TryIt&& try_it, CallDriver&& call_driver) noexcept {
-  if (!tasks::TasksOn() || InsideHook()) return call_driver();
+  if (!TasksOn() || InsideHook()) return call_driver();
   const HookScope scope;
   if (try_it()) return CUDA_SUCCESS;
   const CUresult result = call_driver();
@@ -41,14 +41,14 @@ CUresult Pass(const MemoryCall& call, const tasks::CopyFacts& facts,
       call, [&] { return tasks::TryCopy(call, facts); }, call_driver);
 }
 
-// `count` items of `value`.
+// Sets `count` items to `value`.
 template <typename Value, typename CallDriver>
 CUresult PassFill(const MemoryCall& call, CUdeviceptr to, Value value, size_t count,
                   CallDriver&& call_driver) noexcept {
   uint32_t pattern = value;
   if (sizeof(Value) == 1) pattern *= 0x01010101u;
   if (sizeof(Value) == 2) pattern *= 0x00010001u;
-  // The driver refuses what is not aligned.
+  // A call that is not aligned is left for the driver to refuse: with 0 bytes it does not become a task.
   const bool is_aligned = to % sizeof(Value) == 0 && count <= SIZE_MAX / sizeof(Value);
   const tasks::FillFacts facts{to, is_aligned ? count * sizeof(Value) : 0, pattern};
   return Pass(
@@ -82,7 +82,7 @@ CUPOLA_COPY_HOOKS(cuMemcpyDtoH, _v2, void*, CUdeviceptr, Address(to), from, byte
 CUPOLA_COPY_HOOKS(cuMemcpyDtoD, _v2, CUdeviceptr, CUdeviceptr, to, from, bytes, kNone)
 CUPOLA_COPY_HOOKS(cuMemcpy, , CUdeviceptr, CUdeviceptr, to, from, bytes, kEither)
 
-// The same of a call that sets memory.
+// The four forms of a call that sets memory.
 #define CUPOLA_FILL_HOOK_IN(name, Value, call)                                                \
   CUresult hook_##name(CUdeviceptr to, Value value, size_t count, CUstream stream) noexcept { \
     return PassFill(call(stream), to, value, count,                                           \

@@ -1,9 +1,9 @@
-// Entry points that must not disturb what their caller passed: the first call of a forwarded driver
-// function, and calls that are looked at. x86-64 System V ABI.
+// Entry points that must keep everything that their caller passed: the first call of a forwarded
+// driver function, and watched calls. x86-64 System V ABI.
 
 #include "intercept/function.inc"
 
-// Saves everything in which arguments may arrive. On entry rsp is 8 mod 16 (after `pushq %rbp`).
+// Saves all registers in which arguments may arrive. On entry rsp is 8 mod 16 (after `pushq %rbp`).
 .macro SAVE_ARGUMENTS
     movq %rsp, %rbp
     pushq %rdi
@@ -48,7 +48,8 @@
 
     .text
 
-// The stack holds the call's index above the return address: find the real function, jump to it.
+// Where a stub leads at its first call. The return address lies above the call's index on the stack.
+// Finds the driver's function and jumps to it.
     .hidden cupola_lazy_call
 FUNCTION cupola_lazy_call
     .cfi_adjust_cfa_offset 8
@@ -68,14 +69,14 @@ FUNCTION cupola_lazy_call
     jmp *%r11
 END cupola_lazy_call
 
-// Calls that may wait, and stream-ordered ones, while `cupola_watched` says that they are to be looked
-// at (generate/stubs.py). The stack holds the call's index and the function to call above the return
+// Where the stubs of waiting and stream-ordered calls lead while `cupola_watched` says so
+// (generate/stubs.py). The stack holds the call's index, then the function to call, then the return
 // address.
 //
 // `enter` says whether something is to be done after the call too. If so the call is made from here: with
 // the registers as they came and a copy of those words of the stack in which arguments were passed
 // (stack_words.cpp). Else it leaves by a jump to the function, with everything as the program passed it.
-// What there is to be done is kept in this frame meanwhile, in kCallBytes (calls/waiting_rules.cpp).
+// What there is to be done is kept in this frame meanwhile, in kCallBytes (calls/dispatch.cpp).
 .set kCallBytes, 192
 
 .macro WATCHED_CALL name, enter

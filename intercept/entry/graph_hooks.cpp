@@ -15,7 +15,7 @@ CUresult Instantiate(CUgraphExec* exec, CUgraph graph, CallReal&& call) noexcept
   if (!Watching()) return call();
   const HookScope scope;
   const CUresult result = call();
-  if (result == CUDA_SUCCESS && exec != nullptr) NoteInstantiated(*exec, graph);
+  if (result == CUDA_SUCCESS && exec != nullptr) OnGraphInstantiated(*exec, graph);
   return result;
 }
 
@@ -26,7 +26,7 @@ CUresult AddNode(CUgraphNode* node, const CUgraphNodeParams* params, CallReal&& 
   const CUresult result = call();
   if (result == CUDA_SUCCESS && node != nullptr && params != nullptr &&
       params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
-    NoteConditional(*node, params->conditional.phGraph_out, params->conditional.size);
+    AddConditionalNode(*node, params->conditional.phGraph_out, params->conditional.size);
   }
   return result;
 }
@@ -69,7 +69,7 @@ CUresult hook_cuGraphInstantiateWithParams_ptsz(CUgraphExec* exec, CUgraph graph
 }
 
 CUresult hook_cuGraphExecDestroy(CUgraphExec exec) noexcept {
-  if (Watching()) NoteExecDestroyed(exec);
+  if (Watching()) OnGraphExecDestroyed(exec);
   return CUPOLA_REAL(cuGraphExecDestroy)(exec);
 }
 
@@ -89,7 +89,7 @@ CUresult hook_cuGraphAddNode_v2(CUgraphNode* node, CUgraph graph, const CUgraphN
 }
 
 CUresult hook_cuGraphDestroyNode(CUgraphNode node) noexcept {
-  if (Watching()) NoteNodeDestroyed(node);
+  if (Watching()) OnGraphNodeDestroyed(node);
   return CUPOLA_REAL(cuGraphDestroyNode)(node);
 }
 

@@ -1,5 +1,5 @@
-// Hooks of the launch calls from before cuLaunchKernel, and of the cooperative launch over several
-// devices. CUDA Driver API, "Execution Control [DEPRECATED]".
+// Hooks of the launch calls that are older than cuLaunchKernel, and of the cooperative launch over
+// several devices. CUDA Driver API, "Execution Control [DEPRECATED]".
 #include <cuda.h>
 
 #include "intercept/path/launch_path.h"
@@ -9,8 +9,8 @@
 namespace cupola::intercept {
 namespace {
 
-// The block shape (x 11 bits, y 11, z 7) and shared bytes (32) that a function was given, packed:
-// the device limits are 1024, 1024 and 64.
+// CUfunction -> the block shape (x 11 bits, y 11, z 7) and shared bytes (32) that the program has set
+// for it, packed. The device limits are 1024, 1024 and 64.
 HandleMap shapes;
 
 constexpr uint64_t kBlockBits = (uint64_t{1} << 29) - 1;
@@ -24,13 +24,13 @@ template <typename CallReal>
 CUresult PassLegacy(CUfunction f, int width, int height, CUstream stream,
                     const CallReal& call) noexcept {
   const uint64_t shape = shapes.Find(f, PackBlock(1, 1, 1));
-  const LaunchFacts facts{
+  const Launch launch{
       .function = f, .stream = stream,
       .grid = {static_cast<uint32_t>(width), static_cast<uint32_t>(height), 1},
       .block = {static_cast<uint32_t>(shape & 0x7FF), static_cast<uint32_t>(shape >> 11 & 0x7FF),
                 static_cast<uint32_t>(shape >> 22 & 0x7F)},
       .shared_bytes = static_cast<uint32_t>(shape >> 29), .door = LaunchDoor::kLegacy};
-  return PassLaunch(facts, {}, call);
+  return PassLaunch(launch, call);
 }
 
 }  // namespace
@@ -68,8 +68,8 @@ CUresult hook_cuLaunchGridAsync(CUfunction f, int width, int height, CUstream st
                     [&] { return CUPOLA_REAL(cuLaunchGridAsync)(f, width, height, stream); });
 }
 
-// One call, one launch on each device: the first is observed as the call, the others are noted
-// after.
+// One call makes a launch on each device. The first launch passes with the call itself, the others
+// after it with the call's result.
 CUresult hook_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* list, unsigned count,
                                                    unsigned flags) noexcept {
   const auto real = CUPOLA_REAL(cuLaunchCooperativeKernelMultiDevice);
@@ -77,16 +77,16 @@ CUresult hook_cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* list, uns
   CUresult result = CUDA_SUCCESS;
   for (unsigned i = 0; i < count; ++i) {
     const CUDA_LAUNCH_PARAMS& one = list[i];
-    const LaunchFacts facts{
+    const Launch launch{
         .function = one.function, .stream = one.hStream,
         .grid = {one.gridDimX, one.gridDimY, one.gridDimZ},
         .block = {one.blockDimX, one.blockDimY, one.blockDimZ},
         .shared_bytes = one.sharedMemBytes, .flags = kFlagCooperative,
         .door = LaunchDoor::kLaunchCooperativeMulti};
     if (i == 0) {
-      result = PassLaunch(facts, {}, [&] { return real(list, count, flags); });
+      result = PassLaunch(launch, [&] { return real(list, count, flags); });
     } else {
-      PassLaunch(facts, {}, [&] { return result; });
+      PassLaunch(launch, [&] { return result; });
     }
   }
   return result;

@@ -1,6 +1,6 @@
-// Hooks of stream-ordered allocations, for what they tell of addresses. What else makes memory is a
-// call that may wait (calls/waiting_rules.cpp). CUDA Driver API, "Stream Ordered Memory
-// Allocator".
+// Hooks of stream-ordered allocations: after each an address may lie in another allocation. All other
+// calls that make memory are waiting calls (MAKES_MEMORY of calls/calls.def). CUDA Driver API, "Stream
+// Ordered Memory Allocator".
 #include <cuda.h>
 
 #include "intercept/facts/allocations.h"
@@ -14,7 +14,7 @@ template <typename CallReal>
 CUresult MakeMemory(CallReal&& call) noexcept {
   const HookScope scope;
   const CUresult result = call();
-  NoteMemoryMade();
+  OnMemoryMade();
   return result;
 }
 

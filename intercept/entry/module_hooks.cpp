@@ -1,11 +1,11 @@
-// Hooks that learn which handle is which kernel, and when that stops being true. The images pass on
-// untouched, damaged ones too. CUDA Driver API, "Module Management", "Library Management".
+// Hooks that learn which handle means which kernel, and when a handle stops meaning it. Images are
+// passed on untouched, damaged ones too. CUDA Driver API, "Module Management", "Library Management".
 #include "intercept/entry/module_hooks.h"
 
 #include <cuda.h>
 #include <pthread.h>
 
-#include "intercept/entry/module_notes.h"
+#include "intercept/entry/module_events.h"
 #include "intercept/facts/streams.h"
 #include "intercept/process/calls.h"
 #include "intercept/process/driver_calls.h"
@@ -19,33 +19,35 @@
 namespace cupola::intercept {
 namespace {
 
-// Held over the driver's calls: whether the primary context ended is asked after its release.
+// Held for the whole of a driver call that retains, releases or resets a primary context, and of the
+// query whether a release has ended it.
 pthread_mutex_t primary_mutex = PTHREAD_MUTEX_INITIALIZER;
-// device + 4 -> its primary context, as last retained (0, 1 are no keys of a HandleMap).
+// DeviceKey -> the device's primary context, as last retained.
 HandleMap primary_contexts;
 
+// A key for the HandleMap, of which 0 and 1 are no keys.
 const void* DeviceKey(CUdevice device) {
   return reinterpret_cast<const void*>(static_cast<uintptr_t>(device) * 16 + 16);
 }
 
-// `note(module, context)` once it was loaded.
+// Makes the call that loads a module, and calls `note(module, context)` if it succeeded.
 template <typename CallReal, typename Note>
 CUresult LoadAndNote(CUmodule* module, CallReal&& call, Note&& note) noexcept {
   const CUresult result = call();
   if (result != CUDA_SUCCESS || module == nullptr) return result;
   const CUcontext context = CurrentContext();
-  NoteModule(*module, context);
+  OnModuleOfNames(*module, context);
   note(*module, context);
   return result;
 }
 
-// `image` is what the program gave.
+// Makes the call that loads a module from `image`, which the program gave.
 template <typename CallReal>
 CUresult LoadModule(CUmodule* module, const void* image, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   return LoadAndNote(module, call, [image](CUmodule loaded, CUcontext context) {
-    NoteModuleLoaded(loaded, image, context);
+    OnModuleLoaded(loaded, image, context);
   });
 }
 
@@ -53,33 +55,34 @@ template <typename CallReal>
 CUresult Forget(const void* owner, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
-  ForgetOwner(owner);  // before the call: afterwards the handles may belong to another module
-  NoteUnloading(owner);
+  ForgetOwner(owner);  // before the call: after it the handles may belong to another module
+  OnUnloading(owner);
   return call();
 }
 
-void NoteEnding(CUcontext context) {
+void AnnounceEnding(CUcontext context) {
   FlushTimingOf(context);
   ForgetContext(context);
-  NoteContextEnding(context);
+  OnContextEnding(context);
 }
 
-preempt::PreemptContext* NoteEnded(CUcontext context) {
-  preempt::PreemptContext* const kept = NoteContextEnded(context);
-  NoteStreamsEnded(context);
+LaunchContext* AnnounceEnded(CUcontext context) {
+  LaunchContext* const kept = OnContextEnded(context);
+  OnContextStreamsEnded(context);
   return kept;
 }
 
-// All before the call, for afterwards the handles may belong to another context; but what was kept of
-// the context serves another one only when the driver has let its memory go.
+// Everything is announced before the call, since after it the handles may belong to another context.
+// Only OnContextGone comes after it: what was kept of the context may serve another one only when the
+// driver has let the context's memory go.
 template <typename CallReal>
 CUresult EndContext(CUcontext context, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
-  NoteEnding(context);
-  preempt::PreemptContext* const kept = NoteEnded(context);
+  AnnounceEnding(context);
+  LaunchContext* const kept = AnnounceEnded(context);
   const CUresult result = call();
-  if (result == CUDA_SUCCESS) NoteContextGone(kept);
+  if (result == CUDA_SUCCESS) OnContextGone(kept);
   return result;
 }
 
@@ -91,8 +94,9 @@ bool IsPrimaryActive(CUdevice device) {
   return get_state(device, &flags, &active) == CUDA_SUCCESS && active != 0;
 }
 
-// After a reset it may be another than was retained last. Null: it has had none. No guarded launch
-// is outstanding (calls/waiting_rules.cpp).
+// The primary context of a device; null if it has had none. It is asked of the driver, since after a
+// reset it may be another one than was retained last. No guarded launch is outstanding
+// (calls/calls.def).
 CUcontext PrimaryOf(CUdevice device) {
   const auto retain =
       CUPOLA_CALL_REAL(cuDevicePrimaryCtxRetain, PFN_cuDevicePrimaryCtxRetain_v7000);
@@ -113,27 +117,29 @@ CUresult ResetPrimary(CUdevice device, CallReal&& call) noexcept {
   return EndContext(PrimaryOf(device), call);
 }
 
-// Only the last release ends the context; before the call nobody knows which is the last. Nobody
-// retains it anew before we know: that would be another one, with none of what was made for this.
+// Only the last release ends the context, and before the call nobody knows whether it is the last. The
+// mutex keeps other threads from retaining the context before that is known: what they would get could
+// be a new context, without anything that was made for this one.
 template <typename CallReal>
 CUresult ReleasePrimary(CUdevice device, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   const MutexLock lock(primary_mutex);
   const CUcontext context = PrimaryOf(device);
-  NoteEnding(context);
+  AnnounceEnding(context);
   const CUresult result = call();
   if (context == nullptr) return result;
   if (IsPrimaryActive(device)) {
     ResumeTimingOf(context);
-    NoteContextGoesOn(context);
+    OnContextKept(context);
   } else {
-    NoteContextGone(NoteEnded(context));
+    OnContextGone(AnnounceEnded(context));
   }
   return result;
 }
 
-// It was retained when the green context was made, and may go with it.
+// Destroys a green context. The device's primary context was retained when the green context was made,
+// and may end with it.
 CUresult ReleaseGreen(CUgreenCtx green) noexcept {
   const auto real = CUPOLA_CALL_REAL(cuGreenCtxDestroy, PFN_cuGreenCtxDestroy_v12040);
   const auto to_context = CUPOLA_CALL_REAL(cuCtxFromGreenCtx, PFN_cuCtxFromGreenCtx_v12040);
@@ -167,7 +173,7 @@ CUresult hook_cuModuleLoad(CUmodule* module, const char* file) noexcept {
   const HookScope scope;
   const FileFacts before = LookAtImageFile(file);
   return LoadAndNote(module, call, [&](CUmodule loaded, CUcontext context) {
-    NoteModuleFile(loaded, file, before, context);
+    OnModuleFileLoaded(loaded, file, before, context);
   });
 }
 
@@ -197,7 +203,7 @@ CUresult hook_cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_opti
   const HookScope scope;
   const CUresult result =
       real(library, code, jit_options, jit_values, jit_count, options, values, count);
-  if (result == CUDA_SUCCESS && library != nullptr) NoteLibraryLoaded(*library, code);
+  if (result == CUDA_SUCCESS && library != nullptr) OnLibraryLoaded(*library, code);
   return result;
 }
 
@@ -214,7 +220,7 @@ CUresult hook_cuLibraryLoadFromFile(CUlibrary* library, const char* file,
   const FileFacts before = LookAtImageFile(file);
   const CUresult result = call();
   if (result == CUDA_SUCCESS && library != nullptr) {
-    NoteLibraryFile(*library, file, before);
+    OnLibraryFileLoaded(*library, file, before);
   }
   return result;
 }
@@ -235,7 +241,7 @@ CUresult hook_cuModuleGetFunction(CUfunction* function, CUmodule module,
   const CUresult result = real(function, module, name);
   if (result == CUDA_SUCCESS && function != nullptr) {
     NameKernel(*function, module, name);
-    NoteKernelGot(*function, module, name);
+    OnKernelGot(*function, module, name);
   }
   return result;
 }
@@ -248,7 +254,7 @@ CUresult hook_cuModuleEnumerateFunctions(CUfunction* functions, unsigned count,
   const CUresult result = real(functions, count, module);
   for (unsigned i = 0; result == CUDA_SUCCESS && functions != nullptr && i < count; ++i) {
     NameEnumerated(functions[i], module);
-    NoteKernelEnumerated(functions[i], module);
+    OnKernelEnumerated(functions[i], module);
   }
   return result;
 }
@@ -260,7 +266,7 @@ CUresult hook_cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char
   const CUresult result = real(kernel, library, name);
   if (result == CUDA_SUCCESS && kernel != nullptr) {
     NameKernel(*kernel, library, name);
-    NoteKernelGot(*kernel, library, name);
+    OnKernelGot(*kernel, library, name);
   }
   return result;
 }
@@ -273,7 +279,7 @@ CUresult hook_cuLibraryEnumerateKernels(CUkernel* kernels, unsigned count,
   const CUresult result = real(kernels, count, library);
   for (unsigned i = 0; result == CUDA_SUCCESS && kernels != nullptr && i < count; ++i) {
     NameEnumerated(kernels[i], library);
-    NoteKernelEnumerated(kernels[i], library);
+    OnKernelEnumerated(kernels[i], library);
   }
   return result;
 }
@@ -285,7 +291,7 @@ CUresult hook_cuKernelGetFunction(CUfunction* function, CUkernel kernel) noexcep
   const CUresult result = real(function, kernel);
   if (result == CUDA_SUCCESS && function != nullptr) {
     AliasKernel(*function, kernel);
-    NoteAliasGot(*function, kernel);
+    OnKernelAliasGot(*function, kernel);
   }
   return result;
 }
@@ -294,7 +300,7 @@ CUresult hook_cuFuncSetAttribute(CUfunction function, CUfunction_attribute attri
                                  int value) noexcept {
   const HookScope scope;
   const CUresult result = CUPOLA_REAL(cuFuncSetAttribute)(function, attribute, value);
-  if (result == CUDA_SUCCESS) NoteLimit(function, attribute, value);
+  if (result == CUDA_SUCCESS) OnKernelAttributeSet(function, attribute, value);
   return result;
 }
 
@@ -302,7 +308,7 @@ CUresult hook_cuKernelSetAttribute(CUfunction_attribute attribute, int value, CU
                                    CUdevice device) noexcept {
   const HookScope scope;
   const CUresult result = CUPOLA_REAL(cuKernelSetAttribute)(attribute, value, kernel, device);
-  if (result == CUDA_SUCCESS) NoteLimit(kernel, attribute, value);
+  if (result == CUDA_SUCCESS) OnKernelAttributeSet(kernel, attribute, value);
   return result;
 }
 

@@ -1,4 +1,4 @@
-// What the hooks of module_hooks.cpp keep, and a fork leaves of it.
+// For start.cpp: resets what the hooks of module_hooks.cpp keep, in the child after a fork.
 #pragma once
 
 namespace cupola::intercept {

@@ -1,19 +1,20 @@
-// cuGetProcAddress: the way in which cudart and most libraries find the driver. The real one is
-// asked first and its status returned; a pointer is replaced only when we have a hook of that call,
-// of the same version and stream form. CUDA Driver API, "Driver Entry Point Access". And
-// cuGetExportTable, the way in which tools find what no header names; passed through.
+// Hooks of cuGetProcAddress and cuGetExportTable. cuGetProcAddress is how cudart and most libraries
+// find the driver's functions. The hook asks the driver first and returns its status; it replaces the
+// pointer only if Cupola has a hook or a watched entry of that call, of the same version and stream
+// form. CUDA Driver API, "Driver Entry Point Access". cuGetExportTable is how tools find functions
+// that no header names; it is passed through.
 #include <cstring>
 #include <span>
 
 #include <cuda.h>
 
-#include "intercept/preempt/preemption.h"
 #include "intercept/process/calls.h"
 #include "intercept/process/driver.h"
+#include "intercept/process/participation.h"
 #include "intercept/process/thread_state.h"
-#include "intercept/tasks/tasks.h"
+#include "intercept/process/tools.h"
 
-// The hooks by address only; their types are those of the files that define them.
+// Declares the hooks as addresses only; the files that define them have their types.
 #define CUPOLA_HOOK(name, symbol, version, form)                                   \
   extern "C" __attribute__((visibility("hidden"))) const char cupola_address_##name[] \
       __asm__("entry_" #name);
@@ -24,7 +25,7 @@
 #undef CUPOLA_LAUNCH_HOOK
 #undef CUPOLA_ALIAS
 
-// The entries of the watched calls (generate/stubs.py).
+// Declares the entries of the watched calls (generate/stubs.py).
 #define CUPOLA_FORM(name, symbol, version, form) \
   extern "C" __attribute__((visibility("hidden"))) const char cupola_address_##name[] \
       __asm__("entry_" #name);
@@ -35,11 +36,11 @@ namespace cupola::intercept {
 namespace {
 
 struct Hook {
-  const char* symbol;
-  int version;      // the first CUDA version of this form
+  const char* symbol;   // name for cuGetProcAddress
+  int version;          // the first CUDA version of this form
   StreamForm form;
-  Call call;
-  const void* address;
+  Call call;            // the export
+  const void* address;  // that is given to the program
 };
 
 const Hook kHooks[] = {
@@ -53,8 +54,8 @@ const Hook kHooks[] = {
 #undef CUPOLA_ALIAS
 };
 
-// Calls that may wait or are ordered in streams and have no hook: their entries are given out where
-// this process takes part in preemption.
+// Waiting and stream-ordered calls that have no hook. Their entries are given out if preemption or
+// tasks are on in this process.
 const Hook kWatched[] = {
 #define CUPOLA_FORM(name, symbol, version, form) \
   {symbol, version, StreamForm::form, Call::k_##name, cupola_address_##name},
@@ -66,8 +67,8 @@ bool IsRealOf(const Hook& hook, const void* function) {
   return Real<const void*>(hook.call) == function;
 }
 
-// The form of `symbol` that a request for this version and these flags means: the newest that is
-// not newer than the request; the per-thread one if asked for and there is one.
+// The form of `symbol` that a request for this version and stream form means: the newest form that is
+// not newer than the request, and the per-thread one if that is asked for and exists.
 const Hook* FormFor(std::span<const Hook> hooks, const char* symbol, int version, StreamForm form) {
   const Hook* best = nullptr;
   for (const Hook& hook : hooks) {
@@ -80,7 +81,7 @@ const Hook* FormFor(std::span<const Hook> hooks, const char* symbol, int version
   return best;
 }
 
-// An older driver gives the newest form that it has.
+// Caps a requested version to the driver's: an older driver gives the newest form that it has.
 int CappedVersion(int version) {
   int driver_version = 0;
   const auto get_version = Real<CUresult (*)(int*)>(Call::k_cuDriverGetVersion);
@@ -94,20 +95,21 @@ void* ReplaceBy(std::span<const Hook> hooks, const char* symbol, void* function,
                               ? StreamForm::kPerThread : StreamForm::kAnyStream;
   const Hook* hook = FormFor(hooks, symbol, CappedVersion(version), form);
   if (hook != nullptr && IsRealOf(*hook, function)) return const_cast<void*>(hook->address);
-  // The very pointer of an export that we hook, asked for under its own or the exported name.
+  // The pointer is that of an export with a hook, asked for by the call's name or the export's.
   for (const Hook& other : hooks) {
     const bool named = strcmp(other.symbol, symbol) == 0 ||
                        strcmp(kCallNames[static_cast<size_t>(other.call)], symbol) == 0;
     if (named && IsRealOf(other, function)) return const_cast<void*>(other.address);
   }
-  // A driver may give out another pointer than its export. Up to the version that we were built for
-  // our list of forms is complete; beyond, the form may be one that we do not know: leave it.
+  // A driver may give out another pointer than its export. Up to the version for which Cupola was
+  // built the list of forms is complete, so the form is that of `hook`. Beyond that version the form
+  // may be an unknown one, and the pointer stays.
   return hook != nullptr && version <= CUDA_VERSION ? const_cast<void*>(hook->address) : function;
 }
 
 void* Replace(const char* symbol, void* function, int version, cuuint64_t flags) {
   void* const hooked = ReplaceBy(kHooks, symbol, function, version, flags);
-  if (hooked != function || (!preempt::PreemptionOn() && !tasks::TasksOn())) return hooked;
+  if (hooked != function || (!PreemptionOn() && !TasksOn())) return hooked;
   return ReplaceBy(kWatched, symbol, function, version, flags);
 }
 
@@ -141,11 +143,11 @@ CUresult hook_cuGetProcAddress_v2(const char* symbol, void** function, int versi
 }
 
 CUresult hook_cuGetExportTable(const void** table, const CUuuid* id) noexcept {
-  // Before we look at the caller: the driver may be opened by this call, and who takes part is
-  // settled then.
+  // The call comes first: it may be the one that opens the driver, which decides whether preemption
+  // and tasks are on.
   const CUresult result = CUPOLA_REAL(cuGetExportTable)(table, id);
-  if (!InsideHook() && (preempt::PreemptionOn() || tasks::TasksOn())) {
-    preempt::NoteTablesAsked(__builtin_return_address(0));
+  if (!InsideHook() && (PreemptionOn() || TasksOn())) {
+    OnTablesAsked(__builtin_return_address(0));
   }
   return result;
 }

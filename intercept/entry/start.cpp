@@ -1,5 +1,5 @@
-// The process's start, fork and exit: what begins with its first CUDA call, in which order, what a forked child forgets,
-// and what is finished before exit() runs the driver's own handlers.
+// The process's start, fork and exit: what is started at its first CUDA call, in which order; what a forked child
+// forgets; and what is finished before exit() runs the driver's own handlers.
 #include <cstdlib>
 
 #include <pthread.h>
@@ -15,6 +15,7 @@
 #include "intercept/process/first_call.h"
 #include "intercept/process/mutex_lock.h"
 #include "intercept/process/own_stack.h"
+#include "intercept/process/participation.h"
 #include "intercept/process/thread_state.h"
 #include "intercept/record/device_timing.h"
 #include "intercept/record/recorder.h"
@@ -26,8 +27,8 @@ namespace {
 pthread_mutex_t start_mutex = PTHREAD_MUTEX_INITIALIZER;
 bool has_handlers = false;  // under start_mutex
 
-// The child has one thread, and none of the parent's CUDA objects: it starts afresh at its first CUDA call. No lock is
-// taken: its owner may not exist any more. The layers from below.
+// Runs in the child after a fork. The child has one thread and none of the parent's CUDA objects, and starts afresh at
+// its first CUDA call. Takes no lock, since a lock's owner may not exist in the child. Lower layers come first.
 void ForgetAfterFork() {
   start_mutex = PTHREAD_MUTEX_INITIALIZER;
   this_thread.thread_id = 0;
@@ -43,8 +44,8 @@ void ForgetAfterFork() {
   ForgetRecordsAfterFork();  // last: from now on the next call starts the child
 }
 
-// Runs from exit(), before the driver's own handlers, while other threads may still launch. It frees nothing: the rest
-// is left to the system on purpose.
+// Runs from exit(), before the driver's own handlers, while other threads may still launch. Frees nothing, on purpose:
+// the system does so when the process ends.
 void AtExit() {
   preempt::EndPreemptionAtExit();
   FlushTimingAtExit();
@@ -60,10 +61,11 @@ RecordingState StartAll() {
   }
   const RecordingState state = OpenRecords();
   preempt::StartPreemption();
-  // Launches that are measured stay launches.
+  // Launches that are recorded stay launches, so that they can be measured.
   if (state == RecordingState::kOff) tasks::StartTasks();
   batches::StartBatches();
-  const bool is_watched = preempt::PreemptionOn() || tasks::TasksOn();
+  const bool is_watched = PreemptionOn() || TasksOn();
+  if (is_watched) watched.fetch_or(kTakesPartBit);
   return state == RecordingState::kOff && is_watched ? RecordingState::kOffButWatched : state;
 }
 
@@ -74,7 +76,7 @@ void StartOnce() noexcept {
   RunOnOwnStack(start);
 }
 
-// Before the constructors of whatever may call CUDA, and of this library's own others.
+// A constructor that runs before those of anything that may call CUDA, and before the other ones of this library.
 __attribute__((constructor(150))) void SetStart() { start_process.store(&StartOnce, std::memory_order_relaxed); }
 
 }  // namespace

@@ -7,14 +7,13 @@
 #include "intercept/facts/live_streams.h"
 #include "intercept/facts/stream_levels.h"
 #include "intercept/facts/streams.h"
-#include "intercept/preempt/demand.h"
-#include "intercept/preempt/preempt_context.h"
-#include "intercept/preempt/preemption.h"
+#include "intercept/launch/demand.h"
+#include "intercept/launch/launch_context.h"
 #include "intercept/process/calls.h"
+#include "intercept/process/participation.h"
 #include "intercept/process/thread_state.h"
 #include "intercept/record/recorder.h"
 #include "intercept/tasks/task_streams.h"
-#include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept {
 namespace {
@@ -24,14 +23,15 @@ CUresult MakeStream(CUstream* stream, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
   CountStream();
-  if (tasks::TasksOn()) tasks::NoteStreamMade();
+  if (TasksOn()) tasks::CountProgramStream();
   const CUresult result = call();
   if (result != CUDA_SUCCESS) UncountStream();
-  if (result == CUDA_SUCCESS && stream != nullptr) NoteStreamCreated(*stream);
+  if (result == CUDA_SUCCESS && stream != nullptr) OnStreamCreated(*stream);
   return result;
 }
 
-// `call(level)` makes it.
+// Makes a stream with a priority. `call(level)` has the driver make it with the priority `level`, which Cupola may
+// choose other than the program's (stream_levels.h).
 template <typename CallReal>
 CUresult MakeStreamOnLevel(CUstream* stream, int priority, CallReal&& call) noexcept {
   if (!Watching()) return call(priority);
@@ -42,7 +42,7 @@ CUresult MakeStreamOnLevel(CUstream* stream, int priority, CallReal&& call) noex
   }
   const CUresult result = MakeStream(stream, [&] { return call(level); });
   if (result == CUDA_SUCCESS && stream != nullptr) {
-    NoteStreamLevel(*stream, priority, level);
+    SetStreamLevel(*stream, priority, level);
   }
   return result;
 }
@@ -51,11 +51,8 @@ template <typename CallReal>
 CUresult EndStream(CUstream stream, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
-  if (preempt::PreemptionOn()) {
-    preempt::PreemptContext* const context = preempt::FindContext(KnownContextOf(stream));
-    if (context != nullptr) preempt::ForgetStreamOfDemand(*context, stream);
-  }
-  NoteStreamDestroyed(stream);  // before: afterwards another thread may get the same handle
+  if (PreemptionOn()) ForgetStreamOfDemand(stream);
+  OnStreamDestroyed(stream);  // before the call: after it another thread may get the same handle
   ForgetGreenStream(stream);
   ForgetStreamLevel(stream);
   return call();
@@ -65,9 +62,9 @@ template <typename CallReal>
 CUresult BeginCapture(CUstream stream, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
-  NoteCaptureBegins();
+  OnCaptureBegins();
   const CUresult result = call();
-  NoteCaptureBegun(stream, result);
+  OnCaptureBegun(stream, result);
   return result;
 }
 
@@ -76,12 +73,12 @@ CUresult EndCapture(CUstream stream, bool per_thread, CallReal&& call) noexcept 
   if (!Watching()) return call();
   const HookScope scope;
   const CUresult result = call();
-  NoteCaptureEnded(stream, per_thread, result);
+  OnCaptureEnded(stream, per_thread, result);
   return result;
 }
 
 bool HasTasks(CUstream stream, bool per_thread) noexcept {
-  if (!tasks::TasksOn() || InsideHook()) return false;
+  if (!TasksOn() || InsideHook()) return false;
   const HookScope scope;
   batches::EndRow();
   return tasks::HasTasks(stream, per_thread);
@@ -106,13 +103,13 @@ CUresult hook_cuGreenCtxStreamCreate(CUstream* stream, CUgreenCtx green, unsigne
   const CUresult result = MakeStreamOnLevel(stream, priority, [&](int level) {
     return CUPOLA_REAL(cuGreenCtxStreamCreate)(stream, green, flags, level);
   });
-  if (result == CUDA_SUCCESS && stream != nullptr) NoteGreenStream(*stream);
+  if (result == CUDA_SUCCESS && stream != nullptr) MarkGreenStream(*stream);
   return result;
 }
 
 CUresult hook_cuCtxFromGreenCtx(CUcontext* context, CUgreenCtx green) noexcept {
   const CUresult result = CUPOLA_REAL(cuCtxFromGreenCtx)(context, green);
-  if (result == CUDA_SUCCESS && context != nullptr) NoteGreenContext(*context);
+  if (result == CUDA_SUCCESS && context != nullptr) MarkGreenContext(*context);
   return result;
 }
 

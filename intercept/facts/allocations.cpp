@@ -8,16 +8,19 @@
 namespace cupola::intercept {
 namespace {
 
-// What an address means changes only where memory is made: who passes it to a launch has it from a
-// call that has returned, and so sees the count that the call has left.
+// Raised when memory is made; only then can an address come to lie in another allocation. Relaxed
+// order is enough: a thread that passes an address to a launch has it from a call that has
+// returned, and so sees the count that the call left.
 std::atomic<uint64_t> memory_made{0};
 
-/// What this thread was told, by turns; it holds while `made` is `memory_made`.
+/// The last allocations that the driver told this thread, a ring. Valid while `made` is
+/// `memory_made`.
 struct Told {
   static constexpr uint32_t kMost = 16;
   Allocation allocations[kMost];
-  uint32_t count, next;
-  uint64_t made;
+  uint32_t count;  ///< valid entries
+  uint32_t next;   ///< entry that is written next
+  uint64_t made;   ///< memory_made when they were told
 };
 
 }  // namespace
@@ -46,6 +49,6 @@ Allocation AllocationOf(uint64_t address) noexcept {
   return found;
 }
 
-void NoteMemoryMade() noexcept { memory_made.fetch_add(1, std::memory_order_relaxed); }
+void OnMemoryMade() noexcept { memory_made.fetch_add(1, std::memory_order_relaxed); }
 
 }  // namespace cupola::intercept

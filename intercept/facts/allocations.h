@@ -1,5 +1,5 @@
-// Which allocation an address lies in, and a launch's input bytes: the sizes of the different
-// allocations that its pointer arguments lie in. Any thread.
+// Which allocation an address lies in; and the input bytes of a launch, which are the sizes of the
+// different allocations that its pointer arguments lie in. Any thread.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,12 @@
 namespace cupola::intercept {
 
 struct Allocation {
-  uint64_t base = 0, bytes = 0;  ///< bytes 0: the address lies in none
+  uint64_t base = 0;   ///< its first address
+  uint64_t bytes = 0;  ///< its size; 0: the address lies in no allocation
 };
 
-/// Sums the sizes of different allocations; the first kMost are told apart.
+/// Sums the sizes of different allocations. Only the first kMost are told apart: a later one counts
+/// each time.
 class InputBytes {
  public:
   static constexpr size_t kMost = 64;
@@ -29,11 +31,12 @@ class InputBytes {
   uint64_t sum_ = 0;
 };
 
-/// The allocation that `address` lies in. The driver is asked (cuMemGetAddressRange) where this
-/// thread has not been since memory was last made; else no call, lock or allocation.
+/// The allocation that `address` lies in. Asks the driver (cuMemGetAddressRange) if this thread
+/// does not remember the allocation, or memory was made since. Otherwise there is no call, lock or
+/// allocation.
 Allocation AllocationOf(uint64_t address) noexcept;
 
-/// A call that may have made memory is over: an address may lie in another allocation now.
-void NoteMemoryMade() noexcept;
+/// A call that may have made memory has returned: an address may lie in another allocation now.
+void OnMemoryMade() noexcept;
 
 }  // namespace cupola::intercept

@@ -13,14 +13,15 @@
 namespace cupola::intercept {
 namespace {
 
-constexpr int kDeepest = 64;  // of graphs in graphs; a limit against a driver's nonsense
+constexpr int kDeepest = 64;  // levels of child graphs; a limit in case the driver answers nonsense
 
-// CUgraphExec -> kernel nodes, and these bits. The topology and kinds of nodes never change.
+// CUgraphExec -> number of kernel nodes, and these bits. The topology of an executable graph and
+// the kinds of its nodes never change.
 HandleMap nodes_of;
 constexpr uint64_t kMayHold = uint64_t{1} << 62,
                    kRecordsEvents = uint64_t{1} << 61;
 
-// The bodies of a conditional node are known only from the call that made it.
+// Conditional node -> its bodies, which only the call that made the node tells. Under the mutex.
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 std::unordered_map<CUgraphNode, std::vector<CUgraph>>* bodies_of = nullptr;
 
@@ -31,7 +32,7 @@ std::vector<CUgraph> BodiesOf(CUgraphNode node) {
   return found != bodies_of->end() ? found->second : std::vector<CUgraph>();
 }
 
-// What of it the host has a hand in, as bits of nodes_of. An operation of memory may become a wait.
+// The bits of nodes_of for a kind of node. A batch of memory operations may contain a wait.
 uint64_t BitsOf(CUgraphNodeType type) {
   switch (type) {
     case CU_GRAPH_NODE_TYPE_HOST:
@@ -46,7 +47,8 @@ uint64_t BitsOf(CUgraphNodeType type) {
   }
 }
 
-// Kernel nodes, and bits of nodes_of.
+// The number of kernel nodes of a graph, and its bits of nodes_of; both bits if the driver does not
+// tell its nodes.
 uint64_t CountNodes(CUgraph graph, int depth) {
   const auto get_nodes = Real<PFN_cuGraphGetNodes_v10000>(Call::k_cuGraphGetNodes);
   const auto get_type = Real<PFN_cuGraphNodeGetType_v10000>(Call::k_cuGraphNodeGetType);
@@ -92,20 +94,20 @@ GraphNodes NodesOf(CUgraphExec exec) noexcept {
           .record_events = (known & kRecordsEvents) != 0};
 }
 
-void NoteInstantiated(CUgraphExec exec, CUgraph graph) noexcept {
+void OnGraphInstantiated(CUgraphExec exec, CUgraph graph) noexcept {
   nodes_of.Set(exec, CountNodes(graph, 0));
 }
 
-void NoteExecDestroyed(CUgraphExec exec) noexcept { nodes_of.Erase(exec); }
+void OnGraphExecDestroyed(CUgraphExec exec) noexcept { nodes_of.Erase(exec); }
 
-void NoteConditional(CUgraphNode node, const CUgraph* bodies, uint32_t count) noexcept {
+void AddConditionalNode(CUgraphNode node, const CUgraph* bodies, uint32_t count) noexcept {
   if (bodies == nullptr || count == 0) return;
   const MutexLock lock(mutex);
   if (bodies_of == nullptr) bodies_of = new std::unordered_map<CUgraphNode, std::vector<CUgraph>>;
   (*bodies_of)[node].assign(bodies, bodies + count);
 }
 
-void NoteNodeDestroyed(CUgraphNode node) noexcept {
+void OnGraphNodeDestroyed(CUgraphNode node) noexcept {
   const MutexLock lock(mutex);
   if (bodies_of != nullptr) bodies_of->erase(node);
 }

@@ -1,6 +1,6 @@
-// Executable graphs, how many kernel nodes each has, and whether it may wait for the program, looked up
-// when it is instantiated: nodes of child graphs included, bodies of conditional nodes once each. Look-up
-// is lock-free; thread-safe.
+// What is known of each executable graph: how many kernel nodes it has, and whether its launches may wait for
+// the program. Hooks find that out when the graph is instantiated. Nodes of child graphs are included, bodies
+// of conditional nodes once each. Look-ups are lock-free. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,24 @@
 namespace cupola::intercept {
 
 struct GraphNodes {
-  uint32_t kernels = 0;
-  /// It has a node for which what comes behind the graph may wait until the program does something: of a
-  /// function of the host, an external semaphore, an event, a word.
+  uint32_t kernels = 0;  ///< number of kernel nodes
+  /// It has a node that can make what comes behind the graph wait for the program: a host function, or a
+  /// wait for an external semaphore, an event or a memory word.
   bool may_hold = false;
   bool record_events = false;  ///< it has a node that records an event
 };
 
-/// Of an executable graph; if no hook saw it being made, no kernels, and all that it might have else.
+/// The nodes of an executable graph. If no hook saw it being made: no kernels, and both flags true.
 GraphNodes NodesOf(CUgraphExec exec) noexcept;
 inline uint32_t KernelNodesOf(CUgraphExec exec) noexcept { return NodesOf(exec).kernels; }
 
-/// `exec` was made of `graph`: counts. Asks the driver about each node; waits for nothing.
-void NoteInstantiated(CUgraphExec exec, CUgraph graph) noexcept;
-void NoteExecDestroyed(CUgraphExec exec) noexcept;
+/// `exec` was made of `graph`: counts its nodes. Asks the driver about each node, and does not wait.
+void OnGraphInstantiated(CUgraphExec exec, CUgraph graph) noexcept;
+void OnGraphExecDestroyed(CUgraphExec exec) noexcept;
 
 /// A conditional node was added; its bodies are `bodies[0..count)`.
-void NoteConditional(CUgraphNode node, const CUgraph* bodies, uint32_t count) noexcept;
-void NoteNodeDestroyed(CUgraphNode node) noexcept;
+void AddConditionalNode(CUgraphNode node, const CUgraph* bodies, uint32_t count) noexcept;
+void OnGraphNodeDestroyed(CUgraphNode node) noexcept;
 
 void ResetGraphsAfterFork() noexcept;
 

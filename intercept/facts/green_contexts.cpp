@@ -11,7 +11,7 @@ std::atomic<bool> has_green{false};
 
 namespace {
 
-HandleMap green_handles;  // of streams and contexts: both are addresses of the driver's
+HandleMap green_handles;  // streams and contexts: all of these handles are addresses in the driver
 
 void Note(const void* handle) {
   green_handles.Set(handle, 1);
@@ -20,14 +20,14 @@ void Note(const void* handle) {
 
 }  // namespace
 
-void NoteGreenStream(CUstream stream) noexcept { Note(stream); }
-void NoteGreenContext(CUcontext context) noexcept { Note(context); }
+void MarkGreenStream(CUstream stream) noexcept { Note(stream); }
+void MarkGreenContext(CUcontext context) noexcept { Note(context); }
 
 void ForgetGreenStream(CUstream stream) noexcept {
   if (internal::has_green.load(std::memory_order_relaxed)) green_handles.Erase(stream);
 }
 
-// The default streams' handles are no addresses: 1 and 2 are not in the map.
+// The handles of default streams (0, 1 and 2) are no addresses, and never in the map.
 bool internal::IsKnownGreen(CUstream stream, CUcontext context) noexcept {
   return green_handles.Find(stream, 0) != 0 || green_handles.Find(context, 0) != 0;
 }

@@ -1,6 +1,6 @@
-// Green contexts: which contexts and streams are bound to some of the device's SMs. Kernels there stay
-// as the program made them: a MasterKernel, or what a stopped kernel has left, would run on the other
-// SMs too. Look-ups are lock-free; thread-safe. CUDA Driver API, "Green Contexts".
+// Green contexts: which contexts and streams are bound to some of the device's SMs. Launches there go out
+// plain, because a MasterKernel or a resume would run on other SMs too. Hooks record green contexts and
+// their streams. Look-ups are lock-free. Any thread. CUDA Driver API, "Green Contexts".
 #pragma once
 
 #include <atomic>
@@ -17,14 +17,15 @@ bool IsKnownGreen(CUstream stream, CUcontext context) noexcept;
 
 }  // namespace internal
 
-/// Of cuGreenCtxStreamCreate: the stream is bound until it is destroyed.
-void NoteGreenStream(CUstream stream) noexcept;
+/// The stream was made by cuGreenCtxStreamCreate: it is bound until it is destroyed.
+void MarkGreenStream(CUstream stream) noexcept;
 void ForgetGreenStream(CUstream stream) noexcept;
-/// Of cuCtxFromGreenCtx: whatever is launched where it is current is bound. Its handle is not
-/// forgotten: a plain context that gets it later is taken for bound, which costs it tasks.
-void NoteGreenContext(CUcontext context) noexcept;
+/// The context was made by cuCtxFromGreenCtx: all launches made while it is current are bound. The
+/// handle is never forgotten. An ordinary context that gets the same handle later counts as bound
+/// too, so that its launches go out plain.
+void MarkGreenContext(CUcontext context) noexcept;
 
-/// Whether a launch into `stream`, which is `key`, is bound to some SMs.
+/// Whether a launch into `stream`, whose key is `key`, is bound to some SMs.
 inline bool IsGreen(CUstream stream, const StreamKey& key) noexcept {
   if (!internal::has_green.load(std::memory_order_relaxed)) [[likely]] return false;
   return internal::IsKnownGreen(stream, reinterpret_cast<CUcontext>(key.context));

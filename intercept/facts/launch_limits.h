@@ -1,5 +1,6 @@
-// The limits of every CUDA device on a launch's grid and blocks (CUDA C++ Programming Guide, "Technical
-// Specifications per Compute Capability"). What exceeds them, or is empty, the driver refuses.
+// The limits that every CUDA device has on the grid and blocks of a launch (CUDA C++ Programming Guide,
+// "Technical Specifications per Compute Capability"). The driver refuses launches that exceed them or are
+// empty. Pure functions.
 #pragma once
 
 #include <cstdint>

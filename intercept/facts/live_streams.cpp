@@ -12,11 +12,11 @@ Event<> streams_share_queues;
 namespace {
 
 std::atomic<uint32_t> live{0};
-std::atomic<uint32_t> helpers{1};  // of the context that has most; each has one
-std::atomic<uint32_t> queues{8};   // of a driver that nobody has told otherwise
+std::atomic<uint32_t> helpers{1};  // helper streams of the context that has most; each has at least one
+std::atomic<uint32_t> queues{8};   // 8 is the driver's own number
 std::atomic<bool> counts{false};
 
-// The legacy stream, and one for what the driver does by itself.
+// Queues kept for the legacy stream, and for what the driver does by itself.
 constexpr uint32_t kOwnQueues = 2;
 
 }  // namespace
@@ -28,7 +28,7 @@ void StartCountingStreams(uint32_t hardware_queues) noexcept {
 
 uint32_t HardwareQueues() noexcept { return queues.load(std::memory_order_relaxed); }
 
-// The stream counts from before its subscribers wait, so that none of them begins anything new after that.
+// The stream is counted before the subscribers wait, so that they begin nothing new after that.
 void CountStream() noexcept {
   if (!counts.load(std::memory_order_relaxed)) return;
   live.fetch_add(1);
@@ -41,8 +41,8 @@ void UncountStream() noexcept {
   }
 }
 
-// It counts from before the look, as streams of the program do: of two that come at once neither
-// may fit, but not both.
+// The helper stream is counted before the check, as streams of the program are. So of two streams
+// that come at once it may be that neither fits, but never that both are let in wrongly.
 bool MakeRoomForHelper(uint32_t count) noexcept {
   if (live.load() + count + kOwnQueues > queues.load()) return false;
   uint32_t most = helpers.load();
@@ -60,7 +60,7 @@ bool CountOwnStream() noexcept {
 
 bool StreamsFitQueues() noexcept { return live.load() + helpers.load() + kOwnQueues <= queues.load(); }
 
-// Beside them the legacy stream. Where there can be no more queues tasks are made as ever.
+// The 1 is for the legacy stream. With the most queues that there can be, tasks are made in any case.
 bool StreamsFitTasks() noexcept { return live.load() + 1 <= queues.load() || queues.load() >= kMostHardwareQueues; }
 
 bool IsBlocking(CUstream stream, bool per_thread) noexcept {

@@ -9,7 +9,7 @@ namespace cupola::intercept {
 namespace {
 
 std::atomic<bool> is_kept_back{false};
-HandleMap moved;  // CUstream -> what was asked for, negated and so at least 1
+HandleMap moved;  // CUstream -> priority that was asked for, negated, and so at least 1
 
 }  // namespace
 
@@ -30,11 +30,11 @@ int LevelFor(int priority) noexcept {
   return is_the_one && priority < 0 ? priority - 1 : priority;
 }
 
-void NoteStreamLevel(CUstream stream, int asked, int made) noexcept {
+void SetStreamLevel(CUstream stream, int asked, int made) noexcept {
   if (asked != made) {
     moved.Set(stream, static_cast<uint64_t>(-asked));
   } else if (is_kept_back.load(std::memory_order_relaxed)) {
-    moved.Erase(stream);  // of one that ended with its context
+    moved.Erase(stream);  // the entry of an earlier stream that ended with its context
   }
 }
 

@@ -19,32 +19,32 @@ StreamEnds stream_ends;
 
 namespace {
 
-// Two maps of the same keys, for two words of value. The id goes in last and is looked up first.
-// Each that has an id counts among the live streams (live_streams.h).
+// Two maps with the same keys, since a value is one word. The id is set last and looked up first.
+// Each stream that has an id counts as a live stream (live_streams.h).
 HandleMap stream_ids;
 HandleMap stream_contexts;
 // Raised whenever a handle may mean another stream than before.
 std::atomic<uint64_t> stream_epoch{1};
 std::atomic<uint32_t> captures_forbidden{0};
 std::atomic<uint64_t> next_stream_id{1};
-// Streams in which a capture was begun: handle, or for the default streams a key of ours ->
-// context.
+// Streams in which a capture was begun: handle, or CaptureKey for default streams -> context.
 HandleMap capturing;
 constexpr uint64_t kNotCapturing = UINT64_MAX;
 
-// Capture of the legacy stream is an error, so a default stream here is this thread's own.
+// The legacy stream cannot be captured, so a default stream here is the per-thread default stream
+// of this thread, and stands under the address of the thread's state.
 const void* CaptureKey(CUstream stream) {
   return reinterpret_cast<uintptr_t>(stream) > 2 ? static_cast<const void*>(stream) : &this_thread;
 }
 
-// Runs when a thread that used its default stream ends, and the driver ends the stream. What the
-// thread may still give it after this, in a destructor that runs later, counts again.
+// Runs when a thread ends that used its per-thread default stream; the driver then ends the stream.
+// If a destructor that runs later uses the stream again, it is counted again.
 void EndPerThreadStream(void*) {
   stream_ends.with_thread.Announce();
   if (std::exchange(this_thread.per_thread_stream, 0) != 0) UncountStream();
 }
 
-// Where there is no key it counts for good.
+// If no thread key can be made, the stream counts for good.
 uint64_t MakePerThreadStream() {
   static const pthread_key_t key = [] {
     pthread_key_t made = 0;
@@ -56,19 +56,22 @@ uint64_t MakePerThreadStream() {
   return this_thread.per_thread_stream;
 }
 
-// The driver makes a thread's default stream at its first use. One for all contexts of the thread.
+// The driver makes a per-thread default stream at its first use. Here one id stands for those of
+// all contexts of the thread.
 uint64_t PerThreadStream() {
   const uint64_t known = this_thread.per_thread_stream;
   return known != 0 ? known : MakePerThreadStream();
 }
 
-// Counted already. One whose end nobody saw, and whose handle another has now, was counted too.
+// Adds a stream that is counted already. If the handle was known, an earlier stream of that handle
+// ended unseen, and its count is taken back.
 void AddStream(CUstream stream, CUcontext context, uint64_t id) {
   stream_contexts.Set(stream, reinterpret_cast<uint64_t>(context));
   if (!stream_ids.Set(stream, id)) UncountStream();
 }
 
-// A stream that no hook saw being made: through an export table, or before us.
+// Adds a stream that no hook saw being made: it was made through an export table, or before Cupola
+// came into the process.
 StreamKey FirstSight(CUstream stream, bool per_thread) {
   CUcontext context = nullptr;
   const auto get_context = Real<PFN_cuStreamGetCtx_v9020>(
@@ -80,7 +83,7 @@ StreamKey FirstSight(CUstream stream, bool per_thread) {
   return {reinterpret_cast<uint64_t>(context), id, 0};
 }
 
-// The epoch was read before: what is found is at least as new.
+// The caller read `epoch` before the look-up, so what is found is at least as new as `epoch`.
 StreamKey LookUp(CUstream stream, bool per_thread, uint64_t epoch) {
   const uint64_t id = stream_ids.Find(stream, 0);
   if (id == 0) [[unlikely]] return FirstSight(stream, per_thread);
@@ -125,12 +128,12 @@ CUcontext KnownContextOf(CUstream stream) noexcept {
   return reinterpret_cast<CUcontext>(stream_contexts.Find(stream, 0));
 }
 
-void NoteStreamCreated(CUstream stream) noexcept {
+void OnStreamCreated(CUstream stream) noexcept {
   AddStream(stream, CurrentContext(), NewStreamId());
   stream_epoch.fetch_add(1, std::memory_order_release);
 }
 
-void NoteStreamDestroyed(CUstream stream) noexcept {
+void OnStreamDestroyed(CUstream stream) noexcept {
   stream_ends.destroyed.Announce(stream);
   if (stream_ids.Erase(stream)) UncountStream();
   stream_contexts.Erase(stream);
@@ -138,7 +141,7 @@ void NoteStreamDestroyed(CUstream stream) noexcept {
   if (capturing.Erase(stream)) open_captures.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void NoteStreamsEnded(CUcontext context) noexcept {
+void OnContextStreamsEnded(CUcontext context) noexcept {
   if (context == nullptr) return;
   stream_ends.with_context.Announce(context);
   const auto ended = reinterpret_cast<uint64_t>(context);
@@ -154,9 +157,10 @@ void NoteStreamsEnded(CUcontext context) noexcept {
   });
 }
 
-// Counted first: of one that begins and a call that forbids it, whichever comes second sees the
+// The capture is counted before `captures_forbidden` is read, and NoCaptureBegins counts itself
+// before it reads open_captures (both sequentially consistent): whichever comes second sees the
 // other.
-void NoteCaptureBegins() noexcept {
+void OnCaptureBegins() noexcept {
   open_captures.fetch_add(1);
   for (PatientWait wait; captures_forbidden.load() != 0;) wait.Pause();
 }
@@ -164,7 +168,7 @@ void NoteCaptureBegins() noexcept {
 NoCaptureBegins::NoCaptureBegins() noexcept { captures_forbidden.fetch_add(1); }
 NoCaptureBegins::~NoCaptureBegins() { captures_forbidden.fetch_sub(1); }
 
-void NoteCaptureBegun(CUstream stream, CUresult result) noexcept {
+void OnCaptureBegun(CUstream stream, CUresult result) noexcept {
   if (result == CUDA_SUCCESS) {
     const CUcontext known = KnownContextOf(stream);
     const CUcontext context = known != nullptr ? known : CurrentContext();
@@ -174,10 +178,10 @@ void NoteCaptureBegun(CUstream stream, CUresult result) noexcept {
   }
 }
 
-void NoteCaptureEnded(CUstream stream, bool per_thread, CUresult result) noexcept {
+void OnCaptureEnded(CUstream stream, bool per_thread, CUresult result) noexcept {
   const void* key = CaptureKey(stream);
   if (capturing.Find(key, kNotCapturing) == kNotCapturing) return;
-  // A failed end may have ended the capture (invalidated, unjoined) or not (wrong thread or
+  // A call that failed may have ended the capture (invalidated, unjoined) or not (wrong thread or
   // stream).
   if (result != CUDA_SUCCESS && IsCapturing(stream, per_thread)) return;
   if (capturing.Erase(key)) open_captures.fetch_sub(1, std::memory_order_relaxed);

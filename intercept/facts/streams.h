@@ -1,5 +1,6 @@
-// Streams: every handle, special handle and per-thread form becomes (context, stream id); and which
-// captures are open. Look-ups are lock-free; thread-safe.
+// Streams: turns every stream handle, special handle and per-thread form into (context, stream id);
+// and knows which captures are open. Hooks tell it what the program does. Look-ups are lock-free. Any
+// thread.
 #pragma once
 
 #include <atomic>
@@ -18,58 +19,58 @@ struct StreamKey {
   uint16_t flags;    ///< kFlagPerThreadStream, kFlagLegacyStream
 };
 
-/// What `stream` means in a call of the given form (`per_thread`: the _ptsz form, whose handle 0 is
-/// the per-thread default stream). For default streams it asks the driver for the current context.
+/// The stream that `stream` means in a call of the given form (`per_thread`: the _ptsz form, whose
+/// handle 0 is the per-thread default stream). For default streams it asks the driver for the current
+/// context.
 StreamKey ResolveStream(CUstream stream, bool per_thread) noexcept;
 
-/// The context of a stream that is no default stream; null where no hook or look-up has seen it.
+/// The context of a stream that is no default stream; null if no hook or look-up has seen it.
 CUcontext KnownContextOf(CUstream stream) noexcept;
 
 /// A stream was made in the current context, and counted (live_streams.h).
-void NoteStreamCreated(CUstream stream) noexcept;
+void OnStreamCreated(CUstream stream) noexcept;
 /// A stream is about to be destroyed.
-void NoteStreamDestroyed(CUstream stream) noexcept;
-/// A context is about to end, or has: with it end its streams, and captures in them.
-void NoteStreamsEnded(CUcontext context) noexcept;
+void OnStreamDestroyed(CUstream stream) noexcept;
+/// A context is about to end, or has ended, and with it its streams and the captures in them.
+void OnContextStreamsEnded(CUcontext context) noexcept;
 
 /// How many captures are open in the process.
 extern std::atomic<uint32_t> open_captures;
 
-/// A capture is about to begin; then, what came of it. Counted from before the call, so
-/// that no thread starts anything of ours once the capture may be open.
-void NoteCaptureBegins() noexcept;
+/// A capture is about to begin. It counts from before the driver's call, so that no thread starts
+/// anything of ours once the capture may be open. OnCaptureBegun tells the result of the call.
+void OnCaptureBegins() noexcept;
 
-/// While one lives no capture begins: who wants to begin one waits. For a call that would end
-/// captures of other threads, and takes some us.
+/// While an object of this class lives no capture begins: a thread that wants to begin one waits. It
+/// is for a call of some microseconds that would invalidate captures of other threads.
 class NoCaptureBegins {
  public:
   NoCaptureBegins() noexcept;
   ~NoCaptureBegins();
   NoCaptureBegins(const NoCaptureBegins&) = delete;
   NoCaptureBegins& operator=(const NoCaptureBegins&) = delete;
-  /// One was begun before.
+  /// Whether a capture is open that was begun before.
   bool is_any_open() const noexcept { return open_captures.load() != 0; }
 };
 
-void NoteCaptureBegun(CUstream stream, CUresult result) noexcept;
+void OnCaptureBegun(CUstream stream, CUresult result) noexcept;
 /// After cuStreamEndCapture returned, with whatever result.
-void NoteCaptureEnded(CUstream stream, bool per_thread, CUresult result) noexcept;
+void OnCaptureEnded(CUstream stream, bool per_thread, CUresult result) noexcept;
 
 /// Whether a launch into `stream` would be captured. Asks the driver only while captures are open.
 bool IsCapturing(CUstream stream, bool per_thread) noexcept;
 
-/// The calling thread's current context, by the driver; null if none.
+/// The calling thread's current context, as the driver says; null if there is none.
 CUcontext CurrentContext() noexcept;
 
 /// A number that no other stream of the process has. Never 0.
 uint64_t NewStreamId() noexcept;
 
-/// What is told of streams before it is forgotten. A stream is about to be destroyed; all of a context's end, with it;
-/// the calling thread ends, and with it the default stream that it had.
+/// Announced when streams end, before what is known of them is forgotten.
 struct StreamEnds {
-  Event<CUstream> destroyed;
-  Event<CUcontext> with_context;
-  Event<> with_thread;
+  Event<CUstream> destroyed;      ///< the stream is about to be destroyed
+  Event<CUcontext> with_context;  ///< all streams of the context end with it
+  Event<> with_thread;            ///< the calling thread ends, and with it its per-thread default stream
 };
 extern StreamEnds stream_ends;
 

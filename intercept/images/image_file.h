@@ -1,5 +1,5 @@
-// Files that a program gives the driver the name of: what was in one when the driver read it.
-// Stateless; any thread.
+// Image files: a program gives the driver the name of a file with an image. These functions get
+// what was in the file when the driver read it. Stateless; any thread.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ struct FileContents {
   std::span<const std::byte> bytes() const { return {memory.get(), size}; }
 };
 
-/// What is in the file, where it is a regular one of at most 256 MB and still what `before` says:
-/// what the driver read in between. Else nothing.
+/// Reads the file, provided that it is a regular file of at most 256 MiB and still as `before`
+/// says: then it is what the driver read in between. Otherwise the result is empty.
 FileContents ReadUnchangedFile(const char* path, const FileFacts& before) noexcept;
 
 }  // namespace cupola::intercept

@@ -28,7 +28,7 @@ Event<const Image&, bool*> image_to_be_freed;
 
 namespace {
 
-/// An image that was unloaded.
+/// An image that was unloaded and is not freed yet.
 struct RetiredImage {
   Image* image;
   uint64_t since_ns;
@@ -38,7 +38,7 @@ struct RetiredImage {
 struct Images {
   std::optional<store::VariantStore> store;
   std::unordered_map<const void*, Image*> by_owner;
-  std::unordered_map<std::string, std::weak_ptr<const store::MappedBundle>> bundles;  // by key
+  std::unordered_map<std::string, std::weak_ptr<const store::MappedBundle>> bundles;  // by the bundle's key
   std::deque<RetiredImage> retired;  // the oldest first
   RestingLibraries resting;
   std::string file;  // CUPOLA_BUNDLE
@@ -49,8 +49,8 @@ pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 Images* images = nullptr;
 HandleMap by_function;  // CUfunction or CUkernel -> Variant*
 
-// How long an unloaded image stays. A launch that has looked up one of its kernels is over in microseconds, unless the
-// program unloads what it launches at the same time. With many of them it is the shorter time.
+// How long an unloaded image stays at least; the shorter time applies if there are many. A launch that has looked up
+// one of its kernels is over in microseconds, unless the program unloads at the same time what it launches.
 constexpr uint64_t kRestNs = 1'000'000'000;
 constexpr uint64_t kShortRestNs = 100'000'000;
 constexpr size_t kManyRetired = 256;
@@ -68,7 +68,7 @@ std::span<const std::byte> MapFile(const char* path) {
   return {static_cast<const std::byte*>(memory), static_cast<size_t>(facts.st_size)};
 }
 
-// `find` looks for it in the store.
+// Finds the bundle of an image, in CUPOLA_BUNDLE or in the store, where `find` looks for it.
 template <typename Find>
 bool FindBundleLocked(Find&& find, Image* image) {
   if (!images->file_bytes.empty()) {
@@ -88,7 +88,7 @@ bool FindBundleLocked(Find&& find, Image* image) {
     }
     return false;
   }
-  // One mapping for all images that have it.
+  // All images with this bundle share one mapping.
   std::weak_ptr<const store::MappedBundle>& known = images->bundles[found->key()];
   image->mapped = known.lock();
   if (image->mapped == nullptr) {
@@ -143,7 +143,7 @@ void FreeRetiredLocked() {
   }
 }
 
-// Its handles mean nothing any more.
+// Forgets the handles of an image that was unloaded, and puts it among the retired ones.
 void RetireLocked(Image* image) {
   for (const void* handle : image->handles) {
     const auto* const variant = reinterpret_cast<Variant*>(by_function.Find(handle, 0));
@@ -174,7 +174,8 @@ void BindLocked(Image* image, const void* function, Variant* variant) {
   by_function.Set(function, reinterpret_cast<uint64_t>(variant));
 }
 
-// The driver's own form first; PTX for drivers that take no cubin.
+// Loads the library beside an image: a resting one, else its cubin, else its PTX, for drivers that take
+// no cubin.
 bool LoadBeside(Image* image, store::ImageKind kind) {
   BesideLibrary& beside = image->beside[static_cast<size_t>(kind)];
   if (beside.state != BesideLibrary::State::kNotLoaded) {
@@ -260,7 +261,7 @@ bool FillVariables(Image* image, store::ImageKind kind, CUcontext context, CUstr
 }
 
 template <typename Find>
-void NoteFound(const void* owner, bool is_library, CUcontext context, Find&& find) {
+void RegisterFound(const void* owner, bool is_library, CUcontext context, Find&& find) {
   const MutexLock lock(mutex);
   if (images == nullptr) return;
   if (!images->retired.empty()) FreeRetiredLocked();
@@ -272,7 +273,7 @@ void NoteFound(const void* owner, bool is_library, CUcontext context, Find&& fin
   image->is_library = is_library;
   image->context = is_library ? nullptr : context;
   Image*& known = images->by_owner[owner];
-  if (known != nullptr) RetireLocked(known);  // nobody saw it unloaded
+  if (known != nullptr) RetireLocked(known);  // no hook saw the earlier image being unloaded
   known = image;
 }
 
@@ -307,7 +308,8 @@ bool HasVariantStore() noexcept {
 
 namespace {
 
-// The executable, and the first argument where that is no option: the script of an interpreter.
+// The file name of a note. It hashes the executable and the first argument, if that is no option: it may
+// be the script of an interpreter.
 std::string ProgramNoteName(const char* name) {
   char path[4096] = {};
   const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
@@ -340,25 +342,25 @@ void LeaveProgramNote(const char* name) noexcept {
   if (!file.empty() && !images->store->HasNote(file)) (void)images->store->AddNote(file);
 }
 
-void NoteImage(const void* owner, bool is_library, const void* bytes, CUcontext context) noexcept {
+void RegisterImage(const void* owner, bool is_library, const void* bytes, CUcontext context) noexcept {
   if (owner == nullptr || bytes == nullptr) return;
-  NoteFound(owner, is_library, context,
+  RegisterFound(owner, is_library, context,
             [bytes](const store::VariantStore& found) {
               return found.FindForImage(bytes, store::kLoadedArch);
             });
 }
 
-void NoteImageFile(const void* owner, bool is_library, const char* path, const FileFacts& before,
+void RegisterImageFile(const void* owner, bool is_library, const char* path, const FileFacts& before,
                    CUcontext context) noexcept {
   if (owner == nullptr) return;
   const FileContents file = ReadUnchangedFile(path, before);
   if (file.size == 0) return;
-  NoteFound(owner, is_library, context, [&file](const store::VariantStore& found) {
+  RegisterFound(owner, is_library, context, [&file](const store::VariantStore& found) {
     return found.FindForFile(file.bytes(), store::kLoadedArch);
   });
 }
 
-void NoteKernel(const void* function, const void* owner, const char* name) noexcept {
+void RegisterKernel(const void* function, const void* owner, const char* name) noexcept {
   if (function == nullptr || name == nullptr) return;
   const MutexLock lock(mutex);
   if (images == nullptr) return;
@@ -368,7 +370,7 @@ void NoteKernel(const void* function, const void* owner, const char* name) noexc
   if (variant != nullptr) BindLocked(found->second, function, variant);
 }
 
-void NoteAlias(const void* alias, const void* function) noexcept {
+void RegisterKernelAlias(const void* alias, const void* function) noexcept {
   Variant* const variant = FindVariant(function);
   if (variant == nullptr || alias == nullptr) return;
   const MutexLock lock(mutex);
@@ -425,14 +427,14 @@ CUfunction FunctionBeside(Image* image, store::ImageKind kind, CUcontext context
     Say(Level::kWarn, {"a side module has no ", name});
     return nullptr;
   }
-  (void)load(function);  // older drivers lack it; the first launch then loads
+  (void)load(function);  // older drivers lack this call: there the first launch loads the kernel
   return function;
 }
 
 void ForgetImagesAfterFork() noexcept {
   mutex = PTHREAD_MUTEX_INITIALIZER;
   by_function.ResetAfterFork();
-  images = nullptr;  // left behind: another thread of the parent may have been changing it
+  images = nullptr;  // not freed: another thread of the parent may have been changing it
   OpenVariantStore();
 }
 

@@ -1,8 +1,9 @@
-// Images: modules and libraries of the program that have a bundle in the variant store, the
-// libraries that are loaded beside them (side modules, task modules), and whose kernel a handle is.
-// Bundles are found when an image is loaded; what is beside it is loaded, and its
-// `cupola_variables` filled, when a context first wants it. Look-up of a handle is lock-free;
-// everything else takes a mutex and may wait for the device. Thread-safe.
+// Images: the modules and libraries of the program that have a bundle in the variant store, and the
+// libraries that Cupola loads beside them (side modules, task modules). It also tells which kernel a
+// handle stands for. The hooks of load calls register images, whose bundle is looked for then. A
+// library beside an image is loaded, and its `cupola_variables` filled, when a context first wants
+// it. FindVariant is lock-free; all other functions take a mutex and may wait for the device. Any
+// thread.
 #pragma once
 
 #include <cuda.h>
@@ -25,61 +26,64 @@ struct Variant;
 struct BesideLibrary {
   enum class State : uint8_t { kNotLoaded, kLoaded, kFailed } state = State::kNotLoaded;
   CUlibrary library = nullptr;
-  std::vector<CUcontext> filled;  ///< whose cupola_variables are set
+  std::vector<CUcontext> filled;  ///< contexts in which its cupola_variables are set
 };
 
-/// A module or library of the program that has a bundle. When it is unloaded it stays for a while: a thread may
-/// just have looked up one of its kernels. It is freed, and its bundle unmapped with the last image that has it,
-/// when no launch slot and no engine names it any more, and some time has passed.
+/// A module or library of the program that has a bundle. After it is unloaded the Image stays for a while, because a
+/// thread may just have looked up one of its kernels. It is freed when some time has passed and no launch slot and no
+/// engine names it any more. Its bundle is unmapped with the last image that has it.
 struct Image {
-  const void* owner = nullptr;
+  const void* owner = nullptr;  ///< CUlibrary or CUmodule
   bool is_library = false;
-  CUcontext context = nullptr;  ///< of a module
-  std::shared_ptr<const store::MappedBundle> mapped;  ///< null: `bundle` is of CUPOLA_BUNDLE
+  CUcontext context = nullptr;  ///< the context of a module
+  std::shared_ptr<const store::MappedBundle> mapped;  ///< null: `bundle` is from CUPOLA_BUNDLE
   store::BundleView bundle;
   BesideLibrary beside[store::kImageKinds];  ///< by store::ImageKind
-  std::unordered_map<const store::KernelEntry*, Variant*> variants;
-  std::vector<const void*> handles;
+  std::unordered_map<const store::KernelEntry*, Variant*> variants;  ///< owned
+  std::vector<const void*> handles;  ///< CUfunctions and CUkernels of its kernels
 };
 
-/// Announced of an image that was unloaded, before it is freed: who names it still sets `*is_named`. Under ImagesMutex,
-/// so without a lock that is held while that is taken.
+/// Announced for an image that was unloaded, before it is freed: a subscriber that still names the image sets
+/// `*is_named`. Announced under ImagesMutex, so a subscriber must not wait for a lock under which others take that.
 extern Event<const Image&, bool*> image_to_be_freed;
 
-/// Held around all that changes an image or its variants.
+/// Held around everything that changes an image or its variants.
 pthread_mutex_t& ImagesMutex() noexcept;
 
-/// Opens the store; called once, when the driver has been opened.
+/// Opens the store. Called when the driver has been opened; later calls do nothing.
 void OpenVariantStore() noexcept;
 
-/// Whether there may be bundles at all.
+/// Whether there may be any bundles.
 bool HasVariantStore() noexcept;
 
-/// A note about this program, the executable and, where that is an interpreter, what it runs, from an
-/// earlier run to later ones: kept in the store. False where there is none, or no store.
+/// Whether an earlier run of this program left a note of that name in the store. A program is its
+/// executable and, if that is an interpreter, the script that it runs. False if there is no store.
 bool HasProgramNote(const char* name) noexcept;
-/// Leaves one; nothing where it cannot be kept. Allocates.
+/// Leaves a note for later runs; does nothing if it cannot be kept. Allocates.
 void LeaveProgramNote(const char* name) noexcept;
 
-/// An image was loaded: `owner` is a CUlibrary or CUmodule (`is_library`), `image` what the program
-/// gave, `context` the module's context. Looks for its bundle.
-void NoteImage(const void* owner, bool is_library, const void* image, CUcontext context) noexcept;
-/// The same for an image that came from the file `path`, which was as `before` says right before.
-void NoteImageFile(const void* owner, bool is_library, const char* path, const FileFacts& before,
+/// An image was loaded: looks for its bundle. `owner` is a CUlibrary (`is_library`) or CUmodule,
+/// `image` what the program gave, `context` the context of a module.
+void RegisterImage(const void* owner, bool is_library, const void* image, CUcontext context) noexcept;
+/// The same for an image that was loaded from the file `path`, which was as `before` says right before the load.
+void RegisterImageFile(const void* owner, bool is_library, const char* path, const FileFacts& before,
                    CUcontext context) noexcept;
-/// `function` was got from `owner` under `name`.
-void NoteKernel(const void* function, const void* owner, const char* name) noexcept;
-void NoteAlias(const void* alias, const void* function) noexcept;
-/// About to be unloaded, with nothing of it outstanding.
+/// The program got the handle `function` from `owner` under `name`.
+void RegisterKernel(const void* function, const void* owner, const char* name) noexcept;
+/// `alias` is another handle of the kernel `function`.
+void RegisterKernelAlias(const void* alias, const void* function) noexcept;
+/// The image is about to be unloaded; nothing of it is outstanding.
 void ForgetImage(const void* owner) noexcept;
-/// The context is about to end: its modules go, and what was prepared in it (PreparedVariant::context; null: nothing).
+/// The context is about to end: forgets its modules, and the variants that were prepared for `prepared_in`
+/// (PreparedVariant::context; null: none).
 void ForgetImagesOf(CUcontext context, const void* prepared_in) noexcept;
 
 /// The variant of a CUfunction or CUkernel, or null. Lock-free.
 Variant* FindVariant(const void* function) noexcept;
 
-/// A kernel of the library beside an image, in the current context, whose variables are copied on
-/// `stream` of that context; null where it cannot be used. Under ImagesMutex.
+/// The kernel `name` of the library beside an image, in `context`, which is current. Loads the library
+/// and fills its variables at first, by a copy on `stream`. Null if it cannot be used. The caller
+/// holds ImagesMutex.
 CUfunction FunctionBeside(Image* image, store::ImageKind kind, CUcontext context, CUstream stream,
                           const std::string& name) noexcept;
 

@@ -1,8 +1,8 @@
-// Libraries of ours whose image was unloaded, kept for the next image with the same bundle: programs load and
-// unload the same module again and again. It saves the load; and of each load of a module with fences of system
-// scope, as side modules have, the driver keeps some 900 bytes of the host's memory a fence and more of the
-// device's until the context ends [measured: docs/notes/2026-11-27-fences-in-modules.md]. All under
-// ImagesMutex.
+// Resting libraries: libraries of ours whose image was unloaded, kept loaded for the next image with the same
+// bundle, because programs load and unload the same module again and again. That saves the load. It also saves
+// memory: of each load of a module with fences of system scope, as side modules have, the driver keeps some 900
+// bytes of host memory a fence, and more of device memory, until the context ends [measured:
+// docs/notes/2026-11-27-fences-in-modules.md]. images.cpp owns the object and uses it under ImagesMutex.
 #pragma once
 
 #include <cuda.h>
@@ -18,14 +18,14 @@ namespace cupola::intercept {
 class RestingLibraries {
  public:
   static constexpr size_t kMost = 64;
-  static constexpr size_t kMostBytes = size_t{64} << 20;  ///< of their cubins
+  static constexpr size_t kMostBytes = size_t{64} << 20;  ///< the most bytes of their cubins
 
-  /// The library of `kind` that an image with the bundle of this key had, which is the caller's now; null: none
-  /// rests. What its variables point to is of that image.
+  /// Takes out a library of `kind` that an image with the bundle `key` had; the caller owns it then. Null: there is
+  /// none. Its variables still point into the earlier image, and must be filled anew.
   CUlibrary Take(const std::string& key, store::ImageKind kind) noexcept;
 
-  /// Nothing of `library` is outstanding, whose cubin has `bytes`. Unloads it, or those that rest longest, where
-  /// they would be too many: may wait for the device.
+  /// Puts in a library of which nothing is outstanding, and whose cubin has `bytes` bytes. If they become too many,
+  /// unloads those that rest longest; that may wait for the device.
   void Put(const std::string& key, store::ImageKind kind, CUlibrary library, size_t bytes) noexcept;
 
  private:
@@ -36,7 +36,7 @@ class RestingLibraries {
     size_t bytes;
   };
   std::deque<Resting> resting_;  // the oldest first
-  size_t bytes_ = 0;
+  size_t bytes_ = 0;             // sum over `resting_`
 };
 
 }  // namespace cupola::intercept

@@ -5,7 +5,8 @@
 
 namespace cupola::intercept {
 
-// A CUkernel only launches take.
+// Only launches take a CUkernel in place of a CUfunction, so the function of a library's kernel is
+// looked up.
 CUfunction OriginalOf(const Variant& variant, const void* program) noexcept {
   if (!variant.image->is_library) return static_cast<CUfunction>(const_cast<void*>(program));
   const auto get_kernel = CUPOLA_CALL_REAL(cuLibraryGetKernel, PFN_cuLibraryGetKernel_v12000);

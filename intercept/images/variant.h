@@ -1,5 +1,6 @@
-// Variant: a kernel of the program that has other forms in its image's bundle, and what is known and made of these. Plain
-// data: who writes which member, and when, is said there. Look-up by handle is in images.h.
+// Variant: a kernel of the program that has other forms in its image's bundle, with what is known of these forms and
+// what was prepared from them. Plain data, owned by its Image (images.h), which also has the look-up by handle. Members
+// say who writes them, and when.
 #pragma once
 
 #include <cuda.h>
@@ -16,20 +17,20 @@ namespace cupola::intercept {
 
 struct Image;
 
-/// A block shape and what fits of it.
+/// How many blocks of one block shape fit on the GPU.
 struct Shape {
   std::atomic<uint64_t> key{0};      ///< threads << 32 | dynamic shared bytes, + 1; 0 = free
-  std::atomic<uint32_t> workers{0};  ///< that fill the GPU; 0 = such a launch goes out plain
-  std::atomic<uint32_t> blocks{0};   ///< of the kernel as it is, that the GPU holds
+  std::atomic<uint32_t> workers{0};  ///< number of workers that fill the GPU; 0 = such launches go out plain
+  std::atomic<uint32_t> blocks{0};   ///< blocks of the original kernel that the GPU holds; UINT32_MAX = not known
   std::atomic<uint32_t> carveout{0};  ///< percent of shared memory that suits one worker less on each SM
 };
 
 /// A variant in one context.
 struct PreparedVariant {
   static constexpr uint32_t kShapes = 16;
-  std::atomic<const void*> context{nullptr};  ///< what preemption keeps of the context; null = free
-  CUfunction function = nullptr;  ///< of the variant; null = it cannot be used in this context
-  uint32_t most_shared = 0;       ///< bytes of dynamic shared memory that it may have so far
+  std::atomic<const void*> context{nullptr};  ///< LaunchContext of the context; null = the entry is free
+  CUfunction function = nullptr;  ///< the variant; null = it cannot be used in this context
+  uint32_t most_shared = 0;       ///< the limit of dynamic shared memory set for it so far, in bytes
   Shape shapes[kShapes];
 };
 
@@ -40,33 +41,35 @@ struct Variant {
   const store::KernelEntry* entry = nullptr;
   const store::ParameterEntry* parameters = nullptr;
   const char* name = nullptr;
-  bool usable = true;  ///< SettleVariant: exactness, configuration
+  // SettleVariant (launch/variant_use.h) writes the members from here to `history` once; whoever sees `settled`
+  // (acquire) may read them.
+  bool usable = true;  ///< it is exact enough, and the configuration allows it
   std::atomic<bool> settled{false};
-  bool is_ruled = false;       ///< the configuration names a form
+  bool is_ruled = false;       ///< a rule of the configuration names a form
   bool is_configured = false;  ///< the configuration wants the preemptible or sliced form
-  bool is_sliced = false;      ///< launches go out in slices: `prepared` is of the sliced form
+  bool is_sliced = false;      ///< launches go out in slices: `prepared` has the sliced form
   bool is_fallback = false;    ///< sliced only for want of a preemptible form that may be used
-  const models::PlanView* plan = nullptr;           ///< what was measured of it; null = nothing
-  const models::PlanKernel* plan_kernel = nullptr;  ///< its entry; null with `plan`
-  models::DurationModel* model = nullptr;  ///< MakeModel; null until settled, or out of memory
-  models::DurationModel* history = nullptr;  ///< what `model` falls back on; owned, as that is
+  const models::PlanView* plan = nullptr;           ///< the plan, if it has the kernel; else null
+  const models::PlanKernel* plan_kernel = nullptr;  ///< its entry there; null if `plan` is
+  models::DurationModel* model = nullptr;  ///< from MakeModel; null until settled, or if out of memory; owned
+  models::DurationModel* history = nullptr;  ///< what `model` falls back on; owned
   static constexpr uint32_t kTurnCounters = 64;
-  std::atomic<uint32_t> turns[kTurnCounters] = {};  ///< of Mode::kTurns, by a hash of the shape
-  PreparedVariant prepared[kContexts];
+  std::atomic<uint32_t> turns[kTurnCounters] = {};  ///< for PreemptMode::kTurns, by a hash of the shape
+  PreparedVariant prepared[kContexts];  ///< written under ImagesMutex
   /// Bit i: the driver has loaded the original in the context of engine i (intercept/tasks);
   /// kLiesElsewhere: its parameters are not where the bundle says.
   static constexpr uint32_t kLiesElsewhere = 1u << 31;
   std::atomic<uint32_t> loaded_for_tasks{0};
-  /// Dynamic shared memory that the program has allowed its launches last, in bytes, + 1; 0: they are
-  /// to go out as they are, for it has given them clusters. Any thread, relaxed.
+  /// The limit of dynamic shared memory that the program has set last for its launches, in bytes, + 1. 0: its
+  /// launches go out plain, because the program has given the kernel clusters. Any thread, relaxed.
   std::atomic<uint64_t> shared_below{UINT64_MAX};
-  /// The least time of 1024 blocks that was seen, of any shape. Any thread, relaxed.
+  /// The least time of 1024 blocks that was seen, of any shape, in nanoseconds; 0 = none. Any thread, relaxed.
   std::atomic<uint64_t> ns_per_1024_blocks{0};
 };
 
-/// Whether the kernel's own limits allow a launch of that block with so many bytes of dynamic shared
-/// memory: what they do not the driver refuses. Those of the device and .maxntid are looked at
-/// elsewhere, and the limit of shared memory that nobody has set.
+/// Whether the kernel's own limits allow a launch with that block shape and so many bytes of dynamic
+/// shared memory; the driver refuses what they do not allow. The limits of the device, .maxntid, and
+/// the limit of shared memory that holds if nobody has set one are checked elsewhere.
 inline bool KernelAllows(const Variant& variant, const uint32_t* block,
                          uint32_t shared_bytes) noexcept {
   const uint32_t* const required = variant.entry->required_threads;
@@ -75,8 +78,8 @@ inline bool KernelAllows(const Variant& variant, const uint32_t* block,
   return is_required && shared_bytes < variant.shared_below.load(std::memory_order_relaxed);
 }
 
-/// The kernel as the program has it, in the current context, or null; `program` (CUfunction or
-/// CUkernel) is what it launches.
+/// The original kernel in the current context, or null; `program` (CUfunction or CUkernel) is the
+/// handle that the program launches.
 CUfunction OriginalOf(const Variant& variant, const void* program) noexcept;
 
 }  // namespace cupola::intercept

@@ -7,13 +7,16 @@
 #include <sys/prctl.h>
 #include <xmmintrin.h>
 
-#include "intercept/preempt/agent_context.h"
-#include "intercept/preempt/counters.h"
-#include "intercept/preempt/demand.h"
-#include "intercept/preempt/gates.h"
-#include "intercept/preempt/gpu_board.h"
+#include "intercept/launch/agent_context.h"
+#include "intercept/launch/demand.h"
+#include "intercept/launch/gates.h"
+#include "intercept/launch/gpu_board.h"
+#include "intercept/launch/launch_context.h"
+#include "intercept/launch/launch_counters.h"
+#include "intercept/launch/preemption_settings.h"
+#include "intercept/launch/resident.h"
+#include "intercept/preempt/guarded_context.h"
 #include "intercept/preempt/guarded_launch.h"
-#include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/preemption.h"
 #include "intercept/preempt/waiting.h"
 #include "intercept/process/driver_calls.h"
@@ -22,42 +25,45 @@
 #include "intercept/process/notice.h"
 #include "intercept/process/own_thread.h"
 #include "intercept/process/thread_state.h"
-#include "intercept/tasks/task_demand.h"
 
 namespace cupola::intercept::preempt {
 namespace {
 
-constexpr uint64_t kIdleNs = 100'000'000;       // nothing under way: the daemon is looked after
-constexpr uint64_t kLeftNs = 1'000'000;         // it has no place any more
-// Stopped, and whoever asked may die. Of many processes that wait for their turn each looks rarer while
-// nothing changes: else their looks would take the processors that the one which runs needs.
+// How long the agent sleeps, or spins, between two looks, by what the last look found.
+constexpr uint64_t kIdleNs = 100'000'000;       // nothing under way: only the daemon is watched
+constexpr uint64_t kLeftNs = 1'000'000;         // the process has no board slot any more
+// Everything has stopped, and whoever asked may die. While nothing changes the agent looks ever more
+// rarely: if many processes wait for their turn, their looks would otherwise take the processors that
+// the running one needs.
 constexpr uint64_t kHeldNs = 10'000'000, kLongestHeldNs = 40'000'000;
 static_assert(kLongestHeldNs < kHeldLeaseNs / 2, "the lease is renewed at these looks");
 constexpr uint64_t kSpinNs = 300'000;           // stopped: a high-priority kernel is often shorter
-constexpr uint64_t kLookNs = 20'000, kLongestLookNs = 500'000;
+constexpr uint64_t kLookNs = 20'000, kLongestLookNs = 500'000;  // launches may stop or have stopped
 constexpr uint64_t kPlainLookNs = 250'000;  // asked, with plain launches under way; rarer with time
 constexpr uint64_t kLongestPlainLookNs = 10'000'000;
-// Asked so lately: it is likely to be asked again, or to be let go, and a sleeping thread takes 60 to
-// 250 us to wake on a virtual machine, more than most kernels that others stop for. So it looks
-// without sleeping, where it has a processor to itself.
+// The process was asked or let go a short time ago (hot_ns_), so that it is likely to be let go or
+// asked again soon. A sleeping thread takes 60 to 250 us to wake on a virtual machine, longer than
+// most kernels for which others stop it. So the agent looks without sleeping, if the process has
+// enough processors.
 constexpr uint64_t kHotLookNs = 2'000;
 constexpr int kProcessorsToSpin = 4;
-constexpr uint64_t kAskEveryNs = 10'000'000;    // whether contexts with launches are well
+constexpr uint64_t kAskEveryNs = 10'000'000;    // between questions whether contexts still work
 
 /// What one look at all contexts of a board found.
 struct Look {
   uint32_t running = 0;   ///< launches that are not complete
-  uint32_t yielded = 0;   ///< of these, that have left the SMs they were to leave
-  uint32_t doubtful = 0;  ///< of these, that may stop yet, or may have stopped
-  bool oldest_stopped = false;  ///< in some context; what came after it mostly waits for it
-  bool oldest_yielded = false;
-  uint32_t stopped = 0;   ///< of these, that have no blocks under way, nor any at a gate
+  uint32_t yielded = 0;   ///< how many of these have left the SMs that they were asked to leave
+  uint32_t doubtful = 0;  ///< how many of these may stop yet, or may have stopped unseen
+  bool oldest_stopped = false;  ///< in some context the oldest has stopped; later ones mostly wait for it
+  bool oldest_yielded = false;  ///< in some context the oldest counts in `yielded`
+  uint32_t stopped = 0;   ///< how many of these have no physical launch under way or at a gate
   bool acted = false;     ///< something was resumed
 };
 
 enum class ResumeWhen : uint8_t {
   kNow,
-  kGateOpens,  ///< whoever let the process go need not wait for the agent and its driver calls
+  kGateOpens,  ///< behind a gate: then the process that lets it go need not wait for the agent's
+               ///< driver calls
 };
 
 class Agent {
@@ -67,35 +73,36 @@ class Agent {
 
  private:
   Look LookAtAll(bool was_asked);
-  void LookAt(PreemptContext& context, bool was_asked, Look* look);
-  bool LookAt(PreemptContext& context, LaunchSlot& slot, uint32_t bound, Look* look);
-  void AskWhetherWell(PreemptContext& context);
-  void NoteGates(bool was_told, bool whole);
+  void LookAt(LaunchContext& context, bool was_asked, Look* look);
+  bool LookAt(LaunchContext& context, LaunchSlot& slot, uint32_t bound, Look* look);
+  void AskWhetherWell(LaunchContext& context);
+  void LookAtGates(bool was_told, bool whole);
   bool PlainIsOver() const;
   bool IsHeldAtGate() const;
-  void ResumeAtGate(PreemptContext& context);
+  void ResumeAtGate(LaunchContext& context);
   void Publish(const Look& look, uint64_t requests, bool is_answer);
   void Sleep(const Look& look, uint64_t requests, uint32_t seen);
   void SleepHeld(uint32_t seen);
   void Spin(uint32_t seen, uint64_t until_ns);
 
   GpuBoard& gpu_;
-  uint64_t polled_ns_ = 0, stopped_since_ns_ = 0;
-  uint64_t asked_ns_ = 0;  ///< when it was last asked, or let go
-  uint64_t whole_ns_ = 0;  ///< when it was asked for the whole GPU, while it is; else 0
-  uint64_t hot_ns_ = 0;    ///< how long after that it does not sleep
-  uint64_t look_ns_ = kLookNs;
-  uint64_t held_ns_ = kHeldNs;  ///< the next look while it is held and has stopped
-  uint64_t plain_look_ns_ = kPlainLookNs;  ///< while plain launches keep it from that
-  uint64_t asked_well_ns_ = 0;
-  bool had_gates_;                  ///< gates were put before it was asked
-  uint64_t closed_ns_ = 0;          ///< when the gate was closed, while it is; else 0
+  uint64_t polled_ns_ = 0;         ///< last GpuBoard::Poll
+  uint64_t stopped_since_ns_ = 0;  ///< since when launches wait because the whole GPU is asked for; 0 = they do not
+  uint64_t asked_ns_ = 0;  ///< when the process was last asked, or let go
+  uint64_t whole_ns_ = 0;  ///< since when it is asked for the whole GPU; 0 = it is not, or not known
+  uint64_t hot_ns_ = 0;    ///< for how long after asked_ns_ the agent does not sleep
+  uint64_t look_ns_ = kLookNs;  ///< time to the next look while launches are doubtful
+  uint64_t held_ns_ = kHeldNs;  ///< time to the next look while the process is asked and has stopped
+  uint64_t plain_look_ns_ = kPlainLookNs;  ///< the same while plain launches have not ended
+  uint64_t asked_well_ns_ = 0;      ///< when contexts were last asked whether they still work
+  bool had_gates_;                  ///< gates were put before the process was asked
+  uint64_t closed_ns_ = 0;          ///< since when the gate is closed; 0 = it is open
   uint64_t plain_when_closed_ = 0;  ///< the last plain launch that had gone out by then
 };
 
-// A stream for a resume that is not behind another physical launch of the same launch; kNoHelper:
-// there is none until one of them ends.
-uint32_t HelperFor(PreemptContext& context, const LaunchSlot& slot) {
+// Finds a helper stream for a resume, one that is not behind another physical launch of the same
+// launch. kNoHelper: there is none until one of them ends.
+uint32_t HelperFor(LaunchContext& context, const LaunchSlot& slot) {
   uint32_t helper = 0;
   {
     const MutexLock lock(context.slots_mutex);
@@ -104,9 +111,9 @@ uint32_t HelperFor(PreemptContext& context, const LaunchSlot& slot) {
   return helper < context.helper_count || AddHelper(context) ? helper : kNoHelper;
 }
 
-// Resumes what has stopped. The slot stays ours without the mutex: it has a physical launch that is
-// counted as under way.
-bool Resume(PreemptContext& context, LaunchSlot* slot, ResumeWhen when) {
+// Resumes a launch that has stopped. The slot stays with its launch while slots_mutex is not held,
+// because the physical launch counts as under way.
+bool Resume(LaunchContext& context, LaunchSlot* slot, ResumeWhen when) {
   const bool is_gated = when == ResumeWhen::kGateOpens;
   const uint32_t helper = HelperFor(context, *slot);
   if (helper == kNoHelper) return false;
@@ -116,7 +123,7 @@ bool Resume(PreemptContext& context, LaunchSlot* slot, ResumeWhen when) {
     workers = context.slots.WorkersToResume(*slot);
     if (workers != 0) physical = context.slots.BeginPhysical(slot, workers, helper);
     if (physical == kNoPhysical) return false;
-    if (is_gated) passage = context.slots.NoteGate(slot, /*is_resume=*/true);
+    if (is_gated) passage = context.slots.AddGate(slot, /*is_resume=*/true);
     const bool is_asked = !is_gated && context.gpu->requests() != 0;
     slot->looked_at_bound = is_asked ? context.gpu->sm_bound() : 0;
   }
@@ -127,57 +134,59 @@ bool Resume(PreemptContext& context, LaunchSlot* slot, ResumeWhen when) {
     slot->stopped = true;
     return false;
   }
-  // Counted first: the program may end as soon as its kernel has. (Harvest counts those at a gate.)
+  // Counted before the launch, because the program may end as soon as its kernel has. (Harvest counts
+  // the resumes behind gates.)
   if (!is_gated) CountResumes(context, 1);
   const uint64_t begun_ns = MonotonicNs();
   const CUresult result = LaunchPhysical(context, *slot, physical);
   if (result == CUDA_SUCCESS) {
-    if (!is_gated) context.gpu->NoteResume(MonotonicNs() - begun_ns);
+    if (!is_gated) context.gpu->RecordResumeTime(MonotonicNs() - begun_ns);
     return true;
   }
   {
     const MutexLock lock(context.slots_mutex);
     context.slots.CancelPhysical(slot, physical);
   }
-  // A launch that the driver took once it refuses only when the context is beyond repair.
+  // The driver took this launch once before: it refuses only if the context is beyond repair.
   static std::atomic_flag said;
   SayOnce(said, Level::kWarn, {"a preempted kernel cannot be resumed: error ", Decimal(result)});
   GiveUp(context);
   return false;
 }
 
-// What became of one running launch that is asked to leave the SMs below `bound` (0: not asked).
-// Returns whether it may be resumed.
-bool Agent::LookAt(PreemptContext& context, LaunchSlot& slot, uint32_t bound, Look* look) {
+// Looks at one running launch that is asked to leave the SMs below `bound` (0: not asked). Returns
+// whether it may be resumed.
+bool Agent::LookAt(LaunchContext& context, LaunchSlot& slot, uint32_t bound, Look* look) {
   const LaunchSlots& slots = context.slots;
-  if (slot.is_gated) {  // as if it had stopped before its first block
+  if (slot.is_gated) {  // counts as stopped: none of its blocks has begun
     ++look->yielded;
     return false;
   }
   const bool has_ended = slot.live == 0;
   const uint32_t away = has_ended ? 0 : slots.WorkersAway(slot);
   if ((has_ended && !slot.stopped) || (away != 0 && !slot.gave_sms)) {
-    Count(counters.preemptions);
+    Count(launch_counters.preemptions);
     gpu_.slot().preemptions.fetch_add(1, std::memory_order_relaxed);
   }
   if (has_ended && !slot.stopped) {
     slot.stopped_ns = MonotonicNs();
-    if (slot.begun_ns < whole_ns_) gpu_.NoteStop(slot.stopped_ns - whole_ns_);
+    if (slot.begun_ns < whole_ns_) gpu_.RecordStopTime(slot.stopped_ns - whole_ns_);
   }
   slot.stopped = has_ended;
   slot.gave_sms = has_ended || away != 0;
   look->yielded += slots.HasYielded(slot, bound, gpu_.sm_count());
   look->doubtful += slot.may_have_stopped && !has_ended;
   look->stopped += has_ended;
-  // Those that leave do so one after the other: they come back together, not one by one.
+  // Workers leave one after the other. They are resumed together, once no more have left since the
+  // last look.
   const bool all_have_left = has_ended || away == slot.away_seen;
   slot.away_seen = away;
-  // Where it is to leave some SMs only, one that has ended can run on the others.
+  // If only some SMs are asked for, a launch that stopped as a whole can run on the others.
   const bool has_room = bound != runtime::kAllSms && has_ended;
   return (bound == 0 || has_room) && all_have_left;
 }
 
-void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
+void Agent::LookAt(LaunchContext& context, bool was_asked, Look* look) {
   if (context.gpu != &gpu_ || context.outstanding.load() == 0) return;
   Harvest(context);
   LaunchSlot* resume[kSlots];
@@ -202,7 +211,7 @@ void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
     }
   }
   if (count != 0) {
-    // Before it runs again; those who look at it hear of that with the rest (Publish).
+    // `stopped` is cleared before the launch runs again. Publish tells the waiting processes.
     if (gpu_.requests() == 0 && !gpu_.has_left()) gpu_.slot().stopped.store(0);
     (void)TakeContext(context.context);
   }
@@ -211,15 +220,16 @@ void Agent::LookAt(PreemptContext& context, bool was_asked, Look* look) {
   }
 }
 
-// Whether what is put behind a gate now waits there until nobody asks for the whole GPU. Where
-// processes share a context a gate opens later than the agent launches.
+// Whether a resume behind a gate would wait there until nobody asks for the whole GPU. If processes
+// share a context this is false: a gate would open later than the agent could launch.
 bool Agent::IsHeldAtGate() const {
-  return settings.gate_every != 0 && !gpu_.shares_context() && gpu_.requests() != 0 &&
+  return preemption_settings.gate_every != 0 && !gpu_.shares_context() && gpu_.requests() != 0 &&
          gpu_.sm_bound() == runtime::kAllSms && gpu_.slot().gate.load() == 0;
 }
 
-// Behind the gate they count as stopped until their stream has come through it.
-void Agent::ResumeAtGate(PreemptContext& context) {
+// Puts the resumes of stopped launches behind a gate. They count as stopped until their stream has
+// passed it.
+void Agent::ResumeAtGate(LaunchContext& context) {
   if (context.gpu != &gpu_ || context.outstanding.load() == 0 || !IsHeldAtGate()) return;
   if (MayBeInDriver(context)) return;  // resumed when nobody asks any more
   LaunchSlot* stopped[kSlots];
@@ -237,10 +247,11 @@ void Agent::ResumeAtGate(PreemptContext& context) {
   for (uint32_t i = 0; i < count; ++i) Resume(context, stopped[i], ResumeWhen::kGateOpens);
 }
 
-// The launches of a context that faulted would never be complete, and its demand would never end.
-void Agent::AskWhetherWell(PreemptContext& context) {
+// Gives up a context that faulted: its launches would never be complete, and its demand would never
+// end.
+void Agent::AskWhetherWell(LaunchContext& context) {
   if (context.gpu != &gpu_ || context.outstanding.load() == 0) return;
-  if (context.state.load() != PreemptContext::State::kReady || MayBeInDriver(context)) return;
+  if (context.state.load() != LaunchContext::State::kReady || MayBeInDriver(context)) return;
   (void)TakeContext(context.context);
   (void)IsWell(context);
 }
@@ -248,24 +259,24 @@ void Agent::AskWhetherWell(PreemptContext& context) {
 Look Agent::LookAtAll(bool was_asked) {
   const MutexLock lock(gpu_.agent_mutex);
   Look look;
-  ForEachContext([&](PreemptContext& context) { LookAt(context, was_asked, &look); });
+  ForEachContext([&](LaunchContext& context) { LookAt(context, was_asked, &look); });
   if (gpu_.requests() == 0) {
-    if (!tasks::GoOn(gpu_)) ++look.doubtful;
-  } else if (tasks::IsResidentOn(gpu_)) {
-    tasks::Hold(gpu_);
+    if (!resident.tasks.go_on(gpu_)) ++look.doubtful;
+  } else if (resident.tasks.are_on(gpu_)) {
+    resident.tasks.hold(gpu_);
     ++look.running;
     ++look.doubtful;
   }
   const uint64_t now = MonotonicNs();
   if (look.running != 0 && now - asked_well_ns_ >= kAskEveryNs) {
     asked_well_ns_ = now;
-    ForEachContext([&](PreemptContext& context) { AskWhetherWell(context); });
+    ForEachContext([&](LaunchContext& context) { AskWhetherWell(context); });
   }
   return look;
 }
 
-void Agent::NoteGates(bool was_told, bool whole) {
-  const bool may_hold = GatesMayHold(gpu_);  // before that: once it is asked they may
+void Agent::LookAtGates(bool was_told, bool whole) {
+  const bool may_hold = GatesMayHold(gpu_);  // read first: once the process is asked it is true
   if (gpu_.requests() == 0) had_gates_ = may_hold;
   if (!whole) {
     closed_ns_ = 0;
@@ -276,9 +287,9 @@ void Agent::NoteGates(bool was_told, bool whole) {
 }
 
 // Whether the plain launches that the device may still work on are over, as far as can be known.
-// What goes out while the gate is closed waits there, where gates are put. What went out before
-// comes to a gate of its own within the time that lies between two, by what launches took of late:
-// twice that, for they are judged by their mean.
+// Launches that go out while the gate is closed wait at it, if gates are put. The launches before
+// them reach a gate within the time that lies between two gates (BetweenGatesNs). The agent waits
+// twice that time, because launches are judged by their mean.
 bool Agent::PlainIsOver() const {
   const DemandState& demand = gpu_.demand;
   const bool is_held = closed_ns_ != 0 && GatesMayHold(gpu_);
@@ -288,8 +299,8 @@ bool Agent::PlainIsOver() const {
   return is_held && had_gates_ && between_ns != 0 && MonotonicNs() - closed_ns_ >= 2 * between_ns;
 }
 
-// `is_answer`: the look came after the requests that stand now. What was launched plain beside a
-// guarded launch mostly waits for that.
+// Tells the board what the look found. `is_answer`: the look came after the requests that stand now.
+// While guarded launches run, plain ones do not count, because they mostly wait for the guarded ones.
 void Agent::Publish(const Look& look, uint64_t requests, bool is_answer) {
   const bool stopped =
       requests != 0 &&
@@ -315,7 +326,8 @@ void Agent::Spin(uint32_t seen, uint64_t until_ns) {
   }
 }
 
-// Until it is told something, or it is time to look after the lease and those who asked.
+// Sleeps until the agent is woken, or until it must renew the lease and check that the requesters are
+// still alive.
 void Agent::SleepHeld(uint32_t seen) {
   gpu_.demand.agent_wakes_ns.store(MonotonicNs() + held_ns_);
   sched::WaitForWake(gpu_.slot(), seen, held_ns_);
@@ -327,14 +339,15 @@ void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
   const uint64_t now = MonotonicNs();
   const uint64_t hot_until = asked_ns_ + hot_ns_;
   if (look.acted) look_ns_ = kLookNs;
-  // What was resumed beside those that ask may stop again, or end, and nobody wakes us then.
+  // A launch that was resumed on the SMs that are not asked for may stop again, or end, without
+  // anybody waking the agent.
   const bool resumed_beside = look.acted && requests != 0;
   if (requests != 0 && look.oldest_stopped && !resumed_beside) {
     if (hot_ns_ != 0) Spin(seen, std::max(now + kSpinNs, hot_until));
     return SleepHeld(seen);
   }
   if (look.doubtful != 0 || resumed_beside) {
-    // The device tells nobody: look at its words, often at first.
+    // The device wakes nobody: the agent reads its words, often at first.
     if (now < hot_until) return Spin(seen, now + kHotLookNs);
     sched::WaitForWake(gpu_.slot(), seen, look_ns_);
     if (look_ns_ < kLongestLookNs) look_ns_ += look_ns_ / 8 + 1;
@@ -342,7 +355,7 @@ void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
   }
   look_ns_ = kLookNs;
   if (now < hot_until && look.running != 0) return Spin(seen, hot_until);
-  gpu_.demand.agent_wakes_ns.store(now + kIdleNs);  // before the phase of demand is read
+  gpu_.demand.agent_wakes_ns.store(now + kIdleNs);  // before DemandTickNs reads the phase (Begin)
   const bool has_plain = requests != 0 && !PlainIsOver();
   const bool lingers = gpu_.demand.end_at_ns.load() != 0;
   if (requests != 0 && look.running == 0 && !has_plain && !lingers) return SleepHeld(seen);
@@ -357,19 +370,20 @@ void Agent::Sleep(const Look& look, uint64_t requests, uint32_t seen) {
 }
 
 void Agent::Run() {
-  ++this_thread.depth;  // what the driver does on this thread is not the program's
+  ++this_thread.depth;  // driver calls of this thread are not the program's
   const RelaxedCapture relaxed;
   prctl(PR_SET_TIMERSLACK, 1'000UL);
   cpu_set_t processors;
   const bool may_spin = sched_getaffinity(0, sizeof(processors), &processors) == 0 &&
                         CPU_COUNT(&processors) >= kProcessorsToSpin;
-  hot_ns_ = may_spin ? settings.hot_ns : 0;
+  hot_ns_ = may_spin ? preemption_settings.hot_ns : 0;
   uint32_t last_seen = gpu_.slot().wake.load(), last_own = gpu_.own_wakes.load();
   for (;;) {
     const uint32_t seen = gpu_.slot().wake.load();
     if (gpu_.has_left()) {
-      // The process ends, or has no place any more. What still runs is held by nobody; who asks renews
-      // every 10 ms. The slot's futex is not for us: the slot may be another's.
+      // The process ends, or has lost its slot. Nobody may hold the work that still runs; requesters
+      // renew their requests every 10 ms, so they are dropped again each time. The agent does not sleep
+      // on the slot's futex, because the slot may belong to another process.
       gpu_.DropRequestsAfterLeaving();
       (void)LookAtAll(true);
       LetContextGo();
@@ -388,23 +402,23 @@ void Agent::Run() {
       plain_look_ns_ = kPlainLookNs;
     }
     const bool whole = gpu_.requests() != 0 && gpu_.sm_bound() == runtime::kAllSms;
-    // Where only the bound grew nobody told us, and the time is not known.
+    // If only the bound grew nobody woke the agent, and the time of the request is not known.
     if (was_told || !whole) whole_ns_ = whole ? asked_ns_ : 0;
     last_seen = seen;
     last_own = own;
-    NoteGates(was_told, whole);
-    // Whoever closed it may have died before it could open it again.
+    LookAtGates(was_told, whole);
+    // The process that closed the gate may have died before it could open it again.
     if (gpu_.requests() == 0 && gpu_.slot().gate.load() == 0) sched::SettleGate(gpu_.slot());
     const Look look = LookAtAll(was_asked);
     const uint64_t requests = gpu_.requests();
     Publish(look, requests, is_asked && gpu_.slot().wake.load() == seen);
-    // After that: who waits for the stop hears of it first.
+    // After Publish, so that the process that waits for the stop hears of it first.
     if (look.stopped != 0 && IsHeldAtGate()) {
       const MutexLock lock(gpu_.agent_mutex);
-      ForEachContext([&](PreemptContext& context) { ResumeAtGate(context); });
+      ForEachContext([&](LaunchContext& context) { ResumeAtGate(context); });
     }
     if (was_told && requests == 0) gpu_.WakeHeldThreads();
-    // Whoever let it go leaves it to the agent to tell the daemon (ReleaseDemand).
+    // The process that let this one go leaves it to this agent to ring the daemon (ReleaseDemand).
     if (was_told && requests == 0 && gpu_.board().header().attention.load() != 0) {
       sched::RingBell(gpu_.board().header());
     }

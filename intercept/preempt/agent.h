@@ -1,23 +1,29 @@
-// The agent: one thread a board in use. It resumes preempted launches when nobody asks to yield any
-// more, accounts for what is complete, and keeps this process's words on the board true. It never
-// launches on a stream of the program, takes no mutex that others hold over a driver call, of
-// another board's agent least of all, runs in relaxed capture mode and takes no signal.
+// The agent: one thread for each board in use, started with the board's first context
+// (ResidentGuarded::start_agent). It resumes preempted launches when nobody asks the process to
+// yield any more, accounts for launches that are complete, and keeps what the board says of this
+// process up to date. It never launches on a stream of the program, and takes no mutex that others
+// hold over a driver call, least of all that of another board's agent. It runs in relaxed capture
+// mode and takes no signals.
 #pragma once
 
 #include <cstdint>
 
 #include <pthread.h>
 
+namespace cupola::intercept {
+class GpuBoard;
+struct LaunchContext;
+struct LaunchSlot;
+}  // namespace cupola::intercept
+
 namespace cupola::intercept::preempt {
 
-class GpuBoard;
-struct PreemptContext;
-struct LaunchSlot;
-
-/// Starts the thread of a board; once.
+/// Starts the thread of a board at the first call; later calls do nothing. If no thread can be
+/// started this is logged, and launches of the board go out plain.
 void StartAgent(GpuBoard* gpu) noexcept;
 
-/// While it lives, the agent of that board touches no context.
+/// While it lives, the agent of that board touches no context. The constructor waits until the
+/// agent has finished its look.
 class AgentPause {
  public:
   explicit AgentPause(GpuBoard& gpu) noexcept;

@@ -1,5 +1,5 @@
-// How much of an SM's memory is to be shared memory, the rest being L1 cache. Any thread; asks the
-// driver about a function that is loaded, and so waits for nothing.
+// The carve-out: how much of an SM's memory is shared memory; the rest is L1 cache. Any thread. The
+// driver is asked about a function that is already loaded, so nothing waits.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,10 @@
 
 namespace cupola::intercept::preempt {
 
-/// Percent of the SM's shared memory that `blocks` blocks of `function` need, each with `dynamic_shared`
-/// bytes of it, rounded down (the driver takes the next configuration that it has); 0 = not known. CUDA
-/// Driver API, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT.
+/// The percentage of the SM's shared memory that `blocks` blocks of `function` need, each with
+/// `dynamic_shared` bytes of dynamic shared memory; 0 = not known. It is rounded down, because the driver
+/// takes the next larger configuration that it has. CUDA Driver API,
+/// CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT.
 uint32_t CarveoutFor(CUfunction function, uint32_t dynamic_shared, uint32_t blocks,
                      CUdevice device) noexcept;
 

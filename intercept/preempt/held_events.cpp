@@ -1,20 +1,20 @@
-// Events, executable graphs and freed memory that came behind what the program holds: who waits for them
+// Events and executable graphs that came behind a hold (host_holds.h): a stream that waits for one of them
 // is held as well.
 #include <atomic>
 
 #include "intercept/facts/graphs.h"
 #include "intercept/preempt/host_holds.h"
-#include "intercept/preempt/preemption.h"
 #include "intercept/process/driver_calls.h"
 #include "intercept/process/handle_map.h"
+#include "intercept/process/participation.h"
 
 namespace cupola::intercept::preempt {
 namespace {
 
 constexpr uint64_t kBehindHold = 1, kForeign = 2;
-HandleMap events;  // CUevent -> one of these
-HandleMap graphs;  // CUgraphExec -> the hold that its last launch came behind
-// A hold behind which a graph with nodes that record events was launched: any event may be one of these.
+HandleMap events;  // CUevent -> kBehindHold or kForeign
+HandleMap graphs;  // CUgraphExec -> the hold that its last launch made (BeginGraph)
+// The hold of the last held graph that has nodes which record events: any event may be one of those.
 std::atomic<uint64_t> hold_of_any_event{0};
 
 bool IsOver(CUevent event) {
@@ -24,7 +24,7 @@ bool IsOver(CUevent event) {
 
 }  // namespace
 
-void NoteRecorded(CUevent event, const StreamKey& key, CUstream stream, bool per_thread) noexcept {
+void OnEventRecorded(CUevent event, const StreamKey& key, CUstream stream, bool per_thread) noexcept {
   if (events.Find(event, 0) == kForeign) return;
   if (IsHeld(key, stream, per_thread)) {
     events.Set(event, kBehindHold);
@@ -33,12 +33,12 @@ void NoteRecorded(CUevent event, const StreamKey& key, CUstream stream, bool per
   }
 }
 
-void NoteRecordedInAll(CUevent event) noexcept {
+void OnEventRecordedInContext(CUevent event) noexcept {
   if (AnyIsHeld()) events.Set(event, kBehindHold);
 }
 
-void NoteForeignEvent(CUevent event) noexcept {
-  static std::atomic_flag watches;  // for good: waits for it are to be looked at
+void AddForeignEvent(CUevent event) noexcept {
+  static std::atomic_flag watches;  // never undone: from now on waits for events must be looked at
   if (!watches.test_and_set()) Watch(1);
   events.Set(event, kForeign);
 }
@@ -51,7 +51,7 @@ bool MayHold(CUevent event) noexcept {
   return false;
 }
 
-// A launch of it comes behind its last one.
+// A launch of an executable graph runs behind the graph's last launch, so it is held if that was.
 uint64_t BeginGraph(CUgraphExec exec, const StreamKey& key, CUstream stream,
                     bool per_thread) noexcept {
   const GraphNodes nodes = NodesOf(exec);

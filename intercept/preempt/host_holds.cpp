@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "intercept/facts/live_streams.h"
-#include "intercept/path/launch_path.h"
-#include "intercept/preempt/preempt_context.h"
-#include "intercept/preempt/preemption.h"
+#include "intercept/launch/launch.h"
+#include "intercept/launch/launch_context.h"
 #include "intercept/process/driver_calls.h"
 #include "intercept/process/fast_clock.h"
 #include "intercept/process/mutex_lock.h"
+#include "intercept/process/participation.h"
 #include "intercept/process/patient_wait.h"
 #include "intercept/process/thread_state.h"
 
@@ -25,35 +25,38 @@ std::atomic<uint32_t> holds{0};
 
 namespace {
 
-// Between two questions of one stream: a question takes about a microsecond, a launch three.
+// The time between two questions about one stream. A question takes about a microsecond, a launch three.
 constexpr uint64_t kAskEveryNs = 50'000;
-constexpr size_t kMostAsked = 16;  // streams that one launch asks about
+constexpr size_t kMostAsked = 16;  // the most streams that one launch asks about
 constexpr int kNoWord = -1;
 
+// A stream that is recorded as held, or all streams of a context (`is_all`).
 struct HeldStream {
-  uint64_t ticket = 0;   ///< names it; never given twice
-  uint64_t context = 0;  ///< CUcontext; 0 = all
+  uint64_t ticket = 0;   ///< the name of the hold; never given twice
+  uint64_t context = 0;  ///< CUcontext; 0 = all contexts
   uint64_t id = 0;       ///< StreamKey::stream
-  CUstream handle = nullptr;  ///< as it is asked about
-  const ThreadState* thread = nullptr;  ///< who alone can name it; null: anybody
-  bool is_blocking = false;
+  CUstream handle = nullptr;  ///< the handle by which the driver is asked about it
+  const ThreadState* thread = nullptr;  ///< for a per-thread default stream: the thread that owns it,
+                                        ///< which alone can name it; null: any thread can
+  bool is_blocking = false;  ///< the stream synchronises with the legacy stream
   bool is_all = false;      ///< all streams of the context, until `event` is over
   CUevent event = nullptr;
-  bool has_freed = false;   ///< memory was freed behind it
-  uint32_t calls = 0;       ///< under way: the driver does not know of them yet
-  bool is_paused = false;   ///< it is not to be asked about
-  uint32_t asking = 0;      ///< threads that ask the driver about it without the mutex
-  bool is_over = false;     ///< nothing is held: goes when nobody asks
-  uint64_t put = 0;         ///< number of the last thing that was put into it and holds it
-  uint64_t marked = 0;      ///< the same, behind which the marker is
-  int word = kNoWord;       ///< of the context's, that markers are written to
-  uint32_t value = 0;       ///< what the last marker writes
-  PreemptContext* words = nullptr;  ///< whose words
-  uint64_t asked_ns = 0;
+  bool has_freed = false;   ///< memory was freed on the stream behind the hold
+  uint32_t calls = 0;       ///< holding calls under way: the driver may not know of them yet
+  bool is_paused = false;   ///< the driver must not be asked about it (PauseHoldsOf)
+  uint32_t asking = 0;      ///< threads that are asking the driver about it without the mutex
+  bool is_over = false;     ///< the hold has passed: removed when nobody asks about it
+  uint64_t put = 0;         ///< number of the last hold that was put into the stream
+  uint64_t marked = 0;      ///< number of the last hold that has a marker behind it
+  int word = kNoWord;       ///< index of the context's word to which the stream's markers write
+  uint32_t value = 0;       ///< the value that the last marker writes
+  LaunchContext* words = nullptr;  ///< the context that `word` belongs to
+  uint64_t asked_ns = 0;    ///< when the driver was last asked about it
 };
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-std::vector<HeldStream>* streams = nullptr;  // under the mutex; never freed
+// All under the mutex. The list is never freed.
+std::vector<HeldStream>* streams = nullptr;
 uint64_t tickets = 0, put_so_far = 0;
 
 std::vector<HeldStream>& Streams() {
@@ -88,7 +91,8 @@ void RemoveLocked(HeldStream* one) {
   Unwatch(1);
 }
 
-// While somebody asks about it, it stays: whoever destroys the stream waits for that.
+// Marks the hold as passed. The entry stays while a thread asks about the stream, because the thread
+// that destroys the stream waits for that (Forget).
 void EndLocked(HeldStream* one) {
   one->is_over = true;
   if (one->asking == 0) RemoveLocked(one);
@@ -100,7 +104,8 @@ bool IsReached(const HeldStream& one) {
   return static_cast<int32_t>(said - one.value) >= 0;
 }
 
-// Default streams are named by what is current, a thread's own by that thread.
+// Whether this thread can ask the driver about the stream now. Only the owner of a per-thread default
+// stream can name it, and a default stream only where its context is current.
 bool CanBeAsked(const HeldStream& one, uint64_t now_ns) {
   if (one.is_paused || now_ns - one.asked_ns < kAskEveryNs) return false;
   if (one.is_all) return one.event != nullptr;
@@ -109,7 +114,7 @@ bool CanBeAsked(const HeldStream& one, uint64_t now_ns) {
   return !is_default || reinterpret_cast<uint64_t>(CurrentContext()) == one.context;
 }
 
-// Whether the driver says that it has nothing to do. A stream that captures must not be asked.
+// Whether the driver says that the stream has nothing to do. A stream that captures must not be asked.
 bool HasNothingToDo(const HeldStream& one) {
   const RelaxedCapture relaxed;
   if (one.is_all) {
@@ -119,7 +124,8 @@ bool HasNothingToDo(const HeldStream& one) {
   return !scope.is_any_open() && AskStream(one.handle) != CUDA_ERROR_NOT_READY;
 }
 
-// With the mutex, which it gives up while it asks. Also true where that is not known.
+// Whether the hold may still be there. The caller holds the mutex, which is released while the driver is
+// asked. In doubt the answer is true.
 bool IsHeldLocked(uint64_t ticket) {
   HeldStream* one = FindLocked(ticket);
   if (one == nullptr || one->is_over) return false;
@@ -158,7 +164,7 @@ bool AnyIsHeldLocked(Matches&& matches) {
   return any;
 }
 
-// Nobody asks about what it removes any more.
+// Removes the matching entries, once no thread asks the driver about them.
 template <typename Matches>
 void Forget(Matches&& matches) {
   if (!AnyIsHeld()) return;
@@ -179,8 +185,8 @@ void Forget(Matches&& matches) {
   pthread_mutex_unlock(&mutex);
 }
 
-// Work of blocking streams comes behind that of the legacy stream, and the other way round: they count
-// as one.
+// A predicate: whether work on the stream `key` comes behind a held stream. Work of blocking streams comes
+// behind that of the legacy stream and the other way round, so they all count as one stream.
 auto ComesBefore(const StreamKey& key, bool is_blocking) {
   return [key, is_blocking](const HeldStream& one) {
     if (one.is_all) return one.context == 0 || one.context == key.context;
@@ -248,9 +254,9 @@ bool IsStillHeld(uint64_t hold) noexcept {
   return IsHeldLocked(hold);
 }
 
-// The call that puts the marker is one for the same stream as the launch behind it.
-void MarkHeld(PreemptContext& context, const LaunchFacts& facts, const StreamKey& key) noexcept {
-  if (context.status_device == 0 || IsCapturing(facts.stream, facts.per_thread)) return;
+// The marker goes into the same stream, by the same form of call, as the launch behind it.
+void MarkHeld(LaunchContext& context, const Launch& launch, const StreamKey& key) noexcept {
+  if (context.status_device == 0 || IsCapturing(launch.stream, launch.per_thread)) return;
   uint64_t ticket = 0, put = 0;
   uint32_t value = 0;
   int word = kNoWord;
@@ -260,7 +266,7 @@ void MarkHeld(PreemptContext& context, const LaunchFacts& facts, const StreamKey
     if (one == nullptr || one->is_over || one->calls != 0 || one->marked == one->put) return;
     if (one->word == kNoWord) {
       const int free = std::countr_one(context.hold_words);
-      if (free == PreemptContext::kHoldWords) return;
+      if (free == LaunchContext::kHoldWords) return;
       context.hold_words |= uint64_t{1} << free;
       one->word = free;
       one->words = &context;
@@ -272,8 +278,8 @@ void MarkHeld(PreemptContext& context, const LaunchFacts& facts, const StreamKey
     value = ++context.hold_values[word];
   }
   const auto write = Real<PFN_cuStreamWriteValue32_v11070>(
-      facts.per_thread ? Call::k_cuStreamWriteValue32_v2_ptsz : Call::k_cuStreamWriteValue32_v2);
-  if (write(facts.stream, context.HoldWordDevice(word), value, 0) != CUDA_SUCCESS) return;
+      launch.per_thread ? Call::k_cuStreamWriteValue32_v2_ptsz : Call::k_cuStreamWriteValue32_v2);
+  if (write(launch.stream, context.HoldWordDevice(word), value, 0) != CUDA_SUCCESS) return;
   if (context.outstanding.load() != 0) context.queued.Add(1);
   const MutexLock lock(mutex);
   HeldStream* const one = FindLocked(ticket);
@@ -287,7 +293,7 @@ uint64_t HoldsSoFar() noexcept {
   return put_so_far;
 }
 
-void NoteWaitedFor(CUcontext context, uint64_t stream, bool whole_context,
+void ReleaseHoldsWaitedFor(CUcontext context, uint64_t stream, bool whole_context,
                    uint64_t holds_before) noexcept {
   const auto of = reinterpret_cast<uint64_t>(context);
   const MutexLock lock(mutex);
@@ -300,7 +306,7 @@ void NoteWaitedFor(CUcontext context, uint64_t stream, bool whole_context,
   }
 }
 
-void NoteFreed(const StreamKey& key, CUstream stream, bool per_thread) noexcept {
+void OnMemoryFreed(const StreamKey& key, CUstream stream, bool per_thread) noexcept {
   if (!IsHeld(key, stream, per_thread)) return;
   const auto comes_before = ComesBefore(key, IsBlocking(stream, per_thread));
   const MutexLock lock(mutex);
@@ -355,7 +361,7 @@ void StartHostHolds() noexcept {
 
 void ForgetHoldsAfterFork() noexcept {
   mutex = PTHREAD_MUTEX_INITIALIZER;
-  streams = nullptr;  // left behind: another thread of the parent may have been changing it
+  streams = nullptr;  // not freed: another thread of the parent may have been changing it
   internal::holds.store(0);
   ForgetHeldEventsAfterFork();
 }

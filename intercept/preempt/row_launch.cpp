@@ -9,9 +9,9 @@ CUresult LaunchRow(const RowLaunch& row, uint32_t blocks) noexcept {
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, row.arguments, CU_LAUNCH_PARAM_BUFFER_SIZE,
                    &bytes, CU_LAUNCH_PARAM_END};
   if (row.attributes.count == 0) {
-    const auto launch = Real<PFN_cuLaunchKernel_v4000>(row.per_thread ? Call::k_cuLaunchKernel_ptsz
+    const auto launch_kernel = Real<PFN_cuLaunchKernel_v4000>(row.per_thread ? Call::k_cuLaunchKernel_ptsz
                                                                       : Call::k_cuLaunchKernel);
-    return launch(row.function, blocks, 1, 1, row.block[0], row.block[1], row.block[2],
+    return launch_kernel(row.function, blocks, 1, 1, row.block[0], row.block[1], row.block[2],
                   row.shared_bytes, row.stream, nullptr, extra);
   }
   CUlaunchConfig config{};
@@ -24,9 +24,9 @@ CUresult LaunchRow(const RowLaunch& row, uint32_t blocks) noexcept {
   config.hStream = row.stream;
   config.attrs = const_cast<CUlaunchAttribute*>(row.attributes.list);
   config.numAttrs = row.attributes.count;
-  const auto launch = Real<PFN_cuLaunchKernelEx_v11060>(
+  const auto launch_kernel = Real<PFN_cuLaunchKernelEx_v11060>(
       row.per_thread ? Call::k_cuLaunchKernelEx_ptsz : Call::k_cuLaunchKernelEx);
-  return launch(&config, row.function, nullptr, extra);
+  return launch_kernel(&config, row.function, nullptr, extra);
 }
 
 }  // namespace cupola::intercept::preempt

@@ -1,4 +1,5 @@
-// Launching a row of blocks of a variant: a physical launch, or a slice. Stateless; any thread.
+// Launches a row of blocks of a variant, a one-dimensional grid: a physical launch or a slice.
+// Stateless; any thread.
 #pragma once
 
 #include <cstddef>
@@ -6,23 +7,24 @@
 
 #include <cuda.h>
 
-#include "intercept/preempt/launch_arguments.h"
+#include "intercept/launch/launch_arguments.h"
 
 namespace cupola::intercept::preempt {
 
-/// All but the number of blocks.
+/// Everything about the launch except the number of blocks.
 struct RowLaunch {
   CUfunction function;
   const uint32_t* block;  ///< three numbers
   uint32_t shared_bytes;
   CUstream stream;
-  bool per_thread;  ///< the form whose stream 0 is the per-thread default stream
+  bool per_thread;  ///< the _ptsz form of the call: stream 0 is the per-thread default stream
   const KeptAttributes& attributes;
-  std::byte* arguments;  ///< packed, `bytes` of them
-  size_t bytes;
+  std::byte* arguments;  ///< packed arguments
+  size_t bytes;          ///< size of `arguments`
 };
 
-/// cuLaunchKernel, or cuLaunchKernelEx where there are attributes; what the driver said.
+/// Makes the launch, by cuLaunchKernel, or by cuLaunchKernelEx if there are attributes. Returns
+/// what the driver returned.
 CUresult LaunchRow(const RowLaunch& row, uint32_t blocks) noexcept;
 
 }  // namespace cupola::intercept::preempt

@@ -4,11 +4,11 @@
 #include <cstring>
 
 #include "device/runtime/preempt_control.h"
-#include "intercept/preempt/gates.h"
-#include "intercept/preempt/gpu_board.h"
+#include "intercept/launch/gates.h"
+#include "intercept/launch/gpu_board.h"
+#include "intercept/launch/launch_context.h"
+#include "intercept/launch/preemption_settings.h"
 #include "intercept/preempt/launch_attempt.h"
-#include "intercept/preempt/preempt_context.h"
-#include "intercept/preempt/preemption.h"
 #include "intercept/preempt/row_launch.h"
 #include "intercept/preempt/waiting.h"
 #include "intercept/process/thread_state.h"
@@ -16,23 +16,24 @@
 namespace cupola::intercept::preempt {
 namespace {
 
-// Rounds of resident blocks in a slice that the configuration wants: so many that launching the
-// next one hides behind it, so few that a request to yield, which a gate before each slice obeys, is
-// not long in waiting.
+// Rounds of resident blocks in a slice, if the configuration wants slices. They are so many that the
+// launch of the next slice is hidden behind this one, and so few that a request to yield, which takes
+// effect at the gate before each slice, does not wait long.
 constexpr uint32_t kRounds = 4;
-// Of one that nobody wants for itself: it must not cost much. Between two slices pass some
-// microseconds, so that slices of short blocks need many of them; where the launch's length is known,
-// a slice takes what is worth stopping for.
+// The same if slices are only used for want of a better form, and must not cost much. Some
+// microseconds pass between two slices, so slices of short blocks need many blocks. This number holds
+// if the launch's length is not known; otherwise a slice takes as long as is worth stopping
+// (threshold_ns).
 constexpr uint32_t kRoundsUnknown = 16;
-constexpr uint32_t kMostSlices = 64;  // a stream holds about 1,024 entries
+constexpr uint32_t kMostSlices = 64;  // of one launch: a stream holds about 1,024 entries
 
 }  // namespace
 
 uint32_t BlocksOfSlice(const Attempt& attempt) noexcept {
   if (!attempt.variant->is_fallback) return attempt.workers * kRounds;
   uint64_t rounds = kRoundsUnknown;
-  if (attempt.predicted_ns != 0) {
-    const uint64_t blocks = attempt.total_blocks * settings.threshold_ns / attempt.predicted_ns;
+  if (attempt.expected.ns != 0) {
+    const uint64_t blocks = attempt.total_blocks * preemption_settings.threshold_ns / attempt.expected.ns;
     rounds = blocks / attempt.workers + 1;
   }
   const uint64_t least = attempt.total_blocks / kMostSlices + 1;
@@ -40,27 +41,27 @@ uint32_t BlocksOfSlice(const Attempt& attempt) noexcept {
   return static_cast<uint32_t>(std::min<uint64_t>(wanted, attempt.total_blocks));
 }
 
-bool LaunchSliced(const Attempt& attempt, CUresult* result, Plain* why) noexcept {
-  PreemptContext& context = attempt.context;
+bool LaunchSliced(const Attempt& attempt, CUresult* result, PlainReason* why) noexcept {
+  LaunchContext& context = attempt.context;
   const store::KernelEntry& entry = *attempt.variant->entry;
   alignas(16) std::byte arguments[kArgumentBytes];
-  *why = Plain::kArguments;
-  if (!PackArguments(*attempt.variant, attempt.call, arguments)) return false;
-  const LaunchFacts& facts = attempt.facts;
-  runtime::SliceParams params{{facts.grid[0], facts.grid[1], facts.grid[2]}, 0};
+  *why = PlainReason::kArguments;
+  if (!PackArguments(*attempt.variant, attempt.launch, arguments)) return false;
+  const Launch& launch = attempt.launch;
+  runtime::SliceParams params{{launch.grid[0], launch.grid[1], launch.grid[2]}, 0};
   const RowLaunch row{.function = attempt.prepared->function,
-                      .block = facts.block,
-                      .shared_bytes = facts.shared_bytes,
-                      .stream = facts.stream,
-                      .per_thread = facts.per_thread,
+                      .block = launch.block,
+                      .shared_bytes = launch.shared_bytes,
+                      .stream = launch.stream,
+                      .per_thread = launch.per_thread,
                       .attributes = attempt.attributes,
                       .arguments = arguments,
                       .bytes = entry.launch_offset + sizeof(params)};
   const uint32_t most = BlocksOfSlice(attempt);
-  *why = Plain::kRefused;
-  NotePlainLaunch(context.gpu->demand);
+  *why = PlainReason::kRefused;
+  MarkPlainLaunch(context.gpu->demand);
   while (params.first_block < attempt.total_blocks) {
-    GateStream(context, facts, attempt.stream, GateWhen::kAlways);
+    GateStream(context, launch, attempt.stream, GateWhen::kAlways);
     EnterPlain(context);
     const uint32_t blocks = std::min(most, attempt.total_blocks - params.first_block);
     memcpy(arguments + entry.launch_offset, &params, sizeof(params));
@@ -68,7 +69,7 @@ bool LaunchSliced(const Attempt& attempt, CUresult* result, Plain* why) noexcept
     if (*result != CUDA_SUCCESS) return params.first_block != 0;
     params.first_block += blocks;
   }
-  Count(attempt.variant->is_fallback ? counters.sliced_unasked : counters.sliced);
+  Count(attempt.variant->is_fallback ? launch_counters.sliced_unasked : launch_counters.sliced);
   this_thread.launched_variant = true;
   this_thread.launched_batch = 0;
   return true;

@@ -3,10 +3,11 @@
 #include <pthread.h>
 
 #include "intercept/facts/streams.h"
-#include "intercept/path/launch_path.h"
-#include "intercept/preempt/gpu_board.h"
+#include "intercept/launch/gpu_board.h"
+#include "intercept/launch/launch.h"
+#include "intercept/launch/launch_context.h"
+#include "intercept/launch/loaded_kernels.h"
 #include "intercept/preempt/host_holds.h"
-#include "intercept/preempt/preempt_context.h"
 #include "intercept/preempt/sm_needs.h"
 #include "intercept/preempt/waiting.h"
 #include "intercept/process/driver_calls.h"
@@ -15,12 +16,14 @@
 namespace cupola::intercept::preempt {
 namespace {
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // of changes; never held over a driver call
+// Held while `fits` is changed, never over a driver call.
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 FitTable fits;
 std::atomic<bool> is_full{false};
 
-// A CUkernel stands for itself in the current context (CUDA driver API,
-// cuOccupancyMaxActiveBlocksPerMultiprocessor). 0: nothing fits, or the driver does not say.
+// Asks the driver how many blocks fit on an SM. `function` may be a CUkernel, which the driver
+// takes in place of a CUfunction for the current context (CUDA Driver API,
+// cuOccupancyMaxActiveBlocksPerMultiprocessor). 0: none fits, or the driver does not say.
 uint32_t AskWhatFits(const void* function, uint32_t threads, uint32_t shared) {
   const auto occupancy = CUPOLA_CALL_REAL(cuOccupancyMaxActiveBlocksPerMultiprocessor,
                                           PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050);
@@ -32,14 +35,14 @@ uint32_t AskWhatFits(const void* function, uint32_t threads, uint32_t shared) {
 
 }  // namespace
 
-uint32_t SmsWanted(PreemptContext& context, const LaunchFacts& facts) noexcept {
-  if (!context.gpu->shares_context() || facts.function == nullptr) return runtime::kAllSms;
-  const uint64_t threads = uint64_t{facts.block[0]} * facts.block[1] * facts.block[2];
+uint32_t SmsWanted(LaunchContext& context, const Launch& launch) noexcept {
+  if (!context.gpu->shares_context() || launch.function == nullptr) return runtime::kAllSms;
+  const uint64_t threads = uint64_t{launch.block[0]} * launch.block[1] * launch.block[2];
   if (threads == 0 || threads > 1024) return runtime::kAllSms;
   const auto block = static_cast<uint32_t>(threads);
-  uint32_t per_sm = fits.Find(facts.function, block, facts.shared_bytes);
+  uint32_t per_sm = fits.Find(launch.function, block, launch.shared_bytes);
   if (per_sm == FitTable::kUnknown) {
-    const bool waits_anyway = !IsKnownLoaded(facts.function);
+    const bool waits_anyway = !IsKnownLoaded(launch.function);
     if (open_captures.load() != 0 || is_full.load(std::memory_order_relaxed) ||
         IsHeldAnywhere(context.context) || (context.outstanding.load() != 0 && !waits_anyway)) {
       return runtime::kAllSms;
@@ -47,13 +50,13 @@ uint32_t SmsWanted(PreemptContext& context, const LaunchFacts& facts) noexcept {
     {
       const WaitingScope scope(context);
       if (scope.is_kept()) return runtime::kAllSms;
-      per_sm = AskWhatFits(facts.function, block, facts.shared_bytes);
+      per_sm = AskWhatFits(launch.function, block, launch.shared_bytes);
     }
     const MutexLock lock(mutex);
-    if (!fits.Set(facts.function, block, facts.shared_bytes, per_sm)) is_full.store(true);
+    if (!fits.Set(launch.function, block, launch.shared_bytes, per_sm)) is_full.store(true);
   }
-  const uint64_t rows = uint64_t{facts.grid[1]} * facts.grid[2];
-  const uint64_t blocks = rows < UINT32_MAX ? rows * facts.grid[0] : UINT64_MAX;
+  const uint64_t rows = uint64_t{launch.grid[1]} * launch.grid[2];
+  const uint64_t blocks = rows < UINT32_MAX ? rows * launch.grid[0] : UINT64_MAX;
   return SmsFor(blocks, per_sm, context.gpu->sm_count());
 }
 

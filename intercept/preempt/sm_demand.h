@@ -1,23 +1,23 @@
-// The SMs that a launch of this process needs, as it tells the board (sm_needs.h has the
+// How many SMs a launch of this process needs, as the process tells the board (sm_needs.h has the
 // arithmetic). Any thread.
 #pragma once
 
 #include <cstdint>
 
 namespace cupola::intercept {
-struct LaunchFacts;
-}
+struct Launch;
+struct LaunchContext;
+}  // namespace cupola::intercept
 
 namespace cupola::intercept::preempt {
 
-struct PreemptContext;
+/// The number of SMs that the launch needs. If the process does not share its context (MPS) this is
+/// kAllSms and costs one load. Otherwise it looks into a table; at the first launch of a kernel and
+/// block shape it asks the driver, which may load the kernel. It does not ask, and returns kAllSms,
+/// if it would have to wait for guarded launches for which the launch itself need not wait.
+uint32_t SmsWanted(LaunchContext& context, const Launch& launch) noexcept;
 
-/// kAllSms where the process shares its context with nobody: one load. Else a look into a table;
-/// the first launch of a kernel and block shape asks the driver, which may load the kernel, unless
-/// it would have to wait for guarded launches that the launch itself need not wait for.
-uint32_t SmsWanted(PreemptContext& context, const LaunchFacts& facts) noexcept;
-
-/// Code was unloaded: a handle may now mean another kernel.
+/// Code was unloaded, so a handle may now mean another kernel: forgets all kernels.
 void ForgetSmNeeds() noexcept;
 
 void ForgetSmNeedsAfterFork() noexcept;

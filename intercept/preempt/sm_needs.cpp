@@ -20,7 +20,7 @@ uint32_t SmsFor(uint64_t blocks, uint32_t per_sm, uint32_t sms) noexcept {
   return needed < sms ? needed : runtime::kAllSms;
 }
 
-// A reader takes an entry whose version is even and the same before and after.
+// A reader uses an entry only if its version is even, and the same before and after it was read.
 uint32_t FitTable::Find(const void* function, uint32_t threads, uint32_t shared) const noexcept {
   const auto handle = reinterpret_cast<uint64_t>(function);
   const uint64_t shape = ShapeOf(threads, shared);

@@ -1,7 +1,7 @@
-// How many SMs a launch needs, for those that share a context (MPS) and so can leave just as many.
-// The blocks that fit on an SM are asked of the driver once a kernel, block shape and shared
-// memory, where waiting is allowed, and kept in a table that launches read without a lock. Any
-// thread.
+// How many SMs a launch needs. Processes that share a context (MPS) can leave just so many SMs to
+// each other. sm_demand.cpp asks the driver how many blocks fit on an SM, once for each kernel,
+// block shape and shared memory size, when waiting is allowed. The answers are kept in a FitTable,
+// which launches read without a lock. Any thread.
 #pragma once
 
 #include <atomic>
@@ -9,22 +9,25 @@
 
 namespace cupola::intercept::preempt {
 
-/// SMs that hold `blocks` at once, of `sms` with `per_sm` blocks each; kAllSms where that is all of
-/// them, or per_sm is 0 (not known, or none fits).
+/// How many of `sms` SMs hold `blocks` blocks at once, with `per_sm` blocks on each; kAllSms if
+/// that is all of them, or if per_sm is 0 (not known, or none fits).
 uint32_t SmsFor(uint64_t blocks, uint32_t per_sm, uint32_t sms) noexcept;
 
-/// What fits of which launch. Fixed size; when it is full the rest stays unknown.
+/// How many blocks of a kernel and block shape fit on an SM. The table has a fixed size; when it is
+/// full, further entries stay unknown.
 class FitTable {
  public:
   static constexpr uint32_t kUnknown = UINT32_MAX;
 
-  /// Blocks of `function` (CUfunction or CUkernel) that fit on an SM, or kUnknown. Some loads.
+  /// The blocks of `function` (CUfunction or CUkernel) that fit on an SM, or kUnknown. A block has
+  /// `threads` threads and `shared` bytes of dynamic shared memory. Costs some loads.
   uint32_t Find(const void* function, uint32_t threads, uint32_t shared) const noexcept;
 
-  /// False: no room. One caller at a time.
+  /// Adds an entry. False: there is no room. One caller at a time.
   bool Set(const void* function, uint32_t threads, uint32_t shared, uint32_t per_sm) noexcept;
 
-  /// Handles may mean other kernels from now on. One caller at a time, also with Set.
+  /// Forgets all entries: handles may mean other kernels from now on. One caller at a time, and
+  /// none of Set meanwhile.
   void Clear() noexcept;
 
  private:
@@ -33,7 +36,7 @@ class FitTable {
     std::atomic<uint64_t> function{0};
     std::atomic<uint64_t> shape{0};  ///< threads << 32 | shared bytes
     std::atomic<uint32_t> per_sm{0};
-    std::atomic<uint32_t> version{0};  ///< odd while it is written
+    std::atomic<uint32_t> version{0};  ///< odd while the entry is written
   };
   Entry entries_[kEntries];
 };

@@ -4,13 +4,14 @@
 #include <string>
 
 #include "device/runtime/preempt_control.h"
-#include "intercept/path/launch_path.h"
+#include "intercept/launch/gpu_board.h"
+#include "intercept/launch/launch.h"
+#include "intercept/launch/launch_arguments.h"
+#include "intercept/launch/launch_context.h"
+#include "intercept/launch/launch_prediction.h"
+#include "intercept/launch/preemption_settings.h"
+#include "intercept/launch/variant_use.h"
 #include "intercept/preempt/carveout.h"
-#include "intercept/preempt/gpu_board.h"
-#include "intercept/preempt/launch_arguments.h"
-#include "intercept/preempt/launch_prediction.h"
-#include "intercept/preempt/preempt_context.h"
-#include "intercept/preempt/preemption.h"
 #include "intercept/process/driver_calls.h"
 #include "intercept/process/mutex_lock.h"
 #include "intercept/process/notice.h"
@@ -26,55 +27,9 @@ std::string NameOf(const Variant& variant) {
          (variant.is_sliced ? "__cupola_sliced" : "__cupola_preemptible");
 }
 
-void SettleUse(Variant* variant, const PreemptContext& context) {
-  if (variant->settled.load(std::memory_order_acquire)) return;
-  const sched::VariantChoice choice = context.gpu->VariantFor(variant->name);
-  const uint32_t flags = variant->entry->flags;
-  const auto has = [flags](uint32_t form) { return (flags & form) != 0; };
-  const auto may_use = [&](uint32_t form, uint32_t inexact) {
-    return has(form) && (!has(inexact) || settings.allow_inexact);
-  };
-  variant->is_ruled = choice != sched::VariantChoice::kAuto;
-  switch (choice) {
-    case sched::VariantChoice::kOriginal:
-      variant->usable = false;
-      break;
-    case sched::VariantChoice::kPreemptible:
-      variant->usable = variant->is_configured = has(store::kPreemptible);
-      break;
-    case sched::VariantChoice::kSliced:
-      variant->usable = variant->is_configured = variant->is_sliced = has(store::kSliced);
-      break;
-    case sched::VariantChoice::kAuto: {
-      // A hand-made barrier of a whole grid is no longer one in slices.
-      const bool preemptible = may_use(store::kPreemptible, store::kNotBitExact);
-      variant->is_sliced = variant->is_fallback =
-          !preemptible && may_use(store::kSliced, store::kSlicedNotBitExact) &&
-          !has(store::kMayWaitOnBlocks);
-      variant->usable = preemptible || variant->is_fallback;
-      break;
-    }
-  }
-  if (const models::PlanView* plan = context.gpu->plan()) {
-    const store::MappedBundle* const bundle = variant->image->mapped.get();
-    variant->plan_kernel = plan->Find(
-        variant->name,
-        bundle == nullptr ? 0 : models::HashBytes(bundle->key().data(), bundle->key().size()));
-    if (variant->plan_kernel != nullptr) variant->plan = plan;
-  }
-  variant->model = MakeModel(variant->plan, variant->plan_kernel, &variant->history);
-  variant->settled.store(true, std::memory_order_release);
-}
-
 }  // namespace
 
-void SettleVariant(Variant& variant, const PreemptContext& context) noexcept {
-  if (variant.settled.load(std::memory_order_acquire)) [[likely]] return;
-  const MutexLock lock(ImagesMutex());
-  SettleUse(&variant, context);
-}
-
-PreparedVariant* FindPrepared(Variant& variant, const PreemptContext& context) noexcept {
+PreparedVariant* FindPrepared(Variant& variant, const LaunchContext& context) noexcept {
   for (PreparedVariant& prepared : variant.prepared) {
     if (prepared.context.load(std::memory_order_acquire) == &context) return &prepared;
   }
@@ -83,7 +38,7 @@ PreparedVariant* FindPrepared(Variant& variant, const PreemptContext& context) n
 
 bool AnyLaunchIsOf(const Image& image) noexcept {
   bool is_any = false;
-  ForEachContext([&](PreemptContext& context) {
+  ForEachContext([&](LaunchContext& context) {
     if (is_any) return;
     if (pthread_mutex_trylock(&context.slots_mutex) != 0) {
       is_any = true;
@@ -100,8 +55,9 @@ bool AnyLaunchIsOf(const Image& image) noexcept {
 
 namespace {
 
-// The variant, where the driver has its parameters and the original's as the bundle says.
-CUfunction LoadBeside(Variant& variant, const PreemptContext& context, const void* program) {
+// Loads the variant. Null also if the driver has its parameters, or those of the original, at other
+// offsets than the bundle says.
+CUfunction LoadBeside(Variant& variant, const LaunchContext& context, const void* program) {
   CUfunction function = FunctionBeside(variant.image, store::ImageKind::kSide, context.context,
                                        context.helpers[0], NameOf(variant));
   if (function == nullptr) return nullptr;
@@ -120,11 +76,11 @@ CUfunction LoadBeside(Variant& variant, const PreemptContext& context, const voi
 
 }  // namespace
 
-PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context,
+PreparedVariant* PrepareVariant(Variant& variant, LaunchContext& context,
                                 const void* program) noexcept {
   const RelaxedCapture relaxed;
   const MutexLock lock(ImagesMutex());
-  SettleUse(&variant, context);
+  SettleVariantLocked(variant, context);
   if (PreparedVariant* made = FindPrepared(variant, context)) return made;
   for (PreparedVariant& prepared : variant.prepared) {
     if (prepared.context.load() != nullptr) continue;
@@ -165,7 +121,7 @@ uint32_t FindCarveout(const PreparedVariant& prepared, uint32_t threads, uint32_
   return shape != nullptr ? shape->carveout.load(std::memory_order_relaxed) : 0;
 }
 
-uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const PreemptContext& context,
+uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const LaunchContext& context,
                       const void* program, uint32_t threads, uint32_t shared) noexcept {
   const RelaxedCapture relaxed;
   const MutexLock lock(ImagesMutex());
@@ -177,11 +133,12 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
   const auto set = CUPOLA_CALL_REAL(cuFuncSetAttribute, PFN_cuFuncSetAttribute_v9000);
   const auto occupancy = CUPOLA_CALL_REAL(cuOccupancyMaxActiveBlocksPerMultiprocessor,
                                           PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050);
-  // What the original may have, the variant may have: a launch beyond that goes out plain and
-  // fails.
+  // The variant may have as much dynamic shared memory as the original: a launch with more goes out
+  // plain and fails.
   CUfunction original = OriginalOf(variant, program);
   int limit = 0;
-  // The variant has some bytes of its own, so it is given what it needs, not the original's limit.
+  // The variant needs some shared memory of its own, so its limit is set to what its launches need
+  // and not to the original's limit.
   const uint32_t most = std::max(shared, prepared.most_shared);
   const bool fits =
       get(&limit, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, original) == CUDA_SUCCESS &&
@@ -199,7 +156,7 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
       occupancy(&of_original, original, static_cast<int>(threads), shared) == CUDA_SUCCESS;
   // A variant whose registers are bounded may run blocks that the original cannot.
   if (known && of_original == 0) workers = 0;
-  // The program may raise the limit before it tries again.
+  // Not recorded: the program may raise the limit before it tries again.
   if (shared > static_cast<uint32_t>(limit)) return 0;
   for (Shape& shape : prepared.shapes) {
     if (shape.key.load() != 0) continue;
@@ -215,13 +172,13 @@ uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const Preempt
   return workers;
 }
 
-uint32_t TakeTurn(Variant& variant, const LaunchFacts& facts) noexcept {
-  uint64_t shape = facts.shared_bytes;
+uint32_t TakeTurn(Variant& variant, const Launch& launch) noexcept {
+  uint64_t shape = launch.shared_bytes;
   for (int i = 0; i < 3; ++i) {
-    shape = (shape * kShapeFactor + facts.grid[i]) * kShapeFactor + facts.block[i];
+    shape = (shape * kShapeFactor + launch.grid[i]) * kShapeFactor + launch.block[i];
   }
   std::atomic<uint32_t>& turns = variant.turns[(shape >> 32) % Variant::kTurnCounters];
-  return settings.turns[turns.fetch_add(1, std::memory_order_relaxed) % settings.turn_count];
+  return preemption_settings.turns[turns.fetch_add(1, std::memory_order_relaxed) % preemption_settings.turn_count];
 }
 
 }  // namespace cupola::intercept::preempt

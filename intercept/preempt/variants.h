@@ -1,5 +1,5 @@
-// The preemptible or sliced form of a kernel (images/variant.h), made ready in a context. What is looked up is
-// lock-free; everything else takes a mutex and may wait for the device. Thread-safe.
+// Makes the preemptible or sliced variant of a kernel (images/variant.h) ready in a context. The look-ups are
+// lock-free; the other functions take a mutex and may wait for the device. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -10,48 +10,49 @@
 
 #include "intercept/images/images.h"
 #include "intercept/images/variant.h"
-#include "intercept/preempt/launch_slots.h"
+#include "intercept/launch/launch_slots.h"
 
 namespace cupola::intercept {
-struct LaunchFacts;
-}
+struct Launch;
+struct LaunchContext;
+}  // namespace cupola::intercept
 
 namespace cupola::intercept::preempt {
 
-struct PreemptContext;
+/// The variant as prepared in `context`; null: PrepareVariant must be called first. Lock-free.
+PreparedVariant* FindPrepared(Variant& variant, const LaunchContext& context) noexcept;
 
-/// Settles which form of it is used. Takes a mutex at the first call for a variant.
-void SettleVariant(Variant& variant, const PreemptContext& context) noexcept;
-
-/// The variant as prepared in `context`, or null: PrepareVariant is to be called. Lock-free.
-PreparedVariant* FindPrepared(Variant& variant, const PreemptContext& context) noexcept;
-
-/// Loads and prepares it for launches of `program` (CUfunction or CUkernel); null where it cannot
-/// be. The context is current and ready, none of its launches is guarded. May wait for the device.
-PreparedVariant* PrepareVariant(Variant& variant, PreemptContext& context,
+/// Loads and prepares the variant for launches of `program` (CUfunction or CUkernel). Null: the
+/// variant is prepared in as many contexts as it can be. If the variant cannot be used, `function` of
+/// the result is null. The context is current and kReady, and the caller holds a scope, so that none
+/// of its launches is guarded. May wait for the device.
+PreparedVariant* PrepareVariant(Variant& variant, LaunchContext& context,
                                 const void* program) noexcept;
 
-/// Whether a launch that has not given its slot back is one of a kernel of the image, or may be: who looks does not
-/// wait.
+/// Whether a launch that has not given its slot back is, or may be, one of a kernel of the image. It does not wait for
+/// mutexes that others hold; then the answer is true.
 bool AnyLaunchIsOf(const Image& image) noexcept;
 
-/// Workers for a block shape: UINT32_MAX = not known yet. Lock-free.
+/// The number of workers that fill the GPU, for blocks of `threads` threads and `shared` bytes of dynamic shared
+/// memory; UINT32_MAX = not known yet. Lock-free.
 uint32_t FindWorkers(const PreparedVariant& prepared, uint32_t threads, uint32_t shared) noexcept;
 
-/// Blocks of the kernel as it is that the GPU holds at a time; UINT32_MAX = not known. Lock-free.
+/// How many blocks of the original kernel the GPU holds at a time; UINT32_MAX = not known. Lock-free.
 uint32_t FindResidentBlocks(const PreparedVariant& prepared, uint32_t threads,
                             uint32_t shared) noexcept;
 
-/// With one worker less on each SM: percent of shared memory that suits them, 0 = not known. Lock-free.
+/// The carve-out, in percent of shared memory, that suits one worker less on each SM; 0 = not known. Lock-free.
 uint32_t FindCarveout(const PreparedVariant& prepared, uint32_t threads, uint32_t shared) noexcept;
 
-/// Finds that out, and mirrors the original's limit of dynamic shared memory. Under the same
-/// conditions as PrepareVariant.
-uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const PreemptContext& context,
+/// Finds out what the three functions above return, and gives the variant the dynamic shared memory that it
+/// needs if the original may have it. Returns the number of workers; 0: such launches go out plain. The same
+/// conditions hold as for PrepareVariant.
+uint32_t PrepareShape(Variant& variant, PreparedVariant& prepared, const LaunchContext& context,
                       const void* program, uint32_t threads, uint32_t shared) noexcept;
 
-/// The L of the next launch of a shape, 0 = plain, where launches take turns (Mode::kTurns). The
-/// turns of each shape are its own: where shapes follow one another regularly each gets all forms.
-uint32_t TakeTurn(Variant& variant, const LaunchFacts& facts) noexcept;
+/// For PreemptMode::kTurns: the turn of the next launch of this shape, a word of profiles/claim_word.h, 0 =
+/// plain. Each shape has turns of its own, so that it gets all forms even if shapes follow one another
+/// regularly.
+uint32_t TakeTurn(Variant& variant, const Launch& launch) noexcept;
 
 }  // namespace cupola::intercept::preempt

@@ -6,10 +6,11 @@
 
 #include "device/runtime/preempt_control.h"
 #include "intercept/facts/live_streams.h"
-#include "intercept/preempt/counters.h"
-#include "intercept/preempt/gpu_board.h"
-#include "intercept/preempt/preempt_context.h"
-#include "intercept/preempt/preemption.h"
+#include "intercept/launch/gpu_board.h"
+#include "intercept/launch/launch_context.h"
+#include "intercept/launch/launch_counters.h"
+#include "intercept/launch/preemption_settings.h"
+#include "intercept/preempt/guarded_context.h"
 #include "intercept/process/driver_calls.h"
 #include "intercept/process/fast_clock.h"
 #include "intercept/process/mutex_lock.h"
@@ -19,17 +20,18 @@
 namespace cupola::intercept::preempt {
 namespace {
 
-using State = PreemptContext::State;
+using State = LaunchContext::State;
 using runtime::ControlSlot;
 
-constexpr uint64_t kReadAfterNs = 5'000'000;  // a wait that lasts so long looks at counters
+constexpr uint64_t kReadAfterNs = 5'000'000;  // a wait that lasts longer reads the counters
 constexpr uint64_t kReadEveryNs = 1'000'000;
-// Where a wait was stuck, and nothing has gone on since, the next need not last as long.
+// If a wait was stuck and there has been no progress since, the limit of the next one is divided by
+// this.
 constexpr uint64_t kPartOfLimit = 8;
-// Where counters cannot be read: a kernel that is longer is taken for one that does not go on.
+// The limit if counters cannot be read: then a longer kernel counts as one that makes no progress.
 constexpr uint64_t kBlindNs = 1'000'000'000;
 
-/// Makes a context the calling thread's for a call.
+/// Makes a context current on the calling thread while it lives.
 class CurrentScope {
  public:
   explicit CurrentScope(CUcontext context) noexcept {
@@ -48,7 +50,7 @@ class CurrentScope {
   bool pushed_ = false;
 };
 
-bool MakeReader(PreemptContext& context) {
+bool MakeReader(LaunchContext& context) {
   ControlReader& reader = context.reader;
   if (reader.stream != nullptr) return true;
   if (reader.is_refused || !CountOwnStream()) return false;
@@ -61,12 +63,13 @@ bool MakeReader(PreemptContext& context) {
   return false;
 }
 
-// Goes on with reading the control slots: begins, or looks whether it is over. False: they cannot be read.
-// Not while a thread is in the driver that was stuck: what that holds there may be long in coming.
-bool Read(PreemptContext& context, uint64_t now_ns) {
+// Takes the next step in copying the control slots: begins a copy, or looks whether it is over. False: they
+// cannot be copied. No copy is begun while a thread whose wait was stuck is in the driver: it may hold
+// something there for long that the copy would need.
+bool Read(LaunchContext& context, uint64_t now_ns) {
   ControlReader& reader = context.reader;
   if (context.kept.load() != 0 && reader.stream == nullptr) return false;
-  if (pthread_mutex_trylock(&context.asking_mutex) != 0) return true;  // another thread does
+  if (pthread_mutex_trylock(&context.asking_mutex) != 0) return true;  // another thread is doing it
   bool can_be_read = context.state.load() == State::kReady;
   if (can_be_read && reader.is_under_way) {
     const CUresult result = AskStream(reader.stream);
@@ -91,12 +94,13 @@ bool Read(PreemptContext& context, uint64_t now_ns) {
 
 uint32_t Load(const uint32_t& word) { return __atomic_load_n(&word, __ATOMIC_RELAXED); }
 
-const ControlSlot& ReadSlot(const PreemptContext& context, const LaunchSlot& slot) {
+const ControlSlot& ReadSlot(const LaunchContext& context, const LaunchSlot& slot) {
   return static_cast<const ControlSlot*>(context.reader.copy)[context.slots.IndexOf(&slot)];
 }
 
-// What changes when any of them goes on; with the counters where those were read.
-uint64_t SeenOf(PreemptContext& context, const Awaited& awaited, bool with_counters) {
+// A hash that changes when any of the awaited launches makes progress; it includes the counters if they
+// were read.
+uint64_t SeenOf(LaunchContext& context, const Awaited& awaited, bool with_counters) {
   constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
   uint64_t seen = with_counters;
   const MutexLock lock(context.slots_mutex);
@@ -113,8 +117,8 @@ uint64_t SeenOf(PreemptContext& context, const Awaited& awaited, bool with_count
   return seen;
 }
 
-// Whether a physical launch of it goes on to the end: none of its workers has been told to leave.
-bool HasOneThatGoesOn(const PreemptContext& context, const LaunchSlot& slot) {
+// Whether some physical launch of it will run to the end: its workers have not been told to leave.
+bool HasOneThatGoesOn(const LaunchContext& context, const LaunchSlot& slot) {
   for (uint32_t p = 0; p < runtime::kPhysicalLaunches; ++p) {
     if ((slot.live & 1u << p) == 0) continue;
     const uint32_t stop = Load(ReadSlot(context, slot).physical[p].stop);
@@ -123,12 +127,13 @@ bool HasOneThatGoesOn(const PreemptContext& context, const LaunchSlot& slot) {
   return false;
 }
 
-// Whether a launch has stopped, or will when its blocks have ended: told by the counters, or where they
-// cannot be read by whether it was asked. One at a gate has not begun: the gate is open, or about to be. One
-// that has begun, and will stop, is given another physical launch beside, which takes what it leaves. That may
-// be asked to leave too before the process says that it cannot be asked now; but the one in the last place is
-// not, so that in the end one goes on, however often others ask.
-bool MayStop(PreemptContext& context, bool has_counters) {
+// Whether some launch has stopped, or will stop when its blocks have ended. The counters tell that; if they
+// cannot be read, a launch that was asked to leave counts as one that will stop. A launch at a gate does
+// not count: it has not begun, and its gate is open or about to open. A launch that has begun and will stop
+// gets another physical launch beside it, which takes the blocks that it leaves. That one may be asked to leave
+// too, before the process says that it cannot be asked now. But the one in the last place is never asked, so
+// that in the end one goes on, however often others ask.
+bool MayStop(LaunchContext& context, bool has_counters) {
   bool may_stop = false, wants_another = false;
   {
     const MutexLock lock(context.slots_mutex);
@@ -148,8 +153,8 @@ bool MayStop(PreemptContext& context, bool has_counters) {
 
 enum class Reading : uint8_t { kAnew, kLate, kRefused };
 
-// Reads the counters, from now on.
-Reading ReadAnew(PreemptContext& context) {
+// Copies the counters again; kAnew: `copy` holds counters that were read after this call began.
+Reading ReadAnew(LaunchContext& context) {
   constexpr uint64_t kLimitNs = 10'000'000;
   const uint64_t since_ns = NowNs();
   PatientWait wait;
@@ -169,15 +174,15 @@ bool Awaited::Has(const LaunchSlot& slot) const noexcept {
 }
 
 bool WaitProgress::IsStuck(uint64_t now_ns) noexcept {
-  if (settings.wait_limit_ns == 0) return false;
+  if (preemption_settings.wait_limit_ns == 0) return false;
   if (begun_ns_ == 0) begun_ns_ = since_ns_ = looked_ns_ = now_ns;
   const uint64_t passed_ns = now_ns - std::exchange(looked_ns_, now_ns);
-  // Held by others: that is not its time.
+  // Time in which others ask the process to yield does not count.
   if (context_.gpu->requests() != 0) {
     since_ns_ += passed_ns;
     return false;
   }
-  if (now_ns - begun_ns_ < std::min(kReadAfterNs, settings.wait_limit_ns)) return false;
+  if (now_ns - begun_ns_ < std::min(kReadAfterNs, preemption_settings.wait_limit_ns)) return false;
   const bool can_read = Read(context_, now_ns);
   const uint64_t read_ns = context_.reader.read_ns.load(std::memory_order_acquire);
   const bool has_counters = can_read && read_ns >= begun_ns_;
@@ -190,14 +195,14 @@ bool WaitProgress::IsStuck(uint64_t now_ns) noexcept {
     return false;
   }
   const bool was_stuck = context_.was_stuck.load(std::memory_order_relaxed);
-  const uint64_t limit_ns = settings.wait_limit_ns / (was_stuck ? kPartOfLimit : 1);
+  const uint64_t limit_ns = preemption_settings.wait_limit_ns / (was_stuck ? kPartOfLimit : 1);
   const uint64_t blind_ns = kBlindNs / (was_stuck ? kPartOfLimit : 1);
-  if (context_.kept.load() != 0) return now_ns - since_ns_ >= limit_ns;  // another wait was
+  if (context_.kept.load() != 0) return now_ns - since_ns_ >= limit_ns;  // another wait was stuck
   if (!can_read) return now_ns - since_ns_ >= std::max(limit_ns, blind_ns);
   return has_counters && read_ns >= since_ns_ + limit_ns;
 }
 
-void GiveBackReader(PreemptContext& context) noexcept {
+void GiveBackReader(LaunchContext& context) noexcept {
   const MutexLock lock(context.asking_mutex);
   ControlReader& reader = context.reader;
   if (reader.stream == nullptr || context.state.load() != State::kReady) return;
@@ -209,7 +214,7 @@ void GiveBackReader(PreemptContext& context) noexcept {
   UncountStream();
 }
 
-bool BeginKept(PreemptContext& context) noexcept {
+bool BeginKept(LaunchContext& context) noexcept {
   const bool is_free = context.gpu->BeginNotNow();
   const bool others_keep = context.kept.load() != 0;
   const Reading reading = others_keep || !is_free ? Reading::kRefused : ReadAnew(context);
@@ -222,7 +227,7 @@ bool BeginKept(PreemptContext& context) noexcept {
   }
   context.kept.fetch_add(1);
   context.was_stuck.store(true, std::memory_order_relaxed);
-  Count(counters.stuck);
+  Count(launch_counters.stuck);
   static std::atomic_flag said;
   SayOnce(said, Level::kInfo,
           {"kernels that can be stopped do not go on, and a call of the program waits for them: it goes on, "
@@ -230,22 +235,22 @@ bool BeginKept(PreemptContext& context) noexcept {
   return true;
 }
 
-void EndKept(PreemptContext& context) noexcept {
+void EndKept(LaunchContext& context) noexcept {
   context.kept.fetch_sub(1);
   context.gpu->EndNotNow();
 }
 
-void KeepUntilComplete(PreemptContext& context, uint64_t number) noexcept {
+void KeepUntilComplete(LaunchContext& context, uint64_t number) noexcept {
   {
     const MutexLock lock(context.slots_mutex);
     const uint64_t before = context.kept_until.exchange(std::max(number, context.kept_until.load()));
     if (before != 0) number = 0;
   }
-  if (number == 0) EndKept(context);  // once is enough
+  if (number == 0) EndKept(context);  // `kept_until` counts in `kept` once, and did so already
   LookAtKept(context);
 }
 
-void LookAtKept(PreemptContext& context) noexcept {
+void LookAtKept(LaunchContext& context) noexcept {
   if (context.kept_until.load() == 0) [[likely]] return;
   {
     const MutexLock lock(context.slots_mutex);

@@ -1,102 +1,80 @@
 #include "intercept/preempt/waiting.h"
 
-#include <algorithm>
-#include <ctime>
-
-#include <sched.h>
-#include <xmmintrin.h>
-
 #include "intercept/facts/live_streams.h"
 #include "intercept/facts/streams.h"
-#include "intercept/preempt/counters.h"
-#include "intercept/preempt/gpu_board.h"
+#include "intercept/launch/gpu_board.h"
+#include "intercept/launch/launch_context.h"
+#include "intercept/launch/launch_counters.h"
+#include "intercept/launch/own_call_scope.h"
+#include "intercept/launch/preemption_settings.h"
+#include "intercept/preempt/guarded_context.h"
 #include "intercept/preempt/host_holds.h"
-#include "intercept/preempt/preempt_context.h"
-#include "intercept/preempt/preemption.h"
 #include "intercept/preempt/wait_net.h"
 #include "intercept/process/driver_calls.h"
 #include "intercept/process/fast_clock.h"
 #include "intercept/process/handle_map.h"
 #include "intercept/process/mutex_lock.h"
 #include "intercept/process/notice.h"
+#include "intercept/process/participation.h"
+#include "intercept/process/patient_wait.h"
 
 namespace cupola::intercept::preempt {
 
-std::atomic<uint32_t> scopes_elsewhere{0};
-
 namespace {
 
-using State = PreemptContext::State;
+using State = LaunchContext::State;
 
-// Of about 1,024 entries that a stream holds before a call waits for room (CUDA_LAUNCH_QUEUE).
+// A stream holds about 1,024 entries; then a call waits for room in the driver (CUDA_LAUNCH_QUEUE).
 constexpr uint32_t kMostQueued = 700;
-constexpr uint64_t kSpinNs = 20'000;          // then the core is offered to others
-constexpr uint64_t kYieldNs = 5'000'000;      // then we sleep
-constexpr uint64_t kAskEveryNs = 1'000'000;   // whether the context is still well
-// Sleeps grow with the wait, to a small part of it; faster while the process is held and nothing that is
-// waited for can come, save what ran at that moment: many may be held at a time.
-constexpr uint64_t kShortestNapNs = 50'000, kLongestNapNs = 1'000'000, kPartOfWait = 128;
-constexpr uint64_t kLongestHeldNapNs = 20'000'000, kPartOfHeldWait = 16;
-constexpr uint64_t kNoSlotNs = 500'000'000;
+constexpr uint64_t kAskEveryNs = 1'000'000;   // between questions whether the context still works
+constexpr uint64_t kNoSlotNs = 500'000'000;   // the longest wait for a slot while nobody asks
 
-HandleMap loaded;  // function -> the epoch in which it was launched
-std::atomic<uint64_t> loaded_epoch{1};
-
-/// One wait: how long it has lasted decides how it goes on.
+/// One wait for guarded launches, on the waiting thread's stack. While the process is asked to yield the
+/// thread sleeps until it is let go.
 class Patience {
  public:
-  explicit Patience(PreemptContext& context, WaitFor what = WaitFor::kAll,
-                    uint64_t up_to = UINT64_MAX)
-      : context_(context), progress_(context, what, up_to), start_ns_(NowNs()) {}
+  explicit Patience(LaunchContext& context, WaitFor what = WaitFor::kAll, uint64_t up_to = UINT64_MAX)
+      : context_(context), progress_(context, what, up_to) {}
 
-  /// Returns after a moment. False: the context is dead, nothing will come.
+  /// Returns after a moment. False: the context is dead, and the wait must end.
   bool Pause() {
     if (context_.state.load() == State::kDead) return false;
-    const uint64_t waited = NowNs() - start_ns_;
-    if (waited < kSpinNs) {
-      for (int i = 0; i < 16; ++i) _mm_pause();
-    } else if (context_.gpu->requests() != 0) {
-      context_.gpu->WaitWhileHeld(
-          std::clamp((waited - let_go_ns_) / kPartOfHeldWait, kShortestNapNs, kLongestHeldNapNs));
-      if (context_.gpu->requests() == 0) let_go_ns_ = NowNs() - start_ns_;
-    } else if (waited - let_go_ns_ < kYieldNs) {
-      sched_yield();
+    if (!wait_.MaySpin() && context_.gpu->requests() != 0) {
+      context_.gpu->WaitWhileHeld(wait_.HeldNapNs());
+      if (context_.gpu->requests() == 0) wait_.Restart();
     } else {
-      Nap(std::clamp((waited - let_go_ns_) / kPartOfWait, kShortestNapNs, kLongestNapNs));
+      wait_.Pause();
     }
-    if (waited - asked_ns_ < kAskEveryNs) return true;
-    asked_ns_ = waited;
-    is_stuck_ = progress_.IsStuck(start_ns_ + waited);
+    const uint64_t now = NowNs();
+    if (now - asked_ns_ < kAskEveryNs) return true;
+    asked_ns_ = now;
+    is_stuck_ = progress_.IsStuck(now);
     return IsWell(context_);
   }
 
-  /// What is waited for does not go on, and from now on nothing of it is stopped: the wait is to end, and
-  /// EndKept or KeepUntilComplete to be called.
+  /// True: the wait is stuck and the launches are kept (BeginKept). The wait must end, and the caller must
+  /// call EndKept or KeepUntilComplete.
   bool IsOver() { return is_stuck_ && BeginKept(context_); }
 
-  uint64_t waited_ns() const { return NowNs() - start_ns_; }
+  uint64_t waited_ns() const { return NowNs() - begun_ns_; }
 
  private:
-  static void Nap(uint64_t ns) {
-    const timespec nap{0, static_cast<long>(ns)};
-    nanosleep(&nap, nullptr);
-  }
-
-  PreemptContext& context_;
+  LaunchContext& context_;
   WaitProgress progress_;
+  PatientWait wait_;
+  const uint64_t begun_ns_ = NowNs();
+  uint64_t asked_ns_ = begun_ns_;  ///< when the driver was last asked whether the context is well
   bool is_stuck_ = false;
-  uint64_t start_ns_, asked_ns_ = 0;
-  uint64_t let_go_ns_ = 0;  ///< of the wait, when the process was last let go
 };
 
-/// A launch to wait for, and how many there are of its kind.
+/// The next launch to wait for.
 struct Target {
   bool found = false;
-  uint32_t index = 0, sequence = 0;
-  bool only_these = false;  ///< no thread is about to launch another
+  uint32_t index = 0, sequence = 0;  ///< slot and sequence of the launch
+  bool only_these = false;  ///< no thread is about to make another guarded launch
 };
 
-Target Find(PreemptContext& context, WaitFor what, uint64_t up_to) {
+Target Find(LaunchContext& context, WaitFor what, uint64_t up_to) {
   Harvest(context);
   Target target;
   const Awaited awaited{what, up_to, context.joined.load()};
@@ -111,9 +89,9 @@ Target Find(PreemptContext& context, WaitFor what, uint64_t up_to) {
   return target;
 }
 
-// Waits for the launches up to number `up_to`; with `all_seen`, also until no thread is about to
-// launch one that it has not been seen to. True: they are not, and are kept on (wait_net.h).
-bool WaitUntilComplete(PreemptContext& context, WaitFor what, uint64_t up_to, bool all_seen) {
+// Waits for the launches up to number `up_to`; with `all_seen` also until no thread is about to make
+// one. True: the wait was stuck and the launches are kept (wait_net.h).
+bool WaitUntilComplete(LaunchContext& context, WaitFor what, uint64_t up_to, bool all_seen) {
   Patience patience(context, what, up_to);
   while (context.state.load() == State::kReady) {
     const Target target = Find(context, what, up_to);
@@ -126,37 +104,38 @@ bool WaitUntilComplete(PreemptContext& context, WaitFor what, uint64_t up_to, bo
   return false;
 }
 
-uint64_t LastNumber(PreemptContext& context) {
+uint64_t LastNumber(LaunchContext& context) {
   const MutexLock lock(context.slots_mutex);
   return context.slots.last_number();
 }
 
 }  // namespace
 
-// First without the scope, so that others' launches stay preemptible, for what there is now; then
-// with it, for what came meanwhile: so the wait ends, however busy the others are.
-bool OpenScope(PreemptContext& context, WaitFor what) noexcept {
+// Waits twice. The first wait, without the scope, is for the launches that there are now; meanwhile
+// other threads' launches stay preemptible. The second wait, with the scope open, is for the launches
+// that came meanwhile. So the wait ends, however busy other threads are.
+bool OpenScope(LaunchContext& context, WaitFor what) noexcept {
   bool is_kept = false;
   if (context.state.load() == State::kReady && context.outstanding.load() != 0) {
-    Count(counters.waits);
+    Count(launch_counters.waits);
     is_kept = WaitUntilComplete(context, what, LastNumber(context), /*all_seen=*/false);
   }
-  // Counted before launches are looked for; see EnterAsGuarded.
+  // The scope counts itself before it looks for launches; see EnterAsGuarded.
   context.scopes.fetch_add(1);
   if (context.state.load() != State::kReady) return is_kept;
-  Count(counters.scopes);
+  Count(launch_counters.scopes);
   if (!is_kept && context.outstanding.load() != 0) {
     is_kept = WaitUntilComplete(context, what, UINT64_MAX, /*all_seen=*/true);
   }
   return is_kept;
 }
 
-void CloseScope(PreemptContext& context, bool is_kept) noexcept {
+void CloseScope(LaunchContext& context, bool is_kept) noexcept {
   context.scopes.fetch_sub(1);
   if (is_kept) EndKept(context);
 }
 
-WaitingScope::WaitingScope(PreemptContext& context, WaitFor what) noexcept
+WaitingScope::WaitingScope(LaunchContext& context, WaitFor what) noexcept
     : context_(context), is_kept_(OpenScope(context, what)) {}
 WaitingScope::~WaitingScope() { CloseScope(context_, is_kept_); }
 
@@ -165,47 +144,31 @@ void WaitingScope::KeepOn() noexcept {
   is_kept_ = false;
 }
 
-OwnCallScope::OwnCallScope() noexcept {
-  if (!PreemptionOn()) return;
-  context_ = FindContext(CurrentContext());
-  elsewhere_ = context_ == nullptr;
-  if (elsewhere_) {
-    scopes_elsewhere.fetch_add(1);
-  } else {
-    is_kept_ = OpenScope(*context_, WaitFor::kAll);
-    may_ask_ = !is_kept_ && !IsHeldAnywhere(context_->context);
-  }
-}
-OwnCallScope::~OwnCallScope() {
-  if (context_ != nullptr) CloseScope(*context_, is_kept_);
-  if (elsewhere_) scopes_elsewhere.fetch_sub(1);
-}
-
-void KeepRoom(PreemptContext& context) noexcept {
+void KeepRoom(LaunchContext& context) noexcept {
   if (context.queued.left() < kMostQueued) [[likely]] return;
   const uint64_t total = context.queued.total();
-  if (Harvest(context) == 0) return context.queued.NoteGone(total);
-  if (context.kept_until.load() != 0) return;  // nothing of it is stopped: as without us
-  Count(counters.waits);
+  if (Harvest(context) == 0) return context.queued.MarkGone(total);
+  if (context.kept_until.load() != 0) return;  // kept: waiting for room in the driver does no harm
+  Count(launch_counters.waits);
   const uint64_t last = LastNumber(context);
   if (WaitUntilComplete(context, WaitFor::kAll, last, /*all_seen=*/false)) {
     return KeepUntilComplete(context, last);
   }
-  context.queued.NoteGone(total);
+  context.queued.MarkGone(total);
 }
 
-void EnterPlain(PreemptContext& context) noexcept {
+void EnterPlain(LaunchContext& context) noexcept {
   if (context.outstanding.load() == 0) return;
   AwaitGuard(context);
   KeepRoom(context);
   context.queued.Add(1);
 }
 
-// A call that waits for the legacy stream counts its scope before it reads `joined`; here that is
-// raised before the scopes are read (both sequentially consistent): one of the two sees the other.
-void NoteJoin(PreemptContext& context, CUstream stream, bool per_thread) noexcept {
+// A call that waits for the legacy stream counts its scope before it reads `joined`. Here `joined` is
+// raised before the scopes are read (both sequentially consistent). So one of the two sees the other.
+void RecordJoin(LaunchContext& context, CUstream stream, bool per_thread) noexcept {
   if (context.outstanding.load() == 0) return;
-  if (!IsBlocking(stream, per_thread)) return;  // those that join it then are to be noted
+  if (!IsBlocking(stream, per_thread)) return;  // a stream that joins it later is recorded then
   const uint64_t last = LastNumber(context);
   uint64_t before = context.joined.load();
   while (before < last && !context.joined.compare_exchange_weak(before, last)) {
@@ -216,15 +179,15 @@ void NoteJoin(PreemptContext& context, CUstream stream, bool per_thread) noexcep
   }
 }
 
-// One that is not stopped any more needs no guard.
-void WaitForSlot(PreemptContext& context, uint32_t index, uint32_t sequence) noexcept {
+// If the wait is stuck, the launch is kept. A launch that is not stopped any more needs no guard.
+void WaitForSlot(LaunchContext& context, uint32_t index, uint32_t sequence) noexcept {
   Patience patience(context);
   while (!context.slots.IsDone(index, sequence) && patience.Pause()) {
     if (patience.IsOver()) return KeepUntilComplete(context, LastNumber(context));
   }
 }
 
-bool WaitForFreeSlot(PreemptContext& context) noexcept {
+bool WaitForFreeSlot(LaunchContext& context) noexcept {
   Patience patience(context);
   uint64_t held_until = 0;
   for (;;) {
@@ -244,7 +207,7 @@ bool WaitForFreeSlot(PreemptContext& context) noexcept {
 }
 
 void WaitAtExit(uint64_t deadline_ns) noexcept {
-  ForEachContext([&](PreemptContext& context) {
+  ForEachContext([&](LaunchContext& context) {
     Patience patience(context);
     while (context.state.load() == State::kReady && Harvest(context) != 0 &&
            MonotonicNs() < deadline_ns) {
@@ -253,9 +216,9 @@ void WaitAtExit(uint64_t deadline_ns) noexcept {
   });
 }
 
-// A kernel that faulted never completes; every call of its context tells so. What is waited for is
-// then the driver's to report.
-bool IsWell(PreemptContext& context) noexcept {
+// A kernel that faulted never completes, but every driver call of its context returns an error. The
+// program's own call then reports it.
+bool IsWell(LaunchContext& context) noexcept {
   CUresult result = CUDA_SUCCESS;
   {
     const MutexLock lock(context.asking_mutex);
@@ -270,22 +233,12 @@ bool IsWell(PreemptContext& context) noexcept {
 
 void EndGuardedWhereQueuesAreShared() noexcept {
   if (!PreemptionOn()) return;
-  ForEachContext([](PreemptContext& context) {
+  ForEachContext([](LaunchContext& context) {
     if (StreamsFitQueues()) return;
     WaitingScope scope(context);
     if (!scope.is_kept()) GiveBackReader(context);
     scope.KeepOn();
   });
 }
-
-bool IsKnownLoaded(const void* function) noexcept {
-  return loaded.Find(function, 0) == loaded_epoch.load(std::memory_order_relaxed);
-}
-
-void NoteLoaded(const void* function) noexcept {
-  loaded.Set(function, loaded_epoch.load(std::memory_order_relaxed));
-}
-
-void ForgetLoaded() noexcept { loaded_epoch.fetch_add(1); }
 
 }  // namespace cupola::intercept::preempt

@@ -1,8 +1,8 @@
-// Waiting (docs/preemption.md): behind a guard nothing may wait inside the driver, for the waiting
-// thread may hold what the resuming launch needs, and both hang. So a call that may wait first
-// waits here, while the process can still be stopped and resumed, until no guarded launch is
-// outstanding; then it opens a scope, in which other threads' launches go out plain; then it calls
-// the driver. Which call waits for what: waiting_rules.cpp. Any thread.
+// Waiting (docs/preemption.md): no thread may wait inside the driver for work behind a guard. It may
+// hold something there that the resume needs, and then both hang. So a hook of a waiting call does
+// three things. It waits here until no guarded launch is outstanding, while the process can
+// still be stopped and resumed. It opens a scope, in which other threads' launches go out plain.
+// Then it calls the driver. calls/calls.def says which call waits for which launches. Any thread.
 #pragma once
 
 #include <atomic>
@@ -10,97 +10,73 @@
 
 #include <cuda.h>
 
-#include "intercept/preempt/launch_slots.h"
+#include "intercept/launch/launch_slots.h"
+
+namespace cupola::intercept {
+struct LaunchContext;
+}  // namespace cupola::intercept
 
 namespace cupola::intercept::preempt {
-
-struct PreemptContext;
 
 /// Which guarded launches a call is to wait for.
 enum class WaitFor : uint8_t {
   kAll,
-  kBlocking,  ///< those on streams that synchronise with the legacy stream, and what these joined
+  kBlocking,  ///< those on streams that synchronise with the legacy stream, and those that these
+              ///< streams came behind (LaunchContext::joined)
 };
 
-/// A scope of one context: waits, then holds it open.
+/// A scope of one context. The constructor waits and opens it, the destructor closes it.
 class WaitingScope {
  public:
-  explicit WaitingScope(PreemptContext& context, WaitFor what = WaitFor::kAll) noexcept;
+  explicit WaitingScope(LaunchContext& context, WaitFor what = WaitFor::kAll) noexcept;
   ~WaitingScope();
   WaitingScope(const WaitingScope&) = delete;
   WaitingScope& operator=(const WaitingScope&) = delete;
 
-  /// The wait would not have ended (wait_net.h): launches go on, and are not stopped while the scope is
-  /// open. What is not the program's own call is not to be made.
+  /// True: the wait was stuck and given up (wait_net.h). Guarded launches still run and are not stopped
+  /// while the scope is open. The caller may make the program's own driver call, but none of Cupola's.
   bool is_kept() const noexcept { return is_kept_; }
-  /// They are not stopped until they are complete, also when the scope is closed.
+  /// If is_kept(): the launches are not stopped before they are complete, even after the scope is closed.
   void KeepOn() noexcept;
 
  private:
-  PreemptContext& context_;
+  LaunchContext& context_;
   bool is_kept_;
 };
 
-/// The same for what Cupola itself asks the driver in the calling thread's context, outside of
-/// preemption: a question about a kernel may load it. Nothing where preemption is off.
-class OwnCallScope {
- public:
-  OwnCallScope() noexcept;
-  ~OwnCallScope();
-  OwnCallScope(const OwnCallScope&) = delete;
-  OwnCallScope& operator=(const OwnCallScope&) = delete;
+/// A WaitingScope in two calls. OpenScope returns is_kept, which the caller passes to CloseScope.
+[[nodiscard]] bool OpenScope(LaunchContext& context, WaitFor what) noexcept;
+void CloseScope(LaunchContext& context, bool is_kept) noexcept;
 
-  /// False: the driver is not to be asked, for what it may wait for may not end before the program goes on.
-  bool may_ask() const noexcept { return may_ask_; }
+/// Waits until every stream of the context surely has room for more entries.
+void KeepRoom(LaunchContext& context) noexcept;
 
- private:
-  PreemptContext* context_ = nullptr;
-  bool elsewhere_ = false, is_kept_ = false, may_ask_ = true;
-};
+/// Called before a plain launch, or another call that puts one entry into a stream, perhaps behind
+/// guarded launches: waits until no launch is without its guard, and until there is room.
+void EnterPlain(LaunchContext& context) noexcept;
 
-/// Calls that may wait, of threads whose context preemption does not know yet: while there are any,
-/// no launch is guarded.
-extern std::atomic<uint32_t> scopes_elsewhere;
-
-/// The same in two calls: the second with what the first has returned, WaitingScope::is_kept.
-[[nodiscard]] bool OpenScope(PreemptContext& context, WaitFor what) noexcept;
-void CloseScope(PreemptContext& context, bool is_kept) noexcept;
-
-/// Waits until a stream surely has room for more work.
-void KeepRoom(PreemptContext& context) noexcept;
-
-/// Before a launch without a guard, or another call that puts one entry into a stream, perhaps
-/// behind guarded launches: waits for a guard that is being made, and for room.
-void EnterPlain(PreemptContext& context) noexcept;
-
-/// Before a call that may put a stream of the context behind what other streams hold: where it
-/// synchronises with the legacy stream, who waits for that waits for all that is guarded now. Whoever is about to, or
-/// does in the driver, may not have seen it: then this waits instead.
-void NoteJoin(PreemptContext& context, CUstream stream, bool per_thread) noexcept;
+/// Called before a call that may put a stream of the context behind work of other streams. If the stream synchronises
+/// with the legacy stream, calls that wait for the legacy stream must from now on wait for all launches that are
+/// guarded now: raises LaunchContext::joined. A thread that is in such a call already may not have seen that; then this
+/// function itself waits for the launches.
+void RecordJoin(LaunchContext& context, CUstream stream, bool per_thread) noexcept;
 
 /// Waits until launch `sequence` of a slot is complete, or the context is given up.
-void WaitForSlot(PreemptContext& context, uint32_t index, uint32_t sequence) noexcept;
+void WaitForSlot(LaunchContext& context, uint32_t index, uint32_t sequence) noexcept;
 
-/// Waits until a slot is free. False: none came free although launches were not held.
-bool WaitForFreeSlot(PreemptContext& context) noexcept;
+/// Waits until a slot is free. False: none came free for 0.5 s in which nobody asked the process to
+/// yield, or the wait was stuck.
+bool WaitForFreeSlot(LaunchContext& context) noexcept;
 
-/// Waits for all guarded launches of the process until `deadline_ns`.
+/// Waits until all guarded launches of the process are complete, or until `deadline_ns`.
 void WaitAtExit(uint64_t deadline_ns) noexcept;
 
-/// Asks the driver whether the context still works, and gives it up where not. Does not wait.
-bool IsWell(PreemptContext& context) noexcept;
+/// Asks the driver whether the context still works; if not, gives it up and returns false. Does not
+/// wait.
+bool IsWell(LaunchContext& context) noexcept;
 
-/// For streams_share_queues (facts/live_streams.h): waits until no guarded launch is outstanding, or until the streams
-/// fit again; what is launched from now on goes out plain.
+/// Subscribed to streams_share_queues (facts/live_streams.h), while launches go out plain because there are more
+/// streams than queues: waits until no guarded launch is outstanding, or until the streams fit again.
 void EndGuardedWhereQueuesAreShared() noexcept;
-
-/// Kernels that have been launched, or whose first launch need not be waited for.
-bool IsKnownLoaded(const void* function) noexcept;
-void NoteLoaded(const void* function) noexcept;
-/// Code was unloaded: a handle may now mean another kernel.
-void ForgetLoaded() noexcept;
-
-/// Makes the table of rules; called once.
-void StartWaitingRules() noexcept;
 
 }  // namespace cupola::intercept::preempt

@@ -1,5 +1,5 @@
-// void cupola_call_on_stack(void* top, void (*work)(void*), void* data): calls `work` with the stack pointer
-// at `top`, which is a multiple of 16. x86-64 System V ABI.
+// void cupola_call_on_stack(void* top, void (*work)(void*), void* data): calls work(data) with the stack pointer
+// at `top`, which is a multiple of 16. x86-64 System V ABI. For own_stack.cpp.
     .text
     .globl cupola_call_on_stack
     .hidden cupola_call_on_stack

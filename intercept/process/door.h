@@ -1,7 +1,7 @@
-// The door is the small object that LD_PRELOAD names: libcupola.so. It stands in front of dlopen and
+// The door is the small object that LD_PRELOAD names, libcupola.so. It stands in front of dlopen and
 // dlsym and exports nothing of CUDA. The library behind it, libcupola/libcuda.so.1, takes the driver's
-// place and comes into a process only when the program, or something that it loads, asks for the driver.
-// This is what the one tells the other. Any thread; no lock.
+// place; it comes into a process only when the program, or something that the program loads, asks for the
+// driver. This header is what the door and the library tell each other. Any thread; no lock.
 #pragma once
 
 #include <atomic>
@@ -11,17 +11,18 @@
 
 namespace cupola::intercept {
 
-/// Made by the door, in every process that it is preloaded into.
+/// What the door tells the library. The door has one in every process into which it is preloaded.
 struct DoorFacts {
-  /// dlopen and dlsym as they come behind the door. By these the library opens the driver: by dlopen it would
-  /// be given itself where a preloaded library in front of the door passes its call on.
+  /// The dlopen and dlsym that come behind the door. The library opens the driver by these. If it called dlopen,
+  /// a preloaded library in front of the door could pass the call on to the door, which would return the library
+  /// itself.
   void* (*open)(const char* file, int mode);
   void* (*find)(void* handle, const char* name);
-  /// A path by which the program asked for the driver; valid once `asked_state` is 2 (0 = none, 1 = being
-  /// written).
+  /// A path by which the program asked for the driver. Valid once `asked_state` is 2; 0 = none, 1 = being
+  /// written.
   char asked_path[kPathBytes];
   std::atomic<int> asked_state;
-  /// What was standard error when the door was loaded (base/standard_error.h); valid once `is_noted`.
+  /// The file that was standard error when the door was loaded (base/standard_error.h); valid once `is_noted`.
   FileIdentity standard_error;
   std::atomic<bool> is_noted;
 };
@@ -30,11 +31,11 @@ struct DoorFacts {
 
 extern "C" {
 
-/// Defined in the door. For the library behind it a weak reference: without the door (LD_PRELOAD was taken
-/// away, or this is a namespace of its own) the library passes every call on and does nothing else.
+/// Defined in the door; the library refers to it weakly. Without the door (LD_PRELOAD was removed, or the
+/// library is in a linker namespace of its own) the library passes every call on and does nothing else.
 extern cupola::intercept::DoorFacts cupola_door;
 
-/// The library's answer to dlsym(handle of the library, name): the handle to search, `own` or the
-/// driver's. Opens the driver. Exported by the library under this name.
+/// The library's answer to dlsym(handle of the library, name): the handle in which to search, `own` or the
+/// driver's. Opens the driver. The library exports it under this name.
 void* cupola_handle_for(void* own, const char* name) noexcept;
 }

@@ -34,8 +34,8 @@ void* Find(void* handle, const char* name) {
 
 }  // namespace
 
-// Before the constructor of base/standard_error.cpp, which would take what the program has made of it by now. Where the
-// library is loaded with the program the door may not have been asked yet.
+// Runs before the constructor of base/standard_error.cpp, which would take what standard error is now; the program may
+// have changed it by then. If the library is loaded with the program, the door may not have recorded it yet.
 __attribute__((constructor(200))) static void TakeDoorsStandardError() {
   if (HasDoor() && cupola_door.is_noted.load(std::memory_order_acquire)) {
     TakeStandardError(cupola_door.standard_error);
@@ -45,13 +45,7 @@ __attribute__((constructor(200))) static void TakeDoorsStandardError() {
 bool HasDoor() noexcept { return &cupola_door != nullptr; }
 
 const char* const kCallNames[kCallCount] = {
-#define CUPOLA_CALL(name, call_class) #name,
-#include "intercept/calls.inc"
-#undef CUPOLA_CALL
-};
-
-const CallClass kCallClasses[kCallCount] = {
-#define CUPOLA_CALL(name, call_class) CallClass::call_class,
+#define CUPOLA_CALL(name, ...) #name,
 #include "intercept/calls.inc"
 #undef CUPOLA_CALL
 };
@@ -106,24 +100,24 @@ bool IsExport(const char* name) {
                             [](const char* a, const char* b) { return strcmp(a, b) < 0; });
 }
 
-// Where what the program calls is looked for: in this library, if it is in scope for all.
+// Whether this library is in the global scope, in which the program's calls are looked up.
 bool IsInGlobalScope() {
-  void* const program = Open(nullptr, RTLD_LAZY);  // its scope is everyone's
+  void* const program = Open(nullptr, RTLD_LAZY);  // the handle of the global scope
   const bool is_found = program != nullptr && Find(program, "cupola_handle_for") != nullptr;
   if (program != nullptr) dlclose(program);
   return is_found;
 }
 
-// The file of this library, so that it is not taken for the driver. The dynamic linker keeps the name.
+// The file of this library, which the search for the driver leaves out. The dynamic linker keeps the name.
 const char* OwnFile() {
   Dl_info own;
   return dladdr(reinterpret_cast<void*>(&OwnFile), &own) != 0 ? own.dli_fname : nullptr;
 }
 
-// RTLD_GLOBAL where this library is in scope for all: a lazily bound program that calls something newer than
-// our export list finds it in the driver itself. No RTLD_DEEPBIND: sanitizers abort on it and a program's
-// own malloc would be bypassed; should the driver call its own exports through us, the depth guard lets
-// them pass.
+// Loads the driver. It uses RTLD_GLOBAL if this library is in the global scope, so that a lazily bound program
+// that calls something newer than our export list finds it in the driver itself. It does not use RTLD_DEEPBIND:
+// sanitizers abort on it, and the program's own malloc would be bypassed. If the driver calls its own exports
+// through us, the depth counter of the thread lets them pass.
 bool OpenFile(const char* path, void* result) {
   void* handle = Open(path, RTLD_NOW | (IsInGlobalScope() ? RTLD_GLOBAL : RTLD_LOCAL));
   if (handle == nullptr) {
@@ -131,7 +125,7 @@ bool OpenFile(const char* path, void* result) {
     Say(Level::kWarn, {"cannot load the driver ", path, ": ", why != nullptr ? why : "?"});
     return false;
   }
-  if (void* take = Find(handle, kTakeStandardErrorName)) {  // the simulated driver, loaded late
+  if (void* take = Find(handle, kTakeStandardErrorName)) {  // the driver of the simulated device, loaded late
     reinterpret_cast<TakeStandardErrorFunction>(take)(&StandardErrorAtStart());
     is_simulated.store(true, std::memory_order_relaxed);
   }
@@ -144,8 +138,8 @@ bool OpenFile(const char* path, void* result) {
 
 extern "C" {
 
-// A call that this version knows is the library's own if the driver has it too; whatever else there is, is
-// the driver's, which may be newer or older.
+// A call that this version of Cupola knows is searched in the library, if the driver has it too. Everything else
+// is searched in the driver, which may be newer or older.
 __attribute__((visibility("default"))) void* cupola_handle_for(void* own, const char* name) noexcept {
   if (this_thread.opening_driver || !OpenDriver()) return own;
   void* const driver = driver_handle.load(std::memory_order_acquire);
@@ -154,7 +148,7 @@ __attribute__((visibility("default"))) void* cupola_handle_for(void* own, const 
 
 /// The function to jump to at the first call of export `index`; called by entry.S.
 __attribute__((visibility("hidden"))) void* cupola_resolve_call(size_t index) noexcept {
-  // The driver's own constructors come here while it is being loaded: too early for any call.
+  // The driver's own constructors call this while the driver is being loaded: too early for any call.
   if (this_thread.opening_driver) return reinterpret_cast<void*>(&NotReady);
   OpenDriver();
   return __atomic_load_n(&cupola_real[index], __ATOMIC_ACQUIRE);
@@ -174,7 +168,7 @@ bool IsStandIn(const void* function) noexcept {
 
 namespace {
 
-// Once for the process; two threads that come together both do it.
+// Called once in the process; two threads that come together both do it.
 bool LoadDriver() noexcept {
   void* handle = nullptr;
   this_thread.opening_driver = true;

@@ -1,23 +1,23 @@
-// The real driver: opened once, at the process's first CUDA call, never closed. Thread-safe.
+// The real driver. It is opened once, at the process's first CUDA call, and never closed. Any thread.
 #pragma once
 
 namespace cupola::intercept {
 
-/// Opens the driver and fills cupola_real, once. Needs little of the caller's stack. Holds no lock of ours while
-/// the dynamic linker works: another thread may be inside a constructor that calls CUDA. Two threads that arrive
-/// together both do it, with the same result. Returns false when there is no driver.
+/// Opens the driver and fills cupola_real, once. Needs little of the caller's stack. It holds no lock of ours while
+/// the dynamic linker works, because another thread may be inside a constructor that calls CUDA. Two threads that
+/// come together both open it, with the same result. Returns false when there is no driver.
 bool OpenDriver() noexcept;
 
 /// True once OpenDriver has found a driver.
 bool IsDriverOpen() noexcept;
 
-/// True once OpenDriver has found that of the simulated device, which runs nothing but PTX.
+/// True once OpenDriver has found the driver of the simulated device, which runs only PTX.
 bool IsDriverSimulated() noexcept;
 
-/// True for functions that stand in for what a driver lacks (see calls.h).
+/// True for functions that stand in for calls that the driver lacks (see calls.h).
 bool IsStandIn(const void* function) noexcept;
 
-/// Whether the door was preloaded (process/door.h). Without it nothing but the driver's calls happens.
+/// Whether the door was preloaded (process/door.h). Without it Cupola only passes calls on.
 bool HasDoor() noexcept;
 
 }  // namespace cupola::intercept

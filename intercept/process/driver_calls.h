@@ -1,5 +1,5 @@
-// The driver's calls that Cupola makes itself, past every hook, with their types. Any thread;
-// what each does to the calling thread is as classes.def says.
+// How Cupola calls the driver itself, past every hook, with the types of the calls. Any thread;
+// calls/calls.def says what each call may do to the calling thread.
 #pragma once
 
 #include <cuda.h>
@@ -9,7 +9,7 @@
 
 namespace cupola::intercept {
 
-/// CUPOLA_CALL_REAL(cuMemAlloc_v2, PFN_cuMemAlloc_v3020)(&address, bytes)
+/// The driver's function of that name. Use: CUPOLA_CALL_REAL(cuMemAlloc_v2, PFN_cuMemAlloc_v3020)(&address, bytes)
 #define CUPOLA_CALL_REAL(name, Type) \
   (::cupola::intercept::Real<Type>(::cupola::intercept::Call::k_##name))
 
@@ -18,7 +18,7 @@ inline void ExchangeCaptureMode(CUstreamCaptureMode* mode) noexcept {
   CUPOLA_CALL_REAL(cuThreadExchangeStreamCaptureMode, PFN_cuThreadExchangeStreamCaptureMode_v10010)(mode);
 }
 
-/// While it lives, the calling thread may make calls that a capture elsewhere would forbid (P12).
+/// While it lives, the calling thread may make calls that a capture of another thread would forbid (P12).
 class RelaxedCapture {
  public:
   RelaxedCapture() noexcept { ExchangeCaptureMode(&mode_); }
@@ -30,8 +30,8 @@ class RelaxedCapture {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
-/// cuStreamQuery of a handle that is not 0, past every hook, whatever is captured elsewhere: whether
-/// all work of the stream is over, or how its context failed. Does not wait.
+/// cuStreamQuery of a handle that is not 0, past every hook, also while other threads capture. Returns
+/// whether all work of the stream is over, or the error of its context. Does not wait.
 inline CUresult AskStream(CUstream stream) noexcept {
   const RelaxedCapture relaxed;
   return CUPOLA_CALL_REAL(cuStreamQuery, PFN_cuStreamQuery_v2000)(stream);

@@ -49,7 +49,7 @@ struct Search {
 
   bool TryFolder(const char* folder, size_t length) const {
     char path[kPathBytes];
-    if (length == 0 || folder[0] != '/') return false;  // a relative folder is no trust root
+    if (length == 0 || folder[0] != '/') return false;  // relative folders are not trusted
     const int bytes = snprintf(path, sizeof(path), "%.*s/%s", static_cast<int>(length), folder,
                                kDriverName);
     return bytes > 0 && static_cast<size_t>(bytes) < sizeof(path) && TryFile(path);
@@ -77,7 +77,8 @@ struct CacheHeader {
 };
 struct CacheEntry {
   int32_t flags;
-  uint32_t key, value;  // offsets of strings from the header
+  uint32_t key;    // offset of the library's name from the header
+  uint32_t value;  // offset of its path from the header
   uint32_t os_version;
   uint64_t hwcap;
 };

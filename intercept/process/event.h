@@ -1,5 +1,6 @@
-// Event: what a lower layer tells layers above it that it may not include. Who is interested subscribes when the
-// process starts (entry/start.cpp), before the lower layer has anything to tell; nobody unsubscribes.
+// Event: how a lower layer calls layers above it, whose headers it may not include. The lower layer owns the Event and
+// announces it. A higher layer subscribes when the process starts (entry/start.cpp), before anything is announced, and
+// never unsubscribes.
 #pragma once
 
 #include <atomic>
@@ -7,15 +8,15 @@
 
 namespace cupola::intercept {
 
-/// One kind of thing that happens, with what there is to say of it. Constant initialisation: may be subscribed to and
-/// announced at any time, also while the process's constructors run.
+/// One kind of event; `Facts` are the arguments that subscribers get. Constant initialisation: it may be subscribed to
+/// and announced at any time, also while the process's constructors run.
 template <typename... Facts>
 class Event {
  public:
   using Subscriber = void (*)(Facts...);
 
-  /// From now on `subscriber` is called at each announcement. One call at a time; at most kMost subscribers, the same
-  /// one counts once (a forked child subscribes anew to what it has).
+  /// From now on `subscriber` is called at each announcement. One thread at a time; at most kMost subscribers. A
+  /// subscriber that is known already is not added again (a forked child subscribes anew).
   void Subscribe(Subscriber subscriber) noexcept {
     for (std::atomic<Subscriber>& place : subscribers_) {
       const Subscriber known = place.load(std::memory_order_relaxed);
@@ -24,7 +25,7 @@ class Event {
       place.store(subscriber, std::memory_order_release);
       return;
     }
-    __builtin_trap();  // kMost is a number of the code, not of what a program does
+    __builtin_trap();  // a fault of Cupola's code: programs do not add subscribers
   }
 
   /// Calls the subscribers in their order, on this thread. Any thread; takes no lock.

@@ -13,11 +13,12 @@ constexpr uint64_t kJumpNs = 100'000'000;
 constexpr uint32_t kFits = 1024;
 
 struct Sample {
-  uint64_t ticks, ns;
+  uint64_t ticks;  // of the counter
+  uint64_t ns;     // of the clock
 };
 
 ClockFit fits[kFits];
-uint32_t next_fit = 0;                  // owned by whoever holds `fitting`
+uint32_t next_fit = 0;                  // used by the thread that has set `fitting`
 std::atomic<bool> fitting{false};
 Sample first_sample;
 
@@ -26,7 +27,8 @@ bool HasInvariantCounter() {
   return __get_cpuid(0x80000007, &eax, &ebx, &ecx, &edx) != 0 && (edx & (1u << 8)) != 0;
 }
 
-// The tightest of three readings, so that an interrupt between the two clocks does not count.
+// Reads both clocks three times and returns the reading that took least time, so that an interrupt
+// between the two clocks does no harm.
 Sample TakeSample() {
   Sample best{};
   uint64_t best_width = UINT64_MAX;
@@ -47,7 +49,7 @@ uint64_t MultiplyDivide(uint64_t a, uint64_t b, uint64_t c) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b / c);
 }
 
-// Whether the counter and the clock have gone on together since the last fit.
+// Whether the counter and the clock have drifted apart since the last fit, by more than kJumpNs.
 bool HasJumped(const Sample& now, const ClockFit& old) {
   const uint64_t age = now.ticks - old.base_ticks;
   if (static_cast<int64_t>(age) < 0) return true;
@@ -61,9 +63,10 @@ void Publish(const ClockFit& made) {
   clock_fit.store(&fit, std::memory_order_release);
 }
 
-// The new line starts where the old one is now and aims at where the clock will be at the next
-// refresh: so the time never steps back, and an error of one reading is gone 10 ms later. Where the
-// two are far apart (the machine slept), it steps, and what was measured before counts no more.
+// Makes a new fit, a line. It starts at the time that the old line shows now and aims at the time
+// that the clock will have at the next refresh. So the time never steps back, and an error of one
+// reading is gone 10 ms later. If the old line and the clock are far apart (the machine slept), the
+// time steps, and earlier samples are not used any more.
 void PublishFit(const Sample& now) {
   const ClockFit* const before = clock_fit.load(std::memory_order_relaxed);
   if (before != nullptr && HasJumped(now, *before)) {

@@ -8,17 +8,18 @@ namespace {
 constexpr unsigned kLeastLog2 = 10;
 }
 
-// Zero pages straight from the system: the host's allocator is not ours to call.
+// Takes zero pages from the system, because Cupola must not call the program's allocator here.
 HandleMap::Table HandleMap::MakeTable(unsigned log2) noexcept {
   void* memory = mmap(nullptr, sizeof(Slot) << log2, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return memory == MAP_FAILED ? Table(0) : Table(static_cast<Slot*>(memory), log2);
 }
 
-// Into the first place on its path that nobody has; the key is nowhere on it. The value goes in
-// before the key: a reader that sees the key (acquire) sees the value. One that saw the key that
-// was erased here, and reads the value only now, gets the new one: it looks up a handle that is
-// being destroyed. All others pass the place by, before as after.
+// Puts the key, which is not in the table, into the first place on its path that is empty or
+// erased. The value is stored before the key, so that a reader that sees the key (acquire) sees the
+// value. A reader that saw the key that was erased here, and reads the value only now, gets the new
+// value; it looks up a handle that is being destroyed. All other readers pass the place, before as
+// after.
 bool HandleMap::Insert(Table table, uint64_t key, uint64_t value) noexcept {
   size_t at = Hash(key);
   while (table[at].key.load(std::memory_order_relaxed) > kErased) ++at;
@@ -28,9 +29,9 @@ bool HandleMap::Insert(Table table, uint64_t key, uint64_t value) noexcept {
   return was_empty;
 }
 
-// At the end of a run of places it and the erased ones before it become empty: no key lies beyond,
-// so that a reader which stops here misses none. One that has passed them already stops behind
-// them.
+// Erases the key at a place. If the place is the last of a run, it and the erased places before it
+// become empty: no key of the run lies beyond, so that a reader that stops here misses none. A
+// reader that has passed these places already stops behind them.
 void HandleMap::EraseAt(Table table, size_t at) noexcept {
   table[at].key.store(kErased, std::memory_order_release);
   if (table[at + 1].key.load(std::memory_order_relaxed) != kEmpty) return;

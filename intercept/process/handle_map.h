@@ -1,8 +1,8 @@
-// HandleMap: CUDA handle -> 64-bit value. Readers take no lock and never wait; writers take a
-// mutex. Grows by doubling; old tables are kept, since a reader may be in one (all of them together
-// are smaller than the newest). Places of what was erased serve again, so that it stays as large as
-// what is in it at a time needs. Constant initialisation, no destructor: safe at any time of a
-// process.
+// HandleMap: a map from CUDA handles to 64-bit values. Readers take no lock and never wait; writers
+// take a mutex. Any thread. The map grows by doubling. Old tables are kept, since a reader may be in
+// one; all of them together are smaller than the newest. Places of erased handles are used again, so
+// that the size depends only on how many handles are in the map at a time. It has constant
+// initialisation and no destructor, and so may be used at any time of a process.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ class HandleMap {
   HandleMap(const HandleMap&) = delete;
   HandleMap& operator=(const HandleMap&) = delete;
 
-  /// The value of `handle`, or `fallback`. One probe or two; nothing else.
+  /// The value of `handle`, or `fallback` if it is not in the map. Usually one probe or two.
   uint64_t Find(const void* handle, uint64_t fallback) const noexcept {
     const Table table(table_.load(std::memory_order_acquire));
     if (!table) return fallback;
@@ -34,21 +34,21 @@ class HandleMap {
     }
   }
 
-  /// Adds or replaces. Null and out of memory: nothing happens, the handle stays unknown. Returns
-  /// whether it was added.
+  /// Adds the handle, or replaces its value. A null handle, or a new one when memory is out, is not
+  /// added. Returns whether the handle was added.
   bool Set(const void* handle, uint64_t value) noexcept;
 
-  /// Forgets `handle`. A reader that looks it up at the same time may still get its value, or that
-  /// of a handle that comes in its place. Returns whether it was there.
+  /// Erases `handle`. A reader that looks it up at the same time may still get its value, or the value
+  /// of a handle that takes its place. Returns whether it was there.
   bool Erase(const void* handle) noexcept;
 
-  /// Forgets each for which `wants(handle, value)` is true. Under the mutex: it looks at all there
-  /// is.
+  /// Erases each handle for which `wants(handle, value)` is true. Holds the mutex while it looks at the
+  /// whole table.
   template <typename Wants>
   void EraseIf(Wants&& wants) noexcept;
 
-  /// Forgets everything. In the child after a fork: also usable though another thread of the
-  /// parent held the mutex.
+  /// Forgets everything. For the child after a fork: works even if another thread of the parent held
+  /// the mutex.
   void ResetAfterFork() noexcept;
 
  private:
@@ -56,8 +56,9 @@ class HandleMap {
     std::atomic<uint64_t> key;
     std::atomic<uint64_t> value;
   };
-  /// Slots and their number, a power of two, in one word: one cache line less to a look-up. The slots
-  /// are pages, so that the number's logarithm has room in the address.
+  /// The address of the slots and their number, a power of two, in one word, which saves a look-up one
+  /// cache line. The slots are whole pages, so that the logarithm of the number fits into the low bits
+  /// of the address.
   class Table {
    public:
     explicit Table(uintptr_t word) noexcept : word_(word) {}
@@ -74,19 +75,19 @@ class HandleMap {
     uintptr_t word_;
   };
   static constexpr uint64_t kEmpty = 0;
-  static constexpr uint64_t kErased = 1;  // no handle of ours: 0, 1 and 2 name default streams
+  static constexpr uint64_t kErased = 1;  // never a key: handles 0, 1 and 2 name default streams
 
   static size_t Hash(uint64_t key) noexcept {
     return static_cast<size_t>((key >> 4) * 0x9E3779B97F4A7C15ull >> 20);
   }
   void EraseAt(Table table, size_t at) noexcept;
   static Table MakeTable(unsigned log2) noexcept;
-  /// True: the place was empty, and not one of what was erased.
+  /// Returns whether the place was empty; otherwise it was that of an erased handle.
   static bool Insert(Table table, uint64_t key, uint64_t value) noexcept;
   bool Grow() noexcept;
 
   std::atomic<uintptr_t> table_{0};
-  size_t used_ = 0;  // slots that are not empty, erased ones included
+  size_t used_ = 0;  ///< slots that are not empty, erased ones included
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 };
 

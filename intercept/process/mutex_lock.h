@@ -1,5 +1,6 @@
-// MutexLock: holds a pthread mutex for a scope. Constant-initialised mutexes without destructors
-// are what a guest needs: they work before its constructors and after its destructors.
+// MutexLock: holds a pthread mutex while it lives. Cupola uses pthread mutexes because they have
+// constant initialisation and no destructor: they work before its constructors and after its
+// destructors have run.
 #pragma once
 
 #include <pthread.h>

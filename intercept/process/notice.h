@@ -1,6 +1,6 @@
-// What the preloaded library says to its host's standard error: one line a time, by write(2), and only
-// while descriptor 2 is the file that it was when the program started (base/standard_error.h);
-// levels from CUPOLA_LOG (off, error, warn, info, debug; default warn). No allocation, no lock; any
+// The library's log messages, on the program's standard error. Each is one line, written by one write(2),
+// and only while descriptor 2 is the file that it was when the program started (base/standard_error.h).
+// CUPOLA_LOG sets the level (off, error, warn, info, debug; default warn). No allocation, no lock; any
 // thread.
 #pragma once
 
@@ -12,19 +12,19 @@ namespace cupola::intercept {
 
 enum class Level { kOff, kError, kWarn, kInfo, kDebug };
 
-/// Writes "cupola: <parts>\n" if `level` is asked for. Lines over 1,000 bytes are cut. Not for the
-/// launch path: it reads the environment. Keeps errno.
+/// Writes "cupola: <parts>\n" if CUPOLA_LOG asks for `level`. Lines over 1,000 bytes are cut. Not for
+/// the launch path: it reads the environment. Keeps errno.
 void Say(Level level, std::initializer_list<std::string_view> parts) noexcept;
 
-/// Like Say, once for each `said` flag.
+/// Like Say, but only the first call for each `said` flag writes.
 void SayOnce(std::atomic_flag& said, Level level,
              std::initializer_list<std::string_view> parts) noexcept;
 
-/// A number as decimal digits, for a part of a notice.
+/// A number as decimal digits, as a part of a message.
 class Decimal {
  public:
   explicit Decimal(unsigned long long value) noexcept;
-  operator std::string_view() const noexcept { return {first_, end_}; }  // NOLINT: a part
+  operator std::string_view() const noexcept { return {first_, end_}; }  // NOLINT: used as a part
 
  private:
   char digits_[20];

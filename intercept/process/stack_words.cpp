@@ -1,9 +1,9 @@
-// How much of a call's arguments is passed on the stack. Where a call is made anew from entry.S, so much is
-// copied and not a word more: above it may be the end of the caller's stack.
+// How much of each call's arguments is passed on the stack. When entry.S makes a call anew, it copies exactly so
+// many words: the caller's stack may end above them.
 #include <cstddef>
 #include <cstdint>
 
-// The forms of calls that headers hide from programs are exported all the same.
+// Also declares the forms of calls that cuda.h hides from programs, because the driver exports them.
 #define __CUDA_API_VERSION_INTERNAL 1  // NOLINT: cuda.h's name
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -13,8 +13,8 @@ namespace {
 template <typename Function>
 struct Signature;
 
-// x86-64 psABI 3.2.3, as far as cuda.h goes: numbers and pointers, float and double, and structures of
-// numbers, which go to the stack when they are larger than 16 bytes.
+// The rules of x86-64 psABI 3.2.3, for the types that occur in cuda.h: numbers and pointers, float and double, and
+// structures of numbers, which go to the stack when they are larger than 16 bytes.
 template <typename Result, typename... Arguments>
 struct Signature<Result(CUDAAPI*)(Arguments...)> {
   static constexpr uint8_t StackWords() {
@@ -33,12 +33,12 @@ struct Signature<Result(CUDAAPI*)(Arguments...)> {
   }
 };
 
-// More than any call has; for calls that a newer toolkit exports without saying what they take.
+// More than any call has; for calls that a newer toolkit exports without declaring their parameters.
 [[maybe_unused]] constexpr uint8_t kUnknown = 16;
 
 }  // namespace
 
-/// Words of the stack that each call is passed arguments in; indexed by Call.
+/// The number of stack words in which each call gets arguments; indexed by Call.
 extern "C" __attribute__((visibility("hidden"))) const uint8_t cupola_stack_words[] = {
 #define CUPOLA_SIGNATURE(name, type) Signature<type>::StackWords(),
 #define CUPOLA_STACK_WORDS(name, words) words,

@@ -20,7 +20,8 @@ void GiveBack(void* memory) {
   munmap(memory, sizeof(ThreadMemory));
 }
 
-// A thread that comes while the key is made keeps its memory for good, as all do where there is no key.
+// Whether there is a key, whose destructor frees the memory. A thread that comes while the key is being made
+// never frees its memory, and no thread does if no key can be made.
 bool HasKey() {
   int none = 0;
   if (key_state.compare_exchange_strong(none, 1)) {

@@ -1,30 +1,31 @@
-// What Cupola keeps of a thread beyond the few words of ThreadState: too much for static TLS, of which all
-// libraries of a process together have some hundred bytes to spare (LD_AUDIT, or a library that is loaded
-// late). Made at a thread's first use and given back at its end; what a destructor that runs later still
-// launches makes it again.
+// ThreadMemory: what Cupola keeps of a thread beyond the few words of ThreadState. It is too much for static
+// TLS, of which all libraries of a process that are loaded late, or by LD_AUDIT, have together only some
+// hundred bytes. It is made at the thread's first use and freed at its end; a destructor that runs later and
+// still launches makes it again. Each thread uses its own.
 #pragma once
 
 #include <cstddef>
 
 namespace cupola::intercept {
 
-/// All bytes are zero at first. Each part is for one source file, which says what it holds.
+/// All bytes are zero at first. Each member belongs to one source file, which defines its contents (KeptIn).
 struct ThreadMemory {
-  alignas(16) std::byte allocations[288];  ///< allocations.cpp
+  alignas(16) std::byte allocations[288];  ///< facts/allocations.cpp
   alignas(16) std::byte ranges[2560];      ///< tasks/task_copies.cpp
 };
 
 extern thread_local constinit ThreadMemory* thread_memory __attribute__((tls_model("initial-exec")));
 
-/// The calling thread's, made by one system call. Null when there is no memory.
+/// Makes the calling thread's ThreadMemory, by mmap. Null when there is no memory. Keeps errno.
 ThreadMemory* MakeThreadMemory() noexcept;
 
-/// The calling thread's, or null when there is no memory. No allocation once it is there.
+/// The calling thread's ThreadMemory, made at the first call; null when there is no memory.
 inline ThreadMemory* MemoryOfThread() noexcept {
   return thread_memory != nullptr ? thread_memory : MakeThreadMemory();
 }
 
-/// One part as what its owner keeps there: trivial to destroy, and good with all bytes zero.
+/// A member of ThreadMemory as the type that its owner keeps there. The type must need no destructor, and
+/// all bytes zero must be a valid value.
 template <typename Kept, size_t kBytes>
 Kept* KeptIn(std::byte (&part)[kBytes]) noexcept {
   static_assert(sizeof(Kept) <= kBytes && alignof(Kept) <= 16);

@@ -23,16 +23,16 @@ std::atomic<TimingMode> timing_mode{TimingMode::kNone};
 
 namespace {
 
-// How long an exiting program waits for its kernels.
+// The longest time that an exiting program, or a call that ends a context, waits for kernels.
 constexpr uint64_t kFlushBoundNs = 500'000'000;
 constexpr long kHarvestPauseNs = 500'000;
 constexpr uint32_t kMostContexts = 64;
 
-// Pools are made once per context and kept for ever; a dead one serves nobody.
+// Pools are made once per context and never freed; a dead pool is not used again.
 std::atomic<EventPool*> pools[kMostContexts];
 std::atomic<uint32_t> pool_count{0};
 pthread_mutex_t make_mutex = PTHREAD_MUTEX_INITIALIZER;
-// Held while pairs are harvested and while a context is taken down, never while waiting for either.
+// Held while pairs are harvested and while a pool is killed, but not during the pauses between.
 pthread_mutex_t harvest_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<bool> agent_started{false};
 
@@ -46,7 +46,7 @@ EventPool* FindPool(uint64_t context) {
 }
 
 void* Agent(void*) {
-  // The driver's own business on this thread is not the program's: hooks pass it on.
+  // Driver calls of this thread are not the program's: hooks pass them on.
   ++this_thread.depth;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   ExchangeCaptureMode(&mode);
@@ -72,7 +72,8 @@ bool StartAgent() {
 
 void FlushAtExit() { FlushTimingAtExit(); }
 
-// At a context's first launch. Not while a capture is open: then the launch goes untimed.
+// Makes the pool of a context, at its first launch. BeginTimed does not call it while a capture is
+// open: then the launch is untimed.
 EventPool* MakePool(uint64_t context) {
   const MutexLock lock(make_mutex);
   if (EventPool* made = FindPool(context)) return made;
@@ -95,8 +96,8 @@ EventPool* MakePool(uint64_t context) {
   return StartAgent() ? pool : nullptr;
 }
 
-// Waits, within the bound, for what is under way in the pools that `chosen` accepts; what is not
-// ready by then stays untimed. The caller is about to end the context or the process.
+// Waits, for at most kFlushBoundNs, for the launches in the pools that `chosen` accepts; launches
+// that have not ended by then stay untimed. The caller is about to end the context or the process.
 template <typename Chosen>
 void Flush(Chosen&& chosen) {
   const uint32_t count = pool_count.load(std::memory_order_acquire);
@@ -119,14 +120,15 @@ void Flush(Chosen&& chosen) {
     }
     const MutexLock lock(harvest_mutex);
     pool->Kill();
-    pool->Harvest(/*give_up=*/true);  // a launch that came in between
+    pool->Harvest(/*give_up=*/true);  // for a launch that was submitted in between
   }
   if (count != 0) ExchangeCaptureMode(&mode);
 }
 
 const char* ProfilerInTheWay() {
-  // Set by Nsight Compute and Systems, compute-sanitizer, CUPTI's injection and cuda-gdb; and the
-  // switch that makes launches synchronous. Events around launches would disturb what they measure.
+  // These variables are set by Nsight Compute and Systems, compute-sanitizer, CUPTI's injection and
+  // cuda-gdb; the last one makes launches synchronous. Events around launches would disturb what
+  // these tools measure.
   static constexpr const char* kPrefixes[] = {"CUDA_INJECTION64_PATH=", "NV_COMPUTE_PROFILER",
                                               "NV_NSIGHT_", "NSYS_", "NV_SANITIZER_", "CUDBG_",
                                               "CUDA_LAUNCH_BLOCKING=1"};
@@ -203,7 +205,7 @@ void ResumeTimingOf(CUcontext context) noexcept {
     EventPool* pool = pools[i].load(std::memory_order_acquire);
     if (pool->context() != reinterpret_cast<uint64_t>(context)) continue;
     pool->Revive();
-    return;  // older pools of the same address are those of contexts that did go
+    return;  // older pools of the same handle belong to contexts that did end
   }
 }
 

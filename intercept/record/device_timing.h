@@ -1,7 +1,8 @@
-// Device times of launches, by an event pair around each (CUPOLA_TIMING=events). Pairs come from a
-// pool per context, made at the context's first launch; an agent thread harvests them in relaxed
-// capture mode, maps them to the host's clock and publishes them after the launch. Off unless asked
-// for, off under profilers and debuggers, and never while a capture is open. Thread-safe.
+// Device times of launches, measured by a pair of events around each launch (CUPOLA_TIMING=events).
+// Pairs come from a pool for each context, made at the context's first launch. A thread of ours
+// harvests them in relaxed capture mode, converts the times to the host's clock, and publishes them
+// after the record of the launch. Timing is off unless asked for, off under profilers and
+// debuggers, and never active while a capture is open. Any thread.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@ namespace cupola::intercept {
 class EventPool;
 struct EventPair;
 
-/// A launch under way between its two events. Null `pair`: not timed.
+/// A launch under way between its two events. If `pair` is null the launch is not timed.
 struct TimedLaunch {
   EventPool* pool = nullptr;
   EventPair* pair = nullptr;
@@ -26,7 +27,7 @@ struct TimedLaunch {
 enum class TimingMode : uint8_t {
   kNone,
   kCalls,   ///< the host's time in the driver's call: a second reading of the clock
-  kEvents,  ///< that, and the device's times by events
+  kEvents,  ///< the same, and the device's times by events
 };
 extern std::atomic<TimingMode> timing_mode;
 
@@ -37,22 +38,24 @@ void StartTiming() noexcept;
 /// a capture is open, or the driver refuses.
 TimedLaunch BeginTimed(uint64_t context, CUstream stream, bool per_thread) noexcept;
 
-/// Records the second event after the launch gave `result`. True: the caller publishes the launch
-/// with kFlagTimesFollow, then calls SubmitTimed. False: it goes untimed.
+/// Records the second event, after the launch call returned `result`. True: the caller publishes
+/// the record of the launch with kFlagTimesFollow, then calls SubmitTimed. False: the launch is
+/// untimed.
 bool EndTimed(const TimedLaunch& launch, CUstream stream, bool per_thread,
               CUresult result) noexcept;
 
-/// The launch stands in the ring under `*ticket`: the agent will publish its times. Null: the ring
-/// was full, so nobody wants them.
+/// The record of the launch is in the ring under `*ticket`: the harvesting thread will publish its
+/// times. Null: the ring was full, and the times are dropped.
 void SubmitTimed(const TimedLaunch& launch, const uint64_t* ticket) noexcept;
 
-/// The context is about to go: harvests what is ready within a bound, gives up the rest.
+/// The context is about to end: waits for its launches for at most 0.5 s and publishes their times;
+/// the others stay untimed.
 void FlushTimingOf(CUcontext context) noexcept;
 
-/// The context did not go after all (a primary context with other users).
+/// The context did not end after all (a primary context with other users).
 void ResumeTimingOf(CUcontext context) noexcept;
 
-/// At exit: like FlushTimingOf for every context.
+/// At exit: does the same as FlushTimingOf for every context.
 void FlushTimingAtExit() noexcept;
 
 void ResetTimingAfterFork() noexcept;

@@ -15,7 +15,8 @@ namespace cupola::intercept {
 namespace {
 
 constexpr uint64_t kBaseBoundNs = 100'000'000;
-// cuEventElapsedTime answers in a float of milliseconds: after 250 ms its step is 15 ns.
+// The base is renewed after this time: cuEventElapsedTime returns a float in milliseconds, whose
+// step at 250 ms is 15 ns.
 constexpr uint64_t kBaseLifeNs = 250'000'000;
 
 CUresult Query(CUevent event) {
@@ -28,12 +29,13 @@ CUresult Record(CUevent event, CUstream stream, bool per_thread) {
   return record(event, stream);
 }
 
-// The first form is in every driver; the second (12.8) differs only in its errors.
+// The first version of the call, which is in every driver; the second (12.8) differs only in its
+// errors.
 CUresult Elapsed(float* ms, CUevent start, CUevent end) {
   return Real<PFN_cuEventElapsedTime_v2000>(Call::k_cuEventElapsedTime)(ms, start, end);
 }
 
-// Makes a context the calling thread's for a scope. 0: does nothing.
+// Makes a context current on the calling thread while it lives. Does nothing for context 0.
 class CurrentContextScope {
  public:
   explicit CurrentContextScope(uint64_t context) noexcept {
@@ -69,14 +71,15 @@ EventPool* EventPool::Make(uint64_t context) noexcept {
   for (uint32_t i = 0; i < kPairs; ++i) {
     if (create(&pool->pairs_[i].start, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
         create(&pool->pairs_[i].end, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
-      return i == 0 ? nullptr : pool;  // with fewer pairs than hoped for
+      return i == 0 ? nullptr : pool;  // the pool has fewer pairs
     }
     pool->GiveBack(&pool->pairs_[i]);
   }
   return pool;
 }
 
-// The tightest of some tries bounds the error of the mapping between the clocks by its width.
+// Makes five tries and uses the one between whose two host times the least time passed: that time
+// bounds the error of the mapping between the clocks.
 void EventPool::SetBase() noexcept {
   uint64_t best_width = UINT64_MAX;
   const uint64_t deadline = MonotonicNs() + kBaseBoundNs;
@@ -166,7 +169,7 @@ uint32_t EventPool::Harvest(bool give_up) noexcept {
         ++left;
         continue;
       }
-      if (is_base_due && state == CUDA_SUCCESS) {  // once: it may wait
+      if (is_base_due && state == CUDA_SUCCESS) {  // once per harvest, because it may wait
         SetBase();
         is_base_due = false;
       }

@@ -1,6 +1,7 @@
-// EventPool: the event pairs of one context, and the launches that wait for theirs. Taking,
-// recording and submitting are lock-free and for any thread; harvesting is for one thread at a time
-// (the caller holds a mutex). Made once, never freed.
+// EventPool: the event pairs of one context, and the launches whose pairs the device has not
+// reached yet. device_timing.cpp makes one per context and never frees it. Taking, recording and
+// submitting are lock-free and for any thread; only one thread at a time may harvest (the caller
+// holds a mutex).
 #pragma once
 
 #include <atomic>
@@ -15,22 +16,22 @@ namespace cupola::intercept {
 struct EventPair {
   CUevent start;
   CUevent end;
-  uint64_t ticket;  ///< of the launch in the ring; valid once submitted
+  uint64_t ticket;  ///< ticket of the launch's record in the ring; valid once submitted
 };
 
 class EventPool {
  public:
   static constexpr uint32_t kPairs = 1024;
 
-  /// Makes the pool of the calling thread's current context, `context`: about 2,000 events and a
-  /// non-blocking stream. Null when the driver refuses. Does not wait for the device.
+  /// Makes the pool of `context`, which is current: about 2,000 events and a non-blocking stream.
+  /// Null when the driver refuses. Does not wait for the device.
   static EventPool* Make(uint64_t context) noexcept;
 
   uint64_t context() const noexcept { return context_; }
   bool is_alive() const noexcept { return alive_.load(std::memory_order_acquire); }
-  /// The context is going away: its events are not touched any more.
+  /// The context is about to end: its events are not used any more.
   void Kill() noexcept { alive_.store(false, std::memory_order_release); }
-  /// It did not go after all.
+  /// The context did not end after all.
   void Revive() noexcept { alive_.store(true, std::memory_order_release); }
 
   /// A free pair, or null when all are in use.
@@ -44,13 +45,12 @@ class EventPool {
   /// Both events are recorded and the launch is in the ring: the harvest will publish its times.
   void Submit(EventPair* pair, uint64_t ticket) noexcept;
 
-  /// Publishes the times of the submitted launches that have ended; with `give_up`, says of the
-  /// others that none will come.
-  /// Returns how many are left.
+  /// Publishes the times of the submitted launches that have ended. With `give_up` it publishes for
+  /// the others that no times will come. Returns how many are left.
   uint32_t Harvest(bool give_up) noexcept;
 
  private:
-  /// Fits the clocks anew, if the device reaches an event within 100 ms.
+  /// Maps the device's clock to the host's anew, if the device reaches an event within 100 ms.
   void SetBase() noexcept;
   bool HasSubmitted() const noexcept;
   bool FillTimes(const EventPair& pair, LaunchRecord* times) noexcept;
@@ -61,11 +61,11 @@ class EventPool {
   uint64_t context_ = 0;
   std::atomic<bool> alive_{true};
   CUstream base_stream_ = nullptr;
-  CUevent base_ = nullptr;
-  CUevent next_base_ = nullptr;
-  uint64_t base_ns_ = 0;             // host clock at base_; 0: there is none yet
-  std::atomic<uint64_t> free_[kPairs / 64] = {};       // a bit a pair
-  std::atomic<uint64_t> submitted_[kPairs / 64] = {};
+  CUevent base_ = nullptr;       ///< event whose time on the host's clock is base_ns_
+  CUevent next_base_ = nullptr;  ///< event for the next mapping
+  uint64_t base_ns_ = 0;         ///< host clock at base_, in nanoseconds; 0: there is none yet
+  std::atomic<uint64_t> free_[kPairs / 64] = {};       ///< a bit for each pair
+  std::atomic<uint64_t> submitted_[kPairs / 64] = {};  ///< a bit for each pair
   EventPair pairs_[kPairs] = {};
 };
 

@@ -19,8 +19,8 @@ namespace {
 
 constexpr uint64_t kUnknown = UINT64_MAX;
 
-// What only the slow paths need. Made at first use and never destroyed: threads may launch while
-// the process exits.
+// What only the slow paths need; under the mutex. Made at first use and never destroyed, because
+// threads may launch while the process exits.
 struct Owners {
   std::unordered_map<std::string, uint32_t> offsets;                       // name -> name bytes
   std::unordered_map<const void*, std::vector<const void*>> handles;       // owner -> its handles
@@ -71,7 +71,7 @@ void ForgetOwnerLocked(const void* owner) {
   known.handles.erase(found);
 }
 
-// The driver takes a CUkernel where it asks for a CUfunction only in launches: try both.
+// Only launches take a CUkernel in place of a CUfunction, so both calls are tried.
 const char* AskDriver(const void* function) {
   const char* name = nullptr;
   const auto get_function = Real<PFN_cuFuncGetName_v12030>(Call::k_cuFuncGetName);
@@ -123,7 +123,7 @@ void AliasKernel(const void* alias, const void* function) noexcept {
   BindLocked(alias, owner != known.owner_of.end() ? owner->second : nullptr, offset);
 }
 
-void NoteModule(const void* module, const void* context) noexcept {
+void OnModuleOfNames(const void* module, const void* context) noexcept {
   const MutexLock lock(mutex);
   OwnersLocked().context_of[module] = context;
 }
@@ -148,7 +148,7 @@ void ForgetContext(const void* context) noexcept {
 
 void ResetKernelNamesAfterFork() noexcept {
   mutex = PTHREAD_MUTEX_INITIALIZER;
-  owners = nullptr;  // left behind: another thread of the parent may have been changing it
+  owners = nullptr;  // not freed: another thread of the parent may have been changing it
   names.ResetAfterFork();
 }
 

@@ -20,29 +20,30 @@
 namespace cupola::intercept {
 namespace {
 
-constexpr size_t kMostParameters = InputBytes::kMost;  // described of a kernel
-constexpr uint64_t kMostBytes = 256u << 20;
-constexpr uint32_t kAllOfTheFirst = 4096; // launches of a kernel
-constexpr uint32_t kThenEvery = 16;
+constexpr size_t kMostParameters = InputBytes::kMost;  // the parameters of a kernel that are described
+constexpr uint64_t kMostBytes = 256u << 20;            // of the file
+constexpr uint32_t kAllOfTheFirst = 4096;  // launches of a kernel that are all described
+constexpr uint32_t kThenEvery = 16;        // one in so many is described after them
 constexpr int kFirstDescriptor = 200;  // above the low numbers, which programs count on and close in bulk
 
 struct Parameter {
-  size_t offset, bytes;
+  size_t offset;
+  size_t bytes;
 };
 
 struct Kernel {
   uint32_t number = 0;
-  std::string name;  // a handle may come again for another kernel
+  std::string name;  // the driver may give the same handle to another kernel later
   std::vector<Parameter> parameters;
   uint32_t launches = 0;
 };
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<int> file{-1};
-FileIdentity identity;  // of that file; written before `file` is
+FileIdentity identity;  // of the file behind `file`; written before `file` is
 std::atomic<uint64_t> written{0};
 FeatureCalls calls;
-std::unordered_map<const void*, Kernel>* kernels = nullptr;  // never destroyed: threads may launch
+std::unordered_map<const void*, Kernel>* kernels = nullptr;  // never destroyed: threads may launch at exit
 uint32_t next_number = 0;
 
 void Append(FeatureLine* line, const char* format, ...) __attribute__((format(printf, 2, 3)));
@@ -55,14 +56,15 @@ void Append(FeatureLine* line, const char* format, ...) {
   if (bytes > 0) line->bytes += std::min(static_cast<size_t>(bytes), room - 1);
 }
 
-// The descriptor of the file, -1 where there is none. A program may close all descriptors that it does not
-// know, and the next file that it opens gets the number of ours: then nothing is written any more.
+// The descriptor of the file; -1 if there is none. A program may close all descriptors that it does not
+// know, and the next file that it opens may get the number of ours; then nothing is written any more.
 int OpenFile() {
   const int to = file.load(std::memory_order_acquire);
   return to >= 0 && IdentityOf(to) == identity ? to : -1;
 }
 
-// One write a line: lines of several threads, and of a process that is killed, stay whole.
+// Writes each line by one call, so that lines of several threads, and of a process that is killed, stay
+// whole.
 void Write(const char* text, size_t bytes) {
   const int to = OpenFile();
   if (to < 0 || written.fetch_add(bytes) > kMostBytes) return;
@@ -75,7 +77,7 @@ int DeviceAttribute(CUdevice_attribute attribute, CUdevice device) {
   return calls.device_attribute(&value, attribute, device) == CUDA_SUCCESS ? value : 0;
 }
 
-// The driver takes a CUkernel where it asks for a CUfunction only in launches: try both.
+// Only launches take a CUkernel in place of a CUfunction, so both calls are tried.
 int FunctionAttribute(CUfunction_attribute attribute, const void* handle, CUdevice device) {
   int value = 0;
   void* const either = const_cast<void*>(handle);
@@ -132,11 +134,11 @@ void Learn(const FeatureLaunch& launch, Kernel* kernel) {
          kernel->parameters.size());
   for (const Parameter& one : kernel->parameters) Append(&line, " %zu:%zu", one.offset, one.bytes);
   std::string text(line.text, line.bytes);
-  text.append(" ").append(kernel->name).append("\n");  // a name may be longer than a line
+  text.append(" ").append(kernel->name).append("\n");  // a name may be longer than a FeatureLine
   Write(text.data(), text.size());
 }
 
-// The packed block of `extra`, or null (CUDA Driver API, cuLaunchKernel).
+// The block of packed arguments in `extra`, or null (CUDA Driver API, cuLaunchKernel).
 const char* PackedBlock(void** extra, size_t* bytes) {
   const char* block = nullptr;
   *bytes = 0;
@@ -147,7 +149,7 @@ const char* PackedBlock(void** extra, size_t* bytes) {
   return block;
 }
 
-// The allocation that an argument lies in, if it is the address of one.
+// The allocation that an argument points into, if it is such an address.
 Allocation AllocationAt(uint64_t address) {
   CUdeviceptr base = 0;
   size_t bytes = 0;
@@ -236,7 +238,8 @@ void DescribeFeatures(const FeatureLaunch& launch, FeatureLine* line) noexcept {
   Append(line, "%u %u %u %u %u %u %u %u", number, launch.grid[0], launch.grid[1], launch.grid[2],
          launch.block[0], launch.block[1], launch.block[2], launch.shared_bytes);
   AppendArguments(launch, parameters, line);
-  // Cut in the middle of a number it would be another: such a launch is left out.
+  // The line was too long. Cut in the middle of a number it would show another number, so the launch is
+  // left out.
   if (line->text[line->bytes - 1] != '\n') line->bytes = 0;
 }
 
@@ -257,7 +260,7 @@ void WriteFeatureText(const char* text) noexcept {
 
 void ResetFeaturesAfterFork() noexcept {
   mutex = PTHREAD_MUTEX_INITIALIZER;
-  kernels = nullptr;  // left behind: another thread of the parent may have been changing it
+  kernels = nullptr;  // not freed: another thread of the parent may have been changing it
   const int old = OpenFile();
   file.store(-1);
   if (old >= 0) close(old);

@@ -1,9 +1,11 @@
-// What a launch's duration may depend on, written down for `cupola profile`: arguments, the sizes
-// of the allocations that pointers lie in, registers. A text file beside the launch records, one
-// line a launch; profiles/feature_file.h has the format and reads it. Only while a profile is being
-// made (CUPOLA_FEATURES): it allocates, locks and calls the driver and the system. Thread-safe.
+// Launch features: what a launch's duration may depend on, written for `cupola profile`: arguments,
+// the sizes of the allocations in which pointers lie, registers. They go into a text file beside
+// the launch records, one line for each launch; profiles/feature_file.h has the format and reads
+// it. This is active only while a profile is being made (CUPOLA_FEATURES), because it allocates,
+// takes locks and calls the driver and the system. Any thread.
 //
-// Also part of the CUPTI object (intercept/cupti/), which is why the driver's calls are passed in.
+// This source is also part of the CUPTI object (intercept/cupti/). That is why the caller passes in
+// the driver's functions.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +16,7 @@
 
 namespace cupola::intercept {
 
-/// The driver's functions that are needed. None may be null.
+/// The functions of the driver that are needed. None may be null.
 struct FeatureCalls {
   PFN_cuFuncGetParamInfo_v12040 func_param_info;
   PFN_cuKernelGetParamInfo_v12040 kernel_param_info;
@@ -27,42 +29,44 @@ struct FeatureCalls {
   PFN_cuDriverGetVersion_v2020 driver_version;
 };
 
-/// A launch call as it came.
+/// A launch call as the program made it.
 struct FeatureLaunch {
   const void* function = nullptr;  ///< CUfunction or CUkernel
-  const char* name = nullptr;      ///< mangled; null = unknown: not written
-  uint32_t grid[3] = {}, block[3] = {};
-  uint32_t shared_bytes = 0;
+  const char* name = nullptr;      ///< mangled; null = not known: the launch is not written
+  uint32_t grid[3] = {};           ///< blocks: x, y, z
+  uint32_t block[3] = {};          ///< threads of a block: x, y, z
+  uint32_t shared_bytes = 0;       ///< dynamic shared memory of a block
   void** params = nullptr;
   void** extra = nullptr;
 };
 
-/// A line that is made before the launch, so that no time of ours lies between its events, and
-/// written after it. Longer argument lists are cut.
+/// The line of one launch. It is made before the launch and written after it, so that no time of
+/// ours lies between the launch's events. A launch whose line would be longer is left out.
 struct FeatureLine {
   size_t bytes = 0;  ///< 0 = nothing to write
   char text[1000];
 };
 
-/// Makes the file `<folder>/.<pid>.<start_ns>.features`; false where it cannot. `start_ns` as in
+/// Makes the file `<folder>/.<pid>.<start_ns>.features`. False if that fails. `start_ns` is that of
 /// the header of the launch records.
 bool OpenFeatures(const char* folder, uint64_t start_ns, const FeatureCalls& calls) noexcept;
 
 /// Whether there is a file. One load.
 bool FeaturesOn() noexcept;
 
-/// Whether the kernel of a launch has been described. Else DescribeFeatures asks the driver about
-/// it, which may load it, and so wait for what is under way.
+/// Whether the kernel of the launch has been described. If not, DescribeFeatures asks the driver
+/// about it; that may load the kernel, and so wait for work that is under way.
 bool KnowsKernelOf(const FeatureLaunch& launch) noexcept;
 
-/// Describes a launch; asks the driver, in the calling thread's context. A kernel of which
-/// thousands of launches are there already is described every sixteenth time.
+/// Describes a launch; asks the driver, in the calling thread's context. After the first 4,096
+/// launches of a kernel only every sixteenth is described.
 void DescribeFeatures(const FeatureLaunch& launch, FeatureLine* line) noexcept;
 
-/// Writes it under the number by which its duration will be known.
+/// Writes the line under `ticket`, the number of the launch's record, which its duration carries
+/// too.
 void WriteFeatures(FeatureLine* line, uint64_t ticket) noexcept;
 
-/// Writes "<letter> <text>": times and remarks of the CUPTI object.
+/// Writes a line "<letter> <text>": times and remarks of the CUPTI object.
 void WriteFeatureText(const char* text) noexcept;
 
 void ResetFeaturesAfterFork() noexcept;

@@ -23,14 +23,14 @@ namespace {
 pthread_key_t lane_key;
 bool has_lane_key = false;
 
-// Runs when a thread that has a lane ends. What it may still launch after this, in a destructor
-// that runs later, takes a lane again.
+// Runs when a thread that has a lane ends. If a destructor that runs later still launches, the
+// thread takes a lane again.
 void FreeLaneOfThread(void* lane) {
   this_thread.lane = nullptr;
   RingWriter::FreeLane(static_cast<LaneWriter*>(lane));
 }
 
-// Arguments are described only where launches are timed, one by one.
+// Opens the file of features. Arguments are described only if launches are timed one by one.
 void StartFeatures(const char* folder) {
   const char* asked = getenv("CUPOLA_FEATURES");
   if (asked == nullptr || *asked == '\0') return;

@@ -1,5 +1,5 @@
-// The process's recording of launches: whether there is one, and the ring writer if CUPOLA_RECORDS names a folder.
-// Thread-safe; nothing happens before the first call.
+// The recorder: whether this process records its launches, and the ring writer if it does (CUPOLA_RECORDS names a
+// folder). Hooks ask it from any thread. Nothing happens before the first CUDA call.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,8 @@
 
 namespace cupola::intercept {
 
-/// The entries of the launch hooks look at it (generate/stubs.py).
+/// Whether launches are recorded. The generated entries of the launch hooks read it
+/// (entry/generate/stubs.py).
 enum class RecordingState : uint8_t {
   kNotStarted = 0,
   kOn = 1,
@@ -22,16 +23,17 @@ extern std::atomic<RecordingState> recording_state __asm__("cupola_recording_sta
     __attribute__((visibility("hidden")));
 extern RingWriter ring_writer;
 
-/// Opens the files that CUPOLA_RECORDS, CUPOLA_TIMING and CUPOLA_FEATURES ask for: kOn, or kOff. Of the process's
-/// start (entry/start.cpp), which then sets recording_state.
+/// Opens the files that CUPOLA_RECORDS, CUPOLA_TIMING and CUPOLA_FEATURES ask for. Returns kOn or kOff. Called at the
+/// process's start (entry/start.cpp), which then sets recording_state.
 RecordingState OpenRecords() noexcept;
 
-/// Says what was recorded and lost; from exit().
+/// From exit(): logs how much was recorded and lost.
 void SayRecordsAtExit() noexcept;
 
 void ForgetRecordsAfterFork() noexcept;
 
-/// The ring, or null when nothing is recorded. On the launch path: one load.
+/// The ring, or null when nothing is recorded. The first call starts the process's recording. On the launch path:
+/// one load.
 inline RingWriter* ActiveRing() noexcept {
   const RecordingState state = recording_state.load(std::memory_order_acquire);
   if (state == RecordingState::kOn) [[likely]] return &ring_writer;
@@ -40,23 +42,23 @@ inline RingWriter* ActiveRing() noexcept {
   return recording_state.load(std::memory_order_relaxed) == RecordingState::kOn ? &ring_writer : nullptr;
 }
 
-/// True when launches are not recorded, and that is known: a hook then has nothing to do and leaves
-/// by a jump. Between a program's launches all of Cupola falls out of the processor's caches, and
-/// what a launch costs is mostly how many lines of code and data it asks for again
+/// True when it is known that launches are not recorded: then a hook has nothing to do and leaves by a
+/// jump. Between two launches of a program all of Cupola falls out of the processor's caches, so the
+/// cost of a launch is mostly the number of cache lines of code and data that it needs again
 /// (docs/interception.md).
 inline bool NothingRecorded() noexcept {
   return recording_state.load(std::memory_order_relaxed) == RecordingState::kOff;
 }
 
-/// True when a hook besides those of launches has something to do: outermost on this thread, and
-/// launches are recorded or looked at.
+/// True when a hook of a call other than a launch has something to do: it is the outermost hook on this
+/// thread, and launches are recorded or watched.
 inline bool Watching() noexcept {
   return !InsideHook() && (ActiveRing() != nullptr || recording_state.load(std::memory_order_relaxed) ==
                                                           RecordingState::kOffButWatched);
 }
 
-/// Puts a finished record into the ring; its ticket goes to `ticket`. False when the ring is full:
-/// it is dropped, and counted unless it is one of device times. Lock-free.
+/// Puts a finished record into the ring; `ticket` gets its number. False when the ring is full: the record is
+/// dropped, and counted as dropped unless it is one of device times. Lock-free.
 bool PublishRecord(RingWriter& ring, const LaunchRecord& record, uint64_t* ticket) noexcept;
 
 /// The lane of the calling thread; the first call of a thread takes one, lock-free.

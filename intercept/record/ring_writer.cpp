@@ -47,7 +47,7 @@ int MakeFile(const char* folder) {
 bool RingWriter::Open(const char* folder, const char** why) noexcept {
   rlimit limit;
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < kFileBytes) {
-    *why = "the limit on file sizes (ulimit -f) is below 30 MB";  // to try would raise SIGXFSZ
+    *why = "the limit on file sizes (ulimit -f) is below 30 MB";  // to exceed it raises SIGXFSZ
     return false;
   }
   const int file = MakeFile(folder);
@@ -55,7 +55,8 @@ bool RingWriter::Open(const char* folder, const char** why) noexcept {
     *why = strerror(errno);
     return false;
   }
-  // The header and the slots get their blocks now: a full disk must not become a SIGBUS later.
+  // The header and the slots get their disk blocks now: otherwise a full disk would raise SIGBUS
+  // later.
   if (ftruncate(file, kFileBytes) != 0 || posix_fallocate(file, 0, kNamesAt + kNameChunk) != 0 ||
       posix_fallocate(file, kSlotsAt, kFileBytes - kSlotsAt) != 0) {
     *why = "no space for the file of launch records";
@@ -91,13 +92,14 @@ bool RingWriter::Open(const char* folder, const char** why) noexcept {
   no_lane_ = LaneWriter{};
   no_lane_.lane_ = &full_lane_;
   header_->names_used.store(1, std::memory_order_relaxed);  // offset 0 means unknown
-  // The magic last: a reader that finds it finds the rest.
+  // The magic is stored last, with release: a reader that sees it sees the rest.
   std::atomic_ref<uint32_t>(header_->magic).store(kRecordsMagic, std::memory_order_release);
   return true;
 }
 
-// Gives the next chunk of the name bytes its blocks; without that, a write on a full disk raises
-// SIGBUS. Kernels before 5.14 cannot be asked: there the names end with the first chunk.
+// Gives the next chunk of the name bytes its disk blocks; without them, a write on a full disk
+// raises SIGBUS. Linux before 5.14 cannot be asked for that: there the names end with the first
+// chunk.
 bool RingWriter::ReadyNames(uint64_t end) noexcept {
   while (names_ready_ < end) {
 #ifdef MADV_POPULATE_WRITE
@@ -113,7 +115,7 @@ bool RingWriter::ReadyNames(uint64_t end) noexcept {
 LaneWriter* RingWriter::TakeLane(uint32_t thread_id) noexcept {
   for (uint32_t i = 0; i < kLanes; ++i) {
     uint32_t nobody = 0;
-    // Acquire: with FreeLane's release, all that the thread before did to the lane is seen.
+    // Acquire, with FreeLane's release: this thread sees all that the lane's last thread did to it.
     if (!header_->lanes[i].owner.compare_exchange_strong(nobody, thread_id,
                                                          std::memory_order_acquire)) {
       continue;

@@ -1,5 +1,6 @@
 // RingWriter: the writing side of a file of launch records (profiles/launch_record.h has the layout
-// and the protocol). Claim, fill and publish are lock-free and make no system call; any thread.
+// and the protocol). The process has one (record/recorder.h). Any thread may claim, fill and
+// publish a slot; that is lock-free and makes no system call.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +10,19 @@
 
 namespace cupola::intercept {
 
-/// Slots written ahead of need: the reader has had their lines, and a line that comes late holds up
-/// every store behind it.
+/// How many slots ahead cache lines are fetched. The reader's core has the lines of free slots, and
+/// a line that comes late holds up every store behind it.
 inline constexpr uint64_t kFetchAhead = 8;
 
-/// Asks for the cache line of `address` to write to it. PREFETCHW takes the line from the reader's
-/// core; __builtin_prefetch makes PREFETCHT0 of it where the compiler may not count on PREFETCHW,
-/// and that leaves the line shared. Processors of x86-64 without it do nothing [Intel SDM vol. 2B].
+/// Fetches the cache line of `address` for a write. PREFETCHW takes the line from the reader's
+/// core. __builtin_prefetch is not used: the compiler makes PREFETCHT0 of it when it may not rely
+/// on PREFETCHW, and that leaves the line shared. x86-64 processors without PREFETCHW do nothing
+/// [Intel SDM vol. 2B].
 inline void FetchToWrite(const void* address) noexcept {
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(address)));
 }
 
-/// The lane of one thread, as that thread sees it. Used by that thread only.
+/// The writing side of one lane. Used only by the thread that has the lane.
 class LaneWriter {
  public:
   /// The slot for the thread's next launch, or null when the lane is full.
@@ -40,18 +42,18 @@ class LaneWriter {
   friend class RingWriter;
   LaneRecord* slots_ = nullptr;
   Lane* lane_ = nullptr;
-  uint64_t tail_ = kLaneSlots;  // full for ever, until it is bound to a lane
-  uint64_t head_seen_ = 0;
+  uint64_t tail_ = kLaneSlots;  ///< launches written so far; this value: full, bound to no lane yet
+  uint64_t head_seen_ = 0;      ///< Lane::head when it was last read
 };
 
 class RingWriter {
  public:
-  /// Makes and maps `<folder>/<pid>.launches` (`<pid>.<n>.launches` where a program of this process
-  /// id was there before, as after exec), mode 0600. Returns false, with a reason in `why`, if it
-  /// cannot. Never called twice on one object.
+  /// Makes and maps `<folder>/<pid>.launches`, mode 0600; `<pid>.<n>.launches` if there is a file
+  /// of this process id already, as after exec. Returns false, with a reason in `why`, if that
+  /// fails. Called once in a process; a forked child calls it anew.
   bool Open(const char* folder, const char** why) noexcept;
 
-  /// A slot to fill, or null when the ring is full. Counted as dropped only where a launch is lost.
+  /// A slot to fill, or null when the ring is full. A launch (`is_launch`) then counts as dropped.
   LaunchRecord* Claim(uint64_t* ticket, bool is_launch = true) noexcept {
     uint64_t tail = header_->tail.load(std::memory_order_relaxed);
     do {
@@ -73,8 +75,8 @@ class RingWriter {
     slot->sequence.store(ticket + 1, std::memory_order_release);
   }
 
-  /// Appends a name to the name bytes. Returns its offset, 0 when there is no room. The caller
-  /// makes sure that only one thread is here.
+  /// Appends a name to the name bytes. Returns its offset; 0 when there is no room. One caller at a
+  /// time.
   uint32_t AddName(std::string_view name) noexcept;
 
   /// The name at an offset that AddName gave; null for 0.
@@ -82,8 +84,8 @@ class RingWriter {
     return offset != 0 ? names_ + offset : nullptr;
   }
 
-  /// A free lane for thread `thread_id`, which keeps it until FreeLane; where none is free, one
-  /// that is always full. Lock-free, no system call.
+  /// A free lane for thread `thread_id`, which keeps it until FreeLane; if none is free, one that
+  /// is always full. Lock-free, no system call.
   LaneWriter* TakeLane(uint32_t thread_id) noexcept;
   /// The lane's thread has made its last launch.
   static void FreeLane(LaneWriter* lane) noexcept;
@@ -98,11 +100,11 @@ class RingWriter {
 
   RecordsHeader* header_ = nullptr;
   char* names_ = nullptr;
-  uint64_t names_ready_ = 0;  // name bytes that have blocks on the disk
+  uint64_t names_ready_ = 0;  ///< name bytes that have blocks on the disk
   LaunchRecord* slots_ = nullptr;
   LaneWriter lanes_[kLanes];
-  LaneWriter no_lane_;
-  Lane full_lane_{};  // of no_lane_
+  LaneWriter no_lane_;  ///< for threads that get no lane; always full
+  Lane full_lane_{};    ///< the lane that no_lane_ writes
 };
 
 }  // namespace cupola::intercept

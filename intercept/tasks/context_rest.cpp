@@ -17,7 +17,7 @@ constexpr uint64_t kSpinNs = 200'000;
 constexpr useconds_t kSleepUs = 50;
 
 CUresult Record(CUcontext context, CUevent event) {
-  // It would end a capture of another thread.
+  // cuCtxRecordEvent would end a capture of another thread.
   const NoCaptureBegins scope;
   if (scope.is_any_open()) return CUDA_ERROR_NOT_READY;
   return CUPOLA_CALL_REAL(cuCtxRecordEvent, PFN_cuCtxRecordEvent_v12050)(context, event);
@@ -33,7 +33,7 @@ bool ContextRest::Await(CUcontext context) noexcept {
   if (recorded != CUDA_SUCCESS) return recorded != CUDA_ERROR_NOT_READY;
   const uint64_t since = NowNs();
   while (query(event_) == CUDA_ERROR_NOT_READY) {
-    if (NowNs() - since > settings.patience_ns) return false;
+    if (NowNs() - since > task_settings.patience_ns) return false;
     if (NowNs() - since > kSpinNs) usleep(kSleepUs);
   }
   return true;

@@ -1,7 +1,8 @@
-// Whether what a context has been given ends by itself. To load a module or a kernel waits for all
-// of it, inside the driver, which meanwhile holds what launches need [measured on an H200:
-// docs/preemption.md, "Calls behind a guard"]: behind work that waits for the host, and so perhaps
-// for the very thread that calls, nothing would ever go on.
+// Finds out whether all work that a context has been given ends by itself. Loading a module or a
+// kernel waits in the driver for all of that work, and meanwhile the driver holds what launches
+// need [measured on an H200: docs/preemption.md, "Calls behind a guard"]. If some of the
+// work waits for the host, perhaps for the very thread that loads, neither would ever end. So an
+// engine (task_engine.h), which owns one of these, asks before it loads.
 #pragma once
 
 #include <cuda.h>
@@ -12,18 +13,19 @@ namespace cupola::intercept::tasks {
 
 class ContextRest {
  public:
-  /// Whether all work that `context`, which is current, has been given has ended. Waits for that
-  /// for Settings::patience_ns at most; after it has waited in vain it says no without asking for
-  /// half a second, and four times as long each time, up to eight seconds. True where the driver
-  /// cannot be asked (cuCtxRecordEvent is of CUDA 12.5). Under RelaxedCapture; one thread at a
-  /// time.
+  /// Whether all work that `context`, which is current, has been given has ended. Waits for it for
+  /// TaskSettings::patience_ns at most. After a wait in vain it answers false without asking for
+  /// half a second, and for four times as long after each further one, up to eight seconds. True if
+  /// the driver cannot be asked (cuCtxRecordEvent came with CUDA 12.5). The caller is under
+  /// RelaxedCapture; one thread at a time.
   bool Comes(CUcontext context) noexcept;
 
  private:
   bool Await(CUcontext context) noexcept;
 
-  CUevent event_ = nullptr;  ///< recorded again and again; ends with its context
-  uint64_t pause_ns_ = 0, paused_until_ns_ = 0;
+  CUevent event_ = nullptr;       ///< recorded again for each question; ends with its context
+  uint64_t pause_ns_ = 0;         ///< length of the last pause; 0 once a wait has succeeded
+  uint64_t paused_until_ns_ = 0;  ///< until then the answer is false
 };
 
 }  // namespace cupola::intercept::tasks

@@ -5,11 +5,11 @@
 namespace cupola::intercept::tasks {
 namespace {
 
-std::atomic<uint64_t> rested_at[kMostEngines];  // by engine
+std::atomic<uint64_t> rested_at[kMostEngines];  // WorkBesideLegacy when at rest, by engine
 
 }  // namespace
 
-void NoteRested(const TaskEngine& engine, uint64_t work) noexcept {
+void MarkRested(const TaskEngine& engine, uint64_t work) noexcept {
   rested_at[engine.index()].store(work);
 }
 bool HasRested(const TaskEngine& engine, uint64_t work) noexcept {

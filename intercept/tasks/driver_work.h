@@ -1,5 +1,6 @@
-// How often the driver was given work that is no task: what tells whether a stream may have other work outstanding.
-// Counts only grow, and so do sums of them; any thread.
+// Counts how often the driver was given driver work, from which task_streams.cpp tells whether a stream may have
+// driver work outstanding: it has none that is new if the counts have not changed. The counts only grow, and so do
+// their sums. Any thread.
 #pragma once
 
 #include <atomic>
@@ -9,23 +10,23 @@
 
 namespace cupola::intercept::tasks {
 
-/// For some stream or all.
+/// Work for a stream that is not known, or for all streams.
 inline std::atomic<uint64_t> unknown_work{1};
-/// For the legacy stream, which blocking streams wait for.
+/// Work for the legacy stream, for which blocking streams wait.
 inline std::atomic<uint64_t> legacy_work{0};
-/// For streams that do not wait for it, or have had no task.
+/// Work for non-blocking streams, and for streams that have had no task.
 inline std::atomic<uint64_t> other_work{0};
 
-/// Any stream, or all, has been given work: tasks that are put in from now on come after it.
+/// Records that some stream, or all, has been given work: tasks that are put in from now on come after it.
 inline void AfterWork() noexcept { unknown_work.fetch_add(1, std::memory_order_release); }
 
-/// How much work was given to streams that the legacy stream may not wait for. Kept while tasks are made
-/// (IsClean).
+/// How often work was given to streams for which the legacy stream may not wait. Only kept while tasks are made: while
+/// they do not pay, driver work is not counted (IsClean in task_streams.cpp).
 inline uint64_t WorkBesideLegacy() noexcept { return unknown_work.load() + other_work.load(); }
 
-/// All that was given before WorkBesideLegacy was so much is over, of the engine's context; and whether
-/// nothing has come since.
-void NoteRested(const TaskEngine& engine, uint64_t work) noexcept;
+/// MarkRested records that in the engine's context all work is over that was given before WorkBesideLegacy returned
+/// `work`. HasRested: whether that was recorded for this very value, that is, nothing has come since.
+void MarkRested(const TaskEngine& engine, uint64_t work) noexcept;
 bool HasRested(const TaskEngine& engine, uint64_t work) noexcept;
 
 }  // namespace cupola::intercept::tasks

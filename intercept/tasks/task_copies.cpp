@@ -28,23 +28,26 @@ using runtime::TaskWords;
 
 constexpr uint32_t kMostThreads = 256, kBytesOfAThread = 16;
 
-/// What is known of an allocation that an address lies in.
+/// What is known of the allocation in which an address lies.
 struct Range {
-  uint64_t begin = 0, end = 0;  ///< that `context` can read and write as it is
-  CUcontext context = nullptr;  ///< null: any can; others may not, where host memory is registered
-  uint64_t generation = 0;
-  bool is_pageable = false;  ///< the driver knows nothing of it; never kept, for begin is end
+  uint64_t begin = 0, end = 0;  ///< addresses that a kernel in `context` can use as they are
+  /// Null: every context can. Where host memory is registered others than `context` may not.
+  CUcontext context = nullptr;
+  uint64_t generation = 0;  ///< the global `generation` when this was asked
+  bool is_pageable = false;  ///< the driver knows nothing of it; never kept, since begin is end
   bool is_device = false;
 };
 
-// Of each thread: no lock. By two megabytes, so that a large allocation is asked about some times.
+// Each thread has its own, so that there is no lock. Indexed by the address in units of two
+// megabytes, so a large allocation is asked about several times.
 constexpr uint32_t kRanges = 64, kRangeShift = 21;
 struct Ranges {
   Range ranges[kRanges];
 };
 std::atomic<uint64_t> generation{1};
 
-// An allocation of the device or of pinned host memory whose device address is its own.
+// Asks the driver. The range is empty unless the address lies in device memory, or in pinned host
+// memory that has the same address on the device.
 Range AskAbout(uint64_t address) {
   const RelaxedCapture relaxed;
   const auto get = CUPOLA_CALL_REAL(cuPointerGetAttributes, PFN_cuPointerGetAttributes_v7000);
@@ -60,7 +63,8 @@ Range AskAbout(uint64_t address) {
   if (get(6, what, data, address) != CUDA_SUCCESS) return {};
   if (type == 0) return {.is_pageable = true};
   const bool is_device = type == CU_MEMORYTYPE_DEVICE;
-  // Of device memory without a context (a pool's) nobody says who can reach it.
+  // For device memory without a context, which is a pool's, the driver does not say who can reach
+  // it.
   const bool is_known = type == CU_MEMORYTYPE_HOST || (is_device && context != nullptr);
   if (!is_known || is_managed != 0 || device != address || begin == 0) return {};
   return {.begin = begin, .end = begin + bytes, .context = context, .is_device = is_device};
@@ -84,9 +88,9 @@ Range RangeOf(uint64_t address) {
   return known;
 }
 
-// By a task of that engine.
+// How a task of that engine can reach `bytes` bytes from `address` on.
 Reach ReachOf(const TaskEngine& engine, const Range& known, uint64_t address, uint64_t bytes) {
-  constexpr uint64_t kFirstPage = 4096;  // what lies there is for the driver to refuse
+  constexpr uint64_t kFirstPage = 4096;  // addresses in it are left for the driver to refuse
   if (known.is_pageable) return address < kFirstPage ? Reach::kNo : Reach::kPageable;
   if (known.context != nullptr && known.context != engine.context()) return Reach::kNo;
   const bool is_within =
@@ -112,14 +116,15 @@ void Fill(uint16_t body, size_t bytes, const Parameters& parameters, TaskWords* 
   memcpy(at + sizeof(TaskGrid), &parameters, sizeof(parameters));
 }
 
-/// A call, and the engine of its stream's context.
+/// A call, its resolved stream, and the engine of the stream's context.
 struct Place {
   const MemoryCall& call;
   const StreamKey& key;
   TaskEngine& engine;
 };
 
-// `fill` makes the task's words, under the stream's lock; `used` gets its id there.
+// Puts a task in if the stream's order allows it. Calls `fill` to make the task's words, and `used`
+// with the task's id, both under the stream's lock.
 template <typename FillWords, typename Used>
 bool PutIn(const Place& at, FillWords&& fill, Used&& used) {
   if (IsAskedToYield(at.key)) return false;
@@ -138,7 +143,7 @@ bool PutIn(const Place& at, FillWords&& fill, Used&& used) {
   return true;
 }
 
-// `staged`: what the host's side is replaced by, or null.
+// Puts a copy in. `staged`: the place that replaces the host's side, or null.
 bool PutIn(const Place& at, const CopyFacts& facts, StagingPlace* staged, runtime::TaskId* id) {
   const auto fill = [&](TaskWords* words) {
     TaskCopy copy{facts.to, facts.from, facts.bytes};
@@ -156,21 +161,23 @@ bool PutIn(const Place& at, const CopyFacts& facts, StagingPlace* staged, runtim
   });
 }
 
-// Until the copy is over. False: the context has faulted, as the driver says when it gets the copy.
+// Waits until the copy is over. False: the context has faulted; the driver says so when it is given
+// the copy instead.
 bool AwaitCopy(TaskEngine& engine, const runtime::TaskId& id) {
-  // A launch or two, and a word that they found out. A copy by itself says nothing of launches.
+  // Only a launch or two and the copy of their result count. A copy by itself says nothing of
+  // launches.
   constexpr uint32_t kFew = 4;
-  Count(counters.waits);
+  Count(task_counters.waits);
   const uint32_t left = engine.CountLeft(id);
   const bool are_few = left > 1 && left <= kFew;
   const uint64_t since = NowNs();
   engine.WaitFor(id);
-  if (are_few) NoteWaitForFew(NowNs() - since);
+  if (are_few) MeasureShortWait(NowNs() - since);
   return engine.IsDone(id);
 }
 
-// From pageable memory: read before the call returns, and what came before is over where that is
-// synchronous. To pageable memory: written before.
+// A copy from pageable memory has read it before the call returns, and a synchronous one is over by
+// then, with all work before it. A copy to pageable memory has written it before the call returns.
 bool PutInStaged(const Place& at, const CopyFacts& facts) {
   StagingPlace staged(at.engine);
   runtime::TaskId id{};
@@ -210,7 +217,8 @@ bool PutInFill(const Place& at, const FillFacts& facts) {
   return PutIn(at, fill, [](const runtime::TaskId&) {});
 }
 
-// What waits inside the driver finds no tasks.
+// Before the driver makes the copy or memory set. A synchronous one waits inside the driver, so all
+// tasks are waited for first.
 void BeforeDriver(const MemoryCall& call) {
   if (!call.is_synchronous) return BeforeWorkOf(call.stream, call.per_thread);
   BeginDriverCopy(call.per_thread);
@@ -219,16 +227,16 @@ void BeforeDriver(const MemoryCall& call) {
 template <typename PutInAt>
 bool Try(const MemoryCall& call, size_t bytes, PutInAt&& put_in) {
   if (!AnyEngineIsReady()) return false;
-  const bool is_small = bytes != 0 && bytes <= settings.most_copied;
+  const bool is_small = bytes != 0 && bytes <= task_settings.most_copied;
   if (is_small && open_captures.load(std::memory_order_relaxed) == 0 &&
       scopes.load(std::memory_order_acquire) == 0 && IsInRow()) {
     const StreamKey key = ResolveStream(call.stream, call.per_thread);
     TaskEngine* const engine = EngineOf(key.context);
-    // One that does not run is not started for a copy while those of other contexts do.
+    // For a copy no MasterKernel is launched while one of another context runs.
     const bool may_run =
         engine != nullptr && engine->IsReady() && (engine->IsRunning() || !AnyEngineRuns());
     if (may_run && put_in(Place{call, key, *engine})) {
-      counters.copies.fetch_add(1, std::memory_order_release);
+      task_counters.copies.fetch_add(1, std::memory_order_release);
       return true;
     }
   }

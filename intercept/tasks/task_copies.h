@@ -1,5 +1,6 @@
-// Small copies between launches that are tasks, and memory that is set, travel as tasks too, so
-// that their stream need not change to the driver and back. docs/launches-as-tasks.md.
+// Makes tasks of small copies and memory sets that stand between launches which are tasks, so that
+// the stream need not change to the driver and back. Called by the hooks of those calls
+// (entry/copy_hooks.cpp), on the program's thread; any thread. docs/launches-as-tasks.md.
 #pragma once
 
 #include <cuda.h>
@@ -9,44 +10,48 @@
 
 namespace cupola::intercept::tasks {
 
-/// The side of a copy that is host memory, as its call says; kEither: the addresses say it.
+/// The side of a copy that is host memory according to the call; kEither: only the addresses tell.
 enum class HostSide : uint8_t { kNone, kFrom, kTo, kEither };
 
-/// Of a call that copies or sets memory.
+/// A call of the program that copies or sets memory.
 struct MemoryCall {
-  CUstream stream;
+  CUstream stream;      ///< as the program gave it
   bool per_thread;      ///< the _ptsz or _ptds form
   bool is_synchronous;  ///< the form without a stream
 };
 
-/// A copy of the program: addresses as they were given, in one address space (CUDA Driver API,
-/// "Unified Addressing").
+/// A copy of the program, with the addresses that the program gave, which are of one address space
+/// (CUDA Driver API, "Unified Addressing").
 struct CopyFacts {
-  uint64_t to, from;
+  uint64_t to;
+  uint64_t from;
   size_t bytes;
   HostSide host;
 };
 
-/// Memory that is set: to a pattern of four bytes, again and again, of which each item is a part.
+/// A memory set: the four bytes of `pattern` are repeated. For items of one or two bytes the
+/// pattern holds the item several times.
 struct FillFacts {
   uint64_t to;
   size_t bytes;
   uint32_t pattern;
 };
 
-/// Puts the copy into the TaskTable; waits until it is over where it is to pageable memory, or
-/// where the call is synchronous and a side is host memory (CUDA Driver API, "API synchronization
-/// behavior"). False: it is to go to the driver, and the tasks that come
-/// before it have been seen to; then AfterDriver is called behind it. Any thread.
+/// Puts the copy into the TaskTable. Waits until it is over if it writes pageable memory, or if the
+/// call is synchronous and one side is host memory (CUDA Driver API, "API synchronization
+/// behavior"). False: the driver is to make the copy, and the order behind earlier tasks is
+/// ensured; the caller then calls AfterDriver after the driver's call.
 bool TryCopy(const MemoryCall& call, const CopyFacts& facts) noexcept;
 
-/// The same for device memory that is set, which is not waited for.
+/// The same for a set of device memory, for which nothing waits.
 bool TryFill(const MemoryCall& call, const FillFacts& facts) noexcept;
 
-/// The driver was given the call: it sets memory with a kernel of its own, and may copy with one.
+/// Called after the driver was given the call: records the stream's driver work, and that it may be
+/// a kernel, since the driver sets memory with a kernel of its own and may copy with one.
 void AfterDriver(const MemoryCall& call) noexcept;
 
-/// Memory is about to be freed or unregistered: what was found out about addresses is forgotten.
+/// Called when memory is about to be freed or unregistered: forgets what was found out about
+/// addresses.
 void ForgetMemory() noexcept;
 
 }  // namespace cupola::intercept::tasks

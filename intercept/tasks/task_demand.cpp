@@ -4,61 +4,62 @@
 
 #include "device/runtime/preempt_control.h"
 #include "intercept/facts/live_streams.h"
-#include "intercept/preempt/agent_context.h"
-#include "intercept/preempt/demand.h"
-#include "intercept/preempt/gpu_board.h"
-#include "intercept/preempt/preempt_context.h"
-#include "intercept/preempt/preemption.h"
+#include "intercept/launch/agent_context.h"
+#include "intercept/launch/demand.h"
+#include "intercept/launch/gpu_board.h"
+#include "intercept/launch/launch_context.h"
 #include "intercept/process/driver_calls.h"
 #include "intercept/process/fast_clock.h"
+#include "intercept/process/participation.h"
+#include "intercept/process/tools.h"
 #include "intercept/tasks/task_engines.h"
 
 namespace cupola::intercept::tasks {
 namespace {
 
 template <typename Do>
-void ForEachEngineOn(const preempt::GpuBoard& gpu, Do&& what) {
+void ForEachEngineOn(const GpuBoard& gpu, Do&& what) {
   ForEachReadyEngine([&](TaskEngine& engine) {
-    const preempt::PreemptContext* const context = preempt::FindContext(engine.context());
+    const LaunchContext* const context = FindContext(engine.context());
     if (context != nullptr && context->gpu == &gpu) what(engine);
   });
 }
 
-// Asks now and then whether it is well: one that faulted says for ever that it runs.
+// `asks`: also queries the driver, because a MasterKernel that faulted never clears `running`.
 bool IsResident(TaskEngine& engine, bool asks) {
-  if (asks || !engine.IsRunning()) (void)preempt::TakeContext(engine.context());
+  if (asks || !engine.IsRunning()) (void)TakeContext(engine.context());
   return (!asks || engine.IsWell()) && engine.IsResident();
 }
 
 }  // namespace
 
-preempt::PreemptContext* ContextOf(const StreamKey& key) noexcept {
-  if (!preempt::PreemptionOn()) return nullptr;
-  return preempt::ContextFor(reinterpret_cast<CUcontext>(key.context));
+LaunchContext* ContextOf(const StreamKey& key) noexcept {
+  if (!PreemptionOn()) return nullptr;
+  return ContextFor(reinterpret_cast<CUcontext>(key.context));
 }
 
 bool IsAskedToYield(const StreamKey& key) noexcept {
-  if (preempt::StandsAside()) return true;
-  const preempt::PreemptContext* const context = ContextOf(key);
+  if (StandsAside()) return true;
+  const LaunchContext* const context = ContextOf(key);
   return context != nullptr && context->gpu->requests() != 0;
 }
 
-// All SMs: the MasterKernel has blocks on each.
+// Announces all SMs, because the MasterKernel has blocks on each.
 TaskDemand::TaskDemand(const StreamKey& key, CUstream stream, const void* function) noexcept
     : context_(ContextOf(key)) {
   if (context_ == nullptr) return;
-  if (function != nullptr) preempt::NoteLaunched(context_->gpu->demand, function);
-  wakes_ = preempt::NoteDemand(*context_, key.stream, stream, /*predicted_ns=*/0, runtime::kAllSms);
+  if (function != nullptr) SetLaunchedKernel(context_->gpu->demand, function);
+  wakes_ = AnnounceDemand(*context_, key.stream, stream, /*predicted_ns=*/0, runtime::kAllSms);
 }
 
 TaskDemand::~TaskDemand() {
   if (context_ == nullptr) return;
-  preempt::GpuBoard& gpu = *context_->gpu;
+  GpuBoard& gpu = *context_->gpu;
   if (wakes_.Any()) sched::WakeSleepers(gpu.board(), wakes_);
   gpu.demand.returned.fetch_add(1, std::memory_order_release);
 }
 
-bool IsResidentOn(const preempt::GpuBoard& gpu) noexcept {
+bool IsResidentOn(const GpuBoard& gpu) noexcept {
   bool is_resident = false;
   ForEachEngineOn(gpu, [&](TaskEngine& engine) {
     const bool asks = engine.IsTimeToAsk(NowNs(), TaskEngine::kAskEveryNs);
@@ -67,23 +68,23 @@ bool IsResidentOn(const preempt::GpuBoard& gpu) noexcept {
   return is_resident;
 }
 
-bool HasWorkOn(const preempt::GpuBoard& gpu) noexcept {
+bool HasWorkOn(const GpuBoard& gpu) noexcept {
   bool has_work = IsResidentOn(gpu);
   ForEachEngineOn(gpu, [&](TaskEngine& engine) { has_work |= engine.HasHeldTasks(); });
   return has_work;
 }
 
-void Hold(const preempt::GpuBoard& gpu) noexcept {
+void Hold(const GpuBoard& gpu) noexcept {
   if (!StreamsFitQueues()) return AskToLeave(gpu);
   ForEachEngineOn(gpu, [](TaskEngine& engine) { engine.Hold(); });
 }
 
-bool GoOn(const preempt::GpuBoard& gpu) noexcept {
+bool GoOn(const GpuBoard& gpu) noexcept {
   bool all = true;
   ForEachEngineOn(gpu, [&](TaskEngine& engine) {
     if (engine.GoOn()) return;
     all = false;
-    // One that faulted says for ever that it runs.
+    // A MasterKernel that faulted never clears `running`, so the driver is queried as well.
     const bool asks = engine.IsTimeToAsk(NowNs(), TaskEngine::kAskEveryNs);
     if (asks) (void)IsResident(engine, asks);
   });
@@ -94,7 +95,7 @@ uint32_t BeginNotNow(bool* is_so) noexcept {
   uint32_t gpus = 0;
   *is_so = true;
   ForEachReadyEngine([&](const TaskEngine& engine) {
-    const preempt::PreemptContext* const context = preempt::FindContext(engine.context());
+    const LaunchContext* const context = FindContext(engine.context());
     if (context == nullptr) return;
     const uint32_t bit = 1u << context->gpu->device();
     if ((gpus & bit) == 0) *is_so &= context->gpu->BeginNotNow();
@@ -106,19 +107,19 @@ uint32_t BeginNotNow(bool* is_so) noexcept {
 
 void EndNotNow(uint32_t gpus) noexcept {
   for (; gpus != 0; gpus &= gpus - 1) {
-    preempt::GpuBoard* const gpu = preempt::GpuBoard::Of(__builtin_ctz(gpus));
+    GpuBoard* const gpu = GpuBoard::Of(__builtin_ctz(gpus));
     if (gpu != nullptr) gpu->EndNotNow();
   }
 }
 
 void AwaitHeldWhereQueuesAreShared() noexcept {
-  if (!preempt::PreemptionOn() || StreamsFitQueues()) return;
+  if (!PreemptionOn() || StreamsFitQueues()) return;
   ForEachReadyEngine([](TaskEngine& engine) {
     if (engine.IsHeld()) (void)engine.WaitForAll(Until::kOverOrStuck);
   });
 }
 
-void AskToLeave(const preempt::GpuBoard& gpu) noexcept {
+void AskToLeave(const GpuBoard& gpu) noexcept {
   ForEachEngineOn(gpu, [](TaskEngine& engine) {
     if (engine.IsRunning()) engine.AskToLeave();
   });

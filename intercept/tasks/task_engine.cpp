@@ -10,7 +10,7 @@
 #include "device/runtime/task_grid.h"
 #include "intercept/facts/live_streams.h"
 #include "intercept/facts/streams.h"
-#include "intercept/preempt/waiting.h"
+#include "intercept/launch/own_call_scope.h"
 #include "intercept/process/driver_calls.h"
 #include "intercept/process/mutex_lock.h"
 #include "intercept/process/notice.h"
@@ -27,10 +27,12 @@ using runtime::TaskId;
 constexpr uint32_t kIdleNs = 125'000;
 constexpr uint32_t kSharedBytes = runtime::kArenaUnits * runtime::kTaskUnitBytes;
 constexpr size_t kControlBytes = 4096, kPage = 4096;
-constexpr uint32_t kLookEvery = 64, kAskEvery = 16384;  // turns of a wait
-constexpr uint64_t kLookAgainNs = 500'000;  // after those
+// Turns of a wait: between looks at the engine; before it sleeps and queries the driver.
+constexpr uint32_t kLookEvery = 64, kAskEvery = 16384;
+constexpr uint64_t kLookAgainNs = 500'000;  // between queries, once a wait sleeps
 
-/// Makes a context current: who waits for tasks may be a thread of another.
+/// Makes a context current while it lives: a thread that waits for tasks, and so may launch the
+/// MasterKernel, may have another context current.
 class CurrentScope {
  public:
   explicit CurrentScope(CUcontext context)
@@ -53,8 +55,9 @@ class CurrentScope {
 
 }  // namespace
 
-// Memory of both sides, in one piece each. The host's is ours, and stays: when its context has
-// ended a thread may still look at it, as who waits for all tasks does.
+// Allocates host memory and device memory, in one piece each. The host memory is Cupola's own
+// mapping, registered with the driver, and is never freed: after its context has ended a thread
+// that waits for all tasks may still read it.
 const char* TaskEngine::Allocate() noexcept {
   using runtime::HostControl, runtime::MasterState, runtime::TaskColumn;
   CUdevice device = 0;
@@ -76,7 +79,8 @@ const char* TaskEngine::Allocate() noexcept {
   const auto allocate = CUPOLA_CALL_REAL(cuMemAlloc_v2, PFN_cuMemAlloc_v3020);
   const auto fill = CUPOLA_CALL_REAL(cuMemsetD8Async, PFN_cuMemsetD8Async_v3020);
   const auto wait = CUPOLA_CALL_REAL(cuStreamSynchronize, PFN_cuStreamSynchronize_v2000);
-  // Shared: a fork leaves the parent the pages that the device has; the child looks at none.
+  // MAP_SHARED, so that after a fork the parent keeps the pages that the device uses. The child
+  // reads none of them.
   void* const host =
       mmap(nullptr, host_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CUdeviceptr mapped = 0, memory = 0;
@@ -113,7 +117,7 @@ const char* TaskEngine::Allocate() noexcept {
   return table_ == nullptr ? "no memory" : nullptr;
 }
 
-// The MasterKernel that knows this image's functions.
+// Loads the MasterKernel that knows this image's functions. Returns what failed, or null.
 const char* TaskEngine::Bind(Image* image) noexcept {
   const auto set = CUPOLA_CALL_REAL(cuFuncSetAttribute, PFN_cuFuncSetAttribute_v9000);
   const auto occupancy = CUPOLA_CALL_REAL(cuOccupancyMaxActiveBlocksPerMultiprocessor,
@@ -153,7 +157,7 @@ const char* TaskEngine::Prepare(Image* image) noexcept {
   return why != nullptr ? why : Bind(image);
 }
 
-// Its stream counts as long as its context is there.
+// The engine's stream counts as a live one as long as the context exists.
 void TaskEngine::SetEnded(bool ended) noexcept {
   {
     const MutexLock lock(mutex_);
@@ -172,7 +176,7 @@ void TaskEngine::Open(Image* image) noexcept {
   if (state() != State::kNone) return;
   const RelaxedCapture relaxed;
   if (!rest_.Comes(context_)) return;
-  const preempt::OwnCallScope scope;
+  const OwnCallScope scope;
   if (!scope.may_ask()) return;
   const char* const why = Prepare(image);
   if (why == nullptr) WatchCalls();
@@ -180,26 +184,26 @@ void TaskEngine::Open(Image* image) noexcept {
   state_.store(why == nullptr ? State::kReady : State::kDead, std::memory_order_release);
 }
 
-// What the MasterKernel of the module before has left of the table the next one goes on with: both
-// know no more of a task than its record.
+// The next MasterKernel goes on with the same TaskTable where the previous module's left off:
+// neither knows more of a task than its record.
 void TaskEngine::TurnTo(Image* image) noexcept {
   if (!WaitForAll(Until::kOverOrStuck)) return;
   AskToLeave();
-  // One that faulted says for ever that it runs.
+  // A MasterKernel that faulted never clears `running`, so the driver is queried as well.
   for (PatientWait wait; IsResident(); wait.Pause(IsHeld())) {
     if (IsTimeToAsk(NowNs(), kAskEveryNs) && !IsWell()) return;
   }
   if (state() != State::kReady) return;
   const RelaxedCapture relaxed;
   if (!rest_.Comes(context_)) return;
-  const preempt::OwnCallScope scope;
+  const OwnCallScope scope;
   if (!scope.may_ask()) return;
   if (const char* const why = Bind(image); why != nullptr) {
     Say(Level::kInfo, {"launches of another module do not become tasks: ", why});
     if (Serves(nullptr)) Close();
     return;
   }
-  Count(counters.turns);
+  Count(task_counters.turns);
 }
 
 void TaskEngine::ForgetImage(const void* owner) noexcept {
@@ -208,8 +212,9 @@ void TaskEngine::ForgetImage(const void* owner) noexcept {
   if (image != nullptr && image->owner == owner) image_.store(nullptr, std::memory_order_release);
 }
 
-// One that leaves has said so before, so that the next is launched behind it. Where the image is
-// gone who wants it launched has looked for a task before that has run since.
+// A MasterKernel clears `running` before it leaves, and the next one is launched behind it in the
+// same stream. If the image was unloaded there is nothing to run, and the result is true: the
+// caller saw a task that was outstanding, and that task has run since.
 bool TaskEngine::Launch() noexcept {
   const MutexLock lock(mutex_);
   if (*running_ != 0 || is_held_.load() || Serves(nullptr)) return true;
@@ -221,7 +226,7 @@ bool TaskEngine::Launch() noexcept {
   const CurrentScope scope(context_);
   void* arguments[] = {&params_};
   const auto launch = CUPOLA_CALL_REAL(cuLaunchKernel, PFN_cuLaunchKernel_v4000);
-  Count(counters.starts);
+  Count(task_counters.starts);
   if (launch(master_, columns(), 1, 1, threads_, 1, 1, kSharedBytes, stream_, arguments, nullptr) ==
       CUDA_SUCCESS) {
     return true;
@@ -231,14 +236,15 @@ bool TaskEngine::Launch() noexcept {
   return false;
 }
 
-// A host that has read `running` before the MasterKernel said that it leaves may have written
-// records after its last look; with a fence between, whoever is later sees the other.
+// The host writes a record and then reads `running`; the MasterKernel clears `running` and then
+// looks at the table a last time. Without a fence both could miss the other's write. With a fence
+// on each side between the write and the read, whichever is later sees the other's write.
 void TaskEngine::MakeSureOf() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   (void)EnsureRunning();
 }
 
-// Asked again and again: what the device looks at is written once.
+// Called repeatedly, so it writes the word that the device reads only once for each MasterKernel.
 void TaskEngine::AskToLeave() noexcept {
   if (__atomic_load_n(&control_->leave, __ATOMIC_RELAXED) == params_.epoch) return;
   __atomic_store_n(&control_->leave, params_.epoch, __ATOMIC_RELEASE);
@@ -246,11 +252,12 @@ void TaskEngine::AskToLeave() noexcept {
 
 void TaskEngine::Hold() noexcept {
   const MutexLock lock(mutex_);
-  if (!is_held_.exchange(true)) Count(counters.holds);
+  if (!is_held_.exchange(true)) Count(task_counters.holds);
   __atomic_store_n(&control_->hurry, params_.epoch, __ATOMIC_RELEASE);
 }
 
-// One that has not heard yet that it was to leave still will.
+// While the MasterKernel that was told to leave still takes tasks, the engine stays held: that
+// MasterKernel will still leave.
 bool TaskEngine::GoOn() noexcept {
   if (!IsHeld()) return true;
   {
@@ -258,7 +265,7 @@ bool TaskEngine::GoOn() noexcept {
     if (*running_ != 0 && state() == State::kReady) return false;
     is_held_.store(false);
   }
-  // Who puts a task in from now on launches it.
+  // From here on a thread that puts a task in launches the MasterKernel itself.
   if (state() == State::kReady && !runtime::TasksBefore(*table_).HaveRun()) MakeSureOf();
   return true;
 }
@@ -271,13 +278,14 @@ bool TaskEngine::IsResident() noexcept {
   if (state() != State::kReady || !may_be_resident_.load()) return false;
   if (*running_ != 0) return true;
   const MutexLock lock(mutex_);
-  if (HasEnded()) return false;  // and its stream with it
+  if (HasEnded()) return false;  // the context has ended, and the stream with it
   if (*running_ != 0 || AskStream(stream_) == CUDA_ERROR_NOT_READY) return true;
   may_be_resident_.store(false);
   return false;
 }
 
-// A body that traps ends the context: its error is the program's to hear, from whatever it calls.
+// A body that traps ends the context. The program hears of the error from the next call that it
+// makes, as it would for the kernel.
 bool TaskEngine::IsWell() noexcept {
   CUresult result = CUDA_SUCCESS;
   {
@@ -291,11 +299,11 @@ bool TaskEngine::IsWell() noexcept {
   return false;
 }
 
-// The time that it is held does not count. Where a wait was stuck, and the same task is the oldest still, the
-// next need not last as long.
+// The time in which the engine is held does not count. If an earlier wait was stuck on the same
+// task, this one gives up after an eighth of the limit.
 bool TaskEngine::IsStuck(uint32_t column, Seen* seen) noexcept {
   constexpr uint64_t kPartOfLimit = 8;
-  if (settings.wait_limit_ns == 0 || column >= all_columns_) return false;
+  if (task_settings.wait_limit_ns == 0 || column >= all_columns_) return false;
   const uint64_t oldest = table_->OldestLeft(column), now = NowNs();
   if (seen->column != column || seen->oldest != oldest) {
     *seen = {column, oldest, now, now};
@@ -308,17 +316,18 @@ bool TaskEngine::IsStuck(uint32_t column, Seen* seen) noexcept {
   }
   const uint64_t at = uint64_t{column} << 48 | oldest;
   const bool was_stuck = stuck_at_.load(std::memory_order_relaxed) == at;
-  if (now - seen->since_ns < settings.wait_limit_ns / (was_stuck ? kPartOfLimit : 1)) return false;
+  if (now - seen->since_ns < task_settings.wait_limit_ns / (was_stuck ? kPartOfLimit : 1)) return false;
   stuck_at_.store(at, std::memory_order_relaxed);
-  Count(counters.stuck);
+  Count(task_counters.stuck);
   static std::atomic_flag said;
   SayOnce(said, Level::kInfo, {"a task does not go on, and a call of the program waits for it: it goes on"});
   return true;
 }
 
-// Spins, since most tasks are short, and looks now and then whether the MasterKernel runs, the context is well, and the
-// column's oldest task still the same. What takes longer than the first kAskEvery turns, some tenths of a millisecond,
-// is waited for with ever longer sleeps: a task that is held may be so for as long as another process has the GPU.
+// Spins, since most tasks are short, and checks now and then that the MasterKernel runs. After the
+// first kAskEvery turns, some tenths of a millisecond, it waits with ever longer sleeps, since a
+// held task may stay so for as long as another process has the GPU. It then also checks that the
+// context has not faulted and whether the column's oldest task is still the same.
 template <typename IsOver, typename Column>
 TaskEngine::End TaskEngine::Await(IsOver is_over, Column column, Until until) noexcept {
   Seen seen;
@@ -351,7 +360,7 @@ bool TaskEngine::Put(uint32_t column, runtime::TaskWords* words, TaskId* last,
   return Await(put, [&] { return column; }, Until::kOverOrStuck) == End::kOver && EnsureRunning();
 }
 
-// Tasks of a stream end in their order.
+// A binary search, since the tasks of a stream end in their order.
 uint32_t TaskEngine::CountLeft(const TaskId& last) const noexcept {
   uint32_t left = 0;
   const auto is_done = [&](uint32_t back) {

@@ -1,5 +1,8 @@
-// The MasterKernel of a context and its TaskTable: memory that both sides see, launching it,
-// putting tasks in, waiting for them. It serves one module at a time. docs/launches-as-tasks.md.
+// The engine of one context: its TaskTable, in memory that host and device share, and its
+// MasterKernel, which the engine launches, sends away and launches again. It serves one module
+// (image) at a time. task_engines.h creates and owns it; it lives until the process ends. Any
+// thread may call it, unless a function says otherwise. If it cannot be set up, or its context
+// faults, its state becomes kDead and its launches are plain. docs/launches-as-tasks.md.
 #pragma once
 
 #include <cuda.h>
@@ -19,91 +22,103 @@ namespace cupola::intercept::tasks {
 
 /// When a wait for tasks ends.
 enum class Until : uint8_t {
-  kOver,         ///< they have run, or the engine is dead
-  kOverOrStuck,  ///< or none has gone on for as long as a wait of ours may last so, though nobody asks the
-                 ///< process to yield: a task may wait for what only the program can bring about
+  /// When the tasks have run, or the engine is dead.
+  kOver,
+  /// Also when no task has made progress for task_settings.wait_limit_ns, not counting the time
+  /// that the engine is held. Such a task may wait for something that only the program can bring
+  /// about, such as a write to mapped memory; the wait is then *stuck*.
+  kOverOrStuck,
 };
 
 class TaskEngine {
  public:
   enum class State : uint8_t { kNone, kReady, kDead };
 
-  /// `index`: among the engines of the process (task_engines.h).
+  /// `index`: its number among the engines of the process (task_engines.h).
   TaskEngine(CUcontext context, uint32_t index) : context_(context), index_(index) {}
 
   State state() const noexcept { return state_.load(std::memory_order_acquire); }
   bool IsReady() const noexcept { return state() == State::kReady && !HasEnded(); }
-  /// Its context has, as far as is known; another may have the same handle.
+  /// Whether its context has ended, as far as is known. A later context may have the same handle.
   bool HasEnded() const noexcept { return has_ended_.load(std::memory_order_acquire); }
-  /// From then on no MasterKernel is launched.
+  /// Records that its context has ended (no MasterKernel is launched from then on), or that it
+  /// goes on after all.
   void SetEnded(bool ended) noexcept;
   bool IsOf(uint64_t context) const noexcept {
     return reinterpret_cast<CUcontext>(context) == context_;
   }
-  /// Whether it calls functions of this image; null: whether it serves none, its own was unloaded.
+  /// Whether its MasterKernel calls functions of this image. With null: whether it serves no image,
+  /// because its own was unloaded.
   bool Serves(const Image* image) const noexcept {
     return image_.load(std::memory_order_acquire) == image;
   }
 
-  /// Sets it up for an image of its context, which is current: afterwards the state is kReady or
-  /// kDead, or still kNone where the context does not come to rest (context_rest.h). May wait for
-  /// the device.
+  /// Sets the engine up for an image of its context, which must be current. Afterwards the state is
+  /// kReady or kDead, or still kNone if the context's earlier work does not end (context_rest.h).
+  /// May wait for the device.
   void Open(Image* image) noexcept;
 
-  /// Serves another image of its context from now on; goes on with its own where that cannot be
-  /// loaded, or the context does not come to rest. Waits for all tasks and until the MasterKernel
-  /// is gone; may wait for the device. Nobody puts a task in meanwhile (AllStreams).
+  /// Makes the engine serve another image of its context. It keeps its present image if the other
+  /// one cannot be loaded, or if the context's earlier work does not end. Waits for all tasks and
+  /// until the MasterKernel is gone; may wait for the device. The caller holds AllStreams, so that
+  /// no thread puts a task in meanwhile.
   void TurnTo(Image* image) noexcept;
 
-  /// A task will be put into a column: TaskTable::Prefetch.
+  /// Prefetches what the host writes for the column's next task (TaskTable::Prefetch).
   void Prefetch(uint32_t column) const noexcept { table_->Prefetch(column); }
 
-  /// Puts a task behind `last` of the same column, and `last` becomes the new one. Waits while the
-  /// column is full, and says so. False: it was not put in, for the engine is dead, or stuck.
+  /// Puts a task into the column behind `*last`, which is of the same column, and sets `*last` to
+  /// the new task. Waits while the column is full, and then sets `*was_full`. False: the task was
+  /// not put in, because the engine is dead or the wait was stuck.
   bool Put(uint32_t column, runtime::TaskWords* words, runtime::TaskId* last,
            bool* was_full) noexcept;
 
-  /// Launches the MasterKernel unless one takes tasks. Inline: the usual case is one load.
+  /// Launches the MasterKernel unless one is taking tasks. Inline, since the usual case is one
+  /// load.
   bool EnsureRunning() noexcept { return *running_ != 0 || Launch(); }
-  /// Ready, and the MasterKernel has been launched and has not left.
+  /// Whether the engine is ready, and its MasterKernel has been launched and has not left.
   bool IsRunning() const noexcept { return IsReady() && *running_ != 0; }
 
-  /// What was put in will be run, whatever the host does: to be called before it may block on it.
+  /// Ensures that all tasks that were put in will run even if the host does nothing more. Called
+  /// before something outside the engine, such as a stream, is made to wait for a task.
   void MakeSureOf() noexcept;
 
   bool IsDone(const runtime::TaskId& id) const noexcept { return table_->IsDone(id); }
   bool HaveAllRun() const noexcept;
-  /// No task is outstanding, and no MasterKernel runs.
+  /// Whether no task is outstanding and no MasterKernel runs.
   bool IsIdle() const noexcept { return !IsRunning() && HaveAllRun(); }
-  /// Until it, or all there are, have run. False: stuck.
+  /// Wait on the host until one task, or all tasks that there are, have run. False: stuck.
   bool WaitFor(const runtime::TaskId& id, Until until = Until::kOver) noexcept;
   bool WaitForAll(Until until) noexcept;
 
-  /// Of the tasks of a stream of which `last` is the last, how many have not run.
+  /// `last` is the last task of a stream. How many of that stream's tasks have not run.
   uint32_t CountLeft(const runtime::TaskId& last) const noexcept;
 
-  /// The program asks again and again whether a task of that column has run, or waits for it: one
-  /// that does not end is named (task_watch.h).
+  /// Called while the program waits for a task of the column or asks repeatedly whether it has run:
+  /// a notice names a task that does not end (task_watch.h).
   void LookAt(uint32_t column) noexcept;
 
-  /// Has the MasterKernel leave when it has run what is there.
+  /// Asks the MasterKernel to leave when it has run the tasks that are in the table.
   void AskToLeave() noexcept;
 
-  /// Has it leave as soon as the blocks that run have ended. None is launched before GoOn, which
-  /// runs the rest: to be called until it returns true. Streams have hardware queues of their own, or
-  /// the launch could come behind a wait for one of its tasks.
+  /// Hold: asks the MasterKernel to leave as soon as the blocks that run have ended. No
+  /// MasterKernel is launched until GoOn, which has the remaining tasks run; GoOn is called until
+  /// it returns true. Only for a process whose streams each have a hardware queue: if they shared
+  /// one, the MasterKernel's launch could be queued behind a wait for one of its own tasks.
   void Hold() noexcept;
   bool GoOn() noexcept;
   bool IsHeld() const noexcept { return is_held_.load(std::memory_order_acquire); }
-  /// Whether tasks wait until it goes on.
+  /// Whether the engine is held and has tasks that have not run.
   bool HasHeldTasks() const noexcept;
 
-  /// Whether one is on the GPU, or on its way there. Asks the driver while one leaves.
+  /// Whether a MasterKernel is on the GPU or on its way there. Queries the driver while one leaves.
   bool IsResident() noexcept;
 
-  /// Asks the driver; false: the context has faulted, and the engine is dead.
+  /// Queries the driver. False: the engine is not ready, or the context has faulted, and the engine
+  /// is dead from now on.
   bool IsWell() noexcept;
-  /// Whether that was last done `every` ns ago or longer; then it is about to be.
+  /// Whether the last such query was `every_ns` ago or longer. If so it counts as made now, and the
+  /// caller is to make it (IsWell).
   bool IsTimeToAsk(uint64_t now_ns, uint64_t every_ns) noexcept {
     if (now_ns - asked_ns_.load(std::memory_order_relaxed) < every_ns) return false;
     asked_ns_.store(now_ns, std::memory_order_relaxed);
@@ -112,24 +127,26 @@ class TaskEngine {
 
   static constexpr uint64_t kAskEveryNs = 10'000'000;
 
-  /// For who asks again and again for a task that has not run: launches the MasterKernel unless one
-  /// takes tasks, and asks the driver now and then. False: the engine is dead.
+  /// For a caller that asks repeatedly for a task that has not run. Launches the MasterKernel
+  /// unless one is taking tasks, and queries the driver every kAskEveryNs. False: the engine is
+  /// dead.
   bool GoesOn() noexcept {
     return EnsureRunning() && (!IsTimeToAsk(NowNs(), kAskEveryNs) || IsWell());
   }
 
-  /// The word that says that a task is done, for the device, and what it says then.
+  /// Device address of the 32-bit word that has reached the task's sequence once it is done.
   CUdeviceptr DoneAddress(const runtime::TaskId& id) const noexcept;
 
-  /// That are pulled from: MTBs of the module that it serves.
+  /// Number of columns from which tasks are pulled: one for each MTB of the module that it serves.
   uint32_t columns() const noexcept { return columns_.load(std::memory_order_relaxed); }
   CUcontext context() const noexcept { return context_; }
   uint32_t index() const noexcept { return index_; }
 
-  /// An image is about to be unloaded; its tasks have run. Its MasterKernel is not launched again.
+  /// Called when an image is about to be unloaded and its tasks have run. If the engine serves it,
+  /// its MasterKernel is not launched again.
   void ForgetImage(const void* owner) noexcept;
 
-  /// Its tasks cannot run any more.
+  /// Declares the engine dead: its tasks cannot run any more.
   void Close() noexcept { state_.store(State::kDead, std::memory_order_release); }
 
  private:
@@ -140,38 +157,44 @@ class TaskEngine {
   enum class End : uint8_t { kOver, kDead, kStuck };
   template <typename IsOver, typename Column>
   End Await(IsOver is_over, Column column, Until until) noexcept;
-  /// What a wait has seen of the oldest task of the column that it is at.
+  /// What a wait remembers of the oldest task in the column for which it is waiting at present.
   struct Seen {
     uint32_t column = UINT32_MAX;
-    uint64_t oldest = 0, since_ns = 0, looked_ns = 0;
+    uint64_t oldest = 0;     ///< sequence of that task
+    uint64_t since_ns = 0;   ///< when it was first the oldest, moved on by the time it was held
+    uint64_t looked_ns = 0;  ///< when the wait looked last
   };
   bool IsStuck(uint32_t column, Seen* seen) noexcept;
 
   std::atomic<State> state_{State::kNone};
-  std::atomic<bool> may_be_resident_{false}, is_held_{false};
-  std::atomic<uint64_t> asked_ns_{0};
-  std::atomic<const Image*> image_{nullptr};
+  std::atomic<bool> may_be_resident_{false};  ///< one was launched and is not known to have gone
+  std::atomic<bool> is_held_{false};          ///< between Hold and GoOn
+  std::atomic<uint64_t> asked_ns_{0};         ///< time of the last query (IsTimeToAsk)
+  std::atomic<const Image*> image_{nullptr};  ///< that the MasterKernel serves; null: none
   const CUcontext context_;
   const uint32_t index_;
-  // Of setting up and of launches. Setting up waits until what was stopped is over, and the agent,
-  // which lets that go on, asks engines that are ready whether they run: not one mutex for all.
+  // Held while the engine is set up and while its MasterKernel is launched. Each engine has its
+  // own: setting up waits until stopped launches are over, and the agent, which resumes them,
+  // meanwhile asks the other engines whether they run.
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<bool> has_ended_{false};
-  CUstream stream_ = nullptr;
-  std::atomic<bool> counts_stream_{false};  ///< among the live ones (facts/live_streams.h)
-  CUfunction master_ = nullptr;
-  uint32_t threads_ = 0;  ///< of an MTB
+  CUstream stream_ = nullptr;               ///< into which the MasterKernel is launched
+  std::atomic<bool> counts_stream_{false};  ///< stream_ counts as live (facts/live_streams.h)
+  CUfunction master_ = nullptr;             ///< the MasterKernel that knows the image's functions
+  uint32_t threads_ = 0;                    ///< of an MTB
+  /// Mapped memory: the epoch of the MasterKernel that takes tasks. The host sets it before a
+  /// launch; the MasterKernel clears it when it decides to leave. 0: none takes tasks.
   volatile uint32_t* running_ = nullptr;
   std::unique_ptr<runtime::TaskTable> table_;
   runtime::HostControl* control_ = nullptr;
   runtime::MasterParams params_{};
   TaskWatch watch_;
-  /// The oldest task of the column in which the last wait was stuck: column, 48 bits of sequence.
+  /// The task on which a wait was last stuck: its column, then 48 bits of its sequence.
   std::atomic<uint64_t> stuck_at_{UINT64_MAX};
-  ContextRest rest_;  ///< under the mutex, or with nobody else about
-  int sms_ = 0;
-  uint32_t all_columns_ = 0;  ///< of the table: MTBs of the class that has most
-  std::atomic<uint32_t> columns_{0};
+  ContextRest rest_;  ///< used under the mutex, or while the caller holds AllStreams
+  int sms_ = 0;       ///< of the device
+  uint32_t all_columns_ = 0;          ///< of the table: MTBs of the register class that has most
+  std::atomic<uint32_t> columns_{0};  ///< see columns()
 };
 
 }  // namespace cupola::intercept::tasks

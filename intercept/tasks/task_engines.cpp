@@ -29,15 +29,16 @@ TaskEngine* EngineFor(uint64_t context) noexcept {
   return added;
 }
 
-void NoteContextEnds(uint64_t context) noexcept {
+void EndTasksOfContext(uint64_t context) noexcept {
   TaskEngine* const known = EngineOf(context);
   if (known == nullptr) return;
   known->SetEnded(true);
   ForgetKernelsOf(*known);
 }
 
-// Of those that had the handle the last: the others' contexts have ended.
-void NoteContextGoesOn(uint64_t context) noexcept {
+// Several contexts may have had the handle one after the other. The last engine is meant: the
+// contexts of the others have ended.
+void ResumeTasksOfContext(uint64_t context) noexcept {
   TaskEngine* last = nullptr;
   ForEachEngine([&](TaskEngine& engine) {
     if (engine.IsOf(context)) last = &engine;

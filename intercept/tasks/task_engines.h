@@ -1,5 +1,5 @@
-// The engines of this process: one for each context whose launches become tasks. Look-ups are
-// lock-free; thread-safe.
+// The engines of this process, one for each context whose launches become tasks. They are made when
+// a context first needs one and never destroyed. Any thread; look-ups are lock-free.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace cupola::intercept::tasks {
 
-/// Of all contexts that the process ever has.
+/// At most so many engines are made, counting also those of contexts that have ended.
 inline constexpr uint32_t kMostEngines = 16;
 
 namespace internal {
@@ -17,7 +17,7 @@ extern std::atomic<TaskEngine*> engines[kMostEngines];
 extern std::atomic<uint32_t> engine_count;
 }  // namespace internal
 
-/// Each that there has been, also those whose context has ended.
+/// Calls `what` for each engine, also for those whose context has ended.
 template <typename Do>
 void ForEachEngine(Do&& what) {
   const uint32_t count = internal::engine_count.load(std::memory_order_acquire);
@@ -31,7 +31,7 @@ void ForEachReadyEngine(Do&& what) {
   });
 }
 
-/// Of a context; null: none of its launches was to be a task yet.
+/// The engine of a context. Null: no launch of the context was about to become a task yet.
 inline TaskEngine* EngineOf(uint64_t context) noexcept {
   TaskEngine* found = nullptr;
   ForEachEngine([&](TaskEngine& engine) {
@@ -40,12 +40,13 @@ inline TaskEngine* EngineOf(uint64_t context) noexcept {
   return found;
 }
 
-/// The same, made where there is none. Null: there have been too many.
+/// The engine of a context, made if there is none. Null: kMostEngines have been made already.
 TaskEngine* EngineFor(uint64_t context) noexcept;
 
-/// A context is about to end, with no task outstanding and none to come; it goes on nevertheless.
-void NoteContextEnds(uint64_t context) noexcept;
-void NoteContextGoesOn(uint64_t context) noexcept;
+/// EndTasksOfContext: a context is about to end, with no task outstanding and none to come.
+/// ResumeTasksOfContext: the call that was to end it failed, so the context goes on.
+void EndTasksOfContext(uint64_t context) noexcept;
+void ResumeTasksOfContext(uint64_t context) noexcept;
 
 inline bool AnyEngineIsReady() noexcept {
   bool any = false;

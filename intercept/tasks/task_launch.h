@@ -1,4 +1,5 @@
-// A launch of the program on its way to become a task. docs/launches-as-tasks.md.
+// Turns a launch of the program into a task, or says that it is to be a plain launch. Called by the
+// launch hooks, on the thread that launches; any thread. docs/launches-as-tasks.md.
 #pragma once
 
 #include <cuda.h>
@@ -9,51 +10,56 @@
 #include "intercept/tasks/tasks.h"
 
 namespace cupola::intercept {
-struct LaunchFacts;
-struct LaunchDetails;
+struct Launch;
 }  // namespace cupola::intercept
 
 namespace cupola::intercept::tasks {
 
-/// Of the launches of a thread that pass by, each so-many-th looks at the clock.
+/// Of the launches of a thread that pass by (PassesBy), every so-many-th reads the clock.
 inline constexpr uint32_t kPassesALook = 16;
 
-/// Behind so many launches of a thread in a row that can be no tasks, whatever comes, others pass by too,
-/// while the process has made none.
+/// After so many launches in a row of one thread that could never become tasks, for their shape or
+/// for lack of a body, its launches pass by too, as long as the process has made no engine.
 inline constexpr uint32_t kNeverInRow = 64;
 
-/// Counts them, and says whether tasks do not pay even now.
+/// Set by batches/batches.cpp while batches have begun and their speed is being measured. The first
+/// launch of the process does not become a task before that is known.
+inline std::atomic<bool> is_batch_measured{false};
+
+/// Counts the launches of this thread that passed by. Returns whether tasks still do not pay.
 bool LookWhilePassing() noexcept;
 
-/// While tasks do not pay, and nothing of them is left, a launch passes by: there is nothing that it
-/// comes behind, nobody that is to leave, and nothing is noted of it. In the caller, two cache lines
-/// and no locked operation: all else the driver has driven out of the caches since the launch before
-/// [measured: docs/launches-as-tasks.md, "While none are made"].
+/// Whether a launch may pass by, that is, go to the driver without any work on tasks. It may while
+/// tasks do not pay and no task or MasterKernel is left: then there is no task that it must come
+/// behind and no MasterKernel to ask to leave, and nothing is recorded of it. Inlined, reads two
+/// cache lines and has no locked operation, because the driver has displaced everything else from
+/// the caches since the launch before [measured: docs/launches-as-tasks.md, "While none are made"].
 [[gnu::always_inline]] inline bool PassesBy() noexcept {
-  // No task was made: a launch that passes by comes behind none, and nothing is noted of it.
+  // No engine was made, so there is no task that the launch must come behind.
   if (this_thread.never_in_row >= kNeverInRow && this_thread.never_passed + 1 < kPassesALook &&
       internal::engine_count.load(std::memory_order_relaxed) == 0) {
     ++this_thread.never_passed;
     return true;
   }
   if (!worth.IsQuiet() ||
-      counters.idle_at.load(std::memory_order_relaxed) != PutSoFar()) [[likely]] {
+      task_counters.idle_at.load(std::memory_order_relaxed) != PutSoFar()) [[likely]] {
     return false;
   }
   return ++this_thread.passed_by % kPassesALook != 0 || LookWhilePassing();
 }
 
-/// Puts the launch into the TaskTable, and *result is what the program is to be told. False: it is
-/// to go out as the program made it; tasks that come before it are then looked after, and why is
-/// counted. Any thread; no allocation, system call or lock but the stream's once all is known.
-bool TryTask(const LaunchFacts& facts, const LaunchDetails& details, CUresult* result) noexcept;
+/// Puts the launch into the TaskTable and sets `*result` to what the program is to be told. False:
+/// the launch is to be a plain one; the stream has been made to wait for its tasks, and the reason
+/// is counted. Any thread. Once kernel, stream and engine are known it makes no allocation or
+/// system call and takes no lock but the stream's.
+bool TryTask(const Launch& launch, CUresult* result) noexcept;
 
-/// Those of this thread that passed by are among the plain ones from now on; who ends without has up
-/// to kPassesALook - 1 left.
+/// Adds this thread's launches that passed by to the count of plain launches. A thread that ends
+/// without this leaves up to kPassesALook - 1 of them uncounted.
 void CountPassedBy() noexcept;
 
-/// Whether launches and copies follow each other so closely, and so many, that tasks pay; counts
-/// one more.
+/// Counts one more launch or copy. Returns whether so many followed each other so closely that
+/// tasks pay.
 bool IsInRow() noexcept;
 
 }  // namespace cupola::intercept::tasks

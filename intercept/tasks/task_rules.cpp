@@ -3,9 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "intercept/calls/call_rules.h"
-#include "intercept/preempt/preemption.h"
-#include "intercept/preempt/waiting.h"
+#include "intercept/launch/loaded_kernels.h"
 #include "intercept/process/calls.h"
 #include "intercept/process/stream_arguments.h"
 #include "intercept/tasks/driver_work.h"
@@ -23,15 +21,14 @@ std::atomic<uint32_t> scopes{0};
 
 namespace {
 
-Rule rules[kCallCount];
-
 struct Waited {
-  bool is_over = true;  ///< else a task is stuck, and the call goes on as it would have without tasks
-  uint32_t kept = 0;    ///< of EndNotNow
+  bool is_over = true;  ///< false: a task is stuck, and the call goes on as it would without tasks
+  uint32_t kept = 0;    ///< the GPUs to give EndNotNow
 };
 
-// A task that does not go on may wait for the program. What comes after tasks is made to, and the MasterKernel
-// that runs them is not sent away while the call is in the driver.
+// Waits for all tasks. A task that makes no progress may wait for the program; then the call has to
+// go on. In that case all streams are flushed instead, so that what comes after the tasks waits for
+// them, and the MasterKernel that runs them is not sent away while the call is in the driver.
 Waited WaitOrFlush(bool being_put) {
   while (!WaitForAllTasks(being_put)) {
     bool is_so = false;
@@ -45,7 +42,8 @@ Waited WaitOrFlush(bool being_put) {
   return {};
 }
 
-// First without the scope, for what there is now; then with it, for what came meanwhile.
+// Waits twice: first without the scope, for the tasks that there are now, so that others can go on
+// meanwhile; then with it, for those that came meanwhile.
 Waited OpenScope() {
   Waited waited = WaitOrFlush(/*being_put=*/false);
   scopes.fetch_add(1);
@@ -59,9 +57,9 @@ void CloseScope(uint32_t kept) {
   EndNotNow(kept);
 }
 
-// The launch that this thread makes may load its kernel: it is in a scope.
+// This thread makes a launch that may load its kernel, in a scope that AfterPlainLaunch closes.
 thread_local constinit bool loads __attribute__((tls_model("initial-exec"))) = false;
-// Of EndNotNow: of that scope; of a synchronous copy that is in the driver.
+// The GPUs to give EndNotNow: of that scope, and of a synchronous copy that is in the driver.
 thread_local constinit uint32_t kept_by_load __attribute__((tls_model("initial-exec"))) = 0;
 thread_local constinit uint32_t kept_by_copy __attribute__((tls_model("initial-exec"))) = 0;
 
@@ -93,17 +91,17 @@ void EndDriverCopy() noexcept {
 void WatchCalls() noexcept {
   static std::atomic_flag done;
   if (done.test_and_set()) return;
-  for (size_t call = 0; call < kCallCount; ++call) rules[call] = RuleFor(kCallNames[call]);
-  preempt::Watch(1);
+  Watch(1);
 }
 
-// The stream's tasks come first; with the legacy stream those of all streams do. Its blocks want
-// the SMs that the MasterKernel holds. A kernel's first launch may load it, which waits for the
-// device; where preemption is on that is seen to elsewhere (preempt/guarded_launch.cpp).
+// The launch comes after the tasks of its stream, or of all streams if it is into the legacy
+// stream. The MasterKernel holds the SMs that the launch's blocks need, so it is asked to leave. A
+// kernel's first launch may load it, which waits for the device, so that launch is in a scope;
+// where preemption is on, preempt/guarded_launch.cpp does what is needed instead.
 void BeforePlainLaunch(const void* function, CUstream stream, bool per_thread) noexcept {
   if (!AnyEngineIsReady()) return;
   BeforeWorkOf(stream, per_thread);
-  if (function != nullptr && !preempt::PreemptionOn() && !preempt::IsKnownLoaded(function)) {
+  if (function != nullptr && !PreemptionOn() && !IsKnownLoaded(function)) {
     kept_by_load = OpenScope().kept;
     loads = true;
   }
@@ -111,46 +109,47 @@ void BeforePlainLaunch(const void* function, CUstream stream, bool per_thread) n
   if (engine != nullptr) AskToLeave(*engine);
 }
 
-// While no tasks are made nothing needs to be noted of one stream: all count as given work then. A
-// MasterKernel that another thread's task began while the call was on its way has not been asked.
+// While tasks do not pay nothing needs to be recorded of single streams: when tasks are made again,
+// all streams count as having been given work (AfterWork). The MasterKernel is asked to leave once
+// more, because another thread's task may have started one while the call was under way.
 void AfterPlainLaunch(const void* function, CUstream stream, bool per_thread,
                       CUresult result) noexcept {
   if (!worth.IsQuiet() && AnyEngineIsReady()) {
     AfterWorkOf(stream, per_thread);
-    if (TaskEngine* const engine = NoteKernel(stream, per_thread)) AskToLeave(*engine);
+    if (TaskEngine* const engine = RecordPendingKernel(stream, per_thread)) AskToLeave(*engine);
   }
   if (!loads) [[likely]] return;
   loads = false;
-  if (result == CUDA_SUCCESS) preempt::NoteLoaded(function);
+  if (result == CUDA_SUCCESS) MarkLoaded(function);
   CloseScope(std::exchange(kept_by_load, 0));
 }
 
-Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept {
+Behind BeforeMayWait(TaskRule rule, size_t index, const uint64_t* arguments) noexcept {
   if (!AnyEngineIsReady()) return {};
   const auto stream = reinterpret_cast<CUstream>(arguments[0]);
-  switch (rules[index]) {
-    case Rule::kNone:
-    case Rule::kHook:
+  switch (rule) {
+    case TaskRule::kNone:
+    case TaskRule::kHook:
       return {};
-    case Rule::kFlush:
-      return BeforeStreamOrdered(index, arguments);
-    case Rule::kWait: {
+    case TaskRule::kFlush:
+      return BeforeStreamOrdered(rule, index, arguments);
+    case TaskRule::kWait: {
       const bool per_thread = std::string_view(kCallNames[index]).ends_with("_ptds");
       BeginDriverCopy(per_thread);
       return {.what = Behind::What::kEndWait, .per_thread = per_thread};
     }
-    case Rule::kSyncStream:
-    case Rule::kSyncStreamPerThread:
-      (void)WaitForStream(stream, rules[index] == Rule::kSyncStreamPerThread);
+    case TaskRule::kSyncStream:
+    case TaskRule::kSyncStreamPerThread:
+      (void)WaitForStream(stream, rule == TaskRule::kSyncStreamPerThread);
       return {};
-    case Rule::kSyncEvent:
+    case TaskRule::kSyncEvent:
       WatchOverEvent(reinterpret_cast<CUevent>(arguments[0]));
       return {};
-    case Rule::kEndStream:
+    case TaskRule::kEndStream:
       if (!WaitForStream(stream, false, Until::kOverOrStuck)) BeforeWorkOf(stream, false);
       ForgetStream(stream);
       return {};
-    case Rule::kWaitAndLeave:
+    case TaskRule::kWaitAndLeave:
       break;
   }
   ForgetMemory();
@@ -168,9 +167,9 @@ ContextWait BeginContextWait(CUcontext named) noexcept {
   const bool may_be_short = context == current && engine != nullptr && engine->IsReady() &&
                             open_captures.load() == 0 && !worth.IsQuiet();
   if (may_be_short && HasRested(*engine, wait.work)) {
-    Count(counters.waits);
+    Count(task_counters.waits);
     (void)WaitForStream(CU_STREAM_LEGACY, false);
-    // Where the engine has died meanwhile the driver is to say why.
+    // If the engine has died meanwhile, the driver has to make the call and say why.
     wait.is_for_legacy_stream = engine->IsReady();
     if (wait.is_for_legacy_stream) return wait;
   }
@@ -184,12 +183,12 @@ ContextWait BeginContextWait(CUcontext named) noexcept {
 void EndContextWait(const ContextWait& wait, CUresult result) noexcept {
   if (!wait.is_in_scope) return;
   const TaskEngine* const engine = EngineOf(wait.context);
-  if (engine != nullptr && result == CUDA_SUCCESS) NoteRested(*engine, wait.work);
+  if (engine != nullptr && result == CUDA_SUCCESS) MarkRested(*engine, wait.work);
   CloseScope(wait.kept);
 }
 
-Behind BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept {
-  if (!AnyEngineIsReady() || rules[index] == Rule::kHook) return {};
+Behind BeforeStreamOrdered(TaskRule rule, size_t index, const uint64_t* arguments) noexcept {
+  if (!AnyEngineIsReady() || rule == TaskRule::kHook) return {};
   const StreamArgument& argument = kStreamArguments[index];
   if (argument.at < 0) {
     BeforeWork();
@@ -206,17 +205,18 @@ void DoBehind(const Behind& behind) noexcept {
       return;
     case Behind::What::kNoteWorkOf:
       AfterWorkOf(behind.stream, behind.per_thread);
-      (void)NoteKernel(behind.stream, behind.per_thread);
+      (void)RecordPendingKernel(behind.stream, behind.per_thread);
       return;
     case Behind::What::kCloseScope:
-      // Before launches may become tasks again: what is waited for may have been given work.
+      // Recorded before launches may become tasks again, since the call may have given a stream
+      // work.
       AfterWork();
       CloseScope(behind.kept);
       return;
     case Behind::What::kEndWait:
       EndDriverCopy();
       AfterWork();
-      (void)NoteKernel(behind.stream, behind.per_thread);
+      (void)RecordPendingKernel(behind.stream, behind.per_thread);
       return;
     case Behind::What::kNoteWork:
       return AfterWork();

@@ -1,6 +1,7 @@
-// What is done about tasks before and behind a call of the program to the driver: calls that give a
-// stream work come after its tasks, calls that may wait for the device find none, and a MasterKernel
-// that leaves.
+// What Cupola does about tasks before and after a driver call of the program. A call that gives a
+// stream work comes after the stream's tasks. A call that may wait for the device finds no tasks,
+// and a MasterKernel that leaves. Called by the hooks and by calls/, on the thread that makes the
+// call; any thread.
 #pragma once
 
 #include <cuda.h>
@@ -11,14 +12,15 @@
 
 namespace cupola::intercept::tasks {
 
-/// Calls under way that wait for the device, or begin a capture: while there are any, no launch
-/// becomes a task. To be looked at under the lock of the launch's stream: who opens a scope waits
-/// for each, so that a put that it has not seen sees it.
+/// Number of calls under way that wait for the device or begin a capture. While there are any, no
+/// launch becomes a task. A thread that puts a task in reads it under the lock of the launch's
+/// stream. A thread that opens a scope adds to it first and then takes each stream's lock in turn,
+/// so a task that it does not see in the table belongs to a thread that sees the scope.
 extern std::atomic<uint32_t> scopes;
 
-/// For a call of ours that may wait for the device: no task runs while it lives, and none is put
-/// in. A MasterKernel stays, idle: one that leaves would keep the next from starting until the last
-/// task that it still takes has run.
+/// For a call of Cupola's own that may wait for the device: while the object lives, no task runs
+/// and none is put in. The MasterKernel stays, idle: if it left, it would keep the next one from
+/// starting until it has run the last task that it still takes.
 class WaitingScope {
  public:
   WaitingScope() noexcept;
@@ -26,63 +28,80 @@ class WaitingScope {
   WaitingScope(const WaitingScope&) = delete;
   WaitingScope& operator=(const WaitingScope&) = delete;
 
-  /// False: a task does not go on, and may wait for the program. What is not the program's own call is not
-  /// to be made.
+  /// False: a task makes no progress and may wait for the program. Cupola then must not make its
+  /// call, since the call could wait for that task.
   bool is_clear() const noexcept { return is_clear_; }
 
  private:
   bool is_clear_ = true;
-  uint32_t kept_ = 0;  ///< of EndNotNow
+  uint32_t kept_ = 0;  ///< the GPUs to give EndNotNow (task_demand.h)
 };
 
-/// Makes the table of rules; from now on such calls come here (preempt::watched). Before the first
-/// task of any engine.
+/// Has the calls that concern tasks come to calls/ from now on (process/participation.h, Watch).
+/// Called before the first task of any engine.
 void WatchCalls() noexcept;
 
-/// What is to be done behind a call.
+/// What Cupola does about tasks at a driver call. calls/calls.def gives each call its rule.
+enum class TaskRule : uint8_t {
+  kNone,                 ///< nothing
+  kHook,                 ///< the call's own hook does what is needed (task_copies.h)
+  kFlush,                ///< the call gives a stream work, which comes after the stream's tasks
+  kWait,                 ///< the call waits for all tasks; the MasterKernel may stay
+  kWaitAndLeave,         ///< the call may wait for the device
+  kSyncStream,           ///< the call waits for the tasks of one stream
+  kSyncStreamPerThread,  ///< the same, for the _ptsz form
+  kSyncEvent,            ///< the call waits, in the driver, for tasks that the event is behind
+  kEndStream,            ///< the call destroys a stream
+};
+
+/// What Cupola has to do after a driver call. Made before the call, on the same thread.
 struct Behind {
   enum class What : uint8_t {
     kNothing,
-    kNoteWorkOf,  ///< it gave `stream` work
-    kNoteWork,    ///< it gave some stream work
-    kEndWait,     ///< it gave the default stream work, and waited in the driver
-    kCloseScope,  ///< it may have waited for the device
+    kNoteWorkOf,  ///< record that the call gave `stream` work
+    kNoteWork,    ///< record that the call gave work to some stream
+    kEndWait,     ///< the call gave the default stream work, and waited in the driver
+    kCloseScope,  ///< the call may have waited for the device
   } what = What::kNothing;
-  bool per_thread = false;
-  CUstream stream = nullptr;
-  uint32_t kept = 0;  ///< of kCloseScope: of EndNotNow (task_demand.h)
+  bool per_thread = false;     ///< the call was the _ptsz or _ptds form
+  CUstream stream = nullptr;   ///< of kNoteWorkOf and kEndWait
+  uint32_t kept = 0;           ///< of kCloseScope: the GPUs to give EndNotNow (task_demand.h)
 };
 
-/// Before a synchronous copy goes to the driver, of a default stream: waits for all tasks. Behind it
-/// EndDriverCopy is to be called.
+/// Around a synchronous copy in a default stream that the driver makes. Begin waits for all tasks;
+/// the same thread calls End after the copy.
 void BeginDriverCopy(bool per_thread) noexcept;
 void EndDriverCopy() noexcept;
 
-/// A call (kCallNames[index]) of the class kMayWait or kStreamOrdered, with its register arguments,
-/// the first at `arguments[0]`, the next below it. DoBehind is to be called after it.
-Behind BeforeMayWait(size_t index, const uint64_t* arguments) noexcept;
-Behind BeforeStreamOrdered(size_t index, const uint64_t* arguments) noexcept;
+/// Called before a driver call (kCallNames[index]) of the class kMayWait or kStreamOrdered, with
+/// its register arguments: the first at `arguments[0]`, each next one word below it. The caller
+/// gives the result to DoBehind after the call. May wait for tasks.
+Behind BeforeMayWait(TaskRule rule, size_t index, const uint64_t* arguments) noexcept;
+Behind BeforeStreamOrdered(TaskRule rule, size_t index, const uint64_t* arguments) noexcept;
 void DoBehind(const Behind& behind) noexcept;
 
-/// How a call waits for all work of a context.
+/// How a call of the program waits for all work of a context.
 struct ContextWait {
-  /// All tasks of the context have run, and only blocking streams have been given other work since the
-  /// driver last waited for all of it: to wait for the legacy stream is enough, which does not wait for
-  /// a MasterKernel [CUDA Driver API, "Stream synchronization behavior"].
+  /// All tasks of the context have run, and since the driver last waited for all of the context's
+  /// work only blocking streams have been given driver work. Then a wait for the legacy stream is
+  /// enough, and it does not wait for the MasterKernel, whose stream is non-blocking
+  /// [CUDA Driver API, "Stream synchronization behavior"].
   bool is_for_legacy_stream = false;
   bool is_in_scope = false;  ///< no launch becomes a task until EndContextWait
-  uint64_t context = 0;
-  uint64_t work = 0;  ///< WorkBesideLegacy of before
-  uint32_t kept = 0;  ///< of EndNotNow (task_demand.h)
+  uint64_t context = 0;      ///< CUcontext that is waited for
+  uint64_t work = 0;         ///< WorkBesideLegacy before the wait (driver_work.h)
+  uint32_t kept = 0;         ///< the GPUs to give EndNotNow (task_demand.h)
 };
 
-/// The program waits for a context; null: for the current one. Waits for its tasks. Where that is not all
-/// that there is to wait for the driver is to, and EndContextWait is called behind it.
+/// Called when the program waits for a context; null: for the current one. Waits for its tasks, and
+/// says how the driver is to wait for the rest. The caller has the driver wait and then calls
+/// EndContextWait with its result.
 ContextWait BeginContextWait(CUcontext named) noexcept;
 void EndContextWait(const ContextWait& wait, CUresult result) noexcept;
 
-/// A launch goes to the driver; `function`: null for a graph. AfterPlainLaunch also comes behind one
-/// that passed by where tasks may be made again meanwhile.
+/// Called around a launch that goes to the driver; `function` is null for a graph. AfterPlainLaunch
+/// also comes after a launch that passed by (task_launch.h, PassesBy), because tasks may be made
+/// again by then.
 void BeforePlainLaunch(const void* function, CUstream stream, bool per_thread) noexcept;
 void AfterPlainLaunch(const void* function, CUstream stream, bool per_thread,
                       CUresult result) noexcept;

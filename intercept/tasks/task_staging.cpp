@@ -15,21 +15,22 @@ namespace cupola::intercept::tasks {
 namespace {
 
 constexpr uint32_t kMostPlaces = 64;
-constexpr size_t kMostBytes = 4 << 20;  // of all places of an engine, unless one alone needs more
+// All places of an engine have this many bytes together, unless a single one needs more.
+constexpr size_t kMostBytes = 4 << 20;
 
 struct Place {
   std::atomic<bool> taken{false};
-  runtime::TaskId last{};  ///< sequence 0: none yet; while it is taken
+  runtime::TaskId last{};  ///< task that used the place last; sequence 0: none. Used while `taken`
 };
 
-/// Of an engine: goes with its context.
+/// The places of one engine. The memory ends with the engine's context.
 struct Area {
   Place places[kMostPlaces];
   char* memory = nullptr;
-  CUdeviceptr mapped = 0;
-  std::atomic<uint32_t> count{0};
-  std::atomic<bool> asked{false};
-  std::atomic<uint32_t> turn{0};
+  CUdeviceptr mapped = 0;          ///< address of `memory` on the device
+  std::atomic<uint32_t> count{0};  ///< of places
+  std::atomic<bool> asked{false};  ///< the driver was asked for the memory, with whatever result
+  std::atomic<uint32_t> turn{0};   ///< place at which the next search begins
 };
 Area areas[kMostEngines];
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -41,7 +42,7 @@ void Allocate(Area* area) {
   const auto allocate = CUPOLA_CALL_REAL(cuMemHostAlloc, PFN_cuMemHostAlloc_v2020);
   const auto address_of =
       CUPOLA_CALL_REAL(cuMemHostGetDevicePointer_v2, PFN_cuMemHostGetDevicePointer_v3020);
-  const size_t one = settings.most_copied;
+  const size_t one = task_settings.most_copied;
   const size_t wanted = std::clamp<size_t>(kMostBytes / one, 1, kMostPlaces);
   void* host = nullptr;
   if (allocate(&host, wanted * one, CU_MEMHOSTALLOC_DEVICEMAP) == CUDA_SUCCESS &&
@@ -67,7 +68,7 @@ StagingPlace::StagingPlace(const TaskEngine& engine) noexcept : area_(engine.ind
     Place& place = area.places[index_];
     if (place.taken.exchange(true, std::memory_order_acquire)) continue;
     if (place.last.sequence == 0 || engine.IsDone(place.last)) {
-      const size_t offset = size_t{index_} * settings.most_copied;
+      const size_t offset = size_t{index_} * task_settings.most_copied;
       host_ = area.memory + offset;
       device_ = area.mapped + offset;
       return;

@@ -23,13 +23,14 @@ namespace cupola::intercept::tasks {
 namespace {
 
 constexpr uint32_t kMostStreams = 4096;
-// The driver's work of a stream is often nearly over: waiting a little for it is worth more than
-// one more launch that the next must wait for. What is lost by waiting in vain is 1 % at most, for
-// a launch takes 5 us.
+// The driver work of a stream is often nearly over. Then a short wait for it costs less than one
+// more plain launch, for which the next launch would have to wait in turn. A wait in vain costs 1 %
+// at most, since a launch takes 5 us and the driver is queried more and more rarely (kMostBackoff).
 constexpr uint64_t kPatienceNs = 40'000;
-constexpr uint32_t kMostBackoff = 1024;
-constexpr uint32_t kLookEvery = 64;  // questions of a thread whether a stream's tasks have run
-// Whoever waits for an event for so long notices no sleep of:
+constexpr uint32_t kMostBackoff = 1024;  // launches between queries, at most
+// Calls of a thread that ask whether a stream's tasks have run, for each look of the TaskWatch.
+constexpr uint32_t kLookEvery = 64;
+// A thread that has waited for an event for kSpinNs does not notice sleeps of kSleepUs.
 constexpr uint64_t kSpinNs = 10'000'000;
 constexpr useconds_t kSleepUs = 100;
 
@@ -41,7 +42,7 @@ std::atomic<StreamTasks*> legacy[kMostEngines];  // by engine
 std::atomic<uint32_t> made{0};                   // streams that the program made
 
 bool IsOver(CUstream stream) {
-  Count(counters.queries);
+  Count(task_counters.queries);
   return AskStream(stream) == CUDA_SUCCESS;
 }
 
@@ -51,7 +52,7 @@ bool IsOutstanding(const StreamTasks& stream, const runtime::TaskId& last) {
 }
 bool IsOutstanding(const StreamTasks& stream) { return IsOutstanding(stream, stream.LastPut()); }
 
-// Nobody's, or of a thread that has ended, when its tasks have run.
+// Whether the entry is free: it has no stream, or its thread has ended and its tasks have run.
 bool IsFree(StreamTasks& stream) {
   if (stream.stream != CU_STREAM_PER_THREAD) return stream.stream == nullptr;
   const StreamLock lock(stream);
@@ -98,7 +99,7 @@ StreamTasks* Add(TaskEngine& engine, CUstream stream) {
     return known.load();
   }
   if (auto* const found = reinterpret_cast<StreamTasks*>(by_handle.Find(stream, 0))) {
-    // One of a context that has ended had the same handle.
+    // A stream of a context that has ended had the same handle.
     if (found->engine.load() != &engine) Begin(found, engine, stream);
     return found;
   }
@@ -107,21 +108,21 @@ StreamTasks* Add(TaskEngine& engine, CUstream stream) {
   return added;
 }
 
-// This thread's default stream. Only this thread can name it: others wait for its tasks on the
-// host.
+// This thread's per-thread default stream. No other thread can name it in a driver call, so others
+// wait for its tasks on the host.
 struct Own {
   StreamTasks* stream;
 };
 thread_local constinit Own own __attribute__((tls_model("initial-exec"))) = {};
 
-// Runs when a thread that had such a stream ends. What it may still launch after this, in a destructor that runs later,
-// takes one again, and this runs again.
+// Runs when a thread that had such a stream ends. If a later destructor of the thread launches
+// again, the thread takes a stream again, and this function runs again.
 void EndOwn(void*) {
   if (own.stream != nullptr) own.stream->owner.store(nullptr);
   own.stream = nullptr;
 }
 
-// Where there is no key the stream stays taken.
+// If there is no key to be had, the stream stays taken after its thread has ended.
 void EndOwnWithThread() {
   static const pthread_key_t key = [] {
     pthread_key_t created = 0;
@@ -130,10 +131,11 @@ void EndOwnWithThread() {
   pthread_setspecific(key, &own);
 }
 
-// Of the first context that it has tasks in, while that is there.
+// A thread's default stream has tasks only in the first context in which it has any, as long as
+// that context exists.
 StreamTasks* AddOwn(TaskEngine& engine) {
   if (own.stream != nullptr && own.stream->engine.load()->IsReady()) return nullptr;
-  NoteStreamMade();
+  CountProgramStream();
   const MutexLock lock(mutex);
   if (own.stream != nullptr) own.stream->owner.store(nullptr);
   StreamTasks* const added = AddLocked(engine, CU_STREAM_PER_THREAD);
@@ -144,8 +146,8 @@ StreamTasks* AddOwn(TaskEngine& engine) {
   return own.stream = added;
 }
 
-// Default streams are named by what is current: a thread's own by that thread, both in their
-// context.
+// Whether this thread can name the stream in a driver call: default streams mean those of the
+// current context, and a per-thread one that of the calling thread.
 bool IsNamedHere(const StreamTasks& stream) {
   if (stream.stream != CU_STREAM_PER_THREAD && stream.stream != CU_STREAM_LEGACY) return true;
   const bool is_of_another = stream.stream == CU_STREAM_PER_THREAD && stream.owner.load() != &own;
@@ -169,7 +171,7 @@ StreamTasks* Known(CUstream stream, const StreamKey& key) {
   return engine != nullptr ? Known(*engine, stream, key) : nullptr;
 }
 
-// A stream with tasks that come before what `stream` is given now; null: there is none.
+// A stream with outstanding tasks that come before what `stream` is given now; null: there is none.
 const StreamTasks* FirstBefore(const TaskEngine& engine, CUstream stream, const StreamKey& key) {
   const StreamTasks* const known = Known(engine, stream, key);
   if (known != nullptr && IsOutstanding(*known)) return known;
@@ -189,25 +191,26 @@ uint64_t WorkSeenBy(const StreamTasks& stream) {
          (stream.is_blocking ? legacy_work.load(std::memory_order_acquire) : 0);
 }
 
-// What `stream` is given from now on comes after a task. False: the driver does not make it wait.
+// Makes `stream` wait for a task before what it is given from now on. False: the driver refused.
 bool MakeWait(CUstream stream, TaskEngine& engine, const runtime::TaskId& last) {
   engine.MakeSureOf();
   const RelaxedCapture relaxed;
   const auto wait = CUPOLA_CALL_REAL(cuStreamWaitValue32_v2, PFN_cuStreamWaitValue32_v11070);
-  Count(counters.flushes);
+  Count(task_counters.flushes);
   const auto word = static_cast<cuuint32_t>(last.sequence);
   return wait(stream, engine.DoneAddress(last), word, CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS;
 }
 
-// What is put into the stream from now on comes after its tasks. `behind`: the stream whose work is to come
-// after them, where this one cannot be named; null: any.
+// Puts what the stream is given from now on behind its tasks. If this thread cannot name the stream
+// it waits for the tasks on the host. `behind`: the stream whose work is to come after the tasks;
+// if the wait on the host is stuck, that stream is made to wait. Null: the wait on the host lasts.
 void Flush(StreamTasks& stream, CUstream behind) {
   const StreamLock lock(stream);
   if (stream.stream == nullptr || !IsOutstanding(stream)) return;
   if (stream.flushed.sequence == stream.last.sequence) return;
   TaskEngine& engine = *stream.engine.load();
   if (!IsNamedHere(stream)) {
-    Count(counters.waits);
+    Count(task_counters.waits);
     const bool is_over =
         engine.WaitFor(stream.last, behind != nullptr ? Until::kOverOrStuck : Until::kOver);
     if (!is_over && !MakeWait(behind, engine, stream.last)) engine.WaitFor(stream.last);
@@ -220,7 +223,7 @@ void Flush(StreamTasks& stream, CUstream behind) {
   }
 }
 
-// For a task of a stream, and all before it. Others may put more in meanwhile. False: stuck.
+// Waits for a task of a stream, and so for all before it, and measures how long. False: stuck.
 bool AwaitTask(TaskEngine& engine, StreamTasks& stream, runtime::TaskId last, Until until) {
   const bool spreads = stream.spreads;
   const uint64_t before = stream.waited_for.exchange(last.sequence, std::memory_order_relaxed);
@@ -229,14 +232,16 @@ bool AwaitTask(TaskEngine& engine, StreamTasks& stream, runtime::TaskId last, Un
   if (!engine.WaitFor(last, until)) return false;
   const uint64_t ns = NowNs() - since;
   if (before + 1 == last.sequence && ns <= TaskWorth::kWaitedForNs) {
-    NoteWaitForFew(ns);
+    MeasureShortWait(ns);
   } else {
-    NoteWait(engine, spreads, left, ns);
+    MeasureWait(engine, spreads, left, ns);
   }
   return true;
 }
 
-// Of a stream that a task is just put into the last ones may be waited for with the others' only. False: stuck.
+// Waits for the tasks of all streams of an engine, and at last for all that are in the table.
+// Without `being_put` it passes over streams into which a thread is just putting a task. False:
+// stuck.
 bool WaitForTasks(TaskEngine& engine, bool being_put, Until until) {
   const uint32_t known = count.load();
   for (uint32_t i = 0; i < known; ++i) {
@@ -255,12 +260,13 @@ bool WaitForTasks(TaskEngine& engine, bool being_put, Until until) {
   return engine.WaitForAll(until);
 }
 
-// At the next stream from that number on that has a task; false: there is none.
+// Looks at the oldest task of the next stream, from `*number` on, that has one. False: there is
+// none.
 bool LookAtNext(uint32_t* number) {
   const uint32_t known = count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < known; ++i) {
     StreamTasks& stream = *all[(*number)++ % known];
-    if (stream.taken.exchange(true, std::memory_order_acquire)) return true;  // just being put in
+    if (stream.taken.exchange(true, std::memory_order_acquire)) return true;  // a task is being put in
     const uint32_t column = stream.last.column;
     TaskEngine* const engine = stream.engine.load();
     const bool is_outstanding = engine != nullptr && IsOutstanding(stream);
@@ -286,7 +292,8 @@ void PrefetchFor(const StreamTasks& stream, const TaskEngine& engine) noexcept {
   engine.Prefetch(stream.number % engine.columns());
 }
 
-// Another module may have other columns; the tasks that are in those of before have all run.
+// Another module may have other columns; then the tasks in the former one have run
+// (TaskEngine::TurnTo).
 bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept {
   TaskEngine& engine = *stream.engine.load();
   MakeWay(engine);
@@ -294,8 +301,8 @@ bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept {
   if (stream.last.column != column) stream.last = stream.flushed = {.column = column};
   bool was_full = false;
   const bool is_in = engine.Put(column, words, &stream.last, &was_full);
-  stream.NoteLastPut();
-  if (was_full && is_in) NoteFull(stream, engine);
+  stream.PublishLastPut();
+  if (was_full && is_in) MeasureFullColumn(stream, engine);
   return is_in;
 }
 
@@ -316,7 +323,7 @@ StreamUse CountUse(const TaskEngine& engine, bool from_now_on) noexcept {
 }
 
 bool WaitForAllTasks(bool being_put) noexcept {
-  Count(counters.waits);
+  Count(task_counters.waits);
   bool is_over = true;
   ForEachReadyEngine([&](TaskEngine& engine) {
     is_over = is_over && WaitForTasks(engine, being_put, Until::kOverOrStuck);
@@ -338,7 +345,8 @@ void FlushStuck() noexcept {
   }
 }
 
-// A stream may be forgotten meanwhile, but changes its engine only under the mutex.
+// A stream may be forgotten while the locks are held, but it changes its engine only under the
+// mutex.
 AllStreams::AllStreams(const TaskEngine& engine) noexcept : engine_(engine) {
   pthread_mutex_lock(&mutex);
   for (uint32_t i = 0; i < count.load(std::memory_order_relaxed); ++i) {
@@ -361,8 +369,8 @@ StreamTasks* FindStream(TaskEngine& engine, CUstream stream, const StreamKey& ke
   return Add(engine, is_legacy ? CU_STREAM_LEGACY : stream);
 }
 
-// What is asked is at least as new as the number that is noted. While no tasks are made the driver's
-// work is not noted (task_launch.cpp, PassesBy).
+// The driver is queried after the count was read, so its answer is at least as new as that count.
+// While tasks do not pay driver work is not counted (task_launch.h), and no stream counts as clean.
 bool IsClean(StreamTasks& stream) noexcept {
   if (worth.IsQuiet()) return false;
   const uint64_t now = WorkSeenBy(stream);
@@ -384,15 +392,15 @@ bool IsClean(StreamTasks& stream) noexcept {
   return false;
 }
 
-void NoteThreadsOwnStream() noexcept {
+void CountThreadsOwnStream() noexcept {
   static std::atomic<bool> noted{false};
   if (noted.load(std::memory_order_acquire)) return;
-  NoteStreamMade();
+  CountProgramStream();
   noted.store(true, std::memory_order_release);
 }
 
 void BeforeWorkOf(CUstream stream, bool per_thread) noexcept {
-  NoteOwnStream(stream, per_thread);
+  CountIfOwnStream(stream, per_thread);
   const StreamKey key = ResolveStream(stream, per_thread);
   const TaskEngine* const engine = EngineOf(key.context);
   if (engine == nullptr) return;
@@ -403,7 +411,8 @@ void BeforeWorkOf(CUstream stream, bool per_thread) noexcept {
   if (StreamTasks* const known = Known(*engine, stream, key)) Flush(*known, nullptr);
 }
 
-// A stream that is not known even now is asked about before the first of its tasks.
+// Nothing is recorded of a stream that is not known even now: the driver is queried about it before
+// its first task.
 void AfterWorkOf(CUstream stream, bool per_thread) noexcept {
   const StreamKey key = ResolveStream(stream, per_thread);
   if ((key.flags & kFlagLegacyStream) != 0) {
@@ -420,7 +429,7 @@ void BeforeWork() noexcept {
 }
 
 bool WaitForStream(CUstream stream, bool per_thread, Until until) noexcept {
-  // The legacy stream comes after all others.
+  // The legacy stream comes after all other streams, so its case waits for the tasks of all.
   const StreamKey key = ResolveStream(stream, per_thread);
   TaskEngine* const engine = EngineOf(key.context);
   if (engine == nullptr || !engine->IsReady()) return true;
@@ -431,7 +440,7 @@ bool WaitForStream(CUstream stream, bool per_thread, Until until) noexcept {
   if (known == nullptr) return true;
   const runtime::TaskId last = known->LastPut();
   if (!IsOutstanding(*known, last)) return true;
-  Count(counters.waits);
+  Count(task_counters.waits);
   return AwaitTask(*engine, *known, last, until);
 }
 
@@ -451,7 +460,7 @@ bool HasTasks(CUstream stream, bool per_thread) noexcept {
 }
 
 void WatchOverEvent(CUevent event) noexcept {
-  if (settings.notice_ns == 0) return;
+  if (task_settings.notice_ns == 0) return;
   const RelaxedCapture relaxed;
   const auto query = CUPOLA_CALL_REAL(cuEventQuery, PFN_cuEventQuery_v2000);
   const uint64_t since = NowNs();
@@ -462,8 +471,8 @@ void WatchOverEvent(CUevent event) noexcept {
   }
 }
 
-// From now on the legacy stream's launches are the driver's.
-void NoteStreamMade() noexcept {
+// From now on launches into the legacy stream are plain, so the tasks that it has are waited for.
+void CountProgramStream() noexcept {
   made.fetch_add(1);
   for (const std::atomic<StreamTasks*>& each : legacy) {
     StreamTasks* const known = each.load(std::memory_order_acquire);
@@ -471,7 +480,7 @@ void NoteStreamMade() noexcept {
     const runtime::TaskId last = known->LastPut();
     if (!IsOutstanding(*known, last)) continue;
     if (known->engine.load()->WaitFor(last, Until::kOverOrStuck)) continue;
-    Flush(*known, nullptr);  // blocking streams come behind the legacy stream
+    Flush(*known, nullptr);  // then blocking streams come behind the legacy stream's tasks
   }
 }
 

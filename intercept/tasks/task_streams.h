@@ -1,9 +1,11 @@
-// Streams whose launches become tasks, and the order between tasks and the driver's own work: a
-// task is put in only where no other work of its stream is outstanding, and other work is put
-// behind the stream's tasks by a wait for the last one's word. A call that gives the driver work
-// is seen to twice: before it (its stream's tasks come first) and behind it (from now on the
-// stream has other work; noted before, another thread could find the stream clean while the call
-// is on its way). docs/narrow-tasks.md.
+// Streams whose launches become tasks, and the order between a stream's tasks and its driver work.
+// A task is put in only when the stream has no driver work outstanding. Driver work comes behind
+// the stream's tasks because the stream is first made to wait for the last task's word (a *flush*).
+// A hook acts twice around a driver call that adds work to a stream. Before the call it flushes the
+// stream. After the call it records that the stream has driver work. Recording it only before the
+// call would be a race: another thread could query the stream while the call is under way, find it
+// without work, and put a task in that should come behind the call's work. Any thread.
+// docs/narrow-tasks.md.
 #pragma once
 
 #include <cuda.h>
@@ -17,25 +19,35 @@
 
 namespace cupola::intercept::tasks {
 
-/// A stream. Its tasks are in one column, each behind the one before.
+/// A stream that has or had tasks. All of them are in one column, each behind the one before. Made
+/// by FindStream and never destroyed; one that is free is used again for another stream. Members
+/// that are not atomic are used under the lock (Take, Give).
 struct StreamTasks {
-  std::atomic<bool> taken{false};
-  CUstream stream = nullptr;  ///< CU_STREAM_LEGACY for the legacy stream, CU_STREAM_PER_THREAD for
-                              ///< a thread's own; null = free to be used again
-  std::atomic<TaskEngine*> engine{nullptr};  ///< of its context
-  std::atomic<const void*> owner{nullptr};   ///< of a thread's own: who; null when that has ended
-  uint32_t number = 0;                       ///< of the stream; its column is that of so many
-  runtime::TaskId last{};                    ///< sequence 0: none yet; others: LastPut
-  runtime::TaskId flushed{};                 ///< the stream waits for it
-  std::atomic<bool> is_blocking{true};       ///< work of the legacy stream comes before and after
-  std::atomic<uint64_t> work{1};             ///< how often the driver was given other work for it
-  uint64_t clean_at = 0;           ///< all such counts when it had none outstanding; 0: not known
-  uint32_t skip = 0, backoff = 1;  ///< launches until the driver is asked again
-  std::atomic<bool> spreads{false};  ///< a launch of several blocks was its last one
-  std::atomic<uint64_t> put{0};      ///< its last task: its column, then kSequenceBits of sequence
+  std::atomic<bool> taken{false};  ///< the lock
+  /// CU_STREAM_LEGACY for the legacy stream, CU_STREAM_PER_THREAD for a per-thread default stream;
+  /// null: free to be used again.
+  CUstream stream = nullptr;
+  std::atomic<TaskEngine*> engine{nullptr};  ///< of the stream's context
+  /// For a per-thread default stream: the thread that owns it; null after that thread has ended.
+  std::atomic<const void*> owner{nullptr};
+  uint32_t number = 0;  ///< among all streams; modulo the number of columns, it is the column
+  runtime::TaskId last{};  ///< the last task; sequence 0: none yet. Without the lock: LastPut
+  runtime::TaskId flushed{};  ///< the task for which the stream was last made to wait
+  std::atomic<bool> is_blocking{true};  ///< its work and the legacy stream's wait for each other
+  /// How often this stream was given driver work, plus 1.
+  std::atomic<uint64_t> work{1};
+  /// Sum of all counts of driver work that concern the stream (`work` and driver_work.h) when it
+  /// last had none outstanding; 0: not known.
+  uint64_t clean_at = 0;
+  uint32_t skip = 0;     ///< launches until the driver is queried again about the stream's work
+  uint32_t backoff = 1;  ///< what `skip` is set to after the next query in vain, in launches
+  std::atomic<bool> spreads{false};  ///< its last launch had several blocks
+  /// The last task, for threads without the lock: its column, then kSequenceBits of its sequence.
+  std::atomic<uint64_t> put{0};
   std::atomic<uint64_t> waited_for{0};  ///< sequence of the last task that the host has waited for
-  uint64_t counted = 0;  ///< its sequence, when streams that have tasks were counted last
-  uint32_t tried = 0, held = 0;    ///< number of the trial that it was in; that it has no more in
+  uint64_t counted = 0;  ///< sequence of its last task when CountUse last counted from anew
+  uint32_t tried = 0;    ///< number of the trial in which it last took part
+  uint32_t held = 0;     ///< number of the trial in which it may have no more tasks
 
   void Take() noexcept {
     while (taken.exchange(true, std::memory_order_acquire)) {
@@ -43,22 +55,23 @@ struct StreamTasks {
   }
   void Give() noexcept { taken.store(false, std::memory_order_release); }
 
-  /// `last`, for who does not hold the lock.
+  /// `last`, for threads that do not hold the lock.
   runtime::TaskId LastPut() const noexcept {
     const uint64_t id = put.load(std::memory_order_acquire);
     return {.column = static_cast<uint32_t>(id >> kSequenceBits),
             .sequence = id & ((uint64_t{1} << kSequenceBits) - 1)};
   }
-  /// `last` is another now.
-  void NoteLastPut() noexcept {
+  /// Called under the lock when `last` has changed.
+  void PublishLastPut() noexcept {
     put.store(uint64_t{last.column} << kSequenceBits | last.sequence, std::memory_order_release);
   }
 
-  /// Of `put`. With ten million tasks a second a column has had so many after 300 days.
+  /// Bits of `put` for the sequence. At ten million tasks a second a column uses them up after 300
+  /// days.
   static constexpr uint32_t kSequenceBits = 48;
 };
 
-/// Held while a task is put in, or the stream is made to wait.
+/// Holds a stream's lock while a task is put in or the stream is made to wait.
 class StreamLock {
  public:
   explicit StreamLock(StreamTasks& stream) noexcept : stream_(stream) { stream_.Take(); }
@@ -70,24 +83,24 @@ class StreamLock {
   StreamTasks& stream_;
 };
 
-/// A task will be put into the stream: what the host then writes is asked for.
+/// Prefetches what the host will write when it puts the stream's next task in.
 void PrefetchFor(const StreamTasks& stream, const TaskEngine& engine) noexcept;
 
-/// Puts a task behind those of the stream, under its lock. False: it is not in, for the engine is dead, or
-/// its column full and stuck.
+/// Puts a task behind those of the stream. The caller holds the stream's lock. False: the task is
+/// not in, because the engine is dead, or because its column is full and stuck.
 bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept;
 
-/// Waits for all tasks that there are, of all engines, stream by stream. `being_put`: also for
-/// those that other threads are about to put in; the caller has none of the streams' locks. False: some
-/// engine is stuck.
+/// Waits for all tasks of all engines, stream by stream. `being_put`: also for those that other
+/// threads are putting in; the caller then holds no stream's lock. False: an engine is stuck.
 bool WaitForAllTasks(bool being_put = false) noexcept;
 
-/// For who goes on though that is so: what is in will be run, each stream that this thread can name comes
-/// behind its tasks from now on, and each stream's lock has been free.
+/// For a thread that goes on although an engine is stuck. Ensures that all tasks that are in will
+/// run, flushes each stream that this thread can name, and waits until each other stream's lock has
+/// been free once.
 void FlushStuck() noexcept;
 
-/// Held while nobody is to put a task into an engine: the locks of all its streams, and no stream
-/// is added. A thread that holds none of them may make one.
+/// Keeps all threads from putting tasks into an engine while it lives: holds the locks of all the
+/// engine's streams, and keeps streams from being added. Made by a thread that holds none of them.
 class AllStreams {
  public:
   explicit AllStreams(const TaskEngine& engine) noexcept;
@@ -99,58 +112,70 @@ class AllStreams {
   const TaskEngine& engine_;
 };
 
-/// Of a launch's stream, in the context of `engine`; null where its launches cannot be tasks (the
-/// legacy stream beside others, a thread's own in a second context). Lock-free once it has been
-/// seen.
+/// Finds or makes the StreamTasks of a launch's stream, which is of the context of `engine`. Null
+/// if the stream's launches cannot be tasks: the legacy stream beside other streams, or a
+/// per-thread default stream in a second context; or if there are too many streams. Lock-free for a
+/// stream that was seen before.
 StreamTasks* FindStream(TaskEngine& engine, CUstream stream, const StreamKey& key) noexcept;
 
-/// A launch is about to be made: one into a thread's own default stream counts as a stream that the
+/// Called before a launch: a per-thread default stream that is used counts as a stream that the
 /// program made.
-void NoteThreadsOwnStream() noexcept;
-inline void NoteOwnStream(CUstream stream, bool per_thread) noexcept {
-  if (stream == nullptr ? per_thread : stream == CU_STREAM_PER_THREAD) NoteThreadsOwnStream();
+void CountThreadsOwnStream() noexcept;
+inline void CountIfOwnStream(CUstream stream, bool per_thread) noexcept {
+  if (stream == nullptr ? per_thread : stream == CU_STREAM_PER_THREAD) CountThreadsOwnStream();
 }
 
-/// Whether no work but tasks is outstanding in the stream; may ask the driver, and wait for some
-/// 40 us. Under its lock.
+/// Whether no driver work is outstanding in the stream. May query the driver, and wait for some
+/// 40 us. The caller holds the stream's lock.
 bool IsClean(StreamTasks& stream) noexcept;
 
-/// The driver is about to be given work for this stream: it comes after the tasks of the stream, or
-/// of all streams of its context where it is the legacy one. Other threads' default streams are waited for
-/// then on the host; where that is stuck, the legacy stream is made to wait for them.
+/// Called before the driver is given work for this stream: puts that work behind the tasks of the
+/// stream or, for the legacy stream, behind those of all streams of its context. For the latter the
+/// tasks of other threads' default streams are waited for on the host; if such a wait is stuck, the
+/// legacy stream is made to wait for them.
 void BeforeWorkOf(CUstream stream, bool per_thread) noexcept;
 
-/// It has been given it: tasks that are put in from now on come after it.
+/// Called after the driver was given work for this stream: records that, so that tasks which are
+/// put in from now on come after it.
 void AfterWorkOf(CUstream stream, bool per_thread) noexcept;
 
-/// The same for work of any stream, or of all: before it. Behind it: AfterWork (driver_work.h).
+/// Called before the driver is given work for a stream that is not known, or for all: flushes all
+/// streams. AfterWork (driver_work.h) is called after it.
 void BeforeWork() noexcept;
 
-/// Until all tasks of a stream have run. False: stuck.
+/// Waits on the host until all tasks of a stream have run; for the legacy stream, those of all
+/// streams of its context. False: stuck.
 bool WaitForStream(CUstream stream, bool per_thread, Until until = Until::kOver) noexcept;
 
-/// The same of all streams of a context, which the program itself waits for.
+/// Waits for the tasks of all streams of the engine's context, because the program itself waits for
+/// the context.
 void WaitForContext(TaskEngine& engine) noexcept;
 
-/// An event is about to be waited for in the driver: while it has not been reached and tasks are
-/// left, which it may be behind, looks whether one does not end (task_watch.h). Spins for some ms,
-/// then sleeps between looks.
+/// Called before the program waits in the driver for an event, which may be behind tasks. Returns
+/// when the event is reached or no task is left; until then it looks for a task that does not end
+/// and has it named (task_watch.h). Spins for 10 ms, then sleeps between looks.
 void WatchOverEvent(CUevent event) noexcept;
 
-/// Streams of an engine that had tasks put in since they were last counted, and how many tasks.
+/// How many streams of an engine were given tasks since the count began, and how many tasks these
+/// are. `from_now_on`: the next count begins now.
 struct StreamUse {
-  uint32_t streams = 0, tasks = 0;
+  uint32_t streams = 0;
+  uint32_t tasks = 0;
 };
 StreamUse CountUse(const TaskEngine& engine, bool from_now_on) noexcept;
 
-/// Whether a task has not run that comes before what the stream is given now: its own, or of any
-/// blocking stream where it is the legacy one. Who asks keeps tasks going, as who waits does.
+/// Whether a task is outstanding that comes before what the stream is given now: one of its own or,
+/// for the legacy stream, one of any blocking stream. Like a wait, a call keeps the tasks going: it
+/// launches the MasterKernel if none takes tasks.
 bool HasTasks(CUstream stream, bool per_thread) noexcept;
 
-/// It was made, or is about to be destroyed with nothing outstanding.
-void NoteStreamMade() noexcept;
-/// Streams that may have had tasks so far.
+/// Called when the program has made a stream. From then on launches into the legacy stream are
+/// plain.
+void CountProgramStream() noexcept;
+/// Number of streams so far that may have had tasks: those that the program made, and the legacy
+/// one.
 uint32_t StreamsSoFar() noexcept;
+/// Called when a stream is about to be destroyed and has no task outstanding.
 void ForgetStream(CUstream stream) noexcept;
 
 }  // namespace cupola::intercept::tasks

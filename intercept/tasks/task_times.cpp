@@ -9,14 +9,14 @@ namespace {
 
 using Verdict = TaskTrial::Verdict;
 
-/// Where a stream that is full of tasks or is waited for says what they take.
+/// Measures how long tasks take outside of trials: from full columns, and from the host's waits.
 class Measuring {
  public:
-  // Between two such times that are no more tasks apart than a column has, the stream was never
-  // without one, and the host has waited for it: as many tasks as all streams were given meanwhile
-  // could be run. What they take each is the mean of these streams, for one of them may have the
-  // shortest tasks of all.
-  void NoteFull(const StreamTasks& stream, const TaskEngine& engine) {
+  // The same stream's column was full at two times. If no more tasks than a column has were put in
+  // between, the stream was never without a task, and the host was waiting for room. So the device
+  // ran about as many tasks meanwhile as all streams were given. The duration of one is reported as
+  // the mean over these streams, because this stream may have the shortest tasks of all.
+  void MeasureFullColumn(const StreamTasks& stream, const TaskEngine& engine) {
     if (taken_.test_and_set(std::memory_order_acquire)) return;
     const uint64_t now = NowNs();
     const uint64_t tasks = stream.last.sequence - sequence_;
@@ -36,7 +36,7 @@ class Measuring {
     taken_.clear(std::memory_order_release);
   }
 
-  void NoteWait(const TaskEngine& engine, bool spreads, uint32_t tasks, uint64_t ns) {
+  void MeasureWait(const TaskEngine& engine, bool spreads, uint32_t tasks, uint64_t ns) {
     if (tasks == 0 || taken_.test_and_set(std::memory_order_acquire)) return;
     const uint64_t least = ns / tasks, most = tasks == 1 ? UINT64_MAX : ns / (tasks - 1);
     if (most <= worth.LimitNs(1, spreads)) {
@@ -54,13 +54,13 @@ class Measuring {
   static constexpr uint32_t kFewestOfSpan = 16;
   static constexpr uint64_t kStaleNs = 50'000'000;
   std::atomic_flag taken_;
-  const StreamTasks* marked_ = nullptr;  ///< found full at:
-  uint64_t since_ns_ = 0;
-  uint64_t sequence_ = 0;  ///< of its last task then
-  uint32_t column_ = 0;
+  const StreamTasks* marked_ = nullptr;  ///< stream whose column was found full last
+  uint64_t since_ns_ = 0;                ///< when that was
+  uint64_t sequence_ = 0;                ///< of the stream's last task then
+  uint32_t column_ = 0;                  ///< of the stream then
 } measuring;
 
-/// The trial that is on: its streams, and the one that is watched.
+/// The trial that is on: the streams that take part, and the one that is watched.
 class Trying {
  public:
   // Under the stream's lock.
@@ -85,7 +85,8 @@ class Trying {
   }
 
  private:
-  // In a row. What a program does where nothing is found in so many is no use to be looked at.
+  // After so many uncertain trials in a row there are no more: this program's launches show
+  // nothing.
   static constexpr uint32_t kMostUncertain = 8;
 
   void Join(StreamTasks& stream, uint32_t trial) {
@@ -106,7 +107,7 @@ class Trying {
     return watch_.Look(NowNs(), left, worth.LimitNs(streams_, spreads_));
   }
 
-  // No stream has had enough to be watched.
+  // Used while no stream has had enough tasks to be watched.
   Verdict LookAtPace(const StreamTasks& stream) {
     const uint64_t put = PutSoFar();
     if (!pace_.IsTime(put, streams_)) return Verdict::kNone;
@@ -114,7 +115,8 @@ class Trying {
     return most <= worth.LimitNs(streams_, stream.spreads) ? Verdict::kShort : Verdict::kNone;
   }
 
-  // Of those that were there when the watch began. False: not now, or they are another's.
+  // How many are left of the tasks that were outstanding when the watch began. False: the watched
+  // stream is locked, belongs to another engine, or has been given tasks since.
   bool CountLeft(const StreamTasks& locked, const TaskEngine& engine, uint32_t* left) {
     StreamTasks* const stream = watched_;
     if (stream != &locked && stream->taken.exchange(true, std::memory_order_acquire)) return false;
@@ -134,7 +136,8 @@ class Trying {
     if (verdict == Verdict::kLong) {
       worth.Convict(NowNs());
     } else if (verdict == Verdict::kShort) {
-      worth.EndTrial();  // one stream has short ones: the others are still to show
+      // Only one stream is known to have short tasks, so this is no verdict that all tasks pay.
+      worth.EndTrial();
     } else if (++uncertain_ < kMostUncertain) {
       return worth.BeginTrial();
     } else {
@@ -143,11 +146,13 @@ class Trying {
     uncertain_ = 0;
   }
 
-  std::atomic_flag taken_;
-  uint32_t trial_ = 0, streams_ = 0, uncertain_ = 0;
+  std::atomic_flag taken_;  ///< held while a member is used; a thread that finds it held goes on
+  uint32_t trial_ = 0;      ///< number of the trial
+  uint32_t streams_ = 0;    ///< that have taken part in it
+  uint32_t uncertain_ = 0;  ///< trials in a row without a result
   StreamTasks* watched_ = nullptr;
-  runtime::TaskId last_{};
-  bool spreads_ = false;
+  runtime::TaskId last_{};  ///< last task of the watched stream when the watch began
+  bool spreads_ = false;    ///< its last launch had several blocks
   TaskTrial watch_;
   TaskPace pace_;
 } trying;
@@ -165,15 +170,15 @@ bool MayTry(StreamTasks& stream, const TaskEngine& engine, uint32_t trial) noexc
   return false;
 }
 
-void NoteFull(const StreamTasks& stream, const TaskEngine& engine) noexcept {
-  measuring.NoteFull(stream, engine);
+void MeasureFullColumn(const StreamTasks& stream, const TaskEngine& engine) noexcept {
+  measuring.MeasureFullColumn(stream, engine);
 }
 
-void NoteWait(const TaskEngine& engine, bool spreads, uint32_t tasks, uint64_t ns) noexcept {
-  measuring.NoteWait(engine, spreads, tasks, ns);
+void MeasureWait(const TaskEngine& engine, bool spreads, uint32_t tasks, uint64_t ns) noexcept {
+  measuring.MeasureWait(engine, spreads, tasks, ns);
 }
 
-void NoteWaitForFew(uint64_t ns) noexcept {
+void MeasureShortWait(uint64_t ns) noexcept {
   if (ns <= TaskWorth::kWaitedForNs) worth.Acquit();
 }
 

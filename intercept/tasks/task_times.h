@@ -1,5 +1,6 @@
-// How long tasks take, seen where launches are judged, columns are full and streams are waited for,
-// and told to `worth`. Any thread; one at a time is heard, others go on without.
+// Measures how long tasks take, and reports it to `worth` (task_worth.h). It measures when a launch
+// is judged during a trial, when a column was full, and when the host has waited for tasks. Any
+// thread; one at a time measures, and the others go on without.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +11,27 @@
 
 namespace cupola::intercept::tasks {
 
-/// During a trial, of a launch that may become a task of a stream, under the stream's lock: whether
-/// it may still. Not where enough tasks are outstanding; from then on not before the trial is over.
+/// During a trial: whether a launch may become a task of this stream. The caller holds the stream's
+/// lock. Once the stream has as many outstanding tasks as a trial allows, none of its launches may
+/// until the trial is over.
 bool MayTry(StreamTasks& stream, const TaskEngine& engine, uint32_t trial) noexcept;
 
-/// One load, where no trial is on.
+/// Whether a launch may become a task of this stream. Costs one load when no trial is on.
 inline bool MayBeTask(StreamTasks& stream, const TaskEngine& engine) noexcept {
   const uint32_t trial = worth.Trial();
   return trial == 0 || MayTry(stream, engine, trial);
 }
 
-/// The stream's column was full, and a task has been put in since.
-void NoteFull(const StreamTasks& stream, const TaskEngine& engine) noexcept;
+/// Called when a task has just been put into the stream's column, which was full before.
+void MeasureFullColumn(const StreamTasks& stream, const TaskEngine& engine) noexcept;
 
-/// The host has waited for `tasks` of a stream, which may have begun the first of them before.
-/// `spreads`: of several blocks.
-void NoteWait(const TaskEngine& engine, bool spreads, uint32_t tasks, uint64_t ns) noexcept;
+/// Called when the host has waited for `ns` for `tasks` tasks of a stream, the first of which may
+/// have begun before the wait. `spreads`: they have several blocks.
+void MeasureWait(const TaskEngine& engine, bool spreads, uint32_t tasks, uint64_t ns) noexcept;
 
-/// The host has waited so long for a task, or a launch and a copy or two, that it put in just before: a
-/// plain launch would have been waited for longer, or not (TaskWorth::kWaitedForNs).
-void NoteWaitForFew(uint64_t ns) noexcept;
+/// Called when the host has waited for `ns` for a task that it put in just before, or for a launch
+/// and one or two copies. If a plain launch would have taken longer (TaskWorth::kWaitedForNs),
+/// tasks pay.
+void MeasureShortWait(uint64_t ns) noexcept;
 
 }  // namespace cupola::intercept::tasks

@@ -1,6 +1,6 @@
-// Says once of a task that does not end which kernel's it is: a program that waits for it waits as
-// it would for the kernel, and whoever looks at it is to know for what. One of each engine; any
-// thread.
+// Says once which kernel a task belongs to that does not end. A program that waits for such a task
+// hangs as it would for the kernel itself, and the notice tells its user what it waits for. Each
+// engine has one TaskWatch; any thread may call it.
 #pragma once
 
 #include <atomic>
@@ -13,17 +13,18 @@ namespace cupola::intercept::tasks {
 
 class TaskWatch {
  public:
-  /// Somebody waits for a task of that column, or has asked about one; `image` is what the
-  /// MasterKernel serves, or null. Of a task that has been the oldest one there for
-  /// settings.notice_ns, between two such looks, a notice is said. It follows one task at a time:
-  /// until that has run others are not looked at. No CUDA call, no lock that is waited for.
+  /// Called while a thread waits for a task of the column, or has asked about one. `image`: what
+  /// the MasterKernel serves, or null. Follows the column's oldest task, and gives a notice if a
+  /// call at least task_settings.notice_ns later finds that it still has not run. Follows one task
+  /// at a time: others are ignored until that one has run. Makes no CUDA call and waits for no
+  /// lock.
   void Look(const runtime::TaskTable& table, uint32_t column, const Image* image) noexcept;
 
  private:
-  std::atomic_flag taken_;
+  std::atomic_flag taken_;      ///< held during Look; a thread that finds it held does nothing
   runtime::TaskId followed_{};  ///< sequence 0: none
-  uint64_t since_ns_ = 0;
-  bool was_said_ = false;
+  uint64_t since_ns_ = 0;       ///< when it was first followed
+  bool was_said_ = false;       ///< the notice about it was given
 };
 
 }  // namespace cupola::intercept::tasks

@@ -1,64 +1,69 @@
-// Whether launches of this process may become tasks of a MasterKernel, and what did: the settings,
-// the counts, the process's start and fork. docs/launches-as-tasks.md.
+// The settings and the counters of launches as tasks, and their hooks into the process's start,
+// fork and exit. One set for each process. The settings are written by StartTasks and only read
+// later; the counters are written and read by any thread. docs/launches-as-tasks.md.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "intercept/process/count.h"
+#include "intercept/process/participation.h"
+
 namespace cupola::intercept::tasks {
 
-struct Settings {
-  uint32_t most_warps = 31;  ///< CUPOLA_TASK_WARPS: of a launch, all its blocks together
-  uint32_t after_launches =
-      32;  ///< CUPOLA_TASKS_AFTER: narrow launches in a row before the first task
-  /// So many more, in rows, before the MasterKernel is loaded, which takes as long as 1,000 launches: 0
-  /// where CUPOLA_TASKS_AFTER says how many.
+struct TaskSettings {
+  /// CUPOLA_TASK_WARPS: a launch may have at most this many warps in all its blocks together.
+  uint32_t most_warps = 31;
+  /// CUPOLA_TASKS_AFTER: this many narrow launches in a row precede the first task.
+  uint32_t after_launches = 32;
+  /// This many more launches in rows precede the load of the MasterKernel, which takes as long as
+  /// 1,000 launches. 0 where CUPOLA_TASKS_AFTER is set, which then is the only condition.
   uint32_t ripe_launches = 480;
-  uint32_t most_copied =
-      65'536;  ///< CUPOLA_TASK_COPY_BYTES: larger copies are the driver's; 0: all are
-  /// CUPOLA_TASK_NOTICE_MS: a task that is waited for so long is named; 0: none is.
+  /// CUPOLA_TASK_COPY_BYTES: the driver makes copies that are larger; with 0 it makes all.
+  uint32_t most_copied = 65'536;
+  /// CUPOLA_TASK_NOTICE_MS: a notice names a task that the program has waited for this long
+  /// (task_watch.h); with 0 there are no notices.
   uint64_t notice_ns = 10'000'000'000;
-  /// CUPOLA_TASK_PATIENCE_MS: before the MasterKernel is loaded, work that was there before is
-  /// waited for so long at most (context_rest.h); 100 ms with CUPOLA_TASKS=always.
+  /// CUPOLA_TASK_PATIENCE_MS: before the MasterKernel is loaded, the loading thread waits at most
+  /// this long for the context's earlier work (context_rest.h); 100 ms with CUPOLA_TASKS=always.
   uint64_t patience_ns = 5'000'000;
-  /// CUPOLA_WAIT_LIMIT_MS: a wait of ours for tasks of which none goes on for so long ends; 0: none does.
+  /// CUPOLA_WAIT_LIMIT_MS: a wait of Cupola's for tasks gives up when none of them has made
+  /// progress for this long; with 0 it never gives up.
   uint64_t wait_limit_ns = 20'000'000;
-  uint64_t row_ns = 100'000;   ///< launches that follow each other within this are in a row
-  bool allow_inexact = false;  ///< CUPOLA_INEXACT=1: kernels whose bits may differ too
+  /// Launches that follow each other within this time are in a row.
+  uint64_t row_ns = 100'000;
+  /// CUPOLA_INEXACT=1: kernels whose results as tasks may differ in some bits become tasks too.
+  bool allow_inexact = false;
 };
-extern Settings settings;
+extern TaskSettings task_settings;
 
-/// One load. Settled when the driver is opened.
-extern std::atomic<bool> is_on;
-inline bool TasksOn() noexcept { return is_on.load(std::memory_order_relaxed); }
-
-/// Why a launch went out as the program made it.
-enum class Plain : uint8_t {
+/// Why a launch was a plain launch.
+enum class NoTask : uint8_t {
   kNoBody,      ///< no bundle, or the kernel cannot be a task
   kWide,        ///< more threads or shared memory than a task may have
-  kInexact,     ///< the body is not bit-exact and was not asked for
-  kAttribute,   ///< cooperative, or a launch attribute
-  kArguments,   ///< not as the kernel's parameters are
+  kInexact,     ///< the body is not bit-exact, and CUPOLA_INEXACT is not set
+  kAttribute,   ///< a cooperative launch, or one with a launch attribute
+  kArguments,   ///< the arguments do not match the kernel's parameters
   kCapturing,   ///< a capture is open
-  kFew,         ///< too few in a row yet
-  kStream,      ///< a default stream beside others
-  kDriverWork,  ///< other work of the stream is not over
+  kFew,         ///< too few narrow launches in a row yet
+  kStream,      ///< into a default stream, while the program has other streams
+  kDriverWork,  ///< driver work of the stream is not over
   kScope,       ///< another thread is in a call that waits for the device
   kElsewhere,   ///< of another context or module than the MasterKernel serves now
   kNoEngine,    ///< the MasterKernel could not be set up, or failed
-  kBusy,        ///< it is not loaded yet: the context does not come to rest
-  kMixed,       ///< wide kernels came between so often that tasks do not pay
+  kBusy,        ///< the MasterKernel is not loaded yet: the context's earlier work does not end
+  kMixed,       ///< wide kernels came between narrow ones so often that tasks do not pay
   kAsked,       ///< the process is asked to leave the GPU
-  kTrial,       ///< a stream has enough tasks until it is known how long they take
-  kLong,        ///< they take so long that they do not pay
-  kGreen,       ///< of a green context, and bound to its SMs
+  kTrial,       ///< during a trial, the stream has as many tasks as it may have (task_trial.h)
+  kLong,        ///< tasks take so long that they do not pay
+  kGreen,       ///< of a green context, and so bound to that context's SMs
   kStreams,     ///< more live streams than hardware queues
   kCount
 };
 
-/// For the log, indexed by Plain.
-inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
+/// The reasons in words, for the log; indexed by NoTask.
+inline constexpr const char* kNoTaskWords[static_cast<size_t>(NoTask::kCount)] = {
     "no body",
     "not narrow",
     "not bit-exact",
@@ -79,41 +84,42 @@ inline constexpr const char* kPlainWords[static_cast<size_t>(Plain::kCount)] = {
     "green context",
     "more streams than hardware queues"};
 
-struct alignas(64) Counters {
-  std::atomic<uint64_t> tasks{0};
-  std::atomic<uint64_t> copies{0};
-  /// No count: `tasks` and `copies` together when none of them was outstanding, and no MasterKernel
-  /// ran. In their cache line, for PassesBy.
+/// Counts since the process's start, said in the log at exit.
+struct alignas(64) TaskCounters {
+  std::atomic<uint64_t> tasks{0};   ///< launches that became tasks
+  std::atomic<uint64_t> copies{0};  ///< copies, and calls that set memory, that became tasks
+  /// The sum of `tasks` and `copies` at a moment when none of them was outstanding and no
+  /// MasterKernel ran. Not a count: it is here to share their cache line, for PassesBy.
   std::atomic<uint64_t> idle_at{UINT64_MAX};
   std::atomic<uint64_t> starts{0};   ///< launches of the MasterKernel
-  std::atomic<uint64_t> turns{0};    ///< to another module
-  std::atomic<uint64_t> holds{0};    ///< the MasterKernel was sent away with tasks to come
-  std::atomic<uint64_t> flushes{0};  ///< streams made to wait for their tasks
-  std::atomic<uint64_t> stuck{0};    ///< waits that were ended since no task went on
-  std::atomic<uint64_t> waits{0};    ///< calls before which tasks were waited for
-  std::atomic<uint64_t> queries{0};  ///< of streams, whether their other work is over
-  std::atomic<uint64_t> plain[static_cast<size_t>(Plain::kCount)] = {};
+  std::atomic<uint64_t> turns{0};    ///< changes of an engine to another module
+  std::atomic<uint64_t> holds{0};    ///< times that a MasterKernel was sent away (TaskEngine::Hold)
+  std::atomic<uint64_t> flushes{0};  ///< waits for tasks that were put into streams
+  std::atomic<uint64_t> stuck{0};    ///< waits that gave up because no task made progress
+  std::atomic<uint64_t> waits{0};    ///< waits of host threads for tasks, before or in a call
+  std::atomic<uint64_t> queries{0};  ///< queries to the driver whether a stream's work is over
+  /// Narrow or not, launches that did not become tasks, by reason.
+  std::atomic<uint64_t> plain[static_cast<size_t>(NoTask::kCount)] = {};
 };
-extern Counters counters;
+extern TaskCounters task_counters;
 
-inline void Count(std::atomic<uint64_t>& counter) noexcept {
-  counter.fetch_add(1, std::memory_order_relaxed);
-}
-
-/// Tasks and copies so far. They are counted when they have been put in, before their call returns.
+/// Number of tasks and copies so far. Each is counted after it was written into the TaskTable and
+/// before the program's call returns.
 inline uint64_t PutSoFar() noexcept {
-  return counters.tasks.load(std::memory_order_acquire) +
-         counters.copies.load(std::memory_order_acquire);
+  return task_counters.tasks.load(std::memory_order_acquire) +
+         task_counters.copies.load(std::memory_order_acquire);
 }
 
-/// Reads the environment: CUPOLA_TASKS=auto (default), always (from the first launch on) or off.
-/// Called when the driver has been opened, behind preempt::StartPreemption.
+/// Reads the environment, CUPOLA_TASKS=auto (default), always (from the first launch on) or off,
+/// and makes launches tasks from then on. Called when the driver has been opened, after
+/// StartPreemption.
 void StartTasks() noexcept;
 
-/// In the child of a process that had a MasterKernel no launch becomes a task.
+/// Called in the child after a fork: if the parent had an engine, no launch of the child becomes a
+/// task.
 void ForgetTasksAfterFork() noexcept;
 
-/// From exit(): says what was counted.
+/// Called from exit(): writes the counts to the log.
 void EndTasksAtExit() noexcept;
 
 }  // namespace cupola::intercept::tasks

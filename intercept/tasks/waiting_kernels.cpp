@@ -22,31 +22,32 @@ std::atomic<uint32_t> waiting_calls{0};    // threads between BeginDriverWait an
 
 namespace {
 
-// A kernel waits for so much longer than for its turn. Going and coming back takes a MasterKernel some
-// 50 us [measured: docs/results/narrow-tasks.md].
+// A kernel that is ready may wait for this long until the MasterKernel is asked to leave. Leaving
+// and coming back takes a MasterKernel some 50 us [measured: docs/results/narrow-tasks.md].
 constexpr uint64_t kEveryNs = 1'000'000;
-// A thread's own default stream can be asked about by that thread only: so long its kernels count as
-// waiting.
+// Only its own thread can query the driver about a per-thread default stream, so its kernels count
+// as waiting for this long.
 constexpr uint64_t kUnnamedNs = 100'000'000;
 
 constexpr size_t kMostStreams = 32;
 
-// A stream that kernels were launched into.
+// A stream into which kernels were launched.
 struct Entry {
   const TaskEngine* engine = nullptr;  // of its context; null: free
   CUstream stream = nullptr;           // CU_STREAM_LEGACY; CU_STREAM_PER_THREAD of any thread
-  uint64_t until_ns = 0;               // of CU_STREAM_PER_THREAD
+  uint64_t until_ns = 0;               // for CU_STREAM_PER_THREAD: until then it may wait
 };
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 Entry entries[kMostStreams];  // under the mutex
-size_t oldest = 0;            // where none is free
+size_t oldest = 0;            // the entry to be replaced when none is free
 std::atomic<uint64_t> next_look_ns{0};
 
-std::atomic<uint64_t> calls_wait_since_ns{0};  // while without a pause at least one does
+std::atomic<uint64_t> calls_wait_since_ns{0};  // since then at least one call has been waiting
 thread_local constinit bool waits_in_driver __attribute__((tls_model("initial-exec"))) = false;
 
-// Most calls are over sooner, and a MasterKernel that is not fed leaves by itself.
+// Whether calls have been waiting for more than kEveryNs. Most calls are over sooner, and a
+// MasterKernel that gets no tasks leaves by itself.
 bool CallsWaitLong(uint64_t now) {
   return internal::waiting_calls.load(std::memory_order_relaxed) != 0 &&
          now > calls_wait_since_ns.load(std::memory_order_relaxed) + kEveryNs;
@@ -57,18 +58,19 @@ void Free(Entry& entry) {
   internal::waiting_kernels.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// The legacy stream is named by what is current.
+// Whether the entry's stream may have a kernel that has not begun. The legacy stream can be queried
+// only while its context is current.
 bool MayWait(const Entry& entry, uint64_t now) {
   if (!entry.engine->IsReady()) return false;
   if (entry.stream == CU_STREAM_PER_THREAD) return now < entry.until_ns;
   if (entry.stream == CU_STREAM_LEGACY && CurrentContext() != entry.engine->context()) return true;
-  Count(counters.queries);
+  Count(task_counters.queries);
   return AskStream(entry.stream) == CUDA_ERROR_NOT_READY;
 }
 
 }  // namespace
 
-TaskEngine* NoteKernel(CUstream stream, bool per_thread) noexcept {
+TaskEngine* RecordPendingKernel(CUstream stream, bool per_thread) noexcept {
   const StreamKey key = ResolveStream(stream, per_thread);
   TaskEngine* const engine = EngineOf(key.context);
   if (engine == nullptr) return nullptr;
@@ -83,7 +85,7 @@ TaskEngine* NoteKernel(CUstream stream, bool per_thread) noexcept {
   Entry* entry = std::ranges::find_if(entries, is_it);
   if (entry == std::end(entries)) {
     entry = std::ranges::find(entries, nullptr, &Entry::engine);
-    // Who has kernels in more streams at once than that has some waited for no longer.
+    // A program with kernels in more streams at once loses the entry that was made first.
     if (entry == std::end(entries)) Free(*(entry = &entries[oldest++ % kMostStreams]));
     *entry = {.engine = engine, .stream = stream};
     internal::waiting_kernels.fetch_add(1, std::memory_order_relaxed);

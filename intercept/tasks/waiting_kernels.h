@@ -1,9 +1,10 @@
-// Kernels that were launched as kernels and may not have begun, and calls that wait in the driver for
-// what may be such a kernel of its own. The MasterKernel, which holds all SMs, is asked to leave when
-// one is launched; one that other work of its stream comes before could begin later, when another
-// MasterKernel runs and tasks come without a pause. While there may be such a kernel or call,
-// MasterKernels are asked to leave now and then: what is ready when one leaves comes before the next,
-// which was launched later.
+// Remembers kernels that the driver was given and that may not have begun, and calls that wait in
+// the driver, perhaps for a kernel of the driver's own. The MasterKernel holds all SMs, so it is
+// asked to leave when such a kernel is launched. But a kernel behind other work of its stream
+// becomes ready later, when another MasterKernel may run and tasks may come without a pause. So
+// while there may be such a kernel or call, MasterKernels are asked to leave now and then: a kernel
+// that is ready when one leaves begins before the next MasterKernel, which was launched later. Any
+// thread.
 #pragma once
 
 #include <cuda.h>
@@ -16,29 +17,32 @@
 
 namespace cupola::intercept::tasks {
 
-/// The driver was given a kernel for this stream, or what may be one. The engine of its context; null,
-/// and nothing is noted, where that is not ready. Any thread.
-TaskEngine* NoteKernel(CUstream stream, bool per_thread) noexcept;
+/// Called when the driver was given a kernel for this stream, or work that may be one. Returns the
+/// engine of the stream's context; null, and nothing is recorded, if there is none or it is not
+/// ready.
+TaskEngine* RecordPendingKernel(CUstream stream, bool per_thread) noexcept;
 
-/// The stream is about to be destroyed: it is not asked about any more.
+/// Called when the stream is about to be destroyed: the driver is not queried about it any more.
 void ForgetKernels(CUstream stream) noexcept;
 
-/// The engine's context is about to end, and is noted as ended: none of its streams is asked about any
-/// more.
+/// Called when the engine's context is about to end and the engine knows it (TaskEngine::SetEnded):
+/// the driver is not queried about any of its streams any more.
 void ForgetKernelsOf(const TaskEngine& engine) noexcept;
 
-/// This thread is about to wait in the driver, in a synchronous copy or the like, and has done so. A
-/// second begin before the end counts once.
+/// Around a call in which this thread waits in the driver, such as a synchronous copy. A second
+/// begin before the end counts once.
 void BeginDriverWait() noexcept;
 void EndDriverWait() noexcept;
 
 namespace internal {
-extern std::atomic<uint32_t> waiting_kernels, waiting_calls;
+extern std::atomic<uint32_t> waiting_kernels;
+extern std::atomic<uint32_t> waiting_calls;
 void MakeWay(TaskEngine& engine) noexcept;
 }  // namespace internal
 
-/// A task is about to be put in, under its stream's lock, while no capture and no waiting scope is
-/// open. May ask the driver about streams, once in a millisecond.
+/// Called before a task is put in, under its stream's lock, while no capture and no waiting scope
+/// is open: asks the MasterKernel to leave if a kernel or call may wait. May query the driver about
+/// streams, once in a millisecond.
 inline void MakeWay(TaskEngine& engine) noexcept {
   const uint32_t waiting = internal::waiting_kernels.load(std::memory_order_relaxed) +
                            internal::waiting_calls.load(std::memory_order_relaxed);

@@ -112,7 +112,7 @@ class Check:
         self.run("profile", code=2)
 
     def tune_words(self, *command):
-        """As the command line; each start of the program leaves a line in a file."""
+        """The words of a `tune` command line; each start of the program then leaves a line in a file."""
         self.starts.write_text("")
         counted = f'echo >> {self.starts}; exec "$0" "$@"'
         return ("tune", "--device", "sim", "--rounds", 1, "--batches", "1,8", "--most-runs", 1,
@@ -125,7 +125,7 @@ class Check:
         self.run("build", "--quiet", self.app)
         words = self.tune_words(self.app, 60000)
         self.run(*words)
-        # One launch a run: each form once, and one run that is interrupted.
+        # With one launch a run, each form runs once, and one run is interrupted.
         assert self.starts.read_text() == 6 * "\n", self.starts.read_text()
         kernel = json.loads(self.path.read_text())["kernels"][0]
         assert len(kernel["launches"]) == len(SIZES)  # those of `profile`, no others
@@ -143,7 +143,7 @@ class Check:
         self.tune_in_turns()
 
     def tune_in_turns(self):
-        """Many launches in one run: all forms there, and one run that is interrupted."""
+        """With many launches in a run, one run has all forms, and another one is interrupted."""
         path = self.folder / "often.json"
         self.run("build", "--quiet", "--kernel", "VectorAdd", self.often)
         words = self.tune_words(self.often, "--scale", 0, "--repeat", 23, "--no-times")
@@ -155,9 +155,9 @@ class Check:
         assert len(kernel["launches"]) == 3, kernel["launches"]  # of 24 those that were plain
 
     def preemptions(self):
-        """50 are measured, and cost what is lost while blocks of 2 to 10 ms drain: some milliseconds.
-        Where the machine had more to do while nothing was interrupted they seem to cost less than they do,
-        or nothing: it is tried again then. The median, too, for what comes of rare bursts is no cost."""
+        """Measures 50 preemptions. Each costs what is lost while blocks of 2 to 10 ms drain: some milliseconds.
+        If the machine was busier while nothing was interrupted, preemptions seem to cost less than they do, or
+        nothing: then it is tried again. The median must be right, too, since rare bursts are no cost."""
         self.run("build", "--quiet", self.timed)
         self.env["CUPOLA_SIM_SMS"] = "1"  # five workers on one thread, which leaves the machine to others
         found = []

@@ -82,9 +82,9 @@ def environment(build, device):
             raise NotPossible(f"no {name} of the simulated device in {folder}: build it first")
     if device == "sim":
         plain["CUPOLA_SIM_TOKEN"] = private_token()
-        # It may be slow to come to rest where many share the machine.
+        # The context's earlier work may end slowly where many processes share the machine.
         plain["CUPOLA_TASK_PATIENCE_MS"] = "10000"
-        # And a task or a block that only waits for a processor is not to be taken for one that waits for ever.
+        # A task or a block that only waits for a processor must not count as one that waits for ever.
         plain["CUPOLA_WAIT_LIMIT_MS"] = "3000"
     if folder:
         plain["LD_LIBRARY_PATH"] = ":".join(filter(None, [folder, plain.get("LD_LIBRARY_PATH")]))
@@ -110,7 +110,7 @@ LIBC = ctypes.CDLL(None)
 
 
 def prepare_child_to_end():
-    """The same, and the child does not outlive the thread that waits for it."""
+    """As prepare_child; the child also does not outlive the thread that waits for it."""
     prepare_child()
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Several programs of tests/apps at once on one simulated device: results, turns, deaths.
+"""Runs several programs of tests/apps at once on one simulated device and checks results, turns and deaths.
 
 Usage: share_device.py --build BUILD. Exit code 77 = the programs are not built.
 """
@@ -41,7 +41,7 @@ class ShareDevice(unittest.TestCase):
         return process
 
     def expected(self, app, *arguments):
-        """What it prints when nothing is shared."""
+        """What the program prints when it does not share the device."""
         if (app, *arguments) not in self.alone:
             process = self.start(app, *arguments, CUPOLA_SIM_TOKEN="off")
             out, _ = process.communicate(timeout=LIMIT)

@@ -42,7 +42,7 @@ class Bench:
         self.bed.build_files(files)
 
     def arguments(self, kind, seed, share):
-        """`share`: one in so many of the windows."""
+        """The arguments of arbiter_bench. `share`: one in so many of the windows is measured."""
         windows, blocks, block_ns = LONG[self.where]
         if kind != "long":
             windows = SHORT_WINDOWS[self.where]
@@ -51,17 +51,17 @@ class Bench:
                 "--core", str(min(1, (os.cpu_count() or 1) - 1)), *self.more]
 
     def start(self, system, kind, arguments, label="bench"):
-        """One process, plain or registered with the arbiter that runs."""
+        """Starts one process, plain or registered with the arbiter that runs."""
         environ = {**self.bed.environ, **self.bed.additions}
         under = []
         if system == "plain":
             environ.pop("CUPOLA_SOCKET", None)
         else:
-            # Short launches in a row would become tasks: what is measured are launches.
+            # Short launches in a row would become tasks, but launches are to be measured.
             environ.update({"CUPOLA_STORE": self.bed.store, "CUPOLA_LOG": "info",
                             "CUPOLA_LABEL": label, "CUPOLA_TASKS": "off"})
-            # By itself it would be launched plain: nobody may ask, and where kernels take no time
-            # none is predicted to be long.
+            # By itself the kernel would be launched plain: nobody may ask the process to yield, and where kernels
+            # take no time none is predicted to be long.
             if kind == "long" and not (self.where == "gpu" and self.beside_idle):
                 environ["CUPOLA_PREEMPT"] = "always"
             if self.where == "null":
@@ -72,7 +72,7 @@ class Bench:
         return corun.Job(under + [self.program, *arguments], environ, self.bed.log)
 
     def run(self, system, kind, arguments):
-        """Its figures."""
+        """Runs a process to its end. Returns its figures."""
         job = self.start(system, kind, arguments)
         result = job.result(60)
         if result["blocks_wrong"] != 0 and self.where != "null":
@@ -83,7 +83,7 @@ class Bench:
         return result
 
     def check_form(self, job, kind, launches):
-        """Whether what was measured went out as it was meant to."""
+        """Checks that what was measured went out in the form that was meant."""
         self.bed.phase = self.where
         self.bed.count(job, kind)
         preemptible = sum(int(line.split("preemption: ", 1)[1].split()[0])
@@ -93,7 +93,7 @@ class Bench:
                                f"preemptible: {job.err[-300:]}")
 
     def null_driver(self):
-        """Its folder."""
+        """The folder of the null driver."""
         found = self.bed.build + "/null_board"
         return found if os.path.isdir(found) else self.bed.build + "/tests/preload/null_board"
 
@@ -103,13 +103,13 @@ class Bench:
         return launch_cost.past_cupola(self.bed.folder, self.bed.build, self.where, self.bed.environ)
 
     def in_process(self, kind, processes, share):
-        """Windows through Cupola and past it in turns, in each of some processes."""
+        """Measures windows through Cupola and past it in turn, in each of some processes."""
         return [self.run("cupola", kind, ["ab", self.past_cupola(),
                                           *self.arguments(kind, seed, share)])
                 for seed in range(1, processes + 1)]
 
     def in_processes(self, kind, pairs, share):
-        """Plain processes and registered ones in turns: a check of the whole."""
+        """Measures plain processes and registered ones in turn, as a check of the whole."""
         figures = ([], [])
         for turn, first in enumerate(sampling.orders(pairs, 1)):
             for which in (first, 1 - first):
@@ -147,7 +147,7 @@ def mean(values):
 
 
 def added_by(results, statistic):
-    """Of each window through Cupola, less the same of the one past it that it was paired with."""
+    """For each pair of windows: the figure of the one through Cupola less that of the one past it."""
     return [statistic(through) - statistic(past) for result in results
             for past, through in zip(windows_of(result, "past_ns"), windows_of(result, "ns"),
                                      strict=True)]
@@ -188,7 +188,7 @@ def first_of_bursts(kind, results):
 
 
 def steps_of(bench, quick):
-    """What is measured, most wanted first: calls that return metrics."""
+    """The steps, the most wanted first: calls that return metrics."""
     processes, share = (1, 20) if quick else (PROCESSES, 2)
     for kind in KINDS:
         yield lambda kind=kind: summarize(kind, bench.in_process(kind, processes, share))

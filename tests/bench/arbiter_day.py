@@ -12,7 +12,7 @@ class Failed(Exception):
 
 
 def run(build, seed, clients=CLIENTS, seconds=SECONDS):
-    """What arbiter_soak prints; broken rules go to standard error as it finds them."""
+    """Runs arbiter_soak and returns what it prints; it writes broken rules to standard error as it finds them."""
     command = [os.path.join(build, "bin/arbiter_soak"), "--seed", str(seed), "--clients", str(clients),
                "--seconds", str(seconds)]
     try:

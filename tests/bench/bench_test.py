@@ -63,7 +63,7 @@ def check_launch_cost(metrics):
 
 
 def check_arbiter_cost(result):
-    """What was launched long went out as a variant, the rest did not, and all of it ran."""
+    """Checks that long launches went out as variants, that the others did not, and that all of them ran."""
     detail, metrics = result["detail"], result["metrics"]
     assert not detail["failures"], detail["failures"]
     for where in ("sim", "null"):
@@ -91,7 +91,7 @@ def write_pages(folder):
 
 
 def check_pagoda(first, command, folder):
-    """All forms ran and gave the same; another call leaves what it is not asked for."""
+    """Checks that all forms ran and gave the same, and that another call leaves what it is not asked for."""
     detail = first["detail"]
     assert not detail["failures"], detail["failures"]
     assert set(detail) > set(pagoda.SECTIONS), sorted(detail)
@@ -113,7 +113,7 @@ def check_pagoda(first, command, folder):
 
 
 def check_narrow(first, command, folder):
-    """All gave the same; another call leaves what it is not asked for."""
+    """Checks that all modes gave the same, and that another call leaves what it is not asked for."""
     assert not first["detail"]["failures"], first["detail"]["failures"]
     for name, base in first["metrics"].items():  # of what went on at all
         if "_per_s_launches_" in name and base > 0:
@@ -134,7 +134,7 @@ def check_narrow(first, command, folder):
 
 
 def check_flep(result, folder):
-    """No checksum differs between plain runs and those under Cupola; the page can be made."""
+    """Checks that no checksum differs between plain runs and those under Cupola, and that the page can be made."""
     detail = result["detail"]
     assert not detail["failures"], detail["failures"]
     modes = {f"{system}_{sharing}" for system in ("plain", "cupola")

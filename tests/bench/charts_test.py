@@ -1,5 +1,5 @@
-"""The charts: they can be read, the same data gives the same file, and those in docs/results are what drawing them anew
-gives. Exit code 77 where there is no matplotlib (scripts/bootstrap --plots)."""
+"""Tests that charts can be read, that the same data gives the same file, and that drawing those in docs/results anew
+gives the same. Exit code 77 where there is no matplotlib (scripts/bootstrap --plots)."""
 import os
 import re
 import sys

@@ -21,7 +21,7 @@ SUMS = re.compile(r"^\d+ (?:kernels?|built), .*", re.MULTILINE)  # of what `cupo
 
 
 class Failed(Exception):
-    """A program or a daemon did not do what it should; the message says which and how."""
+    """A program or a daemon did not do what it must; the message says which and how."""
 
 
 class Job:
@@ -123,7 +123,7 @@ class Bed:
         return Job(command, environ, self.log, output)
 
     def count(self, job, label):
-        """Adds up what a finished program under Cupola said of its launches, by phase and label."""
+        """Adds up the launches that a finished program under Cupola reports, by phase and label."""
         for line in job.err.splitlines():
             if "preemption: " not in line:
                 continue
@@ -132,7 +132,7 @@ class Bed:
                 row[what.strip()] = row.get(what.strip(), 0) + int(number)
 
     def run_tool(self, arguments, seconds):
-        """`cupola` with arguments, to its end; (exit code, output)."""
+        """Runs `cupola` with arguments to its end. Returns (exit code, output)."""
         environ = {**self.environ, **self.additions, "CUPOLA_STORE": self.store}
         result = runner.run([self.build + "/bin/cupola", *arguments], environ, seconds)
         text = (result["stdout"] + result["stderr"]).decode(errors="replace")
@@ -142,11 +142,11 @@ class Bed:
         return result["code"], text
 
     def build_variants(self, programs):
-        """`cupola build` of programs by name, once: what it says in the end, of all; Failed where it fails."""
+        """Runs `cupola build` once for programs by name. Returns its last lines, on all kernels; raises Failed."""
         return self.build_files(map(self.program, programs))
 
     def build_files(self, files):
-        """The same of files."""
+        """The same for files."""
         code, text = self.run_tool(["build", *files], runner.BUILD_SECONDS)
         if code != 0:
             raise Failed(f"cupola build: {runner.describe_code(code)} {text[-400:]}")
@@ -224,7 +224,7 @@ class Bed:
 
 
 def mps_answers(how):
-    """Whether there is a control daemon; `how`: keywords of subprocess.run, its folders among them."""
+    """Whether an MPS control daemon answers; `how`: keywords of subprocess.run, with the daemon's folders."""
     try:
         done = subprocess.run(["nvidia-cuda-mps-control"], input=b"get_server_list\n", **how)
     except subprocess.TimeoutExpired:

@@ -122,7 +122,7 @@ def measure(build, choice, busy, samples, load):
 
 
 def summarize(runs):
-    """Of all rounds of one cell."""
+    """The metrics of all rounds of one cell."""
     decided = [ns / 1000 for run in runs for ns in run["decided"]]
     seen = [ns / 1000 for run in runs for ns in run["seen"]]
     seconds = sum(run["seconds"] for run in runs)

@@ -60,7 +60,7 @@ class Share(unittest.TestCase):
         plain, cupola = (self.figures(run) for run in RUNS)
         means = plain[0] / cupola[0]
         self.assertAlmostEqual(float(factor[1]), means, delta=0.06 + 1e-3 * means)
-        # A busy machine may keep one of the few from running at all: the median does not know.
+        # A busy machine may keep one of the few kernels from running at all, which does not change the median.
         self.assertGreater(plain[1] / cupola[1], LEAST_FACTOR, self.said)
         preempted = re.search(r"^batch: .* (\d+) preemptions", self.said, re.MULTILINE)
         self.assertGreater(int(preempted[1]) if preempted else 0, 0, self.said)

@@ -1,5 +1,5 @@
-"""Tables of measured figures within pages that are written by hand: between `<!-- table NAME -->`
-and `<!-- end of table -->` stands what tests/bench/results has. scripts/bench pages writes them, for
+"""Writes tables of measured figures into pages that are written by hand: between `<!-- table NAME -->`
+and `<!-- end of table -->` stand the figures of tests/bench/results. scripts/bench pages writes them, for
 all GPUs that there are results of; doc_tables_test.py checks that pages and results agree. Standard
 library only."""
 import glob
@@ -101,7 +101,7 @@ def several(metrics, names, digits=1):
 
 
 def commit_of(result, section=None):
-    """Of a section, where a file has sections from several calls."""
+    """The commit of a section; a file may have sections from several calls."""
     fact = result.get("detail", {}).get("measured", {}).get(section, result)
     return f"{str(fact.get('commit'))[:9]}, {str(fact.get('date'))[:10]}"
 
@@ -224,7 +224,7 @@ PLACE = re.compile(r"(?P<begin><!-- table (?P<name>\w+) -->\n).*?(?P<end>\n<!-- 
 
 
 def filled(text, results):
-    """A page with its tables as the results have them. KeyError: it wants one that there is not."""
+    """A page with its tables filled from the results. Raises KeyError if the page names a table that does not exist."""
     return PLACE.sub(lambda place: place["begin"] + TABLES[place["name"]](results) + place["end"], text)
 
 
@@ -233,7 +233,7 @@ def pages(docs):
 
 
 def write(root, docs):
-    """Fills the tables of all pages from the results of all GPUs; the pages that have some."""
+    """Fills the tables of all pages from the results of all GPUs. Returns the pages that have tables."""
     results, written = load(root), []
     for path in pages(docs):
         with open(path) as file:

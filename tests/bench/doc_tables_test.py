@@ -1,5 +1,5 @@
-"""The tables of measured figures within docs/, and the pages made of nothing else, are those of
-tests/bench/results."""
+"""Tests that the tables of measured figures within docs/, and the pages made of nothing else, are those that
+tests/bench/results gives."""
 import os
 import tempfile
 import unittest

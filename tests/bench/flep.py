@@ -20,12 +20,12 @@ import runner
 import sampling
 import torch_pair
 
-# In the order they are measured: what "prediction" and "tune" find serves the sections after them.
-# With about the seconds that each takes on an H200; GUESSED: not measured yet, from its number of
-# processes and kernels.
+# The sections in the order in which they are measured: what "prediction" and "tune" find serves the sections after
+# them. Each with about the seconds that it takes on an H200; GUESSED: not measured yet, but estimated from its number
+# of processes and kernels.
 SECTIONS = {"inputs": 20, "prediction": 9, "tune": 46, "alone": 13, "solo": 50, "pairs": 47, "equal": 53,
             "triplets": 150, "delays": 12, "ffs": 125, "spatial": 60, "torch": 200}
-# What they decide by is predicted: without models all programs would seem alike.
+# Their policies decide by predictions: without models all programs would seem alike.
 PREDICTED = {"pairs", "equal", "triplets", "ffs", "spatial", "delays"}
 WHOLE = {"inputs", "prediction", "tune", "solo"}  # not mode by mode
 GUESSED = {"inputs", "triplets", "spatial"}
@@ -60,14 +60,14 @@ class Evaluation:
         print(f"flep: {self.failures[-1]}", file=sys.stderr, flush=True)
 
     def note(self, what):
-        """Says of what was measured just now on which machine, from which commit, when; keeps it."""
+        """Records on which machine, from which commit and when a section was measured that has just ended."""
         machine.note_measured(self.detail, what, self.facts, self.began - self.seconds_left())
         self.detail.setdefault("counts", {}).update(self.bed.counts)
         if self.save:
             self.save(metrics(self.detail), self.detail)
 
     def chosen(self, order):
-        """Of the modes of a section those that are wanted, as ("cupola", "nomps")."""
+        """Those modes of a section that are wanted, such as ("cupola", "nomps")."""
         return [mode for mode in order if self.modes is None or "_".join(mode) in self.modes]
 
     def limit(self, seconds):
@@ -85,7 +85,7 @@ class Evaluation:
 
     def in_mode(self, name, coruns, system, sharing, labels, repeats=None, delays=None, loop=0,
                 systems=None, **arbiter):
-        """Measures co-runs in one mode; None, with a word of why, where that fails. `systems`:
+        """Measures co-runs in one mode; if that fails, says why and returns None. `systems`:
         {member: system} where not all are of `system`."""
         if self.seconds_left() < 20:
             self.fail(name, "no time left")
@@ -334,10 +334,10 @@ class Evaluation:
                 "kernels": [len(launches) for launches in loops]}
 
     def spatial(self):
-        """A trivial kernel comes: give it all SMs, or just enough (fig. 15), or more (fig. 16).
-        "unstopped" are the same variants, which nobody asks, and the trivial kernel launched by a
-        plain program, so that it runs as MPS has it, behind them: what preemption costs is the time
-        beyond that, for what the variants themselves cost or gain is another matter (solo)."""
+        """A trivial kernel comes and gets all SMs, or just enough (fig. 15), or more (fig. 16). In "unstopped" nobody
+        asks the same variants to yield, and a plain program launches the trivial kernel, so that it runs behind them
+        as MPS has it. The cost of a preemption is the time beyond that; what the variants themselves cost or gain is
+        measured elsewhere (solo)."""
         coruns = runs.spatial_pairs().every(self.every)
         labels = coruns.labels(high=lambda member: member[1] == "trivial")
         variants = {**RULES, "low": {**RULES["low"], "variant": "preemptible"}}
@@ -392,7 +392,7 @@ def sections_of(failure):
 
 
 def with_what_they_need(sections, has_alone, has_plan):
-    """`sections`, behind those that measure what they go by and is not there."""
+    """`sections`, preceded by those that measure what they need and what is not there yet."""
     if set(sections) - {"inputs", "solo", "torch", "prediction", "tune"} and not has_alone:
         sections = ["alone"] + [each for each in sections if each != "alone"]
     if set(sections) & PREDICTED and not has_plan:

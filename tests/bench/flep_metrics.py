@@ -1,8 +1,8 @@
 """The figures of FLEP's evaluation from measured times. Pure functions; microseconds throughout."""
 import statistics
 
-# What a preemption is taken to cost at least without MPS: the change of context takes 147 us, and a
-# launch behind it 159 to 169 us in all (docs/results/preemption.md).
+# The least cost of a preemption without MPS that is assumed: the change of context takes 147 us, and a launch
+# behind it 159 to 169 us in all (docs/results/preemption.md).
 SWITCH_US = 170
 
 mean = statistics.mean
@@ -15,8 +15,8 @@ def antt(turnarounds, alone):
 
 
 def least_antt(alone, apart_us=0.0, switch_us=SWITCH_US):
-    """The least ANTT that any schedule reaches: kernels come in this order, `apart_us` after each
-    other, one runs at a time, and to go from one to another takes a switch. By trying them all."""
+    """The least ANTT that any schedule reaches, found by trying all of them. Kernels come in this order,
+    `apart_us` after each other, one runs at a time, and going from one to another takes a switch."""
     def best(now, running, left, done):
         """The least sum of normalised turnarounds from here on; `left`: what each has still to run."""
         if len(done) == len(alone):
@@ -46,7 +46,7 @@ def ceiling_fraction(alone, together, switch_us=SWITCH_US):
 
 
 def throughput_loss_pct(plain_makespan, makespan):
-    """By how much less work per time was done: the same work took `makespan`."""
+    """By how many percent less work per time was done, when the same work took `makespan`."""
     return 100 * (1 - plain_makespan / makespan)
 
 

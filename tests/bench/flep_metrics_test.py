@@ -1,4 +1,4 @@
-"""The figures of the evaluation, by hand, and what the charts show of them."""
+"""Tests the figures of the evaluation against ones computed by hand, and what the charts show of them."""
 import os
 import sys
 import tempfile

@@ -32,8 +32,8 @@ LIMITS = {"nomps_20us": (170, 210), "nomps_200us": (330, 385), "mps_20us": (38, 
 
 
 def gate_quantum_us(detail, sharing):
-    """The longest time that the training which is gated lets lie between two gates: of all runs of so many of
-    a step's kernels as it launches for one gate, which nothing can stop. None = it is not stored."""
+    """The longest time between two gates of a training that is gated: the longest of all runs of as many of a step's
+    kernels as it launches for one gate, which nothing can stop. None: it is not stored."""
     counts = detail.get("counts", {}).get(f"torch cupola_{sharing} low", {})
     row = detail.get("torch", {}).get("detail", {}).get("plain_" + sharing, {})
     kernels_us = row.get("train_kernels_us")
@@ -46,10 +46,10 @@ def gate_quantum_us(detail, sharing):
 
 
 def targets_of(metrics, detail):
-    """TARGETS, and those that follow from what was measured; number None: not known, the text says
-    what is missing."""
+    """TARGETS, and the targets that follow from what was measured. A number of None is not known; the text says what
+    is missing."""
     found = dict(TARGETS)
-    # Results from before it was stored are of the same setting, which never was another.
+    # Results that do not store it are of the same setting, since there was no other.
     loss = round(100 * detail.get("ffs_max_overhead", runs.FFS_OVERHEAD), 1)
     for suffix, sharing, switch_us in (("", "nomps", m.SWITCH_US), ("_mps", "mps", 0)):
         found["ffs_throughput_loss_pct" + suffix] = ("<=", loss)
@@ -92,7 +92,7 @@ def fact_line(result):
 
 
 def measured_rows(detail):
-    """Where each section's figures are from; those of one call that took all its modes in one row."""
+    """The rows on where each section's figures are from; sections of one call that took all its modes share a row."""
     rows = {}
     for what, fact in detail.get("measured", {}).items():
         key = (what.split(" ")[0], fact["gpu"], str(fact["commit"])[:12], fact["date"])
@@ -341,7 +341,7 @@ def draw(results, folder):
 
 
 def image_line(path, chart):
-    """A chart in a page: who does not see it reads its title."""
+    """The line that shows a chart in a page; its title is the text for readers who cannot see it."""
     return f"![{chart.title}]({path})"
 
 

@@ -8,7 +8,7 @@ from flep_runs import DELAY_US
 
 
 def parts_of(detail, section):
-    """In what modes a section was measured; [""] where it has none."""
+    """The modes in which a section was measured; [""] if it has no modes."""
     found = detail.get(section, {})
     if section in ("pairs", "equal", "triplets", "ffs", "spatial", "delays"):
         return sorted({mode for row in found.values() for mode in row} - {"share"})
@@ -20,7 +20,7 @@ def parts_of(detail, section):
 
 
 def adopt(result):
-    """The detail of an earlier flep.json; what it does not say of its parts is as of the whole."""
+    """Takes over the detail of an earlier flep.json; facts that it lacks for its parts are those of the whole."""
     detail = result["detail"]
     fact = {"gpu": result["machine"].get("gpu"), "commit": result["commit"], "date": result["date"]}
     measured = detail.setdefault("measured", {})
@@ -45,7 +45,7 @@ def summary_of_repeats(turnarounds, makespans):
 
 
 def medians(row, mode):
-    """Of a pair's repetitions in a mode: ([median turnaround of each member], median makespan)."""
+    """For a pair's repetitions in a mode: ([median turnaround of each member], median makespan)."""
     found = row.get(mode)
     return (found["turnaround"], found["makespan"]) if found and found["repeats"] else None
 
@@ -202,7 +202,7 @@ def spatial_overheads(detail, base):
 
 
 def input_metrics(detail):
-    """How far the ratio of two inputs' times alone is from that of table 1, at most."""
+    """The largest deviation of the ratio of two inputs' times alone from that of table 1."""
     ratios = [row["us"] / row["target_us"] for row in detail.get("inputs", {}).values()]
     return {"table1_ratio_worst_pct": 100 * (max(ratios) / min(ratios) - 1)} if ratios else {}
 

@@ -16,10 +16,10 @@ SHORT = PROGRAMS[4:]  # run their small inputs with equal priority; section 6.3.
 MODES = [(system, sharing) for sharing in ("nomps", "mps") for system in ("plain", "cupola")]
 FFS_OVERHEAD = 0.10  # max_overhead, as the paper has it
 MOST_MEMBERS = 12  # of a co-run at a time
-# After the launch before, so that its kernel runs: without MPS the GPU changes context first.
+# Delay behind the previous launch, so that its kernel runs: without MPS the GPU changes context first.
 DELAY_US = {"mps": 50, "nomps": 300}
 
-# On the simulated device: enough blocks to be stopped among; all other inputs are the smallest.
+# On the simulated device: so many blocks that a kernel can be stopped between them; all other inputs are the smallest.
 SIM_SIZES = {("cfd", "large"): 6144, ("nn", "large"): 8192, ("pf", "large"): 6480,
              ("pl", "large"): 6144, ("spmv", "large"): 240, ("va", "large"): 15360}
 
@@ -73,7 +73,7 @@ def play(bed, parties, rounds, seconds, depth=2):
 
 
 def await_all(jobs, parties, seconds):
-    """Until all have ended well; Failed as soon as one has not, or when the time is over."""
+    """Waits until all have ended well. Raises Failed as soon as one has not, or when the time is over."""
     deadline = time.monotonic() + seconds
     while True:
         codes = [job.process.poll() for job in jobs]

@@ -66,7 +66,7 @@ class HookSwitch:
                     if (start + at) % 8 == 0:
                         found.append((start + at, hook, function))
                     at = memory.find(struct.pack("<Q", hook), at + 8)
-        # What was only a copy of a pattern, made by looking for it, is gone by now.
+        # Copies of the pattern that the search itself has made are gone by now.
         present = [(start, size) for start, size, permissions, _ in mappings()
                    if permissions[0] == "r"]
         self.variables = [

@@ -27,7 +27,7 @@ def run_json(command, environ, seconds):
 
 
 def pinned(core):
-    """A prefix that keeps a program on one core; nothing where there is no such tool."""
+    """A command prefix that keeps a program on one core; empty if there is no tool for that."""
     found = subprocess.run(["taskset", "-c", str(core), "true"], capture_output=True)
     return ["taskset", "-c", str(core)] if found.returncode == 0 else []
 
@@ -61,7 +61,7 @@ def hook(build, rounds=5):
 
 
 def interleaved(commands, parse, pairs, environ, seconds, seed):
-    """Runs `commands` = (plain, cupola) in pairs, the first of each pair changing; a figure a run.
+    """Runs `commands` = (plain, cupola) in pairs, each first in every other pair. Returns a figure for each run.
     """
     figures = ([], [])
     for first in sampling.orders(pairs, seed):
@@ -106,7 +106,7 @@ def launches(build, device, pairs=20, batches=200, seed=1):
 
 
 def real_driver(build, device, environ):
-    """The path of the driver that programs on `device` get."""
+    """The path of the driver that programs on `device` use."""
     if device == "sim":
         return build + "/lib/sim/libcuda.so.1"
     maps = "import ctypes; ctypes.CDLL('libcuda.so.1'); print(open('/proc/self/maps').read())"

@@ -29,7 +29,7 @@ def has_gpu():
 
 
 def commit_of(build):
-    """Of what scripts/stage gathered by what it noted: the tree around it may be another's."""
+    """The commit of a build. For what scripts/stage gathered it is the one noted there; the tree around may differ."""
     if os.environ.get("CUPOLA_COMMIT"):
         return os.environ["CUPOLA_COMMIT"]
     if os.path.exists(build + "/commit.txt"):
@@ -46,13 +46,13 @@ def torch_python():
 
 
 def compute_sanitizer():
-    """The toolkit's, or None where there is none."""
+    """The toolkit's compute-sanitizer, or None if there is none."""
     places = sorted(glob.glob("/usr/local/cuda*/bin/compute-sanitizer"), reverse=True)
     return shutil.which("compute-sanitizer") or next(iter(places), None)
 
 
 def facts(build, python):
-    """What results are worth knowing with: the GPU, its driver, the processor, the software."""
+    """The facts without which results mean little: the GPU, its driver, the processor, the software."""
     query = "--query-gpu=name,driver_version,memory.total"
     gpu = first_line(["nvidia-smi", query, "--format=csv,noheader"])
     cpu = first_line(["sh", "-c", "sed -n 's/^model name.*: //p' /proc/cpuinfo"])

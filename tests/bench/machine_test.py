@@ -1,4 +1,4 @@
-"""The facts of the machine that results are kept with."""
+"""Tests the facts of the machine that are kept with results."""
 import os
 import tempfile
 import unittest

@@ -37,12 +37,12 @@ QUICK = ["--repeat", "1", "--tasks", "200", "--threads", "40"]
 
 
 def ratio_of_fast(plain, tasks):
-    """Of rates: what the fast processes have with tasks, times what the fast plain ones have."""
+    """How many times the rate of the fast plain processes the fast processes with tasks have."""
     return sampling.percentile(tasks, 0.75) / sampling.percentile(plain, 0.75)
 
 
 def note_speedups(metrics):
-    """By one host thread against one, by eight against eight; a graph is launched by one call."""
+    """Notes speed-ups, one host thread against one and eight against eight; a graph is launched by one call."""
     for api, mode in (("api", "streams32"), ("api", "graph"), ("apix8", "streams32x8"),
                       ("apix8", "streams32"), ("apix8", "graph")):
         for name in ITERATIONS:
@@ -69,8 +69,8 @@ class Bench:
         return f"{self.build}/apps/tasks/{name}_{form}"
 
     def run(self, arguments, seconds, store=None, program="narrow_bench"):
-        """The lines that a program prints; None, with a word of why, where it fails. With the variants
-        of a store its launches may become tasks."""
+        """Runs a program. Returns its lines; if it fails, says why and returns None. With the variants of a store
+        its launches may become tasks."""
         command = [self.program(program), *arguments]
         if not os.path.exists(command[0]):
             self.fail(f"{command[0]} does not exist")
@@ -143,10 +143,10 @@ class Bench:
                     self.metrics[metric] = round(statistics.median(tasks) / statistics.median(plain), 3)
 
     def long(self):
-        """That launches lose nothing by tasks that do not pay. A process is slow or fast for all of its
-        rounds, under Cupola or not, as its host has it; half of them at times, which is where a median
-        falls into the gap. So of either sort the fast ones are compared (upper quartile); and, where the
-        host is what is busy, rounds through Cupola and past it within each of some processes."""
+        """Measures that launches lose nothing by tasks that do not pay. A process is slow or fast in all of its
+        rounds, under Cupola or not; at times half of the processes are slow, and then a median falls into the
+        gap. So the fast processes of both sorts are compared (upper quartile); and, where the host is what is
+        busy, rounds through Cupola and past it within each of some processes."""
         self.detail["long"] = []
         with self.variants() as store:
             for name, (mode, iterations, tasks, blocks, turns) in LONG.items() if store else ():
@@ -157,7 +157,7 @@ class Bench:
                                 sampling.median)
 
     def turns_of(self, store, mode, iterations, tasks, blocks, turns):
-        """Of each two rounds in turns: how long the one past Cupola took, times the one through it."""
+        """For each two rounds in turn: how many times as long the one past Cupola took as the one through it."""
         ratios, mode = [], mode.replace("streams", "turns")
         with tempfile.TemporaryDirectory() as folder:
             past = launch_cost.past_cupola(folder, self.build, self.device, os.environ)
@@ -213,7 +213,7 @@ class Bench:
             self.fail(failure)
 
     def leave(self, mode, rounds, us, tasks):
-        """The line of task_ends: from the call to leave until the MasterKernel is gone."""
+        """Runs task_ends, which measures the time from the call to leave until the MasterKernel is gone."""
         arguments = [mode, *map(str, (3, us, 8) if self.quick else (rounds, us, tasks))]
         return next(iter(self.run(arguments, 30, program="task_ends") or []), None)
 

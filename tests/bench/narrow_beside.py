@@ -17,8 +17,8 @@ def percentile(values, part):
 
 
 def rates_of(done, bursts):
-    """Kernels and bursts a second from the first burst's begin to the last one's end, not what is before
-    and behind: both processes have the same clock."""
+    """Kernels and bursts a second between the first burst's begin and the last one's end; both processes have the
+    same clock."""
     start, end = bursts["start_ns"], bursts["end_ns"]
     seconds = (end - start) / 1e9
     return sum(start < at <= end for at in done) / seconds, len(bursts["burst_ns"]) / seconds
@@ -41,11 +41,11 @@ class Beside:
                                str(self.seconds)])
 
     def alone(self, system):
-        """Bursts alone."""
+        """Measures the bursts alone."""
         return self.bursts(system).result(60)["burst_ns"]
 
     def batch_beside(self, system, start_bursts):
-        """Kernels of the batch process, and bursts, a second while bursts come; what these took."""
+        """Kernels of the batch process and bursts a second while bursts come, and the bursts' times."""
         batch = self.batch(system)
         try:
             if batch.await_line(30) is None:

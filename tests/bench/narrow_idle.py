@@ -8,7 +8,7 @@ import narrow_beside
 
 # Rounds, microseconds a task, tasks: all of them run when the MasterKernel is asked to leave.
 LEAVES = ((300, 1, 264), (300, 100, 264), (200, 1000, 264))
-# The same right behind the calls that put them in: most have not begun, and are run first.
+# The same, asked right behind the calls that put the tasks in: most have not begun, and are run first.
 QUEUED = (200, 100, 1056)
 # Of the narrow process: in a row enough that a MasterKernel comes, which then has nothing to do for most of
 # the time that it stays; apart far enough that the batch process has most of the time.
@@ -16,7 +16,7 @@ LAUNCHES, PERIOD_US = 64, 2000
 
 
 def leave_metrics(lines, queued):
-    """What the worst of `lines` takes more than its body, and what those take that have not begun."""
+    """How much longer than its body the worst of `lines` takes, and how long those take that have not begun."""
     found = {f"leave_us_{p}": round(max(line[f"{p}_us"] - line["task_us"] for line in lines), 1)
              for p in ("p50", "p99")} if lines else {}
     if queued:
@@ -25,7 +25,7 @@ def leave_metrics(lines, queued):
 
 
 def idle_metrics(lines):
-    """Of the lines that narrow_idle prints."""
+    """The metrics of the lines that narrow_idle prints."""
     names = {"leaves": {"us_p50": "idle_leave_us_p50", "us_max": "idle_leave_us_max"},
              "after": {"task_us_p50": "after_idle_task_us_p50", "launch_us_p50": "launch_us_p50",
                        "task_us_p99": "after_idle_task_us_p99", "launch_us_p99": "launch_us_p99"}}
@@ -33,7 +33,7 @@ def idle_metrics(lines):
 
 
 def loss_pct(rates, base):
-    """By how much the median of `rates` is below that of `base`; None where there was nothing to lose."""
+    """By how many percent the median of `rates` is below that of `base`; None if there was nothing to lose."""
     before = statistics.median(base)
     return round(100 * (1 - statistics.median(rates) / before), 2) if before else None
 
@@ -60,7 +60,7 @@ class Cells:
             del self.bed.additions["CUPOLA_TASKS"]
 
     def measure(self, base, has_arbiter):
-        """Beside "tasks" and beside `base`, by turns."""
+        """Measures the cells beside "tasks" and beside `base` in turn."""
         arbiter = (self.bed.arbiter(narrow_beside.PRIORITIES) if has_arbiter else
                    contextlib.nullcontext())
         with arbiter:

@@ -15,10 +15,10 @@ import result_file
 import runner
 
 APPS = ["mb", "fb", "bf", "conv", "dct", "mm", "slud", "3des", "mpe"]
-# With about the seconds that each takes on an H200, guessed from sizes; the most valued first.
+# The sections, the most important first, each with the seconds that it takes on an H200, guessed from sizes.
 SECTIONS = {"apps": 130, "irregular": 20, "scale": 25, "threads": 20, "shared": 6, "latency": 8,
             "sizes": 8}
-# Of the process that runs all of them by turns; streams of a process of their own are "plain".
+# Forms of the process that runs all of them in turn; streams in a process of their own are "plain".
 FORMS = ["cpu", "streams", "streams8", "graph", "fused", "fused:inside", "persistent", "batched",
          "tasks", "tasks:bulk", "tasks-batched"]
 MOST_SECONDS = 40  # of a program
@@ -51,7 +51,7 @@ class Evaluation:
         return self.store.name
 
     def run(self, app, arguments, kind):
-        """The lines of a program: "plain" or "unmodified" streams, "forms" or "device_graph"."""
+        """Runs a program as "plain" or "unmodified" streams, "forms" or "device_graph". Returns its lines."""
         form = "static" if self.device == "gpu" else "shared"
         folder = f"{self.build}/apps"
         command = ([f"{folder}/{form}/pagoda_{app}"] if kind in ("plain", "unmodified") else
@@ -65,7 +65,7 @@ class Evaluation:
             raise Failed("no time left")
         result = runner.run(command + arguments, environ, limit)
         lines = [json.loads(line) for line in result["stdout"].decode().splitlines()]
-        # Where forms differ the exit code is 1, and the lines say which.
+        # If the results of forms differ the exit code is 1, and the lines say which do.
         differ = result["code"] == 1 and any(line.get("equal") is False for line in lines)
         if result["code"] != 0 and not differ:
             raise Failed(f"{kind} {' '.join(arguments)}: {runner.describe_code(result['code'])} "
@@ -76,7 +76,7 @@ class Evaluation:
         return [line for line in lines if line.get("equal", True)]
 
     def attempt(self, app, arguments, kind):
-        """As run; no lines, with a word of why, where that fails."""
+        """As run; if that fails, it says why and returns no lines."""
         try:
             return self.run(app, arguments, kind)
         except (Failed, ValueError) as error:
@@ -88,13 +88,13 @@ class Evaluation:
         print(f"pagoda: {what}", file=sys.stderr, flush=True)
 
     def section(self, name, apps):
-        """Measures a section of the applications; what fails is named, the others go on. Whether all went
-        well."""
+        """Measures a section for the applications; names those that fail and goes on with the others. Returns whether
+        all went well."""
         return all([self.section_of(name, app) for app in apps])
 
     def section_of(self, name, app):
-        """A section of an application. What failed in it takes the place of what did when it was measured
-        last; of what is not measured now both figures and failures stay."""
+        """Measures a section for one application. Its failures replace those of the last time; for whatever is not
+        measured now, both figures and failures stay."""
         began, self.failures, self.ran, found = time.monotonic(), [], None, None
         try:
             found = getattr(self, name)(app)
@@ -238,8 +238,8 @@ def summary(detail):
 
 
 def merge(folder):
-    """Where both narrow.json and pagoda.json are in a folder, the first gets the keys that it has
-    of the other: called whenever one of them was written."""
+    """Called whenever narrow.json or pagoda.json was written: if a folder has both, copies the applications' keys
+    from the second into the first."""
     paths = [os.path.join(folder, name) for name in ("narrow.json", "pagoda.json")]
     if not all(os.path.exists(path) for path in paths):
         return

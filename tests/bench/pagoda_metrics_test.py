@@ -1,4 +1,4 @@
-"""The figures of Pagoda's evaluation, by hand, and what the page and the charts show of them."""
+"""Tests the figures of Pagoda's evaluation against ones computed by hand, and what the page and charts show of them."""
 import contextlib
 import io
 import json

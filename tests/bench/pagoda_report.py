@@ -98,7 +98,7 @@ def metric_rows(metrics):
 
 
 def measured_rows(detail):
-    """Sections of the same commit and day in one row."""
+    """The rows on what was measured when; sections of the same commit and day share a row."""
     rows = {}
     for what, fact in detail.get("measured", {}).items():
         section, app = what.split(" ")
@@ -111,7 +111,7 @@ def measured_rows(detail):
 
 
 def failure_line(detail, section):
-    """What could not be measured when a section was tried last. Figures of the same may be of before."""
+    """Says what could not be measured when a section was last tried. Its figures may be from an earlier time."""
     failures = detail.get("failures") or {}
     found = [f"{what.partition(' ')[2]}: {reason.splitlines()[0]}" for what, reasons in failures.items()
              for reason in reasons if what.partition(" ")[0] == section]
@@ -123,7 +123,7 @@ def image_lines(images):
 
 
 def section_parts(detail, section, title, images, *words):
-    """Nothing where neither was it measured nor did it fail."""
+    """The parts of a section; nothing if it was neither measured nor failed."""
     failed = failure_line(detail, section)
     if not detail.get(section) and not failed:
         return []

@@ -1,10 +1,10 @@
-"""The tables of docs/results/pagoda.md, a figure's each, and what was run for it: from pagoda.json and
+"""The tables of docs/results/pagoda.md, one for each figure, with what was run for it, from pagoda.json and
 narrow.json. Pure functions, standard library only."""
 import pagoda_metrics as m
 
 COLUMNS = ["unmodified", "streams8", "graph", "device-graph", "batched", "fused", "fused:inside",
            "persistent", "tasks-batched", "tasks:bulk", "tasks", "cpu"]
-# Of table 5 in the paper, on a Titan X: speed-up and achieved occupancy, with shared memory and without.
+# Table 5 of the paper, on a Titan X: speed-up and achieved occupancy, with shared memory and without.
 PAPER_SHARED = {"dct": ("1.35, 25 %", "1.25, 97 %"), "mm": ("1.51, 97 %", "1.20, 97 %")}
 
 
@@ -24,7 +24,7 @@ def count(values):
 
 
 def ran_words(ran, is_irregular=False):
-    """Of {what: values}: how many tasks of how many threads were run."""
+    """Says of {what: values} how many tasks of how many threads were run."""
     tasks, threads, blocks = (ran.get(what) for what in ("tasks", "threads", "blocks"))
     many = f"{count(tasks)} tasks" if tasks else "tasks (how many was not noted)"
     if is_irregular:
@@ -34,7 +34,7 @@ def ran_words(ran, is_irregular=False):
 
 
 def ran_line(section):
-    """What was run, of {app: (ran, is_irregular)}; applications of which the same was run together."""
+    """Says what was run, from {app: (ran, is_irregular)}; applications with the same are named together."""
     words = {}
     for app, ran in section.items():
         words.setdefault(ran_words(*ran), []).append(app)
@@ -69,7 +69,7 @@ def app_table(apps):
 
 
 def slower_line(section, forms):
-    """Where tasks are slower than fused forms; how many times as fast as these they are."""
+    """Says where tasks are slower than fused forms, and how many times as fast as these they are."""
     words = []
     for form in forms:
         slow = {app: value for app, value in m.speedups(section, "tasks", form).items() if value < 0.995}
@@ -197,7 +197,7 @@ def rate_table(metrics):
 
 
 def bound_table(metrics):
-    """None where nothing of it was measured."""
+    """The table of what is promised of a MasterKernel; None if nothing of it was measured."""
     rows = [[f"`{name}`", metrics[name], bound] for name, bound in BOUNDS.items() if name in metrics]
     return table(["metric", "measured", "at most"], rows) if rows else None
 

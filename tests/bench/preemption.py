@@ -45,7 +45,7 @@ class Matrix:
         print(f"preemption: {self.failures[-1]}", file=sys.stderr, flush=True)
 
     def tune(self):
-        """Tunes for each length of block and way of sharing, once for equal settings; what was found."""
+        """Tunes for each length of block and way of sharing, once for equal settings. Returns what was found."""
         found = {}
         for block, us in self.blocks.items():
             tuning = TUNING[min(TUNING, key=lambda each: abs(each - us))]
@@ -57,8 +57,8 @@ class Matrix:
         return found
 
     def tune_for(self, sharing, block, bound, batches, workers):
-        """Finds which L and how many workers stop the batch's kernel soonest within the bound; what was
-        tried. The programs' kernels have one name, so only the batch program gets the plan."""
+        """Finds which L and how many workers stop the batch's kernel soonest within the bound. Returns what was
+        tried. The kernels of both programs have the same name, so only the batch program gets the plan."""
         us = self.blocks[block]
         batch = [self.bed.program("preemption_batch"), "--block-us", str(us), "--no-times",
                  "--kernels", "6" if self.sim else "120", *(SIM_BATCH if self.sim else [])]
@@ -122,7 +122,7 @@ class Matrix:
         cell["rates"].append(round(kernels / seconds, 2) if seconds else 0)
 
     def beside_arbiter(self, rules, work):
-        """Calls `work` while an arbiter runs; where none does, it measures plain programs only."""
+        """Calls `work` while an arbiter runs. If none can run, `work` measures plain programs only."""
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(self.bed.arbiter(rules))
@@ -145,7 +145,7 @@ class Matrix:
                         self.fail(f"{system} {sharing} {block}", error)
 
     def switch(self):
-        """The short kernel beside one that holds the GPU until a word asks for it, both plain."""
+        """The short kernel beside one that holds the GPU until a word in memory asks it to leave, both plain."""
         with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="cupola-switch-") as word:
             holder = self.bed.start("plain", "holder", [
                 self.bed.program("preemption_holder"), "--word", word.name, "--until-input-ends"])

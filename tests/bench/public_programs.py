@@ -36,7 +36,7 @@ import result_file  # noqa: E402
 ASKED_EVERY_S = 0.0005
 PLAIN_RUNS = 4  # of two, one program in 54 printed the same by chance
 MOST_US, LEAST_NS = 14, 20e6
-AT_A_TIME = 12  # of those whose output is compared; those that are timed run alone
+AT_A_TIME = 12  # programs at a time, of those whose output is compared; programs that are timed run alone
 TIMES = re.compile(r"(?i)time|second|/s\b|\b[mu]s\b")
 BOARDS = "/dev/shm" if os.path.isdir("/dev/shm") else None  # the driver maps it
 COUNT = re.compile(r"tasks: (\d+) launches plain: (.*)")
@@ -60,7 +60,7 @@ class Bed:
         return os.path.join(os.path.abspath(self.options.programs), program)
 
     def run(self, program, arguments, limit, under=None, folder=None):
-        """One run, `under` Cupola with these additions to the environment where they are given."""
+        """Makes one run; `under`: additions to the environment under Cupola, or none for a plain run."""
         timer = tempfile.mktemp(dir=self.folder)
         environ = {**os.environ, "LOOP_TIMER": timer}
         command = [self.path(program), *arguments.split()]
@@ -85,7 +85,7 @@ def lines_of(row):
 
 
 def compare(bed, program, arguments):
-    """What a program prints: plain twice, with tasks, and asked to yield all the time."""
+    """Compares what a program prints: plain, with tasks, and asked to yield all the time."""
     folder, boards = tempfile.mkdtemp(dir=bed.folder), tempfile.mkdtemp(dir=BOARDS)
     row = {"program": program, "arguments": arguments}
     try:

@@ -10,7 +10,7 @@ import lzma
 import os
 import tempfile
 
-# Of the machine's facts those that say what a metric was measured with.
+# The machine's facts that are kept with each metric.
 ORIGIN = ("commit", "date", "cpu", "cpus", "kernel", "gpu")
 WIDTH = 160  # of a line, where it holds more than one value
 CELL_MEMBERS = 20  # of a cell at most; an object of more members is a table of them
@@ -26,7 +26,7 @@ def _is_cell(value):
 
 
 def _packed(texts, room, before=0):
-    """The texts with commas between them, as many on a line as there is room for; one of several lines has its own.
+    """The texts with commas between them, as many on a line as fit; a text of several lines has lines of its own.
     `before`: what the first line holds already, in characters."""
     lines = [texts[0]]
     for text in texts[1:]:
@@ -60,7 +60,7 @@ def text_of(value, indent=0, before=0):
 
 
 def write(path, document):
-    """Writes all of it or nothing: whoever is killed meanwhile leaves what was there before."""
+    """Writes all of the text or nothing: a process that is killed meanwhile leaves what was there before."""
     handle, unfinished = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(path)), prefix=".unfinished-")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -91,7 +91,7 @@ class RawSamples:
 
 
 def load(path):
-    """What the file holds; of one that is not there, nothing."""
+    """What the file holds; an empty result if there is no such file."""
     if not os.path.exists(path):
         return {"metrics": {}, "detail": {}, "measured": {}}
     with open(path, encoding="utf-8") as file:
@@ -100,7 +100,7 @@ def load(path):
 
 @contextlib.contextmanager
 def _locked(folder):
-    """While another bench of the same folder waits."""
+    """Holds a lock while it lasts, for which other benches of the same folder wait."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

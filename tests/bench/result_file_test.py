@@ -1,4 +1,4 @@
-"""A file of results that several benches write."""
+"""Tests files of results that several benches write."""
 import json
 import lzma
 import multiprocessing

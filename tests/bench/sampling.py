@@ -17,7 +17,7 @@ def percentile(sample, share):
 
 
 def summary(sample):
-    """What a file of results keeps of a sample: how many, the median, the 99th percentile, the least and the most."""
+    """What a file of results keeps of a sample: the count, the median, the 99th percentile, the minimum and maximum."""
     if not sample:
         return {"samples": 0}
     return {"samples": len(sample), "p50": round(median(sample), 3), "p99": round(percentile(sample, 0.99), 3),
@@ -49,14 +49,14 @@ def bootstrap_of(samples, statistic, confidence=0.95, resamples=4000, seed=1):
 
 
 def paired_difference(plain, other, seed=1):
-    """Of measurements made in pairs: the median of the differences other - plain, its interval."""
+    """For measurements made in pairs: the median of the differences other - plain, and its interval."""
     differences = [b - a for a, b in zip(plain, other, strict=True)]
     low, high = bootstrap(differences, seed=seed)
     return median(differences), low, high
 
 
 def orders(pairs, seed):
-    """For each pair, which of its two runs goes first (0 or 1): as often one as the other."""
+    """For each pair, which of its two runs goes first (0 or 1); each of them equally often."""
     first = [i % 2 for i in range(pairs)]
     random.Random(seed).shuffle(first)
     return first

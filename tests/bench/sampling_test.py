@@ -1,4 +1,4 @@
-"""The statistics of the benchmarks against samples whose answers are known."""
+"""Tests the statistics of the benchmarks with samples whose answers are known."""
 import random
 import unittest
 

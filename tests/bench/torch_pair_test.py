@@ -1,4 +1,4 @@
-"""How PyTorch's pair is measured, by programs that answer by hand: PyTorch itself needs a GPU."""
+"""Tests how PyTorch's pair is measured, with programs whose answers are made up, since PyTorch itself needs a GPU."""
 import io
 import json
 import os
@@ -10,7 +10,7 @@ import torch_pair  # noqa: E402
 
 
 class Job:
-    """Of a program: an inference takes 100 us alone and 300 beside training, of which a step takes 10 ms."""
+    """A program's job: an inference takes 100 us alone and 300 beside training; a step of training takes 10 ms."""
     err = ""
 
     def __init__(self, bed, system, label, role):

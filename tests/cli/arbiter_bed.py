@@ -1,8 +1,7 @@
-"""What the tests of `cupola serve` have in common: processes on a board, messages made by hand, another
-user.
+"""Shared by the tests of `cupola serve`: processes on a board, messages made by hand, and another user.
 
 CUPOLA names the command, BOARD_MEMBER a client that does what it is told, line by line. Every wait is
-for something that can be seen, with a deadline; nothing sleeps to let time pass.
+for something that can be observed, with a deadline; nothing sleeps to let time pass.
 """
 import fcntl
 import json
@@ -26,7 +25,7 @@ NOBODY_PREFIX = ["setpriv", f"--reuid={NOBODY}", "--clear-groups"]
 
 
 def until(condition, what):
-    """Looks until `condition()` is true and returns its value."""
+    """Calls `condition()` until it is true, and returns its value."""
     deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
         value = condition()
@@ -37,7 +36,7 @@ def until(condition, what):
 
 
 def as_nobody(work):
-    """What `work()` returns in a child process of another user; what it raises is an error here."""
+    """Calls `work()` in a child process of another user and returns its result; an exception there fails the test."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -79,7 +78,7 @@ class Wire:
         return json.loads(self.socket.recv(65536)[16:])
 
     def hear(self):
-        """The refusal that comes unasked: (status, reason, whether the daemon has hung up)."""
+        """The refusal that the daemon sends unasked: (status, reason, whether it has closed the connection)."""
         answer = self.socket.recv(65536)
         return [struct.unpack_from("<I", answer, 16)[0], answer[32:272].rstrip(b"\0").decode(),
                 self.socket.recv(65536) == b""]
@@ -96,7 +95,7 @@ class Wire:
 
 
 def stat_of(pid):
-    """The fields of proc(5) behind the name."""
+    """The fields of /proc/PID/stat behind the name (proc(5))."""
     with open(f"/proc/{pid}/stat", "rb") as file:  # a name may be any bytes
         return file.read().rpartition(b")")[2].decode().split()
 

@@ -101,7 +101,7 @@ class Programs(BuildTest):
         self.assertEqual(self.build("--rebuild", ptx)["images"][0]["state"], "built")
 
     def test_follows_libraries_as_the_loader_does(self):
-        # One needed by its name and a RUNPATH, one by its path.
+        # One library is needed by its name and a RUNPATH, one by its path.
         inner = self.object_file("inner", PTX.format(name="inner_kernel"), True,
                                  "-Wl,-soname,libinner.so")
         outer = self.object_file("outer", PTX.format(name="outer_kernel"), True,
@@ -185,7 +185,7 @@ class Trouble(BuildTest):
 
     def test_full_store(self):
         ptx = self.write("k.ptx", PTX.format(name="k"))
-        # All that the compiler writes fits, the bundle does not (blocks of 512 bytes).
+        # All that the compiler writes fits, but the bundle does not (blocks of 512 bytes).
         size = self.build("--store", self.path("other"), ptx)["images"][0]["bundle_bytes"]
         command = (f'ulimit -f {size // 512}; trap "" XFSZ; exec "{CUPOLA}" build --json '
                    f'"{ptx}"')
@@ -229,7 +229,7 @@ class Together(BuildTest):
         os.mkfifo(self.go)
 
     def waiting_ptxas(self):
-        """A ptxas that tells of its first compilation and waits to be let go."""
+        """A ptxas that reports its first compilation and then waits until the test lets it go."""
         return self.script("ptxas", f"""case "$1" in --version) exec {PTXAS} --version;; esac
 if mkdir {self.path('once')} 2>/dev/null; then echo x > {self.started}; cat {self.go}; fi
 echo x >> {self.path('calls')}

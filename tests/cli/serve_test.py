@@ -1,5 +1,5 @@
 """`cupola serve` and `ctl` with real processes: joining, leaving, dying, stopping. Run by
-ctest, a class at a time; arbiter_bed.py says with what.
+ctest, a class at a time; arbiter_bed.py says what the tests need.
 """
 import json
 import os
@@ -63,7 +63,7 @@ class Boards(ServeTest):
     def test_same_priority_the_daemon_lets_the_shortest_run(self):
         self.serve()
         long, short = Member(self), Member(self)
-        # Seconds apart: what outlives its prediction is expected to need as long again.
+        # Seconds apart: a kernel that outlives its prediction is expected to need as long again.
         long.say("begin 500000000")
         until(lambda: self.clients()[long.pid]["granted"], "the long one runs")
         short.say("begin 300")
@@ -137,7 +137,7 @@ class Boards(ServeTest):
 
     def test_full_board(self):
         self.serve()
-        label = {**self.env, "CUPOLA_LABEL": "l" * 1000}  # what is shown of all is more than a socket holds
+        label = {**self.env, "CUPOLA_LABEL": "l" * 1000}  # the answer about all of them is more than a socket holds
         members = [Member(self, env=label) for _ in range(BOARD_SLOTS)]
         self.assertEqual({m.joined for m in members}, {"joined"})
         self.assertEqual({row["label"] for row in self.clients().values()}, {"l" * 1000})
@@ -165,7 +165,7 @@ class Boards(ServeTest):
         self.ctl("resume", str(high.pid))
         high.say("begin 1000000")
         until(lambda: low.show()["requests"] & MORE_REQUESTS, "it asks again")
-        high.close()  # killed: nobody asks in its name
+        high.close()  # after it was killed nobody asks in its name
         until(lambda: low.show()["requests"] == 0, "the dead one asks nobody")
         self.assertEqual({member.show()["requests"] for member in idle}, {0})
 
@@ -552,7 +552,7 @@ class Control(ServeTest):
 
 
 class Scheduling(ServeTest):
-    """The class of the threads that decide, by what the system says of them."""
+    """The scheduling class of the threads that decide, as the system shows it."""
 
     # Without the right to a real-time priority or a lower nice value, whoever runs the test.
     NO_RIGHTS = ["prlimit", "--rtprio=0", "--nice=0", "setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]

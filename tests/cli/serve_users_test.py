@@ -1,5 +1,5 @@
-"""Who may do what with `cupola serve`: other users, those that the configuration admits, what they
-bring and how much of it. Run by ctest; arbiter_bed.py says with what.
+"""Tests who may do what with `cupola serve`: other users, users that the configuration admits, what they
+bring and how much of it. Run by ctest; arbiter_bed.py says what the tests need.
 """
 import json
 import os
@@ -47,7 +47,7 @@ class Users(ServeTest):
         self.serve("--config", self.config)
 
         def connect_many():
-            """Says nothing, on more connections than the daemon has; what it is told."""
+            """Opens more connections than the daemon takes, and sends nothing. Returns the daemon's answers."""
             wires = [Wire(self.socket) for _ in range(100)]
             told = [wire.hear() for wire in wires]
             more = [Wire(self.socket) for _ in range(200)]
@@ -59,7 +59,7 @@ class Users(ServeTest):
             self.assertEqual(status, 2)
             self.assertRegex(reason, "user .* is not admitted")
             self.assertTrue(is_over)
-        for _ in range(20):  # they speak at once, when they may have been told already
+        for _ in range(20):  # they send at once, when the daemon may have refused them already
             self.assertRegex(self.nobody_asks("show").stderr, "user .* is not admitted")
             self.assertRegex(Member(self, prefix=NOBODY_PREFIX).joined,
                              "^refused user .* is not admitted")
@@ -71,7 +71,7 @@ class Users(ServeTest):
 
         def connect():
             wires = [Wire(self.socket) for _ in range(256)]
-            for wire in wires:  # who has spoken stays
+            for wire in wires:  # a connection that has sent something stays
                 wire.control(command="policy")
             return [*wires, Wire(self.socket)]
 
@@ -194,7 +194,7 @@ class Users(ServeTest):
         self.assertIn("boards", refused[-1] if refused else "")
         self.assertLess(len(os.listdir(f"/proc/{daemon.pid}/task")), threads + 10)
         self.assertEqual(Member(self).joined, "joined")
-        # What was brought stays of use: the board of an earlier daemon with two of one user's.
+        # A board that was brought stays of use: that of an earlier daemon with two processes of one user.
         both = [Member(self, prefix=NOBODY_PREFIX) for _ in range(2)]
         self.assertEqual({member.joined for member in both}, {"joined"})
 

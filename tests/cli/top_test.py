@@ -45,7 +45,7 @@ class Terminal:
         return termios.tcgetattr(self.slave)
 
     def read(self):
-        """All that was written, to the end of a table: nothing comes for a while behind it."""
+        """Reads all that was written, up to the end of a table, after which nothing comes for a while."""
         while select.select([self.master], [], [], 0.02)[0]:
             text = os.read(self.master, 65536).decode()
             self.text += text
@@ -60,7 +60,7 @@ class Terminal:
         os.write(self.master, keys.encode())
 
     def row(self, pid):
-        """By column; {} where there is none of the process."""
+        """The row of a process as {column: text}; {} if there is none."""
         lines = self.screen()
         names = lines[1].split() if len(lines) > 1 else []
         for line in lines[2:]:
@@ -69,7 +69,7 @@ class Terminal:
         return {}
 
     def end(self, keys):
-        """All that was shown until the program ended, which these keys are to make it."""
+        """Presses keys that must make the program end. Returns all that was shown until it ended."""
         self.press(keys)
         until(lambda: self.process.poll() is not None, "it ends")
         return self.read()

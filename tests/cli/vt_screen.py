@@ -60,7 +60,7 @@ class Screen:
             self.row = min(self.row + 1, self.rows - 1)
 
     def scroll(self, count, first=None):
-        """The region's lines, from the first of them or this, go up, for count < 0 down."""
+        """Moves the region's lines, from its first line or from `first` on, up by `count`; down if it is negative."""
         first, last = self.region[0] if first is None else first, self.region[1]
         count = max(min(count, last - first + 1), first - last - 1)
         new = [[" "] * self.columns for _ in range(abs(count))]

@@ -1,4 +1,4 @@
-"""Results of tests/cases as cells: one for each case, with the commit and the GPU that it was measured on.
+"""Results of tests/cases as cells: one for each case, with the commit and the GPU of its run.
 
 Runs that were cut off are put together by case; cells of another commit or another GPU are left out. A document
 (cases.json) holds the cells, the counts that follow from them, and whatever else was in it before. Standard
@@ -14,7 +14,7 @@ SIMULATED = "simulated device"
 
 
 def model_of(facts):
-    """The GPU's name without its driver: that may differ between cells of one document."""
+    """The GPU's name without its driver, which may differ between cells of one document."""
     return (facts.get("gpu") or SIMULATED).split(",")[0]
 
 
@@ -25,13 +25,13 @@ def counted(cells):
 
 
 def cells_of(document):
-    """A document's cells, each with its commit and GPU: older ones have those for all cells at once."""
+    """A document's cells, each with its commit and GPU; older documents have these once for all cells."""
     of_all = {"commit": document.get("cases_commit"), "gpu": model_of(document.get("machine", {}))}
     return [{**of_all, **cell} for cell in document.get("cases", [])]
 
 
 def merged(cells, commit, model):
-    """By case the last cell of this commit and this GPU. Without a commit nobody knows what a cell is of."""
+    """For each case the last cell of this commit and this GPU. None if the commit is not known."""
     found = {}
     for cell in sorted(cells, key=lambda cell: cell.get("date") or ""):
         if commit and (cell["commit"], cell["gpu"]) == (commit, model):
@@ -57,7 +57,7 @@ def read(path):
 
 
 def chosen(names, patterns):
-    """Those of `names` that a pattern (as of a shell) fits; all without patterns. A pattern that fits none is wrong."""
+    """Those of `names` that a shell pattern matches; all without patterns. A pattern that matches none is an error."""
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):
             raise ValueError(f"no case {pattern}")
@@ -71,5 +71,5 @@ def is_alone(script):
 
 
 def in_order(names, seconds):
-    """Those that took longest first; before them those of which nobody knows."""
+    """Sorts cases: first those whose time is not known, then the others, the longest first."""
     return sorted(names, key=lambda name: (-seconds.get(name, float("inf")), name))

@@ -45,7 +45,7 @@ def prepare_case():
 
 
 def session_members(session):
-    """Processes of a session: timeout(1) puts what it starts into a group of its own."""
+    """The processes of a session; a process group is not enough, since timeout(1) makes one of its own."""
     for folder in glob.glob("/proc/[0-9]*"):
         try:
             with open(folder + "/stat", "rb") as file:  # a process's name may be any bytes
@@ -117,7 +117,7 @@ class Runs:
         return [name for name in self.chosen if name not in self.reached]
 
     def cells(self):
-        """Of the chosen cases that were reached, now or in an earlier run that this one goes on with."""
+        """The cells of the chosen cases that were reached, in this run or in an earlier one with which it goes on."""
         return [self.found[name] for name in self.chosen if name in self.reached]
 
     def run(self):
@@ -155,7 +155,7 @@ def usual_seconds(cells):
 
 
 def merge(options):
-    """Puts the cells of several files into options.json: of one commit and GPU, those of the last cell."""
+    """Puts the cells of several files into options.json: those of the commit and the GPU of the last cell."""
     documents = [case_cells.read(path) for path in options.merge]
     cells = [cell for document in documents for cell in case_cells.cells_of(document)]
     if not cells:

@@ -1,4 +1,4 @@
-"""The runner of tests/cases on small cases of its own: what a run that is killed leaves, and how runs are put together."""
+"""Tests the runner of tests/cases on small cases: what a run that is killed leaves, and how runs are put together."""
 import importlib.machinery
 import importlib.util
 import json

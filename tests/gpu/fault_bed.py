@@ -1,5 +1,5 @@
-"""What the cases of faults.py are made of: programs that do what they are told (faults.cu), and for
-each case an arbiter of its own. Every wait has a limit. Standard library only."""
+"""Parts of the cases of faults.py: programs that obey commands (faults.cu), and for each case an
+arbiter of its own. Every wait has a limit. Standard library only."""
 import contextlib
 import os
 import subprocess
@@ -15,7 +15,7 @@ KERNELS = {"gpu": {"long": 100_000, "longer": 200_000, "longest": 1_000_000, "sh
            "sim": {"long": 250, "longer": 500, "longest": 20_000, "short": 20, "ns": 1_000_000}}
 MOST_BLOCKS = 1 << 22  # faults.cu: kMostBlocks
 CASE_SECONDS = {"gpu": 20, "sim": 40}
-STATE_SECONDS = 5  # until the arbiter must show what was brought about
+STATE_SECONDS = 5  # within this time the arbiter must show the state that was brought about
 ANSWER_SECONDS = 15
 END_SECONDS = 10
 LOW, HIGH = "low", "high"
@@ -26,11 +26,11 @@ class Wrong(Exception):
 
 
 class TooLate(Exception):
-    """What was to be disturbed had ended before."""
+    """The kernel that was to be disturbed had ended before."""
 
 
 class Program:
-    """faults.cu under Cupola, told what to do a line at a time."""
+    """A faults.cu process under Cupola, which gets its commands line by line."""
 
     def __init__(self, case, name, label, *arguments):
         self.case, self.name = case, name
@@ -85,7 +85,7 @@ class Program:
         os.kill(self.pid, number)  # its leader is the program: `cupola run` becomes it
 
     def end(self, code=0):
-        """It must end by itself, now that its input does or that it was told to."""
+        """Waits for the program's end, which must come by itself because its input ends or it was told to end."""
         found, _ = self.job.finish(self.case.at_most(END_SECONDS))
         if found != code:
             described = found if found == "timeout" else runner.describe_code(found)
@@ -134,7 +134,7 @@ class Case:
         self.bed.close()
 
     def client(self, program):
-        """What the arbiter says of it; None where it does not know it."""
+        """What the arbiter shows of a program; None if it does not know it."""
         for gpu in ask(self.bed, command="show")["gpus"]:
             for client in gpu["clients"]:
                 if client["pid"] == program.pid:
@@ -168,7 +168,7 @@ class Case:
         return client is not None and client["held"] and client["stopped"]
 
     def preempt(self, low, high):
-        """The low one's kernel runs, then the high one's stops it half-way."""
+        """Starts the low-priority program's kernel, and then the high-priority one's, which stops it half-way."""
         before = self.client(low)["preemptions"]
         low.launch("long")
         high.launch("longer")
@@ -182,13 +182,13 @@ class Case:
         self.until(lambda: self.is_stopped(program), f"the {program.name} is paused", TooLate)
 
     def must_hold(self, low, high):
-        """At a fault: the high one's kernel runs, and the low one's is held."""
+        """Checks at a fault that the high-priority program's kernel runs and that the low-priority one's is held."""
         client = self.client(high)
         if not self.is_stopped(low) or not (client["active"] and client["granted"]):
             raise TooLate("a kernel has ended before the fault")
 
     def bring_about(self, state):
-        """The victim's kernel `running`, `preempted` or `waiting`; the bystander's the reverse."""
+        """Brings the victim's kernel to `running`, `preempted` or `waiting`, and the bystander's to the reverse."""
         victim, beside = self.start(HIGH if state == "running" else LOW)
         if state == "preempted":
             self.preempt(victim, beside)
@@ -201,7 +201,7 @@ class Case:
         return victim, beside
 
     def go_on(self, program):
-        """More work of it, with right results."""
+        """Checks that the program does more work, with right results."""
         for _ in range(3):
             program.launch("short")
             program.wait()

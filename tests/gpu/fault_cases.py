@@ -1,4 +1,4 @@
-"""The cases of faults.py: what happens to whom, and what must hold afterwards."""
+"""The cases of faults.py: what happens to which program, and what must hold afterwards."""
 import contextlib
 import os
 import random
@@ -11,11 +11,11 @@ import corun
 
 CHAOS_SECONDS = 8
 EXIT_SECONDS = 5  # that an exiting program waits for its kernels
-LEASE_SECONDS = 0.02  # intercept/preempt/demand.cpp: kLeaseNs
+LEASE_SECONDS = 0.02  # intercept/launch/demand.cpp: kLeaseNs
 
 
 def answers(program, commands):
-    """What it says to each; where it ends, how instead."""
+    """The program's answer to each command; if it ends, how it ended instead."""
     lines = []
     for command in commands:
         try:
@@ -29,7 +29,7 @@ def answers(program, commands):
 def killed(case, state):
     victim, beside = case.bring_about(state)
     if state != "running":
-        victim.say("wait")  # a thread of it is in the driver
+        victim.say("wait")  # a thread of the program is in the driver
     victim.signal(signal.SIGKILL)
     victim.end(-signal.SIGKILL)
     beside.wait()
@@ -64,7 +64,7 @@ def exits(case, state):
 
 
 def exits_while_held(case, kind):
-    """Nobody lets it go on: it ends all the same, after the time that an exit waits for kernels."""
+    """Nobody lets the program go on: it ends all the same, after the time for which an exit waits for kernels."""
     victim, beside = case.start(LOW, kind)
     case.pause_while_running(victim)
     victim.say("exit 3")
@@ -76,7 +76,7 @@ def exits_while_held(case, kind):
 
 
 def exits_while_held_alone(case):
-    """Held by a program that does not let go, and no arbiter is there to free its place."""
+    """The same while another program holds it and does not let go, without an arbiter that would free its slot."""
     victim, beside = case.start(LOW, "library")
     victim.launch("long")
     for _ in range(10):
@@ -94,7 +94,7 @@ def exits_while_held_alone(case):
 
 
 def both_go_on(case, victim, beside):
-    """Once more one preempts the other, and both end well."""
+    """Checks that one program preempts the other once more, and that both end well."""
     case.preempt(victim, beside)
     beside.wait()
     victim.wait()
@@ -103,7 +103,7 @@ def both_go_on(case, victim, beside):
 
 
 def until_rejoined(case, *programs):
-    """A new arbiter has come: they find it, and it knows their labels."""
+    """Waits until both programs have found the new arbiter, and it knows their labels."""
     priorities = {program.pid: 5 if program is programs[-1] else 0 for program in programs}
 
     def known():
@@ -135,7 +135,7 @@ def arbiter_killed_while_paused(case):
 
 
 def arbiter_killed_at_random(case):
-    """Again and again, at any moment of a preemption; the next comes before or after its end."""
+    """The arbiter is killed repeatedly, at any moment of a preemption; the next one comes before or after its end."""
     seed = int(os.environ.get("CUPOLA_TEST_SEED", "7"))
     chance = random.Random(seed)
     victim, beside = case.start(LOW)
@@ -244,7 +244,7 @@ def chaos(case):
 
 
 def ended_while_preempted(what, kind, stream="non_blocking"):
-    """The device, the context or the code ends while its kernel is preempted."""
+    """The device is reset, the context destroyed or the code unloaded while a kernel of it is preempted."""
     def run(case):
         victim, beside = case.start(LOW, kind, stream)
         case.preempt(victim, beside)
@@ -271,7 +271,7 @@ def forks(case):
 
 
 def long_demand(case):
-    """A demand that outlives its lease many times is renewed in time: who is held stays so."""
+    """A demand that outlives its lease many times is renewed in time: the program that it holds stays held."""
     victim, beside = case.start(LOW)
     before, begun = case.client(victim)["preemptions"], time.monotonic()
     case.preempt(victim, beside)
@@ -284,7 +284,7 @@ def long_demand(case):
     case.end_programs(victim, beside)
 
 
-# What a program can do after a kernel of it has faulted, and after it has put up with that.
+# What a program can do after a kernel of it has faulted, and after it has handled that.
 AFTERMATH = ("errors", "reset", "launch 500 1000", "wait")
 
 
@@ -298,7 +298,7 @@ def plain_aftermath(case):
 
 
 def expect_aftermath(case, victim, expected):
-    """Of a victim that has been told `errors`."""
+    """Checks the calls of a victim that has got `errors`."""
     victim.expect(expected[0], "errors")
     rest = answers(victim, AFTERMATH[1:])
     if rest != expected[1:]:
@@ -308,7 +308,7 @@ def expect_aftermath(case, victim, expected):
 
 
 def sticky_error(case, state):
-    """A kernel that faults, held by the bystander's demand or while it holds the bystander."""
+    """A kernel faults while the bystander's demand holds it, or while it holds the bystander."""
     expected = plain_aftermath(case)
     victim, beside = case.start(HIGH if state == "running" else LOW)
     first, second = (victim, beside) if state == "running" else (beside, victim)
@@ -330,7 +330,7 @@ def sticky_error(case, state):
 
 
 def sticky_error_unnoticed(case):
-    """A program whose kernel has faulted and that calls nothing any more holds nobody."""
+    """A program whose kernel has faulted and that makes no more calls does not hold any other."""
     expected = plain_aftermath(case)
     victim, beside = case.start(HIGH)
     victim.say("fault")

@@ -24,7 +24,7 @@ from fault_cases import all_cases
 import corun
 import runner
 
-# Where a kernel had ended before the fault was made: once more, with kernels so many times longer.
+# If a kernel had ended before the fault was made, the case runs again, with kernels so many times longer.
 FACTORS = (1, 4, 8, 16, 32)
 # Cases in which a guard is never reached, which the strict driver cannot know.
 NOT_STRICT = ("sticky_error_", "exit_while_held")

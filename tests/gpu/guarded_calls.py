@@ -29,8 +29,8 @@ import corun  # noqa: E402
 import runner  # noqa: E402
 
 STREAMS = ["non_blocking", "blocking", "legacy", "per_thread"]
-KEPT_STOPPED_SECONDS = 0.3  # how long the call may return in, before the kernel goes on
-ATTEMPTS = 2  # a kernel that ended before it could be stopped: again, with four times the blocks
+KEPT_STOPPED_SECONDS = 0.3  # time in which the call may return before the kernel goes on
+ATTEMPTS = 2  # if a kernel ended before it could be stopped, the call is made again with four times the blocks
 START_SECONDS, CALL_SECONDS = 15, 5  # until the kernel is launched, until the call is made
 STOP_SECONDS = 2  # until the board must say that the kernel has stopped
 END_SECONDS = 8  # from then until the blocks have been counted, and until the program has ended
@@ -89,7 +89,7 @@ def parse_arguments():
 
 
 def ask(bed, **request):
-    """What the arbiter answers: `cupola ctl` without the time that a process takes to start."""
+    """The arbiter's answer to a control request: as `cupola ctl`, without the time that a process takes to start."""
     text = json.dumps(request).encode()
     answer, more = b"", 1
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
@@ -130,7 +130,7 @@ class Worker:
         return max(0.05, min(seconds, self.end - time.monotonic()))
 
     def line(self, seconds):
-        """What it prints next; None when nothing comes, or it has ended."""
+        """The next line that the process prints; None when nothing comes in time, or it has ended."""
         found = self.job.await_line(self.at_most(seconds))
         self.text += found + "\n" if found is not None else ""
         return found
@@ -139,7 +139,7 @@ class Worker:
         self.job.process.stdin.write(text.encode() + b"\n")
 
     def client(self):
-        """What the board says of it."""
+        """What the arbiter shows of the process."""
         for gpu in ask(self.bed, command="show")["gpus"]:
             for client in gpu["clients"]:
                 if client["pid"] == self.job.process.pid:
@@ -147,7 +147,7 @@ class Worker:
         raise corun.Failed("it is not on the board")
 
     def is_stopped(self):
-        """Whether the board says that it has stopped with a kernel half-way."""
+        """Whether the arbiter shows that the process has stopped with a kernel half-way."""
         client = self.client()
         return (client["paused"] and client["held"] and client["stopped"] and
                 client["preemptions"] > client["resumes"])
@@ -208,7 +208,7 @@ class Worker:
     before = (0, 0)  # preemptions and resumes of the cells before
 
     def end_well(self, rows):
-        """Lets it end; what is wrong then is the last good cell's problem."""
+        """Lets the process end; if that goes wrong, the last good cell gets the problem."""
         self.job.end_input()
         code = self.finish()
         if code == 0:
@@ -220,11 +220,11 @@ class Worker:
                 return
 
     def has_ended(self):
-        """Whether its output has: it is about to end, if it has not."""
+        """Whether the process's output has ended: then it has ended, or is about to."""
         return bool(select.select([self.job.process.stdout], [], [], 0)[0])
 
     def finish(self, kill=False):
-        """Awaits its end, or ends it; the exit code, or "timeout" where it does not end by itself."""
+        """Waits for the process's end, or ends it. Returns the exit code, or "timeout" if it did not end by itself."""
         kill = kill and not self.has_ended()  # it may be about to end by a signal, which is to be seen
         alive = self.job.process.poll() is None
         if kill:

@@ -123,7 +123,7 @@ class Modes:
 
 
 def measure_modes(options):
-    """Medians of each mode, all by turns; None where a run fails."""
+    """Medians of each mode, with the modes in turn; None where a run fails."""
     with tempfile.TemporaryDirectory(prefix="cupola-startup-") as folder:
         modes = Modes(options, folder)
         try:
@@ -146,7 +146,7 @@ def measure_modes(options):
 
 
 def compare_modes(options):
-    """Exit code: 1 where a start takes longer than it is allowed."""
+    """The exit code: 1 if a start takes longer than it may."""
     medians = measure_modes(options)
     if medians is None:
         return 1
@@ -165,7 +165,7 @@ def compare_modes(options):
 
 
 def write_json(options, rows):
-    """After each program, so that a run cut short leaves what it measured."""
+    """Called after each program, so that a run that is cut short leaves what it measured."""
     if options.json:
         with open(options.json, "w") as file:
             json.dump({"limit_ms": options.limit, "programs": rows}, file, indent=1)

@@ -20,7 +20,7 @@ import corun
 import runner
 
 LIMIT_SECONDS = 60
-FACTORS = (1, 4, 16)  # where a kernel had ended before it was looked at: so many times longer
+FACTORS = (1, 4, 16)  # if a kernel had ended before it was looked at, the next one is so many times longer
 
 
 def gpu_count():
@@ -32,7 +32,7 @@ def gpu_count():
 
 
 def states(case, program):
-    """What the arbiter says of a program, on each GPU it is known on: {uuid: client}."""
+    """What the arbiter shows of a program, for each GPU on which it knows it: {uuid: client}."""
     return {gpu["uuid"]: client for gpu in ask(case.bed, command="show")["gpus"]
             for client in gpu["clients"] if client["pid"] == program.pid}
 

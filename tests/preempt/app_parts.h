@@ -1,4 +1,4 @@
-// The kernels of preempt_app.cu, the arrays that they work on, its streams.
+// Parts of preempt_app.cu: its kernels, the arrays on which they work, and its streams. One thread.
 #pragma once
 
 #include <cstdio>
@@ -30,10 +30,10 @@ __global__ void FoldGlobal() {
   FoldBlock({blockIdx, gridDim}, all_values, all_values + kBlocks, 1, kRounds);
 }
 
-// Has no variant.
+// Has no variant, so its launches are plain.
 __global__ void Plain(uint32_t* value) { atomicAdd(value, 1u); }
 
-// Has none either, and is launched for the first time while another is preempted.
+// Has no variant either, and is launched for the first time while another launch is preempted.
 __global__ void Holding(volatile uint32_t* flag, uint32_t* value) {
   AwaitBlock({blockIdx, gridDim}, flag, value);
 }
@@ -51,8 +51,9 @@ void Say(const char* text) {
   std::fflush(stdout);
 }
 
+/// Device memory for kBlocks blocks.
 struct Arrays {
-  uint32_t *runs, *value, *other;
+  uint32_t *runs, *value, *other;  // runs of each block; value of each block; memory for copies
   Arrays() {
     CHECK(cudaMalloc(&runs, 4 * kBlocks));
     CHECK(cudaMalloc(&value, 4 * kBlocks));
@@ -66,7 +67,8 @@ struct Arrays {
     Fold<<<dim3(kBlocks / 6, 3, 2), kThreads, 0, stream>>>(runs, value, tag, rounds);
     CHECK(cudaGetLastError());
   }
-  // Every block ran `times` times, and the kernels' tags 1 ... times came in order.
+  // Checks that every block ran `times` times, and that the kernels' tags 1 ... times came in order.
+  // The exit code: 0 if so.
   int Check(uint32_t times) const {
     std::vector<uint32_t> ran(kBlocks), values(kBlocks);
     CHECK(cudaMemcpy(ran.data(), runs, 4 * kBlocks, cudaMemcpyDeviceToHost));

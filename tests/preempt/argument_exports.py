@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a driver that checks what it is passed: argument_exports.py CLASSES.def TYPEDEFS.h OUT.S OUT.txt
+"""Writes a driver that checks what it is passed: argument_exports.py CALLS.def TYPEDEFS.h OUT.S OUT.txt
 
 Every export expects 0x1001 ... 0x1006 in registers and 0x1007, ... in as many words of the stack as its
 arguments take there, and returns 1,000,000 and its place in the list, or -1. OUT.txt has a line for each:
@@ -16,7 +16,7 @@ FLOATING = ("float", "double")
 
 
 def stack_words(parameters):
-    """Of a parameter list as text, by the x86-64 psABI."""
+    """How many words of the stack a parameter list, given as text, takes by the x86-64 psABI."""
     types = [re.sub(r"\s*\w+$", "", text.strip()) for text in parameters.split(",")]
     in_memory = sum(BY_VALUE.get(kind, 0) for kind in types)
     numbers = sum(kind not in BY_VALUE and kind not in FLOATING and kind not in ("", "void") for kind in types)
@@ -39,8 +39,8 @@ def words_by_export(typedefs, names):
 
 
 def main():
-    classes, typedefs, out, table = map(pathlib.Path, sys.argv[1:])
-    names = re.findall(r"^CUPOLA_CALL\((\w+),", classes.read_text(), re.M)
+    calls, typedefs, out, table = map(pathlib.Path, sys.argv[1:])
+    names = re.findall(r"^CUPOLA_CALL\((\w+),", calls.read_text(), re.M)
     words = words_by_export(typedefs.read_text(), names)
     lines = ["    .text"]
     for index, name in enumerate(names):
@@ -51,7 +51,7 @@ def main():
         places = REGISTERS + [f"{8 + 8 * i}(%rsp)" for i in range(count)]
         for number, place in enumerate(places, 1):
             lines += [f"    cmpq ${0x1000 + number}, {place}", "    jne .Lbad"]
-        # The registers that a call may change are changed.
+        # Changes the registers that a call may change.
         lines += [f"    movq $-1, {name}" for name in REGISTERS + ["%r10", "%r11"]]
         lines += ["    ret"]
     lines += [".Lbad:", "    movl $-1, %eax", "    ret", '    .section .note.GNU-stack,"",@progbits', ""]

@@ -1,4 +1,4 @@
-"""For tests of programs under `cupola serve` on the simulated device: they and their variants."""
+"""A base for tests of programs under `cupola serve` on the simulated device: the programs and their variants."""
 import argparse
 import os
 import sys
@@ -10,7 +10,7 @@ import runner
 
 
 class AppTest(unittest.TestCase):
-    """Has a bed of its own in each test, with the variants that main() made."""
+    """Gives each test a bed of its own, with the variants that main() made."""
     environ = {"CUPOLA_PREEMPT": "always"}
 
     def setUp(self):

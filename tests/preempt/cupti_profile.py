@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`cupola profile` of a program that is linked with CUPTI: it is told so, and measured by events.
+"""`cupola profile` of a program that is linked with CUPTI: Cupola says so, and measures by events.
 
 The driver is a copy of the simulated one, which Cupola takes for a GPU's. 77: the parts are not built.
 """
@@ -29,7 +29,7 @@ def check(build, folder):
     assert "4 launches of 1 kernels, measured with events" in text, text
     code, text = profile(build, folder, build / "tests/preempt/cupti_app", "--with", "cupti")
     assert code != 0 and f"cannot measure with CUPTI: {says}" in text, (code, text)
-    # The same program, not linked with it.
+    # The same program, not linked with CUPTI.
     code, text = profile(build, folder, build / "tests/preempt/tool_app")
     assert code == 0 and says not in text and "measured with events" in text, (code, text)
 

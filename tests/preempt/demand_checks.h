@@ -1,5 +1,6 @@
-// A program that launches plain kernels, waits for none of them, and wants the GPU while they run,
-// lease after lease, and no longer. One thread.
+// Checks of a program (demand_app.cu) that launches plain kernels and waits for none of them: its
+// demand must be renewed for lease after lease while they run, and must end when they have ended.
+// Used by tests that expect the checks to pass and by tests with planted bugs. One thread.
 #pragma once
 
 #include <chrono>
@@ -10,18 +11,19 @@
 
 namespace cupola::preempt_test {
 
-inline constexpr uint32_t kVictim = 1;
+inline constexpr uint32_t kVictim = 1;  ///< board slot of the process that it may ask to yield
 inline constexpr const char* kNoLimit = "3600000";
 inline constexpr uint64_t kLeases = 5, kLeaseNs = 20'000'000;
 
-/// A program that may ask the process of slot 1, with its kernel launched.
+/// A program that may ask the process of slot kVictim to yield; the constructor returns when it has
+/// launched its kernel.
 struct DemandRun {
   std::chrono::milliseconds limit;  ///< of each wait
   BoardFile board;
   Program program;
-  uint32_t demand = 0;    ///< as the launch left it
-  uint64_t until_ns = 0;  ///< its lease then
-  std::string wrong;      ///< by now; "" = nothing
+  uint32_t demand = 0;    ///< the slot's demand word after the launch
+  uint64_t until_ns = 0;  ///< end of its lease then
+  std::string wrong;      ///< the first thing that was wrong so far; "" = nothing
 
   DemandRun(const std::string& kind, const std::string& limit_ms, bool is_held = false,
             const std::string& library = CUPOLA_PRELOAD,
@@ -46,7 +48,7 @@ struct DemandRun {
   sched::BoardSlot& slot() const { return board.slot(); }
   bool Wants() const { return (slot().demand.load() & 1) != 0; }
   bool Asks() const { return (board.view().slot(kVictim).yield_requests.load() & 1) != 0; }
-  /// Whether its demand was renewed for some leases, or has ended meanwhile.
+  /// Waits until its demand was renewed for kLeases leases or has changed. False: neither came.
   bool HasLasted() {
     return Comes([&] {
       return slot().demand.load() != demand ||
@@ -73,7 +75,7 @@ struct DemandRun {
   }
 };
 
-/// What went wrong, "" = nothing.
+/// Checks that the demand lasts as long as the kernel. Returns what went wrong, "" = nothing.
 inline std::string LastsAsLongAsTheKernel(const std::string& library, const std::string& kind,
                                           std::chrono::milliseconds limit = kLimit) {
   DemandRun run(kind, kNoLimit, /*is_held=*/false, library, limit);

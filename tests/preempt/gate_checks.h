@@ -1,6 +1,7 @@
-// What waits at a gate. A launch behind an earlier launch, while the gate opens and closes again: it
-// has not begun, and whoever asks is to hear so. A copy in the driver, which keeps others out of it,
-// while whoever asked dies. One thread.
+// Checks of programs that wait at a gate. One has a launch behind an earlier launch while the gate
+// opens and closes again: the launch has not begun, and the requester must hear that. The other waits
+// at the gate in a copy, which keeps other threads out of the driver, while the requester dies. One
+// thread.
 #pragma once
 
 #include <chrono>
@@ -11,7 +12,8 @@
 
 namespace cupola::preempt_test {
 
-/// What went wrong, "" = nothing. Whoever asks hears nothing for `limit`: so it counts as unheard.
+/// Returns what went wrong, "" = nothing. If the requester has heard nothing after `limit`, the check
+/// fails.
 inline std::string BehindAGate(const std::string& library, const std::string& stream,
                                std::chrono::milliseconds limit) {
   const BoardFile board;
@@ -35,9 +37,9 @@ inline std::string BehindAGate(const std::string& library, const std::string& st
   return program.Wait() == 0 ? "" : program.output();
 }
 
-/// A copy waits in the driver behind a gate, for `held` at least; then whoever closed that is dead.
-/// `beside`: the stream of a launch that waits at a gate too; "paced": one is stopped meanwhile;
-/// "plain": there is none. What went wrong, "" = nothing.
+/// A copy waits in the driver behind a gate for at least `held`; then the requester that closed the
+/// gate is dead. `beside`: the stream of a launch that waits at a gate too; "paced": a launch is
+/// stopped meanwhile; "plain": there is no such launch. Returns what went wrong, "" = nothing.
 inline std::string CopyAtAGate(const std::string& library, const std::string& beside,
                                std::chrono::milliseconds held, std::chrono::milliseconds limit) {
   constexpr uint32_t kAsker = 5;
@@ -53,7 +55,7 @@ inline std::string CopyAtAGate(const std::string& library, const std::string& be
   sched::SetRequest(board.view(), 0, kAsker, runtime::kAllSms);
   program.GoOn();
   if (!program.Await("kernel launched")) return program.output();
-  std::this_thread::sleep_for(held);  // in which its agent may go wrong
+  std::this_thread::sleep_for(held);  // time for a wrong agent to let it go
   if (program.output().find("done") != std::string::npos) return "it was not held";
   asker.state.store(static_cast<uint32_t>(sched::SlotState::kFree));
   const auto end = Clock::now() + limit;

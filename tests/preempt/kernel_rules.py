@@ -22,7 +22,7 @@ class KernelRules(built_app.AppTest):
     environ = {}  # what is short goes out plain
 
     def start(self, label, blocks="2000", **environ):
-        """sliced_app, which has launched `First` and waits for commands."""
+        """Starts sliced_app, which has launched `First` and waits for commands when this returns."""
         before = self.bed.environ, self.bed.store
         self.bed.environ = {**self.bed.environ, **environ}
         self.bed.store = environ.get("CUPOLA_STORE", self.store)
@@ -36,7 +36,7 @@ class KernelRules(built_app.AppTest):
         job.process.stdin.write(text.encode())
 
     def end(self, job):
-        """What it says of its launches."""
+        """Lets the program end. Returns what it says of its launches."""
         self.tell(job, "end 0\n")
         code, out = job.finish(LIMIT)
         self.assertEqual(code, 0, out + job.err)
@@ -64,7 +64,7 @@ class KernelRules(built_app.AppTest):
         for saying, environ in forms.items():
             with self.subTest(saying), \
                     self.bed.arbiter(corun.config("hpf", {"high": {"priority": 5}})):
-                # Somebody who may ask, where there is to be something to ask for.
+                # Another client that may ask the program to yield, if the test needs one.
                 high = self.start("high") if "CUPOLA_PREEMPT" in environ else None
                 it = self.start("it", "8" if "CUPOLA_TASKS" in environ else "2000", **environ)
                 self.await_row("it", kernel="First")
@@ -81,7 +81,7 @@ class KernelRules(built_app.AppTest):
             self.await_row("it", kernel="First", priority=0)
             self.tell(it, "sum 0\n")
             self.await_row("it", kernel="Sum", priority=7)
-            self.tell(it, "sum 0\n")  # now it may ask others: with the highest launch priority
+            self.tell(it, "sum 0\n")  # now the program may ask others, so it launches with the highest priority
             said = self.end_after_two(it)
             self.assertRegex(said, " [12] with priority")
             self.assertRegex(self.end(other), " 0 with priority")

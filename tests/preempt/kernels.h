@@ -1,10 +1,10 @@
-// The bodies of the test programs' kernels, for the program as it is and for the hand-written
-// variants, which give host tests kernels that do not depend on the passes.
+// The bodies of the test programs' kernels. The programs use them as they are; hand-written variants
+// use the same bodies, so that tests of the host's side do not depend on the compiler's passes.
 #pragma once
 
 #include <cstdint>
 
-/// Everything that distinguishes a block of the program from one of a variant.
+/// What a body must not read from the built-in variables, which differ in a variant.
 struct Block {
   uint3 index;
   dim3 grid;
@@ -23,7 +23,7 @@ __device__ inline void FoldBlock(const Block& block, uint32_t* runs, uint32_t* v
   }
 }
 
-/// Folds, and notes the SM that it ran on.
+/// As FoldBlock, and writes down the SM on which it ran.
 __device__ inline void WhereBlock(const Block& block, uint32_t* runs, uint32_t* value, uint32_t tag,
                                   int rounds, uint32_t* where) {
   FoldBlock(block, runs, value, tag, rounds);
@@ -32,14 +32,14 @@ __device__ inline void WhereBlock(const Block& block, uint32_t* runs, uint32_t* 
   if (threadIdx.x == 0) where[block.index.x] = sm;
 }
 
-/// What the host and the blocks of a paced kernel tell each other: host memory.
+/// Host memory through which the host and the blocks of a paced kernel communicate.
 struct Pace {
-  uint32_t open;   ///< bit n: blocks on SM n run to their end; others hold their SM
+  uint32_t open;   ///< bit n: blocks on SM n run to their end; others wait, and so hold their SM
   uint32_t begun;  ///< blocks that began
-  uint32_t ended;  ///< of these, that hold no more
+  uint32_t ended;  ///< of these, blocks that no longer hold an SM
 };
 
-/// Folds and notes its SM once that is open.
+/// Waits until its SM is open, then does as WhereBlock.
 __device__ inline void PacedBlock(const Block& block, uint32_t* runs, uint32_t* value, uint32_t tag,
                                   uint32_t* where, Pace* pace) {
   uint32_t sm;
@@ -53,17 +53,18 @@ __device__ inline void PacedBlock(const Block& block, uint32_t* runs, uint32_t* 
   WhereBlock(block, runs, value, tag, 1, where);
 }
 
-/// When operations of a program ran, by a clock that each step of them moves on; device memory.
-constexpr uint32_t kStamped = 64;
+/// When the operations of a program ran, by a clock that each of their steps advances. In device
+/// memory; indexed by operation.
+constexpr uint32_t kStamped = 64;  ///< operations, at most
 struct Stamps {
   uint32_t clock;
   uint32_t begun[kStamped];   ///< of a launch: when its first block began; at first UINT32_MAX
-  uint32_t ended[kStamped];   ///< and when its last one ended
-  uint32_t blocks[kStamped];  ///< that ran
+  uint32_t ended[kStamped];   ///< of a launch: when its last block ended
+  uint32_t blocks[kStamped];  ///< of a launch: blocks that ran
   uint32_t copied[kStamped];  ///< of a copy: the clock that it saw
 };
 
-/// Notes when it ran as a block of operation `op`.
+/// Stamps its begin and its end, as a block of operation `op`.
 __device__ inline void StampBlock(const Block&, Stamps* stamps, uint32_t op, int rounds) {
   if (threadIdx.x == 0) atomicMin(&stamps->begun[op], atomicAdd(&stamps->clock, 1u));
   uint32_t x = threadIdx.x;
@@ -74,14 +75,14 @@ __device__ inline void StampBlock(const Block&, Stamps* stamps, uint32_t op, int
   atomicMax(&stamps->ended[op], atomicAdd(&stamps->clock, 1u));
 }
 
-/// What the host and the blocks of a kernel in slices tell each other: host memory.
+/// Host memory through which the host and the blocks of a sliced kernel communicate.
 struct Steps {
-  uint32_t open;   ///< 0: block 0 holds its slice
+  uint32_t open;   ///< 0: block 0 waits, and so its slice does not end
   uint32_t begun;  ///< blocks that began
 };
 
-/// Counts itself; block 0 holds its slice until the host lets it go. Some threads leave before a
-/// warp operation, which is why the passes make no preemptible form of it.
+/// Counts its runs; block 0 waits until the host opens `steps`. Some threads leave before a warp
+/// operation, which is why the passes make no preemptible variant of the kernel.
 __device__ inline void StepBlock(const Block& block, uint32_t* runs, Steps* steps) {
   if (threadIdx.x > 16) return;
   if (threadIdx.x == 0) {

@@ -20,7 +20,7 @@ WAYS = ("module", "library", "data")
 
 class LoadedFiles(built_app.AppTest):
     def launches(self, how, file):
-        """What the launch path says of the program's launch."""
+        """What the log says about the form of the program's launch."""
         job = self.bed.start("cupola", "it", [self.folder + "loaded_app", how, file])
         self.addCleanup(job.kill)
         code, out = job.finish(LIMIT)
@@ -29,7 +29,7 @@ class LoadedFiles(built_app.AppTest):
 
     def test_variants_of_files(self):
         for name in ("loaded.ptx", "loaded.fatbin"):
-            file = os.path.join(self.bed.folder, name)  # not where it was when it was built
+            file = os.path.join(self.bed.folder, name)  # a copy in another place than the file that was built
             shutil.copy(self.folder + name, file)
             with self.bed.arbiter(corun.config("hpf", {})):
                 for how in WAYS:

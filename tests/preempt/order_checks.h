@@ -1,5 +1,5 @@
-// Programs whose work says in which order it ran (order_app.cu), while they are asked to yield and
-// let go. One thread.
+// Checks of programs whose work records the order in which it ran (order_app.cu), while the programs
+// are asked to yield and let go. One thread.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,8 @@
 
 namespace cupola::preempt_test {
 
-/// Asks and lets go by seed until the program has ended. What went wrong, "" = nothing.
+/// Asks the program to yield and lets it go, at moments of `seed`, until it has ended. Returns what
+/// went wrong, "" = nothing.
 inline std::string AskBySeed(Program* program, const BoardFile& board, uint64_t seed,
                              std::chrono::milliseconds limit) {
   std::mt19937_64 random(seed);
@@ -29,8 +30,8 @@ inline std::string AskBySeed(Program* program, const BoardFile& board, uint64_t 
   return program->Wait() == 0 ? "" : program->output();
 }
 
-/// A program of random operations, with gates and without. What went wrong, "" = nothing; `stops`:
-/// its launches that were stopped are added.
+/// A program of random operations, without gates for even seeds and with gates for odd ones. Returns what went
+/// wrong, "" = nothing. Adds the number of its preemptions to `*stops`.
 inline std::string RandomOrder(const std::string& library, uint64_t seed,
                                std::chrono::milliseconds limit = kLimit,
                                uint64_t* stops = nullptr) {
@@ -44,8 +45,8 @@ inline std::string RandomOrder(const std::string& library, uint64_t seed,
   return wrong.empty() ? "" : "seed " + std::to_string(seed) + ": " + wrong;
 }
 
-/// A program that is held at its first launch, which it is to wait for before it is "done", and then
-/// asked by seed. "many": more launches behind each other than there are slots.
+/// A program that is held at its first launch, for which it must wait before it says "done"; then
+/// AskBySeed. Scenario "many": more launches behind each other than there are control slots.
 inline std::string HeldAtFirst(const std::string& library, const std::string& scenario,
                                const std::string& stream, uint64_t seed,
                                std::chrono::milliseconds limit = kLimit) {
@@ -60,8 +61,8 @@ inline std::string HeldAtFirst(const std::string& library, const std::string& sc
   return AskBySeed(&program, board, seed, limit);
 }
 
-/// A launch while another thread waits for one that is stopped, for `held` by then: it is to be
-/// preemptible too. What the program said otherwise, "" = nothing.
+/// A launch while another thread has waited for `held` for a stopped launch: it must be preemptible
+/// too, and must not wait. Returns what the program said if it is not so, "" = nothing.
 inline std::string LaunchBesideAWait(const std::string& library, std::chrono::milliseconds held,
                                      std::chrono::milliseconds limit = kLimit) {
   const BoardFile board;
@@ -78,8 +79,8 @@ inline std::string LaunchBesideAWait(const std::string& library, std::chrono::mi
   return good ? "" : program.output();
 }
 
-/// A thread puts work on the stream where another's launch has no guard yet, for long. What went
-/// wrong, "" = nothing.
+/// A thread puts work on a stream in which another thread's launch has no guard yet; STRICT_GUARD_MS
+/// makes that time long. Returns what went wrong, "" = nothing.
 inline std::string BetweenLaunchAndGuard(const std::string& library, const std::string& stream,
                                          uint64_t seed) {
   const BoardFile board;
@@ -88,7 +89,7 @@ inline std::string BetweenLaunchAndGuard(const std::string& library, const std::
   return AskBySeed(&program, board, seed, kLimit);
 }
 
-/// What the driver says of its hardware queues.
+/// What the strict driver says about its hardware queues.
 inline std::string Queues(const std::string& library,
                           std::map<std::string, std::string> environment = {}) {
   environment.insert({{"LD_PRELOAD", library}, {"STRICT_TELLS_QUEUES", "1"}});
@@ -100,7 +101,7 @@ inline std::string Queues(const std::string& library,
       found == std::string::npos ? 0 : found);
 }
 
-/// Streams that come behind others while a thread copies. What went wrong, "" = nothing.
+/// Streams are put behind others while a thread copies. Returns what went wrong, "" = nothing.
 inline std::string JoinsBySeed(const std::string& library, const std::string& stream, uint64_t seed,
                                std::chrono::milliseconds limit = kLimit) {
   const BoardFile board;

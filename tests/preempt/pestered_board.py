@@ -1,4 +1,4 @@
-"""A board in a file, for a program of one process, and somebody who asks that to yield all the time. Standard
+"""A board in a file, for a program of one process, and a requester that asks it to yield all the time. Standard
 library only."""
 import contextlib
 import mmap
@@ -29,7 +29,7 @@ class Board:
         struct.pack_into("<I", self.memory, SLOT + WAKE, (wake + 1) & 0xFFFFFFFF)
 
     def has_answered(self):
-        """Whether the process says that it has yielded. Means something while it is asked."""
+        """Whether the process says that it has yielded. Only meaningful while it is asked."""
         return struct.unpack_from("<I", self.memory, SLOT + STOPPED)[0] == 1
 
     def has_demand(self):
@@ -42,7 +42,7 @@ class Board:
 
 @contextlib.contextmanager
 def pestering(board, seconds=0.0004):
-    """Asks the process of slot 0 to yield, and lets it go, so often, until the block ends."""
+    """Asks the process of slot 0 to yield and lets it go, again and again, until the `with` block ends."""
     over = threading.Event()
 
     def pester():

@@ -1,7 +1,8 @@
-// What a program does whose kernel is to leave some SMs only (FLEP's spatial preemption), on the
-// four SMs of the simulated device. Each check says what went wrong, "" = nothing; the same checks
-// find planted bugs. Blocks hold their SMs until they are let go, so that nothing depends on how
-// fast anybody is: what is awaited comes, or the agent has looked often enough. One thread.
+// Checks of a program whose kernel is to leave only some SMs (FLEP's spatial preemption), on the four
+// SMs of the simulated device. Each check returns what went wrong, "" = nothing; tests with planted
+// bugs use the same checks. Blocks hold their SMs until they are let go, so that nothing depends on
+// how fast anything runs: a check waits until something comes, or until the agent has looked often
+// enough. One thread.
 #pragma once
 
 #include <array>
@@ -17,24 +18,24 @@ namespace cupola::preempt_test {
 
 inline constexpr uint32_t kSpatialBlocks = 6000, kSmallLaunches = 60;  ///< as preempt_app has them
 inline constexpr uint32_t kSms = 4;
-inline constexpr uint32_t kWorkers = 8 * kSms;  ///< as many blocks hold their SMs where all do
-/// After a change it takes the agent one look to see it, and one more until all have left.
+inline constexpr uint32_t kWorkers = 8 * kSms;  ///< blocks that hold SMs when all SMs are held
+/// More looks of the agent than it needs after a change: one to see it, and one until all have left.
 inline constexpr uint32_t kLooks = 4;
-inline constexpr uint32_t kOther = 5;  ///< a slot of the board
+inline constexpr uint32_t kOther = 5;  ///< board slot of another requester
 
-/// Its policy may ask for some SMs only.
+/// A board whose policy may ask for some SMs only.
 struct SpatialBoardFile : BoardFile {
   SpatialBoardFile() { view().header().spatial.store(1); }
 };
 
-/// One program with a kernel that notes where its blocks ran, ready to launch it.
+/// A program that is ready to launch a kernel which records on which SMs its blocks ran.
 struct SpatialRun {
   SpatialBoardFile board;
   Program program;
-  uint32_t commands = 0;  ///< that the program is to answer
+  uint32_t commands = 0;  ///< commands so far to which the program answers
 
-  /// "alone": an SM has room for one of its blocks. `queues`: of the hardware's, for its stream, the
-  /// legacy stream, what the driver does by itself, and resumes.
+  /// `blocks` "alone": an SM has room for one of its blocks only. `queues`: number of hardware queues,
+  /// for its stream, the legacy stream, what the driver does by itself, and resumes.
   explicit SpatialRun(const std::string& library, const std::string& blocks = "",
                       const std::string& queues = "32")
       : board(),
@@ -44,7 +45,7 @@ struct SpatialRun {
     if (!program.Await("ready")) ADD_FAILURE() << program.output();
   }
   void Ask(uint32_t bound) const { sched::SetRequest(board.view(), 0, sched::kDaemonBit, bound); }
-  /// Another process with work, that may ask the program.
+  /// Asks as another process that has work and may ask the program to yield.
   void AskAsOther(uint32_t bound) const {
     sched::BoardSlot& other = board.view().slot(kOther);
     other.state.store(static_cast<uint32_t>(sched::SlotState::kLive));
@@ -53,7 +54,7 @@ struct SpatialRun {
     other.demand.store(1);
     sched::SetRequest(board.view(), 0, kOther, bound);
   }
-  /// On SMs of this mask blocks run to their end; on others they hold until these are open too.
+  /// Opens the SMs of this mask: blocks on them run to their end. On others they hold their SM.
   void Open(uint32_t mask) { program.Tell("open " + std::to_string(mask) + "\n"); }
   void Launch(uint32_t open) {
     Open(open);
@@ -64,12 +65,13 @@ struct SpatialRun {
     program.Tell(which + (" " + std::to_string(count)) + "\n");
     if (!program.Await("reached " + std::to_string(++commands))) ADD_FAILURE() << program.output();
   }
-  /// A kernel of which a worker for every place of every SM holds it, `workers` in all.
+  /// Launches the kernel and waits until `workers` workers, one for each place of each SM, hold theirs.
   void LaunchHeld(uint32_t workers = kWorkers) {
     Launch(0);
     AwaitBlocks("held", workers);
   }
-  /// It is stopped as a whole, let go, and as many hold it again. False: it does not stop.
+  /// Stops the launch as a whole, lets it go, and waits until `workers` workers hold SMs again. False:
+  /// it does not stop.
   bool StopAndResume(uint32_t workers) {
     Ask(runtime::kAllSms);
     Open(0b1111);
@@ -79,7 +81,7 @@ struct SpatialRun {
     AwaitBlocks("held", workers);
     return true;
   }
-  /// What is to come comes before the process ends.
+  /// Waits until the condition holds for the program's board slot. False: the program ended first.
   template <typename Condition>
   bool AwaitOf(Condition condition) {
     (void)AwaitTrue([&] { return condition(board.slot()) || program.HasEnded(); });
@@ -92,9 +94,10 @@ struct SpatialRun {
     return AwaitOf(
         [count](const sched::BoardSlot& slot) { return slot.preemptions.load() >= count; });
   }
-  /// The agent looks as often as that, of its own accord, or until the condition holds: whether it
-  /// does then. A look publishes the number of launches, the last of all that it does; the first
-  /// may have begun before the call.
+  /// Waits until the agent has looked `looks` times of its own accord, or until the condition holds.
+  /// Returns whether it holds then. A look is noticed because the last thing that the agent does in
+  /// one is to publish the number of launches; one more look is awaited since the first one may have
+  /// begun before the call.
   template <typename Condition>
   bool HoldsWithin(uint32_t looks, Condition condition) {
     constexpr uint64_t kNoLook = UINT64_MAX;
@@ -110,7 +113,7 @@ struct SpatialRun {
     return HoldsWithin(
         looks, [count](const sched::BoardSlot& slot) { return slot.resumes.load() >= count; });
   }
-  /// Lets all blocks run. "", or what was wrong with how the program ended.
+  /// Lets all blocks run. Returns what was wrong with how the program ended, "" = nothing.
   std::string End() {
     program.Tell("end 0\n");
     if (const int code = program.Wait(); code != -1) {
@@ -118,7 +121,7 @@ struct SpatialRun {
     }
     return "it hangs";
   }
-  /// Blocks that ran on SMs below `bound`.
+  /// Number of blocks that ran on SMs below `bound`, after End; UINT32_MAX: the program did not say.
   uint32_t BlocksBelow(uint32_t bound) {
     std::array<unsigned, 4> counts{};
     const size_t at = program.output().find("SMs: ");
@@ -133,19 +136,19 @@ struct SpatialRun {
   }
 };
 
-/// What a check says of a run in which it came too late to see anything; it may be made again.
+/// How a check's result begins if the check came too late to see anything; it may be made again.
 inline const std::string kLate = "late: ";
 
-/// The request stands from before the launch until its end: other SMs do the work.
+/// The request stands from before the launch until its end: only other SMs do the work.
 inline std::string StandingRequest(const std::string& library) {
   SpatialRun run(library);
   const auto has_not_left = [](const sched::BoardSlot& slot) { return slot.stopped.load() == 0; };
   run.Ask(2);
   if (!run.AwaitStopped()) return "it never said that it had nothing there";
   run.Launch(0b0011);
-  run.AwaitBlocks("held", 1);  // on the others: it cannot end
+  run.AwaitBlocks("held", 1);  // on SMs that are not open, so the launch cannot end
   if (!run.AwaitPreemptions(1)) return "no preemption was counted";
-  // Its workers looked before they began.
+  // No worker is on the SMs to be left, since workers look for a request before they begin.
   if (run.HoldsWithin(kLooks, has_not_left)) return "it said that it had not left";
   if (const std::string wrong = run.End(); !wrong.empty()) return wrong;
   if (has_not_left(run.board.slot())) return "it said that it had not left";
@@ -153,7 +156,7 @@ inline std::string StandingRequest(const std::string& library) {
   return below <= kSpatialBlocks / 8 ? "" : "too many blocks below: " + std::to_string(below);
 }
 
-/// Asked in the middle, then let go: the workers that left come back.
+/// The program is asked in the middle and then let go: the workers that left come back.
 inline std::string AskedAndLetGo(const std::string& library) {
   SpatialRun run(library);
   run.LaunchHeld();
@@ -164,15 +167,15 @@ inline std::string AskedAndLetGo(const std::string& library) {
     if (!run.AwaitStopped()) return "nobody left";
     run.Open(0);
     run.board.Release();
-    // The agent waits until two of its looks find as many away.
+    // The agent waits until two of its looks in a row find equally many workers away.
     if (!run.ResumesWithin(kWorkers + kLooks, resumes + 1)) return "nobody came back";
     if (!run.AwaitStopped(0)) return "it never said that it was back";
   }
   return run.End();
 }
 
-/// Stopped as a whole and resumed, then asked for some SMs: who leaves these comes back beside the
-/// others.
+/// The launch is stopped as a whole and resumed, and then asked for some SMs: the workers that leave
+/// these come back beside the others.
 inline std::string AskedAfterAStop(const std::string& library) {
   SpatialRun run(library);
   run.LaunchHeld();
@@ -186,9 +189,10 @@ inline std::string AskedAfterAStop(const std::string& library) {
   return run.End();
 }
 
-/// Stopped as a whole and resumed, then asked for one SM after the other: who leaves one comes back
-/// beside all that were resumed before, as often as there are streams for `resumes`; others when
-/// those end. One worker an SM: nobody leaves later than others.
+/// The launch is stopped as a whole and resumed, and then asked for one SM after the other. A worker
+/// that leaves comes back beside all that were resumed before, as long as there are hardware queues
+/// for `resumes` resumes; after that only when an earlier one ends. There is one worker for each SM,
+/// so that no worker of an SM leaves later than another.
 inline std::string LeftOneAfterTheOther(const std::string& library, uint32_t resumes) {
   SpatialRun run(library, "alone", std::to_string(3 + resumes));
   run.LaunchHeld(kSms);
@@ -214,7 +218,7 @@ inline std::string LeftOneWithoutAQueue(const std::string& library) {
   return LeftOneAfterTheOther(library, 1);
 }
 
-/// A second requester needs more SMs: these are left too.
+/// A second requester needs more SMs: the launch leaves these too.
 inline std::string WidenedRequest(const std::string& library) {
   SpatialRun run(library);
   run.LaunchHeld();
@@ -228,7 +232,7 @@ inline std::string WidenedRequest(const std::string& library) {
   return below <= kSpatialBlocks / 8 ? "" : "too many blocks below: " + std::to_string(below);
 }
 
-/// A second requester needs the whole GPU; when it has ended the rest goes on beside the first.
+/// A second requester needs the whole GPU; when it has ended, the launch goes on beside the first one.
 inline std::string SecondRequester(const std::string& library) {
   SpatialRun run(library);
   run.LaunchHeld();
@@ -240,7 +244,7 @@ inline std::string SecondRequester(const std::string& library) {
   if (!run.AwaitPreemptions(2)) return "no stop";
   const uint64_t resumes = run.board.slot().resumes.load();
   if (run.ResumesWithin(kLooks, resumes + 1)) return "it ran on all the same";
-  // As the daemon does when the second has ended.
+  // What the daemon does when the second requester has ended.
   run.board.slot().yield_sm_bound.store(1);
   sched::ClearRequest(run.board.view(), 0, kOther);
   if (!run.ResumesWithin(kLooks, resumes + 1)) return "it did not go on";
@@ -250,7 +254,8 @@ inline std::string SecondRequester(const std::string& library) {
   return below <= kSpatialBlocks / 8 ? "" : "too many blocks below: " + std::to_string(below);
 }
 
-/// Without a request the SMs below run their part: here all that the others do not hold.
+/// Without a request the SMs below the bound run their part: here all blocks that do not hold the
+/// other SMs.
 inline std::string NothingAsked(const std::string& library) {
   SpatialRun run(library);
   run.LaunchHeld();
@@ -261,7 +266,7 @@ inline std::string NothingAsked(const std::string& library) {
   return below == kSpatialBlocks - kWorkers / 2 ? "" : "blocks below: " + std::to_string(below);
 }
 
-/// Launches of one block, on the very SMs that are to be left: they go on elsewhere, at once.
+/// Launches of one block come on the very SMs that are to be left: they go on elsewhere, at once.
 inline std::string SmallLaunches(const std::string& library) {
   const BoardFile board;
   sched::SetRequest(board.view(), 0, sched::kDaemonBit, 3);
@@ -277,7 +282,7 @@ inline std::string SmallLaunches(const std::string& library) {
              : kLate + "its launches took too long";
 }
 
-/// A check that has come in time, or has come too late five times.
+/// Makes the check again, up to five times in all, as long as it comes too late.
 inline std::string InTime(std::string (*check)(const std::string& library),
                           const std::string& library) {
   std::string said = check(library);

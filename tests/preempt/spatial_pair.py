@@ -63,17 +63,17 @@ class SpatialPair(built_app.AppTest):
         return counts
 
     def end(self, job):
-        """Its output from here on; it must end well."""
+        """Lets the program end, which it must do well. Returns its output from here on."""
         code, out = job.finish(LIMIT)
         self.assertEqual(code, 0, job.err)
         return out
 
     def command(self, job, text):
-        """What preempt_app says of "paced"."""
+        """Gives preempt_app a command of its scenario "paced" and returns the answer."""
         job.process.stdin.write(text.encode() + b"\n")
 
     def launch_paced(self, job, mask):
-        """Its blocks hold SMs that are not in the mask."""
+        """Launches the paced kernel, whose blocks hold the SMs that are not in the mask."""
         self.command(job, f"open {mask}")
         self.expect(job, "kernel launched")
 
@@ -85,12 +85,12 @@ class SpatialPair(built_app.AppTest):
         return self.end(job)
 
     def client(self, job):
-        """What the arbiter says of it."""
+        """What the arbiter shows of the program."""
         clients = [c for gpu in ask(self.bed, command="show")["gpus"] for c in gpu["clients"]]
         return next(c for c in clients if c["pid"] == job.process.pid)
 
     def becomes(self, job, condition, seconds=LIMIT):
-        """Whether what the arbiter says of it comes to be so."""
+        """Waits until what the arbiter shows of the program satisfies the condition. False: it does not in time."""
         deadline = corun.time.monotonic() + seconds
         while not condition(self.client(job)):
             if corun.time.monotonic() > deadline:
@@ -102,7 +102,7 @@ class SpatialPair(built_app.AppTest):
         return self.start_ready("cupola", "high", "hold")
 
     def hold(self, high):
-        """Its kernel runs from here on."""
+        """Starts the program's kernel, which runs when this returns."""
         self.launch(high)
         self.assertTrue(self.becomes(high, lambda client: client["active"]), self.client(high))
 

@@ -1,5 +1,5 @@
-// What the tests that stop programs share: the board, which the test owns as the arbiter would, and
-// programs under the library on the simulated device. One thread.
+// Shared by the tests that stop programs: a board, which the test owns as the arbiter would, and
+// programs that run with the preloaded library on the simulated device. One thread.
 #pragma once
 
 #include <array>
@@ -72,7 +72,7 @@ class Program {
         {"CUPOLA_BUNDLE", CUPOLA_TEST_BUNDLE}, {"CUPOLA_PREEMPT", "always"},
         {"CUPOLA_GATE_EVERY", "0"}, {"CUPOLA_LOG", "info"}, {"PATH", "/usr/bin:/bin"},
         {"CUDA_DEVICE_MAX_CONNECTIONS", "32"},
-        {"CUPOLA_WAIT_LIMIT_MS", "0"}};  // what is to wait waits for ever
+        {"CUPOLA_WAIT_LIMIT_MS", "0"}};  // a wait of Cupola's never gives up
     for (const auto& [name, value] : more) environment[name] = value;
     pid_ = fork();
     if (pid_ == 0) {
@@ -169,7 +169,7 @@ bool AwaitTrue(Condition condition) {
   return false;
 }
 
-// Time in which a wrong call would reach the driver. Nothing relies on it being long enough.
+// Gives a wrong call time to reach the driver. No test relies on the time being long enough.
 inline void GiveTimeToGoWrong() { std::this_thread::sleep_for(std::chrono::milliseconds(15)); }
 
 inline std::vector<std::string> App(std::vector<std::string> arguments) {

@@ -208,7 +208,7 @@ void NoteRecord(const void* what, CUstream stream) {
 }
 
 /// What blocking streams come behind all of them do, with a copy on the legacy stream between.
-void NoteWait(CUstream stream, const void* what) {
+void MeasureWait(CUstream stream, const void* what) {
   const std::lock_guard lock(mutex);
   DropReached();
   const std::set<uint64_t>& behind = recorded[what];
@@ -407,12 +407,12 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-  NoteWait(stream, event);
+  MeasureWait(stream, event);
   return Forward("cuStreamWaitEvent", stream, event, flags);
 }
 
 CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
-  NoteWait(stream, graph);
+  MeasureWait(stream, graph);
   NoteRecord(graph, stream);
   return Forward("cuGraphLaunch", graph, stream);
 }

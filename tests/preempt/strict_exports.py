@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes strict_exports.S for the strict driver: strict_exports.py CLASSES.def OUT OWN...
+"""Writes strict_exports.S for the strict driver: strict_exports.py CALLS.def OUT OWN...
 
 Every export forwards to the simulated driver; calls classed kMayWait pass strict_enter and
 strict_leave (strict_driver.cpp). OWN are those that strict_driver.cpp defines itself.
@@ -8,8 +8,8 @@ import pathlib
 import re
 import sys
 
-classes, out, own = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), set(sys.argv[3:])
-calls = re.findall(r"^CUPOLA_CALL\((\w+), (\w+)\)", classes.read_text(), re.M)
+table, out, own = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), set(sys.argv[3:])
+calls = re.findall(r"^CUPOLA_CALL\((\w+), (\w+)", table.read_text(), re.M)
 lines = ["    .text"]
 for index, (name, kind) in enumerate(calls):
     if name in own:

@@ -1,6 +1,6 @@
-// With STRICT_LOCKS in the environment a call of the strict driver that may wait keeps other
-// threads' launches, stream waits, writes and queries, and calls that may wait out until it returns,
-// as one that waits behind a guard does on an H200 (docs/preemption.md). Any thread.
+// The lock of the strict driver. With STRICT_LOCKS in the environment a waiting call keeps other
+// threads out until it returns: their launches, stream waits, writes, queries and waiting calls. A
+// call that waits behind a guard does the same on an H200 (docs/preemption.md). Any thread.
 #pragma once
 
 #include <cstdlib>
@@ -16,12 +16,13 @@ inline bool Locks() {
   return locks;
 }
 
-/// Beside cuCtx-, cuStream- and cuEventSynchronize, while which launches come through.
+/// Whether a waiting call keeps others out: all but cuCtx-, cuStream- and cuEventSynchronize, during
+/// which launches come through.
 inline bool LocksOthersOut(const char* name) {
   return Locks() && std::strstr(name, "Synchronize") == nullptr;
 }
 
-/// A call that does not wait.
+/// Holds the lock for the time of a call that does not wait.
 class Call {
  public:
   Call() {

@@ -1,4 +1,4 @@
-// What the board of the strict driver's process says of it. Any thread.
+// What the strict driver reads on the board about its own process. Any thread.
 #pragma once
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 namespace strict {
 
-/// This process's place on the board; null: there is none.
+/// This process's board slot; null: there is no board.
 inline const cupola::sched::BoardSlot* Place() {
   static const cupola::sched::BoardSlot* const place = [] {
     const char* const path = std::getenv("CUPOLA_BOARD");
@@ -24,10 +24,10 @@ inline const cupola::sched::BoardSlot* Place() {
   return place;
 }
 
-/// Whether nothing that it has launched stops.
+/// Whether nobody may ask this process to yield (BeginNotNow), so that no launch of it stops.
 inline bool GoesOn() { return Place() != nullptr && Place()->not_now.load() != 0; }
 
-/// Whether it is asked.
+/// Whether this process is asked to yield.
 inline bool IsAsked() { return Place() != nullptr && Place()->yield_requests.load() != 0; }
 
 }  // namespace strict

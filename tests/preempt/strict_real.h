@@ -1,5 +1,5 @@
-// What the strict driver asks the driver beneath it, what it knows of calls by their names, and how it
-// ends. No state; any thread.
+// Helpers of the strict driver: calls to the driver beneath it, what it knows of calls by their names,
+// and how it ends the program at a violation. No state; any thread.
 #pragma once
 
 #include <cuda.h>
@@ -16,7 +16,7 @@
 
 namespace strict {
 
-// As measured: these return at once behind any guard, or wait in the driver without harm.
+// Calls that were measured to return at once behind any guard, or to wait in the driver without harm.
 inline constexpr const char* kHarmless[] = {
     "cuCtxSynchronize",   "cuCtxSynchronize_v2", "cuStreamSynchronize", "cuStreamSynchronize_ptsz",
     "cuEventSynchronize", "cuMemAlloc",          "cuMemAlloc_v2",       "cuMemAllocHost",
@@ -47,12 +47,13 @@ inline bool StartsWith(const char* text, const char* start) {
   return std::strncmp(text, start, std::strlen(start)) == 0;
 }
 
-/// Is of all contexts: for the two that it names, and the current one, are any.
+/// Whether a call copies between contexts. It may then concern any context: the two that it names, and
+/// the current one.
 inline bool IsCopyBetween(const char* name) {
   return StartsWith(name, "cuMemcpyPeer") || StartsWith(name, "cuMemcpy3DPeer");
 }
 
-/// It may end another context than the current one.
+/// Whether a call may end another context than the current one.
 inline bool MayEndContexts(const char* name) {
   for (const char* end : {"cuDevicePrimaryCtxReset", "cuDevicePrimaryCtxRelease", "cuCtxDestroy"}) {
     if (StartsWith(name, end)) return true;
@@ -94,14 +95,15 @@ inline void SleepAsTold(const char* name) {
   if (const char* const late_ms = std::getenv(name)) usleep(1000 * std::atoi(late_ms));
 }
 
-// MPS's control daemon has a pipe where a driver looks for it.
+// Whether MPS's control daemon has a pipe where a driver looks for it.
 inline bool IsUnderMps() {
   const char* const folder = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
   return folder != nullptr && access((std::string(folder) + "/control").c_str(), F_OK) == 0;
 }
 
-// One for each physical launch of a launch where processes share a context, as on the simulated
-// device with the first of these set, and where one that is to stop gets another beside it.
+// How many helper streams a context may have: one for each physical launch of a launch, if processes
+// share a context, as on the simulated device with CUPOLA_SIM_MPS, or if a physical launch that is to
+// stop may get another one beside it (STRICT_BESIDE); else one.
 inline uint32_t MostHelpers() {
   const bool has_many = std::getenv("CUPOLA_SIM_MPS") != nullptr || std::getenv("STRICT_BESIDE") != nullptr;
   return has_many ? cupola::runtime::kPhysicalLaunches : 1;
@@ -115,7 +117,7 @@ inline void TellPriority(const CUlaunchConfig* config) {
   }
 }
 
-// Launches may name a CUkernel.
+// The CUfunction that a launch names, which may be given as a CUkernel.
 inline const void* FunctionOf(const void* handle) {
   const auto get =
       reinterpret_cast<CUresult (*)(CUfunction*, CUkernel)>(Real("cuKernelGetFunction"));

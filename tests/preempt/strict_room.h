@@ -1,7 +1,7 @@
-// With STRICT_ROOM in the environment synchronous copies of the strict driver, copies of device memory and
-// memory that is set begin only when no kernel is there that holds all SMs, as a MasterKernel does: an
-// H100's driver has them wait so beside tasks that come without a pause (docs/launches-as-tasks.md, "Calls
-// that wait"). Any thread.
+// With STRICT_ROOM in the environment the strict driver begins synchronous copies, copies within device
+// memory and memory sets only when no kernel holds all SMs, as a MasterKernel does. An H100's driver has
+// them wait in this way beside tasks that come without a pause (docs/launches-as-tasks.md, "Calls that
+// wait"). Any thread.
 #pragma once
 
 #include <atomic>
@@ -14,11 +14,12 @@
 
 namespace strict {
 
-inline constexpr unsigned kHoldsAnSm = 32u << 10;  ///< bytes of dynamic shared memory
+/// A kernel with this many bytes of dynamic shared memory counts as one that holds all SMs.
+inline constexpr unsigned kHoldsAnSm = 32u << 10;
 inline constexpr int kRoomLooks = 50'000, kRoomLookUs = 100;
 
-inline std::atomic<CUstream> holder_stream{nullptr};
-inline std::atomic<uint64_t> holders{0};  ///< that were launched
+inline std::atomic<CUstream> holder_stream{nullptr};  ///< of the last such kernel
+inline std::atomic<uint64_t> holders{0};              ///< such kernels that were launched
 
 inline void NoteHolder(CUstream stream, unsigned shared) {
   if (shared < kHoldsAnSm) return;
@@ -31,7 +32,7 @@ inline bool NeedsRoom() {
   return needs_room;
 }
 
-/// Until the one that is there, if any, has left.
+/// Waits until the kernel that holds all SMs now, if any, has left. Ends the program if it stays.
 inline void AwaitRoom(const char* name) {
   const uint64_t before = holders.load();
   for (int look = 0; look < kRoomLooks; ++look) {
@@ -45,7 +46,8 @@ inline void AwaitRoom(const char* name) {
   Violation("starves beside a kernel that stays", name);
 }
 
-/// What the stream is given next begins with room.
+/// Has what the stream is given next begin only when there is room: puts a wait into the stream, which
+/// another thread ends.
 inline void BeginWithRoom(CUstream stream, const char* name) {
   if (!NeedsRoom()) return;
   constexpr size_t kGates = 1024;
@@ -69,13 +71,13 @@ inline void BeginWithRoom(CUstream stream, const char* name) {
   }).detach();
 }
 
-/// A call that may wait is entered.
+/// Called when a waiting call is entered.
 inline void EnterWithRoom(const char* name) {
   if (!NeedsRoom() || std::strstr(name, "Async") != nullptr) return;
   if (StartsWith(name, "cuMemcpyDtoH") || StartsWith(name, "cuMemcpyHtoD")) {
     AwaitRoom(name);
   } else if (StartsWith(name, "cuMemcpyDtoD_v2") || StartsWith(name, "cuMemset")) {
-    BeginWithRoom(nullptr, name);  // they return before it is over
+    BeginWithRoom(nullptr, name);  // these calls return before their work is over
   }
 }
 

@@ -41,7 +41,7 @@ class VariantChoice(built_app.AppTest):
 
 
     def start_sliced(self, label, command):
-        """Ready for its command."""
+        """Starts sliced_app and gives it its command."""
         job = self.bed.start("cupola", label, [self.folder + "sliced_app"])
         self.addCleanup(job.kill)
         self.assertEqual(job.await_line(LIMIT), "ready")

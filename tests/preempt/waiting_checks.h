@@ -1,5 +1,6 @@
-// What is looked at in programs that let themselves go on (waiting_app.cu): the call returns, each block runs
-// once, and nothing enters the driver that must not. "" or what was wrong. One thread.
+// Checks of programs whose launched work waits for the program itself (waiting_app.cu): the call must return, each
+// block must run once, and no call may enter the driver that must not. Each check returns what was wrong, "" =
+// nothing. One thread.
 #pragma once
 
 #include <map>
@@ -20,7 +21,7 @@ inline std::string HowItEnded(Program* program, std::chrono::seconds limit) {
   return code == 0 ? "" : "it ends with " + std::to_string(code) + ": " + program->output();
 }
 
-/// Nobody asks it. `limit_ms`: CUPOLA_WAIT_LIMIT_MS.
+/// The program goes on while nobody asks it to yield. `limit_ms`: CUPOLA_WAIT_LIMIT_MS.
 inline std::string GoesOn(const std::string& library, const std::vector<std::string>& arguments,
                           const std::string& limit_ms, std::chrono::seconds limit,
                           std::map<std::string, std::string> environment = {}) {
@@ -33,8 +34,8 @@ inline std::string GoesOn(const std::string& library, const std::vector<std::str
   return HowItEnded(&program, limit);
 }
 
-/// It is asked and let go at moments of `seed`, mostly for shorter than a wait of its own may be stuck, while
-/// its kernels' blocks wait for it; a worker of each looks for that all the time.
+/// The program is asked to yield and let go at moments of `seed`, mostly for shorter than a wait of Cupola's may be
+/// stuck, while its kernels' blocks wait for it. One worker of each kernel watches for a request all the time.
 inline std::string PollsBySeed(const std::string& library, const std::string& stream,
                                const std::string& call, uint64_t seed, std::chrono::seconds limit) {
   const BoardFile board;

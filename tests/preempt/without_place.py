@@ -35,7 +35,7 @@ class WithoutPlace(built_app.AppTest):
         return job
 
     def end(self, job):
-        """Launches another kernel; what the program says of that is right. What Cupola says."""
+        """Has the program launch another kernel and checks what it prints of that. Returns Cupola's log."""
         job.process.stdin.write(b"sum 0\nend 0\n")
         code, out = job.finish(LIMIT)
         self.assertEqual((code, out), (0, "2000 blocks ran once\n"), job.err)
@@ -49,7 +49,7 @@ class WithoutPlace(built_app.AppTest):
         return gpu["uuid"], {client["label"]: client for client in gpu["clients"]}
 
     def fill(self, uuid, count):
-        """So many other processes on the board."""
+        """Has `count` other processes join the board."""
         for _ in range(count):
             member = subprocess.Popen(
                 [self.build + "/bin/board_member", uuid], stdin=subprocess.PIPE,

@@ -1,5 +1,6 @@
-// A board without a daemon and a bundle, as files (CUPOLA_BOARD, CUPOLA_BUNDLE): what a program needs
-// to take part in preemption over the null driver `null_board`. Removed with the object; one thread.
+// A bundle, and a board without a daemon, as files (CUPOLA_BUNDLE, CUPOLA_BOARD): what a program needs
+// to take part in preemption over the null driver `null_board`. The files are removed with the object.
+// One thread.
 #pragma once
 
 #include <map>
@@ -9,13 +10,13 @@ namespace cupola::preload_test {
 
 class BoardFiles {
  public:
-  /// The bundle says that a kernel named `kernel`, without parameters, has a variant.
+  /// Makes the files. The bundle says that a kernel named `kernel`, without parameters, has a variant.
   explicit BoardFiles(const std::string& kernel);
   ~BoardFiles();
   BoardFiles(const BoardFiles&) = delete;
   BoardFiles& operator=(const BoardFiles&) = delete;
 
-  /// What makes a program use them, and `more`.
+  /// The environment that makes a program use the files, with `more` added.
   std::map<std::string, std::string> Environment(
       std::map<std::string, std::string> more = {}) const;
   /// Whether a program has said on the board that it wants the GPU.

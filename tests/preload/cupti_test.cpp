@@ -1,5 +1,5 @@
-// The CUPTI object over a fake libcupti and the simulated driver: what it writes down of launches.
-// Each case is a process of its own, as the object starts once.
+// Tests what the CUPTI object (intercept/cupti) records of launches, over a fake libcupti and the
+// simulated driver. Each case is a process of its own, because the object starts only once.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,5 @@
-// A libcupti that records nothing by itself: a test calls FakeCall and FakeKernel in place of a
-// driver. FAKE_CUPTI_BUSY: somebody else is its subscriber.
+// A libcupti for tests that records nothing by itself: the test calls FakeCall and FakeKernel in place
+// of the driver. With FAKE_CUPTI_BUSY in the environment it already has a subscriber.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -66,7 +66,7 @@ FAKE_EXPORT CUptiResult cuptiGetResultString(CUptiResult, const char** text) {
   return CUPTI_SUCCESS;
 }
 
-/// The driver is called: false where nobody asked for that callback.
+/// Acts as if the driver were called. False: nobody asked for that callback.
 FAKE_EXPORT bool FakeCall(uint32_t id, const void* params, const char* name,
                           uint32_t correlation) {
   if (callback == nullptr || !enabled[id % 1024]) return false;
@@ -81,7 +81,7 @@ FAKE_EXPORT bool FakeCall(uint32_t id, const void* params, const char* name,
   return true;
 }
 
-/// Two kernels have run: one nobody launched, and this one.
+/// Acts as if two kernels had run: one that nobody launched, and this one.
 FAKE_EXPORT bool FakeKernel(uint32_t correlation, uint64_t start, uint64_t end) {
   if (!records_kernels || request == nullptr) return false;
   uint8_t* buffer = nullptr;

@@ -1,5 +1,5 @@
-// A libcudart of tests: its launch calls check their arguments, tell who they are, and launch
-// through the driver like the real one. Built twice, as libcudart.so.12 and libcudart.so.13.
+// A libcudart for tests: its launch calls check their arguments, say which library they belong to, and
+// launch through the driver like the real one. Built twice, as libcudart.so.12 and libcudart.so.13.
 #include <cstddef>
 
 #include <cuda.h>
@@ -25,7 +25,7 @@ int LaunchOnDriver(const void* function, Dim3 grid, Dim3 block, void** arguments
 
 }  // namespace
 
-// Each answers with the version of its library, so that a caller sees whom it reached.
+// Each call answers with the version of its library, so that a caller sees which one it reached.
 #define LAUNCH(name)                                                                    \
   extern "C" __attribute__((visibility("default"))) int name(                           \
       const void* function, Dim3 grid, Dim3 block, void** arguments, size_t shared,     \

@@ -1,4 +1,5 @@
-// Who stands in front of whom: SONAME rules, entry points, older, newer and missing drivers.
+// Tests how programs find the driver with Cupola in front of it: SONAME rules, entry points, and older,
+// newer and missing drivers.
 #include <gtest/gtest.h>
 
 #include "tests/preload/preload_run.h"
@@ -70,7 +71,7 @@ TEST(Finding, AProgramLinkedWithTheDriverIsSeen) {
   EXPECT_EQ(outcome.records[0].list.size(), 3u);
 }
 
-// The environment leads to the library, but nothing is preloaded: it passes on what is called.
+// The environment leads to the library, but nothing is preloaded: the library passes all calls on.
 TEST(Finding, WithoutTheDoorTheLibraryOnlyPassesOn) {
   for (const RunOptions& program :
        {RunOptions{.command = {CUPOLA_LINKED_PROBE, "launch"}},
@@ -85,7 +86,7 @@ TEST(Finding, WithoutTheDoorTheLibraryOnlyPassesOn) {
   }
 }
 
-// By its path, past the door: the program has the driver itself, and goes on with it.
+// A program that opens the driver by its path, past the door, has the driver itself and goes on with it.
 TEST(Finding, ADriverThatWasLoadedPastTheDoorStays) {
   const Outcome outcome = RunProbe({"loaded-past", CUPOLA_NULL_DRIVER_LINK});
   ExpectGood(outcome);

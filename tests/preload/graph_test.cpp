@@ -1,4 +1,4 @@
-// Graphs and captures, as the records tell of them.
+// Tests what is recorded of graphs and captures.
 #include <gtest/gtest.h>
 
 #include "tests/preload/preload_run.h"

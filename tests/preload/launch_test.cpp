@@ -1,4 +1,4 @@
-// Launches: what is recorded of each form and door.
+// Tests what is recorded of launches, for each form of each launch call, and what a launch costs.
 #include <algorithm>
 #include <climits>
 #include <map>
@@ -173,8 +173,8 @@ TEST(Launch, TheFastPathIsQuietWithoutRecordsAndWithCallTimes) {
                         .environment = {{"CUPOLA_TIMING", "host"}}}).exit_code, 0);
 }
 
-// The same in a process that takes part in preemption: launches that go out plain, being short or
-// without a variant. The agent is another thread.
+// The same in a process that takes part in preemption, for launches that are plain because they are
+// short or have no variant. The agent is another thread.
 TEST(Launch, TheFastPathIsQuietUnderABoard) {
   const BoardFiles files("kernel");
   const auto run = [&](const char* what, bool record) {
@@ -190,7 +190,7 @@ TEST(Launch, TheFastPathIsQuietUnderABoard) {
   EXPECT_EQ(run("syscall", false), 128 + 31);
 }
 
-// A variant and its guard: two locks that nobody else wants, no more.
+// A preemptible launch and its guard take two locks, for which no other thread waits, and no more.
 TEST(Launch, AGuardedLaunchIsQuietButForItsLocks) {
   const BoardFiles files("kernel");
   const auto run = [&](const char* what, const char* most_locks) {
@@ -205,7 +205,7 @@ TEST(Launch, AGuardedLaunchIsQuietButForItsLocks) {
   EXPECT_EQ(run("malloc", "3"), 1);
 }
 
-// Instructions, not nanoseconds: they do not depend on what else the machine does.
+// Counts instructions, not nanoseconds, since they do not depend on what else the machine does.
 TEST(Launch, TheFastPathIsShort) {
   struct Path {
     const char* what;
@@ -228,7 +228,7 @@ TEST(Launch, TheFastPathIsShort) {
 // 110 more: the least of a few launches is the path.
 TEST(Launch, TheFastPathIsShortUnderABoard) {
   struct Path {
-    const char* kernel;  ///< that has a variant; the probe launches "kernel"
+    const char* kernel;  ///< the kernel that has a variant; the probe launches "kernel"
     const char* mode;
     int most;
   };

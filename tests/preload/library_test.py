@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks the door, libcupola.so, and the library behind it as files, and classes.def against the toolkit's
+"""Checks the door, libcupola.so, and the library behind it as files, and calls.def against the toolkit's
 stub library.
 
-usage: library_test.py libcupola.so libcupola/libcuda.so.1 classes.def hooks.def [stub libcuda.so]
+usage: library_test.py libcupola.so libcupola/libcuda.so.1 calls.def hooks.def [stub libcuda.so]
 """
 import pathlib
 import re
@@ -20,7 +20,6 @@ EVERYWHERE = {
     "memmove", "memset", "mmap", "mprotect", "munmap", "open", "poll", "pthread_sigmask", "read", "realpath",
     "sched_yield", "sigaddset", "sigemptyset", "sigismember", "sigpending", "sigtimedwait", "snprintf", "stat", "strchr",
     "strcmp", "strcpy", "strcspn", "strlen", "strncmp", "strnlen", "strrchr", "syscall", "write"}
-CLASSES = {"kPure", "kStreamOrdered", "kMayWait"}
 
 
 def output(*command):
@@ -37,7 +36,7 @@ def needed(library):
 
 
 def faults_of_door(door):
-    """Whatever would keep the door out of a program, or be seen by one that does without CUDA."""
+    """Faults of the door: whatever would keep it out of a program, or be noticed by a program without CUDA."""
     if exports(door) != DOOR:
         yield f"the door exports {sorted(exports(door) ^ DOOR)}"
     if needed(door) - ALLOWED:
@@ -54,8 +53,22 @@ def faults_of_door(door):
         yield f"the door needs what not every C library has: {sorted(strong - EVERYWHERE)}"
 
 
+def faults_of_rows(calls, exported, toolkit):
+    """Where the rows of calls.def differ from what our library exports beside LIBRARY and, unless it is None,
+    from what the toolkit's library exports."""
+    rows = set(re.findall(r"^CUPOLA_CALL\((\w+),", calls, re.M))
+    yield from (f"{name}: exported, and no row in calls.def" for name in sorted(exported - LIBRARY - rows))
+    yield from (f"{name}: a row in calls.def, and not exported" for name in sorted(rows - exported))
+    if toolkit is None:
+        return
+    yield from (f"{name}: exported by the toolkit's library, and no row in calls.def"
+                for name in sorted(toolkit - rows))
+    yield from (f"{name}: a row in calls.def, and not exported by the toolkit's library"
+                for name in sorted(rows - toolkit))
+
+
 def main():
-    door, library, classes_path, hooks_path = sys.argv[1:5]
+    door, library, calls_path, hooks_path = sys.argv[1:5]
     wrong = list(faults_of_door(door))
     dynamic = output("readelf", "-dW", library)
     if needed(library) - ALLOWED - {"ld-linux-x86-64.so.2"}:
@@ -65,28 +78,14 @@ def main():
     if "NODELETE" not in dynamic:
         wrong.append("it can be unloaded, under its own threads")
 
-    pairs = re.findall(r"^CUPOLA_CALL\((\w+), (\w+)\)", pathlib.Path(classes_path).read_text(),
-                       re.M)
-    classes = dict(pairs)
-    if len(pairs) != len(classes):
-        wrong.append("a call is classified twice")
-    wrong += [f"{name}: no class {kind}" for name, kind in pairs if kind not in CLASSES]
+    calls = pathlib.Path(calls_path).read_text()
     exported = exports(library)
-    if exported - set(classes) != LIBRARY:
-        others = (exported - set(classes)) ^ LIBRARY
-        wrong.append(f"exports besides the driver's calls: {sorted(others)}")
-    if set(classes) - exported:
-        wrong.append(f"classified, not exported: {sorted(set(classes) - exported)}")
+    wrong += [f"does not export {name}" for name in sorted(LIBRARY - exported)]
+    wrong += faults_of_rows(calls, exported, exports(sys.argv[5]) if len(sys.argv) > 5 else None)
     hooks = re.findall(r"^CUPOLA_(?:LAUNCH_)?HOOK\((\w+),", pathlib.Path(hooks_path).read_text(), re.M)
     if len(hooks) != len(set(hooks)):
         wrong.append("a hook is listed twice")
-    if len(sys.argv) > 5:
-        stub = exports(sys.argv[5])
-        wrong += [f"{name}: exported by the toolkit's library, not classified"
-                  for name in sorted(stub - set(classes))]
-        wrong += [f"{name}: classified, but the toolkit's library does not export it"
-                  for name in sorted(set(classes) - stub)]
-    print("\n".join(wrong) or f"{len(classes)} calls, all classified and exported")
+    print("\n".join(wrong) or f"{len(exported - LIBRARY)} calls, all with a row and exported")
     return 1 if wrong else 0
 
 

@@ -1,5 +1,5 @@
-// A program that was linked with the driver. "missing": where there is none it starts, and every call says so.
-// "launch": it launches three times.
+// A program that is linked with the driver. "missing": there is no driver; it starts all the same, and every call says
+// so. "launch": it launches three times.
 #include <cstring>
 
 #include <cuda.h>

@@ -26,16 +26,23 @@ struct Launch {
 struct Records {
   std::string executable;
   uint32_t pid = 0;
-  uint64_t tail = 0, dropped = 0, launches = 0, graph_launches = 0, graph_kernel_nodes = 0,
-           captured = 0;
-  uint64_t in_lanes = 0;     ///< of `launches`
-  std::vector<Launch> list;  ///< by the time of the call
+  // Counters of the file's header (RecordsHeader):
+  uint64_t tail = 0;
+  uint64_t dropped = 0;
+  uint64_t launches = 0;
+  uint64_t graph_launches = 0;
+  uint64_t graph_kernel_nodes = 0;
+  uint64_t captured = 0;
+  uint64_t in_lanes = 0;     ///< those of `launches` that are in lanes
+  std::vector<Launch> list;  ///< in the order of the calls' times
 };
 
+/// How a program ended and what it left.
 struct Outcome {
   int exit_code = -1;  ///< 128 + signal when killed
-  std::string out, err;
-  std::vector<Records> records;  ///< one per file, by file name
+  std::string out;     ///< standard output
+  std::string err;     ///< standard error
+  std::vector<Records> records;  ///< one per file, in the order of the files' names
 };
 
 struct RunOptions {
@@ -46,10 +53,11 @@ struct RunOptions {
   std::map<std::string, std::string> environment = {};
 };
 
-/// Runs to the end, at most 100 s. The folder of the records is made anew and removed after.
+/// Runs a program to its end, for at most 100 s. The folder of the records is made for this run and
+/// removed afterwards.
 Outcome RunProgram(const RunOptions& options);
 
-/// The probe in a scenario.
+/// Runs the probe (probe.h). `arguments`: the scenario and its arguments.
 Outcome RunProbe(std::vector<std::string> arguments, RunOptions options = {});
 
 }  // namespace cupola::preload_test

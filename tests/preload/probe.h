@@ -1,5 +1,5 @@
-// The program that the preload tests run under libcupola.so: one scenario each, by name. It finds
-// the driver as real programs do, checks what it sees, and says so by its exit code.
+// The probe: the program that the preload tests run under libcupola.so, each time in one scenario, by
+// name. It finds the driver as real programs do, checks what it sees, and reports by its exit code.
 #pragma once
 
 #include <cstdio>
@@ -38,7 +38,8 @@ using LaunchKernel = CUresult (*)(CUfunction, unsigned, unsigned, unsigned, unsi
 /// File of the shared object that holds `address`.
 std::string FileOf(const void* address);
 
-/// Runs the scenario; never returns if something in it is wrong. False: no such scenario.
+/// Each runs the scenario of this name; if something in it is wrong, the program ends. False: there is
+/// no such scenario.
 bool RunFindingScenario(const std::string& name, int argc, char** argv);
 bool RunLaunchScenario(const std::string& name, int argc, char** argv);
 bool RunGraphScenario(const std::string& name, int argc, char** argv);

@@ -1,4 +1,5 @@
-// Scenarios about who stands in front of whom: SONAME rules, entry points, older and newer drivers.
+// Scenarios of the probe about how a program finds the driver with Cupola in front of it: SONAME rules, entry points,
+// older and newer drivers.
 #include <cstring>
 #include <fstream>
 #include <thread>
@@ -29,7 +30,7 @@ bool IsMapped(const char* part) {
   return false;
 }
 
-// argv: ways to open the driver, each of which must give us.
+// argv: ways to open the driver, each of which must give Cupola's library.
 void OpenedAs(int argc, char** argv) {
   for (int i = 0; i < argc; ++i) {
     for (int mode : {RTLD_LAZY | RTLD_LOCAL, RTLD_NOW | RTLD_GLOBAL, RTLD_LAZY | RTLD_DEEPBIND,
@@ -56,10 +57,10 @@ void* AddressOf(const char* symbol, int version, cuuint64_t flags) {
   return function;
 }
 
-// What the returned pointer is: the hook of `export_name`, told from the others by its address.
+// Whether the returned pointer is the hook of `export_name`, judged by its address.
 bool IsHookOf(void* function, const char* export_name) {
   void* exported = Find<void*>(export_name);
-  if (function == exported) return true;  // calls that may wait: their entry looks further
+  if (function == exported) return true;  // waiting calls: what is given out is the export itself
   // The export is `endbr64; jmp hook`: follow the jump.
   const auto* code = static_cast<const unsigned char*>(exported) + 4;
   CHECK(code[0] == 0xE9 || code[0] == 0xEB);
@@ -104,7 +105,7 @@ void EntryPoints() {
   }
   CHECK(AddressOf("cuNoSuchCall", 13000, 0) == nullptr);
   CHECK(AddressOf("", 13000, 0) == nullptr);
-  void* plain = AddressOf("cuCtxGetLimit", 13000, 0);  // not hooked: the driver's own
+  void* plain = AddressOf("cuCtxGetLimit", 13000, 0);  // has no hook, so this is the driver's own
   CHECK(plain != nullptr && !IsOurs(plain));
   const void* table = nullptr;
   CUuuid uuid{};
@@ -112,7 +113,7 @@ void EntryPoints() {
   CHECK(table == reinterpret_cast<const void*>(0x1234));
 }
 
-// A driver of 11.8: a request for the newest form gives the form of 11.0.
+// With a driver of 11.8 a request for the newest form gives the form of 11.0.
 void EntryPointsOfOlderDriver() {
   CHECK(IsHookOf(AddressOf("cuGraphInstantiate", 11080, 0), "cuGraphInstantiate_v2"));
   CHECK(IsHookOf(AddressOf("cuGraphInstantiate", 13000, 0), "cuGraphInstantiate_v2"));
@@ -124,7 +125,8 @@ void NewerDriver() {
   CHECK(newer(&value) == CUDA_SUCCESS && value == 77);
   void* function = AddressOf("cuNewerThanTheHeaders", 14000, 0);
   CHECK(function == reinterpret_cast<void*>(newer));
-  // A form of a known call that is newer than our headers: known by its pointer, or left alone.
+  // A form of a known call that is newer than the headers of the build is recognised by its pointer, or else left
+  // alone.
   CHECK(IsHookOf(AddressOf("cuLaunchKernel", 99000, 0), "cuLaunchKernel"));
 }
 
@@ -136,7 +138,7 @@ void OlderDriver() {
   CHECK(why != nullptr && strstr(why, "cuLaunchKernelEx") != nullptr);
   CHECK(dlsym(handle, "cuLaunchKernel") != nullptr);
   CHECK(AddressOf("cuLaunchKernelEx", 13000, 0) == nullptr);
-  // Bound at start-up, where the symbol is always there: an error, not a crash.
+  // A call that is bound at start-up, where the symbol always exists, gives an error and does not crash.
   CHECK(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_GLOBAL) != nullptr);
   const auto bound = reinterpret_cast<CUresult (*)(const void*, void*, void**, void**)>(
       dlsym(RTLD_DEFAULT, "cuLaunchKernelEx"));
@@ -151,7 +153,7 @@ void NoDriver() {
   CHECK(!IsMapped("libcupola/libcuda.so.1"));
 }
 
-// The driver is there by another name; whoever asks for it by its own gets the same one.
+// The driver is loaded under another name; a program that asks for it by its own name gets the same one.
 void LoadedPast(const char* driver) {
   void* const loaded = dlopen(driver, RTLD_NOW);
   CHECK(loaded != nullptr);
@@ -159,7 +161,7 @@ void LoadedPast(const char* driver) {
   CHECK(!IsOurs(dlsym(loaded, "cuLaunchKernel")));
 }
 
-// Nothing of CUDA: nothing of ours may happen.
+// A program that uses nothing of CUDA: Cupola may do nothing.
 void NotCuda(const char* records) {
   CHECK(!IsMapped("null_driver"));
   CHECK(IsMapped("libcupola.so"));
@@ -168,7 +170,7 @@ void NotCuda(const char* records) {
   CHECK(dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) == nullptr);
   CHECK(!IsMapped("libcupola/libcuda.so.1"));
   CHECK(access(records, F_OK) == 0);
-  CHECK(rmdir(records) == 0);  // empty
+  CHECK(rmdir(records) == 0);  // no records were written
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
     if (line.rfind("Threads:", 0) == 0) CHECK(line == "Threads:\t1");
@@ -176,7 +178,7 @@ void NotCuda(const char* records) {
 }
 
 void NextDlsym() {
-  // RTLD_NEXT from the program: past us, libc's own.
+  // RTLD_NEXT from the program finds libc's own, past the door.
   void* next = dlsym(RTLD_NEXT, "dlsym");
   CHECK(next != nullptr);
   CHECK(dlsym(RTLD_DEFAULT, "getpid") == reinterpret_cast<void*>(&getpid));

@@ -1,4 +1,4 @@
-// Scenarios about graphs, captures and device times.
+// Scenarios of the probe about graphs, captures and device times.
 #include <csignal>
 #include <cstring>
 #include <vector>
@@ -35,8 +35,8 @@ CUgraph NewGraph(int kernels) {
   return graph;
 }
 
-// 3 kernels, an empty node, a child of 2 kernels with a child of 5, a conditional with bodies of
-// 7, 11.
+// A graph of 3 kernels, an empty node, a child graph of 2 kernels that has a child of 5 kernels, and a conditional
+// with bodies of 7 and 11 kernels.
 CUgraph DeepGraph() {
   CUgraph graph = NewGraph(3), child = NewGraph(2);
   CUgraphNode node = nullptr;
@@ -72,7 +72,7 @@ void Graphs() {
   const auto launch_ptsz = Find<CUresult (*)(CUgraphExec, CUstream)>("cuGraphLaunch_ptsz");
   CHECK(launch_ptsz(exec[0], nullptr) == CUDA_SUCCESS);
   CHECK(DRIVER_CALL(cuGraphExecDestroy)(exec[0]) == CUDA_SUCCESS);
-  CHECK(launch(exec[0], k.stream) == CUDA_SUCCESS);  // forgotten: the null driver does not mind
+  CHECK(launch(exec[0], k.stream) == CUDA_SUCCESS);  // a graph that was forgotten: the null driver does not mind
 }
 
 void Captures() {
@@ -84,18 +84,18 @@ void Captures() {
   const auto hang = Find<decltype(&null_driver_hang)>("null_driver_hang");
   const auto count = Find<decltype(&null_driver_count)>("null_driver_count");
   Launch(k, other);
-  // The next launch is still under way when the capture begins: its events are asked after.
+  // The next launch is still under way when the capture begins; its events are queried later.
   hang(1);
   Launch(k, other);
   CHECK(begin(k.stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
   const uint64_t queries = count("cuEventQuery");
   while (getenv("CUPOLA_TIMING") != nullptr && count("cuEventQuery") < queries + 2) sched_yield();
   hang(0);
-  CHECK(begin(k.stream, CU_STREAM_CAPTURE_MODE_GLOBAL) != CUDA_SUCCESS);  // must not count twice
+  CHECK(begin(k.stream, CU_STREAM_CAPTURE_MODE_GLOBAL) != CUDA_SUCCESS);  // the capture must not count twice
   Launch(k, k.stream);
   Launch(k, other);
   Launch(k, k.stream);
-  CHECK(DRIVER_CALL(cuStreamEndCapture)(other, &graph) != CUDA_SUCCESS);  // not this one
+  CHECK(DRIVER_CALL(cuStreamEndCapture)(other, &graph) != CUDA_SUCCESS);  // this stream does not capture
   Launch(k, k.stream);
   CHECK(DRIVER_CALL(cuStreamEndCapture)(k.stream, &graph) == CUDA_SUCCESS);
   Launch(k, k.stream);
@@ -107,7 +107,7 @@ void Captures() {
   CHECK(CaptureFaults() == 0);
 }
 
-// The device hangs once the first launch has been made: nothing may wait for it for ever.
+// The device hangs after the first launch: nothing may wait for it for ever.
 void Hang(const char* when) {
   const auto hang = Find<decltype(&null_driver_hang)>("null_driver_hang");
   const Kernels k = Prepare();
@@ -121,8 +121,8 @@ void Hang(const char* when) {
   }
 }
 
-// The device comes to the first launches late ("all"), since others have it, or to non-blocking streams
-// only ("streams"), of which the program has none; or to these not at all ("never").
+// The device runs the first launches late, because other processes have it ("all"); or only what is in non-blocking
+// streams, of which the program has none, is late ("streams"), or never runs ("never").
 void Late(const char* what) {
   const auto hang = Find<decltype(&null_driver_hang)>("null_driver_hang");
   const Kernels k = Prepare();

@@ -1,4 +1,4 @@
-// What the launch scenarios of the probe start from: a context, a module, a library, a stream.
+// What the launch scenarios of the probe start from: a context, a module, a library and a stream.
 #pragma once
 
 #include "tests/preload/probe.h"
@@ -14,6 +14,7 @@ struct Kernels {
   CUstream stream = nullptr;
 };
 
+/// Makes them. They last until the program ends.
 Kernels Prepare();
 
 }  // namespace cupola::probe

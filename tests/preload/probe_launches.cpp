@@ -1,4 +1,4 @@
-// Scenarios about launches: every door passes its arguments on exactly, and is recorded.
+// Scenarios of the probe about launches: every launch call passes its arguments on exactly, and is recorded.
 #include <atomic>
 #include <barrier>
 #include <cstring>
@@ -113,8 +113,7 @@ void LaunchOtherForms(const Kernels& k) {
   ExpectCall("cuLaunchGridAsync", {Word(k.function), 37, 38, Word(k.stream)});
 }
 
-// A call without a hook, through its forwarding stub, with the first call of all opening the
-// driver.
+// A call without a hook, through its forwarding stub; the first of all calls opens the driver.
 void Forwarded() {
   CUdeviceptr pointer = 0;
   CHECK(DRIVER_CALL(cuMemAlloc_v2)(&pointer, 24) == CUDA_SUCCESS && pointer == 0x1018);
@@ -141,7 +140,7 @@ void Names(const Kernels& k) {
   CHECK(DRIVER_CALL(cuKernelGetFunction)(&of_kernel, k.kernel) == CUDA_SUCCESS);
   CHECK(DRIVER_CALL(cuModuleEnumerateFunctions)(enumerated, 2, k.module) == CUDA_SUCCESS);
   go(k.function), go(k.kernel), go(of_kernel), go(enumerated[1]);
-  // Handles that came past us: made by the driver's own pointer, which the entry point leaves out.
+  // Handles that Cupola has not seen, because they were made by the driver's own pointer to a call.
   void* next_handle = dlopen(getenv("PROBE_DRIVER_LINK"), RTLD_LAZY);
   CHECK(next_handle != nullptr);
   CUfunction unseen = nullptr;
@@ -153,13 +152,13 @@ void Names(const Kernels& k) {
   go(unseen);
   const uint64_t asked = count("cuFuncGetName");
   go(unseen);
-  CHECK(count("cuFuncGetName") == asked);  // asked once
+  CHECK(count("cuFuncGetName") == asked);  // the driver was asked only once
   go(unseen_kernel);
   const uint64_t before_unload = count("cuFuncGetName");
   go(k.function);
   CHECK(count("cuFuncGetName") == before_unload);
   CHECK(DRIVER_CALL(cuModuleUnload)(k.module) == CUDA_SUCCESS);
-  go(k.function);  // forgotten: asked again, and the null driver still knows it
+  go(k.function);  // its name was forgotten: the driver is asked again, and the null driver still knows it
   CHECK(count("cuFuncGetName") == before_unload + 1);
 }
 
@@ -171,8 +170,7 @@ void DamagedImages() {
         CUDA_ERROR_INVALID_IMAGE);
 }
 
-// All threads are there, each with one launch behind it, before any of them ends: so none can take
-// over what another left.
+// All threads have launched once before any of them ends, so that none can take over what another left.
 void Stress(const Kernels& k, int threads, int launches) {
   const auto launch = Find<LaunchKernel>("cuLaunchKernel_ptsz");
   std::barrier all_have_launched(threads);
@@ -190,7 +188,7 @@ void Stress(const Kernels& k, int threads, int launches) {
   for (std::thread& one : all) one.join();
 }
 
-// One thread after the other: what a thread had of the library is there for the next.
+// Threads run one after the other: what a thread had of the library is free for the next one.
 void InTurn(const Kernels& k, int threads, int launches) {
   for (int t = 0; t < threads; ++t) Stress(k, 1, launches);
 }
@@ -203,8 +201,8 @@ void Launches(const Kernels& k, int count) {
   }
 }
 
-// A thread launches on a stream that another thread has destroyed and made anew, by the same handle
-// and in another context.
+// A thread launches on a stream that another thread has destroyed and made anew, with the same handle and in another
+// context.
 void StreamAgain(Kernels k) {
   Launches(k, 2);
   const CUstream before = k.stream;
@@ -218,8 +216,8 @@ void StreamAgain(Kernels k) {
   Launches(k, 2);
 }
 
-// One launch in the parent before, one in the child, which also runs another program that launches
-// one more, and one in the parent after.
+// The parent launches once before the fork and once after it. The child launches once, and runs another program that
+// launches once.
 void ForkAndExec(const Kernels& k, char* program) {
   Launches(k, 1);
   const pid_t child = fork();
@@ -235,7 +233,7 @@ void ForkAndExec(const Kernels& k, char* program) {
   Launches(k, 4);
 }
 
-// argv: plugins; each must reach the libcudart that it was linked with, whatever else is loaded.
+// argv: plug-ins; each must reach the libcudart with which it was linked, whatever else is loaded.
 void RuntimeDoors(const Kernels& k, int argc, char** argv) {
   void* arguments[] = {nullptr};
   for (int round = 0; round < 2; ++round) {

@@ -1,8 +1,8 @@
 // Proves that a launch, once its thread, kernel and stream are known, allocates nothing, takes no
 // lock, reads no environment and makes no system call: this program defines malloc and its kin,
 // locks and getenv for the whole process, and the kernel kills it at any system call but exit.
-// Every launch call is made in both forms, from empty lanes and rings to full ones; of a kernel that
-// has a variant where there is a bundle, and of one that has none.
+// Every launch call is made in both forms, from empty lanes and rings to full ones, for a kernel that
+// has a variant if there is a bundle, and for one that has none.
 #include <cerrno>
 #include <cstdarg>
 #include <cstddef>
@@ -27,7 +27,7 @@ void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t count, size_t bytes);
 void* __libc_realloc(void* old, size_t bytes);
 void __libc_free(void* memory);
-// Of the launching thread: an agent has locks of its own.
+// Only for the launching thread, since the agent takes locks of its own.
 static thread_local volatile bool watching = false;
 static thread_local volatile int calls = 0, locks = 0;
 
@@ -71,7 +71,7 @@ int pthread_mutex_lock(pthread_mutex_t* mutex) {
   return real(mutex);
 }
 
-// What the library asks of the kernel without libc's help: waking others.
+// The system calls that the library makes without libc's help, which wake other threads.
 long syscall(long number, ...) {
   va_list list;
   va_start(list, number);
@@ -102,7 +102,7 @@ char* getenv(const char* name) {
 }
 }
 
-// Strict seccomp would forbid the time stamp counter too: a filter, then. `also` is allowed.
+// Forbids system calls by a filter, because strict seccomp would forbid the time stamp counter too. `also` is allowed.
 static bool ForbidSystemCalls(unsigned also) {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -125,7 +125,7 @@ Function Find(void* driver, const char* name) {
   return found;
 }
 
-// Every call of execution control that launches one kernel.
+// Makes every call of execution control that launches one kernel.
 struct Doors {
   explicit Doors(void* driver) {
     constexpr const char* kLaunch[] = {"cuLaunchKernel", "cuLaunchKernel_ptsz"};
@@ -167,9 +167,9 @@ void BeNoisy(const char* how) {
 }  // namespace
 
 // argv[1]: "quiet", or what must be noticed: "malloc", "calloc", "mmap", "lock", "rwlock",
-// "getenv", "syscall". argv[2], if there: a board is there too, and that many locks may be taken by a
-// launch that goes out as a variant. Where the machine is so busy that demand ends between two
-// launches, the next takes a lock to announce it anew, and whoever waits for a lock sleeps.
+// "getenv", "syscall". argv[2], if given: there is a board, and a preemptible launch may take that
+// many locks. If the machine is so busy that the demand ends between two launches, the next launch
+// takes a lock to announce it anew, and a thread that waits for a lock sleeps.
 int main(int argc, char** argv) {
   if (argc != 2 && argc != 3) return 2;
   const bool has_board = argc == 3;
@@ -200,18 +200,18 @@ int main(int argc, char** argv) {
     }
   };
   for (int i = 0; i < 10; ++i) go();
-  if (strcmp(argv[1], "mmap") == 0) {  // a system call as well: before those are forbidden
+  if (strcmp(argv[1], "mmap") == 0) {  // it makes a system call too, so it comes before those are forbidden
     watching = true;
     mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
 
   if (!ForbidSystemCalls(has_board ? SYS_futex : SYS_exit)) return 4;
   watching = true;
-  constexpr int kRounds = 2500;  // 90,000 launches: the lane and the ring fill
+  constexpr int kRounds = 2500;  // 90,000 launches, which fill the lane and the ring
   for (int i = 0; i < kRounds; ++i) go();
   BeNoisy(argv[1]);
   watching = false;
-  // Of the 36 launches of a round, the cooperative ones and those of `other` go out plain.
+  // Of the 36 launches of a round, the cooperative ones and those of `other` are plain.
   const int anew = has_board ? kRounds / 10 : 0;
   const bool quiet = calls == 0 && locks <= kRounds * 12 * most_locks + anew;
   syscall(SYS_exit_group, quiet ? 0 : 1);

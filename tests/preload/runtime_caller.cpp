@@ -1,4 +1,4 @@
-// A library that calls a shared libcudart: what nvcc makes of <<<>>>, in a plugin.
+// A library that calls a shared libcudart, as the code does that nvcc makes of <<<>>> in a plug-in.
 #include <cstddef>
 
 struct Dim3 {
@@ -12,7 +12,8 @@ extern "C" int cudaLaunchKernelExC(const void*, const void*, void**);
 extern "C" __attribute__((visibility("default"))) int call_runtime(int door, const void* function,
                                                                    void** arguments, void* stream) {
   const Dim3 grid = {41, 42, 43}, block = {44, 45, 46};
-  // Kept in a variable, so that the call is no jump: by a jump the caller would be our caller.
+  // The result is kept in a variable, so that the call is not compiled to a jump, with which the caller would be this
+  // function's caller.
   volatile int result = 0;
   switch (door) {
     case 0: result = cudaLaunchKernel(function, grid, block, arguments, 47, stream); break;

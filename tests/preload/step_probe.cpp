@@ -1,10 +1,10 @@
-// Counts the instructions that a launch takes in libcupola.so once its thread, kernel and stream
-// are known: a child launches over the null driver, its parent steps through some launches of it
-// and prints the smallest count of steps that were in the library. The steps in the null driver do
-// not count. Stepping is a thousand times slower than running, so the library would renew its
-// clock, its lease or its demand within a launch: while a launch is stepped through, its time stamp
-// counter is the parent's, who lets it advance by one a step. The library's own threads go on meanwhile, by the
-// real one, on another core than the parent's where there are two.
+// Counts the instructions that a launch takes in libcupola.so once its thread, kernel and stream are
+// known. A child launches over the null driver; its parent steps through some of the launches and
+// prints the smallest count of steps that were in the library. Steps in the null driver do not count.
+// Stepping is a thousand times slower than running, so by real time the library would renew its
+// clock, its lease or its demand within a launch. Therefore, while a launch is stepped through, the
+// parent supplies the child's time stamp counter and lets it advance by one a step. The library's own
+// threads go on meanwhile by the real counter, on another core than the parent's if there are two.
 #include <algorithm>
 #include <climits>
 #include <cstdint>
@@ -38,7 +38,7 @@ Function Find(void* driver, const char* name) {
 
 constexpr int kStepped = 8;
 
-// To the first core that the process may use, or the one after it.
+// Binds to the first core that the process may use, or to the one after it.
 void KeepTo(int which) {
   cpu_set_t may, one;
   if (sched_getaffinity(0, sizeof(may), &may) != 0) return;
@@ -50,8 +50,8 @@ void KeepTo(int which) {
   }
 }
 
-// The child: ten launches to warm up, then for ever one at full speed and one to be stepped
-// through, between SIGUSR1 and SIGUSR2.
+// The child: makes ten launches to warm up, and then for ever, in turn, one at full speed and one to
+// be stepped through, between SIGUSR1 and SIGUSR2.
 [[noreturn]] void Launch(bool created) {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW);
   if (driver == nullptr) _exit(3);
@@ -71,7 +71,7 @@ void KeepTo(int which) {
   for (;;) {
     launch(function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
     raise(SIGUSR1);
-    prctl(PR_SET_TSC, PR_TSC_SIGSEGV);  // of this thread alone
+    prctl(PR_SET_TSC, PR_TSC_SIGSEGV);  // for this thread alone
     launch(function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr);
     prctl(PR_SET_TSC, PR_TSC_ENABLE);
     raise(SIGUSR2);
@@ -83,7 +83,7 @@ struct Range {
   bool Has(uint64_t at) const { return at >= begin && at < end; }
 };
 
-// Where the code of the library lies in a process.
+// Where the library's code lies in a process.
 Range CodeOf(pid_t process) {
   std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
   for (std::string line; std::getline(maps, line);) {
@@ -97,8 +97,7 @@ Range CodeOf(pid_t process) {
   return {};
 }
 
-// Does for the child what the RDTSC or RDTSCP that it has faulted at would do. False: it is
-// neither.
+// Does for the child what the RDTSC or RDTSCP at which it has faulted would do. False: it is neither.
 bool ReadCounter(pid_t child, user_regs_struct& registers, uint64_t ticks) {
   const auto code = static_cast<uint32_t>(ptrace(PTRACE_PEEKTEXT, child, registers.rip, nullptr));
   const bool rdtsc = (code & 0xffff) == 0x310f, rdtscp = (code & 0xffffff) == 0xf9010f;
@@ -110,8 +109,8 @@ bool ReadCounter(pid_t child, user_regs_struct& registers, uint64_t ticks) {
   return ptrace(PTRACE_SETREGS, child, nullptr, &registers) == 0;
 }
 
-// Steps from a SIGUSR1 to the next SIGUSR2; how many of them were in `code`. Signals are not passed
-// on.
+// Steps from a SIGUSR1 to the next SIGUSR2. Returns how many steps were in `code`. Signals are not
+// passed on.
 int StepThrough(pid_t child, const Range& code) {
   const uint64_t start = __rdtsc();
   int steps = 0, status = 0;

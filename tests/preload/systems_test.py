@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 NEWEST_GLIBC = (2, 34)
-MOST_TLS = 256  # of all that come into programs together
+MOST_TLS = 256  # of all files together that come into programs
 # Of the compiler's own libraries, which may be older elsewhere.
 NOT_SHARED = ("libstdc++.so", "libgcc_s.so")
 

@@ -1,4 +1,4 @@
-// Device times by events, over the null driver: its events take the time of the host.
+// Tests device times by events, over the null driver, whose events take the host's time.
 #include <csignal>
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace cupola::preload_test {
 namespace {
 
-// Clock fit, base event and the float of cuEventElapsedTime; generous, for a busy machine.
+// Error of the clock fit, the base event and the float of cuEventElapsedTime; generous, for a busy machine.
 constexpr uint64_t kToleranceNs = 500'000;
 
 RunOptions Timed() { return {.environment = {{"CUPOLA_TIMING", "events"}}}; }
@@ -54,7 +54,7 @@ TEST(Timing, SaysThatAWordIsUnknown) {
   EXPECT_NE(outcome.err.find("CUPOLA_TIMING=yes"), std::string::npos);
 }
 
-// 2,001 launches, events that never complete: the pool runs dry, and the end comes all the same.
+// With 2,001 launches whose events never complete the pool of events runs dry, and the program ends all the same.
 TEST(Timing, AHangingDeviceHoldsNobody) {
   for (const char* when : {"before", "after", "reset"}) {
     const Outcome outcome = RunProbe({"hang", when}, Timed());
@@ -65,8 +65,8 @@ TEST(Timing, AHangingDeviceHoldsNobody) {
   }
 }
 
-// A device that comes to the first launches late, since others have it, still times them all, as does
-// one that ends launches and is late with the event that the clock is fitted by.
+// All launches are timed even if the device runs the first ones late, because other processes have it; and if it ends
+// launches but is late with the event by which the clock is fitted.
 TEST(Timing, ALateDeviceTimesAll) {
   for (const char* what : {"all", "streams"}) {
     const Outcome outcome = RunProbe({"late", what}, Timed());
@@ -85,7 +85,7 @@ TEST(Timing, WithoutAClockThereAreNoTimes) {
   EXPECT_EQ(CountTimed(outcome.records[0]), 0u);
 }
 
-// The launches are in the ring before their times: a killed program loses none.
+// Launches are in the ring before their times are known, so a killed program loses none.
 TEST(Timing, AKilledProgramKeepsItsLaunches) {
   const Outcome outcome = RunProbe({"hang", "killed"}, Timed());
   ASSERT_EQ(outcome.exit_code, 128 + SIGKILL) << outcome.err;

@@ -19,18 +19,18 @@ sys.path.insert(0, os.path.join(ROOT, "tests/apps"))
 import runner  # noqa: E402
 from unmodified_bed import strict, under_cupola  # noqa: E402
 
-# Lines that the program to be killed has printed before: soon after its MasterKernel's launch, and
-# when its table has long been full.
+# The program is killed when it has printed so many lines: soon after its MasterKernel's launch, and when
+# its table has long been full.
 KILLED_BEHIND = {"sim": (1, 3), "gpu": (1, 100, 3000)}
 SOAK = {"sim": "500", "gpu": "1000000"}
 # Rounds, microseconds a task, tasks.
 LEAVES = {"sim": (("5", "100", "8"),),
           "gpu": (("1000", "1", "264"), ("1000", "100", "264"), ("300", "1000", "264"))}
-# What is in the table is run first, so for these there is no limit.
+# The tasks that are in the table are run first, so for these rounds there is no limit.
 QUEUED = {"sim": ("3", "100", "40"), "gpu": ("300", "100", "1056")}
-# In a hurry it leaves them: more than the host puts in while they run.
+# A MasterKernel that leaves in a hurry leaves these tasks: more than the host puts in while they run.
 HURRIES = {"sim": (("3", "100", "100"),), "gpu": (("100", "1000", "8448"), ("50", "2000", "16896"))}
-# What a MasterKernel that is asked to leave may take more than its longest body, half of the time.
+# How much longer than its longest body a MasterKernel that is asked to leave may take, in half of the rounds.
 LEAVE_US = 50
 
 
@@ -54,7 +54,7 @@ class Bed:
         return self.judge(result)
 
     def run(self, limit, name, *arguments):
-        """What is wrong, or ""; and what was printed."""
+        """Runs a program. Returns what is wrong, or "", and what was printed."""
         return self.judge(runner.run(self.command(name, *arguments), self.environ, limit))
 
     @staticmethod
@@ -67,7 +67,7 @@ class Bed:
 
 
 def kill(bed, lines, limit):
-    """Kills a program that puts tasks in, when it has printed so many lines."""
+    """Kills a program that puts tasks in, when it has printed `lines` lines."""
     process = subprocess.Popen(bed.command("task_ends", "kill"), env=bed.environ,
                                stdout=subprocess.PIPE, start_new_session=True,
                                preexec_fn=runner.prepare_child)
@@ -89,7 +89,7 @@ def kill(bed, lines, limit):
 
 
 def leave(bed, device, arguments):
-    """Times of the simulated device mean nothing."""
+    """Runs task_ends leave. Times are checked only on a GPU, since those of the simulated device mean nothing."""
     problem, text = bed.run(60, "task_ends", "leave", *arguments)
     return problem or (too_late(text) if device == "gpu" else ""), text
 

@@ -1,4 +1,4 @@
-"""What the checks of unmodified programs share: the programs, bundles of their kernels, and runs of them with
+"""Shared by the checks of unmodified programs: the programs, bundles of their kernels, and runs of them with
 their narrow launches as tasks. Standard library only."""
 import os
 import re
@@ -12,7 +12,7 @@ COUNTED = re.compile(r"tasks: (\d+) launches, (\d+) copies, (\d+) starts")
 
 
 class Bed:
-    """`folder` is the caller's, and has a store of bundles in it."""
+    """The bed of one check. `folder` belongs to the caller and gets a store of bundles."""
 
     def __init__(self, build, device, folder):
         self.build, self.device, self.folder = build, device, folder
@@ -21,7 +21,7 @@ class Bed:
         self.form = "static" if device == "gpu" else "shared"
 
     def program(self, name):
-        """The path of <build>/apps/<name>, whose kernels have bundles from now on."""
+        """Builds the bundles of the program <build>/apps/<name>. Returns its path."""
         path = f"{self.build}/apps/{name}"
         if not os.path.exists(path):
             raise runner.NotPossible(f"no {path}: build it first")
@@ -38,7 +38,7 @@ class Bed:
                 "CUPOLA_LOG": "info", "CUDA_DEVICE_MAX_CONNECTIONS": "32", **more}
 
     def run(self, *command, limit=100, **more):
-        """A run as tasks: as runner.run, with what was said as text."""
+        """Runs a program as runner.run does, with its narrow launches as tasks and its output as text."""
         environ = self.settings(**more)
         result = runner.run([*under_cupola(self.build, self.device, environ), *command], environ, limit)
         return {**result, "said": result["stderr"].decode(errors="replace")}
@@ -48,7 +48,7 @@ class Bed:
 
 
 def counts(said):
-    """Launches, copies and starts of the MasterKernel, as said at the end of a run; zeros where not."""
+    """How many launches, copies and starts of the MasterKernel a run reports at its end; zeros if it reports none."""
     found = COUNTED.search(said)
     return [int(word) for word in found.groups()] if found else [0, 0, 0]
 

@@ -1,5 +1,5 @@
-"""What becomes of unmodified programs whose narrow launches are tasks: killed, alone and under an arbiter,
-and waiting for a task that takes very long. Each check takes a Bed and says what is wrong, or ""."""
+"""Checks how unmodified programs end whose narrow launches are tasks: killed, alone and under an arbiter, and
+waiting for a task that takes very long. Each check takes a Bed and returns what is wrong, or ""."""
 import glob
 import json
 import os
@@ -21,8 +21,8 @@ STATE_SECONDS = 5  # until the arbiter must know
 
 
 def kill_in_flight(bed, environ, look=lambda pid: ""):
-    """Starts narrow_faults and kills it with launches in flight: what is wrong, or "". `look` is called
-    before, with its process id, and says what is wrong as well."""
+    """Starts narrow_faults and kills it with launches in flight. Returns what is wrong, or "". `look` is called
+    before the kill, with the process id, and returns what is wrong, too."""
     command = [*runner.cupola_command(bed.build, bed.device), bed.narrow("narrow_faults"), "killed"]
     wanted, seen = KILLED_BEHIND[bed.device], 0
     process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -45,7 +45,7 @@ def kill_in_flight(bed, environ, look=lambda pid: ""):
 
 
 def goes_well(bed, **more):
-    """Another program's launches are tasks, and right."""
+    """Checks that another program's launches become tasks and give the right results."""
     result = bed.run(bed.narrow("narrow_launches"), "3", **more)
     if result["code"] != 0 or counts(result["said"])[0] == 0:
         return f"behind it: {runner.describe_code(result['code'])} {result['said'][-300:]}"
@@ -53,7 +53,7 @@ def goes_well(bed, **more):
 
 
 def shared_memory():
-    """Names of ours in shared memory, but for the simulated device's, which is there for all."""
+    """Names of Cupola's objects in shared memory, without the simulated device's, which all programs share."""
     return {path for path in glob.glob("/dev/shm/*cupola*") if "token" not in path}
 
 
@@ -65,7 +65,7 @@ def killed(bed):
 
 
 def killed_under_an_arbiter(bed):
-    """Its slot of the board is free for others."""
+    """After the program is killed its board slot is free for others."""
     socket = os.path.join(bed.folder, "arbiter.sock")
     more = {"CUPOLA_SOCKET": socket, "CUPOLA_PREEMPT": "always"}
     cupola = f"{bed.build}/bin/cupola"
@@ -95,7 +95,7 @@ def killed_under_an_arbiter(bed):
 
 
 def named_when_long(bed):
-    """Who waits for a task that does not end waits as for the kernel, and is told once which one it is."""
+    """A program that waits for a task which does not end waits as for the kernel, and says once which kernel it is."""
     program, long_ms, notice_ms = (bed.narrow("narrow_faults"), LONG_MS[bed.device],
                                    NOTICE_MS[bed.device])
     more = {"LONG_MS": str(long_ms)}
@@ -116,7 +116,7 @@ def named_when_long(bed):
             named = NOTICE.findall(tasks["said"])
             found = [int(ms) for ms, kernel in named if "Long" in kernel]
             is_right = len(found) == is_named and all(ms >= after_ms for ms in found)
-            # Of a machine that is very busy others are named as well, and rightly; it may be too late then.
+            # On a machine that is very busy other kernels are named as well, and rightly; it may be too late then.
             if is_right or len(found) == len(named):
                 break
         if not is_right or counts(tasks["said"])[0] == 0:
@@ -125,7 +125,7 @@ def named_when_long(bed):
 
 
 def difference(plain, tasks):
-    """What is wrong where a program whose launches are to be tasks does not do as it does plain; "" if nothing."""
+    """Compares a program whose launches are to be tasks with its plain run. Returns what is wrong, or ""."""
     same = (plain["code"], plain["stdout"]) == (tasks["code"], tasks["stdout"])
     if same and counts(tasks["said"])[0] != 0:
         return ""
@@ -135,8 +135,8 @@ def difference(plain, tasks):
 
 
 def wide_beside_a_flood(bed):
-    """A wide launch is on its way to the device for so long that the MasterKernel which was asked to leave for
-    it has gone and another has begun: that one goes as well, though it is fed all the time."""
+    """A wide launch takes so long to reach the device that the MasterKernel which was asked to leave for it has
+    gone and another one has begun: that one leaves as well, although it gets tasks all the time."""
     program = bed.narrow("narrow_faults")
     plain = bed.plain(program, "wide")
     tasks = bed.run(program, "wide", **strict(bed.build, bed.device, STRICT_LATE_MS="600"))
@@ -144,8 +144,8 @@ def wide_beside_a_flood(bed):
 
 
 def unloaded_beside_a_copy(bed):
-    """A module goes while another thread has found that it may put a copy in, and still asks whether the
-    stream has other work: the MasterKernel of that module is not launched any more."""
+    """A module is unloaded while another thread, which has found that it may put a copy in, still queries whether
+    the stream has driver work: the MasterKernel of that module is not launched any more."""
     program = bed.narrow("narrow_faults")
     plain = bed.plain(program, "unload")
     tasks = bed.run(program, "unload", **strict(bed.build, bed.device, STRICT_QUERY_MS="200"))
@@ -155,7 +155,8 @@ def unloaded_beside_a_copy(bed):
 
 
 def ended_while_waited_for(bed):
-    """A context ends while a thread of another one, which waits for the tasks of all, asks whether it is well."""
+    """A context ends while a thread of another context, which waits for the tasks of all, queries whether the first
+    one has faulted."""
     program = bed.narrow("narrow_contexts")
     plain = bed.plain(program, "ends")
     tasks = bed.run(program, "ends", **strict(bed.build, bed.device, STRICT_QUERY_MS="200"))
@@ -163,15 +164,15 @@ def ended_while_waited_for(bed):
 
 
 def copy_beside_a_flood(bed):
-    """A synchronous copy that gets to the device when no MasterKernel is there, beside a thread whose tasks
-    come without a pause: it does not starve."""
+    """A synchronous copy reaches the device when no MasterKernel is there, beside a thread whose tasks come
+    without a pause: the copy does not starve."""
     program = bed.narrow("narrow_launches")
     plain = bed.plain(program, "1")
     return difference(plain, bed.run(program, "1", **strict(bed.build, bed.device, STRICT_ROOM="1")))
 
 
 def copies_in_their_stream(bed):
-    """What the driver copies in one stream is no work of another, whose launches go on to be tasks."""
+    """A copy that the driver makes in one stream is no driver work of another stream, whose launches stay tasks."""
     program = bed.narrow("narrow_launches")
     plain = bed.plain(program, "1", "batches")
     tasks = bed.run(program, "1", "batches")

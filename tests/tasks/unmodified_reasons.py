@@ -1,13 +1,13 @@
-"""Why launches of unmodified programs stay with the driver, each reason brought about by narrow_reasons.cu
-and looked for in what is said, and what an operator may set. Each check takes a Bed and says what is wrong,
-or ""."""
+"""Checks the reasons for which launches of unmodified programs stay with the driver, and the operator's settings.
+narrow_reasons.cu brings each reason about, and the check looks for it in the log. Each check takes a Bed and
+returns what is wrong, or ""."""
 import re
 
 import pestered_board
 import runner
 from unmodified_bed import counts, strict, taking_part
 
-# Way, settings, what is said of launches by it, and how many of them at least.
+# The way in which narrow_reasons launches, settings, the reason in the log, and the least number of such launches.
 REASONS = (("body", {}, "no body", 10), ("wide", {}, "not narrow", 10),
            ("inexact", {}, "not bit-exact", 10), ("attribute", {}, "attribute", 10),
            ("arguments", {}, "arguments", 10), ("capturing", {}, "capturing", 10),
@@ -22,7 +22,8 @@ NARROW = "none"  # the way of which no launch stays with the driver
 
 
 def run_way(bed, *way, **more):
-    """A run as tasks whose output is that of plain launches; what is wrong, or "", and what was said."""
+    """Runs a program with tasks and compares its output with that of plain launches. Returns what is wrong, or "",
+    and the log."""
     program = bed.narrow("narrow_reasons")
     plain, tasks = bed.plain(program, *way), bed.run(program, *way, **more)
     if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
@@ -38,7 +39,7 @@ def reasons_of(said, of="tasks"):
 
 
 def each_reason(bed):
-    """Of the others: "another module", "asked to yield" and "on trial" have checks of their own."""
+    """Checks all reasons but "another module", "asked to yield" and "on trial", which have checks of their own."""
     problem, said = run_way(bed, NARROW)
     known = set(reasons_of(said)) - {"other work in the stream"}  # sometimes, behind the first copies
     if problem or known or counts(said)[0] == 0:
@@ -54,8 +55,8 @@ def each_reason(bed):
 
 
 def behind_waits(bed):
-    """While a stream waits for a word that the program's only thread is to write, nothing is called that
-    waits for the device: kernels and modules are loaded before, or not."""
+    """While a stream waits for a word that the program's only thread is to write, Cupola calls nothing that waits
+    for the device: it loads kernels and modules before that, or not at all."""
     for way, more, reason in (("work", {}, "other work in the stream"),
                               ("blocked", {"CUPOLA_TASKS": "auto", "CUPOLA_TASKS_AFTER": "1",
                                            "CUPOLA_TASK_PATIENCE_MS": "200"}, BUSY)):
@@ -107,8 +108,8 @@ def limit_of_copies(bed):
 
 
 def green_with_the_driver(bed):
-    """Of a process that may be preempted, too, kernels of a green context stay with the driver: resumed they
-    might run on others' SMs."""
+    """Kernels of a green context stay with the driver, also in a process that may be preempted: after a resume they
+    might run on the SMs of others."""
     board = pestered_board.Board(bed.folder)
     for way in ("green", "green-context"):
         problem, said = run_way(bed, way, **taking_part(bed.build, bed.device, board), CUPOLA_TASKS="off")
@@ -121,8 +122,8 @@ def green_with_the_driver(bed):
 
 
 def short_at_the_pace(bed):
-    """Launches that come no faster than tasks end show that these are short: when many come at once they are
-    on trial no longer."""
+    """Launches that come no faster than tasks end show that tasks are short: when many launches come at once later,
+    there is no trial any more."""
     problem, said = run_way(bed, "paced", CUPOLA_TASKS="auto", CUPOLA_TASKS_AFTER="0", CUPOLA_TASK_US="1000000")
     if not problem and ("on trial" in reasons_of(said) or counts(said)[0] < 1000):
         problem = said[-300:]

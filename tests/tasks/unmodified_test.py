@@ -49,8 +49,8 @@ APPS = {"tasks/narrow_launches_shared 5": True, "tasks/narrow_threads_shared 5":
         "shared/pagoda_mb": True, "shared/pagoda_fb": True, "shared/pagoda_mm": True,
         "shared/pagoda_3des": True, "shared/pagoda_bf": True, "shared/pagoda_conv": True,
         "shared/pagoda_dct": True, "shared/pagoda_slud": True, "shared/pagoda_mpe": True}
-# Again as processes that take part in preemption, over a driver that forbids what would hang a GPU
-# (tests/preempt/strict_driver.cpp), asked to yield all the time.
+# The programs that run again as processes that take part in preemption, over a driver that forbids what would
+# hang a GPU (tests/preempt/strict_driver.cpp), while they are asked to yield all the time.
 ASKED = ["tasks/narrow_launches_shared 3", "tasks/narrow_threads_shared 3",
          "tasks/narrow_copies_shared 2", "tasks/narrow_contexts_shared 2",
          "tasks/narrow_modules_shared 4",
@@ -70,7 +70,7 @@ TRIAL, ELSEWHERE = "launches plain: on trial", "launches plain: another module"
 
 
 def compare(build, device, app, environ, folder, asked):
-    """What is wrong, or ""; and what was counted."""
+    """Compares a program's run with tasks to its plain run. Returns what is wrong, or "", and the counts."""
     store = os.path.join(folder, "store")
     program, *arguments = f"{build}/apps/{app}".split()
     if not os.path.exists(program):
@@ -85,13 +85,13 @@ def compare(build, device, app, environ, folder, asked):
     if asked:
         board = pestered_board.Board(folder)
         more.update(taking_part(build, device, board))
-    # Now and then for longer than a burst of tasks.
+    # Asked now and then for longer than a burst of tasks lasts.
     with pestered_board.pestering(board, 0.003) if asked else contextlib.nullcontext():
         tasks = runner.run([*under_cupola(build, device, more), *command], {**environ, **more}, 100)
     if (plain["code"], plain["stdout"]) != (tasks["code"], tasks["stdout"]):
         return (f"plain {plain['code']} {plain['stdout'][-300:]}, as tasks {tasks['code']} "
                 f"{tasks['stdout'][-300:]} {tasks['stderr'][-300:]}"), None
-    # Of one that goes on for long: others may be over before their agent has been asked.
+    # Only a program that runs for long must have yielded: others may be over before their agent has been asked.
     is_long = asked and device == "sim" and name.startswith("narrow_launches")
     if is_long and board.answered == 0:
         return f"asked to yield {board.asked} times, it never said that it had", None
@@ -120,7 +120,7 @@ def compare(build, device, app, environ, folder, asked):
 
 
 def demand_ends(build, device, environ, folder):
-    """What is wrong, or "": a task traps, and its program makes no more calls; its demand ends."""
+    """A task traps, and its program makes no more calls: its demand ends. Returns what is wrong, or ""."""
     board = pestered_board.Board(folder)
     environ = {**environ, **taking_part(build, device, board), "CUPOLA_TASKS": "always",
                "CUPOLA_STORE": os.path.join(folder, "store"), "CUPOLA_LOG": "info"}
@@ -146,7 +146,7 @@ def demand_ends(build, device, environ, folder):
 
 
 def beside_mps(build, device, environ, folder):
-    """What is wrong, or "": where MPS is there, and no arbiter, no launch becomes a task."""
+    """Under MPS without an arbiter no launch becomes a task. Returns what is wrong, or ""."""
     program = f"{build}/apps/{MPS_APP}"
     command = [*runner.cupola_command(build, device), program, "2"]
     more = {"CUPOLA_STORE": os.path.join(folder, "store"), "CUPOLA_TASKS": "auto",
@@ -168,7 +168,7 @@ def beside_mps(build, device, environ, folder):
 
 
 def long_ones(build, device, environ, folder):
-    """What is wrong, or "": where tasks take longer than may be, few are made to find that out."""
+    """Where tasks take longer than they may, only few are made to find that out. Returns what is wrong, or ""."""
     program = f"{build}/apps/tasks/narrow_bench_shared"
     store = f"{folder}/bench"
     if problem := runner.build_variants(build, store, program):
@@ -187,8 +187,8 @@ def long_ones(build, device, environ, folder):
 
 
 def now_and_then(build, device, environ, folder):
-    """What is wrong, or "": where tasks are found too long again and again, launches pass by and become
-    tasks by turns, in order."""
+    """Where tasks are found too long again and again, launches pass by and become tasks in turn, and their order is
+    kept. Returns what is wrong, or ""."""
     form = "static" if device == "gpu" else "shared"
     for app, quiet_ms in (("narrow_chain 10", 1), ("narrow_chain 3", ONCE_MS), ("narrow_launches 4", 1),
                           ("narrow_threads 4", 1), ("narrow_copies 5", 1), ("narrow_order 1", 1),
@@ -217,8 +217,8 @@ def now_and_then(build, device, environ, folder):
 
 
 def by_plan(build, device, environ, folder):
-    """What is wrong, or "": of kernels that are known to take too long no task is made, unless the
-    operator wants them."""
+    """Launches of kernels that are known to take too long do not become tasks, unless the operator wants them to.
+    Returns what is wrong, or ""."""
     program = [f"{build}/apps/tasks/narrow_bench_shared", "--modes", "streams1", "--tasks", "200",
                "--threads", "40", "--iterations", "400", "--repeat", "1"]
     cupola, profile, plan, store = (f"{build}/bin/cupola", f"{folder}/long.json",

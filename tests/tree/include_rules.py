@@ -10,9 +10,8 @@ import re
 import sys
 
 # Inside intercept/ each layer may include those before it. Those of one line are beside each other, and may not.
-LAYERS = (("process",), ("facts",), ("record",), ("images",), ("preempt", "tasks", "batches", "path", "calls"), ("entry",))
-# Still one knot.
-KNOT = LAYERS[4]
+LAYERS = (("process",), ("facts",), ("record",), ("images",), ("launch",), ("preempt", "tasks"), ("batches",), ("path", "calls"),
+          ("entry",))
 
 
 def intercept_rules():
@@ -20,8 +19,7 @@ def intercept_rules():
     rules, below = {}, []
     for layer in LAYERS:
         for name in layer:
-            beside = [other for other in layer if layer is KNOT and other != name]
-            rules[f"intercept/{name}"] = outside + [f"intercept/{each}" for each in below + beside]
+            rules[f"intercept/{name}"] = outside + [f"intercept/{each}" for each in below]
         below = below + list(layer)
     rules["intercept/door"] = ["base", "intercept/process"]
     rules["intercept/cupti"] = ["base", "profiles", "models", "intercept/process", "intercept/facts", "intercept/record"]
@@ -108,6 +106,11 @@ def self_test():
     assert violations_of("intercept/facts/x.cpp", '#include "intercept/process/y.h"\n') == []
     assert violations_of("intercept/record/x.cpp", '#include "intercept/tasks/y.h"\n')
     assert violations_of("intercept/preempt/x.cpp", '#include "intercept/entry/y.h"\n')
+    assert violations_of("intercept/preempt/x.cpp", '#include "intercept/tasks/y.h"\n')
+    assert violations_of("intercept/tasks/x.cpp", '#include "intercept/preempt/y.h"\n')
+    assert violations_of("intercept/launch/x.cpp", '#include "intercept/preempt/y.h"\n')
+    assert violations_of("intercept/path/x.cpp", '#include "intercept/calls/y.h"\n')
+    assert violations_of("intercept/path/x.cpp", '#include "intercept/tasks/y.h"\n') == []
     assert violations_of("device/compiler/ptx/x.cpp", '#include "device/sim/exec/y.h"\n')
     assert violations_of("device/sim/driver/x.cpp", '#include "device/compiler/ptx/y.h"\n') == []
     assert violations_of("device/sim/exec/x.cpp", '#include "device/sim/token/gate.h"\n') == []

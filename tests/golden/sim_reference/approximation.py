@@ -1,5 +1,5 @@
-"""Approximate functions: the kernels compare with exact values that are their arguments, within the
-errors of the PTX ISA [9.7.3, 9.7.4]; here the exact values are computed, and special cases."""
+"""Approximate functions: the kernels compare their results with exact values, which are arguments, within the
+errors of the PTX ISA [9.7.3, 9.7.4]. This file computes the exact values and the special cases."""
 import math
 
 from ieee import BF16, F16, F32, F64

@@ -9,7 +9,7 @@ MODES = (RN, RZ, RM, RP)
 
 
 def rows(kernel, *functions):
-    """The output, the last argument: for each function a row of what it gives of every lane."""
+    """The output, which is the last argument: for each function a row with its result for every lane."""
     inputs = [arg.values for arg in kernel.args[:-1]]
     return {len(inputs): [f(*lane) for f in functions for lane in zip(*inputs)]}
 
@@ -218,7 +218,7 @@ for name in ("float_arithmetic", "float_min_max", "half_arithmetic"):
 
 @golden("double_arithmetic")
 def double_arithmetic(kernel):
-    """Which NaN an operation on f64 gives is left open [9.7.3]: there, the GPU's in the file."""
+    """The ISA leaves open which NaN an operation on f64 gives [9.7.3]: there the file has the GPU's."""
     last = len(kernel.args) - 1
     given = [int(word, 16) for line in kernel.expected.splitlines()
              if line.startswith(f"// {last}[") for word in line.split()[2:]]

@@ -1,5 +1,5 @@
-"""The files of tests/golden/sim: a PTX module, its launch and arguments in comments, and behind a
-marker what its buffers hold afterwards, what it prints and how it fails.
+"""Reads and writes the files of tests/golden/sim: a PTX module, its launch and arguments in comments, and
+behind a marker what its buffers hold afterwards, what it prints and how it fails.
 
     // launch: grid=2 block=32 shared=64 cooperative=1 kernel=k
     // arg: u32:5
@@ -73,7 +73,7 @@ class KernelFile:
                 self.args.append(Argument(words[2]))
 
     def output(self, buffers, printed="", fault=None):
-        """The expectation's text. buffers: {argument: values}; the others hold what they did."""
+        """The expectation's text. buffers: {argument: values}; buffers that are not named keep their contents."""
         if fault:
             return f"// fault: {fault}\n"
         lines = []

@@ -1,5 +1,5 @@
-"""Matrix products and moves [PTX ISA 9.7.14]. Operands are such that every partial sum is exact in
-the accumulator: the order of summation, which the ISA leaves open, cannot be seen."""
+"""Matrix products and moves [PTX ISA 9.7.14]. Operands are chosen so that every partial sum is exact in
+the accumulator: so the order of summation, which the ISA leaves open, does not matter."""
 from conversion import signed
 from ieee import BF16, F16, F32
 from registry import golden
@@ -159,7 +159,7 @@ def matrix_moves(kernel):
                         line, column = t // 4, 2 * (t % 4) + k
                         if transposed:
                             line, column = column, line
-                        # Row addresses have their lowest bit turned over.
+                        # The lowest bit of row addresses is inverted.
                         at = 8 * ((8 * m + line) ^ 1) + column
                         stored[at] = registers[m][t] >> 16 * k & 0xFFFF
             out += [stored[2 * w + 1] << 16 | stored[2 * w] for w in range(128)]

@@ -85,7 +85,7 @@ def cache_operators(kernel):
 
 
 def apply(name, bits, word, b, c):
-    """What atom leaves in a word [9.7.13.6]."""
+    """The word after an atom operation [9.7.13.6]."""
     operation, kind = name.split(".")
     order = (lambda v: signed(v, bits)) if kind[0] == "s" else (lambda v: v)
     results = {"add": lambda: (word + b) % (1 << bits), "exch": lambda: b,

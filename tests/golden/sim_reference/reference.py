@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What golden kernels must give, computed here from the PTX ISA's text, without the interpreter.
+"""Computes what golden kernels must give from the PTX ISA's text, without the interpreter.
 
 usage: reference.py [--write] [NAME...]   (default: every kernel that has a reference)
 Compares the expectations of tests/golden/sim/NAME.ptx with the references of this folder;

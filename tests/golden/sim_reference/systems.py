@@ -1,4 +1,4 @@
-"""What kernels ask of the system: printf, assert, trap, faults, timers, the heap
+"""Kernels that need the system: printf, assert, trap, faults, timers, the heap
 [CUDA C++ Programming Guide; PTX ISA 9.7.19, 10]."""
 from registry import Outcome, golden
 

@@ -1,6 +1,6 @@
 // The null driver with what an arbiter's client needs: device memory is host memory, and a
-// preemptible variant is complete when its launch returns, without any block having run. So a
-// launch and its guard cost the program what Cupola adds, and nothing else.
+// preemptible launch is complete when its call returns, without any block having run. So a launch and
+// its guard cost the program what Cupola adds, and nothing else.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -17,8 +17,8 @@ using cupola::runtime::PreemptParams;
 
 constexpr int kMultiprocessors = 132, kBlocksOfOne = 8;
 
-// What the last worker of the launch would have told the host. Nothing else that the tests launch
-// has packed arguments that end like a variant's.
+// Tells the host what the last worker of the launch would have told it. Nothing else that the tests
+// launch has packed arguments that end like a variant's.
 void CompleteVariant(void** extra) {
   const char* arguments = nullptr;
   size_t bytes = 0;
@@ -63,7 +63,7 @@ EXPORT CUresult cuStreamGetFlags(CUstream, unsigned* flags) {
   return CUDA_SUCCESS;
 }
 
-// Memory. Zero, which spares the fill.
+// Memory. It is zero, which makes a memory set unnecessary.
 EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
   *address = reinterpret_cast<CUdeviceptr>(calloc(1, bytes));
   return CUDA_SUCCESS;

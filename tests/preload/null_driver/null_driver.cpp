@@ -13,7 +13,7 @@
 #include <cuda.h>
 #include <dlfcn.h>
 
-// cuda.h renames these to their newest forms; here every form is meant as it is written.
+// cuda.h renames these calls to their newest forms; here each name means the form that is written.
 #undef cuStreamDestroy
 #undef cuStreamBeginCapture
 #undef cuGraphInstantiate
@@ -36,10 +36,10 @@ struct Object {
   Kind kind;
   std::string name;
   CUgraphNodeType node_type = CU_GRAPH_NODE_TYPE_EMPTY;
-  // Nodes of a graph; graph of a child node; bodies of a conditional.
+  // The nodes of a graph; the graph of a child node; the bodies of a conditional.
   std::vector<Object*> children;
   bool capturing = false;
-  bool non_blocking = false;  // a stream; an event that was recorded into one
+  bool non_blocking = false;  // for a stream, and for an event that was recorded into such a stream
   uint64_t time_ns = 0;
 };
 
@@ -97,7 +97,7 @@ Object* StreamOf(CUstream stream) {
   return reinterpret_cast<uintptr_t>(stream) > 2 ? As(stream) : &default_stream;
 }
 
-// A call that is not allowed to threads in global capture mode while a capture is open.
+// Called by calls that CUDA forbids to threads in global capture mode while a capture is open.
 void Unsafe() {
   const std::lock_guard lock(mutex);
   if (!open_captures.empty() && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) ++faults;
@@ -173,7 +173,7 @@ EXPORT CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name
 EXPORT CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   return Make(function, Object::kFunction, As(kernel)->name.c_str());
 }
-// It compiles nothing, so it knows no parameters.
+// This driver compiles nothing, so it knows no parameters.
 EXPORT CUresult cuFuncGetParamInfo(CUfunction, size_t, size_t*, size_t*) {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -230,7 +230,7 @@ EXPORT CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream 
 }
 
 // Streams and captures.
-// A stream that was destroyed is the next to be made: drivers use handles again.
+// The next stream that is made gets the handle of one that was destroyed, since drivers use handles again.
 static std::atomic<Object*> destroyed_stream{nullptr};
 EXPORT CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
   *stream = reinterpret_cast<CUstream>(destroyed_stream.exchange(nullptr));
@@ -341,7 +341,7 @@ EXPORT CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream) {
   return Log("cuGraphLaunch_ptsz", exec, stream);
 }
 
-// Events: a device whose clock is CLOCK_MONOTONIC.
+// Events of a device whose clock is CLOCK_MONOTONIC.
 EXPORT CUresult cuEventCreate(CUevent* event, unsigned) {
   Unsafe();
   return Make(event, Object::kEvent);
@@ -367,7 +367,7 @@ EXPORT CUresult cuEventElapsedTime_v2(float* ms, CUevent start, CUevent end) {
   return Elapsed(ms, start, end);
 }
 
-// Entry points: the forms whose names differ from their exports, by hand from cudaTypedefs.h.
+// Entry points: the forms whose names differ from their exports, copied by hand from cudaTypedefs.h.
 static std::string ExportOf(const std::string& symbol, int version, bool per_thread) {
   const auto pick = [&](int since, const char* newer, const char* older) {
     return std::string(version >= since ? newer : older);

@@ -13,16 +13,18 @@ struct NullDriverCall {
   uint64_t arguments[11];
 };
 
-/// How many logged calls came so far.
+/// How many calls were logged so far.
 uint64_t null_driver_calls();
 /// The i-th logged call; only the last 4,096 are kept.
 NullDriverCall null_driver_call(uint64_t i);
-/// Calls that CUDA forbids while a capture is open, and event records into capturing streams.
+/// Number of calls that CUDA forbids while a capture is open, and of event records into capturing
+/// streams.
 uint64_t null_driver_capture_faults();
 /// How many calls of the export `name` came (those implemented in null_driver.cpp only).
 uint64_t null_driver_count(const char* name);
-/// The next launches return this CUresult.
+/// Has the next launches return this CUresult.
 void null_driver_fail_with(int result);
-/// Events complete only once this is 0 (a device that hangs); 2: those of non-blocking streams.
+/// Makes the device hang until this is set to 0: with 1 no event completes, with 2 none that was
+/// recorded into a non-blocking stream.
 void null_driver_hang(int hang);
 }

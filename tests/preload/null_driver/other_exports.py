@@ -2,7 +2,7 @@
 """Writes weak definitions, each returning CUDA_SUCCESS, of all driver calls: null_driver.cpp's own
 win.
 
-usage: other_exports.py classes.def out.S [call left out]...
+usage: other_exports.py calls.def out.S [call left out]...
 """
 import pathlib
 import re

@@ -1,5 +1,5 @@
-// Machine code with other registers in its fused multiply-adds: which ones ptxas takes is its own
-// business.
+// Changes the registers of fused multiply-adds in machine code, for tests that need certain ones, since
+// ptxas chooses registers as it likes.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,7 @@
 
 namespace cupola::build {
 
-/// Has every FFMA of `cubin` that reads registers alone read a, b and c. Returns how many there
-/// are.
+/// Has every FFMA of `cubin` that reads only registers read a, b and c. Returns how many there are.
 inline int SetMultiplyAddRegisters(std::vector<uint8_t>& cubin, uint64_t a, uint64_t b,
                                    uint64_t c) {
   constexpr uint64_t kFfmaOfRegisters = 0x223;

@@ -1,4 +1,4 @@
-// What the tests' compilers have in common that are ptxas but for what a test wants treated otherwise.
+// A base for the tests' compilers: they call ptxas, except for what a test wants to be treated otherwise.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace cupola::build {
 
-/// Compiles by ptxas. Precondition of its calls: there is one (RealPtxasTest).
+/// Compiles by ptxas. Precondition of its calls: there is a ptxas (RealPtxasTest).
 class RealPtxas : public Compiler {
  public:
   RealPtxas() {
@@ -26,7 +26,7 @@ class RealPtxas : public Compiler {
   std::unique_ptr<Compiler> real_;
 };
 
-/// Skipped where there is no ptxas.
+/// A fixture whose tests are skipped where there is no ptxas.
 class RealPtxasTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,5 +1,5 @@
-// Programs built by nvcc while a test runs, in a folder that goes away with the test. Tests that
-// use it are skipped, with the reason, where no nvcc runs. Not thread-safe.
+// A fixture for tests that build programs by nvcc while they run, in a folder that is removed with the
+// test. The tests are skipped, with the reason, where no nvcc runs. Not thread-safe.
 #pragma once
 
 #include <gtest/gtest.h>

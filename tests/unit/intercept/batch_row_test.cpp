@@ -43,7 +43,7 @@ TEST(BatchRow, WhoPausedWithLaunchesHeldIsHeldLate) {
   BatchRow row;
   uint64_t now = 1'000'000;
   Launch(row, &now, 40);
-  row.NoteLate();
+  row.StartAnew();
   EXPECT_EQ(Launch(row, &now, BatchRow::kUnforeseen), 0u);
 }
 
@@ -51,9 +51,9 @@ TEST(BatchRow, BatchesGrow) {
   BatchRow row;
   EXPECT_EQ(row.Wanted(), 8u);
   EXPECT_TRUE(row.IsNew());
-  row.NoteSubmitted(8);
+  row.AddSubmitted(8);
   EXPECT_EQ(row.Wanted(), 16u);
-  row.NoteSubmitted(16);
+  row.AddSubmitted(16);
   EXPECT_EQ(row.Wanted(), kMostHeld);
   row.End();
   EXPECT_EQ(row.Wanted(), 8u);
@@ -65,34 +65,34 @@ constexpr uint64_t kPlainWindow = BatchWorth::kWindowLaunches * 4'000ull;
 
 bool Begins(BatchWorth& worth, uint32_t samples = BatchWorth::kSamples) {
   bool begins = false;
-  for (uint32_t i = 0; i < samples; ++i) begins = worth.NoteSample(kFast);
+  for (uint32_t i = 0; i < samples; ++i) begins = worth.AddSample(kFast);
   return begins;
 }
 
 TEST(BatchWorth, BeginsBehindFastSamplesInARow) {
   BatchWorth worth;
   EXPECT_FALSE(Begins(worth, BatchWorth::kSamples - 1));
-  EXPECT_FALSE(worth.NoteSample(kSlow));
+  EXPECT_FALSE(worth.AddSample(kSlow));
   EXPECT_FALSE(Begins(worth, BatchWorth::kSamples - 1));
-  EXPECT_TRUE(worth.NoteSample(kFast));
+  EXPECT_TRUE(worth.AddSample(kFast));
 }
 
 TEST(BatchWorth, EndsWhereItIsNoFaster) {
   BatchWorth worth;
   ASSERT_TRUE(Begins(worth));
-  EXPECT_TRUE(worth.NoteWindow(kPlainWindow / 2, BatchWorth::kWindowLaunches, 0));
-  EXPECT_TRUE(worth.NoteWindow(kPlainWindow, BatchWorth::kWindowLaunches, 0)) << "one may be by chance";
-  EXPECT_FALSE(worth.NoteWindow(kPlainWindow, BatchWorth::kWindowLaunches, 0));
+  EXPECT_TRUE(worth.JudgeWindow(kPlainWindow / 2, BatchWorth::kWindowLaunches, 0));
+  EXPECT_TRUE(worth.JudgeWindow(kPlainWindow, BatchWorth::kWindowLaunches, 0)) << "one may be by chance";
+  EXPECT_FALSE(worth.JudgeWindow(kPlainWindow, BatchWorth::kWindowLaunches, 0));
   EXPECT_FALSE(Begins(worth, BatchWorth::kFirstSkip + BatchWorth::kSamples - 1));
-  EXPECT_TRUE(worth.NoteSample(kFast));
+  EXPECT_TRUE(worth.AddSample(kFast));
 }
 
 TEST(BatchWorth, EndsWhereFewAreBatchedOrTheProgramPauses) {
   for (const auto& [batched, late] : {std::pair{100u, 0u}, std::pair{1'000u, 50u}}) {
     BatchWorth worth;
     ASSERT_TRUE(Begins(worth));
-    EXPECT_TRUE(worth.NoteWindow(kPlainWindow / 4, batched, late));
-    EXPECT_FALSE(worth.NoteWindow(kPlainWindow / 4, batched, late));
+    EXPECT_TRUE(worth.JudgeWindow(kPlainWindow / 4, batched, late));
+    EXPECT_FALSE(worth.JudgeWindow(kPlainWindow / 4, batched, late));
   }
 }
 
@@ -102,13 +102,13 @@ TEST(BatchWorth, EachVainTryIsFollowedByALongerPause) {
   for (int i = 0; i < 6; ++i) {
     worth.Skip();
     uint32_t samples = 0;
-    while (!worth.NoteSample(kFast)) ++samples;
+    while (!worth.AddSample(kFast)) ++samples;
     EXPECT_TRUE(samples > last || samples >= BatchWorth::kMostSkip) << i;
     EXPECT_LE(samples, BatchWorth::kMostSkip + BatchWorth::kSamples);
     last = samples;
   }
   // Where they have paid for long it was no vain try.
-  for (int i = 0; i < 20; ++i) EXPECT_TRUE(worth.NoteWindow(kPlainWindow / 2, 1'000, 0));
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(worth.JudgeWindow(kPlainWindow / 2, 1'000, 0));
   worth.Skip();
   EXPECT_TRUE(Begins(worth, BatchWorth::kFirstSkip + BatchWorth::kSamples));
 }

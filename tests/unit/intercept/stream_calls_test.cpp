@@ -1,5 +1,5 @@
 // Which driver calls give a stream work, by cuda.h, and whether the stream's tasks come first: the
-// table of stream arguments that the build makes from cudaTypedefs.h, the classes and the rules.
+// table of stream arguments that the build makes from cudaTypedefs.h, and the table of calls.
 #define __CUDA_API_VERSION_INTERNAL  // cuda.h declares every form of a call
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -12,12 +12,13 @@
 #include <type_traits>
 #include <vector>
 
-#include "intercept/process/calls.h"
+#include "intercept/calls/call_table.h"
 #include "intercept/process/stream_arguments.h"
-#include "intercept/calls/call_rules.h"
 
-namespace cupola::intercept::tasks {
+namespace cupola::intercept {
 namespace {
+
+using tasks::TaskRule;
 
 constexpr int kRegisters = 6;  // System V x86-64 ABI: of arguments that are integers
 
@@ -35,16 +36,13 @@ constexpr int StreamPlace(CUresult (*)(Arguments...)) {
 
 struct DriverCall {
   const char* name;
-  CallClass call_class;
+  CallRow row;
   int stream;
 };
 
-constexpr auto kPure = CallClass::kPure, kStreamOrdered = CallClass::kStreamOrdered,
-               kMayWait = CallClass::kMayWait;
-
 const std::vector<DriverCall>& Calls() {
   static const std::vector<DriverCall> calls = {
-#define CUPOLA_CALL(name, call_class) {#name, call_class, StreamPlace(&::name)},
+#define CUPOLA_CALL(name, ...) {#name, kCallTable[static_cast<size_t>(Call::k_##name)], StreamPlace(&::name)},
 #include "intercept/calls.inc"
 #undef CUPOLA_CALL
   };
@@ -65,24 +63,6 @@ Table GeneratedTable() {
   };
 }
 
-// Calls that Cupola implements itself; those of launches see to tasks in the hook.
-const std::set<std::string> kHooks = {
-#define CUPOLA_HOOK(name, ...) #name,
-#define CUPOLA_LAUNCH_HOOK(name, ...)
-#define CUPOLA_ALIAS(...)
-#include "intercept/entry/hooks.def"
-#undef CUPOLA_LAUNCH_HOOK
-#undef CUPOLA_HOOK
-};
-const std::set<std::string> kLaunchHooks = {
-#define CUPOLA_HOOK(...)
-#define CUPOLA_LAUNCH_HOOK(name, ...) #name,
-#include "intercept/entry/hooks.def"
-#undef CUPOLA_LAUNCH_HOOK
-#undef CUPOLA_HOOK
-#undef CUPOLA_ALIAS
-};
-
 bool BeginsWith(const std::string& name, const char* prefix) { return name.rfind(prefix, 0) == 0; }
 
 // They ask something of a stream, and give it nothing to do. cuStreamQuery's hook says
@@ -97,22 +77,22 @@ bool OnlyAsks(const std::string& name) {
 // What is wrong about a call of a stream, or "".
 std::string Problem(const DriverCall& call, const Table& table) {
   const std::string name = call.name;
-  const Rule rule = RuleFor(call.name);
-  if (call.call_class == kPure) return OnlyAsks(name) ? "" : "is said to put no work on a stream";
-  if (kLaunchHooks.contains(name)) return "";
-  if (rule == Rule::kHook) return kHooks.contains(name) ? "" : "has no hook";
+  const TaskRule rule = call.row.tasks;
+  if (call.row.call_class == CallClass::kPure) return OnlyAsks(name) ? "" : "is said to put no work on a stream";
+  if (call.row.hook == HookKind::kLaunchHook) return "";  // it sees to tasks itself
+  if (rule == TaskRule::kHook) return call.row.hook == HookKind::kHook ? "" : "has no hook";
   const bool is_per_thread = name.ends_with("_ptsz");
-  if (call.call_class == kMayWait) {
+  if (call.row.call_class == CallClass::kMayWait) {
     switch (rule) {
-      case Rule::kWait:
-      case Rule::kWaitAndLeave:
+      case TaskRule::kWait:
+      case TaskRule::kWaitAndLeave:
         return "";
-      case Rule::kSyncStream:
-      case Rule::kSyncStreamPerThread:
-      case Rule::kEndStream:
+      case TaskRule::kSyncStream:
+      case TaskRule::kSyncStreamPerThread:
+      case TaskRule::kEndStream:
         if (call.stream != 0) return "has its stream elsewhere than first";
-        return (rule == Rule::kSyncStreamPerThread) == is_per_thread ? "" : "is of another form";
-      case Rule::kFlush:
+        return (rule == TaskRule::kSyncStreamPerThread) == is_per_thread ? "" : "is of another form";
+      case TaskRule::kFlush:
         break;
       default:
         return "has nothing to do with tasks";
@@ -178,7 +158,7 @@ TEST(StreamCalls, ArgumentsOnTheStackAreFound) {
   for (int at = 0; at < 12; ++at) *place(at) = 100u + static_cast<unsigned>(at);
   size_t on_stack = 0;
   for (const DriverCall& call : Calls()) {
-    if (call.call_class == kPure || call.stream < 0) continue;
+    if (call.row.call_class == CallClass::kPure || call.stream < 0) continue;
     on_stack += call.stream >= kRegisters;
     ASSERT_TRUE(table.contains(call.name)) << call.name;
     EXPECT_EQ(ArgumentAt(arguments, table.at(call.name).at), 100u + static_cast<unsigned>(call.stream))
@@ -188,4 +168,4 @@ TEST(StreamCalls, ArgumentsOnTheStackAreFound) {
 }
 
 }  // namespace
-}  // namespace cupola::intercept::tasks
+}  // namespace cupola::intercept

@@ -1,8 +1,8 @@
-#include "intercept/preempt/time_per_launch.h"
+#include "intercept/launch/time_per_launch.h"
 
 #include <gtest/gtest.h>
 
-namespace cupola::intercept::preempt {
+namespace cupola::intercept {
 namespace {
 
 TEST(TimePerLaunch, TheMeanOfLate) {
@@ -25,4 +25,4 @@ TEST(TimePerLaunch, AnEndBeforeTheBeginSaysNothing) {
 }
 
 }  // namespace
-}  // namespace cupola::intercept::preempt
+}  // namespace cupola::intercept

@@ -1,9 +1,9 @@
 // What a stop usually takes, where some of the measurements are far too long.
-#include "intercept/preempt/usual_time.h"
+#include "intercept/launch/usual_time.h"
 
 #include <gtest/gtest.h>
 
-namespace cupola::intercept::preempt {
+namespace cupola::intercept {
 namespace {
 
 TEST(UsualTime, BelievesTheShorterAtOnce) {
@@ -33,4 +33,4 @@ TEST(UsualTime, DoubtsOnlyWhatIsVeryLong) {
 }
 
 }  // namespace
-}  // namespace cupola::intercept::preempt
+}  // namespace cupola::intercept

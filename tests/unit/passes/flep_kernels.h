@@ -1,7 +1,7 @@
-// The measured kernels of the evaluation's programs (tests/apps/flep), as nvcc makes PTX of them,
-// each with a launch of few blocks and inputs by seed. The inputs are of the programs' kind, but
-// less: what counts is that each block leaves something of its own. Pure functions but for reading
-// files.
+// The measured kernels of the evaluation's programs (tests/apps/flep), in the PTX that nvcc makes of
+// them, each with a launch of few blocks and inputs by seed. The inputs are like the programs' but
+// smaller: all that matters is that each block leaves a result of its own. Pure functions except that
+// they read files.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@
 
 namespace cupola::passes {
 
-/// "cfd", "nn"...
+/// The programs' names: "cfd", "nn"...
 const std::vector<std::string>& FlepKernels();
 
-/// Reads the PTX of program `name` from CUPOLA_FLEP_PTX_FOLDER; a launch of `blocks` blocks (of
-/// MM's next multiple of four).
+/// Reads the PTX of program `name` from CUPOLA_FLEP_PTX_FOLDER and makes a launch of `blocks` blocks
+/// (for MM of the next multiple of four).
 Result<sim::GoldenKernel> MakeFlepKernel(const std::string& name, uint32_t blocks);
 
 }  // namespace cupola::passes

@@ -1,6 +1,6 @@
-// The kernels of tests/cases/lanes_return_before_a_barrier/shapes.cu: some lanes leave early, the others go on to
-// barriers, in every way. As nvcc makes PTX of them, a kernel and a launch each. Pure functions but for reading the
-// file; one thread.
+// The kernels of tests/cases/lanes_return_before_a_barrier/shapes.cu, in the PTX that nvcc makes of them, each with a
+// launch: some lanes leave early and the others go on to barriers, in every way. Pure functions except that they read
+// the file; one thread.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace cupola::passes {
 /// The kernels' names, mangled; empty where there is no nvcc.
 std::vector<std::string> LeavingShapes();
 
-/// One of them and a launch in which each pattern of leaving lanes has a block. Errors: kNotFound.
+/// One of the kernels and a launch in which each pattern of leaving lanes has a block. Errors: kNotFound.
 Result<sim::GoldenKernel> MakeLeavingShape(const std::string& kernel);
 
 }  // namespace cupola::passes

@@ -1,5 +1,5 @@
-// A kernel under test and its side module, and what a program does around a launch of either:
-// buffers, parameters, variables, blocks that are counted. One thread.
+// A kernel under test and its side module (the module with its variants), and what a program does
+// around a launch of either: buffers, parameters, variables, and counting blocks. One thread.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ namespace cupola::passes {
 /// A kernel whose blocks count themselves: its PTX and that of its side module.
 struct Subject {
   sim::GoldenKernel golden;
-  std::string kernel;    ///< name
-  std::string original;  ///< PTX, counting blocks
+  std::string kernel;    ///< its name
+  std::string original;  ///< its PTX, with blocks that count themselves
   std::string side;      ///< PTX of its side module
   KernelFacts facts;
   std::vector<VariableFact> variables;
@@ -29,28 +29,29 @@ struct Subject {
   std::vector<std::vector<std::vector<std::byte>>> expected;
 };
 
-/// tests/golden/passes/kernels/*.ptx.
+/// The files tests/golden/passes/kernels/*.ptx.
 std::vector<std::filesystem::path> PassKernelFiles();
 
-/// Reads tests/golden/... `path`, makes its side module, runs the original `launches` times.
+/// Reads a golden kernel, makes its side module, and runs the original `launches` times.
 Result<Subject> MakeSubject(const std::filesystem::path& path, uint32_t launches = 1);
 
-/// The same of a kernel and a launch of it that are made, not read.
+/// The same for a kernel and its launch that the test has made.
 Result<Subject> MakeSubject(sim::GoldenKernel golden, uint32_t launches = 1);
 
-/// Runs the sliced variant slice after slice, of so many blocks each, on any SMs by `seed`. What is
-/// wrong, "" if nothing is.
+/// Runs the sliced variant slice after slice, each of as many blocks as `slices` says, on SMs chosen by
+/// `seed`. Returns what is wrong, "" if nothing is.
 std::string RunSlices(const Subject& subject, uint64_t seed, std::span<const uint32_t> slices,
                       const sim::MemoryModelConfig& memory = {});
 
-/// Runs the sliced variant slice after slice, each of 1 to `most` blocks by `seed`. What is wrong,
-/// "" if nothing is.
+/// Runs the sliced variant slice after slice, each of 1 to `most` blocks by `seed`. Returns what is
+/// wrong, "" if nothing is.
 std::string RunSliced(const Subject& subject, uint64_t seed, uint32_t most);
 
-/// Replaces every occurrence, as of a line by a bug; the number of them.
+/// Replaces every occurrence, for instance of a line by a bug. Returns how many there were.
 size_t Replace(std::string& text, const std::string& before, const std::string& after);
 
-/// Of a loaded module, by name; 0 or ~0u where it has none.
+/// Address of a variable and index of a kernel of a loaded module, by name; 0 and ~0u if the module has
+/// none of that name.
 uint64_t AddressOf(const sim::LoadedModule& module, std::string_view name);
 uint32_t KernelIndex(const sim::LoadedModule& module, std::string_view name);
 
@@ -64,11 +65,11 @@ Arguments PlaceArguments(sim::Device& device, const sim::KernelSpec& spec,
 std::vector<std::vector<std::byte>> ReadBuffers(const sim::KernelSpec& spec,
                                                 const Arguments& arguments);
 
-/// What the loader does: cupola_variables holds where the program's variables are.
+/// Does what the loader does: writes the addresses of the program's variables to cupola_variables.
 void FillVariables(const std::vector<VariableFact>& variables, const sim::LoadedModule& original,
                    const sim::LoadedModule& side);
 
-/// The first block that did not run `launches` times, in words; "" where all did.
+/// Says which block is the first that did not run `launches` times; "" if all did.
 std::string WrongCounts(const sim::LoadedModule& original, uint32_t total, uint32_t launches);
 
 }  // namespace cupola::passes

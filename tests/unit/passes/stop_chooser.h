@@ -1,6 +1,6 @@
-// Who decides in a run that is stopped at one block: the host's thread goes before all others, so
-// that a request is there before anything else happens, and a resume comes to other SMs than those
-// that were left. All else by seed. One thread.
+// Chooses in a run that is stopped at one block: the host's thread goes before all others, so that a
+// request is there before anything else happens, and a resume comes to other SMs than those that were
+// left. All other choices are by seed. One thread.
 #pragma once
 
 #include <set>
@@ -12,21 +12,22 @@ namespace cupola::passes {
 
 struct StopChoices {
   uint32_t sm_count = 4;
-  /// While there were fewer resumes: a worker starts only where no other can go on, worker 0 first,
-  /// which hears of a request. The others come when those before have left.
+  /// While there were fewer resumes than this, workers start late: a worker starts only when no other
+  /// can go on. Worker 0, which hears of a request, is the first; the others start when those before
+  /// them have left.
   uint32_t late_until = 0;
-  /// Workers start on both halves of the SMs by turns, else the physical launches do.
+  /// True: workers start on the two halves of the SMs in turn; false: physical launches do.
   bool spread = false;
 };
 
 class StopChooser final : public sim::Chooser {
  public:
-  /// `resumes`: of the run, as they stand.
+  /// `resumes`: the number of resumes in the run so far; read at each choice.
   StopChooser(uint64_t seed, const StopChoices& choices, const uint32_t* resumes)
       : random_(seed), choices_(choices), resumes_(resumes) {}
   uint32_t Choose(sim::ChoiceKind kind, std::span<const uint64_t> options) override;
 
-  /// The SMs that workers were given, by the number of resumes before.
+  /// The SMs that workers were given, indexed by the number of resumes before.
   const std::vector<std::set<uint64_t>>& sms() const { return sms_; }
 
  private:

@@ -1,7 +1,6 @@
-#include "intercept/preempt/launch_prediction.h"
+#include "intercept/launch/launch_prediction.h"
 
 #include <cstring>
-#include <memory>
 #include <utility>
 #include <string>
 #include <vector>
@@ -10,8 +9,9 @@
 
 #include "intercept/facts/allocations.h"
 #include "intercept/process/calls.h"
-#include "intercept/preempt/launch_attempt.h"
-#include "intercept/preempt/preempt_context.h"
+#include "intercept/images/variant.h"
+#include "intercept/launch/launch.h"
+#include "intercept/launch/launch_slots.h"
 #include "models/train/plan_builder.h"
 
 namespace cupola::intercept {
@@ -27,7 +27,6 @@ Allocation AllocationOf(uint64_t address) noexcept {
 extern "C" void* cupola_real[kCallCount];
 void* cupola_real[kCallCount] = {};
 
-namespace preempt {
 namespace {
 
 constexpr uint64_t kBegun = 5'000;
@@ -49,7 +48,7 @@ class Third final : public models::DurationModel {
 /// takes 7 times its input bytes, and "none", of which it has no model.
 class LaunchPredictionTest : public testing::Test {
  protected:
-  LaunchPredictionTest() : context_(std::make_unique<PreemptContext>()) {
+  LaunchPredictionTest() {
     models::PlanBuilder builder("gpu", models::Machine{.sms = 4});
     models::PlanKernel kernel{};
     kernel.batch = 1;
@@ -75,7 +74,7 @@ class LaunchPredictionTest : public testing::Test {
     memcpy(words_.data(), bytes.data(), bytes.size());
     plan_ = *models::PlanView::Open(
         {reinterpret_cast<const std::byte*>(words_.data()), bytes.size()});
-    call_.params = params_;
+    launch_.params = params_;
     entry_.parameter_bytes = sizeof(argument_);
     variant_.entry = &entry_;
     variant_.settled = true;
@@ -89,13 +88,9 @@ class LaunchPredictionTest : public testing::Test {
     never_freed.push_back(variant_.model);
   }
 
-  Attempt PredictionOf(uint32_t blocks) {
-    facts_ = {.grid = {blocks, 1, 1}, .block = {32, 1, 1}};
-    Attempt attempt(facts_, call_, *context_, stream_);
-    attempt.variant = &variant_;
-    attempt.total_blocks = blocks;
-    Predict(&attempt);
-    return attempt;
+  ExpectedTime PredictionOf(uint32_t blocks) {
+    launch_.grid[0] = blocks;
+    return Predict(variant_, launch_, blocks);
   }
 
   void Complete(uint32_t blocks, uint64_t took, bool was_alone = true) {
@@ -106,29 +101,26 @@ class LaunchPredictionTest : public testing::Test {
     slot.block[0] = 32;
     slot.begun_ns = kBegun;
     slot.was_alone = was_alone;
-    NoteComplete(slot, reinterpret_cast<const std::byte*>(&argument_), kBegun + took);
+    ObserveCompletion(slot, reinterpret_cast<const std::byte*>(&argument_), kBegun + took);
   }
 
   int32_t argument_ = 0;
   void* params_[1] = {&argument_};
   Variant variant_;
-  LaunchCall call_;
+  Launch launch_{.grid = {1, 1, 1}, .block = {32, 1, 1}};
   store::KernelEntry entry_{};
   void* all_[5];
 
  private:
-  std::unique_ptr<PreemptContext> context_;
   std::vector<uint64_t> words_;
   models::PlanView plan_;
-  LaunchFacts facts_;
-  StreamKey stream_{};
 };
 
 TEST_F(LaunchPredictionTest, AThirdModelIsAskedAndTold) {
   Third third;
   Settle("n");
   variant_.model = &third;
-  EXPECT_EQ(PredictionOf(7).predicted_ns, 70u);
+  EXPECT_EQ(PredictionOf(7).ns, 70u);
   EXPECT_TRUE(PredictionOf(7).is_known);
   argument_ = -6;
   Complete(8, 800);
@@ -138,16 +130,16 @@ TEST_F(LaunchPredictionTest, AThirdModelIsAskedAndTold) {
   EXPECT_EQ(third.observed[0].first.integers[0], -6);
   EXPECT_EQ(third.observed[0].second, 800u);
   // Where it has no idea: by as many blocks of others.
-  const Attempt unknown = PredictionOf(512);
+  const ExpectedTime unknown = PredictionOf(512);
   EXPECT_FALSE(unknown.is_known);
-  EXPECT_EQ(unknown.predicted_ns, 100u * 512);
+  EXPECT_EQ(unknown.ns, 100u * 512);
 }
 
 TEST_F(LaunchPredictionTest, ThePlanComesBeforeTheHistory) {
   Settle("n");
   argument_ = 500;
   Complete(8, 800);
-  EXPECT_EQ(PredictionOf(8).predicted_ns, 2'500u);
+  EXPECT_EQ(PredictionOf(8).ns, 2'500u);
 }
 
 TEST_F(LaunchPredictionTest, TheHistoryAnswersWhereThePlanHasNoIdea) {
@@ -155,7 +147,7 @@ TEST_F(LaunchPredictionTest, TheHistoryAnswersWhereThePlanHasNoIdea) {
     Settle(kernel);
     EXPECT_FALSE(PredictionOf(8).is_known) << kernel;
     Complete(8, 800);
-    EXPECT_EQ(PredictionOf(8).predicted_ns, 800u) << kernel;
+    EXPECT_EQ(PredictionOf(8).ns, 800u) << kernel;
     EXPECT_TRUE(PredictionOf(8).is_known) << kernel;
     EXPECT_FALSE(PredictionOf(9).is_known) << kernel;
   }
@@ -172,20 +164,19 @@ TEST_F(LaunchPredictionTest, InputBytesAreAskedForWhereThePlanWantsThem) {
   entry_.parameters = 5;
   variant_.parameters = parameters;
   Settle("bytes");
-  call_.params = all_;
-  EXPECT_EQ(PredictionOf(8).predicted_ns, 7u * 150);
+  launch_.params = all_;
+  EXPECT_EQ(PredictionOf(8).ns, 7u * 150);
   size_t bytes = sizeof(arguments);
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, arguments, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                    CU_LAUNCH_PARAM_END};
-  call_.params = nullptr;
-  call_.extra = extra;
-  EXPECT_EQ(PredictionOf(8).predicted_ns, 7u * 150);
+  launch_.params = nullptr;
+  launch_.extra = extra;
+  EXPECT_EQ(PredictionOf(8).ns, 7u * 150);
   bytes = 8;
-  EXPECT_EQ(PredictionOf(8).predicted_ns, 7u * 100) << "the others lie outside of the block";
+  EXPECT_EQ(PredictionOf(8).ns, 7u * 100) << "the others lie outside of the block";
   parameters[0].bytes = 4;
-  EXPECT_EQ(PredictionOf(8).predicted_ns, 1u) << "too short for an address";
+  EXPECT_EQ(PredictionOf(8).ns, 1u) << "too short for an address";
 }
 
 }  // namespace
-}  // namespace preempt
 }  // namespace cupola::intercept

@@ -1,5 +1,5 @@
 // Control slots as the host sees them; the test plays the device by writing the status lines.
-#include "intercept/preempt/launch_slots.h"
+#include "intercept/launch/launch_slots.h"
 
 #include <memory>
 #include <vector>
@@ -8,7 +8,7 @@
 
 #include "base/prng.h"
 
-namespace cupola::intercept::preempt {
+namespace cupola::intercept {
 namespace {
 
 class Slots : public testing::Test {
@@ -290,4 +290,4 @@ TEST_F(Slots, RandomLivesOfLaunches) {
 }
 
 }  // namespace
-}  // namespace cupola::intercept::preempt
+}  // namespace cupola::intercept

@@ -1,5 +1,5 @@
 // How much is in the streams where several threads wait for room and say that there is.
-#include "intercept/preempt/queued_work.h"
+#include "intercept/launch/queued_work.h"
 
 #include <atomic>
 #include <thread>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace cupola::intercept::preempt {
+namespace cupola::intercept {
 namespace {
 
 TEST(QueuedWork, ForgetsWhatIsGone) {
@@ -16,7 +16,7 @@ TEST(QueuedWork, ForgetsWhatIsGone) {
   work.Add(2);
   work.Add(1);
   EXPECT_EQ(work.left(), 3u);
-  work.NoteGone(work.total());
+  work.MarkGone(work.total());
   EXPECT_EQ(work.left(), 0u);
 }
 
@@ -25,7 +25,7 @@ TEST(QueuedWork, KeepsWhatCameMeanwhile) {
   work.Add(700);
   const uint64_t seen = work.total();
   work.Add(5);
-  work.NoteGone(seen);
+  work.MarkGone(seen);
   EXPECT_EQ(work.left(), 5u);
 }
 
@@ -34,9 +34,9 @@ TEST(QueuedWork, TheLaterOfTwoForgetsNothingNewer) {
   QueuedWork work;
   work.Add(700);
   const uint64_t first = work.total(), second = work.total();
-  work.NoteGone(first);
+  work.MarkGone(first);
   work.Add(690);
-  work.NoteGone(second);
+  work.MarkGone(second);
   EXPECT_EQ(work.left(), 690u);
 }
 
@@ -45,8 +45,8 @@ TEST(QueuedWork, AnOlderWordChangesNothing) {
   work.Add(10);
   const uint64_t old = work.total();
   work.Add(10);
-  work.NoteGone(work.total());
-  work.NoteGone(old);
+  work.MarkGone(work.total());
+  work.MarkGone(old);
   EXPECT_EQ(work.left(), 0u);
 }
 
@@ -61,7 +61,7 @@ TEST(QueuedWork, NothingIsMissingAmongThreads) {
     threads.emplace_back([&, t] {
       for (int round = 0; round < kRounds; ++round) {
         if (t != 0) {
-          work.NoteGone(held.load());
+          work.MarkGone(held.load());
           continue;
         }
         held.store(work.total());
@@ -75,4 +75,4 @@ TEST(QueuedWork, NothingIsMissingAmongThreads) {
 }
 
 }  // namespace
-}  // namespace cupola::intercept::preempt
+}  // namespace cupola::intercept

@@ -1,5 +1,6 @@
-// RingWriter: the writer's side of the protocol in profiles/launch_record.h, written down a second
-// time from that text alone, for tests of the reader. Write() may be called from several threads.
+// RingWriter: the writer's side of the protocol in profiles/launch_record.h, for tests of the reader.
+// It was written a second time from that text alone, so that it does not share the product's errors.
+// Write() may be called from several threads.
 #pragma once
 
 #include <cstdint>
@@ -44,14 +45,14 @@ class RingWriter {
   }
   char* names() { return reinterpret_cast<char*>(base_ + kNames); }
 
-  /// Adds a name; returns its offset. Not thread-safe.
+  /// Adds a name and returns its offset. Not thread-safe.
   uint32_t AddName(const std::string& name) {
     const uint32_t at = header().names_used.fetch_add(static_cast<uint32_t>(name.size() + 1));
     std::memcpy(names() + at, name.c_str(), name.size() + 1);
     return at;
   }
 
-  /// Writes into a lane by `fill(LaneRecord&)`; false = the lane is full. One thread per lane.
+  /// Has `fill(LaneRecord&)` write a record into a lane. False: the lane is full. One thread per lane.
   template <typename Fill>
   bool WriteLane(uint32_t index, Fill fill) {
     Lane& lane = header().lanes[index];
@@ -65,7 +66,7 @@ class RingWriter {
     return true;
   }
 
-  /// Claims a ticket; false = the ring is full, which is counted.
+  /// Claims a ticket. False: the ring is full; the record counts as dropped.
   bool Claim(uint64_t& ticket) {
     RecordsHeader& h = header();
     ticket = h.tail.load();
@@ -78,7 +79,7 @@ class RingWriter {
     return true;
   }
 
-  /// Fills a claimed slot by `fill(LaunchRecord&)` and publishes it.
+  /// Has `fill(LaunchRecord&)` write a claimed slot, and publishes it.
   template <typename Fill>
   void Complete(uint64_t ticket, Fill fill) {
     LaunchRecord& record = slot(ticket);

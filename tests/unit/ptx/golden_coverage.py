@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the golden cases of PTX must cover, found by reading the sources.
+"""Checks that the golden cases of PTX cover what they must, which it finds by reading the sources.
 
 Every message of the parser and the validator (their string literals with a blank) stands in the
 expectation of a case; every opcode of opcodes.def and every directive [11 of the PTX ISA, and the words

@@ -13,10 +13,10 @@ import tempfile
 FOLDER = "device/runtime"
 HEADERS = ["master_kernel.cuh", "mtb.cuh", "task_scheduler.cuh", "task_leaving.cuh",
            "task_room.cuh", "solo_task.cuh"]
-# MTBs of the stepped device have few executors: some of both kinds. With a bug none at a named barrier,
-# which orders more than the code relies on.
+# MTBs of the stepped device have few executors: some with a named barrier and some without. With a bug none has
+# a named barrier, because that orders more than the code relies on.
 NAMED = "kNamedExecutors = 15"
-# Of each bug: what stands there, what is put in its place.
+# For each bug: the text in the source, and the text that takes its place.
 BUGS = {
     "ResultsAreNotFenced": ("StoreRelease(&params.done", "StoreRelaxed(&params.done"),
     "WarpsOfATaskDoNotSeeEachOther": ("  FenceForMtb();  // behind", "  // behind"),

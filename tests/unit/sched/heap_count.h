@@ -1,6 +1,6 @@
-// How many bytes one part of a program holds on the heap: what is allocated within a HeapScope counts until it is freed,
-// wherever that happens. By operators new and delete, which heap_count.cpp replaces. Any thread; a scope counts what all
-// threads allocate meanwhile.
+// Counts how many bytes one part of a program holds on the heap: what is allocated within a HeapScope counts until it
+// is freed, wherever that happens. heap_count.cpp replaces the operators new and delete for this. Any thread; a scope
+// counts what all threads allocate while it lives.
 #pragma once
 
 #include <cstdint>

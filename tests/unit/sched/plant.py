@@ -8,7 +8,8 @@ import argparse
 import pathlib
 import sys
 
-# Of each bug: the source, the rule (soak_checks.h) that must find it, what stands there, what is put in its place.
+# For each bug: the source, the rule (soak_checks.h) that must find it, the text in the source, and the text that
+# takes its place.
 BUGS = {
     "slot_not_freed": ("sched/daemon/board_review.cpp", "slots",
                        "  gone.state = static_cast<uint32_t>(SlotState::kFree);\n", ""),

@@ -1,4 +1,4 @@
-// An arbiter in virtual time whose clients are told by a test what they want: for policies case by case.
+// An arbiter in virtual time whose clients' demands a test sets one by one, for tests of policies. One thread.
 #pragma once
 
 #include <string>
@@ -12,7 +12,6 @@ namespace cupola::sched {
 
 constexpr uint64_t kUs = 1000;
 
-/// An arbiter whose clients are told what they want by the test.
 class Bench {
  public:
   explicit Bench(const std::string& policy, PolicyOptions options = {})
@@ -37,10 +36,10 @@ class Bench {
     Of(id).active = false;
     Review(0);
   }
-  /// A review `later_us` after the last; whoever was told to stop has, unless `lingers_`.
+  /// A review `later_us` after the last one. Clients that were told to stop have stopped, unless `lingers_`.
   void Review(uint64_t later_us) {
     now_ += later_us * kUs;
-    for (int pass = 0; pass < 2; ++pass) {  // the second sees what the first made stop
+    for (int pass = 0; pass < 2; ++pass) {  // the second pass sees which clients the first one stopped
       core_.Advance(now_);
       for (uint32_t i = 0; i < seen_.size(); ++i) {
         seen_[i].stopped = pass == 1 && !lingers_ && core_.OrderFor(ClientId(i)).hold;
@@ -60,9 +59,9 @@ class Bench {
   }
 
   Arbiter core_;
-  std::vector<Observation> seen_;
-  bool lingers_ = false;
-  uint64_t now_ = kUs;
+  std::vector<Observation> seen_;  ///< what the arbiter sees of each client
+  bool lingers_ = false;           ///< clients do not stop when they are told to
+  uint64_t now_ = kUs;             ///< virtual time
 };
 
 }  // namespace cupola::sched

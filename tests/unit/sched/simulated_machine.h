@@ -1,5 +1,5 @@
 // A simulated GPU and the processes that use it, in virtual time: kernels, blocks, context switches, host code, and
-// agents that do what the board asks of them by the board's own protocol. Who derives from it adds the daemon, what
+// agents that do what the board asks of them by the board's own protocol. A derived class adds the daemon, what
 // happens from outside, and checks. Not thread-safe.
 #pragma once
 
@@ -14,25 +14,25 @@
 
 namespace cupola::sched {
 
-constexpr uint64_t kLeaseNs = 20'000'000;     ///< of a demand
-constexpr uint64_t kMissedNs = 500'000'000;   ///< after its last beat, a dead daemon (BoardClient)
-constexpr uint64_t kPollNs = 100'000'000;     ///< an agent looks after the daemon so often
-constexpr uint64_t kGateQuantumNs = 500'000;  ///< of a kernel that stops only between its parts
+constexpr uint64_t kLeaseNs = 20'000'000;     ///< lease of a demand
+constexpr uint64_t kMissedNs = 500'000'000;   ///< so long after its last beat a daemon counts as dead (BoardClient)
+constexpr uint64_t kPollNs = 100'000'000;     ///< an agent checks so often whether the daemon lives
+constexpr uint64_t kGateQuantumNs = 500'000;  ///< length of a part of a kernel that stops only between its parts
 
-/// One process: kernels one after the other, with the time that its host code takes between them.
+/// What one process does: kernels one after the other, with the time that its host code takes between them.
 struct ProcessPlan {
   ClientSettings settings;
   bool can_preempt = true;
   bool can_gate = false;
   bool shares_context = false;
   uint64_t start_ns = 0;
-  uint64_t kernel_ns = 0;       ///< of each kernel, alone
+  uint64_t kernel_ns = 0;       ///< duration of each kernel when it is alone on the GPU
   double spread = 0;            ///< kernels last kernel_ns * (1 +- spread)
   uint32_t kernels = 1;
   uint64_t gap_ns = 0;          ///< host code between kernels
   bool back_to_back = false;    ///< queues its kernels: demand does not end between them
-  uint64_t block_ns = 20'000;   ///< a block's duration: how long stopping takes at most
-  uint32_t sms = kWholeGpu;
+  uint64_t block_ns = 20'000;   ///< a block's duration, which is how long stopping takes at most
+  uint32_t sms = kWholeGpu;     ///< that each kernel needs
   double prediction = 1;        ///< predicted / true duration; 0 = no prediction
   bool reports_overhead = true;
   uint64_t lease_ns = kLeaseNs;
@@ -41,9 +41,9 @@ struct ProcessPlan {
 enum class DeviceState : uint8_t {
   kNone,      ///< no kernel
   kWaiting,   ///< a kernel that is not on the GPU
-  kStarting,  ///< on its way
+  kStarting,  ///< a kernel on its way to the GPU
   kRunning,
-  kDraining,  ///< was asked to leave, finishes its blocks
+  kDraining,  ///< a kernel that was asked to leave and finishes its blocks
 };
 
 /// A simulated process: host, agent and what the device does for it.
@@ -54,27 +54,27 @@ struct SimProcess {
   DeviceState device = DeviceState::kNone;
   bool has_kernel = false;
   bool dead = false;
-  bool reaped = false;
+  bool reaped = false;           // the daemon knows that it is dead
   bool stopped_by_signal = false;
-  bool host_pending = false;     // its kernel is complete, its host has not seen it
+  bool host_pending = false;     // its kernel is complete, and its host has not seen that
   bool arrival_pending = false;  // its next launch waits for SIGCONT
   bool was_stopped = false;      // its kernel has been off the GPU: the agent must start it again
-  bool was_asked = false;        // to yield, at the last look of its agent
-  uint32_t launched = 0;
-  uint64_t version = 0;          // of its device state: events of an older one are void
+  bool was_asked = false;        // to yield, when its agent last looked
+  uint32_t launched = 0;         // kernels so far
+  uint64_t version = 0;          // of its device state: events of an older version are void
   uint64_t renewals = 0;         // which chain of lease renewals is the current one
-  uint64_t kernel_ns = 0;
-  uint64_t arrived_ns = 0;
-  double work_left = 0;
+  uint64_t kernel_ns = 0;        // duration of its present kernel
+  uint64_t arrived_ns = 0;       // when that was launched
+  double work_left = 0;          // of that, in ns
   double work_done = 0;
   double overhead_left = 0;
-  uint32_t sm_bound = 0;         // leaves the SMs below it
-  double gpu_ns = 0;
-  // Of the checkers.
+  uint32_t sm_bound = 0;         // the kernel leaves the SMs below it
+  double gpu_ns = 0;             // GPU time that it has had
+  // Used by the checkers only:
   uint64_t wait_ns = 0;          // since it last ran
-  uint64_t wait_bound_ns = 0;    // largest promise during this wait
+  uint64_t wait_bound_ns = 0;    // the longest wait that was promised during this wait
   uint64_t longest_wait_ns = 0;
-  uint64_t paused_running_ns = 0;
+  uint64_t paused_running_ns = 0;  // time on the GPU although it is paused
 
   bool Wants() const { return has_kernel && !dead && !stopped_by_signal; }
   bool Stoppable() const { return plan.can_preempt || plan.can_gate; }
@@ -88,10 +88,10 @@ enum class EventType : uint8_t {
   kStart,     // its kernel gets onto the GPU
   kDrained,   // its kernel has left the GPU
   kRenew,     // its agent renews the lease
-  // Of who derives from the machine:
-  kReview,    // the daemon
+  // Handled by the derived class:
+  kReview,    // the daemon reviews the board
   kReap,      // the daemon learns that the process is dead
-  kMissed,    // the process looks after the daemon and finds none
+  kMissed,    // the process checks whether the daemon lives, and finds none
   kFault,     // something happens from outside
 };
 
@@ -100,7 +100,7 @@ struct SimEvent {
   uint64_t order;
   EventType type;
   size_t process;
-  uint64_t version;  // of the process, or whatever tells events of one type apart
+  uint64_t version;  // of the process, or whatever else tells events of one type apart
   bool operator>(const SimEvent& other) const {
     return at_ns != other.at_ns ? at_ns > other.at_ns : order > other.order;
   }
@@ -113,37 +113,37 @@ class SimMachine {
  protected:
   SimMachine(uint64_t seed, uint32_t sms, uint64_t switch_ns) : random_(seed), sms_(sms), switch_ns_(switch_ns) {}
 
-  /// The state is as it is until `to_ns`, the next time at which something happens.
+  /// Called before time advances: the state stays as it is until `to_ns`, when the next thing happens.
   virtual void OnElapse(uint64_t to_ns) = 0;
-  /// The kernel of the process has ended.
+  /// Called when the kernel of the process has ended.
   virtual void OnKernelDone(size_t index) = 0;
-  /// A kernel has left the GPU because it was asked to.
+  /// Called when a kernel has left the GPU because it was asked to.
   virtual void OnPreempted(size_t) {}
-  /// GPU time that went into a switch, and to nobody.
+  /// Called with GPU time in ns that went into a switch, and to no process.
   virtual void OnSwitching(double) {}
-  /// Somebody has news for the daemon.
+  /// Called when a process has rung the daemon's bell.
   virtual void OnBell() = 0;
-  /// An event is about to happen.
+  /// Called before an event happens.
   virtual void OnEvent(const SimEvent&) {}
-  /// An event that is not the machine's.
+  /// Lets an event happen that is not the machine's own.
   virtual void HandleOther(const SimEvent& event) = 0;
 
   void Push(uint64_t at_ns, EventType type, size_t process, uint64_t version) {
     events_.push({at_ns, ++order_, type, process, version});
   }
-  /// When something happens next; kNever = never again.
+  /// When something happens next; kNever: never again.
   uint64_t NextTime() const { return std::min(events_.empty() ? kNever : events_.top().at_ns, NextCompletion()); }
-  /// Goes there and lets it happen: of several things at one time one, and all kernels that end.
+  /// Advances to NextTime and lets happen what is due: all kernels that end, and one event.
   void Step();
   void AdvanceTo(uint64_t at_ns);
-  /// What the process's slot says of what it is able to do.
+  /// The capabilities that the process's board slot shows.
   static uint32_t CapabilitiesOf(const ProcessPlan& plan);
   void Launch(size_t index);
   /// The process's host code sees that its kernel is complete.
   void FinishHost(size_t index);
-  /// A process is killed: what it had on the GPU is gone.
+  /// Kills a process: what it had on the GPU is gone.
   void Kill(size_t index);
-  /// SIGCONT.
+  /// Sends a process SIGCONT.
   void Continue(size_t index);
   void ReactAll();
 

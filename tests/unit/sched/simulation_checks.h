@@ -1,4 +1,5 @@
-// What must hold in every simulated scenario, whatever the policy, and what each policy promises.
+// Checks what must hold in every simulated scenario, whatever the policy, and what each policy promises. Owned by
+// Simulation. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -12,14 +13,14 @@ class SimChecks {
  public:
   explicit SimChecks(const Scenario& scenario);
 
-  /// The state was like this in [from_ns, to_ns).
+  /// Reports that the state was like this in [from_ns, to_ns).
   void Elapse(std::vector<SimProcess>& processes, const Arbiter& core, uint64_t from_ns,
               uint64_t to_ns);
-  /// The kernel of the process has ended.
+  /// Reports that the kernel of the process has ended.
   void KernelDone(const SimProcess& process, uint64_t now_ns);
-  /// Something was done to the process from outside: its waits count anew.
+  /// Reports that something was done to the process from outside: its waits count anew.
   void Forgive(SimProcess& process);
-  /// Without a daemon nobody promises anything but that work goes on.
+  /// Reports whether there is a daemon. Without one the only promise is that work goes on.
   void SetDaemon(bool present);
   void Finish(const std::vector<SimProcess>& processes, double switching_ns, uint64_t now_ns);
 
@@ -42,7 +43,7 @@ class SimChecks {
 
   const Scenario& scenario_;
   uint64_t slowest_stop_ns_ = 0;  ///< longest that any process takes to leave the GPU
-  uint64_t fault_slack_ns_ = 0;   ///< what the dead and the stopped may cost others
+  uint64_t fault_slack_ns_ = 0;   ///< time that dead and stopped processes may cost others
   size_t bounded_ = 0;            ///< processes with a latency bound
   bool has_daemon_ = true;
   uint64_t idle_ns_ = 0;

@@ -1,4 +1,5 @@
-// One run of a scenario: the machine with a daemon of the core alone, and what happens to both (simulation_daemon.cpp).
+// One run of a scenario: the machine, a daemon that is the arbiter's core alone, and what happens to both from outside
+// (simulation_daemon.cpp). Made by Simulate. Not thread-safe.
 #pragma once
 
 #include <memory>
@@ -43,7 +44,7 @@ class Simulation : private SimMachine {
 
   const Scenario& scenario_;
   const PolicyMaker make_policy_;
-  Arbiter core_{nullptr, 0};     // of the daemon, or of the last one
+  Arbiter core_{nullptr, 0};     // of the present daemon, or of the last one
   bool has_daemon_ = false;
   uint64_t daemon_deaths_ = 0;
   uint64_t rejected_grants_ = 0;

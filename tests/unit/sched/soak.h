@@ -1,6 +1,7 @@
-// A soak in virtual time: clients come and go on a simulated GPU for a simulated day, are killed, stopped, paused and
-// reconfigured, and the daemon ends and comes back; all from one seed. Processes, kernels and the clock are simulated;
-// the daemon (but its sockets and threads), the core, the policies and the board are the product's own.
+// A soak test in virtual time: clients come and go on a simulated GPU for a simulated day, are killed, stopped, paused
+// and reconfigured, and the daemon ends and comes back, all from one seed. Processes, kernels and the clock are
+// simulated; the daemon without its sockets and threads, the core, the policies and the board are the product's own.
+// Not thread-safe.
 #pragma once
 
 #include <map>
@@ -16,7 +17,7 @@ namespace cupola::sched {
 
 struct SoakOutcome {
   std::vector<Violation> violations;
-  std::map<std::string, uint64_t> counts;  ///< what happened, how often
+  std::map<std::string, uint64_t> counts;  ///< how often each kind of thing happened
   std::map<std::string, double> worst;     ///< SoakChecks::worst
 };
 
@@ -26,7 +27,8 @@ class Soak : private SimMachine {
   SoakOutcome Run();
 
  private:
-  /// What happens from outside; the word of an event of EventType::kFault, with a place's generation above it.
+  /// What happens from outside. The version of an event of EventType::kFault holds an Act, with the generation of the
+  /// place in the bits above it.
   enum class Act : uint64_t {
     kCome, kGo, kStop, kContinue, kReload, kPolicy, kSet, kPause, kResume, kDaemonDies, kDaemonComes, kRejoin, kHouse,
     kExitSeen, kLook, kHour,
@@ -48,7 +50,7 @@ class Soak : private SimMachine {
   void AdoptBoard(int fd);
   void Go(size_t place);
   void CollectPlaces();
-  /// Nobody is at the place any more.
+  /// Records that no client is at the place any more.
   void Free(size_t place);
   void Settle(size_t place);
   void SettleAll();
@@ -64,7 +66,7 @@ class Soak : private SimMachine {
   void Review();
   void Look();
   void LookAtShow();
-  /// A place of one that lives, or none.
+  /// The place of some client that lives, or no place.
   size_t AnyLiving();
   size_t Living() const;
 
@@ -73,17 +75,18 @@ class Soak : private SimMachine {
   std::vector<SoakClient> clients_;
   SoakDaemon daemon_;
   SoakConfig config_;
-  std::string told_policy_;      ///< by ctl, in place of the configuration's; "" = none
+  std::string told_policy_;      ///< policy set by a control request in place of the configuration's; "" = none
   BoardMemory memory_;
-  uint64_t daemon_since_ns_ = 0, policy_since_ns_ = 0;
-  uint64_t deaths_ = 0;
-  bool is_board_brought_ = true; ///< the present daemon has the board of those who were there before it
+  uint64_t daemon_since_ns_ = 0; ///< when the daemon came, or went
+  uint64_t policy_since_ns_ = 0; ///< since when the present policy is in force
+  uint64_t deaths_ = 0;          ///< of daemons
+  bool is_board_brought_ = true; ///< a client of an earlier daemon has brought its board to the present one
   uint64_t review_at_ = kNever;
   uint32_t next_pid_ = SimSurroundings::kFirstPid;
   uint64_t end_ns_ = 0;
   size_t policy_step_ = 0;
   uint64_t comers_ = 0;
-  size_t most_of_daemon_ = 0;    ///< clients that the present daemon had at a time
+  size_t most_of_daemon_ = 0;    ///< the most clients that the present daemon had at a time
   SoakChecks checks_;
   SoakOutcome outcome_;
 };

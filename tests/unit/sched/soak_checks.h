@@ -1,5 +1,6 @@
-// What must hold all the time in a soak, by what the simulation knows of its clients, what stands on the board and what
-// `show` of the control requests says. Each rule has a name, by which planted bugs are looked for.
+// Checks what must hold all the time in a soak, from what the simulation knows of its clients, what stands on the board
+// and what the control request `show` answers. Each rule has a name; a planted bug names the rule that must find it
+// (plant.py). Owned by Soak. Not thread-safe.
 #pragma once
 
 #include <map>
@@ -14,36 +15,36 @@
 
 namespace cupola::sched {
 
-/// What operators have said of a client.
+/// What operators have set for a client.
 struct SoakTold {
   std::optional<uint32_t> weight;
   std::optional<int32_t> priority;
   bool is_paused = false;
 };
 
-/// What a soak knows of a client beside its SimProcess, at the same place of an array.
+/// What a soak knows of a client beside its SimProcess, which has the same index in its array.
 struct SoakClient {
-  bool is_used = false;      ///< it has, or had, a slot that has not been seen to be another's
+  bool is_used = false;      ///< it has, or had, a board slot that has not been seen to be another's
   uint64_t generation = 0;   ///< of this place in the array
   uint32_t pid = 0;
-  std::string label;
-  bool is_hog = false;
-  bool is_known = false;     ///< it has told the present daemon of itself
-  SoakTold told;             ///< by `set` and `pause`, to the present daemon
-  ClientSettings settings;   ///< that it is to have
-  bool is_killed = false;    ///< at its end; else it leaves
+  std::string label;         ///< by which rules know it
+  bool is_hog = false;       ///< always has work
+  bool is_known = false;     ///< it has joined the present daemon
+  SoakTold told;             ///< what `set` and `pause` have told the present daemon
+  ClientSettings settings;   ///< the settings that it must have
+  bool is_killed = false;    ///< it is killed at its end; else it leaves
   uint64_t dead_since_ns = 0;
 };
 
-/// All that the rules look at.
+/// All that the rules check.
 struct SoakState {
   const std::vector<SimProcess>& processes;
   const std::vector<SoakClient>& clients;
   BoardView board;
   uint64_t now_ns = 0;
   bool has_daemon = false;
-  uint64_t daemon_since_ns = 0;  ///< it has been there, or not
-  std::string policy;            ///< that is in force
+  uint64_t daemon_since_ns = 0;  ///< since when there has been a daemon, or none
+  std::string policy;            ///< the policy that is in force
   uint64_t policy_since_ns = 0;
 };
 
@@ -54,45 +55,45 @@ struct Violation {
 
 class SoakChecks {
  public:
-  // Bounds, all in ns of simulated time.
-  static constexpr uint64_t kReapNs = 1'000'000'000;   ///< a dead client's slot is free again
-  static constexpr uint64_t kHeldNs = 400'000'000;     ///< nobody is held whom nobody asks for
-  static constexpr uint64_t kIdleNs = 2'000'000;       ///< the GPU is idle with work waiting
-  static constexpr uint64_t kFirstNs = 100'000'000;    ///< HPF: the one of highest priority waits
+  // The longest times for which something may be so, in ns of simulated time.
+  static constexpr uint64_t kReapNs = 1'000'000'000;   ///< the slot of a dead client is not free
+  static constexpr uint64_t kHeldNs = 400'000'000;     ///< a client is held although none needs it to be
+  static constexpr uint64_t kIdleNs = 2'000'000;       ///< the GPU is idle while work waits
+  static constexpr uint64_t kFirstNs = 100'000'000;    ///< HPF: the client of highest priority waits
   static constexpr uint64_t kPausedNs = 100'000'000;   ///< a paused client still has the GPU
   // Tolerances.
   static constexpr double kShareTolerance = 0.05;      ///< FFS: of the ratio of two shares to that of their weights
-  static constexpr double kLeastShare = 0.70;          ///< HPF: of what least_share_percent says
-  static constexpr int64_t kHeapBytes = 16'384;        ///< that the daemon may hold more than at the first look
+  static constexpr double kLeastShare = 0.70;          ///< HPF: part of least_share_percent that a client must get
+  static constexpr int64_t kHeapBytes = 16'384;        ///< bytes that the daemon may hold beyond the model
 
   explicit SoakChecks(size_t places);
 
-  /// The state was like this until `to_ns`.
+  /// Reports that the state was like this until `to_ns`.
   void Elapse(const SoakState& state, uint64_t to_ns);
-  /// Once a second: slots, requests and settings on the board.
+  /// Called once a second: checks slots, requests and settings on the board.
   void Look(const SoakState& state);
-  /// The answer to {"command": "show", "state": true}.
+  /// Checks the answer to {"command": "show", "state": true}.
   void LookAtShow(const SoakState& state, const nlohmann::json& show);
-  /// A client was refused because the board is full.
+  /// Reports that a client was refused because the board is full.
   void Refused(const SoakState& state);
-  /// What a daemon holds: by what was seen with a full and with an empty board.
+  /// A model of how many bytes a daemon holds on the heap, measured with a full and with an empty board.
   struct HeapModel {
-    double empty = 0;       ///< bytes of one without clients
-    double for_room = 0;    ///< for each client that it has room for: that once were there, rounded up to a power of 2
-    double for_client = 0;  ///< for each that is there
+    double empty = 0;       ///< bytes of a daemon without clients
+    double for_room = 0;    ///< bytes for each place that it has for clients: the most so far, rounded up to a power of 2
+    double for_client = 0;  ///< bytes for each client that is there
   };
   void SetHeapModel(const HeapModel& model) { heap_model_ = model; }
-  /// It holds so many bytes, with so many clients, and had at most so many at a time.
+  /// Reports that the daemon holds `bytes` with `clients` clients, and had `most` at a time so far.
   void LookAtHeap(int64_t bytes, size_t clients, size_t most);
-  /// Some time is over: the least of what it held beyond the model is looked at.
+  /// Checks the least of what the daemon held beyond the model since this was last called.
   void JudgeHeap(const SoakState& state);
-  /// An hour is over: shares.
+  /// Called at the end of each hour: checks shares.
   void EndHour(const SoakState& state);
-  /// The process at this place has ended.
+  /// Reports that the process at this place has ended.
   void Forget(const SoakState& state, size_t place);
-  /// What was told of somebody, or of all, is other than before: what waits, waits anew.
+  /// Reports that settings of a client, or of all, have changed: all waits count anew.
   void Forgive();
-  /// The daemon is there, or gone: what it counted begins anew.
+  /// Reports that a daemon has come, or gone: what a daemon counts begins anew.
   void DaemonChanged();
 
   const std::vector<Violation>& violations() const { return violations_; }
@@ -100,13 +101,18 @@ class SoakChecks {
   const std::map<std::string, double>& worst() const { return worst_; }
 
  private:
-  /// The checkers' own of one client.
+  /// What the checks count of one client.
   struct Account {
     double gpu_ns = 0;            ///< SimProcess::gpu_ns at the last look
-    uint64_t held_ns = 0, wait_ns = 0, first_ns = 0, paused_ns = 0;
-    uint64_t wait_bound_ns = 0;
-    double share_wanted_ns = 0, share_due_ns = 0, share_had_ns = 0;
-    uint64_t ran_ns = 0;          ///< as `show` had it
+    uint64_t held_ns = 0;         ///< how long it has been held without need
+    uint64_t wait_ns = 0;         ///< how long it has waited since it last ran
+    uint64_t first_ns = 0;
+    uint64_t paused_ns = 0;       ///< how long it has been on the GPU although it is paused
+    uint64_t wait_bound_ns = 0;   ///< the longest wait that was promised
+    double share_wanted_ns = 0;   ///< time in this hour in which it wanted the GPU
+    double share_due_ns = 0;      ///< least GPU time that it had to get of that
+    double share_had_ns = 0;      ///< GPU time that it got of that
+    uint64_t ran_ns = 0;          ///< the time that `show` last said
     SlotSet stale;                ///< requests that had no reason at the last look
     std::vector<double> beside;   ///< FFS: normalised GPU time while the client at that place wanted it too
   };
@@ -124,11 +130,12 @@ class SoakChecks {
 
   std::vector<Account> accounts_;
   uint64_t idle_ns_ = 0;
-  size_t first_ = SIZE_MAX;      ///< HPF: who has the highest priority of all that want the GPU
-  uint64_t first_wait_ns_ = 0;
-  uint64_t last_beat_ns_ = 0, last_show_ns_ = 0;
+  size_t first_ = SIZE_MAX;      ///< HPF: the client of highest priority of all that want the GPU
+  uint64_t first_wait_ns_ = 0;   ///< how long that one has waited
+  uint64_t last_beat_ns_ = 0;    ///< the daemon's beat at the last look
+  uint64_t last_show_ns_ = 0;    ///< the time in the last answer to `show`
   HeapModel heap_model_;
-  double heap_least_ = 0;        ///< of what is held beyond the model, since that was judged
+  double heap_least_ = 0;        ///< the least that was held beyond the model since JudgeHeap
   bool has_heap_ = false;
   std::vector<Violation> violations_;
   std::map<std::string, double> worst_;

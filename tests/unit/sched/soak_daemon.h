@@ -1,6 +1,6 @@
 // The daemon of a soak in virtual time: the product's Server with its GPUs, boards, configuration and control requests,
-// on simulated processes and a simulated clock. It has a socket in a folder of its own, at which nobody calls: what
-// would come over it comes by function calls. What it allocates is counted (heap_count.h).
+// on simulated processes and a simulated clock. It has a socket in a folder of its own, but nobody connects to it:
+// requests that would come over it come as function calls. What it allocates is counted (heap_count.h). Owned by Soak.
 #pragma once
 
 #include <memory>
@@ -45,19 +45,19 @@ class SoakDaemon {
   SimSurroundings& surroundings() { return surroundings_; }
   bool IsThere() const { return server_ != nullptr; }
 
-  /// The file that a daemon reads when it starts, and when it is told to.
+  /// Writes the configuration file, which a daemon reads when it starts, and when it is told to.
   void WriteConfig(const std::string& text) const;
-  /// Fails only where the configuration is wrong, or there is no room in /tmp: then it ends the program.
+  /// Starts a daemon. Ends the program if that fails, because the configuration is wrong or /tmp is full.
   void Start();
-  /// As SIGKILL ends it: the board stays as it is.
+  /// Ends the daemon as SIGKILL does: the board stays as it is.
   void Die(BoardView board);
 
-  /// A process joins; with a board, it brings the one that it has.
+  /// Has a process join. `brought`: the board that it has from an earlier daemon, if any.
   Admission Join(uint32_t pid, const std::string& label, uint32_t capabilities, BoardMemory brought, uint32_t slot);
   nlohmann::json Control(const nlohmann::json& request);
   uint64_t Review();
   void KeepHouse();
-  /// Calls so far of Review.
+  /// Number of calls of Review so far.
   uint64_t reviews() const { return reviews_; }
 
  private:

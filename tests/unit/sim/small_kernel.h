@@ -1,4 +1,5 @@
-// Kernels of a few lines on a device of their own, for tests of the simulated device.
+// A fixture that runs kernels of a few lines on a device of the test's own, for tests of the simulated
+// device. One thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@
 
 namespace cupola::sim {
 
-/// Submits and waits; the fault if there was one.
+/// Submits launches and waits for all of them. Wait returns the first fault, if there was one.
 class Launcher {
  public:
   explicit Launcher(Device* device) : device_(device) {}
@@ -50,7 +51,7 @@ std::vector<std::byte> Pack(const KernelInfo& kernel, Values... values) {
   return params;
 }
 
-/// One kernel "k" with a pointer parameter p in %rd0 and thread number %r0.
+/// PTX of one kernel "k", with its pointer parameter in %rd0 and the thread's number in %r0.
 inline std::string Kernel(const std::string& body, const std::string& declarations = "") {
   return ".version 8.0\n.target sm_90\n.address_size 64\n" + declarations +
          ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .pred "

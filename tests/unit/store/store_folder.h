@@ -1,4 +1,4 @@
-// A fresh folder for one test's variant store, removed with the test.
+// A fixture that gives each test a fresh folder for a variant store, which is removed with the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class StoreTest : public testing::Test {
   std::string folder_;
 };
 
-/// A key that looks like one.
+/// A key of the form that the store uses.
 inline std::string KeyOf(char digit) { return std::string(64, digit); }
 
 }  // namespace cupola::store

@@ -1,5 +1,6 @@
-// What the tests of the runtime share: the simulated driver, loaded under the name the runtime asks
-// for, and a module registered as nvcc's host code does. A case owns its process under ctest.
+// A fixture for the tests of the simulated runtime: it loads the simulated driver under the name for
+// which the runtime asks, and registers a module as nvcc's host code does. Under ctest each case has a
+// process of its own.
 #pragma once
 
 #include <cuda_runtime_api.h>

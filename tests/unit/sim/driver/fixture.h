@@ -1,4 +1,5 @@
-// A Driver of the test's own over a small simulated device, and host functions that tests watch.
+// A fixture that gives each test a Driver of its own over a small simulated device, and host functions
+// whose course the test controls.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@
 
 namespace cupola::sim {
 
-/// A door that a stream's host function waits at until the test opens it.
+/// A door at which a stream's host function waits until the test opens it. Any thread.
 class Door {
  public:
   void Open() {
@@ -32,8 +33,9 @@ class Door {
   bool is_open_ = false;
 };
 
-/// A driver that lives for ever, like the one of the shared library: its streams' threads are
-/// detached. Kept reachable, so that only what a driver itself loses counts as a leak.
+/// Makes a driver that is never destroyed, like the one of the shared library, since its streams'
+/// threads are detached. It stays reachable, so that only memory which the driver itself loses counts
+/// as a leak.
 inline Driver& NewDriver() {
   static auto* kept = new std::vector<Driver*>;
   kept->push_back(new Driver(Device::Create({.sm_count = 2, .memory_bytes = 64 << 20})));

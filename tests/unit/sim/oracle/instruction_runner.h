@@ -1,5 +1,5 @@
-// Runs one PTX instruction on the simulated device for many operands: the oracle tests compare what
-// it gives with an independent computation. One thread.
+// Runs one PTX instruction on the simulated device for many operands. The oracle tests compare the
+// results with those of an independent computation. One thread.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ std::vector<Row> AllTuples(const std::vector<uint64_t>& values, size_t operands)
 /// The seed of a test, printed when it fails: fixed, or CUPOLA_SEED.
 uint64_t TestSeed();
 
-/// How many rows differ from `expected(row)`, the first few reported with the code.
+/// Expects each row's result to be `expected(row)`; reports the first three that are not, with the code.
 template <typename Expected>
 void ExpectRows(InstructionRunner& runner, const std::string& code,
                 const std::vector<std::string>& sources, const std::string& result,

@@ -1,5 +1,5 @@
-// IEEE formats on MPFR: bits to numbers, and exact results rounded to bits. The oracle of the
-// floating-point tests; shares nothing with the interpreter. One thread (MPFR's range is global).
+// The oracle of the floating-point tests: IEEE formats on MPFR, bits to numbers, and exact results
+// rounded to bits. It shares no code with the interpreter. One thread, since MPFR's range is global.
 #pragma once
 
 #include <mpfr.h>
@@ -12,8 +12,10 @@
 
 namespace cupola::sim {
 
+/// A binary floating-point format.
 struct Format {
-  int bits, mantissa;  ///< stored mantissa bits
+  int bits;      ///< of a word
+  int mantissa;  ///< mantissa bits that are stored
   int bias() const { return (1 << (bits - mantissa - 2)) - 1; }
   uint64_t sign() const { return 1ull << (bits - 1); }
   uint64_t infinity() const { return ((1ull << (bits - mantissa - 1)) - 1) << mantissa; }
@@ -26,8 +28,9 @@ struct Format {
 
 inline constexpr Format kBinary16{16, 10}, kBfloat16{16, 7}, kBinary32{32, 23}, kBinary64{64, 52};
 
-/// A value of MPFR with 300 bits, enough for every sum and product here to be exact, except those
-/// of f64 with far apart exponents, for which operations are correctly rounded by themselves.
+/// An MPFR value of 300 bits, which is enough for every sum and product in these tests to be exact.
+/// The exceptions are those of f64 with exponents far apart; there MPFR rounds each operation correctly
+/// by itself.
 class Value {
  public:
   explicit Value(mpfr_prec_t precision = 300) { mpfr_init2(value_, precision); }
@@ -40,7 +43,7 @@ class Value {
   mpfr_t value_;
 };
 
-/// Exactly what the bits say.
+/// Sets `value` to exactly the number that the bits mean.
 inline void Set(Value& value, const Format& format, uint64_t word) {
   const uint64_t magnitude = format.magnitude(word);
   const bool negative = (word & format.sign()) != 0;
@@ -60,7 +63,7 @@ inline void Set(Value& value, const Format& format, uint64_t word) {
   }
 }
 
-/// The bits of a value that the format holds; `nan` for NaN.
+/// The bits of a value that the format can represent; `nan` for NaN.
 inline uint64_t Encode(Value& value, const Format& format, uint64_t nan) {
   if (mpfr_nan_p(value)) return nan;
   const uint64_t sign = mpfr_signbit(value) ? format.sign() : 0;
@@ -80,7 +83,7 @@ inline uint64_t Encode(Value& value, const Format& format, uint64_t nan) {
 }
 
 /// Runs `operation(result, rounding)`, an MPFR function that returns its ternary value, in the
-/// precision and range of the format, with gradual underflow, and gives the bits.
+/// precision and range of the format with gradual underflow, and returns the bits.
 inline uint64_t Rounded(const Format& format, mpfr_rnd_t rounding, uint64_t nan,
                         const std::function<int(mpfr_ptr, mpfr_rnd_t)>& operation) {
   const mpfr_exp_t emin = mpfr_get_emin(), emax = mpfr_get_emax();
@@ -95,12 +98,12 @@ inline uint64_t Rounded(const Format& format, mpfr_rnd_t rounding, uint64_t nan,
   return Encode(result, format, nan);
 }
 
-/// Subnormals become zeros of their sign.
+/// The word, with a subnormal replaced by the zero of its sign.
 inline uint64_t Flushed(const Format& format, uint64_t word) {
   return format.is_subnormal(word) ? word & format.sign() : word;
 }
 
-/// Zeros, subnormals, normals, halfway cases, infinities and NaN of a format, both signs.
+/// Zeros, subnormals, normals, halfway cases, infinities and NaN of a format, with both signs.
 inline std::vector<uint64_t> SpecialValues(const Format& f) {
   const uint64_t one = static_cast<uint64_t>(f.bias()) << f.mantissa, unit = 1ull << f.mantissa;
   std::vector<uint64_t> words = {0,

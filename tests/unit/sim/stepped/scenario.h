@@ -1,4 +1,5 @@
-// Scenarios from PTX text for the tests of stepped mode: one kernel over named buffers. One thread.
+// Makes scenarios from PTX text for the tests of stepped mode: one kernel over some buffers. One
+// thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,17 +22,18 @@ struct KernelUnderTest {
   static constexpr uint32_t kWords = 64;
 };
 
-/// What the last run's buffers hold.
+/// The buffers of the last run.
 struct Buffers {
-  std::vector<uint64_t> addresses;
+  std::vector<uint64_t> addresses;  ///< by buffer
   uint32_t Word(size_t buffer, size_t index) const {
     return reinterpret_cast<const uint32_t*>(addresses[buffer])[index];
   }
-  /// Words 0 to count - 1, "1 0 3".
+  /// Words 0 to count - 1 as text, such as "1 0 3".
   std::string Text(size_t buffer, size_t count) const;
 };
 
-/// Blocks of one thread each; block i runs threads[i]. Two buffers: what they share, what they read.
+/// A kernel of blocks of one thread each; block i runs threads[i]. It has two buffers: one that the
+/// threads share, and one for what they have read.
 KernelUnderTest Blocks(const std::vector<std::string>& threads);
 
 std::string PtxOf(const KernelUnderTest& kernel);
@@ -40,7 +42,7 @@ std::string PtxOf(const KernelUnderTest& kernel);
 Scenario ScenarioOf(const KernelUnderTest& kernel, std::shared_ptr<Buffers> buffers,
                     std::function<std::string(const Buffers&)> check);
 
-/// Loads the kernel, allocates its buffers and gives the launch, not submitted.
+/// Loads the kernel, allocates its buffers and returns the launch, which is not submitted yet.
 GridLaunch Prepare(SteppedDevice& device, const KernelUnderTest& kernel, Buffers* buffers);
 
 }  // namespace cupola::sim

@@ -1,5 +1,6 @@
-// A forked process of a test, and the lines that it says. The test's own process makes no threads
-// before it forks. Every wait has a limit; a child that is still there at the end is killed.
+// A forked child of a test, and the lines that it writes to the test. The test's own process makes no
+// threads before it forks. Every wait has a limit; a child that is still there at the end is killed.
+// One thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,11 +16,13 @@
 
 namespace cupola::sim {
 
-constexpr int kLimitMs = 60'000;  // of every wait: generous, a stall is for ever
+// Limit of every wait. Generous, since what the tests look for are waits that never end.
+constexpr int kLimitMs = 60'000;
 
 class Child {
  public:
-  /// `body` runs in the child, which ends with its result as exit code.
+  /// Forks. The child runs `body(say)`, where `say` writes a line to the test, and ends with the result
+  /// as exit code.
   template <typename Body>
   explicit Child(Body body) {
     int ends[2];
@@ -50,7 +53,7 @@ class Child {
   pid_t pid() const { return pid_; }
   void Signal(int number) { kill(pid_, number); }
 
-  /// The next line it says; "" when it ended or the limit passed.
+  /// The next line that the child says; "" when it has ended or the limit has passed.
   std::string Line(int limit_ms = kLimitMs) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
     while (true) {
@@ -70,7 +73,8 @@ class Child {
       text_.append(buffer, static_cast<size_t>(bytes));
     }
   }
-  /// Exit code, minus the signal's number, or -1000 when it did not end in time.
+  /// Waits for the child's end. Returns the exit code, minus the number of the signal that killed it,
+  /// or -1000 if it did not end in time.
   int End() {
     while (!Line().empty()) {
     }  // until it closes its end
@@ -93,7 +97,7 @@ class Child {
 
 using Say = std::function<void(const std::string&)>;
 
-/// A token's file of this test alone, removed at its end.
+/// Gives each test the path of a token file of its own, which is removed at the test's end.
 class TokenTest : public ::testing::Test {
  protected:
   TokenTest() {

@@ -1,5 +1,5 @@
-// Kernels of several processes on one simulated device: a device with its token for use in a child
-// of a test. One thread.
+// A simulated device with its token, for use in a child of a test: several children run kernels on the
+// one simulated GPU. One thread.
 #pragma once
 
 #include <unistd.h>
@@ -14,7 +14,9 @@
 
 namespace cupola::sim {
 
-// Each thread: x = x * 1664525 + 1013904223, `rounds` times from its index, to out[index].
+// churn: each thread computes x = x * 1664525 + 1013904223, `rounds` times from its index on, and
+// stores it to out[index]. await: waits until *word is not 0. count: counts in *counter until *stop is
+// not 0.
 inline constexpr char kKernels[] = R"(
 .version 8.0
 .target sm_90
@@ -73,10 +75,9 @@ LOOP:
 
 enum Kernel : uint32_t { kChurn, kAwait, kCount };
 
-/// A device with its token, in a child.
 class SharedDevice {
  public:
-  /// Without a token.
+  /// A device without a token.
   explicit SharedDevice(std::unique_ptr<Device> device)
       : token_({"", 0}),
         device_(std::move(device)),
@@ -89,7 +90,7 @@ class SharedDevice {
   Device& device() { return *device_; }
   TokenCounters counters() const { return token_.counters(); }
 
-  /// Runs a kernel; true when it ended well.
+  /// Runs a kernel and waits for it. True: it ended without a fault.
   template <typename... Values>
   bool Run(Kernel kernel, Dim3 grid, Dim3 block, Values... values) {
     const KernelInfo& info = module_->kernels()[kernel];
@@ -110,12 +111,12 @@ class SharedDevice {
     return is_told && result != 0;
   }
 
-  /// The same without a look at the results.
+  /// Runs `churn` without checking the results.
   void RunChurn(uint32_t rounds) {
     if (scratch_ == 0) scratch_ = device_->Allocate(kThreads * 4);
     static_cast<void>(Run(kChurn, {4}, {64}, scratch_, rounds));
   }
-  /// `churn` on 4 blocks of 64; true when every number is right.
+  /// Runs `churn` on 4 blocks of 64 threads. True: every number is right.
   bool Churn(uint32_t rounds) {
     const uint64_t out = device_->Allocate(kThreads * 4);
     if (!Run(kChurn, {4}, {64}, out, rounds)) return false;

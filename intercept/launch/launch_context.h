@@ -1,0 +1,230 @@
+// LaunchContext: what preemption keeps of one CUDA context: control slots and lists on the device,
+// status lines in mapped memory, the helper streams, and the two counters that keep guarded
+// launches and calls that may wait apart (design: docs/preemption.md, "Waiting"). ContextFor makes
+// it at the context's first launch. It is never freed: when its context ends, its state becomes
+// kDead, and it later serves another context of the same GPU. Members say which threads may use
+// them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <cuda.h>
+#include <pthread.h>
+
+#include "intercept/launch/launch_slots.h"
+#include "intercept/launch/queued_work.h"
+
+namespace cupola::intercept {
+
+class GpuBoard;
+
+/// Words of the log messages for a driver that does not map the board's page, and for one without
+/// cuStreamWaitValue32.
+inline constexpr const char* kUnmapped = "the driver does not map the board";
+inline constexpr const char* kNoStreamWaits = "the driver has no stream memory operations";
+
+/// The bytes of packed arguments that a slot can keep, PreemptParams included. A launch with more
+/// goes out plain.
+inline constexpr uint32_t kArgumentBytes = 4352;
+
+/// Copies of the control slots, which waits that may not end read (wait_net.h). Its members are used
+/// under asking_mutex, except `read_ns` and the contents of `copy`, which are read without a mutex.
+struct ControlReader {
+  CUstream stream = nullptr;  ///< made at the first copy; given back when its queue is needed
+  void* copy = nullptr;       ///< ControlSlot[kSlots]; kept for the next context
+  bool has_copy = false;      ///< `copy` is registered with this context
+  bool is_refused = false;    ///< the driver refused what copies need
+  bool is_under_way = false;  ///< a copy has been begun and is not over
+  uint64_t begun_ns = 0;      ///< when the last copy was begun
+  std::atomic<uint64_t> read_ns{0};  ///< when the last copy that is over was begun
+};
+
+struct LaunchContext {
+  // Unless they say otherwise, the members up to `board` are written once for each context that this
+  // object serves: `context` before `state` becomes kBoard, the others before it becomes kReady.
+  std::atomic<CUcontext> context{nullptr};
+  GpuBoard* gpu = nullptr;
+  /// Helper streams, on which resumes run, on a priority level of their own. A resume behind another
+  /// physical launch of the same launch would start its workers too late, because that one ends only
+  /// when the whole launch is done. So a context gets further helper streams when only some SMs were
+  /// left; the agent makes them when it needs them. Each takes a hardware queue.
+  static constexpr uint32_t kMostHelpers = runtime::kPhysicalLaunches;
+  CUstream helpers[kMostHelpers] = {};
+  uint32_t helper_count = 0;
+  CUdeviceptr controls = 0;        ///< ControlSlot[kSlots]
+  CUdeviceptr returned = 0;        ///< ReturnedList[kSlots]
+  CUdeviceptr status_device = 0;   ///< HostStatus[kSlots]
+  CUdeviceptr yield_line = 0;      ///< YieldLine in the board's page; 0 = not mapped yet
+  CUdeviceptr gate_word = 0;       ///< BoardSlot::gate in the board's page; 0 = not mapped yet
+  int greatest_priority = 0;       ///< the highest stream priority of the device
+  /// Memory of the process that is registered with each context in turn and never unmapped: another
+  /// thread may be in the middle of a wait for all launches of the process when this context ends.
+  runtime::HostStatus* status = nullptr;
+  /// Words behind the HostStatus lines, which streams write when they reach a marker behind a hold of
+  /// the program. Used under the mutex of host_holds.cpp.
+  static constexpr int kHoldWords = 64;
+  uint64_t hold_words = 0;                ///< bit i: word i is in use
+  uint32_t hold_values[kHoldWords] = {};  ///< the last value given out for each word
+  std::byte* arguments = nullptr;  ///< kArgumentBytes a slot; kept for the next context
+  void* board = nullptr;           ///< this object's own mapping of the board's page; kept too
+
+  /// Plain launches since the last gate, by stream id modulo kGateCounts; see GateWhen::kDue.
+  static constexpr uint32_t kGateCounts = 16;
+  std::atomic<uint32_t> since_gate[kGateCounts] = {};
+  /// BoardSlot::wake when a stream of that id modulo kGateCounts last got a gate while it was closed.
+  std::atomic<uint32_t> gated_at[kGateCounts] = {};
+  /// The driver does not map the board's page, or has no stream waits.
+  std::atomic<bool> gates_refused{false};
+
+  /// Mapped words that streams write when they reach a marker of a burst (demand.h). The agent makes
+  /// them; they are kept as `status` is.
+  uint32_t* markers = nullptr;
+  CUdeviceptr markers_device = 0;  ///< 0 = they are not registered with the context
+
+  enum class State : uint32_t {
+    kBoard,  ///< the context has a board and demand counts; its slots are not made yet
+    kReady,  ///< launches can be guarded
+    kPlain,  ///< slots cannot be made: every launch goes out plain
+    kDead,   ///< the context has ended, may be about to, or is beyond repair
+  };
+  std::atomic<State> state{State::kBoard};
+  // These two are used under contexts_mutex.
+  State paused = State::kDead;  ///< the state before the call that may end the context
+  bool is_free = false;         ///< the context is gone: the object may serve another
+  /// Held while a thread asks the driver about the context. Whoever ends the context takes it once
+  /// after `state` has become kDead: from then on nobody asks about a context that may be gone.
+  pthread_mutex_t asking_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+  /// Guarded launches that are not known to be complete, plus threads that are about to make one.
+  std::atomic<uint32_t> outstanding{0};
+  /// Threads that are, or are about to be, in a call that may wait.
+  std::atomic<uint32_t> scopes{0};
+  /// Number of the last launch that a blocking stream may have come behind by an event or the like
+  /// (RecordJoin). It is never lowered: nobody waits for launches that are complete.
+  std::atomic<uint64_t> joined{0};
+  /// How many waits keep guarded launches from being stopped, `kept_until` included (wait_net.h).
+  std::atomic<uint32_t> kept{0};
+  /// Launches up to this number must not be stopped until they are complete (wait_net.h); 0 = none.
+  std::atomic<uint64_t> kept_until{0};
+  std::atomic<bool> was_stuck{false};  ///< a wait was stuck, and no launch has completed since
+  bool is_kept_for_good = false;       ///< its launches are never stopped again; contexts_mutex
+  ControlReader reader;
+  /// Stream entries that may be behind guards. A stream holds about 1,024 entries.
+  QueuedWork queued;
+
+  /// Serialises launches with their guards; held over driver calls, never by the agent.
+  pthread_mutex_t launch_mutex = PTHREAD_MUTEX_INITIALIZER;
+  /// 1 between a launch and its guard: no other work may get in between.
+  std::atomic<uint32_t> half_made{0};
+  /// Guards `slots`; never held over a driver call.
+  pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
+  LaunchSlots slots;
+
+  const uint32_t* HoldWord(int index) const {
+    return reinterpret_cast<const uint32_t*>(status + kSlots) + index;
+  }
+  CUdeviceptr HoldWordDevice(int index) const {
+    return status_device + kSlots * sizeof(runtime::HostStatus) +
+           static_cast<unsigned>(index) * sizeof(uint32_t);
+  }
+  CUdeviceptr ControlOf(uint32_t slot) const {
+    return controls + slot * sizeof(runtime::ControlSlot);
+  }
+  std::byte* ArgumentsOf(uint32_t slot) const { return arguments + slot * size_t{kArgumentBytes}; }
+};
+
+/// Held while contexts are made, paused, ended and found again.
+extern pthread_mutex_t contexts_mutex;
+
+/// The LaunchContext of `context`; null if it has none. Lock-free.
+LaunchContext* FindContext(CUcontext context) noexcept;
+
+/// A board has been joined late: contexts that had no board look for one again at their next launch. Any thread.
+void LookForBoardsAgain() noexcept;
+
+/// The driver has refused what gates need: no more gates are put in this context, and the board learns that the
+/// process can no longer be held at gates. `why` is logged once.
+void RefuseGates(LaunchContext* context, const char* why) noexcept;
+
+/// Maps the board's page into the context, which is current; does it once. False: the driver
+/// refused, or a capture is open.
+bool MapBoard(LaunchContext* context) noexcept;
+/// The same for a caller that holds the context's launch_mutex, with no capture open.
+bool MapBoardLocked(LaunchContext* context) noexcept;
+
+/// Waits while another thread is between a launch and its guard. Work that this thread then puts on
+/// the same stream comes before both or behind both, even if the program does not synchronise the
+/// two threads.
+inline void AwaitGuard(LaunchContext& context) noexcept {
+  if (context.half_made.load() == 0) [[likely]] return;
+  pthread_mutex_lock(&context.launch_mutex);
+  pthread_mutex_unlock(&context.launch_mutex);
+}
+
+/// Whether a thread of the program may be waiting in the driver, perhaps at a closed gate, while it
+/// holds something that other threads' calls need. The agent must not wait behind it, because it has
+/// leases to renew, and opens the gate if whoever closed it has died. So while this is true the
+/// agent makes no driver calls except the resumes of a process that nobody asks to yield.
+inline bool MayBeInDriver(const LaunchContext& context) noexcept {
+  return context.scopes.load() != 0;
+}
+
+/// ForEachContext calls `visit(LaunchContext&)` for every context that is not kDead,
+/// ForEachContextEver also for those.
+template <typename Visit>
+void ForEachContext(Visit&& visit) noexcept;
+template <typename Visit>
+void ForEachContextEver(Visit&& visit) noexcept;
+
+/// Forgets the handle of a context that ends or has ended; preempt::PauseContextState was called
+/// before. Returns its LaunchContext, null if it has none. The caller passes that to FreeContextState
+/// once the driver has ended the context; until then the driver has its memory registered, and it
+/// must not serve another context.
+[[nodiscard]] LaunchContext* EndContextState(CUcontext context) noexcept;
+void FreeContextState(LaunchContext* ended) noexcept;
+void ForgetContextsAfterFork() noexcept;
+
+/// Registers `*memory` with the current context, so that its device can write to it; the first call
+/// makes the memory, which outlives the context. Returns the device address; 0 if that fails.
+CUdeviceptr RegisterKept(void** memory, size_t bytes) noexcept;
+
+namespace launch_contexts {
+inline constexpr uint32_t kMost = 64;
+extern std::atomic<LaunchContext*> all[kMost];
+extern std::atomic<uint32_t> count;
+LaunchContext* FindOrMake(CUcontext context) noexcept;
+}  // namespace launch_contexts
+
+/// The LaunchContext of `context`; the first call makes it and joins the board of its device. Null:
+/// no board. The first context needs no look-up, since most programs have only one. Its state is
+/// read, with acquire, before its context: `context` is written before `state` leaves kDead, so that
+/// whoever sees the state sees the context that it belongs to.
+inline LaunchContext* ContextFor(CUcontext context) noexcept {
+  LaunchContext* const first = launch_contexts::all[0].load(std::memory_order_acquire);
+  if (first != nullptr &&
+      first->state.load(std::memory_order_acquire) != LaunchContext::State::kDead &&
+      first->context.load(std::memory_order_relaxed) == context) [[likely]] {
+    return first;
+  }
+  return launch_contexts::FindOrMake(context);
+}
+
+template <typename Visit>
+void ForEachContextEver(Visit&& visit) noexcept {
+  const uint32_t count = launch_contexts::count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < count; ++i) {
+    visit(*launch_contexts::all[i].load(std::memory_order_acquire));
+  }
+}
+
+template <typename Visit>
+void ForEachContext(Visit&& visit) noexcept {
+  ForEachContextEver([&](LaunchContext& context) {
+    if (context.state.load(std::memory_order_acquire) != LaunchContext::State::kDead) {
+      visit(context);
+    }
+  });
+}
+
+}  // namespace cupola::intercept

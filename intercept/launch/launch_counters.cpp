@@ -1,0 +1,51 @@
+#include "intercept/launch/launch_counters.h"
+
+#include <algorithm>
+
+#include "intercept/launch/gates.h"
+#include "intercept/launch/launch_context.h"
+#include "intercept/process/notice.h"
+
+namespace cupola::intercept {
+
+LaunchCounters launch_counters;
+
+void SayLaunchCounts() noexcept {
+  const auto number = [](const std::atomic<uint64_t>& counter) {
+    return Decimal(counter.load(std::memory_order_relaxed));
+  };
+  Say(Level::kInfo,
+      {"preemption: ", number(launch_counters.preemptible), " launches preemptible, ",
+       number(launch_counters.preemptions), " preemptions, ", number(launch_counters.resumes), " resumes, ",
+       number(launch_counters.waits), " waits, ", number(launch_counters.scopes), " scopes, ",
+       number(launch_counters.demands), " demands, ", number(launch_counters.markers), " markers, ",
+       number(launch_counters.gates), " gates, ", number(launch_counters.priorities), " with priority"});
+  if (const uint64_t stops = launch_counters.stops.load(); stops != 0) {
+    Say(Level::kInfo, {"preemption: a stop takes ", Decimal(launch_counters.stop_ns.load() / stops / 1000),
+                       " us on average, as its agent sees it"});
+  }
+  uint64_t between_gates_ns = 0;
+  ForEachContextEver([&](const LaunchContext& context) {
+    between_gates_ns = std::max(between_gates_ns, BetweenGatesNs(*context.gpu));
+  });
+  if (launch_counters.gates.load() != 0 && between_gates_ns != 0) {
+    Say(Level::kInfo, {"preemption: ", Decimal(between_gates_ns / 1000), " us between two gates"});
+  }
+  if (launch_counters.stuck.load() != 0) {
+    Say(Level::kInfo, {"preemption: ", number(launch_counters.stuck), " waits ended though nothing went on"});
+  }
+  if (launch_counters.sliced.load() != 0) {
+    Say(Level::kInfo, {"preemption: ", number(launch_counters.sliced), " launches sliced"});
+  }
+  if (launch_counters.sliced_unasked.load() != 0) {
+    Say(Level::kInfo, {"preemption: ", number(launch_counters.sliced_unasked),
+                       " launches sliced for want of a preemptible variant"});
+  }
+  for (size_t i = 0; i < static_cast<size_t>(PlainReason::kCount); ++i) {
+    if (launch_counters.plain[i].load() == 0) continue;
+    Say(Level::kInfo,
+        {"preemption: ", number(launch_counters.plain[i]), " launches plain: ", kPlainReasonWords[i]});
+  }
+}
+
+}  // namespace cupola::intercept

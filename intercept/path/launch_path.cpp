@@ -1,0 +1,67 @@
+#include "intercept/path/launch_path.h"
+
+#include "intercept/launch/demand.h"
+#include "intercept/launch/gates.h"
+#include "intercept/launch/gpu_board.h"
+#include "intercept/launch/launch_context.h"
+#include "intercept/launch/launch_counters.h"
+#include "intercept/launch/loaded_kernels.h"
+#include "intercept/path/plain_launch.h"
+#include "intercept/preempt/guarded_launch.h"
+#include "intercept/preempt/host_holds.h"
+#include "intercept/preempt/launch_attempt.h"
+#include "intercept/preempt/sliced_launch.h"
+#include "intercept/preempt/sm_demand.h"
+#include "intercept/preempt/waiting.h"
+
+namespace cupola::intercept {
+namespace {
+
+// Makes a plain launch, behind a gate if one is due, and behind a marker if the stream is held.
+CUresult LaunchPlain(LaunchContext& context, const Launch& launch, const StreamKey& stream, const ProgramCall& call) {
+  MarkPlainLaunch(context.gpu->demand);
+  if (preempt::AnyIsHeld()) [[unlikely]] preempt::MarkHeld(context, launch, stream);
+  GateStream(context, launch, stream);
+  if (launch.function == nullptr) return LaunchGraph(context, launch, stream, call);
+  if (!IsKnownLoaded(launch.function)) [[unlikely]] return LaunchFirst(context, launch, call);
+  if (context.outstanding.load() != 0) preempt::EnterPlain(context);
+  return MakePlainLaunch(context, launch, call);
+}
+
+// Makes the launch in another form than plain. False: it must go out plain.
+bool LaunchInForm(preempt::Attempt* attempt, CUresult* result, PlainReason* why) {
+  switch (preempt::ChooseForm(attempt, why)) {
+    case preempt::Form::kPreemptible: return preempt::LaunchPreemptible(*attempt, result, why);
+    case preempt::Form::kSliced: return preempt::LaunchSliced(*attempt, result, why);
+    case preempt::Form::kPlain: break;
+  }
+  return false;
+}
+
+}  // namespace
+
+CUresult LaunchUnderArbiter(const Launch& launch, const ProgramCall& call) noexcept {
+  const StreamKey stream = ResolveStream(launch.stream, launch.per_thread);
+  LaunchContext* const context = ContextFor(reinterpret_cast<CUcontext>(stream.context));
+  if (context == nullptr || context->state.load() == LaunchContext::State::kDead) return call();
+  preempt::Attempt attempt(launch, *context, stream);
+  // The board learns of the launch before it is made; sleeping agents and the daemon are woken after it.
+  // Most launches neither begin a demand nor share the context: those two questions cost them no call.
+  GpuBoard& gpu = *context->gpu;
+  const bool may_begin = gpu.demand.phase.load() != DemandState::Phase::kOn && gpu.may_be_asked();
+  const uint64_t expected_ns = may_begin ? preempt::ExpectForDemand(&attempt) : 0;
+  const uint32_t sms = gpu.shares_context() ? preempt::SmsWanted(*context, launch) : runtime::kAllSms;
+  SetLaunchedKernel(gpu.demand, launch.function);
+  const sched::Wakes wakes = AnnounceDemand(*context, stream.stream, launch.stream, expected_ns, sms);
+  CUresult result = CUDA_SUCCESS;
+  PlainReason why = PlainReason::kNoVariant;
+  if (!LaunchInForm(&attempt, &result, &why)) {
+    CountPlain(why);
+    result = LaunchPlain(*context, launch, stream, call);
+  }
+  if (wakes.Any()) sched::WakeSleepers(gpu.board(), wakes);
+  gpu.demand.returned.fetch_add(1, std::memory_order_release);
+  return result;
+}
+
+}  // namespace cupola::intercept
