@@ -1,5 +1,11 @@
 #include "intercept/preempt/waiting.h"
 
+#include <algorithm>
+#include <ctime>
+
+#include <sched.h>
+#include <xmmintrin.h>
+
 #include "intercept/facts/live_streams.h"
 #include "intercept/facts/streams.h"
 #include "intercept/launch/gpu_board.h"
@@ -16,7 +22,6 @@
 #include "intercept/process/mutex_lock.h"
 #include "intercept/process/notice.h"
 #include "intercept/process/participation.h"
-#include "intercept/process/patient_wait.h"
 
 namespace cupola::intercept::preempt {
 
@@ -27,44 +32,61 @@ using State = LaunchContext::State;
 // A stream holds about 1,024 entries; then a call waits for room in the driver (CUDA_LAUNCH_QUEUE).
 constexpr uint32_t kMostQueued = 700;
 constexpr uint64_t kAskEveryNs = 1'000'000;   // between questions whether the context still works
+constexpr uint64_t kSpinNs = 20'000;          // then the core is offered to others
+constexpr uint64_t kYieldNs = 5'000'000;      // then we sleep
+// Sleeps grow with the wait, to a small part of it; faster while the process is held and nothing that is
+// waited for can come, save what ran at that moment: many may be held at a time.
+constexpr uint64_t kShortestNapNs = 50'000, kLongestNapNs = 1'000'000, kPartOfWait = 128;
+constexpr uint64_t kLongestHeldNapNs = 20'000'000, kPartOfHeldWait = 16;
 constexpr uint64_t kNoSlotNs = 500'000'000;   // the longest wait for a slot while nobody asks
 
-/// One wait for guarded launches, on the waiting thread's stack. While the process is asked to yield the
-/// thread sleeps until it is let go.
+/// One wait for guarded launches, on the waiting thread's stack: how long it has lasted decides how it goes on. It is not
+/// PatientWait (process/patient_wait.h), since it sleeps until the process is let go, and looks after the context.
 class Patience {
  public:
-  explicit Patience(LaunchContext& context, WaitFor what = WaitFor::kAll, uint64_t up_to = UINT64_MAX)
-      : context_(context), progress_(context, what, up_to) {}
+  explicit Patience(LaunchContext& context, WaitFor what = WaitFor::kAll,
+                    uint64_t up_to = UINT64_MAX)
+      : context_(context), progress_(context, what, up_to), start_ns_(NowNs()) {}
 
-  /// Returns after a moment. False: the context is dead, and the wait must end.
+  /// Returns after a moment. False: the context is dead, nothing will come.
   bool Pause() {
     if (context_.state.load() == State::kDead) return false;
-    if (!wait_.MaySpin() && context_.gpu->requests() != 0) {
-      context_.gpu->WaitWhileHeld(wait_.HeldNapNs());
-      if (context_.gpu->requests() == 0) wait_.Restart();
+    const uint64_t waited = NowNs() - start_ns_;
+    if (waited < kSpinNs) {
+      for (int i = 0; i < 16; ++i) _mm_pause();
+    } else if (context_.gpu->requests() != 0) {
+      context_.gpu->WaitWhileHeld(
+          std::clamp((waited - let_go_ns_) / kPartOfHeldWait, kShortestNapNs, kLongestHeldNapNs));
+      if (context_.gpu->requests() == 0) let_go_ns_ = NowNs() - start_ns_;
+    } else if (waited - let_go_ns_ < kYieldNs) {
+      sched_yield();
     } else {
-      wait_.Pause();
+      Nap(std::clamp((waited - let_go_ns_) / kPartOfWait, kShortestNapNs, kLongestNapNs));
     }
-    const uint64_t now = NowNs();
-    if (now - asked_ns_ < kAskEveryNs) return true;
-    asked_ns_ = now;
-    is_stuck_ = progress_.IsStuck(now);
+    if (waited - asked_ns_ < kAskEveryNs) return true;
+    asked_ns_ = waited;
+    is_stuck_ = progress_.IsStuck(start_ns_ + waited);
     return IsWell(context_);
   }
 
-  /// True: the wait is stuck and the launches are kept (BeginKept). The wait must end, and the caller must
-  /// call EndKept or KeepUntilComplete.
+  /// What is waited for does not go on, and from now on nothing of it is stopped: the wait is to end, and
+  /// EndKept or KeepUntilComplete to be called.
   bool IsOver() { return is_stuck_ && BeginKept(context_); }
 
-  uint64_t waited_ns() const { return NowNs() - begun_ns_; }
+  uint64_t waited_ns() const { return NowNs() - start_ns_; }
 
  private:
+  static void Nap(uint64_t ns) {
+    const timespec nap{0, static_cast<long>(ns)};
+    nanosleep(&nap, nullptr);
+  }
+
   LaunchContext& context_;
   WaitProgress progress_;
-  PatientWait wait_;
-  const uint64_t begun_ns_ = NowNs();
-  uint64_t asked_ns_ = begun_ns_;  ///< when the driver was last asked whether the context is well
   bool is_stuck_ = false;
+  uint64_t start_ns_;       ///< when the wait began
+  uint64_t asked_ns_ = 0;   ///< after so much of the wait the driver was last asked about the context
+  uint64_t let_go_ns_ = 0;  ///< after so much of the wait the process was last let go
 };
 
 /// The next launch to wait for.
