@@ -14,7 +14,7 @@ namespace cupola::intercept {
 class GpuBoard;
 struct LaunchContext;
 
-/// The MasterKernels. Filled by tasks/task_demand.cpp.
+/// The MasterKernels. Filled by tasks/tasks.cpp; the functions are in tasks/task_demand.cpp.
 struct ResidentTasks {
   /// Whether a MasterKernel runs on that GPU or has been launched there. May ask the driver.
   bool (*are_on)(const GpuBoard&) noexcept = [](const GpuBoard&) noexcept { return false; };

@@ -10,46 +10,45 @@
 
 namespace cupola::intercept {
 
-void SettleVariantLocked(Variant& of, const LaunchContext& context) noexcept {
-  Variant* const variant = &of;
-  if (variant->settled.load(std::memory_order_acquire)) return;
-  const sched::VariantChoice choice = context.gpu->VariantFor(variant->name);
-  const uint32_t flags = variant->entry->flags;
+void SettleVariantLocked(Variant& variant, const LaunchContext& context) noexcept {
+  if (variant.settled.load(std::memory_order_acquire)) return;
+  const sched::VariantChoice choice = context.gpu->VariantFor(variant.name);
+  const uint32_t flags = variant.entry->flags;
   const auto has = [flags](uint32_t form) { return (flags & form) != 0; };
   const auto may_use = [&](uint32_t form, uint32_t inexact) {
     return has(form) && (!has(inexact) || preemption_settings.allow_inexact);
   };
-  variant->is_ruled = choice != sched::VariantChoice::kAuto;
+  variant.is_ruled = choice != sched::VariantChoice::kAuto;
   switch (choice) {
     case sched::VariantChoice::kOriginal:
-      variant->usable = false;
+      variant.usable = false;
       break;
     case sched::VariantChoice::kPreemptible:
-      variant->usable = variant->is_configured = has(store::kPreemptible);
+      variant.usable = variant.is_configured = has(store::kPreemptible);
       break;
     case sched::VariantChoice::kSliced:
-      variant->usable = variant->is_configured = variant->is_sliced = has(store::kSliced);
+      variant.usable = variant.is_configured = variant.is_sliced = has(store::kSliced);
       break;
     case sched::VariantChoice::kAuto: {
       // A kernel whose blocks may wait for one another is not sliced: a barrier of the whole grid
       // that it makes by hand would not work within slices.
       const bool preemptible = may_use(store::kPreemptible, store::kNotBitExact);
-      variant->is_sliced = variant->is_fallback =
+      variant.is_sliced = variant.is_fallback =
           !preemptible && may_use(store::kSliced, store::kSlicedNotBitExact) &&
           !has(store::kMayWaitOnBlocks);
-      variant->usable = preemptible || variant->is_fallback;
+      variant.usable = preemptible || variant.is_fallback;
       break;
     }
   }
   if (const models::PlanView* plan = context.gpu->plan()) {
-    const store::MappedBundle* const bundle = variant->image->mapped.get();
-    variant->plan_kernel = plan->Find(
-        variant->name,
+    const store::MappedBundle* const bundle = variant.image->mapped.get();
+    variant.plan_kernel = plan->Find(
+        variant.name,
         bundle == nullptr ? 0 : models::HashBytes(bundle->key().data(), bundle->key().size()));
-    if (variant->plan_kernel != nullptr) variant->plan = plan;
+    if (variant.plan_kernel != nullptr) variant.plan = plan;
   }
-  variant->model = MakeModel(variant->plan, variant->plan_kernel, &variant->history);
-  variant->settled.store(true, std::memory_order_release);
+  variant.model = MakeModel(variant.plan, variant.plan_kernel, &variant.history);
+  variant.settled.store(true, std::memory_order_release);
 }
 
 void SettleVariant(Variant& variant, const LaunchContext& context) noexcept {
