@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -49,6 +50,13 @@ Attributes Get() {
   Attributes attributes;
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof(attributes), 0) != 0) attributes = Attributes{};
   return attributes;
+}
+
+/// The processor time that the calling thread has taken so far, in ns (CLOCK_THREAD_CPUTIME_ID, clock_gettime(2)).
+uint64_t ProcessorTimeNs() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<uint64_t>(used.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(used.tv_nsec);
 }
 
 bool IsRealTime(uint32_t policy) { return policy == SCHED_FIFO || policy == SCHED_RR; }
@@ -222,7 +230,7 @@ ClassStatus DecidingClass::Probe() {
   try {
     std::thread([&] {
       Thread thread(*this);
-      thread.Begin(BoardClockNs(), /*has_slept=*/true);
+      thread.Begin();
       status = thread.status();
       (void)thread.End(BoardClockNs());
     }).join();
@@ -243,19 +251,20 @@ std::string DecidingClass::Describe(const ClassStatus& status) {
   return status.why.empty() ? text : text + ": " + status.why;
 }
 
-DecidingClass::Thread::Thread(DecidingClass& shared) : shared_(shared), entry_(Watch(static_cast<int>(syscall(SYS_gettid)))) {}
+DecidingClass::Thread::Thread(DecidingClass& shared)
+    : shared_(shared), charged_ns_(ProcessorTimeNs()), entry_(Watch(static_cast<int>(syscall(SYS_gettid)))) {}
 
 DecidingClass::Thread::~Thread() {
   if (entry_ >= 0) watched[entry_].store(0);
 }
 
-void DecidingClass::Thread::Begin(uint64_t now_ns, bool has_slept) {
-  if (has_slept || awake_since_ns_ == 0) awake_since_ns_ = now_ns;
+void DecidingClass::Thread::Begin() {
   const uint32_t choices = shared_.choices_.load();
   const uint64_t stops_now = stops.load();
   if (choices == known_choices_ && stops_now == known_stops_) return;
   known_choices_ = choices;
   known_stops_ = stops_now;
+  charged_ns_ = ProcessorTimeNs();  // what it took in another class is not charged
   if (shared_.was_stopped()) {
     status_ = Take(ClassChoice::kOrdinary, entry_ >= 0);
     status_.why = kStopped;
@@ -265,9 +274,9 @@ void DecidingClass::Thread::Begin(uint64_t now_ns, bool has_slept) {
 }
 
 uint64_t DecidingClass::Thread::End(uint64_t now_ns) {
-  const uint64_t worked_ns = now_ns - std::exchange(awake_since_ns_, now_ns);
   if (status_.priority == 0) return 0;
-  const uint64_t rest_ns = shared_.budget_.Spend(worked_ns, now_ns);
+  const uint64_t used_ns = ProcessorTimeNs();
+  const uint64_t rest_ns = shared_.budget_.Spend(used_ns - std::exchange(charged_ns_, used_ns), now_ns);
   if (rest_ns == 0) return 0;
   shared_.rests_.fetch_add(1, std::memory_order_relaxed);
   return std::max(rest_ns, kShortestRestNs);

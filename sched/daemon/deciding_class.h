@@ -5,7 +5,7 @@
 // allowed; else they stay as they were started. docs/scheduling.md ("The daemon's own priority") says how to allow it.
 //
 // A thread at a real-time priority that never rests would take its processor from everybody. Four guards prevent that:
-// - The threads take half a processor at most, all together (real_time_budget.h).
+// - The threads take half a processor at most, all together, their sleeps and wake-ups included (real_time_budget.h).
 // - Where one has run for kLongestRunUs without a sleep, all lose the class until the configuration is read again. The
 //   kernel counts that time (RLIMIT_RTTIME, setrlimit(2)) and sends SIGXCPU, whose handler gives the class up.
 // - Were that to fail, the kernel kills the daemon at kMostRunUs, which frees all clients.
@@ -81,10 +81,11 @@ class DecidingClass {
     Thread(const Thread&) = delete;
     Thread& operator=(const Thread&) = delete;
 
-    /// The thread begins to work: it takes the class that is wanted now. `has_slept`: the kernel made the thread wait
-    /// since End; otherwise the time since End counts as work.
-    void Begin(uint64_t now_ns, bool has_slept);
-    /// The thread is about to sleep. Returns how long it is to rest before that, in ns; 0 = not at all.
+    /// The thread begins to work: it takes the class that is wanted now.
+    void Begin();
+    /// The thread is about to sleep. Charges the budget with the processor time that the thread took since the last End,
+    /// that of its sleeps and wake-ups too, at the time `now_ns`. Returns how long the thread is to rest before it
+    /// sleeps, in ns; 0 = not at all.
     uint64_t End(uint64_t now_ns);
     const ClassStatus& status() const { return status_; }
 
@@ -93,7 +94,7 @@ class DecidingClass {
     ClassStatus status_;
     uint32_t known_choices_ = 0;
     uint64_t known_stops_ = 0;
-    uint64_t awake_since_ns_ = 0;  ///< the budget has been charged for the time before this
+    uint64_t charged_ns_;  ///< the processor time of the thread that the budget has been charged with
     int entry_ = -1;  ///< its entry in the table of the signal handler; -1 = none
   };
 

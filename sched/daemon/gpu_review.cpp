@@ -1,6 +1,5 @@
 // GpuArbiter: what happens at a review, and the deciding threads, which wait for the next one.
 #include <algorithm>
-#include <cerrno>
 #include <climits>
 #include <cstring>
 
@@ -27,18 +26,16 @@ std::string TextOf(const char (&field)[N]) {
   return std::string(field, strnlen(field, N));
 }
 
-/// Sleeps until the bell is rung or the time is over. False: it did not sleep, because the bell had been rung.
-bool SleepOnBell(BoardHeader& header, uint32_t seen, uint64_t timeout_ns) {
+/// Sleeps until the bell is rung or the time is over. It does not sleep where the bell has been rung since `seen`.
+void SleepOnBell(BoardHeader& header, uint32_t seen, uint64_t timeout_ns) {
   timespec timeout{};
   timeout.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
   timeout.tv_nsec = static_cast<long>(timeout_ns % 1'000'000'000);
   // A ringer counts the bell up and then looks for sleepers. So either it sees this one, or the bell has changed before
   // the kernel compares it with `seen`.
   header.bell_sleepers = 1;
-  const bool has_slept =
-      syscall(SYS_futex, &header.bell, FUTEX_WAIT, seen, &timeout, nullptr, 0) == 0 || errno != EAGAIN;
+  syscall(SYS_futex, &header.bell, FUTEX_WAIT, seen, &timeout, nullptr, 0);
   header.bell_sleepers = 0;
-  return has_slept;
 }
 
 // Sleeps for the whole time, however often the bell is rung.
@@ -53,8 +50,8 @@ void GpuArbiter::ListenToBell(Board& board) {
   prctl(PR_SET_TIMERSLACK, 1000UL);
   DecidingClass::Thread self(*deciding_);
   BoardHeader& header = board.memory.view().header();
-  for (bool has_slept = true; !stop_;) {
-    self.Begin(system_.NowNs(), has_slept);
+  while (!stop_) {
+    self.Begin();
     const uint32_t seen = header.bell;
     uint64_t next = 0;
     {
@@ -68,10 +65,9 @@ void GpuArbiter::ListenToBell(Board& board) {
     if (rest_ns != 0) {
       Rest(rest_ns);
       now = system_.NowNs();
-      self.Begin(now, /*has_slept=*/true);
     }
     const uint64_t wait = next > now ? next - now : 0;
-    has_slept = SleepOnBell(header, seen, std::clamp(wait, kShortestSleepNs, kLongestSleepNs));
+    SleepOnBell(header, seen, std::clamp(wait, kShortestSleepNs, kLongestSleepNs));
   }
 }
 
