@@ -61,7 +61,6 @@ CUresult Forget(const void* owner, CallReal&& call) noexcept {
 }
 
 void AnnounceEnding(CUcontext context) {
-  FlushTimingOf(context);
   ForgetContext(context);
   OnContextEnding(context);
 }
@@ -79,6 +78,7 @@ template <typename CallReal>
 CUresult EndContext(CUcontext context, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
+  EndTimingOf(context);
   AnnounceEnding(context);
   LaunchContext* const kept = AnnounceEnded(context);
   const CUresult result = call();
@@ -126,6 +126,7 @@ CUresult ReleasePrimary(CUdevice device, CallReal&& call) noexcept {
   const HookScope scope;
   const MutexLock lock(primary_mutex);
   const CUcontext context = PrimaryOf(device);
+  FlushTimingOf(context);
   AnnounceEnding(context);
   const CUresult result = call();
   if (context == nullptr) return result;

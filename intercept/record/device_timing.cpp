@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "intercept/facts/green_contexts.h"
 #include "intercept/facts/streams.h"
 #include "intercept/process/driver_calls.h"
 #include "intercept/process/fast_clock.h"
@@ -57,7 +58,7 @@ void* Agent(void*) {
     const uint32_t count = pool_count.load(std::memory_order_acquire);
     for (uint32_t i = 0; i < count; ++i) {
       EventPool* pool = pools[i].load(std::memory_order_acquire);
-      if (pool->is_alive()) pool->Harvest(/*give_up=*/false);
+      if (pool->is_alive() && !pool->is_green()) pool->Harvest(/*give_up=*/false);
     }
   }
   return nullptr;
@@ -74,14 +75,14 @@ void FlushAtExit() { FlushTimingAtExit(); }
 
 // Makes the pool of a context, at its first launch. BeginTimed does not call it while a capture is
 // open: then the launch is untimed.
-EventPool* MakePool(uint64_t context) {
+EventPool* MakePool(uint64_t context, bool is_green) {
   const MutexLock lock(make_mutex);
   if (EventPool* made = FindPool(context)) return made;
   const uint32_t count = pool_count.load(std::memory_order_relaxed);
   if (count == kMostContexts || context == 0) return nullptr;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   ExchangeCaptureMode(&mode);
-  EventPool* pool = EventPool::Make(context);
+  EventPool* pool = EventPool::Make(context, is_green);
   ExchangeCaptureMode(&mode);
   if (pool == nullptr) {
     static std::atomic_flag said;
@@ -96,10 +97,24 @@ EventPool* MakePool(uint64_t context) {
   return StartAgent() ? pool : nullptr;
 }
 
+// Harvests the pool of a green context on a thread of the program, from time to time. NVIDIA's driver 580 corrupts the heap
+// when a second thread, as Cupola's own would be, makes such a context current while contexts end
+// (docs/notes/2026-11-28-green-contexts-and-threads.md).
+void HarvestGreen(EventPool& pool) {
+  static std::atomic<uint64_t> next_ns{0};
+  const uint64_t now_ns = MonotonicNs();
+  uint64_t next = next_ns.load(std::memory_order_relaxed);
+  if (now_ns < next || !next_ns.compare_exchange_strong(next, now_ns + kHarvestPauseNs)) return;
+  if (reinterpret_cast<uint64_t>(CurrentContext()) != pool.context()) return;
+  const MutexLock lock(harvest_mutex);
+  if (pool.is_alive()) pool.Harvest(/*give_up=*/false);
+}
+
 // Waits, for at most kFlushBoundNs, for the launches in the pools that `chosen` accepts; launches
 // that have not ended by then stay untimed. The caller is about to end the context or the process.
+// `destroys`: the events and the stream of those pools are destroyed.
 template <typename Chosen>
-void Flush(Chosen&& chosen) {
+void Flush(bool destroys, Chosen&& chosen) {
   const uint32_t count = pool_count.load(std::memory_order_acquire);
   const HookScope scope;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -121,8 +136,15 @@ void Flush(Chosen&& chosen) {
     const MutexLock lock(harvest_mutex);
     pool->Kill();
     pool->Harvest(/*give_up=*/true);  // for a launch that was submitted in between
+    if (destroys) pool->Destroy();
   }
   if (count != 0) ExchangeCaptureMode(&mode);
+}
+
+void FlushPoolOf(CUcontext context, bool destroys) {
+  if (timing_mode.load() != TimingMode::kEvents) return;
+  Flush(destroys,
+        [&](const EventPool& pool) { return pool.context() == reinterpret_cast<uint64_t>(context); });
 }
 
 const char* ProfilerInTheWay() {
@@ -162,8 +184,9 @@ void StartTiming() noexcept {
 TimedLaunch BeginTimed(uint64_t context, CUstream stream, bool per_thread) noexcept {
   if (open_captures.load() != 0) return {};
   EventPool* pool = FindPool(context);
-  if (pool == nullptr) pool = MakePool(context);
+  if (pool == nullptr) pool = MakePool(context, IsGreen(stream, {context, 0, 0}));
   if (pool == nullptr) return {};
+  if (pool->is_green()) HarvestGreen(*pool);
   EventPair* pair = pool->Take();
   if (pair == nullptr) return {};
   if (!pool->RecordStart(pair, stream, per_thread)) {
@@ -193,11 +216,8 @@ void SubmitTimed(const TimedLaunch& launch, const uint64_t* ticket) noexcept {
   }
 }
 
-void FlushTimingOf(CUcontext context) noexcept {
-  if (timing_mode.load() != TimingMode::kEvents) return;
-  Flush(
-      [&](const EventPool& pool) { return pool.context() == reinterpret_cast<uint64_t>(context); });
-}
+void FlushTimingOf(CUcontext context) noexcept { FlushPoolOf(context, /*destroys=*/false); }
+void EndTimingOf(CUcontext context) noexcept { FlushPoolOf(context, /*destroys=*/true); }
 
 void ResumeTimingOf(CUcontext context) noexcept {
   const MutexLock lock(harvest_mutex);
@@ -212,7 +232,9 @@ void ResumeTimingOf(CUcontext context) noexcept {
 void FlushTimingAtExit() noexcept {
   TimingMode mode = TimingMode::kEvents;
   if (!timing_mode.compare_exchange_strong(mode, TimingMode::kCalls)) return;
-  Flush([](const EventPool&) { return true; });
+  Flush(/*destroys=*/false, [](const EventPool& pool) {
+    return !pool.is_green() || reinterpret_cast<uint64_t>(CurrentContext()) == pool.context();
+  });
 }
 
 void ResetTimingAfterFork() noexcept {

@@ -1,7 +1,7 @@
 // Device times of launches, measured by a pair of events around each launch (CUPOLA_TIMING=events).
 // Pairs come from a pool for each context, made at the context's first launch. A thread of ours
 // harvests them in relaxed capture mode, converts the times to the host's clock, and publishes them
-// after the record of the launch. Timing is off unless asked for, off under profilers and
+// after the record of the launch. Those of green contexts are harvested by the threads that launch there. Timing is off unless asked for, off under profilers and
 // debuggers, and never active while a capture is open. Any thread.
 #pragma once
 
@@ -48,14 +48,18 @@ bool EndTimed(const TimedLaunch& launch, CUstream stream, bool per_thread,
 /// times. Null: the ring was full, and the times are dropped.
 void SubmitTimed(const TimedLaunch& launch, const uint64_t* ticket) noexcept;
 
-/// The context is about to end: waits for its launches for at most 0.5 s and publishes their times;
+/// The context may be about to end: waits for its launches for at most 0.5 s and publishes their times;
 /// the others stay untimed.
 void FlushTimingOf(CUcontext context) noexcept;
+
+/// The same for a context that is about to end whoever else uses it. The pool's events and its stream are destroyed, so
+/// that nothing of Cupola's stays in the driver when a green context ends and its primary context lives on.
+void EndTimingOf(CUcontext context) noexcept;
 
 /// The context did not end after all (a primary context with other users).
 void ResumeTimingOf(CUcontext context) noexcept;
 
-/// At exit: does the same as FlushTimingOf for every context.
+/// At exit: does the same as FlushTimingOf for every context, but only for those green ones that are current.
 void FlushTimingAtExit() noexcept;
 
 void ResetTimingAfterFork() noexcept;

@@ -7,7 +7,9 @@
 #include <cudaTypedefs.h>
 #include <sys/mman.h>
 
+#include "intercept/facts/streams.h"
 #include "intercept/process/calls.h"
+#include "intercept/process/driver_calls.h"
 #include "intercept/process/fast_clock.h"
 #include "intercept/record/recorder.h"
 
@@ -35,12 +37,13 @@ CUresult Elapsed(float* ms, CUevent start, CUevent end) {
   return Real<PFN_cuEventElapsedTime_v2000>(Call::k_cuEventElapsedTime)(ms, start, end);
 }
 
-// Makes a context current on the calling thread while it lives. Does nothing for context 0.
+// Makes a context current on the calling thread while it lives. Does nothing for context 0, or where it is current.
 class CurrentContextScope {
  public:
   explicit CurrentContextScope(uint64_t context) noexcept {
     const auto push = Real<PFN_cuCtxPushCurrent_v4000>(Call::k_cuCtxPushCurrent_v2);
-    pushed_ = context != 0 && push(reinterpret_cast<CUcontext>(context)) == CUDA_SUCCESS;
+    pushed_ = context != 0 && context != reinterpret_cast<uint64_t>(CurrentContext()) &&
+              push(reinterpret_cast<CUcontext>(context)) == CUDA_SUCCESS;
   }
   ~CurrentContextScope() {
     CUcontext popped;
@@ -55,12 +58,13 @@ class CurrentContextScope {
 
 }  // namespace
 
-EventPool* EventPool::Make(uint64_t context) noexcept {
+EventPool* EventPool::Make(uint64_t context, bool is_green) noexcept {
   void* memory = mmap(nullptr, sizeof(EventPool), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   auto* pool = new (memory) EventPool;
   pool->context_ = context;
+  pool->is_green_ = is_green;
   const auto create = Real<PFN_cuEventCreate_v2000>(Call::k_cuEventCreate);
   const auto create_stream = Real<PFN_cuStreamCreate_v2000>(Call::k_cuStreamCreate);
   if (create_stream(&pool->base_stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
@@ -76,6 +80,18 @@ EventPool* EventPool::Make(uint64_t context) noexcept {
     pool->GiveBack(&pool->pairs_[i]);
   }
   return pool;
+}
+
+void EventPool::Destroy() noexcept {
+  const CurrentContextScope current(context_);
+  const auto destroy = CUPOLA_CALL_REAL(cuEventDestroy_v2, PFN_cuEventDestroy_v4000);
+  for (const EventPair& pair : pairs_) {
+    if (pair.start != nullptr) (void)destroy(pair.start);
+    if (pair.end != nullptr) (void)destroy(pair.end);
+  }
+  (void)destroy(base_);
+  (void)destroy(next_base_);
+  (void)CUPOLA_CALL_REAL(cuStreamDestroy_v2, PFN_cuStreamDestroy_v4000)(base_stream_);
 }
 
 // Makes five tries and uses the one between whose two host times the least time passed: that time

@@ -25,12 +25,16 @@ class EventPool {
 
   /// Makes the pool of `context`, which is current: about 2,000 events and a non-blocking stream.
   /// Null when the driver refuses. Does not wait for the device.
-  static EventPool* Make(uint64_t context) noexcept;
+  static EventPool* Make(uint64_t context, bool is_green) noexcept;
 
   uint64_t context() const noexcept { return context_; }
+  /// It is the pool of a green context. Only threads on which the program makes that context current may harvest it.
+  bool is_green() const noexcept { return is_green_; }
   bool is_alive() const noexcept { return alive_.load(std::memory_order_acquire); }
-  /// The context is about to end: its events are not used any more.
+  /// The context may be about to end: its events are not used any more.
   void Kill() noexcept { alive_.store(false, std::memory_order_release); }
+  /// Destroys the events and the stream of a killed pool, whose context still lives. The pool is of no use afterwards.
+  void Destroy() noexcept;
   /// The context did not end after all.
   void Revive() noexcept { alive_.store(true, std::memory_order_release); }
 
@@ -59,6 +63,7 @@ class EventPool {
   }
 
   uint64_t context_ = 0;
+  bool is_green_ = false;
   std::atomic<bool> alive_{true};
   CUstream base_stream_ = nullptr;
   CUevent base_ = nullptr;       ///< event whose time on the host's clock is base_ns_

@@ -6,8 +6,10 @@ import os
 import struct
 import threading
 
-# sched/board/board.h: the head, slot 0, and in it demand, stopped, yield_requests, yield_sm_bound and wake.
+# sched/board/board.h: the head, slot 0, and in it demand, stopped, yield_requests, yield_sm_bound, wake, not_now and
+# being_asked.
 BOARD_BYTES, SLOT, DEMAND, STOPPED, REQUESTS, BOUND, WAKE = 102400, 4096, 132, 164, 256, 264, 272
+NOT_NOW, BEING_ASKED = 344, 348
 DAEMON_BIT, ALL_SMS = 1 << 63, 0xFFFF
 
 
@@ -24,9 +26,20 @@ class Board:
         self.asked = self.answered = 0
 
     def ask(self, requests):
-        struct.pack_into("<Q", self.memory, SLOT + REQUESTS, requests)
+        """Asks the process to yield (`requests` is not 0), or lets it go. False: it may not be asked now.
+
+        As sched/board/yield_protocol.h says under "Not now": a process that was asked in spite of that would hang.
+        """
+        struct.pack_into("<I", self.memory, SLOT + BEING_ASKED, 1)
+        may_ask = requests == 0 or struct.unpack_from("<I", self.memory, SLOT + NOT_NOW)[0] == 0
+        if may_ask:
+            struct.pack_into("<Q", self.memory, SLOT + REQUESTS, requests)
+        struct.pack_into("<I", self.memory, SLOT + BEING_ASKED, 0)
+        if not may_ask:
+            return False
         wake = struct.unpack_from("<I", self.memory, SLOT + WAKE)[0]
         struct.pack_into("<I", self.memory, SLOT + WAKE, (wake + 1) & 0xFFFFFFFF)
+        return True
 
     def has_answered(self):
         """Whether the process says that it has yielded. Only meaningful while it is asked."""
@@ -48,7 +61,8 @@ def pestering(board, seconds=0.0004):
     def pester():
         while not over.wait(seconds):
             struct.pack_into("<I", board.memory, SLOT + STOPPED, 0)
-            board.ask(DAEMON_BIT)
+            if not board.ask(DAEMON_BIT):
+                continue
             board.asked += 1
             if over.wait(seconds):
                 break

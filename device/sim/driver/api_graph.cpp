@@ -1,5 +1,6 @@
 // The calls cuGraph* for whole graphs, their edges, and executable graphs.
 #include <algorithm>
+#include <shared_mutex>
 
 #include "device/sim/driver/api.h"
 
@@ -330,5 +331,6 @@ SIM_CALL_BOTH(cuGraphLaunch, _ptsz, (CUgraphExec handle, CUstream stream_handle)
   std::shared_ptr<GraphExec> exec;
   SIM_TRY(Find(handle, &driver, &exec));
   SIM_TRY(Enter(&driver, &context, stream_handle, null_means, &stream));
+  const std::shared_lock launches(stream->context->launches);
   return driver->LaunchGraph(*exec, *stream);
 }

@@ -1,6 +1,7 @@
 // cuLaunchKernel with its extended and cooperative forms.
 #include <cstdint>
 #include <cstring>
+#include <shared_mutex>
 
 #include "device/sim/driver/api.h"
 
@@ -16,6 +17,7 @@ CUresult Launch(DefaultStream null_means, CUfunction function, const Driver::Lau
   SIM_TRY(Enter(&driver, &context, handle, null_means, &stream));
   KernelWork work;
   SIM_TRY(driver->MakeKernelWork(*context, function, shape, params, extra, &work));
+  const std::shared_lock launches(stream->context->launches);
   return driver->Enqueue(*stream, std::move(work));
 }
 

@@ -63,7 +63,7 @@ SIM_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
   if (address == 0) return CUDA_SUCCESS;
   const std::optional<Allocation> found = driver->memory().Find(address);
   if (!found || found->start != address || found->is_host()) return CUDA_ERROR_INVALID_VALUE;
-  driver->engine().WaitContext(*context);  // cuMemFree waits for all work that may use the memory
+  driver->WaitAndHoldLaunches(*context);  // cuMemFree waits for all work that may use the memory
   if (!driver->memory().FreeDevice(address)) return CUDA_ERROR_INVALID_VALUE;
   return context->sticky();
 }
@@ -92,7 +92,7 @@ SIM_EXPORT CUresult cuMemFreeHost(void* pointer) {
   Context* context;
   SIM_TRY(EnterToAllocate(&driver, &context));
   if (pointer == nullptr) return CUDA_SUCCESS;
-  driver->engine().WaitContext(*context);
+  driver->WaitAndHoldLaunches(*context);
   if (!driver->memory().FreeHost(reinterpret_cast<uint64_t>(pointer))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -145,7 +145,7 @@ SIM_EXPORT CUresult cuMemHostUnregister(void* pointer) {
   Driver* driver;
   Context* context;
   SIM_TRY(EnterToAllocate(&driver, &context));
-  driver->engine().WaitContext(*context);
+  driver->WaitAndHoldLaunches(*context);
   if (!driver->memory().Unregister(reinterpret_cast<uint64_t>(pointer))) {
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   }

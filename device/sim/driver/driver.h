@@ -69,6 +69,9 @@ class Driver {
   /// Enqueues the work and blocks until it has ended: for the calls that CUDA calls synchronous. In a
   /// captured stream it invalidates the capture and returns an error.
   CUresult EnqueueAndWait(Stream& stream, Work work);
+  /// Blocks until everything submitted so far to the context's streams has ended, and launches of other threads until
+  /// then (Context::launches).
+  void WaitAndHoldLaunches(Context& context);
   CUresult Synchronize(Stream& stream);
   CUresult Query(Stream& stream);
   CUresult Record(Stream& stream, Event& event, uint32_t flags);

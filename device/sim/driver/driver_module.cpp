@@ -68,7 +68,7 @@ CUresult Driver::UnloadModule(CUmodule handle) {
   std::shared_ptr<Module> module = modules.Find(handle);
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
   if (module->library != nullptr) return CUDA_ERROR_NOT_PERMITTED;
-  engine_.WaitContext(*module->context);  // no grid of the module may run while it is removed
+  WaitAndHoldLaunches(*module->context);  // no grid of the module may run while it is removed
   DropModule(module);
   return CUDA_SUCCESS;
 }
@@ -79,7 +79,7 @@ CUresult Driver::UnloadLibrary(CUlibrary handle) {
   for (const auto& kernel : library->kernels) kernels.Take(kernel.get());
   std::lock_guard lock(library->mutex);
   for (auto& [context, module] : library->modules) {
-    engine_.WaitContext(*context);
+    WaitAndHoldLaunches(*context);
     DropModule(module);
   }
   library->modules.clear();

@@ -108,9 +108,18 @@ CUresult Driver::EnqueueAndWait(Stream& stream, Work work) {
     if (stream.capture) Invalidate(*stream.capture);
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
-  engine_.Wait(point);
+  {
+    std::unique_lock launches(stream.context->launches, std::defer_lock);
+    if (stream.kind == Stream::Kind::kLegacy) launches.lock();
+    engine_.Wait(point);
+  }
   device_->FlushPrintf();
   return stream.context->sticky();
+}
+
+void Driver::WaitAndHoldLaunches(Context& context) {
+  const std::unique_lock launches(context.launches);
+  engine_.WaitContext(context);
 }
 
 CUresult Driver::Synchronize(Stream& stream) {

@@ -1,6 +1,9 @@
 // Order between streams: random programs against a model of happens-before, and the rules of the
 // legacy default stream one by one.
 #include <bitset>
+#include <chrono>
+#include <shared_mutex>
+#include <thread>
 
 #include "base/prng.h"
 #include "tests/unit/sim/driver/fixture.h"
@@ -215,6 +218,39 @@ TEST_F(DriverTest, WaitValueHoldsTheStreamUntilTheHostWrites) {
   EXPECT_EQ(driver_.Synchronize(stream), CUDA_SUCCESS);
   EXPECT_TRUE(passed.load());
   EXPECT_EQ(word, 77u);
+}
+
+// A GPU's driver does not let another thread launch into the context meanwhile. So the resume of a kernel that such a
+// call waits for is never made.
+TEST_F(DriverTest, ACallThatWaitsForTheContextHoldsLaunches) {
+  const auto holds = [&](Stream& busy, std::function<void()> call) {
+    Door door;
+    EXPECT_EQ(Call(busy, [&] { door.Pass(); }), CUDA_SUCCESS);
+    std::atomic<bool> has_begun{false};
+    std::thread caller([&] {
+      driver_.SetCurrent(&context_);
+      has_begun = true;
+      call();
+      driver_.SetCurrent(nullptr);
+    });
+    bool is_held = false;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    while (!is_held && std::chrono::steady_clock::now() < until) {
+      if (has_begun) is_held = !std::shared_lock(context_.launches, std::try_to_lock).owns_lock();
+      std::this_thread::yield();
+    }
+    door.Open();
+    caller.join();
+    EXPECT_TRUE(std::shared_lock(context_.launches, std::try_to_lock).owns_lock());
+    return is_held;
+  };
+  HostWork nothing;
+  nothing.function = [](void*) {};
+  Stream& stream = NewStream(CU_STREAM_NON_BLOCKING);
+  EXPECT_TRUE(holds(Legacy(), [&] { EXPECT_EQ(driver_.EnqueueAndWait(Legacy(), nothing), CUDA_SUCCESS); }));
+  EXPECT_TRUE(holds(stream, [&] { driver_.WaitAndHoldLaunches(context_); }));
+  EXPECT_FALSE(holds(stream, [&] { EXPECT_EQ(driver_.EnqueueAndWait(stream, nothing), CUDA_SUCCESS); }));
+  EXPECT_FALSE(holds(Legacy(), [&] { EXPECT_EQ(driver_.Synchronize(Legacy()), CUDA_SUCCESS); }));
 }
 
 }  // namespace
