@@ -1,5 +1,7 @@
-// Machine code with what can be read from it: what its kernels need, and its floating-point
-// operations. Internal to the folder; plain values.
+// The machine code of one compiled module, with what ReadCode reads from it: what each kernel needs
+// (registers, memory, parameters), and the floating-point operations of each function. The builders
+// (module_build.cpp, task_build.cpp) compare the program's own Code with that of variants and
+// tasks. Internal to the folder; plain values without locks.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,8 @@ namespace cupola::build {
 struct Code {
   std::vector<uint8_t> bytes;                                       ///< the cubin
   std::map<std::string, fatbin::CubinKernel, std::less<>> kernels;  ///< by mangled name
-  std::map<std::string, SassFunction, std::less<>> functions;       ///< by mangled name
+  /// By mangled name; kernels are among them.
+  std::map<std::string, SassFunction, std::less<>> functions;
 
   /// The kernel of that name; null where the code has none.
   const fatbin::CubinKernel* Kernel(const std::string& name) const {
@@ -24,6 +27,8 @@ struct Code {
     return at == kernels.end() ? nullptr : &at->second;
   }
 
+  /// Number of multiply-adds in all functions whose operands lie in one bank of registers
+  /// (SassFunction::bank_conflicts). It says nothing about the banks of shared memory.
   uint32_t BankConflicts() const {
     uint32_t sum = 0;
     for (const auto& [name, function] : functions) sum += function.bank_conflicts;

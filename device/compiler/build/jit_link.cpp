@@ -1,5 +1,7 @@
-// The worker of nvJitLink: a process that loads the library, compiles one PTX file and ends. So a
-// compiler that hangs or crashes takes nothing with it. nvJitLink API, CUDA 13.0.
+// The worker of nvJitLink: a process that loads the library, compiles one PTX file and ends. The
+// compiler in compiler.cpp starts the `cupola` program again with the hidden command
+// `build-worker`, which calls RunJitLinkWorker, and reads what the worker prints. So a library that
+// hangs or crashes does not take the build with it. nvJitLink API, CUDA 13.0.
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -13,8 +15,8 @@ namespace cupola::build {
 namespace {
 
 using Handle = void*;
-constexpr int kSuccess = 0;
-constexpr int kInputPtx = 2;
+constexpr int kSuccess = 0;   // NVJITLINK_SUCCESS
+constexpr int kInputPtx = 2;  // NVJITLINK_INPUT_PTX
 
 // The entry points of one version of the library. Their names carry the version:
 // __nvJitLinkCreate_13_0.
@@ -27,8 +29,10 @@ struct Library {
   int (*log_size)(Handle, size_t*) = nullptr;
   int (*log)(Handle, char*) = nullptr;
   int (*destroy)(Handle*) = nullptr;
-  std::string version;
+  std::string version;  // of the names that were found: "13.0"
 
+  // Finds the entry points of the newest version, 13.9 to 12.0, of which the library has all.
+  // Returns false if there is none.
   bool Load(void* object) {
     for (int major = 13; major >= 12; --major) {
       for (int minor = 9; minor >= 0; --minor) {
@@ -62,7 +66,7 @@ struct Library {
   }
 };
 
-// One linking. The destructor ends it.
+// One use of the library for one PTX file. The destructor frees the library's handle.
 class Linking {
  public:
   explicit Linking(const Library& library) : library_(library) {}
@@ -94,6 +98,7 @@ class Linking {
   Handle handle_ = nullptr;
 };
 
+// Prints a line for the process that started the worker. Returns the exit code of a failure.
 int Say(const std::string& text) {
   std::fprintf(stdout, "%s\n", text.c_str());
   return 1;

@@ -22,18 +22,21 @@ namespace {
 
 using passes::Variant;
 
-constexpr uint32_t kSpillAtMost = 32;  // bytes of spills that a bound may cost, for the sake of occupancy
+constexpr uint32_t kSpillAtMost = 32;  // spills, in bytes per thread, that a bound of the registers may cost
 
+// Local memory per thread, in bytes. A cubin may give only the kernel's own frame, or also the stack with its callees.
 uint32_t LocalBytes(const fatbin::CubinKernel& kernel) {
   return std::max(kernel.frame_bytes, kernel.stack_bytes);
 }
 
 // How a variant's floating-point operations compare with the original's.
 struct Comparison {
-  bool exact = false;
-  std::string difference;  // may be set where it is exact: then PTX leaves no choice of rounding
+  bool exact = false;      // the variant's results have the same bits as the original's
+  std::string difference;  // how the counts of operations differ; "": they do not. It may be set where `exact` is
+                           // true: then the counts differ, but PTX leaves the compiler no choice of rounding
 };
 
+// Builds one bundle. BuildModule makes a Builder for each call, in the calling thread. Build() has the order of steps.
 class Builder {
  public:
   Builder(const ModuleInput& input, const ModuleOptions& options, const Compiler& compiler)
@@ -66,21 +69,24 @@ class Builder {
   const ModuleInput& input_;
   const ModuleOptions& options_;
   const Compiler& compiler_;
-  ptx::Module module_;
-  std::vector<std::string> wanted_;
-  Code original_;
-  std::string original_complaint_;  // why there is no code to compare with
+  ptx::Module module_;                // the program's PTX; PinRoundings changes it
+  std::vector<std::string> wanted_;   // names of the kernels to build
+  Code original_;                     // what the program runs: see ReadOriginal
+  std::string original_complaint_;    // why original_ lacks wanted kernels, so that none is built; "": it lacks none
   std::map<std::string, std::string> refused_;  // why the compiler refused a kernel, by name
-  std::map<std::string, uint32_t> bounds_;
-  passes::SideModule side_;
-  std::string side_ptx_;
+  std::map<std::string, uint32_t> bounds_;  // registers per thread that a preemptible variant may have, by kernel
+  passes::SideModule side_;                 // the module of the variants, as the passes made it
+  std::string side_ptx_;                    // its text; "": it has no variant
   TaskBuild tasks_;
-  Code code_;
+  Code code_;              // the machine code of side_ptx_; valid where has_code_ is true
   bool has_code_ = false;
-  bool complete_ = true;
+  bool complete_ = true;   // false: another build may do better (store::kIncomplete)
   uint32_t compilations_ = 0;
 };
 
+// Compiles PTX within options_.limit times `limit_factor`. `option` is one more argument of ptxas, or null. The error
+// kUnsupported means that the compiler refused the PTX, as it would again. After any other error of the compiler (it
+// ran out of time, or could not run) the bundle counts as incomplete.
 Result<Code> Builder::Compile(const std::string& ptx, uint32_t limit_factor, const char* option) {
   CompileInput input{.ptx = ptx,
                      .arch = input_.arch,
@@ -178,7 +184,8 @@ Status Builder::MakeVariants(uint32_t limit_factor) {
   return {};
 }
 
-// Finds the kernels whose variants the compiler refuses, by halving the list.
+// Finds the kernels whose variants the passes or the compiler refuse, by halving the list, and puts the reasons into
+// refused_. No kernel of a list that compiles as a whole is refused.
 void Builder::FindRefused(const std::vector<std::string>& kernels) {
   passes::SideModuleOptions options{.arch = input_.arch};
   options.kernels = kernels;
@@ -223,6 +230,7 @@ std::map<std::string, uint32_t> Builder::RegisterBounds() const {
     const uint32_t blocks = OccupancyOf(NeedsOf(*before, facts.max_threads), input_.arch).blocks;
     const BlockNeeds needs = NeedsOf(*after, facts.max_threads);
     if (OccupancyOf(needs, input_.arch).blocks >= blocks) continue;
+    // A thread gets registers in steps of 8. The variant is not bound to fewer than the original's step.
     const uint32_t own_step = (before->registers + 7) / 8 * 8;
     const uint32_t bound = std::max(own_step, RegistersForBlocks(needs, blocks, input_.arch));
     if (bound < after->registers) bounds[facts.name] = bound;
@@ -273,7 +281,8 @@ void Builder::BoundRegisters() {
   }
 }
 
-// Functions that are called, not inlined, have code of their own, which is the same for all their callers.
+// How functions that variants call differ from those that the original calls, as a phrase; "": they do not. Functions
+// that are called, not inlined, have code of their own, which is the same for all their callers.
 std::string Builder::CalleeDifference() const {
   for (const auto& [name, function] : code_.functions) {
     if (code_.kernels.contains(name)) continue;
@@ -299,8 +308,8 @@ Comparison Builder::Compare(const std::string& kernel, Variant variant) const {
   return {difference.empty() || !MayBeFused(module_, kernel), difference};
 }
 
-// Builds the MasterKernel with the kernels as its bodies. With an option that makes it less strict about registers than
-// by default, the compiler more often has a body's operands in different banks [measured:
+// Builds the MasterKernel with the kernels as its bodies. The option makes the compiler less strict about registers
+// than it is by default. So a body's operands lie in different register banks more often [measured:
 // docs/results/narrow-tasks.md].
 void Builder::MakeTasks() {
   Result<TaskBuild> made = BuildTasks(
@@ -370,6 +379,9 @@ void Builder::DescribeVariants(const passes::KernelFacts& facts,
   store::KernelEntry& entry = kernel.entry;
   const fatbin::CubinKernel* const original = original_.Kernel(facts.name);
   const std::string unknown = CompareOriginal(original, facts.parameters);
+  // The code of a variant. Null where there is none, or where it cannot be given the program's arguments; in the
+  // second case the reason is added to the refusal. `launch_bytes` is the size of the variant's own last parameter.
+  // The bundle has one offset for that parameter of both variants, so a sliced variant with another offset is left out.
   const auto usable = [&](Variant variant, const char* what, uint32_t launch_bytes) {
     const fatbin::CubinKernel* code = VariantOf(facts.name, variant);
     if (code == nullptr) return code;
@@ -422,6 +434,7 @@ store::BundleKernel Builder::Describe(const passes::KernelFacts& facts) const {
 Result<std::vector<std::byte>> Builder::Bundle() {
   store::BundleWriter writer(input_.arch, complete_ ? 0u : uint32_t{store::kIncomplete});
   for (const passes::KernelFacts& facts : side_.kernels) writer.AddKernel(Describe(facts));
+  // side_ has no entry for a kernel that was refused, so its facts are only the name and the reason.
   for (const auto& [name, complaint] : refused_) {
     passes::KernelFacts facts{.name = name};
     facts.preemptible_refusal = facts.sliced_refusal = complaint;
