@@ -9,13 +9,15 @@
 namespace cupola::fatbin {
 namespace {
 
-// The largest size that the formats can reach: an LZ4 length byte stands for at most 255 bytes, a
-// ZSTD block of four bytes for at most 128 KiB. A larger claim is damage, and is found before
-// memory is allocated.
+// The most bytes that the formats can make of one compressed byte: an LZ4 length byte stands for at
+// most 255 bytes, a ZSTD block of four bytes for at most 128 KiB. A larger claim is damage, and is
+// found before memory is allocated.
 constexpr uint64_t kMaxLz4Ratio = 255;
 constexpr uint64_t kMaxZstdRatio = (uint64_t{128} << 10) / 4;
+// The decompressed bytes by which a claim may exceed that: one ZSTD block.
 constexpr uint64_t kRatioSlack = uint64_t{128} << 10;
 
+// Both decoders return whether the data decodes to exactly `size` bytes.
 bool DecodeLz4(Bytes in, uint8_t* out, uint64_t size) {
   if (in.size() > INT_MAX || size > INT_MAX) return false;
   const int decoded =
@@ -76,6 +78,7 @@ Result<ImageBytes> Decompress(Compression compression, Bytes compressed,
       MakeError(ErrorCode::kDamaged, "the " + name + " data of the image does not decode to " +
                                          std::to_string(uncompressed_size) + " bytes");
   if (!lz4 && !ZstdClaimHolds(compressed, uncompressed_size)) return undecodable;
+  // One byte more, so that an image of no bytes has an address too.
   std::unique_ptr<uint8_t[]> out(new (std::nothrow) uint8_t[uncompressed_size + 1]);
   if (!out) return MakeError(ErrorCode::kExhausted, "no memory to decompress the image");
   const bool decoded = lz4 ? DecodeLz4(compressed, out.get(), uncompressed_size)

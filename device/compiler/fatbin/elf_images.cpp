@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint16_t kElfOfDevice = 190;       // EM_CUDA
 constexpr uint64_t kContainerAlignment = 8;  // containers begin at multiples of this in a section
-constexpr std::string_view kUnitSection = "__nv_relfatbin";
+constexpr std::string_view kUnitSection = "__nv_relfatbin";  // units of -rdc=true: to be linked
 
 // A stretch of the file in which to look for containers.
 struct Range {
@@ -31,6 +31,7 @@ uint64_t AlignUp(uint64_t offset) {
   return (offset + kContainerAlignment - 1) / kContainerAlignment * kContainerAlignment;
 }
 
+// Adds a container and its images to what was found.
 void AddReading(ContainerReading reading, ContainerPlace place, FileImages& found) {
   place.first_image = static_cast<uint32_t>(found.images.size());
   place.image_count = static_cast<uint32_t>(reading.images.size());
@@ -44,7 +45,9 @@ void AddReading(ContainerReading reading, ContainerPlace place, FileImages& foun
   if (reading.damage) found.damages.push_back(*std::move(reading.damage));
 }
 
-// The magic alone also occurs in code that handles fatbins, but a container has a whole header.
+// Whether a container begins here. In a section that is for containers the magic is enough, so that
+// a damaged header is reported. Elsewhere the magic also occurs in code that handles fatbins, so
+// there the version (1) and the header's size (16) must follow it.
 bool BeginsContainer(Bytes bytes, bool in_device_section) {
   if (!IsContainer(bytes)) return false;
   if (in_device_section) return true;
@@ -53,11 +56,12 @@ bool BeginsContainer(Bytes bytes, bool in_device_section) {
 }
 
 // Looks for containers in a stretch. Reads every byte at most once, so that damaged input costs no
-// more than its length.
+// more than its length. Bytes that begin no container and are not zero are damage only in a section
+// that is for containers.
 void ScanRange(Bytes file, std::string_view name, const Range& range, FileImages& found) {
   const bool device_section = range.section == ".nv_fatbin" || range.section == kUnitSection;
   uint64_t at = AlignUp(range.begin);
-  bool said = !device_section;  // damage between containers is reported once per stretch
+  bool said = !device_section;  // true: do not report bytes between containers until the next one
   while (at + kContainerHeaderBytes <= range.end) {
     const Bytes rest = file.subspan(at, range.end - at);
     if (!BeginsContainer(rest, device_section)) {
@@ -79,7 +83,8 @@ void ScanRange(Bytes file, std::string_view name, const Range& range, FileImages
   }
 }
 
-// The allocated sections as ranges in file order that do not overlap.
+// The allocated sections as ranges in file order that do not overlap: where two do in a damaged
+// file, the later one begins where the earlier one ends. Reports sections that are cut off.
 std::vector<Range> AllocatedRanges(const ElfFile& elf, std::string_view name, FileImages& found) {
   std::vector<Range> ranges;
   for (const ElfSection& section : elf.sections()) {
@@ -122,6 +127,7 @@ std::string BuildIdOf(const ElfFile& elf) {
   return text;
 }
 
+// The whole file as one image without a container.
 FileImages BareImage(FileForm form, ImageKind kind, Bytes bytes) {
   FileImages found;
   found.form = form;
@@ -134,6 +140,7 @@ FileImages BareImage(FileForm form, ImageKind kind, Bytes bytes) {
   return found;
 }
 
+// Reads an ELF. Sets `*unsupported`, and finds nothing, where it is of a kind that cannot be read.
 FileImages ReadElf(Bytes file, std::string_view name, Error* unsupported) {
   Result<ElfFile> elf = ElfFile::Open(file);
   FileImages found;
@@ -202,6 +209,7 @@ Result<FileImages> ReadImages(Bytes file, std::string_view name) {
     FileImages found;
     found.form = FileForm::kContainer;
     ScanRange(file, name, {0, file.size(), 0, {}}, found);
+    // The scan finds nothing in a file that is shorter than a header; this reports it as damage.
     if (found.containers.empty()) AddReading(ReadContainer(file, 0, name), {}, found);
     return found;
   }
