@@ -1,6 +1,7 @@
-// What can be made of each kernel of a module, and how: the preconditions of all passes, in one
-// place. A Planner borrows from the module, which must outlive it. Internal to the folder; one
-// thread uses a planner.
+// Decides which variants can be made of each kernel of a module, and how: the preconditions of all
+// passes, in one place. The passes (side_module.h, task_module.h) and the list of refusals
+// (refusals.h) make a Planner for each module. A Planner borrows from the module, which must
+// outlive it. Internal to the folder; one thread uses a planner.
 #pragma once
 
 #include <map>
@@ -20,17 +21,18 @@
 
 namespace cupola::passes {
 
-/// What can be made of one kernel.
+/// What can be made of one kernel. A refusal is a reason, as a phrase for the user.
 struct KernelPlan {
   const ptx::Function* kernel = nullptr;
-  Reach reach;
+  Reach reach;                      ///< what the kernel reaches, itself included
   std::string preemptible_refusal;  ///< "": the preemptible variant can be made
   std::string sliced_refusal;       ///< "": the sliced variant can be made
   WorkerShape shape;                ///< of the preemptible variant
-  bool tells_functions = false;     ///< functions that the kernel reaches read block indices
+  /// Called functions read block indices, so a variant must tell them those of the program's block.
+  bool tells_functions = false;
   std::string wait;  ///< why its blocks may wait on one another (ptx/waits.h); "": they do not
   bool one_dimensional_blocks = false;  ///< KernelFacts::one_dimensional_blocks
-  uint32_t static_shared = 0;           ///< in bytes
+  uint32_t static_shared = 0;           ///< in bytes (ptx::Feature::kStaticShared)
 };
 
 class Planner {
@@ -44,6 +46,7 @@ class Planner {
   const CallGraph& calls() const { return calls_; }
 
  private:
+  /// Tells whether an instruction is of one kind of barrier, such as a warp-wide one.
   using IsWait = bool (*)(const ptx::Instruction&);
   bool WaitsInside(const ptx::Instruction& instruction, IsWait is_barrier) const;
   void PlanBarriers(KernelPlan& plan) const;
@@ -55,8 +58,9 @@ class Planner {
   CallGraph calls_;
   VariableTable variables_;
   std::unordered_map<std::string, ptx::KernelFeatures> features_;
-  bool functions_in_initializers_ = false;
-  /// Whether a called function may come to such a barrier, as far as asked.
+  bool functions_in_initializers_ = false;  ///< a variable is initialized with a function's address
+  /// Answers of WaitsInside so far: whether a function, or one that it calls, has a barrier of the
+  /// kind.
   mutable std::map<std::pair<const ptx::Function*, IsWait>, bool> waits_;
 };
 

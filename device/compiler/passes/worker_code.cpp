@@ -61,7 +61,8 @@ constexpr std::string_view kBegin = R"(
   st.shared.v2.u32 [cupola_worker+72], {%cupola_t1, %cupola_run};
 )";
 
-// Behind a range; leader only. %cupola_p2: whether the range was one block that took long.
+// Behind a range; leader only. Counts the range, sets how many blocks the next one may have, and decides whether to
+// look at the stop word. %cupola_p2: whether the range was one block that took fresh_after_ns or more.
 constexpr std::string_view kHead = R"(
   ld.shared.v4.u32 {%cupola_current, %cupola_run, %cupola_begun, %cupola_steady},
       [cupola_worker+32];
@@ -171,8 +172,9 @@ constexpr std::string_view kFirstPlace = R"(
 constexpr std::string_view kAsk =
     "ld.relaxed.gpu.global.v2.u32 {%cupola_stop, %cupola_poll}, [%cupola_control];";
 
-// The next range is known. It has as many blocks as a range may have and as are left in the batch and in the row;
-// behind full_until it has one. The leader asks for what will be needed after the range, and tells all threads.
+// The first block of the next range is known. The range has as many blocks as a range may have and as are left in the
+// batch and in the row; behind full_until it has one. The leader asks for what will be needed after the range (the stop
+// word, and the next claim if the range ends the batch), and writes the range where all threads will read it.
 constexpr std::string_view kPublish = R"(
 $cupola_publish:
   ld.param.u32 %cupola_t0, [cupola_launch+<grid_x>];
@@ -223,9 +225,10 @@ $cupola_tell:
       {%cupola_next_x, %cupola_next_last, %cupola_next_y, %cupola_next_z};
 )";
 
-// All threads meet. Where they come to the same barriers of the body, they meet at the aligned kind of barrier: a
-// single barrier of the other kind in the loop over blocks keeps ptxas from unrolling loops of the body that have
-// barriers. Where they do not, parts of warps come to this meeting for those barriers too: see early_return.h.
+// All threads of the worker meet, after a range, and where blocks share something also after each block. Where the
+// threads come to the same barriers of the body, they meet at the aligned kind of barrier: a single barrier of the
+// other kind in the loop over blocks keeps ptxas from unrolling loops of the body that have barriers. Where they do
+// not, parts of warps come to this meeting for those barriers too: see early_return.h.
 // %cupola_resume: the number of the place to which a thread goes back; 0 once it has returned.
 constexpr std::string_view kMeet = R"(
 $cupola_join:
@@ -300,7 +303,7 @@ $cupola_told:
   bar.sync <barrier>;
 )";
 
-// The worker is to leave: the leader tells the other threads.
+// The worker is to leave: the leader writes a last x of all ones, which the other threads read as the next range.
 constexpr std::string_view kStopHere = R"(
 $cupola_stop_here:
   st.shared.u32 [cupola_worker+36], %cupola_run;

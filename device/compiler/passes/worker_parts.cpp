@@ -7,6 +7,11 @@
 namespace cupola::passes {
 namespace {
 
+// Only the leader, thread 0 of a worker, runs the parts, but for <is_leader>, <merge> and the ends of <leave>. "The
+// host's line" is the YieldLine. A poll is one read of it, due at PhysicalControl::poll_at_ns (%cupola_poll); it is not
+// due while that lies 1 to poll_reach_ns ahead ("poll - now - 1 < reach" without sign, in %globaltimer_lo). The list is
+// the ReturnedList, a place one of its `ranges`. A stop word (PhysicalControl::stop) with another tag is an old one.
+
 // Registers of the parts; worker_code.cpp declares its own. What is decided for the next range has registers of its
 // own (%cupola_next_...), separate from those of the range that runs, or ptxas holds more over the body than it must.
 constexpr std::string_view kRegisters = R"(
@@ -57,7 +62,7 @@ constexpr std::string_view kBeginOfParts = R"(
   mov.u32 %cupola_look_at, %cupola_now;
 )";
 
-// %cupola_p1: whether this worker is not a watcher.
+// %cupola_p1: whether this worker is not the watcher: worker 0 of a physical launch with kHasWatcher.
 constexpr std::string_view kIsNoWatcher = R"(
   ld.param.u32 %cupola_t0, [cupola_launch+<flags>];
   and.b32 %cupola_t0, %cupola_t0, <has_watcher>;
@@ -66,7 +71,7 @@ constexpr std::string_view kIsNoWatcher = R"(
   setp.ne.or.u32 %cupola_p1, %cupola_t1, 0, %cupola_p1;
 )";
 
-// The host's line asks: tells all workers of this tag. %cupola_p1: whether this worker may stay.
+// The host's line (%cupola_u1, _u2) asks: stores the stop word for the workers. %cupola_p1: whether this one may stay.
 constexpr std::string_view kPublishStop = R"(
   cvt.u32.u64 %cupola_bound, %cupola_u2;
   min.u32 %cupola_bound, %cupola_bound, 65535;
@@ -129,9 +134,9 @@ $cupola_watch_on:
 $cupola_watched:
 )";
 
-// Between blocks: leave, poll, or go on. One worker in kWorkersPerPoller makes the poll. The other workers make it
-// when it is 16 periods overdue (then those workers have left, or run long blocks), but not before their first block,
-// so that never all of them poll as they start.
+// Between ranges: leave, poll, or go on. One worker in kWorkersPerPoller makes the poll. The other workers make it
+// when it is overdue by poll_reach_ns, which is 16 periods (then those workers have left, or run long blocks), but not
+// before their first block, so that never all of them poll as they start.
 constexpr std::string_view kDecide = R"(
 $cupola_decide:
   ld.param.u32 %cupola_tag, [cupola_launch+<tag>];
@@ -159,7 +164,7 @@ $cupola_stay:
   @%cupola_p1 bra $cupola_look;
 )";
 
-// Within a batch: computes the indices of the next block from those of the last range.
+// Within a batch: the indices of the next block. Its x is one more than the last one's, or `stride` more (ClaimShape).
 constexpr std::string_view kGoOn = R"(
 $cupola_go_on:
   setp.ge.u32 %cupola_p1, %cupola_current, %cupola_end;
@@ -189,8 +194,8 @@ constexpr std::string_view kCount = R"(
   @%cupola_p1 mov.u32 %cupola_count, 1;
 )";
 
-// The batch is at its end. The next one is the claim that is under way, a new claim, or blocks that others handed
-// back. Then computes the indices of %cupola_current.
+// The batch is at its end. The next one is the claim that is under way, a new claim, or blocks that others handed back,
+// for which a new worker looks first and others last. Then computes the indices of %cupola_current.
 constexpr std::string_view kClaim = R"(
 $cupola_claim:
   setp.ne.u32 %cupola_p1, %cupola_run, 0;
@@ -278,8 +283,8 @@ constexpr std::string_view kTakeOwn = R"(
 
 // Takes what is left in any place. The worker looks at all places, from its own on, while the list holds something:
 // most workers find nothing, and to look at a thousand places one behind the other takes an H200 some 0.3 ms. A range
-// that is handed back behind the look is left to a resume: the launch is not complete without it. %cupola_t5: 1 where
-// a worker begins, which claims if it finds nothing.
+// that is handed back after the look is left to a resume: the launch is not complete without it. %cupola_t2: the next
+// place; _t3: places; _t4: places left to look at; _t5: 1 for a worker that begins, which claims if it finds nothing.
 constexpr std::string_view kTakeAny = R"(
 $cupola_list:
   ld.param.u64 %cupola_list, [cupola_launch+<returned>];
@@ -443,9 +448,9 @@ $cupola_gone:
   ret;
 )";
 
-// The value is not new to the lanes: the shuffle brings them together. An H200 lets lanes that wait for another lane
-// go on alone once that one yields, and neither barrier.sync nor bar.warp.sync merges them again: the warp would run
-// the block in two parts, in twice the time.
+// All threads run this. The value is not new to the lanes: the shuffle brings them together. An H200 lets lanes that
+// wait for another lane go on alone once that one yields, and neither barrier.sync nor bar.warp.sync merges them again:
+// the warp would run the block in two parts, in twice the time.
 constexpr std::string_view kMerge = R"(
   mov.u32 %cupola_t0, 0;
   shfl.sync.idx.b32 %cupola_x_last, %cupola_x_last, %cupola_t0, 31, -1;
