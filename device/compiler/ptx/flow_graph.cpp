@@ -22,6 +22,7 @@ bool IsBranch(const Instruction& instruction) {
   return instruction.opcode == "bra" || instruction.opcode == "brx";
 }
 
+// Builds the graph of one function: first the nodes, in the order of the text, then the edges, then the loops.
 class Builder {
  public:
   FlowGraph Build(const Function& function) {
@@ -33,6 +34,7 @@ class Builder {
   }
 
  private:
+  // Makes the next instruction begin a node, unless the last node has no instruction yet.
   void StartNode() {
     if (!graph_.nodes.back().instructions.empty() || ended_) graph_.nodes.emplace_back();
     ended_ = false;
@@ -43,7 +45,7 @@ class Builder {
   struct Scope {
     std::unordered_map<std::string, uint32_t> labels;
     std::unordered_map<std::string, const std::vector<std::string>*> targets;
-    size_t around;
+    size_t around;  // index of the scope around it, or kNoScope
   };
 
   void AddScope(const Block& block) {
@@ -99,6 +101,7 @@ class Builder {
     return known;
   }
 
+  // Sets `next` and `leaves` of all nodes. A branch whose targets are not known may go to every node.
   void Connect() {
     for (uint32_t i = 0; i < graph_.nodes.size(); ++i) {
       FlowNode& node = graph_.nodes[i];
@@ -153,6 +156,7 @@ class Builder {
     }
   }
 
+  // Takes a component, which ends with its root, from the stack. Marks its nodes if there are several.
   void CloseComponent(uint32_t root, std::vector<uint32_t>& stack, std::vector<bool>& on_stack) {
     const bool many = stack.back() != root;
     while (true) {
@@ -165,7 +169,7 @@ class Builder {
   }
 
   FlowGraph graph_;
-  bool ended_ = false;
+  bool ended_ = false;  // the last node ends with a branch, ret, exit or trap, so it takes no further instruction
   static constexpr size_t kNoScope = SIZE_MAX;
   size_t scope_ = kNoScope;  // the scope at the current place in the text
   std::vector<Scope> scopes_;
@@ -187,10 +191,12 @@ void MarkWay(const FlowGraph& graph, uint32_t branch, uint32_t from, std::vector
   }
 }
 
-// In larger functions following branches costs too much: all registers count as different.
+// In larger functions following branches costs too much: if they have a barrier at all, both answers are yes.
 constexpr size_t kMaxNodes = 3000;
 
-// Finds which registers may differ between the threads of a block, or of a warp.
+// Finds which registers may differ between the threads that `threads` compares: what differs by itself (thread indices,
+// atomics, shuffles), what is computed from such values, and what is set where a branch on such a value decides whether
+// a thread comes there. A name counts as one register in all scopes. In doubt a register differs.
 class Divergence {
  public:
   explicit Divergence(const FlowGraph& graph, Threads threads = Threads::kOfBlock,
@@ -204,12 +210,14 @@ class Divergence {
     }
   }
 
+  // Whether some of the threads may take a branch, or run a guarded instruction, that others do not.
   bool BranchDiffers(const Instruction& branch) const {
     if (branch.guard && differs_.contains(branch.guard->predicate)) return true;
     return branch.opcode == "brx" && !branch.operands.empty() && Differs(branch.operands[0]);
   }
 
  private:
+  // Special registers that are the same for all threads of a block.
   static bool IsUniformSpecial(std::string_view name) {
     return name.starts_with("%ctaid") || name.starts_with("%nctaid") || name.starts_with("%ntid") ||
            name.starts_with("%gridid") || name.starts_with("%envreg") ||
@@ -218,6 +226,7 @@ class Divergence {
            name.starts_with("%dynamic_smem_size") || name.starts_with("%total_smem_size");
   }
 
+  // Special registers that may differ between the threads, or from one read to the next.
   bool IsThreadSpecial(std::string_view name) const {
     if (name == "%warpid" && threads_ != Threads::kOfBlock) return false;
     if (threads_ == Threads::kOfWarpInRow && (name == "%tid.y" || name == "%tid.z")) return false;
@@ -255,7 +264,7 @@ class Divergence {
            !instruction.HasModifier("shared") && !instruction.HasModifier("shared::cta");
   }
 
-  // Finds registers that hold %tid.x and nothing else.
+  // Finds registers that hold %tid.x and nothing else: one unguarded mov sets them.
   void FindThreadNumbers() {
     std::unordered_map<std::string, uint32_t> definitions;
     for (const FlowNode& node : graph_.nodes) {
@@ -274,8 +283,9 @@ class Divergence {
     }
   }
 
-  // Whether all lanes of a warp get one result although operands differ: from votes and the like, and, in blocks of one
-  // dimension, where the result depends only on the number of the warp.
+  // Whether all lanes of a warp get one result although operands differ: from votes, reductions and shuffles that read
+  // one lane for the whole warp, and, in blocks of one dimension, where the result depends only on %tid.x / 32: a shift
+  // by 5 or more, a mask without the low 5 bits, or a comparison whose border lies between two warps.
   bool IsSameForWarp(const Instruction& each) const {
     if (threads_ == Threads::kOfBlock) return false;
     const auto& operands = each.operands;
@@ -296,6 +306,7 @@ class Divergence {
     return (is("gt") || is("le") || is("hi") || is("ls")) && (value + 1) % 32 == 0;
   }
 
+  // Marks the registers of a destination. Returns whether one of them is new.
   bool Add(const Operand& destination) {
     bool added = false;
     if (!destination.text.empty()) added = differs_.insert(destination.text).second;
@@ -360,12 +371,14 @@ class Divergence {
   const FlowGraph& graph_;
   const Threads threads_;
   const bool params_differ_;
-  std::unordered_set<std::string> differs_;
-  std::vector<uint32_t> meetings_;
-  std::unordered_set<std::string> thread_numbers_;
+  std::unordered_set<std::string> differs_;         // registers that may differ, by name
+  std::vector<uint32_t> meetings_;                  // by node: see FindMeetings
+  std::unordered_set<std::string> thread_numbers_;  // see FindThreadNumbers
+  // By node: whether some threads may run it less often than others; whether SpreadControl has followed its branch.
   std::vector<bool> controlled_, followed_;
 };
 
+// By node: whether it has a barrier.
 std::vector<bool> FindBarriers(const FlowGraph& graph, const IsBarrier& is_barrier) {
   std::vector<bool> barriers(graph.nodes.size(), false);
   for (size_t i = 0; i < barriers.size(); ++i) {
@@ -382,6 +395,7 @@ struct Fork {
   std::vector<bool> common;  ///< barriers that all ways may come to
 };
 
+// A way ends where it comes back to the branch. To leave the function at the branch is a way without barriers.
 Fork LookAtFork(const FlowGraph& graph, uint32_t branch, const std::vector<bool>& barriers) {
   const FlowNode& node = graph.nodes[branch];
   const size_t ways = node.next.size() + (node.leaves ? 1 : 0);
@@ -413,6 +427,7 @@ bool LeadsOut(const FlowGraph& graph, uint32_t branch, const std::vector<bool>& 
   return false;
 }
 
+// Whether threads may part behind the node.
 bool IsFork(const FlowNode& node) {
   return node.next.size() + (node.leaves ? 1 : 0) >= 2 && !node.instructions.empty();
 }

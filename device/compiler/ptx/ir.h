@@ -65,9 +65,10 @@ struct Operand {
   }
 };
 
-/// The guard of a predicated instruction [9.3]: @p or @!p.
+/// The guard of a predicated instruction [9.3]: @p or @!p. Lanes for which it is false skip the
+/// instruction.
 struct Guard {
-  std::string predicate;
+  std::string predicate;  ///< name of the register
   bool negated = false;
   bool operator==(const Guard&) const = default;
 };
@@ -97,7 +98,7 @@ struct Initializer {
     kVerbatim,  ///< anything else, kept as it was: `text` ("addr_mode_0 = wrap" of a .samplerref)
   };
   Kind kind = Kind::kInteger;
-  int64_t integer = 0;   ///< value, float bits, or the byte offset added to the address
+  int64_t integer = 0;   ///< kInteger: value; kFloat: bits; of an address: byte offset added to it
   uint8_t width = 0;     ///< kFloat: 32 or 64
   uint64_t mask = 0;     ///< kMaskedAddress: the 0xFF00 of 0xFF00(name) [5.4.4]
   bool generic = false;  ///< an address written generic(name)
@@ -120,7 +121,7 @@ struct Variable {
   uint8_t vector = 1;          ///< 2, 4 or 8 for .v2, .v4 and .v8
   std::string type;            ///< "u32", "b8", "pred", "texref", "f64" ...
   std::string name;
-  bool has_name = true;        ///< false for the "_" of a prototype
+  bool has_name = true;        ///< false for the "_" of a .callprototype
   bool has_range = false;      ///< there is a range, .reg %r<N>; tells N = 0 from no range
   bool joined = false;         ///< named behind a comma in the declaration before this one
   uint32_t range = 0;          ///< .reg %r<17>: 17; else 0 [5.4.6]
@@ -142,6 +143,7 @@ struct Block {
 
   bool operator==(const Block&) const = default;};
 
+/// "name:", to which branches of its scope and of scopes inside it may go.
 struct Label {
   std::string name;
   SourcePos pos;
@@ -178,6 +180,7 @@ struct CallPrototype {
 
   bool operator==(const CallPrototype&) const = default;};
 
+/// One element of a function body, in the order of the text.
 struct Statement {
   std::variant<Instruction, Label, Variable, Block, Directive, TargetList, CallPrototype> node;
 

@@ -17,13 +17,17 @@ namespace {
 
 using Nodes = std::vector<uint32_t>;  // ascending
 
-// In functions with more nodes, or more regions of loops, loops are not followed: they wait if they
-// read anything.
+// In functions with more nodes, or with more regions of loops to look at, loops are not followed:
+// the function counts as one that waits.
 constexpr size_t kMostNodes = 20'000;
 constexpr size_t kMostRegions = 2'000;
-// In functions with more nodes it is not followed which branch decides about which instruction.
+// In functions with more nodes it is not followed which branch decides about which instruction. In
+// a loop with a branch inside, any value that is read again then counts as deciding the loop's end.
 constexpr size_t kMostNodesForBranches = 3'000;
 
+// Answers FindWait for one function. waits.h says when a function waits. A loop is a strongly
+// connected component of the graph, and a region is what is left of a loop without some nodes. To
+// advance is to change with each round of the loop, as a counter does (loop_values.h).
 class Waits {
  public:
   Waits(const Function& function, const FlowGraph& graph, CallEffects& calls)
@@ -88,8 +92,8 @@ class Waits {
     return known ? callee->text : "a function";
   }
 
-  // Why the function may wait in this loop or in those inside it. `is_whole`: the nodes are all of
-  // a loop of the function, not only some ways round it.
+  // Why the function may wait in this loop or in those inside it; "": it does not. `is_whole`: the
+  // nodes are all of a loop of the function, not only some ways round it.
   std::string Look(const Nodes& loop, bool is_whole) {
     if (!seen_.emplace(loop, is_whole).second) return "";
     if (seen_.size() > kMostRegions || graph_.nodes.size() > kMostNodes) {
@@ -104,6 +108,9 @@ class Waits {
     if (progress.empty()) {
       if (const Step* read = decisions.read) return Reason(*read);
     } else {
+      // A way round the loop on which the loop's end does not advance leaves out a node of each
+      // group that advances. So it is enough to look at the ways without one node, for each node of
+      // the smallest group.
       const auto fewest = std::min_element(
           progress.begin(), progress.end(),
           [](const Nodes& one, const Nodes& other) { return one.size() < other.size(); });
@@ -111,9 +118,10 @@ class Waits {
         if (std::string why = LookWithout(loop, {node}, false); !why.empty()) return why;
       }
     }
-    return LookWithout(loop, Headers(loop), is_whole);
+    return LookWithout(loop, Headers(loop), is_whole);  // the loops inside this one
   }
 
+  // Looks at the loops that are left when the nodes `without` are taken out of a loop.
   std::string LookWithout(const Nodes& loop, const Nodes& without, bool is_whole) {
     Nodes rest;
     std::set_difference(loop.begin(), loop.end(), without.begin(), without.end(),
@@ -124,7 +132,7 @@ class Waits {
     return "";
   }
 
-  // The nodes at which the loop is entered.
+  // The nodes at which the loop is entered. If there is none, its first node.
   Nodes Headers(const Nodes& loop) const {
     Nodes headers;
     for (uint32_t from = 0; from < next_.size(); ++from) {
@@ -140,7 +148,7 @@ class Waits {
     return headers;
   }
 
-  // What decides whether a loop goes on.
+  // What decides whether a loop goes on. A variable is a number of DataFlow's.
   struct Decisions {
     Nodes exits;                 // nodes by whose branches it may end
     Nodes branches;              // other nodes that branch
@@ -293,10 +301,11 @@ class Waits {
   CallEffects& calls_;
   const DataFlow& flow_;
   std::vector<bool> calls_itself_;  // by node
+  // By node: those that may follow it. The first node follows a call of the function to itself.
   std::vector<Nodes> next_;
-  std::vector<uint32_t> meetings_;  // empty: not followed
-  std::map<uint32_t, std::vector<bool>> decided_;
-  std::set<std::pair<Nodes, bool>> seen_;
+  std::vector<uint32_t> meetings_;  // by node, as FindMeetings gives them; empty: not followed
+  std::map<uint32_t, std::vector<bool>> decided_;  // answers of DecidedBy so far, by branch
+  std::set<std::pair<Nodes, bool>> seen_;          // arguments of Look so far
 };
 
 }  // namespace
