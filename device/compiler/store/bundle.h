@@ -8,9 +8,9 @@
 // There are two images, each a cubin, and the PTX from which it was made, for drivers that take no
 // cubin. The side module holds entries named <kernel>__cupola_preemptible and
 // <kernel>__cupola_sliced. The task module holds a MasterKernel with bodies, cupola_master_kernel.
-// Where variables are used, an image has `.const .b64 cupola_variables[n]`: the loader stores there
-// the addresses of the program's own variables (cuLibraryGetGlobal / cuModuleGetGlobal), in entry i
-// that of VariableEntry i of the image.
+// Where variables are used, an image has `.const .b64 cupola_variables[n]`: when the preloaded
+// library has loaded the image, it stores there the addresses of the program's own variables
+// (cuLibraryGetGlobal / cuModuleGetGlobal), in entry i that of VariableEntry i of the image.
 #pragma once
 
 #include <array>
@@ -63,10 +63,12 @@ enum BundleFlag : uint32_t {
 };
 
 enum VariantFlag : uint32_t {
-  kPreemptible = 1,
-  kSliced = 2,
-  kNotBitExact = 4,         ///< the preemptible variant's opcode counts differ from the original;
-                            ///< it is used only if the user asks for it
+  kPreemptible = 1,         ///< there is a preemptible variant
+  kSliced = 2,              ///< there is a sliced variant
+  kNotBitExact = 4,         ///< the preemptible variant's results may differ in their last bits: the
+                            ///< counts of its floating-point operations are not the original's and
+                            ///< the PTX leaves a choice of rounding, or nothing could be compared.
+                            ///< It is used only if the user asks for it (CUPOLA_INEXACT)
   kMayWaitOnBlocks = 8,     ///< blocks may wait on others (ptx/waits.h): launch with batch 1 and
                             ///< kRunWhatIsClaimed; launch plain where the whole grid is resident at
                             ///< once, for it may be a hand-made grid barrier
@@ -84,17 +86,18 @@ struct KernelEntry {
   uint32_t flags;              ///< VariantFlag
   uint32_t parameters;         ///< number of the original kernel's parameters
   uint32_t parameters_offset;  ///< offset of ParameterEntry[parameters], in bytes
-  uint32_t parameter_bytes;    ///< size of the original's parameter block
-  uint32_t launch_offset;      ///< offset of PreemptParams or SliceParams in the variants' blocks
+  uint32_t parameter_bytes;    ///< size of all parameters of the original together
+  uint32_t launch_offset;      ///< where the variants' own last parameter (PreemptParams or
+                               ///< SliceParams) begins, in bytes from the first parameter
   uint32_t registers;          ///< of the original, per thread
   uint32_t variant_registers;  ///< of the preemptible variant, per thread; 0: there is none
   uint32_t static_shared;      ///< of the original, bytes
   uint32_t variant_static_shared;  ///< of the preemptible variant, bytes
   uint32_t max_threads;            ///< product of .maxntid or .reqntid; 0: the kernel has neither
   uint32_t refusal_offset;         ///< why a variant is missing, NUL-terminated; 0: nothing to say
-  uint32_t exactness_offset;  ///< how opcode counts differ from the original's, NUL-terminated;
-                              ///< also where flags say that the results have the same bits
-                              ///< nevertheless. 0: they do not differ
+  uint32_t exactness_offset;  ///< how counts of floating-point operations differ from the
+                              ///< original's, NUL-terminated; also where flags say that the results
+                              ///< have the same bits nevertheless. 0: they do not differ
   uint32_t local_bytes;          ///< of the original, per thread: stack frame and spills
   uint32_t variant_local_bytes;  ///< of the preemptible variant, per thread
   uint32_t sliced_registers;     ///< of the sliced variant, per thread; 0: there is none
@@ -107,7 +110,7 @@ struct KernelEntry {
 
 /// One parameter of the original kernel.
 struct ParameterEntry {
-  uint32_t offset;      ///< in the parameter block, as the machine code has it, in bytes
+  uint32_t offset;      ///< bytes from the first parameter, as the machine code has it
   uint32_t bytes;       ///< size
   uint32_t is_pointer;  ///< 1 where the PTX or its use says so (a feature of duration models)
 };

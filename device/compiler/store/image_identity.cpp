@@ -14,11 +14,12 @@ constexpr uint32_t kWrapperMagic = 0x466243B1;
 constexpr uint32_t kContainerMagic = 0xBA55ED50;
 constexpr size_t kContainerHeader = 16;
 
+// What nvcc's host code hands to the driver for a fatbin.
 struct Wrapper {
   uint32_t magic;
   uint32_t version;
   const void* container;
-  const void* units;
+  const void* units;  // of device linking; not read here
 };
 
 template <typename T>
@@ -28,7 +29,7 @@ T Load(const void* at, size_t offset = 0) {
   return value;
 }
 
-// Finds the build id in the notes of a segment.
+// Finds the build id in the notes of a segment, which are in memory at `notes`.
 void ReadBuildId(const char* notes, size_t bytes, LoadedPlace& place) {
   size_t at = 0;
   while (at + sizeof(ElfW(Nhdr)) <= bytes) {
@@ -53,6 +54,9 @@ struct Search {
   bool found;
 };
 
+// Called by dl_iterate_phdr for each loaded object, with a Search. Returns 1, which ends the
+// iteration, for the object that has the address in a part of a segment that comes from the file, not
+// in what is zeroed behind that part.
 int LookAtObject(dl_phdr_info* info, size_t, void* data) {
   Search& search = *static_cast<Search*>(data);
   for (int i = 0; i < info->dlpi_phnum && !search.found; ++i) {
@@ -75,7 +79,8 @@ int LookAtObject(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
-// The size of an ELF: the end of whatever lies last in it. 0 when its headers make no sense.
+// The size of an ELF in memory: the end of whatever lies last in it. 0 when its headers make no
+// sense, or it is larger than `max_bytes`.
 uint64_t ElfBytes(const void* image, uint64_t max_bytes) {
   const auto header = Load<Elf64_Ehdr>(image);
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB) return 0;
@@ -118,6 +123,8 @@ std::span<const std::byte> IdentityOfFile(std::span<const std::byte> file) {
 
 std::span<const std::byte> IdentityBytes(const void* image, size_t max_bytes) {
   if (image == nullptr) return {};
+  // PTX may be a text of a few bytes. So more than one byte is read only where the first byte is
+  // that of a magic.
   const char first = *static_cast<const char*>(image);
   if (static_cast<uint8_t>(first) == (kWrapperMagic & 0xFF) &&
       Load<uint32_t>(image) == kWrapperMagic) {

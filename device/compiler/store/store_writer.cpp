@@ -43,6 +43,7 @@ Status WriteAll(int fd, std::span<const std::byte> bytes, const std::string& fil
   return {};
 }
 
+// Puts a folder's entries on disk. EINVAL: its file system cannot do that, which is no error.
 Status SyncFolder(const std::string& folder) {
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return IoError(folder, errno);
@@ -142,7 +143,8 @@ Status StoreWriter::Link(const std::string& link, const std::string& key) const 
   const std::string file = PathOf(link);
   const std::string folder = file.substr(0, file.find_last_of('/'));
   const std::string temporary = PathOf(TemporaryName(key));
-  // A sweep may remove an empty folder in between, so the loop tries more than once.
+  // A sweep by another process may remove the folder while it is empty, or the temporary link of a
+  // caller that does not hold the key's lock. So the loop tries more than once.
   for (int tries = 0;; ++tries) {
     if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return IoError(folder, errno);
     if (symlink(("../../bundles/" + key).c_str(), temporary.c_str()) != 0) {
@@ -163,6 +165,7 @@ Result<std::vector<StoredBundle>> StoreWriter::List() const {
     struct stat facts {};
     std::string key = at->path().filename().string();
     if (!IsKey(key) || lstat(at->path().c_str(), &facts) != 0) continue;
+    // VariantStore renews the time of a file's last change when it uses the file.
     bundles.push_back({std::move(key), static_cast<uint64_t>(facts.st_size), facts.st_mtime});
   }
   if (error) return IoError(folder, error.value());
@@ -192,7 +195,7 @@ Result<Eviction> StoreWriter::Evict(uint64_t limit) const {
   return eviction;
 }
 
-// Removes temporary files whose key's lock nobody holds.
+// Removes temporary files whose key's lock nobody holds: whoever made them was killed.
 void StoreWriter::SweepTemporary() const {
   for (const std::string& name : NamesIn(PathOf("tmp"))) {
     const std::string key = name.substr(0, name.find('.'));
@@ -219,6 +222,7 @@ void StoreWriter::SweepLocks() const {
   }
 }
 
+// Removes links to bundles that do not exist, and the folders that become empty.
 void StoreWriter::SweepLinks() const {
   for (const char* kind : {"places/", "contents/"}) {
     for (const std::string& group : NamesIn(PathOf(kind))) {
