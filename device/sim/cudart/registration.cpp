@@ -13,13 +13,15 @@
 namespace cupola::cudart {
 namespace {
 
+// One fatbin that host code has registered. Its address is the handle that host code keeps. It is
+// freed when host code unregisters it before the program's end.
 struct Module {
-  const void* image = nullptr;
-  bool tried = false;
-  CUresult status = CUDA_SUCCESS;
+  const void* image = nullptr;      // the fatbin's wrapper, which belongs to the program
+  bool tried = false;               // whether it was loaded, or could not be; it is not tried again
+  CUresult status = CUDA_SUCCESS;   // how the load ended
   CUlibrary library = nullptr;
   struct Managed {
-    void** host_pointer;
+    void** host_pointer;  // through which host code uses the variable; the load sets it
     std::string name;
   };
   std::vector<Managed> managed;
@@ -27,8 +29,8 @@ struct Module {
 
 struct Kernel {
   Module* module = nullptr;
-  std::string name;
-  CUkernel handle = nullptr;
+  std::string name;           // mangled
+  CUkernel handle = nullptr;  // null until the kernel is first used
 };
 
 struct Variable {
@@ -40,7 +42,7 @@ struct Registry {
   std::mutex mutex;
   std::map<const void*, Kernel*> kernels;  // by the address of the host stub
   std::set<Kernel*> handles;               // all kernels: the handles that __cudaGetKernel gives
-  std::map<const void*, Variable> variables;
+  std::map<const void*, Variable> variables;  // by the address of the host symbol
 };
 
 Registry& TheRegistry() {
@@ -48,7 +50,8 @@ Registry& TheRegistry() {
   return *registry;
 }
 
-// Loads the module at the first call. The caller holds the registry's mutex.
+// Loads the module at the first call, and sets the host pointers of its managed variables. Later
+// calls return the same result. The caller holds the registry's mutex.
 CUresult Load(const DriverCalls& calls, Module* module) {
   if (module->tried) return module->status;
   module->tried = true;

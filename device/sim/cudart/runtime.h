@@ -22,19 +22,21 @@ struct DriverCalls {
 /// Begins a call: opens the driver at the first call of the process and, if no context is current
 /// in this thread, makes the primary context of the thread's device current. On success `*calls` is
 /// the table of entry points in which a null stream means the legacy default stream or, with
-/// `per_thread`, the per-thread one. Errors: cudaErrorInsufficientDriver,
-/// cudaErrorInitializationError after fork(), the driver's own.
+/// `per_thread`, the per-thread one. Errors: cudaErrorInsufficientDriver where there is no driver,
+/// or one that is too old; cudaErrorInitializationError in a child of fork(); the driver's own.
 cudaError_t Enter(const DriverCalls** calls, bool per_thread);
 
 /// As Enter, without a context; the table is that of the legacy default stream.
 cudaError_t EnterDriver(const DriverCalls** calls);
 
-/// Whether the program is ending: exit() has come to the handlers that were registered before the
-/// driver was opened.
+/// Whether the program is ending. The runtime registers a handler with atexit() when it opens the
+/// driver, and exit() runs handlers in reverse order. So this is true for handlers and destructors
+/// that were registered before that, and false for those registered later, which run first.
 bool IsExiting();
 
 /// Ends a call: returns a driver's result as the runtime's (the codes are equal in both APIs), and
-/// remembers it as the thread's last error unless it is success or cudaErrorNotReady.
+/// remembers it as the thread's last error (cudaGetLastError) unless it is success or
+/// cudaErrorNotReady.
 cudaError_t Leave(CUresult result);
 cudaError_t Leave(cudaError_t error);
 
@@ -66,9 +68,10 @@ inline CUdeviceptr DevicePointer(const void* pointer) {
 
 }  // namespace cupola::cudart
 
-// Defines a runtime call between Enter and Leave. `expression` may use `calls` and gives a CUresult
-// or a cudaError_t. CUPOLA_CUDART_STREAM_CALL defines the per-thread-stream form `name##suffix` as
-// well.
+// Defines the exported function of a runtime call: Enter, then `expression`, then Leave.
+// `expression` may use `calls`, the table of Enter, and gives a CUresult or a cudaError_t.
+// CUPOLA_CUDART_STREAM_CALL also defines `name##suffix`, in which a null stream is the per-thread
+// one; the suffix is CUDA's, _ptsz or _ptds.
 #define CUPOLA_CUDART_DEFINE(name, per_thread, parameters, expression)                 \
   extern "C" cudaError_t name parameters {                                             \
     const cupola::cudart::DriverCalls* entered = nullptr;                              \

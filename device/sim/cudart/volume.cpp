@@ -1,10 +1,12 @@
-// Boxes of three dimensions in linear memory, and copy nodes of graphs. CUDA Runtime API, "Memory
-// Management", "Graph Management". CUDA arrays are not supported.
+// The runtime calls that allocate, copy or fill boxes of three dimensions in linear memory, and
+// those for copy nodes of graphs. CUDA Runtime API, "Memory Management", "Graph Management". CUDA
+// arrays are not supported.
 #include "device/sim/cudart/runtime.h"
 
 namespace cupola::cudart {
 namespace {
 
+// Whether the source (or the destination) of such a copy is host memory.
 bool IsHost(cudaMemcpyKind kind, bool is_source) {
   return kind == cudaMemcpyHostToHost ||
          kind == (is_source ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost);
@@ -15,8 +17,9 @@ CUmemorytype SideOf(cudaMemcpyKind kind, bool is_source) {
   return IsHost(kind, is_source) ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
 }
 
-// Translates the parameters. Where no array takes part, extents and positions are in bytes, rows
-// and slices. cudaErrorNotSupported for arrays.
+// Translates the runtime's parameters to the driver's. Widths and x positions are in bytes, heights
+// and y in rows, depths and z in slices: so CUDA has it for copies without arrays. Errors:
+// cudaErrorNotSupported for arrays; those of cudaMemcpy3D for wrong parameters.
 cudaError_t Translate(const cudaMemcpy3DParms* params, CUDA_MEMCPY3D* out) {
   if (params == nullptr) return cudaErrorInvalidValue;
   if (params->srcArray != nullptr || params->dstArray != nullptr) return cudaErrorNotSupported;
@@ -81,6 +84,7 @@ cudaError_t AddMemcpyNode(const DriverCalls& calls, cudaGraphNode_t* node, cudaG
       calls.cuGraphAddMemcpyNode(node, graph, dependencies, count, &copy, context));
 }
 
+// Allocates a box. A box without bytes is a null pointer, and no error.
 CUresult Allocate3D(const DriverCalls& calls, cudaPitchedPtr* out, cudaExtent extent) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = {nullptr, 0, extent.width, extent.height};
@@ -91,8 +95,8 @@ CUresult Allocate3D(const DriverCalls& calls, cudaPitchedPtr* out, cudaExtent ex
                                rows, 4);
 }
 
-// Makes a fill for each slice, because between two slices there may be rows that are not part of
-// the box.
+// Fills a box with a byte. Makes a fill for each slice, because between two slices there may be rows
+// that are not part of the box.
 CUresult Fill3D(const DriverCalls& calls, cudaPitchedPtr to, int value, cudaExtent extent,
                 bool is_async, cudaStream_t stream) {
   if (extent.width == 0 || extent.height == 0) return CUDA_SUCCESS;
