@@ -26,7 +26,7 @@ class Context : public std::enable_shared_from_this<Context> {
   const uint64_t id;  ///< unique in the process
   const bool is_primary;
   const int device;        ///< ordinal
-  bool is_green = false;   ///< made by cuGreenCtxCreate; set before the program gets the handle
+  bool is_green = false;   ///< a green context: cuGreenCtxCreate sets it before the program gets the handle
   /// The thread that first made it current; the id of no thread until then.
   std::atomic<std::thread::id> first_thread = std::thread::id{};
   std::atomic<uint32_t> flags;     ///< CU_CTX_*
@@ -35,10 +35,10 @@ class Context : public std::enable_shared_from_this<Context> {
   /// is emptied when the context is destroyed.
   std::vector<std::shared_ptr<Stream>> streams;
   std::atomic<bool> destroyed = false;
-  /// Held alone by a call that waits for work of the context before it does something else: a copy on the legacy stream,
-  /// cuMemFree, cuModuleUnload. Shared by launches into the context. A GPU's driver does the same: a launch by another
-  /// thread returns only after such a call, and never if that call waits for what is to be launched. Calls that only
-  /// synchronise do not hold it.
+  /// Held exclusively by a call that waits for work of the context before it does something else: a copy on the legacy
+  /// stream, cuMemFree, cuModuleUnload. Held shared by each launch into the context, for the time of the call. A GPU's
+  /// driver does the same: a launch by another thread returns only after such a call, and never if that call waits for
+  /// what is to be launched. Calls that only synchronise do not hold it.
   std::shared_mutex launches;
   size_t limits[CU_LIMIT_MAX] = {};  ///< as cuCtxSetLimit set them; they have no other effect
 

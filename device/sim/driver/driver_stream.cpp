@@ -1,11 +1,13 @@
+// The Driver's methods for streams and events. In a stream that is being captured, work becomes nodes of a graph and
+// nothing runs; a call that CUDA forbids there invalidates the capture.
 #include "base/per_thread.h"
 #include "device/sim/driver/driver.h"
 
 namespace cupola::sim {
 namespace {
 
-/// A thread's per-thread default streams, one in each context that the thread has used so. When the
-/// thread ends, the work in them still runs to its end.
+/// The calling thread's per-thread default streams: one for each context in which it has used such a
+/// stream. When the thread ends, they are closed, and the work in them still runs to its end.
 class PerThreadStreams {
  public:
   ~PerThreadStreams() {
@@ -26,6 +28,7 @@ class PerThreadStreams {
   }
 
  private:
+  /// Context::id -> the stream, and the engine that runs it.
   std::unordered_map<uint64_t, std::pair<Engine*, std::shared_ptr<Stream>>> by_context_;
 };
 
@@ -109,6 +112,7 @@ CUresult Driver::EnqueueAndWait(Stream& stream, Work work) {
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   {
+    // See Context::launches.
     std::unique_lock launches(stream.context->launches, std::defer_lock);
     if (stream.kind == Stream::Kind::kLegacy) launches.lock();
     engine_.Wait(point);
@@ -155,6 +159,8 @@ CUresult Driver::Record(Stream& stream, Event& event, uint32_t flags) {
   auto record = std::make_shared<EventRecord>();
   {
     std::lock_guard lock(engine_.mutex());
+    // In a capture, a recording only marks a place in the graph, to which a later wait refers. With
+    // the flag "external" it becomes a node, whose record is made at each launch of the graph.
     if (stream.capture && (flags & CU_EVENT_RECORD_EXTERNAL) == 0) {
       event.capture = stream.capture;
       event.captured_nodes = stream.capture_tail;
@@ -198,6 +204,7 @@ CUresult Driver::WaitFor(Stream& stream, Event& event, uint32_t flags) {
   {
     std::lock_guard lock(engine_.mutex());
     const bool is_external = (flags & CU_EVENT_WAIT_EXTERNAL) != 0;
+    // The event was recorded in a capture: the stream joins that capture, behind the recorded nodes.
     if (event.capture && !is_external) {
       if (event.capture->is_over) return CUDA_ERROR_CAPTURED_EVENT;
       if (stream.kind == Stream::Kind::kLegacy) {

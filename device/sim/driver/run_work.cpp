@@ -1,4 +1,5 @@
-// Runs one piece of work on its stream's thread.
+// The Engine's methods that run one piece of work. The thread of the work's stream calls them, without the Engine's
+// mutex. Errors become the sticky error of the context.
 #include <sched.h>
 #include <time.h>
 
@@ -22,6 +23,7 @@ Overloaded(Cases...) -> Overloaded<Cases...>;
 /// Copies and fills are done in pieces of this size, between which another process may get the device.
 constexpr uint64_t kPieceBytes = 4 << 20;
 
+/// Waits while another process has the device. Only between Enter and Leave of the gate: see WithDevice.
 void Pause(Gate* gate) {
   if (gate != nullptr) gate->Pause();
 }
@@ -98,6 +100,7 @@ bool ValueHolds(const CUstreamBatchMemOpParams& op) {
 bool Engine::WaitForValue(Context& context, const CUstreamBatchMemOpParams& op) {
   // A host thread or a kernel writes the word, and neither can wake this thread, so it polls: first
   // often, then ever more rarely, because many streams of many processes may wait at the same time.
+  // A pause is a kPartOfWait-th of the time waited so far, within the two limits.
   constexpr uint64_t kShortestNs = 50'000, kLongestNs = 10'000'000, kPartOfWait = 32;
   const uint64_t since_ns = MonotonicNs();
   for (int looks = 0; !ValueHolds(op); ++looks) {
@@ -119,7 +122,7 @@ void Engine::RunMemOps(Context& context, const MemOpsWork& work) {
     switch (op.operation) {
       case CU_STREAM_MEM_OP_WAIT_VALUE_32:
       case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-        if (!WaitForValue(context, op)) return;
+        if (!WaitForValue(context, op)) return;  // the operations behind a wait that failed are left out
         break;
       case CU_STREAM_MEM_OP_WRITE_VALUE_32:
         __atomic_store_n(reinterpret_cast<uint32_t*>(op.writeValue.address), op.writeValue.value,
@@ -142,6 +145,7 @@ void Engine::RunHost(Context& context, const HostWork& work) {
   }
 }
 
+/// Runs a kernel to its end. It does not pass the gate here: the threads of the SMs do.
 void Engine::RunKernel(Context& context, KernelWork& work) {
   struct Outcome {
     std::mutex mutex;
@@ -170,7 +174,7 @@ void Engine::Skip(Work& work) {
   if (auto* record = std::get_if<EventRecordWork>(&work)) {
     if (record->record) MarkDone(*record->record);
   } else if (auto* graph = std::get_if<GraphWork>(&work)) {
-    for (Work step : graph->plan->steps) Skip(step);
+    for (Work step : graph->plan->steps) Skip(step);  // copies: other launches share the plan
   }
 }
 
