@@ -52,14 +52,17 @@ const char* const kCallNames[kCallCount] = {
 
 namespace {
 
-std::atomic<void*> driver_handle{nullptr};
+std::atomic<void*> driver_handle{nullptr};  // of dlopen, never closed; null until the driver is open
 std::atomic<bool> is_simulated{false};
-std::atomic<bool> driver_missing{false};
+std::atomic<bool> driver_missing{false};  // no driver was found; the process does not search again
 
+// The functions that stand in for the driver's: MissingCall for a call that the driver lacks, NoDriver for all calls
+// if there is no driver, and NotReady for a call that comes while its thread is loading the driver.
 CUresult MissingCall() noexcept { return CUDA_ERROR_NOT_FOUND; }
 CUresult NoDriver() noexcept { return CUDA_ERROR_NO_DEVICE; }
 CUresult NotReady() noexcept { return CUDA_ERROR_NOT_INITIALIZED; }
 
+// cuGetErrorName and cuGetErrorString without a driver. They know only the error that NoDriver returns.
 CUresult NoDriverText(CUresult error, const char** text, const char* name) noexcept {
   if (text == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *text = error == CUDA_ERROR_NO_DEVICE ? name : nullptr;
@@ -90,11 +93,13 @@ void FillFrom(void* handle) {
   }
 }
 
+// The path by which the program asked for the driver, as the door has noted it; null if there is none.
 const char* AskedPath() {
   const bool is_asked = HasDoor() && cupola_door.asked_state.load(std::memory_order_acquire) == 2;
   return is_asked ? cupola_door.asked_path : nullptr;
 }
 
+// Whether Cupola has a stub of that name. kCallNames is in alphabetical order.
 bool IsExport(const char* name) {
   return std::binary_search(std::begin(kCallNames), std::end(kCallNames), name,
                             [](const char* a, const char* b) { return strcmp(a, b) < 0; });
@@ -138,8 +143,10 @@ bool OpenFile(const char* path, void* result) {
 
 extern "C" {
 
-// A call that this version of Cupola knows is searched in the library, if the driver has it too. Everything else
-// is searched in the driver, which may be newer or older.
+// The door calls this when the program looks up `name` by dlsym in `own`, the handle of this library (process/door.h).
+// Returns the handle in which dlsym is to search instead. It is `own`, so that the program gets Cupola's stub, if both
+// this library and the driver export the name. It is the driver's handle for every other name, because the driver may
+// be newer or older than this version of Cupola. It is `own` too if there is no driver, or while this thread loads it.
 __attribute__((visibility("default"))) void* cupola_handle_for(void* own, const char* name) noexcept {
   if (this_thread.opening_driver || !OpenDriver()) return own;
   void* const driver = driver_handle.load(std::memory_order_acquire);
@@ -168,7 +175,9 @@ bool IsStandIn(const void* function) noexcept {
 
 namespace {
 
-// Called once in the process; two threads that come together both do it.
+// Finds and loads the driver, fills cupola_real, and starts Cupola in the process if there is a driver. Usually runs
+// once. No lock keeps two threads apart (driver.h says why): if they make their first calls together, both run this,
+// with the same result.
 bool LoadDriver() noexcept {
   void* handle = nullptr;
   this_thread.opening_driver = true;

@@ -21,7 +21,8 @@ class HandleMap {
   HandleMap(const HandleMap&) = delete;
   HandleMap& operator=(const HandleMap&) = delete;
 
-  /// The value of `handle`, or `fallback` if it is not in the map. Usually one probe or two.
+  /// The value of `handle`, or `fallback` if it is not in the map. Usually one probe or two. The loop ends
+  /// at an empty slot at the latest: at most half of a table's slots are in use, erased ones included.
   uint64_t Find(const void* handle, uint64_t fallback) const noexcept {
     const Table table(table_.load(std::memory_order_acquire));
     if (!table) return fallback;
@@ -34,8 +35,8 @@ class HandleMap {
     }
   }
 
-  /// Adds the handle, or replaces its value. A null handle, or a new one when memory is out, is not
-  /// added. Returns whether the handle was added.
+  /// Adds the handle, or replaces its value if it is in the map. Returns true only if the handle is new
+  /// to the map and was added. A new handle is not added if memory is out; handles 0 and 1 never are.
   bool Set(const void* handle, uint64_t value) noexcept;
 
   /// Erases `handle`. A reader that looks it up at the same time may still get its value, or the value
@@ -43,7 +44,7 @@ class HandleMap {
   bool Erase(const void* handle) noexcept;
 
   /// Erases each handle for which `wants(handle, value)` is true. Holds the mutex while it looks at the
-  /// whole table.
+  /// whole table, so `wants` must not change this map.
   template <typename Wants>
   void EraseIf(Wants&& wants) noexcept;
 
@@ -77,10 +78,13 @@ class HandleMap {
   static constexpr uint64_t kEmpty = 0;
   static constexpr uint64_t kErased = 1;  // never a key: handles 0, 1 and 2 name default streams
 
+  /// Handles are mostly addresses, whose low four bits are 0 and are dropped. The factor is 2^64 divided
+  /// by the golden ratio; the shift drops the low bits of the product, which depend on few bits of the key.
   static size_t Hash(uint64_t key) noexcept {
     return static_cast<size_t>((key >> 4) * 0x9E3779B97F4A7C15ull >> 20);
   }
   void EraseAt(Table table, size_t at) noexcept;
+  /// A table of 2^log2 empty slots; one that is false if memory is out.
   static Table MakeTable(unsigned log2) noexcept;
   /// Returns whether the place was empty; otherwise it was that of an erased handle.
   static bool Insert(Table table, uint64_t key, uint64_t value) noexcept;

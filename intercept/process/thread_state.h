@@ -10,25 +10,30 @@ namespace cupola::intercept {
 class LaneWriter;
 
 struct ThreadState {
-  uint32_t depth;              ///< hooks on this thread's stack; if not 0, calls go straight to the driver
+  uint32_t depth;              ///< raised inside each hook; while it is not 0, calls go straight to the driver
   uint32_t thread_id;          ///< gettid(); 0 = not asked yet
-  uint32_t passed_by;          ///< launches that passed by since they were last counted (tasks/task_launch.h)
-  uint32_t never_in_row;       ///< how many of its last launches, in a row, can never be tasks (tasks/task_launch.h)
-  uint32_t never_passed;       ///< how many of these passed by since they were last counted
-  uint8_t never_why;           ///< tasks::Plain of the last one of these that was looked at
-  bool launched_variant;       ///< the last launch went out as a preemptible or sliced variant
-  uint32_t launched_batch;     ///< the claim word of that launch (profiles/claim_word.h); 0 if it was sliced
+  // For launches as tasks (tasks/task_launch.h). A launch *passes by* if it goes to the driver without any work on
+  // tasks (tasks::PassesBy). Such launches are counted here, and now and then added to the process's counters.
+  uint32_t passed_by;          ///< launches that passed by because tasks do not pay; not yet added to the counters
+  uint32_t never_in_row;       ///< how many launches in a row, up to the last, were found unable ever to be tasks
+  uint32_t never_passed;       ///< launches that passed by because `never_in_row` is high; not yet added either
+  uint8_t never_why;           ///< the tasks::NoTask under which `never_passed` is added to the counters
+  // Set by preempt/ when a launch goes out as a variant. LaunchTimed (path/record_launch.h) clears `launched_variant`
+  // before a launch and reads both after it; nobody else does.
+  bool launched_variant;       ///< the launch went out as a preemptible or sliced variant
+  uint32_t launched_batch;     ///< the launch's claim word (profiles/claim_word.h), which holds L; 0 if it was sliced
   bool opening_driver;         ///< this thread is loading the driver
   uint64_t per_thread_stream;  ///< id of this thread's per-thread default stream; 0 = none yet
   uint32_t batch_sampled;      ///< launches into `batch_stream` since `batch_sampled_ns` (batches/batches.h)
-  const void* batch_stream;
-  uint64_t batch_sampled_ns;
-  LaneWriter* lane;            ///< where the thread's launches are recorded; null = not asked yet
-  // The stream that was looked up last (facts/streams.h). What follows about it is valid while `stream_epoch` is the
-  // epoch of streams.cpp.
+  const void* batch_stream;    ///< the stream whose launches by this thread are counted
+  uint64_t batch_sampled_ns;   ///< when the count began; a time of NowNs (fast_clock.h)
+  LaneWriter* lane;            ///< where the thread's launches are recorded; null = it has not asked for a lane yet
+  // The stream that was looked up last (facts/streams.h). What these members say is valid while `stream_epoch` equals
+  // the counter of that name in streams.cpp, which is raised when a handle may mean another stream than before.
   const void* stream;          ///< its handle
-  enum class Blocking : uint8_t { kNotAsked, kYes, kNo } stream_blocking;  ///< see IsBlocking
-  uint64_t stream_epoch;
+  /// Whether it synchronises with the legacy stream; see IsBlocking (facts/live_streams.h).
+  enum class Blocking : uint8_t { kNotAsked, kYes, kNo } stream_blocking;
+  uint64_t stream_epoch;       ///< streams.cpp's stream_epoch before the look-up
   uint64_t stream_context;     ///< its StreamKey::context
   uint64_t stream_id;          ///< its StreamKey::stream
 };
