@@ -15,16 +15,20 @@ namespace {
 
 constexpr int kDeepest = 64;  // levels of child graphs; a limit in case the driver answers nonsense
 
-// CUgraphExec -> number of kernel nodes, and these bits. The topology of an executable graph and
-// the kinds of its nodes never change.
+// CUgraphExec -> the number of its kernel nodes in the low 32 bits, and the two bits below, which
+// stand for GraphNodes::may_hold and record_events. Counted once, at instantiation: the topology of
+// an executable graph and the kinds of its nodes never change.
 HandleMap nodes_of;
 constexpr uint64_t kMayHold = uint64_t{1} << 62,
                    kRecordsEvents = uint64_t{1} << 61;
 
-// Conditional node -> its bodies, which only the call that made the node tells. Under the mutex.
+// Conditional node -> its body graphs. The driver tells them only to the call that makes the node,
+// so the hook of that call reports them (AddConditionalNode). Used under `mutex`.
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 std::unordered_map<CUgraphNode, std::vector<CUgraph>>* bodies_of = nullptr;
 
+// The bodies of a conditional node; empty for a node that no hook saw being made, whose bodies then
+// are not counted.
 std::vector<CUgraph> BodiesOf(CUgraphNode node) {
   const MutexLock lock(mutex);
   if (bodies_of == nullptr) return {};
@@ -32,7 +36,8 @@ std::vector<CUgraph> BodiesOf(CUgraphNode node) {
   return found != bodies_of->end() ? found->second : std::vector<CUgraph>();
 }
 
-// The bits of nodes_of for a kind of node. A batch of memory operations may contain a wait.
+// The bits of nodes_of for a kind of node. A node with a batch of memory operations gets kMayHold
+// because one of the operations may be a wait.
 uint64_t BitsOf(CUgraphNodeType type) {
   switch (type) {
     case CU_GRAPH_NODE_TYPE_HOST:
@@ -47,8 +52,9 @@ uint64_t BitsOf(CUgraphNodeType type) {
   }
 }
 
-// The number of kernel nodes of a graph, and its bits of nodes_of; both bits if the driver does not
-// tell its nodes.
+// The value of nodes_of for a graph: the number of its kernel nodes, and its bits. Both bits are
+// set if the driver does not list the graph's nodes, or does not tell the kind of one of them.
+// Calls itself for child graphs and for bodies of conditional nodes.
 uint64_t CountNodes(CUgraph graph, int depth) {
   const auto get_nodes = Real<PFN_cuGraphGetNodes_v10000>(Call::k_cuGraphGetNodes);
   const auto get_type = Real<PFN_cuGraphNodeGetType_v10000>(Call::k_cuGraphNodeGetType);
@@ -114,7 +120,7 @@ void OnGraphNodeDestroyed(CUgraphNode node) noexcept {
 
 void ResetGraphsAfterFork() noexcept {
   mutex = PTHREAD_MUTEX_INITIALIZER;
-  bodies_of = nullptr;
+  bodies_of = nullptr;  // not freed: another thread of the parent may have been changing it
   nodes_of.ResetAfterFork();
 }
 

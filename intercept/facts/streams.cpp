@@ -25,9 +25,9 @@ HandleMap stream_ids;
 HandleMap stream_contexts;
 // Raised whenever a handle may mean another stream than before.
 std::atomic<uint64_t> stream_epoch{1};
-std::atomic<uint32_t> captures_forbidden{0};
+std::atomic<uint32_t> captures_forbidden{0};  // number of NoCaptureBegins objects that live now
 std::atomic<uint64_t> next_stream_id{1};
-// Streams in which a capture was begun: handle, or CaptureKey for default streams -> context.
+// Streams in which a capture was begun: CaptureKey of the stream -> CUcontext.
 HandleMap capturing;
 constexpr uint64_t kNotCapturing = UINT64_MAX;
 
@@ -71,7 +71,8 @@ void AddStream(CUstream stream, CUcontext context, uint64_t id) {
 }
 
 // Adds a stream that no hook saw being made: it was made through an export table, or before Cupola
-// came into the process.
+// came into the process. If two threads do this for one stream at the same time, the id that is set
+// last stays, and AddStream takes one of the two counts back.
 StreamKey FirstSight(CUstream stream, bool per_thread) {
   CUcontext context = nullptr;
   const auto get_context = Real<PFN_cuStreamGetCtx_v9020>(

@@ -1,6 +1,6 @@
 // Streams: turns every stream handle, special handle and per-thread form into (context, stream id);
-// and knows which captures are open. Hooks tell it what the program does. Look-ups are lock-free. Any
-// thread.
+// and knows which captures are open. The hooks of entry/ call the functions named On...; the launch path
+// and the other parts of Cupola look streams up. Look-ups are lock-free. Any thread.
 #pragma once
 
 #include <atomic>
@@ -27,9 +27,11 @@ StreamKey ResolveStream(CUstream stream, bool per_thread) noexcept;
 /// The context of a stream that is no default stream; null if no hook or look-up has seen it.
 CUcontext KnownContextOf(CUstream stream) noexcept;
 
-/// A stream was made in the current context, and counted (live_streams.h).
+/// A stream was made in the current context. Before the driver's call the hook has called CountStream
+/// (live_streams.h) for it; this function takes that count back if the handle was known already.
 void OnStreamCreated(CUstream stream) noexcept;
-/// A stream is about to be destroyed.
+/// A stream is about to be destroyed. Called before the driver's call: after it another thread may get
+/// the same handle for a new stream.
 void OnStreamDestroyed(CUstream stream) noexcept;
 /// A context is about to end, or has ended, and with it its streams and the captures in them.
 void OnContextStreamsEnded(CUcontext context) noexcept;
@@ -38,7 +40,8 @@ void OnContextStreamsEnded(CUcontext context) noexcept;
 extern std::atomic<uint32_t> open_captures;
 
 /// A capture is about to begin. It counts from before the driver's call, so that no thread starts
-/// anything of ours once the capture may be open. OnCaptureBegun tells the result of the call.
+/// anything of ours once the capture may be open. Waits while an object of NoCaptureBegins lives. The
+/// hook then makes the driver's call and reports its result to OnCaptureBegun.
 void OnCaptureBegins() noexcept;
 
 /// While an object of this class lives no capture begins: a thread that wants to begin one waits. It
@@ -53,11 +56,13 @@ class NoCaptureBegins {
   bool is_any_open() const noexcept { return open_captures.load() != 0; }
 };
 
+/// The driver's call to begin a capture has returned. If it failed, the capture counts no longer.
 void OnCaptureBegun(CUstream stream, CUresult result) noexcept;
 /// After cuStreamEndCapture returned, with whatever result.
 void OnCaptureEnded(CUstream stream, bool per_thread, CUresult result) noexcept;
 
-/// Whether a launch into `stream` would be captured. Asks the driver only while captures are open.
+/// Whether a launch into `stream` would be captured. Asks the driver only while captures are open. False
+/// if the driver answers with an error.
 bool IsCapturing(CUstream stream, bool per_thread) noexcept;
 
 /// The calling thread's current context, as the driver says; null if there is none.
@@ -74,6 +79,7 @@ struct StreamEnds {
 };
 extern StreamEnds stream_ends;
 
+/// In the child after a fork: forgets all streams and captures.
 void ResetStreamsAfterFork() noexcept;
 
 }  // namespace cupola::intercept
