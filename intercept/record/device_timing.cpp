@@ -97,8 +97,8 @@ EventPool* MakePool(uint64_t context, bool is_green) {
   return StartAgent() ? pool : nullptr;
 }
 
-// Harvests the pool of a green context on a thread of the program, from time to time. NVIDIA's driver 580 corrupts the heap
-// when a second thread, as Cupola's own would be, makes such a context current while contexts end
+// Harvests the pool of a green context on a thread of the program, from time to time. NVIDIA's driver 580 corrupts the
+// heap when a second thread, as Cupola's own would be, makes such a context current while contexts end
 // (docs/notes/2026-11-28-green-contexts-and-threads.md).
 void HarvestGreen(EventPool& pool) {
   static std::atomic<uint64_t> next_ns{0};

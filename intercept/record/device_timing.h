@@ -1,8 +1,10 @@
 // Device times of launches, measured by a pair of events around each launch (CUPOLA_TIMING=events).
-// Pairs come from a pool for each context, made at the context's first launch. A thread of ours
-// harvests them in relaxed capture mode, converts the times to the host's clock, and publishes them
-// after the record of the launch. Those of green contexts are harvested by the threads that launch there. Timing is off unless asked for, off under profilers and
-// debuggers, and never active while a capture is open. Any thread.
+// Pairs come from a pool for each context, made at the context's first launch. A thread of Cupola's
+// own harvests the pools: in relaxed capture mode it asks which launches have ended, converts their
+// times to the host's clock, and publishes them after the records of the launches. Pools of green
+// contexts are harvested by the threads that launch there instead. Timing is off unless asked for,
+// off under profilers and debuggers, and never active while a capture is open. LaunchTimed
+// (path/record_launch.h) and the hooks that end contexts call these functions. Any thread.
 #pragma once
 
 #include <atomic>
@@ -17,7 +19,8 @@ namespace cupola::intercept {
 class EventPool;
 struct EventPair;
 
-/// A launch under way between its two events. If `pair` is null the launch is not timed.
+/// A launch under way between its two events. If `pair` is null the launch is not timed. Otherwise `pair`
+/// is `pool`'s, and this launch uses it until EndTimed returns false or SubmitTimed is called.
 struct TimedLaunch {
   EventPool* pool = nullptr;
   EventPair* pair = nullptr;
@@ -40,28 +43,32 @@ TimedLaunch BeginTimed(uint64_t context, CUstream stream, bool per_thread) noexc
 
 /// Records the second event, after the launch call returned `result`. True: the caller publishes
 /// the record of the launch with kFlagTimesFollow, then calls SubmitTimed. False: the launch is
-/// untimed.
+/// untimed, because it was not timed from the start, failed, or a capture is open by now.
 bool EndTimed(const TimedLaunch& launch, CUstream stream, bool per_thread,
               CUresult result) noexcept;
 
-/// The record of the launch is in the ring under `*ticket`: the harvesting thread will publish its
-/// times. Null: the ring was full, and the times are dropped.
+/// The record of the launch is in the ring under `*ticket`: the harvest will publish the launch's
+/// times as a record of their own, which names that ticket. Null: the ring was full, and the times
+/// are dropped.
 void SubmitTimed(const TimedLaunch& launch, const uint64_t* ticket) noexcept;
 
-/// The context may be about to end: waits for its launches for at most 0.5 s and publishes their times;
-/// the others stay untimed.
+/// The context may be about to end: waits for its launches for at most 0.5 s and publishes the times of
+/// those that have ended; the others stay untimed. Then the context's pool is out of use, and stays so
+/// unless ResumeTimingOf is called.
 void FlushTimingOf(CUcontext context) noexcept;
 
-/// The same for a context that is about to end whoever else uses it. The pool's events and its stream are destroyed, so
-/// that nothing of Cupola's stays in the driver when a green context ends and its primary context lives on.
+/// The same for a context that certainly ends. The pool's events and its stream are destroyed, so that nothing of
+/// Cupola's stays in the driver when a green context ends and its primary context lives on.
 void EndTimingOf(CUcontext context) noexcept;
 
-/// The context did not end after all (a primary context with other users).
+/// After FlushTimingOf: the context did not end after all (a primary context with other users). Its pool is used again.
 void ResumeTimingOf(CUcontext context) noexcept;
 
-/// At exit: does the same as FlushTimingOf for every context, but only for those green ones that are current.
+/// At exit: does the same as FlushTimingOf for every context, except green contexts that are not current on the calling
+/// thread. From here on no launch is timed on the device. A second call does nothing.
 void FlushTimingAtExit() noexcept;
 
+/// In the child after a fork.
 void ResetTimingAfterFork() noexcept;
 
 }  // namespace cupola::intercept

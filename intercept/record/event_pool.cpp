@@ -16,6 +16,8 @@
 namespace cupola::intercept {
 namespace {
 
+// The *base* of a pool maps the device's clock to the host's: it is an event together with the host's
+// time at which the device reached it (base_, base_ns_). SetBase gives up after this time.
 constexpr uint64_t kBaseBoundNs = 100'000'000;
 // The base is renewed after this time: cuEventElapsedTime returns a float in milliseconds, whose
 // step at 250 ms is 15 ns.
@@ -95,7 +97,8 @@ void EventPool::Destroy() noexcept {
 }
 
 // Makes five tries and uses the one between whose two host times the least time passed: that time
-// bounds the error of the mapping between the clocks.
+// bounds the error of the mapping between the clocks. Ends early if the driver fails or the time is up;
+// the best try so far, or else the earlier base, then stays.
 void EventPool::SetBase() noexcept {
   uint64_t best_width = UINT64_MAX;
   const uint64_t deadline = MonotonicNs() + kBaseBoundNs;
@@ -148,6 +151,7 @@ void EventPool::Submit(EventPair* pair, uint64_t ticket) noexcept {
   submitted_[index / 64].fetch_or(uint64_t{1} << index % 64, std::memory_order_release);
 }
 
+// Fills the device's times, in nanoseconds of the host's clock. False: the driver does not tell them.
 bool EventPool::FillTimes(const EventPair& pair, LaunchRecord* times) noexcept {
   float from_base_ms = 0, length_ms = 0;
   if (Elapsed(&from_base_ms, base_, pair.start) != CUDA_SUCCESS ||
@@ -180,6 +184,7 @@ uint32_t EventPool::Harvest(bool give_up) noexcept {
     uint64_t bits = submitted_[word].load(std::memory_order_acquire);
     for (; bits != 0; bits &= bits - 1) {
       EventPair& pair = pairs_[word * 64 + static_cast<uint32_t>(std::countr_zero(bits))];
+      // The events of a killed pool are not asked about: its launches get a record without times.
       const CUresult state = is_alive() ? Query(pair.end) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
       if (state == CUDA_ERROR_NOT_READY && !give_up) {
         ++left;
@@ -189,7 +194,7 @@ uint32_t EventPool::Harvest(bool give_up) noexcept {
         SetBase();
         is_base_due = false;
       }
-      if (state == CUDA_SUCCESS && base_ns_ == 0 && !give_up) {
+      if (state == CUDA_SUCCESS && base_ns_ == 0 && !give_up) {  // SetBase failed; tried again later
         ++left;
         continue;
       }
@@ -200,6 +205,7 @@ uint32_t EventPool::Harvest(bool give_up) noexcept {
       uint64_t ticket;
       PublishRecord(*ring, times, &ticket);  // ring full: the launch stays untimed
       submitted_[word].fetch_and(~(bits & -bits), std::memory_order_relaxed);
+      // A pair whose end the device has yet to reach was given up, and is never used again.
       if (state != CUDA_ERROR_NOT_READY) GiveBack(&pair);
     }
   }

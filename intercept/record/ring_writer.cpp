@@ -17,15 +17,19 @@ namespace cupola::intercept {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kNameChunk = 256u << 10;
-constexpr int kMostFilesOfAProcess = 64;
+constexpr uint64_t kNameChunk = 256u << 10;  // name bytes that get their disk blocks at a time
+constexpr int kMostFilesOfAProcess = 64;     // file names that are tried for one process id
 
 constexpr uint64_t PageUp(uint64_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); }
+
+// Where the parts of the file begin, in bytes: header, name bytes, slots of the ring, slots of all
+// lanes. Each part begins on a page.
 constexpr uint64_t kNamesAt = PageUp(sizeof(RecordsHeader));
 constexpr uint64_t kSlotsAt = kNamesAt + PageUp(kNameBytes);
 constexpr uint64_t kLanesAt = kSlotsAt + PageUp(kSlots * sizeof(LaunchRecord));
 constexpr uint64_t kFileBytes = kLanesAt + kLanes * kLaneSlots * sizeof(LaneRecord);
 
+// Makes the file under the first name that is free. Returns its descriptor, or -1 with errno set.
 int MakeFile(const char* folder) {
   for (int attempt = 0; attempt < kMostFilesOfAProcess; ++attempt) {
     char path[4096];
@@ -55,8 +59,8 @@ bool RingWriter::Open(const char* folder, const char** why) noexcept {
     *why = strerror(errno);
     return false;
   }
-  // The header and the slots get their disk blocks now: otherwise a full disk would raise SIGBUS
-  // later.
+  // The header, the first chunk of names and all slots get their disk blocks now: without them, a
+  // write on a full disk would raise SIGBUS later.
   if (ftruncate(file, kFileBytes) != 0 || posix_fallocate(file, 0, kNamesAt + kNameChunk) != 0 ||
       posix_fallocate(file, kSlotsAt, kFileBytes - kSlotsAt) != 0) {
     *why = "no space for the file of launch records";
@@ -116,6 +120,7 @@ LaneWriter* RingWriter::TakeLane(uint32_t thread_id) noexcept {
   for (uint32_t i = 0; i < kLanes; ++i) {
     uint32_t nobody = 0;
     // Acquire, with FreeLane's release: this thread sees all that the lane's last thread did to it.
+    // It goes on in the lane where that thread ended; the file has the lane's tail and head.
     if (!header_->lanes[i].owner.compare_exchange_strong(nobody, thread_id,
                                                          std::memory_order_acquire)) {
       continue;
@@ -131,12 +136,16 @@ void RingWriter::FreeLane(LaneWriter* lane) noexcept {
   lane->lane_->owner.store(0, std::memory_order_release);
 }
 
+// `launches` in the header counts the kernel launches that are recorded in the ring. Those recorded
+// in a lane are counted by the lane's tail, which only grows.
 uint64_t RingWriter::LaunchesSeen() const noexcept {
   uint64_t launches = header_->launches.load(std::memory_order_relaxed);
   for (const Lane& lane : header_->lanes) launches += lane.tail.load(std::memory_order_relaxed);
   return launches;
 }
 
+// Only one thread at a time calls this, so that names_used is read without ordering. It is stored
+// with release after the name's bytes: a reader that sees the new value sees the name.
 uint32_t RingWriter::AddName(std::string_view name) noexcept {
   const uint32_t at = header_->names_used.load(std::memory_order_relaxed);
   if (name.empty() || name.size() >= kNameBytes - at) return 0;
