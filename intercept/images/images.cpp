@@ -34,19 +34,20 @@ struct RetiredImage {
   uint64_t since_ns;
 };
 
-// Made at first use and never destroyed: threads may launch while the process exits.
+// What this file keeps, under `mutex`. Made when the store is opened and never destroyed: threads may launch while the
+// process exits. A function whose name ends in Locked is called with the mutex held.
 struct Images {
   std::optional<store::VariantStore> store;
-  std::unordered_map<const void*, Image*> by_owner;
+  std::unordered_map<const void*, Image*> by_owner;  // images that are loaded, by CUlibrary or CUmodule
   std::unordered_map<std::string, std::weak_ptr<const store::MappedBundle>> bundles;  // by the bundle's key
   std::deque<RetiredImage> retired;  // the oldest first
   RestingLibraries resting;
   std::string file;  // CUPOLA_BUNDLE
-  std::span<const std::byte> file_bytes;
+  std::span<const std::byte> file_bytes;  // the bundle that CUPOLA_BUNDLE names, which then serves every image
 };
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-Images* images = nullptr;
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;  // ImagesMutex
+Images* images = nullptr;                           // null until the store is opened
 HandleMap by_function;  // CUfunction or CUkernel -> Variant*
 
 // How long an unloaded image stays at least; the shorter time applies if there are many. A launch that has looked up
@@ -99,8 +100,10 @@ bool FindBundleLocked(Find&& find, Image* image) {
   return true;
 }
 
+// The key under which libraries of an image rest. All images have the same bundle, and so one key, with CUPOLA_BUNDLE.
 std::string KeyOf(const Image& image) { return image.mapped != nullptr ? image.mapped->key() : ""; }
 
+// `model` is `history` itself where there is no plan (MakeModel in launch/launch_prediction.h).
 void FreeVariant(Variant* variant) {
   if (variant->model != variant->history) delete variant->model;
   delete variant->history;
@@ -128,6 +131,7 @@ bool IsNamed(const Image& image) {
   return is_named;
 }
 
+// Frees retired images whose time is over, the oldest first. One that is still named waits for another such time.
 void FreeRetiredLocked() {
   const uint64_t now = MonotonicNs();
   for (size_t left = images->retired.size(); left != 0; --left) {
@@ -152,6 +156,7 @@ void RetireLocked(Image* image) {
   images->retired.push_back({image, MonotonicNs()});
 }
 
+// The Variant of the image's kernel `name`, made at the first call; null if the bundle has no other form of the kernel.
 Variant* VariantOfLocked(Image* image, const char* name) {
   const store::KernelEntry* entry = image->bundle.Find(name);
   constexpr uint32_t kForms = store::kPreemptible | store::kSliced | store::kTask;
@@ -168,6 +173,7 @@ Variant* VariantOfLocked(Image* image, const char* name) {
   return made;
 }
 
+// Makes `function` a handle of the variant's kernel. A handle of an earlier image may come again for this one.
 void BindLocked(Image* image, const void* function, Variant* variant) {
   const auto* const before = reinterpret_cast<Variant*>(by_function.Find(function, 0));
   if (before == nullptr || before->image != image) image->handles.push_back(function);
@@ -175,7 +181,7 @@ void BindLocked(Image* image, const void* function, Variant* variant) {
 }
 
 // Loads the library beside an image: a resting one, else its cubin, else its PTX, for drivers that take
-// no cubin.
+// no cubin. Returns whether it is loaded. A failure is final. Under the mutex.
 bool LoadBeside(Image* image, store::ImageKind kind) {
   BesideLibrary& beside = image->beside[static_cast<size_t>(kind)];
   if (beside.state != BesideLibrary::State::kNotLoaded) {
@@ -205,6 +211,7 @@ bool LoadBeside(Image* image, store::ImageKind kind) {
   return is_loaded;
 }
 
+// Finds the address that a variable of the program's image has in the current context.
 bool AddressOf(const Image& image, const char* name, bool is_managed, uint64_t* address) {
   CUdeviceptr found = 0;
   size_t bytes = 0;
@@ -225,7 +232,8 @@ bool AddressOf(const Image& image, const char* name, bool is_managed, uint64_t* 
   return result == CUDA_SUCCESS;
 }
 
-// Fills cupola_variables of the current context.
+// Fills cupola_variables of the library beside an image, in `context`, which is current; does it once for each context.
+// Under the mutex. Waits for the copy, so that launches on every stream find the addresses.
 bool FillVariables(Image* image, store::ImageKind kind, CUcontext context, CUstream stream) {
   BesideLibrary& beside = image->beside[static_cast<size_t>(kind)];
   if (std::find(beside.filled.begin(), beside.filled.end(), context) != beside.filled.end()) {
@@ -260,6 +268,7 @@ bool FillVariables(Image* image, store::ImageKind kind, CUcontext context, CUstr
   return true;
 }
 
+// Adds an image that was just loaded, if `find` finds its bundle.
 template <typename Find>
 void RegisterFound(const void* owner, bool is_library, CUcontext context, Find&& find) {
   const MutexLock lock(mutex);

@@ -1,9 +1,12 @@
 // Images: the modules and libraries of the program that have a bundle in the variant store, and the
-// libraries that Cupola loads beside them (side modules, task modules). It also tells which kernel a
-// handle stands for. The hooks of load calls register images, whose bundle is looked for then. A
-// library beside an image is loaded, and its `cupola_variables` filled, when a context first wants
-// it. FindVariant is lock-free; all other functions take a mutex and may wait for the device. Any
-// thread.
+// libraries that Cupola loads beside them. From one bundle there are two such libraries: the side module,
+// with the preemptible and sliced variants, and the task module, with a MasterKernel that has the tasks'
+// bodies (device/compiler/store/bundle.h). It also tells which variant the handle of a kernel has. The
+// hooks of load calls register images, whose bundle is looked for then (entry/module_events.h). A library
+// beside an image is loaded when a context first wants it. Its table `cupola_variables` is then filled
+// with the addresses that the program's own module variables have in that context, since the variants
+// use these variables. FindVariant is lock-free. FunctionBeside needs ImagesMutex held; all other
+// functions take it themselves, and may wait for the device. Any thread.
 #pragma once
 
 #include <cuda.h>
@@ -22,16 +25,18 @@ namespace cupola::intercept {
 
 struct Variant;
 
-/// A library of ours beside an image of the program.
+/// A library of ours beside an image of the program. kFailed: it could not be loaded, or the image was unloaded, and
+/// the library, if it was loaded, now rests (resting_libraries.h). In both cases it is not loaded again.
 struct BesideLibrary {
   enum class State : uint8_t { kNotLoaded, kLoaded, kFailed } state = State::kNotLoaded;
   CUlibrary library = nullptr;
-  std::vector<CUcontext> filled;  ///< contexts in which its cupola_variables are set
+  std::vector<CUcontext> filled;  ///< contexts in which its cupola_variables is filled
 };
 
 /// A module or library of the program that has a bundle. After it is unloaded the Image stays for a while, because a
-/// thread may just have looked up one of its kernels. It is freed when some time has passed and no launch slot and no
-/// engine names it any more. Its bundle is unmapped with the last image that has it.
+/// thread may just have looked up one of its kernels. It is freed when some time has passed and nothing uses it any
+/// more: no launch slot and no engine (image_to_be_freed asks them). Its bundle is unmapped with the last image that
+/// has it.
 struct Image {
   const void* owner = nullptr;  ///< CUlibrary or CUmodule
   bool is_library = false;
@@ -43,8 +48,9 @@ struct Image {
   std::vector<const void*> handles;  ///< CUfunctions and CUkernels of its kernels
 };
 
-/// Announced for an image that was unloaded, before it is freed: a subscriber that still names the image sets
-/// `*is_named`. Announced under ImagesMutex, so a subscriber must not wait for a lock under which others take that.
+/// Announced for an image that was unloaded, before it is freed: a subscriber that still refers to the image sets
+/// `*is_named`, and the image stays for a while more. Announced under ImagesMutex, so a subscriber must not wait for a
+/// lock under which others take that mutex.
 extern Event<const Image&, bool*> image_to_be_freed;
 
 /// Held around everything that changes an image or its variants.
@@ -72,21 +78,23 @@ void RegisterImageFile(const void* owner, bool is_library, const char* path, con
 void RegisterKernel(const void* function, const void* owner, const char* name) noexcept;
 /// `alias` is another handle of the kernel `function`.
 void RegisterKernelAlias(const void* alias, const void* function) noexcept;
-/// The image is about to be unloaded; nothing of it is outstanding.
+/// The image is about to be unloaded; none of its launches is outstanding. Forgets its handles. The libraries beside it
+/// stay loaded for the next image with the same bundle (resting_libraries.h).
 void ForgetImage(const void* owner) noexcept;
-/// The context is about to end: forgets its modules, and the variants that were prepared for `prepared_in`
-/// (PreparedVariant::context; null: none).
+/// The context may be about to end: forgets its modules for good, even if it goes on, and the variants that were
+/// prepared for `prepared_in` (PreparedVariant::context; null: none).
 void ForgetImagesOf(CUcontext context, const void* prepared_in) noexcept;
 
 /// The variant of a CUfunction or CUkernel, or null. Lock-free.
 Variant* FindVariant(const void* function) noexcept;
 
 /// The kernel `name` of the library beside an image, in `context`, which is current. Loads the library
-/// and fills its variables at first, by a copy on `stream`. Null if it cannot be used. The caller
-/// holds ImagesMutex.
+/// at first, and fills its cupola_variables by a copy on `stream`, which it waits for. Null if it cannot
+/// be used. The caller holds ImagesMutex.
 CUfunction FunctionBeside(Image* image, store::ImageKind kind, CUcontext context, CUstream stream,
                           const std::string& name) noexcept;
 
+/// In the child after a fork: forgets all images and opens the store anew.
 void ForgetImagesAfterFork() noexcept;
 
 }  // namespace cupola::intercept

@@ -1,6 +1,7 @@
-// Variant: a kernel of the program that has other forms in its image's bundle, with what is known of these forms and
-// what was prepared from them. Plain data, owned by its Image (images.h), which also has the look-up by handle. Members
-// say who writes them, and when.
+// Variant: a kernel of the program that has other forms in its image's bundle (preemptible, sliced, a task's body),
+// with what is known of these forms and what was prepared from them. So one object stands for all variants of a kernel.
+// Plain data, owned by its Image; images.h has the look-up by handle, which any launching thread makes. Members say who
+// writes them, and when.
 #pragma once
 
 #include <cuda.h>
@@ -17,33 +18,35 @@ namespace cupola::intercept {
 
 struct Image;
 
-/// How many blocks of one block shape fit on the GPU.
+/// How many blocks of one block shape fit on the GPU. PrepareShape (preempt/variants.h) fills it once and stores `key`
+/// last, with release: whoever finds the key (acquire) may read the rest.
 struct Shape {
-  std::atomic<uint64_t> key{0};      ///< threads << 32 | dynamic shared bytes, + 1; 0 = free
+  std::atomic<uint64_t> key{0};      ///< threads of a block << 32 | bytes of dynamic shared memory, + 1; 0 = free
   std::atomic<uint32_t> workers{0};  ///< number of workers that fill the GPU; 0 = such launches go out plain
   std::atomic<uint32_t> blocks{0};   ///< blocks of the original kernel that the GPU holds; UINT32_MAX = not known
   std::atomic<uint32_t> carveout{0};  ///< percent of shared memory that suits one worker less on each SM
 };
 
-/// A variant in one context.
+/// The preemptible or sliced form (Variant::is_sliced) of a kernel, loaded in one context. PrepareVariant
+/// (preempt/variants.h) fills it and stores `context` last, with release.
 struct PreparedVariant {
   static constexpr uint32_t kShapes = 16;
   std::atomic<const void*> context{nullptr};  ///< LaunchContext of the context; null = the entry is free
-  CUfunction function = nullptr;  ///< the variant; null = it cannot be used in this context
-  uint32_t most_shared = 0;       ///< the limit of dynamic shared memory set for it so far, in bytes
+  CUfunction function = nullptr;  ///< that form; null = it cannot be used in this context
+  uint32_t most_shared = 0;       ///< its limit of dynamic shared memory, as Cupola last set it, in bytes
   Shape shapes[kShapes];
 };
 
-/// A kernel of the program that has a variant.
+/// A kernel of the program that has a variant. The first four members are set when it is made.
 struct Variant {
   static constexpr uint32_t kContexts = 8;
   Image* image = nullptr;
   const store::KernelEntry* entry = nullptr;
   const store::ParameterEntry* parameters = nullptr;
   const char* name = nullptr;
-  // SettleVariant (launch/variant_use.h) writes the members from here to `history` once; whoever sees `settled`
-  // (acquire) may read them.
-  bool usable = true;  ///< it is exact enough, and the configuration allows it
+  // SettleVariant (launch/variant_use.h) writes the members from here to `history` once, `settled` last, with release;
+  // whoever sees `settled` (acquire) may read them.
+  bool usable = true;  ///< a preemptible or sliced form is exact enough, and the configuration allows it
   std::atomic<bool> settled{false};
   bool is_ruled = false;       ///< a rule of the configuration names a form
   bool is_configured = false;  ///< the configuration wants the preemptible or sliced form
@@ -54,16 +57,19 @@ struct Variant {
   models::DurationModel* model = nullptr;  ///< from MakeModel; null until settled, or if out of memory; owned
   models::DurationModel* history = nullptr;  ///< what `model` falls back on; owned
   static constexpr uint32_t kTurnCounters = 64;
-  std::atomic<uint32_t> turns[kTurnCounters] = {};  ///< for PreemptMode::kTurns, by a hash of the shape
+  /// For PreemptMode::kTurns: launches so far, by a hash of their shape (TakeTurn in preempt/variants.h).
+  std::atomic<uint32_t> turns[kTurnCounters] = {};
   PreparedVariant prepared[kContexts];  ///< written under ImagesMutex
-  /// Bit i: the driver has loaded the original in the context of engine i (intercept/tasks);
-  /// kLiesElsewhere: its parameters are not where the bundle says.
+  /// Bit i: the driver was made to load the original in the context of engine i (intercept/tasks), and its launches may
+  /// become tasks there. kLiesElsewhere: its parameters are not where the bundle says, and no further bit is set.
   static constexpr uint32_t kLiesElsewhere = 1u << 31;
   std::atomic<uint32_t> loaded_for_tasks{0};
-  /// The limit of dynamic shared memory that the program has set last for its launches, in bytes, + 1. 0: its
-  /// launches go out plain, because the program has given the kernel clusters. Any thread, relaxed.
+  /// The limit of dynamic shared memory that the program has set last for its launches, in bytes, + 1. UINT64_MAX: it
+  /// has set none. 0: its launches go out plain, because the program has given the kernel clusters; this stays. Any
+  /// thread, relaxed.
   std::atomic<uint64_t> shared_below{UINT64_MAX};
-  /// The least time of 1024 blocks that was seen, of any shape, in nanoseconds; 0 = none. Any thread, relaxed.
+  /// About the least time per 1024 blocks that a launch of the kernel was seen to take, of any shape, in nanoseconds;
+  /// 0 = none. A longer time raises it by 1/64 of the difference (ObserveCompletion). Any thread, relaxed.
   std::atomic<uint64_t> ns_per_1024_blocks{0};
 };
 
