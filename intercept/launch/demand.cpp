@@ -24,6 +24,8 @@ using Phase = DemandState::Phase;
 // The lease if no time is predicted. It is several times what kernels take: it rarely matters, since
 // a synchronising call shows the end of most demands.
 constexpr uint64_t kLeaseNs = 20'000'000;
+// How long the agent sleeps between two looks at demand: where others wait for the demand to end, and
+// where nobody does. A process without demand counts as one that soon has it again for kLatelyNs.
 constexpr uint64_t kTickNs = 1'000'000, kIdleTickNs = 10'000'000;
 constexpr uint64_t kLatelyNs = 1'000'000'000;
 
@@ -37,7 +39,9 @@ bool IsHeeded(const GpuBoard& gpu) {
   return gpu.may_ask() || gpu.board().header().attention.load(std::memory_order_relaxed) != 0;
 }
 
-// One thread at a time changes demand; other threads see kChanging and wait a moment.
+// Claims the change of demand for the calling thread, if the phase is `from`. One thread at a time
+// changes demand: a thread that wants to begin it meanwhile sees kChanging and waits a moment, and one
+// that wants to end it leaves it alone.
 bool Enter(DemandState& state, Phase from) {
   Phase phase = from;
   return state.phase.compare_exchange_strong(phase, Phase::kChanging);
@@ -114,7 +118,8 @@ void AddStream(DemandState& state, LaunchContext& context, uint64_t stream, CUst
   if (FindStream(state, stream) == nullptr) AddStreamLocked(state, context, stream, handle);
 }
 
-// Begins demand. False: another thread has begun it.
+// Begins demand with a launch on `stream`, or for kManyStreams with launches on streams that are not
+// told apart. False: another thread has begun it.
 bool Begin(LaunchContext& context, uint64_t stream, CUstream handle, uint64_t predicted_ns,
            uint32_t sms, sched::Wakes* wakes) {
   GpuBoard& gpu = *context.gpu;
@@ -147,8 +152,9 @@ bool Begin(LaunchContext& context, uint64_t stream, CUstream handle, uint64_t pr
                                .overhead_ns = gpu.overhead_ns()},
                               gpu.OnBoard(now));
   state.phase.store(Phase::kOn);
-  // The agent renews the lease if anybody heeds it. It stores how long it will sleep before it reads
-  // the phase (both sequentially consistent): either it sees kOn, or we see here that it sleeps.
+  // The agent renews the lease if anybody heeds it. Before it sleeps it stores until when
+  // (agent_wakes_ns) and then reads the phase. This thread has stored kOn and now reads that time. All
+  // four are sequentially consistent: either the agent sees kOn, or we see here that it sleeps.
   if (state.agent_wakes_ns.load() > now + kLeaseNs / 2 &&
       gpu.board().header().attention.load(std::memory_order_relaxed) != 0) {
     state.agent_wakes_ns.store(0);
@@ -175,6 +181,7 @@ void NeedMoreSms(GpuBoard& gpu, uint32_t sms, uint64_t now_ns) {
   sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = LeaseFor(gpu, 0)}, gpu.OnBoard(now_ns));
 }
 
+// Ends demand, if there is any. A launch that comes meanwhile waits in Begin, and begins demand anew.
 void End(GpuBoard& gpu, uint64_t now_ns) {
   DemandState& state = gpu.demand;
   if (gpu.has_left() || !Enter(state, Phase::kOn)) return;
@@ -184,7 +191,7 @@ void End(GpuBoard& gpu, uint64_t now_ns) {
       gpu.board().header().attention.load() != 0) {
     sched::RingBell(gpu.board().header());
   }
-  // An idle MasterKernel would share the GPU with whoever comes next.
+  // A MasterKernel without tasks would still share the GPU with whoever comes next.
   if (gpu.board().header().attention.load() != 0) resident.tasks.ask_to_leave(gpu);
   state.time_per_launch.Note(state.begun_ns.load(std::memory_order_relaxed), now_ns,
                              state.launches.load(std::memory_order_relaxed) -
@@ -194,6 +201,8 @@ void End(GpuBoard& gpu, uint64_t now_ns) {
   state.phase.store(Phase::kNone);
 }
 
+// Ends demand, as was decided when the process had made `launches` launches. Begins it again at once if
+// the process has launched since: that launch may have found demand on, and so not have begun it.
 // A launch counts itself before it reads the phase (both sequentially consistent): either we see the
 // launch here, or it sees kNone and begins demand.
 void EndUnlessLaunched(GpuBoard& gpu, uint64_t launches, uint64_t now_ns) {
@@ -208,7 +217,8 @@ void EndUnlessLaunched(GpuBoard& gpu, uint64_t launches, uint64_t now_ns) {
 }
 
 // A marker is a stream write to a word of mapped memory, which the stream makes when it gets there.
-// There is one word for each stream of a burst.
+// There is one word for each stream of a burst, at the stream's index in DemandState::burst. From here
+// to IsAtWork everything runs on the agent's thread.
 bool MakeMarkerWords(LaunchContext* context) {
   if (context->markers_device != 0) return true;
   void* words = context->markers;
@@ -247,7 +257,8 @@ bool PutMarker(const DemandState& state, uint32_t index) {
 }
 
 // Whether work that is put on streams now may wait at a gate: the gate is closed, and the streams
-// are not known to have passed the last gate that was put. Whoever waits for such work waits too.
+// are not known to have passed the last gate that was put. A thread that waits for such work is held
+// as well.
 bool IsHeldAtGates(const GpuBoard& gpu) {
   const DemandState& state = gpu.demand;
   return state.gated_launches.load() > state.ended_launches.load() && GatesMayHold(gpu) &&
@@ -444,7 +455,7 @@ void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept {
   state.seen_launches = launches;
   if (!quiet) state.quiet_since_ns = now_ns;
   const uint64_t end_at = state.end_at_ns.load();
-  const bool lingers = end_at != 0;
+  const bool lingers = end_at != 0;  // the grace period is under way
   if (lingers && now_ns >= end_at) {
     return EndUnlessLaunched(gpu, state.end_launches.load(std::memory_order_relaxed), now_ns);
   }

@@ -1,9 +1,10 @@
 // LaunchContext: what preemption keeps of one CUDA context: control slots and lists on the device,
-// status lines in mapped memory, the helper streams, and the two counters that keep guarded
-// launches and calls that may wait apart (design: docs/preemption.md, "Waiting"). ContextFor makes
-// it at the context's first launch. It is never freed: when its context ends, its state becomes
-// kDead, and it later serves another context of the same GPU. Members say which threads may use
-// them.
+// status lines in mapped memory, the helper streams, and the two counters (`outstanding`, `scopes`)
+// that keep guarded launches and waiting calls apart (design: docs/preemption.md, "Waiting").
+// ContextFor makes it at the context's first launch; preempt/guarded_context.cpp makes its slots at
+// the first launch that may be preemptible. It is never freed: when its context ends, its state
+// becomes kDead, and it later serves another context of the same GPU. Members say which threads may
+// use them. Files that comments here name without a folder are in preempt/.
 #pragma once
 
 #include <atomic>
@@ -44,11 +45,12 @@ struct LaunchContext {
   // Unless they say otherwise, the members up to `board` are written once for each context that this
   // object serves: `context` before `state` becomes kBoard, the others before it becomes kReady.
   std::atomic<CUcontext> context{nullptr};
-  GpuBoard* gpu = nullptr;
+  GpuBoard* gpu = nullptr;  ///< the board of the context's GPU; never changes
   /// Helper streams, on which resumes run, on a priority level of their own. A resume behind another
   /// physical launch of the same launch would start its workers too late, because that one ends only
-  /// when the whole launch is done. So a context gets further helper streams when only some SMs were
-  /// left; the agent makes them when it needs them. Each takes a hardware queue.
+  /// when the whole launch is done. So where a launch has left only some SMs, and its resume is to run
+  /// beside the workers that stayed, the agent makes a further helper stream. Each takes a hardware
+  /// queue.
   static constexpr uint32_t kMostHelpers = runtime::kPhysicalLaunches;
   CUstream helpers[kMostHelpers] = {};
   uint32_t helper_count = 0;
@@ -62,7 +64,8 @@ struct LaunchContext {
   /// thread may be in the middle of a wait for all launches of the process when this context ends.
   runtime::HostStatus* status = nullptr;
   /// Words behind the HostStatus lines, which streams write when they reach a marker behind a hold of
-  /// the program. Used under the mutex of host_holds.cpp.
+  /// the program. (The markers of a burst have words of their own, below.) The two members are used
+  /// under the mutex of host_holds.cpp.
   static constexpr int kHoldWords = 64;
   uint64_t hold_words = 0;                ///< bit i: word i is in use
   uint32_t hold_values[kHoldWords] = {};  ///< the last value given out for each word
@@ -72,7 +75,8 @@ struct LaunchContext {
   /// Plain launches since the last gate, by stream id modulo kGateCounts; see GateWhen::kDue.
   static constexpr uint32_t kGateCounts = 16;
   std::atomic<uint32_t> since_gate[kGateCounts] = {};
-  /// BoardSlot::wake when a stream of that id modulo kGateCounts last got a gate while it was closed.
+  /// Tells whether a stream has got a gate since the gate was last closed (gates.cpp in launch/): the
+  /// value that BoardSlot::wake had when a stream of that id modulo kGateCounts got a closed gate.
   std::atomic<uint32_t> gated_at[kGateCounts] = {};
   /// The driver does not map the board's page, or has no stream waits.
   std::atomic<bool> gates_refused{false};
@@ -90,7 +94,7 @@ struct LaunchContext {
   };
   std::atomic<State> state{State::kBoard};
   // These two are used under contexts_mutex.
-  State paused = State::kDead;  ///< the state before the call that may end the context
+  State paused = State::kDead;  ///< the state to return to if the call that may end the context does not
   bool is_free = false;         ///< the context is gone: the object may serve another
   /// Held while a thread asks the driver about the context. Whoever ends the context takes it once
   /// after `state` has become kDead: from then on nobody asks about a context that may be gone.
@@ -101,21 +105,26 @@ struct LaunchContext {
   /// Threads that are, or are about to be, in a call that may wait.
   std::atomic<uint32_t> scopes{0};
   /// Number of the last launch that a blocking stream may have come behind by an event or the like
-  /// (RecordJoin). It is never lowered: nobody waits for launches that are complete.
+  /// (RecordJoin in waiting.h), so that calls that wait for the blocking streams wait for it too. A
+  /// blocking stream is one that synchronises with the legacy stream. The number is never lowered:
+  /// nobody waits for launches that are complete.
   std::atomic<uint64_t> joined{0};
-  /// How many waits keep guarded launches from being stopped, `kept_until` included (wait_net.h).
+  /// How many waits keep guarded launches from being stopped, `kept_until` included (wait_net.h). Not
+  /// 0: the process has told the board that nobody may ask it to yield.
   std::atomic<uint32_t> kept{0};
   /// Launches up to this number must not be stopped until they are complete (wait_net.h); 0 = none.
   std::atomic<uint64_t> kept_until{0};
   std::atomic<bool> was_stuck{false};  ///< a wait was stuck, and no launch has completed since
-  bool is_kept_for_good = false;       ///< its launches are never stopped again; contexts_mutex
+  bool is_kept_for_good = false;       ///< launches still ran when the context was paused, and must
+                                       ///< not be stopped until it has ended; under contexts_mutex
   ControlReader reader;
-  /// Stream entries that may be behind guards. A stream holds about 1,024 entries.
+  /// Stream entries that may be behind guards. A stream holds about 1,024 entries; a thread that adds
+  /// one beyond that waits inside the driver.
   QueuedWork queued;
 
   /// Serialises launches with their guards; held over driver calls, never by the agent.
   pthread_mutex_t launch_mutex = PTHREAD_MUTEX_INITIALIZER;
-  /// 1 between a launch and its guard: no other work may get in between.
+  /// 1 between a launch and its guard: no other work may get in between (AwaitGuard).
   std::atomic<uint32_t> half_made{0};
   /// Guards `slots`; never held over a driver call.
   pthread_mutex_t slots_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -134,7 +143,7 @@ struct LaunchContext {
   std::byte* ArgumentsOf(uint32_t slot) const { return arguments + slot * size_t{kArgumentBytes}; }
 };
 
-/// Held while contexts are made, paused, ended and found again.
+/// Held while contexts are made, paused, resumed and ended.
 extern pthread_mutex_t contexts_mutex;
 
 /// The LaunchContext of `context`; null if it has none. Lock-free.
@@ -196,8 +205,9 @@ extern std::atomic<uint32_t> count;
 LaunchContext* FindOrMake(CUcontext context) noexcept;
 }  // namespace launch_contexts
 
-/// The LaunchContext of `context`; the first call makes it and joins the board of its device. Null:
-/// no board. The first context needs no look-up, since most programs have only one. Its state is
+/// The LaunchContext of `context`; the first call makes it and joins the board of the current context's
+/// device, so that `context` must be current then. Null: there is no board, or no room for another
+/// context. The first context needs no look-up, since most programs have only one. Its state is
 /// read, with acquire, before its context: `context` is written before `state` leaves kDead, so that
 /// whoever sees the state sees the context that it belongs to.
 inline LaunchContext* ContextFor(CUcontext context) noexcept {

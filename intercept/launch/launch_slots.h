@@ -2,7 +2,9 @@
 // (device/runtime/preempt_control.h): which launch has which slot, which of its physical launches
 // are under way, when it is complete, and when its slot may serve another. It makes no CUDA call and
 // reads no clock: it reads what the device wrote. Part of LaunchContext, whose slots_mutex callers
-// hold around every call except IsDone.
+// hold around every call except IsDone. The launch path takes slots, waiting threads and the agent
+// harvest them, and the agent adds physical launches. `workers` are counted in blocks of physical
+// launches. ControlSlot, HostStatus, ClaimShape, PreemptParams and PreemptFlag are of that header.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +26,8 @@ inline constexpr uint32_t kSlots = 256;
 inline constexpr uint32_t kNoPhysical = runtime::kPhysicalLaunches;
 inline constexpr uint32_t kNoHelper = 0xFF;
 
-/// Whether the physical launch is asked to leave when others want its SMs: all are, except the one in the last place.
+/// Whether the physical launch is asked to leave when others want its SMs: all are, except the one in the last place,
+/// since the blocks of all others may wait for blocks that nobody has claimed yet.
 constexpr bool IsAskedToLeave(uint32_t physical) { return physical < runtime::kAskedPhysicalLaunches; }
 
 /// One launch that was made preemptible, from the call until its last worker has left.
@@ -38,31 +41,33 @@ struct LaunchSlot {
                                   ///< stream has not passed while HostStatus::passed is not `passage`
   bool is_gated_resume = false;   ///< that physical launch is a resume
   uint8_t live = 0;               ///< bit p: physical launch p is under way
-  uint16_t tag[runtime::kPhysicalLaunches] = {};  ///< PreemptParams::tag of each
+  uint16_t tag[runtime::kPhysicalLaunches] = {};  ///< PreemptParams::tag of each, by which the device
+                                                  ///< tells which physical launch has ended
   uint16_t last_tag = 0;          ///< the tag that was given out last
   uint8_t helper[runtime::kPhysicalLaunches] = {};  ///< index of the helper stream of each, or
                                                     ///< kNoHelper: it is on the program's stream
   uint32_t workers[runtime::kPhysicalLaunches] = {};     ///< number of workers of each
   uint32_t yielded_at[runtime::kPhysicalLaunches] = {};  ///< HostStatus::yielded when it was made
-  uint32_t sequence = 0;          ///< HostStatus::done once the launch is complete
+  uint32_t sequence = 0;          ///< number of the launch in this slot, ever; HostStatus::done has it
+                                  ///< once the launch is complete
   uint32_t passage = 0;           ///< gates that were put before physical launches of the slot, ever
   uint32_t base_next = 0;         ///< ControlSlot::next when the launch got the slot
   uint32_t base_completed = 0;    ///< ControlSlot::completed at that time
   uint32_t last_next = 0;         ///< highest ControlSlot::next that an ended physical launch left
   uint32_t total_blocks = 0;      ///< blocks of the program's grid
-  uint32_t all_workers = 0;       ///< number of workers that fill the GPU
+  uint32_t all_workers = 0;       ///< number of workers that fill the GPU, for this kernel and shape
   uint32_t full_workers = 0;      ///< workers of the last physical launch that was made while no
                                   ///< other was under way
   uint32_t yielded_base = 0;      ///< the part of HostStatus::yielded that does not concern the
                                   ///< `workers` of physical launches under way
-  uint32_t away_seen = 0;         ///< workers away at the agent's last look
+  uint32_t away_seen = 0;         ///< WorkersAway at the agent's last look
   bool wants_another = false;     ///< it needs a physical launch beside one that will stop
                                   ///< (wait_net.h)
   bool gave_sms = false;          ///< some workers left, and no physical launch was made since
   uint32_t looked_at_bound = 0;   ///< when its last physical launch was made, workers on SMs below
                                   ///< this one were asked to leave; 0 = nobody asked
   uint64_t number = 0;            ///< number of the launch in its context, from 1
-  uint64_t begun_ns = 0;          ///< when it was launched
+  uint64_t begun_ns = 0;          ///< when it was launched, on the process's clock
   uint64_t stopped_ns = 0;        ///< when the agent last found it stopped
   bool was_alone = false;         ///< no other launch of the context was outstanding when it began
   // The members below are what a resume needs. The launch path fills them.
@@ -74,9 +79,9 @@ struct LaunchSlot {
   uint32_t block[3] = {};         ///< threads of a block: x, y, z
   uint32_t shared_bytes = 0;      ///< dynamic shared memory of a block
   uint32_t flags = 0;             ///< PreemptFlag
-  runtime::ClaimShape claims;
-  int32_t priority = 0;
-  bool has_priority = false;
+  runtime::ClaimShape claims;     ///< which blocks each claim stands for
+  int32_t priority = 0;           ///< launch priority of its physical launches, if `has_priority`
+  bool has_priority = false;      ///< the program, or Cupola, has set a priority for the launch
   uint32_t carveout = 0;          ///< percent of shared memory, 0 = the driver's choice
   uint32_t launch_offset = 0;     ///< offset of PreemptParams in the arguments, in bytes
 };
@@ -90,7 +95,7 @@ class LaunchSlots {
   void Begin(runtime::HostStatus* status) noexcept;
 
   /// Takes a free slot for a launch of `total_blocks`, in state kRunning and with no physical launch;
-  /// null when all slots are in use.
+  /// null when all slots are in use. Gives the launch its `number` and `sequence`.
   LaunchSlot* Take(uint32_t total_blocks) noexcept;
 
   /// Records that a physical launch of `workers` blocks is about to be made, on the helper stream of index
@@ -115,8 +120,9 @@ class LaunchSlots {
   /// The driver refused the first physical launch: the slot becomes free again.
   void Cancel(LaunchSlot* slot) noexcept;
 
-  /// Reads what the device wrote. Returns how many launches became complete and calls `on_complete`
-  /// for each of them.
+  /// Reads what the device wrote. Calls `on_complete(LaunchSlot&)` for each launch that became complete
+  /// since the last call, and returns their number. Frees the slots of complete launches that have no
+  /// physical launch under way.
   template <typename OnComplete>
   uint32_t Harvest(OnComplete&& on_complete) noexcept;
 
