@@ -5,6 +5,10 @@
 //   MakeKernel          passes it to LaunchUnderArbiter in a process that takes part in preemption, else to the driver
 //   LaunchUnderArbiter  makes it as a preemptible, sliced, or plain launch behind gates (launch_path.cpp)
 //
+// Each step is given the program's own call as a function object, and gives it on to the next step if the launch is
+// still to be made. A process that records its launches makes no tasks and no batches (entry/start.cpp), so that its
+// launches can be measured.
+//
 // The hooks of launch calls call PassLaunch, from any thread. There is no allocation, lock, system call, getenv or log
 // message once a thread, kernel and stream have been seen before. If no step applies, the call goes to the driver
 // exactly as the program made it.
@@ -46,7 +50,8 @@ template <typename CallReal>
 }
 
 /// Puts the launch into the TaskTable (tasks/task_launch.h), or holds it back (batches/batches.h), or makes it by
-/// MakeKernel.
+/// MakeKernel. While tasks do not pay, most launches pass by: no work on tasks is done for them (tasks::PassesBy).
+/// AfterPlainLaunch is skipped for these, unless another thread has found meanwhile that tasks may be made again.
 template <typename CallReal>
 [[gnu::always_inline]] inline CUresult MakeLaunch(const Launch& launch,
                                                   const CallReal& call) noexcept {
@@ -64,8 +69,10 @@ template <typename CallReal>
   return result;
 }
 
-/// Makes a launch, by default by `make_call()`, and records it. Returns what the driver returned. A launch call that
-/// the driver makes inside another call of the program only goes to the driver.
+/// Makes a launch, by default by `make_call()`, which is the program's own call, and records it. Returns what the
+/// driver returned. A launch call that the driver makes inside another call of the program only goes to the driver. The
+/// record goes into the thread's lane if it can, since that is the cheapest; a lane holds only launches of kernels that
+/// the driver took and that no capture took.
 template <typename CallReal>
 [[gnu::always_inline]] inline CUresult PassLaunch(const Launch& launch,
                                                   const CallReal& make_call) noexcept {

@@ -10,8 +10,9 @@
 #include "intercept/tasks/task_rules.h"
 
 namespace cupola::intercept {
-// A graph may wait for events, and for its last launch on another stream (RecordJoin). Work behind it may
-// wait for the program (BeginGraph).
+// A graph may put its stream behind other streams: it may contain waits for events, and it waits for its
+// own last launch, which may be on another stream. RecordJoin accounts for that. A graph may also make the
+// work behind it wait for the program; BeginGraph then records a hold of the stream.
 CUresult LaunchGraph(LaunchContext& context, const Launch& launch, const StreamKey& stream,
                      const ProgramCall& call) noexcept {
   preempt::RecordJoin(context, launch.stream, launch.per_thread);
@@ -24,8 +25,9 @@ CUresult LaunchGraph(LaunchContext& context, const Launch& launch, const StreamK
   return result;
 }
 
-// The scopes are opened even if nothing is guarded now, because another thread may be about to make a
-// guarded launch. No MasterKernel gets tasks meanwhile.
+// The driver may load the kernel at this launch, and waits for the device meanwhile (loaded_kernels.h). So
+// no task runs and no launch is guarded until it returns. Both scopes are opened even if nothing is guarded
+// now, because another thread may be about to make a guarded launch or a task.
 CUresult LaunchFirst(LaunchContext& context, const Launch& launch,
                      const ProgramCall& call) noexcept {
   const tasks::WaitingScope no_tasks;

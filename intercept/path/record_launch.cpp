@@ -32,6 +32,7 @@ void Describe(const Launch& launch, bool captured, LaunchRecord* record) noexcep
 
 namespace {
 
+// Counts a launch that is recorded in the ring. Those recorded in a lane are counted by the lane.
 void CountLaunch(RecordsHeader& header, const Launch& launch, bool captured) noexcept {
   if (captured) {
     header.captured.fetch_add(1, std::memory_order_relaxed);
@@ -54,7 +55,9 @@ FeatureLaunch FeaturesOf(const RingWriter& ring, const Launch& launch, const Lau
   return features;
 }
 
-// Fills `line`. False: the kernel is not known, and the driver cannot be asked about it now.
+// Fills `line` with the features of a launch, for CUPOLA_FEATURES. False: the kernel is not known, and the driver
+// cannot be asked about it now. Asking may load the kernel and so wait for the device, which is why an OwnCallScope is
+// open meanwhile.
 bool DescribeLaunch(const FeatureLaunch& launch, FeatureLine* line) noexcept {
   std::optional<OwnCallScope> scope;
   if (!KnowsKernelOf(launch)) {
@@ -89,7 +92,7 @@ CUresult LaunchTimed(RingWriter& ring, const Launch& launch,
   const bool has_features =
       FeaturesOn() && DescribeLaunch(FeaturesOf(ring, launch, record), &features);
   const TimedLaunch timed = BeginTimed(record.context, launch.stream, launch.per_thread);
-  this_thread.launched_variant = false;
+  this_thread.launched_variant = false;  // set by preempt/ inside `call` if the launch goes out as a variant
   record.call_start_ns = NowNs();
   const CUresult result = call(data);
   record.call_end_ns = NowNs();
