@@ -1,5 +1,7 @@
 // The table of driver calls as the code reads it: a row for each call, resolved when the library is built. calls.def
-// has the rows, and explains every column and value. Pure data: no function here, and no state.
+// has the rows, and explains every column and value: each value of an enumeration here is explained there, in the
+// column that the member of CallRow names. dispatch.cpp, waits.cpp and holds.cpp read the table, on any thread. It is
+// constant, and has no state.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +13,13 @@
 
 namespace cupola::intercept {
 
-/// What a call may do to the calling thread.
+/// What a call may do to the calling thread: nothing that concerns the device; put work on a stream; or wait.
 enum class CallClass : uint8_t { kPure, kStreamOrdered, kMayWait };
 
 /// Whether Cupola implements a call itself, and how (entry/hooks.def).
 enum class HookKind : uint8_t { kNone, kHook, kLaunchHook };
 
-/// Which guarded launches a call that may wait waits for (waits.h).
+/// Which guarded launches Cupola waits for before a waiting call (waits.h).
 enum class WaitRule : uint8_t {
   kContext,
   kAllContexts,
@@ -52,10 +54,12 @@ enum class HoldRule : uint8_t {
   kOpensEvent,
 };
 
+/// The value of the column WAITS in a row that does not name it.
 constexpr WaitRule DefaultWaitRule(CallClass call_class) noexcept {
   return call_class == CallClass::kMayWait ? WaitRule::kContext : WaitRule::kNone;
 }
 
+/// The value of the column TASKS in a row that does not name it.
 constexpr tasks::TaskRule DefaultTaskRule(CallClass call_class) noexcept {
   switch (call_class) {
     case CallClass::kMayWait: return tasks::TaskRule::kWaitAndLeave;
@@ -68,13 +72,13 @@ constexpr tasks::TaskRule DefaultTaskRule(CallClass call_class) noexcept {
 /// A row of calls.def, column by column.
 struct CallRow {
   CallClass call_class = CallClass::kMayWait;
-  HookKind hook = HookKind::kNone;
-  WaitRule waits = DefaultWaitRule(call_class);
-  tasks::TaskRule tasks = DefaultTaskRule(call_class);
-  HoldRule holds = HoldRule::kNone;
-  batches::BatchRule ends = batches::BatchRule::kRow;
-  bool makes_memory = false;
-  bool may_join = false;
+  HookKind hook = HookKind::kNone;                      ///< HOOK or LAUNCH_HOOK
+  WaitRule waits = DefaultWaitRule(call_class);         ///< WAITS
+  tasks::TaskRule tasks = DefaultTaskRule(call_class);  ///< TASKS
+  HoldRule holds = HoldRule::kNone;                     ///< HOLDS
+  batches::BatchRule ends = batches::BatchRule::kRow;   ///< ENDS: what the call ends of launches in batches
+  bool makes_memory = false;                            ///< MAKES_MEMORY
+  bool may_join = false;                                ///< MAY_JOIN: the call may put its stream behind others
 };
 
 /// All rows, indexed by call (process/calls.h).

@@ -1,6 +1,8 @@
-// Does what Cupola has to do before and after a driver call that is no launch. The stubs of the build come here through
-// entry.S while `watched` says so (process/participation.h). The row of the call (calls.def) says what each part of
-// Cupola has to do; the parts are launches in batches, tasks, and, under preemption, waits and holds.
+// Does what Cupola has to do before and after a driver call that is no launch, on the thread of the program that makes
+// it. The generated stubs come here through entry/entry.S while `watched` says so (process/participation.h). entry.S
+// calls cupola_enter_..., then makes the call (the driver's, or the hook if the call has one), then calls
+// cupola_leave_call if something is left to do. The row of the call (calls.def) says what each part of Cupola has to
+// do; the parts are launches in batches, tasks, and, under preemption, waits and holds.
 #include <new>
 
 #include "intercept/batches/batches.h"
@@ -17,7 +19,7 @@ namespace cupola::intercept {
 namespace {
 
 /// A call that is under way on this thread, between cupola_enter_may_wait or cupola_enter_stream_ordered, and
-/// cupola_leave_call. It lies in the frame of entry.S, which has kCallBytes for it.
+/// cupola_leave_call. It lies in the frame of entry.S, which has kCallBytes for it (the same number there).
 struct CallUnderWay {
   bool has_raised_depth = false;     ///< this_thread.depth was raised for the call
   bool makes_memory = false;         ///< the column MAKES_MEMORY of the call's row
@@ -32,7 +34,8 @@ static_assert(sizeof(CallUnderWay) <= kCallBytes && alignof(CallUnderWay) <= 16)
 /// Null while no call is under way.
 thread_local constinit CallUnderWay* call_under_way __attribute__((tls_model("initial-exec"))) = nullptr;
 
-// A driver call that another call or a hook makes on this thread passes straight on.
+// Whether the call is the program's own. A driver call that another call or a hook makes on this thread passes
+// straight on.
 bool IsLookedAt() { return !InsideHook() && call_under_way == nullptr; }
 
 bool HasTasksBehind(const CallUnderWay& under_way) {
@@ -80,7 +83,7 @@ __attribute__((visibility("hidden"))) uint64_t cupola_enter_may_wait(uint64_t ca
   return PreemptionOn() || HasTasksBehind(under_way) ? GoOn(row, under_way) : LetGo();
 }
 
-/// The same for a stream-ordered call.
+/// The same for a stream-ordered call. After most of these nothing is left to do: only tasks and holds need that.
 __attribute__((visibility("hidden"))) uint64_t cupola_enter_stream_ordered(uint64_t call, const uint64_t* arguments,
                                                                            void* storage) noexcept {
   if (!IsLookedAt()) return 0;
@@ -110,7 +113,7 @@ __attribute__((visibility("hidden"))) void cupola_leave_call(CUresult result) no
   if (under_way.makes_memory) OnMemoryMade();
   tasks::DoBehind(under_way.tasks);
   if (has_succeeded) AfterSync(under_way.wait.sync);
-  call_under_way = nullptr;
+  call_under_way = nullptr;  // only now, so that driver calls that the steps above make pass straight on
 }
 
 }  // extern "C"

@@ -42,6 +42,7 @@ bool IsBetweenHostAndDevice(uint64_t argument) {
 
 // Whether the host waits for the default stream in a synchronous copy or fill. It does not in a copy on the device
 // [CUDA Driver API, "API synchronization behavior"]. For copies of arrays and the like the answer is always no.
+// Here and below, register arguments are as entry.S has them: the first at arguments[0], each next one word below it.
 bool WaitsForDefaultStream(WaitRule rule, const uint64_t* arguments) {
   const uint64_t to = arguments[0], from = arguments[-1], bytes = arguments[-2];
   switch (rule) {
@@ -74,7 +75,7 @@ LaunchContext* ContextOf(size_t call, const uint64_t* arguments) {
 }
 
 // For a context that preemption does not know: none of its launches is guarded yet, and none may be until the call is
-// over.
+// over. There is no LaunchContext to count that in, so it is counted for the whole process (own_call_scope.h).
 void OpenElsewhere(CallWait* wait) {
   scopes_elsewhere.fetch_add(1);
   wait->is_elsewhere = true;
@@ -89,6 +90,7 @@ void OpenIn(LaunchContext* context, WaitFor what, CallWait* wait) {
 
 static_assert(launch_contexts::kMost <= 64);
 
+// Opens a scope in every context, known to preemption or not.
 void OpenInAll(CallWait* wait) {
   OpenElsewhere(wait);
   const uint32_t count = launch_contexts::count.load(std::memory_order_acquire);
@@ -100,6 +102,8 @@ void OpenInAll(CallWait* wait) {
   }
 }
 
+// Opens a scope for a synchronous copy or fill, whose stream is the default stream of the current context. If the
+// program waits for that stream, the end of the call may also show that a burst is over.
 void OpenForCopy(WaitRule rule, const uint64_t* arguments, CallWait* wait) {
   LaunchContext* const context = CurrentLaunchContext();
   if (context != nullptr && WaitsForDefaultStream(rule, arguments)) {
@@ -108,8 +112,8 @@ void OpenForCopy(WaitRule rule, const uint64_t* arguments, CallWait* wait) {
   OpenIn(context, WaitFor::kBlocking, wait);
 }
 
-// Prepares for the time after the call: when the program has waited for a stream or a context, the holds of that are
-// over.
+// Prepares for the time after the call: when the program has waited for a stream or a context, the holds of that stream
+// or context which were there before the call are over.
 void WillHaveWaitedFor(const StreamKey& key, bool is_whole_context, CallWait* wait) {
   if (!preempt::AnyIsHeld()) return;
   wait->waits_for_held = true;
@@ -118,6 +122,8 @@ void WillHaveWaitedFor(const StreamKey& key, bool is_whole_context, CallWait* wa
   wait->holds_before = preempt::HoldsSoFar();
 }
 
+// For calls that wait for a context or a stream in the driver without harm: no scope is opened. Records what is waited
+// for, since after the call no work of it is left.
 void SyncContext(CUcontext context, CallWait* wait) {
   WillHaveWaitedFor({reinterpret_cast<uint64_t>(context), 0, 0}, /*is_whole_context=*/true, wait);
   wait->sync = BeforeSync(FindContext(context), kNoStream, /*whole_context=*/true);
@@ -150,7 +156,7 @@ void OpenWait(size_t call, const uint64_t* arguments, CallWait* wait) noexcept {
     case WaitRule::kCopy3D:
       return OpenForCopy(rule, arguments, wait);
     case WaitRule::kFill:
-      if (MemoryType(to) != CU_MEMORYTYPE_HOST && !IsManaged(to)) return;
+      if (MemoryType(to) != CU_MEMORYTYPE_HOST && !IsManaged(to)) return;  // a fill of device memory does not wait
       return OpenForCopy(rule, arguments, wait);
     case WaitRule::kCopyPeer:
       wait->sync = BeforeSync(CurrentLaunchContext(), 0, /*whole_context=*/false);
