@@ -1,5 +1,15 @@
 // Entry points that must keep everything that their caller passed: the first call of a forwarded
-// driver function, and watched calls. x86-64 System V ABI.
+// driver function, and watched calls. The generated stubs (generate/stubs.py) jump here, on the thread
+// of the program that makes the call. x86-64 System V ABI.
+//
+// The frame of both, from rbp (SAVE_ARGUMENTS sets it), in bytes:
+//    0        the caller's rbp
+//    8        the call's index, which the stub pushed; behind a watched call its result is kept here
+//   -8...-48  rdi, rsi, rdx, rcx, r8, r9: arguments 0 to 5
+//   -56, -64  rax, r10
+// Below these lie xmm0 to xmm7, at a multiple of 16. In lazy_call the return address is at 16, and the
+// arguments that the caller passed on the stack begin at 24. In a watched call the function to call is
+// at 16, the return address at 24, and the stack arguments begin at 32.
 
 #include "intercept/function.inc"
 
@@ -49,7 +59,7 @@
     .text
 
 // Where a stub leads at its first call. The return address lies above the call's index on the stack.
-// Finds the driver's function and jumps to it.
+// Finds the driver's function, by opening the driver if need be, and jumps to it.
     .hidden cupola_lazy_call
 FUNCTION cupola_lazy_call
     .cfi_adjust_cfa_offset 8
@@ -73,10 +83,12 @@ END cupola_lazy_call
 // (generate/stubs.py). The stack holds the call's index, then the function to call, then the return
 // address.
 //
-// `enter` says whether something is to be done after the call too. If so the call is made from here: with
-// the registers as they came and a copy of those words of the stack in which arguments were passed
-// (stack_words.cpp). Else it leaves by a jump to the function, with everything as the program passed it.
-// What there is to be done is kept in this frame meanwhile, in kCallBytes (calls/dispatch.cpp).
+// `enter`, a function of calls/dispatch.cpp, gets the call's index, the address of argument 0 and the
+// address of kCallBytes in this frame. It returns whether something is to be done after the call too. If
+// so the call is made from here, with the registers as they came and a copy of those words of the stack in
+// which arguments were passed (cupola_stack_words in process/stack_words.cpp tells how many). Then
+// cupola_leave_call does what is left, as `enter` has noted it in the kCallBytes. Else this leaves by a
+// jump to the function, with everything as the program passed it.
 .set kCallBytes, 192
 
 .macro WATCHED_CALL name, enter

@@ -1,5 +1,7 @@
 // Hooks of the launch calls: each describes the launch and gives it to the launch path
-// (path/launch_path.h) together with the program's own call. CUDA Driver API, "Execution Control".
+// (path/launch_path.h) together with the program's own call. The build makes each hook's entry, hook_<call>: it jumps
+// to the driver if nothing is recorded or watched in this process (RecordingState::kOff), else to recorded_<call>,
+// which is here. Any thread. CUDA Driver API, "Execution Control".
 #include <cuda.h>
 
 #include "intercept/facts/graphs.h"
@@ -9,7 +11,8 @@
 namespace cupola::intercept {
 namespace {
 
-// The driver's call takes its arguments from `launch`, so that they are stored only once.
+// In the functions named Pass..., `real` is the driver's function, and `per_thread` says that it is the _ptsz form. The
+// driver's call takes its arguments from `launch`, so that they are stored only once.
 template <typename Function>
 [[gnu::always_inline]] inline CUresult PassKernel(
     Function real, bool per_thread, CUfunction f, const uint32_t (&grid)[3],
@@ -39,6 +42,7 @@ bool IsCooperative(const CUlaunchConfig& config) {
   return false;
 }
 
+// Without a config there is nothing to describe: the call goes straight to the driver.
 template <typename Function>
 CUresult PassKernelEx(Function real, bool per_thread, const CUlaunchConfig* config, CUfunction f,
                       void** params, void** extra) noexcept {
@@ -78,7 +82,7 @@ CUresult PassGraph(Function real, bool per_thread, CUgraphExec exec, CUstream st
 
 }  // namespace
 
-/// The real function behind the recorded form of the same name.
+/// The driver's function behind recorded_<name>, with its type.
 #define CUPOLA_REAL_LAUNCH(name) (Real<decltype(&recorded_##name)>(Call::k_##name))
 
 extern "C" {
