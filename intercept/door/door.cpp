@@ -1,4 +1,6 @@
-// Decides what dlopen opens and where dlsym looks; entry.S calls it, on the program's threads. Before the program's
+// Decides what dlopen opens and where dlsym looks, so that a program that asks for the driver gets "the library":
+// libcupola/libcuda.so.1, which takes the driver's place (process/door.h). entry.S calls it, on the program's threads,
+// and then jumps to the next dlopen or dlsym with what is answered here. Before the program's
 // first dlopen or dlsym the door loads nothing, and runs only its one constructor, which makes one system call. It has
 // no thread-local memory. The object must load under any C library, musl's too: its undefined symbols are those that
 // all of them have, and the others are weak (tests/preload/library_test.py).
@@ -50,12 +52,14 @@ namespace {
 // Its address stands for the library's handle before the library is loaded: no handle equals it.
 char no_handle;
 
+// cupola_handle_for of the library (process/door.h); null until OpenLibrary has loaded it.
 void* (*handle_for)(void* own, const char* name) noexcept = nullptr;
 
 void* FindNothing() { return nullptr; }
 
 }  // namespace
 
+// For entry.S: the dlopen and dlsym to jump to, and the library's handle, whose dlsym calls come here.
 extern "C" {
 __attribute__((visibility("hidden"))) void* cupola_next_dlopen = nullptr;
 __attribute__((visibility("hidden"))) void* cupola_next_dlsym = nullptr;
@@ -162,6 +166,8 @@ const char* LibraryPath() {
   return MakeLibraryPath(path) ? library_path.Keep(path) : nullptr;
 }
 
+// The first absolute path by which the program asked for the driver before the library was loaded; null if there was
+// none. The library reads it too, in its search for the driver.
 const char* AskedPath() {
   return cupola_door.asked_state.load(std::memory_order_acquire) == 2 ? cupola_door.asked_path : nullptr;
 }
@@ -203,13 +209,13 @@ ImageKind FindInFolders(const char* file, const void* caller, const char* librar
   return kind;
 }
 
+// For ForEachDriver: takes the first file that may be the driver.
 bool UseFirst(const char* path, void* result) {
   *static_cast<const char**>(result) = driver_path.Keep(path);
   return true;
 }
 
-// Whether an object of this name is loaded. If `file` is but the library is not, the program got at a driver,
-// or at a plug-in of that name, in a way that does not pass here, and goes on with it.
+// Whether an object of this name is loaded already.
 bool IsLoaded(const char* file) {
   void* const handle = NextDlopen(file, RTLD_LAZY | RTLD_NOLOAD);
   if (handle != nullptr) dlclose(handle);
@@ -228,6 +234,8 @@ void SayIfDriver(const char* file) {
   if (handle != nullptr) dlclose(handle);
 }
 
+// Loads the library, and learns its handle and its cupola_handle_for. Returns what the program's dlopen is to open: the
+// library; or, if it cannot be loaded, the driver, or else `file`.
 const char* OpenLibrary(const char* library, const char* file) {
   void* const handle = NextDlopen(library, RTLD_LAZY | RTLD_LOCAL);
   if (handle == nullptr) {
@@ -252,6 +260,10 @@ const char* PlugIn(const char* file, const char* path) {
   return kept != nullptr && IsSameFile(kept, path) ? kept : file;
 }
 
+// What dlopen is to open when `caller` asks for `file`, which has the driver's name: the library, or `file` itself if
+// the program means something else. That is so if the caller is part of the driver, if the file is a plug-in of the
+// driver's name, or if an object of that name was loaded before the library, in a way that did not pass here: then the
+// program goes on with it.
 const char* Answer(const char* file, int mode, const void* caller) {
   const char* const library = LibraryPath();
   if (library == nullptr || IsDriversOwn(caller)) return file;

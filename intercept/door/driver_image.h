@@ -1,5 +1,5 @@
 // Tells whether a file is a CUDA driver, by what it exports, since programs may have plug-ins of the driver's
-// name. Called by door.cpp.
+// name. Called by door.cpp on the program's threads, when the program asks dlopen for a file of that name.
 #pragma once
 
 namespace cupola::intercept {

@@ -14,18 +14,22 @@ extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 namespace cupola::intercept {
 namespace {
 
+// The first object in the order in which the dynamic linker searches: the program. Null for a loader that has neither
+// list; then nothing is found.
 const link_map* FirstObject() {
   if (&_r_debug != nullptr) return _r_debug.r_map;
   if (&_dl_debug_addr != nullptr && _dl_debug_addr != nullptr) return _dl_debug_addr->r_map;
   return nullptr;
 }
 
+// The door's entry in that list, known by the address of its dynamic section.
 const link_map* OwnObject() {
   const link_map* object = FirstObject();
   while (object != nullptr && object->l_ld != _DYNAMIC) object = object->l_next;
   return object;
 }
 
+// strcmp is not used: no function of any library is called here (next_in_order.h).
 bool IsSame(const char* a, const char* b) {
   while (*a != '\0' && *a == *b) ++a, ++b;
   return *a == *b;
@@ -36,7 +40,7 @@ bool IsSame(const char* a, const char* b) {
 struct Symbols {
   const ElfW(Sym)* table = nullptr;
   const char* names = nullptr;
-  const ElfW(Half)* versions = nullptr;
+  const ElfW(Half)* versions = nullptr;  // of DT_VERSYM, by symbol; null: the object has no versions
   const uint32_t* gnu_hash = nullptr;
   const uint32_t* hash = nullptr;
 
