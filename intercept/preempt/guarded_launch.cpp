@@ -38,11 +38,12 @@
 namespace cupola::intercept::preempt {
 namespace {
 
-constexpr uint64_t kMostBlocks = uint64_t{1} << 31;
-// Launches of at most this length go out plain in a process that nobody may ask to yield, such as the
-// one of highest priority: they need no variant.
+constexpr uint64_t kMostBlocks = uint64_t{1} << 31;  // PreemptParams::total_blocks
+// Launches that are expected to take at most this long go out plain in a process that nobody may ask to
+// yield, such as the one of highest priority.
 constexpr uint64_t kShortUnaskedNs = 20'000'000;
 
+// Whether a variant can run the launch's grid and block shape; fills total_blocks and threads.
 bool ShapeFits(Attempt* attempt) {
   const auto& grid = attempt->launch.grid;
   const auto& block = attempt->launch.block;
@@ -54,7 +55,8 @@ bool ShapeFits(Attempt* attempt) {
   return true;
 }
 
-// Whether it would gain anything that the launch can be stopped.
+// Whether anything is gained if the launch can be stopped. In the test mode kTurns each shape takes all forms by turns
+// instead, and this function sets the claim word (`batch`) of this turn; 0 = plain.
 bool IsWorthIt(Attempt* attempt, PlainReason* why) {
   *why = PlainReason::kShort;
   Variant& variant = *attempt->variant;
@@ -71,7 +73,8 @@ bool IsWorthIt(Attempt* attempt, PlainReason* why) {
     case models::PlanMode::kAuto:
       break;
   }
-  // At worst a process that may ask comes while such a launch runs, and waits for it once.
+  // While nobody asks, and nobody or only processes of the same priority may ask, a launch may be longer and still go
+  // out plain. At worst a process that may ask comes while such a launch runs, and waits for it once.
   const GpuBoard& gpu = *attempt->context.gpu;
   if (attempt->expected.is_known && gpu.requests() == 0) {
     const sched::HeldFor who = gpu.who_may_ask();
@@ -99,7 +102,8 @@ PlainReason WhyUnusable(const Variant& variant) {
                                                                           : PlainReason::kNoVariant;
 }
 
-// Whether slices are of use. If processes share a context, launch priorities do as well and cost nothing.
+// Whether it is of use to slice a kernel that has no preemptible variant. If processes share a context (MPS), launch
+// priorities serve as well and cost nothing.
 bool MayBeSliced(const LaunchContext& context) {
   return GatesMayHold(context) && !context.gpu->shares_context() && preemption_settings.mode != PreemptMode::kTurns;
 }
@@ -148,8 +152,9 @@ bool IsCandidate(Attempt* attempt, PlainReason* why) {
          (state == LaunchContext::State::kReady || state == LaunchContext::State::kBoard);
 }
 
-// Prepares the variant and the block shape in the context. This may wait for the device, once for each
-// kernel, context and block shape; no launch of the context is guarded meanwhile.
+// Prepares the variant and the block shape in the context, and fills `prepared` and `workers` (UINT32_MAX: the block
+// shape is not prepared yet; 0: its launches go out plain). This may wait for the device, once for each kernel, context
+// and block shape; no launch of the context is guarded meanwhile.
 bool Prepare(Attempt* attempt, PlainReason* why) {
   LaunchContext& context = attempt->context;
   const auto shared = attempt->launch.shared_bytes;
@@ -193,7 +198,8 @@ bool MayBeBarrier(const Attempt& attempt) {
   return attempt.total_blocks <= std::max(attempt.workers, resident);
 }
 
-// Chooses L and the order of claims; a word of profiles/claim_word.h.
+// Chooses L, the order of claims and the number of workers; the result is a word of profiles/claim_word.h.
+// `may_wait_on_blocks`: blocks of the kernel may wait for other blocks of their grid; then each claim takes one block.
 uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
   if (may_wait_on_blocks) return 1;
   if (attempt.batch != 0) return attempt.batch;
@@ -212,10 +218,10 @@ uint32_t BatchOf(const Attempt& attempt, bool may_wait_on_blocks) {
   return seen_ns == 0 ? kUnseen : std::min(models::BatchFor(seen_ns), kMost);
 }
 
-// Reduces the workers to some eighths, or by one on each SM if there are several on it, as the claim
-// word says: fewer workers share the L1 cache. The eighths do not apply if others may ask for some
-// SMs: beside fewer workers, blocks of others would find room on the SMs that are not left, and run
-// there.
+// Reduces the workers to some eighths, or by one on each SM if there are several on it, if the claim
+// word says so (profiles/claim_word.h tells for which kernels). The eighths do not apply if other
+// processes may ask this one to leave only some SMs: beside fewer workers, their blocks would find room
+// on the SMs that this process keeps, and run there.
 void SettleWorkers(Attempt* attempt) {
   const uint32_t sms = attempt->context.gpu->sm_count();
   if (!attempt->context.gpu->may_share_sms()) {
@@ -310,8 +316,8 @@ void FillSlot(const Attempt& attempt, bool is_blocking, LaunchSlot* slot) {
   slot->looked_at_bound = slot->may_have_stopped ? gpu.sm_bound() : 0;
 }
 
-// Puts the guard: the stream waits until the launch is complete. If the driver takes the launch but
-// refuses its guard, this thread waits for the launch, which keeps the order too.
+// Puts the guard into the stream behind the launch that was just made. If the driver refuses the guard, this thread
+// waits for the launch on the host, which keeps the order too.
 void Guard(const Attempt& attempt, const LaunchSlot& slot) {
   LaunchContext& context = attempt.context;
   const uint32_t index = context.slots.IndexOf(&slot);
@@ -333,7 +339,9 @@ enum class Outcome {
   kRetry,              // no slot is free
 };
 
-// Takes a slot and makes the launch with its guard. The launch counts as outstanding already.
+// Takes a slot and makes the launch with its guard, and with a gate before it if others may ask for the GPU. The launch
+// counts as outstanding already. `passage` is the number of that gate; `bound` is LaunchSlot::looked_at_bound: somebody
+// asks for the SMs below it, 0 = nobody asks.
 Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, PlainReason* why) {
   LaunchContext& context = attempt.context;
   const bool is_blocking = IsBlocking(attempt.launch.stream, attempt.launch.per_thread);
@@ -375,15 +383,16 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, PlainReason* why
   }
   Guard(attempt, *slot);
   context.half_made.store(0);
-  context.queued.Add(2);
+  context.queued.Add(2);  // the launch and its guard
   // If all its workers started on SMs that they must leave, the agent resumes it on the others.
   if (bound != 0 && bound != runtime::kAllSms) context.gpu->WakeAgent();
   return Outcome::kLaunched;
 }
 
 // Counts the launch as outstanding before it looks for scopes. A scope counts itself before it looks
-// for launches (both sequentially consistent), so that at least one of the two sees the other. False:
-// a scope is open, or the streams do not fit the queues; the launch is not counted.
+// for launches (both sequentially consistent), so that at least one of the two sees the other. True: the
+// launch is counted, also for the stubs (Watch). False: a scope is open, or the process has more streams
+// than hardware queues; the launch is not counted.
 bool EnterAsGuarded(LaunchContext& context) {
   Watch(1);
   context.outstanding.fetch_add(1);
@@ -394,6 +403,7 @@ bool EnterAsGuarded(LaunchContext& context) {
   return false;
 }
 
+// Takes the count of EnterAsGuarded back, for a launch that was not made.
 void LeaveUnguarded(LaunchContext& context) {
   context.outstanding.fetch_sub(1);
   Unwatch(1);

@@ -23,12 +23,15 @@ namespace {
 using State = LaunchContext::State;
 using runtime::ControlSlot;
 
-constexpr uint64_t kReadAfterNs = 5'000'000;  // a wait that lasts longer reads the counters
-constexpr uint64_t kReadEveryNs = 1'000'000;
+// A wait that lasts longer than this copies the control slots, whose counters show the launches' progress. (A wait
+// limit that is shorter takes its place.)
+constexpr uint64_t kReadAfterNs = 5'000'000;
+constexpr uint64_t kReadEveryNs = 1'000'000;  // least time between the beginnings of two copies
 // If a wait was stuck and there has been no progress since, the limit of the next one is divided by
 // this.
 constexpr uint64_t kPartOfLimit = 8;
-// The limit if counters cannot be read: then a longer kernel counts as one that makes no progress.
+// The least limit if the counters cannot be read. A kernel that runs longer than this then counts as one that makes no
+// progress.
 constexpr uint64_t kBlindNs = 1'000'000'000;
 
 /// Makes a context current on the calling thread while it lives.
@@ -50,6 +53,8 @@ class CurrentScope {
   bool pushed_ = false;
 };
 
+// Makes the stream and the memory for copies of the control slots, if they are not there. False: the driver refuses
+// them, or all hardware queues are taken. The context is current; the caller holds asking_mutex.
 bool MakeReader(LaunchContext& context) {
   ControlReader& reader = context.reader;
   if (reader.stream != nullptr) return true;
@@ -63,9 +68,9 @@ bool MakeReader(LaunchContext& context) {
   return false;
 }
 
-// Takes the next step in copying the control slots: begins a copy, or looks whether it is over. False: they
-// cannot be copied. No copy is begun while a thread whose wait was stuck is in the driver: it may hold
-// something there for long that the copy would need.
+// Takes the next step in copying the control slots: begins a copy, or looks whether the one under way is over. It does
+// not wait. False: they cannot be copied. No copy is begun while launches are kept: the thread whose wait was stuck is
+// then in the driver, and may hold something there for long that the copy would need.
 bool Read(LaunchContext& context, uint64_t now_ns) {
   ControlReader& reader = context.reader;
   if (context.kept.load() != 0 && reader.stream == nullptr) return false;
@@ -92,14 +97,15 @@ bool Read(LaunchContext& context, uint64_t now_ns) {
   return can_be_read;
 }
 
+// A word of the copied control slots, which a copy by the device may be writing at the same time.
 uint32_t Load(const uint32_t& word) { return __atomic_load_n(&word, __ATOMIC_RELAXED); }
 
 const ControlSlot& ReadSlot(const LaunchContext& context, const LaunchSlot& slot) {
   return static_cast<const ControlSlot*>(context.reader.copy)[context.slots.IndexOf(&slot)];
 }
 
-// A hash that changes when any of the awaited launches makes progress; it includes the counters if they
-// were read.
+// A hash that changes when any of the awaited launches makes progress. It includes the counters of claimed and finished
+// blocks if `with_counters`; otherwise it shows only which launches run, and which physical launches of them.
 uint64_t SeenOf(LaunchContext& context, const Awaited& awaited, bool with_counters) {
   constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
   uint64_t seen = with_counters;
@@ -117,7 +123,8 @@ uint64_t SeenOf(LaunchContext& context, const Awaited& awaited, bool with_counte
   return seen;
 }
 
-// Whether some physical launch of it will run to the end: its workers have not been told to leave.
+// Whether some physical launch of `slot` will run to the end, because its workers have not been told to leave. A stop
+// of another tag was for an earlier physical launch in the same place.
 bool HasOneThatGoesOn(const LaunchContext& context, const LaunchSlot& slot) {
   for (uint32_t p = 0; p < runtime::kPhysicalLaunches; ++p) {
     if ((slot.live & 1u << p) == 0) continue;
@@ -127,12 +134,13 @@ bool HasOneThatGoesOn(const LaunchContext& context, const LaunchSlot& slot) {
   return false;
 }
 
-// Whether some launch has stopped, or will stop when its blocks have ended. The counters tell that; if they
-// cannot be read, a launch that was asked to leave counts as one that will stop. A launch at a gate does
-// not count: it has not begun, and its gate is open or about to open. A launch that has begun and will stop
-// gets another physical launch beside it, which takes the blocks that it leaves. That one may be asked to leave
-// too, before the process says that it cannot be asked now. But the one in the last place is never asked, so
-// that in the end one goes on, however often others ask.
+// Whether some launch of the context has stopped, or will stop when the blocks that its workers run have ended. The
+// copied control slots tell that; without them (`has_counters` is false), a launch that was asked to leave counts as
+// one that will stop. A launch at a gate does not count: it has not begun, and its gate is open or about to open. For a
+// launch that has begun and will stop, the agent is woken to make another physical launch beside it, which takes the
+// blocks that it leaves. That one may be asked to leave too, before the process says that it cannot be asked now
+// (BeginNotNow). But the physical launch in the last place is never asked (IsAskedToLeave), so that in the end one goes
+// on, however often others ask.
 bool MayStop(LaunchContext& context, bool has_counters) {
   bool may_stop = false, wants_another = false;
   {
@@ -153,7 +161,8 @@ bool MayStop(LaunchContext& context, bool has_counters) {
 
 enum class Reading : uint8_t { kAnew, kLate, kRefused };
 
-// Copies the counters again; kAnew: `copy` holds counters that were read after this call began.
+// Copies the control slots again, and waits for the copy, at most 10 ms. kAnew: ControlReader::copy holds what a copy
+// read that was begun after this call. kLate: none was over in time. kRefused: they cannot be copied.
 Reading ReadAnew(LaunchContext& context) {
   constexpr uint64_t kLimitNs = 10'000'000;
   const uint64_t since_ns = NowNs();
@@ -177,7 +186,7 @@ bool WaitProgress::IsStuck(uint64_t now_ns) noexcept {
   if (preemption_settings.wait_limit_ns == 0) return false;
   if (begun_ns_ == 0) begun_ns_ = since_ns_ = looked_ns_ = now_ns;
   const uint64_t passed_ns = now_ns - std::exchange(looked_ns_, now_ns);
-  // Time in which others ask the process to yield does not count.
+  // Time in which others ask the process to yield does not count: its launches stop then.
   if (context_.gpu->requests() != 0) {
     since_ns_ += passed_ns;
     return false;
@@ -197,8 +206,10 @@ bool WaitProgress::IsStuck(uint64_t now_ns) noexcept {
   const bool was_stuck = context_.was_stuck.load(std::memory_order_relaxed);
   const uint64_t limit_ns = preemption_settings.wait_limit_ns / (was_stuck ? kPartOfLimit : 1);
   const uint64_t blind_ns = kBlindNs / (was_stuck ? kPartOfLimit : 1);
-  if (context_.kept.load() != 0) return now_ns - since_ns_ >= limit_ns;  // another wait was stuck
+  // Another wait was stuck, and no copies are begun while launches are kept: the time alone decides.
+  if (context_.kept.load() != 0) return now_ns - since_ns_ >= limit_ns;
   if (!can_read) return now_ns - since_ns_ >= std::max(limit_ns, blind_ns);
+  // The hash is still that of `since_ns_`, and it includes a copy that was begun a whole limit later.
   return has_counters && read_ns >= since_ns_ + limit_ns;
 }
 
@@ -214,6 +225,7 @@ void GiveBackReader(LaunchContext& context) noexcept {
   UncountStream();
 }
 
+// If the launches of this context are kept already, for another wait, none of them can have stopped.
 bool BeginKept(LaunchContext& context) noexcept {
   const bool is_free = context.gpu->BeginNotNow();
   const bool others_keep = context.kept.load() != 0;
@@ -246,7 +258,9 @@ void KeepUntilComplete(LaunchContext& context, uint64_t number) noexcept {
     const uint64_t before = context.kept_until.exchange(std::max(number, context.kept_until.load()));
     if (before != 0) number = 0;
   }
-  if (number == 0) EndKept(context);  // `kept_until` counts in `kept` once, and did so already
+  // A `kept_until` that is not 0 counts once in `kept`. If it was set before this call, this call's own count is taken
+  // back.
+  if (number == 0) EndKept(context);
   LookAtKept(context);
 }
 
