@@ -21,14 +21,18 @@ std::atomic<uint32_t> scopes{0};
 
 namespace {
 
+/// How a wait for all tasks has ended.
 struct Waited {
   bool is_over = true;  ///< false: a task is stuck, and the call goes on as it would without tasks
-  uint32_t kept = 0;    ///< the GPUs to give EndNotNow
+  /// If a task is stuck: what BeginNotNow returned, a bit for each GPU on which no other process
+  /// may ask this one to yield until EndNotNow is given these bits (task_demand.h). Else 0.
+  uint32_t kept = 0;
 };
 
 // Waits for all tasks. A task that makes no progress may wait for the program; then the call has to
 // go on. In that case all streams are flushed instead, so that what comes after the tasks waits for
-// them, and the MasterKernel that runs them is not sent away while the call is in the driver.
+// them, and the MasterKernel that runs them is not sent away while the call is in the driver. If
+// another process asks this one to yield already, the wait is tried again.
 Waited WaitOrFlush(bool being_put) {
   while (!WaitForAllTasks(being_put)) {
     bool is_so = false;
@@ -42,8 +46,10 @@ Waited WaitOrFlush(bool being_put) {
   return {};
 }
 
-// Waits twice: first without the scope, for the tasks that there are now, so that others can go on
-// meanwhile; then with it, for those that came meanwhile.
+// Waits twice: first without the scope, for the tasks that there are now, so that other threads can
+// put tasks in meanwhile; then with the scope open, for the tasks that came meanwhile. If the first
+// wait was stuck, there is no second: with the scope open, all streams are flushed once more, for
+// the tasks that came since.
 Waited OpenScope() {
   Waited waited = WaitOrFlush(/*being_put=*/false);
   scopes.fetch_add(1);
@@ -57,9 +63,11 @@ void CloseScope(uint32_t kept) {
   EndNotNow(kept);
 }
 
-// This thread makes a launch that may load its kernel, in a scope that AfterPlainLaunch closes.
+// Whether this thread is making a launch that may load its kernel, in a scope that AfterPlainLaunch
+// closes.
 thread_local constinit bool loads __attribute__((tls_model("initial-exec"))) = false;
-// The GPUs to give EndNotNow: of that scope, and of a synchronous copy that is in the driver.
+// What this thread is to give EndNotNow (Waited::kept): for that scope, and for a synchronous copy
+// that is in the driver.
 thread_local constinit uint32_t kept_by_load __attribute__((tls_model("initial-exec"))) = 0;
 thread_local constinit uint32_t kept_by_copy __attribute__((tls_model("initial-exec"))) = 0;
 
@@ -97,7 +105,7 @@ void WatchCalls() noexcept {
 // The launch comes after the tasks of its stream, or of all streams if it is into the legacy
 // stream. The MasterKernel holds the SMs that the launch's blocks need, so it is asked to leave. A
 // kernel's first launch may load it, which waits for the device, so that launch is in a scope;
-// where preemption is on, preempt/guarded_launch.cpp does what is needed instead.
+// where preemption is on, path/plain_launch.cpp does what is needed instead (LaunchFirst).
 void BeforePlainLaunch(const void* function, CUstream stream, bool per_thread) noexcept {
   if (!AnyEngineIsReady()) return;
   BeforeWorkOf(stream, per_thread);
@@ -109,9 +117,10 @@ void BeforePlainLaunch(const void* function, CUstream stream, bool per_thread) n
   if (engine != nullptr) AskToLeave(*engine);
 }
 
-// While tasks do not pay nothing needs to be recorded of single streams: when tasks are made again,
-// all streams count as having been given work (AfterWork). The MasterKernel is asked to leave once
-// more, because another thread's task may have started one while the call was under way.
+// While tasks do not pay (TaskWorth::IsQuiet), nothing needs to be recorded of single streams: when
+// tasks are made again, all streams count as having been given work (AfterWork). The MasterKernel
+// is asked to leave once more, because another thread's task may have started one while the call
+// was under way.
 void AfterPlainLaunch(const void* function, CUstream stream, bool per_thread,
                       CUresult result) noexcept {
   if (!worth.IsQuiet() && AnyEngineIsReady()) {
@@ -124,6 +133,8 @@ void AfterPlainLaunch(const void* function, CUstream stream, bool per_thread,
   CloseScope(std::exchange(kept_by_load, 0));
 }
 
+// After the switch only kWaitAndLeave is left: the call may wait for the device, and may free
+// memory.
 Behind BeforeMayWait(TaskRule rule, size_t index, const uint64_t* arguments) noexcept {
   if (!AnyEngineIsReady()) return {};
   const auto stream = reinterpret_cast<CUstream>(arguments[0]);
@@ -158,6 +169,8 @@ Behind BeforeMayWait(TaskRule rule, size_t index, const uint64_t* arguments) noe
   return {.what = Behind::What::kCloseScope, .kept = kept};
 }
 
+// The short way, a wait for the legacy stream, is taken only for the current context, while the
+// counts of driver work are kept (not IsQuiet) and no capture is open.
 ContextWait BeginContextWait(CUcontext named) noexcept {
   if (!AnyEngineIsReady()) return {};
   const CUcontext current = CurrentContext();

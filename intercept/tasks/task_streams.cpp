@@ -28,37 +28,49 @@ constexpr uint32_t kMostStreams = 4096;
 // at most, since a launch takes 5 us and the driver is queried more and more rarely (kMostBackoff).
 constexpr uint64_t kPatienceNs = 40'000;
 constexpr uint32_t kMostBackoff = 1024;  // launches between queries, at most
-// Calls of a thread that ask whether a stream's tasks have run, for each look of the TaskWatch.
+// Of the calls by which a thread asks whether a stream's tasks have run, and of the queries of
+// WatchOverEvent, each so-many-th has TaskWatch look at a task (task_watch.h).
 constexpr uint32_t kLookEvery = 64;
-// A thread that has waited for an event for kSpinNs does not notice sleeps of kSleepUs.
+// After a thread has waited for an event for kSpinNs, it sleeps for kSleepUs between queries, which
+// is then a small part of its wait.
 constexpr uint64_t kSpinNs = 10'000'000;
 constexpr useconds_t kSleepUs = 100;
 
+// Held while an entry of `all` is added or given to another stream or engine, and while a stream is
+// forgotten. Readers of `all` do not take it: entries are never destroyed, and `count` grows only
+// after the pointer to a new entry was written.
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-HandleMap by_handle;  // CUstream -> StreamTasks*
+HandleMap by_handle;  // CUstream -> StreamTasks*, for streams that are no default streams
 StreamTasks* all[kMostStreams];
-std::atomic<uint32_t> count{0};
-std::atomic<StreamTasks*> legacy[kMostEngines];  // by engine
-std::atomic<uint32_t> made{0};                   // streams that the program made
+std::atomic<uint32_t> count{0};                  // entries of `all`, free ones included
+std::atomic<StreamTasks*> legacy[kMostEngines];  // by TaskEngine::index; null: it has had no task
+// Streams that the program made, and per-thread default streams that it used.
+std::atomic<uint32_t> made{0};
 
+// Whether the driver says that all work of the stream is over.
 bool IsOver(CUstream stream) {
   Count(task_counters.queries);
   return AskStream(stream) == CUDA_SUCCESS;
 }
 
+// Whether the stream's task `last` has yet to run. Tasks of an engine that is dead or whose context
+// has ended do not count.
 bool IsOutstanding(const StreamTasks& stream, const runtime::TaskId& last) {
   const TaskEngine* const engine = stream.engine.load();
   return last.sequence != 0 && engine->IsReady() && !engine->IsDone(last);
 }
 bool IsOutstanding(const StreamTasks& stream) { return IsOutstanding(stream, stream.LastPut()); }
 
-// Whether the entry is free: it has no stream, or its thread has ended and its tasks have run.
+// Whether the entry may be given to another stream: it has no stream, or it is that of a per-thread
+// default stream whose thread has ended and whose tasks have run.
 bool IsFree(StreamTasks& stream) {
   if (stream.stream != CU_STREAM_PER_THREAD) return stream.stream == nullptr;
   const StreamLock lock(stream);
   return stream.owner.load() == nullptr && !IsOutstanding(stream);
 }
 
+// Gives the entry to a stream. If that is of the same engine as the entry's last stream, `last`
+// stays: the new stream's tasks go into the same column, behind those. The caller holds the mutex.
 void Begin(StreamTasks* entry, TaskEngine& engine, CUstream stream) {
   const StreamLock lock(*entry);
   entry->is_blocking = IsBlocking(stream, false);
@@ -73,6 +85,8 @@ void Begin(StreamTasks* entry, TaskEngine& engine, CUstream stream) {
   entry->stream = stream;
 }
 
+// Gives the stream a free entry, or a new one. Null: there are kMostStreams, or no memory. The caller
+// holds the mutex.
 StreamTasks* AddLocked(TaskEngine& engine, CUstream stream) {
   const uint32_t known = count.load(std::memory_order_relaxed);
   StreamTasks* added = nullptr;
@@ -108,8 +122,9 @@ StreamTasks* Add(TaskEngine& engine, CUstream stream) {
   return added;
 }
 
-// This thread's per-thread default stream. No other thread can name it in a driver call, so others
-// wait for its tasks on the host.
+// This thread's per-thread default stream; null until it has tasks. No other thread can name that
+// stream in a driver call, so others wait for its tasks on the host. The address of `own` stands for
+// the thread (StreamTasks::owner).
 struct Own {
   StreamTasks* stream;
 };
@@ -122,7 +137,8 @@ void EndOwn(void*) {
   own.stream = nullptr;
 }
 
-// If there is no key to be had, the stream stays taken after its thread has ended.
+// Has EndOwn run when this thread ends. If no pthread key can be had, the stream's entry is never
+// given to another stream.
 void EndOwnWithThread() {
   static const pthread_key_t key = [] {
     pthread_key_t created = 0;
@@ -131,8 +147,8 @@ void EndOwnWithThread() {
   pthread_setspecific(key, &own);
 }
 
-// A thread's default stream has tasks only in the first context in which it has any, as long as
-// that context exists.
+// The entry of this thread's default stream. A thread's default stream has tasks only in the first
+// context in which it has any, as long as that context exists; null in another one.
 StreamTasks* AddOwn(TaskEngine& engine) {
   if (own.stream != nullptr && own.stream->engine.load()->IsReady()) return nullptr;
   CountProgramStream();
@@ -154,7 +170,7 @@ bool IsNamedHere(const StreamTasks& stream) {
   return !is_of_another && CurrentContext() == stream.engine.load()->context();
 }
 
-// Null: none of its launches was a task.
+// The stream's entry. Null: none of its launches was a task of this engine.
 StreamTasks* Known(const TaskEngine& engine, CUstream stream, const StreamKey& key) {
   StreamTasks* known = nullptr;
   if ((key.flags & kFlagPerThreadStream) != 0) {
@@ -185,6 +201,8 @@ const StreamTasks* FirstBefore(const TaskEngine& engine, CUstream stream, const 
   return nullptr;
 }
 
+// The sum of all counts of driver work that may come before a task of the stream
+// (StreamTasks::clean_at).
 uint64_t WorkSeenBy(const StreamTasks& stream) {
   return stream.work.load(std::memory_order_acquire) +
          unknown_work.load(std::memory_order_acquire) +
@@ -202,8 +220,9 @@ bool MakeWait(CUstream stream, TaskEngine& engine, const runtime::TaskId& last) 
 }
 
 // Puts what the stream is given from now on behind its tasks. If this thread cannot name the stream
-// it waits for the tasks on the host. `behind`: the stream whose work is to come after the tasks;
-// if the wait on the host is stuck, that stream is made to wait. Null: the wait on the host lasts.
+// it waits for the tasks on the host. `behind`: the stream whose work is to come after the tasks; if
+// the wait on the host is stuck, that stream is made to wait for them instead. If it is null, the
+// wait on the host does not end before the tasks have run.
 void Flush(StreamTasks& stream, CUstream behind) {
   const StreamLock lock(stream);
   if (stream.stream == nullptr || !IsOutstanding(stream)) return;
@@ -223,7 +242,8 @@ void Flush(StreamTasks& stream, CUstream behind) {
   }
 }
 
-// Waits for a task of a stream, and so for all before it, and measures how long. False: stuck.
+// Waits for a task of a stream, and so for all before it. From how long that took, it reports how
+// long tasks take (task_times.h). False: stuck.
 bool AwaitTask(TaskEngine& engine, StreamTasks& stream, runtime::TaskId last, Until until) {
   const bool spreads = stream.spreads;
   const uint64_t before = stream.waited_for.exchange(last.sequence, std::memory_order_relaxed);
@@ -239,9 +259,10 @@ bool AwaitTask(TaskEngine& engine, StreamTasks& stream, runtime::TaskId last, Un
   return true;
 }
 
-// Waits for the tasks of all streams of an engine, and at last for all that are in the table.
-// Without `being_put` it passes over streams into which a thread is just putting a task. False:
-// stuck.
+// Waits for the tasks of the engine's streams, one stream after the other, and at last for all tasks
+// that are in its table. With `being_put` it waits for the lock of each stream, so that it sees the
+// tasks that other threads are just putting in; without, it passes over a stream whose lock is
+// taken. False: stuck.
 bool WaitForTasks(TaskEngine& engine, bool being_put, Until until) {
   const uint32_t known = count.load();
   for (uint32_t i = 0; i < known; ++i) {
@@ -260,8 +281,9 @@ bool WaitForTasks(TaskEngine& engine, bool being_put, Until until) {
   return engine.WaitForAll(until);
 }
 
-// Looks at the oldest task of the next stream, from `*number` on, that has one. False: there is
-// none.
+// Has the TaskWatch look at the oldest task of the next stream, from `*number` on, that has one.
+// True also if a stream's lock is taken, since a task is then being put in. False: no stream has a
+// task.
 bool LookAtNext(uint32_t* number) {
   const uint32_t known = count.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < known; ++i) {
@@ -278,6 +300,7 @@ bool LookAtNext(uint32_t* number) {
   return false;
 }
 
+// Flushes all streams for which `wanted` is true; `behind` is as in Flush.
 template <typename Wanted>
 void FlushAll(CUstream behind, Wanted&& wanted) {
   const uint32_t known = count.load(std::memory_order_acquire);
@@ -292,8 +315,9 @@ void PrefetchFor(const StreamTasks& stream, const TaskEngine& engine) noexcept {
   engine.Prefetch(stream.number % engine.columns());
 }
 
-// Another module may have other columns; then the tasks in the former one have run
-// (TaskEngine::TurnTo).
+// Since the stream's last task, the engine may have turned to another module with another number of
+// columns, and the stream's column may be another one. Then the tasks in the former column have run
+// (TaskEngine::TurnTo), and the new one has none that this stream's next task must come behind.
 bool PutInto(StreamTasks& stream, runtime::TaskWords* words) noexcept {
   TaskEngine& engine = *stream.engine.load();
   MakeWay(engine);
@@ -370,7 +394,8 @@ StreamTasks* FindStream(TaskEngine& engine, CUstream stream, const StreamKey& ke
 }
 
 // The driver is queried after the count was read, so its answer is at least as new as that count.
-// While tasks do not pay driver work is not counted (task_launch.h), and no stream counts as clean.
+// While tasks do not pay (TaskWorth::IsQuiet), driver work is not counted (task_launch.h), so no
+// stream counts as clean.
 bool IsClean(StreamTasks& stream) noexcept {
   if (worth.IsQuiet()) return false;
   const uint64_t now = WorkSeenBy(stream);
@@ -411,8 +436,8 @@ void BeforeWorkOf(CUstream stream, bool per_thread) noexcept {
   if (StreamTasks* const known = Known(*engine, stream, key)) Flush(*known, nullptr);
 }
 
-// Nothing is recorded of a stream that is not known even now: the driver is queried about it before
-// its first task.
+// No count of its own is kept for a stream that has no entry even after the call: its `clean_at` will
+// be 0 when it gets one, so the driver is queried about it before its first task.
 void AfterWorkOf(CUstream stream, bool per_thread) noexcept {
   const StreamKey key = ResolveStream(stream, per_thread);
   if ((key.flags & kFlagLegacyStream) != 0) {

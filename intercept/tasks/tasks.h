@@ -1,6 +1,9 @@
-// The settings and the counters of launches as tasks, and their hooks into the process's start,
-// fork and exit. One set for each process. The settings are written by StartTasks and only read
-// later; the counters are written and read by any thread. docs/launches-as-tasks.md.
+// The settings and the counters of launches as tasks, and the functions that are called at the
+// process's start, fork and exit. One set for each process. The settings are written by StartTasks
+// and only read later; the counters are written and read by any thread. "In a row" here means:
+// narrow launches and small copies of the process, each within TaskSettings::row_ns after the one
+// before, with no launch between them whose kernel or shape rules out a task.
+// docs/launches-as-tasks.md.
 #pragma once
 
 #include <atomic>
@@ -17,8 +20,9 @@ struct TaskSettings {
   uint32_t most_warps = 31;
   /// CUPOLA_TASKS_AFTER: this many narrow launches in a row precede the first task.
   uint32_t after_launches = 32;
-  /// This many more launches in rows precede the load of the MasterKernel, which takes as long as
-  /// 1,000 launches. 0 where CUPOLA_TASKS_AFTER is set, which then is the only condition.
+  /// This many more launches, each of them after `after_launches` others in its row, precede the
+  /// load of the MasterKernel, which takes as long as 1,000 launches. 0 where CUPOLA_TASKS_AFTER is
+  /// set, which then is the only condition.
   uint32_t ripe_launches = 480;
   /// CUPOLA_TASK_COPY_BYTES: the driver makes copies that are larger; with 0 it makes all.
   uint32_t most_copied = 65'536;
@@ -31,7 +35,7 @@ struct TaskSettings {
   /// CUPOLA_WAIT_LIMIT_MS: a wait of Cupola's for tasks gives up when none of them has made
   /// progress for this long; with 0 it never gives up.
   uint64_t wait_limit_ns = 20'000'000;
-  /// Launches that follow each other within this time are in a row.
+  /// A launch is in the same row as the one before if it comes at most this long after it.
   uint64_t row_ns = 100'000;
   /// CUPOLA_INEXACT=1: kernels whose results as tasks may differ in some bits become tasks too.
   bool allow_inexact = false;
@@ -50,10 +54,12 @@ enum class NoTask : uint8_t {
   kStream,      ///< into a default stream, while the program has other streams
   kDriverWork,  ///< driver work of the stream is not over
   kScope,       ///< another thread is in a call that waits for the device
-  kElsewhere,   ///< of another context or module than the MasterKernel serves now
+  kElsewhere,   ///< of another module or context than the MasterKernel serves now, or of a kernel
+                ///< that cannot be loaded in that context now
   kNoEngine,    ///< the MasterKernel could not be set up, or failed
   kBusy,        ///< the MasterKernel is not loaded yet: the context's earlier work does not end
-  kMixed,       ///< wide kernels came between narrow ones so often that tasks do not pay
+  kMixed,       ///< launches that cannot be tasks came between narrow ones so often that tasks do
+                ///< not pay
   kAsked,       ///< the process is asked to leave the GPU
   kTrial,       ///< during a trial, the stream has as many tasks as it may have (task_trial.h)
   kLong,        ///< tasks take so long that they do not pay
@@ -89,22 +95,23 @@ struct alignas(64) TaskCounters {
   std::atomic<uint64_t> tasks{0};   ///< launches that became tasks
   std::atomic<uint64_t> copies{0};  ///< copies, and calls that set memory, that became tasks
   /// The sum of `tasks` and `copies` at a moment when none of them was outstanding and no
-  /// MasterKernel ran. Not a count: it is here to share their cache line, for PassesBy.
+  /// MasterKernel ran. Not a count: it is here to share their cache line, because PassesBy
+  /// (task_launch.h) compares it with that sum at each launch.
   std::atomic<uint64_t> idle_at{UINT64_MAX};
   std::atomic<uint64_t> starts{0};   ///< launches of the MasterKernel
-  std::atomic<uint64_t> turns{0};    ///< changes of an engine to another module
+  std::atomic<uint64_t> turns{0};    ///< changes of engines to other modules (TaskEngine::TurnTo)
   std::atomic<uint64_t> holds{0};    ///< times that a MasterKernel was sent away (TaskEngine::Hold)
   std::atomic<uint64_t> flushes{0};  ///< waits for tasks that were put into streams
   std::atomic<uint64_t> stuck{0};    ///< waits that gave up because no task made progress
   std::atomic<uint64_t> waits{0};    ///< waits of host threads for tasks, before or in a call
   std::atomic<uint64_t> queries{0};  ///< queries to the driver whether a stream's work is over
-  /// Narrow or not, launches that did not become tasks, by reason.
+  /// Launches that did not become tasks, narrow or not, by reason.
   std::atomic<uint64_t> plain[static_cast<size_t>(NoTask::kCount)] = {};
 };
 extern TaskCounters task_counters;
 
-/// Number of tasks and copies so far. Each is counted after it was written into the TaskTable and
-/// before the program's call returns.
+/// Number of tasks so far, those that are copies included. Each is counted after it was written
+/// into the TaskTable and before the program's call returns.
 inline uint64_t PutSoFar() noexcept {
   return task_counters.tasks.load(std::memory_order_acquire) +
          task_counters.copies.load(std::memory_order_acquire);
