@@ -1,3 +1,4 @@
+// All variables of this file are used under the lock of batches.cpp.
 #include "intercept/batches/batch_graphs.h"
 
 #include <iterator>
@@ -17,24 +18,25 @@ struct BatchGraph {
   CUgraph graph = nullptr;
   CUgraphExec exec = nullptr;
   uint64_t used = 0;   ///< `launched` when it was launched last
-  uint32_t count = 0;  ///< of nodes
-  CUgraphNode nodes[kMostHeld];
-  HeldLaunch has[kMostHeld];  ///< what each node does
+  uint32_t count = 0;  ///< number of nodes
+  CUgraphNode nodes[kMostHeld];  ///< a chain: each node runs when the one before it has ended
+  HeldLaunch has[kMostHeld];     ///< the launch to which each node is set in `exec`
 };
 
-BatchGraph* graphs[kSizes][4];  // by size; kGraphsOfSize of each are in use
+BatchGraph* graphs[kSizes][4];  // by index in kGraphSizes; kGraphsOfSize of each size are in use
 static_assert(kGraphsOfSize[0] <= std::size(graphs[0]));
 CUcontext owner = nullptr;  // context of all graphs
 uint64_t launched = 0;      // launches of graphs so far
 
-// Marks: an event is recorded behind every kGraphsAMark-th graph. While the oldest of kMarks marks has not been
-// reached, there is no room.
+// Marks: an event is recorded behind every kGraphsAMark-th graph, in the stream of that graph. If the device has not
+// reached the oldest of the last kMarks marks when a further one is due, there is no room for graphs (HasRoom) until it
+// has. So at most some kGraphsAMark * kMarks graphs wait in the driver's queues.
 constexpr uint64_t kGraphsAMark = 16;
 constexpr uint32_t kMarks = 4;
 CUevent marks[kMarks];
-uint64_t marked = 0;         // marks so far
-bool is_far_behind = false;  // the oldest mark has not been reached
-uint32_t asked = 0;          // calls of HasRoom meanwhile
+uint64_t marked = 0;         // marks so far; the oldest one is marks[marked % kMarks]
+bool is_far_behind = false;  // the oldest mark had not been reached when it was last queried
+uint32_t asked = 0;          // calls of HasRoom while is_far_behind
 
 /// A launch in the form in which a graph's node takes it.
 class NodeParams {
@@ -58,6 +60,7 @@ class NodeParams {
   CUDA_KERNEL_NODE_PARAMS_v2 params_ = {};
 };
 
+// Makes a graph of `count` nodes in a chain, all set to `first`. Null: the driver refused it, or no memory.
 BatchGraph* MakeGraph(uint32_t count, const HeldLaunch& first) {
   const auto create = CUPOLA_CALL_REAL(cuGraphCreate, PFN_cuGraphCreate_v10000);
   const auto add = CUPOLA_CALL_REAL(cuGraphAddKernelNode_v2, PFN_cuGraphAddKernelNode_v12000);
@@ -80,8 +83,9 @@ BatchGraph* MakeGraph(uint32_t count, const HeldLaunch& first) {
   return nullptr;
 }
 
-// Chooses the graph of which most nodes launch the wanted kernels already, since a change of the function is
-// what costs most; of equal ones the one that was launched longest ago, since it has ended most likely.
+// Chooses, among the graphs of a size (an index in kGraphSizes), the one in which most nodes launch the wanted kernels
+// already, since to set a node to another function is what costs most. Among equal ones it takes the one that was
+// launched longest ago, since that has most likely ended.
 BatchGraph& Choose(const HeldLaunch* launches, uint32_t count, size_t size) {
   BatchGraph* best = nullptr;
   uint32_t most = 0;
@@ -103,7 +107,8 @@ bool IsOver(CUevent event) {
   return CUPOLA_CALL_REAL(cuEventQuery, PFN_cuEventQuery_v2000)(event) != CUDA_ERROR_NOT_READY;
 }
 
-// Records the next mark, with the event of the oldest one, if that has been reached.
+// Records the next mark, with the event of the oldest one. If the device has not reached that one, records nothing and
+// sets is_far_behind.
 void Mark(CUstream stream) {
   const auto record = CUPOLA_CALL_REAL(cuEventRecord, PFN_cuEventRecord_v2000);
   const CUevent oldest = marks[marked % kMarks];
@@ -141,6 +146,7 @@ void ForEachGraph(Each&& each) {
 
 }  // namespace
 
+// At the end it waits on the host for the uploads, at most kUploadNs.
 bool MakeGraphs(CUcontext context, CUstream stream, const HeldLaunch& first) noexcept {
   const auto upload = CUPOLA_CALL_REAL(cuGraphUpload, PFN_cuGraphUpload_v11010);
   constexpr uint64_t kUploadNs = 5'000'000;

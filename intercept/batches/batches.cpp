@@ -44,17 +44,20 @@ namespace {
 using internal::held;
 using internal::state;
 
-constexpr uint64_t kLateNs = 40'000;  // the longest that a launch is held while the program makes no call
-constexpr long kLookNs = 50'000;      // between looks of the thread that ensures that
-constexpr uint64_t kNapAfterNs = 5'000'000;  // after so long without a held launch that thread sleeps
+// A thread of Cupola's own looks every kLookNs whether the oldest held launch has been held for kLateNs or
+// longer while the program made no call, and then makes the held launches. After kNapAfterNs without a held
+// launch it sleeps until one is held.
+constexpr uint64_t kLateNs = 40'000;
+constexpr long kLookNs = 50'000;
+constexpr uint64_t kNapAfterNs = 5'000'000;
 
-bool is_always = false;
+bool is_always = false;  // CUPOLA_BATCHES=always; set before any launch
 
 struct Counters {
   std::atomic<uint64_t> launches{0};  ///< launches that were held
   std::atomic<uint64_t> graphs{0};    ///< launches of graphs
   std::atomic<uint64_t> single{0};    ///< held launches that went out by themselves
-  std::atomic<uint64_t> late{0};      ///< times that the program paused with launches held
+  std::atomic<uint64_t> late{0};      ///< times that launches were held for kLateNs (SubmitLate)
   std::atomic<uint64_t> begun{0};     ///< times that batches began
   std::atomic<uint64_t> failed{0};    ///< launches of graphs that the driver refused
 } counters;
@@ -68,21 +71,22 @@ void Count(std::atomic<uint64_t>& counter, uint64_t by = 1) {
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 BatchRow row;
 BatchWorth worth;
-HeldLaunch launches[kMostHeld];
+HeldLaunch launches[kMostHeld];  // the first `held` ones are held back, in the order of the program's calls
 // The stream of the row. A null context: the stream is to be looked at again. Handles of streams are used
 // again by the driver, numbers are not (StreamKey).
 CUstream stream = nullptr;
 uint64_t stream_number = 0;
 CUcontext context = nullptr;
 bool stream_allows = false;  // launches into it may be held
-// The present window: launches so far; those of them in graphs; pauses of the program with launches held.
+// The present window, that is, the launches by which batches are judged next (JudgeWindow): launches offered so
+// far; those of them that went out in graphs; times that launches were held for kLateNs; when it began.
 uint32_t window_launches = 0, window_batched = 0, window_late = 0;
 uint64_t window_since_ns = 0;
-CUresult pending = CUDA_SUCCESS;  ///< error of a held launch, which the next launch tells the program
-tasks::ContextRest rest;
+CUresult pending = CUDA_SUCCESS;  ///< first error of a held launch, which the next launch tells the program
+tasks::ContextRest rest;          ///< asked before graphs are made (Begin)
 bool is_watching = false;  ///< other threads' calls come to calls/ (Watch)
 
-std::atomic<bool> row_ended{false};      // a call came since the last launch
+std::atomic<bool> row_ended{false};      // a call that ends the row came since the last launch
 std::atomic<uint64_t> first_held_ns{0};  // when the oldest held launch came
 std::atomic<uint64_t> last_held_ns{0};   // when a launch was last held
 
@@ -103,6 +107,7 @@ class RowContext {
   bool is_pushed_;
 };
 
+// Makes a held launch as a launch of its own. The row's context is current.
 CUresult LaunchAlone(const HeldLaunch& launch) {
   void* arguments[BatchKernel::kMostParameters + 1] = {};
   launch.PointAtArguments(arguments);
@@ -155,6 +160,7 @@ void SubmitHeld() {
   held.store(0, std::memory_order_release);
 }
 
+// Makes the held launches and ends the row.
 void BreakRow() {
   SubmitHeld();
   row.End();
@@ -166,8 +172,9 @@ void WatchCalls(bool wanted) {
   wanted ? Watch(1) : Unwatch(1);
 }
 
-// Pauses batches. Calls are still watched, because what is known of kernels, and the graphs that launch them,
-// must end when a call changes the kernels.
+// Pauses batches: launches are only sampled again, and a number of samples are ignored (BatchWorth::Skip). Calls
+// are still watched, because what is known of kernels, and the graphs that launch them, must end when a call
+// changes the kernels.
 void Rest() {
   SubmitHeld();
   worth.Skip();
@@ -177,6 +184,7 @@ void Rest() {
   state.compare_exchange_strong(expected, State::kSampling);
 }
 
+// Ends the row, and has the next launch's stream be looked at anew (TurnTo).
 void ForgetStream() {
   BreakRow();
   context = nullptr;
@@ -195,7 +203,7 @@ void ForgetAll() {
   Rest();
 }
 
-// The thread that makes held launches when the program makes no call for long.
+// The thread that makes held launches when the program makes no call for long: LookAfterHeld.
 
 std::atomic<uint32_t> naps{0};  // 1: the thread sleeps until it is woken
 std::atomic_flag has_thread;
@@ -204,6 +212,7 @@ void Futex(int operation, uint32_t value) {
   syscall(SYS_futex, &naps, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
 }
 
+// Makes the launches that have been held for kLateNs. The next row is then held only once it is long.
 void SubmitLate() {
   const MutexLock lock(mutex);
   if (held.load() == 0 || NowNs() - first_held_ns.load() < kLateNs) return;
@@ -237,6 +246,7 @@ bool HasThread() {
   return is_started;
 }
 
+// Records that `count` launches are held now, the last of them since `now`, and wakes the thread if it sleeps.
 void CountHeld(uint32_t count, uint64_t now) {
   if (count == 1) first_held_ns.store(now, std::memory_order_relaxed);
   last_held_ns.store(now, std::memory_order_relaxed);
@@ -268,7 +278,8 @@ bool StreamAllows(CUstream asked) {
          window.accessPolicyWindow.num_bytes == 0;
 }
 
-// Makes the stream of a launch that of the row. False: launches into it are not held. While another context
+// Makes the stream of a launch that of the row; if it is another one than before, the held launches are made and
+// the row ends. False: launches into the stream are not held. While another context
 // than the stream's is current, a CUkernel may mean another function (cuKernelGetFunction), or the driver may
 // refuse the launch.
 bool TurnTo(const Launch& launch) {
@@ -293,7 +304,8 @@ bool IsWell() {
   return false;
 }
 
-// Counts a launch, and judges batches at the end of a window. False: no more launches are held for a while.
+// Counts an offered launch. At the end of a window it judges whether batches pay and begins the next window.
+// False: they do not, and no more launches are held for a while.
 bool JudgeWindow(uint64_t now) {
   if (++window_launches < BatchWorth::kWindowLaunches || is_always) return true;
   const uint64_t ns = now - window_since_ns;
@@ -308,7 +320,9 @@ bool JudgeWindow(uint64_t now) {
   return goes_on;
 }
 
-// Ends the calling thread's sample and begins the next one.
+// Ends the calling thread's sample and begins the next one. A sample is BatchWorth::kSampleLaunches launches of one
+// thread into one stream; where the stream changed or a graph of the program was launched, it is left out. It is also
+// left out while another thread holds the mutex, so that no launch waits for that.
 void Sample(const Launch& launch) {
   ThreadState& mine = this_thread;
   const uint64_t now = NowNs();
@@ -324,8 +338,9 @@ void Sample(const Launch& launch) {
   pthread_mutex_unlock(&mutex);
 }
 
-// Begins batches. `of` is current. Does not wait for the program: the graphs are made only if the context is at
-// rest, with no MasterKernel in it.
+// Begins batches behind `launch`, which the driver has just accepted in the context `of`, which is current. Graphs are
+// made only if no task runs and all earlier work of the context has ended (ContextRest): making them may wait in the
+// driver for such work, which may itself wait for the program. If they cannot be made now, batches pause.
 void Begin(const Launch& launch, CUcontext of) {
   const BatchKernel* const kernel = LearnKernel(launch, of);
   bool is_ready = kernel != nullptr && HasThread();

@@ -1,7 +1,9 @@
-// Launches in batches: where launches of one stream follow each other so closely that they wait for the host,
-// they are held back for some microseconds and go to the driver as one graph of kernels. Called by the launch
-// hooks and by calls/; any thread. On where launches may become tasks and preemption is off. If the driver
-// refuses a graph, its launches go out one by one and no more are held. docs/launches-in-batches.md.
+// Launches in batches: where launches of one stream follow each other so closely that the GPU waits for the
+// host, they are held back for some microseconds and go to the driver as one graph of kernels. A *row* is a
+// sequence of launches into one stream with no other call of the program between them (batch_row.h); the
+// process holds launches of one row at a time. Called by the launch hooks and by calls/; any thread. On where
+// launches may become tasks and preemption is off. If the driver refuses a graph, its launches go out one by
+// one and no more are held. docs/launches-in-batches.md.
 #pragma once
 
 #include <atomic>
@@ -18,12 +20,14 @@ struct Launch;
 
 namespace cupola::intercept::batches {
 
+/// What happens to launches now. The order matters: from kStarting on, calls end rows (EndRow).
 enum class State : uint8_t {
   kOff,
   kSampling,  ///< launches are counted, and timed now and then
   kStarting,  ///< launches follow closely enough: the next one that the driver takes begins batches
   kActive,    ///< launches may be held back
-  kFailed,    ///< no more are held back; the next plain launch tells the program if a held one failed
+  kFailed,    ///< no more are held back; the next plain launch tells the program if a held one failed,
+              ///< and makes the state kOff
 };
 
 namespace internal {
@@ -40,9 +44,9 @@ inline bool BatchesOn() noexcept {
 }
 
 /// Offers a launch of the program that would be a plain launch. True: it is held back, and `*result` is what
-/// the program is to be told. False: the caller is to make the launch; those that were held before it have
-/// been made. While launches are only counted it costs a few instructions. Any thread; may wait as a launch
-/// may.
+/// the program is to be told: success, or the error of a launch that was held before. False: the caller is to
+/// make the launch, and then call AfterPlain; those that were held before it have been made. While launches are
+/// only counted it costs a few instructions. Any thread; may wait as a launch may.
 [[gnu::always_inline]] inline bool Offer(const void* function, CUstream stream, const Launch& launch, CUresult* result) noexcept {
   const State state = internal::state.load(std::memory_order_relaxed);
   if (state == State::kOff) return false;
@@ -65,7 +69,8 @@ inline bool BatchesOn() noexcept {
 }
 
 /// Called before anything that may look at what a stream has been given, or add to it: makes the launches
-/// that are held back, of all threads. Waits for a thread that is making them.
+/// that are held back, of all threads, and has the next launch begin a new row. Waits for a thread that is
+/// making them.
 inline void EndRow() noexcept {
   if (internal::state.load(std::memory_order_relaxed) >= State::kStarting) internal::EndRow();
 }
@@ -73,8 +78,8 @@ inline void EndRow() noexcept {
 /// What a call of the program ends. calls/calls.def says which call ends what.
 enum class BatchRule : uint8_t {
   kRow,      ///< the row only
-  kStream,   ///< also what is known of the row's stream
-  kKernels,  ///< also what is known of kernels, and the graphs made of them
+  kStream,   ///< also what is known of the row's stream, such as its priority
+  kKernels,  ///< also what is known of stream and kernels, and the graphs made of them
 };
 
 /// Called before a call of the program that may wait or is ordered in a stream: EndRow, and what else the call

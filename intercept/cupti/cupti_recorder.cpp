@@ -1,10 +1,11 @@
 // libcupola_cupti.so: measures the kernels of a process with CUPTI, for `cupola profile`. The driver
-// loads it at cuInit (CUDA_INJECTION64_PATH) and calls InitializeInjection. It describes each launch
-// call as the preloaded library does (intercept/record/launch_features.h), under the correlation id
-// by which CUPTI's activity records give the kernel's duration. CUPTI is opened at run time; if it
-// cannot be opened, or is in use already, the library writes an X line that says so and does nothing
-// else. CUPTI documentation, "CUPTI Callback API" and "CUPTI Activity API". Callbacks come from any
-// thread.
+// loads it at cuInit (CUDA_INJECTION64_PATH) and calls InitializeInjection. It writes lines of a
+// feature file (profiles/feature_file.h) into the folder CUPOLA_CUPTI_RECORDS. It describes each
+// launch call as the preloaded library does (intercept/record/launch_features.h), under CUPTI's
+// correlation id of the call, and writes for each kernel that has run a T line with the same id and
+// the duration. CUPTI is opened at run time; if it cannot be opened, or is in use already, the
+// library writes an X line that says so and does nothing else. CUPTI documentation, "CUPTI Callback
+// API" and "CUPTI Activity API". Callbacks come from any thread.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -38,6 +39,7 @@ struct Cupti {
 };
 Cupti cupti;
 
+/// Writes an X line: why nothing is measured.
 void Remark(const char* what, const char* why) {
   char text[400];
   snprintf(text, sizeof(text), "X %s%s%s", what, *why != '\0' ? ": " : "", why);
@@ -50,7 +52,8 @@ bool Find(void* library, const char* name, Function* function) {
   return *function != nullptr;
 }
 
-/// Tries the places where CUPTI may be until dlopen with `mode` opens one.
+/// Tries the places where CUPTI may be until dlopen with `mode` opens one. With RTLD_NOLOAD: whether
+/// the process has loaded it already. Null: none was opened.
 void* OpenCupti(int mode) {
   const char* named = getenv("CUPOLA_CUPTI");
   for (const char* place : {named, "libcupti.so.13", "libcupti.so.12", "libcupti.so",
@@ -103,6 +106,7 @@ FeatureLaunch FromPlain(const Params& call) {
   return launch;
 }
 
+/// Describes a launch whose call has its grid and block in a CUlaunchConfig.
 template <typename Params>
 FeatureLaunch FromConfig(const Params& call) {
   FeatureLaunch launch{.function = call.f, .params = call.kernelParams, .extra = call.extra};
@@ -135,6 +139,8 @@ FeatureLaunch FromCall(CUpti_CallbackId id, const void* params) {
   }
 }
 
+/// Called by CUPTI before and after each launch call, on the thread that makes the call. The line is
+/// written before the call, because it needs no result of it.
 void CUPTIAPI OnCall(void*, CUpti_CallbackDomain, CUpti_CallbackId id, const void* data) {
   const auto& call = *static_cast<const CUpti_CallbackData*>(data);
   if (call.callbackSite != CUPTI_API_ENTER || call.functionParams == nullptr) return;
@@ -155,12 +161,14 @@ void CUPTIAPI OnBufferRequested(uint8_t** buffer, size_t* bytes, size_t* most) {
 // CUpti_ActivityKernel4, so an older or newer libcupti gives the same.
 using KernelRecord = CUpti_ActivityKernel10;
 
+/// Called by CUPTI, on any thread, with a buffer of activity records: writes a T line for each kernel,
+/// with the correlation id of its launch, its duration and its start, both in nanoseconds.
 void CUPTIAPI OnBufferCompleted(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t valid) {
   CUpti_Activity* record = nullptr;
   while (valid != 0 && cupti.next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
     if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
     const auto& kernel = *reinterpret_cast<const KernelRecord*>(record);
-    if (kernel.end <= kernel.start) continue;  // CUPTI could not tell
+    if (kernel.end <= kernel.start) continue;  // CUPTI could not measure it
     char text[96];
     snprintf(text, sizeof(text), "T %u %llu %llu", kernel.correlationId,
              static_cast<unsigned long long>(kernel.end - kernel.start),
@@ -180,6 +188,7 @@ bool Succeeds(CUptiResult result, const char* what) {
   return false;
 }
 
+/// Subscribes to the launch calls and has kernels measured until the process ends.
 void Start() {
   CUpti_SubscriberHandle subscriber = nullptr;
   // A process has one subscriber. If the program or a tool is it, this library does not take its place.
@@ -205,7 +214,9 @@ void Start() {
 
 }  // namespace
 
-/// Called by the driver, once, inside cuInit (CUPTI documentation, "CUDA_INJECTION64_PATH").
+/// Called by the driver, once, inside cuInit (CUPTI documentation, "CUDA_INJECTION64_PATH"). It always
+/// returns 1, that is, success, because the program is to run even if nothing can be measured. The file is
+/// opened in any case, for the X line.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   static bool started = false;
   const char* folder = getenv("CUPOLA_CUPTI_RECORDS");
