@@ -8,7 +8,14 @@
 //                     of its own
 //   physical launch   one launch of the variant that works on it: the program's own (index 0), or a
 //                     resume by the agent. Up to kPhysicalLaunches of them may run at a time
-//   worker            one block of a physical launch; it claims and runs logical blocks
+//   worker            one block of a physical launch; it claims and runs logical blocks. Its thread
+//                     0, the leader, claims for all threads of the worker
+//   claim             the blocks that a worker takes by one addition to ControlSlot::next
+//   range             a part of a claim, of consecutive blocks, that the worker runs without deciding
+//                     anything between them
+//   stop, yield line  the host asks a process to leave by its yield line in host memory. Few workers
+//                     read that line (a poll); who finds a request writes it into the word `stop` of
+//                     the physical launch, which all its workers read
 //   guard             cuStreamWaitValue32(stream, slot.done, sequence, GEQ) behind the launch
 //
 // Rules
@@ -43,10 +50,10 @@ inline constexpr uint32_t kReturnedRanges = 8192;
 /// What the workers of one physical launch share. Device memory.
 struct PhysicalControl {
   uint32_t stop;        ///< tag << 16 | bound: workers of this tag on SMs with %smid < bound leave
-  uint32_t poll_at_ns;  ///< %globaltimer_lo from which one worker may read the yield line again. A
-                        ///< poll is not due while this lies at most poll_reach_ns ahead. It shares 8
-                        ///< bytes with `stop`, so that workers look at both with one load between
-                        ///< blocks
+  uint32_t poll_at_ns;  ///< %globaltimer_lo from which one worker may read the yield line again
+                        ///< (poll). A poll is not due while this lies at most poll_reach_ns ahead
+                        ///< (SetPolls). It shares 8 bytes with `stop`, so that workers look at both
+                        ///< with one load between ranges
   uint32_t exits;       ///< number of workers that have left; the last one wraps it to 0
   uint32_t reserved;
 };
@@ -57,7 +64,8 @@ struct alignas(128) ControlSlot {
   uint32_t next;       ///< blocks claimed so far by all launches: logical block = claimed - base_next
   uint32_t completed;  ///< blocks run to their end so far; a worker counts its blocks when it leaves
   uint32_t done;       ///< the guard's word: sequence of the last launch that is complete
-  uint32_t yielded;    ///< workers so far that left because of a stop below kAllSms
+  uint32_t yielded;    ///< workers so far that left because of a stop for some SMs only, that is, with
+                       ///< a bound other than kAllSms
   PhysicalControl physical[kPhysicalLaunches];
   uint32_t reserved1[8];
 };
@@ -69,7 +77,7 @@ static_assert(sizeof(ControlSlot) == 128 && offsetof(ControlSlot, physical) == 1
 /// lies in its own place.
 struct alignas(128) ReturnedList {
   uint32_t count;  ///< ranges in the list: +1 after a range was put, -1 after one was taken
-  uint32_t high;   ///< places from this one on were never used
+  uint32_t high;   ///< places from this one on were never used, by any launch of the slot
   uint32_t reserved[30];
   uint64_t ranges[kReturnedRanges];  ///< count << 32 | first block; 0: empty. A worker puts a range
                                      ///< by compare-and-swap and takes it by exchange
@@ -81,7 +89,8 @@ struct alignas(64) HostStatus {
   uint32_t done;                      ///< sequence of the last launch that is complete
   uint32_t yielded;                   ///< ControlSlot::yielded, which says that SMs were yielded. It
                                       ///< lags only until the workers that left have reported
-  uint32_t ended[kPhysicalLaunches];  ///< tag of the last physical launch that has ended
+  uint32_t ended[kPhysicalLaunches];  ///< tag of the last physical launch with this index that has
+                                      ///< ended
   uint32_t next_final[kPhysicalLaunches];  ///< ControlSlot::next when that one ended
   uint32_t passed;                         ///< number of the last gate before a physical launch that
                                            ///< its stream has passed; the stream writes it
@@ -128,19 +137,21 @@ struct PreemptParams {
   uint32_t physical;        ///< index in ControlSlot::physical
   uint32_t tag;             ///< of this physical launch, 1..0xFFFF; differs from all recent ones
   uint32_t workers;         ///< number of blocks of this physical launch
-  uint32_t poll_period_ns;  ///< least time between two reads of the yield line; workers know of a stop
-                            ///< at most this much later, at the end of their block
+  uint32_t poll_period_ns;  ///< least time between two reads of the yield line, and between a worker's
+                            ///< reads of `stop`; so workers know of a stop at most this much later, when
+                            ///< their range ends
   uint32_t flags;           ///< PreemptFlag
-  uint32_t look_after_ns;   ///< several blocks that run without a look at `stop` take this long, or up
-                            ///< to twice this long
+  uint32_t look_after_ns;   ///< a worker looks at `stop` between ranges; a range of several blocks grows
+                            ///< until it takes between this long and twice this long
   uint32_t stride;          ///< ClaimShape::stride
   uint32_t full_until;      ///< ClaimShape::full_until
-  uint32_t fresh_after_ns;  ///< after a block that took at least this long, a worker waits for a fresh
-                            ///< read of `stop`; after others it uses the value read as they began
-  uint32_t steady_until;    ///< SetSteady: claims that end below it may run as one range each
-  uint32_t steady_span_ns;  ///< SetSteady: so they may behind a range whose time is fresh_after_ns or
-                            ///< more, by at most this much
-  uint32_t poll_reach_ns;   ///< SetPolls: how far ahead poll_at_ns is believed
+  uint32_t fresh_after_ns;  ///< after a range of one block (or of one steady claim, SetSteady) that took
+                            ///< at least this long, a worker waits for a fresh read of `stop`; after
+                            ///< others it uses the value that it asked for as the range began
+  uint32_t steady_until;    ///< SetSteady: only claims that end below this position may be steady; 0: none
+  uint32_t steady_span_ns;  ///< SetSteady: a claim may be steady only behind a range that took between
+                            ///< fresh_after_ns and fresh_after_ns + steady_span_ns
+  uint32_t poll_reach_ns;   ///< SetPolls: a poll_at_ns that lies further ahead than this counts as due
 };
 static_assert(sizeof(PreemptParams) == 112);
 
@@ -157,8 +168,10 @@ struct ClaimShape {
   uint32_t full_until = 0;  ///< a multiple of batch * stride
 };
 
-/// Chooses the shape of claims for a physical launch. `interleaves` may be true only where the grid
-/// has one dimension; in other grids a worker increments x, y and z by one.
+/// Chooses the shape of the claims of a launch with `workers` workers. All its physical launches have
+/// the same shape, since their claims are numbered together. `batch`: L, the most blocks of a claim.
+/// `interleaves` may be true only where the grid has one dimension; in other grids a worker goes from
+/// a block to the next by counting x, y and z up.
 constexpr ClaimShape ShapeClaims(uint32_t total_blocks, uint32_t workers, uint32_t batch,
                                  bool interleaves) {
   // A worker decides on its next claim while it runs the last one, so all workers may take one batch
@@ -188,9 +201,11 @@ constexpr void SetPolls(PreemptParams& params, uint32_t period_ns) {
   params.poll_reach_ns = period_ns * kReach;
 }
 
-/// Decides which claims a worker may run one behind the other with fewer decisions. Call it when all
-/// other members of `params` are set. Such claims have a few blocks each, which are neighbours in a
-/// grid of one dimension, and the range before took about as long as it should.
+/// Decides which claims may be *steady*. A worker runs a steady claim as one range, directly behind the
+/// range before it, and makes fewer decisions for that than for other claims (docs/preemption-passes.md,
+/// "The worker"). A steady claim has a few blocks, which are neighbours in a grid of one dimension, and
+/// follows a range that took about as long as ranges are to take. Call this when all other members of
+/// `params` are set.
 constexpr void SetSteady(PreemptParams& params) {
   constexpr uint32_t kMostBlocks = 4;  // a worker looks for a stop behind each such range
   const bool in_a_row = params.grid[1] == 1 && params.grid[2] == 1 && params.stride == 1;

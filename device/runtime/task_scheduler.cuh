@@ -1,6 +1,19 @@
 // The scheduler warp of an MTB: pulls task records from the MTB's column in host memory and hands
 // the tasks' warps to executor warps. Pagoda, sections 4.3 and 5.1, algorithms 1 and 2;
 // docs/narrow-tasks.md. Device code; only the scheduler warp calls it.
+//
+// Words
+//   head, tail   positions in the column (task_record.h): of the next record to take, and behind the
+//                last one that the host has written
+//   look         one read of host memory and of DeviceControl, at the tail or at the next record
+//   turn         one pass of the loop in Run
+//   row          a task's place in shared memory: position % kTaskRows
+//   slot, room   a block with a barrier or shared memory needs a slot (MtbState::blocks) and units of
+//                the arena; both together are room (task_room.cuh)
+//   follower     a task that waits for another one and is started by that one's last warp, without
+//                the scheduler (Follow)
+//   hurry        the MasterKernel leaves as soon as the blocks that run have ended; tasks that have
+//                not run are kept for the next MasterKernel (task_leaving.cuh)
 #pragma once
 
 #include "device/runtime/mtb.cuh"
@@ -18,14 +31,14 @@ inline constexpr uint32_t kRecordsOfALook = 32 / kNearChunks;
 /// record itself. That saves a task that comes alone a way to the host and back.
 inline constexpr uint32_t kQuietLooks = 4;
 
-/// All columns except column 0 wait this long between looks at their tail: many looks slow the host
-/// down, since they take the lines that the host writes next.
+/// All columns except column 0 wait this long between looks at their tail that find nothing: many looks
+/// slow the host down, since they take the lines that the host writes next.
 inline constexpr uint32_t kPauseNs = 1'000;
 
 /// While tasks wait for executors, column 0 looks at host memory once in kTurnsOfALook turns, and the
-/// other columns look as rarely at what column 0 tells them: a look takes longer than an executor
-/// should be left without work. While only blocks wait, for room, the same holds with
-/// kTurnsOfARoomLook.
+/// other columns look as rarely at what column 0 tells them (DeviceControl): a look takes longer than an
+/// executor should be left without work. While only blocks wait, for room, every column looks at host
+/// memory once in kTurnsOfARoomLook turns.
 inline constexpr uint32_t kTurnsOfALook = 128, kTurnsOfARoomLook = 64;
 
 /// While a block wants room, the scheduler looks for tasks that may pass it once in this many turns.
@@ -89,11 +102,13 @@ class Scheduler {
   /// Runs until the MasterKernel leaves and every task that was there has run, or has been kept.
   __device__ void Run();
 
-  // Bits of a lane's rows_. Bit 0 of each pair is for row `lane`, bit 1 for row `lane` + 32.
+  // Bits of a lane's rows_, a pair each: the value given here is the bit for row `lane`, the next higher
+  // bit that for row `lane` + 32. A task that is being handed out, runs, has ended or is a follower has
+  // neither bit.
   static constexpr uint32_t kReady = 1, kWaiting = 4;
 
  private:
-  static constexpr uint32_t kFollows = 0;
+  static constexpr uint32_t kFollows = 0;  // a result of Follow, and no bit of rows_
   // In a look these lanes read words other than the column's.
   static constexpr uint32_t kDeviceLane = 30, kHostLane = 31;
 
@@ -145,18 +160,19 @@ class Scheduler {
   bool hurries_ : 1;          ///< it leaves in a hurry
   bool crowded_ : 1;          ///< MtbState::crowded, as last written
   bool is_late_ : 1;          ///< this MTB began when all were to leave
-  bool others_leave_ : 1;     ///< column 0 only: other columns have not run all that was there
+  bool others_leave_ : 1;     ///< column 0 only, while it leaves: other columns have not finished
   bool waits_ : 1;            ///< a task waits for another one that has not ended
   bool follows_ : 1;          ///< a task may have been left to the one before it, as its follower
   bool resumes_ : 1;          ///< a task may have blocks that an earlier launch has run
   bool passes_ : 1;           ///< this turn looks for tasks that may pass a block that wants room
-  uint32_t quiet_ : 3;        ///< looks at the tail since something was there, up to kQuietLooks
+  uint32_t quiet_ : 3;        ///< looks at the tail in a row that found nothing, up to kQuietLooks
 };
 
-/// Reads at once all words that the scheduler decides by. Lanes 0 to 7 read the next record; while
-/// tasks come or run, lane 0 reads the column's tail instead. One lane reads the device's words, and
-/// one the host's if `hears`. The reads are acquires only where no task runs, since an acquire empties
-/// the L1 cache of the tasks' lines.
+/// Reads at once all words that the scheduler decides by, and returns in each lane what that lane read.
+/// Lanes 0 to 7 read the near chunks of the next record; while tasks come or run (LooksAtRecord is
+/// false), lane 0 reads the column's tail instead. kDeviceLane reads DeviceControl, and kHostLane
+/// HostControl if `hears`. The reads are acquires only where no task runs, since an acquire empties the
+/// L1 cache of the tasks' lines.
 __device__ inline uint4 Scheduler::Look(bool hears) const {
   const TaskColumn* column = params_.columns + blockIdx.x;
   const void* at = nullptr;
@@ -172,9 +188,11 @@ __device__ inline uint4 Scheduler::Look(bool hears) const {
 }
 
 /// Called where no task runs and the look was at the next record. Starts that record's task directly
-/// from `chunk`, if it is one block that needs no slot. Any task that it waits for has ended and was
-/// seen to. All executors are free then, or will be at once, and nobody else takes them. Returns
-/// false where there is no such record; nothing has changed then.
+/// from `chunk`, the near chunk that this lane read, if the task is one block that needs no slot. Any
+/// task that it waits for has ended, and the scheduler has seen that (AllHaveEnded). All executors are
+/// free then, or will be at once, and nobody else takes them. Returns false where there is no such
+/// record; nothing has changed then. Each lane checks its part of the record: the sequence of its chunk
+/// and, in lanes 0 and 1, the words of the header (TaskHeader).
 __device__ inline bool Scheduler::StartAlone(const uint4& chunk) {
   const uint32_t first_word = __shfl_sync(kAllLanes, chunk.x, 0),
                  second_word = __shfl_sync(kAllLanes, chunk.y, 0);
@@ -211,8 +229,9 @@ __device__ inline bool Scheduler::StartAlone(const uint4& chunk) {
   return true;
 }
 
-/// Takes the records that have come, if any. `seen` is what a look saw. Behind the tail eight lanes
-/// read one record, a chunk each.
+/// Takes the records that have come, if any. Returns whether it took one. `seen` is what a look saw: the
+/// next record's near chunks, or in lane 0 the tail. In the second case the records before the tail are
+/// read now, up to kRecordsOfALook of them: eight lanes read one record, a chunk each.
 __device__ inline bool Scheduler::Pull(uint4 seen) {
   uint32_t asked = 1;
   if (!LooksAtRecord()) {
@@ -245,7 +264,9 @@ __device__ inline bool TakeFarChunk(const TaskColumn* column, uint32_t position,
   return true;
 }
 
-/// Takes those of the `asked` records that are complete into shared memory. Returns their number.
+/// Takes into shared memory those of the first `asked` records that are complete, up to the first one
+/// that is not. `chunk` is the chunk that this lane read: of record lane / 8, its chunk lane % 8.
+/// Returns the number of records taken.
 __device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
   const uint32_t position = head_ + lane_ / kNearChunks, part = lane_ % kNearChunks;
   const uint32_t first_word = __shfl_sync(kAllLanes, chunk.x, lane_ & ~(kNearChunks - 1));
@@ -312,13 +333,15 @@ __device__ inline uint32_t Scheduler::Follow(uint32_t row) {
   }
 }
 
-/// Whether the task has ended for which the task in `row` waits.
+/// Whether the task that the task in `row` waits for has ended.
 __device__ inline bool Scheduler::IsMet(uint32_t row) {
   const uint32_t* const left = LeftBefore(row);
   return left == nullptr || (LoadAcquire(left) & kCountMask) == 0;
 }
 
-/// Each lane looks after two rows. Tasks whose predecessors have ended become ready.
+/// Makes tasks ready whose predecessors have ended: those that the scheduler watches itself (kWaiting),
+/// and followers that could not be started and were left to the scheduler (MtbState::released). Each
+/// lane looks after two rows.
 __device__ inline void Scheduler::Promote() {
   if (!follows_ && !waits_) return;
   for (uint32_t half = 0; half < 2; ++half) {
@@ -369,9 +392,10 @@ __device__ inline bool Scheduler::NextTask() {
   return true;
 }
 
-/// If left_ is 0, finds warps that may be handed out now. Returns false where there are none. Blocks
-/// that need room get it in the order of their tasks. Where left_ is still 0 after true was returned,
-/// the caller calls again.
+/// If left_ is 0, finds warps that may be handed out now, and sets left_, row_, slot_ and next_ for
+/// them. Returns false where there are none. Blocks that need room get it in the order of their tasks.
+/// Where left_ is still 0 after true was returned, a task whose blocks need room has been made the
+/// roomy one, and the caller calls again.
 __device__ inline bool Scheduler::FindWork() {
   if (left_ != 0) return true;
   if (hurries_) return false;
@@ -398,7 +422,8 @@ __device__ inline bool Scheduler::FindWork() {
   return true;
 }
 
-/// Hands out all warps that can run, as far as there are executors and room.
+/// Hands out all warps that can run, as far as there are executors and room. Tells executors whether
+/// tasks wait for executors (MtbState::crowded): then they start no followers.
 __device__ inline void Scheduler::HandOut() {
   Promote();
   while (FindWork()) {
@@ -423,8 +448,8 @@ __device__ inline void Scheduler::SetBusy(bool busy) {
   if (lane_ == 0) atomicAdd(&params_.device->busy, busy ? 1u : ~0u);
 }
 
-/// Takes over what the device's words say, which the lane `lane` has read. Returns whether the kernel
-/// is to go on.
+/// Takes over what DeviceControl says, as the lane `lane` has read it. Returns false if the MasterKernel
+/// is leaving.
 __device__ inline bool Scheduler::Knows(const uint4& device, uint32_t lane) {
   awake_ = blockIdx.x < __shfl_sync(kAllLanes, device.x, lane);
   leaves_ = __shfl_sync(kAllLanes, device.y, lane) == params_.epoch;
@@ -432,9 +457,9 @@ __device__ inline bool Scheduler::Knows(const uint4& device, uint32_t lane) {
   return !leaves_;
 }
 
-/// Looks at the column and at what the host and the device say. Where more records are known to have
-/// come than the last look took, takes more of those first. Hands out what has come before anything
-/// else.
+/// Looks at the column and at what the device says and, if `hears`, at what the host says. Where more
+/// records are known to have come than the last look took, takes more of those instead, without a look.
+/// Of what has come it hands out all it can before it does anything else.
 __device__ inline void Scheduler::Turn(bool hears) {
   if (HasMore()) {
     if (Pull({tail_, 0, 0, 0})) return;

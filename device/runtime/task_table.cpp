@@ -1,3 +1,6 @@
+// Two ways lead into the columns. TryPutIn puts a task of a stream into the column that the caller names. TryPut puts
+// a task that waits for no other one into any column, and spreads tasks over the columns that are *awake*, that is,
+// from which the device pulls (HostControl::awake): those with numbers below awake_.
 #include "device/runtime/task_table.h"
 
 #include <emmintrin.h>
@@ -7,14 +10,14 @@
 namespace cupola::runtime {
 namespace {
 
-// Number of rows whose `done` words lie in one cache line. The table looks at them together, since the
-// device may just have written that line, and then each look costs a miss.
+// Number of rows whose `done` words lie in one cache line. FindRoom reads the words of one line together: the device
+// may write to that line between two calls, and then each call costs a cache miss.
 constexpr uint32_t kRowsOfALine = 64 / sizeof(uint32_t);
 
-// In a long burst a thread puts this many tasks into a column before it goes on to the next one, so
-// that the lines it uses of a column are in its caches. The number is larger where many columns are
-// awake: then more tasks are there than a few columns can start [measured:
-// docs/results/narrow-tasks.md].
+// A burst: the tasks that a thread puts in by TryPut without asking whether a task has run. In a long burst a thread
+// puts kRun tasks into a column before it goes on to the next one, so that the lines it uses of a column are in its
+// caches; or kLongRun where at least kManyColumns columns are awake: then more tasks are there than a few columns can
+// start [measured: docs/results/narrow-tasks.md].
 constexpr uint32_t kRun = 4, kLongRun = 16, kManyColumns = 32;
 
 // The first tasks of a burst, this many for each column that is awake, go to a column each. Otherwise
@@ -27,27 +30,29 @@ constexpr uint32_t kAhead = 2;
 // A column in which this many tasks wait has enough to do: more columns are woken.
 constexpr uint32_t kEnough = 16;
 
-// Where a thread puts its next task.
+// Where a thread puts its next task by TryPut. It serves all tables of the process.
 struct Cursor {
   uint32_t column;
   uint32_t run = 0;    // tasks that the thread has put into that column in a row
   uint32_t burst = 0;  // tasks put in since the thread last looked whether a task has run
 };
 
-// Threads begin at different columns, so that they do not meet in one.
+// The cursor of the calling thread. Threads begin at different columns, so that they do not meet in one.
 Cursor& ThisCursor() {
   static std::atomic<uint32_t> threads{0};
   thread_local Cursor cursor{.column = threads.fetch_add(1, std::memory_order_relaxed) * 7};
   return cursor;
 }
 
-// Whether the `done` word of a task's row says that the task has run. Before that the word holds the
-// sequence of the task before it in that row, or that of no task; any other value belongs to a later
-// task. This holds however often the 32 bits of the sequence have wrapped since.
+// Whether `done`, the word of a task's row, says that the task with this sequence has run. Before it has run, the word
+// holds the sequence of the task before it in that row, which is kTaskRows less, or of no task, up to kTaskRows less.
+// Any other value is that of this task or of a later one. The difference is taken modulo 2^32, so this holds however
+// often the 32 bits of the sequence have wrapped.
 bool HasCome(uint32_t done, uint64_t sequence) {
   return static_cast<uint32_t>(sequence) - done - 1 >= kTaskRows;
 }
 
+// A number for a table (TaskTable::number), from 1.
 uint32_t NextNumber() {
   static std::atomic<uint32_t> tables{0};
   return tables.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -97,6 +102,7 @@ TaskTable::TaskTable(const Memory& memory, uint64_t first)
 // Several threads may write the device's word in another order than they changed the count. A thread
 // that finds another count after its own write writes that one too, so the last value that is written
 // is the last count.
+// Writes HostControl::awake.
 void TaskTable::TellAwake() {
   for (uint32_t told = awake_.load();;) {
     __atomic_store_n(&memory_.control->awake, told, __ATOMIC_SEQ_CST);
@@ -111,7 +117,9 @@ uint32_t TaskTable::Done(uint32_t column, uint32_t row) const {
   return __atomic_load_n(&memory_.done[column * kTaskRows + row], __ATOMIC_ACQUIRE);
 }
 
-// Advances `limit` over rows whose tasks have run, up to the end of their cache line.
+// Advances `limit` over rows whose tasks have run, up to the end of their cache line. `limit` is kTaskRows positions
+// ahead of the oldest task that is not known to have run. Returns whether there is room for a task. The caller holds
+// the column's `taken`.
 bool TaskTable::FindRoom(uint32_t number, Column& column) const {
   const uint64_t end = (column.limit / kRowsOfALine + 1) * kRowsOfALine;
   while (column.limit != end &&
@@ -121,11 +129,13 @@ bool TaskTable::FindRoom(uint32_t number, Column& column) const {
   return column.limit != column.tail.load(std::memory_order_relaxed);
 }
 
-// The caller holds the column's `taken`.
+// Whether a row is free for the next task. The caller holds the column's `taken`.
 bool TaskTable::HasRoom(uint32_t number, Column& column) const {
   return column.limit != column.tail.load(std::memory_order_relaxed) || FindRoom(number, column);
 }
 
+// Writes the record of the next task and then the tail, and sets `*id`. The caller has found room, and holds the
+// column's `taken` (for the solo column: is the only thread that puts tasks into it).
 void TaskTable::Write(uint32_t number, Column& column, const TaskWords& words, TaskId* id) {
   const uint64_t position = column.tail.load(std::memory_order_relaxed);
   PrefetchToWrite(&memory_.columns[number].rows[(position + kAhead) % kTaskRows],
@@ -146,6 +156,8 @@ void TaskTable::NoteUsed(uint32_t column) {
   }
 }
 
+// Puts a task into a column, if no other thread is doing so and there is room. Once in kEnough tasks it looks whether
+// the task kEnough positions before has run; if not, the column has enough to do, and `*is_loaded` is set.
 bool TaskTable::TryPutNext(uint32_t number, const TaskWords& words, TaskId* id, bool* is_loaded) {
   Column& column = columns_[number];
   if (column.taken.exchange(true, std::memory_order_acquire)) return false;
@@ -202,6 +214,7 @@ void TaskTable::Copy(const TaskWords& words, const TaskId& id, TaskChunk* chunks
   WriteChunks(chunks, words.words, words.header.chunks, id.sequence);
 }
 
+// Doubles the number of columns that are awake. `awake` is that number as the caller saw it.
 void TaskTable::WakeMore(uint32_t awake) {
   if (awake < memory_.column_count) WakeColumn(std::min(2 * awake, memory_.column_count) - 1);
 }
@@ -238,6 +251,7 @@ bool TaskTable::Knows(const TaskId& id) const {
          id.sequence <= Tail(id.column);
 }
 
+// A thread that asks has put in what it wants for now: its next task begins a new burst.
 bool TaskTable::IsDone(const TaskId& id) const {
   ThisCursor().burst = 0;
   return HasCome(Done(id.column, (id.sequence - 1) % kTaskRows), id.sequence);

@@ -21,6 +21,12 @@
 // `const __restrict__` pointer, a texture or a surface: nothing orders such reads behind a task's
 // end.
 //
+// Words: the tasks lie in columns of 64 rows in host memory, the TaskTable; each block of the
+// MasterKernel (an MTB, of a scheduler warp and executor warps) pulls tasks from one column. A *solo*
+// task is a launch of its own, without the MasterKernel: a task that comes alone is one. A MasterKernel
+// leaves *in a hurry* when it ends without running the tasks that have not begun; these are *kept*
+// for the next MasterKernel.
+//
 // Any number of threads may use a TaskSystem at once, except for its destructor. Its functions return
 // an Error and never throw. Any of them may return kForked, and kDevice once CUDA has failed; the
 // comment of each function names only the other errors.
@@ -105,7 +111,7 @@ class TaskSystemOf {
   /// and until the MasterKernel has left. Where CUDA has failed it does not wait.
   ~TaskSystemOf() { Close(); }
 
-  /// The most threads of a block.
+  /// The most threads of a block: an MTB's threads without those of its scheduler warp.
   static constexpr uint32_t kThreads = MtbThreads(kRegisters) - 32;
 
   /// Puts a task in, and writes its id. Does not wait for the device unless the table is full. The
@@ -148,26 +154,28 @@ class TaskSystemOf {
   /// runs them. Errors: kTimedOut.
   Error LeaveNow();
 
-  /// What an error of this system means: with the limits, CUDA's words for kDevice, and for
-  /// kUnknownTask the last id that was not known.
+  /// What an error of this system means. The text has the limit that the error is about, CUDA's words
+  /// for kDevice, and for kUnknownTask the last id that was not known.
   std::string Describe(Error error) const;
 
-  /// Sets how long Wait, WaitAll and Leave, and Spawn while the table is full, wait before they give
-  /// up with kTimedOut. The tasks go on, and the program may wait for them again. 60 s by default.
+  /// Sets how long Wait, WaitAll, Leave and LeaveNow, and Spawn while the table is full, wait before
+  /// they give up with kTimedOut. The tasks go on, and the program may wait for them again. 60 s by
+  /// default.
   void set_time_limit(std::chrono::nanoseconds limit) { time_limit_ = limit; }
 
   /// The CUDA error because of which kDevice was returned.
   cudaError_t cuda_error() const { return cuda_error_; }
   /// Number of launches of the MasterKernel so far.
   uint32_t launches() const { return params_.epoch; }
-  /// Number of tasks so far that were launches of their own because no MasterKernel ran.
+  /// Number of solo tasks so far.
   uint32_t solo_launches() const { return solo_launches_; }
-  /// Number of columns that the MasterKernel pulls tasks from now.
+  /// Number of columns that the MasterKernel pulls tasks from now. The system wakes more columns as
+  /// tasks come, and lets all but one sleep when WaitAll has seen all tasks run.
   uint32_t awake() const { return table_ ? table_->awake() : 0; }
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr uint32_t kIdleNs = 125'000;              ///< idle time before it leaves
+  static constexpr uint32_t kIdleNs = 125'000;              ///< idle time before a MasterKernel leaves
   static constexpr std::chrono::microseconds kSoon{20};     ///< the longest wait of EndsSoon
   static constexpr std::chrono::milliseconds kAskEvery{1};  ///< between CUDA calls of Check
 
@@ -179,6 +187,7 @@ class TaskSystemOf {
   bool MayPutSolo() const;
   bool EndsSoon(const TaskId& id);
   void Close();
+  /// Whether this process is a fork of the one that opened this system.
   bool IsForked() const { return forks_ != internal::forks.load(std::memory_order_relaxed); }
   template <class Pack>
   Error Put(uint16_t body, uint32_t bytes, const TaskShape& shape, TaskId* id, const Pack& pack);
@@ -203,11 +212,11 @@ class TaskSystemOf {
   char* device_ = nullptr;              ///< one allocation of device memory
   cudaStream_t stream_ = nullptr;       ///< of the MasterKernel
   cudaStream_t solo_stream_ = nullptr;  ///< of tasks that are launches of their own
-  uint32_t columns_ = 0;
-  uint32_t solo_launches_ = 0;
+  uint32_t columns_ = 0;        ///< columns that MTBs pull from; the next one is for solo tasks
+  uint32_t solo_launches_ = 0;  ///< see solo_launches()
   /// SoloParams::blocks_ended of all solo launches, which run one at a time.
   uint32_t* solo_blocks_ended_ = nullptr;
-  TaskId last_solo_{};
+  TaskId last_solo_{};                  ///< the last solo task; sequence 0: there was none
   Clock::time_point last_solo_time_{};  ///< when last_solo_ was launched
   /// Sequence of the last solo task that did not end within kSoon; 0: there was none.
   std::atomic<uint64_t> slow_solo_{0};
@@ -217,8 +226,8 @@ class TaskSystemOf {
   std::atomic<Clock::duration> asked_{};  ///< time at which Check last asked CUDA
   std::atomic<cudaError_t> cuda_error_{cudaSuccess};
   std::atomic<std::chrono::nanoseconds> time_limit_{std::chrono::seconds(60)};
-  std::atomic<bool> is_open_{false};
-  std::atomic<bool> has_failed_{false};
+  std::atomic<bool> is_open_{false};     ///< Open has succeeded
+  std::atomic<bool> has_failed_{false};  ///< a CUDA call has failed; cuda_error_ says how
 };
 
 /// A TaskSystemOf with 32 registers a thread, so that most threads run at a time.

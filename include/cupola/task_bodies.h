@@ -1,5 +1,6 @@
 // The functions that are the bodies of a TaskSystem: how the arguments of each are packed into a
-// task's record, and the MasterKernel that calls them by number with the registers that they need.
+// task's record, and the two kernels that call them by number, their index in the list of
+// functions: the MasterKernel, and the kernel of solo tasks (tasks that are launches of their own).
 // cupola/task.h includes this header; programs use only Registers of it. For C++20 and nvcc.
 #pragma once
 
@@ -29,11 +30,14 @@ constexpr uint32_t MtbsOfAnSm(Registers registers) {
 namespace internal {
 
 /// Where each parameter of a function lies in the arguments of a record, and how they are packed.
+/// Only for functions that return nothing; `Function` is a pointer to the `__device__` function.
 template <auto Function>
 struct Body;
 
 template <class... Parameters, void (*Function)(Parameters...)>
 struct Body<Function> {
+  /// Offset of parameter `which` in bytes, each at a multiple of its alignment; for the number of
+  /// parameters, the bytes of all together.
   static constexpr uint32_t Offset(uint32_t which) {
     const uint32_t sizes[] = {0, sizeof(Parameters)...}, aligns[] = {1, alignof(Parameters)...};
     uint32_t at = 0;
@@ -80,6 +84,7 @@ struct BodyFacts {
   void (*pack)(char* to, void* const* from);
 };
 
+/// Whether two functions, perhaps of different types, are the same one.
 template <auto One, auto Other>
 constexpr bool IsSame() {
   if constexpr (std::is_same_v<decltype(One), decltype(Other)>) {
@@ -89,8 +94,10 @@ constexpr bool IsSame() {
   }
 }
 
+/// All bodies of a TaskSystem.
 template <auto... Functions>
 struct Bodies {
+  /// The number of a function among them; 0xffff if it is not one.
   template <auto Function>
   static constexpr uint16_t Index() {
     uint16_t index = 0;
@@ -99,12 +106,14 @@ struct Bodies {
   }
   static constexpr BodyFacts kFacts[] = {
       {Body<Functions>::kParameters, Body<Functions>::kBytes, &Body<Functions>::PackFrom}...};
+  /// Calls the function with the number `body`, for the calling thread.
   __device__ static void Run(uint32_t body, const char* arguments) {
     uint32_t index = 0;
     ((body == index++ ? Body<Functions>::Call(arguments) : void()), ...);
   }
 };
 
+/// The MasterKernel of these bodies. Its launch bounds are what limits the bodies' registers.
 template <Registers kRegisters, auto... Functions>
 __global__ void __launch_bounds__(MtbThreads(kRegisters), MtbsOfAnSm(kRegisters))
     MasterKernel(const __grid_constant__ runtime::MasterParams params) {

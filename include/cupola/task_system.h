@@ -1,11 +1,14 @@
 // The definitions of TaskSystemOf's functions. cupola/task.h includes this header behind its
-// declarations. Host code.
+// declarations, and defines the words solo, hurry and kept. Host code. Where a comment says that
+// the MasterKernel "runs" or "takes tasks", `running_` is not 0; the MasterKernel clears it when it
+// decides to leave, and may still run tasks for a while after that.
 #pragma once
 
 #include "cupola/task.h"
 
 namespace cupola::task {
 
+// Whether a CUDA call has failed. If so, all functions return kDevice from now on.
 template <Registers kRegisters, auto... Functions>
 bool TaskSystemOf<kRegisters, Functions...>::Failed(cudaError_t error) {
   if (error == cudaSuccess) return false;
@@ -14,7 +17,10 @@ bool TaskSystemOf<kRegisters, Functions...>::Failed(cudaError_t error) {
   return true;
 }
 
-// Allocates one block of host memory and one of device memory, and divides them.
+// Sets the system up at the first Spawn. Allocates one block of host memory and one of device
+// memory, and divides them. Host: the columns, the `done` words, and `words` bytes for HostControl
+// and, 64 bytes behind it, MasterState. Device: `words` bytes for DeviceControl and, in the middle,
+// the word of solo launches; then the heads and the kept tasks (MasterParams).
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::Open() {
   const std::lock_guard lock(mutex_);
@@ -75,8 +81,8 @@ Error TaskSystemOf<kRegisters, Functions...>::Open() {
 }
 
 // Launches the MasterKernel where none takes tasks. A MasterKernel that leaves clears `running_`
-// before it ends, so the next one is launched behind it. `task`: the task that was put in just now,
-// or null.
+// before it ends; the next one is launched into the same stream, so it begins when that one has
+// ended. `task`: the task that was put in just now, which travels with the launch, or null.
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::EnsureRunning(const runtime::TaskWords* task,
                                                             const TaskId& id) {
@@ -84,7 +90,7 @@ Error TaskSystemOf<kRegisters, Functions...>::EnsureRunning(const runtime::TaskW
   return *running_ != 0 ? Error::kNone : LaunchMaster(task, id);
 }
 
-// The caller holds mutex_.
+// Launches the MasterKernel under a new epoch, which is never 0. The caller holds mutex_.
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::LaunchMaster(const runtime::TaskWords* task,
                                                            const TaskId& id) {
@@ -102,7 +108,8 @@ Error TaskSystemOf<kRegisters, Functions...>::LaunchMaster(const runtime::TaskWo
   return Error::kNone;
 }
 
-// The caller holds mutex_. Solo launches share one stream, so they run one behind the other.
+// Launches a solo task, which has been put into the solo column. The caller holds mutex_. Solo
+// launches share one stream, so they run one behind the other.
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::LaunchSolo(const runtime::TaskWords& task,
                                                          const TaskId& id) {
@@ -122,8 +129,8 @@ Error TaskSystemOf<kRegisters, Functions...>::LaunchSolo(const runtime::TaskWord
 }
 
 // The caller holds mutex_. A task may be a launch of its own where, as far as is known, no
-// MasterKernel runs and none has work, the last solo task was launched some time ago, and it has
-// ended. Otherwise tasks come in a row, for which the MasterKernel pays.
+// MasterKernel runs and none has kept tasks, the last solo task was launched at least kIdleNs ago,
+// and it has ended. Otherwise tasks follow each other closely, and then the MasterKernel pays.
 template <Registers kRegisters, auto... Functions>
 bool TaskSystemOf<kRegisters, Functions...>::MayPutSolo() const {
   return *running_ == 0 && !may_have_kept_ &&
@@ -131,10 +138,11 @@ bool TaskSystemOf<kRegisters, Functions...>::MayPutSolo() const {
          (last_solo_.sequence == 0 || table_->IsDone(last_solo_));
 }
 
-// Makes a task a launch of its own where MayPutSolo allows it, or where it must be one because it
-// comes behind a solo task (`is_behind_solo`). A MasterKernel that has left may have missed the
-// last record of a column: in that case the next MasterKernel is launched too, behind this task's
-// launch.
+// Makes a task a solo task where MayPutSolo allows it, or where it must be one because it comes
+// behind a solo task that has not ended (`is_behind_solo`). Sets `*is_put` if it did. In the first
+// case it does not wait; in the second it waits for room in the solo column. A MasterKernel that
+// has left may have missed the last record of a column (TaskTable::LastHaveRun): then the next
+// MasterKernel is launched too, after this task's launch.
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::PutSolo(runtime::TaskWords* task, TaskId* id,
                                                       bool is_behind_solo, bool* is_put) {
@@ -159,8 +167,9 @@ Error TaskSystemOf<kRegisters, Functions...>::PutSolo(runtime::TaskWords* task, 
   return launched;
 }
 
-// Whether a solo task has run, or ends within kSoon. Solo tasks run in their order, so the function
-// does not wait for a task behind another one that was too slow.
+// Whether a solo task has run, or ends within kSoon, for which the function waits. Solo tasks run
+// in their order, so it does not wait for a task behind one that was too slow before and has not
+// ended.
 template <Registers kRegisters, auto... Functions>
 bool TaskSystemOf<kRegisters, Functions...>::EndsSoon(const TaskId& id) {
   const uint64_t slow = slow_solo_.load(std::memory_order_relaxed);
@@ -195,6 +204,11 @@ Error TaskSystemOf<kRegisters, Functions...>::SpawnBody(uint32_t body, const Tas
              [&](char* to) { facts.pack(to, arguments); });
 }
 
+// Puts a task in for Spawn and SpawnBody; `pack` writes its `bytes` bytes of arguments. A task
+// behind a solo task that does not end soon becomes a solo task. A task that comes while no
+// MasterKernel takes tasks may become one, unless the task that it waits for may still run in a
+// MasterKernel that leaves. Other tasks go into a column that an MTB pulls from: any column, or
+// that of the task `after`.
 template <Registers kRegisters, auto... Functions>
 template <class Pack>
 Error TaskSystemOf<kRegisters, Functions...>::Put(uint16_t body, uint32_t bytes,
@@ -222,7 +236,8 @@ Error TaskSystemOf<kRegisters, Functions...>::Put(uint16_t body, uint32_t bytes,
   pack(reinterpret_cast<char*>(task.words + sizeof task.header / 4));
   const bool is_after_solo = shape.after.sequence != 0 && table_->IsSolo(shape.after);
   const bool is_behind_solo = is_after_solo && !EndsSoon(shape.after);
-  // A MasterKernel that leaves, and has cleared `running_`, may still run the task `after`.
+  // Whether the task must come behind one that is not solo and has not ended: a MasterKernel that
+  // leaves, and has cleared `running_`, may still run that one.
   const auto is_behind_another = [&] {
     return shape.after.sequence != 0 && !is_after_solo && !table_->IsDone(shape.after);
   };
@@ -232,6 +247,7 @@ Error TaskSystemOf<kRegisters, Functions...>::Put(uint16_t body, uint32_t bytes,
     if (error != Error::kNone || is_put) return error;
   }
   const auto put = [&] {
+    // A solo task `after` has ended by now (EndsSoon), so nothing is left to wait for.
     if (shape.after.sequence == 0 || is_after_solo) return table_->TryPut(task, id);
     return table_->TryPutIn(shape.after.column, shape.after.sequence, &task, id);
   };
@@ -320,8 +336,9 @@ Error TaskSystemOf<kRegisters, Functions...>::WaitAll() {
   return error;
 }
 
-// Where `running_` still says, behind a fence, that the MasterKernel takes tasks, that one runs all
-// tasks that were put in before (docs/launches-as-tasks.md, "What the host may rely on").
+// Sets `*takes_all` to whether the MasterKernel runs all tasks that were put in before this call.
+// It does if `running_`, read after a fence, still says that it takes tasks
+// (docs/launches-as-tasks.md, "What the host may rely on").
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::AskToLeave(bool* takes_all) {
   const std::lock_guard lock(mutex_);
@@ -373,6 +390,7 @@ Error TaskSystemOf<kRegisters, Functions...>::LeaveNow() {
   return error;
 }
 
+// Records an id that a caller gave and that no task has, for Describe. Returns kUnknownTask.
 template <Registers kRegisters, auto... Functions>
 Error TaskSystemOf<kRegisters, Functions...>::Unknown(const TaskId& id) {
   const std::lock_guard lock(mutex_);
