@@ -42,7 +42,8 @@ struct PlanHeader {
   uint32_t names_offset;           ///< bytes
 };
 
-/// In which form a kernel is launched. All values but kAuto are for measurements (`cupola tune`).
+/// In which form a kernel's launches go out. All values but kAuto are for measurements: only
+/// `cupola tune` writes them, into plans for its own runs.
 enum class PlanMode : uint32_t {
   kAuto,     ///< the launch path decides by the predicted duration
   kPlain,    ///< always as the program launched it
@@ -50,7 +51,7 @@ enum class PlanMode : uint32_t {
 };
 
 enum PlanFlag : uint32_t {
-  kTuned = 1,         ///< `batch` and `overhead_percent` were measured
+  kTuned = 1,         ///< `batch` and `overhead_percent` were measured by `cupola tune`
   kUsesHistory = 2,   ///< cross-validation preferred the history of exact configurations
 };
 
@@ -67,9 +68,9 @@ struct PlanKernel {
   uint32_t name_offset;  ///< mangled name, NUL-terminated
   uint32_t flags;        ///< PlanFlag
   PlanMode mode;
-  uint32_t batch;           ///< L and the order of claims (profiles/claim_word.h); L >= 1
-  float overhead_percent;   ///< overhead of the preemptible variant with that L over a plain launch
-  uint32_t arguments;       ///< used entries of `argument`
+  uint32_t batch;           ///< claim word (profiles/claim_word.h): L >= 1, order of claims, ...
+  float overhead_percent;   ///< overhead of the variant with that claim word over a plain launch
+  uint32_t arguments;       ///< used entries of `argument`, which LaunchFeatures::integers follows
   uint64_t block_ns;        ///< approximate time of one block; 0 = not known
   uint64_t preemption_ns;   ///< mean cost of a preemption (FLEP section 4.2); 0 = not known
   KernelNeeds needs;
@@ -87,21 +88,22 @@ struct PlanModel {
   double intercept_ns;
   double spread;    ///< standard deviation of the relative error, cross-validated
   double floor_ns;  ///< no prediction is below this; > 0
-  double low[kVariables];   ///< least value of each variable in training
+  double low[kVariables];   ///< least value of each variable (models/features.h) in training
   double high[kVariables];  ///< largest value of each variable in training
 };
 
-/// coefficient * (product of the variables), or coefficient * max(0, product - knot).
+/// coefficient * (product of the variables) or, if `is_hinge` is not 0, coefficient * max(0,
+/// product - knot).
 struct PlanTerm {
   uint8_t variable[4];  ///< Variable; kOne where there are fewer than four
   uint32_t is_hinge;
   double coefficient;   ///< ns for each unit of the product
-  double knot;
+  double knot;          ///< in units of the product; below it a hinge is 0
 };
 
 /// The durations of one exact configuration.
 struct PlanConfiguration {
-  uint64_t number;  ///< ConfigurationOf
+  uint64_t number;  ///< ConfigurationOf (models/features.h), with the kernel's `arguments` integers
   float ns;         ///< median duration
   float spread;     ///< relative standard deviation
 };
@@ -136,12 +138,13 @@ class PlanView {
   const PlanHeader* header_ = nullptr;
 };
 
-/// The batch L for blocks of `block_ns` of a kernel that was not tuned: about 40 us of work for
-/// each claim, 1 to 64 blocks, from the table of claims measured on an H200 (docs/models.md).
+/// The batch L for blocks that take `block_ns` each, of a kernel that was not tuned: about 40 us of
+/// work for each claim, 1 to 64 blocks, from the table of claims measured on an H200
+/// (docs/models.md); 4 if `block_ns` is 0, that is, not known.
 uint32_t BatchFor(uint64_t block_ns) noexcept;
 
-/// Whether `batch` was found with blocks that take about as long as `block_ns`, within a factor of
-/// four. Where either time is not known they count as alike.
+/// Whether the kernel's `batch` was tuned, and with blocks that took about as long as `block_ns`,
+/// within a factor of four. Where either time is 0, that is, not known, they count as alike.
 bool IsTunedFor(const PlanKernel& kernel, uint64_t block_ns) noexcept;
 
 }  // namespace cupola::models

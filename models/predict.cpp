@@ -7,10 +7,11 @@ namespace cupola::models {
 namespace {
 
 constexpr double kMostNs = 1e15;   // eleven days; a larger prediction comes from a broken model
-// Part of the range seen in training by which a variable may lie outside of it without
-// extrapolation.
+// A variable may lie outside of the range seen in training by this part of that range before the
+// prediction counts as extrapolated.
 constexpr double kOutside = 0.1;
 
+// Whether a variable of the term lies further outside of that range.
 bool IsOutside(const PlanModel& model, const PlanTerm& term,
                const double (&variables)[kVariables]) {
   for (const uint8_t variable : term.variable) {
@@ -57,6 +58,7 @@ Prediction Predict(const PlanView& plan, const PlanKernel& kernel,
               false};
     }
   }
+  // PlanKernel has 1 + the index of a model; 0: none.
   const uint32_t model =
       launch.has_input_bytes && kernel.model_input != 0 ? kernel.model_input : kernel.model;
   if (model == 0) return {};

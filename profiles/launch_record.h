@@ -4,29 +4,31 @@
 // map it. Its parts, in this order and each aligned to a page, are:
 //   RecordsHeader | name bytes [kNameBytes] | LaunchRecord slots [kSlots]
 //                 | LaneRecord slots [kLanes][kLaneSlots]
-// Several threads of the process write. One consumer in another process reads, also after the
-// writer was killed. A writer never waits: when the ring is full the record is dropped and counted.
+// The threads of the process that launch are the writers (intercept/record/). One consumer in
+// another process, a `cupola` command, reads (profiles/launch_ring_reader.h), also after the
+// writing process was killed. A writer never waits: when the ring is full the record is dropped and
+// counted.
 //
 // Lanes. A thread that launches takes a lane for itself, if one is free, and gives it back when it
-// ends. Its plain launches go there. A lane has one writer, so its protocol needs no
-// read-modify-write and its slots stay in the writer's cache. The writer fills slot tail %
-// kLaneSlots and stores tail + 1 with release order. The reader loads tail (acquire), copies, and
-// stores head with release order. A full lane loses nothing: a record that does not go into the
-// lane, for whatever reason, goes to the ring. So a thread's launches come in order, except for
-// those that found the lane full.
+// ends. Those of its launches go there that fit a LaneRecord (see there). A lane has one writer, so
+// its protocol needs no read-modify-write and its slots stay in the writer's cache. The writer
+// fills slot tail % kLaneSlots and stores tail + 1 with release order. The reader loads tail
+// (acquire), copies, and stores head with release order. A full lane loses nothing: a record that
+// does not go into the lane, for whatever reason, goes to the ring. So a thread's launches come in
+// order, except for those that found the lane full.
 //
-// The ring. A writer loads `tail`. When tail - head >= kSlots it adds one to `dropped` and gives
-// up. Otherwise it claims ticket tail by compare-exchange (tail -> tail + 1), fills slot ticket %
-// kSlots and stores sequence = ticket + 1 with release order. The reader takes ticket t when slot t
-// % kSlots has sequence == t + 1 (acquire), copies it, and then stores head = t + 1 with release
-// order. A writer that was killed between claim and store leaves a hole, which the reader skips
-// once the process is gone.
+// The ring, that is, the LaunchRecord slots. Its *tickets* number the records in it from 0. A
+// writer loads `tail`. When tail - head >= kSlots it adds one to `dropped` and gives up. Otherwise
+// it claims ticket tail by compare-exchange (tail -> tail + 1), fills slot ticket % kSlots and
+// stores sequence = ticket + 1 with release order. The reader takes ticket t when slot t % kSlots
+// has sequence == t + 1 (acquire), copies it, and then stores head = t + 1 with release order. A
+// writer that was killed between claim and store leaves a hole, which the reader skips once the
+// process is gone.
 //
 // Device times. A launch is published when its call has returned, so that it survives however the
 // process ends. A launch that is timed has kFlagTimesFollow. A record of kDeviceTimes with its
 // ticket follows when the device is done with it, or when the writer gives up. None follows when
 // the process was killed before, or when the ring was full at that time.
-// killed before, or when the ring was full then.
 #pragma once
 
 #include <atomic>
@@ -36,10 +38,10 @@ namespace cupola {
 
 inline constexpr uint32_t kRecordsMagic = 0x4C505543;  // "CUPL"
 inline constexpr uint32_t kRecordsVersion = 3;
-inline constexpr uint64_t kNameBytes = 16u << 20;
-inline constexpr uint32_t kSlots = 1u << 16;
+inline constexpr uint64_t kNameBytes = 16u << 20;  ///< room for the names of kernels, in bytes
+inline constexpr uint32_t kSlots = 1u << 16;       ///< records in the ring
 inline constexpr uint32_t kLanes = 16;
-inline constexpr uint32_t kLaneSlots = 1u << 12;
+inline constexpr uint32_t kLaneSlots = 1u << 12;   ///< records in a lane
 
 /// What a record describes.
 enum class RecordKind : uint8_t {
@@ -69,7 +71,8 @@ enum LaunchFlag : uint16_t {
   kFlagDeviceTimed = 32,     ///< device_start_ns and device_end_ns are valid
   kFlagFailed = 64,          ///< the driver refused the launch: `result` is its CUresult
   kFlagTimesFollow = 128,    ///< a record of kDeviceTimes may follow
-  kFlagPreemptible = 256,    ///< the launch went out as its preemptible variant
+  kFlagPreemptible = 256,    ///< the launch went out as its preemptible or sliced variant; only
+                             ///< records in the ring say so, not those in lanes
 };
 
 /// One launch, in 128 bytes (two cache lines). Times are nanoseconds of CLOCK_MONOTONIC.
@@ -85,9 +88,9 @@ struct LaunchRecord {
   uint64_t context;                ///< CUcontext handle
   uint32_t name_offset;            ///< NUL-terminated kernel name in the name bytes; 0 = unknown
   uint32_t thread_id;              ///< gettid() of the caller
-  uint32_t grid[3];
-  uint32_t block[3];
-  uint32_t shared_bytes;           ///< dynamic shared memory
+  uint32_t grid[3];                ///< in blocks: x, y, z
+  uint32_t block[3];               ///< in threads: x, y, z
+  uint32_t shared_bytes;           ///< dynamic shared memory of a block
   uint32_t kernel_nodes;           ///< of kGraph: number of kernel nodes inside
   int32_t result;                  ///< CUresult
   uint16_t flags;                  ///< LaunchFlag
@@ -101,13 +104,13 @@ struct LaunchRecord {
 static_assert(sizeof(LaunchRecord) == 128);
 
 /// A kernel launch that the driver accepted, that was not captured and that has no device times, in
-/// one cache line.
+/// one cache line. Launches whose block or stream does not fit its narrower members go to the ring.
 struct alignas(64) LaneRecord {
   uint64_t call_start_ns;  ///< when the program called, CLOCK_MONOTONIC
   uint64_t context;        ///< CUcontext handle
   /// Host time in the driver's call, in ns, at most UINT32_MAX; 0 = not measured.
   uint32_t call_ns;
-  uint32_t stream;         ///< as in LaunchRecord
+  uint32_t stream;         ///< as in LaunchRecord, like the members below
   uint32_t name_offset;
   uint32_t thread_id;
   uint32_t grid[3];
@@ -127,7 +130,7 @@ struct Lane {
 };
 
 struct RecordsHeader {
-  uint32_t magic;
+  uint32_t magic;                       ///< kRecordsMagic; stored last: 0 = the file is not ready
   uint32_t version;
   uint32_t pid;
   uint32_t slots;                       ///< kSlots of the writer

@@ -12,7 +12,7 @@
 namespace cupola {
 namespace {
 
-// The layout of the file: three parts, each aligned to a page (4 KiB on x86-64).
+// The layout of the file: four parts, each aligned to a page (4 KiB on x86-64).
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t RoundUp(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 constexpr uint64_t kNamesOffset = RoundUp(sizeof(RecordsHeader));
@@ -130,6 +130,7 @@ Result<size_t> LaunchRingReader::Drain(WriterState writer,
   return count + *taken;
 }
 
+// Takes all records of a lane. Returns their number.
 Result<size_t> LaunchRingReader::DrainLane(uint32_t index,
                                            const std::function<void(const Launch&)>& sink) {
   Lane& lane = header_->lanes[index];
@@ -148,6 +149,9 @@ Result<size_t> LaunchRingReader::DrainLane(uint32_t index,
   return static_cast<size_t>(tail - head);
 }
 
+// Takes the records of the ring that lie between head and the tail as it is now. Behind them, if
+// the writer is gone, no device times follow any more: the launches that wait for theirs are handed
+// to `sink` untimed. Returns the number of launches handed to `sink`.
 Result<size_t> LaunchRingReader::DrainRing(WriterState writer,
                                            const std::function<void(const Launch&)>& sink) {
   uint64_t head = header_->head.load(std::memory_order_relaxed);  // only this reader writes it
@@ -174,11 +178,16 @@ Result<size_t> LaunchRingReader::DrainRing(WriterState writer,
   return count;
 }
 
+// Takes one record of the ring: a launch, which is handed to `sink` or waits in waiting_ for its
+// device times; or device times, with which the launch that waits for them is handed to `sink`.
+// Returns the number of launches handed over.
 size_t LaunchRingReader::Take(uint64_t ticket, const LaunchRecord& record,
                               const std::function<void(const Launch&)>& sink) {
   if (record.kind == RecordKind::kDeviceTimes) {
+    // The device times may belong to no launch here: it was handed on untimed, or its slot was a
+    // hole.
     const auto entry = waiting_.find(record.launch_ticket);
-    if (entry == waiting_.end()) return 0;  // it went untimed before, or its slot was a hole
+    if (entry == waiting_.end()) return 0;
     if ((record.flags & kFlagDeviceTimed) != 0) {
       entry->second.device_start_ns = record.device_start_ns;
       entry->second.device_end_ns = record.device_end_ns;
@@ -200,12 +209,14 @@ size_t LaunchRingReader::Take(uint64_t ticket, const LaunchRecord& record,
   return handed_on;
 }
 
+// Hands the launch that has waited longest for its device times to `sink`, untimed. Returns 1.
 size_t LaunchRingReader::HandOnOldest(const std::function<void(const Launch&)>& sink) {
   sink(waiting_.begin()->second);
   waiting_.erase(waiting_.begin());
   return 1;
 }
 
+// The name at an offset in the name bytes; empty for 0 (unknown) and for an offset outside of them.
 std::string_view LaunchRingReader::NameAt(uint32_t offset) const {
   if (offset == 0 || offset >= kNameBytes) return {};
   const char* name = reinterpret_cast<const char*>(base_ + kNamesOffset) + offset;

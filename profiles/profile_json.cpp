@@ -15,7 +15,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Reads values out of a document and keeps the first error.
+/// Reads values out of a document and keeps the first error. A value that cannot be read is 0 or
+/// empty, and reading goes on; the caller asks ok() at the end. `where` is the path of a value in
+/// the document, as "kernels[2].launches[0]", for messages.
 class Reader {
  public:
   explicit Reader(std::string file) : file_(std::move(file)) {}
@@ -39,6 +41,7 @@ class Reader {
     return found == object.end() ? nullptr : &*found;
   }
 
+  /// A whole number from 0 to the largest one that Number can hold.
   template <typename Number>
   Number Whole(const Json& value, const std::string& where) {
     if (!value.is_number_unsigned() ||
@@ -59,6 +62,7 @@ class Reader {
     return fallback.value_or(0);
   }
 
+  /// A whole number that may be below 0. This member and those of the next three must be there.
   int64_t Signed(const Json& object, const char* key, const std::string& where) {
     const Json* value = Find(object, key, where);
     if (value == nullptr) {
@@ -145,8 +149,8 @@ LaunchSample ReadLaunch(Reader& in, const Json& launch, const std::string& where
   return sample;
 }
 
-/// Reads a claim word from "batch", "in_grid_order", "one_worker_less" and "worker_eighths" of an
-/// object.
+/// Reads a claim word (claim_word.h) from "batch", which is L, "in_grid_order", "one_worker_less"
+/// and "worker_eighths" of an object.
 uint32_t ReadClaims(Reader& in, const Json& object, const std::string& where) {
   const auto batch = in.Whole<uint32_t>(object, "batch", where);
   if (batch == 0 || batch > kMostClaimBatch) {
@@ -167,6 +171,8 @@ uint32_t ReadClaims(Reader& in, const Json& object, const std::string& where) {
          (is_set("one_worker_less") ? kOneWorkerLess : 0);
 }
 
+/// Writes a claim word as ReadClaims reads it, with the overhead that was measured for it. Members
+/// that have their usual value are left out.
 void AddClaims(uint32_t word, double overhead_percent, Json* json) {
   (*json)["batch"] = ClaimBatch(word);
   if (IsInGridOrder(word)) (*json)["in_grid_order"] = true;
@@ -277,6 +283,8 @@ std::string List(const char* key, const Samples& samples, const Convert& convert
   return text + "]";
 }
 
+/// The text of a kernel. It is put together by hand around List, because the JSON library cannot
+/// write one launch a line. Bytes of a text that are no UTF-8 are replaced.
 std::string KernelToJson(const KernelKey& key, const KernelProfile& kernel) {
   const auto quoted = [](const std::string& text) {
     return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);

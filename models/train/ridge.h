@@ -30,7 +30,7 @@ RidgeFit FitRidge(const RidgeProblem& problem, double lambda);
 Eigen::VectorXd CrossPredict(const RidgeProblem& problem, double lambda,
                              const std::vector<int>& fold, int folds);
 
-/// prediction - target| / target of each row, where a prediction below `floor` counts as `floor`.
+/// |prediction - target| / target of each row, where a prediction below `floor` counts as `floor`.
 Eigen::VectorXd RelativeErrors(const Eigen::VectorXd& prediction, const Eigen::VectorXd& target,
                                double floor);
 

@@ -17,6 +17,7 @@ using Eigen::Index;
 using Eigen::MatrixXd;
 using Eigen::VectorXd;
 
+// The lambda with which candidate terms are compared (Stepwise).
 constexpr double kSelectionLambda = 1e-6;
 // The error with a new term, as a part of the error without it, must be below this.
 constexpr double kWorthATerm = 0.97;
@@ -26,17 +27,20 @@ constexpr double kSure = 3;
 constexpr double kGoodEnough = 2e-4;  // relative error below which no further term is looked for
 // No prediction is below this part of the least duration seen.
 constexpr double kFloorOfLeast = 0.25;
-constexpr size_t kMostInTriples = 6;       // variables that may form products of three
+constexpr size_t kMostInTriples = 6;  // the first so many varying variables form products of three
+// The folds of HeldOut, each of which is left out of a whole training. (Within a training,
+// TrainOptions::folds are for the choice of terms and lambda.)
 constexpr int kOuterFolds = 5;
 
-using Row = std::array<double, kVariables>;
+using Row = std::array<double, kVariables>;  // the variables of one sample (models/features.h)
 
 /// The samples as rows of variables, and their durations.
 struct Data {
   std::vector<Row> rows;
-  VectorXd target;
-  double floor = 1;
+  VectorXd target;   // the median duration of each sample, ns
+  double floor = 1;  // no prediction is below this, ns (kFloorOfLeast)
 
+  /// The rows for which `left_out` is false.
   Data Without(const std::vector<bool>& left_out) const {
     Data rest;
     std::vector<double> kept;
@@ -51,6 +55,7 @@ struct Data {
   }
 };
 
+/// The value of a term without its coefficient.
 double Value(const PlanTerm& term, const Row& row) {
   double product = 1;
   for (const uint8_t variable : term.variable) product *= row[variable];
@@ -65,6 +70,7 @@ VectorXd ColumnOf(const PlanTerm& term, const Data& data) {
   return column;
 }
 
+/// The regression with a column for each term. The weights 1 / duration^2 make errors relative.
 RidgeProblem ProblemOf(const std::vector<PlanTerm>& terms, const Data& data) {
   RidgeProblem problem;
   problem.columns.resize(static_cast<Index>(data.rows.size()), static_cast<Index>(terms.size()));
@@ -146,13 +152,14 @@ std::vector<PlanTerm> Hinges(const PlanTerm& product, const Data& data) {
 
 /// A set of terms with its lambda and its cross-validated error.
 struct Choice {
-  std::string form;
+  std::string form;  // TrainedModel::form
   std::vector<PlanTerm> terms;
   double lambda = 0;
   VectorXd errors;  // relative error of each row
 };
 
-/// Whether `with` is better than `without` by more than chance explains.
+/// Whether the errors `with` something are lower than those `without` it by as much as is asked for
+/// (kWorthATerm), and by more than chance explains (kSure).
 bool IsBetter(const VectorXd& with, const VectorXd& without) {
   const VectorXd gain = without - with;
   const double mean = gain.mean();
@@ -161,6 +168,7 @@ bool IsBetter(const VectorXd& with, const VectorXd& without) {
   return with.mean() < kWorthATerm * without.mean() && mean > kSure * std::sqrt(variance / n);
 }
 
+/// Chooses the terms and lambda for the data. It deals the rows to folds at random, by the seed.
 class Selection {
  public:
   Selection(const Data& data, const TrainOptions& options) : data_(data), options_(options) {
@@ -176,6 +184,7 @@ class Selection {
     }
   }
 
+  /// The best of the three forms: a richer form must be better than the one before (IsBetter).
   Choice Best() const {
     Choice best = Judge("constant", {});
     if (data_.rows.size() < 3) return best;
@@ -192,6 +201,7 @@ class Selection {
     if (IsBetter(candidate.errors, best->errors)) *best = std::move(candidate);
   }
 
+  /// Chooses lambda for a set of terms, and finds the set's cross-validated errors.
   Choice Judge(const char* form, const std::vector<PlanTerm>& terms) const {
     Choice choice{form, terms, 0, VectorXd::Zero(data_.target.size())};
     if (data_.rows.size() < 2) return choice;
@@ -208,7 +218,8 @@ class Selection {
                           data_.floor);
   }
 
-  /// Chooses terms one after the other: each time the term that lowers the error most.
+  /// Chooses terms one after the other: each time the term that lowers the error most, as long as
+  /// that is worth it (IsBetter). A product that was chosen adds its hinges to the candidates.
   std::vector<PlanTerm> Stepwise() const {
     std::vector<PlanTerm> chosen;
     std::vector<PlanTerm> pool = Products(data_);
@@ -245,7 +256,7 @@ class Selection {
 
   const Data& data_;
   const TrainOptions& options_;
-  std::vector<int> fold_;
+  std::vector<int> fold_;  // the fold of each row, from 0 to folds_ - 1
   int folds_ = 1;
 };
 
@@ -263,6 +274,7 @@ Data DataOf(const std::vector<TrainingSample>& samples, const TrainContext& cont
   return data;
 }
 
+/// Fits the chosen terms to all rows and fills `out`, except for what is said of errors.
 void FitChoice(const Choice& choice, const Data& data, TrainedModel* out) {
   const RidgeFit fit = FitRidge(ProblemOf(choice.terms, data), choice.lambda);
   out->form = choice.form;
@@ -283,6 +295,7 @@ void FitChoice(const Choice& choice, const Data& data, TrainedModel* out) {
   }
 }
 
+/// The prediction for a row, ns.
 double Apply(const TrainedModel& trained, const Row& row) {
   double ns = trained.model.intercept_ns;
   for (const PlanTerm& term : trained.terms) ns += term.coefficient * Value(term, row);
