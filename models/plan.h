@@ -42,8 +42,8 @@ struct PlanHeader {
   uint32_t names_offset;           ///< bytes
 };
 
-/// In which form a kernel's launches go out. All values but kAuto are for measurements: only
-/// `cupola tune` writes them, into plans for its own runs.
+/// In which form a kernel's launches go out. All values but kAuto are for measurements, in
+/// plans that `cupola tune` writes for its own runs.
 enum class PlanMode : uint32_t {
   kAuto,     ///< the launch path decides by the predicted duration
   kPlain,    ///< always as the program launched it

@@ -13,9 +13,9 @@
 //   claim             the blocks that a worker takes by one addition to ControlSlot::next
 //   range             a part of a claim, of consecutive blocks, that the worker runs without deciding
 //                     anything between them
-//   stop, yield line  the host asks a process to leave by its yield line in host memory. Few workers
-//                     read that line (a poll); who finds a request writes it into the word `stop` of
-//                     the physical launch, which all its workers read
+//   stop, yield line  other processes ask a process to leave by its yield line, in host memory. Few
+//                     workers read that line (a poll). One that finds a request writes it into the
+//                     word `stop` of the physical launch, which all its workers read
 //   guard             cuStreamWaitValue32(stream, slot.done, sequence, GEQ) behind the launch
 //
 // Rules
