@@ -65,10 +65,10 @@ enum BundleFlag : uint32_t {
 enum VariantFlag : uint32_t {
   kPreemptible = 1,         ///< there is a preemptible variant
   kSliced = 2,              ///< there is a sliced variant
-  kNotBitExact = 4,         ///< the preemptible variant's results may differ in their last bits: the
-                            ///< counts of its floating-point operations are not the original's and
-                            ///< the PTX leaves a choice of rounding, or nothing could be compared.
-                            ///< It is used only if the user asks for it (CUPOLA_INEXACT)
+  kNotBitExact = 4,         ///< results of the preemptible variant may differ in their last bits:
+                            ///< the counts of its floating-point operations are not the original's
+                            ///< and the PTX leaves a choice of rounding, or nothing could be
+                            ///< compared. It is used only if the user asks for it (CUPOLA_INEXACT)
   kMayWaitOnBlocks = 8,     ///< blocks may wait on others (ptx/waits.h): launch with batch 1 and
                             ///< kRunWhatIsClaimed; launch plain where the whole grid is resident at
                             ///< once, for it may be a hand-made grid barrier

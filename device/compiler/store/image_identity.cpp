@@ -55,8 +55,8 @@ struct Search {
 };
 
 // Called by dl_iterate_phdr for each loaded object, with a Search. Returns 1, which ends the
-// iteration, for the object that has the address in a part of a segment that comes from the file, not
-// in what is zeroed behind that part.
+// iteration, for the object that has the address in a part of a segment that comes from the file,
+// not in what is zeroed behind that part.
 int LookAtObject(dl_phdr_info* info, size_t, void* data) {
   Search& search = *static_cast<Search*>(data);
   for (int i = 0; i < info->dlpi_phnum && !search.found; ++i) {
