@@ -95,8 +95,8 @@ CUresult Allocate3D(const DriverCalls& calls, cudaPitchedPtr* out, cudaExtent ex
                                rows, 4);
 }
 
-// Fills a box with a byte. Makes a fill for each slice, because between two slices there may be rows
-// that are not part of the box.
+// Fills a box with a byte. Makes a fill for each slice, because between two slices there may be
+// rows that are not part of the box.
 CUresult Fill3D(const DriverCalls& calls, cudaPitchedPtr to, int value, cudaExtent extent,
                 bool is_async, cudaStream_t stream) {
   if (extent.width == 0 || extent.height == 0) return CUDA_SUCCESS;
