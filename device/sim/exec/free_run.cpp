@@ -12,7 +12,10 @@
 namespace cupola::sim {
 namespace {
 
-constexpr uint32_t kQuantum = 512;  // instructions that a warp executes in one turn
+// What a grid has started and ended (Run::next, running, fault) is guarded by mutex_. The blocks of an SM, and what
+// they use of it, belong to the SM's thread, which needs no lock to run them.
+
+constexpr uint32_t kQuantum = 512;  // warp instructions that a warp executes at most in one turn
 
 /// Names the calling thread. A thread must name only itself: naming another one opens a file in /proc/self/task. If
 /// such a file was opened, whoever waits for the process's end spins in the kernel (d_invalidate) until the last
@@ -76,7 +79,7 @@ std::shared_ptr<FreeRun::Run> FreeRun::TakeBlock(Sm& sm, uint64_t* block) {
   for (auto it = queue_.begin(); it != queue_.end(); ++it) {
     const std::shared_ptr<Run> run = *it;
     if (!Fits(config_, sm.used, run->needs)) {
-      // Grids behind a cooperative grid must not take the room for which its blocks wait.
+      // Grids behind a cooperative grid must not take the room for which its blocks wait: they must all be resident.
       if (run->cooperative) return nullptr;
       continue;
     }
@@ -118,12 +121,14 @@ bool FreeRun::Pass(Sm& sm) {
     for (auto& warp : block.warps) {
       if (warp->live == 0 || block.fault || resident.run->stopped.load(std::memory_order_relaxed))
         continue;
+      // While this thread waited at the gate, the program may have allocated or freed memory.
       if (config_.gate != nullptr && config_.gate->Pause()) warp->view->Refresh();
       warp->rested = false;
       if (StepWarp(*warp, kQuantum) == StepResult::kBlocked) continue;
       ran = true;
       busy |= !warp->rested;
     }
+    // Every live warp waits for threads of its own block, so no warp will ever go on.
     if (!ran && !block.fault && block.live_threads != 0 && !resident.run->stopped) {
       block.RaiseDeadlock();
     }
@@ -142,6 +147,7 @@ void FreeRun::Retire(Sm& sm) {
     bool last = false;
     {
       std::lock_guard lock(mutex_);
+      // The first fault of a grid ends it: its running blocks stop, and the others never start.
       if (resident.block->fault && !run->fault) {
         run->fault = std::move(resident.block->fault);
         run->stopped = true;
@@ -170,6 +176,7 @@ void FreeRun::Loop(Sm& sm) {
       config_.gate->Leave();
       is_inside = false;
     }
+    // Without a lock `waiting_` may be an old number. It only saves useless calls, and is read again in each round.
     if (sm.blocks.empty() || waiting_.load(std::memory_order_relaxed) != 0) {
       if (!Admit(sm, &view)) return;
     }
@@ -180,7 +187,7 @@ void FreeRun::Loop(Sm& sm) {
     view.Refresh();
     const bool busy = Pass(sm);
     Retire(sm);
-    if (!busy && !sm.blocks.empty()) sched_yield();
+    if (!busy && !sm.blocks.empty()) sched_yield();  // all warps only wait: let the others have the processor
   }
 }
 

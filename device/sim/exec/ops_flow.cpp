@@ -1,4 +1,7 @@
-// bra, brx.idx, call, ret, exit, trap [PTX ISA 9.7.12, 9.7.19].
+// bra, brx.idx, call, ret, exit, trap [PTX ISA 9.7.12, 9.7.19]. When a handler runs, the warp's
+// group_pc is already that of the next instruction. Where only some lanes of the group take another
+// way, the handler parks the group: all its lanes get that pc, then the handler changes the pc of
+// those lanes, and StepWarp chooses a group anew.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,6 +66,9 @@ bool DecodeBrx(Decoder& decoder) {
 
 // ---- calls ----
 
+// Copies an argument or a result of one lane from its slot on one side of a call to the slot on the
+// other side. A side's frame is a byte offset in warp.registers; its local is one in the lane's
+// local memory. A predicate is one bit of a word that all lanes share.
 void CopyArgument(Warp& warp, uint32_t lane, const ArgSlot& from, uint32_t from_frame,
                   uint32_t from_local, const ArgSlot& to, uint32_t to_frame, uint32_t to_local) {
   uint8_t* lane_memory = warp.local_memory.data() + size_t{lane} * warp.local_stride;
@@ -88,6 +94,7 @@ void CopyArgument(Warp& warp, uint32_t lane, const ArgSlot& from, uint32_t from_
   std::memcpy(target, source, bytes);
 }
 
+// Makes the lanes of `active`, which are in the group, enter a function.
 void CallFunction(Warp& warp, const Insn& in, uint32_t active, uint32_t callee_index) {
   const Program& program = *warp.block->program;
   const CallSite& site = program.call_sites[in.list];
@@ -134,6 +141,7 @@ void CallFunction(Warp& warp, const Insn& in, uint32_t active, uint32_t callee_i
     warp.merge_pc = kFullMask;  // no other lane is in this frame
     return;
   }
+  // EnterFrame above served only to make room for the callee's registers.
   warp.EnterFrame(old_frame, 0);
   warp.Park();
   ForLanes(active, [&](uint32_t lane) {
@@ -145,6 +153,7 @@ void CallFunction(Warp& warp, const Insn& in, uint32_t active, uint32_t callee_i
 
 void CallDirect(Warp& warp, const Insn& in, uint32_t active) {
   const CallSite& site = warp.block->program->call_sites[in.list];
+  // A call counts as a round of a loop. It does not end the turn itself: a backward branch does.
   if (warp.split && warp.patience > 1) --warp.patience;
   CallFunction(warp, in, active, static_cast<uint32_t>(site.function));
 }
@@ -158,7 +167,7 @@ void CallIndirect(Warp& warp, const Insn& in, uint32_t active) {
   ForLanes(active, [&](uint32_t lane) {
     if (target[lane] == target[first]) same |= 1u << lane;
   });
-  const uint64_t index = (target[first] - kCodeBase) / 16 - 1;
+  const uint64_t index = (target[first] - kCodeBase) / 16 - 1;  // see kCodeBase
   if (target[first] <= kCodeBase || index >= program.functions.size()) {
     warp.Raise(FaultKind::kIllegalInstruction, first,
                fmt::format("call of address {:#x}, which is no function", target[first]));
@@ -232,6 +241,7 @@ bool DecodeCall(Decoder& decoder) {
   return true;
 }
 
+// Each lane returns to its own caller. A lane without a caller is in the kernel itself, and ends.
 void Return(Warp& warp, const Insn&, uint32_t active) {
   const Program& program = *warp.block->program;
   warp.Park();

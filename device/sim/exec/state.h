@@ -1,6 +1,7 @@
 // The state of running blocks: plain data that one thread at a time owns and touches (an SM's
-// thread in free mode, the test's thread in stepped mode). It has no threads, locks or clocks of
-// its own; a warp advances only when StepWarp is called.
+// thread in free mode, free_run.h; the test's thread in stepped mode, stepped_run.h). It has no
+// threads, locks or clocks of its own; a warp advances only when StepWarp is called. The handlers
+// of instructions (ops_*.cpp) change it.
 #pragma once
 
 #include <array>
@@ -65,7 +66,8 @@ struct CallFrame {
   uint32_t alloca_top;  ///< the caller's Warp::alloca_top
 };
 
-/// The operands of a lane that waits at an instruction for other lanes of its warp.
+/// The operands of a lane that waits at an instruction for other lanes of its warp. What `a`, `b`,
+/// `c` and `wide` are depends on the instruction (ops_warp.cpp).
 struct SyncArrival {
   uint32_t mask = 0;  ///< the lanes that the instruction joins
   uint32_t a = 0;
@@ -92,18 +94,21 @@ struct Warp {
   uint32_t group_pc = 0;     ///< of its next instruction
   uint32_t group_frame = 0;  ///< as `frame`
   uint32_t group_local = 0;  ///< as `local`
-  uint32_t merge_pc = 0;     ///< when the group gets here or beyond, a group is chosen again
+  /// The lowest pc at which other ready lanes of the same frame wait. When the group gets there or
+  /// beyond, a group is chosen again, so that the lanes join.
+  uint32_t merge_pc = 0;
   bool choose = true;        ///< a group must be chosen before the next instruction
   bool split = false;        ///< lanes outside the group are ready too
   uint32_t patience = kPatience;  ///< backward branches left before another group gets its turn
-  /// Mask of the lanes whose turn it is; 0: the lowest pc runs first.
+  /// Mask of the lanes whose turn it is, because they had waited longest; 0: the usual order, in
+  /// which the deepest frame runs first, and in a frame the lowest pc.
   uint32_t favoured = 0;
   uint32_t allowed = kFullMask;   ///< mask of the lanes that may be chosen (stepped mode limits it)
 
   uint8_t* bases[2] = {nullptr, nullptr};  ///< the group's frame, and the pool of constants
-  const Insn* code = nullptr;
-  MemoryView* view = nullptr;
-  Observer* observer = nullptr;
+  const Insn* code = nullptr;              ///< Program::code, which a pc indexes
+  MemoryView* view = nullptr;              ///< belongs to the thread that runs the block
+  Observer* observer = nullptr;            ///< Machine::observer
   Windows windows;
 
   std::array<uint32_t, kLanes> pc{};
@@ -140,6 +145,7 @@ struct Warp {
   bool rested = false;
 
   // ---- operands ----
+  /// The 32 cells of a register of the group's frame, or of a constant (program.h).
   template <typename T>
   T* Row(Ref ref) {
     return reinterpret_cast<T*>(bases[ref >> 31] + (ref & ~kConstBit));
