@@ -30,7 +30,8 @@ struct Node {
   std::vector<Inner> inner;  // the step's other choices, in order
 };
 
-/// Follows the stack to its end, and then chooses actors that do not sleep.
+/// Gives the answers that the stack holds, which are the prefix of the last run that is kept.
+/// Behind it, chooses the first actor that does not sleep, and option 0 of everything else.
 class StackChooser final : public Chooser {
  public:
   explicit StackChooser(std::vector<Node>* stack) : stack_(stack) {}
@@ -56,6 +57,7 @@ class StackChooser final : public Chooser {
     const auto wanted = std::ranges::find_if(options, [&](Key key) {
       return known ? key == (*stack_)[depth_].chosen : !sleep_->contains(key);
     });
+    // If all actors sleep, any answer will do: Extend ends the run.
     return wanted == options.end() ? 0 : static_cast<uint32_t>(wanted - options.begin());
   }
 
@@ -63,10 +65,10 @@ class StackChooser final : public Chooser {
 
  private:
   std::vector<Node>* stack_;
-  size_t depth_ = 0;
-  const std::map<Key, Step>* sleep_ = nullptr;
-  size_t inner_ = 0;
-  std::vector<Node::Inner> fresh_;
+  size_t depth_ = 0;                            // number of the step, an index into the stack
+  const std::map<Key, Step>* sleep_ = nullptr;  // Node::sleep of a step that has no node yet
+  size_t inner_ = 0;                            // choices of the step so far, but for the actor
+  std::vector<Node::Inner> fresh_;              // these choices
 };
 
 class Search {
@@ -103,11 +105,13 @@ class Search {
   SearchResult result_;
 };
 
-/// Records the step that was just made. False when the run is to end here: an equivalent run was
-/// made before, or the scenario differs from run to run.
+/// Records the step that was just made, and makes `sleep` the actors that sleep behind it. False
+/// when the run is to end here: an equivalent run was made before, or the scenario differs from run
+/// to run.
 bool Search::Extend(SteppedDevice& device, size_t depth, std::map<Key, Step>* sleep) {
   const Step& step = device.last_step();
   ActorId chosen = step.actor;
+  // The step names the block that started; the actor's name has none (ActorId::block).
   if (chosen.kind == ActorKind::kBlockStart) chosen.block = 0;
   const Key key = chosen.Key();
   std::vector<Key> enabled;
@@ -155,7 +159,7 @@ void Search::RunOne() {
   while (going && !seen) {
     chooser_.BeginStep(depth, &sleep);
     if (device->steps() >= scenario_.config.max_steps || !device->Step()) {
-      end = device->Run();
+      end = device->Run();  // makes no further step; it only says how the run ended
       break;
     }
     seen = !Extend(*device, depth++, &sleep);
@@ -248,7 +252,9 @@ void Search::Reverse(size_t i, size_t j, const std::vector<size_t>& who,
   }
 }
 
-/// Prepares the stack for the next run. False when there is no further run.
+/// Prepares the stack for the next run: goes back to the last step at which something else is to be
+/// tried, first among the step's inner choices, then among its actors. False when there is no
+/// further run.
 bool Search::Backtrack() {
   while (!stack_.empty()) {
     Node& node = stack_.back();

@@ -67,7 +67,8 @@ ThreadId MemoryModel::AddThread(ThreadId parent, uint32_t block) {
   return id;
 }
 
-/// The thread's knowledge as it is now. What the thread does from here on is in a new epoch.
+/// The thread's knowledge as it is now, to be handed on. What the thread does from here on is in a
+/// new epoch, which that knowledge does not cover.
 MemoryModel::Snapshot MemoryModel::Release(ThreadId id) {
   Thread& thread = threads_[id];
   if (thread.known.epochs.size() <= id) thread.known.epochs.resize(id + 1);
@@ -109,6 +110,7 @@ void MemoryModel::Fence(ThreadId id, Order order, Scope scope) {
   for (size_t s = 0; s <= reach; ++s) thread.fenced[s] = head;
 }
 
+/// The narrowest scope that includes threads of both blocks.
 Scope MemoryModel::Between(uint32_t block_a, uint32_t block_b) const {
   if (block_a == kHostBlock || block_b == kHostBlock)
     return block_a == block_b ? Scope::kCta : Scope::kSys;
@@ -125,6 +127,7 @@ MemoryModel::Head MemoryModel::HeadOf(ThreadId id, Scope scope) {
   return {Release(id), threads_[id].block, scope, id, epoch};
 }
 
+/// The release patterns of which a strong write is the last part.
 std::vector<MemoryModel::Head> MemoryModel::HeadsOf(ThreadId id, const Access& access) {
   if (Releases(access.order)) return {HeadOf(id, access.scope)};
   // A releasing fence and a strong write behind it are a release pattern, of the narrower scope of
@@ -139,6 +142,9 @@ std::vector<MemoryModel::Head> MemoryModel::HeadsOf(ThreadId id, const Access& a
   return heads;
 }
 
+/// A strong read of a message takes over the knowledge of its release patterns whose scope includes
+/// the thread: at once if the read acquires, else at the thread's next acquiring fence of the
+/// needed scope.
 void MemoryModel::Acquire(Thread& thread, const Access& access, const Message& message) {
   for (const Head& head : message.heads) {
     const Scope needed = Between(head.block, thread.block);
@@ -153,6 +159,8 @@ void MemoryModel::Acquire(Thread& thread, const Access& access, const Message& m
   }
 }
 
+/// An agent here is a thread of the model that stands for the asynchronous copies of a GPU thread;
+/// it is not the agent of the glossary.
 ThreadId MemoryModel::Agent(ThreadId id) {
   if (threads_[id].agent == 0) {
     const ThreadId agent = AddThread(id, threads_[id].block);
@@ -174,6 +182,7 @@ void MemoryModel::WaitForCopies(ThreadId id, bool bulk, uint32_t pending) {
 
 // ---- races ----------------------------------------------------------------------------------
 
+/// Whether causality orders what the thread `before` does now behind the access `entry`.
 bool MemoryModel::Ordered(const Entry& entry, ThreadId before) const {
   if (entry.thread == before) return true;
   const auto& epochs = threads_[before].known.epochs;
@@ -201,6 +210,7 @@ void MemoryModel::Report(uint64_t address, const Entry& first, const Entry& seco
   races_.push_back(race);
 }
 
+/// Checks a new access to a word against the earlier ones, and keeps it for later ones.
 void MemoryModel::CheckWord(uint64_t word, Entry entry, bool same_value) {
   std::vector<Entry>& entries = words_[word];
   for (size_t i = 0; i < entries.size();) {
@@ -303,6 +313,9 @@ void MemoryModel::Append(Thread& thread, uint64_t address, History& history, uin
   if (config_.stale_reads) thread.known.newest[address] = number;
 }
 
+/// Returns whether the read got an older value, which is then in `value`. A weak read never does.
+/// It is looked at only where a strong access has made a history, to know which message the thread
+/// has seen.
 bool MemoryModel::ReadPiece(Thread& thread, const Access& access, uint8_t* value, bool latest) {
   const uint64_t address = reinterpret_cast<uint64_t>(access.at);
   const bool strong = access.order != Order::kWeak;
@@ -379,6 +392,8 @@ void MemoryModel::Update(ThreadId id, const Access& access, uint64_t site, const
           std::ranges::any_of(heads, [&](const Head& head) { return head.Covers(older); });
       if (!covered) heads.push_back(older);
     }
+    // More patterns would cost too much. A reader then knows less, so a race may be reported that
+    // is none.
     if (heads.size() > 64) heads.resize(64);
     Append(thread, address, *history, ValueAt(static_cast<const uint8_t*>(after) + at, piece.bytes),
            std::move(heads));

@@ -1,6 +1,7 @@
 // Runs a scenario many times and looks for a run that fails: by seeds, or through all interleavings
-// of a small scenario. Runs of a scenario may differ only in what the chooser decides. Everything
-// happens in the calling thread; each run makes a device of its own.
+// of a small scenario. Tests write scenarios and call the searches. Runs of a scenario may differ
+// only in what the chooser decides, so `start` must do the same in each. Everything happens in the
+// calling thread; each run makes a device of its own, which ends with the run.
 #pragma once
 
 #include <functional>
@@ -23,8 +24,8 @@ struct Scenario {
   std::function<std::string(SteppedDevice&)> watch;
   /// Gives the result of a run, for SearchResult::outcomes. May be empty.
   std::function<std::string(SteppedDevice&)> outcome;
-  bool races_are_failures = true;
-  bool same_value_races_are_failures = false;
+  bool races_are_failures = true;              ///< a data race ends the search
+  bool same_value_races_are_failures = false;  ///< so does one of two writes of one value
 };
 
 enum class Strategy : uint8_t {
@@ -34,17 +35,17 @@ enum class Strategy : uint8_t {
 
 struct Failure {
   std::string what;               ///< race, fault, deadlock, or what the scenario said
-  uint64_t seed = 0;              ///< that of SearchSeeds
+  uint64_t seed = 0;              ///< of the run, from SearchSeeds; else 0
   std::vector<uint32_t> choices;  ///< the run's answers, for ReplayChooser
-  std::vector<std::string> last_steps;  ///< descriptions
-  std::string ToString() const;
+  std::vector<std::string> last_steps;  ///< descriptions of the run's last 24 steps
+  std::string ToString() const;         ///< all of that, for a test's message
 };
 
 struct SearchResult {
   uint64_t runs = 0;
-  uint64_t steps = 0;
-  std::set<uint64_t> traces;       ///< hashes of the runs; equal runs count once
-  std::set<std::string> outcomes;  ///< of the runs that came to their end
+  uint64_t steps = 0;              ///< of all runs together
+  std::set<uint64_t> traces;       ///< SteppedDevice::trace_hash of the runs; equal runs count once
+  std::set<std::string> outcomes;  ///< Scenario::outcome of the runs that did not fail
   std::optional<Failure> failure;  ///< the first failure; the search stops there
   bool complete = false;           ///< of SearchAll: whether no interleaving was left out
 };
@@ -62,8 +63,9 @@ struct ExhaustiveOptions {
   bool reduce = true;
 };
 
-/// Searches all interleavings and all values that reads may return. It does not search through
-/// time: a kernel that reads a clock runs at one speed only. A thread that spins counts as waiting.
+/// Searches all interleavings and all values that reads may return. It does not vary time: each
+/// step takes SteppedConfig::step_ns, so a kernel that reads a clock runs at one speed only. A
+/// thread that spins counts as waiting until something that it read has changed.
 SearchResult SearchAll(const Scenario& scenario, const ExhaustiveOptions& options = {});
 
 /// Makes one run with the given chooser; *hash becomes the hash of its trace.
