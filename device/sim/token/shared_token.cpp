@@ -13,7 +13,7 @@
 namespace cupola::sim {
 namespace {
 
-constexpr int kLockTries = 5000;  // one each millisecond
+constexpr int kLockTries = 5000;  // tries to lock the file, one each millisecond
 
 /// A file descriptor that closes itself. It first unlocks the file, because a mapping would keep
 /// the lock.
@@ -33,12 +33,14 @@ Error SystemFailure(const std::string& path, const char* what) {
   return Failure(ErrorCode::kIo, path, std::string(what) + ": " + std::strerror(errno));
 }
 
+/// Reads the id of the machine's start. If it cannot be read, the id begins with '-'.
 void ReadBootId(char (&id)[40]) {
   std::memset(id, 0, sizeof(id));
   const Descriptor file{open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)};
   if (file.value < 0 || read(file.value, id, 36) != 36) std::memset(id, '-', 1);
 }
 
+/// Makes a mutex that threads of all processes may lock, and that a thread's death frees (robust).
 void InitMutex(pthread_mutex_t* mutex) {
   pthread_mutexattr_t attributes;
   pthread_mutexattr_init(&attributes);
@@ -95,6 +97,8 @@ Result<bool> Check(const std::string& path, const SharedToken& shared,
 }  // namespace
 
 Result<TokenMapping> TokenMapping::Open(const std::string& path) {
+  // The name may be that of anything. With O_NONBLOCK the call returns also for a FIFO, which
+  // CheckOwner then refuses.
   const Descriptor file{
       open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)};
   if (file.value < 0) return SystemFailure(path, "cannot be opened");

@@ -44,26 +44,33 @@ class Token final : private GateOwner {
   void OnDemand() override;
   void OnQuiet() override;
 
-  void Run();
+  void Run();  ///< what the token's thread does
   /// Waits for demand and takes turns until the token ends. False when the shared memory is not
   /// usable.
   bool TakeTurns(TokenQueue& queue);
+  /// Keeps the device, which this process has just got, until others want it and the slice is over,
+  /// then leaves the queue. `asked_ns`: when the device was asked for (CLOCK_MONOTONIC). False when
+  /// the shared memory is not usable.
   bool Hold(TokenQueue& queue, uint64_t asked_ns);
   bool AwaitDemandOfOthers(TokenQueue& queue, bool* has_waiters);
+  /// Returns at the deadline, or earlier when the device threads have nothing to do.
   void AwaitEndOfSlice(TokenQueue& queue, uint64_t deadline_ns);
+  /// Blocks until no device thread is inside the closed gate.
   void AwaitQuiet(TokenQueue& queue);
   void RunUnshared();
+  /// Says why on standard error, and opens the gate for good.
   void FailOpen(const std::string& why);
 
   const TokenOptions options_;
   Gate gate_;
-  std::atomic<bool> started_{false};
-  pthread_t thread_{};
+  std::atomic<bool> started_{false};     ///< the start of the thread has been tried
+  pthread_t thread_{};                   ///< the token's thread; valid where has_thread_ is true
   std::atomic<bool> has_thread_{false};
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false};        ///< the token ends: its thread must return
   std::optional<TokenMapping> mapping_;      ///< used by the token's thread only
   std::optional<TokenQueue> storage_;        ///< used by the token's thread only
   std::atomic<TokenQueue*> queue_{nullptr};  ///< for OnQuiet; set when storage_ has been set
+  // Members of TokenCounters.
   std::atomic<uint64_t> slices_{0}, handovers_{0}, waited_ns_{0}, held_ns_{0}, recoveries_{0},
       evictions_{0}, unshared_{0};
 };

@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <cstring>
 
+// token_queue.h says how the queue works, and what a node, its ticket, its turn and the head are. Except for Ring(),
+// all code here runs in the token's thread.
 namespace cupola::sim {
 namespace {
 
@@ -26,6 +28,7 @@ constexpr int kPatientLooks = 10;
 constexpr int kStillLooks = 3;                // looks in a row at which no thread has run since the last look
 constexpr uint64_t kStuckNs = 2'000'000'000;  // the lock is stuck after this time; it is held for microseconds
 
+/// The time of CLOCK_MONOTONIC in `ns` nanoseconds.
 timespec FromNow(uint64_t ns) {
   timespec at;
   clock_gettime(CLOCK_MONOTONIC, &at);
@@ -127,6 +130,7 @@ class TokenQueue::Guard {
   bool is_held_ = false;
 };
 
+/// The node of the entry just before that with `ticket`; kNone: that entry is the head.
 uint32_t TokenQueue::Predecessor(uint64_t ticket) const {
   uint32_t best = kNone;
   uint64_t largest = 0;
@@ -140,6 +144,7 @@ uint32_t TokenQueue::Predecessor(uint64_t ticket) const {
   return best;
 }
 
+/// Whether the node has no ticket and no entry waits for it (rule 5 of the header). The caller holds the lock.
 bool TokenQueue::IsFree(uint32_t node) const {
   if (shared_.tickets[node].load(std::memory_order_relaxed) != 0) return false;
   for (uint32_t other = 0; other < kNodes; ++other) {
@@ -203,7 +208,7 @@ TokenQueue::Outcome TokenQueue::Wait() {
       shared_.waits_for[mine] = before;
       if (before == kNone) return Outcome::kDone;
       ticket = shared_.tickets[before];
-      if (Predecessor(ticket) == kNone) RingNode(before);  // tells the one that has the device
+      if (Predecessor(ticket) == kNone) RingNode(before);  // tells the process that has the device that others wait
     }
     const Outcome outcome = WaitForTurn(before, ticket);
     if (outcome != Outcome::kDone) {
@@ -211,7 +216,7 @@ TokenQueue::Outcome TokenQueue::Wait() {
       return outcome;
     }
   }
-  if (Leave() == Outcome::kUnusable) return Outcome::kUnusable;
+  if (Leave() == Outcome::kUnusable) return Outcome::kUnusable;  // frees the node also after an eviction
   return Outcome::kLeft;
 }
 
