@@ -1,9 +1,9 @@
 // Decides what dlopen opens and where dlsym looks, so that a program that asks for the driver gets "the library":
 // libcupola/libcuda.so.1, which takes the driver's place (process/door.h). entry.S calls it, on the program's threads,
-// and then jumps to the next dlopen or dlsym with what is answered here. Before the program's
-// first dlopen or dlsym the door loads nothing, and runs only its one constructor, which makes one system call. It has
-// no thread-local memory. The object must load under any C library, musl's too: its undefined symbols are those that
-// all of them have, and the others are weak (tests/preload/library_test.py).
+// and then jumps to the next dlopen or dlsym with what is answered here. Before the program's first dlopen or dlsym the
+// door loads nothing, and runs only its one constructor, which makes one system call. It has no thread-local memory.
+// The object must load under any C library, musl's too: its undefined symbols are those that all of them have, and the
+// others are weak (tests/preload/library_test.py).
 #include "intercept/process/door.h"
 
 #include <cstddef>

@@ -15,9 +15,9 @@ namespace {
 
 constexpr int kDeepest = 64;  // levels of child graphs; a limit in case the driver answers nonsense
 
-// CUgraphExec -> the number of its kernel nodes in the low 32 bits, and the two bits below, which
-// stand for GraphNodes::may_hold and record_events. Counted once, at instantiation: the topology of
-// an executable graph and the kinds of its nodes never change.
+// CUgraphExec -> the number of its kernel nodes in the low 32 bits, with the bits kMayHold and
+// kRecordsEvents, which stand for GraphNodes::may_hold and record_events. Found out once, at
+// instantiation: the topology of an executable graph and the kinds of its nodes never change.
 HandleMap nodes_of;
 constexpr uint64_t kMayHold = uint64_t{1} << 62,
                    kRecordsEvents = uint64_t{1} << 61;

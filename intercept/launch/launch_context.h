@@ -2,9 +2,10 @@
 // status lines in mapped memory, the helper streams, and the two counters (`outstanding`, `scopes`)
 // that keep guarded launches and waiting calls apart (design: docs/preemption.md, "Waiting").
 // ContextFor makes it at the context's first launch; preempt/guarded_context.cpp makes its slots at
-// the first launch that may be preemptible. It is never freed: when its context ends, its state
-// becomes kDead, and it later serves another context of the same GPU. Members say which threads may
-// use them. Files that comments here name without a folder are in preempt/.
+// the first launch that may go out as a preemptible or sliced variant. It is never freed: when its
+// context ends, its state becomes kDead, and it later serves another context of the same GPU. Members
+// say which threads may use them. Files that comments here name without a folder are in launch/ or
+// preempt/.
 #pragma once
 
 #include <atomic>
@@ -75,8 +76,8 @@ struct LaunchContext {
   /// Plain launches since the last gate, by stream id modulo kGateCounts; see GateWhen::kDue.
   static constexpr uint32_t kGateCounts = 16;
   std::atomic<uint32_t> since_gate[kGateCounts] = {};
-  /// Tells whether a stream has got a gate since the gate was last closed (gates.cpp in launch/): the
-  /// value that BoardSlot::wake had when a stream of that id modulo kGateCounts got a closed gate.
+  /// Tells whether a stream has got a gate since the gate was last closed (gates.cpp): the value that
+  /// BoardSlot::wake had when a stream of that id modulo kGateCounts last got a closed gate.
   std::atomic<uint32_t> gated_at[kGateCounts] = {};
   /// The driver does not map the board's page, or has no stream waits.
   std::atomic<bool> gates_refused{false};
