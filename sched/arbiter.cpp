@@ -5,18 +5,19 @@
 namespace cupola::sched {
 namespace {
 
-// After this time a client that was asked to yield, and does not say that it has stopped, no longer counts as on the
-// GPU: its blocks are hardly that long; more likely its process was stopped by a signal. Until it answers, or comes
-// with other work, it is not waited for again: the next client would be charged this time for nothing.
+// After this time (ns) a client that was asked to yield, and does not say that it has stopped, no longer counts as on
+// the GPU: its blocks are hardly that long; more likely its process was stopped by a signal. Until it says that it has
+// stopped, or comes with another launch, the core does not wait for it again (Client::answers): the next client would
+// be charged this time for nothing.
 constexpr uint64_t kLongestDrainNs = 100'000'000;
 
-// A client that can be preempted and shares no context with the next one counts as off the GPU once it takes this many
-// times as long to leave as it says it does. Then it is probably waiting itself: the GPU has gone over to the next
-// client's context for a time slice, 2 ms on an H200. This says nothing of a client that stops at gates: what lies
-// between two gates may take any time.
+// While another client may run, one that can be preempted and shares no context counts as off the GPU once it takes
+// this many times its overhead_ns to leave (HasGivenWay). Then it is probably waiting itself: the GPU has gone over to
+// the other client's context for a time slice, 2 ms on an H200. This says nothing of a client that stops only at
+// gates: what lies between two gates may take any time.
 constexpr uint64_t kMostOfUsualDrain = 2;
 
-// While some client is leaving, the next review comes after this time, whether that client rings or not.
+// While some client is leaving, the next review comes after this time (ns), whether that client rings the bell or not.
 constexpr uint64_t kDrainReviewNs = 200'000;
 
 }  // namespace
@@ -24,7 +25,7 @@ constexpr uint64_t kDrainReviewNs = 200'000;
 ClientId Arbiter::Join(const ClientSettings& settings) {
   uint32_t index = 0;
   while (index < clients_.size() && clients_[index].used) ++index;
-  next_ = nullptr;  // clients_ may move its elements
+  next_ = nullptr;  // it points into clients_, whose elements may move; Decide finds it again
   if (index == clients_.size()) clients_.emplace_back();
   Client& client = clients_[index];
   client = Client{};
@@ -55,8 +56,9 @@ void Arbiter::Configure(ClientId id, const ClientSettings& settings) {
   Note(EventKind::kSettingsChanged, id);
 }
 
-// A least share is given by turns of kShareTurnNs: a client that has waited for the time that the others have between
-// two of its turns goes before them for one turn.
+// The bound is the client's latency bound, and the client then goes before all others for as long as the bound is. A
+// least share is given by turns of kShareTurnNs: a client that has waited for the time that the others have between two
+// of its turns goes before them for one turn. Where a client has both, the shorter wait counts.
 void Arbiter::SetBound(Client& client) {
   client.bound_ns = client.before_others_ns = client.settings.latency_bound_ns;
   const uint64_t share = std::min<uint64_t>(client.settings.least_share_percent, 100);
@@ -102,9 +104,9 @@ void Arbiter::Charge(Client& client, uint64_t elapsed_ns, uint64_t share_ns) {
   client.launch.foreseen_ns = is_foreseen ? client.launch.remaining_ns : 0;
 }
 
-// Returns the part of `elapsed_ns` that passed before the context of `client`, the only one that may run, was on the
-// GPU. If this time were charged, a turn of a given length after each switch would be worth less to the clients whose
-// turns are short.
+// Returns the part of `elapsed_ns` in which the GPU was still switching to the context of `client`, the only client
+// that has the GPU, and counts this part off what is left of the switch (arriving_ns_). If this time were charged,
+// clients whose turns are short would lose a larger part of them.
 uint64_t Arbiter::TakeSwitchTime(Client& client, uint64_t elapsed_ns) {
   if (client.view.shares_context) return 0;
   if (resident_ != client.view.id) {
@@ -119,9 +121,10 @@ uint64_t Arbiter::TakeSwitchTime(Client& client, uint64_t elapsed_ns) {
 void Arbiter::Advance(uint64_t now_ns) {
   const uint64_t elapsed = now_ns > now_ns_ ? now_ns - now_ns_ : 0;
   now_ns_ = std::max(now_ns_, now_ns);
-  // A client that is leaving still has the GPU, and the next one waits for it, although it may run. There are two
-  // exceptions: where the two share a context, the next one gets the SMs one by one as they are left; and a client that
-  // takes too long to leave has given way (HasGivenWay).
+  // A client that is leaving (`draining`) still has the GPU, and is charged. The client that was granted the GPU after
+  // it waits until it has left, although it may run. There are two exceptions: a client that shares a context leaves
+  // its SMs one by one, and others get them as they are left; and a client that takes too long to leave has given way
+  // (HasGivenWay). `exclusive`: a client that is leaving keeps the others off the GPU.
   const bool is_awaited = std::any_of(clients_.begin(), clients_.end(), [&](const Client& client) {
     return !client.draining && IsRunning(client);
   });
@@ -154,7 +157,7 @@ void Arbiter::BeginLaunch(Client& client, const Observation& observation) {
   client.launch = LaunchView{};
   client.launch.client = client.view.id;
   client.launch.sequence = observation.sequence;
-  client.launch.expected_ns = observation.remaining_ns;
+  client.launch.expected_ns = observation.remaining_ns;  // the whole launch remains
   client.launch.remaining_ns = observation.remaining_ns;
   client.launch.foreseen_ns = observation.remaining_ns;
   client.launch.arrived_ns = now_ns_;
@@ -220,7 +223,7 @@ uint64_t Arbiter::StarvesInNs(const Client& client) const {
 }
 
 // A launch that has waited for its client's bound, less what stopping the others takes, goes before all others. It does
-// so for at most as long as the bound: then the others are due again.
+// so until it has run for before_others_ns (see SetBound): then the others are due again.
 void Arbiter::NoteOverdue(Client& client) {
   if (client.bound_ns == 0) {
     client.overdue_left_ns = 0;
@@ -231,8 +234,8 @@ void Arbiter::NoteOverdue(Client& client) {
   client.launch.priority = client.overdue_left_ns != 0 ? kOverduePriority : client.view.priority;
 }
 
-/// Makes the next review come when a client's wait for its bound or its time before others is over, or when a client
-/// that is leaving may have left.
+/// Makes the next review come no later than when a client's wait for its bound or its time before all others is over,
+/// or when a client that is leaving may have left.
 void Arbiter::NoteReviewTimes() {
   for (const Client& client : clients_) {
     if (client.draining) review_ns_ = std::min(review_ns_, now_ns_ + kDrainReviewNs);
@@ -282,7 +285,8 @@ void Arbiter::TakeGrants() {
     client.partly_granted = grant != nullptr && grant->sm_bound != kKeepsAllSms;
     if (grant != nullptr) client.draining = false;
     if (client.active && had_gpu && grant == nullptr && client.view.stoppable()) {
-      // The client that runs now may have asked it to yield before this review, and it may have left already.
+      // The client that is granted the GPU now may have asked this one to yield before this review, by the standing
+      // decision, and this one may have left already.
       client.draining = !client.stopped && client.answers;
       client.draining_ns = 0;
       if (client.stopped) Note(EventKind::kPreempted, client.view.id);
@@ -290,6 +294,7 @@ void Arbiter::TakeGrants() {
   }
 }
 
+// A client that was granted only some SMs counts as waiting: it may be the next to get all of them.
 void Arbiter::FindNext() {
   next_ = nullptr;
   for (const Client& client : clients_) {
@@ -329,7 +334,7 @@ std::optional<Arbiter::TakerKind> Arbiter::TakerKindOf(ClientId requester) const
   const Client& asks = clients_[requester.value()];
   if (asks.view.paused || (asks.active && asks.partly_granted)) return std::nullopt;
   const bool waits = asks.active && !asks.launch.granted;
-  // Of a client that waits only the priority counts, see MayTake below.
+  // MayTake below lets a client that waits stop only clients of lower priority, so its predictions do not matter.
   return TakerKind{asks.view.priority, waits ? 0 : asks.view.typical_ns, waits,
                    asks.active && asks.launch.granted};
 }
@@ -338,8 +343,9 @@ bool Arbiter::MayTake(const TakerKind& requester, ClientId victim) const {
   const Client& yields = clients_[victim.value()];
   if (!yields.view.stoppable()) return false;
   if (requester.waits && IsGranted(victim)) return false;
-  // Each of two clients that wait may have more left than the other says of itself. If each could stop the other, the
-  // two would hold one another for good where no daemon reviews any more.
+  // Here the requester waits and the victim does not run. Within one priority the policy compares predictions, and of
+  // two clients that wait each may have a reason to stop the other by them. If each asked the other to yield and the
+  // daemon died, so that no review took a request back, neither would ever run.
   if (requester.waits && requester.priority <= yields.view.priority) return false;
   if (requester.runs && yields.launch.granted) return false;
   ClientView view;

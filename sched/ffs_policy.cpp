@@ -7,10 +7,11 @@
 namespace cupola::sched {
 namespace {
 
-// A debt is at most this many turns of its client, so that a kernel that could not be stopped for
-// long does not shut its process out for as long.
+// A debt (FfsPolicy::Account) is at most this many turns of its client. Otherwise a client whose
+// kernel could not be stopped for long would be shut out for as long afterwards.
 constexpr int64_t kMostTurnsOwed = 4;
 
+/// Whether a client other than `holder`, the client whose turn it is, wants the GPU.
 bool OthersWait(const Snapshot& snapshot, ClientId holder) {
   return std::any_of(snapshot.launches.begin(), snapshot.launches.end(),
                      [&](const LaunchView& launch) { return launch.client != holder; });
@@ -39,11 +40,12 @@ FfsPolicy::Epoch FfsPolicy::EpochOf(const Snapshot& snapshot, bool all_clients_w
     for (const ClientView& client : snapshot.clients) least = std::min(least, client.weight);
   }
   if (snapshot.clients.empty() && weights == 0) least = 1;
-  // The part of a round that a client of the least weight has.
+  // The part of a round that a client of the least weight has. With it the rule of PolicyOptions,
+  // sum(O_i) / (T * sum(w_i)) < max_overhead with w_i = W_i / W_least, is T > bound.
   const double part = weights > 0 ? least / weights : 1;
   const double bound = weights > 0 ? overhead * part / options_.max_overhead : 0;
   const auto longest = static_cast<double>(kLongestTurnNs);
-  // T stays "below" the bound: it is one more than where the two would be equal.
+  // The overhead is to stay below max_overhead, not to reach it: this T is 1 ns above `bound`.
   const uint64_t by_bound = static_cast<uint64_t>(std::floor(std::min(bound, longest))) + 1;
   const auto by_epoch = static_cast<uint64_t>(part * static_cast<double>(options_.epoch_ns));
   return {.unit_ns = std::max(by_bound, std::min(options_.quantum_ns, by_epoch)),
@@ -51,13 +53,19 @@ FfsPolicy::Epoch FfsPolicy::EpochOf(const Snapshot& snapshot, bool all_clients_w
           .quantum_ns = options_.quantum_ns};
 }
 
+/// Whether the turn of the holder goes on. If so, fills in the decision: the holder's grant, or no
+/// grant while the holder has no work and its grace period lasts. A turn has no end while nobody
+/// else wants the GPU. Once somebody does, newcomers are held too, because nobody may take the
+/// turn.
 bool FfsPolicy::KeepsTurn(const Snapshot& snapshot, Decision& decision) {
   const ClientView* client = snapshot.FindClient(holder_);
   if (!has_holder_ || client == nullptr || client->paused) return false;
   const LaunchView* launch = snapshot.FindLaunch(holder_);
   const bool others = OthersWait(snapshot, holder_);
   const auto used = static_cast<int64_t>(client->ran_ns - turn_start_ran_ns_);
-  if (others && !contended_) {  // T differs once there are others to share with
+  if (others && !contended_) {
+    // The first other client of this turn. A holder that has used its turn up alone owes nothing,
+    // so the turn counts as contended only if some of it is left. With more clients T is another.
     contended_ = used < allowance_ns_;
     allowance_ns_ = static_cast<int64_t>(Turn(*client, EpochOf(snapshot))) - turn_debt_ns_;
   }
@@ -86,11 +94,14 @@ void FfsPolicy::EndTurn(const Snapshot& snapshot) {
     return;
   }
   const auto used = static_cast<int64_t>(client->ran_ns - turn_start_ran_ns_);
-  // Time that no other client wanted is no debt.
+  // The allowance already was the turn less the earlier debt, so what was used beyond it is all
+  // that is owed now. Time that no other client wanted is no debt.
   accounts_[holder_] = {contended_ ? std::max<int64_t>(used - allowance_ns_, 0) : 0,
                         client->ran_ns};
 }
 
+// Adds the GPU time that the client has had since the account was last settled. It was not the
+// client's turn then: it had not left the GPU yet, or cannot be stopped.
 void FfsPolicy::Settle(const ClientView& client, Account& account, int64_t turn_ns) const {
   account.debt_ns += static_cast<int64_t>(client.ran_ns - account.settled_ran_ns);
   account.debt_ns = std::min(account.debt_ns, turn_ns * kMostTurnsOwed);
@@ -99,9 +110,11 @@ void FfsPolicy::Settle(const ClientView& client, Account& account, int64_t turn_
 
 const LaunchView* FfsPolicy::Next(const Snapshot& snapshot) {
   if (snapshot.launches.empty()) return nullptr;
-  // A client that owes more than half a turn sits this round out and has a longer turn later,
-  // because a turn of next to nothing would be all overhead. Each pass over the launches pays off
-  // one turn of each debt, so the loop ends.
+  // A client that owes more than half a turn sits this round out, which pays off one turn, because
+  // what is left of such a turn would be mostly overhead. If it owed less than the whole turn, the
+  // debt is then negative and makes its next turn longer, up to one and a half turns. Each pass
+  // over the launches pays off one turn of each debt, so the loop ends. A client that is alone owes
+  // nobody.
   const Epoch epoch = EpochOf(snapshot);
   size_t at = 0;
   while (at < snapshot.launches.size() && snapshot.launches[at].client <= holder_) ++at;
@@ -153,10 +166,10 @@ uint64_t FfsPolicy::WaitBound(const Snapshot& snapshot, const ClientView& client
   for (const ClientView& other : snapshot.clients) {
     if (other.id == client.id) continue;
     const LaunchView* launch = snapshot.FindLaunch(other.id);
-    bound += Turn(other, epoch) * 3 / 2 + options_.idle_grace_ns;
+    bound += Turn(other, epoch) * 3 / 2 + options_.idle_grace_ns;  // the longest turn, see Next()
     bound += launch != nullptr ? launch->overhead_ns : 0;
   }
-  // The client sits out the turns that it owes.
+  // The client sits out the turns that it owes, and the others then have their turns once more.
   const auto account = accounts_.find(client.id);
   if (account == accounts_.end() || (has_holder_ && holder_ == client.id)) return bound;
   const auto owed = static_cast<uint64_t>(std::max<int64_t>(

@@ -1,6 +1,7 @@
-// What a policy sees and what it answers: plain values without clock, thread or I/O. Times are nanoseconds on the clock
-// of the Arbiter's caller. The unit of scheduling is the process ("client"); the policy sees the launch at each
-// client's head. FLEP sections 5.1 and 5.2.
+// What a policy sees and what it answers: plain values without clock, thread or I/O. The Arbiter makes the Snapshot at
+// each review and hands it to the policy. Times are nanoseconds on the clock of the Arbiter's caller. The unit of
+// scheduling is the process ("client"). A client has at most one "launch" here: all that it wants the GPU for from the
+// beginning of its demand to the end, which is a burst of any number of kernel launches. FLEP sections 5.1 and 5.2.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@
 namespace cupola::sched {
 
 struct ClientTag;
-/// Names a process that may use the GPU. Numbers are used again after their process has left.
+/// Names a process that may use the GPU. The Arbiter gives the lowest free number, so that a number is used again after
+/// its process has left.
 using ClientId = StrongId<ClientTag>;
 
 /// As a time: never; as a bound: none.
@@ -28,45 +30,58 @@ struct ClientView {
   int32_t priority = 0;      ///< higher runs first
   uint32_t weight = 1;       ///< share under FFS, >= 1
   bool paused = false;
-  bool can_preempt = false;  ///< it can stop running kernels at block boundaries
-  bool can_gate = false;     ///< it can stop between kernels
+  bool can_preempt = false;  ///< it can stop running kernels at block boundaries; false while it may not be asked
+  bool can_gate = false;     ///< it can stop between kernels; false while it may not be asked
   bool shares_context = false;      ///< MPS: kernels of several such clients can run side by side
-  uint64_t latency_bound_ns = 0;    ///< the longest that it is meant to wait; 0 = none
-  uint64_t typical_ns = 0;          ///< mean of the predictions of its launches so far; 0 = none yet
-  uint64_t ran_ns = 0;              ///< GPU time that it has had
+  /// The longest time without the GPU after which it is to go before all others: its latency bound, or the wait that
+  /// gives it its least share, whichever is shorter; 0 = it has neither.
+  uint64_t latency_bound_ns = 0;
+  /// Moving mean of the predictions with which its launches began; the newest one counts for an eighth. 0 = none yet.
+  uint64_t typical_ns = 0;
+  /// GPU time that it has had, without the switches of contexts. Clients that run side by side have equal parts of the
+  /// time.
+  uint64_t ran_ns = 0;
 
   /// Whether the client can yield when it is asked to.
   bool stoppable() const { return can_preempt || can_gate; }
 };
 
-/// The launch at the head of a client that wants the GPU, with FLEP's triplet (FLEP section 5.1).
+/// The launch of a client that wants the GPU, with FLEP's triplet T_e, T_w, T_r (FLEP section 5.1). Predictions are the
+/// client's own.
 struct LaunchView {
   ClientId client;
-  uint64_t sequence = 0;      ///< tells the launches of one client apart
+  uint64_t sequence = 0;      ///< tells the launches of one client apart; the number of the demand
   int32_t priority = 0;       ///< the client's, or kOverduePriority
-  uint64_t expected_ns = 0;   ///< T_e: predicted duration, never changed
-  uint64_t waited_ns = 0;     ///< T_w: time for which it was active and did not run
-  uint64_t remaining_ns = 0;  ///< T_r: predicted time that it still needs
-  /// What is left of the launch's own prediction; 0 where it has none or has outlived it. Among launches of one
-  /// priority this is the only reason to stop one for another: each of many equal launches outlives its prediction
-  /// while it waits for processors and context switches, and by remaining_ns they would stop one another in turn.
+  uint64_t expected_ns = 0;   ///< T_e: predicted duration as the client said it at the beginning; never changed
+  uint64_t waited_ns = 0;     ///< T_w: time for which the client wanted the GPU and did not have it
+  /// T_r: predicted time that it still needs. While the client's latest prediction lasts, this is what is left of that
+  /// prediction. A launch that has outlived the prediction is expected to need as long again as it is over.
+  uint64_t remaining_ns = 0;
+  /// What is left of the client's latest prediction; 0 where the client made none or the launch has outlived it. Among
+  /// launches of one priority this is the only prediction by which one is stopped for another: each of many equal
+  /// launches outlives its prediction while it waits for processors and context switches, and by remaining_ns they
+  /// would stop one another in turn.
   uint64_t foreseen_ns = 0;
-  uint64_t arrived_ns = 0;
-  uint64_t overhead_ns = 0;   ///< predicted cost of preempting it
+  uint64_t arrived_ns = 0;    ///< time of the review that first saw it
+  /// Predicted cost of preempting it: the time that the client takes to leave and, where it shares no context, the
+  /// switch to another one. The configured cost where the client knows none.
+  uint64_t overhead_ns = 0;
   uint32_t sms = kWholeGpu;   ///< SMs that it needs
-  bool granted = false;       ///< the last decision granted it all SMs
+  bool granted = false;       ///< the last decision granted it all SMs; false also where it was granted some of them
 };
 
-/// The priority of a launch that has waited for its client's latency bound. It goes before all others.
+/// The priority of a launch that goes before all others, because its client has waited for its
+/// ClientView::latency_bound_ns.
 inline constexpr int32_t kOverduePriority = std::numeric_limits<int32_t>::max();
 
 /// The state of one GPU. `launches` holds the launches that may be chosen, so not those of paused clients. Launches of
-/// clients that cannot be stopped are among them, and run whether they are chosen or not.
+/// clients that cannot be stopped are among them, and run whether they are chosen or not. The spans lie in the Arbiter
+/// and are valid until it builds the next snapshot (Arbiter::Decide).
 struct Snapshot {
   uint64_t now_ns = 0;
   uint32_t sms = 0;  ///< SMs of the GPU; 0 = unknown
   std::span<const ClientView> clients;
-  std::span<const LaunchView> launches;  ///< in the order of clients
+  std::span<const LaunchView> launches;  ///< in the order of `clients`, which is that of their numbers
   /// By ClientId: 1 + the client's index in `clients`; 0 = none.
   std::span<const uint32_t> client_places;
   /// By ClientId: 1 + the index of the client's launch in `launches`; 0 = none.
@@ -76,16 +91,18 @@ struct Snapshot {
   const LaunchView* FindLaunch(ClientId id) const;
 };
 
+/// What has happened since the last decision. The snapshot already shows the outcome. A policy that takes over from
+/// another one first gets kJoined for each client and kArrived for each launch.
 enum class EventKind : uint8_t {
-  kArrived,          ///< the client wants the GPU
-  kPreempted,        ///< the client's launch has left the GPU unfinished
-  kFinished,         ///< the client has nothing left to run
+  kArrived,          ///< the client wants the GPU: a new launch
+  kPreempted,        ///< the client was stopped, and its launch has left the GPU unfinished
+  kFinished,         ///< the client's launch has ended; a kArrived follows where the client has another one already
   kJoined,
-  kLeft,             ///< the client's process is gone
-  kSettingsChanged,  ///< priority, weight or latency bound
-  kPaused,
-  kResumed,
-  kTick,             ///< the review time of the last decision has come
+  kLeft,             ///< the client has left or its process has ended
+  kSettingsChanged,  ///< the client's settings were applied, at its join or because they may have changed
+  kPaused,           ///< the operator has paused the client (`cupola ctl pause`)
+  kResumed,          ///< the operator has ended the pause
+  kTick,             ///< nothing of the above, as when only the review time of the last decision has come
 };
 
 struct Event {
@@ -93,9 +110,10 @@ struct Event {
   ClientId client;
 };
 
+/// The form in which a launch may run; kAny leaves the choice to the client.
 enum class Variant : uint8_t { kAny, kOriginal, kPreemptible, kSliced };
 
-/// One launch that may run, and how. The variant and the number of workers are not carried out yet.
+/// One launch that may run, and how. The Arbiter does not carry out the variant and the number of workers yet.
 struct Grant {
   ClientId client;
   uint64_t sequence = 0;
@@ -108,7 +126,8 @@ struct Grant {
 struct Decision {
   std::vector<Grant> grants;
   uint64_t review_ns = kNever;   ///< when the policy wants a kTick at the latest
-  bool hold_newcomers = false;   ///< clients without work are to wait when they get some
+  /// Clients without work that can be stopped are asked to yield now, so that they wait when they get work.
+  bool hold_newcomers = false;
 
   bool Grants(ClientId id) const;
 };
