@@ -20,6 +20,7 @@
 namespace cupola::sched {
 namespace {
 
+// Poll looks for a daemon no more often than this, and waits for an answer no longer than kRejoinTimeoutMs.
 constexpr uint64_t kRetryNs = 1'000'000'000;
 constexpr uint32_t kRejoinTimeoutMs = 50;
 
@@ -31,7 +32,7 @@ void Copy(char (&to)[N], const char* from) {
   if (length != 0) std::memcpy(to, from, length);
 }
 
-/// A time on CLOCK_MONOTONIC by which the exchange must be over.
+/// The time on CLOCK_MONOTONIC by which an exchange with the daemon must be over.
 class Deadline {
  public:
   explicit Deadline(uint32_t timeout_ms) : end_(BoardClockNs() + uint64_t{timeout_ms} * 1'000'000) {}
@@ -44,7 +45,7 @@ class Deadline {
   uint64_t end_;
 };
 
-/// Waits for `events`. False: the time is over.
+/// Waits until `fd` is ready for `events` (of poll(2)). False: the time is over.
 bool WaitFor(int fd, short events, const Deadline& deadline) {
   for (;;) {
     pollfd wanted{fd, events, 0};
@@ -54,8 +55,9 @@ bool WaitFor(int fd, short events, const Deadline& deadline) {
   }
 }
 
-/// Returns a connected socket, or -1 with `result` set. A Unix socket connects at once or not at all; where the
-/// daemon's backlog is full (EAGAIN), tries again until the time is over.
+/// Returns a connected socket, or -1 with `result` set. Unless `any_owner`, the process that listens must belong to
+/// this user or to root. A Unix socket connects at once or not at all; where the daemon's backlog is full (EAGAIN),
+/// tries again each millisecond until the time is over.
 int ConnectTo(const char* path, bool any_owner, const Deadline& deadline, JoinResult& result) {
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) {
@@ -82,7 +84,9 @@ int ConnectTo(const char* path, bool any_owner, const Deadline& deadline, JoinRe
   return fd;
 }
 
-/// `texts` holds the bytes of `message.head.bytes` that follow the message.
+/// Sends the message and, behind it in the same packet, as many bytes of `texts` as `message.head.bytes` counts beyond
+/// the message. `board_fd`: the descriptor of the board that the process brings; -1 = it brings none. False: nothing
+/// was sent.
 bool SendJoin(int fd, const JoinMessage& message, const char* texts, int board_fd, const Deadline& deadline) {
   iovec parts[2] = {{const_cast<JoinMessage*>(&message), sizeof(message)},
                     {const_cast<char*>(texts), message.head.bytes - sizeof(message)}};
@@ -152,7 +156,9 @@ const char* VariantName(VariantChoice choice) {
   return "auto";
 }
 
-// For a file that was opened and not named (fexecve(3)), AT_EXECFN is a name that the kernel made up and says nothing.
+// Fills texts_ with the texts that follow a JoinMessage, in the order that protocol.h gives: the label, the path by
+// which the program was started, the working directory, the command line. For a file that was opened and not named
+// (fexecve(3)), AT_EXECFN is a name that the kernel made up and says nothing.
 void BoardClient::GatherTexts(const JoinRequest& request) {
   size_t used = 0;
   const auto add = [&](const char* text) {
@@ -198,6 +204,8 @@ JoinResult BoardClient::AskAgain(uint32_t timeout_ms) {
   return places_.count != 0 ? Exchange(timeout_ms) : JoinResult::kNoDaemon;
 }
 
+// Sends message_ to the first of places_ where a trusted process listens, and acts on its answer. A process that has
+// joined brings the board that it has.
 JoinResult BoardClient::Exchange(uint32_t timeout_ms) {
   reason_[0] = '\0';
   const int own_board = joined() ? memory_.fd() : -1;
@@ -213,6 +221,7 @@ JoinResult BoardClient::Exchange(uint32_t timeout_ms) {
   }
   if (fd < 0) return result;
   int board_fd = -1;
+  // Where sending failed, the daemon may have answered with a refusal before it hung up, so the answer is read anyway.
   const bool sent = SendJoin(fd, message_, texts_, own_board, deadline);
   const ssize_t size = ReceiveAnswer(fd, answer_, board_fd, deadline);
   close(fd);
@@ -229,6 +238,7 @@ JoinResult BoardClient::Exchange(uint32_t timeout_ms) {
   return Accept(answer_, board_fd);
 }
 
+// `fd`: the board's descriptor that came with the answer, or -1. Takes it over: maps it or closes it.
 JoinResult BoardClient::Accept(const JoinAnswer& answer, int fd) {
   if (answer.status != static_cast<uint32_t>(JoinStatus::kAccepted)) {
     if (fd >= 0) close(fd);
@@ -259,6 +269,7 @@ JoinResult BoardClient::Accept(const JoinAnswer& answer, int fd) {
   return JoinResult::kJoined;
 }
 
+// Finds out whether the board's clock is this process's, and makes a first estimate of the difference where it is not.
 // Where a time namespace cannot be known, the two clocks count as one if they differ by less than kSilenceNs, the age
 // that a living daemon's sign of life may have.
 void BoardClient::CompareClocks() {
@@ -271,7 +282,9 @@ void BoardClient::CompareClocks() {
   clock_offset_.store(has_own_clock_ ? static_cast<uint64_t>(apart_ns) : 0);
 }
 
-// A sign of life is never later than now, so the largest difference that is seen is the most exact one.
+// Makes the estimated difference of the clocks more exact. A sign of life is at most as late as the present time on the
+// board's clock, so the difference "sign of life less own time" is never too large, and the largest that was seen is
+// the most exact one. The cast to a signed number compares differences that may be negative.
 void BoardClient::LookAtBeat(uint64_t now_ns) {
   if (!has_own_clock_) return;
   const uint64_t apart_ns = board().header().daemon_beat_ns.load() - now_ns;
@@ -279,6 +292,9 @@ void BoardClient::LookAtBeat(uint64_t now_ns) {
   if (static_cast<int64_t>(apart_ns - known_ns) > 0) clock_offset_.store(apart_ns, std::memory_order_relaxed);
 }
 
+// A daemon that is well gives a sign of life every 250 ms, so kSilenceNs / 6 (500 ms) is enough without a look at its
+// process. An older sign counts up to kSilenceNs if the process of the daemon's pid exists. From another PID namespace
+// it cannot be seen, and the daemon counts as absent earlier.
 bool BoardClient::DaemonIsWell(uint64_t board_now_ns) const {
   const BoardHeader& header = board().header();
   const uint32_t pid = header.daemon_pid.load();
@@ -299,18 +315,20 @@ DaemonState BoardClient::Poll(uint64_t now_ns) {
   LookAtBeat(now_ns);
   if (DaemonIsWell(OnBoard(now_ns))) {
     present_ = true;
-    // Another process has brought this board to a new daemon, which does not know this process's label yet.
+    // Another process has brought this board to a new daemon. This process brings it too, because the new daemon does
+    // not know this process's label yet.
     if (board().header().daemon_pid.load() != daemon_pid_ && now_ns >= next_attempt_ns_) {
       next_attempt_ns_ = now_ns + kRetryNs;
       Rejoin(kRejoinTimeoutMs);
     }
     return DaemonState::kPresent;
   }
-  if (present_) {
+  if (present_) {  // the daemon's absence has just begun: look for another one at once
     present_ = false;
     next_attempt_ns_ = now_ns;
   }
-  DropDaemonHolds(board(), index_);  // at each Poll, since a stuck daemon may have set them again
+  // At each Poll, because a stuck daemon may have gone on for a moment and asked again.
+  DropDaemonHolds(board(), index_);
   DropStaleRequests(board(), index_, OnBoard(now_ns));
   if (now_ns < next_attempt_ns_) return DaemonState::kAbsent;
   next_attempt_ns_ = now_ns + kRetryNs;
@@ -327,7 +345,9 @@ JoinResult BoardClient::Rejoin(uint32_t timeout_ms) {
 void BoardClient::LeaveMapped() {
   if (!joined() || !owns_slot()) return;
   EndDemand(board(), index_);
+  // At each slot, because a thread that was in the middle of asking may have set a bit after EndDemand.
   for (uint32_t victim = 0; victim < kBoardSlots; ++victim) ClearRequest(board(), victim, index_);
+  // Only from kLive: the daemon may have freed the slot in the meantime.
   auto live = static_cast<uint32_t>(SlotState::kLive);
   slot().state.compare_exchange_strong(live, static_cast<uint32_t>(SlotState::kLeft));
   RingBell(board().header());
@@ -344,6 +364,7 @@ void BoardClient::ForgetAfterFork() {
   present_ = false;
 }
 
+// Of the rules that match the kernel's name the last one counts, as in the configuration.
 VariantChoice BoardClient::VariantFor(const char* kernel) const {
   if (!joined()) return VariantChoice::kAuto;
   uint32_t choice = answer_.variant;

@@ -29,15 +29,16 @@ Place PlaceOf(BoardSlot& victim, uint32_t requester) {
 
 bool IsDirect(uint32_t requester) { return requester < kDirectSlots || requester == kDaemonBit; }
 
-/// The victim's yield_requests before the first of a requester's changes, and after its last.
+/// What one requester's change did: the victim's yield_requests before its first store, and after its last. A change
+/// takes several stores where the requester's bit is in more_requests, because kMoreRequests then has to follow it.
 struct Change {
   uint64_t before = 0, after = 0;
-  /// Other requesters changed more_requests meanwhile. So yield_requests held another value for a moment, and the gate
-  /// and the agent may have acted on it.
+  /// Another requester changed more_requests meanwhile, so that kMoreRequests had to be stored again. So yield_requests
+  /// held another value for a moment, and those who settled the gate and the agent may have acted on that value.
   bool wavered = false;
 };
 
-// Makes kMoreRequests agree with more_requests.
+// Makes kMoreRequests agree with more_requests. `before` is the value before the first of this function's stores.
 Change SettleMore(BoardSlot& slot) {
   Change change;
   for (bool is_first = true;; is_first = false) {
@@ -51,10 +52,12 @@ Change SettleMore(BoardSlot& slot) {
   }
 }
 
+/// Whether a process has the slot and has not left it.
 bool IsLive(const BoardSlot& slot) {
   return slot.state.load() == static_cast<uint32_t>(SlotState::kLive);
 }
 
+/// Whether a request of the slot `requester` to `victim` is not stale.
 bool MayAsk(BoardView board, uint32_t requester, uint32_t victim, uint64_t now_ns) {
   const BoardSlot& slot = board.slot(requester);
   return IsLive(slot) && HasDemand(slot, now_ns) && slot.may_take.Has(victim);
@@ -65,6 +68,8 @@ bool ShareContext(const BoardSlot& a, const BoardSlot& b) {
           b.capabilities.load(std::memory_order_relaxed) & kSharesContext) != 0;
 }
 
+// Relaxed: BeginDemand's later change of `demand` orders these stores for a process that sees the new demand. Within a
+// demand a reader may see some fields of the old description and some of the new one.
 void Publish(BoardSlot& slot, const Demand& demand, uint64_t now_ns) {
   slot.remaining_ns.store(demand.remaining_ns, std::memory_order_relaxed);
   slot.sms_wanted.store(demand.sms, std::memory_order_relaxed);
@@ -84,11 +89,13 @@ void WakeDaemon(BoardHeader& header) {
   syscall(SYS_futex, &header.bell, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+/// What came of asking a victim.
 struct Asked {
-  bool anew = false;   ///< this requester did not ask before
-  bool tells = false;  ///< the victim's agent is to be told
+  bool anew = false;   ///< this requester's bit was not set before
+  bool tells = false;  ///< the victim's agent has news: its `wake` word was counted up, and it may have to be woken
 };
 
+/// Sets the requester's bit. `is_new`: it was not set before.
 Change AddRequest(BoardSlot& slot, uint32_t requester, bool* is_new) {
   const Place place = PlaceOf(slot, requester);
   const uint64_t previous = place.word.fetch_or(place.bit);
@@ -96,11 +103,12 @@ Change AddRequest(BoardSlot& slot, uint32_t requester, bool* is_new) {
   return IsDirect(requester) ? Change{previous, previous | place.bit} : SettleMore(slot);
 }
 
-// Sets the request. The caller has counted itself in being_asked (BeginNotNow).
+// Sets the request. The caller has counted itself in being_asked and has seen that not_now is 0 ("Not now" in the
+// header). `asks_anew`: nobody asked before, or only for fewer SMs, so that an earlier `stopped` is no answer to this.
 Asked AskCounted(BoardSlot& slot, uint32_t requester, uint32_t sm_bound) {
   const uint64_t before = slot.yield_requests.load();
-  // The bound is stored first, so that workers that see the request find a bound. It only grows while there are
-  // requests, and starts anew when there are none. The daemon narrows it at its review.
+  // The bound is stored before the request, so that workers that see the request find a bound. Requesters only raise it
+  // while there are requests, and store their own when there are none. The daemon lowers it at its review.
   bool asks_anew = before == 0;
   if (before == 0) {
     slot.stopped.store(0);
@@ -124,6 +132,7 @@ Asked AskCounted(BoardSlot& slot, uint32_t requester, uint32_t sm_bound) {
   return {.anew = is_new, .tells = tells};
 }
 
+/// Asks, unless the requester asks for that much already or the victim may not be asked now.
 Asked Ask(BoardSlot& slot, uint32_t requester, uint32_t sm_bound) {
   if (IsAskedBy(slot, requester) && slot.yield_sm_bound.load() >= sm_bound) return {};
   slot.being_asked.fetch_add(1);
@@ -132,7 +141,8 @@ Asked Ask(BoardSlot& slot, uint32_t requester, uint32_t sm_bound) {
   return asked;
 }
 
-// Asks the slots in may_take to yield. Returns those whose agents are to be woken.
+// Asks the slots in may_take to yield. Returns those whose agents are to be woken. Each victim is written into `asked`
+// before it is asked, so that ReleaseDemand takes every request back.
 SlotSet AskVictims(BoardView board, uint32_t self) {
   BoardSlot& slot = board.slot(self);
   SlotSet told;
@@ -146,9 +156,9 @@ SlotSet AskVictims(BoardView board, uint32_t self) {
   return told;
 }
 
-// Whether the agent of the slot's process will ring. The agent of a process that is stopped by a signal (SIGSTOP) does
-// not. It shows in one of two ways: the agent has not answered the request; or it has, and has since let the lease of
-// its process's demand run out.
+// Whether the agent of the slot's process will ring when it is let go. The agent of a process that is stopped by a
+// signal (SIGSTOP) will not. Such an agent is recognised in one of two ways: it has not answered the request; or it
+// has, and has since let the lease of its process's demand run out.
 bool AgentAnswers(const BoardSlot& slot, uint64_t now_ns) {
   const bool keeps_lease = (slot.demand.load() & 1) == 0 || HasDemand(slot, now_ns);
   return slot.stopped.load() != 0 && keeps_lease;
@@ -205,7 +215,8 @@ bool ReleaseDemand(BoardView board, uint32_t self, uint64_t now_ns) {
   SlotSet asked;
   for (uint32_t i = 0; i < kMaskWords; ++i) asked.words[i] = slot.asked.words[i].exchange(0);
   ForEachSlot(asked, [&](uint32_t victim) {
-    // A victim that has left, or that was killed and asked by a mask from before that, rings for nobody.
+    // A slot whose process has left or was killed has no agent that rings. It may have been asked all the same, by a
+    // mask that the daemon had computed before that.
     const bool tells = IsLive(board.slot(victim)) && AgentAnswers(board.slot(victim), now_ns);
     let_go |= ClearRequest(board, victim, self) && tells;
   });
@@ -272,6 +283,7 @@ bool ClearRequest(BoardView board, uint32_t victim, uint32_t requester) {
   Change change{previous, previous & ~place.bit};
   if (!IsDirect(requester)) change = SettleMore(slot);
   const bool was_last = change.before != 0 && change.after == 0;
+  // While other requests are left the agent has nothing to do, unless it may have seen a moment without any (wavered).
   if (!was_last && !change.wavered) return false;
   SettleGate(slot);
   WakeAgent(slot);
@@ -301,6 +313,8 @@ uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns) {
   ForEachSlot(RequestersOf(slot), [&](uint32_t requester) {
     if (MayAsk(board, requester, victim, now_ns)) return;
     ClearRequest(board, victim, requester);
+    // The requester began its demand meanwhile: its request was taken from it and is put back (see the header). How
+    // many SMs it asked for is not known here; the daemon lowers the bound.
     if (MayAsk(board, requester, victim, now_ns)) {
       SetRequest(board, victim, requester, runtime::kAllSms);
     }
@@ -321,6 +335,8 @@ uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns) {
 void DropDaemonHolds(BoardView board, uint32_t slot) {
   ClearRequest(board, slot, kDaemonBit);
   board.slot(slot).may_be_held.store(HeldFor::kNobody);
+  // Nobody need ring for a daemon that is not there, and nobody need try to wake it. One that was only stuck stores
+  // bell_sleepers again when it next sleeps, and attention when a client joins, leaves or ends.
   board.header().attention.store(0);
   board.header().bell_sleepers.store(0);
 }
@@ -344,6 +360,8 @@ void WakeAgent(BoardSlot& slot) {
   WakeSleeper(slot);
 }
 
+// The kernel returns at once where `wake` is not `seen` any more, so no change between the caller's reading and the
+// sleep is missed.
 void WaitForWake(BoardSlot& slot, uint32_t seen, uint64_t timeout_ns) {
   timespec timeout{};
   timeout.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000);
