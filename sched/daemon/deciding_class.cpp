@@ -23,14 +23,17 @@ namespace {
 
 // The lowest real-time priority: before all ordinary threads, behind every real-time thread of the operator.
 constexpr int kRealTimePriority = 1;
+// The nice value that a thread asks for where it gets no real-time priority.
 constexpr int kWantedNice = -10;
 constexpr uint64_t kSliceNs = 100'000;  // the shortest that the system gives (Linux 6.12, sched_setattr(2))
 constexpr uint64_t kResetOnFork = 1;    // SCHED_FLAG_RESET_ON_FORK
-// A shorter sleep may be over before the thread sleeps; the kernel would then go on counting its run (RLIMIT_RTTIME).
+// The shortest rest (ns) that End orders. A shorter sleep may be over before the thread sleeps; the kernel would then
+// go on counting its run (RLIMIT_RTTIME).
 constexpr uint64_t kShortestRestNs = 20'000;
 
 /// struct sched_attr of sched_setattr(2), in its first version. Not every libc has it, and kernel and libc headers that
-/// have it cannot be included together.
+/// have it cannot be included together. As constructed it describes an ordinary thread. For SCHED_OTHER `runtime_ns` is
+/// the time slice, and `priority` is for the real-time policies.
 struct Attributes {
   uint32_t size = sizeof(Attributes);
   uint32_t policy = SCHED_OTHER;
@@ -41,6 +44,7 @@ struct Attributes {
 };
 static_assert(sizeof(Attributes) == 48);
 
+/// Sets the attributes of the calling thread. False, with errno: the system refuses.
 bool Set(Attributes attributes) {
   return syscall(SYS_sched_setattr, 0, &attributes, 0) == 0;
 }
@@ -61,14 +65,16 @@ uint64_t ProcessorTimeNs() {
 
 bool IsRealTime(uint32_t policy) { return policy == SCHED_FIFO || policy == SCHED_RR; }
 
-// The thread numbers of the deciding threads of this process, for the handler of SIGXCPU; 0 = the entry is free.
+// The thread numbers (gettid(2)) of the deciding threads of this process, for the handler of SIGXCPU; 0 = the entry is
+// free. A thread for which no entry was free takes no real-time priority.
 constexpr int kMostWatched = 128;
 std::atomic<int> watched[kMostWatched];
-std::atomic<uint64_t> stops{0};
+std::atomic<uint64_t> stops{0};  // how often the handler has taken the class away
 constexpr char kStopped[] = "a deciding thread ran too long without a sleep";
 
-// The handler of SIGXCPU: takes the class from all deciding threads, because the signal does not say which of them ran
-// too long. Async-signal-safe: it uses only atomics and a system call.
+// The handler of SIGXCPU: makes all deciding threads ordinary ones, because the signal does not say which of them ran
+// too long. The threads learn of it by `stops` when they next begin to work (Begin). Async-signal-safe: it uses only
+// atomics and a system call.
 void GiveUpClass(int) {
   const int saved = errno;
   const Attributes ordinary;
@@ -79,8 +85,9 @@ void GiveUpClass(int) {
   errno = saved;
 }
 
-/// Sets the limits and the handler of SIGXCPU. False: nothing would stop a thread that never rests, so no thread may
-/// take a real-time priority.
+/// Sets the limits and the handler of SIGXCPU, for the whole process; may be called again. RLIMIT_RTTIME counts
+/// microseconds of processor time at a real-time priority without a sleep. False: nothing would stop a thread that
+/// never rests, so no thread may take a real-time priority.
 bool SetGuard() {
   rlimit limit{};
   // SIGXCPU is to mean RLIMIT_RTTIME only, so the soft limit of RLIMIT_CPU, which sends it too, is raised.
@@ -100,6 +107,7 @@ bool SetGuard() {
   return sigaction(SIGXCPU, &handler, nullptr) == 0;
 }
 
+/// Enters the thread into `watched`. Returns its entry; -1 = none was free.
 int Watch(int thread) {
   for (int i = 0; i < kMostWatched; ++i) {
     int none = 0;
@@ -108,6 +116,7 @@ int Watch(int thread) {
   return -1;
 }
 
+/// The soft limit (getrlimit(2)); 0 where it cannot be read.
 uint64_t LimitOf(decltype(RLIMIT_NICE) which) {
   rlimit limit{};
   return getrlimit(which, &limit) == 0 ? limit.rlim_cur : 0;
@@ -143,7 +152,8 @@ ClassStatus StatusOf(const Attributes& attributes, std::string why) {
   return status;
 }
 
-/// Gives the calling thread the lowest nice value that it may have, down to kWantedNice. False: nothing could be set.
+/// Gives the calling thread the short time slice and the lowest nice value that it may have, down to kWantedNice; where
+/// no lower nice value than that of `started` is allowed, only the slice. False: nothing could be set.
 bool TakeNice(const Attributes& started) {
   Attributes wanted;
   wanted.nice = std::min<int32_t>(started.nice, kWantedNice);
@@ -157,16 +167,18 @@ bool TakeNice(const Attributes& started) {
   return Set(wanted);
 }
 
-/// The attributes with which the process was started: those of the thread that first called this.
+/// The attributes with which the process was started: those of the thread that first called this, which is the one that
+/// made the DecidingClass.
 const Attributes& Started() {
   static const Attributes started = Get();
   return started;
 }
 
-/// Gives the calling thread the class. `is_watched`: it is in the table of the signal handler.
+/// Gives the calling thread the class, or where that is refused the next lower one, and returns what it has then.
+/// `is_watched`: the thread is in the table of the signal handler.
 ClassStatus Take(ClassChoice choice, bool is_watched) {
   const Attributes started = Started();
-  // Where an operator gave the whole daemon a real-time priority, that choice stands.
+  // Where an operator gave the whole daemon a real-time priority, that choice stands, whichever class is wanted.
   if (IsRealTime(started.policy) || choice == ClassChoice::kOrdinary) {
     Attributes back = started;
     back.flags |= kResetOnFork;
@@ -264,7 +276,7 @@ void DecidingClass::Thread::Begin() {
   if (choices == known_choices_ && stops_now == known_stops_) return;
   known_choices_ = choices;
   known_stops_ = stops_now;
-  charged_ns_ = ProcessorTimeNs();  // what it took in another class is not charged
+  charged_ns_ = ProcessorTimeNs();  // the time that the thread took in another class is not charged to the budget
   if (shared_.was_stopped()) {
     status_ = Take(ClassChoice::kOrdinary, entry_ >= 0);
     status_.why = kStopped;
@@ -274,7 +286,7 @@ void DecidingClass::Thread::Begin() {
 }
 
 uint64_t DecidingClass::Thread::End(uint64_t now_ns) {
-  if (status_.priority == 0) return 0;
+  if (status_.priority == 0) return 0;  // the budget is only for threads at a real-time priority
   const uint64_t used_ns = ProcessorTimeNs();
   const uint64_t rest_ns = shared_.budget_.Spend(used_ns - std::exchange(charged_ns_, used_ns), now_ns);
   if (rest_ns == 0) return 0;

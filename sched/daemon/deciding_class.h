@@ -83,8 +83,8 @@ class DecidingClass {
 
     /// The thread begins to work: it takes the class that is wanted now.
     void Begin();
-    /// The thread is about to sleep. Charges the budget with the processor time that the thread took since the last End,
-    /// that of its sleeps and wake-ups too, at the time `now_ns`. Returns how long the thread is to rest before it
+    /// The thread is about to sleep. Charges the budget with the processor time that the thread took since the last
+    /// End, that of its sleeps and wake-ups too, at the time `now_ns`. Returns how long the thread is to rest before it
     /// sleeps, in ns; 0 = not at all.
     uint64_t End(uint64_t now_ns);
     const ClassStatus& status() const { return status_; }

@@ -20,10 +20,11 @@
 namespace cupola::sched {
 namespace {
 
-// Each board has a thread. A user has more than one board only where earlier daemons ended while programs went on.
+// The limit of one user's boards on one GPU, because each board costs a thread. A user has more than one board only
+// where earlier daemons ended while programs went on.
 constexpr auto kMostBoardsOfUser = 8;
 
-std::atomic<uint64_t> admissions{0};  // of this daemon, on all GPUs
+std::atomic<uint64_t> admissions{0};  // number of admissions of this daemon, on all GPUs
 
 template <typename T>
 uint32_t Number(T value) {
@@ -63,6 +64,7 @@ GpuArbiter::GpuArbiter(std::string uuid, const GpuOptions& options, const Settin
   if (news_ >= 0) epoll_ctl(exits_, EPOLL_CTL_ADD, news_, &event);
 }
 
+// The clients find no daemon and no request of its own, and go on by their standing decisions.
 GpuArbiter::~GpuArbiter() {
   stop_ = true;
   for (const auto& board : boards_) {
@@ -190,7 +192,8 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
   if (board == nullptr) {
     return {JoinStatus::kFailed, fmt::format("the board cannot be made: {}", std::strerror(errno)), kNoSlot, -1};
   }
-  // A process has one slot. One that joins again has become another program (execve) or has lost its slot.
+  // A process has one slot. One that joins again has become another program (execve) or does not know its slot any
+  // more.
   RemoveProcess(process.pid, nullptr, kNoSlot);
   const BoardView view = board->memory.view();
   BoardHeader& header = view.header();
@@ -218,7 +221,7 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
     AddClient(*board, i, process);
     const uint64_t number = admissions.fetch_add(1) + 1;
     board->clients.back().number = number;
-    free.state = Number(SlotState::kLive);
+    free.state = Number(SlotState::kLive);  // last: from here on others take what the slot says for the process's
     SetAttention();
     // The client is to find the standing decisions about itself on the board when it joins.
     ReviewLocked(system_.NowNs());
@@ -229,6 +232,8 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
           fmt::format("all {} places on the board are taken", kBoardSlots), kNoSlot, -1};
 }
 
+// The first process that brings a board makes this daemon take it over, with all other live slots on it (AdoptSlots).
+// Processes that bring the same board later are known by its inode; they add what only they can say of themselves.
 Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory brought, uint32_t slot) {
   Board* board = nullptr;
   for (const auto& known : boards_) {
@@ -269,17 +274,18 @@ Admission GpuArbiter::TakeOver(const ProcessIdentity& process, BoardMemory broug
     AddClient(*board, slot, process);
     client = board->FindSlot(slot);
   }
-  client->process = process;  // this one has the label
+  client->process = process;  // what AdoptSlots knew of it lacks the label and how it was started
   Apply(*board, *client);
   SetAttention();
   RingBell(board->memory.view().header());
   return {JoinStatus::kAccepted, "", slot, board->memory.fd()};
 }
 
-// Takes over the other slots of a board that an earlier daemon left. Their processes will bring the board as well, each
-// in its own time, unless they are stopped or have ended. What the board says is only the word of the process that
-// brought it, so only processes of that user are taken over, and each only once. The start time of a process is another
-// number in another time namespace (proc(5)), and is not compared there.
+// Takes over the other slots of a board that an earlier daemon left, and frees those that belong to no process. Their
+// processes will bring the board as well, each in its own time, unless they are stopped or have ended. What the board
+// says is only the word of the process that brought it, so only processes of that user are taken over, and each only
+// once. The start time of a process is another number in another time namespace (proc(5)), and is not compared where
+// the earlier daemon was in another one.
 void GpuArbiter::AdoptSlots(Board& board, const std::string& user, bool is_same_clock) {
   const BoardView view = board.memory.view();
   for (uint32_t i = 0; i < kBoardSlots; ++i) {
@@ -373,8 +379,8 @@ void GpuArbiter::CollectExits() {
 }
 
 // A pidfd belongs to the process that had the pid when it was opened. AddClient checked right after opening it that
-// this is the client (is_watched). Where it could not, the system is asked each time, which takes long for many
-// processes.
+// this is the client (is_watched). Where there is no pidfd or that check failed, the system is asked each time, which
+// takes long for many processes.
 bool GpuArbiter::HasEnded(const Client& client) const {
   pollfd exit{client.pidfd, POLLIN, 0};
   if (client.pidfd >= 0 && poll(&exit, 1, 0) > 0) return true;
@@ -406,7 +412,8 @@ void GpuArbiter::RemoveGone(Board& board, size_t index, bool has_left) {
   RemoveClient(board, index);
 }
 
-// Whether other processes have ended has to be asked of the system for each of them; the Server's thread does that.
+// A deciding thread looks only at what the slots say. Whether processes have ended has to be asked of the system for
+// each of them; the Server's thread does that (CollectExits).
 void GpuArbiter::CollectLeaversLocked() {
   for (const auto& board : boards_) {
     for (size_t i = board->clients.size(); i-- > 0;) {

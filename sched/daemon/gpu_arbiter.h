@@ -1,7 +1,9 @@
-// GpuArbiter: one GPU as the daemon sees it. It holds the GPU's boards (one for each user, and one more for each that
-// came from an earlier daemon), the arbiter's core, and a deciding thread for each board, which sleeps on the board's
-// bell (deciding_class.h). The Server owns one for each GPU. Any thread may call the public functions; one lock guards
-// the core. The deciding threads neither log nor ask the system for names: CollectExits logs what they have to say.
+// GpuArbiter: one GPU as the daemon sees it. It holds the GPU's boards (one for each user, and further ones that
+// clients of an earlier daemon have brought along), the arbiter's core, and a deciding thread for each board, which
+// sleeps on the board's bell (deciding_class.h). Each review looks at all boards of the GPU. The Server owns one
+// GpuArbiter for each GPU. Any thread may call the public functions; one lock guards the core, the boards and their
+// clients. The deciding threads neither log nor ask the system for names, because that may take long: CollectExits,
+// which the Server's thread calls, logs what they have to say.
 #pragma once
 
 #include <atomic>
@@ -27,13 +29,14 @@ namespace cupola::sched {
 
 /// A process as the daemon knows it, by what the system says of it and what it says of itself.
 struct ProcessIdentity {
-  uint32_t pid = 0;
-  uint32_t uid = 0;
-  uint64_t start = 0;      ///< when it was started, as ProcessStart gives it
-  std::string user;
+  uint32_t pid = 0;        ///< in the daemon's PID namespace
+  uint32_t uid = 0;        ///< the user whose rights it has, and whose board it gets
+  uint64_t start = 0;      ///< when it was started, in clock ticks since boot, as ProcessStart gives it
+  std::string user;        ///< the name of that user
   std::string executable;
+  /// CUPOLA_LABEL as the process says it; "" also where only another process has brought their board so far.
   std::string label;
-  // As in process_names.h; "" also of a process that has not brought its board to this daemon by itself yet.
+  // As in process_names.h; "" also where the process has not said how it was started, see `label`.
   std::string started_as;
   std::string script;
   std::string cgroup;
@@ -46,10 +49,12 @@ struct ProcessIdentity {
 /// The answer to a process that wants to join.
 struct Admission {
   JoinStatus status = JoinStatus::kFailed;
-  std::string reason;      ///< why it was refused
+  std::string reason;      ///< why it was refused; "" = it was not
   uint32_t slot = kNoSlot;
   int board_fd = -1;       ///< the board's own descriptor: to be sent, not closed
-  uint64_t number = 0;  ///< number of the new board slot's admission, for Withdraw; 0 = the process had its slot before
+  /// Tells the admissions of new board slots apart, on all GPUs of this daemon; for Withdraw. 0 = the process brought a
+  /// board on which it had its slot before.
+  uint64_t number = 0;
 };
 
 /// One client, for display.
@@ -57,35 +62,39 @@ struct ClientStatus {
   ProcessIdentity process;
   uint32_t slot = 0;
   ClientSettings settings;
-  uint32_t capabilities = 0;
-  bool active = false;
-  bool granted = false;
+  uint32_t capabilities = 0;  ///< SlotCapability
+  bool active = false;        ///< it has demand
+  bool granted = false;       ///< it may run, on all SMs or on some
   bool held = false;          ///< some client or the daemon asks it to yield
-  bool stopped = false;
-  uint64_t expected_ns = 0;   ///< FLEP's triplet of the launch at its head, while active
-  uint64_t waited_ns = 0;     ///< of that triplet
-  uint64_t remaining_ns = 0;
-  uint64_t wait_bound_ns = kNever;
+  bool stopped = false;       ///< it says that it has yielded what it was asked; meaningful while `held`
+  uint64_t expected_ns = 0;   ///< T_e of its launch (LaunchView), while active
+  uint64_t waited_ns = 0;     ///< T_w of its launch
+  uint64_t remaining_ns = 0;  ///< T_r of its launch
+  uint64_t wait_bound_ns = kNever;  ///< the longest wait that the policy promises it; kNever = none
   uint64_t ran_ns = 0;        ///< GPU time, as the arbiter counts it
-  uint64_t launches = 0;      ///< the client's own counter, as are the following ones
+  // The following are what the client says on its board slot, which has their meanings (board.h).
+  uint64_t launches = 0;
   uint64_t preemptions = 0;
   uint64_t resumes = 0;
   uint64_t gpu_ns = 0;
-  uint64_t client_waited_ns = 0;
+  uint64_t client_waited_ns = 0;  ///< BoardSlot::waited_ns
   std::string kernel;
 };
 
+/// One GPU with its clients, for display.
 struct GpuStatus {
   std::string uuid;
-  uint32_t sms = 0;
-  size_t boards = 0;
-  std::string policy;
-  std::string policy_state;
-  uint64_t reviews = 0;
-  uint64_t now_ns = 0;
-  uint64_t decisions = 0;         ///< demands of clients that began and that a review has decided on
-  /// Of these, decided at a review that changed the daemon's own requests; for the others the standing decisions had
-  /// been enough.
+  uint32_t sms = 0;               ///< SMs of the GPU; 0 = unknown
+  size_t boards = 0;              ///< number of its boards
+  std::string policy;             ///< name of the policy
+  std::string policy_state;       ///< Arbiter::Dump, several lines
+  uint64_t reviews = 0;           ///< reviews so far
+  uint64_t now_ns = 0;            ///< time of this status on the board's clock
+  /// Demands that began while the GPU had several clients and that a review has seen. The times from their beginning to
+  /// the end of that review are in DecisionTimes.
+  uint64_t decisions = 0;
+  /// Of these, seen by a review that changed the daemon's own requests; for the others the standing decisions had been
+  /// enough.
   uint64_t daemon_decisions = 0;
   uint64_t decision_p50_ns = 0;   ///< median of DecisionTimes
   uint64_t decision_p99_ns = 0;   ///< 99th percentile of DecisionTimes
@@ -93,8 +102,9 @@ struct GpuStatus {
   std::vector<ClientStatus> clients;
 };
 
-/// Where a GpuArbiter gets its clients' settings: from what is known of a process and the kernel at its head ("" = none
-/// yet).
+/// Where a GpuArbiter gets its clients' settings: from what is known of a process and from the kernel that it launched
+/// last ("" = none yet). The Server is the source of its GpuArbiters. They ask it under their
+/// locks, from any thread.
 class SettingsSource {
  public:
   virtual ~SettingsSource() = default;
@@ -104,29 +114,33 @@ class SettingsSource {
   virtual bool HasKernelRules(const ProcessIdentity& process) const = 0;
 };
 
+/// What the configuration says of the GPUs.
 struct GpuOptions {
-  std::string policy = "hpf";
+  std::string policy = "hpf";  ///< one of PolicyNames()
   PolicyOptions policy_options;
-  uint64_t preemption_overhead_ns = 200'000;
-  uint64_t context_switch_ns = 140'000;
-  bool uses_mps = false;
+  uint64_t preemption_overhead_ns = 200'000;  ///< the whole cost of preempting a client that does not know its own
+  uint64_t context_switch_ns = 140'000;       ///< time in which the GPU switches contexts (Arbiter::SetSwitchTime)
+  bool uses_mps = false;                      ///< the daemon runs with MPS; the GpuArbiter itself does not use this
 };
 
 class GpuArbiter {
  public:
-  /// `source`, `system` and `deciding` outlive the GpuArbiter. When the source changes, its owner calls Reconfigure.
+  /// `uuid`: the GPU's. `source`, `system` and `deciding` outlive the GpuArbiter. When the source changes, its owner
+  /// calls Reconfigure or SettingsChanged.
   GpuArbiter(std::string uuid, const GpuOptions& options, const SettingsSource* source, const Surroundings& system,
              DecidingClass* deciding);
   /// Frees the clients: no request of the daemon's own is left on any board.
   ~GpuArbiter();
 
-  /// Gives the process a slot on a board of its user. Where it `brought` a board on which it has `slot`, takes that
-  /// board over instead.
+  /// Gives the process a slot on a board of its user, and reviews, so that the standing decisions about it are on the
+  /// board. Where it `brought` a board on which it has `slot`, takes that board over instead, with the other clients on
+  /// it. Slots that the process had elsewhere on this GPU are freed. `capabilities`: SlotCapability. `sms`: SMs of the
+  /// GPU as the process says; 0 = it does not know. Errors are in the Admission.
   Admission Admit(const ProcessIdentity& process, uint32_t capabilities, uint32_t sms,
                   BoardMemory brought, uint32_t slot);
 
-  /// Frees the board slot of this admission again, where the process still has that very slot. For a process that does
-  /// not know of its slot.
+  /// Frees the board slot of this admission again, where the process still has that very slot. For a process that hung
+  /// up before it got the answer, and so does not know of its slot. `number` is not 0.
   void Withdraw(uint64_t number);
 
   /// Applies new options and asks the source for the settings of every client again.
@@ -138,7 +152,8 @@ class GpuArbiter {
   /// Asks the source for the settings of one process again.
   void SettingsChanged(uint32_t pid);
 
-  /// Frees the slots of processes that have ended or left, and logs that. `exits_fd` is readable when there is one.
+  /// Frees the slots of processes that have ended or left, and logs that. For the Server's thread, which calls it when
+  /// `exits_fd` is readable: a process has ended, or a deciding thread has left something to log.
   void CollectExits();
   int exits_fd() const { return exits_; }
 
@@ -155,28 +170,35 @@ class GpuArbiter {
  private:
   struct Client {
     uint32_t slot = 0;
-    ClientId id;
-    uint64_t number = 0;  // of its admission, for Withdraw
+    ClientId id;  // its number in core_
+    uint64_t number = 0;  // of its admission, for Withdraw; 0 = it came with a board
     ProcessIdentity process;
-    int pidfd = -1;
+    int pidfd = -1;  // readable once the process has ended, and in the epoll set exits_; -1 = there is none
     bool is_watched = false;  // `pidfd` is known to be of this process, so it tells when the process has ended
-    std::string kernel;  // the kernel for which its settings are
-    uint32_t known_demand = 0;  // BoardSlot::demand that the last decision was about
+    std::string kernel;  // BoardSlot::kernel for which its settings were asked last
+    uint32_t known_demand = 0;  // BoardSlot::demand that NoteDecisions has counted last
   };
   struct Board {
     BoardMemory memory;
-    uint32_t uid = 0;
+    uint32_t uid = 0;  // all clients on it belong to this user
     std::vector<Client> clients;
-    std::vector<Seat> seats;  // one for each of `clients`, in the same order
-    std::thread bell;
+    std::vector<Seat> seats;  // slot and id of each of `clients`, in the same order, for board_review.h
+    std::thread bell;  // the deciding thread (ListenToBell); none where Surroundings::HasThreads is false
+    /// The client that has the slot; nullptr = none.
     Client* FindSlot(uint32_t slot);
   };
 
-  /// nullptr: the system has no thread for the board.
+  // The private functions are called under the lock, except ListenToBell.
+
+  /// Makes this process the daemon of the board and starts the board's deciding thread. nullptr, with errno: the system
+  /// has no thread for the board.
   Board* NewBoard(BoardMemory memory, uint32_t uid);
+  /// A board of the user, made where there is none. nullptr, with errno: it cannot be made.
   Board* BoardFor(uint32_t uid);
+  /// Admit for a process that brought a board.
   Admission TakeOver(const ProcessIdentity& process, BoardMemory brought, uint32_t slot);
-  /// `user`: the name of the board's user. `is_same_clock`: the board's daemon was in this daemon's time namespace.
+  /// Makes clients of the other processes that have slots on a board that was brought. `user`: the name of the board's
+  /// user. `is_same_clock`: the board's earlier daemon was in this daemon's time namespace.
   void AdoptSlots(Board& board, const std::string& user, bool is_same_clock);
   void AddClient(Board& board, uint32_t slot, const ProcessIdentity& process);
   void RemoveClient(Board& board, size_t index);
@@ -186,33 +208,38 @@ class GpuArbiter {
   void ForEachOf(uint32_t pid, std::optional<uint32_t> uid, Each&& each);
   /// Removes the process's clients, except the one that has `slot` on the board `kept`.
   void RemoveProcess(uint32_t pid, const Board* kept, uint32_t slot);
+  /// Asks the source for the client's settings, and hands them to the core and the board.
   void Apply(Board& board, Client& client);
   bool HasEnded(const Client& client) const;
   void CollectExitsLocked();
   /// Removes the client at `index`, which has left or ended; CollectExits will log that.
   void RemoveGone(Board& board, size_t index, bool has_left);
-  /// Removes the clients that say that they have left. For a deciding thread.
+  /// Removes the clients that say that they have left, and makes exits_ readable. For a deciding thread.
   void CollectLeaversLocked();
   /// Records when clients got the GPU and how long new demands waited for the review that has just been carried out.
+  /// `changed_holds`: that review set or took back a request in the daemon's own name.
   void NoteDecisions(bool changed_holds);
+  /// Tells the clients whether to ring when their demand changes: only where the GPU has more than one client.
   void SetAttention();
 
+  /// One review of all boards. Returns when the next one is due at the latest.
   uint64_t ReviewLocked(uint64_t now_ns);
+  /// The deciding thread of the board: reviews, then sleeps until the bell is rung or the next review is due.
   void ListenToBell(Board& board);
 
   const std::string uuid_;
   const SettingsSource* source_;
   const Surroundings& system_;
   DecidingClass* const deciding_;
-  int exits_ = -1;
-  int news_ = -1;  ///< eventfd in exits_, readable when there are notes
+  int exits_ = -1;  ///< epoll set of the clients' pidfds and news_
+  int news_ = -1;   ///< eventfd in exits_, readable when a deciding thread has added to notes_
   PiMutex mutex_;
   GpuOptions options_;
   Arbiter core_;
   std::vector<std::unique_ptr<Board>> boards_;
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false};  ///< the deciding threads are to end
   uint64_t reviews_ = 0;
-  uint64_t daemon_decisions_ = 0;
+  uint64_t daemon_decisions_ = 0;  ///< GpuStatus::daemon_decisions
   DecisionTimes decision_times_;
   std::optional<ClassStatus> scheduling_;  ///< class of the deciding thread whose class changed last
   std::vector<std::string> notes_;         ///< lines that CollectExits is to log
