@@ -1,6 +1,8 @@
-// Two functions that the compiler's static libraries (libstdc++, libgcc_eh) take from the C library where they were
-// built with a new one. With these two, what is shipped runs on glibc 2.34 and later. They are hidden: each object that
-// is linked with this file has its own. Nothing here allocates or throws.
+// Two functions of newer versions of the C library glibc. The compiler's static libraries (libstdc++, libgcc_eh) call
+// them where they were built with such a glibc. Programs and libraries that are shipped are linked with this file, and
+// so run on glibc 2.34 and later although they contain those static libraries. The functions are hidden: each linked
+// object has its own, and other objects of the process do not see them. Any thread may call them. Nothing here
+// allocates or throws.
 #include <cstddef>
 #include <cstdint>
 
@@ -8,6 +10,8 @@
 #include <link.h>
 #include <sys/random.h>
 
+// The functions have names of their own in C++, because the C library's headers may declare the real ones. `__asm__`
+// below gives them the linker's names that the static libraries ask for.
 #define CUPOLA_OWN extern "C" __attribute__((visibility("hidden")))
 
 /// For std::random_device. glibc has it from 2.36 on. Like glibc's it ends in a trap where the system has no random
@@ -19,15 +23,18 @@ unsigned cupola_arc4random() noexcept {
   return number;
 }
 
+// The headers have this where the glibc of the build has _dl_find_object. Where it has none, nothing asks for it.
 #ifdef DLFO_EH_SEGMENT_TYPE
 
 namespace {
 
 struct Search {
-  uintptr_t address;
-  dl_find_object* found;
+  uintptr_t address;      // of code; the object that holds it is wanted
+  dl_find_object* found;  // filled in for that object
 };
 
+/// For dl_iterate_phdr(3): fills in `found` if the address lies between the first and the last byte of this object's
+/// loaded segments and the object has unwind tables. Returns 1, which ends the iteration; else 0.
 int LookAtObject(dl_phdr_info* object, size_t, void* data) {
   auto& search = *static_cast<Search*>(data);
   uintptr_t start = UINTPTR_MAX, end = 0, frames = 0;

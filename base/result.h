@@ -1,5 +1,6 @@
 // Result<T>: a value or an Error. It is the error channel of every Cupola library; none of them
-// throws. Plain value types without a thread rule beyond that of T.
+// throws. Plain value types without a thread rule beyond that of T; a Result owns what it holds.
+// Result and Status are [[nodiscard]], so that a failure is not overlooked.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,15 @@
 
 namespace cupola {
 
-/// What kind of failure an Error is. It decides exit codes and whether a caller may go on.
+/// What kind of failure an Error is. Callers look at it where a kind has its own treatment: a file
+/// that does not exist (kNotFound) may be no failure, and `cupola run` has an exit code for it.
 enum class ErrorCode : uint8_t {
   kInvalidArgument,  ///< the caller asked for something that has no meaning
   kNotFound,         ///< a file, symbol or image does not exist
   kDamaged,          ///< the input breaks its format
   kUnsupported,      ///< the input is well-formed, but this version does not handle it
   kIo,               ///< the operating system refused or failed
-  kExhausted,        ///< a limit was reached (memory, table, ring)
+  kExhausted,        ///< a limit was reached (memory, table, ring), or a file is not ready yet
   kInternal,         ///< an invariant of Cupola is broken
 };
 
@@ -35,14 +37,16 @@ constexpr const char* ToString(ErrorCode code) {
   return "unknown";
 }
 
-/// Where in the input an error lies: either line and column (text) or a byte offset (binary).
+/// Where in the input an error lies: either line and column (text) or a byte offset (binary). A
+/// Location that has neither names the file only, or nothing.
 struct Location {
   std::string file;                ///< empty when the input had no name
   uint32_t line = 0;               ///< 1-based; 0 = not a text location
   uint32_t column = 0;             ///< 1-based; 0 = unknown
-  std::optional<uint64_t> offset;  ///< bytes from the start of the file
+  std::optional<uint64_t> offset;  ///< bytes from the start of the file; goes before `line`
 
-  /// "file:3:14", "file at offset 0x40", or "" when nothing is known.
+  /// "file:3:14", "file:3", "file at offset 0x40" or "file". "input" stands for a file without a
+  /// name. "" when nothing is known.
   std::string ToString() const;
 };
 
@@ -51,12 +55,13 @@ struct Error {
   std::string message;  ///< one sentence, lower case, no trailing full stop
   Location where;
 
-  /// "file:3:14: message" or "file at offset 0x40: message".
+  /// The location and the message, "file:3:14: message"; only the message where no location is
+  /// known.
   std::string ToString() const;
 };
 
-/// A value or an Error. Test with ok() or `if (result)`; value() on an error is undefined
-/// behaviour.
+/// A value or an Error. Test with ok() or `if (result)`. On an error, value(), * and -> are
+/// undefined behaviour; so is error() on a value.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -83,7 +88,8 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-/// Success or an Error, for functions that return no value.
+/// Success or an Error, for functions that return no value. error() on success is undefined
+/// behaviour.
 template <>
 class [[nodiscard]] Result<void> {
  public:
@@ -102,7 +108,8 @@ class [[nodiscard]] Result<void> {
 
 using Status = Result<void>;
 
-/// An Error of `code` with a message; the caller may fill in the location.
+/// An Error of `code` with a message. `where` may be left out, and filled in by a caller that knows
+/// the file.
 inline Error MakeError(ErrorCode code, std::string message, Location where = {}) {
   return Error{code, std::move(message), std::move(where)};
 }
