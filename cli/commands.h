@@ -3,10 +3,11 @@
 // function on the main thread, and CMakeLists.txt lists the files.
 //
 // A subcommand adds itself with app.add_subcommand(name, one line that says what it does), gives examples in its
-// footer, and keeps its options in a shared_ptr that its callback captures. Where the exit code is not 0, it ends
-// the command with Fail, or prints one line by PrintError and throws CLI::RuntimeError(code). Results go to
-// standard output, everything else to standard error. A stage of `cupola ptx` gets the App of `ptx` and adds
-// itself below that.
+// footer, and keeps its options in a shared_ptr that its callback captures. The callback runs on the main thread when
+// the command line names the subcommand. Where the exit code is not 0, the callback ends the command with Fail, or says
+// why and throws CLI::RuntimeError(code), which main.cpp turns into the exit code. Results go to standard output,
+// everything else to standard error. A subcommand of `cupola ptx`, such as `cupola ptx run`, gets the App of `ptx` and
+// adds itself below that.
 #pragma once
 
 #include <string>
@@ -16,12 +17,13 @@
 
 namespace cupola {
 
-/// The exit codes of `cupola`, where it does not return that of a program that it ran.
+/// The exit codes of `cupola`, where it does not return that of a program that it ran. The codes from 125 on are those
+/// of the subcommands that run a program (`run`, `profile`, `tune`).
 enum ExitCode : int {
   kExitOk = 0,
-  kExitBadInput = 1,       ///< the input is damaged, unsupported or missing
-  kExitUsage = 2,          ///< the command line is wrong
-  kExitCupolaFailed = 125, ///< `cupola run` could not do its own part; the program was not started
+  kExitBadInput = 1,       ///< the input is damaged, unsupported or missing; or another failure, as of writing output
+  kExitUsage = 2,          ///< the command line is wrong, or a variable of the environment
+  kExitCupolaFailed = 125, ///< Cupola could not do its own part
   kExitCannotExecute = 126,///< the program exists and cannot be executed, as env(1) says
   kExitNotFound = 127,     ///< the program does not exist, as env(1) says
 };
@@ -31,19 +33,21 @@ enum ExitCode : int {
 /// of them.
 std::string Printable(std::string_view text);
 
-/// Prints "cupola: " and the text, made Printable, to standard error.
+/// Prints "cupola: ", the text, made Printable, and a newline to standard error; where that is closed, nothing.
 void Say(const std::string& text);
 
 /// Says `error`, with its file, line or offset.
 void PrintError(const Error& error);
 
-/// Says `error` and ends the command by throwing CLI::RuntimeError(code).
+/// Says `error` (PrintError) and ends the command by throwing CLI::RuntimeError(code).
 [[noreturn]] void Fail(const Error& error, int code = kExitBadInput);
 
-/// Ends the command where an environment variable that names a folder is set to a path that is not absolute. Cupola
-/// ignores such a value, so the command would use another folder without saying so.
+/// Ends the command with kExitUsage where the environment variable, which names a folder (CUPOLA_STORE,
+/// CUPOLA_PROFILES), is set to a path that is not absolute. Cupola's libraries ignore such a value, so the command
+/// would use another folder without saying so.
 void RequireAbsolute(const char* variable);
-/// The sentence with which RequireAbsolute would end the command; "" if it would not.
+/// Why the libraries ignore the value of that environment variable; "" if they do not. For a command that goes on all
+/// the same.
 std::string WhyNotUsed(const char* variable);
 
 }  // namespace cupola

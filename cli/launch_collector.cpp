@@ -20,8 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// How long the thread rests when no ring has a record. Even at ten million launches a second, a ring of
-// 65536 records takes longer than this to fill.
+// How long the collector's thread rests when no process has left it a record. Even at ten million launches a second of
+// one process, its ring of 65536 records takes longer than this to fill. (A lane is smaller, but what does not fit into
+// a lane goes to the ring: profiles/launch_record.h.)
 constexpr auto kRest = std::chrono::milliseconds(5);
 
 uint64_t MonotonicNs() {
@@ -30,11 +31,13 @@ uint64_t MonotonicNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-/// Whether the process has ended. Where another process has its number by now, this is false, and its last
-/// records are read in Finish().
+/// Whether the process has ended. Where another process has got its pid by now, this is false; then the ended process's
+/// file is closed only in Finish().
 bool IsGone(uint32_t pid) { return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH; }
 
-/// The file that a `cupola run` makes in the folder of an outer `cupola run` when it collects the launches itself.
+/// The file that a `cupola run` or `cupola profile` makes in the folder of an outer one when it collects the launches
+/// of its program itself. The outer command can then say why it saw none of them. The name begins with a dot, so that
+/// the file is not taken for one of records.
 constexpr char kTakenName[] = ".taken";
 
 }  // namespace
@@ -102,6 +105,8 @@ void LaunchCollector::Start() {
   thread_ = std::thread([this] { Loop(); });
 }
 
+// `mutex_` guards only stop_. All else belongs to this thread while it runs, and before and after that to the thread
+// that made the collector.
 void LaunchCollector::Loop() {
   std::unique_lock lock(mutex_);
   while (!stop_) {
@@ -112,6 +117,8 @@ void LaunchCollector::Loop() {
   }
 }
 
+// Each process that launches makes one file in the folder. `last`: the call of Finish(), in which a folder that cannot
+// be read is a problem for the user; before that, the next call tries again.
 void LaunchCollector::OpenNewFiles(bool last) {
   std::error_code failure;
   for (const auto& entry : fs::directory_iterator(folder_, failure)) {
@@ -119,8 +126,8 @@ void LaunchCollector::OpenNewFiles(bool last) {
     if (name.starts_with(".") || sources_.contains(name) || closed_.contains(name)) continue;
     auto reader = LaunchRingReader::Open(entry.path().string());
     if (!reader) {
-      // The file is not ready, because a process is making it. If that process was killed meanwhile, it has launched
-      // nothing.
+      // The file is not ready, because a process is making it: the next call tries again. If that process was killed
+      // meanwhile, it had launched nothing, so the file need not be read in Finish() either.
       if (reader.error().code == ErrorCode::kExhausted) continue;
       problems_.push_back(std::move(reader).error());
       closed_.insert(name);
@@ -137,6 +144,7 @@ void LaunchCollector::OpenNewFiles(bool last) {
   }
 }
 
+// Reads the records that are there now. An error of the reader is added to problems_.
 size_t LaunchCollector::DrainSource(Source& source, WriterState state) {
   auto count = source.reader->Drain(state, [&](const Launch& launch) {
     summary_.Add(launch);
@@ -151,6 +159,7 @@ size_t LaunchCollector::DrainSource(Source& source, WriterState state) {
   return 0;
 }
 
+// The source gets no further look: takes its totals over and removes its file.
 void LaunchCollector::Close(const std::string& name, Source& source) {
   const LaunchTotals totals = source.reader->totals();
   totals_.launches += totals.launches;
@@ -160,19 +169,22 @@ void LaunchCollector::Close(const std::string& name, Source& source) {
   totals_.dropped += totals.dropped;
   if (observer_ != nullptr) observer_->Close(*source.reader, folder_);
   closed_.insert(name);
-  unlink((folder_ + "/" + name).c_str());  // frees the memory of the file
+  unlink((folder_ + "/" + name).c_str());  // the folder may lie in memory, which this frees
 }
 
+// `last`: the call of Finish(). It closes the files of processes that still run too; what those launch later is not
+// collected.
 size_t LaunchCollector::Poll(bool last) {
   OpenNewFiles(last);
   size_t total = 0;
   for (auto it = sources_.begin(); it != sources_.end();) {
     Source& source = it->second;
-    // This must be asked before the records are read: if the process has ended, all its records are there.
+    // Whether the process has ended must be asked before its records are read: only then are all its records there to
+    // be read, and the file can be closed.
     const bool gone = last || IsGone(source.reader->pid());
     const size_t problems = problems_.size();
     total += DrainSource(source, gone ? WriterState::kGone : WriterState::kAlive);
-    const bool damaged = problems_.size() != problems;
+    const bool damaged = problems_.size() != problems;  // DrainSource has added a problem: nothing more can be read
     if (gone || damaged) {
       Close(it->first, source);
       it = sources_.erase(it);

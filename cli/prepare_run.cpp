@@ -16,11 +16,13 @@
 namespace cupola {
 namespace {
 
-/// CMD and its arguments, in the memory of argv. TakeRunProgram sets it.
+/// CMD (the program to be run, as the usage calls it) and its arguments: a pointer into argv. TakeRunProgram sets it
+/// before the command line is parsed; null = the command line names no program.
 char** g_program = nullptr;
 
-/// Says what keeps Cupola out of the program, or may keep the program off its device. Returns whether the loader will
-/// preload a library into it, or into programs that it starts. Ends the command where the program cannot run.
+/// Says on standard error what keeps Cupola out of the program, or may keep the program off its device. Returns whether
+/// the loader can preload a library into the program or into programs that it starts, so that it is worth setting the
+/// environment for it. Ends the command where the program cannot run on the device.
 bool SayLimits(const ProgramFacts& facts, const DeviceChoice& device) {
   if (facts.secure) {
     Say(fmt::format(
@@ -57,7 +59,8 @@ bool SayLimits(const ProgramFacts& facts, const DeviceChoice& device) {
   return true;
 }
 
-/// Ends the command if the library is cut short: such a library would end the program by a signal when it is loaded.
+/// Ends the command if the file of the library is cut short or is no shared object for x86-64. A library that is cut
+/// short would end the program by a signal when the loader maps it.
 void RequireWhole(const std::string& library) {
   if (IsWholeObject(library)) return;
   Fail(MakeError(ErrorCode::kDamaged, "is not a whole shared object: install or build Cupola again",
@@ -92,7 +95,7 @@ PreparedRun PrepareRun(const char* program, const std::string& device_name, cons
                          installation->preload)),
          kExitCupolaFailed);
   }
-  if (device->simulated) {
+  if (device->simulated) {  // the driver and the CUDA runtime are Cupola's own then; the runtime may be missing
     RequireWhole(device->driver);
     const std::string runtime = installation->sim_folder + "/libcudart.so.13";
     if (access(runtime.c_str(), F_OK) == 0) RequireWhole(runtime);
@@ -105,7 +108,8 @@ PreparedRun PrepareRun(const char* program, const std::string& device_name, cons
   if (SayLimits(LookAtProgram(*path), *device)) {
     additions.preload = installation->preload;
     additions.driver = device->driver;
-    // With it, a program that is linked with the driver finds Cupola's libcuda.so.1 first (docs/interception.md).
+    // The folder comes first in LD_LIBRARY_PATH, so a program that is linked with the driver finds Cupola's
+    // libcuda.so.1 there (docs/interception.md).
     additions.front_folder = installation->front_folder;
     if (device->simulated) additions.library_folder = installation->sim_folder;
   }
@@ -120,6 +124,7 @@ int ExecFailureCode(const Error& error) {
 
 int TakeRunProgram(const CLI::App& app, int argc, char** argv) {
   if (argc < 2) return argc;
+  // Only a subcommand that is the first word is recognised, because `cupola` itself has no options that go before one.
   const std::string_view command = argv[1];
   if (command != "run" && command != "profile" && command != "tune") return argc;
   const CLI::App* run = app.get_subcommand(argv[1]);
