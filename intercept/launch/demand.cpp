@@ -152,9 +152,10 @@ bool Begin(LaunchContext& context, uint64_t stream, CUstream handle, uint64_t pr
                                .overhead_ns = gpu.overhead_ns()},
                               gpu.OnBoard(now));
   state.phase.store(Phase::kOn);
-  // The agent renews the lease if anybody heeds it. Before it sleeps it stores until when
-  // (agent_wakes_ns) and then reads the phase. This thread has stored kOn and now reads that time. All
-  // four are sequentially consistent: either the agent sees kOn, or we see here that it sleeps.
+  // The agent renews the lease if anybody heeds it. Before it sleeps for longer than a lease may wait,
+  // it stores until when (agent_wakes_ns) and then reads the phase. This thread has stored kOn and now
+  // reads that time. All four are sequentially consistent: either the agent sees kOn, or we see here
+  // that it sleeps.
   if (state.agent_wakes_ns.load() > now + kLeaseNs / 2 &&
       gpu.board().header().attention.load(std::memory_order_relaxed) != 0) {
     state.agent_wakes_ns.store(0);
