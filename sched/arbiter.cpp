@@ -52,7 +52,7 @@ void Arbiter::Configure(ClientId id, const ClientSettings& settings) {
   client.view.priority = settings.priority;
   client.view.weight = std::max<uint32_t>(settings.weight, 1);
   SetBound(client);
-  client.view.paused = settings.paused;
+  client.view.paused = settings.paused;  // plant: pauses_ignored
   Note(EventKind::kSettingsChanged, id);
 }
 
@@ -62,7 +62,7 @@ void Arbiter::Configure(ClientId id, const ClientSettings& settings) {
 void Arbiter::SetBound(Client& client) {
   client.bound_ns = client.before_others_ns = client.settings.latency_bound_ns;
   const uint64_t share = std::min<uint64_t>(client.settings.least_share_percent, 100);
-  if (share != 0) {
+  if (share != 0) {  // plant: least_share_ignored
     const uint64_t wait = std::max<uint64_t>(kShareTurnNs * (100 - share) / share, 1);
     if (client.bound_ns == 0 || wait < client.bound_ns) {
       client.bound_ns = wait;
@@ -92,7 +92,7 @@ bool Arbiter::HasGivenWay(const Client& client) const {
 }
 
 void Arbiter::Charge(Client& client, uint64_t elapsed_ns, uint64_t share_ns) {
-  client.view.ran_ns += share_ns;
+  client.view.ran_ns += share_ns;  // plant: time_goes_back
   client.ran_since_word_ns += elapsed_ns;
   client.starving_ns = 0;
   client.overdue_left_ns -= std::min(client.overdue_left_ns, elapsed_ns);
@@ -326,7 +326,7 @@ ClientOrder Arbiter::OrderFor(ClientId id) const {
   const Client& client = clients_[id.value()];
   if (client.partly_granted) return {true, client.sm_bound, &client == next_};
   const bool wanted = client.active || client.view.paused || decision_.hold_newcomers;
-  return {wanted && !client.launch.granted && client.view.stoppable(), kWholeGpu,
+  return {wanted && !client.launch.granted && client.view.stoppable(), kWholeGpu,  // plant: holds_stay
           &client == next_};
 }
 

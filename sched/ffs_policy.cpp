@@ -20,7 +20,7 @@ bool OthersWait(const Snapshot& snapshot, ClientId holder) {
 }  // namespace
 
 uint64_t FfsPolicy::Epoch::TurnOf(uint32_t weight) const {
-  const double turn = static_cast<double>(unit_ns) * weight / least_weight;
+  const double turn = static_cast<double>(unit_ns) * weight / least_weight;  // plant: weights_ignored
   if (turn >= static_cast<double>(kLongestTurnNs)) return kLongestTurnNs;
   return std::max(static_cast<uint64_t>(turn), quantum_ns);
 }
@@ -69,7 +69,7 @@ bool FfsPolicy::KeepsTurn(const Snapshot& snapshot, Decision& decision) {
     contended_ = used < allowance_ns_;
     allowance_ns_ = static_cast<int64_t>(Turn(*client, EpochOf(snapshot))) - turn_debt_ns_;
   }
-  if (others && used >= allowance_ns_) return false;
+  if (others && used >= allowance_ns_) return false;  // plant: debts_forgiven
   if (launch == nullptr) {
     idle_since_ns_ = std::min(idle_since_ns_, snapshot.now_ns);
     const uint64_t end = idle_since_ns_ + options_.idle_grace_ns;

@@ -26,7 +26,7 @@ uint64_t HpfPolicy::Turn(const LaunchView& launch, uint32_t turns) const {
 /// The order of figure 6's queues: by priority, then by remaining time, then by arrival. Within a priority, launches
 /// that have had fewer turns come first.
 bool HpfPolicy::Before(const LaunchView& a, const LaunchView& b) const {
-  if (a.priority != b.priority) return a.priority > b.priority;
+  if (a.priority != b.priority) return a.priority > b.priority;  // plant: lowest_first
   const uint32_t turns_of_a = TurnsOf(a), turns_of_b = TurnsOf(b);
   if (turns_of_a != turns_of_b) return turns_of_a < turns_of_b;
   if (a.remaining_ns != b.remaining_ns) return a.remaining_ns < b.remaining_ns;

@@ -14,6 +14,7 @@ namespace cupola::runtime {
 
 /// Leaves the follower in `row` to the scheduler.
 __device__ inline void LeaveFollower(uint32_t row) {
+  // plant: AFollowerIsStartedByNobody
   if (threadIdx.x % 32 == 0) MarkBits(&Mtb().released[row / 32], 1u << (row % 32));
 }
 
@@ -25,7 +26,7 @@ __device__ inline bool StartWith(uint32_t executors, uint32_t row, bool is_crowd
     Wake(executors);
     return true;
   }
-  GiveBackExecutors(executors);
+  GiveBackExecutors(executors);  // plant: WhoIsReadyIsNotGivenBack
   FenceForMtb();
   __syncwarp();
   LeaveFollower(row);
@@ -44,8 +45,9 @@ __device__ inline bool StartFollower(uint32_t row, bool is_crowded) {
     if (ready == kNothingReady || ready == kMakingReady) ready = Exchange(word, kStarts);
   }
   ready = __shfl_sync(kAllLanes, ready, 0);
+  // plant: AFollowerDoesNotSeeWhatWasWritten
   __syncwarp();  // what lane 0 has seen to end has ended for lanes that hand out the follower
-  if (ready == kMakingReady) return false;
+  if (ready == kMakingReady) return false;  // plant: WhatIsReadyIsStartedByTwo
   if (ready != kNothingReady) return StartWith(ready, row, is_crowded);
   const TaskHeader& header = Header(row);
   const uint32_t warps = Warps(header) * header.blocks;
@@ -77,10 +79,12 @@ __device__ inline void MakeReady(uint32_t row_before) {
   const uint32_t taken = TakeExecutors(row, kNoSlot, {}, warps, warps, executors / 4);
   uint32_t before = kMakingReady, is_crowded = 0;
   if (is_first) {
+    // plant: WhatIsReadyIsNotFenced
     FenceForMtb();  // who starts it sees who was taken, and the scheduler sees what was written
     before = CompareAndSwap(&Mtb().ready[row], kMakingReady, taken);
     is_crowded = taken == 0 ? 1 : LoadAcquire(&Mtb().crowded);
   }
+  // plant: WhatIsReadyIsStartedByNobody, WhatIsReadyStartsAtOnce
   if (__shfl_sync(kAllLanes, before, 0) != kStarts) return;
   // The task before it has ended meanwhile, and its last warp has left the start to this warp.
   __syncwarp();  // what lane 0 has seen is seen by all lanes
@@ -98,17 +102,18 @@ __device__ inline void FinishWarp(const MasterParams& params, WarpEntry& warp, u
   if (is_first) {
     const uint32_t slot = warp.slot;
     sequence = mtb.sequence[row];
+    // plant: WarpsOfATaskDoNotSeeEachOther
     FenceForMtb();  // behind all reads of words that the scheduler may write next
-    if (slot != kNoSlot && CountDown(&mtb.blocks[slot].warps_left) == 1) {
+    if (slot != kNoSlot && CountDown(&mtb.blocks[slot].warps_left) == 1) {  // plant: BlocksAreTakenBackEarly
       FenceForMtb();
-      MarkBits(&mtb.ended_blocks, 1u << slot);
+      MarkBits(&mtb.ended_blocks, 1u << slot);  // plant: ABlockThatEndsHidesAnother
     }
     const uint32_t before = CountDown(&mtb.warps_left[row]);
-    is_last = (before & kCountMask) == 1;
-    if (is_last) {
+    is_last = (before & kCountMask) == 1;  // plant: TheFirstWarpTellsTheHost
+    if (is_last) {  // plant: EachWarpStartsTheFollower
       follower = before >> kFollowerShift;
       // With acquire: sees what the other warps and the scheduler wrote.
-      (void)LoadAcquire(&mtb.warps_left[row]);
+      (void)LoadAcquire(&mtb.warps_left[row]);  // plant: AFollowersPredecessorsAreNotSeen
       is_crowded = LoadAcquire(&mtb.crowded);
     }
   }
@@ -119,7 +124,7 @@ __device__ inline void FinishWarp(const MasterParams& params, WarpEntry& warp, u
   }
   if (!is_first) return;
   if (is_last) {
-    StoreRelease(&params.done[blockIdx.x * kTaskRows + row], sequence);
+    StoreRelease(&params.done[blockIdx.x * kTaskRows + row], sequence);  // plant: ResultsAreNotFenced
     Count(&mtb.ended, 1);
   }
   StoreShared(&warp.job, kNoJob);
@@ -129,7 +134,7 @@ __device__ inline void FinishWarp(const MasterParams& params, WarpEntry& warp, u
 template <class Bodies>
 __device__ void RunExecutor(const MasterParams& params) {
   WarpEntry& warp = MyWarp();
-  for (uint32_t parity = 0;; parity ^= 1) {
+  for (uint32_t parity = 0;; parity ^= 1) {  // plant: APhaseThatHasEndedIsAwaited, ThePhaseBeforeTheFirstIsAwaited
     AwaitWake(threadIdx.x / 32 - 1, parity);
     const uint32_t job = warp.job;
     if (job == kQuitJob) return;

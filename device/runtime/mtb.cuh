@@ -42,7 +42,7 @@ struct FreeRoom {
 /// Executors with numbers below this sleep at a named barrier each; these are all named barriers
 /// besides the block's own. An executor that waits at a named barrier is woken at once; at an
 /// mbarrier it is woken the later, the more warps wait [measured: docs/results/narrow-tasks.md].
-inline constexpr uint32_t kNamedExecutors = 15;
+inline constexpr uint32_t kNamedExecutors = 15;  // plant: NamedExecutorsOnTheSteppedDevice
 
 /// MtbState::warps_left: the lower bits hold the count. The bits above hold the follower: 1 + the
 /// row of the task that the last warp is to start, or 0. So both change in one access.
@@ -152,7 +152,7 @@ __device__ inline uint64_t WarpTimeNs() { return __shfl_sync(kAllLanes, NowNs(),
 /// different purposes do so together [measured: docs/results/narrow-tasks.md].
 __device__ inline uint4 LoadAcquireSystem(const void* address) {
   uint4 found;
-  asm volatile("ld.acquire.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.acquire.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"  // plant: TheHostIsNotSeen
                : "=r"(found.x), "=r"(found.y), "=r"(found.z), "=r"(found.w)
                : "l"(address)
                : "memory");
@@ -245,7 +245,7 @@ __device__ inline void MarkBits(uint32_t* shared, uint32_t bits) {
 /// lanes call it [named barriers: PTX ISA 9.7.13.1, which counts by warps].
 __device__ inline void Wake(uint32_t executors) {
   const uint32_t lane = threadIdx.x % 32;
-  if (lane >= kNamedExecutors && ((executors >> lane) & 1) != 0) {
+  if (lane >= kNamedExecutors && ((executors >> lane) & 1) != 0) {  // plant: OnlyOneOfThoseHandedWarpsIsWoken
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(
                      SharedAddress(&Mtb().wake[lane]))
                  : "memory");
@@ -335,7 +335,7 @@ __device__ inline uint32_t TakeExecutors(uint32_t row, uint32_t slot, WarpPlace 
   const uint32_t free = __ballot_sync(kAllLanes, is_free);
   if (__popc(free) < least + spared) return 0;
   const bool is_taken = is_free && IsChosen(free, lane, most) &&
-                        CompareAndSwap(&entry.job, kNoJob, row + 2) == kNoJob;
+                        CompareAndSwap(&entry.job, kNoJob, row + 2) == kNoJob;  // plant: AnExecutorIsHandedTwo
   const uint32_t taken = __ballot_sync(kAllLanes, is_taken);
   if (__popc(taken) < least) {  // other warps have taken some meanwhile
     GiveBackExecutors(taken);
@@ -387,6 +387,7 @@ __device__ inline void MeetBlock(uint32_t slot, bool goes_on) {
                    : "r"(barrier), "r"(count)
                    : "memory");
     } else {
+      // plant: ThreadsThatReturnedAreWaitedForLater
       asm volatile("mbarrier.arrive_drop.release.cta.shared::cta.b64 %0, [%1], %2;"
                    : "=l"(phase)
                    : "r"(barrier), "r"(count)
@@ -400,7 +401,7 @@ __device__ inline void MeetBlock(uint32_t slot, bool goes_on) {
       ".reg .pred ended;\n"
       "again:\n"
       "mbarrier.try_wait.acquire.cta.shared::cta.b64 ended, [%0], %1, %2;\n"
-      "@!ended bra again;\n"
+      "@!ended bra again;\n"  // plant: ThePhaseOfABlockIsNotAwaited
       "}" ::"r"(barrier),
       "l"(phase), "r"(kSleepNs)
       : "memory");
@@ -414,7 +415,7 @@ __device__ void RunWarp(const WarpEntry& warp, uint32_t row) {
   const TaskHeader& header = Header(row);
   if (warp.first_thread + threadIdx.x % 32 < header.threads) {
     Bodies::Run(header.body, reinterpret_cast<const char*>(Mtb().records[row] + 4));
-    if (header.barrier == kMeets) MeetBlock(warp.slot, false);
+    if (header.barrier == kMeets) MeetBlock(warp.slot, false);  // plant: ThreadsThatReturnedAreWaitedFor
   }
   __syncwarp();
 }

@@ -14,12 +14,12 @@ namespace cupola::runtime {
 __device__ inline bool EndSoloBlock(uint32_t* blocks_ended) {
   if (gridDim.x == 1) return true;
   uint32_t before;
-  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"  // plant: BlocksOfALaunchDoNotSeeEachOther
                : "=r"(before)
                : "l"(blocks_ended)
                : "memory");
-  if (before != gridDim.x - 1) return false;
-  *blocks_ended = 0;
+  if (before != gridDim.x - 1) return false;  // plant: ALaunchEndsWithItsFirstBlock
+  *blocks_ended = 0;  // plant: BlocksOfALaunchStayCounted
   return true;
 }
 
@@ -47,9 +47,9 @@ __device__ void RunSolo(const SoloParams& params) {
   if (threadIdx.x < 32) return;
   RunWarp<Bodies>(MyWarp(), kRow);
   if (threadIdx.x % 32 != 0) return;
-  FenceForMtb();
-  if (CountDown(&mtb.warps_left[kRow]) != 1) return;
-  (void)LoadAcquire(&mtb.warps_left[kRow]);  // what the other warps wrote
+  FenceForMtb();  // plant: WarpsOfALaunchAreNotSeen
+  if (CountDown(&mtb.warps_left[kRow]) != 1) return;  // plant: ALaunchEndsWithItsFirstWarp
+  (void)LoadAcquire(&mtb.warps_left[kRow]);  // what the other warps wrote  // plant: WarpsOfALaunchDoNotSeeEachOther
   if (EndSoloBlock(params.blocks_ended)) StoreRelease(params.done, params.record[0].sequence);
 }
 

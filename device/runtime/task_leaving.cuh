@@ -10,7 +10,7 @@ namespace cupola::runtime {
 /// Whether the host's request to leave in a hurry is meant for this launch too. The host names the
 /// newest launch, which may come behind one that is still leaving.
 __device__ inline bool IsMeant(uint32_t hurry, uint32_t epoch) {
-  return hurry != 0 && hurry - epoch <= kMostEpochsBehind;
+  return hurry != 0 && hurry - epoch <= kMostEpochsBehind;  // plant: AHurryIsOfTheNewestOnly
 }
 
 /// Lane 0 of column 0 tells all columns what the host has said. `awake` and `busy` are the device's
@@ -21,7 +21,7 @@ __device__ inline void Scheduler::Hear(const HostControl& host, uint32_t awake, 
   const uint64_t now = NowNs();
   if (busy_ || busy != 0) Mtb().idle_since = now;
   if (host.awake != awake) StoreRelaxed(&params_.device->awake, host.awake);
-  const bool hurries = IsMeant(host.hurry, params_.epoch);
+  const bool hurries = IsMeant(host.hurry, params_.epoch);  // plant: AHurryIsNotHeard
   const bool is_asked = hurries || host.leave == params_.epoch;
   if (!is_asked && now - Mtb().idle_since < params_.idle_ns) return;
   StoreRelaxed(&params_.state->running, 0);
@@ -37,10 +37,11 @@ __device__ inline void Scheduler::HearHurry(bool asks_host) {
   uint4 seen = {};
   if (lane_ == 0) seen = LoadRelaxedSystem(params_.device);
   if (lane_ == 1 && asks_host) seen = LoadRelaxedSystem(params_.host);
+  // plant: OneThatLeavesHearsNoHurry
   const bool is_meant = IsMeant(__shfl_sync(kAllLanes, seen.z, 1), params_.epoch);
   hurries_ = hurries_ || is_meant || __shfl_sync(kAllLanes, seen.w, 0) == params_.epoch;
   others_leave_ = __shfl_sync(kAllLanes, seen.z, 0) > 1 + (busy_ ? 1 : 0);
-  if (is_meant && blockIdx.x == 0 && lane_ == 0) {
+  if (is_meant && blockIdx.x == 0 && lane_ == 0) {  // plant: OnlyTheFirstColumnHearsAHurry
     StoreRelaxed(&params_.device->hurry, params_.epoch);
   }
 }
@@ -61,7 +62,7 @@ __device__ inline uint32_t TakeKeptRow(const TaskColumn& column, uint32_t row, u
   mtb.begun[row] = begun;
   const uint32_t warps = Warps(header);
   StoreShared(&mtb.warps_left[row], warps * (header.blocks - (begun >> 5)) - (begun & 31));
-  return header.after == 0 ? Scheduler::kReady : Scheduler::kWaiting;
+  return header.after == 0 ? Scheduler::kReady : Scheduler::kWaiting;  // plant: KeptTasksDoNotWait
 }
 
 /// Takes up the tasks that an earlier launch in a hurry has left. Returns Scheduler::rows_ of the lane.
@@ -71,7 +72,7 @@ __device__ inline uint32_t TakeKept(const TaskColumn* column, uint32_t* kept,
   for (uint32_t half = 0; half < 2; ++half) {
     const uint32_t row = threadIdx.x + 32 * half;
     if (found[half] != 0) {
-      kept[row] = 0;
+      kept[row] = 0;  // plant: KeptTasksRunTwice
       rows |= TakeKeptRow(*column, row, found[half] - 1) << half;
     }
     count += __popc(__ballot_sync(kAllLanes, found[half]));
@@ -83,6 +84,7 @@ __device__ inline uint32_t TakeKept(const TaskColumn* column, uint32_t* kept,
 /// Copies the record that came with the launch into shared memory, if it is the record of `position`
 /// and its task waits for no other. Returns whether it did.
 __device__ inline bool TakeFirst(const TaskChunk* chunks, uint32_t position) {
+  // plant: AFirstThatHasRunIsTaken, AFirstDoesNotWait
   if (chunks[0].sequence != position + 1 || chunks[0].words[1] >> 16 != 0) return false;
   MtbState& mtb = Mtb();
   const uint32_t row = position % kTaskRows;
@@ -111,7 +113,7 @@ __device__ __noinline__ Beginning Begin(const MasterParams& params) {
     Mtb().ended = now.head;
   }
   if (__any_sync(kAllLanes, found[0] | found[1])) {
-    now.rows = TakeKept(params.columns + blockIdx.x, kept, found);
+    now.rows = TakeKept(params.columns + blockIdx.x, kept, found);  // plant: KeptTasksAreForgotten
     device = LoadRelaxedSystem(params.device);  // TakeKept took the time of some host memory reads
   }
   // A block that begins late may be asked to leave already: then it begins nothing else.
@@ -119,8 +121,9 @@ __device__ __noinline__ Beginning Begin(const MasterParams& params) {
   now.is_awake = blockIdx.x < word(device.x);
   now.leaves = word(device.y) == params.epoch;
   now.hurries = word(device.w) == params.epoch;
+  // plant: AnotherColumnTakesTheFirst
   if (blockIdx.x == params.first_column && !now.leaves && TakeFirst(params.first, now.head)) {
-    const uint32_t row = now.head++ % kTaskRows;
+    const uint32_t row = now.head++ % kTaskRows;  // plant: WhatCameFirstIsTakenAgain
     if (threadIdx.x == row % 32) now.rows |= Scheduler::kReady << (row / 32);
   }
   __syncwarp();
@@ -135,16 +138,17 @@ __device__ __noinline__ void WriteKept(uint32_t* kept, uint32_t first, uint32_t 
   __syncwarp();  // each lane reads what lane 0 wrote when it handed blocks out
   for (uint32_t row = threadIdx.x; row < kTaskRows; row += 32) {
     if ((LoadAcquire(&Mtb().warps_left[row]) & kCountMask) == 0) continue;
+    // plant: BlocksRunTwiceBehindTwoHurries
     uint32_t begun = Mtb().begun[row];  // not 0 for a task that was left before, too
-    if (row == first) begun = first_begun;
-    if (row == second) begun = second_begun;
+    if (row == first) begun = first_begun;  // plant: WarpsRunTwiceBehindAHurry
+    if (row == second) begun = second_begun;  // plant: BlocksWithRoomRunTwiceBehindAHurry
     kept[row] = begun + 1;
   }
 }
 
 /// In a hurry: whether no block has begun that may wait for warps of its own which have not begun.
 __device__ inline bool Scheduler::MayLeaveRest() const {
-  return left_ == 0 || slot_ == kNoSlot || next_.warp == 0;
+  return left_ == 0 || slot_ == kNoSlot || next_.warp == 0;  // plant: ABlockIsTornByAHurry
 }
 
 /// Runs the records that the host wrote before it knew that the kernel takes no more
@@ -169,7 +173,7 @@ __device__ inline void Scheduler::RunRest() {
     HandOut();
     HearHurry(is_first);
   }
-  for (uint32_t turn = 0;
+  for (uint32_t turn = 0;  // plant: TheFirstColumnEndsFirst
        hurries_ ? !MayLeaveRest() : !AllHaveEnded() || (is_first && others_leave_); ++turn) {
     HandOut();
     // Column 0 may have ended before a column that began when all were to leave.
@@ -199,7 +203,7 @@ __device__ inline void Scheduler::AwaitExecutors() {
   const uint32_t* const job = &Mtb().warps[lane_].job;
   for (uint32_t times = 0; times < 2;) {
     const bool are_free = __all_sync(kAllLanes, lane_ >= executors || LoadAcquire(job) == kNoJob);
-    times = are_free ? times + 1 : 0;
+    times = are_free ? times + 1 : 0;  // plant: WhoRunsInAHurryIsNotWaitedFor
   }
 }
 
@@ -214,7 +218,7 @@ __device__ inline void Scheduler::End() {
   const uint32_t executors = blockDim.x / 32 - 1;
   if (lane_ < executors) StoreShared(&Mtb().warps[lane_].job, kQuitJob);
   Wake((1u << executors) - 1);
-  if (lane_ == 0) params_.heads[blockIdx.x] = head_;
+  if (lane_ == 0) params_.heads[blockIdx.x] = head_;  // plant: AHeadIsForgotten
 }
 
 }  // namespace cupola::runtime

@@ -13,7 +13,7 @@ __device__ inline void Scheduler::TakeBack() {
   MtbState& mtb = Mtb();
   uint32_t ended = Exchange(&mtb.ended_blocks, 0);
   mtb.room.slots |= ended;
-  for (; ended != 0; ended &= ended - 1) {
+  for (; ended != 0; ended &= ended - 1) {  // plant: TheLastBlockIsNotTakenBack
     BlockEntry& block = mtb.blocks[__ffs(ended) - 1];
     if (block.meets != 0) EndBarrier(&block.meet);
     mtb.room.units |= UnitMask(block.units) << block.first_unit;
@@ -31,7 +31,7 @@ __device__ inline bool Scheduler::TakeSlot(const TaskHeader& header) {
     FreeRoom& room = Mtb().room;
     for (int tries = 0; tries < 2 && slot == kNoSlot; ++tries) {
       uint64_t runs = room.units;
-      for (uint32_t half = 1; half < units; half *= 2) runs &= runs >> half;
+      for (uint32_t half = 1; half < units; half *= 2) runs &= runs >> half;  // plant: RunsOfUnitsAreTooShort
       runs &= RunStarts(units);
       if (room.slots == 0 || (units != 0 && runs == 0)) {
         TakeBack();
@@ -39,8 +39,8 @@ __device__ inline bool Scheduler::TakeSlot(const TaskHeader& header) {
       }
       slot = __ffs(room.slots) - 1;
       const uint32_t first_unit = units == 0 ? 0 : __ffsll(static_cast<long long>(runs)) - 1;
-      room.slots &= ~(1u << slot);
-      room.units &= ~(UnitMask(units) << first_unit);
+      room.slots &= ~(1u << slot);  // plant: SlotsAreGivenTwice
+      room.units &= ~(UnitMask(units) << first_unit);  // plant: UnitsAreGivenTwice
       BlockEntry& block = Mtb().blocks[slot];
       StoreShared(&block.warps_left, Warps(header));
       block.meets = header.barrier;

@@ -200,15 +200,15 @@ __device__ inline bool Scheduler::StartAlone(const uint4& chunk) {
   if (((first_word >> 16) & 0xff) > kNearChunks) return false;  // its far chunks were not read
   MtbState& mtb = Mtb();
   WarpEntry& entry = mtb.warps[lane_];
-  bool good = chunk.w == head_ + 1;
+  bool good = chunk.w == head_ + 1;  // plant: HalfARecordIsStarted
   if (lane_ == 0) {  // barrier, blocks
-    good = good && (first_word >> 24) == 0 && chunk.z == 1;
+    good = good && (first_word >> 24) == 0 && chunk.z == 1;  // plant: OneAloneHasOneBlock, OneAloneGetsNoBarrier
   } else if (lane_ == 1) {
-    good = good && chunk.x == 0;  // shared_bytes
+    good = good && chunk.x == 0;  // shared_bytes  // plant: OneAloneGetsNoRoom
   } else {
     good = good || lane_ >= ((first_word >> 16) & 0xff);
   }
-  if (lane_ < warps) good = good && LoadAcquire(&entry.job) == kNoJob;
+  if (lane_ < warps) good = good && LoadAcquire(&entry.job) == kNoJob;  // plant: WhoIsNotFreeIsHandedOneAlone
   if (!__all_sync(kAllLanes, good)) return false;
   const uint32_t row = head_ % kTaskRows;
   if (lane_ < kNearChunks) KeepChunk(row, lane_, chunk);
@@ -224,7 +224,7 @@ __device__ inline bool Scheduler::StartAlone(const uint4& chunk) {
   }
   __syncwarp();
   Wake((1u << warps) - 1);
-  ++head_;
+  ++head_;  // plant: OneAloneIsTakenAgain
   quiet_ = 0;
   return true;
 }
@@ -259,7 +259,7 @@ __device__ inline bool Scheduler::Pull(uint4 seen) {
 __device__ inline bool TakeFarChunk(const TaskColumn* column, uint32_t position, uint32_t part) {
   const uint32_t row = position % kTaskRows;
   const uint4 chunk = LoadAcquireSystem(&column->rows[row].chunks[part]);
-  if (chunk.w != position + 1) return false;
+  if (chunk.w != position + 1) return false;  // plant: FarChunksAreNotAwaited
   KeepChunk(row, part, chunk);
   return true;
 }
@@ -271,8 +271,8 @@ __device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
   const uint32_t position = head_ + lane_ / kNearChunks, part = lane_ % kNearChunks;
   const uint32_t first_word = __shfl_sync(kAllLanes, chunk.x, lane_ & ~(kNearChunks - 1));
   const uint32_t chunks = (first_word >> 16) & 0xff;
-  bool complete = chunk.w == position + 1 || (part != 0 && part >= chunks);
-  if (complete && part + kNearChunks < chunks) {
+  bool complete = chunk.w == position + 1 || (part != 0 && part >= chunks);  // plant: HalfARecordIsTaken
+  if (complete && part + kNearChunks < chunks) {  // plant: FarChunksAreNotRead
     complete = TakeFarChunk(params_.columns + blockIdx.x, position, part + kNearChunks);
   }
   const uint32_t lanes = __ballot_sync(kAllLanes, complete);
@@ -284,7 +284,7 @@ __device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
     KeepChunk(row, part, chunk);
     if (part == 0) {  // words 1 and 2: threads, after; blocks
       mtb.sequence[row] = position + 1;
-      StoreShared(&mtb.ready[row], kNothingReady);
+      StoreShared(&mtb.ready[row], kNothingReady);  // plant: WhatWasReadyIsStillReady
       StoreShared(&mtb.warps_left[row], ((chunk.y & 0xffff) + 31) / 32 * chunk.z);
     }
   }
@@ -292,8 +292,8 @@ __device__ inline uint32_t Scheduler::Take(const uint4& chunk, uint32_t asked) {
   // The lane of each record's first chunk finds out whether the task waits for another one.
   uint32_t state = kReady;
   const uint32_t after = chunk.y >> 16;
-  if (part == 0 && lane_ / kNearChunks < records && after != 0) {
-    state = Follow(position % kTaskRows);
+  if (part == 0 && lane_ / kNearChunks < records && after != 0) {  // plant: OrderIsForgotten
+    state = Follow(position % kTaskRows);  // plant: OneRecordAsksForAll
   }
   __syncwarp();
   for (uint32_t i = 0; i < records; ++i, ++head_) {
@@ -324,11 +324,11 @@ __device__ inline uint32_t Scheduler::Follow(uint32_t row) {
   uint32_t* const left = LeftBefore(row);
   if (left == nullptr) return kReady;
   for (uint32_t found = LoadAcquire(left);;) {
-    if ((found & kCountMask) == 0) return kReady;
-    if (found > kCountMask || NeedsSlot(Header(row))) return kWaiting;
+    if ((found & kCountMask) == 0) return kReady;  // plant: AFollowerComesTooLate
+    if (found > kCountMask || NeedsSlot(Header(row))) return kWaiting;  // plant: TheThirdInARowStartsEarly
     FenceForMtb();  // who starts it sees the record
     const uint32_t before = CompareAndSwap(left, found, found | (row + 1) << kFollowerShift);
-    if (before == found) return kFollows;
+    if (before == found) return kFollows;  // plant: AFollowerIsStartedByTwo
     found = before;
   }
 }
@@ -336,7 +336,7 @@ __device__ inline uint32_t Scheduler::Follow(uint32_t row) {
 /// Whether the task that the task in `row` waits for has ended.
 __device__ inline bool Scheduler::IsMet(uint32_t row) {
   const uint32_t* const left = LeftBefore(row);
-  return left == nullptr || (LoadAcquire(left) & kCountMask) == 0;
+  return left == nullptr || (LoadAcquire(left) & kCountMask) == 0;  // plant: ASuccessorStartsEarly
 }
 
 /// Makes tasks ready whose predecessors have ended: those that the scheduler watches itself (kWaiting),
@@ -372,11 +372,11 @@ __device__ inline bool Scheduler::MayPass(uint32_t row) const {
 /// that may pass it. Returns false where there is none.
 __device__ inline bool Scheduler::NextTask() {
   const bool all = blocks_left_ == 0;
-  const bool mine[2] = {(rows_ & kReady) != 0 && (all || MayPass(lane_)),
+  const bool mine[2] = {(rows_ & kReady) != 0 && (all || MayPass(lane_)),  // plant: WhatWaitsIsHandedOut
                         (rows_ & (kReady << 1)) != 0 && (all || MayPass(lane_ + 32))};
   const uint64_t low = __ballot_sync(kAllLanes, mine[0]), high = __ballot_sync(kAllLanes, mine[1]),
                  ready = high << 32 | low;
-  if (ready == 0) return false;
+  if (ready == 0) return false;  // plant: ATaskThatWaitsHoldsUpOthers
   // Look from the row on that is pulled to next: the oldest task is there.
   const uint32_t oldest = head_ % kTaskRows;
   const uint64_t turned = ready >> oldest | ready << (-oldest % kTaskRows);
@@ -408,7 +408,7 @@ __device__ inline bool Scheduler::FindWork() {
       left_ = Warps(header);
       return true;
     }
-    if (!passes_) return false;
+    if (!passes_) return false;  // plant: ABlockWithoutRoomHoldsUpOthers
   }
   if (!NextTask()) return false;
   const TaskHeader& header = Header(row_);
@@ -507,7 +507,7 @@ __device__ inline void Scheduler::Run() {
     } else if (waits_ && turn % kTurnsOfAWaitingLook != 0) {
       continue;
     }
-    if (blockIdx.x == 0 || busy_ || awake_) {
+    if (blockIdx.x == 0 || busy_ || awake_) {  // plant: ABusyColumnSleeps
       const bool hears = quiet_ < kQuietLooks || turn % kTurnsOfAQuietHearing == 0;
       Turn(blockIdx.x == 0 && hears);
     } else {

@@ -19,6 +19,7 @@ using preempt::WaitFor;
 unsigned MemoryType(uint64_t address) {
   unsigned type = 0;
   const auto get = CUPOLA_CALL_REAL(cuPointerGetAttribute, PFN_cuPointerGetAttribute_v4000);
+  // plant: pageable_is_pinned
   return get(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS ? type : 0;
 }
 

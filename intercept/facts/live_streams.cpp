@@ -32,7 +32,7 @@ uint32_t HardwareQueues() noexcept { return queues.load(std::memory_order_relaxe
 void CountStream() noexcept {
   if (!counts.load(std::memory_order_relaxed)) return;
   live.fetch_add(1);
-  if (!StreamsFitQueues()) streams_share_queues.Announce();
+  if (!StreamsFitQueues()) streams_share_queues.Announce();  // plant: no_queue_count
 }
 
 void UncountStream() noexcept {

@@ -27,7 +27,7 @@ int LevelFor(int priority) noexcept {
   if (!is_kept_back.load(std::memory_order_relaxed)) return priority;
   const StreamLevels levels = LevelsOfContext();
   const bool is_the_one = levels.keeps_one_back() && priority == levels.helper();
-  return is_the_one && priority < 0 ? priority - 1 : priority;
+  return is_the_one && priority < 0 ? priority - 1 : priority;  // plant: level_not_kept
 }
 
 void SetStreamLevel(CUstream stream, int asked, int made) noexcept {

@@ -185,7 +185,7 @@ void NeedMoreSms(GpuBoard& gpu, uint32_t sms, uint64_t now_ns) {
 // Ends demand, if there is any. A launch that comes meanwhile waits in Begin, and begins demand anew.
 void End(GpuBoard& gpu, uint64_t now_ns) {
   DemandState& state = gpu.demand;
-  if (gpu.has_left() || !Enter(state, Phase::kOn)) return;
+  if (gpu.has_left() || !Enter(state, Phase::kOn)) return;  // plant: never_ended
   // This runs on the program's thread as a synchronising call returns. ReleaseDemand spares it the
   // system call of the bell if the agent of a process that was let go will ring.
   if (!sched::ReleaseDemand(gpu.board(), gpu.index(), gpu.OnBoard(now_ns)) &&
@@ -237,7 +237,7 @@ bool CanMark(const DemandState& state, uint32_t count) {
     const bool is_legacy = one.id.load(std::memory_order_relaxed) == 0;
     const bool has_name = is_legacy ? count == 1 : reinterpret_cast<uintptr_t>(one.handle) > 2;
     if (!has_name || one.context == nullptr || one.context->outstanding.load() != 0 ||
-        MayBeInDriver(*one.context) ||
+        MayBeInDriver(*one.context) ||  // plant: marked_in_call
         one.context->state.load() == LaunchContext::State::kDead) {
       return false;
     }
@@ -284,7 +284,7 @@ void PutMarkers(GpuBoard& gpu, uint64_t launches) {
     state.refused_launches = launches;  // no second try: each marker takes room of a stream
     return;
   }
-  state.marked_launches = launches;
+  state.marked_launches = launches;  // plant: marker_forgotten
   Count(launch_counters.markers);
 }
 
@@ -477,8 +477,10 @@ void LookAfterDemand(GpuBoard& gpu, uint64_t now_ns) noexcept {
     if (board_now_ns >= until_ns) EndUnlessLaunched(gpu, launches, now_ns);
     return;
   }
+  // plant: never_renewed
   state.renewed_ns.store(now_ns, std::memory_order_relaxed);
   sched::UpdateDemand(gpu.board(), gpu.index(), {.lease_ns = lease_ns}, board_now_ns);
+  // end plant: never_renewed
 }
 
 void DropDemandAtExit() noexcept {

@@ -285,7 +285,7 @@ void GpuBoard::RecordResumeTime(uint64_t ns) noexcept {
 }
 
 bool GpuBoard::BeginNotNow() noexcept {
-  return has_left() || sched::BeginNotNow(board_, index_);
+  return has_left() || sched::BeginNotNow(board_, index_);  // plant: asked_while_kept
 }
 
 void GpuBoard::EndNotNow() noexcept {

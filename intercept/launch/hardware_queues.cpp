@@ -36,7 +36,7 @@ void ChooseHardwareQueues(bool shares_context) noexcept {
     setenv(kVariable, "32", /*overwrite=*/0);
     Say(Level::kInfo, {"32 hardware queues: an earlier run of this program had more streams than 8"});
   }
-  StartCountingStreams(QueuesOfDriver());
+  StartCountingStreams(QueuesOfDriver());  // plant: queues_assumed
 }
 
 void RecordTooManyStreams() noexcept {

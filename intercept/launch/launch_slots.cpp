@@ -109,13 +109,13 @@ void LaunchSlots::Cancel(LaunchSlot* slot) noexcept {
 void LaunchSlots::Look(LaunchSlot* slot) noexcept {
   const uint32_t index = IndexOf(slot);
   const runtime::HostStatus& said = status_[index];
-  if (slot->is_gated && HasPassed(*slot)) {
+  if (slot->is_gated && HasPassed(*slot)) {  // plant: gate_taken_for_passed
     slot->is_gated = false;
     resumes_ += slot->is_gated_resume;
   }
   for (uint32_t p = 0; p < runtime::kPhysicalLaunches; ++p) {
     if ((slot->live & 1u << p) == 0) continue;
-    if (__atomic_load_n(&said.ended[p], __ATOMIC_ACQUIRE) != slot->tag[p]) continue;
+    if (__atomic_load_n(&said.ended[p], __ATOMIC_ACQUIRE) != slot->tag[p]) continue;  // plant: given_anew
     const uint32_t next = __atomic_load_n(&said.next_final[p], __ATOMIC_RELAXED);
     if (next - slot->base_next > slot->last_next - slot->base_next) slot->last_next = next;
     // If at least as many workers have yielded since this physical launch was made as it had, they
@@ -157,7 +157,7 @@ uint32_t LaunchSlots::WorkersToResume(const LaunchSlot& slot) const noexcept {
   const uint32_t away = WorkersAway(slot);
   const int under_way = __builtin_popcount(slot.live);
   const bool last = under_way + 1 >= static_cast<int>(runtime::kAskedPhysicalLaunches);
-  return last && away < slot.full_workers / 8 ? 0 : away;
+  return last && away < slot.full_workers / 8 ? 0 : away;  // plant: nobody_away
 }
 
 uint32_t LaunchSlots::Yielded(const LaunchSlot& slot) const noexcept {
@@ -183,7 +183,7 @@ bool LaunchSlots::HasPassed(const LaunchSlot& slot) const noexcept {
 bool LaunchSlots::HasYielded(const LaunchSlot& slot, uint32_t bound, uint32_t sms) const noexcept {
   if (slot.state != LaunchSlot::State::kRunning || slot.live == 0) return true;
   if (bound >= sms) return false;
-  if (bound <= slot.looked_at_bound) return true;
+  if (bound <= slot.looked_at_bound) return true;  // plant: never_yielded
   // An eighth less, because workers are not spread quite evenly and the device's counts arrive out of
   // order.
   const uint64_t there = uint64_t{slot.full_workers} * bound / sms;

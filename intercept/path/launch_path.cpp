@@ -23,6 +23,7 @@ CUresult LaunchPlain(LaunchContext& context, const Launch& launch, const StreamK
   if (preempt::AnyIsHeld()) [[unlikely]] preempt::MarkHeld(context, launch, stream);
   GateStream(context, launch, stream);
   if (launch.function == nullptr) return LaunchGraph(context, launch, stream, call);
+  // plant: no_first_launch
   if (!IsKnownLoaded(launch.function)) [[unlikely]] return LaunchFirst(context, launch, call);
   if (context.outstanding.load() != 0) preempt::EnterPlain(context);
   return MakePlainLaunch(context, launch, call);

@@ -106,7 +106,7 @@ uint32_t HelperFor(LaunchContext& context, const LaunchSlot& slot) {
   uint32_t helper = 0;
   {
     const MutexLock lock(context.slots_mutex);
-    helper = LaunchSlots::FreeHelper(slot);
+    helper = LaunchSlots::FreeHelper(slot);  // plant: behind_another
   }
   return helper < context.helper_count || AddHelper(context) ? helper : kNoHelper;
 }
@@ -138,7 +138,7 @@ bool Resume(LaunchContext& context, LaunchSlot* slot, ResumeWhen when) {
   // the resumes behind gates.)
   if (!is_gated) CountResumes(context, 1);
   const uint64_t begun_ns = MonotonicNs();
-  const CUresult result = LaunchPhysical(context, *slot, physical);
+  const CUresult result = LaunchPhysical(context, *slot, physical);  // plant: arguments_forgotten
   if (result == CUDA_SUCCESS) {
     if (!is_gated) context.gpu->RecordResumeTime(MonotonicNs() - begun_ns);
     return true;
@@ -182,8 +182,8 @@ bool Agent::LookAt(LaunchContext& context, LaunchSlot& slot, uint32_t bound, Loo
   const bool all_have_left = has_ended || away == slot.away_seen;
   slot.away_seen = away;
   // If only some SMs are asked for, a launch that stopped as a whole can run on the others.
-  const bool has_room = bound != runtime::kAllSms && has_ended;
-  return (bound == 0 || has_room) && all_have_left;
+  const bool has_room = bound != runtime::kAllSms && has_ended;  // plant: no_room_beside
+  return (bound == 0 || has_room) && all_have_left;  // plant: no_resume
 }
 
 void Agent::LookAt(LaunchContext& context, bool was_asked, Look* look) {
@@ -231,7 +231,7 @@ bool Agent::IsHeldAtGate() const {
 // passed it.
 void Agent::ResumeAtGate(LaunchContext& context) {
   if (context.gpu != &gpu_ || context.outstanding.load() == 0 || !IsHeldAtGate()) return;
-  if (MayBeInDriver(context)) return;  // resumed when nobody asks any more
+  if (MayBeInDriver(context)) return;  // resumed when nobody asks any more  // plant: resumed_in_call
   LaunchSlot* stopped[kSlots];
   uint32_t count = 0;
   {
@@ -251,7 +251,7 @@ void Agent::ResumeAtGate(LaunchContext& context) {
 // end.
 void Agent::AskWhetherWell(LaunchContext& context) {
   if (context.gpu != &gpu_ || context.outstanding.load() == 0) return;
-  if (context.state.load() != LaunchContext::State::kReady || MayBeInDriver(context)) return;
+  if (context.state.load() != LaunchContext::State::kReady || MayBeInDriver(context)) return;  // plant: asked_in_call
   (void)TakeContext(context.context);
   (void)IsWell(context);
 }

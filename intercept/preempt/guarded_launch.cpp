@@ -141,7 +141,7 @@ bool IsCandidate(Attempt* attempt, PlainReason* why) {
   *why = PlainReason::kCapturing;
   if (IsCapturing(launch.stream, launch.per_thread)) return false;
   *why = PlainReason::kHeld;
-  if (AnyIsHeld() && IsHeld(attempt->stream, launch.stream, launch.per_thread)) return false;
+  if (AnyIsHeld() && IsHeld(attempt->stream, launch.stream, launch.per_thread)) return false;  // plant: holds_unseen
   *why = PlainReason::kGreen;
   if (IsGreen(launch.stream, attempt->stream)) return false;
   *why = PlainReason::kTooManyStreams;
@@ -381,7 +381,7 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, PlainReason* why
     context.slots.Cancel(slot);
     return Outcome::kPlain;
   }
-  Guard(attempt, *slot);
+  Guard(attempt, *slot);  // plant: no_guard
   context.half_made.store(0);
   context.queued.Add(2);  // the launch and its guard
   // If all its workers started on SMs that they must leave, the agent resumes it on the others.
@@ -394,9 +394,11 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, PlainReason* why
 // launch is counted, also for the stubs (Watch). False: a scope is open, or the process has more streams
 // than hardware queues; the launch is not counted.
 bool EnterAsGuarded(LaunchContext& context) {
+  // plant: scopes_first
   Watch(1);
   context.outstanding.fetch_add(1);
-  const bool is_free = context.scopes.load() == 0 && scopes_elsewhere.load() == 0;
+  const bool is_free = context.scopes.load() == 0 && scopes_elsewhere.load() == 0;  // plant: no_scopes
+  // end plant: scopes_first
   if (is_free && StreamsFitQueues()) return true;
   context.outstanding.fetch_sub(1);
   Unwatch(1);

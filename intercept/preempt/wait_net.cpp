@@ -152,7 +152,7 @@ bool MayStop(LaunchContext& context, bool has_counters) {
       const bool will_stop = !has_stopped && (has_counters ? !HasOneThatGoesOn(context, slot)
                                                            : slot.may_have_stopped);
       may_stop |= has_stopped || will_stop;
-      if (will_stop && has_counters) slot.wants_another = wants_another = true;
+      if (will_stop && has_counters) slot.wants_another = wants_another = true;  // plant: none_beside
     }
   }
   if (wants_another) context.gpu->WakeAgent();
@@ -179,7 +179,7 @@ Reading ReadAnew(LaunchContext& context) {
 
 bool Awaited::Has(const LaunchSlot& slot) const noexcept {
   if (slot.number > up_to) return false;
-  return what == WaitFor::kAll || slot.blocks_legacy || slot.number <= joined;
+  return what == WaitFor::kAll || slot.blocks_legacy || slot.number <= joined;  // plant: no_join
 }
 
 bool WaitProgress::IsStuck(uint64_t now_ns) noexcept {

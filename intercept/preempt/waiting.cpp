@@ -30,7 +30,7 @@ namespace {
 using State = LaunchContext::State;
 
 // A stream holds about 1,024 entries; then a call waits for room in the driver (CUDA_LAUNCH_QUEUE).
-constexpr uint32_t kMostQueued = 700;
+constexpr uint32_t kMostQueued = 700;  // plant: no_room_kept
 constexpr uint64_t kAskEveryNs = 1'000'000;   // between questions whether the context still works
 constexpr uint64_t kSpinNs = 20'000;          // then the core is offered to others
 constexpr uint64_t kYieldNs = 5'000'000;      // then we sleep
@@ -71,7 +71,7 @@ class Patience {
 
   /// What is waited for does not go on, and from now on nothing of it is stopped: the wait is to end, and
   /// EndKept or KeepUntilComplete to be called.
-  bool IsOver() { return is_stuck_ && BeginKept(context_); }
+  bool IsOver() { return is_stuck_ && BeginKept(context_); }  // plant: waits_for_ever
 
   uint64_t waited_ns() const { return NowNs() - start_ns_; }
 
@@ -140,13 +140,13 @@ bool OpenScope(LaunchContext& context, WaitFor what) noexcept {
   bool is_kept = false;
   if (context.state.load() == State::kReady && context.outstanding.load() != 0) {
     Count(launch_counters.waits);
-    is_kept = WaitUntilComplete(context, what, LastNumber(context), /*all_seen=*/false);
+    is_kept = WaitUntilComplete(context, what, LastNumber(context), /*all_seen=*/false);  // plant: scope_at_once
   }
   // The scope counts itself before it looks for launches; see EnterAsGuarded.
   context.scopes.fetch_add(1);
   if (context.state.load() != State::kReady) return is_kept;
   Count(launch_counters.scopes);
-  if (!is_kept && context.outstanding.load() != 0) {
+  if (!is_kept && context.outstanding.load() != 0) {  // plant: no_wait
     is_kept = WaitUntilComplete(context, what, UINT64_MAX, /*all_seen=*/true);
   }
   return is_kept;
@@ -181,7 +181,7 @@ void KeepRoom(LaunchContext& context) noexcept {
 
 void EnterPlain(LaunchContext& context) noexcept {
   if (context.outstanding.load() == 0) return;
-  AwaitGuard(context);
+  AwaitGuard(context);  // plant: between_guard
   KeepRoom(context);
   context.queued.Add(1);
 }
@@ -195,7 +195,7 @@ void RecordJoin(LaunchContext& context, CUstream stream, bool per_thread) noexce
   uint64_t before = context.joined.load();
   while (before < last && !context.joined.compare_exchange_weak(before, last)) {
   }
-  if (context.scopes.load() == 0) return;
+  if (context.scopes.load() == 0) return;  // plant: join_unseen
   if (WaitUntilComplete(context, WaitFor::kAll, last, /*all_seen=*/false)) {
     KeepUntilComplete(context, last);
   }

@@ -167,7 +167,7 @@ bool AgentAnswers(const BoardSlot& slot, uint64_t now_ns) {
 }  // namespace
 
 bool HasDemand(const BoardSlot& slot, uint64_t now_ns) {
-  return (slot.demand.load() & 1) != 0 && slot.demand_until_ns.load() > now_ns;
+  return (slot.demand.load() & 1) != 0 && slot.demand_until_ns.load() > now_ns;  // plant: leases_last
 }
 
 Wakes BeginDemand(BoardView board, uint32_t self, const Demand& demand, uint64_t now_ns) {
@@ -311,7 +311,7 @@ void ForgetRequests(BoardSlot& slot) {
 uint64_t DropStaleRequests(BoardView board, uint32_t victim, uint64_t now_ns) {
   BoardSlot& slot = board.slot(victim);
   ForEachSlot(RequestersOf(slot), [&](uint32_t requester) {
-    if (MayAsk(board, requester, victim, now_ns)) return;
+    if (MayAsk(board, requester, victim, now_ns)) return;  // plant: stale_requests_stay
     ClearRequest(board, victim, requester);
     // The requester began its demand meanwhile: its request was taken from it and is put back (see the header). How
     // many SMs it asked for is not known here; the daemon lowers the bound.

@@ -153,7 +153,7 @@ void FreeSlot(BoardView board, uint32_t slot) {
   gone.demand_until_ns = 0;
   gone.capabilities = 0;
   gone.pid = 0;
-  gone.state = static_cast<uint32_t>(SlotState::kFree);
+  gone.state = static_cast<uint32_t>(SlotState::kFree);  // plant: slot_not_freed
 }
 
 }  // namespace cupola::sched

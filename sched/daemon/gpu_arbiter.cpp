@@ -134,7 +134,7 @@ void GpuArbiter::Apply(Board& board, Client& client) {
 void GpuArbiter::AddClient(Board& board, uint32_t slot, const ProcessIdentity& process) {
   Client client;
   client.slot = slot;
-  client.process = process;
+  client.process = process;  // plant: a_record_for_each
   client.id = core_.Join({});
   client.pidfd = system_.OpenExit(process.pid);
   client.is_watched = client.pidfd >= 0 && !system_.HasEnded(process.pid, process.start);
@@ -198,7 +198,7 @@ Admission GpuArbiter::Admit(const ProcessIdentity& process, uint32_t capabilitie
   const BoardView view = board->memory.view();
   BoardHeader& header = view.header();
   if (sms != 0) header.sm_count = sms;
-  for (uint32_t i = 0; i < kBoardSlots; ++i) {
+  for (uint32_t i = 0; i < kBoardSlots; ++i) {  // plant: room_for_half
     BoardSlot& free = view.slot(i);
     if (free.state != Number(SlotState::kFree) || board->FindSlot(i) != nullptr) continue;
     std::memset(free.name, 0, sizeof(free.name));
@@ -299,7 +299,7 @@ void GpuArbiter::AdoptSlots(Board& board, const std::string& user, bool is_same_
       process.TakeNames(NamesOf(pid, {}));
       AddClient(board, i, process);
     } else {
-      FreeSlot(view, i);
+      FreeSlot(view, i);  // plant: dead_taken_over
     }
   }
 }
@@ -325,7 +325,7 @@ void GpuArbiter::Reconfigure(const GpuOptions& options) {
   core_.SetDefaultOverhead(options.preemption_overhead_ns);
   core_.SetSwitchTime(options.context_switch_ns);
   for (const auto& board : boards_) {
-    for (Client& client : board->clients) Apply(*board, client);
+    for (Client& client : board->clients) Apply(*board, client);  // plant: rules_of_yesterday
     RingBell(board->memory.view().header());
   }
 }
@@ -394,7 +394,7 @@ void GpuArbiter::CollectExitsLocked() {
       const Client& client = board->clients[i];
       const bool left =
           board->memory.view().slot(client.slot).state != Number(SlotState::kLive);
-      if (!left && !HasEnded(client)) {
+      if (!left && !HasEnded(client)) {  // plant: ends_unseen
         ++i;
         continue;
       }

@@ -99,7 +99,7 @@ uint64_t GpuArbiter::ReviewLocked(uint64_t now_ns) {
   for (const auto& board : boards_) {
     changed_holds |= CarryOutOrders(board->memory.view(), board->seats, core_, now_ns);
     BoardHeader& header = board->memory.view().header();
-    header.daemon_beat_ns = now_ns;
+    header.daemon_beat_ns = now_ns;  // plant: beat_goes_back
     header.daemon_pid = static_cast<uint32_t>(getpid());
     header.epoch = core_.policy().rounds();
   }

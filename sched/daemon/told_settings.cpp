@@ -20,7 +20,7 @@ void Add(ToldSetting& told, const ToldSetting& changes) {
 
 ClientSettings ToldSetting::Over(ClientSettings settings) const {
   settings.priority = priority.value_or(settings.priority);
-  settings.weight = weight.value_or(settings.weight);
+  settings.weight = weight.value_or(settings.weight);  // plant: told_is_lost
   settings.latency_bound_ns = latency_bound_ns.value_or(settings.latency_bound_ns);
   settings.least_share_percent = least_share_percent.value_or(settings.least_share_percent);
   settings.paused = paused.value_or(settings.paused);

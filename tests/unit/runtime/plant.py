@@ -10,125 +10,100 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../plant"))
+import planting  # noqa: E402
+from planting import before, change, condition, drop, replace  # noqa: E402
+
 FOLDER = "device/runtime"
 HEADERS = ["master_kernel.cuh", "mtb.cuh", "task_scheduler.cuh", "task_leaving.cuh",
            "task_room.cuh", "solo_task.cuh"]
 # MTBs of the stepped device have few executors: some with a named barrier and some without. With a bug none has
 # a named barrier, because that orders more than the code relies on.
-NAMED = "kNamedExecutors = 15"
-# For each bug: the text in the source, and the text that takes its place.
+NAMED_EXECUTORS = "NamedExecutorsOnTheSteppedDevice"
+OTHER_MARKERS = (NAMED_EXECUTORS,)
+# What is done at the marker of the bug's name (planting.py).
 BUGS = {
-    "ResultsAreNotFenced": ("StoreRelease(&params.done", "StoreRelaxed(&params.done"),
-    "WarpsOfATaskDoNotSeeEachOther": ("  FenceForMtb();  // behind", "  // behind"),
-    "TheFirstWarpTellsTheHost": ("is_last = (before & kCountMask) == 1;", "is_last = true;"),
-    "UnitsAreGivenTwice": ("      room.units &= ~(UnitMask(units) << first_unit);\n", ""),
-    "SlotsAreGivenTwice": ("      room.slots &= ~(1u << slot);\n", ""),
-    "RunsOfUnitsAreTooShort": ("half < units; half *= 2", "2 * half < units; half *= 2"),
-    "BlocksAreTakenBackEarly": ("CountDown(&mtb.blocks[slot].warps_left) == 1",
-                                "CountDown(&mtb.blocks[slot].warps_left) != 0"),
-    "ThreadsThatReturnedAreWaitedFor": (
-        "    if (header.barrier == kMeets) MeetBlock(warp.slot, false);\n", ""),
-    "ThreadsThatReturnedAreWaitedForLater": ("mbarrier.arrive_drop", "mbarrier.arrive"),
-    "ABusyColumnSleeps": ("blockIdx.x == 0 || busy_ || ", "blockIdx.x == 0 || "),
-    "AHeadIsForgotten": ("  if (lane_ == 0) params_.heads[blockIdx.x] = head_;\n", ""),
-    "HalfARecordIsStarted": ("  bool good = chunk.w == head_ + 1;\n", "  bool good = true;\n"),
-    "WhoIsNotFreeIsHandedOneAlone": (
-        "  if (lane_ < warps) good = good && LoadAcquire(&entry.job) == kNoJob;\n", ""),
-    "OneAloneHasOneBlock": ("(first_word >> 24) == 0 && chunk.z == 1;", "(first_word >> 24) == 0;"),
-    "OneAloneGetsNoBarrier": ("good && (first_word >> 24) == 0 &&", "good &&"),
-    "OneAloneGetsNoRoom": ("good = good && chunk.x == 0;  // shared_bytes\n", "// shared_bytes\n"),
-    "OneAloneIsTakenAgain": ("  ++head_;\n  quiet_ = 0;\n", "  quiet_ = 0;\n"),
-    "WhatIsReadyIsNotFenced": (
-        "    FenceForMtb();  // who starts it sees who", "    // who starts it sees who"),
-    "WhatIsReadyIsStartedByNobody": (
-        "  if (__shfl_sync(kAllLanes, before, 0) != kStarts) return;\n", "  return;\n"),
-    "WhatIsReadyIsStartedByTwo": ("  if (ready == kMakingReady) return false;\n",
-                                  "  if (ready == kMakingReady) ready = kNothingReady;\n"),
-    "WhoIsReadyIsNotGivenBack": ("  GiveBackExecutors(executors);\n", ""),
-    "WhatIsReadyStartsAtOnce": ("  if (__shfl_sync(kAllLanes, before, 0) != kStarts) return;\n", ""),
-    "WhatWasReadyIsStillReady": ("      StoreShared(&mtb.ready[row], kNothingReady);\n", ""),
-    "ALaunchEndsWithItsFirstWarp": ("  if (CountDown(&mtb.warps_left[kRow]) != 1) return;\n",
-                                    "  (void)CountDown(&mtb.warps_left[kRow]);\n"),
-    "WarpsOfALaunchDoNotSeeEachOther": ("  (void)LoadAcquire(&mtb.warps_left[kRow]);", "  //"),
-    "WarpsOfALaunchAreNotSeen": ("  FenceForMtb();\n  if (CountDown(&mtb.warps_left[kRow])",
-                                 "  if (CountDown(&mtb.warps_left[kRow])"),
-    "ALaunchEndsWithItsFirstBlock": ("  if (before != gridDim.x - 1) return false;\n", ""),
-    "BlocksOfALaunchStayCounted": ("  *blocks_ended = 0;\n", ""),
-    "BlocksOfALaunchDoNotSeeEachOther": ("atom.acq_rel.gpu.global.add.u32",
-                                         "atom.relaxed.gpu.global.add.u32"),
-    "HalfARecordIsTaken": ("chunk.w == position + 1 ||",
-                           "part != 0 || chunk.w == position + 1 ||"),
-    "FarChunksAreNotAwaited": ("  if (chunk.w != position + 1) return false;\n  KeepChunk(row, part",
-                               "  KeepChunk(row, part"),
-    "FarChunksAreNotRead": ("if (complete && part + kNearChunks < chunks) {", "if (false) {"),
-    "OrderIsForgotten": ("&& after != 0) {\n", "&& after == 9999) {\n"),
-    "OneRecordAsksForAll": ("state = Follow(position % kTaskRows);",
-                            "state = Follow(head_ % kTaskRows);"),
-    "ASuccessorStartsEarly": ("(LoadAcquire(left) & kCountMask) == 0;", "true;"),
-    "AFollowerDoesNotSeeWhatWasWritten": ("  __syncwarp();  // what lane 0 has seen to end", "  //"),
-    "AFollowerIsStartedByTwo": ("if (before == found) return kFollows;",
-                                "if (before == found) return kReady;"),
-    "AFollowerIsStartedByNobody": (
-        "  if (threadIdx.x % 32 == 0) MarkBits(&Mtb().released[row / 32], 1u << (row % 32));\n", ""),
-    "AFollowerComesTooLate": ("    if ((found & kCountMask) == 0) return kReady;\n    if (found >",
-                              "    if (found >"),
-    "AFollowersPredecessorsAreNotSeen": ("      (void)LoadAcquire(&mtb.warps_left[row]);\n", ""),
-    "ATaskThatWaitsHoldsUpOthers": ("  if (ready == 0) return false;\n",
-                                    "  if (ready == 0 || __any_sync(kAllLanes, rows_ >= kWaiting))"
-                                    " return false;\n"),
-    "ABlockWithoutRoomHoldsUpOthers": ("    if (!passes_) return false;\n",
-                                       "    return false;\n"),
-    "AHurryIsNotHeard": ("const bool hurries = IsMeant(host.hurry, params_.epoch);",
-                         "const bool hurries = false;"),
-    "AHurryIsOfTheNewestOnly": ("hurry != 0 && hurry - epoch <= kMostEpochsBehind;",
-                                "hurry == epoch;"),
-    "OneThatLeavesHearsNoHurry": ("const bool is_meant = IsMeant(__shfl_sync(",
-                                  "const bool is_meant = IsMeant(0 * __shfl_sync("),
-    "OnlyTheFirstColumnHearsAHurry": ("if (is_meant && blockIdx.x == 0 && lane_ == 0) {",
-                                      "if (false) {"),
-    "TheFirstColumnEndsFirst": ("|| (is_first && others_leave_);", ";"),
-    "KeptTasksAreForgotten": ("now.rows = TakeKept(", "now.rows = 0 * TakeKept("),
-    "KeptTasksRunTwice": ("      kept[row] = 0;\n", ""),
-    "WarpsRunTwiceBehindAHurry": ("begun = first_begun;", "begun = 0;"),
-    "BlocksWithRoomRunTwiceBehindAHurry": ("begun = second_begun;", "begun = 0;"),
-    "BlocksRunTwiceBehindTwoHurries": ("    uint32_t begun = Mtb().begun[row];",
-                                       "    uint32_t begun = 0;"),
-    "KeptTasksDoNotWait": ("return header.after == 0 ? Scheduler::kReady : Scheduler::kWaiting;",
-                           "return Scheduler::kReady;"),
-    "ABlockIsTornByAHurry": ("return left_ == 0 || slot_ == kNoSlot || next_.warp == 0;",
-                             "return true;"),
-    "WhoRunsInAHurryIsNotWaitedFor": ("    times = are_free ? times + 1 : 0;\n",
-                                      "    times += 1;\n"),
-    "TheHostIsNotSeen": ("ld.acquire.sys.global.v4.u32", "ld.relaxed.sys.global.v4.u32"),
-    "AnExecutorIsHandedTwo": ("CompareAndSwap(&entry.job, kNoJob, row + 2) == kNoJob;",
-                              "(StoreShared(&entry.job, row + 2), true);"),
-    "OnlyOneOfThoseHandedWarpsIsWoken": (
-        "lane >= kNamedExecutors && ((executors >> lane) & 1) != 0",
+    "ResultsAreNotFenced": change("StoreRelease", "StoreRelaxed"),
+    "WarpsOfATaskDoNotSeeEachOther": drop(),
+    "TheFirstWarpTellsTheHost": replace("is_last = true;"),
+    "UnitsAreGivenTwice": drop(),
+    "SlotsAreGivenTwice": drop(),
+    "RunsOfUnitsAreTooShort": change("half < units", "2 * half < units"),
+    "BlocksAreTakenBackEarly": change("== 1", "!= 0"),
+    "ThreadsThatReturnedAreWaitedFor": drop(),
+    "ThreadsThatReturnedAreWaitedForLater": change("arrive_drop", "arrive"),
+    "ABusyColumnSleeps": change("busy_ || ", ""),
+    "AHeadIsForgotten": drop(),
+    "HalfARecordIsStarted": replace("bool good = true;"),
+    "WhoIsNotFreeIsHandedOneAlone": drop(),
+    "OneAloneHasOneBlock": change(" && chunk.z == 1", ""),
+    "OneAloneGetsNoBarrier": change("(first_word >> 24) == 0 && ", ""),
+    "OneAloneGetsNoRoom": drop(),
+    "OneAloneIsTakenAgain": drop(),
+    "WhatIsReadyIsNotFenced": drop(),
+    "WhatIsReadyIsStartedByNobody": replace("return;"),
+    "WhatIsReadyIsStartedByTwo": replace("if (ready == kMakingReady) ready = kNothingReady;"),
+    "WhoIsReadyIsNotGivenBack": drop(),
+    "WhatIsReadyStartsAtOnce": drop(),
+    "WhatWasReadyIsStillReady": drop(),
+    "ALaunchEndsWithItsFirstWarp": replace("(void)CountDown(&mtb.warps_left[kRow]);"),
+    "WarpsOfALaunchDoNotSeeEachOther": drop(),
+    "WarpsOfALaunchAreNotSeen": drop(),
+    "ALaunchEndsWithItsFirstBlock": drop(),
+    "BlocksOfALaunchStayCounted": drop(),
+    "BlocksOfALaunchDoNotSeeEachOther": change("acq_rel", "relaxed"),
+    "HalfARecordIsTaken": change("bool complete =", "bool complete = part != 0 ||"),
+    "FarChunksAreNotAwaited": drop(),
+    "FarChunksAreNotRead": condition("false"),
+    "OrderIsForgotten": change("after != 0", "after == 9999"),
+    "OneRecordAsksForAll": replace("state = Follow(head_ % kTaskRows);"),
+    "ASuccessorStartsEarly": replace("return left == nullptr || true;"),
+    "AFollowerDoesNotSeeWhatWasWritten": drop(),
+    "AFollowerIsStartedByTwo": change("kFollows", "kReady"),
+    "AFollowerIsStartedByNobody": drop(),
+    "AFollowerComesTooLate": drop(),
+    "AFollowersPredecessorsAreNotSeen": drop(),
+    "ATaskThatWaitsHoldsUpOthers": condition("ready == 0 || __any_sync(kAllLanes, rows_ >= kWaiting)"),
+    "ABlockWithoutRoomHoldsUpOthers": replace("return false;"),
+    "AHurryIsNotHeard": replace("const bool hurries = false;"),
+    "AHurryIsOfTheNewestOnly": replace("return hurry == epoch;"),
+    "OneThatLeavesHearsNoHurry": change("__shfl_sync", "0 * __shfl_sync"),
+    "OnlyTheFirstColumnHearsAHurry": condition("false"),
+    "TheFirstColumnEndsFirst": change(" || (is_first && others_leave_)", ""),
+    "KeptTasksAreForgotten": change("TakeKept(", "0 * TakeKept("),
+    "KeptTasksRunTwice": drop(),
+    "WarpsRunTwiceBehindAHurry": change("begun = first_begun", "begun = 0"),
+    "BlocksWithRoomRunTwiceBehindAHurry": change("begun = second_begun", "begun = 0"),
+    "BlocksRunTwiceBehindTwoHurries": replace("uint32_t begun = 0;"),
+    "KeptTasksDoNotWait": replace("return Scheduler::kReady;"),
+    "ABlockIsTornByAHurry": replace("return true;"),
+    "WhoRunsInAHurryIsNotWaitedFor": replace("times += 1;"),
+    "TheHostIsNotSeen": change("acquire", "relaxed"),
+    "AnExecutorIsHandedTwo": replace("(StoreShared(&entry.job, row + 2), true);"),
+    "OnlyOneOfThoseHandedWarpsIsWoken": condition(
         "lane >= kNamedExecutors && (executors & -executors) == 1u << lane"),
-    "APhaseThatHasEndedIsAwaited": ("for (uint32_t parity = 0;; parity ^= 1) {",
-                                    "for (uint32_t parity = 0;;) {"),
-    "ThePhaseBeforeTheFirstIsAwaited": ("for (uint32_t parity = 0;; parity ^= 1) {",
-                                        "for (uint32_t parity = 1;; parity ^= 1) {"),
-    "ThePhaseOfABlockIsNotAwaited": ('      "@!ended bra again;\\n"\n      "}" ::"r"(barrier),',
-                                     '      "}" ::"r"(barrier),'),
-    "WhatWaitsIsHandedOut": ("(rows_ & kReady) != 0 && (all",
-                             "(rows_ & (kReady | kWaiting)) != 0 && (all"),
-    "TheThirdInARowStartsEarly": (
-        "if (found > kCountMask || NeedsSlot(Header(row))) return kWaiting;",
-        "if (NeedsSlot(Header(row))) return kWaiting;\n    if (found > kCountMask) return kReady;"),
-    "EachWarpStartsTheFollower": ("if (is_last) {\n      follower = before >> kFollowerShift;",
-                                  "follower = before >> kFollowerShift;\n    if (is_last) {"),
-    "TheLastBlockIsNotTakenBack": (
-        "for (; ended != 0; ended &= ended - 1) {\n    BlockEntry",
-        "for (; (ended & (ended - 1)) != 0; ended &= ended - 1) {\n    BlockEntry"),
-    "AnotherColumnTakesTheFirst": ("if (blockIdx.x == params.first_column && !now.leaves &&",
-                                   "if (!now.leaves &&"),
-    "AFirstThatHasRunIsTaken": ("chunks[0].sequence != position + 1 ||", ""),
-    "AFirstDoesNotWait": ("!= position + 1 || chunks[0].words[1] >> 16 != 0)", "!= position + 1)"),
-    "WhatCameFirstIsTakenAgain": ("now.head++ % kTaskRows;", "now.head % kTaskRows;"),
-    "ABlockThatEndsHidesAnother": ("MarkBits(&mtb.ended_blocks, 1u << slot);",
-                                   "StoreShared(&mtb.ended_blocks, 1u << slot);"),
+    "APhaseThatHasEndedIsAwaited": change("parity ^= 1", ""),
+    "ThePhaseBeforeTheFirstIsAwaited": change("parity = 0", "parity = 1"),
+    "ThePhaseOfABlockIsNotAwaited": change('"@!ended bra again;\\n"', ""),
+    "WhatWaitsIsHandedOut": change("(rows_ & kReady)", "(rows_ & (kReady | kWaiting))"),
+    "TheThirdInARowStartsEarly": replace("if (NeedsSlot(Header(row))) return kWaiting;\n"
+                                         "if (found > kCountMask) return kReady;"),
+    "EachWarpStartsTheFollower": before("follower = before >> kFollowerShift;"),
+    "TheLastBlockIsNotTakenBack": change("ended != 0", "(ended & (ended - 1)) != 0"),
+    "AnotherColumnTakesTheFirst": change("blockIdx.x == params.first_column && ", ""),
+    "AFirstThatHasRunIsTaken": change("chunks[0].sequence != position + 1 ||", ""),
+    "AFirstDoesNotWait": change(" || chunks[0].words[1] >> 16 != 0", ""),
+    "WhatCameFirstIsTakenAgain": change("head++", "head"),
+    "ABlockThatEndsHidesAnother": replace("StoreShared(&mtb.ended_blocks, 1u << slot);"),
 }
+
+
+def plant(texts, name, action):
+    """Puts the bug into that header of `texts` which has its marker."""
+    found = [header for header, text in texts.items() if name in planting.names_of(text)]
+    if len(found) != 1:
+        raise planting.PlantError(f"the marker '// plant: {name}' is in {len(found)} of the headers, not in one")
+    texts[found[0]] = planting.planted(texts[found[0]], name, action, found[0])
 
 
 def main():
@@ -146,16 +121,13 @@ def main():
     for header in HEADERS:
         with open(os.path.join(options.source, FOLDER, header)) as file:
             texts[header] = file.read()
-    assert sum(text.count(NAMED) for text in texts.values()) == 1
-    named = NAMED.replace("15", "1" if options.name == "none" else "0")
-    texts = {header: text.replace(NAMED, named) for header, text in texts.items()}
-    if options.name != "none":
-        old, new = BUGS[options.name]
-        places = sum(text.count(old) for text in texts.values())
-        if places != 1:
-            print(f"plant.py: {options.name}: {places} places", file=sys.stderr)
-            return 1
-        texts = {header: text.replace(old, new) for header, text in texts.items()}
+    named = 1 if options.name == "none" else 0
+    try:
+        plant(texts, NAMED_EXECUTORS, replace(f"inline constexpr uint32_t kNamedExecutors = {named};"))
+        if options.name != "none":
+            plant(texts, options.name, BUGS[options.name])
+    except planting.PlantError as error:
+        sys.exit(f"plant.py: {error}")
     with tempfile.TemporaryDirectory() as folder:
         os.makedirs(os.path.join(folder, FOLDER))
         for header, text in texts.items():
