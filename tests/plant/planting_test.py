@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What planting.py makes of marked code, what it says where it cannot, and that the tree's markers and the lists of bugs
-belong together.
+"""What planting.py makes of marked code, what it says where it cannot, and that the tree's markers and the lists of
+bugs belong together.
 
 usage: planting_test.py ROOT
 """
@@ -55,7 +55,8 @@ class Actions(unittest.TestCase):
         self.expect("counts_down", drop(), loop, "")
 
     def test_drop_takes_a_statement_of_several_lines(self):
-        self.expect("no_most", drop(), "  return sum > kMost ? kMost  // plant: no_most\n                     : sum;\n", "")
+        self.expect("no_most", drop(),
+                    "  return sum > kMost ? kMost  // plant: no_most\n                     : sum;\n", "")
 
     def test_drop_takes_what_is_marked_to_its_end(self):
         self.expect("says_nothing", drop(), '  Say("done");\n  Count(1);\n', "")
@@ -83,7 +84,8 @@ class Actions(unittest.TestCase):
                     "    sum += values[i];  // each value\n")
 
     def test_a_marker_of_a_later_line_marks_the_rest(self):
-        self.expect("never_negative", change("return -1", "return 0"), "return -1;  // plant: never_negative", "return 0;")
+        self.expect("never_negative", change("return -1", "return 0"),
+                    "return -1;  // plant: never_negative", "return 0;")
 
     def test_other_edits_of_the_line_leave_the_bug(self):
         edited = SOURCE.replace("sum += values[i]", "total += values[i] * 1")

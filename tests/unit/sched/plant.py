@@ -13,8 +13,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import planting  # noqa: E402
 from planting import after, change, condition, drop, replace  # noqa: E402
 
-# For each bug: the source, the rule (soak_checks.h) that must find it, and what is done at the marker of its name in the
-# source (planting.py).
+# For each bug: the source, the rule (soak_checks.h) that must find it, and what is done at the marker of its name in
+# the source (planting.py).
 BUGS = {
     "slot_not_freed": ("sched/daemon/board_review.cpp", "slots", drop()),
     "ends_unseen": ("sched/daemon/gpu_arbiter.cpp", "slots", condition("!left")),
