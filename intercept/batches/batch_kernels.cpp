@@ -5,7 +5,7 @@
 
 #include "intercept/facts/launch_limits.h"
 #include "intercept/launch/launch.h"
-#include "intercept/launch/launch_arguments.h"
+#include "intercept/launch/packed_launch.h"
 #include "intercept/process/driver_calls.h"
 #include "intercept/process/handle_map.h"
 

@@ -71,6 +71,7 @@ void OnKernelAttributeSet(const void* function, CUfunction_attribute attribute, 
   uint64_t before = variant->shared_below.load(std::memory_order_relaxed);
   while (before != 0 && !variant->shared_below.compare_exchange_weak(before, below)) {
   }
+  if (before != below) RaiseLaunchEpoch();
 }
 
 void OnUnloading(const void* owner) noexcept {

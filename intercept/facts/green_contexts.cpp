@@ -1,6 +1,7 @@
 #include "intercept/facts/green_contexts.h"
 
 #include "intercept/process/handle_map.h"
+#include "intercept/process/participation.h"
 
 namespace cupola::intercept {
 namespace internal {
@@ -16,6 +17,7 @@ HandleMap green_handles;  // streams and contexts: all of these handles are addr
 void Note(const void* handle) {
   green_handles.Set(handle, 1);
   internal::has_green.store(true);
+  RaiseLaunchEpoch();
 }
 
 }  // namespace

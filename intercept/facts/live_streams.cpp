@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "intercept/process/driver_calls.h"
+#include "intercept/process/participation.h"
 #include "intercept/process/thread_state.h"
 
 namespace cupola::intercept {
@@ -32,7 +33,12 @@ uint32_t HardwareQueues() noexcept { return queues.load(std::memory_order_relaxe
 void CountStream() noexcept {
   if (!counts.load(std::memory_order_relaxed)) return;
   live.fetch_add(1);
-  if (!StreamsFitQueues()) streams_share_queues.Announce();  // plant: no_queue_count
+  // plant: no_queue_count
+  if (!StreamsFitQueues()) {
+    RaiseLaunchEpoch();
+    streams_share_queues.Announce();
+  }
+  // end plant: no_queue_count
 }
 
 void UncountStream() noexcept {
@@ -48,7 +54,9 @@ bool MakeRoomForHelper(uint32_t count) noexcept {
   uint32_t most = helpers.load();
   while (most < count && !helpers.compare_exchange_weak(most, count)) {
   }
-  return StreamsFitQueues();
+  const bool fits = StreamsFitQueues();
+  if (!fits) RaiseLaunchEpoch();
+  return fits;
 }
 
 bool CountOwnStream() noexcept {

@@ -8,6 +8,7 @@
 #include "intercept/facts/live_streams.h"
 #include "intercept/process/calls.h"
 #include "intercept/process/handle_map.h"
+#include "intercept/process/participation.h"
 #include "intercept/process/patient_wait.h"
 #include "intercept/process/thread_state.h"
 #include "profiles/launch_record.h"
@@ -23,8 +24,6 @@ namespace {
 // Each stream that has an id counts as a live stream (live_streams.h).
 HandleMap stream_ids;
 HandleMap stream_contexts;
-// Raised whenever a handle may mean another stream than before.
-std::atomic<uint64_t> stream_epoch{1};
 std::atomic<uint32_t> captures_forbidden{0};  // number of NoCaptureBegins objects that live now
 std::atomic<uint64_t> next_stream_id{1};
 // Streams in which a capture was begun: CaptureKey of the stream -> CUcontext.
@@ -110,7 +109,7 @@ CUcontext CurrentContext() noexcept {
 StreamKey ResolveStream(CUstream stream, bool per_thread) noexcept {
   const auto value = reinterpret_cast<uintptr_t>(stream);
   if (value > 2) [[likely]] {
-    const uint64_t epoch = stream_epoch.load(std::memory_order_acquire);
+    const uint64_t epoch = launch_epoch.load(std::memory_order_acquire);
     if (this_thread.stream == stream && this_thread.stream_epoch == epoch) [[likely]] {
       return {this_thread.stream_context, this_thread.stream_id, 0};
     }
@@ -131,14 +130,14 @@ CUcontext KnownContextOf(CUstream stream) noexcept {
 
 void OnStreamCreated(CUstream stream) noexcept {
   AddStream(stream, CurrentContext(), NewStreamId());
-  stream_epoch.fetch_add(1, std::memory_order_release);
+  RaiseLaunchEpoch();
 }
 
 void OnStreamDestroyed(CUstream stream) noexcept {
   stream_ends.destroyed.Announce(stream);
   if (stream_ids.Erase(stream)) UncountStream();
   stream_contexts.Erase(stream);
-  stream_epoch.fetch_add(1, std::memory_order_release);
+  RaiseLaunchEpoch();
   if (capturing.Erase(stream)) open_captures.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -151,7 +150,7 @@ void OnContextStreamsEnded(CUcontext context) noexcept {
     if (stream_ids.Erase(stream)) UncountStream();
     return true;
   });
-  stream_epoch.fetch_add(1, std::memory_order_release);
+  RaiseLaunchEpoch();
   capturing.EraseIf([ended](const void*, uint64_t its) {
     if (its == ended) open_captures.fetch_sub(1, std::memory_order_relaxed);
     return its == ended;
@@ -163,6 +162,7 @@ void OnContextStreamsEnded(CUcontext context) noexcept {
 // other.
 void OnCaptureBegins() noexcept {
   open_captures.fetch_add(1);
+  RaiseLaunchEpoch();
   for (PatientWait wait; captures_forbidden.load() != 0;) wait.Pause();
 }
 
@@ -200,7 +200,7 @@ bool IsCapturing(CUstream stream, bool per_thread) noexcept {
 void ResetStreamsAfterFork() noexcept {
   stream_ids.ResetAfterFork();
   stream_contexts.ResetAfterFork();
-  stream_epoch.fetch_add(1, std::memory_order_release);
+  RaiseLaunchEpoch();
   capturing.ResetAfterFork();
   open_captures.store(0, std::memory_order_relaxed);
   captures_forbidden.store(0, std::memory_order_relaxed);

@@ -106,14 +106,7 @@ void GateStream(LaunchContext& context, const Launch& launch, const StreamKey& s
   if (MapBoard(&context)) (void)PutGate(context, launch);
 }
 
-bool GateGuarded(LaunchContext& context, const Launch& launch) noexcept {
-  GpuBoard& gpu = *context.gpu;
-  if (!gpu.can_gate()) return false;
-  const bool is_closed = gpu.requests() != 0 && gpu.sm_bound() == runtime::kAllSms &&
-                         gpu.slot().gate.load() == 0;
-  const bool may_close = !gpu.shares_context() && gpu.who_may_ask() == sched::HeldFor::kAnyone;
-  return (is_closed || may_close) && PutGate(context, launch);
-}
+bool GateGuarded(LaunchContext& context, const Launch& launch) noexcept { return PutGate(context, launch); }
 
 bool TellPassage(LaunchContext& context, const Launch& launch, uint32_t index,
                  uint32_t passage) noexcept {

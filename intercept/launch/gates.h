@@ -37,11 +37,8 @@ enum class GateWhen : uint8_t {
 void GateStream(LaunchContext& context, const Launch& launch, const StreamKey& stream,
                 GateWhen when = GateWhen::kDue) noexcept;
 
-/// Puts a gate before a launch that is about to be guarded; the caller holds launch_mutex. Without
-/// the gate, a launch made while the process is asked to leave the GPU would start its workers, take
-/// the GPU from whoever asked, run one block per worker and leave; without MPS that costs two
-/// changes of context. If processes of higher priority may ask, every launch gets a gate, because it
-/// may still be queued when they ask. False: the launch has no gate.
+/// Puts a gate before a launch that is about to be guarded, where GpuBoard::gates_guarded() says so; the caller holds
+/// launch_mutex. False: the launch has no gate.
 bool GateGuarded(LaunchContext& context, const Launch& launch) noexcept;
 
 /// Called after GateGuarded: makes the stream write `passage`, the number of the gate, to the

@@ -75,6 +75,15 @@ class GpuBoard {
   void SetAbility(sched::SlotCapability ability, bool has_it) noexcept;
   bool can_preempt() const noexcept { return Has(sched::kCanPreempt); }
   bool can_gate() const noexcept { return Has(sched::kCanGate); }
+  /// Whether a guarded launch that is made now gets a gate (GateGuarded). A launch made while the process is asked to
+  /// leave the GPU would otherwise start its workers, take the GPU from whoever asked, run one block per worker and
+  /// leave; without MPS that costs two changes of context. Where processes of higher priority may ask, every launch gets
+  /// a gate, because it may still be queued when they ask.
+  bool gates_guarded() const noexcept {
+    if (!can_gate()) return false;
+    const bool is_closed = requests() != 0 && sm_bound() == runtime::kAllSms && slot_->gate.load() == 0;
+    return is_closed || (!shares_context_ && who_may_ask() == sched::HeldFor::kAnyone);
+  }
   /// Cupola no longer sees all launches of this process: it gives up both capabilities for good, and
   /// logs `why` once.
   void LoseControl(const char* why) noexcept;

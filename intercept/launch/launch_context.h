@@ -15,7 +15,6 @@
 #include <pthread.h>
 
 #include "intercept/launch/launch_slots.h"
-#include "intercept/launch/queued_work.h"
 
 namespace cupola::intercept {
 
@@ -30,6 +29,10 @@ inline constexpr const char* kNoStreamWaits = "the driver has no stream memory o
 /// goes out plain.
 inline constexpr uint32_t kArgumentBytes = 4352;
 
+/// As many entries may be on the streams of a context behind guards (LaunchContext::queued) before a launch waits. A
+/// stream holds about 1,024; then a call waits for room in the driver.
+inline constexpr uint32_t kMostQueued = 700;
+
 /// Copies of the control slots, which waits that may not end read (wait_net.h). Its members are used
 /// under asking_mutex, except `read_ns` and the contents of `copy`, which are read without a mutex.
 struct ControlReader {
@@ -40,6 +43,38 @@ struct ControlReader {
   bool is_under_way = false;  ///< a copy has been begun and is not over
   uint64_t begun_ns = 0;      ///< when the last copy was begun
   std::atomic<uint64_t> read_ns{0};  ///< when the last copy that is over was begun
+};
+
+/// Counts the entries on the streams of a context that may still be held there by guards, of all streams together. A
+/// thread that would fill a stream waits before it does (KeepRoom; design: docs/preemption.md, "Waiting"). A thread that has seen that nothing holds
+/// the entries calls MarkGone for those that were there before it looked: other threads may have
+/// added more meanwhile, or may have marked as many already. Any thread; never waits.
+class QueuedWork {
+ public:
+  void Add(uint32_t entries) noexcept { total_.fetch_add(entries, std::memory_order_relaxed); }
+
+  /// The number of entries that were ever added. Read it before looking for what may hold them.
+  uint64_t total() const noexcept { return total_.load(std::memory_order_relaxed); }
+
+  /// Records that nothing holds the first `total` entries.
+  void MarkGone(uint64_t total) noexcept {
+    uint64_t gone = gone_.load(std::memory_order_relaxed);
+    while (gone < total && !gone_.compare_exchange_weak(gone, total, std::memory_order_release,
+                                                        std::memory_order_relaxed)) {
+    }
+  }
+
+  /// An upper bound of the entries that may still be held.
+  uint64_t left() const noexcept {
+    // gone_ is read first, with acquire: the thread that stored it had read at least that value
+    // from total_, so that the difference is never negative.
+    const uint64_t gone = gone_.load(std::memory_order_acquire);
+    return total_.load(std::memory_order_relaxed) - gone;
+  }
+
+ private:
+  std::atomic<uint64_t> total_{0};  ///< entries that were ever added
+  std::atomic<uint64_t> gone_{0};   ///< of these, the first ones, which nothing holds
 };
 
 struct LaunchContext {

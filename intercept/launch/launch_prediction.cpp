@@ -8,8 +8,8 @@
 #include "intercept/facts/allocations.h"
 #include "intercept/images/variant.h"
 #include "intercept/launch/launch.h"
-#include "intercept/launch/launch_arguments.h"
 #include "intercept/launch/launch_slots.h"
+#include "intercept/launch/packed_launch.h"
 #include "models/history.h"
 
 namespace cupola::intercept {

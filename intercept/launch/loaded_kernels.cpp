@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "intercept/process/handle_map.h"
+#include "intercept/process/participation.h"
 
 namespace cupola::intercept {
 namespace {
@@ -20,6 +21,9 @@ void MarkLoaded(const void* function) noexcept {
   loaded.Set(function, loaded_epoch.load(std::memory_order_relaxed));
 }
 
-void ForgetLoaded() noexcept { loaded_epoch.fetch_add(1); }
+void ForgetLoaded() noexcept {
+  loaded_epoch.fetch_add(1);
+  RaiseLaunchEpoch();
+}
 
 }  // namespace cupola::intercept

@@ -8,7 +8,7 @@ namespace cupola::intercept {
 /// ForgetLoaded.
 bool IsKnownLoaded(const void* function) noexcept;
 void MarkLoaded(const void* function) noexcept;
-/// Code was unloaded, so a handle may now mean another kernel: forgets all kernels.
+/// Code was unloaded, so a handle may now mean another kernel: forgets all kernels, and raises the launch epoch.
 void ForgetLoaded() noexcept;
 
 }  // namespace cupola::intercept

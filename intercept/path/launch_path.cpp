@@ -3,6 +3,7 @@
 #include "intercept/launch/demand.h"
 #include "intercept/launch/gates.h"
 #include "intercept/launch/gpu_board.h"
+#include "intercept/launch/known_launch.h"
 #include "intercept/launch/launch_context.h"
 #include "intercept/launch/launch_counters.h"
 #include "intercept/launch/loaded_kernels.h"
@@ -29,17 +30,57 @@ CUresult LaunchPlain(LaunchContext& context, const Launch& launch, const StreamK
   return MakePlainLaunch(context, launch, call);
 }
 
+// Keeps the form of a launch that has gone out preemptible, where further ones like it may go out so without being looked
+// at: if records are wanted, or launches are held back in batches or may become tasks, each launch is looked at.
+void RememberForm(const preempt::Attempt& attempt) {
+  const bool may_be_task = TasksOn() && !tasks::NeverMakesTasks();
+  if (may_be_task || ActiveRing() != nullptr || batches::BatchesOn() || !preempt::MayBeRemembered(attempt)) return;
+  PreemptibleForm form = preempt::FormOf(attempt);
+  form.passes_tasks_by = TasksOn();
+  RememberLaunch(attempt.launch, form);
+}
+
 // Makes the launch in another form than plain. False: it must go out plain.
 bool LaunchInForm(preempt::Attempt* attempt, CUresult* result, PlainReason* why) {
   switch (preempt::ChooseForm(attempt, why)) {
-    case preempt::Form::kPreemptible: return preempt::LaunchPreemptible(*attempt, result, why);
+    case preempt::Form::kPreemptible:
+      if (!preempt::LaunchPreemptible(*attempt, result, why)) return false;
+      RememberForm(*attempt);
+      return true;
     case preempt::Form::kSliced: return preempt::LaunchSliced(*attempt, result, why);
     case preempt::Form::kPlain: break;
   }
   return false;
 }
 
+// What follows the launch, in whatever form it was made: sleeping agents and the daemon are woken.
+void AfterLaunch(GpuBoard& gpu, const sched::Wakes& wakes) {
+  if (wakes.Any()) sched::WakeSleepers(gpu.board(), wakes);
+  gpu.demand.returned.fetch_add(1, std::memory_order_release);
+}
+
 }  // namespace
+
+bool LaunchKnown(const Launch& launch, const ProgramCall& call, CUresult* result) noexcept {
+  const PreemptibleForm* const known = FindKnown(launch);
+  if (known == nullptr) [[likely]] return false;
+  LaunchContext& context = *known->context;
+  GpuBoard& gpu = *context.gpu;
+  // A launch that begins a demand needs a prediction.
+  const bool goes_on = gpu.demand.phase.load() == DemandState::Phase::kOn;
+  if (!goes_on || context.state.load() != LaunchContext::State::kReady) return false;
+  const PreemptibleForm form = *known;
+  if (form.passes_tasks_by) ++this_thread.never_passed;
+  SetLaunchedKernel(gpu.demand, launch.function);
+  const sched::Wakes wakes = AnnounceDemand(context, form.stream, launch.stream, 0, runtime::kAllSms);
+  PlainReason why = PlainReason::kNoVariant;
+  if (!preempt::LaunchAgain(form, launch, result, &why)) {
+    CountPlain(why);
+    *result = LaunchPlain(context, launch, ResolveStream(launch.stream, launch.per_thread), call);
+  }
+  AfterLaunch(gpu, wakes);
+  return true;
+}
 
 CUresult LaunchUnderArbiter(const Launch& launch, const ProgramCall& call) noexcept {
   const StreamKey stream = ResolveStream(launch.stream, launch.per_thread);
@@ -60,8 +101,7 @@ CUresult LaunchUnderArbiter(const Launch& launch, const ProgramCall& call) noexc
     CountPlain(why);
     result = LaunchPlain(*context, launch, stream, call);
   }
-  if (wakes.Any()) sched::WakeSleepers(gpu.board(), wakes);
-  gpu.demand.returned.fetch_add(1, std::memory_order_release);
+  AfterLaunch(gpu, wakes);
   return result;
 }
 

@@ -1,5 +1,6 @@
 // The launch path: the steps that every launch call takes through Cupola. The first step stands last in this file.
 //
+//   LaunchKnown         makes a launch as the last ones of its kind went out, if that is known (launch/known_launch.h)
 //   PassLaunch          records the launch (path/record_launch.h), if records are wanted
 //   MakeLaunch          makes it a task (tasks/task_launch.h), or holds it back in a batch (batches/batches.h)
 //   MakeKernel          passes it to LaunchUnderArbiter in a process that takes part in preemption, else to the driver
@@ -39,14 +40,23 @@ namespace cupola::intercept {
 /// code.
 CUresult LaunchUnderArbiter(const Launch& launch, const ProgramCall& call) noexcept;
 
+/// The first step in such a process: makes a launch that is known to go out preemptible (launch/known_launch.h), and sets
+/// `*result` to what the driver returned. False: nothing was done.
+bool LaunchKnown(const Launch& launch, const ProgramCall& call, CUresult* result) noexcept;
+
+/// The program's own call as a ProgramCall, for as long as `call` lives.
+template <typename CallReal>
+[[gnu::always_inline]] inline ProgramCall AsProgramCall(const CallReal& call) noexcept {
+  return {.make = [](void* data) { return (*static_cast<const CallReal*>(data))(); },
+          .data = const_cast<void*>(static_cast<const void*>(&call))};
+}
+
 /// Makes the launch by `call()`, or by LaunchUnderArbiter if the process takes part in preemption.
 template <typename CallReal>
 [[gnu::always_inline]] inline CUresult MakeKernel(const Launch& launch,
                                                   const CallReal& call) noexcept {
   if (!PreemptionOn()) [[likely]] return call();
-  const ProgramCall as_made{.make = [](void* data) { return (*static_cast<const CallReal*>(data))(); },
-                            .data = const_cast<void*>(static_cast<const void*>(&call))};
-  return LaunchUnderArbiter(launch, as_made);
+  return LaunchUnderArbiter(launch, AsProgramCall(call));
 }
 
 /// Puts the launch into the TaskTable (tasks/task_launch.h), or holds it back (batches/batches.h), or makes it by
@@ -78,6 +88,8 @@ template <typename CallReal>
                                                   const CallReal& make_call) noexcept {
   if (InsideHook()) return make_call();
   const HookScope scope;
+  CUresult known;
+  if (PreemptionOn() && LaunchKnown(launch, AsProgramCall(make_call), &known)) return known;
   RingWriter* const ring = ActiveRing();
   const auto call = [&] { return MakeLaunch(launch, make_call); };
   if (ring == nullptr) return call();

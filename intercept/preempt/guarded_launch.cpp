@@ -11,17 +11,16 @@
 #include "intercept/launch/gpu_board.h"
 #include "intercept/launch/hardware_queues.h"
 #include "intercept/launch/launch.h"
-#include "intercept/launch/launch_arguments.h"
 #include "intercept/launch/launch_context.h"
 #include "intercept/launch/launch_counters.h"
 #include "intercept/launch/launch_prediction.h"
 #include "intercept/launch/own_call_scope.h"
+#include "intercept/launch/packed_launch.h"
 #include "intercept/launch/preemption_settings.h"
 #include "intercept/launch/variant_use.h"
 #include "intercept/preempt/guarded_context.h"
 #include "intercept/preempt/host_holds.h"
 #include "intercept/preempt/launch_attempt.h"
-#include "intercept/preempt/row_launch.h"
 #include "intercept/preempt/sliced_launch.h"
 #include "intercept/preempt/variants.h"
 #include "intercept/preempt/waiting.h"
@@ -287,45 +286,42 @@ CUresult LaunchOn(LaunchContext& context, LaunchSlot& slot, uint32_t physical, C
                    params.workers);
 }
 
-void FillSlot(const Attempt& attempt, bool is_blocking, LaunchSlot* slot) {
-  const store::KernelEntry& entry = *attempt.variant->entry;
+void FillSlot(const PreemptibleForm& form, const Launch& launch, const KeptAttributes& attributes,
+              LaunchSlot* slot) {
+  const store::KernelEntry& entry = *form.variant->entry;
   const bool may_wait = (entry.flags & store::kMayWaitOnBlocks) != 0;
-  slot->variant = attempt.variant;
-  slot->function = attempt.prepared->function;
-  slot->stream = attempt.stream.stream;
-  slot->blocks_legacy = is_blocking;
+  slot->variant = form.variant;
+  slot->function = form.function;
+  slot->stream = form.stream;
+  slot->blocks_legacy = form.is_blocking;
   for (int i = 0; i < 3; ++i) {
-    slot->grid[i] = attempt.launch.grid[i];
-    slot->block[i] = attempt.launch.block[i];
+    slot->grid[i] = launch.grid[i];
+    slot->block[i] = launch.block[i];
   }
-  slot->shared_bytes = attempt.launch.shared_bytes;
-  const bool interleaves = attempt.total_blocks == attempt.launch.grid[0] &&
-                           !profiles::IsInGridOrder(attempt.batch);
-  slot->claims = runtime::ShapeClaims(attempt.total_blocks, attempt.workers,
-                                      profiles::ClaimBatch(attempt.batch), interleaves);
+  slot->shared_bytes = launch.shared_bytes;
+  const bool interleaves = form.total_blocks == launch.grid[0] && !profiles::IsInGridOrder(form.batch);
+  slot->claims = runtime::ShapeClaims(form.total_blocks, form.workers, profiles::ClaimBatch(form.batch), interleaves);
   slot->flags = may_wait ? static_cast<uint32_t>(runtime::kRunWhatIsClaimed) : 0u;
-  slot->all_workers = attempt.workers;
+  slot->all_workers = form.workers;
   slot->launch_offset = entry.launch_offset;
   slot->begun_ns = NowNs();
-  slot->was_alone = attempt.context.outstanding.load(std::memory_order_relaxed) == 1;
-  slot->has_priority = attempt.attributes.has_priority;
-  slot->priority = attempt.attributes.priority;
-  slot->carveout = attempt.carveout;
-  GpuBoard& gpu = *attempt.context.gpu;
+  slot->was_alone = form.context->outstanding.load(std::memory_order_relaxed) == 1;
+  slot->has_priority = attributes.has_priority;
+  slot->priority = attributes.priority;
+  slot->carveout = form.carveout;
+  GpuBoard& gpu = *form.context->gpu;
   slot->may_have_stopped = gpu.requests() != 0;
   slot->looked_at_bound = slot->may_have_stopped ? gpu.sm_bound() : 0;
 }
 
 // Puts the guard into the stream behind the launch that was just made. If the driver refuses the guard, this thread
 // waits for the launch on the host, which keeps the order too.
-void Guard(const Attempt& attempt, const LaunchSlot& slot) {
-  LaunchContext& context = attempt.context;
+void Guard(LaunchContext& context, const Launch& launch, const LaunchSlot& slot) {
   const uint32_t index = context.slots.IndexOf(&slot);
   const CUdeviceptr done = context.ControlOf(index) + offsetof(runtime::ControlSlot, done);
-  const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(attempt.launch.per_thread
-                                                             ? Call::k_cuStreamWaitValue32_v2_ptsz
-                                                             : Call::k_cuStreamWaitValue32_v2);
-  const CUresult result = wait(attempt.launch.stream, done, slot.sequence, CU_STREAM_WAIT_VALUE_GEQ);
+  const auto wait = Real<PFN_cuStreamWaitValue32_v11070>(launch.per_thread ? Call::k_cuStreamWaitValue32_v2_ptsz
+                                                                           : Call::k_cuStreamWaitValue32_v2);
+  const CUresult result = wait(launch.stream, done, slot.sequence, CU_STREAM_WAIT_VALUE_GEQ);
   if (result == CUDA_SUCCESS) return;
   static std::atomic_flag said;
   SayOnce(said, Level::kWarn, {"a stream takes no guard: error ", Decimal(result)});
@@ -342,36 +338,35 @@ enum class Outcome {
 // Takes a slot and makes the launch with its guard, and with a gate before it if others may ask for the GPU. The launch
 // counts as outstanding already. `passage` is the number of that gate; `bound` is LaunchSlot::looked_at_bound: somebody
 // asks for the SMs below it, 0 = nobody asks.
-Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, PlainReason* why) {
-  LaunchContext& context = attempt.context;
-  const bool is_blocking = IsBlocking(attempt.launch.stream, attempt.launch.per_thread);
+Outcome LaunchGuarded(const PreemptibleForm& form, const Launch& launch, const KeptAttributes& attributes,
+                      CUresult* result, PlainReason* why) {
+  LaunchContext& context = *form.context;
   const MutexLock lock(context.launch_mutex);
   LaunchSlot* slot = nullptr;
   uint32_t physical = kNoPhysical, bound = 0, passage = 0;
-  const bool is_gated = GateGuarded(context, attempt.launch);
+  const bool is_gated = context.gpu->gates_guarded() && GateGuarded(context, launch);
   {
     const MutexLock slots_lock(context.slots_mutex);
     *why = PlainReason::kNoContext;
     if (context.state.load() != LaunchContext::State::kReady) return Outcome::kPlain;
-    slot = context.slots.Take(attempt.total_blocks);
+    slot = context.slots.Take(form.total_blocks);
     if (slot == nullptr) return Outcome::kRetry;
-    FillSlot(attempt, is_blocking, slot);
+    FillSlot(form, launch, attributes, slot);
     if (is_gated) passage = context.slots.AddGate(slot, /*is_resume=*/false);
     bound = slot->looked_at_bound;
-    physical = context.slots.BeginPhysical(slot, std::min(attempt.workers, attempt.total_blocks));
+    physical = context.slots.BeginPhysical(slot, std::min(form.workers, form.total_blocks));
   }
   const uint32_t index = context.slots.IndexOf(slot);
-  if (is_gated && !TellPassage(context, attempt.launch, index, passage)) {
+  if (is_gated && !TellPassage(context, launch, index, passage)) {
     const MutexLock slots_lock(context.slots_mutex);
     slot->is_gated = false;  // nothing will tell when it passes the gate: it counts as under way
   }
   bool made = false;
   context.half_made.store(1);
   *why = PlainReason::kArguments;
-  if (PackArguments(*attempt.variant, attempt.launch, context.ArgumentsOf(index))) {
+  if (PackArguments(*form.variant, launch, context.ArgumentsOf(index))) {
     *why = PlainReason::kRefused;
-    *result = LaunchOn(context, *slot, physical, attempt.launch.stream, attempt.launch.per_thread,
-                       attempt.attributes);
+    *result = LaunchOn(context, *slot, physical, launch.stream, launch.per_thread, attributes);
     made = *result == CUDA_SUCCESS;
   }
   if (!made) {
@@ -381,7 +376,7 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, PlainReason* why
     context.slots.Cancel(slot);
     return Outcome::kPlain;
   }
-  Guard(attempt, *slot);  // plant: no_guard
+  Guard(context, launch, *slot);  // plant: no_guard
   context.half_made.store(0);
   context.queued.Add(2);  // the launch and its guard
   // If all its workers started on SMs that they must leave, the agent resumes it on the others.
@@ -392,14 +387,15 @@ Outcome LaunchGuarded(const Attempt& attempt, CUresult* result, PlainReason* why
 // Counts the launch as outstanding before it looks for scopes. A scope counts itself before it looks
 // for launches (both sequentially consistent), so that at least one of the two sees the other. True: the
 // launch is counted, also for the stubs (Watch). False: a scope is open, or the process has more streams
-// than hardware queues; the launch is not counted.
-bool EnterAsGuarded(LaunchContext& context) {
+// than hardware queues; the launch is not counted. At `epoch` it had not: a stream that is too many is counted first,
+// then raises the epoch, then looks for launches.
+bool EnterAsGuarded(LaunchContext& context, uint64_t epoch) {
   // plant: scopes_first
   Watch(1);
   context.outstanding.fetch_add(1);
   const bool is_free = context.scopes.load() == 0 && scopes_elsewhere.load() == 0;  // plant: no_scopes
   // end plant: scopes_first
-  if (is_free && StreamsFitQueues()) return true;
+  if (is_free && (launch_epoch.load() == epoch || StreamsFitQueues())) return true;
   context.outstanding.fetch_sub(1);
   Unwatch(1);
   return false;
@@ -409,6 +405,27 @@ bool EnterAsGuarded(LaunchContext& context) {
 void LeaveUnguarded(LaunchContext& context) {
   context.outstanding.fetch_sub(1);
   Unwatch(1);
+}
+
+bool LaunchInForm(const PreemptibleForm& form, const Launch& launch, const KeptAttributes& attributes,
+                  CUresult* result, PlainReason* why) {
+  LaunchContext& context = *form.context;
+  if (context.queued.left() >= kMostQueued) [[unlikely]] KeepRoom(context);
+  for (;;) {
+    *why = PlainReason::kScopeOpen;
+    if (!EnterAsGuarded(context, form.epoch)) return false;
+    const Outcome outcome = LaunchGuarded(form, launch, attributes, result, why);
+    if (outcome == Outcome::kLaunched) break;
+    if (outcome == Outcome::kPlainAndUncounted) return false;
+    LeaveUnguarded(context);
+    if (outcome == Outcome::kPlain) return false;
+    *why = PlainReason::kRingFull;
+    if (!WaitForFreeSlot(context)) return false;
+  }
+  launch_counters.preemptible.fetch_add(1, std::memory_order_relaxed);
+  this_thread.launched_variant = true;
+  this_thread.launched_batch = form.batch;
+  return true;
 }
 
 }  // namespace
@@ -440,25 +457,36 @@ Form ChooseForm(Attempt* attempt, PlainReason* why) noexcept {
 }
 
 bool LaunchPreemptible(const Attempt& attempt, CUresult* result, PlainReason* why) noexcept {
-  LaunchContext& context = attempt.context;
-  KeepRoom(context);
-  for (;;) {
-    *why = PlainReason::kScopeOpen;
-    if (!EnterAsGuarded(context)) return false;
-    const Outcome outcome = LaunchGuarded(attempt, result, why);
-    if (outcome == Outcome::kLaunched) break;
-    if (outcome == Outcome::kPlainAndUncounted) return false;
-    LeaveUnguarded(context);
-    if (outcome == Outcome::kPlain) return false;
-    *why = PlainReason::kRingFull;
-    if (!WaitForFreeSlot(context)) return false;
-  }
-  Count(launch_counters.preemptible);
-  this_thread.launched_variant = true;
-  this_thread.launched_batch = attempt.batch;
+  const PreemptibleForm form = FormOf(attempt);
+  if (!LaunchInForm(form, attempt.launch, attempt.attributes, result, why)) return false;
   const models::PlanKernel* const known = attempt.variant->plan_kernel;
-  context.gpu->PublishStopCost(known != nullptr ? known->preemption_ns : 0);
+  attempt.context.gpu->PublishStopCost(known != nullptr ? known->preemption_ns : 0);
   return true;
+}
+
+bool LaunchAgain(const PreemptibleForm& form, const Launch& launch, CUresult* result, PlainReason* why) noexcept {
+  static const KeptAttributes kNone;
+  return LaunchInForm(form, launch, kNone, result, why);
+}
+
+PreemptibleForm FormOf(const Attempt& attempt) noexcept {
+  return {.context = &attempt.context,
+          .variant = attempt.variant,
+          .function = attempt.prepared->function,
+          .stream = attempt.stream.stream,
+          .epoch = attempt.epoch,
+          .total_blocks = attempt.total_blocks,
+          .workers = attempt.workers,
+          .batch = attempt.batch,
+          .carveout = attempt.carveout,
+          .is_blocking = IsBlocking(attempt.launch.stream, attempt.launch.per_thread)};
+}
+
+bool MayBeRemembered(const Attempt& attempt) noexcept {
+  // A plan's times may depend on the arguments. With several processes in a context, priorities and SMs do on others.
+  return attempt.launch.attribute_count == 0 && attempt.attributes.count == 0 && !AnyIsHeld() &&
+         open_captures.load() == 0 && attempt.variant->plan_kernel == nullptr &&
+         !attempt.context.gpu->shares_context() && preemption_settings.mode != PreemptMode::kTurns;
 }
 
 CUresult LaunchPhysical(LaunchContext& context, LaunchSlot& slot, uint32_t physical) noexcept {

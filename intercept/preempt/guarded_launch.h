@@ -7,10 +7,12 @@
 
 #include <cuda.h>
 
+#include "intercept/launch/known_launch.h"
 #include "intercept/launch/launch_counters.h"
 #include "intercept/launch/launch_slots.h"
 
 namespace cupola::intercept {
+struct Launch;
 struct LaunchContext;
 }  // namespace cupola::intercept
 
@@ -28,6 +30,15 @@ Form ChooseForm(Attempt* attempt, PlainReason* why) noexcept;
 /// Launches the preemptible variant with a guard behind it. False: nothing was launched, the launch must go out plain,
 /// and `*why` is the reason. May wait for room in the stream, and for a free control slot.
 bool LaunchPreemptible(const Attempt& attempt, CUresult* result, PlainReason* why) noexcept;
+
+/// Whether further launches like this one, which has gone out preemptible, may go out in the same form without being
+/// looked at (launch/known_launch.h).
+bool MayBeRemembered(const Attempt& attempt) noexcept;
+/// The form of a launch that has gone out preemptible.
+PreemptibleForm FormOf(const Attempt& attempt) noexcept;
+
+/// LaunchPreemptible for a launch that is known to go out in that form.
+bool LaunchAgain(const PreemptibleForm& form, const Launch& launch, CUresult* result, PlainReason* why) noexcept;
 
 /// The expected time, in nanoseconds, of the launch that begins a demand; the arbiter weighs it against others of the
 /// same priority. 0: not known, or not needed, because demand has begun already or nobody may ask this process to

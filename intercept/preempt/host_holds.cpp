@@ -81,6 +81,7 @@ HeldStream& AddLocked(const HeldStream& added) {
   Streams().back().ticket = ++tickets;
   Watch(1);  // from now on stream-ordered calls are looked at
   internal::holds.fetch_add(1);
+  RaiseLaunchEpoch();
   return Streams().back();
 }
 

@@ -7,8 +7,9 @@
 #include "intercept/facts/streams.h"
 #include "intercept/images/variant.h"
 #include "intercept/launch/launch.h"
-#include "intercept/launch/launch_arguments.h"
 #include "intercept/launch/launch_prediction.h"
+#include "intercept/launch/packed_launch.h"
+#include "intercept/process/participation.h"
 
 namespace cupola::intercept::preempt {
 
@@ -29,6 +30,7 @@ struct Attempt {
   ExpectedTime expected;
   uint32_t batch = 0;         ///< word of profiles/claim_word.h; its L is an upper bound; 0 = not settled
   uint32_t carveout = 0;      ///< LaunchSlot::carveout
+  uint64_t epoch = launch_epoch.load();  ///< the launch epoch before anything was found out
 };
 
 }  // namespace cupola::intercept::preempt

@@ -7,9 +7,9 @@
 #include "intercept/launch/gates.h"
 #include "intercept/launch/gpu_board.h"
 #include "intercept/launch/launch_context.h"
+#include "intercept/launch/packed_launch.h"
 #include "intercept/launch/preemption_settings.h"
 #include "intercept/preempt/launch_attempt.h"
-#include "intercept/preempt/row_launch.h"
 #include "intercept/preempt/waiting.h"
 #include "intercept/process/thread_state.h"
 

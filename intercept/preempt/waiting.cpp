@@ -29,8 +29,6 @@ namespace {
 
 using State = LaunchContext::State;
 
-// A stream holds about 1,024 entries; then a call waits for room in the driver (CUDA_LAUNCH_QUEUE).
-constexpr uint32_t kMostQueued = 700;  // plant: no_room_kept
 constexpr uint64_t kAskEveryNs = 1'000'000;   // between questions whether the context still works
 constexpr uint64_t kSpinNs = 20'000;          // then the core is offered to others
 constexpr uint64_t kYieldNs = 5'000'000;      // then we sleep
@@ -167,7 +165,7 @@ void WaitingScope::KeepOn() noexcept {
 }
 
 void KeepRoom(LaunchContext& context) noexcept {
-  if (context.queued.left() < kMostQueued) [[likely]] return;
+  if (context.queued.left() < kMostQueued) [[likely]] return;  // plant: no_room_kept
   const uint64_t total = context.queued.total();
   if (Harvest(context) == 0) return context.queued.MarkGone(total);
   if (context.kept_until.load() != 0) return;  // kept: waiting for room in the driver does no harm

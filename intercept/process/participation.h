@@ -35,6 +35,12 @@ extern std::atomic<uint32_t> watched __asm__("cupola_watched") __attribute__((vi
 /// because another thread may make a guarded launch while the call is in the driver.
 inline constexpr uint32_t kTakesPartBit = 1u << 30;
 
+/// Raised whenever something changes on which it depends how a launch goes out: streams, contexts and modules come and go,
+/// a capture begins, a stream is held, a tool comes. Whatever was found out about launches or streams while it had another
+/// value does not hold any more. Sequentially consistent: who raises it has made its change before.
+extern std::atomic<uint64_t> launch_epoch;
+inline void RaiseLaunchEpoch() noexcept { launch_epoch.fetch_add(1); }
+
 /// Raise and lower the count.
 inline void Watch(uint32_t launches) noexcept { watched.fetch_add(launches); }
 inline void Unwatch(uint32_t launches) noexcept { watched.fetch_sub(launches); }

@@ -12,6 +12,7 @@ namespace cupola::intercept {
 struct ThreadMemory {
   alignas(16) std::byte allocations[288];  ///< facts/allocations.cpp
   alignas(16) std::byte ranges[2560];      ///< tasks/task_copies.cpp
+  alignas(16) std::byte known_launches[4096];  ///< launch/known_launch.cpp
 };
 
 extern thread_local constinit ThreadMemory* thread_memory __attribute__((tls_model("initial-exec")));

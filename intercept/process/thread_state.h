@@ -29,11 +29,11 @@ struct ThreadState {
   uint64_t batch_sampled_ns;   ///< when the count began; a time of NowNs (fast_clock.h)
   LaneWriter* lane;            ///< where the thread's launches are recorded; null = it has not asked for a lane yet
   // The stream that was looked up last (facts/streams.h). What these members say is valid while `stream_epoch` equals
-  // the counter of that name in streams.cpp, which is raised when a handle may mean another stream than before.
+  // the launch epoch (participation.h).
   const void* stream;          ///< its handle
   /// Whether it synchronises with the legacy stream; see IsBlocking (facts/live_streams.h).
   enum class Blocking : uint8_t { kNotAsked, kYes, kNo } stream_blocking;
-  uint64_t stream_epoch;       ///< streams.cpp's stream_epoch before the look-up
+  uint64_t stream_epoch;       ///< the launch epoch before the look-up
   uint64_t stream_context;     ///< its StreamKey::context
   uint64_t stream_id;          ///< its StreamKey::stream
 };

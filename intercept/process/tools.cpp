@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "intercept/process/notice.h"
+#include "intercept/process/participation.h"
 
 namespace cupola::intercept {
 
@@ -36,6 +37,7 @@ bool ToolAtWork() noexcept {
 
 void StandAside(const char* why) noexcept {
   if (stands_aside.exchange(true)) return;
+  RaiseLaunchEpoch();
   Say(Level::kWarn, {"kernels are not preempted: ", why, ", a tool is at work"});
   stood_aside.Announce();
 }

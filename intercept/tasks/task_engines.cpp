@@ -5,6 +5,7 @@
 #include <new>
 
 #include "intercept/process/mutex_lock.h"
+#include "intercept/process/participation.h"
 #include "intercept/tasks/waiting_kernels.h"
 
 namespace cupola::intercept::tasks {
@@ -26,6 +27,7 @@ TaskEngine* EngineFor(uint64_t context) noexcept {
   if (added == nullptr) return nullptr;
   internal::engines[count].store(added, std::memory_order_relaxed);
   internal::engine_count.store(count + 1, std::memory_order_release);
+  RaiseLaunchEpoch();
   return added;
 }
 

@@ -29,6 +29,12 @@ inline std::atomic<bool> is_batch_measured{false};
 /// Counts the launches of this thread that passed by. Returns whether tasks still do not pay.
 bool LookWhilePassing() noexcept;
 
+/// Whether this thread's launches can never become tasks, for their shape or for lack of a body, as its last ones show, and
+/// the process has made no engine: then nothing is to be done about tasks at a launch like the last one.
+inline bool NeverMakesTasks() noexcept {
+  return this_thread.never_in_row >= kNeverInRow && internal::engine_count.load(std::memory_order_relaxed) == 0;
+}
+
 /// Whether a launch may pass by, that is, go to the driver without any work on tasks. It may while
 /// tasks do not pay and no task or MasterKernel is left: then there is no task that it must come
 /// behind and no MasterKernel to ask to leave, and nothing is recorded of it. Inlined, reads two
@@ -36,8 +42,7 @@ bool LookWhilePassing() noexcept;
 /// the caches since the launch before [measured: docs/launches-as-tasks.md, "While none are made"].
 [[gnu::always_inline]] inline bool PassesBy() noexcept {
   // No engine was made, so there is no task that the launch must come behind.
-  if (this_thread.never_in_row >= kNeverInRow && this_thread.never_passed + 1 < kPassesALook &&
-      internal::engine_count.load(std::memory_order_relaxed) == 0) {
+  if (this_thread.never_passed + 1 < kPassesALook && NeverMakesTasks()) {
     ++this_thread.never_passed;
     return true;
   }

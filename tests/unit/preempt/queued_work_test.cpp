@@ -1,5 +1,5 @@
 // How much is in the streams where several threads wait for room and say that there is.
-#include "intercept/launch/queued_work.h"
+#include "intercept/launch/launch_context.h"
 
 #include <atomic>
 #include <thread>

@@ -1,7 +1,7 @@
-// What the launch of a variant takes over from the program's launch: the arguments, packed as the
-// kernel's parameter block is laid out, and the launch attributes that mean the same for the variant
-// (P9: an attribute is kept or the launch refused, never dropped). The functions only read the
-// program's memory and write what they are given. Any thread.
+// The launch of a variant in place of the program's: the arguments, packed as the kernel's parameter
+// block is laid out, the launch attributes that mean the same for the variant (P9: an attribute is kept
+// or the launch refused, never dropped), and the driver's call with both. The other functions only read
+// the program's memory and write what they are given. Stateless; any thread.
 #pragma once
 
 #include <cstddef>
@@ -79,5 +79,22 @@ template <typename Parameter>
 /// the size of the parameter that a variant has in addition, 0 for the original. True if the driver
 /// does not tell (before CUDA 12.4). May wait for the driver.
 bool LieAsBundled(const Variant& variant, CUfunction function, uint32_t own_bytes) noexcept;
+
+/// A launch of a row of blocks of a variant, a one-dimensional grid: a physical launch or a slice. Everything about it
+/// except the number of blocks.
+struct RowLaunch {
+  CUfunction function;
+  const uint32_t* block;  ///< three numbers
+  uint32_t shared_bytes;
+  CUstream stream;
+  bool per_thread;  ///< the _ptsz form of the call: stream 0 is the per-thread default stream
+  const KeptAttributes& attributes;
+  std::byte* arguments;  ///< packed arguments
+  size_t bytes;          ///< size of `arguments`
+};
+
+/// Makes the launch, by cuLaunchKernel, or by cuLaunchKernelEx if there are attributes. Returns
+/// what the driver returned.
+CUresult LaunchRow(const RowLaunch& row, uint32_t blocks) noexcept;
 
 }  // namespace cupola::intercept

@@ -1,0 +1,83 @@
+#include "intercept/launch/known_launch.h"
+
+#include <algorithm>
+
+#include "intercept/launch/launch.h"
+#include "intercept/launch/launch_context.h"
+#include "intercept/process/driver_calls.h"
+#include "intercept/process/participation.h"
+#include "intercept/process/thread_memory.h"
+
+namespace cupola::intercept {
+namespace {
+
+constexpr uint32_t kMostUses = 32;
+
+/// A kind of launch, and its form.
+struct KnownLaunch {
+  const void* function;  ///< null: the place is free
+  CUstream stream;
+  uint32_t grid[3], block[3];
+  uint32_t shared_bytes;
+  uint16_t flags;
+  bool per_thread;
+  uint32_t uses_left;
+  PreemptibleForm form;
+};
+
+/// One place for each hash of a kind: of two kinds with the same hash only the last one is known.
+struct KnownLaunches {
+  static constexpr uint32_t kPlaces = 32;
+  KnownLaunch places[kPlaces];
+};
+
+uint32_t PlaceOf(const Launch& launch) {
+  const uint64_t mixed = reinterpret_cast<uintptr_t>(launch.function) ^ reinterpret_cast<uintptr_t>(launch.stream) * 3 ^
+                         (uint64_t{launch.grid[0]} << 32 | launch.block[0]);
+  return static_cast<uint32_t>(mixed * 0x9e3779b97f4a7c15 >> 59);
+}
+static_assert(KnownLaunches::kPlaces == 1u << 5);
+
+bool IsOfKind(const KnownLaunch& known, const Launch& launch) {
+  return known.function == launch.function && known.stream == launch.stream &&
+         std::ranges::equal(known.grid, launch.grid) && std::ranges::equal(known.block, launch.block) &&
+         known.shared_bytes == launch.shared_bytes && known.flags == launch.flags &&
+         known.per_thread == launch.per_thread;
+}
+
+// A default stream is that of the current context.
+bool IsInContext(const Launch& launch, const PreemptibleForm& form) {
+  if (reinterpret_cast<uintptr_t>(launch.stream) > 2) return true;
+  CUcontext current = nullptr;
+  return CUPOLA_CALL_REAL(cuCtxGetCurrent, PFN_cuCtxGetCurrent_v4000)(&current) == CUDA_SUCCESS &&
+         current == form.context->context.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+const PreemptibleForm* FindKnown(const Launch& launch) noexcept {
+  if (thread_memory == nullptr || launch.attribute_count != 0) return nullptr;
+  KnownLaunch& known = KeptIn<KnownLaunches>(thread_memory->known_launches)->places[PlaceOf(launch)];
+  if (known.function == nullptr || !IsOfKind(known, launch)) return nullptr;
+  const bool holds = known.form.epoch == launch_epoch.load(std::memory_order_acquire) && known.uses_left != 0;
+  if (!holds || !IsInContext(launch, known.form)) return nullptr;
+  --known.uses_left;
+  return &known.form;
+}
+
+void RememberLaunch(const Launch& launch, const PreemptibleForm& form) noexcept {
+  ThreadMemory* const memory = MemoryOfThread();
+  if (memory == nullptr) return;
+  KeptIn<KnownLaunches>(memory->known_launches)->places[PlaceOf(launch)] = {
+      .function = launch.function,
+      .stream = launch.stream,
+      .grid = {launch.grid[0], launch.grid[1], launch.grid[2]},
+      .block = {launch.block[0], launch.block[1], launch.block[2]},
+      .shared_bytes = launch.shared_bytes,
+      .flags = launch.flags,
+      .per_thread = launch.per_thread,
+      .uses_left = kMostUses,
+      .form = form};
+}
+
+}  // namespace cupola::intercept

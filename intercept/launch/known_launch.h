@@ -1,0 +1,41 @@
+// Known launches: of a launch that went out preemptible, the calling thread keeps what it took to find that out, by kernel,
+// shape and stream. The thread's next launch of the same kind goes out the same way without asking for it again
+// (path/launch_path.cpp). That holds until the launch epoch is raised (process/participation.h), and for kMostUses launches:
+// whether it pays to make a launch preemptible depends on times, which change. Each thread keeps its own, in its
+// ThreadMemory; there is no lock and no allocation but that of the ThreadMemory.
+#pragma once
+
+#include <cstdint>
+
+#include <cuda.h>
+
+namespace cupola::intercept {
+
+struct Launch;
+struct LaunchContext;
+struct Variant;
+
+/// How a launch goes out as a preemptible variant. Handles are of the launch's context.
+struct PreemptibleForm {
+  LaunchContext* context = nullptr;
+  Variant* variant = nullptr;
+  CUfunction function = nullptr;  ///< the preemptible variant
+  uint64_t stream = 0;            ///< id of the stream (StreamKey::stream)
+  uint64_t epoch = 0;             ///< the launch epoch when this was found out
+  uint32_t total_blocks = 0;      ///< blocks of the program's grid
+  uint32_t workers = 0;           ///< blocks of the variant's grid
+  uint32_t batch = 0;             ///< word of profiles/claim_word.h
+  uint32_t carveout = 0;          ///< LaunchSlot::carveout
+  bool is_blocking = false;       ///< the stream is ordered with the legacy default stream
+  bool passes_tasks_by = false;   ///< counts as a launch that can never be a task (ThreadState::never_passed)
+};
+
+/// The form in which the launch is known to go out, for this time; null: it is not known, or has to be found out anew.
+/// Valid until the thread's next launch. Makes at most one call of the driver, which does not wait.
+const PreemptibleForm* FindKnown(const Launch& launch) noexcept;
+
+/// Keeps the form for the thread's next launches like this one, which has no attributes. The stream may be a default
+/// stream: then the form is for launches while the same context is current.
+void RememberLaunch(const Launch& launch, const PreemptibleForm& form) noexcept;
+
+}  // namespace cupola::intercept
