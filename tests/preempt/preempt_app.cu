@@ -41,6 +41,15 @@ int Order(cudaStream_t stream) {
   return arrays.Check(3);
 }
 
+// The same launch a hundred times without a wait.
+int InARow(cudaStream_t stream) {
+  const Arrays arrays;
+  constexpr uint32_t kTimes = 100;
+  for (uint32_t i = 1; i <= kTimes; ++i) arrays.Launch(i, stream);
+  CHECK(cudaStreamSynchronize(stream));
+  return arrays.Check(kTimes);
+}
+
 void Copy(void* to, const void* from, cudaMemcpyKind kind) {
   CHECK(cudaMemcpy(to, from, 4096, kind));
 }
@@ -483,7 +492,7 @@ int main(int argc, char** argv) {
   const std::string what = argc > 3 ? argv[3] : "";
   const cudaStream_t stream = MakeStream(argc > 2 ? argv[2] : "legacy");
   static const std::map<std::string, int (*)(cudaStream_t)> scenarios{
-      {"order", Order}, {"capture", Capture}, {"fault", Fault}, {"race", Race}, {"reset", Reset},
+      {"order", Order}, {"in-a-row", InARow}, {"capture", Capture}, {"fault", Fault}, {"race", Race}, {"reset", Reset},
       {"global", Global}, {"gated", Gated}, {"long-gated", LongGated}, {"meet", MeetOnce},
       {"repeat", Repeat}, {"shapes", Shapes}, {"where", RunWhere}, {"small", Small},
       {"hold", Hold}, {"behind", Behind}};

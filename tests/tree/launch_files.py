@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Counts the files that one launch enters: pairs of a header and a source of intercept/ with a function that the launching
-thread runs in one preemptible cuLaunchKernel, inlined functions too.
+thread runs in one preemptible cuLaunchKernel, inlined functions too. The thread has made the same launch many times.
 
   launch_files.py --build DIR [--most N] [--list]
 
@@ -35,7 +35,7 @@ def traced_launch(build, folder):
     environ = {**os.environ, "LD_PRELOAD": library, "CUPOLA_DRIVER": os.path.join(build, "lib/sim/libcuda.so.1"),
                "LD_LIBRARY_PATH": os.path.join(build, "lib/sim"), "CUPOLA_STORE": store, "CUPOLA_BOARD": board.path,
                "CUPOLA_PREEMPT": "always", "CUPOLA_LAUNCH_TRACE": trace, "CUPOLA_LOG": "info"}
-    done = subprocess.run([program, "order", "non-blocking"], env=environ, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([program, "in-a-row", "non-blocking"], env=environ, capture_output=True, text=True, timeout=120)
     if done.returncode != 0 or not os.path.exists(trace):
         raise SystemExit(f"launch_files: the program ended with {done.returncode}, without a trace:\n{done.stderr}")
     if not re.search(r"[1-9]\d* launches preemptible", done.stderr):

@@ -1,6 +1,6 @@
 // Which functions of libcupola.so one launch runs: compiled into a library whose every function calls
 // __cyg_profile_func_enter (GCC, -finstrument-functions), inlined ones too. Of each thread the launch that is number
-// CUPOLA_TRACED_LAUNCH (default 20) is traced, from the entry of recorded_cuLaunchKernel to its exit; the first thread
+// CUPOLA_TRACED_LAUNCH (default 80) is traced, from the entry of recorded_cuLaunchKernel to its exit; the first thread
 // that comes so far writes the addresses of the functions, relative to the library, into the file named by
 // CUPOLA_LAUNCH_TRACE. launch_files.py reads it.
 #include <dlfcn.h>
@@ -55,7 +55,7 @@ __attribute__((no_instrument_function, visibility("hidden"))) void __cyg_profile
   Trace& mine = *trace;
   if (is_launch && mine.depth++ == 0) {
     static const char* const wanted = getenv("CUPOLA_TRACED_LAUNCH");
-    mine.is_on = ++mine.launches == static_cast<uint32_t>(wanted != nullptr ? atoi(wanted) : 20);
+    mine.is_on = ++mine.launches == static_cast<uint32_t>(wanted != nullptr ? atoi(wanted) : 80);
   }
   if (!mine.is_on) return;
   for (uint32_t i = 0; i < mine.count; ++i) {
