@@ -13,7 +13,7 @@ constexpr uint32_t kSystemShared = 1024;      // bytes of each block that CUDA t
 
 uint64_t Product(const uint32_t (&v)[3]) { return uint64_t{v[0]} * v[1] * v[2]; }
 
-constexpr uint32_t RoundUp(uint32_t value, uint32_t unit) {
+constexpr uint64_t RoundUp(uint64_t value, uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
@@ -34,8 +34,9 @@ uint32_t BlocksPerSm(const Machine& machine, const KernelNeeds& needs,
   uint32_t most = std::max(machine.blocks_per_sm, 1u);
   most = std::min(most, machine.threads_per_sm / (warps * kWarpThreads));
   if (needs.registers != 0) {
-    const uint32_t per_warp = RoundUp(needs.registers * kWarpThreads, kRegisterUnit);
-    most = std::min(most, machine.registers_per_sm / (per_warp * warps));
+    // In 64 bits: a plan may name any number.
+    const uint64_t per_warp = RoundUp(uint64_t{needs.registers} * kWarpThreads, kRegisterUnit);
+    most = static_cast<uint32_t>(std::min<uint64_t>(most, machine.registers_per_sm / (per_warp * warps)));
   }
   const uint64_t shared = uint64_t{needs.static_shared} + launch.dynamic_shared;
   const uint64_t taken = (shared + kSystemShared + kSharedUnit - 1) / kSharedUnit * kSharedUnit;

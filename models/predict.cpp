@@ -65,13 +65,13 @@ Prediction Predict(const PlanView& plan, const PlanKernel& kernel,
   return PredictRidge(plan, plan.Model(model - 1), kernel.needs, launch);
 }
 
-void ReadIntegers(const PlanKernel& kernel, void* const* params, const void* packed,
+void ReadIntegers(const PlanKernel& kernel, void* const* params, uint32_t param_count, const void* packed,
                   uint64_t packed_bytes, LaunchFeatures* launch) noexcept {
   for (uint32_t i = 0; i < kernel.arguments; ++i) {
     const PlanArgument& argument = kernel.argument[i];
     const void* from = nullptr;
     if (params != nullptr) {
-      from = params[argument.index];
+      if (argument.index < param_count) from = params[argument.index];
     } else if (packed != nullptr && packed_bytes >= argument.bytes &&
                argument.offset <= packed_bytes - argument.bytes) {
       from = static_cast<const char*>(packed) + argument.offset;

@@ -38,9 +38,9 @@ Prediction PredictRidge(const PlanView& plan, const PlanModel& model, const Kern
                         const LaunchFeatures& launch) noexcept;
 
 /// Fills in the integers of `launch` that `kernel` names, from the arguments of the launch: `params` as cuLaunchKernel
-/// takes them or, where that is null, the packed block of `packed_bytes` that came through `extra`. An integer that
-/// lies outside of the block counts as 0.
-void ReadIntegers(const PlanKernel& kernel, void* const* params, const void* packed,
+/// takes them, `param_count` of them, or, where that is null, the packed block of `packed_bytes` that came through `extra`.
+/// An integer that lies outside of what was given counts as 0.
+void ReadIntegers(const PlanKernel& kernel, void* const* params, uint32_t param_count, const void* packed,
                   uint64_t packed_bytes, LaunchFeatures* launch) noexcept;
 
 /// The predictions of a plan for one kernel, as a DurationModel. It refers to the plan, which must outlive it.

@@ -77,8 +77,8 @@ class GpuBoard {
   bool can_gate() const noexcept { return Has(sched::kCanGate); }
   /// Whether a guarded launch that is made now gets a gate (GateGuarded). A launch made while the process is asked to
   /// leave the GPU would otherwise start its workers, take the GPU from whoever asked, run one block per worker and
-  /// leave; without MPS that costs two changes of context. Where processes of higher priority may ask, every launch gets
-  /// a gate, because it may still be queued when they ask.
+  /// leave; without MPS that costs two changes of context. Where processes of higher priority may ask, every launch
+  /// gets a gate, because it may still be queued when they ask.
   bool gates_guarded() const noexcept {
     if (!can_gate()) return false;
     const bool is_closed = requests() != 0 && sm_bound() == runtime::kAllSms && slot_->gate.load() == 0;

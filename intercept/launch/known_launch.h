@@ -1,8 +1,8 @@
-// Known launches: of a launch that went out preemptible, the calling thread keeps what it took to find that out, by kernel,
-// shape and stream. The thread's next launch of the same kind goes out the same way without asking for it again
-// (path/launch_path.cpp). That holds until the launch epoch is raised (process/participation.h), and for kMostUses launches:
-// whether it pays to make a launch preemptible depends on times, which change. Each thread keeps its own, in its
-// ThreadMemory; there is no lock and no allocation but that of the ThreadMemory.
+// Known launches: when a launch has gone out preemptible, the launching thread keeps in which form it did, by kernel,
+// shape and stream. The thread's next launch of the same kind goes out in the same form, without being looked at
+// (path/launch_path.cpp). That holds until the launch epoch is raised (process/participation.h), and for kMostUses
+// launches: whether it pays to make a launch preemptible depends on times, which change. Each thread keeps its own, in
+// its ThreadMemory; there is no lock and no allocation but that of the ThreadMemory.
 #pragma once
 
 #include <cstdint>

@@ -46,7 +46,7 @@ struct ControlReader {
 };
 
 /// Counts the entries on the streams of a context that may still be held there by guards, of all streams together. A
-/// thread that would fill a stream waits before it does (KeepRoom; design: docs/preemption.md, "Waiting"). A thread that has seen that nothing holds
+/// thread that would fill a stream waits before it does (KeepRoom; docs/preemption.md, "Waiting"). A thread that has seen that nothing holds
 /// the entries calls MarkGone for those that were there before it looked: other threads may have
 /// added more meanwhile, or may have marked as many already. Any thread; never waits.
 class QueuedWork {

@@ -53,7 +53,7 @@ models::LaunchFeatures FeaturesOf(const Variant& variant, const Launch& launch,
   const std::byte* packed = nullptr;
   size_t packed_bytes = 0;
   if (params == nullptr && extra != nullptr) (void)UnpackExtra(extra, &packed, &packed_bytes);
-  models::ReadIntegers(*variant.plan_kernel, params, packed, packed_bytes, &features);
+  models::ReadIntegers(*variant.plan_kernel, params, variant.entry->parameters, packed, packed_bytes, &features);
   if (variant.plan_kernel->model_input != 0) [[unlikely]] {
     ReadInputBytes(variant, params, packed, packed_bytes, &features);
   }
@@ -98,7 +98,7 @@ void ObserveCompletion(const LaunchSlot& slot, const std::byte* arguments, uint6
   if (variant.model == nullptr || !slot.was_alone) return;
   models::LaunchFeatures features = FeaturesOf(slot);
   if (variant.plan_kernel != nullptr) {
-    models::ReadIntegers(*variant.plan_kernel, nullptr, arguments, variant.entry->parameter_bytes,
+    models::ReadIntegers(*variant.plan_kernel, nullptr, 0, arguments, variant.entry->parameter_bytes,
                          &features);
   }
   variant.model->Observe(features, now_ns - slot.begun_ns);

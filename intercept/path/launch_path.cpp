@@ -30,8 +30,8 @@ CUresult LaunchPlain(LaunchContext& context, const Launch& launch, const StreamK
   return MakePlainLaunch(context, launch, call);
 }
 
-// Keeps the form of a launch that has gone out preemptible, where further ones like it may go out so without being looked
-// at: if records are wanted, or launches are held back in batches or may become tasks, each launch is looked at.
+// Keeps the form of a launch that has gone out preemptible, where further ones like it may go out so without being
+// looked at: if records are wanted, or launches are held back in batches or may become tasks, each one is looked at.
 void RememberForm(const preempt::Attempt& attempt) {
   const bool may_be_task = TasksOn() && !tasks::NeverMakesTasks();
   if (may_be_task || ActiveRing() != nullptr || batches::BatchesOn() || !preempt::MayBeRemembered(attempt)) return;

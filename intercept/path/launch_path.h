@@ -40,8 +40,8 @@ namespace cupola::intercept {
 /// code.
 CUresult LaunchUnderArbiter(const Launch& launch, const ProgramCall& call) noexcept;
 
-/// The first step in such a process: makes a launch that is known to go out preemptible (launch/known_launch.h), and sets
-/// `*result` to what the driver returned. False: nothing was done.
+/// The first step in such a process: makes a launch that is known to go out preemptible (launch/known_launch.h), and
+/// sets `*result` to what the driver returned. False: nothing was done.
 bool LaunchKnown(const Launch& launch, const ProgramCall& call, CUresult* result) noexcept;
 
 /// The program's own call as a ProgramCall, for as long as `call` lives.

@@ -24,6 +24,7 @@ TEST(Features, BlocksPerSmIsWhatTheOccupancyCalculatorSays) {
   EXPECT_EQ(BlocksPerSm(kH200, {32, 16384}, Launch(1, 128, 32768)), 4u);  // 49 KB each of 228
   EXPECT_EQ(BlocksPerSm(kH200, {255, 0}, Launch(1, 1024)), 1u);   // cannot run: still 1
   EXPECT_EQ(BlocksPerSm({}, {}, Launch(1, 256)), 1u);
+  EXPECT_EQ(BlocksPerSm(kH200, {1u << 27, 0}, Launch(1, 256)), 1u);  // a plan that says nonsense: times 32 it is 0
 }
 
 TEST(Features, WavesRoundUp) {

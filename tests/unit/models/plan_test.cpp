@@ -144,17 +144,21 @@ TEST(Plan, ReadsIntegersFromBothFormsOfArguments) {
   uint64_t m = 1ull << 40;
   void* params[] = {&pointer, &n, &m};
   LaunchFeatures launch;
-  ReadIntegers(one, params, nullptr, 0, &launch);
+  ReadIntegers(one, params, static_cast<uint32_t>(std::size(params)), nullptr, 0, &launch);
   EXPECT_EQ(launch.integers[0], -5);
   EXPECT_EQ(launch.integers[1], int64_t{1} << 40);
+  launch = {};
+  ReadIntegers(one, params, 2, nullptr, 0, &launch);  // the kernel has fewer parameters than the plan says
+  EXPECT_EQ(launch.integers[0], -5);
+  EXPECT_EQ(launch.integers[1], 0);
   char packed[24] = {};
   memcpy(packed + 8, &n, 4);
   memcpy(packed + 16, &m, 8);
   launch = {};
-  ReadIntegers(one, nullptr, packed, sizeof(packed), &launch);
+  ReadIntegers(one, nullptr, 0, packed, sizeof(packed), &launch);
   EXPECT_EQ(launch.integers[0], -5);
   EXPECT_EQ(launch.integers[1], int64_t{1} << 40);
-  ReadIntegers(one, nullptr, packed, 20, &launch);  // cut: the second does not fit
+  ReadIntegers(one, nullptr, 0, packed, 20, &launch);  // cut: the second does not fit
   EXPECT_EQ(launch.integers[1], 0);
 }
 

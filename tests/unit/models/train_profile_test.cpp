@@ -72,7 +72,7 @@ TEST(TrainProfile, MakesAPlanThatPredictsNewSizes) {
     launch.block[0] = 256;
     float* pointer = nullptr;
     void* params[] = {&pointer, &pointer, &pointer, const_cast<uint32_t*>(&n)};
-    ReadIntegers(*add, params, nullptr, 0, &launch);
+    ReadIntegers(*add, params, static_cast<uint32_t>(std::size(params)), nullptr, 0, &launch);
     const Prediction prediction = Predict(*plan, *add, launch);
     const double truth = 2500 + 0.0031 * n;
     EXPECT_NEAR(static_cast<double>(prediction.ns), truth, 0.02 * truth) << n;
