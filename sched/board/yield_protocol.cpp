@@ -132,11 +132,31 @@ Asked AskCounted(BoardSlot& slot, uint32_t requester, uint32_t sm_bound) {
   return {.anew = is_new, .tells = tells};
 }
 
-/// Asks, unless the requester asks for that much already or the victim may not be asked now.
+/// Takes the requester's bit away. True: it was the last request.
+bool Clear(BoardSlot& slot, uint32_t requester) {
+  const Place place = PlaceOf(slot, requester);
+  if ((place.word.load() & place.bit) == 0) return false;
+  const uint64_t previous = place.word.fetch_and(~place.bit);
+  Change change{previous, previous & ~place.bit};
+  if (!IsDirect(requester)) change = SettleMore(slot);
+  const bool was_last = change.before != 0 && change.after == 0;
+  // While other requests are left the agent has nothing to do, unless it may have seen a moment without any (wavered).
+  if (!was_last && !change.wavered) return false;
+  SettleGate(slot);
+  WakeAgent(slot);
+  return was_last;
+}
+
+/// Asks, unless the requester asks for that much already or the victim may not be asked now. A victim does not wait for
+/// ever for a requester that is counted in, so this looks once more behind its change.
 Asked Ask(BoardSlot& slot, uint32_t requester, uint32_t sm_bound) {
   if (IsAskedBy(slot, requester) && slot.yield_sm_bound.load() >= sm_bound) return {};
   slot.being_asked.fetch_add(1);
-  const Asked asked = slot.not_now.load() == 0 ? AskCounted(slot, requester, sm_bound) : Asked{};
+  Asked asked = slot.not_now.load() == 0 ? AskCounted(slot, requester, sm_bound) : Asked{};
+  if (asked.anew && slot.not_now.load() != 0) {
+    (void)Clear(slot, requester);
+    asked = {};
+  }
   slot.being_asked.fetch_sub(1);
   return asked;
 }
@@ -255,7 +275,7 @@ bool SetRequest(BoardView board, uint32_t victim, uint32_t requester, uint32_t s
 }
 
 bool BeginNotNow(BoardView board, uint32_t self) {
-  constexpr uint64_t kSpinNs = 20'000, kLimitNs = 1'000'000;
+  constexpr uint64_t kSpinNs = 20'000, kLimitNs = 20'000'000;
   BoardSlot& slot = board.slot(self);
   slot.not_now.fetch_add(1);
   const uint64_t since_ns = BoardClockNs();
@@ -276,18 +296,7 @@ void EndNotNow(BoardView board, uint32_t self) {
 }
 
 bool ClearRequest(BoardView board, uint32_t victim, uint32_t requester) {
-  BoardSlot& slot = board.slot(victim);
-  const Place place = PlaceOf(slot, requester);
-  if ((place.word.load() & place.bit) == 0) return false;
-  const uint64_t previous = place.word.fetch_and(~place.bit);
-  Change change{previous, previous & ~place.bit};
-  if (!IsDirect(requester)) change = SettleMore(slot);
-  const bool was_last = change.before != 0 && change.after == 0;
-  // While other requests are left the agent has nothing to do, unless it may have seen a moment without any (wavered).
-  if (!was_last && !change.wavered) return false;
-  SettleGate(slot);
-  WakeAgent(slot);
-  return was_last;
+  return Clear(board.slot(victim), requester);
 }
 
 bool IsAskedBy(const BoardSlot& slot, uint32_t requester) {

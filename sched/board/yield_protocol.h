@@ -21,8 +21,9 @@
 // sequentially consistent: a requester that is not seen in B reads N after it was raised, and sets nothing. So where R
 // is 0 then, it stays 0 until EndNotNow, and no worker on the GPU reads another value. A client whose request was not
 // set asks again when it renews its demand; the daemon asks again at its review, for which EndNotNow rings the bell. A
-// requester that was killed while it was counted in leaves B too high: each BeginNotNow then waits its full limit, a
-// millisecond.
+// requester that was killed while it was counted in leaves B too high: each BeginNotNow then waits its full limit, 20
+// ms. One that is only not given a processor for that long sets its bit too late; it reads N again behind that, and
+// takes the bit away at once.
 //
 // More requests. A requester whose slot is kDirectSlots or above has its bit in more_requests; kMoreRequests in R says
 // that there is one. Whoever changes more_requests makes that bit agree with it (SettleMore) in the way in which the

@@ -34,6 +34,10 @@ class Board:
         may_ask = requests == 0 or struct.unpack_from("<I", self.memory, SLOT + NOT_NOW)[0] == 0
         if may_ask:
             struct.pack_into("<Q", self.memory, SLOT + REQUESTS, requests)
+            # A process does not wait for ever for a requester that is not given a processor.
+            if requests != 0 and struct.unpack_from("<I", self.memory, SLOT + NOT_NOW)[0] != 0:
+                struct.pack_into("<Q", self.memory, SLOT + REQUESTS, 0)
+                may_ask = False
         struct.pack_into("<I", self.memory, SLOT + BEING_ASKED, 0)
         if not may_ask:
             return False
