@@ -21,6 +21,7 @@
 #include "intercept/process/handle_map.h"
 #include "intercept/process/mutex_lock.h"
 #include "intercept/process/notice.h"
+#include "intercept/process/participation.h"
 
 namespace cupola::intercept {
 
@@ -153,6 +154,7 @@ void RetireLocked(Image* image) {
     const auto* const variant = reinterpret_cast<Variant*>(by_function.Find(handle, 0));
     if (variant != nullptr && variant->image == image) by_function.Erase(handle);
   }
+  RaiseLaunchEpoch();
   images->retired.push_back({image, MonotonicNs()});
 }
 
