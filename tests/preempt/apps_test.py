@@ -24,7 +24,7 @@ APPS = ["vector_add", "matmul_tiled", "histogram", "reduce_early_return", "stenc
 # a kind is known already (launch/known_launch.h).
 SETTINGS = {"copies_behind_kernels": ({"CUPOLA_WAIT_LIMIT_MS": "1"}, 0.005),
             "repeated_launches": ({"CUPOLA_TASKS": "off"}, 0.0004)}
-ENDED_ANYWAY = "waits ended though nothing went on"
+ENDED_ANYWAY = b"waits ended though nothing went on"
 
 
 def compare(build, name, environ, store, folder, watch_from):

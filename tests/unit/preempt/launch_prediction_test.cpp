@@ -75,6 +75,7 @@ class LaunchPredictionTest : public testing::Test {
     plan_ = *models::PlanView::Open(
         {reinterpret_cast<const std::byte*>(words_.data()), bytes.size()});
     launch_.params = params_;
+    entry_.parameters = 1;
     entry_.parameter_bytes = sizeof(argument_);
     variant_.entry = &entry_;
     variant_.settled = true;
