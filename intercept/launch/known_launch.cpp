@@ -2,41 +2,14 @@
 
 #include <algorithm>
 
-#include "intercept/launch/launch.h"
 #include "intercept/launch/launch_context.h"
 #include "intercept/process/driver_calls.h"
 #include "intercept/process/participation.h"
-#include "intercept/process/thread_memory.h"
 
 namespace cupola::intercept {
 namespace {
 
 constexpr uint32_t kMostUses = 32;
-
-/// A kind of launch, and its form.
-struct KnownLaunch {
-  const void* function;  ///< null: the place is free
-  CUstream stream;
-  uint32_t grid[3], block[3];
-  uint32_t shared_bytes;
-  uint16_t flags;
-  bool per_thread;
-  uint32_t uses_left;
-  PreemptibleForm form;
-};
-
-/// One place for each hash of a kind: of two kinds with the same hash only the last one is known.
-struct KnownLaunches {
-  static constexpr uint32_t kPlaces = 32;
-  KnownLaunch places[kPlaces];
-};
-
-uint32_t PlaceOf(const Launch& launch) {
-  const uint64_t mixed = reinterpret_cast<uintptr_t>(launch.function) ^ reinterpret_cast<uintptr_t>(launch.stream) * 3 ^
-                         (uint64_t{launch.grid[0]} << 32 | launch.block[0]);
-  return static_cast<uint32_t>(mixed * 0x9e3779b97f4a7c15 >> 59);
-}
-static_assert(KnownLaunches::kPlaces == 1u << 5);
 
 bool IsOfKind(const KnownLaunch& known, const Launch& launch) {
   return known.function == launch.function && known.stream == launch.stream &&
@@ -56,8 +29,8 @@ bool IsInContext(const Launch& launch, const PreemptibleForm& form) {
 }  // namespace
 
 const PreemptibleForm* FindKnown(const Launch& launch) noexcept {
-  if (thread_memory == nullptr || launch.attribute_count != 0) return nullptr;
-  KnownLaunch& known = KeptIn<KnownLaunches>(thread_memory->known_launches)->places[PlaceOf(launch)];
+  if (!MayBeKnown(launch) || launch.attribute_count != 0) return nullptr;
+  KnownLaunch& known = KeptIn<KnownLaunches>(thread_memory->known_launches)->PlaceOf(launch);
   if (known.function == nullptr || !IsOfKind(known, launch)) return nullptr;
   const bool holds = known.form.epoch == launch_epoch.load(std::memory_order_acquire) && known.uses_left != 0;
   if (!holds || !IsInContext(launch, known.form)) return nullptr;
@@ -68,7 +41,8 @@ const PreemptibleForm* FindKnown(const Launch& launch) noexcept {
 void RememberLaunch(const Launch& launch, const PreemptibleForm& form) noexcept {
   ThreadMemory* const memory = MemoryOfThread();
   if (memory == nullptr) return;
-  KeptIn<KnownLaunches>(memory->known_launches)->places[PlaceOf(launch)] = {
+  this_thread.knows_launches = true;
+  KeptIn<KnownLaunches>(memory->known_launches)->PlaceOf(launch) = {
       .function = launch.function,
       .stream = launch.stream,
       .grid = {launch.grid[0], launch.grid[1], launch.grid[2]},

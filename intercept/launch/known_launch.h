@@ -9,9 +9,12 @@
 
 #include <cuda.h>
 
+#include "intercept/launch/launch.h"
+#include "intercept/process/thread_memory.h"
+#include "intercept/process/thread_state.h"
+
 namespace cupola::intercept {
 
-struct Launch;
 struct LaunchContext;
 struct Variant;
 
@@ -29,6 +32,37 @@ struct PreemptibleForm {
   bool is_blocking = false;       ///< the stream is ordered with the legacy default stream
   bool passes_tasks_by = false;   ///< counts as a launch that can never be a task (ThreadState::never_passed)
 };
+
+/// A kind of launch, and its form.
+struct KnownLaunch {
+  const void* function;  ///< null: the place is free
+  CUstream stream;
+  uint32_t grid[3], block[3];
+  uint32_t shared_bytes;
+  uint16_t flags;
+  bool per_thread;
+  uint32_t uses_left;
+  PreemptibleForm form;
+};
+
+/// One place for each hash of a kind: of two kinds with the same hash only the last one is known.
+struct KnownLaunches {
+  static constexpr uint32_t kPlaceBits = 5;
+  KnownLaunch places[1u << kPlaceBits];
+
+  KnownLaunch& PlaceOf(const Launch& launch) noexcept {
+    const uint64_t mixed = reinterpret_cast<uintptr_t>(launch.function) ^
+                           reinterpret_cast<uintptr_t>(launch.stream) * 3 ^
+                           (uint64_t{launch.grid[0]} << 32 | launch.block[0]);
+    return places[mixed * 0x9e3779b97f4a7c15 >> (64 - kPlaceBits)];
+  }
+};
+
+/// Whether FindKnown has to be asked: most threads know no launches, and most launches of the others are known.
+inline bool MayBeKnown(const Launch& launch) noexcept {
+  return this_thread.knows_launches && thread_memory != nullptr &&
+         KeptIn<KnownLaunches>(thread_memory->known_launches)->PlaceOf(launch).function == launch.function;
+}
 
 /// The form in which the launch is known to go out, for this time; null: it is not known, or has to be found out anew.
 /// Valid until the thread's next launch. Makes at most one call of the driver, which does not wait.

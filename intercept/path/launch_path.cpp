@@ -19,7 +19,7 @@ namespace cupola::intercept {
 namespace {
 
 // Makes a plain launch, behind a gate if one is due, and behind a marker if the stream is held.
-CUresult LaunchPlain(LaunchContext& context, const Launch& launch, const StreamKey& stream, const ProgramCall& call) {
+[[gnu::always_inline]] inline CUresult LaunchPlain(LaunchContext& context, const Launch& launch, const StreamKey& stream, const ProgramCall& call) {
   MarkPlainLaunch(context.gpu->demand);
   if (preempt::AnyIsHeld()) [[unlikely]] preempt::MarkHeld(context, launch, stream);
   GateStream(context, launch, stream);
@@ -32,7 +32,7 @@ CUresult LaunchPlain(LaunchContext& context, const Launch& launch, const StreamK
 
 // Keeps the form of a launch that has gone out preemptible, where further ones like it may go out so without being
 // looked at: if records are wanted, or launches are held back in batches or may become tasks, each one is looked at.
-void RememberForm(const preempt::Attempt& attempt) {
+[[gnu::noinline]] void RememberForm(const preempt::Attempt& attempt) {
   const bool may_be_task = TasksOn() && !tasks::NeverMakesTasks();
   if (may_be_task || ActiveRing() != nullptr || batches::BatchesOn() || !preempt::MayBeRemembered(attempt)) return;
   PreemptibleForm form = preempt::FormOf(attempt);
@@ -41,7 +41,7 @@ void RememberForm(const preempt::Attempt& attempt) {
 }
 
 // Makes the launch in another form than plain. False: it must go out plain.
-bool LaunchInForm(preempt::Attempt* attempt, CUresult* result, PlainReason* why) {
+[[gnu::always_inline]] inline bool LaunchInForm(preempt::Attempt* attempt, CUresult* result, PlainReason* why) {
   switch (preempt::ChooseForm(attempt, why)) {
     case preempt::Form::kPreemptible:
       if (!preempt::LaunchPreemptible(*attempt, result, why)) return false;

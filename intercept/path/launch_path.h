@@ -21,6 +21,7 @@
 
 #include "intercept/batches/batches.h"
 #include "intercept/facts/streams.h"
+#include "intercept/launch/known_launch.h"
 #include "intercept/launch/launch.h"
 #include "intercept/path/record_launch.h"
 #include "intercept/process/fast_clock.h"
@@ -89,7 +90,7 @@ template <typename CallReal>
   if (InsideHook()) return make_call();
   const HookScope scope;
   CUresult known;
-  if (PreemptionOn() && LaunchKnown(launch, AsProgramCall(make_call), &known)) return known;
+  if (MayBeKnown(launch) && LaunchKnown(launch, AsProgramCall(make_call), &known)) return known;
   RingWriter* const ring = ActiveRing();
   const auto call = [&] { return MakeLaunch(launch, make_call); };
   if (ring == nullptr) return call();

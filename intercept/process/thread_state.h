@@ -20,6 +20,7 @@ struct ThreadState {
   uint8_t never_why;           ///< the tasks::NoTask under which `never_passed` is added to the counters
   // Set by preempt/ when a launch goes out as a variant. LaunchTimed (path/record_launch.h) clears `launched_variant`
   // before a launch and reads both after it; nobody else does.
+  bool knows_launches;         ///< it has kept the form of a launch (launch/known_launch.h)
   bool launched_variant;       ///< the launch went out as a preemptible or sliced variant
   uint32_t launched_batch;     ///< the launch's claim word (profiles/claim_word.h), which holds L; 0 if it was sliced
   bool opening_driver;         ///< this thread is loading the driver
