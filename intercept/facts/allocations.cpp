@@ -3,7 +3,7 @@
 #include <atomic>
 
 #include "intercept/process/driver_calls.h"
-#include "intercept/process/thread_memory.h"
+#include "intercept/process/thread_state.h"
 
 namespace cupola::intercept {
 namespace {

@@ -10,7 +10,6 @@
 #include <cuda.h>
 
 #include "intercept/launch/launch.h"
-#include "intercept/process/thread_memory.h"
 #include "intercept/process/thread_state.h"
 
 namespace cupola::intercept {

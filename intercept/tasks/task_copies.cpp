@@ -6,7 +6,7 @@
 #include "device/runtime/task_grid.h"
 #include "intercept/process/driver_calls.h"
 #include "intercept/process/fast_clock.h"
-#include "intercept/process/thread_memory.h"
+#include "intercept/process/thread_state.h"
 #include "intercept/tasks/task_demand.h"
 #include "intercept/tasks/task_engines.h"
 #include "intercept/tasks/task_launch.h"

@@ -223,9 +223,9 @@ TEST(Launch, TheFastPathIsShort) {
   }
 }
 
-// 1,216, 654 and 1,722 to 1,779 were counted, with the models' code as the tests compile it, on whichever cores, and for a launch
-// that is known (launch/known_launch.h) 936. On a busy machine the agent may be on its way to sleep, or be woken, just
-// then, some 110 more: the least of a few launches is the path.
+// 1,216, 654 and 1,722 to 1,779 were counted, with the models' code as the tests compile it, on whichever cores, and 936
+// for a launch that is known (launch/known_launch.h). On a busy machine the agent may be on its way to sleep, or be
+// woken, just then, some 110 more: the least of a few launches is the path.
 TEST(Launch, TheFastPathIsShortUnderABoard) {
   struct Path {
     const char* kernel;  ///< the kernel that has a variant; the probe launches "kernel"

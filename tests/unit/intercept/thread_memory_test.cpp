@@ -1,5 +1,5 @@
 // What is kept of a thread: its own, zero at first, given back at its end, there for destructors that run later.
-#include "intercept/process/thread_memory.h"
+#include "intercept/process/thread_state.h"
 
 #include <algorithm>
 #include <fstream>
