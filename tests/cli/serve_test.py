@@ -606,7 +606,7 @@ class Scheduling(ServeTest):
         low, high = Member(self), Member(self)
         low.say("begin 500000000")
         until(lambda: self.clients()[low.pid]["granted"], "it runs")
-        high.say("begin 300")
+        high.say("begin 100000000")  # one that outlives its prediction would take turns with the other
         until(lambda: self.clients()[high.pid]["granted"], "the shorter one runs")
         self.assertEqual({policy for policy, _, _ in self.threads(daemon)}, {os.SCHED_OTHER})
         shown = self.scheduling()
