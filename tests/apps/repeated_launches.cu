@@ -77,7 +77,8 @@ void NewStreams(Run* run) {
   }
 }
 
-// The host function waits for something that this thread does only after its launches.
+// The host function waits for something that this thread does only after its launches, and after a call that may wait for
+// other launches, but not for these.
 void HeldStream(Run* run, cudaStream_t stream) {
   std::atomic<bool> go_on{false};
   run->Row(stream);
@@ -85,9 +86,12 @@ void HeldStream(Run* run, cudaStream_t stream) {
     while (!*static_cast<std::atomic<bool>*>(flag)) std::this_thread::yield();
   }, &go_on));
   for (int i = 0; i < 20; ++i) run->Launch(stream);
+  void* more;
+  CHECK(cudaMalloc(&more, 1 << 20));
   go_on = true;
   run->Row(stream);
   CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaFree(more));
 }
 
 void MoreShared(Run* run, cudaStream_t stream) {
