@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "intercept/facts/streams.h"
 #include "intercept/launch/launch_context.h"
-#include "intercept/process/driver_calls.h"
 #include "intercept/process/participation.h"
 
 namespace cupola::intercept {
@@ -20,18 +20,16 @@ bool IsOfKind(const KnownLaunch& known, const Launch& launch) {
 
 // A default stream is that of the current context.
 bool IsInContext(const Launch& launch, const PreemptibleForm& form) {
-  if (reinterpret_cast<uintptr_t>(launch.stream) > 2) return true;
-  CUcontext current = nullptr;
-  return CUPOLA_CALL_REAL(cuCtxGetCurrent, PFN_cuCtxGetCurrent_v4000)(&current) == CUDA_SUCCESS &&
-         current == form.context->context.load(std::memory_order_relaxed);
+  return reinterpret_cast<uintptr_t>(launch.stream) > 2 ||
+         CurrentContext() == form.context->context.load(std::memory_order_relaxed);
 }
 
 }  // namespace
 
 const PreemptibleForm* FindKnown(const Launch& launch) noexcept {
-  if (!MayBeKnown(launch) || launch.attribute_count != 0) return nullptr;
   KnownLaunch& known = KeptIn<KnownLaunches>(thread_memory->known_launches)->PlaceOf(launch);
-  if (known.function == nullptr || !IsOfKind(known, launch)) return nullptr;
+  const bool is_it = known.function != nullptr && launch.attribute_count == 0 && IsOfKind(known, launch);
+  if (!is_it) return nullptr;
   const bool holds = known.form.epoch == launch_epoch.load(std::memory_order_acquire) && known.uses_left != 0;
   if (!holds || !IsInContext(launch, known.form)) return nullptr;
   --known.uses_left;

@@ -63,8 +63,9 @@ inline bool MayBeKnown(const Launch& launch) noexcept {
          KeptIn<KnownLaunches>(thread_memory->known_launches)->PlaceOf(launch).function == launch.function;
 }
 
-/// The form in which the launch is known to go out, for this time; null: it is not known, or has to be found out anew.
-/// Valid until the thread's next launch. Makes at most one call of the driver, which does not wait.
+/// The form in which a launch is known to go out, for this time; null: it is not known, or has to be found out anew. Only
+/// for a launch that MayBeKnown. Valid until the thread's next launch. Makes at most one call of the driver, which does not
+/// wait.
 const PreemptibleForm* FindKnown(const Launch& launch) noexcept;
 
 /// Keeps the form for the thread's next launches like this one, which has no attributes. The stream may be a default

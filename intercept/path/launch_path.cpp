@@ -19,7 +19,8 @@ namespace cupola::intercept {
 namespace {
 
 // Makes a plain launch, behind a gate if one is due, and behind a marker if the stream is held.
-[[gnu::always_inline]] inline CUresult LaunchPlain(LaunchContext& context, const Launch& launch, const StreamKey& stream, const ProgramCall& call) {
+[[gnu::always_inline]] inline CUresult LaunchPlain(LaunchContext& context, const Launch& launch,
+                                                   const StreamKey& stream, const ProgramCall& call) {
   MarkPlainLaunch(context.gpu->demand);
   if (preempt::AnyIsHeld()) [[unlikely]] preempt::MarkHeld(context, launch, stream);
   GateStream(context, launch, stream);
@@ -83,10 +84,11 @@ bool LaunchKnown(const Launch& launch, const ProgramCall& call, CUresult* result
 }
 
 CUresult LaunchUnderArbiter(const Launch& launch, const ProgramCall& call) noexcept {
+  const uint64_t epoch = launch_epoch.load();
   const StreamKey stream = ResolveStream(launch.stream, launch.per_thread);
   LaunchContext* const context = ContextFor(reinterpret_cast<CUcontext>(stream.context));
   if (context == nullptr || context->state.load() == LaunchContext::State::kDead) return call();
-  preempt::Attempt attempt(launch, *context, stream);
+  preempt::Attempt attempt(launch, *context, stream, epoch);
   // The board learns of the launch before it is made; sleeping agents and the daemon are woken after it.
   // Most launches neither begin a demand nor share the context: those two questions cost them no call.
   GpuBoard& gpu = *context->gpu;

@@ -407,7 +407,7 @@ void LeaveUnguarded(LaunchContext& context) {
   Unwatch(1);
 }
 
-bool LaunchInForm(const PreemptibleForm& form, const Launch& launch, const KeptAttributes& attributes,
+bool LaunchWithGuard(const PreemptibleForm& form, const Launch& launch, const KeptAttributes& attributes,
                   CUresult* result, PlainReason* why) {
   LaunchContext& context = *form.context;
   if (context.queued.left() >= kMostQueued) [[unlikely]] KeepRoom(context);
@@ -458,15 +458,14 @@ Form ChooseForm(Attempt* attempt, PlainReason* why) noexcept {
 
 bool LaunchPreemptible(const Attempt& attempt, CUresult* result, PlainReason* why) noexcept {
   const PreemptibleForm form = FormOf(attempt);
-  if (!LaunchInForm(form, attempt.launch, attempt.attributes, result, why)) return false;
+  if (!LaunchWithGuard(form, attempt.launch, attempt.attributes, result, why)) return false;
   const models::PlanKernel* const known = attempt.variant->plan_kernel;
   attempt.context.gpu->PublishStopCost(known != nullptr ? known->preemption_ns : 0);
   return true;
 }
 
 bool LaunchAgain(const PreemptibleForm& form, const Launch& launch, CUresult* result, PlainReason* why) noexcept {
-  static const KeptAttributes kNone;
-  return LaunchInForm(form, launch, kNone, result, why);
+  return LaunchWithGuard(form, launch, KeptAttributes{}, result, why);
 }
 
 PreemptibleForm FormOf(const Attempt& attempt) noexcept {

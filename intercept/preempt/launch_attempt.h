@@ -9,18 +9,19 @@
 #include "intercept/launch/launch.h"
 #include "intercept/launch/launch_prediction.h"
 #include "intercept/launch/packed_launch.h"
-#include "intercept/process/participation.h"
 
 namespace cupola::intercept::preempt {
 
 struct Attempt {
   // A constructor, because aggregate initialisation would zero everything, the long list of
   // attributes too.
-  Attempt(const Launch& of, LaunchContext& in, const StreamKey& on) noexcept : launch(of), context(in), stream(on) {}
+  Attempt(const Launch& of, LaunchContext& in, const StreamKey& on, uint64_t at_epoch) noexcept
+      : launch(of), context(in), stream(on), epoch(at_epoch) {}
 
   const Launch& launch;
   LaunchContext& context;
   const StreamKey& stream;
+  const uint64_t epoch;  ///< the launch epoch before anything was found out, the stream included
   Variant* variant = nullptr;
   PreparedVariant* prepared = nullptr;
   KeptAttributes attributes;
@@ -30,7 +31,6 @@ struct Attempt {
   ExpectedTime expected;
   uint32_t batch = 0;         ///< word of profiles/claim_word.h; its L is an upper bound; 0 = not settled
   uint32_t carveout = 0;      ///< LaunchSlot::carveout
-  uint64_t epoch = launch_epoch.load();  ///< the launch epoch before anything was found out
 };
 
 }  // namespace cupola::intercept::preempt
