@@ -343,6 +343,9 @@ def main():
     except corun.Failed as error:
         print(f"guarded_calls: {error}", file=sys.stderr)
         return 1
+    for row in filter(lambda row: row["problem"], rows):
+        print(f"{row['call']} on {row['stream']}: {row['problem']}: "
+              f"{(row.get('output', '') + row.get('errors', '')).strip()[-600:]}")
     good = sum(not row["problem"] for row in rows)
     early = sum(row["returned_while_stopped"] is True for row in rows)
     longest = max((row.get("seconds", 0) for row in rows), default=0)
