@@ -1,5 +1,5 @@
 // The MasterKernel: a resident kernel that runs narrow tasks as they come, without a launch for
-// each. Pagoda, section 4.1; docs/narrow-tasks.md says what differs from the paper and why.
+// each. Pagoda, section 4.1; docs/masterkernel.md says what differs from the paper and why.
 //
 // An MTB consists of a scheduler warp and executor warps. The scheduler pulls records from the
 // column with the MTB's number and hands the tasks' warps to executors. Each executor sleeps at a

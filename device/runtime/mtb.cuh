@@ -1,5 +1,5 @@
 // The shared memory of an MTB, a block of the MasterKernel, and the operations that its warps do on
-// it. Pagoda, table 2 and section 5; docs/narrow-tasks.md. Device code. The scheduler warp and the
+// it. Pagoda, table 2 and section 5; docs/masterkernel.md. Device code. The scheduler warp and the
 // executor warps of one MTB use it.
 #pragma once
 

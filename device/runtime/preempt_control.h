@@ -202,7 +202,7 @@ constexpr void SetPolls(PreemptParams& params, uint32_t period_ns) {
 }
 
 /// Decides which claims may be *steady*. A worker runs a steady claim as one range, directly behind the
-/// range before it, and makes fewer decisions for that than for other claims (docs/preemption-passes.md,
+/// range before it, and makes fewer decisions for that than for other claims (docs/passes.md,
 /// "The worker"). A steady claim has a few blocks, which are neighbours in a grid of one dimension, and
 /// follows a range that took about as long as ranges are to take. Call this when all other members of
 /// `params` are set.

@@ -1,7 +1,7 @@
 // A solo task: a task that is a launch of its own, where no MasterKernel runs. The launch has a
 // block for each block of the task and no scheduler. It uses the shared memory of an MTB
 // (MtbState), so that bodies find there what they find in an MTB. Device code;
-// docs/narrow-tasks.md, "The first task".
+// docs/masterkernel.md, "The first task".
 #pragma once
 
 #include "device/runtime/mtb.cuh"

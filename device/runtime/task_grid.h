@@ -1,5 +1,5 @@
 // The grid of a launch that has become a task. It lies in the task's record between the header and
-// the kernel's parameters. Plain layouts, for host and device code alike. docs/narrow-tasks.md.
+// the kernel's parameters. Plain layouts, for host and device code alike. docs/masterkernel.md.
 #pragma once
 
 #include <cstdint>

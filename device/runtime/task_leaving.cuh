@@ -1,5 +1,5 @@
 // How the scheduler warp of an MTB ends, either when all tasks have run or in a hurry, and how the
-// next launch takes up the tasks that one in a hurry has left. docs/narrow-tasks.md, "Leaving".
+// next launch takes up the tasks that one in a hurry has left. docs/masterkernel.md, "Leaving".
 // Device code.
 #pragma once
 
@@ -152,7 +152,7 @@ __device__ inline bool Scheduler::MayLeaveRest() const {
 }
 
 /// Runs the records that the host wrote before it knew that the kernel takes no more
-/// (docs/narrow-tasks.md, "Leaving"), and all tasks that were there. In a hurry, runs only the rest of
+/// (docs/masterkernel.md, "Leaving"), and all tasks that were there. In a hurry, runs only the rest of
 /// a block that has begun. Column 0 stays until the other columns have finished, to hear of a hurry
 /// for them.
 __device__ inline void Scheduler::RunRest() {

@@ -1,7 +1,7 @@
 // What the host and a MasterKernel share about narrow tasks: the record of a task, the column of
 // records that one MTB pulls from, and the words by which both sides say what they do. Plain layouts
 // of fixed size, for host and device code alike. TaskTable (task_table.h) writes the records on the
-// host; the MTBs (mtb.cuh) read them on the device. Pagoda, section 4.2; docs/narrow-tasks.md.
+// host; the MTBs (mtb.cuh) read them on the device. Pagoda, section 4.2; docs/masterkernel.md.
 //
 // Words
 //   MTB        a block of the MasterKernel: a scheduler warp and executor warps

@@ -1,6 +1,6 @@
 // How the scheduler warp of an MTB gives blocks of tasks the resources that they need besides
 // executors, and takes them back: slots, barriers, parts of the arena. Pagoda, section 5.1;
-// docs/narrow-tasks.md. Device code; only the scheduler warp calls it.
+// docs/masterkernel.md. Device code; only the scheduler warp calls it.
 #pragma once
 
 #include "device/runtime/task_scheduler.cuh"

@@ -1,6 +1,6 @@
 // The scheduler warp of an MTB: pulls task records from the MTB's column in host memory and hands
 // the tasks' warps to executor warps. Pagoda, sections 4.3 and 5.1, algorithms 1 and 2;
-// docs/narrow-tasks.md. Device code; only the scheduler warp calls it.
+// docs/masterkernel.md. Device code; only the scheduler warp calls it.
 //
 // Words
 //   head, tail   positions in the column (task_record.h): of the next record to take, and behind the

@@ -1,4 +1,4 @@
-// Waits before driver calls of the program where preemption is on (docs/preemption.md, "Waiting"): before a waiting
+// Waits before driver calls of the program where preemption is on (docs/waiting.md): before a waiting
 // call, for guarded launches, as the column WAITS of calls.def says; before a stream-ordered call, for room in its
 // stream. dispatch.cpp calls these, in the program's threads and inside a HookScope.
 #pragma once

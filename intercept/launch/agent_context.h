@@ -1,7 +1,7 @@
 // The CUDA context in which the agent's thread makes its driver calls. The agent makes a context
 // current only while it works, and gives it up before it sleeps: the old form of cuCtxPushCurrent,
 // which programs may still use, refuses a context that is current on another thread [CUDA Driver
-// API up to 3.2; seen on an H200: docs/preemption.md, "The agent"]. Agent's thread only.
+// API up to 3.2; seen on an H200: docs/notes/2026-11-28-stops-of-some-sms.md]. Agent's thread only.
 #pragma once
 
 #include "intercept/process/driver_calls.h"

@@ -2,7 +2,7 @@
 // path begins demand with a launch (AnnounceDemand). Demand ends in one of three ways: a
 // synchronising call shows that no work is left (AfterSync); the streams of the burst reach the
 // markers that the agent put there; or the lease, which the agent renews while work is under way,
-// runs out (both LookAfterDemand). Each GpuBoard owns one DemandState. docs/preemption.md.
+// runs out (both LookAfterDemand). Each GpuBoard owns one DemandState. docs/gates.md.
 #pragma once
 
 #include <cuda.h>

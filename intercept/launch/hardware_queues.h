@@ -1,6 +1,7 @@
 // Hardware queues: a process has CUDA_DEVICE_MAX_CONNECTIONS of them, 8 if that variable is not set. The
 // driver reads it at cuInit. A stream with work takes a free queue; when as many streams wait as there are
-// queues, all other streams wait behind them, helper streams included [measured, docs/preemption.md]. So
+// queues, all other streams wait behind them, helper streams included
+// [measured: docs/notes/2026-11-28-hardware-queues.md]. So
 // launches are guarded, and become tasks, only while the streams fit the queues. Each queue above the
 // driver's own number costs every start of a process 25 ms and 10 MB, so only a program that had more
 // streams in an earlier run gets more queues. Any thread.

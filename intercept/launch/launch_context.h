@@ -1,6 +1,6 @@
 // LaunchContext: what preemption keeps of one CUDA context: control slots and lists on the device,
 // status lines in mapped memory, the helper streams, and the two counters (`outstanding`, `scopes`)
-// that keep guarded launches and waiting calls apart (design: docs/preemption.md, "Waiting").
+// that keep guarded launches and waiting calls apart (design: docs/waiting.md).
 // ContextFor makes it at the context's first launch; preempt/guarded_context.cpp makes its slots at
 // the first launch that may go out as a preemptible or sliced variant. It is never freed: when its
 // context ends, its state becomes kDead, and it later serves another context of the same GPU. Members
@@ -46,7 +46,7 @@ struct ControlReader {
 };
 
 /// Counts the entries on the streams of a context that may still be held there by guards, of all streams together. A
-/// thread that would fill a stream waits before it does (KeepRoom; docs/preemption.md, "Waiting"). A thread that has seen that nothing holds
+/// thread that would fill a stream waits before it does (KeepRoom; docs/waiting.md). A thread that has seen that nothing holds
 /// the entries calls MarkGone for those that were there before it looked: other threads may have
 /// added more meanwhile, or may have marked as many already. Any thread; never waits.
 class QueuedWork {

@@ -1,7 +1,7 @@
 // Holds: streams that the program itself makes wait, for a word that it will write, for a host function,
 // for an external semaphore, or for an event that may be behind one of these. Work behind a hold may wait for the
 // very thread that makes the next call, so nothing of Cupola may wait for such work: launches into the
-// stream go out plain, and nothing is loaded meanwhile (docs/preemption.md, "What the program holds").
+// stream go out plain, and nothing is loaded meanwhile (docs/waiting.md, "What the program holds").
 // Hooks record a hold before the call that makes it. The stream is free again when the hold has certainly
 // passed: the driver says that the stream has nothing to do, a marker behind the hold is reached, or the
 // program has waited for the stream. In doubt a stream counts as held. Any thread. The functions take a

@@ -1,4 +1,4 @@
-// Waiting (docs/preemption.md): no thread may wait inside the driver for work behind a guard. It may
+// Waiting (docs/waiting.md): no thread may wait inside the driver for work behind a guard. It may
 // hold something there that the resume needs, and then both hang. So a hook of a waiting call does
 // three things. It waits here until no guarded launch is outstanding, while the process can
 // still be stopped and resumed. It opens a scope, in which other threads' launches go out plain.

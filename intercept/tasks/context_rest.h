@@ -1,6 +1,6 @@
 // Finds out whether all work that a context has been given ends by itself. Loading a module or a
 // kernel waits in the driver for all of that work, and meanwhile the driver holds what launches
-// need [measured on an H200: docs/preemption.md, "Calls behind a guard"]. If some of the
+// need [measured on an H200: docs/waiting.md, "Calls behind a guard"]. If some of the
 // work waits for the host, perhaps for the very thread that loads, neither would ever end. So an
 // engine (task_engine.h), which owns one of these, asks before it loads.
 #pragma once

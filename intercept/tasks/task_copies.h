@@ -1,6 +1,6 @@
 // Makes tasks of small copies and memory sets that stand between launches which are tasks, so that
 // the stream need not change to the driver and back. Called by the hooks of those calls
-// (entry/copy_hooks.cpp), on the program's thread; any thread. docs/launches-as-tasks.md.
+// (entry/copy_hooks.cpp), on the program's thread; any thread. docs/task-order.md.
 #pragma once
 
 #include <cuda.h>

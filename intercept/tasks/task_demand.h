@@ -1,7 +1,7 @@
 // Tasks of a process that takes part in preemption: they renew its demand as launches do, its
 // MasterKernel counts as work on the GPU, and the MasterKernel leaves when the process is asked to
 // yield. Any thread, unless a function says otherwise; where preemption is off the functions do
-// nothing. docs/launches-as-tasks.md.
+// nothing. docs/task-order.md.
 #pragma once
 
 #include <cuda.h>

@@ -2,7 +2,7 @@
 // MasterKernel, which the engine launches, sends away and launches again. It serves one module
 // (image) at a time. task_engines.h creates and owns it; it lives until the process ends. Any
 // thread may call it, unless a function says otherwise. If it cannot be set up, or its context
-// faults, its state becomes kDead and its launches are plain. docs/launches-as-tasks.md.
+// faults, its state becomes kDead and its launches are plain. docs/task-order.md.
 #pragma once
 
 #include <cuda.h>

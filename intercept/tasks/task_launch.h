@@ -1,5 +1,5 @@
 // Turns a launch of the program into a task, or says that it is to be a plain launch. Called by the
-// launch hooks, on the thread that launches; any thread. docs/launches-as-tasks.md.
+// launch hooks, on the thread that launches; any thread. docs/tasks.md.
 #pragma once
 
 #include <cuda.h>
@@ -39,7 +39,7 @@ inline bool NeverMakesTasks() noexcept {
 /// tasks do not pay and no task or MasterKernel is left: then there is no task that it must come
 /// behind and no MasterKernel to ask to leave, and nothing is recorded of it. Inlined, reads two
 /// cache lines and has no locked operation, because the driver has displaced everything else from
-/// the caches since the launch before [measured: docs/launches-as-tasks.md, "While none are made"].
+/// the caches since the launch before [measured: docs/notes/2026-11-28-launches-that-pass-by.md].
 [[gnu::always_inline]] inline bool PassesBy() noexcept {
   // No engine was made, so there is no task that the launch must come behind.
   if (this_thread.never_passed + 1 < kPassesALook && NeverMakesTasks()) {

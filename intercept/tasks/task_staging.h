@@ -1,6 +1,6 @@
 // Pinned memory through which small copies from and to pageable memory pass when a task makes them,
 // as they do inside the driver. task_copies.cpp takes a place for each such copy. The memory is
-// allocated once for each engine and ends with its context. docs/launches-as-tasks.md.
+// allocated once for each engine and ends with its context. docs/task-order.md.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,7 @@
 // stream. After the call it records that the stream has driver work. Recording it only before the
 // call would be a race: another thread could query the stream while the call is under way, find it
 // without work, and put a task in that should come behind the call's work. Any thread.
-// docs/narrow-tasks.md.
+// docs/masterkernel.md.
 #pragma once
 
 #include <cuda.h>

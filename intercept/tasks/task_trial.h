@@ -1,8 +1,8 @@
 // Measures how long tasks take during a trial: TaskTrial from how many of one stream's tasks are
 // left whenever the host launches something, TaskPace from how many tasks were put in while no
 // stream had many. Until the times are known each stream has few tasks, because full columns of
-// tasks that turn out too long would have to run to their end [measured: docs/launches-as-tasks.md,
-// "How narrow"]. Owned by task_times.cpp.
+// tasks that turn out too long would have to run to their end [measured:
+// docs/notes/2026-11-28-trials-of-tasks.md]. Owned by task_times.cpp.
 #pragma once
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // and only read later; the counters are written and read by any thread. "In a row" here means:
 // narrow launches and small copies of the process, each within TaskSettings::row_ns after the one
 // before, with no launch between them whose kernel or shape rules out a task.
-// docs/launches-as-tasks.md.
+// docs/task-order.md.
 #pragma once
 
 #include <atomic>

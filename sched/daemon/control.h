@@ -1,5 +1,5 @@
 // ControlRequests: what `cupola ctl` and `cupola top` may ask of the daemon, as JSON both ways. A request is
-// {"command": NAME, ...}; an answer is {"ok": true, ...} or {"ok": false, "error": TEXT}. docs/scheduling.md lists
+// {"command": NAME, ...}; an answer is {"ok": true, ...} or {"ok": false, "error": TEXT}. docs/operating.md lists
 // them. The Server makes one for each request, on its own thread.
 #pragma once
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes a source of the library with a bug planted: plant.py SOURCE OUT BUG.
 
-Each bug breaks one rule of docs/preemption.md, and planted_test.cpp expects a checker to find it.
+Each bug breaks one rule of docs/preemption.md or docs/waiting.md, and planted_test.cpp expects a checker to find it.
 """
 import os
 import pathlib

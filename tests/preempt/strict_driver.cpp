@@ -1,6 +1,6 @@
 // A driver that forbids what hangs a GPU: over the simulated driver, it ends the process with code
 // 99 and a word when a call that may wait is entered behind a guard, or a guard is made while one
-// is under way (docs/preemption.md, "Calls behind a guard"). A guard is a cuStreamWaitValue32 for a
+// is under way (docs/waiting.md, "Calls behind a guard"). A guard is a cuStreamWaitValue32 for a
 // word of the device whose value has not been reached: to reach it takes a launch. It matters to
 // calls in its own context, and to those that may end that [measured on an H200: guarded_calls.cu];
 // to a synchronous copy where it holds a blocking stream, or one of those waits for its stream.

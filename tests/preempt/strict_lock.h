@@ -1,6 +1,6 @@
 // The lock of the strict driver. With STRICT_LOCKS in the environment a waiting call keeps other
 // threads out until it returns: their launches, stream waits, writes, queries and waiting calls. A
-// call that waits behind a guard does the same on an H200 (docs/preemption.md). Any thread.
+// call that waits behind a guard does the same on an H200 (docs/waiting.md). Any thread.
 #pragma once
 
 #include <cstdlib>

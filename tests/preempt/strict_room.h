@@ -1,6 +1,6 @@
 // With STRICT_ROOM in the environment the strict driver begins synchronous copies, copies within device
 // memory and memory sets only when no kernel holds all SMs, as a MasterKernel does. An H100's driver has
-// them wait in this way beside tasks that come without a pause (docs/launches-as-tasks.md, "Calls that
+// them wait in this way beside tasks that come without a pause (docs/task-order.md, "Calls that
 // wait"). Any thread.
 #pragma once
 

@@ -2,7 +2,7 @@
 // entry `<kernel>__cupola_preemptible`, whose persistent workers claim the kernel's blocks and
 // leave at a block boundary when told, and an entry `<kernel>__cupola_sliced`, of which each launch
 // runs a slice of the grid. `cupola build` calls this (device/compiler/build). The words that host
-// and device share are in device/runtime/preempt_control.h; docs/preemption-passes.md says how it
+// and device share are in device/runtime/preempt_control.h; docs/passes.md says how it
 // works and why it is right. Pure functions and plain values; any thread may use them.
 #pragma once
 

@@ -1,6 +1,6 @@
 // From a PTX module to its task module. For every kernel that can be a task, the task module has a
 // function `<kernel>__cupola_task`, and a MasterKernel that calls these by number. `cupola build`
-// calls this (build/task_build.h). Pagoda, section 4; docs/narrow-tasks.md says how it works and
+// calls this (build/task_build.h). Pagoda, section 4; docs/masterkernel.md says how it works and
 // why it is right. Pure functions and plain values; any thread may use them.
 #pragma once
 
