@@ -18,7 +18,7 @@ SOURCES = (".h", ".cpp", ".cu", ".cuh", ".py", ".def", ".sh", ".S", ".txt", ".cm
 TEMPLATES = ("flep_report.md",)  # becomes a part of a page in another folder
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)")
-MENTION = re.compile(r"\bdocs/([\w/.-]+\.md)(?:,?\s*\(?\"([^\"]{1,80})\")?")
+MENTION = re.compile(r"\bdocs/([\w/.-]+\.md)(?:(?:,\s+|\s+\()\"([^\"]{1,80})\")?")
 COMMENT_BREAK = re.compile(r"\n[ \t]*(?:///?<?|#|\*)?[ \t]*")
 
 
