@@ -345,7 +345,7 @@ void Begin(const Launch& launch, CUcontext of) {
   const BatchKernel* const kernel = LearnKernel(launch, of);
   bool is_ready = kernel != nullptr && HasThread();
   if (is_ready && !HasGraphs(of)) {
-    const tasks::WaitingScope no_tasks;
+    const tasks::NoTasksScope no_tasks;
     const RelaxedCapture relaxed;
     HeldLaunch first = {};
     first.Take(launch, *kernel);

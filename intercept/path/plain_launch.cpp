@@ -30,7 +30,7 @@ CUresult LaunchGraph(LaunchContext& context, const Launch& launch, const StreamK
 // now, because another thread may be about to make a guarded launch or a task.
 CUresult LaunchFirst(LaunchContext& context, const Launch& launch,
                      const ProgramCall& call) noexcept {
-  const tasks::WaitingScope no_tasks;
+  const tasks::NoTasksScope no_tasks;
   const preempt::WaitingScope no_guarded(context);
   const CUresult result = MakePlainLaunch(context, launch, call);
   RecordKernelName(launch.function);

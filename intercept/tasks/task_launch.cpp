@@ -232,7 +232,7 @@ bool IsLoadedIn(const TaskEngine& engine, Variant& variant, const void* program)
   const uint32_t loaded = variant.loaded_for_tasks.load(std::memory_order_relaxed);
   if ((loaded & bit) != 0) return true;
   if ((loaded & Variant::kLiesElsewhere) != 0) return false;
-  const WaitingScope no_tasks;
+  const NoTasksScope no_tasks;
   if (!no_tasks.is_clear()) return false;
   const OwnCallScope nothing_stopped;
   if (!nothing_stopped.may_ask()) return false;

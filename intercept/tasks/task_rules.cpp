@@ -77,12 +77,12 @@ void AskToLeave(TaskEngine& engine) {
 
 }  // namespace
 
-WaitingScope::WaitingScope() noexcept {
+NoTasksScope::NoTasksScope() noexcept {
   const Waited waited = OpenScope();
   is_clear_ = waited.is_over;
   kept_ = waited.kept;
 }
-WaitingScope::~WaitingScope() { CloseScope(kept_); }
+NoTasksScope::~NoTasksScope() { CloseScope(kept_); }
 
 void BeginDriverCopy(bool per_thread) noexcept {
   const Waited waited = WaitOrFlush(/*being_put=*/false);

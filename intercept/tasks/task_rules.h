@@ -21,12 +21,12 @@ extern std::atomic<uint32_t> scopes;
 /// For a call of Cupola's own that may wait for the device: while the object lives, no task runs
 /// and none is put in. The MasterKernel stays, idle: if it left, it would keep the next one from
 /// starting until it has run the last task that it still takes.
-class WaitingScope {
+class NoTasksScope {
  public:
-  WaitingScope() noexcept;
-  ~WaitingScope();
-  WaitingScope(const WaitingScope&) = delete;
-  WaitingScope& operator=(const WaitingScope&) = delete;
+  NoTasksScope() noexcept;
+  ~NoTasksScope();
+  NoTasksScope(const NoTasksScope&) = delete;
+  NoTasksScope& operator=(const NoTasksScope&) = delete;
 
   /// False: a task makes no progress and may wait for the program. Cupola then must not make its
   /// call, since the call could wait for that task.

@@ -30,9 +30,9 @@ import runner  # noqa: E402
 
 STREAMS = ["non_blocking", "blocking", "legacy", "per_thread"]
 KEPT_STOPPED_SECONDS = 0.3  # time in which the call may return before the kernel goes on
-ATTEMPTS = 2  # if a kernel ended before it could be stopped, the call is made again with four times the blocks
+ATTEMPTS = 3  # if a kernel ended before it could be stopped, the call is made again with four times the blocks
 START_SECONDS, CALL_SECONDS = 15, 5  # until the kernel is launched, until the call is made
-STOP_SECONDS = 2  # until the board must say that the kernel has stopped
+STOP_SECONDS = 5  # until the board must say that the kernel has stopped
 END_SECONDS = 8  # from then until the blocks have been counted, and until the program has ended
 LAST_SECONDS = 10  # before the limit no further cell is begun
 # sched/board/protocol.h: MessageHead
@@ -290,7 +290,7 @@ def run_stream(options, bed, end, rows):
             begun = time.monotonic()
             row.update(new_row(row["call"], row["stream"]))
             worker = worker or Worker(bed, options.strict, end, row["stream"])
-            if not worker.run(row, options.blocks << (2 if attempt > 1 else 0)):
+            if not worker.run(row, options.blocks << 2 * (attempt - 1)):
                 worker = None
             row["attempts"], row["seconds"] = attempt, round(time.monotonic() - begun, 2)
             if attempt == ATTEMPTS or not row["ended_unstopped"]:

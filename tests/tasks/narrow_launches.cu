@@ -243,8 +243,7 @@ bool TwoThreads(Line& line, int turns) {
     for (int turn = 1; turn <= turns; ++turn) {
       CHECK(cudaMemsetAsync(filled, turn % 251, kWords * sizeof(uint32_t), line.stream));
       given.store(turn);
-      while (noted.load() != turn) {
-      }
+      while (noted.load() != turn) std::this_thread::yield();
     }
   });
   for (int turn = 1; turn <= turns; ++turn) {

@@ -59,7 +59,8 @@ void FillRows(const FillWork& fill, Gate* gate) {
     T* row = reinterpret_cast<T*>(fill.address + y * fill.pitch);
     for (uint64_t x = 0; x < fill.width; Pause(gate)) {
       const uint64_t end = std::min(fill.width, x + kPieceBytes / sizeof(T));
-      for (; x < end; ++x) row[x] = static_cast<T>(fill.value);
+      std::fill(row + x, row + end, static_cast<T>(fill.value));
+      x = end;
     }
   }
 }
