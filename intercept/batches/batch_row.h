@@ -87,7 +87,7 @@ class BatchWorth {
   }
 
   /// Reports a window: kWindowLaunches launches took `ns`; `batched` of them were in graphs, and `late` times
-  /// the program paused with launches held back. False: batches are to end for a while.
+  /// the program paused with launches held back. False: batches are to end for a while; whoever ends them calls Skip.
   bool JudgeWindow(uint64_t ns, uint32_t batched, uint32_t late) noexcept {
     constexpr uint32_t kMostLate = 8;
     ++windows_;
@@ -97,9 +97,7 @@ class BatchWorth {
       strikes_ = 0;
       return true;
     }
-    if (++strikes_ < kStrikes) return true;
-    Skip();
-    return false;
+    return ++strikes_ < kStrikes;
   }
 
   /// Called when batches could not begin or do not pay. A number of samples, more each time, are ignored
