@@ -59,10 +59,10 @@ CUresult EndStream(CUstream stream, CallReal&& call) noexcept {
 }
 
 template <typename CallReal>
-CUresult BeginCapture(CUstream stream, CallReal&& call) noexcept {
+CUresult BeginCapture(CUstream stream, bool per_thread, CallReal&& call) noexcept {
   if (!Watching()) return call();
   const HookScope scope;
-  OnCaptureBegins();
+  OnCaptureBegins(stream, per_thread);
   const CUresult result = call();
   OnCaptureBegun(stream, result);
   return result;
@@ -144,19 +144,19 @@ CUresult hook_cuStreamDestroy_v2(CUstream stream) noexcept {
 }
 
 CUresult hook_cuStreamBeginCapture(CUstream stream) noexcept {
-  return BeginCapture(stream, [&] { return CUPOLA_REAL(cuStreamBeginCapture)(stream); });
+  return BeginCapture(stream, false, [&] { return CUPOLA_REAL(cuStreamBeginCapture)(stream); });
 }
 
 CUresult hook_cuStreamBeginCapture_ptsz(CUstream stream) noexcept {
-  return BeginCapture(stream, [&] { return CUPOLA_REAL(cuStreamBeginCapture_ptsz)(stream); });
+  return BeginCapture(stream, true, [&] { return CUPOLA_REAL(cuStreamBeginCapture_ptsz)(stream); });
 }
 
 CUresult hook_cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) noexcept {
-  return BeginCapture(stream, [&] { return CUPOLA_REAL(cuStreamBeginCapture_v2)(stream, mode); });
+  return BeginCapture(stream, false, [&] { return CUPOLA_REAL(cuStreamBeginCapture_v2)(stream, mode); });
 }
 
 CUresult hook_cuStreamBeginCapture_v2_ptsz(CUstream stream, CUstreamCaptureMode mode) noexcept {
-  return BeginCapture(stream,
+  return BeginCapture(stream, true,
                       [&] { return CUPOLA_REAL(cuStreamBeginCapture_v2_ptsz)(stream, mode); });
 }
 
@@ -164,7 +164,7 @@ CUresult hook_cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph,
                                           const CUgraphNode* dependencies,
                                           const CUgraphEdgeData* edges, size_t count,
                                           CUstreamCaptureMode mode) noexcept {
-  return BeginCapture(stream, [&] {
+  return BeginCapture(stream, false, [&] {
     return CUPOLA_REAL(cuStreamBeginCaptureToGraph)(stream, graph, dependencies, edges, count,
                                                     mode);
   });
@@ -174,7 +174,7 @@ CUresult hook_cuStreamBeginCaptureToGraph_ptsz(CUstream stream, CUgraph graph,
                                                const CUgraphNode* dependencies,
                                                const CUgraphEdgeData* edges, size_t count,
                                                CUstreamCaptureMode mode) noexcept {
-  return BeginCapture(stream, [&] {
+  return BeginCapture(stream, true, [&] {
     return CUPOLA_REAL(cuStreamBeginCaptureToGraph_ptsz)(stream, graph, dependencies, edges, count,
                                                          mode);
   });

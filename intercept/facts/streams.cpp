@@ -36,10 +36,16 @@ const void* CaptureKey(CUstream stream) {
   return reinterpret_cast<uintptr_t>(stream) > 2 ? static_cast<const void*>(stream) : &this_thread;
 }
 
-// Runs when a thread ends that used its per-thread default stream; the driver then ends the stream.
-// If a destructor that runs later uses the stream again, it is counted again.
+// A capture in the stream that has this CaptureKey, if there is one, is not open any more.
+void ForgetCapture(const void* key) {
+  if (capturing.Erase(key)) open_captures.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// Runs when a thread ends that used its per-thread default stream; the driver then ends the stream, and a
+// capture in it. If a destructor that runs later uses the stream again, it is counted again.
 void EndPerThreadStream(void*) {
   stream_ends.with_thread.Announce();
+  ForgetCapture(&this_thread);
   if (std::exchange(this_thread.per_thread_stream, 0) != 0) UncountStream();
 }
 
@@ -60,6 +66,13 @@ uint64_t MakePerThreadStream() {
 uint64_t PerThreadStream() {
   const uint64_t known = this_thread.per_thread_stream;
   return known != 0 ? known : MakePerThreadStream();
+}
+
+// Whether it is the calling thread's default stream: handle 1 is always the legacy stream, 2 always the
+// per-thread one, 0 depends on the form.
+bool IsThreadsOwn(CUstream stream, bool per_thread) {
+  const auto value = reinterpret_cast<uintptr_t>(stream);
+  return value == 2 || (value == 0 && per_thread);
 }
 
 // Adds a stream that is counted already. If the handle was known, an earlier stream of that handle
@@ -116,8 +129,7 @@ StreamKey ResolveStream(CUstream stream, bool per_thread) noexcept {
     return LookUp(stream, per_thread, epoch);
   }
   const auto context = reinterpret_cast<uint64_t>(CurrentContext());
-  // Handle 1 is always the legacy stream, 2 always the per-thread one, 0 depends on the form.
-  if (value == 2 || (value == 0 && per_thread)) {
+  if (IsThreadsOwn(stream, per_thread)) {
     return {context, PerThreadStream(), kFlagPerThreadStream};
   }
   return {context, 0, kFlagLegacyStream};
@@ -138,7 +150,7 @@ void OnStreamDestroyed(CUstream stream) noexcept {
   if (stream_ids.Erase(stream)) UncountStream();
   stream_contexts.Erase(stream);
   RaiseLaunchEpoch();
-  if (capturing.Erase(stream)) open_captures.fetch_sub(1, std::memory_order_relaxed);
+  ForgetCapture(stream);
 }
 
 void OnContextStreamsEnded(CUcontext context) noexcept {
@@ -160,7 +172,9 @@ void OnContextStreamsEnded(CUcontext context) noexcept {
 // The capture is counted before `captures_forbidden` is read, and NoCaptureBegins counts itself
 // before it reads open_captures (both sequentially consistent): whichever comes second sees the
 // other.
-void OnCaptureBegins() noexcept {
+void OnCaptureBegins(CUstream stream, bool per_thread) noexcept {
+  // The stream is counted from here on, and its thread's end ends the capture (EndPerThreadStream).
+  if (IsThreadsOwn(stream, per_thread)) (void)PerThreadStream();
   open_captures.fetch_add(1);
   RaiseLaunchEpoch();
   for (PatientWait wait; captures_forbidden.load() != 0;) wait.Pause();
@@ -185,7 +199,7 @@ void OnCaptureEnded(CUstream stream, bool per_thread, CUresult result) noexcept 
   // A call that failed may have ended the capture (invalidated, unjoined) or not (wrong thread or
   // stream).
   if (result != CUDA_SUCCESS && IsCapturing(stream, per_thread)) return;
-  if (capturing.Erase(key)) open_captures.fetch_sub(1, std::memory_order_relaxed);
+  ForgetCapture(key);
 }
 
 bool IsCapturing(CUstream stream, bool per_thread) noexcept {

@@ -41,8 +41,9 @@ extern std::atomic<uint32_t> open_captures;
 
 /// A capture is about to begin. It counts from before the driver's call, so that no thread starts
 /// anything of ours once the capture may be open. Waits while an object of NoCaptureBegins lives. The
-/// hook then makes the driver's call and reports its result to OnCaptureBegun.
-void OnCaptureBegins() noexcept;
+/// hook then makes the driver's call and reports its result to OnCaptureBegun. `per_thread`: the form of
+/// the call, as in ResolveStream. Where the stream is the thread's own, the thread's end ends the capture.
+void OnCaptureBegins(CUstream stream, bool per_thread) noexcept;
 
 /// While an object of this class lives no capture begins: a thread that wants to begin one waits. It
 /// is for a call of some microseconds that would invalidate captures of other threads.
