@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "intercept/process/driver_calls.h"
+#include "intercept/process/mutex_lock.h"
 #include "intercept/process/participation.h"
 #include "intercept/process/thread_state.h"
 
@@ -15,10 +16,19 @@ namespace {
 std::atomic<uint32_t> live{0};
 std::atomic<uint32_t> helpers{1};  // helper streams of the context that has most; each has at least one
 std::atomic<uint32_t> queues{8};   // 8 is the driver's own number
+pthread_mutex_t helpers_mutex = PTHREAD_MUTEX_INITIALIZER;
+uint32_t contexts_with[kMostHelperStreams + 1] = {};  // [n]: contexts with n helper streams or more; under helpers_mutex
 std::atomic<bool> counts{false};
 
 // Queues kept for the legacy stream, and for what the driver does by itself.
 constexpr uint32_t kOwnQueues = 2;
+
+// Sets `helpers` after a change of `contexts_with`.
+void FindMostHelpersLocked() {
+  uint32_t most = kMostHelperStreams;
+  while (most > 1 && contexts_with[most] == 0) --most;
+  helpers.store(most);
+}
 
 }  // namespace
 
@@ -51,12 +61,19 @@ void UncountStream() noexcept {
 // that come at once it may be that neither fits, but never that both are let in wrongly.
 bool MakeRoomForHelper(uint32_t count) noexcept {
   if (live.load() + count + kOwnQueues > queues.load()) return false;
-  uint32_t most = helpers.load();
-  while (most < count && !helpers.compare_exchange_weak(most, count)) {
-  }
-  const bool fits = StreamsFitQueues();
-  if (!fits) RaiseLaunchEpoch();
-  return fits;
+  const MutexLock lock(helpers_mutex);
+  ++contexts_with[count];
+  FindMostHelpersLocked();
+  if (StreamsFitQueues()) return true;
+  --contexts_with[count];
+  FindMostHelpersLocked();
+  return false;
+}
+
+void DropHelper(uint32_t count) noexcept {
+  const MutexLock lock(helpers_mutex);
+  --contexts_with[count];
+  FindMostHelpersLocked();
 }
 
 bool CountOwnStream() noexcept {
@@ -87,6 +104,11 @@ bool IsBlocking(CUstream stream, bool per_thread) noexcept {
   return is_blocking;
 }
 
-void ForgetLiveStreamsAfterFork() noexcept { live.store(0); }
+void ForgetLiveStreamsAfterFork() noexcept {
+  helpers_mutex = PTHREAD_MUTEX_INITIALIZER;
+  for (uint32_t& contexts : contexts_with) contexts = 0;
+  helpers.store(1);
+  live.store(0);
+}
 
 }  // namespace cupola::intercept

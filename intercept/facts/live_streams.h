@@ -33,9 +33,15 @@ void UncountStream() noexcept;
 /// work into a stream that waits for work in another stream returns only when that wait is over.
 extern Event<> streams_share_queues;
 
-/// A context is about to have `count` helper streams; each takes a hardware queue. False: there is no queue left for
-/// the last of them, and it must not be made.
+/// The most helper streams of a context that can be counted.
+inline constexpr uint32_t kMostHelperStreams = 8;
+
+/// A context is about to have its helper stream number `count` (2 to kMostHelperStreams; the first is counted in any
+/// case); each takes a hardware queue. False: there is no queue left for it; it is not counted and must not be made.
 bool MakeRoomForHelper(uint32_t count) noexcept;
+
+/// Takes that back: the context's helper stream number `count` was not made after all, or ends with its context.
+void DropHelper(uint32_t count) noexcept;
 
 /// Counts another stream of Cupola's own that is about to be made, as those of the program are. False: there is no
 /// hardware queue left for it; it is not counted.

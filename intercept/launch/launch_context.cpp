@@ -29,6 +29,8 @@ namespace {
 
 using State = LaunchContext::State;
 
+static_assert(LaunchContext::kMostHelpers <= kMostHelperStreams);
+
 HandleMap by_handle;  // CUcontext -> LaunchContext*, or kNone: none will be made for it
 
 constexpr uint64_t kNone = 1;
@@ -176,6 +178,7 @@ LaunchContext* EndContextState(CUcontext context) noexcept {
   if (known == nullptr) return nullptr;
   if (std::exchange(known->is_kept_for_good, false)) known->gpu->EndNotNow();
   if (known->reader.stream != nullptr) UncountStream();
+  for (uint32_t helper = known->helper_count; helper > 1; --helper) DropHelper(helper);
   return known;
 }
 

@@ -86,7 +86,7 @@ struct LaunchContext {
   /// physical launch of the same launch would start its workers too late, because that one ends only
   /// when the whole launch is done. So where a launch has left only some SMs, and its resume is to run
   /// beside the workers that stayed, the agent makes a further helper stream. Each takes a hardware
-  /// queue.
+  /// queue (MakeRoomForHelper in facts/live_streams.h).
   static constexpr uint32_t kMostHelpers = runtime::kPhysicalLaunches;
   CUstream helpers[kMostHelpers] = {};
   uint32_t helper_count = 0;
@@ -223,9 +223,9 @@ template <typename Visit>
 void ForEachContextEver(Visit&& visit) noexcept;
 
 /// Forgets the handle of a context that ends or has ended; preempt::PauseContextState was called
-/// before. Returns its LaunchContext, null if it has none. The caller passes that to FreeContextState
-/// once the driver has ended the context; until then the driver has its memory registered, and it
-/// must not serve another context.
+/// before. Its streams of ours take no hardware queues any more. Returns its LaunchContext, null if it
+/// has none. The caller passes that to FreeContextState once the driver has ended the context; until
+/// then the driver has its memory registered, and it must not serve another context.
 [[nodiscard]] LaunchContext* EndContextState(CUcontext context) noexcept;
 void FreeContextState(LaunchContext* ended) noexcept;
 void ForgetContextsAfterFork() noexcept;

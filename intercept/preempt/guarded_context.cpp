@@ -80,6 +80,7 @@ bool AddHelper(LaunchContext& context) noexcept {
       CUPOLA_CALL_REAL(cuStreamCreateWithPriority, PFN_cuStreamCreateWithPriority_v5050);
   if (create(&context.helpers[count], CU_STREAM_NON_BLOCKING, LevelsOfContext().helper()) !=
       CUDA_SUCCESS) {
+    if (count != 0) DropHelper(count + 1);
     return false;
   }
   ++context.helper_count;
