@@ -134,6 +134,7 @@ CUresult ReleasePrimary(CUdevice device, CallReal&& call) noexcept {
     ResumeTimingOf(context);
     OnContextKept(context);
   } else {
+    ForgetTimingOf(context);
     OnContextGone(AnnounceEnded(context));
   }
   return result;

@@ -29,19 +29,20 @@ constexpr uint64_t kFlushBoundNs = 500'000'000;
 constexpr long kHarvestPauseNs = 500'000;
 constexpr uint32_t kMostContexts = 64;
 
-// Pools are made once per context and never freed; a dead pool is not used again.
+// Pools are made once per context and never freed; that of a context that has ended is not used again.
 std::atomic<EventPool*> pools[kMostContexts];
 std::atomic<uint32_t> pool_count{0};
 pthread_mutex_t make_mutex = PTHREAD_MUTEX_INITIALIZER;
-// Held while pairs are harvested and while a pool is killed, but not during the pauses between.
+// Held while pairs are harvested and while a pool's state changes, but not during the pauses between.
 pthread_mutex_t harvest_mutex = PTHREAD_MUTEX_INITIALIZER;
 std::atomic<bool> agent_started{false};
 
+// The pool of the context, which need not be alive: while the context may be about to end it gets no other one. Null:
+// it has none. The newest counts, since older ones of the same handle belong to contexts that have ended.
 EventPool* FindPool(uint64_t context) {
-  const uint32_t count = pool_count.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = pool_count.load(std::memory_order_acquire); i-- > 0;) {
     EventPool* pool = pools[i].load(std::memory_order_acquire);
-    if (pool->context() == context && pool->is_alive()) return pool;
+    if (pool->context() == context) return pool->has_ended() ? nullptr : pool;
   }
   return nullptr;
 }
@@ -112,9 +113,9 @@ void HarvestGreen(EventPool& pool) {
 
 // Waits, for at most kFlushBoundNs, for the launches in the pools that `chosen` accepts; launches
 // that have not ended by then stay untimed. The caller is about to end the context or the process.
-// `destroys`: the events and the stream of those pools are destroyed.
+// `ends`: the contexts of those pools certainly end, and the events and the stream of those pools are destroyed.
 template <typename Chosen>
-void Flush(bool destroys, Chosen&& chosen) {
+void Flush(bool ends, Chosen&& chosen) {
   const uint32_t count = pool_count.load(std::memory_order_acquire);
   const HookScope scope;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -134,16 +135,16 @@ void Flush(bool destroys, Chosen&& chosen) {
       nanosleep(&pause, nullptr);
     }
     const MutexLock lock(harvest_mutex);
-    pool->Kill();
+    ends ? pool->End() : pool->Pause();
     pool->Harvest(/*give_up=*/true);  // for a launch that was submitted in between
-    if (destroys) pool->Destroy();
+    if (ends) pool->Destroy();
   }
   if (count != 0) ExchangeCaptureMode(&mode);
 }
 
-void FlushPoolOf(CUcontext context, bool destroys) {
+void FlushPoolOf(CUcontext context, bool ends) {
   if (timing_mode.load() != TimingMode::kEvents) return;
-  Flush(destroys,
+  Flush(ends,
         [&](const EventPool& pool) { return pool.context() == reinterpret_cast<uint64_t>(context); });
 }
 
@@ -185,7 +186,7 @@ TimedLaunch BeginTimed(uint64_t context, CUstream stream, bool per_thread) noexc
   if (open_captures.load() != 0) return {};
   EventPool* pool = FindPool(context);
   if (pool == nullptr) pool = MakePool(context, IsGreen(stream, {context, 0, 0}));
-  if (pool == nullptr) return {};
+  if (pool == nullptr || !pool->is_alive()) return {};
   if (pool->is_green()) HarvestGreen(*pool);
   EventPair* pair = pool->Take();
   if (pair == nullptr) return {};
@@ -216,23 +217,23 @@ void SubmitTimed(const TimedLaunch& launch, const uint64_t* ticket) noexcept {
   }
 }
 
-void FlushTimingOf(CUcontext context) noexcept { FlushPoolOf(context, /*destroys=*/false); }
-void EndTimingOf(CUcontext context) noexcept { FlushPoolOf(context, /*destroys=*/true); }
+void FlushTimingOf(CUcontext context) noexcept { FlushPoolOf(context, /*ends=*/false); }
+void EndTimingOf(CUcontext context) noexcept { FlushPoolOf(context, /*ends=*/true); }
 
 void ResumeTimingOf(CUcontext context) noexcept {
   const MutexLock lock(harvest_mutex);
-  for (uint32_t i = pool_count.load(std::memory_order_acquire); i-- > 0;) {
-    EventPool* pool = pools[i].load(std::memory_order_acquire);
-    if (pool->context() != reinterpret_cast<uint64_t>(context)) continue;
-    pool->Revive();
-    return;  // older pools of the same handle belong to contexts that did end
-  }
+  if (EventPool* pool = FindPool(reinterpret_cast<uint64_t>(context))) pool->Revive();
+}
+
+void ForgetTimingOf(CUcontext context) noexcept {
+  const MutexLock lock(harvest_mutex);
+  if (EventPool* pool = FindPool(reinterpret_cast<uint64_t>(context))) pool->End();
 }
 
 void FlushTimingAtExit() noexcept {
   TimingMode mode = TimingMode::kEvents;
   if (!timing_mode.compare_exchange_strong(mode, TimingMode::kCalls)) return;
-  Flush(/*destroys=*/false, [](const EventPool& pool) {
+  Flush(/*ends=*/false, [](const EventPool& pool) {
     return !pool.is_green() || reinterpret_cast<uint64_t>(CurrentContext()) == pool.context();
   });
 }

@@ -53,8 +53,8 @@ bool EndTimed(const TimedLaunch& launch, CUstream stream, bool per_thread,
 void SubmitTimed(const TimedLaunch& launch, const uint64_t* ticket) noexcept;
 
 /// The context may be about to end: waits for its launches for at most 0.5 s and publishes the times of
-/// those that have ended; the others stay untimed. Then the context's pool is out of use, and stays so
-/// unless ResumeTimingOf is called.
+/// those that have ended; the others stay untimed. From here on the context's launches go untimed, until
+/// ResumeTimingOf or ForgetTimingOf is called.
 void FlushTimingOf(CUcontext context) noexcept;
 
 /// The same for a context that certainly ends. The pool's events and its stream are destroyed, so that nothing of
@@ -63,6 +63,9 @@ void EndTimingOf(CUcontext context) noexcept;
 
 /// After FlushTimingOf: the context did not end after all (a primary context with other users). Its pool is used again.
 void ResumeTimingOf(CUcontext context) noexcept;
+
+/// After FlushTimingOf: the context has ended. Its pool is not used again, and another context may have its handle.
+void ForgetTimingOf(CUcontext context) noexcept;
 
 /// At exit: does the same as FlushTimingOf for every context, except green contexts that are not current on the calling
 /// thread. From here on no launch is timed on the device. A second call does nothing.

@@ -72,16 +72,22 @@ EventPool* EventPool::Make(uint64_t context, bool is_green) noexcept {
   if (create_stream(&pool->base_stream_, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS ||
       create(&pool->base_, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
       create(&pool->next_base_, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
-    return nullptr;
+    return Drop(pool);
   }
   for (uint32_t i = 0; i < kPairs; ++i) {
     if (create(&pool->pairs_[i].start, CU_EVENT_DEFAULT) != CUDA_SUCCESS ||
         create(&pool->pairs_[i].end, CU_EVENT_DEFAULT) != CUDA_SUCCESS) {
-      return i == 0 ? nullptr : pool;  // the pool has fewer pairs
+      return i == 0 ? Drop(pool) : pool;  // the pool has fewer pairs
     }
     pool->GiveBack(&pool->pairs_[i]);
   }
   return pool;
+}
+
+EventPool* EventPool::Drop(EventPool* pool) noexcept {
+  pool->Destroy();
+  munmap(pool, sizeof(EventPool));
+  return nullptr;
 }
 
 void EventPool::Destroy() noexcept {
@@ -91,9 +97,10 @@ void EventPool::Destroy() noexcept {
     if (pair.start != nullptr) (void)destroy(pair.start);
     if (pair.end != nullptr) (void)destroy(pair.end);
   }
-  (void)destroy(base_);
-  (void)destroy(next_base_);
-  (void)CUPOLA_CALL_REAL(cuStreamDestroy_v2, PFN_cuStreamDestroy_v4000)(base_stream_);
+  if (base_ != nullptr) (void)destroy(base_);
+  if (next_base_ != nullptr) (void)destroy(next_base_);
+  const auto destroy_stream = CUPOLA_CALL_REAL(cuStreamDestroy_v2, PFN_cuStreamDestroy_v4000);
+  if (base_stream_ != nullptr) (void)destroy_stream(base_stream_);
 }
 
 // Makes five tries and uses the one between whose two host times the least time passed: that time
@@ -184,7 +191,7 @@ uint32_t EventPool::Harvest(bool give_up) noexcept {
     uint64_t bits = submitted_[word].load(std::memory_order_acquire);
     for (; bits != 0; bits &= bits - 1) {
       EventPair& pair = pairs_[word * 64 + static_cast<uint32_t>(std::countr_zero(bits))];
-      // The events of a killed pool are not asked about: its launches get a record without times.
+      // The events of a pool that is not alive are not asked about: its launches get a record without times.
       const CUresult state = is_alive() ? Query(pair.end) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
       if (state == CUDA_ERROR_NOT_READY && !give_up) {
         ++left;
@@ -205,8 +212,9 @@ uint32_t EventPool::Harvest(bool give_up) noexcept {
       uint64_t ticket;
       PublishRecord(*ring, times, &ticket);  // ring full: the launch stays untimed
       submitted_[word].fetch_and(~(bits & -bits), std::memory_order_relaxed);
-      // A pair whose end the device has yet to reach was given up, and is never used again.
-      if (state != CUDA_ERROR_NOT_READY) GiveBack(&pair);
+      // The device may have yet to reach the events of a pair that was given up. Where they are recorded again, only
+      // the new records count [CUDA Driver API, cuEventRecord].
+      GiveBack(&pair);
     }
   }
   return left;

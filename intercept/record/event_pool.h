@@ -24,19 +24,27 @@ class EventPool {
   static constexpr uint32_t kPairs = 1024;
 
   /// Makes the pool of `context`, which is current: about 2,000 events and a non-blocking stream.
-  /// Null when the driver refuses. Does not wait for the device.
+  /// Null when the driver refuses; then nothing is left of it. Does not wait for the device.
   static EventPool* Make(uint64_t context, bool is_green) noexcept;
 
   uint64_t context() const noexcept { return context_; }
   /// It is the pool of a green context. Only threads on which the program makes that context current may harvest it.
   bool is_green() const noexcept { return is_green_; }
-  bool is_alive() const noexcept { return alive_.load(std::memory_order_acquire); }
-  /// The context may be about to end: its events are not used any more.
-  void Kill() noexcept { alive_.store(false, std::memory_order_release); }
-  /// Destroys the events and the stream of a killed pool, whose context still lives. The pool is of no use afterwards.
+  bool is_alive() const noexcept { return state_.load(std::memory_order_acquire) == State::kAlive; }
+  /// The context has ended: the pool is not used again, and another context may have the handle.
+  bool has_ended() const noexcept { return state_.load(std::memory_order_acquire) == State::kEnded; }
+  /// The context may be about to end: its events are not used any more, until Revive.
+  void Pause() noexcept { state_.store(State::kPaused, std::memory_order_release); }
+  /// The context did not end after all. Does nothing if it has ended.
+  void Revive() noexcept {
+    State expected = State::kPaused;
+    state_.compare_exchange_strong(expected, State::kAlive, std::memory_order_release);
+  }
+  /// The context has ended, or certainly ends. For good.
+  void End() noexcept { state_.store(State::kEnded, std::memory_order_release); }
+  /// Destroys the events and the stream of a pool that is not alive, whose context still lives. The pool is of no use
+  /// afterwards.
   void Destroy() noexcept;
-  /// The context did not end after all.
-  void Revive() noexcept { alive_.store(true, std::memory_order_release); }
 
   /// A free pair, or null when all are in use.
   EventPair* Take() noexcept;
@@ -49,11 +57,13 @@ class EventPool {
   /// Both events are recorded and the launch is in the ring: the harvest will publish its times.
   void Submit(EventPair* pair, uint64_t ticket) noexcept;
 
-  /// Publishes the times of the submitted launches that have ended. With `give_up` it publishes for
-  /// the others that no times will come. Returns how many are left.
+  /// Publishes the times of the submitted launches that have ended. With `give_up`, or if the pool is not alive, it
+  /// publishes for the others that no times will come. Their pairs are free again. Returns how many are left.
   uint32_t Harvest(bool give_up) noexcept;
 
  private:
+  /// Ends a pool that Make could not finish. Always null.
+  static EventPool* Drop(EventPool* pool) noexcept;
   /// Maps the device's clock to the host's anew, if the device reaches an event within 100 ms.
   void SetBase() noexcept;
   bool HasSubmitted() const noexcept;
@@ -64,7 +74,8 @@ class EventPool {
 
   uint64_t context_ = 0;
   bool is_green_ = false;
-  std::atomic<bool> alive_{true};
+  enum class State : uint8_t { kAlive, kPaused, kEnded };
+  std::atomic<State> state_{State::kAlive};
   CUstream base_stream_ = nullptr;
   CUevent base_ = nullptr;       ///< event whose time on the host's clock is base_ns_
   CUevent next_base_ = nullptr;  ///< event for the next mapping
