@@ -16,6 +16,7 @@
 
 #include "intercept/batches/batch_graphs.h"
 #include "intercept/batches/batch_kernels.h"
+#include "intercept/facts/context_scope.h"
 #include "intercept/facts/green_contexts.h"
 #include "intercept/facts/streams.h"
 #include "intercept/launch/launch.h"
@@ -90,23 +91,6 @@ std::atomic<bool> row_ended{false};      // a call that ends the row came since 
 std::atomic<uint64_t> first_held_ns{0};  // when the oldest held launch came
 std::atomic<uint64_t> last_held_ns{0};   // when a launch was last held
 
-/// Makes the context of the row current while it lives.
-class RowContext {
- public:
-  RowContext() noexcept : is_pushed_(CurrentContext() != context) {
-    if (is_pushed_) CUPOLA_CALL_REAL(cuCtxPushCurrent_v2, PFN_cuCtxPushCurrent_v4000)(context);
-  }
-  ~RowContext() {
-    CUcontext popped = nullptr;
-    if (is_pushed_) CUPOLA_CALL_REAL(cuCtxPopCurrent_v2, PFN_cuCtxPopCurrent_v4000)(&popped);
-  }
-  RowContext(const RowContext&) = delete;
-  RowContext& operator=(const RowContext&) = delete;
-
- private:
-  bool is_pushed_;
-};
-
 // Makes a held launch as a launch of its own. The row's context is current.
 CUresult LaunchAlone(const HeldLaunch& launch) {
   void* arguments[BatchKernel::kMostParameters + 1] = {};
@@ -137,7 +121,7 @@ void EndForGood() {
 void SubmitHeld() {
   const uint32_t count = held.load(std::memory_order_relaxed);
   if (count == 0) return;
-  const RowContext current;
+  const ContextScope current(context);
   bool has_graphs = HasGraphs(context);
   for (uint32_t at = 0; at < count;) {
     const uint32_t size = has_graphs ? LargestGraph(count - at) : 0;

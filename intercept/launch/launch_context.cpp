@@ -7,6 +7,7 @@
 
 #include <sys/mman.h>
 
+#include "intercept/facts/context_scope.h"
 #include "intercept/facts/live_streams.h"
 #include "intercept/facts/stream_levels.h"
 #include "intercept/facts/streams.h"
@@ -71,9 +72,10 @@ LaunchContext* FindFreeLocked(const GpuBoard* gpu) {
 }
 
 LaunchContext* MakeLocked(CUcontext context) {
+  const ContextScope current(context);
   CUdevice device = -1;
   const auto get_device = CUPOLA_CALL_REAL(cuCtxGetDevice, PFN_cuCtxGetDevice_v2000);
-  if (get_device(&device) != CUDA_SUCCESS) return nullptr;
+  if (!current.is_made() || get_device(&device) != CUDA_SUCCESS) return nullptr;
   GpuBoard* const gpu = GpuBoard::Of(device);
   if (gpu == nullptr) return nullptr;
   LaunchContext* made = FindFreeLocked(gpu);
@@ -168,7 +170,8 @@ bool MapBoard(LaunchContext* context) noexcept {
   if (context->gates_refused.load() || open_captures.load() != 0) return false;
   const MutexLock lock(context->launch_mutex);
   const RelaxedCapture relaxed;
-  return MapBoardLocked(context);
+  const ContextScope current(context->context);
+  return current.is_made() && MapBoardLocked(context);
 }
 
 LaunchContext* EndContextState(CUcontext context) noexcept {

@@ -192,10 +192,11 @@ void LookForBoardsAgain() noexcept;
 /// process can no longer be held at gates. `why` is logged once.
 void RefuseGates(LaunchContext* context, const char* why) noexcept;
 
-/// Maps the board's page into the context, which is current; does it once. False: the driver
+/// Maps the board's page into the context, whichever is current; does it once. False: the driver
 /// refused, or a capture is open.
 bool MapBoard(LaunchContext* context) noexcept;
-/// The same for a caller that holds the context's launch_mutex, with no capture open.
+/// The same for a caller that holds the context's launch_mutex, has made the context current, and knows that no
+/// capture is open.
 bool MapBoardLocked(LaunchContext* context) noexcept;
 
 /// Waits while another thread is between a launch and its guard. Work that this thread then puts on
@@ -241,11 +242,10 @@ extern std::atomic<uint32_t> count;
 LaunchContext* FindOrMake(CUcontext context) noexcept;
 }  // namespace launch_contexts
 
-/// The LaunchContext of `context`; the first call makes it and joins the board of the current context's
-/// device, so that `context` must be current then. Null: there is no board, or no room for another
-/// context. The first context needs no look-up, since most programs have only one. Its state is
-/// read, with acquire, before its context: `context` is written before `state` leaves kDead, so that
-/// whoever sees the state sees the context that it belongs to.
+/// The LaunchContext of `context`, which need not be current; the first call makes it and joins the board of
+/// the context's device. Null: there is no board, or no room for another context. The first context needs no
+/// look-up, since most programs have only one. Its state is read, with acquire, before its context: `context`
+/// is written before `state` leaves kDead, so that whoever sees the state sees the context that it belongs to.
 inline LaunchContext* ContextFor(CUcontext context) noexcept {
   LaunchContext* const first = launch_contexts::all[0].load(std::memory_order_acquire);
   if (first != nullptr &&

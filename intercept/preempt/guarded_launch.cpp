@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "intercept/facts/context_scope.h"
 #include "intercept/facts/green_contexts.h"
 #include "intercept/facts/launch_limits.h"
 #include "intercept/facts/live_streams.h"
@@ -170,8 +171,10 @@ bool Prepare(Attempt* attempt, PlainReason* why) {
     if (IsHeldAnywhere(context.context)) return false;
     const WaitingScope scope(context);
     if (scope.is_kept()) return false;
-    MakeReady(&context);
     *why = PlainReason::kNoContext;
+    const ContextScope current(context.context);
+    if (!current.is_made()) return false;
+    MakeReady(&context);
     if (context.state.load() != LaunchContext::State::kReady) return false;
     attempt->prepared = PrepareVariant(*attempt->variant, context, attempt->launch.function);
     if (attempt->prepared != nullptr && attempt->prepared->function != nullptr) {

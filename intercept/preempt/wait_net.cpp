@@ -5,6 +5,7 @@
 
 
 #include "device/runtime/preempt_control.h"
+#include "intercept/facts/context_scope.h"
 #include "intercept/facts/live_streams.h"
 #include "intercept/launch/gpu_board.h"
 #include "intercept/launch/launch_context.h"
@@ -33,25 +34,6 @@ constexpr uint64_t kPartOfLimit = 8;
 // The least limit if the counters cannot be read. A kernel that runs longer than this then counts as one that makes no
 // progress.
 constexpr uint64_t kBlindNs = 1'000'000'000;
-
-/// Makes a context current on the calling thread while it lives.
-class CurrentScope {
- public:
-  explicit CurrentScope(CUcontext context) noexcept {
-    const auto push = CUPOLA_CALL_REAL(cuCtxPushCurrent_v2, PFN_cuCtxPushCurrent_v4000);
-    pushed_ = push(context) == CUDA_SUCCESS;
-  }
-  ~CurrentScope() {
-    CUcontext popped = nullptr;
-    if (pushed_) (void)CUPOLA_CALL_REAL(cuCtxPopCurrent_v2, PFN_cuCtxPopCurrent_v4000)(&popped);
-  }
-  CurrentScope(const CurrentScope&) = delete;
-  CurrentScope& operator=(const CurrentScope&) = delete;
-  bool is_made() const noexcept { return pushed_; }
-
- private:
-  bool pushed_ = false;
-};
 
 // Makes the stream and the memory for copies of the control slots, if they are not there. False: the driver refuses
 // them, or all hardware queues are taken. The context is current; the caller holds asking_mutex.
@@ -85,7 +67,7 @@ bool Read(LaunchContext& context, uint64_t now_ns) {
   } else if (can_be_read && context.kept.load() == 0 &&
              now_ns - reader.begun_ns >= kReadEveryNs) {
     const RelaxedCapture relaxed;
-    const CurrentScope current(context.context.load());
+    const ContextScope current(context.context.load());
     can_be_read = current.is_made() && MakeReader(context);
     const auto copy = CUPOLA_CALL_REAL(cuMemcpyDtoHAsync_v2, PFN_cuMemcpyDtoHAsync_v3020);
     reader.begun_ns = now_ns;

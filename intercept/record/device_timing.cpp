@@ -81,6 +81,8 @@ EventPool* MakePool(uint64_t context, bool is_green) {
   if (EventPool* made = FindPool(context)) return made;
   const uint32_t count = pool_count.load(std::memory_order_relaxed);
   if (count == kMostContexts || context == 0) return nullptr;
+  // The pool makes its context current. See HarvestGreen for why that is left to threads of the program.
+  if (is_green && reinterpret_cast<uint64_t>(CurrentContext()) != context) return nullptr;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   ExchangeCaptureMode(&mode);
   EventPool* pool = EventPool::Make(context, is_green);

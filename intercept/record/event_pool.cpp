@@ -7,7 +7,7 @@
 #include <cudaTypedefs.h>
 #include <sys/mman.h>
 
-#include "intercept/facts/streams.h"
+#include "intercept/facts/context_scope.h"
 #include "intercept/process/calls.h"
 #include "intercept/process/driver_calls.h"
 #include "intercept/process/fast_clock.h"
@@ -39,28 +39,11 @@ CUresult Elapsed(float* ms, CUevent start, CUevent end) {
   return Real<PFN_cuEventElapsedTime_v2000>(Call::k_cuEventElapsedTime)(ms, start, end);
 }
 
-// Makes a context current on the calling thread while it lives. Does nothing for context 0, or where it is current.
-class CurrentContextScope {
- public:
-  explicit CurrentContextScope(uint64_t context) noexcept {
-    const auto push = Real<PFN_cuCtxPushCurrent_v4000>(Call::k_cuCtxPushCurrent_v2);
-    pushed_ = context != 0 && context != reinterpret_cast<uint64_t>(CurrentContext()) &&
-              push(reinterpret_cast<CUcontext>(context)) == CUDA_SUCCESS;
-  }
-  ~CurrentContextScope() {
-    CUcontext popped;
-    if (pushed_) Real<PFN_cuCtxPopCurrent_v4000>(Call::k_cuCtxPopCurrent_v2)(&popped);
-  }
-  CurrentContextScope(const CurrentContextScope&) = delete;
-  CurrentContextScope& operator=(const CurrentContextScope&) = delete;
-
- private:
-  bool pushed_;
-};
-
 }  // namespace
 
 EventPool* EventPool::Make(uint64_t context, bool is_green) noexcept {
+  const ContextScope current(reinterpret_cast<CUcontext>(context));
+  if (!current.is_made()) return nullptr;
   void* memory = mmap(nullptr, sizeof(EventPool), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
@@ -91,7 +74,7 @@ EventPool* EventPool::Drop(EventPool* pool) noexcept {
 }
 
 void EventPool::Destroy() noexcept {
-  const CurrentContextScope current(context_);
+  const ContextScope current(reinterpret_cast<CUcontext>(context_));
   const auto destroy = CUPOLA_CALL_REAL(cuEventDestroy_v2, PFN_cuEventDestroy_v4000);
   for (const EventPair& pair : pairs_) {
     if (pair.start != nullptr) (void)destroy(pair.start);
@@ -184,7 +167,7 @@ bool EventPool::HasSubmitted() const noexcept {
 uint32_t EventPool::Harvest(bool give_up) noexcept {
   RingWriter* const ring = ActiveRing();
   if (ring == nullptr || !HasSubmitted()) return 0;
-  const CurrentContextScope current(is_alive() ? context_ : 0);
+  const ContextScope current(is_alive() ? reinterpret_cast<CUcontext>(context_) : nullptr);
   uint32_t left = 0;
   bool is_base_due = MonotonicNs() - base_ns_ >= kBaseLifeNs;
   for (uint32_t word = 0; word < kPairs / 64; ++word) {

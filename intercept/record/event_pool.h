@@ -23,7 +23,7 @@ class EventPool {
  public:
   static constexpr uint32_t kPairs = 1024;
 
-  /// Makes the pool of `context`, which is current: about 2,000 events and a non-blocking stream.
+  /// Makes the pool of `context`, whichever is current: about 2,000 events and a non-blocking stream.
   /// Null when the driver refuses; then nothing is left of it. Does not wait for the device.
   static EventPool* Make(uint64_t context, bool is_green) noexcept;
 

@@ -1,14 +1,75 @@
-// How much is in the streams where several threads wait for room and say that there is.
+// What preemption keeps of a context is that of the launch's stream, whichever context is current; the board of each GPU
+// is a fake, which says what it was asked for. And how much is in the streams where several threads wait for room and
+// say that there is.
 #include "intercept/launch/launch_context.h"
+
+#include <gtest/gtest.h>
 
 #include <atomic>
 #include <thread>
 #include <vector>
 
-#include <gtest/gtest.h>
+#include "intercept/launch/gpu_board.h"
+#include "tests/unit/intercept/own_calls.h"
 
 namespace cupola::intercept {
+
 namespace {
+
+std::vector<CUcontext> stack;      // current contexts of the thread, the innermost last
+std::vector<CUdevice> asked;       // GPUs whose board was asked for
+bool refuses_to_push = false;
+
+CUcontext ContextOn(CUdevice device) { return reinterpret_cast<CUcontext>(0x1000 + static_cast<uintptr_t>(device)); }
+
+CUresult GetCurrent(CUcontext* context) {
+  *context = stack.empty() ? nullptr : stack.back();
+  return CUDA_SUCCESS;
+}
+CUresult Push(CUcontext context) {
+  if (refuses_to_push) return CUDA_ERROR_INVALID_CONTEXT;
+  stack.push_back(context);
+  return CUDA_SUCCESS;
+}
+CUresult Pop(CUcontext* context) {
+  *context = stack.back();
+  stack.pop_back();
+  return CUDA_SUCCESS;
+}
+CUresult GetDevice(CUdevice* device) {
+  if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *device = static_cast<CUdevice>(reinterpret_cast<uintptr_t>(stack.back()) - 0x1000);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+GpuBoard* GpuBoard::Of(CUdevice device) noexcept {
+  asked.push_back(device);
+  return nullptr;
+}
+void GpuBoard::LoseControl(const char*) noexcept {}
+void GpuBoard::SetAbility(sched::SlotCapability, bool) noexcept {}
+void GpuBoard::EndNotNow() noexcept {}
+void* GpuBoard::MapAgain() const noexcept { return nullptr; }
+
+namespace {
+
+TEST(LaunchContext, TheBoardIsThatOfTheStreamsGpu) {
+  SetCall(Call::k_cuCtxGetCurrent, &GetCurrent);
+  SetCall(Call::k_cuCtxPushCurrent_v2, &Push);
+  SetCall(Call::k_cuCtxPopCurrent_v2, &Pop);
+  SetCall(Call::k_cuCtxGetDevice, &GetDevice);
+  stack = {ContextOn(0)};
+  (void)ContextFor(ContextOn(0));
+  EXPECT_EQ(asked, std::vector<CUdevice>{0});
+  (void)ContextFor(ContextOn(1));
+  EXPECT_EQ(asked, (std::vector<CUdevice>{0, 1}));
+  EXPECT_EQ(stack, std::vector<CUcontext>{ContextOn(0)});
+  refuses_to_push = true;
+  EXPECT_EQ(ContextFor(ContextOn(2)), nullptr);
+  EXPECT_EQ(asked, (std::vector<CUdevice>{0, 1}));
+}
 
 TEST(QueuedWork, ForgetsWhatIsGone) {
   QueuedWork work;

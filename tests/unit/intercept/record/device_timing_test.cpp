@@ -24,7 +24,9 @@ namespace {
 std::atomic<int> events{0}, streams{0};  // that the driver has
 std::atomic<int> refused_event{-1};      // the driver refuses to make an event when it has so many
 std::atomic<bool> is_done{true};         // whether the device has reached the events
-std::atomic<uint64_t> current{0x1000};   // the current context
+std::atomic<uint64_t> current{0x1000};   // the context that the program has made current
+thread_local uint64_t pushed = 0;        // the one that Cupola has made current meanwhile; 0: none
+std::atomic<uint64_t> made_in{0};        // the context that was current when the last event was made
 
 CUresult GetCurrent(CUcontext* context) {
   *context = reinterpret_cast<CUcontext>(current.load());
@@ -36,6 +38,7 @@ CUresult CreateStream(CUstream* stream, unsigned) {
 }
 CUresult DestroyStream(CUstream) { return --streams, CUDA_SUCCESS; }
 CUresult CreateEvent(CUevent* event, unsigned) {
+  made_in = pushed != 0 ? pushed : current.load();
   if (events.load() == refused_event.load()) return CUDA_ERROR_OUT_OF_MEMORY;
   *event = reinterpret_cast<CUevent>(uint64_t{0x1000} + static_cast<uint64_t>(++events));
   return CUDA_SUCCESS;
@@ -45,8 +48,8 @@ CUresult Record(CUevent, CUstream) { return CUDA_SUCCESS; }
 CUresult Query(CUevent) { return is_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
 CUresult Elapsed(float* ms, CUevent, CUevent) { return *ms = 0, CUDA_SUCCESS; }
 CUresult Exchange(CUstreamCaptureMode*) { return CUDA_SUCCESS; }
-CUresult Push(CUcontext) { return CUDA_SUCCESS; }
-CUresult Pop(CUcontext*) { return CUDA_SUCCESS; }
+CUresult Push(CUcontext context) { return pushed = reinterpret_cast<uint64_t>(context), CUDA_SUCCESS; }
+CUresult Pop(CUcontext*) { return pushed = 0, CUDA_SUCCESS; }
 
 class DeviceTiming : public testing::Test {
  protected:
@@ -120,6 +123,13 @@ TEST_F(DeviceTiming, AContextThatGetsTheHandleOfOneThatEndedHasItsOwn) {
   EndTimingOf(Context());
   ResumeTimingOf(Context());  // too late
   EXPECT_NE(Launch(), next);
+}
+
+TEST_F(DeviceTiming, APoolIsMadeInTheContextOfTheStream) {
+  const uint64_t other = current + 0x800;
+  ASSERT_NE(BeginTimed(other, nullptr, false).pair, nullptr);
+  EXPECT_EQ(made_in, other);
+  EXPECT_EQ(pushed, 0u);
 }
 
 TEST_F(DeviceTiming, APoolThatCannotBeMadeLeavesNothingBehind) {
