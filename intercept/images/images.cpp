@@ -118,7 +118,21 @@ void ForgetPrepared(Variant* variant, const void* prepared_in) {
   }
 }
 
+// Leaves the libraries beside an image to the next image with the same bundle. Nothing of them is outstanding.
+void RestLibrariesLocked(Image* image) {
+  for (const store::ImageKind kind : {store::ImageKind::kSide, store::ImageKind::kTasks}) {
+    BesideLibrary& beside = image->beside[static_cast<size_t>(kind)];
+    if (beside.state == BesideLibrary::State::kLoaded) {
+      images->resting.Put(KeyOf(*image), kind, beside.library, image->bundle.cubin(kind).size());
+    }
+    beside.state = BesideLibrary::State::kFailed;
+  }
+}
+
+// The libraries beside it rest already, unless no hook saw the image being unloaded: launches of it may then have been
+// outstanding when it was retired, and are not any more.
 void FreeImageLocked(Image* image) {
+  RestLibrariesLocked(image);
   for (const auto& [entry, variant] : image->variants) FreeVariant(variant);
   if (image->mapped != nullptr && image->mapped.use_count() == 1) {
     images->bundles.erase(image->mapped->key());
@@ -382,9 +396,10 @@ void RegisterKernel(const void* function, const void* owner, const char* name) n
 }
 
 void RegisterKernelAlias(const void* alias, const void* function) noexcept {
-  Variant* const variant = FindVariant(function);
-  if (variant == nullptr || alias == nullptr) return;
+  if (alias == nullptr || FindVariant(function) == nullptr) return;
   const MutexLock lock(mutex);
+  Variant* const variant = FindVariant(function);
+  if (variant == nullptr) return;  // its image was unloaded meanwhile
   BindLocked(variant->image, alias, variant);
 }
 
@@ -396,13 +411,7 @@ void ForgetImage(const void* owner) noexcept {
   Image* const image = found->second;
   images->by_owner.erase(found);
   RetireLocked(image);
-  for (const store::ImageKind kind : {store::ImageKind::kSide, store::ImageKind::kTasks}) {
-    BesideLibrary& beside = image->beside[static_cast<size_t>(kind)];
-    if (beside.state == BesideLibrary::State::kLoaded) {
-      images->resting.Put(KeyOf(*image), kind, beside.library, image->bundle.cubin(kind).size());
-    }
-    beside.state = BesideLibrary::State::kFailed;
-  }
+  RestLibrariesLocked(image);
 }
 
 void ForgetImagesOf(CUcontext context, const void* prepared_in) noexcept {
