@@ -174,20 +174,43 @@ const Attributes& Started() {
   return started;
 }
 
+/// Gives the calling thread what the process was started with.
+ClassStatus TakeStarted() {
+  Attributes back = Started();
+  back.flags |= kResetOnFork;
+  const bool was_real_time = IsRealTime(back.policy);
+  if (was_real_time) (void)SetGuard();
+  std::string why;
+  if (!Set(back)) {
+    why = was_real_time ? WhyNot(errno)
+                        : fmt::format("what the daemon was started with is refused: {}", std::strerror(errno));
+  }
+  ClassStatus status = StatusOf(Get(), std::move(why));
+  status.name = status.priority != 0 ? "real-time" : "ordinary";
+  return status;
+}
+
+/// Gives the calling thread what it is to have after a guard has taken the class away: what the process was started
+/// with, or an ordinary priority where that was a real-time one.
+ClassStatus TakeAfterStop() {
+  ClassStatus status;
+  if (IsRealTime(Started().policy)) {
+    (void)Set(Attributes{});  // lowering is always allowed
+    status = StatusOf(Get(), "");
+  } else {
+    status = TakeStarted();
+  }
+  status.name = "ordinary";
+  status.why = kStopped;
+  return status;
+}
+
 /// Gives the calling thread the class, or where that is refused the next lower one, and returns what it has then.
 /// `is_watched`: the thread is in the table of the signal handler.
 ClassStatus Take(ClassChoice choice, bool is_watched) {
   const Attributes started = Started();
   // Where an operator gave the whole daemon a real-time priority, that choice stands, whichever class is wanted.
-  if (IsRealTime(started.policy) || choice == ClassChoice::kOrdinary) {
-    Attributes back = started;
-    back.flags |= kResetOnFork;
-    if (IsRealTime(started.policy)) (void)SetGuard();
-    (void)Set(back);
-    ClassStatus status = StatusOf(Get(), "");
-    status.name = IsRealTime(started.policy) ? "real-time" : "ordinary";
-    return status;
-  }
+  if (IsRealTime(started.policy) || choice == ClassChoice::kOrdinary) return TakeStarted();
   std::string why;
   if (choice == ClassChoice::kAuto) {
     Attributes wanted;
@@ -277,12 +300,7 @@ void DecidingClass::Thread::Begin() {
   known_choices_ = choices;
   known_stops_ = stops_now;
   charged_ns_ = ProcessorTimeNs();  // the time that the thread took in another class is not charged to the budget
-  if (shared_.was_stopped()) {
-    status_ = Take(ClassChoice::kOrdinary, entry_ >= 0);
-    status_.why = kStopped;
-  } else {
-    status_ = Take(shared_.choice_.load(), entry_ >= 0);
-  }
+  status_ = shared_.was_stopped() ? TakeAfterStop() : Take(shared_.choice_.load(), entry_ >= 0);
 }
 
 uint64_t DecidingClass::Thread::End(uint64_t now_ns) {

@@ -6,8 +6,9 @@
 //
 // A thread at a real-time priority that never rests would take its processor from everybody. Four guards prevent that:
 // - The threads take half a processor at most, all together, their sleeps and wake-ups included (real_time_budget.h).
-// - Where one has run for kLongestRunUs without a sleep, all lose the class until the configuration is read again. The
-//   kernel counts that time (RLIMIT_RTTIME, setrlimit(2)) and sends SIGXCPU, whose handler gives the class up.
+// - Where one has run for kLongestRunUs without a sleep, all lose the class until the configuration is read again, also
+//   a real-time priority with which the whole daemon was started. The kernel counts that time (RLIMIT_RTTIME,
+//   setrlimit(2)) and sends SIGXCPU, whose handler gives the class up.
 // - Were that to fail, the kernel kills the daemon at kMostRunUs, which frees all clients.
 // - The processes that the daemon starts are not at a real-time priority (SCHED_RESET_ON_FORK).
 //
@@ -81,7 +82,8 @@ class DecidingClass {
     Thread(const Thread&) = delete;
     Thread& operator=(const Thread&) = delete;
 
-    /// The thread begins to work: it takes the class that is wanted now.
+    /// The thread begins to work: it takes the class that is wanted now, or stays an ordinary one where the threads have
+    /// lost the class since the last Choose.
     void Begin();
     /// The thread is about to sleep. Charges the budget with the processor time that the thread took since the last
     /// End, that of its sleeps and wake-ups too, at the time `now_ns`. Returns how long the thread is to rest before it

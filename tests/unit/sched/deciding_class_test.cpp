@@ -162,6 +162,56 @@ TEST(DecidingClass, OneThatNeverRestsLosesTheClassAndLives) {
   }), 0);
 }
 
+/// Gives the calling thread a real-time priority other than Cupola's own, as an operator may start the whole daemon.
+bool StartAtRealTime() {
+  const sched_param wanted{.sched_priority = 3};
+  return sched_setscheduler(0, SCHED_FIFO, &wanted) == 0;
+}
+
+// A mistake that keeps a processor at that priority is as bad as one at Cupola's own.
+TEST(DecidingClass, OneThatNeverRestsLosesTheClassOfTheWholeDaemonToo) {
+  NEEDS_REAL_TIME();
+  for (const ClassChoice choice : kClassChoices) {
+    EXPECT_EQ(CodeOfChild([choice] {
+      if (!StartAtRealTime()) return 1;
+      DecidingClass deciding(choice);
+      DecidingClass::Thread thread(deciding);
+      thread.Begin();
+      if (PolicyOf(0) != SCHED_FIFO || thread.status().priority != 3 || thread.status().name != "real-time") return 2;
+      while (DecidingClass::Stops() == 0) {
+      }
+      (void)thread.End(BoardClockNs());
+      thread.Begin();
+      if (PolicyOf(0) != SCHED_OTHER) return 3;
+      const ClassStatus& status = thread.status();
+      if (status.name != "ordinary" || status.priority != 0 || status.why.empty()) return 4;
+      deciding.Choose(choice);
+      thread.Begin();
+      return PolicyOf(0) == SCHED_FIFO && status.name == "real-time" && status.priority == 3 && status.why.empty() ? 0 : 5;
+    }), 0) << DecidingClass::NameOf(choice);
+  }
+}
+
+TEST(DecidingClass, SaysThatTheClassOfTheWholeDaemonCannotBeTakenBack) {
+  NEEDS_REAL_TIME();
+  const int code = CodeOfChild([] {
+    if (!StartAtRealTime()) return 1;
+    DecidingClass deciding;
+    DecidingClass::Thread thread(deciding);
+    thread.Begin();
+    const sched_param none{};
+    if (sched_setscheduler(0, SCHED_OTHER, &none) != 0) return 2;
+    LoseRights();
+    deciding.Choose(ClassChoice::kAuto);
+    thread.Begin();
+    const ClassStatus& status = thread.status();
+    if (PolicyOf(0) != SCHED_OTHER || status.name != "ordinary" || status.priority != 0) return 3;
+    return status.why.find("RLIMIT_RTPRIO") != std::string::npos ? 0 : 4;
+  });
+  if (code == kSkipped) GTEST_SKIP() << "this user's rights cannot be given up";
+  EXPECT_EQ(code, 0);
+}
+
 TEST(DecidingClass, OneThatIsRungForWithoutAPauseRestsAndKeepsTheClass) {
   NEEDS_REAL_TIME();
   EXPECT_EQ(CodeOfChild([] {
