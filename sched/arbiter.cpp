@@ -73,6 +73,7 @@ void Arbiter::SetBound(Client& client) {
 }
 
 void Arbiter::SetPolicy(std::unique_ptr<Policy> policy) {
+  policy->TakeOver(*policy_);
   policy_ = std::move(policy);
   for (const Client& client : clients_) {
     if (!client.used) continue;

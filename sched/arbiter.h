@@ -60,6 +60,7 @@ class Arbiter {
   ClientId Join(const ClientSettings& settings);
   void Leave(ClientId id);
   void Configure(ClientId id, const ClientSettings& settings);
+  /// From now on `policy` decides. It takes over from the one before what both can know (Policy::TakeOver).
   void SetPolicy(std::unique_ptr<Policy> policy);
   void SetDefaultOverhead(uint64_t overhead_ns) { default_overhead_ns_ = overhead_ns; }
   void SetSms(uint32_t sms) { sms_ = sms; }

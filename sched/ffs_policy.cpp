@@ -101,10 +101,12 @@ void FfsPolicy::EndTurn(const Snapshot& snapshot) {
 }
 
 // Adds the GPU time that the client has had since the account was last settled. It was not the
-// client's turn then: it had not left the GPU yet, or cannot be stopped.
+// client's turn then: it had not left the GPU yet, or cannot be stopped. Neither the debt nor what
+// makes the next turn longer (Next) is more than it can be with the turns of now.
 void FfsPolicy::Settle(const ClientView& client, Account& account, int64_t turn_ns) const {
   account.debt_ns += static_cast<int64_t>(client.ran_ns - account.settled_ran_ns);
-  account.debt_ns = std::min(account.debt_ns, turn_ns * kMostTurnsOwed);
+  // The turn may be another than when the debt was made: weights, overheads and options change.
+  account.debt_ns = std::clamp(account.debt_ns, -turn_ns / 2, turn_ns * kMostTurnsOwed);
   account.settled_ran_ns = client.ran_ns;
 }
 
@@ -145,9 +147,21 @@ void FfsPolicy::BeginTurn(const Snapshot& snapshot, const LaunchView& launch) {
   idle_since_ns_ = kNever;
 }
 
+void FfsPolicy::TakeOver(const Policy& before) {
+  const auto* const same = dynamic_cast<const FfsPolicy*>(&before);
+  if (same == nullptr) return;
+  const PolicyOptions options = options_;
+  *this = *same;
+  options_ = options;
+}
+
 void FfsPolicy::Decide(std::span<const Event> events, const Snapshot& snapshot,
                        Decision& decision) {
   for (const Event& event : events) {
+    if (event.kind == EventKind::kJoined) {
+      const ClientView* client = snapshot.FindClient(event.client);
+      if (client != nullptr) accounts_.try_emplace(event.client, Account{0, client->ran_ns});
+    }
     if (event.kind != EventKind::kLeft) continue;
     accounts_.erase(event.client);
     if (has_holder_ && holder_ == event.client) has_holder_ = false;

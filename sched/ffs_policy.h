@@ -20,6 +20,9 @@ class FfsPolicy : public Policy {
   /// No turn and no T is longer than this, so that sums of some hundreds of turns fit into their integers.
   static constexpr uint64_t kLongestTurnNs = uint64_t{1} << 50;
 
+  /// The turn that is under way goes on, and debts stay; the next turn is by the options of this object.
+  void TakeOver(const Policy& before) override;
+
   void Decide(std::span<const Event> events, const Snapshot& snapshot,
               Decision& decision) override;
   /// False: a turn is given by a decision of the policy, never taken.
@@ -53,9 +56,9 @@ class FfsPolicy : public Policy {
 
  private:
   /// The GPU time that a client has had beyond its turns: what its turn overran, and what it ran after its turn because
-  /// it had not left yet.
+  /// it had not left yet. What it had before it joined, or before this policy, is not counted.
   struct Account {
-    int64_t debt_ns = 0;
+    int64_t debt_ns = 0;  ///< negative: its next turn is longer
     uint64_t settled_ran_ns = 0;  ///< the client's ran_ns up to which the debt is counted
   };
 

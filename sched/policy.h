@@ -31,6 +31,10 @@ class Policy {
 
   virtual std::string_view name() const = 0;
 
+  /// This object replaces `before`, for the same clients. It takes over what `before` knew of them where that was a policy
+  /// of its own kind. Called before the first Decide, if at all.
+  virtual void TakeOver(const Policy& before) { (void)before; }
+
   /// `decision` comes empty. Every grant must name a launch of the snapshot.
   virtual void Decide(std::span<const Event> events, const Snapshot& snapshot,
                       Decision& decision) = 0;

@@ -447,6 +447,87 @@ TEST(Ffs, WhoDoesNotAnswerIsWaitedForOnce) {
   EXPECT_NEAR(static_cast<double>(charged_of_turn_us(true)), 100'000, 200) << "it has come with other work";
 }
 
+const PolicyOptions kTenMs{.max_overhead = 0.5, .quantum_ns = 10'000 * kUs};
+
+/// Two clients that always have work, of weights `first` and 1. The first can only be held at gates, so that its time on
+/// the GPU after its turn is its own.
+void AddTwoThatStay(Bench& bench, uint32_t first) {
+  for (const uint32_t i : {0U, 1U}) {
+    const ClientId id = bench.Add(0, i == 0 ? first : 1);
+    bench.Of(id).can_preempt = i == 1;
+    bench.Of(id).can_gate = i == 0;
+    bench.Want(id, 10'000'000);
+  }
+}
+
+/// Ends the first one's next turn so that it stays on the GPU for `us` more.
+void Overrun(Bench& bench, uint64_t us) {
+  while (bench.Running() != "0") bench.Review(100);
+  bench.lingers_ = true;
+  while (bench.Running() != "1") bench.Review(100);
+  for (uint64_t left = us; left != 0; left -= 100) bench.Review(100);
+  bench.lingers_ = false;
+}
+
+/// GPU time of both in the next `us`, in us.
+std::array<uint64_t, 2> RanInNext(Bench& bench, uint64_t us) {
+  std::array<uint64_t, 2> before{}, after{};
+  for (const uint32_t i : {0U, 1U}) before[i] = bench.core_.ViewOf(ClientId(i)).ran_ns;
+  for (uint64_t left = us; left != 0; left -= 100) bench.Review(100);
+  for (const uint32_t i : {0U, 1U}) after[i] = bench.core_.ViewOf(ClientId(i)).ran_ns;
+  return {(after[0] - before[0]) / kUs, (after[1] - before[1]) / kUs};
+}
+
+// What a client has run under another policy is no debt.
+TEST(Ffs, NobodyOwesWhatItRanBefore) {
+  Bench bench("hpf");
+  const ClientId a = bench.Add(0);
+  bench.Want(a, 10'000'000);
+  for (int i = 0; i < 1000; ++i) bench.Review(1000);
+  const ClientId b = bench.Add(0);
+  bench.core_.SetPolicy(MakePolicy("ffs", kTenMs));
+  bench.Want(b, 10'000'000);
+  const auto [first, second] = RanInNext(bench, 80'000);
+  EXPECT_NEAR(static_cast<double>(first), static_cast<double>(second), 10'500);
+}
+
+// The configuration is read again, and wants the same policy: whose turn it is, and who owes, stays.
+TEST(Ffs, DebtsOutliveAReload) {
+  for (const bool reloads : {false, true}) {
+    Bench bench("ffs", kTenMs);
+    AddTwoThatStay(bench, 1);
+    Overrun(bench, 90'000);
+    if (reloads) bench.core_.SetPolicy(MakePolicy("ffs", kTenMs));
+    const auto [first, second] = RanInNext(bench, 40'000);
+    EXPECT_LE(first, 500U) << reloads;  // it owes four turns
+    EXPECT_GE(second, 39'000U) << reloads;
+  }
+  Bench bench("ffs", kTenMs);
+  AddTwoThatStay(bench, 1);
+  while (bench.Running() != "1") bench.Review(100);
+  bench.Review(5000);
+  bench.core_.SetPolicy(MakePolicy("ffs", kTenMs));
+  bench.Review(4000);
+  EXPECT_EQ(bench.Running(), "1") << "its turn goes on";
+  bench.Review(1500);
+  EXPECT_EQ(bench.Running(), "0") << "and is no longer than it was";
+}
+
+// The longest turn is one and a half, also for a client whose turns were longer when it got a longer one for having sat
+// one out.
+TEST(Ffs, ALongerTurnIsMeasuredByTheWeightOfNow) {
+  Bench bench("ffs", kTenMs);
+  AddTwoThatStay(bench, 8);
+  Overrun(bench, 60'000);  // more than half of its 80,000
+  while (bench.core_.policy().Dump().find("debt_ns[0]=-") == std::string::npos) bench.Review(100);
+  EXPECT_EQ(bench.Running(), "1");
+  bench.core_.Configure(ClientId(0), {.priority = 0, .weight = 1});
+  while (bench.Running() != "0") bench.Review(100);
+  uint64_t turn_us = 0;
+  for (; bench.Running() == "0"; turn_us += 100) bench.Review(100);
+  EXPECT_NEAR(static_cast<double>(turn_us), 15'000, 500);
+}
+
 /// Two processes that never end, of weights 2 and 1, with kernels so long.
 void AddTwoToOne(Scenario* scenario, std::array<uint64_t, 2> kernel_ns, uint64_t block_ns) {
   for (const uint32_t weight : {2U, 1U}) {
