@@ -52,6 +52,8 @@ class Builder {
   Result<Code> Compile(const std::string& ptx, uint32_t limit_factor = 1,
                        const char* option = nullptr);
   Status MakeVariants(uint32_t limit_factor);
+  template <typename Work>
+  auto FirstTry(Work&& work);
   void FindRefused(const std::vector<std::string>& kernels);
   std::map<std::string, uint32_t> RegisterBounds() const;
   void BoundRegisters();
@@ -86,7 +88,8 @@ class Builder {
 
 // Compiles PTX within options_.limit times `limit_factor`. `option` is one more argument of ptxas, or null. The error
 // kUnsupported means that the compiler refused the PTX, as it would again. After any other error of the compiler (it
-// ran out of time, or could not run) the bundle counts as incomplete.
+// ran out of time, or could not run) the bundle counts as incomplete, unless what it was for is made another way
+// (FirstTry).
 Result<Code> Builder::Compile(const std::string& ptx, uint32_t limit_factor, const char* option) {
   CompileInput input{.ptx = ptx,
                      .arch = input_.arch,
@@ -184,6 +187,16 @@ Status Builder::MakeVariants(uint32_t limit_factor) {
   return {};
 }
 
+// Does work whose failure leaves nothing out of the bundle, because the caller then tries in other ways to make what the
+// work was for.
+template <typename Work>
+auto Builder::FirstTry(Work&& work) {
+  const bool was_complete = complete_;
+  auto result = work();
+  complete_ = was_complete;
+  return result;
+}
+
 // Finds the kernels whose variants the passes or the compiler refuse, by halving the list, and puts the reasons into
 // refused_. No kernel of a list that compiles as a whole is refused.
 void Builder::FindRefused(const std::vector<std::string>& kernels) {
@@ -195,10 +208,11 @@ void Builder::FindRefused(const std::vector<std::string>& kernels) {
     complaint = side.error().message;
   } else if (!side->HasVariants()) {
     return;
-  } else if (Result<Code> code = Compile(ptx::Write(side->module)); !code) {
-    complaint = code.error().message;
   } else {
-    return;
+    const auto compile = [&] { return Compile(ptx::Write(side->module)); };
+    const Result<Code> code = kernels.size() == 1 ? compile() : FirstTry(compile);
+    if (code) return;
+    complaint = code.error().message;
   }
   if (kernels.size() == 1) {
     refused_[kernels[0]] = complaint;
@@ -474,7 +488,7 @@ Result<BuiltModule> Builder::Build() {
   if (original_complaint_.empty()) PinRoundings();
   if (!original_complaint_.empty()) {
     for (const std::string& kernel : wanted_) refused_[kernel] = original_complaint_;
-  } else if (Status made = MakeVariants(1); !made) {
+  } else if (Status made = FirstTry([&] { return MakeVariants(1); }); !made) {
     FindRefused(wanted_);
     // All variants together may take longer to compile than any of the parts did.
     if (Status again = MakeVariants(4); !again) {
