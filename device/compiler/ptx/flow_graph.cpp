@@ -235,7 +235,7 @@ class Divergence {
         "%lanemask_lt",    "%lanemask_ge", "%lanemask_gt", "%clock",
         "%clock_hi",       "%clock64",     "%globaltimer", "%globaltimer_lo",
         "%globaltimer_hi", "%nwarpid",     "%smid",        "%nsmid"};
-    return name.starts_with("%tid") || kNames.contains(name);
+    return name.starts_with("%tid") || name.starts_with("%pm") || kNames.contains(name);
   }
 
   bool Differs(const Operand& operand) const {
@@ -264,17 +264,22 @@ class Divergence {
            !instruction.HasModifier("shared") && !instruction.HasModifier("shared::cta");
   }
 
+  // Counts the names in a destination, which may have several: a vector, a pair, the results of a call.
+  static void CountNames(const Operand& destination, std::unordered_map<std::string, uint32_t>& counts) {
+    if (!destination.text.empty()) ++counts[destination.text];
+    for (const Operand& child : destination.children) CountNames(child, counts);
+  }
+
   // Finds registers that hold %tid.x and nothing else: one unguarded mov sets them.
   void FindThreadNumbers() {
     std::unordered_map<std::string, uint32_t> definitions;
     for (const FlowNode& node : graph_.nodes) {
       for (const Instruction* each : node.instructions) {
-        if (each->operands.empty() || each->operands[0].text.empty()) continue;
-        const std::string& name = each->operands[0].text;
-        ++definitions[name];
+        if (each->operands.empty()) continue;
+        CountNames(each->operands[0], definitions);
         if (each->opcode == "mov" && each->operands.size() == 2 && !each->guard &&
             each->operands[1].text == "%tid.x") {
-          thread_numbers_.insert(name);
+          thread_numbers_.insert(each->operands[0].text);
         }
       }
     }

@@ -52,6 +52,13 @@ TEST(DivergentBarrier, InALoopThatThreadsLeaveOneByOne) {
   EXPECT_TRUE(Divergent("mov.u32 %r5, 0;\n" + loop + "%r2;\n@%p2 bra L;\nret;", true));
 }
 
+TEST(DivergentBarrier, BehindACounterThatEachThreadReadsForItself) {
+  for (const std::string counter : {"%clock", "%pm0", "%smid"}) {
+    EXPECT_TRUE(Divergent("mov.u32 %r4, " + counter + ";\nsetp.lt.u32 %p1, %r4, 9;\n@%p1 bra A;\nbar.sync 0;\nA: ret;"))
+        << counter;
+  }
+}
+
 // A label of inline code stands for another place in each of its copies.
 TEST(DivergentBarrier, BehindALabelOfItsScope) {
   const std::string loop = "{\nL:\nbar.sync 0;\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p2, %r5, ";
@@ -84,6 +91,17 @@ TEST(EarlyReturnOfWarp, WholeWarpsMayLeaveInBlocksOfOneDimension) {
   }
   EXPECT_TRUE(Early("setp.gt.u32 %p1, %r1, 32;\n@%p1 bra E;\n" + kShuffle + "E: ret;",
                     Threads::kOfWarpInRow));
+}
+
+// A register that holds %tid.x at one place may hold something else at another.
+TEST(EarlyReturnOfWarp, OnlyWhatIsAlwaysTheThreadsNumberIsTheSameForAWarp) {
+  const std::string rest = "setp.gt.u32 %p1, %r1, 31;\n@%p1 bra E;\n" + kShuffle + "E: ret;";
+  EXPECT_FALSE(Early(rest, Threads::kOfWarpInRow));
+  for (const std::string other :
+       {"ld.local.u32 %r1, [0];\n", "ld.local.v2.u32 {%r1, %r3}, [0];\n", "mov.b64 {%r3, %r1}, %rd1;\n",
+        "shfl.sync.bfly.b32 %r1|%p2, %r3, 1, 31, -1;\n", "call (%r1), f, (%r3);\n", "@%p2 mov.b64 {%r1, _}, %rd1;\n"}) {
+    EXPECT_TRUE(Early(other + rest, Threads::kOfWarpInRow)) << other;
+  }
 }
 
 TEST(EarlyReturnOfWarp, VotesAreTheSameForAll) {
