@@ -73,6 +73,19 @@ bool UsesAsyncMbarrier(const ptx::Instruction& instruction) {
          instruction.HasModifier("async");
 }
 
+// Calls visit(const ptx::Operand&) for each name to which an instruction may write, also those in a vector, a pair or the
+// results of a call. An instruction that writes to none may have its first operand visited.
+template <typename Visit>
+void ForEachDestination(const ptx::Instruction& instruction, Visit visit) {
+  if (instruction.operands.empty()) return;
+  const ptx::Operand& first = instruction.operands[0];
+  if (first.kind == ptx::Operand::Kind::kAddress) return;
+  if (instruction.opcode == "call" && CalleeOf(instruction) == &first) return;  // it has no results
+  ForEachOperand(first, [&](const ptx::Operand& each) {
+    if (!each.text.empty()) visit(each);
+  });
+}
+
 // Finds the number of a barrier: a literal, or a register that is set once, to a literal.
 bool ResolveNumber(const ptx::Function& function, const ptx::Operand& operand, uint32_t* number) {
   if (operand.kind == ptx::Operand::Kind::kInteger) {
@@ -82,9 +95,10 @@ bool ResolveNumber(const ptx::Function& function, const ptx::Operand& operand, u
   uint32_t sets = 0;
   bool literal = false;
   ForEachInstruction(*function.body, [&](const ptx::Instruction& each) {
-    if (each.operands.empty() || each.operands[0].text != operand.text) return;
-    if (each.opcode == "bar" || each.opcode == "barrier" || each.opcode == "st") return;
-    ++sets;
+    if (each.opcode == "bar" || each.opcode == "barrier") return;
+    const uint32_t before = sets;
+    ForEachDestination(each, [&](const ptx::Operand& set) { sets += set.text == operand.text; });
+    if (sets == before) return;
     literal = each.opcode == "mov" && each.operands.size() == 2 && !each.guard &&
               each.operands[1].kind == ptx::Operand::Kind::kInteger;
     if (literal) *number = static_cast<uint32_t>(each.operands[1].integer);
@@ -125,18 +139,21 @@ bool DeclaresGlobals(const KernelPlan& plan) {
 // code names.
 bool CallsOnlyNamedFunctions(const ptx::Function& function, const CallGraph& calls) {
   std::set<std::string> unknown;
+  for (const ptx::Variable& parameter : function.params) unknown.insert(parameter.name);
   for (bool changed = true; changed;) {
     changed = false;
     ForEachInstruction(*function.body, [&](const ptx::Instruction& each) {
-      if (each.operands.empty() || each.operands[0].text.empty()) return;
-      bool known = each.opcode == "mov" || each.opcode == "selp" || each.opcode == "cvta";
+      if (each.operands.empty()) return;
+      bool known = (each.opcode == "mov" || each.opcode == "selp" || each.opcode == "cvta") &&
+                   each.operands[0].kind == ptx::Operand::Kind::kName;
       const size_t sources = each.opcode == "selp" ? 3 : 2;
       for (size_t i = 1; known && i < std::min(sources, each.operands.size()); ++i) {
         const std::string& text = each.operands[i].text;
         known = calls.Find(text) != nullptr ||
                 (text.starts_with("%") && !unknown.contains(text) && !text.starts_with("%SP"));
       }
-      if (!known) changed = unknown.insert(each.operands[0].text).second || changed;
+      if (known) return;
+      ForEachDestination(each, [&](const ptx::Operand& set) { changed = unknown.insert(set.text).second || changed; });
     });
   }
   bool only = true;

@@ -264,8 +264,10 @@ class Divergence {
            !instruction.HasModifier("shared") && !instruction.HasModifier("shared::cta");
   }
 
-  // Counts the names in a destination, which may have several: a vector, a pair, the results of a call.
+  // Counts the names in a destination, which may have several: a vector, a pair, the results of a call. None are in an
+  // address.
   static void CountNames(const Operand& destination, std::unordered_map<std::string, uint32_t>& counts) {
+    if (destination.kind == Operand::Kind::kAddress) return;
     if (!destination.text.empty()) ++counts[destination.text];
     for (const Operand& child : destination.children) CountNames(child, counts);
   }

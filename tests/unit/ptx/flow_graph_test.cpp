@@ -97,6 +97,7 @@ TEST(EarlyReturnOfWarp, WholeWarpsMayLeaveInBlocksOfOneDimension) {
 TEST(EarlyReturnOfWarp, OnlyWhatIsAlwaysTheThreadsNumberIsTheSameForAWarp) {
   const std::string rest = "setp.gt.u32 %p1, %r1, 31;\n@%p1 bra E;\n" + kShuffle + "E: ret;";
   EXPECT_FALSE(Early(rest, Threads::kOfWarpInRow));
+  EXPECT_FALSE(Early("st.shared.u32 [%r1], %r2;\n" + rest, Threads::kOfWarpInRow)) << "that does not set it";
   for (const std::string other :
        {"ld.local.u32 %r1, [0];\n", "ld.local.v2.u32 {%r1, %r3}, [0];\n", "mov.b64 {%r3, %r1}, %rd1;\n",
         "shfl.sync.bfly.b32 %r1|%p2, %r3, 1, 31, -1;\n", "call (%r1), f, (%r3);\n", "@%p2 mov.b64 {%r1, _}, %rd1;\n"}) {
