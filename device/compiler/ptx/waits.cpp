@@ -239,32 +239,55 @@ class Waits {
     return decisions;
   }
 
-  // Adds the conditions of which a predicate is made by "and", "or" and "not".
-  void AddConditions(uint32_t predicate, const LoopValues& values,
-                     std::set<uint32_t>& parts) const {
+  // A condition: the variables that one predicate is made of, or one comparison that is combined with a predicate.
+  using Condition = std::vector<uint32_t>;
+
+  // Whether a definition makes a predicate of others by logic alone.
+  static bool IsLogic(const Step& step) {
+    const Instruction& made_by = *step.instruction;
+    return step.guard < 0 && made_by.HasModifier("pred") &&
+           (made_by.opcode == "and" || made_by.opcode == "or" || made_by.opcode == "xor" || made_by.opcode == "not" ||
+            made_by.opcode == "mov");
+  }
+
+  // Whether a definition is a comparison that is combined with a predicate, its last operand (setp.lt.and).
+  static bool IsCombined(const Step& step) {
+    const Instruction& made_by = *step.instruction;
+    return step.guard < 0 && made_by.opcode == "setp" && made_by.operands.size() == 4 && !step.uses.empty() &&
+           made_by.operands[3].kind == Operand::Kind::kName;
+  }
+
+  // Adds the conditions of which a predicate is made by "and", "or", "xor" and "not".
+  void AddConditions(uint32_t predicate, const LoopValues& values, std::set<Condition>& parts) const {
     const auto& definitions = values.DefinitionsOf(predicate);
-    const bool is_made = !definitions.empty() &&
-                         std::all_of(definitions.begin(), definitions.end(), [](const auto& each) {
-                           const Instruction& made_by = *each.step->instruction;
-                           return each.step->guard < 0 && made_by.HasModifier("pred") &&
-                                  (made_by.opcode == "and" || made_by.opcode == "or" ||
-                                   made_by.opcode == "not" || made_by.opcode == "mov");
-                         });
-    if (!parts.insert(predicate).second || !is_made) return;
+    const bool is_made = !definitions.empty() && std::all_of(definitions.begin(), definitions.end(), [](const auto& each) {
+      return IsLogic(*each.step) || IsCombined(*each.step);
+    });
+    if (!parts.insert({predicate}).second || !is_made) return;
     for (const auto& each : definitions) {
-      for (const uint32_t use : each.step->uses) AddConditions(use, values, parts);
+      const std::vector<uint32_t>& uses = each.step->uses;
+      if (IsCombined(*each.step)) {
+        parts.emplace(uses.begin(), uses.end() - 1);
+        AddConditions(uses.back(), values, parts);
+      } else {
+        for (const uint32_t use : uses) AddConditions(use, values, parts);
+      }
     }
   }
 
   // The read that alone decides one of the conditions of a branch; null where there is none, or
   // where each such condition also advances. Sets `advances` if any condition advances.
   const Step* ReadAlone(uint32_t branch, const LoopValues& values, bool* advances) const {
-    std::set<uint32_t> parts;
+    std::set<Condition> parts;
     for (const uint32_t variable : ConditionOf(branch)) AddConditions(variable, values, parts);
     const Step* read = nullptr;
-    for (const uint32_t part : parts) {
-      *advances |= values.HasProgress(part);
-      if (!values.HasProgress(part) && read == nullptr) read = values.ReadBehind(part);
+    for (const Condition& part : parts) {
+      const bool has_progress =
+          std::any_of(part.begin(), part.end(), [&](uint32_t each) { return values.HasProgress(each); });
+      *advances |= has_progress;
+      for (const uint32_t each : part) {
+        if (!has_progress && read == nullptr) read = values.ReadBehind(each);
+      }
     }
     return read;
   }
