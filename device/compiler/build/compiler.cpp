@@ -139,9 +139,11 @@ class JitLink final : public Compiler {
                                           files->cubin,
                                           "-arch=" + ArchText(input)};
     for (const std::string& option : input.options) arguments.push_back("-Xptxas=" + option);
-    if (Status done = Complaint("nvJitLink", RunProcess(arguments, input.limit)); !done) {
-      return done.error();
+    const Result<ProcessEnd> end = RunProcess(arguments, input.limit);
+    if (end && end->signal == 0 && end->exit_code == kWorkerFailed) {
+      return MakeError(ErrorCode::kIo, "nvJitLink: " + FirstComplaint(end->output));
     }
+    if (Status done = Complaint("nvJitLink", end); !done) return done.error();
     return files->ReadCubin();
   }
 

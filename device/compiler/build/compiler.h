@@ -56,9 +56,12 @@ Result<std::unique_ptr<Compiler>> FindJitLink(const CompilerPlaces& places,
 /// that are not known to be harmless are left out, since they come from the program's file.
 std::vector<std::string> KnownOptions(std::string_view options);
 
+/// The worker's exit code where it could not do its work, and the compiler has refused nothing.
+inline constexpr int kWorkerFailed = 2;
+
 /// The work of the worker process. `arguments` are library, PTX file, cubin file and options of
-/// nvJitLink; without a PTX file it prints the version. Returns an exit code; complaints go to
-/// standard output.
+/// nvJitLink; without a PTX file it prints the version. Returns an exit code: 0 = done, 1 = the
+/// compiler refuses the PTX or an option, kWorkerFailed. Complaints go to standard output.
 int RunJitLinkWorker(const std::vector<std::string>& arguments);
 
 }  // namespace cupola::build

@@ -7,7 +7,8 @@
 
 #include <cstdio>
 #include <fstream>
-#include <iterator>
+#include <sstream>
+#include <type_traits>
 
 #include "device/compiler/build/compiler.h"
 
@@ -98,35 +99,35 @@ class Linking {
   Handle handle_ = nullptr;
 };
 
-// Prints a line for the process that started the worker. Returns the exit code of a failure.
-int Say(const std::string& text) {
+// Prints a line for the process that started the worker. Returns `code`, the worker's exit code.
+int Say(const std::string& text, int code) {
   std::fprintf(stdout, "%s\n", text.c_str());
-  return 1;
+  return code;
 }
 
 }  // namespace
 
 int RunJitLinkWorker(const std::vector<std::string>& arguments) {
-  if (arguments.empty()) return Say("error: no library");
+  if (arguments.empty()) return Say("error: no library", kWorkerFailed);
   void* object = dlopen(arguments[0].c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (object == nullptr) return Say(fmt::format("error: {}", dlerror()));
+  if (object == nullptr) return Say(fmt::format("error: {}", dlerror()), kWorkerFailed);
   Library library;
-  if (!library.Load(object)) return Say("error: not a known version of nvJitLink");
-  if (arguments.size() < 3) {
-    Say(library.version);
-    return 0;
-  }
+  if (!library.Load(object)) return Say("error: not a known version of nvJitLink", kWorkerFailed);
+  if (arguments.size() < 3) return Say(library.version, 0);
   std::ifstream in(arguments[1], std::ios::binary);
-  const std::string ptx{std::istreambuf_iterator<char>(in), {}};
+  std::stringstream text;
+  text << in.rdbuf();  // fails also where nothing could be read
+  if (!in || !text) return Say("error: cannot read " + arguments[1], kWorkerFailed);
+  const std::string ptx = text.str();
   std::vector<const char*> options;
   for (size_t i = 3; i < arguments.size(); ++i) options.push_back(arguments[i].c_str());
   std::string cubin;
   const std::string complaint = Linking(library).Run(ptx, options, cubin);
-  if (!complaint.empty()) return Say(complaint);
+  if (!complaint.empty()) return Say(complaint, 1);
   std::ofstream out(arguments[2], std::ios::binary);
   out.write(cubin.data(), static_cast<std::streamsize>(cubin.size()));
   out.close();
-  return out ? 0 : Say("error: cannot write " + arguments[2]);
+  return out ? 0 : Say("error: cannot write " + arguments[2], kWorkerFailed);
 }
 
 }  // namespace cupola::build

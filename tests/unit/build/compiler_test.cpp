@@ -58,6 +58,40 @@ TEST(Compiler, FailuresHaveReasons) {
   EXPECT_FALSE(FindCompiler({.ptxas = "/no/such/ptxas"}));
 }
 
+/// A compilation by nvJitLink whose worker does `text`. Without a PTX file it says its version.
+Result<std::vector<uint8_t>> CompileByWorker(const std::string& text) {
+  Result<ScratchFolder> folder = ScratchFolder::Make();
+  const std::string path = folder->path() + "/worker";
+  std::ofstream(path) << "#!/bin/sh\n[ $# -gt 3 ] || { echo 13.0; exit 0; }\n" << text << "\n";
+  chmod(path.c_str(), 0700);
+  Result<std::unique_ptr<Compiler>> compiler = FindJitLink({.worker = path}, "library");
+  if (!compiler) return compiler.error();
+  return (*compiler)->Compile({.ptx = kPtx, .limit = 20s});
+}
+
+// What was refused would be refused again; what could not be done may be done another time.
+TEST(Compiler, AWorkerThatCouldNotWorkHasRefusedNothing) {
+  const Error refused = CompileByWorker("echo 'error: Bad thing'; exit 1").error();
+  EXPECT_EQ(refused.code, ErrorCode::kUnsupported);
+  EXPECT_EQ(refused.message, "nvJitLink: Bad thing");
+  const Error unable = CompileByWorker("echo 'error: cannot write module.cubin'; exit 2").error();
+  EXPECT_EQ(unable.code, ErrorCode::kIo);
+  EXPECT_EQ(unable.message, "nvJitLink: cannot write module.cubin");
+}
+
+TEST(JitLinkWorker, SaysWhatItCouldNotDo) {
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(RunJitLinkWorker({"/no/such/library.so", "/no/such.ptx", "/no/such.cubin"}), 2);
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("error: "), std::string::npos);
+  const char* const library = "/usr/local/cuda/lib64/libnvJitLink.so";
+  if (!std::filesystem::exists(library)) GTEST_SKIP() << "no nvJitLink";
+  for (const char* ptx : {"/no/such.ptx", "/"}) {
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(RunJitLinkWorker({library, ptx, "/no/such.cubin"}), 2) << ptx;
+    EXPECT_EQ(testing::internal::GetCapturedStdout(), std::string("error: cannot read ") + ptx + "\n");
+  }
+}
+
 TEST(Compiler, LeavesNoFiles) {
   Result<ScratchFolder> outer = ScratchFolder::Make();
   ASSERT_TRUE(outer);
