@@ -14,6 +14,7 @@
 #include "cli/build_command.h"
 #include "cli/commands.h"
 #include "cli/ctl_command.h"
+#include "cli/doctor_command.h"
 #include "cli/inspect_command.h"
 #include "cli/profile_command.h"
 #include "cli/ptx_command.h"
@@ -48,6 +49,7 @@ void AddCommands(CLI::App& app) {
   cupola::AddPtxRunCommand(*app.get_subcommand("ptx"));
   cupola::AddRunCommand(app);
   cupola::AddInspectCommand(app);
+  cupola::AddDoctorCommand(app);
   cupola::AddServeCommand(app);
   cupola::AddBuildCommand(app);
   cupola::AddStoreCommand(app);
