@@ -21,6 +21,7 @@
 #include "cli/ptx_run.h"
 #include "cli/run_command.h"
 #include "cli/serve_command.h"
+#include "cli/settings_command.h"
 #include "cli/train_command.h"
 #include "cli/tune_command.h"
 #include "cli/top_command.h"
@@ -58,6 +59,7 @@ void AddCommands(CLI::App& app) {
   cupola::AddTuneCommand(app);
   cupola::AddCtlCommand(app);
   cupola::AddTopCommand(app);
+  cupola::AddSettingsCommand(app);
 }
 
 /// Opens /dev/null for each standard stream that our caller closed, so that no other file of ours gets its number. The

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -12,6 +13,13 @@
 #include "sched/daemon/rule.h"
 
 namespace cupola::sched {
+
+/// A key that the file gives a value, as `cupola settings` shows it.
+struct GivenKey {
+  std::string_view name;  ///< as in base/settings/table.h: policy.quantum_us
+  std::string value;      ///< as it is in the file, texts without quotes
+  uint32_t line = 0;
+};
 
 struct Config {
   std::string socket;               ///< path of the socket; "" = the default place
@@ -22,6 +30,7 @@ struct Config {
   std::vector<Rule> rules;          ///< in the order of the file; of those that match, the last one counts
   /// Entries that are no errors and yet hardly meant so: a sentence each, with its place in the file.
   std::vector<std::string> warnings;
+  std::vector<GivenKey> given;      ///< the keys in the file, in the order in which they were read
 
   bool Admits(const ProcessIdentity& process, uint32_t own_uid) const;
   /// What a user who is not admitted is told.

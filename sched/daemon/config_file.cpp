@@ -19,6 +19,9 @@
 #define TOML_HEADER_ONLY 1
 #include <toml++/toml.h>
 
+#include "base/settings/problems.h"
+#include "base/settings/values.h"
+#include "base/settings/variables.h"
 #include "sched/board/board.h"
 #include "sched/daemon/config.h"
 #include "sched/daemon/process_facts.h"
@@ -29,7 +32,6 @@ namespace cupola::sched {
 namespace {
 
 constexpr size_t kSeenOfKernel = sizeof(BoardSlot::kernel) - 1;
-constexpr int64_t kMostUs = 3'600'000'000;  // an hour
 constexpr size_t kMostBytes = 1 << 20;
 constexpr std::chrono::milliseconds kReadTime(1500);  // less than `cupola ctl` waits for an answer
 
@@ -47,8 +49,10 @@ class Reader {
   }
 
   using KeyReader = std::function<void(const toml::node&)>;
+  /// A section of the file, or a key in one, and how its value is read.
   struct Key {
     std::string_view name;
+    const settings::Setting* row;  ///< null: a section
     KeyReader read;
   };
 
@@ -64,93 +68,146 @@ class Reader {
     for (const auto& [key, node] : entries) {
       const auto found = std::find_if(keys.begin(), keys.end(),
                                       [&](const Key& known) { return known.name == key->str(); });
-      if (found != keys.end()) {
-        found->read(*node);
+      if (found == keys.end()) {
+        RefuseUnknown(*key, where, keys);
         continue;
       }
-      std::vector<std::string_view> names;
-      for (const Key& known : keys) names.push_back(known.name);
-      Fail(key->source().begin, fmt::format("unknown key \"{}\" {}; expected one of {}",
-                                            key->str(), where, fmt::join(names, ", ")));
+      found->read(*node);
+      if (found->row != nullptr) given_.push_back({found->row->name, ValueText(*node), key->source().begin.line});
     }
   }
 
-  KeyReader Text(std::string* to) {
-    return [this, to](const toml::node& node) {
-      if (const auto* text = node.as_string()) {
-        *to = text->get();
-      } else {
-        Expected(node, "a string");
-      }
-    };
+  /// The keys that were read.
+  std::vector<GivenKey> TakeGiven() { return std::move(given_); }
+
+  Key Text(settings::ConfigSetting setting, std::string* to) {
+    return KeyOf(setting, [this, to](const toml::node& node) { ReadText(node, to); });
   }
 
-  KeyReader Word(std::string* to, std::vector<std::string_view> words) {
-    return [this, to, words = std::move(words)](const toml::node& node) {
+  /// A pattern of a rule. `why_none` says why it can fit nothing; "": it can.
+  Key Pattern(settings::ConfigSetting setting, std::string* to, std::string (*why_none)(const std::string&)) {
+    return KeyOf(setting, [this, to, why_none](const toml::node& node) {
+      ReadText(node, to);
+      if (!node.is_string()) return;
+      std::string why = WhyBadPattern(*to);
+      if (why.empty()) why = why_none(*to);
+      if (!why.empty()) Expected(node, "a pattern that can fit something", why);
+    });
+  }
+
+  /// One of the words in the setting's row.
+  Key Word(settings::ConfigSetting setting, std::string* to) {
+    const std::string_view words = setting.row->allowed;
+    return KeyOf(setting, [this, to, words](const toml::node& node) {
       const auto* text = node.as_string();
-      if (text != nullptr && std::find(words.begin(), words.end(), text->get()) != words.end()) {
+      if (text != nullptr && settings::IsWordOf(words, text->get())) {
         *to = text->get();
-      } else {
-        Expected(node, fmt::format("one of \"{}\"", fmt::join(words, "\", \"")));
+        return;
       }
-    };
+      std::vector<std::string_view> list;
+      settings::ForEachWord(words, [&list](std::string_view word) { list.push_back(word); });
+      Expected(node, fmt::format("one of \"{}\"", fmt::join(list, "\", \"")));
+    });
   }
 
-  KeyReader Flag(bool* to) {
-    return [this, to](const toml::node& node) {
+  Key Flag(settings::ConfigSetting setting, bool* to) {
+    return KeyOf(setting, [this, to](const toml::node& node) {
       if (const auto* flag = node.as_boolean()) {
         *to = flag->get();
       } else {
         Expected(node, "true or false");
       }
-    };
+    });
   }
 
-  /// Reads a whole number in [low, high] and multiplies it by `factor`.
+  /// Reads a whole number within the bounds of the setting's row and multiplies it by `factor`.
   template <typename T>
-  KeyReader Number(T* to, int64_t low, int64_t high, int64_t factor = 1) {
-    return [this, to, low, high, factor](const toml::node& node) {
+  Key Number(settings::ConfigSetting setting, T* to, int64_t factor = 1) {
+    const settings::Setting& row = *setting.row;
+    return KeyOf(setting, [this, to, &row, factor](const toml::node& node) {
       const auto* number = node.as_integer();
-      if (number != nullptr && number->get() >= low && number->get() <= high) {
+      if (number != nullptr && number->get() >= row.least && number->get() <= row.most) {
         *to = static_cast<typename Plain<T>::type>(number->get() * factor);
       } else {
-        Expected(node, fmt::format("a whole number from {} to {}", low, high));
+        Expected(node, fmt::format("a whole number from {} to {}", row.least, row.most));
       }
-    };
+    });
   }
 
-  KeyReader Fraction(double* to) {
-    return [this, to](const toml::node& node) {
+  Key Fraction(settings::ConfigSetting setting, double* to) {
+    return KeyOf(setting, [this, to](const toml::node& node) {
       const std::optional<double> number = node.value<double>();
       if (node.is_number() && number && *number > 0 && *number <= 1) {
         *to = *number;
       } else {
         Expected(node, "a number above 0 and at most 1");
       }
-    };
+    });
   }
 
-  KeyReader Texts(std::vector<std::string>* to) {
-    return [this, to](const toml::node& node) {
+  Key Texts(settings::ConfigSetting setting, std::vector<std::string>* to) {
+    return KeyOf(setting, [this, to](const toml::node& node) {
       const auto* array = node.as_array();
       if (array == nullptr) {
         Expected(node, "a list of strings");
         return;
       }
-      for (const toml::node& element : *array) {
-        std::string text;
-        Text(&text)(element);
-        to->push_back(text);
-      }
-    };
+      for (const toml::node& element : *array) ReadText(element, &to->emplace_back());
+    });
+  }
+
+  Key Section(std::string_view name, std::string_view where, std::vector<Key> keys) {
+    return {name, nullptr, [this, where, keys = std::move(keys)](const toml::node& node) { ReadSection(node, where, keys); }};
+  }
+
+  void ReadSection(const toml::node& node, std::string_view where, const std::vector<Key>& keys) {
+    if (const auto* table = node.as_table()) {
+      ReadTable(*table, where, keys);
+    } else {
+      Expected(node, "a table");
+    }
   }
 
   void Expected(const toml::node& node, std::string_view what, std::string_view why = "") {
     Fail(node.source().begin, fmt::format("expected {}, not {}{}{}", what, Name(node), why.empty() ? "" : ": ", why));
   }
 
-
  private:
+  static Key KeyOf(settings::ConfigSetting setting, KeyReader read) {
+    return {setting.key(), setting.row, std::move(read)};
+  }
+
+  void RefuseUnknown(const toml::key& key, std::string_view where, const std::vector<Key>& keys) {
+    std::vector<std::string_view> names;
+    for (const Key& known : keys) names.push_back(known.name);
+    const settings::Setting* nearest = nullptr;
+    if (keys.front().row != nullptr) {
+      const std::string_view row = keys.front().row->name;
+      nearest = settings::Nearest(std::string(row.substr(0, row.find('.') + 1)).append(key.str()));
+    }
+    Fail(key.source().begin, fmt::format("unknown key \"{}\" {}; expected one of {}{}", key.str(), where,
+                                         fmt::join(names, ", "),
+                                         nearest != nullptr ? fmt::format("; did you mean {}?", nearest->name) : ""));
+  }
+
+  void ReadText(const toml::node& node, std::string* to) {
+    if (const auto* text = node.as_string()) {
+      *to = text->get();
+    } else {
+      Expected(node, "a string");
+    }
+  }
+
+  /// A value for people to read: a text without its quotes, a list as its elements.
+  static std::string ValueText(const toml::node& node) {
+    if (const auto* text = node.as_string()) return text->get();
+    const auto* array = node.as_array();
+    if (array == nullptr) return Name(node);
+    std::vector<std::string> elements;
+    for (const toml::node& element : *array) elements.push_back(ValueText(element));
+    return fmt::format("{}", fmt::join(elements, ", "));
+  }
+
   template <typename T>
   struct Plain {
     using type = T;
@@ -172,6 +229,7 @@ class Reader {
 
   std::string file_;
   std::optional<Error> error_;
+  std::vector<GivenKey> given_;
 };
 
 std::string WhyFitsNoProgram(const std::string& pattern) {
@@ -244,49 +302,24 @@ void WarnOfUsers(const std::string& file, Config& config) {
   }
 }
 
-Reader::KeyReader TableReader(Reader& reader, std::string_view where,
-                              std::vector<Reader::Key> keys) {
-  return [&reader, where, keys = std::move(keys)](const toml::node& node) {
-    if (const auto* table = node.as_table()) {
-      reader.ReadTable(*table, where, keys);
-    } else {
-      reader.Expected(node, "a table");
-    }
-  };
-}
-
 void ReadRule(Reader& reader, const toml::node& node, Rule& rule) {
   std::string variant;
-  std::vector<std::string_view> variants;
+  rule.line = node.source().begin.line;
+  reader.ReadSection(node, "in [[rule]]",
+                     {reader.Pattern("rule.executable", &rule.executable, WhyFitsNoProgram),
+                      reader.Pattern("rule.user", &rule.user, WhyFitsNoUser),
+                      reader.Pattern("rule.label", &rule.label, WhyFitsNoLabel),
+                      reader.Pattern("rule.cgroup", &rule.cgroup, WhyFitsNoGroup),
+                      reader.Pattern("rule.container", &rule.container, WhyFitsNoContainer),
+                      reader.Pattern("rule.kernel", &rule.kernel, WhyFitsNoKernel),
+                      reader.Number("rule.priority", &rule.priority),
+                      reader.Number("rule.weight", &rule.weight),
+                      reader.Number("rule.latency_bound_us", &rule.latency_bound_ns, 1000),
+                      reader.Number("rule.least_share_percent", &rule.least_share_percent),
+                      reader.Word("rule.variant", &variant)});
   for (const VariantChoice choice : {VariantChoice::kAuto, VariantChoice::kOriginal,
                                      VariantChoice::kPreemptible, VariantChoice::kSliced}) {
-    variants.emplace_back(VariantName(choice));
-  }
-  rule.line = node.source().begin.line;
-  const auto pattern = [&reader](std::string* to, std::string (*why_none)(const std::string&)) {
-    return [&reader, to, why_none](const toml::node& value) {
-      reader.Text(to)(value);
-      if (!value.is_string()) return;
-      std::string why = WhyBadPattern(*to);
-      if (why.empty()) why = why_none(*to);
-      if (!why.empty()) reader.Expected(value, "a pattern that can fit something", why);
-    };
-  };
-  TableReader(reader, "in [[rule]]",
-              {{"executable", pattern(&rule.executable, WhyFitsNoProgram)},
-               {"user", pattern(&rule.user, WhyFitsNoUser)},
-               {"label", pattern(&rule.label, WhyFitsNoLabel)},
-               {"cgroup", pattern(&rule.cgroup, WhyFitsNoGroup)},
-               {"container", pattern(&rule.container, WhyFitsNoContainer)},
-               {"kernel", pattern(&rule.kernel, WhyFitsNoKernel)},
-               {"priority", reader.Number(&rule.priority, -1000000, 1000000)},
-               {"weight", reader.Number(&rule.weight, 1, 1000000)},
-               {"latency_bound_us", reader.Number(&rule.latency_bound_ns, 0, kMostUs, 1000)},
-               {"least_share_percent", reader.Number(&rule.least_share_percent, 0, 50)},
-               {"variant", reader.Word(&variant, variants)}})(node);
-  const auto found = std::find(variants.begin(), variants.end(), variant);
-  if (!variant.empty() && found != variants.end()) {
-    rule.variant = static_cast<VariantChoice>(found - variants.begin());
+    if (variant == VariantName(choice)) rule.variant = choice;
   }
 }
 
@@ -359,32 +392,29 @@ Result<Config> ParseConfig(const std::string& text, const std::string& name) {
   GpuOptions& gpu = config.gpu;
   PolicyOptions& policy = gpu.policy_options;
   std::string scheduling;
-  std::vector<std::string_view> classes;
-  for (const ClassChoice one : kClassChoices) classes.emplace_back(DecidingClass::NameOf(one));
-  const std::vector<Reader::Key> server = {{"socket", reader.Text(&config.socket)},
-                                           {"mps", reader.Flag(&config.mps)},
-                                           {"scheduling", reader.Word(&scheduling, classes)}};
+  const std::vector<Reader::Key> server = {reader.Text("server.socket", &config.socket),
+                                           reader.Flag("server.mps", &config.mps),
+                                           reader.Word("server.scheduling", &scheduling)};
   const std::vector<Reader::Key> choice = {
-      {"name", reader.Word(&gpu.policy, PolicyNames())},
-      {"max_overhead", reader.Fraction(&policy.max_overhead)},
-      {"quantum_us", reader.Number(&policy.quantum_ns, 0, kMostUs, 1000)},
-      {"epoch_us", reader.Number(&policy.epoch_ns, 1, kMostUs, 1000)},
-      {"idle_grace_us", reader.Number(&policy.idle_grace_ns, 0, kMostUs, 1000)},
-      {"context_switch_us", reader.Number(&gpu.context_switch_ns, 0, kMostUs, 1000)},
-      {"preemption_overhead_us", reader.Number(&gpu.preemption_overhead_ns, 1, kMostUs, 1000)},
-      {"spatial", reader.Flag(&policy.spatial)},
-      {"spatial_extra_sms", reader.Number(&policy.spatial_extra_sms, 0, 1024)}};
-  reader.ReadTable(
-      parsed.table(), "at the top",
-      {{"server", TableReader(reader, "in [server]", server)},
-       {"policy", TableReader(reader, "in [policy]", choice)},
-       {"access",
-        TableReader(reader, "in [access]", {{"users", reader.Texts(&config.users)}})},
-       {"rule", [&](const toml::node& node) { ReadRules(reader, node, config.rules); }}});
+      reader.Word("policy.name", &gpu.policy),
+      reader.Fraction("policy.max_overhead", &policy.max_overhead),
+      reader.Number("policy.quantum_us", &policy.quantum_ns, 1000),
+      reader.Number("policy.epoch_us", &policy.epoch_ns, 1000),
+      reader.Number("policy.idle_grace_us", &policy.idle_grace_ns, 1000),
+      reader.Number("policy.context_switch_us", &gpu.context_switch_ns, 1000),
+      reader.Number("policy.preemption_overhead_us", &gpu.preemption_overhead_ns, 1000),
+      reader.Flag("policy.spatial", &policy.spatial),
+      reader.Number("policy.spatial_extra_sms", &policy.spatial_extra_sms)};
+  reader.ReadTable(parsed.table(), "at the top",
+                   {reader.Section("server", "in [server]", server),
+                    reader.Section("policy", "in [policy]", choice),
+                    reader.Section("access", "in [access]", {reader.Texts("access.users", &config.users)}),
+                    {"rule", nullptr, [&](const toml::node& node) { ReadRules(reader, node, config.rules); }}});
   if (reader.error()) return *reader.error();
   for (const ClassChoice one : kClassChoices) {
     if (scheduling == DecidingClass::NameOf(one)) config.scheduling = one;
   }
+  config.given = reader.TakeGiven();
   WarnOfUsers(name, config);
   return config;
 }

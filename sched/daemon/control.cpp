@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "base/background_log.h"
+#include "base/settings/variables.h"
 
 namespace cupola::sched {
 namespace {
@@ -50,6 +51,12 @@ std::optional<T> NumberAt(const json& request, const char* name, int64_t low, in
   }
   error = fmt::format("{} must be a whole number from {} to {}", name, low, high);
   return std::nullopt;
+}
+
+/// As NumberAt, for a setting of [[rule]] within the bounds of its row.
+template <typename T>
+std::optional<T> SettingAt(const json& request, settings::ConfigSetting setting, std::string& error) {
+  return NumberAt<T>(request, setting.key().data(), setting.row->least, setting.row->most, error);
 }
 
 double Microseconds(uint64_t ns) { return static_cast<double>(ns) / 1000; }
@@ -203,12 +210,12 @@ json ControlRequests::Set(const ProcessIdentity& peer, const json& request) {
   std::string error;
   const auto pid = NumberAt<uint32_t>(request, "pid", 1, INT32_MAX, error);
   ToldSetting changes;
-  changes.priority = NumberAt<int32_t>(request, "priority", -1000000, 1000000, error);
-  changes.weight = NumberAt<uint32_t>(request, "weight", 1, 1000000, error);
-  if (const auto bound = NumberAt<uint64_t>(request, "latency_bound_us", 0, 3'600'000'000, error)) {
+  changes.priority = SettingAt<int32_t>(request, "rule.priority", error);
+  changes.weight = SettingAt<uint32_t>(request, "rule.weight", error);
+  if (const auto bound = SettingAt<uint64_t>(request, "rule.latency_bound_us", error)) {
     changes.latency_bound_ns = *bound * 1000;
   }
-  changes.least_share_percent = NumberAt<uint32_t>(request, "least_share_percent", 0, 50, error);
+  changes.least_share_percent = SettingAt<uint32_t>(request, "rule.least_share_percent", error);
   if (request.contains("paused")) {
     if (!request["paused"].is_boolean()) return Failure("paused must be true or false");
     changes.paused = request["paused"].get<bool>();

@@ -3,7 +3,12 @@
 
 #include <fstream>
 
+#include "base/settings/problems.h"
+#include "base/settings/table.h"
+#include "base/settings/values.h"
 #include "sched/daemon/config.h"
+#include "sched/daemon/deciding_class.h"
+#include "sched/policy.h"
 
 namespace cupola::sched {
 namespace {
@@ -145,7 +150,11 @@ INSTANTIATE_TEST_SUITE_P(
                     "c.toml:3:1: unknown key \"priorty\" in [[rule]]; expected one of "
                     "executable, user, label, cgroup, container, kernel, priority, weight, latency_bound_us, "
                     "least_share_percent, "
-                    "variant"},
+                    "variant; did you mean rule.priority?"},
+        WrongConfig{"[policy]\nquantum_ms = 3",
+                    "c.toml:2:1: unknown key \"quantum_ms\" in [policy]; expected one of name, max_overhead, "
+                    "quantum_us, epoch_us, idle_grace_us, context_switch_us, preemption_overhead_us, spatial, "
+                    "spatial_extra_sms; did you mean policy.quantum_us?"},
         WrongConfig{"[[rule]]\npriority = \"high\"",
                     "c.toml:2:12: expected a whole number from -1000000 to 1000000, not \"high\""},
         WrongConfig{"[[rule]]\nweight = 0",
@@ -200,6 +209,71 @@ TEST(Config, AFolder) {
   ASSERT_FALSE(config);
   EXPECT_EQ(config.error().code, ErrorCode::kIo);
   EXPECT_EQ(config.error().where.file, "/");
+}
+
+/// The configuration that gives each key of the table its default there.
+std::string DefaultsOfTable() {
+  std::string text;
+  for (const std::string section : {"server", "policy"}) {
+    text += "[" + section + "]\n";
+    for (const settings::Setting& row : settings::kTable) {
+      const std::string_view name = row.name;
+      if (!name.starts_with(section + ".") || row.type == settings::Type::kAbsolutePath) continue;
+      const bool is_word = row.type == settings::Type::kWord;
+      const std::string value = row.fallback;
+      text += std::string(name.substr(section.size() + 1)) + " = " + (is_word ? "\"" + value + "\"" : value) + "\n";
+    }
+  }
+  return text;
+}
+
+TEST(Config, DefaultsAreThoseOfTheTable) {
+  const Result<Config> config = ParseConfig(DefaultsOfTable(), "c.toml");
+  ASSERT_TRUE(config) << config.error().ToString();
+  const Config none;
+  EXPECT_EQ(config->mps, none.mps);
+  EXPECT_EQ(config->scheduling, none.scheduling);
+  EXPECT_EQ(config->gpu.policy, none.gpu.policy);
+  EXPECT_EQ(config->gpu.context_switch_ns, none.gpu.context_switch_ns);
+  EXPECT_EQ(config->gpu.preemption_overhead_ns, none.gpu.preemption_overhead_ns);
+  const PolicyOptions& read = config->gpu.policy_options, &plain = none.gpu.policy_options;
+  EXPECT_EQ(read.max_overhead, plain.max_overhead);
+  EXPECT_EQ(read.quantum_ns, plain.quantum_ns);
+  EXPECT_EQ(read.epoch_ns, plain.epoch_ns);
+  EXPECT_EQ(read.idle_grace_ns, plain.idle_grace_ns);
+  EXPECT_EQ(read.spatial, plain.spatial);
+  EXPECT_EQ(read.spatial_extra_sms, plain.spatial_extra_sms);
+}
+
+TEST(Config, WordsOfTheTableAreThoseThatTheDaemonKnows) {
+  const auto words = [](const char* name) {
+    std::vector<std::string> list;
+    settings::ForEachWord(settings::Find(name)->allowed, [&list](std::string_view word) { list.emplace_back(word); });
+    return list;
+  };
+  std::vector<std::string> policies, classes, variants;
+  for (const std::string_view name : PolicyNames()) policies.emplace_back(name);
+  for (const ClassChoice one : kClassChoices) classes.emplace_back(DecidingClass::NameOf(one));
+  for (const VariantChoice one : {VariantChoice::kAuto, VariantChoice::kOriginal, VariantChoice::kPreemptible,
+                                  VariantChoice::kSliced}) {
+    variants.emplace_back(VariantName(one));
+  }
+  EXPECT_EQ(words("policy.name"), policies);
+  EXPECT_EQ(words("server.scheduling"), classes);
+  EXPECT_EQ(words("rule.variant"), variants);
+}
+
+TEST(Config, SaysWhichKeysAreGiven) {
+  const Result<Config> config = ParseConfig(
+      "[policy]\nspatial = true\n[access]\nusers = [\"root\", \"1001\"]\n[[rule]]\npriority = 3\n[[rule]]\npriority = 4\n",
+      "c.toml");
+  ASSERT_TRUE(config) << config.error().ToString();
+  std::string given;
+  for (const GivenKey& key : config->given) {
+    given += std::string(key.name) + " = " + key.value + " in " + std::to_string(key.line) + "\n";
+  }
+  EXPECT_EQ(given,
+            "policy.spatial = true in 2\naccess.users = root, 1001 in 4\nrule.priority = 3 in 6\nrule.priority = 4 in 8\n");
 }
 
 }  // namespace
