@@ -1,8 +1,10 @@
 #include "base/log.h"
 
-#include <cstdlib>
+#include <string>
 
 #include <spdlog/sinks/stdout_color_sinks.h>
+
+#include "base/settings/variables.h"
 
 namespace cupola {
 
@@ -10,8 +12,7 @@ void InitLog() {
   auto logger = std::make_shared<spdlog::logger>(
       "cupola", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
   logger->set_pattern(kLogPattern);
-  const char* level = std::getenv("CUPOLA_LOG");
-  logger->set_level(level != nullptr ? spdlog::level::from_str(level) : spdlog::level::warn);
+  logger->set_level(spdlog::level::from_str(std::string(settings::Word("CUPOLA_LOG"))));
   spdlog::set_default_logger(std::move(logger));
 }
 

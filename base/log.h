@@ -1,7 +1,6 @@
-// The log of the command-line tools and daemons: spdlog to standard error, at the level that
-// CUPOLA_LOG names (trace, debug, info, warn, error, off; default warn). The preloaded library does
-// not use it: in another program's process Cupola says only what intercept/process/notice.h lets it
-// say.
+// The log of the command-line tools and daemons: spdlog to standard error, at the level that CUPOLA_LOG names. The
+// preloaded library does not use it: in another program's process Cupola says only what intercept/process/notice.h lets
+// it say.
 #pragma once
 
 #include <spdlog/spdlog.h>

@@ -64,13 +64,13 @@ void Fail(const Error& error, int code) {
   throw CLI::RuntimeError(code);
 }
 
-std::string WhyNotUsed(const char* variable) {
-  const char* value = std::getenv(variable);
-  if (value == nullptr || *value == '\0' || *value == '/') return "";
-  return fmt::format("{}={} is not an absolute path", variable, value);
+std::string WhyNotUsed(settings::TextSetting variable) {
+  const char* value = settings::TextIfAny(variable);
+  if (value == nullptr || *value == '/') return "";
+  return fmt::format("{}={} is not an absolute path", variable.name, value);
 }
 
-void RequireAbsolute(const char* variable) {
+void RequireAbsolute(settings::TextSetting variable) {
   if (std::string why = WhyNotUsed(variable); !why.empty()) {
     Fail(MakeError(ErrorCode::kInvalidArgument, std::move(why)), kExitUsage);
   }

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/settings/variables.h"
 
 namespace cupola {
 
@@ -45,9 +46,9 @@ void PrintError(const Error& error);
 /// Ends the command with kExitUsage where the environment variable, which names a folder (CUPOLA_STORE,
 /// CUPOLA_PROFILES), is set to a path that is not absolute. Cupola's libraries ignore such a value, so the command
 /// would use another folder without saying so.
-void RequireAbsolute(const char* variable);
+void RequireAbsolute(settings::TextSetting variable);
 /// Why the libraries ignore the value of that environment variable; "" if they do not. For a command that goes on all
 /// the same.
-std::string WhyNotUsed(const char* variable);
+std::string WhyNotUsed(settings::TextSetting variable);
 
 }  // namespace cupola

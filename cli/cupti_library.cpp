@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "base/settings/variables.h"
 #include "cli/installation.h"
 #include "cli/launch_collector.h"
 #include "cli/program.h"
@@ -36,7 +37,7 @@ constexpr const char* kTools[] = {"CUDA_INJECTION64_PATH", "NV_COMPUTE_PROFILER_
 [[noreturn]] void StartDriver(const std::string& driver, const std::string& library,
                               const std::string& folder) {
   setenv("CUDA_INJECTION64_PATH", library.c_str(), 1);
-  setenv("CUPOLA_CUPTI_RECORDS", folder.c_str(), 1);
+  setenv(settings::Name("CUPOLA_CUPTI_RECORDS"), folder.c_str(), 1);
   const int nowhere = open("/dev/null", O_WRONLY);
   if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
   alarm(kProbeSeconds);
@@ -78,7 +79,7 @@ CuptiChoice ChooseCupti(const std::string& path, const std::string& driver) {
       return {"", fmt::format("{} is set: a tool uses CUPTI already", tool)};
     }
   }
-  const char* home = std::getenv("CUPOLA_HOME");
+  const char* home = settings::Text("CUPOLA_HOME");
   const auto installation = FindInstallation(home != nullptr ? home : "");
   if (!installation) return {"", installation.error().message};
   const std::string folder = installation->preload.substr(0, installation->preload.rfind('/'));

@@ -14,6 +14,8 @@
 
 #include <fmt/format.h>
 
+#include "base/settings/variables.h"
+
 namespace cupola {
 namespace {
 
@@ -21,10 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr char kDriverName[] = "libcuda.so.1";
 
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
+std::string OrEmpty(const char* value) { return value != nullptr ? value : ""; }
 
 bool IsFile(const fs::path& path) {
   std::error_code ignored;
@@ -127,8 +126,8 @@ Result<Installation> FindInstallation(const std::string& home) {
 }
 
 DriverPlaces DefaultDriverPlaces() {
-  return {.named = Environment("CUPOLA_DRIVER"),
-          .library_path = Environment("LD_LIBRARY_PATH"),
+  return {.named = OrEmpty(settings::Text("CUPOLA_DRIVER")),
+          .library_path = OrEmpty(std::getenv("LD_LIBRARY_PATH")),
           .cache_file = "/etc/ld.so.cache",
           .folders = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib",
                       "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/wsl/lib",

@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include "base/settings/variables.h"
+
 namespace cupola {
 namespace {
 
@@ -58,7 +60,7 @@ Result<std::string> MakePrivateFolder() {
 }
 
 std::string OuterRecords() {
-  const char* folder = std::getenv("CUPOLA_RECORDS");
+  const char* folder = settings::Text("CUPOLA_RECORDS");
   struct stat facts {};
   const bool is_there = folder != nullptr && folder[0] == '/' && stat(folder, &facts) == 0 &&
                         S_ISDIR(facts.st_mode) && facts.st_uid == geteuid();

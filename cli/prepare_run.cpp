@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/settings/problems.h"
+#include "base/settings/variables.h"
 #include "cli/commands.h"
 #include "cli/installation.h"
 #include "cli/program.h"
@@ -68,6 +70,11 @@ void RequireWhole(const std::string& library) {
        kExitCupolaFailed);
 }
 
+/// Names the variables that are no settings. The library names values that are not allowed, in the program.
+void SayUnknownVariables() {
+  settings::ForEachProblem(environ, 0, [](settings::Problem, const char* line) { Say(line); });
+}
+
 }  // namespace
 
 PreparedRun PrepareRun(const char* program, const std::string& device_name, const char* command) {
@@ -78,7 +85,8 @@ PreparedRun PrepareRun(const char* program, const std::string& device_name, cons
   }
   const auto path = FindProgram(program);
   if (!path) Fail(path.error(), ExecFailureCode(path.error()));
-  const char* home = std::getenv("CUPOLA_HOME");
+  SayUnknownVariables();
+  const char* home = settings::Text("CUPOLA_HOME");
   const auto installation = FindInstallation(home != nullptr ? home : "");
   if (!installation) Fail(installation.error(), kExitCupolaFailed);
   RequireWhole(installation->preload);

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "base/settings/variables.h"
 #include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/prepare_run.h"
@@ -71,7 +72,7 @@ void ReportProfile(const MeasuredRun& run, const std::string& path) {
   if (prepared.environment.preload.empty()) throw CLI::RuntimeError(kExitCupolaFailed);
   RequireWritable(options.out);
   // Even where an arbiter is running, the program's own kernels must be measured and not preemptible variants.
-  const auto run = MeasureRun(prepared, WithOf(options.with), {{"CUPOLA_PREEMPT", "off"}});
+  const auto run = MeasureRun(prepared, WithOf(options.with), {{settings::Name("CUPOLA_PREEMPT"), "off"}});
   if (!run) {
     Fail(run.error(), run.error().code == ErrorCode::kNotFound && options.with == "cupti"
                           ? kExitCupolaFailed

@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "base/settings/variables.h"
 #include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/cupti_library.h"
@@ -114,12 +115,12 @@ RunEnvironment EnvironmentOf(const PreparedRun& run, const std::string& cupti,
     environment.preload = "";
     environment.driver = "";
     environment.variables.emplace_back("CUDA_INJECTION64_PATH", cupti);
-    environment.variables.emplace_back("CUPOLA_CUPTI_RECORDS", folder);
+    environment.variables.emplace_back(settings::Name("CUPOLA_CUPTI_RECORDS"), folder);
     return environment;
   }
   environment.records = folder;
   environment.timing = "events";
-  environment.variables.emplace_back("CUPOLA_FEATURES", "1");
+  environment.variables.emplace_back(settings::Name("CUPOLA_FEATURES"), "1");
   return environment;
 }
 

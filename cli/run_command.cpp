@@ -5,10 +5,12 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "base/settings/variables.h"
 #include "cli/child_process.h"
 #include "cli/commands.h"
 #include "cli/launch_collector.h"
@@ -107,8 +109,8 @@ int RunCollecting(const RunOptions& options, RunEnvironment additions) {
   // Below an outer `cupola run` that collects launches, the launches are left to that one.
   if (std::string outer = OuterRecords(); !outer.empty() && !run.environment.preload.empty()) {
     run.environment.records = std::move(outer);
-    const char* timing = std::getenv("CUPOLA_TIMING");
-    run.environment.timing = timing != nullptr ? timing : "";
+    const std::string_view timing = settings::Word("CUPOLA_TIMING");
+    if (timing != "none") run.environment.timing = timing;
   }
   const std::vector<std::string> environment =
       run.environment.preload.empty() ? CurrentEnvironment()

@@ -5,6 +5,8 @@
 
 #include <unistd.h>
 
+#include "base/settings/variables.h"
+
 namespace cupola {
 namespace {
 
@@ -70,9 +72,9 @@ std::vector<std::string> WithCupola(const std::vector<std::string>& existing,
     Prepend(environment, "LD_LIBRARY_PATH", additions.front_folder);
     AllowPreloadBeforeSanitizer(environment);
   }
-  if (!additions.driver.empty()) Set(environment, "CUPOLA_DRIVER", additions.driver);
-  Set(environment, "CUPOLA_RECORDS", additions.records);
-  Set(environment, "CUPOLA_TIMING", additions.timing);
+  if (!additions.driver.empty()) Set(environment, settings::Name("CUPOLA_DRIVER"), additions.driver);
+  Set(environment, settings::Name("CUPOLA_RECORDS"), additions.records);
+  Set(environment, settings::Name("CUPOLA_TIMING"), additions.timing);
   for (const auto& [name, value] : additions.variables) Set(environment, name, value);
   return environment;
 }

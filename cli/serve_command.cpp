@@ -12,6 +12,7 @@
 #include <spdlog/spdlog.h>
 
 #include "base/background_log.h"
+#include "base/settings/problems.h"
 #include "base/standard_error.h"
 #include "cli/commands.h"
 #include "sched/board/socket_path.h"
@@ -75,6 +76,8 @@ void Serve(const ServeOptions& options) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const BackgroundLog log;
+  settings::ForEachProblem(environ, settings::kCommand,
+                           [](settings::Problem, const char* line) { spdlog::warn("{}", Printable(line)); });
   sched::Config config;
   if (!options.config.empty()) {
     Result<sched::Config> read = sched::ReadConfig(options.config);

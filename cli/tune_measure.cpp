@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/settings/variables.h"
 #include "cli/launch_collector.h"
 #include "cli/profile_print.h"
 #include "models/train/plan_builder.h"
@@ -311,13 +312,13 @@ Result<MeasuredRun> RunForm(const PreparedRun& run, const FormOfRun& form,
   // exec the child needs no thread.
   if (form.interrupt_every_ns != 0) interrupter.Start();
   auto measured = MeasureRun(run, MeasureWith::kEvents,
-                             {{"CUPOLA_PREEMPT", plan ? "auto" : "turns"},
-                              {"CUPOLA_TURNS",
+                             {{settings::Name("CUPOLA_PREEMPT"), plan ? "auto" : "turns"},
+                              {settings::Name("CUPOLA_TURNS"),
                                fmt::format("{}", fmt::join(ClaimTexts(form.turns), ","))},
-                              {"CUPOLA_PLAN", plan ? plan->path() : ""},
-                              {"CUPOLA_BATCH", ""},
-                              {"CUPOLA_BOARD", fmt::format("/proc/{}/fd/{}", getpid(), board.fd())},
-                              {"CUPOLA_BOARD_SLOT", "0"}});
+                              {settings::Name("CUPOLA_PLAN"), plan ? plan->path() : ""},
+                              {settings::Name("CUPOLA_BATCH"), ""},
+                              {settings::Name("CUPOLA_BOARD"), fmt::format("/proc/{}/fd/{}", getpid(), board.fd())},
+                              {settings::Name("CUPOLA_BOARD_SLOT"), "0"}});
   std::vector<Interruption> made = interrupter.Stop();
   if (interruptions != nullptr) *interruptions = std::move(made);
   return measured;

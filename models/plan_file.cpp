@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/settings/variables.h"
+
 namespace cupola::models {
 namespace {
 
@@ -34,20 +36,19 @@ std::string GpuFileName(std::string_view device_name) {
 
 std::string ProfilesFolder() {
   struct Place {
-    const char* variable;
+    const char* folder;
     const char* below;
   };
-  for (const auto& [variable, below] : {Place{"CUPOLA_PROFILES", ""},
-                                        Place{"XDG_DATA_HOME", "/cupola/profiles"},
-                                        Place{"HOME", "/.local/share/cupola/profiles"}}) {
-    const char* value = getenv(variable);
-    if (value != nullptr && value[0] == '/') return std::string(value) + below;
+  for (const auto& [folder, below] : {Place{settings::Text("CUPOLA_PROFILES"), ""},
+                                      Place{getenv("XDG_DATA_HOME"), "/cupola/profiles"},
+                                      Place{getenv("HOME"), "/.local/share/cupola/profiles"}}) {
+    if (folder != nullptr && folder[0] == '/') return std::string(folder) + below;
   }
   return "";
 }
 
 std::string PlanPath(std::string_view gpu_file_name) {
-  if (const char* named = getenv("CUPOLA_PLAN")) return named;
+  if (const char* named = settings::Text("CUPOLA_PLAN")) return named;
   const std::string folder = ProfilesFolder();
   return folder.empty() ? "" : folder + "/" + std::string(gpu_file_name) + ".plan";
 }

@@ -1,5 +1,7 @@
 // How the values of settings are read from text. Pure functions without allocation, also for constant expressions, so
-// that a default that cannot be read is found by the compiler. Any thread.
+// that a default that cannot be read is found by the compiler. They call nothing that may throw (such as
+// string_view::substr), which would put the C++ library's exceptions into the preloaded library, and nothing of the C
+// library that the door may not need (string_view::find calls memchr). Any thread.
 #pragma once
 
 #include <cstddef>
@@ -40,9 +42,10 @@ constexpr std::optional<bool> ParseFlag(std::string_view text) {
 template <typename Use>
 constexpr void ForEachWord(std::string_view words, Use use) {
   while (!words.empty()) {
-    const size_t end = words.find(", ");
-    use(words.substr(0, end));
-    words = end == std::string_view::npos ? std::string_view() : words.substr(end + 2);
+    size_t end = 0;
+    while (end < words.size() && words[end] != ',') ++end;
+    use(std::string_view(words.data(), end));
+    words.remove_prefix(end == words.size() ? end : end + 2);
   }
 }
 

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/settings/variables.h"
 #include "intercept/batches/batch_graphs.h"
 #include "intercept/batches/batch_kernels.h"
 #include "intercept/facts/context_scope.h"
@@ -437,12 +438,9 @@ void BeforeCall(BatchRule ends) noexcept {
 
 void StartBatches() noexcept {
   if (!TasksOn() || PreemptionOn()) return;
-  const char* const mode = getenv("CUPOLA_BATCHES");
-  if (mode != nullptr && strcmp(mode, "off") == 0) return;
-  is_always = mode != nullptr && strcmp(mode, "always") == 0;
-  if (mode != nullptr && *mode != '\0' && strcmp(mode, "auto") != 0 && !is_always) {
-    Say(Level::kWarn, {"CUPOLA_BATCHES=", mode, " is not known: use auto, always or off"});
-  }
+  const std::string_view mode = settings::Word("CUPOLA_BATCHES");
+  if (mode == "off") return;
+  is_always = mode == "always";
   resident.batches.end_row = []() noexcept { EndRow(); };
   static std::atomic_flag says_counts;
   if (!says_counts.test_and_set()) atexit(&AtExit);

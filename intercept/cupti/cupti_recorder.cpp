@@ -16,6 +16,7 @@
 #include <dlfcn.h>
 #include <time.h>
 
+#include "base/settings/variables.h"
 #include "intercept/record/launch_features.h"
 
 namespace {
@@ -55,11 +56,11 @@ bool Find(void* library, const char* name, Function* function) {
 /// Tries the places where CUPTI may be until dlopen with `mode` opens one. With RTLD_NOLOAD: whether
 /// the process has loaded it already. Null: none was opened.
 void* OpenCupti(int mode) {
-  const char* named = getenv("CUPOLA_CUPTI");
+  const char* named = cupola::settings::TextIfAny("CUPOLA_CUPTI");
   for (const char* place : {named, "libcupti.so.13", "libcupti.so.12", "libcupti.so",
                             "/usr/local/cuda/lib64/libcupti.so",
                             "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so"}) {
-    if (place == nullptr || *place == '\0') continue;
+    if (place == nullptr) continue;
     if (void* library = dlopen(place, mode)) return library;
   }
   return nullptr;
@@ -219,8 +220,8 @@ void Start() {
 /// opened in any case, for the X line.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   static bool started = false;
-  const char* folder = getenv("CUPOLA_CUPTI_RECORDS");
-  if (started || folder == nullptr || *folder == '\0') return 1;
+  const char* folder = cupola::settings::TextIfAny("CUPOLA_CUPTI_RECORDS");
+  if (started || folder == nullptr) return 1;
   started = true;
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -17,6 +17,7 @@
 #include "intercept/process/own_stack.h"
 #include "intercept/process/participation.h"
 #include "intercept/process/thread_state.h"
+#include "intercept/process/wrong_settings.h"
 #include "intercept/record/device_timing.h"
 #include "intercept/record/recorder.h"
 #include "intercept/tasks/tasks.h"
@@ -59,6 +60,7 @@ RecordingState StartAll() {
     pthread_atfork(nullptr, nullptr, &ForgetAfterFork);
     atexit(&AtExit);
   }
+  SayWrongSettings();
   const RecordingState state = OpenRecords();
   preempt::StartPreemption();
   // Launches that are recorded stay launches, so that they can be measured.

@@ -12,6 +12,7 @@
 #include <new>
 #include <optional>
 
+#include "base/settings/variables.h"
 #include "device/compiler/store/sha256.h"
 #include "intercept/images/resting_libraries.h"
 #include "intercept/images/variant.h"
@@ -212,7 +213,7 @@ bool LoadBeside(Image* image, store::ImageKind kind) {
   const std::span<const std::byte> cubin = image->bundle.cubin(kind);
   const char* const ptx = image->bundle.ptx(kind);
   CUresult result = CUDA_ERROR_NO_BINARY_FOR_GPU;
-  const bool only_ptx = getenv("CUPOLA_SIDE_PTX") != nullptr || IsDriverSimulated();
+  const bool only_ptx = settings::Flag("CUPOLA_SIDE_PTX") || IsDriverSimulated();
   if (!cubin.empty() && !only_ptx) {
     result = load(&beside.library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   }
@@ -310,13 +311,10 @@ void OpenVariantStore() noexcept {
   const MutexLock lock(mutex);
   if (images != nullptr) return;
   images = new Images;
-  if (const char* file = getenv("CUPOLA_BUNDLE"); file != nullptr && *file != '\0') {
+  if (const char* file = settings::TextIfAny("CUPOLA_BUNDLE")) {
     images->file_bytes = MapFile(file);
     if (images->file_bytes.empty()) Say(Level::kWarn, {"CUPOLA_BUNDLE: cannot read ", file});
     return;
-  }
-  if (const char* named = getenv("CUPOLA_STORE"); named != nullptr && *named != '\0' && *named != '/') {
-    Say(Level::kWarn, {"CUPOLA_STORE=", named, " is not an absolute path and is not used"});
   }
   auto store = store::VariantStore::Open(store::VariantStore::DefaultFolder());
   if (store) {

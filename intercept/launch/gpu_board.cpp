@@ -16,6 +16,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/settings/variables.h"
 #include "intercept/launch/launch_context.h"
 #include "intercept/launch/launch_counters.h"
 #include "intercept/launch/launched_names.h"
@@ -134,8 +135,8 @@ bool GpuBoard::OpenFile(const char* path, const char* slot) noexcept {
 
 GpuBoard::Joined GpuBoard::Join() noexcept {
   // A board in a file, without a daemon: for tests and experiments.
-  if (const char* path = getenv("CUPOLA_BOARD"); path != nullptr && *path != '\0') {
-    if (OpenFile(path, SlotOf(getenv("CUPOLA_BOARD_SLOT"), device_))) return Joined::kYes;
+  if (const char* path = settings::TextIfAny("CUPOLA_BOARD")) {
+    if (OpenFile(path, SlotOf(settings::Text("CUPOLA_BOARD_SLOT"), device_))) return Joined::kYes;
     Say(Level::kWarn, {"CUPOLA_BOARD: ", path, " is no board"});
     return Joined::kNever;
   }
@@ -146,7 +147,7 @@ GpuBoard::Joined GpuBoard::Join() noexcept {
   PrintUuid(uuid, text);
   char executable[256] = {};
   (void)sched::ExecutablePath("/proc/self", executable, sizeof(executable));
-  const char* label = getenv("CUPOLA_LABEL");
+  const char* label = settings::Text("CUPOLA_LABEL");
   if (label != nullptr && strlen(label) >= sched::kMostJoinText) {
     Say(Level::kWarn, {"CUPOLA_LABEL is longer than 1023 bytes; rules see no more of it"});
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/settings/variables.h"
 #include "intercept/facts/live_streams.h"
 #include "intercept/facts/stream_levels.h"
 #include "intercept/images/images.h"
@@ -35,8 +36,7 @@ constexpr uint64_t kExitBoundNs = 5'000'000'000;
 constexpr uint64_t kShortGapOfSharedNs = 20'000;  // short_gap_ns under MPS: no change of context
 
 bool HasArbiter() {
-  const char* board = getenv("CUPOLA_BOARD");
-  if (board != nullptr && *board != '\0') return true;
+  if (settings::TextIfAny("CUPOLA_BOARD") != nullptr) return true;
   const sched::ArbiterPlaces places = sched::FindArbiterPlaces();
   return std::any_of(places.paths, places.paths + places.count,
                      [](const char* path) { return access(path, F_OK) == 0; });

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/settings/variables.h"
 #include "intercept/process/notice.h"
 
 namespace cupola::intercept {
@@ -136,7 +137,7 @@ void LeaveOutDriver(const char* path) { left_out.store(path, std::memory_order_r
 
 bool ForEachDriver(const char* asked_path, bool (*use)(const char* path, void* data), void* data) {
   const Search search{use, data};
-  if (const char* chosen = getenv("CUPOLA_DRIVER"); chosen != nullptr && *chosen != '\0') {
+  if (const char* chosen = settings::TextIfAny("CUPOLA_DRIVER")) {
     if (chosen[0] == '/' && search.TryFile(chosen)) return true;
     static std::atomic_flag said;
     SayOnce(said, Level::kError, {"CUPOLA_DRIVER=", chosen, " is not a driver that can be loaded; "

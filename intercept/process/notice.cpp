@@ -1,17 +1,15 @@
 #include "intercept/process/notice.h"
 
-#include <cstdlib>
 #include <cstring>
 
+#include "base/settings/variables.h"
 #include "base/standard_error.h"
 
 namespace cupola::intercept {
 namespace {
 
 Level AskedLevel() {
-  const char* text = getenv("CUPOLA_LOG");
-  if (text == nullptr) return Level::kWarn;
-  const std::string_view name = text;
+  const std::string_view name = settings::Word("CUPOLA_LOG");
   if (name == "off" || name == "critical") return Level::kOff;
   if (name == "err" || name == "error") return Level::kError;
   if (name == "info") return Level::kInfo;

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/settings/variables.h"
 #include "intercept/facts/green_contexts.h"
 #include "intercept/facts/streams.h"
 #include "intercept/process/driver_calls.h"
@@ -168,15 +169,10 @@ const char* ProfilerInTheWay() {
 }  // namespace
 
 void StartTiming() noexcept {
-  const char* asked = getenv("CUPOLA_TIMING");
-  if (asked == nullptr || *asked == '\0' || strcmp(asked, "none") == 0) return;
-  const bool events = strcmp(asked, "events") == 0;
-  if (!events && strcmp(asked, "host") != 0) {
-    Say(Level::kWarn, {"CUPOLA_TIMING=", asked, " is not known: use events, host or none"});
-    return;
-  }
+  const std::string_view asked = settings::Word("CUPOLA_TIMING");
+  if (asked == "none") return;
   timing_mode.store(TimingMode::kCalls);
-  if (!events) return;
+  if (asked != "events") return;
   if (const char* why = ProfilerInTheWay()) {
     Say(Level::kWarn, {"no device times: ", why, " in the environment, a tool is at work"});
     return;

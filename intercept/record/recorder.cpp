@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "base/settings/variables.h"
 #include "intercept/process/calls.h"
 #include "intercept/process/fast_clock.h"
 #include "intercept/process/notice.h"
@@ -32,8 +33,7 @@ void FreeLaneOfThread(void* lane) {
 
 // Opens the file of features. Arguments are described only if launches are timed one by one.
 void StartFeatures(const char* folder) {
-  const char* asked = getenv("CUPOLA_FEATURES");
-  if (asked == nullptr || *asked == '\0') return;
+  if (!settings::Flag("CUPOLA_FEATURES")) return;
   if (timing_mode.load() != TimingMode::kEvents) {
     Say(Level::kWarn, {"no profile: CUPOLA_FEATURES needs device times"});
     return;
@@ -57,8 +57,8 @@ void StartFeatures(const char* folder) {
 
 RecordingState OpenRecords() noexcept {
   if (!has_lane_key) has_lane_key = pthread_key_create(&lane_key, &FreeLaneOfThread) == 0;
-  const char* folder = getenv("CUPOLA_RECORDS");
-  if (folder == nullptr || *folder == '\0') return RecordingState::kOff;
+  const char* folder = settings::TextIfAny("CUPOLA_RECORDS");
+  if (folder == nullptr) return RecordingState::kOff;
   StartFastClock();
   const char* why = nullptr;
   if (!ring_writer.Open(folder, &why)) {

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/settings/variables.h"
+
 namespace cupola::intercept::tasks {
 
 /// Decides by how long each of a stream's tasks takes, which run one after the other. Makes no CUDA
@@ -24,7 +26,7 @@ class alignas(64) TaskWorth {
   /// A plain launch of an empty kernel that is waited for at once takes this long; as a task, 4 us.
   static constexpr uint64_t kWaitedForNs = 9'000;
   /// When tasks do not pay, none are made for this long.
-  static constexpr uint64_t kFirstQuietNs = 100'000'000;
+  static constexpr uint64_t kFirstQuietNs = settings::Fallback("CUPOLA_TASK_QUIET_MS") * 1'000'000;
   /// Each time that they do not pay again, the pause is this many times longer.
   static constexpr uint64_t kLonger = 4;
   /// The longest pause, in units of the first one.

@@ -1,9 +1,11 @@
 #include "intercept/tasks/tasks.h"
 
 #include <cstdlib>
-#include <cstring>
 #include <memory>
+#include <optional>
+#include <string_view>
 
+#include "base/settings/variables.h"
 #include "intercept/facts/live_streams.h"
 #include "intercept/images/images.h"
 #include "intercept/launch/hardware_queues.h"
@@ -25,17 +27,6 @@ TaskWorth worth;
 
 namespace {
 
-uint32_t Number(const char* name, uint32_t fallback) {
-  const char* text = getenv(name);
-  if (text == nullptr || *text < '0' || *text > '9') return fallback;
-  return static_cast<uint32_t>(strtoul(text, nullptr, 10));
-}
-
-uint64_t Nanoseconds(const char* milliseconds, uint64_t fallback) {
-  constexpr uint64_t kNsPerMs = 1'000'000;
-  return Number(milliseconds, static_cast<uint32_t>(fallback / kNsPerMs)) * kNsPerMs;
-}
-
 // Under MPS without an arbiter other processes may share the GPU, and nobody asks them to yield.
 // The blocks of a MasterKernel are large: while a neighbour's blocks follow each other they wait
 // long for half an SM [measured: docs/results/narrow-tasks.md, "Beside a batch process"].
@@ -47,29 +38,26 @@ bool MayWaitForNeighbours() {
 
 // False: launches do not become tasks.
 bool ReadSettings() {
-  task_settings.most_warps = Number("CUPOLA_TASK_WARPS", task_settings.most_warps);
-  task_settings.after_launches = Number("CUPOLA_TASKS_AFTER", task_settings.after_launches);
-  if (getenv("CUPOLA_TASKS_AFTER") != nullptr) task_settings.ripe_launches = 0;
-  task_settings.most_copied = Number("CUPOLA_TASK_COPY_BYTES", task_settings.most_copied);
-  task_settings.notice_ns = Nanoseconds("CUPOLA_TASK_NOTICE_MS", task_settings.notice_ns);
-  task_settings.patience_ns = Nanoseconds("CUPOLA_TASK_PATIENCE_MS", task_settings.patience_ns);
-  task_settings.wait_limit_ns = Nanoseconds("CUPOLA_WAIT_LIMIT_MS", task_settings.wait_limit_ns);
-  const uint32_t most_us = Number("CUPOLA_TASK_US", UINT32_MAX);
-  if (most_us != UINT32_MAX) worth.SetLimit(uint64_t{most_us} * 1000);
-  worth.SetFirstQuiet(Nanoseconds("CUPOLA_TASK_QUIET_MS", TaskWorth::kFirstQuietNs));
-  if (Number("CUPOLA_TASK_TRIALS", 1) == 0) worth.SkipTrials();
-  task_settings.allow_inexact = Number("CUPOLA_INEXACT", 0) != 0;
-  const char* mode = getenv("CUPOLA_TASKS");
-  if (mode == nullptr || *mode == '\0' || strcmp(mode, "auto") == 0) return !MayWaitForNeighbours();
-  if (strcmp(mode, "off") == 0) return false;
-  if (strcmp(mode, "always") == 0) {
-    task_settings.after_launches = task_settings.ripe_launches = 0;
-    task_settings.patience_ns = Nanoseconds("CUPOLA_TASK_PATIENCE_MS", 100'000'000);
-    if (most_us == UINT32_MAX) worth.SetLimit(0);
-  } else {
-    Say(Level::kWarn, {"CUPOLA_TASKS=", mode, " is not known: use auto, always or off"});
-  }
-  return true;
+  using settings::Flag, settings::Number, settings::NumberIfSet;
+  constexpr uint64_t kNsPerMs = 1'000'000;
+  TaskSettings& to = task_settings;
+  const std::string_view mode = settings::Word("CUPOLA_TASKS");
+  const bool is_always = mode == "always";
+  to.most_warps = static_cast<uint32_t>(Number("CUPOLA_TASK_WARPS"));
+  to.after_launches = static_cast<uint32_t>(Number("CUPOLA_TASKS_AFTER"));
+  if (NumberIfSet("CUPOLA_TASKS_AFTER")) to.ripe_launches = 0;
+  if (is_always) to.after_launches = to.ripe_launches = 0;
+  to.most_copied = static_cast<uint32_t>(Number("CUPOLA_TASK_COPY_BYTES"));
+  to.notice_ns = Number("CUPOLA_TASK_NOTICE_MS") * kNsPerMs;
+  to.patience_ns = is_always ? NumberIfSet("CUPOLA_TASK_PATIENCE_MS").value_or(100) * kNsPerMs
+                             : Number("CUPOLA_TASK_PATIENCE_MS") * kNsPerMs;
+  to.wait_limit_ns = Number("CUPOLA_WAIT_LIMIT_MS") * kNsPerMs;
+  const std::optional<uint64_t> most_us = NumberIfSet("CUPOLA_TASK_US");
+  if (most_us || is_always) worth.SetLimit(most_us.value_or(0) * 1000);
+  worth.SetFirstQuiet(Number("CUPOLA_TASK_QUIET_MS") * kNsPerMs);
+  if (!Flag("CUPOLA_TASK_TRIALS")) worth.SkipTrials();
+  to.allow_inexact = Flag("CUPOLA_INEXACT");
+  return mode != "off" && (is_always || !MayWaitForNeighbours());
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/settings/variables.h"
 #include "intercept/process/count.h"
 #include "intercept/process/participation.h"
 
@@ -17,24 +18,24 @@ namespace cupola::intercept::tasks {
 
 struct TaskSettings {
   /// CUPOLA_TASK_WARPS: a launch may have at most this many warps in all its blocks together.
-  uint32_t most_warps = 31;
+  uint32_t most_warps = settings::Fallback("CUPOLA_TASK_WARPS");
   /// CUPOLA_TASKS_AFTER: this many narrow launches in a row precede the first task.
-  uint32_t after_launches = 32;
+  uint32_t after_launches = settings::Fallback("CUPOLA_TASKS_AFTER");
   /// This many more launches, each of them after `after_launches` others in its row, precede the
   /// load of the MasterKernel, which takes as long as 1,000 launches. 0 where CUPOLA_TASKS_AFTER is
   /// set, which then is the only condition.
   uint32_t ripe_launches = 480;
   /// CUPOLA_TASK_COPY_BYTES: the driver makes copies that are larger; with 0 it makes all.
-  uint32_t most_copied = 65'536;
+  uint32_t most_copied = settings::Fallback("CUPOLA_TASK_COPY_BYTES");
   /// CUPOLA_TASK_NOTICE_MS: a notice names a task that the program has waited for this long
   /// (task_watch.h); with 0 there are no notices.
-  uint64_t notice_ns = 10'000'000'000;
+  uint64_t notice_ns = settings::Fallback("CUPOLA_TASK_NOTICE_MS") * 1'000'000;
   /// CUPOLA_TASK_PATIENCE_MS: before the MasterKernel is loaded, the loading thread waits at most
   /// this long for the context's earlier work (context_rest.h); 100 ms with CUPOLA_TASKS=always.
-  uint64_t patience_ns = 5'000'000;
+  uint64_t patience_ns = settings::Fallback("CUPOLA_TASK_PATIENCE_MS") * 1'000'000;
   /// CUPOLA_WAIT_LIMIT_MS: a wait of Cupola's for tasks gives up when none of them has made
   /// progress for this long; with 0 it never gives up.
-  uint64_t wait_limit_ns = 20'000'000;
+  uint64_t wait_limit_ns = settings::Fallback("CUPOLA_WAIT_LIMIT_MS") * 1'000'000;
   /// A launch is in the same row as the one before if it comes at most this long after it.
   uint64_t row_ns = 100'000;
   /// CUPOLA_INEXACT=1: kernels whose results as tasks may differ in some bits become tasks too.

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/settings/variables.h"
+
 namespace cupola::sched {
 namespace {
 
@@ -35,7 +37,7 @@ ArbiterPlaces NamedPlace(const char* path) {
 }
 
 ArbiterPlaces FindArbiterPlaces() {
-  if (const char* named = std::getenv("CUPOLA_SOCKET"); named != nullptr && *named != '\0') {
+  if (const char* named = settings::TextIfAny("CUPOLA_SOCKET")) {
     ArbiterPlaces places = NamedPlace(named);
     if (places.count == 0) places.problem = "CUPOLA_SOCKET must be an absolute path shorter than 108 bytes";
     return places;

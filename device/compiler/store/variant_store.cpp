@@ -12,6 +12,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/settings/variables.h"
 #include "device/compiler/store/image_identity.h"
 
 namespace cupola::store {
@@ -71,8 +72,7 @@ Result<int> Folder(const std::string& folder) {
 }
 
 // The value of an environment variable if it is an absolute path, else "".
-std::string FolderFrom(const char* variable) {
-  const char* value = secure_getenv(variable);
+std::string FolderIn(const char* value) {
   return value != nullptr && value[0] == '/' ? value : "";
 }
 
@@ -109,11 +109,11 @@ MappedBundle::~MappedBundle() {
 }
 
 std::string VariantStore::DefaultFolder() {
-  if (std::string folder = FolderFrom("CUPOLA_STORE"); !folder.empty()) return folder;
-  if (std::string cache = FolderFrom("XDG_CACHE_HOME"); !cache.empty()) {
+  if (std::string folder = FolderIn(settings::TrustedText("CUPOLA_STORE")); !folder.empty()) return folder;
+  if (std::string cache = FolderIn(secure_getenv("XDG_CACHE_HOME")); !cache.empty()) {
     return cache + "/cupola/variants";
   }
-  if (std::string home = FolderFrom("HOME"); !home.empty()) return home + "/.cache/cupola/variants";
+  if (std::string home = FolderIn(secure_getenv("HOME")); !home.empty()) return home + "/.cache/cupola/variants";
   return {};
 }
 

@@ -1,12 +1,15 @@
 // cuInit, cuDriverGetVersion and the checks that every call begins with.
 #include <pthread.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
 
+#include "base/settings/problems.h"
+#include "base/settings/variables.h"
 #include "base/standard_error.h"
 #include "device/sim/driver/api.h"
 #include "device/sim/token/token.h"
@@ -23,46 +26,32 @@ std::atomic<bool> is_forked_child{false};
 std::atomic<bool> has_exited{false};  // set by an exit handler, as a GPU's driver registers one
 std::mutex init_mutex;
 
-/// The positive number in an environment variable; `otherwise` where there is none.
-uint64_t NumberFrom(const char* variable, uint64_t otherwise, uint64_t most) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr || *text == '\0') return otherwise;
-  char* end = nullptr;
-  const unsigned long long number = std::strtoull(text, &end, 10);
-  if (*end == '\0' && number >= 1 && number <= most) return number;
-  Say(std::string(variable) + "=" + text + " is not a number from 1 to " + std::to_string(most) +
-      "; using " + std::to_string(otherwise));
-  return otherwise;
-}
-
 /// The token through which this process shares the device with the user's other processes; null where
 /// the environment says that it is not to be shared. Leaked on purpose, like the driver.
 Token* MakeToken() {
-  const char* path = std::getenv("CUPOLA_SIM_TOKEN");
+  const char* path = settings::TextIfAny("CUPOLA_SIM_TOKEN");
   if (SharesContext() || (path != nullptr && std::strcmp(path, "off") == 0)) return nullptr;
   TokenOptions options;
-  if (path != nullptr && *path != '\0') options.path = path;
-  options.slice_ns =
-      NumberFrom("CUPOLA_SIM_SLICE_US", options.slice_ns / 1000, 60'000'000) * 1000;
+  if (path != nullptr) options.path = path;
+  options.slice_ns = settings::Number("CUPOLA_SIM_SLICE_US") * 1000;
   return new Token(std::move(options));
 }
 
 }  // namespace
 
-bool SharesContext() {
-  const char* text = std::getenv("CUPOLA_SIM_MPS");
-  return text != nullptr && std::strcmp(text, "1") == 0;
-}
+bool SharesContext() { return settings::Flag("CUPOLA_SIM_MPS"); }
 
 CUresult Initialize(uint32_t flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (is_forked_child.load()) return CUDA_ERROR_NOT_INITIALIZED;
   std::lock_guard lock(init_mutex);
   if (the_driver.load() != nullptr) return CUDA_SUCCESS;
+  settings::ForEachProblem(environ, settings::kSimulated, [](settings::Problem problem, const char* line) {
+    if (problem == settings::Problem::kBadValue) Say(line);
+  });
   DeviceConfig config;
-  config.sm_count = NumberFrom("CUPOLA_SIM_SMS", config.sm_count, 1024);
-  config.memory_bytes =
-      NumberFrom("CUPOLA_SIM_MEMORY_MB", config.memory_bytes >> 20, 1 << 20) << 20;
+  config.sm_count = static_cast<uint32_t>(settings::Number("CUPOLA_SIM_SMS"));
+  config.memory_bytes = settings::Number("CUPOLA_SIM_MEMORY_MB") << 20;
   if (Token* token = MakeToken()) config.gate = &token->gate();
   sigset_t all, before;  // all signals are blocked, as the SMs' threads must not take the program's signals
   sigfillset(&all);
@@ -105,7 +94,7 @@ CUresult Enter(Driver** driver, Context** context, CUstream handle, DefaultStrea
 }
 
 int DeviceCount() {
-  static const auto count = static_cast<int>(NumberFrom("CUPOLA_SIM_DEVICES", 1, 2));
+  static const auto count = static_cast<int>(settings::Number("CUPOLA_SIM_DEVICES"));
   return count;
 }
 

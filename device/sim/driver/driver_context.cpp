@@ -1,8 +1,8 @@
-#include <cstring>
 #include <cstdlib>
 #include <vector>
 
 #include "base/per_thread.h"
+#include "base/settings/variables.h"
 #include "device/sim/driver/driver.h"
 #include "device/sim/driver/say.h"
 
@@ -37,10 +37,7 @@ void Driver::SetCurrent(Context* context) {
 // Two threads that push and pop a green context corrupt the heap in NVIDIA's driver 580 when contexts end meanwhile: the
 // program ends with "double free", now and then. With CUPOLA_SIM_GREEN_THREADS=1 it always does.
 bool Driver::Push(Context* context) {
-  static const bool is_for_one_thread = [] {
-    const char* text = std::getenv("CUPOLA_SIM_GREEN_THREADS");
-    return text != nullptr && std::strcmp(text, "1") == 0;
-  }();
+  static const bool is_for_one_thread = settings::Flag("CUPOLA_SIM_GREEN_THREADS");
   if (is_for_one_thread && context->is_green) {
     std::thread::id first{};
     const std::thread::id own = std::this_thread::get_id();
