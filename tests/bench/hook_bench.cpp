@@ -26,6 +26,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include "base/settings/variables.h"
 #include "profiles/launch_ring_reader.h"
 #include "tests/bench/ticks.h"
 
@@ -120,8 +121,8 @@ int main(int argc, char** argv) {
   const auto without = Find<Launch>(plain, "cuLaunchKernel");
   if (with == without) return 3;  // not preloaded: there is nothing to measure
 
-  const char* folder = getenv("CUPOLA_RECORDS");
-  const char* timing = getenv("CUPOLA_TIMING");
+  const char* folder = cupola::settings::Text("CUPOLA_RECORDS");
+  const char* timing = getenv(cupola::settings::Name("CUPOLA_TIMING"));
   const Reader reader(folder == nullptr
                           ? ""
                           : std::string(folder) + "/" + std::to_string(getpid()) + ".launches");

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/settings/variables.h"
 #include "sched/board/board_client.h"
 
 using namespace cupola::sched;
@@ -103,7 +104,7 @@ int main(int argc, char** argv) {
   request.gpu_uuid = argc > 1 ? argv[1] : "SIM-0";
   request.executable = argc > 2 ? argv[2] : argv[0];
   request.capabilities = argc > 3 ? static_cast<uint32_t>(std::atoi(argv[3])) : kCanPreempt;
-  request.label = std::getenv("CUPOLA_LABEL");
+  request.label = cupola::settings::Text("CUPOLA_LABEL");
   request.sm_count = 132;
   request.timeout_ms = 30'000;
   static BoardClient client;  // the main thread may end before the process

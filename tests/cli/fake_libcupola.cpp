@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include "base/settings/variables.h"
 #include "tests/unit/profiles/ring_writer.h"
 
 namespace {
@@ -44,7 +45,7 @@ void WriteLaunches(cupola::RingWriter& ring, uint64_t count, bool with_hole) {
 }
 
 __attribute__((constructor)) void WriteRecords() {
-  const char* folder = std::getenv("CUPOLA_RECORDS");
+  const char* folder = cupola::settings::Text("CUPOLA_RECORDS");
   const char* launches = std::getenv("FAKE_LAUNCHES");
   if (folder == nullptr) return;
   const std::string path = std::string(folder) + "/" + std::to_string(getpid()) + "-" +

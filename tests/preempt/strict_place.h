@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 
+#include "base/settings/variables.h"
 #include "sched/board/yield_protocol.h"
 
 namespace strict {
@@ -14,7 +15,7 @@ namespace strict {
 /// This process's board slot; null: there is no board.
 inline const cupola::sched::BoardSlot* Place() {
   static const cupola::sched::BoardSlot* const place = [] {
-    const char* const path = std::getenv("CUPOLA_BOARD");
+    const char* const path = cupola::settings::Text("CUPOLA_BOARD");
     const int fd = path != nullptr ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     void* const memory =
         mmap(nullptr, cupola::sched::kBoardBytes, PROT_READ, MAP_SHARED, fd, 0);

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/settings/variables.h"
 #include "device/runtime/preempt_control.h"
 
 namespace strict {
@@ -105,7 +106,7 @@ inline bool IsUnderMps() {
 // share a context, as on the simulated device with CUPOLA_SIM_MPS, or if a physical launch that is to
 // stop may get another one beside it (STRICT_BESIDE); else one.
 inline uint32_t MostHelpers() {
-  const bool has_many = std::getenv("CUPOLA_SIM_MPS") != nullptr || std::getenv("STRICT_BESIDE") != nullptr;
+  const bool has_many = std::getenv(cupola::settings::Name("CUPOLA_SIM_MPS")) != nullptr || std::getenv("STRICT_BESIDE") != nullptr;
   return has_many ? cupola::runtime::kPhysicalLaunches : 1;
 }
 

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "base/settings/variables.h"
 #include "tests/preload/probe_kernels.h"
 
 namespace cupola::probe {
@@ -89,7 +90,7 @@ void Captures() {
   Launch(k, other);
   CHECK(begin(k.stream, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_SUCCESS);
   const uint64_t queries = count("cuEventQuery");
-  while (getenv("CUPOLA_TIMING") != nullptr && count("cuEventQuery") < queries + 2) sched_yield();
+  while (getenv(cupola::settings::Name("CUPOLA_TIMING")) != nullptr && count("cuEventQuery") < queries + 2) sched_yield();
   hang(0);
   CHECK(begin(k.stream, CU_STREAM_CAPTURE_MODE_GLOBAL) != CUDA_SUCCESS);  // the capture must not count twice
   Launch(k, k.stream);

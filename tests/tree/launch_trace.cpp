@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/settings/variables.h"
+
 namespace {
 
 constexpr uint32_t kMost = 4096;
@@ -27,7 +29,7 @@ std::atomic<uint32_t> threads{0};
 thread_local Trace* trace __attribute__((tls_model("initial-exec"))) = nullptr;
 
 __attribute__((no_instrument_function)) void Write() {
-  const char* const path = getenv("CUPOLA_LAUNCH_TRACE");
+  const char* const path = getenv(cupola::settings::Name("CUPOLA_LAUNCH_TRACE"));
   Dl_info here{};
   if (path == nullptr || dladdr(reinterpret_cast<void*>(&Write), &here) == 0) return;
   FILE* const file = fopen(path, "wx");  // the first one only
@@ -54,7 +56,7 @@ __attribute__((no_instrument_function, visibility("hidden"))) void __cyg_profile
   }
   Trace& mine = *trace;
   if (is_launch && mine.depth++ == 0) {
-    static const char* const wanted = getenv("CUPOLA_TRACED_LAUNCH");
+    static const char* const wanted = getenv(cupola::settings::Name("CUPOLA_TRACED_LAUNCH"));
     mine.is_on = ++mine.launches == static_cast<uint32_t>(wanted != nullptr ? atoi(wanted) : 80);
   }
   if (!mine.is_on) return;

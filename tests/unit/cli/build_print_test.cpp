@@ -1,4 +1,5 @@
 // The table of `cupola build`, whole: what people see.
+#include "base/settings/variables.h"
 #include "cli/build_print.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +61,7 @@ const BuildFacts kFacts{"/store", "ptxas cuda_13.0", 90, 1.25, {"libplugin.so"}}
 TEST(BuildPrint, TheTable) {
   const std::string path = CUPOLA_SOURCE_DIR "/tests/golden/cli/build_table.txt";
   const std::string text = BuildText(Sample(), kFacts, {});
-  if (std::getenv("CUPOLA_REBASE") != nullptr) std::ofstream(path) << text;
+  if (settings::Flag("CUPOLA_REBASE")) std::ofstream(path) << text;
   std::ifstream file(path);
   const std::string golden{std::istreambuf_iterator<char>(file), {}};
   EXPECT_EQ(text, golden);

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/settings/variables.h"
 #include "device/compiler/passes/preemptible.h"
 #include "device/compiler/ptx/parse.h"
 #include "device/compiler/ptx/validate.h"
@@ -90,8 +91,7 @@ class GoldenSideModule : public testing::TestWithParam<fs::path> {};
 TEST_P(GoldenSideModule, IsAsExpected) {
   const std::string text = ReadAll(GetParam());
   const size_t cut = text.find(kSeparator);
-  const char* rebase = std::getenv("CUPOLA_REBASE");
-  const bool writes = rebase != nullptr && std::string_view(rebase) == "1";
+  const bool writes = settings::Flag("CUPOLA_REBASE");
   ASSERT_TRUE(cut != text.npos || writes) << "no separator line in " << GetParam();
   const std::string input = text.substr(0, cut);
   const auto module = ptx::Parse(input, "");

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/settings/variables.h"
 #include "device/compiler/ptx/dump.h"
 #include "device/compiler/ptx/features.h"
 #include "device/compiler/ptx/parse.h"
@@ -73,8 +74,7 @@ TEST_P(GoldenPtx, StageGivesTheExpectation) {
   const fs::path path = fs::path(CUPOLA_SOURCE_DIR) / "tests/golden/ptx" / GetParam();
   const std::string text = ReadAll(path);
   const size_t cut = text.find(kSeparator);
-  const char* rebase = std::getenv("CUPOLA_REBASE");
-  const bool writes = rebase != nullptr && std::string_view(rebase) == "1";
+  const bool writes = settings::Flag("CUPOLA_REBASE");
   ASSERT_TRUE(cut != std::string::npos || writes) << "no separator line in " << path;
   const std::string input = text.substr(0, cut);
   const std::string output = RunStage(path.parent_path().filename(), input);

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "base/settings/variables.h"
 #include "base/prng.h"
 #include "device/runtime/task_record.h"
 #include "planted_bugs.h"
@@ -24,11 +25,6 @@ std::string Ptx(const std::string& name) {
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
-}
-
-uint64_t Number(const char* variable, uint64_t otherwise) {
-  const char* const text = std::getenv(variable);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
 sim::SearchResult Search(const BedCourse& course, uint64_t seeds, uint64_t first = 1,
@@ -409,8 +405,8 @@ class Courses : public testing::TestWithParam<std::tuple<CourseKind, uint64_t>> 
 // CUPOLA_COURSES=10 runs ten times as many, CUPOLA_SEED=7000 those from 7000 on.
 TEST_P(Courses, GoWell) {
   const auto& [kind, part] = GetParam();
-  const uint64_t count = kind.count / kParts * Number("CUPOLA_COURSES", 1);
-  const uint64_t first = Number("CUPOLA_SEED", 1) + part * count;
+  const uint64_t count = kind.count / kParts * settings::Number("CUPOLA_COURSES");
+  const uint64_t first = settings::NumberIfSet("CUPOLA_SEED").value_or(1) + part * count;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     BedCourse course = kind.make(seed);
     // Of some columns 2^32 tasks are almost over: then sequences, as the device has them, begin anew.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "base/settings/variables.h"
 #include "tests/unit/sim/golden_kernel.h"
 
 namespace cupola::sim {
@@ -20,7 +21,7 @@ TEST_P(GoldenKernelTest, MatchesItsExpectation) {
   std::string output;
   const Status status = RunGoldenKernel(*device, &*kernel, &output);
   ASSERT_TRUE(status) << status.error().ToString();
-  if (std::getenv("CUPOLA_REBASE") != nullptr) {
+  if (settings::Flag("CUPOLA_REBASE")) {
     std::ofstream(GetParam()) << kernel->input << kGoldenMarker << "\n" << output;
     return;
   }

@@ -1,3 +1,4 @@
+#include "base/settings/variables.h"
 #include "tests/unit/sim/oracle/instruction_runner.h"
 
 #include <gtest/gtest.h>
@@ -128,8 +129,7 @@ std::vector<Row> AllTuples(const std::vector<uint64_t>& values, size_t operands)
 }
 
 uint64_t TestSeed() {
-  const char* text = std::getenv("CUPOLA_SEED");
-  return text == nullptr ? 20250917 : std::strtoull(text, nullptr, 0);
+  return settings::NumberIfSet("CUPOLA_SEED").value_or(20250917);
 }
 
 void ReportRow(const std::string& code, const Row& row, uint64_t got, uint64_t want) {

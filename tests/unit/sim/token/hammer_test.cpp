@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/settings/variables.h"
 #include "base/prng.h"
 #include "device/sim/token/gate.h"
 #include "device/sim/token/token_queue.h"
@@ -69,11 +70,8 @@ class HammerTest : public TokenTest {
 };
 
 TEST_F(HammerTest, KillsNeverStallTheOthers) {
-  const char* text = std::getenv("CUPOLA_TEST_SEED");
-  const uint64_t seed = text != nullptr ? std::strtoull(text, nullptr, 10) : 20261121;
-  const char* kills_text = std::getenv("CUPOLA_TEST_KILLS");
-  const uint32_t kills =
-      kills_text != nullptr ? static_cast<uint32_t>(std::strtoul(kills_text, nullptr, 10)) : 400;
+  const uint64_t seed = settings::NumberIfSet("CUPOLA_TEST_SEED").value_or(20261121);
+  const auto kills = static_cast<uint32_t>(settings::Number("CUPOLA_TEST_KILLS"));
   ASSERT_LT(kills + kProcesses + 1, kMostLives);
   std::printf("seed %lu, %u kills\n", static_cast<unsigned long>(seed), kills);
   Prng prng(seed);
