@@ -41,7 +41,7 @@ inline constexpr Setting kTable[] = {
     {.name = "CUPOLA_WAIT_LIMIT_MS", .type = Type::kNumber, .scopes = kLibrary, .fallback = "20", .unit = "ms",
      .meaning = "A wait of Cupola's own ends when what it waits for makes no progress for so long; 0: it never does."},
 
-    // Preemption (docs/preemption.md).
+    // Preemption (docs/preemption.md, docs/gates.md, docs/agent.md).
     {.name = "CUPOLA_PREEMPT", .type = Type::kWord, .scopes = kLibrary, .fallback = "auto",
      .allowed = "auto, always, never, off, turns",
      .meaning = "Which launches can be stopped: long ones, all, none, or each form in turn; off: the program takes no part."},
@@ -66,7 +66,7 @@ inline constexpr Setting kTable[] = {
     {.name = "CUPOLA_AGENT_HOT_US", .type = Type::kNumber, .scopes = kLibrary, .fallback = "6000", .unit = "us",
      .meaning = "How long the agent watches the board without sleeping after a request came or went."},
 
-    // Launches as tasks and in batches (docs/launches-as-tasks.md, docs/launches-in-batches.md).
+    // Launches as tasks and in batches (docs/tasks.md, docs/launches-in-batches.md).
     {.name = "CUPOLA_TASKS", .type = Type::kWord, .scopes = kLibrary, .fallback = "auto", .allowed = "auto, always, off",
      .meaning = "Whether narrow launches become tasks of a MasterKernel: where it pays, wherever they can, or never."},
     {.name = "CUPOLA_TASKS_AFTER", .type = Type::kNumber, .scopes = kLibrary, .fallback = "32", .unit = "launches",
@@ -113,7 +113,7 @@ inline constexpr Setting kTable[] = {
     {.name = "CUPOLA_SIM_GREEN_THREADS", .type = Type::kFlag, .scopes = kSimulated, .fallback = "0",
      .meaning = "A program that makes a green context current on a second thread is aborted."},
 
-    // Of the configuration of `cupola serve` (docs/scheduling.md).
+    // Of the configuration of `cupola serve` (docs/operating.md).
     {.name = "server.socket", .type = Type::kAbsolutePath, .scopes = kArbiter, .fallback = "as CUPOLA_SOCKET",
      .meaning = "The socket by which programs find the arbiter; counts at the start only."},
     {.name = "server.mps", .type = Type::kFlag, .scopes = kArbiter, .fallback = "false",

@@ -289,6 +289,12 @@ class Environment(RunTest):
         self.assertEqual(done.stdout, b"700\n")
         self.assertEqual(os.listdir(self.runtime), [], "nothing is left behind")
 
+    def test_unknown_variables_are_named(self):
+        done = self.cupola("--", "true", env={"CUPOLA_PREMPT": "off", "CUPOLA_TASKS": "off", "CUPOLA": "x"})
+        self.assertEqual((done.returncode, done.stdout), (0, b""))
+        self.assertEqual(done.stderr, b"cupola: CUPOLA_PREMPT in the environment is no setting; did you mean "
+                                      b"CUPOLA_PREEMPT?\n")
+
     def test_nested(self):
         done = self.cupola("--", CUPOLA, "run", "--device", "auto", "--", "env", "-0")
         env = dict(e.split("=", 1) for e in done.stdout.decode().split("\0") if e)

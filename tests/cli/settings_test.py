@@ -105,6 +105,12 @@ class Configuration(SettingsTest):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn(':2:1: unknown key "quantum_ms" in [policy]', done.stderr)
         self.assertIn("did you mean policy.quantum_us?", done.stderr)
+        wrong = self.config("[policy]\nquantum_ms = 700\n")
+        done = self.cupola("serve", "--config", wrong, CUPOLA_LABLE="x", CUPOLA_LOG="loud")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("CUPOLA_LABLE in the environment is no setting; did you mean CUPOLA_LABEL?\n", done.stderr)
+        self.assertIn("CUPOLA_LOG=loud is not off, critical, ", done.stderr)
+        self.assertIn("did you mean policy.quantum_us?", done.stderr)
         done = self.cupola("settings", "--config", "/nowhere.toml")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
 

@@ -105,6 +105,29 @@ TEST(Finding, AProgramWithoutCudaIsLeftAlone) {
   EXPECT_EQ(outcome.err, "");
 }
 
+// The lines of the library about settings: a warning once for each value that is not allowed, whoever reads it.
+TEST(Finding, WrongSettingsAreSaidOnce) {
+  const RunOptions wrong = {.environment = {{"CUPOLA_TASKS", "maybe"},
+                                            {"CUPOLA_WAIT_LIMIT_MS", "20ms"},
+                                            {"CUPOLA_PREMPT", "off"},
+                                            {"CUPOLA_SIM_SMS", "none"}}};
+  const Outcome outcome = RunProbe({"forwarded"}, wrong);
+  ExpectGood(outcome);
+  EXPECT_EQ(outcome.err,
+            "cupola: CUPOLA_TASKS=maybe is not auto, always or off: using auto\n"
+            "cupola: CUPOLA_WAIT_LIMIT_MS=20ms is not a whole number from 0 to 4294967295: using 20\n");
+}
+
+TEST(Finding, UnknownVariablesAreSaidToThoseWhoAskForTheLog) {
+  const std::string said = "cupola: CUPOLA_PREMPT in the environment is no setting; did you mean CUPOLA_PREEMPT?\n";
+  const Outcome outcome = RunProbe({"forwarded"}, {.environment = {{"CUPOLA_PREMPT", "off"}, {"CUPOLA_LOG", "info"}}});
+  ExpectGood(outcome);
+  const size_t at = outcome.err.find(said);
+  EXPECT_NE(at, std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find(said, at + 1), std::string::npos) << outcome.err;
+  EXPECT_EQ(RunProbe({"forwarded"}, {.environment = {{"CUPOLA_PREMPT", "off"}}}).err, "");
+}
+
 TEST(Finding, DlsymStillMeansTheCaller) { ExpectGood(RunProbe({"next-dlsym"})); }
 
 TEST(Finding, DamagedImagesGiveTheDriversError) { ExpectGood(RunProbe({"damaged-images"})); }
