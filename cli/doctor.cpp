@@ -19,6 +19,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/settings/problems.h"
+#include "base/settings/variables.h"
 #include "cli/arbiter_connection.h"
 #include "cli/commands.h"
 #include "cli/installation.h"
@@ -275,6 +277,9 @@ void AddEnvironment(std::vector<Finding>* findings) {
     if (std::strncmp(*entry, "CUPOLA_", 7) == 0) own += (own.empty() ? "" : " ") + std::string(*entry);
   }
   findings->push_back(Good("environment", own.empty() ? "no CUPOLA_ variable is set" : own));
+  settings::ForEachProblem(environ, UINT8_MAX, [findings](settings::Problem, const char* line) {
+    findings->push_back(Note("settings", line, "`cupola settings` lists the variables and what is allowed"));
+  });
   for (const char* name : {"LD_AUDIT", "LD_PRELOAD", "CUDA_INJECTION64_PATH", "CUDA_VISIBLE_DEVICES"}) {
     if (const std::string value = Environment(name); !value.empty()) {
       findings->push_back(Good(name, value));
@@ -286,7 +291,8 @@ void AddEnvironment(std::vector<Finding>* findings) {
 
 std::vector<Finding> ExamineMachine() {
   std::vector<Finding> findings;
-  const Result<Installation> installation = FindInstallation(Environment("CUPOLA_HOME"));
+  const char* const home = settings::Text("CUPOLA_HOME");
+  const Result<Installation> installation = FindInstallation(home != nullptr ? home : "");
   findings.push_back(OfInstallation(installation));
   findings.push_back(OfSystem());
   findings.push_back(OfDeviceFile());

@@ -110,6 +110,11 @@ class Doctor(unittest.TestCase):
         found = self.findings(0, CUPOLA_LOG="in\x1b[31mfo")
         self.assertIn(r"CUPOLA_LOG=in\x1b[31mfo", found["environment"]["text"])
 
+    def test_settings_that_are_wrong_are_noted(self):
+        found = self.findings(0, CUPOLA_PREMPT="off")
+        self.assert_state(found["settings"], "note", "did you mean CUPOLA_PREEMPT?", "cupola settings")
+        self.assertNotIn("settings", self.findings(0))
+
     def test_text(self):
         begun = time.monotonic()
         ended = self.doctor(CUPOLA_DRIVER=DRIVER, FAKE_VERSION="12000")

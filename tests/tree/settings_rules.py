@@ -15,7 +15,7 @@ HOME = "base/settings/"
 CODE = {".h", ".cpp", ".cu", ".cuh", ".c"}
 SCRIPTS = {".py", ".sh", ""}
 ROW = re.compile(r'\.name = "([^"]+)"')
-READ = re.compile(r'getenv\(\s*"CUPOLA_')
+READ = re.compile(r'(getenv|Environment)\(\s*"CUPOLA_')  # Environment: what some sources call their own getenv
 # How code names a variable: as a whole text, or with = behind it.
 IN_CODE = re.compile(r'"(CUPOLA_[A-Z0-9_]*[A-Z0-9])[="]')
 # How scripts do: in quotes, set (NAME=, name=value of a call), or with a dollar sign.
@@ -46,6 +46,7 @@ def self_test():
     rows = {"CUPOLA_LOG"}
     assert violations_of("a.cpp", 'std::getenv("CUPOLA_LOG");', rows)
     assert violations_of("a.cpp", 'settings::Word("CUPOLA_LOG");\n#ifndef CUPOLA_A_H_\n', rows) == []
+    assert violations_of("a.cpp", 'Environment("CUPOLA_LOG");', rows)
     assert violations_of("a.cpp", 'Set("CUPOLA_LAG", 1);', rows)
     assert violations_of("a.cpp", 'Set("CUPOLA_LAG=1");', rows)
     assert violations_of("a.py", 'environ["CUPOLA_LAG"]', rows)
