@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iostream>
+#include <memory>
 #include <system_error>
 
 #include "base/log.h"
@@ -15,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/ctl_command.h"
 #include "cli/doctor_command.h"
+#include "cli/help_formatter.h"
 #include "cli/inspect_command.h"
 #include "cli/profile_command.h"
 #include "cli/ptx_command.h"
@@ -120,6 +122,7 @@ int main(int argc, char** argv) {
   cupola::InitLog();
   CLI::App app("Cupola runs unmodified CUDA programs and sees every kernel launch that they make.",
                "cupola");
+  app.formatter(std::make_shared<cupola::HelpFormatter>());
   app.set_version_flag("--version", "cupola " CUPOLA_VERSION);
   app.require_subcommand(1);
   app.footer(kFooter);

@@ -47,7 +47,8 @@ void AddParse(CLI::App& ptx) {
   parse->footer("\nExamples:\n"
                 "  cupola ptx parse kernel.ptx           version, functions, unknown instructions\n"
                 "  cupola ptx parse --dump kernel.ptx    how every statement was understood\n"
-                "  nvcc -ptx -o - k.cu | cupola ptx parse --json -");
+                "  nvcc -ptx -o - k.cu | cupola ptx parse --json -"
+      "\n\nExit codes: 0 done, 1 the input is damaged or cannot be read, 2 wrong usage.");
   parse->callback([options] {
     const ptx::Module module = MustRead(options->file);
     Print(options->json ? PtxJson(module)
@@ -96,7 +97,8 @@ void AddWrite(CLI::App& ptx) {
       "understood is kept.\n"
       "\nExamples:\n"
       "  cupola ptx write kernel.ptx -o canonical.ptx\n"
-      "  cupola ptx write --check kernel.ptx");
+      "  cupola ptx write --check kernel.ptx"
+      "\n\nExit codes: 0 done, 1 the input is damaged or cannot be read, 2 wrong usage.");
   write->callback([options] {
     const Result<std::string> input = ReadPtxText(options->file);
     if (!input) Fail(input.error());
@@ -145,7 +147,8 @@ void AddImages(CLI::App& ptx) {
       "told.\n"
       "\nExamples:\n"
       "  cupola ptx images libcublas.so.13\n"
-      "  cupola inspect libcublas.so.13 --image 4 --extract 4.ptx   take one out");
+      "  cupola inspect libcublas.so.13 --image 4 --extract 4.ptx   take one out"
+      "\n\nExit codes: 0 done, 1 the input is damaged or cannot be read, 2 wrong usage.");
   images->callback([file] {
     const Result<fatbin::ImageFile> opened = fatbin::OpenImageFile(*file);
     if (!opened) Fail(opened.error());
@@ -165,7 +168,8 @@ void AddImages(CLI::App& ptx) {
 void AddPtxCommand(CLI::App& app) {
   CLI::App* ptx = app.add_subcommand("ptx", "Parse, write, check and run PTX text");
   ptx->require_subcommand(1);
-  ptx->footer("\nPTX comes from 'nvcc -ptx', or out of a program by 'cupola inspect --extract'.");
+  ptx->footer("\nPTX comes from 'nvcc -ptx', or out of a program by 'cupola inspect --extract'."
+              "\n\nExit codes: 0 done, 1 the input is damaged or cannot be read, 2 wrong usage.");
   AddParse(*ptx);
   AddWrite(*ptx);
   AddValidate(*ptx);

@@ -7,6 +7,7 @@
 #   include/cupola/, lib/cupola/cmake/           for programs with tasks of their own: find_package(Cupola)
 #   lib/systemd/user/cupola.service              the arbiter as a service of a user
 #   share/bash-completion/completions/cupola
+#   share/man/man1/                              pages made of the help texts
 set(libraries lib/cupola)
 set(headers include/cupola)
 
@@ -53,6 +54,14 @@ install(FILES ${PROJECT_BINARY_DIR}/install/CupolaConfig.cmake ${PROJECT_BINARY_
 
 install(FILES packaging/cupola.service DESTINATION lib/systemd/user)
 install(FILES packaging/cupola.bash DESTINATION share/bash-completion/completions RENAME cupola)
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+set(man ${PROJECT_BINARY_DIR}/install/man)
+add_custom_command(OUTPUT ${man}/cupola.1
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/packaging/man_pages.py $<TARGET_FILE:cupola> ${man}
+  DEPENDS cupola ${PROJECT_SOURCE_DIR}/packaging/man_pages.py COMMENT "Man pages" VERBATIM)
+add_custom_target(man_pages ALL DEPENDS ${man}/cupola.1)
+install(DIRECTORY ${man}/ DESTINATION share/man/man1 FILES_MATCHING PATTERN *.1)
+
 install(FILES README.md LICENSE DESTINATION share/doc/cupola)
 
 add_custom_target(uninstall

@@ -63,7 +63,7 @@ class Install(unittest.TestCase):
         for name in ("bin/cupola", "lib/cupola/libcupola.so", "lib/cupola/libcupola/libcuda.so.1",
                      "lib/cupola/sim/libcuda.so.1", "lib/cupola/sim/libcudart.so", "include/cupola/task.h",
                      "lib/cupola/cmake/CupolaConfig.cmake", "lib/systemd/user/cupola.service",
-                     "share/bash-completion/completions/cupola", "share/doc/cupola/LICENSE"):
+                     "share/bash-completion/completions/cupola", "share/man/man1/cupola-run.1", "share/doc/cupola/LICENSE"):
             self.assertIn(name, found)
 
     def test_no_file_knows_the_build_folder(self):

@@ -1,0 +1,30 @@
+// The layout of help texts: `--help` of every command fits into 80 columns. main.cpp gives the formatter to the command,
+// from which its subcommands have it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace cupola {
+
+inline constexpr size_t kHelpColumns = 80;
+
+/// Fills a help text to lines of at most `columns` characters. Lines that begin in the first column and follow each other
+/// are a paragraph, whose words are put into as few lines as hold them; "Usage:", "Exit codes:" and the like begin one.
+/// Any other line is broken between words alone, and goes on below its second
+/// column, that is where text begins behind two spaces or more, or else two characters to the right of where it begins. A
+/// word longer than the line stays whole.
+std::string FillHelp(std::string_view text, size_t columns);
+
+/// Prints help as CLI11 does, filled to kHelpColumns.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override {
+    return FillHelp(CLI::Formatter::make_help(app, std::move(name), mode), kHelpColumns);
+  }
+};
+
+}  // namespace cupola
