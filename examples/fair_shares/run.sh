@@ -15,7 +15,10 @@ done
 exec 3>"$work/end"
 
 # Both have joined and are at work before their times are read for the first time.
-until [ -n "$(client gold launches)" ] && [ -n "$(client silver launches)" ]; do sleep 0.1; done
+until [ -n "$(client gold launches)" ] && [ -n "$(client silver launches)" ]; do
+  kill -0 $! || fail "a program ended: $(cat "$work"/*.pictures)"
+  sleep 0.1
+done
 gold=$(client gold ran_ns) silver=$(client silver ran_ns)
 sleep 2
 gold=$(($(client gold ran_ns) - gold)) silver=$(($(client silver ran_ns) - silver))

@@ -14,7 +14,10 @@ both() {
   CUPOLA_LABEL=batch "$1" "$work/batch" $size <"$work/end.$1" >"$work/batch.$1" &
   local batch=$!
   exec 3>"$work/end.$1"
-  until [ -s "$work/batch.$1" ]; do sleep 0.05; done   # its first round is over
+  until [ -s "$work/batch.$1" ]; do   # its first round is over
+    kill -0 $batch || fail "the batch did not begin"
+    sleep 0.05
+  done
   CUPOLA_LABEL=interactive "$1" "$work/interactive" 15 >"$work/interactive.$1" 3>&- &
   local interactive=$!
   [ "$1" = plain ] || watch $interactive

@@ -7,13 +7,28 @@ leave nothing behind. The example itself checks the facts that it names.
 import argparse
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77
+LIMIT_SECONDS = 100
 README_LINES = 12
+
+
+def run(script, environ):
+    """The script's exit code and what it and its programs say. Past the limit all of them are ended."""
+    process = subprocess.Popen([script], env=environ, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    try:
+        said, _ = process.communicate(timeout=LIMIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        said, _ = process.communicate()
+        said += f"(ended after {LIMIT_SECONDS} s)\n"
+    return process.returncode, said
 
 
 def main():
@@ -33,14 +48,13 @@ def main():
     with tempfile.TemporaryDirectory(prefix="examples-") as temporary:
         environ.update(CUPOLA=str(options.build.resolve() / "bin/cupola"), NVCC=options.nvcc, DEVICE="sim",
                        TMPDIR=temporary)
-        done = subprocess.run([folder / "run.sh"], env=environ, cwd="/", stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100)
+        code, said = run(folder / "run.sh", environ)
         left = os.listdir(temporary)
-    print(done.stdout, end="")
-    last = done.stdout.splitlines()[-1] if done.stdout else ""
-    if done.returncode == SKIPPED and last.startswith("skipped: "):
+    print(said, end="")
+    last = said.splitlines()[-1] if said else ""
+    if code == SKIPPED and last.startswith("skipped: "):
         return SKIPPED
-    assert done.returncode == 0, f"exit code {done.returncode}"
+    assert code == 0, f"exit code {code}"
     assert last.startswith("seen: "), "the last line does not say what was seen"
     assert not left, f"left behind: {left}"
     return 0

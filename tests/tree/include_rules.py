@@ -56,6 +56,7 @@ RULES = {
     "device/sim/cudart": ["base"],
     **INTERCEPT,
     "include/cupola": ["device/runtime"],
+    "examples": ["include/cupola"],
     "cli": ["*"],
     "tests": ["*"],
 }
@@ -123,6 +124,8 @@ def self_test():
     assert violations_of("include/cupola/x.h", '#include "device/runtime/y.h"\n') == []
     assert violations_of("include/cupola/x.h", '#include "base/result.h"\n')
     assert violations_of("base/x.h", '#include "cupola/task.h"\n')
+    assert violations_of("examples/x/x.cu", '#include "cupola/task.h"\n') == []
+    assert violations_of("examples/x/x.cu", '#include "base/result.h"\n')
     assert violations_of("stray/x.cpp", "")
 
 
