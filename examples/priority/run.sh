@@ -8,32 +8,29 @@ compile interactive.cu interactive
 wait $! || fail "nvcc: batch.cu"
 "$cupola" build --quiet "$work/batch" "$work/interactive" >"$work/built"
 
-# both HOW: the two programs side by side; the batch ends when the interactive program has.
+# both HOW: the two programs side by side, until the interactive one has made its requests.
 both() {
   mkfifo "$work/end.$1"
   CUPOLA_LABEL=batch "$1" "$work/batch" $size <"$work/end.$1" >"$work/batch.$1" &
   local batch=$!
   exec 3>"$work/end.$1"
-  until [ -s "$work/batch.$1" ]; do   # its first round is over
-    kill -0 $batch || fail "the batch did not begin"
-    sleep 0.05
-  done
-  CUPOLA_LABEL=interactive "$1" "$work/interactive" 15 >"$work/interactive.$1" 3>&- &
+  await batch "$1" $batch
+  CUPOLA_LABEL=interactive "$1" "$work/interactive" 15 <"$work/end.$1" >"$work/interactive.$1" 3>&- &
   local interactive=$!
-  [ "$1" = plain ] || watch $interactive
-  wait $interactive
-  [ "$1" = plain ] || preemptions=$(client batch preemptions)
-  exec 3>&-
-  wait $batch || fail "the batch: $(cat "$work/batch.$1")"
+  await interactive "$1" $interactive
+  if [ "$1" = with_cupola ]; then
+    priorities="$(client interactive priority) $(client batch priority)"
+    preemptions=$(client batch preemptions)
+  fi
+  exec 3>&-      # their standard input ends, and so do they
+  wait $batch && wait $interactive || fail "$(cat "$work/batch.$1" "$work/interactive.$1")"
 }
 
-# Keeps the priorities that the arbiter shows of both while process $1 runs.
-watch() {
-  local now
-  while kill -0 "$1" 2>/dev/null; do
-    now="$(client interactive priority) $(client batch priority)"
-    [ "${now% *}" = "" ] || priorities=$now
-    sleep 0.1
+# await PROGRAM HOW PID: until it has printed its first line.
+await() {
+  until [ -s "$work/$1.$2" ]; do
+    kill -0 "$3" || fail "the $1 did not begin"
+    sleep 0.05
   done
 }
 
