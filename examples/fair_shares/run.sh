@@ -20,7 +20,7 @@ until [ -n "$(client gold launches)" ] && [ -n "$(client silver launches)" ]; do
   sleep 0.1
 done
 gold=$(client gold ran_ns) silver=$(client silver ran_ns)
-sleep 2
+sleep 1.5
 gold=$(($(client gold ran_ns) - gold)) silver=$(($(client silver ran_ns) - silver))
 "$cupola" top --once
 exec 3>&-

@@ -6,7 +6,7 @@ size="512 500"
 compile batch.cu batch &
 compile interactive.cu interactive
 wait $! || fail "nvcc: batch.cu"
-"$cupola" build --quiet "$work/batch" "$work/interactive" >"$work/built"
+"$cupola" build --quiet "$work/batch" >"$work/built"
 
 # both HOW: the two programs side by side, until the interactive one has made its requests.
 both() {
@@ -15,7 +15,7 @@ both() {
   local batch=$!
   exec 3>"$work/end.$1"
   await batch "$1" $batch
-  CUPOLA_LABEL=interactive "$1" "$work/interactive" 15 <"$work/end.$1" >"$work/interactive.$1" 3>&- &
+  CUPOLA_LABEL=interactive "$1" "$work/interactive" 10 <"$work/end.$1" >"$work/interactive.$1" 3>&- &
   local interactive=$!
   await interactive "$1" $interactive
   if [ "$1" = with_cupola ]; then
