@@ -1,4 +1,5 @@
-// What the examples' programs share: they stop at the first CUDA error, and print a checksum of their results.
+// What the examples' programs share: they stop at the first CUDA error, and print a checksum of
+// their results.
 #pragma once
 #include <cuda_runtime.h>
 #include <poll.h>

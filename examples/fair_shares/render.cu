@@ -1,5 +1,5 @@
-// Draws the same picture until its standard input ends; prints how often, on standard error, and its checksum.
-// render WIDTH HEIGHT ITERATIONS
+// Draws the same picture until its standard input ends; prints how often, on standard error, and
+// its checksum. render WIDTH HEIGHT ITERATIONS
 #include <vector>
 
 #include "check.h"
@@ -19,7 +19,8 @@ __global__ void Mandelbrot(uint16_t* out, int width, int height, int iterations)
 }
 
 int main(int, char** argv) {
-  const int width = std::atoi(argv[1]), height = std::atoi(argv[2]), iterations = std::atoi(argv[3]);
+  const int width = std::atoi(argv[1]), height = std::atoi(argv[2]),
+            iterations = std::atoi(argv[3]);
   uint16_t* device;
   std::vector<uint16_t> picture(size_t(width) * height);
   Check(cudaMalloc(&device, picture.size() * sizeof(uint16_t)));
@@ -29,7 +30,9 @@ int main(int, char** argv) {
     Check(cudaDeviceSynchronize());
     ++pictures;
   } while (!InputHasEnded());
-  Check(cudaMemcpy(picture.data(), device, picture.size() * sizeof(uint16_t), cudaMemcpyDeviceToHost));
+  Check(cudaMemcpy(picture.data(), device, picture.size() * sizeof(uint16_t),
+                   cudaMemcpyDeviceToHost));
   std::fprintf(stderr, "  %d pictures\n", pictures);
-  std::printf("%016llx\n", static_cast<unsigned long long>(Checksum(picture.data(), picture.size())));
+  std::printf("%016llx\n",
+              static_cast<unsigned long long>(Checksum(picture.data(), picture.size())));
 }

@@ -1,4 +1,5 @@
-// Many small kernels on several streams, as a program would have that nobody wrote for Cupola. chain ROUNDS
+// Many small kernels on several streams, as a program would have that nobody wrote for Cupola.
+// chain ROUNDS
 #include <vector>
 
 #include "check.h"
@@ -16,10 +17,12 @@ int main(int, char** argv) {
   std::vector<uint32_t> host(kStreams * kThreads);
   Check(cudaMalloc(&values, host.size() * sizeof(uint32_t)));
   Check(cudaMemset(values, 0, host.size() * sizeof(uint32_t)));
-  for (cudaStream_t& stream : streams) Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  for (cudaStream_t& stream : streams)
+    Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   Check(cudaDeviceSynchronize());
   for (int round = 0; round < rounds; ++round) {
-    for (int s = 0; s < kStreams; ++s) Step<<<1, kThreads, 0, streams[s]>>>(values + s * kThreads, round);
+    for (int s = 0; s < kStreams; ++s)
+      Step<<<1, kThreads, 0, streams[s]>>>(values + s * kThreads, round);
   }
   Check(cudaDeviceSynchronize());
   Check(cudaMemcpy(host.data(), values, host.size() * sizeof(uint32_t), cudaMemcpyDeviceToHost));

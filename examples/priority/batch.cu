@@ -1,5 +1,5 @@
-// A batch program: long kernels back to back until its standard input ends. Prints the checksum of its first round,
-// which must be that of each round. batch BLOCKS STEPS
+// A batch program: long kernels back to back until its standard input ends. Prints the checksum of
+// its first round, which must be that of each round. batch BLOCKS STEPS
 #include <vector>
 
 #include "check.h"

@@ -1,5 +1,5 @@
-// An interactive program: a short kernel every 30 ms. Prints a checksum, and on standard error how long its requests
-// took; then it waits until its standard input ends. interactive REQUESTS
+// An interactive program: a short kernel every 30 ms. Prints a checksum, and on standard error how
+// long its requests took; then it waits until its standard input ends. interactive REQUESTS
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,8 +30,11 @@ int main(int, char** argv) {
   }
   Check(cudaMemcpy(host.data(), device, count * sizeof(uint32_t), cudaMemcpyDeviceToHost));
   std::sort(took_ms.begin(), took_ms.end());
-  std::fprintf(stderr, "  a request took %.2f ms (median of %d)\n", took_ms[requests / 2], requests);
-  std::printf("interactive %016llx\n", static_cast<unsigned long long>(Checksum(host.data(), count)));
+  std::fprintf(stderr, "  a request took %.2f ms (median of %d)\n", took_ms[requests / 2],
+               requests);
+  std::printf("interactive %016llx\n",
+              static_cast<unsigned long long>(Checksum(host.data(), count)));
   std::fflush(stdout);
-  while (std::getchar() != EOF) {}
+  while (std::getchar() != EOF) {
+  }
 }

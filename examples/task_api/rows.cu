@@ -12,7 +12,8 @@ __device__ void Square(uint32_t* row) {
   row[i] *= row[i];
 }
 
-__device__ void RunningSum(uint32_t* row) {  // one thread: it reads what all threads of Square wrote
+__device__ void RunningSum(
+    uint32_t* row) {  // one thread: it reads what all threads of Square wrote
   for (int i = 1; task::ThreadId() == 0 && i < kWidth; ++i) row[i] += row[i - 1];
 }
 
@@ -37,11 +38,13 @@ int main(int, char** argv) {
   for (int r = 0; r < rows && error == task::Error::kNone; ++r) {
     uint32_t* row = matrix + r * kWidth;
     error = tasks.Spawn<Square>({.threads = 128, .blocks = 2}, &squared, row);
-    if (error == task::Error::kNone) error = tasks.Spawn<RunningSum>({.threads = 32, .after = squared}, &summed, row);
+    if (error == task::Error::kNone)
+      error = tasks.Spawn<RunningSum>({.threads = 32, .after = squared}, &summed, row);
   }
   if (error == task::Error::kNone) error = tasks.WaitAll();
   if (error != task::Error::kNone) return std::puts(tasks.Describe(error).c_str()), 1;
 
-  if (Checksum(matrix, expected.size()) != Checksum(expected.data(), expected.size())) return std::puts("wrong"), 1;
+  if (Checksum(matrix, expected.size()) != Checksum(expected.data(), expected.size()))
+    return std::puts("wrong"), 1;
   std::printf("%d tasks, results as computed by the host\n", 2 * rows);
 }

@@ -6,7 +6,8 @@ with the page.
 
 A fenced block counts that has one of these markers in the line before it:
   <!-- tutorial: file NAME -->   the block becomes this file
-  <!-- tutorial: run -->         a line "$ COMMAND" is given to one shell; the lines up to the next one must be its output
+  <!-- tutorial: run -->         a line "$ COMMAND" is given to one shell; the lines up to the next one must be its
+                                 output
 In an output each PLACEHOLDER stands for what varies, and any room between words is as good as another.
 """
 import argparse
