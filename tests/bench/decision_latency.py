@@ -5,7 +5,8 @@ time and spin while they wait, on a machine whose processors are busy besides.
   tests/bench/decision_latency.py BUILD [--samples N] [--rounds N] [--busy 1,10,60] [--out FOLDER]
 
 BUILD has bin/cupola and bin/decision_bench. No GPU is needed: the clients use the board as Cupola's library does
-(decision_bench.cpp). Each round measures each number of clients with the daemon as it is shipped and with
+(decision_bench.cpp). Where they run on a virtual machine, its host may keep a processor from it for milliseconds;
+detail.decision_latency has that time as stolen_percent. Each round measures each number of clients with the daemon as it is shipped and with
 server.scheduling = "ordinary" (and "nice"), a daemon of its own for each, in an order that is turned from round to
 round. The figures go into arbiter_day.json, which other benches share (result_file.py):
 
@@ -101,6 +102,12 @@ class Bed:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def stolen_s():
+    """Seconds in which the machine below this one kept its processors from it, since the start (proc(5), steal)."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        return int(file.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(build, choice, busy, samples, load):
     """One cell of one round."""
     with Bed(build, choice) as bed:
@@ -109,12 +116,13 @@ def measure(build, choice, busy, samples, load):
         for _ in range(busy):
             bed.bench("busy")
         before = bed.show()
-        began, processor_s = time.monotonic(), bed.processor_s()
+        began, processor_s, stolen = time.monotonic(), bed.processor_s(), stolen_s()
         found = bed.probe(samples)
         seconds, processor_s = time.monotonic() - began, bed.processor_s() - processor_s
+        stolen = stolen_s() - stolen
         after = bed.show()
     gpu, earlier = after["gpus"][0], before["gpus"][0]
-    found.update(seconds=seconds, daemon_processor_s=processor_s, scheduling=after["scheduling"],
+    found.update(seconds=seconds, stolen_s=stolen, daemon_processor_s=processor_s, scheduling=after["scheduling"],
                  reviews=gpu["reviews"] - earlier["reviews"],
                  demands=gpu["decisions"]["count"] - earlier["decisions"]["count"],
                  by_daemon=gpu["decisions"]["by_daemon"] - earlier["decisions"]["by_daemon"])
@@ -135,6 +143,7 @@ def summarize(runs):
             "demands": sum(run["demands"] for run in runs), "demands_by_daemon": sum(run["by_daemon"] for run in runs),
             "reviews_per_s": round(sum(run["reviews"] for run in runs) / seconds),
             "daemon_processor_percent": round(100 * sum(run["daemon_processor_s"] for run in runs) / seconds, 1),
+            "stolen_percent": round(100 * sum(run["stolen_s"] for run in runs) / seconds / os.cpu_count(), 2),
             "seconds": round(seconds, 1), "scheduling": runs[-1]["scheduling"]}
 
 
