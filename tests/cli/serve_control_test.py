@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import sys
 import unittest
 
 from arbiter_bed import DAEMON_BIT, TIMEOUT, Member, ServeTest, Wire, until

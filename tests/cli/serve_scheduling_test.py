@@ -2,6 +2,7 @@
 import json
 import os
 import subprocess
+import sys
 import time
 import unittest
 

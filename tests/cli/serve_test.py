@@ -7,6 +7,7 @@ import random
 import signal
 import socket
 import struct
+import sys
 import unittest
 
 from arbiter_bed import BOARD_SLOTS, DAEMON_BIT, MORE_REQUESTS, TIMEOUT, Member, ServeTest, Wire, state_of, until
