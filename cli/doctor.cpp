@@ -24,6 +24,7 @@
 #include "cli/arbiter_connection.h"
 #include "cli/commands.h"
 #include "cli/installation.h"
+#include "cli/program.h"
 #include "device/compiler/build/compiler.h"
 #include "device/compiler/store/store_writer.h"
 
@@ -48,18 +49,6 @@ Finding Trouble(std::string name, std::string text, std::string remedy) {
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? value : "";
-}
-
-/// The file that a shell would run for `name`; "" if there is none.
-std::string InPath(const std::string& name) {
-  std::string path = Environment("PATH");
-  while (!path.empty()) {
-    const size_t end = std::min(path.find(':'), path.size());
-    const std::string file = path.substr(0, end) + "/" + name;
-    if (end != 0 && access(file.c_str(), X_OK) == 0) return file;
-    path.erase(0, end + 1);
-  }
-  return "";
 }
 
 Finding OfInstallation(const Result<Installation>& installation) {
@@ -156,13 +145,13 @@ std::string VersionText(int version) { return fmt::format("CUDA {}.{}", version 
 void AddDriver(const Installation& installation, std::vector<Finding>* findings) {
   const DriverPlaces places = DefaultDriverPlaces();
   const Result<std::string> driver = FindDriver(places, installation);
-  const Result<DeviceChoice> chosen = ChooseDevice("auto", places, installation);
-  if (!driver && !places.named.empty() && chosen && chosen->simulated) {
-    findings->push_back(Good("driver", "CUPOLA_DRIVER names the simulated device"));
-    return;
-  }
   if (!driver) {
     const bool is_named = !places.named.empty();
+    const Result<DeviceChoice> chosen = ChooseDevice("auto", places, installation);
+    if (is_named && chosen && chosen->simulated) {
+      findings->push_back(Good("driver", "CUPOLA_DRIVER names the simulated device"));
+      return;
+    }
     const std::string remedy = "install NVIDIA's driver, or use --device sim";
     findings->push_back(is_named ? Trouble("driver", driver.error().message, "name a driver, or unset CUPOLA_DRIVER")
                                  : Note("driver", driver.error().message, remedy));
@@ -245,15 +234,15 @@ Finding OfArbiter() {
 }
 
 Finding OfMps() {
-  const std::string control = InPath("nvidia-cuda-mps-control");
-  if (control.empty()) {
+  const Result<std::string> control = FindProgram("nvidia-cuda-mps-control");
+  if (!control) {
     return Note("MPS", "nvidia-cuda-mps-control is not in PATH: programs take turns on the GPU",
                 "install it with NVIDIA's driver, then: cupola serve --mps");
   }
   std::string folder = Environment("CUDA_MPS_PIPE_DIRECTORY");
   if (folder.empty()) folder = "/tmp/nvidia-mps";
   if (access((folder + "/control").c_str(), F_OK) == 0) return Good("MPS", fmt::format("its control is at {}", folder));
-  return Note("MPS", fmt::format("{} is there and does not run", control), "cupola serve --mps starts it");
+  return Note("MPS", fmt::format("{} is there and does not run", *control), "cupola serve --mps starts it");
 }
 
 Finding OfRealTime() {

@@ -22,30 +22,29 @@ size_t HangingIndent(std::string_view line, size_t columns) {
   return begin == 0 || begin > columns / 4 ? begin : begin + 2;
 }
 
-/// Appends the line, broken between words where it is longer than `columns`.
-void AppendBroken(std::string_view line, size_t columns, std::string* out) {
-  const std::string indent(HangingIndent(line, columns), ' ');
-  std::string_view before;  // what is put before the text of the line that is being made
-  while (before.size() + line.size() > columns) {
-    const size_t room = columns - before.size();
-    const size_t text = line.find_first_not_of(' ');
+}  // namespace
+
+std::string BreakLine(std::string_view line, size_t indent, size_t columns) {
+  std::string out;
+  size_t before = 0;  // spaces that are put before the text of the line that is being made
+  while (before + line.size() > columns) {
+    const size_t room = columns - before;
+    const size_t text = std::min(line.find_first_not_of(' ', out.empty() ? indent : 0), line.size());
     size_t cut = line.rfind(' ', room);
     if (cut == std::string_view::npos || cut <= text) cut = line.find(' ', std::max(room, text));
     const size_t next = cut == std::string_view::npos ? cut : line.find_first_not_of(' ', cut);
     if (next == std::string_view::npos) break;
-    out->append(before).append(line.substr(0, line.find_last_not_of(' ', cut) + 1)).append("\n");
+    out.append(before, ' ').append(line.substr(0, line.find_last_not_of(' ', cut) + 1)).append("\n");
     line.remove_prefix(next);
     before = indent;
   }
-  out->append(before).append(line).append("\n");
+  return out.append(before, ' ').append(line).append("\n");
 }
-
-}  // namespace
 
 std::string FillHelp(std::string_view text, size_t columns) {
   std::string out, paragraph;
   const auto end_paragraph = [&] {
-    if (!paragraph.empty()) AppendBroken(paragraph, columns, &out);
+    if (!paragraph.empty()) out += BreakLine(paragraph, HangingIndent(paragraph, columns), columns);
     paragraph.clear();
   };
   while (!text.empty()) {
@@ -54,7 +53,7 @@ std::string FillHelp(std::string_view text, size_t columns) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty() || line[0] == ' ') {
       end_paragraph();
-      line.empty() ? static_cast<void>(out += '\n') : AppendBroken(line, columns, &out);
+      out += line.empty() ? "\n" : BreakLine(line, HangingIndent(line, columns), columns);
       continue;
     }
     if (BeginsParagraph(line)) end_paragraph();

@@ -19,6 +19,10 @@ inline constexpr size_t kHelpColumns = 80;
 /// word longer than the line stays whole.
 std::string FillHelp(std::string_view text, size_t columns);
 
+/// The line and a newline, broken between words where it is longer than `columns`. What is broken off goes on in the column
+/// `indent`; before that column there is no break. A word longer than a line stays whole.
+std::string BreakLine(std::string_view line, size_t indent, size_t columns);
+
 /// Prints help as CLI11 does, filled to kHelpColumns.
 class HelpFormatter : public CLI::Formatter {
  public:

@@ -10,6 +10,7 @@
 #include "base/settings/problems.h"
 #include "base/settings/table.h"
 #include "cli/commands.h"
+#include "cli/help_formatter.h"
 
 namespace cupola {
 namespace {
@@ -18,7 +19,6 @@ using settings::Setting;
 using settings::Type;
 using settings::Use;
 
-constexpr size_t kColumns = 80;
 constexpr size_t kIndent = 4;
 constexpr size_t kValueColumn = 32;
 
@@ -85,25 +85,9 @@ std::string WithUnit(const std::string& value, const Setting& row) {
   return value.empty() || *row.unit == '\0' ? value : value + " " + row.unit;
 }
 
-/// `first`, and behind it the words of `text`, in lines of at most kColumns, all but the first indented by `indent`. A
-/// longer word is not cut.
-std::string Wrapped(const std::string& first, std::string_view text, size_t indent) {
-  std::string lines = first;
-  size_t column = first.size();
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    if (column > indent && column + 1 + end > kColumns) {
-      lines += "\n" + std::string(indent, ' ');
-      column = indent;
-    } else if (column > indent) {
-      lines += ' ';
-      ++column;
-    }
-    lines += text.substr(0, end);
-    column += end;
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines + "\n";
+/// `first`, and behind it `text`, from the column `indent` on where `first` is shorter.
+std::string Wrapped(const std::string& first, const std::string& text, size_t indent) {
+  return BreakLine(first + (first.size() > indent ? " " : "") + text, indent, kHelpColumns);
 }
 
 std::string Sentence(const std::string& text) {
